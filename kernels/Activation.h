@@ -1,15 +1,16 @@
 //===- Activation.h - Layout of encoded activation rows ---------*- C++ -*-===//
 //
-// A8 row of `cols` elements (a multiple of 32), 64-byte aligned:
-//   int8_t  q[cols]           values -127 .. 127
+// A row of `cols` elements in encoding A8 (cols is a multiple of 32; the row is
+// 64-byte aligned):
 //   float   scale[cols / 32]  x is about q * scale
-//   int16_t sum[cols / 16]    sums of 16 q, for formats with a minimum or
-//   offset
-// Scales are float: an FP16 sum or scale overflows on real activations.
+//   int16_t sum[cols / 16]    sum of each 16 q, for weight formats with a
+//                             minimum or an offset
+// Scales are float because an FP16 scale or sum overflows on real activations.
 //
-// A8K is A8 whose scales are equal within each kA8KBlock columns (counted from
-// the first; the last block may be shorter), for products whose integer sums
-// span so many. What reads A8 reads A8K.
+// A8K is A8 with equal scales within each block of kA8KBlock columns (counted
+// from the first column; the last block may be shorter). It serves gemms whose
+// integer sums run over that many columns. A kernel that reads A8 also reads
+// A8K.
 //
 //===----------------------------------------------------------------------===//
 
@@ -36,18 +37,19 @@ constexpr bool isA8(Encoding encoding) {
   return encoding == Encoding::A8 || encoding == Encoding::A8K;
 }
 
-/// Whether a kernel that reads `wanted` reads a buffer of `stored`.
+/// Whether a kernel that reads encoding `wanted` can read a buffer in `stored`.
 constexpr bool reads(Encoding wanted, Encoding stored) {
   return wanted == stored ||
          (wanted == Encoding::A8 && stored == Encoding::A8K);
 }
 
-/// The encoding that kernels reading `a` and `b` both read, if there is one.
+/// The encoding that a kernel reading `a` and a kernel reading `b` can both
+/// read. Valid only if there is one.
 constexpr Encoding readByBoth(Encoding a, Encoding b) {
   return reads(a, b) ? b : a;
 }
 
-/// Columns that share a scale in an A8 encoding.
+/// Number of columns that share a scale in an A8 encoding.
 constexpr int64_t a8BlockCols(Encoding encoding) {
   return encoding == Encoding::A8K ? kA8KBlock : kA8Block;
 }

@@ -1,4 +1,4 @@
-//===- GemmFns.h - Declarations of the gemms --------------------*- C++ -*-===//
+//===- GemmFns.h - Declarations of all gemm functions -----------*- C++ -*-===//
 
 #ifndef MOE_KERNELS_GEMMFNS_H
 #define MOE_KERNELS_GEMMFNS_H

@@ -1,4 +1,4 @@
-//===- HostAmx.h - Whether tile instructions run here -----------*- C++ -*-===//
+//===- HostAmx.h - Whether this machine can run AMX -------------*- C++ -*-===//
 
 #ifndef MOE_KERNELS_HOSTAMX_H
 #define MOE_KERNELS_HOSTAMX_H
@@ -7,24 +7,27 @@
 
 namespace moek {
 
-/// What has to come together before a process may use AMX.
+/// The conditions that must all hold before a process may use AMX.
 struct AmxFacts {
-  bool cpu = false;   ///< The CPU has AMX-TILE, AMX-INT8 and AMX-BF16.
-  bool saved = false; ///< The system switches the tile registers with threads.
-  int permissionError = 0; ///< errno of asking the system for them, or 0.
+  bool cpu = false;        ///< The CPU has AMX-TILE, AMX-INT8 and AMX-BF16.
+  bool saved = false;      ///< The system saves tile registers.
+  int permissionError = 0; ///< errno of the request for permission, or 0.
 };
 
-/// Of this machine. Where CPU and system allow it, asks the system to let this
-/// process use tile registers; asking again is harmless.
+/// Returns the conditions on this machine. Where CPU and system allow AMX, this
+/// also asks the system to let the process use tile registers; asking again is
+/// harmless.
 AmxFacts hostAmxFacts();
 
 inline constexpr std::string_view kCpuLacksIsa = "which this one lacks";
 
-/// Why not, as a clause behind "needs a CPU with amx, ", or "".
+/// Returns why AMX cannot be used, as a clause that follows "needs a CPU with
+/// amx, ", or "" if it can be used.
 std::string_view amxRefusalFor(const AmxFacts &facts);
 
-/// The same for this machine. In an object file of its own: tests that execute
-/// tile instructions in software link another one instead.
+/// Returns amxRefusalFor() of this machine. It has an object file of its own
+/// because tests that execute tile instructions in software link another
+/// definition.
 std::string_view amxRefusal();
 
 } // namespace moek

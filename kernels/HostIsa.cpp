@@ -24,8 +24,8 @@ CpuId cpuid(uint32_t leaf, uint32_t part = 0) {
   return r;
 }
 
-/// The register states that the operating system saves (XCR0). A CPU may have
-/// AVX-512 while the system keeps no room for its registers.
+/// Returns the register states that the operating system saves (XCR0). A CPU
+/// may have AVX-512 while the system does not save its registers.
 uint64_t savedStates() {
   uint32_t low = 0, high = 0;
   __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
@@ -36,8 +36,8 @@ constexpr bool hasAll(uint64_t value, uint64_t bits) {
   return (value & bits) == bits;
 }
 
-/// Asks for the tile registers, once for all threads of the process: without
-/// permission their first use is a SIGILL. errno, or 0.
+/// Asks for permission to use the tile registers, once for all threads of the
+/// process: without it their first use raises SIGILL. Returns errno, or 0.
 int requestTileData() {
 #if defined(__linux__)
   constexpr long kRequestPermission = 0x1023, kTileData = 18;
@@ -50,15 +50,16 @@ int requestTileData() {
 
 bool supportsVectors(Isa isa) {
   CpuId basic = cpuid(1), extended = cpuid(7);
-  // FMA, OSXSAVE, AVX, F16C.
+  // Bits of FMA, OSXSAVE, AVX and F16C.
   if (!hasAll(basic.ecx, 1u << 12 | 1u << 27 | 1u << 28 | 1u << 29))
     return false;
-  // AVX2; the system saves XMM and YMM registers.
+  // AVX2, and the system saves the XMM and YMM registers.
   if (!hasAll(extended.ebx, 1u << 5) || !hasAll(savedStates(), 0x6))
     return false;
   if (isa == Isa::Avx2)
     return true;
-  // F, DQ, BW, VL in EBX, VNNI in ECX; mask registers and both ZMM halves.
+  // AVX-512 F, DQ, BW, VL in EBX and VNNI in ECX; the system saves the mask
+  // registers and both halves of the ZMM registers.
   return hasAll(extended.ebx, 1u << 16 | 1u << 17 | 1u << 30 | 1u << 31) &&
          hasAll(extended.ecx, 1u << 11) && hasAll(savedStates(), 0xe6);
 }
@@ -70,7 +71,7 @@ bool hostHasBf16Dot() {
 
 AmxFacts hostAmxFacts() {
   AmxFacts facts;
-  // BF16, TILE and INT8 in EDX; tile configuration and tile data.
+  // BF16, TILE and INT8 in EDX; XCR0 bits of tile configuration and tile data.
   facts.cpu = hasAll(cpuid(7).edx, 1u << 22 | 1u << 24 | 1u << 25);
   facts.saved = supportsVectors(Isa::Avx2) && hasAll(savedStates(), 3u << 17);
   if (facts.cpu && facts.saved)

@@ -1,7 +1,7 @@
-//===- KernelRate.h - Measured speeds of one kernel -------------*- C++ -*-===//
+//===- KernelRate.h - Measured speed of one kernel --------------*- C++ -*-===//
 //
-// Calibration measures these (runtime/device/cpu/KernelRates.h), descriptions of
-// machines carry them, and the cost model predicts with them.
+// Calibration measures these rates (runtime/device/cpu/KernelRates.h), machine
+// descriptions store them, and the cost model predicts with them.
 //
 //===----------------------------------------------------------------------===//
 
@@ -13,37 +13,40 @@
 
 namespace moert {
 
-/// Units of work per second of one kernel on all cores together, at a few
-/// sizes. What a unit is goes by the kernel:
+// clang-format off
+/// Units of work per second of one kernel, on all cores together, for a few
+/// values of `at`. The kernel decides what a unit is and what `at` counts:
 ///
-///   gemm (MOE_GEMM)   a byte of weights as files have them; `at` rows of
-///   activations absorb_query      an element of W_UK; `at` tokens attention an
-///   operation, two per product of a query and a cached
-///                     row; `at` rows in the cache
-///   router            an operation; `at` tokens
-///   delta_rule        an operation; `at` tokens of a sequence
-///   index_scores, sparse_attention
-///                     an operation; `at` rows that a token sees
-///   other drivers     a byte of activations or cache read or written; `at`
-///                     tokens, of what has states those of a sequence
+///   kernel            unit                           at
+///   gemm (MOE_GEMM)   byte of weights as in files    activation rows
+///   absorb_query      element of W_UK                tokens
+///   attention         operation; a product of a      rows in the cache
+///                     query and a cached row has 2
+///   router            operation                      tokens
+///   delta_rule        operation                      tokens of a sequence
+///   index_scores,     operation                      rows that a token sees
+///   sparse_attention
+///   other kernels     byte of activations or cache   tokens; with a state,
+///                     read or written                tokens of a sequence
 ///
-/// A variant is what else decides the speed: of attention the cache's type,
-/// then "one" or "many" tokens, and for MlaAttention what it does, "pairs" of
-/// queries and rows or decompressing "rows", with W_UK read by a gemm, or
-/// "floats", without.
+/// The variant is whatever else decides the speed. For attention it is the
+/// cache's type, then "one" or "many" tokens. For MlaAttention it is the work:
+/// "pairs" of queries and cached rows, or decompression of cached "rows" (with
+/// a gemm that reads W_UK) or to "floats" (without one).
+// clang-format on
 struct KernelRate {
   std::string kernel, variant;
-  std::vector<double> at;     ///< Ascending.
-  std::vector<double> memory; ///< Weights or cache rows from memory.
-  std::vector<double> cache;  ///< From the last-level cache; may be empty.
+  std::vector<double> at;     ///< Values of `at`, ascending.
+  std::vector<double> memory; ///< Rates with weights or cache rows from memory.
+  std::vector<double> cache;  ///< With them in last-level cache; may be empty.
 
   bool operator==(const KernelRate &) const = default;
 };
 
-/// Seconds beside instructions' own work.
+/// Seconds of a step that are spent outside the instructions' own work.
 struct StepOverheads {
-  double step = 0;        ///< Waking the team and meeting at the end.
-  double instruction = 0; ///< Going to the next one.
+  double step = 0;        ///< Waking the thread pool; barrier at the end.
+  double instruction = 0; ///< Going from one instruction to the next.
   double meeting = 0;     ///< A barrier that all reach at the same time.
 };
 

@@ -1,4 +1,4 @@
-//===- Layout.h - Arrangements of a weight's bytes --------------*- C++ -*-===//
+//===- Layout.h - Arrangements of a weight's bytes in memory ----*- C++ -*-===//
 
 #ifndef MOE_KERNELS_LAYOUT_H
 #define MOE_KERNELS_LAYOUT_H
@@ -12,9 +12,9 @@
 
 namespace moek {
 
-/// How a weight's bytes are arranged. Gguf: rows as in the file. Rows16: see
-/// kernels/quant/Rows16.h; a gemm is then given whole panels, a number of rows
-/// that only the last panel may fall short of.
+/// How a weight's bytes are arranged. Gguf: rows as in the file. Rows16: panels
+/// of interleaved rows (kernels/quant/Rows16.h); a gemm is then always called
+/// with whole panels, of which only the last may have fewer rows.
 enum class Layout : uint8_t { Gguf = 0, Rows16 = 1 };
 
 inline constexpr std::string_view kLayoutNames[] = {"gguf", "rows16"};
@@ -29,20 +29,21 @@ constexpr std::optional<Layout> layoutFromNumber(uint32_t number) {
   return std::nullopt;
 }
 
-/// Whether rows of `cols` elements, whole blocks of the format, can be laid out
-/// so.
+/// Whether rows of `cols` elements (a multiple of the format's block) can be
+/// stored in `layout`.
 constexpr bool hasLayout(Layout layout, Format format, int64_t cols) {
   return layout == Layout::Gguf || hasRows16(format, cols);
 }
 
-/// Bytes from row to row of `cols` elements without gaps; hasLayout().
+/// Bytes from one row of `cols` elements to the next, without gaps. Needs
+/// hasLayout().
 constexpr uint64_t rowBytes(Layout layout, Format format, uint64_t cols) {
   return layout == Layout::Gguf || rows16Shape(format).codeBits == 16
              ? rowBytes(format, cols)
              : rows16Bytes(format, cols);
 }
 
-/// Rows that a matrix of `rows` takes room for.
+/// Number of rows that a matrix of `rows` rows occupies, padding included.
 constexpr int64_t storedRows(Layout layout, int64_t rows) {
   return layout == Layout::Gguf ? rows
                                 : (rows + kRows16 - 1) / kRows16 * kRows16;

@@ -1,7 +1,7 @@
-//===- NodeShare.h - Which rows of a weight a memory node reads -*- C++ -*-===//
+//===- NodeShare.h - Weight rows that a NUMA node reads ---------*- C++ -*-===//
 //
-// What drivers and the runtime, which puts those rows into that node's memory,
-// agree on.
+// The division of rows between NUMA nodes. Kernels compute with it, and the
+// runtime places each node's rows into that node's memory by it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -12,11 +12,13 @@
 
 namespace moek {
 
-/// Weight rows that workers share out: 16 floats of output are a cache line.
+/// Number of weight rows in which work is divided between workers: 16 floats of
+/// output fill a cache line.
 inline constexpr int64_t kRowGrain = 16;
 
-/// The contiguous part of `count` items that this worker's node does: the same
-/// in every step, so that its memory can hold that part.
+/// The contiguous range of `count` items that the workers of this worker's NUMA
+/// node process. It is the same in every step, so that the node's memory can
+/// hold those items.
 [[gnu::always_inline]] inline Range nodeShare(int64_t count,
                                               const Worker &worker) {
   int64_t end = worker.nodeEnd ? worker.nodeEnd : worker.count;

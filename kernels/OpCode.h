@@ -1,7 +1,7 @@
 //===- OpCode.h - The instruction set of a plan -----------------*- C++ -*-===//
 //
-// Shared by compiler, plan format and runtime; kernels/Ops.def has what each
-// instruction does, its operands and its parameters.
+// Shared by compiler, plan format and runtime. kernels/Ops.def describes each
+// instruction, its operands and its parameters.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,7 +17,7 @@ enum class OpCode : uint8_t {
 #include "kernels/Ops.def"
 };
 
-/// How many there are; their numbers are 0 to that.
+/// Number of instructions. Their opcodes are 0 to kOpCodeCount - 1.
 inline constexpr unsigned kOpCodeCount = 0
 #define MOE_OP(op, name, number, kind) +1
 #include "kernels/Ops.def"

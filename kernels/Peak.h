@@ -1,8 +1,8 @@
 //===- Peak.h - Loops that run at a limit of the machine --------*- C++ -*-===//
 //
-// What a core can do at best, to report kernels as a fraction of it: register-
-// only multiply loops and a streaming read. Single-threaded; the caller times
-// them and runs one per core.
+// Measure what a core can do at best, so that a kernel's speed can be reported
+// as a fraction of it: multiply loops that use only registers, and a streaming
+// read. They are single-threaded; the caller times them and runs one per core.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,13 +23,13 @@ enum class Peak {
   Bf16,  ///< Pairs of BF16 products added to F32: vdpbf16ps or tdpbf16ps.
 };
 
-/// Runs `iterations` rounds of the loop and returns the operations done, a
-/// multiply and an add counted as two; 0 if this CPU has no such instruction
-/// among those of `isa` and its extensions. Needs hostSupports(isa).
+/// Runs `iterations` rounds of the loop and returns the number of operations (a
+/// multiply and an add count as two), or 0 if this CPU has no such instruction
+/// in `isa` and its extensions. Needs hostSupports(isa).
 double runPeakLoop(Isa isa, Peak kind, int64_t iterations);
 
-/// Reads all of `bytes` once with the widest loads of `isa`; the returned
-/// checksum keeps the loads alive.
+/// Reads all `bytes` once with the widest loads of `isa`. The returned checksum
+/// keeps the compiler from removing the loads.
 uint64_t readAll(Isa isa, std::span<const std::byte> bytes);
 
 } // namespace moek

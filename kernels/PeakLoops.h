@@ -8,11 +8,11 @@
 
 namespace moek {
 
-/// One instruction set's versions of Peak.h's functions.
+/// The functions of Peak.h for one instruction set.
 struct PeakLoops {
   double (*int8)(int64_t iterations);
   double (*floating)(int64_t iterations);
-  double (*bf16)(int64_t iterations); ///< Null: none in this set.
+  double (*bf16)(int64_t iterations); ///< Null if the set has none.
   uint64_t (*read)(const std::byte *data, size_t bytes);
 };
 
@@ -20,7 +20,7 @@ extern const PeakLoops kPeakRef;
 #if defined(__x86_64__)
 extern const PeakLoops kPeakAvx2;
 extern const PeakLoops kPeakAvx512;
-/// int8 and bf16 only; the rest is AVX-512's.
+/// Has int8 and bf16 only; AVX-512 serves for the rest.
 extern const PeakLoops kPeakAmx;
 #endif
 

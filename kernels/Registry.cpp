@@ -26,7 +26,7 @@ constexpr std::string_view isaNames[] = {"ref", "avx2", "avx512", "amx",
 constexpr std::string_view kvTypeNames[kKvTypeCount] = {"f32", "f16", "bf16",
                                                         "q8_0"};
 
-/// The enumerator at the place of `name` in `names`.
+/// Returns the enumerator whose index is that of `name` in `names`.
 template <class Enum, size_t N>
 std::optional<Enum> fromName(const std::string_view (&names)[N],
                              std::string_view name) {

@@ -1,8 +1,9 @@
 //===- Registry.h - The kernel table ----------------------------*- C++ -*-===//
 //
 // Kernels.def and Gemms.def as data: what compiler and runtime know about every
-// kernel. The tables with names and ranges (moe_kernel_table) have no code
-// behind them and are what the compiler links; the functions are in moe_kernels.
+// kernel. The tables of names and ranges (library moe_kernel_table) contain no
+// kernel code and are what the compiler links; the functions are in
+// moe_kernels.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,8 +22,8 @@
 
 namespace moek {
 
-/// Instruction sets that a kernel may need, best last. Avx512 stands for F,
-/// BW, DQ, VL and VNNI together, Amx for TILE, INT8 and BF16 beside those.
+/// Instruction sets that a kernel may need, the best CPU set last. Avx512
+/// stands for F, BW, DQ, VL and VNNI together; Amx adds TILE, INT8 and BF16.
 enum class Isa : uint8_t { Ref = 0, Avx2 = 1, Avx512 = 2, Amx = 3, Cuda = 4 };
 
 std::string_view isaName(Isa isa); ///< "ref", "avx2", "avx512", "amx", "cuda"
@@ -43,9 +44,11 @@ struct GemmInfo {
   Encoding activation;
   Layout layout;
   Isa isa;
-  /// What it is for. It multiplies any number, see Gemms.def.
+  /// The numbers of activation rows that it is meant for. It computes any
+  /// number of them correctly, see Gemms.def.
   int32_t minTokens, maxTokens;
-  int32_t panelTokens; ///< From so many on it expands weights, or kNever.
+  /// From this number of rows on it expands weights into panels; or kNever.
+  int32_t panelTokens;
 };
 
 std::span<const KernelInfo> kernelTable();
@@ -53,21 +56,22 @@ std::span<const GemmInfo> gemmTable();
 const KernelInfo *findKernel(std::string_view name);
 const GemmInfo *findGemm(std::string_view name);
 
-/// A driver with its argument type erased; the op tells the type.
+/// An op's CPU kernel with its argument type erased; the op determines the
+/// type.
 using KernelFn = void (*)(const void *args, const Step &, const Worker &);
 
-/// The code behind a name, or null if this build or this CPU has none: an
-/// AVX-512 kernel resolves on a machine without AVX-512 too; the runtime
-/// compares the plan's ISA with hostSupports() first.
+/// Return the function of that name, or null if this build has none for this
+/// architecture. An AVX-512 kernel is found on a machine without AVX-512 too:
+/// the runtime checks the plan's ISA with hostSupports() first.
 KernelFn resolveKernel(std::string_view name);
 GemmFn resolveGemm(std::string_view name);
 
-/// Why this CPU and operating system do not run kernels of `isa`, as a clause
-/// behind "needs a CPU with <isa>, "; "" where they do. Asking for Amx gets
-/// this process the permission that it needs.
+/// Returns why this CPU and operating system cannot run kernels of `isa`, as a
+/// clause that follows "needs a CPU with <isa>, ", or "" if they can. Asking
+/// about Amx also requests the permission that this process needs for it.
 std::string_view hostRefusal(Isa isa);
 inline bool hostSupports(Isa isa) { return hostRefusal(isa).empty(); }
-/// Whether vdpbf16ps exists besides Isa::Avx512.
+/// Whether the CPU has vdpbf16ps in addition to Isa::Avx512.
 bool hostHasBf16Dot();
 
 } // namespace moek

@@ -1,4 +1,4 @@
-//===- ResolveGemm.cpp - The code behind a gemm's name --------------------===//
+//===- ResolveGemm.cpp - Finds a gemm function by its name ----------------===//
 
 #include "kernels/GemmFns.h"
 #include "kernels/Registry.h"

@@ -1,4 +1,4 @@
-//===- ResolveKernel.cpp - The code behind a driver's name ----------------===//
+//===- ResolveKernel.cpp - Finds an op's CPU kernel by its name -----------===//
 
 #include "kernels/Drivers.h"
 #include "kernels/Registry.h"
@@ -8,8 +8,9 @@
 namespace moek {
 
 namespace {
-/// Erases a driver's argument type. That the type is the op's is checked here,
-/// once, at compile time; callers build the arguments by the op.
+/// Erases the argument type of a kernel. That the type belongs to the op is
+/// checked here, once and at compile time; callers build the arguments by the
+/// op.
 template <OpCode Op, auto Driver>
 void erased(const void *args, const Step &step, const Worker &worker) {
   using Args = ArgsOf<Op>;

@@ -1,4 +1,4 @@
-//===- SpanCount.h - How many parts attention cuts a cache into -*- C++ -*-===//
+//===- SpanCount.h - Number of KV splits of attention -----------*- C++ -*-===//
 
 #ifndef MOE_KERNELS_SPANCOUNT_H
 #define MOE_KERNELS_SPANCOUNT_H
@@ -8,12 +8,13 @@
 
 namespace moek {
 
-/// Shares of a token's attention even on a machine of few cores: of them a run
-/// may have any number.
+/// Attention of a token is divided into at least this many pieces, even if the
+/// machine has few cores: a run may use any number of them.
 inline constexpr int64_t kMinShares = 8;
 
-/// The fewest spans that give each of `cores` as many shares, where each of
-/// `groups` of heads has rows of its own: a span costs a sum.
+/// The smallest number of KV splits that gives each of `cores` equally many
+/// pieces of attention, where each of `groups` of heads has its own cache rows.
+/// Fewer splits are better, as each adds a partial sum to combine.
 inline int64_t fewestSpans(int64_t groups, int64_t cores) {
   int64_t even = cores / std::gcd(groups, cores);
   int64_t least = (kMinShares + groups - 1) / groups;

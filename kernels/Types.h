@@ -1,9 +1,9 @@
-//===- Types.h - What arguments of kernels are made of ----------*- C++ -*-===//
+//===- Types.h - Basic types of kernel arguments ----------------*- C++ -*-===//
 //
-// A step, a worker, views of weights and caches: all that a gemm and code
-// around kernels knows. kernels/Abi.h has each instruction's arguments, made of
-// these; who needs no instruction's includes this, so that a new one does not
-// compile every gemm again.
+// Steps, workers, and views of weights and caches: all that gemms and the code
+// around kernels need. kernels/Abi.h defines each instruction's arguments from
+// these. Files that need no instruction's arguments include this header, so
+// that a new instruction does not recompile every gemm.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,23 +17,23 @@
 
 namespace moek {
 
-/// Rows of a step that continue one sequence, at consecutive positions.
+/// Rows of a step that belong to one sequence, at consecutive positions.
 struct SequenceRows {
-  int32_t begin, count; ///< Which of the step's rows.
-  int32_t position; ///< Of row `begin`; the sequence's before it are cached.
-  /// Where its cache lies: position p is row pages[p / kKvPage] * kKvPage +
-  /// p % kKvPage of every layer's cache. Null where it is row p.
+  int32_t begin, count; ///< Range of the step's rows.
+  int32_t position; ///< Position of row `begin`; earlier positions are cached.
+  /// Where the sequence's cache is: position p is row pages[p / kKvPage] *
+  /// kKvPage + p % kKvPage of every layer's cache. Null: position p is row p.
   const int32_t *pages;
-  /// Its row of every layer's state (kernels/KvCache.h).
+  /// The sequence's row in every layer's state (kernels/KvCache.h).
   int32_t state = 0;
 };
 
-/// What changes between two runs of the same instruction list.
+/// The inputs that change between two runs of the same instruction list.
 struct Step {
-  int32_t tokens;   ///< T, at least 1.
-  int32_t position; ///< Of the first token, where all are of one sequence.
-  /// [sequenceCount] whose rows, in this order, are the step's. Null for one
-  /// sequence with the first pages of the cache.
+  int32_t tokens;   ///< Number of tokens T, at least 1.
+  int32_t position; ///< Of the first token, if all belong to one sequence.
+  /// [sequenceCount] The sequences whose rows, in this order, make up the step.
+  /// Null: one sequence, whose position p is row p of the cache.
   const SequenceRows *sequences = nullptr;
   int32_t sequenceCount = 1;
 
@@ -43,19 +43,20 @@ struct Step {
   }
 };
 
-/// Which share of an instruction this thread does.
+/// Identifies one thread among those that share the work of an instruction.
 struct Worker {
   int32_t index;
   int32_t count;
-  /// Private, 64-byte aligned, as large as the kernels of the plan need (see
-  /// kernels/Scratch.h).
+  /// Private to this thread, 64-byte aligned, as large as the plan's kernels
+  /// need (kernels/Scratch.h).
   std::byte *scratch;
   /// The workers nodeBegin ... nodeEnd - 1 read memory of the same NUMA node as
-  /// this one; nodeEnd 0 stands for all workers.
+  /// this one; nodeEnd 0 means all workers.
   int32_t nodeBegin = 0, nodeEnd = 0;
   /// Worker w's counter for this instruction is tickets[w * ticketStride], zero
-  /// before the first worker begins: what is left of w's share for whoever has
-  /// time (see kernels/cpu/Share.h). Null: every worker does all of its own.
+  /// before the first worker begins. Workers that finish early take over the
+  /// rest of w's share through it (see kernels/cpu/Share.h). Null: every worker
+  /// does all of its own share.
   uint32_t *tickets = nullptr;
   int64_t ticketStride = 0;
 };
@@ -64,9 +65,10 @@ struct Range {
   int64_t begin, end;
 };
 
-/// The contiguous part of `count` items that `worker` does, in whole multiples
-/// of `grain` (the last may be short). Parts differ by at most one grain.
-/// Always inlined: a copy compiled for one ISA must not serve the others.
+/// The contiguous range of `count` items that `worker` processes, in whole
+/// multiples of `grain` (the last range may be short). Ranges differ by at most
+/// one grain. Always inlined, because a copy compiled for one ISA must not be
+/// linked into the code of others.
 [[gnu::always_inline]] inline Range shareOf(int64_t count, int64_t grain,
                                             const Worker &worker) {
   int64_t grains = (count + grain - 1) / grain;
@@ -80,11 +82,11 @@ enum class Encoding : uint8_t {
   F32 = 0,
   I32 = 1,
   A8 = 2,  ///< 8-bit activations; see kernels/Activation.h.
-  A8K = 3, ///< The same with fewer different scales.
+  A8K = 3, ///< A8 with fewer distinct scales.
 };
 
-/// A weight in memory: `outer` matrices (experts, heads; else 1) of `rows` x
-/// `cols`, each row a whole number of the format's blocks.
+/// A weight in memory: `outer` matrices (experts or heads; otherwise 1) of
+/// `rows` x `cols`. Each row is a whole number of the format's blocks.
 struct WeightView {
   const uint8_t *data;
   int64_t outer, rows, cols;
@@ -95,16 +97,17 @@ struct WeightView {
 enum class KvType : uint8_t { F32 = 0, F16 = 1, BF16 = 2, Q8_0 = 3 };
 inline constexpr unsigned kKvTypeCount = 4;
 
-/// One layer's cache: `capacity` rows of `width` elements; kernels/KvCache.h
-/// has the layout.
+/// One layer's cache: `capacity` rows of `width` elements. kernels/KvCache.h
+/// describes the layout.
 struct KvView {
   uint8_t *data;
   int64_t width, capacity;
-  int64_t rowStride; ///< Bytes; of Q8_0 a tile's stride divided by its rows.
+  int64_t rowStride; ///< In bytes; for Q8_0 a tile's bytes divided by its rows.
   KvType type;
 };
 
-/// The one kernel that knows a weight format: for r < rows, t < tokens
+/// A gemm, the only kind of kernel that knows weight formats. For r < rows and
+/// t < tokens it computes
 ///   out[t * outStride + r] = sum over c < cols of w[r][c] * act[t][c].
 /// `w` is the first of `rows` rows `wStride` bytes apart; act[t] points at a
 /// row in the encoding that the kernel is registered with. Single-threaded.
@@ -112,20 +115,21 @@ using GemmFn = void (*)(const uint8_t *w, int64_t wStride, int64_t rows,
                         const uint8_t *const *act, int64_t tokens, int64_t cols,
                         float *out, int64_t outStride);
 
-/// In Gemms.def: any number of rows, and from no number on.
+/// Values in Gemms.def: a maximum that allows any number of rows, and a `panel`
+/// that no number of rows reaches.
 inline constexpr int32_t kAnyTokens = INT32_MAX;
 inline constexpr int32_t kNever = INT32_MAX;
 
-/// Inputs that a convolution of ShortConv sees at most, the token's own among
-/// them.
+/// The most inputs that the convolution of ShortConv sees, including the
+/// token's own.
 inline constexpr int32_t kMostTaps = 8;
 
-/// What an FFN makes of gate g and up u.
+/// How an FFN combines its gate g and up projection u.
 enum class Activation : int32_t {
   Silu = 0, ///< g * sigmoid(g) * u
   Gelu = 1, ///< g * (1 + tanh(sqrt(2 / pi) * (g + 0.044715 g^3))) / 2 * u
-  /// g * sigmoid(1.702 g) * (u + 1), where g is at most 7 and u within -7 and
-  /// 7: gpt-oss.
+  /// g * sigmoid(1.702 g) * (u + 1), with g clamped to at most 7 and u to -7
+  /// ... 7 (gpt-oss).
   ClampedSwiglu = 2,
 };
 inline constexpr int32_t kActivationCount = 3;

@@ -1,4 +1,4 @@
-//===- Activations.h - What an FFN makes of gate and up ---------*- C++ -*-===//
+//===- Activations.h - Activation functions of an FFN -----------*- C++ -*-===//
 
 #ifndef MOE_KERNELS_CPU_ACTIVATIONS_H
 #define MOE_KERNELS_CPU_ACTIVATIONS_H
@@ -7,8 +7,9 @@
 
 namespace moek {
 
-/// Runs body(fn), once, where fn(g, u) is the activation of vectors. A NaN in
-/// either is one in the result: min and max return their second operand then.
+/// Calls body(fn) once, where fn(g, u) applies the activation to vectors of
+/// gate and up values. A NaN in either becomes a NaN in the result because min
+/// and max return their second operand when one is NaN.
 template <class S, class Body>
 MOE_INLINE void withActivation(Activation activation, Body body) {
   using Vec = typename S::Vec;
@@ -16,7 +17,8 @@ MOE_INLINE void withActivation(Activation activation, Body body) {
   case Activation::Silu:
     return body([](Vec g, Vec u) { return S::mul(timesSigmoid<S>(g, g), u); });
   case Activation::Gelu:
-    // (1 + tanh z) / 2 is sigmoid(2 z), without a difference that cancels.
+    // (1 + tanh z) / 2 equals sigmoid(2 z), which has no difference that
+    // cancels.
     return body([](Vec g, Vec u) {
       Vec inner = S::fma(S::mul(g, g), S::set(0.044715f), S::set(1));
       Vec twice = S::mul(S::mul(g, S::set(1.5957691216f)), inner);

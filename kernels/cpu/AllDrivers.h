@@ -1,4 +1,4 @@
-//===- AllDrivers.h - run<S>() for the arguments of every op ----*- C++ -*-===//
+//===- AllDrivers.h - Includes run<S>() of every op's kernel ----*- C++ -*-===//
 
 #ifndef MOE_KERNELS_CPU_ALLDRIVERS_H
 #define MOE_KERNELS_CPU_ALLDRIVERS_H

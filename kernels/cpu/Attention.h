@@ -1,13 +1,15 @@
 //===- Attention.h - Attention whose heads share keys and values -*- C++ -*-==//
 //
-// A token alone, or a step whose plan cuts the cache into spans, goes by spans
-// with all heads of a group at once (Spans.h): the cache is read once. Many
-// tokens of a sequence go in tiles (QueryTiles.h): a worker takes a group and
-// some tokens, encodes their queries once, and lets blocks of keys and values
-// pass; those before the window or behind the last token are left out.
+// A single token, or a step whose plan splits the KV cache, is computed by KV
+// splits with all heads of a group at once (Spans.h), so that the cache is read
+// once. Many tokens of a sequence are computed in tiles (QueryTiles.h): a
+// worker takes a head group and some tokens, encodes their queries once and
+// loops over blocks of keys and values. Blocks before the window or after the
+// last token are skipped.
 //
-// 128 columns, groups of 8: 256 rows of a group are 69 KiB of Q8_0, their
-// values transposed another 32, 16 tokens' queries 16 and their sums 64.
+// With 128 columns and groups of 8 heads, 256 rows of a group take 69 KiB in
+// Q8_0, their transposed values 32 KiB, the queries of 16 tokens 16 KiB and
+// their sums 64 KiB.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,12 +21,13 @@
 
 namespace moek {
 
-/// Of a group of heads: where its columns are in q, out and the cache.
+/// A group of query heads that share keys and values: where its columns are in
+/// q, out and the cache.
 struct HeadGroup {
   RingCache cache;
-  const float *q; ///< Of the sequence's first token and the group's first head.
+  const float *q; ///< At the sequence's first token and the group's first head.
   float *out;
-  int64_t head; ///< First of the group.
+  int64_t head; ///< First head of the group.
 
   HeadGroup(const AttentionArgs &a, const SequenceRows &sequence, int64_t head)
       : cache(a.kv, a.ring, sequence),
@@ -33,7 +36,7 @@ struct HeadGroup {
   }
 };
 
-/// Blocks of keys and values of a group in floats.
+/// Blocks of a group's keys and values, converted to floats.
 template <class S> class FloatGroup {
 public:
   static constexpr int64_t kRows = kKeyTile;
@@ -46,7 +49,7 @@ public:
     values = keys + kKeyTile * keyStride;
   }
 
-  /// What the following are of.
+  /// Selects the group for the following calls.
   void set(const HeadGroup &ofGroup, Range) { group = &ofGroup; }
 
   void setBlock(int64_t first, int64_t n) {
@@ -75,7 +78,7 @@ private:
   const HeadGroup *group = nullptr;
 };
 
-/// The same on a Q8_0 cache, with integer products.
+/// Like FloatGroup, for a Q8_0 cache, with integer products.
 template <class S> class Q8HeadGroup {
 public:
   static constexpr int64_t kRows = kQ8Group;
@@ -121,8 +124,8 @@ private:
   int64_t begin = 0;
 };
 
-/// Shares out a sequence's tokens, as many at a time as attentionTokens() has,
-/// for each group of heads. `stats`: two floats for each of their queries.
+/// Divides a sequence's tokens, attentionTokens() at a time, and head groups
+/// among the workers. `stats` has room for two floats per query of these.
 template <class S, class Blocks>
 void attendGroups(const AttentionArgs &a, const SequenceRows &sequence,
                   const Worker &worker, Blocks &blocks, float *stats) {
@@ -179,7 +182,8 @@ void run(const AttentionArgs &a, const Step &step, const Worker &worker) {
                       a.ring};
   auto *stats = reinterpret_cast<float *>(worker.scratch);
   std::byte *scratch = worker.scratch + attentionStatsBytes(a.heads, group);
-  // `span` and `blocks` share memory: a sequence goes by one of them.
+  // `span` and `blocks` share scratch memory: each sequence uses only one of
+  // them.
   auto attend = [&](auto span, auto blocks) {
     forSequences(step, worker, [&](const SequenceRows &s, const Worker &w) {
       if (a.splits > 1 || s.count == 1)

@@ -3,10 +3,10 @@
 // dotRows:  out[i][j] = scale * sum over d of a[i][d] * b[j][d]
 // sumRows:  out[i][j] = start + sum over k of p[i][k] * v[k][j]
 //
-// Both hold their sums in registers: with AVX-512 4 x 4 of 32, so that 16
-// multiply-adds take 8 loads; with AVX2 2 x 4 and 4 x 2 of 16. An element's
-// value does not depend on the block it falls in: that keeps results equal for
-// any number of workers.
+// Both hold their sums in registers: with AVX-512 a block of 4 x 4 of the 32,
+// so that 16 multiply-adds need 8 loads; with AVX2 blocks of 2 x 4 and 4 x 2 of
+// the 16. The value of an element does not depend on its place in a block, so
+// that results are the same for any number of workers.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,7 +17,7 @@
 
 namespace moek {
 
-/// A float matrix: `stride` elements from row to row.
+/// A float matrix whose rows are `stride` elements apart.
 struct Rows {
   const float *data;
   int64_t stride;
@@ -84,7 +84,7 @@ void dotRows(Rows a, int64_t m, Rows b, int64_t n, int64_t dim, float scale,
                    out + i * outStride, outStride);
 }
 
-/// What a row's sum starts from: zero, out, or out * alpha[row].
+/// The initial value of a row's sum: zero, out, or out * alpha[row].
 struct Start {
   bool fresh;
   const float *alpha = nullptr;
@@ -146,7 +146,7 @@ MOE_INLINE void sumStrip(Rows p, Start start, Rows v, int64_t n, int64_t cols,
   });
 }
 
-/// A strip of `rows` rows, at most R.
+/// A strip of `rows` rows, at most R of them.
 template <class S, int R>
 MOE_INLINE void sumRest(int64_t rows, Rows p, Start start, Rows v, int64_t n,
                         int64_t cols, float *out, int64_t outStride) {

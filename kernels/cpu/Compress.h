@@ -1,8 +1,9 @@
-//===- Compress.h - Drivers of caches with an entry for several tokens ----===//
+//===- Compress.h - CPU kernels of compressed caches -------------*- C++ -*-==//
 //
-// Softmaxes over an entry's tokens are kept as sums relative to a running
-// maximum, column by column in vectors: what a sequence has to remember does
-// not grow with the ratio, and steps of any size give the same bits.
+// A compressed cache has one entry for several tokens. The softmax over an
+// entry's tokens is kept as sums relative to a running maximum, column by
+// column in vectors. So the state of a sequence does not grow with the
+// compression ratio, and steps of any size give the same bits.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,7 +15,7 @@
 
 namespace moek {
 
-/// A softmax-weighted sum that is not complete, of a vector's columns.
+/// A softmax-weighted sum in progress, for one vector of columns.
 template <class S> struct RunningSum {
   using Vec = typename S::Vec;
   Vec most, weight, sum;
@@ -32,7 +33,7 @@ template <class S> struct RunningSum {
     lanes.store(p + cols, weight);
     lanes.store(p + 2 * cols, sum);
   }
-  /// Adds what has the weight `w` relative to exp(`gate`).
+  /// Adds `value` with the weight exp(`gate`) * `w`.
   MOE_INLINE void add(Vec gate, Vec w, Vec value) {
     gate = stored(gate);
     Vec next = S::max(most, gate);
@@ -43,7 +44,8 @@ template <class S> struct RunningSum {
   }
 
 private:
-  /// As a state keeps it, so that it does not matter where a step ends.
+  /// Rounds as the state does, so that results do not depend on where a step
+  /// ends.
   static MOE_INLINE Vec stored(Vec v) {
     if constexpr (S::kWidth > 1)
       return v;
@@ -53,7 +55,7 @@ private:
   }
 };
 
-/// Columns from `c` on, those of `lanes`, in a sequence's rows.
+/// Processes the columns of `lanes` from `c` on, in all of a sequence's rows.
 template <class S, class Lanes>
 MOE_INLINE void compressColumns(const CompressArgs &a, const SequenceRows &rows,
                                 int64_t c, Lanes lanes) {
@@ -107,8 +109,9 @@ void run(const CompressArgs &a, const Step &step, const Worker &worker) {
   });
 }
 
-/// Turns neighbours `begin` to `begin` + `n` of what is turned at `position`;
-/// both are even. Angles in double, as RopeTable's.
+/// Rotates elements `begin` to `begin` + `n` of a vector at `position`, by
+/// pairs of neighbours; `begin` and `n` are even. Angles are double as in
+/// RopeTable.
 template <class S>
 void turnEntry(const EntryStoreArgs &a, int64_t position, int64_t begin,
                int64_t n, float *x) {

@@ -10,7 +10,8 @@
 
 namespace moek {
 
-/// Bytes of a share: below a page there is nothing to gain from another core.
+/// Smallest number of bytes per worker: for less than a page another core does
+/// not pay off.
 inline constexpr int64_t kCopyGrain = 4096;
 
 template <class S>

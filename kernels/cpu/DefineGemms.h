@@ -1,7 +1,7 @@
 //===- DefineGemms.h - The gemms of one format ------------------*- C++ -*-===//
 //
-// Included once by each file that kernels/CMakeLists.txt writes: behind the
-// Gemms.h of an instruction set, for the one line of Formats.def that is
+// Each source file that kernels/CMakeLists.txt writes includes this once, after
+// the Gemms.h of an instruction set and with one line of Formats.def as
 // MOE_ONE_FORMAT.
 //
 //===----------------------------------------------------------------------===//
@@ -14,7 +14,7 @@
 namespace moek {
 namespace {
 
-/// The gemm of a line of Gemms.def.
+/// Calls the gemm that a line of Gemms.def describes.
 template <class I, Format F, Layout L, int64_t PanelTokens, class... Args>
 MOE_INLINE void gemmOf(Args... args) {
   constexpr bool kIsFloat = formatInfo(F).blockElements == 1;
@@ -46,8 +46,9 @@ using moek::kNever;
                                     float *out) {                              \
     moek::readKv<moek::MOE_ISA::Simd>(moek::KvType::name, row, cols, out);     \
   }
-// F32, F16 and BF16 rows as caches have them; quantised blocks; what only the
-// reference kernel reads.
+// The three kinds of format: F32, F16 and BF16 rows are read as KV caches store
+// them; quantised blocks are decoded here; the last kind is read by the
+// reference decoder only.
 #define MOE_BLOCK_FORMAT(name, kernel, id, elements, bytes)                    \
   void moek::MOE_ISA::Dequant::name(const uint8_t *row, int64_t cols,          \
                                     float *out) {                              \

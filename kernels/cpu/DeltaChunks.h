@@ -1,23 +1,23 @@
 //===- DeltaChunks.h - The delta rule, many rows at a time ------*- C++ -*-===//
 //
-// A row of the rule in DeltaRuleArgs goes through S twice. Of a chunk of rows
-// only products of matrices do. With g the rows' decays, b their strengths and
-// D(i, j) = g(j+1) g(j+2) ... g(i), what row i writes is
-//   e(i) = b(i) (v(i) - D(i) S^T k(i) - sum over j < i of D(i, j) k(i)k(j)
-//   e(j))
+// The recurrence in DeltaRuleArgs passes over S twice per row (token). For a
+// chunk of rows it can be computed with matrix products alone. Let g be the
+// rows' decays, b their write strengths and
+// D(i, j) = g(j+1) g(j+2) ... g(i). Row i writes
+//   e(i) = b(i) (v(i) - D(i) S^T k(i)
+//                - sum over j < i of D(i, j) k(i)k(j) e(j))
 // where S is the matrix before the chunk and D(i) the product of all decays up
-// to i's; its answer is
+// to and including row i's. Its output is
 //   out(i) = D(i) S^T q(i) + sum over j <= i of D(i, j) q(i)k(j) e(j)
 // and S becomes D(n) S + sum over j of D(n, j) k(j) e(j)^T. Each e(i) needs
-// those before it, which is the forward substitution of the UT transform
-// (arXiv 2412.06464). D(i, j) is D(i-1, j) g(i): nothing is divided by a
-// product that may have underflowed.
+// those before it: this is the forward substitution of the UT transform (arXiv
+// 2412.06464). D(i, j) is computed as D(i-1, j) g(i), so that nothing is
+// divided by a product that may have underflowed.
 //
-// A row and head with keys and values of 128 take 3 * 128 * 128 multiply-adds
-// in any form. Row after row there are 4 operations for 3, a store and as many
-// loads; in chunks what comes on top, a sixteenth of a chunk's rows by its
-// rows, is an eighth.
-//
+// One row of a head with keys and values of 128 needs 3 * 128 * 128
+// multiply-adds in either form. The recurrence executes 4 operations, a store
+// and as many loads for 3 of them. A chunk executes, in addition to the 3, a
+// sixteenth of its rows times its rows, which is an eighth more.
 //===----------------------------------------------------------------------===//
 
 #ifndef MOE_KERNELS_CPU_DELTACHUNKS_H
@@ -29,12 +29,12 @@
 
 namespace moek {
 
-/// A sequence's row of a state.
+/// Returns a sequence's row of the state.
 MOE_INLINE float *stateOf(const KvView &state, const SequenceRows &rows) {
   return reinterpret_cast<float *>(state.data + rows.state * state.rowStride);
 }
 
-/// Of a head: its first column of queries, of keys, of values in a row.
+/// First columns of a head's query, key and value in a row of x.
 struct DeltaHead {
   DeltaHead(const DeltaRuleArgs &a, int64_t head) : head(head) {
     int64_t of = a.tiled ? head % a.keyHeads : head / (a.heads / a.keyHeads);
@@ -45,8 +45,8 @@ struct DeltaHead {
   int64_t head, query, key, value;
 };
 
-/// What a query's and a key's row is multiplied with: by the root of their sum
-/// of squares, not of their mean.
+/// Factors that normalise a query and a key: they divide by the root of the sum
+/// of squares, not of the mean.
 template <class S> struct DeltaScales {
   using Num = typename S::Num;
   DeltaScales(const DeltaRuleArgs &a, const float *q, const float *k)
@@ -58,13 +58,14 @@ template <class S> struct DeltaScales {
   Num key;
 };
 
-/// A head's columns of values `begin` to `end`, in all rows of a sequence.
+/// Processes the value columns `begin` to `end` of one head, in all rows of a
+/// sequence.
 template <class S> class DeltaChunks {
   using Vec = typename S::Vec;
   static constexpr int64_t kRows = kDeltaChunk;
-  /// Rows of a product at a time, by two vectors of columns: 16 sums of
-  /// AVX-512's 32 registers, 8 of AVX2's 16. Either is enough for two FMAs a
-  /// cycle of four cycles each.
+  /// A product computes kTile rows by two vectors of columns at a time: 16 sums
+  /// of AVX-512's 32 registers, 8 of AVX2's 16. Either is enough to keep two
+  /// FMAs per cycle busy at a latency of four cycles.
   static constexpr int kTile = S::kWidth == 16 ? 8 : 4;
   static constexpr int64_t kCols = 2 * S::kWidth;
   static_assert(kRows % kTile == 0 && kDeltaColumns % kCols == 0);
@@ -77,13 +78,13 @@ template <class S> class DeltaChunks {
   const SequenceRows &rows;
   const DeltaHead head;
   const int64_t begin, end;
-  /// Columns of a key, whole tiles.
+  /// Key columns, padded to whole tiles.
   const int64_t width = scratchFloats(a.key);
-  float *keys, *queries; ///< [kRows, width], of length 1 and 1 / sqrt(key).
+  float *keys, *queries; ///< [kRows, width], lengths 1 and 1 / sqrt(key).
   float *found;          ///< [kRows, kRows]: -b(i) D(i, j) k(i)k(j)
   float *answered;       ///< [kRows, kRows]: D(i, j) q(i)k(j)
-  float *written;        ///< [kRows, kCols] of e, and
-  float *kept;           ///< [kRows, kCols] what the last row sees of it.
+  float *written;        ///< [kRows, kCols] of e.
+  float *kept;           ///< [kRows, kCols] e(j), decayed to the last row.
   float *state;          ///< [columns / kCols, width, kCols] of S
   float strength[kRows], decay[kRows], left[kRows];
 
@@ -152,8 +153,8 @@ private:
                   bytesAt(first));
   }
 
-  /// Rows lie powers of two apart, which no prefetcher follows: what the next
-  /// chunk needs of them comes into L2 meanwhile.
+  /// Rows are powers of two apart, a pattern that no prefetcher follows. So the
+  /// columns that the next chunk needs are prefetched into L2 meanwhile.
   MOE_INLINE void fetchRows(int64_t t, int64_t last) {
     constexpr int64_t kLine = 16;
     last = last < t + kRows ? last : t + kRows;
@@ -181,8 +182,8 @@ private:
     }
   }
 
-  /// Products of each row's key and query with the keys up to its own, and what
-  /// decays leave of them.
+  /// Computes the products of each row's key and query with the keys up to its
+  /// own, multiplied by the decays between the two rows.
   void multiplyRows(int64_t count) {
     for (int64_t j = 0; j < kRows; ++j)
       left[j] = 1;
@@ -202,8 +203,8 @@ private:
       decay[i] = all;
     }
   }
-  /// Without what is on its way to a denormal number, which takes some CPUs
-  /// a hundred times as long.
+  /// Replaces a product that is about to become denormal by zero, because some
+  /// CPUs take a hundred times as long for denormals.
   static float faded(float product) {
     constexpr float kLeast = 0x1p-100f;
     return product < kLeast && product > -kLeast ? 0 : product;
@@ -231,7 +232,7 @@ private:
   MOE_INLINE static void addProducts(Sums &to, const float *factors,
                                      int64_t row, int64_t step,
                                      const float *vectors, int64_t count) {
-    Sums sums = to; // in registers, whatever else indexes `to`
+    Sums sums = to; // In registers; `to` might be aliased.
     for (int64_t n = 0; n < count; ++n) {
       Vec u = S::load(vectors + n * kCols);
       Vec v = S::load(vectors + n * kCols + S::kWidth);
@@ -257,7 +258,8 @@ private:
     }
   }
 
-  /// Rows `i` on of e. Rows of a tile behind `count` are of no matter.
+  /// Computes rows `i` ... of e for a tile. The values of tile rows from
+  /// `count` on do not matter.
   void write(int64_t t, int64_t i, int64_t count, int64_t first,
              const float *block) {
     Sums sums;
@@ -277,7 +279,8 @@ private:
       });
     }
     addProducts(sums, found + i * kRows, kRows, 1, written, i);
-    // The tile's own, each when it is whole.
+    // Then the contributions of the tile's own rows, each as soon as it is
+    // complete.
 #pragma GCC unroll 8
     for (int j = 0; j < kTile; ++j) {
       Vec fades = S::set(left[i + j]);

@@ -1,8 +1,8 @@
-//===- DeltaNet.h - Drivers of gated delta nets -----------------*- C++ -*-===//
+//===- DeltaNet.h - CPU kernels of gated delta nets -------------*- C++ -*-===//
 //
-// S is read and written once per step. A few rows of a sequence are done one
-// after the other, many in chunks (DeltaChunks.h), but not by the reference,
-// whose rows are always the recurrence.
+// S is read and written once per step. A few rows (tokens) of a sequence are
+// processed one after the other, many in chunks (DeltaChunks.h). The reference
+// always runs the recurrence row by row.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,14 +30,15 @@ void run(const RegroupArgs &a, const Step &step, const Worker &worker) {
   }
 }
 
-/// Columns that a worker convolves from a sequence's first row to its last: the
-/// weights of so many, and of each row 2 KiB, whose next lines are fetched
-/// ahead. Rows may lie powers of two apart: of a narrower block they would push
-/// each other out of their few sets before the next block reads their lines.
+/// Number of columns that a worker convolves from a sequence's first row to its
+/// last. It holds their weights, and reads 2 KiB of each row, whose next lines
+/// the CPU prefetches. Rows may be powers of two apart: with a narrower block
+/// they would evict each other from the few cache sets that they map to before
+/// the next block reads the rest of their lines.
 inline constexpr int64_t kConvColumns = 512;
 
-/// Columns `begin` to `begin` + `count` of a sequence's rows. kTaps is the
-/// number of taps, or 0 for any.
+/// Convolves columns `begin` to `begin` + `count` of a sequence's rows. kTaps
+/// is the number of taps, or 0 for any number.
 template <class S, int kTaps>
 void convolveColumns(const ShortConvArgs &a, const SequenceRows &rows,
                      int64_t begin, int64_t count) {
@@ -48,7 +49,7 @@ void convolveColumns(const ShortConvArgs &a, const SequenceRows &rows,
       weight[j][c] = a.weight[(begin + c) * taps + j];
   const float *x = a.x + rows.begin * a.xStride + begin;
   float *kept = stateOf(a.state, rows) + begin;
-  // Input t, of the state before the first row.
+  // Input of row t. Rows before the first one are in the state.
   auto input = [&](int64_t t) {
     return t >= 0              ? x + t * a.xStride
            : rows.position > 0 ? kept + (t + before) * a.cols
@@ -66,7 +67,8 @@ void convolveColumns(const ShortConvArgs &a, const SequenceRows &rows,
       lanes.store(out + c, timesSigmoid<S>(y, y));
     });
   }
-  // Upwards: what the state keeps of itself moves down.
+  // In ascending order, because rows that stay in the state move to lower
+  // places.
   for (int32_t j = 0; j < before; ++j)
     std::memmove(kept + j * a.cols, input(rows.count - before + j),
                  size_t(count) * sizeof(float));
@@ -87,7 +89,7 @@ void run(const ShortConvArgs &a, const Step &step, const Worker &worker) {
   });
 }
 
-/// In double: a few numbers of a token.
+/// Computed in double: it is only a few numbers per token.
 template <class S>
 void run(const DeltaGatesArgs &a, const Step &step, const Worker &worker) {
   Range items = shareOf(step.tokens * a.heads, 16, worker);
@@ -101,9 +103,10 @@ void run(const DeltaGatesArgs &a, const Step &step, const Worker &worker) {
   }
 }
 
-/// Columns `first` to `first` + kDeltaColumns, or up to the last, of values of
-/// a head, in all rows of a sequence, one after the other. A worker keeps them
-/// in L1 from the first row to the last.
+/// Applies the recurrence to the value columns `first` to `first` +
+/// kDeltaColumns (or to the last) of a head, in all rows of a sequence one
+/// after the other. The worker keeps these columns of S in L1 from the first
+/// row to the last.
 template <class S>
 void applyDeltaRule(const DeltaRuleArgs &a, const SequenceRows &rows,
                     const DeltaHead &head, int64_t first, float *held) {
@@ -160,8 +163,8 @@ void applyDeltaRule(const DeltaRuleArgs &a, const SequenceRows &rows,
                 size_t(count) * sizeof(float));
 }
 
-/// Rows of a sequence from which on chunks take less time than rows one after
-/// the other.
+/// From this number of rows of a sequence on, chunks take less time than the
+/// recurrence.
 inline constexpr int64_t kLeastDeltaChunk = 7;
 
 template <class S>

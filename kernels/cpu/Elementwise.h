@@ -1,4 +1,4 @@
-//===- Elementwise.h - Drivers without a matrix product ---------*- C++ -*-===//
+//===- Elementwise.h - CPU kernels without a matrix product -----*- C++ -*-===//
 
 #ifndef MOE_KERNELS_CPU_ELEMENTWISE_H
 #define MOE_KERNELS_CPU_ELEMENTWISE_H
@@ -12,11 +12,13 @@
 
 namespace moek {
 
-/// Elements of a flat share: 2 KiB of floats, whole cache lines.
+/// Elementwise work is divided in multiples of this many elements: 2 KiB of
+/// floats, whole cache lines.
 inline constexpr int64_t kFlatGrain = 512;
-/// Columns of a row that workers share: whole cache lines.
+/// Columns in which a row is divided among workers: whole cache lines.
 inline constexpr int64_t kNormGrain = 128;
-/// A8 blocks of a share: 512 floats, and whole cache lines of 8-bit values.
+/// Work is divided in multiples of this many A8 blocks: 512 floats, and whole
+/// cache lines of 8-bit values.
 inline constexpr int64_t kA8Grain = 16;
 
 template <class S>
@@ -27,8 +29,9 @@ void run(const EmbedArgs &a, const Step &step, const Worker &worker) {
                  a.out + t * a.outStride);
 }
 
-/// 1 / sqrt(mean of squares + eps). NaN where the mean is infinite: a scale of
-/// zero would make a row of zeros of numbers that are too large.
+/// Returns 1 / sqrt(mean of squares + eps), or NaN if the mean is infinite:
+/// with a scale of zero, a row of too large numbers would become a row of
+/// zeros.
 template <class S>
 typename S::Num rmsScale(const float *x, int64_t cols, float eps) {
   using Vec = typename S::Vec;
@@ -50,7 +53,7 @@ typename S::Num rmsScale(const float *x, int64_t cols, float eps) {
                              : std::numeric_limits<double>::quiet_NaN());
 }
 
-/// out = x * scale * weight, where no weight is all 1.
+/// out = x * scale * weight. A null weight means all 1.
 template <class S>
 void scaleRow(const float *x, typename S::Num scale, const float *weight,
               int64_t cols, float *out) {
@@ -65,8 +68,9 @@ template <class S>
 void run(const RmsNormArgs &a, const Step &step, const Worker &worker) {
   int64_t count = step.tokens * a.groups;
   Range rows{0, count}, columns{0, a.cols};
-  // With fewer rows than workers each sums up all rows, which is the cheaper
-  // half, and writes its part of their columns. In place that would be a race.
+  // With fewer rows than workers, each worker computes the sums of all rows
+  // (the cheaper half) and writes its own columns. In place this would be a
+  // race.
   if (count < worker.count && a.x != a.out)
     columns = shareOf(a.cols, kNormGrain, worker);
   else
@@ -83,10 +87,11 @@ void run(const RmsNormArgs &a, const Step &step, const Worker &worker) {
   }
 }
 
-/// Blocks `blocks`, of `blockCols` columns (the last may be shorter), of a row
-/// in an A8 encoding: those share a scale. A block with a NaN or an infinity
-/// gets a NaN scale, so that whatever reads it is NaN too; one below 1e-36,
-/// whose inverse scale would overflow, is zero.
+/// Writes the blocks `blocks` of a row in an A8 encoding. A block has
+/// `blockCols` columns (the last may be shorter) that share a scale. A block
+/// with a NaN or an infinity gets a NaN scale, so that every result computed
+/// from it is NaN. A block whose largest value is below 1e-36 becomes zero,
+/// because its inverse scale would overflow.
 template <class S>
 void quantizeBlocks(const float *x, int64_t cols, int64_t blockCols,
                     Range blocks, uint8_t *out) {

@@ -1,4 +1,4 @@
-//===- Experts.h - Drivers of routed experts --------------------*- C++ -*-===//
+//===- Experts.h - CPU kernels of routed experts ----------------*- C++ -*-===//
 
 #ifndef MOE_KERNELS_CPU_EXPERTS_H
 #define MOE_KERNELS_CPU_EXPERTS_H
@@ -8,7 +8,7 @@
 
 namespace moek {
 
-/// A counting sort. One worker does it: 3072 slots take about 5 us.
+/// A counting sort by one worker: 3072 slots take about 5 us.
 template <class S>
 void run(const ExpertGroupArgs &a, const Step &step, const Worker &worker) {
   if (worker.index != 0)
@@ -23,8 +23,8 @@ void run(const ExpertGroupArgs &a, const Step &step, const Worker &worker) {
       ++offsets[e + 1];
   for (int32_t e = 0; e < here; ++e)
     offsets[e + 1] += offsets[e];
-  // Placing a slot moves its expert's offset on, to where the next one's slots
-  // begin; moving all up by one place restores them.
+  // Placing a slot advances its expert's offset, in the end to where the next
+  // expert's slots begin. Moving all offsets up by one place restores them.
   for (int64_t i = 0; i < slots; ++i)
     if (int32_t e = a.slice.numberOf(a.ids[i]); e >= 0)
       a.slots[offsets[e]++] = int32_t(i);
@@ -33,14 +33,15 @@ void run(const ExpertGroupArgs &a, const Step &step, const Worker &worker) {
   offsets[0] = 0;
 }
 
-/// What reading and unpacking a weight row costs, in slots that multiply it:
-/// an expert of one slot takes as long as one of a few, being bound by memory.
+/// The cost of reading and unpacking a weight row, in units of multiplying it
+/// with one slot: an expert with one slot takes as long as one with a few,
+/// because memory is the limit.
 inline constexpr int64_t kRowCost = 4;
 
-/// Calls body(expert, rows, slots) for this worker's share of all (touched
-/// expert, weight row) pairs. Shares are contiguous and cost the same within
-/// kRowGrain rows of one expert. A node does the same rows of every expert,
-/// whichever experts a step touches.
+/// Calls body(expert, rows, slots) for this worker's share of all pairs of an
+/// expert in use and a weight row. Shares are contiguous and cost the same
+/// within kRowGrain rows of one expert. A NUMA node processes the same rows of
+/// every expert, whichever experts a step uses.
 template <class Body>
 MOE_INLINE void forExpertShare(const int32_t *offsets, int64_t experts,
                                int64_t rows, const Worker &worker, Body body) {
@@ -50,7 +51,7 @@ MOE_INLINE void forExpertShare(const int32_t *offsets, int64_t experts,
     if (int64_t slots = offsets[e + 1] - offsets[e])
       total += (slots + kRowCost) * grains;
   forShares(total, 1, nodeTeam(worker), [&](int64_t begin, int64_t end) {
-    // The grain that holds a boundary belongs to the share before it.
+    // The grain that contains a boundary belongs to the share before it.
     int64_t cost = 0;
     for (int64_t e = 0; e < experts && cost < end; ++e) {
       int64_t slots = offsets[e + 1] - offsets[e];
@@ -72,7 +73,7 @@ MOE_INLINE void forExpertShare(const int32_t *offsets, int64_t experts,
   });
 }
 
-/// out = row + bias, which may be null.
+/// out = row + bias; a null bias is skipped.
 template <class S>
 MOE_INLINE void storeRow(const float *row, const float *bias, int64_t count,
                          float *out) {
@@ -145,7 +146,7 @@ void run(const ExpertsGateUpArgs &a, const Step &step, const Worker &worker) {
       });
 }
 
-/// Workers share columns, as a token has few slots.
+/// Workers divide the columns, because a token has few slots.
 template <class S>
 void run(const ExpertsActivationMulArgs &a, const Step &step,
          const Worker &worker) {

@@ -1,9 +1,10 @@
 //===- FloatGemm.h - Gemms of F32, F16 and BF16 weights ---------*- C++ -*-===//
 //
-// Rows as in the file. Weights are widened exactly, products and sums are float
-// FMAs. Tile: 4 rows by up to kFloatTokens tokens of the instruction set's
-// trait S (cpu/Simd.h), as many as its registers hold beside 4 weight vectors
-// and one of activations; a widened weight vector serves all tokens.
+// Rows are laid out as in the file. Weights are widened exactly; products and
+// sums are float FMAs. A tile is 4 rows by up to kFloatTokens tokens of the
+// instruction set's trait S (cpu/Simd.h): as many as fit in registers beside 4
+// weight vectors and one of activations. Each widened weight vector serves all
+// tokens.
 //
 // Everything here has internal linkage: see kernels/CMakeLists.txt.
 //
@@ -20,7 +21,7 @@ namespace {
 
 constexpr int kFloatRows = 4;
 
-/// A vector of weights of a float format.
+/// Loads a vector of weights of a float format as F32.
 template <class S, Format F>
 MOE_INLINE typename S::Vec loadFloats(const uint8_t *p) {
   if constexpr (F == Format::F32)
@@ -31,7 +32,7 @@ MOE_INLINE typename S::Vec loadFloats(const uint8_t *p) {
     return S::loadBf16(p);
 }
 
-/// Adds a vector of columns, `c` on.
+/// Adds the products of one vector of columns, starting at column `c`.
 template <class S, Format F, int R, int T>
 MOE_INLINE void addColumns(const uint8_t *const p[R], const float *const x[T],
                            int64_t c, typename S::Vec sums[R][T]) {
@@ -73,7 +74,7 @@ void floatTile(const uint8_t *w, int64_t wStride, const uint8_t *const *act,
     addColumns<S, F, R, T>(rows, x, c, sums);
   }
   if (c < cols) {
-    // The last columns, padded with zeros.
+    // The last columns, padded with zeros to a vector.
     uint8_t weightTail[R][kWidth * kBytes] = {};
     float xTail[T][kWidth] = {};
     const uint8_t *lastWeights[R];

@@ -1,7 +1,7 @@
-//===- Folded.h - What x86 traits share -------------------------*- C++ -*-===//
+//===- Folded.h - Lane sums that the x86 traits share -----------*- C++ -*-===//
 //
-// Sums over the lanes of any vector, from the four partial sums that its fold()
-// adds its halves up to, and their halves.
+// Sums over the lanes of any vector: the trait's fold() adds up the vector's
+// parts to four partial sums, and this adds up those four.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,7 +15,7 @@
 namespace moek {
 
 template <class S> struct Folded {
-  /// (0 + 1) + (2 + 3) of the partial sums.
+  /// Adds the partial sums as (0 + 1) + (2 + 3).
   template <class Vec> MOE_INLINE static float reduceAdd(Vec v) {
     __m128 s = S::fold(v);
     s = _mm_hadd_ps(s, s);
@@ -28,7 +28,7 @@ template <class S> struct Folded {
                            _mm_hadd_ps(S::fold(v[2]), S::fold(v[3])));
     _mm_storeu_ps(out, _mm_mul_ps(s, _mm_set1_ps(scale)));
   }
-  /// (0 + 2) + (1 + 3), which is fewer instructions.
+  /// Adds them as (0 + 2) + (1 + 3), which takes fewer instructions.
   template <class Vec> MOE_INLINE static float sumOfLanes(Vec v) {
     __m128 s = S::fold(v);
     s = _mm_add_ps(s, _mm_movehl_ps(s, s));

@@ -1,8 +1,8 @@
-//===- Gemm.h - Drivers of matrix products ----------------------*- C++ -*-===//
+//===- Gemm.h - CPU kernels of matrix products ------------------*- C++ -*-===//
 //
-// A driver splits the weight rows among the workers, hands tiles of kRowTile
-// rows and kTokenTile tokens to the format's GemmFn and finishes its output.
-// A weight tile stays in L2 while all tokens pass.
+// Such a kernel divides the weight rows among the workers, calls the format's
+// GemmFn for tiles of kRowTile rows and kTokenTile tokens, and applies the
+// epilogue to the output. A weight tile stays in L2 for all tokens.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,9 +15,9 @@
 
 namespace moek {
 
-/// A gemm driver's scratch.
+/// Scratch memory of such a kernel.
 struct GemmTiles {
-  float *first, *second; ///< [kTokenTile, kRowTile]; second for up.
+  float *first, *second; ///< [kTokenTile, kRowTile]; `second` is for up.
   const uint8_t **act;   ///< [kTokenTile]
 };
 
@@ -41,9 +41,9 @@ MOE_INLINE void forTiles(Range range, int64_t tile, Body body) {
     body(i, range.end - i < tile ? range.end - i : tile);
 }
 
-/// Calls body(row, rows) for tiles of the weight rows that this worker does.
-/// With many tokens whole tiles go by ticket: the weights of each are expanded,
-/// and the activations read, once per tile.
+/// Calls body(row, rows) for tiles of the weight rows that this worker
+/// processes. With many tokens, a ticket takes a whole tile, because the tile's
+/// weights are expanded and all activations read once per tile.
 template <class Body>
 MOE_INLINE void forRowTiles(int64_t rows, int64_t tokens, const Worker &worker,
                             Body body) {
@@ -58,13 +58,13 @@ MOE_INLINE void forRowTiles(int64_t rows, int64_t tokens, const Worker &worker,
             });
 }
 
-/// Of a tile's weight rows, null for none.
+/// Biases of a tile's weight rows, null for none.
 struct GateUpBias {
   const float *gate, *up;
 };
 
-/// out[t][r] = activation(gate[t][r], up[t][r]) for a tile, with biases added
-/// to both first; row t goes to rowOf(t).
+/// Computes out[t][r] = activation(gate[t][r], up[t][r]) for a tile, after
+/// adding the biases to both; row t is stored at rowOf(t).
 template <class S, class RowOf>
 MOE_INLINE void storeActivation(const GemmTiles &tiles, int64_t tokens,
                                 int64_t rows, Activation kind,
@@ -86,12 +86,12 @@ MOE_INLINE void storeActivation(const GemmTiles &tiles, int64_t tokens,
   });
 }
 
-/// `bias` from element `i` on, null where there is none.
+/// Returns `bias` from element `i` on, or null if there is none.
 MOE_INLINE const float *biasAt(const float *bias, int64_t i) {
   return bias ? bias + i : nullptr;
 }
 
-/// What Linear does with a finished tile beyond storing it.
+/// The epilogue of Linear: stores a finished tile with bias and accumulation.
 template <class S>
 void finishLinear(const LinearArgs &a, const float *tile, int64_t token,
                   int64_t tokens, int64_t row, int64_t rows) {

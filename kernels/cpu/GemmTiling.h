@@ -1,6 +1,6 @@
-//===- GemmTiling.h - What the SIMD gemms share -----------------*- C++ -*-===//
+//===- GemmTiling.h - Code that the SIMD gemms share ------------*- C++ -*-===//
 //
-// Pieces that do not depend on the vector width. They are compiled once per
+// This code does not depend on the vector width. It is compiled once per
 // instruction set, so everything has internal linkage: see
 // kernels/CMakeLists.txt.
 //
@@ -18,7 +18,8 @@
 #include <immintrin.h>
 #include <type_traits>
 
-/// Defines the kernel `name` as the function template instance after it.
+/// Defines the gemm `name` as a call of the function template instance that
+/// follows.
 #define MOE_DEFINE_GEMM(name, ...)                                             \
   void moek::name(const uint8_t *w, int64_t wStride, int64_t rows,             \
                   const uint8_t *const *act, int64_t tokens, int64_t cols,     \
@@ -46,35 +47,36 @@ template <class T> MOE_INLINE int16_t load16(const T &from) {
   return value;
 }
 
-/// Fetches the line at `bytes` from `from`, in or past the same matrix: a
-/// prefetch of memory that is not there is no error, a pointer to it would be.
+/// Prefetches the line at `bytes` from `from`, which may be past the end of the
+/// matrix: prefetching memory that does not exist is no error, but forming a
+/// pointer to it would be.
 template <_mm_hint Hint>
 MOE_INLINE void prefetch(const void *from, int64_t bytes) {
   _mm_prefetch(
       reinterpret_cast<const char *>(uintptr_t(from) + uintptr_t(bytes)), Hint);
 }
 
-/// How far ahead of a stream of panels its lines are fetched: left to itself,
-/// the hardware begins anew in every page of 4 KiB. That far, a line has the
-/// latency of memory (2560 bytes at 20 GB/s: 128 ns) to arrive. One token with
-/// AVX2, large pages: 4 KiB is 5 to 10 % slower with formats that memory
-/// limits, 1 KiB 6 to 17 % with those that take longer over a line; the hint
-/// (into L1 or past L2) makes no difference.
+/// How far ahead the lines of a stream of panels are prefetched. The hardware
+/// prefetcher alone starts anew in every page of 4 KiB. At this distance a line
+/// has time to arrive from memory (2560 bytes at 20 GB/s: 128 ns). Measured
+/// with one token, AVX2 and large pages: 4 KiB is 5 to 10 % slower for formats
+/// that memory limits, 1 KiB is 6 to 17 % slower for those that compute longer
+/// per line; the hint (into L1 or past L2) makes no difference.
 constexpr int64_t kStreamAhead = 2560;
 
-/// Fetches the lines of `Bytes` bytes that lie kStreamAhead past `at`.
+/// Prefetches `Bytes` bytes that are kStreamAhead past `at`.
 template <int64_t Bytes> MOE_INLINE void prefetchStream(const uint8_t *at) {
 #pragma GCC unroll 10
   for (int64_t line = 0; line < Bytes; line += 64)
     prefetch<_MM_HINT_T0>(at, kStreamAhead + line);
 }
 
-/// While the tile of rows at `w` does its `step`th part of `bytes` bytes,
-/// fetches what the next tile reads into L1 and what the third after it reads
-/// into L2. A tile's rows are read side by side, which hides from the hardware
-/// that their bytes follow each other; asked for in that order, they arrive at
-/// the rate of a plain copy. Past the last row lie, mostly, the rows of the
-/// next call.
+/// Called while the tile of rows at `w` processes its `step`th piece of `bytes`
+/// bytes. Prefetches what the next tile reads into L1 and what the third tile
+/// after it reads into L2. A tile reads its rows side by side, which hides from
+/// the hardware that their bytes are contiguous in memory; prefetched in memory
+/// order, they arrive at the rate of a plain copy. The memory past the last row
+/// is mostly the rows of the next call.
 MOE_INLINE void prefetchAhead(const uint8_t *w, int64_t tileBytes, int64_t step,
                               int64_t bytes) {
   int64_t near = tileBytes + step * bytes;
@@ -131,8 +133,8 @@ struct A8Row {
 };
 
 MOE_INLINE A8Row a8Row(const uint8_t *row, int64_t cols) {
-  // The offsets again rather than the functions of Activation.h, which could
-  // be emitted here.
+  // The offsets are computed here because the functions of Activation.h could
+  // be emitted here (see the file's comment).
   constexpr int64_t kScaleBytes = sizeof(float);
   static_assert(kA8Block == 32 && a8ScaleOffset(64) == 64 &&
                 a8SumOffset(64) == 64 + 64 / 32 * kScaleBytes);
@@ -146,14 +148,15 @@ MOE_INLINE A8Row a8Row(const uint8_t *row, int64_t cols) {
 // Panels: see the Int8Panel.h of each instruction set. F is a format's traits.
 //===----------------------------------------------------------------------===//
 
-constexpr int kPanelCols = 512; ///< Columns of weights expanded at a time.
-/// Tokens that one expansion of a panel serves: as many as a driver hands over.
+constexpr int kPanelCols = 512; ///< Columns expanded at a time.
+/// Tokens that one expansion of a panel serves: as many as an op's kernel
+/// passes.
 constexpr int kPanelTokens = int(kTokenTile);
-/// Rows that pass through panels before the next ones, as drivers tile.
+/// Rows that are expanded into panels together, like the kernels' tiles.
 constexpr int64_t kPanelRows = 64;
 
-/// Cuts a product into blocks of at most kPanelRows by kPanelTokens and calls
-/// fn(first row, rows, first token, tokens) for each.
+/// Divides a product into blocks of at most kPanelRows by kPanelTokens and
+/// calls fn(first row, rows, first token, tokens) for each.
 template <class Fn>
 MOE_INLINE void forBlocks(int64_t rows, int64_t tokens, Fn &&fn) {
   for (int64_t r = 0; r < rows; r += kPanelRows)
@@ -162,9 +165,9 @@ MOE_INLINE void forBlocks(int64_t rows, int64_t tokens, Fn &&fn) {
          tokens - t < kPanelTokens ? tokens - t : kPanelTokens);
 }
 
-/// Fetches into L2, in memory order, the rows that come after those being
-/// expanded: a panel takes a few blocks of each of many rows, which no hardware
-/// prefetcher foresees.
+/// Prefetches into L2, in memory order, the rows after those that are being
+/// expanded: a panel takes a few blocks from each of many rows, a pattern that
+/// no hardware prefetcher recognises.
 class NextRows {
 public:
   NextRows(const uint8_t *w, int64_t bytes) : at_(uintptr_t(w) + bytes) {}
@@ -179,23 +182,25 @@ private:
   uintptr_t at_;
 };
 
-/// What the tokens' activations contribute to sub-blocks of a panel's columns.
+/// The factors and terms that the tokens' activations contribute, per sub-block
+/// of a panel's columns.
 template <class F> struct alignas(64) TokenTable {
   static constexpr int kZeroSub = F::kZero ? F::kSub : kPanelCols;
   static constexpr int kOffsetSub = F::kOffsetSub ? F::kOffsetSub : kPanelCols;
   float scale[kPanelTokens][kPanelCols / 32];
-  /// -kZero * sum of q, or whatever an instruction set begins its sums with.
+  /// -kZero * sum of q, or another initial value of an instruction set's sums.
   int32_t start[kPanelTokens][kPanelCols / kZeroSub];
   /// kOffsetSign * scale * sum of q.
   float offset[kPanelTokens][kPanelCols / kOffsetSub];
 };
 
-/// Sums of `Sub` columns of A8 from sums of 16.
+/// Sum over `Sub` columns of A8, from the stored sums of 16.
 template <int Sub> MOE_INLINE int32_t sumOf(const int16_t *sums, int64_t i) {
   return Sub == 16 ? sums[i] : sums[2 * i] + sums[2 * i + 1];
 }
 
-/// `starts(row, firstCol, count, to)` fills a token's TokenTable::start.
+/// Fills the table; starts(row, firstCol, count, to) fills a token's
+/// TokenTable::start.
 template <class F, class Starts>
 MOE_INLINE void fillTable(TokenTable<F> &table, const uint8_t *const *act,
                           int64_t tokens, int64_t cols, int64_t firstCol,

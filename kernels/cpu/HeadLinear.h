@@ -1,10 +1,11 @@
-//===- HeadLinear.h - W_UK and W_UV applied around latent attention -------===//
+//===- HeadLinear.h - Products with W_UK and W_UV per head ------*- C++ -*-===//
 //
-// HeadLinear multiplies each head's activations with a gemm. AbsorbQuery takes
-// W_UK as the file has it, whose columns are the result: kHeadRows rows become
-// floats in L1 and meet all tokens there. Workers share out (head, part of the
-// output) pairs, so that one token keeps more workers busy than there are
-// heads; each encodes the activations of its own heads.
+// HeadLinear multiplies each head's activations with a gemm. AbsorbQuery reads
+// W_UK as the file has it, where the columns are the outputs: kHeadRows rows
+// are converted to floats in L1 and multiplied with all tokens there. Workers
+// divide the pairs of a head and a range of outputs, so that one token can keep
+// more workers busy than there are heads; each worker encodes the activations
+// of its own heads.
 //
 //===----------------------------------------------------------------------===//
 
@@ -37,7 +38,8 @@ MOE_INLINE void forHeadShare(int64_t heads, int64_t count, int64_t grain,
   }
 }
 
-/// The weight's part [head][row .. row + rows][col .. col + cols] as floats.
+/// Converts [head][row .. row + rows][col .. col + cols] of the weight to
+/// floats.
 template <class S>
 Rows headRows(const WeightView &w, int64_t head, int64_t row, int64_t rows,
               int64_t col, int64_t cols, float *scratch) {
@@ -47,7 +49,7 @@ Rows headRows(const WeightView &w, int64_t head, int64_t row, int64_t rows,
   return {scratch, stride};
 }
 
-/// `count` columns of `tokens` rows.
+/// Copies `count` columns of `tokens` rows.
 MOE_INLINE void copyTails(const float *from, int64_t fromStride, float *to,
                           int64_t toStride, int64_t tokens, int64_t count) {
   for (int64_t t = 0; t < tokens; ++t)
@@ -69,7 +71,8 @@ void headSums(const WeightView &w, int64_t head, int64_t begin, int64_t end,
   }
 }
 
-/// Columns per share: 128, or a block.
+/// Columns in which work is divided: 128, or the format's block if it is
+/// larger.
 MOE_INLINE int64_t headColGrain(const WeightView &w) {
   int64_t block = formatInfo(w.format).blockElements;
   return block > 128 ? block : 128;
@@ -91,8 +94,9 @@ void run(const AbsorbQueryArgs &a, const Step &step, const Worker &worker) {
                });
 }
 
-/// `count` rows of `cols` floats, `stride` apart, as a gemm with activations of
-/// `encoding` reads them: act[i] points at row i, in place or in `scratch`.
+/// Makes `count` rows of `cols` floats, `stride` apart, readable for a gemm
+/// with activations of `encoding`: act[i] points at row i, either in place or
+/// encoded in `scratch`.
 template <class S>
 void encodeRows(Encoding encoding, const float *x, int64_t stride,
                 int64_t count, int64_t cols, std::byte *scratch,

@@ -1,4 +1,4 @@
-//===- HeadRows.h - A head's keys and values from latents -------*- C++ -*-===//
+//===- HeadRows.h - Decompresses a head's keys and values -------*- C++ -*-===//
 
 #ifndef MOE_KERNELS_CPU_HEADROWS_H
 #define MOE_KERNELS_CPU_HEADROWS_H
@@ -8,11 +8,11 @@
 
 namespace moek {
 
-/// Decompresses blocks of kKeyTile cache rows for one head: keys [W_UK latent |
-/// rope key], values W_UV latent.
+/// Decompresses blocks of kKeyTile latent cache rows for one head: keys are
+/// [W_UK latent | rope key], values W_UV latent.
 template <class S> class HeadRows {
 public:
-  /// Takes its part of `scratch`.
+  /// Takes the scratch memory that it needs from the start of `scratch`.
   HeadRows(const MlaAttentionArgs &args, std::byte *&scratch) : a(args) {
     auto *next = reinterpret_cast<float *>(scratch);
     auto take = [&](int64_t floats) {
@@ -30,14 +30,15 @@ public:
     scratch = encoded + kKeyTile * a8RowBytes(a.latent);
   }
 
-  /// What the following are of: the rows of `n` positions.
+  /// Reads the cache rows of `n` positions, from which the following calls
+  /// compute.
   void read(const RingCache &from, int64_t ofHead, int64_t first, int64_t n) {
     head = ofHead;
     count = n;
     readKvRows<S>(from, first, n, 0, a.latent + a.rope, cache, cacheStride);
     encodeRows<S>(a.encoding, cache, cacheStride, n, a.latent, encoded, act);
   }
-  /// [n][nope], until values() are wanted.
+  /// Returns [n][nope], valid until values() is called.
   Rows keys() {
     if (a.keyGemm)
       multiply(a.keyGemm, a.wk);
@@ -46,16 +47,16 @@ public:
                   rowStride, wk);
     return {rows, rowStride};
   }
-  /// [n][rope]
+  /// Returns [n][rope].
   Rows ropeKeys() const { return {cache + a.latent, cacheStride}; }
-  /// [n][value]
+  /// Returns [n][value].
   Rows values() {
     multiply(a.valueGemm, a.wv);
     return {rows, rowStride};
   }
 
 private:
-  /// The head's matrix times the encoded latents.
+  /// Multiplies the head's matrix with the encoded latents.
   void multiply(GemmFn gemm, const WeightView &w) {
     gemm(w.data + head * w.outerStride, w.rowStride, w.rows, act, count, w.cols,
          rows, rowStride);

@@ -1,4 +1,4 @@
-//===- HyperConnections.h - Drivers of several residual streams -*- C++ -*-===//
+//===- HyperConnections.h - CPU kernels of hyper-connections ----*- C++ -*-===//
 
 #ifndef MOE_KERNELS_CPU_HYPERCONNECTIONS_H
 #define MOE_KERNELS_CPU_HYPERCONNECTIONS_H
@@ -17,7 +17,7 @@ MOE_INLINE void normalize(double *x, int32_t n, int32_t stride, double eps) {
     x[i * stride] /= sum;
 }
 
-/// In double: a few numbers of a token.
+/// Computes a token's weights of its residual streams, in double: they are few.
 template <class S>
 void mixStreams(const HyperWeightsArgs &a, const float *x, float *out) {
   const int32_t n = a.streams;
@@ -62,7 +62,8 @@ void run(const HyperWeightsArgs &a, const Step &step, const Worker &worker) {
     mixStreams<S>(a, a.x + t * a.xStride, a.out + t * a.outStride);
 }
 
-/// Calls body(token, begin, end) for this worker's parts of all rows of `cols`.
+/// Calls body(token, begin, end) for this worker's column ranges of all rows of
+/// `cols` columns.
 template <class Body>
 MOE_INLINE void forParts(int64_t cols, const Step &step, const Worker &worker,
                          Body body) {
@@ -117,7 +118,7 @@ void run(const ClampedMulArgs &a, const Step &step, const Worker &worker) {
                         kFlatGrain, worker);
   const auto most = S::set(a.limit), least = S::set(-a.limit);
   forVectors<S>(range.begin, range.end, [&](int64_t i, auto lanes) {
-    // The second operand of both where one is not a number.
+    // min and max return their second operand if one is NaN.
     auto gate = S::min(most, lanes.load(a.gate + i));
     auto up = S::max(least, S::min(most, lanes.load(a.up + i)));
     lanes.store(a.out + i, S::mul(timesSigmoid<S>(gate, gate), up));

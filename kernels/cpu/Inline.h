@@ -1,9 +1,9 @@
 //===- Inline.h - Functions that are never emitted --------------*- C++ -*-===//
 //
-// Kernels are compiled once per instruction set. An inline function that is
-// emitted could be merged with the one of another set, so what they share is
-// always inlined, or depends on the set, or has internal linkage: see
-// kernels/CMakeLists.txt.
+// Kernels are compiled once per instruction set. The linker could merge an
+// inline function that is emitted with the one of another set. So code that
+// they share is always inlined, depends on the set by a template parameter, or
+// has internal linkage: see kernels/CMakeLists.txt.
 //
 //===----------------------------------------------------------------------===//
 

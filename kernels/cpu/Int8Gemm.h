@@ -1,15 +1,16 @@
-//===- Int8Gemm.h - Quantised rows as in the file ---------------*- C++ -*-===//
+//===- Int8Gemm.h - Gemms of quantised rows as in the file ------*- C++ -*-===//
 //
-// The frame of the gemms on GGUF rows and A8 tokens. What depends on an
-// instruction set is its struct I (avx2/Gemms.h, avx512/Gemms.h):
+// The common structure of the gemms on GGUF rows and A8 tokens. All that
+// depends on the instruction set is in its struct I (avx2/Gemms.h,
+// avx512/Gemms.h):
 //
-//   Simd, Gguf<F>          its vectors; a format's blocks as codes and scales
-//   kDotRows<T>            rows of a register tile with T tokens
-//   kGroupRows             rows of a panel's group
+//   Simd, Gguf<F>      vector trait; a format's blocks as values and scales
+//   kDotRows<T>        rows of a register tile with T tokens
+//   kGroupRows         rows of a group in a panel
 //   addSpan<G, R, T, Half>(rows, tokens, i, sums)
-//                          adds the products of G::kSpan columns from i times
-//                          as many on; of a half span the second half is zero
-//   panelBlock<F>(...)     at most kPanelRows rows by kPanelTokens tokens
+//                      adds the products of columns i * G::kSpan to
+//                      (i + 1) * G::kSpan; with Half the second half is zero
+//   panelBlock<F>(...) at most kPanelRows rows by kPanelTokens tokens
 //
 // Everything here has internal linkage: see kernels/CMakeLists.txt.
 //
@@ -23,8 +24,8 @@
 namespace moek {
 namespace {
 
-/// R rows times T tokens, for few tokens: rows are streamed from memory, each
-/// span unpacked in registers and multiplied with every token's.
+/// R rows by T tokens, for few tokens: rows are streamed from memory, and each
+/// span of columns is unpacked in registers and multiplied with every token's.
 template <class I, class G, int R, int T>
 void dotTile(const uint8_t *w, int64_t wStride, const uint8_t *const *act,
              int64_t cols, float *out, int64_t outStride) {
@@ -61,8 +62,9 @@ void dotTile(const uint8_t *w, int64_t wStride, const uint8_t *const *act,
       out[t * outStride + r] = S::sumOfLanes(sums[r][t]);
 }
 
-/// `PanelTokens` are as many as expanding and transposing a panel costs less
-/// for than unpacking the weights once more per four tokens.
+/// `PanelTokens` is the number of tokens from which on expanding and
+/// transposing a panel costs less than unpacking the weights once per four
+/// tokens.
 template <class I, Format F, int64_t PanelTokens>
 void int8Gemm(const uint8_t *w, int64_t wStride, int64_t rows,
               const uint8_t *const *act, int64_t tokens, int64_t cols,

@@ -1,4 +1,4 @@
-//===- KvRows.h - Rows of the cache as floats, and back ---------*- C++ -*-===//
+//===- KvRows.h - Converts cache rows to and from floats --------*- C++ -*-===//
 
 #ifndef MOE_KERNELS_CPU_KVROWS_H
 #define MOE_KERNELS_CPU_KVROWS_H
@@ -10,12 +10,13 @@
 
 namespace moek {
 
-/// The tile of a Q8_0 cache that holds `row`.
+/// Returns the tile of a Q8_0 cache that holds `row`.
 MOE_INLINE uint8_t *kvTile(const KvView &kv, int64_t row) {
   return kv.data + row / kKvTile * kKvTile * kv.rowStride;
 }
 
-/// Codes of a row's block in its tile: four, then those of the other rows.
+/// Returns where a row's codes of a block are in its tile: four codes, then
+/// those of the tile's other rows.
 MOE_INLINE uint8_t *kvCodes(const KvView &kv, int64_t row, int64_t block) {
   return kvTile(kv, row) + block * kKvBlock * kKvTile + row % kKvTile * 4;
 }
@@ -24,15 +25,17 @@ MOE_INLINE float *kvScale(const KvView &kv, int64_t row, int64_t block) {
          block * kKvTile + row % kKvTile;
 }
 
-/// What of a row a query reads: the first `value` columns of its key, where all
-/// heads share a latent, or keys and values of heads of their own, one for each
-/// `group` of query heads. See KvCache.h.
+/// The columns of a cache row that a query reads: with a latent (MLA), shared
+/// by all heads, the key is the row and the value its first `value` columns;
+/// otherwise each `group` of query heads has its own key and value. See
+/// KvCache.h.
 struct KvParts {
   int64_t key, value; ///< Columns.
   int64_t group;
-  int64_t kvHeads = 0; ///< 0: the latent, of all heads.
+  int64_t kvHeads = 0; ///< 0: latent rows, which all heads share.
 
-  /// First columns of query head `head`, multiples of kKvBlock.
+  /// First columns of the key and the value that query head `head` reads,
+  /// multiples of kKvBlock.
   MOE_INLINE int64_t keyAt(int64_t head) const {
     return head / group * gqaPartWidth(key);
   }
@@ -41,7 +44,8 @@ struct KvParts {
   }
 };
 
-/// `width` columns of a row of a Q8_0 cache as floats, from block `first` on.
+/// Converts `width` columns of a row of a Q8_0 cache to floats, from block
+/// `first` on.
 template <class S>
 void readQ8Row(const KvView &kv, int64_t row, int64_t first, int64_t width,
                float *out) {
@@ -51,7 +55,8 @@ void readQ8Row(const KvView &kv, int64_t row, int64_t first, int64_t width,
     uint8_t block[kKvBlock];
     for (int64_t i = 0; i < kKvBlock; i += 4)
       std::memcpy(block + i, codes + i * kKvTile, 4);
-    // A loop of its own with as many steps as are known: in vectors.
+    // A separate loop with a constant number of steps, so that it is
+    // vectorised.
     float whole[kKvBlock];
     float *to = width - begin < kKvBlock ? whole : out + begin;
     for (int64_t i = 0; i < kKvBlock; ++i)
@@ -61,8 +66,9 @@ void readQ8Row(const KvView &kv, int64_t row, int64_t first, int64_t width,
   }
 }
 
-/// `width` columns of the rows of positions [first, first + n), from column
-/// `begin` on, a multiple of kKvBlock: as floats, rows `stride` apart.
+/// Converts `width` columns of the rows of positions [first, first + n) to
+/// floats, from column `begin` on (a multiple of kKvBlock); output rows are
+/// `stride` apart.
 template <class S>
 void readKvRows(const RingCache &cache, int64_t first, int64_t n, int64_t begin,
                 int64_t width, float *out, int64_t stride) {
@@ -78,9 +84,9 @@ void readKvRows(const RingCache &cache, int64_t first, int64_t n, int64_t begin,
   }
 }
 
-/// kKvBlock floats as 8-bit numbers; returns their scale. As in the A8 encoding
-/// a block below 1e-36 is zero, and one with a NaN or an infinity has a NaN
-/// scale.
+/// Quantises kKvBlock floats to 8 bits and returns their scale. As in the A8
+/// encoding, a block whose largest value is below 1e-36 becomes zero, and one
+/// with a NaN or an infinity has a NaN scale.
 template <class S> float quantizeKvBlock(const float *x, int8_t *q) {
   bool allFinite = true;
   float biggest = 0;
@@ -100,7 +106,7 @@ template <class S> float quantizeKvBlock(const float *x, int8_t *q) {
   return biggest / 127;
 }
 
-/// Block `block` of a row of a Q8_0 cache from kKvBlock floats.
+/// Writes block `block` of a row of a Q8_0 cache from kKvBlock floats.
 template <class S>
 void writeQ8Block(const KvView &kv, int64_t row, int64_t block,
                   const float *x) {
@@ -116,8 +122,8 @@ void writeQ8Block(const KvView &kv, int64_t row, int64_t block,
   }
 }
 
-/// Calls body(i, from) for each block of `count` floats, the last one padded
-/// with zeros.
+/// Calls body(i, from) for each block of `count` floats; the last block is
+/// padded with zeros.
 template <class Body>
 MOE_INLINE void forKvBlocks(const float *x, int64_t count, Body body) {
   int64_t whole = count / kKvBlock;
@@ -130,8 +136,8 @@ MOE_INLINE void forKvBlocks(const float *x, int64_t count, Body body) {
   }
 }
 
-/// What a query's score with a row becomes NaN by: a NaN in its column
-/// `column`, a multiple of kKvBlock.
+/// Stores a NaN in column `column` (a multiple of kKvBlock) of a row, so that
+/// the score of any query with the row is NaN.
 template <class S> void markNaN(const KvView &kv, int64_t row, int64_t column) {
   float nan = std::numeric_limits<float>::quiet_NaN();
   if (kv.type == KvType::Q8_0)
@@ -141,15 +147,15 @@ template <class S> void markNaN(const KvView &kv, int64_t row, int64_t column) {
                kv.data + row * kv.rowStride + kvRowBytes(kv.type, column));
 }
 
-/// Writes columns of one row of the cache, from `column` on, which is a
-/// multiple of kKvBlock, in pieces that need not be whole blocks.
+/// Writes columns of one cache row, from `column` on (a multiple of kKvBlock),
+/// in pieces that need not be whole blocks.
 template <class S> class KvRowWriter {
 public:
   KvRowWriter(const KvView &kv, int64_t row, int64_t column = 0)
       : kv(kv), row(row), done(column) {}
 
-  /// Appends `count` elements: fill(begin, n, to) makes n of them, from the one
-  /// numbered `begin` on, an even number.
+  /// Appends `count` elements: fill(begin, n, to) computes n of them, from
+  /// element `begin` on, which is even.
   template <class Fill> MOE_INLINE void append(int64_t count, Fill fill) {
     for (int64_t begin = 0; begin < count; begin += kChunk) {
       int64_t n = count - begin < kChunk ? count - begin : kChunk;
@@ -158,8 +164,8 @@ public:
       flush(false);
     }
   }
-  /// Writes what is left, and zeros to whole blocks where `padded`. Whether all
-  /// that is stored is finite.
+  /// Writes what is left, and zeros up to a whole block if `padded`. Returns
+  /// whether all that was stored is finite.
   bool finish(bool padded) {
     if (int64_t rest = (done + held) % kKvBlock; padded && rest != 0)
       append(kKvBlock - rest, [](int64_t, int64_t n, float *to) {
@@ -170,7 +176,8 @@ public:
   }
 
 private:
-  /// Writes what is held; of Q8_0 whole blocks, the last one padded if `all`.
+  /// Writes the buffered elements; for Q8_0 only whole blocks, unless `all`
+  /// pads the last one.
   void flush(bool all) {
     if (kv.type != KvType::Q8_0) {
       uint8_t *to =
@@ -203,7 +210,7 @@ private:
   static constexpr int64_t kChunk = 256;
   const KvView &kv;
   int64_t row, done, held = 0;
-  /// NaN where what is stored is none or infinite.
+  /// NaN if a stored element is NaN or infinite.
   typename S::Vec broken = S::zero();
   alignas(64) float buffer[kChunk + kKvBlock];
 };

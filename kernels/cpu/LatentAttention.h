@@ -1,7 +1,7 @@
 //===- LatentAttention.h - Attention on the latent cache --------*- C++ -*-===//
 //
-// Keys and values are the cache rows themselves (multi-query: all heads share
-// them).
+// The cache rows themselves are keys and values, which all heads share (as in
+// multi-query attention).
 //
 //===----------------------------------------------------------------------===//
 

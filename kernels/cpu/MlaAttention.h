@@ -1,12 +1,13 @@
 //===- MlaAttention.h - Attention on decompressed keys and values ---------===//
 //
 // Decompressing a cached row for one head costs (nope + value) * latent
-// multiply-adds, as much as some 400 queries spend on it. So a worker takes a
-// head, goes over the cache in blocks, decompresses a block once and lets all
-// its queries (up to kQuerySpan) pass in tiles.
+// multiply-adds, as much as some 400 queries spend on that row. So a worker
+// takes a head, loops over the cache in blocks, decompresses each block once
+// and multiplies it with all its queries (up to kQuerySpan), in tiles.
 //
-// V2-Lite: kKeyTile cache rows are 144 KiB as floats, their keys and values 80.
-// A group of 256 rows is 85 KiB as Q8_0, its values transposed another 32.
+// DeepSeek-V2-Lite: kKeyTile cache rows take 144 KiB as floats, their keys and
+// values 80 KiB. A group of 256 rows takes 85 KiB in Q8_0, its transposed
+// values another 32 KiB.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,7 +19,7 @@
 
 namespace moek {
 
-/// Blocks of rows in floats.
+/// Blocks of decompressed keys and values as floats.
 template <class S> class FloatHead {
 public:
   static constexpr int64_t kRows = kKeyTile;
@@ -27,7 +28,7 @@ public:
       : a(args), rows(a, scratch),
         tiles(a.nope + a.rope, a.scale, /*cap=*/0, scratch) {}
 
-  /// Head `ofHead` of a sequence's queries.
+  /// Selects head `ofHead` of a sequence for the following calls.
   void setHead(const SequenceRows &sequence, int64_t ofHead) {
     cache = {a.kv, sequence.pages};
     head = ofHead;
@@ -35,7 +36,7 @@ public:
     out = a.out + sequence.begin * a.outStride + head * a.value;
   }
 
-  /// The rows of `n` positions.
+  /// Decompresses the rows of `n` positions.
   void setBlock(int64_t first, int64_t n) {
     rows.read(cache, head, first, n);
     tiles.setKeys(rows.keys(), n, 0, a.nope);
@@ -59,8 +60,8 @@ private:
   float *out = nullptr;
 };
 
-/// Where the cache is Q8_0 decompressed rows become as much: in tiles like
-/// those of a cache, [keys | rope keys | values] in whole blocks each.
+/// With a Q8_0 cache, decompressed rows are quantised to Q8_0 too, in tiles
+/// like those of a cache: [keys | rope keys | values], each in whole blocks.
 template <class S> class Q8Head {
 public:
   static constexpr int64_t kRows = kQ8Group;
@@ -115,7 +116,7 @@ private:
     return {data, width, kRows, kvRowBytes(KvType::Q8_0, width), KvType::Q8_0};
   }
 
-  /// `n` rows of `count` floats, to the group's from `at` on.
+  /// Quantises `n` rows of `count` floats into the group's rows from `at` on.
   void write(Rows from, int64_t at, int64_t n, int64_t block, int64_t count) {
     for (int64_t k = 0; k < n; ++k)
       forKvBlocks(from.data + k * from.stride, count,
@@ -124,8 +125,8 @@ private:
                   });
   }
 
-  /// A row's values may have a NaN that its keys do not: who sees the row must
-  /// see that, by its score.
+  /// A row's values may contain a NaN where its keys do not. Every query that
+  /// sees the row must get a NaN, so its key is made NaN.
   void markRow(int64_t row) {
     for (int64_t b = 0; b < valueBlocks; ++b)
       if (float scale = *kvScale(group, row, valueBegin + b); scale != scale)
@@ -133,7 +134,7 @@ private:
   }
 
   const MlaAttentionArgs &a;
-  int64_t ropeBegin, valueBegin, valueBlocks; ///< Blocks of a row.
+  int64_t ropeBegin, valueBegin, valueBlocks; ///< Counted in blocks of a row.
   HeadRows<S> rows;
   KvView group;
   typename S::Q8Products products;
@@ -143,8 +144,9 @@ private:
   float *out = nullptr;
 };
 
-/// All of attention for a sequence's queries [begin, end) of the head that
-/// `blocks` has; begin is a multiple of kQueryTile. `stats`: [2][kQuerySpan]
+/// Computes attention of a sequence's queries [begin, end) for the head that
+/// `blocks` has selected; begin is a multiple of kQueryTile. `stats` is
+/// [2][kQuerySpan].
 template <class S, class Blocks>
 void attendQueries(const MlaAttentionArgs &a, const SequenceRows &sequence,
                    int64_t head, int64_t begin, int64_t end, Blocks &blocks,
@@ -154,9 +156,9 @@ void attendQueries(const MlaAttentionArgs &a, const SequenceRows &sequence,
     most[i] = kMinusInfinity;
     sum[i] = 0;
   }
-  // In whole tiles of keys, seen by these queries or not: what a gemm's last
-  // bits are goes by the number of its rows, which must not go by the worker's
-  // share.
+  // Whole tiles of keys are processed, even keys that these queries do not see:
+  // the last bits of a gemm's results depend on its number of rows, which must
+  // not depend on the worker's share.
   const int64_t position = sequence.position;
   int64_t rows = (position + end + kKeyTile - 1) / kKeyTile * kKeyTile;
   if (rows > position + sequence.count)

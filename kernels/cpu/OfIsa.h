@@ -1,9 +1,9 @@
-//===- OfIsa.h - Kernels by instruction set ---------------------*- C++ -*-===//
+//===- OfIsa.h - Macros that select an instruction set ----------*- C++ -*-===//
 //
-// The same text makes the kernels of every instruction set: its target defines
-// MOE_ISA, the namespace, and MOE_OF_<namespace>. MOE_IF_ISA(isa, text) is the
-// text where `isa`, as Kernels.def and Gemms.def call it, is the one compiled
-// for.
+// The same source text is compiled for every instruction set. The build target
+// defines MOE_ISA (the namespace) and MOE_OF_<namespace>. MOE_IF_ISA(isa, text)
+// expands to the text if `isa`, as named in Kernels.def and Gemms.def, is the
+// one that is being compiled for.
 //
 //===----------------------------------------------------------------------===//
 

@@ -1,19 +1,20 @@
-//===- Q8Group.h - A group of Q8_0 rows and queries at work -----*- C++ -*-===//
+//===- Q8Group.h - Integer attention on groups of Q8_0 rows -----*- C++ -*-===//
 //
-// Attention with integer products, of queries that share keys and values: a
-// token's heads on the latent cache or on those of a head, or the tokens of a
-// head on such, or on keys and values decompressed for it. All are rows of a
-// Q8_0 cache; on the latent one, blocks of a row are key and value at once.
-// Rows go by in groups:
+// Attention with integer products, for queries that share keys and values: the
+// heads of a token on a latent cache or in a head group, the tokens of a head,
+// or queries on keys and values that were decompressed for them. All rows are
+// in the Q8_0 cache layout; in a latent cache a row's blocks are key and value
+// at once. Rows are processed in groups:
 //
-//   encode      queries; choose() of those that are held
-//   setGroup    rows; see() where these queries do not see all of them
-//   score
-//   weigh       a query's scores become weights
-//   transpose   a block of the values, once a group
-//   sum         that block
+//   encode      quantises the queries; choose() selects some of them
+//   setGroup    selects the rows; see() if the queries do not see all of them
+//   score       computes the scores
+//   weigh       turns a query's scores into weights
+//   transpose   transposes a block of the values, once per group
+//   sum         adds the weighted values of that block
 //
-// avx2/Q8Products.h and avx512/Q8Products.h do it; this is what they share.
+// avx2/Q8Products.h and avx512/Q8Products.h implement these; this is the code
+// that they share.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,28 +27,28 @@
 namespace moek {
 
 struct Q8Shape {
-  int64_t queries;    ///< That are held.
-  int64_t atATime;    ///< Of those, at most.
-  int64_t keyBlocks;  ///< Of a row.
-  int64_t values;     ///< Columns.
-  int64_t heldBlocks; ///< Of values, that stay transposed.
-  float scale;        ///< Of scores.
-  float cap = 0;      ///< Of scores, 0 for none.
+  int64_t queries;    ///< Number of queries that are held.
+  int64_t atATime;    ///< Most queries that are processed together.
+  int64_t keyBlocks;  ///< Key blocks of a row.
+  int64_t values;     ///< Value columns.
+  int64_t heldBlocks; ///< Blocks of values that stay transposed.
+  float scale;        ///< Factor of the scores.
+  float cap = 0;      ///< Softcap of the scores, 0 for none.
 };
 
-/// `Code` is what queries become.
+/// `Code` is the element type of encoded queries.
 template <class S, class Code> class Q8Group {
 public:
-  /// Where a row's keys and values are: blocks.
+  /// Sets the first blocks of keys and values in a row.
   void setColumns(int64_t keys, int64_t values) {
     keyBegin = keys;
     valueBegin = values;
   }
-  /// Queries are from here on those that are held from `first` on.
+  /// Query 0 of the following calls is the held query `first`.
   void choose(int64_t first) { chosen = first; }
-  /// `n` rows from position `at` on, at most kGroup, where a tile begins;
-  /// queries see all of them. `next` rows behind them, at most kGroup, will be
-  /// read soon.
+  /// Selects `n` rows (at most kGroup) from position `at` on, where a tile
+  /// begins; queries see all of them. The `next` rows after them (at most
+  /// kGroup) will be read soon.
   void setGroup(const RingCache &cache, int64_t at, int64_t n, int64_t next) {
     scaleOffset = kvScaleOffset(cache.kv.width);
     scaledBlock = -1;
@@ -59,14 +60,14 @@ public:
     ahead = {};
     findPieces(kvBlocks(cache.kv.width));
   }
-  /// Queries from here on see no more than the group's first `n` rows.
+  /// From here on, queries see at most the group's first `n` rows.
   void see(int64_t n) { tiles = (n + kKvTile - 1) / kKvTile; }
 
 protected:
   static constexpr int64_t kGroup = kQ8Group;
-  static constexpr int kQueries = kQ8Queries; ///< Of a register block.
+  static constexpr int kQueries = kQ8Queries; ///< Queries of a register block.
 
-  /// Lays scratch out; what a derived class has of its own comes after `rest`.
+  /// Divides the scratch memory; a derived class takes its own from `rest` on.
   Q8Group(const Q8Shape &shape, std::byte *scratch)
       : shape(shape), rest(scratch) {
     take(query, shape.queries * shape.keyBlocks * kKvBlock);
@@ -86,8 +87,8 @@ protected:
     rest += (count * int64_t(sizeof(T)) + 63) / 64 * 64;
   }
 
-  /// Scores of query i with the `visible` rows that it sees, now weights; zero
-  /// for other rows that are looked at.
+  /// Turns query i's scores for the `visible` rows into weights; the weights of
+  /// other rows that are read become zero.
   BlockWeights softmax(int64_t i, Range visible, float &most, float &sum) {
     float *p = scores + i * kGroup;
     BlockWeights weights = softmaxBlock<S>(p, visible, shape.cap, most, sum);
@@ -102,9 +103,9 @@ protected:
     return weights;
   }
 
-  /// Whether `rowScale` must be made anew for query i and block b of the
-  /// values. Scales are fractions of the largest one that the query sees: a
-  /// large one in a later row must not take bits from them.
+  /// Returns whether `rowScale` must be recomputed for query i and block b of
+  /// the values. Scales are fractions of the largest one that the query sees: a
+  /// large one in a later row must not cost precision.
   bool rescale(int64_t i, int64_t b) {
     bool other = b != scaledBlock || seenBegin[i] != scaledRows.begin ||
                  seenEnd[i] != scaledRows.end;
@@ -112,7 +113,7 @@ protected:
     scaledRows = {seenBegin[i], seenEnd[i]};
     return other;
   }
-  /// Key blocks and their scales of the group's tile t.
+  /// Key blocks of the group's tile t, and their scales.
   const uint8_t *keyCodes(int64_t t) const {
     return tile[t] + keyBegin * kKvBlock * kKvTile;
   }
@@ -128,17 +129,17 @@ protected:
   const uint8_t *tileCodes(int64_t t, int64_t b) const {
     return tile[t] + (valueBegin + b) * kKvBlock * kKvTile;
   }
-  /// Where block b of the values is transposed to.
+  /// Returns where block b of the values is stored transposed.
   uint8_t *place(int64_t b) const {
     return transposed + b % shape.heldBlocks * kGroup * kKvBlock;
   }
 
-  /// Part of a tile, in bytes, whole cache lines.
+  /// A range of a tile in bytes, whole cache lines.
   struct Piece {
     int64_t begin, bytes;
   };
-  /// Lines of the cache on their way to L2 while others are computed with: of
-  /// the tiles from `next` on those pieces that are read.
+  /// Iterates over the cache lines to prefetch into L2 while others are
+  /// computed with: the pieces that are read of the tiles from `next` on.
   struct Ahead {
     const uint8_t *at, *end;
     const Piece *piece, *lastPiece;
@@ -160,7 +161,7 @@ protected:
       at += 64;
     }
   };
-  /// Tiles from the group's t-th on, of the rows behind it too.
+  /// Starts at the group's tile t and includes the tiles after the group.
   Ahead aheadFrom(int64_t t) const {
     const Piece *end = pieces + pieceCount;
     return {nullptr, nullptr, end, end, tile + t, tile + knownTiles};
@@ -169,38 +170,39 @@ protected:
   const Q8Shape shape;
   std::byte *rest;
 
-  int64_t chosen = 0;  ///< Which of those held is query 0 of what follows.
+  int64_t chosen = 0;  ///< The held query that is query 0 of the calls.
   Code *query;         ///< [queries][keyBlocks][kKvBlock]
-  float *queryScale;   ///< [queries][keyBlocks], times the scale of scores.
-  int32_t *queryStart; ///< [queries][keyBlocks]: minus zero code times sum.
+  float *queryScale;   ///< [queries][keyBlocks], includes the scale of scores.
+  int32_t *queryStart; ///< [queries][keyBlocks]: -(zero code) * sum of query.
   float *scores;       ///< [atATime][kGroup], then weights.
-  int16_t *words;      ///< [atATime][kGroup]: weights in units.
-  float *unit;         ///< [atATime]
-  float *alpha;        ///< [atATime]: what earlier sums are multiplied by.
-  int32_t *seenBegin, *seenEnd; ///< [atATime]: rows of the group.
-  int16_t *rowScale;            ///< [kGroup]: of `scaledBlock`, in units of
-  float rowUnit = 0;            ///< this.
+  int16_t *words;      ///< [atATime][kGroup]: weights in multiples of `unit`.
+  float *unit;         ///< [atATime]: unit of a query's words.
+  float *alpha;        ///< [atATime]: factor of the earlier sums.
+  int32_t *seenBegin, *seenEnd; ///< [atATime]: visible rows of the group.
+  int16_t *rowScale;            ///< [kGroup]: scales in rowUnits.
+  float rowUnit = 0;            ///< See rowScale.
   uint8_t *transposed;          ///< [heldBlocks][kGroup * kKvBlock]
 
-  // The group at work.
-  /// Its tiles and those of the rows behind it. Where a sequence has pages,
-  /// none need lie beside another.
+  // State of the current group.
+  /// Its tiles and those of the rows after it. If a sequence has pages, they
+  /// need not be adjacent in memory.
   const uint8_t *tile[2 * kGroup / kKvTile] = {};
   int64_t scaleOffset = 0, keyBegin = 0, valueBegin = 0;
-  /// Of its rows; of those that are seen; of those behind it too.
+  /// Numbers of tiles: of the group, of the rows that are seen, and including
+  /// those after the group.
   int64_t groupTiles = 0, tiles = 0, knownTiles = 0;
   int64_t scaledBlock = -1;
   Range scaledRows = {};
-  /// What is read of a tile.
+  /// Ranges of a tile that are read.
   Piece pieces[4] = {};
   int64_t pieceCount = 0, pieceLines = 0;
   Ahead ahead = {};
 
 private:
-  static constexpr int64_t kCodeBytes = kKvBlock * kKvTile; ///< Of a block.
+  static constexpr int64_t kCodeBytes = kKvBlock * kKvTile; ///< Per tile.
   static constexpr int64_t kScaleBytes = kKvTile * int64_t(sizeof(float));
 
-  /// Of rows of so many blocks.
+  /// Finds the pieces for rows of `blocks` blocks.
   void findPieces(int64_t blocks) {
     const int64_t values = kvBlocks(shape.values);
     pieceCount = 0;

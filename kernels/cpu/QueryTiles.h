@@ -1,9 +1,9 @@
 //===- QueryTiles.h - Attention of many tokens ------------------*- C++ -*-===//
 //
-// Blocks of keys and values are the outer loop, tiles of kQueryTile tokens of a
-// head the inner one: what making a block takes, all tiles that see it share.
-// Running maxima and sums are kept in scratch, weighted sums grow in the
-// output.
+// The outer loop is over blocks of keys and values, the inner loop over tiles
+// of kQueryTile tokens of a head: the cost of preparing a block is shared by
+// all tiles that see it. Running maxima and sums are kept in scratch; weighted
+// sums accumulate in the output.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,8 +16,8 @@
 
 namespace moek {
 
-/// Which of a block's `count` rows the i-th of neighbouring tokens sees:
-/// `window` of them up to toFirst + i.
+/// Returns which of a block's `count` rows the i-th of neighbouring tokens
+/// sees: the last `window` rows before row toFirst + i.
 struct Visible {
   int64_t toFirst, window, count;
 
@@ -31,20 +31,20 @@ private:
   }
 };
 
-/// Queries of a head that neighbouring tokens have.
+/// Queries of neighbouring tokens for one head.
 struct QueryTile {
-  int64_t head, first, count; ///< Head of those at work; tokens.
-  float *most, *sum;          ///< Running, of each.
+  int64_t head, first, count; ///< Head in the group; first token, tokens.
+  float *most, *sum;          ///< Running maximum and sum of each query.
   Visible visible;
-  bool fresh; ///< The block is the first one.
+  bool fresh; ///< The block is the first one of these queries.
 };
 
-/// A block of rows in floats. Keys are transposed: then scores are sums of
-/// columns like the weighted sums are, with no sum over lanes, which takes as
+/// A block of rows as floats. Keys are transposed, so that scores are sums of
+/// columns like the weighted sums: this avoids sums over lanes, which take as
 /// long as a third of a key's products.
 template <class S> class FloatTile {
 public:
-  /// Takes its part of `scratch`.
+  /// Takes the scratch memory that it needs from the start of `scratch`.
   FloatTile(int64_t width, float scale, float cap, std::byte *&scratch)
       : width(width), scale(scale), cap(cap) {
     columns = reinterpret_cast<float *>(scratch);
@@ -53,8 +53,8 @@ public:
     scratch = reinterpret_cast<std::byte *>(alpha + scratchFloats(kQueryTile));
   }
 
-  /// Columns `first` ... of `n` keys, times the scale of scores; rows past the
-  /// last are zero.
+  /// Stores columns `first` ... of `n` keys, multiplied by the scale of scores;
+  /// rows after the last are zero.
   void setKeys(Rows from, int64_t n, int64_t first, int64_t count) {
     float *to = columns + first * kKeyTile;
     for (int64_t c = 0; c < count; ++c, to += kKeyTile) {
@@ -65,11 +65,12 @@ public:
     }
   }
 
-  /// A tile's queries, rows of q, and their sums of `cols` columns of `values`.
+  /// Adds a tile's queries `q` times this block to `out`: sums of `cols`
+  /// columns of `values`.
   void attend(Rows q, const QueryTile &tile, Rows values, int64_t cols,
               float *out, int64_t outStride) {
-    // In whole vectors; the weights of rows past those a query sees are not
-    // looked at.
+    // Computed in whole vectors; the weights of rows past those that a query
+    // sees are not used.
     constexpr int64_t kColumns = S::kSumVecs * S::kWidth;
     static_assert(kKeyTile % kColumns == 0);
     const Visible &visible = tile.visible;
@@ -81,8 +82,9 @@ public:
       alpha[i] = softmaxBlock<S>(scores + i * kKeyTile, visible(i), cap,
                                  tile.most[i], tile.sum[i])
                      .alpha;
-    // What all queries see; the rest, on the diagonal and at the window's
-    // begin, goes row by row, as a weight of zero would not hide a NaN.
+    // The rows that all queries see come first. The others, on the diagonal and
+    // at the start of the window, are added query by query, because a weight of
+    // zero would not hide a NaN in a row that the query does not see.
     Range common{last.begin, first.end > last.begin ? first.end : last.begin};
     auto add = [&](int64_t i, int64_t count, Range rows, Start start) {
       sumRows<S>({scores + i * kKeyTile + rows.begin, kKeyTile}, count, start,
@@ -108,9 +110,10 @@ private:
   float *columns, *scores, *alpha;
 };
 
-/// The same with integer products, of which a row that is not seen, of weight
-/// zero, hides a NaN too: codes have none, and scales are those that a query
-/// sees. Rows are a group of `products` with its values transposed.
+/// Like FloatTile::attend() with integer products. Here a weight of zero does
+/// hide a NaN in a row that is not seen: codes cannot be NaN, and only the
+/// scales of rows that a query sees are used. The rows are the current group of
+/// `products`, with its values transposed.
 template <class Products>
 void attendTile(Products &products, const QueryTile &tile, int64_t valueBlocks,
                 float *out, int64_t outStride) {
@@ -122,27 +125,27 @@ void attendTile(Products &products, const QueryTile &tile, int64_t valueBlocks,
     products.sum(tile.count, b, tile.fresh, out, outStride);
 }
 
-/// Tokens of a sequence with what they look at.
+/// Tokens of a sequence and the cache rows that they read.
 struct TileWork {
-  int64_t position; ///< Of the sequence's first token.
-  Range tokens;     ///< Begins with a tile.
-  Range keys;       ///< Positions that any of them sees.
+  int64_t position; ///< Position of the sequence's first token.
+  Range tokens;     ///< Starts at a multiple of kQueryTile.
+  Range keys;       ///< Positions that at least one of them sees.
   int64_t window;
-  int64_t heads; ///< That share blocks.
-  /// Of each head `stride` floats, of each token one.
+  int64_t heads; ///< Heads that share blocks.
+  /// Per head `stride` floats, of which one per token is used.
   float *most, *sum;
   int64_t stride;
 };
 
-/// Calls of `blocks`, for all heads and tokens: setBlock(first, n) with the
-/// rows of `n` positions, attend(tile) for each tile that sees some of them.
+/// Calls, for all heads and tokens, blocks.setBlock(first, n) with the rows of
+/// `n` positions and blocks.attend(tile) for each tile that sees some of them.
 template <class Blocks> void attendTiles(const TileWork &w, Blocks &blocks) {
   for (int64_t first = w.keys.begin; first < w.keys.end;
        first += Blocks::kRows) {
     int64_t left = w.keys.end - first;
     int64_t n = left < Blocks::kRows ? left : Blocks::kRows;
     blocks.setBlock(first, n);
-    // The first tile whose last query sees the block.
+    // Start at the first tile whose last query sees the block.
     int64_t t = (first - w.position) / kQueryTile * kQueryTile;
     for (t = t > w.tokens.begin ? t : w.tokens.begin; t < w.tokens.end;
          t += kQueryTile) {

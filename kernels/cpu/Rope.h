@@ -1,4 +1,4 @@
-//===- Rope.h - Rotary positions and the latent's cache row -----*- C++ -*-===//
+//===- Rope.h - CPU kernels of RoPE and of storing cache rows ---*- C++ -*-===//
 
 #ifndef MOE_KERNELS_CPU_ROPE_H
 #define MOE_KERNELS_CPU_ROPE_H
@@ -9,7 +9,7 @@
 
 namespace moek {
 
-/// Angles in double: at position 10^6 a float angle would be off by 0.03.
+/// Angles are double: at position 10^6 a float angle would be off by 0.03.
 template <class S>
 void run(const RopeTableArgs &a, const Step &step, const Worker &worker) {
   int32_t half = a.dim / 2;
@@ -24,9 +24,9 @@ void run(const RopeTableArgs &a, const Step &step, const Worker &worker) {
             });
 }
 
-/// Rotates neighbours: pair i, for i in [begin, end), is at x[2 * (i - begin)]
-/// and turns by angle i of `table` (`half` cosines, then `half` sines). `out`
-/// may be x.
+/// Rotates pairs of neighbours: pair i, for i in [begin, end), is at x[2 * (i -
+/// begin)] and is rotated by angle i of `table` (`half` cosines, then `half`
+/// sines). `out` may be x.
 template <class S>
 void rotateNeighbours(const float *table, int64_t half, int64_t begin,
                       int64_t end, const float *x, float *out) {
@@ -88,13 +88,14 @@ void run(const MlaLatentArgs &a, const Step &step, const Worker &worker) {
                 rotateNeighbours<S>(table, a.rope / 2, begin / 2,
                                     (begin + n) / 2, key + begin, to);
               });
-              // Blocks of Q8_0 tell it by themselves.
+              // Q8_0 blocks need no mark: their scale is NaN already.
               if (!row.finish(false) && a.kv.type != KvType::Q8_0)
                 markNaN<S>(a.kv, at, 0);
             });
 }
 
-/// A head's key or value to column `column` of a row; whether all is finite.
+/// Stores a head's key or value from column `column` of a row on. Returns
+/// whether all of it is finite.
 template <class S>
 bool storeKvPart(const KvView &kv, int64_t row, int64_t column, const float *x,
                  int64_t count) {
@@ -117,7 +118,7 @@ void run(const KvStoreArgs &a, const Step &step, const Worker &worker) {
           bool value =
               storeKvPart<S>(a.kv, row, parts.valueAt(h),
                              a.v + t * a.vStride + h * a.value, a.value);
-          // The weight of a row may be zero, which would hide it.
+          // A weight of zero for the row could otherwise hide the NaN.
           if (!key || !value)
             markNaN<S>(a.kv, row, parts.keyAt(h));
         }

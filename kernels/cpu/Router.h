@@ -12,8 +12,9 @@
 
 namespace moek {
 
-/// Scores are double: a sigmoid in float ties from 17 on. A NaN ranks last,
-/// which no choice would show: `poison` carries it into the weights.
+/// Scores are double, because in float all sigmoids above 17 are equal. NaNs
+/// rank last, where no choice would reveal them, so `poison` carries them into
+/// the weights.
 template <class S> class TokenRouter {
 public:
   TokenRouter(const RouterArgs &args, std::byte *scratch)
@@ -36,7 +37,7 @@ public:
     mix(logits, ids, weights);
   }
 
-  /// To what `chosen` says, if that are experts, each once.
+  /// Routes a token to the experts `chosen`, if these are valid and distinct.
   void routeTo(const int32_t *chosen, const float *logits, int32_t *ids,
                float *weights) {
     scoreAll(logits);
@@ -73,7 +74,7 @@ private:
     return (x > 0 ? x : 0) + std::log1p(std::exp(x > 0 ? -x : x));
   }
 
-  /// Above what is taken or dropped, below every number but minus infinity.
+  /// The lowest rank of an expert that may be chosen, and the rank of others.
   static constexpr double kLowest = std::numeric_limits<double>::lowest();
   static constexpr double kDropped = -std::numeric_limits<double>::infinity();
 
@@ -90,9 +91,10 @@ private:
       score[at(i)] /= sum;
   }
 
-  /// Calls take(i, index) for the `n` largest of `values` in falling order,
-  /// equal ones by rising index, and marks them dropped. Where fewer are left
-  /// it takes dropped ones that were not taken before: indices stay distinct.
+  /// Calls take(i, index) for the `n` largest of `values` in descending order
+  /// (equal ones by ascending index) and marks them as taken. If fewer are
+  /// left, it takes dropped ones that were not taken before, so that indices
+  /// stay distinct.
   template <class Take>
   void selectBest(double *values, int32_t count, int32_t n, Take take) {
     constexpr double kTaken = std::numeric_limits<double>::quiet_NaN();
@@ -122,7 +124,7 @@ private:
     }
     selectBest(groupRank, a.groups, a.groupsUsed, [](int32_t, int32_t) {});
     for (int32_t g = 0; g < a.groups; ++g)
-      if (groupRank[g] == groupRank[g]) // Not taken.
+      if (groupRank[g] == groupRank[g]) // This group was not taken.
         for (int32_t e = g * size; e < (g + 1) * size; ++e)
           rank[e] = kDropped;
   }
@@ -144,7 +146,7 @@ private:
 
   const RouterArgs &a;
   double *score, *rank, *groupRank;
-  double poison = 0; ///< NaN where a logit or a bias is not finite.
+  double poison = 0; ///< NaN if a logit or a bias is not finite, else 0.
 };
 
 template <class S>
@@ -167,8 +169,8 @@ void run(const HashRouterArgs &a, const Step &step, const Worker &worker) {
                    r.weights + t * r.topK);
 }
 
-/// Of `topK` weights, how many come before that of choice `j`. No two choices
-/// have as many, whatever the weights are.
+/// Returns how many of `topK` weights are ranked before that of choice `j`.
+/// Each choice gets a different number, whatever the weights are.
 template <class S>
 int32_t placeByWeight(const float *weights, int32_t topK, int32_t j) {
   auto sorted = [](float x) {

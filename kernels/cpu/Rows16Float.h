@@ -1,16 +1,17 @@
-//===- Rows16Float.h - F16 and BF16 weights of interleaved rows -*- C++ -*-===//
+//===- Rows16Float.h - Gemms of interleaved F16 and BF16 rows ---*- C++ -*-===//
 //
-// A tile is two columns of 16 rows. Weights are widened exactly; a broadcast
-// activation of each column feeds all rows, so that sums need no reduction. S
-// is an instruction set's trait (cpu/Simd.h); of a format its loader L has
-//   kPanels, kTokens          of a register tile: their sums, two columns of
-//                    weights and a broadcast
-//   column(tile, c, to)       column c, 0 or 1, as 16 floats
-//   rows(v)          16 floats as column() orders them, into row order
-// One token needs an FMA per 16 or 32 bytes of weights: memory is the limit.
-// With more, FMAs are. Rows of activations often lie a multiple of 4 KiB apart,
-// where an 8-way cache holds no more than 8 of them: hence few tokens and, with
-// many registers, two panels.
+// A tile is two columns of 16 rows. Weights are widened exactly; each column is
+// multiplied with a broadcast activation, so that sums need no reduction over
+// lanes. S is an instruction set's trait (cpu/Simd.h); the loader L of a format
+// has
+//   kPanels, kTokens     size of a register tile: its sums, two columns of
+//                        weights and a broadcast fit in registers
+//   column(tile, c, to)  column c, 0 or 1, as 16 floats
+//   rows(v)              reorders 16 floats from column()'s order to row order
+// One token needs an FMA per 16 or 32 bytes of weights, so that memory is the
+// limit; with more tokens, FMAs are. Rows of activations are often a multiple
+// of 4 KiB apart, so that an 8-way cache holds at most 8 of them. Hence a tile
+// has few tokens and, with many registers, two panels.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,14 +25,14 @@
 namespace moek {
 namespace {
 
-/// G panels, in which there are `rows` rows, times T tokens.
+/// Multiplies G panels, which contain `rows` rows, with T tokens.
 template <class S, class L, int G, int T>
 void floatPanels(const uint8_t *w, int64_t wStride, int64_t rows,
                  const uint8_t *const *act, int64_t cols, float *out,
                  int64_t outStride) {
   using Vec = typename S::Vec;
   constexpr int kVecs = int(kRows16) / S::kWidth;
-  // Two sums per column pair where there are too few to hide an FMA's latency.
+  // Two sums alternate where one set would be too few to hide an FMA's latency.
   constexpr int kChains = G * T * kVecs <= 4 ? 2 : 1;
   const float *x[T];
   Vec sums[kChains][G][T][kVecs];
@@ -65,7 +66,8 @@ void floatPanels(const uint8_t *w, int64_t wStride, int64_t rows,
           for (int v = 0; v < kVecs; ++v) {
             Vec &to = sums[c % kChains][g][t][v];
             Vec sum = S::fma(columns[g][v], xs, to);
-            // In a register: GCC would move sums about and spill one.
+            // Pins the sum to a register: GCC would move sums around and spill
+            // one.
             __asm__("" : "+v"(sum));
             to = sum;
           }

@@ -1,14 +1,14 @@
-//===- Rows16Gemm.h - Quantised interleaved rows ----------------*- C++ -*-===//
+//===- Rows16Gemm.h - Gemms of quantised interleaved rows -------*- C++ -*-===//
 //
-// The frame of the gemms on interleaved rows (kernels/quant/Rows16.h) and A8
-// tokens. What depends on an instruction set is its struct I (avx2/Gemms.h,
-// avx512/Gemms.h):
+// The common structure of the gemms on interleaved rows
+// (kernels/quant/Rows16.h) and A8 tokens. All that depends on the instruction
+// set is in its struct I (avx2/Gemms.h, avx512/Gemms.h):
 //
-//   Simd, Tile<F>          its vectors; a tile's codes and scales
+//   Simd, Tile<F>            vector trait; a tile's values and scales
 //   dotTile<F, T>(tile, tokens, block, sums)
-//                          adds the products of a tile's columns; `block` is
-//                          that of the tokens
-//   rows16PanelBlock<F>(...)   at most kPanelRows rows by kPanelTokens tokens
+//                            adds the products of a tile's columns; `block` is
+//                            the index of the tokens' A8 block
+//   rows16PanelBlock<F>(...) at most kPanelRows rows by kPanelTokens tokens
 //
 // Everything here has internal linkage: see kernels/CMakeLists.txt.
 //
@@ -25,7 +25,7 @@ namespace {
 
 constexpr int kDotTokens = 4;
 
-/// Stores sums of 16 rows, of which there are `rows`.
+/// Stores the sums of 16 rows, of which `rows` exist.
 template <class S>
 MOE_INLINE void storeRows(float *out, int64_t rows,
                           const typename S::Vec *sums) {
@@ -34,8 +34,8 @@ MOE_INLINE void storeRows(float *out, int64_t rows,
     S::storeFirst(out + v * S::kWidth, sums[v], rows - v * S::kWidth);
 }
 
-/// G panels, in which there are `rows` rows, times T tokens: tiles are read
-/// once, in the order in which they lie in memory.
+/// Multiplies G panels, which contain `rows` rows, with T tokens: tiles are
+/// read once, in memory order.
 template <class I, Format F, int G, int T>
 MOE_INLINE void dotPanels(const uint8_t *w, int64_t wStride, int64_t rows,
                           const A8Row x[T], int64_t cols, float *out,
@@ -83,9 +83,9 @@ void dotTokens(const uint8_t *w, int64_t wStride, int64_t rows,
   });
 }
 
-/// `PanelTokens` are as many as storing an expanded panel and loading it for
-/// each tile of tokens costs less for than unpacking the weights once more per
-/// kDotTokens tokens, from the second time on out of a cache.
+/// `PanelTokens` is the number of tokens from which on it is cheaper to store
+/// an expanded panel and load it for each tile of tokens than to unpack the
+/// weights again per kDotTokens tokens (after the first time from a cache).
 template <class I, Format F, int64_t PanelTokens>
 void rows16Gemm(const uint8_t *w, int64_t wStride, int64_t rows,
                 const uint8_t *const *act, int64_t tokens, int64_t cols,

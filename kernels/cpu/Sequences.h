@@ -1,4 +1,4 @@
-//===- Sequences.h - A step's rows by sequence ------------------*- C++ -*-===//
+//===- Sequences.h - Loops over the sequences of a step ---------*- C++ -*-===//
 
 #ifndef MOE_KERNELS_CPU_SEQUENCES_H
 #define MOE_KERNELS_CPU_SEQUENCES_H
@@ -7,9 +7,10 @@
 
 namespace moek {
 
-/// Calls body(rows, worker) for each sequence of the step: all workers share
-/// out each of them, so that one long sequence keeps none waiting. Shares are
-/// uneven by an item at most, for another worker with each sequence.
+/// Calls body(rows, worker) for each sequence of the step. All workers share
+/// the work of each sequence, so that one long sequence keeps none of them
+/// waiting. Shares differ by at most one item; the worker indices are rotated
+/// with each sequence, so that the larger shares go to different workers.
 template <class Body>
 MOE_INLINE void forSequences(const Step &step, const Worker &worker,
                              Body body) {
@@ -21,7 +22,7 @@ MOE_INLINE void forSequences(const Step &step, const Worker &worker,
 }
 
 /// Calls body(token, position, rows) for this worker's share of the step's
-/// tokens; rows are the sequence's.
+/// tokens, where `rows` describes the token's sequence.
 template <class Body>
 MOE_INLINE void forTokens(const Step &step, const Worker &worker, Body body) {
   Range share = shareOf(step.tokens, 1, worker);

@@ -1,10 +1,10 @@
-//===- Simd.h - What the drivers need of an instruction set -----*- C++ -*-===//
+//===- Simd.h - The interface of an instruction set's trait -----*- C++ -*-===//
 //
-// Every driver is a template over a trait `S`; ref/Scalar.h, avx2/Simd.h and
-// avx512/Simd.h are the traits. A trait has
+// Every op's kernel is a template over a trait `S`; ref/Scalar.h, avx2/Simd.h
+// and avx512/Simd.h are the traits. A trait has
 //   Vec, kWidth           a vector and its number of floats
-//   Num                   what a sum over lanes is: double in the reference
-//   load, loadPart, store, storePart    floats; the parts take a lane count
+//   Num                   type of a sum over lanes: double in the reference
+//   load, loadPart, store, storePart    floats; Part: the first `count` lanes
 //   loadF16, loadBf16, storeF16, storeBf16    kWidth 16-bit floats
 //   zero, set, add, sub, mul, div, min, max, fma(a, b, c) = a * b + c, exp
 //   exp2                  2^x for x <= 0
@@ -18,8 +18,8 @@
 //   kDotRows, kSumRows, kSumVecs        register blocks, see Blocks.h
 //   Q8Products            optional: attention with integer products, see
 //                         Q8Group.h
-// Translation units of different ISAs must not share a function that the
-// linker merges. Hence all code here depends on S or is always inlined.
+// Translation units of different instruction sets must not share a function
+// that the linker merges. So all code here depends on S or is always inlined.
 //
 //===----------------------------------------------------------------------===//
 
@@ -33,14 +33,14 @@
 
 namespace moek {
 
-/// A whole vector of memory.
+/// Accesses a whole vector in memory.
 template <class S> struct WholeLanes {
   using Vec = typename S::Vec;
   MOE_INLINE Vec load(const float *p) const { return S::load(p); }
   MOE_INLINE void store(float *p, Vec v) const { S::store(p, v); }
 };
 
-/// The first `count` lanes; the others read as zero.
+/// Accesses the first `count` lanes; the others read as zero.
 template <class S> struct PartLanes {
   using Vec = typename S::Vec;
   int count;
@@ -59,10 +59,10 @@ MOE_INLINE void forVectors(int64_t begin, int64_t end, Body body) {
 }
 
 /// e^x = 2^n e^r with |r| <= ln(2)/2; minimax polynomial of the Cephes library.
-/// The clamps keep n small and pass NaN on (min and max return their second
-/// operand then); e^-105 rounds to 0 and e^89 to infinity. For a trait with
-/// round (to whole numbers), fnma(a, b, c) = c - a * b and scale(p, n), p * 2^n
-/// for any such n.
+/// The clamps keep n small and pass NaN on, because min and max return their
+/// second operand when one is NaN; e^-105 rounds to 0 and e^89 to infinity. The
+/// trait must have round (to integers), fnma(a, b, c) = c - a * b and scale(p,
+/// n) = p * 2^n for any such n.
 template <class S> MOE_INLINE typename S::Vec expOf(typename S::Vec x) {
   using Vec = typename S::Vec;
   x = S::max(S::set(-105.0f), S::min(S::set(89.0f), x));
@@ -78,9 +78,9 @@ template <class S> MOE_INLINE typename S::Vec expOf(typename S::Vec x) {
   return S::scale(p, n);
 }
 
-/// 2^x for x <= 0, of a NaN one: what softmax makes of a difference takes half
-/// as long as by expOf. The polynomial, of the least relative error for
-/// |r| <= 1/2, is off by 1e-7; 2^-150 rounds to 0.
+/// 2^x for x <= 0; NaN for NaN. Softmax takes half as long with it as with
+/// expOf. The polynomial has the least relative error for |r| <= 1/2, 1e-7;
+/// 2^-150 rounds to 0.
 template <class S> MOE_INLINE typename S::Vec exp2Of(typename S::Vec x) {
   using Vec = typename S::Vec;
   x = S::max(S::set(-150.0f), x);
@@ -100,8 +100,8 @@ MOE_INLINE typename S::Vec timesSigmoid(typename S::Vec x, typename S::Vec y) {
   return S::div(x, S::add(S::set(1), S::exp(S::sub(S::zero(), y))));
 }
 
-/// cap * tanh(x / cap). 1 - 2 / (e^2x + 1) is off by an epsilon, which makes
-/// one of the cap.
+/// cap * tanh(x / cap). 1 - 2 / (e^2x + 1) is off by an epsilon, so the result
+/// is off by an epsilon of the cap.
 template <class S>
 MOE_INLINE typename S::Vec softcapped(typename S::Vec x, float cap) {
   auto e = S::exp(S::mul(x, S::set(2 / cap)));
@@ -109,8 +109,8 @@ MOE_INLINE typename S::Vec softcapped(typename S::Vec x, float cap) {
   return S::mul(S::set(cap), S::sub(S::set(1), rest));
 }
 
-/// Runs body(load, store, bytes per element) for an element type that has no
-/// blocks. load and store move one vector.
+/// Calls body(load, store, bytes per element) for an element type without
+/// blocks; load and store move one vector.
 template <class S, class Body>
 MOE_INLINE void withKvType(KvType type, Body body) {
   using Vec = typename S::Vec;
@@ -127,12 +127,12 @@ MOE_INLINE void withKvType(KvType type, Body body) {
     body([](const uint8_t *p) { return S::loadBf16(p); },
          [](uint8_t *p, Vec v) { S::storeBf16(p, v); }, 2);
     return;
-  case KvType::Q8_0: // See KvRows.h.
+  case KvType::Q8_0: // KvRows.h has its access functions.
     return;
   }
 }
 
-/// `count` cache elements at `from` as floats.
+/// Converts `count` cache elements at `from` to floats.
 template <class S>
 void readKv(KvType type, const uint8_t *from, int64_t count, float *to) {
   withKvType<S>(type, [&](auto load, auto, int bytes) {
@@ -148,7 +148,7 @@ void readKv(KvType type, const uint8_t *from, int64_t count, float *to) {
   });
 }
 
-/// `count` floats as cache elements at `to`.
+/// Converts `count` floats to cache elements at `to`.
 template <class S>
 void writeKv(KvType type, const float *from, int64_t count, uint8_t *to) {
   withKvType<S>(type, [&](auto, auto store, int bytes) {

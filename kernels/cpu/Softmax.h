@@ -1,4 +1,4 @@
-//===- Softmax.h - Online softmax and shares of causal attention -*- C++ -*-==//
+//===- Softmax.h - Online softmax; division of causal work ------*- C++ -*-===//
 
 #ifndef MOE_KERNELS_CPU_SOFTMAX_H
 #define MOE_KERNELS_CPU_SOFTMAX_H
@@ -12,23 +12,23 @@ namespace moek {
 
 inline constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
-/// The whole vectors in which the elements of `range` are.
+/// Rounds `range` outwards to whole vectors.
 template <class S> MOE_INLINE Range wholeVectors(Range range) {
   return {range.begin / S::kWidth * S::kWidth,
           (range.end + S::kWidth - 1) / S::kWidth * S::kWidth};
 }
 
-/// What softmaxBlock tells of the scores it was given.
+/// Results of softmaxBlock.
 struct BlockWeights {
-  float alpha; ///< What sums made with the former maximum are multiplied by.
+  float alpha; ///< Factor for sums made with the former maximum.
   float most;  ///< The largest weight.
-  float sum;   ///< Of the weights.
+  float sum;   ///< Sum of the weights.
 };
 
-/// Turns the next scores of a query, those of `seen`, into weights
-/// exp(score - most), with the running `most` and `sum` kept up to date; others
-/// in their vectors, for which `scores` has room, into zeros. A `cap` other
-/// than 0 is put on scores first.
+/// Turns the next scores of a query, those of rows `seen`, into weights
+/// exp(score - most) and updates the running `most` and `sum`. Other elements
+/// in the same vectors, for which `scores` must have room, become zero. If
+/// `cap` is not 0, it is applied to the scores first.
 template <class S>
 BlockWeights softmaxBlock(float *scores, Range seen, float cap, float &most,
                           float &sum) {
@@ -53,7 +53,8 @@ BlockWeights softmaxBlock(float *scores, Range seen, float cap, float &most,
   const float ofBlock = float(S::reduceMax(S::max(others, biggest)));
   const bool rises = ofBlock > most;
   const float next = rises ? ofBlock : most;
-  // All scores so far minus infinity: any finite shift leaves weights of zero.
+  // If all scores so far are minus infinity, any finite shift gives weights of
+  // zero.
   const Vec shift = S::set(next == kMinusInfinity ? 0 : next);
   auto weightOf = [&](Vec score) {
     return S::exp2(S::mul(S::sub(score, shift), S::set(kLog2E)));
@@ -64,7 +65,8 @@ BlockWeights softmaxBlock(float *scores, Range seen, float cap, float &most,
     total = S::add(total, p);
     S::store(scores + i, p);
   }
-  // Of the former maximum and of the block's, one is the new one.
+  // The new maximum is either the former one or the block's; the other is
+  // lower.
   float lower;
   S::storePart(&lower, weightOf(S::set(rises ? most : ofBlock)), 1);
   BlockWeights block{rises ? lower : 1, rises ? 1 : lower,
@@ -81,19 +83,20 @@ template <class S> void divideRow(float *row, int64_t cols, float divisor) {
   });
 }
 
-/// For what sees all before it, where a number of positions is asked for.
+/// A window that is larger than any position: a query sees all positions before
+/// it.
 inline constexpr int64_t kNoWindow = int64_t(1) << 40;
 
-/// Items of `groups` x [0, count) x `inner`. The i-th of [0, count) costs
-/// base + i + 1, as a query sees the cached rows and those up to its own, but
-/// no more than `window`.
+/// Work items `groups` x [0, count) x `inner`. Item i of [0, count) costs base
+/// + i + 1, because a query sees the cached rows and those up to its own, but
+/// at most `window`.
 struct CausalItems {
   int64_t groups, count, inner, base, window = kNoWindow;
 
   MOE_INLINE int64_t cost(int64_t i) const {
     return base + i + 1 < window ? base + i + 1 : window;
   }
-  /// Of all of [0, count).
+  /// Cost of all of [0, count).
   MOE_INLINE int64_t sum() const {
     int64_t growing = window - base;
     growing = growing < 0 ? 0 : growing < count ? growing : count;
@@ -102,13 +105,14 @@ struct CausalItems {
   }
 };
 
-/// How many items come before share `index` of `shares` equally dear ones.
+/// Returns how many items come before share `index` of `shares` shares of equal
+/// cost.
 MOE_INLINE int64_t causalBoundary(const CausalItems &items, int64_t index,
                                   int64_t shares) {
   if (index == shares)
     return items.groups * items.count * items.inner;
   int64_t perGroup = items.inner * items.sum();
-  // In double: the product with `index` may exceed 64 bits.
+  // The product with `index` may exceed 64 bits, so it is computed in double.
   auto target =
       int64_t(double(items.groups * perGroup) * double(index) / double(shares));
   int64_t group = target / perGroup, rest = target % perGroup, i = 0;

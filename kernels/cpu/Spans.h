@@ -1,10 +1,10 @@
-//===- Spans.h - Attention of single tokens ---------------------*- C++ -*-===//
+//===- Spans.h - Attention with KV splits -----------------------*- C++ -*-===//
 //
-// A token's visible rows are cut into spans, so that one token keeps all
-// workers busy and each reads a part of the cache, for all heads that share it.
-// A span's sums are relative to its own maximum; LatentCombine adds the spans
-// up. Where spans begin depends on the plan and the step alone: results are the
-// same for any number of workers.
+// The rows that a token sees are divided into KV splits (spans), so that a
+// single token keeps all workers busy, and each reads a part of the cache for
+// all heads that share it. The sums of a split are relative to its own maximum;
+// LatentCombine adds up the splits. Where splits begin depends on the plan and
+// the step alone, so that results are the same for any number of workers.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,14 +21,14 @@ MOE_INLINE int64_t windowOf(int32_t window) {
   return window > 0 ? window : kNoWindow;
 }
 
-/// The positions that the token at `position` sees.
+/// Returns the positions that the token at `position` sees.
 MOE_INLINE Range visibleTo(int64_t position, int64_t window) {
   int64_t begin = position + 1 - window;
   return {begin > 0 ? begin : 0, position + 1};
 }
 
-/// Where the `splits` spans of what a sequence's rows see begin: `base` and
-/// multiples of `length` after it.
+/// The splits of the rows that a sequence's tokens see, at most `splits` of
+/// them: they begin at `base` and at multiples of `length` after it.
 struct Spans {
   int64_t base, length, count;
 
@@ -42,40 +42,40 @@ struct Spans {
     length = (length + kKvTile - 1) / kKvTile * kKvTile;
     count = (visible + length - 1) / length;
   }
-  /// The spans in which some of `positions` are.
+  /// Returns the splits that contain some of `positions`.
   MOE_INLINE Range of(Range positions) const {
     return {(positions.begin - base) / length,
             (positions.end - base + length - 1) / length};
   }
 };
 
-/// What attention to spans is of.
+/// The operands of attention over splits.
 struct SpanWork {
   const float *q; ///< [T, heads * parts.key]
   int64_t qStride;
   KvView kv;
   const float *sinks; ///< [heads] or null.
-  float *out;         ///< As AttentionArgs has it.
+  float *out;         ///< As in AttentionArgs.
   int64_t outStride;
   int64_t heads, splits, window;
   KvParts parts;
   float scale, cap;
-  int64_t atATime;  ///< Heads that are worked with together, of one group.
+  int64_t atATime;  ///< Number of heads of a group that are processed together.
   int32_t ring = 0; ///< Rows of a sequence's ring; 0: it has pages.
 
   int64_t groups() const { return (heads + atATime - 1) / atATime; }
 };
 
-/// What surrounds a span for the worker that has it.
+/// The rows around a split that the same worker reads.
 struct SpanReads {
-  bool asked;  ///< Its first rows were asked for while it read those before.
-  int64_t end; ///< Where it stops reading: its own end, or the next span's.
+  bool asked;  ///< Its first rows were prefetched with those before.
+  int64_t end; ///< Where reading stops: at this split's or the next's end.
 };
 
-/// Heads of one token over a part of the cache, rows converted to floats: a
-/// block of kKeyTile rows becomes floats in L2 once and serves all heads; sums
-/// grow in the output, rescaled when a block raises the maximum (online
-/// softmax).
+/// Heads of one token over a part of the cache, with rows converted to floats:
+/// a block of kKeyTile rows is converted in L2 once and serves all heads. Sums
+/// accumulate in the output and are rescaled when a block raises the maximum
+/// (online softmax).
 template <class S> class FloatSpan {
 public:
   FloatSpan(const SpanWork &work, int64_t heads, std::byte *scratch)
@@ -88,9 +88,9 @@ public:
     alpha = scores + heads * kKeyTile;
   }
 
-  /// `heads` heads from `head` on over `positions`: weighted sums of values,
-  /// not yet divided by `sum`, with the maximum of the scores. The values of a
-  /// latent are columns of its keys.
+  /// Processes `heads` heads from `head` on over `positions`. Writes the
+  /// weighted sums of values, not yet divided by `sum`, and the maximum of the
+  /// scores. The values of a latent row are columns of its key.
   void attend(const RingCache &cache, const float *q, int64_t head,
               int64_t heads, Range positions, SpanReads, float *out,
               float *most, float *sum) {
@@ -119,7 +119,7 @@ private:
   float *keys, *values, *scores, *alpha;
 };
 
-/// The same on a Q8_0 cache, with integer products.
+/// Like FloatSpan, for a Q8_0 cache, with integer products.
 template <class S> class Q8Span {
 public:
   Q8Span(const SpanWork &work, int64_t heads, std::byte *scratch)
@@ -127,7 +127,7 @@ public:
                            1, w.scale, w.cap},
                           scratch) {}
 
-  /// See FloatSpan.
+  /// See FloatSpan::attend().
   void attend(const RingCache &cache, const float *q, int64_t head,
               int64_t heads, Range positions, SpanReads reads, float *out,
               float *most, float *sum) {
@@ -143,7 +143,7 @@ public:
       if constexpr (requires { products.readAhead(heads, true); })
         products.readAhead(heads, at == begin && !reads.asked);
       products.score(heads);
-      // The first tile may begin with rows that are not seen.
+      // The first tile may begin with rows that are not visible.
       Range seen{at == begin ? positions.begin - begin : 0, n};
       for (int64_t h = 0; h < heads; ++h)
         products.weigh(h, seen, most[h], sum[h]);
@@ -157,7 +157,7 @@ public:
 private:
   void encode(const float *q, int64_t heads) {
     if (q == encoded && heads <= encodedHeads)
-      return; // A token has several spans.
+      return; // Encoded already: a token has several splits.
     encoded = q;
     encodedHeads = heads;
     for (int64_t h = 0; h < heads; ++h)
@@ -170,8 +170,8 @@ private:
   int64_t encodedHeads = 0;
 };
 
-/// Shares out the parts of a sequence: token, span, group of heads. `stats`:
-/// two floats for every head of `most` at a time.
+/// Divides a sequence's work items (token, split, group of heads) among
+/// workers. `stats` has room for two floats per head.
 template <class S, class Part>
 void attendSpans(const SpanWork &w, const SequenceRows &sequence,
                  const Worker &worker, Part &part, float *stats) {
@@ -185,11 +185,13 @@ void attendSpans(const SpanWork &w, const SequenceRows &sequence,
   for (int64_t item = share.begin; item < share.end;) {
     int64_t t = item / perToken, span, group, taken = 1;
     if (parts.kvHeads) {
-      // Spans of a head follow each other, as its query is encoded once.
+      // The splits of a head follow each other, so that its query is encoded
+      // once.
       span = item % perToken % spans.count;
       group = item % perToken / spans.count;
     } else {
-      // Groups read the same rows: as many of them at once as there are.
+      // All groups read the same rows, so that as many as possible are taken at
+      // once.
       span = item % perToken / groups;
       group = item % groups;
       taken =
@@ -205,8 +207,8 @@ void attendSpans(const SpanWork &w, const SequenceRows &sequence,
     asked = false;
     if (span < used.begin || span >= used.end)
       continue;
-    // The next item is of the token's next span, and its first head reads the
-    // same columns.
+    // True if the next item is the token's next split and its first head reads
+    // the same columns.
     asked = item < share.end && span + 1 < used.end &&
             (parts.kvHeads || taken == groups);
 
@@ -239,7 +241,7 @@ void attendSpans(const SpanWork &w, const SequenceRows &sequence,
   }
 }
 
-/// Sums of a token's spans, weighted by exp(maximum of the span - maximum of
+/// Adds up a token's splits, weighted by exp(maximum of the split - maximum of
 /// all).
 template <class S>
 void combineSpans(const LatentCombineArgs &a, const SequenceRows &sequence,
@@ -254,7 +256,8 @@ void combineSpans(const LatentCombineArgs &a, const SequenceRows &sequence,
     const float *rows =
         a.x + ((sequence.begin + t) * a.splits + used.begin) * a.xStride;
     const float *stats = rows + a.heads * a.latent + head;
-    // As if the maxima were the scores of as many rows, each of weight `sum`.
+    // The maxima are treated as the scores of as many rows, each of weight
+    // `sum`.
     float factors[kLatentSplits + S::kWidth], most = kMinusInfinity, ones = 0;
     for (int64_t s = 0; s < count; ++s)
       factors[s] = stats[s * a.xStride];
@@ -275,7 +278,7 @@ void combineSpans(const LatentCombineArgs &a, const SequenceRows &sequence,
   }
 }
 
-/// Workers share out heads.
+/// Workers divide the heads among themselves.
 template <class S>
 void run(const LatentCombineArgs &a, const Step &step, const Worker &worker) {
   forSequences(step, worker, [&](const SequenceRows &s, const Worker &w) {

@@ -1,9 +1,9 @@
-//===- Sparse.h - Drivers of attention to chosen rows -----------*- C++ -*-===//
+//===- Sparse.h - CPU kernels of sparse attention ---------------*- C++ -*-===//
 //
 // A lightning indexer scores every entry that a token sees with few and small
-// heads; attention then reads the best of them. Blocks of rows become floats in
-// L2 once and serve all heads of a token: with 64 heads that is a sixtieth of
-// their products.
+// heads; attention then reads only the best ones. Blocks of rows are converted
+// to floats in L2 once and serve all heads of a token: with 64 heads that
+// conversion costs a sixtieth of their products.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,31 +18,32 @@
 
 namespace moek {
 
-/// How many entries the token at `position` sees.
+/// Returns how many entries the token at `position` sees.
 MOE_INLINE int64_t entriesSeen(int64_t position, int32_t ratio) {
   return ratio > 0 ? (position + 1) / ratio : 0;
 }
 
-/// Entry `entry` as floats.
+/// Reads entry `entry` as floats.
 template <class S>
 MOE_INLINE void readEntry(const RingCache &cache, int64_t entry, int32_t ratio,
                           int64_t width, float *out) {
   readKvRows<S>(cache, (entry + 1) * ratio - 1, 1, 0, width, out, 0);
 }
 
-/// A row of a cache; what is no number shows in all of its scores.
+/// Writes a row of a cache. If an element is NaN, all scores with the row are
+/// NaN.
 template <class S, class Fill>
 MOE_INLINE void storeRow(const RingCache &cache, int64_t position, Fill fill) {
   const int64_t at = cache.row(position);
   KvRowWriter<S> row(cache.kv, at);
   fill(row);
-  // Blocks of Q8_0 tell it by themselves.
+  // Q8_0 blocks need no mark: their scale is NaN already.
   if (!row.finish(false) && cache.kv.type != KvType::Q8_0)
     markNaN<S>(cache.kv, at, 0);
 }
 
-/// Deviations are taken from the mean that a Num has, whose error adds its
-/// square to the variance: nothing.
+/// Deviations are taken from the mean as rounded to a Num. The error of the
+/// mean adds only its square to the variance, which is negligible.
 template <class S>
 void run(const LayerNormArgs &a, const Step &step, const Worker &worker) {
   using Num = typename S::Num;
@@ -88,7 +89,7 @@ void run(const RowStoreArgs &a, const Step &step, const Worker &worker) {
       });
 }
 
-/// Entries `first` to `first` + `n` for one token.
+/// Scores entries `first` to `first` + `n` for one token.
 template <class S>
 void scoreBlock(const IndexScoresArgs &a, const RingCache &cache, int64_t token,
                 int64_t first, int64_t n, float *scratch) {
@@ -106,7 +107,7 @@ void scoreBlock(const IndexScoresArgs &a, const RingCache &cache, int64_t token,
   forVectors<S>(0, n, [&](int64_t e, auto lanes) {
     auto sum = S::zero();
     for (int32_t h = 0; h < a.heads; ++h)
-      // The second operand where one is not a number.
+      // max returns its second operand if one is NaN.
       sum = S::fma(S::set(weights[h]),
                    S::max(S::zero(), lanes.load(products + h * kKeyTile + e)),
                    sum);
@@ -134,8 +135,8 @@ void run(const IndexScoresArgs &a, const Step &step, const Worker &worker) {
   });
 }
 
-/// Scores in an order of integers, where minus zero is zero, and what is not a
-/// number larger than all.
+/// Maps scores to integers in the same order. Minus zero equals zero, and NaN
+/// ranks above all others.
 MOE_INLINE uint32_t scoreRank(float score) {
   if (score != score)
     return UINT32_MAX;
@@ -145,9 +146,10 @@ MOE_INLINE uint32_t scoreRank(float score) {
   return bits >> 31 ? ~bits : bits | uint32_t(1) << 31;
 }
 
-/// The rank of the `k`-th largest of `n` scores, 0 < k <= n, and how many of
-/// that rank are among the k largest. Digit by digit: those with the digits so
-/// far are counted by their next one.
+/// The rank of the `k`-th largest of `n` scores, 0 < k <= n, and how many
+/// scores of that rank are among the k largest. It is found digit by digit
+/// (radix select): scores that match the digits so far are counted by their
+/// next digit.
 struct Threshold {
   uint32_t rank = 0;
   int64_t equal = 0;
@@ -198,8 +200,8 @@ void run(const IndexSelectArgs &a, const Step &step, const Worker &worker) {
       });
 }
 
-/// Some heads of one token, over blocks of the rows that it sees; sums grow in
-/// the output, rescaled when a block raises the maximum.
+/// Processes some heads of one token over blocks of the rows that it sees. Sums
+/// accumulate in the output and are rescaled when a block raises the maximum.
 template <class S> class SparseHeads {
 public:
   SparseHeads(const SparseAttentionArgs &args, std::byte *scratch)
@@ -271,8 +273,8 @@ private:
   bool fresh = true;
 };
 
-/// Workers share out tokens and groups of heads; those of a token that one has
-/// read the same rows, at once.
+/// Workers divide tokens and groups of heads. A worker processes all its groups
+/// of a token at once, because they read the same rows.
 template <class S>
 void run(const SparseAttentionArgs &a, const Step &step, const Worker &worker) {
   SparseHeads<S> work(a, worker.scratch);

@@ -1,4 +1,4 @@
-//===- WeightRows.h - Parts of weight rows as floats ------------*- C++ -*-===//
+//===- WeightRows.h - Converts weight rows to floats ------------*- C++ -*-===//
 
 #ifndef MOE_KERNELS_CPU_WEIGHTROWS_H
 #define MOE_KERNELS_CPU_WEIGHTROWS_H
@@ -7,8 +7,8 @@
 
 namespace moek {
 
-/// `cols` elements of matrix `outer`, row `row`, from column `col` on; both
-/// whole blocks of the format.
+/// Converts `cols` elements of row `row` of matrix `outer` to floats, from
+/// column `col` on; both are multiples of the format's block.
 template <class S>
 void weightRow(const WeightView &w, int64_t outer, int64_t row, int64_t col,
                int64_t cols, float *out) {
@@ -21,7 +21,7 @@ void weightRow(const WeightView &w, int64_t outer, int64_t row, int64_t col,
     return S::Dequant::name(from, cols, out);
 #include "kernels/quant/Formats.def"
   default:
-    return; // Known by size only; a verified plan has no such weight.
+    return; // Only the size is known; a verified plan has no such weight.
   }
 }
 

@@ -1,4 +1,4 @@
-//===- A8.cuh - Encoded activation rows (kernels/Activation.h) --*- C++ -*-===//
+//===- A8.cuh - Access to A8 rows (kernels/Activation.h) --------*- C++ -*-===//
 //
 // int8 q[cols], float scale[cols / 32], int16 sum[cols / 16]. Rows begin at
 // multiples of 64 bytes, so that four neighbouring scales, and where cols is a
@@ -14,7 +14,7 @@
 MOE_DEVICE const float *a8Scales(const u8 *row, i64 cols) {
   return (const float *)(row + cols);
 }
-/// Both sums of a block of 32, the first in the low half.
+/// Returns both sums of each block of 32, the first in the low half.
 MOE_DEVICE const u32 *a8Sums(const u8 *row, i64 cols) {
   return (const u32 *)(row + cols + cols / 8);
 }

@@ -1,7 +1,7 @@
-// AbsorbQuery: [W_UK^T q_nope | q_rope] per head, with W_UK as the file has it,
-// whose columns are the result. A thread is a column of a head: it goes down
-// the matrix's rows with up to eight tokens. (A transposed W_UK makes a
-// HeadLinear.)
+// AbsorbQuery: [W_UK^T q_nope | q_rope] per head, for W_UK in the file's
+// layout, whose columns are the outputs. A thread computes one column of a
+// head: it loops over the matrix's rows, for up to eight tokens. (With a
+// transposed W_UK the op is a HeadLinear.)
 
 #include "kernels/cuda/Gguf.cuh"
 

@@ -1,28 +1,29 @@
-// Attention whose heads share keys and values in groups, for any shape and
-// cache, in float. A block is sixteen queries of a sequence that read the same
-// head of the cache, and a span of it: queries are numbered token by token, of
-// each the heads of the group, so that one token's meet each key once. A warp
-// has four of them. 32 keys at a time become floats in shared memory, a lane
-// scores one of them for four queries; then their values take the same place,
-// and lanes are columns.
+// Attention whose heads share keys and values in groups (GQA), for any shape
+// and cache type, in float. A block processes sixteen queries of a sequence
+// that read the same KV head, over one KV split. Queries are numbered token by
+// token, and within a token over the heads of the group, so that one token's
+// queries share each key that is read. A warp has four queries. 32 keys at a
+// time are converted to floats in shared memory, and a lane scores one of them
+// for four queries; then their values replace the keys, and lanes are columns.
 //
-// Shared floats: keys [32][key + 1], an odd stride so that lanes read from 32
-// banks, or values [32][value]; queries [16][key]: 256 columns are 49 KB.
+// Floats in shared memory: keys [32][key + 1], with an odd stride so that lanes
+// read from 32 banks, or values [32][value]; queries [16][key]. For 256 columns
+// that is 49 KB.
 
 #include "kernels/cuda/Spans.cuh"
 
 constexpr int kKeys = 32, kQueries = 16, kOwn = 4, kThreads = 128;
-/// Columns of values that a lane sums: MOE_VALUE of them in all.
+/// Value columns that a lane sums; MOE_VALUE is the number of all.
 constexpr int kColumns = (MOE_VALUE + 31) / 32;
 
 extern __shared__ float shared[];
 
 struct Query {
-  int t, head;    ///< Of the sequence's tokens; of the group's heads.
-  int begin, end; ///< The positions that it sees, of the block's span.
+  int t, head;    ///< Token in the sequence; head in the group.
+  int begin, end; ///< Positions of the block's split that it sees.
 };
 
-/// `columns` columns from `from` on of `count` positions from `at` on.
+/// Loads `columns` columns from `from` on of `count` positions from `at` on.
 MOE_DEVICE void loadRows(float *to, int stride, const AttentionArgs &a,
                          const Sequence &s, int at, int count, int from,
                          int columns) {
@@ -35,7 +36,7 @@ MOE_DEVICE void loadRows(float *to, int stride, const AttentionArgs &a,
 
 MOE_KERNEL(128, 2, AttentionArgs) {
   __shared__ float weights[kQueries][kKeys];
-  // Tiles are numbered through all sequences, rows of a tile are of one.
+  // Tiles are numbered across all sequences; a tile's rows are of one sequence.
   int tile = blockIdx.x, span = blockIdx.y, kvHead = blockIdx.z, s = 0;
   int group = a.heads / a.kvHeads;
   for (; s < a.step->sequences; ++s) {
@@ -59,7 +60,7 @@ MOE_KERNEL(128, 2, AttentionArgs) {
     q.end = min(position + 1, spanEnd);
     return q;
   };
-  // What the first begins to see to what the last sees.
+  // From the first position that the first query sees to the last of the last.
   int begin = queryOf(0).begin, end = queryOf(count - 1).end;
   if (begin >= end)
     return;
@@ -84,7 +85,7 @@ MOE_KERNEL(128, 2, AttentionArgs) {
     query[i] = queryOf(own + i);
     if (own + i >= count)
       query[i].end = 0;
-    // A sink is a score of the first span that its token sees.
+    // A sink is a score in the first split that its token sees.
     bool hasSink =
         a.sinks && own + i < count &&
         spanBegin <= firstVisible(sequence.position + query[i].t, a.window);
@@ -111,10 +112,10 @@ MOE_KERNEL(128, 2, AttentionArgs) {
     for (int i = 0; i < kOwn; ++i) {
       bool isSeen = at + lane >= query[i].begin && at + lane < query[i].end;
       float x = score[i] * a.scale;
-      if (a.softcap != 0) // tanh, off by an epsilon of the cap.
+      if (a.softcap != 0) // tanh, with an error of one epsilon of the cap.
         x = a.softcap * (1 - 2 / (expf(x * (2 / a.softcap)) + 1));
       x = isSeen ? x : -infinity();
-      // fmaxf drops a NaN; the weight that it makes of itself does not.
+      // fmaxf drops a NaN, but the NaN's own weight is NaN.
       float next = fmaxf(most[i], warpMax(x));
       float shift = next == -infinity() ? 0 : next;
       float weight = isSeen ? expf(x - shift) : 0;
@@ -126,13 +127,14 @@ MOE_KERNEL(128, 2, AttentionArgs) {
       for (int j = 0; j < kColumns; ++j)
         sums[i][j] *= alpha;
     }
-    __syncthreads(); // Nobody reads keys any more.
+    __syncthreads(); // The keys are not read any more.
     loadRows(rows, MOE_VALUE, a, sequence, at, rowCount, valueAt, MOE_VALUE);
     __syncthreads();
     for (int r = 0; r < rowCount; ++r)
 #pragma unroll
       for (int i = 0; i < kOwn; ++i) {
-        // A weight of zero would not hide a NaN in a row that nobody sees.
+        // A weight of zero would not hide a NaN in a row that the query does
+        // not see.
         if (at + r < query[i].begin || at + r >= query[i].end)
           continue;
         float weight = weights[own + i][r];

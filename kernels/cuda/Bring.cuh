@@ -1,13 +1,14 @@
-//===- Bring.cuh - Matrices of experts from the host ------------*- C++ -*-===//
+//===- Bring.cuh - Copies experts from the host's memory --------*- C++ -*-===//
 //
-// Experts that live in the host's memory come in parts to two slots of the
-// GPU's that take turns: the launch that multiplies a part brings the next one
-// to the other slot (GemmPartArgs), a launch before them the first one
-// (StreamExperts.cu). The GPU reads mapped pages of the host over the link;
-// only it knows by now which experts have rows, and passes over the others.
+// Experts whose weights are in the host's memory are copied in parts to two
+// buffers on the GPU that alternate. The launch that multiplies one part copies
+// the next one to the other buffer (GemmPartArgs); a launch before them copies
+// the first one (StreamExperts.cu). The GPU reads mapped pages of the host over
+// the link. Only the GPU knows at that time which experts have rows, and it
+// skips the others.
 //
-// A few blocks keep a link busy: 32 of 256 threads have 4 x 16 bytes each under
-// way, 512 KiB, where 64 GB/s times 2 us is 128 KB.
+// A few blocks saturate a link: 32 blocks of 256 threads have 4 x 16 bytes each
+// in flight, 512 KiB, where 64 GB/s times 2 us is 128 KB.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,7 +17,7 @@
 
 #include "kernels/cuda/Device.cuh"
 
-/// Past L1, of which nobody reads them again.
+/// Loads without allocating in L1, because the data is not read again.
 MOE_DEVICE uint4 loadOfHost(const uint4 *p) {
   uint4 x;
   asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
@@ -25,7 +26,7 @@ MOE_DEVICE uint4 loadOfHost(const uint4 *p) {
   return x;
 }
 
-/// Thread number `thread` of `threads` that do it together.
+/// The part of the copy of thread `thread` of `threads`.
 MOE_DEVICE void bringMatrix(const u8 *from, u8 *to, i64 bytes, i64 thread,
                             i64 threads) {
   i64 done = 0;
@@ -52,8 +53,8 @@ MOE_DEVICE void bringMatrix(const u8 *from, u8 *to, i64 bytes, i64 thread,
     to[i] = from[i];
 }
 
-/// The first kBringBlocks blocks of a grid that is `blocks` wide, of which this
-/// is number `block`.
+/// Copies with the first kBringBlocks blocks of a grid that is `blocks` wide;
+/// this one is block number `block`.
 MOE_DEVICE void bring(const Bring &b, i64 block, i64 blocks) {
   if (blocks > kBringBlocks)
     blocks = kBringBlocks;

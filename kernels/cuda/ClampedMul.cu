@@ -1,5 +1,5 @@
-// ClampedMul: out = silu(min(gate, limit)) * max(-limit, min(up, limit)). An
-// element a thread.
+// ClampedMul: out = silu(min(gate, limit)) * max(-limit, min(up, limit)). A
+// thread computes one element.
 
 #include "kernels/cuda/Device.cuh"
 

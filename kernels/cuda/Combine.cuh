@@ -1,18 +1,18 @@
-//===- Combine.cuh - Sums of parts of what a token attends to ---*- C++ -*-===//
+//===- Combine.cuh - Combines the KV splits of attention --------*- C++ -*-===//
 
 #ifndef MOE_KERNELS_CUDA_COMBINE_CUH
 #define MOE_KERNELS_CUDA_COMBINE_CUH
 
 #include "kernels/cuda/Device.cuh"
 
-constexpr int kMostSplits = 512; // More than anybody has.
+constexpr int kMostSplits = 512; // Larger than any device's number of splits.
 constexpr int kCombined = 64, kParts = 4;
 
-/// Of a token's head the sums of `used` spans, weighted by exp(maximum of the
-/// span - maximum of all), columns `block` * 64 on. Rows of spans are [heads *
-/// value sums | heads maxima | heads sums of weights], `stride` apart. 256
-/// threads; four share out the spans of a column, in turn, and add up in their
-/// order.
+/// Combines the sums of `used` KV splits of a token's head, weighted by
+/// exp(maximum of the split - maximum of all), for 64 columns from `block` * 64
+/// on. The row of a split is [heads * value sums | heads maxima | heads sums of
+/// weights]; rows are `stride` apart. Needs 256 threads: four divide the splits
+/// of a column by turns and their results are added in order.
 MOE_DEVICE void combineSpans(const float *rows, i64 stride, int used, int heads,
                              int value, int head, int block, float *out) {
   __shared__ float factors[kMostSplits], parts[kParts][kCombined];

@@ -1,16 +1,16 @@
-// Compress: of several tokens' values one, by a softmax of each column's gates.
-// A thread is a column of a sequence, whose rows it takes one after the other:
-// sums that are not complete are relative to a running maximum, as a state
-// keeps them, so that it does not matter where a step ends.
+// Compress: combines the values of several tokens into one, by a softmax of the
+// gates of each column. A thread has one column of a sequence and processes its
+// rows in order. Incomplete sums are relative to a running maximum, as the
+// state stores them, so that it does not matter where a step ends.
 
 #include "kernels/cuda/States.cuh"
 
-/// A softmax-weighted sum that is not complete.
+/// An incomplete softmax-weighted sum.
 struct RunningSum {
   float most, weight, sum;
 
-  /// Adds what has the weight `w` relative to exp(`gate`). A NaN gate makes the
-  /// sums NaN, the maximum not.
+  /// Adds `value` with the weight exp(`gate`) * `w`. A NaN gate makes the sums
+  /// NaN, but not the maximum.
   __device__ void add(float gate, float w, float value) {
     float next = gate > most ? gate : most;
     float before = expf(most - next), now = expf(gate - next);

@@ -1,4 +1,5 @@
-// Copy: sixteen bytes a thread where addresses allow, else one.
+// Copy: a thread copies sixteen bytes at a time if the addresses allow it, else
+// one.
 
 #include "kernels/cuda/Device.cuh"
 
@@ -13,7 +14,7 @@ MOE_KERNEL(256, 4, CopyArgs) {
     const uint4 *from = (const uint4 *)a.x;
     uint4 *to = (uint4 *)a.out;
     for (; i + threads < words; i += 2 * threads) {
-      uint4 one = from[i], other = from[i + threads]; // Under way together.
+      uint4 one = from[i], other = from[i + threads]; // In flight together.
       to[i] = one;
       to[i + threads] = other;
     }

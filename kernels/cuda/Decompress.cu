@@ -1,8 +1,8 @@
-// Decompress: a head's keys or values from the cache's latents, for
-// MlaAttention. Eight rows of the cache become floats in shared memory. With a
-// matrix whose rows are the results a warp takes one of those at a time, lanes
-// going along the latent; with a transposed one (MOE_TRANSPOSED) a thread takes
-// a column.
+// Decompress: computes a head's keys or values from latent cache rows, for
+// MlaAttention. Eight rows of the cache are converted to floats in shared
+// memory. If the matrix's rows are the outputs, a warp computes one of them at
+// a time, with its lanes along the latent; if the matrix is transposed
+// (MOE_TRANSPOSED), a thread computes one column.
 
 #include "kernels/cuda/Gguf.cuh"
 #include "kernels/cuda/KvCache.cuh"
@@ -12,7 +12,7 @@ constexpr int kRows = 8;
 extern __shared__ float latents[]; // [kRows][latent]
 
 MOE_KERNEL(256, 2, DecompressArgs) {
-  // The block's positions, numbered through all sequences.
+  // The block's positions, numbered across all sequences.
   i64 first = i64(blockIdx.x) * kRows, base = 0;
   int head = blockIdx.y, lane = threadIdx.x % 32;
   int count = 0;

@@ -1,22 +1,23 @@
 // DeltaApply: the gated delta rule in chunks of sixteen rows (DeltaChunk.cuh).
-// A block has 32 columns of a head's matrix S in registers from a sequence's
+// A block keeps 32 columns of a head's matrix S in registers from a sequence's
 // first row to its last, so that S is read and written once per step. A warp
-// has a quarter of the keys; a thread every fourth of them by four columns.
-// What keys and queries find in S are sums over all keys, hence over the warps,
+// has a quarter of the keys; a thread has every fourth of those by four
+// columns. S^T k and S^T q are sums over all keys, hence over the warps, added
 // in their order.
 
 #include "kernels/cuda/DeltaChunk.cuh"
 #include "kernels/cuda/States.cuh"
 
 constexpr int kWarps = 4, kThreads = 32 * kWarps;
-constexpr int kKeys = kAll / kWarps; ///< Of a warp.
-constexpr int kTile = kKeys / 4;     ///< Of a thread.
+constexpr int kKeys = kAll / kWarps; ///< Keys of a warp.
+constexpr int kTile = kKeys / 4;     ///< Keys of a thread.
 constexpr int kColumns = 32;
-/// Of a warp: its keys of S, then what it has found for keys and queries.
+/// Rows of a warp in `parts`: its keys of S, later its sums for keys and
+/// queries.
 constexpr int kPart = kKeys > 2 * kChunk ? kKeys : 2 * kChunk;
 
 struct alignas(16) Shared {
-  float keys[2][kAll][kChunk]; ///< And queries.
+  float keys[2][kAll][kChunk]; ///< Keys, and queries.
   float parts[kWarps][kPart][kColumns];
   float asked[kChunk][kColumns], written[kChunk][kColumns],
       left[kChunk][kColumns];
@@ -36,9 +37,9 @@ MOE_DEVICE float4 asFour(const float (&x)[4]) {
   return {x[0], x[1], x[2], x[3]};
 }
 
-/// sum += row `row` of a lower triangle times `x`. Of what lies above it
-/// nothing is read: a later row that is no number must not be seen. Rows of a
-/// warp are four, from 4 * warp on.
+/// Adds row `row` of a lower triangular matrix times `x` to `sum`. Entries
+/// above the diagonal are not read, because a NaN in a later row must have no
+/// effect. A warp has four rows, from 4 * warp on.
 MOE_DEVICE void addLower(float (&sum)[4], const float (&triangle)[kChunk],
                          const float (&x)[kChunk][kColumns], int column,
                          int warp, int row) {
@@ -67,7 +68,7 @@ MOE_KERNEL(kThreads, 2, DeltaChunkArgs) {
   int head = blockIdx.y,
       keyHead = a.tiled ? head % a.keyHeads : head / (a.heads / a.keyHeads);
   int firstColumn = blockIdx.x * kColumns + column;
-  int columns = min(max(a.value - firstColumn, 0), 4); // It has of values.
+  int columns = min(max(a.value - firstColumn, 0), 4); // Of values.
   const float *values =
       a.x + 2 * i64(a.keyHeads) * MOE_KEY + i64(head) * a.value + firstColumn;
   float *out = a.out + i64(head) * a.value + firstColumn;
@@ -86,7 +87,7 @@ MOE_KERNEL(kThreads, 2, DeltaChunkArgs) {
                     : 0;
     }
 
-  // The next chunk's, which come while this one is computed.
+  // Data of the next chunk, loaded while this one is computed.
   constexpr int kFours = sizeof(ChunkKeys) / sizeof(float4) / kThreads;
   constexpr int kMixFours = sizeof(ChunkMix) / sizeof(float4);
   float4 keys[kFours], mix[2];
@@ -115,7 +116,7 @@ MOE_KERNEL(kThreads, 2, DeltaChunkArgs) {
   for (int chunk = 0; chunk < chunks; ++chunk) {
 #pragma unroll
     for (int i = 0; i < kFours; ++i) {
-      int at = thread + kThreads * i, key = at / 4; // Four fours of a key.
+      int at = thread + kThreads * i, key = at / 4; // A key is 4 x 4 floats.
       four(shared.keys[key / kAll][key % kAll][at % 4 * 4]) = keys[i];
     }
     ((float4 *)&shared.mix)[thread] = mix[0];
@@ -203,7 +204,7 @@ MOE_KERNEL(kThreads, 2, DeltaChunkArgs) {
         addTimes(S[i], k.w, u[3]);
       }
     }
-    __syncthreads(); // Nobody reads this chunk's any more.
+    __syncthreads(); // This chunk's data is not read any more.
   }
 #pragma unroll
   for (int i = 0; i < kTile; ++i)

@@ -1,18 +1,20 @@
-//===- DeltaChunk.cuh - The gated delta rule, sixteen rows at a time ------===//
+//===- DeltaChunk.cuh - The gated delta rule in chunks of 16 rows ---------===//
 //
-// With S before a chunk, unit keys k_i and queries q_i, strengths b_i, decays
-// g_i, all rows from 0, and D_ij = g_j+1 * .. * g_i:
+// Let S be the state before a chunk, k_i and q_i unit keys and queries, b_i
+// strengths and g_i decays, with rows counted from 0, and
+// D_ij = g_j+1 * .. * g_i:
 //   u_i = b_i (v_i - D_i,-1 S^T k_i - sum over j < i of D_ij (k_i k_j) u_j)
 //   out_i = D_i,-1 S^T q_i + sum over j <= i of D_ij (q_i k_j) u_j
 //   S' = D_15,-1 S + sum over j of k_j (D_15,j u_j)^T
-// The first is (I + A) u = b (v - ..), A strictly lower triangular: its inverse
-// is made once per head and chunk by DeltaPrepare.cu, for all chunks at once,
-// entries are at most one as strengths and keys are. What is left is products
-// with S, chunk after chunk: DeltaApply.cu. Ratios of decays are products of at
-// most sixteen of them, so nothing is divided, and what underflows is zero.
+// The first line is (I + A) u = b (v - ..) with a strictly lower triangular A.
+// DeltaPrepare.cu computes its inverse once per head and chunk, for all chunks
+// at once; its entries are at most one because strengths and keys are. What
+// remains are products with S, chunk after chunk: DeltaApply.cu. Ratios of
+// decays are products of at most sixteen decays, so nothing is divided, and
+// what underflows becomes zero.
 //
-// In float: tensor cores of GeForce multiply TF32 as fast as its lanes multiply
-// floats, and would need three products for one.
+// The arithmetic is float: tensor cores of GeForce multiply TF32 only as fast
+// as its lanes multiply floats, and would need three products instead of one.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,15 +24,15 @@
 #include "kernels/cuda/Device.cuh"
 
 constexpr int kChunk = kDeltaRows;
-/// Keys of a head: zeros behind MOE_KEY.
+/// Keys of a head, padded with zeros to whole sixteens.
 constexpr int kAll = (MOE_KEY + 15) / 16 * 16;
 
-/// Of a chunk and a key head; unit keys and queries, these over the root of
-/// MOE_KEY, zeros behind a sequence's rows.
+/// Data of a chunk and key head: unit keys, and unit queries divided by the
+/// root of MOE_KEY; zeros after a sequence's last row.
 struct alignas(16) ChunkKeys {
   float keys[kAll][kChunk], queries[kAll][kChunk];
 };
-/// Of a chunk and a head.
+/// Data of a chunk and head.
 struct alignas(16) ChunkMix {
   float solved[kChunk][kChunk]; ///< Inverse of I + A, times b_j.
   float seen[kChunk][kChunk];   ///< D_ij (q_i k_j), j <= i.
@@ -40,7 +42,8 @@ struct alignas(16) ChunkMix {
 static_assert(sizeof(ChunkKeys) == 2 * kChunk * kAll * sizeof(float) &&
               sizeof(ChunkMix) == kDeltaMixFloats * sizeof(float));
 
-/// Chunks are numbered through all sequences of a step.
+/// Number of chunks of a sequence. Chunks are numbered across all sequences of
+/// a step.
 MOE_DEVICE int chunksOf(const Sequence &s) {
   return (s.count + kChunk - 1) / kChunk;
 }

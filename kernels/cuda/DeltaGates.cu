@@ -1,6 +1,6 @@
-// DeltaGates: how strongly each head writes and how much it keeps. A thread is
-// a head of a token, in double as on the CPU: a decay close to one is taken to
-// the power of a text's length.
+// DeltaGates: the write strength and the decay of each head. A thread computes
+// one head of a token, in double as on the CPU: a decay close to one is raised
+// to the power of the text's length.
 
 #include "kernels/cuda/Softplus.cuh"
 

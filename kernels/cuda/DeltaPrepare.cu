@@ -1,6 +1,6 @@
-// DeltaPrepare: what chunks of the gated delta rule need of keys, queries and
-// gates (DeltaChunk.cuh). A block is a chunk and a key head; its warps share
-// out the heads that have it.
+// DeltaPrepare: computes from keys, queries and gates what chunks of the gated
+// delta rule need (DeltaChunk.cuh). A block has one chunk and key head; its
+// warps divide the heads that use this key head.
 
 #include "kernels/cuda/DeltaChunk.cuh"
 #include "kernels/cuda/Rms.cuh"
@@ -8,8 +8,8 @@
 constexpr int kWarps = 4;
 
 MOE_KERNEL(32 * kWarps, 4, DeltaChunkArgs) {
-  // Rows of keys, then of queries: of eight rows one behind the other the same
-  // columns lie in different banks.
+  // Rows of keys, then of queries. With this stride the same columns of eight
+  // consecutive rows are in different banks.
   __shared__ __align__(16) float rows[2][kChunk][kAll + 4];
   __shared__ __align__(16) float dots[2][kChunk][kChunk];
   __shared__ __align__(16) float lower[kWarps][kChunk][kChunk];
@@ -49,7 +49,7 @@ MOE_KERNEL(32 * kWarps, 4, DeltaChunkArgs) {
   for (int i = threadIdx.x; i < 2 * kAll * kChunk; i += 32 * kWarps)
     to[i] = rows[i / (kAll * kChunk)][i % kChunk][i / kChunk % kAll];
   {
-    // Two rows by two columns a thread.
+    // Two rows by two columns per thread.
     int of = threadIdx.x / 64, i = threadIdx.x / 8 % 8, j = threadIdx.x % 8;
     float sums[2][2] = {};
 #pragma unroll 4
@@ -78,8 +78,8 @@ MOE_KERNEL(32 * kWarps, 4, DeltaChunkArgs) {
   }
   __syncthreads();
 
-  // A lane is a column: of A and its inverse in the first half of a warp, of
-  // what queries see in the second.
+  // A lane computes a column: in the first half of a warp one of A and its
+  // inverse, in the second half one of the matrix D_ij (q_i k_j).
   int sharing = a.heads / a.keyHeads, j = lane % kChunk;
   bool isSeen = lane >= kChunk;
   for (int h = warp; h < sharing; h += kWarps) {
@@ -89,7 +89,7 @@ MOE_KERNEL(32 * kWarps, 4, DeltaChunkArgs) {
     float strength = j < count ? gates[0] : 0;
     float decay = j < count ? gates[a.heads] : 1;
     float ratio = 1, all = 1, kept = 1;
-    __syncwarp(); // Nobody reads another head's any more.
+    __syncwarp(); // The previous head's data is not read any more.
 #pragma unroll
     for (int i = 0; i < kChunk; ++i) {
       float g = __shfl_sync(kAllLanes, decay, i);

@@ -1,27 +1,27 @@
 // DeltaRule: the gated delta rule, a sequence's rows one after the other. A
-// block has 32 columns of a head's matrix S in registers from the first row to
-// the last, so that S is read and written once per step, by whole sectors: a
-// lane is a column, a warp has a part of the keys (for 128 keys 32 of them).
-// What a key finds and what a query finds are sums over all keys, hence over
-// the warps, in their order: two barriers a row.
+// block keeps 32 columns of a head's matrix S in registers from the first row
+// to the last, so that S is read and written once per step, in whole sectors. A
+// lane has one column, a warp some of the keys (32 of 128). S^T k and S^T q are
+// sums over all keys, hence over the warps, added in their order: two barriers
+// per row.
 //
-// Steps of any size give the same bits: what a row computes does not depend on
-// where its step began.
+// Steps of any size give the same bits, because the computation of a row does
+// not depend on where its step began.
 
 #include "kernels/cuda/Rms.cuh"
 #include "kernels/cuda/States.cuh"
 
-/// 32 keys a warp, four at a time from shared memory: 512 keys at most are 16
-/// warps, for which a multiprocessor has registers.
+/// A warp has 32 keys, read four at a time from shared memory. At most 512 keys
+/// are 16 warps, for which a multiprocessor has enough registers.
 constexpr int kWarps = MOE_KEY <= 128 ? 4 : (MOE_KEY + 31) / 32;
 constexpr int kKeys = (MOE_KEY + 4 * kWarps - 1) / (4 * kWarps) * 4;
 constexpr int kAll = kKeys * kWarps;
-/// Rows whose keys, queries and values come to shared memory at a time: of 512
-/// keys 34 KB.
+/// Number of rows whose keys, queries and values are loaded to shared memory at
+/// a time: 34 KB for 512 keys.
 constexpr int kRows = 8;
 
 struct alignas(16) Row {
-  float key[kAll], query[kAll]; // Zeros behind MOE_KEY.
+  float key[kAll], query[kAll]; // Zeros after MOE_KEY elements.
   float value[32];
   float keyScale, queryScale, strength, decay;
 };
@@ -80,7 +80,7 @@ MOE_KERNEL(32 * kWarps, 1, DeltaRuleArgs) {
 
   for (int first = s.begin; first < s.begin + s.count; first += kRows) {
     int count = min(kRows, s.begin + s.count - first);
-    __syncthreads(); // Nobody reads the rows before any more.
+    __syncthreads(); // The previous rows are not read any more.
     for (int r = warp; r < count; r += kWarps)
       load(rows[r], first + r);
     __syncthreads();

@@ -1,10 +1,10 @@
-// DeltaRule of keys that are too long for DeltaRule.cu: a block has 32 columns
-// of a head's matrix S, which stay in the cache of states, as registers would
-// not hold them; a lane is a column, a warp has a part of the keys. Each
-// element is one thread's alone, from the first row to the last.
+// DeltaRule for keys that are too long for DeltaRule.cu: a block has 32 columns
+// of a head's matrix S, which stay in the cache of states because registers
+// could not hold them. A lane has one column, a warp some of the keys. Each
+// element is accessed by the same thread from the first row to the last.
 //
-// Steps of any size give the same bits: what a row computes does not depend on
-// where its step began.
+// Steps of any size give the same bits, because the computation of a row does
+// not depend on where its step began.
 
 #include "kernels/cuda/Rms.cuh"
 #include "kernels/cuda/States.cuh"
@@ -36,7 +36,8 @@ MOE_KERNEL(32 * kWarps, 1, DeltaRuleArgs) {
     const float *x = a.x + t * a.xStride, *values = x + 2 * keysAt;
     const float *query = x + i64(keyHead) * MOE_KEY, *key = query + keysAt;
     const float *gates = a.gates + i64(t) * 2 * a.heads;
-    // Whatever is in a row that a sequence begins with.
+    // At a sequence's first row the state has arbitrary contents and must not
+    // be read.
     bool isNew = s.position + t - s.begin == 0;
     float ofKey = 0, ofQuery = 0, sum = 0;
     for (int d = threadIdx.x; d < MOE_KEY; d += 32 * kWarps) {
@@ -46,7 +47,7 @@ MOE_KERNEL(32 * kWarps, 1, DeltaRuleArgs) {
     for (int d = first; d < last && isColumn && !isNew; ++d)
       sum = fmaf(key[d], state[i64(d) * a.value], sum);
     found[warp][lane] = sum;
-    // They meet: what was found is there too.
+    // The barriers in blockSum also make `found` visible.
     ofKey = blockSum(ofKey, squares[0]) + a.eps;
     ofQuery = blockSum(ofQuery, squares[1]) + a.eps;
     float keyScale = ofKey < infinity() ? 1.0f / sqrtf(ofKey) : nanValue();

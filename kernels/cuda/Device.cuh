@@ -1,4 +1,4 @@
-//===- Device.cuh - What kernels share --------------------------*- C++ -*-===//
+//===- Device.cuh - Code that all CUDA kernels share ------------*- C++ -*-===//
 
 #ifndef MOE_KERNELS_CUDA_DEVICE_CUH
 #define MOE_KERNELS_CUDA_DEVICE_CUH
@@ -8,9 +8,9 @@
 using namespace moek::cuda;
 
 #define MOE_DEVICE static __device__ __forceinline__
-/// A kernel with the parameter `a`: its name is given when it is compiled. As a
-/// piece of a launch of several (Fuse.h) it is a function, whose block and
-/// threads are not those of the launch.
+/// Defines a kernel with the parameter `a`; its name is chosen when it is
+/// compiled. As a piece of a fused launch (Fuse.h) it is a function, whose
+/// block and threads are not those of the launch.
 #ifdef MOE_PIECE
 #define MOE_KERNEL(threads, perSm, Args)                                       \
   using PieceArgs = Args;                                                      \
@@ -30,7 +30,7 @@ MOE_DEVICE float nanValue() { return __int_as_float(0x7fc00000); }
 MOE_DEVICE float infinity() { return __int_as_float(0x7f800000); }
 MOE_DEVICE bool isFinite(float x) { return fabsf(x) < infinity(); }
 
-// 16-bit floats are integers here: cuda_fp16.h is a header.
+// 16-bit floats are integers here, which avoids the header cuda_fp16.h.
 MOE_DEVICE float f16ToFloat(u16 bits) {
   float value;
   asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
@@ -44,7 +44,7 @@ MOE_DEVICE u16 floatToF16(float value) {
 MOE_DEVICE float bf16ToFloat(u16 bits) {
   return __int_as_float(int(u32(bits) << 16));
 }
-/// As kernels/quant/Half.h rounds: sm_75 has no instruction for it.
+/// Rounds like kernels/quant/Half.h; sm_75 has no instruction for it.
 MOE_DEVICE u16 floatToBf16(float value) {
   u32 bits = u32(__float_as_int(value));
   if ((bits & 0x7fffffff) > 0x7f800000)
@@ -54,7 +54,7 @@ MOE_DEVICE u16 floatToBf16(float value) {
 
 MOE_DEVICE u16 loadU16(const u8 *p) { return u16(p[0] | p[1] << 8); }
 
-/// In the same order for every lane: all get the same bits.
+/// Adds in the same order for every lane, so that all get the same bits.
 MOE_DEVICE float warpSum(float x) {
 #pragma unroll
   for (int i = 16; i > 0; i /= 2)
@@ -68,8 +68,8 @@ MOE_DEVICE float warpMax(float x) {
   return x;
 }
 
-/// Of all threads of a block, which has whole warps, at most 32 of them.
-/// `shared` has room for 32 floats that nobody reads or writes meanwhile.
+/// Sum over all threads of a block, which has at most 32 warps, all whole.
+/// `shared` has room for 32 floats that are not used otherwise meanwhile.
 MOE_DEVICE float blockSum(float x, float *shared) {
   int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   x = warpSum(x);
@@ -80,19 +80,19 @@ MOE_DEVICE float blockSum(float x, float *shared) {
   return warpSum(x);
 }
 
-/// Without the rounding of its own that a compiler may save: where two
-/// kernels, or kernel and CPU, must have the same bits.
+/// A function of its own, so that a compiler cannot leave out a rounding: two
+/// kernels, or kernel and CPU, must get the same bits.
 MOE_DEVICE float timesSigmoid(float x, float gate) {
   return x / (1.0f + expf(-gate));
 }
 
 #ifdef MOE_ACTIVATION // moek::Activation
-/// Of gate and up. fminf and fmaxf would drop a NaN.
+/// Combines gate and up. fminf and fmaxf would drop a NaN.
 MOE_DEVICE float activate(float g, float u) {
 #if MOE_ACTIVATION == 0
   return timesSigmoid(g, g) * u;
 #elif MOE_ACTIVATION == 1
-  // (1 + tanh z) / 2 is sigmoid(2 z), without a difference that cancels.
+  // (1 + tanh z) / 2 equals sigmoid(2 z), which has no difference that cancels.
   return timesSigmoid(g, 1.5957691216f * g * fmaf(0.044715f * g, g, 1)) * u;
 #else
   g = g > 7 ? 7 : g;
@@ -102,7 +102,7 @@ MOE_DEVICE float activate(float g, float u) {
 }
 #endif
 
-/// Where a row of the step continues its sequence.
+/// The place of a row of the step in its sequence.
 struct Place {
   int position;
   const int *pages;

@@ -1,4 +1,5 @@
-// Embed: columns of rows of the embedding table as floats. A block is a token.
+// Embed: converts columns of rows of the embedding table to floats. A block has
+// one token.
 
 #include "kernels/cuda/Gguf.cuh"
 

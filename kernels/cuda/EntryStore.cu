@@ -1,11 +1,12 @@
-// EntryStore: norm and rotation of an entry, for the last of its tokens, into a
-// cache. A block is a token; the row is put together in shared memory.
+// EntryStore: normalises and rotates an entry and stores it in a cache, at the
+// last of its tokens. A block has one token; it assembles the row in shared
+// memory.
 
 #include "kernels/cuda/KvRow.cuh"
 #include "kernels/cuda/Rms.cuh"
 #include "kernels/cuda/Turn.cuh"
 
-extern __shared__ float row[]; // [width], of Q8_0 in whole blocks
+extern __shared__ float row[]; // [width], for Q8_0 padded to whole blocks
 
 MOE_KERNEL(256, 2, EntryStoreArgs) {
   __shared__ float shared[32];

@@ -1,8 +1,8 @@
-// ExpertGroup: slots by expert, then by token, of the experts that are here.
-// One block: a warp counts its contiguous part of the slots by expert, sums
-// over warps and experts tell where each warp's begin, and a second pass puts
-// them there. The order does not depend on which warp is first; nothing is
-// atomic.
+// ExpertGroup: sorts slots by expert, then by token, for the experts of this
+// device. One block does it: each warp counts its contiguous range of slots by
+// expert, sums over warps and experts give the place where each warp's slots
+// begin, and a second pass writes them there. The order does not depend on
+// which warp is first; nothing is atomic.
 
 #include "kernels/cuda/ExpertSlice.cuh"
 
@@ -26,8 +26,9 @@ MOE_KERNEL(1024, 1, ExpertGroupArgs) {
     __syncwarp();
   }
   __syncthreads();
-  // Of each expert, how many slots the warps before have; then, over experts,
-  // how many the ones before have: in rounds of as many experts as threads.
+  // First count, per expert, the slots in the warps before; then, over experts,
+  // the slots of the experts before, for as many experts at a time as there are
+  // threads.
   int before = 0;
   for (int first = 0; first < experts; first += blockDim.x) {
     int e = first + threadIdx.x, total = 0;
@@ -37,7 +38,7 @@ MOE_KERNEL(1024, 1, ExpertGroupArgs) {
         counts[w * experts + e] = total;
         total += count;
       }
-    int sum = total; // inclusive, over the warp
+    int sum = total; // Inclusive, over the warp.
 #pragma unroll
     for (int i = 1; i < 32; i *= 2) {
       int other = __shfl_up_sync(kAllLanes, sum, i);

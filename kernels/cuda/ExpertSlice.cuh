@@ -3,7 +3,7 @@
 
 #include "kernels/cuda/Device.cuh"
 
-/// As moek::ExpertSlice::numberOf().
+/// Like moek::ExpertSlice::numberOf().
 MOE_DEVICE int numberOf(int expert, const ExpertSlice &slice) {
   if (slice.map)
     return int(slice.map[expert]);

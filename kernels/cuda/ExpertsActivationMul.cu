@@ -1,5 +1,5 @@
-// ExpertsActivationMul: an element a thread, in the order of the experts'
-// lists.
+// ExpertsActivationMul: a thread computes one element, in the order of the
+// experts' lists.
 
 #include "kernels/cuda/Device.cuh"
 
@@ -8,7 +8,7 @@ MOE_KERNEL(256, 4, ExpertsActivationMulArgs) {
   i64 c = i64(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i >= a.offsets[a.experts] || c >= a.cols)
     return;
-  // The last expert whose list begins at i or before.
+  // Find the last expert whose list begins at or before i.
   int expert = 0, end = a.experts;
   while (end - expert > 1) {
     int middle = (expert + end) / 2;

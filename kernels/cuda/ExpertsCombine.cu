@@ -1,5 +1,5 @@
 // ExpertsCombine: out[t] (+)= sum over choices of weight * y[slot], in the
-// order of choices, of those whose expert is here.
+// order of choices, over those whose expert is on this device.
 
 #include "kernels/cuda/ExpertSlice.cuh"
 

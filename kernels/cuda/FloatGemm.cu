@@ -1,10 +1,11 @@
-// Products of floats with weights as files have them: F32, F16 and BF16, which
-// models keep for routers and small projections; and every other format, for
-// weights that nobody repacked. Sums in float.
+// Products of floats with weights in the file's layout: F32, F16 and BF16,
+// which models use for routers and small projections, and every other format
+// for weights that were not repacked. Sums are float.
 //
-// A warp is a weight row, a block eight of them; lanes go along the columns,
-// sixteen bytes of weights at a time where addresses allow. Up to eight rows of
-// activations pass with each: they come from L1, as all warps read the same.
+// A warp has one weight row, a block eight; lanes go along the columns, sixteen
+// bytes of weights at a time if addresses allow it. Each weight row is
+// multiplied with up to eight rows of activations, which come from L1 because
+// all warps read the same ones.
 
 #include "kernels/cuda/Gguf.cuh"
 #include "kernels/cuda/Jobs.cuh"
@@ -13,10 +14,10 @@
 #define MOE_VECTOR 4
 #elif MOE_FORMAT == MOE_F16 || MOE_FORMAT == MOE_BF16
 #define MOE_VECTOR 8
-#endif // Else no vectors.
+#endif // Other formats have no vectors.
 
 #ifdef MOE_VECTOR
-/// MOE_VECTOR neighbours, at an address that is a multiple of 16.
+/// Loads MOE_VECTOR neighbours from an address that is a multiple of 16.
 MOE_DEVICE void loadVector(const u8 *p, float *out) {
   uint4 bits = *(const uint4 *)p;
   u32 word[4] = {bits.x, bits.y, bits.z, bits.w};
@@ -42,7 +43,7 @@ MOE_DEVICE void multiply(const u8 *w, const float *const *x, int count,
 #ifdef MOE_VECTOR
   if (isAligned) {
     constexpr int kBytes = 16 / MOE_VECTOR;
-#pragma unroll 1 // More would spill.
+#pragma unroll 1 // Unrolling more would spill.
     for (i64 c = lane * MOE_VECTOR; c < cols; c += 32 * MOE_VECTOR) {
       float weight[MOE_VECTOR];
       loadVector(w + c * kBytes, weight);

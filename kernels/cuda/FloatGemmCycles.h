@@ -1,9 +1,9 @@
-//===- FloatGemmCycles.h - What rows of files cost a GPU --------*- C++ -*-===//
+//===- FloatGemmCycles.h - GPU cycles of FloatGemm.cu -----------*- C++ -*-===//
 //
-// FloatGemm.cu takes weights apart element by element, and again for every
-// eight rows of activations. That takes longer than memory brings them: what
-// software counts (test/kernels/cuda/EfficiencyTest.cpp) is here for
-// predictions.
+// FloatGemm.cu decodes weights element by element, and again for every eight
+// rows of activations. That takes longer than memory delivers them. The
+// instruction counts that the software GPU measured
+// (test/kernels/cuda/EfficiencyTest.cpp) are here for predictions.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,12 +14,12 @@
 
 namespace moek::cuda {
 
-/// Instructions that a multiprocessor does in a cycle, each for one lane.
+/// Instructions that a multiprocessor executes per cycle, each for one lane.
 inline constexpr int kLanes = 128;
 
-/// Cycles of a lane for an element of weights and `rows` rows: taking it apart,
-/// which is most where blocks have blocks with scales of their own, and a
-/// multiply-add and a load for each row.
+/// Lane cycles per element of weights, for `rows` rows: decoding it, which
+/// takes most for formats with sub-blocks, and a multiply-add and a load per
+/// row.
 inline double floatGemmCycles(Format format, double rows) {
   struct Cycles {
     double one, eight;

@@ -1,7 +1,7 @@
-//===- Formats.cuh - Numbers and sizes of weight formats --------*- C++ -*-===//
+//===- Formats.cuh - Numbers, sizes and tables of formats -------*- C++ -*-===//
 //
-// MOE_FORMAT is the number (kernels/quant/Formats.def) of the format that a
-// kernel is compiled for.
+// MOE_FORMAT is the number (kernels/quant/Formats.def) of the weight format
+// that a kernel is compiled for.
 //
 //===----------------------------------------------------------------------===//
 
@@ -35,12 +35,13 @@
 #define MOE_MXFP4 39
 #define MOE_NVFP4 40
 
-// MOE_BLOCK_ELEMENTS and MOE_BLOCK_BYTES are the format's in Formats.def.
+// MOE_BLOCK_ELEMENTS and MOE_BLOCK_BYTES are the format's values in
+// Formats.def.
 constexpr int kBlockElements = MOE_BLOCK_ELEMENTS;
 constexpr int kBlockBytes = MOE_BLOCK_BYTES;
 
-// MOE_VALUES are kValues of kernels/quant/<format>.h. MOE_DIGITS is the grid of
-// kernels/quant/Grids.def that the format has.
+// MOE_VALUES is kValues of kernels/quant/<format>.h. MOE_DIGITS is the format's
+// grid in kernels/quant/Grids.def.
 #if MOE_FORMAT == MOE_IQ4_NL || MOE_FORMAT == MOE_IQ4_XS
 #define MOE_VALUES                                                             \
   -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113
@@ -67,7 +68,7 @@ constexpr int kBlockBytes = MOE_BLOCK_BYTES;
 #define MOE_DIGITS kDigitsIQ1
 #endif
 
-/// What d is multiplied by: kUnit there.
+/// The factor of d: kUnit of kernels/quant/<format>.h.
 #if MOE_FORMAT == MOE_IQ3_XXS
 constexpr float kUnit = 0.25f;
 #elif defined(MOE_DIGITS) && MOE_FORMAT != MOE_IQ3_S
@@ -76,13 +77,13 @@ constexpr float kUnit = 0.125f;
 constexpr float kUnit = 1;
 #endif
 
-/// 2^(exponent - 128), kernels/quant/Half.h.
+/// 2^(exponent - 128), see kernels/quant/Half.h.
 MOE_DEVICE float exponentToFloat(u32 exponent) {
   return __int_as_float(
       int(exponent < 2 ? 0x00200000u << exponent : (exponent - 1) << 23));
 }
 
-/// Half of an E4M3 number without its sign, kernels/quant/NVFP4.h.
+/// Half of an E4M3 number without a sign, see kernels/quant/NVFP4.h.
 MOE_DEVICE float e4m3ToFloat(u32 x) {
   u32 exponent = x >> 3 & 15, mantissa = x & 7;
   if (x == 0x7f)

@@ -1,44 +1,47 @@
-// Quantised products of many rows: prefill.
+// Products of quantised weights with many rows: prefill.
 //
 // A block has MOE_WARP_ROWS x MOE_WARP_COLS warps, each with 32 weight rows by
 // 8 kTiles rows of activations. Columns pass through shared memory in stages of
-// four units (128 columns): while one is multiplied, codes of weights and
-// activations of the next are copied in the background, and each thread has
-// scales of it under way in registers, which it decodes once for the block. For
-// 128 x 128 rows of Q4_K a stage is 32 KB, two are 64 of GeForce's 99.
+// four units (128 columns). While one stage is multiplied, codes of weights and
+// activations of the next are copied in the background, and each thread loads
+// some of its scales into registers, which it then decodes once for the block.
+// For 128 x 128 rows of Q4_K a stage is 32 KB; two stages are 64 of GeForce's
+// 99 KB.
 //
-// Sums begin at kMagicBits, so that their bits are a float, kMagic + sum. What
-// scaling costs is what bounds this kernel, so it is two operations a sum:
+// Sums begin at kMagicBits, so that their bits are a float, kMagic + sum.
+// Scaling is the bottleneck of this kernel, so it takes two operations per sum:
+//
 //   t = fma(kMagic + sum, scale, -kMagic * scale) = sum * scale, rounded once
 //   total = fma(t, activation's scale, total)
-// -kMagic * scale is exact: a scale has at most 19 bits (F16 times eight), and
-// kMagic two. A minimum is a third: minimum times the activations' sum. Where
-// columns 0 .. 15 and 16 .. 31 have scales of their own Products.cuh says how
-// few more there are.
 //
-// Per unit and warp: 2 kTiles mma, for each of which there are 8 of those (12
-// with a minimum), and for all of them some 70 to load and unpack: for Q4_K of
-// 128 x 128 in all 16.4 instructions an mma, 19.7 with what a stage takes,
-// where an mma takes 16 cycles of a quarter of a multiprocessor on GeForce, 8
-// on an A100, 4 on an H100 (test/bench/README.md, "Bounds").
+// -kMagic * scale is exact: a scale has at most 19 bits (F16 times eight), and
+// kMagic two. A minimum takes a third operation: minimum times the activations'
+// sum. For formats in which columns 0 .. 15 and 16 .. 31 have separate scales,
+// Products.cuh describes how operations are saved.
+//
+// Per unit and warp there are 2 kTiles mma, each with 8 of those operations (12
+// with a minimum), and some 70 instructions to load and unpack. For Q4_K with
+// 128 x 128 rows that is 16.4 instructions per mma, 19.7 including the work per
+// stage, while an mma takes 16 cycles of a quarter of a multiprocessor on
+// GeForce, 8 on an A100, 4 on an H100 (test/bench/README.md, "Bounds").
 
-#define MOE_A_SIGNED // Codes less their zero.
+#define MOE_A_SIGNED // Codes minus their zero point.
 #include "kernels/cuda/A8.cuh"
 #include "kernels/cuda/Jobs.cuh"
 #include "kernels/cuda/Products.cuh"
 
 constexpr int kTiles = MOE_ROWS / MOE_WARP_COLS / 8;
-constexpr int kStageUnits = 4; // 128 columns: a swizzled row of 128 bytes
+constexpr int kStageUnits = 4; // 128 columns: a swizzled row of 128 bytes.
 constexpr int kThreads = 32 * MOE_WARP_ROWS * MOE_WARP_COLS;
 constexpr int kBlockRows = 32 * MOE_WARP_ROWS, kPanels = kBlockRows / 16;
-constexpr int kUnitWords = kUnitBytes / 16; ///< Of a panel, 16 bytes each.
+constexpr int kUnitWords = kUnitBytes / 16; ///< 16-byte words of a panel.
 static_assert(kTiles % 2 == 0, "ldmatrix takes two tiles at a time");
 #ifdef MOE_GATE
 constexpr int kMatrices = 2;
 #else
 constexpr int kMatrices = 1;
 #endif
-/// What a sum is multiplied by, and with minima what those are: the scale
+/// The factors of a sum of activations: the scale and, with minima, the scale
 /// times the sum of the unit or of each half.
 #if MOE_MINIMA
 struct alignas(8 * MOE_MINIMA) ActScale {
@@ -51,10 +54,10 @@ struct ActScale {
 #endif
 
 struct Stage {
-  /// Codes of activations, sixteen bytes numbered i in place i ^ t % 8 of row
-  /// t, so that eight rows' are in all banks.
+  /// Codes of activations. Sixteen bytes with number i are at place i ^ t % 8
+  /// of row t, so that those of eight rows are in different banks.
   u8 acts[MOE_ROWS][128];
-  /// Codes of weights, in places that wordPlace() says.
+  /// Codes of weights, at the places that wordPlace() returns.
   uint4 weights[kMatrices][kPanels][kStageUnits][kUnitWords];
   float4 factors[kMatrices][kStageUnits][kFactors][kBlockRows / 4];
 #ifdef MOE_FOLDED
@@ -66,9 +69,10 @@ struct Stage {
 #endif
 };
 
-/// Of codes whose lanes read a vector each, sixteen words are transposed: lanes
-/// 4 g + c read word 4 c + g % 4. Two lines of four words are all banks, once:
-/// lanes that read two lines, and lanes that copy two words to each of four.
+/// If each lane reads its own vector of codes, groups of sixteen words are
+/// transposed: lane 4 g + c reads word 4 c + g % 4. Two lines of four words
+/// then cover all banks exactly once, both for lanes that read two lines and
+/// for lanes that copy two words to each of four.
 MOE_DEVICE int transposed(int quad, int c) { return 4 * quad + (c ^ quad & 2); }
 MOE_DEVICE int wordPlace(int word) {
   constexpr int kOwn = MOE_BITS == 8 ? 32 : MOE_BITS >= 4 ? 16 : 0;
@@ -94,16 +98,16 @@ MOE_DEVICE void commitCopies() {
   asm volatile("cp.async.commit_group;" ::: "memory");
 #endif
 }
-/// Until at most `Left` of the groups committed are under way.
+/// Waits until at most `Left` of the committed groups are in flight.
 template <int Left> MOE_DEVICE void waitCopies() {
 #if __CUDA_ARCH__ >= 800
   asm volatile("cp.async.wait_group %0;" ::"n"(Left) : "memory");
 #endif
 }
 
-/// Of two mma columns, 16 rows, the 32 bytes of unit `u`. ldmatrix hands lane
-/// 4 g + c the bytes 4 c .. 4 c + 3 of row g of each of four matrices of eight
-/// rows of 16 bytes.
+/// Loads the 32 bytes of unit `u` for two mma columns, 16 rows. ldmatrix gives
+/// lane 4 g + c the bytes 4 c .. 4 c + 3 of row g of each of four matrices,
+/// which have eight rows of 16 bytes.
 MOE_DEVICE void loadTiles(u32 (&b)[4], const Stage &stage, int row, int u) {
   int lane = threadIdx.x % 32;
   int t = row + lane / 16 * 8 + lane % 8, i = 2 * u + lane / 8 % 2;
@@ -118,7 +122,7 @@ struct Lane {
   int g, c, quad;
 };
 
-/// The stage's codes of unit `u`, of the lane's four rows.
+/// Loads the stage's codes of unit `u` for the lane's four rows.
 MOE_DEVICE void loadCodes(Codes &codes, const uint4 *unit, const Lane &lane) {
 #if MOE_BITS >= 4
   codes.word[0] = unit[transposed(lane.quad, lane.c)];
@@ -212,8 +216,9 @@ MOE_DEVICE void multiply(float (&sums)[kTiles][4][2], const Stage &stage,
 }
 
 #if MOE_JOBS == MOE_EXPERTS
-/// The block's group of MOE_ROWS slots: groups are numbered through all
-/// experts, of which each begins a group of its own. By every warp for itself.
+/// Finds the block's group of MOE_ROWS slots. Groups are numbered across all
+/// experts, and each expert's slots begin a new group. Every warp computes it
+/// for itself.
 MOE_DEVICE Job findGroup(const GemmArgs &a) {
   int lane = threadIdx.x % 32, wanted = blockIdx.y, before = 0;
   for (int first = 0; first < a.experts; first += 32) {
@@ -223,7 +228,7 @@ MOE_DEVICE Job findGroup(const GemmArgs &a) {
       count = a.offsets[e + 1] - begin;
       groups = (count + MOE_ROWS - 1) / MOE_ROWS;
     }
-    int sum = groups; // inclusive
+    int sum = groups; // Inclusive.
 #pragma unroll
     for (int i = 1; i < 32; i *= 2) {
       int other = __shfl_up_sync(kAllLanes, sum, i);
@@ -251,35 +256,38 @@ MOE_DEVICE Job findGroup(const GemmArgs &a) { return findJob(a, blockIdx); }
 // The next stage
 //===----------------------------------------------------------------------===//
 
-/// Whether a stage may be cut short: otherwise it is half a block's tile.
+/// Whether a stage may have fewer units; otherwise it is always half of a
+/// block's tile.
 constexpr bool kIsRagged = kTileUnits == 1;
-/// From a panel's stage that begins with `first` to where the first begins.
+/// Offset from a panel's first stage to the stage that begins with unit
+/// `first`.
 MOE_DEVICE i64 tileOffset(int first) {
   return i64(first / kTileUnits) * kTileBytes;
 }
 MOE_DEVICE i64 codeOffset(int first) {
   return tileOffset(first) + first % kTileUnits * kUnitBytes;
 }
-/// From unit 0 of a stage to unit `u`.
+/// Offset from unit 0 of a stage to unit `u`.
 MOE_DEVICE int unitOffset(int u) {
   return kTileUnits == 1 ? u * kTileBytes : u * kUnitBytes;
 }
 
-// Activations: a thread copies sixteen bytes of rows kThreads / 8 apart.
+// Activations: a thread copies sixteen bytes each of rows that are kThreads / 8
+// apart.
 constexpr int kActCopies = MOE_ROWS * 8 / kThreads;
 static_assert(kActCopies > 0 && kThreads % 64 == 0);
-// Weights: kCopyLanes threads share out a panel's words of a unit.
+// Weights: kCopyLanes threads divide a panel's words of a unit.
 constexpr int kCopyLanes = kThreads / (kPanels * kStageUnits);
 constexpr int kWordCopies = (kUnitWords + kCopyLanes - 1) / kCopyLanes;
 static_assert(kCopyLanes % 4 == 0 && 16 % kCopyLanes == 0);
-// Scales: of activations a thread has those of one row, of weights some units'
-// of four rows.
+// Scales: a thread has those of one row of activations, and those of some units
+// of four weight rows.
 constexpr int kScales = (MOE_ROWS * kStageUnits + kThreads - 1) / kThreads;
 static_assert(kThreads % MOE_ROWS == 0);
 constexpr int kQuads = kMatrices * kStageUnits * kBlockRows / 4;
 constexpr int kOwnQuads = (kQuads + kThreads - 1) / kThreads;
 
-/// Where this thread reads what it copies, in the first stage.
+/// The addresses that this thread copies from in the first stage.
 struct Sources {
   const u8 *weight[kMatrices], *scaleRow, *tile[kOwnQuads];
   u32 act[kActCopies]; ///< From the first row, in units of 16 bytes.
@@ -297,8 +305,8 @@ MOE_DEVICE bool isQuad(int i) {
   return kQuads % kThreads == 0 || int(threadIdx.x) + i * kThreads < kQuads;
 }
 
-/// Panels past a matrix's last are the last, rows past a job's the first: what
-/// they make is not stored.
+/// Panels past a matrix's last read the last one, rows past a job's last read
+/// the first one; their results are not stored.
 MOE_DEVICE Sources sourcesOf(const GemmArgs &a, const Job &job, i64 blockRow) {
   Sources s;
   int tid = threadIdx.x;
@@ -342,7 +350,8 @@ MOE_DEVICE void fillStage(Stage &stage, const Sources &s, const u8 *acts,
                 acts + 16 * i64(s.act[i] + 2 * first));
   }
   int group = tid / kCopyLanes, lane = tid % kCopyLanes;
-  // Where four lanes copy, their neighbours copy another line meanwhile.
+  // If four lanes copy a panel, their neighbours copy another line at the same
+  // time.
   int other = kMatrices == 1 && kCopyLanes == 4 ? group % 2 : 0;
   if (!kIsRagged || first + group % kStageUnits < units)
 #pragma unroll
@@ -361,7 +370,7 @@ MOE_DEVICE void fillStage(Stage &stage, const Sources &s, const u8 *acts,
   commitCopies();
 }
 
-/// A thread's scales on their way to shared memory.
+/// Scales that a thread has loaded and will write to shared memory.
 struct Own {
   float scale[kScales];
   u32 sums[kScales];
@@ -374,7 +383,7 @@ MOE_DEVICE void loadOwn(Own &own, const Sources &s, i64 cols, int first,
 #pragma unroll
   for (int i = 0; i < kScales; ++i) {
     int u = tid / MOE_ROWS + i * (kThreads / MOE_ROWS);
-    // Of few rows there are more threads than scales.
+    // With few rows there are more threads than scales.
     if (kScales * kThreads > MOE_ROWS * kStageUnits)
       u = min(u, kStageUnits - 1);
     int unit = first + u;
@@ -437,8 +446,8 @@ MOE_DEVICE void storeOwn(Stage &stage, const Own &own, int first) {
   }
 }
 
-// Up to 255 registers a lane, of which 64 are sums: two warps for each quarter
-// of a multiprocessor, whose 16 mma a unit do not wait for each other.
+// A lane may use up to 255 registers, of which 64 are sums: then each quarter
+// of a multiprocessor runs two warps, whose 16 mma per unit are independent.
 MOE_KERNEL(kThreads, 256 / kThreads, MOE_GEMM_ARGS) {
   MOE_BRING_NEXT(a)
   extern __shared__ uint4 memory[];
@@ -457,7 +466,7 @@ MOE_KERNEL(kThreads, 256 / kThreads, MOE_GEMM_ARGS) {
   float ups[kTiles][4][2] = {};
 #endif
   int units = int(a.w.cols / 32);
-  // Warps past the last row have nothing to multiply; they copy.
+  // Warps past the last row multiply nothing, but they copy.
   bool isInside = firstRow < a.w.rows && firstAct < job.count;
   Sources sources = sourcesOf(a, job, blockRow);
   Own own;
@@ -467,7 +476,7 @@ MOE_KERNEL(kThreads, 256 / kThreads, MOE_GEMM_ARGS) {
   for (int first = 0; first < units; first += kStageUnits) {
     int which = first / kStageUnits % 2, next = first + kStageUnits;
     waitCopies<0>();
-    __syncthreads(); // This stage is there; nobody reads the other any more.
+    __syncthreads(); // This stage is complete, the other one free.
     if (next < units) {
       fillStage(stages[which ^ 1], sources, a.act, next, units);
       loadOwn(own, sources, a.w.cols, next, units);

@@ -1,29 +1,31 @@
-// Quantised products of one or two rows: decode. Every weight comes from memory
-// once and meets all rows in a dot product of four bytes (dp4a).
+// Products of quantised weights with one or two rows: decode. Every weight is
+// read from memory once and multiplied with all rows by dot products of four
+// bytes (dp4a).
 //
-// A block is a panel of 16 weight rows; its warps share out the columns, and
-// add up their parts in the order of warps. Lane 4 k + quad has rows 4 quad ..
-// + 3 and every eighth unit (32 columns) from k on: of a unit it reads one
-// 16-byte word per bit of a code, and unpacks scales that no other lane needs.
-// An mma (GemvMma.cu) needs four lanes for a unit, each of which unpacks all
-// its scales: for Q4_K 111 instructions instead of 40 for 16 rows by 64
-// columns, of the 160 that an H100 issues while memory brings them (14 bytes a
-// cycle and multiprocessor; 4090: three). It costs the same for eight rows,
-// this one 14 more for each, and registers: from three on it wins.
+// A block has a panel of 16 weight rows; its warps divide the columns and add
+// up their partial sums in the order of warps. Lane 4 k + quad has rows 4 quad
+// .. + 3 and every eighth unit (32 columns) from k on. It reads one 16-byte
+// word of a unit per bit of a code, and unpacks scales that no other lane
+// needs. An mma (GemvMma.cu) needs four lanes for a unit, each of which unpacks
+// all its scales: for Q4_K 111 instructions instead of 40 for 16 rows by 64
+// columns, out of the 160 that an H100 issues while memory delivers them (14
+// bytes per cycle and multiprocessor; 4090: three). An mma costs the same for
+// eight rows, this kernel 14 instructions more for each, and registers: from
+// three rows on the mma wins.
 //
-// While a warp multiplies, others wait for their words: three blocks of eight
-// warps with 4-bit codes ask for 48 KB a multiprocessor, where bandwidth times
-// latency is 5 KB on a 4090 and 15 on an H100. Two blocks that load the next
-// unit before they multiply one were 5 % slower there for Q4_K, 18 for Q2_K,
-// and 4 faster for Q8_0 only.
+// While a warp multiplies, others wait for their words. Three blocks of eight
+// warps with 4-bit codes request 48 KB per multiprocessor, where bandwidth
+// times latency is 5 KB on a 4090 and 15 on an H100. Two blocks that load the
+// next unit before they multiply one were 5 % slower there for Q4_K, 18 %
+// slower for Q2_K, and 4 % faster only for Q8_0.
 
 #include "kernels/cuda/A8.cuh"
 #include "kernels/cuda/Jobs.cuh"
 #include "kernels/cuda/Rows16.cuh"
 
 constexpr int kLanesK = 8; ///< Lanes that have the same rows.
-/// On a multiprocessor. Two with 6-bit codes ask for as many bytes as three
-/// with 4 bits do; gate and up together would spill in three.
+/// Blocks per multiprocessor. Two with 6-bit codes request as many bytes as
+/// three with 4-bit codes; gate and up together would spill with three.
 #if MOE_BITS == 6 && defined(MOE_GATE)
 constexpr int kBlocks = MOE_ROWS == 1 ? 2 : 1;
 #else
@@ -34,7 +36,7 @@ struct Lane {
   int k, quad;
 };
 
-/// A unit's weights of the lane's four rows.
+/// A unit's weights for the lane's four rows.
 struct Unit {
   uint4 word[MOE_BITS];
   UnitScales unit;
@@ -52,7 +54,7 @@ MOE_DEVICE void loadUnit(Unit &w, const u8 *panel, int unit, int quad) {
   loadScales(w.block, tile, quad);
 }
 
-/// A unit's activations of one row: codes of groups 0 .. 7, and what else.
+/// A unit's activations of one row: codes of groups 0 .. 7, scale and sums.
 struct Act {
   u32 group[8];
   float scale;
@@ -90,7 +92,7 @@ MOE_DEVICE int dot(u32 weights, u32 act, int sum) {
 #ifdef MOE_SHIFTS
 #include "kernels/cuda/GemvDigits.cuh"
 #else
-/// Codes of groups c and c + 4 of a row, c < 4.
+/// Returns the codes of groups c and c + 4 of a row, c < 4.
 MOE_DEVICE RowCodes codesOf(const Unit &w, int row, int c) {
 #if MOE_BITS == 8
   return {part(w.word[c], row), part(w.word[c + 4], row)};
@@ -159,8 +161,8 @@ MOE_DEVICE void multiply(float (&sums)[4][MOE_ROWS], const Unit &w, int unit,
 }
 #endif // MOE_SHIFTS
 
-/// All of a warp's units of one matrix: `sums` of the lane's rows, for all
-/// lanes that have them.
+/// Multiplies all of a warp's units of one matrix. Returns the lane's rows in
+/// `sums`, the same in all lanes that have them.
 MOE_DEVICE void multiplyPanel(float (&sums)[4][MOE_ROWS], const u8 *panel,
                               const u8 *const (&rows)[MOE_ROWS], i64 cols,
                               const Lane &lane) {
@@ -184,8 +186,8 @@ MOE_DEVICE void multiplyPanel(float (&sums)[4][MOE_ROWS], const u8 *panel,
         sums[r][i] += __shfl_xor_sync(kAllLanes, sums[r][i], k);
 }
 
-// Three blocks of one row: 80 registers. Two rows need more than half of what a
-// multiprocessor has.
+// Three blocks with one row: 80 registers. Two rows need more than half of a
+// multiprocessor's registers.
 MOE_KERNEL(256, kBlocks, MOE_GEMM_ARGS) {
   MOE_BRING_NEXT(a)
   __shared__ float parts[2][8][MOE_ROWS][16];
@@ -196,7 +198,7 @@ MOE_KERNEL(256, kBlocks, MOE_GEMM_ARGS) {
   Lane lane = {int(threadIdx.x % 32) / 4, int(threadIdx.x) % 4};
   const u8 *rows[MOE_ROWS];
 #pragma unroll
-  for (int i = 0; i < MOE_ROWS; ++i) // Of fewer, the first again.
+  for (int i = 0; i < MOE_ROWS; ++i) // Missing rows repeat the first.
     rows[i] = actRow(a, job, i < job.count ? i : 0);
   i64 firstRow = i64(blockIdx.x) * 16;
   float sums[4][MOE_ROWS] = {};

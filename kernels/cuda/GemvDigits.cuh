@@ -1,22 +1,22 @@
-//===- GemvDigits.cuh - Decode of IQ1: digits and shifts apart --*- C++ -*-===//
+//===- GemvDigits.cuh - Decode products of IQ1 formats ----------*- C++ -*-===//
 //
-// A part of Gemv.cu. Of a code two bits are its column's digit; the shift is
-// many columns', whose activations are added up once for all rows:
+// Included by Gemv.cu. Two bits of a code are its column's digit; the shift is
+// common to many columns, whose activations are added up once for all rows:
 //
 //   weight = scale (digit + shift / 4 - 9 / 8)
-//   sum of weight x = scale (sum of digit x + shift / 4 sum of x - 9 / 8 sum of
-//   x)
+//   sum of weight x = scale (sum of digit x + shift / 4 sum of x
+//                            - 9 / 8 sum of x)
 //
-// with eight times the scale of codes; all but the last factor is exact. The
-// bytes come faster than an H100's integer lanes put codes together, of IQ1_S
-// those of 32 weights in 41 operations of a lane. So digits stay where they
-// are: a mask and a dot product for four.
+// with eight times the scale of codes; all but the last factor is exact. An
+// H100's memory delivers the bytes faster than its integer lanes could assemble
+// codes: for IQ1_S that takes 41 lane operations for 32 weights. So digits
+// stay in place and need only a mask and a dot product for four.
 //
 //===----------------------------------------------------------------------===//
 
-/// Digits of groups 0 .. 3, or with two words of all eight, times activations.
-/// From the top of the bytes down each step leaves sums four times too large,
-/// which the next one takes back.
+/// Multiplies the digits of groups 0 .. 3 (with two words, of all eight) with
+/// activations. It works from the top bits of the bytes down: each step leaves
+/// sums that are four times too large, which the next step compensates.
 template <int kWords>
 MOE_DEVICE int dotDigits(const u32 (&words)[kWords], const u32 *groups) {
   int sum = 0;
@@ -30,18 +30,19 @@ MOE_DEVICE int dotDigits(const u32 (&words)[kWords], const u32 *groups) {
   return sum;
 }
 
-/// Without a conversion, for |x| < 2^22.
+/// Converts to float without a conversion instruction, for |x| < 2^22.
 MOE_DEVICE float asFloat(int x) {
   return __int_as_float(x + kMagicBits) - kMagic;
 }
 
 #if MOE_SHIFTS == 4
-/// Sums of eight columns each, two of 16 bits, of a half of a unit.
+/// Returns sums of eight columns each, two 16-bit sums, for half of a unit.
 MOE_DEVICE u32 eightsOf(const u32 *groups, int sum) {
   int first = dot(0x01010101, groups[1], dot(0x01010101, groups[0], 0));
   return __byte_perm(u32(first), u32(sum - first), 0x5410);
 }
-/// Those of `eights` whose shift is set: bytes 2 half and 2 half + 1 of `bits`.
+/// Adds the `eights` whose shift bit is set: bytes 2 half and 2 half + 1 of
+/// `bits`.
 MOE_DEVICE float dotShifts(u32 eights, u32 bits, int half) {
   int sum = kMagicBits;
   if (half == 0)
@@ -58,11 +59,11 @@ MOE_DEVICE void multiply(float (&sums)[4][MOE_ROWS], const Unit &w, int unit,
   constexpr float kQuarter = 0.25f, kNone = -1.125f;
   Factors f;
   decode(f, w.block, w.unit, unit % kTileUnits);
-  float each[MOE_ROWS][kHalves]; // Of sums of activations.
+  float each[MOE_ROWS][kHalves]; // Sums of activations.
 #if MOE_SHIFTS == 4
   u32 eights[MOE_ROWS][kHalves];
 #else
-  u32 shifts = w.unit.shifts * 0x00204081 & 0x01010101; // A row's in a byte.
+  u32 shifts = w.unit.shifts * 0x00204081 & 0x01010101; // A byte per row.
 #endif
 #pragma unroll
   for (int i = 0; i < MOE_ROWS; ++i) {

@@ -1,17 +1,17 @@
-// Quantised products of three to eight rows: decode of several sequences. Rows,
-// the columns of one mma, meet every weight once, as it comes from memory. (For
-// fewer Gemv.cu is faster.)
+// Products of quantised weights with three to eight rows: decode of several
+// sequences. The rows are the columns of one mma, and every weight is read from
+// memory once. (For fewer rows Gemv.cu is faster.)
 //
-// A block has two panels, 32 weight rows; its warps share out the columns and
-// add up their parts in the order of warps. A lane has kUnits units of weights
-// under way at a time, as many as registers hold: with eight warps of 4 units
-// of Q4_K a block asks for 16 KB at once, where bandwidth times latency is 5 KB
-// a multiprocessor on a 4090 and 15 on an H100.
+// A block has two panels, 32 weight rows; its warps divide the columns and add
+// up their partial sums in the order of warps. A lane has kUnits units of
+// weights in flight at a time, as many as registers hold: with eight warps of 4
+// units of Q4_K a block requests 16 KB at once, where bandwidth times latency
+// is 5 KB per multiprocessor on a 4090 and 15 on an H100.
 //
-// An mma costs as much for one row as for eight, and far less than these bytes:
-// per 32 columns of 32 weight rows 512 bytes of 4-bit codes, two mma, and some
-// 80 instructions of unpacking and scaling, 20 cycles of a multiprocessor that
-// on an H100 gets 14 bytes a cycle, on a 4090 three.
+// An mma costs as much for one row as for eight, and far less than reading the
+// weights: 32 columns of 32 weight rows are 512 bytes of 4-bit codes, two mma
+// and some 80 instructions of unpacking and scaling, or 20 cycles of a
+// multiprocessor, which gets 14 bytes per cycle on an H100 and three on a 4090.
 
 #include "kernels/cuda/A8.cuh"
 #include "kernels/cuda/Jobs.cuh"
@@ -24,29 +24,30 @@ constexpr int kUnits = 2;
 #else
 constexpr int kUnits = 4;
 #endif
-/// Floats between the sums of two rows: four columns' lanes in four banks.
+/// Floats between the sums of two rows, so that four columns' lanes use four
+/// banks.
 constexpr int kPitch = 36;
 
 struct Lane {
   int g, c, quad;
 };
 
-/// What one pass of a warp reads of a matrix.
+/// The weights that a warp reads of a matrix in one pass.
 struct Weights {
   Codes codes[kUnits];
   UnitScales unit[kUnits];
   BlockScales block[kTileUnits == 1 ? kUnits : 1];
 };
-/// And of the activations: codes of row g; scales of rows 2 c and 2 c + 1, with
-/// the sums of both halves of a unit.
+/// The activations of that pass: codes of row g; scales of rows 2 c and 2 c +
+/// 1, with the sums of both halves of a unit.
 struct Acts {
   u32 low[kUnits], high[kUnits];
   float scale[kUnits][2];
   u32 sums[kUnits][2];
 };
 
-/// `panel`: the lane's. `first` is a multiple of kUnits; units past the last
-/// are read as the last one.
+/// Loads units of the lane's `panel`. `first` is a multiple of kUnits; past the
+/// last unit, the last one is read again.
 MOE_DEVICE void loadWeights(Weights &w, const u8 *panel, int first, int units,
                             const Lane &lane) {
 #pragma unroll
@@ -89,8 +90,8 @@ MOE_DEVICE void loadActs(Acts &a, const u8 *const (&rows)[3], i64 cols,
   }
 }
 
-/// sums[row][t] += weights of the lane's row times activations 2 c + t, partly:
-/// what its group's lanes have adds up to all of it.
+/// sums[row][t] += weights of the lane's row times activations 2 c + t. It is a
+/// partial sum: the lanes of a group add up to the whole.
 MOE_DEVICE void multiply(float (&sums)[4][2], const Weights &w, const Acts &a,
                          int first, const Lane &lane) {
 #pragma unroll
@@ -144,7 +145,7 @@ MOE_DEVICE void multiply(float (&sums)[4][2], const Weights &w, const Acts &a,
   }
 }
 
-/// A warp's sums to shared memory: [row of activations][weight row].
+/// Writes a warp's sums to shared memory: [row of activations][weight row].
 MOE_DEVICE void storePart(float *part, const float (&sums)[4][2], int count,
                           const Lane &lane) {
 #pragma unroll

@@ -1,8 +1,9 @@
-//===- Gguf.cuh - Elements of a row as files have it ------------*- C++ -*-===//
+//===- Gguf.cuh - Decodes elements of rows as in the file -------*- C++ -*-===//
 //
-// valueAt() is dequantize() of kernels/quant/<format>.h for one element, with
-// the same roundings. Bytes, because a block begins at any address. For what is
-// read once a step, and for weights that nobody repacked.
+// valueAt() computes one element as dequantize() of kernels/quant/<format>.h
+// does, with the same roundings. It reads bytes, because a block may begin at
+// any address. It serves weights that are read once per step, and those that
+// were not repacked.
 //
 //===----------------------------------------------------------------------===//
 
@@ -12,7 +13,7 @@
 #include "kernels/cuda/Formats.cuh"
 
 #ifdef MOE_DIGITS
-// Templates, of which an image has the one that it uses.
+// These are templates, so that an image contains only the grid that it uses.
 #define MOE_GRID(name, rows, ...)                                              \
   template <int> static __constant__ u16 kDigits##name[rows] = {__VA_ARGS__};
 #include "kernels/quant/Grids.def"
@@ -24,7 +25,7 @@ static __constant__ i8 kValues[] = {MOE_VALUES};
 namespace gguf {
 
 MOE_DEVICE float half(const u8 *p) { return f16ToFloat(loadU16(p)); }
-/// d * code, d * code + m, d * scale * code - dmin * min.
+/// Compute d * code, d * code + m, and d * scale * code - dmin * min.
 MOE_DEVICE float scaled(float d, int code) { return __fmul_rn(d, float(code)); }
 MOE_DEVICE float scaled(float d, int code, float m) {
   return __fadd_rn(scaled(d, code), m);
@@ -33,7 +34,7 @@ MOE_DEVICE float scaled(float d, int scale, int code, float dmin, int min) {
   return __fsub_rn(scaled(scaled(d, scale), code), scaled(dmin, min));
 }
 
-/// A nibble pair's code: byte i of 16 has elements i and i + 16.
+/// The code in a nibble: byte i of 16 has elements i and i + 16.
 MOE_DEVICE int nibble16(const u8 *codes, int e) {
   return codes[e % 16] >> (e / 16 * 4) & 15;
 }
@@ -41,7 +42,7 @@ MOE_DEVICE int nibble16(const u8 *codes, int e) {
 MOE_DEVICE int fifthBit(const u8 *high, int e) {
   return (high[e / 8] >> (e % 8) & 1) << 4;
 }
-/// kernels/quant/KScales.h
+/// Unpack a scale and a minimum, see kernels/quant/KScales.h.
 MOE_DEVICE int kScale(const u8 *p, int s) {
   return s < 4 ? p[s] & 63 : (p[s + 4] & 15) | (p[s - 4] >> 6) << 4;
 }
@@ -50,19 +51,20 @@ MOE_DEVICE int kMin(const u8 *p, int s) {
 }
 
 #ifdef MOE_DIGITS
-/// Digits of the grid's row `row`: of elements e / 8 * 8 .. that of e, or of
-/// e / 4 * 4 ...
+/// Element e's digit in row `row` of the grid; the row has elements e / 8 * 8
+/// ... or e / 4 * 4 ...
 MOE_DEVICE int digit8(int row, int e) {
   return MOE_DIGITS<0>[row] >> (e % 8 * 2) & 3;
 }
 MOE_DEVICE int digit4(int row, int e) {
   return MOE_DIGITS<0>[row] >> (e % 4 * 3) & 7;
 }
-/// Of eight signs whose number is even, of which seven are kept, that of e.
+/// The sign of element e. Of eight signs seven are stored; their parity is
+/// even.
 MOE_DEVICE int evenSign(u32 seven, int e) {
   return e % 8 == 7 ? __popc(int(seven & 127)) & 1 : seven >> (e % 8) & 1;
 }
-/// Nibble s of `p`, low before high, is n of the scale 2 n + 1.
+/// The scale 2 n + 1, where n is nibble s of `p` (low nibble first).
 MOE_DEVICE int oddNibble(const u8 *p, int s) {
   return 2 * (p[s / 2] >> (s % 2 * 4) & 15) + 1;
 }

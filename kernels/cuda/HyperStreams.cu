@@ -1,6 +1,6 @@
-// HyperCollapse and, with MOE_SPREAD, HyperSpread: what a part reads of
-// residual streams, and the streams mixed with what it wrote. A thread is a
-// column of a token.
+// HyperCollapse: the input of a layer's part from the residual streams. With
+// MOE_SPREAD, HyperSpread: the streams mixed with the part's output. A thread
+// has one column of a token.
 
 #include "kernels/cuda/Device.cuh"
 

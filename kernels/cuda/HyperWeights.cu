@@ -1,6 +1,7 @@
-// HyperWeights: what a part reads of residual streams, what it writes to them
-// and how they mix. A warp is a token, a lane up to two of the at most 64 pairs
-// of streams. In double: a few numbers of a token, divided over and over.
+// HyperWeights: the weights with which a layer's part reads residual streams,
+// writes to them and mixes them. A warp has one token, a lane up to two of the
+// at most 64 pairs of streams. In double, because these few numbers per token
+// are divided repeatedly.
 
 #include "kernels/cuda/Device.cuh"
 
@@ -8,7 +9,7 @@ constexpr int kMostPairs = 64, kOwn = kMostPairs / 32; // moek::kMostStreams^2
 
 MOE_DEVICE double sigmoidOf(double x) { return 1 / (1 + exp(-x)); }
 
-/// Each pair becomes change(pair), which reads what was there before.
+/// Replaces each pair by change(pair), which sees the previous values.
 template <class Change>
 MOE_DEVICE void forPairs(double *mix, int pairs, Change change) {
   double changed[kOwn];

@@ -1,11 +1,11 @@
-// IndexScores: what a lightning indexer thinks of each entry that a token sees.
-// A block is a token and every gridDim.y-th 32 of its entries: their keys
-// become floats in shared memory, a lane is an entry. Heads come sixteen at a
-// time, a warp has four of them, so that a key read from shared memory meets
-// four queries.
+// IndexScores: a lightning indexer's score of each entry that a token sees. A
+// block has one token and every gridDim.y-th group of 32 entries: their keys
+// are converted to floats in shared memory, and a lane has one entry. Heads are
+// processed sixteen at a time, four per warp, so that a key read from shared
+// memory is multiplied with four queries.
 //
-// Shared floats: keys [32][key + 1], an odd stride so that lanes read from 32
-// banks; queries [16][key]: 128 columns are 25 KB.
+// Floats in shared memory: keys [32][key + 1], with an odd stride so that lanes
+// read from 32 banks; queries [16][key]. For 128 columns that is 25 KB.
 
 #include "kernels/cuda/KvCache.cuh"
 
@@ -28,7 +28,7 @@ MOE_KERNEL(128, 4, IndexScoresArgs) {
   for (int first = blockIdx.y * kEntries; first < seen;
        first += gridDim.y * kEntries) {
     int count = min(seen - first, kEntries);
-    __syncthreads(); // Nobody reads what was there before any more.
+    __syncthreads(); // The previous contents are not read any more.
     for (int e = 0; e < count; ++e) {
       i64 row = cacheRow(place.pages, (first + e + 1) * a.ratio - 1);
       for (int c = threadIdx.x; c < a.key; c += blockDim.x)
@@ -51,7 +51,7 @@ MOE_KERNEL(128, 4, IndexScoresArgs) {
         }
 #pragma unroll
       for (int i = 0; i < kOwn; ++i)
-        if (own + i < heads) // A NaN stays one.
+        if (own + i < heads) // Keeps a NaN.
           sum = fmaf(weights[head + own + i], score[i] < 0 ? 0 : score[i], sum);
     }
     parts[warp][lane] = sum;

@@ -1,15 +1,16 @@
-// IndexSelect: the entries with the largest scores, by rising number. A block
-// is a token. Scores in an order of integers are counted by their first eight
-// bits, those with the digit of the k-th largest by the next eight, and so on:
-// the counts are integers, in whatever order they are added. Then each warp has
-// a section of the entries, and knows from what others have in theirs where its
-// own go.
+// IndexSelect: selects the entries with the largest scores, in ascending order
+// of their numbers. A block has one token. Scores are mapped to integers in the
+// same order and counted by their first eight bits; those that share the digit
+// of the k-th largest are counted by the next eight bits, and so on. Counts are
+// integers, so the order in which they are added does not matter. Then each
+// warp has a section of the entries, and computes from the counts of the other
+// sections where its own entries go.
 
 #include "kernels/cuda/Device.cuh"
 
 constexpr int kDigits = 256, kThreads = 512, kWarps = kThreads / 32;
 
-/// Minus zero is zero, and what is not a number is larger than all.
+/// Minus zero equals zero, and NaN ranks above all numbers.
 MOE_DEVICE u32 rankOf(float score) {
   if (score != score)
     return 0xffffffffu;
@@ -17,22 +18,23 @@ MOE_DEVICE u32 rankOf(float score) {
   return bits >> 31 ? ~bits : bits | 0x80000000u;
 }
 
-/// The rank of the k-th largest, and how many of that rank are among them.
+/// The rank of the k-th largest score, and how many scores of that rank are
+/// among the k largest.
 struct Threshold {
   u32 rank;
   int equal;
 };
 
-/// Of the first warp: the digit of the `k`-th largest of those counted, and how
-/// many of that digit are among them. A lane has eight digits, the largest ones
-/// the first lane.
+/// For the first warp: returns the digit of the `k`-th largest of those
+/// counted, and how many with that digit are among the k largest. A lane has
+/// eight digits; the first lane has the largest ones.
 MOE_DEVICE Threshold largestDigit(const u32 *counts, int k) {
   constexpr int kOwn = kDigits / 32;
   int lane = threadIdx.x, first = kDigits - 1 - lane * kOwn, own = 0;
 #pragma unroll
   for (int i = 0; i < kOwn; ++i)
     own += int(counts[first - i]);
-  int before = own; // Larger ones, after this.
+  int before = own; // Becomes the number of larger ones.
 #pragma unroll
   for (int i = 1; i < 32; i *= 2) {
     int other = __shfl_up_sync(kAllLanes, before, i);
@@ -52,7 +54,7 @@ MOE_DEVICE Threshold largestDigit(const u32 *counts, int k) {
           __shfl_sync(kAllLanes, found.equal, from)};
 }
 
-/// Calls body(entry, lanes with a larger rank, lanes with this one) for a
+/// Calls body(entry, lanes with a larger rank, lanes with this rank) for a
 /// warp's entries from `begin` to `end`.
 template <class Body>
 MOE_DEVICE void forEntries(const float *scores, int begin, int end, u32 least,
@@ -91,7 +93,8 @@ MOE_KERNEL(512, 2, IndexSelectArgs) {
     __syncthreads();
     for (int i = threadIdx.x; i < n; i += kThreads) {
       u32 rank = rankOf(scores[i]);
-      // The digits so far; a shift by 32 would be none.
+      // Compare the digits so far. In the first round there are none, and a
+      // shift by 32 would not remove all bits.
       if (shift == 24 || (rank ^ found.rank) >> (shift + 8) == 0)
         atomicAdd(&counts[rank >> shift & (kDigits - 1)], 1);
     }

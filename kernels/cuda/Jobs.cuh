@@ -1,10 +1,12 @@
-//===- Jobs.cuh - Which rows a block multiplies by which matrix -*- C++ -*-===//
+//===- Jobs.cuh - The matrix and rows that a block multiplies ---*- C++ -*-===//
 //
-// MOE_JOBS: tokens have one matrix; heads one each, all of them every token; of
-// experts each has one and the slots that `offsets` and `slots` say. A block
-// takes at most MOE_ROWS rows, which are blockIdx.y of the tokens' or the
-// slots' (there the block whose first slot begins a group of its expert; blocks
-// that begin elsewhere have nothing to do). blockIdx.z is the head.
+// MOE_JOBS selects the kind of product. Tokens are multiplied with a single
+// matrix. Heads have a matrix each, which is multiplied with every token.
+// Experts have a matrix each, which is multiplied with the slots that `offsets`
+// and `slots` assign to it. A block multiplies at most MOE_ROWS rows, found by
+// blockIdx.y: a group of tokens, or the slot with that number. If a slot's
+// group does not begin with it, the block has nothing to do. blockIdx.z is the
+// head.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,7 +17,7 @@
 
 #ifdef MOE_PART
 #include "kernels/cuda/Bring.cuh"
-/// Of a product of experts that are brought in parts (Bring.cuh).
+/// Arguments of a product with experts that are copied in parts (Bring.cuh).
 #define MOE_GEMM_ARGS GemmPartArgs
 #define MOE_BRING_NEXT(a)                                                      \
   if (blockIdx.z == 0) {                                                       \
@@ -37,8 +39,8 @@ struct Job {
 };
 
 #if MOE_JOBS == MOE_EXPERTS
-/// Of the slots in expert order the one numbered `p`; by every warp for itself,
-/// in as many steps as experts have 32s.
+/// Returns the expert of slot number `p` in expert order. Every warp computes
+/// it for itself, 32 experts per step.
 MOE_DEVICE int expertOf(const GemmArgs &a, int p) {
   int lane = threadIdx.x % 32;
   for (int e = lane; e - lane < a.experts; e += 32) {
@@ -50,11 +52,11 @@ MOE_DEVICE int expertOf(const GemmArgs &a, int p) {
 }
 #endif
 
-/// Of the block number `blockIdx`.
+/// Returns the job of the block with index `blockIdx`.
 MOE_DEVICE Job findJob(const GemmArgs &a, const uint3 blockIdx) {
 #if MOE_JOBS == MOE_EXPERTS
-  // Slots of experts on other devices are in no group. Of a part the slots
-  // before it are not its own.
+  // Slots of experts on other devices are in no group. If this is a part, the
+  // slots of the parts before it are skipped.
   int p = blockIdx.y;
 #ifdef MOE_PART
   p += a.offsets[0];
@@ -71,7 +73,7 @@ MOE_DEVICE Job findJob(const GemmArgs &a, const uint3 blockIdx) {
 #endif
 }
 
-/// The job's row `i`, where it is read and where its results go.
+/// Where row `i` of the job is read, and where its results are written.
 MOE_DEVICE const u8 *actRow(const GemmArgs &a, const Job &job, int i) {
 #if MOE_JOBS == MOE_EXPERTS
   int slot = a.slots[job.first + i];
@@ -94,8 +96,8 @@ MOE_DEVICE float *outRow(const GemmArgs &a, const Job &job, int i) {
 #endif
 }
 
-/// What becomes of a sum of row `row` of matrix `matrix`: `up` is that of the
-/// second matrix.
+/// The epilogue: stores the result of row `row` of matrix `matrix` from its
+/// sum; `up` is the sum of the second matrix.
 MOE_DEVICE void finish(const GemmArgs &a, int matrix, float *out, i64 row,
                        float sum, float up) {
   if (a.bias)

@@ -1,11 +1,11 @@
-//===- KvCache.cuh - Rows of the cache (kernels/KvCache.h) ------*- C++ -*-===//
+//===- KvCache.cuh - Access to cache rows (kernels/KvCache.h) ---*- C++ -*-===//
 
 #ifndef MOE_KERNELS_CUDA_KVCACHE_CUH
 #define MOE_KERNELS_CUDA_KVCACHE_CUH
 
 #include "kernels/cuda/Device.cuh"
 
-// moek::KvType; MOE_KV is the one that a kernel is compiled for.
+// Values of moek::KvType. MOE_KV is the type that a kernel is compiled for.
 #define MOE_KV_F32 0
 #define MOE_KV_F16 1
 #define MOE_KV_BF16 2
@@ -13,13 +13,14 @@
 
 constexpr int kKvPage = 64, kKvTile = 16, kKvBlock = 64;
 
-/// The cache's row for `position`.
+/// Returns the row of the cache that holds `position`.
 MOE_DEVICE i64 cacheRow(const int *pages, int position) {
   return pages ? i64(pages[position / kKvPage]) * kKvPage + position % kKvPage
                : position;
 }
 
-/// Likewise where a sequence may have a ring of rows instead of pages.
+/// The same for a cache in which sequences may have a ring of rows instead of
+/// pages.
 MOE_DEVICE i64 cacheRow(const int *pages, int state, int ring, int position) {
   return ring > 0 ? i64(state) * ring + position % ring
                   : cacheRow(pages, position);
@@ -28,7 +29,7 @@ MOE_DEVICE i64 cacheRow(const int *pages, int state, int ring, int position) {
 MOE_DEVICE int kvBlocks(i64 width) {
   return int((width + kKvBlock - 1) / kKvBlock);
 }
-/// Of a Q8_0 cache: where the row's codes begin, four in every 64 bytes.
+/// Returns where a row's codes begin in a Q8_0 cache: four in every 64 bytes.
 MOE_DEVICE u8 *kvCodes(const Kv &kv, i64 row) {
   return kv.data + row / kKvTile * kKvTile * kv.rowStride + row % kKvTile * 4;
 }
@@ -59,7 +60,7 @@ MOE_DEVICE float loadKv(const Kv &kv, i64 row, int col) {
 }
 
 #if MOE_KV != MOE_KV_Q8_0
-/// Stores an element; the result is what is stored.
+/// Stores an element and returns the value as stored.
 MOE_DEVICE float storeKv(const Kv &kv, i64 row, int col, float x) {
   u8 *p = kv.data + row * kv.rowStride;
 #if MOE_KV == MOE_KV_F32

@@ -1,4 +1,4 @@
-//===- KvRow.cuh - A row of a cache from shared memory ----------*- C++ -*-===//
+//===- KvRow.cuh - Stores a cache row from shared memory --------*- C++ -*-===//
 
 #ifndef MOE_KERNELS_CUDA_KVROW_CUH
 #define MOE_KERNELS_CUDA_KVROW_CUH
@@ -6,9 +6,9 @@
 #include "kernels/cuda/KvCache.cuh"
 
 #if MOE_KV == MOE_KV_Q8_0
-/// The `width` floats at `row`, which has room for whole blocks, as row `to` of
-/// a cache; all threads of a block come here. A warp takes a block of 64, a
-/// lane neighbours 2 i and 2 i + 1.
+/// Stores the `width` floats at `row`, which has room for whole blocks, as row
+/// `to` of a cache. All threads of a block must call it. A warp takes a block
+/// of 64 elements, a lane the elements 2 i and 2 i + 1.
 MOE_DEVICE void storeRow(const Kv &kv, i64 to, float *row, int width) {
   int lane = threadIdx.x % 32, blocks = kvBlocks(kv.width);
   for (int c = width + threadIdx.x; c < blocks * kKvBlock; c += blockDim.x)
@@ -32,8 +32,8 @@ MOE_DEVICE void storeRow(const Kv &kv, i64 to, float *row, int width) {
   }
 }
 #else
-/// Likewise. A row with something that is not finite, such as F16 has for 65520
-/// and more, begins with a NaN.
+/// The same for other types. If a row has a value that is not finite (in F16,
+/// 65520 and more), its first element is stored as NaN.
 MOE_DEVICE void storeRow(const Kv &kv, i64 to, float *row, int width) {
   __syncthreads();
   bool isBroken = false;

@@ -1,13 +1,14 @@
-// KvStore: a token's keys and values become a row of the cache, each head's
-// part in whole blocks of 64 (kernels/KvCache.h). A block is a token; a warp
-// takes a block of a part, a lane neighbours 2 i and 2 i + 1 of it.
+// KvStore: stores a token's keys and values as a row of the cache, each head's
+// key and value in whole blocks of 64 (kernels/KvCache.h). A block has one
+// token; a warp takes one block of 64 elements, a lane its elements 2 i and 2 i
+// + 1.
 
 #include "kernels/cuda/KvCache.cuh"
 
 extern __shared__ int isBroken[]; // [heads]
 
-/// What a lane has of block `b` of the row, which begins at column `to`;
-/// whether all that is stored of the block is finite.
+/// Stores a lane's two elements of block `b` of the row. Returns whether
+/// everything stored of the block is finite.
 MOE_DEVICE bool storeBlock(const Kv &kv, i64 row, int b, float u, float v) {
   int lane = threadIdx.x % 32;
 #if MOE_KV == MOE_KV_Q8_0
@@ -50,10 +51,10 @@ MOE_KERNEL(256, 2, KvStoreArgs) {
     bool isFine = storeBlock(a.kv, row, b, c < cols ? x[c] : 0,
                              c + 1 < cols ? x[c + 1] : 0);
     if (!isFine && lane == 0)
-      atomicOr(&isBroken[head], 1); // Of any part, in any order.
+      atomicOr(&isBroken[head], 1); // Set by key or value, in any order.
   }
   __syncthreads();
-  // A score with such a row is NaN.
+  // The score of such a row is NaN.
   for (int h = threadIdx.x; h < a.heads; h += blockDim.x)
     if (isBroken[h])
 #if MOE_KV == MOE_KV_Q8_0

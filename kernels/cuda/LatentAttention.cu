@@ -1,12 +1,13 @@
-// LatentAttention for any shape and cache, in float: what LatentMma.cu is not
-// made for. A block is a token, a span of the cache and a group of heads. Eight
-// rows of the cache at a time become floats in shared memory and serve all
-// heads of the group; a warp scores one head; sums grow in shared memory,
-// rescaled when a block of rows raises the maximum.
+// LatentAttention for any shape and cache type, in float: for cases that
+// LatentMma.cu does not support. A block has one token, a KV split and a group
+// of heads. Eight rows of the cache at a time are converted to floats in shared
+// memory and serve all heads of the group; a warp scores one head; sums
+// accumulate in shared memory and are rescaled when a block of rows raises the
+// maximum.
 //
-// Shared floats: queries [MOE_HEADS][width], rows [8][width], sums
-// [MOE_HEADS][latent]: 55 KB for four heads of 576 would be too many, so heads
-// of a group are four and rows eight: 9 + 18 + 8 = 35 KB.
+// Floats in shared memory: queries [MOE_HEADS][width], rows [8][width], sums
+// [MOE_HEADS][latent]. With four heads of 576 columns and eight rows that is 9
+// + 18 + 8 = 35 KB; a larger group or block would take too much.
 
 #include "kernels/cuda/Spans.cuh"
 
@@ -32,7 +33,7 @@ MOE_KERNEL(128, 2, LatentAttentionArgs) {
     q[i] = a.q[t * a.qStride + i64(head) * width + i];
   for (int i = threadIdx.x; i < heads * a.latent; i += kThreads)
     sums[i] = 0;
-  float most = -infinity(), sum = 0; // of the warp's head
+  float most = -infinity(), sum = 0; // For the warp's head.
   for (int at = begin; at < end; at += kRows) {
     int count = min(end - at, kRows);
     __syncthreads();
@@ -43,7 +44,7 @@ MOE_KERNEL(128, 2, LatentAttentionArgs) {
     }
     __syncthreads();
     if (warp < heads) {
-      float score = -infinity(); // of row `lane`
+      float score = -infinity(); // Of row `lane`.
       for (int r = 0; r < count; ++r) {
         float dot = 0;
         for (int c = lane; c < width; c += 32)
@@ -51,7 +52,7 @@ MOE_KERNEL(128, 2, LatentAttentionArgs) {
         dot = warpSum(dot) * a.scale;
         score = lane == r ? dot : score;
       }
-      // fmaxf drops a NaN; the weight that it makes of itself does not.
+      // fmaxf drops a NaN, but the NaN's own weight is NaN.
       float next = fmaxf(most, warpMax(score));
       float shift = next == -infinity() ? 0 : next;
       float weight = lane < count ? expf(score - shift) : 0;

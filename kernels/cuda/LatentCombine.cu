@@ -1,5 +1,5 @@
-// LatentCombine: sums of the spans of the cache that a token sees. A block is
-// 64 columns of a head of a token.
+// LatentCombine: combines the KV splits that a token sees. A block has 64
+// columns of a head of a token.
 
 #include "kernels/cuda/Combine.cuh"
 #include "kernels/cuda/Spans.cuh"
@@ -9,7 +9,7 @@ MOE_KERNEL(256, 4, LatentCombineArgs) {
   if (t >= a.step->tokens)
     return;
   const Sequence &s = a.step->sequence[sequenceOf(a.step, t)];
-  // The spans in which the token sees something.
+  // The splits in which the token sees something.
   int position = s.position + t - s.begin;
   Spans spans = spansOf(s, a.splits, a.window);
   int first = (firstVisible(position, a.window) - spans.base) / spans.length;

@@ -1,30 +1,33 @@
 // LatentAttention on a cache of F16 or BF16 with tensor cores: decode. A block
-// is a token, a span of its cache and sixteen heads, the rows of an mma tile;
-// keys and values are the same rows of the cache, read once. So does
-// SparseAttention (MOE_LISTED), whose rows are those of a token's list.
+// has one token, a KV split and sixteen heads, which are the rows of an mma
+// tile; keys and values are the same rows of the cache, read once.
+// SparseAttention (MOE_LISTED) uses the same code, with the rows of a token's
+// list.
 //
 // 32 rows at a time are copied to shared memory in the background, into one of
 // two tiles. Then
-//   scores   each of four warps has a quarter of the columns, for which it
-//   keeps
-//            the queries in registers: 9 steps of 16 columns for 576, 72
-//            registers; partial scores are added up in the order of warps
-//   softmax  eight threads a head, four rows each
-//   values   each warp has a quarter of the latent's columns: 128, 64 registers
-// Scores and sums are floats. Queries and weights, which are floats too, are
-// taken as sums of two 16-bit numbers, each product twice: an error of 2^-17
-// (BF16) or 2^-21 of the largest, where one number would leave 2^-9 or 2^-11 in
-// each. F16 overflows at 65504: a head's queries are scaled by a power of two
-// to below 2^14, weights of at most 1 by 2^14, so that small ones keep their
-// bits.
+//   scores   Each of four warps has a quarter of the columns, for which it
+//            keeps the queries in registers: 9 steps of 16 columns for 576, 72
+//            registers; partial scores are added up in the order of warps.
+//   softmax  Eight threads per head, four rows each.
+//   values   Each warp has a quarter of the latent's columns: 128, 64
+//            registers.
+// Scores and sums are floats. Queries and weights are floats too and are split
+// into sums of two 16-bit numbers, each multiplied separately: the error is
+// 2^-17 (BF16) or 2^-21 of the largest, where a single 16-bit number would have
+// an error of 2^-9 or 2^-11 in each. F16 overflows at 65504: a head's queries
+// are scaled by a power of two to below 2^14, and weights, which are at most 1,
+// by 2^14, so that small ones keep their bits.
 //
-// A tile is 36 KB, 136 mma a warp. On a 4090 they take 4.4 of the 11.7 thousand
-// cycles in which a multiprocessor's share of memory brings the tile, on an
-// H100 about half of 2.6 thousand: 16 heads are bound by memory, 128 by mma.
+// A tile is 36 KB and 136 mma per warp. On a 4090 these take 4.4 of the 11.7
+// thousand cycles in which a multiprocessor's share of the bandwidth delivers
+// the tile, on an H100 about half of 2.6 thousand: with 16 heads memory is the
+// limit, with 128 the mma.
 //
-// Shared: two tiles of 32 rows of 1168 bytes (16 more than a row has, so that
-// eight rows are in all banks), scores [4][16][36] floats, weights 2 x [16][40]
-// halves: 86 KB, one block a multiprocessor on GeForce (99 KB), two on an H100.
+// Shared memory: two tiles of 32 rows of 1168 bytes (16 more than a row has, so
+// that eight rows use all banks), scores [4][16][36] floats, weights 2 x
+// [16][40] halves: 86 KB, one block per multiprocessor on GeForce (99 KB), two
+// on an H100.
 
 #ifdef MOE_LISTED
 #include "kernels/cuda/Listed.cuh"
@@ -36,7 +39,7 @@ using AttentionOf = LatentAttentionArgs;
 
 constexpr int kHeads = 16, kKeys = 32, kWarps = 4;
 constexpr int kLatent = MOE_LATENT, kWidth = MOE_LATENT + MOE_ROPE;
-constexpr int kSteps = kWidth / 16 / kWarps;   ///< Of a warp's columns.
+constexpr int kSteps = kWidth / 16 / kWarps;   ///< Steps of a warp's columns.
 constexpr int kColumns = kLatent / 8 / kWarps; ///< mma columns of a warp.
 static_assert(kWidth % 64 == 0 && kLatent % 64 == 0, "whole steps for warps");
 
@@ -62,7 +65,7 @@ MOE_DEVICE u32 sharedAddress(const void *p) {
   return u32(__cvta_generic_to_shared(p));
 }
 
-/// Two floats as pairs of 16-bit ones, x in the low half; and back.
+/// Convert two floats to a pair of 16-bit ones, x in the low half, and back.
 MOE_DEVICE u32 narrow(float x, float y) {
   u32 pair;
   asm("cvt.rn." MOE_HALF "x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(y), "f"(x));
@@ -83,7 +86,7 @@ MOE_DEVICE float widenHigh(u32 pair) {
 #endif
 }
 
-/// Two floats, each the sum of a high and a low 16-bit part.
+/// Two floats, each split into a high and a low 16-bit part.
 struct Split {
   u32 high, low;
 };
@@ -102,9 +105,9 @@ MOE_DEVICE void mma(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) {
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-/// Four matrices of eight rows of 16 bytes; lane i gives the row i % 8 of
-/// matrix i / 8. Lane 4 g + c gets elements 2 c, 2 c + 1 of row g of each;
-/// transposed, of column g.
+/// Loads four matrices of eight rows of 16 bytes; lane i passes the address of
+/// row i % 8 of matrix i / 8. Lane 4 g + c gets elements 2 c, 2 c + 1 of row g
+/// of each matrix, or of column g when transposed.
 MOE_DEVICE void loadMatrices(u32 (&x)[4], const void *row) {
   asm volatile(
       "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -120,7 +123,7 @@ MOE_DEVICE void loadTransposed(u32 (&x)[4], const void *row) {
       : "memory");
 }
 
-/// What a block sees: some of the token's rows in their order.
+/// The rows that a block sees: a range of the token's rows in their order.
 struct Seen {
   const AttentionOf &a;
   Place place;
@@ -159,8 +162,9 @@ struct Seen {
 #endif
 };
 
-/// Copies rows from number `at` on in the background; zeros past the last. Each
-/// lane finds one of them, so that a list's are looked up together.
+/// Copies rows from number `at` on in the background, with zeros after the last
+/// one. Each lane looks up one row, so that a list's look-ups are in flight
+/// together.
 MOE_DEVICE void copyTile(u8 *tile, const Seen &seen, int at) {
   int lane = threadIdx.x % 32;
   u64 own = u64(seen.row(at + lane < seen.end ? at + lane : at));
@@ -180,7 +184,8 @@ MOE_DEVICE void copyTile(u8 *tile, const Seen &seen, int at) {
   asm volatile("cp.async.commit_group;" ::: "memory");
 }
 
-/// What brings `most` below 2^14, or 1 where nothing needs it.
+/// Returns the exponent that brings `most` below 2^14, or 1 if the type needs
+/// no scaling.
 MOE_DEVICE int exponentFor(float most) {
 #if MOE_KV == MOE_KV_F16
   int exponent = int(u32(__float_as_int(most)) >> 23) - 127 - 13;
@@ -214,8 +219,8 @@ MOE_KERNEL(128, 2, AttentionOf) {
   {
     const float *q = a.q + t * a.qStride + i64(firstHead) * kWidth +
                      warp * kSteps * 16 + 2 * c;
-    // All under way at once: one after the other they would take longer than
-    // a short span.
+    // All loads are in flight at once: one after the other they would take
+    // longer than a short split.
     float x[2][2 * kSteps][2], most[2] = {0, 0};
 #pragma unroll
     for (int half = 0; half < 2; ++half)
@@ -258,7 +263,7 @@ MOE_KERNEL(128, 2, AttentionOf) {
   }
 
   float sums[kColumns][4] = {};
-  // Of head threadIdx.x / 8, in its eight threads alike.
+  // Values for head threadIdx.x / 8, the same in its eight threads.
   int head = threadIdx.x / 8, own = threadIdx.x % 8 * 4;
   float most = -infinity(), sum = 0, scoreScale;
 #ifdef MOE_LISTED
@@ -275,7 +280,7 @@ MOE_KERNEL(128, 2, AttentionOf) {
 
   for (int at = begin, which = 0; at < end; at += kKeys, which ^= 1) {
     asm volatile("cp.async.wait_group 0;" ::: "memory");
-    __syncthreads(); // The tile is there; the other one nobody reads any more.
+    __syncthreads(); // This tile is complete, the other one free.
     if (at + kKeys < end)
       copyTile(shared.tile[which ^ 1], seen, at + kKeys);
     const u8 *tile = shared.tile[which];
@@ -285,7 +290,8 @@ MOE_KERNEL(128, 2, AttentionOf) {
     for (int step = 0; step < kSteps; ++step)
 #pragma unroll
       for (int two = 0; two < kKeys / 16; ++two) {
-        // Rows 0 .. 7 by columns 0 .. 7, by 8 .. 15, rows 8 .. 15 by the same.
+        // Rows 0 .. 7 by columns 0 .. 7 and 8 .. 15, then rows 8 .. 15 by the
+        // same.
         int row = two * 16 + lane / 16 * 8 + lane % 8;
         int column = (warp * kSteps + step) * 16 + lane / 8 % 2 * 8;
         u32 b[4];
@@ -316,7 +322,7 @@ MOE_KERNEL(128, 2, AttentionOf) {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       x[i] = at + own + i < end ? x[i] * scoreScale : -infinity();
-      next = fmaxf(next, x[i]); // Drops a NaN, which its weight keeps.
+      next = fmaxf(next, x[i]); // Drops a NaN, but the NaN's own weight is NaN.
     }
 #pragma unroll
     for (int i = 1; i < 8; i *= 2)
@@ -359,7 +365,7 @@ MOE_KERNEL(128, 2, AttentionOf) {
                                              [step * 16 + lane / 16 * 8]);
 #pragma unroll
       for (int i = 0; i < kColumns; i += 2) {
-        // Rows 0 .. 7 and 8 .. 15 by columns 0 .. 7, the same by 8 .. 15.
+        // Rows 0 .. 7 and 8 .. 15 by columns 0 .. 7, then by columns 8 .. 15.
         int row = step * 16 + lane / 8 % 2 * 8 + lane % 8;
         int column = (warp * kColumns + i + lane / 16) * 8;
         u32 b[4];

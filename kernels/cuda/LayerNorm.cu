@@ -1,6 +1,7 @@
 // LayerNorm: out = (x - mean) / deviation * weight + bias, for each token. A
-// block is a token. Deviations are taken from the mean that a float has, whose
-// error adds its square to the variance: nothing.
+// block has one token. Deviations are taken from the mean as rounded to a
+// float. The error of the mean adds only its square to the variance, which is
+// negligible.
 
 #include "kernels/cuda/Device.cuh"
 
@@ -19,7 +20,7 @@ MOE_KERNEL(256, 4, LayerNormArgs) {
     squares = fmaf(x[c] - mean, x[c] - mean, squares);
   float variance = blockSum(squares, shared[1]) / float(a.cols);
   float scale = 1.0f / sqrtf(variance + a.eps);
-  // In place no thread writes before all have read: blockSum met.
+  // In place this is safe: blockSum has a barrier after all threads have read.
   for (int c = threadIdx.x; c < a.cols; c += blockDim.x)
     out[c] = (x[c] - mean) * scale * a.weight[c] + a.bias[c];
 }

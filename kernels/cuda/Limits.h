@@ -1,4 +1,4 @@
-//===- Limits.h - What GPUs take of a launch --------------------*- C++ -*-===//
+//===- Limits.h - Limits of GPUs for a kernel launch ------------*- C++ -*-===//
 
 #ifndef MOE_KERNELS_CUDA_LIMITS_H
 #define MOE_KERNELS_CUDA_LIMITS_H
@@ -11,13 +11,13 @@ namespace moek::cuda {
 // CUDA C++ Programming Guide, "Technical specifications per compute
 // capability", from 7.5 on.
 
-/// Blocks of a grid in x, y and z; threads of a block.
+/// Largest number of blocks of a grid in x, y and z; of threads of a block.
 inline constexpr uint32_t kMaxGrid[3] = {INT32_MAX, 65535, 65535};
 inline constexpr uint32_t kMaxThreads = 1024;
-/// Shared memory of a block of sm_90 and sm_100, which have most.
+/// Largest shared memory of a block, which sm_90 and sm_100 have.
 inline constexpr uint32_t kMaxSharedBytes = 227 * 1024;
 
-/// What a multiprocessor has for blocks.
+/// Resources of a multiprocessor for its blocks.
 struct Multiprocessor {
   int warps, blocks, sharedBytes;
   int registers = 64 * 1024;
@@ -40,14 +40,16 @@ constexpr Multiprocessor multiprocessorOf(int arch) {
   return {48, 24, arch < 120 ? 228 * kKiB : 100 * kKiB};
 }
 
-/// Warps that a multiprocessor has of blocks of so many threads, registers of
-/// a thread and bytes of shared memory, at once; 0: a block does not fit.
+/// Returns how many warps a multiprocessor holds at once, for blocks of so many
+/// threads, registers per thread and bytes of shared memory. 0: a block does
+/// not fit.
 constexpr int residentWarps(int arch, int threads, int registers,
                             int64_t sharedBytes) {
   Multiprocessor sm = multiprocessorOf(arch);
   int warps = (threads + 31) / 32;
-  // Each quarter of a multiprocessor has a quarter of the registers, and gives
-  // them to warps in units of 256. From sm_80 on a block takes a KiB more.
+  // Each quarter of a multiprocessor has a quarter of the registers and
+  // allocates them to warps in units of 256. From sm_80 on a block takes 1 KiB
+  // of shared memory more.
   int each = std::max((registers * 32 + 255) / 256 * 256, 256);
   int byRegisters = sm.registers / 4 / each * 4 / std::max(warps, 1);
   int64_t shared = sharedBytes + (arch < 80 ? 0 : 1024);

@@ -1,12 +1,13 @@
-//===- Listed.cuh - What SparseAttention lets a token see -------*- C++ -*-===//
+//===- Listed.cuh - The rows that SparseAttention reads ---------*- C++ -*-===//
 
 #ifndef MOE_KERNELS_CUDA_LISTED_CUH
 #define MOE_KERNELS_CUDA_LISTED_CUH
 
 #include "kernels/cuda/Spans.cuh"
 
-/// A token's list: `rows` rows of its window from position `begin` on, then
-/// `entries` entries. Spans of it are `length` long, but for the last.
+/// A token's list of rows: `rows` rows of its window from position `begin` on,
+/// then `entries` entries. Its KV splits are `length` long, except for the
+/// last.
 struct Listed {
   int begin, rows, entries, length;
   __device__ int count() const { return rows + entries; }
@@ -20,7 +21,7 @@ MOE_DEVICE Listed listedFor(const SparseAttentionArgs &a, int position) {
   if (a.chosen)
     list.entries = min(list.entries, a.topK);
   list.length = (list.count() + a.splits - 1) / a.splits;
-  list.length = (list.length + 31) / 32 * 32; // What a block takes at a time.
+  list.length = (list.length + 31) / 32 * 32; // Multiples of a block's rows.
   return list;
 }
 

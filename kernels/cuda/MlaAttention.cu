@@ -1,23 +1,23 @@
-// MlaAttention on rows that Decompress made, in float. A block is a head and a
-// tile of sixteen queries of a sequence, a warp four of them. 32 keys at a
-// time, with their rope part from the cache, are in shared memory, a lane
+// MlaAttention on rows that Decompress computed, in float. A block has one head
+// and a tile of sixteen queries of a sequence, a warp four of them. 32 keys at
+// a time, with their rope part from the cache, are in shared memory, and a lane
 // scores one of them for four queries; then lanes are columns of values.
 //
-// Shared floats: keys [32][nope + rope + 1], an odd stride so that lanes read
-// from 32 banks; values [32][value]; queries [16][nope + rope]: for 192 and 128
-// columns 25 + 16 + 12 = 53 KB.
+// Floats in shared memory: keys [32][nope + rope + 1], with an odd stride so
+// that lanes read from 32 banks; values [32][value]; queries [16][nope + rope].
+// For 192 and 128 columns that is 25 + 16 + 12 = 53 KB.
 
 #include "kernels/cuda/KvCache.cuh"
 
 constexpr int kKeys = 32, kQueries = 16, kOwn = 4, kThreads = 128;
-/// Columns of values that a lane sums: MOE_VALUE of them in all.
+/// Value columns that a lane sums; MOE_VALUE is the number of all.
 constexpr int kColumns = (MOE_VALUE + 31) / 32;
 
 extern __shared__ float shared[];
 
 MOE_KERNEL(128, 2, MlaAttentionArgs) {
   __shared__ float weights[kQueries][kKeys];
-  // Tiles are numbered through all sequences, rows of a tile are of one.
+  // Tiles are numbered across all sequences; a tile's rows are of one sequence.
   int tile = blockIdx.x, head = blockIdx.y, s = 0;
   i64 base = 0;
   for (; s < a.step->sequences; ++s) {
@@ -54,7 +54,7 @@ MOE_KERNEL(128, 2, MlaAttentionArgs) {
     for (int j = 0; j < kColumns; ++j)
       sums[i][j] = 0;
   }
-  int end = sequence.position + first + count; // what the last query sees
+  int end = sequence.position + first + count; // Last query's end.
   for (int at = 0; at < end; at += kKeys) {
     int rowCount = min(end - at, kKeys);
     __syncthreads();
@@ -97,7 +97,8 @@ MOE_KERNEL(128, 2, MlaAttentionArgs) {
     for (int r = 0; r < rowCount; ++r)
 #pragma unroll
       for (int i = 0; i < kOwn; ++i) {
-        // A weight of zero would not hide a NaN in a row that nobody sees yet.
+        // A weight of zero would not hide a NaN in a row that the query does
+        // not see.
         if (at + r > sequence.position + first + own + i)
           continue;
         float weight = weights[own + i][r];

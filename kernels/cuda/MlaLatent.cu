@@ -1,10 +1,10 @@
-// MlaLatent: the norm of a token's latent and its rotated key become a row of
-// the cache. A block is a token; the row is put together in shared memory.
+// MlaLatent: stores a token's normalised latent and its rotated key as a row of
+// the cache. A block has one token; it assembles the row in shared memory.
 
 #include "kernels/cuda/KvRow.cuh"
 #include "kernels/cuda/Rms.cuh"
 
-extern __shared__ float row[]; // [latent + rope], of Q8_0 in whole blocks
+extern __shared__ float row[]; // [latent + rope], for Q8_0 in whole blocks
 
 MOE_KERNEL(256, 2, MlaLatentArgs) {
   __shared__ float shared[32];

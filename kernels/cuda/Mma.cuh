@@ -7,8 +7,8 @@
 //   a[2] row g,     columns 16 + 4 c ..         b[1] rows 16 + 4 c .., column g
 //   a[3] row g + 8, those
 //   c[0], c[1] row g, columns 2 c, 2 c + 1      c[2], c[3] row g + 8
-// For k = 16 there are a[0], a[1], b[0]. sm_75 has products of 8 rows, whose
-// fragments are the halves of these.
+// k = 16 uses a[0], a[1] and b[0]. sm_75 has products of 8 rows, whose
+// fragments are halves of these.
 //
 //===----------------------------------------------------------------------===//
 
@@ -32,8 +32,8 @@ MOE_DEVICE void mmaHalf(int *d, u32 a, u32 b, int c0, int c1) {
 }
 #endif
 
-/// d = a * b + start, where start[t] is that of columns 2 c + t: sums that
-/// begin where others end would cost a move each.
+/// d = a * b + start, where start[t] belongs to columns 2 c + t. Copying the
+/// start values into d first would cost a move per sum.
 MOE_DEVICE void mma16(int *d, u32 a0, u32 a1, u32 b, const int *start) {
 #if __CUDA_ARCH__ < 800
   mmaHalf(d, a0, b, start[0], start[1]);
@@ -62,8 +62,9 @@ MOE_DEVICE void mma32(int *d, u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1,
 #endif
 }
 
-/// A sum that starts at these bits is a float: kMagic + sum, exact within 2^22.
-/// Subtracting is one operation at full rate, converting takes four times that.
+/// If a sum starts at these bits, its result read as a float is kMagic + sum,
+/// exact within 2^22. Subtracting kMagic is one operation at full rate; a
+/// conversion takes four times that.
 constexpr int kMagicBits = 0x4b400000;
 constexpr float kMagic = 12582912.0f;
 

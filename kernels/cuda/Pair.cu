@@ -1,4 +1,4 @@
-// ActivationMul, SigmoidMul and Add: an element a thread.
+// ActivationMul, SigmoidMul and Add: a thread computes one element.
 
 #include "kernels/cuda/Device.cuh"
 

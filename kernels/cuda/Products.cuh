@@ -1,25 +1,26 @@
-//===- Products.cuh - How a unit's products are scaled ----------*- C++ -*-===//
+//===- Products.cuh - Scaling of a unit's products --------------*- C++ -*-===//
 //
-// A unit has 32 columns, which have a scale of most formats: one mma, and two
-// operations in float for each of its sums. Of formats whose sixteen have one
-// (MOE_HALVES) both would be twice as many. But there a scale is an integer
-// times d; where that integer times a code fits a byte (MOE_FOLDED), codes are
-// multiplied by it as they are unpacked:
+// A unit has 32 columns. In most formats they share a scale: one mma, and two
+// float operations for each of its sums. In formats with a scale per sixteen
+// columns (MOE_HALVES) both would be twice as many. But there a scale is an
+// integer times d. Where that integer times a code fits in a byte (MOE_FOLDED),
+// codes are multiplied by it as they are unpacked:
 //
-//           codes less their zero     times            is b, or b - 128
+//           codes minus zero point    times            is b, or b - 128
 //   Q2_K    0 .. 3                    0 .. 15          b in 0 .. 45
 //   Q3_K    c - 4 of -4 .. 3          -s of -31 .. 32  b - 128 in -128 .. 124
 //   IQ1_M   2 h - 9, 0 <= h <= 9      s of 1, 3 .. 15  2 (b - 128) + 1, of
 //                                                      -135 .. 135
 //
-// Of Q3_K the negative fits, so d is turned over; of IQ1_M half of what is odd,
-// and the one that is left is a minimum of d. In each case
+// For Q3_K only the negative fits, so the sign of d is flipped. For IQ1_M half
+// of the odd number fits, and the remaining one is added as a minimum, d. In
+// each case
 //   b = code * multiple + start, in 0 .. 255
-// so four of a word are one multiply-add, whatever goes from byte to byte on
-// the way: modulo 2^32 it is the sum of 256^i b.
+// so the four bytes of a word take one multiply-add, whatever carries pass
+// between bytes in intermediate results: modulo 2^32 it is the sum of 256^i b.
 //
 // Where it does not fit (Q6_K: 128 * 32; IQ2: 31 * 43) there are two mma of 16
-// columns, whose sums share what the activations' scale takes.
+// columns, whose sums share the operations for the activations' scale.
 //
 //===----------------------------------------------------------------------===//
 
@@ -34,13 +35,14 @@
 #include "kernels/cuda/SignedCodes.cuh"
 #endif
 
-/// Sums of a unit, each with a scale.
+/// Number of sums of a unit, each with a scale.
 #if defined(MOE_HALVES) && !defined(MOE_FOLDED)
 #define MOE_SUMS 2
 #else
 #define MOE_SUMS 1
 #endif
-/// What meets the sum of a unit's activations, or of each half's.
+/// Number of minima, which are multiplied with the sum of the unit's
+/// activations, or of each half's.
 #if defined(MOE_MIN) && defined(MOE_HALVES)
 #define MOE_MINIMA 2
 #elif defined(MOE_MIN) || MOE_FORMAT == MOE_IQ1_M
@@ -51,7 +53,7 @@
 constexpr int kSums = MOE_SUMS, kFactors = kSums + MOE_MINIMA;
 
 #ifdef MOE_FOLDED
-/// A byte for each of four rows; x of columns 0 .. 15, y of 16 .. 31.
+/// One byte for each of four rows; x is for columns 0 .. 15, y for 16 .. 31.
 struct Fold {
   uint2 multiple;
 #ifdef MOE_ZERO
@@ -77,7 +79,7 @@ MOE_DEVICE Fold foldOf(const UnitScales &unit, int u) {
 #endif
 }
 
-/// Byte `i`, with its sign.
+/// Returns byte `i`, sign-extended.
 MOE_DEVICE u32 signedByte(u32 word, int i) {
   u32 value;
   asm("prmt.b32 %0, %1, 0, %2;"
@@ -86,7 +88,7 @@ MOE_DEVICE u32 signedByte(u32 word, int i) {
   return value;
 }
 
-/// Signed bytes of a row.
+/// Returns the signed bytes of a row.
 MOE_DEVICE RowCodes foldedCodes(const Codes &codes, const Fold &fold, int row,
                                 int c) {
   RowCodes r = rowCodes(codes, row, c);
@@ -103,7 +105,7 @@ MOE_DEVICE RowCodes foldedCodes(const Codes &codes, const Fold &fold, int row,
 }
 #endif
 
-/// Of a unit: kSums scales and then minima, of four rows each.
+/// Decodes a unit's kSums scales, then its minima, for four rows each.
 MOE_DEVICE void decode(float (&p)[kFactors][4], const BlockScales &block,
                        const UnitScales &unit, int u) {
   Factors f;

@@ -1,9 +1,10 @@
 // Quantize: rows of floats as A8, or A8K where MOE_BLOCK_COLS is 128.
 //
-// A warp takes 128 columns, a lane four neighbours: eight lanes are a block of
-// 32, four of them a sum of 16. With 128 columns that share a scale, all lanes.
-// A block with a NaN or an infinity gets a NaN scale, one below 1e-36, whose
-// inverse scale would overflow, is zero: as kernels/cpu/Elementwise.h does.
+// A warp takes 128 columns, a lane four neighbours: eight lanes form a block of
+// 32, four lanes a sum of 16. If 128 columns share a scale, all lanes do. A
+// block with a NaN or an infinity gets a NaN scale; a block whose largest value
+// is below 1e-36 becomes zero, because its inverse scale would overflow.
+// kernels/cpu/Elementwise.h does the same.
 
 #include "kernels/cuda/A8.cuh"
 
@@ -13,7 +14,7 @@ MOE_KERNEL(256, 4, QuantizeArgs) {
   i64 c = (i64(blockIdx.x) * blockDim.x + threadIdx.x) * 4;
   if (row >= i64(a.step->tokens) * a.rowsPerToken || c - lane * 4 >= a.cols)
     return;
-  bool isInside = c < a.cols; // Blocks of 32 are whole.
+  bool isInside = c < a.cols; // Blocks of 32 are either inside or outside.
   const float *x = a.x + row * a.xStride + c;
   float v[4] = {0, 0, 0, 0};
   bool isBroken = false;

@@ -1,5 +1,6 @@
-// Regroup: parts of each group's columns, the first of all groups before the
-// second of all. A thread is a column of the result.
+// Regroup: reorders the parts of each group's columns, so that the first parts
+// of all groups come before the second parts. A thread has one column of the
+// result.
 
 #include "kernels/cuda/Device.cuh"
 

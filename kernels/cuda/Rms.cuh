@@ -1,23 +1,23 @@
-//===- Rms.cuh - One over the root mean square ------------------*- C++ -*-===//
+//===- Rms.cuh - Reciprocal of the root mean square -------------*- C++ -*-===//
 
 #ifndef MOE_KERNELS_CUDA_RMS_CUH
 #define MOE_KERNELS_CUDA_RMS_CUH
 
 #include "kernels/cuda/Device.cuh"
 
-/// Whether columns may be taken four at a time, of rows whose addresses have
-/// these bits.
+/// Whether rows whose addresses, combined by OR, are `addresses` can be read
+/// four columns at a time.
 MOE_DEVICE bool isVector(int cols, u64 addresses) {
   return cols % 4 == 0 && addresses % 16 == 0;
 }
 
-/// 1 / sqrt(mean of squares + eps), for all threads of a block. NaN where the
-/// mean is infinite: a scale of zero would make zeros of numbers that are too
-/// large.
+/// Returns 1 / sqrt(mean of squares + eps) to all threads of a block, or NaN if
+/// the mean is infinite: with a scale of zero, a row of too large numbers would
+/// become a row of zeros.
 MOE_DEVICE float rmsScale(const float *x, int cols, float eps, float *shared) {
   float sum = 0;
   if (isVector(cols, u64(x))) {
-#pragma unroll 4 // Loads that are under way together.
+#pragma unroll 4 // These loads are in flight together.
     for (int c = threadIdx.x * 4; c < cols; c += blockDim.x * 4) {
       float4 v = *(const float4 *)(x + c);
       sum = fmaf(v.x, v.x, sum);
@@ -33,8 +33,8 @@ MOE_DEVICE float rmsScale(const float *x, int cols, float eps, float *shared) {
   return mean < infinity() ? 1.0f / sqrtf(mean + eps) : nanValue();
 }
 
-/// 1 / sqrt(sum of squares + eps) for all lanes of a warp, each of which has a
-/// part of the sum. NaN as above.
+/// Returns 1 / sqrt(sum of squares + eps) to all lanes of a warp, each of which
+/// passes its part of the sum. NaN as in rmsScale().
 MOE_DEVICE float unitScale(float squares, float eps) {
   squares = warpSum(squares) + eps;
   return squares < infinity() ? 1.0f / sqrtf(squares) : nanValue();

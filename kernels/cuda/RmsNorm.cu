@@ -1,5 +1,5 @@
 // RmsNorm: out = x / rms(x) * weight, or x / rms(x), for each group of columns
-// of each token. A block is a group; what it reads twice stays in L1.
+// of each token. A block has one group; what it reads twice stays in L1.
 
 #include "kernels/cuda/Device.cuh"
 #include "kernels/cuda/Rms.cuh"
@@ -13,7 +13,7 @@ MOE_KERNEL(1024, 1, RmsNormArgs) {
   const float *x = a.x + t * a.xStride + group;
   float *out = a.out + t * a.outStride + group;
   float scale = rmsScale(x, a.cols, a.eps, shared);
-  // In place no thread writes before all have read: blockSum met.
+  // In place this is safe: rmsScale has a barrier after all threads have read.
   if (isVector(a.cols, u64(x) | u64(out) | u64(a.weight))) {
 #pragma unroll 4
     for (int c = threadIdx.x * 4; c < a.cols; c += blockDim.x * 4) {

@@ -1,5 +1,5 @@
-// Rope: rotates part of each head in place. A thread turns a pair: neighbours,
-// or with MOE_NEOX elements dim / 2 apart.
+// Rope: rotates part of each head in place. A thread rotates one pair:
+// neighbours or, with MOE_NEOX, elements dim / 2 apart.
 
 #include "kernels/cuda/Device.cuh"
 

@@ -1,7 +1,7 @@
-// Router: scores, selection and mixing weights of experts; with MOE_HASHED a
-// HashRouter, whose choice is a table's row. A block of one warp is a token. In
-// double, as on the CPU: a sigmoid in float ties from 17 on, and both must
-// choose alike.
+// Router: scores, selection and mixing weights of experts; with MOE_HASHED the
+// op is HashRouter, whose choices come from a row of a table. A block of one
+// warp has one token. In double, as on the CPU: in float all sigmoids above 17
+// are equal, and both devices must choose alike.
 
 #include "kernels/cuda/Softplus.cuh"
 
@@ -10,7 +10,8 @@ enum { kSoftmax = 1, kSigmoid = 2, kSoftmaxTopK = 3, kSqrtSoftplus = 4 };
 
 extern __shared__ double shared[]; // score, rank [experts], groupRank [groups]
 
-/// Above what is taken or dropped, below every number but minus infinity.
+/// The lowest rank of an expert that may be chosen. Dropped experts have minus
+/// infinity, taken ones NaN.
 MOE_DEVICE double lowest() { return -1.7976931348623157e308; }
 MOE_DEVICE double taken() { return __longlong_as_double(0x7ff8000000000000); }
 MOE_DEVICE double ordered(double x) { return x >= lowest() ? x : lowest(); }
@@ -25,7 +26,7 @@ MOE_DEVICE double warpSum(double x) {
 #ifdef MOE_HASHED
 using Routing = HashRouterArgs;
 
-/// Whether `chosen` are experts, each once.
+/// Whether `chosen` are valid and distinct experts.
 MOE_DEVICE bool isChoice(const int *chosen, const RouterArgs &a) {
   bool isValid = true;
   for (int j = 0; j < a.topK; ++j) {
@@ -40,8 +41,9 @@ using Routing = RouterArgs;
 
 MOE_DEVICE double dropped() { return __longlong_as_double(0xfff0000000000000); }
 
-/// The largest of `values` that is not taken, the first of equal ones; for all
-/// lanes, which then mark it as taken. See kernels/cpu/Router.h.
+/// Returns the index of the largest of `values` that is not taken (the first of
+/// equal ones) to all lanes, which then mark it as taken. See
+/// kernels/cpu/Router.h.
 MOE_DEVICE int takeBest(double *values, int count) {
   int lane = threadIdx.x, best = -1;
   double value = 0;
@@ -101,7 +103,7 @@ MOE_KERNEL(32, 1, Routing) {
   double *score = shared, *rank = score + a.experts;
 
   float most = -infinity();
-  double poison = 0, sum = 0; // NaN where a logit or a bias is not finite
+  double poison = 0, sum = 0; // NaN if a logit or a bias is not finite.
   for (int e = lane; e < a.experts; e += 32) {
     double bias = a.bias ? double(a.bias[e]) : 0;
     poison += 0 * (double(logits[e]) + bias);
@@ -143,11 +145,13 @@ MOE_KERNEL(32, 1, Routing) {
 #endif
   __syncwarp();
 
-  // Of SoftmaxTopK the first may not be the largest, with a bias.
+  // With SoftmaxTopK and a bias, the first choice may not have the largest
+  // score.
   double total = 0, first = score[ids[0]];
   for (int j = 1; j < a.topK; ++j)
     first = score[ids[j]] > first ? score[ids[j]] : first;
-  // All lanes, so that none is elsewhere when the warp goes on (Fused.cuh).
+  // Executed by all lanes, so that none is elsewhere when the warp goes on
+  // (Fused.cuh).
   auto scoreOf = [&](int j) {
     double x = score[ids[j]];
     return a.scoring == kSoftmaxTopK ? exp(x - first) : x;

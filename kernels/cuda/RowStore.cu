@@ -1,8 +1,8 @@
-// RowStore: a token's floats become a row of a cache. A block is a token.
+// RowStore: stores a token's floats as a row of a cache. A block has one token.
 
 #include "kernels/cuda/KvRow.cuh"
 
-extern __shared__ float row[]; // [width], of Q8_0 in whole blocks
+extern __shared__ float row[]; // [width], for Q8_0 padded to whole blocks
 
 MOE_KERNEL(256, 2, RowStoreArgs) {
   int t = blockIdx.x, width = int(a.kv.width);

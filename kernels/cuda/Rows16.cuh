@@ -1,18 +1,19 @@
-//===- Rows16.cuh - Weights in panels of sixteen rows -----------*- C++ -*-===//
+//===- Rows16.cuh - Reads weights in panels of sixteen rows -----*- C++ -*-===//
 //
-// GPUs read the layout that CPUs do (kernels/quant/Rows16.h): experts that a
-// prompt streams to a GPU lie in the CPU's memory, and nothing is stored twice.
-// It suits: a 64-byte vector has four neighbouring columns of sixteen rows, so
-// sixteen bytes are those of four rows, and they are rows of an mma operand as
-// they are.
+// GPUs read the same layout as CPUs (kernels/quant/Rows16.h): experts that a
+// prompt streams to a GPU are in the CPU's memory, and nothing is stored twice.
+// The layout fits: a 64-byte vector has four neighbouring columns of sixteen
+// rows, so sixteen bytes belong to four rows and can be used as rows of an mma
+// operand.
 //
 // A warp takes two panels. Lane 4 g + c reads sixteen bytes of panel g / 4:
 // rows 4 (g % 4) .. + 3, which are rows 4 g .. 4 g + 3 of the two panels
 // together, and column groups c and c + 4 of the eight in 32 columns. Its rows
-// 0 and 1 are rows g and g + 8 of one mma, rows 2 and 3 of another; groups c
-// and c + 4 are just the columns that the lane must hold. Nothing is exchanged.
+// 0 and 1 become rows g and g + 8 of one mma, rows 2 and 3 those of another;
+// groups c and c + 4 are the columns that the lane must hold. So lanes exchange
+// nothing.
 //
-// 32 columns are a unit. A block of the format has kTileUnits of them.
+// A unit is 32 columns. A block of the format has kTileUnits of them.
 //
 //===----------------------------------------------------------------------===//
 
@@ -85,21 +86,21 @@
 #endif
 
 #ifdef MOE_VALUES
-#define MOE_A_SIGNED ///< Operand A of mma.
+#define MOE_A_SIGNED ///< Signed operand A of mma.
 #endif
 /// value = scale * code + min
 #if MOE_FORMAT == MOE_Q4_1 || MOE_FORMAT == MOE_Q5_1 ||                        \
     MOE_FORMAT == MOE_Q4_K || MOE_FORMAT == MOE_Q5_K || MOE_FORMAT == MOE_Q2_K
 #define MOE_MIN
 #endif
-/// A code is eight times two bits, plus twice a bit that columns share: all of
-/// a unit or (MOE_SHIFTS 4) each eight.
+/// A code is eight times two bits, plus twice a bit that columns share: all
+/// columns of a unit, or (MOE_SHIFTS 4) each eight.
 #if MOE_FORMAT == MOE_IQ1_S
 #define MOE_SHIFTS 1
 #elif MOE_FORMAT == MOE_IQ1_M
 #define MOE_SHIFTS 4
 #endif
-/// Columns 0 .. 15 and 16 .. 31 of a unit have scales of their own.
+/// Columns 0 .. 15 and 16 .. 31 of a unit have separate scales.
 #if MOE_FORMAT == MOE_Q2_K || MOE_FORMAT == MOE_Q3_K ||                        \
     MOE_FORMAT == MOE_Q6_K || MOE_FORMAT == MOE_IQ1_M ||                       \
     MOE_FORMAT == MOE_IQ2_XS || MOE_FORMAT == MOE_IQ2_S
@@ -119,7 +120,7 @@ constexpr int kTileUnits = kBlockElements / 32;
 constexpr int kScalePart = 16 * MOE_SCALE_BYTES;
 constexpr int kUnitBytes = 64 * MOE_BITS;
 constexpr int kTileBytes = kScalePart + kTileUnits * kUnitBytes;
-#ifndef MOE_DIGITS // Whose rows of grids take more bytes as codes.
+#ifndef MOE_DIGITS // Grid formats take more bytes in panels than in files.
 static_assert(kTileBytes == 16 * kBlockBytes);
 #endif
 
@@ -129,7 +130,7 @@ static_assert(kTileBytes == 16 * kBlockBytes);
 // Codes
 //===----------------------------------------------------------------------===//
 
-/// How many 16-byte words a lane reads of a unit.
+/// Number of 16-byte words that a lane reads of a unit.
 constexpr int kWords = MOE_BITS == 4                    ? 1
                        : MOE_BITS == 3 || MOE_BITS == 6 ? 3
                                                         : 2;
@@ -137,11 +138,11 @@ constexpr int kWords = MOE_BITS == 4                    ? 1
 struct Codes {
   uint4 word[kWords];
 #ifdef MOE_SHIFTS
-  u32 shifts; ///< As UnitScales has them.
+  u32 shifts; ///< See UnitScales.
 #endif
 };
 
-/// Weights pass once, and past L1.
+/// Weights are read once, so they bypass L1.
 MOE_DEVICE uint4 loadOnce(const u8 *p) {
 #ifdef MOE_KEEP_WEIGHTS
   return __ldg((const uint4 *)p);
@@ -154,7 +155,8 @@ MOE_DEVICE uint4 loadOnce(const u8 *p) {
 #endif
 }
 
-/// `unit` is where the unit's codes begin, plus 16 (g % 4).
+/// Loads a lane's codes. `unit` is where the unit's codes begin, plus 16 (g %
+/// 4).
 MOE_DEVICE void loadCodes(Codes &codes, const u8 *unit, int c) {
 #if MOE_BITS == 8
   codes.word[0] = loadOnce(unit + 64 * c);
@@ -177,7 +179,7 @@ MOE_DEVICE void loadCodes(Codes &codes, const u8 *unit, int c) {
 }
 
 #ifdef MOE_VALUES
-/// Values 4 i .. 4 i + 3 as bytes.
+/// Returns values 4 i .. 4 i + 3 as bytes.
 MOE_DEVICE constexpr u32 valuesFrom(int i) {
   constexpr int kValues[] = {MOE_VALUES};
   u32 word = 0;
@@ -185,13 +187,13 @@ MOE_DEVICE constexpr u32 valuesFrom(int i) {
     word |= u32(kValues[4 * i + k] & 255) << (8 * k);
   return word;
 }
-/// The format's values of the four nibbles of the low half of `n`. A prmt
-/// takes from eight bytes: for sixteen values one of each half of the table,
-/// and the nibbles' top bits choose.
+/// Returns the format's values of the four nibbles in the low half of `n`. A
+/// prmt selects from eight bytes: for sixteen values, one prmt for each half of
+/// the table, and the nibbles' top bits select between the results.
 MOE_DEVICE u32 lookUp(u32 n) {
 #if MOE_BITS == 3
-  // __byte_perm would clear top bits, which would choose a byte's sign and
-  // which no nibble has.
+  // __byte_perm would clear the selectors' top bits, which select a byte's
+  // sign; they are zero here anyway.
   constexpr u32 kTable[2] = {valuesFrom(0), valuesFrom(1)};
   u32 values;
   asm("prmt.b32 %0, %1, %2, %3;"
@@ -209,23 +211,22 @@ MOE_DEVICE u32 lookUp(u32 n) {
 }
 #endif
 
-/// (x & mask) | y, which is one operation.
+/// Computes (x & mask) | y, in one instruction.
 MOE_DEVICE u32 maskedOr(u32 x, u32 mask, u32 y) {
   u32 z;
   asm("lop3.b32 %0, %1, %2, %3, 0xea;" : "=r"(z) : "r"(x), "r"(mask), "r"(y));
   return z;
 }
 
-/// To the left by `i` bits, or by -i to the right, of which a mask then keeps
-/// what did not leave its byte.
+/// Shifts left by `i` bits, or right by -i; a mask must then remove bits that
+/// came from a neighbouring byte.
 MOE_DEVICE u32 rotated(u32 w, int i) { return __funnelshift_l(w, w, i); }
 
 #ifdef MOE_SHIFTS
-/// What codes of group `group` of a row have besides their two bits: 0 or 2
-/// each.
+/// Returns the shifts of codes of group `group` in a row: 0 or 2 per byte.
 MOE_DEVICE u32 shiftOf(const Codes &codes, int row, int group) {
   u32 spread, which = MOE_SHIFTS == 1 ? 0 : group / 2;
-  // The row's bit at the top of a byte, whose sign fills four.
+  // The row's bit moves to the top of a byte, whose sign then fills four bytes.
   asm("prmt.b32 %0, %1, 0, %2;"
       : "=r"(spread)
       : "r"(codes.shifts << (7 - row)), "r"(0x8888 + 0x1111 * which));
@@ -233,7 +234,7 @@ MOE_DEVICE u32 shiftOf(const Codes &codes, int row, int group) {
 }
 #endif
 
-/// Codes of a row as mma takes them: groups c and c + 4.
+/// Codes of a row as mma operands: groups c and c + 4.
 struct RowCodes {
   u32 low, high;
 };
@@ -287,24 +288,25 @@ MOE_DEVICE RowCodes rowCodes(const Codes &codes, int row, int c) {
 // Scales
 //===----------------------------------------------------------------------===//
 
-/// What a block's four rows have, as stored.
+/// The scales that a block has for four rows, as stored.
 struct BlockScales {
   uint2 d, m;
 };
-/// What a unit's four rows have besides.
+/// The additional scales that a unit has for four rows, as stored.
 struct UnitScales {
   uint2 low, top;
 #ifdef MOE_SHIFTS
-  u32 shifts; ///< Bit r of byte i: row r's of columns 8 i .. 8 i + 7.
+  u32 shifts; ///< Bit r of byte i: row r's shift of columns 8 i .. 8 i + 7.
 #endif
 };
 
 MOE_DEVICE uint2 load8(const u8 *p) { return __ldg((const uint2 *)p); }
 MOE_DEVICE u32 load4(const u8 *p) { return __ldg((const u32 *)p); }
 
-/// `quad` is g % 4: a lane's rows are the four from 4 quad on.
+/// Loads a lane's scales. `quad` is g % 4: the lane's rows are the four from 4
+/// quad on.
 MOE_DEVICE void loadScales(BlockScales &block, const u8 *tile, int quad) {
-#if MOE_FORMAT == MOE_MXFP4 // a byte a row
+#if MOE_FORMAT == MOE_MXFP4 // One byte per row.
   block.d.x = load4(tile + 4 * quad);
 #else
   block.d = load8(tile + 8 * quad);
@@ -351,26 +353,27 @@ MOE_DEVICE float halfOf(const uint2 &four, int row) {
   u32 word = row < 2 ? four.x : four.y;
   return f16ToFloat(u16(row % 2 ? word >> 16 : word));
 }
-/// Byte `i` less `zero`, without a conversion: in the mantissa of 2^23.
+/// Returns byte `i` minus `zero`, without a conversion: it is put into the
+/// mantissa of 2^23.
 MOE_DEVICE float byteOf(u32 word, int i, int zero) {
   return __int_as_float(int(__byte_perm(word, 0x4b000000, 0x7440 + i))) -
          (8388608.0f + zero);
 }
-/// The same of a pair of words with two bytes a row.
+/// The same for a pair of words with two bytes per row.
 MOE_DEVICE float byteOf(const uint2 &words, int row, int half, int zero) {
   return byteOf(row < 2 ? words.x : words.y, row % 2 * 2 + half, zero);
 }
 
-/// A unit's scales and minima, a byte each, as stored: x is of four rows; of
-/// halves y is the second's, or with numbers for both of a row side by side
-/// (Q2_K, Q3_K) rows 2 and 3 are y.
+/// A unit's scales and minima as stored, one byte each. x has four rows. With
+/// halves, y has those of the second half or, where a row's two numbers are
+/// adjacent (Q2_K, Q3_K), rows 2 and 3.
 struct Integers {
   uint2 scale, min;
 };
 MOE_DEVICE Integers integersOf(const UnitScales &unit, int u) {
   Integers n{};
 #if MOE_FORMAT == MOE_Q4_K || MOE_FORMAT == MOE_Q5_K
-  // Number u is a scale, 8 + u a minimum.
+  // Number u is a scale, number 8 + u a minimum.
   u32 top = unit.top.x >> (u / 4 * 2);
   n.scale.x = (unit.low.x & 0x0f0f0f0f) | (top & 0x03030303) << 4;
   n.min.x = (unit.low.x >> 4 & 0x0f0f0f0f) | (top >> 4 & 0x03030303) << 4;
@@ -391,7 +394,7 @@ MOE_DEVICE Integers integersOf(const UnitScales &unit, int u) {
   n.min.x = unit.low.x >> 4 & 0x0f0f0f0f;
   n.min.y = unit.low.y >> 4 & 0x0f0f0f0f;
 #elif defined(MOE_DIGITS)
-  // 2 n + 1 of what is the low nibble for u < 4.
+  // 2 n + 1, where n is the low nibble if u < 4.
   n.scale.x = (rotated(unit.low.x, 1 - u / 4 * 4) & 0x1e1e1e1e) | 0x01010101;
 #ifdef MOE_HALVES
   n.scale.y = (rotated(unit.low.y, 1 - u / 4 * 4) & 0x1e1e1e1e) | 0x01010101;
@@ -400,7 +403,7 @@ MOE_DEVICE Integers integersOf(const UnitScales &unit, int u) {
   return n;
 }
 
-/// Of a unit, by half and row: value = scale * code + min.
+/// A unit's factors, by half and row: value = scale * code + min.
 struct Factors {
   float scale[kHalves][4];
 #ifdef MOE_MIN

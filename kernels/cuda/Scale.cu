@@ -1,5 +1,5 @@
-// Scale: out = factor * x, or softcap * tanh(factor * x / softcap). An element
-// a thread.
+// Scale: out = factor * x, or softcap * tanh(factor * x / softcap). A thread
+// computes one element.
 
 #include "kernels/cuda/Device.cuh"
 

@@ -1,7 +1,8 @@
-// ShortConv: SiLU of a causal convolution of each column with its last inputs.
-// A block is 128 columns of up to 32 rows of a sequence, a thread a column.
-// Only the block of a sequence's first rows reads the state, and writes the new
-// one, whose inputs are all there: no block waits for another.
+// ShortConv: SiLU of a causal convolution of each column over its last inputs.
+// A block has 128 columns of up to 32 rows of a sequence, a thread one column.
+// Only the block with a sequence's first rows reads the state, and it also
+// writes the new state, whose inputs exist already: so no block waits for
+// another.
 
 #include "kernels/cuda/States.cuh"
 
@@ -20,7 +21,8 @@ MOE_KERNEL(128, 4, ShortConvArgs) {
     return;
   const Sequence &sequence = a.step->sequence[s];
   float *kept = stateOf(a.state, sequence) + c;
-  // Of the sequence's row `t`, before its first one what the state keeps.
+  // Returns the input of the sequence's row `t`; rows before the first are in
+  // the state.
   auto inputOf = [&](int t) -> float {
     if (t >= 0)
       return a.x[(sequence.begin + t) * a.xStride + c];
@@ -45,6 +47,6 @@ MOE_KERNEL(128, 4, ShortConvArgs) {
     a.out[(sequence.begin + t) * a.outStride + c] = timesSigmoid(y, y);
   }
   if (tile == 0)
-    for (int j = 0; j < kBefore; ++j) // Reads none that it has written.
+    for (int j = 0; j < kBefore; ++j) // Reads no row that it has written.
       kept[j * a.cols] = inputOf(sequence.count - kBefore + j);
 }

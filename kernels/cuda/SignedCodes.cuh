@@ -1,11 +1,11 @@
-//===- SignedCodes.cuh - Codes less their zero, as mma takes them -*- C++ -*-=//
+//===- SignedCodes.cuh - Codes as signed operands of mma --------*- C++ -*-===//
 //
-// A code of b bits whose zero is 2^(b - 1) becomes a signed byte in two
-// operations: shifted to the top of the byte, which multiplies it by
-// 2^(8 - b), and its top bit turned over. The scale is divided by as much.
-// |code| is at most 2^7, so that sums of 32 products stay within 2^19. Of codes
-// with another zero it is taken off, of four at a time. Q3_K's and IQ1_M's are
-// in Products.cuh.
+// A code of b bits with zero point 2^(b - 1) becomes a signed byte in two
+// operations: it is shifted to the top of the byte, which multiplies it by 2^(8
+// - b), and its top bit is flipped. The scale is divided by the same factor.
+// |code| is at most 2^7, so that sums of 32 products stay within 2^19. Other
+// zero points are subtracted, for four codes at a time. Products.cuh handles
+// Q3_K and IQ1_M.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,7 +21,7 @@ static_assert(kZero == 1 << (MOE_BITS - 1));
 constexpr int kCodeShift = 0;
 #endif
 
-/// Signed bytes of a row: its codes less kZero, times 2^kCodeShift.
+/// Returns a row's signed bytes: its codes minus kZero, times 2^kCodeShift.
 MOE_DEVICE RowCodes signedCodes(const Codes &codes, int row, int c) {
 #ifndef MOE_ZERO
   return rowCodes(codes, row, c);
@@ -29,7 +29,8 @@ MOE_DEVICE RowCodes signedCodes(const Codes &codes, int row, int c) {
   constexpr u32 kTop = 0x80808080;
   [[maybe_unused]] u32 w = part(codes.word[0], row);
 #if defined(MOE_SHIFTS)
-  // No byte borrows of its neighbour: their top bits are set, then turned over.
+  // No byte borrows from its neighbour, because the top bits are set first and
+  // flipped afterwards.
   RowCodes r = rowCodes(codes, row, c);
   return {((r.low | kTop) - kZero * 0x01010101u) ^ kTop,
           ((r.high | kTop) - kZero * 0x01010101u) ^ kTop};

@@ -5,8 +5,9 @@
 
 #include "kernels/cuda/Device.cuh"
 
-/// ln(1 + x) for x from 0 to 1: 2 artanh(x / (2 + x)), whose terms shrink to a
-/// ninth. The library's needs more registers and a table.
+/// ln(1 + x) for x from 0 to 1, as 2 artanh(x / (2 + x)): each term is at most
+/// a ninth of the one before. The library's function needs more registers and a
+/// table.
 MOE_DEVICE double log1pOf(double x) {
   double t = x / (2 + x), sum = 0;
 #pragma unroll

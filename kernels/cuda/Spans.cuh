@@ -1,4 +1,4 @@
-//===- Spans.cuh - Parts of the cache that blocks share out -----*- C++ -*-===//
+//===- Spans.cuh - KV splits of attention -----------------------*- C++ -*-===//
 
 #ifndef MOE_KERNELS_CUDA_SPANS_CUH
 #define MOE_KERNELS_CUDA_SPANS_CUH
@@ -7,14 +7,15 @@
 
 constexpr int kLatentSpan = 128; // kernels/Scratch.h
 
-/// The first position that a token at `position` sees; a window of 0 is none.
+/// Returns the first position that a token at `position` sees. A window of 0
+/// means no window.
 MOE_DEVICE int firstVisible(int position, int window) {
   return window > 0 ? max(position + 1 - window, 0) : 0;
 }
 
-/// Spans of what a sequence sees, cut into `splits`: `base` and multiples of
-/// `length` after it. As on the CPU (kernels/cpu/Spans.h), so that either adds
-/// up the other's.
+/// KV splits of the rows that a sequence sees: they begin at `base` and at
+/// multiples of `length` after it. As on the CPU (kernels/cpu/Spans.h), so that
+/// either device can combine the other's splits.
 struct Spans {
   int base, length;
 };

@@ -1,18 +1,19 @@
-// SparseAttention: attention to a window of rows and to entries, chosen or all,
-// whose one head of keys and values all heads read; any shape, any cache, in
-// float. A block is sixteen heads of a token, of which a warp has four, and a
-// span of the token's list. 32 rows at a time become floats in shared memory,
-// 128 columns after each other: a lane scores one of the rows for four heads;
-// then lanes are columns of the values.
+// SparseAttention: attention to a window of rows and to entries (chosen ones or
+// all), with one head of keys and values for all query heads; for any shape and
+// cache type, in float. A block has sixteen heads of a token, four per warp,
+// and a KV split of the token's list. 32 rows at a time are converted to floats
+// in shared memory, 128 columns after the other: a lane scores one of the rows
+// for four heads; then lanes are columns of the values.
 //
-// Shared floats: rows [32][129], an odd stride so that lanes read from 32
-// banks; queries [16][128]; weights [16][32]: 27 KB whatever the shape, so that
-// three blocks share a multiprocessor. What is read twice, as key and as value,
-// is in L1 still: 32 rows of 576 columns in F16 are 36 KB.
+// Floats in shared memory: rows [32][129], with an odd stride so that lanes
+// read from 32 banks; queries [16][128]; weights [16][32]. That is 27 KB for
+// any shape, so that three blocks share a multiprocessor. Rows that are read
+// twice, as key and as value, are still in L1 the second time: 32 rows of 576
+// columns in F16 are 36 KB.
 
 #include "kernels/cuda/Listed.cuh"
 
-#ifndef MOE_ENTRIES // The type of their cache, where it is not that of rows.
+#ifndef MOE_ENTRIES // KV type of the entries' cache, if not that of the rows.
 #define MOE_ENTRIES MOE_KV
 #endif
 
@@ -40,7 +41,7 @@ MOE_KERNEL(128, 3, SparseAttentionArgs) {
   const float *q = a.q + t * a.qStride + i64(head) * a.key;
   const int *chosen = a.chosen ? a.chosen + i64(t) * a.topK : nullptr;
 
-  // Of place `i` of the list its row, of the first cache or the second.
+  // Returns the cache row of the list's item `i`, in the first or second cache.
   auto rowOf = [&](int i) -> i64 {
     if (i < list.rows)
       return cacheRow(place.pages, place.state, a.ring, list.begin + i);
@@ -48,7 +49,7 @@ MOE_KERNEL(128, 3, SparseAttentionArgs) {
     entry = chosen ? chosen[entry] : entry;
     return cacheRow(place.pages, (entry + 1) * a.ratio - 1);
   };
-  // Columns of the `count` rows from place `at` on.
+  // Loads columns of the `count` rows from item `at` on.
   auto load = [&](int at, int count, int from, int columns) {
     for (int r = 0; r < count; ++r)
       for (int c = threadIdx.x; c < columns; c += kThreads)
@@ -70,7 +71,7 @@ MOE_KERNEL(128, 3, SparseAttentionArgs) {
   }
   for (int at = begin; at < end; at += kRows) {
     int count = min(end - at, kRows);
-    __syncthreads(); // Nobody reads what was there before any more.
+    __syncthreads(); // The previous contents are not read any more.
     if (threadIdx.x < count)
       rowAt[threadIdx.x] = rowOf(at + threadIdx.x);
     float score[kOwn] = {};
@@ -95,7 +96,7 @@ MOE_KERNEL(128, 3, SparseAttentionArgs) {
 #pragma unroll
     for (int i = 0; i < kOwn; ++i) {
       float x = lane < count ? score[i] * a.scale : -infinity();
-      // fmaxf drops a NaN; the weight that it makes of itself does not.
+      // fmaxf drops a NaN, but the NaN's own weight is NaN.
       float next = fmaxf(most[i], warpMax(x));
       float shift = next == -infinity() ? 0 : next;
       float weight = lane < count ? expf(x - shift) : 0;
@@ -110,7 +111,7 @@ MOE_KERNEL(128, 3, SparseAttentionArgs) {
 #pragma unroll
     for (int chunk = 0; chunk < kChunks; ++chunk) {
       int columns = min(MOE_VALUE - chunk * kChunk, kChunk);
-      __syncthreads(); // Nobody reads the columns before any more.
+      __syncthreads(); // The previous columns are not read any more.
       load(at, count, chunk * kChunk, columns);
       __syncthreads();
       for (int r = 0; r < count; ++r)

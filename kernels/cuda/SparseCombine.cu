@@ -1,5 +1,5 @@
-// SparseCombine: sums of the spans of a token's list (SparseAttention.cu). A
-// block is 64 columns of a head of a token.
+// SparseCombine: combines the KV splits of a token's list (SparseAttention.cu).
+// A block has 64 columns of a head of a token.
 
 #include "kernels/cuda/Combine.cuh"
 #include "kernels/cuda/Listed.cuh"

@@ -1,5 +1,5 @@
-// SplitChoices: a token's choices in falling order of weight, as
-// kernels/cpu/Router.h. A block is a token, a thread a choice.
+// SplitChoices: sorts a token's choices by descending weight, as
+// kernels/cpu/Router.h does. A block has one token, a thread one choice.
 
 #include "kernels/cuda/Device.cuh"
 

@@ -1,5 +1,5 @@
-// StreamExperts: the first part of experts' matrices, before anything
-// multiplies.
+// StreamExperts: copies the first part of the experts' matrices to the GPU,
+// before the first launch that multiplies.
 
 #include "kernels/cuda/Bring.cuh"
 

@@ -1,8 +1,8 @@
-//===- Turn.cuh - Cosine and sine of positions' angles ----------*- C++ -*-===//
+//===- Turn.cuh - Cosine and sine of RoPE angles ----------------*- C++ -*-===//
 //
-// In double: at position 10^6 a float angle would be off by 0.03. The library's
-// sine keeps a table in local memory for angles that we do not have: position
-// times at most one radian is below 2^31.
+// In double, because at position 10^6 a float angle would be off by 0.03. The
+// library's sine keeps a table in local memory for larger angles than occur
+// here: position times at most one radian is below 2^31.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,11 +17,11 @@ struct Turned {
 
 MOE_DEVICE Turned turn(double angle) {
   // angle - k pi / 2, with pi / 2 in two parts: for k below 2^31 the rest is
-  // right to 2^-53 of pi / 4 within a few units, far more than a float has.
+  // exact to 2^-53 of pi / 4 within a few units, far more precise than a float.
   double k = rint(angle * 0.63661977236758134);
   double x = fma(-k, 1.5707963267948966, angle);
   x = fma(-k, 6.123233995736766e-17, x);
-  // Taylor series on [-pi/4, pi/4]: the first terms left out are below 3e-17.
+  // Taylor series on [-pi/4, pi/4]: the first omitted terms are below 3e-17.
   double y = x * x;
   double s = -7.6471637318198165e-13; // -1/15!
   s = fma(s, y, 1.6059043836821613e-10);

@@ -1,6 +1,6 @@
-//===- Blocks.h - Every block struct, found by its format -------*- C++ -*-===//
+//===- Blocks.h - The block struct of every format --------------*- C++ -*-===//
 //
-// BlockOf<Format::X> is BlockX; formats without kernels have none.
+// BlockOf<Format::X> is BlockX. Formats without kernels have no block struct.
 //
 //===----------------------------------------------------------------------===//
 

@@ -1,4 +1,4 @@
-//===- Dequant.cpp - Rows of any format as floats -------------------------===//
+//===- Dequant.cpp - Converts rows of any format to floats ----------------===//
 
 #include "kernels/quant/Dequant.h"
 

@@ -1,4 +1,4 @@
-//===- Dequant.h - Rows of any format as floats -----------------*- C++ -*-===//
+//===- Dequant.h - Converts rows of any format to floats --------*- C++ -*-===//
 
 #ifndef MOE_KERNELS_QUANT_DEQUANT_H
 #define MOE_KERNELS_QUANT_DEQUANT_H
@@ -9,9 +9,9 @@
 
 namespace moek {
 
-/// Writes the `cols` values of a row to `out`. `cols` is a multiple of the
-/// format's block and the format one with kernels; of any other format, whose
-/// values are unknown, nothing is written and the result is false.
+/// Converts the `cols` values of a row to floats at `out`. `cols` is a multiple
+/// of the format's block. For a format without kernels, whose values are
+/// unknown, nothing is written and the result is false.
 [[nodiscard]] bool dequantizeRow(Format format, const uint8_t *row,
                                  int64_t cols, float *out);
 

@@ -9,7 +9,7 @@
 
 namespace moek {
 
-/// A tensor's element format; the values are ggml's type numbers.
+/// A tensor's element format. The enumerators are ggml's type numbers.
 enum class Format : uint8_t {
 #define MOE_FORMAT(name, id, elements, bytes) name = id,
 #define MOE_FORMAT_SIZE_ONLY(name, id, elements, bytes) name = id,
@@ -20,10 +20,10 @@ struct FormatInfo {
   std::string_view name;
   uint32_t blockElements;
   uint32_t blockBytes;
-  bool hasKernels; ///< False for formats known by size only.
+  bool hasKernels; ///< False if only the format's size is known.
 };
 
-/// Null for a number that is no ggml type.
+/// Returns null if the number is not a ggml type.
 constexpr std::optional<Format> formatFromNumber(uint32_t number) {
   switch (number) {
 #define MOE_FORMAT(name, id, elements, bytes)                                  \
@@ -50,7 +50,8 @@ constexpr FormatInfo formatInfo(Format format) {
   return {"?", 1, 0, false};
 }
 
-/// Bytes of a row of `cols` elements; `cols` is a multiple of the block.
+/// Bytes of a row of `cols` elements; `cols` is a multiple of the format's
+/// block.
 constexpr uint64_t rowBytes(Format format, uint64_t cols) {
   FormatInfo info = formatInfo(format);
   return cols / info.blockElements * info.blockBytes;

@@ -1,6 +1,6 @@
-//===- Grids.cpp - Grids that codes are chosen from -----------------------===//
+//===- Grids.cpp - Grids of the IQ formats, expanded for CPUs -------------===//
 //
-// As CPUs look them up, a code to a byte: expanded by the compiler.
+// The compiler expands the grids to one byte per code, as CPUs look them up.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,7 +16,7 @@ namespace {
   constexpr uint16_t kDigits##name[rows] = {__VA_ARGS__};
 #include "kernels/quant/Grids.def"
 
-/// A byte of a word is `Factor` times a digit.
+/// Expands a grid. Each byte of a word is `Factor` times a digit.
 template <class Word, int Factor = 1, size_t N>
 constexpr Grid<Word, int(N)> expanded(const uint16_t (&digits)[N]) {
   constexpr int kBits = sizeof(Word) == 8 ? 2 : 3;

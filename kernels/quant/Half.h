@@ -1,8 +1,8 @@
-//===- Half.h - 16-bit floats as bits ---------------------------*- C++ -*-===//
+//===- Half.h - Conversion of 16-bit floats ---------------------*- C++ -*-===//
 //
-// IEEE binary16 (F16) and bfloat16 (BF16) to and from float, without hardware
-// support. Widening is exact; narrowing rounds to nearest, ties to even, keeps
-// NaN and turns what is too large into infinity.
+// Converts IEEE binary16 (F16) and bfloat16 (BF16) to and from float without
+// hardware support. Widening is exact; narrowing rounds to nearest, ties to
+// even, keeps NaN and turns values that are too large into infinity.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,8 +14,8 @@
 
 namespace moek {
 
-/// A 16-bit number inside a block. Bytes, because a block may start at any
-/// address and its bytes are little-endian on every machine.
+/// A 16-bit number inside a block. It is stored as bytes because a block may
+/// start at any address and its bytes are little-endian on every machine.
 struct Bits16 {
   uint8_t low, high;
 
@@ -42,7 +42,7 @@ constexpr float f16ToFloat(uint16_t bits) {
   uint32_t magnitude = bits & 0x7fff;
   if (magnitude >= 0x7c00) // Infinity and NaN: all exponent bits set.
     return std::bit_cast<float>(sign | 0x7f800000 | (magnitude & 0x3ff) << 13);
-  if (magnitude >= 0x0400) // Normal: the bias grows from 15 to 127.
+  if (magnitude >= 0x0400) // Normal: the bias changes from 15 to 127.
     return std::bit_cast<float>(sign | ((magnitude << 13) + (112u << 23)));
   float subnormal = float(magnitude) * 0x1p-24f;
   return sign ? -subnormal : subnormal;
@@ -66,8 +66,8 @@ constexpr uint16_t floatToF16(float value) {
   return sign | uint16_t(std::bit_cast<uint32_t>(shifted) - 0x3f000000);
 }
 
-/// 2^(exponent - 128): half of what OCP's E8M0 says, for formats whose codes
-/// count halves. 2^-128 and 2^-127 are below the normal range.
+/// 2^(exponent - 128): half of the value that OCP's E8M0 defines, because the
+/// formats' codes count halves. 2^-128 and 2^-127 are denormal.
 [[gnu::always_inline]] constexpr float exponentToFloat(uint8_t exponent) {
   return std::bit_cast<float>(exponent < 2 ? 0x00200000u << exponent
                                            : (exponent - 1u) << 23);

@@ -1,4 +1,4 @@
-//===- IQ1_M.h - 1.75-bit, of a grid of 2048 --------------------*- C++ -*-===//
+//===- IQ1_M.h - 1.75-bit format with a grid of 2048 rows -------*- C++ -*-===//
 
 #ifndef MOE_KERNELS_QUANT_IQ1_M_H
 #define MOE_KERNELS_QUANT_IQ1_M_H
@@ -8,12 +8,13 @@
 
 namespace moek {
 
-/// 256 elements, 1.75 bits each, in 16 sub-blocks of 16. As in IQ1_S (IQ1_S.h),
-/// but each eight elements are moved on their own. Elements 8 i .. are row
-/// low[i] of kGridIQ1, bits 8 to 10 of it bits 0 to 2 of nibble i of `high`,
-/// low before high; its bit 3 is set where shift(i) is 0. Of the four words of
-/// `scales`, bits 12 to 15 are d, four bits each from the lowest up, and bits
-/// 3 (s % 4) on of word s / 4 are n of scale s, 2 n + 1.
+/// 256 elements, 1.75 bits each, in 16 sub-blocks of 16. Values are computed as
+/// in IQ1_S (IQ1_S.h), but each eight elements have their own shift. Elements 8
+/// i ... are a row of kGridIQ1: low[i] is the low byte of its number, bits 0 to
+/// 2 of nibble i of `high` (low nibble first) are bits 8 to 10. Bit 3 of the
+/// nibble is set if shift(i) is 0. Bits 12 to 15 of the four words of `scales`
+/// form d, from its lowest four bits up. Scale s is 2 n + 1, where n is three
+/// bits of word s / 4 from bit 3 (s % 4) on.
 struct BlockIQ1_M {
   static constexpr int kElements = 256;
   static constexpr int kCodeBits = 2, kSub = 16, kZero = 9, kShiftCols = 8;
@@ -22,7 +23,7 @@ struct BlockIQ1_M {
   uint8_t low[32], high[16];
   Bits16 scales[4];
 
-  /// F16
+  /// The F16 scale.
   [[gnu::always_inline]] constexpr Bits16 d() const {
     return {uint8_t(scales[0].high >> 4 | (scales[1].high & 0xf0)),
             uint8_t(scales[2].high >> 4 | (scales[3].high & 0xf0))};

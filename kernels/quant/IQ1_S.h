@@ -1,4 +1,4 @@
-//===- IQ1_S.h - 1.5-bit, of a grid of 2048 ---------------------*- C++ -*-===//
+//===- IQ1_S.h - 1.5-bit format with a grid of 2048 rows --------*- C++ -*-===//
 
 #ifndef MOE_KERNELS_QUANT_IQ1_S_H
 #define MOE_KERNELS_QUANT_IQ1_S_H
@@ -8,13 +8,16 @@
 
 namespace moek {
 
-/// 256 elements, 1.5625 bits each, in 8 sub-blocks of 32. The digit of an
-/// element, -1, 0 or 1, is moved by an eighth, all of a sub-block alike, so
-/// that in eighths
+/// 256 elements, 1.5625 bits each, in 8 sub-blocks of 32. An element's digit,
+/// -1, 0 or 1, is shifted by an eighth, in the same direction for all of a
+/// sub-block, so that in eighths
+///
 ///   x = (d / 8 * scale(s)) * (code - 9), code = 8 * (digit + 1) + 2 * shift(s)
-/// Elements 8 i .. are row low[i] of kGridIQ1, bits 8 to 10 of it from bit
-/// 3 (i % 4) on in high[i / 4]. Bit 15 of high[s] is set where shift(s) is 0,
-/// bits 12 to 14 are n of the scale, 2 n + 1.
+///
+/// Elements 8 i ... are a row of kGridIQ1: low[i] is the low byte of its
+/// number, three bits of high[i / 4] from bit 3 (i % 4) on are bits 8 to 10.
+/// Bit 15 of high[s] is set if shift(s) is 0; the scale is 2 n + 1, where n is
+/// bits 12 to 14.
 struct BlockIQ1_S {
   static constexpr int kElements = 256;
   static constexpr int kCodeBits = 2, kSub = 32, kZero = 9, kShiftCols = 32;

@@ -1,4 +1,4 @@
-//===- IQ2_S.h - 2-bit, of a grid of 1024 -----------------------*- C++ -*-===//
+//===- IQ2_S.h - 2-bit format with a grid of 1024 rows ----------*- C++ -*-===//
 
 #ifndef MOE_KERNELS_QUANT_IQ2_S_H
 #define MOE_KERNELS_QUANT_IQ2_S_H
@@ -9,10 +9,11 @@
 namespace moek {
 
 /// 256 elements, 2.5625 bits each, in 16 sub-blocks of 16: element e of
-/// sub-block s is x = (d / 8 * scale(s)) * kIq2Values[code(e)]. Elements 8 i ..
-/// are row low[i] of kGridIQ2_S, bits 8 and 9 of it from bit 2 (i % 4) on in
-/// high[i / 4]; their signs are signs[i]. Nibble s of `scales`, low before
-/// high, is n of the scale, 2 n + 1.
+/// sub-block s is x = (d / 8 * scale(s)) * kIq2Values[code(e)]. Elements 8 i
+/// ... are a row of kGridIQ2_S: low[i] is the low byte of its number, two bits
+/// of high[i / 4] from bit 2 (i % 4) on are bits 8 and 9. Their signs are
+/// signs[i]. The scale is 2 n + 1, where n is nibble s of `scales` (low nibble
+/// first).
 struct BlockIQ2_S {
   static constexpr int kElements = 256;
   static constexpr int kCodeBits = 3, kSub = 16, kZero = 128;

@@ -1,4 +1,4 @@
-//===- IQ2_XS.h - 2-bit, of a grid of 512 -----------------------*- C++ -*-===//
+//===- IQ2_XS.h - 2-bit format with a grid of 512 rows ----------*- C++ -*-===//
 
 #ifndef MOE_KERNELS_QUANT_IQ2_XS_H
 #define MOE_KERNELS_QUANT_IQ2_XS_H
@@ -10,9 +10,9 @@ namespace moek {
 
 /// 256 elements, 2.3125 bits each, in 16 sub-blocks of 16: element e of
 /// sub-block s is x = (d / 8 * scale(s)) * kIq2Values[code(e)]. Each eight
-/// elements have a word: nine bits a row of kGridIQ2_XS, seven signs
-/// (evenSigns()). Nibble s of `scales`, low before high, is n of the scale,
-/// 2 n + 1.
+/// elements have a word: nine bits are the number of a row of kGridIQ2_XS, the
+/// other seven are signs (evenSigns()). The scale is 2 n + 1, where n is nibble
+/// s of `scales` (low nibble first).
 struct BlockIQ2_XS {
   static constexpr int kElements = 256;
   static constexpr int kCodeBits = 3, kSub = 16, kZero = 128;

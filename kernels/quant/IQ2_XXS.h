@@ -1,4 +1,4 @@
-//===- IQ2_XXS.h - 2-bit, of a grid of 256 ----------------------*- C++ -*-===//
+//===- IQ2_XXS.h - 2-bit format with a grid of 256 rows ---------*- C++ -*-===//
 
 #ifndef MOE_KERNELS_QUANT_IQ2_XXS_H
 #define MOE_KERNELS_QUANT_IQ2_XXS_H
@@ -11,10 +11,10 @@
 namespace moek {
 
 /// 256 elements, 2.0625 bits each, in 8 sub-blocks of 32: element e of
-/// sub-block s is x = (d / 8 * scale(s)) * kIq2Values[code(e)]. Of a
-/// sub-block's eight bytes, the first four are rows of kGridIQ2_XXS; the
-/// others, a number, have from bit 7 k on seven signs of row k (evenSigns()),
-/// and from bit 28 on n of the scale, 2 n + 1.
+/// sub-block s is x = (d / 8 * scale(s)) * kIq2Values[code(e)]. The first four
+/// of a sub-block's eight bytes are numbers of rows of kGridIQ2_XXS. The others
+/// form a number: its seven bits from bit 7 k on are the signs of row k
+/// (evenSigns()); its bits from bit 28 on are n, where the scale is 2 n + 1.
 struct BlockIQ2_XXS {
   static constexpr int kElements = 256;
   static constexpr int kCodeBits = 3, kSub = 32, kZero = 128;

@@ -1,4 +1,4 @@
-//===- IQ3_S.h - 3-bit, of a grid of 512 ------------------------*- C++ -*-===//
+//===- IQ3_S.h - 3-bit format with a grid of 512 rows -----------*- C++ -*-===//
 
 #ifndef MOE_KERNELS_QUANT_IQ3_S_H
 #define MOE_KERNELS_QUANT_IQ3_S_H
@@ -8,15 +8,15 @@
 
 namespace moek {
 
-/// What codes of IQ3_S stand for: a number of the grid, bit 3 the sign.
+/// Values of IQ3_S codes: bits 0 to 2 are the grid's digit, bit 3 is the sign.
 inline constexpr int8_t kIq3SValues[16] = {1,  3,  5,  7,  9,  11,  13,  15,
                                            -1, -3, -5, -7, -9, -11, -13, -15};
 
 /// 256 elements, 3.4375 bits each, in 8 sub-blocks of 32: element e of
-/// sub-block s is x = (d * scale(s)) * kIq3SValues[code(e)]. Elements 4 i ..
-/// are row low[i] of kGridIQ3_S, bit 8 of it bit i % 8 of high[i / 8]; bit i %
-/// 8 of signs[i / 8] is the sign of element i. Nibble s of `scales`, low before
-/// high, is n of the scale, 2 n + 1.
+/// sub-block s is x = (d * scale(s)) * kIq3SValues[code(e)]. Elements 4 i ...
+/// are a row of kGridIQ3_S: low[i] is the low byte of its number, bit i % 8 of
+/// high[i / 8] is bit 8. Bit i % 8 of signs[i / 8] is the sign of element i.
+/// The scale is 2 n + 1, where n is nibble s of `scales` (low nibble first).
 struct BlockIQ3_S {
   static constexpr int kElements = 256;
   static constexpr int kCodeBits = 4, kSub = 32, kZero = 15;

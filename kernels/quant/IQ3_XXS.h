@@ -1,4 +1,4 @@
-//===- IQ3_XXS.h - 3-bit, of a grid of 256 ----------------------*- C++ -*-===//
+//===- IQ3_XXS.h - 3-bit format with a grid of 256 rows ---------*- C++ -*-===//
 
 #ifndef MOE_KERNELS_QUANT_IQ3_XXS_H
 #define MOE_KERNELS_QUANT_IQ3_XXS_H
@@ -10,15 +10,16 @@
 
 namespace moek {
 
-/// What codes of IQ3_XXS stand for: a number of the grid, bit 3 the sign.
+/// Values of IQ3_XXS codes: bits 0 to 2 are the grid's digit, bit 3 is the
+/// sign.
 inline constexpr int8_t kIq3XxsValues[16] = {
     4, 12, 20, 28, 36, 44, 52, 62, -4, -12, -20, -28, -36, -44, -52, -62};
 
 /// 256 elements, 3.0625 bits each, in 8 sub-blocks of 32: element e of
-/// sub-block s is x = (d / 4 * scale(s)) * kIq3XxsValues[code(e)]. Elements
-/// 4 i .. are row rows[i] of kGridIQ3_XXS. Four bytes of a sub-block, a number,
-/// have from bit 7 k on seven signs of its elements 8 k .. (evenSigns()), and
-/// from bit 28 on n of the scale, 2 n + 1.
+/// sub-block s is x = (d / 4 * scale(s)) * kIq3XxsValues[code(e)]. Elements 4 i
+/// ... are row rows[i] of kGridIQ3_XXS. Four bytes of a sub-block form a
+/// number: its seven bits from bit 7 k on are the signs of elements 8 k ...
+/// (evenSigns()); its bits from bit 28 on are n, where the scale is 2 n + 1.
 struct BlockIQ3_XXS {
   static constexpr int kElements = 256;
   static constexpr int kCodeBits = 4, kSub = 32, kZero = 128;

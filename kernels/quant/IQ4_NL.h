@@ -7,7 +7,7 @@
 
 namespace moek {
 
-/// What a code of IQ4_NL and IQ4_XS stands for; part of the format.
+/// Values of IQ4_NL and IQ4_XS codes; they are part of the format.
 inline constexpr int8_t kIq4Values[16] = {
     -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
 
@@ -21,7 +21,7 @@ struct BlockIQ4_NL {
   Bits16 d; ///< F16
   uint8_t codes[16];
 
-  /// In column order: indices into kIq4Values.
+  /// Writes codes, which are indices into kIq4Values, in column order.
   void unpackCodes(uint8_t *out) const {
     for (int i = 0; i < 16; ++i) {
       out[i] = codes[i] & 15;

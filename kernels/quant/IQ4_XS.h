@@ -22,7 +22,7 @@ struct BlockIQ4_XS {
   uint8_t scalesLow[4];
   uint8_t codes[128];
 
-  /// In column order: indices into kIq4Values.
+  /// Writes codes, which are indices into kIq4Values, in column order.
   void unpackCodes(uint8_t *out) const {
     for (int s = 0; s < 8; ++s, out += 32)
       for (int i = 0; i < 16; ++i) {
@@ -31,7 +31,7 @@ struct BlockIQ4_XS {
       }
   }
 
-  /// Of sub-block `s`, -32 .. 31.
+  /// Scale of sub-block `s`, -32 .. 31.
   int scale(int s) const {
     int low = scalesLow[s / 2] >> (s % 2 * 4) & 15;
     int high = scalesHigh.value() >> (s * 2) & 3;

@@ -7,14 +7,14 @@
 
 namespace moek {
 
-/// Twice what a code of MXFP4 and NVFP4 stands for: E2M1, OCP Microscaling
-/// Formats (MX) 1.0. Of 16, bit 3 is the sign.
+/// Values of MXFP4 and NVFP4 codes, doubled: E2M1 of OCP Microscaling Formats
+/// (MX) 1.0. Bit 3 of a code is the sign.
 inline constexpr int8_t kFp4Values[16] = {0, 1,  2,  3,  4,  6,  8,  12,
                                           0, -1, -2, -3, -4, -6, -8, -12};
 
 /// 32 elements, 4.25 bits each: x = 2^(d - 128) * kFp4Values[code]. Byte i
-/// holds element i in its low and element i + 16 in its high nibble. As in the
-/// files, 255 is an exponent like others and not NaN.
+/// holds element i in its low and element i + 16 in its high nibble. As in GGUF
+/// files, 255 is an exponent like any other, not NaN.
 struct BlockMXFP4 {
   static constexpr int kElements = 32;
   static constexpr int kCodeBits = 4, kSub = 32, kZero = 12;
@@ -23,7 +23,7 @@ struct BlockMXFP4 {
   uint8_t d;
   uint8_t codes[16];
 
-  /// In column order: indices into kFp4Values.
+  /// Writes codes, which are indices into kFp4Values, in column order.
   void unpackCodes(uint8_t *out) const {
     for (int i = 0; i < 16; ++i) {
       out[i] = codes[i] & 15;

@@ -12,10 +12,10 @@ namespace moek {
 /// 16 s + i in its low and 16 s + 8 + i in its high nibble.
 struct BlockNVFP4 {
   static constexpr int kElements = 64;
-  uint8_t scales[4]; ///< E4M3 (bias 7) without a sign; 0x7f is 0.
+  uint8_t scales[4]; ///< E4M3 (bias 7) without a sign; 0x7f means 0.
   uint8_t codes[32];
 
-  /// Half of the scale, as values are doubled.
+  /// Half of the stored scale, because kFp4Values are doubled.
   float scale(int s) const {
     int exponent = scales[s] >> 3 & 15, mantissa = scales[s] & 7;
     if (scales[s] == 0x7f)

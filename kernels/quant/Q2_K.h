@@ -20,7 +20,7 @@ struct BlockQ2_K {
   uint8_t codes[64];
   Bits16 d, dmin; ///< F16
 
-  /// In column order, without scale or minimum.
+  /// Writes codes in column order, without scale or minimum.
   void unpackCodes(uint8_t *out) const {
     for (int s = 0; s < 8; ++s)
       for (int i = 0; i < 32; ++i)

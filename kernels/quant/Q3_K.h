@@ -22,7 +22,7 @@ struct BlockQ3_K {
   uint8_t scales[12];
   Bits16 d; ///< F16
 
-  /// In column order, without scale or zero point.
+  /// Writes codes in column order, without scale or zero point.
   void unpackCodes(uint8_t *out) const {
     for (int s = 0; s < 8; ++s)
       for (int i = 0; i < 32; ++i)
@@ -30,7 +30,7 @@ struct BlockQ3_K {
                                   (high[i] >> s & 1) << 2);
   }
 
-  /// Of sub-block `s`, -32 .. 31.
+  /// Scale of sub-block `s`, -32 .. 31.
   int scale(int s) const {
     int nibble = scales[s % 8] >> (s / 8 * 4) & 15;
     int top = scales[8 + s % 4] >> (s / 4 * 2) & 3;

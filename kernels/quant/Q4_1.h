@@ -16,7 +16,7 @@ struct BlockQ4_1 {
   Bits16 d, m; ///< F16
   uint8_t codes[16];
 
-  /// In column order, without scale or zero point.
+  /// Writes codes in column order, without scale or offset.
   void unpackCodes(uint8_t *out) const {
     for (int i = 0; i < 16; ++i) {
       out[i] = codes[i] & 15;

@@ -20,7 +20,7 @@ struct BlockQ4_K {
   KScales scales;
   uint8_t codes[128];
 
-  /// In column order, without scale or minimum.
+  /// Writes codes in column order, without scale or minimum.
   void unpackCodes(uint8_t *out) const {
     for (int j = 0; j < 4; ++j)
       for (int i = 0; i < 32; ++i) {

@@ -9,12 +9,12 @@
 
 namespace moek {
 
-/// Codes of five bits as Q5_0 and Q5_1 pack them, eight at a time.
+/// Unpacks five-bit codes as Q5_0 and Q5_1 pack them, eight at a time.
 [[gnu::always_inline]] inline void
 unpackQ5(const uint8_t (&low)[16], const uint8_t (&high)[4], uint8_t *out) {
   constexpr uint64_t kOnes = 0x0101010101010101;
-  // Bit i of `bits` to bit 4 of byte i: byte i keeps bit i of a copy of all,
-  // and adding 127 carries it into bit 7.
+  // Moves bit i of `bits` to bit 4 of byte i: byte i keeps bit i of its copy of
+  // `bits`, and adding 127 carries it into bit 7.
   auto spread = [](uint8_t bits) {
     uint64_t kept = bits * kOnes & 0x8040201008040201;
     return (kept + 127 * kOnes) >> 3 & 16 * kOnes;
@@ -40,7 +40,7 @@ struct BlockQ5_0 {
   uint8_t high[4];
   uint8_t low[16];
 
-  /// In column order, without scale or zero point.
+  /// Writes codes in column order, without scale or zero point.
   void unpackCodes(uint8_t *out) const { unpackQ5(low, high, out); }
 };
 static_assert(sizeof(BlockQ5_0) == 22);

@@ -16,7 +16,7 @@ struct BlockQ5_1 {
   uint8_t high[4];
   uint8_t low[16];
 
-  /// In column order, without scale or zero point.
+  /// Writes codes in column order, without scale or offset.
   void unpackCodes(uint8_t *out) const { unpackQ5(low, high, out); }
 };
 static_assert(sizeof(BlockQ5_1) == 24);

@@ -19,7 +19,7 @@ struct BlockQ5_K {
   uint8_t high[32];
   uint8_t low[128];
 
-  /// In column order, without scale or minimum.
+  /// Writes codes in column order, without scale or minimum.
   void unpackCodes(uint8_t *out) const {
     for (int j = 0; j < 4; ++j)
       for (int i = 0; i < 32; ++i) {

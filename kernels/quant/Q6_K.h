@@ -21,7 +21,7 @@ struct BlockQ6_K {
   int8_t scales[16];
   Bits16 d; ///< F16
 
-  /// In column order, without scale or zero point.
+  /// Writes codes in column order, without scale or zero point.
   void unpackCodes(uint8_t *out) const {
     for (int half = 0; half < 2; ++half, out += 128)
       for (int i = 0; i < 32; ++i) {

@@ -15,7 +15,7 @@ struct BlockQ8_0 {
   Bits16 d; ///< F16
   int8_t codes[32];
 
-  /// In column order, plus 128.
+  /// Writes codes plus 128 in column order.
   void unpackCodes(uint8_t *out) const {
     for (int i = 0; i < 32; ++i)
       out[i] = uint8_t(codes[i] + 128);

@@ -1,4 +1,4 @@
-//===- Quantize.cpp - Floats as rows of a format --------------------------===//
+//===- Quantize.cpp - Converts floats to rows of a format -----------------===//
 
 #include "kernels/quant/Quantize.h"
 
@@ -38,8 +38,9 @@ void quantize(const float *x, BlockQ8_0 &block) {
   uint16_t d = floatToF16(finite ? biggest / kMaxCode
                                  : std::numeric_limits<float>::quiet_NaN());
   block.d = Bits16::of(d);
-  // Codes are for the scale as stored. Where it was rounded down the largest
-  // value lies beyond the last code, far beyond only below F16's normal range.
+  // Codes are computed for the scale as stored. If it was rounded down, the
+  // largest value is beyond the last code, but far beyond it only below F16's
+  // normal range.
   float scale = f16ToFloat(d);
   bool some = std::isfinite(scale) && scale > 0;
   for (int i = 0; i < BlockQ8_0::kElements; ++i)
@@ -48,7 +49,7 @@ void quantize(const float *x, BlockQ8_0 &block) {
              : 0);
 }
 
-/// The largest magnitude; infinity if there is a NaN.
+/// Returns the largest magnitude, or infinity if there is a NaN.
 float largestOf(const float *x, int count) {
   float largest = 0;
   for (int i = 0; i < count; ++i)
@@ -58,7 +59,8 @@ float largestOf(const float *x, int count) {
   return largest;
 }
 
-/// The code of kFp4Values nearest to x / scale; of two the one nearer to zero.
+/// Returns the code whose kFp4Values entry is nearest to x / scale; if two are
+/// equally near, the one nearer to zero.
 int nearestFp4(float x, float scale) {
   int best = 0;
   float magnitude = std::fabs(x) / scale;
@@ -69,8 +71,8 @@ int nearestFp4(float x, float scale) {
   return std::signbit(x) && best != 0 ? best + 8 : best;
 }
 
-/// The codes of `count` elements for a scale; returns the sum of their squared
-/// errors.
+/// Computes the codes of `count` elements for a scale and returns the sum of
+/// their squared errors.
 double fp4Codes(const float *x, int count, float scale, uint8_t *codes) {
   double error = 0;
   for (int i = 0; i < count; ++i) {
@@ -85,8 +87,8 @@ void quantize(const float *x, BlockMXFP4 &block) {
   constexpr int kCount = BlockMXFP4::kElements;
   uint8_t codes[kCount] = {};
   float largest = largestOf(x, kCount);
-  // The largest value is 12 halves: 2^(e - 128) * 12 reaches `largest` from
-  // this e on, and one less may lose less than it clips.
+  // The largest value is 12 halves, so 2^(e - 128) * 12 reaches `largest` from
+  // this exponent e on. With e - 1 the error of clipping may still be smaller.
   int exponent = 0;
   while (exponent < 254 && exponentToFloat(uint8_t(exponent)) * 12 < largest)
     ++exponent;
@@ -100,7 +102,7 @@ void quantize(const float *x, BlockMXFP4 &block) {
       std::copy_n(clipped, kCount, codes);
     }
   }
-  if (!std::isfinite(largest)) { // 12 * 2^127
+  if (!std::isfinite(largest)) { // 12 * 2^127 is the largest.
     block.d = 255;
     std::fill_n(codes, kCount, uint8_t(7));
   }
@@ -111,8 +113,8 @@ void quantize(const float *x, BlockMXFP4 &block) {
 void quantize(const float *x, BlockNVFP4 &block) {
   for (int s = 0; s < 4; ++s) {
     float largest = largestOf(x + 16 * s, 16);
-    // The least scale that reaches the largest value, or one less; 0x7e is the
-    // largest of all, 448.
+    // The smallest scale that reaches the largest value, or one less; 0x7e is
+    // the largest scale, 448.
     uint8_t &scale = block.scales[s];
     scale = 0;
     while (scale < 0x7e && block.scale(s) * 12 < largest)
@@ -131,7 +133,7 @@ void quantize(const float *x, BlockNVFP4 &block) {
   }
 }
 
-/// The scale of ternary formats, and digits 0 .. 2 of 256 elements.
+/// Computes the scale of ternary formats and the digits 0 .. 2 of 256 elements.
 Bits16 ternaryDigits(const float *x, uint8_t *digits) {
   float largest = largestOf(x, 256);
   uint16_t d = floatToF16(std::isfinite(largest)
@@ -151,7 +153,7 @@ void quantize(const float *x, BlockTQ1_0 &block) {
   const uint8_t *next = digits;
   auto put = [&](uint8_t *bytes, int count, int perByte) {
     for (int i = 0; i < count; ++i) {
-      int number = 0; // of five digits, the first the highest
+      int number = 0; // Five digits, the first is the highest.
       for (int k = 0; k < 5; ++k)
         number = 3 * number + (k < perByte ? next[k * count + i] : 0);
       bytes[i] = uint8_t((number * 256 + 242) / 243); // rounded up

@@ -1,6 +1,6 @@
-//===- Quantize.h - Floats as rows of a format ------------------*- C++ -*-===//
+//===- Quantize.h - Converts floats to rows of a format ---------*- C++ -*-===//
 //
-// For weights that the compiler computes; those of a model file keep their
+// Used for weights that the compiler computes; those of a model file keep their
 // bytes.
 //
 //===----------------------------------------------------------------------===//
@@ -14,7 +14,7 @@
 
 namespace moek {
 
-/// Whether quantizeRow() writes the format.
+/// Whether quantizeRow() supports the format.
 constexpr bool canQuantize(Format format) {
   switch (format) {
   case Format::F32:
@@ -31,14 +31,14 @@ constexpr bool canQuantize(Format format) {
   }
 }
 
-/// Writes `cols` values, a multiple of the format's block, to `row`, each
-/// rounded to the nearest that the format has with the block's scale. That is
-/// for Q8_0, TQ1_0 and TQ2_0 of the largest magnitude; for MXFP4 and NVFP4 the
-/// least that reaches it, or the next smaller one where clipping what is beyond
-/// makes a smaller squared error. A block with a NaN or an infinity reads as
-/// NaN (Q8_0, TQ), infinities (MXFP4), or large numbers (NVFP4, which has no
-/// other). Of a format that it cannot write, nothing is written and the result
-/// is false.
+/// Converts `cols` values (a multiple of the format's block) to a row of
+/// `format`. Each is rounded to the nearest value that the format has with the
+/// block's scale. For Q8_0, TQ1_0 and TQ2_0 that scale follows from the largest
+/// magnitude; for MXFP4 and NVFP4 it is the smallest one that reaches it, or
+/// the next smaller one if clipping then gives a smaller squared error. A block
+/// with a NaN or an infinity reads back as NaN (Q8_0, TQ), infinities (MXFP4),
+/// or large numbers (NVFP4, which has neither). If the format is not supported,
+/// nothing is written and the result is false.
 [[nodiscard]] bool quantizeRow(Format format, const float *values, int64_t cols,
                                uint8_t *row);
 

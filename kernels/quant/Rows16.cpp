@@ -1,9 +1,10 @@
-//===- Rows16.cpp - Packing sixteen rows ----------------------------------===//
+//===- Rows16.cpp - Packs sixteen rows into a panel -----------------------===//
 //
-// A tile at a time: the rows' codes are unpacked to bytes in column order; then
-// four neighbouring columns move as one 32-bit word, by transposing 32 columns
-// of the 16 rows in squares of 4 x 4 words. Vectors are those of the compiler,
-// so that every architecture packs fast.
+// Packs one tile at a time: the rows' codes are unpacked to bytes in column
+// order; then four neighbouring columns are moved as one 32-bit word, by
+// transposing 32 columns of the 16 rows in squares of 4 x 4 words. The code
+// uses the compiler's generic vectors, so that packing is fast on every
+// architecture.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,7 +18,7 @@ namespace moek {
 
 namespace {
 
-/// Words of four neighbouring rows.
+/// One word of each of four neighbouring rows.
 using Quad [[gnu::vector_size(16)]] = uint32_t;
 constexpr int kQuads = kRows16 / 4;
 
@@ -27,13 +28,13 @@ Quad loadQuad(const uint8_t *p) {
   return quad;
 }
 
-/// A word of each of the 16 rows: four columns of codes or two of floats.
+/// One word of each of the 16 rows: four columns of codes or two of floats.
 struct Group {
   Quad rows[kQuads];
 };
 
-/// Eight groups, 32 bytes of each row from `first` on; rows are `stride` bytes
-/// apart.
+/// Loads eight groups: 32 bytes of each row from `first` on; rows are `stride`
+/// bytes apart.
 void loadGroups(const uint8_t *first, int64_t stride, Group (&groups)[8]) {
   for (int g = 0; g < 8; g += 4)
     for (int q = 0; q < kQuads; ++q) {
@@ -51,7 +52,7 @@ void loadGroups(const uint8_t *first, int64_t stride, Group (&groups)[8]) {
     }
 }
 
-/// Stores a vector whose quad q is fn(q); returns what follows it.
+/// Stores a vector whose quad q is fn(q); returns the address after it.
 template <class Fn> uint8_t *putVector(uint8_t *out, Fn fn) {
   for (int q = 0; q < kQuads; ++q) {
     Quad quad = fn(q);
@@ -60,7 +61,8 @@ template <class Fn> uint8_t *putVector(uint8_t *out, Fn fn) {
   return out + 64;
 }
 
-/// The code part of 32 columns, whose codes begin at bit `From`.
+/// Packs the code part of 32 columns; a code's bits begin at bit `From` of its
+/// byte.
 template <int Bits, int From>
 void packCodes(const uint8_t *codes, int64_t stride, uint8_t *out) {
   Group groups[8];
@@ -68,7 +70,7 @@ void packCodes(const uint8_t *codes, int64_t stride, uint8_t *out) {
   if constexpr (Bits == 8)
     for (const Group &group : groups)
       out = putVector(out, [&](int q) { return group.rows[q]; });
-  // Where the next bits of a code are.
+  // The bit from which the next bits of a code are taken.
   constexpr bool kNibbles = Bits >= 4 && Bits < 8;
   constexpr int kLow = kNibbles ? 4 : From;
   static_assert(From == 0 || Bits == 2);
@@ -97,11 +99,12 @@ void packCodes(const uint8_t *codes, int64_t stride, uint8_t *out) {
     });
 }
 
-/// Entries of a vector over rows.
+/// One byte per row.
 using Bytes16 = uint8_t[kRows16];
 
-/// Stores `count` vectors of 16 bytes, vector i being that of fn(i, row), one
-/// after another or, `Paired`, with the entries of two in turn.
+/// Stores `count` vectors of 16 bytes; byte `row` of vector i is fn(i, row).
+/// The vectors follow each other or, if `Paired`, the bytes of two of them
+/// alternate.
 template <bool Paired, class Fn>
 uint8_t *putBytes(uint8_t *out, int count, Fn fn) {
   for (int i = 0; i < count; ++i) {
@@ -113,7 +116,7 @@ uint8_t *putBytes(uint8_t *out, int count, Fn fn) {
   return out + count * kRows16;
 }
 
-/// N six-bit numbers of each row, number i of row r being fn(i, r).
+/// Stores N six-bit numbers of each row; number i of row r is fn(i, r).
 template <bool Paired, int N, class Fn> void putSixBits(uint8_t *out, Fn fn) {
   Bytes16 numbers[N] = {};
   for (int i = 0; i < N; ++i)
@@ -130,7 +133,7 @@ template <bool Paired, int N, class Fn> void putSixBits(uint8_t *out, Fn fn) {
   });
 }
 
-/// The scale part of a tile: block `r` is that of row r of `count`.
+/// Packs the scale part of a tile; blocks[r] is that of row r, of `count` rows.
 template <class Block>
 void packScales(const Block *const *blocks, int count, uint8_t *out) {
   using Traits = BlockTraits<Block>;
@@ -152,7 +155,7 @@ void packScales(const Block *const *blocks, int count, uint8_t *out) {
     put([](const Block &block) { return block.dmin; });
   constexpr int kScales = Traits::kElements / Traits::kSub;
   constexpr bool kPaired = Traits::kPairs;
-  // Numbers of rows that are not there are zero.
+  // Rows that do not exist get zeros.
   auto ofRows = [&](auto number) {
     return [=](int i, int r) { return r < count ? number(*blocks[r], i) : 0; };
   };
@@ -189,14 +192,14 @@ void packScales(const Block *const *blocks, int count, uint8_t *out) {
     }
 }
 
-/// Tiles of quantised blocks. Rows beyond `count` stay zero.
+/// Packs tiles of quantised blocks. Rows from `count` on are zero.
 template <Format F>
 void packBlocks(const uint8_t *rows, int64_t rowStride, int count, int64_t cols,
                 uint8_t *out) {
   using Block = BlockOf<F>;
   constexpr int kElements = Block::kElements;
   constexpr Rows16Shape kShape = rows16Shape(F);
-  // A code in eighths, besides its shift.
+  // Codes with a shift are in eighths, so the digit begins at bit 3.
   constexpr int kFrom = BlockTraits<Block>::kShiftCols ? 3 : 0;
   uint8_t codes[kRows16][kElements];
   std::memset(codes[count], 0, size_t(kRows16 - count) * kElements);
@@ -215,7 +218,7 @@ void packBlocks(const uint8_t *rows, int64_t rowStride, int count, int64_t cols,
   }
 }
 
-/// Pairs of 16-bit floats: what packCodes does with words of four codes.
+/// Packs pairs of 16-bit floats, as packCodes packs words of four codes.
 void packPairs(const uint8_t *rows, int64_t rowStride, int64_t count,
                int64_t cols, uint8_t *out) {
   uint8_t part[kRows16][32] = {};

@@ -1,44 +1,45 @@
-//===- Rows16.h - Sixteen weight rows interleaved ---------------*- C++ -*-===//
+//===- Rows16.h - Layout of sixteen interleaved weight rows -----*- C++ -*-===//
 //
-// The layout that vector kernels read at memory speed, written by the compiler
-// into plan.weights. It holds the bits of the GGUF blocks, none more and none
-// fewer (but for grids, see below), in an order in which
-//   * a 64-byte vector of unpacked codes holds four neighbouring columns of 16
+// The compiler writes this layout into plan.weights; vector kernels read it at
+// memory speed. It holds exactly the bits of the GGUF blocks (except for grid
+// formats, see below), in another order:
+//   * A 64-byte vector of unpacked codes holds four neighbouring columns of 16
 //     rows: byte 4 r + j is row r, column 4 g + j of column group g. One
-//     broadcast of four activations feeds 16 rows (vpdpbusd), sums need no
-//     reduction, and 16 such vectors are one AMX B tile;
-//   * scales are vectors over rows;
-//   * a kernel reads one stream of ascending addresses.
+//     broadcast of four activations serves 16 rows (vpdpbusd), sums need no
+//     reduction, and 16 such vectors are one B tile of AMX.
+//   * Scales are vectors over rows.
+//   * A kernel reads one stream of ascending addresses.
 //
-// A panel is 16 rows; it takes 16 * rows16Bytes bytes, for all but grids those
-// of GGUF rows. A last panel with fewer rows is filled up with zero bytes,
-// which are weights of value 0 (or, for Q8_0, of scale 0). Panels consist of
-// tiles, one per block of columns, of 16 * kPackedBytes bytes (Traits.h):
+// A panel is 16 rows and takes 16 * rows16Bytes bytes, as many as the GGUF rows
+// except for grid formats. A last panel with fewer rows is filled up with zero
+// bytes, which are weights of value 0 (for Q8_0, weights with scale 0). A panel
+// consists of tiles, one per block of columns, of 16 * kPackedBytes bytes
+// (Traits.h):
 //
 //   scale part   vectors of 16 entries, one per row
 //   code part    for every 32 columns, 64 bytes per bit of code
 //
-// Scale parts (f16 is 32 bytes, u8 is 16 bytes): f16 d (Exponent: u8 d), f16 m
-// or dmin where the block has it, and by its ScaleCode (Traits.h), S = 256 /
-// kSub:
+// A scale part consists of (f16 means 32 bytes, u8 16 bytes): f16 d (Exponent:
+// u8 d); f16 m or dmin if the block has it; and then, by its ScaleCode
+// (Traits.h), with S = 256 / kSub:
 //   Half, Exponent  nothing
-//   Bytes         u8[S] signed scales
-//   SixBits       S six-bit numbers (scale + 32)
-//   SixBitPairs   2 S six-bit numbers: S scales, S minima
-//   NibblePairs   u8[S] scale | minimum << 4
-//   OddNibbles    u8[S / 2] of n, the scale being 2 n + 1: that of number i in
-//   the
-//                 low and of number S / 2 + i in the high half
-// and, with kShiftCols, for each so many columns 16 bits, bit r being row r's.
-// N six-bit numbers are u8[N / 2] with the low four bits of number i in the low
-// and of number N / 2 + i in the high half, then u8[N / 4] with the top two
-// bits of numbers i, N / 4 + i, N / 2 + i, 3 N / 4 + i from bit 0 up.
+//   Bytes           u8[S] signed scales
+//   SixBits         S six-bit numbers (scale + 32)
+//   SixBitPairs     2 S six-bit numbers: S scales, S minima
+//   NibblePairs     u8[S] scale | minimum << 4
+//   OddNibbles      u8[S / 2] of n, where the scale is 2 n + 1: number i in the
+//                   low half, number S / 2 + i in the high half
+// With kShiftCols, 16 bits for each kShiftCols columns follow; bit r is row
+// r's. N six-bit numbers are stored as u8[N / 2] with the low four bits of
+// number i in the low half and of number N / 2 + i in the high half, then u8[N
+// / 4] with the top two bits of numbers i, N / 4 + i, N / 2 + i, 3 N / 4 + i
+// from bit 0 up.
 //
-// Of formats with kPairs (Traits.h) the vectors 2 i and 2 i + 1 of 16 bytes are
-// interleaved, row r at bytes 2 r and 2 r + 1, which widens to the 16-bit
+// In formats with kPairs (Traits.h) the 16-byte vectors 2 i and 2 i + 1 are
+// interleaved, row r at bytes 2 r and 2 r + 1. Widened, they are the 16-bit
 // operands of vpmaddwd.
 //
-// Code parts of 32 columns, eight groups of four, in this order:
+// A code part of 32 columns, which are eight groups of four, has in this order:
 //   8 bits       eight vectors, one per group; Q8_0 stores code + 128
 //   low 4 of 4, 5, 6 bits: four vectors, group v in the low half of the bytes
 //                of vector v, group v + 4 in the high half
@@ -48,13 +49,13 @@
 //
 // F16 and BF16: a tile is two columns, row r at bytes 4 r, without scales.
 //
-// Formats of grids (Grids.h) are laid out as codes of single columns. IQ3_S
+// Grid formats (Grids.h) are stored as codes of single columns. IQ3_S then
 // takes 1.22 times the bytes of the file, IQ2_S 1.29, IQ3_XXS 1.37, IQ1 1.4,
-// IQ2_XS 1.43 and IQ2_XXS 1.55. Looked up, eight columns of one row take some
-// ten instructions of one lane, or as many cycles of a gather for sixteen: four
-// to eight weights a cycle. Unpacked from codes of two to four bits it is 17 to
-// 26, so that a core reads from memory 1.5 to 3 times as many weights in spite
-// of their bytes.
+// IQ2_XS 1.43 and IQ2_XXS 1.55. Looking up eight columns of one row in a grid
+// would take some ten scalar instructions, or as many cycles of a gather for
+// sixteen columns: four to eight weights per cycle. Unpacking codes of two to
+// four bits yields 17 to 26, so that a core processes 1.5 to 3 times as many
+// weights from memory although they have more bytes.
 //
 //===----------------------------------------------------------------------===//
 
@@ -67,20 +68,20 @@ namespace moek {
 
 inline constexpr int64_t kRows16 = 16;
 
-/// Bits per code and bytes of scales per row and block.
+/// Bits per code, and bytes of scales per row and block.
 struct Rows16Shape {
   int codeBits, scaleBytes;
 };
 
-/// Of a block; zeros where it has no such layout.
+/// Returns the shape for a block struct; zeros if it has no such layout.
 template <class Block> constexpr Rows16Shape rows16ShapeOf() {
   if constexpr (requires { Block::kScales; })
     return {BlockTraits<Block>::kBits, BlockTraits<Block>::kScaleBytes};
-  else // F16 and BF16, as they are.
+  else // F16 and BF16 are stored unchanged.
     return {Block::kElements == 1 && sizeof(Block) == 2 ? 16 : 0, 0};
 }
 
-/// Likewise of a format.
+/// Returns the shape for a format.
 constexpr Rows16Shape rows16Shape(Format format) {
   switch (format) {
 #define MOE_FORMAT(name, id, elements, bytes)                                  \
@@ -92,13 +93,14 @@ constexpr Rows16Shape rows16Shape(Format format) {
   }
 }
 
-/// Whether rows of `cols` elements can be laid out so.
+/// Whether rows of `cols` elements can be stored in this layout.
 constexpr bool hasRows16(Format format, int64_t cols) {
   int bits = rows16Shape(format).codeBits;
   return bits == 16 ? cols % 2 == 0 : bits != 0;
 }
 
-/// Bytes of a sixteenth of a panel of `cols` columns; hasRows16(format, cols).
+/// Bytes of a sixteenth of a panel of `cols` columns. Needs hasRows16(format,
+/// cols).
 constexpr uint64_t rows16Bytes(Format format, uint64_t cols) {
   Rows16Shape shape = rows16Shape(format);
   return cols / formatInfo(format).blockElements * uint64_t(shape.scaleBytes) +
@@ -106,8 +108,8 @@ constexpr uint64_t rows16Bytes(Format format, uint64_t cols) {
 }
 
 /// Packs `count` (1 to 16) GGUF rows, `rowStride` bytes apart, into a panel of
-/// 16 * rows16Bytes(format, cols) bytes at `out`. False, with nothing written,
-/// if hasRows16(format, cols) is false.
+/// 16 * rows16Bytes(format, cols) bytes at `out`. Returns false, with nothing
+/// written, if hasRows16(format, cols) is false.
 [[nodiscard]] bool packRows16(Format format, const uint8_t *rows,
                               int64_t rowStride, int64_t count, int64_t cols,
                               uint8_t *out);

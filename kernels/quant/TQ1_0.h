@@ -1,4 +1,4 @@
-//===- TQ1_0.h - Ternary, five to a byte ------------------------*- C++ -*-===//
+//===- TQ1_0.h - Ternary format with five elements per byte -----*- C++ -*-===//
 
 #ifndef MOE_KERNELS_QUANT_TQ1_0_H
 #define MOE_KERNELS_QUANT_TQ1_0_H
@@ -7,11 +7,11 @@
 
 namespace moek {
 
-/// 256 elements, 1.6875 bits each: x = d * (digit - 1), digit 0 .. 2. A byte
-/// is a fraction of 256 with five digits to base 3: digit k is what of
-/// byte * 3^k reaches the third above, floor(3 * (byte * 3^k mod 256) / 256).
-/// Digit k of low[i] is element 32 k + i, of middle[i] element 160 + 16 k + i,
-/// of high[i], four digits, element 240 + 4 k + i.
+/// 256 elements, 1.6875 bits each: x = d * (digit - 1), digit 0 .. 2. A byte is
+/// a fraction of 256 with five digits in base 3. Digit k is floor(3 * (byte *
+/// 3^k mod 256) / 256). Digit k of low[i] is element 32 k + i, digit k of
+/// middle[i] is element 160 + 16 k + i, and digit k of high[i], which has only
+/// four, is element 240 + 4 k + i.
 struct BlockTQ1_0 {
   static constexpr int kElements = 256;
   uint8_t low[32], middle[16], high[4];

@@ -1,4 +1,4 @@
-//===- TQ2_0.h - Ternary, two bits each -------------------------*- C++ -*-===//
+//===- TQ2_0.h - Ternary format with two bits per element -------*- C++ -*-===//
 
 #ifndef MOE_KERNELS_QUANT_TQ2_0_H
 #define MOE_KERNELS_QUANT_TQ2_0_H
@@ -7,9 +7,9 @@
 
 namespace moek {
 
-/// 256 elements, 2.0625 bits each: x = d * (code - 1), code 0 .. 3, of
-/// which files have 0 .. 2. In each half h of 128 elements, bits 2k and 2k + 1
-/// of codes[32 h + i] are element 128 h + 32 k + i.
+/// 256 elements, 2.0625 bits each: x = d * (code - 1), code 0 .. 3; files
+/// contain only 0 .. 2. In each half h of 128 elements, bits 2k and 2k + 1 of
+/// codes[32 h + i] are element 128 h + 32 k + i.
 struct BlockTQ2_0 {
   static constexpr int kElements = 256;
   uint8_t codes[64];

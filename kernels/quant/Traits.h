@@ -1,43 +1,45 @@
-//===- Traits.h - What kernels need to know of a format ---------*- C++ -*-===//
+//===- Traits.h - Properties of a format that kernels need ------*- C++ -*-===//
 //
-// The block struct of a quantised format, BlockX in kernels/quant/X.h, says how
-// a weight follows from the bits:
+// The block struct of a quantised format, BlockX in kernels/quant/X.h, defines
+// how a weight is computed from the bits:
 //
 //   x[c] = d * kUnit * scale(s) * (value(code[c]) - kZero) + offset(s),
 //   s = c / kSub
 //
 //   kElements       columns of a block: 32, or 256 for a super-block
-//   kCodeBits       2, 3, 4, 5, 6 or 8: of a code in Rows16
-//   kSub            columns that share a scale, and an offset: 16 or 32
-//   kZero           the code of 0. 128: codes are 8 bits, with kValues those of
-//                   the table plus 128
-//   kScales         how scales are coded, which is how Rows16 stores them
-//   kValues         optional, of 16: what a code stands for, from -kZero on;
-//                   value() is that plus kZero. With kZero 128 multiplied as a
-//                   signed byte where an instruction set has nothing better.
-//   kUnit           optional: a power of two
-//   kShiftCols      optional: columns that share a bit that moves their values
-//                   by one, see IQ1_S.h; unpackCodes() has it added
-//   Bits16 d        F16 (a method if it lies in pieces); uint8_t: its exponent
-//   Bits16 m        optional offset that is added: F16
-//   Bits16 dmin     optional, taken off, times min(s): F16
-//   unpackCodes(to) the codes in column order, one byte each
+//   kCodeBits       bits of a code in Rows16: 2, 3, 4, 5, 6 or 8
+//   kSub            columns that share a scale and an offset: 16 or 32
+//   kZero           the code of weight 0. If it is 128, codes have 8 bits, and
+//                   with kValues they are the table's values plus 128
+//   kScales         how scales are coded, and thus how Rows16 stores them
+//   kValues         optional table of 16 values; value(code) is its entry plus
+//                   kZero. With kZero 128 it is multiplied as a signed byte if
+//                   the instruction set has nothing better.
+//   kUnit           optional power of two
+//   kShiftCols      optional: columns that share a bit that shifts their values
+//                   by one step, see IQ1_S.h; unpackCodes() includes it
+//   Bits16 d        F16 (a method if its bits are scattered); uint8_t: the
+//                   exponent of d
+//   Bits16 m        optional F16 offset that is added
+//   Bits16 dmin     optional F16 factor; dmin * min(s) is subtracted
+//   unpackCodes(to) writes the codes in column order, one byte each
 //   octet(i)        optional: codes 8 i .. 8 i + 7 from the lowest byte up.
 //                   Super-blocks that have it need no kernels/cpu/gguf/X.h.
-//   scale(s), min(s)    of a super-block
-//   shift(i)        the bit of columns kShiftCols i ..
+//   scale(s), min(s)    integer scale and minimum of a super-block's sub-block
+//   shift(i)        the shift bit of columns kShiftCols i ...
 //
 // Everything else is derived from these: values (dequantize(), below), the
 // interleaved layout (Rows16.h) and its kernels with AVX2, AVX-512 and AMX, and
-// those on rows as in the file. A super-block is packed as its author liked, so
-// that its codes and scales are unpacked by code of its own in
-// kernels/cpu/gguf/X.h; blocks of 32 columns are all packed alike.
+// the kernels on rows as in the file. The packing of a super-block is different
+// in each format, so code in kernels/cpu/gguf/X.h unpacks its codes and scales;
+// blocks of 32 columns are all packed alike.
 //
 // Codes of a block may be indices into a grid of the format (Grids.h): then
-// kCodeBits are those of a value, and Rows16 takes more bytes than the file.
+// kCodeBits are the bits of a single value, and Rows16 takes more bytes than
+// the file.
 //
-// A format that only the reference kernel multiplies says what its values are
-// with a dequantize() of its own.
+// A format that only the reference kernel multiplies defines its values by its
+// own dequantize() instead.
 //
 //===----------------------------------------------------------------------===//
 
@@ -49,16 +51,16 @@
 namespace moek {
 
 enum class ScaleCode : uint8_t {
-  Half,        ///< d alone: scale(s) is 1.
-  Exponent,    ///< The same, d being 2^(byte - 128).
+  Half,        ///< Only d: scale(s) is 1.
+  Exponent,    ///< Only d, which is 2^(byte - 128).
   Bytes,       ///< -128 .. 127.
   SixBits,     ///< -32 .. 31.
-  SixBitPairs, ///< 0 .. 63, and a minimum likewise.
-  NibblePairs, ///< 0 .. 15, and a minimum likewise.
+  SixBitPairs, ///< 0 .. 63, and minima 0 .. 63.
+  NibblePairs, ///< 0 .. 15, and minima 0 .. 15.
   OddNibbles,  ///< 1, 3, .. 31.
 };
 
-/// Of a quantised format's block: what follows from its members.
+/// Properties that follow from the members of a quantised format's block.
 template <class Block> struct BlockTraits {
   static constexpr int kElements = Block::kElements;
   static constexpr int kBits = Block::kCodeBits;
@@ -67,7 +69,7 @@ template <class Block> struct BlockTraits {
   static constexpr ScaleCode kScaleCode = Block::kScales;
   static constexpr bool kHasValues = requires { Block::kValues; };
   static constexpr bool kIsSuper = kElements == 256;
-  /// Codes of 8 bits, 128 being zero.
+  /// Codes have 8 bits, and 128 is zero.
   static constexpr bool kIsSigned = kZero == 128;
   static constexpr bool kIsExponent = kScaleCode == ScaleCode::Exponent;
   static constexpr float kUnit = [] {
@@ -80,8 +82,8 @@ template <class Block> struct BlockTraits {
       return Block::kShiftCols;
     return 0;
   }();
-  /// The least and the largest value, kZero taken off, and code: what unpacked
-  /// codes, kZero included, go up to.
+  /// The smallest and the largest value after subtracting kZero (kLow, kHigh),
+  /// and the largest unpacked code, which includes kZero (kMaxCode).
   static constexpr int kLow = [] {
     int low = kIsSigned ? -128 : -kZero;
     if constexpr (kHasValues) {
@@ -92,7 +94,7 @@ template <class Block> struct BlockTraits {
     return low;
   }();
   static constexpr int kMaxCode = [] {
-    // 8 times the code, and twice the bit.
+    // 8 times the digit, plus twice the shift bit.
     int most = kShiftCols ? 8 * 2 + 2 : (1 << kBits) - 1;
     if constexpr (kHasValues) {
       most = kZero;
@@ -102,17 +104,18 @@ template <class Block> struct BlockTraits {
     return most;
   }();
   static constexpr int kHigh = kMaxCode - kZero;
-  /// An offset that is added, or times a minimum taken off.
+  /// Whether an offset is added (m), or a multiple of a minimum subtracted
+  /// (dmin).
   static constexpr bool kIsOffset1 = requires(Block b) { b.m; };
   static constexpr bool kHasDmin = requires(Block b) { b.dmin; };
   static constexpr int kOffsetSub = kIsOffset1 || kHasDmin ? kSub : 0;
   static constexpr int kOffsetSign = kHasDmin ? -1 : 1;
-  /// Sums of 16 products with 127 fit 16 bits, so that vpmaddwd applies two
-  /// integer scales at once.
+  /// Sums of 16 products with 127 fit in 16 bits, so that vpmaddwd can apply
+  /// two integer scales at once.
   static constexpr bool kPairs = kSub == 16 && !kHasValues && !kShiftCols &&
                                  16 * 127 * ((1 << kBits) - 1) <= 32767;
-  /// Bytes of a row and block in Rows16 that are numbers over rows: F16 ones
-  /// (or an exponent), those behind them, and bits of kShiftCols.
+  /// Bytes per row and block in Rows16 of vectors over rows: of the F16 numbers
+  /// (or exponents), of the integers after them, and of the bits of kShiftCols.
   static constexpr int kHalfBytes =
       kIsExponent ? 1 : 2 * (1 + kIsOffset1 + kHasDmin);
   static constexpr int kNumberBytes = [] {
@@ -137,7 +140,7 @@ template <class Block> struct BlockTraits {
       kShiftCols ? kElements / kShiftCols / 8 : 0;
   static constexpr int kScaleBytes = kHalfBytes + kNumberBytes + kShiftBytes;
   static constexpr int kPackedBytes = kScaleBytes + kElements * kBits / 8;
-  /// Grids keep more values in as many bits than codes of a value do.
+  /// A grid encodes more values in its bits than codes of single values could.
   static constexpr bool kIsGrid = kPackedBytes != int(sizeof(Block));
 
   static_assert(kElements == 32 || kIsSuper);
@@ -145,7 +148,7 @@ template <class Block> struct BlockTraits {
   static_assert(kPackedBytes >= int(sizeof(Block)));
 };
 
-/// A block's F16 scale.
+/// Returns a block's F16 scale.
 template <class Block>
 [[gnu::always_inline]] constexpr Bits16 halfOf(const Block &block) {
   if constexpr (requires { block.d(); })
@@ -154,7 +157,7 @@ template <class Block>
     return block.d;
 }
 
-/// d * kUnit of a block.
+/// Returns d * kUnit of a block.
 template <class Block> constexpr float scaleOf(const Block &block) {
   if constexpr (BlockTraits<Block>::kIsExponent)
     return exponentToFloat(block.d);
@@ -162,7 +165,7 @@ template <class Block> constexpr float scaleOf(const Block &block) {
     return f16ToFloat(halfOf(block)) * BlockTraits<Block>::kUnit;
 }
 
-/// The values of a block.
+/// Computes the values of a block.
 template <class Block>
 requires requires { Block::kScales; }
 void dequantize(const Block &block, float *out) {

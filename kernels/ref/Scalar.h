@@ -1,7 +1,7 @@
 //===- Scalar.h - The portable trait: one lane, in double -------*- C++ -*-===//
 //
-// The drivers as the reference runs them: every value computed in double and
-// rounded once when stored, sums in double.
+// The ops' kernels as the reference runs them: every value is computed in
+// double and rounded once when stored; sums are double.
 //
 //===----------------------------------------------------------------------===//
 
@@ -58,7 +58,7 @@ struct Simd {
   static Vec sub(Vec a, Vec b) { return a - b; }
   static Vec mul(Vec a, Vec b) { return a * b; }
   static Vec div(Vec a, Vec b) { return a / b; }
-  /// As the vector instructions: the second operand if either is NaN.
+  /// Like the vector instructions: the second operand if either is NaN.
   static Vec max(Vec a, Vec b) { return a > b ? a : b; }
   static Vec min(Vec a, Vec b) { return a < b ? a : b; }
   static Vec fma(Vec a, Vec b, Vec c) { return a * b + c; }

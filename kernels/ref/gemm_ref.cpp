@@ -1,7 +1,7 @@
 //===- gemm_ref.cpp - Matrix products in plain C++ ------------------------===//
 //
-// What every other gemm is held against: F32 activations, one block of weights
-// at a time as floats, sums in double.
+// The reference that tests compare every other gemm with: F32 activations,
+// weights converted to floats block by block, sums in double.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,7 +14,8 @@
 namespace moek {
 
 namespace {
-/// Tokens whose sums live on the stack while a row's blocks are expanded once.
+/// Number of tokens whose sums are on the stack while a row's blocks are
+/// converted once.
 constexpr int64_t kTile = 64;
 
 template <class Block>

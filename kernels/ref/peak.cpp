@@ -8,7 +8,7 @@ namespace moek {
 
 namespace {
 double int8Loop(int64_t iterations) {
-  // 16 independent chains; volatile factors keep the compiler from folding.
+  // 16 independent chains. Volatile factors prevent constant folding.
   volatile int8_t a = 3, b = 5;
   int32_t sums[16] = {};
   for (int64_t i = 0; i < iterations; ++i) {

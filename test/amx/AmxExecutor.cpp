@@ -13,7 +13,7 @@
 namespace moek::test {
 
 namespace {
-// A signal handler is given no context of ours, so its state is static; the
+// A signal handler receives no context of ours, so its state is static; the
 // constant initialisers keep it free of constructors and locks.
 constinit thread_local TileState threadTiles;
 constinit std::atomic<uint64_t> executed[kTileOps] = {};
@@ -26,7 +26,7 @@ void count(std::atomic<uint64_t> &counter, uint64_t by) {
   counter.fetch_add(by, std::memory_order_relaxed);
 }
 
-/// Text on standard error without locks or allocation.
+/// Writes text to standard error without locks or allocation.
 class Message {
 public:
   Message &operator<<(std::string_view text) {
@@ -70,7 +70,7 @@ private:
   std::abort();
 }
 
-/// The fault, or null.
+/// Executes the instruction; returns the fault, or null.
 const char *execute(const TileInstruction &i, const uint64_t *general,
                     uint64_t next) {
   uint64_t address = uint64_t(int64_t(i.displacement));
@@ -106,14 +106,14 @@ const char *execute(const TileInstruction &i, const uint64_t *general,
   }
 }
 
-/// What would have happened without an executor.
+/// Handles the signal as if there were no executor.
 void passOn(int signal, siginfo_t *info, void *context) {
   if (previous.sa_flags & SA_SIGINFO)
     return previous.sa_sigaction(signal, info, context);
   if (previous.sa_handler != SIG_DFL && previous.sa_handler != SIG_IGN)
     return previous.sa_handler(signal);
-  // The instruction is met again, now without a handler. (The kernel does not
-  // let a fault be ignored.)
+  // The instruction is executed again, now without a handler. (The kernel does
+  // not let a fault be ignored.)
   struct sigaction byDefault = {};
   byDefault.sa_handler = SIG_DFL;
   ::sigaction(signal, &byDefault, nullptr);
@@ -197,7 +197,7 @@ void AmxExecutor::resetCounts() {
 
 namespace moek {
 
-/// In the place of kernels/HostAmx.cpp: tile instructions run here.
+/// Replaces kernels/HostAmx.cpp: tile instructions run here.
 std::string_view amxRefusal() {
   static test::AmxExecutor executor;
   return {};

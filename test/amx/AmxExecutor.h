@@ -1,10 +1,10 @@
-//===- AmxExecutor.h - AMX in software, by SIGILL ---------------*- C++ -*-===//
+//===- AmxExecutor.h - Executes AMX in software upon SIGILL -----*- C++ -*-===//
 //
 // On a CPU without AMX a tile instruction raises SIGILL. While an AmxExecutor
-// lives, the signal's handler decodes and executes it and goes on behind it, so
-// that tests run the machine code that ships. Tiles belong to a thread, as in
-// hardware; counts are of all threads. Where the CPU has AMX nothing is
-// installed and nothing is counted.
+// exists, the signal handler decodes and executes the instruction and continues
+// after it, so that tests run the machine code that ships. Tiles belong to a
+// thread, as in hardware; counts include all threads. If the CPU has AMX,
+// nothing is installed and nothing is counted.
 //
 // An instruction that a CPU would refuse ends the process with a message that
 // names the fault, the instruction and the configuration. A tile row in memory
@@ -36,9 +36,9 @@ struct TileCounts {
   uint64_t loads() const;    ///< TILELOADD and TILELOADDT1.
 };
 
-/// Executes an instruction that lies at `at` in this thread, counts it, and
-/// ends the process as described above if a CPU would refuse it. `general`
-/// holds the general registers, by their numbers in an encoding.
+/// Executes an instruction with the address `at` in this thread, counts it, and
+/// ends the process as described above if a CPU would raise a fault. `general`
+/// contains the general registers, by their numbers in the encoding.
 void executeTileInstruction(const TileInstruction &instruction,
                             const uint64_t *general, uint64_t at);
 
@@ -52,7 +52,7 @@ public:
   /// Whether this CPU and system run tile instructions themselves.
   static bool isNative();
 
-  /// Since the process began or since reset().
+  /// Counts since the process began or since resetCounts().
   static TileCounts counts();
   static void resetCounts();
 };

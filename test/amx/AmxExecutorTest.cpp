@@ -1,7 +1,7 @@
-//===- AmxExecutorTest.cpp - Compiled and assembled code under the tool ---===//
+//===- AmxExecutorTest.cpp - Code that runs with the AMX executor ---------===//
 //
-// On a CPU with AMX the same code runs natively; only what is counted and how
-// faults are worded is not tested there.
+// On a CPU with AMX the same code runs natively; only the counts and the
+// messages of faults are not tested there.
 //
 //===----------------------------------------------------------------------===//
 
@@ -81,7 +81,7 @@ TEST_F(AmxExecutorTest, IntrinsicsOfEveryInstruction) {
   _tile_dpbuud(0, 1, 2);
   ASSERT_EQ(want.multiply(TileOp::TdpBuud, 0, 1, 2), nullptr);
   expectSame();
-  // Bytes of a small pattern: as BF16 they are ordinary numbers.
+  // As BF16 these bytes are ordinary numbers.
   for (int i = 0; i < 512; ++i) {
     uint16_t value = uint16_t(0x3f00 | (random() & 0x80ff));
     std::memcpy(a.at + 2 * i, &value, 2);
@@ -131,16 +131,15 @@ TEST_F(AmxExecutorTest, SmallTilesCountTheirOwnSize) {
   EXPECT_EQ(AmxExecutor::counts().capacity, 16u * 16 * 64);
 }
 
-/// Machine code put together at run time: base and index registers take the
-/// values of the first two arguments, then one instruction with a SIB byte
-/// runs.
+/// Machine code assembled at run time: it moves the first two arguments into
+/// base and index registers, then executes one instruction with a SIB byte.
 class Assembled {
 public:
   Assembled(int base, int index, int scale, bool wide) {
     const uint8_t callerSaves[] = {0x53, 0x55, 0x41, 0x54, 0x41,
                                    0x55, 0x41, 0x56, 0x41, 0x57};
     append(callerSaves);
-    // Through the stack, as either register may be rdi or rsi.
+    // Through the stack, because either register may be rdi or rsi.
     put(0x57), put(0x56); // push rdi, rsi
     pop(index);
     pop(base);
@@ -177,7 +176,7 @@ TEST_F(AmxExecutorTest, EveryRegisterIsReadFromTheInterruptedThread) {
   void *page = mmap(nullptr, 4096, PROT_READ | PROT_WRITE | PROT_EXEC,
                     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (page == MAP_FAILED)
-    GTEST_SKIP() << "this system allows no memory that is written and run";
+    GTEST_SKIP() << "this system allows no writable, executable memory";
   TileConfig config = fullTiles();
   config.rows[3] = 4;
   config.rowBytes[3] = 16;
@@ -187,7 +186,7 @@ TEST_F(AmxExecutorTest, EveryRegisterIsReadFromTheInterruptedThread) {
   for (int base = 0; base < 16; ++base)
     for (int index = 0; index < 16; ++index) {
       if (base == 4 || index == 4 || base == index)
-        continue; // The stack pointer has a test of its own.
+        continue; // The stack pointer has its own test.
       int scale = (base + index) % 4;
       bool wide = index % 2;
       Assembled assembled(base, index, scale, wide);
@@ -229,7 +228,7 @@ TEST_F(AmxExecutorTest, TilesBelongToAThread) {
   _tile_loadconfig(&config);
   _tile_loadd(4, mine.at, 64);
   std::thread([&] {
-    if (!AmxExecutor::isNative()) { // Linux hands the configuration down.
+    if (!AmxExecutor::isNative()) { // Linux passes the configuration on to it.
       TileConfig stored = fullTiles();
       _tile_storeconfig(&stored);
       EXPECT_EQ(stored.palette, 0) << "a new thread has no configuration";
@@ -290,12 +289,12 @@ TEST(AmxExecutorChainTest, ThePreviousHandlerIsCalled) {
     _tile_release();
   }
   EXPECT_EQ(handled, 1);
-  asm volatile("ud2"); // The executor has put the handler back.
+  asm volatile("ud2"); // The executor has restored the handler.
   EXPECT_EQ(handled, 2);
   sigaction(SIGILL, &before, nullptr);
 }
 
-TEST(HostAmxTest, RefusalsSayWhoRefuses) {
+TEST(HostAmxTest, RefusalsNameTheirReason) {
   AmxFacts facts;
   EXPECT_EQ(amxRefusalFor(facts), kCpuLacksIsa);
   facts.cpu = true;

@@ -1,7 +1,7 @@
-//===- Bf16Sum.h - The arithmetic of BF16 dot products ----------*- C++ -*-===//
+//===- Bf16Sum.h - Arithmetic of BF16 dot products --------------*- C++ -*-===//
 //
-// That of tdpbf16ps and vdpbf16ps: to nearest even, denormals taken for zero
-// and flushed to zero, whatever MXCSR says.
+// As in tdpbf16ps and vdpbf16ps: rounding to nearest even; denormal inputs are
+// taken as zero and denormal results flushed to zero, whatever MXCSR says.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,7 +15,7 @@
 
 namespace moek::test {
 
-/// FP32 with denormals taken for zero.
+/// Converts to FP32, with denormals taken as zero.
 inline float widenBf16(uint16_t bits) {
   if ((bits & 0x7f80) == 0)
     bits &= 0x8000;
@@ -25,9 +25,9 @@ inline float widenBf16(uint16_t bits) {
   return value;
 }
 
-/// An exact result as FP32: to nearest even, denormals flushed to zero.
-/// Whether a result is denormal is seen after rounding to 24 bits: just under
-/// the smallest normal number it rounds up to that.
+/// Rounds an exact result to FP32: to nearest even, with denormals flushed to
+/// zero. Whether a result is denormal is decided after rounding to 24 bits:
+/// just below the smallest normal number it is rounded up to that.
 inline float roundToFloat(double exact) {
   constexpr double kLeast = double(std::numeric_limits<float>::min());
   if (std::fabs(exact) < kLeast * (1 - 0x1p-25))
@@ -37,9 +37,9 @@ inline float roundToFloat(double exact) {
 
 inline float flushed(float value) { return roundToFloat(double(value)); }
 
-/// Two FP32 numbers, or one and the product of two BF16, added with one
+/// Adds two FP32 numbers, or one and the product of two BF16, with one
 /// rounding: the product of 8-bit significands is exact in a double, and a sum
-/// rounded to a double's 53 bits and then to 24 is as if rounded once.
+/// rounded to a double's 53 bits and then to 24 equals the sum rounded once.
 inline float addRounded(double a, double b) { return roundToFloat(a + b); }
 
 } // namespace moek::test

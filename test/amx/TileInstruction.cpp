@@ -1,8 +1,9 @@
-//===- TileInstruction.cpp - Decoding of AMX instructions -----------------===//
+//===- TileInstruction.cpp - Decodes AMX instructions ---------------------===//
 //
-// All are VEX.128.0F38.W0: C4, then [not R, not X, not B, map 00010], then
-// [W, not vvvv, L, pp], opcode, ModRM, perhaps SIB and displacement. Tiles are
-// numbered 0 to 7, so a set extension bit of a tile operand is no instruction.
+// All have the encoding VEX.128.0F38.W0: C4, then [not R, not X, not B, map
+// 00010], then [W, not vvvv, L, pp], opcode, ModRM, possibly SIB and
+// displacement. Tiles are numbered 0 to 7, so that an extension bit of a tile
+// operand that is set is invalid.
 //
 //===----------------------------------------------------------------------===//
 
@@ -49,7 +50,7 @@ constexpr bool hasMemory(Operands operands) {
   return operands == Operands::Memory || operands == Operands::TileRows;
 }
 
-/// The form with this opcode and prefix whose ModRM.mod may be `mod`.
+/// Finds the form with this opcode and prefix that allows `mod` as ModRM.mod.
 const Form *findForm(uint8_t opcode, uint8_t prefix, int mod) {
   for (const Form &form : forms)
     if (form.opcode == opcode && form.prefix == prefix &&
@@ -58,8 +59,8 @@ const Form *findForm(uint8_t opcode, uint8_t prefix, int mod) {
   return nullptr;
 }
 
-/// Reads SIB and displacement behind the ModRM byte at `code`; null if the form
-/// needs a SIB byte and has none.
+/// Reads SIB and displacement after the ModRM byte at `code`; returns null if
+/// the form needs a SIB byte and has none.
 const uint8_t *decodeAddress(const uint8_t *code, int extendBase,
                              int extendIndex, bool needsSib,
                              TileInstruction &out) {
@@ -70,7 +71,7 @@ const uint8_t *decodeAddress(const uint8_t *code, int extendBase,
     uint8_t sib = *code++;
     int index = (sib >> 3 & 7) | extendIndex;
     out.scale = sib >> 6;
-    // rsp cannot be an index, r12 can.
+    // rsp cannot be an index, but r12 can.
     out.index = index == 4 ? TileInstruction::kNone : index;
     noBase = mod == 0 && (sib & 7) == 5;
     out.base = noBase ? TileInstruction::kNone : (sib & 7) | extendBase;

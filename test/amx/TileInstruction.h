@@ -1,8 +1,8 @@
-//===- TileInstruction.h - Decoding of AMX instructions ---------*- C++ -*-===//
+//===- TileInstruction.h - Decodes AMX instructions -------------*- C++ -*-===//
 //
-// From machine code to operands, for 64-bit mode: the instructions of AMX-TILE,
-// AMX-INT8 and AMX-BF16 in every form that an assembler can write without
-// segment or address-size prefixes.
+// Decodes machine code for 64-bit mode: the instructions of AMX-TILE, AMX-INT8
+// and AMX-BF16 in every form that an assembler can write without segment or
+// address-size prefixes.
 //
 //===----------------------------------------------------------------------===//
 
@@ -40,16 +40,18 @@ struct TileInstruction {
 
   TileOp op;
   int length; ///< Bytes.
-  /// Destination (or the tile stored), then the sources of a product.
+  /// Destination (or the stored tile), then the sources of a product.
   int tile = kNone, left = kNone, right = kNone;
-  /// Address: base + displacement; the index is the distance of a tile's rows.
+  /// Address: base + displacement. The index is the distance between a tile's
+  /// rows.
   int base = kNone, index = kNone;
-  int scale = 0; ///< log2 of what the index counts.
+  int scale = 0; ///< log2 of the index's factor.
   int32_t displacement = 0;
 };
 
-/// The instruction at `code`, or nothing if it is not one of these. Reads no
-/// byte past the instruction, or past the one that rules it out.
+/// Decodes the instruction at `code`; returns nothing if it is not one of
+/// these. Reads no byte past the instruction, or past the byte that rules it
+/// out.
 std::optional<TileInstruction> decodeTileInstruction(const uint8_t *code);
 
 } // namespace moek::test

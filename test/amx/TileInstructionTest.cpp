@@ -1,7 +1,7 @@
-//===- TileInstructionTest.cpp - The decoder against the assembler --------===//
+//===- TileInstructionTest.cpp - Compares the decoder with the assembler --===//
 //
-// Tables of instructions assembled by the toolchain's assembler; each is
-// decoded and must have its operands and end where the next one begins.
+// Each instruction of tables that the toolchain's assembler has assembled is
+// decoded; it must have its operands and end where the next one begins.
 //
 //===----------------------------------------------------------------------===//
 
@@ -12,8 +12,8 @@
 
 using namespace moek::test;
 
-// Every base and index register, scale and size of displacement. The order of
-// the registers is that of their numbers; "none" stands for none.
+// Every base and index register, scale and size of displacement. Registers are
+// in the order of their numbers; "none" means no register.
 asm(R"(
   .pushsection .rodata
 sibForms:
@@ -230,7 +230,7 @@ TEST(TileInstructionTest, WrongBitsAreNone) {
     bytes[c.byte] = c.value;
     EXPECT_FALSE(decodeTileInstruction(bytes.data())) << c.why;
   }
-  // tdpbssd %tmm2, %tmm1, %tmm0 and the same with tiles above 7.
+  // tdpbssd %tmm2, %tmm1, %tmm0, and the same with invalid tiles above 7.
   std::vector<uint8_t> product{0xc4, 0xe2, 0x6b, 0x5e, 0xc1};
   ASSERT_TRUE(decodeTileInstruction(product.data()));
   for (auto [byte, value] :

@@ -16,7 +16,7 @@ bool anySet(const void *bytes, size_t count) {
   return false;
 }
 
-/// Why LDTILECFG refuses `config`, or null.
+/// Returns why LDTILECFG refuses `config`, or null.
 const char *configFault(const TileConfig &config) {
   if (config.palette > 1)
     return "#GP: the palette is neither 0 nor 1";
@@ -87,7 +87,7 @@ const char *TileState::load(int tile, const std::byte *from, int64_t stride) {
     return fault;
   size_t bytes = config_.rowBytes[tile];
   int first = config_.startRow;
-  // Rows before start_row were loaded before an interruption.
+  // Rows before start_row were loaded before the interruption.
   zeroRowsFrom(tile, first);
   for (int row = first; row < config_.rows[tile]; ++row) {
     std::memcpy(tiles_[tile][row], from + row * stride, bytes);
@@ -156,8 +156,9 @@ const char *TileState::multiply(TileOp op, int to, int left, int right) {
 
 template <class Left, class Right>
 void TileState::multiplyBytes(int to, int left, int right) {
-  // The four products of each sum apart, so that the compiler vectorises;
-  // adding wraps around and so may be done in any order.
+  // The four products of each sum are added separately, so that the compiler
+  // vectorises; integer addition wraps around, so that the order does not
+  // matter.
   int16_t factors[kTileRows][kTileRowBytes];
   for (int k = 0; k < kTileRows; ++k)
     for (int i = 0; i < kTileRowBytes; ++i)
@@ -192,8 +193,8 @@ void TileState::multiplyBf16(int to, int left, int right) {
     }
   int pairs = config_.rowBytes[left] / 4, sums = config_.rowBytes[to] / 4;
   for (int m = 0; m < config_.rows[to]; ++m) {
-    // Even and odd products of a sum are accumulated apart from zero, then
-    // joined, then added to it.
+    // Even and odd products of a sum are accumulated separately from zero, then
+    // added to each other, then to the sum.
     float products[kTileRowBytes / 2] = {};
     for (int k = 0; k < pairs; ++k) {
       uint16_t bits[2];

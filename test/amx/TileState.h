@@ -1,4 +1,4 @@
-//===- TileState.h - What AMX instructions do -------------------*- C++ -*-===//
+//===- TileState.h - State and effects of AMX instructions ------*- C++ -*-===//
 //
 // The tile registers and configuration of one thread, and the instructions as
 // the Software Developer's Manual specifies them for palette 1. Nothing here
@@ -20,7 +20,7 @@ inline constexpr int kTiles = 8;
 inline constexpr int kTileRows = 16;
 inline constexpr int kTileRowBytes = 64;
 
-/// What LDTILECFG reads and STTILECFG writes.
+/// The operand of LDTILECFG and STTILECFG.
 struct TileConfig {
   uint8_t palette;
   uint8_t startRow;
@@ -32,8 +32,8 @@ static_assert(sizeof(TileConfig) == 64);
 
 class TileState {
 public:
-  /// Each returns null, or the fault that a CPU would raise and why. A fault
-  /// changes nothing.
+  /// Each returns null, or the fault that a CPU would raise and its reason. A
+  /// fault changes nothing.
   const char *loadConfig(const void *from);
   const char *load(int tile, const std::byte *from, int64_t stride);
   const char *store(int tile, std::byte *to, int64_t stride);

@@ -1,4 +1,4 @@
-//===- TileStateTest.cpp - Tile instructions against plain loops ----------===//
+//===- TileStateTest.cpp - Compares tile instructions with plain loops ----===//
 
 #include "test/amx/TileState.h"
 
@@ -51,7 +51,7 @@ protected:
                 sizeof(T));
     return value;
   }
-  /// Everything past the configured part is zero.
+  /// Expects zeros outside of the configured part.
   void expectPaddingZero(int tile) {
     for (int r = 0; r < kTileRows; ++r)
       for (int i = 0; i < kTileRowBytes; ++i)
@@ -120,7 +120,7 @@ TEST_F(TileStateTest, ByteProductsOfEverySignAndManyShapes) {
   }
 }
 
-/// FP32 with denormals as zero, as AMX has it.
+/// FP32 with denormals as zero, as in AMX.
 float flush(float x) {
   return std::fpclassify(x) == FP_SUBNORMAL ? std::copysign(0.0f, x) : x;
 }
@@ -141,8 +141,8 @@ TEST_F(TileStateTest, Bf16PairsAccumulateInTheDocumentedOrder) {
     configure(config);
     uint16_t left[kTileRows][32], right[kTileRows][32];
     float sums[kTileRows][16];
-    // Exponents around 1, and in some rounds so small that products and sums
-    // are denormal.
+    // Exponents are around 1, and in some rounds so small that products and
+    // sums are denormal.
     int exponent = i % 3 == 2 ? 60 : 120;
     for (int r = 0; r < kTileRows; ++r)
       for (int c = 0; c < 32; ++c) {
@@ -225,7 +225,7 @@ TEST_F(TileStateTest, LoadsAndStoresOnlyConfiguredBytes) {
               inside ? memory[i / 24 * 40 + i % 24] : std::byte(0x5a))
         << i;
   }
-  // Rows from the end to the beginning.
+  // Rows from the last to the first.
   ASSERT_EQ(state->load(3, memory + 160, -40), nullptr);
   EXPECT_EQ(std::memcmp(state->data(3) + 64 * 4, memory, 12), 0);
 }
@@ -260,7 +260,7 @@ TEST_F(TileStateTest, ConfigurationsRoundTripAndRelease) {
   state->storeConfig(&stored);
   TileConfig zero = {};
   EXPECT_EQ(std::memcmp(&stored, &zero, sizeof(zero)), 0);
-  // Palette 0 is a release, whatever else the bytes say.
+  // Palette 0 means a release, whatever the other bytes are.
   configure(config);
   config.palette = 0;
   configure(config);
@@ -283,7 +283,7 @@ TEST_F(TileStateTest, BadConfigurationsFault) {
   expectFault("eighth", [](TileConfig &c) { c.rows[15] = 1; });
   expectFault("without bytes", [](TileConfig &c) { c.rowBytes[2] = 0; });
   expectFault("without bytes", [](TileConfig &c) { c.rows[2] = 0; });
-  // A fault leaves the earlier configuration.
+  // A fault keeps the previous configuration.
   configure(configOf(3, 4));
   TileConfig bad = configOf(17, 4);
   EXPECT_NE(state->loadConfig(&bad), nullptr);

@@ -1,8 +1,8 @@
 //===- AmxShapesTest.cpp - How well expert shapes fill the tiles ----------===//
 //
-// Runs the experts' driver with AMX gemms in software and counts: of the
-// multiply-accumulates that the executed tile products can do, how many belong
-// to the product asked for, and how many tiles are loaded for each.
+// Runs ExpertsLinear with AMX gemms in software and counts which fraction of
+// the multiply-accumulates in the executed tile products belongs to the
+// requested product, and how many tiles are loaded per product.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,8 +25,8 @@ namespace {
 struct Shape {
   const char *name;
   int64_t rows, cols;
-  const char *gemm; ///< Of the formats that its columns are a multiple of.
-  /// BF16 kernels multiply the two halves of an activation one by one.
+  const char *gemm; ///< For the formats whose block divides its columns.
+  /// BF16 kernels multiply the two halves of an activation separately.
   int parts = 1;
 };
 constexpr Shape kShapes[] = {
@@ -39,11 +39,11 @@ constexpr Shape kShapes[] = {
 
 struct Figures {
   uint64_t products, loads;
-  double useful; ///< Of the products' capacity.
+  double useful; ///< Fraction of the products' capacity.
 };
 
-/// One expert that `tokens` slots in random order have chosen. The drivers take
-/// 64 rows at a time, all alike: 64 stand for all.
+/// Runs one expert that `tokens` slots in random order have chosen. Kernels
+/// process 64 rows at a time in the same way, so 64 rows represent all.
 Figures runExpert(const Shape &shape, int64_t tokens) {
   constexpr int64_t kRows = 64;
   EXPECT_EQ(shape.rows % kRowTile, 0);
@@ -52,7 +52,7 @@ Figures runExpert(const Shape &shape, int64_t tokens) {
   std::vector<int32_t> offsets{0, int32_t(tokens)}, slots(size_t(tokens), 0);
   std::iota(slots.begin(), slots.end(), 0);
   std::shuffle(slots.begin(), slots.end(), std::mt19937(1));
-  // The problem's activations lie one after another, the last token first.
+  // The problem's activations follow each other, the last token first.
   int64_t stride = encodedRowBytes(gemm.activation, shape.cols);
   std::vector<float> out(size_t(tokens * kRows));
   ExpertsLinearArgs args{};
@@ -92,8 +92,9 @@ Figures runExpert(const Shape &shape, int64_t tokens) {
 TEST(AmxShapesTest, ExpertsFillTheTiles) {
   if (!hostSupports(Isa::Amx) || AmxExecutor::isNative())
     GTEST_SKIP()
-        << "tile instructions are counted in software: not on a CPU with "
-           "AMX, nor, without a software CPU, on one without AVX-512";
+        << "tile instructions are counted only when executed in software: not "
+           "on a CPU with AMX, and without the software CPU not on one "
+           "without AVX-512";
   std::cout << "expert            rows  products/64 rows  useful  loads per "
                "product\n";
   for (const Shape &shape : kShapes)

@@ -1,7 +1,7 @@
-//===- AttentionModel.h - What attention should compute ---------*- C++ -*-===//
+//===- AttentionModel.h - Reference of attention in float64 -----*- C++ -*-===//
 //
-// Attention in float64, and how far kernels may be from it: those that multiply
-// integers round queries, weights and scales in ways that are known.
+// Attention in float64, and the error that kernels may have: those that
+// multiply integers round queries, weights and scales in known ways.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,7 +17,7 @@ namespace moek::test {
 /// A sum and the sum of its terms' magnitudes.
 struct Sum {
   double value = 0, magnitude = 0;
-  double error = 0; ///< What it may be off, but for the rounding of floats.
+  double error = 0; ///< Possible error, apart from float rounding.
   void add(double term, double size) {
     value += term;
     magnitude += size;
@@ -25,8 +25,8 @@ struct Sum {
   void add(double term) { add(term, std::fabs(term)); }
 };
 
-/// The gemm for rows of `format` as in a file and activations of `encoding`, of
-/// the kernel's instruction set or the nearest one below it.
+/// Returns the gemm for rows of `format` as in a file and activations of
+/// `encoding`, of the kernel's instruction set or the next one below it.
 inline const GemmInfo &gemmFor(Format format, Encoding encoding, Isa isa) {
   const GemmInfo *best = nullptr;
   for (const GemmInfo &info : gemmTable())
@@ -37,18 +37,18 @@ inline const GemmInfo &gemmFor(Format format, Encoding encoding, Isa isa) {
   return *best;
 }
 
-/// What changes softmax attention.
+/// Options of softmax attention.
 struct AttentionRules {
-  int64_t begin = 0;       ///< First row that is seen.
-  double cap = 0;          ///< On scores; 0 for none.
+  int64_t begin = 0;       ///< First visible row.
+  double cap = 0;          ///< Softcap of scores; 0: none.
   double sink = -INFINITY; ///< A score without a value.
 };
 
 /// Softmax attention of one query over rows up to `keys`, in float64. score(k)
-/// and value(k, c) come with magnitudes; a score's error of d changes a weight
-/// by a factor of about 1 + d.
+/// and value(k, c) return magnitudes too; an error of d in a score changes a
+/// weight by a factor of about 1 + d.
 struct Attention {
-  std::vector<double> weights; ///< By row; 0 of those that are not seen.
+  std::vector<double> weights; ///< By row; 0 for rows that are not visible.
   double scoreError = 0;
 
   template <class Score>
@@ -90,11 +90,11 @@ struct Attention {
   }
 };
 
-/// What a kernel that multiplies integers rounds.
+/// Roundings of a kernel that multiplies integers.
 struct Rounding {
-  int query; ///< Largest number of a query's block.
-  /// Weights above eight times their mean have fewer bits: the others are bytes
-  /// in units of a 255th of that. Without it all are in units of a 32767th of
+  int query; ///< Largest integer of a query's block.
+  /// Weights above eight times their mean have fewer bits; the others are bytes
+  /// in units of a 255th of that. If false, all are in units of a 32767th of
   /// the largest.
   bool bytes;
 };
@@ -108,7 +108,7 @@ inline std::optional<Rounding> roundingOf(const KernelInfo &kernel,
   return std::nullopt;
 }
 
-/// How far a head's weighted sum may be off where weights and scales of rows
+/// The possible error of a head's weighted sum if weights and scales of rows
 /// are rounded: the arithmetic of cpu/*/Q8Products.h for each group of rows.
 struct WeightRounding {
   const Cache &cache;
@@ -142,7 +142,7 @@ struct WeightRounding {
     return error;
   }
 
-  /// Of all groups; they begin anew in every span of `length` rows.
+  /// Error over all groups; they start anew in every split of `length` rows.
   double of(int64_t length, int64_t col) const {
     auto rows = int64_t(weights.size());
     double error = 0;
@@ -154,8 +154,8 @@ struct WeightRounding {
   }
 };
 
-/// A head's query as integers up to `largest` per block of kKvBlock represent
-/// it.
+/// Returns a head's query after rounding to integers up to `largest` per block
+/// of kKvBlock.
 inline std::vector<double> rounded(const float *q, int64_t width,
                                    float largest) {
   std::vector<double> result(static_cast<size_t>(width));

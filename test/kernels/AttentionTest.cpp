@@ -47,8 +47,8 @@ TEST_P(AbsorbQueryTest, OddShapes) {
   checkAbsorb(GetParam(), Format::BF16, 5, 48, 64, 300, 7);
 }
 
-/// With activations encoded as A8 the wanted values are those of what
-/// `quantize` makes of x.
+/// With A8 activations the expected values are computed from what `quantize`
+/// makes of x.
 void checkHeadLinear(const KernelInfo &kernel, Format format, Encoding encoding,
                      int32_t heads, int32_t rows, int32_t cols, int32_t tail,
                      int32_t tokens) {
@@ -73,7 +73,7 @@ void checkHeadLinear(const KernelInfo &kernel, Format format, Encoding encoding,
     if (r >= rows)
       return Wanted{head[cols + r - rows], 0};
     Sum sum;
-    double step = 0; // What rounding to 8 bits may change.
+    double step = 0; // Possible effect of rounding to 8 bits.
     for (int64_t i = 0; i < cols; ++i) {
       sum.add(double(head[i]) * w.at(h, r, i));
       double most = 0;
@@ -111,13 +111,13 @@ TEST_P(HeadLinearTest, OddShapes) {
 
 struct LatentCase {
   int32_t heads, latent, rope, tokens, position;
-  /// A cache row, query token or neither that is NaN.
+  /// A cache row and a query token that are NaN; -1: none.
   int64_t nanRow = -1, nanQuery = -1;
   int32_t splits = 1;
   float scale = 0.3f;
 };
 
-/// Runs LatentAttention and, where it leaves spans, LatentCombine of its ISA.
+/// Runs LatentAttention and, if it leaves KV splits, LatentCombine of its ISA.
 void runLatent(const KernelInfo &kernel, LatentAttentionArgs args, Step step,
                Matrix<float> &out) {
   size_t scratch =
@@ -146,7 +146,7 @@ void checkLatent(const KernelInfo &kernel, KvType type, const LatentCase &s) {
   Matrix<float> q(s.tokens, s.heads * width, 5);
   Matrix<float> out(s.tokens, s.heads * s.latent, 3);
   q.fill(random);
-  // Rows past the last token are NaN or large: nobody may look at them.
+  // Rows past the last token are NaN or large: no kernel may read them.
   Cache cache(type, width, s.position + s.tokens + 70, s.position + s.tokens,
               random);
   for (int64_t row = s.position + s.tokens; row < cache.view.capacity; row += 2)
@@ -154,7 +154,7 @@ void checkLatent(const KernelInfo &kernel, KvType type, const LatentCase &s) {
   if (s.nanRow >= 0)
     cache.set(s.nanRow, 0, NAN);
   if (s.nanQuery >= 0)
-    q.at(s.nanQuery, 1) = NAN; // Of head 0.
+    q.at(s.nanQuery, 1) = NAN; // In head 0.
   LatentAttentionArgs args{q.data(),   q.stride, cache.view, out.data(),
                            out.stride, s.heads,  s.latent,   s.rope,
                            s.splits,   s.scale};
@@ -208,7 +208,7 @@ TEST_P(LatentAttentionTest, CausalOverSeveralTokens) {
   }
 }
 
-/// Kernels take four heads at a time, then the others.
+/// Kernels process four heads at a time, then the others.
 TEST_P(LatentAttentionTest, AnyNumberOfHeads) {
   for (KvType type : {KvType::F32, KvType::Q8_0})
     for (int heads = 1; heads <= 9; ++heads)
@@ -222,7 +222,7 @@ TEST_P(LatentAttentionTest, RealHeadSize) {
 
 TEST_P(LatentAttentionTest, SpansOfTheCache) {
   for (KvType type : kKvTypes) {
-    // No row of the last spans is visible to the first tokens.
+    // The first tokens see no row of the last splits.
     checkLatent(GetParam(), type, {17, 48, 6, 3, 300, -1, -1, 8});
     checkLatent(GetParam(), type, {9, 32, 4, 9, 124, -1, -1, 64});
     checkLatent(GetParam(), type, {16, 64, 64, 1, 1100, -1, -1, 3});
@@ -255,7 +255,7 @@ TEST_P(LatentAttentionTest, NaNStaysWhereItIsSeen) {
 }
 
 /// Row 3's score is `sink` above the others'. It and the rows before `counted`
-/// have values of zero, so what comes out is what the weights of the others
+/// have values of zero, so that the result shows what the weights of the others
 /// became.
 void checkSink(const KernelInfo &kernel, KvType type, float sink,
                int32_t position, int64_t counted) {
@@ -265,7 +265,7 @@ void checkSink(const KernelInfo &kernel, KvType type, float sink,
   int64_t width = latent + rope;
   Matrix<float> q(1, heads * width), out(1, heads * latent);
   Cache cache(type, width, position + 1, position + 1, random);
-  // Scores come from the rope part alone.
+  // Scores depend on the rope part alone.
   for (int64_t c = 0; c < q.cols; ++c)
     q.at(0, c) = c % width < latent ? 0 : 1;
   auto counts = [&](int64_t row) { return row != 3 && row >= counted; };
@@ -288,26 +288,27 @@ void checkSink(const KernelInfo &kernel, KvType type, float sink,
   }
 }
 
-/// One row has most of the weight, up to 1800 times another's: the others' must
-/// survive next to it. (A coarse unit of weights may fit one sink by chance.)
+/// One row has most of the weight, up to 1800 times another's; the others'
+/// weights must survive beside it. (A coarse unit of weights may fit a single
+/// sink by chance.)
 TEST_P(LatentAttentionTest, RowsBesideASinkKeepTheirWeights) {
   for (KvType type : kKvTypes)
     for (float sink : {5.0f, 6.0f, 6.5f, 7.0f, 7.5f})
       checkSink(GetParam(), type, sink, 199, 0);
 }
 
-/// Units of weights are those of a group.
+/// The unit of weights is chosen per group.
 TEST_P(LatentAttentionTest, RowsFarFromASinkKeepTheirWeights) {
   for (KvType type : kKvTypes)
     checkSink(GetParam(), type, 12, 2 * kQ8Group + 40, kQ8Group);
 }
 
-/// `tokens` rows at `position`, whose spans begin at `base` and are `length`
-/// long.
+/// `tokens` rows at `position`, whose KV splits begin at `base` and are
+/// `length` long.
 struct CombinedSpans {
   int32_t tokens, position, splits, window;
   int64_t base, length;
-  float lastMost = 0; ///< Added to the maximum of a token's last span.
+  float lastMost = 0; ///< Added to the maximum of a token's last split.
 };
 
 void checkCombine(const KernelInfo &kernel, const CombinedSpans &s) {
@@ -320,7 +321,7 @@ void checkCombine(const KernelInfo &kernel, const CombinedSpans &s) {
     return (std::max<int64_t>(begin, 0) - s.base) / s.length;
   };
   auto lastOf = [&](int64_t t) { return (s.position + t - s.base) / s.length; };
-  // What is in spans that a token does not see may be anything.
+  // Splits that a token does not see may contain anything.
   Matrix<float> x(s.tokens * s.splits, heads * (latent + 2), 3);
   Matrix<float> out(s.tokens, heads * latent, 2);
   for (int64_t t = 0; t < s.tokens; ++t)
@@ -356,18 +357,18 @@ void checkCombine(const KernelInfo &kernel, const CombinedSpans &s) {
   });
 }
 
-TEST_P(LatentCombineTest, WeighsSpansByTheirMaxima) {
-  // 258 rows in 5 spans of at least 128: token 0 sees rows 0 ... 255.
+TEST_P(LatentCombineTest, WeighsSplitsByTheirMaxima) {
+  // 258 rows in 5 splits of at least 128: token 0 sees rows 0 ... 255.
   checkCombine(GetParam(), {3, 255, 5, 0, 0, 128});
-  // More spans than a warp has lanes; exp(150) is no float.
+  // More splits than a warp has lanes; exp(150) overflows a float.
   checkCombine(GetParam(), {1, 9000, 40, 0, 0, 240});
   checkCombine(GetParam(), {1, 9000, 40, 0, 0, 240, 150});
 }
 
-TEST_P(LatentCombineTest, SpansOfAWindowBeginAtATile) {
-  // It sees rows 175 ... 294: two spans, as they begin at 160.
+TEST_P(LatentCombineTest, SplitsOfAWindowBeginAtATile) {
+  // It sees rows 175 ... 294, which is two splits because they begin at 160.
   checkCombine(GetParam(), {1, 294, 5, 120, 160, 128});
-  // The last tokens see none of the first span.
+  // The last tokens see nothing of the first split.
   checkCombine(GetParam(), {200, 100, 4, 130, 0, 128});
 }
 

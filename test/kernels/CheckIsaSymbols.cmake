@@ -1,7 +1,6 @@
-# Fails if the kernels of an ISA define a function that the linker may merge
-# with one of the same name compiled for every CPU: then an older CPU could meet
-# instructions that it does not have. Such a function must have the ISA's
-# namespace in its name.
+# Fails if the kernels of an ISA define a function that the linker may merge with one of the same
+# name compiled for every CPU: then an older CPU could execute instructions that it does not have.
+# Such a function must have the ISA's namespace in its name.
 #   cmake -DNM=nm -DISA=avx2 -DLIBRARY=libmoe_kernels_avx2.a -P this
 execute_process(COMMAND ${NM} --demangle --defined-only ${LIBRARY}
                 OUTPUT_VARIABLE symbols RESULT_VARIABLE failed)

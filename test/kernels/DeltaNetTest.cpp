@@ -1,5 +1,5 @@
-// Gated delta nets against float64: odd shapes, states of several sequences in
-// rows anywhere, steps of any size.
+// Gated delta nets compared with float64: odd shapes, states of several
+// sequences in arbitrary rows, steps of any size.
 #include "test/kernels/KernelTest.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ KvView viewOf(const Matrix<float> &states) {
           states.stride * 4, KvType::F32};
 }
 
-/// Rows of a step by sequence: count, position and row of the state.
+/// Rows of a step for one sequence: count, position and row of the state.
 struct Rows {
   int32_t count, position, state;
 };
@@ -40,8 +40,8 @@ Step stepOf(const std::vector<SequenceRows> &rows) {
           rows.data(), int32_t(rows.size())};
 }
 
-/// A beginning, chunks, single rows, and the other way round; rows of states
-/// that nobody has are between them.
+/// The start of a sequence, chunks, single rows, in several orders; the states
+/// have unused rows in between.
 const std::vector<std::vector<Rows>> kSteps = {
     {{1, 0, 1}},
     {{1, 5, 0}},
@@ -51,8 +51,8 @@ const std::vector<std::vector<Rows>> kSteps = {
     {{1, 9, 3}, {7, 0, 1}, {1, 0, 4}, {12, 3, 0}},
 };
 
-/// States as they are before a step: NaN where a sequence begins, as whoever
-/// had the row before may have left anything.
+/// The states before a step: NaN where a sequence begins, because the previous
+/// user of the row may have left anything.
 void fillStates(Matrix<float> &states, const std::vector<Rows> &parts) {
   Random random(77);
   states.fill(random, 0.5f);
@@ -62,7 +62,7 @@ void fillStates(Matrix<float> &states, const std::vector<Rows> &parts) {
   states.keepAsInitial();
 }
 
-/// Rows that no sequence of the step has are as before.
+/// Expects that rows of sequences that are not in the step are unchanged.
 void expectOthersKept(const Matrix<float> &states, const Matrix<float> &before,
                       const std::vector<Rows> &parts) {
   for (int64_t row = 0; row < states.rows; ++row) {
@@ -126,7 +126,7 @@ TEST_P(ShortConvTest, AllSequencesAndTheirStates) {
       ShortConvArgs args{x.data(),   x.stride,   weight.data(), viewOf(states),
                          out.data(), out.stride, cols,          taps};
       runKernel(GetParam(), &args, step, 0, {&out, &states});
-      // Input `t` of sequence i, before its first row those of its state.
+      // Input `t` of sequence i; before its first row, that of its state.
       auto input = [&](size_t i, int64_t t, int64_t c) -> double {
         if (t >= 0)
           return x.at(rows[i].begin + t, c);
@@ -194,7 +194,7 @@ const Shape kShapes[] = {{2, 4, 16, 24, false, 1e-6f},
                          {1, 2, 128, 40, false, 1e-6f}};
 constexpr int64_t kBegin = 11;
 
-/// A step of the delta rule: what it reads and writes.
+/// The inputs and outputs of a step of the delta rule.
 struct Delta {
   Delta(const Shape &s, const std::vector<Rows> &parts)
       : s(s), rows(sequencesOf(parts)), step(stepOf(rows)),
@@ -207,7 +207,7 @@ struct Delta {
     for (int64_t t = 0; t < step.tokens; ++t)
       for (int64_t h = 0; h < s.heads; ++h) {
         gates.at(t, h) = 1 / (1 + std::exp(random.normal(3)));
-        // Some forget nothing and some all but everything.
+        // Some heads forget nothing, some almost everything.
         gates.at(t, s.heads + h) =
             std::exp(-std::exp(random.normal(h % 2 ? 1 : 5)));
       }
@@ -228,7 +228,7 @@ struct Delta {
   Matrix<float> x, gates, out, states, before;
 };
 
-/// By its definition, in float64.
+/// Compares with the definition in float64.
 void expectDelta(const Delta &d) {
   const Shape &s = d.s;
   std::vector<double> wanted(size_t(d.out.rows * d.out.cols), 0);
@@ -273,8 +273,8 @@ void expectDelta(const Delta &d) {
         mostState = std::fmax(mostState, std::fabs(S[i]));
       }
     }
-  // No step makes an error larger: a decay is at most 1, and what is written
-  // takes away what was found. So errors add up over rows.
+  // No step increases an error: a decay is at most 1, and a write replaces what
+  // was found. So errors add up over rows.
   double steps = kEps * (double(d.step.tokens) + 16) * 4;
   expectClose(d.out, [&](int64_t t, int64_t c) {
     return Wanted{wanted[size_t(t * d.out.cols + c)], steps * most};
@@ -305,7 +305,7 @@ TEST_P(DeltaRuleTest, AllSequencesAndTheirStates) {
     }
 }
 
-// Of which registers hold some and not others.
+// Registers hold some of these keys, but not others.
 TEST_P(DeltaRuleTest, LongKeys) {
   for (int32_t key : {300, 512, 513, 640}) {
     Delta d({2, 4, key, 40, key % 2 == 1, 1e-6f}, kSteps.back());
@@ -317,7 +317,7 @@ TEST_P(DeltaRuleTest, LongKeys) {
   }
 }
 
-/// A sequence's rows in steps of so many.
+/// Runs a sequence's rows in steps of these sizes.
 void runInSteps(const KernelInfo &kernel, Delta &d,
                 const std::vector<int32_t> &counts) {
   int32_t position = 0;
@@ -332,14 +332,14 @@ void runInSteps(const KernelInfo &kernel, Delta &d,
   }
 }
 
-// A prompt at once is what its tokens are one after the other.
+// A whole prompt gives the same as its tokens one after the other.
 TEST_P(DeltaRuleTest, StepsOfAnySizeAgree) {
   Delta d(kShapes[1], {{45, 0, 2}});
   runInSteps(GetParam(), d, {1, 5, 1, 14, 17, 7});
   expectDelta(d);
 }
 
-// Bit by bit where steps are of whole chunks of rows, or of a few rows.
+// Bit for bit if steps are whole chunks of rows, or a few rows.
 TEST_P(DeltaRuleTest, StepsOfWholeChunksGiveTheSameBits) {
   using Counts = std::vector<int32_t>;
   for (const auto &[one, other] : {std::pair<Counts, Counts>{{45}, {16, 29}},
@@ -361,8 +361,8 @@ TEST_P(DeltaRuleTest, StepsOfWholeChunksGiveTheSameBits) {
   }
 }
 
-// Decays of nothing at all and of as little as floats can hold: what is left
-// behind them is the rest, not a quotient of two underflowed products.
+// Decays of zero and as small as floats can be: the state after them is what
+// remains, not a quotient of two underflowed products.
 TEST_P(DeltaRuleTest, ForgetsEverything) {
   for (float decay : {0.0f, 1e-38f, 1e-44f, 1e-20f}) {
     SCOPED_TRACE(decay);
@@ -378,7 +378,7 @@ TEST_P(DeltaRuleTest, ForgetsEverything) {
   }
 }
 
-/// Of `count` rows of which `token` has what is no number.
+/// Runs `count` rows, of which `token` has a non-finite value.
 void expectNonFiniteWhereItCounts(const KernelInfo &kernel, int32_t count,
                                   int64_t token) {
   const Shape &shape = kShapes[0];
@@ -391,7 +391,7 @@ void expectNonFiniteWhereItCounts(const KernelInfo &kernel, int32_t count,
     const char *name;
     int64_t column;
     bool isGate, later;
-    std::function<bool(int64_t)> reaches; ///< Of a column of the output.
+    std::function<bool(int64_t)> reaches; ///< Whether it affects a column.
   };
   auto head = [&](int64_t c) { return c / shape.value; };
   for (const Place &place : std::vector<Place>{
@@ -407,7 +407,7 @@ void expectNonFiniteWhereItCounts(const KernelInfo &kernel, int32_t count,
     for (float bad : {NAN, INFINITY, -INFINITY, 1e25f}) {
       SCOPED_TRACE(testing::Message()
                    << bad << " in " << place.name << " of row " << token);
-      // Whose square is infinite in float: a scale of zero would hide it.
+      // Its square is infinite in float; a scale of zero would hide it.
       bool isSquared = place.column < 2 * keys && !place.isGate;
       if (std::isfinite(bad) && (!isSquared || kernel.isa == Isa::Ref))
         continue;
@@ -427,7 +427,8 @@ void expectNonFiniteWhereItCounts(const KernelInfo &kernel, int32_t count,
     }
 }
 
-// What is no number shows in everything behind it, and nowhere else.
+// A non-finite value is visible in everything that depends on it, and nowhere
+// else.
 TEST_P(DeltaRuleTest, NonFiniteIsSeenWhereItCounts) {
   for (auto [count, token] :
        {std::pair<int32_t, int64_t>{6, 2}, {37, 2}, {37, 21}})

@@ -1,9 +1,9 @@
-//===- DequantTest.cpp - Block layouts against an independent reader ------===//
+//===- DequantTest.cpp - Compares decoders with independent readers -------===//
 //
-// dequant_vectors.bin holds random blocks of every format and the floats that
-// another implementation reads from them (see make_dequant_vectors.py). Of the
-// formats with tables, test/data/dequant has more: X.bin, blocks of format X,
-// and X.npy, the floats that two decoders agree on.
+// dequant_vectors.bin contains random blocks of every format and the floats
+// that another implementation reads from them (see make_dequant_vectors.py).
+// For the formats with tables, test/data/dequant has more: X.bin, blocks of
+// format X, and X.npy, the floats on which two decoders agree.
 //
 //===----------------------------------------------------------------------===//
 
@@ -95,7 +95,7 @@ TEST_P(GoldenDequantTest, EqualsTwoDecoders) {
   std::vector<char> npy = contentsOf(std::string(info.name) + ".npy");
   size_t count = blocks.size() / info.blockBytes * info.blockElements;
   ASSERT_GE(count, 4096u);
-  // Behind a header are the numbers.
+  // The numbers follow a header.
   ASSERT_GE(npy.size(), count * sizeof(float));
   std::vector<float> got(count), want(count);
   std::memcpy(want.data(), npy.data() + npy.size() - count * sizeof(float),
@@ -134,7 +134,7 @@ TEST(Half, EveryF16ReturnsToItself) {
 }
 
 TEST(Half, F16RoundsToNearestEven) {
-  // Between each pair of neighbours: below, at and above the middle.
+  // For each pair of neighbours: below, at and above the middle.
   for (uint32_t bits = 0; bits < 0x7bff; ++bits) {
     double low = f16ToFloat(uint16_t(bits));
     double high = f16ToFloat(uint16_t(bits + 1));

@@ -17,13 +17,13 @@ MOE_KERNEL_SUITE(AddTest, Add);
 MOE_KERNEL_SUITE(CopyTest, Copy);
 MOE_KERNEL_SUITE(ExpertsCombineTest, ExpertsCombine);
 
-/// Any whole number of blocks: 1 for the float formats gives an odd tail.
+/// Returns an odd number of blocks; for float formats an odd number of columns.
 int64_t oddCols(Format format) {
   int64_t block = formatInfo(format).blockElements;
   return block == 1 ? 77 : 3 * block;
 }
 
-/// Columns `begin` on, as many as `cols`, of a table of every format.
+/// Tests columns `begin` ... of a table of every format.
 void checkEmbed(const KernelInfo &kernel, bool part) {
   for (Format format : allFormats()) {
     SCOPED_TRACE(formatInfo(format).name);
@@ -82,12 +82,12 @@ TEST_P(RmsNormTest, AnyShape) {
     checkNorm(GetParam(), 1, 2048, 3, 1, inPlace);
     checkNorm(GetParam(), 1, 1, 1, 1, inPlace);
     checkNorm(GetParam(), 5, 37, 4, 1, inPlace);
-    checkNorm(GetParam(), 1, 95, 2, 1e-4f, inPlace); // eps counts
+    checkNorm(GetParam(), 1, 95, 2, 1e-4f, inPlace); // eps has an effect
     checkNorm(GetParam(), 2, 64, 2, 1e15f, inPlace);
   }
 }
 
-TEST_P(RmsNormTest, WithoutAWeight) {
+TEST_P(RmsNormTest, WorksWithoutAWeight) {
   for (bool inPlace : {false, true}) {
     checkNorm(GetParam(), 1, 300, 1, 1, inPlace, false, /*weighted=*/false);
     checkNorm(GetParam(), 3, 37, 4, 1, inPlace, false, /*weighted=*/false);
@@ -98,7 +98,7 @@ TEST_P(RmsNormTest, NaNStaysInItsGroup) {
   checkNorm(GetParam(), 3, 37, 2, 1, false, true);
 }
 
-/// Rows in both A8 encodings, their parts checked one by one.
+/// Checks rows in both A8 encodings, part by part.
 void checkQuantize(const KernelInfo &kernel, int64_t cols, int32_t tokens,
                    int32_t rowsPerToken,
                    const std::function<void(Matrix<float> &)> &change,
@@ -200,7 +200,8 @@ TEST_P(ActivationMulTest, AccurateOverTheWholeRange) {
   runKernel(GetParam(), &args, {5, 0}, 0, {&out});
   expectClose(out, [&](int64_t r, int64_t c) {
     double x = silu(gate.at(r, c));
-    // Beyond e^88 a float sum 1 + e^-x is infinite; the value is below 1e-36.
+    // Beyond e^88 a float sum 1 + e^-x is infinite; the exact value is below
+    // 1e-36.
     return Wanted{x, 6 * kEps * std::fabs(x) + 2e-36};
   });
 }
@@ -233,7 +234,7 @@ TEST_P(ActivationMulTest, EveryActivation) {
       }
     gate.at(0, 0) = NAN;
     up.at(1, 1) = NAN;
-    gate.at(2, 2) = 1e20f; // Its cube is no float.
+    gate.at(2, 2) = 1e20f; // Its cube overflows a float.
     ActivationMulArgs args{gate.data(), up.data(), out.data(), 1501, 3, kind};
     runKernel(GetParam(), &args, {3, 0}, 0, {&out});
     expectClose(out, [&](int64_t r, int64_t c) {
@@ -241,7 +242,7 @@ TEST_P(ActivationMulTest, EveryActivation) {
       if (std::isnan(g) || std::isnan(u))
         return Wanted{NAN, 0};
       double x = activationOf(kind, g, u);
-      // The exponent's rounding; where tanh is -1 but for what doubles show.
+      // The rounding of the exponent, and errors where tanh is close to -1.
       double slope = kind == Activation::Gelu ? 4 * g * g : 4 * std::fabs(g);
       return Wanted{x, (10 + slope) * kEps * std::fabs(x) +
                            2 * kEps * std::fabs(silu(g)) +
@@ -283,7 +284,7 @@ TEST_P(ScaleTest, FactorsAndSoftcaps) {
       runKernel(GetParam(), &args, {5, 0}, 0, {&out});
       expectClose(out, [&](int64_t r, int64_t c) {
         double y = -0.75 * x.at(r, c);
-        // A tanh is off by an epsilon or two, which makes that of the cap.
+        // A tanh is off by an epsilon or two, which is relative to the cap.
         return cap > 0 ? Wanted{cap * std::tanh(y / cap), 4 * kEps * cap}
                        : Wanted{y, kEps * std::fabs(y)};
       });
@@ -375,8 +376,9 @@ TEST_P(ExpertsCombineTest, WeightedSumOfChoices) {
     }
 }
 
-/// What the slots of experts elsewhere hold has no effect, were it a NaN.
-TEST_P(ExpertsCombineTest, SliceLeavesOthersOut) {
+/// Slots of experts on other devices have no effect, even if they contain a
+/// NaN.
+TEST_P(ExpertsCombineTest, SliceIgnoresOtherExperts) {
   Random random(7);
   int32_t tokens = 3, topK = 4, experts = 10;
   int64_t cols = 77;
@@ -417,7 +419,7 @@ TEST_P(ExpertsCombineTest, SliceLeavesOthersOut) {
   }
 }
 
-// Whole shares and a tail, of rows per token and of fixed ones.
+// Whole shares and a tail, of bytes per token and of fixed ones.
 TEST_P(CopyTest, BytesAreKept) {
   for (int32_t tokens : {1, 3, 41}) {
     SCOPED_TRACE(tokens);

@@ -1,4 +1,4 @@
-//===- GemmConformanceTest.cpp - Every gemm against float64 ---------------===//
+//===- GemmConformanceTest.cpp - Compares every gemm with float64 ---------===//
 //
 // Runs each line of Gemms.def that this CPU can run on odd shapes with random
 // inputs. Expected values are float64 products of the dequantised weights and
@@ -20,7 +20,7 @@ using namespace moek;
 using namespace moek::test;
 
 namespace moek {
-/// What GoogleTest prints for a parameter.
+/// GoogleTest's output of a parameter.
 void PrintTo(const GemmInfo &info, std::ostream *os) { *os << info.name; }
 } // namespace moek
 
@@ -28,7 +28,7 @@ namespace {
 
 constexpr float kPoison = -12345.678f;
 
-/// Output rows further apart than they are long, with poison all around.
+/// Output rows with gaps between them, surrounded by poison.
 class Output {
 public:
   Output(int64_t rows, int64_t tokens)
@@ -57,9 +57,9 @@ private:
   std::vector<float> values_;
 };
 
-/// What a kernel leaves uninitialised on its stack is NaN as any kind of float.
+/// Makes uninitialised stack memory of a kernel NaN in every float format.
 [[gnu::noinline]] void poisonStack() {
-  uint8_t bytes[256 * 1024]; // More than any kernel has.
+  uint8_t bytes[256 * 1024]; // More than any kernel uses.
   std::memset(bytes, 0xff, sizeof(bytes));
   __asm__ volatile("" : : "r"(bytes) : "memory");
 }
@@ -78,7 +78,7 @@ protected:
          tokens, cols, out.data(), out.stride());
   }
 
-  /// One shape; returns the worst error as a fraction of what is allowed.
+  /// Tests one shape; returns the worst error as a fraction of the tolerance.
   double check(int64_t rows, int64_t tokens, int64_t cols, uint32_t seed) {
     SCOPED_TRACE(testing::Message() << "rows " << rows << ", tokens " << tokens
                                     << ", cols " << cols << ", seed " << seed);
@@ -92,7 +92,7 @@ protected:
       for (int64_t r = 0; r < rows; ++r) {
         GemmProblem::Expected want = problem.expected(r, t);
         double error = std::abs(double(out.at(r, t)) - want.value);
-        // Written so that NaN counts as worst.
+        // Written such that NaN counts as worst.
         double ratio = error <= 1e300 ? error / want.tolerance : 1e300;
         if (ratio > worst) {
           worst = ratio;
@@ -108,7 +108,8 @@ protected:
     return worst;
   }
 
-  /// Column counts: one block, and enough for tails of every tiling.
+  /// Returns column counts: one block, and enough for the tails of every
+  /// tiling.
   std::vector<int64_t> columnCounts() const {
     int64_t block = formatInfo(GetParam().format).blockElements;
     if (block == 256)
@@ -134,7 +135,7 @@ TEST_P(GemmTest, EqualsFloat64OnOddShapes) {
   for (int64_t cols : columnCounts())
     for (int64_t rows : {1, 3, 17, 64})
       for (int64_t tokens : {1, 2, 5, 8, 33, 64}) {
-        // The widest columns once per token count are enough.
+        // Testing the most columns once per token count is enough.
         if (cols > 1000 && rows == 64)
           continue;
         worst = std::max(worst, check(rows, tokens, cols, seed++));
@@ -148,13 +149,13 @@ TEST_P(GemmTest, MoreThanATile) {
   int64_t cols = columnCounts()[0];
   check(5, 131, cols, 99);
   check(20, 70, cols, 100);
-  // Rows and tokens pass through panels 64 by 256.
+  // Panels take 64 rows by 256 tokens at a time.
   check(83, 260, cols, 101);
 }
 
 TEST_P(GemmTest, LongRows) {
-  // Panels of so many bytes may be multiplied two at a time: one alone, behind
-  // two, and a pair that ends within its second.
+  // Panels of this size may be multiplied two at a time: tests a single panel,
+  // one after a pair, and a pair of which the second is partial.
   for (int64_t rows : {16, 33, 57})
     for (int64_t tokens : {1, 2, 4})
       check(rows, tokens, 8192, uint32_t(rows + tokens));
@@ -165,7 +166,7 @@ TEST_P(GemmTest, NanStaysWithItsToken) {
   for (int64_t tokens : {3, 9, 21}) {
     GemmProblem problem(GetParam(), rows, tokens, cols, 7);
     int64_t broken = tokens - 2;
-    // An encoder turns a block with a NaN into a NaN scale.
+    // The encoder gives a block with a NaN a NaN scale.
     uint8_t *row = problem.activation(broken);
     auto *floats = reinterpret_cast<float *>(
         isA8(GetParam().activation) ? row + a8ScaleOffset(cols) : row);
@@ -173,7 +174,7 @@ TEST_P(GemmTest, NanStaysWithItsToken) {
     int64_t first = GetParam().activation == Encoding::A8K
                         ? last * kA8Block / kA8KBlock * kA8KBlock / kA8Block
                         : last;
-    // All bits set: rounding this NaN to BF16 by an addition makes it zero.
+    // All bits set: rounding this NaN to BF16 by an addition would give zero.
     std::memset(floats + first, 0xff, size_t(last + 1 - first) * sizeof(float));
     Output out(rows, tokens);
     run(problem, rows, tokens, cols, out);
@@ -217,7 +218,7 @@ TEST_P(GemmTest, NanStaysWithItsRow) {
         }
 }
 
-/// What a broken row gives for activations of zero tells that it is broken.
+/// A broken row must give NaN even for activations of zero.
 TEST_P(GemmTest, ZerosFindBrokenRows) {
   int64_t cols = columnCounts().back(), rows = 19, broken = 17;
   int64_t last = cols / formatInfo(GetParam().format).blockElements - 1;
@@ -236,8 +237,8 @@ TEST_P(GemmTest, ZerosFindBrokenRows) {
     }
 }
 
-/// Where Gemms.def says that another way of multiplying begins, it does.
-TEST_P(GemmTest, RowRangesAreTrue) {
+/// The row numbers at which Gemms.def says another method begins must be true.
+TEST_P(GemmTest, RowRangesMatchTheTable) {
   const GemmInfo &info = GetParam();
   if (info.panelTokens == kNever)
     GTEST_SKIP() << "multiplies any number of rows alike";
@@ -246,8 +247,8 @@ TEST_P(GemmTest, RowRangesAreTrue) {
   Output fewer(rows, tokens), all(rows, tokens), other(rows, tokens);
   run(problem, rows, tokens - 1, cols, fewer);
   run(problem, rows, tokens, cols, all);
-  // What fewer are left to: a gemm of a lesser set, else this one as it does a
-  // single row.
+  // Fewer rows are left to a gemm of a lesser instruction set, or to the method
+  // for a single row.
   GemmFn lesser = nullptr;
   if (info.minTokens > 1)
     for (const GemmInfo &each : gemmTable())
@@ -271,9 +272,9 @@ TEST_P(GemmTest, RowRangesAreTrue) {
   EXPECT_TRUE(differs) << "from " << tokens << " rows on";
 }
 
-TEST_P(GemmTest, EveryWeightAlone) {
-  // In a sum of many weights a kernel's errors hide behind what worst-case
-  // rounding would allow.
+TEST_P(GemmTest, EachWeightIsExactAlone) {
+  // In a sum of many weights, a kernel's errors could hide within the tolerance
+  // of worst-case rounding.
   int64_t rows = 32, cols = columnCounts()[0] * 8;
   GemmProblem problem(GetParam(), rows, cols, cols, 21);
   for (int64_t t = 0; t < cols; ++t)
@@ -292,8 +293,8 @@ TEST_P(GemmTest, EveryWeightAlone) {
 }
 
 TEST_P(GemmTest, ResultDoesNotDependOnOtherTokensOrRows) {
-  // What a token gets may depend on how many rows and tokens are computed with
-  // it only through rounding.
+  // The result of a token may depend on the number of rows and tokens that are
+  // computed with it, but only through rounding.
   int64_t cols = columnCounts().back();
   GemmProblem problem(GetParam(), 40, 20, cols, 11);
   Output all(40, 20), one(8, 1);

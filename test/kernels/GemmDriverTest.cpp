@@ -1,7 +1,7 @@
-//===- GemmDriverTest.cpp - Drivers around a GemmFn -----------------------===//
+//===- GemmDriverTest.cpp - Op kernels that call a GemmFn -----------------===//
 //
-// The gemm here is the test's own: F32 weights and activations, one float64 sum
-// per element, and a count of the work it was given.
+// The GemmFn is the test's own: it has F32 weights and activations, one float64
+// sum per element, and counts the work that it is given.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,7 +24,8 @@ MOE_KERNEL_SUITE(ExpertsGateUpTest, ExpertsGateUp);
 MOE_KERNEL_SUITE(ExpertsActivationMulTest, ExpertsActivationMul);
 
 int64_t gemmProducts;
-/// Where set, the node that reads each weight row, by its first float.
+/// If set, records the NUMA nodes that read each weight row, by its first
+/// float.
 int gemmNode;
 std::map<const uint8_t *, std::set<int>> *gemmReaders = nullptr;
 
@@ -53,7 +54,7 @@ double dot(const Weights &w, int64_t o, int64_t r, const float *x) {
   return sum;
 }
 
-/// What a kernel that sums by itself, in float, may be off: GPUs have no
+/// Error of a kernel that computes its own sums in float: GPU kernels have no
 /// GemmFn.
 double sumError(const KernelInfo &kernel, const Weights &w, int64_t o,
                 int64_t r, const float *x) {
@@ -67,7 +68,7 @@ double sumError(const KernelInfo &kernel, const Weights &w, int64_t o,
 
 double silu(double x) { return x / (1 + std::exp(-x)); }
 
-/// Of silu(gate) * up, whose slope in the gate is at most 1.1.
+/// Error of silu(gate) * up, whose slope in the gate is at most 1.1.
 double gateUpError(const KernelInfo &kernel, const Weights &gate,
                    const Weights &up, int64_t o, int64_t r, const float *x) {
   double g = sumError(kernel, gate, o, r, x), u = sumError(kernel, up, o, r, x);
@@ -137,7 +138,8 @@ TEST_P(GateUpTest, SiluOfGateTimesUp) {
                 {&out});
       expectClose(out, [&](int64_t t, int64_t r) {
         double g = dot(gate, 0, r, act.row(t)), u = dot(up, 0, r, act.row(t));
-        // A gate's rounding of |g| eps changes silu by up to |g u| eps more.
+        // A rounding error of |g| eps in the gate changes silu by up to |g u|
+        // eps more.
         return Wanted{silu(g) * u,
                       8 * kEps * std::fabs(silu(g) * u) +
                           2 * kEps * std::fabs(g * u) +
@@ -146,7 +148,8 @@ TEST_P(GateUpTest, SiluOfGateTimesUp) {
     }
 }
 
-/// The wanted value of a gated unit of sums g and u, off by up to `g` and `u`.
+/// The expected value of a gated unit with sums g and u, which have errors of
+/// up to gError and uError.
 Wanted gpt(double g, double u, double gError, double uError) {
   double gate = std::fmin(g, 7), up = std::fmax(-7, std::fmin(u, 7)) + 1;
   double value = gate / (1 + std::exp(-1.702 * gate)) * up;
@@ -193,8 +196,9 @@ TEST_P(ExpertGroupTest, SlotsByExpertThenByToken) {
   }
 }
 
-/// Of a slice of the experts, a range or any: those of others are left out.
-TEST_P(ExpertGroupTest, SliceHasItsOwnExpertsAlone) {
+/// With a slice of the experts (a range or any subset), those of others are
+/// left out.
+TEST_P(ExpertGroupTest, SliceContainsOnlyItsExperts) {
   Random random(29);
   Matrix<float> map(1, 64);
   for (int64_t e = 0; e < 64; ++e)
@@ -225,7 +229,7 @@ TEST_P(ExpertGroupTest, SliceHasItsOwnExpertsAlone) {
     }
 }
 
-/// Makes every weight of expert `e` a NaN.
+/// Sets every weight of expert `e` to NaN.
 void spoil(Weights &w, int64_t e) {
   std::memset(w.memory->data() + e * w.view.outerStride, 0xff,
               size_t(w.view.rows * w.view.rowStride));
@@ -266,8 +270,8 @@ TEST_P(ExpertsLinearTest, EachSlotMeetsItsExpert) {
       }
 }
 
-/// Of a slice of the experts: slots that are in no list stay as they are.
-TEST_P(ExpertsLinearTest, SlotsOfExpertsElsewhereAreLeftAlone) {
+/// With a slice of the experts, slots that are in no list stay as they are.
+TEST_P(ExpertsLinearTest, SlotsOfOtherDevicesExpertsAreUnchanged) {
   Random random(30);
   for (int32_t tokens : {1, 9, 150}) {
     int32_t experts = 4, topK = 6, begin = 3;
@@ -418,9 +422,9 @@ TEST_P(ExpertsGateUpTest, BiasesAndActivation) {
 
 TEST_P(ExpertsLinearTest, WorkersFinishTogether) {
   if (GetParam().isa == Isa::Cuda)
-    GTEST_SKIP() << "has no workers";
-  // One expert has 40 slots, seven have 4 or fewer: by expert, one of four
-  // workers would do most of the work.
+    GTEST_SKIP() << "a CUDA kernel has no workers";
+  // One expert has 40 slots, seven have 4 or fewer: divided by expert, one of
+  // four workers would do most of the work.
   Random random(26);
   int32_t experts = 8, tokens = 40, topK = 1, workers = 4;
   int64_t n = 1408, k = 2;
@@ -444,8 +448,8 @@ TEST_P(ExpertsLinearTest, WorkersFinishTogether) {
   EXPECT_LE(double(most), 1.6 * double(all) / workers);
 }
 
-/// Routed experts of which every step touches others, on a machine of 2 or 4
-/// memory nodes. `run` is given the groups of a step and a team's worker.
+/// Runs routed experts, of which every step uses different ones, on a machine
+/// with 2 or 4 NUMA nodes. `run` receives the groups of a step and a worker.
 template <class RunStep>
 void checkNodesKeepTheirRows(int64_t experts, RunStep run) {
   for (int nodes : {2, 4}) {
@@ -477,7 +481,7 @@ void checkNodesKeepTheirRows(int64_t experts, RunStep run) {
       ASSERT_EQ(readBy.size(), 1u) << "a row read by several nodes";
       ++rowsOfNode[*readBy.begin()];
     }
-    // All touched rows, and no node with far less than its part.
+    // All rows in use are read, and no node reads far less than its share.
     EXPECT_EQ(readers.size() % size_t(experts), 0u);
     ASSERT_EQ(rowsOfNode.size(), size_t(nodes));
     for (auto [node, rows] : rowsOfNode)
@@ -487,7 +491,7 @@ void checkNodesKeepTheirRows(int64_t experts, RunStep run) {
 
 TEST_P(ExpertsLinearTest, NodesReadTheirOwnRowsOfEveryExpert) {
   if (GetParam().isa == Isa::Cuda)
-    GTEST_SKIP() << "has no workers";
+    GTEST_SKIP() << "a CUDA kernel has no workers";
   Random random(28);
   int64_t experts = 5, n = 352, k = 3;
   Weights w(Format::F32, experts, n, k, random);
@@ -505,7 +509,7 @@ TEST_P(ExpertsLinearTest, NodesReadTheirOwnRowsOfEveryExpert) {
 
 TEST_P(ExpertsGateUpTest, NodesReadTheirOwnRowsOfEveryExpert) {
   if (GetParam().isa == Isa::Cuda)
-    GTEST_SKIP() << "has no workers";
+    GTEST_SKIP() << "a CUDA kernel has no workers";
   Random random(29);
   int64_t experts = 5, f = 352, k = 3;
   Weights gate(Format::F32, experts, f, k, random);
@@ -522,11 +526,11 @@ TEST_P(ExpertsGateUpTest, NodesReadTheirOwnRowsOfEveryExpert) {
   });
 }
 
-// One of four workers is stopped: the others do what goes by ticket of its
-// share, and nobody does anything twice.
+// One of four workers is stopped: the others do the part of its share that is
+// taken by ticket, and nothing is done twice.
 TEST_P(LinearTest, TicketsOfALateWorkerAreTaken) {
   if (GetParam().isa == Isa::Cuda)
-    GTEST_SKIP() << "has no workers";
+    GTEST_SKIP() << "a CUDA kernel has no workers";
   Random random(30);
   int64_t n = 4096, k = 2;
   Weights w(Format::F32, 1, n, k, random);
@@ -548,8 +552,8 @@ TEST_P(LinearTest, TicketsOfALateWorkerAreTaken) {
   EXPECT_EQ(products[3], n / 8);
 }
 
-/// Each slot's gate and up times what their expert has of each; slots that the
-/// lists leave out stay as they are, and out may be one of the factors.
+/// Each slot's gate and up are multiplied with the factors of its expert; slots
+/// that are in no list stay as they are, and out may be one of the operands.
 TEST_P(ExpertsActivationMulTest, FactorsOfTheSlotsExpert) {
   Random random(41);
   constexpr int32_t kExperts = 9, kTopK = 3;
@@ -561,7 +565,7 @@ TEST_P(ExpertsActivationMulTest, FactorsOfTheSlotsExpert) {
         SCOPED_TRACE(testing::Message() << tokens << " tokens, " << cols
                                         << " columns, scales " << given);
         Routing routing(tokens, kTopK, kExperts, random);
-        // Expert 0's slots are another device's.
+        // Expert 0's slots belong to another device.
         routing.slots.erase(routing.slots.begin(),
                             routing.slots.begin() + routing.offsets[1]);
         for (size_t e = kExperts + 1; e-- > 0;)

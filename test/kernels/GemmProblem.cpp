@@ -13,14 +13,14 @@
 namespace moek::test {
 
 namespace {
-/// A normal F16 number of either sign between 2^-10 and 2^-3.
+/// Returns a normal F16 number of either sign between 2^-10 and 2^-3.
 Bits16 randomScale(std::mt19937 &random) {
   return Bits16::of(uint16_t((random() & 0x83ff) | (5 + random() % 7) << 10));
 }
 
 /// Calls body(number) for each F16 number of a block.
 template <class Block, class Body> void forScales(Block &block, Body body) {
-  if constexpr (requires { block.d(); }) { // IQ1_M has it in pieces.
+  if constexpr (requires { block.d(); }) { // IQ1_M's bits are scattered.
     Bits16 d = block.d();
     body(d);
     for (int i = 0; i < 4; ++i)
@@ -37,8 +37,8 @@ template <class Block, class Body> void forScales(Block &block, Body body) {
     body(block.dmin);
 }
 
-// Overloads on what a block has: only the F16 numbers must not be arbitrary
-// bits, as those may be infinite.
+// Only the F16 numbers of a block must not be arbitrary bits, because these may
+// be infinite.
 template <class Block> void fixScales(Block &block, std::mt19937 &random) {
   forScales(block, [&](Bits16 &number) { number = randomScale(random); });
 }
@@ -58,7 +58,7 @@ void fixScales(BlockBF16 &block, std::mt19937 &random) {
       Bits16::of(floatToBf16(std::normal_distribution<float>()(random)));
 }
 
-/// F16 numbers of a block, 1 where it is a number itself.
+/// Number of F16 numbers in a block; 1 if the block is a number itself.
 template <class Block> int scalesOf(Block &block) {
   int count = Block::kElements == 1;
   forScales(block, [&](auto &) { ++count; });
@@ -84,7 +84,7 @@ template <class Block>
 void randomRow(int64_t cols, std::mt19937 &random, uint8_t *out) {
   auto *blocks = reinterpret_cast<Block *>(out);
   for (int64_t i = 0; i < cols / Block::kElements; ++i) {
-    // Now and then all ones and all zeros: the extremes of every field.
+    // Some bytes are all ones or all zeros: the extremes of every field.
     uint32_t kind = random() % 8;
     for (size_t b = 0; b < sizeof(Block); ++b)
       reinterpret_cast<uint8_t *>(blocks + i)[b] = kind == 0 ? 0xff
@@ -95,7 +95,7 @@ void randomRow(int64_t cols, std::mt19937 &random, uint8_t *out) {
   }
 }
 
-/// Per column, the size of what a kernel rounds.
+/// Computes, per column, the magnitude that a kernel rounds.
 template <class Block>
 void boundRow(const uint8_t *row, int64_t cols, float *out) {
   for (int64_t i = 0; i < cols / Block::kElements; ++i) {
@@ -104,14 +104,14 @@ void boundRow(const uint8_t *row, int64_t cols, float *out) {
     dequantize(block, bounds);
     if constexpr (
         requires { block.m; } || requires { block.dmin; }) {
-      // Codes and offsets are summed apart, even where they cancel.
+      // Codes and offsets are summed separately, even where they cancel.
       float offsets[Block::kElements];
       block.d = Bits16::of(0);
       dequantize(block, offsets);
       for (int c = 0; c < Block::kElements; ++c)
         bounds[c] = std::abs(bounds[c] - offsets[c]) + std::abs(offsets[c]);
     } else {
-      // A zero point may be taken off after scaling.
+      // A zero point may be subtracted after scaling.
       auto [low, high] = std::minmax_element(bounds, bounds + Block::kElements);
       float largest = std::max(std::abs(*low), std::abs(*high));
       std::fill_n(bounds, Block::kElements, largest);
@@ -120,11 +120,11 @@ void boundRow(const uint8_t *row, int64_t cols, float *out) {
 }
 
 int64_t paddedStride(const GemmInfo &gemm, int64_t cols, uint32_t seed) {
-  // Every third problem has rows further apart than they are long.
+  // In every third problem rows have gaps between them.
   return int64_t(rowBytes(gemm.layout, gemm.format, uint64_t(cols))) +
          (gemm.layout == Layout::Gguf && seed % 3 == 0 ? 34 : 0);
 }
-/// The last row ends where its last block ends; a panel is always whole.
+/// The last row ends with its last block; a panel is always whole.
 size_t weightBytes(const GemmInfo &gemm, int64_t rows, int64_t cols,
                    int64_t stride) {
   if (gemm.layout == Layout::Gguf)
@@ -132,7 +132,8 @@ size_t weightBytes(const GemmInfo &gemm, int64_t rows, int64_t cols,
   return size_t((rows + kRows16 - 1) / kRows16 * kRows16 * stride);
 }
 
-/// The largest weight that the block's scales can express with any code.
+/// Returns the largest weight that the block's scales can express with any
+/// code.
 template <class Block> float largestWeight(const Block &block) {
   if constexpr (
       requires { Block::kScales; } && !requires { block.m; } &&
@@ -146,7 +147,7 @@ template <class Block> float largestWeight(const Block &block) {
            float(most * std::max(Traits::kHigh, -Traits::kLow));
   }
   float largest = 0;
-  // Fields of codes with the smallest and the largest number of each format,
+  // These fill values give the smallest and the largest code of each format,
   // signed and unsigned.
   for (int fill : {0x00, 0xff, 0x7f, 0x80}) {
     Block extreme = block;
@@ -166,9 +167,9 @@ template <class Block> float largestWeight(const Block &block) {
 
 constexpr int64_t kRequantizedCols = 256;
 
-/// Integer tiles of AMX round weights to multiples of 127ths of the largest
-/// that kRequantizedCols columns can have: by half a step, and three more
-/// roundings to 64ths of a step on the way.
+/// Error of AMX's integer tiles: they round weights to multiples of a 127th of
+/// the largest that kRequantizedCols columns can have, by half a step, with
+/// three more roundings to 64ths of a step.
 template <class Block>
 void requantizeErrors(const uint8_t *row, int64_t cols, float *out) {
   for (int64_t col = 0; col < cols; col += kRequantizedCols) {
@@ -185,8 +186,8 @@ std::vector<float> weightErrors(const GemmInfo &gemm, const uint8_t *row,
                                 int64_t cols) {
   std::vector<float> errors(size_t(cols), 0.0f);
   if (gemm.isa == Isa::Amx && gemm.activation == Encoding::F32) {
-    // Of activations, two BF16 numbers keep all but 2^-16; more roundings
-    // of each number of a tile's 32 columns, twice.
+    // Activations are split into two BF16 numbers, which keep all but 2^-16;
+    // the 32 columns of a tile add more roundings of each number, twice.
     EXPECT_TRUE(dequantizeRow(gemm.format, row, cols, errors.data()));
     for (float &error : errors)
       error = std::abs(error) * (0x1p-16f + 2 * 20 * 0x1p-24f);
@@ -341,10 +342,10 @@ GemmProblem::Expected GemmProblem::expected(int64_t row, int64_t token) const {
     norm += double(bound[c]) * std::abs(x[c]);
     requantized += double(errors_[size_t(row)][c]) * std::abs(x[c]);
   }
-  // Half a unit in the last place (2^-24) per rounding: about five on the way
-  // of each product (scales, their product, conversion, FMA) and then a chain
-  // of additions; a vector sum of n terms in 8 lanes is at least n / 32 long
-  // and errors add up like a random walk in practice, but this is the bound.
+  // Half a unit in the last place (2^-24) per rounding: about five per product
+  // (scales, their product, conversion, FMA), then a chain of additions. A
+  // vector sum of n terms in 8 lanes has a chain of at least n / 32; in
+  // practice errors add up like a random walk, but this is the bound.
   double roundings = 8 + double(cols_) / 32;
   return {value, roundings * 0x1p-24 * norm + requantized};
 }

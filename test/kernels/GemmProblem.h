@@ -12,36 +12,36 @@
 
 namespace moek::test {
 
-/// Every gemm that this program runs: of Gemms.def those that this CPU can
-/// run, or those of the GPU.
+/// Returns every gemm that this program tests: those of Gemms.def that this CPU
+/// can run, or those of the GPU.
 std::vector<GemmInfo> testedGemms();
 
-/// Random blocks whose F16 and float scales are ordinary numbers.
+/// Fills random blocks whose F16 and float scales are ordinary numbers.
 void randomWeights(Format format, int64_t rows, int64_t cols, int64_t stride,
                    std::mt19937 &random, uint8_t *out);
 
-/// `count` GGUF rows as `layout` wants them: bytes from weight row 0 on, for
-/// `count` rows rowBytes(layout, ...) apart (a whole number of panels in
+/// Converts `count` GGUF rows to `layout`: the result begins with weight row 0,
+/// and rows are rowBytes(layout, ...) apart (a whole number of panels in
 /// Rows16).
 std::vector<uint8_t> layOut(Layout layout, Format format,
                             const std::vector<uint8_t> &rows, int64_t count,
                             int64_t cols);
 
-/// One A8 row with random codes (both extremes included) and scales, each for
-/// `blockCols` columns.
+/// Makes one A8 row with random codes (including both extremes) and scales,
+/// each for `blockCols` columns.
 void randomA8Row(int64_t cols, int64_t blockCols, std::mt19937 &random,
                  uint8_t *row);
 
-/// The row's values as a gemm must understand them.
+/// Returns the row's values as a gemm must interpret them.
 std::vector<double> decodeActivation(Encoding encoding, const uint8_t *row,
                                      int64_t cols);
 
 /// Weights and activations of one product, each ending at a guard page, with
-/// what the product should be and how far rounding may take it from there.
+/// the exact product and the error that rounding may cause.
 class GemmProblem {
 public:
-  /// F16 numbers of a block; 1 where it is a number itself. 0 where any bits of
-  /// it are finite numbers.
+  /// Number of F16 numbers in a block; 1 if the block is a number itself; 0 if
+  /// any bits of it are finite numbers.
   static int scaleCount(Format format);
 
   GemmProblem(const GemmInfo &gemm, int64_t rows, int64_t tokens, int64_t cols,
@@ -50,14 +50,14 @@ public:
   const uint8_t *weights() const { return weights_.data(); }
   int64_t stride() const { return stride_; }
   /// Replaces a token's activations by `q` (times its scale, if it has scales)
-  /// in one column and zeros elsewhere.
+  /// in one column and zeros in the others.
   void makeUnit(int64_t token, int64_t col, int8_t q);
-  /// Writes a NaN, or infinity, to a block of a row: to its scale number
-  /// `scale` of scaleCount(), if it has any.
+  /// Writes a NaN or infinity to a block of a row: to its scale number `scale`
+  /// of scaleCount(), if it has any.
   void breakRow(int64_t row, int64_t block, int scale = 0,
                 bool infinite = false);
 
-  /// [tokens] rows; not in the order of their addresses.
+  /// [tokens] pointers to rows, which are not in the order of their addresses.
   const uint8_t *const *activations() const { return pointers_.data(); }
   uint8_t *activation(int64_t token) {
     return const_cast<uint8_t *>(pointers_[size_t(token)]);
@@ -79,7 +79,7 @@ private:
   std::vector<const uint8_t *> pointers_;
   std::vector<std::vector<float>> values_; ///< [rows][cols]
   std::vector<std::vector<float>> bounds_; ///< [rows][cols]
-  /// [rows][cols] How far the kernel's own rounding takes weights.
+  /// [rows][cols] Error that the kernel's own rounding causes in weights.
   std::vector<std::vector<float>> errors_;
   std::vector<std::vector<double>> decoded_; ///< [tokens][cols]
 };

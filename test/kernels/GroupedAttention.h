@@ -1,4 +1,4 @@
-//===- GroupedAttention.h - Attention on caches of heads --------*- C++ -*-===//
+//===- GroupedAttention.h - Attention with grouped KV heads -----*- C++ -*-===//
 
 #ifndef MOE_TEST_KERNELS_GROUPEDATTENTION_H
 #define MOE_TEST_KERNELS_GROUPEDATTENTION_H
@@ -7,7 +7,7 @@
 
 namespace moek::test {
 
-/// First columns of a head's key and value in a row of its cache.
+/// First columns of a head's key and value in a cache row.
 inline int64_t keyColumn(int64_t kvHead, int64_t key) {
   return kvHead * gqaPartWidth(key);
 }
@@ -16,7 +16,7 @@ inline int64_t valueColumn(int64_t kvHead, int64_t kvHeads, int64_t key,
   return kvHeads * gqaPartWidth(key) + kvHead * gqaPartWidth(value);
 }
 
-/// Runs Attention and, where it leaves spans, LatentCombine of its ISA. `args`
+/// Runs Attention and, if it leaves KV splits, LatentCombine of its ISA. `args`
 /// has everything but the output.
 inline void runAttention(const KernelInfo &kernel, AttentionArgs args,
                          Step step, Matrix<float> &out) {

@@ -1,4 +1,4 @@
-// Attention whose heads share keys and values, against float64.
+// Attention whose heads share keys and values, compared with float64.
 #include "test/kernels/GroupedAttention.h"
 
 using namespace moek;
@@ -13,10 +13,10 @@ struct Case {
   int32_t heads, kvHeads, key, value, tokens, position;
   int32_t window = 0, splits = 1;
   float softcap = 0;
-  /// Sinks are so large, of either sign; 0: none.
+  /// Magnitude of the sinks, which have either sign; 0: no sinks.
   float sinks = 0;
-  /// A cache row or query token that is NaN, of the first head; a row whose
-  /// value is.
+  /// A cache row and a query token of the first head that are NaN, and a row
+  /// whose value is.
   int64_t nanRow = -1, nanQuery = -1, nanValue = -1;
   float scale = 0.2f;
 };
@@ -72,8 +72,8 @@ private:
                     : 0;
   }
 
-  /// Rows behind the last token and those that no window reaches are NaN or
-  /// large: nobody may look at them.
+  /// Makes rows after the last token, and those that no window reaches, NaN or
+  /// large: no kernel may read them.
   void spoilUnseen() {
     for (int64_t row = 0; row < cache.view.capacity; ++row) {
       if (row >= firstSeen(0) && row < rows)
@@ -130,7 +130,8 @@ private:
     return w;
   }
 
-  /// Where groups of rows begin: at `base` and in every span of `length` anew.
+  /// Returns where groups of rows begin: at `base`, and anew in every split of
+  /// `length`.
   std::pair<int64_t, int64_t> groupsOf(int64_t t) const {
     auto down = [](int64_t row) { return row / kKvTile * kKvTile; };
     if (c.splits == 1) {
@@ -176,8 +177,8 @@ TEST_P(AttentionTest, HeadSizes) {
     }
 }
 
-/// Kernels take four queries at a time, then the others, of a token's heads or
-/// of a head's tokens.
+/// Kernels process four queries at a time, then the others, of a token's heads
+/// or of a head's tokens.
 TEST_P(AttentionTest, GroupsOfAnySize) {
   for (KvType type : {KvType::F16, KvType::Q8_0})
     for (int group : {1, 2, 3, 4, 5, 7, 8, 9, 16, 20}) {
@@ -202,7 +203,7 @@ TEST_P(AttentionTest, CausalOverManyTokens) {
   }
 }
 
-/// Windows that begin at, before and behind the edges of tiles, blocks and
+/// Windows begin at, before and after the boundaries of tiles, blocks and
 /// groups of rows.
 TEST_P(AttentionTest, SlidingWindows) {
   for (KvType type : kKvTypes)
@@ -220,7 +221,8 @@ TEST_P(AttentionTest, SpansOfTheCache) {
     check(GetParam(), type, {9, 3, 32, 32, 9, 124, 0, 64});
     check(GetParam(), type, {4, 1, 16, 16, 1, 1100, 0, 3});
     check(GetParam(), type, {4, 1, 16, 16, 1, 5, 0, 2});
-    // Later tokens see none of the first span, earlier ones none of the last.
+    // Later tokens see nothing of the first split, earlier ones nothing of the
+    // last.
     check(GetParam(), type, {4, 2, 16, 16, 150, 100, 130, 4});
     check(GetParam(), type, {4, 2, 16, 16, 3, 700, 400, 3});
   }
@@ -266,22 +268,22 @@ TEST_P(AttentionTest, AnyShape) {
 
 TEST_P(AttentionTest, NaNStaysWhereItIsSeen) {
   for (KvType type : kKvTypes) {
-    // Row 12 is token 2's: tokens 0 and 1 do not see it.
+    // Row 12 belongs to token 2: tokens 0 and 1 do not see it.
     check(GetParam(), type, {4, 2, 16, 16, 5, 10, 0, 1, 0, 0, 12});
     check(GetParam(), type, {4, 2, 16, 16, 5, 10, 0, 1, 0, 0, -1, 3});
-    // Nor do those behind its window.
+    // Nor do tokens whose window has passed it.
     check(GetParam(), type, {4, 2, 16, 16, 40, 10, 9, 1, 0, 0, 12});
     check(GetParam(), type, {4, 2, 16, 16, 5, 150, 0, 2, 0, 0, 152});
     check(GetParam(), type, {4, 2, 16, 16, 60, 150, 20, 3, 0, 0, 152});
-    if (type == KvType::Q8_0) // A block's NaN is its key's (KvStore).
+    if (type == KvType::Q8_0) // A block's NaN is in its key (KvStore).
       continue;
-    // A weight of zero does not hide a value.
+    // A weight of zero does not hide a NaN in a value.
     check(GetParam(), type, {4, 2, 16, 16, 5, 10, 0, 1, 0, 0, -1, -1, 12});
     check(GetParam(), type, {4, 2, 16, 16, 40, 10, 9, 1, 0, 0, -1, -1, 12});
   }
 }
 
-/// A step's KvStore, of random keys and values but for what `spoil` does.
+/// Runs KvStore on random keys and values, changed by `spoil`.
 template <class Spoil>
 void checkStore(const KernelInfo &kernel, KvType type, int32_t heads,
                 int32_t key, int32_t value, Spoil spoil) {
@@ -347,7 +349,8 @@ TEST_P(KvStoreTest, HeadsApartAndPadded) {
   }
 }
 
-/// Who sees the row must see a NaN in its score, and other heads none.
+/// Queries that see the row must get a NaN as its score, and other heads must
+/// not.
 TEST_P(KvStoreTest, NonFiniteKeysAndValuesShowInScores) {
   for (KvType type : kKvTypes)
     for (float bad : {NAN, INFINITY, -INFINITY}) {

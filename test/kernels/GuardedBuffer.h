@@ -1,4 +1,4 @@
-//===- GuardedBuffer.h - Memory that ends where a page ends -----*- C++ -*-===//
+//===- GuardedBuffer.h - Memory that ends at a guard page -------*- C++ -*-===//
 
 #ifndef MOE_TEST_KERNELS_GUARDEDBUFFER_H
 #define MOE_TEST_KERNELS_GUARDEDBUFFER_H
@@ -11,8 +11,8 @@
 
 namespace moek::test {
 
-/// `size` bytes directly before a page without access: reading or writing one
-/// byte too far is a crash.
+/// `size` bytes directly before an inaccessible page: reading or writing one
+/// byte too far crashes.
 class GuardedBuffer {
 public:
   explicit GuardedBuffer(size_t size) {

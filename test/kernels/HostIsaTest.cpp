@@ -1,4 +1,4 @@
-//===- HostIsaTest.cpp - What this CPU is found to support ----------------===//
+//===- HostIsaTest.cpp - Detection of this CPU's instruction sets ---------===//
 
 #include "kernels/Registry.h"
 

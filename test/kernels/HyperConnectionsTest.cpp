@@ -1,4 +1,4 @@
-// Residual streams, compressed entries and routing by tables against float64.
+// Hyper-connections, compressed entries and hash routing compared with float64.
 #include "kernels/SparseArgs.h"
 #include "test/kernels/KernelTest.h"
 
@@ -25,7 +25,7 @@ double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
 using Mix = std::vector<std::vector<double>>; ///< [from][to]
 
-/// By its definition: rows, then columns, over and over.
+/// The definition: normalise rows, then columns, repeatedly.
 Mix mixOf(const std::vector<double> &logits, int n, int iterations,
           double eps) {
   Mix mix;
@@ -156,8 +156,8 @@ TEST_P(HyperSpreadTest, MixesAndWritesStreams) {
 // Entries
 //===----------------------------------------------------------------------===//
 
-/// One sequence's kv and gates from its first token on; what comes of them in
-/// steps of these sizes.
+/// One sequence's kv and gates from its first token on, and the results in
+/// steps of given sizes.
 struct Compressing {
   Compressing(int64_t cols, int32_t ratio, bool overlap, int64_t tokens)
       : cols(cols), width(overlap ? 2 * cols : cols), ratio(ratio),
@@ -168,7 +168,7 @@ struct Compressing {
     kv.fill(random);
     gate.fill(random, 3);
     ape.fill(random);
-    states.keepAsInitial(); // Whoever had the row left anything: poison.
+    states.keepAsInitial(); // The row may contain anything: poison.
   }
 
   CompressArgs args() {
@@ -186,7 +186,7 @@ struct Compressing {
             overlap};
   }
 
-  /// Entry `e`, by its definition.
+  /// Computes entry `e` by its definition.
   double entry(int64_t e, int64_t c) const {
     double total = 0, sum = 0;
     auto add = [&](int64_t block, int64_t column) {
@@ -231,7 +231,7 @@ TEST_P(CompressTest, EntriesOfAPrompt) {
   }
 }
 
-// A prompt at once is what its tokens are one after the other, bit by bit.
+// A whole prompt gives the same bits as its tokens one after the other.
 TEST_P(CompressTest, StepsOfAnySizeGiveTheSameBits) {
   Compressing whole(37, 4, true, 30), parts(37, 4, true, 30);
   CompressArgs args = whole.args();
@@ -362,7 +362,7 @@ struct Hashing {
   Matrix<float> weights;
 };
 
-TEST_P(HashRouterTest, TheTablesExpertsWithTheRoutersWeights) {
+TEST_P(HashRouterTest, ExpertsOfTheTableWithWeightsOfTheRouter) {
   for (Scoring scoring : {Scoring::Softmax, Scoring::Sigmoid, kSqrtSoftplus}) {
     Hashing h;
     h.run(GetParam(), scoring);
@@ -389,11 +389,11 @@ TEST_P(HashRouterTest, TheTablesExpertsWithTheRoutersWeights) {
   }
 }
 
-// What is no expert, or one twice, is chosen from nothing and weighs nothing.
-TEST_P(HashRouterTest, DamagedTablesGiveNoNumbers) {
+// Choices that are no experts or repeated give NaN weights.
+TEST_P(HashRouterTest, DamagedTablesGiveNaNWeights) {
   for (int32_t bad : {9, -1, INT32_MIN, INT32_MAX, 6}) {
     Hashing h;
-    h.table[8] = bad; // Token 2; 6 is its second expert already.
+    h.table[8] = bad; // Token 2; 6 is already its second expert.
     h.run(GetParam(), kSqrtSoftplus);
     for (int64_t t = 0; t < 5; ++t)
       for (int64_t j = 0; j < 3; ++j) {

@@ -1,9 +1,9 @@
-//===- InstructionCountTest.cpp - What decode kernels take per byte -------===//
+//===- InstructionCountTest.cpp - Instructions of decode per weight byte --===//
 //
-// Decoding reads every weight once, so a kernel has to keep up with memory. How
-// many instructions the AVX-512 gemms execute for 64 bytes of weights is the
-// same on every machine, and grows at once if a compiler begins to copy or
-// spill accumulators.
+// Decoding reads every weight once, so a kernel has to keep up with memory. The
+// number of instructions that the AVX-512 gemms execute for 64 bytes of weights
+// is the same on every machine, and increases at once if a compiler begins to
+// copy or spill accumulators.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,7 +22,7 @@ namespace {
 
 constexpr int64_t kRows = 64, kCols = 2048;
 
-/// Of one token (or more), per 64 bytes of weights.
+/// Returns instructions per 64 bytes of weights, for `tokens` tokens.
 double instructions(const GemmInfo &gemm, int64_t tokens) {
   GemmProblem problem(gemm, kRows, tokens, kCols, 11);
   std::vector<float> out(size_t(tokens * kRows));
@@ -35,7 +35,7 @@ double instructions(const GemmInfo &gemm, int64_t tokens) {
 
 TEST(InstructionCountTest, DecodeKeepsUpWithMemory) {
   if (!SoftCpu::isAvailable())
-    GTEST_SKIP() << "needs AVX2 and memory that is written and run";
+    GTEST_SKIP() << "needs AVX2 and writable, executable memory";
   std::cout << "instructions per 64 bytes of weights    1 token  4 tokens\n";
   for (const GemmInfo &gemm : gemmTable()) {
     if (gemm.isa != Isa::Avx512 || gemm.layout != Layout::Rows16)
@@ -44,9 +44,10 @@ TEST(InstructionCountTest, DecodeKeepsUpWithMemory) {
     std::cout << std::left << std::setw(36) << gemm.name << std::right
               << std::fixed << std::setprecision(1) << std::setw(11) << one
               << std::setw(10) << four << "\n";
-    // A core that retires four a cycle does so many while memory brings it 64
-    // bytes at 8 bytes a cycle, 28 GB/s at 3.5 GHz. IQ1's 64 bytes hold the
-    // most weights: cores, not memory, bind it, at two thirds of that.
+    // The limit is what a core that retires four per cycle executes while
+    // memory delivers 64 bytes at 8 bytes per cycle, 28 GB/s at 3.5 GHz. IQ1's
+    // 64 bytes contain the most weights: there cores are the limit, not memory,
+    // at two thirds of that.
     bool isIq1 = gemm.format == Format::IQ1_S || gemm.format == Format::IQ1_M;
     EXPECT_LE(one, isIq1 ? 50 : 32) << gemm.name;
   }

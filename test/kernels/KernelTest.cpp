@@ -54,7 +54,7 @@ std::string kernelName(const testing::TestParamInfo<KernelInfo> &info) {
 }
 
 namespace {
-/// Where a block keeps its F16 scales. Random bits there would be infinities.
+/// Offsets of a block's F16 scales. Random bits there could be infinities.
 std::vector<size_t> scaleOffsets(Format format) {
   switch (format) {
   case Format::Q4_1:
@@ -81,7 +81,7 @@ std::vector<size_t> scaleOffsets(Format format) {
 Weights::Weights(Format format, int64_t outer, int64_t rows, int64_t cols,
                  Random &random, float scale) {
   int64_t bytes = int64_t(rowBytes(format, uint64_t(cols)));
-  // Rows need not touch: the gap shows who ignores the stride.
+  // Rows have gaps, which shows kernels that ignore the stride.
   int64_t rowStride = bytes + 8, outerStride = rowStride * rows + 16;
   memory = std::make_unique<Guarded>(size_t(outer * outerStride));
   memory->poison();
@@ -140,7 +140,7 @@ float *Cache::scale(int64_t row, int64_t col) const {
          col / kKvBlock * kKvTile + row % kKvTile;
 }
 
-/// Any codes, padding excepted, with scales of several sizes.
+/// Random codes, except in the padding, with scales of several sizes.
 void Cache::fillQ8(int64_t row, Random &random) {
   for (int64_t c = 0; c < kvBlocks(view.width) * kKvBlock; ++c) {
     *code(row, c) =

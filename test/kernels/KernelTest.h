@@ -1,10 +1,10 @@
-//===- KernelTest.h - Running drivers as the executor would -----*- C++ -*-===//
+//===- KernelTest.h - Runs op kernels as the executor would -----*- C++ -*-===//
 //
 // A test is written once per op and instantiated for every line of Kernels.def
-// of that op whose ISA this machine has. It fills poisoned, guarded buffers,
-// runs the driver with teams of 1 to 9 workers on 1 to 4 memory nodes, with and
-// without tickets, which must give equal bytes, and compares with a float64
-// computation of its own.
+// of that op whose ISA this machine has. It fills poisoned, guarded buffers and
+// runs the kernel with 1 to 9 workers on 1 to 4 NUMA nodes, with and without
+// tickets. All runs must give equal bytes, which are compared with the test's
+// own float64 computation.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,7 +25,7 @@
 #include <vector>
 
 namespace moek {
-/// For GoogleTest's messages.
+/// Used in GoogleTest's messages.
 inline std::ostream &operator<<(std::ostream &out, const KernelInfo &kernel) {
   return out << kernel.name;
 }
@@ -34,7 +34,7 @@ inline std::ostream &operator<<(std::ostream &out, const KernelInfo &kernel) {
 
 namespace moek::test {
 
-/// Half an ulp of a float of size 1.
+/// Half an ulp of a float of magnitude 1.
 inline constexpr double kEps = 0x1p-24;
 
 class Random {
@@ -56,7 +56,7 @@ public:
   explicit Guarded(size_t bytes);
   std::byte *data() const { return payload; }
   size_t size() const { return bytes; }
-  /// All bytes 0xff: a NaN as float, -1 as integer.
+  /// Sets all bytes to 0xff: NaN as float, -1 as integer.
   void poison() { std::memset(payload, 0xff, bytes); }
   void expectGuardsIntact(const char *what) const;
 
@@ -66,7 +66,7 @@ private:
   std::byte *payload;
 };
 
-/// Something a driver writes.
+/// A buffer that a kernel writes.
 class Output {
 public:
   virtual ~Output() = default;
@@ -91,7 +91,7 @@ public:
       for (int64_t c = 0; c < cols; ++c)
         at(r, c) = random.normal(scale);
   }
-  /// What reset() restores, for buffers that a driver updates in place.
+  /// Makes reset() restore the present contents, for buffers updated in place.
   void keepAsInitial() {
     initial.assign(memory.data(), memory.data() + memory.size());
   }
@@ -120,7 +120,7 @@ private:
   std::vector<std::byte> initial;
 };
 
-/// Workers as the executor would make them for one instruction.
+/// The workers that the executor would create for one instruction.
 struct TestTeam {
   int workers, nodes;
   bool withTickets;
@@ -131,21 +131,21 @@ struct TestTeam {
 };
 std::vector<TestTeam> testTeams();
 
-/// Runs `kernel` with several teams; see the top.
+/// Runs `kernel` with several sets of workers; see the top of this file.
 void runKernel(const KernelInfo &kernel, const void *args, Step step,
                size_t scratchBytes, std::vector<Output *> outputs);
 
-/// Once and by one worker, of outputs as they are.
+/// Runs `kernel` once with one worker, without resetting outputs.
 void runOnce(const KernelInfo &kernel, const void *args, Step step,
              size_t scratchBytes);
 
-/// A wanted value and how far a right kernel may be from it.
+/// An expected value and the error that a correct kernel may have.
 struct Wanted {
   double value, tolerance;
 };
 
-/// Compares `cols` values of each row with want(row, col); reports the worst.
-/// A NaN is wanted where want's value is NaN, and only there.
+/// Compares `cols` values of each row with want(row, col) and reports the
+/// worst. A NaN is expected where want's value is NaN, and only there.
 template <class Want> void expectClose(const Matrix<float> &got, Want want) {
   double worst = 0;
   std::string report;
@@ -178,7 +178,7 @@ inline double sumTolerance(int64_t terms, double magnitude) {
 std::vector<KernelInfo> kernelsOf(OpCode op);
 std::string kernelName(const testing::TestParamInfo<KernelInfo> &info);
 
-/// A fixture named `suite`, instantiated for all kernels of `op`.
+/// Defines a fixture `suite`, instantiated for all kernels of `op`.
 #define MOE_KERNEL_SUITE(suite, op)                                            \
   class suite : public testing::TestWithParam<moek::KernelInfo> {};            \
   GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(suite);                        \
@@ -186,15 +186,15 @@ std::string kernelName(const testing::TestParamInfo<KernelInfo> &info);
       Kernels, suite, testing::ValuesIn(moek::test::kernelsOf(OpCode::op)),    \
       moek::test::kernelName)
 
-/// `outer` matrices of random weights in `format`, and what they decode to.
+/// `outer` matrices of random weights in `format`, with their decoded values.
 struct Weights {
   Weights(Format format, int64_t outer, int64_t rows, int64_t cols,
           Random &random, float scale = 1);
   double at(int64_t o, int64_t r, int64_t c) const {
     return values[size_t((o * view.rows + r) * view.cols + c)];
   }
-  /// The largest magnitude of a row: what the rounding of an element goes by,
-  /// where a format adds an offset to a product.
+  /// The largest magnitude in a row, on which the rounding of an element
+  /// depends if the format adds an offset to a product.
   double largest(int64_t o, int64_t r) const {
     double most = 0;
     for (int64_t c = 0; c < view.cols; ++c)
@@ -206,17 +206,18 @@ struct Weights {
   std::unique_ptr<Guarded> memory;
 };
 
-/// The formats that drivers read themselves are tested with: every one.
+/// Returns every format with kernels; ops that decode weights are tested with
+/// all.
 std::vector<Format> allFormats();
 
-/// A cache of `capacity` rows with `filled` random ones, the rest NaN.
+/// A cache of `capacity` rows with `filled` random ones; the rest is NaN.
 struct Cache {
   Cache(KvType type, int64_t width, int64_t capacity, int64_t filled,
         Random &random);
   double at(int64_t row, int64_t col) const;
-  /// Of Q8_0 only a NaN, for the whole block.
+  /// With Q8_0 only NaN is allowed, which affects the whole block.
   void set(int64_t row, int64_t col, float value);
-  /// All of a row, rounded to what the type can hold.
+  /// Sets a whole row, rounded to what the type can represent.
   template <class Value> void fill(int64_t row, Value value) {
     std::vector<float> x;
     for (int64_t c = 0; c < view.width; ++c)
@@ -224,12 +225,12 @@ struct Cache {
     fill(row, x);
   }
   void fill(int64_t row, const std::vector<float> &x);
-  /// Of a Q8_0 block.
+  /// The scale of a Q8_0 block.
   double scaleAt(int64_t row, int64_t col) const { return *scale(row, col); }
-  /// What is stored of a row, padding included.
+  /// Returns the stored bytes of a row, including padding.
   std::vector<uint8_t> rowBytes(int64_t row) const;
   KvView view;
-  int64_t rowsPerUnit; ///< Cache rows per row of `memory`: those of a tile.
+  int64_t rowsPerUnit; ///< Cache rows per row of `memory`; > 1 for tiles.
   Matrix<uint8_t> memory;
 
 private:

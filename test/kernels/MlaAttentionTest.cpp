@@ -15,8 +15,8 @@ struct MlaCase {
   int64_t hugeRow = -1;
 };
 
-/// What a kernel decompresses, rounded to the 8 bits of a Q8_0 block where it
-/// does that: a head's rows [keys | rope keys | values], each in whole blocks.
+/// The decompressed rows of a head [keys | rope keys | values], each in whole
+/// blocks, rounded to the 8 bits of Q8_0 if the kernel does that.
 class ModelRows {
 public:
   ModelRows(const MlaCase &s, int64_t rows, bool rounds)
@@ -27,17 +27,17 @@ public:
   static int64_t padded(int64_t count) { return kvBlocks(count) * kKvBlock; }
   int64_t ropeBegin() const { return padded(s.nope); }
   int64_t valueBegin() const { return ropeBegin() + padded(s.rope); }
-  /// A key's c-th element of nope + rope.
+  /// Returns the column of a key's element c of nope + rope.
   int64_t keyColumn(int64_t c) const {
     return c < s.nope ? c : ropeBegin() + c - s.nope;
   }
 
-  /// Before round().
+  /// Sums before round().
   Sum &at(int64_t row, int64_t col) {
     return sums[size_t(row * cache.view.width + col)];
   }
-  /// A number within its float error of halfway between two codes may become
-  /// either. A row with a NaN becomes one as a whole.
+  /// A number that is within its float error of halfway between two codes may
+  /// become either. A row with a NaN becomes NaN as a whole.
   void round(int64_t row) {
     if (!rounds)
       return;
@@ -61,7 +61,7 @@ public:
     }
   }
 
-  /// Of all columns.
+  /// The codes of all columns.
   const Cache &codes() const { return cache; }
 
 private:
@@ -72,7 +72,7 @@ private:
   std::vector<Sum> sums;
 };
 
-/// The two parts of a query are rounded block by block each.
+/// Rounds the two parts of a query separately, block by block.
 std::vector<double> roundedQuery(const float *q, const MlaCase &s,
                                  const std::optional<Rounding> &rounding) {
   if (!rounding)
@@ -104,7 +104,7 @@ void checkMla(const KernelInfo &kernel, KvType type, bool transposed,
   int64_t rows = s.position + s.tokens;
   Cache cache(type, s.latent + s.rope, rows + 70, rows, random);
   if (s.encoding == Encoding::A8)
-    // Numbers that eight bits hold exactly: n / 64 with |n| up to 127.
+    // Numbers that eight bits represent exactly: n / 64 with |n| up to 127.
     for (int64_t k = 0; k < rows; ++k)
       cache.fill(k, [&](int64_t l) {
         return float(l % 32 == 0 ? 127 : random.below(255) - 127) / 64;
@@ -114,7 +114,7 @@ void checkMla(const KernelInfo &kernel, KvType type, bool transposed,
   if (s.nanRow >= 0)
     cache.set(s.nanRow, 0, NAN);
   if (s.nanQuery >= 0)
-    q.at(s.nanQuery, 1) = NAN; // Of head 0.
+    q.at(s.nanQuery, 1) = NAN; // In head 0.
   float scale = 1 / std::sqrt(float(width));
   auto gemm = [&](Format format) {
     return resolveGemm(
@@ -200,7 +200,7 @@ TEST_P(MlaAttentionTest, CausalOverSeveralTokens) {
     }
 }
 
-/// Kernels take four queries at a time, then the others.
+/// Kernels process four queries at a time, then the others.
 TEST_P(MlaAttentionTest, AnyNumberOfTokens) {
   for (KvType type : {KvType::F32, KvType::Q8_0})
     for (int tokens = 1; tokens <= 17; ++tokens)
@@ -240,9 +240,9 @@ TEST_P(MlaAttentionTest, MoreTokensThanASpan) {
              {1, 1, 2, 2, 1, int32_t(kQuerySpan) + 19, 3});
 }
 
-/// Groups of a Q8_0 cache begin in the middle of a tile of queries, and one
-/// query of a tile sees none of a group, or one sees all.
-TEST_P(MlaAttentionTest, DiagonalAcrossGroups) {
+/// Groups of a Q8_0 cache begin in the middle of a tile of queries, so that one
+/// query of a tile sees nothing of a group, or only one sees all of it.
+TEST_P(MlaAttentionTest, DiagonalCrossesGroups) {
   for (int before : {1, 15, 16, 17, 40})
     checkMla(GetParam(), KvType::Q8_0, false,
              {1, 64, 16, 24, 64, 66, int32_t(kQ8Group) - before});
@@ -261,7 +261,7 @@ TEST_P(MlaAttentionTest, AnyShape) {
 }
 
 TEST_P(MlaAttentionTest, NaNStaysWhereItIsSeen) {
-  // Row 12 is token 2's: tokens 0 and 1 do not see it.
+  // Row 12 belongs to token 2: tokens 0 and 1 do not see it.
   for (KvType type : {KvType::F32, KvType::Q8_0}) {
     checkMla(GetParam(), type, false,
              {2, 16, 4, 16, 16, 5, 10, Format::F32, Format::F32, 12});
@@ -272,8 +272,8 @@ TEST_P(MlaAttentionTest, NaNStaysWhereItIsSeen) {
   }
 }
 
-/// What is a million times the size in a row leaves earlier queries alone.
-TEST_P(MlaAttentionTest, LaterRowsTakeNoBits) {
+/// A row that is a million times as large must not affect earlier queries.
+TEST_P(MlaAttentionTest, LaterRowsDoNotReducePrecision) {
   for (int64_t row : {12, 27}) {
     MlaCase s{2, 16, 4, 16, 80, 21, 10};
     s.hugeRow = row;
@@ -282,8 +282,8 @@ TEST_P(MlaAttentionTest, LaterRowsTakeNoBits) {
   }
 }
 
-/// Row 12's values are infinite while its keys are not: those who see the row
-/// see that.
+/// Row 12's values are infinite although its keys are not: queries that see the
+/// row must get a NaN.
 TEST_P(MlaAttentionTest, InfiniteValuesAreSeen) {
   Random random(37);
   int32_t latent = 8, tokens = 20, position = 10;

@@ -1,8 +1,8 @@
-//===- NonFiniteTest.cpp - No driver swallows what is not a number --------===//
+//===- NonFiniteTest.cpp - No kernel hides non-finite values --------------===//
 //
-// Each input of each driver gets a NaN or an infinity, in one place at a time:
-// what depends on it must not be finite, everything else must not change by a
-// bit. GemmConformanceTest.cpp does the same to gemms.
+// Each input of each op's kernel gets a NaN or an infinity, in one place at a
+// time: results that depend on it must not be finite, all others must not
+// change by a bit. GemmConformanceTest.cpp does the same for gemms.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,7 +15,7 @@ using namespace moek::test;
 
 namespace {
 
-/// An input's elements, and which of the output each reaches.
+/// An input's elements, and the elements of the output that each affects.
 struct Input {
   const char *name;
   int64_t rows, cols;
@@ -31,7 +31,7 @@ Input inputOf(const char *name, const Matrix<float> &m, Reaches reaches) {
           [&m](int64_t r, int64_t c) -> float & { return m.at(r, c); },
           reaches};
 }
-/// F32; rows of all matrices, one after the other.
+/// F32; the rows of all matrices follow each other.
 template <class Reaches>
 Input inputOf(const char *name, const Weights &w, Reaches reaches) {
   const WeightView &view = w.view;
@@ -43,7 +43,8 @@ Input inputOf(const char *name, const Weights &w, Reaches reaches) {
   return {name, view.outer * view.rows, view.cols, at, reaches};
 }
 
-/// Drivers of `op` against inputs that the test names; see the top.
+/// Tests kernels of `op` with inputs that the test names; see the top of this
+/// file.
 class NonFiniteTest : public testing::TestWithParam<KernelInfo> {
 protected:
   void check(const void *args, Step step, int64_t scratch, Matrix<float> &out,
@@ -77,15 +78,16 @@ protected:
               for (int64_t c = 0; c < out.cols; ++c) {
                 if (input.reaches(row, col, r, c))
                   ASSERT_FALSE(std::isfinite(out.at(r, c)))
-                      << "[" << r << ", " << c << "] does not show it";
+                      << "[" << r << ", " << c << "] is finite";
                 else
                   ASSERT_EQ(out.at(r, c), before(r, c))
-                      << "[" << r << ", " << c << "] has nothing to do with it";
+                      << "[" << r << ", " << c
+                      << "] changed, but does not depend on it";
               }
           }
   }
 
-  /// The first, some in the middle and the last.
+  /// Returns the first place, some in the middle and the last.
   static std::vector<int64_t> places(int64_t count) {
     std::vector<int64_t> result{0};
     for (int64_t place : {count / 3, count * 3 / 4, count - 1})
@@ -118,7 +120,7 @@ auto sameCol = [](int64_t, int64_t col, int64_t, int64_t c) {
 auto sameElement = [](int64_t row, int64_t col, int64_t r, int64_t c) {
   return r == row && c == col;
 };
-/// A weight's row is an output's column.
+/// Row r of a weight affects column r of the output.
 auto rowIsCol = [](int64_t row, int64_t, int64_t, int64_t c) {
   return c == row;
 };
@@ -217,13 +219,13 @@ MOE_NON_FINITE_SUITE(Scale) {
   for (float cap : {0.0f, 3.0f}) {
     ScaleArgs args{x.data(), out.data(), 37, 2, cap};
     Input rows = inputOf("x", x, sameElement);
-    rows.withInfinity = cap == 0; // A cap is what it comes to.
+    rows.withInfinity = cap == 0; // A cap makes infinity finite.
     check(&args, {3, 0}, 0, out, {rows});
   }
 }
 
 MOE_NON_FINITE_SUITE(Rope) {
-  // In place: what comes out is added to what is kept, as check() needs x.
+  // The op works in place, so the result is added to a copy: check() needs x.
   int32_t heads = 2, headStride = 40, offset = 8, dim = 32;
   for (bool neox : {false, true}) {
     Matrix<float> x = random(3, heads * headStride, 3), table = random(3, dim);
@@ -266,7 +268,7 @@ MOE_NON_FINITE_SUITE(Rope) {
   }
 }
 
-/// Of a row with a number that its cache cannot hold, queries must see some
+/// If a row has a number that its cache cannot represent, queries must see a
 /// NaN: in the first element, or in a block's scale.
 MOE_NON_FINITE_SUITE(MlaLatent) {
   int32_t latent = 70, rope = 10, tokens = 3, position = 5;
@@ -295,8 +297,8 @@ MOE_NON_FINITE_SUITE(MlaLatent) {
         };
         EXPECT_TRUE(isNumbers(position));
         EXPECT_TRUE(isNumbers(position + 2));
-        // The norm makes small numbers of a large one, unless its square
-        // overflows, as it does not in the reference.
+        // The norm makes a large number small unless its square overflows,
+        // which it does not in the reference.
         bool isRef = GetParam().isa == Isa::Ref;
         bool expected =
             std::isfinite(bad) &&
@@ -347,7 +349,8 @@ MOE_NON_FINITE_SUITE(HeadLinear) {
          })});
 }
 
-/// Rows of a cache. Q8_0 has NaN only, and that in the scales of blocks.
+/// Inputs for the rows of a cache. Q8_0 can only have NaN, in the scales of
+/// blocks.
 std::vector<Input> rowsOf(const Cache &cache, int64_t position) {
   auto seen = [position](int64_t row, int64_t, int64_t r, int64_t) {
     return row <= position + r;
@@ -401,7 +404,7 @@ MOE_NON_FINITE_SUITE(Attention) {
     args.heads = heads, args.kvHeads = kvHeads;
     args.key = key, args.value = value;
     args.splits = 1, args.window = window, args.scale = 0.2f;
-    // Of kv head 1.
+    // KV head 1's.
     Input keys = rowsOf(cache, position).front();
     bool blocks = type == KvType::Q8_0;
     keys.at = [at = keys.at, blocks](int64_t r, int64_t c) -> float & {
@@ -433,13 +436,13 @@ MOE_NON_FINITE_SUITE(SigmoidMul) {
                           [=](int64_t row, int64_t col, int64_t r, int64_t c) {
                             return r == row && (ofRow || c == col);
                           });
-    gates.withInfinity = false; // It opens or closes.
+    gates.withInfinity = false; // A gate only opens or closes.
     check(&args, {3, 0}, 0, out, {inputOf("x", x, sameElement), gates});
   }
 }
 
 MOE_NON_FINITE_SUITE(LatentCombine) {
-  // 300 rows in 3 spans of which every token sees all.
+  // 300 rows in 3 splits, all of which every token sees.
   int32_t heads = 3, latent = 37, splits = 3, tokens = 3, position = 297;
   Matrix<float> x = random(tokens * splits, heads * (latent + 2), 3);
   for (int64_t row = 0; row < x.rows; ++row)
@@ -454,7 +457,7 @@ MOE_NON_FINITE_SUITE(LatentCombine) {
           return r == row / splits && c == col;
         return r == row / splits && c / latent == col % heads;
       });
-  // A maximum of minus infinity is that of a span without rows.
+  // A maximum of minus infinity means a split without rows.
   input.withInfinity = false;
   check(&args, {tokens, position}, 0, out, {input});
 }
@@ -523,7 +526,7 @@ MOE_NON_FINITE_SUITE(Router) {
       }
 }
 
-/// Experts 1, 0, 2 of three, two a token.
+/// Experts 1, 0 and 2 of three, two per token.
 struct SmallRouting {
   int32_t topK = 2;
   std::vector<int32_t> ids{1, 0, 2, 1, 0, 2};
@@ -600,7 +603,8 @@ MOE_NON_FINITE_SUITE(ExpertsCombine) {
   }
 }
 
-/// Squares that overflow, of finite numbers: the right result or none.
+/// Finite numbers whose squares overflow: the result must be correct or not
+/// finite.
 class NonFiniteSquares : public testing::TestWithParam<KernelInfo> {};
 INSTANTIATE_TEST_SUITE_P(Kernels, NonFiniteSquares,
                          testing::ValuesIn(kernelsOf(OpCode::RmsNorm)),

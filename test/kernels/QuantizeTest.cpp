@@ -1,4 +1,4 @@
-//===- QuantizeTest.cpp - Floats as rows of a format ----------------------===//
+//===- QuantizeTest.cpp - Conversion of floats to formats -----------------===//
 
 #include "kernels/quant/Quantize.h"
 
@@ -32,11 +32,11 @@ std::vector<float> roundTrip(Format format, const std::vector<float> &values) {
   return read;
 }
 
-TEST(QuantizeRow, KeepsWhatTheFormatHas) {
+TEST(QuantizeRow, RoundingIsIdempotent) {
   std::vector<float> values = numbers(7, 3);
   EXPECT_EQ(roundTrip(Format::F32, values), values);
   for (Format format : {Format::F16, Format::BF16}) {
-    // What has been rounded once is not changed again.
+    // A rounded value is not changed by rounding again.
     std::vector<float> rounded = roundTrip(format, values);
     EXPECT_NE(rounded, values);
     EXPECT_EQ(roundTrip(format, rounded), rounded);
@@ -44,7 +44,7 @@ TEST(QuantizeRow, KeepsWhatTheFormatHas) {
 }
 
 TEST(QuantizeRow, Q8_0RoundsToTheNearestCode) {
-  // The second block is a hundredth of the first and has a scale of its own.
+  // The second block is a hundredth of the first and has its own scale.
   std::vector<float> values = numbers(64, 3);
   for (size_t i = 32; i < 64; ++i)
     values[i] /= 100;
@@ -53,7 +53,8 @@ TEST(QuantizeRow, Q8_0RoundsToTheNearestCode) {
     float biggest = 0;
     for (size_t i = block; i < block + 32; ++i)
       biggest = std::max(biggest, std::fabs(values[i]));
-    // Half a step, and the scale's rounding to F16 (2^-11) of the value.
+    // Half a step, plus the scale's rounding to F16 (2^-11) relative to the
+    // value.
     for (size_t i = block; i < block + 32; ++i)
       EXPECT_NEAR(read[i], values[i], biggest * (0.5f / 127 + 0x1p-11f)) << i;
   }
@@ -72,21 +73,21 @@ TEST(QuantizeRow, Q8_0KeepsItsOwnValues) {
 TEST(QuantizeRow, Q8_0OfTinyAndHugeValues) {
   EXPECT_EQ(roundTrip(Format::Q8_0, std::vector<float>(32, 0)),
             std::vector<float>(32, 0));
-  // The value asks for 1.45 times the smallest F16 as its scale and gets that
-  // one: codes stop at 127 rather than wrap round.
+  // The value needs 1.45 times the smallest F16 as its scale and gets the
+  // smallest: codes stop at 127 instead of wrapping around.
   for (float value : roundTrip(Format::Q8_0, std::vector<float>(32, 1.1e-5f))) {
     EXPECT_GT(value, 0.6e-5f);
     EXPECT_LE(value, 1.6e-5f);
   }
-  // Below half of the smallest scale nothing is left.
+  // Below half of the smallest scale everything becomes zero.
   for (float value : roundTrip(Format::Q8_0, std::vector<float>(32, 1e-6f)))
     EXPECT_EQ(value, 0);
-  // No F16 is that large.
+  // No F16 is large enough.
   for (float value : roundTrip(Format::Q8_0, std::vector<float>(32, 1e7f)))
     EXPECT_FALSE(std::isfinite(value));
 }
 
-TEST(QuantizeRow, Q8_0BlocksWithoutNumbersAreNan) {
+TEST(QuantizeRow, Q8_0BlocksWithNonFiniteValuesAreNan) {
   for (float bad : {std::numeric_limits<float>::quiet_NaN(),
                     std::numeric_limits<float>::infinity()})
     for (size_t at : {32, 40, 63}) {
@@ -110,9 +111,9 @@ TEST(QuantizeRow, SmallFormatsKeepTheirOwnValues) {
 }
 
 TEST(QuantizeRow, Fp4RoundsToTheNearestValue) {
-  // 0, 1, 2, 3, 4, 6, 8, 12 times a scale that 12 or a little more asks for:
-  // apart by at most a sixth of the largest, with a scale up to twice (MXFP4)
-  // or an eighth more (NVFP4) than needed.
+  // The values 0, 1, 2, 3, 4, 6, 8, 12 times a scale that makes 12 at least the
+  // largest: neighbours differ by at most a sixth of the largest, with a scale
+  // up to twice (MXFP4) or an eighth more (NVFP4) than needed.
   for (auto [format, step] : {std::pair(Format::MXFP4, 2 / 6.0f),
                               std::pair(Format::NVFP4, 1.125f / 6)}) {
     SCOPED_TRACE(formatInfo(format).name);
@@ -125,12 +126,12 @@ TEST(QuantizeRow, Fp4RoundsToTheNearestValue) {
 }
 
 TEST(QuantizeRow, Mxfp4FitsItsExponent) {
-  // 6 * 2^-1 exactly; 2^-127 and below; what has no number.
+  // 6 * 2^-1 exactly; 2^-127 and below; non-finite values.
   EXPECT_EQ(roundTrip(Format::MXFP4, std::vector<float>(32, 3.0f)),
             std::vector<float>(32, 3.0f));
   EXPECT_EQ(roundTrip(Format::MXFP4, std::vector<float>(32, 0x1p-128f)),
             std::vector<float>(32, 0x1p-128f));
-  // 6.1 is clipped to 6 rather than 6.0 of twice the scale losing the small.
+  // 6.1 is clipped to 6, because twice the scale would lose the small values.
   std::vector<float> values(32, 0.5f);
   values[0] = 6.1f;
   std::vector<float> want(32, 0.5f);

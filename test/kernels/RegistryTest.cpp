@@ -24,7 +24,7 @@ TEST(RegistryTest, NamesAreUniqueAndFound) {
 
 TEST(RegistryTest, EveryOpHasAReferenceKernel) {
   for (unsigned op = 0; op < kOpCodeCount; ++op) {
-    bool found = OpCode(op) == OpCode::Copy; // Between devices only.
+    bool found = OpCode(op) == OpCode::Copy; // Only between devices.
     for (const KernelInfo &kernel : kernelTable())
       found |= unsigned(kernel.op) == op && kernel.isa == Isa::Ref;
     EXPECT_TRUE(found) << "op " << op;
@@ -47,7 +47,7 @@ TEST(RegistryTest, IsaNamesRoundTrip) {
   EXPECT_FALSE(isaFromName("neon").has_value());
 }
 
-/// A line of Kernels.def without a test of its op would go unnoticed.
+/// Ensures that every line of Kernels.def has a test of its op.
 TEST(RegistryTest, EveryKernelOfThisHostIsTested) {
   std::set<std::string> tested;
   const auto *tests = testing::UnitTest::GetInstance();

@@ -51,7 +51,7 @@ Matrix<float> randomTable(int64_t tokens, int64_t dim, Random &random) {
   return table;
 }
 
-/// Element `i` of `x` after rotation.
+/// Returns element `i` of `x` after rotation.
 Wanted rotated(const double *x, const float *table, int64_t dim, int64_t i,
                bool neox) {
   int64_t half = dim / 2, pair = neox ? i % half : i / 2;
@@ -116,7 +116,7 @@ void checkLatent(const KernelInfo &kernel, KvType type, LatentCase s,
     before.push_back(cache.rowBytes(r));
   runKernel(kernel, &args, {s.tokens, s.position}, 0, {&cache.memory});
 
-  // Relative rounding of the cache's type; F16 has a smallest step too.
+  // Relative rounding error of the cache's type; F16 also has a smallest step.
   double step = type == KvType::BF16  ? 0x1p-8
                 : type == KvType::F16 ? 0x1p-11
                                       : 0;
@@ -139,7 +139,7 @@ void checkLatent(const KernelInfo &kernel, KvType type, LatentCase s,
     }
     return w;
   };
-  // Half a step of the block that element c of token t is in.
+  // Half a step of the block that contains element c of token t.
   auto halfStep = [&](int64_t t, int64_t c) {
     double most = 0;
     for (int64_t i = c / kKvBlock * kKvBlock;
@@ -154,7 +154,7 @@ void checkLatent(const KernelInfo &kernel, KvType type, LatentCase s,
   expectClose(got, [&](int64_t t, int64_t c) {
     Wanted w = exact(t, c);
     if (type == KvType::Q8_0) {
-      // A NaN takes its block with it.
+      // A NaN affects its whole block.
       double half = halfStep(t, c);
       return Wanted{std::isnan(half) ? half : w.value, w.tolerance + half};
     }
@@ -164,7 +164,7 @@ void checkLatent(const KernelInfo &kernel, KvType type, LatentCase s,
   for (int64_t r = 0; r < cache.view.capacity; ++r)
     if (r < s.position || r >= s.position + s.tokens) {
       EXPECT_EQ(cache.rowBytes(r), before[size_t(r)])
-          << "row " << r << " is none of the step's, but changed";
+          << "row " << r << " does not belong to the step, but changed";
     }
 }
 

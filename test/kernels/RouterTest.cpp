@@ -27,7 +27,7 @@ struct Choice {
   std::vector<double> weights;
 };
 
-/// As the architectures' papers define it, in float64.
+/// Computes the choice as the architectures' papers define it, in float64.
 Choice expectedChoice(const Routing &s, const float *logits,
                       const float *bias) {
   std::vector<double> score(static_cast<size_t>(s.experts));
@@ -242,8 +242,8 @@ TEST_P(RouterTest, NaNsGiveValidDistinctIds) {
       }
 }
 
-// Ranking a NaN last would quietly leave the choice to the other experts.
-TEST_P(RouterTest, ANaNThatIsNotChosenSpoilsTheWeights) {
+// Ranking a NaN last would silently choose among the other experts.
+TEST_P(RouterTest, ANaNThatIsNotChosenMakesTheWeightsNaN) {
   for (float bad : {NAN, INFINITY, -INFINITY}) {
     Choice c = route(GetParam(),
                      {.experts = 4, .topK = 2, .scoring = Scoring::Sigmoid},
@@ -252,7 +252,7 @@ TEST_P(RouterTest, ANaNThatIsNotChosenSpoilsTheWeights) {
   }
 }
 
-/// What a driver makes of choices.
+/// The result of SplitChoices.
 struct Split {
   Split(int32_t tokens, int32_t topK, int32_t last)
       : firstIds(tokens, topK - last), lastIds(tokens, last),
@@ -269,7 +269,7 @@ struct Split {
     runKernel(kernel, &args, {int32_t(ids.rows), 0}, 0,
               {&firstIds, &firstWeights, &lastIds, &lastWeights});
   }
-  /// Of a token, all of them in order.
+  /// All choices of a token in order.
   std::vector<std::pair<int, float>> choices(int64_t token) const {
     std::vector<std::pair<int, float>> all;
     for (int64_t j = 0; j < firstIds.cols; ++j)
@@ -292,7 +292,7 @@ TEST_P(SplitChoicesTest, TheLeastWeightsAreLast) {
         for (int32_t t = 0; t < tokens; ++t) {
           for (int32_t j = 0; j < topK; ++j)
             ids.at(t, j) = random.below(1000);
-          // Of equal ones the router's order stays.
+          // Equal weights keep the router's order.
           weights.at(t, topK - 1) = weights.at(t, 0);
           auto &row = want.emplace_back();
           for (int32_t j = 0; j < topK; ++j)
@@ -309,7 +309,7 @@ TEST_P(SplitChoicesTest, TheLeastWeightsAreLast) {
       }
 }
 
-// Ids are used as indices, whatever the weights are.
+// Ids are used as indices, so they must be valid whatever the weights are.
 TEST_P(SplitChoicesTest, NaNsKeepEveryId) {
   for (unsigned mask = 1; mask < 64; ++mask) {
     Matrix<int32_t> ids(1, 6);

@@ -1,4 +1,4 @@
-//===- Routing.h - Which tokens meet which experts --------------*- C++ -*-===//
+//===- Routing.h - Random assignment of tokens to experts -------*- C++ -*-===//
 
 #ifndef MOE_TEST_KERNELS_ROUTING_H
 #define MOE_TEST_KERNELS_ROUTING_H
@@ -11,9 +11,9 @@
 
 namespace moek::test {
 
-/// What a router and expert_group leave to experts' kernels: `topK` distinct
-/// random experts of each token, of which expert 1 is popular and expert 2 has
-/// none, and these slots by expert, then by token.
+/// The results of a router and ExpertGroup: `topK` distinct random experts per
+/// token, of which expert 1 is popular and expert 2 has no tokens, and the
+/// slots sorted by expert, then by token.
 struct Routing {
   Routing(int32_t tokens, int32_t topK, int32_t experts, Random &random) {
     for (int32_t t = 0; t < tokens; ++t)
@@ -27,8 +27,9 @@ struct Routing {
     group(experts, [](int32_t e) { return e; });
   }
 
-  /// Groups the slots of `count` experts alone. `numberOf` tells which of them
-  /// an id is; any other number is of an expert elsewhere.
+  /// Groups only the slots of `count` experts. `numberOf` returns the number of
+  /// an expert among these; any other number means that it is on another
+  /// device.
   template <typename NumberOf> void group(int32_t count, NumberOf numberOf) {
     offsets.assign(1, 0);
     slots.clear();
@@ -42,7 +43,7 @@ struct Routing {
 
   std::vector<int32_t> ids;     ///< [tokens][topK]
   std::vector<int32_t> offsets; ///< [experts + 1], in slots
-  std::vector<int32_t> slots;   ///< Indices of ids.
+  std::vector<int32_t> slots;   ///< Indices into ids.
 };
 
 } // namespace moek::test

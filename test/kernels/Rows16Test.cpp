@@ -1,7 +1,7 @@
 //===- Rows16Test.cpp - The interleaved layout, byte by byte --------------===//
 //
-// Kernels and packer could agree on a wrong order; these tests read single
-// codes out of packed panels as kernels/quant/Rows16.h describes them.
+// Kernels and packer could agree on a wrong order, so these tests read single
+// codes from packed panels as kernels/quant/Rows16.h describes them.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,7 +25,7 @@ std::vector<uint8_t> rowsOf(Format format, int64_t rows, int64_t cols) {
   return bytes;
 }
 
-/// The code part of `bits` bits says that column `c` of row `r` is ...
+/// Returns the code of column `c` of row `r` in a code part of `bits` bits.
 int codeAt(const uint8_t *part, int bits, int r, int c) {
   int group = c / 4, lane = 4 * r + c % 4, code = 0, shift = 0;
   if (bits == 8)
@@ -156,7 +156,7 @@ TEST(Rows16, MissingRowsAreZero) {
   }
 }
 
-TEST(Rows16, FormatsAndColumnsWithoutIt) {
+TEST(Rows16, RefusesOtherFormatsAndColumns) {
   uint8_t out[64] = {};
   EXPECT_FALSE(hasRows16(Format::F32, 64));
   EXPECT_FALSE(hasRows16(Format::BF16, 7));

@@ -1,4 +1,4 @@
-//===- RunKernel.cpp - Drivers' tests on this CPU -------------------------===//
+//===- RunKernel.cpp - Runs tests of op kernels on this CPU ---------------===//
 
 #include "test/kernels/KernelTest.h"
 
@@ -15,8 +15,8 @@ void runKernel(const KernelInfo &kernel, const void *args, Step step,
                  << " nodes, tickets " << team.withTickets);
     for (Output *output : outputs)
       output->reset();
-    // Workers run in any order; the last first shows who relies on another,
-    // and takes what goes by ticket from the others.
+    // Workers run in any order. Running the last one first reveals dependences
+    // between workers, and it takes over the others' tickets.
     for (int i = team.workers - 1; i >= 0; --i) {
       Guarded scratch(scratchBytes);
       scratch.poison();

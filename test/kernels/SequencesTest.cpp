@@ -1,5 +1,5 @@
-// Steps with rows of several sequences, whose caches lie in pages anywhere:
-// every bit as of each sequence alone, in a cache of its own.
+// Steps with rows of several sequences, whose cache pages are in arbitrary
+// places: every bit must equal that of each sequence alone, in its own cache.
 #include "kernels/Ring.h"
 #include "test/kernels/GroupedAttention.h"
 
@@ -17,19 +17,19 @@ MOE_KERNEL_SUITE(MlaAttentionSequencesTest, MlaAttention);
 MOE_KERNEL_SUITE(KvStoreSequencesTest, KvStore);
 MOE_KERNEL_SUITE(AttentionSequencesTest, Attention);
 
-/// Sequences with so many rows in a step, after so many others.
+/// A sequence's rows in a step, and its rows before.
 struct Lengths {
   int32_t count, position;
 };
 
-/// One row beside a chunk beside a beginning; ends before, at and behind those
-/// of pages and groups.
+/// A single row beside a chunk beside a start; lengths end before, at and after
+/// the boundaries of pages and groups.
 const std::vector<Lengths> kMixed = {{1, 130}, {40, 44}, {1, 0},
                                      {19, 0},  {1, 63},  {2, 300}};
 const std::vector<Lengths> kDecode = {{1, 700}, {1, 64}, {1, 511}};
 
-/// A step, and the pages of its sequences: taken from a pool in random order,
-/// with others between them.
+/// A step, and the pages of its sequences, which are taken from a pool in
+/// random order with unused ones in between.
 class PagedStep {
 public:
   PagedStep(const std::vector<Lengths> &lengths, Random &random) {
@@ -54,7 +54,7 @@ public:
   }
 
   Step step() const { return {tokens, 0, rows.data(), int32_t(rows.size())}; }
-  /// Sequence i's rows, from the first row of a step and the first page on.
+  /// Sequence i's rows as a step of their own, with the cache's first pages.
   static Step alone(const SequenceRows &rows) {
     return {rows.count, rows.position};
   }
@@ -74,7 +74,7 @@ uint8_t *pageOf(const KvView &kv, int64_t page) {
   return kv.data + page * kKvPage * kv.rowStride;
 }
 
-/// The pool's pages of sequence i, one after the other.
+/// Copies the pool's pages of sequence i to a cache of its own.
 Cache ownCache(const PagedStep &paged, size_t i, const Cache &pool,
                Random &random) {
   const std::vector<int32_t> &pages = paged.pages[i];
@@ -86,7 +86,7 @@ Cache ownCache(const PagedStep &paged, size_t i, const Cache &pool,
   return own;
 }
 
-/// A pool of which every row is filled: of its sequences, and of others.
+/// A pool in which every row is filled: of its sequences, and of others.
 Cache filledPool(const PagedStep &paged, KvType type, int64_t width,
                  Random &random) {
   int64_t rows = paged.pageCount * kKvPage;
@@ -190,7 +190,8 @@ TEST_P(KvStoreSequencesTest, AsAlone) {
   }
 }
 
-/// Of every sequence of the step a ring, in another order than the sequences.
+/// Gives every sequence of the step a ring, in another order than the
+/// sequences.
 Cache ringsOf(PagedStep &paged, KvType type, int64_t width, int64_t ring,
               Random &random) {
   auto count = int32_t(paged.rows.size());
@@ -199,7 +200,7 @@ Cache ringsOf(PagedStep &paged, KvType type, int64_t width, int64_t ring,
   return Cache(type, width, count * ring, count * ring, random);
 }
 
-// What is stored is what pages get, a row of the sequence's ring.
+// Rows stored in rings equal those stored in pages.
 TEST_P(KvStoreSequencesTest, RingsAsPages) {
   Random random(57);
   int32_t heads = 2, key = 24, value = 72;
@@ -237,7 +238,7 @@ TEST_P(KvStoreSequencesTest, RingsAsPages) {
   }
 }
 
-/// Attention that reads rings is that which reads pages.
+/// Attention on rings must equal attention on pages.
 void checkRings(const KernelInfo &kernel, const std::vector<Lengths> &lengths,
                 int32_t splits, int32_t window) {
   Random random(58);
@@ -246,7 +247,7 @@ void checkRings(const KernelInfo &kernel, const std::vector<Lengths> &lengths,
   Matrix<float> q(paged.tokens, heads * key, 5);
   q.fill(random);
   const int64_t width = gqaKvWidth(kvHeads, key, value);
-  // Tiles are copied whole.
+  // Whole tiles are copied.
   const auto ring = int32_t(kvRingRows(window + kKvTile, paged.tokens));
   for (KvType type : kKvTypes) {
     SCOPED_TRACE(testing::Message() << "type " << int(type));

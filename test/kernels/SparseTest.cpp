@@ -1,5 +1,5 @@
-// Attention to chosen rows against float64: every type of cache, entries of one
-// position and of several, windows, sinks, ties, sequences in pages anywhere.
+// Sparse attention compared with float64: every cache type, entries of one
+// position and of several, windows, sinks, ties, sequences in arbitrary pages.
 #include "kernels/SparseArgs.h"
 #include "test/kernels/AttentionModel.h"
 
@@ -17,8 +17,8 @@ MOE_KERNEL_SUITE(IndexScoresTest, IndexScores);
 MOE_KERNEL_SUITE(IndexSelectTest, IndexSelect);
 MOE_KERNEL_SUITE(SparseAttentionTest, SparseAttention);
 
-/// A chunk beside single rows and a beginning, in pages out of order; or one
-/// row alone, far into its text.
+/// A chunk beside single rows and a start, in pages out of order; or one row
+/// alone, far into its text.
 struct Paged {
   explicit Paged(bool alone = false, int32_t ring = 0) : ring(ring) {
     if (alone) {
@@ -32,7 +32,7 @@ struct Paged {
                                     {1, 21, 0, pages[1].data(), 0},
                                     {22, 7, 120, pages[2].data(), 3},
                                     {29, 1, 3, pages[3].data(), 1}};
-  int32_t ring; ///< Rows of a sequence's ring, where a cache has rings.
+  int32_t ring; ///< Rows of a sequence's ring, if a cache has rings.
   int64_t tokens = 30;
   static constexpr int64_t kRows = 10 * kKvPage;
   static constexpr int64_t kContext = 192;
@@ -40,7 +40,7 @@ struct Paged {
   Step step() const {
     return {int32_t(tokens), 0, rows.data(), int32_t(rows.size())};
   }
-  /// The position of a token, and the row of a position of its sequence.
+  /// The position of a token, and the cache row of a position of its sequence.
   int64_t position(int64_t t) const {
     const SequenceRows &own = of(t);
     return own.position + t - own.begin;
@@ -67,7 +67,7 @@ private:
   }
 };
 
-TEST_P(LayerNormTest, MeansFarFromZeroToo) {
+TEST_P(LayerNormTest, HandlesMeansFarFromZero) {
   Random random(1);
   for (int64_t cols : {1, 7, 64, 301}) {
     Matrix<float> x(9, cols, 3), out(9, cols, 2), weight(1, cols),
@@ -90,7 +90,7 @@ TEST_P(LayerNormTest, MeansFarFromZeroToo) {
       double scale =
           double(weight.at(0, c)) / std::sqrt(variance + double(eps));
       double want = (double(x.at(t, c)) - mean) * scale + double(bias.at(0, c));
-      // A mean is a sum of floats.
+      // The error of a mean is that of a float sum.
       double size = std::fabs(mean) + std::sqrt(variance);
       return Wanted{want, sumTolerance(cols, 4 * size) * std::fabs(scale) +
                               4 * kEps *
@@ -140,7 +140,7 @@ TEST_P(RowStoreTest, RingsOfSequences) {
   expectRowsStored(GetParam(), Paged(false, 2 * kKvPage));
 }
 
-TEST_P(RowStoreTest, WhatIsNoNumberBeginsARow) {
+TEST_P(RowStoreTest, NonFiniteRowsBeginWithNaN) {
   Random random(3);
   for (KvType type : {KvType::F32, KvType::F16, KvType::BF16}) {
     Matrix<float> x(2, 70);
@@ -193,7 +193,7 @@ TEST_P(IndexScoresTest, EntriesThatATokenSees) {
     }
 }
 
-// What is no number shows in the scores that it is a part of.
+// A non-finite value is visible in the scores that depend on it.
 TEST_P(IndexScoresTest, NonFiniteIsSeen) {
   Random random(10);
   constexpr int64_t kHeads = 5, kKey = 7;
@@ -215,7 +215,7 @@ TEST_P(IndexScoresTest, NonFiniteIsSeen) {
   }
 }
 
-/// The best by a stable sort.
+/// Returns the best entries, by a stable sort.
 std::vector<int32_t> bestOf(const Matrix<float> &scores, int64_t t, int64_t n,
                             int64_t k) {
   std::vector<int32_t> order(size_t(n), 0);
@@ -232,7 +232,7 @@ std::vector<int32_t> bestOf(const Matrix<float> &scores, int64_t t, int64_t n,
   return order;
 }
 
-TEST_P(IndexSelectTest, TheLargestAndOfEqualOnesTheFirst) {
+TEST_P(IndexSelectTest, SelectsTheLargestAndTheFirstOfTies) {
   Paged paged;
   Random random(5);
   for (auto [topK, ratio] : {std::pair{16, 1}, {1, 1}, {5, 4}, {200, 1}})
@@ -241,7 +241,7 @@ TEST_P(IndexSelectTest, TheLargestAndOfEqualOnesTheFirst) {
       Matrix<float> scores(paged.tokens, paged.kContext / ratio, 5);
       Matrix<int32_t> chosen(paged.tokens, topK);
       scores.fill(random);
-      // Many ties, zeros of both signs among them, and some infinities.
+      // Many ties, including zeros of both signs, and some infinities.
       for (int64_t t = 0; t < paged.tokens && coarse; ++t)
         for (int64_t e = 0; e < scores.cols; ++e) {
           float &score = scores.at(t, e);
@@ -280,7 +280,7 @@ TEST_P(IndexSelectTest, ManyScores) {
   }
 }
 
-TEST_P(IndexSelectTest, WhatIsNoNumberIsSeen) {
+TEST_P(IndexSelectTest, NaNsAreSelected) {
   Random random(6);
   Matrix<float> scores(1, 64);
   Matrix<int32_t> chosen(1, 4);
@@ -300,7 +300,8 @@ struct SparseShape {
   bool sinks;
 };
 
-/// What a token attends to: rows of the first cache, then of the second.
+/// Returns what a token attends to: rows of the first cache, then of the
+/// second.
 std::vector<std::pair<const Cache *, int64_t>>
 seenBy(const Paged &paged, const SparseShape &s, int64_t t, const Cache &rows,
        const Cache &entries, const Matrix<int32_t> &chosen) {
@@ -318,8 +319,8 @@ seenBy(const Paged &paged, const SparseShape &s, int64_t t, const Cache &rows,
   return seen;
 }
 
-/// Rows of F16 and BF16 one right behind the other, as in plans, so that those
-/// of whole tiles are at addresses that tensor cores' kernels take.
+/// A copy of the cache in which rows of F16 and BF16 follow each other without
+/// gaps, as in plans, so that tensor-core kernels accept their addresses.
 struct Packed {
   explicit Packed(const Cache &cache) : view(cache.view) {
     int64_t row = kvRowBytes(view.type, view.width);
@@ -336,7 +337,7 @@ struct Packed {
   std::unique_ptr<Guarded> memory;
 };
 
-/// Of the types of rows and of entries.
+/// Compares with float64, for the types of rows and of entries.
 void expectSparse(const KernelInfo &kernel, const Paged &paged,
                   const SparseShape &s, const KvType (&types)[2]) {
   SCOPED_TRACE(testing::Message()
@@ -351,7 +352,7 @@ void expectSparse(const KernelInfo &kernel, const Paged &paged,
   sinks.fill(random);
   Cache rows(types[0], s.key, paged.kRows, paged.kRows, random);
   Cache entries(types[1], s.key, paged.kRows, paged.kRows, random);
-  // Any of those that are seen, by rising number.
+  // Any of the visible entries, in ascending order.
   for (int64_t t = 0; t < paged.tokens && s.topK; ++t) {
     int64_t n = paged.entries(t, s.ratio), first = 0;
     for (int64_t i = 0; i < std::min<int64_t>(n, s.topK); ++i) {
@@ -428,7 +429,7 @@ TEST_P(SparseAttentionTest, RowsInRings) {
                    {KvType::BF16, KvType::BF16});
 }
 
-// Whose list is shared out where there are more to work on it.
+// The list of such a token is divided among workers, if there are more of them.
 TEST_P(SparseAttentionTest, OneTokenOfALongText) {
   for (const SparseShape &shape : {SparseShape{17, 48, 40, 0, 1, 150, false},
                                    SparseShape{2, 130, 129, 99, 1, 77, true},
@@ -438,7 +439,7 @@ TEST_P(SparseAttentionTest, OneTokenOfALongText) {
     expectSparse(GetParam(), Paged(true), shape, {KvType::F16, KvType::F16});
 }
 
-// A row that is no number shows in whoever sees it, and in nobody else.
+// A non-finite row affects the tokens that see it, and no others.
 TEST_P(SparseAttentionTest, NonFiniteIsSeenWhereItCounts) {
   for (auto [type, width] : {std::pair(KvType::F32, 8), {KvType::F16, 64}}) {
     SCOPED_TRACE(width);

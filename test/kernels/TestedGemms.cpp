@@ -1,4 +1,4 @@
-//===- TestedGemms.cpp - Gemms that this CPU runs -------------------------===//
+//===- TestedGemms.cpp - The gemms that this CPU can run ------------------===//
 
 #include "test/kernels/GemmProblem.h"
 

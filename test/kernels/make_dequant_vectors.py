@@ -15,7 +15,7 @@ import struct
 import gguf
 import numpy as np
 
-# Offsets of the F16 numbers of a block, None where a value is the block.
+# Offsets of the F16 numbers of a block; None if a value is the block.
 FORMATS = {
     "F32": None,
     "F16": None,

@@ -1,4 +1,4 @@
-//===- CodeArena.cpp - Machine code written at run time -------------------===//
+//===- CodeArena.cpp - Memory for machine code written at run time --------===//
 
 #include "test/softcpu/CodeArena.h"
 
@@ -8,22 +8,22 @@
 namespace moek::test {
 
 namespace {
-/// Pages that are written and run, near this function; null where there are
-/// none.
+/// Maps writable and executable pages near this function; returns null if there
+/// are none.
 std::byte *mapNearCode(size_t bytes) {
   constexpr uintptr_t kStep = 1 << 20, kReach = 1 << 30;
   auto here = reinterpret_cast<uintptr_t>(&mapNearCode) / kStep * kStep;
   for (uintptr_t distance = kStep; distance < kReach; distance += kStep)
     for (uintptr_t at : {here + distance, here - distance}) {
       if (at > here && distance > here)
-        continue; // here - distance, wrapped
+        continue; // here - distance wrapped around
       void *memory =
           ::mmap(reinterpret_cast<void *>(at), bytes,
                  PROT_READ | PROT_WRITE | PROT_EXEC,
                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
       if (memory == reinterpret_cast<void *>(at))
         return static_cast<std::byte *>(memory);
-      if (memory != MAP_FAILED) // A kernel that takes the address for a hint.
+      if (memory != MAP_FAILED) // Some kernels take the address only as a hint.
         ::munmap(memory, bytes);
     }
   return nullptr;

@@ -1,4 +1,4 @@
-//===- CodeArena.h - Machine code written at run time -----------*- C++ -*-===//
+//===- CodeArena.h - Memory for machine code written at run time -*- C++ -*-==//
 
 #ifndef MOE_TEST_SOFTCPU_CODEARENA_H
 #define MOE_TEST_SOFTCPU_CODEARENA_H
@@ -10,29 +10,29 @@
 
 namespace moek::test {
 
-/// Memory within 1 GiB of the program's own code, so that both reach each other
-/// by RIP-relative operands, that is written and run. Its first bytes are for
+/// Writable and executable memory within 1 GiB of the program's own code, so
+/// that both reach each other by RIP-relative operands. Its first bytes are
 /// data that the code refers to.
 class CodeArena {
 public:
-  /// Without memory (data() is null) where the system refuses it.
+  /// If the system refuses the memory, data() is null.
   CodeArena(size_t dataBytes, size_t codeBytes);
   ~CodeArena();
   CodeArena(const CodeArena &) = delete;
   CodeArena &operator=(const CodeArena &) = delete;
 
   std::byte *data() const { return memory_; }
-  /// Where the next byte goes.
+  /// Address of the next byte.
   std::byte *position() const { return next_; }
   size_t room() const { return size_t(end_ - next_); }
-  /// Forgets the code from `position` on.
+  /// Discards the code from `position` on.
   void rewind(std::byte *position) { next_ = position; }
 
   void put(std::initializer_list<int> bytes);
   void put(std::span<const uint8_t> bytes);
   void put32(int32_t value);
-  /// `opcode`, whose ModRM byte comes next: its register field is `reg`, its
-  /// operand is the memory at `target`.
+  /// Writes `opcode` and a ModRM byte with register field `reg` and a
+  /// RIP-relative memory operand at `target`.
   void putRelative(std::initializer_list<int> opcode, int reg,
                    const void *target);
 

@@ -1,4 +1,4 @@
-//===- NativeRun.cpp - Instructions that this CPU executes itself ---------===//
+//===- NativeRun.cpp - Runs instructions natively -------------------------===//
 
 #include "test/softcpu/NativeRun.h"
 
@@ -9,7 +9,7 @@ namespace moek::test {
 
 namespace {
 constexpr int kRsp = 4;
-/// rbx, rbp, r12 to r15: what a function leaves as it was.
+/// rbx, rbp, r12 to r15: the registers that a function must preserve.
 constexpr uint32_t kCalleeSaved = 1u << 3 | 1u << 5 | 0xf000u;
 constexpr uint32_t kStatusFlags = ZYDIS_CPUFLAG_CF | ZYDIS_CPUFLAG_PF |
                                   ZYDIS_CPUFLAG_AF | ZYDIS_CPUFLAG_ZF |
@@ -44,7 +44,7 @@ void putStore(CodeArena &arena, int reg, const void *to) {
   arena.putRelative({reg >= 8 ? 0x4c : 0x48, 0x89}, reg, to);
 }
 
-/// Between a YMM register and memory.
+/// Moves between a YMM register and memory.
 void putVectorLoad(CodeArena &arena, int reg, const void *from) {
   arena.putRelative({0xc5, reg >= 8 ? 0x7e : 0xfe, 0x6f}, reg, from);
 }
@@ -52,8 +52,8 @@ void putVectorStore(CodeArena &arena, int reg, void *to) {
   arena.putRelative({0xc5, reg >= 8 ? 0x7e : 0xfe, 0x7f}, reg, to);
 }
 
-/// Between an XMM register and memory, without touching the rest of the YMM
-/// register that it is a part of.
+/// Move between an XMM register and memory, without changing the upper half of
+/// the YMM register.
 void putHalfLoad(CodeArena &arena, int reg, const void *from) {
   if (reg >= 8)
     arena.put({0x44});
@@ -70,7 +70,7 @@ bool isVectorRegister(ZydisRegister reg) {
   return kind == ZYDIS_REGCLASS_XMM || kind == ZYDIS_REGCLASS_YMM;
 }
 
-/// The number of a general register, of which `reg` may be a part; else -1.
+/// Returns the number of the general register that contains `reg`, or -1.
 int generalRegister(ZydisRegister reg) {
   ZydisRegister whole =
       ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, reg);
@@ -79,8 +79,8 @@ int generalRegister(ZydisRegister reg) {
              : -1;
 }
 
-/// Whether the flags that this writes depend on its operands, as those of a
-/// shift by cl do: a shift by 0 leaves them.
+/// Whether it depends on the operands if the instruction writes the flags: a
+/// shift by cl leaves them unchanged if cl is 0.
 bool mayKeepFlags(const ZydisDecodedInstruction &instruction,
                   const ZydisDecodedOperand *operands) {
   ZydisInstructionCategory category = instruction.meta.category;
@@ -175,8 +175,8 @@ void NativeRun::writeEntry(CodeArena &arena) const {
 }
 
 void NativeRun::writeExit(CodeArena &arena) const {
-  // Nothing changes the flags before they are saved, and nothing is pushed
-  // before our stack is back.
+  // Nothing may change the flags before they are saved, and nothing may be
+  // pushed before our stack is restored.
   ArenaData &data = dataOf(arena);
   forEachBit(general_, [&](int reg) {
     putStore(arena, reg, &data.registers.general[reg]);
@@ -213,7 +213,7 @@ NativeRun::Code NativeRun::write(CodeArena &arena) const {
     arena.put({copied.address, copied.length});
     if (!copied.displacementAt)
       continue;
-    // The same memory, seen from here.
+    // Adjust the displacement, so that it refers to the same memory from here.
     std::byte *end = arena.position();
     int32_t displacement;
     std::memcpy(&displacement, copied.address + copied.displacementAt, 4);
@@ -230,7 +230,8 @@ NativeRun::Code NativeRun::write(CodeArena &arena) const {
 NativeRun::Code NativeRun::writeCall(CodeArena &arena) {
   NativeRun all;
   all.general_ = all.vectors_ = 0xffff;
-  // The callee may have zeroed or left what is above; nobody may rely on it.
+  // The callee may have changed the upper parts of vectors; no caller may rely
+  // on them.
   all.wide_ = all.needsFlags_ = all.setsFlags_ = true;
   std::byte *code = arena.position();
   all.writeEntry(arena);

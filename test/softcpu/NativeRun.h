@@ -1,8 +1,8 @@
-//===- NativeRun.h - Instructions that this CPU executes itself -*- C++ -*-===//
+//===- NativeRun.h - Runs instructions natively -----------------*- C++ -*-===//
 //
-// A run of instructions of a program, copied into a function of its own that
-// puts the registers they name in place, executes them and saves the registers
-// again. Branches and what a NativeRun refuses is not for it.
+// A sequence of instructions of a program, copied into a function that loads
+// the registers they name, executes them and saves the registers again.
+// Branches, and instructions that add() refuses, are handled elsewhere.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,31 +17,32 @@
 
 namespace moek::test {
 
-/// What an arena begins with: the registers that its code loads and saves.
+/// Data at the start of an arena: the registers that its code loads and saves.
 struct ArenaData {
   Registers registers;
-  uint64_t hostStack; ///< Our stack pointer while the program's is in use.
-  uint64_t target;    ///< What callOutside's code calls.
+  uint64_t hostStack; ///< Host stack pointer while the program's is in use.
+  uint64_t target;    ///< The function that writeCall()'s code calls.
 };
 
 class NativeRun {
 public:
   using Code = void (*)();
-  /// The most bytes of code that a run of `instructions` takes.
+  /// Returns the most bytes of code that a run of `instructions` may take.
   static constexpr size_t codeBytes(size_t instructions) {
     return 1024 + 16 * instructions;
   }
 
-  /// Appends the instruction at `address`; false if it cannot be one of a run.
+  /// Appends the instruction at `address`; returns false if it cannot be part
+  /// of a run.
   bool add(const ZydisDecodedInstruction &instruction,
            const ZydisDecodedOperand *operands, const uint8_t *address);
   bool empty() const { return instructions_.empty(); }
   size_t size() const { return instructions_.size(); }
 
-  /// Writes the function.
+  /// Writes the function and returns its address.
   Code write(CodeArena &arena) const;
 
-  /// A function that calls ArenaData::target with all registers in place.
+  /// Writes a function that calls ArenaData::target with all registers loaded.
   static Code writeCall(CodeArena &arena);
 
 private:
@@ -58,10 +59,10 @@ private:
 
   std::vector<Copied> instructions_;
   uint32_t general_ = 0;    ///< Bit r: register r is read or written.
-  uint32_t vectors_ = 0;    ///< The same of XMM and YMM registers.
+  uint32_t vectors_ = 0;    ///< The same for XMM and YMM registers.
   uint32_t zeroAbove_ = 0;  ///< Vectors whose bytes from 32 on become zero.
-  bool wide_ = false;       ///< More of them than the XMM part is.
-  bool needsFlags_ = false; ///< Something reads flags that none here wrote.
+  bool wide_ = false;       ///< More than the XMM parts are used.
+  bool needsFlags_ = false; ///< Flags are read that no instruction here wrote.
   bool setsFlags_ = false;
 };
 

@@ -1,4 +1,4 @@
-//===- Registers.h - The registers of a CPU in software ---------*- C++ -*-===//
+//===- Registers.h - Registers of the software CPU --------------*- C++ -*-===//
 
 #ifndef MOE_TEST_SOFTCPU_REGISTERS_H
 #define MOE_TEST_SOFTCPU_REGISTERS_H
@@ -12,8 +12,8 @@ struct alignas(64) Vector {
   std::byte bytes[64];
 };
 
-/// What a program sees of an x86-64 CPU with AVX-512, but for tiles. Numbers
-/// are those of the encoding: general[0] is rax, [1] rcx, ... [15] r15.
+/// The registers of an x86-64 CPU with AVX-512, except for tiles. They are
+/// numbered as in the encoding: general[0] is rax, [1] rcx, ... [15] r15.
 struct Registers {
   uint64_t general[16];
   uint64_t flags; ///< RFLAGS.

@@ -1,4 +1,4 @@
-//===- ScalarConversion.cpp - The lowest element, general registers -------===//
+//===- ScalarConversion.cpp - Conversions of a single element -------------===//
 
 #include "test/softcpu/VectorConversion.h"
 
@@ -20,7 +20,7 @@ void putInteger(const VectorInstruction &in, Registers &regs, uint64_t bits) {
   putScalar<sizeof(To)>(in, regs, r.wide(), left(in, regs));
 }
 
-/// An integer of 4 or 8 bytes.
+/// Converts an integer of 4 or 8 bytes.
 template <class Integer32, class Integer64, class To>
 void fromInteger(const VectorInstruction &in, Registers &regs, uint64_t bits,
                  size_t bytes) {

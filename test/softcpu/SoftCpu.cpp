@@ -1,4 +1,4 @@
-//===- SoftCpu.cpp - AVX-512 and AMX without a CPU that has them ----------===//
+//===- SoftCpu.cpp - A software CPU with AVX-512 and AMX ------------------===//
 
 #include "test/softcpu/SoftCpu.h"
 
@@ -11,7 +11,7 @@
 #include <mutex>
 #include <sys/mman.h>
 
-// Where the linker put this program's code.
+// The linker defines these at the begin and end of this program's code.
 extern "C" const char __executable_start, etext;
 
 namespace moek::test {
@@ -21,11 +21,11 @@ constexpr int kRax = 0, kRsp = 4;
 /// rdi, rsi, rdx, rcx, r8, r9: the first arguments; the rest are on the stack.
 constexpr int kArguments[] = {7, 6, 2, 1, 8, 9};
 constexpr size_t kStackBytes = 1 << 20, kGuardBytes = 1 << 16;
-/// More than a kernel uses of the stack.
+/// More stack than a kernel uses.
 constexpr size_t kFrameBytes = 1 << 18;
 constexpr size_t kCodeBytes = 16 << 20;
 constexpr size_t kDataBytes = (sizeof(ArenaData) + 4095) / 4096 * 4096;
-/// What functions return to: no program has code there.
+/// The return address of called functions: no program has code there.
 constexpr uint64_t kReturn = 0x10;
 
 bool isOurs(uint64_t address) {
@@ -49,7 +49,7 @@ Redirections &redirections() {
   return instance;
 }
 
-/// Jcc's condition, numbered as in its encoding.
+/// Evaluates Jcc's condition, numbered as in its encoding.
 bool holds(int condition, uint64_t flags) {
   bool carry = flags & ZYDIS_CPUFLAG_CF, zero = flags & ZYDIS_CPUFLAG_ZF;
   bool sign = flags & ZYDIS_CPUFLAG_SF, overflow = flags & ZYDIS_CPUFLAG_OF;
@@ -83,7 +83,7 @@ bool holds(int condition, uint64_t flags) {
   return result != bool(condition & 1);
 }
 
-/// A thread's CPU.
+/// The software CPU of a thread.
 class Machine {
 public:
   Machine();
@@ -101,10 +101,10 @@ private:
 
   void run(uint64_t entry);
   void executeSteps(const Block &block);
-  /// Where the end of a block goes; null once the function has returned.
+  /// Returns the block that follows; null once the function has returned.
   Block *blockBehind(Block &block);
   uint64_t indirectTarget(const BlockEnd &end);
-  /// Calls a function of another library; returns where it returns to.
+  /// Calls a function of another library; returns the address to continue at.
   uint64_t callOutside(uint64_t function);
   void push(uint64_t value);
   uint64_t pop();
@@ -156,8 +156,8 @@ uint64_t Machine::call(uint64_t entry, std::span<const uint64_t> args) {
   }
   running_ = true;
   Registers &r = registers();
-  // What a function finds on its stack and in registers that hold no argument
-  // is no business of its own: NaNs and wild addresses here.
+  // A function must not depend on its stack's contents or on registers that
+  // hold no argument: they contain NaNs and wild addresses.
   std::memset(&r, 0xa5, sizeof(r));
   std::memset(r.vector, 0xff, sizeof(r.vector));
   std::memset(stack_ + kGuardBytes + kStackBytes - kFrameBytes, 0xff,
@@ -168,7 +168,7 @@ uint64_t Machine::call(uint64_t entry, std::span<const uint64_t> args) {
   size_t inRegisters = std::min(args.size(), std::size(kArguments));
   for (size_t i = 0; i < inRegisters; ++i)
     r.general[kArguments[i]] = args[i];
-  // At the call the stack pointer is a multiple of 16.
+  // At the call the stack pointer must be a multiple of 16.
   if ((args.size() - inRegisters) % 2)
     push(0);
   for (size_t i = args.size(); i-- > inRegisters;)
@@ -246,7 +246,7 @@ void Machine::run(uint64_t entry) {
   } while (block);
 }
 
-/// The thread's machine, made when first asked for.
+/// Returns the thread's machine, created on first use.
 Machine &machine() {
   thread_local Machine instance;
   return instance;

@@ -1,12 +1,12 @@
-//===- SoftCpu.h - AVX-512 and AMX without a CPU that has them --*- C++ -*-===//
+//===- SoftCpu.h - A software CPU with AVX-512 and AMX ----------*- C++ -*-===//
 //
-// Runs a function of this program as a CPU with AVX-512 and AMX would: the
-// machine code that ships, instruction by instruction. What this CPU executes
-// itself it does (NativeRun); what has an EVEX prefix, a mask register or a
-// tile is executed in software. The function has a stack of its own. Functions
-// outside this program (memcpy, ...) are called as they are.
+// Runs a function of this program as a CPU with AVX-512 and AMX would,
+// instruction by instruction: the machine code that ships. Instructions that
+// this CPU supports run natively (NativeRun); those with an EVEX prefix, a mask
+// register or a tile are executed in software. The function has its own stack.
+// Functions outside of this program (memcpy, ...) are called natively.
 //
-// Needs AVX2, FMA and F16C, and memory that is written and run.
+// Needs AVX2, FMA and F16C, and writable and executable memory.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,11 +21,11 @@ namespace moek::test {
 
 class SoftCpu {
 public:
-  /// Whether software CPUs run on this machine.
+  /// Whether software CPUs can run on this machine.
   static bool isAvailable();
 
-  /// Calls the function at `entry` in this thread with integers and pointers
-  /// for arguments. It must not throw. Returns what it leaves in rax.
+  /// Calls the function at `entry` in this thread, with integers and pointers
+  /// as arguments. It must not throw. Returns its rax.
   static uint64_t call(uint64_t entry, std::span<const uint64_t> args);
 
   template <class... Args>
@@ -34,15 +34,15 @@ public:
     call(reinterpret_cast<uint64_t>(function), words);
   }
 
-  /// How many instructions this thread's calls have executed so far. Functions
-  /// of other libraries do not count.
+  /// Returns how many instructions the calls of this thread have executed so
+  /// far, without those in functions of other libraries.
   static uint64_t executed();
 
-  /// Makes calls of `alias` in software calls of `target`.
+  /// Makes calls of `alias` in software go to `target`.
   static void redirect(uint64_t alias, uint64_t target);
 
 private:
-  /// An argument as the calling convention passes it.
+  /// Returns an argument as the calling convention passes it.
   template <class T> static uint64_t word(std::remove_reference_t<T> &value) {
     if constexpr (std::is_reference_v<T>)
       return reinterpret_cast<uint64_t>(&value);

@@ -1,7 +1,7 @@
-//===- SoftCpuTest.cpp - Functions of this program on a software CPU ------===//
+//===- SoftCpuTest.cpp - Tests of the software CPU ------------------------===//
 //
-// Instructions that every CPU has: how they are copied, how flags, branches,
-// calls and stacks come out. VectorInstructionTest has AVX-512.
+// Tests with instructions that every CPU has: how they are copied, and how
+// flags, branches, calls and stacks work. VectorInstructionTest covers AVX-512.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,7 +22,7 @@ class SoftCpuTest : public testing::Test {
 protected:
   void SetUp() override {
     if (!SoftCpu::isAvailable())
-      GTEST_SKIP() << "needs AVX2 and memory that is written and run";
+      GTEST_SKIP() << "needs AVX2 and writable, executable memory";
   }
 
   template <class... Args> static uint64_t run(const void *f, Args... args) {
@@ -42,7 +42,7 @@ template <class Function> const void *code(Function *function) {
 
 TEST_F(SoftCpuTest, CallsAndReturns) {
   EXPECT_EQ(run(code(fibonacci), 15), 610u);
-  // The stack is as large as that of a small thread.
+  // The stack is as large as a small thread's.
   EXPECT_EQ(run(code(fibonacci), 1), 1u);
 }
 
@@ -57,8 +57,8 @@ TEST_F(SoftCpuTest, ArgumentsInRegistersAndOnTheStack) {
             manyArguments(1, 2, 3, 4, 5, 6, 7, 8, 9));
 }
 
-// Where the stack is at entry; by how much it differs behind a callee that
-// drops two words of it.
+// moeStack returns the stack pointer at entry; moeReleases returns by how much
+// it differs after a callee that drops two words.
 __asm__(".text\nmoeStack:\n  mov %rsp, %rax\n  ret\n"
         "moeReleases:\n  mov %rsp, %rcx\n  push $1\n  push $2\n  call 1f\n"
         "  mov %rcx, %rax\n  sub %rsp, %rax\n  mov %rcx, %rsp\n  ret\n"
@@ -66,14 +66,14 @@ __asm__(".text\nmoeStack:\n  mov %rsp, %rax\n  ret\n"
 extern "C" const char moeStack, moeReleases;
 
 TEST_F(SoftCpuTest, StackPointer) {
-  // The convention: a multiple of 16 before the call pushed an address.
+  // By convention it is a multiple of 16 before the call pushes an address.
   EXPECT_EQ(run(&moeStack) % 16, 8u);
   EXPECT_EQ(run(&moeStack, 1, 2, 3, 4, 5, 6, 7) % 16, 8u);
   EXPECT_EQ(run(&moeStack, 1, 2, 3, 4, 5, 6, 7, 8) % 16, 8u);
   EXPECT_EQ(run(&moeReleases), 0u);
 }
 
-/// Branches of every condition, signed, unsigned and on floats.
+/// Branches on every condition, signed, unsigned and on floats.
 [[gnu::noinline]] uint64_t conditions(uint64_t a, uint64_t b) {
   uint64_t bits = 0;
   auto note = [&](bool value) { bits = bits * 2 + value; };
@@ -183,13 +183,13 @@ TEST_F(SoftCpuTest, PointersToFunctionsAndRedirections) {
   EXPECT_EQ(run(code(callThrough), code(twice), 20), 41u);
   SoftCpu::redirect(reinterpret_cast<uint64_t>(&twice),
                     reinterpret_cast<uint64_t>(&thrice));
-  // Known blocks may remember where they went; a new machine does not.
+  // Known blocks may remember their successors; a new machine does not.
   std::thread([] {
     EXPECT_EQ(run(code(callThrough), code(twice), 20), 61u);
   }).join();
 }
 
-// 2 + 3 rdi instructions.
+// Executes 2 + 3 rdi instructions.
 __asm__(".text\nmoeLoop:\n  xor %eax, %eax\n1:\n  inc %eax\n  cmp %edi, %eax\n"
         "  jne 1b\n  ret\n");
 extern "C" const char moeLoop;
@@ -213,11 +213,12 @@ MOE_FLAGS_OF(moeIncrement, "inc %rdi");
 MOE_FLAGS_OF(moeAddCarry, "adc %rsi, %rdi");
 MOE_FLAGS_OF(moeNot, "not %rdi");
 
-TEST_F(SoftCpuTest, FlagsThatAnInstructionLeavesOrReads) {
+TEST_F(SoftCpuTest, FlagsThatAnInstructionKeepsOrReads) {
   constexpr uint64_t kCarry = 1, kZero = 1 << 6, kOverflow = 1 << 11;
   uint64_t flags = 0;
-  // Behind cmp and stc carry and zero are set, and in a block of its own comes:
-  EXPECT_EQ(run(&moeShiftByCount, 5, 0, &flags), 5u); // leaves all
+  // After cmp and stc, carry and zero are set. The instructions below are in a
+  // block of their own and
+  EXPECT_EQ(run(&moeShiftByCount, 5, 0, &flags), 5u); // leave all flags
   EXPECT_EQ(flags & (kCarry | kZero), kCarry | kZero);
   EXPECT_EQ(run(&moeShiftByCount, 5, 1, &flags), 10u);
   EXPECT_EQ(flags & (kCarry | kZero), 0u);
@@ -229,11 +230,12 @@ TEST_F(SoftCpuTest, FlagsThatAnInstructionLeavesOrReads) {
   EXPECT_EQ(flags & (kCarry | kOverflow), kCarry | kOverflow);
   EXPECT_EQ(run(&moeAddCarry, 5, 7, &flags), 13u); // reads carry
   EXPECT_EQ(flags & kCarry, 0u);
-  EXPECT_EQ(run(&moeNot, 5, 0, &flags), ~5ull); // leaves all
+  EXPECT_EQ(run(&moeNot, 5, 0, &flags), ~5ull); // leaves all flags
   EXPECT_EQ(flags & (kCarry | kZero), kCarry | kZero);
 }
 
-// vpaddd of 128 bits zeroes all above them, paddd nothing; rdi: 2 x 64 bytes.
+// A vpaddd of 128 bits zeroes the bytes above, a paddd keeps them. rdi: 2 x 64
+// bytes.
 __asm__(".text\nmoeUppers:\n"
         "  vmovups (%rdi), %zmm0\n  vmovups (%rdi), %zmm1\n"
         "  vmovups (%rdi), %zmm9\n"
@@ -243,7 +245,7 @@ __asm__(".text\nmoeUppers:\n"
         "  vmovups %zmm9, 128(%rdi)\n  ret\n");
 extern "C" const char moeUppers;
 
-TEST_F(SoftCpuTest, WhatIsAboveAShorterVector) {
+TEST_F(SoftCpuTest, BytesAboveAShorterVector) {
   uint32_t words[64];
   std::iota(std::begin(words), std::end(words), 1);
   run(&moeUppers, words);
@@ -255,7 +257,7 @@ TEST_F(SoftCpuTest, WhatIsAboveAShorterVector) {
   }
 }
 
-TEST_F(SoftCpuTest, EveryThreadHasItsOwn) {
+TEST_F(SoftCpuTest, EveryThreadHasItsOwnCpu) {
   std::vector<std::thread> threads;
   std::vector<uint64_t> results(4);
   for (uint64_t i = 0; i < 4; ++i)

@@ -1,8 +1,8 @@
-//===- SoftKernels.cpp - Kernels of AVX-512 and AMX on a software CPU -----===//
+//===- SoftKernels.cpp - Runs kernels on the software CPU -----------------===//
 //
-// Linked into a test together with --wrap of these functions (see
-// CMakeLists.txt), this makes kernels of ISAs that the CPU lacks run: what
-// resolves to one is a function that hands the call to SoftCpu.
+// Linked into a test with --wrap of these functions (see CMakeLists.txt), this
+// lets kernels run whose ISA the CPU lacks: looking up such a kernel returns a
+// function that passes the call to SoftCpu.
 //
 //===----------------------------------------------------------------------===//
 
@@ -34,13 +34,15 @@ GemmFn softResolveGemm(std::string_view name) MOE_WRAPPED(MOE_RESOLVE_GEMM);
 std::string_view softHostRefusal(Isa isa) MOE_WRAPPED(MOE_HOST_REFUSAL);
 
 namespace {
-/// Functions of type `Function` that call what is bound to them in software.
+/// Functions of type `Function` that call the functions bound to them in
+/// software.
 template <class Function> class Bindings;
 template <class... Args> class Bindings<void (*)(Args...)> {
 public:
   using Function = void (*)(Args...);
 
-  /// The function that calls `target`; the same for the same.
+  /// Returns the function that calls `target`; always the same one for a
+  /// target.
   static Function bind(Function target) {
     std::lock_guard lock(mutex_);
     for (size_t i = 0; i < kCount; ++i) {
@@ -49,7 +51,8 @@ public:
       if (targets_[i])
         continue;
       targets_[i] = target;
-      // Kernels that software runs call others by what resolved, too.
+      // Kernels that run in software call other kernels through these
+      // functions, too.
       SoftCpu::redirect(reinterpret_cast<uint64_t>(callers_[i]),
                         reinterpret_cast<uint64_t>(target));
       return callers_[i];
@@ -76,7 +79,7 @@ private:
       makeCallers(std::make_index_sequence<kCount>());
 };
 
-/// Whether kernels of `isa` run here, but only in software.
+/// Whether kernels of `isa` can run here, but only in software.
 bool isSoft(Isa isa) {
   return (isa == Isa::Avx512 || isa == Isa::Amx) &&
          !realHostRefusal(Isa::Avx512).empty() && SoftCpu::isAvailable();

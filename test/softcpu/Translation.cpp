@@ -1,4 +1,4 @@
-//===- Translation.cpp - A program's machine code, block by block ---------===//
+//===- Translation.cpp - Decodes machine code block by block --------------===//
 
 #include "test/softcpu/Translation.h"
 
@@ -51,8 +51,8 @@ Decoded decode(uint64_t address) {
   return decoded;
 }
 
-/// How a branch ends its block; nothing if it is of a kind that compilers do
-/// not write.
+/// Decodes the branch that ends a block; returns nothing for a kind that
+/// compilers do not emit.
 std::optional<BlockEnd> decodeEnd(const Decoded &decoded, uint64_t address) {
   const ZydisDecodedInstruction &instruction = decoded.instruction;
   const ZydisDecodedOperand &operand = decoded.operands[0];
@@ -65,7 +65,7 @@ std::optional<BlockEnd> decodeEnd(const Decoded &decoded, uint64_t address) {
       end.releases = uint16_t(operand.imm.value.u);
     return end;
   case ZYDIS_CATEGORY_COND_BR: {
-    // Jcc alone: loops and jrcxz count or test rcx.
+    // Only Jcc: loops and jrcxz count or test rcx.
     bool isShort = instruction.opcode_map == ZYDIS_OPCODE_MAP_DEFAULT &&
                    instruction.opcode >> 4 == 7;
     bool isNear = instruction.opcode_map == ZYDIS_OPCODE_MAP_0F &&
@@ -116,7 +116,7 @@ bool isTileInstruction(const ZydisDecodedInstruction &instruction) {
   return instruction.meta.category == ZYDIS_CATEGORY_AMX_TILE;
 }
 
-/// What this CPU would not execute, as a step.
+/// Decodes an instruction that this CPU cannot execute into a step.
 std::optional<BlockStep> decodeStep(const Decoded &decoded, uint64_t address) {
   const ZydisDecodedInstruction &instruction = decoded.instruction;
   if (instruction.mnemonic == ZYDIS_MNEMONIC_VZEROUPPER)

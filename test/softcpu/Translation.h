@@ -1,4 +1,4 @@
-//===- Translation.h - A program's machine code, block by block -*- C++ -*-===//
+//===- Translation.h - Decodes machine code block by block ------*- C++ -*-===//
 
 #ifndef MOE_TEST_SOFTCPU_TRANSLATION_H
 #define MOE_TEST_SOFTCPU_TRANSLATION_H
@@ -13,7 +13,7 @@
 
 namespace moek::test {
 
-/// vzeroupper.
+/// The step of vzeroupper.
 struct ZeroUpper {};
 struct TileStep {
   TileInstruction instruction;
@@ -25,9 +25,9 @@ using BlockStep =
 /// How a block ends.
 struct BlockEnd {
   enum class Kind : uint8_t {
-    Goes, ///< On to `next`: a block may be cut anywhere.
+    Goes, ///< Continues at `next`: a block may end anywhere.
     Jumps,
-    Branches, ///< If `condition` holds; else on to `next`.
+    Branches, ///< If `condition` holds; otherwise continues at `next`.
     Calls,
     Returns,
   };
@@ -35,19 +35,19 @@ struct BlockEnd {
   Kind kind = Kind::Goes;
   uint8_t condition = 0; ///< As in the encoding: 4 equal, 5 not equal, ...
   uint16_t releases = 0; ///< Bytes of arguments that a return drops.
-  bool indirect = false; ///< The target is `reg` or what lies at `memory`.
+  bool indirect = false; ///< The target is in `reg` or at `memory`.
   int8_t reg = -1;
   Address memory;
   uint64_t target = 0, next = 0;
 };
 
-/// Instructions that are executed one after another.
+/// Instructions that are executed in sequence.
 struct Block {
   std::vector<BlockStep> steps;
-  uint64_t instructions = 0; ///< The branch at the end among them.
+  uint64_t instructions = 0; ///< Includes the branch at the end.
   BlockEnd end;
-  /// Where its end went last, without and with a branch taken, so that a loop
-  /// needs no search.
+  /// Where the last executions continued, without and with a branch taken, so
+  /// that a loop needs no look-up.
   struct Successor {
     uint64_t address = 0;
     Block *block = nullptr;
@@ -55,8 +55,8 @@ struct Block {
   Successor successors[2];
 };
 
-/// The blocks met so far. Instructions that nothing here executes end the
-/// process with a message that names them.
+/// The blocks decoded so far. An instruction that neither this CPU nor the
+/// software executes ends the process with a message that names it.
 class Translation {
 public:
   explicit Translation(CodeArena &arena) : arena_(arena) {}

@@ -1,4 +1,4 @@
-//===- VectorConversion.cpp - Elements of another type --------------------===//
+//===- VectorConversion.cpp - Conversions between element types -----------===//
 
 #include "test/softcpu/VectorConversion.h"
 
@@ -11,7 +11,7 @@ namespace moek::test {
 
 namespace {
 //===----------------------------------------------------------------------===//
-// As many elements as fit of the larger type
+// Conversions of as many elements as the vector has of the larger type
 //===----------------------------------------------------------------------===//
 
 template <class From, class To>
@@ -97,7 +97,7 @@ void toHalfMemory(const VectorInstruction &in, Registers &regs) {
 // BF16
 //===----------------------------------------------------------------------===//
 
-/// To nearest even; denormals become zero and NaNs quiet.
+/// Rounds to nearest even; denormals become zero and NaNs quiet.
 uint16_t narrowToBf16(uint32_t bits) {
   uint32_t magnitude = bits & 0x7fffffff;
   if (magnitude > 0x7f800000)
@@ -107,7 +107,7 @@ uint16_t narrowToBf16(uint32_t bits) {
   return uint16_t((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
-/// The last source's numbers, then the first's.
+/// The result has the last source's numbers, then the first's.
 void narrowTwoToBf16(const VectorInstruction &in, Registers &regs) {
   Lanes<uint32_t> a(left(in, regs)), b(right<4>(in, regs));
   Lanes<uint16_t> r;
@@ -119,7 +119,7 @@ void narrowTwoToBf16(const VectorInstruction &in, Registers &regs) {
   put<2>(in, regs, r.wide());
 }
 
-/// The product with the odd number is added first; each sum is rounded.
+/// The product of odd elements is added first; each sum is rounded.
 void dotBf16(const VectorInstruction &in, Registers &regs) {
   Lanes<float> to(load(&regs.vector[in.to]));
   Lanes<uint16_t> a(left(in, regs)), b(right<4>(in, regs));

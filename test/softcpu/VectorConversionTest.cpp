@@ -14,7 +14,7 @@ template <class To, class From> To saturate(From value) {
   return To(value);
 }
 
-/// An integer from what has been rounded, or the indefinite one.
+/// Converts a rounded value to an integer, or to the indefinite one.
 template <class To> To toInteger(long double rounded) {
   constexpr bool kSigned = std::is_signed_v<To>;
   long double least = (long double)std::numeric_limits<To>::min();
@@ -31,7 +31,7 @@ template <class To, class From> To truncated(From value) {
   return toInteger<To>(std::trunc((long double)value));
 }
 
-/// The value of a half, or a quiet NaN.
+/// Returns the value of a half, or a quiet NaN.
 float fromHalf(uint16_t bits) {
   int exponent = bits >> 10 & 31, fraction = bits & 1023;
   float sign = bits >> 15 ? -1.0f : 1.0f;
@@ -51,7 +51,7 @@ uint16_t toHalf(float value, unsigned immediate) {
   if (std::isinf(value))
     return uint16_t(sign | 0x7c00);
   double magnitude = std::fabs(double(value));
-  // In units of the last place, which is at least 2^-24.
+  // Units of the last place, which is at least 2^-24.
   int exponent = magnitude == 0 ? -14 : std::max(std::ilogb(magnitude), -14);
   double units = std::ldexp(magnitude, 10 - exponent);
   unsigned mode = immediate & 4 ? 0 : immediate & 3;
@@ -59,7 +59,7 @@ uint16_t toHalf(float value, unsigned immediate) {
   double whole = mode == 0 ? std::nearbyint(units)
                  : up      ? std::ceil(units)
                            : std::trunc(units);
-  // A carry goes into the exponent.
+  // A carry increments the exponent.
   double encoded = whole + 1024.0 * (exponent + 14);
   if (encoded >= 0x7c00)
     return uint16_t(sign | (mode == 0 || up ? 0x7c00 : 0x7bff));
@@ -91,7 +91,7 @@ float widen(uint16_t bits) {
   return flush(elementAt<float>(&wide, 0));
 }
 
-/// "+=" of one product in the manual's pseudo-code.
+/// "+=" with one product, as in the manual's pseudo-code.
 float addProduct(float sum, uint16_t a, uint16_t b) {
   return flush(std::fma(widen(a), widen(b), flush(sum)));
 }
@@ -120,7 +120,7 @@ float addProduct(float sum, uint16_t a, uint16_t b) {
   NARROW(X, "qw", QUARTER_TO, int64_t, int16_t)                                \
   NARROW(X, "qd", HALF_TO, int64_t, int32_t)
 
-// From doubles the assembler needs the length in the name, for memory.
+// For doubles from memory the assembler needs the vector length in the name.
 #define FLOATS(X)                                                              \
   X(TWO, "vcvtdq2ps", ALL | VEX | TO16, SAME, int32_t, float, b[i])            \
   X(TWO, "vcvtudq2ps", ALL | TO16, SAME, uint32_t, float, b[i])                \

@@ -1,7 +1,7 @@
-//===- VectorEffectTest.h - Instructions and what they change ---*- C++ -*-===//
+//===- VectorEffectTest.h - Tests of an instruction's effects ---*- C++ -*-===//
 //
-// For instructions that are not one element after the other: a case is an
-// instruction as the assembler takes it, and statements that do the same.
+// For instructions that do not work element by element. A case is an
+// instruction in assembler syntax, and C++ statements with the same effect.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,9 +14,10 @@
 
 namespace moek::test {
 
-/// The registers, and the last 64 bytes before memory that faults. rax points
-/// to these, rcx and rdx are less than 8. Elements of them from 56 bytes on
-/// have zeros in k5 (of 8 bytes), k6 (of 4 bytes) and k7 (of 1 byte); k4 is 0.
+/// The registers, and the last 64 bytes before inaccessible memory. rax points
+/// to these bytes; rcx and rdx are less than 8. The elements in them from byte
+/// 56 on have zeros in k5 (elements of 8 bytes), k6 (4 bytes) and k7 (1 byte);
+/// k4 is 0.
 struct Effect {
   Registers &r;
   Vector &memory;
@@ -34,7 +35,7 @@ struct Effect {
     std::memcpy(memory.bytes + i * sizeof(T), &value, sizeof(T));
   }
   bool masked(int mask, size_t i) const { return r.mask[mask] >> i & 1; }
-  /// Zeros from byte `first` on.
+  /// Zeroes a vector from byte `first` on.
   void clear(int vector, size_t first) const {
     std::memset(r.vector[vector].bytes + first, 0, 64 - first);
   }
@@ -49,14 +50,14 @@ struct EffectCase {
   void (*apply)(const Effect &effect);
 };
 
-/// Some times with random operands, up to a failure.
+/// Runs the case several times with random operands, until a failure.
 void checkEffect(const EffectCase &test, const Code &code);
 
 #define MOE_EFFECT_TEXT(text, ...) ".balign 16, 0x90\n" text "\n"
 #define MOE_EFFECT_ROW(text, ...) {text, [](const Effect &e) { __VA_ARGS__; }},
 
-// A test of all cases. LIST(X) is X("instruction", statements on Effect `e`)
-// for each.
+// Defines a test of all cases. LIST(X) lists them as X("instruction",
+// statements on Effect `e`).
 #define MOE_EFFECT_CASES(suite, LIST)                                          \
   asm(".pushsection .rodata\n.balign 16\n" #suite                              \
       "Code:\n" LIST(MOE_EFFECT_TEXT) ".balign 16\n.popsection\n");            \

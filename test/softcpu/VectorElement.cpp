@@ -1,4 +1,4 @@
-//===- VectorElement.cpp - Single elements of vectors ---------------------===//
+//===- VectorElement.cpp - Instructions on single elements ----------------===//
 
 #include "test/softcpu/VectorOperations.h"
 
@@ -10,7 +10,7 @@ void putLowest16(const VectorInstruction &in, Registers &regs, const Wide &r) {
 }
 
 //===----------------------------------------------------------------------===//
-// vmovd, vmovq: the lowest element, zeros behind it
+// vmovd, vmovq: set the lowest element, and zeros above it
 //===----------------------------------------------------------------------===//
 
 template <size_t Element>
@@ -37,8 +37,8 @@ void storeLowest(const VectorInstruction &in, Registers &regs) {
 }
 
 //===----------------------------------------------------------------------===//
-// vmovss, vmovsd: from memory as above, between registers the first source's
-// rest is kept
+// vmovss, vmovsd: from memory as above; between registers the other elements
+// come from the first source
 //===----------------------------------------------------------------------===//
 
 template <size_t Element>
@@ -49,8 +49,8 @@ void moveScalar(const VectorInstruction &in, Registers &regs) {
 }
 
 //===----------------------------------------------------------------------===//
-// Halves of 16 bytes: number `To` of the destination is number `From` of the
-// last source, the other that of the first source
+// Halves of 16 bytes: half `To` of the destination is half `From` of the last
+// source, the other half is from the first source
 //===----------------------------------------------------------------------===//
 
 template <int To, int From>
@@ -68,7 +68,7 @@ void storeHalf(const VectorInstruction &in, Registers &regs) {
 }
 
 //===----------------------------------------------------------------------===//
-// Elements by number
+// Elements selected by an immediate
 //===----------------------------------------------------------------------===//
 
 template <class T> size_t chosen(const VectorInstruction &in) {
@@ -106,7 +106,8 @@ void extractToMemory(const VectorInstruction &in, Registers &regs) {
   std::memcpy(in.address.of(regs), &a[chosen<T>(in)], sizeof(T));
 }
 
-/// Immediate: source element, destination element, zeroed elements.
+/// The immediate has the source element, destination element and zeroed
+/// elements.
 void insertFloat(const VectorInstruction &in, Registers &regs) {
   Lanes<uint32_t> r(left(in, regs)), b(right<4>(in, regs));
   bool inMemory = in.source != VectorInstruction::Source::Register;

@@ -10,7 +10,7 @@ namespace {
 // One element
 //===----------------------------------------------------------------------===//
 
-/// Everything but element `i` of 16 bytes is that of another vector.
+/// Sets element `i` of 16 bytes; everything else is from another vector.
 template <class T>
 void setIn(const Effect &e, int to, int rest, size_t i, T value) {
   e.r.vector[to] = e.r.vector[rest];
@@ -23,7 +23,7 @@ template <class T> void setAlone(const Effect &e, int to, T value) {
   e.set<T>(to, 0, value);
 }
 
-/// xmm1 is zmm2 but for its lowest element, and that is masked by k1.
+/// Sets xmm1 to zmm2 with another lowest element, which is masked by k1.
 template <class T> void setLowest(const Effect &e, T value, bool zeroing) {
   T old = e.get<T>(1, 0);
   setIn<T>(e, 1, 2, 0, e.masked(1, 0) ? value : zeroing ? T(0) : old);
@@ -31,7 +31,7 @@ template <class T> void setLowest(const Effect &e, T value, bool zeroing) {
 
 template <class T, class From> T rounded(From value, double (*round)(double)) {
   double whole = round(double(value));
-  // 2^63 as a double is one past the largest.
+  // As a double, 2^63 is one past the largest number.
   constexpr auto kMost = double(std::numeric_limits<T>::max());
   bool fits = whole >= double(std::numeric_limits<T>::min()) &&
               (sizeof(T) == 8 ? whole < kMost : whole <= kMost);
@@ -67,7 +67,7 @@ void broadcastGeneral(const Effect &e, size_t bytes, int mask,
   e.clear(1, bytes);
 }
 
-/// From byte `first` on what is zmm3's, where the mask says so.
+/// Stores bytes of zmm3 from byte `first` on, where the mask allows.
 template <class T>
 void store(const Effect &e, size_t first, size_t bytes, int mask,
            size_t from = 0) {
@@ -86,7 +86,7 @@ template <class From, class To> To saturate(From value) {
   return To(value < kLeast ? kLeast : value > kMost ? kMost : value);
 }
 
-/// Elements of zmm3, narrowed by `op`.
+/// Stores elements of zmm3, narrowed by `op`.
 template <class From, class To, auto op = truncate<From, To>>
 void storeNarrow(const Effect &e, size_t first, size_t count, int mask) {
   for (size_t i = 0; i < count; ++i)
@@ -224,7 +224,7 @@ void expand(const Effect &e, const void *from, size_t bytes, int mask,
   X("vpbroadcast" letter " %" reg ", %zmm1", broadcastGeneral<type>(e, 64, 0, kMerge)) \
   X("vpbroadcast" letter " %" reg ", %zmm1{%k1}", broadcastGeneral<type>(e, 64, 1, kMerge)) \
   X("vpbroadcast" letter " %" reg ", %ymm1{%k1}{z}", broadcastGeneral<type>(e, 32, 1, kZero))
-// k5, k6 and k7 are zero for what is behind memory's end.
+// k5, k6 and k7 are zero for elements past the end of memory.
 #define STORES(X, name, type)                                                  \
   X(name " %zmm3, (%rax)", store<type>(e, 0, 64, 0))                           \
   X("{evex} " name " %ymm3, 32(%rax)", store<type>(e, 32, 32, 0))             \

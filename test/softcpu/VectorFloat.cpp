@@ -1,6 +1,6 @@
-//===- VectorFloat.cpp - Floating point arithmetic ------------------------===//
+//===- VectorFloat.cpp - Floating-point arithmetic ------------------------===//
 //
-// Numbers, NaNs among them, are those of the instructions' VEX twins.
+// Results, including NaNs, are those of the instructions' VEX counterparts.
 //
 //===----------------------------------------------------------------------===//
 
@@ -13,7 +13,7 @@ namespace moek::test {
 
 namespace {
 //===----------------------------------------------------------------------===//
-// vrndscale: to a multiple of 2^-(immediate / 16)
+// vrndscale: rounds to a multiple of 2^-(immediate / 16)
 //===----------------------------------------------------------------------===//
 
 __m128d rounded(__m128d value, int control) {
@@ -36,7 +36,7 @@ template <class T> T quiet(T nan) { return nan + nan; }
 template <class T> T roundScaled(T value, uint8_t immediate) {
   if (std::isnan(value))
     return quiet(value);
-  // From here on a double has no fraction, and may have no room for the scale.
+  // A double this large has no fraction, and the scaling could overflow.
   if (std::fabs(value) >= T(0x1p52))
     return value;
   double scale = double(1 << (immediate >> 4));
@@ -64,8 +64,8 @@ void roundScaleScalar(const VectorInstruction &in, Registers &regs) {
 //===----------------------------------------------------------------------===//
 
 float scaledBy(float value, float exponent) {
-  // Exact in a double, then rounded once: |value| is from 2^-149 to 2^128, so
-  // that beyond 2^-400 and 2^400 nothing changes any more.
+  // Exact in a double, then rounded once: |value| is between 2^-149 and 2^128,
+  // so that exponents beyond -400 and 400 change nothing more.
   float whole = std::floor(exponent);
   int by = whole < -400 ? -400 : whole > 400 ? 400 : int(whole);
   return float(double(value) * std::bit_cast<double>(int64_t(by + 1023) << 52));
@@ -111,7 +111,7 @@ void scaleScalar(const VectorInstruction &in, Registers &regs) {
 }
 
 //===----------------------------------------------------------------------===//
-// Flags from a comparison
+// Comparisons that set flags
 //===----------------------------------------------------------------------===//
 
 template <class T>
@@ -154,7 +154,8 @@ void compareToFlags(const VectorInstruction &in, Registers &regs) {
   MOE_FUSED_ORDERS(MOE_FUSED_PACKED, name, text),                              \
       MOE_FUSED_ORDERS(MOE_FUSED_SCALAR, name, text)
 
-/// An operation on the last source in the place of one on two.
+/// An operation on the last source only, where a table expects one on two
+/// sources.
 #define MOE_SECOND(text)                                                       \
   [](__m256i a, __m256i b) {                                                   \
     asm(text " %1, %0" : "=x"(a) : "x"(b));                                    \

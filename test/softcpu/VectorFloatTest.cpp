@@ -6,11 +6,12 @@
 namespace moek::test {
 
 namespace {
-/// The last source unless the comparison is true: also of zeros and with NaNs.
+/// Return the last source unless the comparison is true: also for zeros and
+/// NaNs.
 template <class T> T greater(T a, T b) { return a > b ? a : b; }
 template <class T> T less(T a, T b) { return a < b ? a : b; }
 
-/// Added for even i, subtracted for odd i.
+/// c is added for even i and subtracted for odd i, or the other way round.
 template <class T> T alternating(T a, T b, T c, size_t i, size_t added) {
   return std::fma(a, b, i % 2 == added ? c : -c);
 }
@@ -44,7 +45,7 @@ bool signals(double value) {
   return std::isnan(value) && !(bits & 0x0008000000000000);
 }
 
-/// The table of special cases of vscalef, and a * 2^floor(b).
+/// vscalef: its table of special cases, and a * 2^floor(b).
 template <class T> T scaled(T a, T b) {
   constexpr T kInfinity = std::numeric_limits<T>::infinity();
   constexpr T kNan = std::numeric_limits<T>::quiet_NaN();
@@ -58,12 +59,12 @@ template <class T> T scaled(T a, T b) {
     return std::isnan(a) ? T(0) : std::isinf(a) ? kNan : std::copysign(T(0), a);
   if (std::isnan(a) || std::isinf(a) || a == 0)
     return a;
-  // A long double has room for all of it but for what overflows or vanishes.
+  // A long double represents all results except those that overflow or vanish.
   long double by = std::fmin(std::fmax(std::floor(b), T(-8000)), T(8000));
   return T(std::ldexp((long double)a, int(by)));
 }
 
-/// What `compute` gives when rounding as fesetround says.
+/// Returns the result of `compute` under the rounding mode of fesetround.
 template <class Compute> auto rounding(int mode, Compute compute) {
   std::fesetround(mode);
   volatile auto result = compute();
@@ -85,7 +86,8 @@ template <class To, class From> To toInteger(From value) {
 #define PACKED(X, name, expression)                                            \
   X(THREE, name "ps", ALL | TO16 | VEX, SAME, float, float, expression)        \
   X(THREE, name "pd", ALL | TO8 | VEX, SAME, double, double, expression)
-// The rest of 16 bytes is the first source's or, with three, the destination's.
+// The other elements of 16 bytes come from the first source, or with three
+// sources from the destination.
 #define SINGLE(X, name, forms, rest, expression)                               \
   X(THREE, name "ss", MASKED | SCALAR | forms, ONE_4, float, float, i > 0 ? rest[i] : expression) \
   X(THREE, name "sd", MASKED | SCALAR | forms, ONE_8, double, double, i > 0 ? rest[i] : expression)
@@ -137,7 +139,7 @@ template <class To, class From> To toInteger(From value) {
   ALTERNATING(X, "vfmaddsub", 1)                                               \
   ALTERNATING(X, "vfmsubadd", 0)
 
-// An instruction's own rounding exists between registers of 64 bytes alone.
+// An instruction has its own rounding only between registers of 64 bytes.
 #define ROUNDINGS(X, mode, fe)                                                 \
   X(THREE, "vaddps {" mode "-sae},", MASKED | REGISTER, SAME, float, float, rounding(fe, [&] { return a[i] + b[i]; })) \
   X(THREE, "vsubpd {" mode "-sae},", MASKED | REGISTER, SAME, double, double, rounding(fe, [&] { return a[i] - b[i]; })) \

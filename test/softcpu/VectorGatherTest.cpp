@@ -42,8 +42,8 @@ constexpr Gather kGathers[] = {
     {"vpgatherqq", 8, 8, 8, 8, 0},  {"vgatherqpd", 8, 8, 8, 4, -8},
 };
 
-// Indices of both signs; the mask is used up. What it leaves out lies where
-// there is no memory.
+// Indices have both signs, and the mask is cleared. Addresses that it leaves
+// out are not mapped.
 TEST(VectorGather, TakesWhatTheMaskSays) {
   GuardedMemory memory;
   std::mt19937 random(7);

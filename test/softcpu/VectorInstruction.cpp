@@ -1,4 +1,4 @@
-//===- VectorInstruction.cpp - The decoder of AVX-512 in software ---------===//
+//===- VectorInstruction.cpp - Decodes AVX-512 instructions ---------------===//
 
 #include "test/softcpu/VectorOperations.h"
 
@@ -50,7 +50,7 @@ bool isMask(ZydisRegister reg) {
   return ZydisRegisterGetClass(reg) == ZYDIS_REGCLASS_MASK;
 }
 
-/// Whether a source in memory is read as a whole whatever the mask: exception
+/// Whether a memory source is read as a whole whatever the mask: exception
 /// types with "no fault suppression".
 bool readsWhole(ZydisExceptionClass type) {
   switch (type) {
@@ -69,7 +69,7 @@ bool readsWhole(ZydisExceptionClass type) {
   }
 }
 
-/// The operands of one instruction, one by one.
+/// Reads the operands of one instruction in order.
 class OperandReader {
 public:
   OperandReader(const ZydisDecodedInstruction &instruction, uint64_t address)

@@ -74,8 +74,7 @@ TEST(VectorInstruction, AddressesCountFromTheNextInstruction) {
 }
 
 TEST(VectorInstruction, OtherExtensionsAreNotKnown) {
-  // Kernels are compiled for neither VBMI, CD nor VPOPCNTDQ, nor do they use
-  // segments.
+  // Kernels are not compiled for VBMI, CD or VPOPCNTDQ and use no segments.
   for (const Code &code : notKnown) {
     EXPECT_TRUE(Decoded(code).isOurs());
     EXPECT_FALSE(Decoded(code).isKnown());

@@ -22,7 +22,7 @@ template <class T> T shiftedRight(T value, T count) {
   return count < kBits<T> ? T(value >> count) : T(0);
 }
 
-/// With the sign; T is unsigned.
+/// Shifts with the sign; T is unsigned.
 template <class T> T shiftedSigned(T value, T count) {
   T most = T(kBits<T> - 1);
   return T(std::make_signed_t<T>(value) >> (count < most ? count : most));
@@ -36,7 +36,7 @@ template <class T> T rotatedRight(T value, T count) {
   return std::rotr(value, int(count % kBits<T>));
 }
 
-/// By the low 8 bytes of the last source, which is never masked.
+/// Shifts by the low 8 bytes of the last source, which is never masked.
 template <size_t Element, auto op>
 void shiftByVector(const VectorInstruction &in, Registers &regs) {
   Wide a = left(in, regs), count = right<16>(in, regs);
@@ -56,7 +56,7 @@ void shiftByImmediate(const VectorInstruction &in, Registers &regs) {
     return a;                                                                  \
   }
 
-/// Shifts by 64 bits with the sign have no twin.
+/// A 64-bit shift with the sign has no VEX counterpart.
 __m256i shiftedSigned64(__m256i a, __m256i count) {
   auto bits = uint64_t(_mm256_extract_epi64(count, 0));
   __m128i by = _mm_cvtsi64_si128(int64_t(std::min(bits, uint64_t(63))));
@@ -69,8 +69,8 @@ __m256i shiftedSigned64(__m256i a, __m256i count) {
 // Logic
 //===----------------------------------------------------------------------===//
 
-/// Bit by bit the immediate's bit whose number is that of destination, first
-/// and second source.
+/// Each result bit is the immediate's bit whose number is formed by the bits of
+/// destination, first and second source.
 template <size_t Element>
 void ternary(const VectorInstruction &in, Registers &regs) {
   Wide to = load(&regs.vector[in.to]), a = left(in, regs),
@@ -102,8 +102,9 @@ void ternary(const VectorInstruction &in, Registers &regs) {
 //===----------------------------------------------------------------------===//
 
 __m256i dotBytes(__m256i to, __m256i a, __m256i b) {
-  // Unsigned bytes of a, signed ones of b, as pairs of 16 bits: the bytes with
-  // even numbers and those with odd ones. Sums of two products are exact.
+  // Multiplies unsigned bytes of a with signed bytes of b, in pairs of 16 bits:
+  // those with even numbers and those with odd ones. Sums of two products are
+  // exact.
   const __m256i kLow = _mm256_set1_epi16(255);
   __m256i even = _mm256_madd_epi16(
       _mm256_and_si256(a, kLow), _mm256_srai_epi16(_mm256_slli_epi16(b, 8), 8));
@@ -116,7 +117,7 @@ __m256i dotWords(__m256i to, __m256i a, __m256i b) {
   return _mm256_add_epi32(to, _mm256_madd_epi16(a, b));
 }
 
-/// Sums of `N` products of A and B, added with saturation.
+/// Adds sums of `N` products of A and B with saturation.
 template <class A, class B>
 void dotSaturated(const VectorInstruction &in, Registers &regs) {
   constexpr size_t kProducts = 4 / sizeof(A);

@@ -15,7 +15,7 @@ template <class T> T shiftLeft(T value, uint64_t by) {
   return by >= 8 * sizeof(T) ? T(0) : T(value << by);
 }
 
-/// Logical or with the sign, as T is.
+/// Shifts logically, or with the sign if T is signed.
 template <class T> T shiftRight(T value, uint64_t by) {
   uint64_t most = 8 * sizeof(T) - 1;
   if (by > most)

@@ -8,7 +8,7 @@ namespace moek::test {
 
 namespace {
 //===----------------------------------------------------------------------===//
-// Between mask registers, of `Bits` bits
+// Operations on mask registers of `Bits` bits
 //===----------------------------------------------------------------------===//
 
 template <size_t Bits, auto op>
@@ -32,7 +32,7 @@ void maskShift(const VectorInstruction &in, Registers &regs) {
   regs.mask[in.to] = value & lowBits(Bits);
 }
 
-/// `Bits` of the result.
+/// `Bits` is the width of the result.
 template <size_t Bits>
 void maskUnpack(const VectorInstruction &in, Registers &regs) {
   constexpr size_t kHalf = Bits / 2;
@@ -59,7 +59,7 @@ void maskTest(const VectorInstruction &in, Registers &regs) {
 }
 
 //===----------------------------------------------------------------------===//
-// From and to mask registers
+// Moves from and to mask registers
 //===----------------------------------------------------------------------===//
 
 template <size_t Bits>
@@ -102,7 +102,7 @@ void broadcastMask(const VectorInstruction &in, Registers &regs) {
   put<sizeof(T)>(in, regs, r.wide());
 }
 
-/// A bit for each element of which `op` is true; the mask clears others.
+/// Sets a bit for each element for which `op` is true; the mask clears others.
 template <class T, class Op>
 inline void putBits(const VectorInstruction &in, Registers &regs, Op op) {
   uint64_t bits = 0;
@@ -169,8 +169,8 @@ void compareBy(const VectorInstruction &in, Registers &regs) {
                      lowBits(in.bytes / sizeof(T));
 }
 
-/// In the order of the immediate. Predicates from 16 on differ in what they
-/// signal alone.
+/// Indexed by the immediate. Predicates from 16 on differ only in what they
+/// signal.
 constexpr uint8_t kFloatPredicates[] = {
     kEqual,                                 // EQ_OQ
     kLess,                                  // LT_OS

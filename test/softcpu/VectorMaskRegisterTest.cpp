@@ -22,7 +22,7 @@ template <class T> void orTest(const Effect &e) {
   e.flags(either == 0, false, either == T(-1));
 }
 
-/// The first source is the assembler's last.
+/// The first source is the last operand in assembler syntax.
 template <class T> void andTest(const Effect &e) {
   T first = T(e.r.mask[2]), second = T(e.r.mask[1]);
   e.flags(T(second & first) == 0, false, T(second & ~first) == 0);

@@ -26,7 +26,7 @@ template <class T> bool compare(T a, T b, unsigned predicate) {
   }
 }
 
-/// The table of predicates, without what they signal.
+/// The table of predicates, without signalling.
 template <class T> bool compareFloats(T a, T b, unsigned predicate) {
   bool unordered = std::isnan(a) || std::isnan(b);
   switch (predicate & 15) {

@@ -1,4 +1,4 @@
-//===- VectorMove.cpp - Whole vectors from and to registers and memory ----===//
+//===- VectorMove.cpp - Moves of whole vectors ----------------------------===//
 
 #include "test/softcpu/VectorOperations.h"
 
@@ -40,7 +40,8 @@ void storeAligned(const VectorInstruction &in, Registers &regs) {
   storeAll<Element>(in, regs);
 }
 
-/// Where the mask is set the last source, else the first one or zeros.
+/// Takes the last source where the mask is set, otherwise the first one or
+/// zeros.
 template <size_t Element>
 void blend(const VectorInstruction &in, Registers &regs) {
   Wide a = left(in, regs), b = right<Element>(in, regs);
@@ -169,7 +170,7 @@ template <class T> void expand(const VectorInstruction &in, Registers &regs) {
 }
 
 //===----------------------------------------------------------------------===//
-// Gathers: indices in the vector `left`; the mask is used up
+// Gathers: indices are in the vector `left`; the mask is cleared
 //===----------------------------------------------------------------------===//
 
 template <class T, class Index>

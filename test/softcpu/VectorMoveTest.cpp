@@ -28,7 +28,7 @@ namespace moek::test {
   BLENDS(X, "vblendmps", TO16, uint32_t)                                       \
   BLENDS(X, "vblendmpd", TO8, uint64_t)
 
-// Parts of several elements are not in registers.
+// Broadcasts of several elements have no register form.
 #define BROADCASTS(X)                                                          \
   X(TWO, "vpbroadcastb", ALL | VEX, FROM_1, uint8_t, uint8_t, b[0])            \
   X(TWO, "vpbroadcastw", ALL | VEX, FROM_2, uint16_t, uint16_t, b[0])          \
@@ -47,7 +47,7 @@ namespace moek::test {
   X(TWO, "vbroadcastf64x4", MASKED | MEMORY, FROM_32, uint64_t, uint64_t, b[i % 4]) \
   X(TWO, "vbroadcasti64x4", MASKED | MEMORY, FROM_32, uint64_t, uint64_t, b[i % 4])
 
-// Part number imm, of as many as there are.
+// Part number imm modulo the number of parts.
 #define PARTS_OF(X, letters, forms, bytes, type)                               \
   X(TWO_I, "vextract" letters, MASKED | REGISTER | forms, TO_##bytes, type, type, b[imm % (length / bytes) * n + i]) \
   X(THREE_I, "vinsert" letters, MASKED | forms, FROM_##bytes, type, type, i / (bytes / sizeof(type)) == imm % (length / bytes) ? b[i % (bytes / sizeof(type))] : a[i])

@@ -1,7 +1,7 @@
-//===- VectorOperations.h - What AVX-512 instructions share -----*- C++ -*-===//
+//===- VectorOperations.h - Common code of AVX-512 instructions -*- C++ -*-===//
 //
-// Between the decoder and the instructions: tables of what executes a mnemonic,
-// and the operands' way from and to registers and memory. Code that includes
+// Connects the decoder and the instructions: tables from mnemonics to
+// functions, and access to operands in registers and memory. Code that includes
 // this is compiled for AVX2.
 //
 //===----------------------------------------------------------------------===//
@@ -18,7 +18,8 @@
 
 namespace moek::test {
 
-/// Which operands an instruction has: mnemonics have several forms.
+/// The kinds of operands of an instruction, because mnemonics have several
+/// forms.
 enum class Form : uint8_t {
   Vector,      ///< Vectors, masks and memory, and none of the following.
   Immediate,   ///< One source and an immediate.
@@ -42,12 +43,12 @@ std::span<const VectorRow> shuffleRows();
 std::span<const VectorRow> conversionRows();
 std::span<const VectorRow> scalarConversionRows();
 
-/// Ends the process: the program under test did what a CPU answers with an
-/// exception.
+/// Ends the process: the program under test did something for which a CPU
+/// raises an exception.
 [[noreturn]] void fault(const char *what, const void *address);
 
 //===----------------------------------------------------------------------===//
-// Vectors at work
+// Vectors as values
 //===----------------------------------------------------------------------===//
 
 struct Wide {
@@ -77,7 +78,7 @@ inline void store(void *to, const Wide &wide) {
   _mm256_storeu_si256(halves + 1, wide.high);
 }
 
-/// memcpy, without the checks that a sanitizer's memcpy does: see CMakeLists.txt.
+/// Like memcpy, but without a sanitizer's checks: see CMakeLists.txt.
 inline void copyBytes(void *to, const void *from, size_t count) {
   if (count == 64)
     std::memcpy(to, from, 64);
@@ -100,18 +101,18 @@ inline uint64_t lowBits(size_t count) {
   return count >= 64 ? ~uint64_t(0) : (uint64_t(1) << count) - 1;
 }
 
-/// Which elements are written.
+/// Returns which elements are written.
 inline uint64_t activeElements(const VectorInstruction &in,
                                const Registers &regs) {
   return in.mask == 0 ? ~uint64_t(0) : regs.mask[in.mask];
 }
 
-/// Those elements of `count` bytes that `active` says.
+/// Copies the elements selected by `active`; `count` is in bytes.
 template <size_t Element>
 inline void copyActive(std::byte *to, const std::byte *from, uint64_t active,
                        size_t count) {
   active &= lowBits(count / Element);
-  // The usual mask: the first so many elements.
+  // The usual mask selects the first elements.
   if ((active & (active + 1)) == 0) {
     copyBytes(to, from, size_t(std::popcount(active)) * Element);
     return;
@@ -122,7 +123,7 @@ inline void copyActive(std::byte *to, const std::byte *from, uint64_t active,
   }
 }
 
-/// The last source, in memory; zeros behind it and where it is not read.
+/// Reads the last source from memory; zeros after it and where it is not read.
 template <size_t Element>
 [[gnu::noinline]] Wide rightFromMemory(const VectorInstruction &in,
                                        const Registers &regs) {
@@ -140,7 +141,7 @@ template <size_t Element>
   return load(bytes);
 }
 
-/// The last source, of `Element` bytes each.
+/// Reads the last source, whose elements have `Element` bytes.
 template <size_t Element>
 inline Wide right(const VectorInstruction &in, const Registers &regs) {
   if (in.source == VectorInstruction::Source::Register)
@@ -161,9 +162,9 @@ template <> struct UnsignedOf<4> { using Type = uint32_t; };
 template <> struct UnsignedOf<8> { using Type = uint64_t; };
 template <size_t Element> using Unsigned = typename UnsignedOf<Element>::Type;
 
-/// All ones in each element whose bit is set.
+/// Returns all ones in each element whose bit is set.
 template <size_t Element> inline Wide spreadMask(uint64_t bits) {
-  // Each element has its own bit left of a copy of those around it.
+  // Each element's bit is isolated from a copy of the bits around it.
   constexpr size_t kAround = Element == 1 ? 8 : Element == 2 ? 16 : 64;
   Lanes<Unsigned<Element>> around, own;
   for (size_t i = 0; i < own.kCount; ++i) {
@@ -175,7 +176,7 @@ template <size_t Element> inline Wide spreadMask(uint64_t bits) {
   return own.wide();
 }
 
-/// `result` where `active`, else what the masking says.
+/// Returns `result` where `active`, otherwise what the masking mode says.
 template <size_t Element>
 inline Wide masked(const VectorInstruction &in, const Wide &result,
                    const Wide &old, uint64_t active) {
@@ -187,7 +188,7 @@ inline Wide masked(const VectorInstruction &in, const Wide &result,
           _mm256_blendv_epi8(old.high, result.high, writes.high)};
 }
 
-/// The first `count` bytes, zeros behind them.
+/// Returns the first `count` bytes, followed by zeros.
 inline Wide firstBytes(const Wide &wide, size_t count) {
   const __m256i kZero = _mm256_setzero_si256();
   if (count == 64)
@@ -201,8 +202,8 @@ inline Wide firstBytes(const Wide &wide, size_t count) {
   return load(cut);
 }
 
-/// Writes the destination's first `count` bytes under the mask, and zeros
-/// behind them.
+/// Writes the destination's first `count` bytes under the mask, followed by
+/// zeros.
 template <size_t Element>
 [[gnu::noinline]] void putPart(const VectorInstruction &in, Registers &regs,
                                Wide result, size_t count) {
@@ -212,7 +213,7 @@ template <size_t Element>
   store(&to, firstBytes(result, count));
 }
 
-/// Writes the destination, of `Element` bytes each for the mask.
+/// Writes the destination; elements of the mask have `Element` bytes.
 template <size_t Element>
 inline void put(const VectorInstruction &in, Registers &regs,
                 const Wide &result) {
@@ -222,7 +223,7 @@ inline void put(const VectorInstruction &in, Registers &regs,
     putPart<Element>(in, regs, result, in.bytes);
 }
 
-/// Writes the destination in memory: `count` bytes under the mask.
+/// Writes a destination in memory: `count` bytes under the mask.
 template <size_t Element>
 inline void putMemory(const VectorInstruction &in, Registers &regs,
                       const Wide &result, size_t count) {
@@ -232,7 +233,7 @@ inline void putMemory(const VectorInstruction &in, Registers &regs,
                       count);
 }
 
-/// Writes the lowest element; the rest of 16 bytes is that of `rest`.
+/// Writes the lowest element; the rest of 16 bytes is from `rest`.
 template <size_t Element>
 inline void putScalar(const VectorInstruction &in, Registers &regs,
                       const Wide &result, const Wide &rest) {
@@ -248,8 +249,8 @@ inline void putScalar(const VectorInstruction &in, Registers &regs,
 }
 
 //===----------------------------------------------------------------------===//
-// Operations on 32 bytes, twice. What has a twin with a VEX prefix runs that:
-// MOE_TWIN* name it.
+// Operations on 32 bytes, done twice. If there is a counterpart with a VEX
+// prefix, it is executed: MOE_TWIN* name it.
 //===----------------------------------------------------------------------===//
 
 #define MOE_TWIN1(text)                                                        \
@@ -262,14 +263,14 @@ inline void putScalar(const VectorInstruction &in, Registers &regs,
     asm(text " %2, %1, %0" : "=x"(a) : "x"(a), "x"(b));                        \
     return a;                                                                  \
   }
-/// The destination is a source too.
+/// The destination is also a source.
 #define MOE_TWIN3(text)                                                        \
   [](__m256i to, __m256i a, __m256i b) {                                       \
     asm(text " %2, %1, %0" : "+x"(to) : "x"(a), "x"(b));                       \
     return to;                                                                 \
   }
 
-/// `From` bytes are an element of the sources, `To` of the destination.
+/// Elements have `From` bytes in the sources and `To` in the destination.
 template <size_t From, size_t To, auto op>
 void halves1(const VectorInstruction &in, Registers &regs) {
   Wide a = right<From>(in, regs);
@@ -290,7 +291,7 @@ void halves3(const VectorInstruction &in, Registers &regs) {
 }
 
 //===----------------------------------------------------------------------===//
-// Operations on one element, for all of them
+// Operations on one element, applied to all of them
 //===----------------------------------------------------------------------===//
 
 template <class T, auto op>
@@ -318,7 +319,7 @@ void eachImmediate(const VectorInstruction &in, Registers &regs) {
 }
 
 //===----------------------------------------------------------------------===//
-// Operations on the lowest element. `op` is one of 32 bytes.
+// Operations on the lowest element. `op` works on 32 bytes.
 //===----------------------------------------------------------------------===//
 
 template <size_t Element, auto op>

@@ -1,4 +1,4 @@
-//===- VectorShuffle.cpp - Elements in another order ----------------------===//
+//===- VectorShuffle.cpp - Instructions that reorder elements -------------===//
 
 #include "test/softcpu/VectorOperations.h"
 
@@ -15,7 +15,7 @@ template <class T> size_t count(const VectorInstruction &in) {
 // Across a whole vector
 //===----------------------------------------------------------------------===//
 
-/// Each element the one of the last source whose number is in the first.
+/// Each element is the one of the last source whose number is in the first.
 template <class T> void permute(const VectorInstruction &in, Registers &regs) {
   Lanes<T> numbers(left(in, regs)), a(right<sizeof(T)>(in, regs)), r;
   for (size_t i = 0; i < r.kCount; ++i)
@@ -36,7 +36,7 @@ void permute<uint32_t>(const VectorInstruction &in, Registers &regs) {
   put<4>(in, regs, {half(numbers.low), half(numbers.high)});
 }
 
-/// From the elements of `first`, then those of `second`.
+/// Numbers select from the elements of `first`, followed by those of `second`.
 template <class T>
 Wide permuted(const VectorInstruction &in, const Lanes<T> &numbers,
               const Lanes<T> &first, const Lanes<T> &second) {
@@ -58,7 +58,7 @@ void permuteTables(const VectorInstruction &in, Registers &regs) {
   put<sizeof(T)>(in, regs, permuted(in, a, to, b));
 }
 
-/// vpermi2*: the destination holds the numbers.
+/// vpermi2*: the destination contains the numbers.
 template <class T>
 void permuteIndices(const VectorInstruction &in, Registers &regs) {
   Lanes<T> to(load(&regs.vector[in.to])), a(left(in, regs)),
@@ -66,7 +66,7 @@ void permuteIndices(const VectorInstruction &in, Registers &regs) {
   put<sizeof(T)>(in, regs, permuted(in, to, a, b));
 }
 
-/// The last source, above it the first, shifted down by elements.
+/// Shifts the last source, with the first source above it, down by elements.
 template <class T> void align(const VectorInstruction &in, Registers &regs) {
   Lanes<T> a(left(in, regs)), b(right<sizeof(T)>(in, regs)), numbers;
   for (size_t i = 0; i < numbers.kCount; ++i)
@@ -74,7 +74,8 @@ template <class T> void align(const VectorInstruction &in, Registers &regs) {
   put<sizeof(T)>(in, regs, permuted(in, numbers, b, a));
 }
 
-/// Groups of 16 bytes: the lower half of them from the first source.
+/// Selects groups of 16 bytes; the lower half of them are from the first
+/// source.
 template <size_t Element>
 void shuffleGroups(const VectorInstruction &in, Registers &regs) {
   struct Group {
@@ -89,7 +90,7 @@ void shuffleGroups(const VectorInstruction &in, Registers &regs) {
   put<Element>(in, regs, load(r));
 }
 
-/// vpermq, vpermpd by an immediate: within 32 bytes.
+/// vpermq, vpermpd by an immediate, within 32 bytes.
 void permuteQuarters(const VectorInstruction &in, Registers &regs) {
   Lanes<uint64_t> a(right<8>(in, regs)), r;
   for (size_t i = 0; i < r.kCount; ++i)
@@ -101,8 +102,8 @@ void permuteQuarters(const VectorInstruction &in, Registers &regs) {
 // Within groups of 16 bytes, by an immediate
 //===----------------------------------------------------------------------===//
 
-/// The bits of an immediate that choose element `i`: two bits for each of four,
-/// one for each of two, used up from group to group.
+/// Returns the bits of an immediate that select element `i`: two bits for each
+/// of four, or one for each of two, which continue from group to group.
 template <class T> size_t choice(const VectorInstruction &in, size_t i) {
   if constexpr (sizeof(T) == 4)
     return in.immediate >> 2 * (i & 3) & 3;
@@ -118,7 +119,7 @@ template <class T> void shuffle1(const VectorInstruction &in, Registers &regs) {
   put<sizeof(T)>(in, regs, r.wide());
 }
 
-/// The lower half of each group from the first source.
+/// The lower half of each group is from the first source.
 template <class T> void shuffle2(const VectorInstruction &in, Registers &regs) {
   constexpr size_t kGroup = 16 / sizeof(T);
   Lanes<T> a(left(in, regs)), b(right<sizeof(T)>(in, regs)), r;
@@ -129,7 +130,7 @@ template <class T> void shuffle2(const VectorInstruction &in, Registers &regs) {
   put<sizeof(T)>(in, regs, r.wide());
 }
 
-/// Four words of each group, from word `First` on.
+/// Reorders four words of each group, from word `First` on.
 template <size_t First>
 void shuffleWords(const VectorInstruction &in, Registers &regs) {
   Lanes<uint16_t> a(right<2>(in, regs)), r = a;
@@ -139,8 +140,8 @@ void shuffleWords(const VectorInstruction &in, Registers &regs) {
   put<2>(in, regs, r.wide());
 }
 
-/// Each group of the last source, above it that of the first, shifted down by
-/// bytes.
+/// Shifts each group of the last source, with that of the first above it, down
+/// by bytes.
 void alignGroups(const VectorInstruction &in, Registers &regs) {
   Lanes<uint8_t> a(left(in, regs)), b(right<1>(in, regs)), r;
   for (size_t i = 0; i < r.kCount; ++i) {
@@ -164,7 +165,7 @@ void shiftGroups(const VectorInstruction &in, Registers &regs) {
   put<1>(in, regs, r.wide());
 }
 
-/// Each pair's element `From` twice.
+/// Repeats element `From` of each pair.
 template <class T, size_t From>
 void duplicate(const VectorInstruction &in, Registers &regs) {
   Lanes<T> a(right<sizeof(T)>(in, regs)), r;

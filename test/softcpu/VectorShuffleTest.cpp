@@ -5,26 +5,27 @@
 namespace moek::test {
 
 namespace {
-/// Of two sources.
+/// Selects from two sources.
 template <class T> T of(bool first, const T *a, const T *b, size_t i) {
   return first ? a[i] : b[i];
 }
 
-// Numbers within 16 bytes: of the group, and in it.
+// Numbers within 16 bytes: first element of the group, and place in it.
 template <class T> size_t group(size_t i) {
   constexpr size_t kCount = 16 / sizeof(T);
   return i / kCount * kCount;
 }
 template <class T> size_t within(size_t i) { return i % (16 / sizeof(T)); }
 
-/// Alternating elements of a group of each source: its first or second half.
+/// Alternates elements of both sources within a group: of its first or second
+/// half.
 template <class T> T unpack(const T *a, const T *b, size_t i, bool high) {
   size_t half = 8 / sizeof(T);
   size_t from = group<T>(i) + within<T>(i) / 2 + (high ? half : 0);
   return i % 2 ? b[from] : a[from];
 }
 
-/// A group holds those of both sources.
+/// Packs elements of both sources into each group.
 template <class To, class From>
 To pack(const From *a, const From *b, size_t i) {
   size_t half = 8 / sizeof(To), at = within<To>(i);
@@ -33,7 +34,7 @@ To pack(const From *a, const From *b, size_t i) {
                                 std::numeric_limits<To>::max()));
 }
 
-/// The two bits of an immediate for one of four.
+/// Returns an immediate's two bits that select one of four.
 size_t pick(unsigned immediate, size_t i) {
   return immediate >> 2 * (i % 4) & 3;
 }
@@ -43,15 +44,15 @@ uint8_t alignedByte(const uint8_t *a, const uint8_t *b, size_t i, unsigned by) {
   return from < 16 ? b[first + from] : from < 32 ? a[first + from - 16] : 0;
 }
 
-/// Of one table or of the other, one bit above the number says which.
+/// Selects from one of two tables; the bit above the number selects the table.
 template <class T>
 T ofTables(T number, const T *first, const T *second, size_t count) {
   size_t at = size_t(number) % count;
   return size_t(number) & count ? second[at] : first[at];
 }
 
-/// Groups of 16 bytes, the lower half from the first source: number by two bits
-/// of four, or one of two.
+/// Selects groups of 16 bytes, the lower half from the first source: by two
+/// bits if there are four, else by one bit.
 template <class T>
 T ofGroups(const T *a, const T *b, size_t i, size_t n, unsigned immediate) {
   size_t perGroup = 16 / sizeof(T), groups = n / perGroup, at = i / perGroup;

@@ -10,7 +10,7 @@ enum class Last { Register, Memory, Broadcast };
 /// One of the forms of MOE_FORMS2.
 struct FormInfo {
   unsigned needs; ///< Flags.
-  size_t length;  ///< Of vectors.
+  size_t length;  ///< Vector length.
   int mask;
   bool zeroing;
   int to, middle, from;
@@ -62,8 +62,8 @@ public:
     expectSame(after, expected);
   }
 
-  /// The form with a VEX prefix, here, must do as that with an EVEX prefix does
-  /// in software; the names of the registers are the same.
+  /// This form with a VEX prefix must do natively what the one with an EVEX
+  /// prefix does in software; the register names are the same.
   void runTwin(Code vex, const Code &form, size_t length) {
     Code evex = form;
     if (test_.flags & IMMEDIATE) {
@@ -77,7 +77,7 @@ public:
     EXPECT_EQ(std::memcmp(after.vector[1].bytes, natively.vector[1].bytes,
                           std::min(bytes, test_.shape.to(length))),
               0)
-        << "the twin with a VEX prefix does not do the same";
+        << "the form with a VEX prefix gives another result";
   }
 
 private:
@@ -87,7 +87,7 @@ private:
     return test_.flags & SCALAR ? 1 : form_.length / test_.fromBytes;
   }
 
-  /// Right before the end of memory.
+  /// Places the operand right before the end of memory.
   void placeMemory() {
     size_t bytes = form_.last == Last::Broadcast
                        ? test_.fromBytes

@@ -1,8 +1,8 @@
-//===- VectorTest.h - Instructions against their pseudo-code ----*- C++ -*-===//
+//===- VectorTest.h - Compares instructions with pseudo-code ----*- C++ -*-===//
 //
 // A case is a line of a list: an instruction's name, the forms that it has, the
-// shape of its operands and an expression for one element of the destination,
-// after the Software Developer's Manual. The assembler makes each form of it:
+// shape of its operands, and an expression for one element of the destination,
+// taken from the Software Developer's Manual. The assembler encodes each form:
 // see MOE_VECTOR_CASES.
 //
 //===----------------------------------------------------------------------===//
@@ -22,24 +22,24 @@ namespace moek::test {
 // Cases
 //===----------------------------------------------------------------------===//
 
-// What forms an instruction has.
+// Flags for the forms that an instruction has.
 #define MASKED 1
 #define YMM 2
 #define XMM 4
 #define ALL 7
 #define TO16 8      // Broadcasts from memory to 16 elements of 64 bytes,
 #define TO8 16      // or to 8.
-#define VEX 32      // A twin with that prefix has the same name.
+#define VEX 32      // A VEX counterpart has the same name.
 #define REGISTER 64 // Never from memory.
 #define IMMEDIATE 128
 #define TO_MASK 256
-#define SCALAR 512  // The rest of 16 bytes is written whatever the mask.
+#define SCALAR 512  // The rest of 16 bytes ignores the mask.
 #define BF16 1024   // Not part of Isa::Avx512.
 #define MEMORY 2048 // Always from memory.
-#define BLEND 4096  // Where the mask is zero, the first source.
+#define BLEND 4096  // Where the mask is zero: first source.
 
-/// How many bytes destination and last source have for a vector length: `fixed`
-/// or a fraction of that.
+/// Bytes of destination and last source for a vector length: `fixed` or a
+/// fraction of the length.
 struct Shape {
   size_t toFixed, toDivisor, fromFixed, fromDivisor;
 
@@ -51,8 +51,7 @@ struct Shape {
   }
 };
 
-// Letters of the destination's and of the last source's register, by vector
-// length.
+// Register letters of the destination and of the last source, by vector length.
 #define MOE_LETTERS_SAME "z", "y", "x", "z", "y", "x"
 #define MOE_LETTERS_HALF_FROM "z", "y", "x", "y", "x", "x"
 #define MOE_LETTERS_QUARTER_FROM "z", "y", "x", "x", "x", "x"
@@ -81,8 +80,8 @@ inline constexpr Shape SAME = {0, 1, 0, 1}, HALF_FROM = {0, 1, 0, 2},
                        TO_32 = {32, 1, 0, 1}, ONE_4 = {16, 1, 4, 1},
                        ONE_8 = {16, 1, 8, 1};
 
-/// What an element's expression may use: the first source, the last or only
-/// one, and what was in the destination.
+/// The operands of an element's expression: the first source, the last or only
+/// one, and the destination's previous value.
 struct Operands {
   const void *a, *b, *old;
   size_t length; ///< Of vectors, in bytes.
@@ -94,25 +93,26 @@ struct VectorCase {
   const char *name;
   unsigned flags;
   Shape shape;
-  size_t fromBytes, toBytes; ///< Of an element.
-  bool toFloat;              ///< One NaN is as good as another.
-  /// Element `i` of the destination.
+  size_t fromBytes, toBytes; ///< Bytes of an element.
+  bool toFloat;              ///< Any NaN equals any other.
+  /// Computes element `i` of the destination.
   void (*element)(const Operands &, size_t i, void *to);
 };
 
 inline constexpr size_t kForms = 14;
 
-/// Each of kForms forms, some times with random operands, up to a failure.
+/// Runs each of kForms forms several times with random operands, until a
+/// failure.
 void checkCase(const VectorCase &test, const Code *forms);
 
 //===----------------------------------------------------------------------===//
-// From a list of cases to code and to a table
+// Code and table from a list of cases
 //===----------------------------------------------------------------------===//
 
 #define MOE_STRING2(...) #__VA_ARGS__
 #define MOE_STRING(...) MOE_STRING2(__VA_ARGS__)
 
-// kFormTable of VectorTest.cpp says the same.
+// Must match kFormTable of VectorTest.cpp.
 #define MOE_SLOT(condition, ...)                                               \
   ".balign 16, 0x90\n.if " condition "\n" __VA_ARGS__ "\n.else\nnop\n.endif\n"
 #define MOE_IF(flags, bits) "((" flags ") & " #bits ") == " #bits
@@ -153,7 +153,7 @@ void checkCase(const VectorCase &test, const Code *forms);
 #define MOE_NO_MIDDLE(letter, number)
 #define MOE_K5(letter, number) "%k5"
 
-// Two sources, or one; an immediate; to a mask register.
+// Forms with two sources or one; with an immediate; to a mask register.
 #define MOE_ASM_THREE(op, f, shape)                                            \
   MOE_FORMS(op, f, " ", MOE_MIDDLE, MOE_REGISTER, "{z}", shape)
 #define MOE_ASM_TWO(op, f, shape)                                              \
@@ -193,9 +193,9 @@ void checkCase(const VectorCase &test, const Code *forms);
      std::memcpy(result, &element, sizeof(to));                                \
    }},
 
-// A test of all cases. LIST(X) is X(kind, "mnemonic", forms, shape, type of the
-// sources' elements, of the destination's, an expression for element i of n, of
-// a, b, old, imm, length) for each.
+// Defines a test of all cases. LIST(X) lists them as X(kind, "mnemonic", forms,
+// shape, element type of the sources, of the destination, an expression for
+// element i of n, which uses a, b, old, imm, length).
 #define MOE_VECTOR_CASES(suite, LIST)                                          \
   asm(".pushsection .rodata\n.balign 16\n" #suite                              \
       "Forms:\n" LIST(MOE_CASE_TEXT) ".balign 16\n.popsection\n");             \

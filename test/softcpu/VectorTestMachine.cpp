@@ -10,7 +10,7 @@
 using namespace moek;
 using namespace moek::test;
 
-// Functions of the registers, with room for an instruction.
+// Functions that load and save registers, with room for an instruction.
 asm(R"(
   .pushsection .rodata
   .macro before
@@ -77,7 +77,7 @@ static_assert(offsetof(Registers, flags) == 128 &&
 namespace {
 constexpr uint64_t kArithmeticFlags = 0x8d5;
 
-/// Memory from which code may run.
+/// Returns a page of writable and executable memory.
 uint8_t *codePage() {
   static uint8_t *page = static_cast<uint8_t *>(
       mmap(nullptr, 4096, PROT_READ | PROT_WRITE | PROT_EXEC,
@@ -104,7 +104,7 @@ GuardedMemory::GuardedMemory()
 GuardedMemory::~GuardedMemory() { munmap(begin_, 2 * kBytes); }
 
 void test::randomise(std::mt19937 &random, void *bytes, size_t count) {
-  // Of integers, floats and doubles, and of their halves.
+  // Special values of integers, floats and doubles, and of their halves.
   constexpr uint64_t kSpecial[] = {
       0,          0x7f800000, 0xff800000,         0x7fc00000,
       0x7f800001, 0x00000001, 0x80000000,         0x7fffffff,

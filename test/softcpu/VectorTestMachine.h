@@ -1,4 +1,4 @@
-//===- VectorTestMachine.h - One instruction at a time ----------*- C++ -*-===//
+//===- VectorTestMachine.h - Executes single instructions -------*- C++ -*-===//
 
 #ifndef MOE_TEST_SOFTCPU_VECTORTESTMACHINE_H
 #define MOE_TEST_SOFTCPU_VECTORTESTMACHINE_H
@@ -11,12 +11,12 @@
 
 namespace moek::test {
 
-/// An assembled instruction; they lie 16 bytes apart.
+/// An assembled instruction; instructions are 16 bytes apart.
 struct Code {
   uint8_t bytes[16];
 };
 
-/// Memory behind which an access faults.
+/// Memory followed by an inaccessible page.
 class GuardedMemory {
 public:
   static constexpr size_t kBytes = 4096;
@@ -34,37 +34,39 @@ private:
   std::byte *begin_;
 };
 
-/// Some of them numbers with few bits, some what is special as a number.
+/// Fills with random bytes, some numbers with few bits and some special values.
 void randomise(std::mt19937 &random, void *bytes, size_t count);
 Registers randomRegisters(std::mt19937 &random);
 
-/// How many bytes the instruction is long; 0 if it is none.
+/// Returns the length of the instruction in bytes; 0 if it is none.
 size_t lengthOf(const Code &code);
 
-/// `code` in software. Not known: a test failure, and `before`.
+/// Executes `code` in software. If it is not supported, the test fails and
+/// `before` is returned.
 Registers execute(const Code &code, const Registers &before);
 
 enum class Native { Avx2, Avx512 };
-/// `code` on this CPU. It may use vectors, without Avx512 of 32 bytes, mask
-/// registers, rax, rcx, rdx, rbx and the flags.
+/// Executes `code` on this CPU. It may use vectors (32 bytes long if not
+/// Avx512), mask registers, rax, rcx, rdx, rbx and the flags.
 Registers executeNatively(const Code &code, const Registers &before,
                           Native native);
 
-/// `code` in software and, if this CPU can, natively: the same registers, and
-/// the same memory if any is given. `needsBf16`: beyond Isa::Avx512. See
-/// expectSame for `nanBytes`.
+/// Executes `code` in software and, if this CPU can, natively, and expects the
+/// same registers and, if given, the same memory. `needsBf16`: it is beyond
+/// Isa::Avx512. See expectSame for `nanBytes`.
 Registers executeBoth(const Code &code, const Registers &before,
                       GuardedMemory *memory = nullptr, bool needsBf16 = false,
                       size_t nanBytes = 0);
 
-/// Of a number of 4 or 8 bytes.
+/// Whether a number of 4 or 8 bytes is NaN.
 bool isNan(const void *number, size_t bytes);
 
-/// What the running test has reported so far.
+/// Returns how many failures the running test has reported.
 int failureCount();
 
-/// Without the flags that are no arithmetic ones. In vectors of numbers of
-/// `nanBytes` one NaN is as good as another; 0: of nothing.
+/// Compares registers, except for flags that are not arithmetic. In vectors of
+/// numbers of `nanBytes` bytes, any NaN equals any other; 0: bytes must be
+/// equal.
 void expectSame(const Registers &actual, const Registers &expected,
                 size_t nanBytes = 0);
 

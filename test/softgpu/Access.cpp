@@ -1,4 +1,4 @@
-//===- Access.cpp - Checks and counts of memory requests ------------------===//
+//===- Access.cpp - Checks and counts memory requests ---------------------===//
 
 #include "test/softgpu/Access.h"
 
@@ -29,7 +29,7 @@ struct Run {
   uint64_t begin, end;
 };
 
-/// Lanes' ranges with neighbours joined and repeats dropped; at most 32.
+/// Merges the lanes' ranges where they touch or repeat; returns at most 32.
 int runsOf(const uint64_t *address, Mask mask, uint32_t bytes, Run *runs) {
   int count = 0;
   for (Mask left = mask; left; left &= left - 1) {
@@ -70,7 +70,7 @@ void checkAlignment(Warp &warp, const Op &op, Mask mask, uint32_t bytes,
   for (int lane = 0; lane < kLanes; ++lane)
     if (mask >> lane & 1 && address[lane] & (bytes - 1))
       report(warp, op, lane, FindingKind::Misaligned,
-             fmt::format("{} {} bytes at {:#x}, which is no multiple of {}",
+             fmt::format("{} {} bytes at {:#x}, which is not a multiple of {}",
                          verb(kind), bytes, address[lane], bytes),
              address[lane]);
 }
@@ -115,7 +115,7 @@ void resolveGlobal(Warp &warp, const Op &op, Mask mask, uint32_t bytes,
              runs[i].begin);
   }
   if (count == 1 || of[0] == of[count - 1]) {
-    // As numbers: lanes that are off may be anywhere.
+    // Computed as numbers, because inactive lanes may have any address.
     uintptr_t base = reinterpret_cast<uintptr_t>(of[0]->host) - of[0]->base;
     bool same =
         std::all_of(of, of + count, [&](Allocation *a) { return a == of[0]; });
@@ -148,7 +148,7 @@ void resolveGlobal(Warp &warp, const Op &op, Mask mask, uint32_t bytes,
           uint64_t where = allocation.base + at;
           report(warp, op, laneAt(address, mask, bytes, where),
                  FindingKind::Uninitialised,
-                 fmt::format("reads {}, which nobody has written",
+                 fmt::format("reads {}, which was never written",
                              memory.describe(where)),
                  where);
         }
@@ -230,7 +230,7 @@ void resolveLocal(Warp &warp, const Op &op, Mask mask, uint32_t bytes,
         std::find(written, written + bytes, 0) != written + bytes)
       report(
           warp, op, lane, FindingKind::Uninitialised,
-          fmt::format("reads byte {} of local memory, which nobody has written",
+          fmt::format("reads byte {} of local memory, which was never written",
                       offset),
           request.address[lane]);
     if (kind != AccessKind::Read)
@@ -373,7 +373,7 @@ void countBanks(Counters::Banks &banks, const uint64_t *address, Mask mask,
     banks.idealWavefronts += passes;
     return;
   }
-  // 128 bytes a pass: 8 or 16 lanes at a time where each has 16 or 8 bytes.
+  // A pass serves 128 bytes: 8 or 16 lanes if each accesses 16 or 8 bytes.
   int lanes = bytes <= 4 ? 32 : 128 / int(bytes);
   uint64_t words = 0;
   for (int from = 0; from < kLanes; from += lanes) {

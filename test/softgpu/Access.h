@@ -1,4 +1,4 @@
-//===- Access.h - A warp's request to memory --------------------*- C++ -*-===//
+//===- Access.h - Memory requests of a warp ---------------------*- C++ -*-===//
 
 #ifndef MOE_TEST_SOFTGPU_ACCESS_H
 #define MOE_TEST_SOFTGPU_ACCESS_H
@@ -9,29 +9,29 @@ namespace softgpu {
 
 enum class AccessKind : uint8_t { Read, Write, Atomic };
 
-/// Where the bytes of each lane's access are, after every check that is on: the
-/// lane may read or write `bytes` there now.
+/// The memory of each lane's access after all enabled checks: the lane may read
+/// or write `bytes` bytes at `host`.
 struct Request {
-  uint64_t address[kLanes]; ///< In `space`, or generic.
+  uint64_t address[kLanes]; ///< Address in op's space, or generic.
   uint8_t *host[kLanes];
 };
 
-/// The lanes' addresses: op's address register is its source `source`.
+/// Reads the lanes' addresses; op's address register is its source `source`.
 void addressesOf(Warp &warp, const Op &op, int source, uint64_t *out);
 
-/// Fills `host` for `address` in op's space, checks and counts.
+/// Fills `host` for `address` in op's space, runs the checks and counts.
 void resolve(Warp &warp, const Op &op, Mask mask, uint32_t bytes,
              AccessKind kind, Request &request);
 
-/// Lanes of a store that write different values to one address; reports them.
-/// Returns the lanes without those that repeat an earlier lane's write.
+/// Reports lanes of a store that write different values to one address. Returns
+/// the lanes without those that repeat an earlier lane's write.
 Mask checkConflicts(Warp &warp, const Op &op, Mask mask, uint32_t bytes,
                     const uint64_t *address, const uint8_t *values);
 
-/// Distinct bytes and 32-byte sectors of a request, added to `traffic`.
+/// Adds the request and its distinct bytes and 32-byte sectors to `traffic`.
 void countSectors(Counters::Traffic &traffic, const uint64_t *address,
                   Mask mask, uint32_t bytes);
-/// Passes through the 32 banks that lanes need for `bytes` each.
+/// Counts the passes through the 32 banks that the lanes need for `bytes` each.
 void countBanks(Counters::Banks &banks, const uint64_t *address, Mask mask,
                 uint32_t bytes);
 

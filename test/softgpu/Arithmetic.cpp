@@ -1,4 +1,4 @@
-//===- Arithmetic.cpp - add to neg of floating point ----------------------===//
+//===- Arithmetic.cpp - Floating-point add to neg -------------------------===//
 
 #include "test/softgpu/HalfLanes.h"
 #include "test/softgpu/Integer.h"
@@ -7,20 +7,20 @@
 
 namespace softgpu {
 
-// Op::kind of these: rounding, and
+// Op::kind: the rounding, and these flags.
 static constexpr uint8_t kFtz = 8, kSat = 16, kRelu = 32, kNaN = 64,
                          kXorSign = 128;
 
 static Rounding roundingOf(const Op &op) { return Rounding(op.kind & 7); }
 
-/// x + y is zero: which one, rounding downward.
+/// The sign of zero for x + y, which is negative when rounding downward.
 static double zeroOf(double sum, double x, double y, Rounding rounding) {
   bool isNegative = sum == 0 && rounding == Rounding::Down &&
                     (std::signbit(x) || std::signbit(y));
   return isNegative ? -0.0 : sum;
 }
 
-// `fast` is the host's own, nearest; `exact` rounds to odd.
+// `fast` uses the host's rounding to nearest; `exact` rounds to odd.
 struct Add {
   static float fast(float a, float b, float) { return a + b; }
   static double fast(double a, double b, double) { return a + b; }
@@ -48,8 +48,8 @@ struct Fma {
   }
 };
 
-/// What is below the smallest normal is flushed before it is rounded, even up
-/// to that (sm_90).
+/// Results below the smallest normal are flushed before they are rounded, even
+/// if they would be rounded up to it (observed on sm_90).
 template <class F>
 static float flushed(float result, float a, float b, float c) {
   float out = flush(result);
@@ -107,8 +107,9 @@ template <class F> static void doubles(Warp &warp, const Op &op, Mask mask) {
   store(warp.lanes<double>(op.r[0]), out, mask);
 }
 
-/// Of f16 and bf16, one or two an element of the register. Sums and products in
-/// F32 round right a second time (24 >= 2 * 11 + 2); fma goes through binary64.
+/// Operations of f16 and bf16, one or two elements per register. Sums and
+/// products in F32 are still exact after the second rounding (24 >= 2 * 11 +
+/// 2); fma uses binary64.
 template <class F, bool IsBfloat, bool IsPair>
 static void half(Warp &warp, const Op &op, Mask mask) {
   constexpr int kCount = IsPair ? 2 * kLanes : kLanes;
@@ -118,7 +119,7 @@ static void half(Warp &warp, const Op &op, Mask mask) {
   bool ftz = op.kind & kFtz;
   widen<IsBfloat, kCount>(warp.lanes<uint16_t>(op.r[1]), x, ftz);
   widen<IsBfloat, kCount>(warp.lanes<uint16_t>(op.r[2]), y, ftz);
-  // What is below the smallest normal is flushed before it is rounded.
+  // Results below the smallest normal are flushed before they are rounded.
   auto flushed = [ftz](auto value) {
     return ftz && std::fabs(value) < 0x1p-14f ? std::copysign(0, value) : value;
   };
@@ -203,8 +204,8 @@ void decodeMad(Decoder &decoder) {
 
 void decodeFma(Decoder &decoder) { decodeFloat<Fma>(decoder, 3); }
 
-// -- min, max. -0 is below +0; a NaN gives the other operand, or with .NaN a
-// NaN.
+// -- min, max. -0 is less than +0; a NaN gives the other operand, or with .NaN
+// a NaN.
 
 template <class T, bool IsMax> static T pickOne(T a, T b) {
   if (a == b)
@@ -218,7 +219,7 @@ static T extreme(T a, T b, bool propagates, bool xorSign) {
   if (xorSign)
     a = std::fabs(a), b = std::fabs(b);
   T out;
-  if (a != a || b != b) // Of two NaNs the second, quiet.
+  if (a != a || b != b) // Of two NaNs the second, made quiet.
     out = a != a && b != b ? b + b
           : propagates     ? std::numeric_limits<T>::quiet_NaN()
           : a != a         ? b
@@ -293,9 +294,10 @@ void decodeMinMax(Decoder &decoder) {
       kind;
 }
 
-// -- abs, neg. A NaN is canonical, of binary64 quiet but otherwise as it was.
+// -- abs, neg. A NaN becomes canonical; in binary64 it only becomes quiet.
 
-/// Elements of type E, whose infinity is op.imm; T is the register.
+/// Changes the sign of elements of type E, whose infinity is op.imm; T is the
+/// register's type.
 template <class T, class E>
 static void signBit(Warp &warp, const Op &op, Mask mask) {
   constexpr int kCount = kLanes * sizeof(T) / sizeof(E);
@@ -343,8 +345,8 @@ void decodeAbsNeg(Decoder &decoder) {
 template <class T>
 static constexpr auto kDivide = [](T a, T b) { return a / b; };
 
-/// kind: 8 flushes, 1 may err by 2 ulp: .full; 2 and is 0 for divisors past
-/// 2^126, NaN for an infinity by them: .approx.
+/// kind: 8 flushes; 1 may err by 2 ulp (.full); with 2 the result for divisors
+/// above 2^126 is 0, or NaN for an infinite dividend (.approx).
 static void divide(Warp &warp, const Op &op, Mask mask) {
   const float *a = warp.lanes<float>(op.r[1]), *b = warp.lanes<float>(op.r[2]);
   float out[kLanes];

@@ -18,7 +18,7 @@ static void land(Warp &warp, AsyncCopy &copy) {
     warp.launch->memory->copyOut(to, copy.source, copy.sourceBytes);
 }
 
-/// Whether the bytes come before anybody has waited for them.
+/// Whether the bytes arrive before the thread waits for them.
 static bool comesEarly(const Warp &warp, const AsyncCopy &copy) {
   const SoftGpuOptions &options = *warp.launch->options;
   if (options.asyncLanding != AsyncLanding::Seeded)
@@ -28,11 +28,11 @@ static bool comesEarly(const Warp &warp, const AsyncCopy &copy) {
   return hash >> 63;
 }
 
-/// r: destination, source, [bytes of the source], [a predicate: ignore it].
-/// kind: 1 there are bytes, 2 there is the predicate.
+/// r: destination, source, [size of the source], [predicate: ignore the
+/// source]. kind: 1 the size exists, 2 the predicate exists.
 static void copyAsync(Warp &warp, const Op &op, Mask mask) {
   Request to, from;
-  Op part = op; // The two addresses, one at a time.
+  Op part = op; // One of the two addresses at a time.
   int next = 0;
   auto addresses = [&](uint8_t bytes, int64_t imm, Request &request) {
     part.addressBytes = bytes;
@@ -49,7 +49,7 @@ static void copyAsync(Warp &warp, const Op &op, Mask mask) {
   for (int i = 0; size && i < kLanes; ++i)
     zeros |= size[i] == 0 ? Mask(1) << i : 0;
   part.space = Space::Global;
-  // What is read is the source's size, in one go where that is the whole.
+  // The source's size is read; in one request if it is the whole size.
   Mask whole = mask & ~zeros;
   for (int i = 0; size && i < kLanes; ++i)
     if (whole >> i & 1 && size[i] != op.bytes) {
@@ -125,7 +125,7 @@ static void landFor(Warp &warp, std::vector<AsyncCopy> &copies, Mask lanes) {
   });
 }
 
-/// imm: how many of a thread's newest groups may stay under way.
+/// imm: how many of a thread's newest groups may remain in flight.
 static void waitGroups(Warp &warp, const Op &op, Mask mask) {
   std::array<int64_t, kLanes> newer{};
   for (size_t i = warp.copyGroups.size(); i-- > 0;) {
@@ -186,7 +186,7 @@ void decodeAsyncCopy(Decoder &decoder) {
   op.isStrict = true;
   op.bytes = uint8_t(size.bits);
   decoder.address(op, decoder.operand(1));
-  // Sources so far are the second address; r wants the destination first.
+  // So far the sources are the second address; r needs the destination first.
   Op from = op;
   op.sources = 0;
   decoder.address(op, decoder.operand(0));

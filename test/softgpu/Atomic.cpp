@@ -1,7 +1,7 @@
 //===- Atomic.cpp - atom, red, fences -------------------------------------===//
 //
-// Lanes take their turn upward, or downward in a reversed schedule: sums of
-// floats that depend on it show.
+// Lanes are processed in ascending order, or in descending order in a reversed
+// schedule, so that float sums that depend on the order differ.
 //
 //===----------------------------------------------------------------------===//
 
@@ -40,8 +40,8 @@ template <class T> static T updated(AtomicKind kind, T old, T b, T c) {
   }
 }
 
-/// Global memory's units flush subnormal f32, operands and sums, and pass a NaN
-/// of f64 on as it is; those of shared memory do neither (PTX ISA, sm_90).
+/// Units of global memory flush subnormal f32 operands and sums, and pass an
+/// f64 NaN on unchanged; those of shared memory do neither (PTX ISA, sm_90).
 static double sum(double old, double b, bool isGlobal) {
   if (isGlobal && (old != old || b != b))
     return b != b ? b : old;
@@ -53,7 +53,7 @@ static float sum(float old, float b, bool isGlobal) {
 }
 
 namespace {
-/// Two elements of f16 or bf16, or one.
+/// One or two elements of f16 or bf16.
 template <bool IsBfloat, int N> struct HalfSum {
   uint16_t value[N];
   static HalfSum sum(HalfSum a, HalfSum b) {
@@ -76,7 +76,7 @@ static void atomic(Warp &warp, const Op &op, Mask mask) {
   const T *b = warp.lanes<T>(op.r[first]);
   const T *c = op.kind == Cas ? warp.lanes<T>(op.r[first + 1]) : b;
   alignas(64) T olds[kLanes];
-  // Lane after lane: what one wrote, the next reads.
+  // Lane after lane: each reads what the previous one wrote.
   bool down = warp.launch->options->schedule == Schedule::Reversed;
   resolve(warp, op, mask, sizeof(T), AccessKind::Atomic, request);
   for (int i = 0; i < kLanes; ++i) {

@@ -43,7 +43,7 @@ bool arriveAtBarrier(Warp &warp, const Op &op, Mask mask) {
   uint32_t expected = op.imm ? warp.lanes<uint32_t>(s[1])[first] : 0;
   if (op.imm && (expected % kLanes || !expected))
     report(warp, op, first, FindingKind::DivergentBarrier,
-           fmt::format("{} threads, no multiple of 32", expected));
+           fmt::format("{} threads, not a multiple of 32", expected));
   if (barrier.lanes && barrier.expected != expected)
     report(warp, op, first, FindingKind::DivergentBarrier,
            fmt::format("barrier {} is of {} threads here and of {} elsewhere",
@@ -63,7 +63,7 @@ bool arriveAtBarrier(Warp &warp, const Op &op, Mask mask) {
   return what != kArrive;
 }
 
-/// The result of bar.red for lanes that waited.
+/// Writes the result of bar.red for lanes that waited.
 static void reduce(Warp &warp, const Op &op, const LaneGroup &group,
                    const Barrier &barrier) {
   if ((op.kind & 3) != kReduce)

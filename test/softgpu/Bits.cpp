@@ -8,7 +8,7 @@
 
 namespace softgpu {
 
-// -- and, or, xor, not, cnot: of predicates as of registers.
+// -- and, or, xor, not, cnot, for predicates and registers.
 
 template <class T>
 static constexpr auto kAnd = [](T a, T b) { return T(a & b); };
@@ -68,7 +68,7 @@ void decodeLogic(Decoder &decoder) {
   op.kind = uint8_t(kind);
 }
 
-// -- shl, shr: amounts clamp at the width.
+// -- shl, shr: shift amounts are clamped to the width.
 
 template <class T>
 static constexpr auto kShl =
@@ -164,7 +164,7 @@ void decodeLop3(Decoder &decoder) {
     decoder.source(i, 4);
 }
 
-/// The selectors that prmt's modes stand for, by the low two bits of c.
+/// The selectors of prmt's modes, by the low two bits of c.
 static constexpr uint16_t kModes[6][4] = {
     {0x3210, 0x4321, 0x5432, 0x6543}, // f4e
     {0x5670, 0x6701, 0x7012, 0x0123}, // b4e
@@ -187,7 +187,7 @@ static void prmt(Warp &warp, const Op &op, Mask mask) {
     for (int j = 0; j < 4; ++j) {
       uint32_t choice = selector >> 4 * j & 15;
       uint32_t byte = uint32_t(both >> 8 * (choice & 7)) & 255;
-      if (choice & 8) // Its sign, eight times.
+      if (choice & 8) // The byte's sign, eight times.
         byte = byte & 128 ? 255 : 0;
       word |= byte << 8 * j;
     }
@@ -218,7 +218,8 @@ template <class T>
 static constexpr auto kClz = [](T a) { return uint32_t(std::countl_zero(a)); };
 template <class T>
 static constexpr auto kBrev = [](T a) { return reversed(a); };
-/// The highest bit that differs from the sign; all ones without one.
+/// Position of the highest bit that differs from the sign; all ones if there is
+/// none.
 template <class T, bool Shift>
 static constexpr auto kBfind = [](T a) {
   using U = std::make_unsigned_t<T>;
@@ -255,7 +256,7 @@ void decodeCount(Decoder &decoder) {
                  {type});
 }
 
-/// The place of the n-th set bit of `word`, from `base` upward or downward.
+/// Position of the n-th set bit of `word`, from `base` upward or downward.
 static uint32_t nthSet(uint32_t word, uint32_t base, int32_t n) {
   if (!n)
     return base < 32 && word >> base & 1 ? base : ~0u;
@@ -283,7 +284,8 @@ template <class T> static T extract(T a, uint32_t position, uint32_t length) {
   position &= 255, length &= 255;
   if (!length)
     return 0;
-  // Past the top a signed field is all sign: the top bit of the field, or of a.
+  // Beyond the top, a signed field is filled with the sign: the top bit of the
+  // field, or of a.
   uint32_t top = std::min(position + length - 1, kBits - 1);
   bool sign = std::is_signed_v<T> && U(a) >> top & 1;
   U out = position < kBits ? U(U(a) >> position) : U(0);
@@ -295,7 +297,7 @@ template <class T>
 static constexpr auto kExtract =
     [](T a, uint32_t b, uint32_t c) { return extract(a, b, c); };
 
-/// r = b with the low bits of a at [position, position + length).
+/// r = b, with the low bits of a inserted at [position, position + length).
 template <class T>
 static void insertField(Warp &warp, const Op &op, Mask mask) {
   const T *a = warp.lanes<T>(op.r[1]), *b = warp.lanes<T>(op.r[2]);

@@ -1,10 +1,9 @@
-//===- BlockRaces.cpp - Races between blocks on global memory -------------===//
+//===- BlockRaces.cpp - Detects races between blocks ----------------------===//
 //
-// Each granule of 4 bytes remembers its last weak or strong writer and its last
-// reader in this launch, as a tag: launch (6 bits), agent (21), strong (1), the
-// bytes of the granule (4). Tags of an earlier launch say nothing; before their
-// numbers come again, an allocation's tags are cleared.
-//
+// Each granule of 4 bytes of global memory stores its last weak or strong
+// writer and its last reader in this launch as a tag: launch (6 bits), agent
+// (21), strong (1), bytes of the granule (4). Tags of earlier launches are
+// ignored; before launch numbers repeat, an allocation's tags are cleared.
 //===----------------------------------------------------------------------===//
 
 #include "test/softgpu/DeviceMemory.h"
@@ -13,7 +12,7 @@ namespace softgpu {
 
 static constexpr uint32_t kAgents = 1u << 21;
 static constexpr uint32_t kMany =
-    kAgents - 1; ///< Readers of more than one agent.
+    kAgents - 1; ///< Stands for readers of several agents.
 static constexpr uint32_t kStrong = 16;
 static constexpr uint32_t kLaunches = 64;
 
@@ -26,7 +25,7 @@ void BlockClock::View::join(const View &other) {
 
 void BlockRaces::beginLaunch() {
   ++launch_;
-  blocks_.assign(1, ~0u); // No agent is 0.
+  blocks_.assign(1, ~0u); // Agent 0 does not exist.
   released_.clear();
   hasFenced_ = false;
 }
@@ -51,9 +50,9 @@ uint32_t BlockRaces::launchTag(Allocation &allocation) {
   return launch_ - allocation.raceBase;
 }
 
-/// Whether what `agent` did is known to `clock`'s block.
+/// Whether the block of `clock` knows what `agent` did.
 bool BlockRaces::isBefore(uint32_t agent, const BlockClock &clock) const {
-  if (agent >= kMany - 1) // Too many to tell, unless nobody can be ordered.
+  if (agent >= kMany - 1) // Too many to tell, unless none is ordered.
     return hasFenced_ || agent != kMany;
   uint32_t block = blocks_[agent];
   if (block == clock.block)
@@ -82,8 +81,7 @@ int64_t BlockRaces::read(Allocation &allocation, uint64_t offset,
     if ((reader ^ launch) >= 1u << 26)
       reader = mine | touched;
     else if ((reader ^ mine) >> 5)
-      // The newer one, unless that would hide a reader: kept is what is not
-      // ordered.
+      // Keep the newer reader, unless that would hide one that is not ordered.
       reader = isBefore(reader >> 5 & (kAgents - 1), clock) &&
                        (reader >> 5 & (kAgents - 1)) != kMany
                    ? (mine | touched)
@@ -130,8 +128,8 @@ void BlockRaces::fence(BlockClock &clock) {
   newAgent(clock);
 }
 
-/// A strong write: readers of it see what its block fenced before, or, if the
-/// write itself releases, all that the block has done.
+/// A strong write: blocks that read it see what this block fenced before or, if
+/// the write itself releases, all that the block has done.
 void BlockRaces::release(uint64_t address, BlockClock &clock, bool isOrdered) {
   if (isOrdered)
     fence(clock);

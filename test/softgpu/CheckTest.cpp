@@ -1,7 +1,7 @@
 //===- CheckTest.cpp - Each check finds its fault, and only that ----------===//
 //
-// Faulty kernels, each with a clean twin that differs in the one thing that
-// mends it.
+// Each faulty kernel has a correct twin that differs only in what fixes the
+// fault.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,7 +16,7 @@ class CheckTest : public PtxTest {
 protected:
   void SetUp() override {
     if (isOnDriver())
-      GTEST_SKIP() << "silicon checks nothing";
+      GTEST_SKIP() << "a driver's GPU has no checks";
   }
   static std::string start() {
     return "mov.u32 %r0, %tid.x; ld.param.u64 %rd0, [p0]; ld.param.u64 %rd1, "
@@ -47,7 +47,7 @@ TEST_F(CheckTest, Bounds) {
   EXPECT_TRUE(found(run("st.global.u32 [%rd90+-8], %r0;", x),
                     FindingKind::OutOfBounds,
                     {"writes 4 bytes", "8 bytes before 'x'"}));
-  uint64_t odd = upload(std::vector<uint32_t>(63), "odd"); // Half of it inside.
+  uint64_t odd = upload(std::vector<uint32_t>(63), "odd"); // Half inside.
   EXPECT_TRUE(found(run("ld.global.u64 %rd5, [%rd0+248];", odd),
                     FindingKind::OutOfBounds, {"byte 248 of 'odd'"}));
   EXPECT_TRUE(found(run("ld.global.u32 %r1, [64];"), FindingKind::OutOfBounds));
@@ -63,7 +63,7 @@ TEST_F(CheckTest, Bounds) {
                     FindingKind::OutOfBounds, {"'t'"}));
 }
 
-TEST_F(CheckTest, AHostPointerIsNoDeviceAddress) {
+TEST_F(CheckTest, AHostPointerIsNotADeviceAddress) {
   std::vector<uint32_t> host(64);
   EXPECT_TRUE(found(run("ld.global.u32 %r1, [%rd90];",
                         reinterpret_cast<uint64_t>(host.data())),
@@ -83,7 +83,7 @@ TEST_F(CheckTest, Alignment) {
   EXPECT_TRUE(isClean(run("ld.global.v2.u32 {%r1, %r2}, [%rd90+8];", x, 0, 1)));
   EXPECT_TRUE(found(run("ld.global.v2.u32 {%r1, %r2}, [%rd90+8];", x),
                     FindingKind::Misaligned,
-                    {"thread (1, 0, 0)", "no multiple of 8"}));
+                    {"thread (1, 0, 0)", "not a multiple of 8"}));
   EXPECT_TRUE(found(run(shared() + "st.shared.u16 [%r2+1], %r0;", 0, 0, 1),
                     FindingKind::Misaligned));
 }
@@ -98,7 +98,7 @@ TEST_F(CheckTest, UninitialisedMemory) {
                     FindingKind::Uninitialised));
   EXPECT_TRUE(isClean(
       run(shared() + "st.shared.u32 [%r2], %r0; ld.shared.u32 %r4, [%r2];")));
-  // What an earlier block left there is not written.
+  // What an earlier block left in shared memory does not count as written.
   EXPECT_TRUE(found(
       run(shared() + "setp.eq.u32 %p0, %r90, 0; @%p0 st.shared.u32 [%r2], %r0;"
                      "ld.shared.u32 %r4, [%r2];",
@@ -113,16 +113,16 @@ TEST_F(CheckTest, UninitialisedRegisters) {
   uint64_t x = zeros(256, "x");
   EXPECT_TRUE(found(run("st.global.u32 [%rd90], %r7;", x),
                     FindingKind::Uninitialised,
-                    {"a register that nobody has written"}));
+                    {"a register that was never written"}));
   EXPECT_TRUE(found(run("@%p7 st.global.u32 [%rd90], %r0;", x),
                     FindingKind::Uninitialised));
-  // Through arithmetic, and in the lanes only that skipped the write.
+  // Through arithmetic, and only in the lanes that skipped the write.
   std::string some =
       "setp.lt.u32 %p0, %r0, 40; @%p0 mov.u32 %r7, 1; add.u32 %r8, %r7, 1;";
   EXPECT_TRUE(found(run(some + "st.global.u32 [%rd90], %r8;", x),
                     FindingKind::Uninitialised, {"thread (40, 0, 0)"}));
   EXPECT_TRUE(isClean(run(some + "@%p0 st.global.u32 [%rd90], %r8;", x)));
-  // A value that selp does not choose may be undefined.
+  // A value that selp does not select may be undefined.
   EXPECT_TRUE(isClean(
       run(some + "selp.u32 %r9, %r8, 5, %p0; st.global.u32 [%rd90], %r9;", x)));
   EXPECT_TRUE(found(
@@ -138,7 +138,7 @@ TEST_F(CheckTest, SharedRacesBetweenWarps) {
               read = "ld.shared.u32 %r4, [%r3];";
   EXPECT_TRUE(
       found(run(write + read),
-            FindingKind::Uninitialised)); // The other warp has not come yet.
+            FindingKind::Uninitialised)); // The other warp has not run yet.
   std::string zero =
       shared() +
       "st.shared.u32 [%r2], 0; bar.sync 0; st.shared.u32 [%r2], %r0;";
@@ -151,7 +151,7 @@ TEST_F(CheckTest, SharedRacesBetweenWarps) {
             FindingKind::SharedRace, {"with no barrier between"}));
   EXPECT_TRUE(isClean(run(zero + "bar.sync 0;" + read +
                           "bar.sync 0; st.shared.u32 [%r2], 7;")));
-  // An early reader is not forgotten for the one that writes.
+  // A reader before the one that writes is not forgotten.
   std::string broadcast =
       shared() + "st.shared.u32 [%r2], 0; bar.sync 0; ld.shared.u32 %r4, [%r1];"
                  "bar.warp.sync -1;";
@@ -165,8 +165,8 @@ TEST_F(CheckTest, SharedRacesBetweenWarps) {
       0, 0, 96)));
 }
 
-TEST_F(CheckTest, NamedBarriersOrderThoseThatCome) {
-  // Warps 0 and 1 hand over by barrier 1; warp 2 took no part.
+TEST_F(CheckTest, NamedBarriersOrderTheirParticipants) {
+  // Warps 0 and 1 synchronise by barrier 1; warp 2 takes no part.
   std::string body = shared() + R"(
     st.shared.u32 [%r2], 0; bar.sync 0;
     setp.lt.u32 %p0, %r0, 32; setp.ge.u32 %p1, %r0, {0};
@@ -189,7 +189,7 @@ TEST_F(CheckTest, SharedRacesWithinAWarp) {
                     FindingKind::SharedRace, {"no bar.warp.sync between"}));
   EXPECT_TRUE(isClean(
       run(write + "bar.warp.sync -1; ld.shared.u32 %r5, [%r4];", 0, 0, 32)));
-  // A shuffle orders no memory.
+  // A shuffle does not order memory.
   EXPECT_TRUE(found(run(write + "shfl.sync.bfly.b32 %r6, %r0, 1, 31, -1; "
                                 "ld.shared.u32 %r5, [%r4];",
                         0, 0, 32),
@@ -214,7 +214,7 @@ TEST_F(CheckTest, RacesBetweenBlocks) {
   std::string own =
       "mad.lo.u32 %r8, %r90, 64, %r0; mad.wide.u32 %rd8, %r8, 4, %rd0;";
   EXPECT_TRUE(isClean(run(own + "st.global.u32 [%rd8], %r0;", x, 0, 64, 2)));
-  // Halves of a word are apart.
+  // The two halves of a word are independent.
   EXPECT_TRUE(isClean(run("mad.wide.u32 %rd8, %r90, 2, %rd0; cvt.u16.u32 %h0, "
                           "%r0; st.global.u16 [%rd8], %h0;",
                           x, 0, 1, 2)));
@@ -233,7 +233,7 @@ TEST_F(CheckTest, RacesBetweenBlocks) {
             FindingKind::BlockRace));
 }
 
-TEST_F(CheckTest, ReadersOfMostBlocksAreRemembered) {
+TEST_F(CheckTest, ReadersOfManyBlocksAreRemembered) {
   uint64_t x = zeros(256, "x");
   std::string last = "ld.global.u32 %r1, [%rd0]; setp.eq.u32 %p0, %r90, 3;"
                      "setp.eq.and.u32 %p0, %r0, 0, %p0;";
@@ -244,7 +244,8 @@ TEST_F(CheckTest, ReadersOfMostBlocksAreRemembered) {
 }
 
 TEST_F(CheckTest, TheLastBlockMayReadWhatOthersReleased) {
-  // Split sums: each block writes its part, fences, counts; the last adds up.
+  // Split sums: each block writes its part, fences and counts; the last block
+  // adds up.
   auto body = [](bool fencesBefore, bool fencesAfter) {
     return std::string(
                "mad.wide.u32 %rd8, %r90, 4, %rd0; st.global.u32 [%rd8], 3;\n") +
@@ -265,7 +266,7 @@ TEST_F(CheckTest, TheLastBlockMayReadWhatOthersReleased) {
   EXPECT_TRUE(isClean(launch(acqRel)));
 }
 
-TEST_F(CheckTest, TagsOfEarlierLaunchesSayNothing) {
+TEST_F(CheckTest, TagsOfEarlierLaunchesAreIgnored) {
   uint64_t x = zeros(256, "x");
   const Kernel &k = kernel(
       start() + "setp.eq.u32 %p0, %r90, 1; @%p0 st.global.u32 [%rd90], 1;", 2,
@@ -276,7 +277,7 @@ TEST_F(CheckTest, TagsOfEarlierLaunchesSayNothing) {
   LaunchShape shape{{2, 1, 1}, {64, 1, 1}, 0};
   for (int i = 0; i < 200; ++i)
     ASSERT_TRUE(isClean(gpu.run(i % 2 ? k : other, shape, x, x))) << i;
-  // Tags that come again meet those of 64 launches ago.
+  // Tags with repeated launch numbers meet those of 64 launches before.
   uint64_t y = zeros(256, "y");
   for (int i = 0; i < 200; ++i)
     ASSERT_TRUE(
@@ -289,7 +290,7 @@ TEST_F(CheckTest, DivergentBarriers) {
                     FindingKind::DivergentBarrier,
                     {"lanes 0xffff of 0xffffffff"}));
   EXPECT_TRUE(isClean(run("bar.sync 0;")));
-  // Threads that have ended need not come.
+  // Threads that have ended need not arrive.
   EXPECT_TRUE(isClean(run("setp.lt.u32 %p0, %r0, 16; @%p0 ret; bar.sync 0;")));
   EXPECT_TRUE(found(run("setp.lt.u32 %p0, %r0, 32; @%p0 bar.sync 1, 64;"),
                     FindingKind::BarrierDeadlock, {"waits at barrier 1"}));
@@ -333,12 +334,12 @@ TEST_F(CheckTest, AsyncCopiesNeedTheirWait) {
                       FindingKind::AsyncRead));
     EXPECT_TRUE(
         isClean(run(copy + "cp.async.wait_all; ld.shared.u32 %r4, [%r2];", x)));
-    // The newest group may still be under way.
+    // The newest group may still be in flight.
     EXPECT_TRUE(found(run(copy + "cp.async.commit_group; cp.async.wait_group "
                                  "1; ld.shared.u32 %r4, [%r2];",
                           x),
                       FindingKind::AsyncRead));
-    // One's own wait says nothing to other threads.
+    // A thread's own wait gives other threads nothing.
     std::string neighbour = "cp.async.wait_all; xor.b32 %r92, %r0, 1;"
                             "mad.lo.u32 %r5, %r92, 4, %r1;";
     EXPECT_TRUE(found(run(copy + neighbour + "ld.shared.u32 %r4, [%r5];", x),

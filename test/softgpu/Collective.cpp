@@ -8,8 +8,8 @@
 
 namespace softgpu {
 
-/// The lanes that the instruction's mask names must all be here. Those that
-/// have ended may be named. Returns the mask.
+/// Checks that the lanes named by the instruction's mask are all here; lanes
+/// that have ended may be named. Returns the mask.
 static Mask checkMembers(Warp &warp, const Op &op, Mask mask) {
   const uint32_t *members = warp.lanes<uint32_t>(op.members);
   Mask named = members[std::countr_zero(mask)];
@@ -65,7 +65,7 @@ static void shuffle(Warp &warp, const Op &op, Mask mask) {
       from = lane;
     valid |= Mask(inside) << lane;
     out[lane] = a[from];
-    // A lane that is not here, or whose register nobody wrote.
+    // The source lane is not here, or its register was never written.
     if (!(mask >> from & 1))
       undefined |= Mask(1) << lane;
     else if (!(s[0] & kConstant) && !(warp.written[s[0] / kUnit] >> from & 1))

@@ -1,7 +1,7 @@
 //===- CollectiveTest.cpp - Instructions of a whole warp ------------------===//
 //
-// shfl against the ISA's pseudo-code; that pseudo-code's reading of c (clamp
-// and segment) also against what CUDA's headers pass for widths
+// Compares shfl with the ISA's pseudo-code. The interpretation of c (clamp and
+// segment) is also compared with what CUDA's headers pass for widths
 // (sm_30_intrinsics.hpp: c = ((32 - width) << 8) | 0x1f, and without 0x1f for
 // up).
 //
@@ -54,7 +54,8 @@ TEST_F(CollectiveTest, ShufflesByWidth) {
           EXPECT_EQ(out[lane], in[source(lane)])
               << mode << " " << width << " " << by << " " << lane;
       };
-      // __shfl_*_sync of CUDA: out of the segment a lane keeps its own.
+      // CUDA's __shfl_*_sync: a lane whose source is outside the segment keeps
+      // its own.
       expect("up", segment,
              [&](int l) { return l % width >= by ? l - by : l; });
       expect("down", segment | 31,
@@ -106,7 +107,7 @@ TEST_F(CollectiveTest, VotesAndMatches) {
             ~0u);
   EXPECT_EQ(warp("activemask.b32 %r2;", in)[0], ~0u);
   EXPECT_EQ(warp("elect.sync %r2|%p1, -1;", in)[9], 0u);
-  // A block of 20 threads: the lanes that are not there may be named.
+  // In a block of 20 threads the missing lanes may be named.
   EXPECT_EQ(warp(test + "vote.sync.ballot.b32 %r2, %p1, -1;", in, 20)[0],
             odd & 0xFFFFF);
 }
@@ -134,7 +135,8 @@ TEST_F(CollectiveTest, Reductions) {
 }
 
 TEST_F(CollectiveTest, DivergenceReconverges) {
-  // Lanes loop as often as their number says, then meet and shuffle as one.
+  // Each lane loops a different number of times, then all meet and shuffle as
+  // one.
   auto out = warp(R"(
     mov.u32 %r2, 0; mov.u32 %r3, 0;
     LOOP: setp.ge.u32 %p1, %r3, %r0; @%p1 bra DONE;
@@ -162,8 +164,8 @@ TEST_F(CollectiveTest, IndexedBranches) {
     EXPECT_EQ(out[lane], want[lane & 3]);
 }
 
-TEST_F(CollectiveTest, LanesThatWaitForOthersGetOn) {
-  // Lane 0 spins at a lower place than the lane that it waits for.
+TEST_F(CollectiveTest, LanesThatWaitForOthersMakeProgress) {
+  // Lane 0 spins at a lower program counter than the lane that it waits for.
   const Kernel &k = kernel(R"(
     .shared .align 4 .u32 flag;
     mov.u32 %r0, %tid.x; setp.ne.u32 %p0, %r0, 0;
@@ -218,7 +220,7 @@ TEST_F(CollectiveTest, SpecialRegisters) {
                              (1u << lane) - 1,
                              ~((1u << lane) - 1),
                              48,
-                             64}; // Of an H100's multiprocessor.
+                             64}; // An H100's multiprocessor.
     for (int i = 0; i < 15; ++i)
       EXPECT_EQ(values[thread * 16 + i], want[i])
           << names[i] << " of thread " << thread;

@@ -6,7 +6,8 @@
 
 namespace softgpu {
 
-/// Op::kind: the comparison, made of "less", "equal" and "unordered"...
+/// Op::kind: the comparison, combined from "less", "equal", "greater",
+/// "unordered"...
 static constexpr uint8_t kLess = 1, kEqual = 2, kGreater = 4, kUnordered = 8;
 static constexpr struct {
   std::string_view name;
@@ -30,11 +31,11 @@ static constexpr struct {
                     {"num", kLess | kEqual | kGreater},
                     {"nan", kUnordered}};
 
-// ... and what is done with a predicate c.
+// ... and how the result is combined with a predicate c.
 static constexpr uint8_t kBool = 0x70, kAndC = 0x10, kOrC = 0x20, kXorC = 0x30,
                          kNotC = 0x40, kFtz = 0x80;
 
-/// The lanes where a comparison holds.
+/// Returns the lanes where a comparison holds.
 template <class T> static Mask compare(const T *a, const T *b, uint8_t holds) {
   alignas(64) uint8_t bits[kLanes];
   bool swaps = false, negates = false;
@@ -42,7 +43,7 @@ template <class T> static Mask compare(const T *a, const T *b, uint8_t holds) {
   uint8_t want = holds;
   if (!kFloat)
     want &= kLess | kEqual | kGreater;
-  // Of floats, the negation takes the unordered along.
+  // For floats, the negation includes unordered.
   if (kFloat ? want & kUnordered : want == (kLess | kGreater)) {
     negates = true;
     want = uint8_t(~want & (kFloat ? 15 : 7));
@@ -130,7 +131,7 @@ template <Comparer C> static void setp(Warp &warp, const Op &op, Mask mask) {
     storeMask(warp.predicate(op.r[1]), other, mask);
 }
 
-/// Of pairs: p is the low half's result, q the high half's.
+/// Comparison of pairs: p is the low half's result, q the high half's.
 template <bool IsBfloat>
 static void setpPair(Warp &warp, const Op &op, Mask mask) {
   const Place *s = &op.r[op.results];
@@ -150,7 +151,7 @@ static void setpPair(Warp &warp, const Op &op, Mask mask) {
         mask);
 }
 
-/// kind as above; imm: what true is.
+/// kind as above; imm: the value of true.
 template <Comparer C> static void set(Warp &warp, const Op &op, Mask mask) {
   const Place *s = &op.r[1];
   Mask result =
@@ -161,7 +162,7 @@ template <Comparer C> static void set(Warp &warp, const Op &op, Mask mask) {
   store(warp.lanes<uint32_t>(op.r[0]), out, mask);
 }
 
-/// Of pairs, into a pair of 1.0 and 0.
+/// Comparison of pairs, into a pair of 1.0 and 0.
 template <bool IsBfloat>
 static void setPair(Warp &warp, const Op &op, Mask mask) {
   float x[2 * kLanes], y[2 * kLanes];
@@ -209,14 +210,14 @@ static Handlers handlersOf(Decoder &decoder, PtxType type) {
       fmt::format("'{}' is not supported", decoder.instruction().text()));
 }
 
-/// The comparison and what is done with c.
+/// Reads the comparison and how it is combined with c.
 static uint8_t takeComparison(Decoder &decoder) {
   uint8_t kind = 0;
   for (const auto &comparison : kComparisons)
     if (!kind && decoder.accept(comparison.name))
       kind = comparison.holds;
   if (!kind)
-    decoder.choose({"eq", "ne", "lt", "le", "gt", "ge"}); // Fails.
+    decoder.choose({"eq", "ne", "lt", "le", "gt", "ge"}); // Always fails.
   kind |= uint8_t((decoder.chooseOr(-1, {"and", "or", "xor"}) + 1) << 4);
   return kind;
 }
@@ -293,7 +294,7 @@ void decodeSelp(Decoder &decoder) {
       .isSelect = true;
 }
 
-/// a where c >= 0, else b. kind: 1 c is f32, 2 flushed.
+/// a if c >= 0, else b. kind: 1 c is f32, 2 flushed.
 template <class T> static void slct(Warp &warp, const Op &op, Mask mask) {
   const T *a = warp.lanes<T>(op.r[1]), *b = warp.lanes<T>(op.r[2]);
   const uint32_t *c = warp.lanes<uint32_t>(op.r[3]);

@@ -1,8 +1,8 @@
 //===- Convert.cpp - cvt between all types --------------------------------===//
 //
-// Common pairs have loops of their own. Every other goes through binary64 or a
-// 64-bit integer, which hold each source exactly (64-bit integers rounded to
-// odd), and is rounded once.
+// Common pairs of types have loops of their own. All others convert through
+// binary64 or a 64-bit integer, which represent each source exactly (64-bit
+// integers are rounded to odd), and round once.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,11 +17,11 @@ namespace softgpu {
 
 static constexpr uint32_t kTf32Nan = 0x7FFFE000;
 
-// Op::kind: types and how.
+// Op::kind: the rounding, and these flags.
 static constexpr uint8_t kRounding = 7, kFtz = 8, kSat = 16, kRelu = 32,
                          kIntegral = 64;
 
-/// Packed in Op::imm: PtxType of result and source.
+/// Op::imm: the PtxTypes of result and source.
 static int64_t packTypes(PtxType to, PtxType from) {
   return int64_t(to.kind) | int64_t(to.bits) << 8 | int64_t(from.kind) << 16 |
          int64_t(from.bits) << 24;
@@ -48,7 +48,7 @@ static FloatFormat formatOf(PtxType type) {
   }
 }
 
-/// The low bits of each lane, as wide as they may be.
+/// Loads each lane's low bits, zero-extended.
 static void loadLanes(Warp &warp, Place place, int registerBytes,
                       uint64_t *out) {
   for (int i = 0; i < kLanes; ++i)
@@ -72,8 +72,9 @@ static void storeLanes(Warp &warp, Place place, int registerBytes,
                        : put(uint64_t());
 }
 
-/// A NaN of `from` in `to`: canonical, but where binary64 is one of them, and
-/// from bf16 to f32, the sign and the upper bits of the payload stay.
+/// Converts a NaN of `from` to `to`. It becomes canonical, except that sign and
+/// upper payload bits stay if binary64 is one of the types, and from bf16 to
+/// f32.
 static uint64_t nanOf(uint64_t bits, PtxType from, PtxType to) {
   FloatFormat f = formatOf(from), t = formatOf(to);
   bool isWide = from.bits == 64 || to.bits == 64;
@@ -121,7 +122,7 @@ static double roundIntegral(double value, Rounding rounding) {
 
 static uint64_t floatToInteger(double value, PtxType from, PtxType to,
                                Rounding rounding) {
-  if (std::isnan(value)) // Zero, but of 64 bits on either side 1 << 63.
+  if (std::isnan(value)) // 0, but 1 << 63 if either type has 64 bits.
     return from.bits == 64 || to.bits == 64 ? uint64_t(1) << (to.bits - 1) : 0;
   value = roundIntegral(value, rounding);
   double top = std::ldexp(1.0, to.bits - (to.isSigned() ? 1 : 0));
@@ -150,13 +151,13 @@ static uint64_t integerToInteger(uint64_t value, PtxType from, PtxType to,
                   ~uint64_t(0) >> (64 - to.bits + (to.isSigned() ? 1 : 0)));
 }
 
-/// binary64, rounded as said.
+/// Converts to binary64 with the given rounding.
 static double integerToDouble(uint64_t value, bool isSigned,
                               Rounding rounding) {
   bool negative = isSigned && int64_t(value) < 0;
   uint64_t magnitude = negative ? -value : value;
   double nearest = double(magnitude);
-  // 2^64 is one more than the largest.
+  // 2^64 is one more than the largest value.
   bool isAbove = nearest >= 0x1p64 || uint64_t(nearest) > magnitude;
   bool isBelow = !isAbove && uint64_t(nearest) < magnitude;
   if (isAbove && (rounding == Rounding::Zero ||
@@ -195,12 +196,13 @@ static uint64_t toFloat(double value, PtxType to, const Op &op) {
   return bits;
 }
 
-/// .rna cuts a NaN off as it cuts numbers, the others make it canonical.
+/// .rna truncates a NaN as it truncates numbers; other roundings make it
+/// canonical.
 static uint64_t tf32Nan(uint64_t bits, Rounding rounding) {
   return rounding == Rounding::NearestAway ? bits & 0xFFFFE000 : kTf32Nan;
 }
 
-/// Any to any.
+/// Converts any type to any other.
 static void convert(Warp &warp, const Op &op, Mask mask) {
   PtxType to = toType(op), from = fromType(op);
   uint64_t lanes[kLanes];
@@ -215,18 +217,19 @@ static void convert(Warp &warp, const Op &op, Mask mask) {
         continue;
       }
       double value = integerValue(lane, from.isSigned());
-      // binary64 cannot be reached by way of itself rounded to odd.
+      // Rounding to odd in binary64 cannot be followed by a rounding to
+      // binary64.
       lane = to.bits == 64 ? std::bit_cast<uint64_t>(integerToDouble(
                                  lane, from.isSigned(), rounding))
                            : toFloat(value, to, op);
       continue;
     }
     double value = valueOf(lane, from);
-    // To f16 silicon flushes nothing (sm_90).
+    // Silicon does not flush when converting to f16 (sm_90).
     if (isSingle && op.kind & kFtz && !(to.isFloat() && to.bits == 16))
       value = flush(float(value));
     if (std::isnan(value) && to.isFloat() && !(op.kind & kSat)) {
-      if (op.kind & kFtz && from.bits == 32) // It passed through f32.
+      if (op.kind & kFtz && from.bits == 32) // It passes through f32.
         lane = kNan;
       lane = to.kind == PtxType::Tf ? tf32Nan(lane, rounding)
                                     : nanOf(lane, from, to);
@@ -239,7 +242,7 @@ static void convert(Warp &warp, const Op &op, Mask mask) {
   storeLanes(warp, op.r[0], op.registerBytes, lanes, mask);
 }
 
-/// Two f32 into one register: the first source is the upper half.
+/// Packs two f32 into one register: the first source is the upper half.
 static void pack(Warp &warp, const Op &op, Mask mask) {
   PtxType to = toType(op);
   const float *high = warp.lanes<float>(op.r[1]),
@@ -250,7 +253,7 @@ static void pack(Warp &warp, const Op &op, Mask mask) {
   storeLanes(warp, op.r[0], op.registerBytes, out, mask);
 }
 
-/// The same to f16x2 and bf16x2 rounded to nearest, which kernels are full of.
+/// The same for f16x2 and bf16x2 rounded to nearest, which kernels use often.
 template <bool IsBfloat>
 static void packHalves(Warp &warp, const Op &op, Mask mask) {
   const float *high = warp.lanes<float>(op.r[1]),
@@ -264,7 +267,7 @@ static void packHalves(Warp &warp, const Op &op, Mask mask) {
   store(warp.lanes<uint32_t>(op.r[0]), out, mask);
 }
 
-/// Two elements of 8 bits into f16x2.
+/// Unpacks two 8-bit elements into f16x2.
 static void unpackBytes(Warp &warp, const Op &op, Mask mask) {
   const uint16_t *from = warp.lanes<uint16_t>(op.r[1]);
   uint32_t out[kLanes];
@@ -298,7 +301,8 @@ static void floatToBfloat(Warp &warp, const Op &op, Mask mask) {
   store(warp.lanes<uint16_t>(op.r[0]), out, mask);
 }
 
-/// A loop for a common pair, of registers as wide as their types.
+/// Returns a loop for a common pair of types, with registers as wide as the
+/// types.
 static Handler fastHandler(PtxType to, PtxType from, uint8_t kind) {
   bool nearest = (kind & kRounding) == 0 && !(kind & ~kRounding);
   auto is = [](PtxType type, PtxType::Kind kind, int bits) {
@@ -364,19 +368,19 @@ void decodeCvt(Decoder &decoder) {
   kind |= decoder.accept("sat") ? kSat : 0;
   PtxType to = decoder.type(), from = decoder.type();
   if (to.kind == PtxType::Pred || from.kind == PtxType::Pred)
-    decoder.fail("cvt of a predicate");
+    decoder.fail("cvt does not take a predicate");
   if ((to.kind == PtxType::Bfloat && from.bits == 8) ||
       (from.kind == PtxType::Bfloat && to.bits == 8))
     decoder.fail(
         fmt::format("'{}' is not supported", decoder.instruction().text()));
-  // Only where a value may be out of range.
+  // Saturation matters only where a value may be out of range.
   bool holdsAll = to.isInteger() && from.isInteger() &&
                   (to.isSigned() || !from.isSigned()) &&
                   to.bits - to.isSigned() >= from.bits - from.isSigned();
   if (kind & kSat && holdsAll)
     decoder.fail(
         fmt::format("'{}' never saturates", decoder.instruction().text()));
-  // Where bits are lost the direction must be said.
+  // If bits are lost, the rounding must be specified.
   bool narrows =
       to.isFloat() && (from.isInteger() || to.bits < from.bits ||
                        (to.bits == from.bits && to.kind != from.kind));

@@ -1,8 +1,9 @@
-//===- Counters.h - What a launch did ---------------------------*- C++ -*-===//
+//===- Counters.h - Counters of a kernel launch -----------------*- C++ -*-===//
 //
-// Exact and the same on every machine, so that tests can pin them. They bound a
-// kernel's speed on a GPU: bytes that DRAM or L2 must move, passes through
-// shared memory, tensor-core work, instructions issued.
+// The counts are exact and the same on every machine, so that tests can expect
+// exact numbers. They bound a kernel's speed on a GPU: bytes that DRAM or L2
+// must move, passes through shared memory, tensor-core work, instructions
+// issued.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,16 +17,16 @@
 namespace softgpu {
 
 struct Counters {
-  /// Warp instructions with at least one lane on, by OpClass.
+  /// Warp instructions with at least one active lane, by OpClass.
   std::array<uint64_t, kOpClasses> instructions{};
   uint64_t operator[](OpClass opClass) const {
     return instructions[size_t(opClass)];
   }
   uint64_t total() const;
 
-  /// Global memory, loads (also cp.async) and stores: requests of a warp, the
-  /// 32-byte sectors that each touches, and the bytes that its lanes asked for,
-  /// once each.
+  /// Global memory, loads (including cp.async) and stores: requests of a warp,
+  /// the 32-byte sectors that each touches, and the distinct bytes that its
+  /// lanes requested.
   struct Traffic {
     uint64_t requests = 0, sectors = 0, usefulBytes = 0;
     double sectorsPerRequest() const {
@@ -37,17 +38,18 @@ struct Counters {
   };
   Traffic globalLoads, globalStores, globalAtomics;
 
-  /// Shared memory: a wavefront serves 32 banks of 4 bytes once.
-  /// `idealWavefronts` is what the same bytes would take without bank
-  /// conflicts.
+  /// Shared memory: a wavefront accesses 32 banks of 4 bytes once.
+  /// `idealWavefronts` is the number that the same bytes would need without
+  /// bank conflicts.
   struct Banks {
     uint64_t requests = 0, wavefronts = 0, idealWavefronts = 0;
     uint64_t conflicts() const { return wavefronts - idealWavefronts; }
   };
   Banks sharedLoads, sharedStores, matrixLoads;
 
-  /// Of mma: all, and those with no operand in a row of A, column of B or slice
-  /// of k that is all zero, as padding of a tile is.
+  /// Multiply-accumulates of mma: all, and those without an operand in a row of
+  /// A, column of B or slice of k that is all zero, as the padding of a tile
+  /// is.
   uint64_t macs = 0, usefulMacs = 0;
   uint64_t blocks = 0;
 

@@ -198,7 +198,7 @@ Op &Decoder::begin(Handler handler, OpClass opClass) {
   if (!instruction_->guard.empty()) {
     const Register *guard = findRegister(instruction_->guard);
     if (!guard || guard->bytes)
-      fail(fmt::format("'{}' is no predicate", instruction_->guard));
+      fail(fmt::format("'{}' is not a predicate", instruction_->guard));
     op.guard = guard->place;
     op.guardNegated = instruction_->guardNegated;
   }
@@ -230,7 +230,7 @@ void Decoder::result(const PtxOperand &operand, int bytes) {
   const Register *found =
       operand.kind == PtxOperand::Name ? findRegister(operand.name) : nullptr;
   if (!found)
-    fail(fmt::format("'{}' is no register", operand.name));
+    fail(fmt::format("'{}' is not a register", operand.name));
   if (found->bytes != bytes)
     fail(fmt::format("'{}' has {} bits, '{}' writes {}", operand.name,
                      found->bytes * 8, instruction_->text(), bytes * 8));
@@ -242,7 +242,8 @@ void Decoder::source(const PtxOperand &operand, PtxType type) {
   if (operand.kind == PtxOperand::Int) {
     uint64_t value = operand.bits;
     if (type.isFloat())
-      fail(fmt::format("an integer constant in '{}'", instruction_->text()));
+      fail(fmt::format("'{}' does not take an integer constant",
+                       instruction_->text()));
     return sourcePlace(constant(value, bytes));
   }
   if (operand.kind == PtxOperand::Float) {
@@ -253,12 +254,13 @@ void Decoder::source(const PtxOperand &operand, PtxType type) {
       value = std::bit_cast<uint64_t>(
           double(std::bit_cast<float>(uint32_t(value))));
     else if (bytes < 4)
-      fail(fmt::format("a floating-point constant in '{}'",
+      fail(fmt::format("'{}' does not take such a float constant",
                        instruction_->text()));
     return sourcePlace(constant(value, bytes));
   }
   if (operand.kind != PtxOperand::Name)
-    fail(fmt::format("'{}' cannot take such an operand", instruction_->text()));
+    fail(fmt::format("'{}' does not take such an operand",
+                     instruction_->text()));
   if (const Register *found = findRegister(operand.name)) {
     if (found->bytes != bytes)
       fail(fmt::format("'{}' has {} bits, '{}' reads {}", operand.name,
@@ -299,7 +301,7 @@ void Decoder::address(Op &op, const PtxOperand &operand) {
     return;
   if (const Register *found = findRegister(operand.name)) {
     if (found->bytes != 4 && found->bytes != 8)
-      fail(fmt::format("'{}' is no address", operand.name));
+      fail(fmt::format("'{}' is not an address", operand.name));
     op.addressBytes = uint8_t(found->bytes);
     return sourcePlace(found->place);
   }
@@ -340,8 +342,8 @@ void Decoder::leaveFunction() {
     frames_.back().leaves.push_back(uint32_t(&op - kernel_.ops.data()));
 }
 
-/// call (results), name, (arguments): the callee's parameters are the caller's
-/// .param variables.
+/// Decodes call (results), name, (arguments): the callee's parameters are the
+/// caller's .param variables.
 void Decoder::callFunction() {
   std::vector<const PtxOperand *> lists;
   const PtxOperand *name = nullptr;
@@ -352,7 +354,7 @@ void Decoder::callFunction() {
     else if (!name)
       name = &operand;
     else
-      fail("an indirect call");
+      fail("indirect calls are not supported");
   }
   const PtxFunction *callee = nullptr;
   for (const PtxFunction &function : module_.functions)
@@ -366,10 +368,10 @@ void Decoder::callFunction() {
     if (frame.function == callee)
       fail(fmt::format("'{}' calls itself", callee->name));
   if (!instruction_->guard.empty())
-    fail("a call with a predicate");
+    fail("predicated calls are not supported");
   if (callee->results.size() != results.size() ||
       callee->params.size() != arguments.size())
-    fail(fmt::format("'{}' takes other parameters", callee->name));
+    fail(fmt::format("call of '{}' with other parameters", callee->name));
   Frame frame;
   frame.function = callee;
   frame.variables.emplace_back();
@@ -382,7 +384,7 @@ void Decoder::callFunction() {
                found && param.space == Space::Reg) {
       frame.registers[0][param.name] = *found;
     } else {
-      fail(fmt::format("'{}' is no parameter of a call", argument.name));
+      fail(fmt::format("'{}' is not a call parameter", argument.name));
     }
   };
   for (size_t i = 0; i < results.size(); ++i)
@@ -423,7 +425,8 @@ void Decoder::declare(const PtxVariable &variable) {
         Space::Local, align(kernel_.localBytes), variable.bytes};
     return;
   case Space::Shared:
-    // A function that is inlined twice has its shared variables once.
+    // A function that is inlined twice has only one copy of its shared
+    // variables.
     if (!shared_.contains(variable.name))
       shared_[variable.name] = {Space::Shared, align(kernel_.sharedBytes),
                                 variable.bytes};
@@ -469,7 +472,7 @@ void Decoder::decodeScope(const PtxFunction &function, int scope) {
 
 void Decoder::decodeBody(const PtxFunction &function) {
   decodeScope(function, 0);
-  // What runs off the end returns.
+  // A body without ret returns at its end.
   PtxInstruction end;
   end.opcode = "ret";
   end.line = function.line;
@@ -527,8 +530,8 @@ void Decoder::decode(const PtxFunction &entry) {
     kernel_.params.push_back({offset, param.bytes});
     frame.variables[0][param.name] = {Space::Param, offset, param.bytes};
   }
-  // Static variables first: dynamic shared memory begins behind the last of
-  // them.
+  // Static variables come first, because dynamic shared memory begins after the
+  // last of them.
   auto eachShared = [&](auto body) {
     for (const PtxVariable &variable : module_.variables)
       if (variable.space == Space::Shared &&

@@ -1,7 +1,8 @@
-//===- Decoder.h - From PTX instructions to Ops -----------------*- C++ -*-===//
+//===- Decoder.h - Decodes PTX instructions to Ops --------------*- C++ -*-===//
 //
-// One decode function an opcode (Opcodes.def) takes its modifiers one by one,
-// names its operands, and emits Ops. What it leaves over fails the load.
+// There is one decode function per opcode (Opcodes.def). It reads the modifiers
+// one by one, names the operands and emits Ops. Modifiers that it leaves unread
+// fail the load.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,17 +24,19 @@ public:
       : module_(module), variables_(variables), kernel_(kernel) {}
   void decode(const PtxFunction &entry);
 
-  // -- What decode functions use.
+  // Interface for decode functions.
   const PtxInstruction &instruction() const { return *instruction_; }
   [[noreturn]] void fail(const std::string &what) const;
 
-  /// Takes the next modifier if it is `name`.
+  /// Consumes the next modifier if it is `name`.
   bool accept(std::string_view name);
-  /// Takes the next modifier, one of `names`; its index. Fails on others.
+  /// Consumes the next modifier and returns its index in `names`. Fails if it
+  /// is none of them.
   int choose(std::initializer_list<std::string_view> names);
-  /// The same, or `otherwise` where the next modifier is none of them.
+  /// Like choose(), but returns `otherwise` if the next modifier is none of
+  /// them.
   int chooseOr(int otherwise, std::initializer_list<std::string_view> names);
-  /// The next modifier, a type.
+  /// Consumes the next modifier, which must be a type.
   PtxType type();
   std::string_view peek(size_t ahead = 0) const;
   void skip() { ++modifier_; }
@@ -44,16 +47,18 @@ public:
 
   /// Starts an Op of this instruction.
   Op &begin(Handler handler, OpClass opClass);
-  /// Its next result or source: a register of `bytes` (0: a predicate).
+  /// Adds a result or source to the Op: a register of `bytes` bytes (0: a
+  /// predicate).
   void result(const PtxOperand &operand, int bytes);
   void result(size_t index, int bytes) { result(operand(index), bytes); }
-  /// A source may be a constant, which is of `type`.
+  /// Adds a source that may also be a constant of `type`.
   void source(const PtxOperand &operand, PtxType type);
   void source(size_t index, PtxType type) { source(operand(index), type); }
   void source(size_t index, int bytes) { source(operand(index), bits(bytes)); }
   void sourcePlace(Place place);
   void resultPlace(Place place);
-  /// The lanes that the last source names come together, or all that live.
+  /// Require that the lanes named by the last source, or all live lanes,
+  /// execute the instruction together.
   void needNamedLanes();
   void needAllLanes();
   static PtxType bits(int bytes) {
@@ -61,33 +66,34 @@ public:
             uint8_t(bytes ? bytes * 8 : 1)};
   }
 
-  /// handler(result, sources...) over operands 0, 1, ...
+  /// Emits handler(result, sources...) over operands 0, 1, ...
   Op &simple(Handler handler, OpClass opClass, int resultBytes,
              std::initializer_list<PtxType> sources);
 
-  /// An address operand's base as a source; sets imm and addressBytes.
+  /// Adds an address operand's base as a source; sets imm and addressBytes.
   void address(Op &op, const PtxOperand &operand);
-  /// The state space an address without a register lies in, if it is a
+  /// Returns the state space of an address without a register, if it is a
   /// variable's.
   std::optional<Space> spaceOf(const PtxOperand &operand) const;
 
   Place newRegister(int bytes);
   Place constant(uint64_t value, int bytes);
-  /// Bytes of the register that an operand names; of a constant 0.
+  /// Returns the bytes of the register that an operand names, or 0 for a
+  /// constant.
   int registerBytes(const PtxOperand &operand) const;
-  /// Fails unless the module's .target has the instruction.
+  /// Fails unless the module's .target supports the instruction.
   void needArch(int arch) const;
   uint64_t paramBytes() const { return kernel_.paramBytes; }
-  /// The condition code's carry, a predicate.
+  /// Returns the carry flag of the condition code, a predicate.
   Place carryFlag();
 
-  /// A branch of the op to the label named.
+  /// Makes the op a branch to the label.
   void branchTo(Op &op, const std::string &label);
   void branchTable(Op &op, const std::string &table);
   void callFunction();
-  /// ret of an inlined function, or exit of the kernel.
+  /// Decodes ret of an inlined function, or exit of the kernel.
   void leaveFunction();
-  /// Call parameters live in local memory.
+  /// Whether the operand is a call's parameter; these are in local memory.
   bool isCallParam(const PtxOperand &operand) const;
 
 private:
@@ -104,7 +110,7 @@ private:
     std::map<std::string, uint32_t> labels;
     std::vector<std::pair<uint32_t, std::string>> branches; ///< Op, label.
     std::vector<std::pair<size_t, std::string>> targets;    ///< Of tables.
-    std::vector<uint32_t> leaves; ///< Ops that go behind it.
+    std::vector<uint32_t> leaves; ///< Ops that jump to its end.
     std::vector<std::map<std::string, Register>>
         registers; ///< By scope, inner last.
     std::vector<std::map<std::string, Variable>> variables;

@@ -1,8 +1,9 @@
 //===- DeviceMemory.h - Memory of a software GPU ----------------*- C++ -*-===//
 //
-// Addresses begin at 2^48, where this process has nothing and a host's pointer
-// cannot be, so a mix-up faults; between allocations lie gaps. Pages cost
-// nothing until they are touched: tensors of hundreds of GB can be allocated.
+// Addresses begin at 2^48, where this process has no memory and no host pointer
+// can be, so that mixing them up faults. There are gaps between allocations.
+// Pages use no memory until they are touched, so that tensors of hundreds of GB
+// can be allocated.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,7 +22,7 @@
 
 namespace softgpu {
 
-/// Pages that are zero until they are touched.
+/// Pages that are zero until they are written.
 class LazyPages {
 public:
   LazyPages() = default;
@@ -30,7 +31,7 @@ public:
   LazyPages(LazyPages &&other) noexcept;
   LazyPages &operator=(LazyPages &&other) noexcept;
   void *data() const { return data_; }
-  void clear(); ///< Zero again.
+  void clear(); ///< Makes them zero again.
 private:
   void *data_ = nullptr;
   uint64_t bytes_ = 0;
@@ -41,8 +42,8 @@ struct Allocation {
   uint64_t base = 0, bytes = 0;
   uint8_t *host = nullptr; ///< Where its bytes are.
   bool isFreed = false, isReadOnly = false;
-  bool isHost = false;         ///< Mapped: `host` is not ours.
-  uint64_t *valid = nullptr;   ///< A bit a byte: written once. Null: all were.
+  bool isHost = false;         ///< Mapped host memory: `host` is not owned.
+  uint64_t *valid = nullptr;   ///< A bit per written byte. Null: all were.
   uint32_t *writers = nullptr; ///< By granules of 4 bytes: RaceTags.
   uint32_t *readers = nullptr;
   uint32_t raceBase = 0; ///< Launch at which tags were cleared.
@@ -52,10 +53,10 @@ struct Allocation {
   void markWritten(uint64_t offset, uint64_t count);
 };
 
-/// What a block has seen of others' work. A block that releases is another
-/// agent from then on.
+/// What a block has seen of other blocks' work. After a release a block counts
+/// as a new agent.
 struct BlockClock {
-  struct View { ///< Newest agent known, by block.
+  struct View { ///< Newest known agent per block.
     std::unordered_map<uint32_t, uint32_t> newest;
     void join(const View &other);
   };
@@ -64,8 +65,9 @@ struct BlockClock {
       pending; ///< fenced: at the last fence; pending: read, not yet fenced.
 };
 
-/// Races between blocks of one grid, by happens-before: a block's weak accesses
-/// are ordered with another's only through a release that an acquire has read.
+/// Detects races between blocks of a grid by happens-before: a block's weak
+/// accesses are ordered with another's only through a release that an acquire
+/// has read.
 class BlockRaces {
 public:
   static constexpr int64_t kSeveral = INT64_MAX;
@@ -73,8 +75,8 @@ public:
   uint32_t launch() const { return launch_; }
   void beginBlock(BlockClock &clock, uint32_t block);
 
-  /// The block that it races with, kSeveral, or -1. `isStrong`: atomic,
-  /// volatile, relaxed.
+  /// Returns the block that the access races with, kSeveral, or -1. `isStrong`:
+  /// atomic, volatile or relaxed.
   int64_t read(Allocation &allocation, uint64_t offset, uint64_t bytes,
                const BlockClock &clock, bool isStrong);
   int64_t write(Allocation &allocation, uint64_t offset, uint64_t bytes,
@@ -91,7 +93,7 @@ private:
 
   uint32_t launch_ = 0;
   bool hasFenced_ =
-      false; ///< Somebody, in this launch: else no block knows others.
+      false; ///< In this launch; otherwise no block knows of others.
   std::vector<uint32_t> blocks_;                            ///< By agent.
   std::unordered_map<uint64_t, BlockClock::View> released_; ///< By address.
 };
@@ -100,7 +102,7 @@ class DeviceMemory {
 public:
   static constexpr uint64_t kBase = uint64_t(1) << 48;
   static constexpr uint64_t kGap = uint64_t(1) << 16;
-  /// Windows of generic addresses.
+  /// Begins of the windows in the generic address space.
   static constexpr uint64_t kSharedWindow = uint64_t(0x7F) << 52;
   static constexpr uint64_t kLocalWindow = uint64_t(0x7E) << 52;
   static constexpr uint64_t kParamWindow = uint64_t(0x7D) << 52;
@@ -109,22 +111,23 @@ public:
   /// Addresses begin at kBase + offset.
   explicit DeviceMemory(uint64_t offset = 0) : next_(kBase + offset) {}
 
-  /// 256-byte aligned, 0 bytes make an address too.
+  /// Returns a 256-byte aligned address, even for 0 bytes.
   uint64_t allocate(uint64_t bytes, std::string name);
-  /// An address of memory of the host's, until it is freed.
+  /// Returns a device address of host memory, valid until free().
   uint64_t map(void *host, uint64_t bytes, std::string name);
-  /// False if nothing is allocated at exactly `address`.
+  /// Returns false if no allocation begins exactly at `address`.
   bool free(uint64_t address);
   uint64_t liveBytes() const { return liveBytes_; }
 
-  /// The allocation, freed or not, that holds `address`; null in a gap.
+  /// Returns the allocation, live or freed, that contains `address`, or null in
+  /// a gap.
   Allocation *find(uint64_t address);
-  /// The same for threads other than the one that runs kernels.
+  /// Like find(), for threads other than the one that runs kernels.
   Allocation *lookup(uint64_t address) const;
   /// "8 bytes past the end of 'x' (4096 bytes at 0x1000000000000)".
   std::string describe(uint64_t address) const;
 
-  /// What the host does; false if the range is not inside one allocation.
+  /// Accesses by the host; false if the range is not inside one allocation.
   bool copyIn(uint64_t to, const void *from, uint64_t bytes);
   bool copyOut(void *to, uint64_t from, uint64_t bytes);
   bool fill(uint64_t to, uint8_t value, uint64_t bytes);

@@ -8,7 +8,7 @@
 
 namespace softgpu {
 
-// Attributes, by the driver's numbers.
+// Device attributes, with the driver's numbers.
 static constexpr int kCapabilityMajor = 75, kCapabilityMinor = 76,
                      kMaxDynamicShared = 8;
 
@@ -101,7 +101,7 @@ DriverGpu::open(const std::string &library) {
 }
 
 moert::Status DriverGpu::load(const Program &program, const std::string &ptx) {
-  // The driver's own log says where PTX is wrong.
+  // The driver's log says where PTX is wrong.
   enum { kErrorLog = 5, kErrorLogBytes = 6 };
   std::string log(8192, '\0');
   int options[] = {kErrorLog, kErrorLogBytes};

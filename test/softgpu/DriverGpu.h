@@ -1,6 +1,7 @@
-//===- DriverGpu.h - A GPU behind a CUDA driver -----------------*- C++ -*-===//
+//===- DriverGpu.h - A GPU used through a CUDA driver -----------*- C++ -*-===//
 //
-// The same tests on silicon: opens a libcuda by path and runs PTX through it.
+// Runs the same tests on silicon: opens a libcuda by path and executes PTX
+// through it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,7 +18,7 @@ namespace softgpu {
 
 class DriverGpu {
 public:
-  /// The first GPU of `library`, or why there is none.
+  /// Opens the first GPU of `library`, or returns why there is none.
   static moert::StatusOr<std::unique_ptr<DriverGpu>>
   open(const std::string &library);
   ~DriverGpu();
@@ -25,13 +26,13 @@ public:
   const std::string &name() const { return name_; }
   int arch() const { return arch_; } ///< 89 for compute capability 8.9.
 
-  /// Loads what `program` was decoded from; its kernels can then be launched
-  /// until it is unloaded.
+  /// Loads the PTX from which `program` was decoded; its kernels can then be
+  /// launched until it is unloaded.
   moert::Status load(const Program &program, const std::string &ptx);
   void unload(const Program &program);
 
-  /// To the end of the grid. What fails is a finding with the driver's name of
-  /// the error; the context is of no use then.
+  /// Runs the grid to its end. An error becomes a finding with the driver's
+  /// name of the error; the context cannot be used after it.
   LaunchResult launch(const Kernel &kernel, const LaunchShape &shape,
                       std::span<const void *const> arguments);
 

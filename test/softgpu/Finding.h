@@ -1,4 +1,4 @@
-//===- Finding.h - What is wrong with a kernel ------------------*- C++ -*-===//
+//===- Finding.h - Errors that the software GPU reports ---------*- C++ -*-===//
 
 #ifndef MOE_TEST_SOFTGPU_FINDING_H
 #define MOE_TEST_SOFTGPU_FINDING_H
@@ -10,16 +10,16 @@
 namespace softgpu {
 
 enum class FindingKind : uint8_t {
-  OutOfBounds, ///< No allocation there.
+  OutOfBounds, ///< No allocation at the address.
   UseAfterFree,
   Misaligned,
-  Uninitialised, ///< Memory or a register that nobody has written.
+  Uninitialised, ///< Reads memory or a register that was never written.
   ReadOnly,      ///< A write where only reads are allowed.
-  SharedRace,    ///< Two threads of a block, no barrier between.
-  BlockRace,     ///< Two blocks of a grid, no release and acquire between.
+  SharedRace,    ///< Two threads of a block without a barrier between.
+  BlockRace,     ///< Two blocks of a grid without release and acquire.
   WriteConflict, ///< Lanes of one store write different values to one byte.
   DivergentBarrier,
-  DivergentWarp, ///< shfl, vote, mma, ... without all lanes that it names.
+  DivergentWarp, ///< shfl, vote, mma, ... without all lanes it names.
   AsyncRead,     ///< A destination of cp.async touched before its wait.
   BarrierDeadlock,
   LaunchLimit,
@@ -29,11 +29,11 @@ enum class FindingKind : uint8_t {
 std::string_view findingName(FindingKind kind);
 
 /// `text` names kernel, PTX line, instruction, block, thread, address and
-/// allocation, as far as there are such.
+/// allocation, where they exist.
 struct Finding {
   FindingKind kind;
   std::string text;
-  int line = 0; ///< Of PTX; 0: no instruction.
+  int line = 0; ///< Line of the PTX; 0: no instruction.
   uint64_t address = 0;
   uint32_t block[3] = {0, 0, 0}, thread[3] = {0, 0, 0};
 };

@@ -1,8 +1,8 @@
 //===- Float.cpp - Special functions, copysign, testp ---------------------===//
 //
-// Approximations are computed in binary64 and rounded, or moved to either end
-// of the error that PTX documents, so that a kernel's tolerance can be tried on
-// both.
+// Approximations are computed in binary64 and rounded, or shifted to either end
+// of the error that PTX documents, so that a kernel's tolerance can be tested
+// at both ends.
 //
 //===----------------------------------------------------------------------===//
 
@@ -40,7 +40,7 @@ static double evaluate(Function function, double x) {
   return 0;
 }
 
-/// The documented error of f32: relative, or absolute.
+/// The documented error of f32, relative or absolute.
 struct Bound {
   double relative, absolute;
 };
@@ -50,12 +50,13 @@ static constexpr Bound kBounds[] = {
     {0x1.13p-23, 0},    // rsqrt: 2^-22.9
     {0x1p-22, 0},       // ex2
     {0x1p-22, 0x1p-22}, // lg2: absolute near 1
-    {0, 0x1.6ap-21},    // sin: 2^-20.5 to two turns, see below
+    {0, 0x1.6ap-21},    // sin: 2^-20.5 up to two turns, see below
     {0, 0x1.6ap-21},    // cos
     {0x1p-11, 0},       // tanh
 };
 
-/// `wider` and `smallest`: of the result's format, if that is not f32.
+/// `wider` and `smallest` are limits of the result's format, if that is not
+/// f32.
 static double approximate(Function function, double x, ApproxError error,
                           double wider = 0, double smallest = 0) {
   double value = evaluate(function, x);
@@ -66,7 +67,7 @@ static double approximate(Function function, double x, ApproxError error,
   if (bound.absolute && (function != Lg2 || (x > 0.5 && x < 2)))
     reach = std::max(bound.absolute, reach);
   if ((function == Sin || function == Cos) && std::fabs(x) > 2 * M_PI)
-    reach = 0x1.3bp-15; // 2^-14.7 to 100 pi; then PTX promises nothing.
+    reach = 0x1.3bp-15; // 2^-14.7 up to 100 pi; beyond, PTX guarantees nothing.
   if (wider > 0)        // Half a unit of the smallest, rounded to a whole one.
     reach = std::max(reach, smallest);
   return error == ApproxError::High ? value + reach : value - reach;
@@ -142,7 +143,7 @@ void decodeSpecial(Decoder &decoder) {
       uint8_t(function | (ftz ? kFtz : 0) | (isExact ? kExact : 0));
 }
 
-/// a's sign on b's magnitude.
+/// The sign of a with the magnitude of b.
 template <class T>
 static constexpr auto kCopysign = [](T a, T b) {
   constexpr T kSign = T(1) << (sizeof(T) * 8 - 1);

@@ -1,7 +1,8 @@
 //===- FloatTest.cpp - Floating point and cvt against host arithmetic -----===//
 //
-// Directed roundings are checked with long double, which holds every sum and
-// product of two f32 and tells on which side of a result the exact value lies.
+// Directed roundings are checked with long double, which represents every sum
+// and product of two f32 and tells on which side of a result the exact value
+// is.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,7 +21,7 @@ float flushed(float x) {
   return std::fpclassify(x) == FP_SUBNORMAL ? std::copysign(0.0f, x) : x;
 }
 
-/// A sum of which 64 bits may not be all: what is missing is `rest`.
+/// A sum for which 64 bits may not suffice; `rest` is what is missing.
 struct Exact {
   long double value, rest = 0;
 };
@@ -30,14 +31,14 @@ Exact sum(long double a, long double b) {
   return {s, std::isfinite(s) ? (a - (s - part)) + (b - part) : 0};
 }
 
-/// The float next to the exact value that lies in the direction of the mode.
+/// Returns the float next to the exact value in the direction of the mode.
 float directed(Exact exact, char mode) {
   if (!std::isfinite(exact.value))
     return float(exact.value);
   float nearest = float(exact.value);
   bool down = mode == 'm' || (mode == 'z' && exact.value > 0);
   long double above =
-      (exact.value - nearest) + exact.rest; // Of the exact value.
+      (exact.value - nearest) + exact.rest; // Exact value - nearest.
   if (std::isinf(nearest))
     above = nearest > 0 ? -1 : 1;
   if (down && above < 0)
@@ -163,7 +164,7 @@ TEST_F(FloatTest, MinMaxAbsNeg) {
                                               : bitsOf(-least(-a, -b));
       },
       true);
-  // "NaN inputs yield an unspecified NaN": the canonical one.
+  // "NaN inputs yield an unspecified NaN": here the canonical one.
   expectBits(
       "abs.f32 %d, %a;", {32, 32},
       [](auto &x) { return bitsOrNan(std::fabs(floatOf(x.a))); }, true);
@@ -218,7 +219,7 @@ TEST_F(FloatTest, Compares) {
   holds("nan", [=](float a, float b) { return un(a, b); });
 }
 
-/// Bits of f16 to a double, by the definition of the format.
+/// Converts f16 bits to double, by the definition of the format.
 double half(uint64_t bits) {
   int exponent = int(bits >> 10 & 31);
   double mantissa = double(bits & 1023), sign = bits & 0x8000 ? -1 : 1;
@@ -228,7 +229,8 @@ double half(uint64_t bits) {
                           : std::ldexp(mantissa, -24));
 }
 
-/// A double to f16 by trying the neighbours: the nearest, ties to even bits.
+/// Converts double to f16 by trying the neighbours: the nearest, ties to even
+/// bits.
 uint64_t toHalf(double x) {
   if (std::isnan(x))
     return 0x7FFF;
@@ -236,7 +238,7 @@ uint64_t toHalf(double x) {
   double magnitude = std::fabs(x);
   if (magnitude >= 65520)
     return sign | 0x7C00;
-  uint64_t low = 0, high = 0x7BFF; // The largest not above.
+  uint64_t low = 0, high = 0x7BFF; // The largest that is not above.
   while (low < high) {
     uint64_t middle = (low + high + 1) / 2;
     half(middle) <= magnitude ? low = middle : high = middle - 1;
@@ -288,7 +290,8 @@ TEST_F(FloatTest, Halves) {
                if (std::isnan(y))
                  return 0x7FFF;
                float low = directed(exact, 'z');
-               // To nearest even of the upper 16 bits, sticky below.
+               // Round to nearest even of the upper 16 bits, with the rest as
+               // sticky bit.
                uint64_t bits = bitsOf(low) & 0xFFFFFFFF;
                bool sticky = (long double)low != y || exact.rest != 0;
                uint64_t rest = (bits & 0xFFFF) * 2 + sticky;
@@ -476,7 +479,7 @@ TEST_F(FloatTest, ConvertsIntegers) {
                                         : bitsOf(double(floatOf(x.a)));
       },
       true);
-  // Integers cut off, extend into wider registers, or saturate.
+  // Integers are truncated, extended into wider registers, or saturated.
   expectBits("cvt.s64.s32 %d, %a;", {64, 32},
              [](auto &x) { return uint64_t(int64_t(I(x.a))); });
   expectBits("cvt.u32.u64 %d, %a;", {32, 64}, [](auto &x) { return x.a; });
@@ -494,8 +497,8 @@ TEST_F(FloatTest, ConvertsIntegers) {
   });
 }
 
-/// Within the documented error of the nearest result, and at its ends where
-/// asked.
+/// Results are within the documented error of the exact result, and at its ends
+/// if requested.
 TEST_F(FloatTest, Approximations) {
   struct {
     const char *text;
@@ -539,7 +542,7 @@ TEST_F(FloatTest, Approximations) {
       }
     }
     if (isOnDriver())
-      continue; // It has one error.
+      continue; // It has only one error.
     EXPECT_LT(error[int(ApproxError::Low)], error[0]) << f.text;
     EXPECT_GT(error[int(ApproxError::High)], error[0]) << f.text;
   }

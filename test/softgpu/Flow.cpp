@@ -1,6 +1,6 @@
 //===- Flow.cpp - Branches, calls, barriers -------------------------------===//
 //
-// These only say what they are; the interpreter's loop acts on Op::control.
+// Decodes control flow. The interpreter's loop acts on Op::control.
 //
 //===----------------------------------------------------------------------===//
 
@@ -53,7 +53,7 @@ void decodeNanosleep(Decoder &decoder) {
   control(decoder, Control::Pause);
 }
 
-/// Launches follow each other whole: the other's memory is there.
+/// Launches run one after another, so that the other grid's memory is complete.
 void decodeGridDependency(Decoder &decoder) {
   decoder.needArch(90);
   decoder.choose({"launch_dependents", "wait"});
@@ -88,7 +88,7 @@ void decodeBarrier(Decoder &decoder) {
     decoder.result(at++, reduction ? 0 : 4);
   decoder.source(at++, 4);
   if (at < count - (what == 2 ? 1 : 0)) {
-    op.imm = 1; // A number of threads is given.
+    op.imm = 1; // The number of threads is given.
     decoder.source(at++, 4);
   }
   if (what == 2) {

@@ -7,13 +7,13 @@
 
 namespace softgpu {
 
-/// bar.warp.sync: orders the lanes' memory.
+/// Executes bar.warp.sync: orders the lanes' memory accesses.
 void syncWarp(Warp &warp, const Op &op, Mask mask);
 
-// Op::kind of barriers: sync, arrive, red; << 2 popc, and, or; 16 negated.
+// Op::kind of barriers: sync, arrive, red; << 2: popc, and, or; 16: negated.
 inline constexpr int kArrive = 1, kReduce = 2;
 
-/// Lanes of `mask` come to a barrier. Returns whether they wait there.
+/// The lanes of `mask` arrive at a barrier. Returns whether they wait there.
 bool arriveAtBarrier(Warp &warp, const Op &op, Mask mask);
 
 } // namespace softgpu

@@ -11,7 +11,7 @@
 
 namespace softgpu {
 
-/// The element with subnormals flushed.
+/// Returns the element, with subnormals flushed to zero.
 template <bool IsBfloat> inline uint16_t flushHalf(uint16_t value) {
   return value & (IsBfloat ? 0x7F80 : 0x7C00) ? value
                                               : uint16_t(value & 0x8000);
@@ -29,7 +29,7 @@ inline void widen(const uint16_t *from, float *to, bool ftz) {
     to[i] = IsBfloat ? floatOfBfloat(from[i]) : floatOfHalf(from[i]);
 }
 
-/// To nearest even; NaN is 0x7FFF.
+/// Rounds to nearest even; NaN becomes 0x7FFF.
 template <bool IsBfloat, int N>
 inline void narrow(const float *from, uint16_t *to) {
   if constexpr (IsBfloat) {
@@ -50,7 +50,7 @@ inline void narrow(const float *from, uint16_t *to) {
 #endif
 }
 
-/// .ftz, .sat and .relu of a result.
+/// Applies .ftz, .sat and .relu to a result.
 template <bool IsBfloat>
 inline void finishHalf(uint16_t *values, int count, bool ftz, bool sat,
                        bool relu) {

@@ -32,7 +32,7 @@ static moert::StatusOr<Image> identifyCubin(std::string_view bytes) {
                     machine, abi));
   Image image;
   image.kind = ImageKind::Cubin;
-  // CUDA 13 moved the architecture to the second byte.
+  // Since CUDA 13 the architecture is in the second byte.
   image.arch = int(abi == kAbi ? flags >> 8 & 0xFFFF : flags & 255);
   return image;
 }
@@ -75,8 +75,8 @@ moert::StatusOr<Image> identifyImage(std::string_view bytes) {
              : identifyPtx(bytes);
 }
 
-/// The CUDA version that brought a version of PTX: 9.0 came with 13.0, 8.0 with
-/// 12.0, 7.0 with 11.0; after 8.5 PTX is one behind.
+/// Returns the CUDA version that introduced a PTX version: 13.0 for 9.0, 12.0
+/// for 8.0, 11.0 for 7.0; after 8.5 PTX's minor is one less than CUDA's.
 static int cudaOf(const Image &image) {
   int minor = image.versionMinor;
   if (image.versionMajor == 8 && minor > 5)

@@ -1,4 +1,4 @@
-//===- Integer.cpp - Integer arithmetic that floats do not share ----------===//
+//===- Integer.cpp - Integer arithmetic -----------------------------------===//
 
 #include "test/softgpu/Integer.h"
 
@@ -11,7 +11,7 @@ namespace softgpu {
 
 using I128 = __int128;
 
-// -- add, sub, mul, mad: Arithmetic.cpp sends integer types here.
+// -- add, sub, mul, mad: Arithmetic.cpp passes integer types to these.
 
 template <class T>
 static constexpr auto kAdd = [](T a, T b) { return T(a + b); };
@@ -48,7 +48,7 @@ static int32_t clampSum(int64_t sum) {
                                      std::numeric_limits<int32_t>::max()));
 }
 
-/// Calls body with a value of the host's type for `type`.
+/// Calls body with a value of the host type of `type`.
 template <class F>
 static Handler byType(Decoder &decoder, PtxType type, F body) {
   bool isSigned = type.isSigned();
@@ -69,7 +69,7 @@ static uint32_t addHalves(uint32_t a, uint32_t b) {
   return ((a + b) & 0xFFFF) | ((a >> 16) + (b >> 16)) << 16;
 }
 
-/// Sums with a carry: the flag is a predicate register of the kernel's.
+/// Sums with a carry: the flag is a predicate register of the kernel.
 template <class T, bool Subtracts>
 static void carrySum(Warp &warp, const Op &op, Mask mask) {
   // kind: 1 reads the carry, 2 writes it. r: result, [flag out], a, b, [flag
@@ -82,7 +82,7 @@ static void carrySum(Warp &warp, const Op &op, Mask mask) {
   Mask carry = 0;
   for (int i = 0; i < kLanes; ++i) {
     unsigned __int128 x = a[i], y = b[i], c = in >> i & 1;
-    // A borrow is the carry of subtraction.
+    // In subtraction the carry is a borrow.
     unsigned __int128 sum = Subtracts ? x - y - c : x + y + c;
     out[i] = T(sum);
     carry |= Mask(sum >> (sizeof(T) * 8) & 1) << i;
@@ -96,8 +96,8 @@ static void emitCarry(Decoder &decoder, bool subtracts, bool reads) {
   bool writes = decoder.accept("cc");
   PtxType type = decoder.type();
   if (!type.isInteger() || type.bits < 32)
-    decoder.fail(
-        fmt::format("'{}' with a carry", decoder.instruction().text()));
+    decoder.fail(fmt::format("'{}' does not take a carry",
+                             decoder.instruction().text()));
   Handler handler =
       type.bits == 32
           ? (subtracts ? carrySum<uint32_t, true> : carrySum<uint32_t, false>)
@@ -122,8 +122,8 @@ void decodeIntegerAdd(Decoder &decoder, bool subtracts, bool saturates) {
     return emitCarry(decoder, subtracts, false);
   PtxType type = decoder.type();
   if (saturates && !(type == PtxType{PtxType::Signed, 32}))
-    decoder.fail(
-        fmt::format("'{}': .sat is for s32", decoder.instruction().text()));
+    decoder.fail(fmt::format("'{}' takes .sat only for s32",
+                             decoder.instruction().text()));
   if (type.pair && subtracts)
     decoder.fail(
         fmt::format("'{}' is not supported", decoder.instruction().text()));
@@ -204,13 +204,13 @@ void decodeIntegerMad(Decoder &decoder, bool readsCarry) {
   bool writesCarry = decoder.accept("cc");
   PtxType type = decoder.type();
   if (saturates && (half != 1 || !(type == PtxType{PtxType::Signed, 32})))
-    decoder.fail("mad: .sat is for .hi.s32");
+    decoder.fail("mad takes .sat only with .hi.s32");
   decoder.needOperands(4, 4);
   if (readsCarry || writesCarry) {
     Handler handler = byType(decoder, type, [&]<class T>(T) -> Handler {
       if (half == 2 || sizeof(T) == 2)
-        decoder.fail(
-            fmt::format("'{}' with a carry", decoder.instruction().text()));
+        decoder.fail(fmt::format("'{}' does not take a carry",
+                                 decoder.instruction().text()));
       return half ? carryMad<T, 1> : carryMad<T, 0>;
     });
     Op &op = decoder.begin(handler, OpClass::Integer);
@@ -275,7 +275,7 @@ void decodeMul24(Decoder &decoder) {
   bool saturates = adds && high && decoder.accept("sat");
   PtxType type = decoder.type();
   if (type.bits != 32 || !type.isInteger())
-    decoder.fail("mul24 of a type other than u32, s32");
+    decoder.fail("mul24 takes only u32 and s32");
   Handler handler =
       type.isSigned() ? (high ? mul24<int32_t, true> : mul24<int32_t, false>)
                       : (high ? mul24<uint32_t, true> : mul24<uint32_t, false>);
@@ -285,8 +285,8 @@ void decodeMul24(Decoder &decoder) {
   op.kind = saturates;
 }
 
-// -- div, rem. By zero PTX leaves it to the machine: all ones (sm_90). The most
-// negative number by -1 wraps.
+// -- div, rem. PTX leaves division by zero undefined: here it gives all ones
+// (as on sm_90). The most negative number divided by -1 wraps.
 
 template <class T> static T quotient(T a, T b) {
   if (!b)
@@ -352,7 +352,7 @@ void decodeIntegerMinMax(Decoder &decoder, bool isMax) {
   Handler handler;
   if (type.pair) {
     if (relu)
-      decoder.fail("min, max with .relu of pairs");
+      decoder.fail("min, max of pairs with .relu are not supported");
     using U = uint32_t;
     handler = type.isSigned()
                   ? (isMax ? binary<kPairMinMax<int16_t, true>, U, U, U>
@@ -379,8 +379,8 @@ static constexpr auto kAbs = [](T a) { return a < 0 ? kNeg<T>(a) : a; };
 void decodeIntegerAbsNeg(Decoder &decoder, bool isAbs) {
   PtxType type = decoder.type();
   if (!type.isSigned())
-    decoder.fail(
-        fmt::format("'{}' of an unsigned type", decoder.instruction().text()));
+    decoder.fail(fmt::format("'{}' does not take an unsigned type",
+                             decoder.instruction().text()));
   Handler handler = byType(decoder, type, [&]<class T>(T) -> Handler {
     return isAbs ? unary<kAbs<T>, T, T> : unary<kNeg<T>, T, T>;
   });
@@ -413,7 +413,7 @@ template <class A, class B>
 static constexpr auto kDot4 =
     [](uint32_t a, uint32_t b, uint32_t c) { return dot4<A, B>(a, b, c); };
 
-/// kind: 1 a is signed, 2 b is signed, 4 the upper two bytes of b.
+/// kind: 1 a is signed, 2 b is signed, 4 use the upper two bytes of b.
 static void dot2(Warp &warp, const Op &op, Mask mask) {
   const uint32_t *a = warp.lanes<uint32_t>(op.r[1]),
                  *b = warp.lanes<uint32_t>(op.r[2]);

@@ -7,7 +7,8 @@
 
 namespace softgpu {
 
-// The opcode's modifiers from here on are those of an integer type.
+// Decode the rest of an opcode whose next modifiers are those of an integer
+// type.
 void decodeIntegerAdd(Decoder &decoder, bool subtracts, bool saturates);
 void decodeIntegerMul(Decoder &decoder);
 void decodeIntegerMad(Decoder &decoder, bool readsCarry);

@@ -1,4 +1,4 @@
-//===- IntegerTest.cpp - Integer instructions against their pseudo-code ---===//
+//===- IntegerTest.cpp - Integer instructions against pseudo-code ---------===//
 
 #include "test/softgpu/PtxTest.h"
 
@@ -70,7 +70,7 @@ TEST_F(IntegerTest, MadAnd24) {
 }
 
 TEST_F(IntegerTest, Carries) {
-  // 128-bit sums by parts: a:b + c:e, the upper half.
+  // The upper half of the 128-bit sum a:b + c:e.
   Widths five{64, 64, 64, 64, 64};
   expectBits("add.cc.u64 %d, %b, %e; addc.u64 %d, %a, %c;", five,
              [](auto &x) { return x.a + x.c + (x.b + x.e < x.b ? 1 : 0); });
@@ -235,7 +235,7 @@ TEST_F(IntegerTest, Lop3AndPrmt) {
     }
     return out;
   });
-  // f4e: four bytes from c on; rc16: a half, twice.
+  // f4e: four bytes from c on; rc16: a half, repeated.
   expectBits("prmt.b32.f4e %d, %a, %b, %c;", {32, 32, 32, 32},
              [](auto &x) { return (x.b << 32 | x.a) >> 8 * (x.c & 3); });
   expectBits("prmt.b32.rc16 %d, %a, %b, %c;", {32, 32, 32, 32}, [](auto &x) {
@@ -290,7 +290,7 @@ TEST_F(IntegerTest, CountsAndFields) {
              [=](auto &x) { return x.a ? leading(x.a, 64) : ~0ull; });
   auto field = [](uint64_t a, uint64_t from, uint64_t count, int width,
                   bool isSigned) {
-    // The ISA's own loop: bits past the top are the sign's.
+    // The ISA's own loop: bits beyond the top are the sign.
     from &= 255, count &= 255;
     int top = width - 1;
     bool sign =
@@ -308,7 +308,7 @@ TEST_F(IntegerTest, CountsAndFields) {
              [=](auto &x) { return field(x.a, x.b, x.c, 32, false); });
   expectBits("bfe.s32 %d, %a, %b, %c;", {32, 32, 32, 32},
              [=](auto &x) { return field(x.a, x.b, x.c, 32, true); });
-  // Past 255 b and c are not defined: of 64 bits GPUs clamp them.
+  // Values of b and c above 255 are undefined; with 64 bits GPUs clamp them.
   std::string eight = "and.b32 %b, %b, 255; and.b32 %c, %c, 255; ";
   expectBits(eight + "bfe.s64 %d, %a, %b, %c;", {64, 64, 32, 32},
              [=](auto &x) { return field(x.a, x.b, x.c, 64, true); });
@@ -375,7 +375,7 @@ TEST_F(IntegerTest, ComparesAndSelects) {
              [](auto &x) { return uint64_t(I(x.a) < I(x.b) && x.c); });
   expectBits("setp.eq.or.u32 %d|%p9, %a, %b, !%c;", {1, 32, 32, 1},
              [](auto &x) { return uint64_t(x.a == x.b || !x.c); });
-  // The second result is of the comparison's opposite, combined the same way.
+  // The second result is the opposite comparison, combined the same way.
   expectBits("setp.lt.xor.u32 %p9|%d, %a, %b, %c;", {1, 32, 32, 1},
              [](auto &x) { return uint64_t((x.a >= x.b) != (x.c != 0)); });
   expectBits("set.le.u32.s32 %d, %a, %b;", {32, 32, 32},

@@ -1,9 +1,9 @@
 //===- Interpreter.cpp - The loop over a warp's instructions --------------===//
 //
-// Lanes that part ways form groups. The group whose op is first in the order
-// (Reconverge.h) runs, until it comes to where another waits and they go on as
-// one: what lies between a branch and the place where its ways meet runs before
-// what lies behind it.
+// Lanes that diverge form groups. The group whose op is first in the order
+// (Reconverge.h) runs until it arrives where another group waits; then they
+// continue as one. So code between a branch and its point of reconvergence runs
+// before the code after it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,7 +16,7 @@
 
 namespace softgpu {
 
-/// Takes the next group that may run, with those at the same place.
+/// Selects the next group that may run, together with those at the same place.
 static bool pickGroup(Warp &warp) {
   const Op *ops = warp.launch->kernel->ops.data();
   auto isBefore = [&](const LaneGroup &a, const LaneGroup &b) {
@@ -44,14 +44,14 @@ static bool pickGroup(Warp &warp) {
   return true;
 }
 
-/// The running group steps back; false if no other may run.
+/// Suspends the running group; returns false if no other may run.
 static bool switchGroup(Warp &warp) {
   if (warp.active)
     warp.groups.push_back({warp.pc, warp.active, -1});
   return pickGroup(warp);
 }
 
-/// Lanes `taken` go to `target`, the others on.
+/// Sends the lanes `taken` to `target`; the others continue.
 static void diverge(Warp &warp, Mask taken, uint32_t target) {
   Mask others = warp.active & ~taken;
   if (!others) {
@@ -81,7 +81,7 @@ static void branchIndexed(Warp &warp, const Op &op, Mask mask) {
   pickGroup(warp);
 }
 
-/// Acts on a control op; false if the warp has to stop for now.
+/// Executes a control op; returns false if the warp has to stop for now.
 static bool act(Warp &warp, const Op &op, Mask mask) {
   if (!mask) {
     ++warp.pc;
@@ -126,7 +126,7 @@ static bool act(Warp &warp, const Op &op, Mask mask) {
   return true;
 }
 
-/// Whether lanes that may still come have to be at `op` too.
+/// Whether other lanes that may still arrive also have to execute `op`.
 static bool isEarly(Warp &warp, const Op &op, Mask mask) {
   if (op.members == kNowhere)
     return false;
@@ -134,7 +134,7 @@ static bool isEarly(Warp &warp, const Op &op, Mask mask) {
   return named & warp.live & ~mask;
 }
 
-/// Lanes of `mask` whose sources all were written.
+/// Returns the lanes of `mask` whose sources were all written.
 static Mask definedLanes(Warp &warp, const Op &op, Mask mask) {
   Mask defined = ~Mask(0);
   const Place *source = &op.r[op.results];
@@ -151,7 +151,7 @@ static Mask definedLanes(Warp &warp, const Op &op, Mask mask) {
   if (op.isStrict && (mask & ~defined))
     report(warp, op, std::countr_zero(mask & ~defined),
            FindingKind::Uninitialised,
-           "uses a register that nobody has written");
+           "uses a register that was never written");
   return defined;
 }
 
@@ -169,11 +169,12 @@ template <bool Checked> static bool loop(Warp &warp, uint64_t quantum) {
         if (Mask unknown = warp.active & ~warp.written[op.guard / kUnit])
           report(warp, op, std::countr_zero(unknown),
                  FindingKind::Uninitialised,
-                 "is guarded by a predicate that nobody has written");
+                 "is guarded by a predicate that was never written");
     }
     ++warp.executed;
     if (warp.runsLast && mask && isEarly(warp, op, mask)) {
-      // It ran for those that wait for it; they come first again.
+      // The group ran so that others could arrive; now the first ones have
+      // priority again.
       warp.runsLast = false;
       switchGroup(warp);
       continue;
@@ -211,7 +212,7 @@ bool runWarp(Warp &warp, uint64_t quantum) {
   warp.launch->isChecked ? loop<true>(warp, quantum)
                          : loop<false>(warp, quantum);
   if (warp.executed - before >= quantum) {
-    // One group may be waiting for another: turn about.
+    // A group may be waiting for another one: alternate which has priority.
     warp.runsLast = !warp.runsLast && !warp.groups.empty();
     switchGroup(warp);
   } else {
@@ -238,7 +239,8 @@ void report(const Warp &warp, const Op &op, int lane, FindingKind kind,
   finding.address = address;
   std::copy_n(block.id, 3, finding.block);
   block.thread(warp, lane, finding.thread);
-  // Handlers may work on copies of an op: its text is by the program counter.
+  // Handlers may work on copies of an op, so its text is found by the program
+  // counter.
   const std::string &text = launch.kernel->texts[warp.pc];
   std::string source =
       op.sourceLine ? fmt::format(" (source line {})", op.sourceLine) : "";

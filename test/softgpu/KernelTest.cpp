@@ -1,8 +1,8 @@
-//===- KernelTest.cpp - Kernels that a compiler made ----------------------===//
+//===- KernelTest.cpp - Kernels compiled by NVRTC -------------------------===//
 //
-// kernels/*.cu, compiled by NVRTC where there is one (else skipped) for several
-// architectures, whose PTX differs in style; against sums in binary64, under
-// every schedule.
+// Compiles kernels/*.cu with NVRTC (skipped if there is none) for several
+// architectures, whose PTX differs in style, and compares results with sums in
+// binary64, under every schedule.
 //
 //===----------------------------------------------------------------------===//
 
@@ -79,7 +79,7 @@ protected:
       GTEST_SKIP() << "no libnvrtc.so.13 or .12";
     gpu.options().arch = 120;
   }
-  /// Those that the GPU runs.
+  /// Returns the architectures that the GPU can run.
   std::vector<int> onThisGpu(std::vector<int> archs) {
     if (isOnDriver())
       std::erase_if(archs,
@@ -104,7 +104,7 @@ protected:
       x = int8_t(random() % 255 - 127);
     return out;
   }
-  /// Runs `body` under each schedule; its results must be the same bits.
+  /// Runs `body` under each schedule; its results must have the same bits.
   template <class F> auto underEverySchedule(F body) {
     auto first = body();
     for (auto [schedule, landing] :
@@ -164,7 +164,8 @@ TEST_F(KernelTest, Gemv) {
     }
     if (isOnDriver())
       continue;
-    // Per row: 66 pieces are 3 requests of w and of x, 2 of scales each.
+    // Per row: 66 pieces are 3 requests of w and of x, 2 of each kind of
+    // scales.
     EXPECT_EQ(counters[OpClass::DotProduct], uint64_t(rows) * 3 * 4);
     EXPECT_EQ(counters[OpClass::Shuffle], uint64_t(rows) * 5);
     EXPECT_EQ(counters.globalLoads.requests, uint64_t(rows) * 3 * 4);
@@ -199,13 +200,13 @@ TEST_F(KernelTest, Gemm) {
     EXPECT_EQ(counters.macs, uint64_t(128) * 128 * depth);
     EXPECT_EQ(counters.matrixLoads.conflicts(), 0u);
     EXPECT_EQ(counters.sharedStores.conflicts(), 0u);
-    // Rows and columns of padding are zero.
+    // Padding rows and columns are zero.
     EXPECT_NEAR(double(counters.usefulMacs) / counters.macs,
                 70.0 * 75 / 128 / 128, 0.02);
   }
 }
 
-/// f16 by rounding to ten bits; values here are small and normal.
+/// Converts to f16 by rounding to ten bits; values here are small and normal.
 uint16_t halfBits(float x) {
   uint32_t bits = std::bit_cast<uint32_t>(x);
   if ((bits & 0x7FFFFFFF) < 0x38800000)

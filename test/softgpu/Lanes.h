@@ -1,7 +1,7 @@
-//===- Lanes.h - Handlers from functions of one lane ------------*- C++ -*-===//
+//===- Lanes.h - Makes handlers from functions of one lane ------*- C++ -*-===//
 //
-// A loop over 32 lanes with nothing else in it, which the compiler vectorises.
-// Lanes that are off compute too; their results are dropped.
+// A handler is a plain loop over 32 lanes, which the compiler vectorises.
+// Inactive lanes compute too; their results are dropped.
 //
 //===----------------------------------------------------------------------===//
 
@@ -12,7 +12,7 @@
 
 namespace softgpu {
 
-/// result = F(sources...), all registers of the width of their type.
+/// result = F(sources...); all registers have the width of their type.
 template <auto F, class D, class A>
 void unary(Warp &warp, const Op &op, Mask mask) {
   const A *a = warp.lanes<A>(op.r[1]);
@@ -43,7 +43,7 @@ void ternary(Warp &warp, const Op &op, Mask mask) {
   store(warp.lanes<D>(op.r[0]), out, mask);
 }
 
-/// A bit a lane from bytes that are 0 or 1.
+/// Packs 32 bytes that are 0 or 1 into a mask with one bit per lane.
 inline Mask maskOf(const uint8_t *bytes) {
   Mask mask = 0;
   for (int i = 0; i < kLanes; i += 8) {

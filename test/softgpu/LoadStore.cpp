@@ -7,7 +7,7 @@
 
 namespace softgpu {
 
-/// What other blocks published, an acquiring or relaxed load takes over.
+/// An acquiring or relaxed load takes over what other blocks have published.
 static void acquireAll(Warp &warp, const Op &op, Mask mask,
                        const uint64_t *address) {
   if (!warp.launch->isChecked || !op.isGpuScope || op.order == Order::Weak)
@@ -37,7 +37,7 @@ static void widenInto(Warp &warp, Place place, const T *from, Mask mask) {
   store(warp.lanes<R>(place), out, mask);
 }
 
-/// A loaded element into its register, extended where that is wider.
+/// Writes a loaded element to its register, extended if that is wider.
 template <class T>
 static void intoRegister(Warp &warp, const Op &op, Place place, const T *from,
                          Mask mask) {
@@ -71,7 +71,7 @@ static void load(Warp &warp, const Op &op, Mask mask) {
   acquireAll(warp, op, mask, request.address);
 }
 
-/// A parameter at a fixed place: the same for all lanes.
+/// Loads a parameter at a fixed offset: the same for all lanes.
 template <class T, int N>
 static void loadParam(Warp &warp, const Op &op, Mask mask) {
   const uint8_t *from = warp.launch->params.data() + op.imm;
@@ -92,7 +92,7 @@ static void storeTo(Warp &warp, const Op &op, Mask mask) {
   int first = op.addressBytes ? 1 : 0;
   T values[kLanes][N];
   for (int j = 0; j < N; ++j) {
-    // The low bytes of a wider register.
+    // Stores the low bytes of a wider register.
     const uint8_t *from = warp.lanes<uint8_t>(op.r[first + j]);
     for (int i = 0; i < kLanes; ++i)
       std::memcpy(&values[i][j], from + i * op.registerBytes, sizeof(T));
@@ -148,8 +148,8 @@ struct Modifiers {
 };
 } // namespace
 
-/// What stands between "ld" or "st" and the type, in any order that ptxas
-/// takes.
+/// Reads the modifiers between "ld" or "st" and the type, in any order that
+/// ptxas accepts.
 static Modifiers takeModifiers(Decoder &decoder) {
   Modifiers m;
   while (ptxType(decoder.peek()).kind == PtxType::None) {
@@ -253,7 +253,7 @@ static void decodeAccess(Decoder &decoder, bool isLoad) {
 void decodeLoad(Decoder &decoder) { decodeAccess(decoder, true); }
 void decodeStore(Decoder &decoder) { decodeAccess(decoder, false); }
 
-/// Hints change no byte that is read.
+/// Cache hints do not change what is read.
 void decodeHint(Decoder &decoder) {
   while (!decoder.peek().empty()) {
     std::string_view name = decoder.peek();

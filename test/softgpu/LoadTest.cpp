@@ -1,4 +1,4 @@
-//===- LoadTest.cpp - Modules that load, and those that say why not -------===//
+//===- LoadTest.cpp - Modules that load, and errors of others -------------===//
 
 #include "test/softgpu/Image.h"
 #include "test/softgpu/PtxTest.h"
@@ -14,7 +14,7 @@ using ::testing::StartsWith;
 class LoadTest : public PtxTest {
   void SetUp() override {
     if (isOnDriver())
-      GTEST_SKIP() << "a driver has other words";
+      GTEST_SKIP() << "a driver has other messages";
   }
 };
 
@@ -40,8 +40,8 @@ TEST_F(LoadTest, UnknownNamesFailTheLoad) {
   EXPECT_THAT(loadError("bra NOWHERE;"), HasSubstr("no label 'NOWHERE'"));
 }
 
-/// What a driver's ptxas refused.
-TEST_F(LoadTest, WhatPtxDoesNotHaveFails) {
+/// Instructions that a driver's ptxas rejects.
+TEST_F(LoadTest, FormsThatPtxLacksFailTheLoad) {
   for (const char *text :
        {"red.global.exch.b32 [%rd0], %r0;", "sub.u16x2 %r0, %r1, %r2;",
         "red.global.cas.b32 [%rd0], %r0, %r1;", "cvt.rni.s8.bf16 %h0, %h1;",
@@ -59,7 +59,8 @@ TEST_F(LoadTest, OperandsAreChecked) {
   EXPECT_THAT(loadError("add.s32 %r0, %r1;"), HasSubstr("with 2 operands"));
   EXPECT_THAT(loadError("cvt.f16.f32 %h0, %f0;"),
               HasSubstr("needs a rounding"));
-  EXPECT_THAT(loadError("@%r0 bra L; L:"), HasSubstr("'%r0' is no predicate"));
+  EXPECT_THAT(loadError("@%r0 bra L; L:"),
+              HasSubstr("'%r0' is not a predicate"));
   EXPECT_THAT(loadError("call.uni foo, ();"),
               HasSubstr("call of 'foo', which has no body here"));
 }
@@ -161,7 +162,8 @@ TEST(ImageTest, PtxNamesItsTarget) {
   EXPECT_EQ(image->versionMajor, 8);
 }
 
-/// An ELF header of 64 bytes for a GPU, as far as identification reads it.
+/// An ELF header of 64 bytes for a GPU, with the fields that identification
+/// reads.
 std::string cubinHeader(uint8_t osAbi, uint8_t abiVersion, uint32_t flags) {
   std::string elf(64, '\0');
   elf.replace(0, 7,
@@ -177,7 +179,7 @@ std::string cubinHeader(uint8_t osAbi, uint8_t abiVersion, uint32_t flags) {
 }
 
 TEST(ImageTest, CubinNamesItsArchitecture) {
-  // As nvcc 12 and 13 write them for sm_89 and sm_120.
+  // As written by nvcc 12 and 13 for sm_89 and sm_120.
   auto old = identifyImage(cubinHeader(0x33, 7, 0x00590559));
   ASSERT_TRUE(old.isOk()) << old.status().message();
   EXPECT_EQ(old->kind, ImageKind::Cubin);
@@ -200,20 +202,21 @@ TEST(ImageTest, TheDriverChoosesAsDocumented) {
   auto choose = [](int gpu, std::vector<Image> images, int driver = 13000) {
     return chooseImage(images, gpu, driver);
   };
-  // A cubin runs on the same major and an equal or higher minor.
+  // A cubin runs on the same major with an equal or higher minor.
   EXPECT_EQ(choose(89, {cubin(86)}), 0);
   EXPECT_EQ(choose(86, {cubin(89)}), -1);
   EXPECT_EQ(choose(90, {cubin(89)}), -1);
   EXPECT_EQ(choose(121, {cubin(120)}), 0);
   EXPECT_EQ(choose(120, {cubin(103)}), -1);
-  // The nearest of those that run, and a cubin before PTX.
+  // The nearest image that runs is chosen, and a cubin is preferred to PTX.
   EXPECT_EQ(choose(89, {cubin(80), cubin(86), ptx(89)}), 1);
-  // PTX runs on any later architecture, from the highest that is not above.
+  // PTX runs on any later architecture; the highest that is not above is
+  // chosen.
   EXPECT_EQ(choose(120, {ptx(80), ptx(90), cubin(89)}), 1);
   EXPECT_EQ(choose(75, {ptx(80)}), -1);
   EXPECT_EQ(choose(100, {ptx(90, 'a')}), -1);
   EXPECT_EQ(choose(90, {ptx(90, 'a')}), 0);
-  // A driver does not know PTX that is newer than itself.
+  // A driver does not accept PTX that is newer than itself.
   EXPECT_EQ(choose(89, {ptx(80, 0, 9)}, 12080), -1);
   EXPECT_EQ(choose(89, {ptx(80, 0, 8)}, 12080), 0);
 }

@@ -1,6 +1,6 @@
-//===- Machine.cpp - Whether this CPU can be a GPU ------------------------===//
+//===- Machine.cpp - Whether this CPU can run the software GPU ------------===//
 //
-// Built without the vector instructions that it asks about.
+// Compiled without the vector instructions that it asks about.
 //
 //===----------------------------------------------------------------------===//
 

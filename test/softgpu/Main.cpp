@@ -1,4 +1,4 @@
-//===- Main.cpp - Tests of the software GPU, and of silicon ---------------===//
+//===- Main.cpp - Runs the tests on the software GPU or on silicon --------===//
 //
 // moe_softgpu_tests [--driver LIBRARY [--record FOLDER]] [--bits FILE]
 //   [GoogleTest's options]

@@ -23,7 +23,8 @@ static void needWholeWarp(Warp &warp, const Op &op, Mask mask) {
            fmt::format("is executed by lanes {:#x} only", mask));
 }
 
-/// Rows of A, columns of B and slices of k that are not all zero.
+/// Counts the multiply-accumulates in rows of A, columns of B and slices of k
+/// that are not all zero.
 static void countMacs(Counters &counters, Mask rows, Mask columns, Mask depths,
                       uint64_t all) {
   counters.macs += all;
@@ -31,11 +32,11 @@ static void countMacs(Counters &counters, Mask rows, Mask columns, Mask depths,
                          std::popcount(columns) * std::popcount(depths);
 }
 
-// Op::kind of mma: b is f16 or bf16; integer operands: signs, .satfinite.
+// Op::kind of mma: b is bf16, not f16; integer operands: signs, .satfinite.
 static constexpr uint8_t kBfloatBit = 1, kSignedA = 1, kSignedB = 2,
                          kSatfinite = 4;
 
-/// m16n8kDepth of f16 or bf16 into f32. r: 4 of D; A, B, 4 of C.
+/// m16n8kDepth of f16 or bf16, result f32. r: 4 of D; A, B, 4 of C.
 template <int Depth> static void mmaHalf(Warp &warp, const Op &op, Mask mask) {
   needWholeWarp(warp, op, mask);
   constexpr int kA = Depth / 4, kB = Depth / 8;
@@ -100,7 +101,7 @@ template <int Depth> static void mmaHalf(Warp &warp, const Op &op, Mask mask) {
   }
 }
 
-/// mRowsn8kDepth of 8-bit integers into s32.
+/// mRowsn8kDepth of 8-bit integers, result s32.
 template <int Rows, int Depth>
 static void mmaInteger(Warp &warp, const Op &op, Mask mask) {
   needWholeWarp(warp, op, mask);
@@ -219,8 +220,9 @@ void decodeMma(Decoder &decoder) {
                : fragments(decoder, op, {2, 1, 1, 2});
 }
 
-/// Lane l gives the address of row l % 8 of matrix l / 8, 16 bytes; it gets
-/// elements 2 (l % 4) and the next of row l / 4, of columns where transposed.
+/// Lane l passes the address of row l % 8 of matrix l / 8, 16 bytes. It
+/// receives elements 2 (l % 4) and the next one of row l / 4, or of column l /
+/// 4 if transposed.
 static void loadMatrix(Warp &warp, const Op &op, Mask mask) {
   needWholeWarp(warp, op, mask);
   Request request;
@@ -272,12 +274,12 @@ void decodeMatrixLoad(Decoder &decoder) {
   decoder.address(op, decoder.operand(1));
 }
 
-/// An 8x8 matrix in registers, transposed.
+/// Transposes an 8x8 matrix in registers.
 static void moveMatrix(Warp &warp, const Op &op, Mask mask) {
   needWholeWarp(warp, op, mask);
   const uint16_t *from = warp.lanes<uint16_t>(op.r[1]);
   alignas(64) uint16_t out[2 * kLanes];
-  // As elements, lane 4 r + c / 2 holds (r, c) at place 8 r + c.
+  // Lane 4 r + c / 2 holds element (r, c), at index 8 r + c.
   for (int row = 0; row < 8; ++row)
     for (int column = 0; column < 8; ++column)
       out[8 * column + row] = from[8 * row + column];

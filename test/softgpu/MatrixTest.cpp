@@ -1,8 +1,8 @@
 //===- MatrixTest.cpp - mma and ldmatrix ----------------------------------===//
 //
-// Fragments are laid out here by the ISA's own formulas (PTX ISA 9.7.14.5,
-// "row = ..., col = ..." for each element), written apart from the
-// interpreter's. Second source, checked by hand in development: the layouts
+// Fragments are computed here by the ISA's own formulas (PTX ISA 9.7.14.5, "row
+// = ..., col = ..." for each element), independently of the interpreter. During
+// development they were also compared with a second source: the layouts
 // ALayout, BLayout and CLayout of CuTe's MMA_Traits for
 // SM80_16x8x16_F32F16F16F32_TN, SM80_16x8x8_F32F16F16F32_TN,
 // SM80_16x8x32_S32S8S8S32_TN, SM80_16x8x16_S32S8S8S32_TN and SM75_8x8x16's, and
@@ -23,7 +23,7 @@ struct Place {
   int row, column;
 };
 
-// Element i of a lane, as the ISA's tables give it.
+// Element i of a lane, by the ISA's tables.
 Place aHalf16(int lane, int i) {
   int group = lane >> 2, thread = lane % 4;
   int row = (i < 2 || (i >= 4 && i < 6)) ? group : group + 8;
@@ -100,7 +100,7 @@ protected:
     return download<uint32_t>(out, size_t(d) * 32);
   }
 
-  /// Integer product of a shape with elements from the layouts.
+  /// Tests an integer product of a shape with elements at the layouts' places.
   void integer(const std::string &name, int rows, int depth, int d, int a,
                int b, Layout la, Layout lb, Layout lc, bool signedA,
                bool signedB) {
@@ -139,7 +139,7 @@ protected:
       }
   }
 
-  /// Sums of small whole numbers, exact in every model.
+  /// Tests sums of small whole numbers, which are exact in every model.
   void halves(const std::string &type, int depth, int a, int b, Layout la,
               Layout lb) {
     std::mt19937 random(12);
@@ -190,7 +190,7 @@ protected:
       }
   }
 
-  /// One dot product of k values in row 0, column 0; the rest is zero.
+  /// Computes one dot product of k values in row 0, column 0; the rest is zero.
   float dot(const std::vector<float> &a, const std::vector<float> &b, float c) {
     std::vector<uint32_t> wa(128), wb(64), wc(128);
     for (int lane = 0; lane < 32; ++lane) {
@@ -235,35 +235,35 @@ TEST_F(MatrixTest, HalfProducts) {
     }
 }
 
-/// What each generation drops, worked out by hand from the rule of MMA-Sim
-/// (arXiv 2511.10909): terms are cut off at 2^(largest exponent - 24 or 25), by
+/// What each generation drops, derived by hand from the rule of MMA-Sim (arXiv
+/// 2511.10909): terms are truncated at 2^(largest exponent - 24 or 25), by
 /// segments.
-TEST_F(MatrixTest, SumsAreCutOffAsTheHardwareDoes) {
+TEST_F(MatrixTest, SumsAreTruncatedAsOnHardware) {
   if (isOnDriver())
-    GTEST_SKIP() << "of several generations";
+    GTEST_SKIP() << "compares several generations";
   auto with = [&](int arch, const std::vector<float> &a, float c) {
     gpu.options().arch = arch;
     return dot(a, std::vector<float>(a.size(), 1.0f), c);
   };
   float tiny = 0x1p-24f;
-  // 1 + 16 terms of 2^-25: all are lost below 2^-24, kept at 2^-25. Two
-  // segments on sm_80, one on sm_90, where 15 units of 2^-25 make 7.5 units of
-  // F32's 2^-23 / 2.
+  // 1 + 16 terms of 2^-25: all are lost if truncated at 2^-24, and kept at
+  // 2^-25. sm_80 has two segments, sm_90 one, where 15 units of 2^-25 are 7.5
+  // units of F32's 2^-23 / 2.
   std::vector<float> a(16, tiny / 2);
   EXPECT_EQ(with(80, a, 1.0f), 1.0f);
   EXPECT_EQ(with(90, a, 1.0f), 1.0f + 4 * 0x1p-23f);
-  // Cut off, not rounded: 1 + 2^-24 + 2^-24 + 2^-24 is 1 + 2^-23 and half a
+  // Truncated, not rounded: 1 + 2^-24 + 2^-24 + 2^-24 is 1 + 2^-23 and half a
   // unit.
   std::vector<float> three = {tiny, tiny, tiny};
   EXPECT_EQ(with(80, three, 1.0f), 1.0f + 0x1p-23f);
-  // Toward zero below zero, too.
+  // Negative sums are truncated toward zero, too.
   EXPECT_EQ(with(80, {-tiny, -tiny, -tiny}, -1.0f), -1.0f - 0x1p-23f);
-  // sm_80's second half begins from a sum that was cut off.
+  // sm_80's second half begins with a truncated sum.
   std::vector<float> split(16, 0.0f);
   split[0] = split[8] = tiny;
   EXPECT_EQ(with(80, split, 1.0f), 1.0f);
   EXPECT_EQ(with(90, split, 1.0f), 1.0f + 0x1p-23f);
-  // The plain option rounds each step to even.
+  // The plain option rounds each step to nearest even.
   gpu.options().mmaSum = MmaSum::PlainF32;
   EXPECT_EQ(with(80, three, 1.0f), 1.0f);
 }
@@ -346,7 +346,7 @@ TEST_F(MatrixTest, MovmatrixTransposes) {
 TEST_F(MatrixTest, UsefulProductsAreCounted) {
   if (isOnDriver())
     GTEST_SKIP() << "no counters";
-  // 5 rows, 3 columns and 10 of 16 k, where both have some, are not zero.
+  // 5 rows, 3 columns and 10 of 16 k have non-zero elements.
   std::vector<uint32_t> a(128), b(64), c(128);
   for (int lane = 0; lane < 32; ++lane) {
     for (int i = 0; i < 8; ++i)

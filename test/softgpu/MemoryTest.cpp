@@ -80,13 +80,13 @@ TEST_F(MemoryTest, DynamicSharedFollowsStatic) {
   uint64_t out = zeros(16), none = 0;
   ASSERT_TRUE(isClean(gpu.run(k, threads(1, 1, 64), out, none, none, none)));
   auto values = download<uint32_t>(out, 3);
-  EXPECT_EQ(values[1] - values[0], 32u); // GPUs keep some at 0 for themselves.
+  EXPECT_EQ(values[1] - values[0], 32u); // GPUs reserve some at 0.
   EXPECT_EQ(values[2], 64u);
 }
 
 TEST_F(MemoryTest, TensorsLargerThanTheMachine) {
   if (isOnDriver())
-    GTEST_SKIP() << "its memory is real";
+    GTEST_SKIP() << "a driver's GPU has only its real memory";
   uint64_t bytes = uint64_t(380) << 30;
   uint64_t tensor = gpu.memory().allocate(bytes, "experts"), none = 0;
   EXPECT_GE(tensor, uint64_t(1) << 40);
@@ -94,7 +94,7 @@ TEST_F(MemoryTest, TensorsLargerThanTheMachine) {
       start() + "mul.wide.u32 %rd4, %r0, 2147483648; add.u64 %rd5, %rd0, %rd4;"
                 "st.global.u32 [%rd5], %r0; ld.global.u32 %r1, [%rd5+0];");
   EXPECT_TRUE(isClean(gpu.run(k, threads(160), tensor, none, none, none)));
-  // An index of 32 bits wraps to a negative distance: in no allocation.
+  // A 32-bit index wraps to a negative offset, which is in no allocation.
   const Kernel &wraps = kernel(
       start() + "mul.lo.s32 %r2, %r0, -2147483648; cvt.s64.s32 %rd4, %r2;"
                 "add.u64 %rd5, %rd0, %rd4; st.global.u32 [%rd5], %r0;");
@@ -105,7 +105,7 @@ TEST_F(MemoryTest, TensorsLargerThanTheMachine) {
 
 TEST_F(MemoryTest, Atomics) {
   if (isOnDriver())
-    GTEST_SKIP() << "its lanes come in its own order: SweepTest has one a cell";
+    GTEST_SKIP() << "a driver's GPU chooses the order of lanes: see SweepTest";
   struct {
     const char *op;
     uint32_t start;
@@ -170,8 +170,9 @@ TEST_F(MemoryTest, AtomicsOfOtherTypes) {
   EXPECT_EQ(words[3], 7u);
 }
 
-TEST_F(MemoryTest, AsyncCopiesLandAtTheirGroup) {
-  // Two groups; the first is waited for alone. Bytes past the source are zero.
+TEST_F(MemoryTest, AsyncCopiesLandWithTheirGroup) {
+  // There are two groups, and only the first is waited for. Bytes past the
+  // source are zero.
   const Kernel &k = kernel(start() + R"(
     .shared .align 16 .b8 tile[2048];
     mov.u32 %r1, tile; mad.lo.u32 %r2, %r0, 32, %r1; mad.wide.u32 %rd4, %r0, 32, %rd0;
@@ -204,8 +205,8 @@ TEST_F(MemoryTest, AsyncCopiesLandAtTheirGroup) {
 
 TEST_F(MemoryTest, BlocksRunInAnyOrder) {
   if (isOnDriver())
-    GTEST_SKIP() << "it has its own order";
-  // Each block says when it came.
+    GTEST_SKIP() << "a driver's GPU chooses the order of blocks";
+  // Each block records its place in the order.
   const Kernel &k = kernel(start() + R"(
     atom.global.add.u32 %r1, [%rd0], 1; mov.u32 %r2, %ctaid.x;
     mad.wide.u32 %rd4, %r1, 4, %rd1; st.global.u32 [%rd4], %r2;)");
@@ -228,7 +229,7 @@ TEST_F(MemoryTest, BlocksRunInAnyOrder) {
   EXPECT_EQ(orders.size(), 4u);
 }
 
-TEST_F(MemoryTest, BlocksThatWaitForLaterOnesGetOn) {
+TEST_F(MemoryTest, BlocksThatWaitForLaterOnesMakeProgress) {
   const Kernel &k = kernel(start() + R"(
     mov.u32 %r1, %ctaid.x; setp.eq.u32 %p0, %r1, 3; @%p0 bra SET;
     WAIT: ld.acquire.gpu.global.u32 %r2, [%rd0]; setp.eq.u32 %p1, %r2, 0; @%p1 bra WAIT;
@@ -287,7 +288,8 @@ TEST_F(MemoryTest, SectorsAreCounted) {
   EXPECT_EQ(backward.usefulBytes, 512u);
 }
 
-// Each of three blocks reads the same 128 bytes twice and sixteen of its own.
+// Each of three blocks reads the same 128 bytes twice, and sixteen bytes of its
+// own.
 TEST_F(MemoryTest, BlocksSectorsAreCountedOnce) {
   if (isOnDriver())
     GTEST_SKIP() << "no counters";
@@ -335,7 +337,7 @@ TEST_F(MemoryTest, BankConflictsAreCounted) {
   EXPECT_EQ(banks(16, four).conflicts(), 0u);
   EXPECT_EQ(banks(32, four).wavefronts, 8u);
   EXPECT_EQ(banks(128, four).conflicts(), 28u);
-  // Eight lanes at a time: each eight meet in four banks of their own.
+  // Eight lanes at a time: each eight use four banks of their own.
   std::string eights = "and.b32 %r3, %r0, 7; shr.u32 %r4, %r0, 3;"
                        "mad.lo.u32 %r2, %r3, 128, %r1;"
                        "mad.lo.u32 %r2, %r4, 16, %r2;";

@@ -10,7 +10,7 @@ namespace softgpu {
 
 static constexpr int kRows = MmaTile::kRows, kColumns = MmaTile::kColumns,
                      kDepth = MmaTile::kDepth;
-static constexpr int kZero = -400; ///< The exponent of zero: below all others'.
+static constexpr int kZero = -400; ///< The exponent of zero, below all others.
 
 MmaModel mmaModel(int arch) {
   if (arch < 80)
@@ -27,20 +27,20 @@ static double powerOfTwo(int exponent) {
   return std::bit_cast<double>(uint64_t(1023 + exponent) << 52);
 }
 
-/// Cut off to F32; past its range infinite.
+/// Truncates to F32; infinite if out of range.
 static float cutOff(double value) {
   double magnitude = std::fabs(value);
   if (magnitude >= 0x1p128)
     return value > 0 ? asFloat(0x7F800000) : asFloat(0xFF800000);
   if (magnitude < 0x1p-149)
-    return 0; // Of either sign.
+    return 0; // Zero of either sign.
   if (magnitude < 0x1p-126)
     return asFloat(encodeFloat(value, kSingle, Rounding::Zero));
   return float(std::bit_cast<double>(std::bit_cast<uint64_t>(value) &
                                      ~uint64_t(0x1FFFFFFF)));
 }
 
-/// One row, finite: `count` products from `first` on, and c.
+/// Adds `count` finite products from `first` on, and c, for one row.
 static void sumSegment(const float *a, const int *ea,
                        const float (*b)[kColumns], const int (*eb)[kColumns],
                        float *c, int first, int count, int fraction) {
@@ -72,7 +72,7 @@ static bool isFinite(const float *values, int count) {
   return highest < 0x7F800000;
 }
 
-/// With an infinity or NaN among them no rounding matters.
+/// Sums with an infinity or NaN, for which rounding does not matter.
 static float sumSpecial(const MmaTile &tile, int row, int column, int depth) {
   double sum = tile.c[row][column];
   for (int k = 0; k < depth; ++k)

@@ -11,7 +11,7 @@ static void movePredicate(Warp &warp, const Op &op, Mask mask) {
   storeMask(warp.predicate(op.r[0]), warp.predicate(op.r[1]), mask);
 }
 
-/// %clock and its like: the launch's own instruction count, which moves.
+/// %clock and the like: the launch's own instruction count, which increases.
 static void readClock(Warp &warp, const Op &op, Mask mask) {
   uint64_t now = (warp.launch->instructions + warp.executed) * 4;
   uint32_t low[kLanes];
@@ -22,7 +22,8 @@ static void readClock(Warp &warp, const Op &op, Mask mask) {
                 : store(warp.lanes<uint64_t>(op.r[0]), all, mask);
 }
 
-/// Elements of the smaller registers, low first, are those of the larger.
+/// Copies between a register and several smaller ones that are its parts, low
+/// first.
 static void packVector(Warp &warp, const Op &op, Mask mask) {
   int part = op.bytes / op.count;
   alignas(64) uint8_t out[kLanes * 8];
@@ -118,7 +119,7 @@ void decodeMov(Decoder &decoder) {
   decoder.simple(handler, OpClass::Move, bytes, {type});
 }
 
-/// imm is what the window begins at; kind: 1 from generic to the space.
+/// imm is the begin of the window; kind: 1 converts from generic to the space.
 static void convertAddress(Warp &warp, const Op &op, Mask mask) {
   const uint64_t *a = warp.lanes<uint64_t>(op.r[1]);
   uint64_t out[kLanes];

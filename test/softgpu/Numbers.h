@@ -1,8 +1,9 @@
 //===- Numbers.h - Floating-point formats of a GPU --------------*- C++ -*-===//
 //
-// Conversions in integer arithmetic, the same on every host. Sums that a host
-// would round twice are first rounded to odd in binary64, which a second
-// rounding to 24 bits or fewer, in any direction, cannot tell from exact.
+// Conversions use integer arithmetic, which is the same on every host. Sums
+// that a host would round twice are first rounded to odd in binary64: then a
+// second rounding to 24 bits or fewer, in any direction, gives the same result
+// as rounding the exact sum.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,12 +22,13 @@ enum class Rounding : uint8_t { Nearest, Zero, Down, Up, NearestAway };
 struct FloatFormat {
   int exponentBits, mantissaBits;
   bool hasInfinity =
-      true; ///< Else: only all ones are NaN, and overflow saturates.
+      true; ///< If not: only all ones are NaN, and overflow saturates.
 };
 inline constexpr FloatFormat kHalf{5, 10}, kBfloat{8, 7}, kSingle{8, 23},
     kTf32{8, 10}, kE4m3{4, 3, false}, kE5m2{5, 2};
 
-/// `value` in `format`, right-aligned bits. NaN is the format's canonical one.
+/// Encodes `value` in `format` as right-aligned bits. NaN becomes the format's
+/// canonical one.
 inline uint32_t encodeFloat(double value, FloatFormat format, Rounding rounding,
                             bool saturates = false) {
   int bias = (1 << (format.exponentBits - 1)) - 1;
@@ -35,8 +37,7 @@ inline uint32_t encodeFloat(double value, FloatFormat format, Rounding rounding,
   uint32_t sign = uint32_t(bits >> 63)
                   << (format.exponentBits + format.mantissaBits);
   uint32_t ones = (1u << format.mantissaBits) - 1;
-  if (std::isnan(
-          value)) // Canonical: all ones, and of tf32 and f32 without a sign.
+  if (std::isnan(value)) // Canonical NaN: all ones; tf32 and f32 have no sign.
     return uint32_t(top) << format.mantissaBits | ones;
   uint32_t infinity = uint32_t(top) << format.mantissaBits;
   uint32_t largest = format.hasInfinity ? infinity - 1 : infinity + ones - 1;
@@ -51,7 +52,7 @@ inline uint32_t encodeFloat(double value, FloatFormat format, Rounding rounding,
     mantissa |= uint64_t(1) << 52;
   else
     exponent = 1;
-  // value = mantissa * 2^(exponent - 1075); the result's unit is 2^unit.
+  // value = mantissa * 2^(exponent - 1075); the unit of the result is 2^unit.
   int lead = 63 - std::countl_zero(mantissa) + exponent - 1075;
   int least = 1 - bias;
   int unit = (lead < least ? least : lead) - format.mantissaBits;
@@ -84,7 +85,7 @@ inline uint32_t encodeFloat(double value, FloatFormat format, Rounding rounding,
     break;
   }
   kept += up;
-  // The leading one of `kept` adds itself to the exponent field.
+  // The leading one of `kept` increments the exponent field.
   uint64_t field =
       lead < least ? 0 : uint64_t(lead + bias - 1) << format.mantissaBits;
   uint64_t result = field + kept;
@@ -119,25 +120,26 @@ inline double decodeFloat(uint32_t bits, FloatFormat format) {
 inline float asFloat(uint32_t bits) { return std::bit_cast<float>(bits); }
 inline uint32_t asBits(float value) { return std::bit_cast<uint32_t>(value); }
 
-inline constexpr uint32_t kNan = 0x7FFFFFFF; ///< Of every F32 operation.
+inline constexpr uint32_t kNan = 0x7FFFFFFF; ///< Every F32 op's NaN.
 inline float canonical(float value) {
   return value == value ? value : asFloat(kNan);
 }
 
-/// Subnormals become zero of their sign.
+/// Flushes subnormals to zero with their sign.
 inline float flush(float value) {
   uint32_t bits = asBits(value);
   return asFloat(bits & 0x7F800000 ? bits : bits & 0x80000000);
 }
 
-/// [0, 1], and NaN becomes 0.
+/// Clamps to [0, 1]; NaN becomes 0.
 inline float saturate(float value) {
   return value > 0 ? (value < 1 ? value : 1.0f) : 0.0f;
 }
 
 inline float floatOfHalf(uint16_t half) {
   uint32_t magnitude = uint32_t(half & 0x7FFF) << 13;
-  // 2^112 moves the exponent from half's bias to single's, of subnormals too.
+  // Multiplying by 2^112 changes the exponent's bias from half to single, for
+  // subnormals too.
   uint32_t bits = asBits(asFloat(magnitude) * 0x1p112f);
   bits = (half & 0x7C00) == 0x7C00 ? magnitude | 0x7F800000 : bits;
   return asFloat(bits | uint32_t(half & 0x8000) << 16);
@@ -154,8 +156,8 @@ inline uint16_t bfloatOfFloat(float value) {
   return value == value ? uint16_t(rounded) : uint16_t(0x7FFF);
 }
 
-/// The NaN of a sum is the first of its operands', quiet; without one there it
-/// has a sign. (Which comes first was seen on sm_90.)
+/// Returns the quieted first NaN among the operands of a sum; if a NaN results
+/// without one, it is negative. (The order was observed on sm_90.)
 inline double withNan(double result, double first, double second,
                       double third) {
   if (result == result)
@@ -166,7 +168,7 @@ inline double withNan(double result, double first, double second,
   return std::bit_cast<double>(bits | uint64_t(1) << 51);
 }
 
-/// a + b rounded to odd: the last bit says that something was lost.
+/// Returns a + b rounded to odd: the last bit tells that something was lost.
 inline double addToOdd(double a, double b) {
   double sum = a + b;
   double part = sum - a;

@@ -1,8 +1,9 @@
-//===- Program.h - A kernel as the interpreter runs it ----------*- C++ -*-===//
+//===- Program.h - A kernel decoded for the interpreter ---------*- C++ -*-===//
 //
 // PTX is decoded once. An Op works on whole warps: its handler is the loop over
-// 32 lanes for its types and modifiers, its operands are places of registers
-// that hold 32 lanes each. Calls are inlined, so a kernel is one list of Ops.
+// 32 lanes for its types and modifiers; its operands are the places of
+// registers, which hold 32 lanes each. Calls are inlined, so that a kernel is
+// one list of Ops.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,13 +21,13 @@
 namespace softgpu {
 
 inline constexpr int kLanes = 32;
-using Mask = uint32_t; ///< A bit a lane.
+using Mask = uint32_t; ///< One bit per lane.
 
 struct Warp;
 struct Op;
 using Handler = void (*)(Warp &, const Op &, Mask);
 
-/// What an Op costs on a GPU; counters are by class.
+/// The kinds of instruction that counters distinguish.
 enum class OpClass : uint8_t {
   Integer,
   Float,
@@ -57,12 +58,12 @@ enum class OpClass : uint8_t {
 inline constexpr int kOpClasses = int(OpClass::Other) + 1;
 std::string_view opClassName(OpClass opClass);
 
-/// Where a register lives: bytes into the warp's frame, or into the kernel's
-/// constants where kConstant is set.
+/// Place of a register: an offset in bytes in the warp's frame, or in the
+/// kernel's constants if kConstant is set.
 using Place = uint32_t;
 inline constexpr Place kConstant = 1u << 31;
 inline constexpr Place kNowhere = ~0u; ///< "_", or no guard.
-/// Registers begin at multiples of this: a predicate, 8 or 16 bits take one
+/// Registers begin at multiples of this: a predicate and 8 or 16 bits take one
 /// unit, 32 bits two, 64 bits four.
 inline constexpr uint32_t kUnit = 64;
 
@@ -76,7 +77,7 @@ enum class Control : uint8_t {
   Pause
 };
 
-/// How an access is ordered: PTX's .weak, .volatile/.relaxed, .acquire,
+/// Memory order of an access: PTX's .weak, .volatile/.relaxed, .acquire,
 /// .release.
 enum class Order : uint8_t { Weak, Relaxed, Acquire, Release, AcquireRelease };
 
@@ -87,27 +88,27 @@ struct Op {
   Control control = Control::None;
   OpClass opClass = OpClass::Other;
   Place guard = kNowhere;
-  Place members = kNowhere; ///< Lanes that have to come together.
+  Place members = kNowhere; ///< Lanes that have to execute it together.
   bool guardNegated = false;
   bool isStrict = false; ///< Every source must have been written.
-  bool isShuffle =
-      false;             ///< Says itself which lanes of its result are defined.
-  bool isSelect = false; ///< selp: only the source chosen counts.
+  /// The handler decides which lanes of its result are defined.
+  bool isShuffle = false;
+  bool isSelect = false;  ///< selp: only the chosen source counts.
   bool isUniform = false; ///< .uni, .aligned: all live lanes come together.
-  // Of memory operations.
+  // Fields of memory operations.
   Space space = Space::Generic;
   Order order = Order::Weak;
   bool isGpuScope = false; ///< .gpu or .sys
   bool isSigned = false;   ///< Loads extend the sign.
   uint8_t bytes = 0;       ///< Of an element.
-  uint8_t count = 1; ///< Elements of a vector; matrices; address' register.
+  uint8_t count = 1;       ///< Elements of a vector; number of matrices.
   uint8_t registerBytes = 0;
   uint8_t addressBytes =
       8;            ///< Of the address register; 0: `imm` is the address.
-  uint8_t kind = 0; ///< Whatever the handler takes it for.
+  uint8_t kind = 0; ///< Handler-specific.
   int64_t imm = 0;
-  uint32_t target = 0; ///< Of a branch; first of Kernel::targets when indexed.
-  uint32_t turn = 0;   ///< Of a warp's groups the lowest runs (Reconverge.h).
+  uint32_t target = 0; ///< Branch target; if indexed, first of Kernel::targets.
+  uint32_t turn = 0;   ///< The group with the lowest runs (Reconverge.h).
   int line = 0, sourceLine = 0;
 };
 
@@ -152,19 +153,19 @@ struct KernelParam {
 struct Kernel {
   std::string name;
   std::vector<Op> ops;
-  std::vector<std::string> texts; ///< As in PTX, by op.
-  std::vector<uint32_t> targets;  ///< Of indexed branches.
+  std::vector<std::string> texts; ///< Texts in PTX, by op.
+  std::vector<uint32_t> targets;  ///< Targets of indexed branches.
   uint32_t frameBytes = 0;
-  std::vector<std::byte> constants; ///< 32 equal lanes each; aligned by user.
+  std::vector<std::byte> constants; ///< 32 equal lanes each; unaligned here.
   std::vector<std::pair<Special, Place>> specials; ///< Set when a warp starts.
   std::vector<KernelParam> params;
   uint64_t paramBytes = 0;
   uint64_t sharedBytes = 0; ///< Static; dynamic shared follows.
-  uint64_t localBytes = 0;  ///< A thread.
+  uint64_t localBytes = 0;  ///< Per thread.
   uint32_t maxThreads[3] = {0, 0, 0}, requiredThreads[3] = {0, 0, 0};
 };
 
-/// Variables of a module and where they are.
+/// Variables of a module and their addresses.
 struct ModuleVariable {
   std::string name;
   Space space = Space::Global;
@@ -184,8 +185,8 @@ struct Program {
 };
 
 /// Decodes every entry of `module`. `variables` are its .global and .const
-/// ones, placed already. An unknown opcode or modifier is an error that names
-/// it.
+/// variables, which have addresses already. An unknown opcode or modifier is an
+/// error that names it.
 moert::StatusOr<Program> decodePtx(const PtxModule &module,
                                    std::vector<ModuleVariable> variables);
 

@@ -1,7 +1,7 @@
-//===- Ptx.h - A PTX module as written --------------------------*- C++ -*-===//
+//===- Ptx.h - A parsed PTX module ------------------------------*- C++ -*-===//
 //
-// What the parser makes of PTX text: functions with their variables, labels and
-// instructions, nothing resolved yet. Every part knows its line.
+// The result of parsing PTX text: functions with their variables, labels and
+// instructions, with nothing resolved yet. Every element has its line number.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,8 +18,7 @@
 
 namespace softgpu {
 
-/// A load that failed; caught where a module is loaded. Its text names the
-/// line.
+/// Thrown when a load fails, and caught where a module is loaded.
 struct PtxError {
   int line;
   std::string message;
@@ -35,7 +34,7 @@ enum class Space : uint8_t {
   Generic
 };
 
-/// "f16x2" and the like. `bits` is of one element.
+/// A type such as "f16x2". `bits` is the width of one element.
 struct PtxType {
   enum Kind : uint8_t {
     None,
@@ -62,16 +61,16 @@ struct PtxType {
   bool operator==(const PtxType &) const = default;
 };
 
-/// The type that `name` ("u32", without its dot) stands for; None if it is not
-/// one.
+/// Returns the type called `name` ("u32", without its dot), or None if there is
+/// no such type.
 PtxType ptxType(std::string_view name);
 
 struct PtxOperand {
   enum Kind { Name, Int, Float, Address, Vector, Sink };
   Kind kind = Sink;
   std::string name;  ///< Name; the base of an Address, empty if it is a number.
-  uint64_t bits = 0; ///< Int, Float (as binary64); Address: what is added.
-  bool isSingle = false;   ///< Float: written 0f..., so exactly a binary32.
+  uint64_t bits = 0; ///< Int, Float (as binary64); Address: the offset.
+  bool isSingle = false;   ///< Float: written 0f..., i.e. exactly a binary32.
   bool negated = false;    ///< Name: "!%p1".
   bool isNegative = false; ///< Int: had a minus sign.
   std::vector<PtxOperand> parts; ///< Vector.
@@ -79,12 +78,12 @@ struct PtxOperand {
 
 struct PtxInstruction {
   int line = 0;
-  int sourceLine = 0; ///< Of the CUDA file, from .loc; 0 without.
+  int sourceLine = 0; ///< Line in the CUDA file, from .loc; 0: unknown.
   std::string guard;  ///< A predicate register, or empty.
   bool guardNegated = false;
   std::string opcode;                 ///< "ld"
   std::vector<std::string> modifiers; ///< "global", "v4", "f32"
-  std::vector<PtxOperand> operands;   ///< "%r1|%p1" is two of them.
+  std::vector<PtxOperand> operands;   ///< "%r1|%p1" is two operands.
   std::string label;                  ///< A label instead of an instruction.
   std::string text() const;           ///< "ld.global.v4.f32"
 };
@@ -95,18 +94,18 @@ struct PtxVariable {
   std::string name;
   PtxType type;
   uint64_t align = 1;
-  uint64_t bytes = 0; ///< 0: an array without bounds, as of dynamic shared.
-  int registers = 0;  ///< "%r<10>": how many; 0 for one named register.
+  uint64_t bytes = 0; ///< 0: an array without bounds (dynamic shared).
+  int registers = 0;  ///< "%r<10>": number of them; 0: one named register.
   bool isExtern = false;
   std::vector<uint8_t> data; ///< Initial bytes; may be short.
   std::vector<std::pair<uint64_t, std::string>>
-      addresses; ///< (byte, variable) in `data`.
+      addresses; ///< (byte, variable): addresses within `data`.
 };
 
-/// A scope ({ }) of a body. Names hide those outside.
+/// A scope ({ }) of a body. Its names hide those of outer scopes.
 struct PtxScope {
   std::vector<PtxVariable> variables;
-  struct Item { ///< In order; either an instruction or a scope.
+  struct Item { ///< An instruction or a scope, in order.
     PtxInstruction instruction;
     int scope = -1; ///< Index in PtxFunction::scopes.
   };
@@ -133,7 +132,7 @@ struct PtxModule {
   std::vector<PtxFunction> functions;
 };
 
-/// Parses a module, or says which line is wrong or unknown.
+/// Parses a module, or returns which line is wrong or unknown.
 moert::StatusOr<PtxModule> parsePtx(std::string_view text);
 
 } // namespace softgpu

@@ -23,7 +23,7 @@ void PtxLexer::skipSpace() {
     } else if (two == "/*") {
       size_t end = text_.find("*/", at_ + 2);
       if (end == std::string_view::npos)
-        throw PtxError{line_, "comment without an end"};
+        throw PtxError{line_, "the comment has no end"};
       for (; at_ < end + 2; ++at_)
         line_ += text_[at_] == '\n';
     } else if (std::isspace(static_cast<unsigned char>(c)) || c == '\0') {
@@ -45,7 +45,7 @@ void PtxLexer::next() {
   if (c == '"') {
     size_t end = text_.find('"', at_ + 1);
     if (end == std::string_view::npos)
-      throw PtxError{line_, "string without an end"};
+      throw PtxError{line_, "the string has no end"};
     at_ = end + 1;
     token_ = {PtxToken::String, text_.substr(begin + 1, end - begin - 1),
               line_};

@@ -1,4 +1,4 @@
-//===- PtxLexer.h - Words of PTX --------------------------------*- C++ -*-===//
+//===- PtxLexer.h - Splits PTX into tokens ----------------------*- C++ -*-===//
 
 #ifndef MOE_TEST_SOFTGPU_PTXLEXER_H
 #define MOE_TEST_SOFTGPU_PTXLEXER_H
@@ -17,7 +17,7 @@ struct PtxToken {
   }
 };
 
-/// Words hold dots and double colons, as opcodes and directives do:
+/// Words may contain dots and double colons, as opcodes and directives do:
 /// "cp.async.cg.shared.global.L2::128B", ".reg", "%tid.x".
 class PtxLexer {
 public:

@@ -1,4 +1,4 @@
-//===- PtxParser.cpp - From PTX text to a PtxModule -----------------------===//
+//===- PtxParser.cpp - Parses PTX text to a PtxModule ---------------------===//
 
 #include "test/softgpu/Ptx.h"
 #include "test/softgpu/PtxLexer.h"
@@ -136,7 +136,7 @@ PtxOperand Parser::constant() {
     uint64_t bits = std::strtoull(text.c_str() + 2, nullptr, 16);
     operand.kind = PtxOperand::Float;
     operand.isSingle = isSingle;
-    // A NaN keeps its bits: those of a binary32 travel in the low half.
+    // A NaN keeps its bits; those of a binary32 are in the low half.
     operand.bits = bits;
     if (minus)
       operand.bits ^= uint64_t(1) << (isSingle ? 31 : 63);
@@ -194,7 +194,7 @@ void Parser::parseLoc() {
   }
 }
 
-/// Directives about debugging, in bodies and outside.
+/// Skips directives about debugging, inside and outside of bodies.
 bool Parser::parseIgnored(const std::string &directive) {
   if (directive == ".loc") {
     parseLoc();
@@ -209,7 +209,7 @@ bool Parser::parseIgnored(const std::string &directive) {
     for (int depth = 1; depth;) {
       PtxToken token = lexer_.take();
       if (token.kind == PtxToken::End)
-        fail(token.line, "section without an end");
+        fail(token.line, "the section has no end");
       depth += token.is("{") ? 1 : token.is("}") ? -1 : 0;
     }
   } else {
@@ -270,7 +270,7 @@ std::vector<PtxVariable> Parser::parseVariables(Space space) {
       head.align = number();
     } else if (name == "v2" || name == "v4") {
       vector = name == "v2" ? 2 : 4;
-    } else if (name == "ptr") { // Of a kernel's parameter: where it points.
+    } else if (name == "ptr") { // Of a parameter: the space it points to.
       while (lexer_.peek().is(".global") || lexer_.peek().is(".shared") ||
              lexer_.peek().is(".const") || lexer_.peek().is(".local"))
         lexer_.take();
@@ -284,7 +284,7 @@ std::vector<PtxVariable> Parser::parseVariables(Space space) {
     }
   }
   if (head.type.kind == PtxType::None)
-    fail(lexer_.peek().line, "a variable without a type");
+    fail(lexer_.peek().line, "the variable has no type");
   std::vector<PtxVariable> variables;
   do {
     PtxVariable variable = head;
@@ -487,7 +487,7 @@ PtxOperand Parser::operand() {
   operand.name = word("an operand");
   operand.kind = operand.name == "_" ? PtxOperand::Sink : PtxOperand::Name;
   if (operand.kind == PtxOperand::Name && accept("+"))
-    operand.bits = number(); // A variable's address and a distance.
+    operand.bits = number(); // A variable's address and an offset.
   return operand;
 }
 
@@ -505,7 +505,7 @@ PtxInstruction Parser::parseInstruction(std::string opcode, int line) {
   while (!accept(";")) {
     if (lexer_.peek().kind == PtxToken::End)
       fail(line, fmt::format("'{}' has no end", opcode));
-    // A call's (results), name, (arguments): lists become vectors.
+    // A call is (results), name, (arguments): the lists become vectors.
     if (accept("(")) {
       PtxOperand list;
       list.kind = PtxOperand::Vector;
@@ -564,7 +564,7 @@ PtxModule Parser::parse() {
     isExtern = false;
   }
   if (!module_.arch)
-    fail(1, "a module without .target");
+    fail(1, "the module has no .target");
   return std::move(module_);
 }
 

@@ -87,7 +87,7 @@ std::vector<uint64_t> PtxTest::evaluate(const std::string &instructions,
   uint64_t in = upload(rows), out = zeros(rows.size() * 8);
   uint64_t count = rows.size();
   LaunchShape shape;
-  shape.threads[0] = 96; // The last warp is not whole.
+  shape.threads[0] = 96; // The last warp is partial.
   shape.grid[0] = uint32_t((count + 95) / 96);
   LaunchResult result = gpu.run(k, shape, in, out, count);
   EXPECT_TRUE(isClean(result)) << instructions;
@@ -138,7 +138,7 @@ static std::vector<Operands> operandRows(Widths widths, bool areFloats) {
   auto random1 = [&](int bits) -> uint64_t {
     uint64_t value = random();
     if (areFloats && bits == 32 &&
-        value & 1) // Of like size, so that sums round.
+        value & 1) // Of similar magnitude, so that sums round.
       return bitsOf(float(int64_t(random() % 2000001) - 1000000) / 1024.0f);
     if (areFloats && bits == 64 && value & 1)
       return bitsOf(double(int64_t(random() % 2000001) - 1000000) / 1024.0);

@@ -1,4 +1,4 @@
-//===- PtxTest.h - What tests of the software GPU share ---------*- C++ -*-===//
+//===- PtxTest.h - Test fixture of the software GPU -------------*- C++ -*-===//
 
 #ifndef MOE_TEST_SOFTGPU_PTXTEST_H
 #define MOE_TEST_SOFTGPU_PTXTEST_H
@@ -15,20 +15,20 @@
 
 namespace softgpu {
 
-/// One thread's operands a, b, c, e, as bits.
+/// Operands a, b, c, e of one thread, as bits.
 struct Operands {
   uint64_t a = 0, b = 0, c = 0, e = 0;
 };
 
-/// Widths of %d, %a, %b, %c, %e in bits; 1 is a predicate, 0 is not used.
+/// Widths of %d, %a, %b, %c, %e in bits; 1 means a predicate, 0 not used.
 struct Widths {
   int d = 32, a = 32, b = 0, c = 0, e = 0;
 };
 
 class PtxTest : public ::testing::Test {
 protected:
-  /// Whether a driver runs the kernels: no findings but its errors, no
-  /// counters, no options.
+  /// Whether a driver runs the kernels: then there are no counters and options,
+  /// and no findings other than its errors.
   static bool isOnDriver() { return TestGpu::driver() != nullptr; }
   /// "header + kernel k(.param .u64 p0, p1, ...) { registers; body; ret; }",
   /// with %r0-99 (b32), %rd0-99 (b64), %f0-99, %h0-99 (b16), %p0-99.
@@ -39,16 +39,16 @@ protected:
                        const std::string &globals = "");
   const Kernel &loadText(const std::string &text,
                          const std::string &name = "k");
-  /// Why such a body does not load; empty if it does.
+  /// Returns why a kernel with this body does not load; empty if it does.
   std::string loadError(const std::string &body, int arch = 80);
 
-  /// Runs `instructions` in a thread for each of `rows`; %d of each,
+  /// Runs `instructions` in one thread per row of `rows`; returns %d of each,
   /// zero-extended.
   std::vector<uint64_t> evaluate(const std::string &instructions, Widths widths,
                                  const std::vector<Operands> &rows);
 
-  /// `instructions` over edge cases and random operands give `expected`, where
-  /// `expected` says so; compares all of %d's bits.
+  /// Expects that `instructions`, over edge cases and random operands, give
+  /// `expected` in all bits of %d.
   void expectBits(const std::string &instructions, Widths widths,
                   const std::function<uint64_t(const Operands &)> &expected,
                   bool areFloats = false);
@@ -72,7 +72,8 @@ protected:
     return address;
   }
 
-  /// A finding of this kind whose text has all of `parts`.
+  /// Succeeds if there is a finding of this kind whose text contains all of
+  /// `parts`.
   static ::testing::AssertionResult
   found(const LaunchResult &result, FindingKind kind,
         const std::vector<std::string> &parts = {});

@@ -14,7 +14,8 @@ struct Range {
   bool operator==(const Range &) const = default;
 };
 
-/// Addresses, added in any order. What follows the range added last is cheap.
+/// A set of addresses that are added in any order. Appending directly after the
+/// range added last is cheap.
 class Ranges {
 public:
   void add(uint64_t begin, uint64_t end) {
@@ -30,7 +31,7 @@ public:
     }
   }
   bool isEmpty() const { return ranges_.empty(); }
-  /// Ascending, apart from each other.
+  /// Returns the ranges in ascending order, disjoint and not adjacent.
   const std::vector<Range> &settled() {
     settle();
     return ranges_;
@@ -54,12 +55,13 @@ private:
   size_t limit_ = kLeast;
 };
 
-/// What an operation read and wrote of global memory, flags (strong accesses)
-/// left out.
+/// The global memory that an operation read and wrote, without flags (strong
+/// accesses).
 struct Touched {
   Ranges reads, writes;
-  /// If asked for, the 32-byte sectors that each block touched, once for each:
-  /// what L2 moves where a block's cache keeps what the block has read.
+  /// If wantsSectors, the 32-byte sectors that each block touched, counted once
+  /// per block: the traffic of L2 if each multiprocessor's L1 keeps what the
+  /// block has read.
   bool wantsSectors = false;
   uint64_t blockSectors = 0;
 };

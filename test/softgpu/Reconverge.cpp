@@ -1,15 +1,16 @@
-//===- Reconverge.cpp - Where lanes that parted meet again ----------------===//
+//===- Reconverge.cpp - Reconvergence of diverged lanes -------------------===//
 //
-// GPUs let lanes wait for each other where the ways of a branch meet at the
-// latest: at its immediate post-dominator. A place in the text says nothing
-// about that: compilers put blocks behind, or before, what post-dominates them.
+// GPUs let lanes wait for each other where the paths of a branch meet at the
+// latest: at its immediate post-dominator. The position in the text does not
+// tell where that is: compilers put blocks after, or before, their
+// post-dominators.
 //
-// Blocks are ordered such that none comes before one that it post-dominates;
-// else strongly connected parts, which are loops, are kept together in
-// topological order, with a loop's head behind its body. Then lanes meet at
-// every post-dominator, and earlier where ways meet before: at a loop's head
-// in every round, at a block that several conditions lead to, behind a loop
-// with several exits.
+// Blocks are ordered such that none comes before one that it post-dominates.
+// Apart from that, strongly connected components (loops) are kept together in
+// topological order, with a loop's head after its body. Then lanes meet at
+// every post-dominator, and earlier where paths join before it: at a loop's
+// head in every iteration, at a block that several conditions lead to, after a
+// loop with several exits.
 //
 //===----------------------------------------------------------------------===//
 
@@ -91,7 +92,7 @@ private:
     }
   }
 
-  /// Blocks that only end, and those from which a barrier can be reached.
+  /// Finds blocks that only end, and those from which a barrier can be reached.
   void findEnds() {
     for (int block = 0; block < exit(); ++block)
       for (uint32_t i = begins_[size_t(block)]; i < begins_[size_t(block) + 1];
@@ -118,16 +119,17 @@ private:
     }
   }
 
-  /// Ways that come first in the order are last in the list.
+  /// Sorts successors: those that come first in the order are last in the list.
   void sortWays(Blocks &to) const {
-    // Who ends without a barrier goes first: it waits for none that ended.
+    // A path that ends without a barrier goes first: barriers do not wait for
+    // threads that have ended.
     std::sort(to.begin(), to.end(), [&](int a, int b) {
       bool first = syncs_[size_t(a)], second = syncs_[size_t(b)];
       return first != second ? first : a > b;
     });
   }
 
-  /// Fills walked_ with what `block` leads to, itself last.
+  /// Fills walked_ with the blocks reachable from `block`, itself last.
   void walk(int block) {
     rank_[size_t(block)] = 0;
     for (int to : next_[size_t(block)])
@@ -140,10 +142,12 @@ private:
   // Loops
   //===--------------------------------------------------------------------===//
 
-  /// Finds strongly connected parts of some blocks (Tarjan), last one first.
+  /// Finds the strongly connected components of some blocks (Tarjan), last one
+  /// first.
   struct Parts {
     const FlowGraph &graph;
-    std::vector<int> index, low; ///< By block; -1: not among them, -2: not yet.
+    /// By block; -1: not included, -2: not visited.
+    std::vector<int> index, low;
     Blocks stack;
     std::vector<Blocks> found;
     int count = 0;
@@ -185,7 +189,7 @@ private:
       std::sort(part->begin(), part->end(), [&](int a, int b) {
         return rank_[size_t(a)] < rank_[size_t(b)];
       });
-      // Without its head a loop is none, or several inner ones.
+      // Without its head a loop falls apart, or into several inner loops.
       int head = part->front();
       part->erase(part->begin());
       if (!part->empty())
@@ -231,7 +235,7 @@ private:
       walkBack(exit(), previous, number, order);
     };
     walkAll();
-    // Loops without an end, as if their last block had one.
+    // Treats endless loops as if their last block had an exit.
     for (auto it = wanted_.rbegin(); it != wanted_.rend(); ++it)
       if (number[size_t(*it)] < 0) {
         end(*it);
@@ -260,7 +264,8 @@ private:
     }
   }
 
-  /// As wanted, but for blocks that wait for those that they post-dominate.
+  /// Numbers blocks as wanted, except that a block waits for those that it
+  /// post-dominates.
   void number() {
     size_t count = next_.size();
     std::vector<int> place(count), below(count);
@@ -268,7 +273,8 @@ private:
       place[size_t(wanted_[i])] = int(i);
     for (int block : wanted_)
       ++below[size_t(above_[size_t(block)])];
-    uint32_t turn = 1; // Who only ends has 0: no barrier waits for it.
+    // Blocks that only end have turn 0: no barrier waits for them.
+    uint32_t turn = 1;
     auto isLater = [&](int a, int b) {
       return place[size_t(a)] > place[size_t(b)];
     };
@@ -289,12 +295,12 @@ private:
   }
 
   std::vector<Op> &ops_;
-  std::vector<uint32_t> begins_; ///< Of blocks; last, of the exit, ops' count.
+  std::vector<uint32_t> begins_; ///< First ops of blocks; last: number of ops.
   std::vector<Blocks> next_;
   std::vector<bool> ends_, syncs_;
-  Blocks walked_;          ///< What can be reached, in reverse postorder.
-  std::vector<int> rank_;  ///< In walked_; -1: is not.
-  Blocks wanted_;          ///< By loops.
+  Blocks walked_;          ///< Reachable blocks, in reverse postorder.
+  std::vector<int> rank_;  ///< Index in walked_; -1: not reachable.
+  Blocks wanted_;          ///< Order by loops.
   std::vector<int> above_; ///< Immediate post-dominators.
 };
 

@@ -1,4 +1,4 @@
-//===- Reconverge.h - Where lanes that parted meet again --------*- C++ -*-===//
+//===- Reconverge.h - Reconvergence of diverged lanes -----------*- C++ -*-===//
 
 #ifndef MOE_TEST_SOFTGPU_RECONVERGE_H
 #define MOE_TEST_SOFTGPU_RECONVERGE_H
@@ -7,9 +7,9 @@
 
 namespace softgpu {
 
-/// Gives every op its Op::turn: of a warp's groups the one whose op has the
-/// lowest runs, so that what lies between a branch and its immediate
-/// post-dominator runs before that, wherever a compiler has put it.
+/// Sets Op::turn of every op. Of a warp's groups the one whose op has the
+/// lowest turn runs, so that code between a branch and its immediate
+/// post-dominator runs before the latter, wherever a compiler has put it.
 void setTurns(Kernel &kernel);
 
 } // namespace softgpu

@@ -1,7 +1,7 @@
-//===- ReconvergeTest.cpp - Where lanes that parted meet again ------------===//
+//===- ReconvergeTest.cpp - Reconvergence of diverged lanes ---------------===//
 //
-// Barriers, shuffles and masks tell which lanes are together. Blocks lie where
-// compilers put them, or where they are hardest.
+// Barriers, shuffles and masks show which lanes are together. Blocks are placed
+// where compilers put them, or where they are most difficult.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,7 +20,7 @@ class ReconvergeTest : public PtxTest {
 protected:
   void SetUp() override {
     if (isOnDriver())
-      GTEST_SKIP() << "silicon need not tell where lanes meet";
+      GTEST_SKIP() << "where lanes reconverge on silicon is not specified";
   }
   LaunchResult run(const std::string &body, uint64_t out = 0,
                    uint32_t threads = 64, const std::string &globals = "") {
@@ -33,7 +33,7 @@ protected:
   }
 };
 
-TEST_F(ReconvergeTest, ABlockBehindTheOneWhereItsWayEnds) {
+TEST_F(ReconvergeTest, ABlockPlacedAfterItsPostDominator) {
   EXPECT_TRUE(isClean(run("@%p0 bra SLOW;\n"
                           "JOIN: bar.sync 0; bra END;\n"
                           "SLOW: add.u32 %r5, %r1, 1; bra JOIN;\n"
@@ -47,7 +47,7 @@ TEST_F(ReconvergeTest, ABlockBehindTheOneWhereItsWayEnds) {
                   "END: mov.u32 %r6, 1;")));
 }
 
-TEST_F(ReconvergeTest, BothWaysOfABranchBeforeIt) {
+TEST_F(ReconvergeTest, BothPathsPlacedBeforeTheBranch) {
   EXPECT_TRUE(isClean(run("bra START;\n"
                           "JOIN: bar.sync 0; bra END;\n"
                           "ONE: add.u32 %r5, %r1, 1; bra JOIN;\n"
@@ -56,9 +56,9 @@ TEST_F(ReconvergeTest, BothWaysOfABranchBeforeIt) {
                           "END: mov.u32 %r6, 1;")));
 }
 
-// What `continue` does: some lanes are at the head while others have a rest of
-// the body before them.
-TEST_F(ReconvergeTest, LanesMeetAtALoopsHeadInEveryRound) {
+// The effect of `continue`: some lanes are at the head while others still have
+// a rest of the body to execute.
+TEST_F(ReconvergeTest, LanesMeetAtALoopsHeadInEveryIteration) {
   for (const char *rest : {"add.u32 %r5, %r1, 1; bra HEAD;\nEND:",
                            "bra REST;\nEND: bra OUT;\n"
                            "REST: add.u32 %r5, %r1, 1; bra HEAD;\nOUT:"})
@@ -68,7 +68,7 @@ TEST_F(ReconvergeTest, LanesMeetAtALoopsHeadInEveryRound) {
                                         "@%p3 bra END; @%p0 bra HEAD;\n"
                                         "{} mov.u32 %r6, 1;",
                                         rest))));
-  // Which post-dominates nothing where there is another way out.
+  // The head post-dominates nothing if there is another exit.
   EXPECT_TRUE(isClean(run(R"(
     mov.u32 %r4, 0;
     HEAD: bar.sync 0; add.u32 %r4, %r4, 1; setp.gt.u32 %p3, %r4, 5;
@@ -78,8 +78,8 @@ TEST_F(ReconvergeTest, LanesMeetAtALoopsHeadInEveryRound) {
     END: mov.u32 %r7, 1;)")));
 }
 
-// Lanes leave in different rounds by different ways, to what lies inside of
-// the loop's text.
+// Lanes leave in different iterations by different exits, to code inside of the
+// loop's text.
 TEST_F(ReconvergeTest, LoopsWithSeveralExits) {
   EXPECT_TRUE(isClean(run(R"(
     mov.u32 %r4, 0; bra HEAD;
@@ -90,7 +90,8 @@ TEST_F(ReconvergeTest, LoopsWithSeveralExits) {
     BEHIND: bar.sync 0; bra END;
     SECOND: add.u32 %r5, %r1, 2; bra BEHIND;
     END: mov.u32 %r6, 1;)")));
-  // All leave by one of two ways, one after the other: together behind it.
+  // All leave by one of two exits, one after the other, and are together after
+  // the loop.
   EXPECT_TRUE(isClean(run(R"(
     mov.u32 %r4, 0; bra HEAD;
     FIRST: bar.sync 0; bra BEHIND;
@@ -100,7 +101,7 @@ TEST_F(ReconvergeTest, LoopsWithSeveralExits) {
     BEHIND: mov.u32 %r6, 1;)")));
 }
 
-TEST_F(ReconvergeTest, InnerLoopsOfAsManyRoundsAsALaneHas) {
+TEST_F(ReconvergeTest, InnerLoopsWithDifferentIterationCounts) {
   EXPECT_TRUE(isClean(run(R"(
     mov.u32 %r4, 0; bra OUTER;
     MEET: shfl.sync.bfly.b32 %r7, %r5, 1, 31, -1; bar.sync 0;
@@ -111,8 +112,8 @@ TEST_F(ReconvergeTest, InnerLoopsOfAsManyRoundsAsALaneHas) {
     END: mov.u32 %r6, 1;)")));
 }
 
-// a || b, of which lanes know different parts.
-TEST_F(ReconvergeTest, ABlockThatSeveralConditionsLeadTo) {
+// a || b, where lanes evaluate different parts.
+TEST_F(ReconvergeTest, ABlockReachedByShortCircuitConditions) {
   EXPECT_TRUE(isClean(run("@%p0 bra BOTH; @!%p0 bra BOTH; bra NONE;\n"
                           "BOTH: bar.sync 0;\n"
                           "NONE: mov.u32 %r6, 1;")));
@@ -122,7 +123,8 @@ TEST_F(ReconvergeTest, ABlockThatSeveralConditionsLeadTo) {
                           "NONE: mov.u32 %r6, 1;")));
 }
 
-// Who has ended need not come to a barrier, however it got to its end.
+// A thread that has ended need not arrive at a barrier, however it came to its
+// end.
 TEST_F(ReconvergeTest, EarlyExits) {
   EXPECT_TRUE(isClean(run("@%p0 bra END; bar.sync 0; mov.u32 %r6, 1; END:")));
   EXPECT_TRUE(isClean(run("@%p0 bra HOP; bar.sync 0; mov.u32 %r6, 1; ret;\n"
@@ -130,7 +132,7 @@ TEST_F(ReconvergeTest, EarlyExits) {
   EXPECT_TRUE(isClean(run("@%p0 bra WORK; bar.sync 0; bra END;\n"
                           "WORK: st.global.u32 [%rd0], 7;\nEND: ret;",
                           zeros(4))));
-  // In a loop, and those that stay part and meet again.
+  // In a loop, where the remaining lanes diverge and meet again.
   EXPECT_TRUE(isClean(run(R"(
     mov.u32 %r4, 0;
     HEAD: bar.sync 0; setp.eq.u32 %p3, %r4, %r1; @%p3 bra END;
@@ -138,9 +140,9 @@ TEST_F(ReconvergeTest, EarlyExits) {
     END: ret;)")));
 }
 
-// All lanes come to each round's barrier, some by way of an outer loop's head.
-// That some of them end in a round changes nothing for the others.
-TEST_F(ReconvergeTest, WhoEndsEarlyChangesNoMeeting) {
+// All lanes arrive at each iteration's barrier, some by way of an outer loop's
+// head. If some of them end in an iteration, nothing changes for the others.
+TEST_F(ReconvergeTest, EarlyExitsDoNotAffectReconvergence) {
   for (const char *leaves : {"", "setp.eq.u32 %p4, %r4, %r1; @%p4 bra END;"})
     EXPECT_TRUE(isClean(run(fmt::format(R"(
       mov.u32 %r4, 0;
@@ -152,11 +154,11 @@ TEST_F(ReconvergeTest, WhoEndsEarlyChangesNoMeeting) {
         << leaves;
 }
 
-TEST_F(ReconvergeTest, WhatNoWayLeadsTogetherIsFound) {
+TEST_F(ReconvergeTest, DivergentBarriersAreFound) {
   EXPECT_TRUE(found(run("@%p0 bra OTHER; bar.sync 0; bra END;\n"
                         "OTHER: bar.sync 0; END: mov.u32 %r6, 1;"),
                     FindingKind::DivergentBarrier));
-  // As many rounds as a lane has.
+  // Each lane has a different number of iterations.
   EXPECT_TRUE(found(run(R"(
     mov.u32 %r4, 0;
     HEAD: bar.sync 0; add.u32 %r4, %r4, 1;
@@ -171,9 +173,10 @@ TEST_F(ReconvergeTest, WhatNoWayLeadsTogetherIsFound) {
             FindingKind::DivergentWarp));
 }
 
-// The others' turn, which comes lest lanes wait for each other for ever, does
-// not bring those in front past what they have to do together.
-TEST_F(ReconvergeTest, SlowWaysAreWaitedFor) {
+// Other groups get a turn so that lanes do not wait for each other for ever.
+// That must not take the first lanes past what they have to do together with
+// others.
+TEST_F(ReconvergeTest, SlowPathsAreWaitedFor) {
   for (const char *meeting :
        {"bar.sync 0;", "shfl.sync.bfly.b32 %r7, %r1, 1, 31, -1;",
         "bar.warp.sync -1;", "vote.sync.any.pred %p3, %p1, -1;",
@@ -185,7 +188,7 @@ TEST_F(ReconvergeTest, SlowWaysAreWaitedFor) {
       JOIN: {} mov.u32 %r6, 1;)",
                                         meeting))))
         << meeting;
-  // They run past what they do alone.
+  // They run past code that they execute alone.
   gpu.options().instructionLimit = 10'000'000;
   EXPECT_TRUE(isClean(run(R"(
     @%p0 bra JOIN;
@@ -197,7 +200,7 @@ TEST_F(ReconvergeTest, SlowWaysAreWaitedFor) {
                           zeros(4), 32)));
 }
 
-TEST_F(ReconvergeTest, BehindACallThatReturnsEarly) {
+TEST_F(ReconvergeTest, ReconvergesAfterACallThatReturnsEarly) {
   EXPECT_TRUE(isClean(
       run("{ .param .b32 x; st.param.b32 [x], %r1; call.uni half, (x); }\n"
           "bar.sync 0; mov.u32 %r6, 1;",
@@ -208,7 +211,7 @@ TEST_F(ReconvergeTest, BehindACallThatReturnsEarly) {
           "add.u32 %a, %a, 1; ret; }")));
 }
 
-TEST_F(ReconvergeTest, BehindABranchByATable) {
+TEST_F(ReconvergeTest, ReconvergesAfterAnIndexedBranch) {
   EXPECT_TRUE(isClean(run(R"(
     bra START;
     ZERO: add.u32 %r5, %r1, 1; bra JOIN;
@@ -224,14 +227,14 @@ TEST_F(ReconvergeTest, BehindABranchByATable) {
 // Random graphs
 //===----------------------------------------------------------------------===//
 
-/// Blocks with two ways each, of which a lane's bits choose: the second leads
-/// on. Block 0 begins, the last one ends.
+/// Blocks with two successors each, chosen by a lane's bits; the second one
+/// leads to the end. Block 0 is the entry, the last one the exit.
 struct Graph {
   std::vector<std::array<int, 2>> next;
-  std::vector<int> layout; ///< In the text.
+  std::vector<int> layout; ///< Order in the text.
   int last() const { return int(next.size()) - 1; }
 
-  /// Whether `from` leads to the end without `without`.
+  /// Whether `from` leads to the end without passing `without`.
   bool ends(int from, int without) const {
     std::vector<bool> seen(next.size());
     std::vector<int> todo{from};
@@ -250,9 +253,9 @@ struct Graph {
   }
 };
 
-constexpr uint32_t kSteps = 60; ///< Of a lane, which then only goes on.
+constexpr uint32_t kSteps = 60; ///< After these a lane only goes to the end.
 
-/// The way that a lane takes, block by block.
+/// Returns the blocks that a lane passes, in order.
 std::vector<int> wayOf(const Graph &graph, uint32_t lane) {
   std::vector<int> way{0};
   uint32_t bits = lane * 2654435761u ^ lane << 7;
@@ -271,7 +274,7 @@ std::string textOf(const Graph &graph) {
       "mov.u32 %r3, 0; mul.wide.u32 %rd1, %r0, 4; add.u64 %rd2, %rd0, %rd1;\n"
       "bra B0;\n";
   for (int block : graph.layout) {
-    // The lanes that are here, and how often each one was.
+    // Record the lanes that are here, and how often each one was.
     text += fmt::format(
         "B{0}: activemask.b32 %r4; st.global.u32 [%rd0+{1}], %r4;\n"
         "ld.global.u32 %r5, [%rd2+{2}];\n"
@@ -294,7 +297,7 @@ class RandomGraphs : public PtxTest, public ::testing::WithParamInterface<int> {
 protected:
   void SetUp() override {
     if (isOnDriver())
-      GTEST_SKIP() << "silicon need not tell where lanes meet";
+      GTEST_SKIP() << "where lanes reconverge on silicon is not specified";
   }
   Graph graph(bool hasLoops) {
     auto below = [&](int limit) { return int(random_() % uint32_t(limit)); };
@@ -311,8 +314,8 @@ protected:
       std::swap(graph.layout[size_t(i - 1)], graph.layout[size_t(below(i))]);
     return graph;
   }
-  /// Runs it: lanes have been where their ways lead them, and end together.
-  /// Returns which were the last at each block.
+  /// Runs it: lanes must have passed the blocks of their paths, and end
+  /// together. Returns which lanes were the last at each block.
   std::vector<uint32_t> run(const Graph &graph) {
     size_t size = graph.next.size();
     uint64_t out = zeros(4 * size + 128 * size);
@@ -334,7 +337,7 @@ protected:
 };
 INSTANTIATE_TEST_SUITE_P(Seeds, RandomGraphs, ::testing::Range(0, 8));
 
-// Without loops each block runs once, for all lanes that ever come.
+// Without loops each block runs once, for all lanes that ever arrive.
 TEST_P(RandomGraphs, WithoutLoopsBlocksRunOnce) {
   for (int i = 0; i < 25; ++i) {
     Graph g = graph(false);
@@ -346,8 +349,8 @@ TEST_P(RandomGraphs, WithoutLoopsBlocksRunOnce) {
   }
 }
 
-// With loops, of one head or several, no block is ordered before one that it
-// post-dominates.
+// With loops that have one or several heads, no block is ordered before one
+// that it post-dominates.
 TEST_P(RandomGraphs, PostDominatorsComeLast) {
   int pairs = 0;
   for (int i = 0; i < 25; ++i) {
@@ -360,7 +363,7 @@ TEST_P(RandomGraphs, PostDominatorsComeLast) {
       if (k.texts[op].starts_with("activemask"))
         order[size_t(g.layout[at++])] = k.ops[op].turn;
     ASSERT_EQ(at, order.size());
-    std::vector<bool> isUsed(order.size()); // Others have no place.
+    std::vector<bool> isUsed(order.size()); // Unreachable blocks have no place.
     std::vector<int> todo{0};
     while (!todo.empty()) {
       int block = todo.back();
@@ -384,7 +387,7 @@ TEST_P(RandomGraphs, PostDominatorsComeLast) {
   EXPECT_GT(pairs, 100);
 }
 
-// A loop without an end has an order too.
+// An endless loop has an order too.
 TEST_F(ReconvergeTest, LoopsWithoutAnEnd) {
   gpu.options().instructionLimit = 100'000;
   EXPECT_TRUE(found(run("@%p0 bra OTHER;\nL: bra M;\nM: bra L;\n"

@@ -7,10 +7,10 @@
 
 namespace softgpu {
 
-static constexpr uint8_t kSeveral = 255; ///< Lanes of one warp.
+static constexpr uint8_t kSeveral = 255; ///< Several lanes of one warp.
 
 void SharedMemory::reset(uint64_t bytes, bool isChecked) {
-  // What a block finds in shared memory is not zero.
+  // Shared memory has arbitrary contents at first, so not zeros.
   bytes_.assign(bytes, 0xA5);
   granules_.clear();
   granules_.resize(isChecked ? (bytes + 3) / 4 : 0);
@@ -24,7 +24,7 @@ bool SharedMemory::isOrdered(const Access &before, const Who &who) {
   return before.lane == who.lane || who.clocks[who.warp] > before.clock;
 }
 
-/// Calls body(granule, touched bytes) for what a range covers.
+/// Calls body(granule, touched bytes) for every granule of a range.
 template <class Granules, class F>
 static void eachGranule(Granules &granules, uint64_t offset, uint64_t bytes,
                         F body) {
@@ -48,9 +48,10 @@ static SharedMemory::Conflict race(std::string_view mine,
 }
 
 static SharedMemory::Conflict pendingCopy(std::string_view mine) {
-  return {FindingKind::AsyncRead,
-          fmt::format("{} what a cp.async writes that nobody has waited for",
-                      mine)};
+  return {
+      FindingKind::AsyncRead,
+      fmt::format("{} the destination of a cp.async that was not waited for",
+                  mine)};
 }
 
 std::optional<SharedMemory::Conflict>
@@ -62,8 +63,8 @@ SharedMemory::read(uint64_t offset, uint64_t bytes, const Who &who) {
     if (granule.pending & touched)
       conflict = pendingCopy("reads");
     else if ((granule.written & touched) != touched)
-      conflict =
-          Conflict{FindingKind::Uninitialised, "reads what nobody has written"};
+      conflict = Conflict{FindingKind::Uninitialised,
+                          "reads bytes that were never written"};
     else if ((writer.bytes & touched) && !(writer.isStrong && who.isStrong) &&
              !isOrdered(writer, who))
       conflict = race("reads", "has written", writer.warp, writer.lane,
@@ -101,8 +102,8 @@ SharedMemory::write(uint64_t offset, uint64_t bytes, const Who &who) {
                       reader.warp == who.warp);
     else if ((reader.bytes & touched) && !who.isStrong &&
              granule.readerEpoch == barrierEpoch)
-      // An earlier reader: ordered only if this warp has heard of its warp
-      // since the block's last barrier.
+      // An earlier reader is ordered only if this warp knows of a barrier of
+      // the reader's warp since the block's last common barrier.
       for (int warp = 0; warp < 32; ++warp)
         if (granule.readerWarps >> warp & 1 && warp != who.warp &&
             warp != reader.warp && who.clocks[warp] <= atBarrier[warp])

@@ -1,8 +1,9 @@
 //===- SharedMemory.h - Shared memory of a block ----------------*- C++ -*-===//
 //
-// Each granule of 4 bytes knows its last writer and its readers since. Accesses
-// of two warps are ordered by barriers (vector clocks over warps), those of two
-// lanes of a warp by bar.warp.sync or a barrier only: PTX gives no other order.
+// Each granule of 4 bytes stores its last writer and the readers since.
+// Accesses of two warps are ordered by barriers (vector clocks over warps),
+// those of two lanes of a warp only by bar.warp.sync or a barrier: PTX defines
+// no other order.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,7 +23,7 @@ namespace softgpu {
 class SharedMemory {
 public:
   using Clocks = std::array<uint32_t, 32>;
-  struct Who { ///< One lane's access.
+  struct Who { ///< The lane that accesses.
     int warp, lane;
     const Clocks &clocks;
     bool isStrong = false; ///< Atomic or volatile.
@@ -39,25 +40,26 @@ public:
   std::optional<Conflict> read(uint64_t offset, uint64_t bytes, const Who &who);
   std::optional<Conflict> write(uint64_t offset, uint64_t bytes,
                                 const Who &who);
-  /// A cp.async was issued, or its bytes are there for the thread that waited.
+  /// Called when a cp.async is issued, and when its bytes are visible to the
+  /// thread that waited.
   std::optional<Conflict> issueCopy(uint64_t offset, uint64_t bytes,
                                     const Who &who);
   void landCopy(uint64_t offset, uint64_t bytes, const Who &who);
 
-  uint32_t barrierEpoch = 0; ///< Barriers of the whole block so far.
-  Clocks atBarrier{};        ///< Of all warps, at the last of these.
+  uint32_t barrierEpoch = 0; ///< Number of barriers of the whole block so far.
+  Clocks atBarrier{};        ///< Clocks of all warps at the last of these.
 
 private:
   struct Access {
     uint32_t clock = 0;
     uint8_t warp = 0, lane = 0;
-    uint8_t bytes = 0; ///< Of the granule, a bit each; 0: nobody.
+    uint8_t bytes = 0; ///< Bytes of the granule, a bit each; 0: none.
     bool isStrong = false;
   };
   struct Granule {
     Access writer, reader;
     uint32_t readerWarps = 0, readerEpoch = 0;
-    uint8_t written = 0, pending = 0; ///< By byte.
+    uint8_t written = 0, pending = 0; ///< One bit per byte.
   };
   static bool isOrdered(const Access &before, const Who &who);
 

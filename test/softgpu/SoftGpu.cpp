@@ -1,4 +1,4 @@
-//===- SoftGpu.cpp - Loading modules and launching grids ------------------===//
+//===- SoftGpu.cpp - Loads modules and launches grids ---------------------===//
 
 #include "test/softgpu/SoftGpu.h"
 
@@ -113,7 +113,7 @@ moert::StatusOr<std::unique_ptr<Program>> SoftGpu::load(std::string_view ptx) {
       continue;
     if (variable.isExtern)
       return moert::Status(moert::StatusCode::InvalidFile,
-                           fmt::format("PTX line {}: '{}' is defined nowhere",
+                           fmt::format("PTX line {}: '{}' is not defined",
                                        variable.line, variable.name));
     uint64_t address = memory_.allocate(variable.bytes, variable.name);
     memory_.fill(address, 0, variable.bytes);
@@ -169,11 +169,11 @@ std::optional<Finding> SoftGpu::checkLimits(const Kernel &kernel,
            kernel.maxThreads[2];
   if (!total || threads[0] > 1024 || threads[1] > 1024 || threads[2] > 64 ||
       total > most)
-    return refuse(fmt::format("with {} threads a block; at most {}",
+    return refuse(fmt::format("with {} threads per block; at most {}",
                               list(threads), most));
   if (kernel.requiredThreads[0] &&
       !std::equal(threads, threads + 3, kernel.requiredThreads))
-    return refuse(fmt::format("with {} threads a block; it requires {}",
+    return refuse(fmt::format("with {} threads per block; it requires {}",
                               list(threads), list(kernel.requiredThreads)));
   if (kernel.sharedBytes > 48 << 10)
     return refuse(
@@ -182,12 +182,12 @@ std::optional<Finding> SoftGpu::checkLimits(const Kernel &kernel,
   uint64_t shared = kernel.sharedBytes + shape.dynamicSharedBytes;
   if (shared > sharedLimit(options_.arch))
     return refuse(
-        fmt::format("with {} bytes of shared memory a block; sm_{} has {}",
+        fmt::format("with {} bytes of shared memory per block; sm_{} has {}",
                     shared, options_.arch, sharedLimit(options_.arch)));
   return std::nullopt;
 }
 
-/// %nwarpid is the most that there can be, not a block's.
+/// %nwarpid is the maximum of a multiprocessor, not the number of a block.
 static uint32_t warpsOfMultiprocessor(int arch) {
   if (arch < 80)
     return 32;
@@ -316,7 +316,7 @@ static void startBlock(Block &block, Launch &launch, uint64_t linear) {
 static constexpr uint64_t kWarpQuantum = 20'000;
 static constexpr int kPasses = 64;
 
-/// Runs a block for a while; true when it has ended.
+/// Runs a block for one turn; returns true when it has ended.
 static bool runBlock(Block &block, const std::vector<uint32_t> &order) {
   Launch &launch = *block.launch;
   for (int pass = 0; pass < kPasses; ++pass) {
@@ -363,7 +363,7 @@ static std::vector<T> orderOf(T count, const SoftGpuOptions &options) {
   if (options.schedule == Schedule::Shuffled) {
     std::mt19937_64 random(options.seed);
     for (size_t i = order.size(); i > 1;
-         --i) // std::shuffle differs between libraries.
+         --i) // Not std::shuffle, which differs between libraries.
       std::swap(order[i - 1], order[random() % i]);
   }
   return order;
@@ -372,7 +372,7 @@ static std::vector<T> orderOf(T count, const SoftGpuOptions &options) {
 static void runGrid(Launch &launch) {
   const uint32_t *grid = launch.shape.grid;
   uint64_t blocks = uint64_t(grid[0]) * grid[1] * grid[2];
-  // A grid may be too large to be written down in any order but these two.
+  // A grid may be too large to list its blocks in any order but these two.
   bool isShuffled = launch.options->schedule == Schedule::Shuffled;
   std::vector<uint64_t> order;
   if (isShuffled)
@@ -389,7 +389,7 @@ static void runGrid(Launch &launch) {
   std::vector<std::unique_ptr<Block>> running, idle;
   uint64_t next = 0;
   while (next < blocks || !running.empty()) {
-    // Blocks that end in their first turn never need company.
+    // Blocks that end in their first turn never need others to run beside them.
     if (next < blocks &&
         running.size() < size_t(launch.options->multiprocessors)) {
       if (idle.empty())

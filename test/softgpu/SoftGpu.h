@@ -1,8 +1,8 @@
-//===- SoftGpu.h - A GPU in software ----------------------------*- C++ -*-===//
+//===- SoftGpu.h - A software GPU (PTX emulator) ----------------*- C++ -*-===//
 //
-// Executes PTX, warp by warp, in this thread, and checks what silicon does not
-// (README.md). Deterministic: the same launches give the same bits, findings
-// and counters.
+// Executes PTX warp by warp in the calling thread, and checks what silicon does
+// not (README.md). It is deterministic: the same launches give the same bits,
+// findings and counters.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,31 +20,31 @@
 
 namespace softgpu {
 
-/// In which order blocks of a grid, and warps of a block, come.
+/// Order in which blocks of a grid, and warps of a block, run.
 enum class Schedule : uint8_t { Forward, Reversed, Shuffled };
 
-/// When the bytes of cp.async land: at the wait, at once, or either by seed.
+/// When the bytes of cp.async arrive: at the wait, at once, or either by seed.
 enum class AsyncLanding : uint8_t { Late, Early, Seeded };
 
-/// How mma sums: as the tensor cores of the GPU's generation do, or as a chain
+/// How mma adds: like the tensor cores of the GPU's generation, or with a chain
 /// of F32 fused multiply-adds.
 enum class MmaSum : uint8_t { Native, PlainF32 };
 
-/// Results of ex2, lg2, sin, cos, tanh, rcp, rsqrt, sqrt and div .approx:
-/// nearest, or as far from it as PTX documents.
+/// Error of ex2, lg2, sin, cos, tanh, rcp, rsqrt, sqrt and div .approx: none,
+/// or the largest that PTX documents, downward or upward.
 enum class ApproxError : uint8_t { Nominal, Low, High };
 
 struct SoftGpuOptions {
   int arch = 89;          ///< Compute capability: 75 to 121.
-  bool isChecked = true;  ///< Shadows of memory and registers, races.
-  bool isCounting = true; ///< Sectors, wavefronts, useful multiply-accumulates.
+  bool isChecked = true;  ///< Checks of memory, registers and races.
+  bool isCounting = true; ///< Sectors, wavefronts, useful MACs.
   Schedule schedule = Schedule::Forward;
   AsyncLanding asyncLanding = AsyncLanding::Late;
   MmaSum mmaSum = MmaSum::Native;
   ApproxError approxError = ApproxError::Nominal;
   uint64_t seed = 1;
   int multiprocessors =
-      8; ///< What %nsmid says, and how many blocks are under way at once.
+      8; ///< %nsmid, and the number of blocks that run interleaved.
   /// Warp instructions after which a launch counts as endless.
   uint64_t instructionLimit = uint64_t(20) << 30;
 };
@@ -56,15 +56,15 @@ struct LaunchShape {
 };
 
 struct LaunchResult {
-  std::optional<Finding> finding; ///< The launch ended there.
+  std::optional<Finding> finding; ///< The launch stopped there.
   Counters counters;
 };
 
-/// Bytes of shared memory that a block may have at most on this architecture.
+/// Returns the most shared memory in bytes that a block may have.
 uint64_t sharedLimit(int arch);
 
-/// Whether this CPU has what the interpreter is built for (AVX2, FMA and F16C
-/// on x86-64). Where it has not, nothing else here may be called.
+/// Whether this CPU has the instructions for which the interpreter is built
+/// (AVX2, FMA and F16C on x86-64). If not, nothing else here may be called.
 bool isSoftGpuSupported();
 
 class SoftGpu {
@@ -75,17 +75,18 @@ public:
   SoftGpuOptions &options() { return options_; }
   DeviceMemory &memory() { return memory_; }
 
-  /// Loads a module of PTX text: places its variables, decodes its kernels.
+  /// Loads a module of PTX text: assigns addresses to its variables and decodes
+  /// its kernels.
   moert::StatusOr<std::unique_ptr<Program>> load(std::string_view ptx);
 
-  /// Runs a grid to its end. `arguments` are the kernel's, each of its
-  /// parameter's size. `touched` gets what it read and wrote of global memory,
-  /// if checks are on.
+  /// Runs a grid to its end. `arguments` are the kernel's, each with its
+  /// parameter's size. If checks are enabled, `touched` receives the global
+  /// memory that it read and wrote.
   LaunchResult launch(const Kernel &kernel, const LaunchShape &shape,
                       std::span<const void *const> arguments,
                       Touched *touched = nullptr);
 
-  /// What is wrong with such a launch before it runs.
+  /// Returns the launch limit that such a launch exceeds, if any.
   std::optional<Finding> checkLimits(const Kernel &kernel,
                                      const LaunchShape &shape) const;
 

@@ -8,7 +8,7 @@ namespace softgpu {
 
 namespace {
 
-/// "a{b,c}{,d}" is ab, abd, ac, acd.
+/// Expands a pattern: "a{b,c}{,d}" is ab, abd, ac, acd.
 void expand(const std::string &pattern, std::vector<std::string> &out) {
   size_t open = pattern.find('{');
   if (open == std::string::npos) {
@@ -115,12 +115,12 @@ void addIntegers(Cases &out) {
   out.add("bfind{,.shiftamt}.{u64,s64} %d, %a;", {32, 64});
   out.add("and.b32 %b, %b, 31; shr.s32 %c, %c, 27; fns.b32 %d, %a, %b, %c;",
           four);
-  for (int n : {-3, -1, 0, 1, 2, 5}) // Likelier to be there.
+  for (int n : {-3, -1, 0, 1, 2, 5}) // Small: more rarely exist.
     out.add("and.b32 %b, %b, 31; fns.b32 %d, %a, %b, " + std::to_string(n) +
                 ";",
             three);
   out.add("bfe.{u32,s32} %d, %a, %b, %c;", four);
-  // Past 255 places and lengths are not defined.
+  // Positions and lengths above 255 are not defined.
   out.add("and.b32 %b, %b, 255; and.b32 %c, %c, 255; "
           "bfe.{u64,s64} %d, %a, %b, %c;",
           {64, 64, 32, 32});
@@ -206,7 +206,7 @@ void addHalves(Cases &out) {
 void addConverts(Cases &out) {
   struct Type {
     const char *name;
-    int bits; ///< Of its register.
+    int bits; ///< Width of its register.
     Values values;
     int valueBits() const { return std::atoi(name + 1); }
     bool holds(const Type &other) const {
@@ -235,13 +235,13 @@ void addConverts(Cases &out) {
       if (!to.holds(from))
         out.add("cvt.sat" + types(to, from), {to.bits, from.bits});
     }
-    // Into and out of registers that are wider.
+    // From and to registers that are wider than the types.
     out.add(std::string("cvt.") + to.name + ".u32 %d, %a;", {64, 32});
     out.add(std::string("cvt.") + to.name + ".s64 %d, %a;", {64, 64});
     for (const Type &from : floats) {
       bool isSingle = from.bits == 32;
       if (from.values == kBfloat && to.valueBits() == 8)
-        continue; // PTX has none.
+        continue; // PTX has no such conversion.
       out.add(std::string("cvt.{rni,rzi,rmi,rpi}") +
                   (isSingle ? "{,.ftz}" : "") + types(to, from),
               {to.bits, from.bits}, from.values);
@@ -277,7 +277,7 @@ void addConverts(Cases &out) {
   out.add("cvt.rn.f16.bf16 %d, %a;", {16, 16}, kBfloat);
 }
 
-/// All lanes of 96 threads take part.
+/// Adds cases in which all lanes of 96 threads take part.
 void addCollectives(Cases &out) {
   Widths four{32, 32, 32, 32};
   out.add("shfl.sync.{up,down,bfly,idx}.b32 %d|%p9, %a, %b, %c, -1;", four);
@@ -296,7 +296,7 @@ void addCollectives(Cases &out) {
   out.add("mov.u32 %a, %ctaid.x; match.all.sync.b32 %d|%p9, %a, -1;", {32, 32});
   out.add("redux.sync.{add,min,max}.{u32,s32} %d, %a, -1;", {32, 32});
   out.add("redux.sync.{and,or,xor}.b32 %d, %a, -1;", {32, 32});
-  // Of the lanes that a predicate chooses.
+  // Only the lanes that a predicate selects take part.
   std::string some = "vote.sync.ballot.b32 %r20, %c, -1; mov.b32 %d, %b; @%c ";
   Widths chosen{32, 32, 32, 1};
   out.add(some + "redux.sync.{add,min,max}.s32 %d, %a, %r20;", chosen);
@@ -305,8 +305,8 @@ void addCollectives(Cases &out) {
   out.add(some + "vote.sync.ballot.b32 %d, %c, %r20;", chosen);
 }
 
-/// Each thread updates a cell of its own, that holds %a; then %d is what the
-/// cell holds, or held.
+/// Each thread updates its own cell, which initially holds %a; then %d is the
+/// old or the new value of the cell.
 void addAtomics(Cases &out) {
   struct Type {
     std::string operations, type;
@@ -351,7 +351,7 @@ void addAtomics(Cases &out) {
   for (std::string n : {"16", "32", "64"}) {
     int bits = std::stoi(n);
     Widths w{bits, bits, bits, bits};
-    // Equal half of the time.
+    // Operands are equal half of the time.
     std::string half = "setp.lt.u32 %p8, %r3, 48; @%p8 mov.b" + n + " %b, %a; ";
     out.add(half + "atom.global.cas.b" + n + " %d, [%rd2], %b, %c;", w);
     out.add(half + "atom.global.cas.b" + n +
@@ -520,7 +520,7 @@ std::vector<Operands> sweepRows(const SweepCase &sweep) {
   Values values = sweep.values;
   bool isSmall = values == Values::Halves || values == Values::Bfloats;
   auto pick = [&](int bits) {
-    // Of a pair, both.
+    // For a pair, choose both elements.
     if (isSmall && bits == 32) {
       std::vector<uint64_t> some = edges(values, 16);
       uint64_t low = some[random() % some.size()];
@@ -537,7 +537,7 @@ std::vector<Operands> sweepRows(const SweepCase &sweep) {
       return value & 1;
     if (value % 8 == 0)
       return pick(bits);
-    if (value % 2) { // Of like size, so that sums round.
+    if (value % 2) { // Of similar magnitude, so that sums round.
       double like = double(int64_t(random() % 2000001) - 1000000) / 1024;
       if (values == Values::Floats && bits == 32)
         return bitsOf(float(like));
@@ -561,7 +561,7 @@ std::vector<Operands> sweepRows(const SweepCase &sweep) {
   if (!(isSmall && w.a == 32))
     for (uint64_t a : edges(values, w.a))
       for (uint64_t b : w.b ? edges(values, w.b) : std::vector<uint64_t>{0}) {
-        if (w.b && rows.size() > 200 && random() % 3) // A part of the pairs.
+        if (w.b && rows.size() > 200 && random() % 3) // Only some of the pairs.
           continue;
         rows.push_back({a, b, w.c ? pick(w.c) : 0, w.e ? pick(w.e) : 0});
       }

@@ -1,4 +1,4 @@
-//===- Sweep.h - Every instruction, to compare with silicon -----*- C++ -*-===//
+//===- Sweep.h - Cases that compare instructions with silicon ---*- C++ -*-===//
 
 #ifndef MOE_TEST_SOFTGPU_SWEEP_H
 #define MOE_TEST_SOFTGPU_SWEEP_H
@@ -10,7 +10,7 @@
 
 namespace softgpu {
 
-/// What operands are: their edge cases, and random bits.
+/// Kinds of operand values; each has its edge cases, and random bits.
 enum class Values : uint8_t {
   Integers,
   Floats,
@@ -20,22 +20,23 @@ enum class Values : uint8_t {
   Bytes
 };
 
-/// %d from %a, %b, %c, %e, of these widths.
+/// Computes %d from %a, %b, %c and %e, which have these widths.
 struct SweepCase {
   std::string text;
   Widths widths;
   Values values;
 };
 
-/// Every opcode with every modifier and type that the decoder takes, in the
-/// forms that PTX has on sm_90.
+/// Returns every opcode with every modifier and type that the decoder accepts,
+/// in the forms that PTX has on sm_90.
 std::vector<SweepCase> sweepCases();
 
-/// Approximations, of which silicon gives other bits, and whose results are
-/// exact only where `sweepRows` of them are infinite, zero or NaN.
+/// Returns approximations. Silicon gives other bits for them; results are exact
+/// only where they are infinite, zero or NaN.
 std::vector<SweepCase> approximateCases();
 
-/// Operands of a case, the same on every machine; a multiple of 96.
+/// Returns the operands of a case, the same on every machine; their number is a
+/// multiple of 96.
 std::vector<Operands> sweepRows(const SweepCase &sweep);
 
 } // namespace softgpu

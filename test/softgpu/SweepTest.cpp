@@ -1,14 +1,14 @@
-//===- SweepTest.cpp - The software GPU's bits are those of silicon -------===//
+//===- SweepTest.cpp - Compares the software GPU with silicon -------------===//
 //
-// Every instruction over edge cases and random operands. What an NVIDIA H100
-// gave is recorded in silicon/sm_90.txt, a hash a case; with --driver the GPU
-// at hand is asked. To record one:
+// Compares every instruction over edge cases and random operands. The results
+// of an NVIDIA H100 are recorded in silicon/sm_90.txt as one hash per case;
+// with --driver they are compared with the GPU at hand. The command
 //
 //   moe_softgpu_tests --driver libcuda.so.1 --record test/softgpu/silicon
 //     --gtest_filter='SweepTest.*'
 //
-// writes sm_NN.txt there and sm_NN.bits, all results, which --bits compares
-// with on a machine without that GPU.
+// records a GPU: it writes sm_NN.txt there, and sm_NN.bits with all results,
+// which --bits compares with on a machine without that GPU.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,7 +30,7 @@ uint64_t hashOf(const std::vector<uint64_t> &values) {
   return hash;
 }
 
-/// What silicon gives, from wherever it is known.
+/// Provides silicon's results from wherever they are known.
 class SweepTest : public PtxTest {
 protected:
   void SetUp() override {
@@ -45,7 +45,7 @@ protected:
           fmt::format("{}/sm_{}", silicon().record, TestGpu::driver()->arch());
   }
 
-  /// Compares one case: `run` gives its results on the GPU that `gpu` is.
+  /// Compares one case: `run` returns its results on the GPU that `gpu` is.
   template <class F>
   void compare(const std::string &name, F run,
                const std::function<std::string(size_t)> &inputs) {
@@ -77,7 +77,7 @@ protected:
                                    soft.size(), text);
   }
 
-  /// Silicon's results of a case, if they are at hand; else none.
+  /// Returns silicon's results of a case if they are available; else none.
   template <class F>
   std::vector<uint64_t> known(const std::string &name, F run) {
     if (isOnDriver()) {
@@ -124,7 +124,7 @@ private:
 TEST_F(SweepTest, Instructions) {
   for (const SweepCase &sweep : sweepCases()) {
     std::vector<Operands> rows = sweepRows(sweep);
-    // Registers may be wider than what is in them.
+    // Registers may be wider than their values.
     std::string name =
         sweep.text + fmt::format(" ({}, {})", sweep.widths.d, sweep.widths.a);
     compare(
@@ -146,8 +146,8 @@ double valueOf(uint64_t bits, const SweepCase &sweep) {
   return bits & 0x8000 ? -magnitude : magnitude;
 }
 
-/// Where results are infinite, zero or NaN: the same bits. Elsewhere silicon
-/// lies between the ends of the documented error.
+/// Where results are infinite, zero or NaN, the bits are the same. Elsewhere
+/// silicon's results are between the ends of the documented error.
 TEST_F(SweepTest, Approximations) {
   for (const SweepCase &sweep : approximateCases()) {
     std::vector<Operands> rows = sweepRows(sweep), special;
@@ -175,7 +175,8 @@ TEST_F(SweepTest, Approximations) {
         sweep.text, [&] { return evaluate(sweep.text, sweep.widths, special); },
         [&](size_t i) { return rowText(special[i]); });
     gpu.setSoftware(false);
-    // All of them, for the ends: recorded too, but no hash can say.
+    // All results, for comparing with the ends: recorded too, but a hash cannot
+    // be compared.
     std::string name = "all of " + sweep.text;
     std::vector<uint64_t> silicon =
         known(name, [&] { return evaluate(sweep.text, sweep.widths, rows); });
@@ -188,7 +189,7 @@ TEST_F(SweepTest, Approximations) {
         };
         double exact = part(ends[0]), low = part(ends[1]), high = part(ends[2]),
                y = part(silicon);
-        // Past 100 pi PTX promises nothing.
+        // Beyond 100 pi PTX guarantees nothing.
         bool isAngle =
             sweep.text.starts_with("sin") || sweep.text.starts_with("cos");
         if (isSpecial(ends[0][i] >> at) ||
@@ -207,7 +208,8 @@ TEST_F(SweepTest, Approximations) {
   }
 }
 
-/// One mma in each of many warps; a word of operands after the other: A, B, C.
+/// One mma in each of many warps; operands follow each other word by word: A,
+/// B, C.
 class MmaSweep {
 public:
   std::string name;
@@ -251,9 +253,9 @@ TEST_F(SweepTest, Mma) {
           return (r & 0x7FFF) < (isBfloat ? 0x7F80u : 0x7C00u) ? r : sign;
         case 3: // Any.
           return r & 0xFFFF;
-        case 4: // Subnormal, zero and smallest.
+        case 4: // Subnormal, zero and the smallest normal.
           return sign | (r >> 16) % (2 * unit);
-        default: // Powers of two, many zero: sums cancel.
+        default: // Powers of two, many zeros: sums cancel.
           return (r >> 16) % 3 ? 0
                                : sign | (one - 4 * unit + (r >> 20) % 9 * unit);
         }
@@ -266,7 +268,7 @@ TEST_F(SweepTest, Mma) {
           in[i] = element() | element() << 16;
         else if (kind == 3)
           in[i] = r;
-        else // Of C, a float of any size that products may meet.
+        else // C is a float of any size that products may have.
           in[i] = r % 5 == 0
                       ? 0
                       : (r & 0x807FFFFF) |

@@ -11,30 +11,31 @@
 
 namespace softgpu {
 
-/// The command line: where SweepTest writes what a driver's GPU gives, and
-/// where it reads what another gave.
+/// Command-line options: the folder to which SweepTest writes results of a
+/// driver's GPU, and the file from which it reads another GPU's results.
 struct Silicon {
   std::string record, bits;
 };
 Silicon &silicon();
 
-/// The GPU in software; or that of the driver, if the tests were started with
-/// one: then modules are decoded here too, but run there.
+/// The software GPU, or the driver's GPU if the tests were started with a
+/// driver: then modules are decoded here too, but run there.
 class TestGpu {
 public:
-  /// Of this process; null: software. `options` are the software's.
+  /// The driver of this process; null: the software GPU runs, with `options`.
   static std::unique_ptr<DriverGpu> &driver();
 
   TestGpu();
   ~TestGpu();
   SoftGpuOptions &options() { return soft_.options(); }
   SoftGpu &software() { return soft_; }
-  /// From here on modules run in software in any case, or on the driver again.
+  /// From here on modules run on the software GPU in any case, or on the driver
+  /// again.
   void setSoftware(bool isSoftware) {
     driver_ = isSoftware ? nullptr : driver().get();
   }
 
-  /// Kept until this GPU goes.
+  /// The program lives as long as this object.
   moert::StatusOr<const Program *> load(const std::string &ptx);
   LaunchResult launch(const Kernel &kernel, const LaunchShape &shape,
                       std::span<const void *const> arguments);
@@ -45,7 +46,7 @@ public:
     return launch(kernel, shape, {pointers, sizeof...(Args)});
   }
 
-  /// Both GPUs' interface to memory.
+  /// Access to the memory of either GPU.
   class Memory {
   public:
     explicit Memory(TestGpu &gpu) : gpu_(gpu) {}

@@ -1,4 +1,4 @@
-//===- Warp.h - What a running kernel is made of ----------------*- C++ -*-===//
+//===- Warp.h - State of a running kernel -----------------------*- C++ -*-===//
 
 #ifndef MOE_TEST_SOFTGPU_WARP_H
 #define MOE_TEST_SOFTGPU_WARP_H
@@ -17,15 +17,15 @@ namespace softgpu {
 struct Block;
 struct Launch;
 
-/// Lanes at one place of the program.
+/// Lanes at the same program counter.
 struct LaneGroup {
   uint32_t pc = 0;
   Mask lanes = 0;
-  int barrier = -1; ///< Waits there; -1: may run.
+  int barrier = -1; ///< The barrier where it waits; -1: may run.
   bool operator==(const LaneGroup &) const = default;
 };
 
-/// 16 bytes at most, from global to shared memory, not landed yet.
+/// A copy of at most 16 bytes from global to shared memory that has not landed.
 struct AsyncCopy {
   uint64_t source = 0; ///< Device address; 0: zeros only.
   uint32_t destination = 0;
@@ -34,30 +34,30 @@ struct AsyncCopy {
 };
 
 struct CopyGroup {
-  Mask lanes = 0; ///< Those that committed it.
+  Mask lanes = 0; ///< Lanes that committed it.
   std::vector<AsyncCopy> copies;
 };
 
 struct Warp {
-  std::byte *bases[2] = {}; ///< Frame, constants.
+  std::byte *bases[2] = {}; ///< Frame and constants.
   uint32_t *written =
-      nullptr; ///< Lanes that wrote a register, by Place / kUnit.
+      nullptr; ///< Lanes that have written a register, by Place / kUnit.
   Mask live = 0, active = 0;
   uint32_t pc = 0;
-  uint32_t nextTurn = ~0u;       ///< Lowest of the groups that may run.
-  std::vector<LaneGroup> groups; ///< Those that are not running.
+  uint32_t nextTurn = ~0u;       ///< Lowest turn of the groups that may run.
+  std::vector<LaneGroup> groups; ///< Groups that are not running.
   int index = 0;
   Block *block = nullptr;
   Launch *launch = nullptr;
-  std::vector<uint8_t> local; ///< Lane after lane.
+  std::vector<uint8_t> local; ///< Local memory, lane after lane.
   std::vector<uint8_t> localWritten;
   std::array<uint32_t, kLanes>
-      clocks{}; ///< What it knows of each warp, itself included.
+      clocks{}; ///< Known clock of each warp, including its own.
   std::vector<AsyncCopy> openCopies; ///< Since the last commit.
   std::vector<CopyGroup> copyGroups; ///< Committed, oldest first.
   uint64_t executed = 0;
-  Mask shuffleUndefined = 0; ///< Of the last shfl.
-  bool runsLast = false; ///< The group furthest on has its turn, not the first.
+  Mask shuffleUndefined = 0; ///< Lanes of the last shfl.
+  bool runsLast = false; ///< The last group in the order runs, not the first.
 
   template <class T> T *lanes(Place place) {
     return reinterpret_cast<T *>(bases[place >> 31] + (place & ~kConstant));
@@ -66,7 +66,7 @@ struct Warp {
   bool isDone() const { return !live; }
 };
 
-/// Stores the lanes of `mask`.
+/// Stores the values of the lanes in `mask`.
 template <class T> inline void store(T *to, const T *from, Mask mask) {
   if (mask == ~Mask(0)) {
     std::memcpy(to, from, sizeof(T) * kLanes);
@@ -77,13 +77,12 @@ template <class T> inline void store(T *to, const T *from, Mask mask) {
 }
 
 struct Barrier {
-  uint32_t lanes = 0; ///< That came.
-  uint32_t arrived =
-      0; ///< As a count of threads has them: whole warps where aligned.
-  uint32_t expected = 0; ///< A count of threads; 0: all of the block that live.
-  uint32_t count = 0;    ///< Of bar.red: lanes whose predicate held.
+  uint32_t lanes = 0;    ///< Lanes that have arrived.
+  uint32_t arrived = 0;  ///< Threads that have arrived; whole warps if aligned.
+  uint32_t expected = 0; ///< Threads expected; 0: all live ones.
+  uint32_t count = 0;    ///< Of bar.red: lanes whose predicate was true.
   std::array<uint32_t, kLanes> clocks{};
-  Mask members = 0; ///< Warps that came.
+  Mask members = 0; ///< Warps that have arrived.
 };
 
 struct Block {
@@ -97,9 +96,9 @@ struct Block {
   SharedMemory shared;
   std::array<Barrier, 16> barriers;
   BlockClock clock; ///< What it knows of other blocks.
-  Ranges sectors;   ///< Where Touched::wantsSectors.
+  Ranges sectors;   ///< Used if Touched::wantsSectors.
 
-  /// (x, y, z) of a lane's thread.
+  /// Returns (x, y, z) of a lane's thread.
   void thread(const Warp &warp, int lane, uint32_t out[3]) const;
 };
 
@@ -113,9 +112,9 @@ struct Launch {
   std::byte *constantBase = nullptr;
   std::vector<uint64_t> executed; ///< By op.
   Counters counters;
-  uint64_t instructions = 0; ///< Serves as the clock.
+  uint64_t instructions = 0; ///< Also serves as the clock.
   bool isChecked = true, isCounting = true;
-  Touched *touched = nullptr; ///< Of the caller; null: nobody wants it.
+  Touched *touched = nullptr; ///< The caller's; null if not wanted.
 };
 
 /// Throws a Finding at `lane` of `warp`, whose instruction is `op`.
@@ -127,7 +126,8 @@ struct Launch {
 /// Returns whether it executed any.
 bool runWarp(Warp &warp, uint64_t quantum);
 
-/// Barriers that are complete let their lanes go; returns whether any was.
+/// Lets lanes continue at barriers that are complete; returns whether there
+/// were any.
 bool releaseBarriers(Block &block);
 
 } // namespace softgpu

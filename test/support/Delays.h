@@ -1,4 +1,4 @@
-//===- Delays.h - Queues that fall behind each other ------------*- C++ -*-===//
+//===- Delays.h - Random delays between queues ------------------*- C++ -*-===//
 
 #ifndef MOE_TEST_SUPPORT_DELAYS_H
 #define MOE_TEST_SUPPORT_DELAYS_H
@@ -13,7 +13,7 @@
 
 namespace moetest {
 
-/// A kernel that sleeps first, now and then.
+/// A kernel that sometimes sleeps before it runs.
 struct Delayed {
   moek::KernelFn kernel;
   const void *args;
@@ -23,7 +23,8 @@ struct Delayed {
 inline void runDelayed(const void *args, const moek::Step &step,
                        const moek::Worker &worker) {
   const auto &delayed = *static_cast<const Delayed *>(args);
-  // Every step and worker another one; no state, so that workers share nothing.
+  // Different for every step and worker; without state, so that workers share
+  // nothing.
   uint32_t dice = (delayed.seed + uint32_t(step.position) * 2654435761u +
                    uint32_t(worker.index) * 40503u) *
                   2246822519u;
@@ -32,7 +33,8 @@ inline void runDelayed(const void *args, const moek::Step &step,
   delayed.kernel(delayed.args, step, worker);
 }
 
-/// For DeviceOptions::instrument: delays by `seed` in every queue.
+/// For DeviceOptions::instrument: delays kernels of every queue at random, by
+/// `seed`.
 inline decltype(moert::DeviceOptions::instrument) delays(uint32_t seed) {
   auto random = std::make_shared<std::mt19937>(seed);
   return [random](moert::BoundInstruction &instruction,

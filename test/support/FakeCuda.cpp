@@ -7,16 +7,16 @@ using moetest::fakeCuda;
 using moetest::FakeGpu;
 
 namespace {
-// Codes of the real driver that the code under test does not name.
+// Error codes of the real driver that the code under test does not name.
 constexpr Result kInvalidValue = Result(1), kInvalidDevice = Result(101),
                  kInvalidContext = Result(201);
 
-/// The devices whose contexts were pushed, the current one last.
+/// The devices whose contexts were pushed; the last one is current.
 std::vector<Device> contexts;
-/// Sizes by address, which start above any that is plausible by accident.
+/// Sizes by address; addresses start above any that is plausible by accident.
 std::map<DevicePointer, uint64_t> allocations;
 DevicePointer nextAddress = DevicePointer(1) << 40;
-double now = 0; ///< Of the device, in seconds.
+double now = 0; ///< Time of the device, in seconds.
 
 Result begin(const char *symbol) {
   ++fakeCuda().calls[symbol];
@@ -24,7 +24,7 @@ Result begin(const char *symbol) {
   return failure == fakeCuda().failures.end() ? kSuccess : failure->second;
 }
 
-/// Counts the call, fails if the test asked for it.
+/// Counts the call; returns an error if the test asked for it.
 #define BEGIN()                                                                \
   if (Result failed = begin(__func__); failed != kSuccess)                     \
   return failed
@@ -107,7 +107,7 @@ Result cuDeviceGetPCIBusId(char *address, int length, Device device) {
 
 Result cuDevicePrimaryCtxRetain(Context *context, Device device) {
   BEGIN_ON(device);
-  // Never null, as a real one is not.
+  // Never null, like a real one.
   *context = reinterpret_cast<Context>(uintptr_t(device) + 1);
   ++fakeCuda().live;
   return kSuccess;
@@ -157,7 +157,7 @@ Result cuMemFree_v2(DevicePointer pointer) {
 }
 Result cuMemHostAlloc(void **pointer, size_t bytes, unsigned) {
   BEGIN_IN_CONTEXT();
-  *pointer = new char; // nothing is copied
+  *pointer = new char; // Nothing is copied.
   ++fakeCuda().live;
   return kSuccess;
 }
@@ -219,7 +219,7 @@ Result cuEventSynchronize(Event) {
   return kSuccess;
 }
 
-// What only those call who run plans; test/softgpu does it.
+// Functions that only running a plan needs; test/softgpu implements them.
 #define MOE_NOT_HERE(symbol, ...)                                              \
   Result symbol(__VA_ARGS__) { return Result(801); }
 MOE_NOT_HERE(cuDriverGetVersion, int *)

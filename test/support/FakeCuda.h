@@ -1,7 +1,8 @@
 //===- FakeCuda.h - A libcuda without GPUs ----------------------*- C++ -*-===//
 //
 // A shared library with the driver's entry points, to be opened by path. Copies
-// take the time that the rates below say, on a clock that nothing else moves.
+// take the time that the rates below give, on a clock that advances only by
+// copies.
 //
 //===----------------------------------------------------------------------===//
 
@@ -36,17 +37,17 @@ struct FakeGpu {
 
 struct FakeCuda {
   std::vector<FakeGpu> gpus;
-  /// What a call returns instead of working, by symbol.
+  /// Results of calls that fail instead of working, by symbol.
   std::map<std::string, moert::cu::Result> failures;
 
-  /// What tests look at: calls by symbol, the memory in use by ours, and
-  /// everything that was made and not freed.
+  /// For tests: calls by symbol, memory in use by this process, and the number
+  /// of objects that were created and not freed.
   std::map<std::string, int> calls;
   uint64_t allocatedBytes = 0;
   int live = 0;
 };
 
-/// The library's state, for the test that links it.
+/// Returns the library's state, for the test that links it.
 FakeCuda &fakeCuda();
 
 } // namespace moetest

@@ -1,4 +1,4 @@
-//===- FakeDevice.h - Devices for tests -------------------------*- C++ -*-===//
+//===- FakeDevice.h - A device for tests that computes nothing --*- C++ -*-===//
 
 #ifndef MOE_TEST_SUPPORT_FAKEDEVICE_H
 #define MOE_TEST_SUPPORT_FAKEDEVICE_H
@@ -18,7 +18,7 @@
 
 namespace moetest {
 
-/// What devices were asked to do, in order, as "gpu0 reserve".
+/// Records the calls of devices in order, as "gpu0 reserve".
 class DeviceLog {
 public:
   void add(std::string line) {
@@ -35,10 +35,10 @@ private:
   std::vector<std::string> lines_;
 };
 
-/// A device that computes nothing: its instructions are done when their turn
-/// comes. Its memory is where the host does not reach it, as a GPU's: what is
-/// read is a copy until the next call, and its step is what came with the
-/// block.
+/// A device that computes nothing: its instructions are done when it is their
+/// turn. As with a GPU, the host cannot access its memory: reads return a copy
+/// that is valid until the next call, and a step is what its step block
+/// contains.
 class FakeDevice final : public moert::Device {
 public:
   FakeDevice(const moert::Plan &plan, uint32_t index, DeviceLog &log)
@@ -49,13 +49,13 @@ public:
       queue_.join();
   }
 
-  /// The name of a function that fails: "reserve", "load", "bind", "enqueue";
-  /// "run": in the middle of a step.
+  /// The name of a function that fails: "reserve", "load", "bind", "enqueue",
+  /// or "run" (in the middle of a step).
   std::string fails = {};
   bool caller = false;
-  /// What instructions of the latest step found in the block.
+  /// The sequences that instructions of the latest step found in the block.
   std::vector<moek::SequenceRows> rows;
-  std::vector<std::vector<int32_t>> pages; ///< Of each of these.
+  std::vector<std::vector<int32_t>> pages; ///< The pages of each of these.
 
   moert::Status reserve() override {
     arena_.resize(table().arena_bytes());
@@ -82,7 +82,7 @@ public:
   moert::Status enqueue(uint32_t phase, const moek::Step &step,
                         const moert::StepControl &control) override {
     forget();
-    // Put together elsewhere, as a GPU's is in pinned memory.
+    // Assembled elsewhere, as a GPU's block is in pinned memory.
     std::vector<std::byte> staged(room_.bytes());
     auto address = reinterpret_cast<uintptr_t>(block_.data());
     uint64_t bytes = moert::writeStepBlock(step, room_, staged.data(), address);

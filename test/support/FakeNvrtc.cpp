@@ -1,6 +1,6 @@
-// A compiler of kernels that compiles nothing: what it makes of any source is
-// there and no code. For plans whose kernels nobody runs, of which compiling
-// them would take minutes.
+// A kernel compiler that compiles nothing: for any source it returns something
+// that is no code. For plans whose kernels are not run, because compiling them
+// would take minutes.
 
 #include <cstring>
 #include <string>
@@ -10,7 +10,7 @@ namespace {
 using Program = struct ProgramTag *;
 enum Result : int { kSuccess = 0 };
 
-// A version that there never was, so that no cache takes what is made here for
+// A version that never existed, so that no cache takes its results for real
 // kernels.
 constexpr int kMajor = 1, kMinor = 0;
 constexpr int kArchs[] = {75, 80, 86, 89, 90, 120};

@@ -1,16 +1,18 @@
-//===- Faults.cpp - A library that lets system calls fail -----------------===//
+//===- Faults.cpp - A library that makes system calls fail ----------------===//
 //
 // Preloaded into a tool, it counts the calls that create, change or name files
-// below a folder and fails one of them, or kills the process there:
+// in a folder, and makes one of them fail, or kills the process there:
 //   FAULT_UNDER  the folder, as an absolute path without links
 //   FAULT_AT     the number of the call, from 1; 0 for none
-//   FAULT_KIND   eio, enospc: the call fails so; kill: the process dies before
-//                it; torn: a write writes half, then the process dies
+//   FAULT_KIND   eio, enospc: the call fails with this error; kill: the process
+//                dies before it; torn: a write writes half, then the process
+//                dies
 //   FAULT_COUNT  a file that receives the number of calls, at the end
-//   FAULT_LOG    a file that receives "sync PATH" and "rename FROM TO" of those
-//                that succeeded, in order, at the end
-//   FAULT_FREE   the bytes that every disk is said to have free
-// Opening a file to read it counts too, as compilations read what they replace.
+//   FAULT_LOG    a file that receives "sync PATH" and "rename FROM TO" of the
+//                calls that succeeded, in order, at the end
+//   FAULT_FREE   the number of free bytes that every disk reports
+// Opening a file for reading counts too, because compilations read the files
+// that they replace.
 //
 //===----------------------------------------------------------------------===//
 
@@ -37,7 +39,7 @@ std::string variable(const char *name) {
   return value ? value : "";
 }
 
-/// The next definition of a function, behind this library's.
+/// Returns the next definition of a function after this library's.
 template <typename F> F *real(const char *name) {
   return reinterpret_cast<F *>(dlsym(RTLD_NEXT, name));
 }
@@ -73,7 +75,8 @@ struct Faults {
     return !under.empty() && (path == under || path.starts_with(under + "/"));
   }
 
-  /// Whether this call is the one; kills the process if it is to die.
+  /// Returns whether this call is the one that fails; kills the process if it
+  /// must die.
   bool strikes(bool dies = true) {
     if (++count != at)
       return false;
@@ -84,7 +87,7 @@ struct Faults {
   }
 };
 
-/// Of the process: its calls are what is counted.
+/// Returns the state of this process, whose calls are counted.
 Faults &faults() {
   static Faults instance;
   return instance;
@@ -122,7 +125,7 @@ int openAt(int folder, const char *path, int flags, mode_t mode) {
                                          "openat")(folder, path, flags, mode);
 }
 
-/// Writes `write(bytes)`, or what the fault leaves of it.
+/// Executes `write(bytes)`, or the part of it that the fault allows.
 template <typename F> ssize_t writeTo(int fd, size_t bytes, F write) {
   if (!isCounted(fd))
     return write(bytes);

@@ -1,8 +1,8 @@
 //===- GgufBuilder.h - Writes GGUF files for tests --------------*- C++ -*-===//
 //
-// Builds a well-formed file by default; every field can be given another value
-// than the one that belongs there, and the builder tells where each field of
-// the result stands, so that a test can expect the byte offset of an error.
+// Builds a well-formed file by default. Every field can be given a wrong value,
+// and the builder returns the byte offset of each field, so that a test can
+// expect it in an error.
 //
 //   GgufBuilder gguf;
 //   gguf.add("general.architecture", "test");
@@ -35,7 +35,7 @@ template <typename T> void append(Bytes &bytes, T value) {
 /// Appends a 64-bit length and the text.
 void appendString(Bytes &bytes, std::string_view text);
 
-/// The metadata type that stores a T.
+/// Returns the metadata type that stores a T.
 template <typename T> constexpr moec::GgufType ggufTypeOf() {
   using moec::GgufType;
   if constexpr (std::is_same_v<T, bool>)
@@ -80,8 +80,8 @@ class GgufBuilder {
 public:
   std::string magic = "GGUF";
   uint32_t version = 3;
-  std::optional<uint64_t> keyCount;    ///< Claimed, instead of the true count.
-  std::optional<uint64_t> tensorCount; ///< Likewise.
+  std::optional<uint64_t> keyCount;    ///< Written instead of the true count.
+  std::optional<uint64_t> tensorCount; ///< Written instead of the true count.
 
   template <typename T>
   requires std::is_arithmetic_v<T> GgufBuilder &add(std::string_view key,
@@ -106,23 +106,23 @@ public:
   }
   GgufBuilder &addStrings(std::string_view key,
                           const std::vector<std::string> &values);
-  /// A key with any type number and payload.
+  /// Adds a key with any type number and payload.
   GgufBuilder &addRaw(std::string_view key, moec::GgufType type,
                       const Bytes &payload);
 
-  /// Adds general.alignment and lays tensors out by it.
+  /// Adds general.alignment and aligns tensors to it.
   GgufBuilder &setAlignment(uint32_t alignment);
 
-  /// Adds a tensor behind the ones before it. The result may be changed until
-  /// the file is built.
+  /// Adds a tensor after the previous ones. The result may be changed until the
+  /// file is built.
   TensorSpec &addTensor(std::string_view name, moek::Format format,
                         std::vector<uint64_t> shape, Bytes data = {});
   TensorSpec &addTensor(std::string_view name, std::vector<uint64_t> shape,
                         std::span<const float> values);
 
-  /// Everything before the first tensor byte.
+  /// Returns everything before the first tensor byte.
   Bytes header() const;
-  /// The whole file.
+  /// Returns the whole file.
   Bytes build() const;
   /// Writes the whole file; tensors without data become holes. Returns `path`.
   std::string write(const std::string &path) const;
@@ -140,7 +140,7 @@ public:
   uint64_t dimensionAt(std::string_view name, unsigned dimension) const;
   uint64_t typeAt(std::string_view name) const;
   uint64_t offsetAt(std::string_view name) const;
-  uint64_t dataAt() const; ///< Where the tensor data begins.
+  uint64_t dataAt() const; ///< Start of the tensor data.
 
 private:
   struct Key {
@@ -162,7 +162,7 @@ private:
   uint32_t alignment_ = 32;
 };
 
-/// The bytes that a tensor takes by its type and shape.
+/// Returns the bytes that a tensor takes according to its type and shape.
 uint64_t tensorBytes(const TensorSpec &tensor);
 
 } // namespace moetest

@@ -13,7 +13,8 @@
 namespace moetest {
 
 namespace {
-/// Of an instruction, as kernels/Arguments.h asks for them, without addresses.
+/// The operands of an instruction as kernels/Arguments.h expects them, without
+/// addresses.
 class Operands {
 public:
   Operands(const fb::PlanT &plan, const fb::PhaseT &phase,
@@ -92,8 +93,8 @@ uint32_t kernelOf(fb::PlanT &plan, const std::string &name) {
 }
 } // namespace
 
-/// The queue of who receives, if a copy is from one GPU to another; else the
-/// one that does all copies.
+/// Returns the receiver's queue if a copy is between two GPUs, else the queue
+/// that does all copies.
 static uint32_t copyQueueOf(const fb::PlanT &plan, const fb::PhaseT &phase,
                             const fb::InstructionT &copy, uint32_t queue) {
   auto deviceOf = [&](size_t k) {
@@ -132,7 +133,8 @@ void makeGpu(fb::PlanT &plan, uint32_t device, int arch, uint32_t copyQueue) {
       orderQueues(plan, *phase);
 }
 
-/// In how many parts the weights of an instruction are streamed.
+/// Returns the number of parts in which the weights of an instruction are
+/// streamed.
 static int32_t partsOf(const fb::PlanT &plan,
                        const fb::InstructionT &instruction) {
   int64_t bytes = 0, experts = 0;
@@ -150,7 +152,7 @@ static int32_t partsOf(const fb::PlanT &plan,
 }
 
 namespace {
-/// A queue's last instruction, and those that its launch does.
+/// A queue's last instruction, and the ones that its launch includes.
 struct Group {
   fb::InstructionT *last = nullptr;
   bool waits = false, canAwait = false;
@@ -223,7 +225,7 @@ void addLaunches(fb::PlanT &plan, moec::KernelCompiler &compiler,
         group.waits = !instruction->waits.empty(), group.canAwait = false;
       if (joins) {
         auto one = moek::cuda::fuse(group.parts, context);
-        // One block waits for the host itself.
+        // A single block waits for the host itself.
         bool loses = group.waits && group.canAwait;
         if (one && (moek::cuda::canAwait(*one) || !loses)) {
           group.canAwait = moek::cuda::canAwait(*one);

@@ -1,6 +1,6 @@
-//===- GpuPlan.h - A hand-made plan on a GPU --------------------*- C++ -*-===//
+//===- GpuPlan.h - Converts hand-made plans to GPU plans --------*- C++ -*-===//
 //
-// What plan-launches and moec's serialiser do, for plans that tests build.
+// Does for plans that tests build what plan-launches and moec's serialiser do.
 //
 //===----------------------------------------------------------------------===//
 
@@ -12,16 +12,17 @@
 
 namespace moetest {
 
-/// Makes device number `device` of `plan` a GPU of `arch`. Its instructions
-/// become those of kernels of CUDA, of float gemms as files have them. Of a
-/// plan on two devices (splitPlan()) it does all copies, in queue number
-/// `copyQueue`; if both are GPUs, each those to its memory, in its first queue.
+/// Makes device `device` of `plan` a GPU of `arch`. Its instructions become
+/// CUDA kernels, with float gemms in the file's layout. In a plan for two
+/// devices (splitPlan()) it does all copies, in queue `copyQueue`; if both are
+/// GPUs, each does those to its memory, in its first queue.
 void makeGpu(fb::PlanT &plan, uint32_t device, int arch,
              uint32_t copyQueue = 0);
 
-/// Gives instructions of GPUs their launches, and the plan their modules with
-/// images for `archs`. What does not compile throws. `fused`: neighbours that
-/// nobody is waited for or told between are one launch where they can be.
+/// Gives instructions of GPUs their launches, and the plan its modules with
+/// images for `archs`. Throws if something does not compile. `fused`:
+/// neighbours without a wait or signal between them become one launch where
+/// possible.
 void addLaunches(fb::PlanT &plan, moec::KernelCompiler &compiler,
                  const std::vector<int> &archs, bool fused = false);
 

@@ -7,7 +7,7 @@
 
 namespace moetest {
 
-/// For tests of what a plan computes, not of who shares what.
+/// For tests of a plan's results rather than of sharing between sequences.
 class OneSequence {
 public:
   static moert::StatusOr<OneSequence>

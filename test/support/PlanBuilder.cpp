@@ -28,7 +28,7 @@ PlanBuilder::PlanBuilder(int64_t hidden, int64_t vocab, int32_t context,
   auto device = std::make_unique<fb::DeviceT>();
   device->name = "cpu0";
   device->isa = isa_;
-  // As much as any op of a small plan needs.
+  // More than any op of a small plan needs.
   device->scratch_bytes = 1 << 20;
   plan.devices.push_back(std::move(device));
   plan.queues.push_back(std::make_unique<fb::QueueT>());
@@ -181,7 +181,7 @@ void PhaseBuilder::emit(std::string_view op, std::vector<Ref> operands,
   for (size_t i = 0; i < spec->operands.size(); ++i)
     if (spec->operands[i].gemm && operands[i].kind != fb::OperandKind::None)
       instruction->kernels.push_back(owner_.kernel("gemm_f32_" + owner_.isa()));
-  // What is left out at the end is absent, or 0.
+  // Operands left out at the end are absent, integers are 0.
   operands.resize(spec->operands.size());
   ints.resize(spec->ints.size());
   for (Ref ref : operands)

@@ -1,8 +1,8 @@
-//===- PlanBuilder.h - Plans written by hand, for tests ---------*- C++ -*-===//
+//===- PlanBuilder.h - Builds plans by hand, for tests ----------*- C++ -*-===//
 //
 // A small writer of plan.fb and plan.weights on the flatbuffers object API. It
 // places buffers one after another and puts a barrier before every instruction;
-// tests edit `plan` where they want something else.
+// tests edit `plan` where they need something else.
 //
 //===----------------------------------------------------------------------===//
 
@@ -32,7 +32,7 @@ class PhaseBuilder;
 
 class PlanBuilder {
 public:
-  /// One CPU device, with its queue, whose kernels are those of `isa`.
+  /// Creates one CPU device with a queue, with kernels of `isa`.
   PlanBuilder(int64_t hidden, int64_t vocab, int32_t context,
               std::string isa = "ref");
 
@@ -40,20 +40,22 @@ public:
   Ref weight(std::string name, std::vector<int64_t> shape,
              std::span<const float> values);
   Ref constant(std::string name, std::vector<float> values);
-  /// A cache of `pages` pages; 0: of a context's.
+  /// Adds a cache of `pages` pages; 0: enough for a context.
   Ref kv(int64_t width, moek::KvType type = moek::KvType::F32,
          int64_t pages = 0);
-  /// A layer's state, of so many sequences.
+  /// Adds a layer's state for `rows` sequences.
   Ref state(int64_t width, int64_t rows);
   PhaseBuilder phase(std::string name, int32_t minTokens, int32_t maxTokens);
   uint32_t kernel(const std::string &name);
 
-  /// Checksums and samples of plan.weights, as moec does it.
+  /// Records checksums and samples of plan.weights, as moec does.
   bool recordsContent = false;
 
-  /// The bytes of plan.fb as `plan` is now; `files` describes plan.weights.
+  /// Returns the bytes of plan.fb for the present `plan`; sets `files` to
+  /// describe plan.weights.
   std::vector<uint8_t> bytes();
-  /// The bytes of plan.fb as `plan` is now, `files` included.
+  /// Returns the bytes of plan.fb for the present `plan`, with `files`
+  /// unchanged.
   std::vector<uint8_t> pack() const;
   /// Writes both files and returns the path of plan.fb.
   std::string write(const TempDir &folder);
@@ -71,7 +73,7 @@ private:
   std::vector<uint8_t> weights_;
 };
 
-/// Adds to the phase that was started last.
+/// Adds to the phase that was created last.
 class PhaseBuilder {
 public:
   PhaseBuilder(PlanBuilder &owner, size_t index)
@@ -80,7 +82,8 @@ public:
   Ref buffer(std::string name, int64_t cols,
              moek::Encoding encoding = moek::Encoding::F32,
              int64_t rowsPerToken = 1, int64_t fixedRows = 0);
-  /// `op` as in OpTable; kernels are those of the plan's ISA, gemms F32.
+  /// `op` is named as in OpTable; kernels are those of the plan's ISA, gemms
+  /// are F32.
   void emit(std::string_view op, std::vector<Ref> operands,
             std::vector<int64_t> ints = {}, std::vector<double> floats = {});
   void input(Ref buffer) { table().input = buffer.index; }

@@ -1,10 +1,10 @@
-//===- PlanDelays.cpp - A compiled plan under random schedules -*- C++ -*-===//
+//===- PlanDelays.cpp - Runs a compiled plan under random schedules -------===//
 //
 // moe-plan-delays PLAN.fb SEEDS runs a plan without delays, and then with
-// random ones in every queue, by seed, with two to four workers: a prompt,
-// tokens after it, and a second sequence beside them. Ends with 0 if all logits
-// have the same bits. Built with ThreadSanitizer it finds what order a plan
-// lacks where chance does not show it.
+// random delays in every queue, by seed, with two to four workers: a prompt,
+// tokens after it, and a second sequence beside them. Exits with 0 if all
+// logits have the same bits. Built with ThreadSanitizer it finds missing
+// synchronisation in a plan even where chance does not show it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,7 +20,7 @@ using namespace moert;
 
 namespace {
 
-/// Logits of two sequences: a prompt longer than a step where the context
+/// Computes logits of two sequences: a prompt longer than a step if the context
 /// allows it, then tokens of both in the same steps.
 StatusOr<std::vector<float>> logitsOf(const std::string &path,
                                       const EngineOptions &options) {
@@ -38,7 +38,7 @@ StatusOr<std::vector<float>> logitsOf(const std::string &path,
     return Status::ok();
   };
   MOE_RETURN_IF_ERROR(engine->appendAll(first, prompt, keep));
-  // The other way round it would take the first one's pages.
+  // Reversed, because otherwise it would reuse the first one's pages.
   std::vector<int32_t> other(prompt.rbegin(), prompt.rend());
   for (int32_t i = 0; i < 6; ++i) {
     int32_t next = token(i + 100);
@@ -59,7 +59,7 @@ EngineOptions delayed(uint32_t seed) {
   options.makeDevices = [seed](const Plan &plan, const WeightFiles &files,
                                DeviceOptions ofDevices) {
     if (seed != 0) {
-      // More workers than this machine may have cores.
+      // There may be more workers than this machine has cores.
       ofDevices.threads = 2 + int(seed % 3);
       ofDevices.instrument = moetest::delays(seed);
     }

@@ -1,8 +1,8 @@
-//===- PlanEngineTest.h - Engines with plans by hand ------------*- C++ -*-===//
+//===- PlanEngineTest.h - Fixture for engines of hand-made plans -*- C++ -*-==//
 //
-// What tests of plans against float64 share: an engine with such a plan, whose
-// logits are looked at whenever it computes some, and damages that a plan is
-// refused for.
+// Common code of tests that compare plans with float64: an engine with such a
+// plan, whose logits are checked whenever it computes some, and damaged plans
+// that must be refused.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,8 +20,8 @@
 namespace moetest {
 
 /// `PlanT` has a builder, a kVocab, and a reference() that returns the logits
-/// after each of some tokens in float64; it is made of an instruction set and
-/// arguments of its own.
+/// after each of some tokens in float64; it is constructed from an instruction
+/// set and its own arguments.
 template <typename PlanT> class PlanEngineTest : public testing::Test {
 protected:
   static Tokens textOf(uint32_t seed, int32_t count) {
@@ -46,7 +46,7 @@ protected:
     countEvaluated();
     return *engine_;
   }
-  /// Counts tokens that go through layers, not the head, and their steps.
+  /// Counts tokens that pass through layers (not the head), and their steps.
   void countEvaluated() {
     engine_->setObserver([&](const moert::PhaseRun &times) {
       if (times.phase != moert::PhaseKind::Logits) {
@@ -56,12 +56,12 @@ protected:
     });
   }
 
-  /// That these are the logits after `tokens`.
+  /// Expects that these are the logits after `tokens`.
   void expectLogits(std::span<const float> actual,
                     std::span<const int32_t> tokens) {
     expectRow(actual, plan_->reference({tokens.begin(), tokens.end()}).back());
   }
-  /// Appends and looks at the logits; returns how many tokens were evaluated.
+  /// Appends and checks the logits; returns how many tokens were evaluated.
   int append(moert::Sequence &sequence, std::span<const int32_t> tokens) {
     evaluated_ = steps_ = 0;
     auto logits = engine_->append(sequence, tokens);
@@ -74,8 +74,8 @@ protected:
     return append(sequence, std::span(tokens.begin(), tokens.size()));
   }
 
-  /// Logits after each token, one by one and as a prompt, on every instruction
-  /// set that this CPU has.
+  /// Checks logits after each token, one by one and as a prompt, on every
+  /// instruction set that this CPU has.
   void expectFloat64(const Tokens &tokens) {
     for (const char *isa : {"ref", "avx2", "avx512"}) {
       if (!moek::hostSupports(*moek::isaFromName(isa)))
@@ -107,8 +107,8 @@ protected:
       EXPECT_EQ(rows, tokens.size());
     }
   }
-  /// Sequences with texts of these lengths go on together, a token of each in a
-  /// step.
+  /// Continues sequences with texts of these lengths together, one token of
+  /// each per step.
   void expectStepsOfMany(std::initializer_list<int32_t> lengths) {
     std::vector<moert::Sequence> sequences;
     for (int32_t length : lengths) {
@@ -135,7 +135,7 @@ protected:
   int evaluated_ = 0, steps_ = 0;
 };
 
-/// What is wrong with a plan, and what an engine says about it.
+/// A damage to a plan, and the message with which an engine refuses it.
 template <typename PlanT> struct Refusal {
   const char *name, *message;
   std::function<void(PlanT &)> damage;
@@ -148,7 +148,7 @@ template <typename PlanT> struct Refusal {
   }
 };
 
-/// Integer parameter `index` of decode's first `op`.
+/// Sets integer parameter `index` of decode's first `op`.
 inline auto setInt(const char *op, size_t index, int64_t value) {
   return [=](auto &plan) { plan.decode(op).ints[index] = value; };
 }

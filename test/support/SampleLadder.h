@@ -1,4 +1,4 @@
-//===- SampleLadder.h - SamplePlans of several contexts ---------*- C++ -*-===//
+//===- SampleLadder.h - A file with SamplePlans for several contexts ------===//
 
 #ifndef MOE_TEST_SUPPORT_SAMPLELADDER_H
 #define MOE_TEST_SUPPORT_SAMPLELADDER_H
@@ -12,8 +12,8 @@
 
 namespace moetest {
 
-/// One file with a rung for each context; all read one plan.weights. Tests edit
-/// `plan`.
+/// One file with a plan (rung) for each context; all read one plan.weights.
+/// Tests edit `plan`.
 class SampleLadder {
 public:
   explicit SampleLadder(const std::vector<int32_t> &contexts) {
@@ -30,7 +30,7 @@ public:
     return {builder.GetBufferPointer(),
             builder.GetBufferPointer() + builder.GetSize()};
   }
-  /// The path of plan.fb.
+  /// Writes the files and returns the path of plan.fb.
   std::string write(const TempDir &folder) const {
     folder.write("plan.weights", std::span<const uint8_t>(weights_));
     std::vector<uint8_t> content = bytes();
@@ -43,7 +43,7 @@ private:
   void add(const SamplePlan::Room &room) {
     SamplePlan sample("ref", room);
     sample.addTokenizer();
-    (void)sample.builder.bytes(); // describes plan.weights
+    (void)sample.builder.bytes(); // sets `files`
     weights_.assign(sample.builder.weightBytes().begin(),
                     sample.builder.weightBytes().end());
     plan.tokenizer = std::move(sample.builder.plan.tokenizer);

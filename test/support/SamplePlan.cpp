@@ -49,7 +49,7 @@ SamplePlan::SamplePlan(const std::string &isa, Room room)
       addWork(*instruction);
 }
 
-/// Bytes of weights, two operations per value of a matrix, and attention's
+/// Adds bytes of weights, two operations per value of a matrix, and attention's
 /// products with each row that a token sees.
 void SamplePlan::addWork(fb::InstructionT &instruction) const {
   double bytes = 0, ops = 0;
@@ -83,8 +83,8 @@ void SamplePlan::addWork(fb::InstructionT &instruction) const {
   instruction.work = std::make_unique<fb::Work>(work);
 }
 
-/// Values are uniform in center +- 0.5 from a linear congruential generator
-/// (Knuth's MMIX constants): the same everywhere.
+/// Values are uniform in center +- 0.5, from a linear congruential generator
+/// (Knuth's MMIX constants), so that they are the same everywhere.
 Ref SamplePlan::weight(const std::string &name, std::vector<int64_t> shape,
                        double center) {
   std::vector<float> &values = values_[name];
@@ -117,7 +117,7 @@ void SamplePlan::addBody(const std::string &name, int32_t maxTokens,
   p.emit("embed", {tokens, w("embed"), h}, {0});
   p.emit("rope_table", {w("inv_freq"), table}, {}, {1});
   p.emit("rms_norm", {h, w("attn_norm"), n}, {1}, {kEps});
-  // Nothing reads these rows: quantised gemms have tests of their own.
+  // No op reads these rows: quantised gemms have their own tests.
   Ref encoded = p.buffer("n8", kHidden, Encoding::A8);
   p.emit("quantize", {n, encoded});
   p.emit("linear", {n, w("wq"), none, q}, {0});

@@ -1,10 +1,9 @@
-//===- SamplePlan.h - A small MLA and MoE model, planned by hand -*- C++
-//-*-===//
+//===- SamplePlan.h - A small MoE model with MLA as a plan ------*- C++ -*-===//
 //
 // One layer with every plan op: embedding, latent attention (absorbed in
 // decode, decompressed in prefill), a dense FFN of separate ops, routed experts
 // and a shared expert, head with bias. The same model in float64 is the
-// reference for what a session computes.
+// reference for a session's results.
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,11 +28,11 @@ public:
                            kDenseWidth = 24;
   static constexpr double kEps = 1e-5, kScale = 0.35, kRouterScale = 1.5;
 
-  /// What sequences have.
+  /// Capacity of the plan.
   struct Room {
     int32_t context = kContext;
-    int32_t pages = 0;     ///< Of the cache; 0: a context's.
-    int32_t sequences = 1; ///< Of which a batch phase takes a token each.
+    int32_t pages = 0;     ///< Of the cache; 0: enough for a context.
+    int32_t sequences = 1; ///< A batch phase takes one token of each.
     int32_t ubatch = kUbatch;
     moek::KvType type = moek::KvType::F32;
   };
@@ -43,28 +42,30 @@ public:
 
   PlanBuilder builder;
 
-  /// Byte-level BPE over a to z, space and full stop; 0 starts a text, 1 ends
-  /// it.
+  /// Adds byte-level BPE over a to z, space and full stop; token 0 starts a
+  /// text, 1 ends it.
   void addTokenizer();
 
-  /// A phase for a token of each of 2 to `count` sequences, and room for them.
+  /// Adds a phase for one token of each of 2 to `count` sequences, and capacity
+  /// for them.
   void addSequences(int32_t count);
 
-  /// Logits after each of `tokens` in float64: [tokens][vocab].
+  /// Returns logits after each of `tokens` in float64: [tokens][vocab].
   std::vector<std::vector<double>>
   reference(const std::vector<int32_t> &tokens) const;
 
-  /// Makes every value of a weight's row `value`; reference() does not know.
+  /// Sets every value of a weight's row to `value`; reference() does not
+  /// include it.
   void fillRow(std::string_view weight, int64_t matrix, int64_t row,
                float value);
 
-  /// Index of the phase's first instruction of `op`.
+  /// Returns the index of the phase's first instruction of `op`.
   size_t find(std::string_view phase, std::string_view op) const;
   fb::PhaseT &phase(std::string_view name) const;
 
-  /// Gives every worker a copy of a buffer of its own.
+  /// Gives every worker its own copy of a buffer.
   void makePerWorker(std::string_view phase, std::string_view buffer);
-  /// Of the phase's first instruction of `op`.
+  /// Removes the barrier of the phase's first instruction of `op`.
   void dropBarrier(std::string_view phase, std::string_view op);
 
 private:

@@ -1,4 +1,4 @@
-// The sample model once more, as plainly as can be, in float64.
+// The sample model written as plainly as possible, in float64.
 #include "test/support/SamplePlan.h"
 
 #include <algorithm>
@@ -21,7 +21,7 @@ Row normed(const Row &x, const std::vector<float> &weight, size_t count) {
   return out;
 }
 
-/// Rows [first, first + rows) of `w`, a matrix as wide as x, times x.
+/// Multiplies rows [first, first + rows) of `w`, a matrix as wide as x, with x.
 Row times(const std::vector<float> &w, const Row &x, size_t first,
           size_t rows) {
   Row out(rows);
@@ -65,7 +65,7 @@ SamplePlan::reference(const std::vector<int32_t> &tokens) const {
     auto first = w("embed").begin() + tokens[t] * kHidden;
     Row h(first, first + kHidden);
 
-    // Attention on keys and values decompressed from the latent.
+    // Attention on keys and values that are decompressed from the latent.
     Row n = normed(h, w("attn_norm"), kHidden);
     Row q = times(w("wq"), n, 0, kHeads * (kNope + kRope));
     Row kv =

@@ -1,5 +1,5 @@
 // Writes a file with the tensors and keys of DeepSeek-V3 and holes for weights:
-// hundreds of gigabytes that take no disk space, for tests of what moec says
+// hundreds of gigabytes that take no disk space, for tests of what moec reports
 // about a real model.
 #include "test/support/SampleModel.h"
 

@@ -1,7 +1,7 @@
-//===- SmallModel.h - A model in F32 by hand and in float64 -----*- C++ -*-===//
+//===- SmallModel.h - A small F32 model as a plan and in float64 -*- C++ -*-==//
 //
-// What tests of whole plans share: weights of random values, of which both the
-// plan is made and, in double, what it is held against.
+// Common code of tests of whole plans: weights with random values, used both
+// for the plan and, in double, for the reference that it is compared with.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,7 +16,7 @@ namespace moetest {
 
 using Tokens = std::vector<int32_t>;
 
-/// `count` tokens below `vocab` that depend on `seed`.
+/// Returns `count` tokens below `vocab` that depend on `seed`.
 Tokens tokensOf(uint32_t seed, int32_t count, int32_t vocab);
 
 class SmallModel {
@@ -24,17 +24,17 @@ public:
   using Values = std::vector<double>;
 
   PlanBuilder builder;
-  std::map<std::string, Ref> refs; ///< Weights and what else is added by name.
+  std::map<std::string, Ref> refs; ///< Weights and other operands by name.
 
-  /// The first `op` of the phase "decode", which is the first.
+  /// Returns the first `op` of the phase "decode", which is the first phase.
   fb::InstructionT &decode(const std::string &op);
   fb::WeightT &weightNamed(const std::string &name) {
     return *builder.plan.weights[refs.at(name).index];
   }
 
 protected:
-  /// Has the weights "embed" [vocab, hidden] and "norm" [hidden]. Weights are
-  /// spread evenly over 1, with `center` as their mean where none is given.
+  /// Creates the weights "embed" [vocab, hidden] and "norm" [hidden]. Weights
+  /// are uniform over a range of 1, with mean `center` unless another is given.
   SmallModel(int32_t hidden, int32_t vocab, int32_t context,
              const std::string &isa, double eps, double center = 0);
 
@@ -43,8 +43,8 @@ protected:
   }
   void weight(const std::string &name, const std::vector<int64_t> &shape,
               double center);
-  /// The phase "logits", of up to three rows, with the weight "out" [vocab,
-  /// hidden]; after all others.
+  /// Adds the phase "logits" for up to three rows, with the weight "out"
+  /// [vocab, hidden]. Must be called after all others.
   void head();
 
   double at(const std::string &name, int64_t i) const {
@@ -53,10 +53,10 @@ protected:
   static void add(Values &to, const Values &x);
   static double sigmoid(double x);
   Values embedded(int32_t token) const;
-  /// Of the matrix `index` of a weight, times x.
+  /// Returns the product of matrix `index` of a weight with x.
   Values product(const std::string &name, const Values &x,
                  int64_t index = 0) const;
-  /// Root mean square norm with the weight "norm".
+  /// Returns the root mean square norm with the weight "norm".
   Values norm(Values x) const;
 
 private:
@@ -66,11 +66,11 @@ private:
   uint64_t state_ = 7;
 };
 
-/// Within 1e-5 of the largest, an assertion of GoogleTest.
+/// Expects values within 1e-5 of the largest.
 void expectRow(std::span<const float> actual,
                const SmallModel::Values &expected);
 
-/// That an engine does not open the plan and says `message`.
+/// Expects that an engine refuses the plan with `message`.
 void expectRefused(PlanBuilder &plan, std::string_view message);
 
 } // namespace moetest

@@ -102,7 +102,8 @@ public:
   }
 
 private:
-  /// What shares bytes with it is lost on that device; it, on the other.
+  /// A write makes other buffers in the same bytes invalid on that device, and
+  /// this one on the other.
   void written(const Access &access, uint32_t device) {
     uint64_t begin = access.begin, end = access.end;
     for (uint32_t i = 0; i < twins_; ++i) {
@@ -135,7 +136,7 @@ private:
 
   fb::PlanT &plan_;
   fb::PhaseT &phase_;
-  uint32_t twins_ = 0; ///< Where those of the second device begin.
+  uint32_t twins_ = 0; ///< First buffer of the second device.
   std::vector<std::array<bool, 2>> valid_; ///< By buffer and device.
 };
 } // namespace

@@ -1,4 +1,4 @@
-//===- SplitPlan.h - A plan of one CPU on two, for tests --------*- C++ -*-===//
+//===- SplitPlan.h - Splits a CPU plan over two CPU devices -----*- C++ -*-===//
 
 #ifndef MOE_TEST_SUPPORT_SPLITPLAN_H
 #define MOE_TEST_SUPPORT_SPLITPLAN_H
@@ -11,17 +11,17 @@
 
 namespace moetest {
 
-/// The device of an instruction, 0 or 1.
+/// Chooses the device of an instruction, 0 or 1.
 using DeviceChoice = std::function<uint32_t(const moert::fb::PhaseT &phase,
                                             const moert::fb::InstructionT &)>;
 
-/// Moves instructions of a plan with one CPU to a second one, "cpu1", with an
-/// arena and a cache of its own: adds copies of what one makes and the other
-/// reads, and orders the queues anew. What touches a cache goes where the first
-/// such instruction is; weights are resident where they are read.
+/// Moves instructions of a plan with one CPU to a second one, "cpu1", with its
+/// own arena and cache: adds copies of what one device writes and the other
+/// reads, and orders the queues again. All instructions that touch a cache go
+/// where the first of them is; weights are resident where they are read.
 void splitPlan(moert::fb::PlanT &plan, const DeviceChoice &choice);
 
-/// Bytes that an instruction reads or writes.
+/// A range of bytes that an instruction reads or writes.
 struct Access {
   int space; ///< 0: arena, 1: cache.
   uint32_t device;
@@ -35,12 +35,13 @@ struct Access {
   }
 };
 
-/// Of buffers, without those that each worker has, and caches.
+/// Returns the accesses to buffers (except those that each worker has) and
+/// caches.
 std::vector<Access> accessesOf(const moert::fb::PlanT &plan,
                                const moert::fb::PhaseT &phase,
                                const moert::fb::InstructionT &instruction);
 
-/// The least barriers and waits that order a phase's instructions.
+/// Sets the fewest barriers and waits that order a phase's instructions.
 void orderQueues(const moert::fb::PlanT &plan, moert::fb::PhaseT &phase);
 
 } // namespace moetest

@@ -1,4 +1,4 @@
-//===- TempDir.h - A folder that lives as long as a test --------*- C++ -*-===//
+//===- TempDir.h - A folder that exists as long as a test -------*- C++ -*-===//
 
 #ifndef MOE_TEST_SUPPORT_TEMPDIR_H
 #define MOE_TEST_SUPPORT_TEMPDIR_H
@@ -10,7 +10,7 @@
 
 namespace moetest {
 
-/// Creates a folder of its own and removes it, with its content, at the end.
+/// Creates a folder, and removes it with its contents at the end.
 class TempDir {
 public:
   TempDir();
@@ -19,7 +19,7 @@ public:
   TempDir &operator=(const TempDir &) = delete;
 
   const std::string &path() const { return path_; }
-  /// The path of `name` inside the folder.
+  /// Returns the path of `name` inside the folder.
   std::string file(std::string_view name) const;
   /// Writes `content` to `name` and returns its path.
   std::string write(std::string_view name, std::string_view content) const;

@@ -1,4 +1,4 @@
-//===- TinyModel.h - Model files to break on purpose ------------*- C++ -*-===//
+//===- TinyModel.h - Model files for tests to damage ------------*- C++ -*-===//
 
 #ifndef MOE_TEST_SUPPORT_TINYMODEL_H
 #define MOE_TEST_SUPPORT_TINYMODEL_H
@@ -21,19 +21,19 @@ struct TinyModel {
   };
 
   GgufBuilder build() const;
-  /// Tensor `name`.weight.
+  /// Adds tensor `name`.weight.
   void add(const std::string &name, std::vector<uint64_t> shape) {
     tensors[name + ".weight"] = {std::move(shape)};
   }
 
   std::string architecture;
-  std::map<std::string, Value> keys; ///< Without the architecture.
+  std::map<std::string, Value> keys; ///< Without the architecture's prefix.
   std::map<std::string, Tensor> tensors;
 };
 
 /// Attention whose heads share keys and values, and routed experts: what llama,
-/// qwen2moe and others have in common. Hidden 64, 4 heads of 32 that share 2 of
-/// keys and values, 8 experts of 32 of which 3 are used, 96 tokens.
+/// qwen2moe and others have in common. Hidden 64, 4 heads of 32 with 2 KV
+/// heads, 8 experts of 32 of which 3 are used, 96 tokens.
 struct TinyTransformer : TinyModel {
   explicit TinyTransformer(std::string architecture);
 };

@@ -1,9 +1,10 @@
-// moe-token-ids: the token ids that the tokenizer of a GGUF file gives to
-// texts.
+// moe-token-ids: prints the token ids that the tokenizer of a GGUF file gives
+// to texts.
 //   moe-token-ids MODEL [--pre NAME] [--pieces | --bos] < TEXTS
-// Each line of TEXTS is one text as a JSON string. Its ids, or the pieces that
-// it is cut into before, are printed as one line of JSON, without the token
-// that starts a text. --bos prints whether there would be one.
+// Each line of TEXTS is one text as a JSON string. For each, one line of JSON
+// is printed: its ids without the token that starts a text or, with --pieces,
+// the pieces into which it is cut before. --bos prints whether there would be
+// such a token.
 #include "compiler/Import/TokenizerMetadata.h"
 #include "runtime/text/Tokenizer.h"
 

@@ -1,4 +1,4 @@
-"""A Chromium without a window, driven over the pipe of its DevTools protocol."""
+"""A headless Chromium, controlled over the pipe of its DevTools protocol."""
 import base64
 import json
 import os
@@ -10,17 +10,16 @@ NAMES = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"
 
 
 def find():
-    """The path of an installed browser, or None."""
+    """Returns the path of an installed browser, or None."""
     return next(filter(None, map(shutil.which, NAMES)), None)
 
 
 class Browser:
-    """One page; what it complains about on its console is in `complaints`."""
+    """One page; errors and warnings on its console are in `complaints`."""
 
     def __init__(self, program):
         self.folder = tempfile.mkdtemp(prefix="moe-browser-")
-        # The protocol's descriptors are 3 and 4; what the child has there is
-        # ours until then.
+        # The protocol's descriptors are 3 and 4. Before the child runs, they are ours.
         to_child, self.out = os.pipe()
         self.input, from_child = os.pipe()
         command = [program, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
@@ -80,7 +79,7 @@ class Browser:
                 return event["result"]
 
     def show(self, path, width, height, scheme="light"):
-        """Loads a file in a window of that size, in CSS pixels."""
+        """Loads a file in a window of the given size in CSS pixels."""
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600)
         self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
         self.call("Page.navigate", url="file://" + os.path.abspath(path))
@@ -88,7 +87,7 @@ class Browser:
             pass
 
     def run(self, script):
-        """The value of an expression, which may be a promise."""
+        """Returns the value of an expression, which may be a promise."""
         result = self.call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
         if "exceptionDetails" in result:
             raise RuntimeError(json.dumps(result["exceptionDetails"]))

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Gemma 2 and 3 in float64, as arXiv 2408.00118 and 2503.19786 define them, and Llama without experts (arXiv 2307.09288);
-and small random models of the former two.
+"""Gemma 2 and 3 in float64, as arXiv 2408.00118 and 2503.19786 define them, and Llama without experts (arXiv 2307.09288).
+Also makes small random models of Gemma 2 and 3.
 
   dense_reference.py make gemma2|gemma3 OUT.gguf
   dense_reference.py logits MODEL.gguf ID,ID,... OUT.npy [--greedy N]
 
-make draws a model from a fixed seed: widths that are no multiple of 32, heads that are not hidden size / heads, a window
-shorter than the prompt, caps that bend what they cap, norms far from 1. logits saves [tokens, vocab] of any file of these
-architectures and prints the continuation as test/data/unit/*.txt have it. Nothing is cached. Needs numpy; files with
-other tensors than F32 need the PyPI package gguf.
+make draws a model from a fixed seed: widths that are not multiples of 32, a head size other than hidden size / heads, a
+window shorter than the prompt, softcaps that have an effect, norms far from 1. logits saves [tokens, vocab] of any file
+of these architectures and prints the continuation in the form of test/data/unit/*.txt. Nothing is cached. Needs numpy;
+files with tensors other than F32 need the PyPI package gguf.
 """
 import argparse
 import os
@@ -21,7 +21,7 @@ from gguf_file import ARRAY, BOOL, FLOAT32, INT32, STRING, UINT32, GgufFile, Ten
 
 HIDDEN, INNER, VOCAB = 40, 56, 331
 SIZES = {
-    # seed, layers, heads, heads of keys and values, elements of a head
+    # seed, layers, heads, KV heads, elements of a head
     "gemma2": (21, 4, 6, 2, 16),
     "gemma3": (20, 8, 5, 1, 24),
 }
@@ -125,7 +125,7 @@ class Reference:
         return {"gemma2": layer % 2 == 0, "gemma3": layer % 6 != 5}.get(self.arch, False)
 
     def rotate(self, x, layer):
-        """x [tokens, heads, size]: elements i and i + size / 2 turn together; in files of Llama neighbours."""
+        """Rotates x [tokens, heads, size]: elements i and i + size / 2 form a pair; in files of Llama, neighbours do."""
         base, factor = self.keys.get("rope.freq_base", 1e4), 1
         if self.arch == "gemma3":
             if self.windowed(layer):
@@ -150,7 +150,8 @@ class Reference:
         if self.arch == "gemma3":
             q, k = self.norm(q, block + "attn_q_norm"), self.norm(k, block + "attn_k_norm")
         q, k = self.rotate(q, layer), self.rotate(k, layer)
-        # What scores are divided by is a number of its own in the papers' code; 27B models have another.
+        # In the papers' code the divisor of scores is a separate number; 27B models have another
+        # one.
         of_width = self.layers == {"gemma2": 46, "gemma3": 62}.get(self.arch)
         scale = (x.shape[-1] / heads if of_width else size)**-0.5
         shared = np.repeat(np.arange(kv_heads), heads // kv_heads)

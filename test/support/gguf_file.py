@@ -1,11 +1,11 @@
-"""GGUF files as tests make, change and damage them. Standard library only."""
+"""Reads, changes and writes GGUF files for tests. Standard library only."""
 import math
 import struct
 
 UINT32, INT32, FLOAT32, BOOL, STRING, ARRAY = 4, 5, 6, 7, 8, 9
 SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", UINT32: "I", INT32: "i", FLOAT32: "f", BOOL: "?", 10: "Q", 11: "q", 12: "d"}
 
-# A tensor format's number, and a block's elements and bytes.
+# A tensor format's number, and the elements and bytes of a block.
 FORMATS = {
     "F32": (0, 1, 4), "F16": (1, 1, 2), "BF16": (30, 1, 2), "F64": (28, 1, 8),
     "I8": (24, 1, 1), "I16": (25, 1, 2), "I32": (26, 1, 4), "I64": (27, 1, 8),
@@ -20,7 +20,7 @@ NAMES = {number: name for name, (number, _, _) in FORMATS.items()}
 
 class Tensor:
     def __init__(self, format_name, shape, data):
-        """`shape` is innermost first, as files have it."""
+        """`shape` is innermost first, as in files."""
         self.format, self.shape, self.data = format_name, list(shape), bytearray(data)
         _, elements, size = FORMATS[format_name]
         expected = math.prod(self.shape) // elements * size
@@ -29,7 +29,7 @@ class Tensor:
 
 
 class GgufFile:
-    """`keys`: name -> (kind, value), of an array (ARRAY, (kind, values)); `tensors`: name -> Tensor."""
+    """`keys`: name -> (kind, value), for an array (ARRAY, (kind, values)); `tensors`: name -> Tensor."""
 
     def __init__(self):
         self.keys, self.tensors = {}, {}

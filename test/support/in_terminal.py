@@ -1,4 +1,4 @@
-"""Runs a command with a terminal as its standard streams; prints what it prints.
+"""Runs a command with a terminal as its standard streams, and prints its output.
 
 in_terminal.py COMMAND ARGUMENT...
 """

@@ -1,16 +1,16 @@
-"""llama.cpp as the PyPI package xllamacpp ships it, a judge of tokenizers and models: called through its C interface."""
+"""llama.cpp from the PyPI package xllamacpp, as a reference for tokenizers and models. Called through its C interface."""
 import ctypes
 import importlib.util
 import os
 
-# struct llama_model_params: pointers and numbers, then flags of one byte, of
-# which the first is vocab_only.
+# struct llama_model_params: pointers and numbers, then one-byte flags, of which vocab_only is the
+# first.
 PARAMS_BYTES, VOCAB_ONLY = 80, 72
 ERROR = 4
 
 
 def find():
-    """The shared library, or None."""
+    """Returns the path of the shared library, or None."""
     package = importlib.util.find_spec("xllamacpp")
     if package is None:
         return None
@@ -24,7 +24,7 @@ class _Params(ctypes.Structure):
 
 
 class _ContextParams(ctypes.Structure):
-    """Room for what is returned and passed on as it is."""
+    """Opaque memory for a struct that is returned and passed on unchanged."""
     _fields_ = [("bytes", ctypes.c_ubyte * 1024)]
 
 
@@ -69,11 +69,11 @@ class Library:
             self.errors.append(text.decode(errors="replace"))
 
     def vocabulary(self, path):
-        """The tokenizer of a GGUF file."""
+        """Returns the tokenizer of a GGUF file."""
         return Vocabulary(self.api, self._load(path, True))
 
     def logits(self, path, ids):
-        """After each of at most 512 tokens, as a list of rows."""
+        """Returns the logits after each of at most 512 tokens, as a list of rows."""
         model = self._load(path, False)
         context = self.api.llama_init_from_model(model, self.api.llama_context_default_params())
         tokens, wanted = (ctypes.c_int32 * len(ids))(*ids), (ctypes.c_int8 * len(ids))(*[1] * len(ids))
@@ -112,7 +112,7 @@ class Vocabulary:
         return self.api.llama_vocab_get_add_bos(self.handle)
 
     def ids(self, text):
-        """Without the token that starts a text; names of special tokens are text."""
+        """Returns ids without the token that starts a text; names of special tokens count as text."""
         data = text.encode()
         room = len(data) + 16
         tokens = (ctypes.c_int32 * room)()

@@ -3,10 +3,10 @@
 
   requantise.py IN.gguf OUT.gguf FORMAT
 
-Formats that the PyPI package gguf can write are written by it; NVFP4 and the
-grids (IQ1 to IQ3) by what is here: each group of weights becomes the nearest
-point of the grid, with scales by least squares. No search, and no matrix of
-importance: models say less than good quantisers leave them. Needs numpy and gguf.
+The PyPI package gguf writes the formats that it supports. NVFP4 and the grid
+formats (IQ1 to IQ3) are written here: each group of weights becomes the nearest
+point of the grid, with scales by least squares. There is no search and no
+importance matrix, so models lose more than with good quantisers. Needs numpy and gguf.
 """
 import os
 import sys
@@ -21,13 +21,14 @@ from gguf_file import FORMATS, GgufFile, Tensor
 
 @dataclass
 class Grid:
-    """Weights are d (first + step n) times a row of a grid, with a sign each or all moved by a delta."""
-    sub: int  # elements with a scale of their own
+    """Weights are d (first + step n) times a row of a grid, each with a sign, or all shifted by a delta."""
+    sub: int  # elements that share a scale
     first: float
     step: float
-    count: int  # of n
-    even: bool = False  # of eight signs, the last is given by the others: an even number is negative
-    delta: int = 0  # elements that are moved together, instead of signs
+    count: int  # number of n
+    even: bool = False  # of eight signs, the last follows from the others: an even number is
+                        # negative
+    delta: int = 0  # elements that share a delta, instead of signs
 
 
 GRIDS = {
@@ -49,10 +50,10 @@ def grid_points(name):
 
 
 def nearest(groups, points):
-    """For each group the row of `points` that is next to it, and the square of their distance."""
+    """Returns, for each group, the nearest row of `points` and the square of their distance."""
     half = (points * points).sum(-1) / 2
     best = np.empty(len(groups), np.int64)
-    # Distances to all points of as many groups as a core's own cache has.
+    # Distances to all points, for as many groups as fit in a core's own cache.
     some = max((1 << 18) // len(points), 1)
     for at in range(0, len(groups), some):
         best[at:at + some] = (groups[at:at + some] @ points.T - half).argmax(-1)
@@ -64,7 +65,7 @@ def ratio(a, b):
 
 
 def coded_scales(ideal, grid):
-    """F16 numbers d and codes n, [blocks, 1] and [blocks, sub-blocks], and d (first + step n)."""
+    """Returns F16 numbers d and codes n, [blocks, 1] and [blocks, sub-blocks], and d (first + step n)."""
     d = ideal.max(-1, keepdims=True) / (grid.first + grid.step * (grid.count - 1))
     d = d.astype(np.float16).astype(np.float32)
     n = np.clip(np.round(ratio(ideal / grid.step, np.broadcast_to(d, ideal.shape)) - grid.first / grid.step), 0, grid.count - 1)
@@ -72,7 +73,7 @@ def coded_scales(ideal, grid):
 
 
 def coded_signs(x, grid):
-    """Eight bits for eight elements, and x with those signs taken away."""
+    """Returns eight sign bits for eight elements, and x without those signs."""
     negative = x.reshape(-1, 8) < 0
     if grid.even:
         odd = np.flatnonzero(negative.sum(-1) % 2)
@@ -83,7 +84,7 @@ def coded_signs(x, grid):
 
 
 def coded_rows(x, scale, points, grid):
-    """Rows of the grid, signs or deltas as bits, and the unscaled weights that they stand for. x: [blocks, 256]."""
+    """Returns rows of the grid, signs or deltas as bits, and the unscaled weights that they encode. x: [blocks, 256]."""
     unscaled = ratio(x.reshape(-1, grid.sub), np.broadcast_to(scale.reshape(-1, 1), (scale.size, grid.sub))).reshape(x.shape)
     size = points.shape[-1]
     if not grid.delta:
@@ -101,7 +102,7 @@ def coded_rows(x, scale, points, grid):
 def quantise_grid(name, x):
     """x: [blocks, 256], float32."""
     grid, points = GRIDS[name], grid_points(name)
-    # Scales to begin with by what a weight and a number of the grid are on the average; then by least squares.
+    # Initial scales from the average magnitudes of weights and grid numbers; then by least squares.
     subs = x.reshape(len(x), -1, grid.sub)
     ideal = np.sqrt((subs * subs).mean(-1) / (points * points).mean())
     for _ in range(2):
@@ -113,12 +114,12 @@ def quantise_grid(name, x):
 
 
 def fields(count, *parts):
-    """Bytes of blocks: arrays one after the other in each."""
+    """Returns the bytes of blocks; in each, the arrays follow each other."""
     return np.concatenate([np.ascontiguousarray(part).view(np.uint8).reshape(count, -1) for part in parts], axis=-1)
 
 
 def gathered(values, shifts, kind):
-    """Values that lie together in a number, each shifted to its place."""
+    """Packs values into numbers, each shifted to its place."""
     values = values.reshape(-1, len(shifts)).astype(np.uint32)
     return np.bitwise_or.reduce(values << np.array(shifts, np.uint32), axis=-1).astype(kind)
 
@@ -128,7 +129,7 @@ def nibbles(values):
 
 
 def signs_and_scales(n, bits):
-    """Four times seven signs, and a scale above."""
+    """Packs four times seven signs, and a scale above them."""
     return gathered(bits & 127, (0, 7, 14, 21), np.uint32) | n.reshape(-1) << 28
 
 
@@ -168,7 +169,7 @@ PACKERS = {name: globals()["pack_" + name.lower()] for name in GRIDS}
 
 
 def quantise_nvfp4(x):
-    """x: [blocks, 64]. Values are FP4, doubled, the scale of sixteen half of an E4M3 number."""
+    """x: [blocks, 64]. Values are doubled FP4; the scale of sixteen is half of an E4M3 number."""
     traits = gguf.quants.NVFP4
     values = np.array(traits.kvalues, np.float32)
     subs = x.reshape(len(x), 4, 16)
@@ -179,13 +180,13 @@ def quantise_nvfp4(x):
 
 
 def quantise_ternary(name, x):
-    """To 0 where a weight is less than the mean is: gguf's own limit, half of the largest, leaves little."""
+    """Rounds weights below the mean magnitude to 0; gguf's own limit, half of the largest, leaves few others."""
     limit = 2 * np.abs(x).mean(-1, keepdims=True)
     return gguf.quants.quantize(np.clip(x, -limit, limit), gguf.GGMLQuantizationType[name])
 
 
 def quantise(name, x):
-    """Bytes of an array of float32 whose rows are a multiple of a block."""
+    """Returns the bytes of an array of float32 whose rows are a multiple of a block."""
     _, elements, size = FORMATS[name]
     blocks = x.reshape(-1, elements)
     if name in GRIDS:
@@ -201,13 +202,13 @@ def quantise(name, x):
 
 
 def values_of(tensor):
-    """A tensor as float32, outermost first."""
+    """Returns a tensor as float32, outermost dimension first."""
     data = np.frombuffer(bytes(tensor.data), np.uint8)
     return gguf.quants.dequantize(data, gguf.GGMLQuantizationType[tensor.format]).reshape(tensor.shape[::-1])
 
 
 def requantise(model, name):
-    """Changes all tensors of `model` but vectors, routers and what else is F32."""
+    """Changes all tensors of `model` except vectors, routers and others in F32."""
     for key, tensor in model.tensors.items():
         if tensor.format != "F32":
             model.tensors[key] = Tensor(name, tensor.shape, quantise(name, values_of(tensor)))

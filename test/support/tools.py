@@ -1,4 +1,4 @@
-"""For lit tests in Python: runs moec and moert and looks at what they say."""
+"""For lit tests in Python: runs moec and moert and checks their output."""
 import json
 import os
 import re
@@ -7,7 +7,7 @@ import shutil
 import struct
 import subprocess
 
-# What comes before a suggested command: runtime/base/ShellCommand.h.
+# The text before a suggested command: runtime/base/ShellCommand.h.
 RUN = "  run: "
 RUN_WITH_MODEL = "  run, with the GGUF file for MODEL: "
 
@@ -23,7 +23,7 @@ class Result:
 
 
 def run(command, folder):
-    """A list of words, or a string for /bin/sh, from `folder`."""
+    """Runs a list of words, or a string for /bin/sh, in `folder`."""
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, errors="replace",
                           stdin=subprocess.DEVNULL, timeout=300,
                           shell=isinstance(command, str))
@@ -31,7 +31,7 @@ def run(command, folder):
 
 
 def hints(text):
-    """The commands that `text` suggests, as (command, whether MODEL stands for a file)."""
+    """Returns the commands that `text` suggests, as (command, whether MODEL stands for a file)."""
     found = []
     for line in text.split("\n"):
         for lead in (RUN, RUN_WITH_MODEL):
@@ -41,14 +41,14 @@ def hints(text):
 
 
 def options_of(plan, folder, moert):
-    """The options that the plan records."""
+    """Returns the options that the plan records."""
     result = run([moert, "info", plan, "--json"], folder)
     assert result.code == 0, result
     return json.loads(result.out)["options"]
 
 
 def schema_version(path, version):
-    """Writes another version into a plan: the first field of the root table."""
+    """Changes the version of a plan, which is the first field of the root table."""
     with open(path, "r+b") as file:
         content = file.read()
         root_table = struct.unpack_from("<I", content)[0]

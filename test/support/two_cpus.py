@@ -1,4 +1,4 @@
-"""Writes a target file of two CPUs that share the cores and the memory of one.
+"""Writes a target file with two CPUs that divide the cores and the memory of one.
 
 Usage: moec targets NAME --json | two_cpus.py > FILE
 """

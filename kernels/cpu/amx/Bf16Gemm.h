@@ -1,14 +1,14 @@
-//===- Bf16Gemm.h - BF16 weights times F32 tokens ---------------*- C++ -*-===//
+//===- Bf16Gemm.h - AMX gemm of BF16 weights and F32 tokens -----*- C++ -*-===//
 //
 // Interleaved rows of BF16 (kernels/quant/Rows16.h) are weight tiles as they
-// lie in memory. Tokens are floats and are split into two BF16 numbers each,
-// x = high + low up to 2^-16 |x|, which are multiplied one after the other:
-// with `high` alone, up to 2^-8, a BF16 model's logits would be off by several
-// 0.1 %. So half of the tile products refine the others.
+// are in memory. Tokens are floats and are split into two BF16 numbers each, x
+// = high + low with an error of 2^-16 |x|, which are multiplied one after the
+// other. With `high` alone, an error of 2^-8, a BF16 model's logits would be
+// off by several 0.1 %. So half of the tile products refine the others.
 //
 // Splitting takes some 12 instructions for 16 floats. Per token and 64 rows by
-// 64 columns that is 24 cycles beside 16 of tile products; multiplying floats
-// takes 128.
+// 64 columns that is 24 cycles, beside 16 for the tile products; multiplying as
+// floats takes 128.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,10 +21,10 @@
 namespace moek::amx {
 namespace {
 
-constexpr int64_t kBf16StepCols = 32; ///< Of a tile: 64 bytes of pairs.
+constexpr int64_t kBf16StepCols = 32; ///< Columns of a tile: 64 bytes of pairs.
 constexpr int64_t kBf16BlockCols = 128;
 
-/// To nearest, ties to even.
+/// Rounds to nearest, ties to even.
 MOE_INLINE __m256i roundToBf16(__m512 x) {
   __m512i bits = _mm512_castps_si512(x);
   __m512i odd =
@@ -32,7 +32,7 @@ MOE_INLINE __m256i roundToBf16(__m512 x) {
   __m512i rounded = _mm512_srli_epi32(
       _mm512_add_epi32(_mm512_add_epi32(bits, odd), _mm512_set1_epi32(0x7fff)),
       16);
-  // The addition may make infinity or zero of a NaN.
+  // The addition may turn a NaN into infinity or zero.
   rounded =
       _mm512_mask_mov_epi32(rounded, _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q),
                             _mm512_set1_epi32(0x7fc0));
@@ -43,7 +43,8 @@ MOE_INLINE __m512 widenBf16(__m256i x) {
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(x), 16));
 }
 
-/// A block of columns of up to two tiles of tokens: high halves, low halves.
+/// A block of columns of up to two tiles of tokens, as high halves and low
+/// halves.
 class alignas(64) SplitTokens {
 public:
   SplitTokens(const uint8_t *const *act, int64_t tokens)
@@ -51,7 +52,7 @@ public:
 
   const TileSplit &split() const { return split_; }
 
-  /// Tile `i`, until another that is as odd.
+  /// Splits tile `i`. It remains valid until tile i + 2 is loaded.
   void load(int64_t i, int64_t col, int64_t count) {
     for (int64_t r = 0; r < split_.rows; ++r) {
       int64_t t = i * split_.rows + r;
@@ -86,7 +87,7 @@ private:
   alignas(64) uint16_t parts_[2][2][kTileRows][kBf16BlockCols];
 };
 
-/// A x B tiles of sums to the output, or added to it.
+/// Writes A x B tiles of sums to the output, or adds them to it.
 template <int A, int B>
 MOE_INLINE void addFloatSums(const float (*sums)[16][16], int64_t firstToken,
                              int64_t tileTokens, int64_t tokens, bool add,
@@ -108,8 +109,8 @@ MOE_INLINE void addFloatSums(const float (*sums)[16][16], int64_t firstToken,
     }
 }
 
-/// A tiles of tokens from number `i` on times B x 16 weight rows, over one
-/// block of columns.
+/// Multiplies A tiles of tokens from number `i` on with B x 16 weight rows,
+/// over one block of columns.
 template <int A, int B>
 void multiplySplit(const SplitTokens &x, int64_t i, const TileRows *weights,
                    int64_t tokens, int64_t count, bool add,
@@ -126,14 +127,14 @@ void multiplySplit(const SplitTokens &x, int64_t i, const TileRows *weights,
                      masks, out, outStride);
 }
 
-/// At most kPanelRows rows times at most kPanelTokens tokens: 52 KiB of stack,
-/// 32 of them for a last block of columns.
+/// Multiplies at most kPanelRows rows with at most kPanelTokens tokens. Uses 52
+/// KiB of stack, 32 of them for a last block of columns.
 MOE_INLINE void bf16TileBlock(const uint8_t *w, int64_t wStride, int64_t rows,
                               const uint8_t *const *act, int64_t tokens,
                               int64_t cols, float *out, int64_t outStride) {
   constexpr int64_t kGroups = kPanelRows / kRows16;
   SplitTokens x(act, tokens);
-  // Weights of a last tile with fewer columns, filled up with zeros.
+  // Weights of a last block with fewer columns, filled up with zeros.
   alignas(64) uint8_t filled[kGroups][kBf16BlockCols / 2][kTileRowBytes];
   NextRows next(w, rows * wStride);
   TileScope scope(int(x.split().rows));

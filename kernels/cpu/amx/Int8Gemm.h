@@ -1,20 +1,21 @@
-//===- Int8Gemm.h - Interleaved rows times A8K tokens -----------*- C++ -*-===//
+//===- Int8Gemm.h - AMX gemm of interleaved rows and A8K tokens -*- C++ -*-===//
 //
-// Block by block of kBlockCols columns: 64 weight rows become int8 tiles once,
-// 16 KiB that stay in L1, and all tokens pass over them, 32 at a time. A
-// block's int32 sums, one for each part with a token scale of its own, are
-// scaled and added to the output in memory: per 32 x 32 outputs 64 vectors of
-// nine instructions, of which three store, beside 16 products of 16 cycles,
-// which the out-of-order core overlaps. (With four parts it would be five
-// stores: more cycles than the products take.)
+// Works on blocks of kBlockCols columns: 64 weight rows are converted once to
+// int8 tiles, 16 KiB that stay in L1, and multiplied with all tokens, 32 at a
+// time. A block's int32 sums, one for each part with its own token scale, are
+// scaled and added to the output in memory. Per 32 x 32 outputs these are 64
+// vectors of nine instructions, of which three store, beside 16 products of 16
+// cycles, which the out-of-order core overlaps. (With four parts it would be
+// five stores: more cycles than the products take.)
 //
-// Measured on a Xeon of the fourth generation: a product with its loads takes
-// 16 cycles, in this loop 67. Sums that leave the tiles just before these begin
-// anew and are scaled beside the next block's products take 35 to 40 in a loop
-// of nothing else (the load ports are full: 256 lines of tiles, 288 of sums,
-// scales and output), but no less than this in a kernel; with one scale of a
-// token for 256 columns 12 to 17 % less time, and 1.3 to 1.6 times the mean
-// divergence of a trained model's logits. It was not worth that.
+// Measured on a fourth-generation Xeon: a product with its loads takes 16
+// cycles, in this loop 67. Two alternatives were tried. Sums that leave the
+// tiles just before these are reused, and are scaled beside the next block's
+// products, take 35 to 40 cycles in a loop of nothing else (the load ports are
+// full: 256 lines of tiles, 288 of sums, scales and output), but no less than
+// this one in a kernel. With one scale of a token for 256 columns it takes 12
+// to 17 % less time, and has 1.3 to 1.6 times the mean divergence of a trained
+// model's logits. It was not worth that.
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,12 +28,13 @@
 namespace moek::amx {
 namespace {
 
-/// Parts of a block of columns: of kA8KBlock, which share a token's scale.
+/// Parts of a block of columns. A part is kA8KBlock columns, which share a
+/// token's scale.
 constexpr int kParts = kBlockCols / int(kA8KBlock);
 constexpr int kPartTiles = kBlockTiles / kParts;
 static_assert(kParts * kA8KBlock == kBlockCols && kPartTiles > 0);
 
-/// A block of columns of all tokens, as tiles: up to two at a time.
+/// A block of columns of all tokens, provided as tiles, up to two at a time.
 class TokenBlock {
 public:
   TokenBlock(const uint8_t *const *act, int64_t tokens, int64_t cols)
@@ -42,13 +44,13 @@ public:
         strided_(haveStride(act, tokens, stride_)) {}
 
   const TileSplit &split() const { return split_; }
-  /// Of a part of the block.
+  /// Scale of a part of the block.
   float scale(int64_t token, int part) const { return scales_[token][part]; }
 
-  /// Goes to columns [col, col + count).
+  /// Moves to columns [col, col + count).
   void enter(int64_t col, int64_t count) {
     col_ = col;
-    // What lies behind a row's last column is multiplied with zeros.
+    // Values past a row's last column are multiplied with zeros.
     vectors_ = (count + kTileRowBytes - 1) / kTileRowBytes;
     for (int64_t t = 0; t < tokens_; ++t)
       for (int p = 0; p * kA8KBlock < count; ++p)
@@ -56,7 +58,7 @@ public:
             a8Row(act_[t], cols_).scale[(col + p * kA8KBlock) / kA8Block];
   }
 
-  /// Tile `i`, until another that is as odd.
+  /// Returns tile `i`, valid until tile i + 2 is requested.
   TileRows tile(int64_t i) {
     int64_t first = i * split_.rows;
     if (strided_ && first + split_.rows <= tokens_)
@@ -83,11 +85,11 @@ private:
   alignas(64) uint8_t copies_[2][kTileRows][kBlockCols];
 };
 
-/// int32 sums of up to 2 x 2 tiles, of each part of a block.
+/// int32 sums of up to 2 x 2 tiles, for each part of a block.
 using PartSums = int32_t[kParts][4][16][16];
 
 /// Adds (or, for the first block, writes) A x B tiles of scaled sums of P
-/// parts. `masks` say which rows there are.
+/// parts. `masks` tell which rows exist.
 template <int A, int B, int P>
 MOE_INLINE void addSums(const PartSums &sums, const TokenBlock &x,
                         const WeightBlock *weights, int64_t firstToken,
@@ -123,7 +125,7 @@ MOE_INLINE void addSums(const PartSums &sums, const TokenBlock &x,
   }
 }
 
-/// A tiles of tokens from number `i` on.
+/// A tiles of tokens, from number `i` on.
 template <int A> struct TokenTiles {
   int64_t i;
   TileRows rows[2];
@@ -133,8 +135,8 @@ template <int A> struct TokenTiles {
   }
 };
 
-/// Times B x 16 weight rows, over P parts of a block of columns, the last one
-/// `lastTiles` wide.
+/// Multiplies them with B x 16 weight rows over P parts of a block of columns,
+/// the last part with `lastTiles` tiles.
 template <int A, int B, int P>
 void multiplyParts(const TokenTiles<A> &tiles, const TokenBlock &x,
                    const WeightBlock *weights, int64_t tokens,
@@ -158,7 +160,7 @@ void multiplyParts(const TokenTiles<A> &tiles, const TokenBlock &x,
                    masks, out, outStride);
 }
 
-/// The same over a block of `count` columns.
+/// Multiplies them over a block of `count` columns.
 template <int A, int B>
 void multiplyBlock(const TokenTiles<A> &tiles, const TokenBlock &x,
                    const WeightBlock *weights, int64_t tokens, int64_t count,
@@ -174,8 +176,8 @@ void multiplyBlock(const TokenTiles<A> &tiles, const TokenBlock &x,
                            outStride);
 }
 
-/// At most kPanelRows rows times at most kPanelTokens tokens: 36 KiB of stack,
-/// of which 33 stay in L1.
+/// Multiplies at most kPanelRows rows with at most kPanelTokens tokens. Uses 36
+/// KiB of stack, of which 33 stay in L1.
 template <Format F>
 void tileBlock(const uint8_t *w, int64_t wStride, int64_t rows,
                const uint8_t *const *act, int64_t tokens, int64_t cols,

@@ -1,33 +1,33 @@
-//===- Requantize.h - Weights of any format as int8 tiles -------*- C++ -*-===//
+//===- Requantize.h - Converts weights of any format to int8 tiles -*- C++ -*-//
 //
-// A tile product sums 64 columns, formats have a scale per 16 or 32. So a block
-// of kBlockCols columns of 16 interleaved rows (kernels/quant/Rows16.h) becomes
-// signed bytes with one scale per row:
+// A tile product sums 64 columns, but formats have a scale per 16 or 32. So
+// each block of kBlockCols columns of 16 interleaved rows
+// (kernels/quant/Rows16.h) is converted to signed bytes with one scale per row:
 //
 //   w' = round(w / s), s = bound / 127
 //
 // where bound is the largest weight that the block's scales can express with
-// any code. It is found from the scales alone, so that codes are read once.
+// any code. It is computed from the scales alone, so that codes are read once.
 //
-// Arithmetic on codes is 16-bit fixed point, two codes of a row to a lane.
-// Codes of up to four bits:
+// Codes are converted in 16-bit fixed point, two codes of a row per lane. Codes
+// of up to four bits:
 //
 //   256 w' = vpmullw(code, b) + a,  b = 256 scale / s
 //                                   a = 256 start / s - b middle
 //                                   start = offset + (middle - zero) scale
 //
-// modulo 2^16, in which w' fits. b and a are each rounded by half a 256th; of b
-// that counts |code - middle| times, 8 at most. 8 instructions for 64 weights,
-// of which half are shifts and products, for one of two vector ports alone.
-// Codes of more bits:
+// modulo 2^16, in which w' fits. b and a are each rounded, by at most half a
+// 256th; the error of b counts |code - middle| times, at most 8. This takes 8
+// instructions for 64 weights, of which half are shifts and products that only
+// one of two vector ports executes. Codes of more bits:
 //
 //   64 w' = vpmulhrsw(code << kShift, b) + a,  b = 2^(21 - kShift) scale / s
 //                                              a = 64 (offset - zero scale) / s
 //
-// Of code << kShift, at most 15 bits and a sign are set; 2^(21 - kShift) scale
-// / s is at most 127 / (the largest code - zero) * 2^(21 - kShift) < 2^15. b,
-// vpmulhrsw and a are each rounded by half a 64th. 9 instructions, of which six
-// are shifts and products.
+// code << kShift occupies at most 15 bits and a sign; 2^(21 - kShift) scale / s
+// is at most 127 / (the largest code - zero) * 2^(21 - kShift) < 2^15. b, the
+// result of vpmulhrsw and a are each rounded, by at most half a 64th. This
+// takes 9 instructions, of which six are shifts and products.
 //
 //===----------------------------------------------------------------------===//
 
@@ -42,24 +42,24 @@
 namespace moek::amx {
 namespace {
 
-/// Weights bear coarser blocks than activations, whose columns differ more:
-/// with 256 for both, two thirds of the error of a product are the
-/// activations'.
+/// Weights tolerate larger blocks than activations, whose columns differ more:
+/// with 256 for both, two thirds of a product's error come from the
+/// activations.
 constexpr int kBlockCols = 256;
-/// Tiles along the columns of a block.
+/// Number of tiles along the columns of a block.
 constexpr int kBlockTiles = kBlockCols / kTileRowBytes;
 
-/// A block of 16 rows: weight tile k holds columns 64 k .. 64 k + 63, byte
-/// 4 r + j of its row g being row r, column 64 k + 4 g + j.
+/// A block of 16 rows. Weight tile k holds columns 64 k .. 64 k + 63: byte 4 r
+/// + j of its row g is row r, column 64 k + 4 g + j.
 struct alignas(64) WeightBlock {
   uint8_t tiles[kBlockTiles][kTileRows][kTileRowBytes];
   float scale[16]; ///< s of each row.
 };
 
-/// The codes of a format as numbers code - zero, and their range.
+/// A format's codes as numbers code - zero, and their range.
 template <Format F> struct CodeRange {
   using Tile = avx512::Rows16Tile<F>;
-  /// Codes of 8 bits, 128 being zero.
+  /// Codes have 8 bits, and 128 is zero.
   static constexpr bool kIsSigned = Tile::kIsSigned;
   static constexpr bool kIsSmall = !kIsSigned && Tile::kMaxCode < 16;
   static constexpr int kZero = kIsSigned ? 0 : Tile::kZero;
@@ -68,14 +68,14 @@ template <Format F> struct CodeRange {
   static constexpr int kShift =
       kIsSigned ? 8 : 15 - std::bit_width(unsigned(Tile::kMaxCode));
   static constexpr int kFactor = kIsSmall ? 1 << 8 : 1 << (21 - kShift);
-  static constexpr int kUnit = kIsSmall ? 256 : 64; ///< Of the result.
+  static constexpr int kUnit = kIsSmall ? 256 : 64; ///< Unit of the result.
   static_assert(kIsSigned || Tile::kMaxCode << kShift <= 32767);
-  // A factor of 16 bits.
+  // The factor fits in 16 bits.
   static_assert(127 * kFactor < 32768 * (kHigh > -kLow ? kHigh : -kLow));
 };
 
-/// Scales of a tile of interleaved rows: [kCols / kSub][16], and as many
-/// offsets where the format has them.
+/// Reads the scales of a tile of interleaved rows, [kCols / kSub][16], and as
+/// many offsets if the format has them.
 template <Format F>
 MOE_INLINE void readScales(const uint8_t *tile, float *scale, float *offset) {
   using Tile = avx512::Rows16Tile<F>;
@@ -100,16 +100,16 @@ MOE_INLINE void readScales(const uint8_t *tile, float *scale, float *offset) {
   }
 }
 
-/// The low half of each lane, in both.
+/// Copies the low half of each lane to both halves.
 MOE_INLINE __m512i bothHalves(__m512i x) {
   return _mm512_mask_blend_epi16(0xaaaaaaaa, x, _mm512_slli_epi32(x, 16));
 }
 
-/// Scale and offset of a sub-block of columns in fixed point.
+/// Scale and offset of a sub-block of columns, in fixed point.
 struct FixedPoint {
   __m512i factor, start;
 
-  /// Of scale / s and offset / s.
+  /// Converts scale / s and offset / s to fixed point.
   template <Format F>
   MOE_INLINE static FixedPoint of(__m512 scale, __m512 offset) {
     using Range = CodeRange<F>;
@@ -118,7 +118,7 @@ struct FixedPoint {
         _mm512_cvtps_epi32(_mm512_mul_ps(scale, constant(Range::kFactor)));
     __m512 start =
         _mm512_fmadd_ps(scale, constant(Range::kMiddle - Range::kZero), offset);
-    // With the half that makes a shift round to nearest.
+    // Includes one half, so that a shift rounds to nearest.
     __m512i sum = _mm512_cvtps_epi32(_mm512_fmadd_ps(
         start, constant(Range::kUnit), constant(Range::kUnit / 2)));
     if constexpr (Range::kMiddle != 0)
@@ -128,7 +128,7 @@ struct FixedPoint {
   }
 };
 
-/// Four columns of 16 rows.
+/// Converts four columns of 16 rows.
 template <Format F>
 MOE_INLINE __m512i requantize(__m512i codes, FixedPoint by) {
   using Range = CodeRange<F>;
@@ -141,7 +141,7 @@ MOE_INLINE __m512i requantize(__m512i codes, FixedPoint by) {
   } else {
     if constexpr (Range::kIsSigned)
       codes = _mm512_xor_si512(codes, _mm512_set1_epi8(char(0x80)));
-    // Shifting by 8 or more leaves nothing of the odd columns.
+    // A shift by 8 or more removes the odd columns.
     static_assert(Range::kShift >= 8);
     even = _mm512_slli_epi16(codes, Range::kShift);
     odd = _mm512_slli_epi16(_mm512_andnot_si512(low, codes), Range::kShift - 8);
@@ -150,13 +150,13 @@ MOE_INLINE __m512i requantize(__m512i codes, FixedPoint by) {
     even = _mm512_srai_epi16(even, 6);
     odd = _mm512_slli_epi16(odd, 2);
   }
-  // low ? even : odd
+  // Selects low ? even : odd.
   return _mm512_ternarylogic_epi32(low, even, odd, 0xca);
 }
 
-/// Columns [col, col + count) of the panel of 16 rows at `panel`; the rest of
-/// the last tile becomes zero. `count` is at most kBlockCols and a multiple of
-/// the format's block.
+/// Converts columns [col, col + count) of the panel of 16 rows at `panel`; the
+/// rest of the last tile becomes zero. `count` is at most kBlockCols and a
+/// multiple of the format's block.
 template <Format F>
 void requantizeBlock(const uint8_t *panel, int64_t col, int64_t count,
                      WeightBlock &out) {
@@ -179,7 +179,8 @@ void requantizeBlock(const uint8_t *panel, int64_t col, int64_t count,
       return _mm512_mul_ps(_mm512_load_ps(offset[i]),
                            _mm512_set1_ps(float(Tile::kOffsetSign)));
   };
-  // A maximum drops NaN, so `broken` becomes NaN with any scale.
+  // A maximum drops NaN, so `broken` collects it: it becomes NaN with any
+  // scale.
   __m512 bound = _mm512_setzero_ps(), broken = _mm512_setzero_ps();
   for (int64_t i = 0; i < subs; ++i) {
     __m512 each = _mm512_load_ps(scale[i]), more = offsetOf(i);
@@ -190,7 +191,7 @@ void requantizeBlock(const uint8_t *panel, int64_t col, int64_t count,
     broken =
         _mm512_fmadd_ps(_mm512_add_ps(low, high), _mm512_setzero_ps(), broken);
   }
-  // Rows of zeros, and of numbers whose inverse would overflow.
+  // Rows of zeros, or of numbers whose inverse would overflow, become zero.
   __mmask16 some =
       _mm512_cmp_ps_mask(bound, _mm512_set1_ps(1e-36f), _CMP_GE_OQ);
   __m512 inverse = _mm512_maskz_div_ps(some, _mm512_set1_ps(127), bound);
@@ -207,7 +208,7 @@ void requantizeBlock(const uint8_t *panel, int64_t col, int64_t count,
   for (int64_t part = 0; part < count / 32; ++part) {
     __m512i q[8];
     Tile::codes(tiles + part / kParts * Tile::kBytes, int(part % kParts), q);
-    // Of four columns each.
+    // Number of groups of four columns with the same scale.
     constexpr int kAlike = Tile::kSub < 32 ? Tile::kSub / 4 : 8;
 #pragma GCC unroll 2
     for (int first = 0; first < 8; first += kAlike) {

@@ -1,14 +1,14 @@
-//===- Tile.h - Tile instructions -------------------------------*- C++ -*-===//
+//===- Tile.h - Wrappers of AMX tile instructions ---------------*- C++ -*-===//
 //
-// Thin wrappers around AMX instructions. The compiler's intrinsics are not
-// used: GCC 12's do not tell it that a load reads memory, so that stores to
-// the tile's memory may move behind the load.
+// The compiler's intrinsics are not used: those of GCC 12 do not tell it that a
+// load reads memory, so that stores to the tile's memory may move behind the
+// load.
 //
-// A kernel loads its configuration when it begins and releases it when it ends
-// (TileScope): nothing else needs to know that it used tiles, kernels of
-// different shapes follow each other on any thread, and between kernels the
+// A gemm loads its tile configuration when it begins and releases it when it
+// ends (TileScope). So nothing else needs to know that it used tiles, gemms of
+// different shapes may follow each other on any thread, and between gemms the
 // tile registers are in their initial state, which costs nothing when threads
-// switch. Both instructions take tens of cycles, a kernel's call thousands.
+// switch. Both instructions take tens of cycles, a call of a gemm thousands.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,12 +24,13 @@ constexpr int kTileRows = 16;
 constexpr int kTileRowBytes = 64;
 constexpr int kTileBytes = kTileRows * kTileRowBytes;
 
-// The tiles of a product of 2 x 2 tiles: token tiles times weight tiles.
-constexpr int kSums = 0;    ///< 0 .. 3: sum of tokens a and weights b: 2 a + b.
+// The tile registers of a product of 2 x 2 tiles: token tiles times weight
+// tiles.
+constexpr int kSums = 0;    ///< 0 .. 3: 2 a + b, tokens a, weights b.
 constexpr int kTokens = 4;  ///< 4, 5
 constexpr int kWeights = 6; ///< 6, 7
 
-/// What LDTILECFG reads.
+/// The operand of LDTILECFG.
 struct alignas(64) TileConfig {
   uint8_t palette, startRow, reserved[14];
   uint16_t rowBytes[16];
@@ -37,7 +38,8 @@ struct alignas(64) TileConfig {
 };
 static_assert(sizeof(TileConfig) == 64);
 
-/// Tiles for `tokenRows` (1 to 16) tokens at a time, from construction on.
+/// Configures tiles for `tokenRows` (1 to 16) tokens at a time during its
+/// lifetime.
 class TileScope {
 public:
   explicit MOE_INLINE TileScope(int tokenRows) {
@@ -54,7 +56,7 @@ public:
   TileScope &operator=(const TileScope &) = delete;
 };
 
-/// Rows `stride` bytes apart.
+/// Loads rows that are `stride` bytes apart.
 template <int Tile> MOE_INLINE void tileLoad(const void *from, int64_t stride) {
   __asm__ volatile("tileloadd (%0,%1,1), %%tmm%c2"
                    :
@@ -73,7 +75,7 @@ template <int Tile> MOE_INLINE void tileZero() {
   __asm__ volatile("tilezero %%tmm%c0" : : "i"(Tile));
 }
 
-/// Tokens of int8 times weights of int8, into int32.
+/// int8 tokens times int8 weights, added to int32.
 struct Int8Product {
   template <int To, int Left, int Right> MOE_INLINE static void add() {
     __asm__ volatile("tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0"
@@ -82,7 +84,7 @@ struct Int8Product {
   }
 };
 
-/// Pairs of BF16, into float.
+/// Products of pairs of BF16, added to float.
 struct Bf16Product {
   template <int To, int Left, int Right> MOE_INLINE static void add() {
     __asm__ volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0"
@@ -91,17 +93,17 @@ struct Bf16Product {
   }
 };
 
-/// One operand of a tile product: rows of a first tile, the next tile along
-/// the columns `step` bytes after it.
+/// One operand of a tile product: the rows of a first tile; the next tile along
+/// the columns is `step` bytes after it.
 struct TileRows {
   const uint8_t *from;
   int64_t stride, step;
 };
 
-/// A x B tiles of sums: `steps` tiles along the columns, loaded and multiplied.
-/// Of four sums each is added to every fourth product: at 16 cycles a product
-/// that hides the latency of 52. A step loads as many tiles as it multiplies
-/// (4 for 4) where A = B = 2, three for two where one of them is 1.
+/// Loads and multiplies A x B tiles of sums over `steps` tiles along the
+/// columns. With four sums, each is used by every fourth product: at 16 cycles
+/// per product that hides the latency of 52. With A = B = 2 a step loads as
+/// many tiles as it multiplies (4 for 4), three for two where one of them is 1.
 template <class Product, int A, int B>
 MOE_INLINE void multiplyTiles(const TileRows *tokens, const TileRows *weights,
                               int64_t steps) {
@@ -137,8 +139,8 @@ template <int A, int B> MOE_INLINE void zeroSums() {
   }
 }
 
-/// Sums as [4][16][16] elements of four bytes, those of tokens a and weights b
-/// at 2 a + b.
+/// Stores the sums as [4][16][16] elements of four bytes, those of token tile a
+/// and weight tile b at 2 a + b.
 template <int A, int B> MOE_INLINE void storeSums(void *to) {
   auto *bytes = static_cast<uint8_t *>(to);
   tileStore<kSums>(bytes, kTileRowBytes);

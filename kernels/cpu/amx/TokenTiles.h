@@ -1,10 +1,10 @@
-//===- TokenTiles.h - Activations as tiles ----------------------*- C++ -*-===//
+//===- TokenTiles.h - Arranges activations as AMX tiles ---------*- C++ -*-===//
 //
-// A tile's rows are equally far apart in memory. Tokens of a dense product are;
-// those that an expert was chosen for are not, and neither is there a row for
-// every row of the last tile: such tiles are copied first. That is a load and a
-// store per token and 64 columns, which 64 weight rows then take 4 cycles to
-// multiply.
+// A tile's rows must be equally far apart in memory. Tokens of a dense product
+// are; tokens that chose an expert are not, and the last tile may have more
+// rows than there are tokens. Such tiles are copied first. That is a load and a
+// store per token and 64 columns, which take 4 cycles to multiply with 64
+// weight rows.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,9 +16,9 @@
 namespace moek::amx {
 namespace {
 
-/// `tokens` in as few tiles as possible, all of `rows` rows; only the last has
-/// rows without a token. Equal tiles need one configuration, and a product
-/// takes as many cycles as its tile of tokens has rows.
+/// Divides `tokens` into as few tiles as possible, all of `rows` rows; only the
+/// last has rows without a token. Equal tiles need only one configuration, and
+/// a product takes as many cycles as its tile of tokens has rows.
 struct TileSplit {
   int64_t count, rows;
 };
@@ -36,8 +36,8 @@ MOE_INLINE bool haveStride(const uint8_t *const *act, int64_t tokens,
   return true;
 }
 
-/// Calls fn(SizeConstant of tiles, the first) for two of `count` tiles of
-/// tokens at a time, and for one that is left.
+/// Calls fn(SizeConstant of tiles, the first tile) for pairs of the `count`
+/// tiles of tokens, and for a single one that is left.
 template <class Fn> MOE_INLINE void forTilePairs(int64_t count, Fn &&fn) {
   int64_t i = 0;
   for (; i + 2 <= count; i += 2)
@@ -46,8 +46,9 @@ template <class Fn> MOE_INLINE void forTilePairs(int64_t count, Fn &&fn) {
     fn(SizeConstant<1>(), i);
 }
 
-/// Calls fn(SizeConstant of weight tiles, the first row, masks of the rows
-/// there are) likewise for `rows` rows.
+/// Calls fn(SizeConstant of weight tiles, the first row, masks of the rows that
+/// exist) for pairs of weight tiles, and for a single one that is left, of
+/// `rows` rows.
 template <class Fn> MOE_INLINE void forRowPairs(int64_t rows, Fn &&fn) {
   for (int64_t r = 0; r < rows; r += 2 * kTileRows) {
     int64_t left = rows - r;

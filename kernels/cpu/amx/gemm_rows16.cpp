@@ -1,7 +1,7 @@
-//===- gemm_rows16.cpp - Interleaved rows with AMX ------------------------===//
+//===- gemm_rows16.cpp - Gemms of interleaved rows with AMX ---------------===//
 //
-// The format's unpacking is that of kernels/cpu/avx512/Rows16Tile.h, so a line
-// of Formats.def is all that a format needs here.
+// Formats are unpacked by kernels/cpu/avx512/Rows16Tile.h, so a new format
+// needs only its line in Formats.def here.
 //
 //===----------------------------------------------------------------------===//
 
@@ -10,7 +10,7 @@
 
 namespace moek::amx {
 namespace {
-/// `Other` multiplies fewer rows than `Min`.
+/// Calls `Other` for fewer than `Min` rows of activations.
 template <Format F, int64_t Min, GemmFn Other>
 MOE_INLINE void gemm(const uint8_t *w, int64_t wStride, int64_t rows,
                      const uint8_t *const *act, int64_t tokens, int64_t cols,

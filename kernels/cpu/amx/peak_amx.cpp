@@ -5,7 +5,7 @@ namespace moek {
 
 namespace {
 /// Four chains of products: at 16 cycles each they hide a latency of 52. The
-/// tiles are zeros, which multiply no faster than other numbers.
+/// tiles are zeros, which are not multiplied faster than other numbers.
 template <class Product> void productLoop(int64_t iterations) {
   amx::TileScope tiles(amx::kTileRows);
   for (int64_t i = 0; i < iterations; ++i) {

@@ -12,8 +12,9 @@ namespace {
 /// A loader of Rows16Float.h.
 template <Format F> struct FloatPanels;
 
-/// vcvtph2ps wants 8 numbers in 128 bits, a pack works within each 128-bit
-/// lane: a column's vectors are of rows 0 .. 3, 8 .. 11 and of the others.
+/// vcvtph2ps reads 8 numbers from 128 bits, and a pack works within each
+/// 128-bit lane: so the first vector of a column has rows 0 .. 3 and 8 .. 11,
+/// the second the other rows.
 template <> struct FloatPanels<Format::F16> {
   static constexpr int kPanels = 1, kTokens = 3;
   MOE_INLINE static void column(const uint8_t *tile, int c, __m256 to[2]) {

@@ -1,4 +1,4 @@
-//===- Gemms.h - What AVX2 adds to the frames of gemms ----------*- C++ -*-===//
+//===- Gemms.h - The AVX2 specific code of the gemms ------------*- C++ -*-===//
 
 #ifndef MOE_KERNELS_CPU_AVX2_GEMMS_H
 #define MOE_KERNELS_CPU_AVX2_GEMMS_H
@@ -17,13 +17,13 @@
 namespace moek::avx2 {
 namespace {
 
-/// See cpu/Int8Gemm.h and cpu/Rows16Gemm.h.
+/// Implements the interface I of cpu/Int8Gemm.h and cpu/Rows16Gemm.h.
 struct Gemms {
   using Simd = avx2::Simd;
   template <Format F> using FloatPanels = avx2::FloatPanels<F>;
   template <Format F> using Gguf = avx2::Gguf<F>;
   template <Format F> using Tile = Rows16Tile<F>;
-  /// Two rows' scales and sums are what 16 registers hold.
+  /// The scales and sums of two rows are what fits in 16 registers.
   template <int T> static constexpr int kDotRows = 2;
   static constexpr int kGroupRows = 8;
 

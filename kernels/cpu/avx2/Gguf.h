@@ -1,4 +1,4 @@
-//===- Gguf.h - Rows as in the file, with AVX2 ------------------*- C++ -*-===//
+//===- Gguf.h - Unpacks rows as in the file with AVX2 -----------*- C++ -*-===//
 //
 // Gguf<F> turns the blocks of format F into 8-bit codes in column order and
 // float scales:
@@ -11,8 +11,8 @@
 //   kSub         columns per scale: 32 or 16
 //   kOffsetSub   columns per offset: 32, 16, or 0 for none
 //   codes(block, v)  columns 32 v .. 32 v + 31
-//   scales(block)    kSpan 256: one lane each, 8 or 16 of them
-//   offsets(block)   kSpan 256 with kOffsetSub: likewise
+//   scales(block)    if kSpan is 256: 8 or 16 scales, one per lane
+//   offsets(block)   if kSpan is 256, with kOffsetSub: offsets, one per lane
 // Blocks of 32 have an F16 scale `d` and, with kOffsetSub, an F16 offset `m`.
 //
 //===----------------------------------------------------------------------===//
@@ -26,7 +26,7 @@
 namespace moek::avx2 {
 namespace {
 
-/// The low nibbles of 16 bytes, then their high nibbles.
+/// Returns the low nibbles of 16 bytes, followed by their high nibbles.
 MOE_INLINE __m256i nibbles(const uint8_t *bytes) {
   __m128i low = load128(bytes);
   __m256i both = _mm256_inserti128_si256(_mm256_castsi128_si256(low),
@@ -34,9 +34,10 @@ MOE_INLINE __m256i nibbles(const uint8_t *bytes) {
   return _mm256_and_si256(both, _mm256_set1_epi8(15));
 }
 
-/// 16 where the bit of a column is set in the 4 bytes at `high`, else 0.
+/// Returns 16 for each column whose bit is set in the 4 bytes at `high`, else
+/// 0.
 MOE_INLINE __m256i fifthBits(const uint8_t *high) {
-  // Each byte of the word eight times, then one of its bits each.
+  // Repeat each byte of the word eight times, then select one bit in each.
   __m256i bytes = _mm256_shuffle_epi8(_mm256_set1_epi32(load32(high)),
                                       _mm256_setr_epi64x(0, 0x0101010101010101,
                                                          0x0202020202020202,
@@ -46,7 +47,7 @@ MOE_INLINE __m256i fifthBits(const uint8_t *high) {
   return _mm256_and_si256(isSet, _mm256_set1_epi8(16));
 }
 
-/// Blocks of 32 columns, which all have their bits in the same places.
+/// Blocks of 32 columns; all such formats store their bits in the same places.
 template <Format F> struct SmallBlock {
   using Block = BlockOf<F>;
   MOE_INLINE static __m256i codes(const Block *block, int) {
@@ -64,8 +65,8 @@ template <Format F> struct SmallBlock {
   }
 };
 
-/// codes(), scales() and offsets() of a super-block: see kernels/cpu/gguf.
-/// Those with octets of codes look them up one by one.
+/// codes(), scales() and offsets() of a super-block: see kernels/cpu/gguf. For
+/// formats with octet() the codes are looked up octet by octet.
 template <Format F> struct SuperBlock {
   using Block = BlockOf<F>;
   using Traits = BlockTraits<Block>;

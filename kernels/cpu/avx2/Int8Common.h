@@ -1,10 +1,10 @@
-//===- Int8Common.h - Pieces of the AVX2 integer gemms ----------*- C++ -*-===//
+//===- Int8Common.h - Building blocks of AVX2 integer gemms -----*- C++ -*-===//
 //
-// The one 8-bit product of AVX2, vpmaddubsw, multiplies u8 with s8 and adds
-// pairs into int16, saturating. Activations are within +-127, so a pair of
+// The only 8-bit product of AVX2, vpmaddubsw, multiplies u8 with s8 and adds
+// pairs into int16 with saturation. Activations are within +-127, so a pair of
 // codes up to 63 gives at most 2 * 63 * 127 = 16002. Signed codes are split
-// into magnitude and sign; |-128| is 128 as u8 and 2 * 128 * 127 = 32512 still
-// fits. Nothing ever saturates.
+// into magnitude and sign; |-128| is 128 as u8, and 2 * 128 * 127 = 32512 still
+// fits. So no sum ever saturates.
 //
 // Everything here has internal linkage: see kernels/CMakeLists.txt.
 //
@@ -33,12 +33,12 @@ MOE_INLINE __m128i load128(const void *p) {
 MOE_INLINE __m128i load64(const void *p) {
   return _mm_loadl_epi64(static_cast<const __m128i *>(p));
 }
-/// An F16 number of a block in every lane.
+/// Broadcasts an F16 number of a block to every lane.
 template <class T> MOE_INLINE __m256 broadcastF16(const T &from) {
   return _mm256_cvtph_ps(_mm_set1_epi16(load16(from)));
 }
 
-/// 16 small integers times `factor`.
+/// Returns 16 small integers times `factor`.
 MOE_INLINE Lanes16 scaledBytes(__m128i signedBytes, __m256 factor) {
   __m256i low = _mm256_cvtepi8_epi32(signedBytes);
   __m256i high = _mm256_cvtepi8_epi32(_mm_srli_si128(signedBytes, 8));
@@ -46,8 +46,8 @@ MOE_INLINE Lanes16 scaledBytes(__m128i signedBytes, __m256 factor) {
           _mm256_mul_ps(_mm256_cvtepi32_ps(high), factor)};
 }
 
-/// What codes 0 .. 15 of a format stand for; unless they are signed, plus
-/// kZero.
+/// Returns the values of codes 0 .. 15 of a format, plus kZero unless they are
+/// signed.
 template <class Block> MOE_INLINE __m256i valuesOf(__m256i codes) {
   __m256i table = _mm256_broadcastsi128_si256(load128(Block::kValues));
   if constexpr (!BlockTraits<Block>::kIsSigned)
@@ -55,8 +55,8 @@ template <class Block> MOE_INLINE __m256i valuesOf(__m256i codes) {
   return _mm256_shuffle_epi8(table, codes);
 }
 
-/// 2^(exponent - 128) of numbers 0 .. 255: bits of a float whose exponent is
-/// one less, or of 2^-127 or 2^-128, which have none.
+/// Returns 2^(exponent - 128) of numbers 0 .. 255. The float's exponent bits
+/// are one less than the number; 2^-127 and 2^-128 are denormal and have none.
 MOE_INLINE __m256 exponents(__m256i numbers) {
   __m256i less = _mm256_sub_epi32(numbers, _mm256_set1_epi32(1));
   __m256i bits = _mm256_max_epi32(_mm256_slli_epi32(less, 23),
@@ -65,7 +65,7 @@ MOE_INLINE __m256 exponents(__m256i numbers) {
       _mm256_max_epi32(bits, _mm256_set1_epi32(0x00200000)));
 }
 
-/// d * kUnit of a block in every lane.
+/// Broadcasts d * kUnit of a block to every lane.
 template <class Block> MOE_INLINE __m256 broadcastScale(const Block &block) {
   if constexpr (BlockTraits<Block>::kIsExponent)
     return exponents(_mm256_set1_epi32(block.d));
@@ -76,13 +76,13 @@ template <class Block> MOE_INLINE __m256 broadcastScale(const Block &block) {
     return broadcastF16(block.d);
 }
 
-/// Adds neighbouring int16.
+/// Adds pairs of neighbouring int16.
 MOE_INLINE __m256i pairSums(__m256i sums16) {
   return _mm256_madd_epi16(sums16, _mm256_set1_epi16(1));
 }
 
-/// Products of codes and activations, four summed per int32 lane once
-/// pairSums() is taken.
+/// Multiplies codes with activations and adds pairs; pairSums() of the result
+/// is sums of four products per int32 lane.
 template <class F> MOE_INLINE __m256i products16(__m256i codes, __m256i x) {
   if constexpr (F::kMaxCode == 0)
     return _mm256_maddubs_epi16(_mm256_abs_epi8(codes),
@@ -90,7 +90,7 @@ template <class F> MOE_INLINE __m256i products16(__m256i codes, __m256i x) {
   return _mm256_maddubs_epi16(codes, x);
 }
 
-/// r[i] lane j becomes r[j] lane i: 24 shuffles.
+/// Moves r[i] lane j to r[j] lane i with 24 shuffles.
 MOE_INLINE void transpose8x8(__m256i r[8]) {
   __m256i t[8];
 #pragma GCC unroll 4
@@ -113,7 +113,7 @@ MOE_INLINE void transpose8x8(__m256i r[8]) {
   }
 }
 
-/// A mask of lanes 0 .. count - 1; of none if `count` is negative.
+/// Returns a mask of lanes 0 .. count - 1; an empty one if `count` is negative.
 MOE_INLINE __m256i firstLanes(int64_t count) {
   return _mm256_cmpgt_epi32(_mm256_set1_epi32(int32_t(count < 8 ? count : 8)),
                             _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));

@@ -1,4 +1,4 @@
-//===- Int8Dequant.h - Floats from a format's codes and scales --*- C++ -*-===//
+//===- Int8Dequant.h - Converts codes and scales to floats ------*- C++ -*-===//
 //
 // One multiply-add per 8 elements: w = scale * code + base with base =
 // kOffsetSign * offset - kZero * scale, once per sub-block. Codes and scales
@@ -14,14 +14,14 @@
 namespace moek::avx2 {
 namespace {
 
-/// Columns 8 i .. 8 i + 7 of 32 unpacked codes.
+/// Converts columns 8 i .. 8 i + 7 of 32 unpacked codes.
 template <class F> MOE_INLINE __m256 widenCodes(const uint8_t *codes, int i) {
   __m128i bytes = _mm_loadl_epi64((const __m128i *)(codes + 8 * i));
   return _mm256_cvtepi32_ps(F::kMaxCode == 0 ? _mm256_cvtepi8_epi32(bytes)
                                              : _mm256_cvtepu8_epi32(bytes));
 }
 
-/// kOffsetSign * offset - kZero * scale.
+/// Returns kOffsetSign * offset - kZero * scale.
 template <class F> MOE_INLINE __m256 baseOf(__m256 scale, __m256 offset) {
   __m256 zero = _mm256_set1_ps(float(F::kZero));
   return F::kOffsetSign > 0 ? _mm256_fnmadd_ps(zero, scale, offset)

@@ -1,7 +1,7 @@
-//===- Int8Dot.h - Few tokens: rows streamed, dot products ------*- C++ -*-===//
+//===- Int8Dot.h - Dot products of streamed rows, few tokens ----*- C++ -*-===//
 //
-// For 1 to 4 tokens the weights are read once at memory speed. A vector holds
-// 32 columns; a lane sums four neighbouring ones, so the lower half of the
+// For 1 to 4 tokens the weights are read once, at memory speed. A vector holds
+// 32 columns, and a lane sums four neighbouring ones, so the lower half of the
 // lanes belongs to the first 16 columns.
 //
 //===----------------------------------------------------------------------===//
@@ -14,14 +14,15 @@
 namespace moek::avx2 {
 namespace {
 
-/// Eight numbers, one per 32 columns, twice each: one per 16 columns.
+/// Repeats each of eight numbers, one per 32 columns: one per 16 columns.
 MOE_INLINE Lanes16 eachTwice(__m256 v) {
   return {
       _mm256_permutevar8x32_ps(v, _mm256_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3)),
       _mm256_permutevar8x32_ps(v, _mm256_setr_epi32(4, 4, 5, 5, 6, 6, 7, 7))};
 }
 
-/// The scales of vector v of a super-block, spread to the lanes they are for.
+/// Returns the scales of vector v of a super-block, in the lanes of their
+/// columns.
 template <class F> MOE_INLINE __m256 spread(const Lanes16 &scales, int v) {
   if constexpr (F::kSub == 32)
     return _mm256_permutevar8x32_ps(scales.low, _mm256_set1_epi32(v));
@@ -31,7 +32,7 @@ template <class F> MOE_INLINE __m256 spread(const Lanes16 &scales, int v) {
   return _mm256_permutevar8x32_ps(v < 4 ? scales.low : scales.high, index);
 }
 
-/// The row's scales times the token's, for super-block i.
+/// Returns the row's scales times the token's, for super-block i.
 template <class F>
 MOE_INLINE Lanes16 productScales(const Lanes16 &row, const A8Row &token,
                                  int64_t i) {
@@ -43,7 +44,7 @@ MOE_INLINE Lanes16 productScales(const Lanes16 &row, const A8Row &token,
           _mm256_mul_ps(row.high, twice.high)};
 }
 
-/// Adds what the offsets of super-block i contribute.
+/// Adds the terms of super-block i's offsets.
 template <class F>
 MOE_INLINE __m256 addOffsets(const Lanes16 &offsets, const A8Row &token,
                              int64_t i, __m256 sum) {
@@ -64,7 +65,7 @@ MOE_INLINE __m256 addOffsets(const Lanes16 &offsets, const A8Row &token,
   return _mm256_fmadd_ps(offsets.high, _mm256_mul_ps(high, twice.high), sum);
 }
 
-/// Codes less their zero point, times activations, as int32 lanes. `zeros` is
+/// Returns (codes - zero point) times activations as int32 lanes. `zeros` is
 /// kZero times the activations.
 template <class F>
 MOE_INLINE __m256i dots(__m256i codes, __m256i x, __m256i zeros) {

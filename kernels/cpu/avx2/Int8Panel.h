@@ -1,11 +1,11 @@
-//===- Int8Panel.h - Many tokens: weights expanded into a panel -*- C++ -*-===//
+//===- Int8Panel.h - Weights expanded to panels, many tokens ----*- C++ -*-===//
 //
 // 8 rows by kPanelCols columns of weights are unpacked once into L1 and
-// multiplied with all tokens. In the panel a vector holds the same four columns
-// of 8 rows, so that one broadcast of four activations feeds 8 rows and scales
-// are vectors over rows.
+// multiplied with all tokens. In the panel, a vector holds the same four
+// columns of 8 rows, so that one broadcast of four activations serves 8 rows,
+// and scales are vectors over rows.
 //
-// Inner tile: 8 rows by up to 4 tokens: 4 sums each in int16, int32 and float,
+// Inner tile: 8 rows by up to 4 tokens. 4 sums each in int16, int32 and float,
 // the weights, a broadcast and the constant of ones take 15 of 16 registers.
 //
 //===----------------------------------------------------------------------===//
@@ -28,7 +28,8 @@ template <class F> struct alignas(32) Panel {
   float offsets[kPanelCols / kOffsetSub][8];
 };
 
-/// Eight rows' numbers, one row a register, to vectors over rows at `to`.
+/// Transposes eight rows' numbers, one row per register, to vectors over rows
+/// at `to`.
 MOE_INLINE void storeTransposed(const __m256 rows[8], float (*to)[8]) {
   __m256i bits[8];
 #pragma GCC unroll 8
@@ -40,7 +41,8 @@ MOE_INLINE void storeTransposed(const __m256 rows[8], float (*to)[8]) {
     _mm256_store_ps(to[i], _mm256_castsi256_ps(bits[i]));
 }
 
-/// The numbers `Get` reads from eight super-blocks, `count` (8 or 16) each.
+/// Stores the numbers that `Get` reads from eight super-blocks, Count (8 or 16)
+/// from each.
 template <int Count, class Block, Lanes16 (*Get)(const Block *)>
 MOE_INLINE void storeLanes(const Block *const blocks[8], float (*to)[8]) {
   __m256 low[8], high[8];
@@ -55,8 +57,8 @@ MOE_INLINE void storeLanes(const Block *const blocks[8], float (*to)[8]) {
     storeTransposed(high, to + 8);
 }
 
-/// Columns [firstCol, firstCol + count) of 8 rows; beyond the last row its
-/// copy, whose products are not stored.
+/// Expands columns [firstCol, firstCol + count) of 8 rows. Rows past the last
+/// are copies of it, whose products are not stored.
 template <class F>
 void expand(Panel<F> &panel, const uint8_t *w, int64_t wStride, int64_t rows,
             int64_t firstCol, int64_t count, NextRows &next) {
@@ -113,12 +115,12 @@ void expand(Panel<F> &panel, const uint8_t *w, int64_t wStride, int64_t rows,
   }
 }
 
-/// Products of sub-block i: 8 rows times T tokens, int32.
+/// Computes the products of sub-block i, 8 rows by T tokens, as int32.
 template <class F, int T>
 MOE_INLINE void subBlockDots(const Panel<F> &panel, const int8_t *const q[T],
                              int64_t i, __m256i dots[T]) {
   constexpr int kSteps = F::kSub / 4;
-  // How many vpmaddubsw results add up in int16 without overflow.
+  // The number of vpmaddubsw results that add up in int16 without overflow.
   constexpr int kFit = F::kMaxCode ? 32767 / (2 * 127 * F::kMaxCode) : 1;
   constexpr int kGroup = kFit < kSteps ? kFit : kSteps;
   __m256i sums[T];
@@ -138,8 +140,9 @@ MOE_INLINE void subBlockDots(const Panel<F> &panel, const int8_t *const q[T],
   }
 }
 
-/// 8 rows times T tokens over `count` columns of a panel. `firstToken` counts
-/// in `table`; `mask` is set for the rows there are.
+/// Multiplies 8 rows with T tokens over `count` columns of a panel.
+/// `firstToken` is an index into `table`; `mask` is set for the rows that
+/// exist.
 template <class F, int T>
 void panelTile(const Panel<F> &panel, const TokenTable<F> &table,
                int64_t firstToken, const uint8_t *const *act, int64_t firstCol,
@@ -189,12 +192,12 @@ void panelTile(const Panel<F> &panel, const TokenTable<F> &table,
   }
 }
 
-/// At most kPanelRows rows times at most kPanelTokens tokens.
+/// Multiplies at most kPanelRows rows with at most kPanelTokens tokens.
 template <class F>
 void panelBlock(const uint8_t *w, int64_t wStride, int64_t rows,
                 const uint8_t *const *act, int64_t tokens, int64_t cols,
                 float *out, int64_t outStride) {
-  // About 100 KiB of stack: kernels neither allocate nor are given scratch.
+  // About 100 KiB on the stack, because gemms neither allocate nor get scratch.
   Panel<F> panel;
   TokenTable<F> table;
   NextRows next(w, rows * wStride);

@@ -1,22 +1,23 @@
-//===- Q8Products.h - Integer products of attention -------------*- C++ -*-===//
+//===- Q8Products.h - Integer products of attention, AVX2 -------*- C++ -*-===//
 //
-// Scores and weighted sums as products of codes with 16-bit numbers. vpmaddwd
-// takes 16 columns where vpmaddubsw takes 32, but that one's sums of 16 bits
-// need a second multiplication to widen them: the same two per 32 columns, and
-// an 8-bit factor besides. Codes stay bytes in memory; a mask and a shift make
-// two vectors of words of them, the even and the odd bytes.
+// Computes scores and weighted sums as products of codes with 16-bit numbers.
+// vpmaddwd multiplies 16 columns where vpmaddubsw multiplies 32, but the 16-bit
+// sums of vpmaddubsw need a second multiplication to be widened: either way two
+// multiplications per 32 columns, and vpmaddubsw would need an 8-bit factor
+// besides. Codes stay bytes in memory; a mask and a shift make two vectors of
+// words from them, of the even and of the odd bytes.
 //
-// 1. Scores: queries, quantised per block of kKvBlock to words, times a tile's
-//    codes, for 4 queries x 2 vectors of 8 rows.
+// 1. Scores: queries, quantised to words per block of kKvBlock, times the codes
+//    of a tile, for 4 queries x 2 vectors of 8 rows.
 // 2. Weights p = exp(score - maximum) become 15-bit words in units of the
-//    group's largest.
+//    group's largest weight.
 // 3. Sums: per block of columns the group's codes are transposed into pairs of
-//    rows, and a row's scale is multiplied into a query's words. So a sum over
-//    rows is a sum of integers, for 4 queries x 16 columns.
+//    rows, and each row's scale is multiplied into a query's words. So a sum
+//    over rows is a sum of integers, for 4 queries x 16 columns.
 //
-// All in all 18 instructions on the vector ports, 8 of them multiplications,
-// for 8 x 16 products of a score or a sum; in floats 16, all on the two ports
-// that multiply.
+// In total 8 x 16 products of a score or a sum take 18 instructions on the
+// vector ports, 8 of them multiplications. In floats they would take 16, all on
+// the two ports that multiply.
 //
 //===----------------------------------------------------------------------===//
 
@@ -35,16 +36,16 @@ public:
     take(scaled, kQueries * kGroup);
   }
 
-  /// `count` columns of query i, from its block `first` on. Like
-  /// quantizeKvBlock, to words.
+  /// Quantises `count` columns of query i to words, from its block `first` on,
+  /// like quantizeKvBlock.
   void encode(int64_t i, int64_t first, const float *x, int64_t count) {
     forKvBlocks(x, count, [&](int64_t b, const float *from) {
       encodeBlock(from, i * shape.keyBlocks + first + b);
     });
   }
 
-  /// Scores of the first `queries`. A tile stays in L1 for all of them;
-  /// meanwhile the next one, if there is one, comes from memory, some lines
+  /// Computes the scores of the first `queries`. A tile stays in L1 for all of
+  /// them; meanwhile the next one, if there is one, is prefetched, some lines
   /// with every block of a few queries.
   void score(int64_t queries) {
     int64_t steps = (queries / kQueries + queries % kQueries) * shape.keyBlocks;
@@ -59,8 +60,8 @@ public:
     }
   }
 
-  /// Words of the weights of query i. Where the largest is below 1e-30, while
-  /// the running sum is at least 1, all are zero.
+  /// Computes the words of query i's weights. If the largest weight is below
+  /// 1e-30, all are zero: the running sum is then at least 1.
   void weigh(int64_t i, Range visible, float &most, float &sum) {
     const float top = softmax(i, visible, most, sum).most;
     const float *p = scores + i * kGroup;
@@ -75,21 +76,22 @@ public:
                   _mm256_mul_ps(_mm256_load_ps(p + k + 8), inverse)));
   }
 
-  /// Block b of the values' codes: of each strip, [row / 2] vectors of
-  /// [column / 2][2 rows][2 columns], so that even bytes are even columns.
+  /// Transposes the codes of block b of the values: each strip has [row / 2]
+  /// vectors of [column / 2][2 rows][2 columns], so that even bytes are even
+  /// columns.
   void transpose(int64_t b) {
     uint8_t *strips = place(b);
     for (int64_t t = 0; t < groupTiles; ++t) {
       const uint8_t *from = tileCodes(t, b);
       for (int64_t s = 0; s < kStrips; ++s, from += kStrip * kKvTile)
         for (int64_t half = 0; half < kHalves; ++half) {
-          __m256i x[4]; // x[j]: columns 4 j ... of pairs of rows 0 1 | 2 3
+          __m256i x[4]; // x[j] has columns 4 j ... of row pairs 0 1 | 2 3.
 #pragma GCC unroll 4
           for (int j = 0; j < 4; ++j)
             x[j] = swapMiddleWords(load256(from + j * 64 + half * 32));
-          __m256i low01 = _mm256_unpacklo_epi64(x[0], x[1]); // 0 | 2
+          __m256i low01 = _mm256_unpacklo_epi64(x[0], x[1]); // Row 0 | 2.
           __m256i low23 = _mm256_unpacklo_epi64(x[2], x[3]);
-          __m256i high01 = _mm256_unpackhi_epi64(x[0], x[1]); // 1 | 3
+          __m256i high01 = _mm256_unpackhi_epi64(x[0], x[1]); // Row 1 | 3.
           __m256i high23 = _mm256_unpackhi_epi64(x[2], x[3]);
           auto *to = (__m256i *)(strips + (s * kGroup + t * kKvTile) * kStrip) +
                      half * 4;
@@ -104,8 +106,8 @@ public:
     }
   }
 
-  /// Block b of the weighted sums of the first `queries`, which are rows of
-  /// `out`; added to what was there, unless `fresh`.
+  /// Computes block b of the weighted sums of the first `queries`, which are
+  /// rows of `out`; adds to the previous sums unless `fresh`.
   void sum(int64_t queries, int64_t b, bool fresh, float *out, int64_t stride) {
     int64_t i = 0;
     for (; i + kQueries <= queries; i += kQueries)
@@ -115,7 +117,7 @@ public:
   }
 
 private:
-  static constexpr int kHalves = 2; ///< Vectors of rows of a tile.
+  static constexpr int kHalves = 2; ///< Vectors of rows in a tile.
   static constexpr int kStrip = 16; ///< Columns summed at a time.
   static constexpr int kStrips = kKvBlock / kStrip;
   /// Largest word of a query, a weight or a scale.
@@ -137,20 +139,20 @@ private:
   MOE_INLINE static __m256i oddBytes(__m256i v) {
     return _mm256_srli_epi16(v, 8);
   }
-  /// Words 0 2 1 3 of every four.
+  /// Reorders every four words to 0 2 1 3.
   MOE_INLINE static __m256i swapMiddleWords(__m256i v) {
     const __m128i order =
         _mm_setr_epi8(0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15);
     return _mm256_shuffle_epi8(v, _mm256_broadcastsi128_si256(order));
   }
-  /// In this order: GCC would compute all products of a block first and spill
-  /// them.
+  /// Keeps this order: GCC would compute all products of a block first and
+  /// spill them.
   MOE_INLINE static __m256i addProducts(__m256i sum, __m256i x, __m256i y) {
     sum = _mm256_add_epi32(sum, _mm256_madd_epi16(x, y));
     __asm__("" : "+x"(sum));
     return sum;
   }
-  /// 16 floats, at most kMostWord, as words in their order.
+  /// Converts 16 floats, at most kMostWord, to words in the same order.
   MOE_INLINE static __m256i toWords(__m256 low, __m256 high) {
     __m256i packed =
         _mm256_packs_epi32(_mm256_cvtps_epi32(low), _mm256_cvtps_epi32(high));
@@ -163,8 +165,8 @@ private:
     return _mm_cvtsi128_si32(_mm_hadd_epi32(s, s));
   }
 
-  /// Of four columns the even ones come first, as evenBytes and oddBytes of a
-  /// row's codes do.
+  /// Of each four columns the even ones come first, in the order of evenBytes
+  /// and oddBytes of a row's codes.
   void encodeBlock(const float *x, int64_t i) {
     bool finite, alsoFinite;
     float biggest = Simd::maxAbs32(x, finite);
@@ -189,8 +191,9 @@ private:
     queryStart[i] = -sumOfWords(sum);
   }
 
-  /// Scores of R queries from `first` on with the rows of the group's t-th
-  /// tile, while `reads` lines of later ones are fetched with each block.
+  /// Computes the scores of R queries from `first` on with the rows of the
+  /// group's t-th tile, and prefetches `reads` lines of later tiles with each
+  /// block.
   template <int R> void scoreBlock(int64_t first, int64_t t) {
     const int64_t count = shape.keyBlocks, queryStride = count * kKvBlock;
     const uint8_t *codes = keyCodes(t), *scales = keyScales(t);
@@ -255,8 +258,9 @@ private:
                         sum[r][i]);
   }
 
-  /// Scales of the group's `rows` in block b of the values as words, fractions
-  /// of the largest; zero for others of the tiles up to the last.
+  /// Encodes the scales of the group's `rows` in block b of the values as
+  /// words, fractions of the largest; those of other rows up to the last tile
+  /// are zero.
   void encodeScales(Range rows, int64_t b) {
     auto load = [&](int64_t row) {
       __m256i mask = _mm256_andnot_si256(Simd::first(int(rows.begin - row)),
@@ -278,8 +282,9 @@ private:
                                  _mm256_mul_ps(load(k + 8), inverse)));
   }
 
-  /// The words of query i times the rows' scales of block b, to the r-th place
-  /// of `scaled`; returns what the zero code makes of them, negated.
+  /// Multiplies the words of query i with the rows' scales of block b and
+  /// stores them at place r of `scaled`. Returns the negated term of the zero
+  /// code.
   int32_t scaleWords(int64_t r, int64_t i, int64_t b) {
     if (rescale(i, b))
       encodeScales(scaledRows, b);
@@ -293,7 +298,7 @@ private:
     return -sumOfWords(sum);
   }
 
-  /// What the sums of a register block begin with and count.
+  /// Initial values of a register block's sums, and the factors of the sums.
   template <int R> struct Begin {
     int32_t start[R];
     float factor[R];
@@ -322,7 +327,8 @@ private:
     const int16_t *weights = scaled;
     const uint8_t *v = place(b) + s * kGroup * kStrip,
                   *end = v + tiles * kKvTile * kStrip;
-    // Two pairs of rows at a time, as GCC copies sums once a round.
+    // Two pairs of rows per iteration, because GCC copies the sums once per
+    // iteration.
     for (; v != end; v += 4 * kStrip, weights += 4)
 #pragma GCC unroll 2
       for (int pair = 0; pair < 2; ++pair) {
@@ -350,8 +356,9 @@ private:
     }
   }
 
-  /// Adds to earlier sums of 8 columns of query i, if there are any. Masked
-  /// stores take dozens of cycles on Zen.
+  /// Adds to earlier sums of 8 columns of query i, if there are any. Whole
+  /// vectors are stored where possible: masked stores take dozens of cycles on
+  /// Zen.
   MOE_INLINE void addTo(float *row, int64_t column, int64_t i, bool fresh,
                         __m256 x) {
     __m256 before = _mm256_set1_ps(fresh ? 0 : alpha[i]);
@@ -365,7 +372,7 @@ private:
   }
 
   int16_t *scaled;   ///< [kQueries][kGroup]: words * rowScale.
-  int64_t reads = 0; ///< Lines that are fetched with a block of keys.
+  int64_t reads = 0; ///< Lines prefetched with a block of keys.
 };
 
 } // namespace moek::avx2

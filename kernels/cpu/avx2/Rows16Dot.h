@@ -1,9 +1,9 @@
-//===- Rows16Dot.h - Few tokens: interleaved panels streamed ----*- C++ -*-===//
+//===- Rows16Dot.h - Dot products of streamed panels, few tokens -*- C++ -*-==//
 //
-// A panel's tiles are read once, in the order in which they lie in memory:
-// codes are unpacked in registers and multiplied with every token's broadcast
-// activations. Codes are multiplied as they are stored; what kZero and minima
-// take off comes from the activations' sums, one vpmaddwd per 32 columns.
+// A panel's tiles are read once, in memory order: codes are unpacked in
+// registers and multiplied with every token's broadcast activations. Codes are
+// multiplied as they are stored; the terms of kZero and the minima are computed
+// from the activations' sums, one vpmaddwd per 32 columns.
 //
 // For one token, 32 columns of Q4_K are 24 unpacking instructions, 16
 // vpmaddubsw and as many additions, some 20 for scales and minima and 13 loads:
@@ -21,7 +21,7 @@
 namespace moek::avx2 {
 namespace {
 
-/// How many groups of four columns add up in int16 without overflow.
+/// Number of groups of four columns that add up in int16 without overflow.
 template <Format F> constexpr int dotChunk() {
   using Tile = Rows16Tile<F>;
   int most = Tile::kSigned ? Tile::kReach : Tile::kMaxCode;
@@ -31,17 +31,17 @@ template <Format F> constexpr int dotChunk() {
   return groups;
 }
 
-/// Columns 32 s .. of a tile's halves from `half` on, H times 8 rows, times T
-/// tokens' blocks of activations. `scales` are integers, one per kSub columns,
-/// or ones.
+/// Multiplies columns 32 s ... of a tile's halves from `half` on (H times 8
+/// rows) with T tokens' blocks of activations. `scales` are integers, one per
+/// kSub columns, or ones.
 template <Format F, int H, int T>
 MOE_INLINE void blockDots(const uint8_t *tile, int s, int half,
                           const __m256i (*scales)[2], const A8Row *rows,
                           int64_t block, __m256i dots[H][T]) {
   using Tile = Rows16Tile<F>;
   constexpr int kChunk = dotChunk<F>();
-  // Groups g and g + 4 share bytes: they are unpacked one after the other,
-  // though summed apart where a sum has room for four groups or fewer.
+  // Groups g and g + 4 share bytes, so they are unpacked one after the other;
+  // they are summed separately if a sum has room for at most four groups.
   constexpr bool kNibbles = Tile::kBits >= 4 && Tile::kBits <= 6;
   __m256i sums[H][T][2];
 #pragma GCC unroll 8
@@ -72,15 +72,17 @@ MOE_INLINE void blockDots(const uint8_t *tile, int s, int half,
   }
 }
 
-/// The sums of 16 activations of a block, as int16 in every pair of columns.
+/// Returns the sums of 16 activations of a block, as int16 in every pair of
+/// columns.
 MOE_INLINE __m256i pairSumsOf(const A8Row &row, int64_t block) {
   return _mm256_set1_epi32(load32(row.sum + 2 * block));
 }
 
-/// A tile of 256 columns times T tokens; `block` counts the tokens' blocks of
-/// 32 columns. With several tokens eight rows come after the other eight, which
-/// are in L1 by then: half the accumulators, so that none waits in memory. One
-/// token's accumulators of both fit, and broadcasts serve 16 rows.
+/// Multiplies a tile of 256 columns with T tokens; `block` is the index of the
+/// tokens' first block of 32 columns. With several tokens the first eight rows
+/// are processed before the other eight, whose codes are in L1 by then: this
+/// halves the accumulators, so that all fit in registers. One token's
+/// accumulators of both halves fit, and then broadcasts serve 16 rows.
 template <Format F, int T>
 MOE_INLINE void dotSuper(const uint8_t *tile, const A8Row *rows, int64_t block,
                          __m256 sums[2][T]) {
@@ -165,7 +167,8 @@ MOE_INLINE void dotSuper(const uint8_t *tile, const A8Row *rows, int64_t block,
   }
 }
 
-/// A tile of 32 columns times T tokens, `block` the tokens' block.
+/// Multiplies a tile of 32 columns with T tokens; `block` is the index of the
+/// tokens' block.
 template <Format F, int T>
 MOE_INLINE void dotBlock(const uint8_t *tile, const A8Row *rows, int64_t block,
                          __m256 sums[2][T]) {

@@ -1,12 +1,12 @@
-//===- Rows16Panel.h - Many tokens: tiles into 8-bit panels -----*- C++ -*-===//
+//===- Rows16Panel.h - Tiles expanded to panels, many tokens ----*- C++ -*-===//
 //
 // 16 rows by kPanelCols columns of codes and scales are unpacked once into L1
 // and multiplied with all tokens.
 //
 // Inner tile: 16 rows by up to 4 tokens. A group of four columns costs a
-// vpmaddubsw and a 16-bit addition per eight rows and token; the 8 sums, two
-// code vectors and a broadcast are what is live, float sums wait in memory.
-// Signed codes take four instructions instead of those two.
+// vpmaddubsw and a 16-bit addition per eight rows and token. The 8 sums, two
+// code vectors and a broadcast are live in registers; float sums stay in
+// memory. Signed codes take four instructions instead of those two.
 //
 //===----------------------------------------------------------------------===//
 
@@ -33,7 +33,7 @@ template <Format F> struct alignas(64) Rows16Panel {
   __m256 offsets[kPanelCols / kOffsetSub][2];
 };
 
-/// A tile becomes columns [col, col + kCols).
+/// Expands a tile to columns [col, col + kCols).
 template <Format F>
 MOE_INLINE void expandTile(Rows16Panel<F> &panel, int64_t col,
                            const uint8_t *tile) {
@@ -69,7 +69,7 @@ MOE_INLINE void expandTile(Rows16Panel<F> &panel, int64_t col,
   }
 }
 
-/// 32 columns, `block` of the panel, times T tokens: int32 sums.
+/// Multiplies 32 columns (`block` of the panel) with T tokens to int32 sums.
 template <Format F, int T>
 MOE_INLINE void panelDots(const Rows16Panel<F> &panel, int64_t block,
                           const int8_t *const q[T],
@@ -117,8 +117,8 @@ MOE_INLINE void panelDots(const Rows16Panel<F> &panel, int64_t block,
   }
 }
 
-/// 16 rows, of which there are `rows`, times T tokens over `count` columns of
-/// a panel. `firstToken` counts in `table`.
+/// Multiplies 16 rows, of which `rows` exist, with T tokens over `count`
+/// columns of a panel. `firstToken` is an index into `table`.
 template <Format F, int T>
 void panelTile(const Rows16Panel<F> &panel,
                const TokenTable<Rows16Tile<F>> &table, int64_t firstToken,
@@ -188,11 +188,11 @@ void panelTile(const Rows16Panel<F> &panel,
   }
 }
 
-/// What the accumulators of 16-bit sums start from: kZero times activations,
-/// negative, in the lane that gets the products of the same columns. All 32-bit
-/// lanes of a 128-bit half are equal; the lower half is for the first kSub
-/// columns at `q`, the upper one for the columns after them (with kSub 32 both
-/// are for 32 columns).
+/// Returns the initial values of the 16-bit sums: -kZero times activations, in
+/// the lane that gets the products of the same columns. All 32-bit lanes of a
+/// 128-bit half are equal; the lower half is for the first kSub columns at `q`,
+/// the upper one for the columns after them (with kSub 32 both are for 32
+/// columns).
 template <int Zero, int Sub> MOE_INLINE __m256i laneStarts(const int8_t *q) {
   __m256i sums = _mm256_maddubs_epi16(_mm256_set1_epi8(Zero), load256(q));
   sums = _mm256_add_epi16(sums, _mm256_shuffle_epi32(sums, 0x4e));
@@ -202,7 +202,7 @@ template <int Zero, int Sub> MOE_INLINE __m256i laneStarts(const int8_t *q) {
   return _mm256_sub_epi16(_mm256_setzero_si256(), sums);
 }
 
-/// A token's TokenTable::start: laneStarts() of each kSub columns.
+/// Fills a token's TokenTable::start with laneStarts() of each kSub columns.
 template <Format F>
 MOE_INLINE void laneStartTable(const A8Row &row, int64_t firstCol,
                                int64_t count, int32_t *to) {
@@ -216,13 +216,13 @@ MOE_INLINE void laneStartTable(const A8Row &row, int64_t firstCol,
   }
 }
 
-/// At most kPanelRows rows times at most kPanelTokens tokens.
+/// Multiplies at most kPanelRows rows with at most kPanelTokens tokens.
 template <Format F>
 void rows16PanelBlock(const uint8_t *w, int64_t wStride, int64_t rows,
                       const uint8_t *const *act, int64_t tokens, int64_t cols,
                       float *out, int64_t outStride) {
   using Tile = Rows16Tile<F>;
-  // About 120 KiB of stack: kernels neither allocate nor are given scratch.
+  // About 120 KiB on the stack, because gemms neither allocate nor get scratch.
   Rows16Panel<F> panel;
   TokenTable<Tile> table;
   NextRows next(w, rows * wStride);

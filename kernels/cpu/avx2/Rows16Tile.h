@@ -1,9 +1,9 @@
-//===- Rows16Tile.h - Codes and scales of an interleaved tile ---*- C++ -*-===//
+//===- Rows16Tile.h - Unpacks interleaved tiles with AVX2 -------*- C++ -*-===//
 //
-// What kernels/quant/Rows16.h says, read with AVX2: half a 64-byte vector is
-// four columns of eight rows. Codes are unsigned for vpmaddubsw, except those
-// of 8 bits (see Int8Common.h). Super-blocks keep their integer scales: a
-// vpmaddwd that widens sums of products multiplies by them, too.
+// Reads the layout of kernels/quant/Rows16.h: half of one of its 64-byte
+// vectors is four columns of eight rows. Codes are unsigned for vpmaddubsw,
+// except 8-bit ones (see Int8Common.h). Super-blocks keep their integer scales:
+// the vpmaddwd that widens sums of products multiplies by them as well.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,7 +22,8 @@ MOE_INLINE __m256i lowBits(__m256i bytes, int shift, char mask) {
   return _mm256_and_si256(bytes, _mm256_set1_epi8(mask));
 }
 
-/// Bits `from` .. of `bytes`, as bits `to` .. under `mask`, added to `codes`.
+/// Adds bits `from` ... of `bytes` to `codes`, moved to bits `to` ... under
+/// `mask`.
 MOE_INLINE __m256i addBits(__m256i codes, __m256i bytes, int from, int to,
                            char mask) {
   if (from > to)
@@ -33,8 +34,8 @@ MOE_INLINE __m256i addBits(__m256i codes, __m256i bytes, int from, int to,
                          _mm256_and_si256(bytes, _mm256_set1_epi8(mask)));
 }
 
-/// Columns 4 g .. 4 g + 3 of a code part's 32, of the 8 rows whose half of the
-/// first vector `part` points at.
+/// Returns columns 4 g .. 4 g + 3 of a code part's 32, for the 8 rows whose
+/// half of the first vector `part` points at.
 template <int Bits> MOE_INLINE __m256i groupCode(const uint8_t *part, int g) {
   if constexpr (Bits == 8)
     return load256(part + 64 * g);
@@ -50,7 +51,7 @@ template <int Bits> MOE_INLINE __m256i groupCode(const uint8_t *part, int g) {
   return code;
 }
 
-/// N six-bit numbers of 16 rows, two to a vector of bytes, to `to`.
+/// Unpacks N six-bit numbers of 16 rows, two per vector of bytes, to `to`.
 template <int N> MOE_INLINE void sixBits(const uint8_t *from, uint8_t *to) {
   constexpr int kLows = N / 4, kTops = N / 8;
 #pragma GCC unroll 8
@@ -62,7 +63,7 @@ template <int N> MOE_INLINE void sixBits(const uint8_t *from, uint8_t *to) {
   }
 }
 
-/// A format's tile. Numbers over rows come for eight rows, `half` 0 or 1.
+/// A format's tile. Vectors over rows have eight rows, those of `half` 0 or 1.
 template <Format F> struct Rows16Tile : Rows16Traits<F> {
   using Traits = Rows16Traits<F>;
   using Traits::kBits, Traits::kCols, Traits::kHasMinima, Traits::kHasValues,
@@ -70,14 +71,14 @@ template <Format F> struct Rows16Tile : Rows16Traits<F> {
       Traits::kScalePart, Traits::kScales, Traits::kShiftCols, Traits::kSixBits,
       Traits::kSub;
 
-  /// Signed codes with zero at 0; others are 0 .. kMaxCode.
+  /// Signed codes have zero at 0; others are 0 .. kMaxCode.
   static constexpr bool kSigned = kIsSigned;
   static constexpr int kMaxCode = kSigned ? 0 : Traits::kMaxCode;
   static constexpr int kZero = kSigned ? 0 : Traits::kZero;
-  /// Integer scales, and F16 d and dmin.
+  /// The format has integer scales, and F16 d and dmin.
   static constexpr bool kSuper = Traits::kIsSuper;
-  /// How many groups of four columns add up in int16 without overflow once
-  /// kZero is off: additions may wrap on the way.
+  /// Number of groups of four columns that add up in int16 without overflow
+  /// once kZero is subtracted; intermediate sums may wrap.
   static constexpr int kReach =
       Traits::kHigh > -Traits::kLow ? Traits::kHigh : -Traits::kLow;
   static constexpr int kChunk = 2 * 127 * kReach * kSub / 4 <= 32767 ? kSub / 4
@@ -87,7 +88,7 @@ template <Format F> struct Rows16Tile : Rows16Traits<F> {
   static_assert(2 * 127 * kReach * kChunk <= 32767);
   static_assert(kSigned || kChunk == kSub / 4 || kZero == 0);
 
-  /// Columns 32 s + 4 g .. of 8 rows.
+  /// Returns columns 32 s + 4 g ... of 8 rows.
   MOE_INLINE static __m256i code(const uint8_t *tile, int s, int half, int g) {
     const uint8_t *part = tile + kScalePart + 64 * kBits * s + 32 * half;
     if constexpr (kShiftCols != 0)
@@ -101,7 +102,7 @@ template <Format F> struct Rows16Tile : Rows16Traits<F> {
     return code;
   }
 
-  /// d * kUnit (`i` 0) and m or dmin (`i` 1).
+  /// Returns d * kUnit (`i` 0) or m or dmin (`i` 1).
   MOE_INLINE static __m256 factor(const uint8_t *tile, int i, int half) {
     if constexpr (Traits::kIsExponent)
       return exponents(_mm256_cvtepu8_epi32(load64(tile + 8 * half)));
@@ -111,7 +112,7 @@ template <Format F> struct Rows16Tile : Rows16Traits<F> {
     return halves;
   }
 
-  /// Scales and minima of six or four bits, a byte each.
+  /// Scales and minima of six or four bits, unpacked to one byte each.
   struct Integers {
     alignas(32) uint8_t bytes[256];
   };
@@ -142,8 +143,8 @@ template <Format F> struct Rows16Tile : Rows16Traits<F> {
     }
   }
 
-  /// kSub 16: the scale of columns 32 s .. and that of the 16 after them, row
-  /// after row, as int16.
+  /// kSub 16: returns the scale of columns 32 s ... and that of the 16 after
+  /// them, row after row, as int16.
   MOE_INLINE static __m256i
   pairScales(const uint8_t *tile, const Integers &integers, int s, int half) {
     if constexpr (kScaleCode == ScaleCode::NibblePairs)
@@ -156,11 +157,11 @@ template <Format F> struct Rows16Tile : Rows16Traits<F> {
     return _mm256_cvtepi8_epi16(
         _mm_unpacklo_epi8(load64(first), load64(first + 16)));
   }
-  /// NibblePairs: the minima likewise.
+  /// NibblePairs: returns the minima in the same order.
   MOE_INLINE static __m256i pairMinima(const uint8_t *tile, int s, int half) {
     return _mm256_srli_epi16(pairBytes(tile, s, half), 4);
   }
-  /// The first (`i` 0) or second of each pair, twice.
+  /// Returns the first (`i` 0) or second number of each pair, twice.
   MOE_INLINE static __m256i ofPairs(__m256i pairs, int i) {
     return _mm256_shuffle_epi8(
         pairs, _mm256_add_epi8(
@@ -169,7 +170,7 @@ template <Format F> struct Rows16Tile : Rows16Traits<F> {
                        0, 1, 0, 1, 4, 5, 4, 5, 8, 9, 8, 9, 12, 13, 12, 13))));
   }
 
-  /// The scale of columns 32 s + kSub i .. twice per row as int16.
+  /// Returns the scale of columns 32 s + kSub i ... twice per row, as int16.
   MOE_INLINE static __m256i scale(const uint8_t *tile, const Integers &integers,
                                   int s, int i, int half) {
     if constexpr (kSub == 16)
@@ -179,12 +180,12 @@ template <Format F> struct Rows16Tile : Rows16Traits<F> {
                           s, half);
     if constexpr (kHasMinima)
       return _mm256_shuffle_epi8(rows, rowIndex(int(0x80008000)));
-    // To the upper byte, from where the sign spreads.
+    // Move the byte to the upper half, from where the shift extends the sign.
     return _mm256_srai_epi16(
         _mm256_shuffle_epi8(rows, rowIndex(int(0x00800080))), 8);
   }
 
-  /// The minimum of columns 32 s + kOffsetSub i ..
+  /// Returns the minimum of columns 32 s + kOffsetSub i ...
   MOE_INLINE static __m256 minimum(const uint8_t *tile,
                                    const Integers &integers, int s, int i,
                                    int half) {
@@ -197,26 +198,27 @@ template <Format F> struct Rows16Tile : Rows16Traits<F> {
   }
 
 private:
-  /// kShiftCols: 2 in the codes of the rows whose bit `i` is set.
+  /// kShiftCols: returns 2 in the codes of the rows whose bit `i` is set.
   MOE_INLINE static __m256i shifts(const uint8_t *tile, int i, int half) {
     __m256i rows = _mm256_set1_epi32(tile[Traits::kShiftsAt + 2 * i + half]);
     __m256i bit = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
     __m256i isSet = _mm256_cmpeq_epi32(_mm256_and_si256(rows, bit), bit);
     return _mm256_and_si256(isSet, _mm256_set1_epi8(2));
   }
-  /// NibblePairs: the bytes of eight rows' scale and minimum pairs, as words.
+  /// NibblePairs: returns the bytes of eight rows' scale and minimum pairs, as
+  /// words.
   MOE_INLINE static __m256i pairBytes(const uint8_t *tile, int s, int half) {
     return _mm256_cvtepu8_epi16(
         load128(tile + kNumbersAt + 32 * s + 16 * half));
   }
-  /// In each 128-bit lane, the bytes of eight rows' numbers `i`.
+  /// Returns the bytes of eight rows' numbers `i`, in each 128-bit lane.
   MOE_INLINE static __m256i rowsOf(const uint8_t *bytes, int i, int half) {
     int64_t rows;
     std::memcpy(&rows, bytes + 16 * i + 8 * half, sizeof(rows));
     return _mm256_set1_epi64x(rows);
   }
-  /// A shuffle that puts row r's byte of rowsOf() where `pattern` has 0 in
-  /// 32-bit lane r and zero where it has 0x80.
+  /// Returns a shuffle that, in 32-bit lane r, puts row r's byte of rowsOf()
+  /// where `pattern` has 0 and zero where it has 0x80.
   MOE_INLINE static __m256i rowIndex(int pattern) {
     constexpr int kStep = 0x01010101;
     return _mm256_add_epi32(_mm256_set1_epi32(pattern),
@@ -226,8 +228,8 @@ private:
   }
 };
 
-/// a + b, in this order: GCC would reorder a chain of such sums, compute all
-/// products before the first of them and spill those.
+/// Returns a + b, and keeps this order: GCC would reorder a chain of such sums,
+/// compute all products before the first of them and spill those.
 MOE_INLINE __m256i addInOrder16(__m256i a, __m256i b) {
   __m256i sum = _mm256_add_epi16(a, b);
   __asm__("" : "+x"(sum));

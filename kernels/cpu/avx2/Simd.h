@@ -12,7 +12,8 @@ namespace moek::avx2 {
 
 class Q8Products;
 
-/// A function per format: `cols` elements of a row, whole blocks, to `out`.
+/// One function per format that converts `cols` elements of a row (whole
+/// blocks) to floats at `out`.
 struct Dequant {
 #define MOE_FORMAT(name, id, elements, bytes)                                  \
   static void name(const uint8_t *row, int64_t cols, float *out);
@@ -26,7 +27,7 @@ struct Simd : Folded<Simd> {
   using Q8Products = avx2::Q8Products;
   static constexpr int kWidth = 8;
   static constexpr int kDotRows = 2, kSumRows = 4, kSumVecs = 2;
-  static constexpr int kFloatTokens = 2; ///< 8 sums of 16 registers.
+  static constexpr int kFloatTokens = 2; ///< 8 sums in 16 registers.
 
   MOE_INLINE static __m256i first(int lanes) {
     return _mm256_cmpgt_epi32(_mm256_set1_epi32(lanes),
@@ -42,7 +43,7 @@ struct Simd : Folded<Simd> {
   MOE_INLINE static void storePart(float *p, Vec v, int lanes) {
     _mm256_maskstore_ps(p, first(lanes), v);
   }
-  /// The first `count` lanes: all of 8 and more, none of 0 and less.
+  /// Stores the first `count` lanes: all if it is 8 or more, none if 0 or less.
   MOE_INLINE static void storeFirst(float *p, Vec v, int64_t count) {
     if (count >= kWidth)
       store(p, v);
@@ -60,7 +61,7 @@ struct Simd : Folded<Simd> {
     return _mm256_castsi256_ps(_mm256_slli_epi32(
         _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)p)), 16));
   }
-  /// Rounds to nearest even; a NaN keeps its upper half and is made quiet.
+  /// Rounds to nearest even; a NaN keeps its upper half and becomes quiet.
   MOE_INLINE static void storeBf16(uint8_t *p, Vec v) {
     __m256i bits = _mm256_castps_si256(v);
     __m256i odd =
@@ -91,12 +92,13 @@ struct Simd : Folded<Simd> {
     return _mm256_round_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
   }
 
-  /// 2^n for whole n in [-126, 127].
+  /// Returns 2^n for integers n in [-126, 127].
   MOE_INLINE static Vec pow2(__m256i n) {
     return _mm256_castsi256_ps(
         _mm256_slli_epi32(_mm256_add_epi32(n, _mm256_set1_epi32(127)), 23));
   }
-  /// 2^n is applied as two factors, as n exceeds a float's exponents.
+  /// Multiplies by 2^n in two factors, because n exceeds a float's exponent
+  /// range.
   MOE_INLINE static Vec scale(Vec p, Vec n) {
     __m256i whole = _mm256_cvtps_epi32(n);
     __m256i half = _mm256_srai_epi32(whole, 1);
@@ -105,7 +107,7 @@ struct Simd : Folded<Simd> {
   MOE_INLINE static Vec exp(Vec x) { return expOf<Simd>(x); }
   MOE_INLINE static Vec exp2(Vec x) { return exp2Of<Simd>(x); }
 
-  /// Four partial sums: lanes i, i + 4.
+  /// Adds lanes i and i + 4 to four partial sums.
   MOE_INLINE static __m128 fold(Vec v) {
     return _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
   }
@@ -116,18 +118,18 @@ struct Simd : Folded<Simd> {
     return _mm_cvtss_f32(_mm_max_ss(m, _mm_shuffle_ps(m, m, 1)));
   }
 
-  /// a0 a0 a1 a1 ...
+  /// Returns p[0] p[0] p[1] p[1] ...
   MOE_INLINE static Vec dupPairs(const float *p) {
     return _mm256_permutevar8x32_ps(_mm256_castps128_ps256(_mm_loadu_ps(p)),
                                     _mm256_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3));
   }
   MOE_INLINE static Vec swapPairs(Vec v) { return _mm256_permute_ps(v, 0xb1); }
-  /// a * b - c in even lanes, a * b + c in odd ones.
+  /// Computes a * b - c in even lanes and a * b + c in odd ones.
   MOE_INLINE static Vec fmaAlternate(Vec a, Vec b, Vec c) {
     return _mm256_fmaddsub_ps(a, b, c);
   }
 
-  /// See A8Block in cpu/Elementwise.h.
+  /// See quantizeBlocks in cpu/Elementwise.h.
   MOE_INLINE static float maxAbs32(const float *x, bool &finite) {
     const Vec sign = set(-0.0f), big = set(__builtin_inff());
     Vec m = zero(), ok = _mm256_cmp_ps(m, m, _CMP_EQ_OQ);

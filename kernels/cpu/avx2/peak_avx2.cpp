@@ -5,10 +5,10 @@
 namespace moek {
 
 namespace {
-constexpr int kChains = 11; // of 16 registers, leaving room for the rest
+constexpr int kChains = 11; // Leaves 5 of 16 registers to operands.
 
-// As a gemm with small codes does it: products of 32 columns add up in 16 bits
-// before one vpmaddwd widens them.
+// Like a gemm with small codes: products of 32 columns add up in 16 bits before
+// one vpmaddwd widens them.
 double int8Loop(int64_t iterations) {
   constexpr int kSteps = 8;
   __m256i wide = _mm256_setzero_si256(), ones = _mm256_set1_epi16(1);

@@ -15,7 +15,7 @@ template <Format F> struct FloatPanels;
 template <> struct FloatPanels<Format::F16> {
   static constexpr int kPanels = 2, kTokens = 8;
   MOE_INLINE static void column(const uint8_t *tile, int c, __m512 to[1]) {
-    // vcvtph2ps wants 16 numbers side by side: vpmovdw takes the lower halves.
+    // vcvtph2ps reads 16 adjacent numbers, so vpmovdw takes the lower halves.
     __m512i pairs = _mm512_loadu_si512(tile);
     if (c == 1)
       pairs = _mm512_srli_epi32(pairs, 16);

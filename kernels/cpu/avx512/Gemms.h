@@ -1,4 +1,4 @@
-//===- Gemms.h - What AVX-512 adds to the frames of gemms -------*- C++ -*-===//
+//===- Gemms.h - The AVX-512 specific code of the gemms ---------*- C++ -*-===//
 
 #ifndef MOE_KERNELS_CPU_AVX512_GEMMS_H
 #define MOE_KERNELS_CPU_AVX512_GEMMS_H
@@ -17,13 +17,13 @@
 namespace moek::avx512 {
 namespace {
 
-/// See cpu/Int8Gemm.h and cpu/Rows16Gemm.h.
+/// Implements the interface I of cpu/Int8Gemm.h and cpu/Rows16Gemm.h.
 struct Gemms {
   using Simd = avx512::Simd;
   template <Format F> using FloatPanels = avx512::FloatPanels<F>;
   template <Format F> using Gguf = avx512::Gguf<F>;
   template <Format F> using Tile = Rows16Tile<F>;
-  /// 4 rows share one load of the activations; with several tokens 2 rows keep
+  /// 4 rows share one load of the activations. With several tokens, 2 rows keep
   /// sums and unpacked codes within 32 registers.
   template <int T> static constexpr int kDotRows = T == 1 ? 4 : 2;
   static constexpr int kGroupRows = 16;

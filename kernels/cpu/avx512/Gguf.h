@@ -1,11 +1,11 @@
-//===- Gguf.h - Rows as in the file, with AVX-512 ---------------*- C++ -*-===//
+//===- Gguf.h - Unpacks rows as in the file with AVX-512 --------*- C++ -*-===//
 //
 // Gguf<F> turns the blocks of format F into unsigned 8-bit codes in column
 // order and float scales:
 //
 //   w[c] = scale * (code[c] - kZero) + kOffsetSign * offset
 //
-// and the tilings in Int8Dot.h and Int8Panel.h do the rest. Two kinds:
+// The tilings in Int8Dot.h and Int8Panel.h use these. There are two kinds:
 //
 // kSpan = 256, super-blocks with a row of scales in registers
 //   kSub         columns per scale: 32 or 16
@@ -17,8 +17,8 @@
 // kSpan = 64, two blocks of 32 with F16 `d` and, with an offset, `m`
 //   codes<Half>(block)  64 codes, or, when Half, 32 and then zeros
 //
-// GgufPanel<F> is the same for panels, where unpacking is rare and scaling is
-// not: a format may fold a scale into its codes there.
+// GgufPanel<F> is the same for panels, where unpacking is rare but scaling
+// frequent: there a format may multiply a scale into its codes.
 //
 //===----------------------------------------------------------------------===//
 
@@ -34,7 +34,8 @@ namespace {
 // Byte i of a block of 32 holds elements i and i + 16, so a 128-bit lane of
 // codes is either the low or the high nibbles of 16 bytes.
 
-/// Low nibbles of lanes 0 and 2, high nibbles of lanes 1 and 3.
+/// Returns the low nibbles of lanes 0 and 2 and the high nibbles of lanes 1 and
+/// 3.
 MOE_INLINE __m512i alternatingNibbles(__m512i bytes) {
   __m512i shifts =
       _mm512_setr_epi64(0, 0, 0x0004000400040004, 0x0004000400040004, 0, 0,
@@ -43,8 +44,8 @@ MOE_INLINE __m512i alternatingNibbles(__m512i bytes) {
                           _mm512_set1_epi8(15));
 }
 
-/// 64 codes from the 16 bytes of each of two blocks; 32 codes of `first` and
-/// then zeros when Half.
+/// Returns 64 codes from the 16 bytes of each of two blocks; if Half, 32 codes
+/// of `first` and then zeros.
 template <bool Half>
 MOE_INLINE __m512i nibbles(const uint8_t *first, const uint8_t *second) {
   if constexpr (Half)
@@ -65,7 +66,7 @@ MOE_INLINE __m512i addFifthBit(__m512i codes, const uint8_t *first,
   return _mm512_mask_add_epi8(codes, bits, codes, _mm512_set1_epi8(16));
 }
 
-/// Blocks of 32 columns, which all have their bits in the same places.
+/// Blocks of 32 columns; all such formats store their bits in the same places.
 template <Format F> struct SmallBlock {
   using Block = BlockOf<F>;
   template <bool Half> MOE_INLINE static __m512i codes(const Block *block) {
@@ -90,8 +91,8 @@ template <Format F> struct SmallBlock {
   }
 };
 
-/// codes(), scales() and offsets() of a super-block: see kernels/cpu/gguf.
-/// Those with octets of codes look them up one by one.
+/// codes(), scales() and offsets() of a super-block: see kernels/cpu/gguf. For
+/// formats with octet() the codes are looked up octet by octet.
 template <Format F> struct SuperBlock {
   using Block = BlockOf<F>;
   using Traits = BlockTraits<Block>;

@@ -1,8 +1,8 @@
-//===- Int8Common.h - Pieces of the AVX-512 integer gemms -------*- C++ -*-===//
+//===- Int8Common.h - Building blocks of AVX-512 integer gemms --*- C++ -*-===//
 //
-// vpdpbusd adds four products u8 * s8 to an int32 without saturating, so codes
-// up to 255 are exact. The zero point is taken off in the integer domain too:
-// the accumulator starts at -kZero * (sum of the activations).
+// vpdpbusd adds four products u8 * s8 to an int32 without saturation, so codes
+// up to 255 are exact. The zero point is subtracted in integers too: the
+// accumulator starts at -kZero * (sum of the activations).
 //
 // Everything here has internal linkage: see kernels/CMakeLists.txt.
 //
@@ -24,27 +24,27 @@ MOE_INLINE __m256i load256(const void *p) {
 MOE_INLINE __m128i load128(const void *p) {
   return _mm_loadu_si128(static_cast<const __m128i *>(p));
 }
-/// An F16 number of a block in every lane.
+/// Broadcasts an F16 number of a block to every lane.
 template <class T> MOE_INLINE __m512 broadcastF16(const T &from) {
   return _mm512_cvtph_ps(_mm256_set1_epi16(load16(from)));
 }
 
-/// What codes 0 .. 15 of a format stand for, plus kZero.
+/// Returns the values of codes 0 .. 15 of a format, plus kZero.
 template <class Block> MOE_INLINE __m512i valuesOf(__m512i codes) {
   __m512i table = _mm512_broadcast_i32x4(load128(Block::kValues));
   table = _mm512_add_epi8(table, _mm512_set1_epi8(char(Block::kZero)));
   return _mm512_shuffle_epi8(table, codes);
 }
 
-/// 2^(exponent - 128) of unsigned numbers. A conversion of bits would need a
-/// second case for what is below the normal range.
+/// Returns 2^(exponent - 128) of unsigned numbers. Building the bits instead
+/// would need a second case for results below the normal range.
 MOE_INLINE __m512 exponents(__m512i numbers) {
   return _mm512_scalef_ps(
       _mm512_set1_ps(1),
       _mm512_sub_ps(_mm512_cvtepi32_ps(numbers), _mm512_set1_ps(128)));
 }
 
-/// d * kUnit of a block in every lane.
+/// Broadcasts d * kUnit of a block to every lane.
 template <class Block> MOE_INLINE __m512 broadcastScale(const Block &block) {
   if constexpr (BlockTraits<Block>::kIsExponent)
     return exponents(_mm512_set1_epi32(block.d));
@@ -55,12 +55,12 @@ template <class Block> MOE_INLINE __m512 broadcastScale(const Block &block) {
     return broadcastF16(block.d);
 }
 
-/// 32 bytes in both halves.
+/// Returns 32 bytes in both halves.
 MOE_INLINE __m512i twice(const void *p) {
   return _mm512_broadcast_i64x4(load256(p));
 }
 
-/// `low` in the lower and `high` in the upper half of the lanes.
+/// Returns `low` in the lower and `high` in the upper half of the lanes.
 MOE_INLINE __m512i halves32(int low, int high) {
   return _mm512_inserti64x4(_mm512_set1_epi32(low), _mm256_set1_epi32(high), 1);
 }
@@ -73,7 +73,7 @@ MOE_INLINE __m512i andOr(__m512i a, __m512i mask, __m512i b) {
   return _mm512_ternarylogic_epi32(a, mask, b, 0xEA);
 }
 
-/// r[i] lane j becomes r[j] lane i: 64 shuffles.
+/// Moves r[i] lane j to r[j] lane i with 64 shuffles.
 MOE_INLINE void transpose16x16(__m512i r[16]) {
   __m512i t[16];
 #pragma GCC unroll 8

@@ -1,4 +1,4 @@
-//===- Int8Dequant.h - Floats from a format's codes and scales --*- C++ -*-===//
+//===- Int8Dequant.h - Converts codes and scales to floats ------*- C++ -*-===//
 //
 // One multiply-add per 16 elements: w = scale * code + base with base =
 // kOffsetSign * offset - kZero * scale, once per sub-block. Codes and scales
@@ -14,7 +14,7 @@
 namespace moek::avx512 {
 namespace {
 
-/// Columns 16 i .. 16 i + 15 of unpacked codes.
+/// Converts columns 16 i .. 16 i + 15 of unpacked codes.
 MOE_INLINE __m512 widenCodes(const uint8_t *codes, int i) {
   return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(load128(codes + 16 * i)));
 }
@@ -30,7 +30,7 @@ MOE_INLINE void dequantizeSuperBlock(const typename F::Block *block,
     _mm512_store_si512(codes + 64 * v, q[v]);
   __m512 scale = F::scales(block);
   _mm512_store_ps(scales, scale);
-  // One base per 16 columns, or per 32 in lanes 0..7.
+  // There is one base per 16 columns, or per 32 columns in lanes 0..7.
   constexpr bool kFine = F::kSub == 16 || F::kOffsetSub == 16;
   __m512 offset = _mm512_setzero_ps();
   if constexpr (F::kOffsetSub == 16)
@@ -54,7 +54,7 @@ MOE_INLINE void dequantizeSuperBlock(const typename F::Block *block,
                                      _mm512_set1_ps(bases[kFine ? i : i / 2])));
 }
 
-/// One block of 32, or two when not Half.
+/// Converts one block of 32, or two if not Half.
 template <class F, bool Half>
 MOE_INLINE void dequantizeSmallBlocks(const typename F::Block *block,
                                       float *out) {

@@ -1,9 +1,9 @@
-//===- Int8Dot.h - Few tokens: rows streamed, dot products ------*- C++ -*-===//
+//===- Int8Dot.h - Dot products of streamed rows, few tokens ----*- C++ -*-===//
 //
-// For 1 to 4 tokens the weights are read once at memory speed: each span of a
+// For 1 to 4 tokens the weights are read once, at memory speed: each span of a
 // row is unpacked in registers and multiplied with every token's span. A lane
 // sums four neighbouring columns, so a vector of 64 columns holds two (four)
-// sub-blocks in its halves (quarters), and their scales are spread likewise.
+// sub-blocks in its halves (quarters), and their scales are arranged alike.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,13 +15,13 @@
 namespace moek::avx512 {
 namespace {
 
-/// What a span of activations contributes, whatever the row.
+/// The operands that a span of a token's activations provides for every row.
 template <class F> struct TokenSpan {
   static constexpr int kVectors = F::kSpan / 64;
   __m512i q[kVectors];
-  __m512i start[F::kZero ? kVectors : 1]; ///< -kZero * q, summed by lanes.
-  __m512 scale;  ///< To multiply the row's scales with.
-  __m512 offset; ///< To multiply the row's offsets with.
+  __m512i start[F::kZero ? kVectors : 1]; ///< -kZero * q, summed per lane.
+  __m512 scale;                           ///< Factor of the row's scales.
+  __m512 offset;                          ///< Factor of the row's offsets.
 };
 
 MOE_INLINE __m512i negatedLaneSums(int zero, __m512i q) {
@@ -30,7 +30,7 @@ MOE_INLINE __m512i negatedLaneSums(int zero, __m512i q) {
   return _mm512_sub_epi32(_mm512_setzero_si512(), sums);
 }
 
-/// Columns 256 * i of a token.
+/// Loads columns 256 * i ... of a token.
 template <class F>
 MOE_INLINE TokenSpan<F> loadSpan256(const A8Row &row, int64_t i) {
   TokenSpan<F> span;
@@ -49,7 +49,8 @@ MOE_INLINE TokenSpan<F> loadSpan256(const A8Row &row, int64_t i) {
   else
     span.scale = _mm512_castps256_ps512(scale);
   if constexpr (F::kOffsetSub == 32) {
-    // Sums of 32 in lanes 8..15, next to the scales they belong to.
+    // Lanes 8..15 get the sums of 32 columns, next to the scales they belong
+    // to.
     __m256i sums = _mm256_madd_epi16(load256(row.sum + 16 * i),
                                      _mm256_set1_epi16(F::kOffsetSign));
     __m256 offset = _mm256_mul_ps(_mm256_cvtepi32_ps(sums), scale);
@@ -64,7 +65,7 @@ MOE_INLINE TokenSpan<F> loadSpan256(const A8Row &row, int64_t i) {
   return span;
 }
 
-/// Lane l of vector v of a span belongs to scale (64 v + 4 l) / Sub.
+/// Lane l of vector v of a span uses scale (64 v + 4 l) / Sub.
 template <int Sub> MOE_INLINE __m512i scaleIndex(int v) {
   __m512i lanes =
       _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
@@ -100,13 +101,13 @@ MOE_INLINE void addSpan256(const typename F::Block *block,
   }
 }
 
-/// Columns 64 * i of a token; the upper half is zero when Half.
+/// Loads columns 64 * i ... of a token; the upper half is zero if Half.
 template <class F, bool Half>
 MOE_INLINE TokenSpan<F> loadSpan64(const A8Row &row, int64_t i) {
   TokenSpan<F> span;
   span.q[0] = Half ? _mm512_zextsi256_si512(load256(row.q + 64 * i))
                    : load512(row.q + 64 * i);
-  // The second scale of a half span multiplies zeros only; it must be finite.
+  // The second scale of a half span multiplies only zeros, but must be finite.
   __m512i index = Half ? _mm512_setzero_si512() : scaleIndex<32>(0);
   __m128 scales =
       Half ? _mm_load_ss(row.scale + 2 * i)
@@ -116,7 +117,8 @@ MOE_INLINE TokenSpan<F> loadSpan64(const A8Row &row, int64_t i) {
   if constexpr (F::kZero != 0)
     span.start[0] = negatedLaneSums(F::kZero, span.q[0]);
   if constexpr (F::kOffsetSub != 0) {
-    // The lanes' own sums, so that offsets spread like scales fit.
+    // Sums per lane, to which the offsets apply in the same arrangement as
+    // scales.
     __m512i sums = _mm512_dpbusd_epi32(_mm512_setzero_si512(),
                                        _mm512_set1_epi8(1), span.q[0]);
     span.offset = _mm512_mul_ps(_mm512_cvtepi32_ps(sums), span.scale);
@@ -124,7 +126,7 @@ MOE_INLINE TokenSpan<F> loadSpan64(const A8Row &row, int64_t i) {
   return span;
 }
 
-/// F16 numbers of two blocks, each in its half of the lanes.
+/// Returns F16 numbers of two blocks, each in its half of the lanes.
 template <bool Half, class T>
 MOE_INLINE __m512 spreadF16(const T &first, const T *second) {
   __m256i both = _mm256_set1_epi16(load16(first));
@@ -133,7 +135,7 @@ MOE_INLINE __m512 spreadF16(const T &first, const T *second) {
   return _mm512_cvtph_ps(both);
 }
 
-/// Scales of two blocks likewise.
+/// Returns the scales of two blocks, each in its half of the lanes.
 template <bool Half, class Block>
 MOE_INLINE __m512 spreadScales(const Block *blocks) {
   if constexpr (BlockTraits<Block>::kIsExponent)
@@ -142,7 +144,7 @@ MOE_INLINE __m512 spreadScales(const Block *blocks) {
     return spreadF16<Half>(blocks[0].d, &blocks[1].d);
 }
 
-/// Adds the products of two blocks (one when Half) with T tokens.
+/// Adds the products of two blocks (one if Half) with T tokens.
 template <class F, int T, bool Half>
 MOE_INLINE void addSpan64(const typename F::Block *block,
                           const TokenSpan<F> tokens[T], __m512 *sums) {
@@ -164,7 +166,7 @@ MOE_INLINE void addSpan64(const typename F::Block *block,
   }
 }
 
-/// The same for a span of either kind.
+/// Adds the products of a span of either kind.
 template <class F, int R, int T, bool Half>
 MOE_INLINE void addSpan(const typename F::Block *const rows[R],
                         const A8Row tokens[T], int64_t i, __m512 sums[R][T]) {

@@ -1,15 +1,15 @@
-//===- Int8Panel.h - Many tokens: weights expanded into a panel -*- C++ -*-===//
+//===- Int8Panel.h - Weights expanded to panels, many tokens ----*- C++ -*-===//
 //
 // 32 rows by kPanelCols columns of weights are unpacked once into L1/L2 and
-// multiplied with all tokens. In the panel a vector holds the same four columns
-// of 16 rows, so that one broadcast of four activations feeds 16 rows, sums of
-// a sub-block need no reduction, and scales are vectors over rows.
+// multiplied with all tokens. In the panel, a vector holds the same four
+// columns of 16 rows, so that one broadcast of four activations serves 16 rows,
+// sums of a sub-block need no reduction, and scales are vectors over rows.
 //
 // Inner tile: 2 x 16 rows by up to 6 tokens. 12 int32 and 12 float sums, two
-// weight vectors and one broadcast take 27 of 32 registers. A sub-block of 32
-// columns costs a tile 96 vpdpbusd and 24 multiplies that compete with them for
-// the same two pipes: at most 80 % of peak (73 % with an offset, 67 % with a
-// scale per 16 columns).
+// weight vectors and one broadcast take 27 of 32 registers. For a sub-block of
+// 32 columns a tile executes 96 vpdpbusd and 24 multiplications that compete
+// with them for the same two ports: at most 80 % of peak (73 % with an offset,
+// 67 % with a scale per 16 columns).
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,7 +21,7 @@
 namespace moek::avx512 {
 namespace {
 
-constexpr int kPanelGroups = 2; ///< Of 16 rows.
+constexpr int kPanelGroups = 2; ///< Groups of 16 rows.
 constexpr int kTileTokens = 6;
 
 template <class F> struct alignas(64) Panel {
@@ -32,7 +32,7 @@ template <class F> struct alignas(64) Panel {
   float offsets[kPanelCols / kOffsetSub][kPanelGroups][16];
 };
 
-/// Rows of scales, one register each, to scale vectors over 16 rows.
+/// Transposes rows of scales, one register each, to vectors over 16 rows.
 MOE_INLINE void transposeScales(__m512 rows[16]) {
   __m512i bits[16];
 #pragma GCC unroll 16
@@ -44,7 +44,7 @@ MOE_INLINE void transposeScales(__m512 rows[16]) {
     rows[i] = _mm512_castsi512_ps(bits[i]);
 }
 
-/// Writes 64 columns of 16 rows, from `codes`, at column `col`.
+/// Writes 64 columns of 16 rows from `codes` to column `col`.
 template <class F>
 MOE_INLINE void storeCodes(Panel<F> &panel, int group, int64_t col,
                            __m512i codes[16], int vectors) {
@@ -53,7 +53,7 @@ MOE_INLINE void storeCodes(Panel<F> &panel, int group, int64_t col,
     _mm512_store_si512(panel.codes[col / 4 + i][group], codes[i]);
 }
 
-/// Super-blocks: columns [0, 256) of the 16 blocks go to column `col`.
+/// Super-blocks: expands columns [0, 256) of the 16 blocks to column `col`.
 template <class F>
 void expand256(Panel<F> &panel, int group, int64_t col,
                const typename F::Block *const blocks[16]) {
@@ -97,7 +97,7 @@ void expand256(Panel<F> &panel, int group, int64_t col,
   }
 }
 
-/// Blocks of 32: two of them (one when Half) per row.
+/// Blocks of 32: expands two of them (one if Half) per row.
 template <class F, bool Half>
 void expand64(Panel<F> &panel, int group, int64_t col,
               const typename F::Block *const blocks[16]) {
@@ -130,8 +130,8 @@ void expand64(Panel<F> &panel, int group, int64_t col,
   }
 }
 
-/// Columns [firstCol, firstCol + count) of 16 rows; beyond the last row its
-/// copy, whose products are not stored.
+/// Expands columns [firstCol, firstCol + count) of 16 rows. Rows past the last
+/// are copies of it, whose products are not stored.
 template <class F>
 void expandGroup(Panel<F> &panel, int group, const uint8_t *w, int64_t wStride,
                  int64_t rows, int64_t firstCol, int64_t count,
@@ -158,8 +158,8 @@ void expandGroup(Panel<F> &panel, int group, const uint8_t *w, int64_t wStride,
       expand64<F, true>(panel, group, col, blocks);
 }
 
-/// G x 16 rows times T tokens over `count` columns of a panel. `act` points at
-/// the panel's first column; `firstToken` counts in `table`.
+/// Multiplies G x 16 rows with T tokens over `count` columns of a panel. `act`
+/// points at the panel's first column; `firstToken` is an index into `table`.
 template <class F, int G, int T>
 void panelTile(const Panel<F> &panel, const TokenTable<F> &table,
                int64_t firstToken, const uint8_t *const *act, int64_t firstCol,
@@ -239,7 +239,7 @@ void panelTile(const Panel<F> &panel, const TokenTable<F> &table,
     }
 }
 
-/// All tokens of a table.
+/// Multiplies a panel with all tokens of a table.
 template <class F, int G>
 void panelTokens(const Panel<F> &panel, const TokenTable<F> &table,
                  const uint8_t *const *act, int64_t tokens, int64_t firstCol,
@@ -251,7 +251,7 @@ void panelTokens(const Panel<F> &panel, const TokenTable<F> &table,
   });
 }
 
-/// Rows as in the file.
+/// Reads rows as in the file for panelBlock().
 template <class F> struct GgufSource {
   using Traits = F;
   static void expand(Panel<F> &panel, int group, const uint8_t *w,
@@ -261,14 +261,15 @@ template <class F> struct GgufSource {
   }
 };
 
-/// At most kPanelRows rows times at most kPanelTokens tokens. Source::expand
-/// fills a group of a panel of Source::Traits with up to 16 rows.
+/// Multiplies at most kPanelRows rows with at most kPanelTokens tokens.
+/// Source::expand fills a group of a panel of Source::Traits with up to 16
+/// rows.
 template <class Source>
 void panelBlock(const uint8_t *w, int64_t wStride, int64_t rows,
                 const uint8_t *const *act, int64_t tokens, int64_t cols,
                 float *out, int64_t outStride) {
   using F = typename Source::Traits;
-  // About 120 KiB of stack: kernels neither allocate nor are given scratch.
+  // About 120 KiB on the stack, because gemms neither allocate nor get scratch.
   Panel<F> panel;
   TokenTable<F> table;
   NextRows next(w, rows * wStride);

@@ -1,23 +1,23 @@
-//===- Q8Products.h - Integer products of attention -------------*- C++ -*-===//
+//===- Q8Products.h - Integer products of attention, AVX-512 ----*- C++ -*-===//
 //
-// Scores and weighted sums as 8-bit products.
+// Computes scores and weighted sums as 8-bit products.
 //
 // 1. Scores: queries, quantised per block of kKvBlock, times codes of 2 tiles x
 //    4 queries: 8 accumulators, 6 loads for 8 vpdpbusd.
 // 2. Weights p = exp(score - maximum) become 15-bit words in units of the
-//    group. A byte is kBulk times the mean of all but the largest: a few rows,
-//    as often the first, may have most of the weight, and the others must not
-//    round to nothing beside them. The few words above a byte go into a second,
-//    sparse product of their upper bytes.
+//    group. A byte reaches kBulk times the mean of all but the largest weights:
+//    a few rows, often the first, may have most of the weight, and the others
+//    must not be rounded to nothing beside them. The few words larger than a
+//    byte go into a second, sparse product of their upper bytes.
 // 3. Sums: per block of columns the group's codes are transposed into quads of
-//    rows, and a row's scale is multiplied into a query's words. So a sum over
-//    rows is a sum of integers: 4 queries x 4 vectors of columns.
+//    rows, and each row's scale is multiplied into a query's words. So a sum
+//    over rows is a sum of integers, for 4 queries x 4 vectors of columns.
 //
-// V2-Lite: the latent cache's 576 + 512 columns of a row are 17 vpdpbusd per
-// head, a group is 153 KiB of L2, a transposed block 16 KiB of L1. The next
-// group comes from memory meanwhile: 2448 lines asked for one by one, one to
-// some 30 vpdpbusd. Decompressed for a head, 192 + 128 columns are 5 vpdpbusd
-// per query, and a group is 85 KiB.
+// DeepSeek-V2-Lite: the 576 + 512 columns of a latent cache row take 17
+// vpdpbusd per head, a group takes 153 KiB of L2, a transposed block 16 KiB of
+// L1. The next group is prefetched from memory meanwhile: 2448 lines, one with
+// each 30 vpdpbusd or so. Decompressed for a head, 192 + 128 columns take 5
+// vpdpbusd per query, and a group takes 85 KiB.
 //
 //===----------------------------------------------------------------------===//
 
@@ -39,7 +39,7 @@ public:
     take(high, kQueries * kGroup);
   }
 
-  /// `count` columns of query i, from its block `first` on.
+  /// Quantises `count` columns of query i, from its block `first` on.
   void encode(int64_t i, int64_t first, const float *x, int64_t count) {
     forKvBlocks(x, count, [&](int64_t b, const float *from) {
       int64_t at = i * shape.keyBlocks + first + b;
@@ -52,16 +52,16 @@ public:
     });
   }
 
-  /// See Q8Group.
+  /// See Q8Group::setGroup().
   void setGroup(const RingCache &cache, int64_t at, int64_t n, int64_t next) {
     Q8Group::setGroup(cache, at, n, next);
     scoreReads = 0;
   }
 
-  /// The group and what comes next lie in memory, and all but the group's first
-  /// tiles are still to be read if it is the `first`. Spreads reading them
-  /// evenly over the work with `queries`: a line for each quad of rows in the
-  /// sums, the rest in the scores.
+  /// Plans the prefetches while this group is processed: the rows that follow
+  /// it and, if it is the `first`, all but its own first tiles are still in
+  /// memory. Spreads them evenly over the work with `queries`: one line per
+  /// quad of rows in the sums, the rest in the scores.
   void readAhead(int64_t queries, bool first) {
     int64_t begin = first ? kTiles : groupTiles;
     begin = begin < knownTiles ? begin : knownTiles;
@@ -74,7 +74,8 @@ public:
     scoreReads = left > 0 ? (left + inScores - 1) / inScores : 0;
   }
 
-  /// Scores of the first `queries`. Tiles stay in L1 for all of them.
+  /// Computes the scores of the first `queries`. Tiles stay in L1 for all of
+  /// them.
   void score(int64_t queries) {
     int64_t t = 0;
     for (; t + kTiles <= tiles; t += kTiles)
@@ -83,8 +84,9 @@ public:
       scoreTiles<1>(queries, t);
   }
 
-  /// Words of the weights of query i; the quads of rows with one above a byte.
-  /// Below 1e-30, where the running sum is at least 1, they are zero.
+  /// Computes the words of query i's weights, and the list of row quads that
+  /// contain a word larger than a byte. If the largest weight is below 1e-30,
+  /// all words are zero: the running sum is then at least 1.
   void weigh(int64_t i, Range visible, float &runningMost, float &runningSum) {
     const BlockWeights weights = softmax(i, visible, runningMost, runningSum);
     const auto seen = float(visible.end - visible.begin);
@@ -93,10 +95,10 @@ public:
     const __m512i byteMost = _mm512_set1_epi32(255);
     const float top = weights.most;
     bool any = top > 1e-30f;
-    // Of all, then without what exceeds that.
+    // The mean of all weights first, then of weights clamped to that.
     float bulk = kBulk / seen * weights.sum;
     if (bulk < top) {
-      // Two sums, as each waits for itself.
+      // Two sums hide the latency of the additions.
       const __m512 limit = _mm512_set1_ps(bulk);
       __m512 sum = _mm512_setzero_ps(), other = sum;
       int64_t k = 0;
@@ -114,7 +116,7 @@ public:
       byte = top * (255.0f / 32767);
     unit[i] = any ? byte / 255 : 0;
     __m512 inverse = _mm512_set1_ps(any ? 255 / byte : 0);
-    // Bit 4 i + j of the result: quad 16 j + i has a word above a byte.
+    // Bit 4 i + j is set if quad 16 j + i has a word larger than a byte.
     uint64_t quadsAbove = 0;
     for (int64_t k = 0, shift = 0; k < count; k += 64, ++shift) {
       uint64_t above = 0;
@@ -136,7 +138,8 @@ public:
     largeCount[i] = int32_t(list - (large + i * kQuads));
   }
 
-  /// Block b of the values' codes: [row / 4][column][4], signed.
+  /// Transposes the codes of block b of the values to [row / 4][column][4],
+  /// signed.
   void transpose(int64_t b) {
     const __m512i bytes = _mm512_broadcast_i32x4(
         _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
@@ -145,8 +148,8 @@ public:
     for (int64_t i = 0; i < groupTiles; ++i) {
       const uint8_t *from = tileCodes(i, b);
       for (int64_t c = 0; c < kVecs; ++c) {
-        // Lane k of line j: columns 4 j ... of rows 4 k ... Loads bring two
-        // lines' halves together, so that shuffles only swap lanes 1 and 2.
+        // Lane k of line j has columns 4 j ... of rows 4 k ... Loads combine
+        // the halves of two lines, so that shuffles only swap lanes 1 and 2.
         const uint8_t *line = from + c * 4 * 64;
         int8_t *to = quads + (i * 4 * kVecs + c) * 64;
 #pragma GCC unroll 2
@@ -163,8 +166,8 @@ public:
       }
     }
   }
-  /// Block b of the weighted sums of the first `queries`, which are rows of
-  /// `out`; added to what was there, unless `fresh`.
+  /// Computes block b of the weighted sums of the first `queries`, which are
+  /// rows of `out`; adds to the previous sums unless `fresh`.
   void sum(int64_t queries, int64_t b, bool fresh, float *out, int64_t stride) {
     int64_t i = 0;
     for (; i + kQueries <= queries; i += kQueries)
@@ -176,16 +179,16 @@ public:
 private:
   static constexpr int64_t kQuads = kGroup / 4;
   static constexpr int kTiles = 2;
-  static constexpr int kVecs = kKvBlock / 16; ///< Of columns of a block.
+  static constexpr int kVecs = kKvBlock / 16; ///< Column vectors of a block.
   static_assert(kQueries * kVecs == 16);
   static_assert(kQuads <= 64, "a bit each");
-  /// Weights up to this many times the mean are bytes: steps are a 32nd of it,
-  /// and at most an eighth of the words is larger.
+  /// Weights up to this many times the mean fit in a byte: the step is a 32nd
+  /// of the mean, and at most an eighth of the words is larger.
   static constexpr float kBulk = 8;
 
-  /// sum + u * v. Opaque to GCC 12, which otherwise gives the sum of each step
-  /// of a loop a register of its own and copies it back and forth: 32 moves to
-  /// 16 vpdpbusd.
+  /// Computes sum + u * v. Opaque to GCC 12, which otherwise gives the sum of
+  /// each step of a loop a register of its own and copies it back and forth: 32
+  /// moves for 16 vpdpbusd.
   MOE_INLINE static void dot(__m512i &sum, __m512i u, __m512i v) {
     sum = _mm512_dpbusd_epi32(sum, u, v);
     __asm__("" : "+v"(sum));
@@ -207,8 +210,8 @@ private:
       scoreBlock<1, T>(i, t);
   }
 
-  /// Scores of R queries from `first` on with the rows of T tiles from the
-  /// group's t-th.
+  /// Computes the scores of R queries from `first` on with the rows of T tiles,
+  /// from the group's t-th tile on.
   template <int R, int T> void scoreBlock(int64_t first, int64_t t) {
     const int64_t count = shape.keyBlocks, queryStride = count * kKvBlock;
     const uint8_t *codes[T], *scales[T];
@@ -271,8 +274,9 @@ private:
                         sum[r][i]);
   }
 
-  /// Where words of 16 rows from `row` on go, eight to `at` and eight to
-  /// at + 32: so that packing two vectors leaves 64 bytes in the rows' order.
+  /// Returns where words of 16 rows from `row` on are stored, eight at the
+  /// index and eight at index + 32: packing two vectors then gives 64 bytes in
+  /// row order.
   MOE_INLINE static int64_t wordIndex(int64_t row) {
     return row / 64 * 64 + row % 64 / 16 * 8;
   }
@@ -282,8 +286,9 @@ private:
     _mm_store_si128((__m128i *)(at + 32), _mm256_extracti128_si256(words, 1));
   }
 
-  /// Scales of the group's `rows` in block b of the values as 15-bit fractions
-  /// of the largest, zero for others of the tiles up to the last.
+  /// Encodes the scales of the group's `rows` in block b of the values as
+  /// 15-bit fractions of the largest; those of other rows up to the last tile
+  /// are zero.
   void encodeScales(Range rows, int64_t b) {
     int64_t count = (rows.end + kKvTile - 1) / kKvTile;
     auto load = [&](int64_t t) {
@@ -312,14 +317,15 @@ private:
         _mm256_loadu_si256((const __m256i *)high), 1);
   }
 
-  /// The words of query i for block b, times the rows' scales: the bytes go to
-  /// the r-th place of `low` and `high`. Returns what a sum of them counts.
-  /// Inlined, it would make GCC 12 keep the sums of sumBlock in memory.
+  /// Multiplies the words of query i with the rows' scales of block b and
+  /// stores the bytes at place r of `low` and `high`. Returns the factor of
+  /// their sums. If inlined, it would make GCC 12 keep the sums of sumBlock in
+  /// memory.
   [[gnu::noinline]] float scaleWords(int64_t r, int64_t i, int64_t b) {
     if (rescale(i, b))
       encodeScales(scaledRows, b);
     const __m512i byte = _mm512_set1_epi16(255);
-    // Not members: stored bytes might alias those.
+    // Local copies, because stored bytes might alias the members.
     const int16_t *from = words + i * kGroup, *scale = rowScale;
     uint8_t *lower = low + r * kGroup, *upper = high + r * kGroup;
     const int64_t count = tiles * kKvTile;
@@ -337,7 +343,7 @@ private:
     return unit[i] * rowUnit;
   }
 
-  /// What the upper bytes of the r-th place, query i, add to the sums.
+  /// Adds the terms of the upper bytes of query i, at place r, to the sums.
   MOE_INLINE void sumLarge(int64_t r, int64_t i, const int8_t *quads,
                            __m512i start[kVecs]) {
     const uint8_t *upper = high + r * kGroup;
@@ -413,14 +419,14 @@ private:
     }
   }
 
-  /// Lanes of a vector that `rest` elements fill.
+  /// Returns the number of lanes that `rest` elements fill.
   MOE_INLINE static int lanes(int64_t rest) {
     return rest < 0 ? 0 : rest < 16 ? int(rest) : 16;
   }
 
   // `words` and `rowScale` are in the order of wordIndex.
-  uint8_t *large;      ///< [queries][kQuads]: quads with words above a byte,
-  int32_t *largeCount; ///< [queries]: so many.
+  uint8_t *large;      ///< [queries][kQuads]: quads with a word above 255.
+  int32_t *largeCount; ///< [queries]: number of these quads.
   uint8_t *low;        ///< [kQueries][kGroup]: lower bytes of words * rowScale.
   uint8_t *high;       ///< [kQueries][kGroup]: upper bytes.
 

@@ -1,11 +1,11 @@
-//===- Rows16Dot.h - Few tokens: interleaved panels streamed ----*- C++ -*-===//
+//===- Rows16Dot.h - Dot products of streamed panels, few tokens -*- C++ -*-==//
 //
-// A panel's tiles are read once, in the order in which they lie in memory:
-// codes are unpacked in registers and multiplied with every token's broadcast
-// activations. For one token, 32 columns of Q4_K are 12 unpacking instructions,
-// eight vpdpbusd, nine for sums, scales and minima and four loads: 288 bytes in
-// some 17 cycles. Those of Q2_K are 168 bytes in 18 to 21, of Q3_K 220 in 26:
-// two vectors a cycle are the limit, a third of them pieces of codes.
+// A panel's tiles are read once, in memory order: codes are unpacked in
+// registers and multiplied with every token's broadcast activations. For one
+// token, 32 columns of Q4_K take 12 unpacking instructions, eight vpdpbusd,
+// nine for sums, scales and minima and four loads: 288 bytes in some 17 cycles.
+// Those of Q2_K are 168 bytes in 18 to 21 cycles, of Q3_K 220 in 26. The limit
+// is two vector instructions per cycle, a third of which handle parts of codes.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,12 +17,12 @@
 namespace moek::avx512 {
 namespace {
 
-/// Fetches the lines of `Bytes` bytes that a panel's stream comes to next, into
-/// L2: that is far ahead, and activations stay in L1. On a Zen 4 whose pages
-/// are of 4 KiB, two cores, Q4_K, 2048 columns, this is 1.12 times as fast as
-/// 2560 bytes ahead into L1 for one token, 1.17 for two, 1.23 for four; 1 to
-/// 1.05 times with large pages. 5120 bytes are up to a tenth slower, 8192 a
-/// twentieth.
+/// Prefetches the `Bytes` bytes that a panel's stream will read next into L2:
+/// that is far ahead, and leaves L1 to the activations. Measured on two cores
+/// of a Zen 4 with Q4_K and 2048 columns: with pages of 4 KiB this is 1.12
+/// times as fast as prefetching 2560 bytes ahead into L1 for one token, 1.17
+/// times for two, 1.23 for four; with large pages 1 to 1.05 times. A distance
+/// of 5120 bytes is up to a tenth slower, 8192 a twentieth.
 template <int64_t Bytes> MOE_INLINE void prefetchPanel(const uint8_t *at) {
   constexpr int64_t kAhead = 6144;
 #pragma GCC unroll 10
@@ -30,15 +30,15 @@ template <int64_t Bytes> MOE_INLINE void prefetchPanel(const uint8_t *at) {
     prefetch<_MM_HINT_T1>(at, kAhead + line);
 }
 
-/// Adds the products of four columns, `x` on, to `sums`, where they are: GCC
+/// Adds the products of four columns, from `x` on, to `sums` in place: GCC
 /// would move a sum from register to register.
 MOE_INLINE void addDots(__m512i &sums, __m512i codes, const int8_t *x) {
   sums = _mm512_dpbusd_epi32(sums, codes, _mm512_set1_epi32(load32(x)));
   __asm__("" : "+v"(sums));
 }
 
-/// Codes times activations of groups [First, First + Count), added to `sums`:
-/// one chain, for other sub-blocks hide its latency.
+/// Adds codes times activations of groups [First, First + Count) to `sums`. It
+/// is one dependency chain, whose latency other sub-blocks hide.
 template <int First, int Count>
 MOE_INLINE __m512i groupDots(__m512i sums, const __m512i *q, const int8_t *x) {
 #pragma GCC unroll 8
@@ -47,7 +47,7 @@ MOE_INLINE __m512i groupDots(__m512i sums, const __m512i *q, const int8_t *x) {
   return sums;
 }
 
-/// Four times that of four groups of codesByFour().
+/// Returns four times the sum of four groups of codesByFour().
 template <int First>
 MOE_INLINE __m512i groupDotsByFour(__m512i sums, const __m512i *q,
                                    const int8_t *x) {
@@ -59,12 +59,13 @@ MOE_INLINE __m512i groupDotsByFour(__m512i sums, const __m512i *q,
   return sums;
 }
 
-/// What a token's activations contribute to a tile of 256 columns besides
-/// products. In memory, because broadcasts from there cost no vector port.
+/// The terms of a token's activations for a tile of 256 columns, apart from
+/// products. They are in memory because broadcasts from there use no vector
+/// port.
 template <Format F> struct TokenSums {
   using Tile = Rows16Tile<F>;
-  alignas(64) int32_t start[16]; ///< -kZero * sum of q, for each kSub columns.
-  alignas(32) float scaled[8];   ///< Scale * sum of q, for each 32 columns.
+  alignas(64) int32_t start[16]; ///< -kZero * sum of q, per kSub columns.
+  alignas(32) float scaled[8];   ///< Scale * sum of q, per 32 columns.
 
   MOE_INLINE void read(const A8Row &row, int64_t block) {
     __m256i sums = load256(row.sum + 2 * block);
@@ -89,13 +90,14 @@ template <Format F> struct TokenSums {
   }
 };
 
-/// A tile of 256 columns times T tokens; `block` counts the tokens' blocks of
-/// 32 columns. Integer scales are applied per kSub columns, d and dmin once.
+/// Multiplies a tile of 256 columns with T tokens; `block` is the index of the
+/// tokens' first block of 32 columns. Integer scales are applied per kSub
+/// columns, d and dmin once.
 template <Format F, int T>
 MOE_INLINE void dotSuper(const uint8_t *tile, const A8Row *rows, int64_t block,
                          __m512 sums[T]) {
   using Tile = Rows16Tile<F>;
-  // For one token a shift of each sum costs less than those of the codes.
+  // For one token, shifting each sum costs less than shifting the codes.
   constexpr bool kByFour = Tile::kPairs && T == 1;
   typename Tile::Integers integers;
   Tile::unpack(tile, integers);
@@ -136,7 +138,7 @@ MOE_INLINE void dotSuper(const uint8_t *tile, const A8Row *rows, int64_t block,
       second = kByFour ? groupDotsByFour<4>(second, q, x)
                        : groupDots<4, 4>(second, q, x);
       if constexpr (Tile::kPairs) {
-        // At most 4 * 16 * 127 * 4 of Q3_K: 32512.
+        // The sums are at most 4 * 16 * 127 * 4 = 32512 (Q3_K).
         __m512i pairs = _mm512_mask_blend_epi16(0xaaaaaaaa, first,
                                                 _mm512_slli_epi32(second, 16));
         __m512i dots =
@@ -169,7 +171,8 @@ MOE_INLINE void dotSuper(const uint8_t *tile, const A8Row *rows, int64_t block,
   }
 }
 
-/// A tile of 32 columns times T tokens, `block` the tokens' block.
+/// Multiplies a tile of 32 columns with T tokens; `block` is the index of the
+/// tokens' block.
 template <Format F, int T>
 MOE_INLINE void dotBlock(const uint8_t *tile, const A8Row *rows, int64_t block,
                          __m512 sums[T]) {

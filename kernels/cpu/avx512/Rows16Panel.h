@@ -1,7 +1,7 @@
-//===- Rows16Panel.h - Interleaved tiles into 8-bit panels ------*- C++ -*-===//
+//===- Rows16Panel.h - Interleaved tiles expanded to panels -----*- C++ -*-===//
 //
-// Tiles already have the order of a panel (Int8Panel.h): expanding one is
-// unpacking its codes, without a transpose.
+// Tiles are already in the order of a panel (Int8Panel.h), so expanding one
+// unpacks its codes without a transpose.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,23 +14,23 @@
 namespace moek::avx512 {
 namespace {
 
-/// Panel traits. Q2_K and Q3_K have so few bits that code times integer scale
-/// fits a byte: then one scale serves 32 columns instead of 16, which saves a
-/// quarter of the inner loop's multiplies.
+/// Panel traits. In Q2_K and Q3_K a code times its integer scale fits in a
+/// byte: then one scale serves 32 columns instead of 16, which saves a quarter
+/// of the inner loop's multiplications.
 template <Format F> struct Rows16PanelTraits : Rows16Tile<F> {};
 
-/// Where in its 128-bit lane a row's four table bytes begin.
+/// Index of the first of a row's four table bytes in its 128-bit lane.
 MOE_INLINE __m512i rowTableIndex() {
   return _mm512_broadcast_i32x4(
       _mm_setr_epi32(0, 0x04040404, 0x08080808, 0x0c0c0c0c));
 }
 
-/// The first or second 16-bit number of each pair, signed.
+/// Returns the first or second 16-bit number of each pair, signed.
 MOE_INLINE __m512i ofPair(__m512i pairs, int half) {
   return _mm512_srai_epi32(half ? pairs : _mm512_slli_epi32(pairs, 16), 16);
 }
 
-/// Formats of a code of two or three bits, whose scales are coded so.
+/// Formats with codes of two or three bits and scales of the given coding.
 template <Format F, ScaleCode Code>
 concept ScaledPanel =
     Rows16Traits<F>::kPairs && Rows16Traits<F>::kScaleCode == Code;
@@ -68,8 +68,9 @@ struct Rows16PanelTraits<F> : Rows16Tile<F> {
 #pragma GCC unroll 2
     for (int h = 0; h < 2; ++h) {
       __m512i scale = ofPair(pairs, h);
-      // Byte c of a row's table is 124 + (c - 4) * scale. As the bytes of the
-      // result fit, they can be computed as one number, borrows included.
+      // Byte c of a row's table is 124 + (c - 4) * scale. As each byte of the
+      // result fits, all four can be computed as one number, with borrows
+      // between bytes.
       __m512i upper = _mm512_add_epi32(
           _mm512_mullo_epi32(scale, _mm512_set1_epi32(0x03020100)),
           _mm512_set1_epi32(0x7c7c7c7c));
@@ -86,7 +87,7 @@ struct Rows16PanelTraits<F> : Rows16Tile<F> {
   }
 };
 
-/// A tile becomes columns [col, col + kCols) of a group.
+/// Expands a tile to columns [col, col + kCols) of a group.
 template <Format F>
 MOE_INLINE void expandTile(Panel<Rows16PanelTraits<F>> &panel, int group,
                            int64_t col, const uint8_t *tile) {
@@ -120,7 +121,7 @@ MOE_INLINE void expandTile(Panel<Rows16PanelTraits<F>> &panel, int group,
   }
 }
 
-/// Interleaved panels of weights for panelBlock().
+/// Reads interleaved panels of weights for panelBlock().
 template <Format F> struct Rows16Source {
   using Traits = Rows16PanelTraits<F>;
 

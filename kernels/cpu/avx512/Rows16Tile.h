@@ -1,6 +1,6 @@
-//===- Rows16Tile.h - Codes and scales of an interleaved tile ---*- C++ -*-===//
+//===- Rows16Tile.h - Unpacks interleaved tiles with AVX-512 ----*- C++ -*-===//
 //
-// What kernels/quant/Rows16.h says, read with AVX-512:
+// Reads the layout of kernels/quant/Rows16.h:
 //
 //   w[r][c] = scale[r] * (code[r][c] - kZero) + kOffsetSign * offset[r]
 //
@@ -27,7 +27,8 @@ MOE_INLINE __m512i lowBits(__m512i bytes, int shift, char mask) {
   return _mm512_and_si512(bytes, _mm512_set1_epi8(mask));
 }
 
-/// Bits `from` .. of `bytes`, as bits `to` .. under `mask`, added to `codes`.
+/// Adds bits `from` ... of `bytes` to `codes`, moved to bits `to` ... under
+/// `mask`.
 MOE_INLINE __m512i addBits(__m512i codes, __m512i bytes, int from, int to,
                            char mask) {
   if (from > to)
@@ -37,7 +38,7 @@ MOE_INLINE __m512i addBits(__m512i codes, __m512i bytes, int from, int to,
   return andOr(bytes, _mm512_set1_epi8(mask), codes);
 }
 
-/// 32 columns: q[g] holds columns 4 g .. 4 g + 3 of 16 rows.
+/// Unpacks 32 columns: q[g] holds columns 4 g .. 4 g + 3 of 16 rows.
 template <int Bits>
 MOE_INLINE void groupCodes(const uint8_t *part, __m512i q[8]) {
   if constexpr (Bits == 8) {
@@ -75,8 +76,9 @@ MOE_INLINE void groupCodes(const uint8_t *part, __m512i q[8]) {
   }
 }
 
-/// Likewise codes of two or three bits, those of odd groups times four: one
-/// shift of each vector of pairs of bits instead of three.
+/// The same for codes of two or three bits, with the codes of odd groups
+/// multiplied by four: this takes one shift per vector of bit pairs instead of
+/// three.
 template <int Bits>
 MOE_INLINE void groupCodesByFour(const uint8_t *part, __m512i q[8]) {
   static_assert(Bits == 2 || Bits == 3);
@@ -93,7 +95,7 @@ MOE_INLINE __m512 rowHalves(const uint8_t *from) {
   return _mm512_cvtph_ps(load256(from));
 }
 
-/// Entries of 16 rows from bytes, signed or not.
+/// Converts bytes of 16 rows, signed or unsigned, to floats.
 MOE_INLINE __m512 rowBytesSigned(__m128i bytes) {
   return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes));
 }
@@ -101,7 +103,7 @@ MOE_INLINE __m512 rowBytesUnsigned(__m128i bytes) {
   return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(bytes));
 }
 
-/// N six-bit numbers of 16 rows, four to a vector of bytes.
+/// Unpacks N six-bit numbers of 16 rows, four per vector of bytes.
 template <int N>
 MOE_INLINE void sixBits(const uint8_t *from, __m512i numbers[N / 4]) {
   static_assert(N == 16 || N == 8);
@@ -113,7 +115,7 @@ MOE_INLINE void sixBits(const uint8_t *from, __m512i numbers[N / 4]) {
     numbers[2] = addBits(lowBits(low0, 4, 15), top, 4, 4, 0x30);
     numbers[3] = addBits(lowBits(low1, 4, 15), top, 6, 4, 0x30);
   } else {
-    // The top bits of numbers 0 .. 3 lie in two vectors of 16 bytes, two bits
+    // The top bits of numbers 0 .. 3 are in two vectors of 16 bytes, two bits
     // apart: {0, 2, 4, 6} and {1, 3, 5, 7}.
     __m512i low = load512(from);
     __m512i top = _mm512_castsi256_si512(load256(from + 64));
@@ -127,7 +129,7 @@ MOE_INLINE void sixBits(const uint8_t *from, __m512i numbers[N / 4]) {
   }
 }
 
-/// A format's tile. Those of kPairs have pairScales(), others scales() and,
+/// A format's tile. Formats with kPairs have pairScales(), others scales() and,
 /// with 256 columns, number().
 template <Format F> struct Rows16Tile : Rows16Traits<F> {
   using Traits = Rows16Traits<F>;
@@ -136,7 +138,7 @@ template <Format F> struct Rows16Tile : Rows16Traits<F> {
       Traits::kScaleCode, Traits::kScalePart, Traits::kScales,
       Traits::kShiftCols, Traits::kSixBits;
 
-  /// d * kUnit of the rows.
+  /// Returns d * kUnit of the rows.
   MOE_INLINE static __m512 scale(const uint8_t *tile) {
     if constexpr (Traits::kIsExponent)
       return exponents(_mm512_cvtepu8_epi32(load128(tile)));
@@ -146,7 +148,7 @@ template <Format F> struct Rows16Tile : Rows16Traits<F> {
       return rowHalves(tile);
   }
 
-  /// Columns 32 s .. 32 s + 31.
+  /// Unpacks columns 32 s .. 32 s + 31.
   MOE_INLINE static void codes(const uint8_t *tile, int s, __m512i q[8]) {
     const uint8_t *part = tile + kScalePart + s * kCodePart<kBits>;
     if constexpr (kShiftCols != 0)
@@ -159,12 +161,12 @@ template <Format F> struct Rows16Tile : Rows16Traits<F> {
     }
   }
 
-  /// kPairs: likewise, those of odd groups times four.
+  /// kPairs: unpacks them with the codes of odd groups multiplied by four.
   MOE_INLINE static void codesByFour(const uint8_t *tile, int s, __m512i q[8]) {
     groupCodesByFour<kBits>(tile + kScalePart + s * kCodePart<kBits>, q);
   }
 
-  /// Scales and minima of six or four bits, a byte each.
+  /// Scales and minima of six or four bits, unpacked to one byte each.
   struct Integers {
     alignas(64) uint8_t bytes[256];
   };
@@ -193,7 +195,7 @@ template <Format F> struct Rows16Tile : Rows16Traits<F> {
     }
   }
 
-  /// The integer scale of columns kSub i ..
+  /// Returns the integer scale of columns kSub i ...
   MOE_INLINE static __m512 number(const uint8_t *tile, const Integers &integers,
                                   int i) {
     static_assert(kCols == 256 && !kPairs);
@@ -203,12 +205,13 @@ template <Format F> struct Rows16Tile : Rows16Traits<F> {
         (kScaleCode == ScaleCode::Bytes ? tile + kNumbersAt : integers.bytes) +
         16 * i));
   }
-  /// SixBitPairs: the minimum likewise.
+  /// SixBitPairs: returns the minimum in the same way.
   MOE_INLINE static __m512 minimum(const Integers &integers, int i) {
     return rowBytesUnsigned(load128(integers.bytes + 128 + 16 * i));
   }
 
-  /// scale[i] and offset[j] get the 16 rows' numbers, `Step` vectors apart.
+  /// Stores the 16 rows' numbers to scale[i] and offset[j], `Step` vectors
+  /// apart.
   template <int Step>
   MOE_INLINE static void scales(const uint8_t *tile, float *scale,
                                 float *offset) {
@@ -234,8 +237,8 @@ template <Format F> struct Rows16Tile : Rows16Traits<F> {
     }
   }
 
-  /// kPairs: the scales of columns 32 s .. 32 s + 15 and of the 16 after them,
-  /// as 16-bit numbers 2 r and 2 r + 1.
+  /// kPairs: returns the scales of columns 32 s .. 32 s + 15 and of the 16
+  /// after them, as 16-bit numbers 2 r and 2 r + 1.
   MOE_INLINE static __m512i pairScales(const uint8_t *tile,
                                        const Integers &integers, int s) {
     if constexpr (kScaleCode == ScaleCode::SixBits)
@@ -243,13 +246,13 @@ template <Format F> struct Rows16Tile : Rows16Traits<F> {
     return _mm512_and_si512(pairBytes(tile, s), _mm512_set1_epi16(15));
   }
 
-  /// NibblePairs: the minima likewise.
+  /// NibblePairs: returns the minima in the same order.
   MOE_INLINE static __m512i pairMinima(const uint8_t *tile, int s) {
     return _mm512_srli_epi16(pairBytes(tile, s), 4);
   }
 
 private:
-  /// kShiftCols: 8 * digit + 2 * shift.
+  /// kShiftCols: unpacks codes 8 * digit + 2 * shift.
   MOE_INLINE static void shiftedCodes(const uint8_t *part,
                                       const uint8_t *shifts, int s,
                                       __m512i q[8]) {

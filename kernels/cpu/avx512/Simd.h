@@ -12,7 +12,8 @@ namespace moek::avx512 {
 
 class Q8Products;
 
-/// A function per format: `cols` elements of a row, whole blocks, to `out`.
+/// One function per format that converts `cols` elements of a row (whole
+/// blocks) to floats at `out`.
 struct Dequant {
 #define MOE_FORMAT(name, id, elements, bytes)                                  \
   static void name(const uint8_t *row, int64_t cols, float *out);
@@ -26,7 +27,7 @@ struct Simd : Folded<Simd> {
   using Q8Products = avx512::Q8Products;
   static constexpr int kWidth = 16;
   static constexpr int kDotRows = 4, kSumRows = 4, kSumVecs = 4;
-  static constexpr int kFloatTokens = 6; ///< 24 sums of 32 registers.
+  static constexpr int kFloatTokens = 6; ///< 24 sums in 32 registers.
 
   MOE_INLINE static __mmask16 first(int lanes) {
     return __mmask16((1u << lanes) - 1);
@@ -41,7 +42,7 @@ struct Simd : Folded<Simd> {
   MOE_INLINE static void storePart(float *p, Vec v, int lanes) {
     _mm512_mask_storeu_ps(p, first(lanes), v);
   }
-  /// The first `count` lanes: all of 16 and more.
+  /// Stores the first `count` lanes: all if it is 16 or more.
   MOE_INLINE static void storeFirst(float *p, Vec v, int64_t count) {
     storePart(p, v, count >= kWidth ? kWidth : int(count));
   }
@@ -56,7 +57,7 @@ struct Simd : Folded<Simd> {
     return _mm512_castsi512_ps(_mm512_slli_epi32(
         _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)p)), 16));
   }
-  /// Rounds to nearest even; a NaN keeps its upper half and is made quiet.
+  /// Rounds to nearest even; a NaN keeps its upper half and becomes quiet.
   MOE_INLINE static void storeBf16(uint8_t *p, Vec v) {
     __m512i bits = _mm512_castps_si512(v);
     __m512i odd =
@@ -91,7 +92,7 @@ struct Simd : Folded<Simd> {
   MOE_INLINE static Vec exp(Vec x) { return expOf<Simd>(x); }
   MOE_INLINE static Vec exp2(Vec x) { return exp2Of<Simd>(x); }
 
-  /// Four partial sums: lanes i, i + 4, i + 8, i + 12.
+  /// Adds lanes i, i + 4, i + 8 and i + 12 to four partial sums.
   MOE_INLINE static __m128 fold(Vec v) {
     __m256 half =
         _mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));
@@ -100,7 +101,7 @@ struct Simd : Folded<Simd> {
   }
   MOE_INLINE static float reduceMax(Vec v) { return _mm512_reduce_max_ps(v); }
 
-  /// a0 a0 a1 a1 ...
+  /// Returns p[0] p[0] p[1] p[1] ...
   MOE_INLINE static Vec dupPairs(const float *p) {
     const __m512i index =
         _mm512_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7);
@@ -108,12 +109,12 @@ struct Simd : Folded<Simd> {
                                  _mm512_castps256_ps512(_mm256_loadu_ps(p)));
   }
   MOE_INLINE static Vec swapPairs(Vec v) { return _mm512_permute_ps(v, 0xb1); }
-  /// a * b - c in even lanes, a * b + c in odd ones.
+  /// Computes a * b - c in even lanes and a * b + c in odd ones.
   MOE_INLINE static Vec fmaAlternate(Vec a, Vec b, Vec c) {
     return _mm512_fmaddsub_ps(a, b, c);
   }
 
-  /// See A8Block in cpu/Elementwise.h.
+  /// See quantizeBlocks in cpu/Elementwise.h.
   MOE_INLINE static float maxAbs32(const float *x, bool &finite) {
     __m512 a = _mm512_abs_ps(load(x)), b = _mm512_abs_ps(load(x + 16));
     __m512 big = _mm512_set1_ps(__builtin_inff());

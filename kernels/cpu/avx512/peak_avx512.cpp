@@ -5,8 +5,8 @@
 namespace moek {
 
 namespace {
-// 16 accumulators: the latency of vpdpbusd and of an FMA is 4 to 5 cycles at
-// two a cycle at most, so 10 chains would do; the rest covers other CPUs.
+// 16 accumulators: vpdpbusd and an FMA have a latency of 4 to 5 cycles, at most
+// two start per cycle, so 10 chains would do; the others serve other CPUs.
 constexpr int kChains = 16;
 
 double int8Loop(int64_t iterations) {
@@ -19,7 +19,7 @@ double int8Loop(int64_t iterations) {
 #pragma GCC unroll 16
     for (int c = 0; c < kChains; ++c) {
       sums[c] = _mm512_dpbusd_epi32(sums[c], a, b);
-      // Opaque to the optimiser, free for the CPU.
+      // This hides the sum from the optimiser at no cost for the CPU.
       __asm__ volatile("" : "+v"(sums[c]));
     }
   }
@@ -42,7 +42,7 @@ double floatLoop(int64_t iterations) {
   return 2.0 * 16 * kChains * double(iterations);
 }
 
-/// An extension that Isa::Avx512 does not promise: called only where
+/// Uses an extension that Isa::Avx512 does not include: call it only if
 /// hostHasBf16Dot().
 __attribute__((target("avx512bf16"))) double bf16Loop(int64_t iterations) {
   __m512 sums[kChains];

@@ -1,4 +1,4 @@
-//===- Drivers.cpp - The drivers, once per instruction set ----------------===//
+//===- Drivers.cpp - Defines the ops' kernels of an instruction set -------===//
 
 #include "kernels/Drivers.h"
 

@@ -1,4 +1,4 @@
-//===- IQ4_XS.h - Codes and scales of IQ4_XS as vectors ---------*- C++ -*-===//
+//===- IQ4_XS.h - Unpacks IQ4_XS blocks to vectors --------------*- C++ -*-===//
 
 #ifndef MOE_KERNELS_CPU_GGUF_IQ4_XS_H
 #define MOE_KERNELS_CPU_GGUF_IQ4_XS_H
@@ -8,7 +8,7 @@
 namespace moek {
 namespace {
 
-/// The eight scales, -32 .. 31, as int32.
+/// Returns the eight scales, -32 .. 31, as int32.
 MOE_INLINE __m256i integerScales(const BlockIQ4_XS *block) {
   __m256i low =
       _mm256_srlv_epi32(_mm256_set1_epi32(load32(block->scalesLow)),

@@ -1,4 +1,4 @@
-//===- KScales.h - Scales and minima of Q4_K and Q5_K -----------*- C++ -*-===//
+//===- KScales.h - Unpacks scales and minima of Q4_K and Q5_K ---*- C++ -*-===//
 
 #ifndef MOE_KERNELS_CPU_GGUF_KSCALES_H
 #define MOE_KERNELS_CPU_GGUF_KSCALES_H
@@ -9,11 +9,11 @@
 namespace moek::avx512 {
 namespace {
 
-/// d * scale(s) in lanes 0..7, dmin * min(s) in lanes 8..15, from the 16 bytes
-/// {d, dmin, KScales} that Q4_K and Q5_K begin with.
+/// Returns d * scale(s) in lanes 0..7 and dmin * min(s) in lanes 8..15, from
+/// the 16 bytes {d, dmin, KScales} with which Q4_K and Q5_K blocks begin.
 MOE_INLINE __m512 kScales(const void *block) {
   __m128i bytes = load128(block);
-  // Low parts: six bits of bytes 0-7, nibbles of bytes 8-11 (of the scales).
+  // Low parts: six bits of bytes 0-7, and nibbles of bytes 8-11.
   __m128i low =
       _mm_shuffle_epi8(bytes, _mm_setr_epi8(4, 5, 6, 7, 12, 13, 14, 15, 8, 9,
                                             10, 11, 12, 13, 14, 15));
@@ -32,7 +32,7 @@ MOE_INLINE __m512 kScales(const void *block) {
   return _mm512_mul_ps(numbers, d);
 }
 
-/// Scales and offsets of blocks that begin so.
+/// Scales and offsets of blocks that begin with these bytes.
 template <class Block> struct KScales256 {
   MOE_INLINE static __m512 scales(const Block *block) { return kScales(block); }
 };
@@ -43,7 +43,7 @@ template <class Block> struct KScales256 {
 namespace moek::avx2 {
 namespace {
 
-/// Eight six-bit scales in bytes 0..7, eight minima in bytes 8..15.
+/// Returns eight six-bit scales in bytes 0..7 and eight minima in bytes 8..15.
 MOE_INLINE __m128i kScaleBytes(const KScales &scales) {
   uint32_t a = uint32_t(load32(scales.bytes));
   uint32_t b = uint32_t(load32(scales.bytes + 4));
@@ -54,14 +54,14 @@ MOE_INLINE __m128i kScaleBytes(const KScales &scales) {
       int32_t(b & kSix), int32_t((c >> 4 & kNibble) | (b >> 2 & kTop)));
 }
 
-/// Eight bytes as floats times an F16 number.
+/// Returns eight bytes as floats, times an F16 number.
 template <class T> MOE_INLINE Lanes16 scaledOctet(__m128i bytes, const T &d) {
   __m256 floats = _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(bytes));
   __m256 lanes = _mm256_mul_ps(floats, broadcastF16(d));
   return {lanes, lanes};
 }
 
-/// Scales and offsets of blocks that have `d`, `dmin` and `scales`.
+/// Scales and offsets of blocks with members `d`, `dmin` and `scales`.
 template <class Block> struct KScales256 {
   MOE_INLINE static Lanes16 scales(const Block *block) {
     return scaledOctet(kScaleBytes(block->scales), block->d);

@@ -1,4 +1,4 @@
-//===- Q2_K.h - Codes and scales of Q2_K as vectors -------------*- C++ -*-===//
+//===- Q2_K.h - Unpacks Q2_K blocks to vectors ------------------*- C++ -*-===//
 
 #ifndef MOE_KERNELS_CPU_GGUF_Q2_K_H
 #define MOE_KERNELS_CPU_GGUF_Q2_K_H
@@ -10,7 +10,7 @@ namespace moek::avx512 {
 namespace {
 
 template <> struct SuperBlock<Format::Q2_K> {
-  /// Codes 0 .. 3 of columns 64 v .. 64 v + 63.
+  /// Returns codes 0 .. 3 of columns 64 v .. 64 v + 63.
   MOE_INLINE static __m512i codes(const BlockQ2_K *block, int v) {
     short shift = short(v % 2 * 4);
     return _mm512_and_si512(
@@ -43,15 +43,15 @@ template <> struct SuperBlock<Format::Q2_K> {
   }
 };
 
-/// For panels, where unpacking is rare and scaling is not: a code times its
-/// 4-bit scale is at most 45, so the scale is multiplied into the codes and one
-/// F16 scale per super-block remains.
+/// For panels, where unpacking is rare but scaling frequent: a code times its
+/// 4-bit scale is at most 45, so the scale is multiplied into the codes, and
+/// one F16 scale per super-block remains.
 template <> struct GgufPanel<Format::Q2_K> : Gguf<Format::Q2_K> {
   static constexpr int kSub = 32;
 
   MOE_INLINE static void codes(const BlockQ2_K *block, __m512i q[4]) {
-    // Bytes {0, s, 2s, 3s} per sub-block. A 128-bit lane of codes is one
-    // sub-block, so a byte shuffle multiplies.
+    // The table has bytes {0, s, 2s, 3s} per sub-block. A 128-bit lane of codes
+    // is one sub-block, so that a byte shuffle multiplies.
     __m512i products =
         _mm512_mullo_epi32(SuperBlock<Format::Q2_K>::integerScales(block),
                            _mm512_set1_epi32(0x03020100));

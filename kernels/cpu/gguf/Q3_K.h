@@ -1,4 +1,4 @@
-//===- Q3_K.h - Codes and scales of Q3_K as vectors -------------*- C++ -*-===//
+//===- Q3_K.h - Unpacks Q3_K blocks to vectors ------------------*- C++ -*-===//
 
 #ifndef MOE_KERNELS_CPU_GGUF_Q3_K_H
 #define MOE_KERNELS_CPU_GGUF_Q3_K_H
@@ -8,7 +8,7 @@
 namespace moek {
 namespace {
 
-/// The 16 scales plus 32.
+/// Returns the 16 scales plus 32.
 MOE_INLINE __m128i scaleBytes(const BlockQ3_K *block) {
   uint64_t low;
   std::memcpy(&low, block->scales, sizeof(low));
@@ -28,7 +28,7 @@ namespace moek::avx512 {
 namespace {
 
 template <> struct SuperBlock<Format::Q3_K> {
-  /// Codes 0 .. 7 of columns 64 v .. 64 v + 63.
+  /// Returns codes 0 .. 7 of columns 64 v .. 64 v + 63.
   MOE_INLINE static __m512i codes(const BlockQ3_K *block, int v) {
     short shift = short(v % 2 * 4);
     __m512i low =
@@ -47,7 +47,7 @@ template <> struct SuperBlock<Format::Q3_K> {
       q[v] = codes(block, v);
   }
 
-  /// The 16 scales, -32 .. 31, as int32.
+  /// Returns the 16 scales, -32 .. 31, as int32.
   MOE_INLINE static __m512i integerScales(const BlockQ3_K *block) {
     return _mm512_sub_epi32(_mm512_cvtepu8_epi32(scaleBytes(block)),
                             _mm512_set1_epi32(32));
@@ -59,15 +59,16 @@ template <> struct SuperBlock<Format::Q3_K> {
   }
 };
 
-/// For panels, where unpacking is rare and scaling is not: (code - 4) * scale
-/// lies in -124 .. 128; adding 124 makes it an unsigned byte, so the scale is
-/// multiplied into the codes and one F16 scale per super-block remains.
+/// For panels, where unpacking is rare but scaling frequent: (code - 4) * scale
+/// is in -124 .. 128 and becomes an unsigned byte by adding 124. So the scale
+/// is multiplied into the codes, and one F16 scale per super-block remains.
 template <> struct GgufPanel<Format::Q3_K> : Gguf<Format::Q3_K> {
   static constexpr int kSub = 32, kZero = 124;
 
   MOE_INLINE static void codes(const BlockQ3_K *block, __m512i q[4]) {
-    // Byte c of a sub-block's table is 124 + (c - 4) * scale. As the bytes of
-    // the result fit, they can be computed as one number, borrows included.
+    // Byte c of a sub-block's table is 124 + (c - 4) * scale. As each byte of
+    // the result fits, all four can be computed as one number, with borrows
+    // between bytes.
     __m512i scale = SuperBlock<Format::Q3_K>::integerScales(block);
     __m512i ramp = _mm512_mullo_epi32(scale, _mm512_set1_epi32(0x03020100));
     __m512i fours = _mm512_mullo_epi32(scale, _mm512_set1_epi32(0x04040404));

@@ -1,4 +1,4 @@
-//===- Q4_K.h - Codes and scales of Q4_K as vectors -------------*- C++ -*-===//
+//===- Q4_K.h - Unpacks Q4_K blocks to vectors ------------------*- C++ -*-===//
 
 #ifndef MOE_KERNELS_CPU_GGUF_Q4_K_H
 #define MOE_KERNELS_CPU_GGUF_Q4_K_H
@@ -11,7 +11,8 @@ namespace {
 
 template <> struct SuperBlock<Format::Q4_K> : KScales256<BlockQ4_K> {
   MOE_INLINE static void codes(const BlockQ4_K *block, __m512i q[4]) {
-    // 32 bytes hold 64 columns: low nibbles first, high nibbles after them.
+    // 32 bytes hold 64 columns: the low nibbles come first, then the high
+    // nibbles.
 #pragma GCC unroll 4
     for (int v = 0; v < 4; ++v)
       q[v] = _mm512_and_si512(

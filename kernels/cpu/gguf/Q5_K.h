@@ -1,4 +1,4 @@
-//===- Q5_K.h - Codes and scales of Q5_K as vectors -------------*- C++ -*-===//
+//===- Q5_K.h - Unpacks Q5_K blocks to vectors ------------------*- C++ -*-===//
 
 #ifndef MOE_KERNELS_CPU_GGUF_Q5_K_H
 #define MOE_KERNELS_CPU_GGUF_Q5_K_H

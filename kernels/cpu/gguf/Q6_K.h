@@ -1,4 +1,4 @@
-//===- Q6_K.h - Codes and scales of Q6_K as vectors -------------*- C++ -*-===//
+//===- Q6_K.h - Unpacks Q6_K blocks to vectors ------------------*- C++ -*-===//
 
 #ifndef MOE_KERNELS_CPU_GGUF_Q6_K_H
 #define MOE_KERNELS_CPU_GGUF_Q6_K_H
@@ -16,7 +16,8 @@ template <> struct SuperBlock<Format::Q6_K> {
     for (int h = 0; h < 2; ++h) {
       __m512i low = load512(block->low + 64 * h);
       __m512i high = twice(block->high + 32 * h);
-      // The quarters' high bits are bits 0, 2, 4, 6: all go to bits 4 and 5.
+      // The high bits of the quarters are bits 0, 2, 4, 6; all move to bits 4
+      // and 5.
       __m512i first = _mm512_sllv_epi16(high, halves16(4, 2));
       __m512i second = _mm512_srlv_epi16(high, halves16(0, 2));
       q[2 * h] = andOr(first, top, _mm512_and_si512(low, nibble));

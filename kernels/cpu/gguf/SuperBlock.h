@@ -1,8 +1,9 @@
 //===- SuperBlock.h - Unpacking rows as in the file -------------*- C++ -*-===//
 //
-// For the files of this folder: what each instruction set has a super-block
-// unpacked into, SuperBlock<F> in its Gguf.h. A format's file is compiled with
-// its gemms, once per instruction set.
+// Included by the files of this folder. Each defines how its format's
+// super-block is unpacked, by specialising SuperBlock<F> of the instruction
+// set's Gguf.h. It is compiled with the format's gemms, once per instruction
+// set.
 //
 //===----------------------------------------------------------------------===//
 

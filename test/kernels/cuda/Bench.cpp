@@ -1,9 +1,9 @@
-//===- Bench.cpp - What CUDA kernels reach on this machine's GPU ----------===//
+//===- Bench.cpp - Benchmark of CUDA kernels on this machine's GPU --------===//
 //
-// cuda_bench [NAME]: rows of a table for test/bench/README.md, of kernels whose
-// name holds NAME. Weights are as many copies as do not fit L2, so that each is
-// read from memory; a graph of launches is timed, the median of its runs
-// counts.
+// cuda_bench [NAME] prints rows of a table for test/bench/README.md, for
+// kernels whose name contains NAME. There are enough copies of the weights to
+// exceed L2, so that each is read from memory. A graph of launches is timed;
+// the result is the median of its runs.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,7 +17,7 @@ using namespace moek::test;
 
 namespace {
 
-/// Bytes that do not fit any GPU's L2.
+/// More bytes than any GPU's L2 has.
 constexpr int64_t kBeyondL2 = int64_t(512) << 20;
 constexpr int kRepeats = 15;
 
@@ -32,7 +32,7 @@ struct Bench {
   double time(const std::vector<cuda::Launch> &launches) {
     return gpu.time(launches, GpuTest::get().imagesOf(launches), kRepeats);
   }
-  /// Prints the row of one copy of `work`.
+  /// Prints the row for one copy of `work`.
   void row(const std::string &name, const Workload &work) {
     double seconds = time(work.launches) / double(work.copies);
     fmt::print("{:40} {:9.2f} us {:8.1f} GB/s {:8.2f} TOPS\n", name,
@@ -50,7 +50,7 @@ std::string lower(std::string_view text) {
   return result;
 }
 
-/// One product of `tokens` rows with [rows, cols].
+/// Benchmarks one product of `tokens` rows with a [rows, cols] weight.
 void linear(Bench &b, Format format, int64_t rows, int64_t cols,
             int32_t tokens) {
   std::string name =
@@ -63,7 +63,8 @@ void linear(Bench &b, Format format, int64_t rows, int64_t cols,
   b.row(name, b.make.linear(format, rows, cols, tokens, copies));
 }
 
-/// gate, up and SiLU of `slots` experts of one token, or in prefill of many.
+/// Benchmarks gate, up and SiLU of `slots` experts of one token, or of many in
+/// prefill.
 void experts(Bench &b, Format format, int32_t experts, int64_t rows,
              int64_t cols, int32_t topK, int32_t tokens) {
   std::string name =
@@ -74,7 +75,8 @@ void experts(Bench &b, Format format, int32_t experts, int64_t rows,
                                tokens > 64 ? 3 : 16));
 }
 
-/// Attention on the latent cache with the combination of its spans.
+/// Benchmarks attention on the latent cache including the combination of KV
+/// splits.
 void latent(Bench &b, KvType type, int32_t heads, int32_t positions,
             int32_t splits) {
   std::string name = fmt::format("latent {} heads={} context={} splits={}",
@@ -86,7 +88,7 @@ void latent(Bench &b, KvType type, int32_t heads, int32_t positions,
   b.row(name, b.make.latent(type, heads, positions, splits, copies));
 }
 
-/// What a graph adds for each of its nodes: an instruction of a few elements.
+/// Measures what a graph adds per node, with an instruction of a few elements.
 void node(Bench &b) {
   if (!b.wants("node"))
     return;
@@ -100,7 +102,7 @@ void node(Bench &b) {
   b.make.freeAll();
 }
 
-/// Reads memory as fast as copies do, which read and write.
+/// Measures a copy, which reads and writes memory.
 void copy(Bench &b) {
   if (!b.wants("copy"))
     return;

@@ -8,8 +8,8 @@ using softgpu::Counters;
 using softgpu::OpClass;
 
 std::span<const GpuModel> gpuModels() {
-  // NVIDIA's data sheets and white papers; lanes: CUDA C++ Programming Guide,
-  // "Throughput of native arithmetic instructions".
+  // From NVIDIA's data sheets and white papers; lanes: CUDA C++ Programming
+  // Guide, "Throughput of native arithmetic instructions".
   static constexpr GpuModel kModels[] = {
       {"3090", 86, 82, 1.695, 936, 16, 1024, 256, 128, 64, true},
       {"4090", 89, 128, 2.52, 1008, 16, 1024, 256, 128, 64, true},

@@ -1,9 +1,10 @@
-//===- Bound.h - What bounds a launch on a GPU, from its counters -*- C++ -*-=//
+//===- Bound.h - Lower bounds of a launch's time from counters --*- C++ -*-===//
 //
-// Cycles that a multiprocessor needs at least for its share of each resource,
-// were it the only one: what softgpu counts over what the GPU does a cycle. The
-// largest is the launch's bound; a kernel that covers one resource's work with
-// another's comes near it, none gets below. test/bench/README.md, "Bounds".
+// For each resource, the cycles that a multiprocessor needs at least for its
+// share if that were the only limit: the software GPU's counts divided by the
+// GPU's rate per cycle. The largest is the launch's bound. A kernel that
+// overlaps the use of resources comes near it; none gets below. See
+// test/bench/README.md, "Bounds".
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,15 +18,15 @@
 
 namespace moek::test {
 
-/// Per cycle of a multiprocessor, where nothing else is said.
+/// Rates per cycle of a multiprocessor, unless stated otherwise.
 struct GpuModel {
   std::string_view name;
   int arch, multiprocessors;
-  double gigahertz, gigabytes; ///< Boost; of DRAM a second.
+  double gigahertz, gigabytes; ///< Boost clock; DRAM per second.
   double l2Bytes;              ///< An assumption.
   double int8Macs, halfMacs;   ///< Dense; F16 with F32 sums.
   int floatLanes, integerLanes;
-  bool isShared; ///< Integer lanes are half of the float lanes.
+  bool isShared; ///< Half of the float lanes also serve as integer lanes.
 };
 /// RTX 3090, 4090, 5090, A100, H100.
 std::span<const GpuModel> gpuModels();
@@ -37,13 +38,13 @@ struct Bound {
   double all() const;
   std::string_view name() const;
 };
-/// `dramBytes`: what the launch touches of memory, once, `l2Bytes`: each of its
-/// blocks, once. `isHalf`: its mma are of F16 or BF16, not of int8.
+/// `dramBytes`: the memory that the launch touches, counted once; `l2Bytes`:
+/// counted once per block. `isHalf`: its mma are of F16 or BF16, not of int8.
 Bound boundOf(const softgpu::Counters &counters, uint64_t dramBytes,
               uint64_t l2Bytes, bool isHalf, const GpuModel &gpu);
 
 /// Warp instructions that take an issue slot: without moves, address-space
-/// conversions and loads of parameters, which the assembler folds into others.
+/// conversions and parameter loads, which the assembler folds into others.
 uint64_t issued(const softgpu::Counters &counters);
 
 } // namespace moek::test

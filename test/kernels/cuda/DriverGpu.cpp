@@ -1,4 +1,4 @@
-//===- DriverGpu.cpp - A GPU behind the CUDA driver -----------------------===//
+//===- DriverGpu.cpp - A GPU used through the CUDA driver -----------------===//
 
 #include "test/kernels/cuda/Gpu.h"
 
@@ -11,7 +11,7 @@
 namespace moek::test {
 
 namespace {
-/// The calls of cuda.h that launch kernels; 0 is success.
+/// The calls of cuda.h that are needed to launch kernels; 0 is success.
 struct Driver {
   using Address = unsigned long long;
   int (*init)(unsigned) = nullptr;
@@ -80,7 +80,7 @@ struct Driver {
 };
 
 constexpr int kMultiprocessors = 16, kMajor = 75, kMinor = 76;
-constexpr int kMaxDynamicShared = 8; // Of a function.
+constexpr int kMaxDynamicShared = 8; // Function attribute.
 
 class DriverGpu : public Gpu {
 public:
@@ -173,7 +173,7 @@ private:
     driver_.errorName(result, &name);
     return name ? name : fmt::format("error {}", result);
   }
-  /// What fails here is no kernel's fault.
+  /// Ends the process upon an error that no kernel has caused.
   void must(int result, const char *what) const {
     if (result == 0)
       return;
@@ -190,7 +190,7 @@ private:
                                launch.kernel.entry.c_str()),
            "cuModuleGetFunction");
     }
-    // Without asking a block gets so much, declared memory included.
+    // Larger dynamic shared memory must be requested.
     if (launch.sharedBytes + uint32_t(image.sharedBytes) > 48 * 1024)
       must(driver_.setFunction(entry->second, kMaxDynamicShared,
                                int(launch.sharedBytes)),

@@ -1,7 +1,7 @@
-//===- EfficiencyTest.cpp - What bounds each kernel, from its counters ----===//
+//===- EfficiencyTest.cpp - Bounds of each kernel from its counters -------===//
 //
-// Runs kernels in software and prints a table: bytes moved over bytes needed,
-// sectors a request, wavefronts of shared memory over what they would be
+// Runs kernels on the software GPU and prints a table: bytes moved over bytes
+// needed, sectors per request, shared-memory wavefronts over their number
 // without bank conflicts, useful multiply-accumulates, registers and resident
 // warps, and the bound on each GPU as a fraction of bandwidth or int8 peak.
 //
@@ -22,14 +22,14 @@ using softgpu::Counters;
 
 namespace {
 
-/// With counters of what was launched, for a 4090's multiprocessors.
+/// A software GPU that keeps counters, with a 4090's number of multiprocessors.
 class CountingGpu : public SoftwareGpu {
 public:
   int multiprocessors() const override { return 128; }
 
   Counters counters;
-  uint64_t dramBytes = 0; ///< Sectors touched, each once a launch.
-  uint64_t l2Bytes = 0;   ///< Each once a block.
+  uint64_t dramBytes = 0; ///< Touched sectors, each counted once per launch.
+  uint64_t l2Bytes = 0;   ///< Each counted once per block.
 
 private:
   softgpu::LaunchResult run(const softgpu::Kernel &kernel,
@@ -48,19 +48,19 @@ private:
   }
 };
 
-/// What a workload's first launch is made of, and what all count.
+/// A workload, and the counts of all its launches.
 struct Figures {
   Workload work;
   Counters counters;
   uint64_t dramBytes = 0, l2Bytes = 0;
   bool isHalf = false; ///< Of its mma.
-  /// Of the first launch, by gpuModels(); registers of 0: not compiled.
+  /// Images of the first launch, by gpuModels(); registers of 0: not compiled.
   std::vector<moec::KernelImage> images;
 
   double movedOverNeeded() const {
     return double(dramBytes) / double(work.neededBytes);
   }
-  /// What was asked for, of what tiles multiply.
+  /// The requested operations as a fraction of what the tiles multiply.
   double usefulMacs() const {
     return work.operations / 2 / double(counters.macs);
   }
@@ -74,14 +74,14 @@ struct Figures {
                                images[model].registers,
                                launch.sharedBytes + images[model].sharedBytes);
   }
-  /// Of the time that memory alone, or multiplying at the int8 peak, would
-  /// take.
+  /// The time that memory alone, or multiplying at the int8 peak, would take,
+  /// as a fraction of the bound.
   double ofBandwidth(const GpuModel &gpu) const {
     Bound bound = boundOf(counters, dramBytes, l2Bytes, isHalf, gpu);
     double needed = double(work.neededBytes) * gpu.gigahertz / gpu.gigabytes;
     return needed / bound.all();
   }
-  /// A tile's share: a matrix has many, which share what DRAM moves.
+  /// The bound of one tile; a matrix has many, which share what DRAM delivers.
   Bound withoutDram(const GpuModel &gpu) const {
     return boundOf(counters, 0, l2Bytes, isHalf, gpu);
   }
@@ -164,7 +164,7 @@ protected:
   bool isEveryArch = false; ///< Compiles for all GPUs, for their registers.
 };
 
-/// Of something, on average.
+/// Average cost of something.
 struct Cost {
   double issued, wavefronts;
 };
@@ -187,25 +187,25 @@ protected:
   const Format format = GetParam().format;
 };
 
-/// Data-centre GPUs have more bandwidth and int8 for the same issue slots:
+/// Data-centre GPUs have more bandwidth and int8 rate for the same issue slots:
 /// test/bench/README.md.
 bool isGeforce(const GpuModel &gpu) { return gpu.arch != 80 && gpu.arch != 90; }
 
-/// Of a few bits that stand for values: the fewer bytes a weight has, the less
-/// time an H100's memory leaves to look it up.
+/// Formats with few bits that index a table of values: the fewer bytes a weight
+/// has, the less time an H100's memory leaves for looking it up.
 bool isSmallGrid(Format format) {
   return rows16Shape(format).codeBits < 4 &&
          rows16Bytes(format, 256) != rowBytes(format, 256);
 }
-/// Part of bandwidth that the bound of a decode product must allow.
+/// The fraction of bandwidth that the bound of a decode product must allow.
 double wantedOfBandwidth(Format format, int32_t tokens, const GpuModel &gpu) {
   if (isGeforce(gpu) || tokens == 1)
     return 0.85;
   return isSmallGrid(format) ? 0.5 : 0.55;
 }
 
-// All weights come once from memory, whatever the GPU, and nothing else takes
-// longer than they do.
+// All weights are read once from memory, and on no GPU does anything else take
+// longer.
 TEST_P(GemmEfficiencyTest, DecodeIsBoundByMemory) {
   for (int32_t tokens : {1, 2, 8}) {
     SCOPED_TRACE(tokens);
@@ -220,7 +220,7 @@ TEST_P(GemmEfficiencyTest, DecodeIsBoundByMemory) {
 }
 
 TEST_P(GemmEfficiencyTest, PrefillIsBoundByMultiplying) {
-  // The last words of others do not fill a line.
+  // In other formats the last words do not fill a line.
   bool isWhole = rows16Shape(format).codeBits % 4 == 0;
   for (int32_t tokens : {64, 128}) {
     SCOPED_TRACE(tokens);
@@ -254,8 +254,9 @@ INSTANTIATE_TEST_SUITE_P(EveryFormat, GemmEfficiencyTest,
                          testing::ValuesIn(everyFormat()),
                          [](const auto &info) { return nameOf(info); });
 
-// What nobody repacked is taken apart element by element, for every eight rows
-// anew: what predictions count on, of formats with alike blocks.
+// Weights that were not repacked are decoded element by element, again for
+// every eight rows. Checks the cycles that predictions assume, for formats with
+// similar blocks.
 TEST_F(EfficiencyTest, RowsOfFilesTakeTheCyclesThatPredictionsHave) {
   constexpr int64_t kRows = 64, kCols = 2048;
   const GpuModel &gpu = gpuModels()[1];
@@ -266,7 +267,7 @@ TEST_F(EfficiencyTest, RowsOfFilesTakeTheCyclesThatPredictionsHave) {
       double cycles = f.withoutDram(gpu).all() * gpu.multiprocessors *
                       cuda::kLanes / double(kRows * kCols);
       double predicted = cuda::floatGemmCycles(format, tokens);
-      fmt::print("  an element: {:.1f} cycles of a lane, predicted {:.1f}\n",
+      fmt::print("  per element: {:.1f} lane cycles, predicted {:.1f}\n",
                  cycles, predicted);
       EXPECT_GE(predicted, cycles / 1.75) << nameOf(format, tokens);
       EXPECT_LE(predicted, cycles * 1.75) << nameOf(format, tokens);
@@ -297,14 +298,14 @@ TEST_F(EfficiencyTest, LatentAttentionIsBoundByMemory) {
   }
 }
 
-// Of selected rows every head is a row of the same product: where tensor cores
-// take a cache, they bound it, or memory does.
+// For chosen rows every head is a row of the same product. If tensor cores
+// support the cache's type, they or memory are the limit.
 TEST_F(EfficiencyTest, AttentionToChosenRowsIsAProduct) {
   constexpr int32_t kHeads = 128, kRows = 256;
   auto costOf = [&](KvType type) {
     Figures f = measure(fmt::format("{} of {} rows", kvTypeName(type), kRows),
                         make.sparse(type, kHeads, kRows), false, true);
-    fmt::print("  a row and sixteen heads: {:.0f} instructions, {:.0f} "
+    fmt::print("  per row and sixteen heads: {:.0f} instructions, {:.0f} "
                "wavefronts\n",
                double(issued(f.counters)) / kRows / kHeads * 16,
                double(f.counters.sharedLoads.wavefronts +
@@ -323,8 +324,8 @@ TEST_F(EfficiencyTest, AttentionToChosenRowsIsAProduct) {
   }
 }
 
-// A token's states are read and written once, in whole sectors, and take longer
-// than what is computed of them.
+// A token's states are read and written once, in whole sectors, and that takes
+// longer than the computation.
 TEST_F(EfficiencyTest, DeltaRuleIsBoundByMemory) {
   Figures f = measure("delta rule 8 heads 128 x 128",
                       make.deltaRule(8, 128, 128, 1), false);
@@ -334,9 +335,10 @@ TEST_F(EfficiencyTest, DeltaRuleIsBoundByMemory) {
     EXPECT_GE(f.ofBandwidth(gpu), 0.85) << gpu.name;
 }
 
-// In chunks of rows one costs less than after the other, where states come and
-// go once too. The bounds are the chunks' own: which keys the other kernel
-// keeps in registers differs among compilers, by a tenth of its wavefronts.
+// In chunks a row costs less than one after the other, where states are also
+// read and written only once. The bounds are the chunks' own: which keys the
+// other kernel keeps in registers differs between compilers, by a tenth of its
+// wavefronts.
 TEST_F(EfficiencyTest, DeltaRuleOfManyRowsIsInChunks) {
   constexpr int32_t kHeads = 4;
   auto costOf = [&](int32_t rows) {
@@ -346,7 +348,7 @@ TEST_F(EfficiencyTest, DeltaRuleOfManyRowsIsInChunks) {
               double(f.counters.sharedLoads.wavefronts +
                      f.counters.sharedStores.wavefronts) /
                   rows / kHeads};
-    fmt::print("  a row of a head: {:.0f} instructions, {:.0f} wavefronts, "
+    fmt::print("  per row and head: {:.0f} instructions, {:.0f} wavefronts, "
                "{:.0f} bytes of memory\n",
                cost.issued, cost.wavefronts,
                double(f.dramBytes) / rows / kHeads);

@@ -17,7 +17,8 @@ GpuTest &GpuTest::get() {
     if (!test->gpu)
       test->gpu = openSoftGpu(test->why);
     if (test->gpu) {
-      // Beside the test program: of a build, as its objects are.
+      // Cached beside the test program, because it belongs to a build like its
+      // objects.
       std::error_code error;
       auto self = std::filesystem::read_symlink("/proc/self/exe", error);
       test->compiler = std::make_unique<moec::KernelCompiler>(

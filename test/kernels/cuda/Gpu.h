@@ -1,6 +1,6 @@
-//===- Gpu.h - What tests of CUDA kernels run them on -----------*- C++ -*-===//
+//===- Gpu.h - The GPU on which tests of CUDA kernels run -------*- C++ -*-===//
 //
-// One interface, two kinds: a GPU behind its driver, and test/softgpu.
+// One interface for two kinds: a GPU behind its driver, and the software GPU.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,8 +18,8 @@ public:
   virtual std::string name() const = 0;
   virtual int arch() const = 0;
   virtual int multiprocessors() const = 0;
-  /// Its instructions are interpreted: tests of speed make no sense, and large
-  /// ones take minutes.
+  /// Its instructions are interpreted, so that speed cannot be measured and
+  /// large tests take minutes.
   virtual bool isSoftware() const = 0;
 
   virtual uint64_t allocate(size_t bytes, const std::string &name) = 0;
@@ -27,12 +27,12 @@ public:
   virtual void copyIn(uint64_t to, const void *from, size_t bytes) = 0;
   virtual void copyOut(void *to, uint64_t from, size_t bytes) = 0;
 
-  /// Runs to the end. "" or what is wrong.
+  /// Runs the launch to its end. Returns "" or what is wrong.
   virtual std::string launch(const cuda::Launch &launch,
                              const moec::KernelImage &image) = 0;
 
-  /// Seconds of one of `repeats` runs of `launches` captured in a graph; 0
-  /// where time means nothing.
+  /// Returns the seconds of one of `repeats` runs of `launches` captured in a
+  /// graph; 0 if time has no meaning.
   virtual double time(const std::vector<cuda::Launch> &launches,
                       const std::vector<moec::KernelImage> &images,
                       int repeats) {
@@ -40,22 +40,22 @@ public:
   }
 };
 
-/// The GPU behind the driver, or null and why not.
+/// Opens the GPU behind the driver; null sets `why`.
 std::unique_ptr<Gpu> openDriverGpu(std::string &why);
-/// Null where this CPU cannot interpret one.
+/// Opens a software GPU; null if this CPU cannot run one.
 std::unique_ptr<Gpu> openSoftGpu(std::string &why);
-/// What a software GPU is, from the command line's `--arch 103`.
+/// Compute capability of the software GPU, from the option `--arch 103`.
 int &softArch();
 
-/// What these tests use, opened once: null where there is neither a GPU nor a
-/// software GPU, or no NVRTC; `why` says what is missing.
+/// The GPU and compiler of these tests, opened once: null if there is neither a
+/// GPU nor a software GPU, or no NVRTC; `why` says what is missing.
 struct GpuTest {
   std::unique_ptr<Gpu> gpu;
   std::unique_ptr<moec::KernelCompiler> compiler;
   std::string why;
 
   static GpuTest &get();
-  /// Compiles and runs; failures are the test's.
+  /// Compiles and runs; errors become failures of the test.
   void run(const std::vector<cuda::Launch> &launches);
   std::vector<moec::KernelImage>
   imagesOf(const std::vector<cuda::Launch> &launches);

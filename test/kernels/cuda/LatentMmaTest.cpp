@@ -1,7 +1,7 @@
-//===- LatentMmaTest.cpp - Attention on the latent with tensor cores ------===//
+//===- LatentMmaTest.cpp - Latent attention with tensor cores -------------===//
 //
 // AttentionTest.cpp's caches have gaps between rows, which this kernel does not
-// take: here rows are those of a real cache, in pages, of several sequences.
+// support. Here rows are those of a real cache, in pages, of several sequences.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,7 +17,7 @@ namespace {
 
 struct Shape {
   int32_t heads, latent, rope, splits;
-  /// Of each sequence: rows in the step, rows before it.
+  /// For each sequence: rows in the step, rows before it.
   std::vector<std::pair<int32_t, int32_t>> sequences;
   float scale = 0.1f, size = 1; ///< Of scores; of queries.
 };
@@ -29,8 +29,8 @@ struct Problem {
       tokens += count;
       pagesNeeded += (position + count + kKvPage - 1) / kKvPage;
     }
-    // Pages of all sequences in turn, backwards: none is where it would be
-    // without a table.
+    // Pages of all sequences alternate, in descending order, so that none is
+    // where it would be without a page table.
     int64_t next = pagesNeeded;
     for (auto [count, position] : s.sequences) {
       std::vector<int32_t> list;
@@ -68,7 +68,7 @@ struct Problem {
     return type == KvType::F16 ? f16ToFloat(b) : bf16ToFloat(b);
   }
 
-  /// Attention with its spans combined.
+  /// Runs attention and combines its KV splits.
   void run(Matrix<float> &out) {
     Step step{int32_t(tokens), 0, steps.data(), int32_t(steps.size())};
     KvView kv{reinterpret_cast<uint8_t *>(rows.data()), width, capacity,
@@ -96,7 +96,8 @@ struct Problem {
     runOnGpu(OpCode::LatentCombine, &combine, step, {});
   }
 
-  /// Two 16-bit numbers stand for a query and for a weight.
+  /// Compares with float64, where queries and weights are sums of two 16-bit
+  /// numbers.
   void check() {
     Matrix<float> out(tokens, shape.heads * shape.latent, 3);
     run(out);
@@ -171,7 +172,7 @@ TEST(LatentMmaTest, DeepSeeksShape) {
     Problem(type, {16, 512, 64, 4, {{1, 872}}, 0.04f}, 4).check();
 }
 
-/// Queries that W_UK has made larger than F16 holds.
+/// Queries that W_UK has made too large for F16.
 TEST(LatentMmaTest, QueriesBeyondF16) {
   for (KvType type : kTypes)
     Problem(type, {16, 64, 64, 2, {{1, 140}}, 1e-6f, 6e4f * 20}, 5).check();
@@ -179,7 +180,7 @@ TEST(LatentMmaTest, QueriesBeyondF16) {
 
 TEST(LatentMmaTest, NaNStaysWhereItIsSeen) {
   for (KvType type : kTypes) {
-    // Row 12 of the second sequence is its third token's.
+    // Row 12 of the second sequence belongs to its third token.
     Problem problem(type, {3, 64, 64, 1, {{1, 40}, {4, 10}}}, 6);
     problem.set(1, 12, 5, NAN);
     Matrix<float> out(5, 3 * 64);

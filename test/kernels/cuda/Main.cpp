@@ -1,4 +1,4 @@
-//===- Main.cpp - Tests that need a GPU, of silicon or software ----------===//
+//===- Main.cpp - Runs tests on a GPU or on the software GPU --------------===//
 
 #include "test/kernels/cuda/Gpu.h"
 

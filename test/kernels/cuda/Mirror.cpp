@@ -6,7 +6,7 @@
 namespace moek::test {
 
 namespace {
-constexpr int64_t kGuard = 256; // Also what addresses are a multiple of.
+constexpr int64_t kGuard = 256; // Also the alignment of addresses.
 constexpr uint8_t kGuardByte = 0xa5;
 } // namespace
 
@@ -18,7 +18,7 @@ Mirror::~Mirror() {
 void *Mirror::add(const void *host, int64_t bytes, bool isOutput) {
   if (!host)
     return nullptr;
-  // The copy has the host's alignment, for what addresses decide.
+  // The copy has the host's alignment, on which some code depends.
   auto shift = int64_t(reinterpret_cast<uintptr_t>(host) % 64);
   std::vector<uint8_t> all(size_t(bytes + shift + 2 * kGuard), kGuardByte);
   std::memcpy(all.data() + kGuard + shift, host, size_t(bytes));
@@ -33,7 +33,7 @@ std::byte *Mirror::workspace(int64_t bytes) {
     return nullptr;
   uint64_t base = gpu_.allocate(size_t(bytes), "workspace");
   parts_.push_back({base, 0, nullptr, false});
-  if (!gpu_.isSoftware()) { // Which knows what was never written.
+  if (!gpu_.isSoftware()) { // The software GPU tracks writes itself.
     std::vector<uint8_t> poison(size_t(bytes), 0xff);
     gpu_.copyIn(base, poison.data(), poison.size());
   }

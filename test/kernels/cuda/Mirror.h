@@ -1,4 +1,4 @@
-//===- Mirror.h - Host memory of a test, on the GPU -------------*- C++ -*-===//
+//===- Mirror.h - Copies of a test's host memory on the GPU -----*- C++ -*-===//
 
 #ifndef MOE_TEST_KERNELS_CUDA_MIRROR_H
 #define MOE_TEST_KERNELS_CUDA_MIRROR_H
@@ -14,18 +14,18 @@ public:
   ~Mirror();
   Mirror(const Mirror &) = delete;
 
-  /// A copy of `bytes` that a kernel reads. Null stays null.
+  /// Returns a copy of `bytes` that a kernel reads. Null stays null.
   template <class T> const T *in(const T *host, int64_t bytes) {
     return static_cast<const T *>(add(host, bytes, false));
   }
-  /// A copy that it writes: finish() brings it back.
+  /// Returns a copy that it writes: finish() copies it back.
   template <class T> T *out(T *host, int64_t bytes) {
     return static_cast<T *>(add(host, bytes, true));
   }
-  /// Memory of the GPU alone, poisoned.
+  /// Returns poisoned memory that exists on the GPU only.
   std::byte *workspace(int64_t bytes);
 
-  /// Checks all guards, and that inputs are as they were; copies outputs back.
+  /// Checks all guards, and that inputs are unchanged; copies outputs back.
   void finish();
 
 private:

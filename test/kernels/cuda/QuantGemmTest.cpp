@@ -1,7 +1,7 @@
-//===- QuantGemmTest.cpp - Ops on panels and A8 activations ---------------===//
+//===- QuantGemmTest.cpp - Ops with packed weights and A8 activations -----===//
 //
-// GemmConformanceTest.cpp has products of every format; here is what ops add to
-// them: biases, sums in place, gates, experts' slots.
+// GemmConformanceTest.cpp tests products of every format. This tests what ops
+// add to them: biases, sums in place, gates, experts' slots.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,7 +26,7 @@ struct Panels {
          Random &random)
       : weights(format, outer, rows, cols, random, 1) {
     if (rows16Shape(format).codeBits % 16 == 0)
-      return; // Its files' rows are all there is.
+      return; // Its rows exist only as in files.
     auto row = int64_t(rows16Bytes(format, uint64_t(cols)));
     int64_t stored = storedRows(Layout::Rows16, rows);
     bytes.resize(size_t(outer * stored * row));
@@ -52,7 +52,8 @@ struct Acts {
     std::mt19937 random(seed);
     for (int64_t r = 0; r < rows; ++r) {
       randomA8Row(cols, kA8Block, random, memory.row(r));
-      // Scales of one size: gates of thousands would make sigmoids of 0 and 1.
+      // Scales of similar size: gates of thousands would make sigmoids of 0 and
+      // 1.
       auto *scales =
           reinterpret_cast<float *>(memory.row(r) + a8ScaleOffset(cols));
       for (int64_t i = 0; i < cols / kA8Block; ++i)
@@ -65,7 +66,7 @@ struct Acts {
   std::vector<std::vector<double>> values;
 };
 
-/// A product, and what rounding may take it off.
+/// A product, and its possible rounding error.
 struct Product {
   double value = 0, error = 0;
 };
@@ -94,7 +95,7 @@ class QuantGemmTest : public testing::TestWithParam<Format> {};
 
 TEST_P(QuantGemmTest, LinearAddsBiasAndWhatWasThere) {
   Random random(51);
-  // An odd number of units where blocks allow it.
+  // An odd number of units, if blocks allow it.
   int64_t rows = 45,
           cols = formatInfo(GetParam()).blockElements == 32 ? 544 : 512;
   for (int32_t tokens : {1, 2, 3, 8, 11, 40})
@@ -125,7 +126,7 @@ TEST_P(QuantGemmTest, LinearAddsBiasAndWhatWasThere) {
     }
 }
 
-// What each format is tested with where all of this file takes too long.
+// The tests of each format when all of this file takes too long.
 TEST_P(QuantGemmTest, OneTokenAFewAndMany) {
   Random random(55);
   for (int32_t tokens : {1, 2, 3, 11}) {
@@ -145,7 +146,7 @@ TEST_P(QuantGemmTest, OneTokenAFewAndMany) {
   }
 }
 
-// Every scale with every code, exactly: a token has one column.
+// Every scale with every code, exactly: a token has only one non-zero column.
 TEST_P(QuantGemmTest, AColumnAloneGivesItsWeights) {
   Random random(56);
   int64_t rows = 64, cols = 256;
@@ -259,7 +260,7 @@ TEST_P(QuantGemmTest, SlotsMeetTheirExpertsGates) {
   }
 }
 
-/// Rows of files without gaps, as models have them.
+/// Rows as in files without gaps, as models have them.
 struct Files {
   explicit Files(const WeightView &w) : view(w) {
     view.rowStride = int64_t(rowBytes(w.format, uint64_t(w.cols)));
@@ -275,8 +276,8 @@ struct Files {
   WeightView view;
 };
 
-/// Parts of experts, some of whom have no slots, whose matrices come to two
-/// buffers that take turns: what each slot meets is the same, and so are bits.
+/// Tests experts in parts, some without slots, whose matrices are copied to two
+/// alternating buffers: results must have the same bits.
 void checkParts(Format format, const cuda::GemmForm &form, int32_t tokens,
                 int64_t cols = 512) {
   SCOPED_TRACE(testing::Message()

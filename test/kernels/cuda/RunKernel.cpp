@@ -1,6 +1,6 @@
-//===- RunKernel.cpp - Drivers' tests on a GPU ----------------------------===//
+//===- RunKernel.cpp - Runs tests of op kernels on a GPU ------------------===//
 //
-// Links in place of test/kernels/RunKernel.cpp.
+// Linked in place of test/kernels/RunKernel.cpp.
 //
 //===----------------------------------------------------------------------===//
 
@@ -8,7 +8,7 @@
 
 namespace moek {
 
-// None of this CPU's kernels is linked.
+// No CPU kernels are linked.
 KernelFn resolveKernel(std::string_view) { return nullptr; }
 
 } // namespace moek
@@ -33,7 +33,7 @@ void runKernel(const KernelInfo &kernel, const void *args, Step step, size_t,
       first = now;
     EXPECT_TRUE(now == first) << "differs from the first run";
     if (GpuTest::get().gpu->isSoftware())
-      return; // Which is the same every time, and slow.
+      return; // It is the same every time, and slow.
   }
 }
 

@@ -1,4 +1,4 @@
-//===- SoftwareGpu.h - test/softgpu behind the tests' interface -*- C++ -*-===//
+//===- SoftwareGpu.h - The software GPU as a Gpu of tests -------*- C++ -*-===//
 
 #ifndef MOE_TEST_KERNELS_CUDA_SOFTWAREGPU_H
 #define MOE_TEST_KERNELS_CUDA_SOFTWAREGPU_H
@@ -35,7 +35,7 @@ public:
                      const moec::KernelImage &image) override;
 
 protected:
-  /// For who wants to know more of a launch.
+  /// Overridden by tests that need more results of a launch.
   virtual softgpu::LaunchResult run(const softgpu::Kernel &kernel,
                                     const softgpu::LaunchShape &shape,
                                     const void *argument) {

@@ -1,7 +1,6 @@
-//===- TestedGemms.cpp - Gemms of a GPU as GemmFns ------------------------===//
+//===- TestedGemms.cpp - GPU gemms wrapped as GemmFns ---------------------===//
 //
-// What stands behind a GemmFn here copies its matrix to the GPU and runs
-// Linear.
+// The GemmFns here copy their matrix to the GPU and run Linear.
 //
 //===----------------------------------------------------------------------===//
 
@@ -51,7 +50,7 @@ GemmFn resolveGemm(std::string_view name) {
   for (size_t i = 0; i < kGemmCount; ++i)
     if (kGemms[i].name == name)
       return functionAt(i, std::make_index_sequence<kGemmCount>());
-  // Others say no more than that there is one.
+  // For other names only their existence is known.
   return findGemm(name) ? functionAt(0, std::make_index_sequence<kGemmCount>())
                         : nullptr;
 }

@@ -130,7 +130,7 @@ Workload Workbench::experts(Format format, int32_t experts, int64_t rows,
     std::vector<std::vector<int32_t>> lists(size_t(experts),
                                             std::vector<int32_t>{});
     for (int32_t t = 0; t < tokens; ++t)
-      for (int32_t j = 0; j < topK; ++j) // Distinct, and others in each copy.
+      for (int32_t j = 0; j < topK; ++j) // Distinct; copies differ.
         lists[size_t((i * topK + t * 7 + j * 11) % experts)].push_back(
             t * topK + j);
     std::vector<int32_t> offsets{0}, slots;

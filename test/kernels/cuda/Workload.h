@@ -1,6 +1,7 @@
-//===- Workload.h - Launches whose speed is measured or bounded -*- C++ -*-===//
+//===- Workload.h - Launches to be timed or counted -------------*- C++ -*-===//
 //
-// What cuda_bench times on a GPU, and EfficiencyTest counts in software.
+// cuda_bench times them on a GPU, and EfficiencyTest counts them on the
+// software GPU.
 //
 //===----------------------------------------------------------------------===//
 
@@ -13,44 +14,44 @@
 
 namespace moek::test {
 
-/// The same work `copies` times, each on memory of its own.
+/// The same work `copies` times, each time with its own memory.
 struct Workload {
   std::vector<cuda::Launch> launches;
   int64_t copies = 1;
-  // Of one copy.
-  int64_t weightBytes = 0; ///< Or those of the cache.
-  int64_t neededBytes = 0; ///< With activations, queries and results, once.
-  double operations = 0;   ///< A multiply and an add are two.
+  // For one copy:
+  int64_t weightBytes = 0; ///< Weights, or cache rows.
+  int64_t neededBytes = 0; ///< With activations, queries, results; once.
+  double operations = 0;   ///< A multiply and an add count as two.
 };
 
-/// Makes workloads of random bytes on a GPU, and holds their memory.
+/// Makes workloads of random bytes on a GPU, and owns their memory.
 class Workbench {
 public:
   explicit Workbench(Gpu &gpu) : gpu_(gpu) {}
   ~Workbench() { freeAll(); }
   Workbench(const Workbench &) = delete;
 
-  /// Products of `tokens` rows with [rows, cols].
+  /// Products of `tokens` rows with a [rows, cols] weight.
   Workload linear(Format format, int64_t rows, int64_t cols, int32_t tokens,
                   int64_t copies);
-  /// The same of weights as files have them, and rows of floats.
+  /// The same for weights in the file's layout, and float activations.
   Workload ofFloats(Format format, int64_t rows, int64_t cols, int32_t tokens);
   /// gate, up and SiLU of `topK` experts of each token.
   Workload experts(Format format, int32_t experts, int64_t rows, int64_t cols,
                    int32_t topK, int32_t tokens, int64_t copies);
-  /// Attention on a latent of 512 + 64 columns with the combination of its
-  /// spans, one token.
+  /// Attention of one token on a latent of 512 + 64 columns, with the
+  /// combination of its KV splits.
   Workload latent(KvType type, int32_t heads, int32_t positions, int32_t splits,
                   int64_t copies);
-  /// SparseAttention of a token to so many chosen rows of such a latent.
+  /// SparseAttention of a token to `chosen` rows of such a latent.
   Workload sparse(KvType type, int32_t heads, int32_t chosen);
-  /// DeltaRule of a sequence's next tokens; a state is what it reads and
-  /// writes.
+  /// DeltaRule of a sequence's next tokens; its bytes are the state that it
+  /// reads and writes.
   Workload deltaRule(int32_t heads, int32_t key, int32_t value, int32_t tokens);
-  /// The step that such launches are of.
+  /// The context of the step that such launches belong to.
   cuda::LaunchContext context(int32_t tokens, int32_t position);
 
-  /// Random bytes; of floats and halves the exponents are small.
+  /// Random bytes, in which floats and halves have small exponents.
   uint64_t random(int64_t bytes);
   uint64_t empty(int64_t bytes);
   void freeAll();

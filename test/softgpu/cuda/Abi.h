@@ -1,6 +1,6 @@
-//===- Abi.h - The driver's binary interface --------------------*- C++ -*-===//
+//===- Abi.h - Binary interface of the CUDA driver --------------*- C++ -*-===//
 //
-// What cuda.h declares of it, written out so that building needs no CUDA.
+// The part of cuda.h that is used, written out so that building needs no CUDA.
 //
 //===----------------------------------------------------------------------===//
 
@@ -43,7 +43,7 @@ struct CUDA_KERNEL_NODE_PARAMS_v2 {
 };
 
 struct CUgraphExecUpdateResultInfo {
-  int result; ///< 0 success, 2 topology, 4 function, 3 kind of a node, ...
+  int result; ///< 0 success, 2 topology, 4 function, 3 node kind, ...
   CUgraphNode errorNode, errorFromNode;
 };
 

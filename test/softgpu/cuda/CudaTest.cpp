@@ -1,6 +1,6 @@
-//===- CudaTest.cpp - The driver's interface over software GPUs -----------===//
+//===- CudaTest.cpp - Tests of the driver's interface ---------------------===//
 //
-// Programs with one mistake each, and their clean twins, under every timing.
+// Programs with one error each, and their correct twins, under every timing.
 //
 //===----------------------------------------------------------------------===//
 
@@ -66,7 +66,7 @@ TEST_P(CudaTest, LateRunsOnlyWhatIsWaitedFor) {
   EXPECT_EQ(totals().launches, 2u);
 }
 
-TEST_P(CudaTest, AReadOfWhatAnotherStreamWrites) {
+TEST_P(CudaTest, UnorderedReadOfAnotherStreamsWriteIsFound) {
   CUstream a = stream(), b = stream();
   CUdeviceptr y = device(0), z = device(0), x = device(1);
   EXPECT_EQ(launchAdd(y, x, 1, a), kOk);
@@ -76,7 +76,7 @@ TEST_P(CudaTest, AReadOfWhatAnotherStreamWrites) {
   EXPECT_THAT(findings()[0], HasSubstr("and nothing orders the two"));
 }
 
-TEST_P(CudaTest, HalvesOfAnAllocationAreApart) {
+TEST_P(CudaTest, HalvesOfAnAllocationDoNotConflict) {
   CUstream a = stream(), b = stream();
   CUdeviceptr y = device(0), x = device(1);
   EXPECT_EQ(launchAdd(y, x, 1, a, kCount / 2), kOk);
@@ -85,7 +85,7 @@ TEST_P(CudaTest, HalvesOfAnAllocationAreApart) {
   EXPECT_THAT(findings(), IsEmpty());
 }
 
-TEST_P(CudaTest, MappedMemoryIsOrderedByWhatItIs) {
+TEST_P(CudaTest, MappedMemoryIsOrderedByItsHostAddress) {
   CUstream a = stream(), b = stream();
   uint32_t *host = pinned(1);
   CUdeviceptr at = 0, y = device(0), x = device(1);
@@ -112,7 +112,7 @@ TEST_P(CudaTest, ReadersMayOverlapAndAWriterMayNot) {
   EXPECT_THAT(findings()[0], HasSubstr("kernel 'add'"));
 }
 
-TEST_P(CudaTest, WhatTheHostHasWaitedForComesBefore) {
+TEST_P(CudaTest, TheHostsWaitOrdersOperations) {
   CUstream a = stream(), b = stream();
   CUdeviceptr y = device(0), x = device(1);
   EXPECT_EQ(launchAdd(y, x, 1, a), kOk);
@@ -154,7 +154,7 @@ TEST_P(CudaTest, PinnedMemoryIsUsedWhenTheCopyRuns) {
   EXPECT_EQ(cuStreamSynchronize(s), kOk);
   EXPECT_EQ(out[0], 5u);
   EXPECT_THAT(findings(), IsEmpty());
-  // The source changes under the copy.
+  // The source changes while the copy may read it.
   EXPECT_EQ(cuMemcpyHtoDAsync_v2(x, in, kCount * 4, s), kOk);
   in[3] = 6;
   EXPECT_EQ(cuStreamSynchronize(s), kOk);
@@ -163,7 +163,7 @@ TEST_P(CudaTest, PinnedMemoryIsUsedWhenTheCopyRuns) {
   }
 }
 
-TEST_P(CudaTest, PageableMemoryIsCopiedAside) {
+TEST_P(CudaTest, PageableMemoryIsStaged) {
   CUstream s = stream();
   CUdeviceptr x = device(0);
   std::vector<uint32_t> in(kCount, 5), out(kCount);
@@ -249,7 +249,7 @@ TEST_P(CudaTest, GraphsRunWhatWasCaptured) {
   EXPECT_EQ(done.graphNodes, 4u);
 }
 
-TEST_P(CudaTest, GraphsHaveRacesToo) {
+TEST_P(CudaTest, RacesInGraphsAreFound) {
   CUstream s = stream(), t = stream();
   CUevent fork = event(), join = event();
   CUdeviceptr y = device(0), x = device(1);
@@ -271,8 +271,8 @@ TEST_P(CudaTest, GraphsHaveRacesToo) {
   EXPECT_THAT(findings(), ElementsAre(HasSubstr("nothing orders the two")));
 }
 
-// What the host changes between launches is no change under a copy.
-TEST_P(CudaTest, AGraphsCopyBringsSomethingElseEachTime) {
+// A change by the host between launches is not a change during a copy.
+TEST_P(CudaTest, AGraphsCopyReadsNewContentsEachTime) {
   CUstream s = stream();
   CUdeviceptr x = device(0);
   void *pinned = nullptr;
@@ -286,7 +286,7 @@ TEST_P(CudaTest, AGraphsCopyBringsSomethingElseEachTime) {
   EXPECT_EQ(cuGraphInstantiateWithFlags(&exec, graph, 0), kOk);
   for (uint32_t launch : {1, 2, 3}) {
     std::fill_n(values, kCount, launch);
-    if (launch > 1) { // Then nobody knows at once what the copy will bring.
+    if (launch > 1) { // Then the copy's contents cannot be known in advance.
       EXPECT_EQ(cuLaunchHostFunc(
                     s, [](void *) {}, nullptr),
                 kOk);
@@ -370,14 +370,14 @@ TEST_P(CudaTest, CaptureForbidsAllocationAndWaiting) {
     EXPECT_EQ(graph, nullptr);
     EXPECT_GT(findings().size(), before);
   }
-  // Relaxed, they may.
+  // In relaxed mode they are allowed.
   EXPECT_EQ(cuStreamBeginCapture_v2(s, 2), kOk);
   EXPECT_EQ(cuMemAlloc_v2(&y, 4), kOk);
   CUgraph graph = nullptr;
   EXPECT_EQ(cuStreamEndCapture(s, &graph), kOk);
 }
 
-TEST_P(CudaTest, CapturesAreJoinedAndApart) {
+TEST_P(CudaTest, CapturesMustBeJoinedAndIndependent) {
   CUdeviceptr x = device(0);
   CUstream s = stream(), t = stream();
   CUevent fork = event(), outside = event();
@@ -395,7 +395,7 @@ TEST_P(CudaTest, CapturesAreJoinedAndApart) {
   EXPECT_EQ(cuStreamEndCapture(s, &graph), kInvalidated);
 }
 
-TEST_P(CudaTest, CaptureOfAThreadForbidsItToThatThread) {
+TEST_P(CudaTest, ThreadLocalCaptureForbidsCallsOfThatThreadOnly) {
   CUdeviceptr x = device(0);
   CUstream s = stream(), other = stream();
   EXPECT_EQ(launchAdd(x, x, 0, other), kOk);
@@ -449,7 +449,7 @@ TEST_P(CudaTest, HostFunctionsRunInOrder) {
   EXPECT_THAT(findings(), ElementsAre(HasSubstr("a host function calls")));
 }
 
-TEST_P(CudaTest, SharedMemoryAbove48KiBIsAskedFor) {
+TEST_P(CudaTest, SharedMemoryAbove48KiBMustBeRequested) {
   CUfunction shared = function("shared");
   CUdeviceptr y = device(0);
   void *parameters[] = {&y};
@@ -547,7 +547,7 @@ TEST_P(CudaTest, LeaksAreNamed) {
   (void)x;
 }
 
-TEST_P(CudaTest, LeaksAreOfOneGpu) {
+TEST_P(CudaTest, LeaksAreReportedPerGpu) {
   start(2);
   EXPECT_EQ(cuCtxPushCurrent_v2(contexts[1]), kOk);
   device(0);
@@ -560,7 +560,7 @@ TEST_P(CudaTest, LeaksAreOfOneGpu) {
                                       HasSubstr("1 streams")));
 }
 
-TEST_P(CudaTest, FailuresCanBeAskedFor) {
+TEST_P(CudaTest, FailuresCanBeRequested) {
   options().failures["cuMemAlloc_v2"] = 2;
   CUdeviceptr x = 0;
   EXPECT_EQ(cuMemAlloc_v2(&x, 4), kOutOfMemory);

@@ -1,4 +1,4 @@
-//===- CudaTest.h - Programs over software GPUs -----------------*- C++ -*-===//
+//===- CudaTest.h - Fixture for programs on software GPUs -------*- C++ -*-===//
 
 #ifndef MOE_TEST_SOFTGPU_CUDA_CUDATEST_H
 #define MOE_TEST_SOFTGPU_CUDA_CUDATEST_H
@@ -25,7 +25,7 @@ inline constexpr int kOk = 0, kInvalidValue = 1, kOutOfMemory = 2,
                      kUnjoined = 904, kIsolation = 905;
 
 /// add: y[i] += x[i] + value for i < n. spin: waits until *flag is value, then
-/// sets the word behind it. signal: sets *flag when x[0] is there.
+/// sets the word after it. signal: sets *flag when x[0] is set.
 inline const char *const kModule = R"(
 .version 8.0
 .target sm_80
@@ -71,7 +71,7 @@ protected:
       GTEST_SKIP() << "the software GPU needs a CPU with AVX2, FMA and F16C";
     start();
   }
-  /// Starts anew, with `gpus` of them, in this thread's context of the first.
+  /// Starts anew with `gpus` GPUs; this thread's context is the first one's.
   void start(int gpus = 1, int arch = 89, int idleMilliseconds = 2) {
     Options options;
     options.timing = GetParam();

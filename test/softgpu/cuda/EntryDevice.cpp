@@ -1,4 +1,4 @@
-//===- EntryDevice.cpp - Errors, devices, contexts ------------------------===//
+//===- EntryDevice.cpp - Driver calls: errors, devices, contexts ----------===//
 
 #include "test/softgpu/cuda/Abi.h"
 #include "test/softgpu/cuda/State.h"
@@ -83,13 +83,13 @@ int copyText(const std::string &text, char *out, int length) {
   return kSuccess;
 }
 
-/// What the architecture has of everything.
+/// Returns a device attribute as the architecture has it.
 int attributeOf(const Gpu &gpu, int attribute) {
   const GpuOptions &o = gpu.options;
   int arch = o.gpu.arch, optIn = int(softgpu::sharedLimit(arch));
   bool isServer = arch == 80 || arch == 90 || arch == 100 || arch == 103;
   switch (attribute) {
-  case 1: // Threads of a block.
+  case 1: // Threads per block.
   case 2:
   case 3:
     return 1024;
@@ -104,14 +104,14 @@ int attributeOf(const Gpu &gpu, int attribute) {
     return 48 << 10;
   case 10:
     return 32;
-  case 12: // Registers of a block.
+  case 12: // Registers per block.
     return 65536;
   case 13:
     return o.clockKhz;
   case 16:
     return o.multiprocessors;
   case 19: // Host memory can be mapped.
-  case 31: // Kernels run at once.
+  case 31: // Concurrent kernels.
   case 41: // Unified addresses.
     return 1;
   case 36:
@@ -120,7 +120,7 @@ int attributeOf(const Gpu &gpu, int attribute) {
     return o.memoryBusBits;
   case 38:
     return o.l2Bytes;
-  case 39: // Threads of a multiprocessor.
+  case 39: // Threads per multiprocessor.
     return arch < 80 ? 1024 : isServer ? 2048 : 1536;
   case 40: // Copy engines.
     return 2;
@@ -128,7 +128,7 @@ int attributeOf(const Gpu &gpu, int attribute) {
     return arch / 10;
   case 76:
     return arch % 10;
-  case 81: // Shared memory of a multiprocessor.
+  case 81: // Shared memory per multiprocessor.
     return optIn + 1024;
   case 82:
     return 65536;
@@ -136,9 +136,9 @@ int attributeOf(const Gpu &gpu, int attribute) {
     return optIn;
   case 99: // Host memory may be registered.
     return 1;
-  case 106: // Blocks of a multiprocessor.
+  case 106: // Blocks per multiprocessor.
     return arch < 80 ? 16 : isServer ? 32 : 24;
-  case 111: // What a block's system takes.
+  case 111: // Reserved shared memory per block.
     return 1024;
   case 113: // Read-only registration.
     return state().options.registersReadOnly;

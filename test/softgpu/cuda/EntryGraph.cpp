@@ -1,4 +1,4 @@
-//===- EntryGraph.cpp - Capture and graphs --------------------------------===//
+//===- EntryGraph.cpp - Driver calls: capture and graphs ------------------===//
 
 #include "test/softgpu/cuda/Abi.h"
 #include "test/softgpu/cuda/Launch.h"
@@ -26,7 +26,7 @@ void fill(Exec &exec, const Graph &graph) {
   }
 }
 
-/// The nodes of a stream that is being captured, as an event has them.
+/// Removes the nodes of a capture from its streams and events.
 void leaveCapture(const Capture *capture) {
   for (auto &[handle, stream] : state().streams)
     if (stream->capture.get() == capture) {
@@ -42,17 +42,18 @@ void leaveCapture(const Capture *capture) {
                 [&](const auto &each) { return each.get() == capture; });
 }
 
-/// Each node is an operation; the last waits for all and is the stream's.
+/// Enqueues each node as an operation. The last one waits for all and belongs
+/// to the stream.
 int launch(Exec &exec, Stream &stream) {
   State &s = state();
   std::vector<OperationPtr> operations;
   Work begin;
   begin.gpu = stream.gpu;
-  begin.name = "the begin of a graph";
+  begin.name = "the start of a graph";
   OperationPtr first;
   if (Result result = submit(stream, std::move(begin), &first))
     return result;
-  if (!first) // Of a graph in a capture there would be a child node.
+  if (!first) // In a capture this would be a child graph node.
     return kNotSupported;
   if (exec.last) { // Launches of one graph do not overlap.
     Work wait;
@@ -121,7 +122,7 @@ int cuStreamEndCapture(CUstream handle, CUgraph *out) {
     return kInvalidValue;
   if (capture->origin != stream)
     return kCaptureUnmatched;
-  // What other streams did last must be known to this one.
+  // The last operations of other streams must have been joined to this one.
   bool isJoined = true;
   for (size_t node : capture->open)
     isJoined &= std::find(stream->captured.begin(), stream->captured.end(),
@@ -198,7 +199,8 @@ int cuGraphLaunch(CUgraphExec handle, CUstream on) {
   return exec && stream ? launch(*exec, *stream) : kInvalidHandle;
 }
 
-/// Other parameters, the same shape: nodes, their kinds, order and functions.
+/// Updates parameters; the shape must be the same: nodes, their kinds, order
+/// and functions.
 int cuGraphExecUpdate_v2(CUgraphExec handle, CUgraph from,
                          CUgraphExecUpdateResultInfo *info) {
   SOFTCUDA_BEGIN(true);

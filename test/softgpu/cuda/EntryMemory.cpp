@@ -1,4 +1,4 @@
-//===- EntryMemory.cpp - Memory of GPUs and of the host, and copies -------===//
+//===- EntryMemory.cpp - Driver calls: memory and copies ------------------===//
 
 #include "test/softgpu/cuda/Abi.h"
 #include "test/softgpu/cuda/State.h"
@@ -15,10 +15,10 @@ using namespace softcuda;
 namespace {
 constexpr unsigned kDeviceMap = 2, kReadOnly = 8;
 constexpr uint64_t kPage = 4096;
-/// What a copy to the host shows until it has ended.
+/// Contents of the destination of a copy to the host until the copy has ended.
 constexpr uint8_t kPoison = 0xC5;
 
-/// Rates of copies, in bytes a second: PCIe 4, and half of the memory's.
+/// Copy rates in bytes per second: PCIe 4, and half of the memory bandwidth.
 constexpr double kLink = 26e9;
 double withinRate(const Gpu &gpu) {
   return gpu.options.memoryClockKhz * 1e3 * gpu.options.memoryBusBits / 8;
@@ -29,7 +29,7 @@ uint64_t checksum(const uint8_t *data, uint64_t bytes) {
       {reinterpret_cast<const char *>(data), bytes});
 }
 
-/// A copy as work; `what` names it in findings.
+/// Makes a copy a Work; `what` names it in findings.
 Work copyWork(const char *what, const Bytes &to, const Bytes &from,
               uint64_t bytes, uint64_t toAddress, uint64_t fromAddress,
               bool isCaptured) {
@@ -39,7 +39,7 @@ Work copyWork(const char *what, const Bytes &to, const Bytes &from,
   work.name = fmt::format("{} of {} bytes", what, bytes);
   std::shared_ptr<std::vector<uint8_t>> staged;
   const uint8_t *source = from.data;
-  // The driver copies pageable memory aside before the call returns.
+  // The driver stages pageable memory before the call returns.
   if (!from.gpu && !from.isPinned && !isCaptured) {
     staged = std::make_shared<std::vector<uint8_t>>(source, source + bytes);
     source = staged->data();
@@ -67,7 +67,7 @@ Work copyWork(const char *what, const Bytes &to, const Bytes &from,
            writeAt = isWritten ? orderedAddress(toAddress) : 0;
   work.run = [=, gpu = work.gpu](Operation &operation) {
     State &s = state();
-    // Of this launch alone, where it is a graph's.
+    // Compares within this launch only, if it is a graph's.
     auto before = std::exchange(*sum, std::nullopt);
     if (before && *before != checksum(source, bytes))
       s.find(fmt::format("the host changed what {} still reads, at {:#x}",
@@ -135,7 +135,7 @@ Result copy(const char *symbol, uint64_t toAddress, Side toSide,
   OperationPtr operation;
   if (Result result = submit(*stream, std::move(work), &operation))
     return result;
-  // To pageable memory the driver itself waits.
+  // Copies to pageable memory make the driver itself wait.
   if (!isAsync || (!isCaptured && !to.gpu && !to.isPinned))
     waitFor(operation);
   return kSuccess;
@@ -184,7 +184,7 @@ Result fill(const char *symbol, uint64_t address, uint32_t value, int width,
   return kSuccess;
 }
 
-/// Whether the whole range may be written, as the system has it.
+/// Whether the operating system allows writing to the whole range.
 bool isWritable(uint64_t begin, uint64_t end) {
   std::ifstream maps("/proc/self/maps");
   std::string line;
@@ -203,7 +203,7 @@ bool isWritable(uint64_t begin, uint64_t end) {
   return false;
 }
 
-/// Every GPU gets an address of the range.
+/// Gives every GPU an address for the range.
 void mapHost(uint64_t address, HostRange &range) {
   for (auto &gpu : state().gpus) {
     std::lock_guard running(gpu->running);
@@ -219,14 +219,14 @@ void unmapHost(HostRange &range) {
   }
 }
 
-/// Whether a GPU may still be using the host's memory: then its owner must not
-/// take it away.
+/// Waits until no GPU uses host memory any more, so that its owner may release
+/// it.
 void drainAll() {
   for (auto &gpu : state().gpus)
     drain(*gpu);
 }
 
-/// Who touched memory that goes, and the flags in it.
+/// Forgets accesses to memory that goes away, and the flags in it.
 void forget(uint64_t address, uint64_t bytes) {
   auto at = reinterpret_cast<uint64_t>(bytesAt(address, bytes).data);
   state().timeline->forgetFlags({at, at + bytes});
@@ -285,7 +285,7 @@ int cuMemFree_v2(CUdeviceptr address) {
     return kSuccess;
   }
   state().find(
-      fmt::format("cuMemFree of {:#x}, where nothing was allocated", address));
+      fmt::format("cuMemFree of {:#x}, where no allocation begins", address));
   return kInvalidValue;
 }
 

@@ -1,4 +1,4 @@
-//===- EntryModule.cpp - Modules, functions, launches ---------------------===//
+//===- EntryModule.cpp - Driver calls: modules and launches ---------------===//
 
 #include "test/softgpu/Image.h"
 #include "test/softgpu/cuda/Abi.h"
@@ -10,7 +10,7 @@
 using namespace softcuda;
 
 namespace {
-// Function attributes and JIT options, by the driver's numbers.
+// Function attributes and JIT options, with the driver's numbers.
 enum {
   kMaxThreads = 0,
   kSharedBytes = 1,
@@ -22,11 +22,11 @@ enum {
   kCarveout = 9
 };
 constexpr int kErrorLog = 5, kErrorLogBytes = 6;
-/// The interpreter has no registers to count: what kernels of ours have at
-/// most.
+/// The interpreter has no register count, so it assumes the largest of our
+/// kernels.
 constexpr int kAssumedRegisters = 128;
 
-/// Text, or an ELF file of its own length.
+/// Returns the text, or an ELF file with its own length.
 std::string_view imageAt(const void *image) {
   auto bytes = static_cast<const char *>(image);
   if (std::memcmp(bytes, "\177ELF", 4) != 0)
@@ -36,7 +36,7 @@ std::string_view imageAt(const void *image) {
   std::memcpy(&sections, bytes + 0x28, 8);
   std::memcpy(&size, bytes + 0x3A, 2);
   std::memcpy(&count, bytes + 0x3C, 2);
-  // Behind the section headers come a cubin's program headers.
+  // After the section headers come a cubin's program headers.
   uint64_t programs = 0;
   uint16_t programSize = 0, programCount = 0;
   std::memcpy(&programs, bytes + 0x20, 8);
@@ -89,7 +89,8 @@ int load(const char *symbol, CUmodule *out, const void *data, unsigned count,
   if (kind->kind == softgpu::ImageKind::Cubin) {
     const std::string *known = ptxOfCubin(image);
     if (!known) {
-      state().find("a cubin whose PTX nobody gave (softcuda::addCubin)");
+      state().find(
+          "a cubin was loaded whose PTX is unknown (softcuda::addCubin)");
       return kNotSupported;
     }
     ptx = *known;
@@ -168,7 +169,8 @@ static Result errorOf(softgpu::FindingKind kind) {
   }
 }
 
-/// The addresses by which operations are ordered: mapped memory is the host's.
+/// Returns the addresses by which operations are ordered: for mapped memory the
+/// host's.
 static void toOrdered(Gpu &gpu, softgpu::Ranges &ranges) {
   softgpu::Ranges out;
   for (softgpu::Range range : ranges.settled()) {
@@ -197,7 +199,7 @@ Work kernelWork(Function &function, const softgpu::LaunchShape &shape,
   }
   if (!parameters && !kernel.params.empty())
     return work;
-  // Parameters are read now, whatever the caller does with them.
+  // Parameters are read now; the caller may change them afterwards.
   std::vector<std::vector<uint8_t>> values;
   for (size_t i = 0; i < kernel.params.size(); ++i) {
     auto from = static_cast<const uint8_t *>(parameters[i]);
@@ -391,7 +393,8 @@ int cuLaunchKernel(CUfunction function, unsigned gridX, unsigned gridY,
 int cuLaunchKernelEx(const CUlaunchConfig *c, CUfunction function,
                      void **parameters, void **extra) {
   SOFTCUDA_BEGIN(true);
-  // Attributes (programmatic launch and the like) change when, not what.
+  // Attributes (programmatic launch and the like) change when it runs, not what
+  // it does.
   return launchOn(c->hStream, function,
                   {{c->gridDimX, c->gridDimY, c->gridDimZ},
                    {c->blockDimX, c->blockDimY, c->blockDimZ},

@@ -1,4 +1,4 @@
-//===- EntryStream.cpp - Streams, events, flags, host functions -----------===//
+//===- EntryStream.cpp - Driver calls: streams, events, flags -------------===//
 
 #include "test/softgpu/cuda/Abi.h"
 #include "test/softgpu/cuda/State.h"
@@ -17,8 +17,8 @@ Event *eventOf(CUevent handle) {
   return it == state().events.end() ? nullptr : it->second.get();
 }
 
-/// Only streams that somebody made: the default one cannot be captured, nor
-/// destroyed.
+/// Returns only streams that were created: the default stream can be neither
+/// captured nor destroyed.
 Stream *madeStream(CUstream handle) {
   return handle ? streamOf(handle) : nullptr;
 }
@@ -70,8 +70,8 @@ int flagWork(const char *symbol, CUstream handle, CUdeviceptr address,
   return submit(*stream, std::move(work));
 }
 
-/// `stream` goes on after the event: in the capture that the event is of, if
-/// it is of one.
+/// Makes `stream` continue after the event, in the event's capture if it has
+/// one.
 int follow(Stream &stream, const Event &event) {
   if (event.capture && event.capture->isInvalid)
     return kCaptureInvalidated;
@@ -124,8 +124,8 @@ int cuStreamDestroy_v2(CUstream handle) {
   Stream *stream = madeStream(handle);
   if (!stream)
     return kInvalidHandle;
-  // What it has begun goes on; the program may not wait for it any more, so
-  // the GPU's end does.
+  // Its operations continue. The program can no longer wait for it, so that the
+  // GPU's default stream does.
   if (stream->last)
     state().defaults[size_t(stream->gpu->ordinal)]->waits.push_back(
         stream->last);
@@ -225,7 +225,7 @@ int cuEventRecord(CUevent handle, CUstream on) {
     return kSuccess;
   }
   event->capture = nullptr;
-  Work work; // So that the event is of all that the stream waits for, too.
+  Work work; // So that the event includes what the stream waits for.
   work.gpu = stream->gpu;
   work.name = "an event";
   return submit(*stream, std::move(work), &event->last);

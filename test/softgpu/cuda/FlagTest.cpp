@@ -1,4 +1,4 @@
-//===- FlagTest.cpp - Memory by which GPUs and hosts meet -----------------===//
+//===- FlagTest.cpp - Flags in memory that GPUs and hosts share -----------===//
 
 #include "test/softgpu/cuda/CudaTest.h"
 
@@ -23,7 +23,7 @@ TEST_P(FlagTest, KernelsAndTheHostTalkThroughMappedMemory) {
                            nullptr),
             kOk);
   EXPECT_EQ(launchAdd(y, x, 0, s), kOk);
-  // Not a call meanwhile: the GPU comes to it all the same.
+  // No call is made meanwhile: the GPU executes it all the same.
   while (flags[1].load(std::memory_order_acquire) != 7)
     std::this_thread::yield();
   flags[0].store(7, std::memory_order_release);
@@ -53,9 +53,9 @@ TEST_P(FlagTest, StreamsWaitForValues) {
 
 TEST_P(FlagTest, FlagsOrderWhatStreamsDo) {
   struct {
-    bool isSame;    ///< The flag that is written is waited for.
-    unsigned flags; ///< 1: before it may come after it.
-    bool isRelayed; ///< The host waits for one, and writes another.
+    bool isSame;    ///< The flag that is waited for is the one that is written.
+    unsigned flags; ///< 1: earlier operations may become visible after it.
+    bool isRelayed; ///< The host waits for one flag and writes another.
     bool isOrdered;
   } kCases[] = {{true, 0, false, true},
                 {true, 1, false, false},
@@ -69,7 +69,7 @@ TEST_P(FlagTest, FlagsOrderWhatStreamsDo) {
     CUdeviceptr at = 0, y = device(0), x = device(1);
     EXPECT_EQ(cuMemHostGetDevicePointer_v2(&at, flags, 0), kOk);
     CUstream s = stream(), t = stream(), u = stream();
-    // What a third stream has written is of no account.
+    // What a third stream has written must not matter.
     EXPECT_EQ(cuStreamWriteValue32_v2(u, at + 8, 1, 0), kOk);
     EXPECT_EQ(cuStreamWaitValue32_v2(t, at + (c.isSame ? 0 : 4), 1, 0), kOk);
     EXPECT_EQ(launchAdd(y, x, 0, t), kOk);
@@ -92,7 +92,8 @@ TEST_P(FlagTest, FlagsOrderWhatStreamsDo) {
   }
 }
 
-// A GPU's write of the value there before is not the host's of now.
+// After memory is freed, a GPU's earlier write of the same value must not count
+// as the host's write now.
 TEST_P(FlagTest, FlagsGoWithTheirMemory) {
   CUdeviceptr y = device(0), x = device(1), at = 0, other = 0;
   alignas(4096) static std::atomic<uint32_t> flag;
@@ -127,7 +128,7 @@ TEST_P(FlagTest, FlagsCompareAsAsked) {
     uint32_t now, value;
     bool isThere;
   } kCases[] = {{0, 4, 3, true},          {0, 2, 3, false},
-                {0, 0x80000000, 1, true}, // A difference, so it may wrap.
+                {0, 0x80000000, 1, true}, // A difference, so that it may wrap.
                 {0, 1, 0xFFFFFFF0, true}, {1, 4, 3, false},
                 {1, 3, 3, true},          {2, 4, 6, true},
                 {2, 4, 3, false},         {3, ~0u, 0, false},
@@ -140,7 +141,7 @@ TEST_P(FlagTest, FlagsCompareAsAsked) {
       std::this_thread::sleep_for(std::chrono::milliseconds(c.isThere ? 5 : 1));
     EXPECT_EQ(cuStreamQuery(s), c.isThere ? kOk : kNotReady)
         << c.how << " " << c.now << " " << c.value;
-    *flag = c.how == 3 ? 0 : c.value; // Lets it go.
+    *flag = c.how == 3 ? 0 : c.value; // Releases the waiting stream.
     EXPECT_EQ(cuStreamSynchronize(s), kOk);
   }
 }

@@ -1,4 +1,4 @@
-//===- Launch.h - Kernels as work -------------------------------*- C++ -*-===//
+//===- Launch.h - Kernel launches as work of a stream -----------*- C++ -*-===//
 
 #ifndef MOE_TEST_SOFTGPU_CUDA_LAUNCH_H
 #define MOE_TEST_SOFTGPU_CUDA_LAUNCH_H
@@ -7,11 +7,11 @@
 
 namespace softcuda {
 
-/// Of a module that is loaded; null for any other handle.
+/// Returns the function of a loaded module; null for any other handle.
 Function *functionOf(void *handle);
 
-/// A launch with the parameters as they are now. Without `run`: its shape or
-/// parameters are wrong.
+/// Returns a launch with the current values of the parameters. It has no `run`
+/// if its shape or parameters are wrong.
 Work kernelWork(Function &function, const softgpu::LaunchShape &shape,
                 void *const *parameters);
 

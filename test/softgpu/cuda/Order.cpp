@@ -37,8 +37,8 @@ void FlagOrder::forget(softgpu::Range range) {
                 writes_.lower_bound(range.end));
 }
 
-/// The first segment that does not begin before `address`, none of them
-/// reaching across it.
+/// Splits the segment across `address`, and returns the first one that does not
+/// begin before it.
 AccessOrder::Segments::iterator AccessOrder::splitAt(uint64_t address) {
   auto next = segments_.lower_bound(address);
   if (next == segments_.begin())
@@ -62,7 +62,7 @@ std::optional<std::string> AccessOrder::touch(softgpu::Touched &touched,
     found = fmt::format("{} {} {:#x}, which {} {}, and nothing orders the two",
                         *name, mine, at, *other.name, theirs);
   };
-  // Every segment within the range; those that are missing are made.
+  // Visits every segment within the range; missing ones are created.
   auto each = [&](softgpu::Range range, auto body) {
     splitAt(range.end);
     auto it = splitAt(range.begin);
@@ -96,7 +96,7 @@ std::optional<std::string> AccessOrder::touch(softgpu::Touched &touched,
             reader.stamp.number != stamp.number)
           check(reader, at, "writes", "reads");
     });
-    // One segment again.
+    // Merges the range to one segment.
     forget(range);
     segments_[range.begin] = {range.end, {stamp, name}, {}};
   }

@@ -1,8 +1,9 @@
-//===- Order.h - What happens before what -----------------------*- C++ -*-===//
+//===- Order.h - Happens-before order of GPU operations ---------*- C++ -*-===//
 //
 // Operations on a GPU are ordered by their stream, events, graphs and by what
-// the host waited for before it enqueued them; two that touch the same bytes,
-// one writing, must be. Whether they are does not depend on when they ran.
+// the host waited for before it enqueued them. Two operations that touch the
+// same bytes, at least one of them writing, must be ordered. Whether they are
+// does not depend on when they ran.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,13 +19,13 @@
 
 namespace softcuda {
 
-/// An operation by the chain (a stream, or a stream's part of a graph launched
-/// on one) that it belongs to, and its number there.
+/// Identifies an operation by its chain (a stream, or a stream's part of a
+/// graph launched on one) and its number there.
 struct Stamp {
   uint32_t chain = 0, number = 0; ///< From 1.
 };
 
-/// The latest operation of each chain that came before.
+/// The latest operation of each chain that happened before.
 class Clock {
 public:
   void join(const Clock &other);
@@ -37,15 +38,16 @@ private:
   std::vector<uint32_t> latest_;
 };
 
-/// Words by which streams tell each other, and the host them, how far they are.
+/// Words in memory by which streams tell each other, and the host, how far they
+/// are.
 class FlagOrder {
 public:
-  /// An operation of a GPU that knows `clock` wrote `value`. If not
-  /// `isReleased`, what it knows may be seen after the word.
+  /// A GPU operation that knows `clock` wrote `value`. Unless `isReleased`, its
+  /// earlier writes may become visible after the word.
   void write(uint64_t address, uint32_t value, const Clock &clock,
              bool isReleased);
-  /// `clock` is of who found `value` there. What a GPU did not write, the host
-  /// did; of it only this is known: that it can have seen every word that was
+  /// The owner of `clock` found `value` there. If no GPU wrote it, the host
+  /// did; then it is only assumed that the host may have seen every word
   /// written until now.
   void read(uint64_t address, uint32_t value, Clock &clock) const;
   void forget(softgpu::Range range);
@@ -59,29 +61,29 @@ private:
   Clock all_;
 };
 
-/// Who touched each byte last.
+/// The last accesses of each byte.
 class AccessOrder {
 public:
   using Name = std::shared_ptr<const std::string>;
 
-  /// An operation touched these. If an earlier one, which `clock` does not
-  /// know, is in conflict: what and where.
+  /// Records that an operation touched these bytes. If an earlier one that
+  /// `clock` does not include is in conflict, returns which and where.
   std::optional<std::string> touch(softgpu::Touched &touched, Stamp stamp,
                                    const Clock &clock, const Name &name);
-  /// Freed, or waited for by everybody.
+  /// The memory was freed, or everyone has waited for its operations.
   void forget(softgpu::Range range);
 
 private:
   struct Access {
     Stamp stamp;
-    Name name; ///< Null: nobody.
+    Name name; ///< Null: no access.
   };
   struct Segment {
     uint64_t end;
     Access writer;
-    std::vector<Access> readers; ///< Since the write, the latest of each chain.
+    std::vector<Access> readers; ///< Since the write: the latest of each chain.
   };
-  using Segments = std::map<uint64_t, Segment>; ///< By begin.
+  using Segments = std::map<uint64_t, Segment>; ///< By their begin.
 
   Segments::iterator splitAt(uint64_t address);
 

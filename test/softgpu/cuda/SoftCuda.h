@@ -1,9 +1,10 @@
-//===- SoftCuda.h - A libcuda of GPUs in software ---------------*- C++ -*-===//
+//===- SoftCuda.h - A libcuda with software GPUs ----------------*- C++ -*-===//
 //
-// What a program opens instead of libcuda.so.1 (libmoe_softcuda.so), and what
-// a test that links it asks for and looks at. Streams, events, flags and graphs
-// order operations as CUDA does; those that nothing orders run when `Timing`
-// says. Findings are mistakes that silicon forgives or answers with chance.
+// libmoe_softcuda.so, which a program opens instead of libcuda.so.1, and its
+// interface for tests that link it. Streams, events, flags and graphs order
+// operations as CUDA defines; operations that nothing orders run when `Timing`
+// says. Findings are errors that silicon may tolerate or turn into random
+// results.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,8 +19,9 @@
 
 namespace softcuda {
 
-/// When an operation runs that may: as soon as it is enqueued; not before the
-/// host waits for it (or does nothing for some time); at a random time.
+/// When an operation that may run does run: as soon as it is enqueued; not
+/// before the host waits for it (or makes no call for some time); or at a
+/// random time.
 enum class Timing : uint8_t { Early, Late, Seeded };
 
 struct GpuOptions {
@@ -30,8 +32,8 @@ struct GpuOptions {
   int clockKhz = 2'520'000, memoryClockKhz = 10'501'000, memoryBusBits = 384;
   int multiprocessors = 128;
   int l2Bytes = 72 << 20;
-  /// The interpreter's; `arch` is the compute capability. Its
-  /// `multiprocessors` are the blocks under way at once.
+  /// Options of the interpreter; `arch` is the compute capability,
+  /// `multiprocessors` the number of blocks that run interleaved.
   softgpu::SoftGpuOptions gpu{.arch = 90};
 };
 
@@ -40,43 +42,44 @@ struct Options {
   int driverVersion = 13000; ///< CUDA 13.0.
   Timing timing = Timing::Late;
   uint64_t seed = 1;
-  /// Of a host that calls nothing, before Late runs what is not waited for.
+  /// How long the host must make no call before Late runs operations that are
+  /// not waited for.
   int idleMilliseconds = 2;
   /// Whether host memory may be registered CU_MEMHOSTREGISTER_READ_ONLY.
   bool registersReadOnly = false;
-  /// What a call returns instead of working, by symbol.
+  /// Results of calls that fail instead of working, by symbol.
   std::map<std::string, int> failures;
 };
 
-/// What a program did since `reset`.
+/// Statistics since `reset`.
 struct Totals {
   std::map<std::string, uint64_t> calls; ///< By symbol.
-  uint64_t launches = 0;                 ///< Kernels that ran, graphs' too.
-  uint64_t graphLaunches = 0, graphNodes = 0; ///< Nodes that graphs ran.
+  uint64_t launches = 0;                 ///< Kernels that ran, also in graphs.
+  uint64_t graphLaunches = 0, graphNodes = 0; ///< Nodes that ran in graphs.
   uint64_t captures = 0;
-  /// Times that the host waited for the GPU, or the GPU for the host.
+  /// Number of times that the host waited for the GPU, or the GPU for the host.
   uint64_t roundTrips = 0;
   uint64_t bytesToDevice = 0, bytesToHost = 0, bytesWithin = 0;
   uint64_t allocations = 0;
-  /// Of all launches of a kernel, by name.
+  /// Sums over all launches of a kernel, by name.
   std::map<std::string, softgpu::Counters> kernels;
   std::map<std::string, uint64_t> kernelLaunches;
 };
 
-/// Starts anew: no GPU is in use, handles and memory are gone. Returns what was
-/// leaked until then.
+/// Starts anew: no GPU is in use, all handles and memory are gone. Returns what
+/// was leaked until then.
 std::vector<std::string> reset(Options options = {});
 
 Options &options();
 Totals totals();
-/// Mistakes so far, each with the names of what is involved.
+/// Errors found so far, each naming the objects involved.
 std::vector<std::string> findings();
-/// What is alive: allocations, streams, events, modules, graphs, contexts,
-/// registered memory.
+/// Objects that are alive: allocations, streams, events, modules, graphs,
+/// contexts and registered memory.
 std::vector<std::string> live();
 
-/// What a cubin was compiled from: modules that are loaded as that cubin run
-/// the PTX. Kept by `reset`.
+/// Registers the PTX from which a cubin was compiled: modules loaded as that
+/// cubin run this PTX. `reset` keeps it.
 void addCubin(std::string_view cubin, std::string ptx);
 
 } // namespace softcuda

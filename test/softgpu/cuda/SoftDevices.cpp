@@ -1,8 +1,8 @@
-//===- SoftDevices.cpp - moert with GPUs in software ----------------------===//
+//===- SoftDevices.cpp - moert with software GPUs -------------------------===//
 //
-// Linked into moert-soft: a plan's GPUs are of software, as the plan describes
-// them and with the memory that it may use. What they find wrong is told at the
-// end and makes the program fail.
+// Linked into moert-soft. A plan's GPUs are software GPUs with the properties
+// that the plan describes and the memory that it may use. Their findings are
+// printed at the end and make the program fail.
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,7 +29,7 @@ inSoftware(const Plan &plan, const WeightFiles &files,
 using namespace moert;
 
 namespace {
-/// What a driver and other programs take of a GPU's memory.
+/// Memory of a GPU that a driver and other programs use.
 constexpr uint64_t kTaken = uint64_t(1) << 29;
 
 struct TellsFindings {
@@ -43,7 +43,8 @@ struct TellsFindings {
   }
 };
 
-/// A driver for the plan's GPUs; where its library is.
+/// Sets up software GPUs for the plan; returns the path of their driver
+/// library.
 std::string makeSoftGpus(const fb::Plan &plan) {
   softcuda::Options options;
   options.timing = softcuda::Timing::Early;

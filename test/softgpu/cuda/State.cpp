@@ -10,7 +10,7 @@ namespace softcuda {
 namespace {
 std::mutex calls;
 thread_local std::vector<Gpu *> contexts;
-/// PTX by what it was compiled to.
+/// PTX by the hash of the cubin that was compiled from it.
 std::map<size_t, std::string> &cubins() {
   static std::map<size_t, std::string> map;
   return map;
@@ -28,7 +28,8 @@ std::unique_ptr<State> make(Options options) {
     auto gpu = std::make_unique<Gpu>();
     gpu->ordinal = int(state->gpus.size());
     gpu->options = each;
-    // Addresses of one GPU mean nothing on another.
+    // GPUs have different address ranges, so that one's addresses are invalid
+    // on another.
     gpu->soft = std::make_unique<softgpu::SoftGpu>(
         each.gpu, uint64_t(gpu->ordinal) << 44);
     auto stream = std::make_unique<Stream>();
@@ -167,7 +168,7 @@ Result submit(Stream &stream, Work work, OperationPtr *out) {
   for (const OperationPtr &before : stream.waits)
     follow(before);
   stream.waits.clear();
-  // The default stream comes after all that block, and they after it.
+  // The default stream waits for all blocking streams, and they wait for it.
   Stream &standard = *s.defaults[size_t(stream.gpu->ordinal)];
   if (&stream == &standard) {
     for (auto &[handle, other] : s.streams)
@@ -204,7 +205,7 @@ Bytes bytesAt(uint64_t address, uint64_t bytes) {
     if (address - allocation->base + bytes > allocation->bytes)
       return out;
     out.data = allocation->host + (address - allocation->base);
-    // What is mapped is the host's.
+    // Mapped memory belongs to the host.
     out.gpu = allocation->isHost ? nullptr : gpu.get();
     out.isPinned = out.isMapped = allocation->isHost;
     out.allocation = allocation;

@@ -1,4 +1,4 @@
-//===- State.h - What a driver holds ----------------------------*- C++ -*-===//
+//===- State.h - State of the software driver -------------------*- C++ -*-===//
 
 #ifndef MOE_TEST_SOFTGPU_CUDA_STATE_H
 #define MOE_TEST_SOFTGPU_CUDA_STATE_H
@@ -45,12 +45,12 @@ struct Gpu {
   int ordinal = 0;
   GpuOptions options;
   std::unique_ptr<softgpu::SoftGpu> soft;
-  /// Held while an operation runs, and by calls that change its memory.
+  /// Locked while an operation runs, and by calls that change its memory.
   std::mutex running;
   std::map<uint64_t, uint64_t> allocations; ///< Bytes by address.
   uint64_t allocatedBytes = 0;
   int retained = 0;
-  Result error = kSuccess; ///< Of a kernel; every call fails from then on.
+  Result error = kSuccess; ///< A kernel's error; later calls return it.
 };
 
 struct Module {
@@ -59,14 +59,14 @@ struct Module {
   struct Function {
     Gpu *gpu;
     const softgpu::Kernel *kernel;
-    uint32_t dynamicShared = 48 << 10; ///< At most.
+    uint32_t dynamicShared = 48 << 10; ///< Upper limit.
     bool wasLaunched = false;
   };
   std::vector<std::unique_ptr<Function>> functions;
 };
 using Function = Module::Function;
 
-/// What an operation does, as often as a graph launches it.
+/// What an operation does each time it runs; a graph may run it many times.
 struct Work {
   enum Kind : uint8_t {
     Kernel,
@@ -82,18 +82,18 @@ struct Work {
   std::function<void(Operation &)> run;
   std::function<bool()> isThere;
   std::function<void(Operation &)> prepare;
-  softgpu::Range hostReads, hostWrites; ///< As Operation's.
+  softgpu::Range hostReads, hostWrites; ///< As in Operation.
   bool isMapped = false;
   uint32_t *flag = nullptr;
   bool isReleased = false;
-  const Function *function = nullptr; ///< Of a kernel.
+  const Function *function = nullptr; ///< The kernel, if it is one.
 };
 
 struct Graph;
 struct Node {
   Work work;
   std::vector<size_t> after;    ///< Nodes of the same graph.
-  const void *stream = nullptr; ///< That it was captured on.
+  const void *stream = nullptr; ///< On which it was captured.
 };
 
 struct Graph {
@@ -102,29 +102,29 @@ struct Graph {
 
 struct Exec {
   std::vector<std::unique_ptr<Node>> nodes;
-  std::vector<const Node *> origins; ///< Handles of the graph's nodes.
+  std::vector<const Node *> origins; ///< The nodes that handles refer to.
   std::map<std::pair<const void *, const void *>, uint32_t> chains;
   OperationPtr last;
 };
 
-/// Under way on some streams.
+/// A stream capture in progress.
 struct Capture {
   std::unique_ptr<Graph> graph = std::make_unique<Graph>();
-  int mode = 0; ///< 0 global, 1 of this thread, 2 relaxed.
-  std::thread::id thread; ///< That began it.
+  int mode = 0;           ///< 0 global, 1 of this thread, 2 relaxed.
+  std::thread::id thread; ///< The thread that began it.
   const void *origin = nullptr;
   bool isInvalid = false;
-  std::set<size_t> open; ///< Nodes that nothing follows.
+  std::set<size_t> open; ///< Nodes without a successor.
 };
 
 struct Stream {
   Gpu *gpu = nullptr;
-  bool isBlocking = true; ///< Ordered with the default stream.
+  bool isBlocking = true; ///< Synchronises with the default stream.
   uint32_t chain = 0;
   OperationPtr last;
-  std::vector<OperationPtr> waits; ///< Of the next operation.
+  std::vector<OperationPtr> waits; ///< What the next operation waits for.
   std::shared_ptr<Capture> capture;
-  std::vector<size_t> captured; ///< Nodes that the next one follows.
+  std::vector<size_t> captured; ///< Predecessors of the next node.
 };
 
 struct Event {
@@ -134,10 +134,10 @@ struct Event {
   std::vector<size_t> captured;
 };
 
-/// Memory of the host that GPUs know.
+/// Host memory that GPUs can access.
 struct HostRange {
   uint64_t bytes = 0;
-  bool isOwned = false; ///< By us: cuMemHostAlloc.
+  bool isOwned = false; ///< Allocated by cuMemHostAlloc.
   bool isMapped = false;
   std::vector<uint64_t> addresses; ///< By GPU.
 };
@@ -155,12 +155,12 @@ struct State {
   std::vector<std::unique_ptr<Stream>> defaults; ///< Streams, by GPU.
   std::map<uint64_t, HostRange> host;            ///< By address.
   std::set<std::shared_ptr<Capture>> captures;
-  AccessOrder order; ///< Of all GPUs' memory, and the host's that they know.
+  AccessOrder order; ///< Of all GPUs' memory and of accessible host memory.
   std::unique_ptr<Timeline> timeline;
   /// Guards `findings`, `order` and `totals`, which operations change.
   std::mutex log;
 
-  /// What runs needs all of the above.
+  /// Stops the timeline first, because running operations use all of the above.
   ~State() {
     if (timeline)
       timeline->stop();
@@ -168,16 +168,16 @@ struct State {
   void find(std::string what);
 };
 
-/// The one of this process, and the lock that every call holds but while it
-/// waits.
+/// The state of this process, and the lock that every call holds except while
+/// it waits.
 State &state();
 std::unique_lock<std::mutex> &lockOfThisThread();
 
 /// The GPU of this thread's current context; null without one.
 Gpu *currentGpu();
 
-/// Counts the call. What it returns at once, if anything: a failure that the
-/// test asked for, no context, an earlier error.
+/// Counts the call. Returns a result if the call must end at once: a failure
+/// that the test asked for, no context, or an earlier error.
 std::optional<Result> begin(const char *symbol, bool needsContext);
 
 /// Every entry point begins with one of these.
@@ -186,27 +186,28 @@ std::optional<Result> begin(const char *symbol, bool needsContext);
   if (auto early = softcuda::begin(__func__, needsContext))                    \
   return *early
 
-/// Holds the lock of all calls.
+/// Holds the lock of all calls while it lives.
 class Entry {
 public:
   Entry();
   ~Entry();
 };
 
-/// The same while the host waits for an operation: others may call.
+/// Releases the lock while the host waits for an operation, so that other
+/// threads may call.
 void waitFor(const OperationPtr &operation);
 bool hasEnded(const OperationPtr &operation);
 
-/// What a capture forbids: allocation, synchronisation; in the mode of one
-/// thread, to that thread. What is of a stream that is captured, to all. Ends
-/// it.
+/// Returns an error for calls that a capture forbids: allocation and
+/// synchronisation (in thread-local mode only for the capturing thread), and
+/// for all threads anything on a captured stream. The capture becomes invalid.
 std::optional<Result> refuseInCapture(const char *symbol,
                                       const Stream *stream = nullptr);
 
-/// A stream's handle; null is the current GPU's default one.
+/// Returns a handle's stream; null is the current GPU's default stream.
 Stream *streamOf(void *handle);
 
-/// What is alive of a GPU's; null: of all of them.
+/// Returns what is alive of a GPU; null: of all of them.
 std::vector<std::string> liveOf(const Gpu *gpu);
 
 OperationPtr operationOf(const Work &work, uint32_t chain);
@@ -216,24 +217,25 @@ std::vector<Gpu *> &contextsOfThisThread();
 /// Puts work on a stream, or into the graph that it captures.
 Result submit(Stream &stream, Work work, OperationPtr *operation = nullptr);
 
-/// Everything on a GPU has ended.
+/// Waits until all operations on a GPU have ended.
 void drain(Gpu &gpu);
 
-/// Bytes of memory of a GPU or the host, by their address, and whose they are.
+/// Memory of a GPU or the host, looked up by address, and its owner.
 struct Bytes {
-  uint8_t *data = nullptr; ///< Null: nobody's.
-  Gpu *gpu = nullptr;      ///< Null: the host's.
+  uint8_t *data = nullptr; ///< Null: unknown address.
+  Gpu *gpu = nullptr;      ///< Null: host memory.
   bool isPinned = false;
-  bool isMapped = false; ///< A GPU has its address.
+  bool isMapped = false; ///< A GPU has an address for it.
   softgpu::Allocation *allocation = nullptr;
 };
 Bytes bytesAt(uint64_t address, uint64_t bytes);
 
-/// The address by which `state().order` knows a byte: the host's, where it is
-/// mapped.
+/// Returns the address by which `state().order` knows a byte: for mapped memory
+/// the host's.
 uint64_t orderedAddress(uint64_t address);
 
-/// An operation touched these: what nothing orders is found.
+/// Records that an operation touched these bytes; reports accesses that nothing
+/// orders.
 void touch(Operation &operation, softgpu::Touched &touched);
 
 } // namespace softcuda

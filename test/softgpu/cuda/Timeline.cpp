@@ -7,9 +7,9 @@
 
 namespace softcuda {
 
-/// Between looks at flags in memory, which change without a word.
+/// Polling interval for flags in memory, whose changes are not notified.
 static constexpr auto kPoll = std::chrono::milliseconds(2);
-/// How long an eager GPU lets the host wait after it enqueued.
+/// How long an eager GPU delays the host after it enqueued an operation.
 static constexpr auto kEager = std::chrono::milliseconds(20);
 
 Timeline::Timeline(const Options &options)
@@ -49,7 +49,7 @@ OperationPtr Timeline::enqueue(OperationPtr operation) {
   return operation;
 }
 
-/// Whether nobody else changes or reads the host's bytes before it runs.
+/// Whether the host's bytes cannot be changed or read by others before it runs.
 bool Timeline::mayPrepare(const Operation &operation) const {
   if (operation.followsHost)
     return false;
@@ -88,7 +88,7 @@ bool Timeline::hasEnded(const OperationPtr &operation) {
   if (operation->isDone)
     host_.join(operation->clock);
   else
-    want(*operation); // Who polls waits.
+    want(*operation); // A host that polls counts as waiting.
   changed_.notify_all();
   return operation->isDone;
 }
@@ -128,7 +128,7 @@ OperationPtr Timeline::pick(bool isIdle) {
   if (ready.empty())
     return nullptr;
   switch (options_.timing) {
-  case Timing::Late: // Of those that must, what came last.
+  case Timing::Late: // The latest of those that must run.
     return ready.back();
   case Timing::Seeded:
     return ready[random_() % ready.size()];

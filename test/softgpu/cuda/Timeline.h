@@ -1,4 +1,4 @@
-//===- Timeline.h - Operations and when they run ----------------*- C++ -*-===//
+//===- Timeline.h - Decides when GPU operations run -------------*- C++ -*-===//
 
 #ifndef MOE_TEST_SOFTGPU_CUDA_TIMELINE_H
 #define MOE_TEST_SOFTGPU_CUDA_TIMELINE_H
@@ -20,53 +20,57 @@ using OperationPtr = std::shared_ptr<Operation>;
 struct Operation {
   AccessOrder::Name name;
   uint32_t chain = 0;
-  std::vector<OperationPtr> after; ///< Must have ended.
-  /// Of waits for a value, and of writes of one: where, for the host.
+  std::vector<OperationPtr> after; ///< These must have ended.
+  /// For waits on a value and writes of one: the word, as a host address.
   uint32_t *flag = nullptr;
-  bool isReleased = false; ///< What came before the write is seen before it.
-  /// Of waits: whether it is there.
+  bool isReleased = false; ///< Earlier writes are visible before this one.
+  /// For waits: whether the value has arrived.
   std::function<bool()> isThere;
-  /// Nothing is locked then.
+  /// Does the work; called without any lock.
   std::function<void(Operation &)> run;
-  /// Runs when it is enqueued, unless the host's memory may be in use by then.
+  /// Runs when the operation is enqueued, unless its host memory may be in use
+  /// then.
   std::function<void(Operation &)> prepare;
   softgpu::Range hostReads, hostWrites; ///< Pinned memory that it copies.
-  bool isMapped = false;                ///< Kernels may write there too.
+  bool isMapped = false;                ///< Kernels may write it too.
   bool isKernel = false;
   bool isOfHost = false; ///< A host function.
-  /// Something before it may wait for the host: what it will read can change.
+  /// An operation before it may wait for the host, so that what it reads can
+  /// change.
   bool followsHost = false;
 
-  Clock clock; ///< Before it runs: what the host knew.
+  Clock clock; ///< What happened before it: initially what the host knew.
   Stamp stamp;
-  bool isWanted = false; ///< The host waits for it, or for what follows it.
+  bool isWanted = false; ///< The host waits for it or for a successor.
   bool isDone = false;
-  double end = 0; ///< Of the GPU's clock, in seconds.
+  double end = 0; ///< GPU time at its end, in seconds.
 };
 
-/// Of a word that host code and GPUs see each other's writes of.
+/// Reads a word that host code and GPUs share.
 uint32_t valueOf(uint32_t *flag);
 
 /// Runs the operations of all GPUs, one after another: in the thread that waits
-/// for one, or in a thread of its own.
+/// for one, or in its own thread.
 class Timeline {
 public:
   explicit Timeline(const Options &options);
   ~Timeline() { stop(); }
-  /// Waits for what runs, drops the rest.
+  /// Waits for the running operation and drops the others.
   void stop();
 
   uint32_t newChain() { return ++chains_; }
 
-  /// The operation runs after `after` and what the host has waited for.
+  /// Enqueues an operation; it runs after its `after` and after what the host
+  /// has waited for.
   OperationPtr enqueue(OperationPtr operation);
-  /// Until it has ended. The host then knows what it followed.
+  /// Waits until it has ended. The host then knows everything that happened
+  /// before it.
   void wait(const OperationPtr &operation);
-  /// Whether it has ended; if so the host knows it.
+  /// Whether it has ended; if so, the host knows it.
   bool hasEnded(const OperationPtr &operation);
-  /// The GPU's clock, moved by an operation that runs.
+  /// Advances the GPU's clock; called by a running operation.
   void pass(double seconds);
-  /// The host's memory in `range` is no longer a GPU's.
+  /// The host memory in `range` is no longer accessible to GPUs.
   void forgetFlags(softgpu::Range range);
 
   /// Whether this thread is running an operation.
@@ -76,7 +80,7 @@ private:
   void loop();
   /// Runs one operation; false if none may run now.
   bool runOne(std::unique_lock<std::mutex> &lock, bool isIdle);
-  /// The next to run; null: none may, or none should yet.
+  /// Returns the next operation to run; null: none may, or none should yet.
   OperationPtr pick(bool isIdle);
   static void want(Operation &operation);
   bool mayPrepare(const Operation &operation) const;
@@ -85,7 +89,7 @@ private:
   const Options &options_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<OperationPtr> pending_; ///< As enqueued.
+  std::vector<OperationPtr> pending_; ///< In order of enqueueing.
   std::vector<uint32_t> numbers_;     ///< By chain.
   Clock host_;
   FlagOrder flags_;
@@ -93,7 +97,7 @@ private:
   uint64_t enqueued_ = 0;
   double now_ = 0;
   bool isRunning_ = false, ends_ = false;
-  std::thread::id runner_; ///< Of what is running.
+  std::thread::id runner_; ///< Thread of the running operation.
   std::mt19937_64 random_;
   std::thread thread_;
 };

@@ -1,5 +1,6 @@
 // Flash-style attention of F16 with tensor cores: a warp has 16 queries, keys
-// come 16 at a time through shared memory, softmax is kept online in F32.
+// pass through shared memory 16 at a time, and softmax is computed online in
+// F32.
 
 constexpr int kHead = 64,
               kRow = kHead + 8; // Padded: 8 rows of a matrix in all banks.

@@ -4,8 +4,8 @@
 constexpr int kTile = 64,
               kDepth = 64; // A block: 64 x 64 of C, 4 warps of 32 x 32.
 
-/// Rows of 64 bytes are four pieces of 16; which place a piece has depends on
-/// its row, so that 8 rows of a matrix lie in all 32 banks.
+/// A row of 64 bytes is four pieces of 16. Their places depend on the row, so
+/// that 8 rows of a matrix use all 32 banks.
 __device__ unsigned place(int row, int piece) {
   return row * kDepth + ((piece ^ (row >> 1 & 3)) << 4);
 }

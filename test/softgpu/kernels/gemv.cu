@@ -1,4 +1,4 @@
-// y = W x with int8 blocks: dp4a, a warp a row, 16-byte loads, sums by
+// y = W x with int8 blocks: dp4a, one warp per row, 16-byte loads, sums by
 // shuffles.
 
 /// weights: rows x columns int8. scales: rows x columns / 32. x: columns int8,

@@ -1,6 +1,6 @@
 // Small kernels between the large ones: RMS norm, router, grouping by expert.
 
-/// out = x / rms(x) * weight. A block of 256 threads a row of `columns`.
+/// out = x / rms(x) * weight. A block of 256 threads has a row of `columns`.
 extern "C" __global__ void __launch_bounds__(256)
     rmsNorm(const float *x, const float *weight, float *out, int columns,
             float epsilon) {
@@ -22,8 +22,8 @@ extern "C" __global__ void __launch_bounds__(256)
     out[(long long)blockIdx.x * columns + i] = row[i] * inverse * weight[i];
 }
 
-/// The `top` largest of 64 logits a token with their softmax weights, ties to
-/// the smaller expert. A warp a token.
+/// Finds the `top` largest of 64 logits per token with their softmax weights;
+/// ties go to the smaller expert. One warp per token.
 extern "C" __global__ void __launch_bounds__(128)
     router(const float *logits, int *ids, float *weights, int tokens, int top) {
   int token = blockIdx.x * 4 + threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -55,7 +55,7 @@ extern "C" __global__ void __launch_bounds__(128)
   }
 }
 
-/// Slots in order of their experts, in each in order of slots. starts: 65. One
+/// Sorts slots by expert, keeping their order within an expert. starts: 65. One
 /// block of 256 threads: counts by shared atomics, a prefix sum, ranks by
 /// ballots.
 extern "C" __global__ void __launch_bounds__(256)
