@@ -21,7 +21,7 @@
 // CACHE-LABEL: func.func @decode
 // CACHE: moe.linear
 // CACHE-NOT: moe.device
-// CACHE: moe.mla_latent {{.*}}moe.device = "cpu1", moe.label = #moe.label<"attn_kv", layer = 0>, moe.reason = "On cpu1: the rule 'blk.0.attn=cpu1' asks for it of its layer's cache."
+// CACHE: moe.mla_latent {{.*}}moe.device = "cpu1", moe.label = #moe.label<"attn_kv", layer = 0>, moe.reason = "On cpu1: the rule 'blk.0.attn=cpu1' asks for it, with its layer's cache."
 // CACHE: moe.latent_attention {{.*}}moe.device = "cpu1"
 // CACHE-NOT: moe.device
 // CACHE-LABEL: func.func @prefill
@@ -35,7 +35,7 @@
 // PHASE: moe.linear {{.*}}moe.device = "cpu1", moe.label = #moe.label<"a", layer = 0>
 // PHASE: moe.mla_latent
 // PHASE-NOT: moe.device
-// PHASE: moe.reason = "With its layer's cache, which all phases share: the rule 'prefill:blk.0.*=cpu1' does not move it."
+// PHASE: moe.reason = "It stays with its layer's cache, which all phases share: the rule 'prefill:blk.0.*=cpu1' does not move it."
 // PHASE: moe.latent_attention
 // PHASE-NOT: moe.device
 // PHASE: moe.ffn {{.*}}moe.device = "cpu1", moe.label = #moe.label<"ffn", layer = 0>
@@ -54,7 +54,7 @@
 // THEN-LABEL: func.func @decode
 // THEN: moe.transfer %{{.*}} from "cpu0" to "cpu1" {moe.device = "cpu1"
 // THEN: moe.transfer %{{.*}} from "cpu1" to "cpu0" {moe.device = "cpu1"
-// THEN: moe.ffn {{.*}}moe.device = "cpu0", moe.label = #moe.label<"ffn", layer = 1>, moe.reason = "On cpu0: the host, as no rule says otherwise; a token reads all of its 512.0 KiB
+// THEN: moe.ffn {{.*}}moe.device = "cpu0", moe.label = #moe.label<"ffn", layer = 1>, moe.reason = "On cpu0: the host, because no rule places it elsewhere; a token reads all of its 512.0 KiB
 
 #target = {name = "two", devices = [
   {name = "cpu1", kind = "cpu", isa = "avx512", cores = 4 : i64, memory_bytes = 67108864 : i64, read_bps = 2.2e11 : f64, int8_ops = 7.4e12 : f64, float_ops = 2.2e12 : f64},

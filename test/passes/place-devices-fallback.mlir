@@ -20,7 +20,7 @@ func.func @decode(%x: tensor<?x256xf32>) -> tensor<?x256xf32> attributes {moe.ph
   %g2 = moe.weight <"blk.2.ffn_gate.weight", file = 0, offset = 0> : tensor<256x256xf32>
   %d2 = moe.weight <"blk.2.ffn_down.weight", file = 0, offset = 0> : tensor<256x256xf32>
   %w = moe.weight <"output.weight", file = 0, offset = 0> : tensor<64x256xf32>
-  // CHECK: moe.ffn {{.*}}moe.device = "cpu0", moe.label = #moe.label<"ffn", layer = 0>, moe.reason = "On cpu0: a token reads all of its 512.0 KiB {{.*}} there instead of {{.*}} on gpu0; with the FFN of the layer on gpu0 a request would take {{.*}} % less, but 512.0 KiB are needed and {{.*}} KiB left there."
+  // CHECK: moe.ffn {{.*}}moe.device = "cpu0", moe.label = #moe.label<"ffn", layer = 0>, moe.reason = "On cpu0: a token reads all of its 512.0 KiB {{.*}} here instead of {{.*}} on gpu0; with the FFN of the layer on gpu0 a request would take {{.*}} % less, but 512.0 KiB are needed and {{.*}} KiB left there."
   %y0 = moe.ffn %x, %g0, %g0, %d0 {moe.label = #moe.label<"ffn", layer = 0>} : (tensor<?x256xf32>, tensor<256x256xf32>, tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<?x256xf32>
   // CHECK: moe.ffn {{.*}}moe.device = "gpu0", moe.label = #moe.label<"ffn", layer = 1>
   %y1 = moe.ffn %y0, %g1, %g1, %d1 {moe.label = #moe.label<"ffn", layer = 1>} : (tensor<?x256xf32>, tensor<256x256xf32>, tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<?x256xf32>

@@ -20,19 +20,19 @@
 // REMARK: remark: gpu0: {{.*}} MiB of 4.2 MiB: 1.2 MiB of weights, 192.0 KiB of KV cache for 1024 positions,
 // REMARK: remark: cpu0: {{.*}} of 64.0 MiB: 3.7 MiB of weights, 0 B of KV cache
 // REMARK: remark: gpu0 has attention of 1 of 1 layer, FFN of 1 of 1 layer, head, embedding, 9 of 64 experts of blk.0.ffn_experts
-// REMARK: remark: 8 copies between devices take {{.*}} of a decoded token
+// REMARK: remark: 8 copies between devices take {{.*}} per decoded token
 
-// REASON: moe.embedding {{.*}}moe.reason = "On gpu0: a token reads 0.1 % of its 265.6 KiB (0.00 FLOPs per resident byte and token), {{.*}} there instead of {{.*}} on cpu0; with the embedding on cpu0 a request would take {{.*}} % longer."
-// REASON: moe.linear {{.*}}moe.reason = "On gpu0: a token reads all of its 102.0 KiB (1.88 FLOPs per resident byte and token), {{.*}} there instead of {{.*}} on cpu0; with the attention of the layer on cpu0 a request would take {{.*}} % longer."
-// REASON: moe.rope {{.*}}moe.reason = "On gpu0: no weights, so it runs where its layer's values are ({{.*}} a token)."
-// REASON: moe.experts {{.*}}moe.reason = "On cpu0: a token reads 3.1 % of its {{.*}} there instead of {{.*}} on gpu0; with the experts of the layer on gpu0 a request would take {{.*}} % less, but 3.7 MiB are needed and {{.*}} left there. 9 of 64 experts are on gpu0."
+// REASON: moe.embedding {{.*}}moe.reason = "On gpu0: a token reads 0.1 % of its 265.6 KiB (0.00 FLOPs per resident byte and token), {{.*}} here instead of {{.*}} on cpu0; with the embedding on cpu0 a request would take {{.*}} % longer."
+// REASON: moe.linear {{.*}}moe.reason = "On gpu0: a token reads all of its 102.0 KiB (1.88 FLOPs per resident byte and token), {{.*}} here instead of {{.*}} on cpu0; with the attention of the layer on cpu0 a request would take {{.*}} % longer."
+// REASON: moe.rope {{.*}}moe.reason = "On gpu0: no weights, so it runs on the device with its layer's values ({{.*}} a token)."
+// REASON: moe.experts {{.*}}moe.reason = "On cpu0: a token reads 3.1 % of its {{.*}} here instead of {{.*}} on gpu0; with the experts of the layer on gpu0 a request would take {{.*}} % less, but 3.7 MiB are needed and {{.*}} left there. 9 of 64 experts are on gpu0."
 
 // The other device, with what the op would take there of a token, beside what it
 // takes, and why it is not there.
 // REJECTED: moe.linear {{.*}}moe.rejected = [#moe.rejected<device "cpu0" for "" seconds [[CPU:[0-9.eE+-]+]] chosen "gpu0" seconds [[GPU:[0-9.eE+-]+]], "with the attention of the layer on cpu0 a request would take {{.*}} % longer">]
 // REJECTED: moe.rope {{.*}}moe.rejected = [#moe.rejected<device "cpu0" for "" {{.*}}, "with the attention of the layer on cpu0 a request would take {{.*}} % longer">]
-// REJECTED: moe.experts {{.*}}moe.device = "gpu0"{{.*}}moe.rejected = [#moe.rejected<device "cpu0" for "" seconds {{.*}} chosen "gpu0" {{.*}}, "there is memory left for as many on gpu0">]
-// REJECTED: moe.experts {{.*}}moe.device = "cpu0"{{.*}}moe.rejected = [#moe.rejected<device "gpu0" for "" seconds {{.*}} chosen "cpu0" {{.*}}, "there is memory left for no more than 9 of 64 experts">]
+// REJECTED: moe.experts {{.*}}moe.device = "gpu0"{{.*}}moe.rejected = [#moe.rejected<device "cpu0" for "" seconds {{.*}} chosen "gpu0" {{.*}}, "gpu0 has memory for them">]
+// REJECTED: moe.experts {{.*}}moe.device = "cpu0"{{.*}}moe.rejected = [#moe.rejected<device "gpu0" for "" seconds {{.*}} chosen "cpu0" {{.*}}, "memory is left for no more than 9 of 64 experts">]
 
 // What fits goes there whole.
 // WHOLE: moe.embedding {{.*}}moe.device = "gpu0"
@@ -40,7 +40,7 @@
 
 // Beside a fast host the copies of so small a model take longer than it does:
 // it stays there.
-// HOST: remark: gpu0 has nothing that was not asked for
+// HOST: remark: gpu0 has nothing beyond what rules ask for
 // HOST: remark: predicted {{.*}}; with all on cpu0 {{.*}}; with experts alone there
 module attributes {moe.target = #target} {
 

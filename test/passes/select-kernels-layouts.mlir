@@ -17,7 +17,7 @@
 
 // What was not taken is told for each weight, with the seconds of its product.
 // REJECTED-LABEL: func.func @decode
-// REJECTED: moe.linear {{.*}}moe.rejected = [#moe.rejected<layout "gguf" for "w" seconds {{[0-9.eE+-]+}} chosen "rows16" seconds {{[0-9.eE+-]+}}, "rows16 has gemms for every phase that are no slower">, #moe.rejected<kernel "gemm_q4_k_rows16_avx2" for "w" seconds {{[0-9.eE+-]+}} chosen "gemm_q4_k_rows16_avx512" seconds {{[0-9.eE+-]+}}, "made for avx2, and not measured to be faster than for avx512">]
+// REJECTED: moe.linear {{.*}}moe.rejected = [#moe.rejected<layout "gguf" for "w" seconds {{[0-9.eE+-]+}} chosen "rows16" seconds {{[0-9.eE+-]+}}, "rows16 has gemms for every phase that are no slower">, #moe.rejected<kernel "gemm_q4_k_rows16_avx2" for "w" seconds {{[0-9.eE+-]+}} chosen "gemm_q4_k_rows16_avx512" seconds {{[0-9.eE+-]+}}, "made for avx2, and not measured to be faster than the kernel for avx512">]
 // REJECTED-LABEL: func.func @rows
 // REJECTED: moe.linear {{.*}}#moe.rejected<layout "rows16" for "w8" {{.*}}, "would fill 8 rows up to 16">
 // REJECTED: moe.ffn

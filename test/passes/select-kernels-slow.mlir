@@ -5,7 +5,7 @@
 // products; a core does 5e8 of them a second.
 
 #xeon = {name = "xeon", devices = [{name = "cpu0", kind = "cpu", isa = "avx512", cores = 1 : i64, memory_bytes = 1000 : i64, read_bps = 1.0e9 : f64}]}
-// CHECK: moe.notes = ["told before", "NVFP4 has no fast kernel for cpu0 (avx512): 2 weights in it take 0.3 ms of each token, 0.1 ms of which reading them would take; a model file in another format is faster"]
+// CHECK: moe.notes = ["told before", "NVFP4 has no fast kernel on cpu0 (avx512): 2 weights in it take 0.3 ms per token, while reading their bytes takes 0.1 ms; a model file in another format is faster"]
 // CHECK: moe.linear {{.*}}linear_avx512(gemm_nvfp4_ref)
 // CHECK: moe.linear {{.*}}linear_avx512(gemm_nvfp4_ref)
 // CHECK: moe.linear {{.*}}linear_avx512(gemm_mxfp4_rows16_avx512)

@@ -15,7 +15,7 @@
 // CHECK-NOT: moe.streamed
 // CHECK-LABEL: func.func @streamed_prefill
 // CHECK-SAME: #moe.phase<"streamed_prefill", min_tokens = 100, max_tokens = 512,
-// CHECK: moe.experts {{.*}}moe.device = "gpu0", {{.*}}moe.reason = "On gpu0, which brings them from cpu0's memory, as steps have 100 tokens or more.", moe.rejected = [#moe.rejected<device "cpu0" for "" seconds {{.*}} chosen "gpu0" seconds {{.*}}, "{{they are to be streamed from 100 tokens on}}">], moe.streamed
+// CHECK: moe.experts {{.*}}moe.device = "gpu0", {{.*}}moe.reason = "On gpu0, which copies them from cpu0's memory in steps of 100 tokens or more.", moe.rejected = [#moe.rejected<device "cpu0" for "" seconds {{.*}} chosen "gpu0" seconds {{.*}}, "{{--stream-experts streams them from 100 tokens on}}">], moe.streamed
 
 // Where no step is shorter there is no phase more.
 // ALL-LABEL: func.func @prefill

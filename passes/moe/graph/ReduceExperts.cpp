@@ -13,7 +13,7 @@ using namespace mlir::moe;
 
 namespace {
 
-/// Key of moe.model: experts per token.
+/// Key of moe.model with the number of experts per token.
 constexpr llvm::StringLiteral kExpertsUsed = "experts_used";
 
 struct ReduceExperts : moe::impl::ReduceExpertsPassBase<ReduceExperts> {
@@ -23,7 +23,7 @@ struct ReduceExperts : moe::impl::ReduceExpertsPassBase<ReduceExperts> {
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    // All routers are checked before any is changed.
+    // Check all routers before changing any.
     bool any = false;
     WalkResult checked = module.walk([&](RouterOp router) {
       any = true;
@@ -83,7 +83,7 @@ struct ReduceExperts : moe::impl::ReduceExpertsPassBase<ReduceExperts> {
   }
 
 private:
-  SmallVector<int64_t> layers; ///< Empty: `experts` in all of them.
+  SmallVector<int64_t> layers; ///< Experts by layer; empty: `experts` for all.
 
   int64_t countOf(RouterOp router) const {
     if (layers.empty())

@@ -7,9 +7,9 @@
 
 namespace mlir::moe {
 
-/// moe-reduce-experts with a number for each layer: 0, and layers beyond, leave
-/// a router as it is. `experts_used` of `moe.model` is the most of them, and a
-/// note says what layers use.
+/// Creates moe-reduce-experts with one expert count per layer. A layer whose
+/// count is 0 or missing keeps its router as it is. `experts_used` of
+/// `moe.model` becomes the largest count, and a note lists the range.
 std::unique_ptr<Pass> createReduceLayerExpertsPass(ArrayRef<int64_t> layers);
 
 } // namespace mlir::moe

@@ -1,12 +1,13 @@
-//===- ForeseeDevices.cpp - Where placement will put attention ------------===//
+//===- ForeseeDevices.cpp - Trial placement for attention -----------------===//
 //
-// Placement counts the weights, activations and cache of the form that an
-// attention has, and the form depends on its device. So placement runs on a
-// copy first, with forms for the target's first device; what it says of
-// attention is noted for moe-absorb-mla, and placement decides anew what the
-// forms leave. But where all attention on the host, in forms and with caches
-// for it, is predicted to be faster, the host is noted, and moe-hold-attention
-// keeps it there: who adds a GPU to a fast host must not lose by it.
+// Placement depends on the form of attention (its weights, activations and
+// cache), and the form depends on the device of attention. So placement first
+// runs on a copy of the module, with the forms for the target's first device.
+// Its devices for attention are recorded for moe-absorb-mla, which chooses the
+// final forms, and placement then runs again. If a request is predicted to be
+// faster with all attention on the host, in the host's forms and KV types, the
+// host is recorded instead, and moe-hold-attention keeps attention there:
+// adding a GPU must never slow a plan down.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,7 +25,8 @@ using namespace mlir;
 using namespace mlir::moe;
 
 namespace {
-/// What names the op of a form and the attention it was made of alike.
+/// Returns a key that is the same for an attention op and for the op of a form
+/// that replaces it.
 std::string keyOf(Operation *op) {
   auto function = op->getParentOfType<func::FuncOp>();
   return (function.getName() + "/" + labelOf(op)).str();
@@ -38,7 +40,7 @@ struct ForeseeDevices : PassWrapper<ForeseeDevices, OperationPass<ModuleOp>> {
 
   StringRef getArgument() const override { return "moe-foresee-devices"; }
   StringRef getDescription() const override {
-    return "notes where placement would put attention";
+    return "record on which device placement would put attention";
   }
 
   void runOnOperation() override {
@@ -46,7 +48,7 @@ struct ForeseeDevices : PassWrapper<ForeseeDevices, OperationPass<ModuleOp>> {
     auto target = moec::targetOf(getOperation());
     if (attentions.empty() || failed(target) || target->devices.size() == 1)
       return;
-    // What is wrong is said of the module itself.
+    // Errors of a trial are dropped: the real run reports them.
     ScopedDiagnosticHandler quiet(&getContext(),
                                   [](Diagnostic &) { return success(); });
     Trial first = placed();
@@ -57,7 +59,7 @@ struct ForeseeDevices : PassWrapper<ForeseeDevices, OperationPass<ModuleOp>> {
       devices[keyOf(op)] = op->getAttrOfType<StringAttr>(kDeviceAttr);
     for (Operation *op : attentions) {
       StringAttr device = devices.lookup(keyOf(op));
-      if (!device) // In another form, whose op is named after it.
+      if (!device) // Another form has a label derived from this one.
         device = devices.lookup(keyOf(op) + ".latent");
       if (device)
         op->setAttr(kDeviceAttr, device);
@@ -86,8 +88,8 @@ struct ForeseeDevices : PassWrapper<ForeseeDevices, OperationPass<ModuleOp>> {
   }
 
 private:
-  /// A copy with devices and what is predicted of it; null where the pipeline
-  /// fails.
+  /// A placed copy of the module and its predicted seconds; null if the
+  /// pipeline fails.
   struct Trial {
     OwningOpRef<ModuleOp> module;
     double seconds = std::numeric_limits<double>::infinity();
@@ -127,7 +129,7 @@ struct HoldAttention : PassWrapper<HoldAttention, OperationPass<ModuleOp>> {
 
   StringRef getArgument() const override { return "moe-hold-attention"; }
   StringRef getDescription() const override {
-    return "attention on the host, where moe-foresee-devices found it faster";
+    return "keep attention on the host if moe-foresee-devices found it faster";
   }
 
   void runOnOperation() override {
@@ -141,9 +143,9 @@ struct HoldAttention : PassWrapper<HoldAttention, OperationPass<ModuleOp>> {
         return;
       op->setAttr(kDeviceAttr, StringAttr::get(&getContext(), host));
       appendReason(op, "On " + host +
-                           ": with attention and caches there, as it has "
-                           "them, a request is predicted to be faster than "
-                           "with attention on a GPU.");
+                           ": a request is predicted to be faster with all "
+                           "attention and caches there than with attention "
+                           "on a GPU.");
     });
   }
 };

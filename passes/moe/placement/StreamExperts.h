@@ -1,16 +1,16 @@
-//===- StreamExperts.h - Experts of the host that a GPU brings --*- C++ -*-===//
+//===- StreamExperts.h - Streams experts to a GPU ---------------*- C++ -*-===//
 //
-// Steps from a length on bring experts' matrices over the link and let the GPU
-// multiply; ExpertStreaming.h says from which on that takes less time.
-// moe-place-devices leaves room for the slots where that pays.
+// In steps from some length on, a GPU copies experts' matrices from the host
+// and multiplies them. ExpertStreaming.h computes the length from which that is
+// faster. moe-place-devices leaves room for the slots if it pays.
 //
-// Invariant: `@streamed_prefill` takes the steps of `@prefill` from there on,
-// if any is shorter, else `@prefill` itself; in it experts of the host are on
-// the GPU of their layer's router and have kStreamedAttr, if that GPU reads
-// their weights as the CPU has them and has room for the slots that they come
-// to (kernels/cuda/Bring.cuh). Where a step would have to be longer than any,
-// the module does not change, and a note says how long; likewise where there
-// are none to stream, or it never pays, or where nobody asked and it would.
+// Invariant: `@streamed_prefill` handles the steps of `@prefill` from that
+// length on; if there are no shorter steps, `@prefill` itself does. In it,
+// experts of the host run on the GPU of their layer's router and have
+// kStreamedAttr, if that GPU can read their weights in the CPU's layout and has
+// room for their slots (kernels/cuda/Bring.cuh). The module only gets a note if
+// the length exceeds --ubatch, if there are no experts to stream, if streaming
+// never pays, or if it was not requested and would pay.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,9 +22,9 @@
 
 namespace mlir::moe {
 
-/// The pass; `rows` is the shortest step that streams, -1: where it pays, 0:
-/// none, but a note where it would. `mayPack`: weights may have another layout
-/// than the file's.
+/// Creates the pass. `rows` is the shortest step that streams; -1 computes it,
+/// 0 only adds a note where streaming would pay. With `mayPack`, weights may
+/// have another layout than the file's.
 std::unique_ptr<Pass> createStreamExpertsPass(int64_t rows, bool mayPack);
 void registerStreamExpertsPass();
 
