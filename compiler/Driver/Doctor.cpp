@@ -109,7 +109,7 @@ Finding hugePages(const DoctorOptions &options) {
   size_t open = line.find('['), close = line.find(']');
   if (open == line.npos || close == line.npos || close < open)
     return {"huge pages", "unknown",
-            "the system does not tell whether it has transparent huge pages"};
+            "the system does not report whether it has transparent huge pages"};
   std::string mode = escaped(line.substr(open + 1, close - open - 1));
   Finding finding{"huge pages", mode};
   if (mode == "never") {
@@ -129,10 +129,9 @@ Finding limits() {
   };
   Finding finding{"limits", "none that matter"};
   if (uint64_t bytes = of(RLIMIT_AS))
-    finding = {"limits",
-               humanBytes(double(bytes)) + " of addresses (ulimit -v)",
-               "files of weights are mapped as a whole: ulimit -v unlimited",
-               Level::Slow};
+    finding = {
+        "limits", humanBytes(double(bytes)) + " of address space (ulimit -v)",
+        "weight files are mapped as a whole: ulimit -v unlimited", Level::Slow};
   else if (uint64_t files = of(RLIMIT_NOFILE); files && files < 256)
     finding = {"limits", fmt::format("{} open files (ulimit -n)", files),
                "a model in many parts needs as many: ulimit -n 1024",
@@ -239,7 +238,7 @@ Finding calibration() {
 // A plan
 //===----------------------------------------------------------------------===//
 
-/// The first line, and the rest as what to do.
+/// Splits a message: the first line is the finding, the rest the hint.
 Finding failed(const char *check, const Status &status,
                Level level = Level::Blocks) {
   const std::string &text = status.message();
@@ -248,7 +247,7 @@ Finding failed(const char *check, const Status &status,
           line == text.npos ? "" : text.substr(line + 1), level};
 }
 
-/// Each GPU of the plan against the driver's of the same number.
+/// Compares each GPU of the plan with the driver's GPU of the same number.
 void addPlanGpus(const moert::Plan &plan, const DoctorOptions &options,
                  std::vector<Finding> &findings) {
   std::vector<const moert::fb::Device *> wanted;
