@@ -153,7 +153,7 @@ TEST_F(NativeTargetTest, NoteWhereNothingCanBeKept) {
   ASSERT_EQ(::setenv("XDG_CACHE_HOME", file.c_str(), 1), 0);
   StatusOr<TargetDesc> target = native(measuring({kQuiet}));
   ASSERT_TRUE(target.isOk()) << target.status().message();
-  EXPECT_THAT(target->notes, ElementsAre(HasSubstr("cannot be kept")));
+  EXPECT_THAT(target->notes, ElementsAre(HasSubstr("cannot be saved")));
   // Of figures that are not to be kept anyway that would only confuse.
   target = native(measuring({kSpread}));
   ASSERT_TRUE(target.isOk()) << target.status().message();
