@@ -100,12 +100,12 @@ TEST_F(SparseModels, WhatAnIndexerNeeds) {
   tiny.tensors.erase("blk.0.indexer.attn_k.weight");
   expectFailure(tiny, StatusCode::InvalidFile,
                 "tensor \"blk.0.indexer.attn_k.weight\" gives the first layer "
-                "no indexer");
+                "without an indexer");
   tiny = indexed("glm-dsa");
   tiny.keys["attention.indexer.types"] = std::vector<bool>{false, true};
   expectFailure(tiny, StatusCode::InvalidFile,
                 "key \"glm-dsa.attention.indexer.types\" gives the first layer "
-                "no indexer");
+                "without an indexer");
   tiny.keys["attention.indexer.types"] = std::vector<bool>{true};
   expectFailure(tiny, StatusCode::InvalidFile,
                 "has 1 elements, expected one for each layer");
