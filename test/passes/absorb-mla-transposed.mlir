@@ -8,7 +8,7 @@
 // REFERENCE-NOT: moe.transpose
 // NONE-NOT: moe.transpose
 
-// Blocks of 256 elements of a row give blocks of 32 of a column.
+// Blocks of 256 elements along a row become blocks of 32 along a column.
 
 #xeon = {name = "xeon", devices = [{name = "cpu0", kind = "cpu", isa = "avx512", cores = 32 : i64, memory_bytes = 549755813888 : i64, read_bps = 2.2e11 : f64, int8_ops = 7.4e12 : f64, float_ops = 2.2e12 : f64}]}
 // CHECK: %[[K:.*]], %[[V:.*]] = moe.split_kv_b
@@ -31,7 +31,7 @@ func.func @decode(%q: tensor<?x2560xf32>, %kv: !moe.kv<544>) -> tensor<?x512xf32
 
 // -----
 
-// 16-bit floats stay what they are.
+// 16-bit floats keep their format.
 
 #xeon = {name = "xeon", devices = [{name = "cpu0", kind = "cpu", isa = "avx512", cores = 32 : i64, memory_bytes = 549755813888 : i64, read_bps = 2.2e11 : f64, int8_ops = 7.4e12 : f64, float_ops = 2.2e12 : f64}]}
 // CHECK: moe.transpose %{{.*}} : (tensor<2x48x64xf16>) -> tensor<2x64x48xf16>
@@ -65,7 +65,7 @@ func.func @decode(%q: tensor<?x192xf32>, %kv: !moe.kv<96>) -> tensor<?x64xf32> a
 
 // -----
 
-// Columns that are no whole blocks.
+// Columns that are not whole blocks.
 
 #xeon = {name = "xeon", devices = [{name = "cpu0", kind = "cpu", isa = "avx512", cores = 32 : i64, memory_bytes = 549755813888 : i64, read_bps = 2.2e11 : f64, int8_ops = 7.4e12 : f64, float_ops = 2.2e12 : f64}]}
 // CHECK-NOT: moe.transpose
@@ -83,7 +83,7 @@ func.func @decode(%q: tensor<?x160xf32>, %kv: !moe.kv<96>) -> tensor<?x64xf32> a
 
 // -----
 
-// The model file has it transposed.
+// The model file already has it transposed.
 
 #xeon = {name = "xeon", devices = [{name = "cpu0", kind = "cpu", isa = "avx512", cores = 32 : i64, memory_bytes = 549755813888 : i64, read_bps = 2.2e11 : f64, int8_ops = 7.4e12 : f64, float_ops = 2.2e12 : f64}]}
 // CHECK-NOT: moe.transpose

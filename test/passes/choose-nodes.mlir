@@ -9,15 +9,16 @@
 // RUN: sed 's/numa_nodes = 2/numa_nodes = 1/' %s | not moe-opt -moe-choose-nodes=numa=split 2>&1 | FileCheck %s --check-prefix=SINGLE
 // RUN: not moe-opt %s -moe-choose-nodes=numa=both 2>&1 | FileCheck %s --check-prefix=WORD
 
-// Each node reads its own rows: all channels work, nothing crosses. What was
-// compared is told: of 100 GB/s each, pages in turn are read at 100 and at 50,
-// which is 133 for both; one node alone reads 120.
+// Each node reads its own rows: all channels work, and nothing crosses the
+// link. The note lists what was compared: with 100 GB/s per node, interleaved
+// pages are read at 100 and at 50 GB/s, which is 133 for both nodes; one node
+// alone reads 120.
 // SPLIT: moe.notes = ["weights of cpu0 are split, each node with the rows that its cores read (predicted for a request: split, each node with the rows that its cores read [[S:[0-9.]+]] us; interleaved, pages of all nodes in turn {{[0-9.]+}} us; on one node, whose cores do everything {{[0-9.]+}} us)"]
 // SPLIT: node_use = 1 : i64
 // SPLIT: read_bps = 2.000000e+11
 
-// A node's own cores read faster than both together, on a machine so strange:
-// its half of the memory and of the cores.
+// On this unusual machine, one node's cores read faster than both nodes
+// together: only its half of the memory and of the cores is used.
 // ONE: weights of cpu0 are on one node, whose cores do everything (predicted for a request: split
 // ONE: cores = 4 : i64
 // ONE: memory_bytes = 1000000 : i64

@@ -1,9 +1,9 @@
 // RUN: moe-opt %s -moe-defer-experts='defer-experts=1' --verify-roundtrip | FileCheck %s
 // RUN: moe-opt %s -moe-defer-experts='defer-experts=1' -moe-insert-transfers | FileCheck %s --check-prefix=MOVED
 
-// Choices are split where the experts are. The layer has those with the largest
-// weights; what the others give is added to the next layer's, the last layer
-// has all of its own.
+// Choices are split on the device of the experts. A layer computes those with
+// the largest weights; the results of the others are added in the next layer.
+// The last layer computes all of its own.
 // CHECK: moe.notes = ["generation adds the results of 1 of a token's experts one layer later, {{.*}}"]
 // CHECK-LABEL: func.func @decode
 // CHECK: %[[I0:.*]], %[[W0:.*]] = moe.router
@@ -22,15 +22,15 @@
 // CHECK: %[[SUM2:.*]] = moe.add %[[NOW2]], %[[LATE1]]
 // CHECK: moe.add %[[X1]], %[[SUM2]]
 
-// Prompts are computed as the model defines it; what generates for several
-// sequences is like what does for one.
+// Prefill does not change, and decode for several sequences changes like decode
+// for one.
 // CHECK-LABEL: func.func @prefill
 // CHECK-NOT: moe.split_choices
 // CHECK-LABEL: func.func @batch
 // CHECK: moe.split_choices
 
-// What is late is copied when it is asked for, not where a device that waits
-// for it would hold up the next layer.
+// Deferred results are copied right before their first use, because an earlier
+// copy would delay the next layer.
 // MOVED-LABEL: func.func @decode
 // MOVED: %[[LATE:.*]] = moe.experts {{.*}}moe.deferred
 // MOVED-NOT: moe.transfer %[[LATE]]

@@ -2,8 +2,8 @@
 // RUN: moe-opt %s -moe-place-devices 2>&1 | FileCheck %s --check-prefix=REMARK
 
 // Three dense layers of 512 KiB and a head of 64 KiB, with VRAM for two layers
-// and the head: a whole layer falls back to the host, the first, as values have
-// then to be copied twice and not three times.
+// and the head: one whole layer falls back to the host, the first one, because
+// values then need two copies instead of three.
 
 #target = {name = "4090+xeon", devices = [
   {name = "gpu0", kind = "cuda", isa = "cuda", memory_bytes = 1258291 : i64, read_bps = 9.3e11 : f64, int8_ops = 3.0e14 : f64, float_ops = 1.5e14 : f64, link_bps = 2.5e10 : f64, link_latency = 8.0e-6 : f64},

@@ -1,6 +1,6 @@
 // RUN: moe-opt %s -split-input-file -verify-diagnostics -plan-launches
 
-// Grids have fewer than 65536 blocks but in x.
+// Grids have fewer than 65536 blocks, except in x.
 plan.program attributes {
     architecture = "", compiler = "", context = 64 : i32, experts = 4 : i32,
     experts_used = 2 : i32, hidden = 256 : i64, layers = 1 : i32, model_hash = "",
@@ -21,7 +21,7 @@ plan.program attributes {
 
 // -----
 
-// No kernel reads two formats, or multiplies with what a CPU has.
+// No kernel reads two formats or uses a CPU's gemm.
 plan.program attributes {
     architecture = "", compiler = "", context = 64 : i32, experts = 4 : i32,
     experts_used = 2 : i32, hidden = 256 : i64, layers = 1 : i32, model_hash = "",
@@ -48,7 +48,7 @@ plan.program attributes {
 
 // -----
 
-// Text may say anything: numbers that make no sense are no reason to stop.
+// Text may contain meaningless numbers, which must not crash the pass.
 plan.program attributes {
     architecture = "", compiler = "", context = 0 : i32, experts = 0 : i32,
     experts_used = 0 : i32, hidden = 0 : i64, layers = 0 : i32, model_hash = "",

@@ -1,7 +1,7 @@
 // RUN: moe-opt %s -plan-overhead | FileCheck %s
 
-// A step's start, 3 instructions and 1 meeting: 8 + 3 * 0.5 + 2. The target is
-// needed no longer.
+// A step's start, 3 instructions and 1 barrier: 8 + 3 * 0.5 + 2. The target is
+// no longer needed.
 // CHECK: module
 // CHECK-NOT: moe.target
 module attributes {moe.target = {name = "made-up", devices = [{name = "cpu0", kind = "cpu", isa = "avx2",

@@ -17,12 +17,12 @@ func.func @rows(%tokens: tensor<?xi32>) -> tensor<?x256xf32> attributes {moe.pha
   %x = moe.embedding %tokens, %table {moe.device = "cpu0"} : (tensor<?xi32>, tensor<100x256x!moe.q4_k>) -> tensor<?x256xf32>
   // CHECK: moe.rms_norm {{.*}} moe.kernels = #moe.kernels<rms_norm_avx512>
   %h = moe.rms_norm %x, %n {eps = 1.0e-6, moe.device = "cpu0"} : tensor<?x256xf32>, tensor<256xf32>
-  // A gemm on 8-bit activations needs them quantised.
+  // A gemm on 8-bit activations needs a Quantize.
   // CHECK: moe.linear {{.*}} moe.kernels = #moe.kernels<quantize_avx512, linear_avx512(gemm_q4_k_rows16_avx512)>
   %a = moe.linear %h, %q4 {moe.device = "cpu0"} : (tensor<?x256xf32>, tensor<256x256x!moe.q4_k>) -> tensor<?x256xf32>
   // CHECK: moe.linear {{.*}} moe.kernels = #moe.kernels<linear_avx512(gemm_f32_avx512)>
   %b = moe.linear %a, %f32 {moe.device = "cpu0"} : (tensor<?x256xf32>, tensor<256x256xf32>) -> tensor<?x256xf32>
-  // Those of a GPU too.
+  // So does a GPU's.
   // CHECK: moe.linear {{.*}} moe.kernels = #moe.kernels<quantize_cuda, linear_cuda(gemm_q4_k_rows16_cuda)>
   %c = moe.linear %b, %q4 {moe.device = "gpu0"} : (tensor<?x256xf32>, tensor<256x256x!moe.q4_k>) -> tensor<?x256xf32>
   // CHECK: moe.transfer {{.*}} moe.kernels = #moe.kernels<copy_cuda>
@@ -32,8 +32,8 @@ func.func @rows(%tokens: tensor<?xi32>) -> tensor<?x256xf32> attributes {moe.pha
   return %r : tensor<?x256xf32>
 }
 
-// A residual that is read again later must survive: a sum of its own. One that
-// dies is the buffer that the projection adds to.
+// A residual with a later reader must survive, so its sum is separate.
+// Otherwise the projection adds to its buffer.
 // CHECK-LABEL: func.func @residuals
 func.func @residuals(%x: tensor<?x256xf32>) -> tensor<?x256xf32> attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 64>} {
   %w = moe.weight <"w", file = 0, offset = 0> : tensor<256x256xf32>
@@ -44,7 +44,7 @@ func.func @residuals(%x: tensor<?x256xf32>) -> tensor<?x256xf32> attributes {moe
   %b = moe.linear %x, %w residual %a {moe.device = "cpu0"} : (tensor<?x256xf32>, tensor<256x256xf32>, tensor<?x256xf32>) -> tensor<?x256xf32>
   // CHECK: moe.linear {{.*}} moe.kernels = #moe.kernels<linear_avx512({{[a-z0-9_, ]+}})>
   %c = moe.linear %b, %w residual %a {moe.device = "cpu0"} : (tensor<?x256xf32>, tensor<256x256xf32>, tensor<?x256xf32>) -> tensor<?x256xf32>
-  // What it multiplies cannot be what it overwrites.
+  // An input of the projection cannot be its output.
   // CHECK: moe.linear {{.*}} moe.kernels = #moe.kernels<linear_avx512({{[a-z0-9_, ]+}}), add_avx512>
   %d = moe.linear %c, %w residual %c {moe.device = "cpu0"} : (tensor<?x256xf32>, tensor<256x256xf32>, tensor<?x256xf32>) -> tensor<?x256xf32>
   return %d : tensor<?x256xf32>
