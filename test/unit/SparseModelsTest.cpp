@@ -70,7 +70,8 @@ TEST_F(SparseModels, LayersWithoutAnIndexerFollowTheLast) {
             find<moe::ChooseEntriesOp>("blk.0.indexer.choice").getResult());
 }
 
-// DeepSeek-V2's compete by their best where nothing shifts the selection.
+// DeepSeek-V2's groups compete by their best expert if no bias shifts the
+// selection.
 TEST_F(SparseModels, GroupsCompeteByTheirBestTwoWithoutABiasToo) {
   TinyModel sparse = indexed("deepseek32");
   moetest::TinyDeepseek plain;
