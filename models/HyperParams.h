@@ -53,7 +53,7 @@ public:
 
 private:
   std::string key(std::string_view name) const;
-  /// Returns any number.
+  /// Returns a number without checking that it is positive.
   moert::StatusOr<double> real(std::string_view name,
                                std::optional<double> fallback) const;
   /// Returns element `index` of the array under the key.

@@ -134,7 +134,8 @@ private:
     } else if (!cache || groups != a.kvHeads) {
       return model.params().error(
           StatusCode::InvalidFile, "attention.shared_kv_layers",
-          fmt::format("leaves layer {} no cache of its kind with {} heads",
+          fmt::format("leaves layer {} without an earlier cache of its kind "
+                      "with {} heads",
                       layer, a.kvHeads));
     }
     MOE_ASSIGN_OR_RETURN(Value mixed, buildMixture(model, a, block, q, cache,

@@ -48,7 +48,7 @@ Finding instructionSet() {
   Finding finding{"instruction set", std::string(moek::isaName(isa))};
   if (isa == moek::Isa::Ref) {
     finding.hint =
-        "plans run on the reference kernels alone, hundreds of times "
+        "plans run with the reference kernels only, hundreds of times "
         "slower: kernels need AVX2 or more";
     finding.level = Level::Slow;
   }
@@ -181,7 +181,7 @@ void addGpus(const DoctorOptions &options, std::vector<Finding> &findings) {
   auto driver = moert::CudaDriver::load(options.cudaLibrary);
   if (!driver) {
     findings.push_back({"GPU", "none: " + driver.status().message(),
-                        "plans for CPUs alone run; for a GPU install NVIDIA's "
+                        "only plans for CPUs run; for a GPU install NVIDIA's "
                         "driver"});
     return;
   }
@@ -192,7 +192,8 @@ void addGpus(const DoctorOptions &options, std::vector<Finding> &findings) {
   auto gpus = gpusOf(*driver);
   if (!gpus) {
     findings.push_back({"GPU", gpus.status().message(),
-                        "nvidia-smi tells what is wrong with it", Level::Slow});
+                        "nvidia-smi may show what is wrong with it",
+                        Level::Slow});
     return;
   }
   for (const Gpu &gpu : *gpus) {
@@ -282,7 +283,7 @@ void addPlanGpus(const moert::Plan &plan, const DoctorOptions &options,
                                 escaped(gpu.description.name))};
     if (gpu.description.arch < wanted[i]->arch()) {
       finding.hint = fmt::format(
-          "its code is for sm_{} and later, this is sm_{}: compile with "
+          "its code is for sm_{} and later, this GPU is sm_{}: compile with "
           "--gpu-arch {}",
           wanted[i]->arch(), gpu.description.arch, gpu.description.arch);
       finding.level = Level::Blocks;

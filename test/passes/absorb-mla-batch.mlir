@@ -18,7 +18,7 @@ module attributes {moe.target = #xeon} {
 
 // NONE-LABEL: func.func @batch
 // NONE: moe.mla_attention
-// NONE-SAME: moe.reason = "MLA form none as asked for."
+// NONE-SAME: moe.reason = "MLA form none as requested."
 
 // FOLDED-LABEL: func.func @batch
 // FOLDED: moe.fold_query

@@ -13,7 +13,7 @@
 // CHECK-LABEL: func.func @prefill
 // CHECK-COUNT-4: moe.mla_latent {{.*}} -> !moe.kv<36, f16>
 
-// ALL-COUNT-8: moe.mla_latent {{.*}}"KV cache in bf16 as asked for."{{.*}} -> !moe.kv<36>{{$}}
+// ALL-COUNT-8: moe.mla_latent {{.*}}"KV cache in bf16 as requested."{{.*}} -> !moe.kv<36>{{$}}
 
 // A type without layers applies to the other layers.
 // SOME: moe.mla_latent {{.*}} -> !moe.kv<36, f32>

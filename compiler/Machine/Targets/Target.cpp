@@ -116,7 +116,7 @@ Status appendPart(std::string_view whole, std::string_view spec,
     if (error == std::errc() && end == part.data() + x) {
       if (number < 1 || number > 16)
         return Status(StatusCode::Usage,
-                      fmt::format("target {}: {} devices asked for, expected 1 "
+                      fmt::format("target {}: {} devices requested, expected 1 "
                                   "to 16",
                                   moert::clipped(spec), number));
       count = number;

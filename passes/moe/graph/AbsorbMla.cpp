@@ -268,7 +268,7 @@ private:
     std::string reason;
     auto decoded = formInDecode.find(labelOf(op));
     if (!isAuto) {
-      reason = ("MLA form " + formName(wanted) + " as asked for.").str();
+      reason = ("MLA form " + formName(wanted) + " as requested.").str();
     } else if (phase.getName() == kBatchName && decoded != formInDecode.end()) {
       chosen = decoded->second;
       reason = ("MLA form " + formName(chosen) + " as in decode.").str();

@@ -32,7 +32,7 @@ struct ReduceExperts : moe::impl::ReduceExpertsPassBase<ReduceExperts> {
         return WalkResult::advance();
       (void)userError(router,
                       Twine(count) +
-                          " experts per token are asked for, but the model "
+                          " experts per token are requested, but the model "
                           "uses " +
                           Twine(router.getTopK()),
                       "give a number from 1 to " + Twine(router.getTopK()));
@@ -42,7 +42,7 @@ struct ReduceExperts : moe::impl::ReduceExpertsPassBase<ReduceExperts> {
       return signalPassFailure();
     if (!any) {
       (void)userError(module,
-                      "a number of experts per token is asked for, but no "
+                      "a number of experts per token is requested, but no "
                       "layer of the model chooses among experts",
                       "compile without --experts");
       return signalPassFailure();

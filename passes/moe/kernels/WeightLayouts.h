@@ -33,7 +33,8 @@ public:
     /// Follows "weights": "packed as rows16". Empty where the device has gemms
     /// for no layout but the model file's.
     std::string reason;
-    /// Of other layouts that the format and columns have, why not.
+    /// The other layouts for this format and number of columns, each with the
+    /// reason against it.
     SmallVector<std::pair<moek::Layout, std::string>, 2> rejected = {};
   };
 

@@ -67,7 +67,7 @@ private:
     ++numCaches;
     moek::KvType type = rule.type.value_or(moek::KvType::F16);
     std::string reason =
-        rule.type ? ("KV cache in " + nameOf(type) + " as asked for.").str()
+        rule.type ? ("KV cache in " + nameOf(type) + " as requested.").str()
                   : kDefaultReason.str();
     for (CacheOpInterface op : ops) {
       Value cache = op.getCache();

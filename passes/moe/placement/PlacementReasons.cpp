@@ -39,7 +39,7 @@ std::string PlacementReasons::of(int index) {
   }
   std::string here = seconds(index, own), there = seconds(index, other);
   if (here == there && here == formatSeconds(0))
-    os << ", next to no time on either device; ";
+    os << ", almost no time on either device; ";
   else
     os << ", " << here << " here instead of " << there << " on "
        << target.devices[other].name << "; ";

@@ -264,13 +264,13 @@ private:
   }
 
   /// Implements --n-gpu-layers: the last layers, and the head if more layers
-  /// are asked for than there are, go to GPUs as runs in proportion to their
+  /// are requested than there are, go to GPUs as runs in proportion to their
   /// memory. All other ops without a device go to the host.
   LogicalResult placeLayers(ModuleOp module, const moec::TargetDesc &target) {
     size_t gpus = target.gpuCount();
     if (gpus == 0 && gpuLayers > 0)
       return userError(module,
-                       target.name + " has no GPU for the layers asked for",
+                       target.name + " has no GPU for the requested layers",
                        "use a target such as 4090+xeon, or leave the number of "
                        "layers out");
     int64_t layers = 0;
