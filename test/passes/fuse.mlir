@@ -82,7 +82,7 @@ func.func @kept(%x: tensor<?x64xf32>) -> (tensor<?x64xf32>, tensor<?x64xf32>) at
 }
 
 // Two formats fuse if their gemms read one encoding (Q4_K and Q8_0: A8), not
-// if one reads A8 and the other F32; the driver then runs two gemms.
+// if one reads A8 and the other F32; the kernel then runs two gemms.
 // CHECK-LABEL: func.func @formats(
 func.func @formats(%x: tensor<?x256xf32>) -> (tensor<?x256xf32>, tensor<?x256xf32>) attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 64>} {
   %q4 = moe.weight <"q4", file = 0, offset = 0> : tensor<256x256x!moe.q4_k>

@@ -64,7 +64,7 @@ func.func @rows(%x: tensor<?x32xf32>) -> tensor<?x32xf32> attributes {moe.phase 
 
 // -----
 
-// One weight on two devices has a layout on each. Weights that a GPU's driver
+// One weight on two devices has a layout on each. Weights that a GPU's kernel
 // reads as floats, and formats without panels, keep the file's layout.
 
 #hybrid = {name = "4090+xeon", devices = [

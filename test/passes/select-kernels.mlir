@@ -12,7 +12,7 @@ func.func @rows(%tokens: tensor<?xi32>) -> tensor<?x256xf32> attributes {moe.pha
   %n = moe.weight <"n", file = 0, offset = 0> : tensor<256xf32>
   %q4 = moe.weight <"q4", file = 0, offset = 0> : tensor<256x256x!moe.q4_k>
   %f32 = moe.weight <"f32", file = 0, offset = 0> : tensor<256x256xf32>
-  // The driver dequantises the table's rows: no gemm.
+  // The op's kernel dequantises the table's rows, so there is no gemm.
   // CHECK: moe.embedding {{.*}} moe.kernels = #moe.kernels<embed_avx512>
   %x = moe.embedding %tokens, %table {moe.device = "cpu0"} : (tensor<?xi32>, tensor<100x256x!moe.q4_k>) -> tensor<?x256xf32>
   // CHECK: moe.rms_norm {{.*}} moe.kernels = #moe.kernels<rms_norm_avx512>
@@ -85,7 +85,7 @@ func.func @attention(%q: tensor<?x48xf32>, %a: tensor<?x40xf32>) -> (tensor<?x40
   %wv = moe.weight <"v", file = 0, offset = 0> : tensor<2x20x32xbf16>
   // CHECK: moe.mla_latent {{.*}} moe.kernels = #moe.kernels<rope_table_avx512, mla_latent_avx512>
   %kv = moe.mla_latent %a, %norm {layer = 0, eps = 1.0e-6, rope = #moe.rope<dim = 8, base = 1.0e4>, moe.device = "cpu0"} : (tensor<?x40xf32>, tensor<32xf32>) -> !moe.kv<40>
-  // Keys and values come from the cache: the driver encodes them, no Quantize.
+  // Keys and values come from the cache. The kernel encodes them: no Quantize.
   // CHECK: moe.mla_attention {{.*}} moe.kernels = #moe.kernels<mla_attention_avx512(gemm_bf16{{.*}}_avx512, gemm_bf16{{.*}}_avx512)>
   %o = moe.mla_attention %q, %kv, %wk, %wv {heads = 2, nope = 16, rope = 8, latent = 32, value = 20, scale = 0.25, moe.device = "cpu0"} : (tensor<?x48xf32>, !moe.kv<40>, tensor<2x16x32xbf16>, tensor<2x20x32xbf16>) -> tensor<?x40xf32>
   // CHECK: moe.absorb_query {{.*}} moe.kernels = #moe.kernels<absorb_query_avx512>

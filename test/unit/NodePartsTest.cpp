@@ -39,7 +39,7 @@ TEST_F(NodePartsTest, OneNodeHasNoParts) {
 
 /// Every byte of a gemm's weight is in one node's part, every node has a part
 /// of every expert, and the parts are those of forExpertShare
-/// (KernelConformanceTest proves that drivers use these).
+/// (KernelConformanceTest proves that kernels use these).
 TEST_F(NodePartsTest, EveryByteOfEveryExpertIsOneNodes) {
   StatusOr<Plan> plan = Plan::load(sample_.builder.write(folder_));
   ASSERT_TRUE(plan.isOk()) << plan.status().message();

@@ -36,7 +36,8 @@ std::string sourceOf(const CudaGpu &device, const CudaLimits &limits,
       "read: measured by copies within the device, bytes read and written{}; "
       "link: pinned copies, the slower of {:.1f} GB/s to the device and {:.1f} "
       "GB/s to the host{}; int8 and float: computed, not measured: {} SMs x {} "
-      "and {} operations a clock at {:.2f} GHz, of which kernels are taken to "
+      "and {} operations a clock at {:.2f} GHz, of which kernels are assumed "
+      "to "
       "reach {:.0f} % and {:.0f} %",
       share, limits.toDeviceBytesPerSecond / 1e9,
       limits.toHostBytesPerSecond / 1e9, link.empty() ? "" : " (" + link + ")",

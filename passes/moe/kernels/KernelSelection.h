@@ -24,7 +24,7 @@ bool runsOn(moek::Isa kernel, moek::Isa device);
 /// encoding that one of its gemms needs, since the other gemms read it too.
 moek::Encoding encodingOn(moek::Isa isa, int64_t maxTokens);
 
-/// Returns the driver of `op` for a device whose best instruction set is `isa`,
+/// Returns the kernel of `op` for a device whose best instruction set is `isa`,
 /// or null.
 const moek::KernelInfo *chooseKernel(moek::OpCode op, moek::Isa isa);
 
@@ -46,12 +46,12 @@ SmallVector<std::pair<const moek::GemmInfo *, std::string>>
 rejectedGemms(const moek::GemmInfo &chosen, const moec::DeviceDesc &device,
               int64_t maxTokens);
 
-/// Returns whether drivers of `isa` encode activations for their gemms, where
-/// PlanStep::encodes asks for it. Those of GPUs do not: they read floats, and
-/// weights in the layout of the file.
+/// Returns whether op kernels of `isa` encode activations for their gemms,
+/// where PlanStep::encodes asks for it. Those of GPUs do not: they read floats,
+/// and weights in the layout of the file.
 bool encodesForGemms(moek::Isa isa);
 
-/// Returns whether drivers of gate_up and experts_gate_up for `isa` require
+/// Returns whether kernels of gate_up and experts_gate_up for `isa` require
 /// both weights to have the same format.
 bool gateUpNeedsOneFormat(moek::Isa isa);
 
