@@ -48,7 +48,7 @@ GpuCode::GpuCode(const fb::Plan &plan) : nvrtc(text(plan.nvrtc())) {
   std::ranges::sort(archs);
   archs.erase(std::ranges::unique(archs).begin(), archs.end());
 
-  // By device and module.
+  // Indices of modules already listed, by device and module.
   std::map<std::pair<uint32_t, uint32_t>, size_t> known;
   for (uint32_t p = 0; p < count(plan.phases()); ++p) {
     const fb::Phase &phase = *plan.phases()->Get(p);

@@ -30,8 +30,8 @@ struct Situation {
 /// are used.
 struct KernelChoice {
   const moek::KernelInfo *driver = nullptr;
-  /// Parallel to the work's products; shorter if the op's kernel multiplies some of
-  /// them itself.
+  /// Parallel to the work's products; shorter if the op's kernel multiplies
+  /// some of them itself.
   llvm::ArrayRef<const moek::GemmInfo *> gemms = {};
 };
 
