@@ -16,7 +16,7 @@ if(MOE_SANITIZE MATCHES "address")
 endif()
 
 # MLIR's headers, parsed once: half of what a file that includes them costs.
-moe_add_headers(moe_mlir_headers ${CMAKE_CURRENT_LIST_DIR}/MlirHeaders.h LINK moe_mlir fmt::fmt)
+moe_add_headers(moe_mlir_headers ${CMAKE_CURRENT_LIST_DIR}/MlirHeaders.h LINK moe_mlir)
 
 # moe_add_mlir_library(name ...): moe_add_library of files that include MLIR, whose
 # names are not hidden by mlir::ModuleOp.

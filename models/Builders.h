@@ -1,4 +1,4 @@
-//===- Builders.h - One function per architecture ---------------*- C++ -*-===//
+//===- Builders.h - The builder functions of architectures ------*- C++ -*-===//
 
 #ifndef MOE_MODELS_BUILDERS_H
 #define MOE_MODELS_BUILDERS_H

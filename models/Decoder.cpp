@@ -14,7 +14,8 @@ namespace moe = mlir::moe;
 namespace moec {
 
 namespace {
-/// Entries of the vocabulary: the key, else the tokenizer's list.
+/// Returns the size of the vocabulary, from the key or else from the
+/// tokenizer's list.
 StatusOr<int64_t> readVocab(const ModelBuilder &model) {
   if (model.params().has("vocab_size"))
     return model.params().integer("vocab_size", 1, kMostTokens);

@@ -1,4 +1,4 @@
-//===- Decoder.h - What surrounds attention and feed-forward ----*- C++ -*-===//
+//===- Decoder.h - The frame around attention and feed-forward --*- C++ -*-===//
 
 #ifndef MOE_MODELS_DECODER_H
 #define MOE_MODELS_DECODER_H
@@ -7,50 +7,55 @@
 
 namespace moec {
 
-/// A decoder-only transformer without its blocks' insides.
+/// A decoder-only transformer without the insides of its blocks.
 struct Decoder {
   int64_t hidden = 0, vocab = 0;
-  int64_t layers = 0; ///< That are run.
-  int64_t blocks = 0; ///< In the file: with those that predict further ahead.
-  double eps = 0;     ///< Of every RMS norm.
-  /// The factor of embedded rows, by which Gemma makes up for small embeddings.
+  int64_t layers = 0; ///< Layers in the graph.
+  int64_t blocks = 0; ///< Blocks in the file, including those for MTP.
+  double eps = 0;     ///< Epsilon of every RMS norm.
+  /// Factor on embedded rows; Gemma uses it because its embeddings are small.
   double embeddingScale = 1;
-  /// Results of attention and feed-forward are normed before they are added.
+  /// Whether results of attention and feed-forward are normed before they are
+  /// added.
   bool normsResults = false;
-  double softcap = 0; ///< c in c * tanh(logits / c); 0 leaves logits alone.
+  double softcap = 0; ///< c in c * tanh(logits / c); 0: no softcap.
 };
 
-/// Reads the keys that every architecture has, notes them in the model's facts,
-/// and leaves out the blocks of multi-token prediction (nextn_predict_layers).
+/// Reads the keys that every architecture has, stores them in the model's
+/// facts, and skips the blocks for multi-token prediction
+/// (nextn_predict_layers).
 moert::StatusOr<Decoder> readDecoder(ModelBuilder &model);
 
-/// How a block mixes. Each part maps normed rows [T, hidden] of layer `layer`,
-/// whose tensors begin with `block` ("blk.3."), to rows to add.
+/// Builders of a block's parts. Each maps normed rows [T, hidden] of layer
+/// `layer`, whose tensors begin with `block` ("blk.3."), to rows that are added
+/// to the residual stream.
 struct DecoderParts {
   using Part = llvm::function_ref<moert::StatusOr<mlir::Value>(
       int64_t layer, const std::string &block, mlir::Value x)>;
   Part attention, feedForward;
 };
 
-/// Begins @forward: rows [T, hidden] of token_embd, times embeddingScale.
+/// Begins @forward: looks up rows [T, hidden] of token_embd and multiplies them
+/// by embeddingScale.
 moert::StatusOr<mlir::Value> beginForward(ModelBuilder &model,
                                           const Decoder &decoder);
 
-/// Ends @forward with `x`. @logits: output_norm and output, or the embedding's
-/// table where the file has no output; then the softcap.
+/// Ends @forward with `x` and builds @logits: output_norm and output (the
+/// embedding table if the file has no output), then the softcap.
 moert::Status endForward(ModelBuilder &model, const Decoder &decoder,
                          mlir::Value x);
 
-/// x + norm(y), with the weight `block``norm`; the sum is labelled `add`.
+/// Returns x + norm(y), with the norm's weight `block``norm`; the sum is
+/// labelled `add`.
 moert::StatusOr<mlir::Value>
 addNormed(ModelBuilder &model, const Decoder &decoder, const std::string &block,
           mlir::Value x, mlir::Value y, const char *norm, const char *add);
 
-/// @forward: embedding, then x += attention(attn_norm(x)) and
-/// x += feedForward(ffn_norm(x)) per layer; some files call the latter norm
-/// post_attention_norm. With normsResults it is
-/// x += post_attention_norm(attention(attn_norm(x))) and
-/// x += post_ffw_norm(feedForward(ffn_norm(x))). @logits as endForward().
+/// Builds @forward: the embedding, then for each layer x +=
+/// attention(attn_norm(x)) and x += feedForward(ffn_norm(x)); some files call
+/// the latter norm post_attention_norm. With normsResults, a layer is x +=
+/// post_attention_norm(attention(attn_norm(x))) and x +=
+/// post_ffw_norm(feedForward(ffn_norm(x))). @logits is as in endForward().
 moert::Status buildDecoder(ModelBuilder &model, const Decoder &decoder,
                            const DecoderParts &parts);
 

@@ -105,7 +105,7 @@ StatusOr<Value> buildDeltaNet(ModelBuilder &model, const DeltaNet &net,
 }
 
 namespace {
-/// Which layers keep a state.
+/// Returns, by layer, whether it has a recurrent state.
 StatusOr<std::vector<bool>> readKinds(const ModelBuilder &model,
                                       const Decoder &decoder) {
   const HyperParams &params = model.params();

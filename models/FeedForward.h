@@ -1,4 +1,4 @@
-//===- FeedForward.h - Dense and routed layers of one model -----*- C++ -*-===//
+//===- FeedForward.h - A model's dense and routed FFNs ----------*- C++ -*-===//
 
 #ifndef MOE_MODELS_FEEDFORWARD_H
 #define MOE_MODELS_FEEDFORWARD_H
@@ -8,17 +8,19 @@
 
 namespace moec {
 
-/// Layers before the first routed one have one FFN.
+/// The FFNs of a model. The first `denseLayers` layers have a dense FFN, the
+/// others routed experts.
 struct FeedForward {
   int64_t denseLayers = 0, denseInner = 0;
-  RoutedExperts experts; ///< Of the others.
+  RoutedExperts experts; ///< Of routed layers.
   mlir::moe::Activation activation =
-      mlir::moe::Activation::Silu; ///< Of one FFN.
+      mlir::moe::Activation::Silu; ///< Of dense layers.
 };
 
-/// The keys leading_dense_block_count, feed_forward_length and expert_*, noted
-/// in the model's facts. `mayBeDense`: without expert_count no layer is routed.
-/// The activation of `defaults` is that of dense layers too.
+/// Reads the keys leading_dense_block_count, feed_forward_length and expert_*,
+/// and stores them in the model's facts. With `mayBeDense`, a file without
+/// expert_count has no routed layers. Dense layers also use the activation of
+/// `defaults`.
 moert::StatusOr<FeedForward> readFeedForward(ModelBuilder &model,
                                              const Decoder &decoder,
                                              const RoutedExperts &defaults,

@@ -43,7 +43,8 @@ StatusOr<GroupedAttention> readGroupedAttention(ModelBuilder &model,
 }
 
 namespace {
-/// attn_`part`: rows `begin` on of attn_qkv where the file fuses the three.
+/// Projects with attn_`part`, or if the file fuses the three, with rows `begin`
+/// ... of attn_qkv.
 StatusOr<Value> project(ModelBuilder &model, const GroupedAttention &a,
                         const std::string &block, Value x,
                         const std::string &part, int64_t begin, int64_t rows) {
@@ -58,8 +59,8 @@ StatusOr<Value> project(ModelBuilder &model, const GroupedAttention &a,
   return model.scaled(product, fused, own, /*alone=*/!bias);
 }
 
-/// Normed, where the file has a norm, over each of `heads` or over all
-/// together, and rotated.
+/// Norms, if the file has a norm, each of `heads` or all heads together, then
+/// rotates.
 StatusOr<Value> finish(ModelBuilder &model, const GroupedAttention &a,
                        const std::string &name, Value x, int64_t heads) {
   if (const GgufTensor *norm = model.find(name + "_norm.weight")) {

@@ -1,4 +1,4 @@
-//===- GroupedAttention.h - Attention with shared heads ---------*- C++ -*-===//
+//===- GroupedAttention.h - Grouped-query attention (GQA) -------*- C++ -*-===//
 
 #ifndef MOE_MODELS_GROUPEDATTENTION_H
 #define MOE_MODELS_GROUPEDATTENTION_H
@@ -8,41 +8,44 @@
 
 namespace moec {
 
-/// Multi-head attention whose heads share keys and values in groups.
+/// Multi-head attention in which groups of heads share keys and values.
 struct GroupedAttention {
   int64_t heads = 0, kvHeads = 0;
-  int64_t key = 0, value = 0; ///< Elements of a head.
+  int64_t key = 0, value = 0; ///< Elements per head.
   mlir::moe::RopeAttr rope;
-  double eps = 0;     ///< Of norms of queries and keys.
-  int64_t window = 0; ///< Of layers with one, in tokens; 0: none has.
-  double scale = 0;   ///< Of scores.
-  double softcap = 0; ///< c in c * tanh(score / c); 0 leaves scores alone.
-  /// Values are normed, without a weight, and are what attn_k makes in layers
-  /// without attn_v.
+  double eps = 0;     ///< Epsilon of the norms of queries and keys.
+  int64_t window = 0; ///< Tokens that windowed layers see; 0: no window.
+  double scale = 0;   ///< Factor on scores.
+  double softcap = 0; ///< c in c * tanh(score / c); 0: no softcap.
+  /// Whether values are normed, without a weight. Layers without attn_v then
+  /// use the result of attn_k as values.
   bool normedValues = false;
-  /// attn_q has a gate of each head behind its query, whose sigmoid the head's
-  /// result is multiplied with.
+  /// Whether attn_q also produces a gate after the query of each head; the
+  /// head's result is multiplied by its sigmoid.
   bool gated = false;
 };
 
-/// The keys attention.* and rope.*. Without attention.head_count_kv no heads
-/// share, without attention.key_length a head has its share of the hidden size.
+/// Reads the keys attention.* and rope.*. Without attention.head_count_kv,
+/// heads share nothing; without attention.key_length, a head has hidden size /
+/// heads elements.
 moert::StatusOr<GroupedAttention> readGroupedAttention(ModelBuilder &model,
                                                        const Decoder &decoder,
                                                        const RopeTraits &rope);
 
-/// What attention of `layer` makes of normed rows `x`; with `windowed` of the
-/// last tokens alone. Taken where the file has them: biases of attn_{q,k,v,
-/// output}, attn_qkv instead of the first three, attn_{q,k}_norm, over each
-/// head or over all of them by its length, and attn_sinks.
+/// Builds the attention of `layer` for normed rows `x`; with `windowed`, tokens
+/// only see the last tokens. Uses optional tensors of the file: biases of
+/// attn_{q,k,v,output}, attn_qkv instead of the first three, attn_{q,k}_norm
+/// (for each head or for all heads, depending on its length), and attn_sinks.
 moert::StatusOr<mlir::Value>
 buildGroupedAttention(ModelBuilder &model, const GroupedAttention &attention,
                       int64_t layer, const std::string &block, mlir::Value x,
                       bool windowed);
 
-/// Its parts: queries of `x`, the cache of `layer` with keys and values of `x`,
-/// and `hidden` columns of what queries find in a cache, of this layer or
-/// another, times the sigmoid of `gate`, if there is one.
+/// The steps of buildGroupedAttention(): buildQueries() returns the queries of
+/// `x`; buildKeysAndValues() returns the cache of `layer` with keys and values
+/// of `x`; buildMixture() attends with queries to a cache, of this layer or
+/// another, multiplies by the sigmoid of `gate`, if any, and projects to
+/// `hidden` columns.
 moert::StatusOr<mlir::Value> buildQueries(ModelBuilder &model,
                                           const GroupedAttention &attention,
                                           const std::string &block,

@@ -12,9 +12,9 @@ namespace moe = mlir::moe;
 namespace moec {
 
 namespace {
-/// The factor on the attention scores that comes with YaRN: mscale^2, where
-/// mscale = 1 + yarn_log_multiplier * ln(factor). The generic magnitude of YaRN
-/// on q and k would apply it a second time.
+/// Returns the factor on attention scores that comes with YaRN: mscale^2 with
+/// mscale = 1 + yarn_log_multiplier * ln(factor). YaRN's generic magnitude on q
+/// and k is not used, because it would apply the factor a second time.
 StatusOr<double> readScoreFactor(const HyperParams &params, const Rope &rope) {
   MOE_ASSIGN_OR_RETURN(
       double multiplier,
@@ -36,7 +36,7 @@ StatusOr<LatentAttention> readLatentAttention(ModelBuilder &model, double eps) {
                        params.integer("attention.head_count", 1, kMostHeads));
   MOE_ASSIGN_OR_RETURN(attention.latent,
                        params.integer("attention.kv_lora_rank", 1, kMostSize));
-  // With both kinds of keys, those without _mla describe the latent.
+  // If both kinds of keys are present, those without _mla describe the latent.
   bool split = params.has("attention.key_length_mla");
   int64_t rotated = rope.attr.getDim();
   MOE_ASSIGN_OR_RETURN(int64_t key,
@@ -69,7 +69,7 @@ StatusOr<Value> buildQueryLatent(ModelBuilder &model, const LatentAttention &a,
 }
 
 namespace {
-/// Queries [T, heads * (nope + rope)], rotated.
+/// Returns rotated queries [T, heads * (nope + rope)].
 StatusOr<Value> buildQuery(ModelBuilder &model, const LatentAttention &a,
                            const std::string &block, Value x) {
   int64_t outputs = a.heads * (a.nope + a.rope.getDim());
@@ -84,7 +84,7 @@ StatusOr<Value> buildQuery(ModelBuilder &model, const LatentAttention &a,
       .getResult();
 }
 
-/// W_UK and W_UV of all heads.
+/// The matrices W_UK and W_UV of all heads.
 struct Decompression {
   Value key, value;
   bool transposed; ///< key is [heads, latent, nope].
@@ -94,8 +94,8 @@ StatusOr<Decompression> loadDecompression(ModelBuilder &model,
                                           const LatentAttention &a,
                                           const std::string &block) {
   Decompression result;
-  // Some files carry both forms of the same weights; this one is exact for the
-  // definition and its parts are views.
+  // Some files contain both forms of the same weights. attn_kv_b is preferred:
+  // it matches the definition exactly, and its parts are views.
   result.transposed = !model.has(block + "attn_kv_b");
   if (result.transposed) {
     MOE_ASSIGN_OR_RETURN(result.key, model.weight(block + "attn_k_b",

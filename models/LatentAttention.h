@@ -7,30 +7,33 @@
 
 namespace moec {
 
-/// arXiv 2405.04434. Files come in two layouts. Old: one attn_kv_b, key_length
-/// is a head's. New: attn_k_b (transposed) and attn_v_b, a head's lengths are
-/// in the keys that end in _mla. Tensors tell which, and whether queries have a
+/// Multi-head latent attention (arXiv 2405.04434). Files have one of two
+/// layouts. Old: one attn_kv_b, and key_length is that of a head. New: attn_k_b
+/// (transposed) and attn_v_b, and the lengths of a head are in keys that end in
+/// _mla. The tensors show which layout it is, and whether queries have a
 /// low-rank factor.
 struct LatentAttention {
   int64_t heads, nope, value, latent;
   mlir::moe::RopeAttr rope;
   double eps;
-  double scale; ///< Of the scores.
+  double scale; ///< Factor on scores.
 };
 
-/// The keys attention.*, noted in the model's facts. `eps` is of every norm.
+/// Reads the keys attention.* and stores them in the model's facts. `eps` is
+/// the epsilon of every norm.
 moert::StatusOr<LatentAttention> readLatentAttention(ModelBuilder &model,
                                                      double eps);
 
-/// The low-rank factor of queries, normed [T, q_lora_rank]; null without one.
+/// Returns the normed low-rank factor of queries [T, q_lora_rank]; null if
+/// there is none.
 moert::StatusOr<mlir::Value> buildQueryLatent(ModelBuilder &model,
                                               const LatentAttention &config,
                                               const std::string &block,
                                               mlir::Value x);
 
-/// Normed rows `x` [T, hidden] to rows to add. `queries` is x, or its low-rank
-/// factor where queries have one. Each token sees the positions `chosen`, all
-/// where that is null.
+/// Maps normed rows `x` [T, hidden] to rows that are added to the residual
+/// stream. `queries` is x, or the low-rank factor if queries have one. Each
+/// token attends to the positions `chosen`, or to all if that is null.
 moert::StatusOr<mlir::Value>
 buildLatentAttention(ModelBuilder &model, const LatentAttention &config,
                      int64_t layer, const std::string &block, mlir::Value x,

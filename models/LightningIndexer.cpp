@@ -15,7 +15,7 @@ namespace moe = mlir::moe;
 
 namespace moec {
 
-/// The second of a layer's caches.
+/// Number of the indexer's cache, the second one of a layer.
 constexpr uint64_t kIndexPart = 1;
 
 StatusOr<LightningIndexer> readIndexer(ModelBuilder &model,
@@ -60,7 +60,7 @@ Value buildIndexChoice(ModelBuilder &model, const LightningIndexer &config,
 StatusOr<Value> buildIndexer(ModelBuilder &model,
                              const LightningIndexer &config, int64_t layer,
                              const std::string &block, Value x, Value queries) {
-  // No key says how small a variance may be.
+  // Files have no key for this epsilon.
   constexpr double kEps = 1e-6;
   auto turn = [&](Value rows, const std::string &name, int64_t heads) -> Value {
     return model.create<moe::RopeOp>(name, rows.getType(), rows,
@@ -85,7 +85,8 @@ StatusOr<Value> buildIndexer(ModelBuilder &model,
 }
 
 namespace {
-/// Whether layer `layer` has an indexer; others follow the last one's choice.
+/// Returns whether layer `layer` has an indexer; others use the choice of the
+/// previous indexer.
 StatusOr<bool> hasIndexer(const ModelBuilder &model, int64_t layer,
                           const std::string &block) {
   constexpr const char *kTypes = "attention.indexer.types";
@@ -98,8 +99,8 @@ StatusOr<bool> hasIndexer(const ModelBuilder &model, int64_t layer,
     return has;
   return Status(
       StatusCode::InvalidFile,
-      fmt::format("{}: {} gives the first layer no indexer, whose "
-                  "choice it would follow",
+      fmt::format("{}: {} leaves the first layer without an indexer, and no "
+                  "earlier layer chooses positions for it",
                   model.file().paths().front(),
                   said ? fmt::format("key \"{}.{}\"",
                                      model.file().architecture(), kTypes)

@@ -1,4 +1,4 @@
-//===- LightningIndexer.h - Which positions a token attends to --*- C++ -*-===//
+//===- LightningIndexer.h - Selects positions to attend to ------*- C++ -*-===//
 
 #ifndef MOE_MODELS_LIGHTNINGINDEXER_H
 #define MOE_MODELS_LIGHTNINGINDEXER_H
@@ -7,25 +7,28 @@
 
 namespace moec {
 
-/// DeepSeek-V3.2, arXiv 2512.02556: few small heads score every position by
-/// relu(q . k), weighted by the token; the best `used` are attended to.
+/// The indexer of DeepSeek-V3.2 (arXiv 2512.02556): a few small heads score
+/// every position by relu(q . k), weighted per token; attention sees the best
+/// `used` positions.
 struct LightningIndexer {
   int64_t heads = 0, key = 0, used = 0;
-  mlir::moe::RopeAttr rope; ///< Of the first elements of queries and keys.
+  mlir::moe::RopeAttr rope; ///< Rotates the first elements.
 };
 
-/// The keys attention.indexer.*.
+/// Reads the keys attention.indexer.*.
 moert::StatusOr<LightningIndexer> readIndexer(ModelBuilder &model,
                                               mlir::moe::RopeAttr rope);
 
-/// The choice for normed rows `x` [T, hidden], whose queries' low-rank factor
-/// is `queries`: ids [T, used]. Its keys are the layer's second cache.
+/// Returns ids [T, used] of the chosen positions, for normed rows `x` [T,
+/// hidden] and the low-rank factor `queries` of the queries. Keys are stored in
+/// the layer's second cache.
 moert::StatusOr<mlir::Value>
 buildIndexer(ModelBuilder &model, const LightningIndexer &config, int64_t layer,
              const std::string &block, mlir::Value x, mlir::Value queries);
 
-/// Queries before they are turned, weights of heads, and the choice that both
-/// make with keys in `kv`, whose rows are for `ratio` positions each.
+/// Queries before rotation, and weights of heads. buildIndexChoice() makes the
+/// choice from these and the keys in `kv`, each row of which stands for `ratio`
+/// positions.
 struct IndexQueries {
   mlir::Value q, weights;
 };
@@ -37,8 +40,9 @@ mlir::Value buildIndexChoice(ModelBuilder &model,
                              const std::string &block, IndexQueries queries,
                              mlir::Value kv, int64_t ratio);
 
-/// A whole architecture: MLA over what indexers chose, and routed experts. The
-/// indexer's rotation pairs elements as `neox` says.
+/// Builds a whole architecture: MLA over the positions that indexers choose,
+/// and routed experts. `neox` is the pairing of elements in the indexer's
+/// rotation.
 moert::Status buildSparseLatentModel(ModelBuilder &model, bool neox);
 
 } // namespace moec

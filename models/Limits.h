@@ -1,7 +1,7 @@
 //===- Limits.h - Bounds of a model's sizes ---------------------*- C++ -*-===//
 //
-// Products of two sizes stay far from overflow; real models stay two orders of
-// magnitude below.
+// Products of two sizes do not overflow. Real models are two orders of
+// magnitude below these bounds.
 //
 //===----------------------------------------------------------------------===//
 
@@ -12,17 +12,17 @@
 
 namespace moec {
 
-/// Twice what models have. Plans have room for some hundred layers, and what
-/// exceeds it would show late.
+/// Twice the layers of real models. Plans have space for a few hundred layers,
+/// and a larger number would only fail late.
 inline constexpr int64_t kMostLayers = 256;
 inline constexpr int64_t kMostHeads = 1 << 14;
 inline constexpr int64_t kMostSize = 1 << 20;
 inline constexpr int64_t kMostStreams = 8; // kernels/SparseArgs.h
 inline constexpr int64_t kMostTokens = 1 << 24;
 
-/// Of factors by which positions, frequencies and scores are scaled. Between
-/// these, what is computed of them is above 0 and finite as a float, YaRN's
-/// 1 + 0.1 ln(factor) too.
+/// Bounds of factors that scale positions, frequencies and scores. Within them,
+/// all derived numbers are above 0 and finite as floats, including YaRN's 1 +
+/// 0.1 ln(factor).
 inline constexpr double kLeastScale = 1e-4;
 inline constexpr double kMostScale = 1e6;
 

@@ -51,7 +51,7 @@ importModel(mlir::MLIRContext &context, const GgufModel &model,
   std::string unknown;
   if (!parts.empty())
     unknown = fmt::format(
-        "; new to them: {}{}",
+        "; not known from any of these: {}{}",
         fmt::join(parts.begin(),
                   parts.begin() + ptrdiff_t(std::min(parts.size(), kShown)),
                   ", "),

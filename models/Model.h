@@ -1,4 +1,4 @@
-//===- Model.h - From a model file to its graph -----------------*- C++ -*-===//
+//===- Model.h - Builds the graph of a model file ---------------*- C++ -*-===//
 
 #ifndef MOE_MODELS_MODEL_H
 #define MOE_MODELS_MODEL_H
@@ -15,38 +15,40 @@ namespace moec {
 
 struct ArchitectureInfo {
   std::string_view name;   ///< general.architecture
-  std::string_view models; ///< Whose files have it.
+  std::string_view models; ///< Models with this architecture.
 };
 
-/// Those of Architectures.def, in its order.
+/// Returns the architectures in Architectures.def, in its order.
 std::vector<ArchitectureInfo> supportedArchitectures();
 
-/// Positions of a sequence if nobody says how many, of a model that knows them.
+/// Default length of a sequence, unless the model's own limit is lower.
 inline constexpr int64_t kDefaultContext = 4096;
 
-/// The graph of `model` in the `moe` dialect, whose dialects `context` loads.
+/// Returns the graph of `model` in the `moe` dialect; `context` loads the
+/// dialects.
 ///
-/// Functions: `@forward(tensor<?xi32>) -> tensor<?xHIDDENxf32>` from token ids
-/// to the last residual sum, `@logits(tensor<?xHIDDENxf32>) ->
-/// tensor<?xVOCABxf32>` from there through the output norm. Every op that
-/// computes has a `moe.label`, unique in its function: "blk.3.attn_q".
+/// Functions: `@forward(tensor<?xi32>) -> tensor<?xHIDDENxf32>` maps token ids
+/// to the last residual sum. `@logits(tensor<?xHIDDENxf32>) ->
+/// tensor<?xVOCABxf32>` maps it to logits, including the output norm. Every op
+/// that computes has a `moe.label` such as "blk.3.attn_q", unique in its
+/// function.
 ///
 /// Module attributes:
 ///   moe.model  {architecture, name, hash: strings; hidden, vocab, layers,
 ///              context_length, heads, experts, experts_used, latent, rope,
-///              parameters: i64}; hash is of all headers, parameters counts
+///              parameters: i64}; hash covers all headers, parameters counts
 ///              the elements of the weights in use
-///   moe.files  [{path, bytes, header_bytes, header_hash}], as #moe.weight
-///              numbers them
+///   moe.files  [{path, bytes, header_bytes, header_hash}], in the numbering
+///              of #moe.weight
 ///   moe.notes  strings: what was skipped or assumed
 ///
-/// Fails with InvalidFile when hyper-parameters or tensors are missing or do
-/// not fit together, with Unsupported for other architectures, formats without
-/// kernels and variants that are not implemented; messages name file, key or
-/// tensor, expected and found, and of another architecture what it has that no
-/// supported one does.
+/// Fails with InvalidFile if hyper-parameters or tensors are missing or do not
+/// fit together, and with Unsupported for other architectures, formats without
+/// kernels and variants that are not implemented. Messages name file, key or
+/// tensor, expected and found; for an unknown architecture, also its parts that
+/// no supported architecture has.
 ///
-/// `positions`: the most of a sequence, by which LongRoPE goes.
+/// `positions` is the longest sequence, on which LongRoPE depends.
 moert::StatusOr<mlir::OwningOpRef<mlir::ModuleOp>>
 importModel(mlir::MLIRContext &context, const GgufModel &model,
             int64_t positions = kDefaultContext);

@@ -9,7 +9,7 @@ namespace moec {
 
 DictionaryAttr ModelBuilder::modelAttr(StringRef hash) {
   std::string_view architecture = model_.architecture();
-  // A name that is missing or no string does not matter.
+  // A missing name, or one that is no string, is ignored.
   auto name = model_.getString("general.name");
   std::string_view title = name.isOk() ? name->value_or("") : "";
   SmallVector<NamedAttribute> entries;
@@ -52,7 +52,8 @@ ArrayAttr ModelBuilder::filesAttr(std::string &hash) {
          builder_.getNamedAttr("header_hash", builder_.getStringAttr(own))}));
     hashes += own;
   }
-  // One file: its own. Several: of their hashes, in order.
+  // The hash of one file is that of its header; for several, it is the hash of
+  // their hashes in order.
   hash = files.size() == 1
              ? hashes
              : moert::contentHash(

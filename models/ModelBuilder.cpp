@@ -30,7 +30,7 @@ std::string supportedFormats() {
   return names;
 }
 
-/// A shape as the file orders it, columns first.
+/// Formats a shape in the file's order, columns first.
 template <typename Range> std::string fileOrder(const Range &dims) {
   return fmt::format("[{}]", fmt::join(dims, ", "));
 }
@@ -215,7 +215,7 @@ StatusOr<Value> ModelBuilder::numbersIfAny(const std::string &name,
 StatusOr<std::vector<float>> ModelBuilder::floats(const std::string &name,
                                                   int64_t length) {
   MOE_ASSIGN_OR_RETURN(Value value, vector(name, length));
-  value.getDefiningOp()->erase(); // The compiler reads it, nobody else.
+  value.getDefiningOp()->erase(); // Only the compiler reads it.
   std::vector<float> values(static_cast<size_t>(length));
   std::memcpy(values.data(), model_.tensorBytes(*find(name)).data(),
               values.size() * sizeof(float));
@@ -388,7 +388,8 @@ void ModelBuilder::noteUnusedTensors() {
   std::vector<std::string> names;
   size_t count = 0;
   for (const GgufTensor &tensor : model_.tensors()) {
-    // Those for activations of 4 bits; ours have 8 or more.
+    // Input scales are for 4-bit activations; activations here have 8 or more
+    // bits.
     bool isOfInputs = std::string_view(tensor.name).ends_with(".input_scale");
     if (isSkipped(tensor) || used_.contains(tensor.name) || isOfInputs)
       continue;
@@ -428,8 +429,8 @@ StatusOr<OwningOpRef<ModuleOp>> ModelBuilder::finish() {
                                     message += diagnostic.str() + "; ";
                                     return success();
                                   });
-  // The shapes above were checked one by one; what is wrong between them (more
-  // experts wanted than groups offer) the verifiers know.
+  // Shapes were checked one by one. Verifiers find contradictions between them,
+  // such as more experts used than the groups offer.
   if (failed(verify(*module_)))
     return Status(StatusCode::InvalidFile,
                   fmt::format("{}: {}", model_.paths().front(), message));

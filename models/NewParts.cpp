@@ -11,7 +11,7 @@ using moert::quoted;
 namespace moec {
 
 namespace {
-/// Of tensors, without "blk.N.", the number of an expert and ".weight" or
+/// Known tensors, without "blk.N.", the number of an expert and ".weight" or
 /// ".bias".
 constexpr std::string_view kTensors[] = {"ssm_a",
                                          "ssm_alpha",
@@ -100,7 +100,7 @@ constexpr std::string_view kTensors[] = {"ssm_a",
                                          "rope_freqs",
                                          "token_embd"};
 
-/// Of keys, without the architecture.
+/// Known keys, without the architecture.
 constexpr std::string_view kKeys[] = {"attn_logit_softcapping",
                                       "ssm.conv_kernel",
                                       "ssm.group_count",
@@ -199,7 +199,7 @@ std::vector<std::string> newParts(const GgufModel &model) {
   std::set<std::string_view> seen;
   for (const GgufTensor &tensor : model.tensors()) {
     std::string_view stem = stemOf(tensor.name);
-    // Layers that predict further tokens are left out whatever they have.
+    // Layers for multi-token prediction are skipped anyway.
     if (!stem.starts_with("nextn.") &&
         std::ranges::find(kTensors, stem) == std::end(kTensors) &&
         seen.insert(stem).second)

@@ -1,4 +1,4 @@
-//===- NewParts.h - What no supported architecture has ----------*- C++ -*-===//
+//===- NewParts.h - Finds parts that no architecture supports ---*- C++ -*-===//
 
 #ifndef MOE_MODELS_NEWPARTS_H
 #define MOE_MODELS_NEWPARTS_H
@@ -10,8 +10,9 @@
 
 namespace moec {
 
-/// What a file has that no architecture of Architectures.def reads, each kind
-/// once: 'tensor "blk.0.ssm_conv1d.weight"', 'key "qwen35.ssm.state_size"'.
+/// Returns the tensors and keys of a file that no supported architecture reads,
+/// one of each kind: 'tensor "blk.0.ssm_conv1d.weight"', 'key
+/// "qwen35.ssm.state_size"'.
 std::vector<std::string> newParts(const GgufModel &model);
 
 } // namespace moec

@@ -13,7 +13,8 @@ using moert::StatusOr;
 namespace moec {
 
 namespace {
-/// YaRN's optional knobs that would change the result and are not implemented.
+/// Rejects optional parameters of YaRN that would change the result and are not
+/// implemented.
 Status refuseOther(const HyperParams &params, const char *name) {
   MOE_ASSIGN_OR_RETURN(double value, params.positive(name, 1.0));
   if (value == 1)
@@ -27,8 +28,8 @@ StatusOr<double> readScale(const HyperParams &params, const char *name,
   return params.within(name, kLeastScale, kMostScale, fallback);
 }
 
-/// What YaRN multiplies queries and keys by. Writers disagree on the name of
-/// the key.
+/// Returns YaRN's factor on queries and keys. Files use different names for the
+/// key.
 StatusOr<double> readMagnitude(const HyperParams &params, double factor) {
   MOE_ASSIGN_OR_RETURN(double own,
                        readScale(params, "rope.scaling.attn_factor", 1.0));
@@ -37,7 +38,7 @@ StatusOr<double> readMagnitude(const HyperParams &params, double factor) {
   return (1 + 0.1 * std::log(factor)) * yarn;
 }
 
-/// The elements of a vector of divisors.
+/// Reads a vector of divisors.
 StatusOr<std::vector<mlir::moe::Real>>
 readDivisors(ModelBuilder &model, const std::string &tensor, int64_t pairs) {
   std::vector<mlir::moe::Real> divisors;
@@ -54,9 +55,9 @@ readDivisors(ModelBuilder &model, const std::string &tensor, int64_t pairs) {
   return divisors;
 }
 
-/// LongRoPE's (arXiv 2402.13753): one list for contexts up to the one that the
-/// model was first trained with, another for longer ones. All positions of a
-/// plan turn alike, as rows of the cache stay what they were.
+/// Reads the divisors of LongRoPE (arXiv 2402.13753): one list for contexts up
+/// to the one of the first training, another for longer ones. A plan uses one
+/// list for all positions, because cached keys cannot be rotated again.
 StatusOr<std::vector<mlir::moe::Real>>
 readLongOrShort(ModelBuilder &model, int64_t original, int64_t pairs) {
   int64_t positions = model.positions();
@@ -66,7 +67,8 @@ readLongOrShort(ModelBuilder &model, int64_t original, int64_t pairs) {
   const char *const names[] = {"rope_factors_short.weight",
                                "rope_factors_long.weight"};
   model.skipTensors(names[!isLong]);
-  model.note(fmt::format("a context of {} turns by {}; one {} than {} by {}",
+  model.note(fmt::format("a context of {} rotates by {}; one {} than {} would "
+                         "rotate by {}",
                          moert::counted(positions, "position"), names[isLong],
                          isLong ? "no longer" : "longer", original,
                          names[!isLong]));

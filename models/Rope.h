@@ -1,4 +1,4 @@
-//===- Rope.h - Rotary embeddings as files describe them --------*- C++ -*-===//
+//===- Rope.h - Reads rotary position embeddings ----------------*- C++ -*-===//
 
 #ifndef MOE_MODELS_ROPE_H
 #define MOE_MODELS_ROPE_H
@@ -7,35 +7,35 @@
 
 namespace moec {
 
-/// Rotation of queries and keys.
+/// The rotation of queries and keys.
 struct Rope {
   mlir::moe::RopeAttr attr;
-  /// By which YaRN stretches the context; 1 without YaRN.
+  /// Factor by which YaRN extends the context; 1 without YaRN.
   double yarnFactor = 1;
 };
 
-/// What files do not say.
+/// Properties of an architecture that files do not state.
 struct RopeTraits {
-  /// Pairs elements i and i + dim/2, otherwise 2i and 2i + 1.
+  /// Whether elements i and i + dim/2 form a pair; otherwise 2i and 2i + 1 do.
   bool neox = true;
-  /// The ends of YaRN's ramp are whole dimensions.
+  /// Whether the ends of YaRN's ramp are rounded to whole dimensions.
   bool rounded = true;
-  /// YaRN's magnitude, (1 + 0.1 ln factor) * attn_factor, is part of the
-  /// rotation; where it is not, it is the caller's.
+  /// Whether YaRN's magnitude, (1 + 0.1 ln factor) * attn_factor, is part of
+  /// the rotation. If not, the caller applies it.
   bool magnitude = true;
-  /// Of the keys rope.dimension_count and freq_base: layers with a window may
-  /// have their own, which end in "_swa" and rope_freqs does not divide.
+  /// Suffix of the keys rope.dimension_count and rope.freq_base: windowed
+  /// layers may have their own with "_swa", to which rope_freqs does not apply.
   const char *suffix = "";
   /// Whether the keys rope.scaling.* and the tensors that replace them apply.
   bool scaled = true;
 };
 
-/// The keys rope.dimension_count (without which it is `headDim`, if that is
-/// known), rope.freq_base and rope.scaling.*: no scaling, linear (angles
-/// divided by the factor), YaRN (arXiv 2309.00071) or LongRoPE, whose divisors
-/// of each frequency are the tensor rope_factors_short or, for more positions
-/// than rope.scaling.original_context_length, rope_factors_long; otherwise the
-/// tensor rope_freqs has divisors (Llama 3.1).
+/// Reads the keys rope.dimension_count (`headDim` is the default, if given),
+/// rope.freq_base and rope.scaling.*. Scaling is none, linear (angles divided
+/// by the factor), YaRN (arXiv 2309.00071) or LongRoPE. LongRoPE divides
+/// frequencies by the tensor rope_factors_short or, for more positions than
+/// rope.scaling.original_context_length, by rope_factors_long. Without
+/// LongRoPE, the tensor rope_freqs may have divisors (Llama 3.1).
 moert::StatusOr<Rope> readRope(ModelBuilder &model, const RopeTraits &traits,
                                std::optional<int64_t> headDim = {});
 

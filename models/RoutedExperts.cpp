@@ -56,7 +56,7 @@ StatusOr<RoutedExperts> readRoutedExperts(const HyperParams &params,
                        params.positive("expert_weights_scale", 1.0, true));
   if (config.scale == 0)
     config.scale = 1;
-  // 0 groups and 1 group are the same: no groups.
+  // 0 groups and 1 group both mean that there are no groups.
   MOE_ASSIGN_OR_RETURN(int64_t groups, params.integer("expert_group_count", 0,
                                                       config.experts, 0));
   if (groups <= 1)
@@ -73,7 +73,7 @@ StatusOr<RoutedExperts> readRoutedExperts(const HyperParams &params,
 }
 
 namespace {
-/// All experts' matrices ffn_`part` [experts, rows, columns].
+/// Loads the matrices ffn_`part` of all experts [experts, rows, columns].
 StatusOr<Value> loadExperts(ModelBuilder &model, int64_t experts,
                             const std::string &block, const std::string &part,
                             int64_t rows, int64_t columns) {
@@ -95,7 +95,7 @@ struct ExpertWeights {
   Value gate, up, down, gateBias, upBias, downBias, gateScale, upScale;
 };
 
-/// Scales of experts' matrices `name`, a number each, where the file has any.
+/// Loads the optional scales of experts' matrices `name`, one number each.
 StatusOr<Value> loadScales(ModelBuilder &model, const std::string &name,
                            int64_t experts, bool alone) {
   MOE_ASSIGN_OR_RETURN(bool any, model.hasScale(name, alone));
@@ -139,7 +139,7 @@ StatusOr<ExpertWeights> loadWeights(ModelBuilder &model,
       weights.downBias,
       model.vectorsIfAny(block + "ffn_down_exps.bias", experts, hidden));
   bool alone = config.limit == 0 && !weights.gateBias && !weights.upBias;
-  bool isFused = model.has(fused); // One scale is of both then.
+  bool isFused = model.has(fused); // Then one scale applies to both.
   MOE_ASSIGN_OR_RETURN(weights.gateScale,
                        loadScales(model,
                                   isFused ? fused : block + "ffn_gate_exps",
@@ -148,17 +148,17 @@ StatusOr<ExpertWeights> loadWeights(ModelBuilder &model,
                        loadScales(model,
                                   isFused ? fused : block + "ffn_up_exps",
                                   experts, alone));
-  // That of down is the router's; it does not go together with a bias.
+  // The router applies the scale of down, which is not possible with a bias.
   MOE_RETURN_IF_ERROR(
       model.hasScale(block + "ffn_down_exps", !weights.downBias).status());
   return weights;
 }
 
-/// What the shared experts make of `x`, times the sigmoid of a gate of the
-/// whole row where the file has one; null without shared experts.
+/// Builds the shared experts for `x`, times the sigmoid of a per-token gate if
+/// the file has one. Returns null without shared experts.
 StatusOr<Value> buildShared(ModelBuilder &model, const RoutedExperts &config,
                             const std::string &block, Value x) {
-  // Files that do not count their shared experts may still have them.
+  // Files without a count of shared experts may still have them.
   const GgufTensor *gate = model.find(block + "ffn_gate_shexp.weight");
   if (config.sharedInner == 0 && !gate)
     return Value();
@@ -179,7 +179,7 @@ StatusOr<Value> buildShared(ModelBuilder &model, const RoutedExperts &config,
 } // namespace
 
 namespace {
-/// Which experts, and with what weights.
+/// The selected experts and their weights.
 struct Choice {
   Value ids, weights;
 };
@@ -228,7 +228,8 @@ StatusOr<Value> buildRoutedExperts(ModelBuilder &model,
                                                   routed ? routed : x, tokens));
   MOE_ASSIGN_OR_RETURN(ExpertWeights w,
                        loadWeights(model, config, block, hidden));
-  // Before the routed ones, so that those add to its result: they end last.
+  // The shared experts come first, so that routed ones, which end last, add to
+  // their result.
   MOE_ASSIGN_OR_RETURN(Value shared, buildShared(model, config, block, x));
   Value mixed = model.create<moe::ExpertsOp>(
       block + "ffn_experts", x.getType(), x, router.ids, router.weights, w.gate,

@@ -12,7 +12,8 @@ using mlir::Value;
 namespace moec {
 
 namespace {
-/// Columns of the first down projection of an expert; 0 without one.
+/// Returns the columns of the first expert's down projection; 0 without
+/// experts.
 int64_t widthOfExperts(const ModelBuilder &model, const Decoder &decoder) {
   for (int64_t layer = 0; layer < decoder.layers; ++layer)
     for (const char *name : {"ffn_down_exps", "ffn_down.0"})

@@ -1,7 +1,7 @@
-//===- Transformer.h - Grouped attention and (routed) FFNs ------*- C++ -*-===//
+//===- Transformer.h - Models with GQA and FFNs -----------------*- C++ -*-===//
 //
-// Most architectures are one graph, told apart by tensors that are there or
-// not, keys, and the few things below that files do not say.
+// Most architectures share this graph. They differ in optional tensors, in
+// keys, and in the properties below, which files do not state.
 //
 //===----------------------------------------------------------------------===//
 
@@ -13,16 +13,16 @@
 
 namespace moec {
 
-/// Layers that see the last attention.sliding_window tokens alone.
+/// Layers that only see the last attention.sliding_window tokens.
 struct WindowTraits {
-  /// All layers but the last of every `period` have a window, unless
-  /// attention.sliding_window_pattern is there (HyperParams::inPeriod). 0: no
-  /// layer has one, whatever the file says.
+  /// All layers except the last of every `period` have a window, unless
+  /// attention.sliding_window_pattern says otherwise (HyperParams::inPeriod).
+  /// 0: no layer has one, whatever the file says.
   int64_t period = 0;
-  /// Stands for an absent attention.sliding_window; 0: then no layer has a
-  /// window. Without it the key has to be there.
+  /// Default of attention.sliding_window; 0: by default no layer has a window.
+  /// Without a default, the key is required.
   std::optional<int64_t> tokens;
-  /// Layers with a window rotate by rope.freq_base_swa and without
+  /// Whether windowed layers rotate with rope.freq_base_swa and without
   /// rope.scaling.
   bool ownRope = false;
 };
@@ -30,17 +30,16 @@ struct WindowTraits {
 struct TransformerTraits {
   RopeTraits rope;
   WindowTraits windows;
-  bool scalesEmbedding = false; ///< By the root of the hidden size.
+  bool scalesEmbedding = false; ///< By the square root of the hidden size.
   bool normsResults = false;    ///< See Decoder.
-  /// Stand for absent keys attn_logit_softcapping and final_logit_softcapping.
+  /// Defaults of attn_logit_softcapping and final_logit_softcapping.
   double softcap = 0, finalSoftcap = 0;
-  /// The model with so many layers divides scores by the root of hidden size /
-  /// heads, which is not the length of its keys.
+  /// The model with this number of layers divides scores by sqrt(hidden size /
+  /// heads), which differs from the length of its keys.
   int64_t layersOfWidthScale = 0;
-  /// What stands for keys of experts that the file does not have; `inner` is
-  /// then as wide as its tensors.
+  /// Defaults for missing keys of experts; `inner` is taken from the tensors.
   RoutedExperts experts;
-  bool mayBeDense = false; ///< Files without expert_count are without experts.
+  bool mayBeDense = false; ///< Whether expert_count may be missing.
 };
 
 moert::Status buildTransformer(ModelBuilder &model,

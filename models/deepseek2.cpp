@@ -16,8 +16,8 @@ namespace moe = mlir::moe;
 namespace moec {
 
 namespace {
-/// Without a key scores are softmax, except for GLM-4.7-Flash, whose files
-/// leave it out: sigmoid.
+/// Returns the scoring of files without the key: softmax, except for
+/// GLM-4.7-Flash, which uses sigmoid.
 moe::Scoring scoringWithoutKey(const Decoder &decoder) {
   bool glm =
       (decoder.blocks == 47 || decoder.blocks == 48) && decoder.vocab == 154880;

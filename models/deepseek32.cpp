@@ -1,7 +1,7 @@
 //===- deepseek32.cpp - DeepSeek-V3.2 -------------------------------------===//
 //
-// DeepSeek-V3 whose attention sees what a lightning indexer chose: arXiv
-// 2512.02556.
+// DeepSeek-V3 with attention to the positions that a lightning indexer chooses:
+// arXiv 2512.02556.
 //
 //===----------------------------------------------------------------------===//
 

@@ -1,8 +1,8 @@
 //===- deepseek4.cpp - DeepSeek-V4 ----------------------------------------===//
 //
-// Several residual streams (hyper-connections), attention to a window and to
-// compressed entries of what is behind it, of which an indexer may choose, and
-// experts that in the first layers go by the token alone.
+// Several residual streams (hyper-connections). Attention sees a window of
+// tokens and compressed entries of earlier ones, among which an indexer may
+// choose. Experts of the first layers depend on the token alone.
 //
 //===----------------------------------------------------------------------===//
 
@@ -46,15 +46,15 @@ StatusOr<Streams> readStreams(const HyperParams &params) {
   return streams;
 }
 
-/// Layers' caches beside the rows of their windows, and states.
+/// Numbers of a layer's caches and states.
 enum Part : uint64_t { kWindow = 0, kIndex = 1, kEntries = 2 };
 
-/// An entry is of so many tokens where an indexer chooses among them.
+/// Tokens per entry in layers whose indexer chooses among entries.
 constexpr int64_t kChosenRatio = 4;
 
 struct Attention {
   int64_t heads, key, queryRank, window, groups, outputRank;
-  moe::RopeAttr windowRope, entryRope; ///< Of layers without and with entries.
+  moe::RopeAttr windowRope, entryRope; ///< For layers without, with entries.
   LightningIndexer indexer;
   double eps;
 };
@@ -129,7 +129,7 @@ StatusOr<int64_t> readRatio(const HyperParams &params, int64_t layer) {
 // Attention
 //===----------------------------------------------------------------------===//
 
-/// Turns the last elements of each head.
+/// Rotates the last elements of each head.
 Value turnTail(ModelBuilder &model, const std::string &label, Value x,
                int64_t heads, moe::RopeAttr rope) {
   int64_t offset = columnsOf(x) / heads - rope.getDim();
@@ -137,8 +137,8 @@ Value turnTail(ModelBuilder &model, const std::string &label, Value x,
                                    uint64_t(offset), rope);
 }
 
-/// The cache of entries of `ratio` tokens, made by weights that begin with
-/// `prefix`.
+/// Returns the cache of entries of `ratio` tokens, computed with weights that
+/// begin with `prefix`.
 StatusOr<Value> buildEntries(ModelBuilder &model, const Attention &a,
                              int64_t layer, Part part,
                              const std::string &prefix, Value x, int64_t ratio,
@@ -162,7 +162,7 @@ StatusOr<Value> buildEntries(ModelBuilder &model, const Attention &a,
       .getResult();
 }
 
-/// Which entries a token attends to.
+/// Returns the entries that each token attends to.
 StatusOr<Value> buildChoice(ModelBuilder &model, const Attention &a,
                             int64_t layer, const std::string &block, Value x,
                             Value queries, int64_t ratio) {
@@ -213,7 +213,7 @@ StatusOr<Value> buildAttention(ModelBuilder &model, const Attention &a,
       uint64_t(heads), uint64_t(a.key), uint64_t(a.key),
       llvm::APFloat(1 / std::sqrt(double(a.key))), uint64_t(a.window),
       uint64_t(ratio));
-  // Values were turned with keys.
+  // Keys are also the values, so their rotation has to be undone in the result.
   mixed =
       turnTail(model, block + "attention_rope", mixed, heads, reversed(rope));
   int64_t columns = heads * a.key / a.groups;
@@ -230,8 +230,8 @@ StatusOr<Value> buildAttention(ModelBuilder &model, const Attention &a,
 // Streams
 //===----------------------------------------------------------------------===//
 
-/// A part's weights [T, streams * (2 + streams)], or those with which streams
-/// are read at last.
+/// Returns the weights of a part [T, streams * (2 + streams)], or with
+/// `readsOnly` those for the final read of the streams.
 StatusOr<Value> buildWeights(ModelBuilder &model, const Streams &s,
                              const std::string &name, double eps, Value x,
                              bool readsOnly) {

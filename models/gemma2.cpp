@@ -1,10 +1,10 @@
 //===- gemma2.cpp - Gemma 2 -----------------------------------------------===//
 //
-// arXiv 2408.00118. Every second layer, from the first on, sees a window;
-// scores and logits are capped; norms stand before and behind attention and
-// FFN. The first files lacked the keys of window and caps, which are the same
-// for all sizes. 27B, with 46 layers, has keys of 128 and divides scores by the
-// root of 144.
+// arXiv 2408.00118. Every second layer, beginning with the first, has a window.
+// Scores and logits have softcaps. Attention and FFN have norms before and
+// after them. The first files lacked the keys for window and softcaps, which
+// are the same for all sizes. 27B, with 46 layers, has keys of 128 and divides
+// scores by the square root of 144.
 //
 //===----------------------------------------------------------------------===//
 

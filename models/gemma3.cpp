@@ -1,9 +1,10 @@
 //===- gemma3.cpp - The text part of Gemma 3 ------------------------------===//
 //
-// arXiv 2503.19786. Of every six layers five see a window; they rotate by a
-// base of their own, and the linear scaling of larger models is for the sixth
-// alone. Queries and keys are normed per head in place of Gemma 2's caps. 27B,
-// with 62 layers, has keys of 128 and divides scores by the root of 168.
+// arXiv 2503.19786. Five of every six layers have a window. These rotate with a
+// base of their own, and the linear scaling of larger models only applies to
+// the sixth. Queries and keys are normed per head, instead of Gemma 2's
+// softcaps. 27B, with 62 layers, has keys of 128 and divides scores by the
+// square root of 168.
 //
 //===----------------------------------------------------------------------===//
 

@@ -1,9 +1,8 @@
 //===- gemma4.cpp - Gemma 4 26B-A4B, 31B, E4B and E2B ---------------------===//
 //
-// Layers with a window have heads of their own shape; some layers read the
-// cache of an earlier one, use keys as values, add routed experts to a dense
-// FFN, or get rows of a further embedding table. Everything is normed before it
-// is added.
+// Windowed layers have heads of another shape. Some layers read the cache of an
+// earlier layer, use keys as values, add routed experts to a dense FFN, or add
+// rows of a second embedding table. Everything is normed before it is added.
 //
 //===----------------------------------------------------------------------===//
 
@@ -80,7 +79,7 @@ private:
     return Status::ok();
   }
 
-  /// What all layers of a kind have of attention.
+  /// Reads the properties of attention that all layers of a kind share.
   StatusOr<GroupedAttention> readHeads(bool windowed) {
     const HyperParams &params = model.params();
     const char *suffix = windowed ? "_swa" : "";
@@ -135,7 +134,8 @@ private:
     } else if (!cache || groups != a.kvHeads) {
       return model.params().error(
           StatusCode::InvalidFile, "attention.shared_kv_layers",
-          fmt::format("leaves layer {} no cache of its kind with {} heads",
+          fmt::format("leaves layer {} without an earlier cache of its kind "
+                      "with {} heads",
                       layer, a.kvHeads));
     }
     MOE_ASSIGN_OR_RETURN(Value mixed, buildMixture(model, a, block, q, cache,
@@ -158,8 +158,9 @@ private:
     return addNormed(model, decoder, block, x, y, "post_ffw_norm", "ffn_add");
   }
 
-  /// Dense and routed FFN, each normed. The router's own norm has a weight
-  /// behind which rows are divided by the root of their length.
+  /// Builds dense and routed FFN, each normed. The router has its own norm; its
+  /// rows are divided by the square root of their length after the norm's
+  /// weight.
   StatusOr<Value> addExperts(Value x, Value dense) {
     MOE_ASSIGN_OR_RETURN(
         Value weight,
@@ -190,8 +191,8 @@ private:
     return Status::ok();
   }
 
-  /// The layer's part of the token's further embedding and of a projection of
-  /// its first, gated by x.
+  /// Adds the layer's slice of the token's second embedding and of a projection
+  /// of its first embedding, gated by x.
   StatusOr<Value> addPerLayer(int64_t layer, Value x) {
     mlir::Type rows = model.rows(perLayer);
     Value own = model.create<moe::EmbeddingOp>(
@@ -201,7 +202,8 @@ private:
     Value projected = model.linear(
         embedded, block + "per_layer_proj",
         model.slice(projection, layer * perLayer, perLayer), /*bias=*/{});
-    // Of rows that would be divided by the root of the hidden size first.
+    // The projection is not divided by sqrt(hidden size); eps is scaled
+    // instead.
     projected = model.create<moe::RmsNormOp>(
         block + "per_layer_proj_norm", rows, projected, projectionNorm,
         llvm::APFloat(decoder.eps * double(decoder.hidden)), uint64_t(1));
@@ -232,13 +234,13 @@ private:
 
   ModelBuilder &model;
   Decoder decoder;
-  GroupedAttention full, local; ///< Without heads; local: with a window.
+  GroupedAttention full, local; ///< Heads not set; `local` has a window.
   RoutedExperts experts;
   int64_t window = 0, ownCaches = 0;
-  int64_t perLayer = 0; ///< Columns of a layer's further embedding; 0: none.
+  int64_t perLayer = 0; ///< Columns per layer of the second embedding; or 0.
   std::string block;
   Value ids, embedded, table, projection, projectionNorm;
-  /// The last of layers without and with a window, and its heads.
+  /// The last cache of layers without and with a window, and its KV heads.
   Value caches[2];
   int64_t cacheHeads[2] = {};
 };

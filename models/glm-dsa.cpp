@@ -1,7 +1,7 @@
 //===- glm-dsa.cpp - GLM-5, 5.1 and 5.2 -----------------------------------===//
 //
-// DeepSeek-V3.2's attention, whose indexer turns neighbours; in GLM-5.2 layers
-// without an indexer follow the choice of the last one.
+// DeepSeek-V3.2's attention, but the indexer's rotation pairs neighbours. In
+// GLM-5.2, layers without an indexer use the choice of the previous indexer.
 //
 //===----------------------------------------------------------------------===//
 

@@ -1,7 +1,7 @@
 //===- glm4moe.cpp - GLM-4.5, 4.6 and 4.7 ---------------------------------===//
 //
-// arXiv 2508.06471. Routed as DeepSeek-V3 does without groups; half of a head
-// is rotated, which files say.
+// arXiv 2508.06471. Routing as in DeepSeek-V3, without groups. Half of a head
+// is rotated, as files state.
 //
 //===----------------------------------------------------------------------===//
 

@@ -1,7 +1,7 @@
 //===- gpt-oss.cpp - gpt-oss-20b and 120b ---------------------------------===//
 //
-// arXiv 2508.10925. Every second layer sees a window; each head has a sink;
-// YaRN does not round, which other engines do.
+// arXiv 2508.10925. Every second layer has a window, and each head has a sink.
+// YaRN's ramp is not rounded here; other engines round it.
 //
 //===----------------------------------------------------------------------===//
 

@@ -1,8 +1,8 @@
 //===- llama.cpp - Llama, Mistral, Mixtral, InternLM2 ---------------------===//
 //
-// arXiv 2307.09288; experts as in Mixtral, arXiv 2401.04088, whose softmax is
-// over the chosen ones. Writers permuted the rows of queries and keys, so that
-// RoPE pairs neighbours. Windows that Mistral files name are not used.
+// arXiv 2307.09288. Experts as in Mixtral (arXiv 2401.04088), whose softmax is
+// over the chosen experts. Writers of files permuted the rows of queries and
+// keys, so RoPE pairs neighbours. Windows in Mistral files are ignored.
 //
 //===----------------------------------------------------------------------===//
 

@@ -1,7 +1,7 @@
 //===- minimax-m2.cpp - MiniMax-M2 ----------------------------------------===//
 //
-// One norm over the queries of all heads together, and one over the keys: their
-// length tells.
+// Queries have one norm over all heads together, and so do keys; the length of
+// the norm's weight shows this.
 //
 //===----------------------------------------------------------------------===//
 

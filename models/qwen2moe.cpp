@@ -1,7 +1,7 @@
 //===- qwen2moe.cpp - Qwen1.5-MoE and Qwen2-57B-A14B ----------------------===//
 //
-// arXiv 2407.10671. The weights of the chosen experts are not normalised; a
-// sigmoid of the row scales the shared expert.
+// arXiv 2407.10671. The weights of the chosen experts are not normalised. A
+// sigmoid gate per token scales the shared expert.
 //
 //===----------------------------------------------------------------------===//
 

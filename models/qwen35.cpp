@@ -1,6 +1,6 @@
 //===- qwen35.cpp - Qwen3.5 and 3.6, with experts and without -------------===//
 //
-// As Qwen3-Next; files have value heads in another order.
+// Like Qwen3-Next, but files have value heads in another order.
 //
 //===----------------------------------------------------------------------===//
 

@@ -1,6 +1,6 @@
 //===- qwen3moe.cpp - Qwen3-30B-A3B and 235B-A22B -------------------------===//
 //
-// arXiv 2505.09388. Heads are longer than the hidden size divided by them.
+// arXiv 2505.09388. Heads have more elements than hidden size / heads.
 //
 //===----------------------------------------------------------------------===//
 

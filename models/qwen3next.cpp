@@ -1,7 +1,7 @@
 //===- qwen3next.cpp - Qwen3-Next and Qwen3-Coder-Next --------------------===//
 //
-// Three layers of four are gated delta nets, of which neighbouring value heads
-// share a key.
+// Three of every four layers are gated delta nets, in which neighbouring value
+// heads share a key.
 //
 //===----------------------------------------------------------------------===//
 

@@ -19,7 +19,7 @@ using moert::StatusOr;
 namespace moec {
 
 namespace {
-/// The number in front of `what`, where the log has it: "12 bytes spill
+/// Returns the number that precedes `what` in the log, as in "12 bytes spill
 /// stores".
 int numberBefore(const std::string &log, std::string_view what) {
   size_t end = log.find(what);
@@ -32,7 +32,7 @@ int numberBefore(const std::string &log, std::string_view what) {
   return number;
 }
 
-/// "Used 40 registers, used 1 barriers, 1024 bytes smem".
+/// Parses a line such as "Used 40 registers, used 1 barriers, 1024 bytes smem".
 void readResources(const std::string &log, KernelImage &image) {
   image.registers = numberBefore(log, " registers");
   image.spilledBytes = numberBefore(log, " bytes spill stores") +
@@ -41,7 +41,7 @@ void readResources(const std::string &log, KernelImage &image) {
   image.sharedBytes = numberBefore(log, " bytes smem");
 }
 
-// A cached kernel is a file: a line of numbers, then cubin and PTX.
+// A cached kernel is a file with a line of numbers, then the cubin and the PTX.
 constexpr const char *kMagic = "moe-kernel-1";
 
 StatusOr<KernelImage> readCached(const std::string &path) {
@@ -55,7 +55,7 @@ StatusOr<KernelImage> readCached(const std::string &path) {
     return Status(StatusCode::Io, "not cached");
   std::error_code error;
   uintmax_t size = std::filesystem::file_size(path, error);
-  // A damaged file is one more that is not there.
+  // A damaged file counts as missing.
   if (error || cubinBytes + ptxBytes + size_t(file.tellg()) != size)
     return Status(StatusCode::Io, "not cached");
   image.cubin.resize(cubinBytes);
@@ -67,8 +67,8 @@ StatusOr<KernelImage> readCached(const std::string &path) {
   return image;
 }
 
-/// A cache that cannot be written is no error: the next compilation takes
-/// longer.
+/// Failing to write the cache is no error: it only makes the next compilation
+/// slower.
 void writeCached(const std::string &folder, const std::string &path,
                  const KernelImage &image) {
   std::error_code error;
@@ -88,7 +88,7 @@ void writeCached(const std::string &folder, const std::string &path,
 std::vector<std::string> optionsOf(const moek::cuda::KernelSpec &spec) {
   std::vector<std::string> options = {"--std=c++17", "--ptxas-options=-v",
                                       "--define-macro=MOE_ENTRY=" + spec.entry};
-  if (isFused(spec)) // Its source has them.
+  if (isFused(spec)) // The definitions are in its source.
     return options;
   for (const std::string &define : spec.defines)
     options.push_back("--define-macro=" + define);
@@ -112,7 +112,7 @@ std::string KernelCompiler::keyOf(const KernelJob &job) const {
     all << '\n' << option;
   if (isFused(job.spec))
     all << '\n' << fusedSource(job.spec);
-  // All sources, not just those it includes: they change together or not.
+  // All sources, not just those that it includes, since they change rarely.
   for (const NvrtcHeader &header : headers_)
     all << '\n' << header.name << '\n' << header.text;
   std::string text = all.str();

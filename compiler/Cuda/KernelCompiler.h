@@ -1,9 +1,9 @@
-//===- KernelCompiler.h - Kernels of a plan as machine code -----*- C++ -*-===//
+//===- KernelCompiler.h - Compiles a plan's GPU kernels ---------*- C++ -*-===//
 //
-// Compiles what kernels/cuda/Launch.h names, on all cores, each kernel once,
-// and keeps the results in a folder under a hash of all that they depend on:
-// sources, definitions, target and version of the compiler. The same input
-// gives the same bytes.
+// Compiles the kernels that kernels/cuda/Launch.h names, each once and on all
+// cores. Results are cached in a folder, under a hash of everything that they
+// depend on: sources, definitions, target and version of the compiler. The same
+// input gives the same bytes.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,16 +16,16 @@
 
 namespace moec {
 
-/// Code for one architecture.
+/// A kernel's code for one architecture.
 struct KernelImage {
   int arch = 0;
   std::string cubin; ///< For `arch`.
   std::string ptx;   ///< For `arch` and later.
   // As ptxas reports them.
-  int registers = 0;    ///< Of a thread.
-  int spilledBytes = 0; ///< Stored and loaded, of a thread.
-  int stackBytes = 0;   ///< Of a thread: arrays that are not in registers.
-  int sharedBytes = 0;  ///< That the code declares.
+  int registers = 0;    ///< Per thread.
+  int spilledBytes = 0; ///< Stored and loaded per thread.
+  int stackBytes = 0;   ///< Per thread, for arrays that are not in registers.
+  int sharedBytes = 0;  ///< Static shared memory.
 };
 
 struct KernelJob {
@@ -35,18 +35,19 @@ struct KernelJob {
 
 class KernelCompiler {
 public:
-  /// `cacheFolder` is made when something is put there; "": nothing is kept.
+  /// `cacheFolder` is created when the first result is stored; "" disables the
+  /// cache.
   KernelCompiler(Nvrtc nvrtc, std::string cacheFolder = "");
 
-  /// Images of `jobs`, in their order; equal jobs are compiled once. Progress
-  /// is told in kernels.
+  /// Returns the images of `jobs` in their order; equal jobs are compiled once.
+  /// Progress is counted in kernels.
   moert::StatusOr<std::vector<KernelImage>>
   compile(std::span<const KernelJob> jobs,
           const moert::PiecesOptions &options = {});
   moert::StatusOr<KernelImage> compile(const KernelJob &job);
 
   const Nvrtc &nvrtc() const { return nvrtc_; }
-  /// Kernels that compile() took from the cache so far.
+  /// Number of kernels that compile() has taken from the cache.
   int cached() const { return cached_; }
 
 private:

@@ -15,7 +15,7 @@ using moert::StatusOr;
 
 namespace moec {
 
-// What we need of nvrtc.h, so that building needs no CUDA.
+// The part of nvrtc.h that is used here, so that building needs no CUDA.
 struct Nvrtc::Api {
   using Program = struct ProgramTag *;
   using Result = int; // 0: success
@@ -37,7 +37,7 @@ struct Nvrtc::Api {
   Result (*cubinSize)(Program, size_t *) = nullptr;
   Result (*cubin)(Program, char *) = nullptr;
 
-  /// False if the library lacks a call.
+  /// Finds the functions of the library. Returns false if one is missing.
   bool find() {
     auto symbol = [&](const char *name, auto &call) {
       void *address = ::dlsym(library.get(), name);
@@ -63,14 +63,14 @@ struct Nvrtc::Api {
 namespace {
 constexpr const char *kLibraries[] = {
     "libnvrtc.so.13", "libnvrtc.so.12",
-    // Toolkits are often not where the loader looks.
+    // Toolkits are often outside the loader's search path.
     "/usr/local/cuda/lib64/libnvrtc.so.13",
     "/usr/local/cuda/lib64/libnvrtc.so.12"};
 } // namespace
 
 std::vector<std::string> Nvrtc::usualPlaces() {
   std::vector<std::string> places(std::begin(kLibraries), std::end(kLibraries));
-  // Where tools/install-deps.sh has pip put it.
+  // The folder into which tools/install-deps.sh installs the pip package.
   std::error_code error; // There may be no such folder.
   for (const auto &package : std::filesystem::directory_iterator(
            moert::userCacheFolder() + "/nvrtc/nvidia", error))
@@ -117,10 +117,10 @@ StatusOr<Nvrtc> Nvrtc::from(std::shared_ptr<Api> api, const std::string &path) {
   int count = 0;
   if (api->version(&nvrtc.major_, &nvrtc.minor_) != 0 ||
       api->archCount(&count) != 0)
-    return Status(StatusCode::Unsupported, "NVRTC does not tell its version");
+    return Status(StatusCode::Unsupported, "NVRTC does not report its version");
   nvrtc.archs_.resize(size_t(count));
   if (api->archs(nvrtc.archs_.data()) != 0)
-    return Status(StatusCode::Unsupported, "NVRTC does not tell its targets");
+    return Status(StatusCode::Unsupported, "NVRTC does not report its targets");
   std::sort(nvrtc.archs_.begin(), nvrtc.archs_.end());
   return nvrtc;
 }
@@ -137,7 +137,8 @@ StatusOr<NvrtcOutput> Nvrtc::compile(const std::string &name,
   }
   std::string target = fmt::format("--gpu-architecture=sm_{}", arch);
   flags.push_back(target.c_str());
-  // From 13 on it keeps results, and has no log of what it takes from there.
+  // From version 13 on NVRTC has a cache of its own, and results from it have
+  // no log.
   if (major_ >= 13)
     flags.push_back("--no-cache");
   for (const std::string &option : options)
@@ -153,7 +154,7 @@ StatusOr<NvrtcOutput> Nvrtc::compile(const std::string &name,
   if (result == 0)
     result = api_->compile(created, int(flags.size()), flags.data());
   NvrtcOutput output;
-  /// Sizes of texts count the zero behind them; a cubin has none.
+  /// Sizes of texts include a terminating zero; that of a cubin does not.
   auto read = [&](auto size, auto get, std::string &to, size_t zeros) {
     size_t bytes = 0;
     if (size(created, &bytes) != 0 || bytes < zeros)
@@ -175,7 +176,7 @@ StatusOr<NvrtcOutput> Nvrtc::compile(const std::string &name,
       !read(api_->ptxSize, api_->ptx, output.ptx, 1))
     return Status(
         StatusCode::Internal,
-        fmt::format("NVRTC made no code of {} for sm_{}", name, arch));
+        fmt::format("NVRTC produced no code for {} and sm_{}", name, arch));
   return output;
 }
 

@@ -1,7 +1,7 @@
 //===- Nvrtc.h - NVIDIA's compiler for kernels, opened at run time -*- C++ -*-//
 //
-// CUDA C++ to machine code, without a toolkit, a GPU or a driver: a library
-// that is found when it is needed and is no part of a build.
+// Compiles CUDA C++ to machine code without a toolkit, a GPU or a driver. The
+// library is opened when it is needed, and building does not depend on it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,38 +17,38 @@
 
 namespace moec {
 
-/// A text that #include finds under its name.
+/// A header that #include finds under its name.
 struct NvrtcHeader {
   std::string name, text;
 };
 
-/// What became of a source. What ptxas says of it is in the log.
+/// The result of a compilation. The log has the messages of ptxas.
 struct NvrtcOutput {
   std::string cubin, ptx, log;
 };
 
 class Nvrtc {
 public:
-  /// Opens `path`, or where it is empty the newest libnvrtc that the system, a
-  /// toolkit in /usr/local/cuda or the user's cache folder has. Unsupported,
-  /// with the line that installs one, where there is none; Usage for a `path`
-  /// that is none.
+  /// Opens `path`, or if it is empty, the newest libnvrtc of the system, of a
+  /// toolkit in /usr/local/cuda or in the user's cache folder. Fails with
+  /// Unsupported and a command that installs NVRTC if there is none, or with
+  /// Usage if `path` cannot be opened.
   static moert::StatusOr<Nvrtc> open(const std::string &path = "");
 
-  /// The first of `libraries` that opens; else as open() without any.
+  /// Opens the first of `libraries` that loads; fails like open() if none does.
   static moert::StatusOr<Nvrtc>
   openAmong(const std::vector<std::string> &libraries);
-  /// Where open() looks.
+  /// Returns the libraries that open() tries.
   static std::vector<std::string> usualPlaces();
 
   int versionMajor() const { return major_; }
   int versionMinor() const { return minor_; }
-  /// Compute capabilities * 10 that it makes code for, ascending.
+  /// Supported architectures (compute capabilities * 10), ascending.
   const std::vector<int> &archs() const { return archs_; }
 
-  /// Compiles for one of archs(). `name` is what messages call the source.
-  /// Internal, with the compiler's messages, where it is wrong. Threads may
-  /// call this at the same time.
+  /// Compiles `source` for one of archs(). Messages call it `name`. Fails with
+  /// Internal and the compiler's messages if the source is invalid.
+  /// Thread-safe.
   moert::StatusOr<NvrtcOutput> compile(const std::string &name,
                                        const std::string &source,
                                        std::span<const NvrtcHeader> headers,

@@ -26,7 +26,7 @@ std::string_view nameOf(Emit emit) {
     return "rules";
   case Emit::Fb:
     return "fb";
-  case Emit::Forecast: // Belongs to no command.
+  case Emit::Forecast: // No command emits it.
     return "";
   }
   return "";
@@ -45,8 +45,8 @@ namespace {
 using moec::optionWord;
 using moert::optionWord;
 
-/// The values of an option, each of which follows a name of its own; "" of a
-/// flag.
+/// Returns the values of an option, each of which follows its own copy of the
+/// option's name; "" for a flag.
 template <class T>
 std::vector<std::string> valuesOf(const OptionInfo &info, const T &value) {
   if constexpr (std::is_same_v<T, std::vector<std::string>>)
@@ -57,13 +57,14 @@ std::vector<std::string> valuesOf(const OptionInfo &info, const T &value) {
     return {optionWord(info, value)};
 }
 
-/// A value as a shell reads it. "-" is a stream, not a file of this name.
+/// Quotes a value for a shell. "-" means a stream, not a file of this name.
 std::string shellValue(const OptionInfo &info, const std::string &value) {
   bool isPath = info.kind == OptionKind::Path && value != "-";
   return isPath ? moert::shellPath(value) : moert::shellWord(value);
 }
 
-/// The recorded path of a file that the plan was made from; "-" of a stream.
+/// Returns the path to record for a file that the plan was made from; "-" for a
+/// stream.
 StatusOr<std::string> recordedFile(const std::string &path,
                                    const CompileRequest &request) {
   std::error_code ignored;
@@ -78,7 +79,7 @@ std::string planPath(const CompileRequest &request) {
 }
 
 namespace {
-/// Whether `list`, names with commas between, has the name.
+/// Returns whether `list`, a comma-separated list of names, contains the name.
 bool hasName(std::string_view list, std::string_view name) {
   for (size_t at = 0; at < list.size();) {
     size_t end = std::min(list.find(',', at), list.size());
@@ -90,7 +91,7 @@ bool hasName(std::string_view list, std::string_view name) {
 }
 
 /// Calls `add(info, value)` for every value of every option that the request
-/// sets and no other that it sets excludes.
+/// sets, except options that another set option excludes.
 template <class Add>
 void visitSetOptions(const CompileRequest &request, Add add) {
   const CompileRequest defaults;
@@ -117,7 +118,7 @@ std::string commandLine(const CompileRequest &request) {
   visitSetOptions(request,
                   [&](const OptionInfo &info, const std::string &value) {
                     if (longName(info) == longName(options::output))
-                      return; // comes last
+                      return; // Written last.
                     line += " " + std::string(longName(info));
                     if (info.kind != OptionKind::Flag)
                       line += " " + shellValue(info, value);

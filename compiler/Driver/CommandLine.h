@@ -1,4 +1,4 @@
-//===- CommandLine.h - A request as the user would type it ------*- C++ -*-===//
+//===- CommandLine.h - The command line for a request -----------*- C++ -*-===//
 
 #ifndef MOE_COMPILER_DRIVER_COMMANDLINE_H
 #define MOE_COMPILER_DRIVER_COMMANDLINE_H
@@ -17,34 +17,35 @@ template <class Visit> void visitOptions(Visit visit) {
 #include "compiler/Options/Options.def"
 }
 
-/// The word of --emit; "" for Forecast.
+/// Returns the value of --emit; "" for Forecast.
 std::string_view nameOf(Emit emit);
 
-// The words of options whose types are the driver's own (runtime/base/
-// OptionWord.h).
+// Words for option types that the driver defines (runtime/base/OptionWord.h).
 std::string optionWord(const moert::OptionInfo &info, Emit emit);
 std::string optionWord(const moert::OptionInfo &info,
                        const std::vector<LadderRung> &ladder);
 
-/// The command that makes this request from the current folder, to paste: every
-/// option that is not at its default.
+/// Returns the command that makes this request from the current folder, with
+/// every option that is not at its default, so that users can paste it.
 std::string commandLine(const CompileRequest &request);
 
-/// The line of a message that suggests the request's command (runtime/base/
-/// ShellCommand.h); "" where that would read a stream, which has been read.
+/// Returns the line of a message that suggests the request's command
+/// (runtime/base/ShellCommand.h); "" if that command would read a stream that
+/// has already been read.
 std::string requestLine(moert::Suggestion suggestion,
                         const CompileRequest &request);
 
-/// Whether the command can be pasted: no input of it is a stream.
+/// Returns whether users can paste the command: it reads no streams.
 bool canRunAgain(const CompileRequest &request);
 
-/// The options that shaped a plan (kRecorded) and are not at their defaults,
-/// for the plan file: words for a shell, from which moert makes the command
-/// that compiles the plan again (runtime/plan/Recompile.h). Paths are recorded
-/// as those of model files are; a stream, which cannot be read again, as "-".
+/// Returns the options that shaped a plan (kRecorded) and are not at their
+/// defaults, for the plan file. They are words for a shell, from which moert
+/// makes the command that compiles the plan again (runtime/plan/Recompile.h).
+/// Paths are recorded like those of model files; a stream, which cannot be read
+/// again, is recorded as "-".
 moert::StatusOr<std::string> recordedOptions(const CompileRequest &request);
 
-/// Where the request's plan goes.
+/// Returns the path of the request's plan.
 std::string planPath(const CompileRequest &request);
 
 } // namespace moec

@@ -45,17 +45,17 @@ using moert::StatusOr;
 namespace moec {
 
 void loadDialects(mlir::MLIRContext &context) {
-  // Single-threaded: the functions are few, and locking costs more.
+  // A module has few functions, so locking would cost more than threads save.
   context.disableMultithreading();
-  // What is said to people has no IR in it; moe-opt shows it to developers.
+  // User messages contain no IR; moe-opt shows it to developers.
   context.printOpOnDiagnostic(false);
   context.loadDialect<mlir::moe::MoeDialect, mlir::plan::PlanDialect,
                       mlir::func::FuncDialect>();
 }
 
 namespace {
-/// Sets an option of the pipeline from the user's; a Usage error for a word
-/// that is none of the option's.
+/// Sets a pipeline option from the user's value. Fails with Usage if the value
+/// is none of the option's words.
 template <class T, class Given>
 Status setOption(mlir::moe::PipelineOption<T> &option,
                  const moert::OptionInfo &info, const Given &given) {
@@ -75,7 +75,7 @@ Status setOption(mlir::moe::PipelineOption<T> &option,
   return Status::ok();
 }
 
-/// The pipeline's options from the user's.
+/// Sets the pipeline's options from the request.
 Status fillOptions(const CompileRequest &request, int64_t context,
                    mlir::moe::CompileOptions &options) {
 #define MOE_PASS_OPTION(field, Type, PassType, fallback, ...)                  \
@@ -87,7 +87,8 @@ Status fillOptions(const CompileRequest &request, int64_t context,
   return Status::ok();
 }
 
-/// --ctx, checked against the context the model was trained for.
+/// Returns the context of --ctx, after checking it against the context that the
+/// model was trained for.
 StatusOr<int64_t> contextOf(const CompileRequest &request,
                             mlir::ModuleOp module) {
   auto facts =
@@ -116,7 +117,7 @@ std::string textOf(mlir::ModuleOp module) {
 }
 
 namespace {
-/// To a file or, for "-", to the report.
+/// Writes to the output file or, for "-", to the report.
 Status writeText(std::string text, Emit emit, const moert::OutputRule &rule,
                  CompileReport &report) {
   if (report.output == "-") {
@@ -128,7 +129,7 @@ Status writeText(std::string text, Emit emit, const moert::OutputRule &rule,
   return moert::writeOutput(std::move(target), text);
 }
 
-/// Builds and runs pipelines over one module, with one log for all of them.
+/// Builds and runs pipelines over one module, with one diagnostic log.
 class PassRunner {
 public:
   PassRunner(mlir::ModuleOp module, const std::string &dumpFolder,
@@ -149,11 +150,11 @@ public:
   }
 
   const DiagnosticLog &log() const { return log_; }
-  /// Of the run() that failed in a pass.
+  /// The failure of the run() in which a pass failed.
   const std::optional<Failure> &failure() const { return failure_; }
 
 private:
-  /// All remarks so far, those of every layer.
+  /// Writes all remarks so far, without combining those of layers.
   Status dumpRemarks() const {
     if (state_.dumpFolder.empty())
       return Status::ok();
@@ -229,7 +230,8 @@ moert::OutputKind outputKindOf(Emit emit) {
 }
 
 namespace {
-/// What to do about a tokenizer that there is no way to use.
+/// Returns the end of a message about an unusable tokenizer: compile for token
+/// ids only.
 std::string idsAlone(CompileRequest request) {
   request.noTokenizer = true;
   request.pre.clear();
@@ -238,8 +240,9 @@ std::string idsAlone(CompileRequest request) {
          requestLine(TokenIdsAlone, request);
 }
 
-/// What to do about a pre-tokenizer that is not supported: the one that its
-/// name misspells, or whose rules the vocabulary was made with.
+/// Returns the end of a message about an unsupported pre-tokenizer: a
+/// suggestion of the one that its name misspells, or of the one that fits the
+/// vocabulary.
 std::string otherRules(const CompileRequest &request, const GgufModel &model) {
   std::string_view name = request.pre;
   if (name.empty())
@@ -250,7 +253,7 @@ std::string otherRules(const CompileRequest &request, const GgufModel &model) {
     other.pre = *meant;
     return requestLine(moert::Suggestion::MeantPreTokenizer, other);
   }
-  // Who names one may want the list.
+  // Users who name a pre-tokenizer may want the list.
   std::string known =
       request.pre.empty() ? "" : "; " + moert::PreTokenizer::knownNames();
   std::optional<std::string_view> fits = fittingPreTokenizer(model);
@@ -292,7 +295,7 @@ Status checkTokenizer(const CompileRequest &request, const GgufModel &model,
 }
 
 namespace {
-/// Of the model file, each that an op reads once.
+/// Returns the names of the model file's tensors that ops read, each once.
 std::vector<std::string> tensorsOf(mlir::ModuleOp module) {
   llvm::SetVector<mlir::StringAttr> names;
   module.walk([&](mlir::moe::WeightOp weight) {
@@ -304,8 +307,8 @@ std::vector<std::string> tensorsOf(mlir::ModuleOp module) {
   return texts;
 }
 
-/// Whether a GPU of the target has something to do. moert runs a plan whose
-/// GPUs have nothing on machines without one.
+/// Returns whether a GPU of the target has work. moert runs a plan without work
+/// for GPUs on machines without one.
 bool usesGpu(mlir::plan::ProgramOp program) {
   return llvm::any_of(program.getBody().getOps<mlir::plan::DeviceOp>(),
                       [](mlir::plan::DeviceOp device) {
@@ -315,7 +318,7 @@ bool usesGpu(mlir::plan::ProgramOp program) {
                       });
 }
 
-/// What to do on a disk without room for weights.
+/// Returns what to do about a disk without space for packed weights.
 std::string withoutPacking(const CompileRequest &request, const Given &given) {
   CompileRequest reference = request;
   reference.weights = "reference";
@@ -325,7 +328,7 @@ std::string withoutPacking(const CompileRequest &request, const Given &given) {
                                     : "write to another disk";
 }
 
-/// The options refer to the arguments.
+/// Returns options that refer to both arguments.
 StatusOr<PlaceWeightsOptions> placeOptions(const CompileRequest &request,
                                            const Given &given) {
   MOE_ASSIGN_OR_RETURN(
@@ -439,7 +442,8 @@ StatusOr<Lowered> lower(mlir::MLIRContext &context,
     if (request.maxDroppedMass > 0)
       for (int64_t count : profile.counts)
         options.layerExperts.push_back(count);
-    // Experts that are no range are put together in packed weights.
+    // Experts that are not a leading range are copied into packed weights, so
+    // they need packing.
     if (request.weights != "reference")
       setFrequencies(profile, *module);
   }

@@ -1,6 +1,6 @@
-//===- Compilation.h - One plan of a command's ------------------*- C++ -*-===//
+//===- Compilation.h - Steps of compiling one plan --------------*- C++ -*-===//
 //
-// What compileModel (Driver.h) and compileLadder (Ladder.h) are made of.
+// The steps that compileModel (Driver.h) and compileLadder (Ladder.h) share.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,70 +17,70 @@
 
 namespace moec {
 
-/// What compilations of one command share.
+/// Inputs shared by all compilations of one command.
 struct Given {
   const GgufModel &model;
   TargetDesc target;
   const moert::OutputRule &rule; ///< What outputs may replace.
 };
 
-/// What made a pass fail, and the context that it was asked for.
+/// A pass's failure, and the context that was requested.
 struct PassFailure {
   Failure failure;
   AskedContext context;
 };
 
-/// What passes make of a model.
+/// A model after all passes.
 struct Lowered {
   CompileReport report;
   mlir::OwningOpRef<mlir::ModuleOp> module = {};
-  /// That is to be written; null where the request was for less.
+  /// The program to write; null if the request does not ask for a plan file.
   mlir::plan::ProgramOp program = {};
 };
 
 void loadDialects(mlir::MLIRContext &context);
 
-/// As IR.
+/// Returns the module as text.
 std::string textOf(mlir::ModuleOp module);
 
-/// The program of a module, or those of a ladder's rungs.
+/// Returns the program of a module, or one program per rung of a ladder.
 moert::StatusOr<std::vector<mlir::plan::ProgramOp>>
 programsOf(mlir::ModuleOp module);
 
 std::vector<std::string> notesOf(mlir::ModuleOp module);
 std::vector<std::string> notesOf(mlir::plan::ProgramOp program);
 
-/// Where a request's result goes.
+/// Returns the path of a request's output.
 std::string outputOf(const CompileRequest &request);
 
-/// What is written there.
+/// Returns the kind of file that is written there.
 moert::OutputKind outputKindOf(Emit emit);
 
 moert::Status makeFolder(const std::string &path);
 
-/// Does with the vocabulary what moert will do, before hours of packing. A file
-/// without one passes.
+/// Checks the vocabulary as moert will, before packing, which can take hours. A
+/// file without a vocabulary passes.
 moert::Status checkTokenizer(const CompileRequest &request,
                              const GgufModel &model, mlir::ModuleOp module);
 
-/// Lowers an opened model for a known machine; `failed` is set where a pass
-/// could not do what was asked for.
+/// Lowers an opened model for a known machine. Sets `failed` if a pass cannot
+/// satisfy the request.
 moert::StatusOr<Lowered> lower(mlir::MLIRContext &context,
                                const CompileRequest &request,
                                const Given &given,
                                std::optional<PassFailure> &failed);
 
-/// Whether there is room for the weights that writePair() would write, and
-/// whether they may be where they would be: before kernels are compiled, which
-/// takes long too.
+/// Checks that the weights that writePair() would write have enough space and a
+/// permitted path. Called before kernels are compiled, because that takes long
+/// too.
 moert::Status checkPair(llvm::ArrayRef<mlir::plan::ProgramOp> programs,
                         const CompileRequest &request, const Given &given);
 
-/// Compiles what GPUs of the plan run.
+/// Compiles the plan's GPU kernels.
 moert::Status compileKernels(mlir::plan::ProgramOp program,
                              const CompileRequest &request);
 
-/// Writes report.output and the weights that it needs.
+/// Writes report.output and the plan's packed weights.
 moert::Status writePair(llvm::ArrayRef<mlir::plan::ProgramOp> programs,
                         const CompileRequest &request, const Given &given,
                         CompileReport &report);
@@ -90,8 +90,8 @@ moert::StatusOr<CompileReport> compileFor(const CompileRequest &request,
                                           const Given &given,
                                           std::optional<PassFailure> &failed);
 
-/// Whether a request, which may be one of many, or all rungs of its ladder have
-/// a plan. Nothing is written.
+/// Returns whether a request, or every rung of its ladder, can be compiled.
+/// Writes nothing.
 bool compiles(CompileRequest request, const Given &given);
 
 } // namespace moec

@@ -19,7 +19,8 @@ using moert::StatusCode;
 namespace moec {
 
 namespace {
-/// Passes that can fail because of what a user asked for, and how.
+/// Passes that can fail because of the user's request, with the resulting
+/// status code.
 std::optional<StatusCode> userFailureOf(std::string_view pass) {
   static constexpr std::pair<std::string_view, StatusCode> meanings[] = {
       {"moe-choose-kv-types", StatusCode::Usage},
@@ -40,7 +41,7 @@ std::optional<StatusCode> userFailureOf(std::string_view pass) {
   return std::nullopt;
 }
 
-/// "file:3:14: ", or "" for a place in no file.
+/// Returns "file:3:14: ", or "" without a file location.
 std::string placeOf(mlir::Location location) {
   auto place = llvm::dyn_cast<mlir::FileLineColLoc>(location);
   if (!place)
@@ -49,7 +50,7 @@ std::string placeOf(mlir::Location location) {
                      place.getColumn());
 }
 
-/// The first line, cut where it is long.
+/// Returns the first line, shortened if it is long.
 std::string brief(const std::string &text) {
   constexpr size_t longest = 200;
   std::string line = text.substr(0, text.find('\n'));
@@ -57,8 +58,8 @@ std::string brief(const std::string &text) {
                                 : fmt::format("{}...", line.substr(0, longest));
 }
 
-/// Splits a text that begins with the name of an op of a layer, as remarks and
-/// errors of passes do: "blk.3." and what follows.
+/// Splits off the layer with which remarks and errors of passes begin, as in
+/// "blk.3.ffn: ...".
 OpNames namesOf(std::string_view text) {
   constexpr std::string_view prefix = "blk.";
   int layer = -1;
@@ -67,7 +68,7 @@ OpNames namesOf(std::string_view text) {
   const char *begin = text.data() + prefix.size();
   const char *end = text.data() + text.size();
   auto [dot, error] = std::from_chars(begin, end, layer);
-  // Only the one spelling that layerText() gives back.
+  // Only accepts the spelling that layerText() produces.
   bool canonical = error == std::errc() && layer >= 0 &&
                    std::to_string(layer) == std::string_view(begin, dot);
   if (!canonical || dot == end || *dot != '.')
@@ -75,7 +76,8 @@ OpNames namesOf(std::string_view text) {
   return {{dot + 1, end}, layer};
 }
 
-/// Texts without the layer that they begin with, in the order of the first.
+/// Combines texts that are equal except for the layer that they begin with, in
+/// the order of the first of each.
 std::vector<OpNames> distinctTexts(const std::vector<std::string> &texts) {
   std::vector<OpNames> distinct;
   std::map<std::pair<bool, std::string_view>, size_t> places;
@@ -123,9 +125,9 @@ Failure DiagnosticLog::failureOf(const std::string &pass) const {
     std::string why = errors_.empty() ? "" : ": " + brief(errors_.front().text);
     return {StatusCode::Internal,
             fmt::format("this is a bug of moec: {} failed{}", pass, why),
-            "--dump-phases DIR keeps what led to it"};
+            "--dump-phases DIR writes the module after each pass"};
   }
-  // A cause that fails in every layer is told once.
+  // A cause that affects every layer is reported once.
   std::vector<std::string> texts;
   for (const Error &error : errors_)
     texts.push_back(error.text);
@@ -162,7 +164,7 @@ void PassLog::runAfterPass(mlir::Pass *pass, mlir::Operation *op) {
 }
 
 void PassLog::runAfterPassFailed(mlir::Pass *pass, mlir::Operation *) {
-  // Passes nest: the innermost failure comes first and names the cause.
+  // Passes nest. The innermost failure is reported first and names the cause.
   if (state_.failedPass.empty())
     state_.failedPass = pass->getArgument().str();
 }

@@ -1,4 +1,4 @@
-//===- Diagnostics.h - MLIR's errors as a Status ----------------*- C++ -*-===//
+//===- Diagnostics.h - Turns MLIR's errors into a Status --------*- C++ -*-===//
 
 #ifndef MOE_COMPILER_DRIVER_DIAGNOSTICS_H
 #define MOE_COMPILER_DRIVER_DIAGNOSTICS_H
@@ -12,35 +12,37 @@
 
 namespace moec {
 
-/// Why a compilation failed, for people.
+/// Why a compilation failed, as a user message.
 struct Failure {
   moert::StatusCode code;
-  /// What is wrong; lines after the first are a table.
+  /// What is wrong. Lines after the first one are a table.
   std::string cause;
-  /// What to do about it, as the end of a sentence; "" for nothing.
+  /// What to do about it, to complete a sentence; may be empty.
   std::string fix;
 
-  /// "cause; fix", with the cause's table below.
+  /// Returns "cause; fix", followed by the cause's table.
   moert::Status status() const;
 };
 
-/// Texts that differ in nothing but the layer of the op that they begin with
-/// ("blk.3.ffn_experts: ...") as one, which names all of the layers, in the
-/// order of the first of each. Other equal texts are told once.
+/// Combines texts that only differ in the layer of the op that they begin with
+/// ("blk.3.ffn_experts: ...") into one that names all these layers, in the
+/// order of the first of each. Also removes other duplicates.
 std::vector<std::string> collapseLayers(const std::vector<std::string> &texts);
 
-/// While alive, collects what the context's passes and verifiers report. The
-/// context must not add operations to its diagnostics: they are for developers.
+/// While alive, collects the diagnostics of the context's passes and verifiers.
+/// The context must not print operations with its diagnostics, because users
+/// read them.
 class DiagnosticLog {
 public:
   explicit DiagnosticLog(mlir::MLIRContext *context);
 
-  /// What the collected errors tell of the failed `pass`. An error with a note,
-  /// the fix, is the user's to mend if the pass is one that meets what users
-  /// ask for; everything else is a bug of this compiler.
+  /// Returns why `pass` failed, from the collected errors. An error with a note
+  /// is the user's to fix, and the note says how, if the pass is one that
+  /// handles user requests. Any other error is a bug of this compiler.
   Failure failureOf(const std::string &pass) const;
 
-  /// The first error with its place, for text that a developer wrote.
+  /// Returns the first error with its location, for text that a developer
+  /// wrote.
   moert::Status parseFailure(const std::string &path) const;
 
   /// Remarks and warnings, in order.
@@ -55,16 +57,16 @@ private:
   mlir::ScopedDiagnosticHandler handler_;
 };
 
-/// Notes which pass failed, because that decides the exit code: a budget that
-/// cannot hold is another failure than a missing kernel. Optionally writes the
-/// module after every pass to `dumpFolder` as NN-<pass>.mlir.
+/// Records which pass failed, because that determines the exit code: a model
+/// that does not fit has another code than a missing kernel. Optionally writes
+/// the module after every pass to `dumpFolder` as NN-<pass>.mlir.
 class PassLog : public mlir::PassInstrumentation {
 public:
   /// `state` outlives the pass manager that owns the instrumentation.
   struct State {
-    const moert::OutputRule &rule; ///< What dumps may replace.
+    const moert::OutputRule &rule; ///< Which files dumps may replace.
     std::string failedPass;
-    std::string dumpFolder; ///< Empty for no dumps; exists.
+    std::string dumpFolder; ///< An existing folder, or "" for no dumps.
     unsigned passes = 0;
     moert::Status dumpStatus;
   };

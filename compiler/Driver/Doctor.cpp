@@ -48,7 +48,7 @@ Finding instructionSet() {
   Finding finding{"instruction set", std::string(moek::isaName(isa))};
   if (isa == moek::Isa::Ref) {
     finding.hint =
-        "plans run on the reference kernels alone, hundreds of times "
+        "plans run with the reference kernels only, hundreds of times "
         "slower: kernels need AVX2 or more";
     finding.level = Level::Slow;
   }
@@ -109,7 +109,7 @@ Finding hugePages(const DoctorOptions &options) {
   size_t open = line.find('['), close = line.find(']');
   if (open == line.npos || close == line.npos || close < open)
     return {"huge pages", "unknown",
-            "the system does not tell whether it has transparent huge pages"};
+            "the system does not report whether it has transparent huge pages"};
   std::string mode = escaped(line.substr(open + 1, close - open - 1));
   Finding finding{"huge pages", mode};
   if (mode == "never") {
@@ -129,10 +129,9 @@ Finding limits() {
   };
   Finding finding{"limits", "none that matter"};
   if (uint64_t bytes = of(RLIMIT_AS))
-    finding = {"limits",
-               humanBytes(double(bytes)) + " of addresses (ulimit -v)",
-               "files of weights are mapped as a whole: ulimit -v unlimited",
-               Level::Slow};
+    finding = {
+        "limits", humanBytes(double(bytes)) + " of address space (ulimit -v)",
+        "weight files are mapped as a whole: ulimit -v unlimited", Level::Slow};
   else if (uint64_t files = of(RLIMIT_NOFILE); files && files < 256)
     finding = {"limits", fmt::format("{} open files (ulimit -n)", files),
                "a model in many parts needs as many: ulimit -n 1024",
@@ -182,7 +181,7 @@ void addGpus(const DoctorOptions &options, std::vector<Finding> &findings) {
   auto driver = moert::CudaDriver::load(options.cudaLibrary);
   if (!driver) {
     findings.push_back({"GPU", "none: " + driver.status().message(),
-                        "plans for CPUs alone run; for a GPU install NVIDIA's "
+                        "only plans for CPUs run; for a GPU install NVIDIA's "
                         "driver"});
     return;
   }
@@ -193,7 +192,8 @@ void addGpus(const DoctorOptions &options, std::vector<Finding> &findings) {
   auto gpus = gpusOf(*driver);
   if (!gpus) {
     findings.push_back({"GPU", gpus.status().message(),
-                        "nvidia-smi tells what is wrong with it", Level::Slow});
+                        "nvidia-smi may show what is wrong with it",
+                        Level::Slow});
     return;
   }
   for (const Gpu &gpu : *gpus) {
@@ -239,7 +239,7 @@ Finding calibration() {
 // A plan
 //===----------------------------------------------------------------------===//
 
-/// The first line, and the rest as what to do.
+/// Splits a message: the first line is the finding, the rest the hint.
 Finding failed(const char *check, const Status &status,
                Level level = Level::Blocks) {
   const std::string &text = status.message();
@@ -248,7 +248,7 @@ Finding failed(const char *check, const Status &status,
           line == text.npos ? "" : text.substr(line + 1), level};
 }
 
-/// Each GPU of the plan against the driver's of the same number.
+/// Compares each GPU of the plan with the driver's GPU of the same number.
 void addPlanGpus(const moert::Plan &plan, const DoctorOptions &options,
                  std::vector<Finding> &findings) {
   std::vector<const moert::fb::Device *> wanted;
@@ -283,7 +283,7 @@ void addPlanGpus(const moert::Plan &plan, const DoctorOptions &options,
                                 escaped(gpu.description.name))};
     if (gpu.description.arch < wanted[i]->arch()) {
       finding.hint = fmt::format(
-          "its code is for sm_{} and later, this is sm_{}: compile with "
+          "its code is for sm_{} and later, this GPU is sm_{}: compile with "
           "--gpu-arch {}",
           wanted[i]->arch(), gpu.description.arch, gpu.description.arch);
       finding.level = Level::Blocks;

@@ -1,4 +1,4 @@
-//===- Doctor.h - What may keep plans from running here ---------*- C++ -*-===//
+//===- Doctor.h - Checks whether plans run on this machine ------*- C++ -*-===//
 
 #ifndef MOE_COMPILER_DRIVER_DOCTOR_H
 #define MOE_COMPILER_DRIVER_DOCTOR_H
@@ -11,36 +11,36 @@
 
 namespace moec {
 
-/// One thing that was looked at.
+/// The result of one check.
 struct Finding {
   enum class Level {
     Fine,
-    Slow,   ///< Works, but less well than it could.
+    Slow,   ///< Works, but slower than it could.
     Blocks, ///< Does not work.
   };
   std::string check, value;
-  std::string hint = {}; ///< What to do; "" where nothing is to be done.
+  std::string hint = {}; ///< What to do; "" if nothing.
   Level level = Level::Fine;
 };
 
 /// "ok", "slow", "blocks".
 const char *nameOf(Finding::Level level);
 
-/// What findings are of; tests describe other machines.
+/// The places to examine; tests substitute other machines.
 struct DoctorOptions {
   std::string systemRoot = "/sys", processRoot = "/proc";
   std::string cudaLibrary = moert::CudaDriver::kLibrary;
-  std::string nvrtc;        ///< "" for the newest that is found.
-  std::string folder = "."; ///< Where plans and weights would be written.
+  std::string nvrtc;        ///< "": the newest one that is found.
+  std::string folder = "."; ///< The folder for plans and weights.
 };
 
-/// Of the machine: instruction set, cores, memory nodes, memory, huge pages,
-/// limits, disk, GPUs, driver, NVRTC, calibration. Measures nothing.
+/// Examines the machine: instruction set, cores, memory nodes, memory, huge
+/// pages, limits, disk, GPUs, driver, NVRTC, calibration. Measures nothing.
 std::vector<Finding> examineMachine(const DoctorOptions &options);
 
-/// Whether the machine runs `plan`: which rung of a ladder it would be, its
-/// instruction sets and GPUs, that its files are there and unchanged, that
-/// memory holds it.
+/// Examines whether the machine can run `plan`: the rung of a ladder that it
+/// would use, instruction sets, GPUs, whether the weight files exist and are
+/// unchanged, and whether they fit into memory.
 std::vector<Finding> examinePlan(moert::Plan plan, const moert::RungWish &wish,
                                  const DoctorOptions &options);
 

@@ -17,7 +17,7 @@ using moert::StatusOr;
 namespace moec {
 
 namespace {
-/// What the outputs of a request may replace.
+/// Returns the rule for the files that a request's outputs may replace.
 moert::OutputRule ruleOf(const CompileRequest &request,
                          const GgufModel &model) {
   moert::OutputRule rule(request.force);

@@ -1,4 +1,4 @@
-//===- Driver.h - From a GGUF file to a plan --------------------*- C++ -*-===//
+//===- Driver.h - Compiles a GGUF file to a plan ----------------*- C++ -*-===//
 
 #ifndef MOE_COMPILER_DRIVER_DRIVER_H
 #define MOE_COMPILER_DRIVER_DRIVER_H
@@ -17,62 +17,63 @@
 
 namespace moec {
 
-/// What to write.
+/// The kind of output.
 enum class Emit {
   Moe,      ///< The model graph as imported.
-  Placed,   ///< After the passes on the graph: devices, kernels, reasons.
+  Placed,   ///< The graph with devices, kernels and reasons.
   Plan,     ///< The plan dialect.
-  Fb,       ///< The plan file, and plan.weights where weights were packed.
-  Rules,    ///< The placement as rules of --place, to edit.
-  Forecast, ///< Nothing: what the plan would need and do is in the report.
+  Fb,       ///< The plan file, and plan.weights if weights were packed.
+  Rules,    ///< The placement as editable rules of --place.
+  Forecast, ///< No file; the report has the plan's memory and speed.
 };
 
-/// What to compile and how: a member for every row of Options.def, which says
-/// what it means and what it may hold.
+/// A request to compile. It has one member for every row of Options.def, which
+/// documents its meaning and its values.
 struct CompileRequest {
   std::string model;
 #define MOE_OPTION(field, Type, fallback, ...) Type field = fallback;
 #include "compiler/Options/Options.def"
-  /// What was read for this request and is read for it, each input once.
+  /// The inputs of this request, each of which is read only once.
   std::shared_ptr<moert::InputTexts> texts =
       std::make_shared<moert::InputTexts>();
-  /// Called with what takes long (packing weights), and the bytes of it done so
-  /// far and in all; false gives up. May be empty.
+  /// Called during slow steps (packing weights) with the step's name, and the
+  /// bytes done so far and in total. Returning false cancels. May be empty.
   std::function<bool(const char *what, uint64_t done, uint64_t total)> progress;
-  /// Called with what is measured of this machine or compiled for a GPU, where
-  /// it has to be, and with "" at the end. May be empty.
+  /// Called with what is being measured on this machine or compiled for a GPU,
+  /// and with "" at the end. May be empty.
   std::function<void(const std::string &)> measuring;
 };
 
 struct CompileReport {
-  std::string output;               ///< As asked, or the default.
-  std::string text;                 ///< What "-" asked for, or "".
-  std::vector<uint8_t> plan;        ///< As written, also to a stream.
-  std::vector<std::string> notes;   ///< What a user should see.
-  std::vector<std::string> remarks; ///< Of passes; those of layers as one.
-  std::string packed;               ///< The weights file, or "".
+  std::string output;               ///< The requested or default path.
+  std::string text;                 ///< Output for "-", or "".
+  std::vector<uint8_t> plan;        ///< The plan file, also for a stream.
+  std::vector<std::string> notes;   ///< Messages for the user.
+  std::vector<std::string> remarks; ///< Of passes, combined over layers.
+  std::string packed;               ///< Path of the packed weights, or "".
   uint64_t packedBytes = 0;         ///< Its size.
-  std::optional<Forecast> forecast; ///< Of Emit::Forecast.
+  std::optional<Forecast> forecast; ///< For Emit::Forecast.
 };
 
-/// Compiles as asked. Fails with the codes of moert::StatusCode: InvalidFile
-/// for the model, Usage for options and targets, DoesNotFit for budgets,
-/// Unsupported for architectures, formats, missing kernels, a GPU's kernels
-/// without NVRTC and a vocabulary that the runtime cannot use, Io. What moert
-/// would refuse to run is found before weights are packed; the message about a
-/// rung of a ladder names it.
+/// Compiles a model. Fails with InvalidFile for the model, Usage for options
+/// and targets, DoesNotFit for budgets, Unsupported for architectures, formats,
+/// missing kernels, GPU kernels without NVRTC and a vocabulary that the runtime
+/// cannot use, or Io. Everything that moert would refuse to run is detected
+/// before weights are packed. A message about a rung of a ladder names the
+/// rung.
 moert::StatusOr<CompileReport> compileModel(const CompileRequest &request);
 
-/// What compileModel would say of `model` whatever the machine: notes, or the
-/// failure that importing it or its vocabulary ends with.
+/// Returns the notes of compileModel for `model` that do not depend on the
+/// machine, or the failure of importing it or its vocabulary.
 moert::StatusOr<std::vector<std::string>> checkModel(const GgufModel &model);
 
-/// A plan file as text of the plan dialect; of a ladder all rungs, or that with
-/// this number.
+/// Returns a plan file as text of the plan dialect. For a ladder, `rung`
+/// selects one rung; 0 means all.
 moert::StatusOr<std::string> inspectPlan(const std::string &path,
                                          uint32_t rung = 0);
 
-/// Text of the plan dialect to a plan file; the inverse of inspectPlan.
+/// Converts text of the plan dialect to a plan file; the inverse of
+/// inspectPlan.
 moert::Status assemblePlan(const std::string &textPath,
                            const std::string &output, bool force = false);
 

@@ -30,7 +30,8 @@ Forecast forecastOf(mlir::plan::ProgramOp program) {
   for (Forecast::Device &device : forecast.devices)
     byName[device.name] = &device;
 
-  // Of prompts, the phase of the longest steps: see ExplainSummary::prefill.
+  // The speed of prompts is that of the phase with the longest steps; see
+  // ExplainSummary::prefill.
   mlir::plan::PhaseOp longest;
   for (auto phase : body.getOps<mlir::plan::PhaseOp>())
     if (auto kind = kindOf(phase.getName());
@@ -38,7 +39,7 @@ Forecast forecastOf(mlir::plan::ProgramOp program) {
         (kind == PhaseKind::Prefill && !longest))
       longest = phase;
   double token = 0, prefill = 0, most = 0;
-  // Seconds of a token by device and part, in all layers together.
+  // Seconds per token by device and part, summed over layers.
   std::map<std::pair<std::string, std::string>, double> parts;
   for (auto entry : body.getOps<mlir::plan::ExplainOp>()) {
     double seconds = entry.getSeconds().convertToDouble();

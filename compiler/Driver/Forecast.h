@@ -1,4 +1,4 @@
-//===- Forecast.h - What a plan would need and do ---------------*- C++ -*-===//
+//===- Forecast.h - Predicted memory and speed of a plan --------*- C++ -*-===//
 
 #ifndef MOE_COMPILER_DRIVER_FORECAST_H
 #define MOE_COMPILER_DRIVER_FORECAST_H
@@ -13,12 +13,12 @@ class ProgramOp;
 
 namespace moec {
 
-/// Of a plan that need not be written: what its explanation sums up to.
+/// Memory and speed of a plan, summed up from its explanation.
 struct Forecast {
   struct Device {
     std::string name;
     uint64_t usedBytes = 0, budgetBytes = 0;
-    double decodeSeconds = 0; ///< That it works for a token.
+    double decodeSeconds = 0; ///< Time that it works per token.
   };
   std::vector<Device> devices;
   double prefillRate = 0, decodeRate = 0; ///< Tokens per second; 0: none.

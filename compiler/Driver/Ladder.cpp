@@ -26,7 +26,7 @@ namespace {
 constexpr int64_t kMostTokens = int64_t(1) << 24;
 
 bool isBefore(const LadderRung &a, const LadderRung &b) {
-  // Without a limit there is most memory.
+  // No limit counts as the most memory.
   auto key = [](const LadderRung &rung) {
     return std::pair(rung.context, rung.vramLimit
                                        ? rung.vramLimit
@@ -136,7 +136,8 @@ StatusOr<Given> givenOf(const LadderRung &rung, const Given &given) {
 }
 
 namespace {
-/// A ladder as near as one plan's remedy is; none where nothing mends the rung.
+/// Returns a ladder close to the requested one: the same remedies as for a
+/// single plan, or the ladder without the failing rungs. None if nothing helps.
 std::optional<Remedy> mendRung(const CompileRequest &request, size_t index,
                                const Given &ofRung, const PassFailure &failed) {
   CompileRequest alone = request;
@@ -157,7 +158,8 @@ std::optional<Remedy> mendRung(const CompileRequest &request, size_t index,
   return without;
 }
 
-/// Why a rung has no plan, with the nearest ladder of which all have one.
+/// Explains why a rung cannot be compiled, and suggests the closest ladder that
+/// can.
 Status rungFailure(const CompileRequest &request, size_t index,
                    const Given &given, const Given &ofRung,
                    std::optional<PassFailure> failed, const Status &status) {
@@ -186,7 +188,8 @@ Status rungFailure(const CompileRequest &request, size_t index,
                                    remedy->line());
 }
 
-/// What is said of every rung once, the rest with the rung's number.
+/// Returns texts that all rungs share once, and the others with their rung's
+/// number.
 std::vector<std::string>
 textsOf(const std::vector<std::vector<std::string>> &ofRungs) {
   std::vector<std::string> texts;
@@ -203,7 +206,7 @@ textsOf(const std::vector<std::vector<std::string>> &ofRungs) {
   return texts;
 }
 
-/// As the rungs of a plan are ordered by it.
+/// Returns the GPU memory by which a plan's rungs are ordered.
 uint64_t gpuBudget(mlir::plan::ProgramOp program) {
   uint64_t bytes = 0;
   for (auto device : program.getBody().getOps<mlir::plan::DeviceOp>())
@@ -237,7 +240,7 @@ StatusOr<CompileReport> compileLadder(const CompileRequest &request,
                          lowered.status());
     rungs.push_back(*std::move(lowered));
   }
-  // A rung that leaves GPUs alone needs none, whatever it may use of them.
+  // A rung that uses no GPU needs none, whatever its limit.
   std::ranges::stable_sort(rungs, {}, [](const Lowered &rung) {
     mlir::plan::ProgramOp program = rung.program;
     return std::pair(program.getContext(), gpuBudget(program));
@@ -247,7 +250,7 @@ StatusOr<CompileReport> compileLadder(const CompileRequest &request,
   MOE_RETURN_IF_ERROR(checkPair(programs, request, given));
   std::vector<std::vector<std::string>> notes, remarks;
   for (Lowered &rung : rungs) {
-    // For its notes; the file has the vocabulary once.
+    // This adds the notes about the vocabulary; the file stores it only once.
     MOE_RETURN_IF_ERROR(addTokenizer(rung.program, given.model,
                                      !request.noTokenizer, request.pre));
     MOE_RETURN_IF_ERROR(compileKernels(rung.program, request));

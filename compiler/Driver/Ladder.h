@@ -1,4 +1,4 @@
-//===- Ladder.h - Several plans of a model in one file ----------*- C++ -*-===//
+//===- Ladder.h - Several plans of one model in a file ----------*- C++ -*-===//
 
 #ifndef MOE_COMPILER_DRIVER_LADDER_H
 #define MOE_COMPILER_DRIVER_LADDER_H
@@ -16,39 +16,40 @@ struct CompileReport;
 struct CompileRequest;
 struct Given;
 
-/// What one of the plans is for.
+/// The context and GPU memory that one of the plans is made for.
 struct LadderRung {
-  int64_t context = 0;   ///< Of a sequence.
-  int64_t vramLimit = 0; ///< Of each GPU, to plan with; 0: as without it.
+  int64_t context = 0;   ///< Tokens per sequence.
+  int64_t vramLimit = 0; ///< Bytes of each GPU to use; 0: no limit.
 
   bool operator==(const LadderRung &) const = default;
 };
 
-/// "4096,32768@16GiB": two rungs or more, contexts each with or without a limit
-/// of GPUs' memory. In the order that a plan has them: by context, then memory.
-/// Usage for anything else.
+/// Parses a ladder such as "4096,32768@16GiB": two or more contexts, each with
+/// an optional limit of GPU memory. The result is sorted by context, then by
+/// memory, like the rungs of a plan. Fails with Usage for an invalid text.
 moert::StatusOr<std::vector<LadderRung>> parseLadder(std::string_view text);
 
-/// The inverse.
+/// Returns the ladder in the syntax of parseLadder().
 std::string ladderWord(const std::vector<LadderRung> &ladder);
 
-/// "rung 2 of 3, 32768 tokens with 16GiB of each GPU".
+/// Returns a name such as "rung 2 of 3, 32768 tokens with 16GiB of each GPU".
 std::string rungName(const std::vector<LadderRung> &ladder, size_t index);
 
-/// The ladder with another context in place of the rung's, which was too long:
-/// longer rungs with the same limit go, and rungs that are there twice.
+/// Returns the ladder with a shorter context for a rung whose context was too
+/// long. Longer rungs with the same limit and duplicates are removed.
 std::vector<LadderRung> shortened(std::vector<LadderRung> ladder, size_t index,
                                   int64_t context);
 
-/// The ladder without the rung and longer ones with the same limit.
+/// Returns the ladder without the rung and without longer ones with the same
+/// limit.
 std::vector<LadderRung> withoutFrom(std::vector<LadderRung> ladder,
                                     size_t index);
 
-/// `given` with the memory of GPUs that the rung may plan with.
+/// Returns `given` with the GPU memory that the rung may use.
 moert::StatusOr<Given> givenOf(const LadderRung &rung, const Given &given);
 
-/// Compiles and writes a ladder. Each rung has a plan before weights, which may
-/// take hours, are packed for all of them.
+/// Compiles and writes a ladder. All rungs are compiled before weights are
+/// packed for all of them, which may take hours.
 moert::StatusOr<CompileReport> compileLadder(const CompileRequest &request,
                                              const Given &given);
 

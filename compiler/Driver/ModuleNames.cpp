@@ -17,7 +17,7 @@ constexpr Leaf kGlobals[] = {
     {"output_norm", "model.norm", ModuleKind::Norm},
 };
 
-/// Behind "blk.N." and "model.layers.N.".
+/// Names inside a layer: after "blk.N." and after "model.layers.N.".
 constexpr Leaf kOfLayers[] = {
     {"attn_norm", "input_layernorm", ModuleKind::Norm},
     {"ffn_norm", "post_attention_layernorm", ModuleKind::Norm},
@@ -60,7 +60,7 @@ constexpr Leaf kOfLayers[] = {
     {"ffn_down", "mlp.down_proj", ModuleKind::Linear},
 };
 
-/// What models of an architecture call the beginnings of those names.
+/// An architecture's own name for a module or for the beginning of its name.
 struct Spelling {
   std::string_view architecture, module, own;
 };
@@ -91,7 +91,7 @@ std::string spelled(std::string_view architecture, std::string_view module) {
   return std::string(module);
 }
 
-/// "ffn_up_exps" of "ffn_up.3": old files have a tensor for each expert.
+/// Maps "ffn_up.3" to "ffn_up_exps": old files have one tensor per expert.
 std::string stacked(std::string_view tensor) {
   size_t dot = tensor.find('.');
   bool isExpert =
@@ -108,7 +108,8 @@ const Leaf *find(auto &leaves, std::string_view tensor) {
   return nullptr;
 }
 
-/// Of a module on the way to a leaf, by the last part of its name.
+/// Returns the kind of a module that contains a leaf, from the last part of its
+/// name.
 ModuleKind kindOfPart(std::string_view part, const Leaf &leaf) {
   if (part == "model")
     return ModuleKind::Model;
@@ -118,7 +119,7 @@ ModuleKind kindOfPart(std::string_view part, const Leaf &leaf) {
     return ModuleKind::Moe;
   if (part == "shared_experts" || part == "shared_expert")
     return ModuleKind::Mlp;
-  if (part == "mlp") // A dense layer's has its projections in it.
+  if (part == "mlp") // The projections of a dense FFN are directly in it.
     return leaf.tensor == "ffn_gate" || leaf.tensor == "ffn_up" ||
                    leaf.tensor == "ffn_down"
                ? ModuleKind::Mlp
@@ -129,7 +130,7 @@ ModuleKind kindOfPart(std::string_view part, const Leaf &leaf) {
 
 std::vector<Module> modulesOf(std::string_view architecture,
                               std::string_view tensor) {
-  // "blk.3.attn_q.weight" without its end.
+  // Removes the suffix, as of "blk.3.attn_q.weight".
   tensor = tensor.substr(0, tensor.find_last_of('.'));
   std::string path;
   const Leaf *leaf = find(kGlobals, tensor);

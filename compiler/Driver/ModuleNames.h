@@ -1,4 +1,4 @@
-//===- ModuleNames.h - Tensors as Hugging Face's modules --------*- C++ -*-===//
+//===- ModuleNames.h - Hugging Face's names of modules ----------*- C++ -*-===//
 
 #ifndef MOE_COMPILER_DRIVER_MODULENAMES_H
 #define MOE_COMPILER_DRIVER_MODULENAMES_H
@@ -10,9 +10,9 @@
 
 namespace moec {
 
-/// What a module is, whatever a model calls its class.
+/// The kind of a module, independent of the name of its class.
 enum class ModuleKind {
-  Container, ///< A list of layers, and what has no class of interest.
+  Container, ///< A list of layers, or a module of no known kind.
   Model,
   Layer,
   Attention,
@@ -26,20 +26,20 @@ enum class ModuleKind {
   Rope,
 };
 
-/// A module on the way from the model to a tensor.
+/// A module that contains a tensor.
 struct Module {
   std::string name; ///< "model.layers.3.mlp.experts"
   ModuleKind kind;
 };
 
-/// The modules that a tensor of a GGUF file of `architecture` is in, from the
-/// outermost to the one whose weight it is; empty for a tensor that no module
-/// is known of.
+/// Returns the modules that contain a tensor of a GGUF file of `architecture`,
+/// from the outermost to the one whose weight it is; empty if the tensor
+/// belongs to no known module.
 std::vector<Module> modulesOf(std::string_view architecture,
                               std::string_view tensor);
 
-/// What modules of a class are, by the end of its name
-/// ("torch.nn.modules.linear.Linear"); absent for a class that is not known.
+/// Returns the kind of a class by the end of its name
+/// ("torch.nn.modules.linear.Linear"); none for an unknown class.
 std::optional<ModuleKind> kindOfClass(std::string_view className);
 
 } // namespace moec

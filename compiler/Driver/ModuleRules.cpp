@@ -21,9 +21,9 @@ using moert::StatusOr;
 namespace moec {
 
 namespace {
-/// Files that people write have some kilobytes.
+/// Files that people write have a few kilobytes.
 constexpr uint64_t kMostBytes = 1 << 18;
-/// Brackets open at once: what a parser needs for a word grows with them.
+/// Most open brackets: the parser's time per token grows with them.
 constexpr int kDeepest = 1000;
 constexpr size_t kMostRules = 1000;
 
@@ -34,12 +34,12 @@ struct Rule {
   std::optional<NamePattern> name;
   std::string nameText;
   std::optional<ModuleKind> kind;
-  std::string device; ///< Of the target; "": as the search finds best.
+  std::string device; ///< A device of the target; "" lets placement choose.
   bool recursive = true;
   bool matches = false, decides = false;
 };
 
-/// A parsed document, and errors with its places.
+/// A parsed YAML document that reports errors with their lines.
 class Document {
 public:
   explicit Document(std::string path) : path_(std::move(path)) {}
@@ -50,7 +50,7 @@ public:
   }
 
   Status load(const std::string &text) {
-    // Those of patterns close again in theirs.
+    // Brackets in patterns are balanced, so they do not add up.
     int depth = 0;
     for (char c : text) {
       depth += (c == '[' || c == '{') - (c == ']' || c == '}');
@@ -86,7 +86,8 @@ public:
     return yaml_document_get_node(&document_, index);
   }
 
-  /// Of an alias and what is in it, where it was used last.
+  /// Returns the line of a node. For an alias and its contents, returns the
+  /// line of its last use.
   size_t lineOf(const yaml_node_t &node) const {
     auto used = usedAs_.find(&node);
     return used == usedAs_.end() ? node.start_mark.line + 1 : used->second;
@@ -99,7 +100,7 @@ public:
     return error(lineOf(node), what);
   }
 
-  /// A scalar's text; null for others.
+  /// Returns a scalar's text; none for other nodes.
   static std::optional<std::string> scalar(const yaml_node_t &node) {
     if (node.type != YAML_SCALAR_NODE)
       return std::nullopt;
@@ -107,7 +108,7 @@ public:
                        node.data.scalar.length);
   }
 
-  /// Entries of a mapping with keys among `known`.
+  /// Returns the entries of a mapping, whose keys must be in `known`.
   StatusOr<std::map<std::string, const yaml_node_t *>>
   entries(const yaml_node_t &mapping, const std::string &what,
           const Names &known) {
@@ -133,7 +134,7 @@ public:
       const yaml_node_t *value = node(pair.value);
       if (!found.try_emplace(name, value).second)
         return error(key, fmt::format("{} is there twice", name));
-      // A value before its key is an alias, beside the key.
+      // A value that starts before its key is an alias; report it at the key.
       if (value->start_mark.index < key.start_mark.index)
         usedAs_[value] = lineOf(key);
       else if (usedAs_.contains(&mapping))
@@ -149,7 +150,7 @@ private:
   std::map<const yaml_node_t *, size_t> usedAs_; ///< Lines of aliases.
 };
 
-/// As YAML 1.1 has it, which Python reads.
+/// Parses a flag as YAML 1.1 does, the version that Python reads.
 std::optional<bool> flagOf(std::string_view word) {
   std::string small = llvm::StringRef(word).lower();
   if (small == "true" || small == "yes" || small == "on")
@@ -178,7 +179,7 @@ constexpr Operator kOperators[] = {
     {"VLinearMarlin", false, true},
 };
 
-/// Turns a file's rules into what they say of tensors.
+/// Turns a file's rules into rules about tensors.
 class Reader {
 public:
   Reader(const std::string &path, std::string_view architecture,
@@ -291,19 +292,20 @@ private:
     if (auto it = devices.find("prefill_device"); it != devices.end() &&
                                                   !rule.device.empty() &&
                                                   it->second != rule.device)
-      noteOnce(rule.line, fmt::format("prompts are to be on {}, tokens on {}: "
-                                      "both go to {}, where the weights are",
+      noteOnce(rule.line, fmt::format("prefill_device is {}, generate_device "
+                                      "is {}: both phases run on {}, where the "
+                                      "weights are",
                                       it->second, rule.device, rule.device));
     if (auto it = words.find("per_layer_prefill_intput_threshold");
         it != words.end() && Document::scalar(*it->second) != "0")
       noteOnce(document.lineOf(*it->second),
-               "layers are not brought to a GPU for long prompts");
+               "layers are not streamed to a GPU for long prompts");
     if (auto it = words.find("transfer_map"); it != words.end())
       MOE_RETURN_IF_ERROR(checkTransfers(*it->second));
     return Status::ok();
   }
 
-  /// "cpu", "cuda" and "cuda:1" are the target's.
+  /// Maps "cpu", "cuda" and "cuda:1" to devices of the target.
   StatusOr<std::string> deviceOf(const yaml_node_t &node) {
     std::string word = Document::scalar(node).value_or("");
     if (word == "cpu")
@@ -347,8 +349,8 @@ private:
                                 fmt::format("{}", fmt::join(known, ", "))));
   }
 
-  /// From which layer on values are to be where: what places weights are the
-  /// other rules, so that only devices are looked at.
+  /// Checks a transfer_map, which says from which layer on values are on which
+  /// device. Other rules place the weights, so only its device names matter.
   Status checkTransfers(const yaml_node_t &node) {
     if (node.type != YAML_MAPPING_NODE)
       return document.error(node, "transfer_map is no mapping of layers to "
@@ -369,7 +371,7 @@ private:
         fmt::format("{}:{}: {}", moert::escaped(path), line, what));
   }
 
-  /// The rule of a tensor, if there is one.
+  /// Adds a rule for the tensor if a module rule decides about it.
   Status decide(const std::string &tensor) {
     Rule *decision = nullptr;
     for (const Module &module : modulesOf(architecture, tensor)) {
@@ -412,7 +414,7 @@ private:
 
   Status checkUse(bool allowUnmatched) {
     for (const Rule &rule : rules) {
-      // A table of angles, and the model itself, have no weights.
+      // Rope modules have no weights.
       if (rule.decides || rule.kind == ModuleKind::Rope)
         continue;
       std::string what =
@@ -430,7 +432,8 @@ private:
     return Status::ok();
   }
 
-  /// The module whose name is most like the pattern.
+  /// Returns a hint with the module whose name is closest to the rule's
+  /// pattern.
   std::string nearest(const Rule &rule) const {
     std::string plain;
     for (char c : rule.nameText)
@@ -452,7 +455,7 @@ private:
   std::string_view architecture;
   const TargetDesc &target;
   std::vector<Rule> rules;
-  Names names; ///< Of modules that were met.
+  Names names; ///< Modules in the order of their first tensor.
   std::set<std::string> seen;
   ModuleRules result;
 };

@@ -1,11 +1,11 @@
-//===- ModuleRules.h - KTransformers' files of rules ------------*- C++ -*-===//
+//===- ModuleRules.h - Reads KTransformers' rule files ----------*- C++ -*-===//
 //
-// A list of {match: {name, class}, replace: {class, kwargs}, recursive}: of the
-// modules of a model, from the outermost inwards, each has the first rule that
-// matches it, and `recursive: False` ends the descent there. Names are searched
-// for a regular expression in Hugging Face's spelling; classes are taken for
-// what they are (ModuleNames.h). What a rule says of devices is kept; operators
-// are moec's own. What no rule matches is left to the search.
+// A rule file is a list of {match: {name, class}, replace: {class, kwargs},
+// recursive}. Modules are visited from the outermost inwards; each one takes
+// the first rule that matches it, and `recursive: False` ends the descent
+// there. Names are regular expressions over Hugging Face's names; classes are
+// compared by kind (ModuleNames.h). Only the devices of a rule are used; moec
+// has operators of its own. Modules without a rule are placed by the search.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,16 +22,16 @@
 namespace moec {
 
 struct ModuleRules {
-  /// As passes/moe/rules/TensorRules.h has them: one for each tensor.
+  /// One rule per tensor, in the syntax of passes/moe/rules/TensorRules.h.
   std::vector<std::string> tensorRules;
-  std::vector<std::string> notes; ///< What the file asks for and is not done.
+  std::vector<std::string> notes; ///< Requests of the file that are ignored.
 };
 
-/// What the rules of a file, read through `texts`, say of `tensors` of
-/// `architecture`. InvalidFile, with file and line, for what is no such rule,
-/// for a device that `target` does not have, for an operator on a device that
-/// it is not for, and for a rule that matches nothing or nothing that is left;
-/// with `allowUnmatched` the last two are notes.
+/// Reads the file at `path` through `texts` and applies its rules to the
+/// `tensors` of a model of `architecture`. Fails with InvalidFile, file and
+/// line for an invalid rule, a device that `target` does not have, an operator
+/// on a device that cannot run it, and a rule that matches nothing or only
+/// modules of earlier rules. With `allowUnmatched`, the last two are notes.
 moert::StatusOr<ModuleRules>
 readModuleRules(moert::InputTexts &texts, const std::string &path,
                 std::string_view architecture,

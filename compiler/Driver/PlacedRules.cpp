@@ -17,12 +17,12 @@ using namespace mlir::moe;
 namespace moec {
 
 namespace {
-/// Where an op of the model is, by phase.
+/// The device of one op of the model in each phase.
 struct Placed {
   std::optional<int64_t> layer;
   std::map<std::string, std::string> deviceOf;
 
-  /// The same in all phases, or "".
+  /// Returns the device if it is the same in all phases, else "".
   std::string device() const {
     for (const auto &[phase, device] : deviceOf)
       if (device != deviceOf.begin()->second)
@@ -31,14 +31,16 @@ struct Placed {
   }
 };
 
-/// The slice of a layer's experts that `op` is; null: it is none.
+/// Returns the slice of a layer's experts that `op` computes; null if it is
+/// none.
 ExpertSliceAttr sliceOf(Operation *op) {
   auto experts = dyn_cast_or_null<ExpertsOp>(op);
   return experts ? experts.getSliceAttr() : ExpertSliceAttr();
 }
 
-/// Whether it is of the experts that a rule with a number places: the first
-/// ones, or with a map those that have all of their weights' matrices.
+/// Returns whether the slice has the experts that a rule with a number places:
+/// the first ones, or with a map the ones whose matrices are all of its
+/// weights.
 bool isChosen(ExpertSliceAttr slice) {
   if (slice.getMap().empty())
     return slice.getBegin() == 0;
@@ -47,7 +49,8 @@ bool isChosen(ExpertSliceAttr slice) {
          }) == slice.getCount();
 }
 
-/// Whether an operand of `op` comes of an op that is `like` this.
+/// Returns whether an operand of `op` is the result of an op for which `like`
+/// is true.
 bool readsFrom(Operation *op, function_ref<bool(Operation *)> like) {
   return llvm::any_of(op->getOperands(), [&](Value value) {
     return value.getDefiningOp() && like(value.getDefiningOp());
@@ -56,26 +59,27 @@ bool readsFrom(Operation *op, function_ref<bool(Operation *)> like) {
 
 bool isLate(Operation *op) { return op->hasAttr(kDeferredAttr); }
 
-/// Whether `op` chooses, computes or adds experts that are a layer late
-/// (passes/moe/graph/DeferExperts.cpp), and goes where the others are.
+/// Returns whether `op` selects, computes or adds deferred experts
+/// (passes/moe/graph/DeferExperts.cpp). Such ops follow the device of the other
+/// experts.
 bool isOfLate(Operation *op) {
   return isa<SplitChoicesOp>(op) || isLate(op) ||
          (isa<AddOp>(op) && readsFrom(op, isLate));
 }
 
-/// Whether `op` adds up what slices of the experts have made: it goes where it
-/// is best for them.
+/// Returns whether `op` adds the results of slices of experts. Placement
+/// chooses its device along with the slices.
 bool addsSlices(Operation *op) {
   return isa<AddOp>(op) && readsFrom(op, [](Operation *summand) {
-           // With what was late.
+           // A deferred result may have been added to the slice first.
            if (isOfLate(summand) && isa<AddOp>(summand))
              summand = summand->getOperand(0).getDefiningOp();
            return bool(sliceOf(summand));
          });
 }
 
-/// The part of a label behind its layer, of a slice what it was before
-/// (sliceExperts() appended the range).
+/// Returns the part of a label after its layer; for a slice, without the range
+/// that sliceExperts() appended.
 StringAttr partOf(Operation *op) {
   auto label = op->getAttrOfType<LabelAttr>(kLabelAttr);
   StringRef part = label.getPart().getValue();
@@ -85,14 +89,14 @@ StringAttr partOf(Operation *op) {
 } // namespace
 
 std::string placedRules(ModuleOp module) {
-  // By part, then by layer; -1 outside of them.
-  // First slices come last: their rules leave the rest to those before.
+  // Placed ops by part, then by layer (-1 for none). Rules for first slices
+  // come last, because they leave the other experts to earlier rules.
   llvm::MapVector<StringAttr, std::map<int64_t, Placed>> parts, slices;
   for (func::FuncOp function : module.getOps<func::FuncOp>())
     function.walk([&](CostOpInterface op) {
       auto device = op->getAttrOfType<StringAttr>(kDeviceAttr);
-      // Copies, ops that no rule could name, and what is where --stream-experts
-      // had it, not placement.
+      // Skips copies, ops that no rule can name, and ops that --stream-experts
+      // placed.
       if (!device || isa<TransferOp>(op.getOperation()) ||
           op->hasAttr(kStreamedAttr) || function.getName() == kStreamedName ||
           !op->hasAttr(kLabelAttr) || addsSlices(op) || isOfLate(op))
@@ -110,9 +114,9 @@ std::string placedRules(ModuleOp module) {
     });
   std::string text(moert::kRulesHeader);
   auto add = [&](StringAttr part, const std::map<int64_t, Placed> &layers) {
-    // Of a part some layers may have no slice.
+    // Some layers may have no slice of this part.
     size_t all = std::max(layers.size(), parts.lookup(part).size());
-    // Of each phase, or "" for all: layers by device.
+    // By phase ("" for all): layers by device.
     std::map<std::string, std::map<std::string, std::vector<int64_t>>> rules;
     for (const auto &[layer, placed] : layers) {
       std::string device = placed.device();

@@ -1,4 +1,4 @@
-//===- PlacedRules.h - A placement as rules to edit -------------*- C++ -*-===//
+//===- PlacedRules.h - Prints a placement as rules --------------*- C++ -*-===//
 
 #ifndef MOE_COMPILER_DRIVER_PLACEDRULES_H
 #define MOE_COMPILER_DRIVER_PLACEDRULES_H
@@ -11,13 +11,14 @@
 
 namespace moec {
 
-/// The devices of a placed module as rules of --place, a line each below one
-/// that says what they are; the rules put every op where it is. Layers that are
+/// Returns the devices of a placed module as rules of --place, one per line,
+/// below a header line. The rules put every op where it is. Layers that are
 /// alike share a rule.
 std::string placedRules(mlir::ModuleOp module);
 
-/// Rules with each "@FILE" replaced by those of its lines; what follows a "#"
-/// at the beginning of a line is a comment. The files are read through `texts`.
+/// Replaces each "@FILE" in a list of rules by the rules in that file, which
+/// has one per line; lines that begin with "#" are comments. Reads files
+/// through `texts`.
 moert::StatusOr<std::vector<std::string>>
 readRules(const std::vector<std::string> &rules, moert::InputTexts &texts);
 

@@ -16,7 +16,8 @@ bool isWord(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) || c == '_';
 }
 
-/// Behind the string that begins at `at`. As MLIR has it, a line ends it too.
+/// Returns the position after the string that begins at `at`. As in MLIR, the
+/// end of a line also ends a string.
 size_t skipString(std::string_view text, size_t at) {
   for (++at; at < text.size() && text[at] != '"' && text[at] != '\n'; ++at)
     at += text[at] == '\\';

@@ -1,4 +1,4 @@
-//===- PlanText.h - What of a text MLIR's parser may see --------*- C++ -*-===//
+//===- PlanText.h - Checks text before MLIR parses it -----------*- C++ -*-===//
 
 #ifndef MOE_COMPILER_DRIVER_PLANTEXT_H
 #define MOE_COMPILER_DRIVER_PLANTEXT_H
@@ -9,10 +9,10 @@
 
 namespace moec {
 
-/// Refuses text on which MLIR's parser would run out of stack, as it calls
-/// itself without a bound: brackets nested more than 256 deep, and affine maps,
-/// which plans have none of; and bytecode, whose reader trusts it. InvalidFile,
-/// "name:line:column: ...".
+/// Rejects text on which MLIR's parser would run out of stack, because its
+/// recursion has no bound: brackets nested more than 256 deep, and affine maps,
+/// which plans do not have. Also rejects bytecode, which its reader does not
+/// validate. Fails with InvalidFile and "name:line:column: ...".
 moert::Status checkPlanText(std::string_view name, std::string_view text);
 
 } // namespace moec

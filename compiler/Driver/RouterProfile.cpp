@@ -20,11 +20,11 @@ namespace moec {
 
 namespace {
 
-/// Large enough for a thousand layers of a thousand experts.
+/// Enough for a thousand layers of a thousand experts.
 constexpr uint64_t kMostBytes = 256 << 20;
 constexpr int64_t kMostLayers = 1 << 16;
 
-/// What a router of the model chooses.
+/// The experts that a router selects, and the experts that it selects from.
 struct Choice {
   int64_t used, experts;
 };
@@ -54,8 +54,8 @@ StatusOr<int64_t> wholeNumber(const Json &object, const char *key,
   return it->get<int64_t>();
 }
 
-/// The fewest of the heaviest experts that have all but `mostDropped` of the
-/// mass.
+/// Returns the fewest experts, in order of mass, that together have all but a
+/// fraction `mostDropped` of the gate mass.
 StatusOr<int64_t> countOf(const Json &layer, int64_t used, double mostDropped,
                           const JsonPlace &place) {
   constexpr const char *key = "mass_by_rank";
@@ -72,7 +72,7 @@ StatusOr<int64_t> countOf(const Json &layer, int64_t used, double mostDropped,
     const Json &mass = (*it)[index];
     if (!mass.is_number() || !(mass.get<double>() >= 0) ||
         !(mass.get<double>() <= 1e6))
-      return (list / index).error("expected a gate mass from 0 on");
+      return (list / index).error("expected a gate mass of at least 0");
     total += mass.get<double>();
   }
   if (!(total > 0))
@@ -80,14 +80,14 @@ StatusOr<int64_t> countOf(const Json &layer, int64_t used, double mostDropped,
   double kept = 0;
   for (int64_t count = 1; count < used; ++count) {
     kept += (*it)[size_t(count - 1)].get<double>();
-    // A little more than a sum of decimals may be off by.
+    // The tolerance covers the rounding of a sum of decimals.
     if (total - kept <= (mostDropped + 1e-9) * total)
       return count;
   }
   return used;
 }
 
-/// Of each expert the part of tokens that choose it.
+/// Returns, for each expert, the fraction of tokens that select it.
 StatusOr<std::vector<float>> frequenciesOf(const Json &layer, int64_t experts,
                                            const JsonPlace &place) {
   constexpr const char *key = "frequency";
@@ -103,7 +103,7 @@ StatusOr<std::vector<float>> frequenciesOf(const Json &layer, int64_t experts,
     const Json &number = (*it)[index];
     if (!number.is_number() || !(number.get<double>() >= 0) ||
         !(number.get<double>() <= 1))
-      return (list / index).error("expected a part of tokens from 0 to 1");
+      return (list / index).error("expected a fraction of tokens from 0 to 1");
     frequencies.push_back(number.get<float>());
   }
   if (std::ranges::all_of(frequencies, [](float part) { return part == 0; }))
@@ -129,7 +129,7 @@ StatusOr<RouterProfile> readRouterProfile(moert::InputTexts &texts,
   MOE_ASSIGN_OR_RETURN(Json json, parseJson(path, *text, /*depth=*/8));
   JsonPlace root(path, *text);
   if (!json.is_object() || json.value("kind", Json()) != "moert router profile")
-    return root.error("is no profile that moert profile-router wrote");
+    return root.error("is not a profile written by moert profile-router");
   auto layers = json.find("layers");
   if (layers == json.end() || !layers->is_array())
     return root.error("has no list \"layers\"");

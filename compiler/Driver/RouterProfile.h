@@ -1,11 +1,11 @@
-//===- RouterProfile.h - What moert profile-router measured -----*- C++ -*-===//
+//===- RouterProfile.h - Reads a router profile -----------------*- C++ -*-===//
 //
 // `moert profile-router` measures which experts of each layer a text uses, and
-// how much of a token's gate mass its heaviest expert has, its second, and so
-// on. Experts that are used most are worth more in a GPU's memory than others
-// (passes/moe/placement/PlacementSearch.h). Where the lightest of a token have
-// next to no mass, a layer can do without them: it uses the fewest experts that
-// leave out at most a given part of it.
+// how much of a token's gate mass its heaviest expert has, its second heaviest,
+// and so on. Experts that are used more often gain more from GPU memory
+// (passes/moe/placement/PlacementSearch.h). If a token's lightest experts have
+// almost no mass, a layer can do without them: it uses the fewest experts that
+// drop at most a given fraction of the mass.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,22 +23,24 @@
 namespace moec {
 
 struct RouterProfile {
-  /// Experts per token by layer, 0 for a layer that has no router; none loses
-  /// more of its gate mass than was said.
+  /// Experts per token by layer, 0 for a layer without a router. No layer drops
+  /// more of its gate mass than the given fraction.
   std::vector<int64_t> counts;
-  /// By layer: of each expert the part of tokens that choose it.
+  /// By layer, the fraction of tokens that select each expert.
   std::map<int64_t, std::vector<float>> frequencies;
 };
 
-/// Of `module`, a model's graph, as the profile in `path`, read through
-/// `texts`, has it. Fails with Usage for a profile of another model, with
-/// InvalidFile, file, line and column for one that is none.
+/// Reads the profile at `path` through `texts`, for the model graph `module`.
+/// `mostDropped` is the fraction of gate mass that a layer may drop. Fails with
+/// Usage for a profile of another model, and with InvalidFile, file, line and
+/// column for an invalid profile.
 moert::StatusOr<RouterProfile> readRouterProfile(moert::InputTexts &texts,
                                                  const std::string &path,
                                                  double mostDropped,
                                                  mlir::ModuleOp module);
 
-/// Notes them on each layer's experts (dialects/moe/ExpertFrequencies.h).
+/// Sets the frequencies as an attribute of each layer's experts
+/// (dialects/moe/ExpertFrequencies.h).
 void setFrequencies(const RouterProfile &profile, mlir::ModuleOp module);
 
 } // namespace moec

@@ -65,7 +65,7 @@ std::string reasonOfAnyLayer(const OpCost &op) {
   return ofAnyLayer(op.reason, op);
 }
 
-/// What tells the lists of ops of a part apart.
+/// The rejected alternatives of an op, to compare ops with.
 using RejectedKey =
     std::vector<std::tuple<std::string_view, std::string_view, std::string,
                            double, std::string_view, double, std::string>>;
@@ -124,7 +124,7 @@ std::vector<OpRow> makeRows(const std::vector<OpCost> &ops, bool full,
 }
 
 Reasons::Reasons(const std::vector<PhaseCost> &phases) {
-  // Where the names of (reason, part) are among the entry's ops.
+  // Maps (reason, layered or not, part) to an index into the entry's ops.
   std::map<std::tuple<size_t, bool, std::string_view>, size_t> placeOf;
   for (const PhaseCost &phase : phases)
     for (const OpCost &op : phase.ops) {

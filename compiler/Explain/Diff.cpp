@@ -16,10 +16,10 @@ namespace moec {
 
 namespace {
 
-/// A part of a layer in the phase of one plan.
+/// A part and its layer, in one phase.
 using PartKey = std::pair<std::string_view, int>;
 
-/// Adds `name` to a list "a+b" that has each once.
+/// Adds `name` to a list such as "a+b" unless it is there.
 void addName(std::string &list, std::string_view name) {
   for (std::string_view rest = list; !rest.empty();) {
     size_t end = std::min(rest.find('+'), rest.size());
@@ -31,8 +31,8 @@ void addName(std::string &list, std::string_view name) {
     list += (list.empty() ? "" : "+") + std::string(name);
 }
 
-/// The parts of both in the order of the first plan, then what only the second
-/// has.
+/// The parts of both plans: in the order of the first plan, then those that
+/// only the second has.
 struct Parts {
   std::vector<PartKey> order;
   std::map<PartKey, Both<PartCost>> costs;
@@ -73,8 +73,8 @@ PhaseDiff diffOf(std::string_view name, const Both<const PhaseCost *> &phase) {
   parts.add(phase.a, &Both<PartCost>::a);
   parts.add(phase.b, &Both<PartCost>::b);
   diff.parts = parts.order.size();
-  // Alike: the same part, moved alike. Sums of layers whose figures differ are
-  // as good as those of layers that agree.
+  // Parts in different layers share a row if they moved in the same way. Their
+  // figures may differ: the row has their sums.
   using Key = std::tuple<std::string_view, bool, std::string, std::string,
                          std::string, std::string>;
   std::map<Key, size_t> rowOf;
@@ -116,7 +116,7 @@ std::string ubatchOf(const ExplainSummary &summary) {
   return prefill ? std::to_string(prefill->maxTokens) : "none";
 }
 
-/// The names that `a` has and then those that only `b` has.
+/// Returns the names in `a`, then those that are only in `b`.
 template <class List, class Name>
 std::vector<std::string_view> namesOfBoth(const List &a, const List &b,
                                           Name name) {

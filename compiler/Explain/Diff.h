@@ -1,9 +1,8 @@
-//===- Diff.h - What moec diff prints ---------------------------*- C++ -*-===//
+//===- Diff.h - The report of moec diff -------------------------*- C++ -*-===//
 //
-// How two plans differ in what their explanations say: options, memory of each
-// device, predicted speed, and the ops that are elsewhere, read other weights,
-// run another kernel or take another time. As in Explain.h nothing is estimated
-// here.
+// Compares the explanations of two plans: options, memory of each device,
+// predicted speed, and the ops that have another device, weights, kernel or
+// time. As in Explain.h, nothing is estimated here.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,20 +18,20 @@
 
 namespace moec {
 
-/// A value of the first plan and of the second.
+/// A value in the first and in the second plan.
 template <class T> struct Both {
   T a = T(), b = T();
   bool differ() const { return a != b; }
 };
 
-/// What a part of a layer costs in a phase. An op of several devices, and the
-/// copies of it, are one: "cpu0+gpu0".
+/// The cost of a part of a layer in a phase. Ops of the part on several
+/// devices, and their copies, are added up, with devices such as "cpu0+gpu0".
 struct PartCost {
-  std::string device, kernel; ///< "" where a plan has no such op.
+  std::string device, kernel; ///< "" if the plan has no such op.
   double weightBytes = 0, seconds = 0;
 };
 
-/// Layers whose part changes alike; costs are their sums.
+/// Layers whose part changes in the same way, with summed costs.
 struct DiffRow {
   OpNames names;
   Both<PartCost> cost;
@@ -42,37 +41,40 @@ struct DiffRow {
 
 struct PhaseDiff {
   std::string name;
-  Both<std::string> step; ///< The typical one; "" without the phase.
-  Both<double> seconds;   ///< Of it.
-  size_t parts = 0;       ///< That either plan has.
-  size_t changed = 0;     ///< Of them in `rows`.
-  /// Those whose device, kernel or weights differ, or whose seconds by more
-  /// than a hundredth of the part's; what changes the step most comes first.
+  Both<std::string> step; ///< The typical step; "" without the phase.
+  Both<double> seconds;   ///< Seconds of that step.
+  size_t parts = 0;       ///< Parts in either plan.
+  size_t changed = 0;     ///< Parts that are in `rows`.
+  /// Parts whose device, kernel or weights differ, or whose seconds differ by
+  /// more than 1 %. Rows that change the step most come first.
   std::vector<DiffRow> rows;
 };
 
 struct DeviceDiff {
   std::string name;
-  Both<std::optional<DeviceMemory>> memory; ///< None: no such device.
+  Both<std::optional<DeviceMemory>> memory; ///< None without the device.
 };
 
-/// Views into both plans.
+/// The differences of two plans. Contains views into both.
 struct PlanDiff {
   PlanDiff(const moert::fb::Plan &a, const moert::fb::Plan &b);
 
   Both<ExplainSummary> summary;
-  /// Those of model, target, context and so on that differ, by name.
+  /// Names and values of properties that differ: model, target, context and so
+  /// on.
   std::vector<std::pair<std::string, Both<std::string>>> facts;
-  std::vector<DeviceDiff> devices; ///< All of both.
-  std::vector<PhaseDiff> phases;   ///< All of both.
+  std::vector<DeviceDiff> devices; ///< All devices of both plans.
+  std::vector<PhaseDiff> phases;   ///< All phases of both plans.
 
-  /// Nothing but the time of writing and the places of files may differ.
+  /// Returns whether the plans only differ in their time of writing and the
+  /// places of files.
   bool alike() const;
 };
 
-/// A report of at most 120 columns. Names from the plans are escaped.
+/// Returns a report of at most 120 columns. Names from the plans are escaped.
 std::string diffText(const PlanDiff &diff);
-/// The same with all figures as one JSON object, each an array of two.
+/// Returns the same with all figures as one JSON object; values of both plans
+/// are arrays of two.
 std::string diffJson(const PlanDiff &diff);
 
 } // namespace moec

@@ -16,7 +16,7 @@ using Json = nlohmann::ordered_json;
 
 namespace {
 
-/// "a", or "a -> b" where they differ.
+/// Returns "a", or "a -> b" if they differ.
 std::string change(const std::string &a, const std::string &b) {
   return a == b ? a : a + " -> " + b;
 }
@@ -87,7 +87,7 @@ void phaseGroup(moert::Page &page, const PhaseDiff &phase) {
       change(humanSeconds(phase.seconds.a), humanSeconds(phase.seconds.b))));
   if (phase.step.differ())
     page.line("step", change(orDash(phase.step.a), orDash(phase.step.b)) +
-                          ": times are not of the same work");
+                          ": the times are for different work");
   std::vector<std::vector<std::string>> rows;
   for (const DiffRow &row : phase.rows) {
     const auto &[a, b] = row.cost;

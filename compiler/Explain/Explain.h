@@ -1,9 +1,9 @@
-//===- Explain.h - What moec explain prints ---------------------*- C++ -*-===//
+//===- Explain.h - The reports of moec explain ------------------*- C++ -*-===//
 //
-// Renders the explanation that a plan carries: what each device holds, where
-// every op runs and why, and the speed the cost model predicts. Nothing is
-// decided or estimated here; costs are those that the compiler wrote down for
-// the phase's typical step (compiler/Machine/CostModel/TypicalStep.h).
+// Prints the explanation in a plan: the memory of each device, the device of
+// every op and why, and the speed that the cost model predicts. Nothing is
+// decided or estimated here; costs are those that the compiler recorded for the
+// phase's typical step (compiler/Machine/CostModel/TypicalStep.h).
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,24 +16,24 @@
 
 namespace moec {
 
-/// A report of at most 120 columns. Ops of several layers that are alike in
-/// every figure share a row, "blk.3-60.attn_q x58", whose figures are their
-/// sums; `full` gives every op a row. Names from the plan are escaped.
+/// Returns a report of at most 120 columns. Ops of several layers with equal
+/// figures share a row, "blk.3-60.attn_q x58", which has their sums; with
+/// `full`, every op has a row. Names from the plan are escaped.
 std::string explainText(const moert::fb::Plan &plan, bool full);
-/// Of a ladder a table of its rungs, and the report on the chosen one.
+/// For a ladder, returns a table of its rungs and the report on the chosen one.
 std::string explainText(const moert::Plan &plan, bool full);
 
-/// The same and every op by itself, as one JSON object. Sizes are in bytes,
-/// times in seconds; what the plan does not tell is null.
+/// Returns the same, with every op, as one JSON object. Sizes are in bytes,
+/// times in seconds; values that the plan does not record are null.
 std::string explainJson(const moert::fb::Plan &plan);
-/// Of a ladder the chosen rung, with its number and all "rungs".
+/// For a ladder, returns the chosen rung, with its number and all "rungs".
 std::string explainJson(const moert::Plan &plan);
 
-/// The facts of explainJson() as one HTML page that loads nothing: memory, a
-/// roofline, when a step does what, and the ops in a table. Layers alike share
-/// a row. Texts from the plan stay text, whatever is in them.
+/// Returns the content of explainJson() as one self-contained HTML page:
+/// memory, a roofline, a timeline of a step, and a table of ops, in which
+/// similar layers share a row. Texts from the plan cannot become markup.
 std::string explainHtml(const moert::fb::Plan &plan);
-/// Of a ladder the chosen rung, beside a table of all.
+/// For a ladder, returns the chosen rung and a table of all rungs.
 std::string explainHtml(const moert::Plan &plan);
 
 } // namespace moec

@@ -14,19 +14,19 @@ using Json = nlohmann::ordered_json;
 
 namespace {
 
-/// Of page/, with "@FACTS@" where the facts go.
+/// The page from page/. "@FACTS@" marks the place of the data.
 constexpr std::string_view pageTemplate =
 #include "ExplainPage.inc"
     ;
 
-/// Parts of a billion: as short as a page of thousands of them can use, and the
-/// same on every machine.
+/// Returns a fraction in billionths: short, precise enough for a page of a few
+/// thousand pixels, and the same on every machine.
 int64_t billionths(double part, double all) {
   return all > 0 ? std::llround(part / all * 1e9) : 0;
 }
 
-/// Spans are [row, layer, queue, start, seconds], the latter two in billionths
-/// of the step.
+/// Returns spans as [row, layer, queue, start, seconds], the latter two in
+/// billionths of the step.
 Json spansJson(const Timeline &timeline, const PhaseCost &phase,
                const std::vector<size_t> &rowOfOp) {
   Json spans = Json::array();
@@ -37,8 +37,8 @@ Json spansJson(const Timeline &timeline, const PhaseCost &phase,
   return spans;
 }
 
-/// Rows as explainText() has them, with the number of their reason; and the
-/// timeline.
+/// Returns the rows of explainText(), with the numbers of their reasons, and
+/// the timeline.
 Json phaseOfPage(const fb::Plan &plan, const PhaseCost &phase,
                  const Reasons &reasons) {
   Json json = phaseJson(phase);
@@ -65,8 +65,9 @@ Json phaseOfPage(const fb::Plan &plan, const PhaseCost &phase,
   return json;
 }
 
-/// ASCII without what could end a script element or start a reference: in JSON
-/// these are in strings only, where an escape means the same.
+/// Returns JSON in ASCII without characters that could end a script element or
+/// start a character reference. In JSON these only occur in strings, where an
+/// escape has the same meaning.
 std::string scriptSafe(const Json &json) {
   std::string result;
   for (char c : json.dump(-1, ' ', /*ensure_ascii=*/true,

@@ -22,7 +22,7 @@ template <typename T> Json orNull(const std::optional<T> &value) {
   return value ? Json(*value) : Json();
 }
 
-/// "split", as --numa has it.
+/// Returns the use of memory nodes in the words of --numa, such as "split".
 std::string nodeUse(const fb::Device &device) {
   std::string name = fb::EnumNameNodeUse(device.node_use());
   std::ranges::transform(name, name.begin(), [](char c) {
@@ -124,7 +124,7 @@ Json opJson(const OpCost &op) {
   return json;
 }
 
-/// Seconds are from the start of the step.
+/// Returns a timeline in seconds from the start of the step.
 Json timelineJson(const Timeline &timeline, const PhaseCost &phase) {
   Json json = {{"seconds", timeline.seconds},
                {"queues", queuesJson(timeline)},
@@ -155,7 +155,7 @@ Json kernelJson(const KernelUse &use) {
           {"launches", use.launches}};
 }
 
-/// Null for a plan without GPUs.
+/// Returns null for a plan without GPUs.
 Json gpuJson(const GpuCode &code) {
   if (code.kernels.empty())
     return Json();

@@ -1,4 +1,4 @@
-//===- ExplainJson.h - Parts of explain --json ------------------*- C++ -*-===//
+//===- ExplainJson.h - Pieces of the JSON of explain ------------*- C++ -*-===//
 
 #ifndef MOE_COMPILER_EXPLAIN_EXPLAINJSON_H
 #define MOE_COMPILER_EXPLAIN_EXPLAINJSON_H
@@ -10,24 +10,26 @@
 
 namespace moec {
 
-/// What a device holds and the budget for it, in bytes.
+/// Returns the memory that a device uses and its budget, in bytes.
 nlohmann::ordered_json deviceJson(const DeviceMemory &memory);
 
-/// Of the plan as a whole: model, options, files, devices, cache, predicted
-/// rates and notes.
+/// Returns the properties of the whole plan: model, options, files, devices,
+/// cache, predicted rates and notes.
 nlohmann::ordered_json planJson(const moert::fb::Plan &plan,
                                 const ExplainSummary &summary);
 
-/// A phase's step and sums; nothing of each op.
+/// Returns a phase's step and sums, without its ops.
 nlohmann::ordered_json phaseJson(const PhaseCost &phase);
 
-/// What an op, or a row of several, costs and where: "device" to "seconds".
+/// Returns the cost and device of an op or of a row of ops: "device" to
+/// "seconds".
 nlohmann::ordered_json costJson(const OpCost &op);
 
-/// What was not chosen for it. `anyLayer`: texts as ofAnyLayer() has them.
+/// Returns the rejected alternatives. With `anyLayer`, texts are as
+/// ofAnyLayer() returns them.
 nlohmann::ordered_json rejectedJson(const OpCost &op, bool anyLayer);
 
-/// The queues of a phase's timeline.
+/// Returns the queues of a phase's timeline.
 nlohmann::ordered_json queuesJson(const Timeline &timeline);
 
 } // namespace moec

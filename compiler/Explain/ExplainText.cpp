@@ -139,12 +139,13 @@ void speedGroup(Page &page, const ExplainSummary &summary) {
       std::ranges::any_of(summary.phases, [](const PhaseCost &phase) {
         return phase.deviceSeconds.size() > 1;
       });
-  page.line("", several ? "Of a device: its ops and copies one after another, "
-                          "beside those of others."
-                        : "Ops one after another at the target's rates.");
+  page.line("", several ? "Each device runs its ops and copies one after "
+                          "another, at the same time as other devices."
+                        : "Ops run one after another at the target's rates.");
 }
 
-/// One line per kernel, as "gemm_q4_k_avx512+gemm_q6_k_avx512" has several.
+/// Returns one line per kernel of a text such as
+/// "gemm_q4_k_avx512+gemm_q6_k_avx512".
 std::vector<std::string> kernelLines(std::string_view kernels) {
   std::vector<std::string> lines;
   for (size_t begin = 0; begin <= kernels.size();) {

@@ -6,8 +6,8 @@
 
 namespace moec {
 
-/// "1.23 ms", "12.3 G": three digits and a unit, of which the first is `scale`
-/// and each further one `step` times the one before.
+/// Formats a value with three digits and a unit: "1.23 ms", "12.3 G". The first
+/// unit is `scale`, and each further one is `step` times the previous one.
 static std::string scaled(double value, double scale, double step,
                           std::initializer_list<std::string_view> units) {
   if (value == 0)

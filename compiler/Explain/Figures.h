@@ -1,4 +1,4 @@
-//===- Figures.h - Figures of three digits for tables -----------*- C++ -*-===//
+//===- Figures.h - Numbers with three digits for tables ---------*- C++ -*-===//
 
 #ifndef MOE_COMPILER_EXPLAIN_FIGURES_H
 #define MOE_COMPILER_EXPLAIN_FIGURES_H
@@ -9,10 +9,10 @@ namespace moec {
 
 std::string humanSeconds(double seconds); ///< "1.23 ms"
 std::string humanFlops(double flops);     ///< "12.3 G"
-/// Narrower than humanBytes(), for tables: "12.3 MiB".
+/// Formats bytes more briefly than humanBytes(), for tables: "12.3 MiB".
 std::string shortBytes(double bytes);
 std::string rateText(double rate); ///< "12.3 tokens/s"
-/// The share of `part` in `all` as a percentage, "12.3".
+/// Returns `part` of `all` as a percentage: "12.3".
 std::string shareText(double part, double all);
 
 } // namespace moec

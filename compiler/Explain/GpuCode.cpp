@@ -12,7 +12,8 @@ namespace fb = moert::fb;
 
 namespace moec {
 
-/// What a GPU of `arch` loads: the newest code that is not newer than itself.
+/// Returns the image that a GPU of `arch` loads: the newest one that is not
+/// newer than the GPU.
 static const fb::Image *imageFor(const fb::Module &module, int arch) {
   const fb::Image *best = nullptr;
   for (uint32_t i = 0; i < count(module.images()); ++i)
@@ -47,7 +48,8 @@ GpuCode::GpuCode(const fb::Plan &plan) : nvrtc(text(plan.nvrtc())) {
   std::ranges::sort(archs);
   archs.erase(std::ranges::unique(archs).begin(), archs.end());
 
-  std::map<std::pair<uint32_t, uint32_t>, size_t> known; // device, module
+  // Indices of modules already listed, by device and module.
+  std::map<std::pair<uint32_t, uint32_t>, size_t> known;
   for (uint32_t p = 0; p < count(plan.phases()); ++p) {
     const fb::Phase &phase = *plan.phases()->Get(p);
     uint64_t ofPhase = 0;

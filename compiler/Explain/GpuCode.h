@@ -1,4 +1,4 @@
-//===- GpuCode.h - What a plan's GPUs launch --------------------*- C++ -*-===//
+//===- GpuCode.h - The GPU kernels of a plan --------------------*- C++ -*-===//
 
 #ifndef MOE_COMPILER_EXPLAIN_GPUCODE_H
 #define MOE_COMPILER_EXPLAIN_GPUCODE_H
@@ -12,29 +12,29 @@
 
 namespace moec {
 
-/// A kernel on one GPU, with the code that this runs.
+/// A kernel on one GPU, with the code that this GPU runs.
 struct KernelUse {
   const moert::fb::Module *module = nullptr;
   const moert::fb::Image *image = nullptr; ///< Null if it has none for the GPU.
   std::string_view device;
   int arch = 0;
   uint64_t launches = 0; ///< Instructions of all phases that launch it.
-  uint32_t threads = 0;  ///< Of its largest blocks.
-  uint64_t shared = 0;   ///< Bytes of a block, at most.
-  /// Warps that a multiprocessor has at once, of those blocks of which it has
-  /// fewest, and how many it could have.
+  uint32_t threads = 0;  ///< Of the largest block.
+  uint64_t shared = 0;   ///< Most bytes of shared memory per block.
+  /// Warps that are resident on a multiprocessor (the fewest of all launches),
+  /// and the most that it supports.
   int warps = 0, mostWarps = 0;
 };
 
-/// Nothing where a plan has no GPU.
+/// The GPU code of a plan; empty for a plan without GPUs.
 struct GpuCode {
   explicit GpuCode(const moert::fb::Plan &plan);
 
-  std::string_view nvrtc; ///< Its version.
-  std::vector<int> archs; ///< That there is code for, ascending.
-  uint64_t bytes = 0;     ///< Of all images.
+  std::string_view nvrtc; ///< Version of NVRTC.
+  std::vector<int> archs; ///< Architectures of the code, ascending.
+  uint64_t bytes = 0;     ///< Size of all images.
   std::vector<KernelUse> kernels;
-  /// By phase, where there are any.
+  /// Launches by phase, without phases that have none.
   std::vector<std::pair<std::string_view, uint64_t>> launches;
 };
 

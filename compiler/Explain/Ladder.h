@@ -1,4 +1,4 @@
-//===- Ladder.h - The rungs of a ladder side by side ------------*- C++ -*-===//
+//===- Ladder.h - Compares the rungs of a ladder ----------------*- C++ -*-===//
 
 #ifndef MOE_COMPILER_EXPLAIN_LADDER_H
 #define MOE_COMPILER_EXPLAIN_LADDER_H
@@ -10,11 +10,11 @@
 
 namespace moec {
 
-/// A table of the rungs: context, what each device needs, predicted speed; ""
-/// of what is no ladder.
+/// Returns a table of the rungs: context, the memory that each device needs,
+/// predicted speed. Returns "" for a plan that is no ladder.
 std::string ladderText(const moert::Plan &plan);
 
-/// The same as a list of objects; empty of what is no ladder.
+/// Returns the same as a list of objects; empty for a plan that is no ladder.
 nlohmann::ordered_json ladderJson(const moert::Plan &plan);
 
 } // namespace moec

@@ -20,8 +20,9 @@ namespace moec {
 
 namespace {
 
-/// Far outside what any machine does, and far enough inside what a double holds
-/// that sums and ratios of millions stay finite. False for NaN.
+/// Replaces values that are not costs by 0. The bounds are far outside of any
+/// machine's costs, and small enough that sums and ratios of millions of values
+/// stay finite. NaN fails both comparisons.
 double costOf(double value) {
   return value > 1e-100 && value < 1e100 ? value : 0;
 }
@@ -50,7 +51,7 @@ OpCost readOp(const fb::Explain &entry) {
   op.weightBytes = costOf(entry.weight_bytes());
   op.activationBytes = costOf(entry.activation_bytes());
   op.kvBytes = costOf(entry.kv_bytes());
-  // The one that is saved.
+  // The overlap entry has negative seconds: the time that is saved.
   op.seconds = op.part == kOverlapPart ? -costOf(-entry.seconds())
                                        : costOf(entry.seconds());
   for (uint32_t i = 0; i < count(entry.rejected()); ++i)
@@ -62,7 +63,7 @@ uint64_t bytesOf(Checked bytes) {
   return bytes.valid() ? bytes.value() : std::numeric_limits<uint64_t>::max();
 }
 
-/// The element named `key`, appended when it is new.
+/// Returns the element for which `key` is true; appends one if there is none.
 template <class List, class Key, class Make>
 auto &findOrAdd(List &list, Key key, Make make) {
   auto it = std::find_if(list.begin(), list.end(), key);
@@ -101,7 +102,7 @@ ExplainSummary::ExplainSummary(const fb::Plan &plan) {
 void ExplainSummary::addNotes(const fb::Plan &plan) {
   for (uint32_t i = 0; i < count(plan.notes()); ++i)
     notes.push_back(text(plan.notes()->Get(i)));
-  // A GPU without any bytes has no work.
+  // A GPU without memory has no work.
   for (uint32_t i = 0; i < count(plan.devices()); ++i)
     if (const fb::Device &device = *plan.devices()->Get(i);
         device.kind() == fb::DeviceKind::Cuda &&
@@ -114,7 +115,7 @@ void ExplainSummary::addNotes(const fb::Plan &plan) {
 void ExplainSummary::addMemory(const fb::Plan &plan) {
   for (uint32_t i = 0; i < count(plan.devices()); ++i) {
     const fb::Device *device = plan.devices()->Get(i);
-    // A damaged plan's product may be beyond all numbers.
+    // In a damaged plan the product may overflow.
     Checked scratch =
         Checked(bytesPerWorker(*device)) * Checked(device->cores()) +
         Checked(device->workspace_bytes());
@@ -168,7 +169,7 @@ void ExplainSummary::addCosts(const fb::Plan &plan) {
     phase.seconds += op.seconds;
     if (op.part == kOverlapPart) {
       phase.ops.push_back(op);
-      continue; // Of no device.
+      continue; // It belongs to no device.
     }
     findOrAdd(
         phase.deviceSeconds,
@@ -186,7 +187,7 @@ const PhaseCost *ExplainSummary::phase(std::string_view name) const {
   return nullptr;
 }
 
-/// Tokens per second of a phase's typical step.
+/// Returns the tokens per second in a phase's typical step.
 static std::optional<double> rateOf(const PhaseCost *phase) {
   if (!phase || phase->step.tokens < 1 || phase->seconds <= 0)
     return std::nullopt;
@@ -225,7 +226,7 @@ std::optional<double> ExplainSummary::decodeRate() const {
 std::string stepText(const PhaseCost &phase) {
   if (phase.step.tokens < 1)
     return "not in the plan's program";
-  // A batch has a token of each.
+  // A batch has one token per sequence.
   bool isBatch = phase.name == nameOf(PhaseKind::Batch);
   std::string step = moert::counted(uint64_t(phase.step.tokens),
                                     isBatch ? "sequence" : "token");

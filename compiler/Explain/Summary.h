@@ -15,22 +15,23 @@
 
 namespace moec {
 
-/// What plan-overhead calls the seconds that devices save by working at the
-/// same time.
+/// Part name of plan-overhead's entry for the seconds that devices save by
+/// working at the same time.
 inline constexpr std::string_view kOverlapPart = "overlap";
 
-/// A device, kernel or layout that an op, or the weight `of`, does not have.
+/// A device, kernel or layout that was rejected for an op, or for its weight
+/// `of`.
 struct RejectedCost {
   std::string_view kind, name, of, chosen, reason;
-  std::optional<double> seconds; ///< None where it cannot be done by it.
+  std::optional<double> seconds; ///< None if it cannot run the op.
   double chosenSeconds = 0;
 };
 
-/// One op in one phase. Views into the plan. A cost that is no number of at
-/// least zero counts as zero.
+/// One op in one phase. Contains views into the plan. Costs that are negative
+/// or no numbers are replaced by zero.
 struct OpCost {
   std::string_view part; ///< "ffn_experts"
-  int layer = -1;        ///< Outside of layers -1.
+  int layer = -1;        ///< -1 outside of layers.
   std::string_view device, kernel, reason;
   double flops = 0, weightBytes = 0, activationBytes = 0, kvBytes = 0;
   double seconds = 0;
@@ -46,22 +47,23 @@ struct PhaseCost {
   TypicalStep step = {};
   std::vector<OpCost> ops;
   double flops = 0, weightBytes = 0, seconds = 0; ///< Sums over the ops.
-  /// Seconds by device, in the order in which the ops come to them.
+  /// Seconds by device, in the order of each device's first op.
   std::vector<std::pair<std::string_view, double>> deviceSeconds;
 };
 
-/// "512 tokens after 1024 in the cache".
+/// Describes the typical step: "512 tokens after 1024 in the cache".
 std::string stepText(const PhaseCost &phase);
 
-/// What a device's memory holds, in bytes.
+/// The memory that a device uses, in bytes.
 struct DeviceMemory {
   const moert::fb::Device *device = nullptr;
-  uint64_t scratch = 0; ///< Of all workers, one per core, or of a GPU.
+  uint64_t scratch = 0; ///< Of all workers (one per core), or of the GPU.
   uint64_t used = 0;    ///< Weights, cache, activations and scratch.
 
-  /// Of the budget; none when the plan records no budget.
+  /// Returns the used fraction of the budget; none if the plan records no
+  /// budget.
   std::optional<double> usedFraction() const;
-  /// "fits", "tight" (above 95 % of the budget), "over" or "unknown".
+  /// Returns "fits", "tight" (above 95 % of the budget), "over" or "unknown".
   std::string_view state() const;
 };
 
@@ -69,17 +71,18 @@ struct ExplainSummary {
   explicit ExplainSummary(const moert::fb::Plan &plan);
 
   std::vector<DeviceMemory> devices;
-  /// The compiler's remarks that the plan carries, and what it needs that moert
-  /// does not have.
+  /// The notes in the plan, and a note about GPUs that it needs.
   std::vector<std::string_view> notes;
-  double kvBytesPerToken = 0, kvBytes = 0; ///< kvBytes: for kvRoom.
-  double stateBytes = 0; ///< Of layers with a state of each sequence.
-  /// Of layers that keep a sequence's last rows, and how many of them at most.
+  double kvBytesPerToken = 0;
+  double kvBytes = 0;    ///< For as many tokens as kvRoom says.
+  double stateBytes = 0; ///< For layers with a recurrent state per sequence.
+  /// Layers that only keep a sequence's last rows: their bytes and number, and
+  /// the most rows of one of them.
   double windowBytes = 0;
   uint64_t windowLayers = 0;
   int64_t windowRows = 0;
-  std::string
-      kvRoom; ///< What the cache holds, as runtime/plan/PlanAccess.h says it.
+  /// The capacity of the cache, as text (runtime/plan/PlanAccess.h).
+  std::string kvRoom;
   std::vector<PhaseCost> phases;
 
   /// Null where the plan has no such phase.
@@ -87,19 +90,20 @@ struct ExplainSummary {
   const PhaseCost *phase(moert::PhaseKind kind) const {
     return phase(moert::nameOf(kind));
   }
-  /// Of the longest steps of prompts, those of --ubatch tokens: where experts
-  /// are streamed to a GPU they have a phase of their own. Null without one.
+  /// Returns the phase with the longest prefill steps, those of --ubatch
+  /// tokens: a separate phase if experts are streamed to a GPU. Null if there
+  /// is none.
   const PhaseCost *prefill() const;
-  /// Tokens of a prompt per second, in such steps. None without a prefill phase
-  /// or a time.
+  /// Returns the prompt tokens per second in such steps. None without a prefill
+  /// phase or a time.
   std::optional<double> prefillRate() const;
-  /// Seconds from one generated token to the next, and its inverse: the step
-  /// plus the logits of each of its tokens. None without a decode phase or a
-  /// time.
+  /// Returns the seconds from one generated token to the next, and the tokens
+  /// per second: the time of a step plus that of each token's logits. None
+  /// without a decode phase or a time.
   std::optional<double> decodeSecondsPerToken() const;
   std::optional<double> decodeRate() const;
-  /// Tokens that all sequences of a batch generate together per second, logits
-  /// included. None without a batch phase or a time.
+  /// Returns the tokens per second that all sequences of a batch generate
+  /// together, including logits. None without a batch phase or a time.
   std::optional<double> batchRate() const;
 
 private:

@@ -21,8 +21,8 @@ const fb::Phase *findPhase(const fb::Plan &plan, std::string_view name) {
   return nullptr;
 }
 
-/// By entry of the plan's explanation, which of the phase's ops that is.
-/// ExplainSummary keeps their order.
+/// Maps the numbers of the explanation's entries to the phase's ops, which
+/// ExplainSummary keeps in the same order.
 std::map<uint32_t, size_t> opsByEntry(const fb::Plan &plan,
                                       std::string_view phase) {
   std::map<uint32_t, size_t> ops;
@@ -47,8 +47,8 @@ Timeline::Timeline(const fb::Plan &plan, const PhaseCost &cost) {
   }
   std::map<uint32_t, size_t> ops = opsByEntry(plan, cost.name);
   std::vector<double> parts(cost.ops.size());
-  std::vector<const fb::Instruction *> taken;            // one for each span
-  std::map<std::string_view, double> instructions, rest; // by device
+  std::vector<const fb::Instruction *> taken;            // One per span.
+  std::map<std::string_view, double> instructions, rest; // By device.
   for (uint32_t i = 0; i < count(phase->instructions()); ++i) {
     const fb::Instruction *instruction = phase->instructions()->Get(i);
     auto op = ops.find(instruction->explain());

@@ -1,8 +1,8 @@
-//===- Timeline.h - When a typical step does what ---------------*- C++ -*-===//
+//===- Timeline.h - A timeline of a typical step ----------------*- C++ -*-===//
 //
-// Walks a phase's instructions as queues do: those of a queue one after the
-// other, and none before the events that it waits for. Each takes its part of
-// the seconds that the compiler predicted for its op.
+// Simulates the queues of a phase: instructions of a queue run one after the
+// other, and each waits for its events. Each takes its share of the seconds
+// that the compiler predicted for its op.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,20 +20,20 @@ struct TimelineQueue {
 };
 
 struct TimelineSpan {
-  size_t op = 0;      ///< Into PhaseCost::ops.
-  uint32_t queue = 0; ///< Into Timeline::queues.
+  size_t op = 0;      ///< Index into PhaseCost::ops.
+  uint32_t queue = 0; ///< Index into Timeline::queues.
   bool copies = false;
   double start = 0, seconds = 0;
 };
 
 struct Timeline {
-  /// Of the phase that `cost` is about; empty for one that is not in the plan's
-  /// program. Where several instructions are an op, each has the same part of
-  /// its seconds; what a device's explanation has beside its instructions, such
-  /// as starting a step, is spread over all of them.
+  /// Simulates the phase that `cost` describes; the timeline is empty for a
+  /// phase that is not in the plan's program. The instructions of an op share
+  /// its seconds equally. Other entries of a device, such as the start of a
+  /// step, are spread over all its instructions.
   Timeline(const moert::fb::Plan &plan, const PhaseCost &cost);
 
-  std::vector<TimelineQueue> queues; ///< As in the plan.
+  std::vector<TimelineQueue> queues; ///< In the order of the plan.
   std::vector<TimelineSpan> spans;   ///< In the order of the instructions.
   double seconds = 0;                ///< When the last queue ends.
 };

@@ -1,4 +1,4 @@
-//===- ByteCursor.h - Bounded reads that name their place -------*- C++ -*-===//
+//===- ByteCursor.h - Bounds-checked reading of a header --------*- C++ -*-===//
 //
 // Walks the header of one file. Every read is checked against the bytes that
 // remain, and every failure names the file, the byte offset and the subject
@@ -24,28 +24,28 @@ namespace moec {
 static_assert(std::endian::native == std::endian::little,
               "GGUF fields are read as little-endian host integers");
 
-/// A header may take this much. Real ones, vocabulary included, take a few
-/// megabytes; the limit bounds the memory that a damaged count can claim in a
+/// Most bytes of a header. Real headers, including vocabularies, have a few
+/// megabytes. The limit bounds the memory that a damaged count can claim in a
 /// file of hundreds of gigabytes.
 inline constexpr uint64_t maxHeaderBytes = uint64_t(256) << 20;
 
 class ByteCursor {
 public:
-  /// Both are borrowed. `file` is the whole file, of which at most
+  /// Borrows both arguments. `file` is the whole file, of which at most
   /// maxHeaderBytes are read.
   ByteCursor(const std::string &path, std::span<const uint8_t> file);
 
   uint64_t offset() const { return offset_; }
   uint64_t remaining() const { return limit_ - offset_; }
 
-  /// What is being read from now on, for messages: "key" and its name. An empty
-  /// name stands for the file as a whole.
+  /// Sets the subject that messages name, such as "key" and its name. An empty
+  /// name stands for the whole file.
   void setSubject(std::string_view kind, std::string_view name) {
     subjectKind_ = kind;
     subjectName_ = name;
   }
 
-  /// `what` names the field, e.g. "the value type".
+  /// Reads a value. `what` names the field, such as "the value type".
   template <typename T> moert::StatusOr<T> read(std::string_view what) {
     MOE_RETURN_IF_ERROR(need(sizeof(T), what));
     T value;
@@ -54,10 +54,11 @@ public:
     return value;
   }
 
-  /// The next `width` (1 to 8) bytes as an unsigned integer.
+  /// Reads the next `width` (1 to 8) bytes as an unsigned integer.
   moert::StatusOr<uint64_t> readUint(unsigned width, std::string_view what);
 
-  /// A 64-bit length and that many bytes, which stay in the mapping.
+  /// Reads a 64-bit length and returns a view of that many bytes of the
+  /// mapping.
   moert::StatusOr<std::string_view> readString(std::string_view what);
 
   moert::Status skip(moert::Checked bytes, std::string_view what);
@@ -66,15 +67,15 @@ public:
   moert::Status need(moert::Checked bytes, std::string_view what) const;
 
   /// Fails unless `count` elements of at least `minBytes` each can follow.
-  /// `countOffset` is where the count stands.
+  /// `countOffset` is the offset of the count.
   moert::Status checkCount(uint64_t count, uint64_t minBytes,
                            uint64_t countOffset, std::string_view what) const;
 
-  /// An InvalidFile failure at `offset`.
+  /// Returns an InvalidFile failure at `offset`.
   moert::Status error(uint64_t offset, std::string_view text) const;
 
 private:
-  /// What the remaining bytes do, for messages.
+  /// Describes the remaining bytes, to complete a message.
   std::string follow() const;
 
   const std::string &path_;

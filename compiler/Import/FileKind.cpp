@@ -44,8 +44,8 @@ constexpr KnownMagic knownMagics[] = {
                "little-endian machine"},
 };
 
-/// Case-insensitive comparison of the text at the start of a file, after white
-/// space and a byte order mark.
+/// Compares the text at the start of a file, after white space and a byte order
+/// mark, ignoring case.
 bool beginsWithText(std::string_view text, std::string_view lowerPrefix) {
   if (text.starts_with("\xef\xbb\xbf"))
     text.remove_prefix(3);
@@ -59,7 +59,7 @@ bool beginsWithText(std::string_view text, std::string_view lowerPrefix) {
                     });
 }
 
-/// safetensors: a 64-bit length, then a JSON object of that length.
+/// A safetensors file begins with a 64-bit length and a JSON object.
 bool isSafetensors(std::string_view text) {
   return text.size() >= 10 && text[8] == '{' && text[9] == '"' &&
          text.substr(4, 4) == "\0\0\0\0"sv;
@@ -150,7 +150,7 @@ Status missingError(const std::string &path) {
 
 Status checkGgufMagic(const std::string &path, std::span<const uint8_t> bytes) {
   constexpr std::string_view magic = "GGUF";
-  // Enough for every magic above, and for white space in front of HTML.
+  // Enough for every magic above, and for white space before HTML.
   constexpr size_t examined = 256;
   std::string_view text(reinterpret_cast<const char *>(bytes.data()),
                         std::min(bytes.size(), examined));

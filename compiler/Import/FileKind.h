@@ -1,4 +1,4 @@
-//===- FileKind.h - What a file is that is not a GGUF -----------*- C++ -*-===//
+//===- FileKind.h - Recognises files that are not GGUF ----------*- C++ -*-===//
 
 #ifndef MOE_COMPILER_IMPORT_FILEKIND_H
 #define MOE_COMPILER_IMPORT_FILEKIND_H
@@ -17,8 +17,8 @@ namespace moec {
 moert::Status checkGgufMagic(const std::string &path,
                              std::span<const uint8_t> bytes);
 
-/// Fails with the best advice there is when `path` names no regular file: a
-/// directory lists its models, a missing file suggests a similar name.
+/// Fails with advice if `path` names no regular file: a directory lists its
+/// models, a missing file suggests a similar name.
 moert::Status checkModelPath(const std::string &path);
 
 } // namespace moec

@@ -17,7 +17,7 @@ struct GgufModel::Impl {
   NameIndex tensorIndex;
   std::string_view architecture;
 
-  /// Joins the tensors of all parts.
+  /// Combines the tensors of all parts.
   Status mergeTensors();
   Status readArchitecture();
 
@@ -127,7 +127,8 @@ GgufModel::getUint(std::string_view key) const {
 }
 
 namespace {
-/// The value of `key` when it is a T, an error naming `expected` otherwise.
+/// Returns the value of `key` if it is a T, else an error that names
+/// `expected`.
 template <typename T>
 StatusOr<std::optional<T>>
 getScalar(const GgufMetadata &metadata, const std::string &path,

@@ -44,9 +44,9 @@ enum class GgufType : uint32_t {
   F64 = 12,
 };
 
-/// An array value: integers of every width widen to int64_t (u64 values beyond
-/// that range are an error), floats to double. Nested arrays are validated and
-/// skipped, leaving all vectors empty.
+/// An array value. Integers of every width are widened to int64_t (u64 values
+/// beyond that range are an error), floats to double. Nested arrays are
+/// validated and skipped, so all vectors are empty.
 struct GgufArray {
   GgufType elementType;
   uint64_t count = 0;
@@ -59,7 +59,7 @@ struct GgufArray {
 
 struct GgufValue {
   GgufType type;
-  uint64_t fileOffset; ///< Of the key, for diagnostics.
+  uint64_t fileOffset; ///< Offset of the key, for diagnostics.
   std::variant<uint64_t, int64_t, double, bool, std::string_view, GgufArray>
       data;
 };
@@ -70,13 +70,13 @@ struct GgufTensor {
   /// ggml order: shape[0] is the contiguous dimension (columns). Unused = 1.
   std::array<uint64_t, 4> shape;
   unsigned rank;
-  uint64_t offset; ///< Absolute, in its file.
+  uint64_t offset; ///< Offset in its file.
   uint64_t bytes;
   uint32_t file; ///< Index into GgufModel::paths; 0 for a single file.
 };
 
 /// One model: a GGUF file, or all parts of a split one
-/// (name-00001-of-00005.gguf; any part may be named, all must be present).
+/// (name-00001-of-00005.gguf). Any part may be named; all must be present.
 class GgufModel {
 public:
   static moert::StatusOr<GgufModel> open(const std::string &path);
@@ -86,8 +86,9 @@ public:
   ~GgufModel();
 
   std::span<const std::string> paths() const;
-  /// Size in bytes of part `file`, and of its header: everything before the
-  /// first tensor byte. The header's hash identifies the model in a plan.
+  /// Size in bytes of part `file`, and of its header, which is everything
+  /// before the first tensor byte. The header's hash identifies the model in a
+  /// plan.
   uint64_t fileBytes(size_t file) const;
   uint64_t headerBytes(size_t file) const;
   std::span<const uint8_t> header(size_t file) const;
@@ -102,15 +103,15 @@ public:
   const std::vector<std::pair<std::string_view, GgufValue>> &metadata() const;
   const GgufValue *find(std::string_view key) const;
 
-  /// Typed access. A missing key is nullopt; a key of another type, or an
-  /// integer out of range, is an error that names key, expected and found.
+  /// Typed access. A missing key gives nullopt. A key of another type or an
+  /// integer out of range is an error that names key, expected and found.
   moert::StatusOr<std::optional<uint64_t>> getUint(std::string_view key) const;
   moert::StatusOr<std::optional<double>> getFloat(std::string_view key) const;
   moert::StatusOr<std::optional<bool>> getBool(std::string_view key) const;
   moert::StatusOr<std::optional<std::string_view>>
   getString(std::string_view key) const;
-  /// The array under `key`, or null; an error if its elements are not of
-  /// `elementType` (U32 stands for any integer type, F32 for any float).
+  /// Returns the array under `key`, or null without the key. Its elements must
+  /// be of `elementType`; U32 stands for any integer type, F32 for any float.
   moert::StatusOr<const GgufArray *> getArray(std::string_view key,
                                               GgufType elementType) const;
 

@@ -14,13 +14,13 @@ namespace {
 /// file from exhausting the stack.
 constexpr unsigned maxArrayDepth = 4;
 
-/// Type, value and a name of at least one byte.
+/// A key of one byte, a type and a value of one byte.
 constexpr uint64_t minEntryBytes = 8 + 1 + 4 + 1;
 
 constexpr uint64_t maxKeyBytes = 65535;
 
-/// Larger vectors grow as their elements are read, so that a lying count claims
-/// no more memory than the elements that are really there.
+/// Larger vectors grow as their elements are read, so that a wrong count claims
+/// no more memory than the elements in the file.
 constexpr uint64_t maxReserve = 1 << 16;
 
 int64_t signExtend(uint64_t value, unsigned bytes) {
@@ -53,8 +53,8 @@ StatusOr<bool> readBool(ByteCursor &cursor) {
   return byte == 1;
 }
 
-/// The element type and count that begin an array; the count is bounded by the
-/// bytes that follow, so that the caller may allocate for it.
+/// Reads the element type and count of an array. The count is checked against
+/// the remaining bytes, so the caller may allocate for it.
 StatusOr<GgufArray> readArrayHead(ByteCursor &cursor) {
   GgufArray array;
   MOE_ASSIGN_OR_RETURN(array.elementType,
@@ -68,7 +68,7 @@ StatusOr<GgufArray> readArrayHead(ByteCursor &cursor) {
   return array;
 }
 
-/// Validates an array's elements without keeping them.
+/// Validates an array's elements without storing them.
 Status skipElements(ByteCursor &cursor, const GgufArray &array,
                     unsigned depth) {
   const GgufTypeInfo &info = ggufTypeInfo(array.elementType);

@@ -8,7 +8,7 @@
 
 namespace moec {
 
-/// One GGUF file, its header read. Views point into the mapping.
+/// One GGUF file whose header has been read. Contains views into the mapping.
 struct GgufPart {
   moert::MappedFile file;
   uint32_t version;
@@ -20,13 +20,14 @@ struct GgufPart {
 
 moert::StatusOr<GgufPart> openGgufPart(const std::string &path);
 
-/// The integer value of `key`, nullopt when the key is absent; an error for
+/// Returns the integer value of `key`, or nullopt without the key. Fails for
 /// another type or a negative number. `path` is for the message.
 moert::StatusOr<std::optional<uint64_t>> getUint(const GgufMetadata &metadata,
                                                  const std::string &path,
                                                  std::string_view key);
 
-/// "expected X, found a Y" for the value of `key`, with its place.
+/// Returns the error "expected X, found Y" for the value of `key`, with its
+/// place.
 moert::Status ggufTypeError(const std::string &path, std::string_view key,
                             const GgufValue &value, std::string_view expected);
 

@@ -21,21 +21,21 @@ Status splitError(const std::string &path, std::string_view text) {
   return Status(StatusCode::InvalidFile, fmt::format("{}: {}", path, text));
 }
 
-/// " (byte N)" of a key that is there.
+/// Returns the place of a key for a message, with its offset if it is present.
 std::string place(const GgufPart &part, std::string_view key) {
   const GgufValue *value = part.metadata.find(key);
   return value ? fmt::format("byte {}: key {}", value->fileOffset, quoted(key))
                : fmt::format("key {}", quoted(key));
 }
 
-/// split.count of a part; 1 when the file is a whole model.
+/// Returns split.count of a part; 1 for a file that is a whole model.
 StatusOr<uint64_t> splitCount(const GgufPart &part) {
   MOE_ASSIGN_OR_RETURN(std::optional<uint64_t> count,
                        getUint(part.metadata, part.file.path(), countKey));
   return std::max<uint64_t>(count.value_or(1), 1);
 }
 
-/// Part `number` (from 1) must say that it is that part of `count`.
+/// Checks that a part says that it is part `number` (from 1) of `count`.
 Status checkPart(const GgufPart &part, unsigned number, uint64_t count) {
   const std::string &path = part.file.path();
   MOE_ASSIGN_OR_RETURN(uint64_t foundCount, splitCount(part));
@@ -61,7 +61,7 @@ Status checkPart(const GgufPart &part, unsigned number, uint64_t count) {
   return Status::ok();
 }
 
-/// Fails with the list of all parts that are not there.
+/// Fails with a list of the missing parts, if any.
 Status checkPresent(const std::string &path, const SplitName &name) {
   std::vector<std::string> missing;
   for (unsigned i = 1; i <= name.count; ++i) {
@@ -81,8 +81,8 @@ Status checkPresent(const std::string &path, const SplitName &name) {
                             total > shown ? ", ..." : ""));
 }
 
-/// A key that two parts carry must have one value, but for those that describe
-/// the file itself.
+/// Checks that a key of two parts has the same value, except for keys that
+/// describe the file itself.
 Status checkSameMetadata(const GgufPart &first, const GgufPart &part) {
   for (const auto &[key, value] : part.metadata.entries) {
     if (key.starts_with("split.") || key == "general.alignment")
@@ -118,7 +118,7 @@ Status checkTensorTotal(const std::vector<GgufPart> &parts) {
   return Status::ok();
 }
 
-/// Digits only, as the names of parts have them.
+/// Parses a number without sign, as in the names of parts.
 std::optional<unsigned> parseDigits(std::string_view text) {
   unsigned value = 0;
   for (char c : text) {

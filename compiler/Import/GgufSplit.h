@@ -1,8 +1,8 @@
-//===- GgufSplit.h - Models in several files --------------------*- C++ -*-===//
+//===- GgufSplit.h - Models that are split into several files ---*- C++ -*-===//
 //
-// A split model is NAME-00001-of-0000N.gguf and so on. Every part carries
-// split.no (from 0), split.count and split.tensors.count (of all parts); the
-// first one carries the model's metadata.
+// The parts of a split model are NAME-00001-of-0000N.gguf and so on. Every part
+// has split.no (from 0), split.count and split.tensors.count (of all parts);
+// the first one has the model's metadata.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,8 +23,8 @@ struct SplitName {
   std::string path(unsigned number) const;
 };
 
-/// Opens `path` and, when it is part of a split model, all its sisters, in
-/// order. Checks that the parts belong together.
+/// Opens `path` and, if it is part of a split model, all other parts. Returns
+/// them in order. Checks that the parts belong together.
 moert::StatusOr<std::vector<GgufPart>> openGgufParts(const std::string &path);
 
 } // namespace moec

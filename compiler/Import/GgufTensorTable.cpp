@@ -13,13 +13,13 @@ namespace moec {
 
 namespace {
 
-/// A name of one byte, one dimension, type and offset.
+/// An entry with a name of one byte, one dimension, type and offset.
 constexpr uint64_t minEntryBytes = (8 + 1) + 4 + 8 + 4 + 8;
 
 constexpr uint64_t maxNameBytes = 65535;
 
-/// ggml type numbers that files of 2023 and 2024 may hold and that no current
-/// reader supports.
+/// ggml type numbers in some files of 2023 and 2024 that no current reader
+/// supports.
 struct RemovedFormat {
   uint32_t number;
   std::string_view name;
@@ -30,8 +30,8 @@ constexpr RemovedFormat removedFormats[] = {
     {37, "IQ4_NL_4_8"}, {38, "IQ4_NL_8_8"},
 };
 
-/// Where the fields of an entry stand, for checks made after the whole table
-/// has been read.
+/// Offsets of an entry's fields, for checks after the whole table has been
+/// read.
 struct EntryPlace {
   uint64_t entry;
   uint64_t offsetField;
@@ -100,7 +100,8 @@ Status readFormat(ByteCursor &cursor, GgufTensor &tensor, uint64_t entry) {
   return Status::ok();
 }
 
-/// Turns the offset in the table into one in the file.
+/// Converts the tensor's offset from the start of the data to an offset in the
+/// file.
 Status placeTensor(ByteCursor &cursor, GgufTensor &tensor, uint64_t offsetField,
                    uint64_t dataOffset, uint64_t alignment,
                    uint64_t fileBytes) {
@@ -195,8 +196,8 @@ readGgufTensorTable(ByteCursor &cursor, uint64_t count, uint64_t countOffset,
     places.push_back(place);
   }
 
-  // The header is at most maxHeaderBytes and the alignment 32 bits: no
-  // overflow.
+  // This cannot overflow: the header has at most maxHeaderBytes, and the
+  // alignment 32 bits.
   table.dataOffset = alignUp(cursor.offset(), alignment);
   for (uint64_t i = 0; i < count; ++i)
     MOE_RETURN_IF_ERROR(placeTensor(cursor, table.tensors[i],

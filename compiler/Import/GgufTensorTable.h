@@ -1,4 +1,4 @@
-//===- GgufTensorTable.h - Reading the tensor table -------------*- C++ -*-===//
+//===- GgufTensorTable.h - Reads the tensor table ---------------*- C++ -*-===//
 
 #ifndef MOE_COMPILER_IMPORT_GGUFTENSORTABLE_H
 #define MOE_COMPILER_IMPORT_GGUFTENSORTABLE_H
@@ -9,15 +9,15 @@
 namespace moec {
 
 struct GgufTensorTable {
-  /// In file order; `file` is left 0.
+  /// In the order of the file; `file` is 0.
   std::vector<GgufTensor> tensors;
-  /// Where the tensor data begins: the end of the table, aligned.
+  /// Offset of the tensor data: the end of the table, aligned.
   uint64_t dataOffset = 0;
 };
 
-/// Reads `count` entries, which start at the cursor, of a file of `fileBytes`.
-/// Every tensor lies inside the file, begins at a multiple of `alignment` after
-/// dataOffset, overlaps no other, and has rows of whole blocks.
+/// Reads `count` entries at the cursor, of a file of `fileBytes` bytes. Checks
+/// that every tensor is inside the file, begins at a multiple of `alignment`
+/// after dataOffset, overlaps no other tensor, and has rows of whole blocks.
 moert::StatusOr<GgufTensorTable>
 readGgufTensorTable(ByteCursor &cursor, uint64_t count, uint64_t countOffset,
                     uint64_t alignment, uint64_t fileBytes);

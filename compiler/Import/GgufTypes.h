@@ -16,7 +16,7 @@ enum class GgufKind { Unsigned, Signed, Float, Bool, String, Array };
 struct GgufTypeInfo {
   std::string_view name;
   GgufKind kind;
-  /// Of a scalar: its size. Of a string or array: the least it can take.
+  /// Size of a scalar; least size of a string or array.
   unsigned bytes;
 };
 
@@ -40,7 +40,7 @@ constexpr const GgufTypeInfo &ggufTypeInfo(GgufType type) {
   return ggufTypes[static_cast<uint32_t>(type)];
 }
 
-/// Null for a number that is no metadata type.
+/// Returns nullopt for a number that is no metadata type.
 constexpr std::optional<GgufType> ggufTypeFromNumber(uint32_t number) {
   if (number >= ggufTypes.size())
     return std::nullopt;

@@ -24,8 +24,8 @@ uint64_t elements(const GgufTensor &tensor) {
   return tensor.shape[0] * tensor.shape[1] * tensor.shape[2] * tensor.shape[3];
 }
 
-/// Reads keys of one model; remembers the first failure, so that a list of keys
-/// reads as a list.
+/// Reads keys of one model and remembers the first failure, so that callers can
+/// read a list of keys without checks in between.
 class KeyReader {
 public:
   explicit KeyReader(const GgufModel &model)
@@ -37,7 +37,7 @@ public:
     return take(model_.getUint(prefix_ + key));
   }
 
-  /// An integer, or the largest of an array with one per layer.
+  /// Returns an integer, or the largest element of an array with one per layer.
   std::optional<uint64_t> largest(const std::string &key) {
     const GgufValue *value = model_.find(prefix_ + key);
     if (!value || !std::holds_alternative<GgufArray>(value->data))
@@ -54,7 +54,7 @@ public:
     return static_cast<uint64_t>(most);
   }
 
-  /// A string outside the architecture's keys.
+  /// Returns a string that is not one of the architecture's keys.
   std::optional<std::string> text(std::string_view key) {
     std::optional<std::string_view> value = take(model_.getString(key));
     return value ? std::optional(std::string(*value)) : std::nullopt;
@@ -125,13 +125,15 @@ void readKeys(KeyReader &keys, ModelCard &card) {
     card.experts = experts;
 }
 
-/// Whether `layer` is one of the last ones, which predict further tokens.
+/// Returns whether `layer` is one of the last layers, which predict more tokens
+/// (MTP).
 bool isMtpLayer(const ModelCard &card, std::optional<uint32_t> layer) {
   return layer && *layer >= card.layers.total - card.layers.mtp &&
          *layer < card.layers.total;
 }
 
-/// Sums the tensors by part and by format, and counts the layers of each kind.
+/// Sums up the tensors by part and by format, and counts the layers of each
+/// kind.
 void addTensors(const GgufModel &model, ModelCard &card) {
   std::map<moek::Format, Use> formats;
   std::map<uint32_t, bool> layerHasExperts;
@@ -157,7 +159,7 @@ void addTensors(const GgufModel &model, ModelCard &card) {
       [](const auto &a, const auto &b) { return a.bytes > b.bytes; });
 }
 
-/// `amount` of all experts scaled to those that one token uses.
+/// Scales `amount` from all experts to those that one token uses.
 uint64_t usedShare(uint64_t amount, const ModelCard::Experts &experts) {
   return static_cast<uint64_t>(static_cast<unsigned __int128>(amount) *
                                experts.used / experts.count);
@@ -211,7 +213,7 @@ StatusOr<ModelCard> makeModelCard(const GgufModel &model) {
   addTensors(model, card);
   card.tiedOutput = card.part(ModelPart::Output).tensors == 0 &&
                     card.part(ModelPart::Embedding).tensors > 0;
-  // Some architectures always have one and no key that says so.
+  // Some architectures always have a shared expert, but no key for it.
   if (card.experts && card.experts->shared == 0 &&
       card.part(ModelPart::SharedExperts).tensors > 0)
     card.experts->shared = 1;

@@ -1,7 +1,8 @@
-//===- ModelCard.h - What a model is, from its header -----------*- C++ -*-===//
+//===- ModelCard.h - Summary of a model -------------------------*- C++ -*-===//
 //
-// The summary that `moec model` prints. It needs no support for the model's
-// architecture: keys and tensor names follow GGUF's conventions.
+// The summary that `moec model` prints from a model's header. It does not
+// require support for the architecture: keys and tensor names follow GGUF's
+// conventions.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,7 +15,7 @@
 namespace moec {
 
 struct ModelCard {
-  /// Tensors, their elements and bytes.
+  /// Number of tensors, elements and bytes.
   struct Use {
     uint64_t tensors = 0;
     uint64_t parameters = 0;
@@ -27,9 +28,9 @@ struct ModelCard {
     uint64_t count = 0;
     uint64_t used = 0;   ///< Per token.
     uint64_t shared = 0; ///< Always active, besides the used ones.
-    uint64_t groups = 0; ///< 0 when the router knows no groups.
+    uint64_t groups = 0; ///< 0 if the router has no groups.
     uint64_t groupsUsed = 0;
-    std::optional<uint64_t> width;     ///< Of one expert's FFN.
+    std::optional<uint64_t> width;     ///< Hidden size of one expert's FFN.
     std::optional<std::string> gating; ///< "softmax", "sigmoid", ...
   };
   struct Layers {
@@ -46,9 +47,9 @@ struct ModelCard {
   uint64_t fileBytes = 0; ///< Of all files.
 
   Use total;
-  /// What one token is multiplied with: all but the embedding table (a row is
-  /// looked up; counted when it serves as the output matrix too), the experts
-  /// that the router leaves out, and MTP layers.
+  /// Weights that are multiplied for one token: all except the embedding table
+  /// (of which one row is looked up; it counts if it is also the output
+  /// matrix), the experts that the router does not select, and MTP layers.
   Use active;
   std::array<Use, modelPartCount> parts;
   std::vector<FormatUse> formats; ///< Most bytes first.
@@ -64,25 +65,26 @@ struct ModelCard {
   std::optional<std::string> preTokenizer; ///< tokenizer.ggml.pre
   bool tiedOutput = false;
 
-  /// What `moec compile` would say, set by who asked it: importing needs MLIR.
+  /// The result of `moec compile`, set by callers with MLIR, which importing
+  /// needs.
   struct Verdict {
-    std::string refusal; ///< "" where it compiles.
+    std::string refusal; ///< "" if the model compiles.
     std::vector<std::string> notes;
   };
   std::optional<Verdict> verdict;
 
   const Use &part(ModelPart which) const { return parts[unsigned(which)]; }
-  /// Over all weights; 0 without any.
+  /// Average over all weights; 0 without any.
   double bitsPerWeight() const;
 };
 
-/// Fails when a key has another type than its meaning needs, or the expert
-/// counts contradict each other.
+/// Summarises a model. Fails if a key does not have the expected type, or if
+/// the expert counts contradict each other.
 moert::StatusOr<ModelCard> makeModelCard(const GgufModel &model);
 
-/// Lines of aligned columns in groups, for people.
+/// Returns groups of lines with aligned columns.
 std::string modelCardText(const ModelCard &card);
-/// One JSON object, for programs. Invalid UTF-8 becomes U+FFFD.
+/// Returns one JSON object. Invalid UTF-8 becomes U+FFFD.
 std::string modelCardJson(const ModelCard &card);
 
 } // namespace moec

@@ -28,7 +28,7 @@ Json expertsJson(const ModelCard::Experts &experts) {
           {"gating", orNull(experts.gating)}};
 }
 
-/// "routed experts" as a key: "routed_experts".
+/// Returns a part's name as a key: "routed_experts" for "routed experts".
 std::string partKey(ModelPart part) {
   std::string key;
   for (char c : modelPartName(part))

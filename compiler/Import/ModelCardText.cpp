@@ -11,7 +11,7 @@ namespace moec {
 
 namespace {
 
-/// A line of a table: count of tensors, bytes and their share of `all`.
+/// Prints a line of a table: number of tensors, bytes and their share of `all`.
 void useLine(Page &page, std::string_view label, const ModelCard::Use &use,
              uint64_t all, std::string_view note = "") {
   page.line(label,

@@ -1,7 +1,7 @@
-//===- NameIndex.h - Lookup by name in a vector -----------------*- C++ -*-===//
+//===- NameIndex.h - Finds names in a vector --------------------*- C++ -*-===//
 //
-// A sorted permutation instead of a hash table: no input makes it quadratic,
-// and duplicates are neighbours.
+// Uses a sorted permutation instead of a hash table: no input makes it
+// quadratic, and duplicates are neighbours.
 //
 //===----------------------------------------------------------------------===//
 
@@ -39,7 +39,7 @@ public:
     return *it;
   }
 
-  /// Two positions of one name, the earlier one first.
+  /// Returns two positions with the same name, the earlier one first.
   template <typename NameOf>
   std::optional<std::pair<size_t, size_t>> findDuplicate(NameOf nameOf) const {
     auto it = std::adjacent_find(

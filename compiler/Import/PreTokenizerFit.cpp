@@ -12,12 +12,13 @@ using namespace moert;
 namespace moec {
 
 namespace {
-/// Rules that are wrong cut one token in 400 or more of the vocabularies tried
-/// (SmolLM2, DeepSeek): 4000 tokens show it, and 2000 do with 99 %.
+/// With wrong rules, one token in 400 or more is cut, in the vocabularies that
+/// were tried (SmolLM2, DeepSeek). So 4000 tokens reveal wrong rules, and 2000
+/// do with a probability of 99 %.
 constexpr size_t kMostTokens = 4000, kFewestTokens = 2000;
 
-/// Tokens of several characters, evenly from the whole vocabulary: those of low
-/// ids alone are the commonest and simplest.
+/// Returns tokens of several characters, evenly from the whole vocabulary,
+/// because tokens with low ids are the most common and simplest ones.
 std::vector<std::string> sampleTokens(const TokenizerSpec &spec,
                                       const BpeModel &model) {
   std::vector<std::string> tokens;
@@ -36,7 +37,7 @@ std::vector<std::string> sampleTokens(const TokenizerSpec &spec,
   return sample;
 }
 
-/// The words of `text`; 0 where it cannot be cut.
+/// Returns the number of words in `text`, or 0 if it cannot be split.
 size_t countWords(const PreTokenizer &rules, std::string_view text,
                   PreTokenizer::Scratch &scratch) {
   std::vector<uint32_t> ends;
@@ -54,7 +55,8 @@ std::optional<std::string_view> fittingPreTokenizer(const GgufModel &file) {
   std::vector<std::string> tokens = sampleTokens(*spec, *model);
   if (tokens.size() < kFewestTokens)
     return std::nullopt;
-  // No token of rules that cut off every digit has two of them.
+  // A token with two digits may not exist, because some rules cut off every
+  // digit, so the text contains some.
   std::string text = "2026";
   for (const std::string &token : tokens)
     text += token;

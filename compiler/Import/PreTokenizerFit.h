@@ -1,4 +1,4 @@
-//===- PreTokenizerFit.h - How a vocabulary cuts words ----------*- C++ -*-===//
+//===- PreTokenizerFit.h - Guesses a vocabulary's pre-tokenizer -*- C++ -*-===//
 
 #ifndef MOE_COMPILER_IMPORT_PRETOKENIZERFIT_H
 #define MOE_COMPILER_IMPORT_PRETOKENIZERFIT_H
@@ -10,11 +10,11 @@
 
 namespace moec {
 
-/// The pre-tokenizer that the model's vocabulary was most likely made with.
-/// Merges never cross words, so its rules cut no token into two; of the rules
-/// that cut none, those that cut text into most words are taken, as coarser
-/// ones would have left tokens that they cut. None for a vocabulary that is too
-/// small to tell, is not of bytes, or fits no rules.
+/// Returns the pre-tokenizer that the model's vocabulary was most likely made
+/// with. Merges never cross words, so the right rules split no token. Among the
+/// rules that split none, it takes those that split text into most words:
+/// coarser rules would have produced tokens that these split. Returns none for
+/// a vocabulary that is too small, does not consist of bytes, or fits no rules.
 std::optional<std::string_view> fittingPreTokenizer(const GgufModel &model);
 
 } // namespace moec

@@ -30,14 +30,16 @@ std::optional<uint32_t> takeLayer(std::string_view &name) {
   return layer;
 }
 
-/// "ffn_up.3", as files from before stacked experts have it.
+/// Returns whether the name is one like "ffn_up.3", in files from before
+/// stacked experts.
 bool isSingleExpert(std::string_view stem) {
   size_t dot = stem.rfind('.');
   return dot != std::string_view::npos && stem.starts_with("ffn_") &&
          isDigits(stem.substr(dot + 1));
 }
 
-/// `stem` is the name without its layer and without ".weight" or ".bias".
+/// Returns the part of a tensor. `stem` is the name without its layer and
+/// without ".weight" or ".bias".
 ModelPart partOfStem(std::string_view stem) {
   if (stem.ends_with("_norm") || stem.ends_with("_norm_2") ||
       stem.ends_with(".enorm") || stem.ends_with(".hnorm"))

@@ -1,8 +1,8 @@
-//===- TensorRole.h - What a tensor is, by its GGUF name --------*- C++ -*-===//
+//===- TensorRole.h - The role of a tensor, by its GGUF name ----*- C++ -*-===//
 //
-// GGUF names tensors in one way across architectures: "blk.N.NAME.weight" in a
-// layer, "NAME.weight" outside. The name alone tells which part of the model a
-// tensor belongs to.
+// GGUF names tensors in the same way across architectures: "blk.N.NAME.weight"
+// in a layer, "NAME.weight" outside. The name alone determines the part of the
+// model that a tensor belongs to.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,12 +24,12 @@ enum class ModelPart {
   SharedExperts,
   Norms,
   Output,
-  Mtp, ///< Layers that predict further tokens; set by the layer, not the name.
+  Mtp, ///< Layers that predict more tokens; set by the layer, not the name.
   Other,
 };
 inline constexpr unsigned modelPartCount = unsigned(ModelPart::Other) + 1;
 
-/// "routed experts", as shown to people.
+/// Returns the name of a part in reports, such as "routed experts".
 std::string_view modelPartName(ModelPart part);
 
 struct TensorRole {

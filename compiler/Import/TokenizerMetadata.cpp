@@ -17,7 +17,7 @@ constexpr std::string_view typesKey = "tokenizer.ggml.token_type";
 constexpr std::string_view scoresKey = "tokenizer.ggml.scores";
 constexpr std::string_view mergesKey = "tokenizer.ggml.merges";
 
-/// Ids that a SentencePiece vocabulary has when its file does not say.
+/// Default ids of a SentencePiece vocabulary.
 struct DefaultId {
   std::string_view key;
   uint64_t id;
@@ -35,7 +35,7 @@ std::optional<int32_t> sentencePieceDefault(std::string_view key) {
   return std::nullopt;
 }
 
-/// A failure at `key`, which may be absent.
+/// Returns a failure about `key`, which may be missing.
 Status keyError(const GgufModel &model, std::string_view key,
                 std::string_view text,
                 StatusCode code = StatusCode::InvalidFile) {
@@ -82,7 +82,7 @@ Status checkMerges(const GgufModel &model) {
     return Status::ok();
   for (uint64_t i = 0; i < merges->count; ++i) {
     std::string_view merge = merges->strings[i];
-    // The left part may begin with a space itself.
+    // The left part may begin with a space.
     size_t space = merge.find(' ', 1);
     if (space == std::string_view::npos || space + 1 == merge.size())
       return keyError(model, mergesKey,
@@ -93,7 +93,7 @@ Status checkMerges(const GgufModel &model) {
   return Status::ok();
 }
 
-/// Every tokenizer.ggml.*_token_id that the file gives.
+/// Checks every tokenizer.ggml.*_token_id in the file.
 Status checkGivenIds(const GgufModel &model, uint64_t tokens) {
   for (const auto &[key, value] : model.metadata()) {
     if (!key.starts_with(keyPrefix) || !key.ends_with("_token_id"))
@@ -108,7 +108,7 @@ Status checkGivenIds(const GgufModel &model, uint64_t tokens) {
   return Status::ok();
 }
 
-/// Ids that apply because the file gives none.
+/// Checks default ids for keys that are missing in the file.
 Status checkDefaultIds(const GgufModel &model, std::string_view kind,
                        uint64_t tokens) {
   if (kind == "llama")
@@ -177,15 +177,15 @@ StatusOr<TokenizerSpec> tokenizerSpecFromGguf(const GgufModel &model,
   TokenizerSpec spec;
   spec.model = *kind;
   bool isSentencePiece = spec.model == "llama";
-  // Gemma 4 has no other, and not all files say so.
+  // Gemma 4 has only this one, and not all files say so.
   spec.pre = spec.model == "gemma4" ? "gemma4" : pre.value_or("default");
   if (isSentencePiece && !addSpacePrefix.value_or(true))
     spec.pre = noSpacePrefix;
   if (!preOverride.empty())
     spec.pre = preOverride;
   spec.tokens.assign(tokens->strings.begin(), tokens->strings.end());
-  // Files may carry more types and scores than tokens; the checks above have
-  // seen to it that there are not fewer.
+  // Files may contain more types and scores than tokens; the checks above have
+  // excluded fewer.
   if (types)
     spec.types.assign(types->integers.begin(),
                       types->integers.begin() + ptrdiff_t(tokens->count));
@@ -215,8 +215,8 @@ StatusOr<TokenizerSpec> tokenizerSpecFromGguf(const GgufModel &model,
     else if (isSentencePiece)
       spec.*special.field = sentencePieceDefault(special.key);
   }
-  // Where both are given, the end of a message before a tool's answer has a
-  // name that Tokenizer knows.
+  // If both ids are present, Tokenizer finds the end of a message before a
+  // tool's answer by its name.
   MOE_ASSIGN_OR_RETURN(std::optional<uint64_t> endOfMessage,
                        model.getUint("tokenizer.ggml.eom_token_id"));
   if (!spec.eot && endOfMessage)
@@ -232,7 +232,7 @@ StatusOr<TokenizerSpec> tokenizerSpecFromGguf(const GgufModel &model,
                       preTokenizer.status().message(),
                       preTokenizer.status().code());
     bosDefault = preTokenizer->bosDefault();
-    // Files of such tokenizers name either model.
+    // Files of such tokenizers use either model name.
     if (preTokenizer->alphabet() == Alphabet::Characters)
       spec.model = "gemma4";
   }

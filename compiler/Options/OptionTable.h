@@ -8,8 +8,8 @@
 
 namespace moec {
 
-/// What Options.def says of each option, by the name of CompileRequest's
-/// member.
+/// The information in Options.def about each option, under the name of the
+/// member of CompileRequest.
 namespace options {
 using namespace moert;
 #define MOE_OPTION(field, Type, fallback, ...)                                 \

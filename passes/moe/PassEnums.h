@@ -7,16 +7,16 @@
 
 namespace mlir::moe {
 
-/// A form of multi-head latent attention; Unset leaves the choice to a more
+/// Form of multi-head latent attention. `Unset` leaves the choice to a more
 /// general option.
 enum class MlaForm { Unset, Auto, None, Factored, Folded };
 
-/// `--weights`: Pack may compute and write weights, Reference only reads the
-/// model file.
+/// Values of --weights. `Pack` allows moec to compute weights and write them to
+/// plan.weights; `Reference` only reads the model file.
 enum class WeightsMode { Auto, Pack, Reference };
 
-/// What a placement is to be fast at: generating, reading prompts, or a typical
-/// request of both.
+/// Workload that placement optimises for: generation, reading prompts, or a
+/// typical request with both.
 enum class Objective { Decode, Prefill, Balanced };
 
 inline auto objectiveValues() {
@@ -44,7 +44,7 @@ inline auto weightsModeValues() {
                  "use the model file's bytes only"));
 }
 
-/// The words of each enumeration by its type.
+/// Command-line values of an enumeration, selected by its type.
 inline auto valuesOf(Objective) { return objectiveValues(); }
 inline auto valuesOf(MlaForm) { return mlaFormValues(); }
 inline auto valuesOf(WeightsMode) { return weightsModeValues(); }

@@ -1,7 +1,7 @@
-//===- Passes.td - What every pass decides ----------------------*- tablegen -*-===//
+//===- Passes.td - The passes on the moe dialect ----------------*- tablegen -*-===//
 //
-// One pass, one stated invariant: what holds after it ran. moe-compile
-// (Pipelines.cpp) is the order.
+// Each pass states one invariant that holds after it has run. The pipeline
+// moe-compile (Pipelines.cpp) defines their order.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,20 +15,21 @@ class Moe_Pass<string argument> : Pass<argument, "::mlir::ModuleOp"> {
 }
 
 def SpecializePhasesPass : Moe_Pass<"moe-specialize-phases"> {
-  let summary = "one function per phase of a run";
+  let summary = "create one function per phase";
   let description = [{
-    Clones `@forward` into `@decode` (1 to `decode-tokens` tokens) and `@prefill`
-    (more, up to `ubatch`) of one sequence, and with `sequences` above 1 into
-    `@batch`: a token of each of 2 to `sequences` of them. Gives `@logits` a range
-    that holds them too.
+    Clones `@forward` into `@decode` (steps of 1 to `decode-tokens` tokens) and
+    `@prefill` (longer steps, up to `ubatch` tokens) for one sequence. If
+    `sequences` is above 1, also clones it into `@batch`, which decodes one token
+    for each of 2 to `sequences` sequences. `@logits` gets a range that covers
+    all of these.
+
+    All phases append to the same KV cache: the rows that a layer caches do not
+    depend on the phase that computed them.
 
     Invariant: there is no `@forward`, every function has a `#moe.phase`, and
     the ranges of decode and prefill cover 1 to the larger of `decode-tokens`
-    and `ubatch` without a gap or an overlap. With `ubatch` at most
-    `decode-tokens` there is no `@prefill`.
-
-    All phases append to the same KV cache: a layer's rows do not depend on the
-    phase that made them.
+    and `ubatch` without a gap or an overlap. If `ubatch` is at most
+    `decode-tokens`, there is no `@prefill`.
   }];
   let options = [
     Option<"ubatch", "ubatch", "int64_t", "512", "Most tokens of a prefill step">,
@@ -40,19 +41,20 @@ def SpecializePhasesPass : Moe_Pass<"moe-specialize-phases"> {
 }
 
 def ChooseKvTypesPass : Moe_Pass<"moe-choose-kv-types"> {
-  let summary = "of what elements each layer's cache is";
+  let summary = "choose the element type of each layer's KV cache";
   let description = [{
-    KvTypeRules.h says how `kv-type` is written. `auto` takes f16 for every layer and
-    device. q8_0 takes about half the memory, and where it was measured it cost
-    more than weights of few bits hide: the mean divergence (KL) of a plan's logits
-    from the model's in float64 is with q8_0 1.4 times what it is with f16 on
-    SmolLM2-135M (3 heads of 64, 30 layers, Q4_1; 3.9e-3 against 2.7e-3), 2 times
-    on Gemma 3 270M (1 head of 256, 18 layers, Q4_K_M; 5.2e-3 against 2.6e-3), and
-    the median 1.5 times on tiny-kjv (latents of 288, 4 layers, Q4_K_M to Q2_K;
-    7e-5 against 4.5e-5). f32 is at most 7 % closer than f16.
+    KvTypeRules.h defines the syntax of `kv-type`. `auto` selects f16 for every
+    layer and device. q8_0 takes about half the memory, but where it was measured,
+    it cost more accuracy than weights with few bits hide. The mean divergence (KL)
+    of a plan's logits from the model's in float64 was, compared with f16, 1.4 times
+    as large on SmolLM2-135M (3 heads of 64, 30 layers, Q4_1; 3.9e-3 against 2.7e-3)
+    and twice as large on Gemma 3 270M (1 head of 256, 18 layers, Q4_K_M; 5.2e-3
+    against 2.6e-3); the median was 1.5 times as large on tiny-kjv (latents of 288,
+    4 layers, Q4_K_M to Q2_K; 7e-5 against 4.5e-5). f32 is at most 7 % closer than
+    f16.
 
-    Invariant: a layer's `!moe.kv` has the element of the last rule for the layer,
-    the same in every phase; every rule is for some layer.
+    Invariant: a layer's `!moe.kv` has, in every phase, the element type of the
+    last rule for the layer, and every rule names at least one layer with a cache.
   }];
   let options = [
     Option<"kvType", "kv-type", "std::string", "\"auto\"", "Types by layer, as in blk.0-3=f16,q8_0">,
@@ -61,17 +63,18 @@ def ChooseKvTypesPass : Moe_Pass<"moe-choose-kv-types"> {
 }
 
 def SizeCachesPass : Moe_Pass<"moe-size-caches"> {
-  let summary = "how many rows each layer's cache has";
+  let summary = "choose the number of rows of the KV cache";
   let description = [{
-    Sequences share the rows of a layer's cache in whole pages. `moe.kv_rows` says
-    how many there are: the context of each sequence; or, with `kv-budget`, as many
-    as it holds of all layers, and it is an error if that is less than one
-    context.
+    Sequences share the rows of a layer's cache in whole pages. The module
+    attribute `moe.kv_rows` is the number of rows: one context per sequence or,
+    with `kv-budget`, as many rows as the caches of all layers can have within
+    that many bytes. It is an error if these are fewer than one context.
 
-    Invariant: the module has `moe.kv_rows`, a multiple of a page.
+    Invariant: the module has `moe.kv_rows`, a multiple of the page size.
   }];
   let options = [
-    Option<"kvBudget", "kv-budget", "int64_t", "0", "Bytes of the KV cache; 0: what the contexts take">,
+    Option<"kvBudget", "kv-budget", "int64_t", "0",
+           "Bytes of the KV cache; 0: as many as the contexts need">,
   ];
 }
 
@@ -80,56 +83,58 @@ class Moe_FormOption<string cpp, string arg, string default, string desc>
              "::mlir::moe::mlaFormValues()">;
 
 def AbsorbMlaPass : Moe_Pass<"moe-absorb-mla"> {
-  let summary = "the form of multi-head latent attention, per phase";
+  let summary = "choose the form of multi-head latent attention (MLA) per phase";
   let description = [{
-    A cached latent c gives a head's key W_UK c and value W_UV c. Three programs
-    compute the same attention (DeepSeek-V2, arXiv 2405.04434, section 2.1.2):
+    From a cached latent c, a head's key is W_UK c and its value W_UV c. Three
+    programs compute the same attention (DeepSeek-V2, arXiv 2405.04434, section
+    2.1.2):
 
     * `none`: `moe.mla_attention`, which decompresses keys and values.
-    * `factored`: (W_UK c) . q = c . (W_UK^T q), so W_UK goes to the query side
+    * `factored`: (W_UK c) . q = c . (W_UK^T q), so W_UK moves to the query side
       (`moe.absorb_query`), W_UV to the output side (`moe.expand_value`), and
       attention works on latents.
-    * `folded`: as factored, with W_UK multiplied into W_Q ahead of time
+    * `folded`: like factored, but W_UK is multiplied into W_Q in advance
       (`moe.fold_query`). The product has heads * (latent + rope) rows instead
-      of heads * (nope + rope): usually many more bytes.
+      of heads * (nope + rope), which is usually many more bytes.
 
-    A gemm computes W_UK^T q only if W_UK is there transposed. On a device with
-    gemms on packed rows `factored` therefore has a copy made when weights are
-    packed (`moe.transpose`; passes/moe/graph/KeyUp.h), unless `weights=reference` or the
-    format has no such gemm.
+    A gemm can only compute W_UK^T q if W_UK is stored transposed. On a device
+    with gemms on packed rows, `factored` therefore uses a copy that is made when
+    weights are packed (`moe.transpose`; passes/moe/graph/KeyUp.h), unless
+    `weights=reference` or the format has no such gemm.
 
     `auto` takes the form with the fewest predicted seconds for the phase's
-    typical step on the target's first device, where attention goes if it fits; a
-    batch takes the form of decode.
-    A remark states the seconds of each form and the weight bytes of folded.
-    Folded weights are not in the model file, so `weights=reference` excludes
-    them.
+    typical step, on the device on which attention is expected. A batch takes the
+    form of decode. A remark states the seconds of each form and the weight bytes
+    of folded. Folded weights are not in the model file, so `weights=reference`
+    excludes them.
 
     Invariant: a `moe.mla_attention` is left only where the form is `none`. The
-    cache keeps latents in every form.
+    cache contains latents in every form.
   }];
   let options = [
-    Moe_FormOption<"mla", "mla", "Auto", "Form in every phase">,
-    Moe_FormOption<"decodeForm", "decode-form", "Unset", "Form of decode and batch instead">,
-    Moe_FormOption<"prefillForm", "prefill-form", "Unset", "Form of prefill instead">,
+    Moe_FormOption<"mla", "mla", "Auto", "Form of attention in every phase">,
+    Moe_FormOption<"decodeForm", "decode-form", "Unset", "Form in decode and batch, instead of mla">,
+    Moe_FormOption<"prefillForm", "prefill-form", "Unset", "Form in prefill, instead of mla">,
     Option<"weights", "weights", "::mlir::moe::WeightsMode", "::mlir::moe::WeightsMode::Auto",
            "Whether weights may be computed and packed", "::mlir::moe::weightsModeValues()">,
   ];
   let statistics = [
-    Statistic<"numNone", "none", "Attentions left as they are">,
-    Statistic<"numFactored", "factored", "Attentions factored">,
-    Statistic<"numFolded", "folded", "Attentions folded">,
-    Statistic<"numTransposed", "transposed", "Attentions with a transposed copy of W_UK">,
+    Statistic<"numNone", "none", "Attention ops left unchanged">,
+    Statistic<"numFactored", "factored", "Attention ops in factored form">,
+    Statistic<"numFolded", "folded", "Attention ops in folded form">,
+    Statistic<"numTransposed", "transposed", "Attention ops with a transposed copy of W_UK">,
   ];
 }
 
 def ReduceExpertsPass : Moe_Pass<"moe-reduce-experts"> {
-  let summary = "fewer experts per token than the model was trained with";
+  let summary = "use fewer experts per token than the model was trained with";
   let description = [{
+    Lowers the number of experts that each router selects. It is an error to ask
+    for less than one expert or for more than the model uses.
+
     Invariant: every router selects `experts` experts, or with `layer-experts` as
     many as the list gives for its layer, and `experts_used` of `moe.model` is the
-    largest of these numbers. It is an error to ask for less than one or more than
-    the model uses.
+    largest of these numbers.
   }];
   let options = [
     Option<"experts", "experts", "int64_t", "0", "Experts per token, where layer-experts gives none">,
@@ -140,7 +145,7 @@ def ReduceExpertsPass : Moe_Pass<"moe-reduce-experts"> {
 }
 
 def TryPlacementPass : Moe_Pass<"moe-try-placement"> {
-  let summary = "estimates which device each attention gets";
+  let summary = "estimate which device each attention gets";
   let description = [{
     The form of an attention depends on its device, and what placement counts
     depends on the form. The pass therefore runs the passes from moe-choose-kv-types
@@ -155,7 +160,7 @@ def TryPlacementPass : Moe_Pass<"moe-try-placement"> {
 }
 
 def KeepAttentionOnHostPass : Moe_Pass<"moe-keep-attention-on-host"> {
-  let summary = "keeps attention on the host where a trial found that faster";
+  let summary = "keep attention on the host if a trial found that faster";
   let description = [{
     Invariant: in a module with `moe.attention_on_host`, every op that reads or
     appends to a KV cache has the host as its device. Other modules are unchanged.
@@ -163,7 +168,7 @@ def KeepAttentionOnHostPass : Moe_Pass<"moe-keep-attention-on-host"> {
 }
 
 def StreamExpertsPass : Moe_Pass<"moe-stream-experts"> {
-  let summary = "copies the host's experts to a GPU in long prompt steps";
+  let summary = "copy the host's experts to a GPU in long prefill steps";
   let description = [{
     A step of many tokens has much to multiply with each expert: from some length
     on it is faster to copy the experts' matrices over the link and to multiply on
@@ -189,112 +194,114 @@ def StreamExpertsPass : Moe_Pass<"moe-stream-experts"> {
 }
 
 def DeferExpertsPass : Moe_Pass<"moe-defer-experts"> {
-  let summary = "what a token's least experts give comes one layer later";
+  let summary = "add a token's least weighted experts one layer later";
   let description = [{
-    Where experts are on the CPU, the GPU waits for them in every layer. Without
-    the experts of the least weights it waits for less, and has the next layer's
-    attention to do while the CPU goes on with these. Their sum is added to that
-    of the next layer's experts, which is no longer what the model defines, so
-    that this is the user's to ask for, and the same on all devices: its price
-    is measured anywhere.
+    If experts are on the CPU, the GPU waits for them in every layer. If the
+    experts with the smallest weights are left out, it waits for less, and it can
+    compute the next layer's attention while the CPU goes on with these. Their sum
+    is added to that of the next layer's experts. This is no longer what the model
+    defines, so only the user can ask for it. The result is the same on all
+    devices, so its effect on quality can be measured on any.
 
-    Invariant: in `@decode` and `@batch` every `moe.experts` but those of the
-    last layer with any have the choices of a token with the largest weights,
-    and `moe.deferred` ones beside them the other `defer-experts`, whose results
-    are added to experts of the next such layer. Prompts are as they were. It is
-    an error to defer none or all of a token's experts of a layer.
+    Invariant: in `@decode` and `@batch`, every `moe.experts` except in the last
+    layer with experts has the token's choices with the largest weights. Ops with
+    `moe.deferred` have the other `defer-experts` choices, and their results are
+    added to experts of the next such layer. Prefill does not change. It is an
+    error to defer none or all of a token's experts in a layer.
   }];
   let options = [Option<"deferExperts", "defer-experts", "int64_t", "0",
-                        "Experts per token and layer that are added one layer later">];
-  let statistics = [Statistic<"numDeferred", "deferred", "Ops of experts that are late">];
+                        "Experts per token and layer whose results are added one layer later">];
+  let statistics = [Statistic<"numDeferred", "deferred", "Deferred expert ops">];
 }
 
 def ApplyRulesPass : Moe_Pass<"moe-apply-rules"> {
-  let summary = "the devices that the user's rules ask for";
+  let summary = "place the ops that the user's rules name";
   let description = [{
-    PlacementRules.h says what a rule is. A layer's cache is one for all phases:
-    only rules for all of them place what appends to it or reads it, together.
+    PlacementRules.h defines the rules about ops. All phases share a layer's cache,
+    so only rules for all phases place the ops that append to it or read it, and
+    they place these together.
+
+    TensorRules.h defines the rules about tensors: an op that reads a tensor gets
+    the device of the first rule that matches the tensor, in every phase.
+    `n-gpu-layers` places all remaining ops.
 
     Invariant: an op that a rule covers has the `moe.device` of the last such
-    rule, but for ops that use a cache, which have that of the last rule for any
-    of them in all phases, or none; every rule covers an op that it may place.
-    moe-place-devices leaves them there, and counts them.
-
-    TensorRules.h says what a rule about tensors is; what reads a tensor has the
-    device of the first that matches it, whatever the phase. `n-gpu-layers` decides
-    about all that is left.
+    rule. Ops that use a cache instead have the device of the last rule for all
+    phases that covers any of them, or none. Every rule covers an op that it may
+    place. moe-place-devices keeps these devices and counts their memory.
   }];
   let options = [
     ListOption<"place", "place", "std::string", "The user's rules">,
     ListOption<"tensorRules", "override-tensor", "std::string", "Rules about tensors, REGEX=DEVICE">,
     Option<"cpuMoeLayers", "n-cpu-moe", "int64_t", "0",
-           "Layers whose routed experts are the host's; -1: all">,
+           "Layers whose routed experts stay on the host; -1: all">,
     Option<"gpuLayers", "n-gpu-layers", "int64_t", "-1",
-           "Layers that are to be on GPUs, the last of them; one more: the head too; -1: as is best">,
+           "Number of last layers on GPUs; one more than the layers: also the head; -1: automatic">,
     Option<"allowUnmatchedRules", "allow-unmatched-rules", "bool", "false",
-           "Whether a rule about tensors may place none">,
+           "Whether a rule about tensors may match none">,
   ];
   let statistics = [Statistic<"numPlaced", "placed", "Ops placed">];
 }
 
 def ChooseNodesPass : Moe_Pass<"moe-choose-nodes"> {
-  let summary = "how a host with several memory nodes holds its weights";
+  let summary = "choose how a host with several memory nodes stores weights";
   let description = [{
-    Of what moec::withNodes (compiler/Machine/CostModel/MemoryNodes.h) makes of
-    the host (each node with what its cores read, pages of all in turn, one node
-    alone) takes the one with which placement is predicted to be fastest, or the
-    one that `numa` names. A host with one node stays as it is.
+    moec::withNodes (compiler/Machine/CostModel/MemoryNodes.h) describes the host
+    for each use of its nodes: each node has the rows that its cores read, pages
+    alternate between nodes, or only one node is used. This pass chooses the use
+    with which placement is predicted to be fastest, or the one that `numa` names.
+    A host with one node does not change.
 
-    Invariant: `node_use` of the host in `moe.target` says what was chosen, and
-    its other figures are those of a machine that is used so; a note tells what
-    was compared.
+    Invariant: `node_use` of the host in `moe.target` is the chosen use, and its
+    other numbers are those of a machine that is used in this way. A note lists the
+    alternatives.
   }];
   let options = [
     Option<"numa", "numa", "std::string", "\"auto\"", "auto, any, split, interleaved or one">,
     Option<"optimizeFor", "optimize-for", "::mlir::moe::Objective", "::mlir::moe::Objective::Balanced",
-           "What is to be fast", "::mlir::moe::objectiveValues()">,
+           "The request to optimise for", "::mlir::moe::objectiveValues()">,
     Option<"typicalPrompt", "typical-prompt", "int64_t", "1024", "Tokens of a typical prompt">,
     Option<"deferExperts", "defer-experts", "int64_t", "0",
-           "Of a token's experts of a layer, how many moe-defer-experts will make late">,
+           "Experts per token and layer that moe-defer-experts will defer">,
     Option<"weights", "weights", "::mlir::moe::WeightsMode", "::mlir::moe::WeightsMode::Auto",
-           "Whether weights may be packed, by which kernels are counted on", "::mlir::moe::weightsModeValues()">,
+           "Whether weights may be packed, which decides the kernels", "::mlir::moe::weightsModeValues()">,
   ];
 }
 
 def PlaceDevicesPass : Moe_Pass<"moe-place-devices"> {
-  let summary = "a device for every op, within the memory of each";
+  let summary = "choose a device for every op within each device's memory";
   let description = [{
-    What has a device is the label (an op of the model), the same in all phases:
-    weights and cache are resident once. Parts of the model (a layer's attention
-    with its cache, its shared experts or dense FFN, its routed experts, the head,
-    the embedding) are assigned so that the predicted seconds of a request are
-    fewest: a step's ops and copies are simulated, with devices that overlap and
-    a copy's latency at every crossing (passes/moe/placement/StepTimes.h). What is looked
-    at does not depend on the memory (passes/moe/placement/PlacementSearch.h); all on the
-    host and only experts on the host are among it. Ops that have a device
-    already stay there. Where `stream-experts` says that experts of the host are
-    to be streamed and the mix is faster so, GPUs keep room for the slots.
+    Ops with the same label get the same device in all phases, so that weights and
+    cache are resident once. The units of placement (a layer's attention with its
+    cache, its shared experts or dense FFN, its routed experts, the head, the
+    embedding) are assigned so that the predicted seconds of a request are fewest.
+    The prediction simulates a step's ops and copies; devices overlap, and every
+    crossing has the latency of a copy (passes/moe/placement/StepTimes.h). The set of
+    options does not depend on memory (passes/moe/placement/PlacementSearch.h); it
+    contains "all on the host" and "only experts on the host". Ops that already have
+    a device keep it. If `stream-experts` allows streaming and that makes the request
+    faster, GPUs keep memory free for the slots.
 
-    `optimize-for` is the request: a prompt of `typical-prompt` tokens, 256
-    tokens generated, or both.
+    `optimize-for` defines the request: a prompt of `typical-prompt` tokens, 256
+    generated tokens, or both.
 
     Budgets count weights (once per device), the cache of all sequences,
-    activations at the largest step, scratch and staging of transfers.
+    activations of the largest step, scratch memory and staging of copies.
 
     Invariant: every op with a cost has `moe.device`, `moe.reason` and, in
-    `moe.rejected`, each other device with what the op would take there; an
-    attention has the device of its cache; no device is over its budget.
+    `moe.rejected`, the predicted seconds on each other device. An attention has the
+    device of its cache. No device exceeds its budget.
   }];
   let options = [
     Option<"optimizeFor", "optimize-for", "::mlir::moe::Objective", "::mlir::moe::Objective::Balanced",
-           "What is to be fast", "::mlir::moe::objectiveValues()">,
+           "The request to optimise for", "::mlir::moe::objectiveValues()">,
     Option<"typicalPrompt", "typical-prompt", "int64_t", "1024", "Tokens of a typical prompt">,
     Option<"streamExperts", "stream-experts", "int64_t", "0",
-           "Tokens of the shortest step that streams experts to the GPU; -1: where it pays; 0: none">,
+           "Tokens of the shortest step that streams experts to the GPU; -1: computed; 0: none">,
     Option<"deferExperts", "defer-experts", "int64_t", "0",
-           "Of a token's experts of a layer, how many moe-defer-experts will make late">,
+           "Experts per token and layer that moe-defer-experts will defer">,
     Option<"weights", "weights", "::mlir::moe::WeightsMode", "::mlir::moe::WeightsMode::Auto",
-           "Whether weights may be packed, by which kernels are counted on", "::mlir::moe::weightsModeValues()">,
+           "Whether weights may be packed, which decides the kernels", "::mlir::moe::weightsModeValues()">,
   ];
   let statistics = [
     Statistic<"numHost", "host", "Ops on the host">,
@@ -303,19 +310,19 @@ def PlaceDevicesPass : Moe_Pass<"moe-place-devices"> {
 }
 
 def FusePass : Moe_Pass<"moe-fuse"> {
-  let summary = "sums into the ops that produce a summand, gate with up";
+  let summary = "fuse sums into the producer of a summand, and gate with up";
   let description = [{
-    A sum costs a read and a write of both summands; the op that produces one of
-    them can add the other as it writes (`residual`). Chains of sums are
-    reordered so that each summand finds a producer. Only ops on one device are
-    joined: a GPU need not wait for what the host adds.
+    A sum costs a read and a write of both summands. The op that produces one of
+    them can instead add the other one as it writes its result (`residual`). Chains
+    of sums are reordered so that each summand finds a producer. Only ops on one
+    device are fused, so that a GPU does not wait for a value from the host.
 
-    FFNs whose gate and up have one shape and gemms that read the same encoding
-    of the activation get `fused`, if the device has a kernel that keeps both
-    factors in registers.
+    FFNs get `fused` if gate and up have the same shape, their gemms read the same
+    encoding of the activation, and the device has a kernel that keeps both factors
+    in registers.
 
-    Invariant: a `moe.add` is left only where no producer of a summand on its
-    device can take the other one.
+    Invariant: a `moe.add` is left only if no producer of a summand on its device
+    can add the other summand.
   }];
   let statistics = [
     Statistic<"numResiduals", "residuals", "Sums moved into a producer">,
@@ -324,30 +331,34 @@ def FusePass : Moe_Pass<"moe-fuse"> {
 }
 
 def InsertTransfersPass : Moe_Pass<"moe-insert-transfers"> {
-  let summary = "copies between devices, explicit";
+  let summary = "make copies between devices explicit";
   let description = [{
-    Invariant: every activation that an op reads is on the op's device; what a
-    function takes and returns is on the host. A value is copied once per
-    destination. Weights are not copied: they are loaded where they are used.
+    Inserts a `moe.transfer` where an op reads an activation that is on another
+    device. A value is copied once per destination. Weights are not copied: they
+    are loaded on the devices that use them.
+
+    Invariant: every activation that an op reads is on the op's device. Arguments
+    and results of functions are on the host.
   }];
   let statistics = [Statistic<"numTransfers", "transfers", "Copies inserted">];
 }
 
 def SelectKernelsPass : Moe_Pass<"moe-select-kernels"> {
-  let summary = "kernels by op, format, device and token range";
+  let summary = "select kernels by op, format, device and number of tokens";
   let description = [{
-    Takes from the kernel table, among those that the device runs and whose
-    range holds the phase's tokens, the kernel of the best instruction set.
-    passes/moe/kernels/KernelSelection.h says what is recorded.
+    Selects from the kernel table, among the kernels that the device can run and
+    whose range contains the phase's tokens, the one for the best instruction set,
+    unless another one was measured to be clearly faster. The decisions are recorded
+    as described in dialects/moe/KernelCalls.h.
 
-    Before that it gives every weight that gemms read a layout, one per device
-    for all phases: one that kernels read faster than the model file's rows,
-    where there is such a gemm for each use (passes/moe/kernels/WeightLayouts.h).
-    `weights=reference` keeps all weights as they are in the file.
+    Before that, every weight that gemms read gets one layout per device, the same in
+    all phases: a layout that kernels read faster than the model file's rows, if there
+    is such a gemm for each use (passes/moe/kernels/WeightLayouts.h). With
+    `weights=reference`, all weights keep the file's layout.
 
-    Invariant: every op with a cost has `moe.kernels` and `moe.gemms`, from which
-    `selectedSteps` gives its instructions. No kernel is an error that names the
-    op, the format, the device and the phase, and what there is.
+    Invariant: every op with a cost has `moe.kernels`, from which `selectedSteps`
+    derives its instructions. A missing kernel is an error that names the op, the
+    format, the device and the phase's range of tokens.
   }];
   let options = [
     Option<"weights", "weights", "::mlir::moe::WeightsMode", "::mlir::moe::WeightsMode::Auto",
@@ -357,17 +368,17 @@ def SelectKernelsPass : Moe_Pass<"moe-select-kernels"> {
 }
 
 def PrintCostPass : Moe_Pass<"moe-print-cost"> {
-  let summary = "prints what every op costs";
+  let summary = "print the cost of every op";
   let description = [{
-    One line per op of each function, and a total: FLOPs; bytes of weights,
-    activations and KV cache for `tokens` tokens after `context` cached
-    positions; bytes of weights that must be resident. `moe.label` names the op.
+    Prints one line per op of each function, and a total: FLOPs; bytes of weights,
+    activations and KV cache for `tokens` tokens after `context` cached positions;
+    bytes of weights that must be resident. `moe.label` names the op.
 
     Invariant: the module does not change.
   }];
   let options = [
     Option<"tokens", "tokens", "int64_t", "1", "Tokens of the step">,
-    Option<"context", "context", "int64_t", "0", "Positions cached before it">,
+    Option<"context", "context", "int64_t", "0", "Positions cached before the step">,
   ];
 }
 

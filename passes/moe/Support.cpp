@@ -88,12 +88,12 @@ void moe::appendReason(Operation *op, const Twine &sentence) {
 }
 
 //===----------------------------------------------------------------------===//
-// Numbers for people
+// Formatted numbers
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// `value` with one to three digits before the point and one after it, and the
-/// first of `units` that allows it.
+/// Formats `value` in the first of `units` in which it is below `step`, with
+/// one decimal (none in the first unit).
 std::string scaled(double value, double step, ArrayRef<StringRef> units) {
   size_t unit = 0;
   // 999.95 would print as 1000.0.

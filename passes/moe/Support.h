@@ -1,4 +1,4 @@
-//===- Support.h - What passes share ----------------------------*- C++ -*-===//
+//===- Support.h - Helpers shared by the passes -----------------*- C++ -*-===//
 
 #ifndef MOE_PASSES_MOE_SUPPORT_H
 #define MOE_PASSES_MOE_SUPPORT_H
@@ -14,71 +14,74 @@
 
 namespace mlir::moe {
 
-/// Names of the functions of a module.
+/// Names of the functions in a module.
 inline constexpr llvm::StringLiteral kForwardName = "forward";
 inline constexpr llvm::StringLiteral kDecodeName = "decode";
 inline constexpr llvm::StringLiteral kPrefillName = "prefill";
 inline constexpr llvm::StringLiteral kBatchName = "batch";
 inline constexpr llvm::StringLiteral kLogitsName = "logits";
-/// The phase of prompts' longer steps.
+/// Phase of the long prefill steps that stream experts to a GPU.
 inline constexpr llvm::StringLiteral kStreamedName = "streamed_prefill";
 
 using moert::PhaseKind;
-/// The step that costs of a phase are compared for.
+/// The step for which a phase's costs are compared.
 using moec::TypicalStep;
 
-/// As compiler/Machine/CostModel/TypicalStep.h says.
+/// Returns the typical step of `phase`; see
+/// compiler/Machine/CostModel/TypicalStep.h.
 TypicalStep typicalStep(PhaseAttr phase);
 
-/// The phase of the function around `op`, or null.
+/// Returns the phase of the function that contains `op`, or null.
 PhaseAttr phaseOf(Operation *op);
-/// Whether a token that one sequence generates goes through the phase.
+/// Returns whether single sequences decode their tokens in this phase: any
+/// phase but prefill, streamed prefill and batch.
 bool isOfOneToken(PhaseAttr phase);
 
-/// Rows of the KV cache that sequences of at most `context` tokens take: whole
-/// pages of each.
+/// Returns the KV cache rows that `sequences` sequences of at most `context`
+/// tokens need: each sequence takes whole pages.
 int64_t kvRowsOf(int64_t context, int64_t sequences = 1);
-/// kKvRowsAttr of the module, without it one context.
+/// Returns kKvRowsAttr of the module, or the rows of one context without it.
 int64_t kvRowsOf(ModuleOp module, int64_t context);
-/// Rows of layers' states for so many sequences that run together: theirs, and
-/// some for checkpoints (runtime/cache/StatePool.h).
+/// Returns the number of state rows for `sequences` sequences that run at once:
+/// one each, plus some for checkpoints (runtime/cache/StatePool.h).
 constexpr int64_t stateRowsOf(int64_t sequences) {
   return sequences + 2 + sequences / 4;
 }
-/// Likewise of the module's phases.
+/// The same for the most sequences of any phase of the module.
 int64_t stateRowsOf(ModuleOp module);
-/// Whether `op` is an attention, which reads the cache of a layer.
+/// Returns whether `op` is an attention op that reads a layer's cache.
 bool readsCache(Operation *op);
 
-/// The device where placement tries to put `attention`: its moe.device if it
-/// has one (moe-try-placement), else the first GPU, else the host.
+/// Returns the device on which placement tries to put `attention`: its
+/// moe.device if moe-try-placement set one, else the first GPU, else the host.
 const moec::DeviceDesc &expectedDevice(Operation *attention,
                                        const moec::TargetDesc &target);
 
-/// What identifies a weight, stored or computed, across functions.
+/// Returns an attribute that identifies a weight, stored or computed, in all
+/// functions.
 Attribute weightKey(Value weight);
 
-/// An error that is the user's to mend: what is wrong and, as a note, what to
-/// do about it. Errors without a note are bugs of this compiler.
+/// Emits an error that the user can fix: `cause` says what is wrong, and `fix`,
+/// a note, says what to do. Errors without such a note are compiler bugs.
 LogicalResult userError(Operation *op, const Twine &cause, const Twine &fix);
 
-/// Adds a note, which compile prints and plans keep.
+/// Adds a note to the module; moec compile prints it, and the plan stores it.
 void addNote(ModuleOp module, const Twine &note);
 
-/// Adds a sentence to moe.reason.
+/// Appends a sentence to the op's moe.reason.
 void appendReason(Operation *op, const Twine &sentence);
 
-/// "12.3 GiB": sizes of memory, in powers of 1024.
+/// Formats a size of memory in powers of 1024: "12.3 GiB".
 std::string formatCapacity(double bytes);
-/// "75.5 MB": traffic, in powers of 1000 like bandwidths.
+/// Formats traffic in powers of 1000, like bandwidths: "75.5 MB".
 std::string formatTraffic(double bytes);
-/// "1.2 ms"
+/// Formats a time: "1.2 ms".
 std::string formatSeconds(double seconds);
-/// "3.1 %", "under 0.1 %"
+/// Formats a fraction: "3.1 %", "under 0.1 %".
 std::string formatPercent(double fraction);
 
-/// The device that holds an op's result; for a transfer, where it arrives.
-/// Null without moe.device.
+/// Returns the device that holds the op's result: the destination of a
+/// transfer, else moe.device. Null if the op has no device.
 StringAttr deviceOfResult(Operation *op);
 
 } // namespace mlir::moe

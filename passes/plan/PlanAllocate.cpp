@@ -14,8 +14,8 @@ using namespace mlir::plan;
 
 namespace {
 
-/// Bytes of private memory that each worker needs to run `inst`, by the
-/// formulas of kernels/Scratch.h.
+/// Returns the bytes of private memory that each worker needs for `inst`, by
+/// the formulas of kernels/Scratch.h.
 int64_t scratchBytes(InstOp inst) {
   const moert::OpSpec &spec = *inst.getSpec();
   return spec.scratchBytes([&](std::string_view wanted) -> int64_t {
@@ -26,14 +26,14 @@ int64_t scratchBytes(InstOp inst) {
   });
 }
 
-/// When a buffer is in use.
+/// The part of a phase during which a buffer is in use.
 struct Lifetime {
   BufferOp buffer;
   int64_t bytes = 0;
-  /// By queue: the last instruction that uses it, and what has ended at least
-  /// when one begins that does.
+  /// By queue: `last` is the last instruction that uses the buffer; `known` is
+  /// the least that has ended when an instruction begins that uses it.
   Clock last, known;
-  /// The caller fills it before a step, or reads it after.
+  /// Whether the caller fills the buffer before a step, or reads it after.
   bool isInput = false, isOutput = false;
   int64_t offset = 0;
 
@@ -42,7 +42,7 @@ struct Lifetime {
     for (auto [least, value] : llvm::zip_equal(known, ordering.known))
       least = std::min(least, value);
   }
-  /// Whether all uses have ended before any of `other` begins.
+  /// Returns whether all uses have ended before any use of `other` begins.
   bool isBefore(const Lifetime &other) const {
     return !isOutput && !other.isInput &&
            llvm::all_of_zip(last, other.known, [](int32_t use, int32_t ended) {
@@ -54,7 +54,7 @@ struct Lifetime {
   }
 };
 
-/// What a device needs besides its arena.
+/// Memory that a device needs.
 struct Needs {
   llvm::SetVector<Value> weights;
   int64_t kvBytes = 0, scratchBytes = 0, arenaBytes = 0, workerBytes = 0;
@@ -64,8 +64,8 @@ int64_t aligned(int64_t bytes) {
   return int64_t(moert::alignUp(uint64_t(bytes), moert::kRegionAlignment));
 }
 
-/// The smallest gap that holds `lifetime` between the placed ones alive at the
-/// same time; the lowest of equal ones.
+/// Returns the offset of the smallest gap that holds `lifetime` between the
+/// placed lifetimes that are alive at the same time; the lowest of equal gaps.
 int64_t findOffset(const Lifetime &lifetime,
                    ArrayRef<const Lifetime *> placedByOffset) {
   int64_t end = 0, best = -1, bestGap = INT64_MAX;
@@ -82,7 +82,7 @@ int64_t findOffset(const Lifetime &lifetime,
   return best >= 0 ? best : end;
 }
 
-/// Gives every lifetime an offset, the largest first; returns the peak.
+/// Gives every lifetime an offset, the largest buffer first. Returns the peak.
 int64_t place(MutableArrayRef<Lifetime> lifetimes) {
   SmallVector<Lifetime *> order;
   for (Lifetime &lifetime : lifetimes)
@@ -113,7 +113,7 @@ struct PlanAllocate : plan::impl::PlanAllocatePassBase<PlanAllocate> {
 
 private:
   void allocate(ProgramOp program) {
-    // By weight and device.
+    // Pairs of weight and device.
     llvm::DenseSet<std::pair<Value, Value>> streamed;
     for (ResidentOp resident : program.getBody().getOps<ResidentOp>())
       if (resident.getMode() == ResidencyMode::Streamed)
@@ -146,8 +146,8 @@ private:
     recordResidency(program, needs, streamed);
   }
 
-  /// Every weight is resident on each device whose instructions read it, unless
-  /// that has it streamed.
+  /// Makes every weight resident on each device whose instructions read it,
+  /// unless that device streams it.
   void
   recordResidency(ProgramOp program, llvm::MapVector<Value, Needs> &needs,
                   const llvm::DenseSet<std::pair<Value, Value>> &streamed) {
@@ -176,8 +176,8 @@ private:
   }
 
   void allocate(PhaseOp phase, llvm::MapVector<Value, Needs> &needs) {
-    // Liveness by the order that data alone asks for: what shares bytes is
-    // then ordered by barriers and events that are needed anyway.
+    // Lifetimes follow the order that the data requires. Buffers that share
+    // bytes are then ordered by barriers and events that are needed anyway.
     auto buffers = llvm::to_vector(phase.getBody().getOps<BufferOp>());
     for (BufferOp buffer : buffers)
       buffer.removeOffsetAttr();
@@ -202,7 +202,7 @@ private:
         if (auto found = index.find(access.region); found != index.end())
           lifetimes[found->second].use(ordering);
       Needs &need = needs[inst.getDevice()];
-      // A GPU's kernels have no workers; plan-launches knows what they need.
+      // GPU kernels have no workers; plan-launches computes their workspace.
       if (inst.getDevice().getDefiningOp<DeviceOp>().getKind() ==
           DeviceKind::Cpu)
         need.scratchBytes = std::max(need.scratchBytes, scratchBytes(inst));
@@ -220,7 +220,7 @@ private:
     }
   }
 
-  /// Places a device's shared buffers or those per worker; returns the peak.
+  /// Places the shared or the per-worker buffers of a device. Returns the peak.
   int64_t placeThose(ArrayRef<Lifetime> lifetimes, Value device,
                      bool perWorker) {
     SmallVector<Lifetime> those;

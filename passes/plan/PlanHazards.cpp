@@ -52,14 +52,14 @@ InstOp plan::rebuild(InstOp inst, ValueRange waits, bool signals) {
 
 namespace {
 
-/// Bytes of an arena that a buffer takes; none if it has no offset.
+/// The bytes of an arena that a buffer takes; empty without an offset.
 struct Bytes {
   Value device;
   int64_t begin = 0, end = 0;
 
   Bytes(Value region, int64_t tokens) {
     auto buffer = region.getDefiningOp<BufferOp>();
-    // Caches of different layers are apart.
+    // Caches of different layers share no bytes.
     if (!buffer || !buffer.getOffset())
       return;
     device = buffer.getDevice();
@@ -71,7 +71,7 @@ struct Bytes {
   }
 };
 
-/// Positions of the last reader and writer in each queue.
+/// By queue, the positions of a region's last reader and last writer.
 struct LastUses {
   Clock read, write;
 };
@@ -101,7 +101,7 @@ public:
   }
 
 private:
-  /// Every region shares bytes with itself.
+  /// Fills `shared_`. Every region shares bytes with itself.
   void findSharedBytes(int64_t tokens) {
     std::vector<Bytes> bytes;
     for (auto [region, index] : regions_)
@@ -113,13 +113,14 @@ private:
           shared_[i].push_back(int32_t(j));
   }
 
-  /// Raises `clock` to at least `other`.
+  /// Raises the elements of `clock` to at least those of `other`.
   static void join(Clock &clock, ArrayRef<int32_t> other) {
     for (auto [value, least] : llvm::zip_equal(clock, other))
       value = std::max(value, least);
   }
 
-  /// By queue, the last instruction that must have ended before `accesses`.
+  /// Returns, by queue, the last instruction that must have ended before
+  /// `accesses`.
   Clock neededBy(ArrayRef<Access> accesses) const {
     Clock needed(queues_.size(), 0);
     for (const Access &access : accesses) {
@@ -134,7 +135,7 @@ private:
     return needed;
   }
 
-  /// What is known to have ended once `inst` has.
+  /// Returns what is known to have ended once `inst` has ended.
   Clock ended(int32_t inst) const {
     Clock clock = orderings_[inst].known;
     clock[orderings_[inst].queue] = orderings_[inst].position;
@@ -164,7 +165,7 @@ private:
     llvm::sort(ordering.waits);
     for (int32_t wait : ordering.waits)
       join(known, ended(wait));
-    // What another queue has waited for may be known by now.
+    // A wait may have implied the end of earlier instructions of this queue.
     ordering.barrier = needed[queue] > known[queue];
     if (ordering.barrier)
       known[queue] = ordering.position - 1;
@@ -185,9 +186,9 @@ private:
 
   SmallVector<InstOp> insts_;
   llvm::MapVector<Value, int32_t> queues_, regions_;
-  std::vector<SmallVector<int32_t>> shared_;  ///< By region.
-  std::vector<LastUses> uses_;                ///< By region.
-  std::vector<Clock> clocks_;                 ///< By queue: what it knows.
+  std::vector<SmallVector<int32_t>> shared_; ///< By region.
+  std::vector<LastUses> uses_;               ///< By region.
+  std::vector<Clock> clocks_;                ///< By queue: known to have ended.
   std::vector<SmallVector<int32_t>> members_; ///< By queue: its instructions.
   std::vector<Ordering> orderings_;
 };

@@ -1,11 +1,11 @@
-//===- PlanHazards.h - Which instructions wait for which --------*- C++ -*-===//
+//===- PlanHazards.h - Dependences between instructions ---------*- C++ -*-===//
 //
-// A device's workers walk its queue together, each doing its share, and meet
-// only at barriers; queues run by themselves, and meet only where one waits for
-// an event that the other signals. Two instructions of which one writes bytes
-// that the other reads or writes must be ordered by these, whoever runs them;
-// but not in memory that each worker has for itself, where its own order is
-// enough.
+// A device's workers process its queue together, each doing a part of every
+// instruction, and only synchronise at barriers. Queues run independently and
+// only synchronise where one waits for an event of another. If one instruction
+// writes bytes that another one reads or writes, barriers and events must order
+// the two. Memory that each worker has for itself is an exception: there the
+// worker's own order is enough.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,41 +18,44 @@
 
 namespace mlir::plan {
 
-/// What an instruction does to a buffer or cache: reads or writes it. What is
-/// updated in place is written.
+/// An instruction's access to a buffer or cache. An update in place counts as a
+/// write.
 struct Access {
   Value region;
   bool writes;
 };
 
-/// Of buffers and caches; weights and constants never change.
+/// Returns the accesses to buffers and caches. Weights and constants never
+/// change.
 SmallVector<Access> accessesOf(InstOp inst);
 
-/// Whether `region` is a buffer of which each worker has a copy.
+/// Returns whether `region` is a buffer of which each worker has a copy.
 bool isPerWorker(Value region);
 
-/// `inst` made anew, as the number of results is fixed when an op is made: with
-/// these waits, and an event or none; its own are dropped.
+/// Replaces `inst` by a copy with the given waits, and with an event if
+/// `signals`. A new op is needed because its number of results is fixed. Uses
+/// of the old event are dropped.
 InstOp rebuild(InstOp inst, ValueRange waits, bool signals);
 
-/// How many leading instructions of each queue have ended.
+/// By queue, the number of leading instructions that have ended.
 using Clock = SmallVector<int32_t, 4>;
 
-/// What an instruction has to wait for.
+/// The synchronisation that an instruction needs.
 struct Ordering {
-  int32_t queue = 0;    ///< Number of its queue, by first use in the phase.
-  int32_t position = 0; ///< In its queue, the first one being 1.
+  int32_t queue = 0;    ///< The instruction's queue, by first use in the phase.
+  int32_t position = 0; ///< Position in its queue, starting at 1.
   bool barrier = false;
-  /// Instructions of other queues, numbered as in the phase, none of which
-  /// another one waits for already.
+  /// Instructions of other queues to wait for, numbered as in the phase. None
+  /// is already implied by another one.
   SmallVector<int32_t, 2> waits;
-  /// What is known to have ended when it begins, all of this kept.
+  /// What is known to have ended when the instruction begins, if all waits and
+  /// barriers are kept.
   Clock known;
 };
 
-/// The least that orders what must be ordered, instruction by instruction.
-/// Sizes of buffers are those of a step of the most tokens; buffers without an
-/// offset share bytes with no other.
+/// Returns the minimal synchronisation for each instruction. Sizes of buffers
+/// are those of the longest step; buffers without an offset share bytes with no
+/// other buffer.
 std::vector<Ordering> orderingsOf(PhaseOp phase);
 
 } // namespace mlir::plan

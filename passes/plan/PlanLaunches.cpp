@@ -23,8 +23,8 @@ using moek::cuda::LaunchContext;
 
 namespace {
 
-/// Of an instruction, as kernels/Arguments.h asks for them. Nothing has an
-/// address yet.
+/// The arguments of an instruction, with the interface that kernels/Arguments.h
+/// expects. Nothing has an address yet.
 class Operands {
 public:
   explicit Operands(InstOp inst) : inst(inst), spec(*inst.getSpec()) {}
@@ -60,7 +60,7 @@ public:
   }
   moek::WeightView weight(std::string_view name) const {
     WeightShape shape = shapeOf(value(name));
-    // Null would mean that there is no such weight.
+    // A null pointer would mean that there is no such weight.
     static constexpr uintptr_t kSomewhere = 4096;
     return {reinterpret_cast<uint8_t *>(kSomewhere),
             shape.outer,
@@ -96,8 +96,8 @@ private:
   const moert::OpSpec &spec;
 };
 
-/// The form of an instruction's gemms; fails where they differ, which no kernel
-/// of a GPU takes, or where one is for another device.
+/// Returns the form of an instruction's gemms. Fails if they differ, which no
+/// GPU kernel supports, or if one is for another kind of device.
 FailureOr<moek::cuda::GemmForm> formOf(InstOp inst) {
   std::optional<moek::cuda::GemmForm> form;
   for (StringAttr name :
@@ -114,7 +114,7 @@ FailureOr<moek::cuda::GemmForm> formOf(InstOp inst) {
   return form.value_or(moek::cuda::GemmForm());
 }
 
-/// Why no GPU takes such a launch, or "".
+/// Returns why no GPU accepts such a launch, or "".
 std::string refusalOf(const moek::cuda::Launch &launch) {
   for (int i = 0; i < 3; ++i)
     if (launch.grid[i] < 1 || launch.grid[i] > moek::cuda::kMaxGrid[i])
@@ -128,7 +128,8 @@ std::string refusalOf(const moek::cuda::Launch &launch) {
   return "";
 }
 
-/// In how many parts its weights are streamed; 0: they are resident.
+/// Returns the number of parts in which the instruction's weights are streamed;
+/// 0 if they are resident.
 int32_t partsOf(InstOp inst) {
   int64_t bytes = 0, experts = 0;
   for (Value weight : inst.getArguments())
@@ -144,14 +145,15 @@ int32_t partsOf(InstOp inst) {
   return experts ? moek::cuda::streamedParts(bytes, experts) : 0;
 }
 
-/// Bytes that an instruction reads and writes, as kernels/cuda/Fuse.h asks.
+/// Returns the bytes that an instruction reads and writes, in the form that
+/// kernels/cuda/Fuse.h needs.
 std::vector<moek::cuda::Use> usesOf(InstOp inst, int64_t maxTokens) {
   std::vector<moek::cuda::Use> uses;
   for (const Access &access : accessesOf(inst)) {
     auto memory = [](Value value) {
       return uint64_t(reinterpret_cast<uintptr_t>(value.getAsOpaquePointer()));
     };
-    // Caches of different layers are apart.
+    // Caches of different layers share no bytes.
     moek::cuda::Use use{memory(access.region), 0, 1, access.writes};
     if (auto buffer = access.region.getDefiningOp<BufferOp>();
         buffer && buffer.getOffset()) {
@@ -164,11 +166,11 @@ std::vector<moek::cuda::Use> usesOf(InstOp inst, int64_t maxTokens) {
   return uses;
 }
 
-/// Neighbours of a queue that are one launch.
+/// Neighbouring instructions of a queue that become one launch.
 struct Group {
   SmallVector<InstOp> insts;
   std::vector<moek::cuda::Fusible> parts;
-  moek::cuda::Launch launch; ///< Of them all.
+  moek::cuda::Launch launch; ///< The fused launch.
 };
 
 struct PlanLaunches : plan::impl::PlanLaunchesPassBase<PlanLaunches> {
@@ -200,7 +202,7 @@ private:
         program.getContext(), device.getArch(), device.getMultiprocessors());
     FailureOr<moek::cuda::GemmForm> form = formOf(inst);
     if (failed(form))
-      return refuse(inst, phase, "no kernel of a GPU");
+      return refuse(inst, phase, "no GPU kernel");
     context.form = *form;
     context.parts = partsOf(inst);
 
@@ -213,10 +215,10 @@ private:
       workspace = moek::cuda::workspaceBytes(op, &args, context);
     });
     if (wanted.empty())
-      return refuse(inst, phase, "no kernel of a GPU");
+      return refuse(inst, phase, "no GPU kernel");
     for (const moek::cuda::Launch &one : wanted)
       if (std::string refusal = refusalOf(one); !refusal.empty())
-        return refuse(inst, phase, "a GPU has no room for " + refusal);
+        return refuse(inst, phase, "no GPU can launch " + refusal);
     device.setWorkspaceBytes(std::max<int64_t>(
         device.getWorkspaceBytes(),
         moert::alignUp(uint64_t(workspace), moert::kRegionAlignment)));
@@ -224,10 +226,11 @@ private:
     return success();
   }
 
-  /// Whether it is a copy that takes a block long, and the next one of its
-  /// queue a product, which may run at the same time.
+  /// Returns whether `inst` is a copy that takes one block a long time while
+  /// the next instruction of its queue is a product that may run at the same
+  /// time.
   static bool beginsBesideNext(InstOp inst) {
-    constexpr int64_t kLong = 4096; // Bytes of a token.
+    constexpr int64_t kLong = 4096; // Bytes per token.
     if (inst.getSpec()->kind != moert::OpKind::Copies ||
         inst.getArgument(0).getDefiningOp<BufferOp>().getBytes(1) <= kLong)
       return false;
@@ -240,18 +243,19 @@ private:
     return false;
   }
 
-  /// Puts an instruction into its queue's last launch, or begins one.
+  /// Adds an instruction to the open launch of its queue, or begins a new one.
   void place(ProgramOp program, PhaseOp phase, InstOp inst,
              std::vector<moek::cuda::Launch> wanted,
              const LaunchContext &context) {
     auto open = groups.find(inst.getQueue());
-    // Others are waited for before a launch.
+    // An instruction with waits begins a new launch.
     bool joins =
         open != groups.end() && wanted.size() == 1 && inst.getWaits().empty();
     if (joins) {
       Group &group = open->second;
       group.parts.push_back({wanted[0], usesOf(inst, phase.getMaxTokens())});
-      // One block waits for the host itself, of more a graph does so before.
+      // A launch of one block waits for the host itself; for larger launches, a
+      // graph node waits before them.
       auto awaits = [&](const moek::cuda::Launch &launch) {
         return !group.insts[0].getWaits().empty() &&
                moek::cuda::canAwait(launch);
@@ -259,8 +263,8 @@ private:
       if (auto all = moek::cuda::fuse(group.parts, context);
           all && refusalOf(*all).empty() &&
           (awaits(*all) || !awaits(group.launch))) {
-        // Before all that is told of it. Nothing of other queues since then
-        // was waited for.
+        // The instruction moves before those that depend on its launch. It has
+        // not waited for any instruction of another queue since then.
         inst->moveAfter(group.insts.back());
         group.insts.push_back(inst);
         group.launch = std::move(*all);
@@ -284,9 +288,9 @@ private:
     setLaunches(program, group.insts.back(), group.launch);
   }
 
-  /// Who waits for one of `insts`, which are one launch, waits for the last: it
-  /// alone can tell. None behind the first waits for anybody, so nobody waits
-  /// for himself.
+  /// Redirects waits for any of `insts`, which are one launch, to the last of
+  /// them: only the end of a launch can signal. Only the first one has waits,
+  /// so none waits for its own launch.
   static void tellBehind(MutableArrayRef<InstOp> insts) {
     InstOp &last = insts.back();
     for (InstOp &inst : insts.drop_back()) {
@@ -336,7 +340,7 @@ private:
         "place it on a CPU, or compile for smaller steps with --ubatch");
   }
 
-  /// The module of a kernel, which all instructions share.
+  /// Returns the module of a kernel, which all instructions share.
   Value moduleOf(ProgramOp program, const KernelSpec &kernel) {
     Value &entry = modules[kernel];
     if (entry)
@@ -358,7 +362,7 @@ private:
     return entry = created;
   }
 
-  llvm::MapVector<Value, Group> groups; ///< By queue: what may still grow.
+  llvm::MapVector<Value, Group> groups; ///< By queue, the open launch.
   std::map<KernelSpec, Value> modules;
   Operation *lastModule = nullptr;
 };

@@ -13,12 +13,13 @@ using namespace mlir::plan;
 
 namespace {
 
-/// Levels have room for what follows a product of a GPU on its level.
+/// Distance of two levels. Instructions of a GPU that follow a product on its
+/// level get the places in between.
 constexpr int64_t kLevel = int64_t(1) << 20;
 
-/// The first place at which a region may be used again: a multiple of kLevel,
-/// or on a GPU behind what was before. The same one, if a worker needs to wait
-/// for itself only.
+/// The first place at which a region may be used again. It is a multiple of
+/// kLevel, or on a GPU the place behind the previous use. It is the same place
+/// if a worker only has to wait for itself.
 struct Ready {
   int64_t toRead = 0;  ///< After its last write.
   int64_t toWrite = 0; ///< After its last read and write.
@@ -37,10 +38,11 @@ private:
            DeviceKind::Cuda;
   }
 
-  /// Of a GPU: products, and copies that one block would take long for. Others
-  /// go along with what was before, in one launch (kernels/cuda/Fuse.h).
+  /// For a GPU, returns whether the instruction begins a level: a product, or a
+  /// copy that takes one block a long time. Others are fused with preceding
+  /// ones into one launch (kernels/cuda/Fuse.h).
   static bool isLarge(InstOp inst) {
-    constexpr int64_t kLongCopy = 4096; // Bytes of a token.
+    constexpr int64_t kLongCopy = 4096; // Bytes per token.
     if (inst.getSpec()->kind == moert::OpKind::Copies)
       return inst.getArgument(0).getDefiningOp<BufferOp>().getBytes(1) >
              kLongCopy;
@@ -49,7 +51,7 @@ private:
 
   void order(PhaseOp phase) {
     llvm::DenseMap<Value, Ready> ready;
-    // Of each queue, the last place so far.
+    // By queue, the last place so far.
     llvm::DenseMap<Value, int64_t> last;
     SmallVector<std::pair<int64_t, InstOp>> insts;
     for (InstOp inst : phase.getBody().getOps<InstOp>()) {

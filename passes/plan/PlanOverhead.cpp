@@ -12,7 +12,7 @@ using namespace mlir::plan;
 
 namespace {
 
-/// What a step takes beside its instructions' own work.
+/// What a step spends besides its instructions' own work.
 struct Overhead {
   int64_t instructions = 0, meetings = 0;
 
@@ -22,8 +22,8 @@ struct Overhead {
   }
 };
 
-/// "; of memory derived from published runs, of arithmetic guessed": how sure
-/// the parts are that kernels are taken to reach.
+/// Returns how sure the assumed efficiency of kernels is, such as " (memory:
+/// derived from published runs; arithmetic: guessed)".
 std::string basisOf(const moec::DeviceDesc &device) {
   auto wordsOf = [](const moec::Peak &peak) -> std::string {
     switch (peak.basis) {
@@ -41,7 +41,7 @@ std::string basisOf(const moec::DeviceDesc &device) {
   std::string memory = wordsOf(device.read), arithmetic = wordsOf(device.int8);
   if (memory.empty() || arithmetic.empty())
     return "";
-  return " (of memory " + memory + ", of arithmetic " + arithmetic + ")";
+  return " (memory: " + memory + "; arithmetic: " + arithmetic + ")";
 }
 
 struct PlanOverhead : plan::impl::PlanOverheadPassBase<PlanOverhead> {
@@ -50,7 +50,7 @@ struct PlanOverhead : plan::impl::PlanOverheadPassBase<PlanOverhead> {
   void runOnOperation() override {
     mlir::ModuleOp module = getOperation();
     if (!module->hasAttr(moe::kTargetAttr))
-      return; // Of text, for which nothing can be predicted.
+      return; // A plan read from text; nothing can be predicted for it.
     auto target = moec::targetOf(module);
     if (failed(target))
       return signalPassFailure();
@@ -77,27 +77,27 @@ private:
     std::string reason;
     if (device.kernels.empty())
       reason = "No kernel was measured on " + device.name +
-               ": its seconds are by peaks of the device and the part of them "
-               "that kernels are taken to reach" +
+               ": its seconds are estimated from the device's peak rates and "
+               "an assumed efficiency of its kernels" +
                basisOf(device) +
                (device.overheads.instruction > 0
-                    ? "; beside them launching each is counted."
+                    ? ", plus the time to launch each instruction."
                 : device.overheads.meeting > 0
-                    ? "; beside them meeting is counted."
-                    : "; starting steps and meeting is not counted.");
+                    ? ", plus the time of barriers."
+                    : ", without the time of starting steps and of barriers.");
     else
-      reason = "Seconds are by rates measured of each kernel; beside them a "
-               "step starts its workers, goes through " +
+      reason = "Seconds come from the measured rate of each kernel. In "
+               "addition, a step wakes the workers, starts " +
                std::to_string(overhead.instructions) +
-               " instructions and lets all meet " +
-               std::to_string(overhead.meetings) + " times.";
+               " instructions and waits at " +
+               std::to_string(overhead.meetings) + " barriers.";
     addEntry(phase, "overhead", device.name, reason,
              overhead.seconds(device.overheads));
   }
 
-  /// What a step takes less than its instructions one after the other, as
-  /// queues work at the same time where events let them. An op's seconds are
-  /// shared by its instructions.
+  /// Adds an entry for the overlap of queues: the time of a step minus the sum
+  /// of its instructions' times, which is negative. An op's seconds are divided
+  /// equally among its instructions.
   void explainOverlap(PhaseOp phase, const moec::TargetDesc &target) {
     llvm::DenseMap<Value, int64_t> parts;
     llvm::DenseMap<Value, double> queueFree, eventAt;
@@ -133,7 +133,8 @@ private:
              end - sum);
   }
 
-  /// Behind the explanations of ops, before what refers to them.
+  /// Adds an entry behind the explanations of ops and before the ops that refer
+  /// to them.
   void addEntry(PhaseOp phase, StringRef part, StringRef device,
                 StringRef reason, double seconds) {
     OpBuilder builder(phase);

@@ -10,13 +10,14 @@ using namespace mlir::plan;
 void plan::buildPlanPipeline(OpPassManager &manager,
                              const PlanPipelineOptions &options) {
   manager.addPass(createLowerToPlanPass({.userOptions = options.userOptions}));
-  // What each worker does for itself decides the order.
+  // Replication removes barriers, so it precedes ordering.
   manager.addPass(createPlanReplicatePass());
-  // Order decides lifetimes, lifetimes decide offsets, offsets decide barriers.
+  // Order determines lifetimes, lifetimes determine offsets, and offsets
+  // determine barriers.
   manager.addPass(createPlanOrderPass());
   manager.addPass(createPlanAllocatePass());
   manager.addPass(createPlanSchedulePass());
-  // What barriers cost is known once they are there.
+  // The cost of barriers is only known once they are placed.
   manager.addPass(createPlanOverheadPass());
   manager.addPass(createPlanLaunchesPass());
   manager.addPass(createPlanCheckMemoryPass());

@@ -1,4 +1,4 @@
-//===- PlanPasses.h - What a plan needs to be written ----------*- C++ -*-===//
+//===- PlanPasses.h - Passes on the plan dialect --------------*- C++ -*-===//
 
 #ifndef MOE_PASSES_PLAN_PLANPASSES_H
 #define MOE_PASSES_PLAN_PLANPASSES_H
@@ -25,8 +25,9 @@ struct PlanPipelineOptions : PassPipelineOptions<PlanPipelineOptions> {
                                   llvm::cl::init("")};
 };
 
-/// Placed graph with kernels (moe-compile's result) to a plan that only lacks
-/// its tokenizer and, if weights are folded, their packing.
+/// Adds the passes from the placed graph with kernels (the result of
+/// moe-compile) to a plan that only lacks its tokenizer and, if weights are
+/// computed or packed, their packing.
 void buildPlanPipeline(OpPassManager &manager,
                        const PlanPipelineOptions &options);
 

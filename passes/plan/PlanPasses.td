@@ -1,6 +1,6 @@
-//===- PlanPasses.td - What a plan needs to be written ----------*- tablegen -*-===//
+//===- PlanPasses.td - The passes on the plan dialect -----------*- tablegen -*-===//
 //
-// Of the passes on `plan`. moe-plan (PlanPasses.cpp) is the order.
+// The pipeline moe-plan (PlanPasses.cpp) defines their order.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,67 +14,67 @@ class Plan_Pass<string argument> : Pass<argument, "::mlir::ModuleOp"> {
 }
 
 def PlanReplicatePass : Plan_Pass<"plan-replicate"> {
-  let summary = "small instructions done by every worker for itself";
+  let summary = "run small instructions on every worker instead of sharing them";
   let description = [{
-    Between an instruction whose work is shared out and one that reads its result
-    there is a barrier. For a token or a few, a norm, an encoding or a choice of experts
-    takes a core less time than that, so each worker does all of it, into memory
-    of its own, and goes on.
+    A barrier separates an instruction whose work is divided among workers from one
+    that reads its result. For one or a few tokens, a norm, an encoding or a choice
+    of experts takes a core less time than a barrier. So each worker computes all of
+    it into its own memory and goes on without waiting.
 
     Invariant: a buffer is per worker exactly if every instruction that writes
     it touches at most `max-bytes` in the phase's longest step, reads no cache, has
-    no gemm, and writes nothing but such buffers. A phase's input and output, what
-    another device copies, and buffers of other devices than CPUs or of phases of
-    more than `max-tokens` tokens, are shared.
+    no gemm, and writes only such buffers. Shared buffers are the input and output
+    of a phase, buffers that another device copies, buffers of devices other than
+    CPUs, and those of phases with more than `max-tokens` tokens.
   }];
   let options = [
     Option<"maxBytes", "max-bytes", "int64_t", "64 * 1024",
-           "What a core reads and writes in about the time of a barrier">,
+           "Bytes that a core reads and writes in about the time of a barrier">,
     Option<"maxTokens", "max-tokens", "int64_t", "8",
-           "Phases of longer steps have barriers to spare">,
+           "Most tokens of a phase whose instructions are replicated">,
   ];
   let statistics = [
-    Statistic<"numReplicated", "replicated", "Instructions done by every worker">,
+    Statistic<"numReplicated", "replicated", "Instructions that every worker runs">,
   ];
 }
 
 def PlanOrderPass : Plan_Pass<"plan-order"> {
-  let summary = "independent instructions next to each other";
+  let summary = "move independent instructions next to each other";
   let description = [{
     Every instruction moves to the earliest level that its operands allow: after
-    the level of the last write of what it reads, and of the last use of what it
-    writes. Instructions of one level need no barrier between them, so that a
-    phase has as many stretches between barriers as its longest chain of
-    dependences.
+    the level of the last write of what it reads, and after the last use of what it
+    writes. Instructions of one level need no barrier between them, so a phase has
+    one stretch between barriers per level of its longest chain of dependences.
 
-    What goes through a buffer per worker may stay on one level: a worker waits
-    for nobody but itself. On a GPU only products and long copies begin a level;
-    what else follows them stays on theirs, behind what it needs, for
-    plan-launches to put it into one launch with them.
+    Instructions that only communicate through a per-worker buffer may share a
+    level, because a worker only waits for itself. On a GPU, only products and long
+    copies begin a level. Other instructions that follow them stay on their level,
+    behind the instructions that they need, so that plan-launches can put them into
+    one launch.
 
-    What has `plan.late`, for which nobody waits for long, goes behind all that
-    was before it in its queue; the attribute is gone then.
+    Instructions with `plan.late`, whose results are needed late, go behind all
+    instructions that were before them in their queue. The attribute is removed.
 
-    Invariant: instructions are in the order of their levels, those of one level
-    in the order they had or, on a GPU, that their operands ask for; what each reads
-    is what it read before.
+    Invariant: instructions are in the order of their levels. Within a level they
+    keep their order or, on a GPU, the order of their dependences. Every instruction
+    reads the same values as before.
   }];
-  let statistics = [Statistic<"numMoved", "moved", "Places with another instruction">];
+  let statistics = [Statistic<"numMoved", "moved", "Positions whose instruction changed">];
 }
 
 def PlanAllocatePass : Plan_Pass<"plan-allocate"> {
-  let summary = "offsets of buffers and caches, sizes of devices";
+  let summary = "assign offsets to buffers and caches, and sizes to devices";
   let description = [{
-    An arena per device, and another per worker for the buffers of which each
-    has a copy; all phases share them. Buffers share bytes only if all uses of
-    the one have ended when the first of the other begins, by barriers and events
-    that their data alone asks for: reuse never needs one of its own. The largest
-    buffer is placed first, each in the smallest gap that holds it.
+    Each device has one arena, and another one per worker for the buffers of which
+    each worker has a copy. All phases share them. Two buffers share bytes only if
+    all uses of one have ended when the first use of the other begins, according to
+    barriers and events that their data needs anyway: reuse never adds a barrier.
+    The largest buffer is placed first, each in the smallest gap that holds it.
 
-    Invariant: every buffer and cache has an offset, a multiple of 64, and every
-    device knows its bytes of arenas (the largest phase at its most tokens),
-    cache, weights and scratch per worker. Every weight is resident on each
-    device whose instructions read it.
+    Invariant: every buffer and cache has an offset, a multiple of 64. Every device
+    has its bytes of arenas (for the largest phase with its most tokens), caches,
+    weights and scratch per worker. Every weight is resident on each device whose
+    instructions read it.
   }];
   let statistics = [
     Statistic<"numBufferBytes", "buffer-bytes", "Bytes of all buffers">,
@@ -83,16 +83,16 @@ def PlanAllocatePass : Plan_Pass<"plan-allocate"> {
 }
 
 def PlanSchedulePass : Plan_Pass<"plan-schedule"> {
-  let summary = "barriers and events where instructions depend on each other";
+  let summary = "insert barriers and events between dependent instructions";
   let description = [{
-    Two instructions conflict if one writes bytes (of buffers, at the phase's most
-    tokens, or of a cache) that the other reads or writes, on whatever devices
-    they run. Between those of one queue there is a barrier, or a path of events
-    over another queue; between those of two queues there is a path of events and
-    barriers.
+    Two instructions conflict if one writes bytes (of a cache, or of buffers at the
+    phase's most tokens) that the other reads or writes, on whatever devices they
+    run. Conflicting instructions of one queue are ordered by a barrier, or by a
+    path of events through another queue. Those of two queues are ordered by a path
+    of events and barriers.
 
-    Invariant: without any one of the barriers and waits, some conflicting pair
-    would not be ordered.
+    Invariant: all conflicting instructions are ordered, and each barrier and wait
+    is needed: without it, some of them would not be ordered.
   }];
   let statistics = [
     Statistic<"numInstructions", "instructions", "Instructions">,
@@ -103,45 +103,45 @@ def PlanSchedulePass : Plan_Pass<"plan-schedule"> {
 }
 
 def PlanOverheadPass : Plan_Pass<"plan-overhead"> {
-  let summary = "what a step takes beside its instructions";
+  let summary = "explain the time of a step besides the work of its instructions";
   let description = [{
-    Waking the workers, going from instruction to instruction and meeting at the
-    barriers that plan-schedule set, at what the target says each takes.
+    Adds the time to wake the workers, to go from instruction to instruction and to
+    wait at the barriers that plan-schedule set. The target gives the time of each.
 
-    Invariant: each phase has a `plan.explain` called "overhead" for every device
-    that it uses, which says where the seconds of the others come from too, and,
-    where it has several queues, one called "overlap", whose seconds are less
-    than none: what they save by working at the same time. The target is gone.
+    Invariant: each phase has, for every device that it uses, a `plan.explain` called
+    "overhead", which also says how the seconds of the other entries were computed.
+    A phase with several queues also has one called "overlap", whose negative seconds
+    are what queues save by working at the same time. The target is removed.
   }];
   let statistics = [Statistic<"numEntries", "entries", "Explanations added">];
 }
 
 def PlanLaunchesPass : Plan_Pass<"plan-launches"> {
-  let summary = "kernels and grids of what GPUs run";
+  let summary = "choose the kernels and grids of GPU instructions";
   let description = [{
     An instruction of a CUDA device becomes one or more launches of kernels that
     are compiled for its shapes, formats and parameters (kernels/cuda/Launch.h),
-    for the most tokens of its phase. That none does it is an error of the user's.
-    Neighbours of a queue between which no other is waited for or told become one
-    launch where kernels/cuda/Fuse.h can.
+    for the most tokens of its phase. If no kernel can run the instruction, that is
+    a user error. Neighbouring instructions of a queue become one launch if
+    kernels/cuda/Fuse.h can fuse them and no wait or event is between them.
 
-    Invariant: every instruction of a CUDA device has launches that any GPU takes, or
-    none, and then the next one of its queue that has any does it too; each kernel is
-    one `plan.module`, and the device knows the bytes of its workspace. Modules have no
-    images.
+    Invariant: every instruction of a CUDA device has launches that any GPU accepts,
+    or none; in that case, the next instruction of its queue with launches includes
+    its work. Each kernel is one `plan.module`, without images yet, and the device
+    has the bytes of its workspace.
   }];
   let statistics = [
-    Statistic<"numModules", "modules", "Different kernels">,
+    Statistic<"numModules", "modules", "Distinct kernels">,
     Statistic<"numLaunches", "launches", "Launches of all phases">,
-    Statistic<"numFused", "fused", "Instructions that go along in another's launch">,
+    Statistic<"numFused", "fused", "Instructions included in the launch of another one">,
   ];
 }
 
 def PlanCheckMemoryPass : Plan_Pass<"plan-check-memory"> {
-  let summary = "whether devices hold what the plan needs";
+  let summary = "check that the plan fits the memory of its devices";
   let description = [{
-    Placement keeps to budgets by an estimate from above; here it is held
-    against the bytes that plan-allocate and plan-launches gave out.
+    Placement keeps budgets with an upper estimate. This pass compares the budgets
+    with the bytes that plan-allocate and plan-launches assigned.
 
     Invariant: weights, caches, arena, scratch of all workers and workspace of
     every device are at most its memory.

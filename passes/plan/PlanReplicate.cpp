@@ -13,7 +13,7 @@ using moert::OperandRole;
 
 namespace {
 
-/// Bytes of an operand in a step of `tokens`.
+/// Returns the bytes of an operand in a step of `tokens` tokens.
 int64_t bytesOf(Value operand, int64_t tokens) {
   if (auto buffer = operand.getDefiningOp<BufferOp>())
     return buffer.getBytes(tokens);
@@ -73,13 +73,13 @@ private:
       else
         for (Value region : writtenBy(inst))
           shared.insert(region);
-      // What a copy from or to another device uses there.
+      // Buffers that a copy to or from another device uses are shared.
       for (const Access &access : accessesOf(inst))
         if (auto buffer = access.region.getDefiningOp<BufferOp>();
             buffer && buffer.getDevice() != inst.getDevice())
           shared.insert(buffer);
     }
-    // What an instruction writes is shared as a whole or not at all.
+    // The results of an instruction are either all shared or all per worker.
     auto sharesResult = [&](InstOp inst) {
       SmallVector<Value> written = writtenBy(inst);
       if (llvm::none_of(written, [&](Value v) { return shared.contains(v); }))

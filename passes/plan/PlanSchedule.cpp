@@ -41,7 +41,7 @@ private:
       SmallVector<Value> waits;
       for (int32_t wait : ordering.waits)
         waits.push_back(insts[wait].getEvent());
-      // The number of results is fixed when an op is made.
+      // The number of results is fixed when an op is created.
       insts[index] =
           rebuild(insts[index], waits, signals.test(unsigned(index)));
       insts[index].setBarrier(ordering.barrier);

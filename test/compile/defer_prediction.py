@@ -12,6 +12,6 @@ for name in ("now", "late"):
     added[name] = 1 / json.load(open(f"{folder}/{name}.json"))["decode_tokens_per_second"]
     print(f"{name}: placement {placed[name] * 1e3:.2f} ms, plan {added[name] * 1e3:.2f} ms")
     assert abs(placed[name] / added[name] - 1) < 0.05, name
-# Deferring saves alike by both, and more than they may differ.
+# Both predict the same saving, and it is larger than the tolerance.
 change = {kind: times["late"] - times["now"] for kind, times in (("placed", placed), ("added", added))}
 assert change["added"] < -0.06 * added["now"] and abs(change["placed"] - change["added"]) < 0.04 * added["now"], change

@@ -11,8 +11,8 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import browser
 
 SIZES = [(1400, 900), (800, 900), (360, 740)]
-# Whatever sticks out of the window's width, and letters that are hard to see on
-# what is behind them: WCAG asks for a contrast of 4.5.
+# Elements wider than the window, and text with too little contrast to its background: WCAG requires
+# 4.5.
 WIDE = """[...document.querySelectorAll("body *")].filter((e) => !e.closest(".skip") && e.getBoundingClientRect().right > innerWidth + 1)
   .map((e) => e.tagName + "#" + e.id + "." + e.className)"""
 FAINT = """(() => {
@@ -60,13 +60,13 @@ def check_contents(page):
         assert page.run(f"document.querySelectorAll('{figure}').length") > 0, figure
     assert page.run("[...document.querySelectorAll('.timeline h3')].map((e) => e.textContent)")[:2] == ["decode", "prefill"]
     assert page.run("facts.phases.flatMap((phase) => phase.rows).filter(canBePlotted).length") == page.run("document.querySelectorAll('#roofline .mark').length")
-    # No mark outside of the plot, none above a roof.
+    # No mark is outside of the plot or above a roof.
     assert page.run("""[...document.querySelectorAll('#roofline .mark')].every((mark) => { const a = mark.getBBox(), b = document.getElementById('roofline').viewBox.baseVal;
       return a.x >= 0 && a.y >= 0 && a.x + a.width <= b.width && a.y + a.height <= b.height; })""")
 
 
 def check_table(page):
-    # Sentences have room: whole lines, not a word each.
+    # Sentences have enough width for whole lines.
     assert page.run("document.querySelector('#ops-body .why').offsetWidth") > 400
     order = column(page, 0)
     click = "document.querySelectorAll('#ops-head button')[{}].click()"

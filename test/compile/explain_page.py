@@ -60,7 +60,7 @@ def check_phase(page, report, queues):
     assert sum(row["count"] for row in page["rows"]) == len(report["ops"])
     for key in ("weight_bytes", "activation_bytes", "kv_bytes", "flops"):
         assert math.isclose(sum(row[key] for row in page["rows"]), sum(op[key] for op in report["ops"]), rel_tol=1e-9), key
-    # As many of each alternative, taking as long in all.
+    # The number and the total seconds of each kind of alternative agree.
     rejected = [collections.Counter(), collections.Counter()]
     for totals, entries in zip(rejected, (page["rows"], report["ops"])):
         for entry in entries:
@@ -88,7 +88,7 @@ def check_phase(page, report, queues):
     assert full["seconds"] <= busy * (1 + 1e-9), "takes longer than one after the other"
     assert len(used) > 1 or math.isclose(full["seconds"], busy, rel_tol=1e-9), "one queue never waits"
     if queues and page["name"] in ("decode", "prefill"):
-        # Few rows are copied between what is computed.
+        # Copies of few rows run on the compute queue.
         expected = {q for q in queues if page["name"] == "prefill" or not q.endswith(" copy")}
         assert used == expected, used
         assert full["seconds"] < busy, "nothing overlaps"

@@ -30,7 +30,7 @@ def main(moec, model, cache, *options):
     command = [moec, "compile", model, *options, "--weights", "reference", "--checksums", "sampled",
                "-o", cache + ".fb"]
     environment = {**os.environ, "XDG_CACHE_HOME": cache}
-    # The passes alone, which kernels come after.
+    # The time of the passes alone, without compiling kernels.
     passes = seconds([moec, "compile", model, *options, "--weights", "reference", "--emit", "plan", "-o", os.devnull],
                      environment)
     cold = (seconds(command, environment) - passes) / len(os.sched_getaffinity(0))

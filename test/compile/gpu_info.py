@@ -15,7 +15,7 @@ for gpu in gpus:
     parts = [gpu[key] for key in ("weight_bytes", "kv_bytes", "activation_bytes", "workspace_bytes", "constant_bytes", "step_bytes")]
     assert gpu["needed_bytes"] == sum(parts) <= gpu["budget_bytes"] and min(parts[:3]) > 0, gpu
     assert gpu["slot_bytes"] <= gpu["workspace_bytes"] and gpu["pinned"]["staging_bytes"] >= 1 << 20, gpu
-    # Of what is streamed whole pages are pinned.
+    # Streamed weights are pinned in whole pages.
     name = re.search(rf'%(\S+) = plan.device "{gpu["name"]}"', text).group(1)
     streamed = re.findall(rf"plan.resident %(\S+) on %{re.escape(name)} streamed", text)
     sizes = []
@@ -26,6 +26,6 @@ for gpu in gpus:
     assert sum(sizes) <= pinned <= sum(sizes) + 2 * PAGE * len(sizes), (pinned, sizes)
     assert (gpu["slot_bytes"] > 0) == bool(sizes)
     if sizes:
-        # An instruction's weights come in two parts or more, to slots that take turns.
+        # An instruction's weights are streamed in at least two parts, into alternating slots.
         assert max(sizes) <= gpu["slot_bytes"] <= sum(sizes), (gpu["slot_bytes"], sizes)
 assert any("streamed" in line for line in text.splitlines() if "plan.resident" in line) == any(gpu["slot_bytes"] for gpu in gpus)

@@ -31,7 +31,7 @@ def main(path, most):
         after = re.search(r" after (%\d+(?:, %\d+)*)", line)
         waits = after.group(1).split(", ") if after else []
         counts[2] += sum(kinds[homes[event]] == "cpu" for event in waits)
-        # Of several instructions the last has the launch, and the first waits.
+        # Among fused instructions, the last one has the launch and the first one waits.
         waits = awaited.pop(device, []) + waits
         kernels = line.count(" grid [")
         if not kernels:

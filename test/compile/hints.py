@@ -19,10 +19,10 @@ LITE = os.path.join(data, "unit/deepseek2-lite.gguf")
 OTHER = os.path.join(data, "unit/deepseek2-split.gguf")
 KJV = os.path.join(models, "tiny-kjv/tiny-kjv-q4_k_m.gguf")
 LOGITS = ["--tokens", "3,10", "--out", "x.npy"]
-# Options that are at no default, and how a plan records them.
+# Options that are not at their defaults, and how a plan records them.
 OPTIONS = ["--ctx", "64", "--ubatch", "16", "--kv-type", "f32", "--mla", "none",
            "--weights", "reference", "--experts", "1"]
-# A name that a shell would take apart.
+# A name that needs quoting in a shell.
 ODD = "it's a $HOME `x` \"q\" \\"
 
 failures = []
@@ -142,12 +142,13 @@ def a_moved_model(here):
     moved = f"{ODD}/n.gguf"
     os.mkdir(here.file(ODD))
     os.rename(here.file(model), here.file(moved))
-    # Not where the plan says: only the user knows. The GPU is missing all the more.
+    # The model is not at the recorded path, and only the user knows where it is; the missing GPU is
+    # reported too.
     missing = here.fails(7, "moert", "logits", "p.fb", *LOGITS)
     assert tools.hints(missing.err)[0][1], missing
     here.compile(moved, "p.fb", "--target", "4090+ryzen-5600x", "-ngl", "99")
     os.rename(here.file(moved), here.file("m.gguf"))
-    # The user says it.
+    # The user names the model.
     failed = here.fails(7, "moert", "logits", "p.fb", "--model", "m.gguf", *LOGITS)
     here.pastes(failed, model="m.gguf")
     here.must("moert", "logits", "p.fb", *LOGITS)
@@ -259,11 +260,11 @@ def a_model_that_was_replaced(here):
     here.copy(LITE, "m.gguf")
     here.pastes(here.fails(7, "moert", "logits", "p.fb", *LOGITS))
     here.must("moert", "logits", "p.fb", *LOGITS)
-    # Half a copy cannot be compiled.
+    # A truncated copy cannot be compiled.
     with open(here.file("m.gguf"), "wb") as file:
         file.write(content[:2000])
     here.suggests_nothing(here.fails(7, "moert", "logits", "p.fb", *LOGITS))
-    # Nor what is no model.
+    # Nor can a file that is no model.
     with open(here.file("m.gguf"), "wb") as file:
         file.write(b"x" * 10_000_000)
     here.suggests_nothing(here.fails(7, "moert", "logits", "p.fb", *LOGITS))
@@ -308,7 +309,8 @@ def a_text_that_fills_the_context(here):
     here.compile("m.gguf", "p.fb", "--target", "native", "--ctx", "8")
     here.pastes(here.must(*run))
     assert here.options("p.fb") == "--ctx 16", here.options("p.fb")
-    # A context for the tokens that were asked for, where twice as much is less.
+    # The suggested context is that of the requested tokens if twice as much would exceed the
+    # model's.
     here.pastes(here.must(*run, "-n", "60"))
     context = int(re.fullmatch(r"--ctx (\d+)", here.options("p.fb")).group(1))
     assert 60 < context < 70, context
@@ -333,13 +335,13 @@ def machine(here, name, gib):
 def a_model_that_does_not_fit(here):
     """The nearest options that do."""
     output = ["-o", f"{ODD}.fb", "--verbose", "--dump-phases", "ir"]
-    # 352 GiB of weights and 343 GiB of them placed; the rest is the cache's.
+    # 352 GiB of weights, of which 343 GiB are placed; the rest is for the cache.
     tight = machine(here, f"tight {ODD}.json", 366)
     failed = here.fails(5, *V3, *tight, "--ctx", "163840", "--kv-type", "f32", *output)
     assert "; it fits with a cache of 16 bits\n" in failed.err, failed
     command = here.pastes(failed)
     assert "--kv-type" not in command and "--ctx 163840" in command, command
-    # 10.7 GiB of f16 do not fit, and 5.7 of q8_0 do.
+    # 10.7 GiB of f16 do not fit, but 5.7 GiB of q8_0 do.
     failed = here.fails(5, *V3, *machine(here, "less.json", 360), "--ctx", "163840", *output)
     assert "; it fits with a cache of 8 bits" in failed.err, failed
     command = here.pastes(failed)
@@ -352,7 +354,7 @@ def a_model_that_does_not_fit(here):
     command = here.pastes(here.fails(5, *V3, *tighter, "--ctx", "163840", *output))
     ctx = int(re.search(r"--ctx (\d+)", command).group(1))
     assert 512 <= ctx < 163840, command
-    # Not much more would fit.
+    # A much longer context would not fit.
     here.fails(5, *V3, *tighter, "--ctx", str(ctx + ctx // 8), *output)
     command = here.pastes(here.fails(5, *V3, *tighter, "--ctx", "65536", "--ubatch", "65536", *output))
     ubatch = int(re.search(r"--ubatch (\d+)", command).group(1))
@@ -370,7 +372,7 @@ def sequences_that_do_not_fit(here):
     count = int(re.search(r"--sequences (\d+)", command).group(1))
     assert 1 < count < 16 and "--ctx 81920" in command, command
     here.fails(5, *V3, *tight, *long, "--sequences", str(count + 1))
-    # Where not one of them fits, all can be shorter.
+    # If not even one context of this length fits, all are shortened.
     command = here.pastes(here.fails(5, *V3, *machine(here, "tighter.json", 356), *long, "--sequences", "16"))
     assert "--sequences 16" in command and "--ctx 81920" not in command, command
 
@@ -385,10 +387,10 @@ def a_cache_that_does_not_fit(here):
     mib = budget(command)
     assert 8 << 10 < mib < 23 << 10, command
     here.fails(5, *V3, *tight, *options, "--kv-budget", f"{mib + (4 << 10)}MiB")
-    # Less than a context is as wrong, and a cache of 8 bits is not asked for.
+    # A budget below one context is an error too, and an 8-bit cache is not suggested.
     command = here.pastes(here.fails(5, *V3, *tight, *options, "--kv-type", "f16", "--kv-budget", "548MiB"))
     assert "--ctx 8192 --kv-type f16 --sequences 4" in command, command
-    # A context that memory does not hold cannot be given room.
+    # A context that exceeds the memory cannot be suggested.
     small = machine(here, "small.json", 356)
     command = here.pastes(here.fails(5, *V3, *small, "--ctx", "163840", "--kv-budget", "1GiB", "-o", "p.fb"))
     assert "--kv-budget" not in command and "--ctx 163840" not in command, command
@@ -432,7 +434,8 @@ def weights_that_are_damaged(here):
     here.compile("m.gguf", "p.fb", "--ctx", "64", "--weights", "reference", "--checksums", "sampled")
     here.pastes(here.must("moert", "verify", "p.fb"))
     assert "sampled" not in here.options("p.fb"), here.options("p.fb")
-    # Numbers that are none were there before moec packed them; with a sound model the command mends the plan.
+    # The model had NaN values before moec packed it; with an intact model the command repairs the
+    # plan.
     damaged = GgufFile.read(KJV)
     gate = damaged.tensors["blk.0.ffn_gate.weight"]
     gate.data = b"\x00\x7e" + bytes(gate.data[2:]) # the scale of a block
@@ -475,7 +478,7 @@ def a_plan_that_memory_does_not_hold(here):
             ("fewer sequences", ["--ctx", "8192", "--sequences", "64"]),
             ("a smaller cache", ["--ctx", "8192", "--sequences", "4", "--kv-budget", "64GiB"])):
         if gib > 24:
-            # RecompileTest says what is suggested where memory is larger.
+            # RecompileTest covers machines with more memory.
             provoked.update(("SmallerContext", "FewerSequences", "SmallerCache"))
             return
         here.compile("../v3.gguf", "p.fb", "--target", "xeon", "--weights", "reference", "--checksums", "sampled",
@@ -537,7 +540,7 @@ def tools_that_are_not_in_the_path(here):
             here.pastes(failed)
         finally:
             os.environ.update(environment)
-    # Alone, it can but name the other.
+    # A moert without moec beside it can only name moec.
     alone = here.file("moert")
     shutil.copy(shutil.which("moert"), alone)
     here.pastes(here.fails(2, "./moert", "logits", "m.gguf", *LOGITS))
@@ -569,7 +572,7 @@ for name in sorted(set(SUGGESTIONS) - provoked - set(ELSEWHERE)):
     failures.append(f"no case provokes {name}: {SUGGESTIONS[name]}")
 for name, test in ELSEWHERE.items():
     with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), test)) as file:
-        # Strings of C++ may be in several parts.
+        # C++ string literals may be split.
         text = re.sub(r'"\s*"', "", file.read())
     if not re.search(SUGGESTIONS[name].split(".+")[0], text):
         failures.append(f"{test} does not provoke {name}")

@@ -41,7 +41,8 @@ write("half.gguf", model[:len(model) // 2])
 write("no.txt", "In the beginning")
 write("text.mlir", "plan.program {")
 write("bad.json", '{"kind": "cpu",')
-# v3.gguf is 352 GiB, so that caches and steps decide here, and not even weights fit there.
+# v3.gguf has 352 GiB, so caches and steps decide whether it fits the first machine, and the weights
+# alone exceed the second.
 MACHINE = '{"kind": "cpu", "isa": "avx512", "cores": 8, "memory_gib": %d, "read_gbps": 200, "int8_tops": 4, "float_tflops": 0.2}'
 write("tight.json", MACHINE % 356)
 write("small.json", MACHINE % 64)
@@ -53,7 +54,7 @@ write("long.rules", long + "=cpu0\n")
 compile_v3 = ["moec", "compile", "v3.gguf", "-w", "reference", "-o", "x.fb"]
 compile_kjv = ["moec", "compile", kjv, "-o", "x.fb"]
 CASES = [
-    # Usage.
+    # Usage errors.
     (2, ["moec", "compil", "x"]),
     (2, ["moec", "compile"]),
     (2, ["moec", "compile", "x", "--tarqet", "xeon"]),
@@ -81,7 +82,7 @@ CASES = [
     (2, ["moert", "logits", "lite.fb", "--tokens", "99999", "--out", "x.npy"]),
     (2, ["moert", "perplexity", "kjv.fb", "--file", "no.txt"]),
     (2, ["moert", "bench", "lite.fb", "-o", "yaml"]),
-    # Long ones are clipped.
+    # Long words are clipped.
     (2, ["moec", long]),
     (2, ["moert", "run", "--" + long]),
     (2, compile_kjv + [long]),
@@ -106,7 +107,7 @@ CASES = [
     (3, ["moec", "explain", "no.txt"]),
     (3, ["moert", "run", "cut.fb", "-p", "x"]),
     (3, ["moert", "info", "no.txt"]),
-    # The system says no.
+    # Errors of the system.
     (4, ["moec", "compile", "missing.gguf", "-o", "x.fb"]),
     (4, ["moec", "compile", ".", "-o", "x.fb"]),
     (4, ["moec", "compile", long, "-o", "x.fb"]),
@@ -131,7 +132,7 @@ CASES = [
     (7, ["moert", "logits", "lite.fb", "--model", kjv, "--tokens", "3", "--out", "x.npy"]),
 ]
 
-# Of any dialect, in the generic form or ours.
+# IR in any dialect, in generic or custom form.
 IR = re.compile(r"%\w+ =|loc\(|see current operation|plan\.inst|\bmoe\.[a-z_]+|!moe\.|#moe\.|tensor<|func\.func|\^bb")
 
 failures = []

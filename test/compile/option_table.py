@@ -31,7 +31,8 @@ RULES = """- match:
 """
 GPU = ["--target", "4090+xeon"]
 
-# A value for each option that usual_value() has none for, not its default, and what else it needs.
+# Values for options that usual_value() does not cover (other than the default), and further options
+# that they need.
 VALUES = {
     "--target": ("xeon", []),
     "--target-file": ("my machine.json", []),

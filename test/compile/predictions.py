@@ -37,7 +37,7 @@ def main():
     for target in targets:
         (own, host, classic), line = requests(model, target)
         print(f"{target}: {own:.4g} {host:.4g} {classic:.4g}")
-        # Texts have two digits and more.
+        # The texts have at least two digits.
         if own > 1.01 * min(host, classic):
             sys.exit(f"{target}: worse than where others start: {line}")
         if falls and own > 1.01 * before:

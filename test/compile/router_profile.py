@@ -20,7 +20,7 @@ def frequencies(layer):
     if args.frequency:
         return [float(part) for part in args.frequency.split(",")]
     parts = [1 / (1 + (5 * expert + 3 * layer) % args.experts) if args.hot else 1 for expert in range(args.experts)]
-    # In the steps of a thousand tokens.
+    # Rounded to thousandths, as for a text of 1000 tokens.
     return [min(1, round(1000 * args.used * part / sum(parts)) / 1000) for part in parts]
 
 

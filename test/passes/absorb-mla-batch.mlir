@@ -2,8 +2,8 @@
 // RUN: moe-opt %s -moe-absorb-mla="decode-form=none" | FileCheck %s --check-prefix=NONE
 // RUN: moe-opt %s -moe-absorb-mla="mla=folded" | FileCheck %s --check-prefix=FOLDED
 
-// The tokens of a batch are decoded ones: they take the form of decode, whose
-// weights are resident, however many they are.
+// A batch consists of decoded tokens. It takes the form of decode, whose
+// weights are resident, for any number of sequences.
 
 #xeon = {name = "xeon", devices = [{name = "cpu0", kind = "cpu", isa = "avx512", cores = 32 : i64, memory_bytes = 549755813888 : i64, read_bps = 2.2e11 : f64, int8_ops = 7.4e12 : f64, float_ops = 2.2e12 : f64}]}
 
@@ -18,7 +18,7 @@ module attributes {moe.target = #xeon} {
 
 // NONE-LABEL: func.func @batch
 // NONE: moe.mla_attention
-// NONE-SAME: moe.reason = "MLA form none as asked for."
+// NONE-SAME: moe.reason = "MLA form none as requested."
 
 // FOLDED-LABEL: func.func @batch
 // FOLDED: moe.fold_query

@@ -13,7 +13,7 @@ func.func @decode(%q: tensor<?x48xf32>, %a: tensor<?x40xf32>) -> tensor<?x40xf32
   %wk = moe.weight <"blk.0.attn_k_b.weight", file = 0, offset = 0> : tensor<2x16x32xf32>
   %wv = moe.weight <"blk.0.attn_v_b.weight", file = 0, offset = 0> : tensor<2x20x32xf32>
   %kv = moe.mla_latent %a, %norm {layer = 0, eps = 1.0e-6, rope = #moe.rope<dim = 8, base = 1.0e4>} : (tensor<?x40xf32>, tensor<32xf32>) -> !moe.kv<40>
-  // expected-error @+2 {{blk.0.attn: the folded form of attention needs queries that are a projection turned by position, and nothing else that reads them}}
+  // expected-error @+2 {{blk.0.attn: the folded form of attention needs queries that are rope(linear(x, w)) with no other use of the intermediate results}}
   // expected-note @+1 {{use the factored form}}
   %o = moe.mla_attention %q, %kv, %wk, %wv {heads = 2, nope = 16, rope = 8, latent = 32, value = 20, scale = 0.25, moe.label = #moe.label<"attn", layer = 0>} : (tensor<?x48xf32>, !moe.kv<40>, tensor<2x16x32xf32>, tensor<2x20x32xf32>) -> tensor<?x40xf32>
   return %o : tensor<?x40xf32>

@@ -8,18 +8,18 @@
 // REFERENCE-NOT: moe.transpose
 // NONE-NOT: moe.transpose
 
-// Blocks of 256 elements of a row give blocks of 32 of a column.
+// Blocks of 256 elements along a row become blocks of 32 along a column.
 
 #xeon = {name = "xeon", devices = [{name = "cpu0", kind = "cpu", isa = "avx512", cores = 32 : i64, memory_bytes = 549755813888 : i64, read_bps = 2.2e11 : f64, int8_ops = 7.4e12 : f64, float_ops = 2.2e12 : f64}]}
 // CHECK: %[[K:.*]], %[[V:.*]] = moe.split_kv_b
 // CHECK: %[[KT:.*]] = moe.transpose %[[K]] : (tensor<16x128x512x!moe.q4_k>) -> tensor<16x512x128x!moe.q8_0>
 // CHECK: moe.absorb_query %{{.*}}, %[[KT]] {heads = 16 : i64, k_transposed,
-// CHECK-SAME: moe.reason = "MLA form factored as asked for. W_UK is transposed when weights are packed, to 1.1 MB as Q8_0 from 589.8 kB as Q4_K: a gemm reads it, and no step makes floats of it."
-// CHECK: moe.latent_attention {{.*}}moe.reason = "MLA form factored as asked for."
+// CHECK-SAME: moe.reason = "MLA form factored as requested. W_UK is transposed when weights are packed, to 1.1 MB as Q8_0 from 589.8 kB as Q4_K: a gemm reads it, and no step makes floats of it."
+// CHECK: moe.latent_attention {{.*}}moe.reason = "MLA form factored as requested."
 // CHECK: moe.expand_value %{{.*}}, %[[V]]
 // REFERENCE: moe.absorb_query
 // REFERENCE-NOT: k_transposed
-// REFERENCE-SAME: moe.reason = "MLA form factored as asked for. W_UK is read as floats: weights=reference forbids a transposed copy."
+// REFERENCE-SAME: moe.reason = "MLA form factored as requested. W_UK is read as floats: weights=reference forbids a transposed copy."
 module attributes {moe.target = #xeon} {
 func.func @decode(%q: tensor<?x2560xf32>, %kv: !moe.kv<544>) -> tensor<?x512xf32> attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 4096>} {
   %w = moe.weight <"kv", file = 0, offset = 0> : tensor<2560x512x!moe.q4_k>
@@ -31,7 +31,7 @@ func.func @decode(%q: tensor<?x2560xf32>, %kv: !moe.kv<544>) -> tensor<?x512xf32
 
 // -----
 
-// 16-bit floats stay what they are.
+// 16-bit floats keep their format.
 
 #xeon = {name = "xeon", devices = [{name = "cpu0", kind = "cpu", isa = "avx512", cores = 32 : i64, memory_bytes = 549755813888 : i64, read_bps = 2.2e11 : f64, int8_ops = 7.4e12 : f64, float_ops = 2.2e12 : f64}]}
 // CHECK: moe.transpose %{{.*}} : (tensor<2x48x64xf16>) -> tensor<2x64x48xf16>
@@ -65,7 +65,7 @@ func.func @decode(%q: tensor<?x192xf32>, %kv: !moe.kv<96>) -> tensor<?x64xf32> a
 
 // -----
 
-// Columns that are no whole blocks.
+// Columns that are not whole blocks.
 
 #xeon = {name = "xeon", devices = [{name = "cpu0", kind = "cpu", isa = "avx512", cores = 32 : i64, memory_bytes = 549755813888 : i64, read_bps = 2.2e11 : f64, int8_ops = 7.4e12 : f64, float_ops = 2.2e12 : f64}]}
 // CHECK-NOT: moe.transpose
@@ -83,11 +83,11 @@ func.func @decode(%q: tensor<?x160xf32>, %kv: !moe.kv<96>) -> tensor<?x64xf32> a
 
 // -----
 
-// The model file has it transposed.
+// The model file already has it transposed.
 
 #xeon = {name = "xeon", devices = [{name = "cpu0", kind = "cpu", isa = "avx512", cores = 32 : i64, memory_bytes = 549755813888 : i64, read_bps = 2.2e11 : f64, int8_ops = 7.4e12 : f64, float_ops = 2.2e12 : f64}]}
 // CHECK-NOT: moe.transpose
-// CHECK: moe.absorb_query {{.*}}k_transposed, {{.*}}moe.reason = "MLA form factored as asked for."
+// CHECK: moe.absorb_query {{.*}}k_transposed, {{.*}}moe.reason = "MLA form factored as requested."
 module attributes {moe.target = #xeon} {
 func.func @decode(%q: tensor<?x192xf32>, %kv: !moe.kv<96>) -> tensor<?x64xf32> attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 4096>} {
   %wk = moe.weight <"k", file = 0, offset = 0> : tensor<2x64x64x!moe.q8_0>
@@ -105,7 +105,7 @@ func.func @decode(%q: tensor<?x192xf32>, %kv: !moe.kv<96>) -> tensor<?x64xf32> a
 // CHECK-NOT: moe.transpose
 // CHECK: moe.absorb_query
 // CHECK-NOT: k_transposed
-// CHECK-SAME: moe.reason = "MLA form factored as asked for."
+// CHECK-SAME: moe.reason = "MLA form factored as requested."
 module attributes {moe.target = #plain} {
 func.func @decode(%q: tensor<?x192xf32>, %kv: !moe.kv<96>) -> tensor<?x64xf32> attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 4096>} {
   %w = moe.weight <"kv", file = 0, offset = 0> : tensor<192x64x!moe.q8_0>

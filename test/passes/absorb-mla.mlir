@@ -32,7 +32,7 @@ module attributes {moe.target = #xeon} {
 
 // NONE-LABEL: func.func @decode
 // NONE: moe.mla_attention
-// NONE-SAME: moe.reason = "MLA form none as asked for."
+// NONE-SAME: moe.reason = "MLA form none as requested."
 // NONE-NOT: moe.latent_attention
 
 // The algebra: W_UK goes to the query side, W_UV to the output side.
@@ -46,8 +46,8 @@ module attributes {moe.target = #xeon} {
 // FACTORED: %[[R:.*]] = moe.expand_value %[[O]], %[[V]] {heads = 16 : i64, latent = 512 : i64, moe.label = #moe.label<"attn.expand_value", layer = 0>, moe.reason = "{{.*}}", value = 128 : i64} : {{.*}} -> tensor<?x2048xf32>
 // FACTORED: return %[[R]]
 
-// The rope part of a head now starts behind the latent, and the old projection
-// is gone. BF16, because W_Q is.
+// The rope part of a head now starts after the latent, and the old projection
+// is gone. The folded weight is in BF16 because W_Q is.
 // FOLDED-LABEL: func.func @decode(
 // FOLDED-SAME: %[[X:.*]]: tensor<?x2048xf32>, %
 // FOLDED-DAG: %[[WQ:.*]] = moe.weight {{.*}}"blk.0.attn_q.weight"

@@ -1,4 +1,4 @@
-// Each mistake in a rule is named with what would be right.
+// Each mistake in a rule is reported with a correction.
 // RUN: not moe-opt %s -moe-apply-rules='place=blk.*.ffn' 2>&1 | FileCheck %s --check-prefix=NODEVICE
 // NODEVICE: error: rule "blk.*.ffn" names no device
 // NODEVICE: note: write it as in "blk.*.ffn_experts=cpu0" or "prefill:blk.*=cpu0"
@@ -16,7 +16,7 @@
 // BROKEN: error: rule "blk.0.{{.}}=cpu1" has a broken pattern ({{.*}})
 // BROKEN: note: patterns are as in a shell
 
-// One that matches nothing, with the nearest pattern or name there is.
+// A rule that matches nothing gets the closest pattern or name.
 // RUN: not moe-opt %s -moe-apply-rules='place=blk.*.fnn=cpu1' 2>&1 | FileCheck %s --check-prefix=NEAR
 // NEAR: error: rule "blk.*.fnn=cpu1" matches no op, did you mean "blk.*.ffn"?
 // NEAR: note: moec explain lists the names of ops

@@ -4,8 +4,8 @@
 // RUN: moe-opt %s -moe-apply-rules='place=*=cpu0,blk.0.attn_kv=cpu1,decode:blk.0.a*=cpu0' | FileCheck %s --check-prefix=LAST
 // RUN: moe-opt %s -moe-apply-rules='place=blk.0.*=cpu1' -moe-place-devices -moe-insert-transfers | FileCheck %s --check-prefix=THEN
 
-// The last rule that names an op in its phase decides; what none names is left
-// to moe-place-devices.
+// The last rule that matches an op in its phase decides; other ops are left to
+// moe-place-devices.
 // CHECK-LABEL: func.func @decode
 // CHECK: moe.linear
 // CHECK-NOT: moe.device
@@ -16,31 +16,32 @@
 // CHECK: moe.ffn {{.*}}moe.device = "cpu1", moe.label = #moe.label<"ffn", layer = 0>
 // CHECK: moe.ffn {{.*}}moe.device = "cpu1", moe.label = #moe.label<"ffn", layer = 1>
 
-// A layer's cache, and what uses it, is on one device in all phases: the rule
-// for an attention moves what appends to its cache too, and nothing else.
+// A layer's cache and the ops that use it are on one device in all phases: a
+// rule for an attention also moves the op that appends to its cache, and
+// nothing else.
 // CACHE-LABEL: func.func @decode
 // CACHE: moe.linear
 // CACHE-NOT: moe.device
-// CACHE: moe.mla_latent {{.*}}moe.device = "cpu1", moe.label = #moe.label<"attn_kv", layer = 0>, moe.reason = "On cpu1: the rule 'blk.0.attn=cpu1' asks for it of its layer's cache."
+// CACHE: moe.mla_latent {{.*}}moe.device = "cpu1", moe.label = #moe.label<"attn_kv", layer = 0>, moe.reason = "On cpu1: the rule 'blk.0.attn=cpu1' asks for it, with its layer's cache."
 // CACHE: moe.latent_attention {{.*}}moe.device = "cpu1"
 // CACHE-NOT: moe.device
 // CACHE-LABEL: func.func @prefill
 // CACHE: moe.mla_latent {{.*}}moe.device = "cpu1"
 // CACHE: moe.latent_attention {{.*}}moe.device = "cpu1"
 
-// A rule for one phase leaves it where it is.
+// A rule for one phase does not move the cache.
 // PHASE-LABEL: func.func @decode
 // PHASE-NOT: moe.device
 // PHASE-LABEL: func.func @prefill
 // PHASE: moe.linear {{.*}}moe.device = "cpu1", moe.label = #moe.label<"a", layer = 0>
 // PHASE: moe.mla_latent
 // PHASE-NOT: moe.device
-// PHASE: moe.reason = "With its layer's cache, which all phases share: the rule 'prefill:blk.0.*=cpu1' does not move it."
+// PHASE: moe.reason = "It stays with its layer's cache, which all phases share: the rule 'prefill:blk.0.*=cpu1' does not move it."
 // PHASE: moe.latent_attention
 // PHASE-NOT: moe.device
 // PHASE: moe.ffn {{.*}}moe.device = "cpu1", moe.label = #moe.label<"ffn", layer = 0>
 
-// Of the rules for all phases, too, the last decides.
+// Among rules for all phases, the last one decides too.
 // LAST-LABEL: func.func @decode
 // LAST: moe.linear {{.*}}moe.device = "cpu0", moe.label = #moe.label<"a", layer = 0>
 // LAST: moe.mla_latent {{.*}}moe.device = "cpu1"
@@ -49,12 +50,12 @@
 // LAST-LABEL: func.func @prefill
 // LAST: moe.linear {{.*}}moe.device = "cpu0", moe.label = #moe.label<"a", layer = 0>
 
-// The others go to the host, the target's last CPU, and what crosses is copied
-// by the CPU that is not the host.
+// Other ops go to the host, the target's last CPU. The CPU that is not the host
+// performs the copies.
 // THEN-LABEL: func.func @decode
 // THEN: moe.transfer %{{.*}} from "cpu0" to "cpu1" {moe.device = "cpu1"
 // THEN: moe.transfer %{{.*}} from "cpu1" to "cpu0" {moe.device = "cpu1"
-// THEN: moe.ffn {{.*}}moe.device = "cpu0", moe.label = #moe.label<"ffn", layer = 1>, moe.reason = "On cpu0: the host, as no rule says otherwise; a token reads all of its 512.0 KiB
+// THEN: moe.ffn {{.*}}moe.device = "cpu0", moe.label = #moe.label<"ffn", layer = 1>, moe.reason = "On cpu0: the host, because no rule places it elsewhere; a token reads all of its 512.0 KiB
 
 #target = {name = "two", devices = [
   {name = "cpu1", kind = "cpu", isa = "avx512", cores = 4 : i64, memory_bytes = 67108864 : i64, read_bps = 2.2e11 : f64, int8_ops = 7.4e12 : f64, float_ops = 2.2e12 : f64},

@@ -10,7 +10,7 @@
 // TYPE: error: kv-type "q3_0" has "q3_0", which is no type of a KV cache, did you mean "q8_0"?
 // TYPE: note: types are auto, f32, f16, bf16, q8_0
 // NEAR: error: kv-type "blk.0=b16,f16" has "b16", which is no type of a KV cache, did you mean
-// LAYER: error: kv-type "blk.1-2=f16" is for no layer with a cache
+// LAYER: error: kv-type "blk.1-2=f16" names no layer with a cache
 // LAYER: note: the model has 1 of them, from blk.0
 // TWICE: error: kv-type "f16,blk.0=f32,q8_0" has two types for all other layers, f16 and q8_0
 // TWICE: note: write layers before one of them, as in "blk.0-3=f16,q8_0"

@@ -3,8 +3,8 @@
 // RUN: moe-opt %s -moe-choose-kv-types="kv-type=blk.0-1=f32,q8_0" | FileCheck %s --check-prefix=SOME
 // RUN: moe-opt %s -moe-choose-kv-types="kv-type=q8_0,blk.0-2=f32,blk.1=f16,blk.3=auto" | FileCheck %s --check-prefix=LAST
 
-// Weights of few bits do not hide what eight bits lose in the cache: f16 on every
-// device, whatever the weights, in every phase.
+// Weights with few bits do not hide the loss of an 8-bit cache, so auto is f16
+// on every device, for all weights, in every phase.
 // CHECK-COUNT-4: remark: blk.{{[0-3]}}.attn_latent: KV cache in f16: q8_0 (--kv-type q8_0) takes about half the memory
 // CHECK-LABEL: func.func @decode
 // CHECK: moe.mla_latent {{.*}}moe.reason = "KV cache in f16: {{.*}} -> !moe.kv<36, f16>
@@ -13,15 +13,15 @@
 // CHECK-LABEL: func.func @prefill
 // CHECK-COUNT-4: moe.mla_latent {{.*}} -> !moe.kv<36, f16>
 
-// ALL-COUNT-8: moe.mla_latent {{.*}}"KV cache in bf16 as asked for."{{.*}} -> !moe.kv<36>{{$}}
+// ALL-COUNT-8: moe.mla_latent {{.*}}"KV cache in bf16 as requested."{{.*}} -> !moe.kv<36>{{$}}
 
-// A type without layers is for the others.
+// A type without layers applies to the other layers.
 // SOME: moe.mla_latent {{.*}} -> !moe.kv<36, f32>
 // SOME: moe.mla_latent {{.*}} -> !moe.kv<36, f32>
 // SOME: moe.mla_latent {{.*}} -> !moe.kv<36, q8_0>
 // SOME: moe.mla_latent {{.*}} -> !moe.kv<36, q8_0>
 
-// Of several for a layer the last decides.
+// The last of several entries for a layer decides.
 // LAST: moe.mla_latent {{.*}} -> !moe.kv<36, f32>
 // LAST: moe.mla_latent {{.*}} -> !moe.kv<36, f16>
 // LAST: moe.mla_latent {{.*}} -> !moe.kv<36, f32>

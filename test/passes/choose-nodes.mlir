@@ -9,16 +9,17 @@
 // RUN: sed 's/numa_nodes = 2/numa_nodes = 1/' %s | not moe-opt -moe-choose-nodes=numa=split 2>&1 | FileCheck %s --check-prefix=SINGLE
 // RUN: not moe-opt %s -moe-choose-nodes=numa=both 2>&1 | FileCheck %s --check-prefix=WORD
 
-// Each node reads its own rows: all channels work, nothing crosses. What was
-// compared is told: of 100 GB/s each, pages in turn are read at 100 and at 50,
-// which is 133 for both; one node alone reads 120.
-// SPLIT: moe.notes = ["weights of cpu0 are split, each node with the rows that its cores read (of a request: split, each node with the rows that its cores read [[S:[0-9.]+]] us; interleaved, pages of all nodes in turn {{[0-9.]+}} us; on one node, whose cores do everything {{[0-9.]+}} us)"]
+// Each node reads its own rows: all channels work, and nothing crosses the
+// link. The note lists what was compared: with 100 GB/s per node, interleaved
+// pages are read at 100 and at 50 GB/s, which is 133 for both nodes; one node
+// alone reads 120.
+// SPLIT: moe.notes = ["weights of cpu0 are split, each node with the rows that its cores read (predicted for a request: split, each node with the rows that its cores read [[S:[0-9.]+]] us; interleaved, pages of all nodes in turn {{[0-9.]+}} us; on one node, whose cores do everything {{[0-9.]+}} us)"]
 // SPLIT: node_use = 1 : i64
 // SPLIT: read_bps = 2.000000e+11
 
-// A node's own cores read faster than both together, on a machine so strange:
-// its half of the memory and of the cores.
-// ONE: weights of cpu0 are on one node, whose cores do everything (of a request: split
+// On this unusual machine, one node's cores read faster than both nodes
+// together: only its half of the memory and of the cores is used.
+// ONE: weights of cpu0 are on one node, whose cores do everything (predicted for a request: split
 // ONE: cores = 4 : i64
 // ONE: memory_bytes = 1000000 : i64
 // ONE: node_use = 3 : i64
@@ -32,9 +33,9 @@
 // ANY: node{{.*}}read_bps = 2.000000e+11
 // UNKNOWN: weights of cpu0 are split
 // UNKNOWN-NOT: interleaved
-// NOTKNOWN: error: what cpu0 of xeon-2s does with weights interleaved, pages of all nodes in turn is not known
-// NOTKNOWN: note: give its description node_link_gbps, or no measured kernels, or compile without --numa
-// SINGLE: error: cpu0 of xeon-2s has one memory node, and weights are to be split, each node with the rows that its cores read
+// NOTKNOWN: error: the speed of cpu0 of xeon-2s with weights interleaved, pages of all nodes in turn is unknown
+// NOTKNOWN: note: add node_link_gbps to its description, remove its measured kernels, or compile without --numa
+// SINGLE: error: cpu0 of xeon-2s has one memory node, so weights cannot be split, each node with the rows that its cores read
 // WORD: error: numa is "both", expected auto, any, split, interleaved or one
 
 module attributes {moe.target = {name = "xeon-2s", devices = [{name = "cpu0", kind = "cpu", isa = "avx512", cores = 8 : i64, numa_nodes = 2 : i64, memory_bytes = 2000000 : i64, read_bps = 2.0e11 : f64, node_read_bps = 1.2e11 : f64, node_link_bps = 5.0e10 : f64, int8_ops = 1.0e13 : f64, float_ops = 1.0e12 : f64}]}} {

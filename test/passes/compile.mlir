@@ -4,7 +4,7 @@
 // RUN: moe-opt %s -moe-compile="%{options}" -o %t.1 && moe-opt %s -moe-compile="%{options}" -o %t.2 && cmp %t.1 %t.2
 // RUN: moe-opt %s -moe-compile="%{options} weights=reference" | FileCheck %s --check-prefix=REFERENCE
 // RUN: moe-opt %s -moe-compile="%{options}" -moe-plan | FileCheck %s --check-prefix=PLAN
-// Where nothing depends on the device, no trial placement runs.
+// If nothing depends on devices, there is no trial placement.
 // RUN: moe-opt %s -moe-compile="ctx=1024 ubatch=16" -dump-pass-pipeline -o /dev/null 2>&1 | FileCheck %s --check-prefix=TRIAL
 // RUN: moe-opt %s -moe-compile="ctx=1024 ubatch=16 mla=factored" -dump-pass-pipeline -o /dev/null 2>&1 | FileCheck %s --check-prefix=TRIAL
 // RUN: moe-opt %s -moe-compile="ctx=1024 ubatch=16 mla=none" -dump-pass-pipeline -o /dev/null 2>&1 | FileCheck %s --check-prefix=FIXED
@@ -15,15 +15,16 @@
 // FIXED-NOT: moe-try-placement
 // RUN: sed 's/memory_bytes = 16777216/memory_bytes = 65536/' %s | moe-opt -moe-compile="ctx=1024 ubatch=16" | FileCheck %s --check-prefix=SMALL
 
-// Every pass on the graph in its order, on one layer of DeepSeek's kind: what
-// a pass needs, the ones before it have left. Twice the same, byte for byte. The
-// GPU would have all of it: rules leave two ops to the host.
+// All passes on the graph in order, on one layer like DeepSeek's: each pass
+// gets what it needs from earlier ones. Running twice gives the same bytes.
+// Everything would be on the GPU, but rules keep two ops on the host.
 
 #target = {name = "4090+xeon", devices = [
   {name = "gpu0", kind = "cuda", isa = "cuda", memory_bytes = 16777216 : i64, read_bps = 9.3e11 : f64, int8_ops = 3.0e14 : f64, float_ops = 1.5e14 : f64, link_bps = 2.5e10 : f64, link_latency = 8.0e-6 : f64},
   {name = "cpu0", kind = "cpu", isa = "avx512", cores = 4 : i64, memory_bytes = 67108864 : i64, read_bps = 2.2e9 : f64, int8_ops = 7.4e10 : f64, float_ops = 2.2e10 : f64}]}
 
-// The form is the best for the device that attention gets, not for the first.
+// The form is the best one for the device of attention, not for the first
+// device.
 // SMALL-LABEL: func.func @decode
 // SMALL: moe.mla_latent {{.*}} -> !moe.kv<96, f16>
 // SMALL: moe.device = "cpu0"{{.*}}#moe.label<"attention.latent", layer = 0>, moe.reason = "MLA form factored: {{.*}} on cpu0 for 1 token
@@ -36,7 +37,7 @@
 // CHECK: moe.linear %[[X]], {{.*}} moe.kernels = #moe.kernels<quantize_cuda, linear_cuda(gemm_q8_0_rows16_cuda)>, moe.label = #moe.label<"attn_q", layer = 0>
 // CHECK: moe.mla_latent {{.*}} -> !moe.kv<96, f16>
 // CHECK: moe.absorb_query {{.*}}moe.kernels = #moe.kernels<absorb_query_cuda>
-// The first residual comes from the host: a sum of its own.
+// The first residual comes from the host, so its sum is a separate op.
 // CHECK: %[[P:.*]] = moe.linear {{.*}}moe.label = #moe.label<"attn_output", layer = 0>
 // CHECK: %[[H:.*]] = moe.add %[[P]], %[[X]]
 // CHECK: moe.router %[[H]]
@@ -61,12 +62,12 @@
 // REFERENCE: moe.experts {{.*}} moe.kernels = #moe.kernels<{{.*}}experts_gate_up_avx512(gemm_q8_0_avx512, gemm_q8_0_avx512), quantize_avx512, experts_linear_avx512(gemm_q8_0_avx512)
 // REFERENCE-NOT: gemm_q8_0_rows16
 
-// The lookup reads the model file's rows, experts packed ones.
+// The embedding reads the file's layout, experts read packed rows.
 // PLAN: %[[TABLE:.*]] = plan.weight "token_embd.weight" in %gguf
 // PLAN: %[[GATE:.*]] = plan.weight "blk.0.ffn_gate_exps.weight" in %gguf
 // PLAN: %[[PACKED:.*]] = plan.pack "blk.0.ffn_gate_exps.weight" of %[[GATE]] layout rows16
 // PLAN: plan.inst embed on %cpu0.compute {{.*}} table = %[[TABLE]]
-// A GPU's copies read or write the host's memory; nothing else does.
+// Only a GPU's copies read or write the host's memory.
 // PLAN: plan.inst copy on %gpu0.copy ["copy_cuda"] (x = %token_embd, out = %token_embd.to_gpu0)
 // PLAN: plan.inst copy on %gpu0.copy ["copy_cuda"] (x = %{{.*}}, out = %blk.0.attn_residual.to_cpu0)
 // PLAN: plan.inst experts_gate_up on %cpu0.compute {{.*}} gate = %[[PACKED]], up = %[[PACKED]]

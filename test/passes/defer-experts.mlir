@@ -1,19 +1,19 @@
 // RUN: moe-opt %s -moe-defer-experts='defer-experts=1' --verify-roundtrip | FileCheck %s
 // RUN: moe-opt %s -moe-defer-experts='defer-experts=1' -moe-insert-transfers | FileCheck %s --check-prefix=MOVED
 
-// Choices are split where the experts are. The layer has those with the largest
-// weights; what the others give is added to the next layer's, the last layer
-// has all of its own.
-// CHECK: moe.notes = ["generation adds what 1 of a token's experts give one layer later, {{.*}}"]
+// Choices are split on the device of the experts. A layer computes those with
+// the largest weights; the results of the others are added in the next layer.
+// The last layer computes all of its own.
+// CHECK: moe.notes = ["generation adds the results of 1 of a token's experts one layer later, {{.*}}"]
 // CHECK-LABEL: func.func @decode
 // CHECK: %[[I0:.*]], %[[W0:.*]] = moe.router
-// CHECK: %[[A0:.*]], %[[B0:.*]], %[[C0:.*]], %[[D0:.*]] = moe.split_choices %[[I0]], %[[W0]] {experts = 8 : i64, moe.device = "cpu0", moe.label = #moe.label<"ffn_experts.choices", layer = 0>, moe.reason = "Of 3 experts 1 are added one layer later."} : (tensor<?x3xi32>, tensor<?x3xf32>) -> (tensor<?x2xi32>, tensor<?x2xf32>, tensor<?x1xi32>, tensor<?x1xf32>)
+// CHECK: %[[A0:.*]], %[[B0:.*]], %[[C0:.*]], %[[D0:.*]] = moe.split_choices %[[I0]], %[[W0]] {experts = 8 : i64, moe.device = "cpu0", moe.label = #moe.label<"ffn_experts.choices", layer = 0>, moe.reason = "1 of 3 experts are added one layer later."} : (tensor<?x3xi32>, tensor<?x3xf32>) -> (tensor<?x2xi32>, tensor<?x2xf32>, tensor<?x1xi32>, tensor<?x1xf32>)
 // CHECK: %[[NOW0:.*]] = moe.experts %arg0, %[[A0]], %[[B0]], {{.*}}moe.label = #moe.label<"ffn_experts", layer = 0>
-// CHECK: %[[LATE0:.*]] = moe.experts %arg0, %[[C0]], %[[D0]], {{.*}}{moe.deferred, moe.device = "cpu0", moe.label = #moe.label<"ffn_experts.late", layer = 0>, moe.reason = "The 1 with the least weights, for the next layer."}
+// CHECK: %[[LATE0:.*]] = moe.experts %arg0, %[[C0]], %[[D0]], {{.*}}{moe.deferred, moe.device = "cpu0", moe.label = #moe.label<"ffn_experts.late", layer = 0>, moe.reason = "Computes the experts with the 1 smallest weights for the next layer."}
 // CHECK: %[[X0:.*]] = moe.add %arg0, %[[NOW0]]
 // CHECK: %[[A1:.*]], %[[B1:.*]], %[[C1:.*]], %[[D1:.*]] = moe.split_choices {{.*}}moe.device = "gpu0"
 // CHECK: %[[NOW1:.*]] = moe.experts %[[X0]], %[[A1]], %[[B1]],
-// CHECK: %[[SUM1:.*]] = moe.add %[[NOW1]], %[[LATE0]] {moe.device = "gpu0", moe.label = #moe.label<"ffn_experts.late_sum", layer = 1>, moe.reason = "Adds what blk.0.ffn_experts.late left."}
+// CHECK: %[[SUM1:.*]] = moe.add %[[NOW1]], %[[LATE0]] {moe.device = "gpu0", moe.label = #moe.label<"ffn_experts.late_sum", layer = 1>, moe.reason = "Adds the deferred result of blk.0.ffn_experts.late."}
 // CHECK: %[[LATE1:.*]] = moe.experts %[[X0]], %[[C1]], %[[D1]], {{.*}}{moe.deferred
 // CHECK: %[[X1:.*]] = moe.add %[[X0]], %[[SUM1]]
 // CHECK: %[[I2:.*]], %[[W2:.*]] = moe.router
@@ -22,15 +22,15 @@
 // CHECK: %[[SUM2:.*]] = moe.add %[[NOW2]], %[[LATE1]]
 // CHECK: moe.add %[[X1]], %[[SUM2]]
 
-// Prompts are computed as the model defines it; what generates for several
-// sequences is like what does for one.
+// Prefill does not change, and decode for several sequences changes like decode
+// for one.
 // CHECK-LABEL: func.func @prefill
 // CHECK-NOT: moe.split_choices
 // CHECK-LABEL: func.func @batch
 // CHECK: moe.split_choices
 
-// What is late is copied when it is asked for, not where a device that waits
-// for it would hold up the next layer.
+// Deferred results are copied right before their first use, because an earlier
+// copy would delay the next layer.
 // MOVED-LABEL: func.func @decode
 // MOVED: %[[LATE:.*]] = moe.experts {{.*}}moe.deferred
 // MOVED-NOT: moe.transfer %[[LATE]]

@@ -6,7 +6,7 @@
 
 module attributes {moe.target = #hybrid} {
 
-// The sum goes into the projection, whichever side of the sum it is on.
+// The sum is fused into the projection, on whichever side of the sum it is.
 // CHECK-LABEL: func.func @residual(
 // CHECK-SAME: %[[X:.*]]: tensor<?x64xf32>, %[[H:.*]]: tensor<?x64xf32>
 func.func @residual(%x: tensor<?x64xf32>, %h: tensor<?x64xf32>) -> tensor<?x64xf32> attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 64>} {
@@ -64,8 +64,8 @@ func.func @hybrid(%x: tensor<?x64xf32>, %ids: tensor<?x3xi32>, %p: tensor<?x3xf3
   return %y : tensor<?x64xf32>
 }
 
-// A product that something else reads cannot be changed, nor one that is made
-// before what it would have to add.
+// A product with another reader is not changed, nor one that is computed before
+// the value to add.
 // CHECK-LABEL: func.func @kept(
 func.func @kept(%x: tensor<?x64xf32>) -> (tensor<?x64xf32>, tensor<?x64xf32>) attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 64>} {
   %w = moe.weight <"w", file = 0, offset = 0> : tensor<64x64xf32>
@@ -82,7 +82,7 @@ func.func @kept(%x: tensor<?x64xf32>) -> (tensor<?x64xf32>, tensor<?x64xf32>) at
 }
 
 // Two formats fuse if their gemms read one encoding (Q4_K and Q8_0: A8), not
-// if one reads A8 and the other F32; the driver then runs two gemms.
+// if one reads A8 and the other F32; the kernel then runs two gemms.
 // CHECK-LABEL: func.func @formats(
 func.func @formats(%x: tensor<?x256xf32>) -> (tensor<?x256xf32>, tensor<?x256xf32>) attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 64>} {
   %q4 = moe.weight <"q4", file = 0, offset = 0> : tensor<256x256x!moe.q4_k>
@@ -96,7 +96,7 @@ func.func @formats(%x: tensor<?x256xf32>) -> (tensor<?x256xf32>, tensor<?x256xf3
   return %a, %b : tensor<?x256xf32>, tensor<?x256xf32>
 }
 
-// A GPU's kernel has one format for both.
+// A GPU kernel needs the same format for both.
 // CHECK-LABEL: func.func @formats_on_a_gpu(
 func.func @formats_on_a_gpu(%x: tensor<?x256xf32>) -> (tensor<?x256xf32>, tensor<?x256xf32>) attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 64>} {
   %q4 = moe.weight <"q4", file = 0, offset = 0> : tensor<256x256x!moe.q4_k>

@@ -7,8 +7,8 @@
 
 module attributes {moe.target = #two} {
 
-// The token ids stay on the host; the embedding's rows are copied once for both
-// of their readers, right after they are made; the result comes back.
+// Token ids stay on the host. The embedding's rows are copied once for both
+// readers, right after the embedding; the result is copied back.
 // CHECK-LABEL: func.func @decode
 func.func @decode(%tokens: tensor<?xi32>) -> tensor<?x64xf32> {
   %table = moe.weight <"token_embd.weight", file = 0, offset = 0> : tensor<100x64xf32>
@@ -20,7 +20,7 @@ func.func @decode(%tokens: tensor<?xi32>) -> tensor<?x64xf32> {
   %a = moe.rms_norm %x, %n {eps = 1.0e-6, moe.device = "gpu0"} : tensor<?x64xf32>, tensor<64xf32>
   // CHECK-NEXT: %[[S:.*]] = moe.add %[[G]], %[[A]]
   %s = moe.add %x, %a {moe.device = "gpu0", moe.label = #moe.label<"add", layer = 0>} : tensor<?x64xf32>
-  // Two GPUs: the one that receives copies.
+  // Between two GPUs, the receiving one copies.
   // CHECK-NEXT: moe.transfer %[[S]] from "gpu0" to "gpu1" {moe.device = "gpu1", moe.label = #moe.label<"add.to_gpu1", layer = 0>
   // CHECK-NEXT: %[[B:.*]] = moe.rms_norm
   %b = moe.rms_norm %s, %n {eps = 1.0e-6, moe.device = "gpu1"} : tensor<?x64xf32>, tensor<64xf32>
@@ -29,8 +29,8 @@ func.func @decode(%tokens: tensor<?xi32>) -> tensor<?x64xf32> {
   return %b : tensor<?x64xf32>
 }
 
-// An argument is copied at the top; what is on its reader's device is not
-// copied, and neither is a weight.
+// An argument is copied at the top. Values on the reader's device and weights
+// are not copied.
 // CHECK-LABEL: func.func @logits
 func.func @logits(%hidden: tensor<?x64xf32>) -> tensor<?x100xf32> {
   // CHECK-NEXT: %[[H:.*]] = moe.transfer %arg0 from "cpu0" to "gpu1" {moe.device = "gpu1", moe.label = #moe.label<"input.to_gpu1">
@@ -43,7 +43,8 @@ func.func @logits(%hidden: tensor<?x64xf32>) -> tensor<?x100xf32> {
   return %y : tensor<?x100xf32>
 }
 
-// Integers cross too: what a router on the GPU tells experts on the host.
+// Integers are copied too: ids from a router on the GPU for experts on the
+// host.
 // CHECK-LABEL: func.func @ids
 func.func @ids(%x: tensor<?x64xf32>) -> tensor<?x3xi32> {
   %wr = moe.weight <"blk.0.ffn_gate_inp.weight", file = 0, offset = 0> : tensor<8x64xf32>

@@ -1,7 +1,7 @@
 // RUN: moe-opt %s -moe-defer-experts='defer-experts=1' -moe-insert-transfers -moe-select-kernels='weights=reference' -moe-lower-to-plan | FileCheck %s
 // RUN: moe-opt %s -moe-defer-experts='defer-experts=1' -moe-insert-transfers -moe-select-kernels='weights=reference' -moe-plan | FileCheck %s --check-prefix=ORDER
 
-// One copy of ids and one of weights, then each part has lists of its own.
+// Ids and weights are copied once; each part then has its own lists of slots.
 // CHECK-LABEL: plan.phase "decode"
 // CHECK: plan.inst router on %gpu0.compute
 // CHECK-NOT: expert_group on %gpu0
@@ -13,8 +13,8 @@
 // CHECK: plan.inst experts_linear {{.*}} offsets = %[[OB]], slots = %[[SB]], {{.*}} {top_k = 1, act_per_token = 1} {{.*}} {plan.late}
 // CHECK: plan.inst experts_combine {{.*}}weights = %[[WB]], {{.*}}top_k = 1
 
-// The CPU tells the GPU that it has what that waits for before it goes on with
-// the rest.
+// The CPU signals the results that the GPU waits for before it computes the
+// rest.
 // ORDER-LABEL: plan.phase "decode"
 // ORDER-NOT: top_k = 1, act_per_token
 // ORDER: %[[DONE:.*]] = plan.inst experts_combine on %cpu0.compute {{.*}}top_k = 2, {{.*}}signals for

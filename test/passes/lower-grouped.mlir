@@ -1,7 +1,7 @@
 // RUN: moe-opt %s -moe-select-kernels=weights=reference -moe-lower-to-plan | FileCheck %s
 
-// Attention whose heads share keys and values, from one fused projection, with
-// sinks and a window, and experts with biases.
+// Grouped attention from one fused projection, with sinks and a window, and
+// experts with biases.
 
 #xeon = {name = "xeon", devices = [{name = "cpu0", kind = "cpu", isa = "avx512", cores = 24 : i64, memory_bytes = 1000000 : i64, reserved_bytes = 1000 : i64, read_bps = 1.0e9 : f64, int8_ops = 1.0e12 : f64, float_ops = 1.0e12 : f64}]}
 #rope = #moe.rope<dim = 4, base = 1.0e4, magnitude = 1.25, divisors = [1.0, 4.0], neox = true>
@@ -15,10 +15,10 @@ module attributes {moe.target = #xeon, moe.files = [#file],
 // CHECK: %[[BQ:.*]] = plan.weight "attn_qkv.bias.0" in %{{.*}} at 100000 : 1x1x96xF32
 // CHECK: plan.weight "attn_qkv.weight.96" in %{{.*}} at 28672 : 1x32x64xF32 strides [38912, 256]
 // CHECK: plan.weight "attn_qkv.bias.96" in %{{.*}} at 100384 : 1x1x32xF32
-// Gate and up of each expert, one behind the other.
+// Gate and up of each expert follow each other.
 // CHECK: %[[GATE:.*]] = plan.weight "ffn_gate_up_exps.weight.0" in %{{.*}} at 200000 : 4x16x64xF32 strides [8192, 256]
 // CHECK: %[[UP:.*]] = plan.weight "ffn_gate_up_exps.weight.16" in %{{.*}} at 204096 : 4x16x64xF32 strides [8192, 256]
-// A tensor per expert.
+// One tensor per expert.
 // CHECK: %[[D0:.*]] = plan.weight "ffn_down.0.weight"
 // CHECK: %[[DOWN:.*]] = plan.stack "ffn_down.0.weight.stacked" of %[[D0]], %{{.*}}, %{{.*}}, %{{.*}} : 4x64x16xF32
 // CHECK: plan.constant "rope.inv_freq" [1.000000e+00, 2.500000e-03]
@@ -28,10 +28,10 @@ module attributes {moe.target = #xeon, moe.files = [#file],
 // CHECK: plan.inst rope_table {{.*}} {scale = 1.250000e+00}
 // CHECK: plan.inst rope {{.*}} {heads = 6, head_stride = 16, offset = 0, dim = 4, neox = 1}
 // CHECK: plan.inst kv_store {{.*}} (k = %{{.*}}, v = %{{.*}}, kv = %[[KV]]) {heads = 2, key = 16, value = 12}
-// A window is as short as a span.
+// The window is no longer than a KV split.
 // CHECK: plan.inst attention {{.*}} kv = %[[KV]], sinks = %{{.*}}, out = %[[A:.*]]) {heads = 6, kv_heads = 2, key = 16, value = 12, splits = 1, window = 16, scale = 2.500000e-01, softcap = 0.000000e+00}
 // CHECK-NOT: plan.inst latent_combine
-// Two groups of heads with rows of their own: one of 24 shares for each core.
+// Two groups of heads with separate rows: each core gets one of 24 parts.
 // CHECK: plan.inst attention {{.*}} kv = %[[KV]], out = %[[SPANS:.*]]) {heads = 6, kv_heads = 2, key = 16, value = 12, splits = 12, window = 0, scale = 2.500000e-01, softcap = 5.000000e+01}
 // CHECK: plan.inst latent_combine {{.*}} (x = %[[SPANS]], out = %{{.*}}) {heads = 6, latent = 12, splits = 12, window = 0}
 // CHECK: plan.inst linear {{.*}} bias = %[[RB:.*]], out = %[[LOGITS:.*]])

@@ -1,7 +1,7 @@
 // RUN: moe-opt %s -split-input-file -moe-select-kernels -moe-lower-to-plan | FileCheck %s
 
-// A step of few tokens has fewer heads than cores have work for: attention cuts
-// the cache into spans and a second instruction adds them up.
+// A step of few tokens has fewer heads than there are cores: attention divides
+// the cache into KV splits, and a second instruction combines their results.
 
 #xeon = {name = "xeon", devices = [{name = "cpu0", kind = "cpu", isa = "avx512", cores = 24 : i64, memory_bytes = 1000000 : i64, reserved_bytes = 1000 : i64, read_bps = 1.0e9 : f64, int8_ops = 1.0e12 : f64, float_ops = 1.0e12 : f64}]}
 #model = {architecture = "deepseek2", name = "tiny", hash = "abc", hidden = 256 : i64, vocab = 512 : i64, layers = 1 : i64, experts = 4 : i64, experts_used = 2 : i64, parameters = 1000 : i64}
@@ -9,7 +9,7 @@
 
 module attributes {moe.target = #xeon, moe.model = #model, moe.files = [#file]} {
 
-// A span per core.
+// One KV split per core.
 // CHECK-LABEL: plan.phase "decode"
 // CHECK: %[[OUT:.*]] = plan.buffer "attn" {{.*}} cols 64 rows [1, 0]
 // CHECK: %[[SPANS:.*]] = plan.buffer "attn.spans" {{.*}} f32 cols 68 rows [24, 0]
@@ -24,7 +24,7 @@ func.func @decode(%q: tensor<?x72xf32>) -> tensor<?x64xf32> attributes {moe.phas
   return %o : tensor<?x64xf32>
 }
 
-// The tokens of a longer step are work for all.
+// The tokens of a longer step keep all cores busy.
 // CHECK-LABEL: plan.phase "prefill"
 // CHECK-NOT: plan.buffer "attn.spans"
 // CHECK: plan.inst latent_attention {{.*}} splits = 1,
@@ -38,8 +38,8 @@ func.func @prefill(%q: tensor<?x72xf32>) -> tensor<?x64xf32> attributes {moe.pha
   return %o : tensor<?x64xf32>
 }
 
-// So are the caches of a batch: two groups of eight heads in each of at least two
-// are four parts, and six spans make 24 of them.
+// So do the caches of a batch: two groups of eight heads in at least two caches
+// are four parts, which six KV splits turn into 24.
 // CHECK-LABEL: plan.phase "batch"
 // CHECK: plan.buffer "attn.spans" {{.*}} f32 cols 544 rows [6, 0]
 // CHECK: plan.inst latent_attention {{.*}} {heads = 16, latent = 32, rope = 4, splits = 6,
@@ -59,8 +59,8 @@ func.func @batch(%q: tensor<?x576xf32>) -> tensor<?x512xf32> attributes {moe.pha
 #model = {architecture = "deepseek2", name = "tiny", hash = "abc", hidden = 256 : i64, vocab = 512 : i64, layers = 1 : i64, experts = 4 : i64, experts_used = 2 : i64, parameters = 1000 : i64}
 #file = {path = "m.gguf", bytes = 10000000 : i64, header_bytes = 1024 : i64, header_hash = "0123456789abcdef0123456789abcdef"}
 
-// Eight where there are fewer cores, but no more than the context has spans of
-// 128 rows.
+// Eight KV splits if there are fewer cores, but at most one per 128 rows of the
+// context.
 module attributes {moe.target = #two, moe.model = #model, moe.files = [#file]} {
 // CHECK-LABEL: plan.phase "decode"
 // CHECK: plan.inst latent_attention {{.*}} splits = 3,
@@ -72,7 +72,7 @@ func.func @decode(%q: tensor<?x72xf32>) -> tensor<?x64xf32> attributes {moe.phas
   %o = moe.latent_attention %q, %kv {heads = 2, latent = 32, rope = 4, scale = 0.5, moe.label = #moe.label<"attn">, moe.device = "cpu0"} : (tensor<?x72xf32>, !moe.kv<36>) -> tensor<?x64xf32>
   return %o : tensor<?x64xf32>
 }
-// One group of heads in each of two caches is work for two cores.
+// One group of heads in each of two caches keeps two cores busy.
 // CHECK-LABEL: plan.phase "batch"
 // CHECK-NOT: plan.buffer "attn.spans"
 // CHECK: plan.inst latent_attention {{.*}} splits = 1,

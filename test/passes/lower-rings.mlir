@@ -5,20 +5,21 @@
 // RUN: moe-opt %s -moe-size-caches=kv-budget=4292608 | FileCheck %s --check-prefix=BUDGET
 // RUN: not moe-opt %s -moe-size-caches=kv-budget=4292607 2>&1 | FileCheck %s --check-prefix=SMALL
 
-// The first layer's tokens see 61 rows, in steps of up to four: 64 rows of 256
-// elements for the sequence and two checkpoints.
+// Tokens of the first layer see 61 rows, and steps have up to four tokens: 64
+// rows of 256 elements, for the sequence and two checkpoints.
 // CHECK: plan.kv {{.*}} layer 0 bf16 rows 3 cols 16384 {per_sequence}
 // CHECK: plan.kv {{.*}} layer 1 bf16 rows 8192 cols 256
 // CHECK-NOT: per_sequence
 // The last of four tokens would need one row more.
 // TWO: plan.kv {{.*}} layer 0 bf16 rows 3 cols 32768 {per_sequence}
-// Three rings are no less than a context.
+// Three rings would take no less memory than a context.
 // SHORT: plan.kv {{.*}} layer 0 bf16 rows 192 cols 256
-// Pages are counted by a cache that has all positions.
+// A cache with all positions is needed to count pages.
 // ALL: plan.kv {{.*}} layer 0 bf16 rows 8192 cols 256
 // ALL: plan.kv {{.*}} layer 1 bf16 rows 8192 cols 256
 
-// Rings come off a budget first: 3 * 64 * 512 bytes, then pages of 32 KiB.
+// Rings are subtracted from a budget first: 3 * 64 * 512 bytes, then pages of
+// 32 KiB.
 // BUDGET: moe.kv_rows = 8192 : i64
 // SMALL: error: a KV cache of 4.1 MiB holds 8128 tokens, less than a context of 8192
 // SMALL: note: give it at least 4192KiB

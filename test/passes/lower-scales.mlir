@@ -1,7 +1,7 @@
 // RUN: moe-opt %s -moe-apply-rules='place=*=gpu0,blk.*.ffn_experts=cpu0,blk.*.ffn_experts=gpu0:3' -moe-place-devices -moe-fuse -moe-insert-transfers -moe-select-kernels='weights=reference' -moe-lower-to-plan | FileCheck %s
 
-// Factors of experts keep gate and up apart, though there is a fused kernel, and
-// each device has those of its experts.
+// Scales of experts prevent fusing gate and up, though there is a fused kernel.
+// Each device has the scales of its experts.
 // CHECK-DAG: %[[S0:.*]] = plan.weight "scale.0" in %{{.*}} at 2048 : 1x3x1xF32
 // CHECK-DAG: %[[S1:.*]] = plan.weight "scale.3" in %{{.*}} at 2060 : 1x5x1xF32
 // CHECK-NOT: gate_up

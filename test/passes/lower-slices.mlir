@@ -1,11 +1,11 @@
 // RUN: moe-opt %s -moe-apply-rules='place=*=gpu0,blk.*.ffn_experts=cpu0,blk.*.ffn_experts=gpu0:3' -moe-place-devices -moe-insert-transfers -moe-select-kernels='weights=reference' -moe-lower-to-plan | FileCheck %s
 
-// Each device has a view of the file's tensor, from its own experts on.
+// Each device has a view of the file's tensor that begins at its own experts.
 // CHECK-DAG: %[[UP0:.*]] = plan.weight "up.0-2" in %{{.*}} at 4096 : 3x32x64xF32 strides [8192, 256]
 // CHECK-DAG: %[[UP1:.*]] = plan.weight "up.3-7" in %{{.*}} at 28672 : 5x32x64xF32 strides [8192, 256]
 // CHECK-NOT: plan.weight "up"
 
-// The router's choice is grouped by those who use it, not once for all.
+// Each device groups the router's choice for itself.
 // CHECK: plan.inst router on %[[GPU:.*]].compute
 // CHECK-NOT: ids.to_cpu0.offsets
 // CHECK: %[[OFFSETS:.*]] = plan.buffer "blk.0.ffn_experts.0-2.offsets" on %gpu0 i32 cols 4 rows [0, 1]

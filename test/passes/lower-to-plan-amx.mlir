@@ -1,8 +1,8 @@
 // RUN: moe-opt %s -moe-select-kernels -moe-lower-to-plan | FileCheck %s
 
-// A CPU with AMX runs the kernels of AVX-512 where it has none of its own.
-// 8-bit activations that tiles read have a scale per 256 columns. A step of few
-// tokens fills no tile: there gemms and activations are those of AVX-512.
+// A CPU with AMX uses AVX-512 kernels where there are none for AMX. 8-bit
+// activations for tiles have one scale per 256 columns. A step of few tokens
+// does not fill a tile, so its gemms and activations are those of AVX-512.
 
 #xeon = {name = "xeon", devices = [{name = "cpu0", kind = "cpu", isa = "amx", memory_bytes = 1000000 : i64, read_bps = 1.0e9 : f64, int8_ops = 1.0e12 : f64, float_ops = 1.0e12 : f64}]}
 

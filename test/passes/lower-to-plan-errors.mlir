@@ -30,7 +30,7 @@ func.func @forward(%x: tensor<?x64xf32>) -> tensor<?x64xf32> {
 
 // -----
 
-// Facts of the model.
+// Properties of the model are missing.
 #hybrid = {name = "4090+xeon", devices = [
   {name = "gpu0", kind = "cuda", isa = "cuda", memory_bytes = 1000000 : i64, read_bps = 1.0e9 : f64},
   {name = "cpu0", kind = "cpu", isa = "avx512", memory_bytes = 1000000 : i64, read_bps = 1.0e9 : f64}]}
@@ -59,7 +59,7 @@ func.func @decode(%x: tensor<?x64xf32>) -> tensor<?x64xf32> attributes {moe.phas
 
 // -----
 
-// A device that the target lacks.
+// The target does not have the device.
 #hybrid = {name = "4090+xeon", devices = [
   {name = "gpu0", kind = "cuda", isa = "cuda", memory_bytes = 1000000 : i64, read_bps = 1.0e9 : f64},
   {name = "cpu0", kind = "cpu", isa = "avx512", memory_bytes = 1000000 : i64, read_bps = 1.0e9 : f64}]}
@@ -110,7 +110,7 @@ func.func @decode(%x: tensor<?x64xf32>) -> tensor<?x64xf32> attributes {moe.phas
 
 // -----
 
-// A cache has one home.
+// A cache is on one device.
 #hybrid = {name = "4090+xeon", devices = [
   {name = "gpu0", kind = "cuda", isa = "cuda", memory_bytes = 1000000 : i64, read_bps = 1.0e9 : f64},
   {name = "cpu0", kind = "cpu", isa = "avx512", memory_bytes = 1000000 : i64, read_bps = 1.0e9 : f64}]}
@@ -132,7 +132,7 @@ func.func @prefill(%x: tensor<?x64xf32>) -> tensor<?x64xf32> attributes {moe.pha
 
 // -----
 
-// And one type.
+// A cache has one type.
 #hybrid = {name = "4090+xeon", devices = [
   {name = "gpu0", kind = "cuda", isa = "cuda", memory_bytes = 1000000 : i64, read_bps = 1.0e9 : f64},
   {name = "cpu0", kind = "cpu", isa = "avx512", memory_bytes = 1000000 : i64, read_bps = 1.0e9 : f64}]}

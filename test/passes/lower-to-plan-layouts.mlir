@@ -1,8 +1,8 @@
 // RUN: moe-opt %s -moe-select-kernels -moe-lower-to-plan | FileCheck %s
 
-// A tied embedding: the lookup reads the file's rows, the head packed ones,
-// which are one entry for every phase that multiplies them. Vectors and what a
-// driver reads itself stay in the file.
+// A tied embedding: the lookup reads the file's rows, and the head reads packed
+// ones, one entry for all phases. Vectors, and weights that a kernel reads
+// itself, stay in the file.
 
 #xeon = {name = "xeon", devices = [{name = "cpu0", kind = "cpu", isa = "avx512", memory_bytes = 1000000 : i64, reserved_bytes = 1000 : i64, read_bps = 1.0e9 : f64, int8_ops = 1.0e12 : f64, float_ops = 1.0e12 : f64}]}
 

@@ -1,7 +1,7 @@
 // RUN: moe-opt %s -moe-select-kernels -moe-lower-to-plan | FileCheck %s
 
-// A router on the GPU, its experts on the host: with the ids go the groups
-// that were made from them. What a phase takes and returns is on the host.
+// The router is on the GPU, its experts are on the host: the groups of ids are
+// copied with the ids. Arguments and results of a phase are on the host.
 
 #hybrid = {name = "4090+xeon", devices = [
   {name = "gpu0", kind = "cuda", isa = "cuda", arch = 89 : i64, cores = 128 : i64, memory_bytes = 1000000 : i64, read_bps = 1.0e12 : f64, link_bps = 1.0e9 : f64, link_latency = 1.0e-5 : f64},
@@ -21,7 +21,7 @@ module attributes {
 // CHECK-LABEL: plan.phase "logits"
 // CHECK: %[[IN:.*]] = plan.buffer "input" on %[[CPU]] f32 cols 64
 // CHECK: %[[X:.*]] = plan.buffer "x.to_gpu0" on %[[GPU]] f32 cols 64 rows [1, 0]
-// Of few rows it is done between what is computed.
+// Copies of few rows run on the compute queue.
 // CHECK: plan.inst copy on %[[GPU]].compute ["copy_cuda"] (x = %[[IN]], out = %[[X]])
 // CHECK: plan.inst router on %[[GPU]].compute {{.*}} ids = %[[IDS:.*]], weights = %[[MIX:.*]])
 // CHECK: plan.inst expert_group on %[[GPU]].compute {{.*}} (ids = %[[IDS]], offsets = %[[OFFSETS:.*]], slots = %[[SLOTS:.*]])

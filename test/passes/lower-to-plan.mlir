@@ -47,7 +47,8 @@ module attributes {
 // CHECK: %[[X:.*]] = plan.buffer "token_embd" on %[[CPU]] f32 cols 256 rows [1, 0]{{$}}
 // CHECK: plan.inst embed on %[[CPU]].compute ["embed_avx512"] (tokens = %[[IN]], table = %[[EMBD]], out = %[[X]]) {begin = 0} for %[[WHY]] work {first_bytes = 1.440000e+02, again = 1.000000e+00}
 // CHECK: plan.inst rms_norm {{.*}} (x = %[[X]], weight = %[[NORM]], out = %[[H:.*]]) {groups = 1,
-// Encoded once for both projections. Nobody counts what that takes.
+// The input is quantised once for both projections; the cost model does not
+// count that.
 // CHECK: %[[A8:.*]] = plan.buffer "attn_norm.a8" on %[[CPU]] a8 cols 256 rows [1, 0]
 // CHECK: plan.inst quantize {{.*}} (x = %[[H]], out = %[[A8]]){{[^{]*$}}
 // CHECK: plan.inst linear on %[[CPU]].compute ["linear_avx512", "gemm_q4_k_avx512"] (act = %[[A8]], w = %[[WQ]], out = %[[Q:.*]]) {accumulate = 0} {{.*}} work {token_ops = 1.228800e+04, first_bytes = 3.456000e+03}
@@ -62,7 +63,7 @@ module attributes {
 // 2 * (32 + 4) + 2 * 32 + 4 for each head, of each row that a token sees.
 // CHECK: plan.inst latent_attention {{.*}} (q = %[[QL]], kv = %[[KV]], out = %[[OL:.*]]) {heads = 2, latent = 32, rope = 4, splits = 1, scale = 5.000000e-01} {{.*}} work {seen_ops = 2.800000e+02}
 // CHECK: plan.inst head_linear {{.*}} (x = %[[OL]], w = %[[WV]], out = %[[O:.*]]) {heads = 2, rows = 6, cols = 32, tail = 0}
-// The embedding dies as residual: the projection adds to its buffer. F32
+// The embedding is not used later, so the projection adds to its buffer. F32
 // weights read the activation as it is.
 // CHECK-NOT: plan.inst quantize
 // CHECK: plan.inst linear {{.*}} (act = %[[O]], w = %{{.*}}, out = %[[X]]) {accumulate = 1}
@@ -71,8 +72,8 @@ module attributes {
 // CHECK: plan.inst router {{.*}} (logits = %[[LOGITS]], ids = %[[IDS]], weights = %[[MIX:.*]]) {experts = 4, top_k = 2, groups = 1, groups_used = 1, group_best = 1, scoring = 2, normalize = 1, scale = 2.500000e+00}
 // CHECK: %[[OFFSETS:.*]] = plan.buffer "router.offsets" on %[[CPU]] i32 cols 5 rows [0, 1]
 // CHECK: plan.inst expert_group {{.*}} (ids = %[[IDS]], offsets = %[[OFFSETS]], slots = %[[SLOTS:.*]]) {experts = 4, top_k = 2, begin = 0, count = 0}
-// A row of the inner activation per expert that a token uses. It reads 2 of 4
-// experts; of the 2 that another token chooses it does not know one.
+// The inner activation has one row per expert that a token uses. A token reads
+// 2 of 4 experts, and another token shares on average one of its 2.
 // CHECK: %[[INNER:.*]] = plan.buffer "experts.inner" on %[[CPU]] f32 cols 32 rows [2, 0]
 // CHECK: plan.inst experts_gate_up {{.*}} ["experts_gate_up_avx512", "gemm_q4_k_avx512", "gemm_q4_k_avx512"] (act = %[[A8]], gate = %[[UP:.*]], up = %[[UP]], offsets = %[[OFFSETS]], slots = %[[SLOTS]], out = %[[INNER]]) {top_k = 2, activation = 0} {{.*}} work {token_ops = 6.579200e+04, first_bytes = 1.843200e+04, again = 5.000000e-01}
 // CHECK: %[[INNERA8:.*]] = plan.buffer "experts.inner.a8" on %[[CPU]] a8 cols 32 rows [2, 0]

@@ -1,6 +1,6 @@
 // RUN: moe-opt %s -moe-place-devices 2>&1 | FileCheck %s
 
-// One device: everything is there, and the reason still says what it costs.
+// With one device, everything is there, and the reason still states the cost.
 
 #target = {name = "xeon", devices = [
   {name = "cpu0", kind = "cpu", isa = "avx512", cores = 4 : i64, memory_bytes = 67108864 : i64, read_bps = 2.2e11 : f64, int8_ops = 7.4e12 : f64, float_ops = 2.2e12 : f64}]}

@@ -3,7 +3,7 @@
 #target = {name = "xeon", devices = [
   {name = "cpu0", kind = "cpu", isa = "avx512", cores = 4 : i64, memory_bytes = 409600 : i64, reserved_bytes = 102400 : i64, read_bps = 2.2e11 : f64, int8_ops = 7.4e12 : f64, float_ops = 2.2e12 : f64}]}
 
-// Weights that no context makes fit.
+// Weights that do not fit with any context.
 // CHECK: error: the model does not fit xeon
 // CHECK-NEXT: cpu0: {{.*}} of 300.0 KiB (576.0 KiB of weights, 0 B of KV cache for 1024 positions, {{.*}}; 100.0 KiB more are not to be used)
 // CHECK: note: use a target with more memory, or a model file with fewer bits per weight

@@ -2,8 +2,8 @@
 // RUN: moe-opt %s -moe-place-devices 2>&1 | FileCheck %s --check-prefix=REMARK
 
 // Three dense layers of 512 KiB and a head of 64 KiB, with VRAM for two layers
-// and the head: a whole layer falls back to the host, the first, as values have
-// then to be copied twice and not three times.
+// and the head: one whole layer falls back to the host, the first one, because
+// values then need two copies instead of three.
 
 #target = {name = "4090+xeon", devices = [
   {name = "gpu0", kind = "cuda", isa = "cuda", memory_bytes = 1258291 : i64, read_bps = 9.3e11 : f64, int8_ops = 3.0e14 : f64, float_ops = 1.5e14 : f64, link_bps = 2.5e10 : f64, link_latency = 8.0e-6 : f64},
@@ -20,7 +20,7 @@ func.func @decode(%x: tensor<?x256xf32>) -> tensor<?x256xf32> attributes {moe.ph
   %g2 = moe.weight <"blk.2.ffn_gate.weight", file = 0, offset = 0> : tensor<256x256xf32>
   %d2 = moe.weight <"blk.2.ffn_down.weight", file = 0, offset = 0> : tensor<256x256xf32>
   %w = moe.weight <"output.weight", file = 0, offset = 0> : tensor<64x256xf32>
-  // CHECK: moe.ffn {{.*}}moe.device = "cpu0", moe.label = #moe.label<"ffn", layer = 0>, moe.reason = "On cpu0: a token reads all of its 512.0 KiB {{.*}} there instead of {{.*}} on gpu0; with the FFN of the layer on gpu0 a request would take {{.*}} % less, but 512.0 KiB are needed and {{.*}} KiB left there."
+  // CHECK: moe.ffn {{.*}}moe.device = "cpu0", moe.label = #moe.label<"ffn", layer = 0>, moe.reason = "On cpu0: a token reads all of its 512.0 KiB {{.*}} here instead of {{.*}} on gpu0; with the FFN of the layer on gpu0 a request would take {{.*}} % less, but 512.0 KiB are needed and {{.*}} KiB left there."
   %y0 = moe.ffn %x, %g0, %g0, %d0 {moe.label = #moe.label<"ffn", layer = 0>} : (tensor<?x256xf32>, tensor<256x256xf32>, tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<?x256xf32>
   // CHECK: moe.ffn {{.*}}moe.device = "gpu0", moe.label = #moe.label<"ffn", layer = 1>
   %y1 = moe.ffn %y0, %g1, %g1, %d1 {moe.label = #moe.label<"ffn", layer = 1>} : (tensor<?x256xf32>, tensor<256x256xf32>, tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<?x256xf32>

@@ -1,10 +1,10 @@
 // RUN: moe-opt %s -moe-place-devices | FileCheck %s
 // RUN: sed 's/2306867/8388608/' %s | moe-opt -moe-place-devices | FileCheck %s --check-prefix=ONE --implicit-check-not='moe.device = "gpu1"'
-// What one GPU holds is there alone.
+// A model that fits one GPU uses only that one.
 // ONE: moe.device = "gpu0"
 
-// Two GPUs take contiguous runs of layers by their share of the memory (here
-// two thirds and one third); the head follows the last layer.
+// Two GPUs get consecutive layers in proportion to their memory (here two
+// thirds and one third); the head follows the last layer.
 
 #target = {name = "2x4090+xeon", devices = [
   {name = "gpu0", kind = "cuda", isa = "cuda", memory_bytes = 2306867 : i64, read_bps = 9.3e11 : f64, int8_ops = 3.0e14 : f64, float_ops = 1.5e14 : f64, link_bps = 2.5e10 : f64, link_latency = 8.0e-6 : f64},

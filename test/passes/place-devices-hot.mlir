@@ -1,16 +1,17 @@
 // RUN: moe-opt %s -moe-place-devices 2>&1 | FileCheck %s
 // RUN: sed 's/moe.frequencies = array<f32: [^>]*>, //' %s | moe-opt -moe-place-devices | FileCheck %s --check-prefix=ALIKE
 
-// What a router profile has as used most goes where a GPU has room, of both
-// layers by what it saves, rather than the first experts of one.
-// CHECK: remark: gpu0 has attention of 2 of 2 layers, the 5 most used of 16 experts of 2 layers, which 75.0 % of their choices are expected to be of
-// CHECK: moe.notes = ["gpu0 has the 5 most used of 16 experts of 2 layers, which 75.0 % of their choices are expected to be of"]
-// CHECK: "ffn_experts.chosen-2", layer = 0>, moe.reason = "On gpu0: 2 of 8 experts, those that the router profile has used most, which 81.2 % of the choices are expected to be of: there is memory left for as many.", {{.*}}map = [-1.000000e+00, -1.000000e+00, 0.000000e+00, -1.000000e+00, -1.000000e+00, -1.000000e+00, 1.000000e+00, -1.000000e+00]
+// With a router profile, the GPU's free memory gets the most used experts of
+// both layers, by the time that they save, instead of the first experts of one
+// layer.
+// CHECK: remark: gpu0 has attention of 2 of 2 layers, the 5 most used of 16 experts of 2 layers, expected to receive 75.0 % of their choices
+// CHECK: moe.notes = ["gpu0 has the 5 most used of 16 experts of 2 layers, expected to receive 75.0 % of their choices"]
+// CHECK: "ffn_experts.chosen-2", layer = 0>, moe.reason = "On gpu0: 2 of 8 experts, those that the router profile has used most, expected to receive 81.2 % of the choices: no memory is left for more.", {{.*}}map = [-1.000000e+00, -1.000000e+00, 0.000000e+00, -1.000000e+00, -1.000000e+00, -1.000000e+00, 1.000000e+00, -1.000000e+00]
 // CHECK: "ffn_experts.others-6", layer = 0>, moe.reason = "On cpu0: {{.*}} 2 of 8 experts are on gpu0."
 // CHECK: "ffn_experts.chosen-3", layer = 1>, {{.*}}share = 6.875000e-01
 // CHECK-NOT: moe.frequencies
 
-// Without one all are alike.
+// Without a profile all experts are equal.
 // ALIKE-NOT: moe.notes
 // ALIKE: "ffn_experts.0-{{[0-9]}}", layer = 1>
 // ALIKE-NOT: moe.stack

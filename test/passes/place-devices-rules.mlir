@@ -1,5 +1,5 @@
-// What the user's rules placed is counted where it is, in one phase or in all,
-// and a device that it is too much for is named first.
+// Memory of ops that rules placed is counted on their device, in one phase or
+// in all, and an overfull device is named first.
 // RUN: moe-opt %s -mlir-print-op-on-diagnostic=false -moe-apply-rules='place=blk.1.ffn=cpu1' -moe-place-devices 2>&1 | FileCheck %s
 // RUN: moe-opt %s -mlir-print-op-on-diagnostic=false -moe-apply-rules='place=prefill:blk.1.ffn=cpu1' -moe-place-devices 2>&1 | FileCheck %s --check-prefix=PHASE
 // RUN: not moe-opt %s -mlir-print-op-on-diagnostic=false -moe-apply-rules='place=blk.*=cpu1' -moe-place-devices 2>&1 | FileCheck %s --check-prefix=SHORT
@@ -15,7 +15,7 @@
 // CHECK: moe.ffn {{.*}}moe.device = "gpu0", moe.label = #moe.label<"ffn", layer = 0>
 // CHECK: moe.ffn {{.*}}moe.device = "cpu1", moe.label = #moe.label<"ffn", layer = 1>, moe.reason = "On cpu1: the rule 'blk.1.ffn=cpu1' asks for it."
 
-// Resident on both.
+// The weights are resident on both CPUs.
 // PHASE: remark: cpu1: {{.*}}: 512.0 KiB of weights
 // PHASE: remark: cpu0: {{.*}}: 512.0 KiB of weights
 // PHASE-LABEL: func.func @decode
@@ -29,12 +29,12 @@
 // SHORT-NEXT: cpu0:
 // SHORT: note: place other ops on other devices, use a target with more memory
 
-// What a rule keeps out of VRAM leaves room for others.
+// Ops that a rule keeps out of VRAM leave room for others.
 // GPU-LABEL: func.func @decode
 // GPU: moe.ffn {{.*}}moe.device = "cpu0", moe.label = #moe.label<"ffn", layer = 0>
 // GPU: moe.ffn {{.*}}moe.device = "gpu0", moe.label = #moe.label<"ffn", layer = 1>
 
-// What it keeps there takes room from others, which go elsewhere.
+// Ops that a rule puts into VRAM take room from others, which go elsewhere.
 // VRAM-LABEL: func.func @decode
 // VRAM: moe.ffn {{.*}}moe.device = "cpu0", moe.label = #moe.label<"ffn", layer = 0>
 // VRAM: moe.ffn {{.*}}moe.device = "gpu0", moe.label = #moe.label<"ffn", layer = 1>

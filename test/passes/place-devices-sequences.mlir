@@ -1,6 +1,6 @@
 // RUN: moe-opt %s -moe-place-devices 2>&1 | FileCheck %s
 
-// The cache is that of all sequences, and what a batch computes is no work of a
+// The cache is for all sequences, but the work of a batch does not count for a
 // single token: 4 * 256 * 256 FLOPs and some on 512 KiB.
 
 #target = {name = "xeon", devices = [

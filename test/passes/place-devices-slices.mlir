@@ -2,19 +2,19 @@
 // RUN: sed 's/100000/140000/' %s | moe-opt -moe-place-devices | FileCheck %s --check-prefix=WHOLE
 // RUN: sed 's/100000/20000/' %s | moe-opt -moe-place-devices | FileCheck %s --check-prefix=NONE
 
-// What is left of a GPU's memory takes experts of a layer that it cannot hold
-// whole, as many as fit.
+// The GPU's remaining memory takes as many experts as fit of a layer that does
+// not fit as a whole.
 // CHECK: remark: gpu0 has attention of 1 of 1 layer, 5 of 8 experts of blk.0.ffn_experts
 // CHECK: moe.router {{.*}}moe.device = "gpu0"
-// CHECK: moe.experts {{.*}}moe.device = "gpu0", moe.label = #moe.label<"ffn_experts.0-4", layer = 0>, moe.reason = "On gpu0: 5 of 8 experts, which 62.5 % of the choices are expected to be of: there is memory left for as many."
+// CHECK: moe.experts {{.*}}moe.device = "gpu0", moe.label = #moe.label<"ffn_experts.0-4", layer = 0>, moe.reason = "On gpu0: 5 of 8 experts, expected to receive 62.5 % of the choices: no memory is left for more."
 // CHECK: moe.experts {{.*}}moe.device = "cpu0", moe.label = #moe.label<"ffn_experts.5-7", layer = 0>, moe.reason = "On cpu0: {{.*}} 5 of 8 experts are on gpu0."
-// CHECK: moe.add {{.*}}moe.device = "gpu0", moe.label = #moe.label<"ffn_experts.sum", layer = 0>, moe.reason = "On gpu0: what both devices' experts have made, added up."
+// CHECK: moe.add {{.*}}moe.device = "gpu0", moe.label = #moe.label<"ffn_experts.sum", layer = 0>, moe.reason = "On gpu0: adds the results of both devices' experts."
 
-// What fits is there whole.
+// Experts that fit go there as a whole.
 // WHOLE: moe.experts {{.*}}moe.device = "gpu0", moe.label = #moe.label<"ffn_experts", layer = 0>
 // WHOLE-NOT: slice
 
-// An expert is not worth a crossing.
+// A single expert is not worth the copies.
 // NONE: moe.experts {{.*}}moe.device = "cpu0", moe.label = #moe.label<"ffn_experts", layer = 0>
 // NONE-NOT: slice
 

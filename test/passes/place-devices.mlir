@@ -5,42 +5,42 @@
 // RUN: sed 's/memory_bytes = 4456448/memory_bytes = 16777216/' %s | moe-opt -moe-place-devices | FileCheck %s --check-prefix=WHOLE --implicit-check-not='moe.device = "cpu0"'
 // RUN: sed 's/2.2e9/2.2e11/; s/7.4e10/7.4e12/; s/2.2e10/2.2e12/' %s | moe-opt -moe-place-devices 2>&1 | FileCheck %s --check-prefix=HOST --implicit-check-not='moe.device = "gpu0"'
 
-// One layer of DeepSeek's kind on a GPU and a slow host. The GPU has no room
-// for all experts, of which a token reads the smallest share: what every token
-// reads in full goes to the GPU, in both phases and whatever form attention has,
-// and as many experts as there is room for then.
+// One layer like DeepSeek's on a GPU and a slow host. The GPU has no room for
+// all experts, of which a token reads the smallest fraction. Everything that
+// each token reads in full goes to the GPU, in both phases and for any form of
+// attention, and so do as many experts as still fit.
 
 #target = {name = "4090+xeon", devices = [
   {name = "gpu0", kind = "cuda", isa = "cuda", memory_bytes = 4456448 : i64, read_bps = 9.3e11 : f64, int8_ops = 3.0e14 : f64, float_ops = 1.5e14 : f64, link_bps = 2.5e10 : f64, link_latency = 8.0e-6 : f64},
   {name = "cpu0", kind = "cpu", isa = "avx512", cores = 4 : i64, memory_bytes = 67108864 : i64, read_bps = 2.2e9 : f64, int8_ops = 7.4e10 : f64, float_ops = 2.2e10 : f64}]}
 
-// The budget counts each weight once though two phases use it (the embedding,
-// tied to the head, is beside it for nothing), and the cache
-// of all 1024 positions: 96 elements of 2 bytes.
+// The budget counts each weight once though two phases use it (the embedding is
+// tied to the head, so it needs no extra memory), and the cache of all 1024
+// positions: 96 elements of 2 bytes.
 // REMARK: remark: gpu0: {{.*}} MiB of 4.2 MiB: 1.2 MiB of weights, 192.0 KiB of KV cache for 1024 positions,
 // REMARK: remark: cpu0: {{.*}} of 64.0 MiB: 3.7 MiB of weights, 0 B of KV cache
 // REMARK: remark: gpu0 has attention of 1 of 1 layer, FFN of 1 of 1 layer, head, embedding, 9 of 64 experts of blk.0.ffn_experts
-// REMARK: remark: 8 copies between devices take {{.*}} of a decoded token
+// REMARK: remark: 8 copies between devices take {{.*}} per decoded token
 
-// REASON: moe.embedding {{.*}}moe.reason = "On gpu0: a token reads 0.1 % of its 265.6 KiB (0.00 FLOPs per resident byte and token), {{.*}} there instead of {{.*}} on cpu0; with the embedding on cpu0 a request would take {{.*}} % longer."
-// REASON: moe.linear {{.*}}moe.reason = "On gpu0: a token reads all of its 102.0 KiB (1.88 FLOPs per resident byte and token), {{.*}} there instead of {{.*}} on cpu0; with the attention of the layer on cpu0 a request would take {{.*}} % longer."
-// REASON: moe.rope {{.*}}moe.reason = "On gpu0: no weights, so it runs where its layer's values are ({{.*}} a token)."
-// REASON: moe.experts {{.*}}moe.reason = "On cpu0: a token reads 3.1 % of its {{.*}} there instead of {{.*}} on gpu0; with the experts of the layer on gpu0 a request would take {{.*}} % less, but 3.7 MiB are needed and {{.*}} left there. 9 of 64 experts are on gpu0."
+// REASON: moe.embedding {{.*}}moe.reason = "On gpu0: a token reads 0.1 % of its 265.6 KiB (0.00 FLOPs per resident byte and token), {{.*}} here instead of {{.*}} on cpu0; with the embedding on cpu0 a request would take {{.*}} % longer."
+// REASON: moe.linear {{.*}}moe.reason = "On gpu0: a token reads all of its 102.0 KiB (1.88 FLOPs per resident byte and token), {{.*}} here instead of {{.*}} on cpu0; with the attention of the layer on cpu0 a request would take {{.*}} % longer."
+// REASON: moe.rope {{.*}}moe.reason = "On gpu0: no weights, so it runs on the device with its layer's values ({{.*}} a token)."
+// REASON: moe.experts {{.*}}moe.reason = "On cpu0: a token reads 3.1 % of its {{.*}} here instead of {{.*}} on gpu0; with the experts of the layer on gpu0 a request would take {{.*}} % less, but 3.7 MiB are needed and {{.*}} left there. 9 of 64 experts are on gpu0."
 
-// The other device, with what the op would take there of a token, beside what it
-// takes, and why it is not there.
+// The rejected device, with the predicted seconds of the op there and on the
+// chosen device, and the reason.
 // REJECTED: moe.linear {{.*}}moe.rejected = [#moe.rejected<device "cpu0" for "" seconds [[CPU:[0-9.eE+-]+]] chosen "gpu0" seconds [[GPU:[0-9.eE+-]+]], "with the attention of the layer on cpu0 a request would take {{.*}} % longer">]
 // REJECTED: moe.rope {{.*}}moe.rejected = [#moe.rejected<device "cpu0" for "" {{.*}}, "with the attention of the layer on cpu0 a request would take {{.*}} % longer">]
-// REJECTED: moe.experts {{.*}}moe.device = "gpu0"{{.*}}moe.rejected = [#moe.rejected<device "cpu0" for "" seconds {{.*}} chosen "gpu0" {{.*}}, "there is memory left for as many on gpu0">]
-// REJECTED: moe.experts {{.*}}moe.device = "cpu0"{{.*}}moe.rejected = [#moe.rejected<device "gpu0" for "" seconds {{.*}} chosen "cpu0" {{.*}}, "there is memory left for no more than 9 of 64 experts">]
+// REJECTED: moe.experts {{.*}}moe.device = "gpu0"{{.*}}moe.rejected = [#moe.rejected<device "cpu0" for "" seconds {{.*}} chosen "gpu0" {{.*}}, "gpu0 has memory for them">]
+// REJECTED: moe.experts {{.*}}moe.device = "cpu0"{{.*}}moe.rejected = [#moe.rejected<device "gpu0" for "" seconds {{.*}} chosen "cpu0" {{.*}}, "memory is left for no more than 9 of 64 experts">]
 
-// What fits goes there whole.
+// Experts that fit go there as a whole.
 // WHOLE: moe.embedding {{.*}}moe.device = "gpu0"
 // WHOLE: moe.experts {{.*}}moe.device = "gpu0"
 
-// Beside a fast host the copies of so small a model take longer than it does:
-// it stays there.
-// HOST: remark: gpu0 has nothing that was not asked for
+// With a fast host, copies for such a small model take longer than the model,
+// so it stays there.
+// HOST: remark: gpu0 has nothing beyond what rules ask for
 // HOST: remark: predicted {{.*}}; with all on cpu0 {{.*}}; with experts alone there
 module attributes {moe.target = #target} {
 

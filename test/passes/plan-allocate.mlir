@@ -1,8 +1,8 @@
 // RUN: moe-opt %s -split-input-file -plan-allocate | FileCheck %s
 
-// A chain of seven buffers, 448 bytes, lives in the 128 of the two that one
-// instruction reads and writes. Bytes are reused after the barrier that follows
-// their last use.
+// A chain of seven buffers, 448 bytes, fits into the 128 bytes of the two
+// buffers that one instruction reads and writes. Bytes are reused after the
+// barrier that follows their last use.
 plan.program attributes {
     architecture = "", compiler = "", context = 64 : i32, experts = 0 : i32,
     experts_used = 0 : i32, hidden = 1 : i64, layers = 1 : i32, model_hash = "",
@@ -14,8 +14,8 @@ plan.program attributes {
     flops 0.0 weights 0.0 activations 0.0 kv 0.0 intensity 0.0 seconds 0.0
 
 
-  // Three places serve a chain: what is read, what is written, and what the
-  // stretch before read.
+  // A chain needs three places: one that is read, one that is written, and one
+  // that was read in the previous stretch.
   // CHECK-LABEL: plan.phase "chain"
   plan.phase "chain" tokens 1 to 1 {
     // CHECK: plan.buffer "a" on %cpu0 f32 cols 16 rows [1, 0] at 0{{$}}
@@ -90,8 +90,8 @@ plan.program attributes {
     plan.bind input %a output %a
   }
   // CHECK-LABEL: plan.phase "large"
-  // The largest first: 16 rows of 80 bytes; then 10 of 64 bytes of 8-bit
-  // activations, and one row.
+  // The largest buffer is first: 16 rows of 80 bytes; then 10 rows of 64 bytes
+  // of 8-bit activations, and one row.
   plan.phase "large" tokens 1 to 4 {
     // CHECK: plan.buffer "a" {{.*}} at 1920
     %a = plan.buffer "a" on %cpu0 f32 cols 9 rows [0, 1]
@@ -113,13 +113,13 @@ plan.program attributes {
   // CHECK: plan.device "cpu0" cpu isa "ref" memory 1000000 {arena_bytes = 256 : i64, kv_bytes = 1088 : i64, scratch_bytes = 67584 : i64, weight_bytes = 2048 : i64}
   %cpu0 = plan.device "cpu0" cpu isa "ref" memory 1000000
   %cpu0.compute = plan.queue compute of %cpu0
-  // A GPU has no workers whose scratch would count.
+  // A GPU has no workers with scratch memory.
   // CHECK: plan.device "gpu0" cuda isa "cuda" memory 1000000 {arena_bytes = 128 : i64, weight_bytes = 1024 : i64}
   %gpu0 = plan.device "gpu0" cuda isa "cuda" memory 1000000
   %gpu0.compute = plan.queue compute of %gpu0
   %gguf = plan.file model "m" bytes 10000 header 0 hash "0123456789abcdef0123456789abcdef"
   %w = plan.weight "w" in %gguf at 0 : 1x16x16xF32 strides [1024, 64]
-  // Strides do not count, and weights that two instructions read count once.
+  // Strides do not count, and weights with two readers count once.
   %wide = plan.weight "wide" in %gguf at 0 : 2x8x16xF32 strides [2048, 128]
   // Caches are laid out in order, at multiples of 64.
   // CHECK: plan.kv on %cpu0 layer 0 bf16 rows 16 cols 17 at 0
@@ -129,7 +129,7 @@ plan.program attributes {
   %why = plan.explain "op" phase "p" on "cpu0" kernel "" because ""
     flops 0.0 weights 0.0 activations 0.0 kv 0.0 intensity 0.0 seconds 0.0
 
-  // The input is there from the beginning, the output until the end.
+  // The input is alive from the beginning, the output until the end.
   // CHECK-LABEL: plan.phase "input"
   plan.phase "input" tokens 1 to 1 {
     // CHECK: plan.buffer "in" {{.*}} at 0
@@ -146,7 +146,7 @@ plan.program attributes {
     plan.bind input %in output %out
   }
 
-  // Scratch is the largest of any instruction.
+  // Scratch memory is the largest of all instructions.
   // CHECK-LABEL: plan.phase "matrices"
   plan.phase "matrices" tokens 1 to 1 {
     %a = plan.buffer "a" on %cpu0 f32 cols 16 rows [1, 0]
@@ -164,8 +164,8 @@ plan.program attributes {
 
 // -----
 
-// The GPU may still copy "b" when the host goes on: "d" does not take its place,
-// as it would after a barrier.
+// The GPU may still copy "b" when the host goes on, so "d" does not take its
+// place, as it would after a barrier.
 plan.program attributes {
     architecture = "", compiler = "", context = 64 : i32, experts = 0 : i32,
     experts_used = 0 : i32, hidden = 1 : i64, layers = 1 : i32, model_hash = "",

@@ -1,6 +1,6 @@
 // RUN: moe-opt %s -split-input-file -verify-diagnostics -plan-launches
 
-// Grids have fewer than 65536 blocks but in x.
+// Grids have fewer than 65536 blocks, except in x.
 plan.program attributes {
     architecture = "", compiler = "", context = 64 : i32, experts = 4 : i32,
     experts_used = 2 : i32, hidden = 256 : i64, layers = 1 : i32, model_hash = "",
@@ -12,7 +12,7 @@ plan.program attributes {
   plan.phase "prefill" tokens 1 to 40000 {
     %x = plan.buffer "x" on %gpu0 f32 cols 256 rows [2, 0] at 0
     %a = plan.buffer "a" on %gpu0 a8 cols 256 rows [2, 0] at 0
-    // expected-error @+2 {{blk.3.ffn_experts: a GPU has no room for a grid of 1 x 80000 x 1 blocks for quantize in steps of up to 40000 tokens}}
+    // expected-error @+2 {{blk.3.ffn_experts: no GPU can launch a grid of 1 x 80000 x 1 blocks for quantize in steps of up to 40000 tokens}}
     // expected-note @+1 {{place it on a CPU, or compile for smaller steps with --ubatch}}
     plan.inst quantize on %gpu0.compute ["quantize_cuda"] (x = %x, out = %a) for %why
     plan.bind input %x output %x
@@ -21,7 +21,7 @@ plan.program attributes {
 
 // -----
 
-// No kernel reads two formats, or multiplies with what a CPU has.
+// No kernel reads two formats or uses a CPU's gemm.
 plan.program attributes {
     architecture = "", compiler = "", context = 64 : i32, experts = 4 : i32,
     experts_used = 2 : i32, hidden = 256 : i64, layers = 1 : i32, model_hash = "",
@@ -36,10 +36,10 @@ plan.program attributes {
   plan.phase "decode" tokens 1 to 1 {
     %x = plan.buffer "x" on %gpu0 f32 cols 256 rows [1, 0] at 0
     %y = plan.buffer "y" on %gpu0 f32 cols 512 rows [1, 0] at 1024
-    // expected-error @+2 {{ffn: no kernel of a GPU for gate_up of Q4_K and Q6_K in steps of up to 1 token}}
+    // expected-error @+2 {{ffn: no GPU kernel for gate_up of Q4_K and Q6_K in steps of up to 1 token}}
     // expected-note @+1 {{place it on a CPU}}
     plan.inst gate_up on %gpu0.compute ["gate_up_cuda", "gemm_q4_k_cuda", "gemm_q6_k_cuda"] (act = %x, gate = %gate, up = %up, out = %y) {activation = 0} for %why
-    // expected-error @+2 {{ffn: no kernel of a GPU for linear of Q4_K}}
+    // expected-error @+2 {{ffn: no GPU kernel for linear of Q4_K}}
     // expected-note @+1 {{place it on a CPU}}
     plan.inst linear on %gpu0.compute ["linear_cuda", "gemm_q4_k_ref"] (act = %x, w = %gate, out = %y) {accumulate = 0} for %why
     plan.bind input %x output %x
@@ -48,7 +48,7 @@ plan.program attributes {
 
 // -----
 
-// Text may say anything: numbers that make no sense are no reason to stop.
+// Text may contain meaningless numbers, which must not crash the pass.
 plan.program attributes {
     architecture = "", compiler = "", context = 0 : i32, experts = 0 : i32,
     experts_used = 0 : i32, hidden = 0 : i64, layers = 0 : i32, model_hash = "",
@@ -60,10 +60,10 @@ plan.program attributes {
   plan.phase "decode" tokens 1 to 1 {
     %x = plan.buffer "x" on %gpu0 f32 cols 1 rows [1, 0] at 0
     %i = plan.buffer "i" on %gpu0 i32 cols 1 rows [1, 0] at 64
-    // expected-error @+2 {{a GPU has no room for blocks of 0 threads for expert_group}}
+    // expected-error @+2 {{no GPU can launch blocks of 0 threads for expert_group}}
     // expected-note @+1 {{place it on a CPU}}
     plan.inst expert_group on %gpu0.compute ["expert_group_cuda"] (ids = %i, offsets = %i, slots = %i) {experts = 0, top_k = 0, begin = 0, count = 0} for %why
-    // expected-error @+2 {{a GPU has no room for a grid of 1 x 0 x 0 blocks for latent_combine}}
+    // expected-error @+2 {{no GPU can launch a grid of 1 x 0 x 0 blocks for latent_combine}}
     // expected-note @+1 {{place it on a CPU}}
     plan.inst latent_combine on %gpu0.compute ["latent_combine_cuda"] (x = %x, out = %x) {heads = 0, latent = 0, splits = 0, window = 0} for %why
     plan.bind input %x output %x

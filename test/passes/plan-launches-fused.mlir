@@ -1,7 +1,7 @@
 // RUN: moe-opt %s -plan-launches | FileCheck %s
 
-// Neighbours of a queue become one launch, which the last of them has. Who waits
-// for one of them waits for the last; none but the first may wait for others.
+// Neighbours of a queue become one launch, at the last of them. Waits for any
+// of them become waits for the last; only the first may wait for others.
 
 // CHECK-LABEL: plan.program
 plan.program attributes {
@@ -40,11 +40,11 @@ plan.program attributes {
     %0 = plan.inst rms_norm on %gpu0.compute ["rms_norm_cuda"] (x = %y, out = %n) {groups = 1, eps = 1.0e-5} barrier signals for %why
     plan.inst add on %cpu0.compute ["add_ref"] (x = %g, y = %g, out = %g) after %0 for %why
     plan.inst copy on %gpu0.compute ["copy_cuda"] (x = %n, out = %h) barrier for %why
-    // It reads what the launch before makes.
+    // This one reads the result of the previous launch.
     // CHECK-NEXT: plan.inst linear {{.*}} launches %[[GEMM]] grid [32, 1, 1]
     %1 = plan.inst linear on %gpu0.compute ["linear_cuda", "gemm_f32_cuda"] (act = %n, w = %w, out = %z) {accumulate = 0} barrier signals for %why
     %2 = plan.inst add on %cpu0.compute ["add_ref"] (x = %h, y = %h, out = %h) after %1 signals for %why
-    // It waits.
+    // This one has a wait.
     // CHECK: plan.inst linear {{.*}} launches %[[GEMM]] grid [32, 1, 1] {{.*}} after
     plan.inst linear on %gpu0.compute ["linear_cuda", "gemm_f32_cuda"] (act = %x, w = %w, out = %y) {accumulate = 0} after %2 for %why
     plan.bind input %h output %h
@@ -54,7 +54,7 @@ plan.program attributes {
   plan.phase "prefill" tokens 2 to 600 {
     %x = plan.buffer "x" on %gpu0 f32 cols 256 rows [1, 0] at 0
     %y = plan.buffer "y" on %gpu0 f32 cols 256 rows [1, 0] at 614400
-    // Long enough by themselves.
+    // Products this long are not fused.
     // CHECK-COUNT-2: plan.inst linear {{.*}} launches %[[LONG]]
     plan.inst linear on %gpu0.compute ["linear_cuda", "gemm_f32_cuda"] (act = %x, w = %w, out = %y) {accumulate = 0} for %why
     plan.inst linear on %gpu0.compute ["linear_cuda", "gemm_f32_cuda"] (act = %x, w = %w, out = %y) {accumulate = 0} barrier for %why

@@ -1,8 +1,8 @@
 // RUN: moe-opt %s -plan-launches | FileCheck %s
 
-// What GPUs run becomes launches of kernels that are compiled for its formats
-// and shapes; grids are for the most tokens of the phase. A kernel is one module
-// for all instructions that launch it; a CPU's instructions have none.
+// GPU instructions become launches of kernels that are compiled for their
+// formats and shapes; grids are for the phase's most tokens. All instructions
+// that launch a kernel share its module; a CPU's instructions have no launches.
 
 // CHECK-LABEL: plan.program
 plan.program attributes {
@@ -10,7 +10,8 @@ plan.program attributes {
     experts_used = 2 : i32, hidden = 256 : i64, layers = 1 : i32, model_hash = "",
     model_name = "", options = "", parameters = 0 : i64, target = "", vocab = 1 : i64} {
   %cpu0 = plan.device "cpu0" cpu isa "ref" memory 1000000
-  // What decompressed attention keeps: 64 positions of 2 heads, 24 + 16 floats each.
+  // Memory for decompressed keys and values: 64 positions of 2 heads, 24 + 16
+  // floats each.
   // CHECK: plan.device "gpu0" {{.*}}workspace_bytes = 20480 : i64
   %gpu0 = plan.device "gpu0" cuda isa "cuda" memory 1000000 {arch = 89 : i32, multiprocessors = 4 : i32}
   %cpu0.compute = plan.queue compute of %cpu0
@@ -45,7 +46,7 @@ plan.program attributes {
     plan.inst add on %cpu0.compute ["add_ref"] (x = %h, y = %h, out = %h) for %why
     // CHECK: plan.inst copy on %[[COPIES]] {{.*}} launches %[[COPY]] grid [1, 1, 1] threads 256 shared 0 for
     plan.inst copy on %gpu0.copy ["copy_cuda"] (x = %h, out = %x) for %why
-    // Panels and codes; rows and floats.
+    // Packed rows with quantised activations; file rows with floats.
     // CHECK: plan.inst linear {{.*}} launches %[[GEMV]] grid [32, 1, 1] threads 32 shared 0 for
     plan.inst linear on %gpu0.compute ["linear_cuda", "gemm_q4_k_rows16_cuda"] (act = %a, w = %packed, out = %y) {accumulate = 0} for %why
     // CHECK: plan.inst linear {{.*}} launches %[[FLOATS]] grid [64, 1, 1] threads 256 shared 0 for

@@ -10,8 +10,8 @@ plan.program attributes {
   %why = plan.explain "op" phase "p" on "cpu0" kernel "" because ""
     flops 0.0 weights 0.0 activations 0.0 kv 0.0 intensity 0.0 seconds 0.0
 
-  // Two chains of three, one after the other, run side by side: two barriers
-  // instead of five. Instructions of a level keep their order.
+  // Two successive chains of three run side by side, with two barriers instead
+  // of five. Instructions of a level keep their order.
   // CHECK-LABEL: plan.phase "chains"
   plan.phase "chains" tokens 1 to 1 {
     %in = plan.buffer "in" on %cpu0 f32 cols 16 rows [1, 0]
@@ -42,7 +42,8 @@ plan.program attributes {
     plan.bind input %in output %a3
   }
 
-  // What overwrites waits for the readers, and what reads for the last write.
+  // An overwriting instruction follows the readers, and a reader the last
+  // write.
   // CHECK-LABEL: plan.phase "hazards"
   plan.phase "hazards" tokens 1 to 1 {
     %in = plan.buffer "in" on %cpu0 f32 cols 16 rows [1, 0]
@@ -60,8 +61,8 @@ plan.program attributes {
     plan.bind input %in output %z
   }
 
-  // A worker waits for itself only: the norm of each chain needs no level of its
-  // own, and both linears run between the same two barriers.
+  // A worker only waits for itself: each chain's norm needs no level, and both
+  // linears run between the same two barriers.
   // BARRIERS-LABEL: plan.phase "own"
   plan.phase "own" tokens 1 to 1 {
     %in = plan.buffer "in" on %cpu0 f32 cols 16 rows [1, 0]
@@ -80,8 +81,8 @@ plan.program attributes {
     plan.bind input %in output %c
   }
 
-  // What is late goes behind what its queue had before, though it could begin
-  // with it; the mark is gone then.
+  // A late instruction goes behind earlier ones of its queue, though it could
+  // begin with them; the attribute is removed.
   // CHECK-LABEL: plan.phase "late"
   plan.phase "late" tokens 1 to 1 {
     %in = plan.buffer "in" on %cpu0 f32 cols 16 rows [1, 0]

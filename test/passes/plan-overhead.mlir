@@ -1,7 +1,7 @@
 // RUN: moe-opt %s -plan-overhead | FileCheck %s
 
-// A step's start, 3 instructions and 1 meeting: 8 + 3 * 0.5 + 2. The target is
-// needed no longer.
+// A step's start, 3 instructions and 1 barrier: 8 + 3 * 0.5 + 2. The target is
+// no longer needed.
 // CHECK: module
 // CHECK-NOT: moe.target
 module attributes {moe.target = {name = "made-up", devices = [{name = "cpu0", kind = "cpu", isa = "avx2",
@@ -18,7 +18,7 @@ plan.program attributes {
   %why = plan.explain "op" phase "decode" on "cpu0" kernel "" because ""
     flops 0.0 weights 0.0 activations 0.0 kv 0.0 intensity 0.0 seconds 0.0
   // CHECK-NEXT: plan.explain "overhead" phase "decode" on "cpu0"
-  // CHECK-SAME: because "Seconds are by rates measured of each kernel; beside them a step starts its workers, goes through 3 instructions and lets all meet 1 times."
+  // CHECK-SAME: because "Seconds come from the measured rate of each kernel. In addition, a step wakes the workers, starts 3 instructions and waits at 1 barriers."
   // CHECK-SAME: seconds 1.150000e+01
   // CHECK-NEXT: plan.explain "overhead" phase "logits" on "cpu0"
   // CHECK-SAME: seconds 8.500000e+00

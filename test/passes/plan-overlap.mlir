@@ -1,7 +1,7 @@
 // RUN: moe-opt %s -plan-overhead | FileCheck %s
 
-// Queues work at the same time where events let them: "a" and "b" are, "c" waits
-// for both. Of 6 seconds one after the other 4 are left.
+// Queues run at the same time where events allow it: "a" and "b" do, and "c"
+// waits for both. The sum is 6 seconds, and the step takes 4.
 module attributes {moe.target = {name = "two", devices = [
     {name = "cpu1", kind = "cpu", isa = "avx2", memory_bytes = 1000000000 : i64, read_bps = 1.0e9 : f64},
     {name = "cpu0", kind = "cpu", isa = "avx2", memory_bytes = 1000000000 : i64, read_bps = 1.0e9 : f64}]}} {
@@ -23,7 +23,7 @@ plan.program attributes {
   // CHECK: plan.explain "overhead" phase "decode" on "cpu0"
   // CHECK: plan.explain "overlap" phase "decode" on "all"
   // CHECK-SAME: seconds -2.000000e+00
-  // One queue has none.
+  // A phase with one queue has no overlap.
   // CHECK-NOT: "overlap" phase "logits"
   plan.phase "decode" tokens 1 to 1 {
     %x = plan.buffer "x" on %cpu0 f32 cols 16 rows [1, 0] at 0

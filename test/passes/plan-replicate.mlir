@@ -2,8 +2,8 @@
 // RUN: moe-opt %s -plan-replicate=max-bytes=200 | FileCheck %s --check-prefix=TINY
 // RUN: moe-opt %s -plan-replicate -plan-order -plan-allocate -plan-schedule | FileCheck %s --check-prefix=PLAN
 
-// Every worker does small instructions for itself: their results are in memory
-// of its own, and no barrier follows.
+// Every worker runs small instructions for itself: their results are in its own
+// memory, and no barrier follows.
 
 plan.program attributes {
     architecture = "", compiler = "", context = 64 : i32, experts = 0 : i32,
@@ -21,8 +21,9 @@ plan.program attributes {
   %why = plan.explain "op" phase "p" on "cpu0" kernel "" because ""
     flops 0.0 weights 0.0 activations 0.0 kv 0.0 intensity 0.0 seconds 0.0
 
-  // A linear is shared out; norm and encoding before it are not. The stream that
-  // it adds to stays shared, though a small instruction writes it as well.
+  // A linear is divided among workers; the norm and the quantisation before it
+  // are not. The stream that it adds to stays shared, though a small
+  // instruction also writes it.
   // CHECK-LABEL: plan.phase "decode"
   // TINY-LABEL: plan.phase "decode"
   // PLAN-LABEL: plan.phase "decode"
@@ -43,13 +44,14 @@ plan.program attributes {
     plan.inst rms_norm on %cpu0.compute ["rms_norm_ref"] (x = %x, weight = %norm, out = %n) {groups = 1, eps = 1.0e-6} for %why
     // PLAN: quantize {{.*}} out = %n8) for
     plan.inst quantize on %cpu0.compute ["quantize_ref"] (x = %n, out = %n8) for %why
-    // Writes what the norm reads.
+    // It writes what the norm reads.
     // PLAN: linear {{.*}} barrier for
     plan.inst linear on %cpu0.compute ["linear_ref", "gemm_f32_ref"] (act = %n8, w = %w, out = %x) {accumulate = 1} for %why
     plan.bind input %in output %x
   }
 
-  // What is small for one token, 3 * 8 KiB, is not for eight; a fourth of it is.
+  // 3 * 8 KiB for one token are small, but not for eight tokens; a quarter of
+  // that is.
   // CHECK-LABEL: plan.phase "batch"
   plan.phase "batch" tokens 2 to 8 {
     // CHECK: plan.buffer "y" {{.*}} cols 2048 rows [1, 0]{{$}}
@@ -63,7 +65,7 @@ plan.program attributes {
     plan.bind input %x output %h
   }
 
-  // Long steps, devices that are no CPUs, caches.
+  // Long steps, devices other than CPUs, and caches.
   // CHECK-LABEL: plan.phase "prefill"
   // CHECK-NOT: per_worker
   plan.phase "prefill" tokens 1 to 16 {
@@ -95,7 +97,7 @@ plan.program attributes {
     plan.bind input %x output %n
   }
 
-  // Two results of one instruction are shared together: one is, because the
+  // Two results of one instruction are both shared: one has to be, because the
   // linear writes it too.
   // CHECK-LABEL: plan.phase "together"
   // CHECK: plan.buffer "ids" {{.*}} rows [1, 0]{{$}}

@@ -1,6 +1,6 @@
 // RUN: moe-opt %s --verify-diagnostics -plan-schedule
 
-// Hazards are a matter of bytes.
+// Conflicts are detected by bytes, so buffers need offsets.
 plan.program attributes {
     architecture = "", compiler = "", context = 64 : i32, experts = 0 : i32,
     experts_used = 0 : i32, hidden = 1 : i64, layers = 1 : i32, model_hash = "",

@@ -1,8 +1,8 @@
 // RUN: moe-opt %s -plan-schedule | FileCheck %s
 
-// Workers do their shares of an instruction without waiting for each other; a
-// barrier is where one may read or write what another still uses. Buffers of 16
-// floats take 64 bytes.
+// Workers run their parts of an instruction without waiting for each other. A
+// barrier is needed before bytes are read or written that others still use.
+// Buffers of 16 floats take 64 bytes.
 
 plan.program attributes {
     architecture = "", compiler = "", context = 64 : i32, experts = 0 : i32,
@@ -34,7 +34,7 @@ plan.program attributes {
     plan.bind input %a output %a
   }
 
-  // Reads what was written.
+  // Read after write.
   // CHECK-LABEL: plan.phase "raw"
   plan.phase "raw" tokens 1 to 1 {
     %a = plan.buffer "a" on %cpu0 f32 cols 16 rows [1, 0] at 0
@@ -48,7 +48,7 @@ plan.program attributes {
     plan.bind input %a output %a
   }
 
-  // Writes what is read.
+  // Write after read.
   // CHECK-LABEL: plan.phase "war"
   plan.phase "war" tokens 1 to 1 {
     %a = plan.buffer "a" on %cpu0 f32 cols 16 rows [1, 0] at 0
@@ -62,7 +62,7 @@ plan.program attributes {
     plan.bind input %a output %a
   }
 
-  // Writes what was written.
+  // Write after write.
   // CHECK-LABEL: plan.phase "waw"
   plan.phase "waw" tokens 1 to 1 {
     %a = plan.buffer "a" on %cpu0 f32 cols 16 rows [1, 0] at 0
@@ -96,7 +96,7 @@ plan.program attributes {
     plan.bind input %a output %a
   }
 
-  // Different buffers in the same bytes: reuse of memory.
+  // Different buffers in the same bytes.
   // CHECK-LABEL: plan.phase "bytes"
   plan.phase "bytes" tokens 1 to 1 {
     %a = plan.buffer "a" on %cpu0 f32 cols 16 rows [1, 0] at 0
@@ -110,7 +110,7 @@ plan.program attributes {
     plan.bind input %a output %a
   }
 
-  // Whether bytes meet is decided at the most tokens: 4 rows of d reach into e.
+  // Overlap is computed for the most tokens: 4 rows of d reach into e.
   // CHECK-LABEL: plan.phase "tokens"
   plan.phase "tokens" tokens 1 to 4 {
     %a = plan.buffer "a" on %cpu0 f32 cols 16 rows [1, 0] at 0
@@ -143,7 +143,8 @@ plan.program attributes {
     plan.bind input %a output %a
   }
 
-  // A layer's cache is read after the step's rows are in it; other layers' are apart.
+  // A layer's cache is read after the step's rows were appended; caches of
+  // other layers are separate.
   // CHECK-LABEL: plan.phase "cache"
   plan.phase "cache" tokens 1 to 1 {
     %a = plan.buffer "a" on %cpu0 f32 cols 16 rows [1, 0] at 0
@@ -179,8 +180,8 @@ plan.program attributes {
     plan.bind input %a output %a
   }
 
-  // A GPU's copies read and write the host's memory: they wait for its workers,
-  // and these for them. By way of the sum, the second copy knows of the first.
+  // A GPU's copies read and write the host's memory, so they and its workers
+  // wait for each other. The second copy knows of the first because of the sum.
   // CHECK-LABEL: plan.phase "copies"
   plan.phase "copies" tokens 1 to 1 {
     %a = plan.buffer "a" on %cpu0 f32 cols 16 rows [1, 0] at 0
@@ -196,13 +197,13 @@ plan.program attributes {
     plan.inst add on %gpu0.compute ["add_cuda"] (x = %g, y = %g, out = %h) for %why
     // CHECK: %[[BACK:.*]] = plan.inst copy {{.*}} out = %b) after %[[SUM]] signals for
     plan.inst copy on %gpu0.copy ["copy_cuda"] (x = %h, out = %b) for %why
-    // By way of the GPU it is known that the first sum was done.
+    // The wait for the GPU implies that the first sum has ended.
     // CHECK: plan.inst add {{.*}} (x = %b, y = %b, out = %c) after %[[BACK]] for
     plan.inst add on %cpu0.compute ["add_ref"] (x = %b, y = %b, out = %c) for %why
     plan.bind input %a output %c
   }
 
-  // Bytes that another queue still reads are not written.
+  // Bytes that another queue still reads are not overwritten.
   // CHECK-LABEL: plan.phase "reuse"
   plan.phase "reuse" tokens 1 to 1 {
     %a = plan.buffer "a" on %cpu0 f32 cols 16 rows [1, 0] at 0
@@ -230,7 +231,7 @@ plan.program attributes {
     plan.bind input %a output %a
   }
 
-  // Marks of an earlier run go.
+  // Barriers and events of an earlier run are removed.
   // CHECK-LABEL: plan.phase "again"
   plan.phase "again" tokens 1 to 1 {
     %a = plan.buffer "a" on %cpu0 f32 cols 16 rows [1, 0] at 0
@@ -241,8 +242,8 @@ plan.program attributes {
     plan.bind input %a output %a
   }
 
-  // Memory that each worker has for itself: its offsets are another space, and
-  // nobody else writes or reads there.
+  // Per-worker memory has its own offsets, and no other worker reads or writes
+  // it.
   // CHECK-LABEL: plan.phase "own"
   plan.phase "own" tokens 1 to 1 {
     %a = plan.buffer "a" on %cpu0 f32 cols 16 rows [1, 0] at 0
@@ -254,7 +255,7 @@ plan.program attributes {
     plan.inst add on %cpu0.compute ["add_ref"] (x = %b, y = %a, out = %c) for %why
     // CHECK: out = %b) for
     plan.inst add on %cpu0.compute ["add_ref"] (x = %a, y = %a, out = %b) for %why
-    // What is shared, it reads like all others.
+    // Shared memory that it reads still needs a barrier.
     // CHECK: out = %a) barrier for
     plan.inst add on %cpu0.compute ["add_ref"] (x = %b, y = %b, out = %a) for %why
     plan.bind input %a output %a

@@ -21,7 +21,8 @@ func.func @forward(%x: tensor<?x64xf32>) -> tensor<?x64xf32> {
 
 // -----
 
-// CPUs alone have a kernel for what only the reference kernel multiplies.
+// Only CPUs have a kernel for formats that only the reference kernel
+// multiplies.
 #hybrid = {name = "4090+xeon", devices = [
   {name = "gpu0", kind = "cuda", isa = "cuda", memory_bytes = 1000 : i64, read_bps = 9.3e11 : f64},
   {name = "cpu0", kind = "cpu", isa = "avx512", memory_bytes = 1000 : i64, read_bps = 2.2e11 : f64}]}

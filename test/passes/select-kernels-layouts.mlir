@@ -3,8 +3,8 @@
 // RUN: moe-opt %s -split-input-file -moe-select-kernels | FileCheck %s --check-prefix=REJECTED
 // RUN: moe-opt %s -split-input-file -moe-select-kernels=weights=reference | FileCheck %s --check-prefix=REFERENCE
 
-// A layout is that of a weight on a device, in all phases, and is told by the
-// gemm's name. weights=reference keeps all weights as they are.
+// A weight has one layout per device in all phases, which the gemm's name
+// shows. weights=reference keeps all weights in the file's layout.
 
 #xeon = {name = "xeon", devices = [{name = "cpu0", kind = "cpu", isa = "avx512", memory_bytes = 1000 : i64, read_bps = 2.2e11 : f64}]}
 
@@ -15,9 +15,10 @@
 // CHECK: moe.linear {{.*}}linear_avx512(gemm_q4_k_rows16_avx512){{.*}} moe.reason = "Weights packed as rows16."
 // REFERENCE-COUNT-2: linear_avx512(gemm_q4_k_avx512){{.*}} moe.reason = "Weights as in the model file: weights=reference.", moe.rejected = [#moe.rejected<layout "rows16" for "w" seconds {{[0-9.eE+-]+}} chosen "gguf" seconds {{[0-9.eE+-]+}}, "weights=reference">
 
-// What was not taken is told for each weight, with the seconds of its product.
+// Rejected alternatives are recorded for each weight, with the seconds of its
+// product.
 // REJECTED-LABEL: func.func @decode
-// REJECTED: moe.linear {{.*}}moe.rejected = [#moe.rejected<layout "gguf" for "w" seconds {{[0-9.eE+-]+}} chosen "rows16" seconds {{[0-9.eE+-]+}}, "rows16 has gemms for every phase that are no slower">, #moe.rejected<kernel "gemm_q4_k_rows16_avx2" for "w" seconds {{[0-9.eE+-]+}} chosen "gemm_q4_k_rows16_avx512" seconds {{[0-9.eE+-]+}}, "made for avx2, and not measured to be faster than for avx512">]
+// REJECTED: moe.linear {{.*}}moe.rejected = [#moe.rejected<layout "gguf" for "w" seconds {{[0-9.eE+-]+}} chosen "rows16" seconds {{[0-9.eE+-]+}}, "rows16 has gemms for every phase that are no slower">, #moe.rejected<kernel "gemm_q4_k_rows16_avx2" for "w" seconds {{[0-9.eE+-]+}} chosen "gemm_q4_k_rows16_avx512" seconds {{[0-9.eE+-]+}}, "made for avx2, and not measured to be faster than the kernel for avx512">]
 // REJECTED-LABEL: func.func @rows
 // REJECTED: moe.linear {{.*}}#moe.rejected<layout "rows16" for "w8" {{.*}}, "would fill 8 rows up to 16">
 // REJECTED: moe.ffn
@@ -36,8 +37,8 @@ func.func @prefill(%x: tensor<?x256xf32>) -> tensor<?x256xf32> attributes {moe.p
 
 // -----
 
-// Too few rows to fill a panel, a format without a layout, and what has one:
-// reasons name the weights where they differ.
+// Too few rows for a panel, a format without packed layouts, and a weight that
+// has one: reasons name the weights if they differ.
 
 #xeon = {name = "xeon", devices = [{name = "cpu0", kind = "cpu", isa = "avx512", memory_bytes = 1000 : i64, read_bps = 2.2e11 : f64}]}
 // CHECK-LABEL: func.func @rows
@@ -49,7 +50,7 @@ func.func @prefill(%x: tensor<?x256xf32>) -> tensor<?x256xf32> attributes {moe.p
 module attributes {moe.target = #xeon} {
 func.func @rows(%x: tensor<?x32xf32>) -> tensor<?x32xf32> attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 64>} {
   %w8 = moe.weight <"w8", file = 0, offset = 0> : tensor<8x32x!moe.q8_0>
-  // 62 rows in 64: little is wasted.
+  // 62 rows padded to 64 waste little.
   %w62 = moe.weight <"w62", file = 0, offset = 0> : tensor<62x32x!moe.q8_0>
   %f32 = moe.weight <"f32", file = 0, offset = 0> : tensor<32x32xf32>
   %q8 = moe.weight <"q8", file = 0, offset = 0> : tensor<32x32x!moe.q8_0>
@@ -63,8 +64,8 @@ func.func @rows(%x: tensor<?x32xf32>) -> tensor<?x32xf32> attributes {moe.phase 
 
 // -----
 
-// One weight on two devices: each has its own layout. What a GPU's driver reads
-// as floats, and a format without panels there, are as in the file.
+// One weight on two devices has a layout on each. Weights that a GPU's kernel
+// reads as floats, and formats without panels, keep the file's layout.
 
 #hybrid = {name = "4090+xeon", devices = [
   {name = "gpu0", kind = "cuda", isa = "cuda", memory_bytes = 1000 : i64, read_bps = 9.3e11 : f64},
@@ -91,7 +92,7 @@ func.func @devices(%x: tensor<?x256xf32>) -> tensor<?x256xf32> attributes {moe.p
 
 // -----
 
-// Plain C++ has no gemms on packed rows: nothing to choose.
+// The reference kernels have no gemms on packed rows, so there is no choice.
 
 #plain = {name = "plain", devices = [{name = "cpu0", kind = "cpu", isa = "ref", memory_bytes = 1000 : i64, read_bps = 2.2e11 : f64}]}
 // CHECK-LABEL: func.func @plain

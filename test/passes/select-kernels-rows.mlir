@@ -1,8 +1,8 @@
 // RUN: moe-opt %s -moe-select-kernels -split-input-file | FileCheck %s
 
-// A gemm is selected where its line of Gemms.def holds the rows of the
-// phase's largest step: tiles of AMX for 12 and more, of BF16 for 7 and more.
-// With fewer, activations are not rounded for it either.
+// A gemm is selected if its range in Gemms.def contains the most tokens of the
+// phase: AMX tiles from 12, BF16 tiles from 7. With fewer tokens, activations
+// are not rounded for it either.
 
 #xeon = {name = "xeon", devices = [{name = "cpu0", kind = "cpu", isa = "amx", memory_bytes = 1000000 : i64, read_bps = 1.0e9 : f64, int8_ops = 1.0e12 : f64, float_ops = 1.0e12 : f64}]}
 

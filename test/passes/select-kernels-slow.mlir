@@ -1,11 +1,11 @@
 // RUN: moe-opt %s -split-input-file -moe-select-kernels | FileCheck %s
 
-// A format that only the reference kernel multiplies is never silently slow: a
-// note of the plan says what a token pays. 256 x 256 weights, twice, are 131072
-// products; a core does 5e8 of them a second.
+// A format with only a reference kernel gets a note that says what a token
+// pays. Two matrices of 256 x 256 are 131072 products; a core computes 5e8 per
+// second.
 
 #xeon = {name = "xeon", devices = [{name = "cpu0", kind = "cpu", isa = "avx512", cores = 1 : i64, memory_bytes = 1000 : i64, read_bps = 1.0e9 : f64}]}
-// CHECK: moe.notes = ["told before", "NVFP4 has no fast kernel for cpu0 (avx512): 2 weights in it take 0.3 ms of each token, 0.1 ms of which reading them would take; a model file in another format is faster"]
+// CHECK: moe.notes = ["told before", "NVFP4 has no fast kernel on cpu0 (avx512): 2 weights in it take 0.3 ms per token, while reading their bytes takes 0.1 ms; a model file in another format is faster"]
 // CHECK: moe.linear {{.*}}linear_avx512(gemm_nvfp4_ref)
 // CHECK: moe.linear {{.*}}linear_avx512(gemm_nvfp4_ref)
 // CHECK: moe.linear {{.*}}linear_avx512(gemm_mxfp4_rows16_avx512)
@@ -31,7 +31,7 @@ func.func @prefill(%x: tensor<?x256xf32>) -> tensor<?x256xf32> attributes {moe.p
 
 // -----
 
-// A reference machine pays for every format alike: nothing to tell.
+// A reference machine is equally slow for every format, so there is no note.
 
 
 #plain = {name = "plain", devices = [{name = "cpu0", kind = "cpu", isa = "ref", memory_bytes = 1000 : i64, read_bps = 1.0e9 : f64}]}

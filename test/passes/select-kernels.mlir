@@ -12,17 +12,17 @@ func.func @rows(%tokens: tensor<?xi32>) -> tensor<?x256xf32> attributes {moe.pha
   %n = moe.weight <"n", file = 0, offset = 0> : tensor<256xf32>
   %q4 = moe.weight <"q4", file = 0, offset = 0> : tensor<256x256x!moe.q4_k>
   %f32 = moe.weight <"f32", file = 0, offset = 0> : tensor<256x256xf32>
-  // The driver dequantises the table's rows: no gemm.
+  // The op's kernel dequantises the table's rows, so there is no gemm.
   // CHECK: moe.embedding {{.*}} moe.kernels = #moe.kernels<embed_avx512>
   %x = moe.embedding %tokens, %table {moe.device = "cpu0"} : (tensor<?xi32>, tensor<100x256x!moe.q4_k>) -> tensor<?x256xf32>
   // CHECK: moe.rms_norm {{.*}} moe.kernels = #moe.kernels<rms_norm_avx512>
   %h = moe.rms_norm %x, %n {eps = 1.0e-6, moe.device = "cpu0"} : tensor<?x256xf32>, tensor<256xf32>
-  // A gemm on 8-bit activations needs them quantised.
+  // A gemm on 8-bit activations needs a Quantize.
   // CHECK: moe.linear {{.*}} moe.kernels = #moe.kernels<quantize_avx512, linear_avx512(gemm_q4_k_rows16_avx512)>
   %a = moe.linear %h, %q4 {moe.device = "cpu0"} : (tensor<?x256xf32>, tensor<256x256x!moe.q4_k>) -> tensor<?x256xf32>
   // CHECK: moe.linear {{.*}} moe.kernels = #moe.kernels<linear_avx512(gemm_f32_avx512)>
   %b = moe.linear %a, %f32 {moe.device = "cpu0"} : (tensor<?x256xf32>, tensor<256x256xf32>) -> tensor<?x256xf32>
-  // Those of a GPU too.
+  // So does a GPU's.
   // CHECK: moe.linear {{.*}} moe.kernels = #moe.kernels<quantize_cuda, linear_cuda(gemm_q4_k_rows16_cuda)>
   %c = moe.linear %b, %q4 {moe.device = "gpu0"} : (tensor<?x256xf32>, tensor<256x256x!moe.q4_k>) -> tensor<?x256xf32>
   // CHECK: moe.transfer {{.*}} moe.kernels = #moe.kernels<copy_cuda>
@@ -32,8 +32,8 @@ func.func @rows(%tokens: tensor<?xi32>) -> tensor<?x256xf32> attributes {moe.pha
   return %r : tensor<?x256xf32>
 }
 
-// A residual that is read again later must survive: a sum of its own. One that
-// dies is the buffer that the projection adds to.
+// A residual with a later reader must survive, so its sum is separate.
+// Otherwise the projection adds to its buffer.
 // CHECK-LABEL: func.func @residuals
 func.func @residuals(%x: tensor<?x256xf32>) -> tensor<?x256xf32> attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 64>} {
   %w = moe.weight <"w", file = 0, offset = 0> : tensor<256x256xf32>
@@ -44,7 +44,7 @@ func.func @residuals(%x: tensor<?x256xf32>) -> tensor<?x256xf32> attributes {moe
   %b = moe.linear %x, %w residual %a {moe.device = "cpu0"} : (tensor<?x256xf32>, tensor<256x256xf32>, tensor<?x256xf32>) -> tensor<?x256xf32>
   // CHECK: moe.linear {{.*}} moe.kernels = #moe.kernels<linear_avx512({{[a-z0-9_, ]+}})>
   %c = moe.linear %b, %w residual %a {moe.device = "cpu0"} : (tensor<?x256xf32>, tensor<256x256xf32>, tensor<?x256xf32>) -> tensor<?x256xf32>
-  // What it multiplies cannot be what it overwrites.
+  // An input of the projection cannot be its output.
   // CHECK: moe.linear {{.*}} moe.kernels = #moe.kernels<linear_avx512({{[a-z0-9_, ]+}}), add_avx512>
   %d = moe.linear %c, %w residual %c {moe.device = "cpu0"} : (tensor<?x256xf32>, tensor<256x256xf32>, tensor<?x256xf32>) -> tensor<?x256xf32>
   return %d : tensor<?x256xf32>
@@ -85,7 +85,7 @@ func.func @attention(%q: tensor<?x48xf32>, %a: tensor<?x40xf32>) -> (tensor<?x40
   %wv = moe.weight <"v", file = 0, offset = 0> : tensor<2x20x32xbf16>
   // CHECK: moe.mla_latent {{.*}} moe.kernels = #moe.kernels<rope_table_avx512, mla_latent_avx512>
   %kv = moe.mla_latent %a, %norm {layer = 0, eps = 1.0e-6, rope = #moe.rope<dim = 8, base = 1.0e4>, moe.device = "cpu0"} : (tensor<?x40xf32>, tensor<32xf32>) -> !moe.kv<40>
-  // Keys and values come from the cache: the driver encodes them, no Quantize.
+  // Keys and values come from the cache. The kernel encodes them: no Quantize.
   // CHECK: moe.mla_attention {{.*}} moe.kernels = #moe.kernels<mla_attention_avx512(gemm_bf16{{.*}}_avx512, gemm_bf16{{.*}}_avx512)>
   %o = moe.mla_attention %q, %kv, %wk, %wv {heads = 2, nope = 16, rope = 8, latent = 32, value = 20, scale = 0.25, moe.device = "cpu0"} : (tensor<?x48xf32>, !moe.kv<40>, tensor<2x16x32xbf16>, tensor<2x20x32xbf16>) -> tensor<?x40xf32>
   // CHECK: moe.absorb_query {{.*}} moe.kernels = #moe.kernels<absorb_query_avx512>

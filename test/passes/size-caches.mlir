@@ -7,7 +7,7 @@
 // RUN: not moe-opt %s -moe-specialize-phases="ctx=128 sequences=4" -moe-size-caches=kv-budget=36863 2>&1 | FileCheck %s --check-prefix=SMALL
 // RUN: not moe-opt %s -moe-size-caches=kv-budget=-1 2>&1 | FileCheck %s --check-prefix=NEGATIVE
 
-// Each sequence has a context in the cache.
+// The cache has a context per sequence.
 // CHECK: module attributes {moe.kv_rows = 32768 : i64}
 // Contexts are whole pages of 64 rows.
 // SHORT: moe.kv_rows = 8192 : i64

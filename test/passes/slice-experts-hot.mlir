@@ -1,9 +1,9 @@
 // RUN: moe-opt %s -moe-apply-rules='place=*=cpu0,blk.*.ffn_experts=gpu0:3' | FileCheck %s
 // RUN: moe-opt %s -moe-apply-rules='place=*=cpu0,blk.*.ffn_experts=gpu0:2' | FileCheck %s --check-prefix=FIRST
 
-// Of experts whose frequencies are known those that are used most are chosen, of
-// equals the first: here 1, 5 and 6. Views of them are put together for the
-// device that has them; the others are where they were.
+// With known frequencies, the most used experts are chosen (the lower number
+// wins ties): here 1, 5 and 6. Views of them are stacked for their device; the
+// others stay in place.
 // CHECK-LABEL: func.func @decode
 // CHECK: %[[UP:.*]] = moe.weight <"blk.0.ffn_up_exps.weight"
 // CHECK-DAG: %[[ONE:.*]] = moe.slice_experts %[[UP]] {begin = 1 : i64} : (tensor<8x32x64xf32>) -> tensor<1x32x64xf32>
@@ -16,7 +16,7 @@
 // CHECK: moe.add %[[A]], %[[B]]
 // CHECK-NOT: moe.frequencies
 
-// Nothing is put together where they are a layer's first.
+// A layer's first experts need no stack.
 // FIRST-LABEL: func.func @first
 // FIRST-NOT: moe.stack
 // FIRST: moe.experts {{.*}}"ffn_experts.0-1", {{.*}}slice = #moe.expert_slice<experts = 8, begin = 0, count = 2, share = 6.000000e-01>

@@ -7,8 +7,8 @@
 // RUN: not moe-opt %s -moe-apply-rules='place=blk.*.ffn_experts=gpu0:-1' 2>&1 | FileCheck %s --check-prefix=NUMBER
 // RUN: not moe-opt %s -moe-apply-rules='place=blk.*.ffn_experts=gpu0:' 2>&1 | FileCheck %s --check-prefix=NUMBER
 
-// A rule with a number is for as many experts of a layer; the others go where
-// the rules before it say. Weights are views of the tensors' outer dimension.
+// A rule with a number places that many experts of a layer; the others follow
+// earlier rules. Weights are views of the tensors' outer dimension.
 // CHECK-LABEL: func.func @decode
 // CHECK: %[[IDS:.*]], %[[MIX:.*]] = moe.router
 // CHECK-DAG: %[[UP:.*]] = moe.slice_experts %{{.*}} {begin = 0 : i64} : (tensor<8x32x64xf32>) -> tensor<3x32x64xf32>
@@ -24,12 +24,12 @@
 // OPEN-NOT: moe.device
 // OPEN: "ffn_experts.3-7"
 
-// All experts are the whole op.
+// A rule for all experts places the whole op.
 // ALL: moe.experts {{.*}}moe.device = "gpu0", moe.label = #moe.label<"ffn_experts", layer = 0>
 // ALL-NOT: slice
 
-// What crosses is what the experts read, and the sum of those elsewhere, which
-// nobody on the GPU waits for before it is added.
+// The inputs of the experts and the sum of the remote ones are copied; the GPU
+// only waits for that sum when it adds it.
 // MOVED: %[[IDS:.*]], %[[MIX:.*]] = moe.router {{.*}}moe.device = "gpu0"
 // MOVED-DAG: moe.transfer %[[IDS]] from "gpu0" to "cpu0"
 // MOVED-DAG: moe.transfer %[[MIX]] from "gpu0" to "cpu0"

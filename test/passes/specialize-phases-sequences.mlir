@@ -4,13 +4,13 @@
 // RUN: not moe-opt %s -moe-specialize-phases="sequences=0" 2>&1 | FileCheck %s --check-prefix=NONE
 // RUN: not moe-opt %s -moe-specialize-phases="sequences=65" 2>&1 | FileCheck %s --check-prefix=MANY
 
-// A token of each of several sequences is a phase of its own.
+// A step with one token of each of several sequences is a separate phase.
 // CHECK: func.func @decode{{.*}}#moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 4096>
 // CHECK: func.func @batch{{.*}}#moe.phase<"batch", min_tokens = 2, max_tokens = 8, context = 4096, sequences = 8>
 // CHECK: func.func @prefill{{.*}}#moe.phase<"prefill", min_tokens = 2, max_tokens = 512, context = 4096>
 // CHECK: func.func @logits{{.*}}#moe.phase<"logits", min_tokens = 1, max_tokens = 64, context = 4096, sequences = 8>
 
-// There may be more sequences than a prompt's step has tokens.
+// There may be more sequences than tokens in a prefill step.
 // SHORT: #moe.phase<"batch", min_tokens = 2, max_tokens = 64, context = 100, sequences = 64>
 // SHORT: #moe.phase<"prefill", min_tokens = 2, max_tokens = 16, context = 100>
 // SHORT: #moe.phase<"logits", min_tokens = 1, max_tokens = 64, context = 100, sequences = 64>

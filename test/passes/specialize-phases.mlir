@@ -3,7 +3,7 @@
 // RUN: moe-opt %s -moe-specialize-phases="ubatch=512 decode-tokens=8 ctx=4096" | FileCheck %s --check-prefix=FEW
 // RUN: moe-opt %s -moe-specialize-phases="ubatch=512 ctx=64" | FileCheck %s --check-prefix=SHORT
 
-// The ranges of decode and prefill meet, and @forward is gone.
+// The ranges of decode and prefill are adjacent, and @forward is gone.
 // CHECK: module {
 // CHECK-NOT: @forward
 // CHECK: func.func @decode

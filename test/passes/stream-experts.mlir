@@ -4,8 +4,8 @@
 // RUN: moe-opt %s -moe-stream-experts='stream-experts=600' | FileCheck %s --check-prefix=NONE
 // RUN: moe-opt %s -moe-stream-experts | FileCheck %s --check-prefix=AUTO
 
-// Steps of prefill from a length on have the host's experts on the GPU that has
-// the router; weights of others stay, and so does decode.
+// In prefill steps from some length on, the host's experts are on the GPU of
+// the router; other weights and decode do not change.
 // CHECK: moe.notes = ["experts of 1 layer are streamed to the GPU in steps of 100 tokens or more, through slots of {{.*}}; by the cost model it pays from
 // CHECK-LABEL: func.func @decode
 // CHECK: moe.experts {{.*}}moe.device = "cpu0"
@@ -15,9 +15,9 @@
 // CHECK-NOT: moe.streamed
 // CHECK-LABEL: func.func @streamed_prefill
 // CHECK-SAME: #moe.phase<"streamed_prefill", min_tokens = 100, max_tokens = 512,
-// CHECK: moe.experts {{.*}}moe.device = "gpu0", {{.*}}moe.reason = "On gpu0, which brings them from cpu0's memory, as steps have 100 tokens or more.", moe.rejected = [#moe.rejected<device "cpu0" for "" seconds {{.*}} chosen "gpu0" seconds {{.*}}, "{{they are to be streamed from 100 tokens on}}">], moe.streamed
+// CHECK: moe.experts {{.*}}moe.device = "gpu0", {{.*}}moe.reason = "On gpu0, which copies them from cpu0's memory in steps of 100 tokens or more.", moe.rejected = [#moe.rejected<device "cpu0" for "" seconds {{.*}} chosen "gpu0" seconds {{.*}}, "{{--stream-experts streams them from 100 tokens on}}">], moe.streamed
 
-// Where no step is shorter there is no phase more.
+// If no step is shorter, there is no additional phase.
 // ALL-LABEL: func.func @prefill
 // ALL-SAME: min_tokens = 2, max_tokens = 512
 // ALL: moe.experts {{.*}}moe.streamed

@@ -1,6 +1,6 @@
-// What an instruction's kernel assumes of its operands is proved before it
-// runs, whatever device it is for: shapes, encodings, kernels, barriers, and
-// where indices come from.
+// Before an instruction runs, what its kernel assumes of its operands is proved
+// for any device: shapes, encodings, kernels, barriers, and the sources of
+// indices.
 #include "runtime/engine/Engine.h"
 #include "runtime/prove/Prove.h"
 #include "test/support/FakeDevice.h"
@@ -247,7 +247,7 @@ const Case kernelCases[] = {
      }},
 };
 
-/// What is a device's to find out.
+/// Errors that only a device can detect.
 const Case deviceCases[] = {
     {"Scratch",
      "bytes of scratch memory per worker, the plan gives 100: it was compiled "
@@ -264,7 +264,7 @@ const Case flowCases[] = {
      [](auto &s) { useBuffer(s, "rms_norm", 0, "d"); }},
     {"OverwrittenSince", "which nothing wrote before or which was overwritten",
      [](auto &s) {
-       // The rotary table takes the place of the residual stream.
+       // The rotary table overlaps the residual stream.
        buffer(s, "table").offset = buffer(s, "h").offset;
      }},
     {"OutputNotWritten", "no instruction writes its output",
@@ -311,7 +311,8 @@ const Case flowCases[] = {
      [](auto &s) { s.makePerWorker("decode", "weights"); }},
     {"TokensNotTheInput", "operand tokens is not the phase's input",
      [](auto &s) {
-       // Routed slots, by chance of the same shape, would index the table.
+       // Routed slots, which happen to have the same shape, would index the
+       // table.
        auto &phase = s.phase("decode");
        auto again = std::make_unique<fb::InstructionT>(*phase.instructions[0]);
        buffer(s, "offsets").fixed_rows = 5;
@@ -337,7 +338,7 @@ const Case flowCases[] = {
      }},
     {"OffsetsAndSlotsApart", "do not come from one expert_group",
      [](auto &s) {
-       // Two groupings, the second with its own offsets.
+       // Two groupings; the second one has its own offsets.
        auto &phase = s.phase("decode");
        auto other = std::make_unique<fb::BufferT>(
            *phase.buffers[bufferIndex(s, "offsets")]);
@@ -369,8 +370,8 @@ class DamageTest : public ::testing::TestWithParam<Case> {
 protected:
   static void damage(SamplePlan &sample) {
     GetParam().damage(sample);
-    // Less of a weight than an instruction says it reads would be refused
-    // before.
+    // Otherwise loading would refuse an instruction whose recorded work reads
+    // more of a weight than there is.
     for (auto &phase : sample.builder.plan.phases)
       for (auto &instruction : phase->instructions)
         instruction->work = nullptr;
@@ -399,7 +400,7 @@ std::string caseName(const ::testing::TestParamInfo<Case> &info) {
 INSTANTIATE_TEST_SUITE_P(Devices, BindTest, ::testing::ValuesIn(deviceCases),
                          caseName);
 
-/// The sample's proof, without a device.
+/// Proves the sample's plan without a device.
 Status prove(const std::string &path) {
   MOE_ASSIGN_OR_RETURN(Plan plan, Plan::load(path));
   MOE_ASSIGN_OR_RETURN(WeightFiles files, WeightFiles::open(plan, {}));
@@ -410,7 +411,7 @@ Status prove(SamplePlan &sample) {
   return prove(sample.builder.write(folder));
 }
 
-/// What a device without a processor says to it.
+/// Returns what creating devices says of the plan, with a fake device.
 Status bringToFake(const std::string &path, moetest::DeviceLog &log) {
   MOE_ASSIGN_OR_RETURN(Plan plan, Plan::load(path));
   MOE_ASSIGN_OR_RETURN(WeightFiles files, WeightFiles::open(plan, {}));
@@ -421,8 +422,8 @@ Status bringToFake(const std::string &path, moetest::DeviceLog &log) {
 
 class ProofTest : public DamageTest {};
 
-// And before a device is asked for anything.
-TEST_P(ProofTest, SaysTheSameWhateverTheDevice) {
+// The plan is refused before a device is asked for anything.
+TEST_P(ProofTest, MessageDoesNotDependOnTheDevice) {
   TempDir folder;
   SamplePlan sample;
   damage(sample);
@@ -447,8 +448,8 @@ INSTANTIATE_TEST_SUITE_P(Kernels, ProofTest, ::testing::ValuesIn(kernelCases),
 INSTANTIATE_TEST_SUITE_P(Flow, ProofTest, ::testing::ValuesIn(flowCases),
                          caseName);
 
-// Kernels that no CPU has, and scratch that none would do with.
-TEST(ProofTest, HoldsForDevicesThatAreNotHere) {
+// The proof needs neither kernels that this CPU has nor a device's scratch.
+TEST(ProofTest, NeedsNoDevice) {
   SamplePlan sample;
   for (auto &kernel : sample.builder.plan.kernels)
     if (size_t end = kernel.rfind("_ref"); kernel != "quantize_ref")
@@ -464,7 +465,7 @@ TEST(ProofTest, HoldsForDevicesThatAreNotHere) {
 TEST(DataflowTest, ReuseAndAliasesAreAllowed) {
   TempDir folder;
   SamplePlan sample;
-  // The dense FFN's buffers are dead when the experts run.
+  // The dense FFN's buffers are not used any more when the experts run.
   buffer(sample, "s").offset = buffer(sample, "gate").offset;
   // The same values, seen as two rows of 16 instead of one of 32.
   auto &phase = sample.phase("decode");

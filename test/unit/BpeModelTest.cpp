@@ -1,4 +1,4 @@
-//===- BpeModelTest.cpp - Merging against the definition ------------------===//
+//===- BpeModelTest.cpp - Merges as the algorithm is defined --------------===//
 
 #include "runtime/text/BpeModel.h"
 
@@ -13,8 +13,8 @@ using testing::HasSubstr;
 
 namespace {
 
-/// The byte-pair algorithm as it is defined: join the pair of lowest rank,
-/// leftmost first, until none is left.
+/// The byte-pair algorithm as it is defined: joins the leftmost pair of the
+/// lowest rank until there is none.
 std::vector<std::string> mergeByDefinition(
     std::string_view word,
     const std::map<std::pair<std::string, std::string>, size_t> &ranks) {
@@ -51,9 +51,8 @@ std::vector<int32_t> encode(const BpeModel &model, std::string_view word) {
   return ids;
 }
 
-// Random merges, among them ones that no training would give: a pair may rank
-// before the merges that make its parts. Short words and long ones use
-// different queues.
+// Random merges, some of which no training would give: a pair may rank before
+// the merges that make its halves. Short and long words use different queues.
 TEST(BpeModel, MergesAsDefined) {
   std::mt19937 random(1);
   for (int round = 0; round < 60; ++round) {
@@ -119,14 +118,14 @@ TEST(BpeModel, AByteWithoutTokenBecomesTheUnknownToken) {
   EXPECT_THAT(encode(make(spec), "aza"), ElementsAre(0, 1, 0));
 }
 
-TEST(BpeModel, OrElseTheReplacementCharacter) {
+TEST(BpeModel, AByteWithoutUnknownTokenBecomesTheReplacementCharacter) {
   TokenizerSpec spec;
   spec.tokens = {"a", "\u00EF", "\u00BF", "\u00BD", "\u00EF\u00BF"};
   spec.merges = {"\u00EF \u00BF"};
   EXPECT_THAT(encode(make(spec), "az"), ElementsAre(0, 4, 3));
 }
 
-TEST(BpeModel, OrElseAnError) {
+TEST(BpeModel, AByteWithoutAnyReplacementIsAnError) {
   TokenizerSpec spec;
   spec.tokens = {"a"};
   BpeModel model = make(spec);
@@ -137,7 +136,7 @@ TEST(BpeModel, OrElseAnError) {
   EXPECT_THAT(status.message(), HasSubstr("byte 0x7A"));
 }
 
-TEST(BpeModel, FindsOnlyWhatTextCanBe) {
+TEST(BpeModel, FindsOnlyNormalTokens) {
   TokenizerSpec spec;
   spec.tokens = {"ab", "</s>", "user", "unused", "ab"};
   spec.types = {1, 3, 4, 5, 1};
@@ -170,7 +169,7 @@ TEST(BpeModel, MalformedVocabularies) {
   }
 }
 
-// Both queues give the same order, whatever the order of arrival.
+// Both queues give the same order, in whatever order candidates are added.
 TEST(MergeQueue, QueuesAgree) {
   std::mt19937 random(2);
   HeapQueue heap;
@@ -179,7 +178,7 @@ TEST(MergeQueue, QueuesAgree) {
   buckets.reset(8);
   for (int step = 0; step < 20000; ++step) {
     if (random() % 3 != 0) {
-      // Positions that mostly ascend, as those of a word do.
+      // Positions mostly ascend, as those of a word do.
       uint32_t position = uint32_t(step) + random() % 50;
       MergeCandidate candidate{uint32_t(random() % 8), position};
       heap.push(candidate);

@@ -1,4 +1,4 @@
-/* What a C program does with moert.h; compiled as C so that the header is. */
+/* A program in C that uses moert.h, to prove that the header is valid C. */
 #include "runtime/moert.h"
 
 #include <math.h>
@@ -90,7 +90,7 @@ int runProgram(const char *plan, const char *saved, char *message,
   STEP(20, stats.prompt_tokens == 3 && stats.generated_tokens == 6);
   STEP(21, moert_sequence_position(text) == 8);
 
-  /* The same again is the same; the callback may end it. */
+  /* The same request gives the same text; the callback may end it. */
   Collected part = {{0}, 0, 0, 1};
   STEP(22, moert_sequence_rewind(text, 0) == MOERT_OK);
   STEP(23, moert_generate(text, tokens, 3, &generate, collect, &part, NULL) ==
@@ -98,7 +98,7 @@ int runProgram(const char *plan, const char *saved, char *message,
   STEP(24, part.length > 0 && part.length < all.length &&
                memcmp(part.text, all.text, part.length) == 0);
 
-  /* More than the context holds. */
+  /* More tokens than the context holds. */
   int32_t many[25] = {0};
   STEP(25, moert_sequence_rewind(text, 0) == MOERT_OK);
   STEP(26, moert_evaluate(text, many, 25, NULL) == MOERT_DOES_NOT_FIT);
@@ -140,8 +140,8 @@ int runProgram(const char *plan, const char *saved, char *message,
 
 int runDamaged(const char *plan, char *message, size_t size);
 
-/* Returns 0 with the message of a plan whose weights hold a NaN, or the number
- * of the step that went on. */
+/* Returns 0 with the message that a plan with NaN weights gives, or the number
+ * of the step that did not fail. */
 int runDamaged(const char *plan, char *message, size_t size) {
   moert_engine *engine = moert_create();
   moert_sequence *text = NULL;

@@ -22,7 +22,7 @@ TEST(CApiTest, AProgramInC) {
       << message;
 }
 
-TEST(CApiTest, NotANumberIsNeverQuiet) {
+TEST(CApiTest, NanIsReported) {
   moetest::TempDir folder;
   moetest::SamplePlan sample;
   sample.addTokenizer();

@@ -1,4 +1,4 @@
-// Measurements give plausible numbers; how large is the machine's affair.
+// Measurements give plausible numbers; their size depends on the machine.
 #include "runtime/device/cpu/Calibrate.h"
 
 #include "runtime/base/HostCpu.h"
@@ -24,7 +24,7 @@ CalibrationOptions quick() {
   return options;
 }
 
-TEST(Calibrate, MeasuresEveryLimitOfATeam) {
+TEST(Calibrate, MeasuresEveryLimitOfAThreadPool) {
   for (int threads : {1, 3}) {
     StatusOr<Calibrator> calibrator = Calibrator::create(threads, quick());
     ASSERT_TRUE(calibrator.isOk()) << calibrator.status().message();
@@ -41,7 +41,7 @@ TEST(Calibrate, MeasuresEveryLimitOfATeam) {
   }
 }
 
-TEST(Calibrate, BandwidthOfEveryTeamInOrder) {
+TEST(Calibrate, BandwidthByNumberOfThreads) {
   std::vector<int> announced;
   StatusOr<std::vector<Rate>> rates = readBandwidthByThreads(
       2, quick(), [&](int threads) { announced.push_back(threads); });
@@ -55,9 +55,10 @@ TEST(Calibrate, BandwidthOfEveryTeamInOrder) {
   }
 }
 
-TEST(Calibrate, DisturbedIsWhatSpreadsOrQueues) {
+TEST(Calibrate, VaryingRatesOrQueuesMeanDisturbed) {
   EXPECT_TRUE((Rate{.best = 10, .sustained = 9}.disturbance().isQuiet()));
-  // Half of a core taken: short runs spread, long ones are all as slow.
+  // Half of a core is taken: times of short runs vary, and those of long runs
+  // are all equally slow.
   Disturbance spread = Rate{.best = 10, .sustained = 5}.disturbance();
   Disturbance queued =
       Rate{.best = 5, .sustained = 4.9, .queued = 0.5}.disturbance();
@@ -67,11 +68,11 @@ TEST(Calibrate, DisturbedIsWhatSpreadsOrQueues) {
   EXPECT_DOUBLE_EQ(both.spread, 0.5);
   EXPECT_DOUBLE_EQ(both.queued, 0.5);
   EXPECT_EQ(both.text(), "rates spread by 50 %, and 0.5 threads had no CPU");
-  EXPECT_TRUE(Rate().disturbance().isQuiet()); // what this CPU does not have
+  EXPECT_TRUE(Rate().disturbance().isQuiet()); // Not measured on this CPU.
 }
 
-// Two teams on the same CPUs: one of them is disturbed for sure.
-TEST(Calibrate, NoticesAnotherTeam) {
+// Two thread pools share the same CPUs, so at least one of them is disturbed.
+TEST(Calibrate, NoticesAnotherThreadPool) {
   std::atomic<bool> done = false;
   std::vector<std::thread> others;
   for (int cpu : physicalCores())
@@ -103,7 +104,7 @@ TEST(Calibrate, MemoryThatDoesNotExistIsAnError) {
 
 TEST(Calibrate, CachesGrowFromLevelToLevel) {
   CacheSizes caches = hostCaches();
-  // Where the system tells them.
+  // Some systems do not tell these sizes.
   if (caches.l1Bytes != 0 && caches.l2Bytes != 0) {
     EXPECT_LE(caches.l1Bytes, caches.l2Bytes);
   }
@@ -135,10 +136,10 @@ TEST(KernelRatesTest, KernelsOfThisMachineRunAtEverySize) {
   }
 }
 
-// Beside programs that keep all cores busy a round must end too.
+// A round must end even if other programs keep all cores busy.
 TEST(KernelRatesTest, WithoutTimeASizeIsMeasuredOnce) {
   auto begin = std::chrono::steady_clock::now();
-  // Three sizes of 20 s each, were there time.
+  // Three sizes would take 20 s each if there were time.
   StatusOr<KernelRates> rates = measureKernels(1, {.seconds = 20,
                                                    .mostSeconds = 0,
                                                    .brief = true,
@@ -153,7 +154,7 @@ TEST(KernelRatesTest, WithoutTimeASizeIsMeasuredOnce) {
   EXPECT_LT(seconds.count(), 20);
 }
 
-TEST(KernelRatesTest, TheBetterOfTwoRoundsStaysAtEachPoint) {
+TEST(KernelRatesTest, KeepsTheBetterOfTwoRoundsAtEachPoint) {
   KernelRates best;
   keepBest(best, {{{"k", "a", {1, 2}, {10, 20}, {30, 40}}}, {3, 2, 1}, {0.5}});
   keepBest(best, {{{"k", "a", {1, 2}, {15, 15}, {35, 35}},

@@ -31,7 +31,7 @@ Json golden() {
   return Json::parse(file);
 }
 
-// What Jinja2, set up as Hugging Face does, gives.
+// Expected texts are those of Jinja2 with Hugging Face's settings.
 TEST(ChatTemplate, GoldenCases) {
   Json all = golden();
   for (const Json &item : all["cases"]) {

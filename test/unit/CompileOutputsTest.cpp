@@ -1,4 +1,5 @@
-// What moec compile must not replace, and what it leaves when it is ended.
+// Which files moec compile must not replace, and what it leaves when it is
+// killed.
 
 #include "compiler/Driver/Driver.h"
 #include "test/support/TempDir.h"
@@ -64,7 +65,7 @@ TEST(CompileOutputs, NoPartOfASplitModelIsReplaced) {
     }
 }
 
-/// Compiles a model of holes, of which packing writes 200 MB.
+/// Compiles a model whose weights are holes; packing it writes 200 MB.
 class EndedCompile : public ::testing::TestWithParam<int> {
 protected:
   using Names = std::vector<std::string>;
@@ -94,8 +95,8 @@ protected:
     }
     return child;
   }
-  /// Sends the signal once there is something to clean up; how the process
-  /// ended. A compilation that was faster than this test is repeated.
+  /// Sends the signal as soon as there are temporary files, and returns how the
+  /// process ended. Repeats a compilation that ended before.
   int endByParam() {
     int status = 0;
     for (int attempt = 0; attempt < 20; ++attempt) {
@@ -136,7 +137,7 @@ TEST_P(EndedCompile, LeavesTheFolderAsItWas) {
     EXPECT_EQ(WTERMSIG(status), GetParam());
   }
   if (GetParam() == SIGKILL) {
-    // Nobody can clean up then, but for the next compilation.
+    // After SIGKILL, only the next compilation can clean up.
     EXPECT_NE(temporaries(), Names());
     ASSERT_EQ(::waitpid(start(), &status, 0) > 0 ? status : -1, 0);
     EXPECT_EQ(temporaries(), Names());

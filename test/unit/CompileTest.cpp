@@ -1,4 +1,4 @@
-// moec compile as a library: what a plan for another machine says.
+// moec compile as a library: plans for other machines, and their messages.
 
 #include "compiler/Cuda/Nvrtc.h"
 #include "compiler/Driver/Driver.h"
@@ -21,8 +21,8 @@ namespace {
 
 constexpr double kGiB = double(1ull << 30);
 
-/// What compiles kernels for GPUs, as the user has it; "" where there is none.
-/// What it makes is kept with the build, as of lit's tests.
+/// Returns the user's NVRTC library, or "" if there is none. Kernels are cached
+/// in the build folder, as in lit's tests.
 std::string nvrtc() {
   static const std::string found = [] {
     std::string path;
@@ -35,7 +35,8 @@ std::string nvrtc() {
   return found;
 }
 
-/// A 61-layer DeepSeek-V3 header, its weights holes, compiled for `target`.
+/// The header of DeepSeek-V3 with 61 layers, whose weights are holes, compiled
+/// for `target`.
 class CompileV3 : public ::testing::Test {
 protected:
   moert::StatusOr<moec::CompileReport> compile(const std::string &target) {
@@ -69,7 +70,7 @@ TEST_F(CompileV3, PutsWhatEveryTokenReadsOnTheGpuAndExpertsThatFit) {
   ASSERT_TRUE(plan.isOk()) << plan.status().message();
 
   unsigned onGpu = 0, attention = 0, shared = 0;
-  // Of each phase; a layer's may be divided between the devices.
+  // For each phase; a layer's experts may be divided between the devices.
   std::set<std::pair<std::string, int>> experts;
   for (const auto *entry : *plan->table().explanation()) {
     std::string op = moert::labelOf(*entry), device = entry->device()->str();
@@ -81,7 +82,7 @@ TEST_F(CompileV3, PutsWhatEveryTokenReadsOnTheGpuAndExpertsThatFit) {
       onGpu += device == "gpu0";
       continue;
     }
-    // Of the embedding a token reads next to nothing: where room is left.
+    // A token reads almost nothing of the embedding, so it may be anywhere.
     if (contains(op, "token_embd"))
       continue;
     EXPECT_EQ(device, "gpu0") << op;
@@ -90,7 +91,7 @@ TEST_F(CompileV3, PutsWhatEveryTokenReadsOnTheGpuAndExpertsThatFit) {
   }
   // Decode and prefill; 58 of the 61 layers have experts.
   EXPECT_EQ(experts.size(), 2 * 58u);
-  // The rest of the memory has experts, in both phases.
+  // Experts of a few layers use the rest of the memory, in both phases.
   EXPECT_GE(onGpu, 2u);
   EXPECT_LE(onGpu, 2 * 4u);
   EXPECT_EQ(attention, 2 * 61u);
@@ -107,7 +108,7 @@ TEST_F(CompileV3, PutsWhatEveryTokenReadsOnTheGpuAndExpertsThatFit) {
   }
 }
 
-// A word that nobody knows is no way to say "auto".
+// An unknown word must not mean "auto".
 TEST_F(CompileV3, RefusesUnknownWords) {
   deepseekV3Model().write(model_);
   moec::CompileRequest request;
@@ -138,7 +139,7 @@ TEST_F(CompileV3, SaysWhatAMachineLacks) {
       << report.status().message();
 }
 
-TEST_F(CompileV3, RefusesMachinesThatCannotHoldIt) {
+TEST_F(CompileV3, RefusesMachinesWithTooLittleMemory) {
   // A description of a small machine.
   std::string target = folder_.write("small.json", R"({
     "kind": "cpu", "isa": "avx2", "cores": 8, "memory_gib": 64,
@@ -155,11 +156,11 @@ TEST_F(CompileV3, RefusesMachinesThatCannotHoldIt) {
   EXPECT_TRUE(contains(report.status().message(), "64.0 GiB") ||
               contains(report.status().message(), "64 GiB"))
       << report.status().message();
-  // Nothing is left behind.
+  // No plan is left.
   EXPECT_FALSE(moert::Plan::load(plan_).isOk());
 }
 
-/// A small model with a vocabulary to spoil, compiled with packed weights.
+/// A small model with packed weights, whose vocabulary tests damage.
 class CompileTokenizer : public ::testing::Test {
 protected:
   CompileTokenizer() {
@@ -204,7 +205,7 @@ protected:
   bool packed_ = false;
 };
 
-TEST_F(CompileTokenizer, WhatRunWillRefuseIsFoundBeforePacking) {
+TEST_F(CompileTokenizer, ErrorsOfRunAreFoundBeforePacking) {
   auto report = compile();
   ASSERT_TRUE(report.isOk()) << report.status().message();
   EXPECT_TRUE(packed_);
@@ -244,8 +245,8 @@ TEST_F(CompileTokenizer, NoTokenizerCompilesForTokenIds) {
   EXPECT_TRUE(contains(plan->table().options()->str(), "--no-tokenizer"));
 }
 
-// Text does not carry the vocabulary, so that nothing is checked.
-TEST_F(CompileTokenizer, TextNeedsNone) {
+// Text does not contain the vocabulary, so it is not checked.
+TEST_F(CompileTokenizer, TextNeedsNoTokenizer) {
   model_ = "bert";
   request_.emit = moec::Emit::Plan;
   auto report = compile();
@@ -270,7 +271,7 @@ TEST(CompileNotes, APlanForAGpuSaysThatMoertRunsOnCpus) {
     return std::ranges::count(notes, moert::kGpuPlanNote);
   };
   EXPECT_EQ(has(notes("xeon")), 0);
-  // The host is faster with so small a model.
+  // The host is faster with such a small model.
   EXPECT_EQ(has(notes("4090+xeon")), 0);
   request.place = {"*=gpu0"};
   EXPECT_EQ(has(notes("4090+xeon")), 1);

@@ -1,4 +1,4 @@
-// What plan.fbs states of checksums and samples, computed again from its words.
+// Checksums and samples as plan.fbs defines them, computed independently.
 #include "runtime/base/ContentHash.h"
 
 #include "test/support/TempDir.h"
@@ -31,7 +31,7 @@ std::string pattern(size_t bytes) {
   return content;
 }
 
-/// By the words of plan.fbs.
+/// Computes the checksum as plan.fbs defines it.
 std::string checksumOf(const std::string &file, Extent weight) {
   std::vector<uint64_t> hashes;
   for (uint64_t at = weight.offset; at < weight.end();) {
@@ -64,7 +64,8 @@ std::string samplesHashOf(const std::string &file,
   return contentHash(bytesOf(list));
 }
 
-/// Over and inside each other, with gaps, across blocks and pieces.
+/// Weights that overlap or contain each other, with gaps, across blocks and
+/// pieces.
 const std::vector<Extent> kWeights = {
     {5 * kMiB + 77, 4 * kMiB},
     {6 * kMiB, 100},
@@ -89,7 +90,7 @@ struct ContentHashTest : testing::Test {
   std::string path = dir.write("weights", content);
 };
 
-TEST_F(ContentHashTest, IsTheKnownHash) {
+TEST_F(ContentHashTest, MatchesPublishedHashes) {
   // XXH3-128 and -64 of the empty input, from the algorithm's specification.
   EXPECT_EQ(contentHash({}), "99aa06d3014798d86001c324468d497f");
   EXPECT_EQ(hash64({}), 0x2d06800538d394c2u);
@@ -110,7 +111,7 @@ TEST_F(ContentHashTest, ChecksumsAreAsStated) {
   for (size_t i = 0; i < kWeights.size(); ++i)
     EXPECT_EQ(checksums[i], checksumOf(content, kWeights[i])) << i;
   EXPECT_EQ(hasher.sampleHash(), samplesHashOf(content, kWeights));
-  // What several weights share is read once.
+  // Bytes that several weights share are read once.
   EXPECT_EQ(last, bytesToHash(kWeights));
   EXPECT_EQ(total, bytesToHash(kWeights));
   EXPECT_EQ(total, 2900 + 2 * kMiB + kMiB + 4 * kMiB + 1 + kMiB);
@@ -128,7 +129,7 @@ TEST_F(ContentHashTest, OrderOfPiecesDoesNotMatter) {
   EXPECT_EQ(hasher.sampleHash(), samplesHashOf(content, kWeights));
 }
 
-TEST_F(ContentHashTest, ReadsTheSamplesAlone) {
+TEST_F(ContentHashTest, ReadsOnlySamples) {
   InputFile file = open();
   auto hash = hashSamples(file, kWeights);
   ASSERT_TRUE(hash.isOk()) << hash.status().message();
@@ -176,7 +177,7 @@ TEST_F(ContentHashTest, SamplesOfManyWeightsAreSpread) {
     EXPECT_EQ(samples[i].offset, i * 5000 / 1024 * 4096);
 }
 
-TEST_F(ContentHashTest, AChangedByteChangesItsWeightsAlone) {
+TEST_F(ContentHashTest, AChangedByteChangesOnlyItsWeights) {
   for (uint64_t at :
        {uint64_t(3101), 3 * kMiB - 1, 9 * kMiB + 77, 10 * kMiB + 4095}) {
     std::string other = content;
@@ -203,7 +204,7 @@ TEST_F(ContentHashTest, HolesAreZerosThatCostNothing) {
     EXPECT_EQ(hasher.checksums()[i], checksumOf(zeros, kWeights[i])) << i;
   EXPECT_EQ(hasher.sampleHash(), samplesHashOf(zeros, kWeights));
 
-  // Reading a quarter of a TiB would take minutes.
+  // Reading a quarter of a TiB of data would take minutes.
   std::filesystem::resize_file(path, uint64_t(1) << 38);
   InputFile file = open();
   ASSERT_TRUE(file.isHole(0, file.size()));
@@ -211,7 +212,7 @@ TEST_F(ContentHashTest, HolesAreZerosThatCostNothing) {
   ASSERT_TRUE(hashWeights(file, large, {}).isOk());
 }
 
-// By pread, so no signal is raised.
+// The file is read with pread, so no signal is raised.
 TEST_F(ContentHashTest, AFileThatBecomesShorterIsAnError) {
   InputFile file = open();
   std::filesystem::resize_file(path, 5 * kMiB);

@@ -1,4 +1,4 @@
-// Seconds of instructions on a made-up machine: exact sums.
+// Predicted seconds of instructions on an artificial machine: exact sums.
 #include "compiler/Machine/CostModel/CostModel.h"
 
 #include "compiler/Machine/CostModel/MemoryNodes.h"
@@ -29,7 +29,7 @@ protected:
     device_.l3Bytes = 1000;
   }
 
-  /// Of Q8_0: 34 bytes for 32 elements.
+  /// A weight in Q8_0: 34 bytes for 32 elements.
   Value weight(ArrayRef<int64_t> shape) {
     OpBuilder builder(module_->getBodyRegion());
     auto type = RankedTensorType::get(shape, moe::Q8_0Type::get(&context_));
@@ -59,20 +59,20 @@ protected:
   MLIRContext context_;
   OwningOpRef<ModuleOp> module_ = ModuleOp::create(UnknownLoc::get(&context_));
   DeviceDesc device_;
-  /// Of one of the eight matrices.
+  /// The size of one of the eight matrices.
   static constexpr double kElements = 16 * 64, kBytes = kElements / 32 * 34;
 };
 
-TEST_F(CostModelTest, GemmsGoByTheirOwnRatesBetweenMeasuredRows) {
+TEST_F(CostModelTest, GemmRatesAreInterpolatedBetweenMeasuredRows) {
   device_.kernels = {
       {"gemm_q8_0_avx512", "", {1, 5, 13}, {10, 5, 2}, {20, 5, 2}}};
   EXPECT_DOUBLE_EQ(linear(1), kBytes / 10);
   EXPECT_DOUBLE_EQ(linear(5), kBytes / 5);
-  // Half way between 1/5 and 1/2 of a second a byte.
+  // Half way between 1/5 and 1/2 of a second per byte.
   EXPECT_DOUBLE_EQ(linear(9), kBytes * (0.2 + 0.5) / 2);
-  // And on from there.
+  // Beyond the last size, time grows at the same rate.
   EXPECT_DOUBLE_EQ(linear(21), kBytes * (0.5 + 0.3));
-  // Fewer rows are no faster.
+  // Fewer rows than the first size are no faster.
   EXPECT_DOUBLE_EQ(linear(0.5), kBytes / 10);
   EXPECT_DOUBLE_EQ(linear(1, /*cached=*/true), kBytes / 20);
   EXPECT_DOUBLE_EQ(linear(5, /*cached=*/true), kBytes / 5);
@@ -86,7 +86,7 @@ TEST_F(CostModelTest, NoGemmReadsFasterThanMemoryIs) {
   EXPECT_DOUBLE_EQ(linear(5), kBytes / 5);
 }
 
-TEST_F(CostModelTest, ExpertsReadTheMatricesThatTokensTouch) {
+TEST_F(CostModelTest, ExpertsReadTheMatricesThatTokensChoose) {
   device_.kernels = {{"gemm_q8_0_avx512", "", {1}, {10}, {}}};
   StepWork work = multiplying(1, /*matrices=*/2.5);
   work.products.push_back(work.products.front());
@@ -97,9 +97,9 @@ TEST_F(CostModelTest, ExpertsReadTheMatricesThatTokensTouch) {
                    2 * each);
 }
 
-// Of eight matrices three tokens choose each with a half of chance: one of them
-// does in 3 of 8 cases, two likewise, all in one.
-TEST_F(CostModelTest, ChosenMatricesGoByTheTokensThatChoseEach) {
+// Three tokens choose each of eight matrices with probability 1/2: a matrix is
+// chosen by one token in 3 of 8 cases, by two in 3 of 8, by three in 1 of 8.
+TEST_F(CostModelTest, TimeOfChosenMatricesDependsOnTokensPerMatrix) {
   device_.kernels = {{"gemm_q8_0_avx512", "", {1, 2, 3}, {10, 10, 2}, {}}};
   auto chosen = [&](moe::Choices choices) {
     double slots = 0;
@@ -114,15 +114,15 @@ TEST_F(CostModelTest, ChosenMatricesGoByTheTokensThatChoseEach) {
   EXPECT_DOUBLE_EQ(chosen({3, 8, 0.5, {}}),
                    8 * kBytes * (0.375 * 0.1 + 0.375 * 0.1 + 0.125 * 0.5));
   EXPECT_DOUBLE_EQ(chosen({1, 8, 0.5, {}}), 8 * kBytes * 0.5 * 0.1);
-  // Two of three that are not alike, and one that all choose.
+  // Matrices with different frequencies: two with 1/2, and one that all choose.
   float shares[] = {0, 1, 2};
   EXPECT_DOUBLE_EQ(chosen({3, 3, 0.5, shares}),
                    kBytes * (0.375 * 0.1 + 0.375 * 0.1 + 0.125 * 0.5 + 0.5));
 }
 
-// Of many, whose number of one may be too small for a double.
-TEST_F(CostModelTest,
-       MatricesThatThousandsOfTokensChooseTakeWhatTheirMeanDoes) {
+// With many tokens, the probability that exactly one chooses a matrix may be
+// too small for a double.
+TEST_F(CostModelTest, WithThousandsOfTokensTimeIsThatOfTheMean) {
   device_.kernels = {{"gemm_q8_0_avx512", "", {1, 2}, {10, 5}, {}}};
   for (double chance : {0.001, 0.3, 0.9999}) {
     moe::Choices choices{8192, 8, chance, {}};
@@ -135,7 +135,7 @@ TEST_F(CostModelTest,
   }
 }
 
-TEST_F(CostModelTest, OtherDriversGoByBytesAndTokens) {
+TEST_F(CostModelTest, OtherKernelsDependOnBytesAndTokens) {
   device_.kernels = {{"rms_norm_avx512", "", {1, 11}, {10, 110}, {}},
                      {"router_avx512", "", {1}, {4}, {}}};
   StepWork work;
@@ -164,7 +164,7 @@ TEST_F(CostModelTest, HeadsOfManyTokensPayForTheirRows) {
   EXPECT_DOUBLE_EQ(head(9), kBytes / 10 + 1200 / 90e9);
 }
 
-TEST_F(CostModelTest, AttentionGoesByTheTypeOfTheCacheAndItsDepth) {
+TEST_F(CostModelTest, AttentionDependsOnCacheTypeAndDepth) {
   device_.kernels = {
       {"latent_attention_avx512", "q8_0 one", {100, 200}, {10, 20}, {}},
       {"latent_attention_avx512", "q8_0 many", {100}, {40}, {}},
@@ -193,13 +193,13 @@ TEST_F(CostModelTest, AttentionGoesByTheTypeOfTheCacheAndItsDepth) {
   EXPECT_DOUBLE_EQ(seconds(OpCode::MlaAttention, mla, "mla_attention_avx512",
                            situation, {"gemm_q8_0_avx512", "gemm_q8_0_avx512"}),
                    flops / 50 + 1000.0 / 25);
-  // W_UK without a gemm.
+  // W_UK has no gemm rate.
   EXPECT_DOUBLE_EQ(seconds(OpCode::MlaAttention, mla, "mla_attention_avx512",
                            situation, {"gemm_q8_0_avx512"}),
                    flops / 5 + 1000.0 / 25);
 }
 
-TEST_F(CostModelTest, StatesGoByTheRowsOfASequence) {
+TEST_F(CostModelTest, StatesDependOnRowsPerSequence) {
   device_.kernels = {{"delta_rule_avx512", "", {1, 11}, {10, 110}, {}},
                      {"short_conv_avx512", "", {1, 11}, {10, 110}, {}}};
   StepWork work;
@@ -211,13 +211,13 @@ TEST_F(CostModelTest, StatesGoByTheRowsOfASequence) {
   };
   EXPECT_DOUBLE_EQ(rule(1, 1), 10);
   EXPECT_DOUBLE_EQ(rule(11, 1), 100.0 / 110);
-  EXPECT_DOUBLE_EQ(rule(11, 11), 10); // as eleven single rows
+  EXPECT_DOUBLE_EQ(rule(11, 11), 10); // Like eleven single rows.
   EXPECT_DOUBLE_EQ(seconds(OpCode::ShortConv, work, "short_conv_avx512",
                            {.tokens = 11, .sequences = 11}),
                    60);
 }
 
-TEST_F(CostModelTest, ChosenRowsGoByTheTypeOfTheCacheAndHowManyAreSeen) {
+TEST_F(CostModelTest, ChosenRowsDependOnCacheTypeAndRowsSeen) {
   device_.kernels = {
       {"sparse_attention_avx512", "f16 one", {100, 200}, {10, 20}, {}},
       {"sparse_attention_avx512", "f16 many", {100}, {40}, {}},
@@ -240,9 +240,9 @@ TEST_F(CostModelTest, ChosenRowsGoByTheTypeOfTheCacheAndHowManyAreSeen) {
       seconds(OpCode::IndexScores, work, "index_scores_avx512", situation), 20);
 }
 
-// Of a GPU nothing was measured: its class's part of what it reads or computes,
-// whichever takes longer.
-TEST_F(CostModelTest, StatesAndChosenRowsTakeAGpusShareOfItsPeaks) {
+// Nothing was measured on a GPU: it takes its class's fraction of the peak for
+// bytes or for operations, whichever takes longer.
+TEST_F(CostModelTest, StatesAndChosenRowsUseAFractionOfAGpusPeaks) {
   device_.kind = moec::DeviceKind::Cuda;
   device_.isa = moek::Isa::Cuda;
   StepWork work;
@@ -258,9 +258,9 @@ TEST_F(CostModelTest, StatesAndChosenRowsTakeAGpusShareOfItsPeaks) {
   }
 }
 
-// Taking rows of files apart costs a GPU more than reading them, and again for
-// every eight rows of activations (kernels/cuda/FloatGemmCycles.h).
-TEST_F(CostModelTest, RowsOfFilesCostAGpuTheirInstructions) {
+// Unpacking rows in the file's layout costs a GPU more than reading them, and
+// again for every eight rows of activations (kernels/cuda/FloatGemmCycles.h).
+TEST_F(CostModelTest, FileLayoutCostsAGpuInstructions) {
   device_.kind = moec::DeviceKind::Cuda;
   device_.isa = moek::Isa::Cuda;
   device_.cores = 1;
@@ -273,20 +273,20 @@ TEST_F(CostModelTest, RowsOfFilesCostAGpuTheirInstructions) {
   EXPECT_DOUBLE_EQ(of(8, "gemm_q8_0_cuda"), elements * 75 / lanes);
   EXPECT_DOUBLE_EQ(of(64, "gemm_q8_0_cuda"), 8 * of(8, "gemm_q8_0_cuda"));
   EXPECT_LT(of(1, "gemm_q8_0_rows16_cuda"), of(1, "gemm_q8_0_cuda"));
-  // With more multiprocessors memory is what takes long.
+  // With more multiprocessors, memory is the bottleneck.
   device_.cores = 100;
   EXPECT_DOUBLE_EQ(of(1, "gemm_q8_0_cuda"), elements / 32 * 34 / 90e9);
 }
 
-TEST_F(CostModelTest, WithoutRatesKernelsReachTheirShareOfThePeaks) {
-  // One row is bound by 90 % of the read bandwidth, many by half of the int8
-  // peak; floats by their own.
+TEST_F(CostModelTest, WithoutRatesKernelsReachAFractionOfThePeaks) {
+  // One row is limited by 90 % of the read bandwidth, many rows by half of the
+  // int8 peak; floats by the float peak.
   EXPECT_DOUBLE_EQ(linear(1), kBytes / 90e9);
   EXPECT_DOUBLE_EQ(linear(1e6), 2e6 * kElements / 5e12);
   StepWork work;
   work.ops = 1e12;
   EXPECT_DOUBLE_EQ(seconds(OpCode::Router, work, "router_avx512"), 2);
-  // Attention multiplies a cache of 8 bits as integers, others as floats.
+  // Attention multiplies an 8-bit cache as integers, other caches as floats.
   work.kvType = moek::KvType::Q8_0;
   Situation situation{.cached = 99};
   auto latent = [&] {
@@ -296,20 +296,20 @@ TEST_F(CostModelTest, WithoutRatesKernelsReachTheirShareOfThePeaks) {
   EXPECT_DOUBLE_EQ(latent(), 0.2);
   work.kvType = moek::KvType::F16;
   EXPECT_DOUBLE_EQ(latent(), 2);
-  // What nobody stated is assumed.
+  // A missing efficiency is assumed.
   device_.int8.efficiency = 0;
   EXPECT_DOUBLE_EQ(linear(1e6),
                    2e6 * kElements / (10e12 * moec::Peak::kAssumed));
 }
 
-TEST_F(CostModelTest, CacheHoldsWhatTakesHalfOfIt) {
+TEST_F(CostModelTest, CacheKeepsDataOfHalfItsSize) {
   EXPECT_TRUE(moec::stayInCache(500, device_));
   EXPECT_FALSE(moec::stayInCache(501, device_));
   device_.l3Bytes = 0; // not known
   EXPECT_FALSE(moec::stayInCache(1, device_));
 }
 
-TEST_F(CostModelTest, LinksTakeTheirLatencyAndTheirShare) {
+TEST_F(CostModelTest, LinksHaveLatencyAndEfficiency) {
   EXPECT_EQ(moec::transferSeconds(1e9, device_), 0);
   device_.link = {20e9, 0.5, {}};
   device_.linkLatencySeconds = 1;
@@ -328,7 +328,8 @@ TEST(MemoryNodesTest, EachUseReadsWhatItsPathsAllow) {
     return moec::withNodes(cpu, use)->read.planned(0);
   };
   EXPECT_EQ(readBy(moec::NodeUse::Split), 200e9);
-  // Half of the bytes at 100 GB/s and half at the link's 50, by two nodes.
+  // Each of two nodes reads half of the bytes at 100 GB/s and half at the
+  // link's 50.
   EXPECT_NEAR(readBy(moec::NodeUse::Interleaved), 400e9 / 3, 1);
   EXPECT_EQ(readBy(moec::NodeUse::One), 100e9);
   auto one = moec::withNodes(cpu, moec::NodeUse::One);
@@ -338,7 +339,7 @@ TEST(MemoryNodesTest, EachUseReadsWhatItsPathsAllow) {
   // A link that is faster than a node's memory does not help.
   cpu.nodeLink = {300e9, 1, {}};
   EXPECT_NEAR(readBy(moec::NodeUse::Interleaved), 200e9, 1);
-  // What is not known is not guessed.
+  // Without a known link there is no figure.
   cpu.nodeLink = {};
   EXPECT_FALSE(moec::withNodes(cpu, moec::NodeUse::Interleaved));
   cpu.kernels.emplace_back();

@@ -1,5 +1,5 @@
-// Our declarations of the driver's interface against NVIDIA's own, and its
-// library's symbols against our names; built where the CUDA toolkit is.
+// Compares our declarations of the driver's interface with NVIDIA's header, and
+// our symbol names with its library. Built only with the CUDA toolkit.
 #include "runtime/device/cuda/CudaDriver.h"
 
 #include <cuda.h>
@@ -12,8 +12,8 @@ using namespace moert;
 
 namespace {
 
-/// Whether two types are passed in the same way: pointers, or integers of one
-/// size.
+/// Whether two types are passed in the same way: as pointers, or as integers of
+/// the same size.
 template <class A, class B> constexpr bool passedAlike() {
   return std::is_pointer_v<A> == std::is_pointer_v<B> && sizeof(A) == sizeof(B);
 }
@@ -28,8 +28,8 @@ constexpr bool calledAlike(R (*)(Ours...), S (*)(Theirs...)) {
 
 namespace ours {
 using namespace moert::cu;
-// cuda.h maps some names to newer versions; where such a line fails, the call
-// has changed and ours must be compared with the version that it names.
+// cuda.h maps some names to newer versions. If such a line fails, the call has
+// changed, and our declaration has to follow the version that it names.
 #define MOE_CUDA_CALL(symbol, ...)                                             \
   static_assert(                                                               \
       calledAlike(static_cast<Result (*)(__VA_ARGS__)>(nullptr), &::symbol),   \

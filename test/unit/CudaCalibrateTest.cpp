@@ -1,4 +1,4 @@
-// The arithmetic of measurements, on a device whose rates are known.
+// The arithmetic of measurements, on a fake device with known rates.
 #include "runtime/device/cuda/CudaCalibrate.h"
 
 #include "runtime/device/cuda/CudaPeak.h"
@@ -25,16 +25,17 @@ protected:
   }
 };
 
-TEST_F(CudaCalibrateTest, RatesAreTheDevices) {
+TEST_F(CudaCalibrateTest, MeasuresTheDevicesRates) {
   cuda.gpus.resize(1);
   StatusOr<CudaLimits> limits = measure();
   ASSERT_TRUE(limits.isOk()) << limits.status().message();
-  // Milliseconds are floats.
+  // Milliseconds are floats, hence the tolerance.
   EXPECT_NEAR(limits->memoryBytesPerSecond, 2 * 460e9, 1e6);
   EXPECT_NEAR(limits->toDeviceBytesPerSecond, 26e9, 1e5);
   EXPECT_NEAR(limits->toHostBytesPerSecond, 25e9, 1e5);
   EXPECT_EQ(limits->freeBytes, uint64_t(23) << 30);
-  // The host's clock: the calls of the fake take no time to speak of.
+  // Latency is measured with the host's clock; calls of the fake take almost no
+  // time.
   EXPECT_GT(limits->copyLatencySeconds, 0);
   EXPECT_LT(limits->copyLatencySeconds, 1e-2);
 }
@@ -83,7 +84,7 @@ TEST_F(CudaCalibrateTest, AFullDeviceIsNotFilledFurther) {
   EXPECT_EQ(cuda.calls["cuMemAlloc_v2"], 0);
 }
 
-TEST_F(CudaCalibrateTest, NoTimeIsNoRate) {
+TEST_F(CudaCalibrateTest, ZeroTimeGivesNoRate) {
   cuda.gpus.resize(1);
   cuda.gpus[0].withinDevice = std::numeric_limits<double>::infinity();
   StatusOr<CudaLimits> limits = measure();
@@ -93,12 +94,13 @@ TEST_F(CudaCalibrateTest, NoTimeIsNoRate) {
 }
 
 TEST(CudaPeak, RatesAreThoseThatTheVendorGives) {
-  // An RTX 4090's: 661 and 165 T, 128 multiprocessors at 2.52 GHz.
+  // The vendor's figures for an RTX 4090: 661 and 165 T operations per second,
+  // 128 multiprocessors at 2.52 GHz.
   std::optional<CudaPeak> ada = cudaPeak(89);
   ASSERT_TRUE(ada);
   EXPECT_NEAR(ada->int8Ops * 128 * 2.52e9, 661e12, 1e12);
   EXPECT_NEAR(ada->floatOps * 128 * 2.52e9, 165e12, 1e12);
-  // An H100's, which are four times as wide.
+  // Those for an H100, whose multiprocessors are four times as wide.
   EXPECT_NEAR(cudaPeak(90)->floatOps * 132 * 1.83e9, 989e12, 1e12);
 }
 
@@ -129,7 +131,7 @@ TEST_F(PciLinkTest, SpeedAndWidth) {
   EXPECT_EQ(link(), "PCIe 8 GT/s x16");
 }
 
-TEST_F(PciLinkTest, NothingWhereNothingIsTold) {
+TEST_F(PciLinkTest, UnknownLinksHaveNoRate) {
   EXPECT_EQ(link(), "");
   EXPECT_EQ(pciLink("", folder.path()), "");
   describe("Unknown", "255");

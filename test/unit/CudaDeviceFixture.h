@@ -1,5 +1,4 @@
-//===- CudaDeviceFixture.h - The sample plan on GPUs in software -*- C++
-//-*-===//
+//===- CudaDeviceFixture.h - The sample plan on software GPUs ---*- C++ -*-===//
 
 #ifndef MOE_TEST_UNIT_CUDADEVICEFIXTURE_H
 #define MOE_TEST_UNIT_CUDADEVICEFIXTURE_H
@@ -24,7 +23,7 @@ constexpr int kArch = 89;
 inline const std::vector<int32_t> tokens = {3,  17, 39, 0,  8, 8,
                                             21, 30, 5,  11, 2, 26};
 
-/// Compiled once for all tests, and kept beside them.
+/// Created once for all tests; caches its results beside them.
 inline moec::KernelCompiler *compiler() {
   static std::unique_ptr<moec::KernelCompiler> made = [] {
     std::unique_ptr<moec::KernelCompiler> result;
@@ -49,7 +48,7 @@ inline EngineOptions onSoftCuda() {
   return options;
 }
 
-/// Relative to the row's largest logit.
+/// Compares a row, relative to its largest logit.
 inline void expectRow(std::span<const float> actual,
                       const std::vector<double> &expected, size_t position) {
   ASSERT_EQ(actual.size(), expected.size());
@@ -75,7 +74,7 @@ protected:
     EXPECT_THAT(softcuda::live(), testing::IsEmpty());
   }
 
-  /// Starts anew, with one GPU or more.
+  /// Restarts the driver, with one GPU or more.
   void start(int arch = kArch, int driverVersion = 13000, size_t gpus = 1) {
     softcuda::Options options;
     options.timing = timing();
@@ -87,11 +86,12 @@ protected:
   }
 
   virtual Timing timing() const = 0;
-  /// Whether neighbours are one launch.
+  /// Returns whether neighbouring instructions are fused into one launch.
   virtual bool isFused() const { return false; }
 
   fb::PlanT &plan() { return sample_.builder.plan; }
-  /// The sample plan, or what a test made of it, with code for its GPU.
+  /// Writes the sample plan, possibly modified by the test, with code for its
+  /// GPU.
   std::string write(int arch = kArch) { return write(sample_.builder, arch); }
   std::string write(PlanBuilder &builder, int arch) {
     if (builder.plan.devices.size() == 1)
@@ -104,7 +104,8 @@ protected:
                            image->ptx);
     return builder.write(folder_);
   }
-  /// Experts on the CPU, all else on a GPU with `queues` queues.
+  /// Moves experts to the CPU and everything else to a GPU with `queues`
+  /// queues.
   void split(uint32_t queues) {
     splitPlan(plan(), apartFromExperts);
     if (queues > 1) {
@@ -122,7 +123,7 @@ protected:
                ? 0
                : 1;
   }
-  /// Experts on the second GPU, all else on the first.
+  /// Moves experts to the second GPU and everything else to the first.
   void splitGpus() {
     splitPlan(plan(), [](const auto &phase, const auto &instruction) {
       return 1 - apartFromExperts(phase, instruction);

@@ -1,4 +1,4 @@
-// The sample plan on a GPU, in software, against float64; and what goes wrong.
+// The sample plan on a software GPU against float64, and its failures.
 
 #include "runtime/device/cuda/CudaWeights.h"
 #include "runtime/engine/MemoryFit.h"
@@ -37,7 +37,7 @@ TEST_P(CudaDeviceTest, DecodeMatchesFloat64) {
   expectDecode(one, 0, 4);
 }
 
-// A first run is of single launches, so that a capture loads nothing.
+// The first run uses single launches, so that the capture loads nothing.
 TEST_P(CudaDeviceTest, APhaseIsCapturedOnceAndNothingIsAllocatedInSteps) {
   auto one = open();
   uint64_t allocations = softcuda::totals().allocations;
@@ -50,7 +50,7 @@ TEST_P(CudaDeviceTest, APhaseIsCapturedOnceAndNothingIsAllocatedInSteps) {
   EXPECT_EQ(totals.allocations, allocations);
 }
 
-TEST_P(CudaDeviceTest, AFileTakesTheCacheAlong) {
+TEST_P(CudaDeviceTest, ASavedFileContainsTheCache) {
   sample_.addSequences(2);
   auto one = open();
   ASSERT_TRUE(one.append({tokens.data(), 3}).isOk());
@@ -94,7 +94,7 @@ TEST_P(CudaDeviceTest, PrefillWithExpertsOnTheCpuAndAQueueOfCopies) {
   expectPrefill(one);
 }
 
-TEST_P(CudaDeviceTest, LoadingTellsOfAllItsWeights) {
+TEST_P(CudaDeviceTest, LoadingReportsProgressOfAllWeights) {
   split(1);
   std::string path = write();
   EngineOptions options = onSoftCuda();
@@ -116,13 +116,13 @@ TEST_P(CudaDeviceTest, LoadingTellsOfAllItsWeights) {
     if (residency.device() == 1)
       resident += 4 * uint64_t(w.outer * w.rows * w.cols);
   }
-  EXPECT_EQ(all, resident); // And none of the CPU's.
+  EXPECT_EQ(all, resident); // The CPU's weights are not included.
   EXPECT_GE(softcuda::totals().bytesToDevice, all);
 }
 
-// A buffer is filled again when what it had has come to the GPU, not before.
-TEST_P(CudaDeviceTest, WeightsComeThroughARingOfSmallBuffers) {
-  // One of them is a part of another.
+// A buffer is refilled only after its content has been copied to the GPU.
+TEST_P(CudaDeviceTest, WeightsAreUploadedThroughARingOfBuffers) {
+  // One of the weights is a part of another one.
   auto part = std::make_unique<fb::WeightT>(*this->plan().weights[0]);
   ASSERT_GT(part->rows, 1);
   part->name += ".part";
@@ -165,8 +165,8 @@ TEST_P(CudaDeviceTest, WeightsComeThroughARingOfSmallBuffers) {
   }
 }
 
-// What is in a GPU's memory need not be in the host's.
-TEST_P(CudaDeviceTest, TheHostHoldsWhatCpusRead) {
+// Weights in a GPU's memory need not be in the host's.
+TEST_P(CudaDeviceTest, TheHostNeedsOnlyWeightsThatCpusRead) {
   split(1);
   auto plan = Plan::load(write());
   ASSERT_TRUE(plan.isOk()) << plan.status().message();
@@ -190,7 +190,7 @@ TEST_P(CudaDeviceTest, TheHostHoldsWhatCpusRead) {
 
 TEST_P(CudaDeviceTest, CubinOfTheSameGeneration) {
   std::string path = write(80);
-  start(86, 12000); // no driver for its PTX
+  start(86, 12000); // This driver cannot compile its PTX.
   auto one = OneSequence::open(path, onSoftCuda());
   ASSERT_TRUE(one.isOk()) << one.status().message();
   expectDecode(*one, 0, 1);
@@ -236,7 +236,7 @@ TEST_P(CudaDeviceTest, NoDriver) {
                     HasSubstr("recompile for this machine\n  run")));
 }
 
-TEST_P(CudaDeviceTest, TooLittleMemoryIsSaidBeforeAnythingIsAllocated) {
+TEST_P(CudaDeviceTest, TooLittleMemoryIsReportedBeforeAnythingIsAllocated) {
   std::string path = write();
   softcuda::Options options;
   options.gpus[0].gpu.arch = kArch;
@@ -250,9 +250,9 @@ TEST_P(CudaDeviceTest, TooLittleMemoryIsSaidBeforeAnythingIsAllocated) {
   EXPECT_EQ(softcuda::totals().allocations, 0u);
 }
 
-// Kernels take what a launch gives them on trust.
-TEST_P(CudaDeviceTest, APlanWhoseLaunchesAreOthersIsRefused) {
-  write(); // for its launches
+// Kernels trust the arguments of their launch.
+TEST_P(CudaDeviceTest, APlanWithChangedLaunchesIsRefused) {
+  write(); // Adds the launches.
   fb::Launch &launch = plan().phases[0]->instructions[0]->launches[0];
   const fb::Launch kept = launch;
   auto refusedWith = [&](int wider, int threads, int shared) {

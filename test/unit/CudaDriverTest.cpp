@@ -1,4 +1,4 @@
-// Opening the driver, and what it tells of its devices.
+// Opening the driver, and describing its devices.
 #include "runtime/device/cuda/CudaContext.h"
 #include "test/unit/CudaTestFixture.h"
 
@@ -24,7 +24,7 @@ TEST_F(CudaDriverTest, NoLibraryIsAMachineWithoutADriver) {
 }
 
 TEST_F(CudaDriverTest, NoDeviceInEitherWay) {
-  // A driver may count none, or refuse to start.
+  // A driver may report no devices, or fail to start.
   EXPECT_EQ(loadStatus().code(), StatusCode::WrongMachine);
   cuda.failures["cuInit"] = cu::kNoDevice;
   Status status = loadStatus();
@@ -83,7 +83,7 @@ TEST_F(CudaDriverTest, DescribesEachDevice) {
   EXPECT_EQ(second->peakBytesPerSecond(), 0);
 }
 
-TEST_F(CudaDriverTest, WhatIsNotToldIsZeroOrAnError) {
+TEST_F(CudaDriverTest, MissingAttributesAreZeroOrAnError) {
   cuda.gpus.resize(1);
   StatusOr<CudaDriver> driver = CudaDriver::load(MOE_FAKE_CUDA);
   ASSERT_TRUE(driver.isOk()) << driver.status().message();

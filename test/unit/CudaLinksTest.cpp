@@ -1,4 +1,4 @@
-// A plan on two GPUs in software: what one makes and the other reads.
+// A plan on two software GPUs, one of which reads what the other computes.
 
 #include "test/unit/CudaDeviceFixture.h"
 
@@ -28,8 +28,8 @@ INSTANTIATE_TEST_SUITE_P(Timings, CudaLinksTest,
                                                                : "Seeded";
                          });
 
-// Host memory is all that GPUs have in common here: softgpu finds who reads
-// another's.
+// Host memory is the only memory that GPUs share here: softgpu reports any
+// access to another GPU's memory.
 TEST_P(CudaLinksTest, StatesGoThroughTheHost) {
   splitGpus();
   auto one = open();
@@ -47,7 +47,7 @@ TEST_P(CudaLinksTest, PrefillGoesThere) {
   }
 }
 
-// Each GPU's part is one graph with the other inside.
+// Each GPU has one graph, which waits for the other GPU inside.
 TEST_P(CudaLinksTest, DecodeIsAGraphOfEach) {
   splitGpus();
   auto one = open();
@@ -60,8 +60,8 @@ TEST_P(CudaLinksTest, DecodeIsAGraphOfEach) {
   EXPECT_EQ(after.allocations, before.allocations);
 }
 
-// What an instruction sends goes with it when it runs alone.
-TEST_P(CudaLinksTest, TimesAreOfSingleInstructions) {
+// When an instruction runs alone, its copies to other devices run with it.
+TEST_P(CudaLinksTest, SingleInstructionsAreTimed) {
   splitGpus();
   auto one = open();
   size_t told = 0;
@@ -73,7 +73,7 @@ TEST_P(CudaLinksTest, TimesAreOfSingleInstructions) {
   EXPECT_GT(told, 0u);
 }
 
-// The plan's copies are their receivers'.
+// The receiving device has to perform the copies of a plan.
 TEST_P(CudaLinksTest, ACopyIntoAnothersMemoryIsRefused) {
   splitGpus();
   for (auto &phase : plan().phases) {

@@ -1,4 +1,5 @@
-// Experts on the CPU, all else on a GPU in software: how they meet in a step.
+// Experts on the CPU, the rest on a software GPU: how they wait for each other
+// within a step.
 
 #include "test/unit/CudaDeviceFixture.h"
 
@@ -12,13 +13,13 @@ using ::testing::HasSubstr;
 
 namespace {
 
-/// A device of the plan, in which a test interferes.
+/// A device of the plan with hooks for tests.
 class Interfering final : public Device {
 public:
   using Hook = std::function<void(const StepControl &)>;
   Interfering(std::unique_ptr<Device> device, const Hook &before)
       : device_(std::move(device)), before_(before) {}
-  /// Nobody has pages of a device that ends.
+  /// Checks that all pages of the device are freed when it ends.
   ~Interfering() override {
     EXPECT_THAT(softcuda::live(),
                 testing::Not(testing::Contains(HasSubstr("registered"))));
@@ -76,7 +77,7 @@ protected:
   Timing timing() const override { return GetParam().timing; }
   bool isFused() const override { return GetParam().isFused; }
 
-  /// Before the CPU begins its part of a step.
+  /// Called before the CPU begins its part of a step.
   Interfering::Hook beforeCpu_;
   EngineOptions interfering() {
     EngineOptions options = onSoftCuda();
@@ -89,22 +90,22 @@ protected:
     };
     return options;
   }
-  /// Of kernels: what they store, which waiting does not.
+  /// Returns the number of stores of all kernels; waiting does not store.
   static uint64_t work() {
     uint64_t sum = 0;
     for (const auto &[name, counters] : softcuda::totals().kernels)
       sum += counters.globalStores.requests;
     return sum;
   }
-  /// Of the graphs of a decoded token, with the copies of waits' steps: what
-  /// test/compile/gpu_steps.py counts of a plan's text.
+  /// Graph nodes of a decoded token, with the copies of steps that wait: the
+  /// same count as in test/compile/gpu_steps.py, which reads a plan's text.
   struct Nodes {
     uint64_t kernels = 0, waits = 0, all = 0, within = 0;
   };
   Nodes nodesOfAToken() {
     Nodes nodes;
     for (const auto &phase : plan().phases) {
-      size_t waits = 0; // Of the instructions of the next launch.
+      size_t waits = 0; // Waits of the next launch's instructions.
       for (const auto &i : phase->instructions) {
         if (plan().devices[plan().queues[i->queue]->device]->kind !=
                 fb::DeviceKind::Cuda ||
@@ -152,12 +153,12 @@ INSTANTIATE_TEST_SUITE_P(Timings, CudaMeetingTest,
                                   (info.param.isFused ? "Fused" : "");
                          });
 
-// The host launches it and waits for its end; whoever waits in between does so
-// where the flags are.
+// The host launches the graph and waits for its end; waits in between are for
+// flags in memory.
 TEST_P(CudaMeetingTest, DecodeIsOneGraphWithTheCpuInside) {
   split(1);
   auto one = open();
-  expectDecode(one, 0, 2); // each thing, then the capture
+  expectDecode(one, 0, 2); // Single launches, then the capture.
   softcuda::Totals before = softcuda::totals();
   EXPECT_EQ(before.captures, 2u); // decode and logits
   expectDecode(one, 2, 3);
@@ -171,24 +172,25 @@ TEST_P(CudaMeetingTest, DecodeIsOneGraphWithTheCpuInside) {
   EXPECT_EQ(token.within > 1, isFused()) << token.within;
   EXPECT_EQ(after.launches - before.launches, 3 * token.kernels);
   EXPECT_EQ(after.allocations, before.allocations);
-  // Of a step a thread's wait for each graph, and its queue's own.
+  // In a step, one thread waits for each graph, and the queue waits itself.
   EXPECT_LE(after.calls["cuStreamSynchronize"] -
                 before.calls["cuStreamSynchronize"],
             6u * 3);
 }
 
-TEST_P(CudaMeetingTest, HostFunctionsWhereTheGpuCannotWaitForFlags) {
+TEST_P(CudaMeetingTest, UsesHostFunctionsIfTheGpuCannotWaitForFlags) {
   softcuda::options().failures["cuStreamWaitValue32_v2"] = 801;
   split(1);
   auto one = open();
   expectDecode(one, 0, 4);
-  // A launch that waits itself needs no such functions.
+  // A launch that waits by itself needs no host functions.
   EXPECT_EQ(calls("cuLaunchHostFunc") > 0, !isFused());
   softcuda::options().failures.clear();
 }
 
-// Such functions of two queues might wait one behind the other.
-TEST_P(CudaMeetingTest, AThreadWalksWhereNothingElseDoes) {
+// Host functions of two queues could wait for each other, so a thread issues
+// the launches.
+TEST_P(CudaMeetingTest, AThreadIssuesLaunchesIfNothingElseWorks) {
   softcuda::options().failures["cuStreamWaitValue32_v2"] = 801;
   split(2);
   auto one = open();
@@ -197,7 +199,7 @@ TEST_P(CudaMeetingTest, AThreadWalksWhereNothingElseDoes) {
   softcuda::options().failures.clear();
 }
 
-TEST_P(CudaMeetingTest, TwoQueuesMeetByFlagsToo) {
+TEST_P(CudaMeetingTest, TwoQueuesWaitByFlagsToo) {
   split(2);
   auto one = open();
   expectDecode(one, 0, 5);
@@ -214,13 +216,13 @@ TEST_P(CudaMeetingTest, PrefillIsOneGraphToo) {
   EXPECT_EQ(calls("cuStreamWaitValue32_v2") > 0, !isFused());
 }
 
-// What the GPU would compute from what never came must not be out of bounds,
-// nor may anybody wait for ever; the step after it is as if nothing had been.
-TEST_P(CudaMeetingTest, AStepThatIsGivenUpEndsEverywhere) {
+// If a step is cancelled, the GPU must not compute from missing data or wait
+// forever, and the next step is as if nothing had happened.
+TEST_P(CudaMeetingTest, ACancelledStepEndsOnAllDevices) {
   split(1);
   auto one = open(interfering());
   expectDecode(one, 0, 2);
-  // Of the phase alone.
+  // Runs the decode phase without logits.
   auto decode = [&](Status &status) {
     uint64_t before = work();
     Request request{&one.sequence, {&tokens[2], 1}, Request::Logits::None};
@@ -238,12 +240,12 @@ TEST_P(CudaMeetingTest, AStepThatIsGivenUpEndsEverywhere) {
   uint64_t part = decode(status);
   beforeCpu_ = nullptr;
   EXPECT_EQ(status.code(), StatusCode::Cancelled);
-  EXPECT_LT(part, whole); // Behind its wait it found no tokens.
+  EXPECT_LT(part, whole); // After the wait there were no tokens.
   expectDecode(one, 2, 2);
 }
 
-// From another thread, at any time.
-TEST_P(CudaMeetingTest, AStepIsGivenUpInItsMiddle) {
+// Another thread stops the step, at various times.
+TEST_P(CudaMeetingTest, AStepIsCancelledAtAnyTime) {
   split(1);
   auto one = open(interfering());
   expectDecode(one, 0, 2);
@@ -255,7 +257,7 @@ TEST_P(CudaMeetingTest, AStepIsGivenUpInItsMiddle) {
         events->stop();
       });
     };
-    // It may have ended before.
+    // The step may have ended before it was stopped.
     auto given = one.append(tokens[2]);
     stopper.join();
     beforeCpu_ = nullptr;
@@ -274,7 +276,7 @@ TEST_P(CudaMeetingTest, AGpuLostInAStepReleasesTheCpu) {
   split(1);
   auto one = open();
   expectDecode(one, 0, 2);
-  softcuda::options().idleMilliseconds = 1 << 20; // Late: never.
+  softcuda::options().idleMilliseconds = 1 << 20; // Flags are never set.
   softcuda::options().failures["cuStreamSynchronize"] = 719;
   auto logits = one.append(tokens[2]);
   softcuda::options().failures.clear();
@@ -284,10 +286,10 @@ TEST_P(CudaMeetingTest, AGpuLostInAStepReleasesTheCpu) {
               AllOf(HasSubstr("waiting for the GPU"), HasSubstr("gpu1")));
 }
 
-TEST_P(CudaMeetingTest, TimesAreOfSingleInstructions) {
+TEST_P(CudaMeetingTest, SingleInstructionsAreTimed) {
   split(1);
   auto one = open();
-  expectDecode(one, 0, 3); // Graphs are there.
+  expectDecode(one, 0, 3); // Graphs exist now.
   size_t steps = 0;
   one.engine->setObserver([&](const PhaseRun &times) {
     ++steps;
@@ -305,7 +307,7 @@ TEST_P(CudaMeetingTest, TimesAreOfSingleInstructions) {
   EXPECT_EQ(steps, 2u); // decode and logits
 }
 
-/// Of all steps, however their operations fall.
+/// Results do not depend on the order of operations.
 class CudaBitsTest : public CudaDeviceFixture {
 protected:
   Timing timing() const override { return Timing::Early; }
@@ -345,8 +347,9 @@ TEST_F(CudaBitsTest, EveryScheduleGivesTheSameBits) {
   expectSameBits(1);
 }
 
-// Nor does it matter who waits for the CPU and tells it.
-TEST_F(CudaBitsTest, WhereLaunchesMeetTheCpuToo) {
+// It does not matter either whether launches or separate nodes wait for the CPU
+// and signal it.
+TEST_F(CudaBitsTest, WithLaunchesThatWaitForTheCpuToo) {
   split(1);
   isFused_ = true;
   expectSameBits(1);

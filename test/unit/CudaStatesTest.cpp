@@ -1,6 +1,5 @@
-// Layers with a state on a GPU in software: what sequences do with states is
-// what they do on a CPU (DeltaPlanTest.cpp), of memory that only a device
-// reaches.
+// Layers with recurrent states on a software GPU: sequences use states as on a
+// CPU (DeltaPlanTest.cpp), in memory that only the device can access.
 
 #include "test/unit/CudaDeviceFixture.h"
 #include "test/unit/DeltaPlan.h"
@@ -34,7 +33,7 @@ protected:
   static Tokens textOf(uint32_t seed, int32_t count) {
     return tokensOf(seed, count, DeltaPlan::kVocab);
   }
-  /// Appends and looks at the logits; returns how many tokens were evaluated.
+  /// Appends and checks the logits; returns how many tokens were evaluated.
   int append(Sequence &sequence, const Tokens &tokens) {
     evaluated_ = 0;
     auto logits = engine_->append(sequence, tokens);

@@ -1,4 +1,4 @@
-// Experts that the CPU has, which a GPU in software brings for prompts.
+// A software GPU streams the CPU's experts for prompts.
 
 #include "test/unit/CudaDeviceFixture.h"
 
@@ -13,7 +13,7 @@ protected:
   Timing timing() const override { return timing_; }
   Timing timing_ = Timing::Late;
 
-  /// Prompts are the GPU's, with the experts that decode has on the CPU.
+  /// Prompts run on the GPU, with the experts that decode has on the CPU.
   void stream() {
     splitPlan(plan(), [](const auto &phase, const auto &instruction) {
       return phase.name == "prefill" ? 1 : apartFromExperts(phase, instruction);
@@ -40,7 +40,7 @@ protected:
   }
 };
 
-TEST_F(CudaStreamedTest, PromptsAreTheSameBitsWheneverThingsHappen) {
+TEST_F(CudaStreamedTest, ResultsDoNotDependOnTiming) {
   stream();
   std::string path = write();
   std::vector<float> first;
@@ -54,9 +54,9 @@ TEST_F(CudaStreamedTest, PromptsAreTheSameBitsWheneverThingsHappen) {
                            image->ptx);
     auto one = OneSequence::open(path, onSoftCuda());
     ASSERT_TRUE(one.isOk()) << one.status().message();
-    expectPrefill(*one); // each thing, then graphs
+    expectPrefill(*one); // Single launches, then graphs.
     std::vector<float> all;
-    // Once more, in steps that are graphs alone.
+    // Evaluates the prompt once more, with graphs only.
     ASSERT_TRUE(one->sequence.rewind(0).isOk());
     Status status = one->engine->appendAll(
         one->sequence, tokens,
@@ -72,9 +72,9 @@ TEST_F(CudaStreamedTest, PromptsAreTheSameBitsWheneverThingsHappen) {
   }
 }
 
-// What nobody chose stays where it is: two tokens that are the same have one of
-// the two experts of each instruction's first part.
-TEST_F(CudaStreamedTest, ExpertsWithoutRowsAreNotBrought) {
+// Experts that no token chose are not streamed: two equal tokens need only one
+// of the two experts in each instruction's first part.
+TEST_F(CudaStreamedTest, UnusedExpertsAreNotStreamed) {
   stream();
   auto one = open();
   uint64_t each = 0;
@@ -126,7 +126,7 @@ TEST_F(CudaStreamedTest, MatricesFollowEachOther) {
               HasSubstr("gaps between its matrices"));
 }
 
-// The driver pins no more.
+// The driver refuses to pin more pages.
 TEST_F(CudaStreamedTest, PagesThatAreNotPinnedAreAnError) {
   stream();
   std::string path = write();

@@ -9,7 +9,8 @@
 
 namespace moetest {
 
-/// Starts with a driver without devices, ends with everything freed.
+/// Starts with a driver without devices, and checks that everything is freed at
+/// the end.
 class CudaTest : public testing::Test {
 protected:
   void SetUp() override { cuda = FakeCuda(); }

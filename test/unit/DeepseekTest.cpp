@@ -31,7 +31,7 @@ struct Deepseek : testing::Test {
     return import(tiny.build().write(dir.file("tiny.gguf")));
   }
 
-  /// The op with this label, which must be one.
+  /// Returns the only op with this label.
   template <typename OpT> OpT find(StringRef label) {
     OpT found;
     module.get().walk([&](OpT op) {
@@ -74,7 +74,7 @@ std::string unit(const char *name) {
 }
 } // namespace
 
-TEST_F(Deepseek, FactsAndFiles) {
+TEST_F(Deepseek, PropertiesAndFiles) {
   ModuleOp module = import(unit("lite"));
   EXPECT_EQ(fact("hidden"), 64);
   EXPECT_EQ(fact("vocab"), 320);
@@ -95,7 +95,7 @@ TEST_F(Deepseek, FactsAndFiles) {
   EXPECT_THAT(notes(), ElementsAre());
 }
 
-// Plans record these numbers, and moert goes by them.
+// Plans record these numbers, and moert relies on them.
 TEST_F(Deepseek, WorkOfAnyStepFollowsFromItsTerms) {
   const std::pair<int64_t, int64_t> steps[] = {
       {1, 0}, {1, 1000}, {2, 3}, {7, 0}, {64, 512}};
@@ -174,7 +174,7 @@ TEST_F(Deepseek, OldLayoutSplitsKvB) {
   ASSERT_TRUE(split);
   EXPECT_EQ(tensorOf(split.getWeight()), "blk.0.attn_kv_b.weight");
   EXPECT_EQ(attention.getWv(), split.getValue());
-  // No query LoRA, told by the tensors.
+  // The tensors show that there is no query LoRA.
   EXPECT_EQ(tensorOf(find<moe::LinearOp>("blk.0.attn_q").getWeight()),
             "blk.0.attn_q.weight");
 }
@@ -188,7 +188,7 @@ TEST_F(Deepseek, NewLayoutHasTransposedKeys) {
               ElementsAre(4, 64, 32));
   EXPECT_THAT(cast<ShapedType>(attention.getWv().getType()).getShape(),
               ElementsAre(4, 32, 64));
-  // A head's sizes come from the keys that end in _mla.
+  // Keys that end in _mla give a head's sizes.
   EXPECT_EQ(attention.getNope(), 32u);
   EXPECT_EQ(attention.getValue(), 32u);
   // The query LoRA.
@@ -224,7 +224,7 @@ TEST_F(Deepseek, DenseAndRoutedBlocks) {
   auto shared = find<moe::FfnOp>("blk.1.ffn_shared");
   // Two shared experts side by side.
   EXPECT_EQ(cast<ShapedType>(shared.getGate().getType()).getDimSize(0), 64);
-  // Both read the same normed rows.
+  // Both read the same normalised activations.
   EXPECT_EQ(shared.getX(), experts.getX());
   EXPECT_TRUE(shared.getX().getDefiningOp<moe::RmsNormOp>());
 }

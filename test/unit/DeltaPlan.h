@@ -1,4 +1,4 @@
-//===- DeltaPlan.h - A layer with a state and one with a cache --*- C++ -*-===//
+//===- DeltaPlan.h - A plan with a state and a KV cache ---------*- C++ -*-===//
 
 #ifndef MOE_TEST_UNIT_DELTAPLAN_H
 #define MOE_TEST_UNIT_DELTAPLAN_H
@@ -20,7 +20,7 @@ public:
   static constexpr int32_t kMixed = 2 * kKeyHeads * kKey + kHeads * kValue;
   static constexpr double kEps = 1e-3, kScale = 0.4;
 
-  /// `attends`: with the layer that has a cache.
+  /// `attends` adds the layer with a KV cache.
   explicit DeltaPlan(const std::string &isa, int32_t slots = 6,
                      bool attends = true)
       : SmallModel(kHidden, kVocab, kContext, isa, kEps), attends_(attends) {
@@ -46,7 +46,7 @@ public:
     head();
   }
 
-  /// Logits after each of `tokens`.
+  /// Returns the logits after each of `tokens`.
   std::vector<Values> reference(const Tokens &tokens) const {
     std::vector<Values> inputs, keys, result;
     Values S(kHeads * kKey * kValue, 0);

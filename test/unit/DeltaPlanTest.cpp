@@ -1,6 +1,6 @@
-// A layer that keeps a state and one that caches rows: what an engine computes
-// of them against float64, however sequences come to where they are, and what a
-// plan of it is refused for.
+// A plan with a layer that keeps a recurrent state and a layer with a KV cache:
+// what an engine computes against float64, after any operations on sequences,
+// and which plans are refused.
 #include "test/unit/DeltaPlan.h"
 
 #include "test/support/PlanEngineTest.h"
@@ -27,8 +27,8 @@ TEST_F(StatesTest, SequencesBesideOthersKeepTheirOwn) {
   expectStepsOfMany({5, 12, 19});
 }
 
-// No layer caches rows: pages number the positions of what states remember.
-TEST_F(StatesTest, NeedNoCacheBesideThem) {
+// Without a KV cache, pages only number the positions of states.
+TEST_F(StatesTest, WorkWithoutAKvCache) {
   Engine &engine = openOn(bestIsa(), 6, /*attends=*/false);
   Tokens text = textOf(4, 2 * kPage + 30);
   Sequence a = engine.sequence();
@@ -48,7 +48,7 @@ TEST_F(StatesTest, NeedNoCacheBesideThem) {
   expectStepsOfMany({5, DeltaPlan::kContext - 3, 19});
 }
 
-// A slot is used again as it was left.
+// A reused slot is cleared first.
 TEST_F(StatesTest, ANewSequenceBeginsAtZero) {
   Engine &engine = open(1);
   for (uint32_t i = 0; i < 3; ++i) {
@@ -62,25 +62,25 @@ TEST_F(StatesTest, ANewSequenceBeginsAtZero) {
 TEST_F(StatesTest, RewindingEvaluatesAgainFromTheLastCheckpoint) {
   Engine &engine = open();
   Sequence a = engine.sequence();
-  // The prompt leaves one behind its second page.
+  // The prompt leaves a checkpoint after its second page.
   EXPECT_EQ(append(a, textOf(1, 2 * kPage + 20)), 2 * kPage + 20);
   EXPECT_EQ(append(a, {5}), 1);
   ASSERT_TRUE(a.rewind(2 * kPage + 9).isOk());
   EXPECT_EQ(a.position(), 2 * kPage + 9);
   EXPECT_EQ(append(a, {7}), 9 + 1);
   EXPECT_EQ(append(a, {8}), 1);
-  // To the checkpoint itself: nothing to evaluate again.
+  // At the checkpoint itself, nothing is evaluated again.
   ASSERT_TRUE(a.rewind(2 * kPage).isOk());
   EXPECT_EQ(append(a, {9, 10}), 2);
-  // Before it, there is none.
+  // There is no checkpoint before that one.
   ASSERT_TRUE(a.rewind(2 * kPage - 1).isOk());
   EXPECT_EQ(append(a, {11}), 2 * kPage);
-  // To where it is: nothing changes.
+  // Rewinding to the current position changes nothing.
   ASSERT_TRUE(a.rewind(a.position()).isOk());
   EXPECT_EQ(append(a, {12}), 1);
 }
 
-// The page behind which the checkpoint was has other tokens now.
+// A checkpoint is dropped when the page before it gets other tokens.
 TEST_F(StatesTest, ACheckpointGoesWithItsPage) {
   for (bool share : {true, false}) {
     SCOPED_TRACE(share);
@@ -106,7 +106,7 @@ TEST_F(StatesTest, AForkGoesItsOwnWay) {
   EXPECT_EQ(append(b, {6}), 1);
 }
 
-// Without a slot for it, a fork evaluates its text again, when there is one.
+// Without a free slot, a fork evaluates its whole text again once there is one.
 TEST_F(StatesTest, AForkWithoutASlotBeginsAgain) {
   Engine &engine = open(2);
   Sequence a = engine.sequence();
@@ -144,17 +144,17 @@ TEST_F(StatesTest, EqualPromptsShareUpToTheCheckpoint) {
   EXPECT_EQ(append(a, text), 2 * kPage + 30);
   Sequence b = engine.sequence();
   EXPECT_EQ(append(b, text), 30);
-  // A text that leaves it in its second page has no checkpoint before that.
+  // This text ends in its second page, and there is no checkpoint before that.
   Tokens other(text.begin(), text.begin() + kPage + 40);
   other.push_back((other.back() + 1) % DeltaPlan::kVocab);
   Sequence c = engine.sequence();
   EXPECT_EQ(append(c, other), kPage + 41);
-  // But it left one behind its first.
+  // It left a checkpoint after its own first page.
   Sequence d = engine.sequence();
   EXPECT_EQ(append(d, other), 41);
 }
 
-// Of two slots one is the sequence's: the older checkpoint goes.
+// One of two slots is the sequence's, so the older checkpoint is dropped.
 TEST_F(StatesTest, TheOldestCheckpointGoesFirst) {
   Engine &engine = open(2);
   Tokens first = textOf(4, kPage + 5), second = textOf(5, kPage + 6);
@@ -174,8 +174,8 @@ TEST_F(StatesTest, TheOldestCheckpointGoesFirst) {
   EXPECT_EQ(append(d, first), kPage + 5);
 }
 
-// With all slots held but the checkpoint's, that becomes the sequence's.
-TEST_F(StatesTest, ACheckpointIsUsedUpWhereNothingElseIsLeft) {
+// If the only free slot holds a checkpoint, the sequence takes over that slot.
+TEST_F(StatesTest, ACheckpointsSlotIsTakenOverIfNoneIsFree) {
   Engine &engine = open(2);
   Tokens text = textOf(4, kPage + 5);
   Sequence a = engine.sequence();
@@ -190,7 +190,7 @@ TEST_F(StatesTest, ACancelledStepLeavesNoState) {
   Sequence a = engine.sequence();
   append(a, textOf(2, 40));
   a.setCancel(&cancel);
-  // In the middle of a prompt, and before one.
+  // Cancels in the middle of a prompt, and before one.
   int steps = 0;
   engine.setObserver([&](const PhaseRun &) { cancel = ++steps == 2; });
   auto logits = engine.append(a, textOf(3, 60));
@@ -205,8 +205,9 @@ TEST_F(StatesTest, ACancelledStepLeavesNoState) {
   append(a, {1});
 }
 
-// What looks for the cause runs the step again, healthy sequences' rows too.
-TEST_F(StatesTest, ASequenceBesideABrokenOneGoesOn) {
+// The search for the cause repeats the step, including the rows of healthy
+// sequences.
+TEST_F(StatesTest, OtherSequencesOfAFailedStepContinue) {
   open();
   const float nan = NAN;
   std::memcpy(

@@ -1,5 +1,5 @@
-// What engine and devices ask of a device, and nothing else: on fakes that
-// compute nothing, and on CPUs whose memory the host does not see.
+// The interface between engine and devices: on fakes that compute nothing, and
+// on CPUs whose memory the host cannot access.
 #include "runtime/device/StepBlock.h"
 #include "runtime/engine/Engine.h"
 #include "test/support/FakeDevice.h"
@@ -23,7 +23,7 @@ namespace {
 constexpr int32_t kPage = moek::kKvPage;
 using Lines = std::vector<std::string>;
 
-/// The experts of the sample on a second device.
+/// Moves the sample's experts to a second device.
 void splitExperts(SamplePlan &sample) {
   moetest::splitPlan(sample.builder.plan,
                      [](const fb::PhaseT &, const fb::InstructionT &i) {
@@ -31,7 +31,7 @@ void splitExperts(SamplePlan &sample) {
                      });
 }
 
-/// The sample on two fakes, the first of which borrows the caller.
+/// The sample on two fakes, the first of which runs on the caller's thread.
 class FakeDevicesTest : public ::testing::Test {
 protected:
   void SetUp() override {
@@ -75,13 +75,13 @@ TEST_F(FakeDevicesTest, AllMemoryIsReservedBeforeAnythingIsLoaded) {
   EXPECT_EQ(loaded, (Lines{"cpu0 1/2", "cpu0 2/2", "cpu1 1/2", "cpu1 2/2"}));
 }
 
-TEST_F(FakeDevicesTest, NothingIsLoadedWhereMemoryIsMissing) {
+TEST_F(FakeDevicesTest, NothingIsLoadedIfMemoryIsMissing) {
   second_->fails = "reserve";
   EXPECT_EQ(create().message(), "cpu1 cannot reserve");
   EXPECT_EQ(log_.take(), (Lines{"cpu0 reserve", "cpu1 reserve"}));
 }
 
-TEST_F(FakeDevicesTest, FailuresOfLoadAndBindAreTold) {
+TEST_F(FakeDevicesTest, FailuresOfLoadAndBindAreReported) {
   for (const char *function : {"load", "bind"}) {
     DeviceList devices;
     devices.push_back(std::make_unique<FakeDevice>(*plan_, 0, log_));
@@ -93,8 +93,8 @@ TEST_F(FakeDevicesTest, FailuresOfLoadAndBindAreTold) {
   }
 }
 
-// The one that works on the caller's thread begins when the others have, and
-// is waited for first.
+// The device on the caller's thread begins after the others have been enqueued,
+// and is waited for first.
 TEST_F(FakeDevicesTest, TheCallerWorksWhileTheOthersDo) {
   ASSERT_TRUE(create().isOk());
   (void)log_.take();
@@ -106,7 +106,8 @@ TEST_F(FakeDevicesTest, TheCallerWorksWhileTheOthersDo) {
   }
 }
 
-// Whoever waits for it is released, whichever of the two it is, and told why.
+// If either device fails, the other one stops waiting, and the error is the
+// first device's that failed.
 TEST_F(FakeDevicesTest, AFailureInAStepEndsItEverywhere) {
   ASSERT_TRUE(create().isOk());
   for (FakeDevice *device : {first_, second_})
@@ -123,7 +124,7 @@ TEST_F(FakeDevicesTest, AFailureInAStepEndsItEverywhere) {
     }
 }
 
-/// Makes an engine's devices fakes, and keeps pointers to them.
+/// Makes fake devices for an engine, and keeps pointers to them.
 struct Fakes {
   DeviceLog log;
   std::vector<FakeDevice *> devices;
@@ -145,7 +146,7 @@ struct Fakes {
   static uint32_t count(const auto *vector) { return vector->size(); }
 };
 
-TEST(EngineOnFakesTest, NeedsNothingOfACpu) {
+TEST(EngineOnFakesTest, NeedsNoCpuDevice) {
   TempDir folder;
   SamplePlan sample("ref", {3 * kPage, 8, 4});
   splitExperts(sample);
@@ -160,7 +161,7 @@ TEST(EngineOnFakesTest, NeedsNothingOfACpu) {
   EXPECT_EQ(logits->size(), size_t(SamplePlan::kVocab));
   EXPECT_EQ((*engine)->threads(), 0);
 
-  // What a step is about comes with the block, to both.
+  // Both devices get the step block of a step with two sequences.
   ASSERT_TRUE((*engine)->append(text, 5).isOk());
   Sequence other = text.fork();
   (void)fakes.log.take();
@@ -196,7 +197,8 @@ TEST(EngineOnFakesTest, TheBlockHasRowsPositionsAndPages) {
   std::vector<int32_t> longer(kPage + 1, 3), shorter(7, 4);
   ASSERT_TRUE((*engine)->append(first, longer).isOk());
   ASSERT_TRUE((*engine)->append(second, shorter).isOk());
-  // Hidden states are of both; the head's rows, which come after, of none.
+  // The batch phase has rows of both sequences; the logits phase, which
+  // follows, has none.
   std::vector<moek::SequenceRows> rows;
   std::vector<std::vector<int32_t>> pages;
   (*engine)->setObserver([&](const PhaseRun &times) {
@@ -218,8 +220,8 @@ TEST(EngineOnFakesTest, TheBlockHasRowsPositionsAndPages) {
   EXPECT_NE(pages[0][1], pages[1][0]);
 }
 
-// However many there are: the block has room for so many.
-TEST(EngineOnFakesTest, AStepHasAtMostSoManySequences) {
+// A step block has room for a limited number of sequences.
+TEST(EngineOnFakesTest, SequencesOfAStepAreLimited) {
   TempDir folder;
   SamplePlan sample("ref", {.context = kPage, .pages = 80, .ubatch = 256});
   Fakes fakes;
@@ -244,8 +246,8 @@ TEST(EngineOnFakesTest, AStepHasAtMostSoManySequences) {
   EXPECT_EQ(together, (std::vector<size_t>{kMaxSequences, 6}));
 }
 
-/// A CPU that shows the host nothing of its memory, and may rely on nothing of
-/// a step when enqueue() has returned.
+/// A CPU that hides its memory from the host, and that does not use the step's
+/// data after enqueue() has returned.
 class ApartDevice final : public Device {
 public:
   explicit ApartDevice(std::unique_ptr<Device> cpu) : cpu_(std::move(cpu)) {}
@@ -327,7 +329,7 @@ EngineOptions apart(int threads) {
   return options;
 }
 
-/// Logits of prompts, decoding, forks and restored texts.
+/// Returns the logits of prompts, decoding, forks and restored sequences.
 std::vector<float> logitsOf(SamplePlan &sample, const EngineOptions &options) {
   TempDir folder;
   auto engine = Engine::open(sample.builder.write(folder), options);
@@ -364,7 +366,7 @@ std::vector<float> logitsOf(SamplePlan &sample, const EngineOptions &options) {
   return all;
 }
 
-TEST(ApartDevicesTest, TheHostNeedsToSeeNoneOfTheirMemory) {
+TEST(ApartDevicesTest, WorkIfTheHostCannotAccessTheirMemory) {
   SamplePlan sample("ref", {3 * kPage, 12, 4});
   EngineOptions here;
   here.threads = 2;
@@ -375,7 +377,7 @@ TEST(ApartDevicesTest, TheHostNeedsToSeeNoneOfTheirMemory) {
   EXPECT_EQ(logitsOf(sample, apart(2)), expected);
 }
 
-TEST(ApartDevicesTest, WhatIsNotFiniteIsFound) {
+TEST(ApartDevicesTest, ValuesThatAreNotFiniteAreFound) {
   for (const char *weight : {"wo", "down", "out"}) {
     SamplePlan sample;
     splitExperts(sample);
@@ -396,7 +398,7 @@ TEST(ApartDevicesTest, WhatIsNotFiniteIsFound) {
   }
 }
 
-// A CPU does not copy what only a GPU reaches.
+// A CPU cannot copy from memory that only a GPU can access.
 TEST(MakeDevicesTest, CopiesFromUnreachableMemoryAreRefused) {
   TempDir folder;
   SamplePlan sample;
@@ -441,8 +443,8 @@ TEST(MakeDevicesTest, AGpuNeedsItsDriver) {
       << devices.status().message();
 }
 
-// As a graph finds it that was recorded with the address of another memory.
-TEST(StepBlockTest, PointersAreThoseOfWhereItIsRead) {
+// A graph may have been recorded with another address of the block.
+TEST(StepBlockTest, PointersAreForTheAddressWhereItIsRead) {
   const StepRoom room{3, 5};
   std::vector<int32_t> first = {4, 2, 9}, second = {7};
   moek::SequenceRows rows[] = {{0, 2, 2 * kPage - 1, first.data()},
@@ -492,7 +494,7 @@ TEST(StepBlockTest, OneSequenceNeedsItsPositionOnly) {
   EXPECT_EQ(rows.pages, nullptr);
 }
 
-// The largest step of any phase, as far as it has sequences.
+// Room for the largest step of any phase, if there are so many sequences.
 TEST(StepBlockTest, RoomIsThatOfThePlan) {
   auto roomOf = [](SamplePlan::Room room) {
     SamplePlan sample("ref", room);

@@ -1,5 +1,5 @@
-// One plan on two CPU devices: the same bits as on one, whatever the schedule;
-// and no order that such a plan does not need.
+// One plan on two CPU devices gives the same bits as on one, with any schedule,
+// and the plan needs all of its waits and barriers.
 #include "runtime/device/Devices.h"
 
 #include "runtime/engine/MakeDevices.h"
@@ -41,7 +41,7 @@ const Split splits[] = {
          return uint32_t(isExperts(instruction));
        };
      }},
-    // The sample has one layer: attention and what follows stand for two.
+    // The sample has one layer: attention and what follows it stand for two.
     {"Layers",
      [] {
        auto after = std::make_shared<bool>(false);
@@ -64,7 +64,7 @@ const Split splits[] = {
        };
      }}};
 
-/// Devices with any number of workers, without a session.
+/// Devices with any number of workers, without an engine.
 class Machine {
 public:
   Machine(SamplePlan &sample, int threads,
@@ -199,7 +199,7 @@ TEST_P(DevicesTest, EventsCannotBeExchanged) {
     for (auto &instruction : phase->instructions) {
       if (instruction->signal >= 0)
         signals.push_back(instruction.get());
-      // An earlier event tells too little. (A later one would do.)
+      // An earlier event does not suffice, but a later one would.
       for (uint32_t &event : instruction->waits) {
         if (event == 0)
           continue;
@@ -234,8 +234,8 @@ void runAndCancel(const void *args, const moek::Step &step,
   canceller.kernel(canceller.args, step, worker);
 }
 
-// At every instruction of either device: nobody waits for what will not come,
-// and the next step is a whole one.
+// Cancelling at any instruction of either device ends the step on both, and the
+// next step runs normally.
 TEST_P(DevicesTest, ACancelledStepEndsOnAllDevices) {
   SamplePlan one, two;
   split(two);
@@ -265,8 +265,8 @@ TEST_P(DevicesTest, ACancelledStepEndsOnAllDevices) {
   EXPECT_GT(cancelled, instructions / 2);
 }
 
-// With the messages that one device's plans have.
-TEST_P(DevicesTest, WhatIsNotFiniteIsFoundOnEitherDevice) {
+// The messages are the same as for a plan on one device.
+TEST_P(DevicesTest, ValuesThatAreNotFiniteAreFoundOnEitherDevice) {
   for (const char *weight : {"wo", "down", "dense_down"}) {
     SamplePlan sample;
     split(sample);

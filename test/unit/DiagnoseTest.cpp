@@ -1,5 +1,5 @@
-// Values that are not finite end the call that meets them, wherever they come
-// from, with a message that names the tensor or the op.
+// Values that are not finite end the call in which they occur, with a message
+// that names the tensor or the op.
 #include "kernels/Registry.h"
 #include "runtime/base/CheckedMath.h"
 #include "test/support/OneSequence.h"
@@ -41,7 +41,7 @@ protected:
           << part << ": " << status.message();
     EXPECT_LT(std::ranges::count(status.message(), '\n'), 5);
   }
-  /// Both in decode and in prefill.
+  /// Expects the refusal both in decode and in prefill.
   void expectAllRefused(const std::vector<std::string> &parts) {
     auto one = open();
     {
@@ -61,11 +61,11 @@ protected:
 struct Weight {
   const char *name;
   int64_t matrix, row;
-  const char *rows, *place; ///< Of the message.
+  const char *rows, *place; ///< Parts of the message.
 };
 
-// A router's row, too, that is then never chosen: 24 of 32 such rows went
-// unnoticed once, with three times the perplexity.
+// Also a damaged row of the router, whose expert is then never chosen: 24 of 32
+// such rows once went unnoticed, with three times the perplexity.
 TEST_P(DiagnoseTest, NamesTheWeightAndItsRow) {
   for (Weight w :
        {Weight{"embed", 0, 3, "1 of 40 rows, the first in row 3", "(embed)"},
@@ -94,7 +94,8 @@ TEST_P(DiagnoseTest, NamesTheWeightAndItsRow) {
     }
 }
 
-// One that a token met, though others, which it did not, are damaged too.
+// Names an expert that the token uses, although experts that it does not use
+// are damaged too.
 TEST_P(DiagnoseTest, NamesTheExpert) {
   auto meets = [&](int32_t token, int64_t expert) {
     sample_ = SamplePlan(GetParam());
@@ -143,14 +144,14 @@ TEST_P(DiagnoseTest, NamesOpsAsTheExplanationDoes) {
   expectAllRefused({"(found in blk.0.ffn_router)"});
 }
 
-// What another token's expert does to its last layer reaches no logit of the
-// last token's, but is damage all the same.
+// An expert that another token uses in the last layer does not affect the last
+// token's logits, but is reported all the same.
 TEST_P(DiagnoseTest, AnyTokenOfAPrompt) {
   int prompts = 0;
   for (int64_t e = 0; e < SamplePlan::kExperts; ++e) {
     SCOPED_TRACE(e);
     sample_ = SamplePlan(GetParam());
-    // Without attention a token meets the same experts wherever it stands.
+    // Without attention, a token uses the same experts at every position.
     for (int64_t row = 0; row < SamplePlan::kHidden; ++row)
       sample_.fillRow("wo", 0, row, 0);
     sample_.fillRow("down", e, 0, NAN);
@@ -171,7 +172,7 @@ TEST_P(DiagnoseTest, AnyTokenOfAPrompt) {
   EXPECT_GT(prompts, 0);
 }
 
-// A failed step leaves nothing in the cache that a later one sees.
+// A failed step leaves nothing in the cache that later steps read.
 TEST_P(DiagnoseTest, TheSequenceStaysUsable) {
   sample_.fillRow("embed", 0, 39, NAN);
   auto one = open();
@@ -191,8 +192,8 @@ TEST_P(DiagnoseTest, OverflowsNameTheOp) {
   expectAllRefused({"an activation overflowed in ", "(linear)"});
 }
 
-// Keys beyond 65504 are infinite in F16; as minus infinity they would hide
-// their row from queries.
+// Keys above 65504 are infinite in F16. If they were minus infinity, attention
+// would silently ignore their row.
 TEST_P(DiagnoseTest, ACacheThatIsTooNarrow) {
   sample_.builder.plan.kv[0]->type = uint8_t(moek::KvType::F16);
   for (int64_t row = SamplePlan::kLatent;
@@ -201,9 +202,9 @@ TEST_P(DiagnoseTest, ACacheThatIsTooNarrow) {
   expectAllRefused({"exceed what f16 holds", "--kv-type f32"});
 }
 
-// Attention leaves spans of the cache alone that no token sees. Here what comes
-// after it lies in the second of two, and is what is broken.
-TEST_P(DiagnoseTest, WhatAKernelLeavesAloneIsNoResult) {
+// Attention does not write KV splits that no token sees. Here the buffer behind
+// it overlaps the second of two splits and has the broken value.
+TEST_P(DiagnoseTest, UnwrittenSplitsAreNotChecked) {
   moetest::fb::PlanT &plan = sample_.builder.plan;
   moetest::fb::PhaseT &decode = sample_.phase("decode");
   constexpr int64_t heads = SamplePlan::kHeads, latent = SamplePlan::kLatent;

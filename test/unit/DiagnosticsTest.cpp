@@ -1,4 +1,4 @@
-// What passes report, as people read it.
+// The diagnostics of passes as users read them.
 #include "compiler/Driver/Diagnostics.h"
 
 #include "mlir/IR/MLIRContext.h"
@@ -9,7 +9,7 @@ using moert::StatusCode;
 
 namespace {
 
-TEST(Diagnostics, TextsOfLayersAreOne) {
+TEST(Diagnostics, MessagesOfSeveralLayersAreCombined) {
   std::vector<std::string> texts;
   for (int layer = 0; layer < 61; ++layer) {
     texts.push_back("blk." + std::to_string(layer) + ".attn: as asked");
@@ -29,7 +29,7 @@ TEST(Diagnostics, OnlyPlainLayerNumbersAreLayers) {
     EXPECT_EQ(moec::collapseLayers({name}), std::vector<std::string>{name});
 }
 
-/// A log of errors, each with a note where `fix` is one.
+/// A log of errors; each has a note if `fix` is not empty.
 class DiagnosticLogTest : public ::testing::Test {
 protected:
   void fail(const std::string &text, const std::string &fix = "") {
@@ -43,7 +43,7 @@ protected:
   moec::DiagnosticLog log_{&context_};
 };
 
-TEST_F(DiagnosticLogTest, ACauseOfAllLayersIsToldOnce) {
+TEST_F(DiagnosticLogTest, ACauseInAllLayersIsReportedOnce) {
   for (int layer = 3; layer < 61; ++layer)
     fail("blk." + std::to_string(layer) + ".ffn: no kernel", "use another");
   fail("and another thing", "or do that");
@@ -53,13 +53,13 @@ TEST_F(DiagnosticLogTest, ACauseOfAllLayersIsToldOnce) {
             "blk.3-60.ffn: no kernel (in 58 layers); use another");
 }
 
-TEST_F(DiagnosticLogTest, TheFixStandsBeforeTheTable) {
+TEST_F(DiagnosticLogTest, TheFixIsBeforeTheTable) {
   fail("it does not fit\n  cpu0: 2 of 1", "use less");
   EXPECT_EQ(log_.failureOf("moe-place-devices").status().message(),
             "it does not fit; use less\n  cpu0: 2 of 1");
 }
 
-TEST_F(DiagnosticLogTest, WhatNoUserCanMendIsABugInOneLine) {
+TEST_F(DiagnosticLogTest, ErrorsThatNoUserCanFixAreBugsInOneLine) {
   fail("'moe.add' op " + std::string(500, 'x') + "\n%0 = moe.add");
   for (const char *pass : {"moe-place-devices", "plan-allocate"}) {
     moec::Failure failure = log_.failureOf(pass);

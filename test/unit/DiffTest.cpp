@@ -1,5 +1,5 @@
-// What moec diff prints of two plans: only what differs, with layers that
-// change alike as one, and what changes a step most first.
+// moec diff prints only differences between two plans, combines layers that
+// change alike, and begins with what changes a step's time most.
 #include "compiler/Explain/Diff.h"
 
 #include "test/support/PlanBuilder.h"
@@ -17,7 +17,7 @@ using ::testing::Not;
 
 namespace {
 
-/// One of the plans: layers 0 to 2 with a query of 1 ms and experts of 3.
+/// One of the plans: layers 0 to 2 with a query of 1 ms and experts of 3 ms.
 struct Side {
   PlanBuilder builder{32, 40, 4096, "avx512"};
   std::vector<uint8_t> bytes;
@@ -67,7 +67,7 @@ protected:
   Side a, b;
 };
 
-TEST_F(DiffTest, OfOnePlanNothingDiffers) {
+TEST_F(DiffTest, APlanDoesNotDifferFromItself) {
   EXPECT_TRUE(diff().alike());
   EXPECT_THAT(moec::diffText(diff()), HasSubstr("the plans are alike"));
   EXPECT_EQ(json::parse(moec::diffJson(diff()))["alike"], true);
@@ -97,28 +97,28 @@ TEST_F(DiffTest, TheLargestChangeComesFirst) {
               ElementsAre("blk.0.attn_q cpu0|cpu0", "blk.1.experts cpu0|cpu0"));
 }
 
-// A hundredth of an op's time is no change of it.
+// A difference below 1 % of an op's time does not count.
 TEST_F(DiffTest, AnotherKernelOrFormatOrTimeIsAChange) {
   b.experts(0).seconds = 0.00302;
   EXPECT_THAT(rows(), ElementsAre());
   b.experts(0).seconds = 0.00304;
   b.experts(1).kernel = "gemm_q6_k_avx512";
   b.experts(2).weight_bytes = 2048;
-  // The two without another time are alike but for the kernel.
+  // In both layers without another time, only the kernel differs.
   EXPECT_THAT(rows(), ElementsAre("blk.0,2.experts cpu0|cpu0",
                                   "blk.1.experts cpu0|cpu0"));
   EXPECT_THAT(moec::diffText(diff()),
               HasSubstr("gemm_q4_k_avx512 -> gemm_q6_k_avx512"));
 }
 
-// Parts of one op on several devices are that op.
+// An op whose parts are on several devices is one row.
 TEST_F(DiffTest, ASplitOpNamesItsDevices) {
   fb::ExplainT &part = b.explain("experts", 1, 0.0005);
   part.device = "gpu0";
   EXPECT_THAT(rows(), ElementsAre("blk.1.experts cpu0|cpu0+gpu0"));
 }
 
-TEST_F(DiffTest, WhatOnlyOneHasStandsAgainstNothing) {
+TEST_F(DiffTest, OpsOfOnePlanHaveAnEmptyOtherSide) {
   b.explain("output", -1, 0.01);
   a.explain("copy", 2, 0.001);
   EXPECT_THAT(rows(), ElementsAre("output |cpu0", "blk.2.copy cpu0|"));

@@ -32,7 +32,8 @@ protected:
       GTEST_SKIP() << "this CPU has no " << GetParam();
   }
   OneSequence open(int threads = 1) {
-    auto one = OneSequence::open(sample_.builder.write(folder_), withThreads(threads));
+    auto one =
+        OneSequence::open(sample_.builder.write(folder_), withThreads(threads));
     EXPECT_TRUE(one.isOk()) << one.status().message();
     return *std::move(one);
   }
@@ -42,7 +43,7 @@ protected:
   SamplePlan sample_{GetParam()};
 };
 
-/// Relative to the row's largest logit.
+/// Compares a row, relative to its largest logit.
 void expectRow(std::span<const float> actual,
                const std::vector<double> &expected, size_t position) {
   ASSERT_EQ(actual.size(), expected.size());
@@ -81,12 +82,11 @@ TEST_P(EngineTest, DecodeMatchesFloat64) {
   }
 }
 
-// 11 tokens leave a rest of 1, below the prefill phase's smallest step.
+// 11 tokens leave a last step of 1, below the prefill phase's minimum.
 TEST_P(EngineTest, PrefillThenDecode) {
   auto one = open();
   auto expected = sample_.reference(tokens);
-  StatusOr<std::span<const float>> logits =
-      one.append({tokens.data(), 11});
+  StatusOr<std::span<const float>> logits = one.append({tokens.data(), 11});
   ASSERT_TRUE(logits.isOk());
   expectRow(*logits, expected[10], 10);
   logits = one.append(tokens[11]);
@@ -114,8 +114,7 @@ TEST_P(EngineTest, RewindForgets) {
   auto expected = sample_.reference(tokens);
   ASSERT_TRUE(one.append(tokens).isOk());
   ASSERT_TRUE(one.sequence.rewind(4).isOk());
-  StatusOr<std::span<const float>> logits =
-      one.append({tokens.data() + 4, 3});
+  StatusOr<std::span<const float>> logits = one.append({tokens.data() + 4, 3});
   ASSERT_TRUE(logits.isOk());
   expectRow(*logits, expected[6], 6);
   EXPECT_EQ(one.sequence.rewind(8).code(), StatusCode::Usage);
@@ -130,7 +129,7 @@ TEST_P(EngineTest, ContextLimitNamesTheFlagAndTheNumber) {
   StatusOr<std::span<const float>> full = one.append(1);
   ASSERT_FALSE(full.isOk());
   EXPECT_EQ(full.status().code(), StatusCode::DoesNotFit);
-  // Twice as much as before.
+  // The suggested context is twice as long.
   EXPECT_NE(full.status().message().find("--ctx 48 "), std::string::npos)
       << full.status().message();
   EXPECT_EQ(one.sequence.position(), one.engine->context());
@@ -145,7 +144,8 @@ TEST_P(EngineTest, TokensOutsideTheVocabularyAreRefused) {
     EXPECT_EQ(logits.status().code(), StatusCode::Usage);
     EXPECT_EQ(one.append(bad).status().code(), StatusCode::Usage);
   }
-  EXPECT_EQ(one.append(std::span<const int32_t>()).status().code(), StatusCode::Usage);
+  EXPECT_EQ(one.append(std::span<const int32_t>()).status().code(),
+            StatusCode::Usage);
   EXPECT_EQ(one.sequence.position(), 0);
 }
 
@@ -161,8 +161,8 @@ TEST_P(EngineTest, CancelEndsTheCallAndKeepsTheSequenceUsable) {
   expectRow(*logits, sample_.reference(tokens).back(), tokens.size() - 1);
 }
 
-// The flag rises while workers are between barriers: they must all leave at the
-// same one, or the next run would hang.
+// The flag is set while workers are between barriers. All must leave at the
+// same barrier, or the next run would hang.
 TEST_P(EngineTest, CancelFromAnotherThread) {
   auto one = open(std::min(2, readCpuBudget().cpus));
   one.sequence.setCancel(&cancel_);

@@ -1,4 +1,4 @@
-// The executor by itself: timing of instructions, and cancelling.
+// The executor without devices: timing of instructions, and cancelling.
 #include "runtime/device/cpu/Executor.h"
 
 #include "runtime/prove/Prove.h"
@@ -57,7 +57,7 @@ protected:
                      *files_);
   }
 
-  /// An executor to whose workers the phase is bound.
+  /// Makes an executor with `team` workers, and binds the phase to them.
   Executor bindTeam(int32_t team, std::vector<int> nodes = {},
                     TeamSensors sensors = {}) {
     Executor executor =
@@ -74,7 +74,7 @@ protected:
     return executor;
   }
 
-  /// Of 20 steps, with a team of its own.
+  /// Returns the results of 20 steps by a new executor with `team` workers.
   std::vector<float> hiddenRows(int32_t team, std::vector<int> nodes = {}) {
     Executor executor = bindTeam(team, std::move(nodes));
     return hiddenRows(executor);
@@ -99,11 +99,11 @@ protected:
   std::byte *input_ = nullptr;
   float *output_ = nullptr;
   std::optional<Executor> executor_;
-  std::set<int32_t> teams_; ///< That hiddenRows() ran with.
+  std::set<int32_t> teams_; ///< Numbers of workers that steps used.
 };
 
-/// Workers that queue or do not by turns, and long pauses between steps, so
-/// that no choice stays: teams shrink and grow every few steps.
+/// Workers that alternately queue for a CPU and do not, with long pauses
+/// between steps, so that the number of workers changes every few steps.
 TeamSensors restlessSensors() {
   struct State {
     double now = 0, queued = 0;
@@ -116,7 +116,7 @@ TeamSensors restlessSensors() {
             double step = 0.006 + 0.004 * (state->readings % 3);
             return state->now += begins ? pause : step;
           },
-          [=] { // half a core of every window, or none
+          [=] { // Half a core of every window, or none.
             bool busy = state->readings++ / 7 % 2 == 0;
             return state->queued += busy ? 0.008 : 0;
           }};
@@ -144,7 +144,7 @@ TEST_F(ExecutorTest, RunsTheListToItsEnd) {
     EXPECT_LT(std::abs(output[i]), 1e6f);
 }
 
-// Many steps: each clears the tickets of the one after it.
+// Many steps, because each step clears the tickets of the next.
 TEST_F(ExecutorTest, TeamsAndMemoryNodesDoNotChangeBits) {
   std::vector<float> expected = hiddenRows(1);
   EXPECT_EQ(hiddenRows(2), expected);
@@ -153,8 +153,8 @@ TEST_F(ExecutorTest, TeamsAndMemoryNodesDoNotChangeBits) {
   EXPECT_EQ(hiddenRows(5, {0, 0, 2, 2, 2}), expected);
 }
 
-// A norm, the choice of experts and what is made of it, by every worker for
-// itself, with no barrier before what reads them.
+// Each worker computes a norm, the choice of experts and the results derived
+// from it for itself, without a barrier before their readers.
 TEST_F(ExecutorTest, BuffersPerWorkerDoNotChangeBits) {
   std::vector<float> expected = hiddenRows(1);
   for (const char *buffer : {"n", "ids", "weights", "offsets", "slots"})
@@ -176,7 +176,8 @@ TEST_F(ExecutorTest, BuffersPerWorkerNeedWorkers) {
   EXPECT_EQ(phase.status().code(), StatusCode::Internal);
 }
 
-// In mid-text, the caches being those that the teams before have filled.
+// The number of workers changes in the middle of a text, whose caches earlier
+// workers have filled.
 TEST_F(ExecutorTest, TeamsThatChangeDoNotChangeBits) {
   std::vector<float> expected = hiddenRows(1);
   for (const char *buffer : {"n", "ids", "weights", "offsets", "slots"})
@@ -189,14 +190,14 @@ TEST_F(ExecutorTest, TeamsThatChangeDoNotChangeBits) {
   EXPECT_EQ(teams_, (std::set<int32_t>{1, 2, 3, 4, 5}));
 }
 
-// Each node's memory has what its workers read.
+// Each node's memory has the weights that its workers read, so all are needed.
 TEST_F(ExecutorTest, WorkersOfSeveralNodesAllStay) {
   Executor executor = bindTeam(4, {0, 0, 1, 1}, restlessSensors());
   (void)hiddenRows(executor);
   EXPECT_EQ(teams_, std::set<int32_t>{4});
 }
 
-// Of one node too they may be pinned.
+// Workers of a single node may be pinned too.
 TEST_F(ExecutorTest, WorkersOfOneNodeNeedNotAllStay) {
   std::vector<float> expected = hiddenRows(1);
   Executor executor = bindTeam(3, {2, 2, 2}, restlessSensors());
@@ -205,7 +206,7 @@ TEST_F(ExecutorTest, WorkersOfOneNodeNeedNotAllStay) {
   EXPECT_TRUE(teams_.contains(1));
 }
 
-/// Draws two tickets of its own share, and remembers the first one.
+/// Draws two of the worker's own tickets, and remembers the first one.
 void drawTickets(const void *args, const moek::Step &,
                  const moek::Worker &worker) {
   uint32_t &own = worker.tickets[worker.index * worker.ticketStride];
@@ -214,7 +215,7 @@ void drawTickets(const void *args, const moek::Step &,
   own += 2;
 }
 
-// In phases that take turns, as decode and the head do.
+// Two phases alternate, as decode and logits do.
 TEST_F(ExecutorTest, EveryInstructionOfEveryStepBeginsWithUndrawnTickets) {
   constexpr size_t kTeam = 3;
   Executor executor = makeExecutor(kTeam);
@@ -233,7 +234,7 @@ TEST_F(ExecutorTest, EveryInstructionOfEveryStepBeginsWithUndrawnTickets) {
   }
 }
 
-// A worker that is left out does not clear its own.
+// A worker that does not take part does not clear its own tickets.
 TEST_F(ExecutorTest, TicketsAreUndrawnForWorkersThatComeBack) {
   constexpr size_t kTeam = 4;
   Executor executor = makeExecutor(kTeam, {}, restlessSensors());

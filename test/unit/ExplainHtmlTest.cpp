@@ -50,7 +50,7 @@ protected:
     return uint32_t(builder.plan.explanation.size() - 1);
   }
 
-  /// An instruction of the decode phase.
+  /// Appends an instruction to the decode phase.
   void run(uint32_t explain, uint32_t queue, std::vector<uint32_t> waits = {},
            int32_t signal = -1, moek::OpCode code = moek::OpCode::Add) {
     auto instruction = std::make_unique<fb::InstructionT>();
@@ -71,7 +71,7 @@ protected:
   }
   std::string page() { return moec::explainHtml(table()); }
 
-  /// What the page's script reads.
+  /// Returns the data that the page's script reads.
   json facts() {
     std::string text = page();
     const std::string begin = "id=\"facts\">";
@@ -108,7 +108,8 @@ TEST_F(ExplainHtmlTest, QueuesWaitForEventsAndWorkAtTheSameTime) {
   EXPECT_DOUBLE_EQ(timeline.queues[1].busy, 7);
 }
 
-// What is explained of a device and is no instruction: starting, meeting.
+// A device's overhead, starting and barriers, is explained without an
+// instruction.
 TEST_F(ExplainHtmlTest, OverheadIsSpreadOverTheDevicesInstructions) {
   uint32_t attn = op("attn", "gpu0", 4), experts = op("experts", "cpu0", 8);
   op("overhead", "cpu0", 2);
@@ -128,8 +129,8 @@ TEST_F(ExplainHtmlTest, OverheadIsSpreadOverTheDevicesInstructions) {
 TEST_F(ExplainHtmlTest, NoTimelineOfWhatIsNotThere) {
   uint32_t other = op("attn", "gpu0", 4, "prefill");
   op("attn", "gpu0", 4, "nowhere");
-  run(other, 1); // of another phase
-  run(other, 7); // no such queue
+  run(other, 1); // It belongs to another phase.
+  run(other, 7); // There is no such queue.
   builder.plan.queues[0]->device = 9;
   const fb::Plan &plan = table();
   moec::ExplainSummary summary(plan);

@@ -1,5 +1,6 @@
-// What moec explain prints: rows that stand for several layers, sums by device
-// and phase, and texts from the plan that must not reach the terminal raw.
+// The tables of moec explain: rows that stand for several layers, sums by
+// device and phase, and texts from the plan, which must not reach the terminal
+// unescaped.
 #include "compiler/Explain/Explain.h"
 
 #include "compiler/Explain/Collapse.h"
@@ -23,7 +24,7 @@ namespace {
 
 constexpr uint64_t GiB = 1ull << 30;
 
-/// "blk.3.attn_q" as its part and layer; other names are of no layer.
+/// Splits "blk.3.attn_q" into part and layer; other names have no layer.
 std::pair<std::string_view, int> split(std::string_view name) {
   if (!name.starts_with("blk."))
     return {name, -1};
@@ -72,7 +73,7 @@ TEST(ExplainRows, AnyDifferenceSeparates) {
   ops[5].reason = "Because.";
   for (size_t i = 0; i < ops.size(); ++i)
     EXPECT_EQ(moec::makeRows({ops[0], ops[i]}, false).size(), i ? 2u : 1u) << i;
-  // A name that ends like a layer's op is another name.
+  // A name may equal the end of the name of a layer's op.
   EXPECT_EQ(moec::makeRows({cost("blk.0.a"), cost("a")}, false).size(), 2u);
 }
 
@@ -88,7 +89,7 @@ TEST(ExplainRows, ReasonsThatNameTheirOwnLayers) {
             "Adds blk.N.attn to blk.N-1.ffn.");
   EXPECT_EQ(moec::reasonOfAnyLayer(rows[1].cost),
             "Adds blk.N.attn to blk.4.ffn.");
-  // Layer 1 is not the start of layer 12, and no layer comes before 0.
+  // "blk.1" is not the start of "blk.12", and there is no layer before 0.
   EXPECT_EQ(moec::reasonOfAnyLayer(cost("blk.1.a", 2, "blk.12.b blk.")),
             "blk.12.b blk.");
   EXPECT_EQ(moec::reasonOfAnyLayer(cost("blk.0.a", 2, "blk.1.b blk.0.b")),
@@ -118,7 +119,7 @@ TEST(ExplainRows, ScatteredLayers) {
             "blk.0-2,5,8.attn_v");
 }
 
-// A part may be called like an op of a layer.
+// A part may have the name of a layer's op.
 TEST(ExplainRows, NamesAreNotParsed) {
   OpCost odd = cost("a");
   odd.part = "blk.3.a";
@@ -126,7 +127,7 @@ TEST(ExplainRows, NamesAreNotParsed) {
   EXPECT_THAT(names(rows), ElementsAre("blk.3.a x1", "blk.3-4.a x2"));
 }
 
-/// Two devices and two phases besides the logits; layers 0 to 2.
+/// A plan with two devices, three phases, and layers 0 to 2.
 class ExplainTest : public ::testing::Test {
 protected:
   ExplainTest() : builder(32, 40, 4096, "avx512") {
@@ -192,8 +193,8 @@ protected:
   }
   json jsonReport() { return json::parse(moec::explainJson(table())); }
 
-  /// The line of `report` that starts with `start`, blanks aside, with single
-  /// blanks between its words.
+  /// Returns the line of `report` that starts with `start`, ignoring
+  /// indentation, with single blanks between its words.
   static std::string lineOf(const std::string &report,
                             const std::string &start) {
     std::istringstream lines(report);
@@ -229,7 +230,7 @@ TEST_F(ExplainTest, MemoryAgainstTheBudget) {
   // kv(): 576 * 4096 * (2 + 4) bytes.
   EXPECT_EQ(lineOf(report, "cpu0"), "cpu0 6.00 GiB 13.50 MiB 1.00 GiB 1.00 GiB "
                                     "16.00 GiB 50.1 % fits, 7.99 GiB left");
-  // Scratch is of all workers.
+  // Scratch is the sum over all workers.
   EXPECT_EQ(lineOf(report, "gpu0"), "gpu0 23.00 GiB 0 B 0 B 0 B 24.00 GiB "
                                     "95.8 % tight: only 1.00 GiB left");
   EXPECT_EQ(lineOf(report, "KV cache"),
@@ -378,8 +379,8 @@ TEST_F(ExplainTest, ImpossibleCostsCountAsZero) {
   EXPECT_TRUE(decode["ops"][0]["intensity"].is_null());
 }
 
-// Code for an older GPU where there is none for the plan's own.
-TEST_F(ExplainTest, CodeOfGpusWithWhatItTakes) {
+// The code is for an older GPU if there is none for the plan's own.
+TEST_F(ExplainTest, GpuCodeWithItsResources) {
   fb::PlanT &plan = builder.plan;
   plan.nvrtc = "13.0";
   plan.devices[1]->arch = 89;
@@ -409,7 +410,7 @@ TEST_F(ExplainTest, CodeOfGpusWithWhatItTakes) {
             "kernels 1 for sm_80, sm_86, sm_90, 3.00 KiB, compiled by NVRTC "
             "13.0");
   EXPECT_EQ(lineOf(textReport(), "launches"), "launches 2 in a step of decode");
-  // 86 registers: five warps of each quarter; blocks of eight, so two.
+  // 86 registers allow five warps per quarter, so two blocks of eight warps.
   EXPECT_EQ(lineOf(textReport(true), "gemv_1_q4_k"),
             "gemv_1_q4_k gpu0 86 (8 B spilled) 256 2.00 KiB 16 of 48 2");
   json code = jsonReport()["gpu_code"];

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int64_t kHeads = 3, kNope = 5, kRope = 2, kLatent = 4, kCols = 7;
 
-/// Numbers without a pattern that a wrong index would not disturb.
+/// Numbers without a pattern, so that a wrong index changes results.
 std::vector<float> numbers(int64_t count, float seed) {
   std::vector<float> values(count);
   for (int64_t i = 0; i < count; ++i)
@@ -51,7 +51,7 @@ struct FoldQueryTest : testing::Test {
             format};
   }
 
-  /// Element [h][r][c] of the result, by the definition.
+  /// Element [h][r][c] of the result by definition.
   double expected(bool transposed, int64_t h, int64_t r, int64_t c) {
     const float *q = &wq[h * (kNope + kRope) * kCols];
     if (r >= kLatent)
@@ -81,7 +81,7 @@ TEST_F(FoldQueryTest, IsTheProductOfEachHeadThenTheRopeRows) {
     for (int64_t h = 0; h < kHeads; ++h)
       for (int64_t r = 0; r < kLatent + kRope; ++r)
         for (int64_t c = 0; c < kCols; ++c)
-          // Summed in double, rounded once.
+          // The sum is in double and is rounded once.
           EXPECT_EQ(values[i++], float(expected(transposed, h, r, c)))
               << h << " " << r << " " << c << " " << transposed;
   }

@@ -10,7 +10,8 @@ using moert::StatusCode;
 using moetest::TinyTransformer;
 
 namespace {
-/// Dense, with norms behind attention and FFN; 4 heads of 32, hidden 64.
+/// A dense model with norms after attention and FFN; 4 heads of 32, hidden size
+/// 64.
 TinyTransformer gemma(const char *architecture, uint32_t layers) {
   TinyTransformer tiny(architecture);
   tiny.keys.erase("expert_count");
@@ -35,7 +36,7 @@ TinyTransformer gemma(const char *architecture, uint32_t layers) {
 }
 
 struct Gemma : moetest::Transformer {
-  /// The window of each layer; 0: it sees all tokens.
+  /// Returns the window of each layer; 0 means that it sees all tokens.
   std::vector<uint64_t> windows(uint32_t layers) {
     std::vector<uint64_t> result;
     for (uint32_t layer = 0; layer < layers; ++layer)
@@ -103,7 +104,7 @@ TEST_F(Gemma, LinearScalingIsForLayersWithoutAWindow) {
   EXPECT_EQ(find<moe::RopeOp>("blk.5.attn_k_rope").getRope().getFactor(), 8);
 }
 
-// The first files of Gemma 2 had none of these keys.
+// The first Gemma 2 files had none of these keys.
 TEST_F(Gemma, FirstFilesLackKeys) {
   TinyTransformer tiny = gemma("gemma2", 2);
   tiny.keys.erase("attention.sliding_window");
@@ -118,7 +119,7 @@ TEST_F(Gemma, FirstFilesLackKeys) {
                 "key \"gemma2.attn_logit_softcapping\" is -1");
 }
 
-// Models of 27B have keys whose length is not what scores are divided by.
+// Models with 27B divide scores by another number than the key length.
 TEST_F(Gemma, TheLargestScaleByWidth) {
   expectImport(gemma("gemma2", 45));
   EXPECT_DOUBLE_EQ(scale(), 1 / std::sqrt(32.0));

@@ -1,5 +1,6 @@
-// Truncation at every byte and seeded bit flips: an error or a model whose
-// every view lies inside its file, never a crash. Run with --flips=N for more.
+// Truncation at every byte and seeded bit flips give an error or a model whose
+// views are all inside its file, and never a crash. --flips=N runs more of
+// them.
 
 #include "compiler/Import/ModelCard.h"
 #include "compiler/Import/TokenizerMetadata.h"
@@ -19,7 +20,7 @@ namespace {
 
 unsigned flips = 2000;
 
-/// Touches everything a user of an opened model may touch.
+/// Reads everything that a user of an opened model may read.
 void walk(const moec::GgufModel &model) {
   uint64_t sum = 0;
   for (const moec::GgufTensor &tensor : model.tensors()) {
@@ -46,8 +47,8 @@ void walk(const moec::GgufModel &model) {
   ASSERT_NE(card.isOk(), !card.status().message().empty());
 }
 
-/// The result of opening a damaged file: a usable model, or an error that names
-/// a file in `folder`.
+/// Expects that opening a damaged file gives a usable model, or an error that
+/// names a file in `folder`.
 void expectModelOrError(const std::string &path, const std::string &folder) {
   auto model = moec::GgufModel::open(path);
   if (model.isOk()) {
@@ -67,7 +68,7 @@ TEST_F(GgufDamageTest, TruncationAtEveryByte) {
   sampleModel().write(path);
   ASSERT_TRUE(moec::GgufModel::open(path).isOk())
       << moec::GgufModel::open(path).status().message();
-  // The last tensor ends where the file does, so every cut loses something.
+  // The last tensor ends where the file does, so every truncation loses data.
   for (uint64_t size = std::filesystem::file_size(path); size-- > 0;) {
     std::filesystem::resize_file(path, size);
     moert::Status status = moec::GgufModel::open(path).status();
@@ -77,8 +78,8 @@ TEST_F(GgufDamageTest, TruncationAtEveryByte) {
   }
 }
 
-/// Opens `opened` with one bit of the header of `damaged` inverted, `times`
-/// times; both are files of one model in `folder`.
+/// `times` times: inverts one bit in the header of `damaged` and opens
+/// `opened`. Both are files of one model in `folder`.
 void flipBits(const std::string &damaged, uint64_t headerBytes,
               const std::string &opened, const std::string &folder,
               unsigned times, unsigned seed) {
@@ -121,8 +122,8 @@ TEST_F(GgufDamageTest, BitFlipsInASplitModel) {
   flipBits(second, parts[1].dataAt(), second, dir.path(), flips / 4, 12);
 }
 
-/// Random bytes in place of a run of the header: damage that a single bit does
-/// not do.
+/// Replaces a run of the header with random bytes, which causes other damage
+/// than single bits.
 TEST_F(GgufDamageTest, RandomRuns) {
   Bytes good = sampleModel().build();
   uint64_t headerBytes = sampleModel().dataAt();

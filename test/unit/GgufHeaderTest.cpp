@@ -1,4 +1,4 @@
-// What a file must begin with, and what is said of files that are no GGUF.
+// How a file must begin, and how files that are no GGUF are refused.
 
 #include "test/unit/GgufTestFixture.h"
 

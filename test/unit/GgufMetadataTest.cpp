@@ -10,7 +10,7 @@ namespace {
 
 using GgufMetadataTest = GgufTest;
 
-/// A payload of numbers and texts, for values that no well-formed file holds.
+/// A payload of numbers and texts, for values that no valid file contains.
 struct Payload {
   Bytes bytes;
   template <typename T> Payload &number(T value) {
@@ -185,7 +185,7 @@ TEST_F(GgufMetadataTest, LengthsBeyondTheFile) {
                 {"the array's length is 2305843009213693952"});
 }
 
-// The elements are numbers; read as strings, the first is a huge length.
+// The elements are numbers; as strings, the first would have a huge length.
 TEST_F(GgufMetadataTest, ArrayThatLiesAboutItsType) {
   GgufBuilder gguf = modelBuilder();
   Payload payload;
@@ -230,7 +230,7 @@ TEST_F(GgufMetadataTest, KeyNames) {
       {"key \"k\": appears twice, first at byte " + std::to_string(first)});
 }
 
-// A key comes from the file; printing it must not drive the terminal.
+// A key comes from the file, so printing it must not control the terminal.
 TEST_F(GgufMetadataTest, KeysArePrintedSafely) {
   GgufBuilder gguf = modelBuilder();
   gguf.addRaw("\x1b[2Jk", GgufType(77), {});

@@ -35,7 +35,7 @@ TEST_F(GgufScaleTest, SparseDeepseekV3OpensInLittleMemory) {
   ASSERT_LT(uint64_t(info.st_blocks) * 512, uint64_t(64) << 20)
       << "the file system has no sparse files";
 
-  // Writing needed more memory than reading may: start the peak afresh.
+  // Writing used more memory than reading may, so the peak is reset.
   std::ofstream("/proc/self/clear_refs") << "5";
   uint64_t before = peakResident();
   auto model = moec::GgufModel::open(path);
@@ -49,7 +49,7 @@ TEST_F(GgufScaleTest, SparseDeepseekV3OpensInLittleMemory) {
   EXPECT_LT(model->headerBytes(0), uint64_t(32) << 20);
 }
 
-// A count may be small beside the file and yet far too large for memory.
+// A count may be small compared to the file but far too large for memory.
 TEST_F(GgufScaleTest, HeaderSizeIsLimited) {
   GgufBuilder gguf = modelBuilder();
   Bytes payload;

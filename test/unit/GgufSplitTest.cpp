@@ -1,4 +1,4 @@
-// Models in several files: opening by any part, and parts that do not belong
+// Models in several files: opening any part, and parts that do not belong
 // together.
 
 #include "test/unit/GgufTestFixture.h"

@@ -42,7 +42,7 @@ TEST_F(GgufTensorTableTest, ReadsShapesOffsetsAndData) {
   EXPECT_EQ(model->findTensor("absent"), nullptr);
 }
 
-// Block sizes by the layout of each block, written down apart from the table.
+// Block sizes from the layout of each block, independent of the table.
 TEST_F(GgufTensorTableTest, KnowsTheSizeOfEveryFormat) {
   struct Size {
     Format format;
@@ -57,7 +57,7 @@ TEST_F(GgufTensorTableTest, KnowsTheSizeOfEveryFormat) {
       {Format::I16, 1, 2},
       {Format::I32, 1, 4},
       {Format::I64, 1, 8},
-      // scale, then nibbles; _1 has a minimum; 5 bits add a bit plane
+      // A scale, then nibbles; _1 adds a minimum, and 5 bits a bit plane.
       {Format::Q4_0, 32, 2 + 16},
       {Format::Q4_1, 32, 2 + 2 + 16},
       {Format::Q5_0, 32, 2 + 4 + 16},
@@ -68,14 +68,14 @@ TEST_F(GgufTensorTableTest, KnowsTheSizeOfEveryFormat) {
       {Format::MXFP4, 32, 1 + 16},
       {Format::NVFP4, 64, 4 + 32},
       {Format::Q1_0, 128, 2 + 16},
-      // K: super-scales, packed sub-block scales, low bits, high bits
+      // K: super-block scales, packed sub-block scales, low bits, high bits.
       {Format::Q2_K, 256, 2 + 2 + 16 + 64},
       {Format::Q3_K, 256, 2 + 12 + 64 + 32},
       {Format::Q4_K, 256, 2 + 2 + 12 + 128},
       {Format::Q5_K, 256, 2 + 2 + 12 + 128 + 32},
       {Format::Q6_K, 256, 2 + 16 + 128 + 64},
       {Format::Q8_K, 256, 4 + 256 + 2 * 16},
-      // I: grid indices, signs, scales
+      // I: grid indices, signs, scales.
       {Format::IQ1_S, 256, 2 + 32 + 2 * 8},
       {Format::IQ1_M, 256, 32 + 16 + 8},
       {Format::IQ2_XXS, 256, 2 + 2 * 32},
@@ -105,7 +105,7 @@ TEST_F(GgufTensorTableTest, KnowsTheSizeOfEveryFormat) {
         << "type " << number;
 }
 
-/// A model with one tensor, `t`, to be damaged.
+/// A model with one tensor, `t`, which tests damage.
 struct Damaged {
   GgufBuilder gguf = modelBuilder();
   TensorSpec &tensor;

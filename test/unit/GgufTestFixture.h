@@ -11,7 +11,7 @@
 
 namespace moetest {
 
-/// A builder that holds the one key that every model needs.
+/// Returns a builder with the one key that every model needs.
 inline GgufBuilder modelBuilder() {
   GgufBuilder gguf;
   gguf.add("general.architecture", "test");
@@ -28,7 +28,7 @@ protected:
     return moec::GgufModel::open(dir.write("model.gguf", bytes));
   }
 
-  /// The failure names the file and holds every one of `pieces`.
+  /// Checks that the failure names the file and contains every one of `pieces`.
   void expectFailure(const moert::Status &status, moert::StatusCode code,
                      std::initializer_list<std::string_view> pieces) {
     EXPECT_EQ(static_cast<int>(status.code()), static_cast<int>(code))
@@ -40,7 +40,7 @@ protected:
           << "expected: " << piece << "\nfound:    " << status.message();
   }
 
-  /// Opening fails at byte `offset` with every one of `pieces`.
+  /// Checks that opening fails at byte `offset` with every one of `pieces`.
   void expectErrorAt(const GgufBuilder &gguf, uint64_t offset,
                      std::initializer_list<std::string_view> pieces) {
     moert::Status status = open(gguf).status();

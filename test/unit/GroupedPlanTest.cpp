@@ -1,6 +1,5 @@
-// A layer as gpt-oss and its like have it: heads that share keys and values,
-// windows, sinks, gates and biases. What an engine computes of it against
-// float64, and what a plan of it is refused for.
+// A layer like gpt-oss's, with grouped heads, windows, sinks, gates and biases:
+// what an engine computes against float64, and which plans are refused.
 #include "kernels/KvCache.h"
 #include "test/support/PlanEngineTest.h"
 
@@ -46,7 +45,7 @@ public:
     head();
   }
 
-  /// Logits after each of `tokens`.
+  /// Returns the logits after each of `tokens`.
   std::vector<Values> reference(const Tokens &tokens) const {
     std::vector<Values> keys, values, result;
     for (size_t t = 0; t < tokens.size(); ++t) {
@@ -234,7 +233,7 @@ INSTANTIATE_TEST_SUITE_P(
          }},
         {"Gate", "operand gate has 1 rows of 8 elements per token",
          [](GroupedPlan &p) {
-           // The rope table's buffer.
+           // The operand is the rope table's buffer.
            p.decode("sigmoid_mul").operands[1] =
                p.decode("rope_table").operands[1];
          }},

@@ -1,4 +1,4 @@
-// How much memory a process may use, from control groups that are only files.
+// How much memory a process may use, by control groups simulated with files.
 #include "runtime/base/HostCpu.h"
 
 #include "test/support/TempDir.h"
@@ -24,7 +24,7 @@ protected:
   moetest::TempDir folder_;
 };
 
-TEST_F(MemoryLimitTest, WithoutAGroupItIsTheMachines) {
+TEST_F(MemoryLimitTest, WithoutAGroupTheLimitIsTheMachines) {
   MemoryLimit machine = limit();
   EXPECT_GT(machine.bytes, uint64_t(64) << 20);
   EXPECT_FALSE(machine.ofGroup);

@@ -1,4 +1,4 @@
-// What an output must not replace, and input that is no file.
+// Which files an output must not replace, and input that is no regular file.
 
 #include "runtime/base/InputSet.h"
 
@@ -20,7 +20,7 @@ namespace stdfs = std::filesystem;
 
 namespace {
 
-/// What InputSet says of an output by its path.
+/// Returns what InputSet says of an output at this path.
 moert::Status refuse(const InputSet &inputs, const std::string &output) {
   MOE_ASSIGN_OR_RETURN(moert::OutputPlace place,
                        moert::OutputPlace::find(output));
@@ -62,11 +62,11 @@ TEST_F(InputSetTest, FindsAnInputUnderEveryName) {
   ::close(fd);
 }
 
-TEST_F(InputSetTest, LetsEverythingElseBe) {
+TEST_F(InputSetTest, AllowsEverythingElse) {
   folder_.write("copy", "bytes");
   for (const char *name : {"copy", "new", "m.gguf2"})
     expectAllowed(file(name));
-  // Bytes of devices cannot be lost.
+  // Devices have no bytes that could be lost.
   inputs_.add("the text", "/dev/null");
   expectAllowed("/dev/null");
   inputs_.add("the text", file("not/there"));
@@ -78,7 +78,7 @@ TEST_F(InputSetTest, SaysWhatCannotBeWritten) {
   EXPECT_EQ(refuse(inputs_, "").code(), StatusCode::Usage);
 }
 
-// Two outputs of one command, of which neither exists.
+// Two outputs of one command that do not exist yet.
 TEST_F(InputSetTest, KnowsAFileThatDoesNotExistYet) {
   stdfs::create_symlink("plan.weights", file("plan.fb"));
   InputSet outputs;
@@ -116,7 +116,7 @@ TEST(ReadInputTest, ReadsFilesAndFifosOnce) {
   EXPECT_EQ(*read, text);
 }
 
-// A pipe that is asked for twice, as by two targets of moec plan.
+// A pipe that is needed twice, for example for two targets of moec plan.
 TEST(InputTextsTest, ReadsAStreamOnceAndKeepsIt) {
   moetest::TempDir folder;
   std::string fifo = folder.file("fifo");
@@ -138,8 +138,8 @@ TEST(InputTextsTest, ReadsAStreamOnceAndKeepsIt) {
                                  "file");
 }
 
-// A file that changes meanwhile: the parts of a command see one text. In
-// another role it is read again, as a file has its bytes still.
+// If a file changes meanwhile, all parts of a command see the same text. In
+// another role the file is read again, because it still has its bytes.
 TEST(InputTextsTest, KeepsFilesToo) {
   moetest::TempDir folder;
   moert::InputTexts texts;
@@ -150,7 +150,7 @@ TEST(InputTextsTest, KeepsFilesToo) {
   EXPECT_EQ(**texts.read("the rules", file, 100), "new");
 }
 
-// Before memory is full of it.
+// It is refused before memory is full.
 TEST(ReadInputTest, RefusesAnEndlessDeviceByItsStart) {
   auto isText = [](std::string_view start) {
     return start.starts_with('\0')

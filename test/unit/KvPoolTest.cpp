@@ -1,4 +1,5 @@
-// Which pages sequences hold, against a model that keeps what a page means.
+// The pages that sequences hold, against a model that remembers the content of
+// each page.
 #include "runtime/cache/KvPool.h"
 
 #include "runtime/cache/KvPages.h"
@@ -48,8 +49,8 @@ TEST(KvPoolTest, APrefixIsFoundByItsTokensAndWhatIsBeforeThem) {
   almost.back() = 2;
   EXPECT_EQ(pool.find(KvPool::kNone, almost), KvPool::kNone);
   EXPECT_TRUE(pool.isShared(a));
-  // The same behind another page. (These two have one hash: what is before and
-  // the first token differ in the same bit.)
+  // The same tokens after another page. (Both pages have the same hash, because
+  // the page before and the first token differ in the same bit.)
   Tokens next = pageOf(6);
   next[0] = 6 ^ a ^ b;
   EXPECT_EQ(pool.find(a, next), KvPool::kNone);
@@ -58,7 +59,7 @@ TEST(KvPoolTest, APrefixIsFoundByItsTokensAndWhatIsBeforeThem) {
   EXPECT_EQ(pool.find(a, next), KvPool::kNone);
 }
 
-TEST(KvPoolTest, OfTwoEqualPagesOneStays) {
+TEST(KvPoolTest, OneOfTwoEqualPagesIsKept) {
   KvPool pool(3);
   int32_t a = *pool.allocate(), b = *pool.allocate();
   EXPECT_EQ(pool.publish(a, KvPool::kNone, pageOf(1)), a);
@@ -78,7 +79,7 @@ TEST(KvPoolTest, TheLeastRecentlyHeldGoesFirst) {
         pool.publish(*pool.allocate(), KvPool::kNone, pageOf(token)));
   for (int32_t page : pages)
     pool.release(page);
-  // The first is used again, so that the second is now the oldest.
+  // The first page is used again, so the second is now the oldest.
   EXPECT_EQ(pool.find(KvPool::kNone, pageOf(1)), pages[0]);
   pool.release(pages[0]);
   EXPECT_EQ(pool.allocate(), pages[1]);
@@ -102,8 +103,8 @@ TEST(KvPoolTest, WithdrawingLosesWhatIsBehind) {
   EXPECT_FALSE(pool.allocate());
 }
 
-/// What sequences hold, and what every page that was written must say, kept
-/// beside a pool.
+/// Remembers what sequences hold and what every written page contains, beside a
+/// pool.
 class Model {
 public:
   explicit Model(uint64_t seed) : random_(seed) {}
@@ -143,7 +144,7 @@ public:
     for (const Sequence &s : sequences_)
       for (size_t i = 0; i < s.pages.size(); ++i) {
         ++holders[s.pages[i]];
-        // What the page was written with is what the sequence says.
+        // The page was written with the tokens that the sequence has.
         Tokens prefix(s.tokens.begin(), s.tokens.begin() + int64_t(i) + 1);
         ASSERT_EQ(written_.at(s.pages[i]), prefix);
       }
@@ -154,7 +155,7 @@ public:
 
 private:
   static constexpr int32_t kPages = 24;
-  /// Of whole pages, each of one token kPage times.
+  /// A sequence of whole pages; a page has one token kPage times.
   struct Sequence {
     std::vector<int32_t> pages;
     Tokens tokens;
@@ -179,14 +180,14 @@ private:
       s.tokens.pop_back();
       return;
     }
-    // Nobody may hold a page that is given away.
+    // No sequence may hold a page that is given to another one.
     for (const Sequence &other : sequences_)
       ASSERT_EQ(std::ranges::count(other.pages, *page), 0);
     written_[*page] = s.tokens;
     s.pages.push_back(pool_.publish(*page, previous, pageOf(token)));
   }
 
-  /// Keeps `count` pages; now and then writes to the last of them.
+  /// Keeps `count` pages, and sometimes writes to the last one.
   void cut(Sequence &s, size_t count) {
     while (s.pages.size() > count) {
       pool_.release(s.pages.back());
@@ -222,7 +223,7 @@ TEST(KvPoolTest, RandomOperationsLoseAndMixUpNothing) {
   }
 }
 
-// A layer's cache may be of other elements than the next one's.
+// Caches of layers may have different element types.
 TEST(KvPagesTest, APageHasTheBytesOfEachCache) {
   moetest::SamplePlan sample("ref", {.pages = 3, .type = moek::KvType::F32});
   moetest::PlanBuilder &builder = sample.builder;
@@ -240,10 +241,10 @@ TEST(KvPagesTest, APageHasTheBytesOfEachCache) {
   ASSERT_TRUE(devices.isOk()) << devices.status().message();
   KvPages pages(plan->table(), **devices);
   EXPECT_EQ(pages.count(), 3);
-  // Of Q8_0 two blocks of 64 codes and a scale.
+  // In Q8_0: two blocks of 64 quantised values and a scale.
   EXPECT_EQ(pages.bytes(), size_t(64 * (12 * 4 + 70 * 4 + 2 * 68)));
 
-  // What is written to pages is in memory, each byte once.
+  // Every byte that is written to a page is stored exactly once.
   std::vector<std::byte> content[3];
   for (int32_t page = 0; page < 3; ++page) {
     content[page].assign(pages.bytes(), std::byte(page + 1));

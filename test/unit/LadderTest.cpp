@@ -1,4 +1,4 @@
-// Which rung of a ladder runs, why, and what is no ladder.
+// Which rung of a ladder runs and why, and which ladders are refused.
 #include "runtime/engine/Ladder.h"
 
 #include "runtime/base/HostCpu.h"
@@ -54,7 +54,7 @@ TEST_F(RungChoiceTest, TheLargestContextThatFits) {
   EXPECT_EQ(choose().number, 2u);
 }
 
-TEST_F(RungChoiceTest, SaysWhyLargerOnesAreNot) {
+TEST_F(RungChoiceTest, SaysWhyLargerRungsAreNotUsed) {
   free_.gpus = {11 * kGiB};
   EXPECT_EQ(choose().why,
             "rung 2 of 3, with a context of 32768 tokens: rung 3 (131072 "
@@ -84,7 +84,7 @@ TEST_F(RungChoiceTest, EveryGpuCounts) {
   expectIn("6.00 GiB of gpu1, which is not there", choose().why);
 }
 
-TEST_F(RungChoiceTest, TheSmallestThatHoldsWhatIsAskedFor) {
+TEST_F(RungChoiceTest, TheSmallestThatHoldsTheRequestedContext) {
   EXPECT_EQ(choose({.context = 1}).number, 1u);
   EXPECT_EQ(choose({.context = 4096}).number, 1u);
   EXPECT_EQ(choose({.context = 4097}).number, 2u);
@@ -99,8 +99,8 @@ TEST_F(RungChoiceTest, TheSmallestThatHoldsWhatIsAskedFor) {
            none.status().message());
 }
 
-// A longer context with less of the GPU's memory may fit where a shorter one
-// with more does not.
+// A longer context with less GPU memory may fit where a shorter one with more
+// does not.
 TEST_F(RungChoiceTest, BudgetsOfOneContext) {
   rungs_ = {{4096, 9 * kGiB, {8 * kGiB}},
             {4096, 2 * kGiB, {16 * kGiB}},
@@ -116,7 +116,7 @@ TEST_F(RungChoiceTest, BudgetsOfOneContext) {
   EXPECT_EQ(choose({.context = 4000}).number, 3u);
 }
 
-TEST_F(RungChoiceTest, ANumberIsTaken) {
+TEST_F(RungChoiceTest, ARequestedNumberIsUsed) {
   free_ = {1, {1}};
   EXPECT_EQ(choose({.number = 3}).number, 3u);
   EXPECT_EQ(choose({.number = 3}).why,
@@ -129,7 +129,7 @@ TEST_F(RungChoiceTest, ANumberIsTaken) {
            both.status().message());
 }
 
-TEST_F(RungChoiceTest, WhereNoneFitsItIsTheLeast) {
+TEST_F(RungChoiceTest, IfNoneFitsTheSmallestIsChosen) {
   free_ = {kGiB, {24 * kGiB}};
   EXPECT_EQ(choose().number, 1u);
   EXPECT_FALSE(choose().fits);
@@ -140,7 +140,7 @@ TEST_F(RungChoiceTest, WhereNoneFitsItIsTheLeast) {
   EXPECT_FALSE(choose({.context = 5000}).fits);
 }
 
-TEST_F(RungChoiceTest, WhatTheSystemDoesNotTellIsEnough) {
+TEST_F(RungChoiceTest, UnknownMemoryCountsAsEnough) {
   free_.host = 0;
   EXPECT_EQ(choose().number, 3u);
 }
@@ -173,7 +173,7 @@ protected:
     options_.rung = wish;
     return Engine::open(path_, options_);
   }
-  /// Of a rung, in all.
+  /// Total memory that a rung needs.
   uint64_t need(uint32_t number) {
     auto plan = Plan::load(path_);
     plan->choose(number);
@@ -206,13 +206,13 @@ TEST_F(LadderEngineTest, RunsTheRungThatFits) {
   EXPECT_EQ((*engine)->context(), 24);
 }
 
-TEST_F(LadderEngineTest, WhereNoneFitsTheFailureNamesTheRung) {
+TEST_F(LadderEngineTest, IfNoneFitsTheFailureNamesTheRung) {
   limit(need(1) - 1);
   Status status = open().status();
   EXPECT_EQ(status.code(), StatusCode::DoesNotFit);
   expectIn("rung 1 of 3: ", status.message());
   expectIn("--allow-paging runs it all the same", status.message());
-  // Weights need not fit then, so the longest context does.
+  // Weights then need not fit, so the longest context fits.
   options_.allowPaging = true;
   auto engine = open();
   ASSERT_TRUE(engine.isOk()) << engine.status().message();
@@ -239,7 +239,7 @@ TEST_F(LadderEngineTest, EachComputesWhatItsPlanComputesAlone) {
   }
 }
 
-TEST_F(LadderEngineTest, ALongerTextIsToldOfALongerRung) {
+TEST_F(LadderEngineTest, ALongerTextSuggestsALongerRung) {
   auto engine = open({.number = 1});
   ASSERT_TRUE(engine.isOk());
   Sequence sequence = (*engine)->sequence();
@@ -315,7 +315,7 @@ protected:
   SampleLadder ladder_{{24, 100, 200}};
 };
 
-TEST_F(LadderVerifyTest, TheLastIsLookedAtUntilOneIsChosen) {
+TEST_F(LadderVerifyTest, TheLastRungIsReadUntilOneIsChosen) {
   auto plan = load();
   ASSERT_TRUE(plan.isOk()) << plan.status().message();
   EXPECT_EQ(plan->rungs(), 3u);
@@ -340,7 +340,7 @@ TEST_F(LadderVerifyTest, DamagedRungsAreNamed) {
 TEST_F(LadderVerifyTest, RungsOfRungs) {
   ladder_.rung(0).rungs.push_back(std::make_unique<fb::PlanT>(ladder_.rung(1)));
   expectRefused("rung 1: has rungs itself");
-  // Ladders all the way down.
+  // Ladders within ladders, 20 deep.
   SampleLadder deep({24});
   for (int i = 0; i < 20; ++i) {
     auto inner = std::make_unique<fb::PlanT>(std::move(deep.plan));
@@ -378,7 +378,7 @@ TEST_F(LadderVerifyTest, OtherModels) {
   expectRefused("rung 2: is of another model than rung 1");
 }
 
-TEST_F(LadderVerifyTest, WhatOnlyPlansHave) {
+TEST_F(LadderVerifyTest, FieldsThatLaddersMustNotHave) {
   ladder_.plan.notes.push_back("a note");
   expectRefused("has rungs, but also notes of its own");
   ladder_.plan.notes.clear();
@@ -438,7 +438,7 @@ TEST(LadderHintTest, KeepTheLadder) {
   expectIn("--vram-limit 20GiB --ladder 24@8GiB,100@8GiB,100,300 -o plan.fb",
            recompileHint(Suggestion::LargerContext, plan->table(), "plan.fb",
                          {&longer, 1}));
-  // Limits are those of another machine's GPUs.
+  // Memory limits are for the GPUs of another machine.
   OptionChange native{"--target", "native"};
   expectIn("moec compile MODEL --ladder 24,100 -o plan.fb",
            recompileHint(Suggestion::LargerContext, plan->table(), "plan.fb",

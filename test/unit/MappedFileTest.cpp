@@ -13,7 +13,7 @@ namespace {
 
 TEST(MappedFileTest, CopyOutlivesTheFilesContent) {
   moetest::TempDir folder;
-  // Over two pages, and no whole number of them.
+  // More than two pages, and not a whole number of them.
   std::string content(10000, 'x');
   content[4096] = 'y';
   std::string path = folder.write("weights", content);
@@ -22,14 +22,14 @@ TEST(MappedFileTest, CopyOutlivesTheFilesContent) {
   auto status = file->copyToMemory();
   ASSERT_TRUE(status.isOk()) << status.message();
 
-  // A mapping would fault beyond the new end.
+  // A mapping would fault behind the new end.
   std::filesystem::resize_file(path, 1);
   ASSERT_EQ(file->bytes().size(), content.size());
   EXPECT_TRUE(
       std::equal(file->bytes().begin(), file->bytes().end(), content.begin()));
 }
 
-// A recompilation may give the path to another file in between.
+// A recompilation may replace the file at the path meanwhile.
 TEST(MappedFileTest, CopyIsOfTheFileThatWasOpened) {
   moetest::TempDir folder;
   std::string path = folder.write("weights", "abc");
@@ -53,8 +53,8 @@ TEST(MappedFileTest, CopyOfAFileThatBecameShorterFailsAndKeepsTheMapping) {
   EXPECT_EQ(file->bytes()[0], 'a');
 }
 
-// Both ways of holding the bytes: what can be seen of them without knowing
-// whether this system has huge pages for files.
+// For a mapping and for a copy: what can be checked without knowing whether
+// this system has huge pages for files.
 TEST(MappedFileTest, MapsFromTheStartOfAHugePageAndTellsItsUse) {
   moetest::TempDir folder;
   constexpr size_t kHuge = size_t(2) << 20, kBytes = 3 * kHuge + 5000;

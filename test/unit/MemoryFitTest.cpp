@@ -1,5 +1,6 @@
-// A plan that memory does not hold is refused before anything is allocated, in
-// every way to open it; paging is for mapped weights and is asked for.
+// A plan that does not fit into memory is refused before anything is allocated,
+// however it is opened. Paging is possible for mapped weights and has to be
+// requested.
 #include "runtime/engine/MemoryFit.h"
 
 #include "runtime/engine/Engine.h"
@@ -28,7 +29,7 @@ protected:
     EXPECT_TRUE(plan.isOk()) << plan.status().message();
     return memoryFit(*plan, threads, copy, {}).need;
   }
-  /// Opens an engine where this process may use `bytes`.
+  /// Opens an engine in a process that may use `bytes`.
   StatusOr<std::unique_ptr<Engine>> openWith(uint64_t bytes) {
     folder_.write("fs/cgroup/memory.max", std::to_string(bytes));
     return Engine::open(path_, options_);
@@ -54,14 +55,14 @@ TEST_F(MemoryFitTest, CountsWhatThePlanSays) {
   EXPECT_EQ(one.workers, device.scratch_bytes + device.worker_bytes);
   EXPECT_EQ(three.workers, 3 * one.workers);
   EXPECT_EQ(three.threads, 3);
-  // Every value of a weight is 4 bytes, and all of them are in one file.
+  // Every element has 4 bytes, and all weights are in one file.
   uint64_t values = 0;
   for (const auto &weight : sample_.builder.plan.weights)
     values += uint64_t(weight->outer * weight->rows * weight->cols);
   EXPECT_EQ(one.weights, 4 * values);
   EXPECT_EQ(one.total(), one.weights + one.kv + one.activations + one.workers);
   EXPECT_EQ(one.resident(), one.total() - one.weights);
-  // A copy is of the whole file, gaps between weights included.
+  // A copy contains the whole file, including gaps between weights.
   EXPECT_EQ(need(1, true).weights, sample_.builder.weightBytes().size());
   EXPECT_EQ(need(1, true).resident(), need(1, true).total());
 }
@@ -71,20 +72,20 @@ TEST_F(MemoryFitTest, OpensToTheByte) {
   expectRefused(need().total() - 1, "the limit of its control group");
 }
 
-TEST_F(MemoryFitTest, TheMessageHasTheSumAndTheWayOut) {
+TEST_F(MemoryFitTest, TheMessageHasTheSumAndTheFix) {
   uint64_t bytes = need().total() - need().weights / 2;
   for (const char *part :
        {"needs ", "of memory (weights ", "KV cache ", "for a context of 24",
         "activations ", "1 worker ", "this process may use ",
         "--allow-paging runs it all the same, and reads about "})
     expectRefused(bytes, part);
-  // Nothing of weights is left to page out, and no page of the cache.
+  // Then there are no weights left to page out, and no pages of the cache.
   expectRefused(need().resident() - 1, "--ubatch 1");
   options_.copyWeights = true;
   expectRefused(need(1, true).total() - 1, "leave out --no-mmap");
 }
 
-TEST_F(MemoryFitTest, PagingIsForMappedWeightsAlone) {
+TEST_F(MemoryFitTest, OnlyMappedWeightsCanBePaged) {
   options_.allowPaging = true;
   uint64_t resident = need().resident();
   auto engine = openWith(resident + need().weights / 2);
@@ -99,7 +100,7 @@ TEST_F(MemoryFitTest, PagingIsForMappedWeightsAlone) {
   expectRefused(need(1, true).total() - 1, "leave out --no-mmap");
 }
 
-TEST_F(MemoryFitTest, WhatItCostsGrowsAsMemoryShrinks) {
+TEST_F(MemoryFitTest, PagedBytesGrowAsMemoryShrinks) {
   auto plan = Plan::load(path_);
   ASSERT_TRUE(plan.isOk());
   auto paged = [&](uint64_t room) {
@@ -109,18 +110,19 @@ TEST_F(MemoryFitTest, WhatItCostsGrowsAsMemoryShrinks) {
   };
   uint64_t weights = need().weights;
   EXPECT_EQ(paged(weights), 0);
-  // Least likely to be used goes first: at half the room, rows of the embedding
-  // and of experts are missing.
+  // What is least likely to be used is paged out first: with half of the room,
+  // rows of the embedding and of experts are missing.
   double most = paged(0), half = paged(weights / 2);
   EXPECT_GT(half, 0);
   EXPECT_GT(most, half);
   EXPECT_LT(half, double(weights) / 2);
-  // A token reads one row of the embedding: half of it is half a row.
+  // A token reads one row of the embedding; if half of them are missing, that
+  // is half a row.
   constexpr uint64_t row = SamplePlan::kHidden * 4;
   EXPECT_NEAR(paged(weights - SamplePlan::kVocab / 2 * row), row / 2., 1);
   EXPECT_LT(most, double(weights));
-  // With nothing kept, a token reads what decode and the head do: all but the
-  // prefill phase's own and half of the experts.
+  // If nothing stays in memory, a token reads what decode and logits read: all
+  // except the prefill phase's own weights and half of the experts.
   MemoryFit fits = memoryFit(*plan, 1, false, {});
   EXPECT_EQ(pagedBytesPerToken(*plan, fits), 0);
   EXPECT_EQ(pagingNote(*plan, fits), "");

@@ -1,4 +1,4 @@
-// The summary of a model by GGUF's conventions, whatever its architecture.
+// The summary of a model by GGUF's conventions, for any architecture.
 
 #include "compiler/Import/ModelCard.h"
 
@@ -67,7 +67,7 @@ protected:
   }
 };
 
-/// Two layers, dense and with 4 experts of which 1 is used, and an MTP layer.
+/// A dense layer, a layer with 4 experts of which 1 is used, and an MTP layer.
 GgufBuilder smallMoe() {
   GgufBuilder gguf;
   gguf.add("general.architecture", "some");
@@ -122,7 +122,7 @@ TEST_F(ModelCardTest, SumsByPartAndFormat) {
   EXPECT_EQ(c.part(ModelPart::Mtp).bytes, 4608u);
   EXPECT_EQ(c.part(ModelPart::Router).bytes, 1024u);
   EXPECT_EQ(c.part(ModelPart::Other).tensors, 0u);
-  // All but the embedding, 3 of 4 experts and the MTP layer.
+  // All except the embedding, 3 of 4 experts and the MTP layer.
   EXPECT_EQ(c.active.bytes, 28624u - 272 - 4608 / 4 * 3 - 4608);
   EXPECT_EQ(c.active.parameters,
             c.total.parameters - 256 - 8192 / 4 * 3 - 8192);
@@ -149,7 +149,7 @@ TEST_F(ModelCardTest, ShapeAndExperts) {
 TEST_F(ModelCardTest, DeepseekV3) {
   ModelCard c = card(deepseekV3Model());
   EXPECT_NEAR(double(c.total.parameters), 671e9, 0.1e9);
-  // Published as 37 billion, which counts the embedding's 0.9.
+  // Published as 37 billion, which includes the embedding's 0.9.
   EXPECT_NEAR(double(c.active.parameters), 36.6e9, 0.1e9);
   EXPECT_EQ(c.layers.dense, 3u);
   EXPECT_EQ(c.layers.moe, 58u);
@@ -260,7 +260,7 @@ formats
 )");
 }
 
-TEST_F(ModelCardTest, FormatsWithoutKernelsAreSaid) {
+TEST_F(ModelCardTest, FormatsWithoutKernelsAreReported) {
   GgufBuilder gguf = smallMoe();
   gguf.addTensor("blk.2.ffn_gate.weight", Format::Q1_0, {128, 4});
   EXPECT_NE(
@@ -289,7 +289,7 @@ TEST_F(ModelCardTest, Json) {
                   .is_null());
 }
 
-// A name is whatever bytes the file holds.
+// A name may contain any bytes.
 TEST_F(ModelCardTest, NamesThatAreNoText) {
   GgufBuilder gguf = modelBuilder();
   gguf.add("general.name", "\x1b[31mred\xff");

@@ -15,7 +15,7 @@ using testing::HasSubstr;
 
 namespace {
 struct ModelErrors : testing::Test {
-  /// What importing the model after `change` fails with.
+  /// Returns the error of importing the model after `change`.
   moert::Status failure(const std::function<void(TinyDeepseek &)> &change) {
     TinyDeepseek tiny;
     change(tiny);
@@ -27,7 +27,8 @@ struct ModelErrors : testing::Test {
     return moec::importModel(context, *model).status();
   }
 
-  /// The failure has this code and ends with `message`, the file in front.
+  /// Expects an error with this code that ends with `message` after the file
+  /// name.
   void expectFailure(const std::function<void(TinyDeepseek &)> &change,
                      StatusCode code, const std::string &message) {
     moert::Status status = failure(change);
@@ -54,7 +55,7 @@ TEST_F(ModelErrors, ArchitectureListsTheSupported) {
                 "deepseek2");
 }
 
-// With what nobody could have read, each kind once.
+// The message names what no importer reads, one example of each kind.
 TEST_F(ModelErrors, ArchitectureNamesWhatIsNew) {
   expectFailure(
       [](TinyDeepseek &m) {
@@ -68,14 +69,14 @@ TEST_F(ModelErrors, ArchitectureNamesWhatIsNew) {
         m.keys["wkv.head_size"] = u32(16);
       },
       StatusCode::Unsupported,
-      "; new to them: tensor \"blk.0.time_mix_decay\", tensor "
+      "; not known from any of these: tensor \"blk.0.time_mix_decay\", tensor "
       "\"blk.0.time_mix_w1.weight\", key \"mamba.wkv.head_size\", ...");
 }
 
 TEST_F(ModelErrors, ArchitectureOfKnownParts) {
   moert::Status status =
       failure([](TinyDeepseek &m) { m.architecture = "deepseek9"; });
-  EXPECT_THAT(status.message(), testing::Not(HasSubstr("new to them")));
+  EXPECT_THAT(status.message(), testing::Not(HasSubstr("not known from")));
 }
 
 //===----------------------------------------------------------------------===//
@@ -226,7 +227,7 @@ TEST_F(ModelErrors, Groups) {
                 "is 3, expected a divisor of the 8 experts");
   expectFailure(groups(4, 5), StatusCode::InvalidFile,
                 "\"deepseek2.expert_group_used_count\" is 5, expected 1 to 4");
-  // 3 experts are wanted of the 2 in one group.
+  // 3 experts are requested, but one group has 2.
   expectFailure(groups(4, 1), StatusCode::InvalidFile,
                 "expected top_k (of the experts in groups_used groups) from 1 "
                 "to 2, got 3");
@@ -245,7 +246,7 @@ TEST_F(ModelErrors, EveryTensorIsNeeded) {
   for (const auto &[name, tensor] : TinyDeepseek().tensors) {
     if (name == "output.weight")
       continue; // Tied.
-    // Without attn_kv_b the parts are looked for.
+    // Without attn_kv_b, the importer expects its parts.
     std::string wanted = name;
     if (name.ends_with("attn_kv_b.weight"))
       wanted.replace(wanted.find("kv_b"), 4, "k_b");
@@ -334,6 +335,6 @@ TEST_F(ModelErrors, ABitFlipIsAModelOrAnError) {
     ASSERT_NE(int(module.status().code()), int(StatusCode::Internal))
         << "byte " << at << ": " << module.status().message();
   }
-  // Flips in names and numbers that do not matter leave a model.
+  // Flips in names and in unimportant numbers leave a usable model.
   EXPECT_GT(imported, 0u);
 }

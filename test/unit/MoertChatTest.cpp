@@ -1,4 +1,4 @@
-// moert render, chat, run --chat and tokenize --pieces, as a shell runs them.
+// moert render, chat, run --chat and tokenize --pieces, called by a shell.
 #include "test/unit/MoertCliTest.h"
 
 #include <nlohmann/json.hpp>
@@ -9,7 +9,7 @@ using Json = nlohmann::json;
 
 namespace {
 
-/// With a chat template in the plan, and files to give.
+/// A plan with a chat template, and input files.
 class MoertChatTest : public MoertCliTest {
 protected:
   MoertChatTest() {
@@ -17,7 +17,7 @@ protected:
         "{% for m in messages %}{% if m.role == 'tool' %}"
         "{{ raise_exception('No tools here') }}{% endif %}{{ m.content }}"
         "{% endfor %}{{ eos_token if add_generation_prompt }}";
-    // In place of the unused tokens: names of tokens can be read as text.
+    // Replaces unused tokens; their names can be read as text.
     auto &tokens = sample_.builder.plan.tokenizer->tokens;
     size_t next = tokens.size();
     for (char c : std::string_view("<>/-,;:!"))
@@ -79,7 +79,7 @@ TEST_F(MoertChatTest, AChatIsItsTemplatesText) {
   EXPECT_EQ(moert(run + "--chat").exitCode, 2);
 }
 
-// A program that asks for a chat is told; a person goes on with text.
+// A program that requests a chat gets an error; for a person, text continues.
 TEST_F(MoertChatTest, APlanWithoutATemplateSaysSo) {
   sample_.builder.plan.tokenizer->chat_template = "";
   plan_ = sample_.builder.write(folder_);
@@ -119,7 +119,7 @@ TEST_F(MoertChatTest, PiecesAreAJsonList) {
   EXPECT_NE(result.err.find("did you mean qwen2?"), std::string::npos);
 }
 
-TEST_F(MoertChatTest, ATurnEvaluatesWhatIsNew) {
+TEST_F(MoertChatTest, ATurnEvaluatesOnlyNewTokens) {
   std::string saved = folder_.file("saved.json");
   std::string script = file("script", "the a\n/stats\nthe\n/stats\n/save " +
                                           saved + "\n/nosuch\n/reset\n/exit\n");
@@ -139,15 +139,15 @@ TEST_F(MoertChatTest, ATurnEvaluatesWhatIsNew) {
   EXPECT_EQ(result.exitCode, 0) << result.err;
 }
 
-// Its own words are tokens that their text need not give: "t", "h".
-TEST_F(MoertChatTest, WhatTheModelSaidIsNotEvaluatedAgain) {
+// The model's own tokens may differ from those of their text: "t", "h".
+TEST_F(MoertChatTest, TheModelsOwnTokensAreNotEvaluatedAgain) {
   std::string chat = file("t.jinja", "{% for m in messages %}{{ m.content }}"
                                      "</s>{% endfor %}");
   std::string script = file("script", "the a\nthe\n/stats\n");
   Result result = moert("chat " + plan_ + " --template " + chat +
                         " --temp 9 --seed 1 -n 4 < " + script);
   ASSERT_EQ(result.exitCode, 0) << result.err;
-  // An answer's last token, its end, the message and its end.
+  // The last token of an answer and its end, then the message and its end.
   EXPECT_NE(result.err.find(" 4 new tokens"), std::string::npos) << result.err;
   EXPECT_NE(result.err.find("; 7 were known"), std::string::npos) << result.err;
 }

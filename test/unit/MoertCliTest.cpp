@@ -1,4 +1,4 @@
-// The command line, as a user or a script meets it: output, errors, exit codes.
+// The command line as users and scripts see it: output, errors, exit codes.
 #include "test/unit/MoertCliTest.h"
 
 #include <cmath>
@@ -45,8 +45,8 @@ TEST_F(MoertCliTest, RunJsonAndStats) {
       << result.err;
 }
 
-// However the result is shown, and whether statistics are asked for or not.
-TEST_F(MoertCliTest, ATextThatTheContextCutsSaysSo) {
+// This does not depend on how the result is shown or on statistics.
+TEST_F(MoertCliTest, ATruncatedTextIsReported) {
   std::string run = "run " + plan_ + " -p a --temp 0 --ignore-eos ";
   for (const char *how : {"", "--stats", "--json", "--json --stats"}) {
     Result result = moert(run + how);
@@ -113,8 +113,8 @@ TEST_F(MoertCliTest, FailedLogitsLeaveNoFile) {
       4);
 }
 
-// A router's row that is not a number: every command that computes says which.
-TEST_F(MoertCliTest, NotANumberIsNeverQuiet) {
+// A router row with NaN: every command that computes names it.
+TEST_F(MoertCliTest, NanIsReported) {
   sample_.fillRow("router", 0, 2, NAN);
   sample_.builder.write(folder_);
   std::string text = folder_.write("text", "the cat sat on the mat");
@@ -152,7 +152,7 @@ TEST_F(MoertCliTest, TokenizePrintsAJsonList) {
 }
 
 TEST_F(MoertCliTest, PerplexityOfTheReference) {
-  // Two windows of 8 and a rest; each is scored from its token 5 on.
+  // Two windows of 8 tokens and a shorter one; scores begin at token 5 of each.
   std::string text = "the cat sat on the mat";
   Result ids = moert("tokenize " + plan_ + " --text '" + text + "'");
   auto tokens = nlohmann::json::parse(ids.out).get<std::vector<int32_t>>();
@@ -225,7 +225,7 @@ TEST_F(MoertCliTest, BenchMeasuresWorkAgainstTheLimits) {
   ASSERT_EQ(list.size(), 3u);
   const auto &prompt = list[0], &gen = list[1], &both = list[2];
 
-  // F32 weights: a token reads what follows, all of the 4 bytes a value.
+  // Weights are F32: a token reads the following elements, 4 bytes each.
   using S = SamplePlan;
   double perHead = S::kLatent * (S::kNope + S::kValue);
   double matrices =
@@ -248,7 +248,7 @@ TEST_F(MoertCliTest, BenchMeasuresWorkAgainstTheLimits) {
               prompt["tops"].get<double>() / prompt["limit_tops"].get<double>(),
               1e-9);
 
-  // Beside them: a row of the embedding, norms and biases.
+  // Other bytes are a row of the embedding, norms and biases.
   double least = 4 * (matrices + head) * gen["avg_ts"].get<double>() / 1e9;
   EXPECT_GT(gen["read_gbps"].get<double>(), least);
   EXPECT_LT(gen["read_gbps"].get<double>(), 1.05 * least);
@@ -257,7 +257,7 @@ TEST_F(MoertCliTest, BenchMeasuresWorkAgainstTheLimits) {
               gen["read_gbps"].get<double>() /
                   gen["limit_read_gbps"].get<double>(),
               1e-9);
-  // The mean of runs is below the best of them.
+  // The mean of several runs is below the best of them.
   EXPECT_LT(gen["sustained_read_gbps"].get<double>(),
             gen["limit_read_gbps"].get<double>());
   EXPECT_NEAR(gen["sustained_bandwidth_fraction"].get<double>(),
@@ -288,7 +288,8 @@ TEST_F(MoertCliTest, ProfileSumsEveryCall) {
   std::map<std::pair<std::string, std::string>, nlohmann::json> rows;
   for (const auto &row : object["by_op"])
     rows[{row["phase"], row["name"]}] = row;
-  // A prompt of 10 in steps of 5, three tokens; logits after each of the four.
+  // A prompt of 10 in steps of 5, three more tokens, and logits after each of
+  // these four.
   using S = SamplePlan;
   double experts = 1 - std::pow(1 - double(S::kTopK) / S::kExperts, 5);
   double table = 4.0 * S::kHidden * S::kExpertWidth * S::kExperts;
@@ -298,7 +299,7 @@ TEST_F(MoertCliTest, ProfileSumsEveryCall) {
   EXPECT_NEAR(down["ops"].get<double>(),
               2.0 * 10 * S::kTopK * S::kHidden * S::kExpertWidth, 1e-6);
   EXPECT_EQ(rows.at({"decode", "absorb_query"})["calls"], 3);
-  // Tokens 11 to 13 attend to as many rows of the latent.
+  // Tokens 11 to 13 attend to 11 to 13 latent rows.
   EXPECT_NEAR(rows.at({"decode", "latent_attention"})["ops"].get<double>(),
               2.0 * (11 + 12 + 13) * S::kHeads * (2 * S::kLatent + S::kRope),
               1e-6);
@@ -345,7 +346,8 @@ TEST_F(MoertCliTest, ProfileSumsEveryCall) {
     EXPECT_NE(text.out.find(cell), std::string::npos) << text.out;
 }
 
-// What fills the cache before is seen by attention, and not counted itself.
+// Attention sees the tokens that filled the cache before, but they are not
+// counted.
 TEST_F(MoertCliTest, ProfileBeginsAtADepth) {
   Result result =
       moert("profile " + plan_ + " -p 5 -n 1 -d 7 -t 1 --no-limits --json");
@@ -376,11 +378,11 @@ TEST_F(MoertCliTest, ProfileSumsPartsByWhatThePlanSaysOfOps) {
       calls[row["name"]] += row["calls"].get<int>();
     return calls;
   };
-  // Names are those of instructions where nothing is said.
+  // Without an explanation, names are those of instructions.
   plan.explanation.clear();
   EXPECT_EQ(rows("by_part").at("embed"), 1);
 
-  // An op outside of layers may be called like one of a layer.
+  // An op outside of layers may have the name of a layer's op.
   plan.layers = 2;
   for (auto [part, layer] :
        {std::pair("mix", 0), {"mix", 1}, {"blk.0.mix", -1}}) {
@@ -437,9 +439,9 @@ TEST_F(MoertCliTest, MistakesSuggestTheFix) {
 
 class LongRunTest : public MoertCliTest {
 protected:
-  /// Starts a run that would take minutes, calls `disturb` with its process
-  /// number once text appears, and waits for its end; reads on until then, or
-  /// goes away.
+  /// Starts a run that would take minutes, calls `disturb` with its process id
+  /// when text appears, and waits for its end. Keeps reading its output until
+  /// then, or closes the pipe if `readOn` is false.
   Result disturbed(const std::function<void(pid_t)> &disturb,
                    bool readOn = true) {
     auto &plan = sample_.builder.plan;

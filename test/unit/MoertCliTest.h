@@ -1,4 +1,4 @@
-//===- MoertCliTest.h - moert as a shell runs it ----------------*- C++ -*-===//
+//===- MoertCliTest.h - Runs moert in a shell -------------------*- C++ -*-===//
 
 #ifndef MOE_TEST_UNIT_MOERTCLITEST_H
 #define MOE_TEST_UNIT_MOERTCLITEST_H
@@ -17,7 +17,7 @@ inline std::string contentOf(const std::string &path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// With the sample plan and its tokenizer in a folder.
+/// Provides a folder with the sample plan and its tokenizer.
 class MoertCliTest : public ::testing::Test {
 protected:
   struct Result {

@@ -1,4 +1,4 @@
-// moert info: what it says of a plan is what happens when it is run.
+// moert info: what it says about a plan is what happens when the plan runs.
 #include "test/unit/MoertCliTest.h"
 
 #include <filesystem>
@@ -12,12 +12,12 @@ namespace {
 
 class MoertInfoTest : public MoertCliTest {
 protected:
-  /// Of the reason, without the line of the command that mends it.
+  /// Returns the reason without the line with the suggested command.
   static std::string cause(const Json &info) {
     std::string why = info["why_not"];
     return why.substr(0, why.find('\n'));
   }
-  /// What info says, having checked that text and JSON agree.
+  /// Returns what info says, and checks that text and JSON agree.
   Json info(const std::string &flags = "") {
     Result text = moert("info " + plan_ + flags);
     EXPECT_EQ(text.exitCode, 0) << text.err;
@@ -34,7 +34,8 @@ protected:
     return object;
   }
 
-  /// That info gives this reason, and run the same one and this exit code.
+  /// Expects that info gives this reason, and run the same reason and exit
+  /// code.
   void expectRefused(int exitCode, std::string_view reason,
                      const std::string &flags = "") {
     Json object = info(flags);
@@ -56,7 +57,7 @@ protected:
     }
   }
 
-  /// plan.fb alone, as it now is.
+  /// Writes plan.fb only, as the object is now.
   void rewritePlan() {
     folder_.write("plan.fb", std::span<const uint8_t>(sample_.builder.pack()));
   }
@@ -125,7 +126,7 @@ TEST_F(MoertInfoTest, APlanForAGpu) {
   device.arch = 89;
   rewritePlan();
   expectRefused(7, "gpu0 is a GPU: this machine has no CUDA driver");
-  EXPECT_EQ(info()["memory"]["fits"], true); // The host's.
+  EXPECT_EQ(info()["memory"]["fits"], true); // That is the host's memory.
 }
 
 TEST_F(MoertInfoTest, MoreThanTheMachineHas) {
@@ -140,9 +141,8 @@ TEST_F(MoertInfoTest, MoreThanTheMachineHas) {
   EXPECT_EQ(moert("run " + plan_ + " -p a --allow-paging").exitCode, 5);
 }
 
-/// A weights file with a hole behind the weights, of which one more weight,
-/// that nothing reads, is said to lie in: larger than any memory, and no disk
-/// space.
+/// The weights file ends with a hole, in which an additional weight lies that
+/// nothing reads: it is larger than any memory, but needs no disk space.
 class HugeWeightsTest : public MoertInfoTest {
 protected:
   static constexpr uint64_t kHole = uint64_t(4) << 40;

@@ -1,5 +1,5 @@
-// Options of moert: what contradicts itself or is out of range is refused with
-// exit code 2 and the place; JSON is one document and nothing else.
+// Options of moert: contradictions and values out of range are refused with
+// exit code 2 and their place; JSON output is exactly one document.
 #include "test/unit/MoertCliTest.h"
 
 #include <nlohmann/json.hpp>
@@ -90,11 +90,11 @@ TEST_F(MoertCliTest, ContradictionsAreRefused) {
       {"bench " + plan_ + " -p 0 -n 0", "nothing to measure"},
       {"profile " + plan_ + " -p 0 -n 0", "nothing to measure"},
       {"bench " + plan_ + " -o csv --json", "--output was given 2 times"},
-      // Two documents on one stream.
+      // Two documents for one stream.
       {"logits " + plan_ + " --tokens 3 --json --out -",
        "--json and the logits"},
       {"profile " + plan_ + " --json --trace -", "--json and the trace"},
-      // One value each: the second would hide the first.
+      // Options with one value: a second value would hide the first.
       {a + "-p b", "--prompt was given 2 times, but takes one value"},
       {a + "-n 3 -n 4", "--n-predict was given 2 times"},
       {a + "--temp 0 --temp 1 --temp 2", "--temp was given 3 times"},
@@ -110,7 +110,8 @@ TEST_F(MoertCliTest, ContradictionsAreRefused) {
   }
 }
 
-// Decided: these have no effect, or say the same twice, and do no harm.
+// These combinations are allowed: they have no effect, or repeat something, and
+// do no harm.
 TEST_F(MoertCliTest, HarmlessCombinationsWork) {
   std::string run = "run " + plan_ + " -p a -n 2 --temp 0 ";
   std::string greedy = moert(run).out;

@@ -1,4 +1,4 @@
-// This machine's GPUs as a target describes them.
+// How a target describes this machine's GPUs.
 #include "compiler/Machine/Targets/NativeGpu.h"
 
 #include "compiler/Machine/Targets/NativeTarget.h"
@@ -55,7 +55,7 @@ TEST_F(NativeGpuTest, ADeviceInTheUnitsOfATarget) {
   EXPECT_EQ(gpu.arch, 89);
   EXPECT_EQ(gpu.cores, 128);
   EXPECT_EQ(gpu.memoryBytes, uint64_t(24) << 30);
-  // 1 GiB in use and the headroom.
+  // 1 GiB is in use, and the headroom is added.
   EXPECT_EQ(gpu.reservedBytes, uint64_t(1536) << 20);
   EXPECT_NEAR(gpu.read.perSecond, 920e9, 1e6);
   EXPECT_NEAR(gpu.link.perSecond, 25e9, 1e5); // the slower direction
@@ -67,7 +67,7 @@ TEST_F(NativeGpuTest, ADeviceInTheUnitsOfATarget) {
   EXPECT_THAT(gpu.source, HasSubstr("computed, not measured: 128 SMs x 2048"));
 }
 
-TEST_F(NativeGpuTest, AGpuThatWillNotDoIsLeftOutAndTheOtherStays) {
+TEST_F(NativeGpuTest, AnUnusableGpuIsLeftOutAndTheOtherStays) {
   struct Case {
     std::function<void(moetest::FakeGpu &)> spoil;
     const char *why;
@@ -115,7 +115,7 @@ TEST_F(NativeGpuTest, ATargetHasTheGpusFirstAndReadsBack) {
   cuda.gpus.resize(2);
   cuda.gpus[1].name = "Second";
   CpuMeasurement cpu = CpuMeasurement::ofThisMachine();
-  cpu.kernels = {}; // of which GPUs know nothing, and which take seconds
+  cpu.kernels = {}; // GPUs have none, and measuring takes seconds.
   StatusOr<Calibration> calibration = calibrateNative(
       {}, {.seconds = 0, .cudaLibrary = MOE_FAKE_CUDA, .cpu = cpu});
   ASSERT_TRUE(calibration.isOk()) << calibration.status().message();
@@ -135,7 +135,7 @@ TEST_F(NativeGpuTest, ATargetHasTheGpusFirstAndReadsBack) {
               target->devices[0].linkLatencySeconds, 1e-12);
 }
 
-// In a cache folder of its own.
+// Each test has its own cache folder.
 class NativeWithGpuTest : public NativeGpuTest {
 protected:
   void SetUp() override {
@@ -149,7 +149,7 @@ protected:
       return limits;
     };
   }
-  /// The titles of native's GPUs.
+  /// Returns the titles of native's GPUs.
   std::vector<std::string> gpus() {
     StatusOr<TargetDesc> target = nativeTarget(cpu_, {}, MOE_FAKE_CUDA);
     EXPECT_TRUE(target.isOk()) << target.status().message();
@@ -193,7 +193,7 @@ TEST_F(NativeWithGpuTest, AGpuThatCameOrWentIsNoticed) {
   EXPECT_EQ(measured_, 3);
 }
 
-// Nor is it missed in what was kept.
+// It is not missed in the saved description either.
 TEST_F(NativeWithGpuTest, AGpuThatNoPlanIsForIsLeftOutWithItsReason) {
   cuda.gpus.resize(1);
   cuda.gpus[0].attributes[cu::kIntegrated] = 1;

@@ -1,4 +1,4 @@
-// native on machines that are made up: quiet, busy at first, always busy.
+// native on simulated machines: quiet, busy at first, always busy.
 #include "compiler/Machine/Targets/NativeTarget.h"
 
 #include "runtime/base/HostCpu.h"
@@ -32,8 +32,8 @@ protected:
     ASSERT_EQ(::setenv("XDG_CACHE_HOME", folder_.path().c_str(), 1), 0);
   }
 
-  /// Measures rates of 1e9, 2e9 ... and these disturbances in turn, the last
-  /// one for ever.
+  /// Measures rates of 1e9, 2e9 and so on, with these disturbances one after
+  /// the other; the last one is repeated.
   CpuMeasurement measuring(std::vector<Disturbance> disturbances) {
     auto next = [this, disturbances](int &calls) {
       size_t last = disturbances.size() - 1;
@@ -59,7 +59,7 @@ protected:
         {.cudaLibrary = "none.so", .cpu = cpu});
   }
 
-  /// On a machine without GPUs.
+  /// Describes a machine without GPUs.
   StatusOr<TargetDesc> native(const CpuMeasurement &cpu) {
     return nativeTarget(cpu, {}, "none.so");
   }
@@ -94,7 +94,7 @@ TEST_F(NativeTargetTest, ABusyMachineIsMeasuredAgainUntilItIsQuiet) {
     EXPECT_THAT(target->notes,
                 ElementsAre(HasSubstr("other programs used this machine (rates "
                                       "spread by ")));
-    // Kept, as it is; the note is not.
+    // The target is saved, without the note.
     StatusOr<TargetDesc> again = native(cpu);
     ASSERT_TRUE(again.isOk()) << again.status().message();
     EXPECT_EQ(again->host().read.perSecond, 2e9);
@@ -103,12 +103,12 @@ TEST_F(NativeTargetTest, ABusyMachineIsMeasuredAgainUntilItIsQuiet) {
   }
 }
 
-TEST_F(NativeTargetTest, FiguresOfABusyMachineAreUsedButNotKept) {
+TEST_F(NativeTargetTest, FiguresOfABusyMachineAreUsedButNotSaved) {
   CpuMeasurement cpu = measuring({kQueued});
   for (int compile = 1; compile <= 2; ++compile) {
     StatusOr<TargetDesc> target = native(cpu);
     ASSERT_TRUE(target.isOk()) << target.status().message();
-    // The best of three measurements; the next compile makes three more.
+    // The best of three measurements; the next compilation makes three more.
     EXPECT_EQ(limitCalls_, kMeasurements * compile);
     EXPECT_EQ(target->host().read.perSecond, 1e9 * limitCalls_);
     EXPECT_EQ(target->host().int8.perSecond, 1e10 * limitCalls_);
@@ -120,13 +120,13 @@ TEST_F(NativeTargetTest, FiguresOfABusyMachineAreUsedButNotKept) {
                     HasSubstr("not kept"), HasSubstr("moec calibrate"))));
     EXPECT_FALSE(cached());
   }
-  // A compile's target has the note too.
+  // The next quiet measurement is saved.
   StatusOr<TargetDesc> quiet = native(measuring({kQuiet}));
   ASSERT_TRUE(quiet.isOk()) << quiet.status().message();
   EXPECT_TRUE(cached());
 }
 
-TEST_F(NativeTargetTest, WhatCannotBeUsedIsMeasuredAgainAndKept) {
+TEST_F(NativeTargetTest, UnusableFilesAreMeasuredAgainAndSaved) {
   CpuMeasurement cpu = measuring({kQuiet});
   ASSERT_TRUE(native(cpu).isOk());
   std::ifstream file(nativeTargetFile());
@@ -148,13 +148,13 @@ TEST_F(NativeTargetTest, WhatCannotBeUsedIsMeasuredAgainAndKept) {
   }
 }
 
-TEST_F(NativeTargetTest, NoteWhereNothingCanBeKept) {
+TEST_F(NativeTargetTest, NoteIfNothingCanBeSaved) {
   std::string file = folder_.write("file", "");
   ASSERT_EQ(::setenv("XDG_CACHE_HOME", file.c_str(), 1), 0);
   StatusOr<TargetDesc> target = native(measuring({kQuiet}));
   ASSERT_TRUE(target.isOk()) << target.status().message();
-  EXPECT_THAT(target->notes, ElementsAre(HasSubstr("cannot be kept")));
-  // Of figures that are not to be kept anyway that would only confuse.
+  EXPECT_THAT(target->notes, ElementsAre(HasSubstr("cannot be saved")));
+  // The second note would only confuse if the figures are not saved anyway.
   target = native(measuring({kSpread}));
   ASSERT_TRUE(target.isOk()) << target.status().message();
   EXPECT_THAT(target->notes, ElementsAre(HasSubstr("but not kept")));
@@ -204,7 +204,7 @@ TEST_F(NativeTargetTest, CalibrationRepeatsWhatWasDisturbed) {
   EXPECT_FALSE(cached());
 }
 
-TEST_F(NativeTargetTest, CalibrationMayBeContentWithWhatItGets) {
+TEST_F(NativeTargetTest, ASingleMeasurementMayBeDisturbed) {
   StatusOr<Calibration> once =
       calibrateNative({}, {.measurements = 1,
                            .cudaLibrary = "none.so",
@@ -214,7 +214,7 @@ TEST_F(NativeTargetTest, CalibrationMayBeContentWithWhatItGets) {
   EXPECT_EQ(limitCalls_ + readCalls_, 2);
 }
 
-/// One kernel, whose rate rises from round to round, and these disturbances.
+/// One kernel, whose rate rises from round to round, with these disturbances.
 class KernelsOfThisMachineTest : public NativeTargetTest {
 protected:
   CpuMeasurement measuringKernels(std::vector<Disturbance> disturbances) {
@@ -277,7 +277,7 @@ TEST_F(KernelsOfThisMachineTest,
   ASSERT_TRUE(quiet.isOk()) << quiet.status().message();
   EXPECT_EQ(rounds_, 2);
   EXPECT_FALSE(brief_);
-  // Each point by itself, and the least of what is spent beside kernels.
+  // The best of each point, and the smallest overheads.
   const moert::KernelRate &best = quiet->target.host().kernels.at(0);
   EXPECT_EQ(best.memory, (std::vector<double>{2e9, 5e8}));
   EXPECT_DOUBLE_EQ(quiet->target.host().overheads.step, 1e-6);
@@ -290,7 +290,7 @@ TEST_F(KernelsOfThisMachineTest,
   EXPECT_FALSE(busy->disturbance.isQuiet());
 }
 
-// Only one of its measurements: still not to be kept.
+// Only one of its measurements was disturbed, but it is not saved either.
 TEST_F(NativeTargetTest, ABusySweepAloneIsNotQuiet) {
   CpuMeasurement cpu = measuring({kQuiet});
   cpu.readByCores = measuring({kSpread}).readByCores;

@@ -1,4 +1,4 @@
-// Which node reads which bytes, on machines of 2 and 4 memory nodes.
+// Which node reads which bytes, on machines with 2 and 4 memory nodes.
 #include "runtime/device/cpu/NodeParts.h"
 
 #include "runtime/base/Topology.h"
@@ -37,9 +37,9 @@ TEST_F(NodePartsTest, OneNodeHasNoParts) {
       EXPECT_TRUE(file.empty());
 }
 
-/// Every byte of a gemm's weight is in one node's part, every node has its part
-/// of every expert, and the parts are what forExpertShare gives (which
-/// KernelConformanceTest proves for the drivers).
+/// Every byte of a gemm's weight is in one node's part, every node has a part
+/// of every expert, and the parts are those of forExpertShare
+/// (KernelConformanceTest proves that kernels use these).
 TEST_F(NodePartsTest, EveryByteOfEveryExpertIsOneNodes) {
   StatusOr<Plan> plan = Plan::load(sample_.builder.write(folder_));
   ASSERT_TRUE(plan.isOk()) << plan.status().message();
@@ -87,7 +87,8 @@ bool isExperts(const fb::InstructionT &instruction) {
   return findOp(instruction.op)->name.starts_with("expert");
 }
 
-/// Of two devices, each has what its instructions read on its own nodes.
+/// With two devices, each one's nodes have the bytes that its instructions
+/// read.
 TEST_F(NodePartsTest, DevicesReadTheirOwnNodes) {
   moetest::splitPlan(sample_.builder.plan,
                      [](const fb::PhaseT &, const fb::InstructionT &i) {
@@ -108,12 +109,12 @@ TEST_F(NodePartsTest, DevicesReadTheirOwnNodes) {
   EXPECT_EQ(nodesOf["wo"], (std::set<int>{3}));
   EXPECT_EQ(nodesOf["dense_down"], (std::set<int>{3}));
   EXPECT_EQ(nodesOf["down"], (std::set<int>{5, 6}));
-  // Its rows are one grain, which is not divided.
+  // Its rows are a single unit, which is not divided.
   EXPECT_EQ(nodesOf["gate"], (std::set<int>{6}));
 }
 
-// An engine on a machine that says that its CPUs are on nodes of their own,
-// with weights mapped and copied: the same bits as anywhere.
+// On a simulated machine whose CPUs are each a node, with weights mapped or
+// copied, results have the same bits as elsewhere.
 TEST_F(NodePartsTest, EnginesOnSimulatedNodesComputeTheSame) {
   SamplePlan split;
   moetest::splitPlan(split.builder.plan,
@@ -154,8 +155,8 @@ TEST_F(NodePartsTest, EnginesOnSimulatedNodesComputeTheSame) {
   EXPECT_EQ(logits(options), expected) << "on two devices";
 }
 
-/// A plan for two nodes on a machine of two sockets, of four cores with two
-/// threads each, but for `cpus`.
+/// A plan for two nodes on a machine with two sockets of four cores with two
+/// threads each, of which the process may use `cpus`.
 class NodeUseTest : public NodePartsTest {
 protected:
   static Topology sockets(int cpus = 16) {
@@ -173,7 +174,7 @@ protected:
   }
 };
 
-TEST_F(NodeUseTest, IsWhatThePlanSays) {
+TEST_F(NodeUseTest, FollowsThePlan) {
   NodeUse split = used(fb::NodeUse::Split, {}, sockets());
   EXPECT_TRUE(split.pin && split.copyWeights && split.interleaved.empty());
   EXPECT_EQ(split.threads, 0);
@@ -188,7 +189,7 @@ TEST_F(NodeUseTest, IsWhatThePlanSays) {
 }
 
 TEST_F(NodeUseTest, OneNodeIsTheOneWithTheMostCores) {
-  // A core of node 0 is not for this process.
+  // This process may not use one core of node 0.
   Topology allowed = sockets();
   std::erase_if(allowed, [](const CpuPlace &place) { return place.core == 2; });
   NodeUse one = used(fb::NodeUse::One, {}, allowed);
@@ -207,8 +208,8 @@ TEST_F(NodeUseTest, AMachineOfOneNodeIsUsedAsItIs) {
             std::string::npos);
 }
 
-/// What devices are made with on a machine whose every CPU is a node.
-TEST_F(NodeUseTest, IsWhatTheEngineDoes) {
+// The engine's own choice, on a machine whose CPUs are each a node.
+TEST_F(NodeUseTest, IsUsedByTheEngine) {
   std::vector<int> cpus = allowedCpus();
   if (cpus.size() < 2)
     GTEST_SKIP() << "needs two CPUs";

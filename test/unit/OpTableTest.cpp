@@ -11,7 +11,7 @@ using namespace moert;
 
 namespace {
 
-// Plan files hold these numbers.
+// Plan files contain these numbers.
 TEST(OpTableTest, NumbersAreThoseOfPlanFiles) {
   const std::vector<std::string_view> names = {"embed",
                                                "rope_table",
@@ -85,7 +85,7 @@ TEST(OpTableTest, OperandsAndParametersHaveNamesOfTheirOwn) {
   }
 }
 
-// Formulas of scratch memory ask for parameters that the op has.
+// Formulas for scratch memory use parameters that the op has.
 TEST(OpTableTest, ScratchIsOfTheOpsParameters) {
   for (const OpSpec &spec : opTable()) {
     int64_t bytes = spec.scratchBytes([&](std::string_view name) {
@@ -105,7 +105,7 @@ TEST(OpTableTest, ScratchIsOfTheOpsParameters) {
   EXPECT_EQ(findOp("add")->scratchBytes(sixtyFour), 0);
 }
 
-// What kernels use as indices is read from an op that bounds it.
+// Every kind of index that kernels read is written by an op that bounds it.
 TEST(OpTableTest, IndicesThatAreReadAreWrittenSomewhere) {
   auto some = [](OperandRole role, Indices indices) {
     for (const OpSpec &spec : opTable())
@@ -119,7 +119,7 @@ TEST(OpTableTest, IndicesThatAreReadAreWrittenSomewhere) {
     EXPECT_TRUE(some(OperandRole::Write, indices));
     EXPECT_TRUE(some(OperandRole::Read, indices));
   }
-  // The phase's input holds them.
+  // Token ids are the phase's input.
   EXPECT_TRUE(some(OperandRole::Read, Indices::Tokens));
 }
 

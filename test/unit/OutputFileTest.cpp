@@ -1,4 +1,4 @@
-// Output that appears whole or not at all.
+// Output files that appear as a whole or not at all.
 
 #include "runtime/base/OutputFile.h"
 
@@ -46,14 +46,14 @@ struct stat statOf(const std::string &path) {
   return info;
 }
 
-/// An output that may replace whatever is at `path`.
+/// Creates an output that may replace anything at `path`.
 moert::StatusOr<OutputFile>
 createAnywhere(const std::string &path,
                OutputFile::Content content = OutputFile::Content::Text) {
   return OutputFile::create(moert::OutputTarget::ofCache(path), content);
 }
 
-/// Creates, writes `text`, commits.
+/// Creates an output, writes `text` and commits it.
 moert::Status writeTo(const std::string &path, const std::string &text) {
   MOE_ASSIGN_OR_RETURN(OutputFile file, createAnywhere(path));
   MOE_RETURN_IF_ERROR(file.write(text.data(), text.size()));
@@ -72,7 +72,7 @@ void expectFailure(const moert::Status &status, StatusCode code,
       << status.message();
 }
 
-/// Runs `body` in a child process; how that ended, as waitpid() says.
+/// Runs `body` in a child process; returns its status as waitpid() gives it.
 int inChild(const std::function<void()> &body) {
   pid_t child = ::fork();
   if (child == 0) {
@@ -109,7 +109,7 @@ TEST_F(OutputFileTest, AppearsAtCommit) {
   EXPECT_EQ(entries(folder_.path()), 1u);
 }
 
-// A weights file waits so for its plan.
+// A weights file waits under such a name for its plan.
 TEST_F(OutputFileTest, CommitsUnderAnotherName) {
   std::string path = write("out", "old");
   ASSERT_EQ(::chmod(path.c_str(), 0640), 0);
@@ -180,8 +180,8 @@ TEST_F(OutputFileTest, NamesAsLongAsAFileSystemHasThem) {
   EXPECT_EQ(contentOf(file(longest)), "text");
 }
 
-// A process that was killed has no lock; one that still writes has.
-TEST_F(OutputFileTest, RemovesWhatAKilledWriterLeftAndNothingElse) {
+// A killed process holds no lock, a process that still writes holds one.
+TEST_F(OutputFileTest, RemovesOnlyFilesOfKilledWriters) {
   std::string dead = write(".out.moe-0123456789abcdef.tmp", "half");
   std::string live = write(".out.moe-fedcba9876543210.tmp", "half");
   std::vector<std::string> others = {
@@ -219,7 +219,7 @@ TEST_F(OutputFileTest, RemovesWhatAKilledWriterLeftAndNothingElse) {
     EXPECT_TRUE(stdfs::exists(stdfs::symlink_status(path))) << path;
   ::close(fd);
 
-  // A second writer in this process takes the first for a live one.
+  // A second writer in this process sees that the first one is alive.
   auto first = createAnywhere(file("out"));
   ASSERT_TRUE(first.isOk()) << first.status().message();
   EXPECT_TRUE(first->write("first", 5).isOk());
@@ -277,7 +277,7 @@ TEST_F(OutputFileTest, ANewFileHasTheModeOfTheUmask) {
   EXPECT_EQ(statOf(file("out")).st_mode & 07777, 0640u);
 }
 
-// Runs as nobody, whom root can become.
+// Runs as the user "nobody", which only root can become.
 TEST_F(OutputFileTest, WithoutRightsKeepsWhatItMayAndRefusesWhatIsProtected) {
   if (::geteuid() != 0)
     GTEST_SKIP() << "needs root";
@@ -318,7 +318,7 @@ TEST_F(OutputFileTest, WritesToAFifo) {
   EXPECT_EQ(entries(folder_.path()), 1u);
 }
 
-// A node of its own: what the test breaks is not the system's /dev/null.
+// The test breaks its own device node instead of the system's /dev/null.
 TEST_F(OutputFileTest, WritesToACharacterDevice) {
   std::string path = file("null");
   if (::mknod(path.c_str(), S_IFCHR | 0666, ::makedev(1, 3)) != 0)
@@ -353,7 +353,7 @@ TEST_F(OutputFileTest, RefusesFoldersSocketsAndBlockDevices) {
                 "socket: is a socket");
   EXPECT_TRUE(S_ISSOCK(statOf(file("socket")).st_mode));
 
-  // Of a number that no driver has.
+  // The device has a number that no driver uses.
   if (::mknod(file("disk").c_str(), S_IFBLK | 0600, ::makedev(240, 77)) == 0) {
     expectFailure(writeTo(file("disk"), "x"), StatusCode::Io,
                   "disk: is a block device");
@@ -361,7 +361,7 @@ TEST_F(OutputFileTest, RefusesFoldersSocketsAndBlockDevices) {
   }
 }
 
-TEST_F(OutputFileTest, DoesNotReplaceWhatBecameAFifoMeanwhile) {
+TEST_F(OutputFileTest, DoesNotReplaceAFileThatBecameAFifo) {
   auto output = createAnywhere(file("out"));
   ASSERT_TRUE(output.isOk()) << output.status().message();
   ASSERT_EQ(::mkfifo(file("out").c_str(), 0600), 0);
@@ -413,7 +413,7 @@ TEST_P(OutputFileSignalTest, RemovesTemporariesAndEndsTheProcess) {
     auto second = createAnywhere(file("second"));
     ASSERT_TRUE(first.isOk() && second.isOk());
     OutputFile moved = *std::move(first);
-    // What has the name of one that is gone is not ours.
+    // A file that has the name of a removed temporary is not ours.
     std::string gone;
     {
       auto third = createAnywhere(file("third"));
@@ -423,7 +423,7 @@ TEST_P(OutputFileSignalTest, RemovesTemporariesAndEndsTheProcess) {
     }
     std::ofstream(gone) << "a user's";
     ASSERT_EQ(entries(folder_.path()), 5u);
-    // Any thread may be the one that is interrupted.
+    // The signal may interrupt any thread.
     std::jthread([] { ::raise(GetParam()); }).join();
     ::pause();
   });
@@ -434,7 +434,7 @@ TEST_P(OutputFileSignalTest, RemovesTemporariesAndEndsTheProcess) {
   EXPECT_TRUE(stdfs::exists(bystander));
 }
 
-// As nohup asks for.
+// nohup makes a process ignore a signal.
 TEST_P(OutputFileSignalTest, AnIgnoredSignalStaysIgnored) {
   int status = inChild([&] {
     std::signal(GetParam(), SIG_IGN);
@@ -448,7 +448,7 @@ TEST_P(OutputFileSignalTest, AnIgnoredSignalStaysIgnored) {
   EXPECT_TRUE(stdfs::exists(file("out")));
 }
 
-// The first one is a flag, for work that ends by itself.
+// The first Ctrl-C only sets a flag, so that work can end by itself.
 TEST_F(OutputFileTest, TheSecondCtrlCRemovesTemporariesToo) {
   int status = inChild([&] {
     moert::installCleanupHandlers();

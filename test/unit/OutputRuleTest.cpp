@@ -25,7 +25,7 @@ namespace stdfs = std::filesystem;
 
 namespace {
 
-/// A file of each kind as short as it can be.
+/// The shortest possible file of each kind.
 const std::map<OutputKind, std::string> samples = {
     {OutputKind::Plan, std::string("\x10\0\0\0MOEP", 8) + "rest"},
     {OutputKind::Weights, "moec weights 3\nplan gone.fb\nmodel m\n"},
@@ -42,7 +42,7 @@ const std::map<OutputKind, std::string> samples = {
     {OutputKind::Model, "GGUF\x03"},
 };
 
-/// Files that people have beside theirs.
+/// Files of users that may be in the same folder.
 const char *const foreign[] = {
     "notes\n",
     "#!/bin/sh\necho module\n",
@@ -78,14 +78,14 @@ TEST_F(OutputRuleTest, KnowsEveryKindByItsFirstBytes) {
     EXPECT_EQ(moert::kindOf(text), kind) << text;
   for (const char *text : foreign)
     EXPECT_EQ(moert::kindOf(text), std::nullopt) << text;
-  // Long lists before what tells the kind, and text that ends before its end.
+  // A long list before the key that shows the kind, and truncated text.
   std::string tools = R"({"tools": [)";
   for (int i = 0; i < 1000; ++i)
     tools += R"({"name": "a tool", "messages": [1, 2]}, )";
   EXPECT_EQ(moert::kindOf(tools), std::nullopt);
   tools += R"({}], "messages": [{"role": )";
   EXPECT_EQ(moert::kindOf(tools), OutputKind::Conversation);
-  // Nesting that would use up a stack.
+  // Nesting that would overflow the stack of a recursive parser.
   EXPECT_EQ(moert::kindOf(std::string(1 << 20, '[')), std::nullopt);
 }
 
@@ -116,7 +116,7 @@ TEST_F(OutputRuleTest, AnOutputReplacesItsOwnKindAndEmptyFiles) {
   }
 }
 
-TEST_F(OutputRuleTest, WhereNothingForcesNothingIsSaidOfIt) {
+TEST_F(OutputRuleTest, WithoutAForceOptionNoneIsSuggested) {
   std::string path = dir_.write("notes", "mine");
   EXPECT_EQ(OutputRule(false, "")
                 .target(path, OutputKind::Session)
@@ -139,7 +139,7 @@ TEST_F(OutputRuleTest, InputsAreNeverReplaced) {
   }
 }
 
-/// Of the sample plan, which names m.gguf or these weights.
+/// Returns the sample plan's bytes, with m.gguf or these weights as its file.
 std::string planNaming(moert::fb::FileKind kind, const std::string &path) {
   moetest::SamplePlan sample;
   sample.builder.bytes();
@@ -155,7 +155,7 @@ std::string planNaming(moert::fb::FileKind kind, const std::string &path) {
   return {bytes.begin(), bytes.end()};
 }
 
-TEST_F(OutputRuleTest, WhatANamedPlanNeedsIsNeverReplaced) {
+TEST_F(OutputRuleTest, FilesThatAPlanNeedsAreNeverReplaced) {
   std::string plan = dir_.write(
       "p.fb", planNaming(moert::fb::FileKind::Model, "models/m.gguf"));
   stdfs::create_directory(file("models"));
@@ -181,7 +181,8 @@ TEST_F(OutputRuleTest, WeightsThatTheirPlanNeedsAreNeverReplaced) {
     for (const auto &[kind, ignored] : samples)
       EXPECT_THAT(OutputRule(force).target(weights, kind).status().message(),
                   HasSubstr("p.weights: holds the weights of "));
-  // Of the plan itself they are replaced, and where it is gone.
+  // A compilation of the plan itself may replace them. If the plan is gone, any
+  // compilation may.
   EXPECT_TRUE(OutputRule().target(weights, OutputKind::Weights, plan).isOk());
   stdfs::remove(plan);
   EXPECT_TRUE(OutputRule().target(weights, OutputKind::Weights).isOk());
@@ -200,7 +201,7 @@ TEST_F(OutputRuleTest, ASessionOrWeightsAreNoStream) {
   EXPECT_TRUE(OutputRule().target("/dev/null", OutputKind::Plan).isOk());
 }
 
-// What was written in the hours that a command ran.
+// The file may have been written during the hours that a command ran.
 TEST_F(OutputRuleTest, AsksAgainBeforeItReplaces) {
   std::string path = file("p.npy");
   auto target = OutputRule().target(path, OutputKind::Array);

@@ -1,4 +1,4 @@
-//===- PackedFileTest.cpp - Weights in their final layout -----------------===//
+//===- PackedFileTest.cpp - The file with packed weights ------------------===//
 
 #include "compiler/Pack/PackedFile.h"
 
@@ -25,13 +25,13 @@ namespace stdfs = std::filesystem;
 
 namespace {
 
-/// A weight of a model file, with gaps between its matrices.
+/// A weight in a model file, with gaps between its matrices.
 struct Stored {
   int64_t outer, rows, cols;
   Format format;
   Layout layout;
   int64_t gap;
-  uint64_t at = 0; ///< In the model file.
+  uint64_t at = 0; ///< Offset in the model file.
 
   int64_t rowBytes() const {
     return int64_t(moek::rowBytes(format, uint64_t(cols)));
@@ -42,8 +42,8 @@ struct Stored {
   }
 };
 
-/// Three chunks: weights that begin and end inside them and a large one across
-/// all, partial panels, a panel of several MiB, gaps.
+/// Three chunks: weights that begin and end inside of chunks, a large weight
+/// across all of them, partial panels, a panel of several MiB, gaps.
 const Stored kWeights[] = {
     {1, 1, 64, Format::F32, Layout::Gguf, 0},
     {3, 37, 256, Format::Q4_K, Layout::Rows16, 144},
@@ -83,7 +83,7 @@ struct PackedFileTest : testing::Test {
     file.bytes = end;
   }
 
-  /// What the file has to hold, row by row and panel by panel.
+  /// Returns the expected content of the file, row by row and panel by panel.
   std::string expected() {
     std::string all(file.bytes, '\0');
     for (size_t i = 0; i < file.weights.size(); ++i) {
@@ -118,7 +118,7 @@ struct PackedFileTest : testing::Test {
     std::sort(names.begin(), names.end());
     return names;
   }
-  /// Those that reading the file gives.
+  /// Checks that the hashes are those of the written file.
   void expectHashesOfTheFile(const PackedHashes &hashes) {
     std::vector<moert::Extent> extents;
     for (const PackedWeight &weight : file.weights)
@@ -130,14 +130,14 @@ struct PackedFileTest : testing::Test {
     EXPECT_EQ(hashes.checksums, hasher.checksums());
     EXPECT_EQ(hashes.samples, hasher.sampleHash());
   }
-  /// Nothing but the model and what was at the path before.
+  /// Checks that only the model and the old file exist.
   void expectUntouched() {
     EXPECT_EQ(written(), "old");
     EXPECT_EQ(folder(),
               (std::vector<std::string>{"model.gguf", "plan.weights"}));
   }
 
-  /// Writes the file, but for its header, and gives it its name.
+  /// Writes the file without its header, and renames it to its final name.
   moert::StatusOr<PackedHashes> write(const moert::PiecesOptions &options) {
     MOE_ASSIGN_OR_RETURN(
         moert::OutputFile output,
@@ -185,7 +185,7 @@ TEST_F(PackedFileTest, AShorterModelIsAnErrorAndLeavesTheOldFile) {
   expectUntouched();
 }
 
-// A limit on file sizes stands in for a disk that fails.
+// A limit on file sizes simulates a disk that fails.
 TEST_F(PackedFileTest, AFailedWriteLeavesTheOldFile) {
   dir.write("plan.weights", "old");
   rlimit before;
@@ -215,7 +215,7 @@ TEST_F(PackedFileTest, ACancelledRunLeavesTheOldFile) {
   expectUntouched();
 }
 
-TEST_F(PackedFileTest, WhatAKilledRunLeftIsReplaced) {
+TEST_F(PackedFileTest, FilesOfAKilledRunAreReplaced) {
   dir.write(".plan.weights.moe-0123456789abcdef.tmp", "half");
   Status status = write({2, {}}).status();
   ASSERT_TRUE(status.isOk()) << status.message();

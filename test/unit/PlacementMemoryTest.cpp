@@ -1,7 +1,7 @@
-// More memory slows no placement, whoever has it: random models on machines
-// that nobody built, whose GPUs, whose host and then whose number of GPUs grow
-// step by step. Each step keeps to its budgets and is predicted to be no slower
-// than the one before, to the last digit
+// More memory slows no placement: random models on random machines, on which
+// first the memory of GPUs grows step by step, then the host's, then the number
+// of GPUs. Each step is within its budgets, and its prediction is no slower
+// than the previous one, to the last digit
 // (passes/moe/placement/PlacementSearch.h).
 
 #include "compiler/Driver/Compilation.h"
@@ -20,7 +20,7 @@ using namespace moetest;
 
 namespace {
 
-/// A model's graph with phases, as placement has it.
+/// Returns a model's graph with phases, as placement gets it.
 mlir::OwningOpRef<mlir::ModuleOp> graphOf(mlir::MLIRContext &context,
                                           const moec::CompileRequest &request,
                                           const moec::TargetDesc &target) {
@@ -40,8 +40,8 @@ mlir::OwningOpRef<mlir::ModuleOp> graphOf(mlir::MLIRContext &context,
   return *std::move(module);
 }
 
-/// Seconds of the request that are predicted, step by step; beyond all numbers
-/// where nothing fits.
+/// Predicts the request's seconds for one target after the other; infinite if
+/// nothing fits.
 class Ladder {
 public:
   Ladder(mlir::MLIRContext &context, const moec::CompileRequest &request,
@@ -80,7 +80,7 @@ void setMemory(moec::DeviceDesc &device, double bytes) {
   device.reservedBytes = 0;
 }
 
-/// What a sum of the same figures in another order may differ by.
+/// The tolerance for a sum of the same figures in another order.
 constexpr double kExact = 1 + 1e-12;
 
 constexpr unsigned kShards = 8, kSeedsOfShard = 40;
@@ -117,7 +117,7 @@ TEST_P(MoreMemory, SlowsNoPrediction) {
       faster += seconds < before;
       before = seconds;
     };
-    // Of memory for a model's hundredth to several times what it takes.
+    // Memory for a hundredth of the model to several times its size.
     std::vector<double> share(gpus);
     for (double &part : share)
       part = dice.between(0.01, 0.2);

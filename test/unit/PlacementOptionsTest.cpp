@@ -1,7 +1,7 @@
-// What people ask of a placement, of models of all architectures on machines
-// that nobody built: ladders, router profiles, rules in each of their forms,
-// experts that are streamed or deferred. The runtime takes every plan, each
-// device's bytes are in its budget, and what was asked for is what there is.
+// Options of placement on models of all architectures and random machines:
+// ladders, router profiles, all forms of rules, streamed and deferred experts.
+// The runtime accepts every plan, each device is within its budget, and the
+// plan does what the options request.
 
 #include "compiler/Import/GgufFile.h"
 #include "runtime/plan/Plan.h"
@@ -18,7 +18,7 @@ using namespace moetest;
 
 namespace {
 
-/// The routers of a model, which profiles are of.
+/// The routers of a model, for which profiles are made.
 struct Routers {
   explicit Routers(const std::string &path) {
     auto opened = moec::GgufModel::open(path);
@@ -34,7 +34,7 @@ struct Routers {
       std::string prefix = fmt::format("blk.{}.", layer);
       const moec::GgufTensor *weight =
           opened->findTensor(prefix + "ffn_gate_inp.weight");
-      // Those that look tokens up choose none.
+      // Routers that look experts up by token choose none.
       if (!weight || opened->findTensor(prefix + "ffn_gate_tid2eid.weight"))
         continue;
       experts = int64_t(weight->shape[1]);
@@ -50,7 +50,8 @@ struct Routers {
   int64_t used = 0, experts = 0;
 };
 
-/// Some experts are used more than others, by all or by few tokens.
+/// Writes a profile in which some experts are used more than others, by all
+/// tokens or by few.
 std::string profile(TempDir &folder, Dice &dice, const Routers &routers) {
   Json layers = Json::array();
   for (int64_t layer : routers.layers) {
@@ -73,8 +74,8 @@ std::string profile(TempDir &folder, Dice &dice, const Routers &routers) {
                                          .dump());
 }
 
-/// Where ops have to be: experts of layers on the CPU, a layer's attention on a
-/// GPU.
+/// Where ops have to be: the experts of these layers on the CPU, the attention
+/// of a layer on a GPU.
 struct Wanted {
   std::vector<int64_t> expertsOnCpu;
   int64_t attentionOnGpu = -1;
@@ -119,7 +120,7 @@ Wanted ask(Kind kind, TempDir &folder, Dice &dice, const RandomModel &model,
     request.routerProfile = profile(folder, dice, routers);
     if (dice.upTo(2) == 0)
       request.maxDroppedMass = 0.3f;
-    // What experts of a profile are put together needs to be written.
+    // Stacks of a profile's most used experts have to be packed.
     if (model.isSmall())
       request.weights = "auto";
     break;
@@ -152,7 +153,7 @@ Wanted ask(Kind kind, TempDir &folder, Dice &dice, const RandomModel &model,
     break;
   case FirstCpuMoe:
     request.cpuMoeLayers = 1 + routers.some(dice);
-    request.allowUnmatchedRules = true; // About dense layers.
+    request.allowUnmatchedRules = true; // Rules may name dense layers.
     std::ranges::copy_if(
         routers.layers, std::back_inserter(wanted.expertsOnCpu),
         [&](int64_t layer) { return layer < request.cpuMoeLayers; });
@@ -169,7 +170,7 @@ Wanted ask(Kind kind, TempDir &folder, Dice &dice, const RandomModel &model,
   return wanted;
 }
 
-/// What of `wanted` is elsewhere, or "".
+/// Returns which of `wanted` is elsewhere, or "".
 std::string missingOf(const moert::fb::Plan &plan, const Wanted &wanted) {
   std::map<std::string_view, bool> isCpu;
   for (const auto *device : *plan.devices())
@@ -199,7 +200,7 @@ constexpr unsigned kShards = 8, kSeedsOfShard = 16;
 
 class RandomOptions : public testing::TestWithParam<unsigned> {};
 
-TEST_P(RandomOptions, AreKeptToInPlansThatTheRuntimeTakes) {
+TEST_P(RandomOptions, AreFollowedInPlansThatTheRuntimeAccepts) {
   TempDir folder;
   RandomModels models(folder);
   std::map<int, unsigned> compiled;
@@ -221,18 +222,19 @@ TEST_P(RandomOptions, AreKeptToInPlansThatTheRuntimeTakes) {
       addLadder(dice, machine, request);
     auto report = writePlan(folder, request, machine);
     if (!report) {
-      // Rules may ask for what a GPU has no kernels for or name what the model
-      // does not have; nothing may be left that could be streamed, or no memory
-      // for slots.
+      // A rule may request ops for which a GPU has no kernels, or name what the
+      // model does not have. There may be nothing to stream, or no memory for
+      // slots.
       std::string why = report.status().message();
       bool isUnmatched =
           (kind == ModuleRules || kind == TensorRules || kind == FirstCpuMoe) &&
           why.find(" matches no ") != why.npos;
       bool isOfRules = (kind == ModuleRules || kind == TensorRules) &&
                        report.status().code() == moert::StatusCode::Unsupported;
-      bool isOfStreams = kind == Streamed && request.streamExperts > 0 &&
-                         (why.find("there are none to stream") != why.npos ||
-                          why.find("come to take") != why.npos);
+      bool isOfStreams =
+          kind == Streamed && request.streamExperts > 0 &&
+          (why.find("there are no experts to stream") != why.npos ||
+           why.find("the slots for streaming") != why.npos);
       EXPECT_TRUE(isOfRules || isUnmatched || isOfStreams ||
                   report.status().code() == moert::StatusCode::DoesNotFit)
           << why;

@@ -1,7 +1,8 @@
-// Placements of models of all architectures on machines that nobody built: each
-// keeps to its budgets, none is slower by its own prediction than what others
-// start from, more memory of GPUs makes none of the first ones slower, and the
-// runtime takes the plans. A thousand seeds.
+// Placements for models of all architectures on random machines: each is within
+// its budgets, and by its own prediction no slower than the simple placements
+// that other programs use; for the first seeds, more GPU memory makes no
+// placement slower; and the runtime accepts the plans. There are a thousand
+// seeds.
 
 #include "test/unit/RandomPlacement.h"
 
@@ -12,7 +13,7 @@ using namespace moetest;
 
 namespace {
 
-/// Rules that every model has something for, or none.
+/// Adds rules that match something in every model, or no rules.
 std::string addRules(Dice &dice, moec::CompileRequest &request) {
   switch (dice.upTo(9)) {
   case 0:
@@ -40,12 +41,13 @@ std::string addRules(Dice &dice, moec::CompileRequest &request) {
 
 constexpr unsigned kShards = 20, kSeedsOfShard = 50;
 
-/// Of which more memory is tried too (passes/moe/placement/PlacementSearch.h).
+/// For these shards, more memory is tried too
+/// (passes/moe/placement/PlacementSearch.h).
 constexpr unsigned kEnlargedShards = 4;
 
 class RandomPlacements : public testing::TestWithParam<unsigned> {};
 
-TEST_P(RandomPlacements, KeepToBudgetsAndAreNeverWorseThanWhatOthersStartFrom) {
+TEST_P(RandomPlacements, KeepToBudgetsAndAreNoSlowerThanSimplePlacements) {
   TempDir folder;
   RandomModels models(folder);
   ASSERT_GT(models.smallOnes(), 25u);
@@ -61,7 +63,7 @@ TEST_P(RandomPlacements, KeepToBudgetsAndAreNeverWorseThanWhatOthersStartFrom) {
     SCOPED_TRACE(rules);
     auto report = place(folder, request, machine);
     if (!report) {
-      // Rules may ask for what a GPU has no kernels for.
+      // Rules may request ops for which a GPU has no kernels.
       bool isOfRules = !rules.empty() &&
                        report.status().code() == moert::StatusCode::Unsupported;
       EXPECT_TRUE(isOfRules ||
@@ -84,7 +86,7 @@ TEST_P(RandomPlacements, KeepToBudgetsAndAreNeverWorseThanWhatOthersStartFrom) {
     auto predicted = predictedBy(*report);
     if (!predicted || request.optimizeFor != "balanced")
       continue;
-    // Texts have two digits and more.
+    // Predictions are printed with at least two digits.
     ++compared;
     std::string remark = remarkOf(*report, "predicted ");
     EXPECT_LE(0.99 * predicted->own, predicted->onHost) << remark;

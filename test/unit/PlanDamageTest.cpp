@@ -1,6 +1,6 @@
-// Damaged plans never crash: they are refused, or what they compute stays
-// inside their own memory. Run under AddressSanitizer and UBSan in the asan
-// preset; arenas end at guard pages in every build.
+// Damaged plans never crash: they are refused, or they compute inside of their
+// own memory. The asan preset runs this with AddressSanitizer and UBSan; arenas
+// end at guard pages in every build.
 #include "runtime/schema/OpTable.h"
 #include "test/support/OneSequence.h"
 #include "test/support/SampleLadder.h"
@@ -22,14 +22,14 @@ namespace fb = moert::fb;
 
 namespace {
 
-/// Set by --flips=N; 0 is every bit.
+/// Set by --flips=N; 0 means every bit.
 size_t flips = 20000;
 
 class PlanDamageTest : public ::testing::Test {
 protected:
   PlanDamageTest() { path_ = sample_.builder.write(folder_); }
 
-  /// A refusal is for people, whatever the damage.
+  /// An error message stays readable, whatever the damage.
   static void expectShort(const Status &status) {
     EXPECT_LT(std::ranges::count(status.message(), '\n'), 5)
         << status.message();
@@ -50,7 +50,7 @@ protected:
     std::vector<int32_t> tokens = {3, 17, 0, 8, 2, 5, 9};
     for (int32_t &token : tokens)
       token = std::min(token, one->engine->vocab() - 1);
-    // Failures, such as logits that are not finite, are fine.
+    // Failures, such as logits that are not finite, are allowed.
     Status status = one->append(tokens).status();
     if (status.isOk())
       status = one->append(tokens[0]).status();
@@ -58,7 +58,7 @@ protected:
   }
   void tryPlan() { tryBytes(sample_.builder.bytes()); }
 
-  /// Tries values around and far from `field`'s, and puts it back.
+  /// Tries values near and far from the one in `field`, then restores it.
   template <class T> void tryValues(T &field) {
     using Limits = std::numeric_limits<T>;
     const T original = field;
@@ -102,7 +102,7 @@ TEST_F(PlanDamageTest, EverySingleBit) {
     tryBytes(bytes);
     bytes[bit / 8] = good[bit / 8];
   }
-  // Flips in names and padding do no harm; most others must be noticed.
+  // Flips in names and padding do no harm; most others must be detected.
   EXPECT_EQ(tried_, total);
   EXPECT_GT(ran_, 0u);
   EXPECT_LT(ran_, total * 3 / 4);
@@ -177,7 +177,7 @@ TEST_F(TwoDeviceDamageTest, EveryQueueAndEvent) {
   }
 }
 
-/// Whatever rung is then taken.
+/// The damaged ladder may run any rung.
 TEST_F(PlanDamageTest, SingleBitsOfALadder) {
   moetest::SampleLadder ladder({24, 100});
   path_ = ladder.write(folder_);
@@ -283,8 +283,8 @@ TEST_F(PlanDamageTest, EveryRegionAndWeight) {
   tryValues(plan.context);
 }
 
-// Instructions that write one would write what others share, and readers of the
-// arena's copy find nothing there.
+// A buffer per worker must not be written by an instruction that workers share,
+// and its readers would find nothing in the arena.
 TEST_F(PlanDamageTest, EveryBufferPerWorker) {
   fb::DeviceT &device = *sample_.builder.plan.devices[0];
   for (uint64_t bytes : {uint64_t(0), device.arena_bytes}) {
@@ -303,7 +303,7 @@ TEST_F(PlanDamageTest, EveryBufferPerWorker) {
   EXPECT_LT(ran_, tried_ / 4);
 }
 
-// A table that many vectors share could make checking take for ever.
+// If many vectors share one table, checking must not take forever.
 TEST_F(PlanDamageTest, LargeCountsAreRefusedQuickly) {
   fb::PhaseT &phase = sample_.phase("decode");
   fb::InstructionT add = *phase.instructions[sample_.find("decode", "add")];

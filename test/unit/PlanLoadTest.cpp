@@ -1,5 +1,5 @@
-// What is no plan, or no plan for this build, is refused with the reason and
-// the fix.
+// A file that is no plan, or no plan for this build, is refused with the reason
+// and the fix.
 #include "runtime/plan/Plan.h"
 #include "runtime/plan/PlanAccess.h"
 #include "test/support/SamplePlan.h"
@@ -55,7 +55,7 @@ TEST(PlanLoadTest, FilesThatAreNoPlan) {
   expectFailure(fromText("MOEPMOE"), StatusCode::InvalidFile, "holds 7 bytes");
 }
 
-// The flatbuffer verifier only asserts the limit, so it must not see the file.
+// The flatbuffer verifier only asserts this limit, so it must not get the file.
 TEST(PlanLoadTest, TwoGibibytes) {
   TempDir folder;
   std::string path = folder.write("large.fb", "12345678");
@@ -98,7 +98,7 @@ TEST(PlanLoadTest, OtherSchemaVersions) {
                             kSchemaVersion));
   expectFailure(newer, StatusCode::WrongMachine,
                 "moec compile MODEL -o dir/plan.fb");
-  // One before has instructions with other parameters.
+  // The previous version has instructions with other parameters.
   for (unsigned older : {0u, kSchemaVersion - 1}) {
     sample.builder.plan.schema_version = older;
     expectFailure(Plan::fromBytes(sample.builder.bytes(), "plan.fb"),

@@ -1,5 +1,6 @@
-// The order that moec gives the queues of GPUs and a CPU: the plan proves it,
-// and needs all of it. Such plans do not run here, but can be verified.
+// The order that moec gives queues of GPUs and a CPU: plans are proved correct,
+// and every wait and barrier is needed. These plans cannot run here, but they
+// can be verified.
 
 #include "compiler/Driver/Driver.h"
 #include "runtime/plan/Plan.h"

@@ -31,7 +31,7 @@ std::string contentOf(const std::string &path) {
 }
 
 struct PlanPairTest : testing::Test {
-  /// A weights file of `owner`, different for each `tag`.
+  /// Returns a weights file of the plan `owner`, different for each `tag`.
   static std::string weightsText(const std::string &owner,
                                  const std::string &tag) {
     std::string text = "moec weights 3\nplan " + owner + "\nmodel m\n" + tag;
@@ -43,7 +43,7 @@ struct PlanPairTest : testing::Test {
         {reinterpret_cast<const uint8_t *>(weights.data()), 4096});
   }
 
-  /// A plan that names these weights.
+  /// Returns a plan that names these weights.
   std::string planText(const PairPaths &paths, const std::string &weights) {
     moetest::SamplePlan sample;
     sample.builder.bytes();
@@ -70,7 +70,7 @@ struct PlanPairTest : testing::Test {
     return *paths;
   }
 
-  /// To be committed at `path` by the rule.
+  /// Returns an output for `path` that the rule allows.
   OutputFile file(const PairPaths &paths, const std::string &path,
                   const std::string &content) {
     auto target =
@@ -84,7 +84,7 @@ struct PlanPairTest : testing::Test {
     return *std::move(file);
   }
 
-  /// What a compilation to `paths` does; no weights for tag "".
+  /// Writes files as a compilation to `paths` does; no weights for tag "".
   Status compile(const PairPaths &paths, const std::string &tag) {
     MOE_RETURN_IF_ERROR(preparePair(paths, rule).status());
     std::string weights = tag.empty() ? "" : weightsText(paths.owner, tag);
@@ -162,7 +162,8 @@ TEST_F(PlanPairTest, ReplacesAPair) {
     EXPECT_EQ(contentOf(paths.weights), weightsText("p.fb", tag));
     EXPECT_EQ(folder(), (std::set<std::string>{"p.fb", "p.weights"}));
   }
-  // Without weights, the old ones stay: another plan may be a copy of the old.
+  // Without weights, the old ones stay, because another plan may be a copy of
+  // the old one.
   EXPECT_EQ(weightsOfOldPlan(paths), paths.weights);
   ASSERT_TRUE(compile(paths, "").isOk());
   EXPECT_EQ(weightsOfOldPlan(paths), "");
@@ -182,9 +183,9 @@ TEST_F(PlanPairTest, ForeignFilesAreNotReplaced) {
   EXPECT_EQ(folder(), (std::set<std::string>{"p.weights"}));
 }
 
-// What cannot be read may be anything. Who may read everything, as root, meets
-// this where no more files can be opened.
-TEST_F(PlanPairTest, WhatCannotBeLookedAtIsNotReplaced) {
+// A file that cannot be read may be anything. Root can read everything, so the
+// test uses up all file descriptors.
+TEST_F(PlanPairTest, UnreadableFilesAreNotReplaced) {
   ASSERT_TRUE(compile(resolve("p.fb"), "a").isOk());
   PairPaths paths = resolve("p.fb");
   std::vector<int> taken;
@@ -208,7 +209,7 @@ TEST_F(PlanPairTest, AnotherPlansWeightsAreNotReplaced) {
   EXPECT_EQ(contentOf(dir.file("s.weights")), weightsText("s.fb", "a"));
   status = compile(resolve("t.fb", dir.file("s.weights")), "b");
   EXPECT_EQ(status.code(), StatusCode::Usage) << "by another way";
-  // It does not use them any more, or is gone.
+  // That plan does not use the weights any more, or is gone.
   ASSERT_TRUE(compile(resolve("s.fb"), "").isOk());
   EXPECT_TRUE(compile(resolve("s"), "b").isOk());
   stdfs::remove(dir.file("s"));
@@ -216,8 +217,8 @@ TEST_F(PlanPairTest, AnotherPlansWeightsAreNotReplaced) {
   EXPECT_EQ(contentOf(dir.file("s.weights")), weightsText("s.fb", "c"));
 }
 
-// Packing takes hours, in which another plan may take the name.
-TEST_F(PlanPairTest, WhatBecameAnotherPlansMeanwhileIsNotReplaced) {
+// Packing takes hours, in which another plan may take over the name.
+TEST_F(PlanPairTest, WeightsThatAnotherPlanTookMeanwhileAreNotReplaced) {
   PairPaths paths = resolve("s");
   ASSERT_TRUE(preparePair(paths, rule).isOk());
   std::string weights = weightsText("s", "b");
@@ -232,7 +233,7 @@ TEST_F(PlanPairTest, WhatBecameAnotherPlansMeanwhileIsNotReplaced) {
   EXPECT_FALSE(stdfs::exists(paths.plan));
 }
 
-// Killed between the plan's rename and that of the weights.
+// The compilation was killed between renaming the plan and the weights.
 TEST_F(PlanPairTest, CompletesWhatAKilledCompilationBegan) {
   PairPaths paths = resolve("p.fb");
   ASSERT_TRUE(compile(paths, "old").isOk());
@@ -245,8 +246,8 @@ TEST_F(PlanPairTest, CompletesWhatAKilledCompilationBegan) {
   EXPECT_EQ(folder(), (std::set<std::string>{"p.fb", "p.weights"}));
 }
 
-// Another compilation of this plan was killed after ours had begun.
-TEST_F(PlanPairTest, WhatWasKilledMeanwhileIsClearedUp) {
+// Another compilation of this plan was killed after this one had begun.
+TEST_F(PlanPairTest, ALaterKilledCompilationIsCleanedUp) {
   PairPaths paths = resolve("p.fb");
   ASSERT_TRUE(preparePair(paths, rule).isOk());
   std::string weights = weightsText("p.fb", "ours"),
@@ -263,7 +264,7 @@ TEST_F(PlanPairTest, WhatWasKilledMeanwhileIsClearedUp) {
   EXPECT_EQ(folder(), (std::set<std::string>{"p.fb", "p.weights"}));
 }
 
-TEST_F(PlanPairTest, RemovesWhatKilledCompilationsLeftAndNothingElse) {
+TEST_F(PlanPairTest, RemovesOnlyFilesOfKilledCompilations) {
   PairPaths paths = resolve("p.fb");
   ASSERT_TRUE(compile(paths, "old").isOk());
   ASSERT_TRUE(compile(resolve("q.fb"), "q").isOk());
@@ -285,8 +286,8 @@ TEST_F(PlanPairTest, RemovesWhatKilledCompilationsLeftAndNothingElse) {
   EXPECT_EQ(folder(), expected);
 }
 
-// A plan of another version says nothing that we understand.
-TEST_F(PlanPairTest, WhatAPlanThatCannotBeReadMayNeedIsKept) {
+// A plan of another version cannot be read.
+TEST_F(PlanPairTest, WeightsOfAnUnreadablePlanAreKept) {
   PairPaths paths = resolve("p.fb");
   std::string fresh = weightsText("p.fb", "fresh");
   std::string staged = moert::stagedWeights("p.weights", hashOf(fresh));
@@ -311,7 +312,7 @@ TEST_F(PlanPairTest, AFileInTheWayIsNotReplaced) {
   EXPECT_EQ(contentOf(paths.weights), weightsText("p.fb", "a"));
 }
 
-// The plan cannot be replaced: it is a folder by now.
+// The plan cannot be replaced, because a folder has its name now.
 TEST_F(PlanPairTest, AFailureLeavesNothing) {
   PairPaths paths = resolve("p.fb");
   std::string weights = weightsText("p.fb", "a");

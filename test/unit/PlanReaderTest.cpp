@@ -70,7 +70,7 @@ struct PlanReader : testing::Test {
     return *std::move(plan);
   }
 
-  /// Changes the plan through its object form.
+  /// Changes the plan in its object form.
   template <typename Change> void edit(Change change) {
     std::unique_ptr<fb::PlanT> tables(fb::UnPackPlan(bytes.data()));
     change(*tables);
@@ -120,7 +120,7 @@ TEST_F(PlanReader, LaunchesNameModulesAndThoseHaveTheirImages) {
   EXPECT_EQ(launches[1].threads(), 32u);
 }
 
-// The runtime does not need the explanation, so it accepts such a plan.
+// The runtime accepts such a plan, because it does not need the explanation.
 TEST_F(PlanReader, NeedsTheExplanation) {
   edit([](fb::PlanT &plan) { plan.explanation.clear(); });
   auto module = moec::readPlan(context, load().table());
@@ -130,7 +130,7 @@ TEST_F(PlanReader, NeedsTheExplanation) {
             "the plan has instructions but no explanation of them");
 }
 
-// What the runtime tolerates and the dialect does not comes as an error too.
+// A plan that the runtime accepts but the dialect does not is an error too.
 TEST_F(PlanReader, ReportsWhatTheDialectRejects) {
   edit([](fb::PlanT &plan) {
     plan.constants.push_back(std::make_unique<fb::ConstantT>());

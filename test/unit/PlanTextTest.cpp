@@ -30,7 +30,8 @@ TEST(PlanText, OnlyBracketsCount) {
   EXPECT_EQ(errorOf(times(300, "\"[\\\"[\" ")), "");
   EXPECT_EQ(errorOf(times(300, "// [[\n")), "");
   EXPECT_EQ(errorOf(times(300, "(i32) -> <i32> ")), "");
-  // More closed than opened is the parser's to refuse, and hides nothing.
+  // More closing than opening brackets are the parser's error, and hide
+  // nothing.
   EXPECT_NE(errorOf(times(300, "]") + times(257, "[")), "");
   EXPECT_NE(errorOf("\"unclosed\n" + times(257, "[")), "");
   EXPECT_EQ(errorOf("\"ends in a backslash\\"), "");

@@ -1,5 +1,5 @@
-// Every number in a plan is checked before it is used: one damaged field a
-// case, with the message that must name it.
+// Every number in a plan is checked before it is used: each case damages one
+// field, which the message must name.
 #include "kernels/Layout.h"
 #include "runtime/engine/Engine.h"
 #include "test/support/SamplePlan.h"
@@ -29,7 +29,7 @@ fb::PlanT &plan(SamplePlan &s) { return s.builder.plan; }
 fb::InstructionT &decode(SamplePlan &s, const char *op) {
   return *s.phase("decode").instructions[s.find("decode", op)];
 }
-/// Gives an instruction of decode the work {token_ops, seen_ops, row_ops,
+/// Sets the work of an instruction in decode: {token_ops, seen_ops, row_ops,
 /// first_bytes, again}.
 void setWork(SamplePlan &s, const char *op, std::array<double, 5> w) {
   decode(s, op).work = std::make_unique<fb::Work>(w[0], w[1], w[2], w[3], w[4]);
@@ -61,7 +61,8 @@ void setOperand(fb::InstructionT &instruction, size_t index,
 std::vector<std::unique_ptr<fb::InstructionT>> &list(SamplePlan &s) {
   return s.phase("decode").instructions;
 }
-/// A GPU with nothing on it; returns its queue, behind which is that of copies.
+/// Adds a GPU without instructions; returns its queue, which is followed by the
+/// one for copies.
 uint32_t addGpu(SamplePlan &s) {
   auto gpu = std::make_unique<fb::DeviceT>();
   gpu->name = "gpu0";
@@ -93,7 +94,7 @@ fb::ModuleT &addModule(SamplePlan &s) {
   plan(s).modules.push_back(std::move(module));
   return *plan(s).modules.back();
 }
-/// Of an instruction on a GPU, which the operands are not on.
+/// Adds an instruction on a GPU whose operands are on the CPU.
 void addLaunch(SamplePlan &s, fb::Launch launch) {
   addModule(s);
   decode(s, "add").queue = 1;
@@ -137,7 +138,7 @@ const Case tableCases[] = {
        packRows(weight(s, "gate"));
        weight(s, "gate").outer_stride = 17 * 34;
      }},
-    // The last panel takes 16 rows' room, whatever it holds.
+    // The last panel takes the room of 16 rows, even if it has fewer.
     {"WeightLayoutEnd", "ends beyond its file",
      [](auto &s) {
        packRows(weight(s, "out"));
@@ -384,7 +385,7 @@ const Case phaseCases[] = {
        addLaunch(s, {0, 1, 1, 1, 32, 0});
        decode(s, "add").queue = 0;
      }},
-    // What is left to find is that its operands are elsewhere.
+    // The remaining error is that its operands are on another device.
     {"LaunchAtTheLimits", "operand x is on another device",
      [](auto &s) {
        addLaunch(s, {0, INT32_MAX, 65535, 65535, 1024, 227 * 1024});

@@ -1,4 +1,4 @@
-//===- PreTokenizerFitTest.cpp - Rules that a vocabulary was made with ----===//
+//===- PreTokenizerFitTest.cpp - The rules behind a vocabulary ------------===//
 
 #include "compiler/Import/PreTokenizerFit.h"
 

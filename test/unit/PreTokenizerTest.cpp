@@ -60,8 +60,8 @@ TEST(PreTokenizer, CutsAsPublished) {
   }
 }
 
-// Words that llama.cpp's ids confirm, for every name:
-// test/tools/pretokenizers.py.
+// Words that agree with llama.cpp's ids, for every name
+// (test/tools/pretokenizers.py).
 TEST(PreTokenizer, GoldenWordsOfEveryName) {
   std::ifstream file(MOE_TEST_DATA "/vocab/words.json");
   nlohmann::json golden = nlohmann::json::parse(file);
@@ -89,7 +89,7 @@ TEST(PreTokenizer, GoldenWordsOfEveryName) {
     EXPECT_TRUE(tested.contains(std::string(name))) << name;
 }
 
-// superbpe's cuts, (?=(\d{3})+(?!\d)) within numbers, in linear time.
+// superbpe splits numbers at (?=(\d{3})+(?!\d)), here in linear time.
 TEST(PreTokenizer, NumbersAreCountedFromTheRight) {
   using Words = std::vector<std::string>;
   PreTokenizer superbpe = make("superbpe"), tinyAya = make("tiny_aya");
@@ -100,7 +100,7 @@ TEST(PreTokenizer, NumbersAreCountedFromTheRight) {
             (Words{"12\u00BD1", "234\u00BD\u00BD", "123", "456"}));
   EXPECT_EQ(split(superbpe, "\u00BD123\u00BD12"),
             (Words{"\u00BD", "123\u00BD12"}));
-  // A number that a letter follows is counted from the left.
+  // A number that is followed by a letter is counted from the left.
   EXPECT_EQ(split(tinyAya, "1234 1234a \t\t4567"),
             (Words{"1", "234", " ", "123", "4", "a", " \t\t", "4", "567"}));
 }
@@ -136,7 +136,7 @@ TEST(PreTokenizer, BosWhereTheFileDoesNotSay) {
   EXPECT_EQ(make("glm4").bosDefault(), BosDefault::Never);
 }
 
-// Splits that two other regular-expression engines agree on.
+// Splits on which two other regular-expression engines agree.
 TEST(PreTokenizer, GoldenSplits) {
   std::ifstream file(MOE_TEST_DATA "/vocab/pretokenizers.json");
   nlohmann::json golden = nlohmann::json::parse(file);
@@ -170,7 +170,7 @@ TEST(PreTokenizer, AMisspeltNameIsAnswered) {
   }
 }
 
-// Another digit is another version, whose rules may be quite different.
+// Another digit is another version, whose rules may be different.
 TEST(PreTokenizer, ANameThatIsNoMisspellingHasNoSuggestion) {
   for (std::string_view name : {"foo", "", "qwen3", "gemma5", "x-llama"})
     EXPECT_EQ(PreTokenizer::create(name).status().message(),
@@ -184,9 +184,9 @@ TEST(PreTokenizer, EmptyTextHasNoWords) {
   EXPECT_TRUE(split(make("deepseek-v3"), "").empty());
 }
 
-// Runs of one character must take linear time and a flat stack: a quadratic
-// expression would take minutes here, a recursive one would end the process.
-// One name of each set of rules.
+// Runs of one character must take linear time and no deep stack: a quadratic
+// expression would take minutes here, and a recursive one would crash. Returns
+// one name for each set of rules.
 std::vector<std::string_view> namesOfRules() {
   std::map<std::vector<std::string_view>, std::string_view> names;
 #define MOE_PRETOKENIZER(name, alphabet, wholeWords, bos, ...)                 \

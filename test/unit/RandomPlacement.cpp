@@ -19,7 +19,7 @@ using moert::StatusOr;
 namespace moetest {
 
 double Dice::between(double least, double most) {
-  // As distributions of the library may differ between machines.
+  // The library's distributions may differ between machines.
   double share = double(engine_()) / double(std::mt19937::max());
   return least * std::pow(most / least, share);
 }
@@ -45,7 +45,7 @@ RandomModel RandomModels::choose(Dice &dice) {
   std::string path = folder_.file("v3-" + std::to_string(layers) + ".gguf");
   if (!std::filesystem::exists(path))
     deepseekV3Model(layers).write(path);
-  // Three dense ones, and 6.6 GB for each with experts.
+  // Three dense layers, and 6.6 GB for each layer with experts.
   return {path, 2e9 + 6.6e9 * (layers - 3), 16384, 512};
 }
 
@@ -62,7 +62,8 @@ void Machine::enlargeGpus(double times) {
 
 Machine machineOf(Dice &dice, const RandomModel &model) {
   bool isSmall = model.isSmall();
-  // Of a small one a kernel's launch is to be no more than of a large one.
+  // A kernel's launch should not weigh more for a small model than for a large
+  // one.
   double scale = isSmall ? 1e-3 : 1;
   Machine machine;
   for (int gpu = dice.upTo(2); gpu >= 0; --gpu)
@@ -119,7 +120,7 @@ place(TempDir &folder, moec::CompileRequest request, const Machine &machine) {
 StatusOr<moec::CompileReport> writePlan(TempDir &folder,
                                         moec::CompileRequest request,
                                         const Machine &machine) {
-  // What is no kernel is not kept as one.
+  // Placeholders must not be cached as kernels.
   ::setenv("XDG_CACHE_HOME", "/dev/null", 1);
   request.emit = moec::Emit::Fb;
   request.output = folder.file("p.fb");

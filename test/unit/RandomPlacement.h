@@ -1,7 +1,7 @@
-//===- RandomPlacement.h - Models and machines by dice ----------*- C++ -*-===//
+//===- RandomPlacement.h - Random models and machines -----------*- C++ -*-===//
 //
-// What tests of placement compile: models of all architectures for machines
-// that nobody built, and what the runtime says of their plans.
+// Inputs for tests of placement: models of all architectures, random machines,
+// and the runtime's verdict on their plans.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,11 +21,11 @@ namespace moetest {
 
 using Json = nlohmann::ordered_json;
 
-/// The same on every machine.
+/// Random numbers that are the same on every machine.
 class Dice {
 public:
   explicit Dice(unsigned seed) : engine_(seed) {}
-  /// All orders of magnitude alike.
+  /// Returns a number with equal probability for all orders of magnitude.
   double between(double least, double most);
   int upTo(int most) { return int(engine_() % unsigned(most + 1)); }
 
@@ -33,8 +33,8 @@ private:
   std::mt19937 engine_;
 };
 
-/// V3's shape with few layers, hundreds of gigabytes, or a model of another
-/// architecture that has a megabyte or two.
+/// A model in the shape of V3 with few layers and hundreds of gigabytes, or a
+/// model of another architecture with one or two megabytes.
 struct RandomModel {
   std::string path;
   double bytes; ///< About.
@@ -55,7 +55,7 @@ private:
   std::vector<std::string> small_;
 };
 
-/// Machines that are to a model what others are to larger ones.
+/// A machine whose size is in proportion to the model.
 struct Machine {
   Json devices = Json::array();
   int64_t vramLimit = 0, dramLimit = 0; ///< For less than a file can say.
@@ -66,32 +66,32 @@ struct Machine {
 
 Machine machineOf(Dice &dice, const RandomModel &model);
 
-/// A request with nothing unusual about it.
+/// Returns a request with usual options.
 moec::CompileRequest requestFor(Dice &dice, const RandomModel &model);
 
-/// Compiles it; the report, or why it does not fit.
+/// Compiles the request; returns the report, or why it does not fit.
 moert::StatusOr<moec::CompileReport>
 place(TempDir &folder, moec::CompileRequest request, const Machine &machine);
 
-/// Writes the plan, with kernels that are none.
+/// Writes the plan, with placeholders for kernels.
 moert::StatusOr<moec::CompileReport> writePlan(TempDir &folder,
                                                moec::CompileRequest request,
                                                const Machine &machine);
 
-/// What the runtime has to say of a plan, or of each rung of a ladder, before
-/// it asks for devices; and whether each device's bytes are in its budget.
+/// Verifies a plan, or each rung of a ladder, as the runtime does before it
+/// opens devices, and checks that each device is within its budget.
 moert::Status verdictOn(const std::string &plan);
 
-/// The remark that begins with `what`, or "".
+/// Returns the remark that begins with `what`, or "".
 std::string remarkOf(const moec::CompileReport &report, const char *what);
 
-/// Of a request of 1024 tokens and 256 generated ones: seconds predicted for
-/// the placement, and for what others start from. Those that do not fit take
-/// longer than all numbers.
+/// Predicted seconds of a request with 1024 prompt tokens and 256 generated
+/// tokens, for the placement and for two simple placements. Placements that do
+/// not fit have infinite seconds.
 struct Predicted {
   double own, onHost, classic;
 };
-/// None where the report tells of none.
+/// Returns none if the report has no predictions.
 std::optional<Predicted> predictedBy(const moec::CompileReport &report);
 
 } // namespace moetest

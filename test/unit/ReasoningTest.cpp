@@ -1,4 +1,4 @@
-//===- ReasoningTest.cpp - Thinking and answers apart ---------------------===//
+//===- ReasoningTest.cpp - Separates thinking from answers ----------------===//
 
 #include "runtime/text/Reasoning.h"
 
@@ -8,7 +8,7 @@ using namespace moert;
 
 namespace {
 
-/// "(thought)answer", for any way in which the text is cut.
+/// Returns "(thought)answer", however the text is cut into pieces.
 std::string split(std::string_view prompt, std::string_view reply,
                   size_t piece) {
   ReasoningSplitter splitter(prompt);

@@ -1,5 +1,5 @@
-// What a plan suggests keeps what it records, and sets what mends it. Whether
-// the commands work is test/compile/hints.py's.
+// A plan's suggested command keeps the recorded options, and sets the option
+// that solves the problem. test/compile/hints.py runs the commands.
 #include "runtime/plan/Recompile.h"
 
 #include "runtime/plan/Plan.h"
@@ -31,7 +31,7 @@ protected:
     return *Plan::fromBytes(sample_.builder.bytes(), "dir/plan.fb");
   }
 
-  /// One layer's cache of so many pages.
+  /// Gives one layer a cache with this many pages.
   void setCache(int32_t context, int64_t pages) {
     auto &plan = sample_.builder.plan;
     plan.context = context;
@@ -47,7 +47,7 @@ protected:
       "MODEL: ";
 };
 
-TEST_F(RecompileTest, KeepsWhatShapedThePlanAndNothingElse) {
+TEST_F(RecompileTest, KeepsOnlyOptionsThatShapedThePlan) {
   EXPECT_EQ(recompileLine(plan().table(), "dir/plan.fb"),
             lead_ + "moec compile MODEL --ctx 24 --mla none --place "
                     "'blk.*=cpu0' -o dir/plan.fb");
@@ -58,7 +58,7 @@ TEST_F(RecompileTest, KeepsWhatShapedThePlanAndNothingElse) {
             "'blk.*=cpu0' -o plan.fb");
 }
 
-TEST_F(RecompileTest, NamesNoDefault) {
+TEST_F(RecompileTest, LeavesOutDefaults) {
   sample_.builder.plan.options =
       "--target native --ctx 0 --ubatch 512 --kv-type auto --weights pack";
   EXPECT_EQ(recompileLine(plan().table(), "plan.fb"),
@@ -78,13 +78,13 @@ TEST_F(RecompileTest, FindsFilesFromHere) {
   EXPECT_EQ(recompileLine(plan().table(), planPath),
             lead_ + "moec compile MODEL --target-file '" + folder.path() +
                 "/my machine.json' --ctx 24 -o " + planPath);
-  // A named machine replaces a described one, and its description's path.
+  // A named machine replaces a description and its path.
   OptionChange named{"--target", "xeon"};
   EXPECT_EQ(recompileLine(plan().table(), planPath, {&named, 1}),
             lead_ + "moec compile MODEL --target xeon --ctx 24 -o " + planPath);
 }
 
-TEST_F(RecompileTest, WhatAStreamHeldIsLost) {
+TEST_F(RecompileTest, StreamsCannotBeReadAgain) {
   sample_.builder.plan.options = "--router-profile - --ctx 24";
   EXPECT_EQ(recompileLine(plan().table(), "plan.fb"),
             "recompile the model for this version, with the options that moec "
@@ -107,7 +107,7 @@ TEST_F(RecompileTest, RulesAreForTheMachineThatTheyName) {
             lead_ + "moec compile MODEL -o plan.fb");
 }
 
-TEST_F(RecompileTest, OptionsThatCannotBeReadAreNone) {
+TEST_F(RecompileTest, UnreadableOptionsAreLeftOut) {
   sample_.builder.plan.options = "--ctx 'open";
   EXPECT_EQ(recompileLine(plan().table(), "plan.fb"),
             lead_ + "moec compile MODEL -o plan.fb");
@@ -125,7 +125,7 @@ TEST_F(RecompileTest, ContextsStayWithinTheModels) {
                       "shorter");
 }
 
-TEST_F(RecompileTest, MemoryIsSavedWhereItIsSpent) {
+TEST_F(RecompileTest, SuggestsTheOptionThatSavesEnough) {
   constexpr uint64_t rest = 100;
   const uint64_t weights = 5 * page_;
   auto expectHint = [&](uint64_t available, std::string_view option) {
@@ -133,14 +133,14 @@ TEST_F(RecompileTest, MemoryIsSavedWhereItIsSpent) {
         memoryHint(plan().table(), "plan.fb", rest, weights, available);
     EXPECT_NE(hint.find(option), std::string::npos) << hint;
   };
-  // Ten pages, of which a context takes all.
+  // Ten pages, all of which one context takes.
   setCache(640, 10);
   expectHint(rest + weights + 8 * page_, "--ctx 512 ");
-  // Beside all weights there is room for no context worth having. They are
-  // paged then.
+  // Beside all weights there is no room for a useful context, so weights are
+  // paged.
   expectHint(rest + weights + 2 * page_, "--ctx 448 ");
   expectHint(rest + 6 * page_, "--ctx 384 ");
-  // Nor is there without them: a step takes too much.
+  // Without them there is no room either, because a step takes too much.
   expectHint(rest + 2 * page_, "--ubatch 1 ");
   expectHint(rest, "recompile with fewer tokens in a step\n");
   sample_.phase("prefill").max_tokens = 1;
@@ -160,11 +160,11 @@ TEST_F(RecompileTest, FewerSequencesBeforeASmallerContext) {
       << hint(15);
   EXPECT_NE(hint(15).find("--ctx 100 --sequences 7 -o"), std::string::npos)
       << hint(15);
-  // One is the default, which is not named.
+  // One sequence is the default, which is left out.
   EXPECT_NE(hint(2).find("MODEL --ctx 100 -o"), std::string::npos) << hint(2);
-  // One page is not one for each.
+  // One page does not suffice for two sequences.
   EXPECT_NE(hint(1).find("--ubatch"), std::string::npos) << hint(1);
-  // Contexts of ten pages may be shorter for all, where steps cannot.
+  // Contexts of ten pages may be shortened if steps cannot be.
   setCache(640, 80);
   EXPECT_NE(hint(9).find("--ubatch"), std::string::npos) << hint(9);
   for (const char *phase : {"prefill", "batch"})

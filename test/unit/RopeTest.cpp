@@ -58,7 +58,7 @@ TEST_F(RopeTest, YarnKeepsFastPairsAndDividesSlowOnes) {
 TEST_F(RopeTest, YarnRampMovesWithTheBetas) {
   SmallVector<float> usual = frequencies(64, 40, 4096);
   SmallVector<float> moved = frequencies(64, 40, 4096, 16, 2);
-  // The ramp begins behind pair 10, or behind pair 12.
+  // The ramp begins after pair 10, or after pair 12.
   EXPECT_FLOAT_EQ(usual[11], 0.039006926f);
   EXPECT_FLOAT_EQ(moved[11], 0.04216965f);
   EXPECT_FLOAT_EQ(usual[16], 0.0055f);

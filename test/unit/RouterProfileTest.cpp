@@ -1,4 +1,4 @@
-// What moert profile-router counts.
+// The counts of moert profile-router.
 #include "tools/moert/RouterProfile.h"
 
 #include <gmock/gmock.h>
@@ -29,12 +29,14 @@ TEST(LayerProfile, CountsAndMassByExpertAndRank) {
   EXPECT_DOUBLE_EQ(layer.shareOfHottest(9), 1);
 }
 
-// Distances are how many others were used since: what a cache would have kept.
+// A distance is the number of other experts used since: a cache of that size
+// would have kept the expert.
 TEST(LayerProfile, ReuseDistances) {
   LayerProfile layer(4, 1);
   for (int32_t id : {0, 1, 1, 2, 0, 0, 3, 1})
     add(layer, {id}, {1});
-  // 1 after nothing else, 0 after 1 and 2, 0 after nothing, 1 after 2, 0, 3.
+  // Reuses: 1 after no other, 0 after 1 and 2, 0 after no other, 1 after 2, 0,
+  // 3.
   EXPECT_EQ(layer.firstUses, 4u);
   EXPECT_THAT(layer.reuse, ElementsAre(2, 0, 1, 1));
   EXPECT_DOUBLE_EQ(layer.cacheHits(1), 2.0 / 8);
@@ -50,7 +52,7 @@ TEST(LayerProfile, ATokensExpertsAreUsedTogether) {
   EXPECT_THAT(layer.reuse, ElementsAre(1, 1, 0, 0));
 }
 
-TEST(LayerProfile, NothingIsDividedByNothing) {
+TEST(LayerProfile, EmptyProfilesDoNotDivideByZero) {
   LayerProfile layer(4, 2);
   EXPECT_EQ(layer.shareOfHottest(1), 0);
   EXPECT_EQ(layer.cacheHits(1), 0);

@@ -18,7 +18,7 @@ namespace {
 constexpr float infinity = std::numeric_limits<float>::infinity();
 constexpr float nan = std::numeric_limits<float>::quiet_NaN();
 
-/// Draws in proportion to probability, with no filter.
+/// Draws in proportion to probability, without filters.
 SamplerParams unfiltered() {
   return {.topK = 0, .topP = 1, .minP = 0, .temperature = 1};
 }
@@ -35,7 +35,7 @@ int32_t sampleOne(Sampler &sampler, const std::vector<float> &logits) {
   return id ? *id : -1;
 }
 
-/// How often each id comes in `draws` draws.
+/// Returns how often each id is drawn in `draws` draws.
 std::map<int32_t, int> histogram(const SamplerParams &params,
                                  const std::vector<float> &logits,
                                  int draws = 20000) {
@@ -59,7 +59,7 @@ std::vector<float> logs(std::vector<float> probabilities) {
   return probabilities;
 }
 
-// The reference values of the published algorithm.
+// The published reference values.
 TEST(SplitMix64, KnownSequence) {
   SplitMix64 random(1234567);
   EXPECT_EQ(random.next(), 6457827717110365317u);
@@ -99,7 +99,8 @@ TEST(Sampler, TopK) {
   params.topK = 2;
   EXPECT_THAT(idsOf(histogram(params, {0, 2, 1, 2.5f}, 500)),
               testing::ElementsAre(1, 3));
-  params.topK = 3; // Of the two that tie for the last place the lower id.
+  // Of two ids that tie for the last place, the lower one stays.
+  params.topK = 3;
   EXPECT_THAT(idsOf(histogram(params, {1, 2, 1, 2.5f}, 500)),
               testing::ElementsAre(0, 1, 3));
   params.topK = 100;
@@ -166,8 +167,8 @@ TEST(Sampler, FiltersComeBeforeTemperature) {
               testing::ElementsAre(0));
 }
 
-// The partial selection against sorting everything, at the size of a real
-// vocabulary.
+// Compares the partial selection with a full sort, for a vocabulary of real
+// size.
 TEST(Sampler, NucleusOfALargeVocabulary) {
   std::mt19937 random(8);
   std::normal_distribution<float> normal(0, 2);

@@ -1,6 +1,6 @@
 // Random schedules of eight sequences on one engine: prompts in pieces beside
-// texts that grow, forks, rewinds, shared prefixes and evictions. Every row of
-// logits must be what the sequence computes alone.
+// decoding sequences, forks, rewinds, shared prefixes and evictions. Every row
+// of logits must be what the sequence computes alone.
 #include "kernels/Registry.h"
 #include "runtime/engine/Engine.h"
 #include "runtime/schema/OpTable.h"
@@ -47,7 +47,7 @@ private:
     explicit Text(Sequence s) : sequence(std::move(s)) {}
     Sequence sequence;
     std::map<int32_t, std::vector<float>> rows; ///< By position.
-    std::vector<int32_t> wanted; ///< To be appended, perhaps in pieces.
+    std::vector<int32_t> wanted; ///< Tokens to append, possibly in pieces.
   };
 
   int32_t token() { return int32_t(random_.next() % SamplePlan::kVocab); }
@@ -93,7 +93,7 @@ private:
 
   void change(Text &text) {
     switch (below(8)) {
-    case 0: { // another text
+    case 0: { // A new text.
       cut(text, 0);
       const std::vector<int32_t> &book = books_[below(2)];
       text.wanted.assign(book.begin(),
@@ -124,7 +124,7 @@ private:
     text.wanted.clear();
   }
 
-  /// Against the same tokens alone.
+  /// Compares the rows with those of the same tokens computed alone.
   void verify(Text &text) {
     if (text.rows.empty())
       return;
@@ -156,12 +156,13 @@ private:
   std::vector<Text> texts_;
 };
 
-/// What several runs of schedules met.
+/// How often schedules shared prefixes and filled the pool.
 struct Met {
   int hits = 0, full = 0;
 };
 
-/// Seeds 1 to `last` on `plan`, against each sequence alone on one device.
+/// Runs seeds 1 to `last` on `plan`, and compares with each sequence alone on
+/// one device.
 Met runSchedules(SamplePlan &plan, uint64_t last) {
   moetest::TempDir folder, other;
   EngineOptions options;
@@ -190,15 +191,15 @@ std::string isa() {
   return moek::hostSupports(moek::Isa::Avx2) ? "avx2" : "ref";
 }
 
-TEST(SchedulesTest, EverySequenceIsAsAlone) {
+TEST(SchedulesTest, EverySequenceComputesTheSameAsAlone) {
   SamplePlan plan(isa(), room);
   Met met = runSchedules(plan, 300);
-  // It was not all plain sailing.
+  // Sharing and a full pool did occur.
   EXPECT_GT(met.hits, 100);
   EXPECT_GT(met.full, 10);
 }
 
-// The caches of two devices have the same pages.
+// The caches of both devices have the same pages.
 TEST(SchedulesTest, OnTwoDevicesToo) {
   SamplePlan plan(isa(), room);
   moetest::splitPlan(plan.builder.plan, [](const auto &, const auto &i) {

@@ -1,5 +1,5 @@
-// Several sequences on one engine: what they share, what they do not, and how
-// they are kept in files.
+// Several sequences on one engine: what they share, what they do not share, and
+// how they are saved in files.
 #include "test/support/PlanEngineTest.h"
 #include "test/support/SamplePlan.h"
 
@@ -46,7 +46,8 @@ TEST_F(SequencesTest, RowsOfAStepAreOfManySequences) {
     append(sequences[i], std::span(texts[i]).first(texts[i].size() - 1 + !i));
     texts[i].push_back(int32_t(i));
   }
-  // Of the last, more than a prefill step takes beside one of the others.
+  // The last sequence has more tokens than a prefill step takes beside another
+  // one.
   std::vector<int32_t> more = {1, 2, 3, 4, 5, 6};
   std::vector<Request> requests;
   for (uint32_t i = 0; i < 4; ++i)
@@ -116,13 +117,13 @@ TEST_F(SequencesTest, ASharedPrefixIsNotComputedAgain) {
   EXPECT_EQ(rows, 1);
   EXPECT_EQ(engine.freePages(), free - 1);
 
-  // The last token of whole pages is computed, for its logits.
+  // The last token of whole pages is computed again for its logits.
   rows = 0;
   Sequence c = engine.sequence();
   append(c, std::span(text).first(2 * kPage));
   EXPECT_EQ(rows, kPage);
 
-  // Whoever does not share neither takes nor gives.
+  // A sequence that does not share neither uses nor provides prefixes.
   rows = 0;
   Sequence d = engine.sequence({.sharePrefixes = false});
   append(d, std::span(text).first(kPage + 1));
@@ -162,8 +163,8 @@ TEST_F(SequencesTest, ForksGoTheirOwnWays) {
   append(a, std::vector<int32_t>{8});
 }
 
-// The pages behind are others' prefix by now.
-TEST_F(SequencesTest, ARewoundSequenceWritesToNobodysPage) {
+// The pages after the rewound position are another sequence's prefix now.
+TEST_F(SequencesTest, ARewoundSequenceWritesToNoSharedPage) {
   Engine &engine = open();
   std::vector<int32_t> text = textOf(4, 2 * kPage + 3);
   Sequence a = engine.sequence();
@@ -177,7 +178,7 @@ TEST_F(SequencesTest, ARewoundSequenceWritesToNobodysPage) {
   append(c, text);
 }
 
-// With no page to spare, one's own prefix is given up.
+// Without a free page, the sequence's own prefix is dropped.
 TEST_F(SequencesTest, ARewoundSequenceFitsWhereItDidBefore) {
   Engine &engine = open(kPage, 1);
   std::vector<int32_t> text = textOf(4, kPage);
@@ -213,7 +214,7 @@ TEST_F(SequencesTest, AFullPoolFailsOneSequence) {
   append(b, others);
 }
 
-// What a sequence was given before the pool was empty, it gives back.
+// A sequence returns the pages that it got before the pool was empty.
 TEST_F(SequencesTest, ASequenceThatDoesNotFitHoldsNothing) {
   Engine &engine =
       openOn(bestIsa(), SamplePlan::Room{2 * kPage, 3, 1, 2 * kPage});
@@ -224,7 +225,7 @@ TEST_F(SequencesTest, ASequenceThatDoesNotFitHoldsNothing) {
   EXPECT_EQ(engine.freePages(), 1);
 }
 
-TEST_F(SequencesTest, NotANumberStopsOnlyWhoMetIt) {
+TEST_F(SequencesTest, NanFailsOnlyItsSequence) {
   plan_.emplace(bestIsa(), SamplePlan::Room{kPage, 4, 4});
   plan_->fillRow("embed", 0, 39, NAN);
   Engine &engine = reopen();
@@ -248,7 +249,7 @@ TEST_F(SequencesTest, NotANumberStopsOnlyWhoMetIt) {
   append(b, three);
 }
 
-TEST_F(SequencesTest, CancellationIsOfOneSequence) {
+TEST_F(SequencesTest, CancellationAffectsOneSequence) {
   Engine &engine = open();
   std::atomic<bool> cancel = true;
   Sequence a = engine.sequence(), b = engine.sequence();
@@ -267,7 +268,7 @@ TEST_F(SequencesTest, CancellationIsOfOneSequence) {
   append(a, text);
 }
 
-TEST_F(SequencesTest, AStepRefusesWhatItCannotMean) {
+TEST_F(SequencesTest, AStepRefusesInvalidRequests) {
   Engine &engine = open();
   SamplePlan second(bestIsa());
   TempDir folder;
@@ -302,13 +303,13 @@ TEST_F(SequencesTest, ASavedSequenceGoesOn) {
       ASSERT_TRUE(logits.isOk());
       expected.assign(logits->begin(), logits->end());
     }
-    // The same engine has the page still; another has to read it.
+    // The first engine still has the page, the second one has to read it.
     for (int i = 0; i < 2; ++i) {
       int32_t free = engine->freePages();
       StatusOr<Sequence> b = engine->restore(file);
       ASSERT_TRUE(b.isOk()) << b.status().message();
       EXPECT_EQ(engine->freePages(), free - 2);
-      // Its prefix is for others, as the first engine's is for it.
+      // The restored prefix can be shared too.
       StatusOr<Sequence> c = engine->restore(file);
       ASSERT_TRUE(c.isOk());
       EXPECT_EQ(engine->freePages(), free - 3);
@@ -355,7 +356,7 @@ TEST_F(SequencesTest, DamagedAndForeignFilesAreRefused) {
             StatusCode::Io);
   EXPECT_EQ(engine.freePages(), 2);
 
-  // Of another plan.
+  // A file of another plan.
   plan_->builder.plan.model_name = "another";
   Engine &other = reopen();
   std::ofstream(file, std::ios::binary | std::ios::trunc) << good;

@@ -1,5 +1,5 @@
-// A suggested command is read by a shell as what was meant, and shown by a
-// terminal as text, whatever names are in it.
+// A shell reads a suggested command as it was meant, and a terminal shows it as
+// text, whatever names it contains.
 #include "runtime/base/ShellCommand.h"
 
 #include "runtime/base/Text.h"
@@ -12,7 +12,7 @@ using namespace moert;
 
 namespace {
 
-/// What a shell makes of `command`.
+/// Returns the output of `command` in a shell.
 std::string output(const std::string &command) {
   std::unique_ptr<std::FILE, int (*)(std::FILE *)> pipe(
       ::popen(command.c_str(), "r"), ::pclose);
@@ -59,8 +59,7 @@ TEST(ShellCommand, LinesSplitIntoTheWordsTheyWereMadeOf) {
 TEST(ShellCommand, ToolsAreWhereTheyWereCalled) {
   std::string message =
       "x is a model; " + suggest(Suggestion::CompileFirst, "moec compile x");
-  EXPECT_EQ(message,
-            "x is a model; compile it first\n  run: moec compile x");
+  EXPECT_EQ(message, "x is a model; compile it first\n  run: moec compile x");
   EXPECT_EQ(withToolFolder(message, ""), message);
   EXPECT_EQ(withToolFolder(message, "build/bin/"),
             "x is a model; compile it first\n  run: build/bin/moec compile x");

@@ -70,7 +70,8 @@ TEST_F(SparseModels, LayersWithoutAnIndexerFollowTheLast) {
             find<moe::ChooseEntriesOp>("blk.0.indexer.choice").getResult());
 }
 
-// DeepSeek-V2's compete by their best where nothing shifts the selection.
+// DeepSeek-V2's groups compete by their best expert if no bias shifts the
+// selection.
 TEST_F(SparseModels, GroupsCompeteByTheirBestTwoWithoutABiasToo) {
   TinyModel sparse = indexed("deepseek32");
   moetest::TinyDeepseek plain;
@@ -100,12 +101,12 @@ TEST_F(SparseModels, WhatAnIndexerNeeds) {
   tiny.tensors.erase("blk.0.indexer.attn_k.weight");
   expectFailure(tiny, StatusCode::InvalidFile,
                 "tensor \"blk.0.indexer.attn_k.weight\" gives the first layer "
-                "no indexer");
+                "without an indexer");
   tiny = indexed("glm-dsa");
   tiny.keys["attention.indexer.types"] = std::vector<bool>{false, true};
   expectFailure(tiny, StatusCode::InvalidFile,
                 "key \"glm-dsa.attention.indexer.types\" gives the first layer "
-                "no indexer");
+                "without an indexer");
   tiny.keys["attention.indexer.types"] = std::vector<bool>{true};
   expectFailure(tiny, StatusCode::InvalidFile,
                 "has 1 elements, expected one for each layer");

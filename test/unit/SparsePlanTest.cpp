@@ -1,5 +1,5 @@
-// What plans with attention to chosen rows, compressed entries and residual
-// streams are refused for.
+// Why plans with attention to chosen rows, compressed entries and residual
+// streams are refused.
 #include "kernels/KvCache.h"
 #include "kernels/SparseArgs.h"
 #include "test/support/PlanEngineTest.h"
@@ -15,7 +15,7 @@ namespace fb = moert::fb;
 
 namespace {
 
-/// One of each instruction; its numbers mean nothing.
+/// A plan with one of each instruction; its numbers have no meaning.
 class SparsePlan {
 public:
   static constexpr int32_t kHidden = 16, kVocab = 20, kContext = 64;
@@ -105,7 +105,7 @@ private:
   }
 };
 
-/// Operand `operand` of decode's `op` becomes what `from` has as `other`.
+/// Sets `operand` of decode's `op` to operand `other` of `from`.
 auto setOperand(const char *op, size_t operand, const char *from,
                 size_t other) {
   return [=](SparsePlan &p) {

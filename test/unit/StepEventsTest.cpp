@@ -1,4 +1,4 @@
-// Events of a step, and pools that are workers to nobody's caller.
+// Events of a step, and thread pools whose caller is no worker.
 #include "runtime/device/StepEvents.h"
 
 #include "runtime/device/cpu/WorkerPool.h"
@@ -11,8 +11,8 @@ using namespace moert;
 
 namespace {
 
-// Plain ints on purpose: under ThreadSanitizer this proves that an event orders
-// what all signalling workers write before it with what is read after it.
+// The variables are plain ints: under ThreadSanitizer, this proves that an
+// event orders writes of all signalling workers before reads after it.
 TEST(StepEventsTest, MakeWritesOfAllWorkersVisible) {
   constexpr int32_t team = 3;
   auto makers = *WorkerPool::create(team, {}, FirstWorker::Thread);
@@ -39,7 +39,7 @@ TEST(StepEventsTest, MakeWritesOfAllWorkersVisible) {
   EXPECT_EQ(wrong, std::vector<int>(2, 0));
 }
 
-// In the middle of a step: some of its workers had come already.
+// The step is stopped when some of its workers have already arrived.
 TEST(StepEventsTest, AStoppedStepReleasesAllAndLeavesNothing) {
   StepEvents events(2);
   for (int step = 0; step < 50; ++step) {
@@ -58,7 +58,7 @@ TEST(StepEventsTest, AStoppedStepReleasesAllAndLeavesNothing) {
   }
 }
 
-TEST(StepEventsTest, AnEventOfTheStepBeforeIsNone) {
+TEST(StepEventsTest, EventsOfThePreviousStepDoNotCount) {
   StepEvents events(1);
   events.beginStep();
   events.arrive(0, 1);

@@ -1,4 +1,4 @@
-// Figures recorded with an instruction, put together for steps.
+// The recorded work of instructions, summed for steps.
 #include "runtime/plan/StepWork.h"
 
 #include "test/support/SamplePlan.h"
@@ -13,7 +13,7 @@ namespace {
 
 class StepWorkTest : public testing::Test {
 protected:
-  /// Of a plan in which the instruction has `work`.
+  /// Returns the work of a step if an instruction has `work`.
   StepWork of(const fb::Work &work, StepSize step) {
     fb::InstructionT table;
     table.work = std::make_unique<fb::Work>(work);
@@ -25,26 +25,26 @@ protected:
   }
 };
 
-TEST_F(StepWorkTest, OperationsGoByTokensRowsAndWhatIsSeen) {
-  // Three tokens behind two: they see 3, 4 and 5 of five rows.
+TEST_F(StepWorkTest, OperationsDependOnTokensRowsAndContext) {
+  // Three tokens after two: they see 3, 4 and 5 of five rows.
   StepSize step = StepSize::after(2, 3);
   EXPECT_EQ(of({100, 0, 0, 0, 0}, step).ops, 300);
   EXPECT_EQ(of({0, 100, 0, 0, 0}, step).ops, 1200);
   EXPECT_EQ(of({0, 0, 100, 0, 0}, step).ops, 500);
-  // One of each of three sequences has its own rows.
+  // One token of each of three sequences, which have their own rows.
   step = StepSize::ofSequences(3, 5);
   EXPECT_EQ(of({0, 100, 0, 0, 0}, step).ops, 1500);
   EXPECT_EQ(of({0, 0, 100, 0, 0}, step).ops, 1500);
 }
 
-TEST_F(StepWorkTest, BytesGoByWhatTokensShare) {
+TEST_F(StepWorkTest, BytesDependOnWhatTokensShare) {
   auto bytes = [&](double again, double tokens) {
     return of({0, 0, 0, 64, again}, StepSize::after(7, tokens)).bytes;
   };
   EXPECT_EQ(bytes(0, 1), 64); // a matrix
   EXPECT_EQ(bytes(0, 5), 64);
   EXPECT_EQ(bytes(1, 5), 320); // a row each
-  // Half of the experts, then half of the other half.
+  // The first token reads half of the experts, the next one half of the others.
   EXPECT_EQ(bytes(0.5, 1), 64);
   EXPECT_EQ(bytes(0.5, 2), 96);
   EXPECT_EQ(bytes(0.5, 3), 112);
@@ -65,7 +65,7 @@ TEST_F(StepWorkTest, APhaseIsTheSumOfItsInstructions) {
   EXPECT_EQ(work.ops, 1 + 20 + 40 + 16);
   EXPECT_EQ(work.bytes, 40);
   EXPECT_EQ(phaseWork(*plan, PhaseKind::Batch, StepSize::after(9, 1)).bytes, 0);
-  // As decode has it, and prefill of more tokens.
+  // The same as for decode, or prefill with more tokens.
   EXPECT_EQ(sequenceWork(*plan, StepSize::after(9, 1)).ops, work.ops);
   double five = phaseWork(*plan, PhaseKind::Prefill, StepSize::after(0, 5)).ops;
   EXPECT_GT(five, 0);

@@ -13,7 +13,7 @@ using namespace std::string_literals;
 
 namespace {
 
-/// The pieces that come out for each piece put in, and at the end.
+/// Returns the output for each input piece, and at the end.
 std::vector<std::string> stream(const std::vector<std::string> &pieces) {
   Utf8Stream utf8;
   std::vector<std::string> result;
@@ -99,7 +99,8 @@ TEST(StopMatcher, TrimsAtTheStop) {
 TEST(StopMatcher, FollowsOverlaps) {
   EXPECT_EQ(match({"aab"}, {"aaab!"}), (Stopped{"a", 0}));
   EXPECT_EQ(match({"ababc"}, {"abababc!"}), (Stopped{"ab", 0}));
-  // The first to be complete, and of those that end together the longest.
+  // The first stop string that is complete; among those that end together, the
+  // longest.
   EXPECT_EQ(match({"abcd", "bc"}, {"abcd"}), (Stopped{"a", 1}));
   EXPECT_EQ(match({"c", "bc"}, {"abcd"}), (Stopped{"a", 1}));
 }
@@ -134,7 +135,7 @@ TEST(StopMatcher, PiecesDoNotMatter) {
     Stopped actual = match(stops, bytes);
     ASSERT_EQ(actual, match(stops, {text}));
 
-    // By definition: the stop string with the smallest end.
+    // By definition, the stop string with the smallest end.
     size_t bestEnd = SIZE_MAX, bestBegin = 0;
     for (const std::string &stop : stops)
       if (size_t begin = text.find(stop); begin != std::string::npos) {

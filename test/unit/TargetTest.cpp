@@ -1,4 +1,4 @@
-// Machine descriptions: what may stand in one, and what names stand for.
+// Machine descriptions: which values they may have, and what names mean.
 #include "compiler/Machine/Targets/Target.h"
 
 #include "test/support/TempDir.h"
@@ -75,8 +75,8 @@ TEST_F(TargetFileTest, ACudaDeviceHasNoIsa) {
   EXPECT_TRUE(both.isOk()) << both.message();
 }
 
-// A peak is no rate: each comes with the part of it that kernels reach, and
-// with who says so.
+// A peak is no rate: each comes with the fraction that kernels reach, and with
+// its source.
 TEST(TargetNamesTest, EveryFigureOfAShippedTargetHasItsSource) {
   for (const std::string &name : targetNames()) {
     if (name == "native")
@@ -112,7 +112,7 @@ TEST(TargetNamesTest, EveryFigureOfAShippedTargetHasItsSource) {
 }
 
 // Dense int8 with int32 sums: 128 SMs x 2048 operations at 2.52 GHz.
-TEST(TargetNamesTest, A4090IsDescribedAsCalibratingOneWouldDoIt) {
+TEST(TargetNamesTest, A4090IsDescribedLikeACalibratedOne) {
   auto target = describeParts("4090");
   ASSERT_TRUE(target.isOk()) << target.status().message();
   EXPECT_NEAR(target->devices[0].int8.perSecond, 660.6e12, 1e11);
@@ -155,7 +155,7 @@ TEST(TargetNamesTest, NamesMayBeWrittenAsPeopleDo) {
   }
 }
 
-// The machines, each by one name.
+// Each published machine has a name.
 TEST(TargetNamesTest, TheMachinesOfPublishedRunsAreThere) {
   for (const char *name : {"3060",        "3090",        "4060ti-16gb",
                            "4080",        "4090",        "4090d",
@@ -176,7 +176,7 @@ TEST(TargetPartsTest, ASizeIsTheMemoryToPlanWith) {
   ASSERT_TRUE(target.isOk()) << target.status().message();
   EXPECT_EQ(target->devices[0].budgetBytes(), 20 * kGiB);
   EXPECT_EQ(target->host().budgetBytes(), 200 * kGiB);
-  // A machine may have more memory than is usual; a GPU has not.
+  // A machine may have more memory than usual, but a GPU may not.
   auto big = resolveTarget("2x4090:23.5GiB+xeon:1TiB");
   ASSERT_TRUE(big.isOk()) << big.status().message();
   EXPECT_EQ(big->host().budgetBytes(), 1024 * kGiB);
@@ -209,7 +209,7 @@ TEST(TargetPartsTest, LimitsAreOfAllDevicesOfAKind) {
   EXPECT_TRUE(limitMemory(*target, DeviceKind::Cpu, 900 * kGiB).isOk());
   EXPECT_EQ(target->devices[0].budgetBytes(), 10 * kGiB);
   EXPECT_EQ(target->devices[1].budgetBytes(), 10 * kGiB);
-  EXPECT_EQ(target->host().budgetBytes(), 496 * kGiB); // As before.
+  EXPECT_EQ(target->host().budgetBytes(), 496 * kGiB); // The same as before.
   auto cpu = resolveTarget("xeon");
   EXPECT_EQ(limitMemory(*cpu, DeviceKind::Cuda, kGiB).code(),
             StatusCode::Usage);
@@ -224,7 +224,7 @@ TEST_F(TargetFileTest, ClassesFillInWhatADeviceDoesNotState) {
   EXPECT_EQ(target->host().read.efficiency, 0.5);
   EXPECT_EQ(target->host().int8.efficiency, 0.33);
   EXPECT_EQ(target->host().int8.basis, Basis::Derived);
-  // What is printed needs no class to be read again.
+  // A printed target can be read again without classes.
   auto again = loadTargetFile(folder_.write("again.json", toJson(*target)));
   ASSERT_TRUE(again.isOk()) << again.status().message();
   EXPECT_EQ(again->host().int8.efficiency, 0.33);

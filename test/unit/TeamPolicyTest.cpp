@@ -1,4 +1,4 @@
-// The policy on made-up machines: no clock, no threads, the same every time.
+// The policy on simulated machines, without clock or threads: deterministic.
 #include "runtime/device/cpu/TeamPolicy.h"
 
 #include "runtime/device/cpu/QueueTime.h"
@@ -21,23 +21,23 @@ namespace {
 const int decodeProgram = 0, headProgram = 0;
 const StepKind kDecode{&decodeProgram, 1}, kHead{&headProgram, 1};
 
-/// A machine with a clock that only steps move.
+/// A machine whose clock only advances with steps.
 struct Machine {
   int cores;
-  int busy = 0;           ///< Processes of others that never sleep.
-  double stepCost = 2e-4; ///< Of a core alone.
-  /// How many times slower a step is for each worker that shares its core:
-  /// much where barriers are near, little where tickets even long shares out.
+  int busy = 0;           ///< Other processes that never sleep.
+  double stepCost = 2e-4; ///< Seconds on a single core.
+  /// How many times slower a step is for each worker that shares its core: much
+  /// if there are many barriers, little if tickets balance long shares.
   double stall = 8;
 
-  double told = 1; ///< Of the time that workers queue, what the system counts.
+  double told = 1; ///< The fraction of queue time that the system reports.
 
   double now = 0, queued = 0;
   int sharing(int team) const {
     return std::min(team, std::max(0, team + busy - cores));
   }
 
-  /// One step of this many times the work; returns its seconds.
+  /// Runs one step with this many times the usual work; returns its seconds.
   double run(TeamPolicy &policy, const StepKind &kind = kDecode,
              double work = 1) {
     int shared = sharing(policy.team());
@@ -55,7 +55,8 @@ struct Machine {
   }
   int decisions = 0;
 
-  /// Steps for this long; returns how much of it each team had.
+  /// Runs steps for this long; returns the fraction of time for each number of
+  /// workers.
   std::vector<double> runFor(TeamPolicy &policy, double seconds) {
     std::vector<double> share(size_t(policy.team()) + size_t(cores) + 1);
     for (double end = now + seconds; now < end;) {
@@ -66,11 +67,11 @@ struct Machine {
   }
 };
 
-TEST(TeamPolicyTest, IsFullBesideNobody) {
+TEST(TeamPolicyTest, UsesAllWorkersOnAnIdleMachine) {
   Machine machine{.cores = 4};
   TeamPolicy policy(4);
   EXPECT_GT(machine.runFor(policy, 10)[4], 0.999);
-  // What it asks of the system: a reading in 10 ms.
+  // It reads the system's figures once in 10 ms.
   EXPECT_LE(machine.decisions, 1001);
 }
 
@@ -99,8 +100,8 @@ TEST(TeamPolicyTest, OneWorkerStaysWhereNoCoreIsFree) {
   }
 }
 
-// The first guess leaves out too few, which is no better than none: what counts
-// is the end.
+// The first guess leaves out too few workers, which does not help; the search
+// has to go on.
 TEST(TeamPolicyTest, GoesOnUntilNobodyQueues) {
   Machine machine{.cores = 8, .busy = 4, .told = 0.5};
   TeamPolicy policy(8);
@@ -112,8 +113,8 @@ TEST(TeamPolicyTest, GoesOnUntilNobodyQueues) {
   }
   EXPECT_EQ(teams, (std::vector<int>{8, 6, 5, 4}));
 
-  // Each step down helps nearly as much as the one before: all are to be
-  // measured by the same standard.
+  // Each removal of a worker helps almost as much as the previous one, so all
+  // must be measured by the same standard.
   Machine even{.cores = 8, .busy = 2, .told = 0.5};
   TeamPolicy other(8);
   even.runFor(other, 0.1);
@@ -129,7 +130,8 @@ TEST(TeamPolicyTest, GrowsWhenTheNeighbourEnds) {
   machine.runFor(policy, 3);
   EXPECT_EQ(policy.team(), 2);
   EXPECT_EQ(machine.runFor(policy, 5)[1], 0);
-  // And shrinks at once when it is back, however soon.
+  // The number of workers also falls at once when the neighbour is back,
+  // however soon.
   machine.busy = 1;
   machine.runFor(policy, 0.05);
   EXPECT_EQ(policy.team(), 1);
@@ -138,13 +140,13 @@ TEST(TeamPolicyTest, GrowsWhenTheNeighbourEnds) {
     machine.run(policy);
     ASSERT_LT(machine.now, end);
   }
-  machine.runFor(policy, 0.03); // until it knows that it may stay
+  machine.runFor(policy, 0.03); // Until the choice is confirmed.
   machine.busy = 1;
   machine.runFor(policy, 0.05);
   EXPECT_EQ(policy.team(), 1);
 }
 
-TEST(TeamPolicyTest, PartOfTheNeighboursEnd) {
+TEST(TeamPolicyTest, GrowsWhenPartOfTheLoadEnds) {
   Machine machine{.cores = 16, .busy = 6};
   TeamPolicy policy(16);
   machine.runFor(policy, 1);
@@ -155,13 +157,13 @@ TEST(TeamPolicyTest, PartOfTheNeighboursEnd) {
     machine.run(policy);
     ASSERT_LT(machine.now, end);
   }
-  // What has changed may change again soon.
+  // After a change, another one may follow soon.
   machine.busy = 0;
   machine.runFor(policy, 0.5);
   EXPECT_EQ(policy.team(), 16);
 }
 
-// The full team is eight times slower here, and each look tries it.
+// All workers are eight times slower here, and each trial uses them.
 TEST(TeamPolicyTest, LookingAgainCostsLittle) {
   Machine machine{.cores = 2, .busy = 1};
   TeamPolicy policy(2);
@@ -169,7 +171,7 @@ TEST(TeamPolicyTest, LookingAgainCostsLittle) {
   EXPECT_LT(machine.runFor(policy, 20)[2], 0.02);
 }
 
-// A step of 100 ms makes a look take long; the choice then stays for longer.
+// With steps of 100 ms a trial takes long, so the choice is kept for longer.
 TEST(TeamPolicyTest, LookingAgainCostsLittleForLongStepsToo) {
   Machine machine{.cores = 2, .busy = 1, .stepCost = 0.2, .stall = 4};
   TeamPolicy policy(2);
@@ -188,13 +190,14 @@ TEST(TeamPolicyTest, FlickeringNeighboursDoNotMakeItFlicker) {
       machine.run(policy);
       changes += before != policy.team();
     }
-    // A look shrinks and may grow again; the next is at least a hold away.
+    // A trial may lower and raise the number again; the next one is at least a
+    // hold time later.
     EXPECT_LE(changes, 2 * int(10 / TeamPolicy::kHoldSeconds) + 2)
         << "every " << period << " s";
   }
 }
 
-// Long shares, of which the others take what a worker without a CPU leaves.
+// Long shares: other workers take over tickets of a worker without a CPU.
 TEST(TeamPolicyTest, KeepsAFullTeamThatIsFaster) {
   Machine machine{.cores = 4, .busy = 1, .stall = 1.2};
   TeamPolicy policy(4);
@@ -203,8 +206,8 @@ TEST(TeamPolicyTest, KeepsAFullTeamThatIsFaster) {
   EXPECT_GT(machine.runFor(policy, 20)[4], 0.95);
 }
 
-// Counting steps would take the window with more of the short ones for faster:
-// here whichever team is tried second.
+// Counting steps would prefer the window with more short steps, which here is
+// that of the second number of workers tried.
 TEST(TeamPolicyTest, WeighsStepsOfDifferentKinds) {
   Machine machine{.cores = 4, .busy = 1, .stall = 1.2};
   TeamPolicy policy(4);
@@ -239,13 +242,13 @@ TEST(TeamPolicyTest, KeepsTheLeastTeamThatIsAllowed) {
   EXPECT_EQ(half.team(), 2);
 }
 
-TEST(TeamPolicyTest, IsFullWhereTheSystemDoesNotTell) {
+TEST(TeamPolicyTest, UsesAllWorkersWithoutSystemFigures) {
   Machine machine{.cores = 2, .busy = 1, .told = 0};
   TeamPolicy policy(2);
   EXPECT_GT(machine.runFor(policy, 1)[2], 0.999);
 }
 
-// What other steps did, or another thread as the caller, is not its affair.
+// Steps of others, or of another thread as the caller, do not matter.
 TEST(TeamPolicyTest, OnlyItsOwnStepsCount) {
   Machine machine{.cores = 2};
   TeamPolicy policy(2);
@@ -268,13 +271,13 @@ TEST(TeamPolicyTest, LooksAgainAfterAPause) {
   machine.runFor(policy, 5);
   ASSERT_EQ(policy.team(), 1);
   machine.busy = 0;
-  machine.now += 60; // nobody asks for text
+  machine.now += 60; // No text is requested.
   machine.runFor(policy, 0.05);
   EXPECT_EQ(policy.team(), 2);
 }
 
-// Nobody asks for text while teams are being tried: that is no part of what
-// trying them took.
+// A pause while numbers of workers are tried is not part of the time that
+// trying took.
 TEST(TeamPolicyTest, APauseDoesNotMakeAChoiceStay) {
   Machine machine{.cores = 2, .busy = 1};
   TeamPolicy policy(2);
@@ -288,7 +291,7 @@ TEST(TeamPolicyTest, APauseDoesNotMakeAChoiceStay) {
   EXPECT_EQ(policy.team(), 2);
 }
 
-// Two threads that want one CPU.
+// Two threads compete for one CPU.
 TEST(QueueTimeTest, CountsWhatOthersTake) {
   QueueTime queued[2];
   EXPECT_EQ(queued[0].seconds(), 0);

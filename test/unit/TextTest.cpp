@@ -16,7 +16,7 @@ TEST(Text, QuotedNamesCannotDriveATerminal) {
             "\"" + std::string(96, 'x') + "...\"");
 }
 
-TEST(Text, WhatSomebodyWroteIsClippedBetweenCharacters) {
+TEST(Text, UserTextIsClippedBetweenCharacters) {
   EXPECT_EQ(moert::clipped("blk.*=gpu0"), "blk.*=gpu0");
   std::string longest(96, 'x');
   EXPECT_EQ(moert::clipped(longest), longest);
@@ -34,14 +34,14 @@ TEST(Text, ReportsKeepTheWholeText) {
   EXPECT_EQ(moert::printable("a\n"), "\"a\\x0a\"");
 }
 
-TEST(Text, NothingDrivesATerminal) {
+TEST(Text, ControlCharactersAreEscaped) {
   EXPECT_EQ(moert::terminalSafe("a \"b\\c\td\n"), "a \"b\\c\td\n");
   EXPECT_EQ(moert::terminalSafe("na\u00efve \u6587 \U0001f600 \u200e"),
             "na\u00efve \u6587 \U0001f600 \u200e");
   EXPECT_EQ(moert::terminalSafe("\x1b[2J\a\r\b\x7f"),
             "\\x1b[2J\\x07\\x0d\\x08\\x7f");
   EXPECT_EQ(moert::terminalSafe(std::string_view("\0", 1)), "\\x00");
-  // The controls of U+0080 to U+009F, as characters and as bytes.
+  // The control characters U+0080 to U+009F, as characters and as bytes.
   EXPECT_EQ(moert::terminalSafe("\u0080\u009b\u009f\u00a0"),
             "\\xc2\\x80\\xc2\\x9b\\xc2\\x9f\u00a0");
   EXPECT_EQ(moert::terminalSafe("\x9b[2J"), "\\x9b[2J");

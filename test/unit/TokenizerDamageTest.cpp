@@ -1,8 +1,8 @@
-//===- TokenizerDamageTest.cpp - Vocabularies that files should not have --===//
+//===- TokenizerDamageTest.cpp - Damaged vocabularies ---------------------===//
 //
-// Seeded damage of real vocabularies: an error, or a tokenizer whose ids are
-// tokens and that decodes what it encodes to something; never a crash, which
-// the sanitizers of the asan preset look for.
+// Seeded damage of real vocabularies gives an error, or a tokenizer whose ids
+// are tokens and that decodes what it encodes; it never crashes. The asan
+// preset runs this with sanitizers.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,7 +21,8 @@ namespace {
 
 constexpr const char *vocabularies = MOE_TEST_DATA "/vocab/";
 
-/// Words, digits, blanks, byte fallback, specials, and bytes that are no text.
+/// Words, digits, blanks, byte fallback, special tokens, and bytes that are no
+/// text.
 const std::string texts[] = {
     "",
     "In the beginning, God's 1234 heavens\n\n  and\tthe earth.",
@@ -155,7 +156,7 @@ TEST_P(TokenizerDamage, OfASpec) {
     TokenizerSpec spec = *whole;
     for (size_t n = damage.below(6) + 1; n > 0; --n)
       damage.apply(spec);
-    // The same vocabulary read as each of the models.
+    // The same vocabulary as each of the tokenizer models.
     spec.model = std::array{spec.model.c_str(), "gpt2", "llama",
                             "gemma4"}[damage.below(4)];
     StatusOr<Tokenizer> tokenizer = Tokenizer::create(spec);

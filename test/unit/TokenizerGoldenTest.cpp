@@ -1,4 +1,4 @@
-//===- TokenizerGoldenTest.cpp - Ids that other tokenizers give -----------===//
+//===- TokenizerGoldenTest.cpp - Ids from other tokenizers ----------------===//
 
 #include "TokenizerTestSupport.h"
 
@@ -76,8 +76,8 @@ INSTANTIATE_TEST_SUITE_P(All, SentencePiece,
                            return name;
                          });
 
-// A quadratic tokenizer would take hours: each of these has 2^20 symbols, which
-// the vocabulary's own merges join, or which no merge does.
+// A quadratic tokenizer would take hours: each text has 2^20 symbols, which are
+// all joined by the vocabulary's merges, or not at all.
 class LongRuns : public testing::TestWithParam<const char *> {};
 
 TEST_P(LongRuns, OfOneCharacterAreEncodedInLinearTime) {
@@ -89,7 +89,7 @@ TEST_P(LongRuns, OfOneCharacterAreEncodedInLinearTime) {
     while (text.size() < 1 << 20)
       text += unit;
     std::vector<int32_t> ids = encode(tokenizer, text, true);
-    // Where the model spells spaces as U+2581, that is a space.
+    // If the model spells spaces as U+2581, that character decodes to a space.
     std::string back = tokenizer.decode(ids);
     EXPECT_TRUE(back == text || back == std::string(text.size() / 3, ' '))
         << "run of '" << unit << "'";

@@ -10,7 +10,7 @@ namespace {
 
 class TokenizerMetadataTest : public GgufTest {
 protected:
-  /// Checks a file that opens without an error.
+  /// Checks a file that can be opened.
   moert::Status check(const GgufBuilder &gguf) {
     auto model = open(gguf);
     EXPECT_TRUE(model.isOk()) << model.status().message();

@@ -27,7 +27,7 @@ std::string readFile(const std::string &path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// The texts of a .inp file and the ids of the .out file beside it.
+/// Returns the texts of a .inp file with the ids of the .out file beside it.
 std::vector<std::pair<std::string, std::vector<int32_t>>>
 readExpectations(const std::string &base) {
   constexpr std::string_view separator = "\n__ggml_vocab_test__\n";
@@ -63,7 +63,7 @@ void appendUtf8(std::string &text, uint32_t codePoint) {
     put(0x80 | (codePoint >> 6 * tail & 0x3F));
 }
 
-/// Mostly of the scripts in use, sometimes of anywhere; never a surrogate.
+/// Mostly from scripts in use, sometimes from anywhere; never a surrogate.
 uint32_t randomCodePoint(std::mt19937 &random) {
   constexpr uint32_t limits[] = {0x80, 0x800, 0x10000, 0x110000};
   while (true) {
@@ -106,12 +106,12 @@ TEST_F(DeepSeekTokenizer, LongRunsOfOneCharacter) {
     std::string text(length, c);
     std::vector<int32_t> ids = encode(text);
     EXPECT_TRUE(tokenizer->decode(ids) == text) << "run of '" << c << "'";
-    // Merging leftmost first makes equal tokens of a run whose length is a
-    // multiple of theirs.
+    // Because merges are leftmost first, a run consists of equal tokens if its
+    // length is a multiple of theirs.
     size_t each = tokenizer->tokenBytes(ids.front()).size();
     EXPECT_EQ(std::ranges::count(ids, ids.front()), ptrdiff_t(ids.size()));
     EXPECT_EQ(ids.size(), length / each);
-    // The longest run of the vocabulary that merges reach.
+    // The longest token of the vocabulary that merges can produce.
     EXPECT_EQ(encode(std::string(each, c)), std::vector{ids.front()});
   }
 }
@@ -119,8 +119,8 @@ TEST_F(DeepSeekTokenizer, LongRunsOfOneCharacter) {
 TEST_F(DeepSeekTokenizer, SpecialTokensComeBeforeWords) {
   std::string text = "a<｜end▁of▁sentence｜>b";
   EXPECT_THAT(encode(text), ElementsAre(64, 100001, 65));
-  // As plain text the control token's name is cut like any other; user-defined
-  // tokens are text and stay whole.
+  // In plain text, a control token's name is split like other text;
+  // user-defined tokens are text and stay whole.
   EncodeOptions plainText = plain;
   plainText.parseSpecial = false;
   std::vector<int32_t> ids = encode(text, plainText);
@@ -160,7 +160,7 @@ TEST_F(DeepSeekTokenizer, AnyUnicodeRoundTrips) {
 }
 
 // This vocabulary has no tokens for the 13 bytes that UTF-8 never uses; every
-// other byte stands for itself, wherever it comes.
+// other byte is decoded to itself at any place.
 TEST_F(DeepSeekTokenizer, AnyBytesRoundTrip) {
   std::mt19937 random(5);
   auto isNeverUtf8 = [](uint8_t byte) {
@@ -298,7 +298,7 @@ TEST(Tokenizer, ContradictionsNameTheKey) {
               "add_eos_token");
 }
 
-/// Characters, U+2581 for a space, byte tokens for all that is no piece.
+/// Characters, U+2581 for a space, and byte tokens for everything else.
 TokenizerSpec pieceSpec(const char *model) {
   TokenizerSpec spec;
   spec.model = model;
@@ -331,8 +331,8 @@ TEST(SpacePieces, MergeByScoreOrRank) {
                 ElementsAre(4, bytes + 0xC3, bytes + 0xA9, 5))
         << model;
   }
-  // Lines are words of gemma4, and a run of line ends may be a token of its
-  // own; for llama "\n" would have to be a symbol, and two join.
+  // Lines are words of gemma4, whose token for a run of line ends matches; for
+  // llama, "\n" would have to be a symbol, and two would be merged.
   EXPECT_THAT(encodeWith(pieceSpec("gemma4"), "a\n\nb"), ElementsAre(4, 9, 5));
 }
 
@@ -345,7 +345,7 @@ TEST(SpacePieces, TheSpaceInFront) {
   StatusOr<Tokenizer> tokenizer = Tokenizer::create(spec);
   ASSERT_TRUE(tokenizer);
   EXPECT_EQ(tokenizer->decode(std::vector<int32_t>{1, 6, 6}), "a a");
-  // What follows other text has none, but for what a control token ends.
+  // Text after other text gets no space in front, except after a control token.
   auto later =
       tokenizer->encode("a</s>a", {.addBos = false, .startsText = false});
   EXPECT_THAT(*later, ElementsAre(4, 2, 6));
@@ -362,11 +362,11 @@ TEST(SpacePieces, TheSpaceInFrontOfAUserDefinedToken) {
     options.addBos = false;
     return *tokenizer->encode(text, options);
   };
-  // A text as SentencePiece reads it.
+  // As SentencePiece reads a text.
   EXPECT_THAT(ids("<x>a<x>", {.parseSpecial = false}), ElementsAre(3, 9, 4, 9));
   EXPECT_THAT(ids("<x>a", {.parseSpecial = false, .startsText = false}),
               ElementsAre(9, 4));
-  // Where names are structure, this one is too.
+  // If special tokens are parsed, this one is structure too.
   EXPECT_THAT(ids("<x>a", {}), ElementsAre(9, 4));
 }
 
@@ -405,8 +405,8 @@ TEST(Tokenizer, ABreakerMakesANameText) {
   ASSERT_TRUE(tokenizer);
   EXPECT_EQ(tokenizer->breakNames("</s>a\uFDD0<<s>", "\uFDD0"),
             "<\uFDD0/s>a<<\uFDD0s>");
-  // Breakers in breakers; and as many as a file may have, without moving the
-  // rest of the text for each.
+  // Breakers within breakers, and the most that a file may have, without moving
+  // the rest of the text for each.
   EXPECT_EQ(tokenizer->breakNames("<\xEF\xB7\uFDD0\x90/s>", "\uFDD0"),
             "<\uFDD0/s>");
   std::string many;
@@ -431,7 +431,8 @@ TEST(Tokenizer, PiecesAreWordsAndSpecialTokens) {
   EXPECT_THAT(*pieces, ElementsAre("a", "</", "s", ">"));
 }
 
-// Names that are long and alike, in a text that keeps promising one of them.
+// Long and similar names, in a text that repeatedly contains the beginning of
+// one.
 TEST(Tokenizer, SpecialTokensInTimeOfTheText) {
   TokenizerSpec spec = smallSpec();
   auto add = [&](const std::string &token, TokenType type) {

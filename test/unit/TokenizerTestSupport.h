@@ -8,7 +8,8 @@
 
 #include <gtest/gtest.h>
 
-/// The tokenizer of a GGUF file; fails the test and exits where there is none.
+/// Returns the tokenizer of a GGUF file; fails the test and exits if there is
+/// none.
 inline moert::Tokenizer loadTokenizer(const std::string &path) {
   auto check = [&](const moert::Status &status) {
     if (!status) {

@@ -1,4 +1,4 @@
-// Machines that the tests describe in a folder as /sys would.
+// Machines that tests describe in a folder like /sys.
 #include "runtime/base/Topology.h"
 
 #include "test/support/TempDir.h"
@@ -28,8 +28,8 @@ protected:
   Topology read(const std::vector<int> &allowed) {
     return readTopology(allowed, folder_.path());
   }
-  /// Two sockets of 4 cores with two threads each, numbered as servers do: CPU
-  /// c and c + 8 share a core, CPUs 0-3 and 8-11 are on node 0.
+  /// Two sockets of 4 cores with two threads each, numbered as servers do: CPUs
+  /// c and c + 8 share a core, and CPUs 0-3 and 8-11 are on node 0.
   void describeTwoSockets() {
     write("node/node0/cpulist", "0-3,8-11\n");
     write("node/node1/cpulist", "4-7,12-15\n");
@@ -57,8 +57,8 @@ TEST_F(TopologyTest, KeepsToTheCpuset) {
   EXPECT_EQ(read({13, 5, 1}), (Topology{{1, 1, 0}, {5, 5, 1}, {13, 5, 1}}));
 }
 
-// Containers often hide the folders.
-TEST_F(TopologyTest, AnUntoldMachineHasOneNodeAndACorePerCpu) {
+// Containers often hide these folders.
+TEST_F(TopologyTest, AnUnknownMachineHasOneNodeAndACorePerCpu) {
   EXPECT_EQ(read({0, 3}), (Topology{{0, 0, 0}, {3, 3, 0}}));
   EXPECT_EQ(countMemoryNodes(folder_.path()), 1);
   write("node/node0/cpulist", "nonsense\n");
@@ -88,7 +88,7 @@ TEST_F(TopologyTest, FewWorkersUseTheMemoryOfAllNodes) {
   describeTwoSockets();
   EXPECT_EQ(placeWorkers(read(upTo(16)), 3),
             (std::vector<WorkerPlace>{{0, 0}, {1, 0}, {4, 1}}));
-  // By cores: node 1 has one that may be used, node 0 has four.
+  // Workers are divided by cores: one of node 1 may be used, four of node 0.
   EXPECT_EQ(placeWorkers(read({0, 1, 2, 3, 6}), 5).back(), (WorkerPlace{6, 1}));
   EXPECT_EQ(placeWorkers(read({0, 1, 2, 3, 6}), 4),
             (std::vector<WorkerPlace>{{0, 0}, {1, 0}, {2, 0}, {6, 1}}));
@@ -110,7 +110,7 @@ TEST(ThisMachineTest, HasPlacesForItsCpus) {
   EXPECT_EQ(placeWorkers(topology, int(allowed.size())).size(), allowed.size());
 }
 
-// The only node that every machine has; one that none has is refused silently.
+// Node 0 exists on every machine; a node that none has is ignored silently.
 TEST(ThisMachineTest, MemoryPolicyComesAndGoes) {
   for (int node : {0, 1023, 5000, -1}) {
     preferMemoryNode(node);

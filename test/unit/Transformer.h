@@ -13,7 +13,7 @@
 
 namespace moetest {
 
-/// Imports models and looks at the graph.
+/// Imports models and inspects the graph.
 struct Transformer : testing::Test {
   moert::Status import(const TinyModel &tiny) {
     auto model =
@@ -36,7 +36,7 @@ struct Transformer : testing::Test {
     EXPECT_THAT(status.message(), testing::HasSubstr(message));
   }
 
-  /// The op with this label.
+  /// Returns the op with this label.
   template <typename OpT> OpT find(llvm::StringRef label) {
     OpT found;
     if (module)

@@ -28,8 +28,8 @@ TinyTransformer yarn(const char *architecture) {
 
 TEST_F(Transformer, EveryArchitectureIsOneGraph) {
   for (const moec::ArchitectureInfo &info : moec::supportedArchitectures()) {
-    // Those with other attention, or keys that none of the others has: the next
-    // test has their files.
+    // The next test covers architectures with other attention or with keys of
+    // their own, by their files.
     if (info.name == "deepseek2" || info.name.starts_with("gemma") ||
         info.name == "deepseek32" || info.name == "deepseek4" ||
         info.name == "glm-dsa" || info.name == "qwen3next" ||
@@ -49,8 +49,8 @@ TEST_F(Transformer, EveryArchitectureIsOneGraph) {
   }
 }
 
-// Each layer mixes tokens once, by an attention or a state, and has one FFN or
-// mixture of experts, or both.
+// Each layer has one attention or one state, and one FFN or one MoE layer, or
+// both.
 TEST_F(Transformer, EveryArchitecturesFilesAreOneGraph) {
   std::set<std::string, std::less<>> seen;
   for (const auto &entry :
@@ -83,7 +83,8 @@ TEST_F(Transformer, EveryArchitecturesFilesAreOneGraph) {
     }
     EXPECT_TRUE(module.get().lookupSymbol("forward"));
     EXPECT_TRUE(module.get().lookupSymbol("logits"));
-    // But keys, values and their norms of layers that read another's cache.
+    // The only unused tensors are keys, values and their norms of layers that
+    // read another layer's cache.
     std::vector<std::string> unused = notes();
     std::erase_if(unused, [](const std::string &note) {
       return note.find("not used") == std::string::npos;
@@ -96,7 +97,7 @@ TEST_F(Transformer, EveryArchitecturesFilesAreOneGraph) {
     else
       EXPECT_THAT(unused, ElementsAre());
   }
-  seen.insert("internlm2"); // llama's graph by another name, as above.
+  seen.insert("internlm2"); // The same graph as llama, as above.
   for (const moec::ArchitectureInfo &info : moec::supportedArchitectures())
     EXPECT_EQ(seen.count(info.name), 1u) << info.name;
 }
@@ -208,7 +209,7 @@ TEST_F(Transformer, NormsByTheirLength) {
   EXPECT_EQ(find<moe::RmsNormOp>("blk.0.attn_k_norm").getGroups(), 2u);
   EXPECT_EQ(find<moe::RmsNormOp>("blk.1.attn_q_norm").getGroups(), 1u);
   EXPECT_EQ(find<moe::RmsNormOp>("blk.1.attn_k_norm").getGroups(), 1u);
-  // Before the rotation.
+  // The norm comes before the rotation.
   EXPECT_TRUE(find<moe::RopeOp>("blk.1.attn_k_rope")
                   .getX()
                   .getDefiningOp<moe::RmsNormOp>());
@@ -226,7 +227,7 @@ TEST_F(Transformer, WindowsAndSinks) {
   EXPECT_EQ(tensorOf(find<moe::GqaAttentionOp>("blk.1.attention").getSinks()),
             "blk.1.attn_sinks.weight");
   EXPECT_FALSE(find<moe::GqaAttentionOp>("blk.0.attention").getSinks());
-  // Those of Mistral files are not used.
+  // The window in Mistral files is not used.
   TinyTransformer mistral("llama");
   mistral.keys["attention.sliding_window"] = uint32_t(4096);
   expectImport(mistral);
@@ -237,7 +238,7 @@ TEST_F(Transformer, WindowsAndSinks) {
 // RoPE
 //===----------------------------------------------------------------------===//
 
-TEST_F(Transformer, PartOfAHeadTurns) {
+TEST_F(Transformer, PartOfAHeadIsRotated) {
   TinyTransformer tiny("minimax-m2");
   tiny.keys["rope.dimension_count"] = uint32_t(8);
   EXPECT_EQ(ropeOf(tiny).getDim(), 8);
@@ -245,7 +246,7 @@ TEST_F(Transformer, PartOfAHeadTurns) {
   expectFailure(tiny, StatusCode::InvalidFile, "is 34, expected 2 to 32");
 }
 
-TEST_F(Transformer, YarnMultipliesWhatTurns) {
+TEST_F(Transformer, YarnScalesRotatedElements) {
   TinyTransformer tiny = yarn("qwen3moe");
   moe::RopeAttr rope = ropeOf(tiny);
   EXPECT_DOUBLE_EQ(rope.getMagnitude(), 1 + 0.1 * std::log(4.0));
@@ -263,7 +264,7 @@ TEST_F(Transformer, YarnMultipliesWhatTurns) {
   EXPECT_FALSE(ropeOf(gptOss).getRounded());
 }
 
-// The magnitude stays above 0 and finite.
+// The magnitude has to be positive and finite.
 TEST_F(Transformer, YarnOutOfRange) {
   TinyTransformer tiny = yarn("qwen3moe");
   tiny.keys["rope.scaling.factor"] = 1e-5f;
@@ -277,8 +278,8 @@ TEST_F(Transformer, YarnOutOfRange) {
   }
 }
 
-// As the elements are zero in a file without data, the tensor that is read is
-// the one that is refused.
+// Elements are zero in a file without data, so the error names the tensor that
+// is read.
 TEST_F(Transformer, LongRopeGoesByThePositionsOfThePlan) {
   TinyTransformer tiny("llama");
   tiny.keys["rope.scaling.type"] = "longrope";
@@ -295,14 +296,14 @@ TEST_F(Transformer, LongRopeGoesByThePositionsOfThePlan) {
   };
   expectRead(64, "rope_factors_short.weight");
   expectRead(65, "rope_factors_long.weight");
-  // No plan is for more than the model was trained with.
+  // No plan has a longer context than the model was trained with.
   tiny.keys["context_length"] = uint32_t(64);
   expectRead(moec::kDefaultContext, "rope_factors_short.weight");
   tiny.tensors.erase("rope_factors_short.weight");
   expectFailure(tiny, StatusCode::InvalidFile, "rope_factors_short.weight");
 }
 
-// Without tensor data the file reads as zeros.
+// Without tensor data, elements are zero.
 TEST_F(Transformer, DivisorsOfZero) {
   TinyTransformer tiny("llama");
   tiny.add("rope_freqs", {16});
@@ -349,7 +350,7 @@ TEST_F(Transformer, ATensorForEachExpert) {
   EXPECT_EQ(tensorOf(stack.getWeights()[7]), "blk.1.ffn_down.7.weight");
   EXPECT_THAT(notes(), ElementsAre());
 
-  // In several formats.
+  // The experts' tensors may have different formats.
   tiny.tensors["blk.0.ffn_up.3.weight"].format = moek::Format::BF16;
   expectImport(tiny);
   EXPECT_THAT(notes(), ElementsAre("the matrices of blk.0.ffn_up have several "
@@ -383,7 +384,7 @@ TEST_F(Transformer, SharedExpertsAndTheirGate) {
   ASSERT_TRUE(gated);
   auto gate = gated.getGate().getDefiningOp<moe::LinearOp>();
   EXPECT_EQ(tensorOf(gate.getWeight()), "blk.1.ffn_gate_inp_shexp.weight");
-  // Of the row that the experts read too.
+  // The gate reads the same activations as the experts.
   EXPECT_EQ(gate.getX(), find<moe::ExpertsOp>("blk.1.ffn_experts").getX());
 }
 
@@ -407,11 +408,12 @@ TEST_F(Transformer, BiasesOfRouterAndExperts) {
                 "tensor \"blk.1.ffn_gate_exps.bias\" is F16, expected F32");
 }
 
-/// Factors of whole matrices, as NVFP4 files have them.
+/// Scales of whole matrices, as in NVFP4 files.
 TEST_F(Transformer, ScalesOfWeights) {
   TinyTransformer tiny("qwen3moe");
   tiny.tensors["blk.1.attn_output.scale"] = {{1}};
-  tiny.tensors["blk.1.attn_output.input_scale"] = {{1}}; // Of no use to us.
+  tiny.tensors["blk.1.attn_output.input_scale"] = {
+      {1}}; // Such scales are not used.
   tiny.tensors["blk.1.ffn_up_exps.scale"] = {{8}};
   tiny.tensors["output.scale"] = {{1}};
   expectImport(tiny);
@@ -435,7 +437,7 @@ TEST_F(Transformer, ScalesOfWeights) {
                 "tensor \"blk.1.ffn_up_exps.scale\" is F16, expected F32");
 }
 
-/// A bias comes after the factor, which is one of the product alone.
+/// A bias is added after scaling, which applies to the product only.
 TEST_F(Transformer, ScalesBesideBiases) {
   TinyTransformer tiny("qwen2moe");
   tiny.tensors["blk.0.attn_q.bias"] = {{128}};
@@ -461,8 +463,9 @@ TEST_F(Transformer, ScalesBesideBiases) {
 // Whole files
 //===----------------------------------------------------------------------===//
 
-// What supported files have is not called new when another architecture has it.
-TEST_F(Transformer, KnownPartsAreNotNew) {
+// Parts that supported files have are not reported as unknown for another
+// architecture.
+TEST_F(Transformer, KnownPartsAreNotReported) {
   for (const char *name :
        {"deepseek2-split", "deepseek2-v3", "glm4moe", "gpt-oss", "llama",
         "minimax-m2", "mixtral-old", "qwen2moe", "qwen3moe"}) {
@@ -473,8 +476,8 @@ TEST_F(Transformer, KnownPartsAreNotNew) {
   }
 }
 
-// Windows count a full one per token; plans record these numbers.
-TEST_F(Transformer, WorkBehindAFullWindow) {
+// Each token counts with a full window; plans record these numbers.
+TEST_F(Transformer, WorkAfterAFullWindow) {
   TinyTransformer tiny("gpt-oss");
   tiny.keys["attention.sliding_window"] = uint32_t(5);
   expectImport(tiny);

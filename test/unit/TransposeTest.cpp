@@ -17,8 +17,8 @@ using moert::StatusCode;
 
 namespace {
 
-/// A weight of `outer` matrices whose rows have `gap` bytes behind them, as
-/// rows of attn_kv_b have W_UV's behind W_UK's.
+/// A weight of `outer` matrices whose rows are followed by `gap` bytes, like
+/// the rows of attn_kv_b, where W_UV follows W_UK.
 struct Weight {
   Weight(int64_t outer, int64_t rows, int64_t cols, Format format,
          int64_t gapRows = 0)
@@ -52,7 +52,7 @@ Weight floats(int64_t outer, int64_t rows, int64_t cols, int64_t gapRows) {
   return weight;
 }
 
-/// All of matrix `matrix` as floats, row by row.
+/// Returns matrix `matrix` as floats, row by row.
 std::vector<float> run(const Transpose &transpose, int64_t matrix) {
   EXPECT_TRUE(transpose.check().isOk()) << transpose.check().message();
   int64_t rows = transpose.from.cols, cols = transpose.from.rows;
@@ -67,7 +67,7 @@ std::vector<float> run(const Transpose &transpose, int64_t matrix) {
 }
 
 TEST(Transpose, SwapsRowsAndColumnsOfEachMatrix) {
-  // Odd sizes, several heads, rows of something else between them.
+  // Odd sizes, several heads, and other rows between them.
   Weight weight = floats(3, 5, 7, 2);
   for (int64_t m = 0; m < 3; ++m) {
     std::vector<float> values = run({weight.view, Format::F32}, m);
@@ -113,8 +113,8 @@ TEST(Transpose, BlocksOfTheResultAreColumns) {
       ASSERT_TRUE(moek::dequantizeRow(Format::Q4_0, weight.row(m, c), 64,
                                       source.data()));
       for (int64_t r = 0; r < 64; ++r)
-        // Codes of Q4_0 reach 8 scales, of at most 0.05: half a step of 0.4 /
-        // 127, and the scale's own rounding.
+        // Q4_0 values reach 8 scales of at most 0.05. The error is half a step
+        // of 0.4 / 127, and the scale's own rounding.
         EXPECT_NEAR(values[size_t(r * 64 + c)], source[size_t(r)],
                     0.4f * (0.5f / 127 + 0x1p-11f))
             << m << " " << r << " " << c;

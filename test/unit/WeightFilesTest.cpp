@@ -1,4 +1,4 @@
-// A plan runs on the files it was compiled from and on no others.
+// A plan runs only with the files for which it was compiled.
 #include "runtime/engine/Engine.h"
 #include "runtime/plan/VerifyContent.h"
 #include "runtime/schema/WeightsFile.h"
@@ -24,7 +24,7 @@ protected:
     return Engine::open(path_, options).status();
   }
 
-  /// The weights as a model file that the plan references by `recorded`.
+  /// Puts the weights into a model file that the plan references as `recorded`.
   void useModel(const std::string &recorded) {
     sample_.builder.bytes(); // describes the file
     auto &file = *sample_.builder.plan.files[0];
@@ -33,7 +33,8 @@ protected:
     rewrite();
   }
 
-  /// plan.fb from the object as it is, without describing the file anew.
+  /// Writes plan.fb from the object as it is, without describing the file
+  /// again.
   void rewrite() {
     flatbuffers::FlatBufferBuilder builder;
     builder.Finish(moetest::fb::Plan::Pack(builder, &sample_.builder.plan),
@@ -43,7 +44,7 @@ protected:
                                            builder.GetSize()));
   }
 
-  /// What a compilation calls this weights file between its renames.
+  /// Returns the name of this weights file between a compilation's renames.
   std::string stagedName(const std::string &name) {
     sample_.builder.bytes();
     return stagedWeights(folder_.file(name),
@@ -100,7 +101,7 @@ TEST_F(WeightFilesTest, PathsAreBelowThePlanOrAbsolute) {
     rewrite();
     expect(open(), StatusCode::InvalidFile, "is outside the plan's folder");
   }
-  // Nothing is read but what the plan identifies.
+  // Only files that the plan identifies are read.
   sample_.builder.plan.files[0]->path = "/etc/passwd";
   rewrite();
   expect(open(), StatusCode::WrongMachine, "/etc/passwd: is ");
@@ -112,7 +113,7 @@ TEST_F(WeightFilesTest, LinksAreFollowed) {
   std::filesystem::remove(folder_.file("plan.weights"));
   std::filesystem::create_symlink("elsewhere/w", folder_.file("plan.weights"));
   EXPECT_TRUE(open().isOk()) << open().message();
-  // While a compilation replaces what the link leads to.
+  // A compilation replaces the target of the link meanwhile.
   std::filesystem::rename(folder_.file("elsewhere/w"),
                           stagedName("elsewhere/w"));
   EXPECT_TRUE(open().isOk()) << open().message();
@@ -127,7 +128,7 @@ TEST_F(WeightFilesTest, ALinkedPlanHasItsWeightsBesideTheLinkOrItsTarget) {
   std::string beside = folder_.write("links/plan.weights", weights());
   std::filesystem::remove(folder_.file("plan.weights"));
   EXPECT_TRUE(open().isOk()) << open().message();
-  // Others beside the link do not hide those beside the target.
+  // Other weights beside the link do not hide those beside the target.
   folder_.write("plan.weights", weights());
   folder_.write("links/plan.weights", "others");
   EXPECT_TRUE(open().isOk()) << open().message();
@@ -152,12 +153,12 @@ TEST_F(WeightFilesTest, StagedWeightsAreFound) {
   EXPECT_TRUE(open().isOk()) << open().message();
   folder_.write("plan.weights", "of the plan before");
   EXPECT_TRUE(open().isOk()) << open().message();
-  // What is wrong with the file that the plan names is what is said.
+  // The message is about the file that the plan names.
   std::filesystem::remove(stagedName("plan.weights"));
   expect(open(), StatusCode::WrongMachine, "plan.weights: is ");
 }
 
-// A fine-tuned model has the header of the model that it was made from.
+// A fine-tuned model has the same header as the original.
 TEST_F(WeightFilesTest, AnotherModelWithTheSameHeaderIsRefused) {
   sample_.builder.recordsContent = true;
   path_ = sample_.builder.write(folder_);
@@ -187,7 +188,7 @@ TEST_F(WeightFilesTest, APairThatIsReplacedMeanwhileIsOpenedAnew) {
   });
   EXPECT_TRUE(status.isOk()) << status.message();
   EXPECT_GE(calls, 2);
-  // A plan that stays as it is fails at once.
+  // If the plan does not change, opening fails at once.
   folder_.write("plan.weights", "others");
   calls = 0;
   status = openWithPlan(path_, [&](Plan plan) {
@@ -225,7 +226,7 @@ TEST_F(ContentTest, EachWeightIsNamed) {
   EXPECT_EQ(content[0].sampled, 0u);
   for (const auto &weight : table) {
     if (weight->offset < 4096)
-      continue; // in what is this file's header
+      continue; // Bytes of this file's header.
     std::string damaged = weights();
     damaged[weight->offset + 3] ^= 16;
     folder_.write("plan.weights", damaged);
@@ -237,7 +238,7 @@ TEST_F(ContentTest, EachWeightIsNamed) {
   }
 }
 
-// Progress is that of all files together.
+// Progress is the sum over all files.
 TEST_F(ContentTest, ProgressGoesOnceFromNothingToEverything) {
   auto &plan = sample_.builder.plan;
   auto model = std::make_unique<moetest::fb::FileT>(*plan.files[0]);

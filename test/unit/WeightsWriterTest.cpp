@@ -24,7 +24,7 @@ namespace stdfs = std::filesystem;
 
 namespace {
 
-/// A plan over a model file of 4096 bytes whose byte i is i * 7 + i / 256.
+/// A plan for a model file of 4096 bytes, whose byte i is i * 7 + i / 256.
 struct WeightsWriter : testing::Test {
   WeightsWriter() {
     context.loadDialect<plan::PlanDialect>();
@@ -99,7 +99,7 @@ struct WeightsWriter : testing::Test {
   SmallVector<plan::FileOp> files() {
     return llvm::to_vector(program().getBody().getOps<plan::FileOp>());
   }
-  /// Row `r` of matrix `m` of a packed weight.
+  /// Returns row `r` of matrix `m` of a packed weight.
   std::string row(plan::WeightOp op, int64_t m, int64_t r, size_t bytes) {
     auto packed = moert::MappedFile::open(dir.file("plan.weights"));
     EXPECT_TRUE(packed.isOk()) << packed.status().message();
@@ -124,7 +124,7 @@ struct WeightsWriter : testing::Test {
   std::function<bool(const char *, uint64_t, uint64_t)> progress;
 };
 
-// Two views of one tensor, interleaved, and a weight of its own.
+// Two interleaved views of one tensor, and a separate weight.
 constexpr const char *kViews = R"(
   %k = plan.weight "k" in %f at 1000 : 2x1x4xF32 strides [48, 16]
   %v = plan.weight "v" in %f at 1016 : 2x2x4xF32 strides [48, 16]
@@ -137,7 +137,7 @@ TEST_F(WeightsWriter, ReferencesWithoutWriting) {
   ASSERT_TRUE(bytes.isOk()) << bytes.status().message();
   EXPECT_EQ(*bytes, 0u);
   EXPECT_EQ(folder(), (std::vector<std::string>{"model.gguf", "plan.fb"}));
-  // Below the plan's folder, so relative.
+  // The model is below the plan's folder, so its path is relative.
   EXPECT_EQ(files()[0].getPath(), "model.gguf");
   EXPECT_EQ(weight("k").getOffset(), 1000);
 }
@@ -161,13 +161,13 @@ TEST_F(WeightsWriter, PacksEverythingAligned) {
   EXPECT_EQ(files()[0].getKind(), plan::FileKind::Packed);
   EXPECT_EQ(files()[0].getPath(), "plan.weights");
   EXPECT_EQ(uint64_t(files()[0].getBytes()), *bytes);
-  // The header's hash tells the runtime one weights file from another.
+  // The header's hash distinguishes weights files.
   auto packed = moert::MappedFile::open(dir.file("plan.weights"));
   EXPECT_EQ(
       files()[0].getHeaderHash(),
       moert::contentHash(packed->bytes().first(files()[0].getHeaderBytes())));
 
-  // In the plan's order; views become matrices without gaps.
+  // Weights are in the plan's order; views become matrices without gaps.
   EXPECT_LT(weight("k").getOffset(), weight("v").getOffset());
   EXPECT_LT(weight("v").getOffset(), weight("a").getOffset());
   EXPECT_EQ(weight("v").getOuterStride(), 32);
@@ -178,7 +178,8 @@ TEST_F(WeightsWriter, PacksEverythingAligned) {
   EXPECT_EQ(row(weight("a"), 0, 1, 16), content.substr(116, 16));
 }
 
-// One tensor of 3 x 5 rows, read by a gemm in panels and as rows.
+// One tensor of 3 x 5 rows, which a gemm reads in panels and another op as
+// rows.
 constexpr const char *kPacked = R"(
   %w = plan.weight "w" in %f at 128 : 3x5x32xQ8_0 strides [204, 34]
   %p = plan.pack "w" of %w layout rows16
@@ -215,7 +216,7 @@ TEST_F(WeightsWriter, PacksPanels) {
   EXPECT_TRUE(moec::serializePlan(program()).isOk());
 }
 
-// With everything packed, the tensor is there in both layouts.
+// If everything is packed, the tensor is stored in both layouts.
 TEST_F(WeightsWriter, PacksEverythingInEveryLayout) {
   parse(kPacked, {"p", "w"});
   auto bytes = place(true);
@@ -248,8 +249,8 @@ TEST_F(WeightsWriter, PacksComputedWeights) {
   ASSERT_EQ(entries.size(), 1u) << "what it is made of is not needed";
   EXPECT_EQ(entries[0].getLayout(), plan::Layout::Rows16);
   EXPECT_EQ(files().size(), 1u);
-  // 0.5 * 0.5 * 2 nope rows and the rope row's 0.5, as BF16: all 0x3f00. The
-  // panel's rows 8 to 15 are zeros.
+  // 0.5 * 0.5 for 2 nope rows, and 0.5 for the rope row, are all 0x3f00 in
+  // BF16. Rows 8 to 15 of the panel are zero.
   std::string panel = row(entries[0], 0, 0, 16 * 8);
   for (size_t i = 0; i < panel.size(); i += 2)
     EXPECT_EQ(uint8_t(panel[i + 1]), i % 64 < 32 ? 0x3f : 0) << i;
@@ -261,7 +262,7 @@ TEST_F(WeightsWriter, PacksTransposedWeights) {
     values[i] = float(i % 64);
   content.assign(reinterpret_cast<const char *>(values.data()), 4096);
   model = dir.write("model.gguf", content);
-  // Two matrices of 32 rows, with 2 rows of something else behind each.
+  // Two matrices of 32 rows, each followed by 2 other rows.
   parse(R"(
   %k = plan.weight "k" in %f at 128 : 2x32x5xF32 strides [680, 20]
   %t = plan.transpose "k.transposed" of %k : 2x5x32xQ8_0
@@ -301,7 +302,7 @@ TEST_F(WeightsWriter, PacksTransposedWeights) {
   EXPECT_TRUE(moec::serializePlan(program()).isOk());
 }
 
-// Matrices that lie anywhere, one of them in another format.
+// Matrices at any offsets, one of them in another format.
 TEST_F(WeightsWriter, PacksStackedWeights) {
   std::vector<float> values(1024);
   for (size_t i = 0; i < values.size(); ++i)
@@ -358,7 +359,7 @@ TEST_F(WeightsWriter, HeaderTellsLayoutsApart) {
                   weight("w").getChecksum().str() + " w\n"));
 }
 
-// The header holds the checksums, so its hash is one of the whole content.
+// The header contains the checksums, so its hash identifies the whole content.
 TEST_F(WeightsWriter, HeaderTellsContentsApart) {
   auto headerOf = [&] {
     parse(kPacked, {"p"});
@@ -390,7 +391,7 @@ TEST_F(WeightsWriter, RecordsWhatIdentifiesModels) {
       EXPECT_EQ(weight(name).getChecksum().str(),
                 expected ? hasher.checksums()[i] : "");
   }
-  // Reading terabytes is what --checksums full is for.
+  // Terabytes are only read with --checksums full.
   std::filesystem::resize_file(model, uint64_t(1) << 40);
   checksums = {};
   parse("%a = plan.weight \"a\" in %f at 0 : 1x4194304x32768xF32 strides "
@@ -423,7 +424,7 @@ constexpr const char *kFolded = R"(
 )";
 
 TEST_F(WeightsWriter, ComputesFoldedWeights) {
-  // Small numbers instead of random bits.
+  // Small numbers, because random bits could be NaN.
   std::vector<float> values(1024);
   for (size_t i = 0; i < values.size(); ++i)
     values[i] = float(i % 11) - 5;
@@ -433,7 +434,7 @@ TEST_F(WeightsWriter, ComputesFoldedWeights) {
   auto bytes = place(false);
   ASSERT_TRUE(bytes.isOk()) << bytes.status().message();
 
-  // W_Q was needed for the product only; W_UK has another reader.
+  // Only the product needed W_Q; W_UK has another reader.
   EXPECT_FALSE(weight("q"));
   EXPECT_EQ(weight("k").getFile().getDefiningOp<plan::FileOp>().getPath(),
             "model.gguf");
@@ -448,7 +449,7 @@ TEST_F(WeightsWriter, ComputesFoldedWeights) {
   };
   const float *q = values.data(), *k = values.data() + 32;
   for (int64_t c = 0; c < 4; ++c) {
-    // Head 1, latent 2: sum over its two nope rows.
+    // Head 1, latent row 2: the sum over its two nope rows.
     EXPECT_EQ(number(4 + 2, c),
               k[6 + 2] * q[3 * 4 + c] + k[6 + 5] * q[4 * 4 + c]);
     EXPECT_EQ(number(4 + 3, c), q[5 * 4 + c]) << "head 1's rope row";

@@ -1,6 +1,6 @@
-// A layer that sees a window and keeps a ring of rows, before one that sees
-// all. What an engine computes of them against float64, what it evaluates again
-// behind a rewind, and what a plan of them is refused for.
+// A layer with a window and a ring of rows, before a layer that sees all
+// tokens: what an engine computes against float64, what it evaluates again
+// after a rewind, and which plans are refused.
 #include "kernels/Ring.h"
 #include "test/support/PlanEngineTest.h"
 
@@ -23,9 +23,9 @@ class WindowPlan : public SmallModel {
 public:
   static constexpr int32_t kHidden = 16, kVocab = 40, kContext = 5 * kPage;
   static constexpr int32_t kHeads = 2, kDim = 8, kSequences = 3;
-  /// A ring of one page has just the rows that these need.
+  /// A ring of one page has exactly the rows that window and step need.
   static constexpr int32_t kUbatch = 24, kWindow = kPage + 1 - kUbatch;
-  /// More than a page.
+  /// A step longer than a page.
   static constexpr int32_t kLargeUbatch = 80;
   static constexpr double kEps = 1e-3, kScale = 0.4;
 
@@ -50,7 +50,7 @@ public:
     head();
   }
 
-  /// Logits after each of `tokens`.
+  /// Returns the logits after each of `tokens`.
   std::vector<Values> reference(const Tokens &tokens) const {
     std::vector<Values> keys[2], values[2], result;
     for (int32_t token : tokens) {
@@ -135,15 +135,16 @@ TEST_F(RingsTest, SequencesBesideOthersKeepTheirOwn) {
   expectStepsOfMany({40, 90, 140});
 }
 
-// A ring has room for a step's rows beside the window: so far back nothing is
-// evaluated again.
-TEST_F(RingsTest, RewindingWhatARingHolds) {
+// A ring has room for a step's rows beside the window, so rewinding by that
+// many tokens evaluates nothing again.
+TEST_F(RingsTest, RewindingWithinARing) {
   Engine &engine = open();
   Sequence a = engine.sequence();
   append(a, textOf(1, 2 * kPage + 20));
   ASSERT_TRUE(a.rewind(a.position() - WindowPlan::kUbatch).isOk());
   EXPECT_EQ(append(a, {5}), 1);
-  // Rows behind it are those of the first text, that many fewer are held.
+  // Rows after the rewound position are still those of the first text, so fewer
+  // rows can be rewound.
   ASSERT_TRUE(a.rewind(a.position() - 1).isOk());
   EXPECT_EQ(append(a, textOf(7, 30)), 30);
   ASSERT_TRUE(a.rewind(a.position() - WindowPlan::kUbatch).isOk());
@@ -153,17 +154,17 @@ TEST_F(RingsTest, RewindingWhatARingHolds) {
 TEST_F(RingsTest, RewindingFurtherGoesBackToACheckpoint) {
   Engine &engine = open();
   Sequence a = engine.sequence();
-  // The prompt leaves one behind its second page.
+  // The prompt leaves a checkpoint after its second page.
   append(a, textOf(1, 2 * kPage + 40));
   ASSERT_TRUE(a.rewind(2 * kPage + 40 - WindowPlan::kUbatch - 1).isOk());
   EXPECT_EQ(append(a, {5}), 40 - WindowPlan::kUbatch - 1 + 1);
-  // Two rewinds in a row are one.
+  // Two rewinds in succession count together.
   append(a, textOf(2, 40));
   int32_t end = a.position();
   ASSERT_TRUE(a.rewind(end - WindowPlan::kUbatch).isOk());
   ASSERT_TRUE(a.rewind(end - WindowPlan::kUbatch - 1).isOk());
   EXPECT_GT(append(a, {5}), 1);
-  // Before the checkpoint, from zero.
+  // Before the checkpoint, evaluation begins at zero.
   ASSERT_TRUE(a.rewind(kPage).isOk());
   EXPECT_EQ(append(a, {7}), kPage + 1);
 }
@@ -177,14 +178,14 @@ TEST_F(RingsTest, AForkGoesItsOwnWay) {
   EXPECT_EQ(append(b, {2}), 1);
   EXPECT_EQ(append(b, textOf(9, 70)), 70);
   EXPECT_EQ(append(a, {6}), 1);
-  // It has seen as much as the one it is of.
+  // A fork has seen as many rows as its origin.
   ASSERT_TRUE(a.rewind(a.position() - WindowPlan::kUbatch).isOk());
   Sequence c = a.fork();
   ASSERT_TRUE(c.rewind(c.position() - 1).isOk());
   EXPECT_GT(append(c, {1}), 1);
 }
 
-// A checkpoint of a text that was rewound has rows of what came behind.
+// The checkpoint of a text that was rewound also has later rows.
 TEST_F(RingsTest, EqualPromptsShareUpToTheCheckpoint) {
   Engine &engine = open();
   Tokens text = textOf(4, 2 * kPage + 30);
@@ -196,8 +197,8 @@ TEST_F(RingsTest, EqualPromptsShareUpToTheCheckpoint) {
   EXPECT_EQ(append(b, {9}), 1);
 }
 
-// Rewound to its beginning, a sequence of few tokens still has a ring.
-TEST_F(RingsTest, WhoTakesACheckpointGivesItsOwnRingBack) {
+// A short sequence that is rewound to its beginning still holds a ring.
+TEST_F(RingsTest, TakingACheckpointReturnsTheOwnRing) {
   Engine &engine = open();
   Tokens text = textOf(4, 2 * kPage + 30);
   Sequence a = engine.sequence();
@@ -210,7 +211,8 @@ TEST_F(RingsTest, WhoTakesACheckpointGivesItsOwnRingBack) {
   }
 }
 
-// Behind its last whole page a prompt has fewer rows than a ring has to spare.
+// After its last whole page, the prompt has fewer tokens than a ring has spare
+// rows.
 TEST_F(RingsTest, APromptNeedNotStopForItsCheckpoint) {
   Engine &engine = open(WindowPlan::kLargeUbatch);
   Tokens text = textOf(4, 2 * kPage + 30);
@@ -225,7 +227,7 @@ TEST_F(RingsTest, APromptNeedNotStopForItsCheckpoint) {
   Sequence c = engine.sequence();
   EXPECT_EQ(append(c, other), 1);
   EXPECT_EQ(append(c, textOf(6, 70)), 70);
-  // It has rows of the first text, as far as its checkpoint had.
+  // It has rows of the first text, as many as that text's checkpoint.
   Sequence d = engine.sequence();
   append(d, other);
   ASSERT_TRUE(d.rewind(2 * kPage + 30 - WindowPlan::kLargeUbatch).isOk());
@@ -253,7 +255,8 @@ TEST_F(RingsTest, ACancelledStepNeedNotBeEvaluatedAgain) {
   EXPECT_EQ(append(a, {1}), 1);
 }
 
-// Nothing says what else its ring has: it may be rewound to no less.
+// The file does not say which other rows the ring has, so a rewind evaluates
+// everything again.
 TEST_F(RingsTest, ASavedSequenceGoesOn) {
   Engine &engine = open();
   std::string file = folder_.path() + "/text.seq";
@@ -290,7 +293,7 @@ constexpr const char *kTooShort =
 INSTANTIATE_TEST_SUITE_P(
     Plans, RingProofTest,
     testing::Values(
-        // With steps of 24 tokens a page is just enough.
+        // With steps of 24 tokens, one page just suffices.
         Refusal{"OneRowShort", kTooShort,
                 [](WindowPlan &plan) {
                   for (auto &phase : plan.builder.plan.phases)

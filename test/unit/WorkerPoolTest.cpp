@@ -28,8 +28,8 @@ TEST(WorkerPoolTest, EveryWorkerRunsOnce) {
   }
 }
 
-// Plain ints on purpose: under ThreadSanitizer this proves that the barrier
-// orders what workers write before it with what others read after it.
+// The variables are plain ints: under ThreadSanitizer, this proves that the
+// barrier orders what workers write before it with what others read after it.
 TEST(WorkerPoolTest, BarrierMakesWritesVisible) {
   constexpr int32_t team = 4;
   constexpr int rounds = 300;
@@ -50,7 +50,7 @@ TEST(WorkerPoolTest, BarrierMakesWritesVisible) {
 
 TEST(WorkerPoolTest, LastToArriveActsWhileOthersWait) {
   auto pool = makePool(3);
-  int meetings = 0; // written by whoever is last, read by all
+  int meetings = 0; // The last worker to arrive writes it.
   std::vector<int> seen(3, 0);
   pool->run([&](int32_t worker) {
     for (int round = 0; round < 100; ++round)
@@ -60,8 +60,8 @@ TEST(WorkerPoolTest, LastToArriveActsWhileOthersWait) {
   EXPECT_EQ(seen, std::vector<int>(3, 100));
 }
 
-// Plain ints again: a worker's run happens after its last one, whoever ran in
-// between.
+// Plain ints again: a worker's run happens after its previous one, whichever
+// workers ran in between.
 TEST(WorkerPoolTest, RunsLeaveOutTheLastWorkers) {
   constexpr int32_t full = 5;
   auto pool = makePool(full);
@@ -83,8 +83,8 @@ TEST(WorkerPoolTest, RunsLeaveOutTheLastWorkers) {
   }
 }
 
-// Those that are left out are not even woken: the same worker may sleep through
-// any number of runs.
+// Workers that are left out are not even woken: a worker may sleep through any
+// number of runs.
 TEST(WorkerPoolTest, WorkersThatWereLeftOutComeBack) {
   auto pool = makePool(3);
   for (int round = 0; round < 5; ++round) {
@@ -97,7 +97,7 @@ TEST(WorkerPoolTest, WorkersThatWereLeftOutComeBack) {
   }
 }
 
-// Spinning is bounded: who waits gives its core to who is waited for.
+// Spinning is bounded: a waiting worker gives up its core to the others.
 TEST(WorkerPoolTest, FarMoreWorkersThanCoresMakeProgress) {
   int32_t team = 4 * readCpuBudget().cpus;
   auto pool = makePool(team);
@@ -110,7 +110,7 @@ TEST(WorkerPoolTest, FarMoreWorkersThanCoresMakeProgress) {
   EXPECT_EQ(meetings, 200);
 }
 
-// A worker that is late by far more than the spin puts the others to sleep.
+// If a worker is much later than the others spin, they sleep.
 TEST(WorkerPoolTest, SleepersAreWoken) {
   auto pool = makePool(3);
   for (int32_t late = 0; late < 3; ++late)
@@ -119,7 +119,7 @@ TEST(WorkerPoolTest, SleepersAreWoken) {
         std::this_thread::sleep_for(std::chrono::milliseconds(20));
       pool->barrier().arriveAndWait();
     });
-  // Idle threads sleep too, and wake for the next run.
+  // Idle threads sleep too, and wake up for the next run.
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   std::vector<int> calls(3, 0);
   pool->run([&](int32_t worker) { ++calls[size_t(worker)]; });
@@ -157,7 +157,7 @@ TEST(WorkerPoolTest, PinsWorkersAndGivesTheCallerItsMaskBack) {
   EXPECT_EQ(cpusOfThisThread(), before);
 }
 
-TEST(WorkerPoolTest, PinsNobodyUnlessAsked) {
+TEST(WorkerPoolTest, PinsOnlyOnRequest) {
   std::vector<int> before = cpusOfThisThread();
   auto pool = makePool(2);
   std::vector<std::vector<int>> cpus(2);
@@ -166,7 +166,7 @@ TEST(WorkerPoolTest, PinsNobodyUnlessAsked) {
   EXPECT_EQ(cpus[1], before);
 }
 
-// Time in a queue never goes back, and nobody has any before the first run.
+// Queue time never decreases, and is zero before the first run.
 TEST(WorkerPoolTest, QueuedTimeGrows) {
   auto pool = makePool(4);
   double before = pool->secondsQueued();

@@ -1,5 +1,5 @@
-# cmake -DPAGE=.. -DOUT=..: page.html with its style and scripts in it, as a C++
-# string for #include. What moec fills in stays: @FACTS@.
+# Usage: cmake -DPAGE=.. -DOUT=.. -P EmbedPage.cmake. Writes page.html with its style and scripts as
+# a C++ string for #include. The marker @FACTS@ stays for moec to fill in.
 file(READ ${PAGE}/page.html page)
 foreach(part page.css plots.js page.js)
   file(READ ${PAGE}/${part} content)

@@ -1,4 +1,4 @@
-// Fills the page in from the facts of the plan.
+// Fills the page from the data of the plan.
 const facts = JSON.parse(byId("facts").textContent);
 const phases = facts.phases;
 const deviceNames = [...new Set([...facts.devices.map((device) => device.name), ...phases.flatMap((phase) => phase.rows.map((row) => row.device))])];
@@ -57,7 +57,7 @@ function fillSpeed() {
     byId("speed").append("The plan carries no predicted times.");
 }
 
-/// Of a ladder, with a line for each rung's devices.
+/// Fills the table of a ladder, with a line for each rung's devices.
 function fillRungs() {
   const rungs = facts.rungs ?? [];
   byId("rungs-section").hidden = rungs.length === 0;
@@ -92,8 +92,8 @@ function fillMemory() {
   }
 }
 
-/// What takes most of a step has a color, by its part of whichever step it takes
-/// most of; so have copies between devices.
+/// The parts with the largest share of any step get a color each; so do copies
+/// between devices.
 function fillTimelines() {
   const weight = new Map();
   for (const phase of phases) {
@@ -166,7 +166,7 @@ function fillTable() {
   const rejectedItem = (rejected) => el("li", {}, el("bdi", {}, name(rejected)), ` (${rejected.kind}): ${took(rejected.seconds)}, and ${took(rejected.chosen_seconds)} with `,
     el("bdi", {}, rejected.chosen), `; ${rejected.reason}`);
   const rejectedList = (row) => row.rejected.length === 0 ? "-" : el("details", {}, el("summary", {}, counted(row.rejected.length, "alternative")), el("ul", {}, ...row.rejected.map(rejectedItem)));
-  // Title, class, what is sorted by, what is shown.
+  // Title, class, sort key, and displayed value.
   const columns = [
     ["Op", "name", (row) => row.op, (row) => row.op + (row.count > 1 ? ` x${row.count}` : "")],
     ["Device", "", (row) => row.device],
@@ -202,7 +202,7 @@ function fillTable() {
   columns.forEach(([title, kind, value], index) => {
     const button = el("button", { type: "button" }, title);
     button.addEventListener("click", () => {
-      // Numbers begin with the largest; the third time gives the step's order.
+      // The first click sorts numbers from the largest; the third restores the step's order.
       const first = kind === "number" || kind === "rejected" ? -1 : 1;
       if (sorted !== index)
         [sorted, direction] = [index, first];

@@ -1,5 +1,5 @@
 "use strict";
-// Elements, numbers for people, and what both plots share. Texts of the plan
+// Elements, number formats, and helpers for both plots. Texts of the plan
 // become text nodes and attributes, never markup.
 const hint = "Point at a mark, tap it, or focus the figure and use the arrow keys.";
 const svgSpace = "http://www.w3.org/2000/svg";
@@ -15,7 +15,7 @@ const el = (tag, attributes = {}, ...children) => fill(document.createElement(ta
 const svg = (tag, attributes = {}, ...children) => fill(document.createElementNS(svgSpace, tag), attributes, children);
 const byId = (id) => document.getElementById(id);
 
-/// Three digits and a unit, as moec explain prints them.
+/// Formats three digits and a unit, like moec explain.
 function scaled(value, scale, step, units) {
   if (value === 0)
     return "0";
@@ -40,10 +40,10 @@ function chooser(select, options, changed) {
   select.addEventListener("change", changed);
 }
 
-/// Lets people look at the items of a drawing one by one: by pointer, by touch,
-/// and with the arrow keys. `at(x, y)` gives the item at a place, in parts of the
-/// drawing's size, or -1; `count()`, `text(item)` and `mark(item)` are about
-/// items in the order in which arrow keys go through them.
+/// Lets users inspect the items of a drawing by pointer, by touch and with the
+/// arrow keys. `at(x, y)` returns the item at a position in fractions of the
+/// drawing's size, or -1; `count()`, `text(item)` and `mark(item)` refer to
+/// items in the order of the arrow keys.
 function explorable(node, label, readout, { count, at, text, mark }) {
   let current = -1;
   fill(node, { role: "slider", tabindex: "0", "aria-label": label, "aria-valuemin": 1, "aria-valuenow": 1, "aria-valuetext": "none chosen" }, []);
@@ -76,10 +76,10 @@ function explorable(node, label, readout, { count, at, text, mark }) {
   return reset;
 }
 
-/// "blk.3.ffn_experts"
+/// Returns a name such as "blk.3.ffn_experts".
 const spanName = (phase, [row, layer]) => (layer < 0 ? "" : `blk.${layer}.`) + phase.rows[row].part;
 
-/// A step's queues, whole or one layer of it. `colorOf(row)` is a CSS color.
+/// Draws a step's queues, in total or for one layer. `colorOf(row)` is a CSS color.
 function drawTimeline(into, phase, title, colorOf) {
   const { spans, queues, seconds: all } = phase.timeline;
   const scale = all / 1e9;
@@ -147,12 +147,12 @@ function drawTimeline(into, phase, title, colorOf) {
   redraw();
 }
 
-/// Bytes that an op's intensity is about: of weights, or of what it reads else.
+/// Returns the bytes for an op's intensity: weights, or other data that it reads if there are none.
 const roofBytes = (row) => row.weight_bytes > 0 ? row.weight_bytes : row.kv_bytes + row.activation_bytes;
 const canBePlotted = (row) => row.flops > 0 && row.seconds > 0 && roofBytes(row) > 0;
 
-/// `points`: {row, phase, x, y, color, shape, size, text}; `roofs`:
-/// {device, color, bandwidth, peak}.
+/// Draws the roofline. `points`: {row, phase, x, y, color, shape, size, text};
+/// `roofs`: {device, color, bandwidth, peak}.
 function drawRoofline(picture, points, roofs) {
   const width = Math.max(picture.clientWidth, 240), height = picture.clientHeight;
   const left = 62, right = 24, top = 12, bottom = 42;
@@ -182,7 +182,7 @@ function drawRoofline(picture, points, roofs) {
   drawn.push(svg("text", { x: (left + width - right) / 2, y: height - 6, "text-anchor": "middle" }, "FLOP for each byte read"),
     svg("text", { transform: `translate(12 ${(top + height - bottom) / 2}) rotate(-90)`, "text-anchor": "middle" }, "FLOP per second"));
   for (const { bandwidth, peak, color } of roofs) {
-    // From where the slope enters the plot.
+    // Begins where the slope enters the plot.
     const start = Math.max(10 ** x0, 10 ** y0 / bandwidth), ridge = Math.min(Math.max(peak / bandwidth, start), 10 ** x1);
     drawn.push(svg("path", { class: "roof", stroke: color, d: `M${xOf(start)} ${yOf(Math.min(start * bandwidth, peak))}L${xOf(ridge)} ${yOf(peak)}H${width - right}` }));
   }
@@ -196,7 +196,7 @@ function drawRoofline(picture, points, roofs) {
   return chosen;
 }
 
-/// Steps differ by shape, devices by color.
+/// Phases have different shapes, devices different colors.
 const shapes = ["circle", "square", "triangle", "diamond"];
 function marker(shape, x, y, r, color) {
   const attributes = { class: "mark", fill: color, stroke: color };

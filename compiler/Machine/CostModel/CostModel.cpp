@@ -26,8 +26,8 @@ const KernelRate *find(const DeviceDesc &device, std::string_view kernel,
   return nullptr;
 }
 
-/// Of a line through the points (at, values), the last two extended. Below the
-/// first point its value.
+/// Interpolates linearly between the points (at, values) and extrapolates from
+/// the last two. Below the first point, returns its value.
 double onLine(ArrayRef<double> at, ArrayRef<double> values, double x) {
   if (at.size() == 1 || x <= at.front())
     return values.front();
@@ -39,11 +39,12 @@ double onLine(ArrayRef<double> at, ArrayRef<double> values, double x) {
                   0.1 * values[next - 1]);
 }
 
-/// How a call's units go with the size that rates are given at.
+/// How the work of a measured call grows with the size at which a rate is
+/// given.
 enum class Units { Same, Proportional };
 
-/// Seconds per unit at `size`. Between two sizes it is the time of a call that
-/// grows evenly: part of it does not depend on the size.
+/// Returns the seconds per unit of work at `size`. Interpolates the time of a
+/// call, part of which does not depend on the size.
 double secondsPerUnit(const KernelRate &rate, double size, bool cached,
                       Units units) {
   const std::vector<double> &rates =
@@ -59,7 +60,8 @@ double secondsPerUnit(const KernelRate &rate, double size, bool cached,
   return onLine(rate.at, seconds, size) / size;
 }
 
-/// Why a kernel has no rates: then it reaches its share of these.
+/// Estimates the time of a kernel that was not calibrated: efficiency times
+/// peak, for arithmetic and for traffic.
 double rooflineSeconds(double ops, double bytes, const Peak &peak,
                        const DeviceDesc &device) {
   double compute = peak.perSecond > 0 ? ops / peak.planned() : 0;
@@ -71,7 +73,7 @@ bool isQuantised(Value weight) {
       cast<RankedTensorType>(weight.getType()).getElementType());
 }
 
-/// What multiplies a weight: 8-bit integers, tiles of BF16, or floats.
+/// Returns the peak rate for a product: 8-bit integers, BF16 tiles, or floats.
 const Peak &peakOf(const Product &product, const GemmInfo *gemm,
                    const DeviceDesc &device) {
   if (gemm ? moek::isA8(gemm->activation) ||
@@ -83,19 +85,19 @@ const Peak &peakOf(const Product &product, const GemmInfo *gemm,
   return device.float32;
 }
 
-/// Products that the reference gemm does per core and second: one after
-/// another, each waiting for the sum before it, four cycles and as many for the
+/// Products per core and second of the reference gemm. It computes one after
+/// another; each waits four cycles for the previous sum and four for the
 /// weight's value; at 4 GHz.
 constexpr double kReferenceProducts = 5e8;
 
-/// How many bytes the layout that `gemm` reads has for one of the file.
+/// Returns the bytes per byte of the file in the layout that `gemm` reads.
 double packedRatio(const GemmInfo &gemm) {
   uint64_t cols = 8 * moek::formatInfo(gemm.format).blockElements;
   return double(moek::rowBytes(gemm.layout, gemm.format, cols)) /
          double(moek::rowBytes(gemm.format, cols));
 }
 
-/// Of a product whose gemm, if there is one, was not measured.
+/// Estimates a product without measured rates; `gemm` may be null.
 double productRoofline(const Product &product, const GemmInfo *gemm,
                        const DeviceDesc &device) {
   if (gemm && gemm->isa == Isa::Ref && device.isa != Isa::Ref)
@@ -103,33 +105,35 @@ double productRoofline(const Product &product, const GemmInfo *gemm,
   double seconds = rooflineSeconds(
       product.flops(), product.bytes() * (gemm ? packedRatio(*gemm) : 1),
       peakOf(product, gemm, device), device);
-  // Few rows leave cores nothing to do but to take weights apart.
+  // With few rows of activations, cores mostly unpack weights.
   if (device.unpack.perSecond > 0 && isQuantised(product.weight))
     seconds = std::max(seconds, product.elements() / device.unpack.planned());
   return seconds;
 }
 
-/// Of a GPU's product with rows as files have them, besides what it reads.
+/// Returns the least time of a GPU's gemm on rows in the file's layout, without
+/// the time to read them.
 double rowsOfFilesSeconds(const Product &product, const GemmInfo &gemm,
                           const DeviceDesc &device) {
-  // Of GPUs that were made since 2018 some do 1.4, some 2.6.
+  // GPUs since 2018 run at 1.4 to 2.6 GHz.
   constexpr double kCyclesPerSecond = 2e9;
   return product.elements() *
          moek::cuda::floatGemmCycles(gemm.format, product.rows) /
          (kCyclesPerSecond * moek::cuda::kLanes * device.cores);
 }
 
-/// Seconds in which a gemm of that rate reads a byte of weights for `rows`
-/// rows.
+/// Returns the seconds per byte of weights of a gemm with the given rates, for
+/// `rows` tokens.
 double gemmSecondsPerByte(const KernelRate &rate, double rows, bool cached,
                           const DeviceDesc &device) {
   double seconds = secondsPerUnit(rate, rows, cached, Units::Same);
-  // What was faster found its weights in a cache that no model fits.
+  // A faster measurement found its weights in a cache that no model fits into.
   return cached ? seconds : std::max(seconds, 1 / device.read.perSecond);
 }
 
-/// Calls visit(n, chance) for each n above 0 that may be how many of `tokens`
-/// do what each does with `chance`, but for those that next to never are.
+/// Calls visit(n, probability) for each n above 0 of the binomial distribution
+/// of `tokens` trials with probability `chance`, except for n with a negligible
+/// probability.
 void forBinomial(int64_t tokens, double chance,
                  llvm::function_ref<void(int64_t, double)> visit) {
   constexpr double kNever = 1e-9;
@@ -156,12 +160,12 @@ void forBinomial(int64_t tokens, double chance,
   }
 }
 
-/// Of matrices that tokens choose: those that few chose take longer for each of
-/// their rows than the mean of all does.
+/// Returns the seconds of a product with matrices that tokens select. A matrix
+/// that few tokens selected takes longer per token than the mean.
 double chosenSeconds(const Product &product, const moe::Choices &choices,
                      const KernelRate &rate, bool cached,
                      const DeviceDesc &device) {
-  // Of a byte: of a matrix by its rows, and of each of all matrices.
+  // Seconds per byte of a matrix, by its number of tokens.
   llvm::SmallDenseMap<int64_t, double> byRows;
   double seconds = 0;
   choices.forEach([&](double matrices, double chance) {
@@ -194,7 +198,8 @@ double productSeconds(const Product &product, const moe::Choices &choices,
          gemmSecondsPerByte(*rate, product.rows, cached, device);
 }
 
-/// 8-bit codes of `values` floats: 4 bytes read, 1 written.
+/// Returns the seconds to quantise `values` floats to 8 bits: 4 bytes read, 1
+/// written per value.
 double encodeSeconds(double values, double rows, Isa isa,
                      const DeviceDesc &device) {
   for (const KernelInfo &kernel : moek::kernelTable())
@@ -205,14 +210,15 @@ double encodeSeconds(double values, double rows, Isa isa,
   return 0;
 }
 
-/// What a sequence's state, read and written once, is a part of.
+/// Returns whether the work of an op includes reading and writing a sequence's
+/// state once.
 bool hasState(OpCode op) {
   return op == OpCode::ShortConv || op == OpCode::DeltaRule ||
          op == OpCode::Compress;
 }
 
-/// Attention's products of queries and cached rows, and those that decompress
-/// rows.
+/// Returns the seconds of attention: the products of queries and cached rows,
+/// and those that decompress rows.
 double attentionSeconds(OpCode op, const StepWork &work,
                         const KernelChoice &kernels, const Situation &situation,
                         const DeviceDesc &device) {
@@ -222,7 +228,7 @@ double attentionSeconds(OpCode op, const StepWork &work,
                   kernels.driver->isa != Isa::Cuda &&
                   op != OpCode::SparseAttention && op != OpCode::IndexScores;
   const Peak &peak = integers ? device.int8 : device.float32;
-  // A sequence's tokens see no cache but its own.
+  // A sequence's tokens only attend to its own cache.
   int64_t tokens = situation.tokens / situation.sequences;
   int64_t seen = situation.cached + tokens;
   if (work.window)
@@ -246,7 +252,7 @@ double attentionSeconds(OpCode op, const StepWork &work,
   }
   double flops = 0, roofline = 0;
   for (auto [i, product] : llvm::enumerate(work.products)) {
-    // Without a gemm of its own W_UK, the first, is multiplied as floats.
+    // W_UK, the first weight, is multiplied as floats if it has no gemm.
     size_t missing = work.products.size() - kernels.gemms.size();
     const GemmInfo *gemm = i < missing ? nullptr : kernels.gemms[i - missing];
     flops += product.flops();
@@ -315,13 +321,14 @@ double instructionSeconds(OpCode op, const StepWork &work,
                            .getDimSize(1)),
             tokens, kernels.driver->isa, device);
     }
-    // A head's products are short: many tokens' rows, which lie far apart and
-    // in memory by then, do not hide behind them. It is read before it is
-    // written.
+    // The output of a head is long and its products are short. With many
+    // tokens, the time to read and write its rows, which are far apart and no
+    // longer in the cache, is not hidden behind them.
     if (op == OpCode::HeadLinear && !device.kernels.empty() &&
         situation.tokens > kFewTokens)
       seconds += 2 * bytes / device.read.planned(Peak::kAssumedRead);
-    // Few products of many rows are bound by what they read and write.
+    // A product of few columns is limited by the activations that it reads and
+    // writes.
     return std::max(seconds, device.kernels.empty()
                                  ? rooflineSeconds(0, roofline + bytes,
                                                    device.float32, device)
@@ -334,8 +341,8 @@ double instructionSeconds(OpCode op, const StepWork &work,
            secondsPerUnit(*rate, hasState(op) ? ofSequence : tokens, false,
                           Units::Proportional);
   }
-  // Rates of the rest are of no matter where others were measured: they read
-  // and write next to nothing.
+  // Other ops without measured rates read and write almost nothing, so their
+  // estimate hardly matters.
   return rooflineSeconds(work.ops, work.weightBytes + bytes, device.float32,
                          device);
 }

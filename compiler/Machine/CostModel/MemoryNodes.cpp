@@ -11,8 +11,8 @@ double nodeRead(const DeviceDesc &cpu) {
              : cpu.read.planned(Peak::kAssumedRead) / cpu.numaNodes;
 }
 
-/// Pages that one core reads one after the other are its own node's or
-/// another's: their times add up.
+/// Returns the read rate for interleaved pages. A core reads pages of its own
+/// node and of other nodes one after the other, so their times add up.
 double interleavedRead(const DeviceDesc &cpu) {
   double nodes = cpu.numaNodes;
   double own = cpu.read.planned(Peak::kAssumedRead) / nodes;

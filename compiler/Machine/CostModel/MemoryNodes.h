@@ -1,9 +1,10 @@
-//===- MemoryNodes.h - What the use of memory nodes costs -------*- C++ -*-===//
+//===- MemoryNodes.h - Cost of using several memory nodes -------*- C++ -*-===//
 //
-// A machine with several sockets has a memory at each. Where each holds what
-// its own cores read, all channels work and nothing crosses; where pages of all
-// take turns, a core reads most of them over the link between nodes; and where
-// one node does everything, it has its own channels and cores alone.
+// A machine with several sockets has a memory node at each. If each node has
+// the data that its own cores read, all channels are used and nothing crosses
+// the link. If pages are interleaved, a core reads most of them over the link
+// between nodes. If one node does everything, only its channels and cores are
+// used.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,10 +15,10 @@
 
 namespace moec {
 
-/// A CPU with several nodes as it is with its memory used like that, to plan
-/// with; none where its description does not tell: that of the machine is of
-/// nodes that are split, links between them may not be known, and kernels that
-/// were measured were so on all nodes.
+/// Returns a CPU with several nodes as it behaves with this use of its memory.
+/// Returns none if its description does not allow that: descriptions are of
+/// split nodes, the link between nodes may be unknown, and kernels were
+/// measured on all nodes.
 std::optional<DeviceDesc> withNodes(const DeviceDesc &cpu, NodeUse use);
 
 } // namespace moec

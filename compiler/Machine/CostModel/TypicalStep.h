@@ -1,4 +1,4 @@
-//===- TypicalStep.h - The step that costs are stated for -------*- C++ -*-===//
+//===- TypicalStep.h - The step for which costs are stated ------*- C++ -*-===//
 
 #ifndef MOE_COMPILER_MACHINE_COSTMODEL_TYPICALSTEP_H
 #define MOE_COMPILER_MACHINE_COSTMODEL_TYPICALSTEP_H
@@ -14,11 +14,11 @@ struct TypicalStep {
   int64_t cached; ///< Positions before the step.
 };
 
-/// What passes compare costs for and what a plan's explanation states.
-/// Decode: the most tokens of the phase after half of the context, the mean
-/// over a conversation that fills it; a batch the same in every sequence.
-/// Prefill: the most tokens in the middle of a prompt that fills half of the
-/// context. Logits: one token.
+/// Returns the step for which passes compare costs and a plan's explanation
+/// states them. Decode: the most tokens of the phase after half of the context,
+/// which is the mean over a conversation that fills the context; the same for
+/// every sequence of a batch. Prefill: the most tokens, in the middle of a
+/// prompt that fills half of the context. Logits: one token.
 inline TypicalStep typicalStep(moert::PhaseKind phase, int64_t maxTokens,
                                int64_t context) {
   if (phase == moert::PhaseKind::Logits)

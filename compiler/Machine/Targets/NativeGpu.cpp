@@ -20,11 +20,11 @@ using moert::StatusOr;
 namespace moec {
 
 namespace {
-/// Device memory that code, libraries and other programs' growth may take,
-/// besides what is in use already.
+/// Device memory to keep free for code, libraries and the growth of other
+/// programs, in addition to the memory in use.
 constexpr uint64_t kHeadroomBytes = uint64_t(512) << 20;
 
-/// What was measured, how, and what was not.
+/// Describes which rates were measured, how, and which were computed.
 std::string sourceOf(const CudaGpu &device, const CudaLimits &limits,
                      const CudaPeak &peak, const DeviceDesc &desc) {
   std::string share;
@@ -36,7 +36,8 @@ std::string sourceOf(const CudaGpu &device, const CudaLimits &limits,
       "read: measured by copies within the device, bytes read and written{}; "
       "link: pinned copies, the slower of {:.1f} GB/s to the device and {:.1f} "
       "GB/s to the host{}; int8 and float: computed, not measured: {} SMs x {} "
-      "and {} operations a clock at {:.2f} GHz, of which kernels are taken to "
+      "and {} operations a clock at {:.2f} GHz, of which kernels are assumed "
+      "to "
       "reach {:.0f} % and {:.0f} %",
       share, limits.toDeviceBytesPerSecond / 1e9,
       limits.toHostBytesPerSecond / 1e9, link.empty() ? "" : " (" + link + ")",
@@ -65,18 +66,18 @@ DeviceDesc descriptionOf(const CudaGpu &device, const CudaLimits &limits,
       std::min(limits.toDeviceBytesPerSecond, limits.toHostBytesPerSecond), 1,
       "measured", Basis::Measured};
   desc.linkLatencySeconds = limits.copyLatencySeconds;
-  // What kernels reach of what was not measured.
+  // The class gives the efficiency for peaks that were not measured.
   if (std::string name = classOfArch(device.arch); !name.empty())
     (void)applyClass(name, desc);
   desc.source = sourceOf(device, limits, peak, desc);
   return desc;
 }
 
-/// Unsupported where there are no plans for it.
+/// Fails with Unsupported for a GPU that plans do not support.
 StatusOr<CudaPeak> peakOf(const CudaGpu &device) {
   if (device.sharesHostMemory)
     return Status(StatusCode::Unsupported,
-                  "shares the host's memory, which plans do not know of");
+                  "shares the host's memory, which plans do not support");
   std::optional<CudaPeak> peak = moert::cudaPeak(device.arch);
   if (!peak)
     return Status(StatusCode::Unsupported,
@@ -92,7 +93,7 @@ StatusOr<DeviceDesc> measureGpu(const CudaDriver &driver, const CudaGpu &device,
   MOE_ASSIGN_OR_RETURN(CudaLimits limits,
                        measureCudaDevice(driver, device, options));
   DeviceDesc desc = descriptionOf(device, limits, peak);
-  // What a driver tells may be absurd; the file must be readable again.
+  // Values from a driver may be absurd; the file must remain readable.
   MOE_RETURN_IF_ERROR(
       parseDevices(toJson({"native", {desc}, {}}), "as measured").status());
   return desc;

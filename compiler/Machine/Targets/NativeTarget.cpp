@@ -26,18 +26,19 @@ using moert::StatusOr;
 namespace moec {
 
 namespace {
-/// Of a measurement while a compile waits for it.
+/// Seconds per measurement if a compilation waits for it.
 constexpr double kQuickSeconds = 0.05;
-/// Of a size of a kernel, while a compile waits for it: some of the smaller
-/// calls, and two of the largest.
+/// Seconds per size of a kernel if a compilation waits: enough for some small
+/// calls, or two of the largest.
 constexpr double kBriefKernelSeconds = 0.0015;
 constexpr double kMostBriefSeconds = 2;
-/// After which no further round over the kernels begins, busy or not.
+/// No further round over the kernels begins after this time, even on a busy
+/// machine.
 constexpr std::chrono::duration<double> kMostKernelTime{8};
-/// Copies repeat to within a percent sooner than reads by many cores do.
+/// Copies reach a repeatability of 1 % sooner than reads by many cores.
 constexpr double kGpuShareOfSeconds = 0.3;
 
-/// ISA, cores, caches and memory, without rates.
+/// Detects instruction set, cores, caches and memory; rates are not set.
 DeviceDesc detectDevice() {
   DeviceDesc device;
   device.model = "native";
@@ -47,7 +48,7 @@ DeviceDesc detectDevice() {
   device.cores = int(moert::physicalCores().size());
   device.numaNodes = moert::countMemoryNodes();
   device.memoryBytes = moert::hostMemoryBytes();
-  // For the system and other programs: an eighth, at most 8 GiB.
+  // An eighth, at most 8 GiB, is left for the system and other programs.
   device.reservedBytes =
       std::min<uint64_t>(device.memoryBytes / 8, uint64_t(8) << 30);
   moert::CacheSizes caches = moert::hostCaches();
@@ -57,9 +58,9 @@ DeviceDesc detectDevice() {
   return device;
 }
 
-/// Calls `measure`, which keeps the best of what it finds, until nobody
-/// disturbs it or it has been called `most` times. Returns the last call's
-/// disturbance; `again` hears of those before.
+/// Calls `measure`, which keeps the best of its results, until a call is
+/// undisturbed or it was called `most` times. Returns the last call's
+/// disturbance; `again` receives the earlier ones.
 StatusOr<moert::Disturbance> measureUntilQuiet(
     int most, const std::function<StatusOr<moert::Disturbance>()> &measure,
     const std::function<void(const moert::Disturbance &)> &again) {
@@ -71,8 +72,8 @@ StatusOr<moert::Disturbance> measureUntilQuiet(
   }
 }
 
-/// Raises the rates of all cores together to what is measured: others only ever
-/// slow a measurement down.
+/// Raises the rates of all cores together to the measured ones: other programs
+/// can only make a measurement slower.
 StatusOr<moert::Disturbance>
 measureDevice(DeviceDesc &device, const CpuMeasurement &cpu, double seconds) {
   MOE_ASSIGN_OR_RETURN(moert::CpuLimits limits,
@@ -89,8 +90,8 @@ measureDevice(DeviceDesc &device, const CpuMeasurement &cpu, double seconds) {
   return limits.disturbance;
 }
 
-/// What every kernel does: at least two rounds if there is time for that, and
-/// up to `most` until one is quiet.
+/// Measures every kernel: in at least two rounds if there is time, and up to
+/// `most` until one is undisturbed.
 StatusOr<moert::Disturbance> measureKernels(DeviceDesc &device,
                                             const CpuMeasurement &cpu,
                                             bool brief, int most,
@@ -125,8 +126,9 @@ StatusOr<moert::Disturbance> measureKernels(DeviceDesc &device,
   return seen;
 }
 
-/// Whether files in `folder` are mapped in large pages, as a plan's weights
-/// then are too. Asks a file that has no name, so that none is ever left.
+/// Returns whether files in `folder` are mapped with large pages, and so a
+/// plan's weights too. Tests this with an unnamed file, so that none can be
+/// left over.
 bool mapsLargePages(const std::filesystem::path &folder) {
   constexpr size_t bytes = size_t(8) << 20;
   int file = folder.empty()
@@ -148,7 +150,7 @@ bool mapsLargePages(const std::filesystem::path &folder) {
   return large;
 }
 
-/// The same for read bandwidth by number of cores.
+/// Raises the read bandwidth by number of cores in the same way.
 StatusOr<moert::Disturbance>
 measureReadByCores(DeviceDesc &device, const CpuMeasurement &cpu,
                    double seconds, const std::function<void(int)> &progress) {
@@ -164,7 +166,8 @@ measureReadByCores(DeviceDesc &device, const CpuMeasurement &cpu,
   return worst;
 }
 
-/// In what a cached description is of another machine; "" in nothing.
+/// Describes how a cached description differs from this machine; "" if it does
+/// not.
 std::string differenceFromHere(const TargetDesc &target,
                                const std::string &cudaLibrary) {
   const DeviceDesc &device = target.host();
@@ -193,8 +196,8 @@ std::string differenceFromHere(const TargetDesc &target,
   return "";
 }
 
-/// What an earlier call kept, if it is of use here. Otherwise none, and a note
-/// why; without one where there is no such file.
+/// Returns the description that an earlier call saved, if it is usable.
+/// Otherwise returns none and adds a note, except if there is no such file.
 std::optional<TargetDesc> cachedTarget(const std::string &path,
                                        bool wantsKernels,
                                        const std::string &cudaLibrary,
@@ -217,14 +220,14 @@ std::optional<TargetDesc> cachedTarget(const std::string &path,
       cached.isOk()
           ? fmt::format("{}: describes another machine ({}); measured again",
                         path, trouble)
-          : fmt::format("measured this machine again, as what was kept of it "
-                        "cannot be used: {}",
+          : fmt::format("measured this machine again, because its saved "
+                        "description cannot be used: {}",
                         trouble));
   return std::nullopt;
 }
 } // namespace
 
-/// Made if it is not there, and empty if there is none.
+/// Creates the folder if it does not exist. Returns "" if there is none.
 static std::filesystem::path nativeTargetFolder() {
   std::filesystem::path folder =
       std::filesystem::path(nativeTargetFile()).parent_path();
@@ -245,9 +248,9 @@ Status saveTargetFile(moert::OutputTarget to, const TargetDesc &target) {
 Status saveNativeTarget(const TargetDesc &target) {
   std::string path = nativeTargetFile();
   if (path.empty())
-    return Status(StatusCode::Io, "there is no folder to keep measurements in: "
+    return Status(StatusCode::Io, "there is no folder for measurements: "
                                   "neither XDG_CACHE_HOME nor HOME is set");
-  std::error_code error; // creating the file fails where this did
+  std::error_code error; // If this fails, so does creating the file.
   std::filesystem::create_directories(std::filesystem::path(path).parent_path(),
                                       error);
   return saveTargetFile(moert::OutputTarget::ofCache(path), target);
@@ -274,7 +277,7 @@ CpuMeasurement CpuMeasurement::ofThisMachine() {
          const std::function<void(std::string_view)> &progress) {
         moert::KernelRateOptions options;
         options.brief = brief;
-        if (brief) { // a compile waits for it
+        if (brief) { // A compilation waits.
           options.seconds = kBriefKernelSeconds;
           options.mostSeconds = kMostBriefSeconds;
         }
@@ -303,7 +306,7 @@ StatusOr<Calibration> calibrateNative(const CalibrationProgress &progress,
             return measureDevice(device, options.cpu, options.seconds);
           },
           again));
-  // Of many cores only powers of two would matter, but plans pick any count.
+  // For many cores powers of two would suffice, but plans may use any number.
   double brief = options.seconds * std::min(1.0, 8.0 / device.cores);
   MOE_ASSIGN_OR_RETURN(
       moert::Disturbance ofEach,
@@ -321,7 +324,8 @@ StatusOr<Calibration> calibrateNative(const CalibrationProgress &progress,
                        measureKernels(device, options.cpu, /*brief=*/false,
                                       options.measurements, progress,
                                       options.detail));
-  // Two measurements of the same thing: the better is nearer to the limit.
+  // These are two measurements of the same rate; the higher one is closer to
+  // the limit.
   double &all = device.readBytesPerSecondByCores.back();
   all = device.read.perSecond = std::max(all, device.read.perSecond);
 
@@ -365,7 +369,7 @@ StatusOr<TargetDesc> nativeTarget(const CpuMeasurement &cpu,
                        makeTarget("native", std::move(gpus.devices)));
   target.notes = std::move(notes);
   if (!disturbance.isQuiet()) {
-    // Kernels would be chosen by chance.
+    // Disturbed rates would make the choice of kernels random.
     for (DeviceDesc &measured : target.devices) {
       measured.kernels.clear();
       measured.statesKernels = true;
@@ -377,13 +381,13 @@ StatusOr<TargetDesc> nativeTarget(const CpuMeasurement &cpu,
         disturbance.text(), kMeasurements));
     return target;
   }
-  // A cache that cannot be written costs a measurement next time, no more.
+  // Without a writable cache, the machine is only measured again next time.
   if (Status saved = saveNativeTarget(target); !saved.isOk())
     target.notes.push_back(fmt::format(
-        "what was measured of this machine cannot be kept, so that plans for "
-        "native may differ from one compilation to the next: {}",
+        "measurements of this machine cannot be saved, so plans for native may "
+        "differ from one compilation to the next: {}",
         saved.message()));
-  else if (auto kept = loadTargetFile(path)) // text rounds measured doubles
+  else if (auto kept = loadTargetFile(path)) // The text has rounded numbers.
     target.devices = std::move(kept->devices);
   if (!before.empty())
     target.notes.push_back(fmt::format(

@@ -1,4 +1,4 @@
-//===- NativeTarget.h - Describing this machine -----------------*- C++ -*-===//
+//===- NativeTarget.h - Measures this machine -------------------*- C++ -*-===//
 
 #ifndef MOE_COMPILER_MACHINE_TARGETS_NATIVETARGET_H
 #define MOE_COMPILER_MACHINE_TARGETS_NATIVETARGET_H
@@ -13,17 +13,17 @@
 
 namespace moec {
 
-/// What measures the CPU; tests make it up.
+/// Functions that measure the CPU; tests replace them.
 struct CpuMeasurement {
-  /// All rates of so many cores, each measured for so long.
+  /// Measures all rates of `cores` cores, each for `seconds`.
   std::function<moert::StatusOr<moert::CpuLimits>(int cores, double seconds)>
       limits;
-  /// Read bandwidth of 1 ... so many cores.
+  /// Measures the read bandwidth of 1 ... `cores` cores.
   std::function<moert::StatusOr<std::vector<moert::Rate>>(
       int cores, double seconds, const std::function<void(int)> &progress)>
       readByCores;
-  /// One round over the kernels, with fewer sizes if `brief`. Absent: rates of
-  /// kernels are not measured.
+  /// Measures all kernels once, with fewer sizes if `brief`. If empty, kernels
+  /// are not measured.
   std::function<moert::StatusOr<moert::KernelRates>(
       int cores, bool brief,
       const std::function<void(std::string_view)> &progress)>
@@ -32,50 +32,52 @@ struct CpuMeasurement {
   static CpuMeasurement ofThisMachine();
 };
 
-/// Measurements that other programs disturb are repeated, to so many at most.
+/// Most repetitions of a measurement that other programs disturb.
 inline constexpr int kMeasurements = 3;
 
-/// This machine: its CPU's ISA, cores and memory as detected, rates as measured
-/// by short runs of every kernel (some seconds), unless the user's cache folder
-/// has what an earlier call or `moec calibrate` found on this machine. It is
-/// kept so that compiling twice gives the same plan; but not what was measured
-/// on a busy machine. Likewise its GPUs, as the driver `cudaLibrary` tells of
-/// them. Notes tell of a busy machine, why a GPU is left out, why what was kept
-/// is of no use (damaged, of another version or machine), and that nothing can
-/// be kept.
+/// Describes this machine: instruction set, cores and memory of its CPU are
+/// detected, and rates are measured with short runs of every kernel (a few
+/// seconds), unless the user's cache folder has the result of an earlier call
+/// or of `moec calibrate` on this machine. The result is saved, so that
+/// compiling twice gives the same plan, except for measurements on a busy
+/// machine. GPUs are included, as reported by the driver `cudaLibrary`. Notes
+/// mention a busy machine, GPUs that are left out, a saved description that is
+/// unusable (damaged, or of another version or machine), and that nothing can
+/// be saved.
 moert::StatusOr<TargetDesc>
 nativeTarget(const CpuMeasurement &cpu = CpuMeasurement::ofThisMachine(),
              const CalibrationProgress &progress = {},
              const std::string &cudaLibrary = moert::CudaDriver::kLibrary);
 
 struct NativeOptions {
-  double seconds = 0.5; ///< Of a measurement of peaks and bandwidth.
+  double seconds = 0.5; ///< Per measurement of peaks and bandwidth.
   int measurements = kMeasurements;
-  /// Told the names of kernels as they are measured, dozens a second.
+  /// Receives the names of kernels as they are measured, dozens per second.
   CalibrationProgress detail = {};
   std::string cudaLibrary = moert::CudaDriver::kLibrary;
   CpuMeasurement cpu = CpuMeasurement::ofThisMachine();
 };
 
 struct Calibration {
-  TargetDesc target; ///< Its notes say which GPU is missing and why.
-  /// Of the CPU's last measurement. Where it is not quiet, others used this
-  /// machine all the time: its rates may be too low to be kept.
+  TargetDesc target; ///< Its notes name GPUs that are left out, and why.
+  /// Disturbance of the CPU's last measurement. If it is not quiet, other
+  /// programs ran all the time, and the rates may be too low to save.
   moert::Disturbance disturbance;
 };
 
-/// This machine from longer runs, with read bandwidth by number of cores, what
-/// each kernel does at more sizes, and its GPUs. Not stored.
+/// Measures this machine with longer runs: read bandwidth by number of cores,
+/// kernels at more sizes, and GPUs. Does not save the result.
 moert::StatusOr<Calibration>
 calibrateNative(const CalibrationProgress &progress,
                 const NativeOptions &options = {});
 
-/// Where nativeTarget() keeps measurements, "" when there is no cache folder.
+/// Returns the file in which nativeTarget() saves measurements, or "" without a
+/// cache folder.
 std::string nativeTargetFile();
-/// Makes `target` what "native" means from now on.
+/// Saves `target` as the meaning of "native" from now on.
 moert::Status saveNativeTarget(const TargetDesc &target);
 
-/// Writes what loadTargetFile() reads, whole or not at all.
+/// Writes a file for loadTargetFile(), completely or not at all.
 moert::Status saveTargetFile(moert::OutputTarget to, const TargetDesc &target);
 
 } // namespace moec

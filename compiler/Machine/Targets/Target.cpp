@@ -31,7 +31,8 @@ constexpr std::pair<Basis, std::string_view> basisNames[] = {
     {Basis::Derived, "derived"},
     {Basis::Measured, "measured"}};
 
-/// As names are compared: in lower case and without what joins words.
+/// Returns a name in the form in which names are compared: in lower case,
+/// without hyphens, underscores and spaces.
 std::string plain(std::string_view name) {
   std::string text;
   for (char c : name)
@@ -40,7 +41,7 @@ std::string plain(std::string_view name) {
   return text;
 }
 
-/// The description of that name or alias, or null.
+/// Returns the shipped description with this name or alias, or null.
 const std::pair<std::string_view, std::string_view> *
 findShipped(std::string_view name) {
   std::string wanted = plain(name);
@@ -62,13 +63,13 @@ std::string gibText(uint64_t bytes) {
   return fmt::format("{:.4g} GiB", double(bytes) / double(kGiB));
 }
 
-/// Plans with `bytes` of the device's memory.
+/// Limits the memory of the device that plans use to `bytes`.
 void limitDevice(DeviceDesc &device, uint64_t bytes) {
   if (bytes < device.budgetBytes())
     device.reservedBytes = device.memoryBytes - bytes;
 }
 
-/// ":SIZE" or ":LINK" of a part.
+/// Applies ":SIZE" or ":LINK" to a device.
 Status applyQualifier(std::string_view qualifier, std::string_view spec,
                       DeviceDesc &device) {
   auto fail = [&](const std::string &why) {
@@ -99,7 +100,7 @@ Status applyQualifier(std::string_view qualifier, std::string_view spec,
       gpu && meant ? fmt::format("; did you mean \"{}\"?", *meant) : ""));
 }
 
-/// Appends the devices and notes of one "[Nx]name[:SIZE][:LINK]" part of a
+/// Appends the devices and notes for a part "[Nx]name[:SIZE][:LINK]" of a
 /// target.
 Status appendPart(std::string_view whole, std::string_view spec,
                   const CalibrationProgress &progress, TargetDesc &target) {
@@ -115,7 +116,7 @@ Status appendPart(std::string_view whole, std::string_view spec,
     if (error == std::errc() && end == part.data() + x) {
       if (number < 1 || number > 16)
         return Status(StatusCode::Usage,
-                      fmt::format("target {}: {} devices asked for, expected 1 "
+                      fmt::format("target {}: {} devices requested, expected 1 "
                                   "to 16",
                                   moert::clipped(spec), number));
       count = number;
@@ -123,7 +124,7 @@ Status appendPart(std::string_view whole, std::string_view spec,
     }
   }
   auto qualify = [&](size_t from) {
-    bool seen[2] = {}; // A link, a size.
+    bool seen[2] = {}; // Whether a link, and a size, were given.
     for (std::string_view rest = qualifiers; !rest.empty();) {
       rest.remove_prefix(1);
       std::string_view qualifier = rest.substr(0, rest.find(':'));

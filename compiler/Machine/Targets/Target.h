@@ -1,11 +1,11 @@
 //===- Target.h - Machine descriptions --------------------------*- C++ -*-===//
 //
-// What the compiler knows of a machine. Descriptions are JSON files in this
-// folder, one per device, that a user can copy and edit; "4090+xeon" joins
+// The compiler's knowledge of a machine. Descriptions are JSON files in this
+// folder, one per device, which users can copy and edit. "4090+xeon" joins
 // them, "2x4090+xeon" repeats one, "4090:20GiB:pcie3+xeon:200GiB" changes the
-// memory to plan with and the link, "native" is this machine. What
-// kernels reach of a device is data too: of a class of cores, of memory or of
-// links (classes/), which a description names. No LLVM.
+// usable memory and the link, and "native" is this machine. Efficiencies of
+// kernels are data too: they belong to classes of cores, memories or links
+// (classes/), which a description names. No LLVM.
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,23 +27,23 @@ namespace moec {
 
 enum class DeviceKind { Cpu, Cuda };
 
-/// How sure it is what kernels reach: taken from something alike, computed from
-/// published runs, or measured of our kernels on that machine.
+/// How certain an efficiency is: taken from a similar device, derived from
+/// published runs, or measured with our kernels on that machine.
 enum class Basis { Unstated, Guessed, Derived, Measured };
 std::string_view basisName(Basis basis); ///< "" for Unstated.
 std::optional<Basis> basisFromName(std::string_view name);
 
-/// A limit of a device: what it does at best and which part of that kernels
-/// reach, where they were not measured themselves.
+/// A limit of a device: its peak rate, and the fraction of it that kernels
+/// reach if they were not calibrated themselves.
 struct Peak {
   double perSecond = 0;
-  double efficiency = 0; ///< 0: not stated; kAssumed is taken.
-  std::string source;    ///< For people: measured, computed, published by whom.
-  Basis basis = Basis::Unstated; ///< Of the efficiency.
+  double efficiency = 0; ///< 0: not stated; an assumed value is used.
+  std::string source;    ///< Origin: measured, computed or published by whom.
+  Basis basis = Basis::Unstated; ///< How certain the efficiency is.
 
-  /// Of a file that states none: what our kernels reach of peaks measured by
-  /// loops that do nothing else (bytes read from memory, dot products in
-  /// registers), on the machines they were made on.
+  /// Efficiencies for files that state none: what our kernels reached, on the
+  /// machines on which they were developed, of peaks measured with loops that
+  /// do nothing else (bytes read from memory, dot products in registers).
   static constexpr double kAssumed = 0.5;
   static constexpr double kAssumedRead = 0.85;
 
@@ -52,54 +52,55 @@ struct Peak {
   }
 };
 
-/// How the memory nodes of a CPU hold weights: wherever they come to lie; each
-/// node what its own cores read; pages of all of them in turn; or one node's
-/// memory and cores alone.
+/// How a CPU with several memory nodes stores weights: anywhere; on each node
+/// what its own cores read; pages interleaved over all nodes; or only in the
+/// memory of one node, with only its cores.
 enum class NodeUse { Any, Split, Interleaved, One };
 inline constexpr NodeUse kNodeUses[] = {NodeUse::Any, NodeUse::Split,
                                         NodeUse::Interleaved, NodeUse::One};
 std::string_view nodeUseName(NodeUse use); ///< "any", "split", ...
 std::optional<NodeUse> nodeUseFromName(std::string_view name);
 
-/// One memory with the processors that read it at full speed.
+/// One memory and the processors that read it at full speed.
 struct DeviceDesc {
   std::string name;  ///< Unique in a target: "cpu0", "gpu0", "gpu1".
-  std::string model; ///< "xeon", "4090": the description's name.
-  std::string title; ///< For people: "NVIDIA GeForce RTX 4090".
+  std::string model; ///< The name of the description: "xeon", "4090".
+  std::string title; ///< For reports: "NVIDIA GeForce RTX 4090".
   DeviceKind kind = DeviceKind::Cpu;
-  moek::Isa isa = moek::Isa::Ref; ///< The best the device runs.
+  moek::Isa isa = moek::Isa::Ref; ///< The best one that the device supports.
   int arch = 0;  ///< CUDA compute capability * 10 (89 for 8.9), else 0.
   int cores = 1; ///< Physical cores, or SMs.
   int numaNodes = 1;
   NodeUse nodeUse = NodeUse::Any;
   uint64_t memoryBytes = 0;
-  /// Bytes of memoryBytes that planning leaves to the system and the driver.
+  /// Bytes of memoryBytes that plans leave to the system and the driver.
   uint64_t reservedBytes = 0;
-  /// Data caches: l1 and l2 of a core, l3 of all that share one; 0: not known.
+  /// Data caches: l1 and l2 per core, l3 of all cores that share one; 0:
+  /// unknown.
   uint64_t l1Bytes = 0, l2Bytes = 0, l3Bytes = 0;
-  Peak read; ///< Bytes, all cores together.
-  /// Of 1, 2, ... cores; empty where not measured.
+  Peak read; ///< Bytes read by all cores together.
+  /// Read rates of 1, 2, ... cores; empty if not measured.
   std::vector<double> readBytesPerSecondByCores;
-  Peak int8;    ///< Operations, multiply and add counted as 2.
-  Peak float32; ///< F32, on a GPU whichever kernels use.
-  Peak bf16;    ///< BF16 dot products; 0: has none.
-  /// Weights of less than 8 bits that cores take apart, however few rows they
-  /// are multiplied with; 0: not a limit.
+  Peak int8;    ///< Operations; a multiply-add counts as 2.
+  Peak float32; ///< F32, or on a GPU the float type that kernels use.
+  Peak bf16;    ///< BF16 dot products; 0: not supported.
+  /// Rate at which cores unpack weights of less than 8 bits, however few rows
+  /// they are multiplied with; 0: not a limit.
   Peak unpack;
-  /// Bytes that the cores of one of several memory nodes read of its own
-  /// memory, while others do nothing, and of another's.
+  /// Bytes that the cores of one memory node read from its own memory while
+  /// other nodes are idle, and from another node's memory.
   Peak nodeRead, nodeLink;
-  /// To the host (a CPU has none: 0).
+  /// Link to the host; 0 for a CPU, which has none.
   Peak link;
   double linkLatencySeconds = 0;
-  /// Measured, of every kernel that plans for it may name. Empty where that
-  /// was not done: kernels then reach their share of the peaks above.
+  /// Measured rates of every kernel that plans for the device may use. If
+  /// empty, kernels reach their efficiency times the peaks above.
   std::vector<moert::KernelRate> kernels;
-  /// Whether its file has a list of them, even an empty one, which leaves the
-  /// choice of kernels to instruction sets.
+  /// Whether the file has a list of kernels. An empty list leaves the choice of
+  /// kernels to instruction sets.
   bool statesKernels = false;
   moert::StepOverheads overheads;
-  /// What one sentence says of all figures.
+  /// A sentence about the origin of all figures.
   std::string source;
 
   uint64_t budgetBytes() const {
@@ -108,54 +109,53 @@ struct DeviceDesc {
 };
 
 struct TargetDesc {
-  std::string name;                ///< As the user wrote it.
+  std::string name;                ///< The user's text.
   std::vector<DeviceDesc> devices; ///< GPUs first, then CPUs; the host last.
-  /// What the user should know of how it was resolved.
+  /// Notes for the user about how the target was resolved.
   std::vector<std::string> notes;
 
   const DeviceDesc &host() const { return devices.back(); }
-  /// How many of the devices are GPUs.
+  /// Number of GPUs among the devices.
   size_t gpuCount() const;
   const DeviceDesc *find(std::string_view deviceName) const;
 };
 
-/// Names of the shipped descriptions, in alphabetical order. They, and other
-/// names that a description has, may be written in capitals and without
-/// hyphens.
+/// Names of the shipped descriptions, in alphabetical order. Users may write
+/// them, and a description's other names, in capitals and without hyphens.
 std::vector<std::string> targetNames();
 
-/// Told what is measured next: "read bandwidth of 2 of 8 cores".
+/// Receives what is measured next, such as "read bandwidth of 2 of 8 cores".
 using CalibrationProgress = std::function<void(const std::string &)>;
 
-/// The devices of "[Nx]name[:SIZE][:LINK][+...]", which need not make a
-/// machine: to show and to edit. SIZE is the memory to plan with: a GPU has no
-/// more than its own, a CPU's machine may. LINK is a class such as pcie3. An
-/// unknown name is a Usage error that suggests the nearest one. `progress`
-/// hears of what "native" has to measure.
+/// Returns the devices of "[Nx]name[:SIZE][:LINK][+...]", to show or to edit;
+/// they need not form a machine. SIZE is the usable memory, which for a CPU may
+/// exceed that of the description, but not for a GPU. LINK is a class such as
+/// pcie3. An unknown name is a Usage error that suggests the closest one.
+/// `progress` receives what is measured for "native".
 moert::StatusOr<TargetDesc>
 describeParts(std::string_view spec, const CalibrationProgress &progress = {});
 
-/// Leaves `bytes` of every device of the kind to plan with, at most what it
-/// has. Usage where the target has none of the kind.
+/// Limits the usable memory of every device of the kind to `bytes`, or to what
+/// it has. Fails with Usage if the target has no such device.
 moert::Status limitMemory(TargetDesc &target, DeviceKind kind, uint64_t bytes);
 
-/// describeParts() for a machine to compile for: two CPUs or none are a Usage
-/// error too.
+/// Like describeParts(), for a machine to compile for: also fails with Usage
+/// unless there is exactly one CPU.
 moert::StatusOr<TargetDesc>
 resolveTarget(std::string_view spec, const CalibrationProgress &progress = {});
 
-/// A description is no longer than this.
+/// Most bytes of a description.
 inline constexpr uint64_t kMostTargetBytes = uint64_t(1) << 20;
 
-/// Reads a description (--target-file) from the text of `path`: one device
-/// object or {"devices": [...]}, where several CPUs share the machine's cores.
-/// Unknown keys and wrong types are errors.
+/// Parses a description (--target-file) from the text of `path`: one device
+/// object or {"devices": [...]}, in which several CPUs share the machine's
+/// cores. Unknown keys and wrong types are errors.
 moert::StatusOr<TargetDesc> parseTarget(const std::string &text,
                                         const std::string &path);
-/// The same for the file at `path`, "-" or a FIFO.
+/// Reads and parses the file at `path`, which may be "-" or a FIFO.
 moert::StatusOr<TargetDesc> loadTargetFile(const std::string &path);
 
-/// One device's or target's description as JSON text, as loadTargetFile reads.
+/// Returns the description as JSON text for loadTargetFile().
 std::string toJson(const TargetDesc &target);
 
 } // namespace moec

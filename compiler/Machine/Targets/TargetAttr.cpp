@@ -10,7 +10,7 @@ using namespace mlir;
 namespace moec {
 
 namespace {
-/// One field of a device in both directions.
+/// A field of a device with its setter and getter.
 struct IntField {
   StringRef key;
   void (*set)(DeviceDesc &, int64_t);
@@ -19,7 +19,7 @@ struct IntField {
 struct PeakField {
   StringRef key;
   Peak DeviceDesc::*member;
-  double assumed; ///< Efficiency where none is stated.
+  double assumed; ///< Efficiency if none is stated.
 };
 struct SecondsField {
   StringRef key;
@@ -82,7 +82,7 @@ FailureOr<std::string> stringOf(ModuleOp module, DictionaryAttr dict,
          << ": expected a string \"" << key << "\"";
 }
 
-/// A kernel's rates in both directions.
+/// Converts a kernel's rates to an attribute; kernelOf() converts them back.
 DictionaryAttr kernelAttr(Builder &b, const moert::KernelRate &rate) {
   NamedAttrList list;
   list.set("kernel", b.getStringAttr(rate.kernel));
@@ -229,7 +229,7 @@ FailureOr<TargetDesc> targetOf(ModuleOp module) {
       return failure();
     target.devices.push_back(std::move(*device));
   }
-  // Passes take the last device for the host.
+  // Passes rely on the last device being the host.
   if (target.devices.empty() || target.devices.back().kind != DeviceKind::Cpu)
     return module.emitError(moe::kTargetAttr)
            << ": the last device must be the CPU";

@@ -9,7 +9,7 @@
 
 namespace moec {
 
-/// The module's `moe.target`, so that passes need nothing but the IR:
+/// Returns the module attribute `moe.target`, so that passes only need the IR:
 ///   {name = "4090+xeon", devices = [{name = "gpu0", model = "4090",
 ///    kind = "cuda", isa = "cuda", arch = 89 : i64, cores = 128 : i64,
 ///    memory_bytes = ... : i64, reserved_bytes = ... : i64,
@@ -18,12 +18,13 @@ namespace moec {
 ///    kernels = [{kernel = "gemm_q4_k_avx512", at = array<f64: 1, 64>,
 ///                memory = array<f64: ...>, cache = array<f64: ...>}, ...]},
 ///   ...]}
-/// Peaks are what is planned with: their efficiencies are multiplied in, and
-/// how sure those are is under the peak's key and "_basis".
+/// Peaks are multiplied by their efficiencies. How certain these are is stored
+/// under the peak's key plus "_basis".
 mlir::DictionaryAttr toAttr(mlir::MLIRContext *context,
                             const TargetDesc &target);
 
-/// Reads it back; emits an error on `module` naming what is missing or wrong.
+/// Reads the attribute; emits an error on `module` that names what is missing
+/// or wrong.
 mlir::FailureOr<TargetDesc> targetOf(mlir::ModuleOp module);
 
 } // namespace moec

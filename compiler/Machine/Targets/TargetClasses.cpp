@@ -35,7 +35,7 @@ std::string textOf(const Json &object, const std::string &key) {
   return object.value(key, std::string());
 }
 
-/// Adds a sentence to others.
+/// Appends a sentence unless it is there.
 void append(std::string &text, const std::string &more) {
   if (!more.empty() && text.find(more) == text.npos)
     text += (text.empty() ? "" : "; ") + more;

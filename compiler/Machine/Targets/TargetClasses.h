@@ -1,7 +1,7 @@
-//===- TargetClasses.h - What kernels reach of a kind of core ---*- C++ -*-===//
+//===- TargetClasses.h - Properties of classes of devices -------*- C++ -*-===//
 //
-// classes/*.json: what devices that are alike have in common, such as the part
-// of its peak that kernels reach on a core of that kind, or a link.
+// classes/*.json contain what similar devices have in common, such as the
+// efficiency of kernels on a kind of core, or a link:
 //
 //   {"class": "ada", "title": "...", "archs": [89],
 //    "read_efficiency": 0.69, "read_basis": "derived", "read_why": "...",
@@ -17,7 +17,7 @@
 
 namespace moec {
 
-/// What "read_efficiency", "read_source" and so on are about.
+/// The peak for keys such as "read_efficiency" and "read_source".
 struct PeakKey {
   std::string_view name;
   Peak DeviceDesc::*peak;
@@ -29,21 +29,21 @@ inline constexpr PeakKey peakKeys[] = {
     {"node_read", &DeviceDesc::nodeRead}, {"node_link", &DeviceDesc::nodeLink}};
 std::string peakKey(const PeakKey &peak, std::string_view suffix);
 
-/// Names of the classes, in alphabetical order.
+/// Returns the names of the classes, in alphabetical order.
 std::vector<std::string> classNames();
 
-/// Whether the class describes a link.
+/// Returns whether the class describes a link.
 bool isLinkClass(std::string_view name);
 
-/// Gives `device` what it does not state itself. Usage for an unknown class,
-/// with the nearest.
+/// Sets properties that `device` does not state itself. Fails with Usage for an
+/// unknown class and suggests the closest one.
 moert::Status applyClass(std::string_view name, DeviceDesc &device);
 
-/// In place of the link that `device` has.
+/// Replaces the link of `device` by that of a class.
 moert::Status replaceLink(std::string_view name, DeviceDesc &device);
 
-/// The class of GPUs of a compute capability * 10, or of the nearest below it
-/// that has one.
+/// Returns the class of GPUs of a compute capability * 10, or that of the
+/// nearest lower one.
 std::string classOfArch(int arch);
 
 } // namespace moec

@@ -22,13 +22,13 @@ namespace {
 constexpr double kKiB = 1024, kGiga = 1e9, kTera = 1e12, kMicro = 1e-6;
 constexpr double kGiB = double(1ull << 30);
 
-/// A numeric key: where its value goes, in which unit, and its valid range.
+/// A numeric key: its unit, its valid range, and the field of a device.
 struct NumberKey {
   const char *key;
   double unit;
-  double least, most; ///< Of the value as written.
+  double least, most; ///< Range of the value as written.
   bool required;
-  bool whole; ///< Fractions make no sense.
+  bool whole; ///< Whether it must be a whole number.
   void (*set)(DeviceDesc &, double);
   double (*get)(const DeviceDesc &);
 };
@@ -110,17 +110,17 @@ bool isPeakKey(std::string_view key) {
   });
 }
 
-/// A list of objects, one for each kernel and variant.
+/// Key of a list with one object per kernel and variant.
 constexpr const char *kernelsKey = "kernels";
 constexpr std::string_view kernelKeys[] = {"kernel", "variant", "at", "memory",
                                            "cache"};
-/// More than any measurement makes.
+/// More points than any measurement has.
 constexpr size_t mostPoints = 64;
 
-/// A list of numbers, for 1, 2, ... cores.
+/// Key of a list of rates for 1, 2, ... cores.
 constexpr const char *readByCoresKey = "read_gbps_by_cores";
 
-/// The text under `key`, empty when absent.
+/// Returns the text under `key`, or "" without the key.
 StatusOr<std::string> textOf(const Json &object, std::string_view key,
                              const JsonPlace &place) {
   auto it = object.find(key);
@@ -199,7 +199,7 @@ Status parsePeaks(const Json &object, const JsonPlace &place,
   return Status::ok();
 }
 
-/// Words under `key`, none when absent.
+/// Returns the list of words under `key`; empty without the key.
 StatusOr<std::vector<std::string>> wordsOf(const Json &object, const char *key,
                                            const JsonPlace &place) {
   auto list = object.find(key);
@@ -214,7 +214,7 @@ StatusOr<std::vector<std::string>> wordsOf(const Json &object, const char *key,
   return list->get<std::vector<std::string>>();
 }
 
-/// What the device does not state itself, from its classes.
+/// Takes properties that the device does not state itself from its classes.
 Status applyClasses(const Json &object, const JsonPlace &place,
                     DeviceDesc &device) {
   MOE_ASSIGN_OR_RETURN(std::vector<std::string> names,
@@ -227,7 +227,7 @@ Status applyClasses(const Json &object, const JsonPlace &place,
   return Status::ok();
 }
 
-/// Numbers above 0 under `key`, none when absent.
+/// Returns the list of positive numbers under `key`; empty without the key.
 StatusOr<std::vector<double>> numbersOf(const Json &object,
                                         std::string_view key, double unit,
                                         const JsonPlace &place) {
@@ -290,7 +290,7 @@ Status parseKernels(const Json &object, const JsonPlace &place,
   return Status::ok();
 }
 
-/// What no single key shows to be impossible.
+/// Checks that keys do not contradict each other.
 Status checkAgreement(const DeviceDesc &device, std::string_view isa,
                       const JsonPlace &place) {
   if (device.reservedBytes >= device.memoryBytes)
@@ -383,7 +383,8 @@ StatusOr<DeviceDesc> parseDevice(const Json &object, const JsonPlace &place) {
 
 StatusOr<std::vector<DeviceDesc>> parseDevices(std::string_view json,
                                                std::string_view name) {
-  // A target, its list, a device, its list of kernels, a kernel, its list.
+  // Nesting: a target, its list, a device, its list of kernels, a kernel, its
+  // list.
   MOE_ASSIGN_OR_RETURN(Json root, parseJson(name, json, /*depth=*/6));
   JsonPlace place(name, json);
   std::vector<DeviceDesc> devices;
@@ -455,7 +456,7 @@ StatusOr<TargetDesc> parseTarget(const std::string &text,
 }
 
 namespace {
-/// Four digits: more would only be noise.
+/// Rounds to four digits; more would be noise.
 double rounded(double value) {
   if (!(value > 0))
     return 0;

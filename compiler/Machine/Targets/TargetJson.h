@@ -1,4 +1,4 @@
-//===- TargetJson.h - Device descriptions as JSON ---------------*- C++ -*-===//
+//===- TargetJson.h - Reads device descriptions from JSON -------*- C++ -*-===//
 
 #ifndef MOE_COMPILER_MACHINE_TARGETS_TARGETJSON_H
 #define MOE_COMPILER_MACHINE_TARGETS_TARGETJSON_H
@@ -9,16 +9,18 @@
 
 namespace moec {
 
-/// Parses one device object or {"devices": [...]}; errors, of code InvalidFile,
-/// are "name:line:column: ...". Names of devices ("gpu0", "cpu0") are not set.
+/// Parses one device object or {"devices": [...]}. Errors have the code
+/// InvalidFile and begin with "name:line:column: ". Device names ("gpu0",
+/// "cpu0") are not set.
 moert::StatusOr<std::vector<DeviceDesc>> parseDevices(std::string_view json,
                                                       std::string_view name);
 
-/// Orders GPUs before CPUs and gives every device its name. They need not make
-/// a machine.
+/// Orders GPUs before CPUs and sets the names of devices, which need not form a
+/// machine.
 TargetDesc joinDevices(std::string name, std::vector<DeviceDesc> devices);
 
-/// joinDevices() for a machine: Usage unless exactly one of them is a CPU.
+/// Like joinDevices(), for a machine: fails with Usage unless exactly one
+/// device is a CPU.
 moert::StatusOr<TargetDesc> makeTarget(std::string name,
                                        std::vector<DeviceDesc> devices);
 

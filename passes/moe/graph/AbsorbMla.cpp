@@ -34,9 +34,9 @@ StringRef formName(MlaForm form) {
   return "auto";
 }
 
-/// An attention with what its forms are made of. `rotate` and `project` are
-/// null when q is not rope(linear(x, wq)) used by nothing else: then there is
-/// no weight to fold into.
+/// An attention op and the ops that its forms rewrite. `rotate` and `project`
+/// are null unless q is rope(linear(x, wq)) and nothing else uses the
+/// intermediate results; without them there is no weight to fold into.
 struct Attention {
   MlaAttentionOp op;
   RopeOp rotate;
@@ -57,14 +57,15 @@ struct Attention {
   }
 };
 
-/// Builds the ops of a form in front of the attention. New ops are labelled
-/// <attention>.<what they do>; those that replace one keep its label.
+/// Builds the ops of one form in front of the attention op. New ops get the
+/// label <attention>.<what they do>; ops that replace another one keep its
+/// label.
 class FormBuilder {
 public:
   FormBuilder(const Attention &attention, const KeyUp &keyUp)
       : attention(attention), keyUp(keyUp), op(attention.op), builder(op) {}
 
-  /// The value that replaces the attention's.
+  /// Builds `form` and returns the value that replaces the attention's result.
   Value build(MlaForm form) {
     switch (form) {
     case MlaForm::Factored:
@@ -76,7 +77,7 @@ public:
     }
   }
 
-  /// Every op that build() made, weights included.
+  /// All ops that build() created, including weights.
   SmallVector<Operation *> created;
 
 private:
@@ -111,7 +112,7 @@ private:
     LinearOp project = attention.project;
     RopeOp rotate = attention.rotate;
     auto type = cast<RankedTensorType>(project.getWeight().getType());
-    // What is computed is stored in 16 bits; BF16 because products of W_UK
+    // Computed weights are stored in 16 bits: in BF16, because products of W_UK
     // overflow FP16. An F32 model stays exact.
     Type element = type.getElementType().isF32() ? type.getElementType()
                                                  : builder.getBF16Type();
@@ -133,7 +134,8 @@ private:
   }
 
   Value attend(Value query) {
-    // A token's own choice: its latents are entries of one position each.
+    // Each token attends to its own selection of latents, so that every cache
+    // entry covers one position.
     if (Value chosen = op.getChosen())
       return record(
           builder.create<SparseAttentionOp>(
@@ -162,11 +164,11 @@ private:
   OpBuilder builder;
 };
 
-/// What a form costs in a phase's typical step, projection of q included.
+/// Cost of one form in a phase's typical step, including the projection of q.
 struct FormCost {
   MlaForm form;
   double seconds = 0;
-  int64_t queryWeightBytes = 0; ///< Of W_Q and W_UK, or of their product.
+  int64_t queryWeightBytes = 0; ///< Bytes of W_Q and W_UK, or their product.
 };
 
 constexpr std::array kForms = {MlaForm::None, MlaForm::Factored,
@@ -188,11 +190,12 @@ struct AbsorbMla : moe::impl::AbsorbMlaPassBase<AbsorbMla> {
       any |= !attentions.empty();
       for (MlaAttentionOp op : attentions) {
         const moec::DeviceDesc &device = deviceFor(op, *target);
-        op->removeAttr(kDeviceAttr); // Placement decides anew.
+        op->removeAttr(kDeviceAttr); // Placement chooses the device again.
         if (failed(rewrite(op, device)))
-          signalPassFailure(); // A cause of all layers is told of all.
+          signalPassFailure(); // Goes on, so that every layer is reported.
       }
-      // Of attention of another kind alike; what asked of it came before.
+      // Other attention ops lose their expected device too; the passes before
+      // this one have already used it.
       function.walk([](Operation *op) {
         if (readsCache(op) && !isa<MlaAttentionOp>(op))
           op->removeAttr(kDeviceAttr);
@@ -200,7 +203,7 @@ struct AbsorbMla : moe::impl::AbsorbMlaPassBase<AbsorbMla> {
     }
     if (!any && mla != MlaForm::Auto && mla != MlaForm::Unset) {
       (void)userError(getOperation(),
-                      "attention is to have the form " + formName(mla) +
+                      "--mla asks for the form " + formName(mla) +
                           ", but the model has no latent attention (MLA)",
                       "compile without --mla");
       signalPassFailure();
@@ -208,7 +211,8 @@ struct AbsorbMla : moe::impl::AbsorbMlaPassBase<AbsorbMla> {
   }
 
 private:
-  /// Where it is expected, unless its forms have no kernels there.
+  /// Returns the expected device, or the host if the forms have no kernels on
+  /// that device.
   static const moec::DeviceDesc &deviceFor(MlaAttentionOp op,
                                            const moec::TargetDesc &target) {
     const moec::DeviceDesc &device = expectedDevice(op, target);
@@ -217,8 +221,8 @@ private:
     return runs ? device : target.host();
   }
 
-  /// Of the function's typical step on a device; once, as it adds up the
-  /// weights of all layers.
+  /// Returns the situation of the function's typical step on a device. It is
+  /// cached, because it sums the weights of all layers.
   const moec::Situation &situationOn(const moec::DeviceDesc &device,
                                      MlaAttentionOp op) {
     auto [entry, isNew] = situations.try_emplace(&device);
@@ -229,8 +233,8 @@ private:
   }
 
   llvm::DenseMap<const moec::DeviceDesc *, moec::Situation> situations;
-  /// By label: a batch is of decoded tokens, and weights that are resident for
-  /// those serve it too.
+  /// Form in decode, by label. A batch uses the same form, so that it shares
+  /// the weights that are resident for decode.
   llvm::StringMap<MlaForm> formInDecode;
 
   MlaForm requestedForm(PhaseAttr phase) {
@@ -256,15 +260,15 @@ private:
       return failure();
     if (wanted == MlaForm::None && op.getChosen())
       return userError(op,
-                       labelOf(op) + ": attention without absorption "
-                                     "decompresses all positions, and this one "
-                                     "sees those that an indexer chose",
+                       labelOf(op) + ": the form none decompresses all cached "
+                                     "positions, but an indexer chooses which "
+                                     "positions this attention reads",
                        "use the factored form");
     MlaForm chosen = wanted;
     std::string reason;
     auto decoded = formInDecode.find(labelOf(op));
     if (!isAuto) {
-      reason = ("MLA form " + formName(wanted) + " as asked for.").str();
+      reason = ("MLA form " + formName(wanted) + " as requested.").str();
     } else if (phase.getKind() == PhaseKind::Batch &&
                decoded != formInDecode.end()) {
       chosen = decoded->second;
@@ -293,8 +297,8 @@ private:
       return userError(op,
                        labelOf(op) +
                            ": the folded form of attention needs queries that "
-                           "are a projection turned by position, and nothing "
-                           "else that reads them",
+                           "are rope(linear(x, w)) with no other use of the "
+                           "intermediate results",
                        "use the factored form");
     return success();
   }
@@ -316,7 +320,7 @@ private:
     forms.build(form);
     if (form == MlaForm::None)
       cost.seconds += seconds(op);
-    // Other forms than folded keep the projection and its rotation.
+    // Only the folded form replaces the projection and its rotation.
     if (LinearOp project = attention.project;
         project && form != MlaForm::Folded) {
       cost.seconds += seconds(project) + seconds(attention.rotate);
@@ -371,7 +375,7 @@ private:
       os << " folded not available: weights=reference forbids computed "
             "weights.";
     } else {
-      os << " folded not available: the queries are no rope(linear(x, w)).";
+      os << " folded not available: the queries are not rope(linear(x, w)).";
     }
     return best->form;
   }

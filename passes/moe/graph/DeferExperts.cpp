@@ -14,7 +14,7 @@ using namespace mlir::moe;
 
 namespace {
 
-/// What one slice of a layer's experts leaves for the next layer.
+/// Ops whose results one layer defers to the next.
 using Late = SmallVector<ExpertsOp, 1>;
 
 void setLabel(Operation *op, Operation *of, const Twine &suffix) {
@@ -22,7 +22,8 @@ void setLabel(Operation *op, Operation *of, const Twine &suffix) {
     op->setAttr(kLabelAttr, label.of(suffix.str()));
 }
 
-/// Of all experts of the layer that `op` may be a slice of.
+/// Returns the number of experts of the whole layer, of which `op` may be a
+/// slice.
 int64_t allExperts(ExpertsOp op) {
   ExpertSliceAttr slice = op.getSliceAttr();
   return slice ? slice.getExperts() : expertCount(op);
@@ -37,16 +38,16 @@ struct DeferExperts : moe::impl::DeferExpertsPassBase<DeferExperts> {
       if (PhaseAttr phase = phaseOf(function);
           phase && isDecode(phase.getKind()))
         functions.push_back(expertLayers(function));
-    // All are checked before any is changed.
+    // Check all functions before changing any.
     for (ArrayRef<ExpertLayer> layers : functions)
       if (failed(check(layers)))
         return signalPassFailure();
     for (ArrayRef<ExpertLayer> layers : functions)
       defer(layers);
     addNote(getOperation(),
-            "generation adds what " + Twine(deferExperts) +
-                " of a token's experts give one layer later, which changes "
-                "what is computed; moert perplexity --step shows by how much");
+            "generation adds the results of " + Twine(deferExperts) +
+                " of a token's experts one layer later, which changes the "
+                "model's output; moert perplexity --step measures by how much");
   }
 
 private:
@@ -87,10 +88,10 @@ private:
     }
   }
 
-  /// Leaves `layer` the choices with the largest weights; returns ops for the
-  /// rest, each behind the one that it was part of.
+  /// Limits `layer` to the choices with the largest weights. Returns ops for
+  /// the remaining choices, each placed after the op that it was split from.
   Late split(ArrayRef<ExpertsOp> layer) {
-    // Where experts are, so that what they read crosses once.
+    // One split per device, so that its inputs are copied there only once.
     llvm::DenseMap<Attribute, SplitChoicesOp> splits;
     Late rest;
     for (ExpertsOp op : layer) {
@@ -106,8 +107,9 @@ private:
       late.getWeightsMutable().assign(choices.getLastWeights());
       late->setAttr(kDeferredAttr, builder.getUnitAttr());
       setLabel(late, op, "late");
-      appendReason(late, "The " + Twine(deferExperts) +
-                             " with the least weights, for the next layer.");
+      appendReason(late, "Computes the experts with the " +
+                             Twine(deferExperts) +
+                             " smallest weights for the next layer.");
       rest.push_back(late);
       ++numDeferred;
     }
@@ -130,14 +132,13 @@ private:
     if (Attribute device = op->getAttr(kDeviceAttr))
       split->setAttr(kDeviceAttr, device);
     setLabel(split, op, number > 1 ? "choices" + Twine(number) : "choices");
-    appendReason(split, "Of " + Twine(usedExperts(op)) + " experts " +
-                            Twine(deferExperts) +
-                            " are added one layer later.");
+    appendReason(split, Twine(deferExperts) + " of " + Twine(usedExperts(op)) +
+                            " experts are added one layer later.");
     return split;
   }
 
-  /// Adds what `late` made to the experts of `layer` that are on its device, or
-  /// to the first.
+  /// Adds the result of `late` to the experts of `layer` on the same device, or
+  /// to the layer's first op if there are none.
   static void add(ExpertsOp late, ArrayRef<ExpertsOp> layer, size_t number) {
     const auto *it = llvm::find_if(layer, [&](ExpertsOp op) {
       return op->getAttr(kDeviceAttr) == late->getAttr(kDeviceAttr);
@@ -151,7 +152,7 @@ private:
     if (Attribute device = op->getAttr(kDeviceAttr))
       sum->setAttr(kDeviceAttr, device);
     setLabel(sum, op, number > 0 ? "late_sum" + Twine(number + 1) : "late_sum");
-    appendReason(sum, "Adds what " + labelOf(late) + " left.");
+    appendReason(sum, "Adds the deferred result of " + labelOf(late) + ".");
   }
 };
 

@@ -25,9 +25,10 @@ bool isBefore(Value value, Operation *op) {
                        producer->isBeforeInBlock(op));
 }
 
-/// An op that can add `addend` to what it contributes to `sum`: the producer
-/// of `sum`, or, where that adds something already, of one of its summands. All
-/// on `device`, and used for nothing but the sum. Null if there is none.
+/// Finds an op that can add `addend` to its contribution to `sum`: the producer
+/// of `sum` or, if that one already has a residual, a producer of one of its
+/// summands. All ops must be on `device` and have no other use. Returns null if
+/// there is none.
 ResidualOpInterface findTaker(Value sum, Value addend, Attribute device) {
   Operation *op = sum.getDefiningOp();
   if (!op || !sum.hasOneUse() || op->getAttr(kDeviceAttr) != device)
@@ -85,8 +86,9 @@ private:
 // Gate and up
 //===----------------------------------------------------------------------===//
 
-/// What the fused kernels need: one shape, one encoding of the activation, and
-/// some of them one format.
+/// Returns whether gate and up satisfy the fused kernels: equal shapes, gemms
+/// that read the same encoding of the activation, and on some devices equal
+/// formats.
 bool gateFitsUp(Value gate, Value up, const moec::DeviceDesc &device,
                 PhaseAttr phase) {
   auto gateType = cast<RankedTensorType>(gate.getType());
@@ -98,8 +100,8 @@ bool gateFitsUp(Value gate, Value up, const moec::DeviceDesc &device,
     return false;
   auto gemmFor = [&](RankedTensorType type) -> const moek::GemmInfo * {
     auto format = getFormat(type.getElementType());
-    // Other layouts are only chosen if their gemms read the same encoding, or
-    // for both, which have one format.
+    // Packed layouts need no check: they are only chosen if their gemms read
+    // the same encoding, or if both weights have one format.
     return format ? chooseGemm(*format, moek::Layout::Gguf, device,
                                phase.getMaxTokens())
                   : nullptr;
@@ -112,7 +114,7 @@ bool gateFitsUp(Value gate, Value up, const moec::DeviceDesc &device,
 template <typename Op>
 bool canFuse(Op op, OpCode fused, const moec::DeviceDesc &device) {
   PhaseAttr phase = phaseOf(op);
-  // A limit needs both factors.
+  // Clamping to a limit needs both factors separately.
   return phase && op.getLimit().isZero() && chooseKernel(fused, device.isa) &&
          gateFitsUp(op.getGate(), op.getUp(), device, phase);
 }
@@ -143,7 +145,7 @@ struct Fuse : moe::impl::FusePassBase<Fuse> {
     RewritePatternSet patterns(&getContext());
     patterns.add<AddIntoProducer>(&getContext(), numResiduals);
     GreedyRewriteConfig config;
-    // Inner sums first: the summands of an outer one then form a chain of
+    // Inner sums come first: the summands of an outer one then form a chain of
     // producers, and the end of the chain takes the other summand.
     config.useTopDownTraversal = true;
     config.enableRegionSimplification = GreedySimplifyRegionLevel::Disabled;

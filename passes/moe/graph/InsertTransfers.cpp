@@ -13,7 +13,7 @@ using namespace mlir::moe;
 
 namespace {
 
-/// The copies of one function.
+/// Inserts the copies of one function.
 class Transfers {
 public:
   explicit Transfers(StringAttr host) : host(host) {}
@@ -60,8 +60,9 @@ private:
     return success();
   }
 
-  /// Right after the producer, so that the copy overlaps with what follows; of
-  /// what is made late right before the first user, to hold nobody up.
+  /// Inserts the copy right after its producer, so that it overlaps with the
+  /// following ops. The result of a deferred op is copied right before its
+  /// first user instead, so that the copy delays no other op.
   Value create(Value value, StringAttr from, StringAttr to, Operation *user) {
     OpBuilder builder(user);
     Operation *producer = value.getDefiningOp();
@@ -69,7 +70,8 @@ private:
     if (!isLate)
       builder.setInsertionPointAfterValue(value);
     auto transfer = builder.create<TransferOp>(value.getLoc(), value, from, to);
-    // A GPU's queue does the copy; of two, the one that receives.
+    // The queue of a GPU performs the copy; between two GPUs, the receiving
+    // one.
     transfer->setAttr(kDeviceAttr, to == host ? from : to);
     if (isLate)
       transfer->setAttr(kDeferredAttr, builder.getUnitAttr());
@@ -80,7 +82,8 @@ private:
                              producer ? producer->getName().getIdentifier()
                                       : builder.getStringAttr("input"),
                              LabelAttr::kNoLayer);
-    // A router's ids and weights travel apart.
+    // The results of a router (ids, weights) are copied separately, so each
+    // copy needs its own label.
     if (auto result = dyn_cast<OpResult>(value);
         result && result.getResultNumber() > 0)
       label = label.of(std::to_string(result.getResultNumber()));

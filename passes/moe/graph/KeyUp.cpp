@@ -8,7 +8,7 @@ using namespace mlir::moe;
 
 static std::string text(std::string_view view) { return std::string(view); }
 
-/// "1.1 MB as Q8_0"
+/// Formats bytes and format of a weight: "1.1 MB as Q8_0".
 static std::string describe(RankedTensorType type) {
   moek::Format format = *getFormat(type.getElementType());
   return formatTraffic(getTensorBytes(type)) + " as " +
@@ -17,7 +17,7 @@ static std::string describe(RankedTensorType type) {
 
 KeyUp moe::keyUpOf(MlaAttentionOp op, const moec::DeviceDesc &device,
                    WeightsMode weights) {
-  // A GPU's kernels read it as it is, in any format.
+  // GPU kernels read W_UK untransposed, in any format.
   if (op.getKTransposed() || !readsPackedRows(device.isa) ||
       !encodesForGemms(device.isa))
     return {};
@@ -28,8 +28,8 @@ KeyUp moe::keyUpOf(MlaAttentionOp op, const moec::DeviceDesc &device,
     return keep("weights=reference forbids a transposed copy");
   auto type = cast<RankedTensorType>(op.getWk().getType());
   Type element = type.getElementType();
-  // A column's blocks are not the file's. The steps of 8 bits are far below
-  // those of most quantised weights, and no worse than those of any.
+  // The blocks of a column are not those of the file. 8-bit quantisation steps
+  // are far below those of most quantised weights and no coarser than any.
   if (isa<QuantTypeInterface>(element))
     element = Q8_0Type::get(op.getContext());
   moek::Format format = *getFormat(element);

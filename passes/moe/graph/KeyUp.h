@@ -1,9 +1,9 @@
-//===- KeyUp.h - How absorb_query reads W_UK --------------------*- C++ -*-===//
+//===- KeyUp.h - Transposed copies of W_UK ----------------------*- C++ -*-===//
 //
-// Used by moe-absorb-mla. W_UK^T q sums over rows of W_UK [heads, nope,
-// latent], a gemm over columns. As the model file has it, the weight is made
-// floats in every step; a transposed copy, written when weights are packed, is
-// multiplied by the gemm that everything else uses.
+// moe-absorb-mla uses this. W_UK^T q sums over the rows of W_UK [heads, nope,
+// latent], but a gemm sums over columns. Without a copy, every step dequantises
+// W_UK to floats; a transposed copy, written when weights are packed, is
+// multiplied by an ordinary gemm.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,14 +19,15 @@
 namespace mlir::moe {
 
 struct KeyUp {
-  RankedTensorType copy; ///< Of a transposed copy; null to read W_UK itself.
-  std::string reason;    ///< A sentence; empty if there was nothing to choose.
+  RankedTensorType copy; ///< Type of the transposed copy; null for no copy.
+  std::string reason;    ///< Sentence for moe.reason; empty without a choice.
 };
 
-/// A copy wherever weights may be computed and `device` has a gemm on packed
-/// rows for its format: Q8_0 of a quantised weight, else the weight's own. That
-/// is a rule: the cost model counts bytes, of which the copy may have more, and
-/// not what it takes to dequantise.
+/// Decides whether `op` gets a transposed copy of W_UK: it does if weights may
+/// be computed and `device` has a gemm on packed rows for the copy's format
+/// (Q8_0 if W_UK is quantised, else W_UK's own format). This is a fixed rule
+/// because the cost model counts bytes, of which the copy may have more, but
+/// not the time to dequantise.
 KeyUp keyUpOf(MlaAttentionOp op, const moec::DeviceDesc &device,
               WeightsMode weights);
 

@@ -11,7 +11,7 @@ using namespace mlir::moe;
 
 namespace {
 
-/// Key of moe.model: experts per token.
+/// Key of moe.model with the number of experts per token.
 constexpr llvm::StringLiteral kExpertsUsed = "experts_used";
 
 struct ReduceExperts : moe::impl::ReduceExpertsPassBase<ReduceExperts> {
@@ -19,7 +19,7 @@ struct ReduceExperts : moe::impl::ReduceExpertsPassBase<ReduceExperts> {
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    // All routers are checked before any is changed.
+    // Check all routers before changing any.
     bool any = false;
     WalkResult checked = module.walk([&](RouterOp router) {
       any = true;
@@ -28,7 +28,7 @@ struct ReduceExperts : moe::impl::ReduceExpertsPassBase<ReduceExperts> {
         return WalkResult::advance();
       (void)userError(router,
                       Twine(count) +
-                          " experts per token are asked for, but the model "
+                          " experts per token are requested, but the model "
                           "uses " +
                           Twine(router.getTopK()),
                       "give a number from 1 to " + Twine(router.getTopK()));
@@ -38,7 +38,7 @@ struct ReduceExperts : moe::impl::ReduceExpertsPassBase<ReduceExperts> {
       return signalPassFailure();
     if (!any) {
       (void)userError(module,
-                      "a number of experts per token is asked for, but no "
+                      "a number of experts per token is requested, but no "
                       "layer of the model chooses among experts",
                       "compile without --experts");
       return signalPassFailure();

@@ -7,7 +7,8 @@ using namespace mlir;
 using namespace mlir::moe;
 
 namespace {
-/// How many rows whoever reads the cache sees at most; 0: all.
+/// Returns the largest window of the cache's readers, or 0 if a reader sees all
+/// positions.
 int64_t windowOf(CacheOpInterface cache) {
   int64_t most = 0;
   for (Operation *reader : cache.getCache().getUsers()) {
@@ -30,8 +31,8 @@ bool hasCache(Operation *function) {
       .wasInterrupted();
 }
 
-/// Whether some cache of the function has a row for every position: pages are
-/// counted by it.
+/// Returns whether some cache of the function keeps all positions: the runtime
+/// counts a sequence's pages by such a cache.
 bool seesAll(Operation *function) {
   return function
       ->walk([](CacheOpInterface op) {

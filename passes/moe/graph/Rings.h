@@ -1,4 +1,4 @@
-//===- Rings.h - Which caches keep a window's rows alone --------*- C++ -*-===//
+//===- Rings.h - Caches that only keep a sliding window ---------*- C++ -*-===//
 
 #ifndef MOE_PASSES_MOE_GRAPH_RINGS_H
 #define MOE_PASSES_MOE_GRAPH_RINGS_H
@@ -7,19 +7,21 @@
 
 namespace mlir::moe {
 
-/// Rows of the ring that a sequence has of this cache, as whoever reads it sees
-/// a window (kernels/Ring.h); 0 where the cache has pages: some reader sees all
-/// positions, or rings would take no less memory.
+/// Returns the rows of the ring buffer (kernels/Ring.h) that each sequence has
+/// in this cache if all its readers are limited to a window. Returns 0 if the
+/// cache has pages instead, because a reader sees all positions or rings would
+/// take no less memory.
 int64_t ringRowsOf(CacheOpInterface op);
 
-/// Bytes of this cache: of its pages, `rows` rows in all, or of its rings.
+/// Returns the bytes of this cache: of its rings, or of `rows` rows in pages.
 int64_t cacheBytesOf(CacheOpInterface op, int64_t rows);
 
-/// Bytes of a page of every layer's cache of the model graph, or of any of its
-/// phases.
+/// Returns the bytes of one KV cache page over all layers: the largest of the
+/// module's functions.
 int64_t kvPageBytes(ModuleOp module);
 
-/// Of all rings and other states of the model graph, or of any of its phases.
+/// Returns the bytes of all rings and recurrent states: the largest of the
+/// module's functions.
 int64_t stateBytes(ModuleOp module);
 
 } // namespace mlir::moe

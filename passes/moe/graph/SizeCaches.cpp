@@ -37,11 +37,11 @@ private:
       return module.emitError()
              << "kv-budget is " << int64_t(kvBudget) << ", expected at least 0";
     int64_t page = kvPageBytes(module);
-    // Without a cache there is nothing to keep within the budget.
+    // Without paged caches there is nothing to limit.
     if (kvBudget == 0 || page == 0)
       return kvRowsOf(context, sequences);
     int64_t one = kvRowsOf(context);
-    int64_t most = INT32_MAX / moek::kKvPage; // Rows are numbered by int32_t.
+    int64_t most = INT32_MAX / moek::kKvPage; // Row numbers are int32_t.
     int64_t states = stateBytes(module);
     int64_t rows =
         std::min(std::max<int64_t>(kvBudget - states, 0) / page, most) *

@@ -43,13 +43,14 @@ bool moe::areFirst(ArrayRef<int64_t> ascending) {
 
 namespace {
 
-/// Matrices, or of biases rows, `begin` ... `begin + count` - 1 of a weight.
+/// Returns a view of matrices (for biases: rows) `begin` ... `begin + count` -
+/// 1 of a weight.
 Value sliceOf(OpBuilder &builder, Value weight, int64_t begin, int64_t count) {
   auto type = cast<RankedTensorType>(weight.getType());
   SmallVector<int64_t> shape(type.getShape());
   shape[0] = count;
   auto sliced = RankedTensorType::get(shape, type.getElementType());
-  // A tensor per expert.
+  // The file has one tensor per expert.
   if (auto stack = weight.getDefiningOp<StackOp>())
     return builder.create<StackOp>(
         weight.getLoc(), sliced,
@@ -61,7 +62,7 @@ Value sliceOf(OpBuilder &builder, Value weight, int64_t begin, int64_t count) {
                                  uint64_t(begin));
 }
 
-/// Those of `chosen` experts, one behind another.
+/// Returns a stack of the `chosen` experts' matrices or bias rows.
 Value chosenOf(OpBuilder &builder, Value weight, ArrayRef<int64_t> chosen) {
   auto type = cast<RankedTensorType>(weight.getType());
   SmallVector<int64_t> shape(type.getShape());
@@ -71,7 +72,7 @@ Value chosenOf(OpBuilder &builder, Value weight, ArrayRef<int64_t> chosen) {
     size_t end = begin + 1;
     while (end < chosen.size() && chosen[end] == chosen[end - 1] + 1)
       ++end;
-    // A tensor per expert.
+    // The file has one tensor per expert.
     if (auto stack = weight.getDefiningOp<StackOp>())
       llvm::append_range(
           parts, stack.getWeights().slice(size_t(chosen[begin]), end - begin));
@@ -90,7 +91,7 @@ void setLabel(Operation *op, LabelAttr whole, const Twine &suffix) {
     op->setAttr(kLabelAttr, whole.of(suffix.str()));
 }
 
-/// A copy of `op` that reads `viewOf` its weights.
+/// Returns a copy of `op` whose weights are replaced by `viewOf` them.
 ExpertsOp part(OpBuilder &builder, ExpertsOp op, ExpertSliceAttr slice,
                const Twine &suffix, function_ref<Value(Value)> viewOf) {
   auto part = cast<ExpertsOp>(builder.clone(*op));
@@ -111,7 +112,7 @@ ExpertsOp part(OpBuilder &builder, ExpertsOp op, ExpertSliceAttr slice,
   return part;
 }
 
-/// Experts [begin, begin + count).
+/// Returns a copy of `op` for experts [begin, begin + count).
 ExpertsOp range(OpBuilder &builder, ExpertsOp op, int64_t begin, int64_t count,
                 double share) {
   return part(builder, op,

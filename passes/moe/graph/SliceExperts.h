@@ -1,26 +1,28 @@
 //===- SliceExperts.h - A layer's experts on several devices ----*- C++ -*-===//
 //
-// What `moe.experts` computes is a sum over a token's experts. Here it becomes
-// two ops and their sum,
+// `moe.experts` computes a sum over a token's experts. Slicing replaces it with
+// two ops and their sum:
 //
-//   %a = moe.experts %x, %ids, ... {slice = <begin = 0, count = n>}    experts
-//   [0, n) %b = moe.experts %x, %ids, ... {slice = <begin = n, count = E - n>}
-//   the others %y = moe.add %a, %b
+//   %a = moe.experts %x, %ids, ... {slice = <begin = 0, count = n>}
+//   %b = moe.experts %x, %ids, ... {slice = <begin = n, count = E - n>}
+//   %y = moe.add %a, %b
 //
-// whose weights are views of the tensors' outer dimension (moe.slice_experts),
-// so that each device holds its own alone. Every op has all of a token's ids
-// and weights; its expert_group makes lists of its own experts' slots, the
-// gemms walk these lists, and its experts_combine leaves out the choices that
-// are not its own (ExpertSlice, kernels/Abi.h). The sum of the two is always in
-// this order, whoever is ready first.
+// The weights of the slices are views of the tensors' outer dimension
+// (moe.slice_experts), so that each device only stores its own experts. Both
+// ops receive all ids and weights of a token. Their expert_group instructions
+// list the slots of their own experts, their gemms process these lists, and
+// their experts_combine instructions skip the choices of other experts
+// (ExpertSlice, kernels/Abi.h). The sum always has this order, whichever op
+// ends first.
 //
-// Experts that are no range, such as a layer's most used ones, are put together
-// (moe.stack of views) when weights are packed, and a map says which they are.
-// The others stay where they are in the whole tensors, of which nobody reads
-// the chosen ones then: no byte of the host's is copied or saved.
+// Experts that are not a leading range, such as a layer's most used ones, are
+// copied next to each other when weights are packed (moe.stack of views), and
+// a map gives their numbers. The other experts stay in the whole tensors, in
+// which the chosen ones are then unused: no bytes on the host are copied or
+// saved.
 //
-// Labels are those of the experts with ".0-15", ".16-63" and ".sum"; with a map
-// ".chosen-16", ".others-48".
+// Labels are the label of the experts plus ".0-15", ".16-63" and ".sum"; with
+// a map, ".chosen-16" and ".others-48".
 //
 //===----------------------------------------------------------------------===//
 
@@ -32,27 +34,29 @@
 
 namespace mlir::moe {
 
-/// Experts of the layer that `op` is of.
+/// Returns the number of experts in the weights of `op`.
 int64_t expertCount(ExpertsOp op);
 
-/// How many of them a token chooses.
+/// Returns the number of experts that a token selects.
 int64_t usedExperts(ExpertsOp op);
 
-/// The ops that are a layer's routed experts, slices of them or one op.
+/// The ops that compute one layer's routed experts: one op, or its slices.
 using ExpertLayer = SmallVector<ExpertsOp, 1>;
 
-/// The layers of a phase: of each, what reads one router's choice.
+/// Groups the expert ops of a phase by layer: ops of a group read the ids of
+/// the same router.
 SmallVector<ExpertLayer> expertLayers(func::FuncOp function);
 
-/// The first `count` experts of `op`, or with kFrequenciesAttr those that most
-/// tokens choose, of equals the first. Ascending.
+/// Returns `count` experts in ascending order: those that are selected most
+/// often according to kFrequenciesAttr (the lower number wins ties), or the
+/// first ones without that attribute.
 SmallVector<int64_t> hottestExperts(ExpertsOp op, int64_t count);
 
-/// Part of all choices that are of these experts, by kFrequenciesAttr; without
-/// it all experts are alike.
+/// Returns the fraction of all router choices that fall on `experts`, from
+/// kFrequenciesAttr; without it, all experts count alike.
 double shareOf(ExpertsOp op, ArrayRef<int64_t> experts);
 
-/// Whether the experts are the first ones, which need no map.
+/// Returns whether the experts are 0 ... n - 1, which need no map.
 bool areFirst(ArrayRef<int64_t> ascending);
 
 struct SlicedExperts {
@@ -60,10 +64,10 @@ struct SlicedExperts {
   AddOp sum;
 };
 
-/// Replaces `op`, which has no slice and no residual yet, by ops for the
-/// `chosen` experts, in ascending order and neither none nor all, and for the
-/// rest. Attributes are those of `op`, without kFrequenciesAttr; the sum has
-/// none but a label.
+/// Replaces `op`, which has no slice and no residual yet, with one op for the
+/// `chosen` experts (ascending; at least one, but not all), one for the other
+/// experts, and their sum. The two ops inherit the attributes of `op` except
+/// kFrequenciesAttr; the sum only has a label.
 SlicedExperts sliceExperts(ExpertsOp op, ArrayRef<int64_t> chosen);
 
 } // namespace mlir::moe

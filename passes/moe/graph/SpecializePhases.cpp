@@ -12,8 +12,8 @@ using namespace mlir::moe;
 
 namespace {
 
-/// Most rows of hidden states that @logits takes at once: perplexity and the
-/// logits command ask for many positions, generation for one.
+/// Most hidden states per call of @logits: perplexity and the logits command
+/// ask for many positions, generation for one.
 constexpr int64_t kLogitsTokens = 64;
 
 struct SpecializePhases
@@ -32,7 +32,8 @@ struct SpecializePhases
       return signalPassFailure();
     }
 
-    // A step never has more tokens of a sequence than that has positions.
+    // A step cannot have more tokens of a sequence than the context has
+    // positions.
     int64_t decodeMax = std::min(int64_t(decodeTokens), int64_t(context));
     int64_t prefillMax = std::min(int64_t(ubatch), int64_t(context));
     clonePhase(forward, kDecodeName, 1, decodeMax);

@@ -15,7 +15,7 @@ bool moe::runsOn(Isa kernel, Isa device) {
   return kernel <= device;
 }
 
-/// Whether a gemm is for steps of at most `maxTokens` tokens.
+/// Returns whether `gemm` handles steps of up to `maxTokens` tokens.
 static bool isFor(const GemmInfo &gemm, int64_t maxTokens) {
   return gemm.minTokens <= maxTokens && maxTokens <= gemm.maxTokens;
 }
@@ -70,7 +70,7 @@ const GemmInfo *moe::chooseGemm(moek::Format format, moek::Layout layout,
 SmallVector<std::pair<const GemmInfo *, std::string>>
 moe::rejectedGemms(const GemmInfo &chosen, const moec::DeviceDesc &device,
                    int64_t maxTokens) {
-  // The reference is for what has no other.
+  // The reference kernel is only a fallback for formats without another gemm.
   auto isAlternative = [&](const GemmInfo &info) {
     return &info != &chosen && info.isa != Isa::Ref &&
            info.format == chosen.format && info.layout == chosen.layout &&
@@ -82,7 +82,7 @@ moe::rejectedGemms(const GemmInfo &chosen, const moec::DeviceDesc &device,
     if (info.isa == chosen.isa)
       return "not measured to be faster";
     return "made for " + std::string(moek::isaName(info.isa)) +
-           ", and not measured to be faster than for " +
+           ", and not measured to be faster than the kernel for " +
            std::string(moek::isaName(chosen.isa));
   };
   SmallVector<std::pair<const GemmInfo *, std::string>> rejected;

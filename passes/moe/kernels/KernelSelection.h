@@ -1,7 +1,8 @@
-//===- KernelSelection.h - Which kernels a device runs ----------*- C++ -*-===//
+//===- KernelSelection.h - Kernels that a device can run --------*- C++ -*-===//
 //
-// The choices of moe-select-kernels, for other passes that ask what it would
-// take; what it took is #moe.kernels (dialects/moe/KernelCalls.h).
+// The choices of moe-select-kernels, also used by passes that need to know in
+// advance what it would choose. Its decisions are stored as #moe.kernels
+// (dialects/moe/KernelCalls.h).
 //
 //===----------------------------------------------------------------------===//
 
@@ -13,53 +14,56 @@
 
 namespace mlir::moe {
 
-/// Whether a device whose best instruction set is `device` runs a kernel of
-/// `kernel`: a CPU runs every set below its best, a CUDA device only its own.
+/// Returns whether a device whose best instruction set is `device` can run a
+/// kernel for the instruction set `kernel`: a CPU runs every set below its
+/// best, a CUDA device only its own.
 bool runsOn(moek::Isa kernel, moek::Isa device);
 
-/// How a device whose best instruction set is `isa` stores 8-bit activations in
-/// a phase of at most `maxTokens` tokens: in the coarsest encoding that one of
-/// its gemms there wants, as the others read it too.
+/// Returns the encoding of 8-bit activations on a device whose best instruction
+/// set is `isa`, in a phase of at most `maxTokens` tokens: the coarsest
+/// encoding that one of its gemms needs, since the other gemms read it too.
 moek::Encoding encodingOn(moek::Isa isa, int64_t maxTokens);
 
-/// The driver of `op` for a device whose best instruction set is `isa`, or
-/// null.
+/// Returns the kernel of `op` for a device whose best instruction set is `isa`,
+/// or null.
 const moek::KernelInfo *chooseKernel(moek::OpCode op, moek::Isa isa);
 
-/// Whether one kernel of the device does gate, up and activation of `op`, a
-/// moe.ffn or moe.experts. moe-fuse asks for the device that the op has.
+/// Returns whether one kernel of the device computes gate, up and activation of
+/// `op`, a moe.ffn or moe.experts. moe-fuse asks for the op's own device.
 bool canFuseGateUp(Operation *op, const moec::DeviceDesc &device);
 
-/// The gemm for a weight of `format` in `layout` whose token range holds
-/// maxTokens, the most that a step has: of the best instruction set, unless
-/// another is known to be clearly faster with them. Null if there is none.
+/// Returns the gemm for weights of `format` in `layout` whose token range
+/// contains `maxTokens`, the most tokens of a step. It is the one for the best
+/// instruction set, unless another one was measured to be clearly faster for
+/// that many tokens. Returns null if there is none.
 const moek::GemmInfo *chooseGemm(moek::Format format, moek::Layout layout,
                                  const moec::DeviceDesc &device,
                                  int64_t maxTokens);
 
-/// The other gemms that the device could take for it, and why it does not.
+/// Returns the other gemms that the device could use, with the reason why it
+/// does not use each.
 SmallVector<std::pair<const moek::GemmInfo *, std::string>>
 rejectedGemms(const moek::GemmInfo &chosen, const moec::DeviceDesc &device,
               int64_t maxTokens);
 
-/// Whether drivers of `isa` that encode activations for their gemms
-/// (PlanStep::encodes) do so: a GPU's read floats, and weights as files have
-/// them.
+/// Returns whether op kernels of `isa` encode activations for their gemms,
+/// where PlanStep::encodes asks for it. Those of GPUs do not: they read floats,
+/// and weights in the layout of the file.
 bool encodesForGemms(moek::Isa isa);
 
-/// Whether drivers of gate_up and experts_gate_up for `isa` need both weights
-/// in one format.
+/// Returns whether kernels of gate_up and experts_gate_up for `isa` require
+/// both weights to have the same format.
 bool gateUpNeedsOneFormat(moek::Isa isa);
 
-/// Whether `a` is known to take more than a tenth longer than `b` over a
-/// byte of weights and `rows` rows: less is what measurements differ by. False
-/// unless both were measured on `device`.
+/// Returns whether `a` was measured to take at least 10 % longer than `b` per
+/// byte of weights with `rows` tokens; smaller differences are within the error
+/// of measurement. False unless both were measured on `device`.
 bool clearlySlower(const moek::GemmInfo &a, const moek::GemmInfo &b,
                    int64_t rows, const moec::DeviceDesc &device);
 
-/// Whether a device whose best instruction set is `isa` has gemms for another
-/// layout than the model file's: for any format, or for `format` with rows of
-/// `cols` elements.
+/// Returns whether a device whose best instruction set is `isa` has gemms for a
+/// layout other than the model file's: for any format, or for `format` with
+/// rows of `cols` elements.
 bool readsPackedRows(moek::Isa isa);
 bool readsPackedRows(moek::Isa isa, moek::Format format, int64_t cols);
 

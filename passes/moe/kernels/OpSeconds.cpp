@@ -16,7 +16,8 @@ moec::Situation moe::situationOf(func::FuncOp function, TypicalStep step,
           sequencesOf(function, step.tokens)};
 }
 
-/// The fastest of the layouts that the weight may have; null without a gemm.
+/// Returns the best gemm over all layouts that the weight may get, or null if
+/// there is none.
 static const GemmInfo *likelyGemm(const Product &product, PhaseAttr phase,
                                   const moec::DeviceDesc &device,
                                   bool mayPack) {
@@ -38,7 +39,8 @@ static const GemmInfo *likelyGemm(const Product &product, PhaseAttr phase,
   return best;
 }
 
-/// Whether a GPU has no kernels that read one of the op's weights.
+/// Returns whether a GPU lacks kernels for the format of one of the op's
+/// weights.
 static bool lacksFormats(Operation *op, const moec::DeviceDesc &device) {
   return device.isa == moek::Isa::Cuda &&
          llvm::any_of(op->getOperands(), [&](Value operand) {
@@ -73,7 +75,7 @@ double moe::opSeconds(Operation *op, const moec::Situation &situation,
     auto *kernel = chooseKernel(step.op, device.isa);
     if (!kernel)
       return kNeverSeconds;
-    // As WeightLayouts::choose has it.
+    // The same condition as in WeightLayouts::choose.
     bool packs = mayPack && (!step.encodes || encodesForGemms(device.isa));
     SmallVector<const GemmInfo *> gemms;
     for (const Product &product : work.products)

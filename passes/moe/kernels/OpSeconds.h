@@ -1,8 +1,9 @@
-//===- OpSeconds.h - What an op takes, before it has kernels ----*- C++ -*-===//
+//===- OpSeconds.h - Predicts an op's time before it has kernels -*- C++
+//-*-===//
 //
-// Passes compare devices and forms before kernels are selected. What they ask
-// is what selection would take: the kernels of each instruction that
-// compiler/Machine/CostModel finds the fastest.
+// Passes compare devices and forms before kernels are selected. They predict an
+// op's time with the kernels that selection would choose for each instruction,
+// by the rates in compiler/Machine/CostModel.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,22 +16,24 @@
 
 namespace mlir::moe {
 
-/// `tokens` of a phase after `cached` positions, of an op in `function`.
+/// Returns the situation of an op in `function` in a step of `step.tokens`
+/// tokens after `step.cached` cached positions.
 moec::Situation situationOf(func::FuncOp function, TypicalStep step,
                             const moec::DeviceDesc &device);
 
-/// Of what a device has no kernels for and is not to be given: longer than any
-/// step takes.
+/// Seconds for an op that a device has no kernels for: longer than any step, so
+/// that the device is never chosen.
 inline constexpr double kNeverSeconds = 1e6;
 
-/// Seconds of all instructions of `op` on `device`; of a transfer, on the link
-/// of that GPU. `mayPack`: weights may have another layout than the file's.
-/// kNeverSeconds where a GPU has no kernel for an instruction or a weight.
+/// Returns the seconds of all instructions of `op` on `device`; for a transfer,
+/// the seconds on the link of that GPU. With `mayPack`, weights may have
+/// another layout than the file's. Returns kNeverSeconds if a GPU has no kernel
+/// for an instruction or a weight.
 double opSeconds(Operation *op, const moec::Situation &situation,
                  const moec::DeviceDesc &device, bool mayPack = true);
 
-/// What goes beside the work of instructions: starting each, and meetings of
-/// the device's workers between them.
+/// Returns the time that a device spends between the work of instructions:
+/// starting each instruction, and waiting at `meetings` barriers.
 double overheadSeconds(int64_t instructions, int64_t meetings,
                        const moec::DeviceDesc &device);
 

@@ -31,7 +31,7 @@ StringAttr nameAttr(MLIRContext *context, std::string_view name) {
   return StringAttr::get(context, toRef(name));
 }
 
-/// The device an op was placed on; emits an error if there is none.
+/// Returns the device of an op; emits an error if it has none.
 const moec::DeviceDesc *deviceOf(LowerableOpInterface op,
                                  const moec::TargetDesc &target) {
   auto name = op->getAttrOfType<StringAttr>(kDeviceAttr);
@@ -43,19 +43,18 @@ const moec::DeviceDesc *deviceOf(LowerableOpInterface op,
   return device;
 }
 
-/// What decoding a token takes for weights of a format that a device has no
-/// fast kernel for.
+/// Weights of a format without a fast kernel, and their cost per decoded token.
 struct SlowFormat {
   llvm::SetVector<Attribute> weights;
   double seconds = 0;
-  double readSeconds = 0; ///< As long as their bytes take from memory.
+  double readSeconds = 0; ///< To only read their bytes from memory.
 };
-/// By device and format.
+/// Slow formats by device and format.
 using SlowFormats =
     llvm::MapVector<std::pair<const moec::DeviceDesc *, moek::Format>,
                     SlowFormat>;
 
-/// Selects for the ops of one function.
+/// Selects the kernels of one phase's ops.
 class Selector {
 public:
   Selector(const moec::TargetDesc &target, const WeightLayouts &layouts,
@@ -104,7 +103,7 @@ public:
   SlowFormats slowFormats;
 
 private:
-  /// Notes the layouts and gemms that the op's weights could have had.
+  /// Records the layouts and gemms that were rejected for the op's weights.
   void rejectOthers(LowerableOpInterface op, ArrayRef<PlanStep> steps,
                     ArrayRef<const GemmInfo *> gemms,
                     const moec::DeviceDesc &device) {
@@ -151,7 +150,7 @@ private:
                   : StringRef("The computed weight");
   }
 
-  /// Notes the products of `op` that a reference gemm does.
+  /// Records the products of `op` that use a reference gemm.
   void priceSlowFormats(LowerableOpInterface op, ArrayRef<PlanStep> steps,
                         ArrayRef<const GemmInfo *> gemms,
                         const moec::DeviceDesc &device) {
@@ -189,7 +188,8 @@ private:
                       phase.getMaxTokens());
   }
 
-  /// Says where the op's weights are, each by its name if they differ.
+  /// Appends the layouts of the op's weights to its reason, with their names if
+  /// the layouts differ.
   void explainLayouts(Operation *op, ArrayRef<PlanStep> steps,
                       const moec::DeviceDesc &device) {
     llvm::MapVector<StringRef, llvm::SetVector<StringRef>> weights;
@@ -226,7 +226,7 @@ private:
                   device);
   }
 
-  /// Of a missing kernel, on which device and for how many tokens.
+  /// Reports a missing kernel, with the device and the range of tokens.
   LogicalResult report(Operation *op, const std::string &what,
                        const moec::DeviceDesc &device) {
     return userError(op,
@@ -251,8 +251,8 @@ struct SelectKernels : moe::impl::SelectKernelsPassBase<SelectKernels> {
     auto target = moec::targetOf(getOperation());
     if (failed(target))
       return signalPassFailure();
-    // A layout has to suit every phase, so all are looked at before any
-    // selection.
+    // A weight's layout must suit every phase, so all phases are visited before
+    // kernels are selected.
     WeightLayouts layouts(weights != WeightsMode::Reference);
     if (failed(forEachOp([&](LowerableOpInterface op, PhaseAttr phase) {
           const moec::DeviceDesc *device = deviceOf(op, *target);
@@ -291,8 +291,8 @@ private:
   static std::string text(const moec::DeviceDesc &device, moek::Format format,
                           const SlowFormat &slow) {
     return llvm::formatv(
-        "{0} has no fast kernel for {1} ({2}): {3} weight{4} in it take{5} "
-        "{6:F1} ms of each token, {7:F1} ms of which reading them would take; "
+        "{0} has no fast kernel on {1} ({2}): {3} weight{4} in it take{5} "
+        "{6:F1} ms per token, while reading their bytes takes {7:F1} ms; "
         "a model file in another format is faster",
         toRef(moek::formatInfo(format).name), device.name,
         toRef(isaName(device.isa)), slow.weights.size(),
@@ -301,8 +301,8 @@ private:
         slow.readSeconds * 1e3);
   }
 
-  /// Calls `visit` with each op of each phase, also after one that fails: a
-  /// cause of all layers is told of all.
+  /// Calls `visit` for each op of each phase. It goes on after a failure, so
+  /// that a problem of all layers is reported for all of them.
   LogicalResult
   forEachOp(llvm::function_ref<LogicalResult(LowerableOpInterface, PhaseAttr)>
                 visit) {

@@ -1,4 +1,4 @@
-//===- TypicalSeconds.h - What else an op could have taken ------*- C++ -*-===//
+//===- TypicalSeconds.h - Seconds of rejected alternatives ------*- C++ -*-===//
 
 #ifndef MOE_PASSES_MOE_KERNELS_TYPICALSECONDS_H
 #define MOE_PASSES_MOE_KERNELS_TYPICALSECONDS_H
@@ -10,25 +10,25 @@
 
 namespace mlir::moe {
 
-/// In kRejectedAttr of an op.
+/// An alternative that was not chosen for an op; an entry of kRejectedAttr.
 struct Rejection {
   Alternative kind;
-  std::string name;   ///< What was not taken.
-  StringRef of = {};  ///< For which weight; "": for the op.
-  double seconds;     ///< Below 0: it cannot be done by it.
-  std::string chosen; ///< Instead.
+  std::string name;   ///< The rejected device, layout or kernel.
+  StringRef of = {};  ///< The weight that it is about; "" for the whole op.
+  double seconds;     ///< Below 0 if the alternative cannot run the op.
+  std::string chosen; ///< What was chosen instead.
   double chosenSeconds;
   std::string reason;
 };
 void reject(Operation *op, const Rejection &rejection);
 
-/// Seconds of ops in the typical steps of their phases.
+/// Predicts the seconds of ops in the typical steps of their phases.
 class TypicalSeconds {
 public:
   const moec::Situation &situationOf(Operation *op,
                                      const moec::DeviceDesc &device);
 
-  /// Notes that `op` is not on `device`, but on `chosen`.
+  /// Records that `op` is on `chosen` and not on `device`, with the reason.
   void rejectDevice(Operation *op, const moec::DeviceDesc &device,
                     const moec::DeviceDesc &chosen, const std::string &reason);
 

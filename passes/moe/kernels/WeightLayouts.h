@@ -33,7 +33,8 @@ public:
     /// Follows "weights": "packed as rows16". Empty where the device has gemms
     /// for no layout but the model file's.
     std::string reason;
-    /// Of other layouts that the format and columns have, why not.
+    /// The other layouts for this format and number of columns, each with the
+    /// reason against it.
     SmallVector<std::pair<moek::Layout, std::string>, 2> rejected = {};
   };
 
@@ -43,7 +44,7 @@ public:
   ///     bytes to fill up panels;
   ///   * each gemm exists in, for no lesser instruction set than on the file's
   ///     rows, and reading activations in the same encoding or in one that
-  ///     its driver does not need to know (moe-fuse relies on that).
+  ///     its op's kernel does not need to know (moe-fuse relies on that).
   Choice choose(Value weight, const moec::DeviceDesc &device) const;
 
 private:
@@ -51,7 +52,7 @@ private:
 
   struct Uses {
     SmallVector<int64_t, 4> tokens; ///< The most of the phases that read it.
-    bool ofFloats = false; ///< A driver that takes nothing but floats is there.
+    bool ofFloats = false;          ///< Some kernel only takes floats.
   };
 
   bool mayPack_;

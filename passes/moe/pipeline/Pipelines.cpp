@@ -11,14 +11,14 @@ template <class T, class U>
 static void copyOption(T &to, const PipelineOption<U> &from) {
   to = from;
 }
-/// The pass copies the list when it is made.
+/// The pass copies the list when it is created.
 static void copyOption(ArrayRef<std::string> &to,
                        const PipelineOption<std::vector<std::string>> &from) {
   if (!from.empty())
     to = ArrayRef(&*from.begin(), from.size());
 }
 
-/// The options of a pass: those of the pipeline with the same names.
+/// Returns the options of a pass, taken from pipeline options of the same name.
 template <class PassOptions>
 static PassOptions optionsFor(const CompileOptions &options) {
   PassOptions result;
@@ -29,10 +29,11 @@ static PassOptions optionsFor(const CompileOptions &options) {
   return result;
 }
 
-/// A graph with phases to one with devices.
+/// Adds the passes from a graph with phases to one with devices.
 static void addPlacement(OpPassManager &manager,
                          const CompileOptions &options) {
-  // What is computed, before where: placement counts what these leave.
+  // Passes that change what is computed come first, because placement counts
+  // their results.
   manager.addPass(
       createChooseKvTypesPass(optionsFor<ChooseKvTypesPassOptions>(options)));
   manager.addPass(
@@ -62,8 +63,8 @@ OpPassManager moe::defaultPlacement() {
   return placement;
 }
 
-/// Whether something that placement counts is decided by device: the form of
-/// attention, or how W_UK lies.
+/// Returns whether passes before placement need the device of attention: for
+/// the form of attention, or for a transposed copy of W_UK.
 static bool dependsOnDevices(const CompileOptions &options) {
   bool transposes = options.mla == MlaForm::Factored &&
                     options.weights != WeightsMode::Reference;
@@ -85,11 +86,12 @@ void moe::buildCompilePipeline(OpPassManager &manager,
   addPlacement(manager, options);
   manager.addPass(
       createStreamExpertsPass(optionsFor<StreamExpertsPassOptions>(options)));
-  // Placement is of whole layers' experts, the same in all phases.
+  // Experts are deferred after placement, which handles whole layers and gives
+  // the same devices in all phases.
   if (options.deferExperts != 0)
     manager.addPass(
         createDeferExpertsPass(optionsFor<DeferExpertsPassOptions>(options)));
-  // Fusion joins ops of one device only, so it follows placement.
+  // Fusion only joins ops of one device, so it follows placement.
   manager.addPass(createFusePass());
   manager.addPass(createInsertTransfersPass());
   manager.addPass(

@@ -20,13 +20,13 @@ class Pass;
 
 namespace mlir::moe {
 
-/// "kv-type" of "--kv-type".
+/// Returns an option's name without the dashes: "kv-type" for "--kv-type".
 inline llvm::StringRef argumentOf(const moert::OptionInfo &info) {
   return llvm::StringRef(moert::longName(info)).drop_front(2);
 }
 
-/// An option of the pipeline, made from a row of Options.def. `fallback` is the
-/// value that the row says.
+/// A pipeline option, made from a row of Options.def. `fallback` is the row's
+/// default value.
 template <class T>
 struct PipelineOption : mlir::detail::PassOptions::Option<T> {
   PipelineOption(mlir::detail::PassOptions &parent,
@@ -44,7 +44,7 @@ struct PipelineOption<std::vector<T>>
       : mlir::detail::PassOptions::ListOption<T>(parent, argumentOf(info),
                                                  llvm::cl::desc(info.help)) {}
 };
-/// An option whose words stand for values of an enumeration.
+/// An option whose values are the words of an enumeration.
 template <class T>
 requires std::is_enum_v<T>
 struct PipelineOption<T> : mlir::detail::PassOptions::Option<T> {
@@ -55,7 +55,7 @@ struct PipelineOption<T> : mlir::detail::PassOptions::Option<T> {
                                              valuesOf(T())) {
     (void)setWord(fallback);
   }
-  /// Fails for a word that stands for no value.
+  /// Sets the value from a word; fails if it is none of the option's words.
   LogicalResult setWord(llvm::StringRef word) {
     T value{};
     if (this->getParser().parse(*this, this->ArgStr, word, value))
@@ -65,8 +65,8 @@ struct PipelineOption<T> : mlir::detail::PassOptions::Option<T> {
   }
 };
 
-/// What a user decides about a compilation: the rows of Options.def that passes
-/// read, and what moec makes of others.
+/// The user's options of a compilation: the rows of Options.def that passes
+/// read, and options that moec derives from others.
 struct CompileOptions : PassPipelineOptions<CompileOptions> {
 #define MOE_PASS_OPTION(field, Type, PassType, fallback, ...)                  \
   PipelineOption<PassType> field{*this, moec::options::field, fallback};
@@ -76,17 +76,17 @@ struct CompileOptions : PassPipelineOptions<CompileOptions> {
                                llvm::cl::init(1)};
   ListOption<int64_t> layerExperts{
       *this, "layer-experts",
-      llvm::cl::desc("Experts per token by layer; 0: as many as it uses")};
+      llvm::cl::desc("Experts per token by layer; 0: the model's number")};
 };
 
-/// moe-try-placement with `placement`, the passes from a graph with phases to
-/// one with devices.
+/// Creates moe-try-placement with `placement`, the passes from a graph with
+/// phases to one with devices.
 std::unique_ptr<Pass> createTryPlacementPass(OpPassManager placement);
-/// Those passes with default options.
+/// Returns those passes with default options.
 OpPassManager defaultPlacement();
 
-/// Model graph to placed graph: every pass on the `moe` dialect, in order. The
-/// module needs moe.model, moe.files and moe.target.
+/// Adds all passes on the `moe` dialect, from the model graph to the placed
+/// graph. The module needs moe.model, moe.files and moe.target.
 void buildCompilePipeline(OpPassManager &manager,
                           const CompileOptions &options);
 

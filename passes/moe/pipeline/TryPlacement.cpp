@@ -1,14 +1,13 @@
-//===- TryPlacement.cpp - Trial placements of attention -------------------===//
+//===- TryPlacement.cpp - Trial placement for attention -------------------===//
 //
-// Placement counts the weights, activations and cache of the form that an
-// attention has, and the form depends on the attention's device. The pass breaks
-// this circle with trial placements on copies of the module. The first has forms
-// for the target's first device; the devices that it gives to attention are noted
-// for moe-absorb-mla, and the real placement decides again with the forms that
-// follow. Another trial keeps all attention on the host, with forms and caches
-// for it: if that is predicted to be faster, the host is noted instead, and
-// moe-keep-attention-on-host holds attention there. So adding a GPU never makes a
-// plan slower.
+// Placement depends on the form of attention (its weights, activations and
+// cache), and the form depends on the device of attention. So placement first
+// runs on a copy of the module, with the forms for the target's first device.
+// Its devices for attention are recorded for moe-absorb-mla, which chooses the
+// final forms, and placement then runs again. If a request is predicted to be
+// faster with all attention on the host, in the host's forms and KV types, the
+// host is recorded instead, and moe-keep-attention-on-host keeps attention
+// there: adding a GPU must never slow a plan down.
 //
 //===----------------------------------------------------------------------===//
 
@@ -32,7 +31,8 @@ using namespace mlir;
 using namespace mlir::moe;
 
 namespace {
-/// What names the op of a form and the attention it was made of alike.
+/// Returns a key that is the same for an attention op and for the op of a form
+/// that replaces it.
 std::string keyOf(Operation *op) {
   auto function = op->getParentOfType<func::FuncOp>();
   return (function.getName() + "/" + labelOf(op)).str();
@@ -48,7 +48,7 @@ struct TryPlacement : moe::impl::TryPlacementPassBase<TryPlacement> {
     auto target = moec::targetOf(getOperation());
     if (attentions.empty() || failed(target) || target->devices.size() == 1)
       return;
-    // The real placement reports what is wrong with the module.
+    // Errors of a trial are dropped: the real run reports them.
     ScopedDiagnosticHandler quiet(&getContext(),
                                   [](Diagnostic &) { return success(); });
     Trial first = placed();
@@ -59,7 +59,7 @@ struct TryPlacement : moe::impl::TryPlacementPassBase<TryPlacement> {
       devices[keyOf(op)] = op->getAttrOfType<StringAttr>(kDeviceAttr);
     for (Operation *op : attentions) {
       StringAttr device = devices.lookup(keyOf(op));
-      if (!device) // In another form, whose op is named after it.
+      if (!device) // Another form has a label derived from this one.
         device = devices.lookup(keyOf(op) + ".latent");
       if (device)
         op->setAttr(kDeviceAttr, device);
@@ -88,8 +88,8 @@ struct TryPlacement : moe::impl::TryPlacementPassBase<TryPlacement> {
   }
 
 private:
-  /// A copy with devices and what is predicted of it; null where the pipeline
-  /// fails.
+  /// A placed copy of the module and its predicted seconds; null if the
+  /// pipeline fails.
   struct Trial {
     OwningOpRef<ModuleOp> module;
     double seconds = std::numeric_limits<double>::infinity();

@@ -20,7 +20,7 @@ StringRef nameOf(moek::KvType type) {
   return {name.data(), name.size()};
 }
 
-/// compiler/README.md has what was measured, and on which models.
+/// compiler/README.md lists the measurements and their models.
 constexpr StringLiteral kDefaultReason =
     "KV cache in f16: q8_0 (--kv-type q8_0) takes about half the memory, and "
     "the logits of plans with it were 1.4 to 2 times as far from the "
@@ -37,7 +37,7 @@ struct ChooseKvTypes : moe::impl::ChooseKvTypesPassBase<ChooseKvTypes> {
         });
     if (failed(rules))
       return signalPassFailure();
-    // For each cache of a layer the op that appends to it in each phase.
+    // Maps each layer's cache to the ops that append to it, one per phase.
     llvm::MapVector<std::pair<int64_t, int64_t>,
                     SmallVector<CacheOpInterface, 4>>
         caches;
@@ -57,9 +57,9 @@ struct ChooseKvTypes : moe::impl::ChooseKvTypesPassBase<ChooseKvTypes> {
 
 private:
   void namesNoLayer(ModuleOp module, const KvTypeRule &rule, int64_t layers) {
-    (void)userError(
-        module, "kv-type \"" + rule.text + "\" is for no layer with a cache",
-        "the model has " + Twine(layers) + " of them, from blk.0");
+    (void)userError(module,
+                    "kv-type \"" + rule.text + "\" names no layer with a cache",
+                    "the model has " + Twine(layers) + " of them, from blk.0");
     signalPassFailure();
   }
 
@@ -67,7 +67,7 @@ private:
     ++numCaches;
     moek::KvType type = rule.type.value_or(moek::KvType::F16);
     std::string reason =
-        rule.type ? ("KV cache in " + nameOf(type) + " as asked for.").str()
+        rule.type ? ("KV cache in " + nameOf(type) + " as requested.").str()
                   : kDefaultReason.str();
     for (CacheOpInterface op : ops) {
       Value cache = op.getCache();

@@ -15,7 +15,7 @@ using moec::NodeUse;
 
 namespace {
 
-/// What weights are, in a note.
+/// Describes where weights lie, to complete "weights are ...".
 StringRef textOf(NodeUse use) {
   switch (use) {
   case NodeUse::Any:
@@ -51,23 +51,23 @@ struct ChooseNodes : moe::impl::ChooseNodesPassBase<ChooseNodes> {
         return;
       (void)userError(module,
                       target->host().name + " of " + target->name +
-                          " has one memory node, and weights are to be " +
+                          " has one memory node, so weights cannot be " +
                           textOf(*asked),
                       "compile without --numa");
       return signalPassFailure();
     }
-    // Nothing to compare.
+    // There is nothing to compare.
     if (asked == NodeUse::Any || target->host().nodeUse != NodeUse::Any)
       return;
     if (asked) {
       auto used = moec::withNodes(target->host(), *asked);
       if (!used) {
         (void)userError(module,
-                        "what " + target->host().name + " of " + target->name +
-                            " does with weights " + textOf(*asked) +
-                            " is not known",
-                        "give its description node_link_gbps, or no measured "
-                        "kernels, or compile without --numa");
+                        "the speed of " + target->host().name + " of " +
+                            target->name + " with weights " + textOf(*asked) +
+                            " is unknown",
+                        "add node_link_gbps to its description, remove its "
+                        "measured kernels, or compile without --numa");
         return signalPassFailure();
       }
       return set(module, *target, *used,
@@ -78,7 +78,7 @@ struct ChooseNodes : moe::impl::ChooseNodesPassBase<ChooseNodes> {
   }
 
 private:
-  /// By what a request is predicted to take.
+  /// Chooses the use of nodes with the fewest predicted seconds of a request.
   void choose(ModuleOp module, const moec::TargetDesc &target) {
     std::optional<moec::DeviceDesc> best;
     double fastest = 0;
@@ -103,12 +103,12 @@ private:
         fastest = seconds;
       }
     }
-    // Placement says what does not fit.
+    // Without a fit, moe-place-devices reports what is missing.
     if (!best)
       return;
     set(module, target, *best,
         "weights of " + best->name + " are " + textOf(best->nodeUse) +
-            " (of a request: " + compared + ")");
+            " (predicted for a request: " + compared + ")");
   }
 
   void set(ModuleOp module, moec::TargetDesc target,

@@ -11,14 +11,14 @@
 using namespace mlir;
 using namespace mlir::moe;
 
-/// No step is longer (--ubatch).
+/// The longest step that --ubatch allows.
 static constexpr int64_t kMostRows = int64_t(1) << 16;
 
 static ArrayRef<int64_t> shapeOf(Value weight) {
   return cast<RankedTensorType>(weight.getType()).getShape();
 }
 
-/// What a matrix of `weight` takes at most, whatever layout it has.
+/// Returns the most bytes that a matrix of `weight` takes in any layout.
 static int64_t mostMatrixBytes(Value weight) {
   moek::Format format =
       *getFormat(cast<RankedTensorType>(weight.getType()).getElementType());
@@ -31,8 +31,8 @@ static int64_t mostMatrixBytes(Value weight) {
   return most;
 }
 
-/// Whether both read `weight` in whatever layout the CPU has it, matrix behind
-/// matrix.
+/// Returns whether the GPU can read `weight` in every layout that the CPU may
+/// use, with its matrices stored contiguously.
 static bool isReadByBoth(Value weight, const moec::DeviceDesc &gpu,
                          int64_t rows) {
   if (!isa<WeightOp, StackOp, SliceExpertsOp>(weight.getDefiningOp()))
@@ -76,7 +76,7 @@ ExpertStreaming::ExpertStreaming(func::FuncOp prefill,
 std::optional<ExpertStreaming::Candidate>
 ExpertStreaming::candidateOf(ExpertsOp op, DeviceOf deviceOf) const {
   const moec::DeviceDesc *host = deviceOf(op);
-  // The GPU that the layer's router is on.
+  // The GPU that runs the layer's router.
   Operation *router = op.getIds().getDefiningOp();
   const moec::DeviceDesc *gpu = router ? deviceOf(router) : nullptr;
   if (!host || host->kind != moec::DeviceKind::Cpu || !gpu ||
@@ -151,7 +151,7 @@ int64_t ExpertStreaming::crossover() const {
     rows *= 2;
   if (rows > kMostRows)
     return 0;
-  int64_t low = rows / 2, high = rows; // Does not pay, pays.
+  int64_t low = rows / 2, high = rows; // `low` does not pay, `high` does.
   while (low + 1 < high) {
     int64_t middle = (low + high) / 2;
     (pays(middle) ? high : low) = middle;
@@ -184,8 +184,9 @@ ExpertStreaming::Seconds ExpertStreaming::secondsOf(int64_t rows) const {
     double gpu = opSeconds(c.op, situation(*c.gpu), *c.gpu, mayPack);
     all.link += link;
     all.gpu += gpu;
-    // The first part comes before anything is multiplied, and the last is
-    // multiplied when nothing comes any more.
+    // The slower side works all the time. The faster one only adds one part:
+    // nothing is multiplied before the first part has arrived, and nothing is
+    // copied while the last one is multiplied.
     all.streamed += std::max(link, gpu) + std::min(link, gpu) / partsOf(c.op);
   }
   return all;

@@ -1,10 +1,11 @@
-//===- ExpertStreaming.h - What streaming experts would take ----*- C++ -*-===//
+//===- ExpertStreaming.h - Cost of streaming experts ------------*- C++ -*-===//
 //
-// A step of many tokens has much to multiply with each expert: from some length
-// on it takes less time to bring experts' matrices over the link and let the
-// GPU multiply than to let the CPU. That length is where the cost model's
-// seconds of all such layers meet: of the CPU and the way there and back; of
-// the link and the GPU, which overlap but for one part.
+// A step of many tokens does many multiplications per expert. From some step
+// length on, copying the experts' matrices over the link and multiplying on the
+// GPU takes less time than multiplying on the CPU. That length is where two
+// estimates for all such layers cross: the CPU's time plus the copies of
+// activations to it and back, and the time of link and GPU, which overlap
+// except for one part.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,11 +16,12 @@
 
 namespace mlir::moe {
 
-/// The experts of a phase that are on the host and that the GPU of their
-/// layer's router reads as the host has them and has kernels for.
+/// The experts of a phase that can be streamed: they are on the host, and the
+/// GPU of their layer's router has kernels for them and reads their weights in
+/// the host's layout.
 class ExpertStreaming {
 public:
-  /// The device of an op, or null.
+  /// Returns the device of an op, or null.
   using DeviceOf = function_ref<const moec::DeviceDesc *(Operation *)>;
 
   struct Candidate {
@@ -27,33 +29,36 @@ public:
     const moec::DeviceDesc *host, *gpu;
   };
 
-  /// `mayPack`: weights may have another layout than the file's.
+  /// With `mayPack`, weights may have another layout than the file's.
   ExpertStreaming(func::FuncOp prefill, DeviceOf deviceOf, bool mayPack);
-  /// By the ops' kDeviceAttr.
+  /// Takes the devices from the ops' kDeviceAttr.
   ExpertStreaming(func::FuncOp prefill, const moec::TargetDesc &target,
                   bool mayPack);
 
   bool empty() const { return candidates.empty(); }
   ArrayRef<Candidate> all() const { return candidates; }
 
-  /// The shortest step that takes no longer with experts streamed; 0: none.
+  /// Returns the shortest step that takes no longer with streamed experts, or 0
+  /// if there is none.
   int64_t crossover() const;
 
-  /// Seconds of all layers' experts in a step of so many rows.
+  /// Seconds of all layers' experts in a step of `rows` tokens.
   struct Seconds {
-    double host = 0; ///< Where they are, and the way there and back.
+    double host = 0; ///< On the host, with the copies to it and back.
+    /// Copying weights, multiplying on the GPU, and both overlapped.
     double link = 0, gpu = 0, streamed = 0;
   };
   Seconds secondsOf(int64_t rows) const;
 
-  /// Bytes of both slots that the experts of a layer come to.
+  /// Returns the bytes of both slots that a layer's experts need.
   static int64_t slotBytes(ExpertsOp op);
-  /// Of all of them, one layer after the other.
+  /// Returns the bytes of the slots for all layers, which use them in turn.
   int64_t slotBytes() const;
-  /// Bytes of what a GPU has of a layer's experts for good: biases and scales.
+  /// Returns the bytes of a layer's experts that stay on the GPU: biases and
+  /// scales.
   static int64_t keptBytes(ExpertsOp op);
-  /// What `gpu` needs for all experts of the phase that it could do if they
-  /// were `host`'s: slots, and what it keeps.
+  /// Returns the bytes that `gpu` needs to stream all experts of the phase that
+  /// it can run, assuming that all are on `host`: slots, biases and scales.
   static int64_t mostBytes(func::FuncOp prefill, const moec::DeviceDesc &host,
                            const moec::DeviceDesc &gpu);
 

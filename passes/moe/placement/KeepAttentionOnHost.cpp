@@ -25,9 +25,9 @@ struct KeepAttentionOnHost
         return;
       op->setAttr(kDeviceAttr, StringAttr::get(&getContext(), host));
       appendReason(op, "On " + host +
-                           ": with attention and caches there, as it has "
-                           "them, a request is predicted to be faster than "
-                           "with attention on a GPU.");
+                           ": a request is predicted to be faster with all "
+                           "attention and caches there than with attention "
+                           "on a GPU.");
     });
   }
 };

@@ -60,7 +60,7 @@ struct PlaceDevices : moe::impl::PlaceDevicesPassBase<PlaceDevices> {
     if (leaveSlots(module, besideSlots)) {
       seconds = streamedSeconds(module, *target, problem, choice);
       Choice other;
-      // What activations grow by is known of a choice alone.
+      // How much the activations grow is only known for a given choice.
       constexpr int kTries = 5;
       for (int i = 0; i < kTries; ++i) {
         beside.emplace(problem, besideSlots, times);
@@ -91,7 +91,8 @@ private:
     return requestMix(optimizeFor, typicalPrompt, deferExperts);
   }
 
-  /// Takes from GPUs what experts that prompts stream come to, if any do.
+  /// Reserves the bytes that streamed experts need on each GPU. Returns whether
+  /// there are any.
   bool leaveSlots(ModuleOp module, moec::TargetDesc &target) const {
     auto prefill = module.lookupSymbol<func::FuncOp>(kPrefillName);
     if (streamExperts == 0 || !prefill)
@@ -125,9 +126,9 @@ private:
         weights != WeightsMode::Reference);
   }
 
-  /// Bytes that each device lacks for the choice with its experts streamed: for
-  /// slots, what is kept beside them, and activations of what the GPU does
-  /// then.
+  /// Returns the bytes that each device lacks if the choice's experts are
+  /// streamed: for the slots, the biases and scales, and the activations of the
+  /// ops that move to the GPU.
   static std::vector<int64_t> lacking(const moec::TargetDesc &target,
                                       const PlacementProblem &problem,
                                       const Choice &choice,
@@ -154,8 +155,8 @@ private:
     return lack;
   }
 
-  /// Leaves devices in `besideSlots` so much less than the choice uses as it
-  /// lacks; false where it lacks nothing.
+  /// Shrinks each device's budget in `besideSlots` to what the choice uses
+  /// minus what it lacks. Returns false if nothing is lacking.
   bool leaveMore(ModuleOp module, const moec::TargetDesc &target,
                  const PlacementProblem &problem, const Choice &choice,
                  moec::TargetDesc &besideSlots) const {
@@ -169,8 +170,9 @@ private:
     return llvm::any_of(lack, [](int64_t bytes) { return bytes > 0; });
   }
 
-  /// Of the mix, with experts streamed where the module's steps do; beyond all
-  /// numbers where they are to be and a GPU has no room for slots.
+  /// Returns the predicted seconds of the request, with experts streamed in the
+  /// steps that are long enough. Returns infinity if streaming is requested and
+  /// a GPU has no room for the slots.
   double streamedSeconds(ModuleOp module, const moec::TargetDesc &target,
                          const PlacementProblem &problem,
                          const Choice &choice) const {
@@ -199,7 +201,7 @@ private:
     return success();
   }
 
-  /// Whether the devices that ops have already are the target's.
+  /// Checks that devices that are already set exist in the target.
   LogicalResult checkPlaced(ModuleOp module, const moec::TargetDesc &target) {
     LogicalResult result = success();
     module.walk([&](CostOpInterface op) {
@@ -215,7 +217,7 @@ private:
   LogicalResult checkFit(ModuleOp module, const moec::TargetDesc &target,
                          const PlacementProblem &problem,
                          const Choice &choice) {
-    // One line for each device, those that are short first.
+    // One line per device, starting with those that are too small.
     std::string shortOf, others;
     for (auto [device, use] : llvm::zip_equal(target.devices, choice.use)) {
       bool fits = use.total() <= int64_t(device.budgetBytes());
@@ -235,8 +237,8 @@ private:
                      fix);
   }
 
-  /// How many bits weights may have to fit all devices together, as ": 3.1 in
-  /// place of 4.8", where that is enough to be of use.
+  /// Returns the bits per weight with which the model would fit all devices
+  /// together, as ": 3.1 in place of 4.8"; empty if fewer bits would not help.
   static std::string bitsThatFit(const moec::TargetDesc &target,
                                  const PlacementProblem &problem,
                                  const Choice &choice) {
@@ -246,20 +248,21 @@ private:
       room += double(device.budgetBytes()) - double(use.total() - use.weights);
     }
     double now = 8 * weights / elements, then = now * room / weights;
-    // Fewer bits than this are no model any more.
+    // No format has so few bits.
     if (!(elements > 0) || !(then >= 1.5) || then >= now)
       return "";
     return ": " + oneDecimal(then) + " in place of " + oneDecimal(now);
   }
 
-  /// Need, budget and what the need is made of.
+  /// Describes the memory that a device needs, its budget and the parts of the
+  /// need.
   static std::string line(const moec::DeviceDesc &device, const DeviceUse &use,
                           int64_t kvRows) {
     std::string text = "\n  " + device.name + ": " +
                        formatCapacity(double(use.total())) + " of " +
                        formatCapacity(double(device.budgetBytes())) + " (" +
                        describe(use, kvRows);
-    // A limit that the user set, or what is left to the system.
+    // The user's limit, or what is left for the system.
     if (device.reservedBytes)
       text += "; " + formatCapacity(double(device.reservedBytes)) +
               " more are not to be used";
@@ -287,13 +290,13 @@ private:
     }
   }
 
-  /// The experts of a layer, which have the device of those that stay.
+  /// Slices a layer's experts; the rest stays on the group's device.
   void divide(const PlacementProblem &problem, const moec::TargetDesc &target,
               const ExpertSplit &split, const Choice &choice) {
     const moec::DeviceDesc &ofFirst = target.devices[split.device];
     const moec::DeviceDesc &ofRest =
         target.devices[choice.assignment[split.group]];
-    // Without memory for one more expert, memory is why there are no more.
+    // If one more expert does not fit, memory is the limit.
     const int64_t each =
         problem.groups()[split.group].weightBytes / split.experts;
     const bool isFull = choice.use[split.device].total() + each >
@@ -309,16 +312,15 @@ private:
       for (Operation *op :
            {sliced.first.getOperation(), sliced.rest.getOperation()})
         op->removeAttr(kRejectedAttr);
-      seconds.rejectDevice(sliced.rest, ofFirst, ofRest,
-                           isFull
-                               ? "there is memory left for no more than " + part
-                               : "with more than " + part +
-                                     " there a request would take no less");
+      seconds.rejectDevice(
+          sliced.rest, ofFirst, ofRest,
+          isFull ? "memory is left for no more than " + part
+                 : "a request would not be faster with more than " + part +
+                       " there");
       seconds.rejectDevice(sliced.first, ofRest, ofFirst,
-                           isFull
-                               ? "there is memory left for as many on " + device
-                               : "with fewer of them on " + device +
-                                     " a request would take longer");
+                           isFull ? device + " has memory for them"
+                                  : "with fewer of them on " + device +
+                                        " a request would take longer");
       auto place = [&](Operation *op, const Twine &why) {
         op->setAttr(kDeviceAttr, StringAttr::get(op->getContext(), device));
         op->removeAttr(kReasonAttr);
@@ -328,12 +330,12 @@ private:
           sliced.first,
           part +
               (areHot ? ", those that the router profile has used most" : "") +
-              ", which " + formatPercent(split.share) +
-              " of the choices are expected to be of: " +
-              (isFull ? "there is memory left for as many."
+              ", expected to receive " + formatPercent(split.share) +
+              " of the choices: " +
+              (isFull ? "no memory is left for more."
                       : "with more or fewer of them there a request would "
                         "take longer."));
-      place(sliced.sum, "what both devices' experts have made, added up.");
+      place(sliced.sum, "adds the results of both devices' experts.");
       numGpu += 2;
     }
   }
@@ -358,7 +360,7 @@ private:
     auto transfers = times.transfersPerToken(choice.assignment, choice.splits);
     module.emitRemark() << transfers.count << " copies between devices take "
                         << formatSeconds(transfers.seconds)
-                        << " of a decoded token";
+                        << " per decoded token";
     module.emitRemark() << "predicted " << textOf(choice.predicted)
                         << "; with all on " << target.host().name << " "
                         << alternative(search.allOnHost(), problem, times,
@@ -368,7 +370,7 @@ private:
                                        search);
   }
 
-  /// The first part of the model that has to be on the host.
+  /// Reports the first part of the model that the GPU has no kernel for.
   static void reportUnfit(ModuleOp module, const moec::TargetDesc &target,
                           const PlacementProblem &problem,
                           const PlacementSearch &search) {
@@ -376,13 +378,13 @@ private:
       if (int unfit = search.unfitGroupOf(int(index), 0); unfit >= 0) {
         module.emitRemark()
             << target.devices.front().name << " has no kernel for "
-            << problem.groups()[unfit].label << ": " << nameOf(unit.kind)
-            << " with such stays on " << target.host().name;
+            << problem.groups()[unfit].label << ", so " << target.host().name
+            << " runs " << nameOf(unit.kind) << " of this kind";
         return;
       }
   }
 
-  /// What others start from, and whether it would have fit.
+  /// Describes another placement for comparison, and whether it would fit.
   std::string alternative(const PlacementProblem::Assignment &assignment,
                           const PlacementProblem &problem,
                           const StepTimes &times,
@@ -404,8 +406,8 @@ private:
     return text;
   }
 
-  /// "the 406 most used of 14848 experts of 58 layers, which 31 % of their
-  /// choices are expected to be of", or "".
+  /// Returns "the 406 most used of 14848 experts of 58 layers, expected to
+  /// receive 31 % of their choices", or "".
   static std::string hotExperts(int device, const Choice &choice) {
     int64_t here = 0, all = 0, layers = 0;
     double share = 0;
@@ -421,12 +423,12 @@ private:
       return "";
     return "the " + std::to_string(here) + " most used of " +
            std::to_string(all) + " experts of " + std::to_string(layers) +
-           (layers == 1 ? " layer" : " layers") + ", which " +
-           formatPercent(share / double(layers)) +
-           " of their choices are expected to be of";
+           (layers == 1 ? " layer" : " layers") + ", expected to receive " +
+           formatPercent(share / double(layers)) + " of their choices";
   }
 
-  /// "attention of 61 of 61 layers, experts of 2 of 58, head"
+  /// Returns a list such as "attention of 61 of 61 layers, experts of 2 of 58,
+  /// head".
   static std::string contentsOf(int device, const PlacementProblem &problem,
                                 const PlacementSearch &search,
                                 const Choice &choice) {
@@ -455,7 +457,7 @@ private:
         text += (text.empty() ? "" : ", ") + std::to_string(split.count()) +
                 " of " + std::to_string(split.experts) + " experts of " +
                 problem.groups()[split.group].label;
-    return text.empty() ? "nothing that was not asked for" : text;
+    return text.empty() ? "nothing beyond what rules ask for" : text;
   }
 };
 

@@ -8,8 +8,8 @@ using namespace mlir::moe;
 
 namespace {
 
-/// The tensor of the file, or the computed one, that `weight` is or views, and
-/// its name.
+/// Returns the name and bytes of the stored or computed tensor that `weight` is
+/// or views.
 std::pair<StringAttr, int64_t> residentTensor(Value weight) {
   Operation *producer = weight.getDefiningOp();
   if (auto split = dyn_cast<SplitKvBOp>(producer))
@@ -91,7 +91,7 @@ void PlacementProblem::addOp(Operation *op, PhaseAttr phase,
   OpGroup &group = groupList[index];
   group.ops.push_back(op);
 
-  // Of experts that are streamed only their biases stay.
+  // Streamed experts only keep their biases on the device.
   SmallVector<Value> streamed;
   if (auto experts = dyn_cast<ExpertsOp>(op);
       experts && op->hasAttr(kStreamedAttr))

@@ -1,6 +1,6 @@
-//===- Placement.h - Ops by label, and what a device must hold --*- C++ -*-===//
+//===- Placement.h - Op groups and the memory that they need ----*- C++ -*-===//
 //
-// What moe-place-devices decides about and the arithmetic of its budgets.
+// The input of moe-place-devices, and the arithmetic of its memory budgets.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,45 +19,45 @@
 
 namespace mlir::moe {
 
-/// Weights by name with the bytes that must be resident. Views of one tensor
-/// are that tensor.
+/// Names of weights and the bytes that must be resident. All views of a tensor
+/// count as that tensor.
 using WeightSet = llvm::MapVector<StringAttr, int64_t>;
 
-/// The ops of one label in all phases: the unit of placement. An attention may
-/// have another form and other labels in another phase; its layer holds them
-/// together. Ops of one label that are on different devices already are groups
-/// of their own.
+/// The ops of one label in all phases: the unit of placement. Attention may
+/// have another form, with other labels, in another phase; such groups are kept
+/// together by their layer. Ops of one label that already have different
+/// devices are separate groups.
 struct OpGroup {
   std::string label;
   std::optional<int64_t> layer;
-  /// The device that the ops are on already, as an index into the target's;
-  /// -1: placement decides.
+  /// The device that the ops already have, as an index into the target's
+  /// devices; -1 lets placement decide.
   int device = -1;
   SmallVector<Operation *> ops;
   WeightSet weights;
   int64_t weightBytes = 0;
-  /// Of the cache that the group appends to, for all sequences.
+  /// Bytes of the cache that the group appends to, for all sequences.
   int64_t kvBytes = 0;
-  /// For one decoded token in the typical step.
+  /// Cost of one decoded token in the typical step.
   Cost decodeCost;
-  /// Largest share of its resident bytes that an op reads for one token: 1
-  /// for a dense op, k/E for routed experts, 1/vocabulary for the embedding.
+  /// Largest fraction of an op's resident bytes that one token reads: 1 for a
+  /// dense op, k/E for routed experts, 1/vocabulary for the embedding.
   double readFraction = 0;
 
-  /// FLOPs of a token per byte that must be resident for them.
+  /// FLOPs per token and byte of resident weights.
   double intensity() const {
     return weightBytes ? decodeCost.flops / double(weightBytes) : 0;
   }
 };
 
-/// Some experts of a layer on another device than the rest. Of its two sums the
-/// rest's goes there.
+/// Experts of a layer that are on another device than the rest. The rest's
+/// result is copied to that device, which adds the two.
 struct ExpertSplit {
   int group;
-  int device; ///< Of the chosen; the rest is where the group is assigned.
+  int device; ///< Of the chosen experts; the rest follows the assignment.
   int64_t experts;
   SmallVector<int64_t> chosen; ///< Ascending.
-  double share = 0;            ///< Of all choices, that are of the chosen.
+  double share = 0;            ///< Fraction of choices that select them.
 
   int64_t count() const { return int64_t(chosen.size()); }
 };
@@ -66,51 +66,53 @@ struct ExpertSplit {
 struct DeviceUse {
   int64_t weights = 0;
   int64_t kv = 0;
-  int64_t activations = 0; ///< The largest phase.
-  int64_t scratch = 0;     ///< Of all workers; a GPU's kernels share one.
-  int64_t staging = 0;     ///< Double buffers of transfers.
+  int64_t activations = 0; ///< Of the largest phase.
+  int64_t scratch = 0;     ///< Of all CPU workers, or shared by GPU kernels.
+  int64_t staging = 0;     ///< Double buffers of copies.
 
   int64_t total() const {
     return weights + kv + activations + scratch + staging;
   }
 };
 
-/// The module as placement sees it.
+/// The groups of a module, and what placement needs to know about them.
 class PlacementProblem {
 public:
-  /// A device of the target for every group, as an index into its devices.
+  /// The device of every group, as an index into the target's devices.
   using Assignment = std::vector<int>;
 
   PlacementProblem(ModuleOp module, const moec::TargetDesc &target);
 
-  /// In the order of the first function that has a label.
+  /// Groups in the order in which their labels first appear.
   ArrayRef<OpGroup> groups() const { return groupList; }
-  /// The group of the op that makes an activation, or -1.
+  /// Returns the group of an op, or -1.
   int groupOf(Operation *op) const {
     auto it = groupIndex.find(op);
     return it == groupIndex.end() ? -1 : it->second;
   }
-  /// Of each layer's cache.
+  /// Rows of each layer's cache.
   int64_t kvRows() const { return kvRowCount; }
 
-  /// Of all weights of the model, each once.
+  /// Number of weight elements of the model, counting each tensor once.
   double weightElements() const;
 
-  /// With splits, at least what the module has that is split like that.
+  /// Returns the bytes that each device needs. With splits, the estimate is at
+  /// least what the split module needs.
   std::vector<DeviceUse> memoryUse(const Assignment &assignment,
                                    ArrayRef<ExpertSplit> splits = {}) const;
 
   /// Functions of the module, each with a phase.
   ArrayRef<func::FuncOp> phases() const { return functions; }
-  /// Of an activation for `tokens` tokens; 0 for a weight or a cache.
+  /// Returns the bytes of an activation for `tokens` tokens; 0 for a weight or
+  /// a cache.
   static int64_t bytesOf(Value value, int64_t tokens);
 
 private:
-  /// Groups by label and device; a missing one is null.
+  /// Groups by label and device (null without a device).
   using GroupIndex = llvm::DenseMap<std::pair<Attribute, Attribute>, int>;
   void addOp(Operation *op, PhaseAttr phase, GroupIndex &known);
-  /// What of a function does not depend on an assignment. Groups are -1 for
-  /// what has none, positions those of ops in the function.
+  /// Parts of a function's memory that do not depend on the assignment.
+  /// Positions are those of ops in the function; group -1 means no group.
   struct ValueMemory {
     int group, begin;
     int64_t bytes;
@@ -119,7 +121,7 @@ private:
   struct OpMemory {
     int group;
     SmallVector<int64_t, 3> inside, scratch; ///< By device.
-    int64_t sumBytes = 0, choiceBytes = 0;   ///< Of experts: result, ids.
+    int64_t sumBytes = 0, choiceBytes = 0;   ///< Result and ids of experts.
   };
   struct FunctionMemory {
     std::vector<ValueMemory> values;
@@ -136,12 +138,12 @@ private:
   const moec::TargetDesc &target;
   std::vector<OpGroup> groupList;
   llvm::DenseMap<Operation *, int> groupIndex;
-  /// Of each group: weights by number, and their bytes.
+  /// For each group, the numbers and bytes of its weights.
   std::vector<SmallVector<std::pair<int, int64_t>, 2>> groupWeights;
   size_t weightCount = 0;
   std::vector<FunctionMemory> functionMemory;
   int64_t kvRowCount = 0;
-  int64_t mostPositions = 0, mostSequences = 1; ///< Of a sequence, of a step.
+  int64_t mostPositions = 0, mostSequences = 1; ///< Per sequence, per step.
 };
 
 } // namespace mlir::moe

@@ -1,4 +1,4 @@
-//===- PlacementCandidates.cpp - Whole parts on devices -------------------===//
+//===- PlacementCandidates.cpp - Placements of whole units ----------------===//
 
 #include "passes/moe/placement/PlacementSearch.h"
 
@@ -16,7 +16,7 @@ double PlacementSearch::savedPerByte(int unit, int gpu) const {
   return saved / double(std::max<int64_t>(1, unitList[unit].bytes));
 }
 
-/// All ways to write `parts` as a sum of `count` positive numbers.
+/// Returns all ways to write `parts` as a sum of `count` positive numbers.
 static std::vector<SmallVector<int>> sumsOf(int parts, int count) {
   if (count == 1)
     return {{parts}};
@@ -29,8 +29,8 @@ static std::vector<SmallVector<int>> sumsOf(int parts, int count) {
   return all;
 }
 
-/// The GPU of every selected unit: runs of layers, of each GPU as many bytes
-/// as its share.
+/// Returns the GPU of every selected unit. Each GPU gets consecutive layers,
+/// with about as many bytes as its share.
 std::vector<int> PlacementSearch::divide(const Selection &selection,
                                          const Division &division) const {
   double parts =
@@ -60,7 +60,8 @@ std::vector<int> PlacementSearch::divide(const Selection &selection,
   return devices;
 }
 
-/// If, as far as is known before activations, GPUs have room for it.
+/// Adds a candidate if the GPUs have room for its weights and caches;
+/// activations are not known yet.
 void PlacementSearch::addCandidate(std::vector<int> unitDevices,
                                    std::vector<Candidate> &into) const {
   std::vector<int64_t> bytes = fixedBytes;
@@ -127,7 +128,7 @@ void PlacementSearch::addFamily(ArrayRef<Division> divisions,
       select(whole, dense);
       auto addExperts = [&](ArrayRef<int> order) {
         for (size_t taken = 0; taken <= order.size(); ++taken) {
-          // Parts of those of some layers are below.
+          // PlacementFill.cpp handles only some layers' experts.
           if (!areAll && taken > 0 && taken < order.size())
             continue;
           Selection selection = whole;
@@ -168,7 +169,7 @@ void PlacementSearch::addFamily(ArrayRef<Division> divisions,
     }
 }
 
-/// The fastest first.
+/// Returns all candidates, the fastest first.
 std::vector<PlacementSearch::Candidate> PlacementSearch::allCandidates() const {
   std::vector<Candidate> candidates;
   addCandidate(std::vector<int>(unitList.size(), host), candidates);
@@ -178,7 +179,7 @@ std::vector<PlacementSearch::Candidate> PlacementSearch::allCandidates() const {
     first.push_back(gpu);
     if (gpu == 0)
       continue;
-    // Two GPUs 15 divisions, three 21, eight one.
+    // This gives 15 divisions for two GPUs, 21 for three and one for eight.
     int parts = gpu == 1 ? 16 : std::max(8, gpu + 1);
     SmallVector<Division> divisions;
     for (SmallVector<int> &shares : sumsOf(parts, gpu + 1))
@@ -186,7 +187,7 @@ std::vector<PlacementSearch::Candidate> PlacementSearch::allCandidates() const {
     addFamily(divisions, candidates);
   }
   llvm::stable_sort(candidates, [](const Candidate &a, const Candidate &b) {
-    // Of equals, the one with more on GPUs.
+    // The tie goes to the candidate with more bytes on GPUs.
     if (a.predicted.request != b.predicted.request)
       return a.predicted.request < b.predicted.request;
     return a.gpuBytes > b.gpuBytes;

@@ -1,4 +1,4 @@
-//===- PlacementFill.cpp - Experts of layers that stay on the host --------===//
+//===- PlacementFill.cpp - Some experts of a layer on a GPU ---------------===//
 
 #include "dialects/moe/ExpertFrequencies.h"
 #include "passes/moe/graph/SliceExperts.h"
@@ -10,11 +10,11 @@
 using namespace mlir;
 using namespace mlir::moe;
 
-/// Layers of which a GPU has some experts, without a profile.
+/// Most layers that are divided per GPU without a router profile.
 static constexpr size_t kMostDivided = 2;
 
-/// Groups of whole experts on the host in layers that `gpu` has the attention
-/// of, the last first.
+/// Returns the groups of undivided experts on the host in layers whose
+/// attention is on `gpu`, the last layer first.
 SmallVector<int> PlacementSearch::divisible(ArrayRef<int> unitDevices,
                                             int gpu) const {
   SmallVector<int> groups;
@@ -33,8 +33,9 @@ SmallVector<int> PlacementSearch::divisible(ArrayRef<int> unitDevices,
   return groups;
 }
 
-/// Whether experts go to GPUs by a profile, each by itself: where whole layers'
-/// are on the host, and attention of all layers that have any on GPUs.
+/// Returns whether experts go to GPUs one by one, guided by a router profile.
+/// That needs a profile, all experts on the host, and the attention of their
+/// layers on GPUs.
 bool PlacementSearch::takesHot(ArrayRef<int> unitDevices) const {
   bool known = llvm::any_of(problem.groups(), [](const OpGroup &group) {
     return group.ops.front()->hasAttr(kFrequenciesAttr);
@@ -48,8 +49,9 @@ bool PlacementSearch::takesHot(ArrayRef<int> unitDevices) const {
          });
 }
 
-/// Seconds of a request that filling saves at most: what the host has to do of
-/// all layers that would be divided. Copies and GPUs' work only become more.
+/// Returns an upper bound of the seconds per request that filling can save: the
+/// host's time for all layers that could be divided. Copies and GPU time only
+/// grow.
 double PlacementSearch::mostSaved(ArrayRef<int> unitDevices) const {
   double seconds = 0;
   bool areHot = takesHot(unitDevices);
@@ -62,12 +64,14 @@ double PlacementSearch::mostSaved(ArrayRef<int> unitDevices) const {
   return seconds;
 }
 
-/// The number from 1 to `most` of which `seconds` is least, but not below
-/// `floor`; 0 without any. That falls, then rises: a step is sums and maxima of
-/// what a share makes linear.
+/// Returns the count from 1 to `most` with the least `seconds`, but not below
+/// `floor`; 0 if there is none. The function falls, then rises, because a step
+/// consists of sums and maxima of terms that are linear in the share of
+/// experts.
 static int64_t fastestCount(int64_t most, double floor,
                             function_ref<double(int64_t)> seconds) {
-  // The first of which `holds`, from there on always; `end` if of none.
+  // Returns the first number for which `holds` is true, and `end` if there is
+  // none; `holds` stays true from that number on.
   auto firstOf = [](int64_t end, function_ref<bool(int64_t)> holds) {
     int64_t low = 1;
     while (low < end) {
@@ -97,7 +101,7 @@ static SmallVector<int64_t> firstExperts(int64_t count) {
   return first;
 }
 
-/// The first `count` experts of a group of the host on `gpu`.
+/// Splits off the first `count` experts of a group on the host, for `gpu`.
 ExpertSplit PlacementSearch::splitOf(int group, int gpu, int64_t count) const {
   auto op = cast<ExpertsOp>(problem.groups()[group].ops.front());
   SmallVector<int64_t> first = firstExperts(count);
@@ -105,9 +109,10 @@ ExpertSplit PlacementSearch::splitOf(int group, int gpu, int64_t count) const {
   return {group, gpu, expertCount(op), std::move(first), share};
 }
 
-/// Seconds of a request with all experts of these groups on `gpu`. Fewer are
-/// not to be faster: what the host would compute meanwhile is overlap, of which
-/// predictions are least sure, and what GPUs have room for goes there whole.
+/// Returns the seconds of a request with all experts of these groups on `gpu`.
+/// A prediction with fewer experts there must not be faster: it would rely on
+/// overlap with the host, the least certain part of a prediction, and experts
+/// for which GPUs have room are moved as whole units.
 double PlacementSearch::secondsWithAll(const Choice &choice, int gpu,
                                        ArrayRef<int> groups) const {
   std::vector<int> devices = choice.unitDevices;
@@ -116,8 +121,8 @@ double PlacementSearch::secondsWithAll(const Choice &choice, int gpu,
   return times.predict(assign(devices), choice.splits).request;
 }
 
-/// `choice` with as many of the first experts of a group on `gpu` as make it
-/// fastest, of those that there is room for; none without any.
+/// Returns `choice` with as many of the group's first experts on `gpu` as fit
+/// and are fastest; nothing if not even one helps.
 std::optional<PlacementSearch::Choice>
 PlacementSearch::withFirst(const Choice &choice, int group, int gpu) const {
   Choice other = choice;
@@ -126,7 +131,7 @@ PlacementSearch::withFirst(const Choice &choice, int group, int gpu) const {
   int64_t experts = other.splits.back().experts;
   if (!fits(other.use))
     return std::nullopt;
-  // As memoryUse() counts them.
+  // The same rounding as in memoryUse().
   int64_t each = problem.groups()[group].weightBytes / experts + 1;
   int64_t most = 1 + (budgets[gpu] - other.use[gpu].total()) / each;
   auto predictedOf = [&](int64_t count) {
@@ -143,9 +148,9 @@ PlacementSearch::withFirst(const Choice &choice, int group, int gpu) const {
   return other;
 }
 
-/// The best of `whole` with experts of the last layers on GPUs: on one of them
-/// as many as are best, on each other one none, half of a layer's or all but
-/// one.
+/// Improves `best` by dividing the experts of the last layers of `whole`: the
+/// best count on one GPU, and on every other GPU none, half or all but one of a
+/// layer's experts.
 void PlacementSearch::fill(const Choice &whole,
                            std::optional<Choice> &best) const {
   auto consider = [&](const Choice &choice) {
@@ -173,7 +178,7 @@ void PlacementSearch::fill(const Choice &whole,
         break;
       std::optional<Choice> filled = withFirst(base, groups[gpu].front(), gpu);
       if (!filled)
-        break; // Nor with more.
+        break; // More experts on other GPUs do not fit either.
       consider(*filled);
       const ExpertSplit &first = filled->splits.back();
       if (groups[gpu].size() >= kMostDivided &&
@@ -184,8 +189,8 @@ void PlacementSearch::fill(const Choice &whole,
   }
 }
 
-/// `choice` with as many of `byGain` on `gpu` as make it fastest, of those that
-/// there is room for; none without any.
+/// Returns `choice` with as many experts of `byGain` on `gpu` as fit and are
+/// fastest; nothing if not even one helps.
 std::optional<PlacementSearch::Choice>
 PlacementSearch::withHot(const Choice &choice, int gpu,
                          ArrayRef<HotExpert> byGain) const {
@@ -203,7 +208,7 @@ PlacementSearch::withHot(const Choice &choice, int gpu,
     }
     return other;
   };
-  int64_t low = 0, high = int64_t(byGain.size()); // Fits, may fit.
+  int64_t low = 0, high = int64_t(byGain.size()); // `low` fits, `high` may.
   while (low < high) {
     int64_t middle = (low + high + 1) / 2;
     Choice other = with(middle);
@@ -231,9 +236,9 @@ PlacementSearch::withHot(const Choice &choice, int gpu,
   return found;
 }
 
-/// The best of `whole` with experts by the seconds that they save per byte, of
-/// all layers of which profiles are known or of those alone that have most to
-/// save: each layer that is divided costs a copy and a launch.
+/// Improves `best` by moving the experts of `whole` that save most seconds per
+/// byte. The candidates are the experts of all profiled layers, or only of the
+/// layers that save most, because each divided layer costs a copy and a launch.
 void PlacementSearch::fillHot(const Choice &whole,
                               std::optional<Choice> &best) const {
   Choice filled = whole;
@@ -258,7 +263,7 @@ void PlacementSearch::fillHot(const Choice &whole,
         own.push_back(
             {group, number, saved * shareOf(op, number) / double(bytes)});
       llvm::stable_sort(own, savesMore);
-      own.pop_back(); // All of them would be a whole part.
+      own.pop_back(); // All experts would be a whole unit.
     }
     llvm::stable_sort(groups, [&](int a, int b) {
       return savesMore(byGroup[a].front(), byGroup[b].front());

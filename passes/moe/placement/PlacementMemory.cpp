@@ -1,4 +1,4 @@
-//===- PlacementMemory.cpp - What devices must hold -----------------------===//
+//===- PlacementMemory.cpp - Memory that devices need ---------------------===//
 
 #include "kernels/Activation.h"
 #include "kernels/Arguments.h"
@@ -18,22 +18,22 @@ using namespace mlir::moe;
 
 namespace {
 
-/// Whether rows of a weight are blocks of codes, which gemms multiply with rows
-/// of codes.
+/// Returns whether a weight's rows are blocks of quantised values. Gemms
+/// multiply such rows with quantised activations.
 bool hasBlocks(Value weight) {
   std::optional<moek::Format> format =
       getFormat(cast<RankedTensorType>(weight.getType()).getElementType());
   return format && moek::formatInfo(*format).blockElements > 1;
 }
 
-/// Most bytes of buffers between an op's own instructions that are in use at a
-/// time: what its gemms read, encoded, and what they write. The gemms that read
-/// the op's input come first; what they wrote becomes one row for each slot,
-/// which the last gemm reads. Results are counted as values.
+/// Returns the most bytes that buffers between an op's own instructions take at
+/// once: encoded inputs of its gemms, and their outputs. The gemms that read
+/// the op's input come first. Their outputs become one row per slot, which the
+/// last gemm reads. The op's results are counted as values instead.
 int64_t innerBytes(Operation *op, const PhaseAttr &phase,
                    const moec::DeviceDesc &device) {
   int64_t tokens = phase.getMaxTokens();
-  // Scores of all entries of the cache.
+  // Every token has a float score for each entry of the cache.
   if (auto choose = dyn_cast<ChooseEntriesOp>(op))
     return tokens * 4 *
            std::max<int64_t>(1, phase.getContextLength() / choose.getRatio());
@@ -51,7 +51,7 @@ int64_t innerBytes(Operation *op, const PhaseAttr &phase,
           cast<RankedTensorType>(weight.getType()).getShape();
       int64_t rows = shape[shape.size() - 2], cols = shape.back();
       if (step.activation == ActivationSource::Inner) {
-        // Floats, and then their codes, where the gemm reads those.
+        // The input as floats, plus its quantised copy if the gemm reads that.
         int64_t floats = slots * cols * 4,
                 codes = slots * moek::a8RowBytes(cols);
         bool readsCodes = hasBlocks(weight);
@@ -59,11 +59,11 @@ int64_t innerBytes(Operation *op, const PhaseAttr &phase,
         encoded = 0;
         written = readsCodes ? codes : floats;
       } else {
-        // Other ops that read the input share its codes.
+        // Other ops that read the input share its quantised copy.
         encoded = std::max(encoded, tokens * moek::a8RowBytes(cols));
       }
       if (fuses && step.activation == ActivationSource::Input)
-        written = slots * rows * 4; // Of gate and up together.
+        written = slots * rows * 4; // One output for gate and up.
       else if (!isa<LmHeadOp>(op))
         written += slots * rows * 4;
       most = std::max(most, encoded + written);
@@ -71,8 +71,9 @@ int64_t innerBytes(Operation *op, const PhaseAttr &phase,
   return most;
 }
 
-/// Of an op that is not lowered yet, as kernels/Arguments.h asks for them:
-/// parameters alone, which workspaces follow from.
+/// Arguments of an op that is not lowered yet, with the interface that
+/// kernels/Arguments.h expects. Only parameters are known; they determine the
+/// size of workspaces.
 class Parameters {
 public:
   explicit Parameters(Operation *op) : op(op) {}
@@ -103,8 +104,8 @@ private:
   Operation *op;
 };
 
-/// Bytes that a GPU's launches of an op use besides: of the memory that the
-/// launches of all ops share.
+/// Returns the bytes of workspace that a GPU's launches of an op need. The
+/// launches of all ops share this memory.
 int64_t workspaceBytes(Operation *op,
                        const moek::cuda::LaunchContext &context) {
   auto lowerable = dyn_cast<LowerableOpInterface>(op);
@@ -120,7 +121,7 @@ int64_t workspaceBytes(Operation *op,
   return int64_t(moert::alignUp(uint64_t(bytes), moert::kRegionAlignment));
 }
 
-/// Private bytes that a worker needs for an op.
+/// Returns the bytes of private memory that a worker needs for an op.
 int64_t scratchBytes(Operation *op) {
   auto lowerable = dyn_cast<LowerableOpInterface>(op);
   if (!lowerable)
@@ -148,7 +149,7 @@ int64_t scratchBytes(Operation *op) {
     current = &step;
     bytes = std::max(bytes,
                      moert::findOp(unsigned(step.op))->scratchBytes(parameter));
-    // Two gemms may be fused to one instruction later.
+    // A later pass may fuse two gemms into one instruction.
     if (!step.gemmWeights.empty())
       bytes = std::max(bytes, moek::gateUpScratchBytes());
   }
@@ -158,7 +159,7 @@ int64_t scratchBytes(Operation *op) {
 } // namespace
 
 //===----------------------------------------------------------------------===//
-// Once for a problem
+// Facts that do not depend on an assignment
 //===----------------------------------------------------------------------===//
 
 void PlacementProblem::numberWeights() {
@@ -176,7 +177,7 @@ void PlacementProblem::numberWeights() {
 void PlacementProblem::addMemory(func::FuncOp function) {
   PhaseAttr phase = phaseOf(function);
   int64_t tokens = phase.getMaxTokens();
-  // As plan-launches has it.
+  // The same contexts as in plan-launches.
   SmallVector<moek::cuda::LaunchContext> contexts;
   for (const moec::DeviceDesc &device : target.devices)
     contexts.push_back(
@@ -220,7 +221,7 @@ void PlacementProblem::addMemory(func::FuncOp function) {
 }
 
 //===----------------------------------------------------------------------===//
-// Of an assignment
+// Memory of an assignment
 //===----------------------------------------------------------------------===//
 
 std::vector<DeviceUse>
@@ -242,9 +243,11 @@ PlacementProblem::memoryUse(const Assignment &assignment,
   for (const ExpertSplit &split : splits) {
     splitOf[split.group] = &split;
     int64_t bytes = groupList[split.group].weightBytes / split.experts;
-    // What is not divided, such as a view's whole tensor, counts twice.
+    // Memory that is not divided, such as the whole tensor of a view, counts
+    // twice.
     use[split.device].weights += (bytes + 1) * split.count();
-    // Others than the first are put together, beside the whole tensors.
+    // Only the first experts leave the rest's device; others are copied next to
+    // the whole tensors.
     if (areFirst(split.chosen))
       use[assignment[split.group]].weights -= bytes * split.count();
   }
@@ -253,13 +256,14 @@ PlacementProblem::memoryUse(const Assignment &assignment,
   return use;
 }
 
-/// Activations are those alive at the worst op, plus its own buffers.
+/// Adds one function. Its activations are those alive at the worst op, plus
+/// that op's own buffers.
 void PlacementProblem::addFunction(const FunctionMemory &function,
                                    const Assignment &assignment,
                                    ArrayRef<const ExpertSplit *> splitOf,
                                    std::vector<DeviceUse> &use) const {
   size_t devices = use.size();
-  // What has no group (arguments, returns) is the host's.
+  // Arguments and returned values have no group; they are on the host.
   auto deviceOf = [&](int group) {
     return group < 0 ? hostIndex() : assignment[group];
   };
@@ -298,13 +302,13 @@ void PlacementProblem::addFunction(const FunctionMemory &function,
     int device = deviceOf(op.group);
     addInside(device, op.inside[device], op.scratch[device]);
     if (const ExpertSplit *split = op.group < 0 ? nullptr : splitOf[op.group]) {
-      // Both sums and the lists of slots, on either.
+      // Each device has both results and the lists of slots.
       int64_t sums =
           op.sumBytes + 2 * op.choiceBytes + 4 * (split->experts + 1);
       addInside(split->device, op.inside[split->device] + 2 * sums,
                 op.scratch[split->device]);
       addInside(device, 2 * sums, op.scratch[device]);
-      // The rest's sum, if no other value is copied between the two.
+      // The rest's result is copied, even if no other value is.
       for (int end : {device, split->device})
         largestCopy[end] = std::max(largestCopy[end], op.sumBytes);
     }

@@ -20,7 +20,7 @@ std::string PlacementReasons::of(int index) {
   llvm::raw_string_ostream os(text);
   os << "On " << device.name << ": ";
   if (group.weightBytes == 0) {
-    os << "no weights, so it runs where its layer's values are ("
+    os << "no weights, so it runs on the device with its layer's values ("
        << seconds(index, own) << " a token).";
     return text;
   }
@@ -28,7 +28,7 @@ std::string PlacementReasons::of(int index) {
   if (other < 0)
     os << (target.devices.size() == 1
                ? "the target's only device; "
-               : "the host, as no rule says otherwise; ");
+               : "the host, because no rule places it elsewhere; ");
   os << "a token reads "
      << (group.readFraction < 1 ? formatPercent(group.readFraction) : "all")
      << " of its " << formatCapacity(double(group.weightBytes)) << " ("
@@ -39,9 +39,9 @@ std::string PlacementReasons::of(int index) {
   }
   std::string here = seconds(index, own), there = seconds(index, other);
   if (here == there && here == formatSeconds(0))
-    os << ", next to no time on either device; ";
+    os << ", almost no time on either device; ";
   else
-    os << ", " << here << " there instead of " << there << " on "
+    os << ", " << here << " here instead of " << there << " on "
        << target.devices[other].name << "; ";
   os << verdictOn(search.unitOf(index), other) << ".";
   return text;
@@ -53,7 +53,8 @@ std::string PlacementReasons::seconds(int group, int device) const {
              : "no kernel";
 }
 
-/// Where else the group could have gone; -1 without a GPU.
+/// Returns the device to compare with: the host for a group on a GPU, the GPU
+/// with most room for a group on the host; -1 without a GPU.
 int PlacementReasons::otherDevice(int index) const {
   if (target.gpuCount() == 0)
     return -1;
@@ -73,8 +74,8 @@ int64_t PlacementReasons::left(int device) const {
          choice.use[device].total();
 }
 
-/// What came of the same part of all layers that are alike there, told of the
-/// one in the middle.
+/// Returns what moving this unit to `other` would change. All units that are
+/// alike and on the same device share the answer, computed for the middle one.
 std::string PlacementReasons::verdictOn(int unit, int other) {
   const PlacementUnit &own = search.units()[unit];
   int device = choice.unitDevices[unit];
@@ -109,7 +110,7 @@ std::string PlacementReasons::compare(int unit, int other) const {
     return subject + by + " longer";
   auto use = problem.memoryUse(moved, choice.splits);
   if (search.fits(use))
-    return subject + by + " less, which is no difference";
+    return subject + by + " less, a negligible difference";
   int64_t more = use[other].total() - choice.use[other].total();
   return subject + by + " less, but " +
          formatCapacity(double(std::max<int64_t>(0, more))) +
@@ -128,7 +129,8 @@ std::map<int, std::string> PlacementReasons::against(int index) {
     if (group.device >= 0)
       reasons[other] = "a rule asks for " + target.devices[own].name;
     else if (unit < 0)
-      reasons[other] = "no weights, so it runs where its layer's values are";
+      reasons[other] = "no weights, so it runs on the device with its layer's "
+                       "values";
     else
       reasons[other] = verdictOn(unit, other);
   }

@@ -1,4 +1,4 @@
-//===- PlacementReasons.h - Why a part is on its device ---------*- C++ -*-===//
+//===- PlacementReasons.h - Explanations of a placement ---------*- C++ -*-===//
 
 #ifndef MOE_PASSES_MOE_PLACEMENT_PLACEMENTREASONS_H
 #define MOE_PASSES_MOE_PLACEMENT_PLACEMENTREASONS_H
@@ -11,7 +11,7 @@
 
 namespace mlir::moe {
 
-/// Of the groups of a choice, with the numbers.
+/// Explains, with numbers, why the groups of a choice are on their devices.
 class PlacementReasons {
 public:
   PlacementReasons(const PlacementProblem &problem,
@@ -21,10 +21,10 @@ public:
       : problem(problem), target(target), times(times), search(search),
         choice(choice) {}
 
-  /// A sentence for a group that placement decided about.
+  /// Returns a sentence for a group that placement decided about.
   std::string of(int group);
 
-  /// Why a group is on none of the other devices, by their numbers.
+  /// Returns, for each other device by number, why the group is not on it.
   std::map<int, std::string> against(int group);
 
 private:

@@ -32,8 +32,9 @@ static PlacementUnit::Kind kindOf(const OpGroup &group) {
   return isa<FfnOp>(op) ? PlacementUnit::Dense : PlacementUnit::Attention;
 }
 
-/// The layer of the cache that the group reads, which is on its device; it may
-/// be another's. Without one the group's own.
+/// Returns the layer of the cache that the group reads, which may be another
+/// layer's; the group must be on that cache's device. Without a cache, returns
+/// the group's own layer.
 static std::optional<int64_t> layerWithCache(const OpGroup &group) {
   for (Value operand : group.ops.front()->getOperands())
     if (auto cache = operand.getDefiningOp<CacheOpInterface>();
@@ -68,7 +69,7 @@ PlacementSearch::PlacementSearch(const PlacementProblem &problem,
             sources[index].push_back(source);
       continue;
     }
-    // Tables that layers have a part of each are one.
+    // Per-layer parts of an embedding table form one unit.
     PlacementUnit::Kind kind = kindOf(group);
     addUnit(kind,
             kind == PlacementUnit::Embedding ? std::nullopt
@@ -123,7 +124,7 @@ PlacementSearch::assign(ArrayRef<int> unitDevices) const {
     else if (unitIndex[index] >= 0)
       assignment[index] = unitDevices[unitIndex[index]];
   }
-  // What has neither weights nor a layer goes where its input is.
+  // A group without weights and layer follows its input.
   for (auto [index, from] : llvm::enumerate(sources))
     for (int source : from)
       if (assignment[source] != host) {
@@ -184,12 +185,13 @@ PlacementSearch::choiceOf(const Candidate &candidate) const {
   return choice;
 }
 
-/// The fastest that fits of the candidates and of what fills them.
+/// Returns the fastest choice that fits, among the candidates and their
+/// versions with divided layers.
 std::optional<PlacementSearch::Choice>
 PlacementSearch::fastest(ArrayRef<Candidate> sorted) const {
   std::optional<Choice> best;
   for (const Candidate &candidate : sorted) {
-    // Filled, it takes no less than this.
+    // Even with divided layers it takes at least this long.
     double least =
         candidate.predicted.request - mostSaved(candidate.unitDevices);
     if (!candidate.leavesRoomOnHost ||
@@ -207,8 +209,8 @@ PlacementSearch::fastest(ArrayRef<Candidate> sorted) const {
   return best;
 }
 
-/// Of those that do not fit: what leaves least to the host, to tell what is
-/// short.
+/// Returns the choice that leaves least to the host although nothing fits, so
+/// that the error can name what is missing.
 PlacementSearch::Choice
 PlacementSearch::closest(std::vector<Candidate> candidates) const {
   llvm::stable_sort(candidates, [](const Candidate &a, const Candidate &b) {

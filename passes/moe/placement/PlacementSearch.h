@@ -1,29 +1,30 @@
-//===- PlacementSearch.h - Which device has which part ----------*- C++ -*-===//
+//===- PlacementSearch.h - Search for the fastest placement -----*- C++ -*-===//
 //
-// Parts of the model go to devices so that the predicted request is fastest
-// within everybody's memory. Looked at are a fixed set of options:
+// Assigns parts of the model to devices so that the predicted request is
+// fastest and every device has enough memory. The search looks at a fixed set
+// of options:
 //
-//  * whole parts (PlacementCandidates.cpp): attention of the first or the last
-//    layers on GPUs, of these layers all FFNs and some experts, in order or by
-//    seconds saved per byte, with the head, the embedding, or without; or of
-//    all these parts those that save most per byte. On one GPU, or in runs of
-//    layers on the first few, divided by fixed shares;
-//  * each of these with some experts of layers whose others stay on the host
-//    (PlacementFill.cpp): the first ones of a layer or two, any number of them,
-//    or those that a router profile has as used most.
+//  * whole units (PlacementCandidates.cpp): attention of the first or the last
+//    layers on GPUs, with all FFNs and some experts of these layers (in order,
+//    or by seconds saved per byte), with or without the head and the
+//    embedding; or of all these the units that save most per byte. They go to
+//    one GPU, or as runs of layers to the first few GPUs in fixed proportions;
+//  * each of these with some experts of layers whose other experts stay on the
+//    host (PlacementFill.cpp): any number of the first experts of one or two
+//    layers, or the experts that a router profile counts most often.
 //
-// Neither what is in the set nor what an option is predicted to take depends on
-// how much memory there is: that only decides which options are left, and the
-// fastest of these is found. So whatever memory is added, to GPUs or to the
-// host, no prediction gets slower. Nothing is changed about an option to make
-// it fit, and no step of the search starts from where another within the same
-// memory ended: either would undo this.
+// Neither the set of options nor the prediction for an option depends on the
+// amount of memory. Memory only decides which options remain, and the search
+// finds the fastest of these. So adding memory to a GPU or to the host never
+// makes a prediction slower. That would not hold if an option were changed to
+// make it fit, or if one step of the search started from the result of another
+// step within the same memory.
 //
-// This is of one graph. Forms of attention and elements of caches are those of
-// the device that attention was foreseen on (moe-try-placement), so that
-// where GPUs have room for the attention of some layers alone, more memory may
-// change the graph: of a hundred steps between random machines it slows one.
-// And with a profile experts are taken one GPU after the other, each by itself.
+// The search sees one graph. Forms of attention and KV types are chosen for the
+// device that moe-try-placement expects for attention, so where GPUs only have
+// room for the attention of some layers, more memory may change the graph:
+// among a hundred steps between random machines, that slows down one. And with
+// a router profile, experts are assigned one by one, GPU after GPU.
 //
 //===----------------------------------------------------------------------===//
 
@@ -34,22 +35,23 @@
 
 namespace mlir::moe {
 
-/// A slice of the weights that goes to one device, with what works on it.
+/// A part of the model that goes to one device as a whole: weights, and the ops
+/// that use them.
 struct PlacementUnit {
   enum Kind {
-    Attention, ///< Of a layer, with its cache and what has no weights.
-    Dense,     ///< A layer's FFN that all tokens go through, or shared experts.
+    Attention, ///< A layer's attention, its cache and ops without weights.
+    Dense,     ///< A layer's dense FFN or shared experts.
     Experts,   ///< A layer's routed experts.
-    Head,      ///< Of no layer: the output's norm and matrix.
+    Head,      ///< The output norm and matrix, which belong to no layer.
     Embedding,
   };
   Kind kind;
   std::optional<int64_t> layer;
-  SmallVector<int> groups; ///< Of the problem; none that has a device already.
-  int64_t bytes = 0;       ///< Of weights and cache.
+  SmallVector<int> groups; ///< Groups that have no device yet.
+  int64_t bytes = 0;       ///< Weights and cache.
 };
 
-/// "attention", "experts", ...
+/// Returns the kind's name in messages: "attention", "experts", ...
 StringRef nameOf(PlacementUnit::Kind kind);
 
 class PlacementSearch {
@@ -67,23 +69,24 @@ public:
     StepTimes::Prediction predicted;
     bool fits = false;
   };
-  /// The fastest that fits; where none does, what leaves least to the host.
+  /// Returns the fastest choice that fits. If none fits, returns the one that
+  /// leaves least to the host.
   Choice run() const;
 
   ArrayRef<PlacementUnit> units() const { return unitList; }
-  /// The unit of a group, or -1.
+  /// Returns the unit of a group, or -1.
   int unitOf(int group) const { return unitIndex[group]; }
 
-  /// What of a unit the device has no kernels for, which keeps all of the unit
-  /// off it: a group, or -1.
+  /// Returns a group of the unit for which the device has no kernels, which
+  /// keeps the whole unit off the device; -1 if there is none.
   int unfitGroupOf(int unit, int device) const;
 
-  /// All that has no device yet on the host.
+  /// Assigns everything that has no device yet to the host.
   Assignment allOnHost() const;
-  /// All but routed experts and the embedding on the first GPU, if it has the
-  /// kernels.
+  /// Assigns everything but routed experts and the embedding to the first GPU,
+  /// where it has the kernels.
   Assignment classicSplit() const;
-  /// `choice` with one unit elsewhere.
+  /// Returns the assignment of `choice` with one unit on another device.
   Assignment moved(const Choice &choice, int unit, int device) const;
   bool fits(ArrayRef<DeviceUse> use) const;
 
@@ -95,20 +98,20 @@ private:
     std::vector<int> unitDevices;
     StepTimes::Prediction predicted;
     int64_t gpuBytes = 0;
-    bool leavesRoomOnHost = false; ///< Of what is known before activations.
+    bool leavesRoomOnHost = false; ///< For weights and caches.
   };
-  /// One of a group's, of which a router profile is known.
+  /// An expert of a group with a router profile.
   struct HotExpert {
     int group;
     int64_t number;
-    double saved; ///< Seconds per byte.
+    double saved; ///< Seconds saved per byte.
   };
-  /// Which parts are on GPUs, not yet on which.
+  /// The units on GPUs, before they are divided among the GPUs.
   struct Selection {
     std::vector<bool> units;
     int64_t bytes = 0;
   };
-  /// The first GPUs, or one, and how many parts of all bytes each has.
+  /// The GPUs to use, and each one's share of the bytes.
   struct Division {
     SmallVector<int> gpus, shares;
   };
@@ -149,9 +152,10 @@ private:
   std::vector<int> unitIndex;
   std::vector<Layer> layers;
   SmallVector<int> heads, embeddings; ///< Units.
-  /// Groups of no unit: where they go after, as the search goes on.
+  /// By group: if it belongs to no unit, it follows the device of these groups.
   std::vector<SmallVector<int, 2>> sources;
-  /// Bytes that a device has whatever is chosen, and bytes that units share.
+  /// Bytes that each device has in every option, and bytes counted in several
+  /// units.
   std::vector<int64_t> fixedBytes;
   int64_t sharedBytes = 0;
 };

@@ -1,4 +1,4 @@
-//===- PrintCost.cpp - What every op costs, as text -----------------------===//
+//===- PrintCost.cpp - Prints the cost of every op ------------------------===//
 
 #include "llvm/Support/Format.h"
 #include "passes/moe/Passes.h"

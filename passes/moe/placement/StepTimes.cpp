@@ -50,17 +50,18 @@ StepTimes::StepTimes(const PlacementProblem &problem,
 }
 
 namespace {
-/// Counts how often workers meet where one device has a whole graph: once for
-/// each level of what depends on something, as what does not goes beside it
-/// (PlanOrder.cpp, PlanHazards.cpp).
+/// Counts barriers if one device runs the whole graph: one per level of the
+/// dependence graph, since independent ops run concurrently (PlanOrder.cpp,
+/// PlanHazards.cpp).
 class Meetings {
 public:
-  /// Before the next op and within it; it has so many instructions.
+  /// Returns the barriers before and within the next op, which has
+  /// `instructions` instructions.
   int64_t of(Operation &op, int64_t instructions) {
     int64_t level = 0;
     for (Value operand : op.getOperands())
       level = std::max(level, levels.lookup(operand));
-    // Each worker makes the norm that it reads.
+    // A norm needs no barrier: every worker computes the norm that it reads.
     if (!isa<RmsNormOp>(op))
       level += instructions;
     for (Value result : op.getResults())
@@ -76,11 +77,12 @@ private:
 };
 } // namespace
 
-/// Which experts of a function give part of their sum one layer later.
+/// The experts of a function whose results are deferred to the next layer.
 struct StepTimes::Deferral {
-  /// What the op's late part is added to; none of the last layer's.
+  /// The op that adds the deferred result; the last layer defers nothing.
   llvm::DenseMap<Operation *, ExpertsOp> addedTo;
-  llvm::DenseMap<Operation *, SmallVector<int, 1>> late; ///< Values, by that.
+  /// Deferred values by the op that adds them.
+  llvm::DenseMap<Operation *, SmallVector<int, 1>> late;
 
   Deferral(func::FuncOp function, int64_t deferred) {
     if (deferred == 0)
@@ -188,7 +190,7 @@ void StepTimes::addGraph(func::FuncOp function, int64_t tokens, double steps,
 }
 
 double StepTimes::copySeconds(double bytes, int from, int to) const {
-  // Between two GPUs through the host's memory, over both links.
+  // A copy between two GPUs goes through the host's memory and over both links.
   double seconds = 0;
   for (int end : {from, to})
     if (target.devices[end].kind == moec::DeviceKind::Cuda)
@@ -200,8 +202,8 @@ double StepTimes::simulate(const Graph &graph, const Assignment &assignment,
                            ArrayRef<ExpertSplit> splits,
                            Transfers *transfers) const {
   int host = devices - 1;
-  // When each device, and each device's link, is free, and when a value is on a
-  // device: not before anything was asked for it.
+  // The times at which each device and each device's link become free, and at
+  // which each value arrives on each device (-1: not copied yet).
   std::vector<double> free(size_t(devices), 0), link(size_t(devices), 0);
   std::vector<double> there(graph.values.size() * size_t(devices), -1);
   std::vector<double> finish(graph.nodes.size(), 0);
@@ -212,8 +214,8 @@ double StepTimes::simulate(const Graph &graph, const Assignment &assignment,
     int group = node < 0 ? -1 : graph.nodes[node].group;
     if (group < 0)
       return host;
-    // The sum of a split layer's experts is where the first are. Of late ones
-    // the next layer makes it: what it waits for is the rest's.
+    // The device of the chosen experts adds both results of a split layer.
+    // Deferred results stay where the rest is: the next layer adds them.
     const ExpertSplit *split = splitOf[group];
     return split && !graph.nodes[node].isLate ? split->device
                                               : assignment[group];
@@ -227,7 +229,7 @@ double StepTimes::simulate(const Graph &graph, const Assignment &assignment,
     }
     return link[over] = std::max(made, link[over]) + seconds;
   };
-  /// When `device` has what the node reads and is free.
+  /// Returns when `device` is free and has all values that the node reads.
   auto startOf = [&](const Node &node, int device) {
     double start = free[device];
     for (int read : node.reads) {
@@ -247,7 +249,7 @@ double StepTimes::simulate(const Graph &graph, const Assignment &assignment,
   double end = 0;
   for (auto [i, node] : llvm::enumerate(graph.nodes)) {
     int device = homeOf(int(i));
-    // A sum is one op, on whichever device has what is added up.
+    // A sum is one op, on the device that has its summands.
     const ExpertSplit *split =
         node.group < 0 || node.isSum ? nullptr : splitOf[node.group];
     if (!split) {

@@ -1,9 +1,9 @@
-//===- StepTimes.h - How long a placement's steps take ----------*- C++ -*-===//
+//===- StepTimes.h - Predicts the time of a placement's steps ---*- C++ -*-===//
 //
-// A step on several devices: each does its ops in the order of the program, an
-// op starts when its device is free and its values are there, and copies go one
-// after the other over the link of a GPU. So devices overlap where the program
-// lets them.
+// Simulates a step on several devices. Each device runs its ops in program
+// order. An op starts when its device is free and its inputs have arrived, and
+// copies use the link of a GPU one after the other. So devices overlap as far
+// as the program lets them.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,43 +15,45 @@
 
 namespace mlir::moe {
 
-/// What a placement is to be fast at: `prompt` tokens of a prompt in steps of
-/// prefill, then `generated` ones, each a step of decode and its logits.
+/// The request to optimise for: a prompt of `prompt` tokens, read in prefill
+/// steps, then `generated` tokens, each a step of decode and its logits.
 struct RequestMix {
   double prompt = 0, generated = 0;
-  /// Of a token's experts of a layer, how many generation adds a layer later
-  /// (DeferExperts.cpp): nobody waits for them before.
+  /// Number of a token's experts that generation defers by a layer
+  /// (DeferExperts.cpp): no op waits for them before.
   int64_t deferred = 0;
 };
 
-/// Of a request of `prompt` tokens, and an answer where the objective has any.
+/// Returns a request with a prompt of `prompt` tokens and 256 generated tokens,
+/// or only the part that the objective is about.
 RequestMix requestMix(Objective objective, int64_t prompt, int64_t deferred);
 
-/// A prompt in steps of one length; without a prompt there are none.
+/// The steps of a prompt, all with the same number of tokens; no steps without
+/// a prompt.
 struct PromptSteps {
   int64_t tokens = 0;
   double count = 0;
 };
 PromptSteps promptSteps(double prompt, PhaseAttr prefill);
 
-/// Predictions for placements of one problem.
+/// Predicts the times of placements of one problem.
 class StepTimes {
 public:
   using Assignment = PlacementProblem::Assignment;
 
-  /// `mayPack`: as opSeconds has it.
+  /// For `mayPack`, see opSeconds.
   StepTimes(const PlacementProblem &problem, const moec::TargetDesc &target,
             RequestMix mix, bool mayPack = true);
 
   struct Prediction {
-    double request = 0; ///< Seconds of the mix: what is minimised.
-    double decode = 0;  ///< Of a token.
-    double prompt = 0;  ///< Of the whole prompt.
+    double request = 0; ///< Seconds of the request, which are minimised.
+    double decode = 0;  ///< Seconds of a decoded token.
+    double prompt = 0;  ///< Seconds of the whole prompt.
   };
   Prediction predict(const Assignment &assignment,
                      ArrayRef<ExpertSplit> splits = {}) const;
 
-  /// Copies between devices and their seconds for one decoded token.
+  /// Number and seconds of the copies between devices for one decoded token.
   struct Transfers {
     int64_t count = 0;
     double seconds = 0;
@@ -59,15 +61,15 @@ public:
   Transfers transfersPerToken(const Assignment &assignment,
                               ArrayRef<ExpertSplit> splits = {}) const;
 
-  /// Seconds of a group for one decoded token on a device, by itself.
+  /// Seconds of a group alone on a device, for one decoded token.
   double decodeSeconds(int group, int device) const {
     return groupSeconds[group * devices + device];
   }
-  /// The same for its share of the mix.
+  /// Seconds of a group alone on a device, for the whole request.
   double requestSeconds(int group, int device) const {
     return groupRequest[group * devices + device];
   }
-  /// Whether the device has kernels for all ops of the group.
+  /// Returns whether the device has kernels for all ops of the group.
   bool canRun(int group, int device) const {
     return runs[group * devices + device];
   }
@@ -76,22 +78,22 @@ private:
   struct Node {
     int group;                    ///< -1: the function's end, on the host.
     SmallVector<int, 4> reads;    ///< Values.
-    std::vector<double> seconds;  ///< By device, of them ...
-    std::vector<double> overhead; ///< ... beside its work.
+    std::vector<double> seconds;  ///< By device, including ...
+    std::vector<double> overhead; ///< ... starts and barriers.
     double instructions = 1;
     double resultBytes = 0;
-    /// Deferred experts, and the sum of them and of the next layer's.
+    /// Whether it is a deferred op, or the sum that adds its result.
     bool isLate = false, isSum = false;
   };
   struct ValueInfo {
     int producer; ///< A node, or -1 for an argument of the function.
     double bytes;
   };
-  /// One function at one number of tokens.
+  /// One function with a given number of tokens.
   struct Graph {
     std::vector<Node> nodes;
     std::vector<ValueInfo> values;
-    double steps = 0; ///< Of it in the mix.
+    double steps = 0; ///< Runs of the function per request.
     bool decode = false;
   };
 

@@ -29,8 +29,8 @@ struct StreamExperts : moe::impl::StreamExpertsPassBase<StreamExperts> {
     if (streamExperts == 0)
       return suggest(module, streaming, phaseOf(prefill));
     if (streaming.empty()) {
-      StringRef none = "no experts are on the CPU that a GPU with their "
-                       "layer's router could do: there are none to stream";
+      StringRef none = "there are no experts to stream: none are on the CPU "
+                       "that the GPU of their layer's router could compute";
       if (streamExperts < 0)
         return addNote(module, none);
       (void)userError(module, none,
@@ -48,7 +48,7 @@ struct StreamExperts : moe::impl::StreamExpertsPassBase<StreamExperts> {
       if (streamExperts < 0)
         addNote(module, "steps of " + Twine(from) +
                             " tokens of a prompt would be faster with experts "
-                            "streamed to the GPU: --ubatch " +
+                            "streamed to the GPU: compile with --ubatch " +
                             Twine(from) + " or more");
       return;
     }
@@ -57,11 +57,11 @@ struct StreamExperts : moe::impl::StreamExpertsPassBase<StreamExperts> {
   }
 
 private:
-  /// Whether weights may have another layout than the model file's.
+  /// Returns whether weights may have another layout than the model file's.
   bool mayPack() const { return weights != WeightsMode::Reference; }
 
-  /// Long prompts would be a different matter: who did not ask is told, where
-  /// a long step is shorter by a third and by a second at least.
+  /// Adds a note if --stream-experts was not given and would make a long step
+  /// shorter by at least a third and by a second.
   static void suggest(ModuleOp module, const ExpertStreaming &streaming,
                       PhaseAttr phase) {
     constexpr int64_t kLongStep = 4096;
@@ -79,9 +79,9 @@ private:
         "long prompts would be faster with --stream-experts auto --ubatch " +
             Twine(longest) + " --typical-prompt " + Twine(longest) +
             ": in a step of " + tokens(longest) + " the CPU's experts take " +
-            formatSeconds(seconds.host) + ", brought to the GPU " +
+            formatSeconds(seconds.host) + ", streamed to the GPU " +
             formatSeconds(seconds.streamed) +
-            "; they are pinned in memory then");
+            "; moert then pins their weights in memory");
   }
 
   LogicalResult stream(ModuleOp module, func::FuncOp prefill,
@@ -90,7 +90,7 @@ private:
                        int64_t computed) {
     PhaseAttr phase = phaseOf(prefill);
     std::string note = describe(streaming, from, computed, phase);
-    // Shorter steps stay as they are.
+    // Shorter steps do not change.
     func::FuncOp longer = prefill;
     if (from > phase.getMinTokens()) {
       OpBuilder builder(prefill);
@@ -112,12 +112,12 @@ private:
       c.op->removeAttr(kRejectedAttr);
       seconds.rejectDevice(c.op, *c.host, *c.gpu,
                            streamExperts > 0
-                               ? "they are to be streamed from " +
+                               ? "--stream-experts streams them from " +
                                      std::to_string(from) + " tokens on"
                                : "from " + tokens(computed) +
-                                     " on the link is faster");
-      appendReason(c.op, "On " + c.gpu->name + ", which brings them from " +
-                             c.host->name + "'s memory, as steps have " +
+                                     " on streaming them is faster");
+      appendReason(c.op, "On " + c.gpu->name + ", which copies them from " +
+                             c.host->name + "'s memory in steps of " +
                              tokens(from) + " or more.");
     }
     std::string misfit = misfitOf(module, target, there);
@@ -134,13 +134,13 @@ private:
     prefill->setAttr(kPhaseAttr, phase);
     if (longer != prefill)
       longer.erase();
-    addNote(module, "no experts are streamed in steps of long prompts, which "
-                    "would pay from " +
+    addNote(module, "experts are not streamed in long prompts, which would "
+                    "pay from " +
                         tokens(from) + " on: " + misfit);
     return success();
   }
 
-  /// Which GPU has no room for slots beside all that it has; "" for none.
+  /// Describes the GPU that has no room for the slots; "" if all fit.
   static std::string misfitOf(ModuleOp module, const moec::TargetDesc &target,
                               const ExpertStreaming &streaming) {
     PlacementProblem problem(module, target);
@@ -155,8 +155,8 @@ private:
       if (slots > left)
         return c.gpu->name + " has " +
                formatCapacity(double(std::max<int64_t>(left, 0))) +
-               " left, and the slots that experts of " + labelOf(c.op) +
-               " come to take " + formatCapacity(double(slots));
+               " left, but the slots for streaming the experts of " +
+               labelOf(c.op) + " take " + formatCapacity(double(slots));
     }
     return "";
   }

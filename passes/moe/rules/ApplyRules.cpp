@@ -17,7 +17,8 @@ using namespace mlir::moe;
 
 namespace {
 
-/// The layer whose cache `op` appends to or reads, or whose state it keeps.
+/// Returns the layer whose cache `op` appends to or reads, or whose recurrent
+/// state it updates.
 std::optional<int64_t> cacheOf(Operation *op) {
   if (auto state = dyn_cast<StateOpInterface>(op))
     return state.getStateLayer();
@@ -68,11 +69,12 @@ struct ApplyRules : moe::impl::ApplyRulesPassBase<ApplyRules> {
   }
 
 private:
-  /// The rule that decides about each layer's cache.
+  /// For each layer's cache, the index of the rule that places it.
   llvm::DenseMap<int64_t, size_t> ruleOfCache;
 
-  /// A cache is one for all phases, so that only rules for all of them decide
-  /// where it is: the last that covers an op that uses it.
+  /// Finds the rule that places each cache. All phases share a cache, so only a
+  /// rule for all phases can place it: the last one that covers an op that uses
+  /// it.
   void noteCaches(ModuleOp module, ArrayRef<PlacementRule> parsed) {
     ruleOfCache.clear();
     module.walk([&](CostOpInterface op) {
@@ -87,7 +89,7 @@ private:
     });
   }
 
-  /// Whether each rule covers an op that it may place.
+  /// Checks that each rule covers an op that it may place.
   LogicalResult checkUse(ModuleOp module, ArrayRef<PlacementRule> parsed) {
     for (const PlacementRule &rule : parsed) {
       bool matches = false, places = false;
@@ -110,8 +112,8 @@ private:
     return success();
   }
 
-  /// The last rule that covers `op`; of those alone, if asked, that are for
-  /// all experts.
+  /// Returns the last rule that covers `op`, or with `forAll` the last one that
+  /// places all experts.
   static const PlacementRule *
   lastFor(Operation *op, ArrayRef<PlacementRule> parsed, bool forAll = false) {
     const PlacementRule *last = nullptr;
@@ -121,8 +123,9 @@ private:
     return last;
   }
 
-  /// Splits routed experts of which a rule places the first ones, or the ones
-  /// used most. Where those are all, the rule is for the op.
+  /// Splits routed experts of which a rule only places some: the first ones, or
+  /// the most used ones. A rule for as many experts as there are places the op
+  /// as a whole.
   LogicalResult slice(ModuleOp module, ArrayRef<PlacementRule> parsed) {
     SmallVector<std::pair<ExpertsOp, const PlacementRule *>> sliced;
     WalkResult checked = module.walk([&](CostOpInterface op) {
@@ -167,16 +170,16 @@ private:
   void placeOp(Operation *op, ArrayRef<PlacementRule> parsed) {
     if (auto experts = dyn_cast<ExpertsOp>(op);
         experts && experts.getSliceAttr())
-      return; // slice() placed it, by what it was called before.
+      return; // slice() placed it, by its label before the split.
     const PlacementRule *last = lastFor(op, parsed);
     std::optional<int64_t> layer = cacheOf(op);
     if (!layer)
       return last ? set(op, *last, "") : void();
     if (auto found = ruleOfCache.find(*layer); found != ruleOfCache.end())
-      set(op, parsed[found->second], " of its layer's cache");
+      set(op, parsed[found->second], ", with its layer's cache");
     else if (last)
-      appendReason(op, "With its layer's cache, which all phases share: the "
-                       "rule '" +
+      appendReason(op, "It stays with its layer's cache, which all phases "
+                       "share: the rule '" +
                            last->text + "' does not move it.");
   }
 
@@ -191,8 +194,8 @@ private:
     ++numPlaced;
   }
 
-  /// Where rules about tensors put what has no device yet. A layer's cache and
-  /// all that use it follow what any of them reads.
+  /// Applies the rules about tensors to ops that have no device yet. All ops
+  /// that use a layer's cache follow the first of them that a rule places.
   LogicalResult placeTensors(ModuleOp module, const moec::TargetDesc &target) {
     std::vector<std::string> texts(tensorRules.begin(), tensorRules.end());
     if (cpuMoeLayers != 0)
@@ -245,7 +248,7 @@ private:
   LogicalResult placeTensor(ModuleOp module, Operation *op,
                             const TensorDevices::Decision &decision) {
     if (auto device = op->getAttrOfType<StringAttr>(kDeviceAttr)) {
-      // A rule about ops was there before; they may agree.
+      // A rule about ops already placed this op; it may agree.
       if (device.getValue() == decision.rule->device)
         return success();
       return userError(module,
@@ -260,13 +263,14 @@ private:
     return success();
   }
 
-  /// The last layers, and the head beyond them, to GPUs in runs by their
-  /// memory; all else that has no device to the host.
+  /// Implements --n-gpu-layers: the last layers, and the head if more layers
+  /// are requested than there are, go to GPUs as runs in proportion to their
+  /// memory. All other ops without a device go to the host.
   LogicalResult placeLayers(ModuleOp module, const moec::TargetDesc &target) {
     size_t gpus = target.gpuCount();
     if (gpus == 0 && gpuLayers > 0)
       return userError(module,
-                       target.name + " has no GPU for the layers asked for",
+                       target.name + " has no GPU for the requested layers",
                        "use a target such as 4090+xeon, or leave the number of "
                        "layers out");
     int64_t layers = 0;
@@ -294,7 +298,7 @@ private:
       std::optional<int64_t> layer = layerOf(op);
       bool head =
           !layer && !isa<EmbeddingOp>(op.getOperation()) && gpuLayers > layers;
-      // What reads another layer's cache is where that is.
+      // An op that reads another layer's cache follows that layer.
       const moec::DeviceDesc &device =
           layer  ? deviceOf(cacheOf(op).value_or(*layer))
           : head ? deviceOf(layers - 1)

@@ -18,7 +18,7 @@ std::vector<std::string> typeNames() {
   return names;
 }
 
-/// "blk.3" or "blk.0-3".
+/// Parses "blk.3" or "blk.0-3".
 std::optional<std::pair<int64_t, int64_t>> parseLayers(StringRef text) {
   if (!text.consume_front("blk."))
     return std::nullopt;

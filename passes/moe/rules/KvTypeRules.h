@@ -1,8 +1,9 @@
-//===- KvTypeRules.h - What a user says of the cache's elements -*- C++ -*-===//
+//===- KvTypeRules.h - Parses --kv-type -------------------------*- C++ -*-===//
 //
-// "q8_0", "blk.0-3=f16,q8_0", "blk.7=f32": entries apart by commas. An entry
-// with layers is for those, one without, at most one, for all others; without
-// it that is auto. Of several entries for a layer the last decides.
+// Examples: "q8_0", "blk.0-3=f16,q8_0", "blk.7=f32". Commas separate entries.
+// An entry with layers applies to these; at most one entry without layers
+// applies to all others, which otherwise are auto. If several entries name a
+// layer, the last one decides.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,21 +24,21 @@ namespace mlir::moe {
 
 struct KvTypeRule {
   llvm::StringRef text; ///< As the user wrote it: a view into the option.
-  /// The layers that it names; none for all others.
+  /// The layers that the entry names; none for all other layers.
   std::optional<std::pair<int64_t, int64_t>> layers;
   std::optional<moek::KvType> type; ///< None for auto.
 };
 
 class KvTypeRules {
 public:
-  /// `text` outlives them. What is no such text goes to `report` with its cause
-  /// and what to do about it.
+  /// Parses `text`, which must outlive the rules. Reports an invalid text with
+  /// its cause and a fix.
   static FailureOr<KvTypeRules> parse(
       llvm::StringRef text,
       llvm::function_ref<void(const llvm::Twine &cause, const llvm::Twine &fix)>
           report);
 
-  /// The rule that decides about a layer.
+  /// Returns the rule that decides about a layer.
   const KvTypeRule &of(int64_t layer) const;
   /// The rules that name layers, in the user's order.
   llvm::ArrayRef<KvTypeRule> named() const { return named_; }

@@ -5,8 +5,7 @@
 
 using namespace mlir::moe;
 
-/// Names are short: steps beyond this are those of a pattern that tries all
-/// ways to divide one.
+/// Names are short, so more steps mean that a pattern backtracks exponentially.
 static constexpr uint32_t kMostSteps = 100000;
 static constexpr size_t kLongestPattern = 4096;
 
@@ -54,6 +53,6 @@ NamePattern::Found NamePattern::search(llvm::StringRef name) const {
                           name.size(), 0, 0, match.get(), context.get());
   if (found == PCRE2_ERROR_NOMATCH)
     return Found::No;
-  // 0: more groups than were asked for.
+  // 0 means a match with more groups than requested.
   return found >= 0 ? Found::Yes : Found::TooCostly;
 }

@@ -11,16 +11,16 @@
 
 namespace mlir::moe {
 
-/// A user's regular expression, searched anywhere in a name. What a match may
-/// cost is bounded.
+/// A user's regular expression, searched anywhere in a name. The cost of a
+/// match is bounded.
 class NamePattern {
 public:
   enum class Dialect {
-    EcmaScript, ///< As std::regex and llama.cpp take it.
-    Perl,       ///< What it shares with Python, look-around included.
+    EcmaScript, ///< The syntax of std::regex and llama.cpp.
+    Perl,       ///< The syntax shared with Python, with look-around.
   };
 
-  /// Null, and `error` says why, for a pattern that is none.
+  /// Returns null and sets `error` if `text` is not a valid pattern.
   static std::optional<NamePattern> create(llvm::StringRef text,
                                            Dialect dialect, std::string &error);
 

@@ -22,7 +22,7 @@ std::string PlacementRule::shown() const { return moert::clipped(text); }
 
 namespace {
 
-/// What follows the name of something unknown.
+/// Returns a suggestion to append to the name of something unknown.
 std::string didYouMean(StringRef name, ArrayRef<std::string> known) {
   std::optional<std::string> meant =
       moert::closestMatch(std::string_view(name), known);
@@ -44,7 +44,7 @@ std::vector<std::string> phaseNames(ModuleOp module) {
   return names;
 }
 
-/// "blk.*.part" of the ops of layers, then every label.
+/// Returns "blk.*.part" for the parts of layers, then every label.
 std::vector<std::string> labelsOf(ModuleOp module, StringRef phase) {
   std::set<std::string> parts, labels;
   module.walk([&](CostOpInterface op) {

@@ -1,10 +1,10 @@
-//===- PlacementRules.h - What a user says of where ops go ------*- C++ -*-===//
+//===- PlacementRules.h - Parses --place ------------------------*- C++ -*-===//
 //
-// A rule is "[PHASE:]OPS=DEVICE". OPS is a pattern of labels as in a shell
-// ("blk.{2,3}.*"); without a phase the rule is for all of them. Of several
-// rules that match an op, the last decides. "OPS=DEVICE:N" is about routed
-// experts: the first N of each layer go there, and the others wherever they
-// would without the rule.
+// A rule is "[PHASE:]OPS=DEVICE". OPS is a shell pattern of labels
+// ("blk.{2,3}.*"). A rule without a phase applies to all phases. If several
+// rules match an op, the last one decides. "OPS=DEVICE:N" places only N routed
+// experts of each layer: the first ones, or with a router profile the most used
+// ones. The others go where they would go without the rule.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,29 +20,30 @@
 namespace mlir::moe {
 
 struct PlacementRule {
-  StringRef text;  ///< As the user wrote it; the other members view into it.
+  StringRef text;  ///< The user's text, which the other members view.
   StringRef phase; ///< Empty: every phase.
   StringRef device;
-  int64_t experts = 0; ///< Of a layer, from the first on; 0: all.
+  int64_t experts = 0; ///< Number of experts per layer; 0: all.
   llvm::GlobPattern labels;
 
-  /// What messages show of it.
+  /// Returns the text to show in messages, clipped.
   std::string shown() const;
-  /// Whether it is for `op`, of whatever phase.
+  /// Returns whether the rule's pattern matches `op`, in any phase.
   bool names(Operation *op) const;
-  /// Whether it is for `op` in its phase.
+  /// Returns whether the rule applies to `op` in its phase.
   bool covers(Operation *op) const;
 };
 
-/// Rules of a module that has phases, in the user's order. `texts` outlive
-/// them. What a user can mend is an error: a rule without a device, a device
-/// that `target` does not have, a phase that the module does not have, a broken
+/// Parses the rules for a module with phases, in the user's order. `texts` must
+/// outlive them. Emits a user error for a rule without a device, a device that
+/// `target` does not have, a phase that the module does not have, or an invalid
 /// pattern.
 FailureOr<SmallVector<PlacementRule>>
 parsePlacementRules(ModuleOp module, const moec::TargetDesc &target,
                     ArrayRef<std::string> texts);
 
-/// Emits the error of a rule that covers no op, with the nearest label.
+/// Emits the error for a rule that covers no op, and suggests the closest
+/// label.
 LogicalResult matchesNothing(ModuleOp module, const PlacementRule &rule);
 
 } // namespace mlir::moe

@@ -12,7 +12,7 @@ using namespace mlir::moe;
 
 namespace {
 
-/// "CPU" and "CUDA0" are the target's "cpu0" (its host) and "gpu0".
+/// Maps llama.cpp's names "CPU" and "CUDA0" to the target's host and "gpu0".
 std::string deviceNamed(StringRef name, const moec::TargetDesc &target) {
   std::string lower = name.lower();
   StringRef number = lower;
@@ -38,7 +38,7 @@ FailureOr<TensorRule> parse(ModuleOp module, const moec::TargetDesc &target,
     return userError(
         module, "tensor rule \"" + moert::clipped(text) + "\" " + cause, fix);
   };
-  // The first "=" and every comma end a pattern, as in llama.cpp.
+  // As in llama.cpp, the first "=" and every comma end a pattern.
   auto [pattern, device] = text.split('=');
   if (pattern.empty() || device.empty())
     return fail(device.empty() ? "names no device" : "has no pattern",
@@ -59,7 +59,7 @@ FailureOr<TensorRule> parse(ModuleOp module, const moec::TargetDesc &target,
   return rule;
 }
 
-/// Names of the tensors that ops of the module read, in their order.
+/// Returns the names of the module's tensors in order of first use.
 llvm::SetVector<StringAttr> tensorsOf(ModuleOp module) {
   llvm::SetVector<StringAttr> names;
   module.walk(
@@ -67,7 +67,8 @@ llvm::SetVector<StringAttr> tensorsOf(ModuleOp module) {
   return names;
 }
 
-/// The first name that the longest half or more of a pattern's beginning is in.
+/// Returns the first tensor name that contains a match of the longest possible
+/// prefix of the pattern, of more than half its length.
 std::string matchedByBeginning(StringRef pattern,
                                const llvm::SetVector<StringAttr> &tensors) {
   for (size_t size = pattern.size() - 1; size >= 4 && size > pattern.size() / 2;
@@ -84,7 +85,8 @@ std::string matchedByBeginning(StringRef pattern,
   return "";
 }
 
-/// The pattern without what is special in it, to be compared with names.
+/// Returns the pattern without its special characters, to be compared with
+/// names.
 std::string plainText(StringRef pattern) {
   std::string text;
   for (size_t i = 0; i < pattern.size(); ++i) {
@@ -98,8 +100,8 @@ std::string plainText(StringRef pattern) {
   return text;
 }
 
-/// What of the tensors' names is nearest to a pattern that matches none: parts
-/// between dots, then whole names.
+/// Returns the part between dots or the whole name that is closest to a pattern
+/// without matches, or "".
 std::string nearest(const TensorRule &rule,
                     const llvm::SetVector<StringAttr> &tensors) {
   StringRef pattern = rule.patternText;
@@ -146,7 +148,7 @@ moe::parseTensorRules(ModuleOp module, const moec::TargetDesc &target,
 }
 
 std::string moe::cpuMoeRule(int64_t layers) {
-  // Experts in one tensor, or as in old files of Mixtral in one each.
+  // Experts are one tensor per layer, or in old files of Mixtral one each.
   std::string experts =
       "\\.ffn_(up|down|gate|gate_up)(_(ch|)exps|\\.[0-9]+\\.)=CPU";
   if (layers < 0)
@@ -234,8 +236,8 @@ FailureOr<TensorDevices::Decision> TensorDevices::of(Operation *op) const {
                            decision.rule->device + ", and " + name +
                            ", which \"" + rule->text + "\" puts on " +
                            rule->device,
-                       "what works on several tensors is on one device: give "
-                       "them the same");
+                       "an op that reads several tensors is on one device: "
+                       "give them the same device");
     decision = {rule, name};
   }
   return decision;

@@ -1,9 +1,9 @@
-//===- TensorRules.h - Devices by names of tensors --------------*- C++ -*-===//
+//===- TensorRules.h - Parses --override-tensor -----------------*- C++ -*-===//
 //
-// llama.cpp's -ot: "REGEX=DEVICE[,REGEX=DEVICE...]". A regular expression is
-// searched in the names of the model file's tensors, the first rule that
-// matches a tensor decides. Devices are CPU, CUDA0, CUDA1, ... or the target's
-// own names.
+// Implements llama.cpp's -ot: "REGEX=DEVICE[,REGEX=DEVICE...]". Each regular
+// expression is searched in the names of the model file's tensors; the first
+// rule that matches a tensor decides. Devices are CPU, CUDA0, CUDA1, ... or the
+// target's own names.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,32 +18,34 @@
 namespace mlir::moe {
 
 struct TensorRule {
-  std::string text;   ///< What messages show of it.
-  std::string device; ///< Of the target.
+  std::string text;   ///< The rule as shown in messages.
+  std::string device; ///< A device of the target.
   NamePattern pattern;
   std::string patternText;
 };
 
-/// The rules of the texts in their order. What a user can mend is an error: a
-/// rule without a device, an unknown device, a broken pattern.
+/// Parses the rules of all texts in order. Emits a user error for a rule
+/// without a device, an unknown device or an invalid pattern.
 FailureOr<SmallVector<TensorRule>>
 parseTensorRules(ModuleOp module, const moec::TargetDesc &target,
                  ArrayRef<std::string> texts);
 
-/// The rule that --cpu-moe (`layers` < 0) and --n-cpu-moe stand for: one, as
-/// layers without experts are among the first of many models.
+/// Returns the rule that --cpu-moe (`layers` < 0) and --n-cpu-moe stand for. It
+/// is a single rule, because the first layers of many models have no experts,
+/// for which separate rules would match nothing.
 std::string cpuMoeRule(int64_t layers);
 
-/// Which rule decides about each tensor of a module.
+/// The rule that decides about each tensor of a module.
 class TensorDevices {
 public:
-  /// A rule that decides about no tensor, because none matches or all have one
-  /// before it, is an error with the nearest name; a note if `allowIdle`.
+  /// Matches tensors with rules. A rule that decides about no tensor, because
+  /// it matches none or earlier rules match all of them, is an error that
+  /// suggests the closest name; with `allowIdle` it is a note.
   static FailureOr<TensorDevices>
   create(ModuleOp module, ArrayRef<TensorRule> rules, bool allowIdle);
 
-  /// The rule of what `op` reads, and the tensor that it matched; null where
-  /// none does. An error where two rules want different devices.
+  /// The rule that places a tensor which `op` reads, and that tensor; null if
+  /// no rule matches. Emits an error if two rules ask for different devices.
   struct Decision {
     const TensorRule *rule = nullptr;
     StringRef tensor;

@@ -1,8 +1,8 @@
 // RUN: moe-opt %s --moe-print-cost="tokens=4 context=10" -o /dev/null | FileCheck %s
 // RUN: moe-opt %s --moe-print-cost="tokens=1 context=10" -o /dev/null | FileCheck %s --check-prefix=ONE
 
-// The tokens of a batch see a cache each: what they share is weights. Rows of the
-// cache are 40 elements of 2 bytes.
+// Each token of a batch has a cache of its own; only weights are shared. Rows
+// of the cache are 40 elements of 2 bytes.
 
 // CHECK-LABEL: @batch tokens=4 context=10
 // ONE-LABEL: @batch tokens=1 context=10
@@ -10,7 +10,7 @@ func.func @batch(%q: tensor<?x48xf32>, %a: tensor<?x40xf32>) -> tensor<?x40xf32>
   %norm = moe.weight <"n", file = 0, offset = 0> : tensor<32xf32>
   %b = moe.weight <"b", file = 0, offset = 0> : tensor<72x32xf32>
   %wk, %wv = moe.split_kv_b %b {heads = 2, nope = 16} : (tensor<72x32xf32>) -> (tensor<2x16x32xf32>, tensor<2x20x32xf32>)
-  // One row of each is written.
+  // One row per sequence is written.
   // CHECK: moe.mla_latent {{.*}} kv=320
   %kv = moe.mla_latent %a, %norm {layer = 0, eps = 1.0e-6, rope = #moe.rope<dim = 8, base = 1.0e4>} : (tensor<?x40xf32>, tensor<32xf32>) -> !moe.kv<40>
   // 4 * 11 rows are decompressed, 2 * 44 * 2 * (16 + 20) * 32, for as many pairs:
@@ -26,7 +26,7 @@ func.func @batch(%q: tensor<?x48xf32>, %a: tensor<?x40xf32>) -> tensor<?x40xf32>
   return %o : tensor<?x40xf32>
 }
 
-// Two tokens of each of two.
+// Two sequences with two tokens each.
 // CHECK-LABEL: @two tokens=4 context=10
 func.func @two(%q: tensor<?x80xf32>, %a: tensor<?x40xf32>, %norm: tensor<32xf32>) -> tensor<?x64xf32> attributes {moe.phase = #moe.phase<"batch", min_tokens = 1, max_tokens = 8, context = 64, sequences = 2>} {
   %kv = moe.mla_latent %a, %norm {layer = 0, eps = 1.0e-6, rope = #moe.rope<dim = 8, base = 1.0e4>} : (tensor<?x40xf32>, tensor<32xf32>) -> !moe.kv<40>

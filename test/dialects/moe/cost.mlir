@@ -29,7 +29,7 @@ func.func @rows(%ids: tensor<?xi32>) -> tensor<?x100xf32> {
   %z = moe.linear %y, %up residual %x {moe.label = #moe.label<"up">} : (tensor<?x32xf32>, tensor<64x32xf32>, tensor<?x64xf32>) -> tensor<?x64xf32>
   // CHECK-NEXT: add moe.add flops=256 weights=0 activations=3072 kv=0 resident=0
   %s = moe.add %x, %z {moe.label = #moe.label<"add">} : tensor<?x64xf32>
-  // What crosses the link, once.
+  // The bytes that cross the link, counted once.
   // CHECK-NEXT: - moe.transfer flops=0 weights=0 activations=1024 kv=0 resident=0
   %t = moe.transfer %s from "cpu0" to "gpu0" : tensor<?x64xf32>
   // CHECK-NEXT: head moe.lm_head flops=51200 weights=6800 activations=2624 kv=0 resident=6800

@@ -1,6 +1,6 @@
 // RUN: moe-opt %s -split-input-file -verify-diagnostics
 
-// What passes decide is verified where it is written down.
+// Attributes with decisions of passes are verified.
 
 func.func @label_is_text(%x: tensor<?x64xf32>) -> tensor<?x64xf32> {
   // expected-error @+1 {{expected moe.label to be a #moe.label, got "blk.0.add"}}

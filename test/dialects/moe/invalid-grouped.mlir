@@ -1,7 +1,7 @@
 // RUN: moe-opt %s -verify-diagnostics -split-input-file
 
-// What verifiers check of attention whose heads share keys and values, of
-// biases, and of weights that are parts of others or made of them.
+// Verifiers of grouped attention, of biases, and of weights that are views or
+// stacks of others.
 
 func.func @slice_rows(%w: tensor<8x32xf32>) {
   // expected-error @below {{expected begin from 0 to 4, got 5}}
@@ -43,7 +43,7 @@ func.func @stack_count(%w: tensor<8x32xf32>) {
 
 // -----
 
-// Matrices of a weight with several count as many, and rows of biases as rows.
+// A weight with several matrices counts as that many; biases count by rows.
 func.func @stack_matrices(%w: tensor<2x8x32xf32>, %v: tensor<8x32xf32>) {
   // expected-error @below {{expected weights 2 to match the result's matrices, got 3}}
   %r = moe.stack %w, %v : (tensor<2x8x32xf32>, tensor<8x32xf32>) -> tensor<2x8x32xf32>

@@ -1,7 +1,7 @@
 // RUN: moe-opt %s -verify-diagnostics -split-input-file
 
-// Every relation that a verifier checks, broken once. Messages state what was
-// expected, why, and what was found.
+// Every relation that a verifier checks is violated once. Messages state what
+// was expected, why, and what was found.
 
 //===--- weights ----------------------------------------------------------===//
 
@@ -192,7 +192,7 @@ func.func private @phase() attributes {moe.phase = #moe.phase<"batch", min_token
 
 // -----
 
-// Each sequence keeps to the context.
+// Each sequence is limited to the context.
 // expected-error @below {{expected 1 <= min_tokens <= max_tokens <= context, got 1, 33, 16 for each of 2 sequences}}
 func.func private @phase() attributes {moe.phase = #moe.phase<"batch", min_tokens = 1, max_tokens = 33, context = 16, sequences = 2>}
 

@@ -1,7 +1,7 @@
 // RUN: moe-opt %s --verify-roundtrip | FileCheck %s
 // RUN: moe-opt %s --emit-bytecode | moe-opt | FileCheck %s
 
-// Every op and attribute prints as it is read, as text and as bytecode.
+// Every op and attribute round-trips as text and as bytecode.
 
 // CHECK-LABEL: func.func @weights
 func.func @weights() -> (tensor<2x64x32x!moe.q8_0>, tensor<2x32x32x!moe.q8_0>) {
@@ -38,7 +38,7 @@ func.func @slice_and_stack(%gu: tensor<3x64x32x!moe.q8_0>, %bias: tensor<12xf32>
   return %u, %v, %s : tensor<3x32x32x!moe.q8_0>, tensor<4xf32>, tensor<2x4x32x!moe.q8_0>
 }
 
-// One format each: the types' names are part of the format's contract.
+// All formats: the names of the types are part of the file format.
 // CHECK-LABEL: func.func private @formats
 func.func private @formats(
     // CHECK-SAME: tensor<1x32xf32>, tensor<1x32xf16>, tensor<1x32xbf16>
@@ -96,7 +96,7 @@ func.func @grouped_attention(%q: tensor<?x96xf32>, %k: tensor<?x32xf32>, %v: ten
   %n = moe.rms_norm %q, %norm {eps = 1.0e-6, groups = 6} : tensor<?x96xf32>, tensor<16xf32>
   // CHECK: rope = #moe.rope<dim = 8, base = 1.500000e+05, factor = 3.200000e+01, original_context = 4096, rounded = false, magnitude = 1.3465735902799727, divisors = [1.000000e+00, 1.500000e+00, 8.1234567{{[0-9]*}}, 1.000000e+30], neox = true>
   %r = moe.rope %n {heads = 6, offset = 0, rope = #moe.rope<dim = 8, base = 1.5e5, factor = 32.0, original_context = 4096, rounded = false, magnitude = 1.3465735902799727, divisors = [1.0, 1.5, 8.1234567, 1.0e30], neox = true>} : tensor<?x96xf32>
-  // Two heads of 16 and 12, each part in blocks of 64.
+  // Two heads of 16 and 12 elements, each part in blocks of 64.
   // CHECK: %[[KV:.*]] = moe.kv_store %{{.*}}, %{{.*}} {kv_heads = 2 : i64, layer = 3 : i64} : (tensor<?x32xf32>, tensor<?x24xf32>) -> !moe.kv<256>
   %kv = moe.kv_store %k, %v {layer = 3, kv_heads = 2} : (tensor<?x32xf32>, tensor<?x24xf32>) -> !moe.kv<256>
   // CHECK: moe.gqa_attention %{{.*}}, %[[KV]] {heads = 6 : i64, key = 16 : i64, kv_heads = 2 : i64, scale = 2.500000e-01 : f64, value = 12 : i64} : (tensor<?x96xf32>, !moe.kv<256>) -> tensor<?x72xf32>
@@ -143,7 +143,7 @@ func.func @biased(%x: tensor<?x64xf32>, %gate: tensor<96x64xf32>, %down: tensor<
   return %y : tensor<?x64xf32>
 }
 
-// Elements of a cache are bf16 where its type says nothing.
+// The default element type of a cache is bf16.
 // CHECK: func.func private @caches(!moe.kv<40>, !moe.kv<40, f32>, !moe.kv<40, q8_0>)
 func.func private @caches(!moe.kv<40, bf16>, !moe.kv<40, f32>, !moe.kv<40, q8_0>)
 

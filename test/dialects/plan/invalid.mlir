@@ -11,7 +11,7 @@ plan.program attributes {
 
 // -----
 
-// A hash that is none.
+// An invalid hash.
 plan.program attributes {
     architecture = "", compiler = "", context = 1 : i32, experts = 0 : i32,
     experts_used = 0 : i32, hidden = 1 : i64, layers = 0 : i32, model_hash = "",
@@ -22,7 +22,7 @@ plan.program attributes {
 
 // -----
 
-// A hash of samples that is none.
+// An invalid hash of samples.
 plan.program attributes {
     architecture = "", compiler = "", context = 1 : i32, experts = 0 : i32,
     experts_used = 0 : i32, hidden = 1 : i64, layers = 0 : i32, model_hash = "",
@@ -33,7 +33,7 @@ plan.program attributes {
 
 // -----
 
-// A checksum that is none.
+// An invalid checksum.
 plan.program attributes {
     architecture = "", compiler = "", context = 1 : i32, experts = 0 : i32,
     experts_used = 0 : i32, hidden = 1 : i64, layers = 0 : i32, model_hash = "",
@@ -151,7 +151,7 @@ plan.program attributes {
 
 // -----
 
-// Columns that cut a block.
+// Rows that are not whole blocks.
 plan.program attributes {
     architecture = "", compiler = "", context = 1 : i32, experts = 0 : i32,
     experts_used = 0 : i32, hidden = 1 : i64, layers = 0 : i32, model_hash = "",
@@ -238,7 +238,7 @@ plan.program attributes {
 
 // -----
 
-// A matrix for each of those that there are.
+// The number of weights has to match the number of matrices.
 plan.program attributes {
     architecture = "", compiler = "", context = 1 : i32, experts = 0 : i32,
     experts_used = 0 : i32, hidden = 1 : i64, layers = 0 : i32, model_hash = "",
@@ -257,7 +257,7 @@ plan.program attributes {
     model_name = "", options = "", parameters = 0 : i64, target = "", vocab = 1 : i64} {
   %f = plan.file model "a" bytes 4096 header 8 hash "0123456789abcdef0123456789abcdef"
   %k = plan.weight "k" in %f at 512 : 2x8x4xF32 strides [128, 16]
-  // Matrices of each, which are too many.
+  // Each weight has several matrices, which is too many.
   // expected-error @+1 {{expected 1 matrices of weights, found 2}}
   %s = plan.stack "s" of %k : 1x8x4xF32
 }
@@ -315,7 +315,7 @@ plan.program attributes {
 
 // -----
 
-// What is transposed is in the model file.
+// Only weights of the model file can be transposed.
 plan.program attributes {
     architecture = "", compiler = "", context = 1 : i32, experts = 0 : i32,
     experts_used = 0 : i32, hidden = 1 : i64, layers = 0 : i32, model_hash = "",
@@ -352,7 +352,7 @@ plan.program attributes {
 
 // -----
 
-// Sizes of a device.
+// Negative sizes of a device.
 plan.program attributes {
     architecture = "", compiler = "", context = 1 : i32, experts = 0 : i32,
     experts_used = 0 : i32, hidden = 1 : i64, layers = 0 : i32, model_hash = "",
@@ -387,7 +387,7 @@ plan.program attributes {
 
 // -----
 
-// Types cover all tokens.
+// Types have to cover all tokens.
 plan.program attributes {
     architecture = "", compiler = "", context = 1 : i32, experts = 0 : i32,
     experts_used = 0 : i32, hidden = 1 : i64, layers = 0 : i32, model_hash = "",
@@ -457,7 +457,7 @@ plan.program attributes {
 
 // -----
 
-// Nothing comes before layer 0.
+// A negative layer.
 plan.program attributes {
     architecture = "", compiler = "", context = 1 : i32, experts = 0 : i32,
     experts_used = 0 : i32, hidden = 1 : i64, layers = 0 : i32, model_hash = "",
@@ -488,7 +488,7 @@ plan.program attributes {
 
 // -----
 
-// Work that the format does not have, or out of order.
+// An unknown property of work, or one out of order.
 plan.program attributes {
     architecture = "", compiler = "", context = 1 : i32, experts = 0 : i32,
     experts_used = 0 : i32, hidden = 1 : i64, layers = 0 : i32, model_hash = "",
@@ -507,7 +507,7 @@ plan.program attributes {
 
 // -----
 
-// More than once a token.
+// A fraction above 1.
 plan.program attributes {
     architecture = "", compiler = "", context = 1 : i32, experts = 0 : i32,
     experts_used = 0 : i32, hidden = 1 : i64, layers = 0 : i32, model_hash = "",
@@ -585,7 +585,7 @@ plan.program attributes {
 
 // -----
 
-// Memory of another device, without a copy.
+// Memory of another device may only be used by copies.
 plan.program attributes {
     architecture = "", compiler = "", context = 1 : i32, experts = 0 : i32,
     experts_used = 0 : i32, hidden = 1 : i64, layers = 0 : i32, model_hash = "",
@@ -646,7 +646,7 @@ plan.program attributes {
 
 // -----
 
-// A CPU's workers copy between other instructions.
+// Only CUDA devices have copy queues.
 plan.program attributes {
     architecture = "", compiler = "", context = 1 : i32, experts = 0 : i32,
     experts_used = 0 : i32, hidden = 1 : i64, layers = 0 : i32, model_hash = "",
@@ -690,7 +690,7 @@ plan.program attributes {
 
 // -----
 
-// Launches are of GPUs.
+// Only GPUs have launches.
 plan.program attributes {
     architecture = "", compiler = "", context = 1 : i32, experts = 0 : i32,
     experts_used = 0 : i32, hidden = 1 : i64, layers = 0 : i32, model_hash = "",
@@ -729,7 +729,7 @@ plan.program attributes {
 
 // -----
 
-// Copies run beside what computes.
+// Only copies run in copy queues.
 plan.program attributes {
     architecture = "", compiler = "", context = 1 : i32, experts = 0 : i32,
     experts_used = 0 : i32, hidden = 1 : i64, layers = 0 : i32, model_hash = "",

@@ -83,7 +83,7 @@ plan.program attributes {
     // CHECK: (act = %{{.*}}, w = %[[OUT]], bias = %[[NORM]], out = %{{.*}}) {accumulate = 1}
     plan.inst linear on %cpu0.compute ["linear_avx512", "gemm_q4_k_avx512"] (act = %a, w = %out, bias = %norm, out = %l) {accumulate = 1} barrier for %why
     %g = plan.buffer "g" on %gpu0 f32 cols 512 rows [1, 0] at 0
-    // What is 0 of its work is left out.
+    // Zero terms of work are not printed.
     // CHECK: plan.inst add {{.*}} for %[[WHY]] work {token_ops = 2.000000e+00, again = 5.000000e-01}
     plan.inst add on %cpu0.compute ["add_avx512"] (x = %y, y = %y, out = %y) for %why work {token_ops = 2.0, seen_ops = 0.0, again = 0.5}
     // CHECK: %[[READY:.*]] = plan.inst linear {{.*}} signals for %[[WHY]]
