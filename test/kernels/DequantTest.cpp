@@ -1,9 +1,9 @@
 //===- DequantTest.cpp - Block layouts against an independent reader ------===//
 //
-// dequant_vectors.bin holds random blocks of every format and the floats that
-// another implementation reads from them (see make_dequant_vectors.py). Of the
-// formats with tables, test/data/dequant has more: X.bin, blocks of format X,
-// and X.npy, the floats that two decoders agree on.
+// test/data/dequant/vectors.tar.xz holds random blocks of every format and the
+// floats that another implementation reads from them (see
+// make_dequant_vectors.py). For the formats with tables, golden.tar.xz has more:
+// X.bin, blocks of format X, and X.npy, the floats that two decoders agree on.
 //
 //===----------------------------------------------------------------------===//
 
