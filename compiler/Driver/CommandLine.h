@@ -4,7 +4,7 @@
 #define MOE_COMPILER_DRIVER_COMMANDLINE_H
 
 #include "compiler/Driver/Driver.h"
-#include "compiler/Driver/OptionTable.h"
+#include "compiler/Options/OptionTable.h"
 #include "runtime/base/ShellCommand.h"
 
 namespace moec {
@@ -14,7 +14,7 @@ namespace moec {
 template <class Visit> void visitOptions(Visit visit) {
 #define MOE_OPTION(field, Type, fallback, ...)                                 \
   visit(options::field, &CompileRequest::field);
-#include "compiler/Driver/Options.def"
+#include "compiler/Options/Options.def"
 }
 
 /// The word of --emit; "" for Forecast.
@@ -40,8 +40,8 @@ bool canRunAgain(const CompileRequest &request);
 
 /// The options that shaped a plan (kRecorded) and are not at their defaults,
 /// for the plan file: words for a shell, from which moert makes the command
-/// that compiles the plan again (runtime/Recompile.h). Paths are recorded as
-/// those of model files are; a stream, which cannot be read again, as "-".
+/// that compiles the plan again (runtime/plan/Recompile.h). Paths are recorded
+/// as those of model files are; a stream, which cannot be read again, as "-".
 moert::StatusOr<std::string> recordedOptions(const CompileRequest &request);
 
 /// Where the request's plan goes.

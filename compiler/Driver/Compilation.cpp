@@ -18,16 +18,16 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/PassManager.h"
 #include "models/Model.h"
-#include "passes/moe/Pipelines.h"
-#include "passes/moe/Rings.h"
 #include "passes/moe/Support.h"
+#include "passes/moe/graph/Rings.h"
+#include "passes/moe/pipeline/Pipelines.h"
 #include "passes/plan/PlanPasses.h"
-#include "runtime/Plan.h"
 #include "runtime/base/OptionWord.h"
 #include "runtime/base/OutputFile.h"
 #include "runtime/base/ShellCommand.h"
 #include "runtime/base/Text.h"
 #include "runtime/base/UserCache.h"
+#include "runtime/plan/Plan.h"
 #include "runtime/text/PreTokenizer.h"
 #include "runtime/text/Tokenizer.h"
 
@@ -81,7 +81,7 @@ Status fillOptions(const CompileRequest &request, int64_t context,
 #define MOE_PASS_OPTION(field, Type, PassType, fallback, ...)                  \
   MOE_RETURN_IF_ERROR(                                                         \
       setOption(options.field, moec::options::field, request.field));
-#include "compiler/Driver/Options.def"
+#include "compiler/Options/Options.def"
   options.context = context;
   options.ubatch = std::min(request.ubatch, context);
   return Status::ok();

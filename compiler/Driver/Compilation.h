@@ -13,7 +13,7 @@
 #include "dialects/plan/Plan.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
-#include "runtime/OutputRule.h"
+#include "runtime/plan/OutputRule.h"
 
 namespace moec {
 

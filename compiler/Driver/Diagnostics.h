@@ -5,7 +5,7 @@
 
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/Pass/PassInstrumentation.h"
-#include "runtime/OutputRule.h"
+#include "runtime/plan/OutputRule.h"
 
 #include <string>
 #include <vector>

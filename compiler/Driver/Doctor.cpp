@@ -3,14 +3,14 @@
 #include "compiler/Cuda/Nvrtc.h"
 #include "compiler/Machine/Targets/NativeTarget.h"
 #include "kernels/Registry.h"
-#include "runtime/MemoryFit.h"
-#include "runtime/PlanAccess.h"
-#include "runtime/WeightFiles.h"
 #include "runtime/base/HostCpu.h"
 #include "runtime/base/Text.h"
 #include "runtime/base/Topology.h"
 #include "runtime/device/cpu/Calibrate.h"
 #include "runtime/device/cuda/CudaContext.h"
+#include "runtime/engine/MemoryFit.h"
+#include "runtime/plan/PlanAccess.h"
+#include "runtime/plan/WeightFiles.h"
 
 #include <filesystem>
 #include <fstream>

@@ -3,8 +3,8 @@
 #ifndef MOE_COMPILER_DRIVER_DOCTOR_H
 #define MOE_COMPILER_DRIVER_DOCTOR_H
 
-#include "runtime/Ladder.h"
 #include "runtime/device/cuda/CudaDriver.h"
+#include "runtime/engine/Ladder.h"
 
 #include <string>
 #include <vector>

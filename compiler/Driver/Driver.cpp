@@ -7,9 +7,9 @@
 #include "compiler/Serialize/PlanWriter.h"
 #include "mlir/Parser/Parser.h"
 #include "models/Model.h"
-#include "runtime/Plan.h"
 #include "runtime/base/ReadInput.h"
 #include "runtime/base/ShellCommand.h"
+#include "runtime/plan/Plan.h"
 
 using moert::Status;
 using moert::StatusOr;

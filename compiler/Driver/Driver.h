@@ -32,7 +32,7 @@ enum class Emit {
 struct CompileRequest {
   std::string model;
 #define MOE_OPTION(field, Type, fallback, ...) Type field = fallback;
-#include "compiler/Driver/Options.def"
+#include "compiler/Options/Options.def"
   /// What was read for this request and is read for it, each input once.
   std::shared_ptr<moert::InputTexts> texts =
       std::make_shared<moert::InputTexts>();

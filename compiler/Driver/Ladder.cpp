@@ -3,10 +3,10 @@
 #include "compiler/Driver/CommandLine.h"
 #include "compiler/Driver/Compilation.h"
 #include "compiler/Serialize/TokenizerOp.h"
-#include "runtime/Verify.h"
 #include "runtime/base/ParseSize.h"
 #include "runtime/base/ShellCommand.h"
 #include "runtime/base/Text.h"
+#include "runtime/plan/Verify.h"
 
 #include <algorithm>
 #include <charconv>

@@ -2,7 +2,7 @@
 
 #include "compiler/Driver/ModuleNames.h"
 #include "llvm/ADT/StringRef.h"
-#include "passes/moe/NamePattern.h"
+#include "passes/moe/rules/NamePattern.h"
 #include "runtime/base/Suggest.h"
 #include "runtime/base/Text.h"
 

@@ -22,7 +22,7 @@
 namespace moec {
 
 struct ModuleRules {
-  /// As passes/moe/TensorRules.h has them: one for each tensor.
+  /// As passes/moe/rules/TensorRules.h has them: one for each tensor.
   std::vector<std::string> tensorRules;
   std::vector<std::string> notes; ///< What the file asks for and is not done.
 };

@@ -3,9 +3,8 @@
 #include "dialects/moe/Moe.h"
 #include "llvm/ADT/MapVector.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "passes/moe/StreamExperts.h"
 #include "passes/moe/Support.h"
-#include "runtime/base/OutputKind.h"
+#include "runtime/plan/OutputKind.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -58,7 +57,7 @@ bool readsFrom(Operation *op, function_ref<bool(Operation *)> like) {
 bool isLate(Operation *op) { return op->hasAttr(kDeferredAttr); }
 
 /// Whether `op` chooses, computes or adds experts that are a layer late
-/// (passes/moe/DeferExperts.cpp), and goes where the others are.
+/// (passes/moe/graph/DeferExperts.cpp), and goes where the others are.
 bool isOfLate(Operation *op) {
   return isa<SplitChoicesOp>(op) || isLate(op) ||
          (isa<AddOp>(op) && readsFrom(op, isLate));

@@ -3,9 +3,9 @@
 // `moert profile-router` measures which experts of each layer a text uses, and
 // how much of a token's gate mass its heaviest expert has, its second, and so
 // on. Experts that are used most are worth more in a GPU's memory than others
-// (passes/moe/PlacementSearch.h). Where the lightest of a token have next to no
-// mass, a layer can do without them: it uses the fewest experts that leave out
-// at most a given part of it.
+// (passes/moe/placement/PlacementSearch.h). Where the lightest of a token have
+// next to no mass, a layer can do without them: it uses the fewest experts that
+// leave out at most a given part of it.
 //
 //===----------------------------------------------------------------------===//
 

@@ -1,6 +1,6 @@
 #include "compiler/Explain/Diff.h"
 
-#include "runtime/PlanAccess.h"
+#include "runtime/plan/PlanAccess.h"
 
 #include <algorithm>
 #include <cmath>

@@ -10,7 +10,7 @@
 #ifndef MOE_COMPILER_EXPLAIN_EXPLAIN_H
 #define MOE_COMPILER_EXPLAIN_EXPLAIN_H
 
-#include "runtime/Plan.h"
+#include "runtime/plan/Plan.h"
 
 #include <string>
 

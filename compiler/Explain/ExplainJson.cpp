@@ -4,8 +4,8 @@
 #include "compiler/Explain/Explain.h"
 #include "compiler/Explain/GpuCode.h"
 #include "compiler/Explain/Ladder.h"
-#include "runtime/PlanAccess.h"
-#include "runtime/States.h"
+#include "runtime/plan/PlanAccess.h"
+#include "runtime/plan/States.h"
 
 #include <algorithm>
 #include <cctype>

@@ -3,8 +3,8 @@
 #include "compiler/Explain/Figures.h"
 #include "compiler/Explain/GpuCode.h"
 #include "compiler/Explain/Ladder.h"
-#include "runtime/PlanAccess.h"
 #include "runtime/base/Page.h"
+#include "runtime/plan/PlanAccess.h"
 
 using namespace moert;
 

@@ -1,7 +1,7 @@
 #include "compiler/Explain/GpuCode.h"
 
 #include "kernels/cuda/Limits.h"
-#include "runtime/PlanAccess.h"
+#include "runtime/plan/PlanAccess.h"
 
 #include <algorithm>
 #include <map>

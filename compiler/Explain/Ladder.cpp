@@ -2,8 +2,8 @@
 
 #include "compiler/Explain/ExplainJson.h"
 #include "compiler/Explain/Figures.h"
-#include "runtime/PlanAccess.h"
 #include "runtime/base/Page.h"
+#include "runtime/plan/PlanAccess.h"
 
 using namespace moert;
 

@@ -3,7 +3,7 @@
 #ifndef MOE_COMPILER_EXPLAIN_LADDER_H
 #define MOE_COMPILER_EXPLAIN_LADDER_H
 
-#include "runtime/Plan.h"
+#include "runtime/plan/Plan.h"
 
 #include <nlohmann/json.hpp>
 #include <string>

@@ -1,10 +1,10 @@
 #include "compiler/Explain/Summary.h"
 
 #include "kernels/KvCache.h"
-#include "runtime/Plan.h"
-#include "runtime/PlanAccess.h"
-#include "runtime/States.h"
 #include "runtime/base/CheckedMath.h"
+#include "runtime/plan/Plan.h"
+#include "runtime/plan/PlanAccess.h"
+#include "runtime/plan/States.h"
 
 #include <algorithm>
 #include <limits>

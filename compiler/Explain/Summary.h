@@ -79,7 +79,7 @@ struct ExplainSummary {
   uint64_t windowLayers = 0;
   int64_t windowRows = 0;
   std::string
-      kvRoom; ///< What the cache holds, as runtime/PlanAccess.h says it.
+      kvRoom; ///< What the cache holds, as runtime/plan/PlanAccess.h says it.
   std::vector<PhaseCost> phases;
 
   const PhaseCost *phase(std::string_view name) const;

@@ -1,7 +1,7 @@
 #include "compiler/Explain/Timeline.h"
 
 #include "kernels/OpCode.h"
-#include "runtime/PlanAccess.h"
+#include "runtime/plan/PlanAccess.h"
 
 #include <algorithm>
 #include <map>

@@ -1,7 +1,7 @@
 #include "compiler/Serialize/PlanPair.h"
 
-#include "runtime/PlanAccess.h"
-#include "runtime/PlanFiles.h"
+#include "runtime/plan/PlanAccess.h"
+#include "runtime/plan/PlanFiles.h"
 #include "runtime/schema/WeightsFile.h"
 
 #include <algorithm>

@@ -10,8 +10,8 @@
 #ifndef MOE_COMPILER_SERIALIZE_PLANPAIR_H
 #define MOE_COMPILER_SERIALIZE_PLANPAIR_H
 
-#include "runtime/OutputRule.h"
 #include "runtime/base/OutputFile.h"
+#include "runtime/plan/OutputRule.h"
 
 #include <optional>
 #include <string>

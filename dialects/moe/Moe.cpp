@@ -216,11 +216,9 @@ LogicalResult MoeDialect::verifyOperationAttribute(Operation *op,
       {kKvRowsAttr, isKind<IntegerAttr>, "an integer"},
       {kFrequenciesAttr, isFrequencies, "numbers from 0 on, not all 0"},
       {kDeferredAttr, isKind<UnitAttr>, "without a value"},
-      // Of passes/moe/StreamExperts.h.
-      {"moe.streamed", isKind<UnitAttr>, "without a value"},
-      // Of passes/moe/Support.h and ForeseeDevices.cpp.
-      {"moe.request_seconds", isKind<FloatAttr>, "a number"},
-      {"moe.attention_on_host", isKind<UnitAttr>, "without a value"},
+      {kStreamedAttr, isKind<UnitAttr>, "without a value"},
+      {kRequestSecondsAttr, isKind<FloatAttr>, "a number"},
+      {kAttentionOnHostAttr, isKind<UnitAttr>, "without a value"},
   };
   for (const Known &known : table) {
     if (attribute.getName() != known.name)

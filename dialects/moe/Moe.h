@@ -138,6 +138,16 @@ inline constexpr llvm::StringLiteral kRejectedAttr = "moe.rejected";
 /// On what nobody waits for before the next layer's experts (passes/moe/
 /// DeferExperts.cpp): what others wait for goes first.
 inline constexpr llvm::StringLiteral kDeferredAttr = "moe.deferred";
+/// A moe.experts with this attribute runs on a device that keeps none of its
+/// matrices and copies them over the link in each step.
+inline constexpr llvm::StringLiteral kStreamedAttr = "moe.streamed";
+/// On a module with devices: the seconds that moe-place-devices predicts for
+/// the request that the placement is to be fast at.
+inline constexpr llvm::StringLiteral kRequestSecondsAttr =
+    "moe.request_seconds";
+/// On a module: attention is kept on the host (moe-hold-attention).
+inline constexpr llvm::StringLiteral kAttentionOnHostAttr =
+    "moe.attention_on_host";
 /// On functions: the #moe.phase they are compiled for.
 inline constexpr llvm::StringLiteral kPhaseAttr = "moe.phase";
 /// On the module: model facts (a dictionary), file list, target description.

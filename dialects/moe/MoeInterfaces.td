@@ -14,7 +14,7 @@ def Moe_LowerableOpInterface : OpInterface<"LowerableOpInterface"> {
   let methods = [
     InterfaceMethod<[{
         Without Quantize: whether an activation is encoded depends on the gemms
-        that are chosen (passes/moe/KernelSelection.h adds it). The last
+        that are chosen (passes/moe/kernels/KernelSelection.h adds it). The last
         instruction of an op whose residual dies in it accumulates into the
         residual's buffer; otherwise the list ends with Add.
       }],

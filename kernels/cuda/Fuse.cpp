@@ -189,7 +189,7 @@ private:
   }
 
   /// Whether `i` writes where a router left its choices, which who watches it
-  /// (runtime/RouterWatch.h) finds behind all.
+  /// (runtime/engine/RouterWatch.h) finds behind all.
   bool overwritesChoices(size_t i) const {
     for (size_t j = 0; j < i; ++j)
       for (const Use &a : parts_[i].uses)

@@ -1,7 +1,6 @@
 #include "compiler/Machine/Targets/TargetAttr.h"
 #include "passes/lower/LowerOps.h"
 #include "passes/lower/LowerPasses.h"
-#include "passes/moe/StreamExperts.h"
 #include "passes/moe/Support.h"
 
 namespace mlir::plan {

@@ -2,7 +2,6 @@
 
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringExtras.h"
-#include "passes/moe/StreamExperts.h"
 #include "passes/moe/Support.h"
 
 using namespace mlir;

@@ -9,8 +9,8 @@
 #define MOE_PASSES_LOWER_PHASEEMITTER_H
 
 #include "passes/lower/PlanTables.h"
-#include "passes/moe/OpSeconds.h"
 #include "passes/moe/Support.h"
+#include "passes/moe/kernels/OpSeconds.h"
 
 namespace mlir::moe {
 

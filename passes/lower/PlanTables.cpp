@@ -2,8 +2,8 @@
 
 #include "dialects/moe/Rope.h"
 #include "llvm/ADT/STLExtras.h"
-#include "passes/moe/Rings.h"
 #include "passes/moe/Support.h"
+#include "passes/moe/graph/Rings.h"
 
 using namespace mlir;
 using namespace mlir::moe;

@@ -95,7 +95,7 @@ def AbsorbMlaPass : Moe_Pass<"moe-absorb-mla"> {
 
     A gemm computes W_UK^T q only if W_UK is there transposed. On a device with
     gemms on packed rows `factored` therefore has a copy made when weights are
-    packed (`moe.transpose`; passes/moe/KeyUp.h), unless `weights=reference` or the
+    packed (`moe.transpose`; passes/moe/graph/KeyUp.h), unless `weights=reference` or the
     format has no such gemm.
 
     `auto` takes the form with the fewest predicted seconds for the phase's
@@ -215,8 +215,8 @@ def PlaceDevicesPass : Moe_Pass<"moe-place-devices"> {
     with its cache, its shared experts or dense FFN, its routed experts, the head,
     the embedding) are assigned so that the predicted seconds of a request are
     fewest: a step's ops and copies are simulated, with devices that overlap and
-    a copy's latency at every crossing (passes/moe/StepTimes.h). What is looked
-    at does not depend on the memory (passes/moe/PlacementSearch.h); all on the
+    a copy's latency at every crossing (passes/moe/placement/StepTimes.h). What is looked
+    at does not depend on the memory (passes/moe/placement/PlacementSearch.h); all on the
     host and only experts on the host are among it. Ops that have a device
     already stay there. Where `stream-experts` says that experts of the host are
     to be streamed and the mix is faster so, GPUs keep room for the slots.
@@ -284,11 +284,11 @@ def SelectKernelsPass : Moe_Pass<"moe-select-kernels"> {
   let description = [{
     Takes from the kernel table, among those that the device runs and whose
     range holds the phase's tokens, the kernel of the best instruction set.
-    passes/moe/KernelSelection.h says what is recorded.
+    passes/moe/kernels/KernelSelection.h says what is recorded.
 
     Before that it gives every weight that gemms read a layout, one per device
     for all phases: one that kernels read faster than the model file's rows,
-    where there is such a gemm for each use (passes/moe/WeightLayouts.h).
+    where there is such a gemm for each use (passes/moe/kernels/WeightLayouts.h).
     `weights=reference` keeps all weights as they are in the file.
 
     Invariant: every op with a cost has `moe.kernels` and `moe.gemms`, from which

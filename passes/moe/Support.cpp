@@ -5,7 +5,6 @@
 #include "llvm/Support/Format.h"
 #include "llvm/Support/MathExtras.h"
 #include "llvm/Support/raw_ostream.h"
-#include "passes/moe/StreamExperts.h"
 
 #include <algorithm>
 #include <cmath>
@@ -134,4 +133,12 @@ StringAttr moe::deviceOfResult(Operation *op) {
   if (auto transfer = dyn_cast<TransferOp>(op))
     return transfer.getToAttr();
   return op->getAttrOfType<StringAttr>(kDeviceAttr);
+}
+
+const moec::DeviceDesc &moe::expectedDevice(Operation *attention,
+                                            const moec::TargetDesc &target) {
+  if (auto name = attention->getAttrOfType<StringAttr>(kDeviceAttr))
+    if (const auto *device = target.find(std::string_view(name.getValue())))
+      return *device;
+  return target.gpuCount() ? target.devices.front() : target.host();
 }

@@ -20,6 +20,8 @@ inline constexpr llvm::StringLiteral kDecodeName = "decode";
 inline constexpr llvm::StringLiteral kPrefillName = "prefill";
 inline constexpr llvm::StringLiteral kBatchName = "batch";
 inline constexpr llvm::StringLiteral kLogitsName = "logits";
+/// The phase of prompts' longer steps.
+inline constexpr llvm::StringLiteral kStreamedName = "streamed_prefill";
 
 /// The step that costs of a phase are compared for.
 using moec::TypicalStep;
@@ -38,7 +40,7 @@ int64_t kvRowsOf(int64_t context, int64_t sequences = 1);
 /// kKvRowsAttr of the module, without it one context.
 int64_t kvRowsOf(ModuleOp module, int64_t context);
 /// Rows of layers' states for so many sequences that run together: theirs, and
-/// some for checkpoints (runtime/StatePool.h).
+/// some for checkpoints (runtime/cache/StatePool.h).
 constexpr int64_t stateRowsOf(int64_t sequences) {
   return sequences + 2 + sequences / 4;
 }
@@ -46,6 +48,11 @@ constexpr int64_t stateRowsOf(int64_t sequences) {
 int64_t stateRowsOf(ModuleOp module);
 /// Whether `op` is an attention, which reads the cache of a layer.
 bool readsCache(Operation *op);
+
+/// The device where placement tries to put `attention`: its moe.device if it
+/// has one (moe-foresee-devices), else the first GPU, else the host.
+const moec::DeviceDesc &expectedDevice(Operation *attention,
+                                       const moec::TargetDesc &target);
 
 /// What identifies a weight, stored or computed, across functions.
 Attribute weightKey(Value weight);
@@ -56,11 +63,6 @@ LogicalResult userError(Operation *op, const Twine &cause, const Twine &fix);
 
 /// Adds a note, which compile prints and plans keep.
 void addNote(ModuleOp module, const Twine &note);
-
-/// Of a module with devices: seconds that moe-place-devices predicts of the
-/// request that it is to be fast at.
-inline constexpr llvm::StringLiteral kRequestSecondsAttr =
-    "moe.request_seconds";
 
 /// Adds a sentence to moe.reason.
 void appendReason(Operation *op, const Twine &sentence);

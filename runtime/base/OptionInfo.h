@@ -69,7 +69,7 @@ struct OptionInfo {
 };
 
 /// What --force does in every command that writes a file
-/// (runtime/OutputRule.h).
+/// (runtime/plan/OutputRule.h).
 inline constexpr std::string_view kForceHelp =
     "Let an output replace a file of another kind. Without it an output "
     "replaces only an empty file or one of the kind that it writes; a file "

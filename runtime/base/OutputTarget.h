@@ -10,8 +10,8 @@
 namespace moert {
 
 /// What OutputFile::create takes: a path together with the rule about what may
-/// be replaced there. Only OutputRule (runtime/OutputRule.h) makes one of a
-/// path that a user names.
+/// be replaced there. Only OutputRule (runtime/plan/OutputRule.h) makes one of
+/// a path that a user names.
 class OutputTarget {
 public:
   /// For files of this program that no user names, such as caches: whatever is

@@ -1,8 +1,9 @@
 //===- Device.h - What executes a plan's queues -----------------*- C++ -*-===//
 //
 // A device has memory, and runs the instructions of its queues. What comes to
-// it was proved before (runtime/Prove.h); where operands lie, which functions
-// run them and how they are started is the device's business. In this order:
+// it was proved before (runtime/prove/Prove.h); where operands lie, which
+// functions run them and how they are started is the device's business. In this
+// order:
 //
 //   reserve        all memory that the plan gives it, before anything is moved
 //   load           modules and the weights that are to be in its memory

@@ -1,7 +1,7 @@
 #include "runtime/device/DeviceOperands.h"
 
 #include "kernels/KvCache.h"
-#include "runtime/PlanAccess.h"
+#include "runtime/plan/PlanAccess.h"
 
 namespace moert {
 

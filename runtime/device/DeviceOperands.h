@@ -10,8 +10,8 @@
 #ifndef MOE_RUNTIME_DEVICE_DEVICEOPERANDS_H
 #define MOE_RUNTIME_DEVICE_DEVICEOPERANDS_H
 
-#include "runtime/ProvenOp.h"
 #include "runtime/base/Status.h"
+#include "runtime/prove/ProvenOp.h"
 
 #include <span>
 #include <string_view>

@@ -1,7 +1,7 @@
 #include "runtime/device/StepBlock.h"
 
 #include "kernels/KvCache.h"
-#include "runtime/PlanAccess.h"
+#include "runtime/plan/PlanAccess.h"
 
 #include <algorithm>
 #include <cassert>

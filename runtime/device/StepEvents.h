@@ -28,7 +28,7 @@
 #ifndef MOE_RUNTIME_DEVICE_STEPEVENTS_H
 #define MOE_RUNTIME_DEVICE_STEPEVENTS_H
 
-#include "runtime/device/cpu/Event.h"
+#include "runtime/device/Event.h"
 
 #include <atomic>
 #include <cstddef>

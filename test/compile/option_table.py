@@ -1,4 +1,4 @@
-"""Compiles with each option of compiler/Driver/Options.def, provokes a suggestion, pastes it and compares.
+"""Compiles with each option of compiler/Options/Options.def, provokes a suggestion, pastes it and compares.
 
 Usage: option_table.py FOLDER MODELS SOURCE
 """
@@ -13,7 +13,7 @@ import tools
 
 root, models, source = sys.argv[1:]
 MODEL = os.path.join(models, "tiny-kjv/tiny-kjv-q4_k_m.gguf")
-TABLE = os.path.join(source, "compiler/Driver/Options.def")
+TABLE = os.path.join(source, "compiler/Options/Options.def")
 RULES = """- match:
     name: "^model\\\\.layers\\\\..*\\\\.mlp\\\\.experts$"
   replace:

@@ -3,8 +3,8 @@
 #ifndef MOE_TEST_SUPPORT_DELAYS_H
 #define MOE_TEST_SUPPORT_DELAYS_H
 
-#include "runtime/device/MakeDevices.h"
 #include "runtime/device/cpu/Bind.h"
+#include "runtime/engine/MakeDevices.h"
 
 #include <chrono>
 #include <memory>

@@ -3,10 +3,10 @@
 #ifndef MOE_TEST_SUPPORT_FAKEDEVICE_H
 #define MOE_TEST_SUPPORT_FAKEDEVICE_H
 
-#include "runtime/Plan.h"
-#include "runtime/ProvenOp.h"
 #include "runtime/device/Device.h"
 #include "runtime/device/StepBlock.h"
+#include "runtime/plan/Plan.h"
+#include "runtime/prove/ProvenOp.h"
 
 #include <cstring>
 #include <fmt/format.h>

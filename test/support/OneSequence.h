@@ -3,7 +3,7 @@
 #ifndef MOE_TEST_SUPPORT_ONESEQUENCE_H
 #define MOE_TEST_SUPPORT_ONESEQUENCE_H
 
-#include "runtime/Engine.h"
+#include "runtime/engine/Engine.h"
 
 namespace moetest {
 

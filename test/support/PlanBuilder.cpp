@@ -3,9 +3,9 @@
 #include "kernels/Activation.h"
 #include "kernels/KvCache.h"
 #include "kernels/Scratch.h"
-#include "runtime/PlanAccess.h"
 #include "runtime/base/CheckedMath.h"
 #include "runtime/base/ContentHash.h"
+#include "runtime/plan/PlanAccess.h"
 #include "runtime/schema/OpTable.h"
 
 #include <algorithm>

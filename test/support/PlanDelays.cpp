@@ -8,7 +8,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/Engine.h"
+#include "runtime/engine/Engine.h"
 #include "test/support/Delays.h"
 
 #include <cstdio>

@@ -10,7 +10,7 @@
 #define MOE_TEST_SUPPORT_PLANENGINETEST_H
 
 #include "kernels/Registry.h"
-#include "runtime/Engine.h"
+#include "runtime/engine/Engine.h"
 #include "test/support/SmallModel.h"
 
 #include <functional>

@@ -1,6 +1,6 @@
 #include "test/support/SmallModel.h"
 
-#include "runtime/Engine.h"
+#include "runtime/engine/Engine.h"
 
 #include <algorithm>
 #include <cmath>

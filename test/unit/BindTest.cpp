@@ -1,8 +1,8 @@
 // What an instruction's kernel assumes of its operands is proved before it
 // runs, whatever device it is for: shapes, encodings, kernels, barriers, and
 // where indices come from.
-#include "runtime/Engine.h"
-#include "runtime/Prove.h"
+#include "runtime/engine/Engine.h"
+#include "runtime/prove/Prove.h"
 #include "test/support/FakeDevice.h"
 #include "test/support/SamplePlan.h"
 

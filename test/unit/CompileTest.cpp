@@ -2,8 +2,8 @@
 
 #include "compiler/Cuda/Nvrtc.h"
 #include "compiler/Driver/Driver.h"
-#include "runtime/Plan.h"
-#include "runtime/PlanAccess.h"
+#include "runtime/plan/Plan.h"
+#include "runtime/plan/PlanAccess.h"
 #include "runtime/schema/plan_generated.h"
 #include "test/support/SampleModel.h"
 #include "test/support/TempDir.h"

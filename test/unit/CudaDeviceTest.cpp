@@ -1,8 +1,8 @@
 // The sample plan on a GPU, in software, against float64; and what goes wrong.
 
-#include "runtime/MemoryFit.h"
-#include "runtime/WeightFiles.h"
 #include "runtime/device/cuda/CudaWeights.h"
+#include "runtime/engine/MemoryFit.h"
+#include "runtime/plan/WeightFiles.h"
 #include "test/unit/CudaDeviceFixture.h"
 
 #include <cstring>

@@ -1,7 +1,7 @@
 // What engine and devices ask of a device, and nothing else: on fakes that
 // compute nothing, and on CPUs whose memory the host does not see.
-#include "runtime/Engine.h"
 #include "runtime/device/StepBlock.h"
+#include "runtime/engine/Engine.h"
 #include "test/support/FakeDevice.h"
 #include "test/support/OneSequence.h"
 #include "test/support/SamplePlan.h"
@@ -254,8 +254,7 @@ public:
   Status load(const LoadProgress &progress) override {
     return cpu_->load(progress);
   }
-  Status bind(const ProvenPhase &phase,
-              std::span<std::byte *const> arenas,
+  Status bind(const ProvenPhase &phase, std::span<std::byte *const> arenas,
               StepEvents *events) override {
     return cpu_->bind(phase, arenas, events);
   }

@@ -1,10 +1,10 @@
 // One plan on two CPU devices: the same bits as on one, whatever the schedule;
 // and no order that such a plan does not need.
-#include "runtime/Devices.h"
+#include "runtime/device/Devices.h"
 
-#include "runtime/PlanAccess.h"
-#include "runtime/Verify.h"
-#include "runtime/device/MakeDevices.h"
+#include "runtime/engine/MakeDevices.h"
+#include "runtime/plan/PlanAccess.h"
+#include "runtime/plan/Verify.h"
 #include "test/support/Delays.h"
 #include "test/support/OneSequence.h"
 #include "test/support/SamplePlan.h"

@@ -1,7 +1,7 @@
 // The executor by itself: timing of instructions, and cancelling.
 #include "runtime/device/cpu/Executor.h"
 
-#include "runtime/Prove.h"
+#include "runtime/prove/Prove.h"
 #include "runtime/schema/plan_generated.h"
 #include "test/support/SamplePlan.h"
 

@@ -1,8 +1,8 @@
 // Which pages sequences hold, against a model that keeps what a page means.
-#include "runtime/KvPool.h"
+#include "runtime/cache/KvPool.h"
 
-#include "runtime/KvPages.h"
-#include "runtime/device/MakeDevices.h"
+#include "runtime/cache/KvPages.h"
+#include "runtime/engine/MakeDevices.h"
 #include "runtime/text/Sampler.h"
 #include "test/support/FakeDevice.h"
 #include "test/support/SamplePlan.h"

@@ -1,10 +1,10 @@
 // Which rung of a ladder runs, why, and what is no ladder.
-#include "runtime/Ladder.h"
+#include "runtime/engine/Ladder.h"
 
-#include "runtime/Engine.h"
-#include "runtime/PlanTokenizer.h"
-#include "runtime/Recompile.h"
 #include "runtime/base/HostCpu.h"
+#include "runtime/engine/Engine.h"
+#include "runtime/plan/PlanTokenizer.h"
+#include "runtime/plan/Recompile.h"
 #include "runtime/schema/plan_generated.h"
 #include "test/support/SampleLadder.h"
 

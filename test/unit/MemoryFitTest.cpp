@@ -1,8 +1,8 @@
 // A plan that memory does not hold is refused before anything is allocated, in
 // every way to open it; paging is for mapped weights and is asked for.
-#include "runtime/MemoryFit.h"
+#include "runtime/engine/MemoryFit.h"
 
-#include "runtime/Engine.h"
+#include "runtime/engine/Engine.h"
 #include "runtime/schema/plan_generated.h"
 #include "test/support/SamplePlan.h"
 

@@ -1,10 +1,10 @@
 // Which node reads which bytes, on machines of 2 and 4 memory nodes.
-#include "runtime/NodeParts.h"
+#include "runtime/device/cpu/NodeParts.h"
 
-#include "runtime/Engine.h"
-#include "runtime/NodeUse.h"
-#include "runtime/PlanAccess.h"
 #include "runtime/base/Topology.h"
+#include "runtime/engine/Engine.h"
+#include "runtime/engine/NodeUse.h"
+#include "runtime/plan/PlanAccess.h"
 #include "test/support/OneSequence.h"
 #include "test/support/SamplePlan.h"
 #include "test/support/SplitPlan.h"

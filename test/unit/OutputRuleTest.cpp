@@ -1,6 +1,6 @@
 //===- OutputRuleTest.cpp - What an output may replace --------------------===//
 
-#include "runtime/OutputRule.h"
+#include "runtime/plan/OutputRule.h"
 
 #include "runtime/base/OutputFile.h"
 #include "runtime/schema/PlanChecksum.h"

@@ -1,14 +1,15 @@
 // More memory slows no placement, whoever has it: random models on machines
 // that nobody built, whose GPUs, whose host and then whose number of GPUs grow
 // step by step. Each step keeps to its budgets and is predicted to be no slower
-// than the one before, to the last digit (passes/moe/PlacementSearch.h).
+// than the one before, to the last digit
+// (passes/moe/placement/PlacementSearch.h).
 
 #include "compiler/Driver/Compilation.h"
 #include "compiler/Machine/Targets/TargetAttr.h"
 #include "mlir/Pass/PassManager.h"
 #include "models/Model.h"
 #include "passes/moe/Passes.h"
-#include "passes/moe/PlacementSearch.h"
+#include "passes/moe/placement/PlacementSearch.h"
 #include "test/unit/RandomPlacement.h"
 
 #include <gtest/gtest.h>

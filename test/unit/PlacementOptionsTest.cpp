@@ -4,8 +4,8 @@
 // device's bytes are in its budget, and what was asked for is what there is.
 
 #include "compiler/Import/GgufFile.h"
-#include "runtime/Plan.h"
-#include "runtime/PlanAccess.h"
+#include "runtime/plan/Plan.h"
+#include "runtime/plan/PlanAccess.h"
 #include "runtime/schema/plan_generated.h"
 #include "test/unit/RandomPlacement.h"
 

@@ -40,7 +40,7 @@ std::string addRules(Dice &dice, moec::CompileRequest &request) {
 
 constexpr unsigned kShards = 20, kSeedsOfShard = 50;
 
-/// Of which more memory is tried too (passes/moe/PlacementSearch.h).
+/// Of which more memory is tried too (passes/moe/placement/PlacementSearch.h).
 constexpr unsigned kEnlargedShards = 4;
 
 class RandomPlacements : public testing::TestWithParam<unsigned> {};

@@ -1,7 +1,7 @@
 // What is no plan, or no plan for this build, is refused with the reason and
 // the fix.
-#include "runtime/Plan.h"
-#include "runtime/PlanAccess.h"
+#include "runtime/plan/Plan.h"
+#include "runtime/plan/PlanAccess.h"
 #include "test/support/SamplePlan.h"
 
 #include <fmt/format.h>

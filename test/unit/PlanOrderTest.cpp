@@ -2,9 +2,9 @@
 // and needs all of it. Such plans do not run here, but can be verified.
 
 #include "compiler/Driver/Driver.h"
-#include "runtime/Plan.h"
-#include "runtime/PlanAccess.h"
-#include "runtime/Verify.h"
+#include "runtime/plan/Plan.h"
+#include "runtime/plan/PlanAccess.h"
+#include "runtime/plan/Verify.h"
 #include "test/support/TempDir.h"
 #include "test/support/TinyDeepseek.h"
 

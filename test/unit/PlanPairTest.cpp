@@ -2,8 +2,8 @@
 
 #include "compiler/Serialize/PlanPair.h"
 
-#include "runtime/WeightFiles.h"
 #include "runtime/base/ContentHash.h"
+#include "runtime/plan/WeightFiles.h"
 #include "runtime/schema/WeightsFile.h"
 #include "test/support/SamplePlan.h"
 

@@ -4,7 +4,7 @@
 
 #include "compiler/Serialize/PlanWriter.h"
 #include "mlir/Parser/Parser.h"
-#include "runtime/Plan.h"
+#include "runtime/plan/Plan.h"
 #include "runtime/schema/plan_generated.h"
 
 #include <gmock/gmock.h>

@@ -1,7 +1,7 @@
 // Every number in a plan is checked before it is used: one damaged field a
 // case, with the message that must name it.
 #include "kernels/Layout.h"
-#include "runtime/Engine.h"
+#include "runtime/engine/Engine.h"
 #include "test/support/SamplePlan.h"
 
 #include <array>

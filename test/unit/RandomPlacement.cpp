@@ -1,7 +1,7 @@
 #include "test/unit/RandomPlacement.h"
 
 #include "compiler/Explain/Summary.h"
-#include "runtime/Prove.h"
+#include "runtime/prove/Prove.h"
 #include "test/support/SampleModel.h"
 
 #include <algorithm>

@@ -1,8 +1,8 @@
 // What a plan suggests keeps what it records, and sets what mends it. Whether
 // the commands work is test/compile/hints.py's.
-#include "runtime/Recompile.h"
+#include "runtime/plan/Recompile.h"
 
-#include "runtime/Plan.h"
+#include "runtime/plan/Plan.h"
 #include "test/support/SamplePlan.h"
 #include "test/support/TempDir.h"
 

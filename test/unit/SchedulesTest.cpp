@@ -2,7 +2,7 @@
 // texts that grow, forks, rewinds, shared prefixes and evictions. Every row of
 // logits must be what the sequence computes alone.
 #include "kernels/Registry.h"
-#include "runtime/Engine.h"
+#include "runtime/engine/Engine.h"
 #include "runtime/schema/OpTable.h"
 #include "runtime/text/Sampler.h"
 #include "test/support/SamplePlan.h"

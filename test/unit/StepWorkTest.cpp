@@ -1,5 +1,5 @@
 // Figures recorded with an instruction, put together for steps.
-#include "runtime/StepWork.h"
+#include "runtime/plan/StepWork.h"
 
 #include "test/support/SamplePlan.h"
 

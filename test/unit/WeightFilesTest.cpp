@@ -1,6 +1,6 @@
 // A plan runs on the files it was compiled from and on no others.
-#include "runtime/Engine.h"
-#include "runtime/VerifyContent.h"
+#include "runtime/engine/Engine.h"
+#include "runtime/plan/VerifyContent.h"
 #include "runtime/schema/WeightsFile.h"
 #include "test/support/SamplePlan.h"
 

@@ -1,6 +1,6 @@
 #include "runtime/device/cpu/WorkerPool.h"
 
-#include "runtime/device/cpu/HostMemory.h"
+#include "runtime/device/HostMemory.h"
 #include "runtime/device/cpu/ThreadCount.h"
 
 #include <chrono>

@@ -8,11 +8,11 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "mlir/Transforms/Passes.h"
-#include "passes/moe/Pipelines.h"
+#include "passes/moe/pipeline/Pipelines.h"
 #include "passes/plan/PlanPasses.h"
-#include "runtime/OutputRule.h"
 #include "runtime/base/OutputFile.h"
 #include "runtime/base/ReadInput.h"
+#include "runtime/plan/OutputRule.h"
 #include "tools/common/LlvmFailure.h"
 
 using moert::Status;

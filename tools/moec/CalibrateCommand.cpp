@@ -1,6 +1,6 @@
 // moec calibrate: measures this machine for `--target native`, GPUs included.
 #include "compiler/Machine/Targets/NativeTarget.h"
-#include "runtime/OutputRule.h"
+#include "runtime/plan/OutputRule.h"
 #include "tools/moec/Commands.h"
 #include "tools/moec/Options.h"
 #include "tools/moec/PrintTarget.h"

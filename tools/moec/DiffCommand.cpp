@@ -1,5 +1,5 @@
 #include "compiler/Explain/Diff.h"
-#include "runtime/Plan.h"
+#include "runtime/plan/Plan.h"
 #include "tools/moec/Commands.h"
 #include "tools/moec/Options.h"
 

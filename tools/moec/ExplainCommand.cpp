@@ -1,6 +1,6 @@
 #include "compiler/Explain/Explain.h"
-#include "runtime/OutputRule.h"
 #include "runtime/base/OutputFile.h"
+#include "runtime/plan/OutputRule.h"
 #include "tools/common/Force.h"
 #include "tools/moec/Commands.h"
 #include "tools/moec/Options.h"

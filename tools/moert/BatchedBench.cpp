@@ -1,9 +1,9 @@
 #include "tools/moert/BatchedBench.h"
 
 #include "kernels/KvCache.h"
-#include "runtime/Recompile.h"
-#include "runtime/StepWork.h"
 #include "runtime/base/Text.h"
+#include "runtime/plan/Recompile.h"
+#include "runtime/plan/StepWork.h"
 #include "runtime/text/Sampler.h"
 #include "tools/moert/Median.h"
 

@@ -1,9 +1,9 @@
 // moert bench: tokens per second, with llama-bench's tests and columns.
-#include "runtime/PlanAccess.h"
-#include "runtime/PlanWeights.h"
-#include "runtime/StepWork.h"
 #include "runtime/base/HostCpu.h"
 #include "runtime/device/cpu/Calibrate.h"
+#include "runtime/plan/PlanAccess.h"
+#include "runtime/plan/PlanWeights.h"
+#include "runtime/plan/StepWork.h"
 #include "tools/common/Interrupt.h"
 #include "tools/moert/BatchedBench.h"
 #include "tools/moert/BenchReport.h"

@@ -1,6 +1,6 @@
 // moert chat: a conversation in a terminal.
-#include "runtime/PlanTokenizer.h"
 #include "runtime/base/Text.h"
+#include "runtime/plan/PlanTokenizer.h"
 #include "tools/common/Interrupt.h"
 #include "tools/moert/ChatPrompt.h"
 #include "tools/moert/Commands.h"

@@ -1,9 +1,9 @@
 #include "tools/moert/ChatPrompt.h"
 
-#include "runtime/PlanTokenizer.h"
 #include "runtime/base/JsonPlace.h"
 #include "runtime/base/OutputFile.h"
 #include "runtime/base/ReadInput.h"
+#include "runtime/plan/PlanTokenizer.h"
 #include "tools/moert/Options.h"
 
 namespace moert {

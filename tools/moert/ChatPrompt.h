@@ -3,10 +3,10 @@
 #ifndef MOE_TOOLS_MOERT_CHATPROMPT_H
 #define MOE_TOOLS_MOERT_CHATPROMPT_H
 
-#include "runtime/Generate.h"
-#include "runtime/Plan.h"
 #include "runtime/base/InputTexts.h"
 #include "runtime/base/OutputTarget.h"
+#include "runtime/engine/Generate.h"
+#include "runtime/plan/Plan.h"
 #include "runtime/text/ChatTemplate.h"
 #include "runtime/text/Reasoning.h"
 #include "tools/common/Cli.h"

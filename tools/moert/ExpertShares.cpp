@@ -1,7 +1,7 @@
 #include "tools/moert/ExpertShares.h"
 
 #include "kernels/Abi.h"
-#include "runtime/PlanAccess.h"
+#include "runtime/plan/PlanAccess.h"
 
 #include <numeric>
 

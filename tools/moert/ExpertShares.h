@@ -3,8 +3,8 @@
 #ifndef MOE_TOOLS_MOERT_EXPERTSHARES_H
 #define MOE_TOOLS_MOERT_EXPERTSHARES_H
 
-#include "runtime/Plan.h"
-#include "runtime/RouterWatch.h"
+#include "runtime/engine/RouterWatch.h"
+#include "runtime/plan/Plan.h"
 
 #include <cstdint>
 #include <map>

@@ -1,10 +1,10 @@
 #include "tools/moert/ModelPlan.h"
 
-#include "runtime/Plan.h"
 #include "runtime/base/ContentHash.h"
 #include "runtime/base/InputFile.h"
 #include "runtime/base/ShellCommand.h"
 #include "runtime/base/UserCache.h"
+#include "runtime/plan/Plan.h"
 #include "tools/common/Output.h"
 
 #include <algorithm>

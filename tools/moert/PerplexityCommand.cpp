@@ -7,9 +7,9 @@
 // goes through the phase that generates, as where that computes something else
 // than prompts do (moec compile --defer-experts). Perplexity is exp(m) with m
 // the mean of -ln p(token), and its error exp(m) times m's standard error.
-#include "runtime/PlanTokenizer.h"
 #include "runtime/base/ReadInput.h"
 #include "runtime/base/Text.h"
+#include "runtime/plan/PlanTokenizer.h"
 #include "tools/common/Interrupt.h"
 #include "tools/common/Json.h"
 #include "tools/moert/Commands.h"

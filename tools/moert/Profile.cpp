@@ -1,6 +1,6 @@
 #include "tools/moert/Profile.h"
 
-#include "runtime/PlanAccess.h"
+#include "runtime/plan/PlanAccess.h"
 #include "runtime/schema/OpTable.h"
 #include "tools/moert/Median.h"
 

@@ -3,9 +3,9 @@
 #ifndef MOE_TOOLS_MOERT_PROFILE_H
 #define MOE_TOOLS_MOERT_PROFILE_H
 
-#include "runtime/Engine.h"
-#include "runtime/StepWork.h"
 #include "runtime/device/cpu/Calibrate.h"
+#include "runtime/engine/Engine.h"
+#include "runtime/plan/StepWork.h"
 
 #include <cstdint>
 #include <optional>

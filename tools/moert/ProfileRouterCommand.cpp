@@ -4,11 +4,11 @@
 // The text's tokens are cut into pieces of the plan's context (--ctx), each of
 // which starts with an empty cache; experts stay as recently used as they were
 // from one piece to the next.
-#include "runtime/PlanAccess.h"
-#include "runtime/PlanTokenizer.h"
 #include "runtime/base/OutputFile.h"
 #include "runtime/base/Page.h"
 #include "runtime/base/ReadInput.h"
+#include "runtime/plan/PlanAccess.h"
+#include "runtime/plan/PlanTokenizer.h"
 #include "tools/common/Force.h"
 #include "tools/common/Interrupt.h"
 #include "tools/common/Json.h"

@@ -1,7 +1,7 @@
 // moert render: the text that a chat template makes of a conversation.
-#include "runtime/PlanTokenizer.h"
 #include "runtime/base/JsonPlace.h"
 #include "runtime/base/ReadInput.h"
+#include "runtime/plan/PlanTokenizer.h"
 #include "tools/moert/ChatPrompt.h"
 #include "tools/moert/Commands.h"
 #include "tools/moert/Options.h"

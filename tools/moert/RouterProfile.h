@@ -3,7 +3,7 @@
 #ifndef MOE_TOOLS_MOERT_ROUTERPROFILE_H
 #define MOE_TOOLS_MOERT_ROUTERPROFILE_H
 
-#include "runtime/RouterWatch.h"
+#include "runtime/engine/RouterWatch.h"
 
 #include <cstdint>
 #include <map>

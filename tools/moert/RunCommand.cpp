@@ -1,8 +1,8 @@
 // moert run: text from a prompt.
-#include "runtime/Generate.h"
-#include "runtime/PlanTokenizer.h"
 #include "runtime/base/ReadInput.h"
 #include "runtime/base/Text.h"
+#include "runtime/engine/Generate.h"
+#include "runtime/plan/PlanTokenizer.h"
 #include "tools/common/Force.h"
 #include "tools/common/Interrupt.h"
 #include "tools/common/Json.h"

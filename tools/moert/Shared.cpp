@@ -1,8 +1,8 @@
 #include "tools/moert/Shared.h"
 
-#include "runtime/PlanAccess.h"
-#include "runtime/Recompile.h"
 #include "runtime/base/Text.h"
+#include "runtime/plan/PlanAccess.h"
+#include "runtime/plan/Recompile.h"
 #include "tools/common/Progress.h"
 
 #include <fmt/format.h>

@@ -3,7 +3,7 @@
 #ifndef MOE_TOOLS_MOERT_SHARED_H
 #define MOE_TOOLS_MOERT_SHARED_H
 
-#include "runtime/Engine.h"
+#include "runtime/engine/Engine.h"
 #include "runtime/text/Sampler.h"
 #include "tools/common/Cli.h"
 #include "tools/moert/Options.h"

@@ -1,6 +1,6 @@
 // moert tokenize: the token ids of a text.
-#include "runtime/PlanTokenizer.h"
 #include "runtime/base/ReadInput.h"
+#include "runtime/plan/PlanTokenizer.h"
 #include "tools/common/Json.h"
 #include "tools/moert/Commands.h"
 #include "tools/moert/Shared.h"

@@ -1,7 +1,7 @@
 // moert verify: is every byte that a plan reads as it was when it was compiled?
-#include "runtime/PlanAccess.h"
-#include "runtime/Recompile.h"
-#include "runtime/VerifyContent.h"
+#include "runtime/plan/PlanAccess.h"
+#include "runtime/plan/Recompile.h"
+#include "runtime/plan/VerifyContent.h"
 #include "tools/common/Interrupt.h"
 #include "tools/common/Json.h"
 #include "tools/common/Progress.h"

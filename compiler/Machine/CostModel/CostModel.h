@@ -2,7 +2,7 @@
 //
 // The one place that turns work into seconds. What an instruction does is the
 // op's CostOpInterface; what its kernels do per second at that size is in the
-// target, measured (runtime/device/cpu/KernelRates.h). Where a target has no
+// target, measured (kernels/KernelRate.h). Where a target has no
 // rates of a kernel, the kernel takes the longer of its arithmetic and its
 // traffic at the stated share of the device's peaks (the roofline of Williams
 // et al., CACM 2009).

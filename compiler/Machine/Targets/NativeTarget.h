@@ -6,6 +6,7 @@
 #include "compiler/Machine/Targets/Target.h"
 #include "runtime/base/OutputTarget.h"
 #include "runtime/device/cpu/Calibrate.h"
+#include "runtime/device/cpu/KernelRates.h"
 #include "runtime/device/cuda/CudaDriver.h"
 
 #include <functional>

@@ -206,6 +206,11 @@ Status limitMemory(TargetDesc &target, DeviceKind kind, uint64_t bytes) {
                                   target.name));
 }
 
+size_t TargetDesc::gpuCount() const {
+  return size_t(
+      std::ranges::count(devices, DeviceKind::Cuda, &DeviceDesc::kind));
+}
+
 const DeviceDesc *TargetDesc::find(std::string_view deviceName) const {
   for (const DeviceDesc &device : devices)
     if (device.name == deviceName)

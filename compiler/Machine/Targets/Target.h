@@ -12,9 +12,9 @@
 #ifndef MOE_COMPILER_MACHINE_TARGETS_TARGET_H
 #define MOE_COMPILER_MACHINE_TARGETS_TARGET_H
 
+#include "kernels/KernelRate.h"
 #include "kernels/Registry.h"
 #include "runtime/base/Status.h"
-#include "runtime/device/cpu/KernelRates.h"
 
 #include <cstdint>
 #include <functional>
@@ -114,6 +114,8 @@ struct TargetDesc {
   std::vector<std::string> notes;
 
   const DeviceDesc &host() const { return devices.back(); }
+  /// How many of the devices are GPUs.
+  size_t gpuCount() const;
   const DeviceDesc *find(std::string_view deviceName) const;
 };
 

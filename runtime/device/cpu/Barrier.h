@@ -10,7 +10,7 @@
 #ifndef MOE_RUNTIME_DEVICE_CPU_BARRIER_H
 #define MOE_RUNTIME_DEVICE_CPU_BARRIER_H
 
-#include "runtime/device/cpu/Event.h"
+#include "runtime/device/Event.h"
 
 #include <cstdint>
 

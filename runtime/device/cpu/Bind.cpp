@@ -1,9 +1,9 @@
 #include "runtime/device/cpu/Bind.h"
 
 #include "kernels/Arguments.h"
-#include "runtime/PlanAccess.h"
-#include "runtime/Prove.h"
 #include "runtime/device/cpu/CpuOperands.h"
+#include "runtime/plan/PlanAccess.h"
+#include "runtime/prove/Prove.h"
 
 #include <algorithm>
 #include <utility>

@@ -2,7 +2,7 @@
 //
 // Binding turns each instruction of a CPU into a kernel pointer and its
 // argument struct (kernels/Abi.h). That these are sound was proved before
-// (runtime/Prove.h); what is left to find out is whether this CPU has the
+// (runtime/prove/Prove.h); what is left to find out is whether this CPU has the
 // kernels, and whether the plan gives them the scratch that they need.
 //
 //===----------------------------------------------------------------------===//
@@ -11,10 +11,10 @@
 #define MOE_RUNTIME_DEVICE_CPU_BIND_H
 
 #include "kernels/Registry.h"
-#include "runtime/Plan.h"
-#include "runtime/ProvenOp.h"
-#include "runtime/WeightFiles.h"
 #include "runtime/base/Status.h"
+#include "runtime/plan/Plan.h"
+#include "runtime/plan/WeightFiles.h"
+#include "runtime/prove/ProvenOp.h"
 
 #include <cstddef>
 #include <cstring>

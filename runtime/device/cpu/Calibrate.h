@@ -10,7 +10,7 @@
 #define MOE_RUNTIME_DEVICE_CPU_CALIBRATE_H
 
 #include "kernels/Peak.h"
-#include "runtime/device/cpu/HostMemory.h"
+#include "runtime/device/HostMemory.h"
 #include "runtime/device/cpu/WorkerPool.h"
 
 #include <functional>

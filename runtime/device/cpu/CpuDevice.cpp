@@ -1,6 +1,6 @@
 #include "runtime/device/cpu/CpuDevice.h"
 
-#include "runtime/PlanAccess.h"
+#include "runtime/plan/PlanAccess.h"
 
 #include <algorithm>
 #include <cstring>
@@ -33,8 +33,7 @@ Status CpuDevice::reserve() {
 }
 
 Status CpuDevice::bind(const ProvenPhase &phase,
-                       std::span<std::byte *const> arenas,
-                       StepEvents *) {
+                       std::span<std::byte *const> arenas, StepEvents *) {
   CpuMemory memory{arenas, kv_.data(), executor_->workerBuffers()};
   MOE_ASSIGN_OR_RETURN(BoundPhase bound,
                        bindPhase(plan_, phase, index_, memory, files_));

@@ -1,6 +1,6 @@
 #include "runtime/device/cpu/CpuOperands.h"
 
-#include "runtime/PlanAccess.h"
+#include "runtime/plan/PlanAccess.h"
 
 namespace moert {
 

@@ -3,9 +3,9 @@
 #ifndef MOE_RUNTIME_DEVICE_CPU_CPUOPERANDS_H
 #define MOE_RUNTIME_DEVICE_CPU_CPUOPERANDS_H
 
-#include "runtime/WeightFiles.h"
 #include "runtime/device/DeviceOperands.h"
 #include "runtime/device/cpu/Bind.h"
+#include "runtime/plan/WeightFiles.h"
 
 #include <span>
 #include <string_view>

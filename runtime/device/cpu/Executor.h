@@ -14,8 +14,8 @@
 #define MOE_RUNTIME_DEVICE_CPU_EXECUTOR_H
 
 #include "runtime/device/Device.h"
+#include "runtime/device/HostMemory.h"
 #include "runtime/device/cpu/Bind.h"
-#include "runtime/device/cpu/HostMemory.h"
 #include "runtime/device/cpu/TeamPolicy.h"
 #include "runtime/device/cpu/WorkerPool.h"
 

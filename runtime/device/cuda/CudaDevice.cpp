@@ -1,11 +1,11 @@
 #include "runtime/device/cuda/CudaDevice.h"
 
-#include "runtime/PlanAccess.h"
-#include "runtime/Prove.h"
-#include "runtime/Recompile.h"
 #include "runtime/base/CheckedMath.h"
 #include "runtime/base/Text.h"
 #include "runtime/device/cuda/CudaStep.h"
+#include "runtime/plan/PlanAccess.h"
+#include "runtime/plan/Recompile.h"
+#include "runtime/prove/Prove.h"
 
 #include <algorithm>
 #include <cerrno>

@@ -2,9 +2,9 @@
 
 #include "kernels/Arguments.h"
 #include "kernels/cuda/Fuse.h"
-#include "runtime/Devices.h"
-#include "runtime/PlanAccess.h"
-#include "runtime/Prove.h"
+#include "runtime/device/Devices.h"
+#include "runtime/plan/PlanAccess.h"
+#include "runtime/prove/Prove.h"
 
 #include <algorithm>
 #include <set>

@@ -11,11 +11,11 @@
 #define MOE_RUNTIME_DEVICE_CUDA_CUDALAUNCHES_H
 
 #include "kernels/cuda/Launch.h"
-#include "runtime/Plan.h"
 #include "runtime/device/StepEvents.h"
 #include "runtime/device/cuda/CudaLinks.h"
 #include "runtime/device/cuda/CudaModules.h"
 #include "runtime/device/cuda/CudaOperands.h"
+#include "runtime/plan/Plan.h"
 
 #include <array>
 #include <map>

@@ -1,8 +1,8 @@
 #include "runtime/device/cuda/CudaLinks.h"
 
-#include "runtime/Devices.h"
-#include "runtime/PlanAccess.h"
 #include "runtime/base/CheckedMath.h"
+#include "runtime/device/Devices.h"
+#include "runtime/plan/PlanAccess.h"
 
 #include <optional>
 

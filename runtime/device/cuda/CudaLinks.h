@@ -12,8 +12,8 @@
 #ifndef MOE_RUNTIME_DEVICE_CUDA_CUDALINKS_H
 #define MOE_RUNTIME_DEVICE_CUDA_CUDALINKS_H
 
-#include "runtime/Plan.h"
-#include "runtime/device/cpu/HostMemory.h"
+#include "runtime/device/HostMemory.h"
+#include "runtime/plan/Plan.h"
 #include "runtime/schema/plan_generated.h"
 
 #include <memory>

@@ -1,7 +1,7 @@
 #include "runtime/device/cuda/CudaModules.h"
 
-#include "runtime/PlanAccess.h"
-#include "runtime/Recompile.h"
+#include "runtime/plan/PlanAccess.h"
+#include "runtime/plan/Recompile.h"
 
 #include <set>
 

@@ -3,8 +3,8 @@
 #ifndef MOE_RUNTIME_DEVICE_CUDA_CUDAMODULES_H
 #define MOE_RUNTIME_DEVICE_CUDA_CUDAMODULES_H
 
-#include "runtime/Plan.h"
 #include "runtime/device/cuda/CudaContext.h"
+#include "runtime/plan/Plan.h"
 #include "runtime/schema/plan_generated.h"
 
 #include <string>

@@ -2,11 +2,11 @@
 
 #include "kernels/Activation.h"
 #include "kernels/cuda/Launch.h"
-#include "runtime/PlanAccess.h"
 #include "runtime/base/CheckedMath.h"
 #include "runtime/device/StepBlock.h"
 #include "runtime/device/cuda/CudaStep.h"
 #include "runtime/device/cuda/CudaWeights.h"
+#include "runtime/plan/PlanAccess.h"
 
 #include <algorithm>
 #include <set>

@@ -8,7 +8,7 @@
 #ifndef MOE_RUNTIME_DEVICE_CUDA_CUDANEED_H
 #define MOE_RUNTIME_DEVICE_CUDA_CUDANEED_H
 
-#include "runtime/Plan.h"
+#include "runtime/plan/Plan.h"
 
 #include <cstdint>
 

@@ -1,7 +1,7 @@
 #include "runtime/device/cuda/CudaOperands.h"
 
 #include "kernels/cuda/Launch.h"
-#include "runtime/PlanAccess.h"
+#include "runtime/plan/PlanAccess.h"
 
 namespace moert {
 

@@ -1,7 +1,7 @@
 #include "runtime/device/cuda/CudaStep.h"
 
 #include "kernels/cuda/Abi.h"
-#include "runtime/PlanAccess.h"
+#include "runtime/plan/PlanAccess.h"
 
 #include <cassert>
 #include <cstring>

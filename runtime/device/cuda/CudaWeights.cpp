@@ -1,7 +1,7 @@
 #include "runtime/device/cuda/CudaWeights.h"
 
-#include "runtime/PlanAccess.h"
 #include "runtime/base/CheckedMath.h"
+#include "runtime/plan/PlanAccess.h"
 
 #include <algorithm>
 #include <array>

@@ -11,9 +11,9 @@
 #ifndef MOE_RUNTIME_DEVICE_CUDA_CUDAWEIGHTS_H
 #define MOE_RUNTIME_DEVICE_CUDA_CUDAWEIGHTS_H
 
-#include "runtime/WeightFiles.h"
 #include "runtime/device/Device.h"
 #include "runtime/device/cuda/CudaContext.h"
+#include "runtime/plan/WeightFiles.h"
 #include "runtime/schema/plan_generated.h"
 
 #include <vector>

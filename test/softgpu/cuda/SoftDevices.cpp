@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/PlanAccess.h"
-#include "runtime/device/MakeDevices.h"
+#include "runtime/engine/MakeDevices.h"
+#include "runtime/plan/PlanAccess.h"
 #include "test/softgpu/cuda/SoftCuda.h"
 
 #include <cstdio>

@@ -1,0 +1,405 @@
+#include "compiler/Machine/Targets/TargetAttr.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/Support/Format.h"
+#include "passes/moe/Passes.h"
+#include "passes/moe/Support.h"
+#include "passes/moe/graph/KeyUp.h"
+#include "passes/moe/kernels/KernelSelection.h"
+#include "passes/moe/kernels/OpSeconds.h"
+
+#include <array>
+
+namespace mlir::moe {
+#define GEN_PASS_DEF_ABSORBMLAPASS
+#include "passes/moe/Passes.h.inc"
+} // namespace mlir::moe
+
+using namespace mlir;
+using namespace mlir::moe;
+
+namespace {
+
+StringRef formName(MlaForm form) {
+  switch (form) {
+  case MlaForm::None:
+    return "none";
+  case MlaForm::Factored:
+    return "factored";
+  case MlaForm::Folded:
+    return "folded";
+  case MlaForm::Auto:
+  case MlaForm::Unset:
+    break;
+  }
+  return "auto";
+}
+
+/// An attention with what its forms are made of. `rotate` and `project` are
+/// null when q is not rope(linear(x, wq)) used by nothing else: then there is
+/// no weight to fold into.
+struct Attention {
+  MlaAttentionOp op;
+  RopeOp rotate;
+  LinearOp project;
+
+  explicit Attention(MlaAttentionOp op) : op(op) {
+    auto rotation = op.getQ().getDefiningOp<RopeOp>();
+    if (!rotation || !rotation.getResult().hasOneUse())
+      return;
+    auto linear = rotation.getX().getDefiningOp<LinearOp>();
+    if (!linear || !linear.getResult().hasOneUse() || linear.getBias() ||
+        linear.getResidual() ||
+        uint64_t(rotation.getHeads()) != uint64_t(op.getHeads()) ||
+        uint64_t(rotation.getOffset()) != uint64_t(op.getNope()))
+      return;
+    rotate = rotation;
+    project = linear;
+  }
+};
+
+/// Builds the ops of a form in front of the attention. New ops are labelled
+/// <attention>.<what they do>; those that replace one keep its label.
+class FormBuilder {
+public:
+  FormBuilder(const Attention &attention, const KeyUp &keyUp)
+      : attention(attention), keyUp(keyUp), op(attention.op), builder(op) {}
+
+  /// The value that replaces the attention's.
+  Value build(MlaForm form) {
+    switch (form) {
+    case MlaForm::Factored:
+      return expand(attend(absorb()));
+    case MlaForm::Folded:
+      return expand(attend(fold()));
+    default:
+      return op.getResult();
+    }
+  }
+
+  /// Every op that build() made, weights included.
+  SmallVector<Operation *> created;
+
+private:
+  RankedTensorType rows(int64_t columns) {
+    return RankedTensorType::get({ShapedType::kDynamic, columns},
+                                 builder.getF32Type());
+  }
+  Value record(Operation *made, Operation *labelled, StringRef suffix = "") {
+    if (auto label = labelled->getAttrOfType<LabelAttr>(kLabelAttr))
+      made->setAttr(kLabelAttr, suffix.empty() ? label : label.of(suffix));
+    created.push_back(made);
+    return made->getResult(0);
+  }
+  int64_t latentRows() {
+    return op.getHeads() * (op.getLatent() + op.getRope());
+  }
+
+  Value absorb() {
+    Value wk = op.getWk();
+    if (keyUp.copy) {
+      wk = builder.create<TransposeOp>(op.getLoc(), keyUp.copy, wk);
+      created.push_back(wk.getDefiningOp());
+    }
+    return record(builder.create<AbsorbQueryOp>(
+                      op.getLoc(), rows(latentRows()), op.getQ(), wk,
+                      op.getHeads(), op.getNope(), op.getRope(), op.getLatent(),
+                      op.getKTransposed() || keyUp.copy),
+                  op, "absorb_query");
+  }
+
+  Value fold() {
+    LinearOp project = attention.project;
+    RopeOp rotate = attention.rotate;
+    auto type = cast<RankedTensorType>(project.getWeight().getType());
+    // What is computed is stored in 16 bits; BF16 because products of W_UK
+    // overflow FP16. An F32 model stays exact.
+    Type element = type.getElementType().isF32() ? type.getElementType()
+                                                 : builder.getBF16Type();
+    auto weight = builder.create<FoldQueryOp>(
+        op.getLoc(),
+        RankedTensorType::get({latentRows(), type.getDimSize(1)}, element),
+        project.getWeight(), op.getWk(), op.getHeads(), op.getNope(),
+        op.getRope(), op.getLatent(), op.getKTransposed());
+    created.push_back(weight);
+    Value query =
+        record(builder.create<LinearOp>(project.getLoc(), rows(latentRows()),
+                                        project.getX(), weight.getResult(),
+                                        Value(), Value()),
+               project);
+    return record(builder.create<RopeOp>(rotate.getLoc(), query.getType(),
+                                         query, op.getHeads(), op.getLatent(),
+                                         rotate.getRope()),
+                  rotate);
+  }
+
+  Value attend(Value query) {
+    // A token's own choice: its latents are entries of one position each.
+    if (Value chosen = op.getChosen())
+      return record(
+          builder.create<SparseAttentionOp>(
+              op.getLoc(), rows(op.getHeads() * op.getLatent()), query,
+              /*kv=*/Value(), op.getKv(), chosen, /*sinks=*/Value(),
+              op.getHeads(), op.getLatent() + op.getRope(), op.getLatent(),
+              op.getScale(), /*window=*/0, /*ratio=*/1),
+          op, "latent");
+    return record(builder.create<LatentAttentionOp>(
+                      op.getLoc(), rows(op.getHeads() * op.getLatent()), query,
+                      op.getKv(), op.getHeads(), op.getLatent(), op.getRope(),
+                      op.getScale()),
+                  op, "latent");
+  }
+
+  Value expand(Value latents) {
+    return record(builder.create<ExpandValueOp>(
+                      op.getLoc(), op.getResult().getType(), latents,
+                      op.getWv(), op.getHeads(), op.getLatent(), op.getValue()),
+                  op, "expand_value");
+  }
+
+  const Attention &attention;
+  const KeyUp &keyUp;
+  MlaAttentionOp op;
+  OpBuilder builder;
+};
+
+/// What a form costs in a phase's typical step, projection of q included.
+struct FormCost {
+  MlaForm form;
+  double seconds = 0;
+  int64_t queryWeightBytes = 0; ///< Of W_Q and W_UK, or of their product.
+};
+
+constexpr std::array kForms = {MlaForm::None, MlaForm::Factored,
+                               MlaForm::Folded};
+
+struct AbsorbMla : moe::impl::AbsorbMlaPassBase<AbsorbMla> {
+  using AbsorbMlaPassBase::AbsorbMlaPassBase;
+
+  void runOnOperation() override {
+    auto target = moec::targetOf(getOperation());
+    if (failed(target))
+      return signalPassFailure();
+    formInDecode.clear();
+    bool any = false;
+    for (func::FuncOp function : getOperation().getOps<func::FuncOp>()) {
+      SmallVector<MlaAttentionOp> attentions;
+      function.walk([&](MlaAttentionOp op) { attentions.push_back(op); });
+      situations.clear();
+      any |= !attentions.empty();
+      for (MlaAttentionOp op : attentions) {
+        const moec::DeviceDesc &device = deviceFor(op, *target);
+        op->removeAttr(kDeviceAttr); // Placement decides anew.
+        if (failed(rewrite(op, device)))
+          signalPassFailure(); // A cause of all layers is told of all.
+      }
+      // Of attention of another kind alike; what asked of it came before.
+      function.walk([](Operation *op) {
+        if (readsCache(op) && !isa<MlaAttentionOp>(op))
+          op->removeAttr(kDeviceAttr);
+      });
+    }
+    if (!any && mla != MlaForm::Auto && mla != MlaForm::Unset) {
+      (void)userError(getOperation(),
+                      "attention is to have the form " + formName(mla) +
+                          ", but the model has no latent attention (MLA)",
+                      "compile without --mla");
+      signalPassFailure();
+    }
+  }
+
+private:
+  /// Where it is expected, unless its forms have no kernels there.
+  static const moec::DeviceDesc &deviceFor(MlaAttentionOp op,
+                                           const moec::TargetDesc &target) {
+    const moec::DeviceDesc &device = expectedDevice(op, target);
+    bool runs = !op.getChosen() ||
+                chooseKernel(moek::OpCode::SparseAttention, device.isa);
+    return runs ? device : target.host();
+  }
+
+  /// Of the function's typical step on a device; once, as it adds up the
+  /// weights of all layers.
+  const moec::Situation &situationOn(const moec::DeviceDesc &device,
+                                     MlaAttentionOp op) {
+    auto [entry, isNew] = situations.try_emplace(&device);
+    if (isNew)
+      entry->second = situationOf(op->getParentOfType<func::FuncOp>(),
+                                  typicalStep(phaseOf(op)), device);
+    return entry->second;
+  }
+
+  llvm::DenseMap<const moec::DeviceDesc *, moec::Situation> situations;
+  /// By label: a batch is of decoded tokens, and weights that are resident for
+  /// those serve it too.
+  llvm::StringMap<MlaForm> formInDecode;
+
+  MlaForm requestedForm(PhaseAttr phase) {
+    MlaForm special = MlaForm::Unset;
+    if (phase.getName() == kDecodeName || phase.getName() == kBatchName)
+      special = decodeForm;
+    else if (phase.getName() == kPrefillName)
+      special = prefillForm;
+    return special == MlaForm::Unset ? MlaForm(mla) : special;
+  }
+
+  LogicalResult rewrite(MlaAttentionOp op, const moec::DeviceDesc &device) {
+    PhaseAttr phase = phaseOf(op);
+    if (!phase)
+      return op.emitError()
+             << labelOf(op) << " is in a function without " << kPhaseAttr
+             << "; run moe-specialize-phases first";
+    Attention attention(op);
+    KeyUp keyUp = keyUpOf(op, device, weights);
+    MlaForm wanted = requestedForm(phase);
+    bool isAuto = wanted == MlaForm::Auto || wanted == MlaForm::Unset;
+    if (wanted == MlaForm::Folded && failed(checkFoldable(attention)))
+      return failure();
+    if (wanted == MlaForm::None && op.getChosen())
+      return userError(op,
+                       labelOf(op) + ": attention without absorption "
+                                     "decompresses all positions, and this one "
+                                     "sees those that an indexer chose",
+                       "use the factored form");
+    MlaForm chosen = wanted;
+    std::string reason;
+    auto decoded = formInDecode.find(labelOf(op));
+    if (!isAuto) {
+      reason = ("MLA form " + formName(wanted) + " as asked for.").str();
+    } else if (phase.getName() == kBatchName && decoded != formInDecode.end()) {
+      chosen = decoded->second;
+      reason = ("MLA form " + formName(chosen) + " as in decode.").str();
+    } else {
+      chosen = cheapest(attention, keyUp, phase, device, reason);
+    }
+    op.emitRemark() << labelOf(op) << " in " << phase.getName().getValue()
+                    << ": " << reason;
+    if (phase.getName() == kDecodeName)
+      formInDecode[labelOf(op)] = chosen;
+    apply(attention, keyUp, chosen, reason);
+    return success();
+  }
+
+  LogicalResult checkFoldable(const Attention &attention) {
+    MlaAttentionOp op = attention.op;
+    if (weights == WeightsMode::Reference)
+      return userError(op,
+                       labelOf(op) +
+                           ": the folded form of attention needs weights that "
+                           "are not in the model file, and weights=reference "
+                           "forbids writing any",
+                       "use the factored form");
+    if (!attention.project)
+      return userError(op,
+                       labelOf(op) +
+                           ": the folded form of attention needs queries that "
+                           "are a projection turned by position, and nothing "
+                           "else that reads them",
+                       "use the factored form");
+    return success();
+  }
+
+  FormCost measure(const Attention &attention, const KeyUp &keyUp, MlaForm form,
+                   const moec::DeviceDesc &device) {
+    FormCost cost{form};
+    const moec::Situation &situation = situationOn(device, attention.op);
+    auto seconds = [&](Operation *op) {
+      return opSeconds(op, situation, device,
+                       weights != WeightsMode::Reference);
+    };
+    auto bytes = [](Value weight) {
+      return getTensorBytes(cast<RankedTensorType>(weight.getType()));
+    };
+
+    MlaAttentionOp op = attention.op;
+    FormBuilder forms(attention, keyUp);
+    forms.build(form);
+    if (form == MlaForm::None)
+      cost.seconds += seconds(op);
+    // Other forms than folded keep the projection and its rotation.
+    if (LinearOp project = attention.project;
+        project && form != MlaForm::Folded) {
+      cost.seconds += seconds(project) + seconds(attention.rotate);
+      cost.queryWeightBytes = bytes(project.getWeight()) + bytes(op.getWk());
+    }
+    for (Operation *made : forms.created) {
+      cost.seconds += seconds(made);
+      if (auto fold = dyn_cast<FoldQueryOp>(made))
+        cost.queryWeightBytes = bytes(fold.getResult());
+      if (auto copy = dyn_cast<TransposeOp>(made))
+        cost.queryWeightBytes += bytes(copy.getResult()) - bytes(op.getWk());
+    }
+    for (Operation *made : llvm::reverse(forms.created))
+      made->erase();
+    return cost;
+  }
+
+  MlaForm cheapest(const Attention &attention, const KeyUp &keyUp,
+                   PhaseAttr phase, const moec::DeviceDesc &device,
+                   std::string &reason) {
+    TypicalStep step = typicalStep(phase);
+    bool canFold = attention.project && weights != WeightsMode::Reference;
+    SmallVector<FormCost> costs;
+    MlaAttentionOp op = attention.op;
+    for (MlaForm candidate : kForms) {
+      if (candidate == MlaForm::None && op.getChosen())
+        continue;
+      if (candidate != MlaForm::Folded || canFold)
+        costs.push_back(measure(attention, keyUp, candidate, device));
+    }
+    const FormCost *best = &costs.front();
+    for (const FormCost &cost : costs)
+      if (cost.seconds < best->seconds)
+        best = &cost;
+
+    llvm::raw_string_ostream os(reason);
+    os << "MLA form " << formName(best->form) << ": "
+       << formatSeconds(best->seconds) << " on " << device.name << " for "
+       << step.tokens << (step.tokens == 1 ? " token" : " tokens") << " after "
+       << step.cached << " cached";
+    for (const FormCost &cost : costs)
+      if (cost.form != best->form)
+        os << ", " << formName(cost.form) << " " << formatSeconds(cost.seconds);
+    os << ".";
+    if (canFold) {
+      const FormCost &folded = costs.back(), &factored = *(&folded - 1);
+      os << " folded " << (best == &folded ? "chosen" : "rejected") << ": "
+         << formatTraffic(folded.queryWeightBytes)
+         << " of query weights per layer instead of "
+         << formatTraffic(factored.queryWeightBytes) << ".";
+    } else if (weights == WeightsMode::Reference) {
+      os << " folded not available: weights=reference forbids computed "
+            "weights.";
+    } else {
+      os << " folded not available: the queries are no rope(linear(x, w)).";
+    }
+    return best->form;
+  }
+
+  void apply(const Attention &attention, const KeyUp &keyUp, MlaForm chosen,
+             StringRef reason) {
+    MlaAttentionOp op = attention.op;
+    if (chosen == MlaForm::None) {
+      appendReason(op, reason);
+      ++numNone;
+      return;
+    }
+    (chosen == MlaForm::Folded ? numFolded : numFactored) += 1;
+    FormBuilder forms(attention, keyUp);
+    op.getResult().replaceAllUsesWith(forms.build(chosen));
+    for (Operation *made : forms.created) {
+      if (isa<CostOpInterface>(made))
+        appendReason(made, reason);
+      if (isa<AbsorbQueryOp>(made) && !keyUp.reason.empty())
+        appendReason(made, keyUp.reason);
+      if (isa<TransposeOp>(made))
+        ++numTransposed;
+    }
+    op.erase();
+    if (chosen == MlaForm::Folded) {
+      attention.rotate->erase();
+      attention.project->erase();
+    }
+  }
+};
+
+} // namespace

@@ -1,0 +1,92 @@
+#include "passes/moe/kernels/OpSeconds.h"
+
+#include "passes/moe/kernels/WeightLayouts.h"
+
+using namespace mlir;
+using namespace mlir::moe;
+using moek::GemmInfo;
+
+moec::Situation moe::situationOf(func::FuncOp function, TypicalStep step,
+                                 const moec::DeviceDesc &device) {
+  double bytes = 0;
+  function.walk([&](CostOpInterface op) {
+    bytes += double(op.getResidentWeightBytes());
+  });
+  return {step.tokens, step.cached, moec::stayInCache(bytes, device),
+          sequencesOf(function, step.tokens)};
+}
+
+/// The fastest of the layouts that the weight may have; null without a gemm.
+static const GemmInfo *likelyGemm(const Product &product, PhaseAttr phase,
+                                  const moec::DeviceDesc &device,
+                                  bool mayPack) {
+  auto type = cast<RankedTensorType>(product.weight.getType());
+  auto format = getFormat(type.getElementType());
+  if (!format)
+    return nullptr;
+  int64_t tokens = phase ? phase.getMaxTokens()
+                         : std::max<int64_t>(1, int64_t(product.rows));
+  const GemmInfo *best = nullptr;
+  for (uint32_t number = 0; auto layout = moek::layoutFromNumber(number);
+       ++number) {
+    if (number > 0 && (!mayPack || !moek::hasLayout(*layout, *format,
+                                                    type.getShape().back())))
+      break;
+    if (const GemmInfo *gemm = chooseGemm(*format, *layout, device, tokens))
+      best = !best || gemm->isa >= best->isa ? gemm : best;
+  }
+  return best;
+}
+
+/// Whether a GPU has no kernels that read one of the op's weights.
+static bool lacksFormats(Operation *op, const moec::DeviceDesc &device) {
+  return device.isa == moek::Isa::Cuda &&
+         llvm::any_of(op->getOperands(), [&](Value operand) {
+           if (!isWeight(operand))
+             return false;
+           auto format = getFormat(
+               cast<RankedTensorType>(operand.getType()).getElementType());
+           return format &&
+                  llvm::none_of(moek::gemmTable(), [&](const GemmInfo &gemm) {
+                    return gemm.format == *format && gemm.isa == device.isa;
+                  });
+         });
+}
+
+double moe::opSeconds(Operation *op, const moec::Situation &situation,
+                      const moec::DeviceDesc &device, bool mayPack) {
+  auto costed = dyn_cast<CostOpInterface>(op);
+  auto lowerable = dyn_cast<LowerableOpInterface>(op);
+  if (!costed || !lowerable)
+    return 0;
+  if (isa<TransferOp>(op))
+    return moec::transferSeconds(
+        costed.getCost(situation.tokens, situation.cached).activationBytes,
+        device);
+  if (lacksFormats(op, device))
+    return kNeverSeconds;
+  SmallVector<PlanStep> steps = lowerable.getPlanSteps();
+  SmallVector<StepWork> works =
+      costed.getWork(situation.tokens, situation.cached);
+  double seconds = 0;
+  for (auto [step, work] : llvm::zip_equal(steps, works)) {
+    auto *kernel = chooseKernel(step.op, device.isa);
+    if (!kernel)
+      return kNeverSeconds;
+    // As WeightLayouts::choose has it.
+    bool packs = mayPack && (!step.encodes || encodesForGemms(device.isa));
+    SmallVector<const GemmInfo *> gemms;
+    for (const Product &product : work.products)
+      if (llvm::is_contained(step.gemmWeights, product.weight))
+        gemms.push_back(likelyGemm(product, phaseOf(op), device, packs));
+    seconds += moec::instructionSeconds(step.op, work, {kernel, gemms},
+                                        situation, device);
+  }
+  return seconds;
+}
+
+double moe::overheadSeconds(int64_t instructions, int64_t meetings,
+                            const moec::DeviceDesc &device) {
+  return double(instructions) * device.overheads.instruction +
+         double(meetings) * device.overheads.meeting;
+}

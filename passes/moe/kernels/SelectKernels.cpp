@@ -1,0 +1,324 @@
+#include "compiler/Machine/Targets/TargetAttr.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "passes/moe/Passes.h"
+#include "passes/moe/Support.h"
+#include "passes/moe/kernels/KernelSelection.h"
+#include "passes/moe/kernels/OpSeconds.h"
+#include "passes/moe/kernels/TypicalSeconds.h"
+#include "passes/moe/kernels/WeightLayouts.h"
+#include "runtime/schema/OpTable.h"
+
+namespace mlir::moe {
+#define GEN_PASS_DEF_SELECTKERNELSPASS
+#include "passes/moe/Passes.h.inc"
+} // namespace mlir::moe
+
+using namespace mlir;
+using namespace mlir::moe;
+using moek::GemmInfo;
+using moek::KernelInfo;
+
+namespace {
+
+StringRef toRef(std::string_view text) {
+  return StringRef(text.data(), text.size());
+}
+
+StringAttr nameAttr(MLIRContext *context, std::string_view name) {
+  return StringAttr::get(context, toRef(name));
+}
+
+/// The device an op was placed on; emits an error if there is none.
+const moec::DeviceDesc *deviceOf(LowerableOpInterface op,
+                                 const moec::TargetDesc &target) {
+  auto name = op->getAttrOfType<StringAttr>(kDeviceAttr);
+  const moec::DeviceDesc *device =
+      name ? target.find(std::string_view(name.getValue())) : nullptr;
+  if (!device)
+    op.emitError() << labelOf(op) << " is on no device of the target; "
+                   << "run moe-place-devices first";
+  return device;
+}
+
+/// What decoding a token takes for weights of a format that a device has no
+/// fast kernel for.
+struct SlowFormat {
+  llvm::SetVector<Attribute> weights;
+  double seconds = 0;
+  double readSeconds = 0; ///< As long as their bytes take from memory.
+};
+/// By device and format.
+using SlowFormats =
+    llvm::MapVector<std::pair<const moec::DeviceDesc *, moek::Format>,
+                    SlowFormat>;
+
+/// Selects for the ops of one function.
+class Selector {
+public:
+  Selector(const moec::TargetDesc &target, const WeightLayouts &layouts,
+           PhaseAttr phase, TypicalSeconds &seconds)
+      : target(target), layouts(layouts), phase(phase), seconds(seconds) {}
+
+  LogicalResult select(LowerableOpInterface op) {
+    const moec::DeviceDesc *device = deviceOf(op, target);
+    if (!device)
+      return failure();
+
+    SmallVector<PlanStep> steps = op.getPlanSteps();
+    SmallVector<const GemmInfo *> gemms;
+    for (const PlanStep &step : steps)
+      for (Value weight : step.gemmWeights) {
+        const GemmInfo *gemm = gemmFor(weight, *device);
+        if (!gemm)
+          return reportGemm(op, weight, *device);
+        gemms.push_back(gemm);
+      }
+
+    MLIRContext *context = op.getContext();
+    SmallVector<KernelCallAttr> calls;
+    ArrayRef<const GemmInfo *> rest = gemms;
+    for (const PlanStep &step : withQuantize(steps, gemms)) {
+      const KernelInfo *driver = chooseKernel(step.op, device->isa);
+      if (!driver)
+        return reportKernel(op, step.op, *device);
+      SmallVector<StringAttr> names;
+      for (const GemmInfo *gemm : rest.take_front(step.gemmWeights.size()))
+        names.push_back(nameAttr(context, gemm->name));
+      rest = rest.drop_front(names.size());
+      calls.push_back(
+          KernelCallAttr::get(context, nameAttr(context, driver->name), names));
+    }
+    explainLayouts(op, steps, *device);
+    rejectOthers(op, steps, gemms, *device);
+    if (isOfOneToken(phase))
+      priceSlowFormats(op, steps, gemms, *device);
+    op->setAttr(kKernelsAttr, KernelsAttr::get(context, calls));
+    gemmCount += gemms.size();
+    return success();
+  }
+
+  int64_t gemmCount = 0;
+  SlowFormats slowFormats;
+
+private:
+  /// Notes the layouts and gemms that the op's weights could have had.
+  void rejectOthers(LowerableOpInterface op, ArrayRef<PlanStep> steps,
+                    ArrayRef<const GemmInfo *> gemms,
+                    const moec::DeviceDesc &device) {
+    auto costed = dyn_cast<CostOpInterface>(op.getOperation());
+    if (!costed || gemms.empty())
+      return;
+    const moec::Situation &situation = seconds.situationOf(op, device);
+    SmallVector<StepWork> works =
+        costed.getWork(situation.tokens, situation.cached);
+    llvm::SmallDenseSet<Value> seen;
+    for (auto [step, work] : llvm::zip_equal(steps, works))
+      for (Value weight : step.gemmWeights) {
+        const GemmInfo &gemm = *gemms.front();
+        gemms = gemms.drop_front();
+        if (!seen.insert(weight).second)
+          continue;
+        auto price = [&, &products = work.products](const GemmInfo *of) {
+          double sum = of ? 0 : -1;
+          for (const Product &product : products)
+            if (of && product.weight == weight)
+              sum += moec::gemmSeconds(product, *of, situation, device);
+          return sum;
+        };
+        StringRef name = nameOf(weight);
+        for (const auto &[layout, why] :
+             layouts.choose(weight, device).rejected) {
+          double other = price(
+              chooseGemm(gemm.format, layout, device, phase.getMaxTokens()));
+          reject(op,
+                 {Alternative::Layout, std::string(moek::layoutName(layout)),
+                  name, other, std::string(moek::layoutName(gemm.layout)),
+                  price(&gemm), why});
+        }
+        for (const auto &[other, why] :
+             rejectedGemms(gemm, device, phase.getMaxTokens()))
+          reject(op, {Alternative::Kernel, std::string(other->name), name,
+                      price(other), std::string(gemm.name), price(&gemm), why});
+      }
+  }
+
+  static StringRef nameOf(Value weight) {
+    auto stored = weight.getDefiningOp<WeightOp>();
+    return stored ? stored.getRef().getName().getValue()
+                  : StringRef("The computed weight");
+  }
+
+  /// Notes the products of `op` that a reference gemm does.
+  void priceSlowFormats(LowerableOpInterface op, ArrayRef<PlanStep> steps,
+                        ArrayRef<const GemmInfo *> gemms,
+                        const moec::DeviceDesc &device) {
+    auto costed = dyn_cast<CostOpInterface>(op.getOperation());
+    if (!costed || device.isa == moek::Isa::Ref)
+      return;
+    moec::Situation situation =
+        situationOf(op->getParentOfType<func::FuncOp>(),
+                    {1, typicalStep(phase).cached}, device);
+    SmallVector<StepWork> works = costed.getWork(1, situation.cached);
+    for (auto [step, work] : llvm::zip_equal(steps, works))
+      for (Value weight : step.gemmWeights) {
+        const GemmInfo *gemm = gemms.front();
+        gemms = gemms.drop_front();
+        if (gemm->isa != moek::Isa::Ref)
+          continue;
+        SlowFormat &slow = slowFormats[{&device, gemm->format}];
+        slow.weights.insert(weightKey(weight));
+        for (const Product &product : work.products) {
+          if (product.weight != weight)
+            continue;
+          slow.seconds += moec::gemmSeconds(product, *gemm, situation, device);
+          slow.readSeconds +=
+              product.bytes() / device.read.planned(moec::Peak::kAssumedRead);
+        }
+      }
+  }
+
+  const GemmInfo *gemmFor(Value weight, const moec::DeviceDesc &device) {
+    auto type = cast<RankedTensorType>(weight.getType());
+    auto format = getFormat(type.getElementType());
+    if (!format)
+      return nullptr;
+    return chooseGemm(*format, layouts.choose(weight, device).layout, device,
+                      phase.getMaxTokens());
+  }
+
+  /// Says where the op's weights are, each by its name if they differ.
+  void explainLayouts(Operation *op, ArrayRef<PlanStep> steps,
+                      const moec::DeviceDesc &device) {
+    llvm::MapVector<StringRef, llvm::SetVector<StringRef>> weights;
+    for (const PlanStep &step : steps)
+      for (Value weight : step.gemmWeights) {
+        std::string reason = layouts.choose(weight, device).reason;
+        if (!reason.empty())
+          weights[StringAttr::get(op->getContext(), reason).getValue()].insert(
+              nameOf(weight));
+      }
+    for (auto &[reason, names] : weights)
+      appendReason(op, (weights.size() == 1 ? std::string("Weights")
+                                            : llvm::join(names, ", ")) +
+                           " " + reason + ".");
+  }
+
+  LogicalResult reportGemm(Operation *op, Value weight,
+                           const moec::DeviceDesc &device) {
+    Type element = cast<RankedTensorType>(weight.getType()).getElementType();
+    auto format = getFormat(element);
+    std::string name;
+    if (format)
+      name = moek::formatInfo(*format).name;
+    else
+      llvm::raw_string_ostream(name) << element;
+    return report(op, "no kernel multiplies " + name + " weights", device);
+  }
+
+  LogicalResult reportKernel(Operation *op, moek::OpCode code,
+                             const moec::DeviceDesc &device) {
+    return report(op,
+                  "there is no kernel for " +
+                      std::string(moert::opTable()[size_t(code)].name),
+                  device);
+  }
+
+  /// Of a missing kernel, on which device and for how many tokens.
+  LogicalResult report(Operation *op, const std::string &what,
+                       const moec::DeviceDesc &device) {
+    return userError(op,
+                     labelOf(op) + ": " + what + " on " + device.name + " (" +
+                         toRef(isaName(device.isa)) + ") for " +
+                         Twine(phase.getMinTokens()) + " to " +
+                         Twine(phase.getMaxTokens()) + " tokens",
+                     "use a target without " + device.name +
+                         ", or a model file in another format");
+  }
+
+  const moec::TargetDesc &target;
+  const WeightLayouts &layouts;
+  PhaseAttr phase;
+  TypicalSeconds &seconds;
+};
+
+struct SelectKernels : moe::impl::SelectKernelsPassBase<SelectKernels> {
+  using SelectKernelsPassBase::SelectKernelsPassBase;
+
+  void runOnOperation() override {
+    auto target = moec::targetOf(getOperation());
+    if (failed(target))
+      return signalPassFailure();
+    // A layout has to suit every phase, so all are looked at before any
+    // selection.
+    WeightLayouts layouts(weights != WeightsMode::Reference);
+    if (failed(forEachOp([&](LowerableOpInterface op, PhaseAttr phase) {
+          const moec::DeviceDesc *device = deviceOf(op, *target);
+          if (!device)
+            return failure();
+          bool streamed = op->hasAttr(kStreamedAttr);
+          for (const PlanStep &step : op.getPlanSteps())
+            for (Value weight : step.gemmWeights)
+              if (streamed)
+                layouts.addStreamed(weight, *device);
+              else
+                layouts.addUse(weight, step, phase, *device);
+          return success();
+        })))
+      return signalPassFailure();
+    SlowFormats slow;
+    TypicalSeconds seconds;
+    if (failed(forEachOp([&](LowerableOpInterface op, PhaseAttr phase) {
+          Selector selector(*target, layouts, phase, seconds);
+          LogicalResult result = selector.select(op);
+          numGemms += selector.gemmCount;
+          for (auto &[key, more] : selector.slowFormats) {
+            SlowFormat &sum = slow[key];
+            sum.weights.insert(more.weights.begin(), more.weights.end());
+            sum.seconds += more.seconds;
+            sum.readSeconds += more.readSeconds;
+          }
+          return result;
+        })))
+      return signalPassFailure();
+    for (const auto &[key, format] : slow)
+      addNote(getOperation(), text(*key.first, key.second, format));
+  }
+
+private:
+  static std::string text(const moec::DeviceDesc &device, moek::Format format,
+                          const SlowFormat &slow) {
+    return llvm::formatv(
+        "{0} has no fast kernel for {1} ({2}): {3} weight{4} in it take{5} "
+        "{6:F1} ms of each token, {7:F1} ms of which reading them would take; "
+        "a model file in another format is faster",
+        toRef(moek::formatInfo(format).name), device.name,
+        toRef(isaName(device.isa)), slow.weights.size(),
+        slow.weights.size() == 1 ? "" : "s",
+        slow.weights.size() == 1 ? "s" : "", slow.seconds * 1e3,
+        slow.readSeconds * 1e3);
+  }
+
+  /// Calls `visit` with each op of each phase, also after one that fails: a
+  /// cause of all layers is told of all.
+  LogicalResult
+  forEachOp(llvm::function_ref<LogicalResult(LowerableOpInterface, PhaseAttr)>
+                visit) {
+    bool anyFailed = false;
+    for (func::FuncOp function : getOperation().getOps<func::FuncOp>()) {
+      PhaseAttr phase = phaseOf(function);
+      if (!phase)
+        return function.emitError()
+               << "@" << function.getName() << " has no " << kPhaseAttr
+               << "; run moe-specialize-phases first";
+      function.walk([&](LowerableOpInterface op) {
+        anyFailed |= failed(visit(op, phase));
+      });
+    }
+    return failure(anyFailed);
+  }
+};
+
+} // namespace

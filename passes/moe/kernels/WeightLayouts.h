@@ -1,0 +1,66 @@
+//===- WeightLayouts.h - One layout per weight and device -------*- C++ -*-===//
+//
+// Used by moe-select-kernels. A weight is stored once per device, so that all
+// gemms that read it there, in whatever phase, must take the same layout. What
+// reads it without a gemm (moe.embedding, attention) takes the model file's
+// rows, as an entry of its own in the plan.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_PASSES_MOE_KERNELS_WEIGHTLAYOUTS_H
+#define MOE_PASSES_MOE_KERNELS_WEIGHTLAYOUTS_H
+
+#include "passes/moe/Support.h"
+#include "passes/moe/kernels/KernelSelection.h"
+
+namespace mlir::moe {
+
+class WeightLayouts {
+public:
+  /// Without `mayPack` every weight keeps the model file's layout.
+  explicit WeightLayouts(bool mayPack) : mayPack_(mayPack) {}
+
+  /// Notes that a gemm of `step` on `device` reads `weight` in `phase`.
+  void addUse(Value weight, const PlanStep &step, PhaseAttr phase,
+              const moec::DeviceDesc &device);
+
+  /// Notes that `device` brings `weight` from a CPU that has it: in the layout
+  /// that this one's gemms read.
+  void addStreamed(Value weight, const moec::DeviceDesc &device);
+
+  struct Choice {
+    moek::Layout layout = moek::Layout::Gguf;
+    /// Follows "weights": "packed as rows16". Empty where the device has gemms
+    /// for no layout but the model file's.
+    std::string reason;
+    /// Of other layouts that the format and columns have, why not.
+    SmallVector<std::pair<moek::Layout, std::string>, 2> rejected = {};
+  };
+
+  /// The layout that the noted gemms read best: the first after the model
+  /// file's that
+  ///   * the weight's format and columns have, with at most an eighth more
+  ///     bytes to fill up panels;
+  ///   * each gemm exists in, for no lesser instruction set than on the file's
+  ///     rows, and reading activations in the same encoding or in one that
+  ///     its driver does not need to know (moe-fuse relies on that).
+  Choice choose(Value weight, const moec::DeviceDesc &device) const;
+
+private:
+  using Key = std::pair<Attribute, const moec::DeviceDesc *>;
+
+  struct Uses {
+    SmallVector<int64_t, 4> tokens; ///< The most of the phases that read it.
+    bool ofFloats = false; ///< A driver that takes nothing but floats is there.
+  };
+
+  bool mayPack_;
+  llvm::DenseMap<Key, Uses> uses_;
+  llvm::DenseSet<Key> streamed_;
+  /// The CPU that reads a weight.
+  llvm::DenseMap<Attribute, const moec::DeviceDesc *> hosts_;
+};
+
+} // namespace mlir::moe
+
+#endif // MOE_PASSES_MOE_KERNELS_WEIGHTLAYOUTS_H

@@ -1,0 +1,122 @@
+#include "compiler/Machine/CostModel/MemoryNodes.h"
+#include "compiler/Machine/Targets/TargetAttr.h"
+#include "passes/moe/Passes.h"
+#include "passes/moe/Support.h"
+#include "passes/moe/placement/PlacementSearch.h"
+
+namespace mlir::moe {
+#define GEN_PASS_DEF_CHOOSENODESPASS
+#include "passes/moe/Passes.h.inc"
+} // namespace mlir::moe
+
+using namespace mlir;
+using namespace mlir::moe;
+using moec::NodeUse;
+
+namespace {
+
+/// What weights are, in a note.
+StringRef textOf(NodeUse use) {
+  switch (use) {
+  case NodeUse::Any:
+    return "anywhere";
+  case NodeUse::Split:
+    return "split, each node with the rows that its cores read";
+  case NodeUse::Interleaved:
+    return "interleaved, pages of all nodes in turn";
+  case NodeUse::One:
+    return "on one node, whose cores do everything";
+  }
+  llvm_unreachable("a use of nodes");
+}
+
+struct ChooseNodes : moe::impl::ChooseNodesPassBase<ChooseNodes> {
+  using ChooseNodesPassBase::ChooseNodesPassBase;
+
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    auto target = moec::targetOf(module);
+    if (failed(target))
+      return signalPassFailure();
+    std::optional<NodeUse> asked;
+    if (numa != "auto")
+      asked = moec::nodeUseFromName(numa.getValue());
+    if (numa != "auto" && !asked) {
+      module.emitError() << "numa is \"" << numa << "\", expected auto, any, "
+                         << "split, interleaved or one";
+      return signalPassFailure();
+    }
+    if (target->host().numaNodes == 1) {
+      if (!asked || *asked == NodeUse::Any)
+        return;
+      (void)userError(module,
+                      target->host().name + " of " + target->name +
+                          " has one memory node, and weights are to be " +
+                          textOf(*asked),
+                      "compile without --numa");
+      return signalPassFailure();
+    }
+    // Nothing to compare.
+    if (asked == NodeUse::Any || target->host().nodeUse != NodeUse::Any)
+      return;
+    if (asked) {
+      auto used = moec::withNodes(target->host(), *asked);
+      if (!used) {
+        (void)userError(module,
+                        "what " + target->host().name + " of " + target->name +
+                            " does with weights " + textOf(*asked) +
+                            " is not known",
+                        "give its description node_link_gbps, or no measured "
+                        "kernels, or compile without --numa");
+        return signalPassFailure();
+      }
+      return set(module, *target, *used,
+                 "weights of " + used->name + " are " + textOf(*asked) +
+                     ", as --numa says");
+    }
+    choose(module, *target);
+  }
+
+private:
+  /// By what a request is predicted to take.
+  void choose(ModuleOp module, const moec::TargetDesc &target) {
+    std::optional<moec::DeviceDesc> best;
+    double fastest = 0;
+    std::string compared;
+    for (NodeUse option :
+         {NodeUse::Split, NodeUse::Interleaved, NodeUse::One}) {
+      auto used = moec::withNodes(target.host(), option);
+      if (!used)
+        continue;
+      moec::TargetDesc with = target;
+      with.devices.back() = *used;
+      PlacementProblem problem(module, with);
+      StepTimes times(problem, with,
+                      requestMix(optimizeFor, typicalPrompt, deferExperts),
+                      weights != WeightsMode::Reference);
+      auto placed = PlacementSearch(problem, with, times).run();
+      double seconds = placed.predicted.request;
+      compared += (compared.empty() ? "" : "; ") + textOf(option).str() + " " +
+                  (placed.fits ? formatSeconds(seconds) : "does not fit");
+      if (placed.fits && (!best || seconds < fastest)) {
+        best = std::move(used);
+        fastest = seconds;
+      }
+    }
+    // Placement says what does not fit.
+    if (!best)
+      return;
+    set(module, target, *best,
+        "weights of " + best->name + " are " + textOf(best->nodeUse) +
+            " (of a request: " + compared + ")");
+  }
+
+  void set(ModuleOp module, moec::TargetDesc target,
+           const moec::DeviceDesc &host, const Twine &note) {
+    target.devices.back() = host;
+    module->setAttr(kTargetAttr, moec::toAttr(module.getContext(), target));
+    addNote(module, note);
+  }
+};
+
+} // namespace

@@ -1,0 +1,192 @@
+#include "passes/moe/placement/ExpertStreaming.h"
+
+#include "compiler/Machine/CostModel/CostModel.h"
+#include "kernels/cuda/Launch.h"
+#include "passes/moe/kernels/KernelSelection.h"
+#include "passes/moe/kernels/OpSeconds.h"
+#include "passes/moe/placement/Placement.h"
+
+#include <map>
+
+using namespace mlir;
+using namespace mlir::moe;
+
+/// No step is longer (--ubatch).
+static constexpr int64_t kMostRows = int64_t(1) << 16;
+
+static ArrayRef<int64_t> shapeOf(Value weight) {
+  return cast<RankedTensorType>(weight.getType()).getShape();
+}
+
+/// What a matrix of `weight` takes at most, whatever layout it has.
+static int64_t mostMatrixBytes(Value weight) {
+  moek::Format format =
+      *getFormat(cast<RankedTensorType>(weight.getType()).getElementType());
+  int64_t rows = shapeOf(weight)[1], cols = shapeOf(weight)[2], most = 0;
+  for (uint32_t number = 0; auto layout = moek::layoutFromNumber(number);
+       ++number)
+    if (number == 0 || moek::hasLayout(*layout, format, cols))
+      most = std::max(most, int64_t(moek::storedRows(*layout, rows) *
+                                    moek::rowBytes(*layout, format, cols)));
+  return most;
+}
+
+/// Whether both read `weight` in whatever layout the CPU has it, matrix behind
+/// matrix.
+static bool isReadByBoth(Value weight, const moec::DeviceDesc &gpu,
+                         int64_t rows) {
+  if (!isa<WeightOp, StackOp, SliceExpertsOp>(weight.getDefiningOp()))
+    return false;
+  if (auto slice = weight.getDefiningOp<SliceExpertsOp>();
+      slice && !slice.getWeight().getDefiningOp<WeightOp>())
+    return false;
+  auto format =
+      getFormat(cast<RankedTensorType>(weight.getType()).getElementType());
+  if (!format)
+    return false;
+  for (uint32_t number = 0; auto layout = moek::layoutFromNumber(number);
+       ++number)
+    if ((number == 0 ||
+         moek::hasLayout(*layout, *format, shapeOf(weight)[2])) &&
+        !chooseGemm(*format, *layout, gpu, rows))
+      return false;
+  return true;
+}
+
+ExpertStreaming::ExpertStreaming(func::FuncOp prefill, DeviceOf deviceOf,
+                                 bool mayPack)
+    : prefill(prefill), phase(phaseOf(prefill)), mayPack(mayPack) {
+  prefill.walk([&](ExpertsOp op) {
+    if (auto candidate = candidateOf(op, deviceOf))
+      candidates.push_back(*candidate);
+  });
+}
+
+ExpertStreaming::ExpertStreaming(func::FuncOp prefill,
+                                 const moec::TargetDesc &target, bool mayPack)
+    : ExpertStreaming(
+          prefill,
+          [&](Operation *op) {
+            auto name = op->getAttrOfType<StringAttr>(kDeviceAttr);
+            return name ? target.find(std::string_view(name.getValue()))
+                        : nullptr;
+          },
+          mayPack) {}
+
+std::optional<ExpertStreaming::Candidate>
+ExpertStreaming::candidateOf(ExpertsOp op, DeviceOf deviceOf) const {
+  const moec::DeviceDesc *host = deviceOf(op);
+  // The GPU that the layer's router is on.
+  Operation *router = op.getIds().getDefiningOp();
+  const moec::DeviceDesc *gpu = router ? deviceOf(router) : nullptr;
+  if (!host || host->kind != moec::DeviceKind::Cpu || !gpu ||
+      gpu->kind != moec::DeviceKind::Cuda)
+    return std::nullopt;
+  ExpertSliceAttr slice = op.getSliceAttr();
+  if (slice && !slice.getMap().empty())
+    return std::nullopt;
+  for (Value weight : {op.getGate(), op.getUp(), op.getDown()})
+    if (!isReadByBoth(weight, *gpu, phase.getMaxTokens()))
+      return std::nullopt;
+  if (opSeconds(op, moec::Situation{1, 0}, *gpu) >= kNeverSeconds)
+    return std::nullopt;
+  return Candidate{op, host, gpu};
+}
+
+static double partsOf(ExpertsOp op) {
+  int64_t experts = shapeOf(op.getGate())[0];
+  return double(moek::cuda::streamedParts(
+      experts * mostMatrixBytes(op.getGate()), experts));
+}
+
+int64_t ExpertStreaming::slotBytes(ExpertsOp op) {
+  int64_t experts = shapeOf(op.getGate())[0], most = 0;
+  auto add = [&](int64_t gate, int64_t up) {
+    int64_t parts = moek::cuda::streamedParts((gate + up) * experts, experts);
+    int64_t each = int64_t(llvm::divideCeil(experts, parts));
+    most = std::max(most, moek::cuda::slotBytes(gate, each) +
+                              moek::cuda::slotBytes(up, each));
+  };
+  add(mostMatrixBytes(op.getGate()), mostMatrixBytes(op.getUp()));
+  add(mostMatrixBytes(op.getDown()), 0);
+  return 2 * most;
+}
+
+int64_t ExpertStreaming::slotBytes() const {
+  int64_t most = 0;
+  for (const Candidate &candidate : candidates)
+    most = std::max(most, slotBytes(candidate.op));
+  return most;
+}
+
+int64_t ExpertStreaming::keptBytes(ExpertsOp op) {
+  int64_t bytes = 0;
+  for (Value operand : op->getOperands())
+    if (isWeight(operand) && operand != op.getGate() && operand != op.getUp() &&
+        operand != op.getDown())
+      bytes += getTensorBytes(cast<RankedTensorType>(operand.getType()));
+  return bytes;
+}
+
+int64_t ExpertStreaming::mostBytes(func::FuncOp prefill,
+                                   const moec::DeviceDesc &host,
+                                   const moec::DeviceDesc &gpu) {
+  ExpertStreaming all(
+      prefill, [&](Operation *op) { return isa<ExpertsOp>(op) ? &host : &gpu; },
+      /*mayPack=*/true);
+  int64_t bytes = all.slotBytes();
+  for (Candidate candidate : all.candidates)
+    bytes += keptBytes(candidate.op);
+  return bytes;
+}
+
+bool ExpertStreaming::pays(int64_t rows) const {
+  Seconds seconds = secondsOf(rows);
+  return seconds.streamed <= seconds.host;
+}
+
+int64_t ExpertStreaming::crossover() const {
+  int64_t rows = 1;
+  while (rows <= kMostRows && !pays(rows))
+    rows *= 2;
+  if (rows > kMostRows)
+    return 0;
+  int64_t low = rows / 2, high = rows; // Does not pay, pays.
+  while (low + 1 < high) {
+    int64_t middle = (low + high) / 2;
+    (pays(middle) ? high : low) = middle;
+  }
+  return high;
+}
+
+ExpertStreaming::Seconds ExpertStreaming::secondsOf(int64_t rows) const {
+  Seconds all;
+  TypicalStep step{rows, typicalStep(phase).cached};
+  std::map<const moec::DeviceDesc *, moec::Situation> situations;
+  auto situation = [&](const moec::DeviceDesc &device) {
+    auto [it, isNew] = situations.try_emplace(&device);
+    if (isNew)
+      it->second = situationOf(prefill, step, device);
+    return it->second;
+  };
+  for (Candidate c : candidates) {
+    auto costed = cast<CostOpInterface>(c.op.getOperation());
+    double there = 0;
+    for (Value value : {c.op.getX(), c.op.getIds(), c.op.getWeights()})
+      there += double(PlacementProblem::bytesOf(value, rows));
+    all.host +=
+        opSeconds(c.op, situation(*c.host), *c.host, mayPack) +
+        moec::transferSeconds(there, *c.gpu) +
+        moec::transferSeconds(
+            double(PlacementProblem::bytesOf(c.op.getResult(), rows)), *c.gpu);
+    double link = moec::transferSeconds(
+        costed.getCost(rows, step.cached).weightBytes, *c.gpu);
+    double gpu = opSeconds(c.op, situation(*c.gpu), *c.gpu, mayPack);
+    all.link += link;
+    all.gpu += gpu;
+    // The first part comes before anything is multiplied, and the last is
+    // multiplied when nothing comes any more.
+    all.streamed += std::max(link, gpu) + std::min(link, gpu) / partsOf(c.op);
+  }
+  return all;
+}

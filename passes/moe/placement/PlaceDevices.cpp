@@ -1,0 +1,462 @@
+#include "compiler/Machine/Targets/TargetAttr.h"
+#include "llvm/Support/Format.h"
+#include "passes/moe/Passes.h"
+#include "passes/moe/Support.h"
+#include "passes/moe/graph/SliceExperts.h"
+#include "passes/moe/kernels/TypicalSeconds.h"
+#include "passes/moe/placement/ExpertStreaming.h"
+#include "passes/moe/placement/PlacementReasons.h"
+#include "runtime/base/Text.h"
+
+#include <limits>
+
+namespace mlir::moe {
+#define GEN_PASS_DEF_PLACEDEVICESPASS
+#include "passes/moe/Passes.h.inc"
+} // namespace mlir::moe
+
+using namespace mlir;
+using namespace mlir::moe;
+
+namespace {
+
+using Choice = PlacementSearch::Choice;
+
+std::string oneDecimal(double value) {
+  std::string text;
+  llvm::raw_string_ostream(text) << llvm::format("%.1f", value);
+  return text;
+}
+
+std::string describe(const DeviceUse &use, int64_t kvRows) {
+  return formatCapacity(double(use.weights)) + " of weights, " +
+         formatCapacity(double(use.kv)) + " of KV cache for " +
+         std::to_string(kvRows) + " positions, " +
+         formatCapacity(double(use.activations)) + " of activations, " +
+         formatCapacity(double(use.scratch + use.staging)) +
+         " of scratch and staging";
+}
+
+struct PlaceDevices : moe::impl::PlaceDevicesPassBase<PlaceDevices> {
+  using PlaceDevicesPassBase::PlaceDevicesPassBase;
+
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    auto target = moec::targetOf(module);
+    if (failed(target) || failed(checkPhases(module)) ||
+        failed(checkPlaced(module, *target)))
+      return signalPassFailure();
+
+    PlacementProblem problem(module, *target);
+    StepTimes times(problem, *target, mixOf(),
+                    weights != WeightsMode::Reference);
+    PlacementSearch search(problem, *target, times);
+    Choice choice = search.run();
+    if (failed(checkFit(module, *target, problem, choice)))
+      return signalPassFailure();
+    moec::TargetDesc besideSlots = *target;
+    std::optional<PlacementSearch> beside;
+    double seconds = choice.predicted.request;
+    if (leaveSlots(module, besideSlots)) {
+      seconds = streamedSeconds(module, *target, problem, choice);
+      Choice other;
+      // What activations grow by is known of a choice alone.
+      constexpr int kTries = 5;
+      for (int i = 0; i < kTries; ++i) {
+        beside.emplace(problem, besideSlots, times);
+        other = beside->run();
+        if (!other.fits ||
+            !leaveMore(module, *target, problem, other, besideSlots))
+          break;
+      }
+      double others = streamedSeconds(module, *target, problem, other);
+      if (other.fits && others < seconds) {
+        choice = std::move(other);
+        seconds = others;
+      } else {
+        beside.reset();
+      }
+    }
+    module->setAttr(kRequestSecondsAttr,
+                    Builder(module).getF64FloatAttr(seconds));
+    const PlacementSearch &used = beside ? *beside : search;
+    record(problem, beside ? besideSlots : *target, times, used, choice);
+    report(module, *target, problem, times, used, choice);
+    for (const ExpertSplit &split : choice.splits)
+      divide(problem, *target, split, choice);
+  }
+
+private:
+  RequestMix mixOf() const {
+    return requestMix(optimizeFor, typicalPrompt, deferExperts);
+  }
+
+  /// Takes from GPUs what experts that prompts stream come to, if any do.
+  bool leaveSlots(ModuleOp module, moec::TargetDesc &target) const {
+    auto prefill = module.lookupSymbol<func::FuncOp>(kPrefillName);
+    if (streamExperts == 0 || !prefill)
+      return false;
+    bool any = false;
+    for (moec::DeviceDesc &device : target.devices) {
+      if (device.kind != moec::DeviceKind::Cuda)
+        continue;
+      int64_t bytes =
+          ExpertStreaming::mostBytes(prefill, target.host(), device);
+      device.reservedBytes += uint64_t(bytes);
+      any |= bytes > 0;
+    }
+    return any;
+  }
+
+  ExpertStreaming streamingOf(ModuleOp module, const moec::TargetDesc &target,
+                              const PlacementProblem &problem,
+                              const Choice &choice) const {
+    return ExpertStreaming(
+        module.lookupSymbol<func::FuncOp>(kPrefillName),
+        [&](Operation *op) -> const moec::DeviceDesc * {
+          int group = problem.groupOf(op);
+          bool isHot =
+              llvm::any_of(choice.splits, [&](const ExpertSplit &split) {
+                return split.group == group && !areFirst(split.chosen);
+              });
+          return group < 0 || isHot ? nullptr
+                                    : &target.devices[choice.assignment[group]];
+        },
+        weights != WeightsMode::Reference);
+  }
+
+  /// Bytes that each device lacks for the choice with its experts streamed: for
+  /// slots, what is kept beside them, and activations of what the GPU does
+  /// then.
+  static std::vector<int64_t> lacking(const moec::TargetDesc &target,
+                                      const PlacementProblem &problem,
+                                      const Choice &choice,
+                                      const ExpertStreaming &streaming) {
+    std::vector<int64_t> kept(target.devices.size()), slots(kept), lack(kept);
+    auto there = choice.assignment;
+    for (const ExpertStreaming::Candidate &c : streaming.all()) {
+      auto gpu = size_t(c.gpu - target.devices.data());
+      kept[gpu] += ExpertStreaming::keptBytes(c.op);
+      slots[gpu] = std::max(slots[gpu], ExpertStreaming::slotBytes(c.op));
+      there[problem.groupOf(c.op)] = int(gpu);
+    }
+    std::vector<DeviceUse> streamed = problem.memoryUse(there, choice.splits);
+    for (size_t i = 0; i < lack.size(); ++i) {
+      if (slots[i] == 0)
+        continue;
+      DeviceUse use = choice.use[i];
+      use.activations = std::max(use.activations, streamed[i].activations);
+      use.staging = std::max(use.staging, streamed[i].staging);
+      lack[i] =
+          std::max<int64_t>(0, use.total() + kept[i] + slots[i] -
+                                   int64_t(target.devices[i].budgetBytes()));
+    }
+    return lack;
+  }
+
+  /// Leaves devices in `besideSlots` so much less than the choice uses as it
+  /// lacks; false where it lacks nothing.
+  bool leaveMore(ModuleOp module, const moec::TargetDesc &target,
+                 const PlacementProblem &problem, const Choice &choice,
+                 moec::TargetDesc &besideSlots) const {
+    std::vector<int64_t> lack = lacking(
+        target, problem, choice, streamingOf(module, target, problem, choice));
+    for (auto [device, use, bytes] :
+         llvm::zip_equal(besideSlots.devices, choice.use, lack))
+      if (bytes > 0)
+        device.reservedBytes +=
+            uint64_t(int64_t(device.budgetBytes()) - use.total() + bytes);
+    return llvm::any_of(lack, [](int64_t bytes) { return bytes > 0; });
+  }
+
+  /// Of the mix, with experts streamed where the module's steps do; beyond all
+  /// numbers where they are to be and a GPU has no room for slots.
+  double streamedSeconds(ModuleOp module, const moec::TargetDesc &target,
+                         const PlacementProblem &problem,
+                         const Choice &choice) const {
+    ExpertStreaming streaming = streamingOf(module, target, problem, choice);
+    for (int64_t bytes : lacking(target, problem, choice, streaming))
+      if (bytes > 0)
+        return streamExperts > 0 ? std::numeric_limits<double>::infinity()
+                                 : choice.predicted.request;
+    auto prefill = module.lookupSymbol<func::FuncOp>(kPrefillName);
+    PromptSteps steps = promptSteps(mixOf().prompt, phaseOf(prefill));
+    if (streaming.empty() || steps.tokens < streamExperts)
+      return choice.predicted.request;
+    ExpertStreaming::Seconds seconds = streaming.secondsOf(steps.tokens);
+    double saved = seconds.host - seconds.streamed;
+    if (streamExperts < 0)
+      saved = std::max(0., saved);
+    return choice.predicted.request - steps.count * saved;
+  }
+
+  LogicalResult checkPhases(ModuleOp module) {
+    for (func::FuncOp function : module.getOps<func::FuncOp>())
+      if (!phaseOf(function))
+        return function.emitError()
+               << "@" << function.getName() << " has no " << kPhaseAttr
+               << "; run moe-specialize-phases first";
+    return success();
+  }
+
+  /// Whether the devices that ops have already are the target's.
+  LogicalResult checkPlaced(ModuleOp module, const moec::TargetDesc &target) {
+    LogicalResult result = success();
+    module.walk([&](CostOpInterface op) {
+      auto device = op->getAttrOfType<StringAttr>(kDeviceAttr);
+      if (device && !target.find(std::string_view(device.getValue())))
+        result = op.emitError()
+                 << labelOf(op) << " is on " << device << ", which "
+                 << target.name << " does not have";
+    });
+    return result;
+  }
+
+  LogicalResult checkFit(ModuleOp module, const moec::TargetDesc &target,
+                         const PlacementProblem &problem,
+                         const Choice &choice) {
+    // One line for each device, those that are short first.
+    std::string shortOf, others;
+    for (auto [device, use] : llvm::zip_equal(target.devices, choice.use)) {
+      bool fits = use.total() <= int64_t(device.budgetBytes());
+      (fits ? others : shortOf) += line(device, use, problem.kvRows());
+    }
+    if (shortOf.empty())
+      return success();
+    std::string fix = "use a target with more memory, or a model file with "
+                      "fewer bits per weight" +
+                      bitsThatFit(target, problem, choice);
+    if (target.devices.size() > target.gpuCount() + 1 ||
+        llvm::any_of(problem.groups(),
+                     [](const OpGroup &group) { return group.device >= 0; }))
+      fix = "place other ops on other devices, " + fix;
+    return userError(module,
+                     "the model does not fit " + target.name + shortOf + others,
+                     fix);
+  }
+
+  /// How many bits weights may have to fit all devices together, as ": 3.1 in
+  /// place of 4.8", where that is enough to be of use.
+  static std::string bitsThatFit(const moec::TargetDesc &target,
+                                 const PlacementProblem &problem,
+                                 const Choice &choice) {
+    double weights = 0, room = 0, elements = problem.weightElements();
+    for (auto [device, use] : llvm::zip_equal(target.devices, choice.use)) {
+      weights += double(use.weights);
+      room += double(device.budgetBytes()) - double(use.total() - use.weights);
+    }
+    double now = 8 * weights / elements, then = now * room / weights;
+    // Fewer bits than this are no model any more.
+    if (!(elements > 0) || !(then >= 1.5) || then >= now)
+      return "";
+    return ": " + oneDecimal(then) + " in place of " + oneDecimal(now);
+  }
+
+  /// Need, budget and what the need is made of.
+  static std::string line(const moec::DeviceDesc &device, const DeviceUse &use,
+                          int64_t kvRows) {
+    std::string text = "\n  " + device.name + ": " +
+                       formatCapacity(double(use.total())) + " of " +
+                       formatCapacity(double(device.budgetBytes())) + " (" +
+                       describe(use, kvRows);
+    // A limit that the user set, or what is left to the system.
+    if (device.reservedBytes)
+      text += "; " + formatCapacity(double(device.reservedBytes)) +
+              " more are not to be used";
+    return text + ")";
+  }
+
+  void record(const PlacementProblem &problem, const moec::TargetDesc &target,
+              const StepTimes &times, const PlacementSearch &search,
+              const Choice &choice) {
+    PlacementReasons reasons(problem, target, times, search, choice);
+    TypicalSeconds seconds;
+    for (auto [index, group] : llvm::enumerate(problem.groups())) {
+      const moec::DeviceDesc &device = target.devices[choice.assignment[index]];
+      std::string reason = group.device < 0 ? reasons.of(int(index)) : "";
+      std::map<int, std::string> rejected = reasons.against(int(index));
+      for (Operation *op : group.ops) {
+        op->setAttr(kDeviceAttr,
+                    StringAttr::get(op->getContext(), device.name));
+        if (group.device < 0)
+          appendReason(op, reason);
+        for (const auto &[other, why] : rejected)
+          seconds.rejectDevice(op, target.devices[other], device, why);
+        (device.kind == moec::DeviceKind::Cuda ? numGpu : numHost) += 1;
+      }
+    }
+  }
+
+  /// The experts of a layer, which have the device of those that stay.
+  void divide(const PlacementProblem &problem, const moec::TargetDesc &target,
+              const ExpertSplit &split, const Choice &choice) {
+    const moec::DeviceDesc &ofFirst = target.devices[split.device];
+    const moec::DeviceDesc &ofRest =
+        target.devices[choice.assignment[split.group]];
+    // Without memory for one more expert, memory is why there are no more.
+    const int64_t each =
+        problem.groups()[split.group].weightBytes / split.experts;
+    const bool isFull = choice.use[split.device].total() + each >
+                        int64_t(ofFirst.budgetBytes());
+    const std::string &device = ofFirst.name;
+    std::string part = std::to_string(split.count()) + " of " +
+                       std::to_string(split.experts) + " experts";
+    bool areHot = !areFirst(split.chosen);
+    for (Operation *op : problem.groups()[split.group].ops) {
+      SlicedExperts sliced = sliceExperts(cast<ExpertsOp>(op), split.chosen);
+      appendReason(sliced.rest, part + " are on " + device + ".");
+      TypicalSeconds seconds;
+      for (Operation *op :
+           {sliced.first.getOperation(), sliced.rest.getOperation()})
+        op->removeAttr(kRejectedAttr);
+      seconds.rejectDevice(sliced.rest, ofFirst, ofRest,
+                           isFull
+                               ? "there is memory left for no more than " + part
+                               : "with more than " + part +
+                                     " there a request would take no less");
+      seconds.rejectDevice(sliced.first, ofRest, ofFirst,
+                           isFull
+                               ? "there is memory left for as many on " + device
+                               : "with fewer of them on " + device +
+                                     " a request would take longer");
+      auto place = [&](Operation *op, const Twine &why) {
+        op->setAttr(kDeviceAttr, StringAttr::get(op->getContext(), device));
+        op->removeAttr(kReasonAttr);
+        appendReason(op, "On " + device + ": " + why);
+      };
+      place(
+          sliced.first,
+          part +
+              (areHot ? ", those that the router profile has used most" : "") +
+              ", which " + formatPercent(split.share) +
+              " of the choices are expected to be of: " +
+              (isFull ? "there is memory left for as many."
+                      : "with more or fewer of them there a request would "
+                        "take longer."));
+      place(sliced.sum, "what both devices' experts have made, added up.");
+      numGpu += 2;
+    }
+  }
+
+  void report(ModuleOp module, const moec::TargetDesc &target,
+              const PlacementProblem &problem, const StepTimes &times,
+              const PlacementSearch &search, const Choice &choice) {
+    for (auto [device, use] : llvm::zip_equal(target.devices, choice.use))
+      module.emitRemark() << device.name << ": "
+                          << formatCapacity(double(use.total())) << " of "
+                          << formatCapacity(double(device.budgetBytes()))
+                          << ": " << describe(use, problem.kvRows());
+    if (target.gpuCount() == 0)
+      return;
+    reportUnfit(module, target, problem, search);
+    for (size_t gpu = 0; gpu < target.gpuCount(); ++gpu)
+      if (std::string hot = hotExperts(int(gpu), choice); !hot.empty())
+        addNote(module, target.devices[gpu].name + " has " + hot);
+    for (size_t gpu = 0; gpu < target.gpuCount(); ++gpu)
+      module.emitRemark() << target.devices[gpu].name << " has "
+                          << contentsOf(int(gpu), problem, search, choice);
+    auto transfers = times.transfersPerToken(choice.assignment, choice.splits);
+    module.emitRemark() << transfers.count << " copies between devices take "
+                        << formatSeconds(transfers.seconds)
+                        << " of a decoded token";
+    module.emitRemark() << "predicted " << textOf(choice.predicted)
+                        << "; with all on " << target.host().name << " "
+                        << alternative(search.allOnHost(), problem, times,
+                                       search)
+                        << "; with experts alone there "
+                        << alternative(search.classicSplit(), problem, times,
+                                       search);
+  }
+
+  /// The first part of the model that has to be on the host.
+  static void reportUnfit(ModuleOp module, const moec::TargetDesc &target,
+                          const PlacementProblem &problem,
+                          const PlacementSearch &search) {
+    for (auto [index, unit] : llvm::enumerate(search.units()))
+      if (int unfit = search.unfitGroupOf(int(index), 0); unfit >= 0) {
+        module.emitRemark()
+            << target.devices.front().name << " has no kernel for "
+            << problem.groups()[unfit].label << ": " << nameOf(unit.kind)
+            << " with such stays on " << target.host().name;
+        return;
+      }
+  }
+
+  /// What others start from, and whether it would have fit.
+  std::string alternative(const PlacementProblem::Assignment &assignment,
+                          const PlacementProblem &problem,
+                          const StepTimes &times,
+                          const PlacementSearch &search) const {
+    return textOf(times.predict(assignment)) +
+           (search.fits(problem.memoryUse(assignment))
+                ? ""
+                : " (which does not fit)");
+  }
+
+  std::string textOf(const StepTimes::Prediction &predicted) const {
+    std::string text;
+    if (predicted.decode > 0)
+      text = formatSeconds(predicted.decode) + " a decoded token";
+    if (predicted.prompt > 0)
+      text += (text.empty() ? "" : ", ") + formatSeconds(predicted.prompt) +
+              " a prompt of " +
+              moert::counted(uint64_t(typicalPrompt), "token");
+    return text;
+  }
+
+  /// "the 406 most used of 14848 experts of 58 layers, which 31 % of their
+  /// choices are expected to be of", or "".
+  static std::string hotExperts(int device, const Choice &choice) {
+    int64_t here = 0, all = 0, layers = 0;
+    double share = 0;
+    for (const ExpertSplit &split : choice.splits) {
+      if (split.device != device || areFirst(split.chosen))
+        continue;
+      here += split.count();
+      all += split.experts;
+      share += split.share;
+      ++layers;
+    }
+    if (layers == 0)
+      return "";
+    return "the " + std::to_string(here) + " most used of " +
+           std::to_string(all) + " experts of " + std::to_string(layers) +
+           (layers == 1 ? " layer" : " layers") + ", which " +
+           formatPercent(share / double(layers)) +
+           " of their choices are expected to be of";
+  }
+
+  /// "attention of 61 of 61 layers, experts of 2 of 58, head"
+  static std::string contentsOf(int device, const PlacementProblem &problem,
+                                const PlacementSearch &search,
+                                const Choice &choice) {
+    std::string text;
+    for (auto kind : {PlacementUnit::Attention, PlacementUnit::Dense,
+                      PlacementUnit::Experts, PlacementUnit::Head,
+                      PlacementUnit::Embedding}) {
+      int64_t here = 0, all = 0;
+      for (auto [unit, where] :
+           llvm::zip_equal(search.units(), choice.unitDevices))
+        if (unit.kind == kind) {
+          ++all;
+          here += where == device;
+        }
+      if (here == 0)
+        continue;
+      text += (text.empty() ? "" : ", ") + nameOf(kind).str();
+      if (kind < PlacementUnit::Head)
+        text += " of " + std::to_string(here) + " of " +
+                moert::counted(uint64_t(all), "layer");
+    }
+    if (std::string hot = hotExperts(device, choice); !hot.empty())
+      text += (text.empty() ? "" : ", ") + hot;
+    for (const ExpertSplit &split : choice.splits)
+      if (split.device == device && areFirst(split.chosen))
+        text += (text.empty() ? "" : ", ") + std::to_string(split.count()) +
+                " of " + std::to_string(split.experts) + " experts of " +
+                problem.groups()[split.group].label;
+    return text.empty() ? "nothing that was not asked for" : text;
+  }
+};
+
+} // namespace

@@ -1,0 +1,282 @@
+//===- PlacementFill.cpp - Experts of layers that stay on the host --------===//
+
+#include "dialects/moe/ExpertFrequencies.h"
+#include "passes/moe/graph/SliceExperts.h"
+#include "passes/moe/placement/PlacementSearch.h"
+
+#include <map>
+#include <numeric>
+
+using namespace mlir;
+using namespace mlir::moe;
+
+/// Layers of which a GPU has some experts, without a profile.
+static constexpr size_t kMostDivided = 2;
+
+/// Groups of whole experts on the host in layers that `gpu` has the attention
+/// of, the last first.
+SmallVector<int> PlacementSearch::divisible(ArrayRef<int> unitDevices,
+                                            int gpu) const {
+  SmallVector<int> groups;
+  for (const Layer &layer : llvm::reverse(layers)) {
+    int experts = layer.units[PlacementUnit::Experts];
+    int attention = layer.units[PlacementUnit::Attention];
+    if (experts < 0 || attention < 0 || unitDevices[experts] != host ||
+        unitDevices[attention] != gpu || unfitGroupOf(experts, gpu) >= 0)
+      continue;
+    for (int group : llvm::reverse(unitList[experts].groups)) {
+      auto op = dyn_cast<ExpertsOp>(problem.groups()[group].ops.front());
+      if (op && !op.getSliceAttr() && expertCount(op) > 1)
+        groups.push_back(group);
+    }
+  }
+  return groups;
+}
+
+/// Whether experts go to GPUs by a profile, each by itself: where whole layers'
+/// are on the host, and attention of all layers that have any on GPUs.
+bool PlacementSearch::takesHot(ArrayRef<int> unitDevices) const {
+  bool known = llvm::any_of(problem.groups(), [](const OpGroup &group) {
+    return group.ops.front()->hasAttr(kFrequenciesAttr);
+  });
+  return known && llvm::all_of(layers, [&](const Layer &layer) {
+           int experts = layer.units[PlacementUnit::Experts];
+           int attention = layer.units[PlacementUnit::Attention];
+           return experts < 0 ||
+                  (unitDevices[experts] == host && attention >= 0 &&
+                   unitDevices[attention] != host);
+         });
+}
+
+/// Seconds of a request that filling saves at most: what the host has to do of
+/// all layers that would be divided. Copies and GPUs' work only become more.
+double PlacementSearch::mostSaved(ArrayRef<int> unitDevices) const {
+  double seconds = 0;
+  bool areHot = takesHot(unitDevices);
+  for (int gpu = 0; gpu < gpuTotal; ++gpu) {
+    SmallVector<int> groups = divisible(unitDevices, gpu);
+    for (int group : ArrayRef(groups).take_front(
+             areHot ? groups.size() : std::min(groups.size(), kMostDivided)))
+      seconds += times.requestSeconds(group, host);
+  }
+  return seconds;
+}
+
+/// The number from 1 to `most` of which `seconds` is least, but not below
+/// `floor`; 0 without any. That falls, then rises: a step is sums and maxima of
+/// what a share makes linear.
+static int64_t fastestCount(int64_t most, double floor,
+                            function_ref<double(int64_t)> seconds) {
+  // The first of which `holds`, from there on always; `end` if of none.
+  auto firstOf = [](int64_t end, function_ref<bool(int64_t)> holds) {
+    int64_t low = 1;
+    while (low < end) {
+      int64_t middle = (low + end) / 2;
+      if (holds(middle))
+        end = middle;
+      else
+        low = middle + 1;
+    }
+    return end;
+  };
+  int64_t fastest = most;
+  if (most > 1 && seconds(most) > seconds(most - 1))
+    fastest = firstOf(most - 1, [&](int64_t count) {
+      return seconds(count + 1) >= seconds(count);
+    });
+  if (seconds(fastest) >= floor)
+    return fastest;
+  return firstOf(fastest,
+                 [&](int64_t count) { return seconds(count) < floor; }) -
+         1;
+}
+
+static SmallVector<int64_t> firstExperts(int64_t count) {
+  SmallVector<int64_t> first(static_cast<size_t>(count));
+  std::iota(first.begin(), first.end(), 0);
+  return first;
+}
+
+/// The first `count` experts of a group of the host on `gpu`.
+ExpertSplit PlacementSearch::splitOf(int group, int gpu, int64_t count) const {
+  auto op = cast<ExpertsOp>(problem.groups()[group].ops.front());
+  SmallVector<int64_t> first = firstExperts(count);
+  double share = shareOf(op, first);
+  return {group, gpu, expertCount(op), std::move(first), share};
+}
+
+/// Seconds of a request with all experts of these groups on `gpu`. Fewer are
+/// not to be faster: what the host would compute meanwhile is overlap, of which
+/// predictions are least sure, and what GPUs have room for goes there whole.
+double PlacementSearch::secondsWithAll(const Choice &choice, int gpu,
+                                       ArrayRef<int> groups) const {
+  std::vector<int> devices = choice.unitDevices;
+  for (int group : groups)
+    devices[unitIndex[group]] = gpu;
+  return times.predict(assign(devices), choice.splits).request;
+}
+
+/// `choice` with as many of the first experts of a group on `gpu` as make it
+/// fastest, of those that there is room for; none without any.
+std::optional<PlacementSearch::Choice>
+PlacementSearch::withFirst(const Choice &choice, int group, int gpu) const {
+  Choice other = choice;
+  other.splits.push_back(splitOf(group, gpu, 1));
+  other.use = problem.memoryUse(other.assignment, other.splits);
+  int64_t experts = other.splits.back().experts;
+  if (!fits(other.use))
+    return std::nullopt;
+  // As memoryUse() counts them.
+  int64_t each = problem.groups()[group].weightBytes / experts + 1;
+  int64_t most = 1 + (budgets[gpu] - other.use[gpu].total()) / each;
+  auto predictedOf = [&](int64_t count) {
+    other.splits.back() = splitOf(group, gpu, count);
+    return times.predict(other.assignment, other.splits);
+  };
+  int64_t count = fastestCount(
+      std::min(most, experts - 1), secondsWithAll(choice, gpu, group),
+      [&](int64_t number) { return predictedOf(number).request; });
+  if (count == 0)
+    return std::nullopt;
+  other.predicted = predictedOf(count);
+  other.use = problem.memoryUse(other.assignment, other.splits);
+  return other;
+}
+
+/// The best of `whole` with experts of the last layers on GPUs: on one of them
+/// as many as are best, on each other one none, half of a layer's or all but
+/// one.
+void PlacementSearch::fill(const Choice &whole,
+                           std::optional<Choice> &best) const {
+  auto consider = [&](const Choice &choice) {
+    if (choice.predicted.request < best->predicted.request)
+      best = choice;
+  };
+  std::vector<SmallVector<int>> groups;
+  for (int gpu = 0; gpu < gpuTotal; ++gpu)
+    groups.push_back(divisible(whole.unitDevices, gpu));
+  for (int gpu = 0; gpu < gpuTotal; ++gpu) {
+    if (groups[gpu].empty())
+      continue;
+    for (int halves = 0; halves <= 2; ++halves) {
+      Choice base = whole;
+      for (int other = 0; halves > 0 && other < gpuTotal; ++other) {
+        if (other == gpu || groups[other].empty())
+          continue;
+        int group = groups[other].front();
+        int64_t experts =
+            expertCount(cast<ExpertsOp>(problem.groups()[group].ops.front()));
+        if (int64_t count = std::min(experts * halves / 2, experts - 1))
+          base.splits.push_back(splitOf(group, other, count));
+      }
+      if (halves > 0 && base.splits.empty())
+        break;
+      std::optional<Choice> filled = withFirst(base, groups[gpu].front(), gpu);
+      if (!filled)
+        break; // Nor with more.
+      consider(*filled);
+      const ExpertSplit &first = filled->splits.back();
+      if (groups[gpu].size() >= kMostDivided &&
+          first.count() == first.experts - 1)
+        if (auto second = withFirst(*filled, groups[gpu][1], gpu))
+          consider(*second);
+    }
+  }
+}
+
+/// `choice` with as many of `byGain` on `gpu` as make it fastest, of those that
+/// there is room for; none without any.
+std::optional<PlacementSearch::Choice>
+PlacementSearch::withHot(const Choice &choice, int gpu,
+                         ArrayRef<HotExpert> byGain) const {
+  auto with = [&](int64_t count) {
+    std::map<int, SmallVector<int64_t>> chosen;
+    for (const HotExpert &expert : byGain.take_front(size_t(count)))
+      chosen[expert.group].push_back(expert.number);
+    Choice other = choice;
+    for (auto &[group, experts] : chosen) {
+      llvm::sort(experts);
+      auto op = cast<ExpertsOp>(problem.groups()[group].ops.front());
+      double share = shareOf(op, experts);
+      other.splits.push_back(
+          {group, gpu, expertCount(op), std::move(experts), share});
+    }
+    return other;
+  };
+  int64_t low = 0, high = int64_t(byGain.size()); // Fits, may fit.
+  while (low < high) {
+    int64_t middle = (low + high + 1) / 2;
+    Choice other = with(middle);
+    if (fits(problem.memoryUse(other.assignment, other.splits)))
+      low = middle;
+    else
+      high = middle - 1;
+  }
+  if (low == 0)
+    return std::nullopt;
+  auto predictedOf = [&](const Choice &other) {
+    return times.predict(other.assignment, other.splits);
+  };
+  SmallVector<int> groups;
+  for (const HotExpert &expert : byGain)
+    groups.push_back(expert.group);
+  int64_t count = fastestCount(
+      low, secondsWithAll(choice, gpu, groups),
+      [&](int64_t number) { return predictedOf(with(number)).request; });
+  if (count == 0)
+    return std::nullopt;
+  Choice found = with(count);
+  found.predicted = predictedOf(found);
+  found.use = problem.memoryUse(found.assignment, found.splits);
+  return found;
+}
+
+/// The best of `whole` with experts by the seconds that they save per byte, of
+/// all layers of which profiles are known or of those alone that have most to
+/// save: each layer that is divided costs a copy and a launch.
+void PlacementSearch::fillHot(const Choice &whole,
+                              std::optional<Choice> &best) const {
+  Choice filled = whole;
+  for (int gpu = 0; gpu < gpuTotal; ++gpu) {
+    auto savesMore = [](const HotExpert &a, const HotExpert &b) {
+      return a.saved > b.saved;
+    };
+    SmallVector<int> groups;
+    std::map<int, std::vector<HotExpert>> byGroup;
+    for (int group : divisible(whole.unitDevices, gpu)) {
+      const OpGroup &known = problem.groups()[group];
+      auto op = cast<ExpertsOp>(known.ops.front());
+      if (!op->hasAttr(kFrequenciesAttr))
+        continue;
+      groups.push_back(group);
+      int64_t experts = expertCount(op);
+      int64_t bytes = known.weightBytes / experts + 1;
+      double saved =
+          times.requestSeconds(group, host) - times.requestSeconds(group, gpu);
+      std::vector<HotExpert> &own = byGroup[group];
+      for (int64_t number = 0; number < experts; ++number)
+        own.push_back(
+            {group, number, saved * shareOf(op, number) / double(bytes)});
+      llvm::stable_sort(own, savesMore);
+      own.pop_back(); // All of them would be a whole part.
+    }
+    llvm::stable_sort(groups, [&](int a, int b) {
+      return savesMore(byGroup[a].front(), byGroup[b].front());
+    });
+    std::optional<Choice> fastest;
+    for (size_t count = groups.size(); count > 0; count /= 2) {
+      std::vector<HotExpert> byGain;
+      for (int group : ArrayRef(groups).take_front(count))
+        llvm::append_range(byGain, byGroup[group]);
+      llvm::stable_sort(byGain, savesMore);
+      if (auto other = withHot(filled, gpu, byGain);
+          other &&
+          (!fastest || other->predicted.request < fastest->predicted.request))
+        fastest = std::move(other);
+    }
+    if (fastest)
+      filled = *std::move(fastest);
+    if (filled.predicted.request < best->predicted.request)
+      best = filled;
+  }
+}

@@ -1,0 +1,320 @@
+//===- PlacementMemory.cpp - What devices must hold -----------------------===//
+
+#include "kernels/Activation.h"
+#include "kernels/Arguments.h"
+#include "kernels/KvCache.h"
+#include "kernels/Registry.h"
+#include "kernels/Scratch.h"
+#include "kernels/cuda/Launch.h"
+#include "passes/moe/Support.h"
+#include "passes/moe/graph/SliceExperts.h"
+#include "passes/moe/kernels/KernelSelection.h"
+#include "passes/moe/placement/Placement.h"
+#include "runtime/base/CheckedMath.h"
+#include "runtime/schema/OpTable.h"
+
+using namespace mlir;
+using namespace mlir::moe;
+
+namespace {
+
+/// Whether rows of a weight are blocks of codes, which gemms multiply with rows
+/// of codes.
+bool hasBlocks(Value weight) {
+  std::optional<moek::Format> format =
+      getFormat(cast<RankedTensorType>(weight.getType()).getElementType());
+  return format && moek::formatInfo(*format).blockElements > 1;
+}
+
+/// Most bytes of buffers between an op's own instructions that are in use at a
+/// time: what its gemms read, encoded, and what they write. The gemms that read
+/// the op's input come first; what they wrote becomes one row for each slot,
+/// which the last gemm reads. Results are counted as values.
+int64_t innerBytes(Operation *op, const PhaseAttr &phase,
+                   const moec::DeviceDesc &device) {
+  int64_t tokens = phase.getMaxTokens();
+  // Scores of all entries of the cache.
+  if (auto choose = dyn_cast<ChooseEntriesOp>(op))
+    return tokens * 4 *
+           std::max<int64_t>(1, phase.getContextLength() / choose.getRatio());
+  auto lowerable = dyn_cast<LowerableOpInterface>(op);
+  if (!lowerable)
+    return 0;
+  int64_t slots = tokens;
+  if (auto experts = dyn_cast<ExpertsOp>(op))
+    slots *= cast<RankedTensorType>(experts.getIds().getType()).getDimSize(1);
+  const bool fuses = canFuseGateUp(op, device);
+  int64_t encoded = 0, written = 0, most = 0;
+  for (const PlanStep &step : lowerable.getPlanSteps())
+    for (Value weight : step.gemmWeights) {
+      ArrayRef<int64_t> shape =
+          cast<RankedTensorType>(weight.getType()).getShape();
+      int64_t rows = shape[shape.size() - 2], cols = shape.back();
+      if (step.activation == ActivationSource::Inner) {
+        // Floats, and then their codes, where the gemm reads those.
+        int64_t floats = slots * cols * 4,
+                codes = slots * moek::a8RowBytes(cols);
+        bool readsCodes = hasBlocks(weight);
+        most = std::max(most, floats + (readsCodes ? codes : 0));
+        encoded = 0;
+        written = readsCodes ? codes : floats;
+      } else {
+        // Other ops that read the input share its codes.
+        encoded = std::max(encoded, tokens * moek::a8RowBytes(cols));
+      }
+      if (fuses && step.activation == ActivationSource::Input)
+        written = slots * rows * 4; // Of gate and up together.
+      else if (!isa<LmHeadOp>(op))
+        written += slots * rows * 4;
+      most = std::max(most, encoded + written);
+    }
+  return most;
+}
+
+/// Of an op that is not lowered yet, as kernels/Arguments.h asks for them:
+/// parameters alone, which workspaces follow from.
+class Parameters {
+public:
+  explicit Parameters(Operation *op) : op(op) {}
+
+  int32_t integer(std::string_view name) const {
+    auto attribute = op->getAttrOfType<IntegerAttr>(StringRef(name));
+    return attribute ? int32_t(attribute.getInt()) : 0;
+  }
+  bool boolean(std::string_view) const { return false; }
+  float real(std::string_view) const { return 0; }
+  bool has(std::string_view) const { return false; }
+  uint8_t *bytes(std::string_view) const { return nullptr; }
+  int64_t cols(std::string_view) const { return 0; }
+  int64_t rowsPerToken(std::string_view) const { return 0; }
+  int64_t fixedRows(std::string_view) const { return 0; }
+  moek::Encoding encoding(std::string_view) const {
+    return moek::Encoding::F32;
+  }
+  std::span<const float> constant(std::string_view) const { return {}; }
+  moek::WeightView weight(std::string_view) const { return {}; }
+  moek::KvView cache(std::string_view) const { return {}; }
+  moek::GemmFn gemm(std::string_view) const { return nullptr; }
+  moek::Encoding gemmEncoding(std::string_view) const {
+    return moek::Encoding::F32;
+  }
+
+private:
+  Operation *op;
+};
+
+/// Bytes that a GPU's launches of an op use besides: of the memory that the
+/// launches of all ops share.
+int64_t workspaceBytes(Operation *op,
+                       const moek::cuda::LaunchContext &context) {
+  auto lowerable = dyn_cast<LowerableOpInterface>(op);
+  if (!lowerable)
+    return 0;
+  int64_t bytes = 0;
+  Parameters parameters(op);
+  for (const PlanStep &step : lowerable.getPlanSteps())
+    moek::withArguments(step.op, parameters, [&](const auto &args) {
+      bytes =
+          std::max(bytes, moek::cuda::workspaceBytes(step.op, &args, context));
+    });
+  return int64_t(moert::alignUp(uint64_t(bytes), moert::kRegionAlignment));
+}
+
+/// Private bytes that a worker needs for an op.
+int64_t scratchBytes(Operation *op) {
+  auto lowerable = dyn_cast<LowerableOpInterface>(op);
+  if (!lowerable)
+    return 0;
+  const PlanStep *current = nullptr;
+  auto parameter = [&](std::string_view name) -> int64_t {
+    if (name == "cols")
+      return cast<RankedTensorType>(current->gemmWeights.front().getType())
+          .getShape()
+          .back();
+    if (auto attribute = op->getAttrOfType<IntegerAttr>(StringRef(name)))
+      return attribute.getInt();
+    Value choosesBy;
+    if (auto router = dyn_cast<RouterOp>(op))
+      choosesBy = router.getWeight();
+    else if (auto hashed = dyn_cast<HashRouterOp>(op))
+      choosesBy = hashed.getWeight();
+    return choosesBy && name == "experts"
+               ? cast<RankedTensorType>(choosesBy.getType()).getDimSize(0)
+               : 0;
+  };
+  int64_t bytes = 0;
+  SmallVector<PlanStep> steps = lowerable.getPlanSteps();
+  for (const PlanStep &step : steps) {
+    current = &step;
+    bytes = std::max(bytes,
+                     moert::findOp(unsigned(step.op))->scratchBytes(parameter));
+    // Two gemms may be fused to one instruction later.
+    if (!step.gemmWeights.empty())
+      bytes = std::max(bytes, moek::gateUpScratchBytes());
+  }
+  return bytes;
+}
+
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Once for a problem
+//===----------------------------------------------------------------------===//
+
+void PlacementProblem::numberWeights() {
+  llvm::DenseMap<StringAttr, int> numbers;
+  for (const OpGroup &group : groupList) {
+    groupWeights.emplace_back();
+    for (auto [name, bytes] : group.weights)
+      groupWeights.back().push_back(
+          {numbers.try_emplace(name, int(numbers.size())).first->second,
+           bytes});
+  }
+  weightCount = numbers.size();
+}
+
+void PlacementProblem::addMemory(func::FuncOp function) {
+  PhaseAttr phase = phaseOf(function);
+  int64_t tokens = phase.getMaxTokens();
+  // As plan-launches has it.
+  SmallVector<moek::cuda::LaunchContext> contexts;
+  for (const moec::DeviceDesc &device : target.devices)
+    contexts.push_back(
+        moek::cuda::contextOf(int32_t(tokens), int32_t(mostSequences),
+                              mostPositions, device.arch, device.cores));
+
+  Block &body = function.getBody().front();
+  llvm::DenseMap<Operation *, int> order;
+  for (Operation &op : body)
+    order[&op] = int(order.size());
+  FunctionMemory memory;
+  auto addValue = [&](Value value, int group, int begin) {
+    int64_t bytes = bytesOf(value, tokens);
+    if (bytes == 0)
+      return;
+    ValueMemory known{group, begin, bytes, {}};
+    for (Operation *user : value.getUsers())
+      known.users.push_back({groupOf(user), order.lookup(user)});
+    memory.values.push_back(std::move(known));
+  };
+  for (Value argument : body.getArguments())
+    addValue(argument, -1, 0);
+  for (Operation &op : body) {
+    OpMemory known{groupOf(&op), {}, {}, 0, 0};
+    for (Value result : op.getResults())
+      addValue(result, known.group, order[&op]);
+    int64_t worker = scratchBytes(&op);
+    for (auto [device, context] : llvm::zip_equal(target.devices, contexts)) {
+      known.inside.push_back(innerBytes(&op, phase, device));
+      known.scratch.push_back(device.kind == moec::DeviceKind::Cpu
+                                  ? worker * int64_t(device.cores)
+                                  : workspaceBytes(&op, context));
+    }
+    if (isa<ExpertsOp>(op)) {
+      known.sumBytes = bytesOf(op.getResult(0), tokens);
+      known.choiceBytes = bytesOf(op.getOperand(1), tokens);
+    }
+    memory.ops.push_back(std::move(known));
+  }
+  functionMemory.push_back(std::move(memory));
+}
+
+//===----------------------------------------------------------------------===//
+// Of an assignment
+//===----------------------------------------------------------------------===//
+
+std::vector<DeviceUse>
+PlacementProblem::memoryUse(const Assignment &assignment,
+                            ArrayRef<ExpertSplit> splits) const {
+  std::vector<DeviceUse> use(target.devices.size());
+  std::vector<bool> counted(use.size() * weightCount);
+  for (auto [index, group] : llvm::enumerate(groupList)) {
+    int device = assignment[index];
+    use[device].kv += group.kvBytes;
+    for (auto [number, bytes] : groupWeights[index]) {
+      size_t cell = size_t(device) * weightCount + size_t(number);
+      if (!counted[cell])
+        use[device].weights += bytes;
+      counted[cell] = true;
+    }
+  }
+  std::vector<const ExpertSplit *> splitOf(groupList.size());
+  for (const ExpertSplit &split : splits) {
+    splitOf[split.group] = &split;
+    int64_t bytes = groupList[split.group].weightBytes / split.experts;
+    // What is not divided, such as a view's whole tensor, counts twice.
+    use[split.device].weights += (bytes + 1) * split.count();
+    // Others than the first are put together, beside the whole tensors.
+    if (areFirst(split.chosen))
+      use[assignment[split.group]].weights -= bytes * split.count();
+  }
+  for (const FunctionMemory &function : functionMemory)
+    addFunction(function, assignment, splitOf, use);
+  return use;
+}
+
+/// Activations are those alive at the worst op, plus its own buffers.
+void PlacementProblem::addFunction(const FunctionMemory &function,
+                                   const Assignment &assignment,
+                                   ArrayRef<const ExpertSplit *> splitOf,
+                                   std::vector<DeviceUse> &use) const {
+  size_t devices = use.size();
+  // What has no group (arguments, returns) is the host's.
+  auto deviceOf = [&](int group) {
+    return group < 0 ? hostIndex() : assignment[group];
+  };
+  std::vector<std::vector<int64_t>> change(
+      devices, std::vector<int64_t>(function.ops.size() + 1));
+  std::vector<int64_t> largestCopy(devices);
+  SmallVector<int> lastUse;
+  for (const ValueMemory &value : function.values) {
+    int home = deviceOf(value.group);
+    lastUse.assign(devices, -1);
+    lastUse[home] = value.begin;
+    for (auto [group, position] : value.users) {
+      int device = deviceOf(group);
+      lastUse[device] = std::max(lastUse[device], position);
+      if (group >= 0 && splitOf[group])
+        lastUse[splitOf[group]->device] =
+            std::max(lastUse[splitOf[group]->device], position);
+    }
+    for (size_t device = 0; device < devices; ++device) {
+      if (lastUse[device] < 0)
+        continue;
+      change[device][value.begin] += value.bytes;
+      change[device][lastUse[device] + 1] -= value.bytes;
+      if (int(device) != home)
+        for (int end : {home, int(device)})
+          largestCopy[end] = std::max(largestCopy[end], value.bytes);
+    }
+  }
+  for (auto [index, op] : llvm::enumerate(function.ops)) {
+    auto addInside = [&, index = index](int device, int64_t inside,
+                                        int64_t scratch) {
+      change[device][index] += inside;
+      change[device][index + 1] -= inside;
+      use[device].scratch = std::max(use[device].scratch, scratch);
+    };
+    int device = deviceOf(op.group);
+    addInside(device, op.inside[device], op.scratch[device]);
+    if (const ExpertSplit *split = op.group < 0 ? nullptr : splitOf[op.group]) {
+      // Both sums and the lists of slots, on either.
+      int64_t sums =
+          op.sumBytes + 2 * op.choiceBytes + 4 * (split->experts + 1);
+      addInside(split->device, op.inside[split->device] + 2 * sums,
+                op.scratch[split->device]);
+      addInside(device, 2 * sums, op.scratch[device]);
+      // The rest's sum, if no other value is copied between the two.
+      for (int end : {device, split->device})
+        largestCopy[end] = std::max(largestCopy[end], op.sumBytes);
+    }
+  }
+  for (size_t device = 0; device < devices; ++device) {
+    int64_t live = 0, peak = 0;
+    for (int64_t delta : change[device])
+      peak = std::max(peak, live += delta);
+    use[device].activations = std::max(use[device].activations, peak);
+    use[device].staging =
+        std::max(use[device].staging, 2 * largestCopy[device]);
+  }
+}

@@ -1,0 +1,239 @@
+#include "passes/moe/placement/PlacementSearch.h"
+
+#include <map>
+
+using namespace mlir;
+using namespace mlir::moe;
+
+StringRef moe::nameOf(PlacementUnit::Kind kind) {
+  switch (kind) {
+  case PlacementUnit::Attention:
+    return "attention";
+  case PlacementUnit::Dense:
+    return "FFN";
+  case PlacementUnit::Experts:
+    return "experts";
+  case PlacementUnit::Head:
+    return "head";
+  case PlacementUnit::Embedding:
+    return "embedding";
+  }
+  llvm_unreachable("a kind of unit");
+}
+
+static PlacementUnit::Kind kindOf(const OpGroup &group) {
+  Operation *op = group.ops.front();
+  if (isa<EmbeddingOp>(op))
+    return PlacementUnit::Embedding;
+  if (!group.layer)
+    return PlacementUnit::Head;
+  if (isa<ExpertsOp>(op))
+    return PlacementUnit::Experts;
+  return isa<FfnOp>(op) ? PlacementUnit::Dense : PlacementUnit::Attention;
+}
+
+/// The layer of the cache that the group reads, which is on its device; it may
+/// be another's. Without one the group's own.
+static std::optional<int64_t> layerWithCache(const OpGroup &group) {
+  for (Value operand : group.ops.front()->getOperands())
+    if (auto cache = operand.getDefiningOp<CacheOpInterface>();
+        cache && isa<KvType>(operand.getType()))
+      return cache.getCacheLayer();
+  return group.layer;
+}
+
+//===----------------------------------------------------------------------===//
+// Units
+//===----------------------------------------------------------------------===//
+
+PlacementSearch::PlacementSearch(const PlacementProblem &problem,
+                                 const moec::TargetDesc &target,
+                                 const StepTimes &times)
+    : problem(problem), times(times), host(int(target.devices.size()) - 1),
+      gpuTotal(int(target.gpuCount())), unitIndex(problem.groups().size(), -1),
+      sources(problem.groups().size()), fixedBytes(target.devices.size(), 0) {
+  for (const moec::DeviceDesc &device : target.devices)
+    budgets.push_back(int64_t(device.budgetBytes()));
+  int64_t distinct = 0;
+  WeightSet weights;
+  for (auto [index, group] : llvm::enumerate(problem.groups())) {
+    if (group.device >= 0) {
+      fixedBytes[group.device] += group.kvBytes;
+      continue;
+    }
+    if (!group.layer && group.weightBytes == 0) {
+      for (Value operand : group.ops.front()->getOperands())
+        if (Operation *producer = operand.getDefiningOp())
+          if (int source = problem.groupOf(producer); source >= 0)
+            sources[index].push_back(source);
+      continue;
+    }
+    // Tables that layers have a part of each are one.
+    PlacementUnit::Kind kind = kindOf(group);
+    addUnit(kind,
+            kind == PlacementUnit::Embedding ? std::nullopt
+                                             : layerWithCache(group),
+            int(index));
+    distinct += group.kvBytes;
+    for (auto [name, bytes] : group.weights)
+      if (weights.insert({name, bytes}).second)
+        distinct += bytes;
+  }
+  std::map<int64_t, Layer> byNumber;
+  for (auto [index, unit] : llvm::enumerate(unitList)) {
+    sharedBytes += unit.bytes;
+    if (unit.layer)
+      byNumber[*unit.layer].units[unit.kind] = int(index);
+    else
+      (unit.kind == PlacementUnit::Head ? heads : embeddings)
+          .push_back(int(index));
+  }
+  sharedBytes -= distinct;
+  for (const auto &[number, layer] : byNumber)
+    layers.push_back(layer);
+}
+
+void PlacementSearch::addUnit(PlacementUnit::Kind kind,
+                              std::optional<int64_t> layer, int group) {
+  auto it = llvm::find_if(unitList, [&](const PlacementUnit &unit) {
+    return unit.kind == kind && unit.layer == layer;
+  });
+  if (it == unitList.end()) {
+    unitList.push_back(PlacementUnit{kind, layer, {}, 0});
+    it = std::prev(unitList.end());
+  }
+  WeightSet known;
+  for (int other : it->groups)
+    for (const auto &weight : problem.groups()[other].weights)
+      known.insert(weight);
+  it->groups.push_back(group);
+  it->bytes += problem.groups()[group].kvBytes;
+  for (const auto &weight : problem.groups()[group].weights)
+    if (known.insert(weight).second)
+      it->bytes += weight.second;
+  unitIndex[group] = int(it - unitList.begin());
+}
+
+PlacementSearch::Assignment
+PlacementSearch::assign(ArrayRef<int> unitDevices) const {
+  Assignment assignment(problem.groups().size(), host);
+  for (auto [index, group] : llvm::enumerate(problem.groups())) {
+    if (group.device >= 0)
+      assignment[index] = group.device;
+    else if (unitIndex[index] >= 0)
+      assignment[index] = unitDevices[unitIndex[index]];
+  }
+  // What has neither weights nor a layer goes where its input is.
+  for (auto [index, from] : llvm::enumerate(sources))
+    for (int source : from)
+      if (assignment[source] != host) {
+        assignment[index] = assignment[source];
+        break;
+      }
+  return assignment;
+}
+
+int PlacementSearch::unfitGroupOf(int unit, int device) const {
+  for (int group : unitList[unit].groups)
+    if (device != host && !times.canRun(group, device))
+      return group;
+  return -1;
+}
+
+PlacementSearch::Assignment PlacementSearch::allOnHost() const {
+  return assign(std::vector<int>(unitList.size(), host));
+}
+
+PlacementSearch::Assignment PlacementSearch::classicSplit() const {
+  std::vector<int> devices(unitList.size(), host);
+  if (gpuTotal > 0)
+    for (auto [index, unit] : llvm::enumerate(unitList))
+      if (unit.kind != PlacementUnit::Experts &&
+          unit.kind != PlacementUnit::Embedding &&
+          unfitGroupOf(int(index), 0) < 0)
+        devices[index] = 0;
+  return assign(devices);
+}
+
+PlacementSearch::Assignment PlacementSearch::moved(const Choice &choice,
+                                                   int unit, int device) const {
+  std::vector<int> devices = choice.unitDevices;
+  devices[unit] = device;
+  return assign(devices);
+}
+
+bool PlacementSearch::fits(ArrayRef<DeviceUse> use) const {
+  for (auto [budget, needed] : llvm::zip_equal(budgets, use))
+    if (needed.total() > budget)
+      return false;
+  return true;
+}
+
+//===----------------------------------------------------------------------===//
+// The choice
+//===----------------------------------------------------------------------===//
+
+PlacementSearch::Choice
+PlacementSearch::choiceOf(const Candidate &candidate) const {
+  Choice choice;
+  choice.unitDevices = candidate.unitDevices;
+  choice.assignment = assign(candidate.unitDevices);
+  choice.use = problem.memoryUse(choice.assignment);
+  choice.predicted = candidate.predicted;
+  choice.fits = fits(choice.use);
+  return choice;
+}
+
+/// The fastest that fits of the candidates and of what fills them.
+std::optional<PlacementSearch::Choice>
+PlacementSearch::fastest(ArrayRef<Candidate> sorted) const {
+  std::optional<Choice> best;
+  for (const Candidate &candidate : sorted) {
+    // Filled, it takes no less than this.
+    double least =
+        candidate.predicted.request - mostSaved(candidate.unitDevices);
+    if (!candidate.leavesRoomOnHost ||
+        (best && best->predicted.request <= least))
+      continue;
+    Choice choice = choiceOf(candidate);
+    if (!choice.fits)
+      continue;
+    if (!best || choice.predicted.request < best->predicted.request)
+      best = choice;
+    fill(choice, best);
+    if (takesHot(choice.unitDevices))
+      fillHot(choice, best);
+  }
+  return best;
+}
+
+/// Of those that do not fit: what leaves least to the host, to tell what is
+/// short.
+PlacementSearch::Choice
+PlacementSearch::closest(std::vector<Candidate> candidates) const {
+  llvm::stable_sort(candidates, [](const Candidate &a, const Candidate &b) {
+    return a.gpuBytes > b.gpuBytes;
+  });
+  constexpr size_t mostTried = 64;
+  for (const Candidate &candidate :
+       ArrayRef(candidates).take_front(mostTried)) {
+    Choice choice = choiceOf(candidate);
+    bool gpusFit = true;
+    for (int gpu = 0; gpu < gpuTotal; ++gpu)
+      gpusFit &= choice.use[gpu].total() <= budgets[gpu];
+    if (gpusFit)
+      return choice;
+  }
+  Choice none;
+  none.unitDevices.assign(unitList.size(), host);
+  none.assignment = allOnHost();
+  none.use = problem.memoryUse(none.assignment);
+  none.predicted = times.predict(none.assignment);
+  return none;
+}
+
+PlacementSearch::Choice PlacementSearch::run() const {
+  std::vector<Candidate> candidates = allCandidates();
+  std::optional<Choice> best = fastest(candidates);
+  return best ? *std::move(best) : closest(std::move(candidates));
+}

@@ -1,0 +1,219 @@
+#include "passes/moe/placement/StreamExperts.h"
+
+#include "compiler/Machine/Targets/TargetAttr.h"
+#include "passes/moe/kernels/TypicalSeconds.h"
+#include "passes/moe/placement/ExpertStreaming.h"
+#include "passes/moe/placement/Placement.h"
+
+using namespace mlir;
+using namespace mlir::moe;
+
+namespace {
+
+struct StreamExperts : PassWrapper<StreamExperts, OperationPass<ModuleOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(StreamExperts)
+
+  explicit StreamExperts(int64_t from = -1, bool pack = true) {
+    rows = from;
+    mayPack = pack;
+  }
+  StreamExperts(const StreamExperts &other) : PassWrapper(other) {}
+
+  StringRef getArgument() const override { return "moe-stream-experts"; }
+  StringRef getDescription() const override {
+    return "long prompts: experts of the host brought to the GPU";
+  }
+
+  Option<int64_t> rows{*this, "rows",
+                       llvm::cl::desc("The shortest step that streams experts; "
+                                      "-1: where it pays; 0: none, and a note "
+                                      "where it would"),
+                       llvm::cl::init(-1)};
+
+  Option<bool> mayPack{*this, "may-pack",
+                       llvm::cl::desc("Weights may have another layout than "
+                                      "the file's"),
+                       llvm::cl::init(true)};
+
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    auto target = moec::targetOf(module);
+    if (failed(target))
+      return signalPassFailure();
+    auto prefill = module.lookupSymbol<func::FuncOp>(kPrefillName);
+    if (!prefill)
+      return;
+    ExpertStreaming streaming(prefill, *target, mayPack);
+    if (rows == 0)
+      return suggest(module, streaming, phaseOf(prefill));
+    if (streaming.empty()) {
+      StringRef none = "no experts are on the CPU that a GPU with their "
+                       "layer's router could do: there are none to stream";
+      if (rows < 0)
+        return addNote(module, none);
+      (void)userError(module, none,
+                      "leave --stream-experts out, or place experts on the "
+                      "CPU");
+      return signalPassFailure();
+    }
+    int64_t computed = streaming.crossover();
+    int64_t from = rows > 0 ? int64_t(rows) : computed;
+    PhaseAttr phase = phaseOf(prefill);
+    if (from == 0)
+      return addNote(module, "no experts are streamed to the GPU: whatever a "
+                             "step's length, the CPU is faster than the link");
+    if (from > phase.getMaxTokens()) {
+      if (rows < 0)
+        addNote(module, "steps of " + Twine(from) +
+                            " tokens of a prompt would be faster with experts "
+                            "streamed to the GPU: --ubatch " +
+                            Twine(from) + " or more");
+      return;
+    }
+    if (failed(stream(module, prefill, *target, streaming, from, computed)))
+      signalPassFailure();
+  }
+
+private:
+  /// Long prompts would be a different matter: who did not ask is told, where
+  /// a long step is shorter by a third and by a second at least.
+  static void suggest(ModuleOp module, const ExpertStreaming &streaming,
+                      PhaseAttr phase) {
+    constexpr int64_t kLongStep = 4096;
+    int64_t longest = std::max(phase.getMaxTokens(),
+                               std::min(phase.getContextLength(), kLongStep));
+    int64_t from = streaming.empty() ? 0 : streaming.crossover();
+    if (from == 0 || from > longest)
+      return;
+    ExpertStreaming::Seconds seconds = streaming.secondsOf(longest);
+    if (seconds.host < 1.5 * seconds.streamed ||
+        seconds.host < seconds.streamed + 1)
+      return;
+    addNote(
+        module,
+        "long prompts would be faster with --stream-experts auto --ubatch " +
+            Twine(longest) + " --typical-prompt " + Twine(longest) +
+            ": in a step of " + tokens(longest) + " the CPU's experts take " +
+            formatSeconds(seconds.host) + ", brought to the GPU " +
+            formatSeconds(seconds.streamed) +
+            "; they are pinned in memory then");
+  }
+
+  LogicalResult stream(ModuleOp module, func::FuncOp prefill,
+                       const moec::TargetDesc &target,
+                       const ExpertStreaming &streaming, int64_t from,
+                       int64_t computed) {
+    PhaseAttr phase = phaseOf(prefill);
+    std::string note = describe(streaming, from, computed, phase);
+    // Shorter steps stay as they are.
+    func::FuncOp longer = prefill;
+    if (from > phase.getMinTokens()) {
+      OpBuilder builder(prefill);
+      builder.setInsertionPointAfter(prefill);
+      longer = cast<func::FuncOp>(builder.clone(*prefill));
+      longer.setName(kStreamedName);
+      setRange(prefill, kPrefillName, phase.getMinTokens(), from - 1);
+      setRange(longer, kStreamedName, from, phase.getMaxTokens());
+    }
+    ExpertStreaming there(longer, target, mayPack);
+    SmallVector<DictionaryAttr> before;
+    TypicalSeconds seconds;
+    for (ExpertStreaming::Candidate c : there.all()) {
+      before.push_back(c.op->getAttrDictionary());
+      c.op->setAttr(kDeviceAttr,
+                    StringAttr::get(module.getContext(), c.gpu->name));
+      c.op->setAttr(kStreamedAttr, UnitAttr::get(module.getContext()));
+      c.op->removeAttr(kReasonAttr);
+      c.op->removeAttr(kRejectedAttr);
+      seconds.rejectDevice(c.op, *c.host, *c.gpu,
+                           rows > 0 ? "they are to be streamed from " +
+                                          std::to_string(from) + " tokens on"
+                                    : "from " + tokens(computed) +
+                                          " on the link is faster");
+      appendReason(c.op, "On " + c.gpu->name + ", which brings them from " +
+                             c.host->name + "'s memory, as steps have " +
+                             tokens(from) + " or more.");
+    }
+    std::string misfit = misfitOf(module, target, there);
+    if (misfit.empty()) {
+      addNote(module, note);
+      return success();
+    }
+    if (rows > 0)
+      return userError(module, misfit,
+                       "place fewer ops there, or compile with a smaller "
+                       "--ubatch or without --stream-experts");
+    for (auto [c, attributes] : llvm::zip_equal(there.all(), before))
+      c.op->setAttrs(attributes);
+    prefill->setAttr(kPhaseAttr, phase);
+    if (longer != prefill)
+      longer.erase();
+    addNote(module, "no experts are streamed in steps of long prompts, which "
+                    "would pay from " +
+                        tokens(from) + " on: " + misfit);
+    return success();
+  }
+
+  /// Which GPU has no room for slots beside all that it has; "" for none.
+  static std::string misfitOf(ModuleOp module, const moec::TargetDesc &target,
+                              const ExpertStreaming &streaming) {
+    PlacementProblem problem(module, target);
+    PlacementProblem::Assignment assignment;
+    for (const OpGroup &group : problem.groups())
+      assignment.push_back(group.device);
+    std::vector<DeviceUse> use = problem.memoryUse(assignment);
+    for (ExpertStreaming::Candidate c : streaming.all()) {
+      int64_t slots = ExpertStreaming::slotBytes(c.op);
+      int64_t left = int64_t(c.gpu->budgetBytes()) -
+                     use[size_t(c.gpu - target.devices.data())].total();
+      if (slots > left)
+        return c.gpu->name + " has " +
+               formatCapacity(double(std::max<int64_t>(left, 0))) +
+               " left, and the slots that experts of " + labelOf(c.op) +
+               " come to take " + formatCapacity(double(slots));
+    }
+    return "";
+  }
+
+  static std::string tokens(int64_t count) {
+    return std::to_string(count) + (count == 1 ? " token" : " tokens");
+  }
+
+  std::string describe(const ExpertStreaming &streaming, int64_t from,
+                       int64_t computed, PhaseAttr phase) const {
+    ExpertStreaming::Seconds seconds =
+        streaming.secondsOf(phase.getMaxTokens());
+    size_t layers = streaming.all().size();
+    std::string text = "experts of " + std::to_string(layers) +
+                       (layers == 1 ? " layer are" : " layers are") +
+                       " streamed to the GPU in steps of " + tokens(from) +
+                       " or more, through slots of " +
+                       formatCapacity(double(streaming.slotBytes())) +
+                       ": in one of " + tokens(phase.getMaxTokens()) +
+                       " the link takes " + formatSeconds(seconds.link) +
+                       " and the GPU " + formatSeconds(seconds.gpu) +
+                       ", where the CPU would take " +
+                       formatSeconds(seconds.host);
+    if (rows > 0)
+      text += computed ? "; by the cost model it pays from " + tokens(computed)
+                       : "; by the cost model it never pays";
+    return text;
+  }
+
+  static void setRange(func::FuncOp function, StringRef name, int64_t min,
+                       int64_t max) {
+    PhaseAttr phase = phaseOf(function);
+    MLIRContext *context = function.getContext();
+    function->setAttr(kPhaseAttr,
+                      PhaseAttr::get(context, StringAttr::get(context, name),
+                                     min, max, phase.getContextLength(),
+                                     phase.getSequences()));
+  }
+};
+} // namespace
+
+std::unique_ptr<Pass> moe::createStreamExpertsPass(int64_t rows, bool mayPack) {
+  return std::make_unique<StreamExperts>(rows, mayPack);
+}
+
+void moe::registerStreamExpertsPass() { PassRegistration<StreamExperts>(); }

@@ -1,0 +1,310 @@
+#include "compiler/Machine/Targets/TargetAttr.h"
+#include "llvm/ADT/DenseMap.h"
+#include "passes/moe/Passes.h"
+#include "passes/moe/Support.h"
+#include "passes/moe/graph/SliceExperts.h"
+#include "passes/moe/rules/PlacementRules.h"
+#include "passes/moe/rules/TensorRules.h"
+#include "runtime/base/Text.h"
+
+namespace mlir::moe {
+#define GEN_PASS_DEF_APPLYRULESPASS
+#include "passes/moe/Passes.h.inc"
+} // namespace mlir::moe
+
+using namespace mlir;
+using namespace mlir::moe;
+
+namespace {
+
+/// The layer whose cache `op` appends to or reads, or whose state it keeps.
+std::optional<int64_t> cacheOf(Operation *op) {
+  if (auto state = dyn_cast<StateOpInterface>(op))
+    return state.getStateLayer();
+  auto layer = [](Value value) -> std::optional<int64_t> {
+    if (auto cache = value.getDefiningOp<CacheOpInterface>())
+      if (isa<KvType>(value.getType()))
+        return cache.getCacheLayer();
+    return std::nullopt;
+  };
+  for (Value value : op->getResults())
+    if (auto found = layer(value))
+      return found;
+  for (Value value : op->getOperands())
+    if (auto found = layer(value))
+      return found;
+  return std::nullopt;
+}
+
+struct ApplyRules : moe::impl::ApplyRulesPassBase<ApplyRules> {
+  using ApplyRulesPassBase::ApplyRulesPassBase;
+
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    auto target = moec::targetOf(module);
+    if (failed(target))
+      return signalPassFailure();
+    for (func::FuncOp function : module.getOps<func::FuncOp>())
+      if (!phaseOf(function)) {
+        function.emitError() << "@" << function.getName() << " has no "
+                             << kPhaseAttr << "; run moe-specialize-phases "
+                             << "first";
+        return signalPassFailure();
+      }
+    std::vector<std::string> texts(place.begin(), place.end());
+    auto parsed = parsePlacementRules(module, *target, texts);
+    if (failed(parsed))
+      return signalPassFailure();
+    noteCaches(module, *parsed);
+    if (failed(checkUse(module, *parsed)))
+      return signalPassFailure();
+    if (failed(slice(module, *parsed)))
+      return signalPassFailure();
+    module.walk([&](CostOpInterface op) { placeOp(op, *parsed); });
+    if (failed(placeTensors(module, *target)))
+      return signalPassFailure();
+    if (gpuLayers >= 0 && failed(placeLayers(module, *target)))
+      return signalPassFailure();
+  }
+
+private:
+  /// The rule that decides about each layer's cache.
+  llvm::DenseMap<int64_t, size_t> ruleOfCache;
+
+  /// A cache is one for all phases, so that only rules for all of them decide
+  /// where it is: the last that covers an op that uses it.
+  void noteCaches(ModuleOp module, ArrayRef<PlacementRule> parsed) {
+    ruleOfCache.clear();
+    module.walk([&](CostOpInterface op) {
+      std::optional<int64_t> layer = cacheOf(op);
+      if (!layer)
+        return;
+      for (auto [index, rule] : llvm::enumerate(parsed))
+        if (rule.phase.empty() && rule.covers(op)) {
+          size_t &last = ruleOfCache.try_emplace(*layer, index).first->second;
+          last = std::max(last, index);
+        }
+    });
+  }
+
+  /// Whether each rule covers an op that it may place.
+  LogicalResult checkUse(ModuleOp module, ArrayRef<PlacementRule> parsed) {
+    for (const PlacementRule &rule : parsed) {
+      bool matches = false, places = false;
+      module.walk([&](CostOpInterface op) {
+        if (!rule.covers(op))
+          return;
+        matches = true;
+        places |= rule.phase.empty() || !cacheOf(op);
+      });
+      if (!matches)
+        return matchesNothing(module, rule);
+      if (!places)
+        return userError(module,
+                         "rule \"" + rule.shown() +
+                             "\" matches only ops that use the KV cache, which "
+                             "all phases share",
+                         "leave out \"" + rule.phase +
+                             ":\" to move them in all phases");
+    }
+    return success();
+  }
+
+  /// The last rule that covers `op`; of those alone, if asked, that are for
+  /// all experts.
+  static const PlacementRule *
+  lastFor(Operation *op, ArrayRef<PlacementRule> parsed, bool forAll = false) {
+    const PlacementRule *last = nullptr;
+    for (const PlacementRule &rule : parsed)
+      if (rule.covers(op) && !(forAll && rule.experts != 0))
+        last = &rule;
+    return last;
+  }
+
+  /// Splits routed experts of which a rule places the first ones, or the ones
+  /// used most. Where those are all, the rule is for the op.
+  LogicalResult slice(ModuleOp module, ArrayRef<PlacementRule> parsed) {
+    SmallVector<std::pair<ExpertsOp, const PlacementRule *>> sliced;
+    WalkResult checked = module.walk([&](CostOpInterface op) {
+      const PlacementRule *rule = lastFor(op, parsed);
+      if (!rule || rule->experts == 0)
+        return WalkResult::advance();
+      auto experts = dyn_cast<ExpertsOp>(op.getOperation());
+      if (!experts) {
+        (void)userError(module,
+                        "rule \"" + rule->shown() +
+                            "\" is about a number of experts, but matches " +
+                            labelOf(op),
+                        "name routed experts alone, as in "
+                        "\"blk.*.ffn_experts=" +
+                            rule->device + ":" + Twine(rule->experts) + "\"");
+        return WalkResult::interrupt();
+      }
+      if (rule->experts > expertCount(experts)) {
+        (void)userError(module,
+                        "rule \"" + rule->shown() + "\" places " +
+                            Twine(rule->experts) + " experts, but " +
+                            labelOf(op) + " has " + Twine(expertCount(experts)),
+                        "give a number from 1 to " +
+                            Twine(expertCount(experts)));
+        return WalkResult::interrupt();
+      }
+      if (rule->experts < expertCount(experts))
+        sliced.push_back({experts, rule});
+      return WalkResult::advance();
+    });
+    for (auto [op, rule] : sliced) {
+      const PlacementRule *others = lastFor(op, parsed, /*forAll=*/true);
+      SlicedExperts sliced =
+          sliceExperts(op, hottestExperts(op, rule->experts));
+      set(sliced.first, *rule, "");
+      if (others)
+        set(sliced.rest, *others, "");
+    }
+    return failure(checked.wasInterrupted());
+  }
+
+  void placeOp(Operation *op, ArrayRef<PlacementRule> parsed) {
+    if (auto experts = dyn_cast<ExpertsOp>(op);
+        experts && experts.getSliceAttr())
+      return; // slice() placed it, by what it was called before.
+    const PlacementRule *last = lastFor(op, parsed);
+    std::optional<int64_t> layer = cacheOf(op);
+    if (!layer)
+      return last ? set(op, *last, "") : void();
+    if (auto found = ruleOfCache.find(*layer); found != ruleOfCache.end())
+      set(op, parsed[found->second], " of its layer's cache");
+    else if (last)
+      appendReason(op, "With its layer's cache, which all phases share: the "
+                       "rule '" +
+                           last->text + "' does not move it.");
+  }
+
+  void set(Operation *op, const PlacementRule &rule, StringRef ofWhat) {
+    set(op, rule.device,
+        "the rule '" + rule.shown() + "' asks for it" + ofWhat);
+  }
+
+  void set(Operation *op, StringRef device, const Twine &why) {
+    op->setAttr(kDeviceAttr, StringAttr::get(&getContext(), device));
+    appendReason(op, "On " + device + ": " + why + ".");
+    ++numPlaced;
+  }
+
+  /// Where rules about tensors put what has no device yet. A layer's cache and
+  /// all that use it follow what any of them reads.
+  LogicalResult placeTensors(ModuleOp module, const moec::TargetDesc &target) {
+    std::vector<std::string> texts(tensorRules.begin(), tensorRules.end());
+    if (cpuMoeLayers != 0)
+      texts.push_back(cpuMoeRule(cpuMoeLayers));
+    if (texts.empty())
+      return success();
+    auto parsed = parseTensorRules(module, target, texts);
+    if (failed(parsed))
+      return failure();
+    auto devices = TensorDevices::create(module, *parsed, allowUnmatchedRules);
+    if (failed(devices))
+      return failure();
+    SmallVector<std::pair<Operation *, TensorDevices::Decision>> decisions;
+    llvm::DenseMap<int64_t, TensorDevices::Decision> ofCache;
+    LogicalResult result = success();
+    module.walk([&](CostOpInterface op) {
+      auto decision = devices->of(op);
+      if (failed(decision)) {
+        result = failure();
+        return WalkResult::interrupt();
+      }
+      std::optional<int64_t> layer = cacheOf(op);
+      decisions.push_back({op.getOperation(), *decision});
+      if (!layer || !decision->rule)
+        return WalkResult::advance();
+      auto [known, isNew] = ofCache.try_emplace(*layer, *decision);
+      if (known->second.rule->device == decision->rule->device)
+        return WalkResult::advance();
+      result = userError(
+          module,
+          "\"" + known->second.rule->text + "\" puts " + known->second.tensor +
+              " on " + known->second.rule->device + ", and \"" +
+              decision->rule->text + "\" puts " + decision->tensor + " on " +
+              decision->rule->device +
+              ", but both work on the cache of layer " + std::to_string(*layer),
+          "give them the same device");
+      return WalkResult::interrupt();
+    });
+    for (auto &[op, decision] : decisions) {
+      if (failed(result))
+        break;
+      std::optional<int64_t> layer = cacheOf(op);
+      TensorDevices::Decision own = layer ? ofCache.lookup(*layer) : decision;
+      if (own.rule)
+        result = placeTensor(module, op, own);
+    }
+    return result;
+  }
+
+  LogicalResult placeTensor(ModuleOp module, Operation *op,
+                            const TensorDevices::Decision &decision) {
+    if (auto device = op->getAttrOfType<StringAttr>(kDeviceAttr)) {
+      // A rule about ops was there before; they may agree.
+      if (device.getValue() == decision.rule->device)
+        return success();
+      return userError(module,
+                       "\"" + decision.rule->text + "\" puts " +
+                           decision.tensor + " on " + decision.rule->device +
+                           ", but " + labelOf(op) + ", which reads it, is on " +
+                           device.getValue() + " by a rule about ops",
+                       "leave one of them out");
+    }
+    set(op, decision.rule->device,
+        "the rule '" + decision.rule->text + "' asks for " + decision.tensor);
+    return success();
+  }
+
+  /// The last layers, and the head beyond them, to GPUs in runs by their
+  /// memory; all else that has no device to the host.
+  LogicalResult placeLayers(ModuleOp module, const moec::TargetDesc &target) {
+    size_t gpus = target.gpuCount();
+    if (gpus == 0 && gpuLayers > 0)
+      return userError(module,
+                       target.name + " has no GPU for the layers asked for",
+                       "use a target such as 4090+xeon, or leave the number of "
+                       "layers out");
+    int64_t layers = 0;
+    module.walk([&](CostOpInterface op) {
+      if (std::optional<int64_t> layer = layerOf(op))
+        layers = std::max(layers, *layer + 1);
+    });
+    int64_t first = std::max<int64_t>(0, layers - gpuLayers);
+    double memory = 0;
+    for (size_t gpu = 0; gpu < gpus; ++gpu)
+      memory += double(target.devices[gpu].budgetBytes());
+    auto deviceOf = [&](int64_t layer) -> const moec::DeviceDesc & {
+      if (layer < first || gpus == 0)
+        return target.host();
+      double share = (double(layer - first) + 0.5) / double(layers - first);
+      size_t gpu = 0;
+      double upTo = double(target.devices[0].budgetBytes()) / memory;
+      while (gpu + 1 < gpus && share > upTo)
+        upTo += double(target.devices[++gpu].budgetBytes()) / memory;
+      return target.devices[gpu];
+    };
+    module.walk([&](CostOpInterface op) {
+      if (op->hasAttr(kDeviceAttr))
+        return;
+      std::optional<int64_t> layer = layerOf(op);
+      bool head =
+          !layer && !isa<EmbeddingOp>(op.getOperation()) && gpuLayers > layers;
+      // What reads another layer's cache is where that is.
+      const moec::DeviceDesc &device =
+          layer  ? deviceOf(cacheOf(op).value_or(*layer))
+          : head ? deviceOf(layers - 1)
+                 : target.host();
+      set(op, device.name,
+          std::to_string(std::min<int64_t>(gpuLayers, layers)) + " of " +
+              moert::counted(uint64_t(layers), "layer") + " are to be on GPUs");
+    });
+    return success();
+  }
+};
+
+} // namespace

@@ -1,0 +1,242 @@
+#include "passes/moe/rules/TensorRules.h"
+
+#include "dialects/moe/Moe.h"
+#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringExtras.h"
+#include "passes/moe/Support.h"
+#include "runtime/base/Suggest.h"
+#include "runtime/base/Text.h"
+
+using namespace mlir;
+using namespace mlir::moe;
+
+namespace {
+
+/// "CPU" and "CUDA0" are the target's "cpu0" (its host) and "gpu0".
+std::string deviceNamed(StringRef name, const moec::TargetDesc &target) {
+  std::string lower = name.lower();
+  StringRef number = lower;
+  if (lower == "cpu")
+    return target.host().name;
+  if (number.consume_front("cuda"))
+    lower = ("gpu" + number).str();
+  return target.find(lower) ? lower : "";
+}
+
+std::string devicesOf(const moec::TargetDesc &target) {
+  std::vector<std::string> names = {"CPU"};
+  for (size_t gpu = 0; gpu < target.gpuCount(); ++gpu)
+    names.push_back("CUDA" + std::to_string(gpu));
+  for (const moec::DeviceDesc &device : target.devices)
+    names.push_back(device.name);
+  return llvm::join(names, ", ");
+}
+
+FailureOr<TensorRule> parse(ModuleOp module, const moec::TargetDesc &target,
+                            StringRef text) {
+  auto fail = [&](const Twine &cause, const Twine &fix) {
+    return userError(
+        module, "tensor rule \"" + moert::clipped(text) + "\" " + cause, fix);
+  };
+  // The first "=" and every comma end a pattern, as in llama.cpp.
+  auto [pattern, device] = text.split('=');
+  if (pattern.empty() || device.empty())
+    return fail(device.empty() ? "names no device" : "has no pattern",
+                "write it as in \"ffn_.*_exps=CPU\"; a pattern cannot hold a "
+                "comma or a \"=\"");
+  TensorRule rule{
+      moert::clipped(text), deviceNamed(device, target), {}, pattern.str()};
+  if (rule.device.empty())
+    return fail("is for device " + moert::clipped(device) + ", which " +
+                    target.name + " does not have",
+                "devices are " + devicesOf(target));
+  std::string error;
+  auto parsed =
+      NamePattern::create(pattern, NamePattern::Dialect::EcmaScript, error);
+  if (!parsed)
+    return fail(error, "a literal dot is written \\.");
+  rule.pattern = std::move(*parsed);
+  return rule;
+}
+
+/// Names of the tensors that ops of the module read, in their order.
+llvm::SetVector<StringAttr> tensorsOf(ModuleOp module) {
+  llvm::SetVector<StringAttr> names;
+  module.walk(
+      [&](WeightOp weight) { names.insert(weight.getRef().getName()); });
+  return names;
+}
+
+/// The first name that the longest half or more of a pattern's beginning is in.
+std::string matchedByBeginning(StringRef pattern,
+                               const llvm::SetVector<StringAttr> &tensors) {
+  for (size_t size = pattern.size() - 1; size >= 4 && size > pattern.size() / 2;
+       --size) {
+    std::string error;
+    auto beginning = NamePattern::create(
+        pattern.take_front(size), NamePattern::Dialect::EcmaScript, error);
+    if (!beginning)
+      continue;
+    for (StringAttr tensor : tensors)
+      if (beginning->search(tensor.getValue()) == NamePattern::Found::Yes)
+        return tensor.str();
+  }
+  return "";
+}
+
+/// The pattern without what is special in it, to be compared with names.
+std::string plainText(StringRef pattern) {
+  std::string text;
+  for (size_t i = 0; i < pattern.size(); ++i) {
+    if (pattern[i] == '\\' && i + 1 < pattern.size()) {
+      char next = pattern[++i];
+      text += next == 'd' ? '0' : next;
+    } else if (!StringRef("^$()[]{}*+?|").contains(pattern[i])) {
+      text += pattern[i];
+    }
+  }
+  return text;
+}
+
+/// What of the tensors' names is nearest to a pattern that matches none: parts
+/// between dots, then whole names.
+std::string nearest(const TensorRule &rule,
+                    const llvm::SetVector<StringAttr> &tensors) {
+  StringRef pattern = rule.patternText;
+  if (auto name = matchedByBeginning(pattern, tensors); !name.empty())
+    return name;
+  std::string wanted = plainText(pattern);
+  std::vector<std::string> parts, names;
+  for (StringAttr tensor : tensors) {
+    names.push_back(tensor.str());
+    SmallVector<StringRef> split;
+    tensor.getValue().split(split, '.');
+    for (StringRef part : split)
+      if (!llvm::is_contained(parts, part))
+        parts.push_back(part.str());
+  }
+  if (auto meant = moert::closestMatch(wanted, names))
+    return *meant;
+  SmallVector<StringRef> words;
+  StringRef(wanted).split(words, '.');
+  for (StringRef word : words)
+    if (!word.empty() && !llvm::is_contained(parts, word))
+      if (auto meant = moert::closestMatch(std::string_view(word), parts))
+        return *meant;
+  return "";
+}
+
+} // namespace
+
+FailureOr<SmallVector<TensorRule>>
+moe::parseTensorRules(ModuleOp module, const moec::TargetDesc &target,
+                      ArrayRef<std::string> texts) {
+  SmallVector<TensorRule> rules;
+  for (const std::string &text : texts) {
+    SmallVector<StringRef> parts;
+    StringRef(text).split(parts, ',');
+    for (StringRef part : parts) {
+      FailureOr<TensorRule> rule = parse(module, target, part);
+      if (failed(rule))
+        return failure();
+      rules.push_back(std::move(*rule));
+    }
+  }
+  return rules;
+}
+
+std::string moe::cpuMoeRule(int64_t layers) {
+  // Experts in one tensor, or as in old files of Mixtral in one each.
+  std::string experts =
+      "\\.ffn_(up|down|gate|gate_up)(_(ch|)exps|\\.[0-9]+\\.)=CPU";
+  if (layers < 0)
+    return experts;
+  std::string first;
+  for (int64_t layer = 0; layer < layers; ++layer)
+    first += (layer ? "|" : "") + std::to_string(layer);
+  return "blk\\.(" + first + ")" + experts;
+}
+
+FailureOr<TensorDevices> TensorDevices::create(ModuleOp module,
+                                               ArrayRef<TensorRule> rules,
+                                               bool allowIdle) {
+  TensorDevices devices;
+  llvm::SetVector<StringAttr> tensors = tensorsOf(module);
+  std::vector<const TensorRule *> shadowedBy(rules.size(), nullptr);
+  std::vector<bool> decides(rules.size(), false);
+  for (StringAttr tensor : tensors) {
+    const TensorRule *first = nullptr;
+    for (auto [index, rule] : llvm::enumerate(rules)) {
+      NamePattern::Found found = rule.pattern.search(tensor.getValue());
+      if (found == NamePattern::Found::TooCostly)
+        return userError(module,
+                         "tensor rule \"" + rule.text +
+                             "\" takes too long to match \"" +
+                             tensor.getValue() + "\"",
+                         "a repetition within a repetition, as in (a+)+, tries "
+                         "all ways to divide a name; leave out one of them");
+      if (found == NamePattern::Found::No)
+        continue;
+      if (!first) {
+        first = &rule;
+        decides[index] = true;
+      } else if (!shadowedBy[index]) {
+        shadowedBy[index] = first;
+      }
+    }
+    if (first)
+      devices.ruleOf[tensor.getValue()] = first;
+  }
+  for (auto [index, rule] : llvm::enumerate(rules)) {
+    if (decides[index])
+      continue;
+    std::string cause, fix;
+    if (const TensorRule *before = shadowedBy[index]) {
+      cause =
+          "matches only tensors that \"" + before->text + "\" before it places";
+      fix = "leave it out or put it first";
+    } else {
+      cause = "matches no tensor";
+      if (std::string meant = nearest(rule, tensors); !meant.empty())
+        cause += ", did you mean \"" + meant + "\"?";
+      fix = "moec compile --emit moe shows the names; with "
+            "--allow-unmatched-rules this is a note";
+    }
+    if (!allowIdle)
+      return userError(module, "tensor rule \"" + rule.text + "\" " + cause,
+                       fix);
+    addNote(module, "tensor rule \"" + rule.text + "\" " + cause);
+  }
+  return devices;
+}
+
+FailureOr<TensorDevices::Decision> TensorDevices::of(Operation *op) const {
+  Decision decision;
+  SmallVector<Value> pending(op->getOperands());
+  while (!pending.empty()) {
+    Value value = pending.pop_back_val();
+    Operation *producer = value.getDefiningOp();
+    if (!producer || !isWeight(value))
+      continue;
+    auto weight = dyn_cast<WeightOp>(producer);
+    if (!weight) { // A view or a computed weight.
+      pending.append(producer->operand_begin(), producer->operand_end());
+      continue;
+    }
+    StringRef name = weight.getRef().getName().getValue();
+    const TensorRule *rule = ruleOf.lookup(name);
+    if (!rule)
+      continue;
+    if (decision.rule && decision.rule->device != rule->device)
+      return userError(op->getParentOfType<ModuleOp>(),
+                       labelOf(op) + " reads " + decision.tensor +
+                           ", which \"" + decision.rule->text + "\" puts on " +
+                           decision.rule->device + ", and " + name +
+                           ", which \"" + rule->text + "\" puts on " +
+                           rule->device,
+                       "what works on several tensors is on one device: give "
+                       "them the same");
+    decision = {rule, name};
+  }
+  return decision;
+}

@@ -1,0 +1,189 @@
+#include "runtime/engine/Engine.h"
+
+#include "runtime/base/CheckedMath.h"
+#include "runtime/base/HostCpu.h"
+#include "runtime/base/Text.h"
+#include "runtime/base/Topology.h"
+#include "runtime/device/cpu/NodeParts.h"
+#include "runtime/device/cpu/ThreadCount.h"
+#include "runtime/engine/NodeUse.h"
+#include "runtime/plan/PlanAccess.h"
+#include "runtime/plan/Recompile.h"
+
+namespace moert {
+
+/// What keeps the plan from running. Where its GPU is missing, that is it: all
+/// else would have to be mended in vain.
+static Status orMissingGpu(const Plan &plan, Status status) {
+  if (status.isOk())
+    return status;
+  Status gpus = checkGpus(plan);
+  return gpus.isOk() ? status : gpus;
+}
+
+StatusOr<std::unique_ptr<Engine>>
+Engine::withFiles(Plan plan, const EngineOptions &options) {
+  MOE_ASSIGN_OR_RETURN(int threads,
+                       resolveThreads(options.threads, readCpuBudget()));
+  LadderMachine machine{.threads = threads,
+                        .copyWeights = options.copyWeights,
+                        .allowPaging = options.allowPaging,
+                        .systemRoot = options.systemRoot,
+                        .models = options.files.models};
+  StatusOr<RungChoice> rung = takeRung(plan, options.rung, machine);
+  if (!rung)
+    return orMissingGpu(plan, rung.status());
+  MOE_RETURN_IF_ERROR(
+      orMissingGpu(plan, plan.checkMachine(options.files.models)));
+  std::unique_ptr<Engine> engine(new Engine(std::move(plan)));
+  engine->rungNote_ = std::move(rung->why);
+  auto files = WeightFiles::open(engine->plan_, options.files);
+  if (!files)
+    return orMissingGpu(engine->plan_, files.status());
+  engine->files_ = *std::move(files);
+  return engine;
+}
+
+StatusOr<std::unique_ptr<Engine>> Engine::open(const std::string &planPath,
+                                               const EngineOptions &options) {
+  std::unique_ptr<Engine> engine;
+  MOE_RETURN_IF_ERROR(openWithPlan(planPath, [&](Plan plan) -> Status {
+    MOE_ASSIGN_OR_RETURN(engine, withFiles(std::move(plan), options));
+    return Status::ok();
+  }));
+  MOE_RETURN_IF_ERROR(engine->ready(options));
+  return engine;
+}
+
+StatusOr<std::unique_ptr<Engine>> Engine::create(Plan plan,
+                                                 const EngineOptions &options) {
+  MOE_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine,
+                       withFiles(std::move(plan), options));
+  MOE_RETURN_IF_ERROR(engine->ready(options));
+  return engine;
+}
+
+Status Engine::ready(const EngineOptions &options) {
+  Status status = prepare(options);
+  if (status.isOk() || plan_.chosen() == 0)
+    return status;
+  return std::move(status).at(plan_.rungName());
+}
+
+Status Engine::prepare(const EngineOptions &options) {
+  const fb::Plan &table = plan_.table();
+  hiddenSize_ = table.hidden();
+  vocab_ = static_cast<int32_t>(table.vocab());
+  context_ = table.context();
+  modelPaths_ = options.files.models;
+  NodeUse use{options.threads, options.pin, options.copyWeights};
+  Topology topology = readTopology(allowedCpus(), options.systemRoot);
+  if (options.planNodes)
+    use = useOfNodes(table, use, topology);
+  else
+    use.topology = std::move(topology);
+  MOE_ASSIGN_OR_RETURN(int threads,
+                       resolveThreads(use.threads, readCpuBudget()));
+  auto fitOf = [&](bool copy) {
+    return memoryFit(plan_, threads, copy, hostMemoryLimit(options.systemRoot));
+  };
+  memory_ = fitOf(use.copyWeights);
+  if (use.copyWeights && !options.copyWeights &&
+      (options.allowPaging || !memory_.fits())) {
+    use.copyWeights = false;
+    memory_ = fitOf(false);
+  }
+  MOE_RETURN_IF_ERROR(
+      orMissingGpu(plan_, checkFit(plan_, memory_, options.allowPaging)));
+  nodeNote_ = std::move(use.note);
+  // Only a worker that stays where it is has memory of its own.
+  DeviceOptions devices;
+  devices.threads = threads;
+  if (use.pin)
+    for (WorkerPlace place : placeWorkers(use.topology, threads)) {
+      devices.cpus.push_back(place.cpu);
+      devices.nodes.push_back(place.node);
+    }
+  InterleavedMemory memory(use.interleaved);
+  if (use.copyWeights)
+    MOE_RETURN_IF_ERROR(files_->copyToMemory(
+        nodeParts(table, byDevice(teamsOf(table, threads), devices.nodes))));
+  MOE_RETURN_IF_ERROR(createDevices(options, std::move(devices)));
+  kvPages_ = KvPages(table, *devices_);
+  pool_.emplace(kvPages_.count());
+  if (stateRows(table) > 0)
+    states_.emplace(table, *devices_, *pool_);
+  return Status::ok();
+}
+
+std::string Engine::hintForThisMachine() const {
+  OptionChange native{"--target", "native"};
+  return recompileHint(Suggestion::ForThisMachine, plan_.table(), plan_.path(),
+                       {&native, 1}, modelPaths_);
+}
+
+std::string Engine::contextHint(int64_t tokens) const {
+  for (uint32_t number = 1; number <= plan_.rungs(); ++number)
+    if (plan_.rung(number).context() >= tokens)
+      return fmt::format("; rung {} of the plan holds {}: give --rung {}",
+                         number, counted(plan_.rung(number).context(), "token"),
+                         number);
+  return moert::contextHint(plan_.table(), plan_.path(), tokens, modelPaths_);
+}
+
+OutputRule Engine::outputRule(bool force, std::string forceWord) const {
+  OutputRule rule(force, std::move(forceWord));
+  rule.addPlan(plan_);
+  // Where they are now, if that was said.
+  for (const std::string &path : weightPaths())
+    rule.addInput("the weights", path);
+  return rule;
+}
+
+Status Engine::createDevices(const EngineOptions &options,
+                             DeviceOptions ofDevices) {
+  auto create = [&]() -> Status {
+    MOE_ASSIGN_OR_RETURN(
+        DeviceList made,
+        options.makeDevices(plan_, *files_, std::move(ofDevices)));
+    MOE_ASSIGN_OR_RETURN(
+        devices_,
+        Devices::create(plan_, *files_, std::move(made), options.loading));
+    return Status::ok();
+  };
+  Status created = create();
+  // A GPU says itself what would help.
+  auto isGpu = [](const fb::Device *device) {
+    return device->kind() == fb::DeviceKind::Cuda;
+  };
+  if (created.code() == StatusCode::WrongMachine &&
+      std::ranges::none_of(*plan_.table().devices(), isGpu))
+    created = Status(StatusCode::WrongMachine,
+                     created.message() + "; " + hintForThisMachine());
+  MOE_RETURN_IF_ERROR(std::move(created));
+  for (const RunnablePhase &phase : devices_->phases())
+    if (phase.name == "decode")
+      decode_ = phase;
+    else if (phase.name == "batch")
+      batch_ = phase;
+    else if (phase.name == "prefill")
+      prefill_ = phase;
+    else if (phase.name == "streamed_prefill")
+      streamed_ = phase;
+    else
+      logits_ = phase;
+  return Status::ok();
+}
+
+int32_t Engine::ubatch() const {
+  const RunnablePhase &longest = streamed_  ? *streamed_
+                                 : prefill_ ? *prefill_
+                                            : decode_;
+  return longest.maxTokens;
+}
+
+Sequence Engine::sequence(SequenceOptions options) {
+  return Sequence(*this, options);
+}
+
+} // namespace moert

@@ -1,0 +1,120 @@
+#include "runtime/engine/MakeDevices.h"
+
+#include "runtime/base/HostCpu.h"
+#include "runtime/base/Text.h"
+#include "runtime/device/cpu/CpuDevice.h"
+#include "runtime/device/cuda/CudaDevice.h"
+#include "runtime/plan/PlanAccess.h"
+#include "runtime/plan/PlanWeights.h"
+#include "runtime/plan/Recompile.h"
+
+#include <algorithm>
+
+namespace moert {
+
+static bool isCpu(const fb::Plan &plan, size_t device) {
+  return plan.devices()->Get(uint32_t(device))->kind() == fb::DeviceKind::Cpu;
+}
+
+std::vector<int32_t> teamsOf(const fb::Plan &plan, int threads) {
+  std::vector<int32_t> teams(count(plan.devices()));
+  for (size_t i = 0; i < teams.size(); ++i)
+    threads -= teams[i] = isCpu(plan, i);
+  // What one more worker would make a worker's share of cores, where it is
+  // largest.
+  auto gain = [&](size_t i) {
+    return isCpu(plan, i) ? double(plan.devices()->Get(uint32_t(i))->cores()) /
+                                (teams[i] + 1)
+                          : 0;
+  };
+  for (; threads > 0; --threads) {
+    size_t best = 0;
+    for (size_t i = 1; i < teams.size(); ++i)
+      if (gain(i) > gain(best))
+        best = i;
+    teams[best] += isCpu(plan, best);
+  }
+  return teams;
+}
+
+std::vector<std::vector<int>> byDevice(std::span<const int32_t> teams,
+                                       std::span<const int> workers) {
+  std::vector<std::vector<int>> lists;
+  for (int32_t team : teams) {
+    auto own = workers.first(std::min(size_t(team), workers.size()));
+    lists.emplace_back(own.begin(), own.end());
+    workers = workers.subspan(own.size());
+  }
+  return lists;
+}
+
+/// What runs the plan's model here without its GPUs.
+static std::string withoutGpu(const Plan &plan) {
+  double weights = double(weightBytes(plan));
+  double memory = double(hostMemoryLimit().bytes);
+  if (weights > memory)
+    return fmt::format("use another machine: without the GPU, the model's "
+                       "weights of {} are more than this machine's {} of "
+                       "memory",
+                       humanBytes(weights), humanBytes(memory));
+  OptionChange native{"--target", "native"};
+  return recompileHint(Suggestion::ForThisMachine, plan.table(), plan.path(),
+                       {&native, 1});
+}
+
+/// For device number `gpu`.
+static StatusOr<std::shared_ptr<const CudaDriver>>
+openDriver(const Plan &plan, uint32_t gpu, const std::string &library) {
+  StatusOr<CudaDriver> driver = CudaDriver::load(library);
+  if (driver)
+    return std::make_shared<const CudaDriver>(*std::move(driver));
+  Status status(driver.status().code(),
+                fmt::format("{}; install NVIDIA's driver, or {}",
+                            driver.status().message(), withoutGpu(plan)));
+  return std::move(status).at(
+      fmt::format("{}: {} is a GPU", plan.path(),
+                  text(plan.table().devices()->Get(gpu)->name())));
+}
+
+Status checkGpus(const Plan &plan) {
+  for (uint32_t i = 0; i < count(plan.table().devices()); ++i)
+    if (!isCpu(plan.table(), i))
+      return openDriver(plan, i, DeviceOptions().cudaLibrary).status();
+  return Status::ok();
+}
+
+StatusOr<DeviceList> makeDevices(const Plan &plan, const WeightFiles &files,
+                                 DeviceOptions options) {
+  DeviceList devices;
+  std::vector<int32_t> teams = teamsOf(plan.table(), options.threads);
+  // The caller works where it waits longest: with the largest team.
+  auto callers = size_t(std::ranges::max_element(teams) - teams.begin());
+  auto cpus = byDevice(teams, options.cpus);
+  auto nodes = byDevice(teams, options.nodes);
+  std::shared_ptr<const CudaDriver> driver;
+  std::shared_ptr<const CudaLinks> links;
+  int gpus = 0;
+  for (uint32_t i = 0; i < teams.size(); ++i) {
+    if (!isCpu(plan.table(), i)) {
+      if (!driver) {
+        MOE_ASSIGN_OR_RETURN(driver, openDriver(plan, i, options.cudaLibrary));
+        MOE_ASSIGN_OR_RETURN(links, CudaLinks::create(plan));
+      }
+      devices.push_back(
+          std::make_unique<CudaDevice>(plan, i, files, driver, gpus++, links));
+      continue;
+    }
+    CpuDeviceOptions device;
+    device.team = teams[i];
+    device.first = i == callers ? FirstWorker::Caller : FirstWorker::Thread;
+    device.cpus = std::move(cpus[i]);
+    device.nodes = std::move(nodes[i]);
+    device.fixedTeam = teams.size() > 1;
+    device.instrument = options.instrument;
+    devices.push_back(
+        std::make_unique<CpuDevice>(plan, i, files, std::move(device)));
+  }
+  return devices;
+}
+
+} // namespace moert

@@ -1,0 +1,130 @@
+#include "runtime/engine/MemoryFit.h"
+
+#include "runtime/engine/MakeDevices.h"
+#include "runtime/plan/PlanAccess.h"
+#include "runtime/plan/PlanWeights.h"
+#include "runtime/plan/Recompile.h"
+#include "runtime/plan/StepWork.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace moert {
+
+namespace {
+/// Weights of an instruction, and the part of them that a token reads.
+struct Piece {
+  double bytes, share;
+};
+
+/// A decoded token's instructions that read the host's memory.
+std::vector<Piece> piecesOfAToken(const Plan &plan) {
+  StepSize step = StepSize::after(0, 1); // the cache's size is no matter
+  std::vector<Piece> pieces;
+  for (const fb::Phase *phase : *plan.table().phases())
+    if (text(phase->name()) == "decode" || text(phase->name()) == "logits")
+      for (uint32_t i = 0; i < count(phase->instructions()); ++i) {
+        const fb::Instruction &instruction = *phase->instructions()->Get(i);
+        if (plan.table()
+                .devices()
+                ->Get(deviceOf(plan.table(), instruction))
+                ->kind() != fb::DeviceKind::Cpu)
+          continue;
+        double bytes = double(instructionWeightBytes(plan, instruction));
+        if (bytes > 0)
+          pieces.push_back(
+              {bytes, instructionWork(instruction, step).bytes / bytes});
+      }
+  return pieces;
+}
+
+double readBytesPerToken(const std::vector<Piece> &pieces) {
+  double sum = 0;
+  for (const Piece &piece : pieces)
+    sum += piece.bytes * piece.share;
+  return sum;
+}
+} // namespace
+
+MemoryFit memoryFit(const Plan &plan, int threads, bool copyWeights,
+                    MemoryLimit limit) {
+  const fb::Plan &table = plan.table();
+  MemoryNeed need;
+  // Sizes are below 2^48 each (verifyTables), so that no sum overflows.
+  if (copyWeights)
+    for (uint32_t i = 0; i < count(table.files()); ++i)
+      need.weights += table.files()->Get(i)->bytes();
+  else
+    need.weights = hostWeightBytes(plan);
+  std::vector<int32_t> teams = teamsOf(table, threads);
+  need.threads = 0;
+  for (uint32_t i = 0; i < count(table.devices()); ++i) {
+    const fb::Device &device = *table.devices()->Get(i);
+    if (device.kind() != fb::DeviceKind::Cpu)
+      continue; // has memory of its own
+    need.kv += device.kv_bytes();
+    need.activations += device.arena_bytes();
+    need.workers += bytesPerWorker(device) * uint64_t(teams[i]);
+    need.threads += teams[i];
+  }
+  need.copied = copyWeights;
+  return {need, limit};
+}
+
+double pagedBytesPerToken(const Plan &plan, const MemoryFit &fit) {
+  if (fit.fits() || !fit.fitsPaged())
+    return 0;
+  std::vector<Piece> pieces = piecesOfAToken(plan);
+  std::ranges::stable_sort(pieces, std::greater<>{}, &Piece::share);
+  double room = double(fit.limit.bytes - fit.need.resident());
+  double paged = 0;
+  for (const Piece &piece : pieces) {
+    double kept = std::min(room, piece.bytes);
+    room -= kept;
+    paged += (piece.bytes - kept) * piece.share;
+  }
+  return paged;
+}
+
+std::string pagingNote(const Plan &plan, const MemoryFit &fit) {
+  if (fit.fits())
+    return "";
+  return fmt::format(
+      "memory does not hold all weights: about {} of the {} that a token reads "
+      "come from the disk for every token (an estimate, as if the most used "
+      "weights stayed in memory and tokens chose experts evenly)",
+      humanBytes(pagedBytesPerToken(plan, fit)),
+      humanBytes(readBytesPerToken(piecesOfAToken(plan))));
+}
+
+Status checkFit(const Plan &plan, const MemoryFit &fit, bool allowPaging) {
+  if (fit.fits() || (allowPaging && fit.fitsPaged()))
+    return Status::ok();
+  const MemoryNeed &need = fit.need;
+  std::string fix;
+  if (need.copied)
+    fix = "leave out --no-mmap, so that weights are mapped";
+  else if (!fit.fitsPaged())
+    fix = memoryHint(plan.table(), plan.path(), need.resident() - need.kv,
+                     need.weights, fit.limit.bytes);
+  else
+    fix = fmt::format("--allow-paging runs it all the same, and reads about {} "
+                      "from the disk for every token (an estimate)",
+                      humanBytes(pagedBytesPerToken(plan, fit)));
+  return Status(
+      StatusCode::DoesNotFit,
+      fmt::format("{}: needs {} of memory (weights {}, KV cache {} for {}, "
+                  "activations {}, {} {}), but this process may "
+                  "use {} ({}); {}",
+                  plan.path(), humanBytes(double(need.total())),
+                  humanBytes(double(need.weights)), humanBytes(double(need.kv)),
+                  kvRoom(plan.table()), humanBytes(double(need.activations)),
+                  counted(need.threads, "worker"),
+                  humanBytes(double(need.workers)),
+                  humanBytes(double(fit.limit.bytes)),
+                  fit.limit.ofGroup ? "the limit of its control group"
+                                    : "the machine's memory",
+                  fix));
+}
+
+} // namespace moert

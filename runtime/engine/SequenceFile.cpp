@@ -1,0 +1,249 @@
+// Sequences in files.
+//
+// A header, the token ids, then for each page of the sequence its rows in every
+// cache (KvPages::read) and, if it has one, its state (StatePool::read), all
+// numbers little-endian, and the XXH3-64 over the XXH3-64s of these parts. Rows
+// behind the last token hold anything. A sequence with states whose tokens were
+// not all evaluated again has no state, and may have fewer pages.
+#include "runtime/base/CheckedMath.h"
+#include "runtime/base/ContentHash.h"
+#include "runtime/base/OutputFile.h"
+#include "runtime/base/ReadInput.h"
+#include "runtime/base/Text.h"
+#include "runtime/engine/Engine.h"
+#include "runtime/plan/PlanAccess.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace moert {
+
+namespace {
+static_assert(std::endian::native == std::endian::little);
+
+struct Header {
+  char magic[8] = {'M', 'O', 'E', 'R', 'T', 'S', 'E', 'Q'};
+  uint32_t version = 2;
+  uint32_t tokens = 0;
+  uint64_t plan = 0;      ///< Hash of the plan that it was made with.
+  uint64_t pageBytes = 0; ///< Over all caches.
+  uint64_t pages = 0;
+  uint64_t stateBytes = 0; ///< Over all layers; 0: without.
+};
+
+template <class T> std::span<const uint8_t> bytesOf(std::span<const T> values) {
+  return {reinterpret_cast<const uint8_t *>(values.data()),
+          values.size_bytes()};
+}
+
+/// Hash over the hashes of parts.
+class Digest {
+public:
+  void add(std::span<const uint8_t> part) { hashes_.push_back(hash64({part})); }
+  uint64_t value() const {
+    return hash64({bytesOf(std::span<const uint64_t>(hashes_))});
+  }
+
+private:
+  std::vector<uint64_t> hashes_;
+};
+
+/// Hands out the bytes of a file from the front.
+class Reader {
+public:
+  explicit Reader(std::span<const uint8_t> bytes) : bytes_(bytes) {}
+  /// The next `count`, which are there.
+  std::span<const uint8_t> take(size_t count) {
+    std::span<const uint8_t> taken = bytes_.first(count);
+    bytes_ = bytes_.subspan(count);
+    return taken;
+  }
+  template <class T> T take() {
+    T value;
+    std::memcpy(&value, take(sizeof(T)).data(), sizeof(T));
+    return value;
+  }
+
+private:
+  std::span<const uint8_t> bytes_;
+};
+
+Status damaged(std::string_view how) {
+  return invalidPlan("is damaged: {}; start the text again", how);
+}
+} // namespace
+
+Status Sequence::save(const std::string &path) const {
+  MOE_ASSIGN_OR_RETURN(OutputTarget target,
+                       engine_->outputRule(/*force=*/false, /*forceWord=*/"")
+                           .target(path, OutputKind::Session));
+  return save(std::move(target));
+}
+
+Status Sequence::save(OutputTarget target) const {
+  const KvPages &pages = engine_->kvPages_;
+  Header header;
+  header.tokens = uint32_t(tokens_.size());
+  header.plan = engine_->plan_.fingerprint();
+  header.pageBytes = pages.bytes();
+  header.pages = pages_.size();
+  if (state_ != StatePool::kNone)
+    header.stateBytes = engine_->states_->bytes();
+  MOE_ASSIGN_OR_RETURN(
+      OutputFile file,
+      OutputFile::create(std::move(target), OutputFile::Content::Binary));
+  Digest digest;
+  auto write = [&](std::span<const uint8_t> part) {
+    digest.add(part);
+    return file.write(part.data(), part.size());
+  };
+  MOE_RETURN_IF_ERROR(write(bytesOf(std::span<const Header>(&header, 1))));
+  MOE_RETURN_IF_ERROR(write(bytesOf(std::span<const int32_t>(tokens_))));
+  std::vector<uint8_t> content(pages.bytes());
+  for (int32_t page : pages_) {
+    MOE_RETURN_IF_ERROR(
+        pages.read(page, reinterpret_cast<std::byte *>(content.data())));
+    MOE_RETURN_IF_ERROR(write(content));
+  }
+  if (state_ != StatePool::kNone) {
+    std::vector<uint8_t> state(header.stateBytes);
+    MOE_RETURN_IF_ERROR(engine_->states_->read(
+        state_, reinterpret_cast<std::byte *>(state.data())));
+    MOE_RETURN_IF_ERROR(write(state));
+  }
+  uint64_t sum = digest.value();
+  MOE_RETURN_IF_ERROR(file.write(&sum, sizeof(sum)));
+  return file.commit();
+}
+
+/// Fails where `bytes` do not begin with the header of a sequence that was
+/// saved with this plan, whose pages of all caches have `pageBytes`.
+static Status checkHeader(std::span<const uint8_t> bytes, const Plan &plan,
+                          uint64_t pageBytes) {
+  if (bytes.size() < sizeof(Header) ||
+      std::memcmp(bytes.data(), Header().magic, sizeof(Header::magic)) != 0)
+    return invalidPlan("is no saved sequence of moert");
+  auto header = Reader(bytes).take<Header>();
+  if (header.version != Header().version)
+    return Status(StatusCode::WrongMachine,
+                  fmt::format("has version {}, this moert reads version {}; "
+                              "start the text again",
+                              header.version, Header().version));
+  if (header.plan == plan.fingerprint() && header.pageBytes == pageBytes)
+    return Status::ok();
+  return Status(StatusCode::WrongMachine,
+                plan.chosen() == 0
+                    ? fmt::format("was saved with another plan than {}; use "
+                                  "that plan, or start the text again",
+                                  plan.path())
+                    : fmt::format("was saved with another plan or rung than "
+                                  "{} of {}; use that (--rung), or start the "
+                                  "text again",
+                                  plan.rungName(), plan.path()));
+}
+
+Status Engine::load(std::span<const uint8_t> bytes, Sequence &sequence) {
+  MOE_RETURN_IF_ERROR(checkHeader(bytes, plan_, kvPages_.bytes()));
+  Reader reader(bytes);
+  auto header = reader.take<Header>();
+  uint64_t pages =
+      (uint64_t(header.tokens) + moek::kKvPage - 1) / moek::kKvPage;
+  uint64_t stateBytes = states_ ? states_->bytes() : 0;
+  if (states_ && header.stateBytes == 0) {
+    stateBytes = 0;
+    pages = std::min(pages, header.pages);
+  }
+  if (header.pages != pages || header.stateBytes != stateBytes)
+    return damaged(fmt::format("it holds {} pages and {} bytes of state, and "
+                               "should hold {} and {}",
+                               header.pages, header.stateBytes, pages,
+                               stateBytes));
+  Checked size = Checked(uint64_t(sizeof(Header) + sizeof(uint64_t))) +
+                 Checked(uint64_t(header.tokens)) * Checked(uint64_t(4)) +
+                 Checked(pages) * Checked(header.pageBytes) +
+                 Checked(stateBytes);
+  if (!size.valid() || size.value() != bytes.size())
+    return damaged(fmt::format("it holds {} bytes and should hold {}",
+                               bytes.size(),
+                               size.valid() ? size.value() : UINT64_MAX));
+  if (header.tokens > uint32_t(context_))
+    return damaged(fmt::format("it holds {}, and the context is {}",
+                               counted(header.tokens, "token"), context_));
+
+  Digest digest;
+  digest.add(bytes.first(sizeof(Header)));
+  std::span<const uint8_t> ids = reader.take(header.tokens * sizeof(int32_t));
+  digest.add(ids);
+  std::vector<std::span<const uint8_t>> contents;
+  for (uint64_t i = 0; i < pages; ++i) {
+    contents.push_back(reader.take(header.pageBytes));
+    digest.add(contents.back());
+  }
+  std::span<const uint8_t> state = reader.take(stateBytes);
+  if (stateBytes > 0)
+    digest.add(state);
+  if (digest.value() != reader.take<uint64_t>())
+    return damaged("its checksum is not that of its content");
+
+  std::vector<int32_t> tokens(header.tokens);
+  std::memcpy(tokens.data(), ids.data(), ids.size());
+  for (int32_t token : tokens)
+    if (token < 0 || token >= vocab_)
+      return damaged(fmt::format("token {} is outside the vocabulary of {}",
+                                 token, vocab_));
+  Request request{&sequence, tokens};
+  takePrefix(request);
+  for (size_t i = sequence.pages_.size(); i < contents.size(); ++i) {
+    std::optional<int32_t> page = pool_->allocate();
+    if (!page) {
+      sequence.trim();
+      return poolIsFull();
+    }
+    sequence.pages_.push_back(*page);
+    if (Status written = kvPages_.write(
+            *page, reinterpret_cast<const std::byte *>(contents[i].data()));
+        !written.isOk()) {
+      sequence.trim();
+      return written;
+    }
+  }
+  // Without a slot, or without a state in the file, it is made when needed.
+  sequence.dropState();
+  if (!state.empty())
+    sequence.state_ = states_->allocate();
+  if (sequence.state_ != StatePool::kNone) {
+    MOE_RETURN_IF_ERROR(states_->write(
+        sequence.state_, reinterpret_cast<const std::byte *>(state.data())));
+    states_->assume(sequence.state_, int32_t(tokens.size()));
+  }
+  sequence.tokens_ = std::move(tokens);
+  publish(sequence);
+  return Status::ok();
+}
+
+StatusOr<Sequence> Engine::restore(const std::string &path,
+                                   SequenceOptions options) {
+  // A sequence has at most the pages of the pool and one state.
+  uint64_t most = sizeof(Header) + sizeof(uint64_t) +
+                  uint64_t(context_) * sizeof(int32_t) +
+                  uint64_t(kvPagesOf(context_)) * kvPages_.bytes() +
+                  (states_ ? states_->bytes() : 0);
+  // Another plan's may be longer: what it is comes first.
+  auto checkStart = [&](std::string_view start) {
+    return checkHeader(
+               {reinterpret_cast<const uint8_t *>(start.data()), start.size()},
+               plan_, kvPages_.bytes())
+        .at(inputName(path));
+  };
+  constexpr uint64_t kStart = uint64_t(1) << 16; // that checkStart sees
+  MOE_ASSIGN_OR_RETURN(std::string bytes,
+                       readInput(path, std::max(most, kStart), checkStart));
+  Sequence sequence(*this, options);
+  MOE_RETURN_IF_ERROR(
+      load({reinterpret_cast<const uint8_t *>(bytes.data()), bytes.size()},
+           sequence)
+          .at(inputName(path)));
+  return sequence;
+}
+
+} // namespace moert

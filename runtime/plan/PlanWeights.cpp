@@ -1,0 +1,96 @@
+#include "runtime/plan/PlanWeights.h"
+
+#include "kernels/quant/Format.h"
+#include "runtime/plan/PlanAccess.h"
+
+#include <algorithm>
+#include <tuple>
+#include <vector>
+
+namespace moert {
+
+namespace {
+/// Bytes of files that the weights marked in `counts` lie in.
+uint64_t bytesOf(const Plan &plan, const std::vector<bool> &counts) {
+  std::vector<std::tuple<uint32_t, uint64_t, uint64_t>> ranges;
+  for (uint32_t i = 0; i < count(plan.table().weights()); ++i) {
+    if (!counts[i])
+      continue;
+    const fb::Weight &w = *plan.table().weights()->Get(i);
+    // Verified when the plan was loaded: no overflow, inside the file.
+    uint64_t bytes = uint64_t(w.outer() - 1) * uint64_t(w.outer_stride()) +
+                     uint64_t(w.rows() - 1) * uint64_t(w.row_stride()) +
+                     rowBytesOf(w);
+    ranges.emplace_back(w.file(), w.offset(), w.offset() + bytes);
+  }
+  std::sort(ranges.begin(), ranges.end());
+  uint64_t total = 0, covered = 0;
+  uint32_t current = 0;
+  for (auto [file, begin, end] : ranges) {
+    if (file != current)
+      covered = 0;
+    current = file;
+    if (end <= covered)
+      continue;
+    total += end - std::max(begin, covered);
+    covered = end;
+  }
+  return total;
+}
+} // namespace
+
+uint64_t weightBytes(const Plan &plan) {
+  return bytesOf(plan, std::vector<bool>(count(plan.table().weights()), true));
+}
+
+uint64_t hostWeightBytes(const Plan &plan) {
+  const fb::Plan &table = plan.table();
+  auto isOfHost = [&](const fb::Residency &residency) {
+    return table.devices()->Get(residency.device())->kind() ==
+           fb::DeviceKind::Cpu;
+  };
+  // What a plan says nothing about is the host's.
+  std::vector<bool> counts(count(table.weights()), true);
+  for (uint32_t i = 0; i < count(table.residency()); ++i)
+    counts[table.residency()->Get(i)->weight()] = false;
+  for (uint32_t i = 0; i < count(table.residency()); ++i)
+    if (const fb::Residency &residency = *table.residency()->Get(i);
+        isOfHost(residency))
+      counts[residency.weight()] = true;
+  return bytesOf(plan, counts);
+}
+
+std::map<std::string, uint64_t> bytesByFormat(const Plan &plan) {
+  std::map<std::string, uint64_t> bytes;
+  for (uint32_t i = 0; i < count(plan.table().weights()); ++i) {
+    const fb::Weight &w = *plan.table().weights()->Get(i);
+    bytes[std::string(moek::formatInfo(moek::Format(w.format())).name)] +=
+        bytesOfRows(w);
+  }
+  return bytes;
+}
+
+uint64_t instructionWeightBytes(const Plan &plan,
+                                const fb::Instruction &instruction) {
+  uint64_t bytes = 0;
+  for (uint32_t i = 0; i < count(instruction.operands()); ++i)
+    if (const fb::Operand &operand = *instruction.operands()->Get(i);
+        operand.kind() == fb::OperandKind::Weight)
+      bytes += bytesOfRows(*plan.table().weights()->Get(operand.index()));
+  return bytes;
+}
+
+std::string modelType(const Plan &plan) {
+  std::map<std::string, uint64_t> formats = bytesByFormat(plan);
+  auto most = std::max_element(
+      formats.begin(), formats.end(),
+      [](const auto &a, const auto &b) { return a.second < b.second; });
+  auto parameters = double(plan.table().parameters());
+  std::string size = parameters >= 1e9
+                         ? fmt::format("{:.1f}B", parameters / 1e9)
+                         : fmt::format("{:.1f}M", parameters / 1e6);
+  return fmt::format("{} {}{}", text(plan.table().architecture()), size,
+                     most == formats.end() ? "" : " " + most->first);
+}
+
+} // namespace moert

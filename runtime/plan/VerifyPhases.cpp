@@ -1,0 +1,478 @@
+#include "kernels/Activation.h"
+#include "kernels/cuda/Limits.h"
+#include "runtime/base/CheckedMath.h"
+#include "runtime/plan/PlanAccess.h"
+#include "runtime/plan/Verify.h"
+#include "runtime/schema/OpTable.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+namespace moert {
+
+namespace {
+
+Status verifyBuffer(const fb::Plan &plan, const fb::Phase &phase,
+                    const fb::Buffer &buffer) {
+  if (buffer.device() >= count(plan.devices()))
+    return invalidPlan("is on device {} of {}", buffer.device(),
+                       count(plan.devices()));
+  if (buffer.encoding() > uint8_t(moek::Encoding::A8K))
+    return invalidPlan("has unknown encoding {}", buffer.encoding());
+  auto encoding = moek::Encoding(buffer.encoding());
+  if (buffer.cols() < 1 || buffer.cols() >= kMaxDimension)
+    return invalidPlan("has {} columns", buffer.cols());
+  if (moek::isA8(encoding) && buffer.cols() % moek::kA8Block)
+    return invalidPlan("has {} columns of 8-bit activations, not a multiple of "
+                       "{}",
+                       buffer.cols(), moek::kA8Block);
+  if (buffer.rows_per_token() < 0 || buffer.fixed_rows() < 0)
+    return invalidPlan("has {} rows per token and {} fixed rows",
+                       buffer.rows_per_token(), buffer.fixed_rows());
+  Checked rows =
+      Checked(buffer.rows_per_token()) * Checked(uint64_t(phase.max_tokens())) +
+      Checked(buffer.fixed_rows());
+  Checked perToken =
+      Checked(buffer.rows_per_token()) * Checked(uint64_t(buffer.cols()));
+  if (!rows.valid() || rows.value() < 1 || rows.value() >= kMaxDimension ||
+      !perToken.valid() || perToken.value() >= kMaxDimension)
+    return invalidPlan("has {} rows per token, {} fixed rows and {} columns, "
+                       "which makes no buffer",
+                       buffer.rows_per_token(), buffer.fixed_rows(),
+                       buffer.cols());
+  if (buffer.offset() % kRegionAlignment)
+    return invalidPlan("has offset {}, not a multiple of {}", buffer.offset(),
+                       kRegionAlignment);
+  Checked end = Checked(buffer.offset()) +
+                rows * Checked(moek::encodedRowBytes(encoding, buffer.cols()));
+  const fb::Device &device = *plan.devices()->Get(buffer.device());
+  uint64_t arena =
+      buffer.per_worker() ? device.worker_bytes() : device.arena_bytes();
+  if (!end.valid() || end.value() > arena)
+    return invalidPlan("at offset {} with {} rows of {} columns ends beyond "
+                       "the device's arena of {} bytes{}",
+                       buffer.offset(), rows.value(), buffer.cols(), arena,
+                       buffer.per_worker() ? " per worker" : "");
+  return Status::ok();
+}
+
+/// What a role accepts, and how many of them the plan has.
+struct Domain {
+  fb::OperandKind kind;
+  uint32_t size;
+};
+
+Domain domainOf(const fb::Plan &plan, const fb::Phase &phase,
+                OperandRole role) {
+  switch (role) {
+  case OperandRole::Read:
+  case OperandRole::Write:
+  case OperandRole::ReadWrite:
+    return {fb::OperandKind::Buffer, count(phase.buffers())};
+  case OperandRole::Weight:
+    return {fb::OperandKind::Weight, count(plan.weights())};
+  case OperandRole::KvRead:
+  case OperandRole::KvWrite:
+    return {fb::OperandKind::Kv, count(plan.kv())};
+  case OperandRole::Constant:
+    return {fb::OperandKind::Constant, count(plan.constants())};
+  }
+  return {fb::OperandKind::None, 0};
+}
+
+Status verifyOperand(const fb::Plan &plan, const fb::Phase &phase,
+                     const OperandSpec &spec, const fb::Operand &operand) {
+  if (operand.kind() > fb::OperandKind::MAX)
+    return invalidPlan("operand {} has unknown kind {}", spec.name,
+                       int(operand.kind()));
+  if (operand.kind() == fb::OperandKind::None && spec.optional)
+    return Status::ok();
+  Domain domain = domainOf(plan, phase, spec.role);
+  if (operand.kind() != domain.kind)
+    return invalidPlan("operand {} is a {}, expected a {}", spec.name,
+                       fb::EnumNameOperandKind(operand.kind()),
+                       fb::EnumNameOperandKind(domain.kind));
+  if (operand.index() >= domain.size)
+    return invalidPlan("operand {} is {} {} of {}", spec.name,
+                       fb::EnumNameOperandKind(domain.kind), operand.index(),
+                       domain.size);
+  return Status::ok();
+}
+
+/// The flatbuffer verifier checks the alignment of a vector's length only.
+template <class T> bool aligned(const flatbuffers::Vector<T> *vector) {
+  return !vector ||
+         reinterpret_cast<uintptr_t>(vector->Data()) % alignof(T) == 0;
+}
+
+/// Where weights are, to be asked for each operand.
+class Residents {
+public:
+  explicit Residents(const fb::Plan &plan) {
+    for (uint32_t i = 0; i < count(plan.residency()); ++i) {
+      const fb::Residency &entry = *plan.residency()->Get(i);
+      keys_.push_back(key(entry.weight(), entry.device(), entry.mode()));
+    }
+    std::ranges::sort(keys_);
+  }
+  bool has(uint32_t weight, uint32_t device, fb::ResidencyMode mode) const {
+    return std::ranges::binary_search(keys_, key(weight, device, mode));
+  }
+
+private:
+  static uint64_t key(uint32_t weight, uint32_t device,
+                      fb::ResidencyMode mode) {
+    return uint64_t(weight) << 32 | uint64_t(device) << 1 | uint64_t(mode);
+  }
+  std::vector<uint64_t> keys_;
+};
+
+/// That gemms of experts, and they alone, read weights that are streamed: all
+/// of an instruction or none, whose matrices follow each other.
+Status verifyStreamed(const fb::Plan &plan, const Residents &residents,
+                      const OpSpec &spec, const fb::Instruction &instruction) {
+  uint32_t device = deviceOf(plan, instruction);
+  bool isOfExperts = spec.op == moek::OpCode::ExpertsLinear ||
+                     spec.op == moek::OpCode::ExpertsGateUp;
+  uint32_t streamed = 0, gemms = 0;
+  for (uint32_t i = 0; i < spec.operands.size(); ++i) {
+    const fb::Operand &operand = *instruction.operands()->Get(i);
+    if (operand.kind() != fb::OperandKind::Weight)
+      continue;
+    gemms += spec.operands[i].gemm;
+    if (!residents.has(operand.index(), device, fb::ResidencyMode::Streamed))
+      continue;
+    std::string_view name = spec.operands[i].name;
+    if (!isOfExperts || !spec.operands[i].gemm)
+      return invalidPlan("operand {} is a weight that is streamed, which only "
+                         "gemms of experts read",
+                         name);
+    const fb::Weight &w = *plan.weights()->Get(operand.index());
+    int64_t rows = moek::storedRows(moek::Layout(w.layout()), w.rows());
+    if (w.row_stride() != int64_t(rowBytesOf(w)) ||
+        w.outer_stride() != rows * w.row_stride())
+      return invalidPlan("operand {} is a weight that is streamed, and there "
+                         "are gaps between its matrices",
+                         name);
+    ++streamed;
+  }
+  if (streamed > 0 && streamed < gemms)
+    return invalidPlan("{} of its {} weights are streamed", streamed, gemms);
+  return Status::ok();
+}
+
+/// Only a copy reaches into the memory of another device, and never into what
+/// each of its workers has for itself.
+Status verifyHome(const fb::Plan &plan, const fb::Phase &phase,
+                  const Residents &residents, const OpSpec &spec,
+                  const fb::Instruction &instruction) {
+  uint32_t device = deviceOf(plan, instruction);
+  for (uint32_t i = 0; i < spec.operands.size(); ++i) {
+    const fb::Operand &operand = *instruction.operands()->Get(i);
+    std::string_view name = spec.operands[i].name;
+    switch (operand.kind()) {
+    case fb::OperandKind::Buffer: {
+      const fb::Buffer &buffer = *phase.buffers()->Get(operand.index());
+      if (buffer.device() == device)
+        break;
+      if (spec.kind != OpKind::Copies)
+        return invalidPlan("operand {} is on another device", name);
+      if (buffer.per_worker())
+        return invalidPlan("operand {} is each worker's own on another device",
+                           name);
+      break;
+    }
+    case fb::OperandKind::Kv:
+      if (plan.kv()->Get(operand.index())->device() != device)
+        return invalidPlan("operand {} is on another device", name);
+      break;
+    case fb::OperandKind::Weight:
+      if (!residents.has(operand.index(), device,
+                         fb::ResidencyMode::Resident) &&
+          !residents.has(operand.index(), device, fb::ResidencyMode::Streamed))
+        return invalidPlan("operand {} is a weight that device {} does not "
+                           "have",
+                           name, device);
+      break;
+    case fb::OperandKind::None:
+    case fb::OperandKind::Constant:
+      break;
+    }
+  }
+  return verifyStreamed(plan, residents, spec, instruction);
+}
+
+/// Operations per token far above any model's, of which sums stay far below
+/// what a double holds.
+constexpr double kMostOps = 1e18;
+
+/// Of an instruction whose operands passed: nobody reads more of weights than
+/// there is.
+Status verifyWork(const fb::Plan &plan, const fb::Instruction &instruction,
+                  const fb::Work &work) {
+  double weights = 0;
+  for (uint32_t i = 0; i < count(instruction.operands()); ++i)
+    if (const fb::Operand &operand = *instruction.operands()->Get(i);
+        operand.kind() == fb::OperandKind::Weight)
+      weights += double(bytesOfRows(*plan.weights()->Get(operand.index())));
+  const struct {
+    std::string_view name;
+    double value, most;
+  } figures[] = {{"token_ops", work.token_ops(), kMostOps},
+                 {"seen_ops", work.seen_ops(), kMostOps},
+                 {"row_ops", work.row_ops(), kMostOps},
+                 {"first_bytes", work.first_bytes(), weights},
+                 {"again", work.again(), 1}};
+  for (const auto &[name, value, most] : figures)
+    if (!(value >= 0 && value <= most)) // what is not a number is refused too
+      return invalidPlan("has work with {} = {}, expected 0 to {}", name, value,
+                         most);
+  return Status::ok();
+}
+
+/// That a GPU of any generation up to the newest takes the launch; the driver
+/// refuses what an older one does not.
+Status verifyLaunch(const fb::Plan &plan, const fb::Launch &launch) {
+  if (launch.module_() >= count(plan.modules()))
+    return invalidPlan("launches module {} of {}", launch.module_(),
+                       count(plan.modules()));
+  const uint32_t grid[] = {launch.grid_x(), launch.grid_y(), launch.grid_z()};
+  for (int i = 0; i < 3; ++i)
+    if (grid[i] < 1 || grid[i] > moek::cuda::kMaxGrid[i])
+      return invalidPlan("launches a grid of {} x {} x {} blocks", grid[0],
+                         grid[1], grid[2]);
+  if (launch.threads() < 1 || launch.threads() > moek::cuda::kMaxThreads)
+    return invalidPlan("launches blocks of {} threads", launch.threads());
+  if (launch.shared_bytes() > moek::cuda::kMaxSharedBytes)
+    return invalidPlan("launches blocks with {} bytes of shared memory",
+                       launch.shared_bytes());
+  return Status::ok();
+}
+
+Status verifyLaunches(const fb::Plan &plan,
+                      const fb::Instruction &instruction) {
+  uint32_t launches = count(instruction.launches());
+  if (launches > kMaxLaunches)
+    return invalidPlan("launches {} kernels, at most {} are allowed", launches,
+                       kMaxLaunches);
+  const fb::Device &device = *plan.devices()->Get(deviceOf(plan, instruction));
+  if (launches > 0 && device.kind() != fb::DeviceKind::Cuda)
+    return invalidPlan("launches kernels on {}, which is a CPU",
+                       quoted(text(device.name())));
+  for (uint32_t i = 0; i < launches; ++i)
+    MOE_RETURN_IF_ERROR(verifyLaunch(plan, *instruction.launches()->Get(i)));
+  return Status::ok();
+}
+
+Status verifyInstruction(const fb::Plan &plan, const fb::Phase &phase,
+                         const Residents &residents,
+                         const fb::Instruction &instruction) {
+  const OpSpec *spec = findOp(instruction.op());
+  if (!spec)
+    return invalidPlan("has unknown op {}", instruction.op());
+  if (instruction.queue() >= count(plan.queues()))
+    return invalidPlan("is in queue {} of {}", instruction.queue(),
+                       count(plan.queues()));
+  if (plan.queues()->Get(instruction.queue())->kind() == fb::QueueKind::Copy &&
+      spec->kind != OpKind::Copies)
+    return invalidPlan("is in a queue of copies");
+  for (uint32_t i = 0; i < count(instruction.kernels()); ++i)
+    if (instruction.kernels()->Get(i) >= count(plan.kernels()))
+      return invalidPlan("uses kernel {} of {}", instruction.kernels()->Get(i),
+                         count(plan.kernels()));
+  struct {
+    std::string_view what;
+    size_t actual, expected;
+  } counts[] = {
+      {"operands", count(instruction.operands()), spec->operands.size()},
+      {"integers", count(instruction.ints()), spec->ints.size()},
+      {"floats", count(instruction.floats()), spec->floats.size()}};
+  for (auto [what, actual, expected] : counts)
+    if (actual != expected)
+      return invalidPlan("has {} {}, expected {}", actual, what, expected);
+  if (!aligned(instruction.ints()) || !aligned(instruction.floats()))
+    return invalidPlan("has parameters at misaligned offsets");
+  MOE_RETURN_IF_ERROR(verifyLaunches(plan, instruction));
+  for (uint32_t i = 0; i < spec->operands.size(); ++i)
+    MOE_RETURN_IF_ERROR(verifyOperand(plan, phase, spec->operands[i],
+                                      *instruction.operands()->Get(i)));
+  for (uint32_t i = 0; i < spec->floats.size(); ++i)
+    if (!std::isfinite(instruction.floats()->Get(i)))
+      return invalidPlan("has {} = {}", spec->floats[i],
+                         instruction.floats()->Get(i));
+  if (const fb::Work *work = instruction.work())
+    MOE_RETURN_IF_ERROR(verifyWork(plan, instruction, *work));
+  uint32_t reasons = count(plan.explanation());
+  if (instruction.explain() >= std::max(reasons, 1u))
+    return invalidPlan("is explained by entry {} of {}", instruction.explain(),
+                       reasons);
+  return verifyHome(plan, phase, residents, *spec, instruction);
+}
+
+/// The events of a phase: numbered as they are signalled, so that each is
+/// signalled once, and before it is waited for.
+class Events {
+public:
+  Status visit(const fb::Instruction &instruction) {
+    int64_t last = -1;
+    for (uint32_t i = 0; i < count(instruction.waits()); ++i) {
+      uint32_t event = instruction.waits()->Get(i);
+      if (event >= queues_.size())
+        return invalidPlan("waits for event {}, which no instruction before it "
+                           "signals",
+                           event);
+      if (event <= last)
+        return invalidPlan("waits for event {} after event {}", event, last);
+      if (queues_[event] == instruction.queue())
+        return invalidPlan("waits for event {} of its own queue", event);
+      last = event;
+    }
+    if (instruction.signal() == -1)
+      return Status::ok();
+    if (instruction.signal() != int64_t(queues_.size()))
+      return invalidPlan("signals event {}, but the next one is {}",
+                         instruction.signal(), queues_.size());
+    queues_.push_back(instruction.queue());
+    return Status::ok();
+  }
+  Status finish(const fb::Phase &phase) const {
+    if (phase.events() == queues_.size())
+      return Status::ok();
+    return invalidPlan("has {} events, but {} are signalled", phase.events(),
+                       queues_.size());
+  }
+
+private:
+  std::vector<uint32_t> queues_; ///< By event: whose instruction signals it.
+};
+
+std::string instructionPlace(uint32_t index,
+                             const fb::Instruction &instruction) {
+  const OpSpec *spec = findOp(instruction.op());
+  return fmt::format("instruction {} ({})", index, spec ? spec->name : "?");
+}
+
+/// The buffers that the runtime itself fills and reads.
+Status verifyInterface(const fb::Plan &plan, const fb::Phase &phase) {
+  if (phase.input() >= count(phase.buffers()) ||
+      phase.output() >= count(phase.buffers()))
+    return invalidPlan("has input buffer {} and output buffer {} of {}",
+                       phase.input(), phase.output(), count(phase.buffers()));
+  bool isHead = text(phase.name()) == "logits";
+  struct {
+    std::string_view what;
+    const fb::Buffer *buffer;
+    moek::Encoding encoding;
+    int64_t perToken;
+  } ends[] = {{"input", phase.buffers()->Get(phase.input()),
+               isHead ? moek::Encoding::F32 : moek::Encoding::I32,
+               isHead ? plan.hidden() : 1},
+              {"output", phase.buffers()->Get(phase.output()),
+               moek::Encoding::F32, isHead ? plan.vocab() : plan.hidden()}};
+  for (const auto &[what, buffer, encoding, perToken] : ends) {
+    if (buffer->per_worker())
+      return invalidPlan("has an {} of which each worker has its own", what);
+    if (buffer->encoding() != uint8_t(encoding) ||
+        buffer->rows_per_token() * buffer->cols() != perToken)
+      return invalidPlan("has an {} of encoding {} with {} elements per token, "
+                         "expected encoding {} with {}",
+                         what, buffer->encoding(),
+                         buffer->rows_per_token() * buffer->cols(),
+                         int(encoding), perToken);
+  }
+  return Status::ok();
+}
+
+Status verifyPhase(const fb::Plan &plan, const fb::Phase &phase,
+                   const Residents &residents) {
+  if (phase.min_tokens() < 1 || phase.max_tokens() < phase.min_tokens() ||
+      phase.max_tokens() > kMaxUbatch)
+    return invalidPlan("takes {} to {} tokens", phase.min_tokens(),
+                       phase.max_tokens());
+  // Any remainder of a prompt, and any count of sequences, must have a phase.
+  bool isBatch = text(phase.name()) == "batch";
+  bool isOfPrompts = text(phase.name()) == "prefill" ||
+                     text(phase.name()) == "streamed_prefill";
+  if (!isOfPrompts && phase.min_tokens() > (isBatch ? 2 : 1))
+    return invalidPlan("takes at least {} tokens, expected {}",
+                       phase.min_tokens(), isBatch ? 2 : 1);
+  if (isBatch && phase.max_tokens() < plan.sequences())
+    return invalidPlan("takes at most {} tokens, but the plan is for {} "
+                       "sequences",
+                       phase.max_tokens(), plan.sequences());
+  if (count(phase.buffers()) > kMaxBuffers)
+    return invalidPlan("has {} buffers, at most {} are allowed",
+                       count(phase.buffers()), kMaxBuffers);
+  if (count(phase.instructions()) > kMaxInstructions)
+    return invalidPlan("has {} instructions, at most {} are allowed",
+                       count(phase.instructions()), kMaxInstructions);
+  for (uint32_t i = 0; i < count(phase.buffers()); ++i) {
+    const fb::Buffer *buffer = phase.buffers()->Get(i);
+    MOE_RETURN_IF_ERROR(
+        verifyBuffer(plan, phase, *buffer)
+            .at(fmt::format("buffer {} {}", i, quoted(text(buffer->name())))));
+  }
+  MOE_RETURN_IF_ERROR(verifyInterface(plan, phase));
+  uint64_t regions = uint64_t(count(phase.buffers())) + count(plan.kv());
+  if (count(phase.instructions()) * regions * count(plan.queues()) >
+      kMaxHazardChecks)
+    return invalidPlan("has {} instructions in {} queues over {} buffers and "
+                       "caches, too many to check",
+                       count(phase.instructions()), count(plan.queues()),
+                       regions);
+  Events events;
+  for (uint32_t i = 0; i < count(phase.instructions()); ++i) {
+    const fb::Instruction *instruction = phase.instructions()->Get(i);
+    Status status = verifyInstruction(plan, phase, residents, *instruction);
+    if (status.isOk())
+      status = events.visit(*instruction);
+    MOE_RETURN_IF_ERROR(
+        std::move(status).at(instructionPlace(i, *instruction)));
+  }
+  return events.finish(phase);
+}
+
+} // namespace
+
+Status verifyPhases(const fb::Plan &plan) {
+  constexpr std::string_view names[] = {"decode", "prefill", "logits", "batch",
+                                        "streamed_prefill"};
+  const fb::Phase *prefill = nullptr, *streamed = nullptr;
+  bool seen[std::size(names)] = {};
+  Residents residents(plan);
+  for (uint32_t i = 0; i < count(plan.phases()); ++i) {
+    const fb::Phase *phase = plan.phases()->Get(i);
+    size_t which =
+        std::find(std::begin(names), std::end(names), text(phase->name())) -
+        std::begin(names);
+    if (which == std::size(names))
+      return invalidPlan("phase {} is named {}, expected decode, prefill, "
+                         "streamed_prefill, batch or logits",
+                         i, quoted(text(phase->name())));
+    if (seen[which])
+      return invalidPlan("there are two phases named {}", names[which]);
+    seen[which] = true;
+    if (which == 1)
+      prefill = phase;
+    if (which == 4)
+      streamed = phase;
+    MOE_RETURN_IF_ERROR(verifyPhase(plan, *phase, residents)
+                            .at(fmt::format("phase {}", names[which])));
+  }
+  if (!seen[0] || !seen[2])
+    return invalidPlan("there is no phase named {}",
+                       seen[0] ? "logits" : "decode");
+  if (streamed &&
+      (!prefill || streamed->min_tokens() != prefill->max_tokens() + 1))
+    return invalidPlan("phase streamed_prefill takes {} tokens and more, "
+                       "expected as many as follow those of phase prefill",
+                       streamed->min_tokens());
+  if (plan.sequences() > 1 && !seen[3])
+    return invalidPlan("is for {} sequences, but there is no phase named batch",
+                       plan.sequences());
+  return Status::ok();
+}
+
+} // namespace moert

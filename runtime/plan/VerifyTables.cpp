@@ -1,0 +1,430 @@
+#include "kernels/KvCache.h"
+#include "kernels/Registry.h"
+#include "runtime/base/CheckedMath.h"
+#include "runtime/plan/PlanAccess.h"
+#include "runtime/plan/Verify.h"
+#include "runtime/schema/OpTable.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <tuple>
+#include <vector>
+
+namespace moert {
+
+namespace {
+
+/// One more than the largest size of a file or memory region we compute with.
+constexpr uint64_t maxBytes = uint64_t(1) << 48;
+
+/// "weight 3 "blk.0.attn_q.weight"": the place in front of a message.
+std::string place(std::string_view kind, uint32_t index,
+                  std::string_view name) {
+  return fmt::format("{} {} {}", kind, index, quoted(name));
+}
+
+Status checkRange(std::string_view what, int64_t value, int64_t low,
+                  int64_t high) {
+  if (value < low || value > high)
+    return invalidPlan("{} is {}, expected {} to {}", what, value, low, high);
+  return Status::ok();
+}
+
+Status verifyScalars(const fb::Plan &plan) {
+  MOE_RETURN_IF_ERROR(
+      checkRange("the hidden size", plan.hidden(), 1, kMaxParameter));
+  MOE_RETURN_IF_ERROR(
+      checkRange("the vocabulary size", plan.vocab(), 1, kMaxParameter));
+  MOE_RETURN_IF_ERROR(checkRange("the layer count", plan.layers(), 0, 1 << 16));
+  MOE_RETURN_IF_ERROR(checkRange("the context", plan.context(), 1,
+                                 std::numeric_limits<int32_t>::max()));
+  MOE_RETURN_IF_ERROR(
+      checkRange("the expert count", plan.experts(), 0, kMaxParameter));
+  MOE_RETURN_IF_ERROR(checkRange("the number of experts used",
+                                 plan.experts_used(), 0, plan.experts()));
+  MOE_RETURN_IF_ERROR(checkRange("the model's context", plan.trained_context(),
+                                 0, std::numeric_limits<int32_t>::max()));
+  MOE_RETURN_IF_ERROR(checkRange("the number of sequences", plan.sequences(), 1,
+                                 kMaxSequences));
+  return checkRange("the parameter count", plan.parameters(), 0,
+                    std::numeric_limits<int64_t>::max());
+}
+
+Status checkHash(std::string_view what, std::string_view hash, size_t digits) {
+  if (hash.size() == digits &&
+      hash.find_first_not_of("0123456789abcdef") == hash.npos)
+    return Status::ok();
+  return invalidPlan("has {} {}, expected {} lower-case hex digits", what,
+                     quoted(hash), digits);
+}
+
+Status verifyFile(const fb::File &file) {
+  if (file.kind() > fb::FileKind::MAX)
+    return invalidPlan("has kind {}, expected 0 or 1", int(file.kind()));
+  std::string_view path = text(file.path());
+  if (path.empty() || path.find('\0') != path.npos)
+    return invalidPlan("has an empty path or one with a NUL byte");
+  if (file.bytes() >= maxBytes)
+    return invalidPlan("has {} bytes, more than any file", file.bytes());
+  if (file.header_bytes() > file.bytes())
+    return invalidPlan("has a header of {} bytes in {} bytes",
+                       file.header_bytes(), file.bytes());
+  MOE_RETURN_IF_ERROR(checkHash("header hash", text(file.header_hash()), 32));
+  if (file.sample_hash())
+    return checkHash("sample hash", text(file.sample_hash()), 32);
+  return Status::ok();
+}
+
+/// Bytes that the format's widest scalar needs as alignment, where kernels read
+/// it directly. Most quantised blocks hold FP16 scales; those of an odd number
+/// of bytes do not.
+uint64_t alignmentOf(moek::Format format) {
+  if (format == moek::Format::F32 || format == moek::Format::I32)
+    return 4;
+  return moek::formatInfo(format).blockBytes % 2 ? 1 : 2;
+}
+
+Status verifyWeight(const fb::Plan &plan, const fb::Weight &w) {
+  if (w.file() >= count(plan.files()))
+    return invalidPlan("is in file {} of {}", w.file(), count(plan.files()));
+  std::optional<moek::Format> format = moek::formatFromNumber(w.format());
+  if (!format)
+    return invalidPlan("has unknown format {}", w.format());
+  moek::FormatInfo info = moek::formatInfo(*format);
+  bool isTable = *format == moek::Format::I32;
+  if (!info.hasKernels && !isTable)
+    return invalidPlan("has format {}, for which there are no kernels",
+                       info.name);
+  std::optional<moek::Layout> layout = moek::layoutFromNumber(w.layout());
+  if (!layout)
+    return invalidPlan("has unknown layout {}", w.layout());
+  MOE_RETURN_IF_ERROR(checkRange("outer", w.outer(), 1, kMaxParameter));
+  MOE_RETURN_IF_ERROR(checkRange("rows", w.rows(), 1, kMaxDimension - 1));
+  MOE_RETURN_IF_ERROR(checkRange("cols", w.cols(), 1, kMaxDimension - 1));
+  if (w.cols() % info.blockElements)
+    return invalidPlan("has {} columns, not a multiple of {}'s block of {}",
+                       w.cols(), info.name, info.blockElements);
+
+  if (!moek::hasLayout(*layout, *format, w.cols()))
+    return invalidPlan("has layout {}, which rows of {} {} elements lack",
+                       moek::layoutName(*layout), w.cols(), info.name);
+
+  uint64_t rowBytes = moek::rowBytes(*layout, *format, w.cols());
+  if (w.row_stride() < 0 || uint64_t(w.row_stride()) < rowBytes)
+    return invalidPlan("has row stride {}, less than a row of {} bytes",
+                       w.row_stride(), rowBytes);
+  if (*layout != moek::Layout::Gguf && uint64_t(w.row_stride()) != rowBytes)
+    return invalidPlan("has row stride {}, but rows of {} bytes in layout {}",
+                       w.row_stride(), rowBytes, moek::layoutName(*layout));
+  int64_t rows = moek::storedRows(*layout, w.rows());
+  Checked matrix =
+      Checked(rows - 1) * Checked(w.row_stride()) + Checked(rowBytes);
+  if (w.outer_stride() < 0 || !matrix.valid() ||
+      (w.outer() > 1 && uint64_t(w.outer_stride()) < matrix.value()))
+    return invalidPlan("has outer stride {}, less than {} rows of stride {}",
+                       w.outer_stride(), rows, w.row_stride());
+  Checked end = Checked(w.offset()) +
+                Checked(w.outer() - 1) * Checked(w.outer_stride()) + matrix;
+  uint64_t fileBytes = plan.files()->Get(w.file())->bytes();
+  if (!end.valid() || end.value() > fileBytes)
+    return invalidPlan("at offset {} ends beyond its file of {} bytes",
+                       w.offset(), fileBytes);
+  uint64_t unit = alignmentOf(*format);
+  // Of a panel's rows none has an address of its own.
+  uint64_t step = uint64_t(w.row_stride()) *
+                  (*layout == moek::Layout::Gguf ? 1 : moek::kRows16);
+  if (w.offset() % unit || step % unit || w.outer_stride() % unit)
+    return invalidPlan("has offset {}, row stride {} and outer stride {}; "
+                       "{} needs multiples of {}",
+                       w.offset(), w.row_stride(), w.outer_stride(), info.name,
+                       unit);
+  if (w.checksum())
+    return checkHash("checksum", text(w.checksum()), 16);
+  return Status::ok();
+}
+
+Status verifyConstant(const fb::Constant &constant) {
+  for (uint32_t i = 0; i < count(constant.values()); ++i)
+    if (!std::isfinite(constant.values()->Get(i)))
+      return invalidPlan("has value {} at index {}", constant.values()->Get(i),
+                         i);
+  return Status::ok();
+}
+
+Status verifyDevice(const fb::Device &device) {
+  if (device.kind() > fb::DeviceKind::MAX)
+    return invalidPlan("has kind {}, expected 0 or 1", int(device.kind()));
+  std::optional<moek::Isa> isa = moek::isaFromName(text(device.isa()));
+  bool isGpu = device.kind() == fb::DeviceKind::Cuda;
+  if (!isa || (*isa == moek::Isa::Cuda) != isGpu)
+    return invalidPlan("has ISA {}, which is none of a {}",
+                       quoted(text(device.isa())), isGpu ? "GPU" : "CPU");
+  for (uint64_t bytes : {device.arena_bytes(), device.kv_bytes(),
+                         device.weight_bytes(), device.scratch_bytes(),
+                         device.worker_bytes(), device.workspace_bytes()})
+    if (bytes >= maxBytes)
+      return invalidPlan("asks for {} bytes, more than any memory", bytes);
+  MOE_RETURN_IF_ERROR(checkRange("multiprocessors", device.multiprocessors(), 0,
+                                 isGpu ? kMaxParameter : 0));
+  if (device.node_use() > fb::NodeUse::MAX)
+    return invalidPlan("has node_use {}, expected 0 to {}",
+                       int(device.node_use()), int(fb::NodeUse::MAX));
+  MOE_RETURN_IF_ERROR(
+      checkRange("nodes", device.nodes(), 1, isGpu ? 1 : kMaxNodes));
+  return checkRange("cores", device.cores(), 1, kMaxParameter);
+}
+
+Status verifyQueue(const fb::Plan &plan, const fb::Queue &queue) {
+  if (queue.device() >= count(plan.devices()))
+    return invalidPlan("is of device {} of {}", queue.device(),
+                       count(plan.devices()));
+  if (queue.kind() > fb::QueueKind::MAX)
+    return invalidPlan("has kind {}, expected 0 or 1", int(queue.kind()));
+  if (queue.kind() == fb::QueueKind::Copy &&
+      plan.devices()->Get(queue.device())->kind() != fb::DeviceKind::Cuda)
+    return invalidPlan("copies on a CPU, which has one queue for all");
+  return Status::ok();
+}
+
+/// A CPU's workers walk one queue.
+Status verifyQueues(const fb::Plan &plan) {
+  uint32_t queues = count(plan.queues());
+  if (queues > kMaxQueues)
+    return invalidPlan("has {} queues, at most {} are allowed", queues,
+                       kMaxQueues);
+  std::vector<std::pair<uint32_t, int>> seen;
+  for (uint32_t i = 0; i < queues; ++i) {
+    const fb::Queue &queue = *plan.queues()->Get(i);
+    MOE_RETURN_IF_ERROR(
+        verifyQueue(plan, queue).at(fmt::format("queue {}", i)));
+    std::pair key(queue.device(), int(queue.kind()));
+    if (std::ranges::find(seen, key) != seen.end())
+      return invalidPlan("queue {} is device {}'s second of its kind", i,
+                         queue.device());
+    seen.push_back(key);
+  }
+  return Status::ok();
+}
+
+Status verifyImage(const fb::Image &image, int64_t archBefore) {
+  MOE_RETURN_IF_ERROR(
+      checkRange("arch", image.arch(), archBefore + 1, kMaxParameter));
+  if (count(image.cubin()) == 0 || text(image.ptx()).empty())
+    return invalidPlan("has no code for sm_{}", image.arch());
+  // The driver reads it as a C string.
+  if (text(image.ptx()).find('\0') != std::string_view::npos)
+    return invalidPlan("has PTX with a NUL byte");
+  const std::pair<std::string_view, int32_t> numbers[] = {
+      {"registers", image.registers()},
+      {"spilled bytes", image.spilled_bytes()},
+      {"stack bytes", image.stack_bytes()},
+      {"shared bytes", image.shared_bytes()}};
+  for (auto [what, number] : numbers)
+    MOE_RETURN_IF_ERROR(checkRange(what, number, 0, kMaxParameter));
+  return Status::ok();
+}
+
+/// Images by rising arch, the first of which runs on every GPU of the plan.
+Status verifyModule(const fb::Plan &plan, const fb::Module &module) {
+  for (std::string_view name : {text(module.entry()), text(module.file())})
+    if (name.empty() || name.find('\0') != name.npos)
+      return invalidPlan("has an empty name or one with a NUL byte");
+  if (count(module.images()) == 0)
+    return invalidPlan("has no code");
+  int64_t arch = 0;
+  for (const fb::Image *image : *module.images()) {
+    MOE_RETURN_IF_ERROR(verifyImage(*image, arch));
+    arch = image->arch();
+  }
+  int32_t first = module.images()->Get(0)->arch();
+  for (uint32_t i = 0; i < count(plan.devices()); ++i) {
+    const fb::Device &device = *plan.devices()->Get(i);
+    if (device.kind() == fb::DeviceKind::Cuda && device.arch() < first)
+      return invalidPlan("has code for sm_{} and later, but {} is sm_{}", first,
+                         quoted(text(device.name())), device.arch());
+  }
+  return Status::ok();
+}
+
+/// At most one entry for a weight and a device.
+Status verifyResidency(const fb::Plan &plan) {
+  uint32_t weights = count(plan.weights()), devices = count(plan.devices());
+  if (count(plan.residency()) > uint64_t(weights) * devices)
+    return invalidPlan("says {} times where weights are, which {} on {} "
+                       "devices cannot be",
+                       count(plan.residency()), weights, devices);
+  std::vector<std::pair<uint32_t, uint32_t>> seen;
+  for (uint32_t i = 0; i < count(plan.residency()); ++i) {
+    const fb::Residency &entry = *plan.residency()->Get(i);
+    if (entry.weight() >= weights || entry.device() >= devices)
+      return invalidPlan("residency {} is of weight {} of {} on device {} of "
+                         "{}",
+                         i, entry.weight(), weights, entry.device(), devices);
+    if (entry.mode() > fb::ResidencyMode::MAX)
+      return invalidPlan("residency {} has mode {}, expected 0 or 1", i,
+                         int(entry.mode()));
+    if (entry.mode() == fb::ResidencyMode::Streamed &&
+        plan.devices()->Get(entry.device())->kind() == fb::DeviceKind::Cpu)
+      return invalidPlan("residency {} streams to a CPU", i);
+    seen.emplace_back(entry.weight(), entry.device());
+  }
+  std::ranges::sort(seen);
+  if (auto twice = std::ranges::adjacent_find(seen); twice != seen.end())
+    return invalidPlan("weight {} is on device {} twice", twice->first,
+                       twice->second);
+  return Status::ok();
+}
+
+Status verifyKv(const fb::Plan &plan, const fb::Kv &kv) {
+  if (kv.device() >= count(plan.devices()))
+    return invalidPlan("is on device {} of {}", kv.device(),
+                       count(plan.devices()));
+  MOE_RETURN_IF_ERROR(
+      checkRange("layer", kv.layer(), 0, std::max(0, plan.layers() - 1)));
+  if (kv.type() >= moek::kKvTypeCount)
+    return invalidPlan("has unknown type {}", kv.type());
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+  // A state may be a ring of many rows.
+  MOE_RETURN_IF_ERROR(checkRange("width", kv.width(), 1,
+                                 kv.per_sequence() ? kMost : kMaxParameter));
+  if (kv.per_sequence()) {
+    MOE_RETURN_IF_ERROR(checkRange("capacity", kv.capacity(), 1, kMost));
+  } else if (kv.capacity() < plan.context() || kv.capacity() > kMost ||
+             kv.capacity() % moek::kKvPage) {
+    return invalidPlan("has capacity {}, expected a multiple of {} that holds "
+                       "the plan's context of {}",
+                       kv.capacity(), moek::kKvPage, plan.context());
+  }
+  // A page of a sequence, and its row, are one of every layer.
+  const fb::Kv *first = firstKv(plan, kv.per_sequence());
+  if (kv.capacity() != first->capacity()) {
+    uint32_t index = 0;
+    while (plan.kv()->Get(index) != first)
+      ++index;
+    return invalidPlan("has capacity {}, but cache {} has {}", kv.capacity(),
+                       index, first->capacity());
+  }
+  if (kv.offset() % kRegionAlignment)
+    return invalidPlan("has offset {}, not a multiple of {}", kv.offset(),
+                       kRegionAlignment);
+  return Status::ok();
+}
+
+/// Every cache inside its device's KV memory, and none over another.
+Status verifyKvRegions(const fb::Plan &plan) {
+  struct Region {
+    uint32_t device;
+    uint64_t begin, end;
+    uint32_t index;
+  };
+  if (count(plan.kv()) > kMaxCaches)
+    return invalidPlan("has {} caches, at most {} are allowed",
+                       count(plan.kv()), kMaxCaches);
+  std::vector<Region> regions;
+  for (uint32_t i = 0; i < count(plan.kv()); ++i) {
+    const fb::Kv *kv = plan.kv()->Get(i);
+    auto type = moek::KvType(kv->type());
+    // The bytes of a row fit: widths are int32_t.
+    int64_t rows = kv->per_sequence() ? kv->capacity()
+                                      : moek::kvRows(type, kv->capacity());
+    Checked end = Checked(kv->offset()) +
+                  Checked(rows) * Checked(moek::kvRowBytes(type, kv->width()));
+    uint64_t memory = plan.devices()->Get(kv->device())->kv_bytes();
+    if (!end.valid() || end.value() > memory)
+      return invalidPlan("cache {} at offset {} ends beyond the device's {} "
+                         "bytes of KV memory",
+                         i, kv->offset(), memory);
+    regions.push_back({kv->device(), kv->offset(), end.value(), i});
+  }
+  std::sort(regions.begin(), regions.end(),
+            [](const Region &a, const Region &b) {
+              return std::tie(a.device, a.begin) < std::tie(b.device, b.begin);
+            });
+  for (size_t i = 1; i < regions.size(); ++i)
+    if (regions[i].device == regions[i - 1].device &&
+        regions[i].begin < regions[i - 1].end)
+      return invalidPlan("caches {} and {} overlap", regions[i - 1].index,
+                         regions[i].index);
+  return Status::ok();
+}
+
+Status verifyKernelName(std::string_view name) {
+  if (moek::findKernel(name) || moek::findGemm(name))
+    return Status::ok();
+  return Status(StatusCode::WrongMachine,
+                fmt::format("kernel {} is unknown to this moert: the plan was "
+                            "made by another version; recompile",
+                            quoted(name)));
+}
+
+} // namespace
+
+Status verifyTokenizer(const fb::Plan &plan, const fb::Tokenizer &tokenizer) {
+  uint32_t tokens = count(tokenizer.tokens());
+  if (tokens > plan.vocab())
+    return invalidPlan("has {} tokens, but the model's vocabulary has {}",
+                       tokens, plan.vocab());
+  for (auto [name, entries] :
+       {std::pair("token types", count(tokenizer.types())),
+        std::pair("scores", count(tokenizer.scores()))})
+    if (entries != 0 && entries != tokens)
+      return invalidPlan("has {} {} for {} tokens", entries, name, tokens);
+  for (auto [name, id] :
+       {std::pair("BOS", tokenizer.bos()), std::pair("EOS", tokenizer.eos()),
+        std::pair("end-of-turn", tokenizer.eot()),
+        std::pair("unknown", tokenizer.unk()),
+        std::pair("padding", tokenizer.pad())})
+    if (id < -1 || id >= int64_t(tokens))
+      return invalidPlan("has {} token {}, expected -1 to {}", name, id,
+                         int64_t(tokens) - 1);
+  return Status::ok();
+}
+
+Status verifyTables(const fb::Plan &plan) {
+  MOE_RETURN_IF_ERROR(verifyScalars(plan));
+  for (uint32_t i = 0; i < count(plan.files()); ++i) {
+    const fb::File *file = plan.files()->Get(i);
+    MOE_RETURN_IF_ERROR(
+        verifyFile(*file).at(place("file", i, text(file->path()))));
+  }
+  for (uint32_t i = 0; i < count(plan.weights()); ++i) {
+    const fb::Weight *weight = plan.weights()->Get(i);
+    MOE_RETURN_IF_ERROR(verifyWeight(plan, *weight)
+                            .at(place("weight", i, text(weight->name()))));
+  }
+  for (uint32_t i = 0; i < count(plan.constants()); ++i) {
+    const fb::Constant *constant = plan.constants()->Get(i);
+    MOE_RETURN_IF_ERROR(verifyConstant(*constant).at(
+        place("constant", i, text(constant->name()))));
+  }
+  if (count(plan.devices()) == 0)
+    return invalidPlan("has no devices");
+  for (uint32_t i = 0; i < count(plan.devices()); ++i) {
+    const fb::Device *device = plan.devices()->Get(i);
+    MOE_RETURN_IF_ERROR(
+        verifyDevice(*device).at(place("device", i, text(device->name()))));
+  }
+  MOE_RETURN_IF_ERROR(verifyQueues(plan));
+  for (uint32_t i = 0; i < count(plan.modules()); ++i)
+    MOE_RETURN_IF_ERROR(
+        verifyModule(plan, *plan.modules()->Get(i))
+            .at(place("module", i, text(plan.modules()->Get(i)->entry()))));
+  MOE_RETURN_IF_ERROR(verifyResidency(plan));
+  for (uint32_t i = 0; i < count(plan.kv()); ++i)
+    MOE_RETURN_IF_ERROR(
+        verifyKv(plan, *plan.kv()->Get(i)).at(fmt::format("cache {}", i)));
+  MOE_RETURN_IF_ERROR(verifyKvRegions(plan));
+  for (uint32_t i = 0; i < count(plan.kernels()); ++i)
+    MOE_RETURN_IF_ERROR(verifyKernelName(text(plan.kernels()->Get(i))));
+  for (uint32_t i = 0; i < count(plan.explanation()); ++i)
+    MOE_RETURN_IF_ERROR(checkRange("layer", plan.explanation()->Get(i)->layer(),
+                                   -1, std::max(0, plan.layers() - 1))
+                            .at(fmt::format("explanation {}", i)));
+  if (plan.tokenizer())
+    return verifyTokenizer(plan, *plan.tokenizer()).at("tokenizer");
+  return Status::ok();
+}
+
+} // namespace moert

@@ -1,0 +1,275 @@
+#include "runtime/plan/WeightFiles.h"
+
+#include "kernels/Layout.h"
+#include "runtime/base/Topology.h"
+#include "runtime/plan/PlanAccess.h"
+#include "runtime/plan/PlanFiles.h"
+#include "runtime/plan/Recompile.h"
+#include "runtime/schema/WeightsFile.h"
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <thread>
+
+namespace moert {
+
+namespace {
+namespace stdfs = std::filesystem;
+
+/// A plan reads below its folder, or what it names in full.
+Status checkPath(const stdfs::path &path) {
+  if (path.is_absolute())
+    return Status::ok();
+  for (const stdfs::path &part : path)
+    if (part == "..")
+      return invalidPlan("file {} is outside the plan's folder but not "
+                         "absolute",
+                         moert::quoted(path.string()));
+  return Status::ok();
+}
+
+/// Takes the override meant for `file` from `paths`, if any.
+std::optional<std::string> takeOverride(std::vector<std::string> &paths,
+                                        const fb::File &file, bool onlyModel) {
+  stdfs::path recorded = std::string(text(file.path()));
+  for (auto it = paths.begin(); it != paths.end(); ++it)
+    if (onlyModel || stdfs::path(*it).filename() == recorded.filename()) {
+      std::string path = std::move(*it);
+      paths.erase(it);
+      return path;
+    }
+  return std::nullopt;
+}
+
+Status checkIdentity(const fb::File &file, const InputFile &input,
+                     std::span<const Extent> weights, FileCheck check) {
+  auto other = [&](std::string what) {
+    return Status(StatusCode::WrongMachine,
+                  fmt::format("{}: {}", input.path(), what));
+  };
+  uint64_t actual = input.size();
+  if (actual < file.bytes())
+    return other(fmt::format("is {} shorter than the plan expects ({} of {} "
+                             "bytes), perhaps an incomplete copy",
+                             counted(file.bytes() - actual, "byte"), actual,
+                             file.bytes()));
+  if (actual > file.bytes())
+    return other(fmt::format("is {} longer than the plan expects ({} instead "
+                             "of {} bytes)",
+                             counted(actual - file.bytes(), "byte"), actual,
+                             file.bytes()));
+  MOE_ASSIGN_OR_RETURN(std::string hash,
+                       hashHeader(input, file.header_bytes()));
+  if (hash != text(file.header_hash()))
+    return other(fmt::format("is another file of the same size (hash of its "
+                             "first {} bytes is {}, expected {})",
+                             file.header_bytes(), hash,
+                             text(file.header_hash())));
+  if (check == FileCheck::Header || !file.sample_hash())
+    return Status::ok();
+  MOE_ASSIGN_OR_RETURN(hash, hashSamples(input, weights));
+  if (hash != text(file.sample_hash()))
+    return other("has the right header but other weights (hash of samples is " +
+                 hash + ", expected " + std::string(text(file.sample_hash())) +
+                 "): another model of the same shape, or a damaged file");
+  return Status::ok();
+}
+
+/// Looks for one file.
+class Finder {
+public:
+  Finder(const Plan &plan, uint32_t index, FileCheck check)
+      : file_(*plan.table().files()->Get(index)),
+        weights_(extentsIn(plan.table(), index)), check_(check) {}
+
+  StatusOr<InputFile> find(const std::vector<stdfs::path> &places) {
+    std::vector<stdfs::path> names = places;
+    if (file_.kind() == fb::FileKind::Packed)
+      for (const stdfs::path &place : places)
+        for (stdfs::path &name : stagedNames(place, text(file_.header_hash())))
+          names.push_back(std::move(name));
+    // A file that is renamed between two looks has its last name at the second
+    // round.
+    for (int round = 0; round < 2; ++round) {
+      missing_ = other_ = Status::ok();
+      for (const stdfs::path &name : names)
+        if (std::optional<InputFile> file = tryOpen(name))
+          return *std::move(file);
+    }
+    return other_.isOk() ? missing_ : other_;
+  }
+
+private:
+  std::optional<InputFile> tryOpen(const stdfs::path &path) {
+    StatusOr<InputFile> file = InputFile::open(path);
+    Status status = file.status();
+    if (status.isOk()) {
+      status = checkIdentity(file_, *file, weights_, check_);
+      if (status.isOk())
+        return *std::move(file);
+    }
+    // What is there says more than what is not.
+    Status &kept = file ? other_ : missing_;
+    if (kept.isOk())
+      kept = std::move(status);
+    return std::nullopt;
+  }
+
+  const fb::File &file_;
+  std::vector<Extent> weights_;
+  FileCheck check_;
+  Status missing_, other_;
+};
+
+/// Whether what lies where a model is expected can be a whole one.
+bool mayCompile(const stdfs::path &path, const fb::File &expected) {
+  StatusOr<InputFile> input = InputFile::open(path);
+  if (!input || input->size() < expected.bytes())
+    return false;
+  char magic[4] = {};
+  std::ifstream(path, std::ios::binary).read(magic, sizeof(magic));
+  return std::string_view(magic, sizeof(magic)) == "GGUF";
+}
+
+Status checkOverrides(const fb::Plan &table, uint32_t models,
+                      const WeightPaths &paths) {
+  if (paths.models.size() > models)
+    return Status(StatusCode::Usage,
+                  fmt::format("--model was given {}, but the plan has {}",
+                              counted(paths.models.size(), "time"),
+                              counted(models, "model file")));
+  if (!paths.packed.empty() && models == count(table.files()))
+    return Status(StatusCode::Usage,
+                  fmt::format("--weights-file {}: the plan has no weights file",
+                              paths.packed));
+  return Status::ok();
+}
+} // namespace
+
+StatusOr<std::vector<InputFile>>
+findWeightFiles(const Plan &plan, const WeightPaths &paths, FileCheck check) {
+  const fb::Plan &table = plan.table();
+  uint32_t models = 0;
+  for (uint32_t i = 0; i < count(table.files()); ++i)
+    models += table.files()->Get(i)->kind() == fb::FileKind::Model;
+  MOE_RETURN_IF_ERROR(checkOverrides(table, models, paths));
+  std::vector<std::string> overrides = paths.models;
+  std::vector<InputFile> files;
+  for (uint32_t i = 0; i < count(table.files()); ++i) {
+    const fb::File &file = *table.files()->Get(i);
+    bool isModel = file.kind() == fb::FileKind::Model;
+    std::string recorded(text(file.path()));
+    MOE_RETURN_IF_ERROR(checkPath(recorded).at(plan.path()));
+    std::vector<stdfs::path> places = placesOf(plan.path(), recorded);
+    if (isModel) {
+      if (auto path = takeOverride(overrides, file, models == 1))
+        places = {*path};
+    } else if (!paths.packed.empty()) {
+      places = {paths.packed};
+    }
+    StatusOr<InputFile> found = Finder(plan, i, check).find(places);
+    if (!found)
+      return Status(
+          found.status().code(),
+          fmt::format("{}; {} needs it for its weights; give its place with {} "
+                      "PATH{}",
+                      found.status().message(), plan.path(),
+                      isModel ? "--model" : "--weights-file",
+                      // Of half a model, or none, no plan can be made.
+                      isModel && !mayCompile(places.front(), file)
+                          ? ""
+                          : ", " + recompileHint(Suggestion::MissingFile, table,
+                                                 plan.path(), {},
+                                                 paths.models)));
+    files.push_back(*std::move(found));
+  }
+  if (!overrides.empty())
+    return Status(StatusCode::Usage,
+                  fmt::format("--model {}: no model file of {} has this name",
+                              overrides.front(), plan.path()));
+  return files;
+}
+
+std::vector<std::string> WeightFiles::paths() const {
+  std::vector<std::string> paths;
+  for (const MappedFile &file : files_)
+    paths.push_back(file.path());
+  return paths;
+}
+
+Extent extentOf(const fb::Weight &weight) {
+  int64_t rows =
+      moek::storedRows(*moek::layoutFromNumber(weight.layout()), weight.rows());
+  return {weight.offset(),
+          uint64_t((weight.outer() - 1) * weight.outer_stride() +
+                   (rows - 1) * weight.row_stride()) +
+              rowBytesOf(weight)};
+}
+
+std::vector<Extent> extentsIn(const fb::Plan &plan, uint32_t file) {
+  std::vector<Extent> extents;
+  for (uint32_t i = 0; i < count(plan.weights()); ++i)
+    if (const fb::Weight &weight = *plan.weights()->Get(i);
+        weight.file() == file)
+      extents.push_back(extentOf(weight));
+  return extents;
+}
+
+StatusOr<WeightFiles> WeightFiles::open(const Plan &plan,
+                                        const WeightPaths &paths) {
+  MOE_ASSIGN_OR_RETURN(std::vector<InputFile> found,
+                       findWeightFiles(plan, paths, FileCheck::Sample));
+  WeightFiles files;
+  for (InputFile &file : found) {
+    MOE_ASSIGN_OR_RETURN(MappedFile mapped, MappedFile::map(std::move(file)));
+    files.files_.push_back(std::move(mapped));
+  }
+  return files;
+}
+
+/// Whether the file at `path` has this content.
+static bool isStill(const std::string &path, const std::string &hash) {
+  StatusOr<InputFile> file = InputFile::open(path);
+  if (!file)
+    return true;
+  StatusOr<std::string> now = hashHeader(*file, file->size());
+  return !now || *now == hash;
+}
+
+Status openWithPlan(const std::string &path,
+                    const std::function<Status(Plan plan)> &open) {
+  using namespace std::chrono_literals;
+  auto start = std::chrono::steady_clock::now();
+  for (;;) {
+    MOE_ASSIGN_OR_RETURN(Plan plan, Plan::load(path));
+    std::string hash = contentHash(plan.bytes());
+    Status status = open(std::move(plan));
+    if (status.isOk() || isStill(path, hash) ||
+        std::chrono::steady_clock::now() - start > 10s)
+      return status;
+    std::this_thread::sleep_for(1ms);
+  }
+}
+
+MappedFile::PageUse WeightFiles::pageUse() const {
+  MappedFile::PageUse sum;
+  for (const MappedFile &file : files_) {
+    MappedFile::PageUse use = file.pageUse();
+    sum.resident += use.resident;
+    sum.huge += use.huge;
+  }
+  return sum;
+}
+
+Status
+WeightFiles::copyToMemory(std::span<const std::vector<NodeBytes>> parts) {
+  for (size_t i = 0; i < files_.size(); ++i)
+    MOE_RETURN_IF_ERROR(files_[i].copyToMemory(
+        i < parts.size() ? parts[i] : std::vector<NodeBytes>(),
+        preferMemoryNode));
+  return Status::ok();
+}
+
+} // namespace moert

@@ -1,0 +1,169 @@
+// What routing and the routed experts assume.
+#include "kernels/Abi.h"
+#include "runtime/prove/OpProof.h"
+
+#include <cmath>
+
+namespace moert {
+using moek::Encoding;
+
+namespace {
+/// The lists that expert_group makes: checked to be long enough here, and to
+/// come from one expert_group of these numbers by verifyDataflow().
+void proveGroups(OpProof &p, int64_t experts, int64_t topK) {
+  BufferRef offsets = p.buffer("offsets", Encoding::I32);
+  BufferRef slots = p.buffer("slots", Encoding::I32);
+  p.fixedElements(offsets, experts + 1);
+  p.rows(slots, topK, 1);
+}
+
+/// Which of `experts` are here, and how many.
+int64_t proveSlice(OpProof &p, int32_t experts) {
+  int32_t begin = p.integer("begin", 0, experts);
+  int32_t count = p.integer("count", 0, experts - begin);
+  if (!p.has("map"))
+    return count ? count : experts;
+  std::span<const float> map = p.constant("map");
+  p.require(int64_t(map.size()) == experts, "map has a number per expert");
+  p.require(count > 0 && begin == 0, "experts by a map are counted from 0");
+  for (float number : map)
+    p.require(number >= -1 && number < float(count) &&
+                  number == std::floor(number),
+              "numbers in map are below count, or -1");
+  return count;
+}
+} // namespace
+
+void proveRouter(OpProof &p) {
+  BufferRef logits = p.buffer("logits", Encoding::F32);
+  BufferRef ids = p.buffer("ids", Encoding::I32);
+  BufferRef weights = p.buffer("weights", Encoding::F32);
+  int32_t experts = p.positive("experts");
+  int32_t topK = p.integer("top_k", 1, experts);
+  int32_t groups = p.integer("groups", 1, experts);
+  int32_t groupsUsed = p.integer("groups_used", 1, groups);
+  int32_t groupBest = p.integer("group_best", 1, 2);
+  p.integer("scoring", 1, moek::kScoringCount);
+  p.boolean("normalize");
+  p.real("scale");
+  p.rows(logits, 1, experts);
+  p.vector("bias", experts);
+  p.vector("expert_scale", experts);
+  p.rows(ids, 1, topK);
+  p.rows(weights, 1, topK);
+  int64_t groupSize = experts / groups;
+  p.require(experts % groups == 0, "groups divide the experts");
+  p.require(topK <= groupsUsed * groupSize,
+            "the groups used hold top_k experts");
+  p.require(groupBest <= groupSize, "a group has the experts that rank it");
+}
+
+/// Numbers of experts in the table are checked as they are used.
+void proveHashRouter(OpProof &p) {
+  BufferRef logits = p.buffer("logits", Encoding::F32);
+  BufferRef tokens = p.buffer("tokens", Encoding::I32);
+  BufferRef ids = p.buffer("ids", Encoding::I32);
+  BufferRef weights = p.buffer("weights", Encoding::F32);
+  int32_t experts = p.positive("experts");
+  int32_t topK = p.integer("top_k", 1, experts);
+  int32_t scoring = p.integer("scoring", 1, moek::kScoringCount);
+  p.require(moek::Scoring(scoring) != moek::Scoring::SoftmaxTopK,
+            "all experts have scores");
+  p.boolean("normalize");
+  p.real("scale");
+  const fb::Weight &table = p.matrix("table");
+  p.require(moek::Format(table.format()) == moek::Format::I32,
+            "the table holds integers");
+  p.vector("expert_scale", experts);
+  p.equal("the table's row count", table.rows(), "the vocabulary",
+          p.plan().vocab());
+  p.equal("the table's column count", table.cols(), "top_k", topK);
+  p.equal("the table's row stride", table.row_stride(), "the bytes of a row",
+          int64_t(topK) * int64_t(sizeof(int32_t)));
+  p.rows(tokens, 1, 1);
+  p.rows(logits, 1, experts);
+  p.rows(ids, 1, topK);
+  p.rows(weights, 1, topK);
+}
+
+void proveSplitChoices(OpProof &p) {
+  p.positive("experts");
+  int32_t topK = p.integer("top_k", 2, INT32_MAX);
+  int32_t last = p.integer("last", 1, topK - 1);
+  p.rows(p.buffer("ids", Encoding::I32), 1, topK);
+  p.rows(p.buffer("weights", Encoding::F32), 1, topK);
+  p.rows(p.buffer("first_ids", Encoding::I32), 1, topK - last);
+  p.rows(p.buffer("first_weights", Encoding::F32), 1, topK - last);
+  p.rows(p.buffer("last_ids", Encoding::I32), 1, last);
+  p.rows(p.buffer("last_weights", Encoding::F32), 1, last);
+}
+
+void proveExpertGroup(OpProof &p) {
+  BufferRef ids = p.buffer("ids", Encoding::I32);
+  int32_t experts = p.positive("experts");
+  int32_t topK = p.integer("top_k", 1, experts);
+  p.rows(ids, 1, topK);
+  proveGroups(p, proveSlice(p, experts), topK);
+}
+
+void proveExpertsLinear(OpProof &p) {
+  BufferRef act = p.activations("act");
+  BufferRef out = p.buffer("out", Encoding::F32);
+  const fb::Weight &w = p.weight("w");
+  p.gemm("w", act);
+  p.vectors("bias", w.outer(), w.rows());
+  int32_t topK = p.positive("top_k");
+  bool actPerToken = p.boolean("act_per_token");
+  proveGroups(p, w.outer(), topK);
+  p.rows(act, actPerToken ? 1 : topK, w.cols());
+  p.rows(out, topK, w.rows());
+}
+
+void proveExpertsGateUp(OpProof &p) {
+  BufferRef act = p.activations("act");
+  BufferRef out = p.buffer("out", Encoding::F32);
+  const fb::Weight &gate = p.weight("gate"), &up = p.weight("up");
+  p.equal("up's expert count", up.outer(), "gate's", gate.outer());
+  p.equal("up's row count", up.rows(), "gate's", gate.rows());
+  p.equal("up's column count", up.cols(), "gate's", gate.cols());
+  p.gemm("gate", act);
+  p.gemm("up", act);
+  p.vectors("gate_bias", gate.outer(), gate.rows());
+  p.vectors("up_bias", gate.outer(), gate.rows());
+  p.activation("activation");
+  int32_t topK = p.positive("top_k");
+  proveGroups(p, gate.outer(), topK);
+  p.rows(act, 1, gate.cols());
+  p.rows(out, topK, gate.rows());
+}
+
+void proveExpertsActivationMul(OpProof &p) {
+  BufferRef gate = p.buffer("gate", Encoding::F32);
+  BufferRef up = p.buffer("up", Encoding::F32);
+  BufferRef out = p.buffer("out", Encoding::F32);
+  int32_t experts = p.positive("experts"), topK = p.positive("top_k");
+  p.vectors("gate_scale", experts, 1);
+  p.vectors("up_scale", experts, 1);
+  p.activation("activation");
+  proveGroups(p, experts, topK);
+  for (const BufferRef &rows : {gate, up, out})
+    p.rows(rows, topK, out.cols);
+}
+
+void proveExpertsCombine(OpProof &p) {
+  BufferRef y = p.buffer("y", Encoding::F32);
+  BufferRef weights = p.buffer("weights", Encoding::F32);
+  BufferRef out = p.buffer("out", Encoding::F32);
+  int32_t topK = p.positive("top_k");
+  int64_t cols = out.perToken();
+  p.require(cols >= 1, "out has rows per token");
+  p.boolean("accumulate");
+  p.rows(y, topK, cols);
+  p.rows(weights, 1, topK);
+  int32_t experts = p.integer("experts", 0, INT32_MAX);
+  proveSlice(p, experts);
+  if (p.has("ids"))
+    p.rows(p.buffer("ids", Encoding::I32), 1, topK);
+}
+
+} // namespace moert

@@ -1,0 +1,79 @@
+//===- ProvenOp.h - An instruction that is known to be sound ----*- C++ -*-===//
+//
+// What a proof (runtime/prove/Prove.h) leaves of an instruction for the device
+// that runs it: no pointers, and nothing left to check. Operands and parameters
+// are named as in runtime/schema/OpTable.h.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_RUNTIME_PROVE_PROVENOP_H
+#define MOE_RUNTIME_PROVE_PROVENOP_H
+
+#include "kernels/Registry.h"
+#include "runtime/schema/OpTable.h"
+#include "runtime/schema/plan_generated.h"
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace moert {
+
+/// The plan that the tables are of outlives it.
+class ProvenOp {
+public:
+  ProvenOp(const fb::Plan &plan, const fb::Phase &phase, uint32_t index);
+
+  const OpSpec &spec() const { return *spec_; }
+  const fb::Instruction &instruction() const { return *instruction_; }
+  /// In the phase's list of all queues.
+  uint32_t index() const { return index_; }
+  /// Number of the device that runs it.
+  uint32_t device() const;
+  /// What runs it.
+  const moek::KernelInfo &driver() const { return *driver_; }
+
+  /// Of the plan's table of its kind.
+  const fb::Operand &operand(std::string_view name) const;
+  /// Whether an optional operand is there.
+  bool has(std::string_view operand) const;
+  const fb::Buffer &buffer(std::string_view operand) const;
+  const fb::Weight &weight(std::string_view operand) const;
+  const fb::Kv &cache(std::string_view operand) const;
+  std::span<const float> constant(std::string_view operand) const;
+  /// What multiplies a weight that has a gemm of its own.
+  const moek::GemmInfo &gemm(std::string_view operand) const {
+    return *gemms_[position(operand)];
+  }
+
+  int32_t integer(std::string_view name) const;
+  bool boolean(std::string_view name) const { return integer(name) != 0; }
+  float real(std::string_view name) const;
+
+private:
+  friend class OpProof;
+  static constexpr size_t kMaxOperands = 8;
+
+  size_t position(std::string_view operand) const;
+
+  const fb::Plan *plan_;
+  const fb::Phase *phase_;
+  const fb::Instruction *instruction_;
+  const OpSpec *spec_;
+  uint32_t index_;
+  const moek::KernelInfo *driver_ = nullptr;
+  /// By operand.
+  std::array<const moek::GemmInfo *, kMaxOperands> gemms_{};
+};
+
+/// The instructions of a phase, in its order.
+struct ProvenPhase {
+  const fb::Phase *phase;
+  std::vector<ProvenOp> ops;
+};
+
+} // namespace moert
+
+#endif // MOE_RUNTIME_PROVE_PROVENOP_H
