@@ -28,7 +28,7 @@ add_test(NAME escapes-nightly
     --model ${PROJECT_SOURCE_DIR}/models/tiny-kjv/tiny-kjv-q4_k_m.gguf --work ${CMAKE_CURRENT_BINARY_DIR}/escapes)
 set_tests_properties(escapes-nightly PROPERTIES LABELS nightly TIMEOUT 3600)
 set(pair --moec ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/moec --moert ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/moert
-  --model ${CMAKE_CURRENT_SOURCE_DIR}/data/unit/deepseek2-split.gguf)
+  --model ${CMAKE_CURRENT_BINARY_DIR}/data/unit/deepseek2-split.gguf)
 if(TARGET moe_faults)
   add_test(NAME pair-faults-nightly
     COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/e2e/pair_faults.py ${pair}
@@ -43,5 +43,5 @@ add_test(NAME pair-race-nightly
 set_tests_properties(pair-race-nightly PROPERTIES LABELS nightly TIMEOUT 3600)
 add_test(NAME replaced-nightly
   COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/e2e/replaced.py --bin ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}
-    --data ${CMAKE_CURRENT_SOURCE_DIR}/data/unit --work ${CMAKE_CURRENT_BINARY_DIR}/replaced --sequences 500 --seed 2)
+    --data ${CMAKE_CURRENT_BINARY_DIR}/data/unit --work ${CMAKE_CURRENT_BINARY_DIR}/replaced --sequences 500 --seed 2)
 set_tests_properties(replaced-nightly PROPERTIES LABELS nightly TIMEOUT 3600)

@@ -1,7 +1,7 @@
 # The compiler under AddressSanitizer and UBSan, nightly: a build of its own (by
 # hand: the preset asan-compiler) in which the lit suites and the compiler's
 # GoogleTests run. The first one takes half an hour of two cores.
-add_custom_target(compiler_tests DEPENDS moec moe-opt moert moe-shape-model)
+add_custom_target(compiler_tests DEPENDS moec moe-opt moert moe-shape-model test_data)
 if(TARGET moert-soft)
   add_dependencies(compiler_tests moert-soft)
 endif()

@@ -142,7 +142,8 @@ config.substitutions += [
     # The tools, for a test's own script.
     ("%bin", config.bin_dir),
     ("%fetched", config.build_dir + "/fetched"),
-    ("%data", config.source_dir + "/test/data"),
+    # Models drawn from recipes, archives unpacked, and links to tracked files: see test/data/CMakeLists.txt.
+    ("%data", config.build_dir + "/test/data"),
     ("%models", config.source_dir + "/models"),
     ("%nvrtc", nvrtc or "no-nvrtc"),
     # A CUDA driver with one GPU, in software.

@@ -5,11 +5,13 @@
                     [--ids ID,ID,... --perplexity REL]
 
 Both files are [tokens, vocab] of float16, float32 or float64; ours may have more
-rows than the reference. --rel bounds |ours - ref| / |ref| over all logits
+rows than the reference. A reference with fewer rows than --ids has every second
+(third, ...) row of those ids, the last one included. --rel bounds |ours - ref| / |ref| over all logits
 together, --mean-kl the mean over rows of KL(ref || ours) in nats. --greedy: row
 (rows - count + i) of ours must have its maximum at the i-th id, which is what a
 greedy continuation fed back means. --perplexity bounds the relative difference
-of the two perplexities of --ids. Standard library only.
+of the two perplexities of --ids, over the rows that the reference has. Standard
+library only.
 """
 import argparse
 import array
@@ -43,6 +45,14 @@ def ids(text):
     return [int(x) for x in text.split(",")]
 
 
+def compared_rows(count, tokens):
+    """The numbers of a reference's rows among those of `tokens` ids."""
+    step = -(-tokens // count)
+    rows = range(tokens - 1, -1, -step)[::-1]
+    assert len(rows) == count, f"{count} rows are not every row, every second, ... of {tokens} ids"
+    return rows
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("ours")
@@ -56,6 +66,8 @@ def main():
     ours, ref = load(a.ours), load(a.reference)
     assert len(ours) >= len(ref) and len(ours[0]) == len(ref[0]), \
         f"shapes differ: ours {len(ours)} x {len(ours[0])}, reference {len(ref)} x {len(ref[0])}"
+    rows = compared_rows(len(ref), len(a.ids)) if a.ids else range(len(ref))
+    every, ours = ours, [ours[row] for row in rows]
     ok = True
 
     def check(what, value, bound):
@@ -69,20 +81,22 @@ def main():
         norm = math.fsum(y * y for r in ref for y in r)
         check("relative error", math.sqrt(error / norm), a.rel)
     if a.mean_kl is not None or a.perplexity is not None:
-        lo, lr = [log_softmax(r) for r in ours[:len(ref)]], [log_softmax(r) for r in ref]
+        lo, lr = [log_softmax(r) for r in ours], [log_softmax(r) for r in ref]
     if a.mean_kl is not None:
         kl = [math.fsum(math.exp(q) * (q - p) for p, q in zip(o, r)) for o, r in zip(lo, lr)]
         check("mean KL", math.fsum(kl) / len(kl), a.mean_kl)
     if a.perplexity is not None:
-        ppl = [math.exp(-math.fsum(row[t] for row, t in zip(logs, a.ids[1:])) / (len(a.ids) - 1))
-               for logs in (lo, lr)]
+        # The last row predicts an id that is not known.
+        known = [(i, a.ids[row + 1]) for i, row in enumerate(rows) if row + 1 < len(a.ids)]
+        ppl = [math.exp(-math.fsum(logs[i][token] for i, token in known) / len(known)) for logs in (lo, lr)]
         print(f"perplexity: ours {ppl[0]:.4f}, reference {ppl[1]:.4f}")
         check("perplexity difference", abs(ppl[0] / ppl[1] - 1), a.perplexity)
     if a.greedy:
-        got = [max(range(len(row)), key=row.__getitem__) for row in ours[-len(a.greedy):]]
+        got = [max(range(len(row)), key=row.__getitem__) for row in every[-len(a.greedy):]]
         print("greedy:", "equal" if got == a.greedy else f"got {got}, expected {a.greedy}")
         ok &= got == a.greedy
     return 0 if ok else 1
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())

@@ -16,6 +16,8 @@ import sys
 
 import numpy as np
 
+from compare_logits import compared_rows
+
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 TYPES = ("auto", "f16", "q8_0")
 FED = {"prefill": [], "step": ["--step"], "beside": ["--beside", "3"]}
@@ -53,10 +55,14 @@ def main():
     a = p.parse_args()
     os.makedirs(a.work, exist_ok=True)
     text = open(a.ids).read() if os.path.exists(a.ids) else a.ids
-    ids = [int(token) for token in text.strip().split(",")][:a.tokens]
-    wanted = log_softmax(np.load(a.reference) if a.reference else reference_of(a.model, ids))
-    ids, chances = ids[:len(wanted)], np.exp(wanted[:len(ids)])
-    wanted, middle = wanted[:len(ids)], np.median if a.median else np.mean
+    ids = [int(token) for token in text.strip().split(",")]
+    wanted = log_softmax(np.load(a.reference) if a.reference else reference_of(a.model, ids[:a.tokens]))
+    # A reference may have every second (third, ...) row only: see compare_logits.py.
+    rows = compared_rows(len(wanted), len(ids) if a.reference else len(ids[:a.tokens]))
+    ids = ids[:a.tokens]
+    rows = [row for row in rows if row < len(ids)]
+    wanted, middle = wanted[:len(rows)], np.median if a.median else np.mean
+    chances = np.exp(wanted)
     plan, out, failed = os.path.join(a.work, "p.fb"), os.path.join(a.work, "o.npy"), False
     for mode in a.modes.split(","):
         found = {}
@@ -64,7 +70,7 @@ def main():
             run(a.moec, "compile", a.model, "-o", plan, "--kv-type", kv, *a.compile_args.split(),
                 *(["--sequences", "4"] if mode == "beside" else []))
             run(a.moert, "logits", plan, "--tokens", ",".join(map(str, ids)), "--out", out, *FED[mode])
-            found[kv] = middle((chances * (wanted - log_softmax(np.load(out)))).sum(-1))
+            found[kv] = middle((chances * (wanted - log_softmax(np.load(out)[rows]))).sum(-1))
         fine = found["auto"] <= a.most * found["f16"]
         failed |= not fine
         print(f"{mode}: " + ", ".join(f"{kv} {value:.3g}" for kv, value in found.items()) + ("" if fine else " TOO FAR"))

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Writes dequant_vectors.bin: random blocks of every tensor format and the
-values that gguf-py, an implementation independent of ours, reads from them.
+"""Writes test/data/dequant/vectors.tar.xz, with a file vectors.bin: random blocks
+of every tensor format and the values that gguf-py, an implementation independent
+of ours, reads from them. The build unpacks it.
 
 Needs the packages gguf and numpy; the build does not. The result is checked in
 and only changes when a format is added.
@@ -11,9 +12,14 @@ then their elements as float32.
 
 import pathlib
 import struct
+import sys
 
 import gguf
 import numpy as np
+
+TESTS = pathlib.Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(TESTS / "support"))
+from pack_data import pack
 
 # Offsets of the F16 numbers of a block; None if a value is the block.
 FORMATS = {
@@ -96,9 +102,9 @@ def main():
         blocks = data.size // gguf.GGML_QUANT_SIZES[qtype][1]
         out += struct.pack("<II", int(qtype), blocks)
         out += data.tobytes() + values.tobytes()
-    path = pathlib.Path(__file__).with_name("dequant_vectors.bin")
-    path.write_bytes(out)
-    print(f"{path.name}: {len(out)} bytes")
+    path = TESTS / "data" / "dequant" / "vectors.tar.xz"
+    pack(path, {"vectors.bin": bytes(out)})
+    print(f"{path.name}: {path.stat().st_size} bytes for {len(out)}")
 
 
 if __name__ == "__main__":

@@ -1,14 +1,10 @@
 #!/usr/bin/env python3
 """Gemma 2 and 3 in float64, as arXiv 2408.00118 and 2503.19786 define them, and Llama without experts (arXiv 2307.09288).
-Also makes small random models of Gemma 2 and 3.
 
-  dense_reference.py make gemma2|gemma3 OUT.gguf
-  dense_reference.py logits MODEL.gguf ID,ID,... OUT.npy [--greedy N]
+  dense_reference.py MODEL.gguf ID ID ... --out LOGITS.npy [--greedy N]
 
-make draws a model from a fixed seed: widths that are not multiples of 32, a head size other than hidden size / heads, a
-window shorter than the prompt, softcaps that have an effect, norms far from 1. logits saves [tokens, vocab] of any file
-of these architectures and prints the continuation in the form of test/data/unit/*.txt. Nothing is cached. Needs numpy;
-files with tensors other than F32 need the PyPI package gguf.
+Saves float64 logits [tokens, vocab] and prints the continuation as test/data/unit/*.txt have it. Nothing is cached. Needs
+numpy; files with other tensors than F32 need the PyPI package gguf.
 """
 import argparse
 import os
@@ -17,73 +13,7 @@ import sys
 import numpy as np
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from gguf_file import ARRAY, BOOL, FLOAT32, INT32, STRING, UINT32, GgufFile, Tensor
-
-HIDDEN, INNER, VOCAB = 40, 56, 331
-SIZES = {
-    # seed, layers, heads, KV heads, elements of a head
-    "gemma2": (21, 4, 6, 2, 16),
-    "gemma3": (20, 8, 5, 1, 24),
-}
-
-
-def make(arch):
-    seed, layers, heads, kv_heads, size = SIZES[arch]
-    rng = np.random.default_rng(seed)
-    model = GgufFile()
-    model.keys["general.architecture"] = STRING, arch
-    model.keys["general.name"] = STRING, f"unit {arch} (random weights)"
-    keys = {
-        "context_length": (UINT32, 4096), "embedding_length": (UINT32, HIDDEN), "block_count": (UINT32, layers),
-        "feed_forward_length": (UINT32, INNER), "attention.head_count": (UINT32, heads),
-        "attention.head_count_kv": (UINT32, kv_heads), "attention.key_length": (UINT32, size),
-        "attention.value_length": (UINT32, size), "attention.layer_norm_rms_epsilon": (FLOAT32, 2.0**-8),
-        "attention.sliding_window": (UINT32, 5),
-    }
-    if arch == "gemma2":
-        keys["attn_logit_softcapping"] = FLOAT32, 2.0
-        keys["final_logit_softcapping"] = FLOAT32, 4.0
-    else:
-        keys["rope.freq_base"] = FLOAT32, 500.0
-        keys["rope.scaling.type"] = STRING, "linear"
-        keys["rope.scaling.factor"] = FLOAT32, 8.0
-    for name, value in keys.items():
-        model.keys[f"{arch}.{name}"] = value
-    pieces = ["<pad>", "<eos>", "<bos>", "<unk>"] + [f"<0x{byte:02X}>" for byte in range(256)]
-    pieces += ["\u2581"] + [chr(ord("a") + i) for i in range(26)] + [a + b for a in "\u2581hsrd" for b in "aeiounth"]
-    pieces += ["\u2581the", "\u2581and", "er", "in"]
-    assert len(pieces) == VOCAB and len(set(pieces)) == VOCAB, len(pieces)
-    model.keys["tokenizer.ggml.model"] = STRING, "llama"
-    model.keys["tokenizer.ggml.pre"] = STRING, "default"
-    model.keys["tokenizer.ggml.tokens"] = ARRAY, (STRING, pieces)
-    model.keys["tokenizer.ggml.scores"] = ARRAY, (FLOAT32, [-1000.0] * 260 + [-float(i) for i in range(VOCAB - 260)])
-    model.keys["tokenizer.ggml.token_type"] = ARRAY, (INT32, [3, 3, 3, 2] + [6] * 256 + [1] * (VOCAB - 260))
-    for name, token in (("bos", 2), ("eos", 1), ("unknown", 3), ("padding", 0)):
-        model.keys[f"tokenizer.ggml.{name}_token_id"] = UINT32, token
-    model.keys["tokenizer.ggml.add_bos_token"] = BOOL, True
-    model.keys["tokenizer.ggml.add_space_prefix"] = BOOL, False
-
-    def add(name, *shape, spread=1.0, mean=0.0):
-        values = rng.normal(mean, spread, shape).astype(np.float32)
-        model.tensors[name + ".weight"] = Tensor("F32", shape[::-1], values.tobytes())
-
-    add("token_embd", VOCAB, HIDDEN, spread=0.15)
-    for layer in range(layers):
-        block = f"blk.{layer}."
-        for name in ("attn_norm", "post_attention_norm", "ffn_norm", "post_ffw_norm"):
-            add(block + name, HIDDEN, spread=0.4, mean=1.4 if name.startswith("post") else 1.0)
-        if arch == "gemma3":
-            for name in ("attn_q_norm", "attn_k_norm"):
-                add(block + name, size, spread=0.3, mean=1.2)
-        add(block + "attn_q", heads * size, HIDDEN, spread=1.5 * HIDDEN**-0.5)
-        add(block + "attn_k", kv_heads * size, HIDDEN, spread=1.5 * HIDDEN**-0.5)
-        add(block + "attn_v", kv_heads * size, HIDDEN, spread=HIDDEN**-0.5)
-        add(block + "attn_output", HIDDEN, heads * size, spread=(heads * size)**-0.5)
-        for name in ("ffn_gate", "ffn_up"):
-            add(block + name, INNER, HIDDEN, spread=1.2 * HIDDEN**-0.5)
-        add(block + "ffn_down", HIDDEN, INNER, spread=INNER**-0.5)
-    add("output_norm", HIDDEN, spread=0.3, mean=1.0)
-    return model
+from gguf_file import GgufFile
 
 
 def values_of(tensor):
@@ -184,31 +114,20 @@ class Reference:
 
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    commands = p.add_subparsers(dest="command", required=True)
-    made = commands.add_parser("make")
-    made.add_argument("arch", choices=SIZES)
-    made.add_argument("out")
-    judged = commands.add_parser("logits")
-    judged.add_argument("model")
-    judged.add_argument("ids")
-    judged.add_argument("out")
-    judged.add_argument("--greedy", type=int, default=0)
+    p.add_argument("model")
+    p.add_argument("ids", type=int, nargs="+")
+    p.add_argument("--out", required=True)
+    p.add_argument("--greedy", type=int, default=0)
     a = p.parse_args()
-    if a.command == "make":
-        return make(a.arch).write(a.out)
-    reference, ids = Reference(GgufFile.read(a.model)), [int(token) for token in a.ids.split(",")]
-    logits = reference.logits(ids)
+    reference = Reference(GgufFile.read(a.model))
+    logits = reference.logits(a.ids)
     np.save(a.out, logits)
-    print("ids:", *ids)
-    greedy, margin = [], np.inf
+    greedy = []
     for _ in range(a.greedy):
-        best = np.sort(logits[-1])
-        margin = min(margin, best[-1] - best[-2])
         greedy.append(int(logits[-1].argmax()))
-        logits = reference.logits(ids + greedy)
+        logits = reference.logits(a.ids + greedy)
     if greedy:
         print("greedy:", greedy)
-        print(f"closest decision: {margin:.3g}", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+"""Computes the logits and continuations of unit models with an independent reference.
+
+  make_logits.py --reference PROGRAM.py --draw MOE-DRAW-MODEL NAME... [--seeds N] [--margin X] [--defer N]
+
+For each NAME it draws NAME.recipe, feeds the ids in the first line of NAME.txt to the reference and writes NAME.txt and
+NAME.logits.tar.xz with NAME.logits.npy: every position, as float32 rounded to multiples of 2^-17, which moves them by a
+few millionths of their deviation and saves a third of the space. The reference is a program that takes
+
+  PROGRAM.py MODEL.gguf ID ID ... --out LOGITS.npy [--greedy N]
+
+and computes in float64, from the definition of the architecture; it prints a line "greedy: [...]" and, where a model
+chooses, lines "smallest ... margin: X". test/support/dense_reference.py is one.
+
+--seeds tries up to N seeds, from the recipe's own on, until no choice of a router or an indexer is closer than --margin
+no greedy token is closer than 0.01 to the second best and the continuation has 6 different tokens, and writes that seed into
+the recipe. --defer N writes
+NAME.deferN.* instead: the logits when the N experts of least weight come one layer later (deferred_reference.py).
+Needs numpy, and what the reference needs.
+"""
+import argparse
+import ast
+import io
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "..", "support"))
+from pack_data import pack
+
+GREEDY, CLOSEST, VARIETY, FRACTION_BITS = 16, 0.01, 6, 17
+
+
+class Judge:
+    def __init__(self, program, draw, work, defer):
+        self.draw, self.model, self.out = draw, os.path.join(work, "model.gguf"), os.path.join(work, "logits.npy")
+        self.command = [sys.executable, program]
+        if defer:
+            self.command = [sys.executable, os.path.join(HERE, "deferred_reference.py"), program, str(defer)]
+
+    def make(self, recipe):
+        subprocess.run([self.draw, recipe, self.model], check=True)
+
+    def run(self, ids, *more):
+        done = subprocess.run([*self.command, self.model, *map(str, ids), "--out", self.out, *more],
+                              stdout=subprocess.PIPE, text=True, check=True)
+        margins = [float(number) for number in re.findall(r"margin: (\S+)", done.stdout)]
+        return np.load(self.out), done.stdout, min(margins, default=np.inf)
+
+    def answer(self, ids, margin):
+        """Logits and the text about them, or None where a decision is too close."""
+        logits, text, closest = self.run(ids)
+        if closest < margin:
+            return None
+        _, text, _ = self.run(ids, "--greedy", str(GREEDY))
+        greedy = ast.literal_eval(re.search(r"^greedy: (.*)", text, re.M)[1])
+        if len(set(greedy)) < VARIETY:
+            return None
+        continued, _, closest = self.run(ids + greedy[:-1])
+        best = np.sort(continued[len(ids) - 1:], -1)
+        decision = (best[:, -1] - best[:, -2]).min()
+        if closest < margin or decision < CLOSEST:
+            return None
+        lines = [f"ids: {' '.join(map(str, ids))}", text.rstrip(), f"closest decision: {decision:.3g}"]
+        return np.ldexp(np.round(np.ldexp(logits, FRACTION_BITS)), -FRACTION_BITS).astype(np.float32), "\n".join(lines) + "\n"
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--reference", required=True)
+    p.add_argument("--draw", required=True)
+    p.add_argument("--seeds", type=int, default=1)
+    p.add_argument("--margin", type=float, default=0)
+    p.add_argument("--defer", type=int, default=0)
+    p.add_argument("names", nargs="+")
+    a = p.parse_args()
+    with tempfile.TemporaryDirectory() as work:
+        judge = Judge(a.reference, a.draw, work, a.defer)
+        for name in a.names:
+            recipe = os.path.join(HERE, name + ".recipe")
+            with open(os.path.join(HERE, name + ".txt")) as file:
+                ids = [int(token) for token in file.readline().split()[1:]]
+            for _ in range(a.seeds):
+                judge.make(recipe)
+                answer = judge.answer(ids, a.margin)
+                with open(recipe) as file:
+                    text = file.read()
+                seed = int(re.search(r"^seed (\d+)$", text, re.M)[1])
+                if answer:
+                    break
+                if a.seeds > 1:
+                    with open(recipe, "w") as file:
+                        file.write(re.sub(r"^seed \d+$", f"seed {seed + 1}", text, flags=re.M))
+            if not answer:
+                sys.exit(f"{name}: a decision is too close, or the continuation repeats itself; another seed, or more of them (--seeds), may do")
+            stem = os.path.join(HERE, name + (f".defer{a.defer}" if a.defer else ""))
+            npy = io.BytesIO()
+            np.save(npy, answer[0])
+            pack(stem + ".logits.tar.xz", {os.path.basename(stem) + ".logits.npy": npy.getvalue()}, width=4)
+            with open(stem + ".txt", "w") as file:
+                file.write(answer[1])
+            print(f"{name}: seed {seed}, deviation of logits {answer[0].std():.3f}", flush=True)
+            print(*("  " + line for line in answer[1].splitlines()[1:]), sep="\n")
+
+
+main()
