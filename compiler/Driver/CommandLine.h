@@ -5,7 +5,7 @@
 
 #include "compiler/Driver/Driver.h"
 #include "compiler/Options/OptionTable.h"
-#include "runtime/base/ShellCommand.h"
+#include "runtime/base/Remedy.h"
 
 namespace moec {
 
@@ -26,14 +26,9 @@ std::string optionWord(const moert::OptionInfo &info, Emit emit);
 std::string optionWord(const moert::OptionInfo &info,
                        const std::vector<LadderRung> &ladder);
 
-/// The command that makes this request from the current folder, to paste: every
-/// option that is not at its default.
-std::string commandLine(const CompileRequest &request);
-
-/// The line of a message that suggests the request's command (runtime/base/
-/// ShellCommand.h); "" where that would read a stream, which has been read.
-std::string requestLine(moert::Suggestion suggestion,
-                        const CompileRequest &request);
+/// The command that makes this request from the current folder: every option
+/// that is not at its default.
+moert::CompileCommand compileCommand(const CompileRequest &request);
 
 /// Whether the command can be pasted: no input of it is a stream.
 bool canRunAgain(const CompileRequest &request);

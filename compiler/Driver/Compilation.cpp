@@ -229,18 +229,18 @@ moert::OutputKind outputKindOf(Emit emit) {
 }
 
 namespace {
-/// What to do about a tokenizer that there is no way to use.
-std::string idsAlone(CompileRequest request) {
+/// The failure, that there is no way to use a tokenizer, with what to do.
+Status suggestIds(Status failure, CompileRequest request) {
   request.noTokenizer = true;
   request.pre.clear();
-  using enum moert::Suggestion;
-  return "; " + moert::suggestionText(TokenIdsAlone) +
-         requestLine(TokenIdsAlone, request);
+  return suggestRequest(std::move(failure), {moert::Suggestion::TokenIdsAlone,
+                                             std::move(request), ""});
 }
 
-/// What to do about a pre-tokenizer that is not supported: the one that its
+/// The failure, that a pre-tokenizer is not supported, with the one that its
 /// name misspells, or whose rules the vocabulary was made with.
-std::string otherRules(const CompileRequest &request, const GgufModel &model) {
+Status suggestRules(Status failure, const CompileRequest &request,
+                    const GgufModel &model) {
   std::string_view name = request.pre;
   if (name.empty())
     if (auto own = model.getString("tokenizer.ggml.pre"))
@@ -248,18 +248,20 @@ std::string otherRules(const CompileRequest &request, const GgufModel &model) {
   CompileRequest other = request;
   if (auto meant = moert::PreTokenizer::meantName(name)) {
     other.pre = *meant;
-    return requestLine(moert::Suggestion::MeantPreTokenizer, other);
+    return withRequest(std::move(failure),
+                       {moert::Suggestion::MeantPreTokenizer, other, ""});
   }
   // Who names one may want the list.
-  std::string known =
-      request.pre.empty() ? "" : "; " + moert::PreTokenizer::knownNames();
+  if (!request.pre.empty())
+    failure =
+        std::move(failure).append("; " + moert::PreTokenizer::knownNames());
   std::optional<std::string_view> fits = fittingPreTokenizer(model);
   if (!fits)
-    return known + idsAlone(request);
+    return suggestIds(std::move(failure), request);
   other.pre = *fits;
-  using enum moert::Suggestion;
-  return known + "; " + moert::suggestionText(FittingPreTokenizer, *fits) +
-         requestLine(FittingPreTokenizer, other);
+  return suggestRequest(
+      std::move(failure),
+      {moert::Suggestion::FittingPreTokenizer, other, std::string(*fits)});
 }
 } // namespace
 
@@ -286,9 +288,8 @@ Status checkTokenizer(const CompileRequest &request, const GgufModel &model,
                                 vocab.getInt()));
   if (status.isOk())
     return status;
-  return Status(status.code(),
-                status.message() +
-                    (spec ? idsAlone(request) : otherRules(request, model)));
+  return spec ? suggestIds(std::move(status), request)
+              : suggestRules(std::move(status), request, model);
 }
 
 namespace {
@@ -315,14 +316,15 @@ bool usesGpu(mlir::plan::ProgramOp program) {
                       });
 }
 
-/// What to do on a disk without room for weights.
-std::string withoutPacking(const CompileRequest &request, const Given &given) {
+/// The failure, that a disk has no room for weights, with what to do.
+Status suggestNoWeights(Status failure, const CompileRequest &request,
+                        const Given &given) {
   CompileRequest reference = request;
   reference.weights = "reference";
-  using enum moert::Suggestion;
-  return compiles(reference, given) ? moert::suggestionText(WithoutPacking) +
-                                          requestLine(WithoutPacking, reference)
-                                    : "write to another disk";
+  if (!compiles(reference, given))
+    return std::move(failure).append("; write to another disk");
+  return suggestRequest(std::move(failure),
+                        {moert::Suggestion::WithoutPacking, reference, ""});
 }
 
 /// The options refer to the arguments.
@@ -334,7 +336,9 @@ StatusOr<PlaceWeightsOptions> placeOptions(const CompileRequest &request,
   PlaceWeightsOptions options{std::move(paths), given.rule};
   options.all = request.weights == "pack";
   options.progress = request.progress;
-  options.withoutSpace = [&] { return withoutPacking(request, given); };
+  options.withoutSpace = [&](Status failure) {
+    return suggestNoWeights(std::move(failure), request, given);
+  };
   if (request.checksums != "auto")
     options.checksums = request.checksums == "full";
   return options;

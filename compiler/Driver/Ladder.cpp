@@ -137,8 +137,9 @@ StatusOr<Given> givenOf(const LadderRung &rung, const Given &given) {
 
 namespace {
 /// A ladder as near as one plan's remedy is; none where nothing mends the rung.
-std::optional<Remedy> mendRung(const CompileRequest &request, size_t index,
-                               const Given &ofRung, const PassFailure &failed) {
+std::optional<NearRequest> mendRung(const CompileRequest &request, size_t index,
+                                    const Given &ofRung,
+                                    const PassFailure &failed) {
   CompileRequest alone = request;
   alone.ladder.clear();
   alone.context = request.ladder[index].context;
@@ -152,7 +153,7 @@ std::optional<Remedy> mendRung(const CompileRequest &request, size_t index,
   }
   if (index == 0 || failed.failure.code != StatusCode::DoesNotFit)
     return std::nullopt;
-  Remedy without{moert::Suggestion::FitsWithoutRung, request, ""};
+  NearRequest without{moert::Suggestion::FitsWithoutRung, request, ""};
   without.request.ladder = withoutFrom(request.ladder, index);
   return without;
 }
@@ -163,7 +164,7 @@ Status rungFailure(const CompileRequest &request, size_t index,
                    std::optional<PassFailure> failed, const Status &status) {
   std::string place = rungName(request.ladder, index);
   auto remedy = failed ? mendRung(request, index, ofRung, *failed)
-                       : std::optional<Remedy>();
+                       : std::optional<NearRequest>();
   if (!remedy)
     return Status(status).at(place);
   CompileRequest &fixed = remedy->request;
@@ -181,9 +182,7 @@ Status rungFailure(const CompileRequest &request, size_t index,
   if (!where || !compiles(fixed, *where))
     return Status(status).at(place);
   failed->failure.fix = remedy->change();
-  return Status(status.code(), place + ": " +
-                                   failed->failure.status().message() +
-                                   remedy->line());
+  return withRequest(failed->failure.status(), *remedy).at(place);
 }
 
 /// What is said of every rung once, the rest with the rung's number.

@@ -33,7 +33,7 @@ public:
 
   /// `text` broken at spaces to 118 columns, behind a `lead` that the further
   /// lines are indented by. Longer words are broken where the line ends. Lines
-  /// that suggest a command (ShellCommand.h) stay as they are, to paste.
+  /// that are indented, such as commands to paste, stay as they are.
   void paragraph(std::string_view lead, std::string_view text);
 
   std::string take() { return std::move(text_); }

@@ -147,9 +147,9 @@ public:
   Status appendAll(Sequence &sequence, std::span<const int32_t> tokens,
                    const LogitsSink &sink);
 
-  /// For the end of a message: the command that compiles this plan for a
-  /// context of `tokens`, or why there is none.
-  std::string contextHint(int64_t tokens) const;
+  /// `failure`, about a context that does not hold `tokens`, with what to do:
+  /// a rung of this plan, another plan, or a shorter text.
+  Status adviseContext(Status failure, int64_t tokens) const;
 
   /// The files that weights are read from.
   std::vector<std::string> weightPaths() const { return files_->paths(); }
@@ -192,8 +192,6 @@ private:
   Status ready(const EngineOptions &options);
   Status prepare(const EngineOptions &options);
   Status createDevices(const EngineOptions &options, DeviceOptions ofDevices);
-  /// Suggests the command that compiles the plan for this machine.
-  std::string hintForThisMachine() const;
 
   Status check(const Request &request) const;
   /// Takes what other sequences computed of the request's tokens.

@@ -5,6 +5,7 @@
 #include "runtime/device/cpu/ThreadCount.h"
 #include "test/support/OneSequence.h"
 #include "test/support/SamplePlan.h"
+#include "tools/common/Remedies.h"
 
 #include <cmath>
 #include <gtest/gtest.h>
@@ -32,7 +33,8 @@ protected:
       GTEST_SKIP() << "this CPU has no " << GetParam();
   }
   OneSequence open(int threads = 1) {
-    auto one = OneSequence::open(sample_.builder.write(folder_), withThreads(threads));
+    auto one =
+        OneSequence::open(sample_.builder.write(folder_), withThreads(threads));
     EXPECT_TRUE(one.isOk()) << one.status().message();
     return *std::move(one);
   }
@@ -85,8 +87,7 @@ TEST_P(EngineTest, DecodeMatchesFloat64) {
 TEST_P(EngineTest, PrefillThenDecode) {
   auto one = open();
   auto expected = sample_.reference(tokens);
-  StatusOr<std::span<const float>> logits =
-      one.append({tokens.data(), 11});
+  StatusOr<std::span<const float>> logits = one.append({tokens.data(), 11});
   ASSERT_TRUE(logits.isOk());
   expectRow(*logits, expected[10], 10);
   logits = one.append(tokens[11]);
@@ -114,8 +115,7 @@ TEST_P(EngineTest, RewindForgets) {
   auto expected = sample_.reference(tokens);
   ASSERT_TRUE(one.append(tokens).isOk());
   ASSERT_TRUE(one.sequence.rewind(4).isOk());
-  StatusOr<std::span<const float>> logits =
-      one.append({tokens.data() + 4, 3});
+  StatusOr<std::span<const float>> logits = one.append({tokens.data() + 4, 3});
   ASSERT_TRUE(logits.isOk());
   expectRow(*logits, expected[6], 6);
   EXPECT_EQ(one.sequence.rewind(8).code(), StatusCode::Usage);
@@ -131,8 +131,8 @@ TEST_P(EngineTest, ContextLimitNamesTheFlagAndTheNumber) {
   ASSERT_FALSE(full.isOk());
   EXPECT_EQ(full.status().code(), StatusCode::DoesNotFit);
   // Twice as much as before.
-  EXPECT_NE(full.status().message().find("--ctx 48 "), std::string::npos)
-      << full.status().message();
+  std::string shown = moetool::fullMessage(full.status());
+  EXPECT_NE(shown.find("--ctx 48 "), std::string::npos) << shown;
   EXPECT_EQ(one.sequence.position(), one.engine->context());
 }
 
@@ -145,7 +145,8 @@ TEST_P(EngineTest, TokensOutsideTheVocabularyAreRefused) {
     EXPECT_EQ(logits.status().code(), StatusCode::Usage);
     EXPECT_EQ(one.append(bad).status().code(), StatusCode::Usage);
   }
-  EXPECT_EQ(one.append(std::span<const int32_t>()).status().code(), StatusCode::Usage);
+  EXPECT_EQ(one.append(std::span<const int32_t>()).status().code(),
+            StatusCode::Usage);
   EXPECT_EQ(one.sequence.position(), 0);
 }
 

@@ -10,8 +10,8 @@
 #ifndef MOE_TOOLS_COMMON_OUTPUT_H
 #define MOE_TOOLS_COMMON_OUTPUT_H
 
-#include "runtime/base/ShellCommand.h"
 #include "runtime/base/Status.h"
+#include "tools/common/Remedies.h"
 
 #include <fmt/format.h>
 #include <string_view>
@@ -30,7 +30,7 @@ void setCalledAs(std::string_view argv0);
 /// How to call the tool `name`: its path, where it is in the folder from which
 /// this process was called by a path, else its name.
 std::string toolPath(std::string_view name);
-/// `message` with such commands; see runtime/base/ShellCommand.h.
+/// `message` with such commands; see withToolFolder().
 std::string pasteable(std::string_view message);
 
 /// Text on standard output: results. Collected until it is much, until
@@ -46,7 +46,7 @@ void noteText(std::string_view text);
 
 /// Suggests, on standard error, the command that a user runs next.
 inline void noteNext(std::string_view command) {
-  noteText(fmt::format("{}{}\n", moert::kNextLead, command));
+  noteText(fmt::format("{}{}\n", kNextLead, command));
 }
 
 /// Formatted text on standard output, as fmt::print.
@@ -82,8 +82,9 @@ void setBracketedPaste(bool bracketed);
 bool stderrIsTerminal();
 bool colourAllowed();
 
-/// Prints "error: message" on stderr, in red on a terminal.
-void printError(std::string_view message);
+/// Prints "error: message" on stderr, in red on a terminal, and the command
+/// that mends it.
+void printError(const moert::Status &status);
 
 /// Replaces the terminal's line, on stderr, by `text`.
 void redrawLine(std::string_view text);
