@@ -51,6 +51,11 @@ void moert_destroy(moert_engine *engine);
  * Valid until the next call with either. */
 const char *moert_last_error(const moert_engine *engine);
 
+/* The command line that mends that failure, for a POSIX shell in the current
+ * folder, or "". The word MODEL in it stands for a model file of which only the
+ * user knows the place. Valid as long as the message. */
+const char *moert_last_remedy(const moert_engine *engine);
+
 typedef struct moert_open_options {
   size_t size;
   int32_t threads;          /* 0: one per physical core */

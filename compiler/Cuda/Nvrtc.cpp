@@ -1,6 +1,6 @@
 #include "compiler/Cuda/Nvrtc.h"
 
-#include "runtime/base/ShellCommand.h"
+#include "runtime/base/Remedy.h"
 #include "runtime/base/UserCache.h"
 
 #include <algorithm>
@@ -96,15 +96,15 @@ StatusOr<Nvrtc> Nvrtc::openAmong(const std::vector<std::string> &libraries) {
     if (!api->library)
       api->library.reset(::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL));
   if (!api->library)
-    return Status(
-        StatusCode::Unsupported,
-        "kernels for a GPU are compiled by NVIDIA's NVRTC, and this "
-        "machine has no libnvrtc.so.13 or libnvrtc.so.12: " +
-            moert::suggest(
-                moert::Suggestion::InstallNvrtc,
-                "python3 -m pip install --no-deps --target " +
-                    moert::shellPath(moert::userCacheFolder() + "/nvrtc") +
-                    " nvidia-cuda-nvrtc"));
+    return Status(StatusCode::Unsupported,
+                  "kernels for a GPU are compiled by NVIDIA's NVRTC, and this "
+                  "machine has no libnvrtc.so.13 or libnvrtc.so.12")
+        .suggesting(
+            {moert::Suggestion::InstallNvrtc,
+             moert::OtherCommand{
+                 {"python3", "-m", "pip", "install", "--no-deps", "--target",
+                  moert::userCacheFolder() + "/nvrtc", "nvidia-cuda-nvrtc"}}},
+            ": ");
   return from(std::move(api), "libnvrtc");
 }
 

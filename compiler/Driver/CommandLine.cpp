@@ -2,6 +2,7 @@
 
 #include "compiler/Serialize/WeightsWriter.h"
 #include "runtime/base/OptionWord.h"
+#include "runtime/base/ShellCommand.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -57,12 +58,6 @@ std::vector<std::string> valuesOf(const OptionInfo &info, const T &value) {
     return {optionWord(info, value)};
 }
 
-/// Quotes a value for a shell. "-" means a stream, not a file of this name.
-std::string shellValue(const OptionInfo &info, const std::string &value) {
-  bool isPath = info.kind == OptionKind::Path && value != "-";
-  return isPath ? moert::shellPath(value) : moert::shellWord(value);
-}
-
 /// Returns the path to record for a file that the plan was made from; "-" for a
 /// stream.
 StatusOr<std::string> recordedFile(const std::string &path,
@@ -113,19 +108,16 @@ void visitSetOptions(const CompileRequest &request, Add add) {
 }
 } // namespace
 
-std::string commandLine(const CompileRequest &request) {
-  std::string line = "moec compile " + moert::shellPath(request.model);
-  visitSetOptions(request,
-                  [&](const OptionInfo &info, const std::string &value) {
-                    if (longName(info) == longName(options::output))
-                      return; // Written last.
-                    line += " " + std::string(longName(info));
-                    if (info.kind != OptionKind::Flag)
-                      line += " " + shellValue(info, value);
-                  });
-  if (!request.output.empty())
-    line += " -o " + shellValue(options::output, request.output);
-  return line;
+moert::CompileCommand compileCommand(const CompileRequest &request) {
+  moert::CompileCommand command{
+      .model = request.model, .options = {}, .output = request.output};
+  visitSetOptions(
+      request, [&](const OptionInfo &info, const std::string &value) {
+        if (longName(info) != longName(options::output)) // comes last
+          command.options.push_back(
+              {std::string(longName(info)), value, info.kind});
+      });
+  return command;
 }
 
 bool canRunAgain(const CompileRequest &request) {
@@ -138,12 +130,6 @@ bool canRunAgain(const CompileRequest &request) {
                        !std::filesystem::is_regular_file(value, ignored);
       });
   return !readsStream;
-}
-
-std::string requestLine(moert::Suggestion suggestion,
-                        const CompileRequest &request) {
-  return canRunAgain(request) ? moert::runLine(suggestion, commandLine(request))
-                              : std::string();
 }
 
 StatusOr<std::string> recordedOptions(const CompileRequest &request) {

@@ -5,7 +5,7 @@
 
 #include "compiler/Driver/Driver.h"
 #include "compiler/Options/OptionTable.h"
-#include "runtime/base/ShellCommand.h"
+#include "runtime/base/Remedy.h"
 
 namespace moec {
 
@@ -26,14 +26,8 @@ std::string optionWord(const moert::OptionInfo &info,
                        const std::vector<LadderRung> &ladder);
 
 /// Returns the command that makes this request from the current folder, with
-/// every option that is not at its default, so that users can paste it.
-std::string commandLine(const CompileRequest &request);
-
-/// Returns the line of a message that suggests the request's command
-/// (runtime/base/ShellCommand.h); "" if that command would read a stream that
-/// has already been read.
-std::string requestLine(moert::Suggestion suggestion,
-                        const CompileRequest &request);
+/// every option that is not at its default.
+moert::CompileCommand compileCommand(const CompileRequest &request);
 
 /// Returns whether users can paste the command: it reads no streams.
 bool canRunAgain(const CompileRequest &request);

@@ -230,20 +230,19 @@ moert::OutputKind outputKindOf(Emit emit) {
 }
 
 namespace {
-/// Returns the end of a message about an unusable tokenizer: compile for token
-/// ids only.
-std::string idsAlone(CompileRequest request) {
+/// Adds to `failure`, about an unusable tokenizer, the suggestion to compile for
+/// token ids only.
+Status suggestIds(Status failure, CompileRequest request) {
   request.noTokenizer = true;
   request.pre.clear();
-  using enum moert::Suggestion;
-  return "; " + moert::suggestionText(TokenIdsAlone) +
-         requestLine(TokenIdsAlone, request);
+  return suggestRequest(std::move(failure), {moert::Suggestion::TokenIdsAlone,
+                                             std::move(request), ""});
 }
 
-/// Returns the end of a message about an unsupported pre-tokenizer: a
-/// suggestion of the one that its name misspells, or of the one that fits the
-/// vocabulary.
-std::string otherRules(const CompileRequest &request, const GgufModel &model) {
+/// Adds to `failure`, about an unsupported pre-tokenizer, a suggestion: the one
+/// that its name misspells, or the one that fits the vocabulary.
+Status suggestRules(Status failure, const CompileRequest &request,
+                    const GgufModel &model) {
   std::string_view name = request.pre;
   if (name.empty())
     if (auto own = model.getString("tokenizer.ggml.pre"))
@@ -251,18 +250,20 @@ std::string otherRules(const CompileRequest &request, const GgufModel &model) {
   CompileRequest other = request;
   if (auto meant = moert::PreTokenizer::meantName(name)) {
     other.pre = *meant;
-    return requestLine(moert::Suggestion::MeantPreTokenizer, other);
+    return withRequest(std::move(failure),
+                       {moert::Suggestion::MeantPreTokenizer, other, ""});
   }
   // Users who name a pre-tokenizer may want the list.
-  std::string known =
-      request.pre.empty() ? "" : "; " + moert::PreTokenizer::knownNames();
+  if (!request.pre.empty())
+    failure =
+        std::move(failure).append("; " + moert::PreTokenizer::knownNames());
   std::optional<std::string_view> fits = fittingPreTokenizer(model);
   if (!fits)
-    return known + idsAlone(request);
+    return suggestIds(std::move(failure), request);
   other.pre = *fits;
-  using enum moert::Suggestion;
-  return known + "; " + moert::suggestionText(FittingPreTokenizer, *fits) +
-         requestLine(FittingPreTokenizer, other);
+  return suggestRequest(
+      std::move(failure),
+      {moert::Suggestion::FittingPreTokenizer, other, std::string(*fits)});
 }
 } // namespace
 
@@ -289,9 +290,8 @@ Status checkTokenizer(const CompileRequest &request, const GgufModel &model,
                                 vocab.getInt()));
   if (status.isOk())
     return status;
-  return Status(status.code(),
-                status.message() +
-                    (spec ? idsAlone(request) : otherRules(request, model)));
+  return spec ? suggestIds(std::move(status), request)
+              : suggestRules(std::move(status), request, model);
 }
 
 namespace {
@@ -318,14 +318,16 @@ bool usesGpu(mlir::plan::ProgramOp program) {
                       });
 }
 
-/// Returns what to do about a disk without space for packed weights.
-std::string withoutPacking(const CompileRequest &request, const Given &given) {
+/// Adds to `failure`, about a disk without space for packed weights, what to do
+/// about it.
+Status suggestNoWeights(Status failure, const CompileRequest &request,
+                        const Given &given) {
   CompileRequest reference = request;
   reference.weights = "reference";
-  using enum moert::Suggestion;
-  return compiles(reference, given) ? moert::suggestionText(WithoutPacking) +
-                                          requestLine(WithoutPacking, reference)
-                                    : "write to another disk";
+  if (!compiles(reference, given))
+    return std::move(failure).append("; write to another disk");
+  return suggestRequest(std::move(failure),
+                        {moert::Suggestion::WithoutPacking, reference, ""});
 }
 
 /// Returns options that refer to both arguments.
@@ -337,7 +339,9 @@ StatusOr<PlaceWeightsOptions> placeOptions(const CompileRequest &request,
   PlaceWeightsOptions options{std::move(paths), given.rule};
   options.all = request.weights == "pack";
   options.progress = request.progress;
-  options.withoutSpace = [&] { return withoutPacking(request, given); };
+  options.withoutSpace = [&](Status failure) {
+    return suggestNoWeights(std::move(failure), request, given);
+  };
   if (request.checksums != "auto")
     options.checksums = request.checksums == "full";
   return options;

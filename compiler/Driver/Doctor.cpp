@@ -214,8 +214,7 @@ void addGpus(const DoctorOptions &options, std::vector<Finding> &findings) {
 Finding nvrtc(const DoctorOptions &options) {
   auto compiler = Nvrtc::open(options.nvrtc);
   if (!compiler) {
-    std::string why = compiler.status().message();
-    return {"NVRTC", "none", why.substr(0, why.find('\n'))};
+    return {"NVRTC", "none", compiler.status().message()};
   }
   return {"NVRTC", fmt::format("{}.{}", compiler->versionMajor(),
                                compiler->versionMinor())};
@@ -244,8 +243,11 @@ Finding failed(const char *check, const Status &status,
                Level level = Level::Blocks) {
   const std::string &text = status.message();
   size_t line = text.find('\n');
-  return {check, text.substr(0, line),
-          line == text.npos ? "" : text.substr(line + 1), level};
+  Finding finding{check, text.substr(0, line),
+                  line == text.npos ? "" : text.substr(line + 1), level};
+  if (status.remedy())
+    finding.remedy = *status.remedy();
+  return finding;
 }
 
 /// Compares each GPU of the plan with the driver's GPU of the same number.

@@ -3,9 +3,11 @@
 #ifndef MOE_COMPILER_DRIVER_DOCTOR_H
 #define MOE_COMPILER_DRIVER_DOCTOR_H
 
+#include "runtime/base/Remedy.h"
 #include "runtime/device/cuda/CudaDriver.h"
 #include "runtime/engine/Ladder.h"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,6 +23,7 @@ struct Finding {
   std::string check, value;
   std::string hint = {}; ///< What to do; "" if nothing.
   Level level = Level::Fine;
+  std::optional<moert::Remedy> remedy = {}; ///< The command that does it.
 };
 
 /// "ok", "slow", "blocks".

@@ -95,7 +95,7 @@ StatusOr<CompileReport> compileModel(const CompileRequest &request) {
   if (!remedy)
     return report;
   failure.fix = remedy->change();
-  return Status(failure.code, failure.status().message() + remedy->line());
+  return withRequest(failure.status(), *remedy);
 }
 
 StatusOr<std::vector<std::string>> checkModel(const GgufModel &model) {

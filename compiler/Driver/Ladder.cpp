@@ -138,8 +138,9 @@ StatusOr<Given> givenOf(const LadderRung &rung, const Given &given) {
 namespace {
 /// Returns a ladder close to the requested one: the same remedies as for a
 /// single plan, or the ladder without the failing rungs. None if nothing helps.
-std::optional<Remedy> mendRung(const CompileRequest &request, size_t index,
-                               const Given &ofRung, const PassFailure &failed) {
+std::optional<NearRequest> mendRung(const CompileRequest &request, size_t index,
+                                    const Given &ofRung,
+                                    const PassFailure &failed) {
   CompileRequest alone = request;
   alone.ladder.clear();
   alone.context = request.ladder[index].context;
@@ -153,7 +154,7 @@ std::optional<Remedy> mendRung(const CompileRequest &request, size_t index,
   }
   if (index == 0 || failed.failure.code != StatusCode::DoesNotFit)
     return std::nullopt;
-  Remedy without{moert::Suggestion::FitsWithoutRung, request, ""};
+  NearRequest without{moert::Suggestion::FitsWithoutRung, request, ""};
   without.request.ladder = withoutFrom(request.ladder, index);
   return without;
 }
@@ -165,7 +166,7 @@ Status rungFailure(const CompileRequest &request, size_t index,
                    std::optional<PassFailure> failed, const Status &status) {
   std::string place = rungName(request.ladder, index);
   auto remedy = failed ? mendRung(request, index, ofRung, *failed)
-                       : std::optional<Remedy>();
+                       : std::optional<NearRequest>();
   if (!remedy)
     return Status(status).at(place);
   CompileRequest &fixed = remedy->request;
@@ -183,9 +184,7 @@ Status rungFailure(const CompileRequest &request, size_t index,
   if (!where || !compiles(fixed, *where))
     return Status(status).at(place);
   failed->failure.fix = remedy->change();
-  return Status(status.code(), place + ": " +
-                                   failed->failure.status().message() +
-                                   remedy->line());
+  return withRequest(failed->failure.status(), *remedy).at(place);
 }
 
 /// Returns texts that all rungs share once, and the others with their rung's

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 
+using moert::Status;
 using moert::StatusCode;
 
 namespace moec {
@@ -21,8 +22,9 @@ using Compiles = std::function<bool(const CompileRequest &)>;
 
 /// The largest context that fits, to a sixteenth, in five to some fifteen
 /// compilations.
-std::optional<Remedy> smallerContext(CompileRequest request, int64_t context,
-                                     const Compiles &compiles) {
+std::optional<NearRequest> smallerContext(CompileRequest request,
+                                          int64_t context,
+                                          const Compiles &compiles) {
   auto fits = [&](int64_t tokens) {
     request.context = tokens;
     return compiles(request);
@@ -38,14 +40,15 @@ std::optional<Remedy> smallerContext(CompileRequest request, int64_t context,
     if (fits(good + step))
       good += step;
   request.context = good;
-  return Remedy{Suggestion::FitsContext, request,
-                moert::counted(uint64_t(good), "token")};
+  return NearRequest{Suggestion::FitsContext, request,
+                     moert::counted(uint64_t(good), "token")};
 }
 
 /// The largest budget for the cache that fits, at least a context's, to a
 /// sixteenth.
-std::optional<Remedy> smallerCache(CompileRequest request, AskedContext context,
-                                   const Compiles &compiles) {
+std::optional<NearRequest> smallerCache(CompileRequest request,
+                                        AskedContext context,
+                                        const Compiles &compiles) {
   auto fits = [&](int64_t bytes) {
     request.kvBudget = bytes;
     return compiles(request);
@@ -59,29 +62,30 @@ std::optional<Remedy> smallerCache(CompileRequest request, AskedContext context,
   }
   good = std::max(good / kMiB * kMiB, context.cacheBytes);
   request.kvBudget = good;
-  return Remedy{Suggestion::FitsCache, request,
-                moert::humanBytes(double(good))};
+  return NearRequest{Suggestion::FitsCache, request,
+                     moert::humanBytes(double(good))};
 }
 
 /// As many tokens in a step of a prompt as fit, by halves: results stay what
 /// they are.
-std::optional<Remedy> shorterSteps(CompileRequest request, AskedContext context,
-                                   const Compiles &compiles,
-                                   Suggestion suggestion) {
+std::optional<NearRequest> shorterSteps(CompileRequest request,
+                                        AskedContext context,
+                                        const Compiles &compiles,
+                                        Suggestion suggestion) {
   int64_t tokens = std::min(request.ubatch, context.tokens);
   while (tokens > kLeastUbatch) {
     tokens = std::max(tokens / 2, kLeastUbatch);
     request.ubatch = tokens;
     if (compiles(request))
-      return Remedy{suggestion, request,
-                    moert::counted(uint64_t(tokens), "token")};
+      return NearRequest{suggestion, request,
+                         moert::counted(uint64_t(tokens), "token")};
   }
   return std::nullopt;
 }
 
 /// As many sequences of this context as fit.
-std::optional<Remedy> fewerSequences(CompileRequest request,
-                                     const Compiles &compiles) {
+std::optional<NearRequest> fewerSequences(CompileRequest request,
+                                          const Compiles &compiles) {
   auto fits = [&](int64_t sequences) {
     request.sequences = sequences;
     return compiles(request);
@@ -94,8 +98,8 @@ std::optional<Remedy> fewerSequences(CompileRequest request,
   if (good == 0)
     return std::nullopt;
   request.sequences = good;
-  return Remedy{Suggestion::FitsSequences, request,
-                moert::counted(uint64_t(good), "sequence")};
+  return NearRequest{Suggestion::FitsSequences, request,
+                     moert::counted(uint64_t(good), "sequence")};
 }
 
 /// Whether no element of a cache is larger than by default.
@@ -104,9 +108,9 @@ bool isDefaultOrLess(const std::string &kvType) {
          kvType == "q8_0";
 }
 
-std::optional<Remedy> lessMemory(const CompileRequest &request,
-                                 AskedContext context,
-                                 const Compiles &compiles) {
+std::optional<NearRequest> lessMemory(const CompileRequest &request,
+                                      AskedContext context,
+                                      const Compiles &compiles) {
   // Weights alone may be too much: then nothing below helps.
   CompileRequest least = request;
   least.mla = "auto";
@@ -118,12 +122,13 @@ std::optional<Remedy> lessMemory(const CompileRequest &request,
   if (!compiles(least))
     return std::nullopt;
 
-  auto with = [&](Suggestion suggestion, auto edit) -> std::optional<Remedy> {
-    Remedy remedy{suggestion, request, ""};
+  auto with = [&](Suggestion suggestion,
+                  auto edit) -> std::optional<NearRequest> {
+    NearRequest remedy{suggestion, request, ""};
     edit(remedy.request);
     return compiles(remedy.request) ? std::optional(remedy) : std::nullopt;
   };
-  std::optional<Remedy> found;
+  std::optional<NearRequest> found;
   bool hasBudget = request.kvBudget > 0;
   if (hasBudget && request.kvBudget < context.cacheBytes)
     found = with(Suggestion::RoomForOne,
@@ -165,17 +170,26 @@ std::optional<Remedy> lessMemory(const CompileRequest &request,
 }
 } // namespace
 
-std::string Remedy::line() const {
-  return requestLine(suggestion, request);
+Status withRequest(Status failure, const NearRequest &near) {
+  if (!canRunAgain(near.request))
+    return failure;
+  return std::move(failure).with(
+      {near.suggestion, compileCommand(near.request), near.detail});
 }
 
-std::optional<Remedy> findRemedy(const CompileRequest &request, StatusCode code,
-                                 AskedContext context,
-                                 const Compiles &compiles) {
+Status suggestRequest(Status failure, const NearRequest &near,
+                      std::string_view joint) {
+  failure = std::move(failure).append(std::string(joint) + near.change());
+  return withRequest(std::move(failure), near);
+}
+
+std::optional<NearRequest> findRemedy(const CompileRequest &request,
+                                      StatusCode code, AskedContext context,
+                                      const Compiles &compiles) {
   if (code == StatusCode::DoesNotFit)
     return lessMemory(request, context, compiles);
   if (code == StatusCode::Usage && request.mla == "folded") {
-    Remedy remedy{Suggestion::FactoredForm, request, ""};
+    NearRequest remedy{Suggestion::FactoredForm, request, ""};
     remedy.request.mla = "factored";
     if (compiles(remedy.request))
       return remedy;

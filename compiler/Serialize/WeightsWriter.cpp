@@ -44,7 +44,7 @@ constexpr uint64_t kAlignment = 64, kPage = 4096;
 constexpr uint64_t kHugePage = uint64_t(2) << 20;
 
 Status requireSpace(const std::string &path, uint64_t bytes,
-                    const std::function<std::string()> &otherwise) {
+                    const std::function<Status(Status)> &otherwise) {
   MOE_ASSIGN_OR_RETURN(moert::OutputPlace place,
                        moert::OutputPlace::find(path));
   moert::removeStaleTemporaries(place.folder(), place.name());
@@ -54,11 +54,13 @@ Status requireSpace(const std::string &path, uint64_t bytes,
   uint64_t available = uint64_t(info.f_bavail) * info.f_frsize;
   if (available >= bytes)
     return Status::ok();
-  return Status(StatusCode::Io,
-                fmt::format("{}: needs {}, but the disk has {} free; {}", path,
-                            moert::humanBytes(double(bytes)),
-                            moert::humanBytes(double(available)),
-                            otherwise ? otherwise() : "write to another disk"));
+  Status failure(StatusCode::Io,
+                 fmt::format("{}: needs {}, but the disk has {} free", path,
+                             moert::humanBytes(double(bytes)),
+                             moert::humanBytes(double(available))));
+  if (otherwise)
+    return otherwise(std::move(failure));
+  return std::move(failure).append("; write to another disk");
 }
 
 moek::Format formatOf(StringRef name) { return *plan::formatFromName(name); }

@@ -33,8 +33,8 @@ struct PlaceWeightsOptions {
   /// all; false gives up. May be empty.
   std::function<bool(const char *what, uint64_t done, uint64_t total)>
       progress = {};
-  /// Ends the message when the disk is too small: what to do instead.
-  std::function<std::string()> withoutSpace = {};
+  /// Adds to the failure that the disk is too small what to do instead.
+  std::function<moert::Status(moert::Status)> withoutSpace = {};
   int threads = 0; ///< 0 for one per core.
 };
 

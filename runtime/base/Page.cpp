@@ -1,7 +1,5 @@
 #include "runtime/base/Page.h"
 
-#include "runtime/base/ShellCommand.h"
-
 #include <algorithm>
 #include <fmt/format.h>
 
@@ -55,7 +53,7 @@ void Page::paragraph(std::string_view lead, std::string_view text) {
   do {
     std::string_view line = text.substr(0, text.find('\n'));
     text.remove_prefix(std::min(line.size() + 1, text.size()));
-    if (suggestsCommand(line)) {
+    if (line.starts_with("  ")) {
       text_ += line;
       text_ += '\n';
       continue;

@@ -34,8 +34,7 @@ public:
 
   /// Appends `text` after `lead`, wrapped at spaces to 118 columns; further
   /// lines are indented by the width of `lead`. Words longer than a line are
-  /// broken. Lines that suggest a command (ShellCommand.h) are not wrapped, so
-  /// that they can be pasted.
+  /// broken. Indented lines, such as commands to paste, are not wrapped.
   void paragraph(std::string_view lead, std::string_view text);
 
   std::string take() { return std::move(text_); }

@@ -84,45 +84,4 @@ std::optional<std::vector<std::string>> shellSplit(std::string_view line) {
   return words;
 }
 
-std::string suggestionText(Suggestion suggestion, std::string_view detail) {
-  constexpr std::string_view texts[] = {
-#define MOE_SUGGESTION(name, text) text,
-#include "runtime/base/Suggestions.def"
-  };
-  std::string text(texts[size_t(suggestion)]);
-  if (size_t at = text.find("{}"); at != text.npos)
-    text.replace(at, 2, detail);
-  return text;
-}
-
-std::string runLine(Suggestion, std::string_view command) {
-  return fmt::format("\n{}{}", kRunLead, command);
-}
-
-std::string suggest(Suggestion suggestion, std::string_view command) {
-  return suggestionText(suggestion) + runLine(suggestion, command);
-}
-
-bool suggestsCommand(std::string_view line) {
-  return line.starts_with(kRunLead) || line.starts_with(kRunWithModelLead) ||
-         line.starts_with(kNextLead);
-}
-
-std::string withToolFolder(std::string_view message, std::string_view folder) {
-  std::string result;
-  while (!message.empty()) {
-    size_t length = std::min(message.find('\n'), message.size() - 1) + 1;
-    std::string_view line = message.substr(0, length);
-    message.remove_prefix(length);
-    for (std::string_view lead : {kRunLead, kRunWithModelLead, kNextLead})
-      if (line.starts_with(lead)) {
-        result += lead;
-        result += folder.empty() ? "" : shellPath(folder);
-        line.remove_prefix(lead.size());
-      }
-    result += line;
-  }
-  return result;
-}
-
 } // namespace moert

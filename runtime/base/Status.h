@@ -2,7 +2,8 @@
 //
 // Every fallible function outside the MLIR code returns Status or StatusOr<T>.
 // A message is one sentence that names the place (file, key, offset) and, where
-// there is one, the fix. No exceptions cross a library boundary.
+// there is one, the fix. The command that mends a failure is no part of the
+// message: it is the status's remedy. No exceptions cross a library boundary.
 //
 //===----------------------------------------------------------------------===//
 
@@ -10,6 +11,7 @@
 #define MOE_RUNTIME_BASE_STATUS_H
 
 #include <cassert>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -56,6 +58,8 @@ constexpr int exitCode(StatusCode code) {
   return 1;
 }
 
+struct Remedy;
+
 class [[nodiscard]] Status {
 public:
   Status() = default;
@@ -67,6 +71,8 @@ public:
   explicit operator bool() const { return isOk(); }
   StatusCode code() const { return code_; }
   const std::string &message() const { return message_; }
+  /// The command that mends it (Remedy.h); null where there is none.
+  const Remedy *remedy() const { return remedy_.get(); }
 
   /// The same failure with its place in front: "<place>: <message>".
   Status at(std::string_view place) && {
@@ -75,9 +81,26 @@ public:
     return std::move(*this);
   }
 
+  /// The same failure with more words at its end.
+  Status append(std::string_view words) && {
+    message_ += words;
+    return std::move(*this);
+  }
+  /// The same failure in other words.
+  Status reworded(std::string message) && {
+    message_ = std::move(message);
+    return std::move(*this);
+  }
+
+  /// The same failure with a remedy, whose text ends the message after `joint`.
+  Status suggesting(Remedy remedy, std::string_view joint = "; ") &&;
+  /// The same failure with a remedy for which the message has words already.
+  Status with(Remedy remedy) &&;
+
 private:
   StatusCode code_ = StatusCode::Ok;
   std::string message_;
+  std::shared_ptr<const Remedy> remedy_; ///< Null in nearly every status.
 };
 
 /// Either a value or the reason why there is none.

@@ -292,31 +292,32 @@ private:
         file.kind() == fb::FileKind::Model
             ? fmt::format("{} is damaged; copy it again",
                           printable(text(file.path())))
-            : fmt::format(
-                  "{}, or the model that it was made from, is damaged; "
-                  "{}",
-                  printable(text(file.path())),
-                  recompileHint(Suggestion::DamagedModel, plan_, path_));
-    return invalidPlan(
+            : fmt::format("{}, or the model that it was made from, is damaged",
+                          printable(text(file.path())));
+    Status damaged = invalidPlan(
         "{}: {}{} holds values that are not finite in {} of {}, the first in "
         "row {} (found in {}): {}",
         path_, printable(text(w.name())), matrix, broken.count,
         counted(uint64_t(w.rows()), "row"), broken.first, label(), where);
+    if (file.kind() == fb::FileKind::Model)
+      return damaged;
+    return std::move(damaged).suggesting(
+        recompile(Suggestion::DamagedModel, plan_, path_));
   }
 
   /// Returns the error for finite inputs and weights: an overflow.
   Status overflow() const {
-    const OptionChange f32Cache{"--kv-type", "f32"};
     for (uint32_t i = 0; i < spec_.operands.size(); ++i)
       if (spec_.operands[i].role == OperandRole::KvRead && isPresent(i)) {
         auto type = moek::KvType(
             plan_.kv()->Get(instruction_.operands()->Get(i)->index())->type());
         if (type == moek::KvType::F16)
           return invalidPlan(
-              "{}: values in the cache that {} reads exceed what f16 holds; {}",
-              path_, label(),
-              recompileHint(Suggestion::WiderCache, plan_, path_,
-                            {&f32Cache, 1}));
+                     "{}: values in the cache that {} reads exceed what f16 "
+                     "holds",
+                     path_, label())
+              .suggesting(recompile(Suggestion::WiderCache, plan_, path_,
+                                    {{"--kv-type", "f32"}}));
       }
     return invalidPlan("{}: an activation overflowed in {}, whose weights are "
                        "finite: a weight is damaged there or in a layer "

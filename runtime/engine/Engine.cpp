@@ -116,19 +116,14 @@ Status Engine::prepare(const EngineOptions &options) {
   return Status::ok();
 }
 
-std::string Engine::hintForThisMachine() const {
-  OptionChange native{"--target", "native"};
-  return recompileHint(Suggestion::ForThisMachine, plan_.table(), plan_.path(),
-                       {&native, 1}, modelPaths_);
-}
-
-std::string Engine::contextHint(int64_t tokens) const {
+Status Engine::adviseContext(Status failure, int64_t tokens) const {
   for (uint32_t number = 1; number <= plan_.rungs(); ++number)
     if (plan_.rung(number).context() >= tokens)
-      return fmt::format("; rung {} of the plan holds {}: give --rung {}",
-                         number, counted(plan_.rung(number).context(), "token"),
-                         number);
-  return moert::contextHint(plan_.table(), plan_.path(), tokens, modelPaths_);
+      return std::move(failure).append(
+          fmt::format("; rung {} of the plan holds {}: give --rung {}", number,
+                      counted(plan_.rung(number).context(), "token"), number));
+  return moert::adviseContext(std::move(failure), plan_.table(), plan_.path(),
+                              tokens, modelPaths_);
 }
 
 OutputRule Engine::outputRule(bool force, std::string forceWord) const {
@@ -159,8 +154,9 @@ Status Engine::createDevices(const EngineOptions &options,
   };
   if (created.code() == StatusCode::WrongMachine &&
       std::ranges::none_of(*plan_.table().devices(), isGpu))
-    created = Status(StatusCode::WrongMachine,
-                     created.message() + "; " + hintForThisMachine());
+    created = std::move(created).suggesting(
+        recompile(Suggestion::ForThisMachine, plan_.table(), plan_.path(),
+                  {{"--target", "native"}}, modelPaths_));
   MOE_RETURN_IF_ERROR(std::move(created));
   for (const RunnablePhase &phase : devices_->phases())
     switch (phase.kind) {

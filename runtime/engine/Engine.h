@@ -151,9 +151,9 @@ public:
   Status appendAll(Sequence &sequence, std::span<const int32_t> tokens,
                    const LogitsSink &sink);
 
-  /// Returns the end of an error message: the command that compiles this plan
-  /// for a context of `tokens`, or the reason why no such command exists.
-  std::string contextHint(int64_t tokens) const;
+  /// Adds to `failure`, about a context that does not hold `tokens`, what to do:
+  /// use a rung of this plan, another plan, or a shorter text.
+  Status adviseContext(Status failure, int64_t tokens) const;
 
   /// Paths of the files that weights are read from.
   std::vector<std::string> weightPaths() const { return files_->paths(); }
@@ -197,8 +197,6 @@ private:
   Status ready(const EngineOptions &options);
   Status prepare(const EngineOptions &options);
   Status createDevices(const EngineOptions &options, DeviceOptions ofDevices);
-  /// Returns a suggestion: the command that compiles the plan for this machine.
-  std::string hintForThisMachine() const;
 
   Status check(const Request &request) const;
   /// Takes pages of the cache that other sequences computed for the first

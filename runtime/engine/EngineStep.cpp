@@ -26,12 +26,12 @@ Status Engine::check(const Request &request) const {
                                 tokens[i], i, vocab_));
   if (tokens.size() > size_t(context_ - sequence.position())) {
     size_t needed = size_t(sequence.position()) + tokens.size();
-    return Status(StatusCode::DoesNotFit,
-                  fmt::format("{} at position {} do not fit the context of {}"
-                              "{}",
-                              counted(tokens.size(), "token"),
-                              sequence.position(), context_,
-                              contextHint(int64_t(needed))));
+    return adviseContext(
+        Status(StatusCode::DoesNotFit,
+               fmt::format("{} at position {} do not fit the context of {}",
+                           counted(tokens.size(), "token"), sequence.position(),
+                           context_)),
+        int64_t(needed));
   }
   return sequence.isCancelled() ? Status(StatusCode::Cancelled, "interrupted")
                                 : Status::ok();

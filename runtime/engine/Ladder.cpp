@@ -90,13 +90,13 @@ std::vector<uint64_t> freeOfGpus(const std::string &library) {
 Status checkPlan(const Plan &plan, const RungWish &wish,
                  const LadderMachine &machine) {
   if (wish.context > plan.table().context())
-    return Status(
-        StatusCode::DoesNotFit,
-        fmt::format("{}: holds a context of {}, and {} are asked for{}",
-                    plan.path(), counted(plan.table().context(), "token"),
-                    wish.context,
-                    contextHint(plan.table(), plan.path(), wish.context,
-                                machine.models)));
+    return adviseContext(
+        Status(StatusCode::DoesNotFit,
+               fmt::format("{}: holds a context of {}, and {} are asked for",
+                           plan.path(),
+                           counted(plan.table().context(), "token"),
+                           wish.context)),
+        plan.table(), plan.path(), wish.context, machine.models);
   return Status::ok();
 }
 } // namespace
@@ -165,10 +165,8 @@ StatusOr<RungChoice> takeRung(Plan &plan, const RungWish &wish,
   if (!choice) {
     Status status = choice.status();
     if (wish.number == 0)
-      status =
-          Status(status.code(),
-                 status.message() + contextHint(plan.table(), plan.path(),
-                                                wish.context, machine.models));
+      status = adviseContext(std::move(status), plan.table(), plan.path(),
+                             wish.context, machine.models);
     return std::move(status).at(plan.path());
   }
   plan.choose(choice->number);

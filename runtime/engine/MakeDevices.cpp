@@ -48,18 +48,19 @@ std::vector<std::vector<int>> byDevice(std::span<const int32_t> teams,
   return lists;
 }
 
-/// Suggests how to run the plan's model without its GPUs.
-static std::string withoutGpu(const Plan &plan) {
+/// Adds to `failure`, about a missing driver, how to run the plan's model
+/// without its GPUs.
+static Status adviseDriver(Status failure, const Plan &plan) {
   double weights = double(weightBytes(plan));
   double memory = double(hostMemoryLimit().bytes);
-  if (weights > memory)
-    return fmt::format("use another machine: without the GPU, the model's "
-                       "weights of {} are more than this machine's {} of "
-                       "memory",
-                       humanBytes(weights), humanBytes(memory));
-  OptionChange native{"--target", "native"};
-  return recompileHint(Suggestion::ForThisMachine, plan.table(), plan.path(),
-                       {&native, 1});
+  if (weights <= memory)
+    return std::move(failure).suggesting(
+        recompile(Suggestion::DriverOrThisMachine, plan.table(), plan.path(),
+                  {{"--target", "native"}}));
+  return std::move(failure).append(fmt::format(
+      "; install NVIDIA's driver, or use another machine: without the GPU, the "
+      "model's weights of {} are more than this machine's {} of memory",
+      humanBytes(weights), humanBytes(memory)));
 }
 
 /// Loads the driver; an error names device number `gpu`.
@@ -68,12 +69,9 @@ openDriver(const Plan &plan, uint32_t gpu, const std::string &library) {
   StatusOr<CudaDriver> driver = CudaDriver::load(library);
   if (driver)
     return std::make_shared<const CudaDriver>(*std::move(driver));
-  Status status(driver.status().code(),
-                fmt::format("{}; install NVIDIA's driver, or {}",
-                            driver.status().message(), withoutGpu(plan)));
-  return std::move(status).at(
-      fmt::format("{}: {} is a GPU", plan.path(),
-                  text(plan.table().devices()->Get(gpu)->name())));
+  return adviseDriver(driver.status(), plan)
+      .at(fmt::format("{}: {} is a GPU", plan.path(),
+                      text(plan.table().devices()->Get(gpu)->name())));
 }
 
 Status checkGpus(const Plan &plan) {

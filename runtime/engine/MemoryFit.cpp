@@ -106,19 +106,16 @@ Status checkFit(const Plan &plan, const MemoryFit &fit, bool allowPaging) {
   const MemoryNeed &need = fit.need;
   std::string fix;
   if (need.copied)
-    fix = "leave out --no-mmap, so that weights are mapped";
-  else if (!fit.fitsPaged())
-    fix = memoryHint(plan.table(), plan.path(), need.resident() - need.kv,
-                     need.weights, fit.limit.bytes);
-  else
-    fix = fmt::format("--allow-paging runs it all the same, and reads about {} "
-                      "from the disk for every token (an estimate)",
+    fix = "; leave out --no-mmap, so that weights are mapped";
+  else if (fit.fitsPaged())
+    fix = fmt::format("; --allow-paging runs it all the same, and reads about "
+                      "{} from the disk for every token (an estimate)",
                       humanBytes(pagedBytesPerToken(plan, fit)));
-  return Status(
+  Status failure(
       StatusCode::DoesNotFit,
       fmt::format("{}: needs {} of memory (weights {}, KV cache {} for {}, "
                   "activations {}, {} {}), but this process may "
-                  "use {} ({}); {}",
+                  "use {} ({}){}",
                   plan.path(), humanBytes(double(need.total())),
                   humanBytes(double(need.weights)), humanBytes(double(need.kv)),
                   kvRoom(plan.table()), humanBytes(double(need.activations)),
@@ -128,6 +125,10 @@ Status checkFit(const Plan &plan, const MemoryFit &fit, bool allowPaging) {
                   fit.limit.ofGroup ? "the limit of its control group"
                                     : "the machine's memory",
                   fix));
+  if (!fix.empty())
+    return failure;
+  return adviseMemory(std::move(failure), plan.table(), plan.path(),
+                      need.resident() - need.kv, need.weights, fit.limit.bytes);
 }
 
 } // namespace moert

@@ -27,8 +27,8 @@ constexpr size_t minimumBytes = 8;
 
 Status checkForm(std::span<const uint8_t> bytes, const std::string &path) {
   if (bytes.size() >= 4 && std::equal(bytes.begin(), bytes.begin() + 4, "GGUF"))
-    return Status(StatusCode::Usage,
-                  "is a GGUF model, not a plan; " + compileHint(path));
+    return Status(StatusCode::Usage, "is a GGUF model, not a plan")
+        .suggesting(compileFirst(path));
   if (bytes.size() < minimumBytes)
     return invalidPlan("holds {}, too short for a plan",
                        counted(bytes.size(), "byte"));
@@ -49,13 +49,12 @@ Status checkVersion(const fb::Plan &plan, const std::string &path) {
     return Status::ok();
   // The rungs of a ladder record how they were compiled.
   const fb::Plan &made = count(plan.rungs()) > 0 ? *plan.rungs()->Get(0) : plan;
-  return Status(
-      StatusCode::WrongMachine,
-      fmt::format("has schema version {} (written by {}), this moert "
-                  "reads version {}; {}",
-                  plan.schema_version(), quoted(text(plan.compiler())),
-                  kSchemaVersion,
-                  recompileHint(Suggestion::ForThisVersion, made, path)));
+  return Status(StatusCode::WrongMachine,
+                fmt::format("has schema version {} (written by {}), this moert "
+                            "reads version {}",
+                            plan.schema_version(),
+                            quoted(text(plan.compiler())), kSchemaVersion))
+      .suggesting(recompile(Suggestion::ForThisVersion, made, path));
 }
 } // namespace
 
@@ -106,13 +105,10 @@ StatusOr<Plan> Plan::fromBytes(std::span<const uint8_t> bytes,
   const fb::Plan &root = plan.rung(0);
   plan.chosen_ = count(root.rungs());
   Status sound = plan.chosen_ > 0 ? verifyLadder(root) : verifyPlan(root);
-  if (!sound.isOk()) {
-    std::string fix = sound.code() == StatusCode::WrongMachine
-                          ? "; " + recompileHint(Suggestion::KnownKernels,
-                                                 plan.table(), plan.path_)
-                          : "";
-    return Status(sound.code(), plan.path_ + ": " + sound.message() + fix);
-  }
+  if (sound.code() == StatusCode::WrongMachine)
+    sound = std::move(sound).suggesting(
+        recompile(Suggestion::KnownKernels, plan.table(), plan.path_));
+  MOE_RETURN_IF_ERROR(std::move(sound).at(plan.path_));
   return plan;
 }
 
@@ -152,11 +148,9 @@ uint64_t Plan::fingerprint() const { return hash64({bytes_}) + chosen_; }
 Status Plan::checkMachine(std::span<const std::string> modelPaths) const {
   const fb::Plan &plan = table();
   auto wrong = [&](std::string message) {
-    OptionChange native{"--target", "native"};
-    return Status(StatusCode::WrongMachine,
-                  fmt::format("{}: {}; {}", path_, message,
-                              recompileHint(Suggestion::ForThisMachine, plan,
-                                            path_, {&native, 1}, modelPaths)));
+    return Status(StatusCode::WrongMachine, path_ + ": " + message)
+        .suggesting(recompile(Suggestion::ForThisMachine, plan, path_,
+                              {{"--target", "native"}}, modelPaths));
   };
   for (uint32_t i = 0; i < count(plan.devices()); ++i) {
     const fb::Device *device = plan.devices()->Get(i);

@@ -170,19 +170,21 @@ findWeightFiles(const Plan &plan, const WeightPaths &paths, FileCheck check) {
       places = {paths.packed};
     }
     StatusOr<InputFile> found = Finder(plan, i, check).find(places);
-    if (!found)
-      return Status(
+    if (!found) {
+      Status missing(
           found.status().code(),
           fmt::format("{}; {} needs it for its weights; give its place with {} "
-                      "PATH{}",
+                      "PATH",
                       found.status().message(), plan.path(),
-                      isModel ? "--model" : "--weights-file",
-                      // No plan can be compiled from an incomplete model.
-                      isModel && !mayCompile(places.front(), file)
-                          ? ""
-                          : ", " + recompileHint(Suggestion::MissingFile, table,
-                                                 plan.path(), {},
-                                                 paths.models)));
+                      isModel ? "--model" : "--weights-file"));
+      // No plan can be compiled from an incomplete model.
+      if (isModel && !mayCompile(places.front(), file))
+        return missing;
+      return std::move(missing).suggesting(recompile(Suggestion::MissingFile,
+                                                     table, plan.path(), {},
+                                                     paths.models),
+                                           ", ");
+    }
     files.push_back(*std::move(found));
   }
   if (!overrides.empty())

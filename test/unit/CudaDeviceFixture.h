@@ -9,6 +9,7 @@
 #include "test/support/OneSequence.h"
 #include "test/support/SamplePlan.h"
 #include "test/support/SplitPlan.h"
+#include "tools/common/Remedies.h"
 
 #include <cmath>
 #include <filesystem>
@@ -135,7 +136,7 @@ protected:
     auto one = OneSequence::open(path, onSoftCuda());
     EXPECT_FALSE(one.isOk());
     EXPECT_EQ(one.status().code(), code);
-    return one.status().message();
+    return moetool::fullMessage(one.status());
   }
   void expectPrefill(OneSequence &one) {
     auto expected = sample_.reference(tokens);

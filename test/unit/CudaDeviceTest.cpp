@@ -231,7 +231,7 @@ TEST_P(CudaDeviceTest, NoDriver) {
   };
   auto one = OneSequence::open(path, options);
   EXPECT_EQ(one.status().code(), StatusCode::WrongMachine);
-  EXPECT_THAT(one.status().message(),
+  EXPECT_THAT(moetool::fullMessage(one.status()),
               AllOf(HasSubstr("gpu0 is a GPU: this machine has no CUDA driver"),
                     HasSubstr("recompile for this machine\n  run")));
 }
@@ -245,7 +245,8 @@ TEST_P(CudaDeviceTest, TooLittleMemoryIsReportedBeforeAnythingIsAllocated) {
   EXPECT_THAT(failureOf(path, StatusCode::DoesNotFit),
               AllOf(HasSubstr("gpu0 (Software GPU) needs"),
                     HasSubstr("of 640.00 MiB are free"),
-                    HasSubstr("or compile for a shorter context\n  run"),
+                    HasSubstr("; end what else uses it, or compile for a "
+                              "shorter context\n  run"),
                     HasSubstr("--ctx 12")));
   EXPECT_EQ(softcuda::totals().allocations, 0u);
 }

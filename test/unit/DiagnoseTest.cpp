@@ -4,6 +4,7 @@
 #include "runtime/base/CheckedMath.h"
 #include "test/support/OneSequence.h"
 #include "test/support/SamplePlan.h"
+#include "tools/common/Remedies.h"
 
 #include <algorithm>
 #include <cmath>
@@ -36,9 +37,9 @@ protected:
                             std::vector<std::string> parts) {
     ASSERT_EQ(int(status.code()), int(StatusCode::InvalidFile))
         << status.message();
+    std::string shown = moetool::fullMessage(status);
     for (const std::string &part : parts)
-      EXPECT_NE(status.message().find(part), std::string::npos)
-          << part << ": " << status.message();
+      EXPECT_NE(shown.find(part), std::string::npos) << part << ": " << shown;
     EXPECT_LT(std::ranges::count(status.message(), '\n'), 5);
   }
   /// Expects the refusal both in decode and in prefill.

@@ -5,6 +5,7 @@
 #include "runtime/device/cpu/ThreadCount.h"
 #include "test/support/OneSequence.h"
 #include "test/support/SamplePlan.h"
+#include "tools/common/Remedies.h"
 
 #include <cmath>
 #include <gtest/gtest.h>
@@ -130,8 +131,8 @@ TEST_P(EngineTest, ContextLimitNamesTheFlagAndTheNumber) {
   ASSERT_FALSE(full.isOk());
   EXPECT_EQ(full.status().code(), StatusCode::DoesNotFit);
   // The suggested context is twice as long.
-  EXPECT_NE(full.status().message().find("--ctx 48 "), std::string::npos)
-      << full.status().message();
+  std::string shown = moetool::fullMessage(full.status());
+  EXPECT_NE(shown.find("--ctx 48 "), std::string::npos) << shown;
   EXPECT_EQ(one.sequence.position(), one.engine->context());
 }
 

@@ -7,6 +7,7 @@
 #include "runtime/plan/Recompile.h"
 #include "runtime/schema/plan_generated.h"
 #include "test/support/SampleLadder.h"
+#include "tools/common/Remedies.h"
 
 #include <filesystem>
 #include <gtest/gtest.h>
@@ -259,7 +260,7 @@ TEST_F(LadderEngineTest, ContextsThatNoneHolds) {
   expectIn("plan.fb: its largest rung holds 200 tokens, and 5000 are asked "
            "for; recompile with a larger context",
            status.message());
-  expectIn(" --ladder 24,100,200,5000 ", status.message());
+  expectIn(" --ladder 24,100,200,5000 ", moetool::fullMessage(status));
   status = open({.number = 4}).status();
   EXPECT_EQ(status.code(), StatusCode::Usage);
   expectIn("has 3 rungs, and --rung is 4", status.message());
@@ -405,7 +406,7 @@ TEST_F(LadderVerifyTest, OtherVersions) {
   ASSERT_FALSE(plan.isOk());
   EXPECT_EQ(plan.status().code(), StatusCode::WrongMachine);
   expectIn("--target xeon --ladder 24,100,200 -o plan.fb",
-           plan.status().message());
+           moetool::fullMessage(plan.status()));
 }
 
 TEST_F(LadderVerifyTest, TooManyRungs) {
@@ -425,6 +426,11 @@ TEST_F(LadderVerifyTest, TruncationAtEveryByte) {
 // Hints
 //===----------------------------------------------------------------------===//
 
+std::string lineOf(const Plan &plan, std::vector<OptionChange> changes = {}) {
+  return moetool::ending(recompile(Suggestion::LargerContext, plan.table(),
+                                   "plan.fb", std::move(changes)));
+}
+
 TEST(LadderHintTest, KeepTheLadder) {
   SampleLadder ladder({24, 100});
   for (size_t i : {0, 1})
@@ -433,22 +439,18 @@ TEST(LadderHintTest, KeepTheLadder) {
   auto plan = Plan::fromBytes(ladder.bytes(), "plan.fb");
   ASSERT_TRUE(plan.isOk()) << plan.status().message();
   expectIn("--vram-limit 20GiB --ladder 24@8GiB,100@8GiB,100 -o plan.fb",
-           recompileHint(Suggestion::LargerContext, plan->table(), "plan.fb"));
+           lineOf(*plan));
   OptionChange longer{"--ctx", "300"};
   expectIn("--vram-limit 20GiB --ladder 24@8GiB,100@8GiB,100,300 -o plan.fb",
-           recompileHint(Suggestion::LargerContext, plan->table(), "plan.fb",
-                         {&longer, 1}));
+           lineOf(*plan, {longer}));
   // Memory limits are for the GPUs of another machine.
   OptionChange native{"--target", "native"};
   expectIn("moec compile MODEL --ladder 24,100 -o plan.fb",
-           recompileHint(Suggestion::LargerContext, plan->table(), "plan.fb",
-                         {&native, 1}));
+           lineOf(*plan, {native}));
   ladder.rung(0).options = "--target 4090+xeon --ladder 24@8GiB,24@16GiB";
   plan = Plan::fromBytes(ladder.bytes(), "plan.fb");
   plan->choose(1);
-  expectIn("moec compile MODEL --ctx 24 -o plan.fb",
-           recompileHint(Suggestion::LargerContext, plan->table(), "plan.fb",
-                         {&native, 1}));
+  expectIn("moec compile MODEL --ctx 24 -o plan.fb", lineOf(*plan, {native}));
 }
 
 } // namespace

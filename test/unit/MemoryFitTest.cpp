@@ -6,6 +6,7 @@
 #include "runtime/engine/Engine.h"
 #include "runtime/schema/plan_generated.h"
 #include "test/support/SamplePlan.h"
+#include "tools/common/Remedies.h"
 
 #include <filesystem>
 #include <gtest/gtest.h>
@@ -37,8 +38,8 @@ protected:
   void expectRefused(uint64_t bytes, std::string_view message) {
     Status status = openWith(bytes).status();
     EXPECT_EQ(status.code(), StatusCode::DoesNotFit) << status.message();
-    EXPECT_NE(status.message().find(message), std::string::npos)
-        << status.message();
+    std::string shown = moetool::fullMessage(status);
+    EXPECT_NE(shown.find(message), std::string::npos) << shown;
   }
 
   moetest::TempDir folder_;

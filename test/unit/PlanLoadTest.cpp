@@ -3,6 +3,7 @@
 #include "runtime/plan/Plan.h"
 #include "runtime/plan/PlanAccess.h"
 #include "test/support/SamplePlan.h"
+#include "tools/common/Remedies.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -19,8 +20,9 @@ void expectFailure(const StatusOr<Plan> &plan, StatusCode code,
                    std::string_view message) {
   ASSERT_FALSE(plan.isOk()) << "expected: " << message;
   EXPECT_EQ(plan.status().code(), code) << plan.status().message();
-  EXPECT_NE(plan.status().message().find(message), std::string::npos)
-      << "got:      " << plan.status().message() << "\nexpected: " << message;
+  std::string shown = moetool::fullMessage(plan.status());
+  EXPECT_NE(shown.find(message), std::string::npos)
+      << "got:      " << shown << "\nexpected: " << message;
 }
 
 StatusOr<Plan> fromText(std::string_view text) {

@@ -5,6 +5,7 @@
 #include "runtime/plan/Plan.h"
 #include "test/support/SamplePlan.h"
 #include "test/support/TempDir.h"
+#include "tools/common/Remedies.h"
 
 #include <gtest/gtest.h>
 
@@ -15,9 +16,25 @@ using moetest::TempDir;
 namespace {
 
 std::string recompileLine(const fb::Plan &plan, std::string_view path,
-                          std::span<const OptionChange> changes = {},
+                          std::vector<OptionChange> changes = {},
                           std::span<const std::string> models = {}) {
-  return recompileHint(Suggestion::ForThisVersion, plan, path, changes, models);
+  Remedy remedy = recompile(Suggestion::ForThisVersion, plan, path,
+                            std::move(changes), models);
+  return remedy.text() + moetool::ending(remedy);
+}
+
+/// "x" and what is said of a context that does not hold `tokens`.
+std::string contextHint(const fb::Plan &plan, int64_t tokens) {
+  Status failure(StatusCode::DoesNotFit, "x");
+  return moetool::fullMessage(
+      adviseContext(std::move(failure), plan, "plan.fb", tokens));
+}
+
+std::string memoryHint(const fb::Plan &plan, uint64_t rest, uint64_t weights,
+                       uint64_t available) {
+  Status failure(StatusCode::DoesNotFit, "x");
+  return moetool::fullMessage(adviseMemory(std::move(failure), plan, "plan.fb",
+                                           rest, weights, available));
 }
 
 class RecompileTest : public ::testing::Test {
@@ -80,7 +97,7 @@ TEST_F(RecompileTest, FindsFilesFromHere) {
                 "/my machine.json' --ctx 24 -o " + planPath);
   // A named machine replaces a description and its path.
   OptionChange named{"--target", "xeon"};
-  EXPECT_EQ(recompileLine(plan().table(), planPath, {&named, 1}),
+  EXPECT_EQ(recompileLine(plan().table(), planPath, {named}),
             lead_ + "moec compile MODEL --target xeon --ctx 24 -o " + planPath);
 }
 
@@ -98,12 +115,12 @@ TEST_F(RecompileTest, RulesAreForTheMachineThatTheyName) {
       "--target 2x3090+xeon --vram-limit 8GiB --numa one --n-gpu-layers 3 "
       "--place 'blk.*=cpu1' --place 'prefill:*=cpu0' --override-tensor x=CPU";
   OptionChange longer{"--ctx", "48"}, native{"--target", "native"};
-  EXPECT_EQ(recompileLine(plan().table(), "plan.fb", {&longer, 1}),
+  EXPECT_EQ(recompileLine(plan().table(), "plan.fb", {longer}),
             lead_ + "moec compile MODEL --target 2x3090+xeon --vram-limit 8GiB "
                     "--numa one --ctx 48 --place 'blk.*=cpu1' --place "
                     "'prefill:*=cpu0' --override-tensor x=CPU "
                     "--n-gpu-layers 3 -o plan.fb");
-  EXPECT_EQ(recompileLine(plan().table(), "plan.fb", {&native, 1}),
+  EXPECT_EQ(recompileLine(plan().table(), "plan.fb", {native}),
             lead_ + "moec compile MODEL -o plan.fb");
 }
 
@@ -115,13 +132,13 @@ TEST_F(RecompileTest, UnreadableOptionsAreLeftOut) {
 
 TEST_F(RecompileTest, ContextsStayWithinTheModels) {
   auto hint = [&](int64_t tokens) {
-    return contextHint(plan().table(), "plan.fb", tokens);
+    return contextHint(plan().table(), tokens);
   };
   EXPECT_NE(hint(25).find("--ctx 48 "), std::string::npos) << hint(25);
   EXPECT_NE(hint(100).find("--ctx 100 "), std::string::npos) << hint(100);
   sample_.builder.plan.trained_context = 40;
   EXPECT_NE(hint(25).find("--ctx 40 "), std::string::npos) << hint(25);
-  EXPECT_EQ(hint(41), "; the model was trained for 40, so the text must be "
+  EXPECT_EQ(hint(41), "x; the model was trained for 40, so the text must be "
                       "shorter");
 }
 
@@ -129,8 +146,7 @@ TEST_F(RecompileTest, SuggestsTheOptionThatSavesEnough) {
   constexpr uint64_t rest = 100;
   const uint64_t weights = 5 * page_;
   auto expectHint = [&](uint64_t available, std::string_view option) {
-    std::string hint =
-        memoryHint(plan().table(), "plan.fb", rest, weights, available);
+    std::string hint = memoryHint(plan().table(), rest, weights, available);
     EXPECT_NE(hint.find(option), std::string::npos) << hint;
   };
   // Ten pages, all of which one context takes.
@@ -151,7 +167,7 @@ TEST_F(RecompileTest, SuggestsTheOptionThatSavesEnough) {
 
 TEST_F(RecompileTest, FewerSequencesBeforeASmallerContext) {
   auto hint = [&](uint64_t pages) {
-    return memoryHint(plan().table(), "plan.fb", 100, 0, 100 + pages * page_);
+    return memoryHint(plan().table(), 100, 0, 100 + pages * page_);
   };
   sample_.builder.plan.options = "--ctx 100 --sequences 8";
   sample_.addSequences(8);
@@ -179,14 +195,14 @@ TEST_F(RecompileTest, BudgetsHoldTheContext) {
   setCache(100, 8);
   EXPECT_EQ(page_, 3072u);
   auto larger = [&](int64_t tokens) {
-    return contextHint(plan().table(), "plan.fb", tokens);
+    return contextHint(plan().table(), tokens);
   };
   EXPECT_NE(larger(101).find("--ctx 200 --kv-budget 24KiB "), std::string::npos)
       << larger(101);
   EXPECT_NE(larger(513).find("--ctx 513 --kv-budget 27KiB "), std::string::npos)
       << larger(513);
   auto smaller = [&](uint64_t pages) {
-    return memoryHint(plan().table(), "plan.fb", 100, 0, 100 + pages * page_);
+    return memoryHint(plan().table(), 100, 0, 100 + pages * page_);
   };
   EXPECT_NE(smaller(5).find("recompile with a smaller cache"),
             std::string::npos)

@@ -3,6 +3,7 @@
 #include "runtime/base/ShellCommand.h"
 
 #include "runtime/base/Text.h"
+#include "tools/common/Remedies.h"
 
 #include <cstdio>
 #include <gtest/gtest.h>
@@ -57,16 +58,18 @@ TEST(ShellCommand, LinesSplitIntoTheWordsTheyWereMadeOf) {
 }
 
 TEST(ShellCommand, ToolsAreWhereTheyWereCalled) {
-  std::string message =
-      "x is a model; " + suggest(Suggestion::CompileFirst, "moec compile x");
+  Remedy first{Suggestion::CompileFirst, CompileCommand{"x", {}, ""}};
+  std::string message = moetool::fullMessage(
+      Status(StatusCode::Usage, "x is a model").suggesting(first));
   EXPECT_EQ(message, "x is a model; compile it first\n  run: moec compile x");
-  EXPECT_EQ(withToolFolder(message, ""), message);
-  EXPECT_EQ(withToolFolder(message, "build/bin/"),
+  EXPECT_EQ(moetool::withToolFolder(message, ""), message);
+  EXPECT_EQ(moetool::withToolFolder(message, "build/bin/"),
             "x is a model; compile it first\n  run: build/bin/moec compile x");
-  EXPECT_EQ(withToolFolder("done\nnext: moert chat x.fb\n", "bin/"),
+  EXPECT_EQ(moetool::withToolFolder("done\nnext: moert chat x.fb\n", "bin/"),
             "done\nnext: bin/moert chat x.fb\n");
-  EXPECT_EQ(withToolFolder(std::string(kRunWithModelLead) + "moec\nx", "a b/"),
-            std::string(kRunWithModelLead) + "'a b/'moec\nx");
+  std::string lead = "  run, with the GGUF file for MODEL: ";
+  EXPECT_EQ(moetool::withToolFolder(lead + "moec\nx", "a b/"),
+            lead + "'a b/'moec\nx");
 }
 
 TEST(ShellCommand, SuggestionsHaveADetailInPlaceOfBraces) {

@@ -3,6 +3,7 @@
 #include "runtime/plan/VerifyContent.h"
 #include "runtime/schema/WeightsFile.h"
 #include "test/support/SamplePlan.h"
+#include "tools/common/Remedies.h"
 
 #include <filesystem>
 #include <gtest/gtest.h>
@@ -59,8 +60,9 @@ protected:
 
   void expect(const Status &status, StatusCode code, std::string_view message) {
     EXPECT_EQ(status.code(), code) << status.message();
-    EXPECT_NE(status.message().find(message), std::string::npos)
-        << "got:      " << status.message() << "\nexpected: " << message;
+    std::string shown = moetool::fullMessage(status);
+    EXPECT_NE(shown.find(message), std::string::npos)
+        << "got:      " << shown << "\nexpected: " << message;
   }
 
   TempDir folder_;

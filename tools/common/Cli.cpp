@@ -1,7 +1,7 @@
 #include "tools/common/Cli.h"
 
 #include "runtime/base/MappedFile.h"
-#include "runtime/base/ShellCommand.h"
+#include "runtime/base/Remedy.h"
 #include "runtime/base/Suggest.h"
 #include "runtime/base/Temporaries.h"
 #include "runtime/base/Text.h"
@@ -21,7 +21,6 @@ using moert::OptionInfo;
 using moert::OptionKind;
 using moert::Status;
 using moert::StatusCode;
-using moert::suggest;
 using moert::Suggestion;
 
 namespace moetool {
@@ -159,7 +158,7 @@ void Tool::addHelpCommand() {
         if (!options->topic.empty())
           topic = findCommand(options->topic);
         if (!topic)
-          return Status(StatusCode::Usage, unknownCommand(options->topic));
+          return unknownCommand(options->topic);
         printText(options->man        ? manPage(app_)
                   : options->markdown ? markdownReference(app_)
                                       : helpText(*topic, helpWidth()));
@@ -183,15 +182,21 @@ void Tool::addCompletionsCommand() {
   addOption(*command, kShellName, *shell);
 }
 
-std::string Tool::unknownCommand(const std::string &word) const {
+static moert::Remedy readHelp(std::vector<std::string> words) {
+  words.emplace_back("--help");
+  return {Suggestion::ReadHelp, moert::OtherCommand{std::move(words)}};
+}
+
+Status Tool::unknownCommand(const std::string &word) const {
   std::vector<std::string> known;
   for (const CLI::App *sub : app_.get_subcommands({}))
     known.push_back(sub->get_name());
-  return "unknown command " + moert::clipped(word) + didYouMean(word, known) +
-         "; " + suggest(Suggestion::ReadHelp, app_.get_name() + " --help");
+  return Status(StatusCode::Usage, "unknown command " + moert::clipped(word) +
+                                       didYouMean(word, known))
+      .suggesting(readHelp({app_.get_name()}));
 }
 
-std::string Tool::unknownArguments(const CLI::App &command) const {
+Status Tool::unknownArguments(const CLI::App &command) const {
   std::string word = command.remaining().front();
   bool isOption = word.size() > 1 && word[0] == '-';
   if (!isOption && &command == &app_)
@@ -202,12 +207,13 @@ std::string Tool::unknownArguments(const CLI::App &command) const {
       for (const std::string &name : option->get_lnames())
         known.push_back("--" + name);
   std::string name = word.substr(0, word.find('='));
-  std::string help = app_.get_name();
+  std::vector<std::string> help = {app_.get_name()};
   if (&command != &app_)
-    help += " " + command.get_name();
-  return (isOption ? "unknown option " : "unexpected argument ") +
-         moert::clipped(name) + didYouMean(name, known) + "; " +
-         suggest(Suggestion::ReadHelp, help + " --help");
+    help.push_back(command.get_name());
+  return Status(StatusCode::Usage,
+                (isOption ? "unknown option " : "unexpected argument ") +
+                    moert::clipped(name) + didYouMean(name, known))
+      .suggesting(readHelp(std::move(help)));
 }
 
 std::string Tool::parseFailure(const CLI::ParseError &error) const {
@@ -251,9 +257,9 @@ Status Tool::run(std::vector<std::string> words, const Prepare &prepare) {
   }
   for (const CLI::App *sub : app_.get_subcommands())
     if (!sub->remaining().empty())
-      return Status(StatusCode::Usage, unknownArguments(*sub));
+      return unknownArguments(*sub);
   if (!app_.remaining().empty())
-    return Status(StatusCode::Usage, unknownArguments(app_));
+    return unknownArguments(app_);
   if (!chosen_)
     return Status(StatusCode::Usage, "no command\n" + app_.help());
   return chosen_();
@@ -274,10 +280,8 @@ int Tool::main(int argc, char **argv, const Prepare &prepare) {
   } catch (...) {
     status = caughtStatus();
   }
-  if (!status.isOk())
-    status =
-        Status(status.code(), withClipped(status.message(), words, PATH_MAX));
-  return finish(std::move(status));
+  std::string message = withClipped(status.message(), words, PATH_MAX);
+  return finish(std::move(status).reworded(std::move(message)));
 }
 
 } // namespace moetool

@@ -41,8 +41,8 @@ private:
   const CLI::App *findCommand(const std::string &name) const;
   void addHelpCommand();
   void addCompletionsCommand();
-  std::string unknownCommand(const std::string &word) const;
-  std::string unknownArguments(const CLI::App &command) const;
+  moert::Status unknownCommand(const std::string &word) const;
+  moert::Status unknownArguments(const CLI::App &command) const;
   std::string parseFailure(const CLI::ParseError &error) const;
 
   CLI::App app_;

@@ -1,6 +1,5 @@
 #include "tools/common/Output.h"
 
-#include "runtime/base/ShellCommand.h"
 #include "runtime/base/Text.h"
 
 #include <cerrno>
@@ -148,7 +147,7 @@ std::string toolPath(std::string_view name) {
 }
 
 std::string pasteable(std::string_view message) {
-  return moert::withToolFolder(message, toolFolder());
+  return withToolFolder(message, toolFolder());
 }
 
 void printText(std::string_view text) {
@@ -194,7 +193,7 @@ int finish(Status status) {
   if (status.isOk())
     status = standardOutput().status();
   if (!status.isOk())
-    printError(status.message());
+    printError(status);
   standardError().close();
   if (status.isOk() && !standardError().status().isOk() &&
       standardError().isLeft())
@@ -218,9 +217,9 @@ void setBracketedPaste(bool bracketed) {
   standardOutput().flush();
 }
 
-void printError(std::string_view message) {
+void printError(const Status &status) {
   noteRaw((colourAllowed() ? "\033[1;31merror:\033[0m " : "error: ") +
-          moert::terminalSafe(pasteable(message)) + "\n");
+          moert::terminalSafe(pasteable(fullMessage(status))) + "\n");
 }
 
 void redrawLine(std::string_view text) {

@@ -11,8 +11,8 @@
 #ifndef MOE_TOOLS_COMMON_OUTPUT_H
 #define MOE_TOOLS_COMMON_OUTPUT_H
 
-#include "runtime/base/ShellCommand.h"
 #include "runtime/base/Status.h"
+#include "tools/common/Remedies.h"
 
 #include <fmt/format.h>
 #include <string_view>
@@ -30,8 +30,7 @@ void setCalledAs(std::string_view argv0);
 /// Returns how to call the tool `name`: its path if it is in the folder from
 /// which this process was called by path, else its name.
 std::string toolPath(std::string_view name);
-/// Returns `message` with its commands in this form; see
-/// runtime/base/ShellCommand.h.
+/// Returns `message` with its commands in this form; see withToolFolder().
 std::string pasteable(std::string_view message);
 
 /// Prints text, the results, on standard output. It is buffered until the
@@ -48,7 +47,7 @@ void noteText(std::string_view text);
 
 /// Suggests the user's next command on standard error.
 inline void noteNext(std::string_view command) {
-  noteText(fmt::format("{}{}\n", moert::kNextLead, command));
+  noteText(fmt::format("{}{}\n", kNextLead, command));
 }
 
 /// Prints formatted text on standard output, like fmt::print.
@@ -84,8 +83,9 @@ void setBracketedPaste(bool bracketed);
 bool stderrIsTerminal();
 bool colourAllowed();
 
-/// Prints "error: message" on stderr, in red on a terminal.
-void printError(std::string_view message);
+/// Prints "error: message" on stderr, in red on a terminal, and the command
+/// that mends it.
+void printError(const moert::Status &status);
 
 /// Replaces the current line of the terminal on stderr by `text`.
 void redrawLine(std::string_view text);

@@ -21,13 +21,31 @@ struct Options {
   bool json = false;
 };
 
+/// What was found and what to do, with the command or why there is none.
+struct FindingTexts {
+  std::string value, hint;
+
+  explicit FindingTexts(const Finding &finding)
+      : value(finding.value), hint(finding.hint) {
+    if (!finding.remedy)
+      return;
+    std::string ending = moetool::ending(*finding.remedy);
+    bool isLine = ending.starts_with('\n');
+    if (isLine && hint.empty())
+      ending.erase(0, 1);
+    (isLine ? hint : value) += ending;
+  }
+};
+
 void printJson(const std::vector<Finding> &findings) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
-  for (const Finding &finding : findings)
+  for (const Finding &finding : findings) {
+    FindingTexts texts(finding);
     list.push_back({{"check", finding.check},
-                    {"value", finding.value},
-                    {"hint", finding.hint},
+                    {"value", texts.value},
+                    {"hint", texts.hint},
                     {"level", nameOf(finding.level)}});
+  }
   moetool::printDocument(list);
 }
 
@@ -39,9 +57,10 @@ void printText(const std::vector<Finding> &findings) {
   for (const Finding &finding : findings) {
     std::string lead = fmt::format("{:7} {:{}}  ", nameOf(finding.level),
                                    finding.check, widest);
-    page.paragraph(lead, finding.value);
-    if (!finding.hint.empty())
-      page.paragraph(std::string(lead.size() + 2, ' '), finding.hint);
+    FindingTexts texts(finding);
+    page.paragraph(lead, texts.value);
+    if (!texts.hint.empty())
+      page.paragraph(std::string(lead.size() + 2, ' '), texts.hint);
   }
   moetool::printText(moetool::pasteable(page.take()));
 }

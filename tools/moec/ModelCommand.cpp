@@ -32,8 +32,8 @@ static ModelCard::Verdict verdictOf(const GgufModel &model) {
   moert::StatusOr<std::vector<std::string>> notes = checkModel(model);
   if (notes)
     return {.refusal = "", .notes = *std::move(notes)};
-  Status status = notes.status();
-  std::string_view reason = status.message();
+  std::string message = moetool::fullMessage(notes.status());
+  std::string_view reason = message;
   std::string place = model.paths().front() + ": ";
   if (reason.starts_with(place))
     reason.remove_prefix(place.size());

@@ -159,7 +159,7 @@ Status run(Options &options) {
     return failed;
   fitting->emit = Emit::Fb;
   if (!options.json && canRunAgain(*fitting))
-    moetool::noteNext(commandLine(*fitting));
+    moetool::noteNext(moetool::commandLine(compileCommand(*fitting)));
   return Status::ok();
 }
 } // namespace

@@ -59,22 +59,22 @@ Status checkRoom(const Engine &engine, const BatchedTest &test,
   const fb::Plan &plan = engine.plan().table();
   int64_t tokens = int64_t(test.prompt) + test.gen;
   if (tokens > engine.context())
-    return Status(StatusCode::DoesNotFit,
-                  fmt::format("{} of a sequence exceed the plan's context "
-                              "of {}{}",
-                              counted(tokens, "token"), engine.context(),
-                              engine.contextHint(tokens)));
+    return engine.adviseContext(
+        Status(StatusCode::DoesNotFit,
+               fmt::format("{} of a sequence exceed the plan's context of {}",
+                           counted(tokens, "token"), engine.context())),
+        tokens);
   int64_t pages = (tokens + moek::kKvPage - 1) / moek::kKvPage * sequences;
   if (pages <= engine.pages())
     return Status::ok();
-  OptionChange change{"--sequences", std::to_string(sequences)};
-  return Status(
-      StatusCode::DoesNotFit,
-      fmt::format("{} of {} need more than the plan's cache of {}; {}",
-                  counted(sequences, "sequence"), counted(tokens, "token"),
-                  int64_t(engine.pages()) * moek::kKvPage,
-                  recompileHint(Suggestion::MoreSequences, plan,
-                                engine.plan().path(), {&change, 1})));
+  return Status(StatusCode::DoesNotFit,
+                fmt::format("{} of {} need more than the plan's cache of {}",
+                            counted(sequences, "sequence"),
+                            counted(tokens, "token"),
+                            int64_t(engine.pages()) * moek::kKvPage))
+      .suggesting(recompile(Suggestion::MoreSequences, plan,
+                            engine.plan().path(),
+                            {{"--sequences", std::to_string(sequences)}}));
 }
 
 struct Rates {

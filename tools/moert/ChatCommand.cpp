@@ -1,8 +1,12 @@
 // moert chat: a conversation in a terminal.
+#include "runtime/base/OutputFile.h"
+#include "runtime/base/ReadInput.h"
 #include "runtime/base/Text.h"
+#include "runtime/chat/Conversation.h"
+#include "runtime/chat/Generate.h"
 #include "runtime/plan/PlanTokenizer.h"
 #include "tools/common/Interrupt.h"
-#include "tools/moert/ChatPrompt.h"
+#include "tools/moert/ChatFlags.h"
 #include "tools/moert/Commands.h"
 #include "tools/moert/LineReader.h"
 #include "tools/moert/Shared.h"
@@ -16,7 +20,8 @@ namespace {
 struct ChatCommandFlags {
   EngineFlags engine;
   ChatFlags chat;
-  GenerateOptions generate;
+  ReplyOptions reply = ReplyOptions::forChat();
+  SamplerParams sampler;
   CLI::Option *limit = nullptr; ///< -n, which may not be given.
   bool stats = false;
 };
@@ -40,12 +45,10 @@ constexpr const char *kHelp =
 
 class Chat {
 public:
-  Chat(Engine &engine, const Tokenizer &tokenizer, ChatCommandFlags flags,
-       Conversation conversation, Sequence sequence)
-      : engine_(engine), tokenizer_(tokenizer), flags_(std::move(flags)),
-        conversation_(std::move(conversation)), sequence_(std::move(sequence)) {
+  Chat(Engine &engine, ChatCommandFlags flags, Conversation conversation)
+      : engine_(engine), flags_(std::move(flags)),
+        conversation_(std::move(conversation)), sequence_(engine.sequence()) {
     sequence_.setCancel(moetool::catchInterrupt());
-    flags_.generate.showControl = true;
   }
 
   /// Until the input ends.
@@ -56,20 +59,13 @@ private:
   bool command(std::string_view line);
   Status answer();
   Status reply(const LineReader &reader);
-  StatusOr<std::vector<int32_t>> tokensOf(const ChatPrompt &prompt,
-                                          std::string_view text) const;
-  void remember(std::string text, size_t promptBytes, size_t promptTokens);
   void showStats() const;
   Status save(std::string argument) const;
 
   Engine &engine_;
-  const Tokenizer &tokenizer_;
   ChatCommandFlags flags_;
   Conversation conversation_;
   Sequence sequence_;
-  /// The last prompt with its answer as they were, and their tokens.
-  std::string heardText_;
-  std::vector<int32_t> heardTokens_;
   GenerateStats stats_;
   int32_t known_ = 0;
   /// The conversation has begun anew, and nothing of it was evaluated: what the
@@ -88,50 +84,12 @@ void Chat::showStats() const {
                 engine_.context());
 }
 
-/// Notes that the sequence and the pending token are `text`; the prompt's part
-/// of either comes first.
-void Chat::remember(std::string text, size_t promptBytes, size_t promptTokens) {
-  std::vector<int32_t> all(sequence_.tokens().begin(),
-                           sequence_.tokens().end());
-  if (stats_.pending)
-    all.push_back(*stats_.pending);
-  if (stats_.reason == StopReason::StopString) {
-    // The string that ended it was left out; so are the tokens it is in.
-    size_t end = promptBytes, kept = promptTokens;
-    for (; kept < all.size(); ++kept) {
-      std::string_view bytes = tokenizer_.tokenBytes(all[kept]);
-      if (!std::string_view(text).substr(end).starts_with(bytes))
-        break;
-      end += bytes.size();
-    }
-    all.resize(kept);
-    text.resize(end);
-  }
-  heardText_ = std::move(text);
-  heardTokens_ = std::move(all);
-}
-
-/// The tokens of a rendered text. What the model said before stays as it said
-/// it: its text alone might be cut into other tokens.
-StatusOr<std::vector<int32_t>> Chat::tokensOf(const ChatPrompt &prompt,
-                                              std::string_view text) const {
-  if (heardText_.empty() || !text.starts_with(heardText_))
-    return prompt.encode(text);
-  MOE_ASSIGN_OR_RETURN(std::vector<int32_t> rest,
-                       prompt.encode(text.substr(heardText_.size()), true));
-  std::vector<int32_t> tokens = heardTokens_;
-  tokens.insert(tokens.end(), rest.begin(), rest.end());
-  return tokens;
-}
-
 /// Appends the answer to the conversation. Evaluates what the rendered text
 /// does not share with what the sequence has already.
 Status Chat::answer() {
-  MOE_ASSIGN_OR_RETURN(
-      ChatPrompt prompt,
-      ChatPrompt::create(engine_.plan(), tokenizer_, flags_.chat));
-  MOE_ASSIGN_OR_RETURN(std::string text, prompt.render(conversation_));
-  MOE_ASSIGN_OR_RETURN(std::vector<int32_t> tokens, tokensOf(prompt, text));
+  conversation_.options() = flags_.chat.options();
+  MOE_ASSIGN_OR_RETURN(ChatPrompt prompt, conversation_.prompt());
+  const std::vector<int32_t> &tokens = prompt.tokens;
   if (tokens.empty())
     return Status(StatusCode::Usage, "the chat template gives no text");
   if (static_cast<int64_t>(tokens.size()) > engine_.context())
@@ -140,33 +98,24 @@ Status Chat::answer() {
                               "starts anew",
                               moert::counted(tokens.size(), "token"),
                               engine_.context()));
-  size_t most = std::min(sequence_.tokens().size(), tokens.size() - 1);
-  auto differs = std::mismatch(tokens.begin(), tokens.begin() + int64_t(most),
-                               sequence_.tokens().begin())
-                     .first;
-  known_ = int32_t(differs - tokens.begin());
-  MOE_RETURN_IF_ERROR(sequence_.rewind(known_));
+  MOE_ASSIGN_OR_RETURN(known_, keepShared(sequence_, tokens));
   isNew_ = false;
-  ReplyPrinter printer(text, flags_.chat, false);
-  heardText_.clear();
-  size_t promptBytes = text.size();
+  MOE_ASSIGN_OR_RETURN(ReplyStream reply,
+                       conversation_.reply(prompt, flags_.reply));
+  ReplyPrinter printer(flags_.chat.hidesReasoning());
   // Ctrl-C from Enter on is about the answer: none is forgotten here.
-  MOE_ASSIGN_OR_RETURN(stats_,
-                       generate(engine_, sequence_, tokenizer_,
-                                std::span(tokens).subspan(size_t(known_)),
-                                flags_.generate, [&](std::string_view piece) {
-                                  text += piece;
-                                  return printer.push(piece);
-                                }));
-  MOE_RETURN_IF_ERROR(printer.finish());
+  MOE_ASSIGN_OR_RETURN(
+      stats_,
+      generate(engine_, sequence_, std::span(tokens).subspan(size_t(known_)),
+               flags_.sampler, reply,
+               [&](const ReplyEvent &event) { return printer.print(event); }));
   moetool::takeInterrupt();
   moetool::printText("\n");
   MOE_RETURN_IF_ERROR(moetool::flush());
   if (stats_.promptTokens == 0)
     return Status(StatusCode::Cancelled,
                   "stopped before the answer; the message is taken back");
-  conversation_.add("assistant", printer.answer(), printer.reasoning());
-  remember(std::move(text), promptBytes, tokens.size());
+  conversation_.addReply(prompt, reply.reply());
   if (stats_.reason == StopReason::Cancelled)
     moetool::note("(stopped)\n");
   if (stats_.reason == StopReason::ContextFull)
@@ -189,7 +138,13 @@ Status Chat::save(std::string argument) const {
     rule.addInput(kTemplateRole, flags_.chat.templateFile);
   MOE_ASSIGN_OR_RETURN(OutputTarget target,
                        rule.target(argument, OutputKind::Conversation));
-  return conversation_.save(std::move(target));
+  return writeOutput(std::move(target), conversation_.messages().json());
+}
+
+StatusOr<Messages> load(const std::string &path) {
+  MOE_ASSIGN_OR_RETURN(std::string text,
+                       readInput(path, kMostConversationBytes));
+  return Messages::parse(text, inputName(path));
 }
 
 bool Chat::command(std::string_view line) {
@@ -202,11 +157,11 @@ bool Chat::command(std::string_view line) {
   if (name == "/help") {
     moetool::noteText(kHelp);
   } else if (name == "/reset") {
-    conversation_.reset();
+    conversation_.messages().reset();
     isNew_ = true;
   } else if (name == "/system") {
-    conversation_.reset();
-    conversation_.setSystem(argument);
+    conversation_.messages().reset();
+    conversation_.messages().setSystem(argument);
     isNew_ = true;
   } else if (name == "/stats") {
     showStats();
@@ -216,10 +171,10 @@ bool Chat::command(std::string_view line) {
     } else if (name == "/save") {
       status = save(argument);
     } else {
-      StatusOr<Conversation> loaded = Conversation::load(argument);
+      StatusOr<Messages> loaded = load(argument);
       status = loaded.status();
       if (loaded) {
-        conversation_ = *std::move(loaded);
+        conversation_.messages() = *std::move(loaded);
         isNew_ = true;
       }
     }
@@ -234,7 +189,7 @@ bool Chat::command(std::string_view line) {
                     "no command " + std::string(name) + "; /help lists them");
   }
   if (!status)
-    moetool::printError(status.message());
+    moetool::printError(status);
   return true;
 }
 
@@ -245,8 +200,8 @@ Status Chat::reply(const LineReader &reader) {
       status.code() == StatusCode::Internal || !reader.isTerminal())
     return status;
   // A template's refusal, a full context, Ctrl-C.
-  conversation_.dropLast();
-  moetool::printError(status.message());
+  conversation_.messages().dropLast();
+  moetool::printError(status);
   return Status::ok();
 }
 
@@ -254,7 +209,7 @@ Status Chat::run(LineReader &reader) {
   if (reader.isTerminal())
     moetool::note("/help lists commands, Ctrl-D ends\n");
   // A conversation that was given may wait for its answer.
-  if (conversation_.lastRole() == "user")
+  if (conversation_.messages().lastRole() == "user")
     MOE_RETURN_IF_ERROR(reply(reader));
   std::string message;
   while (true) {
@@ -274,7 +229,7 @@ Status Chat::run(LineReader &reader) {
         break;
       continue;
     }
-    conversation_.add("user", message);
+    conversation_.messages().add("user", message);
     MOE_RETURN_IF_ERROR(reply(reader));
   }
   if (reader.isTerminal())
@@ -283,26 +238,26 @@ Status Chat::run(LineReader &reader) {
 }
 
 Status chat(ChatCommandFlags flags) {
-  MOE_ASSIGN_OR_RETURN(Conversation conversation,
-                       Conversation::create(flags.chat));
-  MOE_RETURN_IF_ERROR(Sampler::create(flags.generate.sampler).status());
+  MOE_ASSIGN_OR_RETURN(Messages messages, flags.chat.messages());
+  MOE_RETURN_IF_ERROR(Sampler::create(flags.sampler).status());
   MOE_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine, flags.engine.open());
   MOE_ASSIGN_OR_RETURN(Tokenizer tokenizer, planTokenizer(engine->plan()));
-  if (flags.chat.templateFile.empty() &&
-      planChatTemplateSource(engine->plan()).empty()) {
-    flags.chat.isPlain = true;
+  bool isPlain = flags.chat.templateFile.empty() &&
+                 planChatTemplateSource(engine->plan()).empty();
+  ChatFormat format = ChatFormat::plain(tokenizer);
+  if (isPlain) {
     if (flags.limit->count() == 0)
-      flags.generate.maxTokens = kPlainAnswer;
+      flags.reply.maxTokens = kPlainAnswer;
     moetool::note("note: the model has no chat template: it goes on with the "
                   "text that you type, by {} tokens (-n)\n",
-                  flags.generate.maxTokens);
+                  flags.reply.maxTokens);
+  } else {
+    // A template that cannot be used is found before anything is typed.
+    MOE_ASSIGN_OR_RETURN(format, flags.chat.format(engine->plan(), tokenizer));
   }
-  // Before anything is typed.
-  MOE_RETURN_IF_ERROR(
-      ChatPrompt::create(engine->plan(), tokenizer, flags.chat).status());
   LineReader reader;
-  return Chat(*engine, tokenizer, flags, std::move(conversation),
-              engine->sequence())
+  return Chat(*engine, flags,
+              Conversation(std::move(format), std::move(messages)))
       .run(reader);
 }
 } // namespace
@@ -314,9 +269,9 @@ void addChatCommand(moetool::Tool &tool) {
   flags->engine.addPlan(*command);
   flags->chat.add(*command);
   flags->limit =
-      moetool::addOption(*command, rows::maxAnswer, flags->generate.maxTokens);
-  moetool::addOption(*command, rows::stops, flags->generate.stops);
-  addSampling(*command, flags->generate.sampler);
+      moetool::addOption(*command, rows::maxAnswer, flags->reply.maxTokens);
+  moetool::addOption(*command, rows::stops, flags->reply.stops);
+  addSampling(*command, flags->sampler);
   flags->engine.addThreads(*command);
   flags->engine.addRung(*command);
   flags->engine.addWeights(*command);

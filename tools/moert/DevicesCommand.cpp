@@ -51,7 +51,7 @@ Json describeGpu(const CudaDriver &driver, int ordinal) {
     return Status::ok();
   };
   if (Status status = describe(); !status.isOk())
-    object["why_not"] = status.message();
+    object["why_not"] = moetool::fullMessage(status);
   return object;
 }
 

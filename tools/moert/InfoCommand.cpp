@@ -81,11 +81,11 @@ void addVerdict(const Plan &plan, const EngineOptions &options, Json &object) {
   Status opened = Engine::create(plan, options).status();
   object["runs_here"] = opened.isOk();
   if (!opened.isOk())
-    object["why_not"] = opened.message();
+    object["why_not"] = moetool::fullMessage(opened);
   Status text = planTokenizer(plan).status();
   object["takes_text"] = text.isOk();
   if (!text.isOk())
-    object["why_no_text"] = text.message();
+    object["why_no_text"] = moetool::fullMessage(text);
 }
 
 Json describe(const Plan &plan, const EngineOptions &options,

@@ -39,11 +39,11 @@ bool isGguf(const std::string &path) {
 StatusOr<std::string> cachedPlan(const std::string &model) {
   std::string cache = userCacheFolder();
   if (cache.empty())
-    return Status(StatusCode::Io,
-                  "there is no folder for plans, since neither HOME nor "
-                  "XDG_CACHE_HOME is set; " +
-                      suggest(Suggestion::CompileFirst,
-                              "moec compile " + shellPath(model)));
+    return Status(StatusCode::Io, "there is no folder for plans, since neither "
+                                  "HOME nor XDG_CACHE_HOME is set")
+        .suggesting(
+            {Suggestion::CompileFirst,
+             CompileCommand{.model = model, .options = {}, .output = ""}});
   std::error_code error;
   stdfs::path path = stdfs::canonical(model, error);
   auto time = stdfs::last_write_time(path, error).time_since_epoch().count();

@@ -2,7 +2,7 @@
 #include "runtime/base/JsonPlace.h"
 #include "runtime/base/ReadInput.h"
 #include "runtime/plan/PlanTokenizer.h"
-#include "tools/moert/ChatPrompt.h"
+#include "tools/moert/ChatFlags.h"
 #include "tools/moert/Commands.h"
 #include "tools/moert/Options.h"
 

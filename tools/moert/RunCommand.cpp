@@ -1,12 +1,12 @@
 // moert run: text from a prompt.
 #include "runtime/base/ReadInput.h"
 #include "runtime/base/Text.h"
-#include "runtime/engine/Generate.h"
+#include "runtime/chat/Generate.h"
 #include "runtime/plan/PlanTokenizer.h"
 #include "tools/common/Force.h"
 #include "tools/common/Interrupt.h"
 #include "tools/common/Json.h"
-#include "tools/moert/ChatPrompt.h"
+#include "tools/moert/ChatFlags.h"
 #include "tools/moert/Commands.h"
 #include "tools/moert/Shared.h"
 
@@ -23,7 +23,8 @@ struct RunFlags {
   std::string prompt, promptFile, sessionFile;
   bool hasPrompt = false;
   bool json = false, stats = false, force = false;
-  GenerateOptions generate;
+  ReplyOptions reply;
+  SamplerParams sampler;
   ChatFlags chat;
   bool isChat = false;
 };
@@ -51,9 +52,8 @@ StatusOr<OutputTarget> sessionTarget(const RunFlags &flags,
   return rule.target(flags.sessionFile, OutputKind::Session);
 }
 
-/// The sequence of an earlier run as far as `prompt` begins with its tokens;
-/// all but one, whose logits are wanted, at most. An empty one where there is
-/// no session yet, in whatever file is to be replaced.
+/// The sequence of an earlier run as far as `prompt` begins with its tokens. An
+/// empty one where there is no session yet, in whatever file is to be replaced.
 StatusOr<Sequence> earlierSequence(Engine &engine, const std::string &path,
                                    std::span<const int32_t> prompt) {
   if (path.empty() || ::access(path.c_str(), F_OK) != 0)
@@ -62,11 +62,7 @@ StatusOr<Sequence> earlierSequence(Engine &engine, const std::string &path,
   if (content.kind != OutputKind::Session)
     return engine.sequence();
   MOE_ASSIGN_OR_RETURN(Sequence sequence, engine.restore(path));
-  size_t known = std::min(sequence.tokens().size(), prompt.size() - 1);
-  auto [differs, _] =
-      std::mismatch(prompt.begin(), prompt.begin() + int64_t(known),
-                    sequence.tokens().begin());
-  MOE_RETURN_IF_ERROR(sequence.rewind(int32_t(differs - prompt.begin())));
+  MOE_RETURN_IF_ERROR(keepShared(sequence, prompt).status());
   return sequence;
 }
 
@@ -86,17 +82,18 @@ std::string cutNote(const GenerateStats &stats, const Engine &engine,
   if (stats.reason != StopReason::ContextFull)
     return "";
   int64_t needed = std::max<int64_t>(engine.context() + int64_t(1), wanted);
-  return fmt::format("the text ends because the context of {} is full{}",
-                     moert::counted(engine.context(), "token"),
-                     engine.contextHint(needed));
+  return moetool::fullMessage(engine.adviseContext(
+      Status(StatusCode::DoesNotFit,
+             fmt::format("the text ends because the context of {} is full",
+                         moert::counted(engine.context(), "token"))),
+      needed));
 }
 
 void printJson(const GenerateStats &stats, const Engine &engine, int32_t known,
-               int64_t wanted, const std::string &prompt,
-               const std::string &text, const std::string &reasoning) {
+               int64_t wanted, const std::string &prompt, const Reply &reply) {
   nlohmann::ordered_json object = {
       {"prompt", prompt},
-      {"text", text},
+      {"text", reply.text},
       {"stop_reason", stopReasonName(stats.reason)},
       {"prompt_tokens", stats.promptTokens},
       {"known_tokens", known},
@@ -106,8 +103,8 @@ void printJson(const GenerateStats &stats, const Engine &engine, int32_t known,
       {"prompt_ts", stats.promptRate()},
       {"decode_ts", stats.decodeRate()},
       {"threads", engine.threads()}};
-  if (!reasoning.empty())
-    object["reasoning"] = reasoning;
+  if (!reply.reasoning.empty())
+    object["reasoning"] = reply.reasoning;
   if (std::string note = cutNote(stats, engine, wanted); !note.empty())
     object["note"] = note;
   moetool::printDocument(object);
@@ -123,25 +120,21 @@ struct Prompt {
 
 StatusOr<Prompt> chatPrompt(const RunFlags &flags, const Plan &plan,
                             const Tokenizer &tokenizer) {
-  MOE_ASSIGN_OR_RETURN(ChatPrompt chat,
-                       ChatPrompt::create(plan, tokenizer, flags.chat));
-  MOE_ASSIGN_OR_RETURN(Conversation conversation,
-                       Conversation::create(flags.chat));
+  MOE_ASSIGN_OR_RETURN(ChatFormat format, flags.chat.format(plan, tokenizer));
+  MOE_ASSIGN_OR_RETURN(Messages messages, flags.chat.messages());
   bool isEmpty = false;
   if (flags.hasPrompt || !flags.promptFile.empty()) {
     MOE_ASSIGN_OR_RETURN(std::string message, promptText(flags));
     isEmpty = message.empty();
-    conversation.add("user", message);
+    messages.add("user", message);
   } else if (flags.chat.messagesFile.empty()) {
     return Status(StatusCode::Usage,
                   "give the message with either -p TEXT or -f FILE, or a "
                   "conversation with --messages FILE.json");
   }
-  Prompt prompt;
-  prompt.isEmpty = isEmpty;
-  MOE_ASSIGN_OR_RETURN(prompt.text, chat.render(conversation));
-  MOE_ASSIGN_OR_RETURN(prompt.tokens, chat.encode(prompt.text));
-  return prompt;
+  MOE_ASSIGN_OR_RETURN(ChatPrompt prompt,
+                       format.prompt(messages, flags.chat.options()));
+  return Prompt{std::move(prompt.text), isEmpty, std::move(prompt.tokens)};
 }
 
 StatusOr<Prompt> plainPrompt(const RunFlags &flags,
@@ -162,7 +155,7 @@ Status runPrompt(const RunFlags &flags) {
   if (!isChat)
     MOE_RETURN_IF_ERROR(promptText(flags).status());
   // Before a large plan loads for nothing.
-  MOE_RETURN_IF_ERROR(Sampler::create(flags.generate.sampler).status());
+  MOE_RETURN_IF_ERROR(Sampler::create(flags.sampler).status());
   const std::string &file = flags.sessionFile;
   if (!file.empty())
     MOE_RETURN_IF_ERROR(sessionTarget(flags, nullptr).status());
@@ -189,35 +182,22 @@ Status runPrompt(const RunFlags &flags) {
                        earlierSequence(*engine, file, tokens));
   int32_t known = sequence.position();
   // Without a number of tokens a run asks for none.
-  int64_t wanted =
-      int64_t(tokens.size()) + std::max(flags.generate.maxTokens, 0);
+  int64_t wanted = int64_t(tokens.size()) + std::max(flags.reply.maxTokens, 0);
   sequence.setCancel(moetool::catchInterrupt());
 
-  std::string text;
-  ReplyPrinter printer(isChat ? prompt.text : "", flags.chat, flags.json);
-  GenerateOptions generation = flags.generate;
-  generation.showControl = isChat;
-  MOE_ASSIGN_OR_RETURN(GenerateStats stats,
-                       generate(*engine, sequence, tokenizer,
-                                std::span(tokens).subspan(size_t(known)),
-                                generation, [&](std::string_view piece) {
-                                  if (isChat)
-                                    return printer.push(piece);
-                                  if (flags.json) {
-                                    text += piece;
-                                    return Status::ok();
-                                  }
-                                  // Without a reader there is no more to do.
-                                  moetool::printText(piece);
-                                  return moetool::flush();
-                                }));
-  if (isChat) {
-    MOE_RETURN_IF_ERROR(printer.finish());
-    text = printer.answer();
-  }
+  ReplyOptions options = flags.reply;
+  options.showControl = options.splitReasoning = isChat;
+  MOE_ASSIGN_OR_RETURN(ReplyStream reply,
+                       ReplyStream::create(tokenizer, prompt.text, options));
+  ReplyPrinter printer(flags.chat.hidesReasoning());
+  MOE_ASSIGN_OR_RETURN(
+      GenerateStats stats,
+      generate(*engine, sequence, std::span(tokens).subspan(size_t(known)),
+               flags.sampler, reply, [&](const ReplyEvent &event) {
+                 return flags.json ? Status::ok() : printer.print(event);
+               }));
   if (flags.json)
-    printJson(stats, *engine, known, wanted, prompt.text, text,
-              printer.reasoning());
+    printJson(stats, *engine, known, wanted, prompt.text, reply.reply());
   else
     moetool::print("\n");
   MOE_RETURN_IF_ERROR(moetool::flush());
@@ -243,14 +223,14 @@ void addRunCommand(moetool::Tool &tool) {
   moetool::addOption(*command, rows::prompt, flags->prompt)
       ->each([flags](const std::string &) { flags->hasPrompt = true; });
   moetool::addOption(*command, rows::promptFile, flags->promptFile);
-  moetool::addOption(*command, rows::maxTokens, flags->generate.maxTokens);
-  moetool::addOption(*command, rows::stops, flags->generate.stops);
-  moetool::addOption(*command, rows::ignoreEos, flags->generate.ignoreEos);
+  moetool::addOption(*command, rows::maxTokens, flags->reply.maxTokens);
+  moetool::addOption(*command, rows::stops, flags->reply.stops);
+  moetool::addOption(*command, rows::ignoreEos, flags->reply.ignoreEos);
   moetool::addOption(*command, rows::session, flags->sessionFile);
   moetool::addForce(*command, flags->force)->group("Text");
   moetool::addOption(*command, rows::chat, flags->isChat);
   flags->chat.add(*command);
-  addSampling(*command, flags->generate.sampler);
+  addSampling(*command, flags->sampler);
   flags->engine.addThreads(*command);
   flags->engine.addRung(*command);
   flags->engine.addWeights(*command);

@@ -134,13 +134,14 @@ Status checkSequences(const Engine &engine, std::string_view option,
   int32_t most = plan.table().sequences();
   if (wanted <= most)
     return Status::ok();
-  OptionChange change{"--sequences", std::to_string(wanted)};
   return Status(
-      StatusCode::DoesNotFit,
-      fmt::format("{}: the plan decodes {} at a time, and {} are asked for; {}",
-                  option, counted(most, "sequence"), wanted,
-                  recompileHint(Suggestion::MoreSequences, plan.table(),
-                                plan.path(), {&change, 1})));
+             StatusCode::DoesNotFit,
+             fmt::format("{}: the plan decodes {} at a time, and {} are asked "
+                         "for",
+                         option, counted(most, "sequence"), wanted))
+      .suggesting(recompile(Suggestion::MoreSequences, plan.table(),
+                            plan.path(),
+                            {{"--sequences", std::to_string(wanted)}}));
 }
 
 std::vector<int32_t> randomTokens(const Engine &engine, int32_t count) {

@@ -105,24 +105,25 @@ void printText(const Plan &plan, const EngineOptions &options,
   if (std::ranges::any_of(content.files, [](const FileContent &file) {
         return file.sampled > 0;
       })) {
-    OptionChange full{"--checksums", "full"};
-    moetool::printText(moetool::pasteable(
-        recompileHint(Suggestion::FullChecksums, plan.table(), plan.path(),
-                      {&full, 1}, options.files.models) +
-        "\n"));
+    Remedy full =
+        recompile(Suggestion::FullChecksums, plan.table(), plan.path(),
+                  {{"--checksums", "full"}}, options.files.models);
+    moetool::printText(
+        moetool::pasteable(full.text() + moetool::ending(full) + "\n"));
   }
 }
 
-/// Returns how to repair damage: a model has to be copied again; packed weights
-/// can be recompiled; for another model, which may be sound, a plan can be
-/// compiled.
-std::string fixFor(const Plan &plan, const EngineOptions &options,
-                   const Content &content) {
+/// Adds to the failure `what` how to repair the damage: a model has to be copied
+/// again, packed weights can be recompiled, and for another model, which may be
+/// sound, a plan can be compiled.
+Status damage(std::string what, const Plan &plan, const EngineOptions &options,
+              const Content &content) {
   for (const FileContent &file : content.files)
     if (!file.damaged.empty() && file.isModel)
-      return "copy the file again";
-  return recompileHint(Suggestion::DamagedWeights, plan.table(), plan.path(),
-                       {}, options.files.models);
+      return Status(StatusCode::InvalidFile, what + "; copy the file again");
+  return Status(StatusCode::InvalidFile, std::move(what))
+      .suggesting(recompile(Suggestion::DamagedWeights, plan.table(),
+                            plan.path(), {}, options.files.models));
 }
 
 /// Finds the files of a plan or of each rung of a ladder. Other weights than
@@ -202,8 +203,7 @@ Status verify(const VerifyFlags &flags) {
           ? fmt::format("{}: {} damaged", damaged,
                         counted(content.damaged(), "weight"))
           : damaged + ": holds other weights than the plan was compiled from";
-  return Status(StatusCode::InvalidFile,
-                what + "; " + fixFor(*plan, flags.engine.options, content));
+  return damage(std::move(what), *plan, flags.engine.options, content);
 }
 } // namespace
 

@@ -60,20 +60,20 @@ Status CudaDevice::checkRoom() const {
   if (need_.total() + kForTheDriver <= free)
     return Status::ok();
   auto bytes = [](uint64_t n) { return humanBytes(double(n)); };
-  OptionChange shorter{
-      "--ctx", std::to_string(std::max(plan_.table().context() / 2, 1))};
-  return Status(
-      StatusCode::DoesNotFit,
-      fmt::format("{}: {} needs {} of device memory (weights {}, KV cache {} "
-                  "for {}, activations {}, workspace {}) and {} for its "
-                  "driver, but {} of {} are free; end other programs on the "
-                  "GPU, or {}",
-                  plan_.path(), name(), bytes(need_.total()),
-                  bytes(need_.weights), bytes(need_.kv), kvRoom(plan_.table()),
-                  bytes(need_.activations), bytes(need_.workspace),
-                  bytes(kForTheDriver), bytes(free), bytes(gpu_.memoryBytes),
-                  recompileHint(Suggestion::ShorterOnGpu, plan_.table(),
-                                plan_.path(), {&shorter, 1})));
+  int32_t shorter = std::max(plan_.table().context() / 2, 1);
+  return Status(StatusCode::DoesNotFit,
+                fmt::format(
+                    "{}: {} needs {} of device memory (weights {}, KV cache {} "
+                    "for {}, activations {}, workspace {}) and {} for its "
+                    "driver, but {} of {} are free",
+                    plan_.path(), name(), bytes(need_.total()),
+                    bytes(need_.weights), bytes(need_.kv),
+                    kvRoom(plan_.table()), bytes(need_.activations),
+                    bytes(need_.workspace), bytes(kForTheDriver), bytes(free),
+                    bytes(gpu_.memoryBytes)))
+      .suggesting(recompile(Suggestion::ShorterOnGpu, plan_.table(),
+                            plan_.path(),
+                            {{"--ctx", std::to_string(shorter)}}));
 }
 
 StatusOr<CudaDevice::Memory> CudaDevice::allocate(uint64_t bytes) const {
@@ -86,16 +86,15 @@ StatusOr<CudaDevice::Memory> CudaDevice::allocate(uint64_t bytes) const {
 }
 
 Status CudaDevice::reserve() {
-  OptionChange native{"--target", "native"};
   if (ordinal_ >= driver_->deviceCount())
     return Status(
-        StatusCode::WrongMachine,
-        fmt::format("{}: {} is GPU number {} of the plan, but this machine has "
-                    "{}; {}",
-                    plan_.path(), text(table().name()), ordinal_ + 1,
-                    driver_->deviceCount(),
-                    recompileHint(Suggestion::ForThisMachine, plan_.table(),
-                                  plan_.path(), {&native, 1})));
+               StatusCode::WrongMachine,
+               fmt::format("{}: {} is GPU number {} of the plan, but this "
+                           "machine has {}",
+                           plan_.path(), text(table().name()), ordinal_ + 1,
+                           driver_->deviceCount()))
+        .suggesting(recompile(Suggestion::ForThisMachine, plan_.table(),
+                              plan_.path(), {{"--target", "native"}}));
   MOE_ASSIGN_OR_RETURN(gpu_, driver_->describe(ordinal_));
   MOE_ASSIGN_OR_RETURN(context_, CudaContext::retain(*driver_, gpu_.handle));
   MOE_ASSIGN_OR_RETURN(CudaContext::Use use, context_->use());

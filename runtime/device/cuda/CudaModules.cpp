@@ -67,15 +67,14 @@ StatusOr<CudaModules> CudaModules::load(const CudaDriver &driver,
     const fb::Module &module = *table.modules()->Get(number);
     std::string entry(text(module.entry()));
     CudaImage image = imageFor(module, gpu.arch);
-    OptionChange arch{"--gpu-arch", std::to_string(gpu.arch)};
     if (image.bytes.empty())
       return Status(StatusCode::WrongMachine,
                     fmt::format("{}: kernel {} is compiled for {}, and {} is "
-                                "sm_{}; {}",
+                                "sm_{}",
                                 plan.path(), entry, archesOf(module), gpu.name,
-                                gpu.arch,
-                                recompileHint(Suggestion::ForThisGpu, table,
-                                              plan.path(), {&arch, 1})));
+                                gpu.arch))
+          .suggesting(recompile(Suggestion::ForThisGpu, table, plan.path(),
+                                {{"--gpu-arch", std::to_string(gpu.arch)}}));
     cu::Module handle = nullptr;
     cu::Result loaded = api.cuModuleLoadData(&handle, image.bytes.data());
     if (loaded == cu::kUnsupportedPtxVersion ||

@@ -7,6 +7,7 @@
 #include "kernels/Registry.h"
 #include "kernels/SparseArgs.h"
 #include "kernels/cuda/Fuse.h"
+#include "tools/common/Remedies.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -534,12 +535,12 @@ TEST(NvrtcTest, WithoutOneTheMessageInstallsIt) {
   moert::StatusOr<Nvrtc> opened = Nvrtc::openAmong({"/no/libnvrtc.so.13"});
   ASSERT_FALSE(opened.isOk());
   EXPECT_EQ(opened.status().code(), moert::StatusCode::Unsupported);
-  EXPECT_NE(opened.status().message().find(
-                "install it, or name it with --nvrtc\n  run: python3 -m pip "
-                "install"),
-            std::string::npos);
-  EXPECT_NE(opened.status().message().find("/moec/nvrtc nvidia-cuda-nvrtc"),
-            std::string::npos);
+  std::string message = moetool::fullMessage(opened.status());
+  EXPECT_NE(
+      message.find("install it, or name it with --nvrtc\n  run: python3 -m pip "
+                   "install"),
+      std::string::npos);
+  EXPECT_NE(message.find("/moec/nvrtc nvidia-cuda-nvrtc"), std::string::npos);
 }
 
 TEST(NvrtcTest, WrongSourceSaysWhere) {

@@ -1,7 +1,6 @@
-#include "runtime/engine/Generate.h"
+#include "runtime/chat/Generate.h"
 
-#include "runtime/text/StreamDecoder.h"
-
+#include <algorithm>
 #include <chrono>
 
 namespace moert {
@@ -23,12 +22,6 @@ double rate(int32_t tokens, double seconds) {
 }
 } // namespace
 
-std::string_view stopReasonName(StopReason reason) {
-  constexpr std::string_view names[] = {"length", "eos", "stop", "context",
-                                        "cancelled"};
-  return names[static_cast<size_t>(reason)];
-}
-
 double GenerateStats::promptRate() const {
   return rate(promptTokens, promptSeconds);
 }
@@ -36,21 +29,33 @@ double GenerateStats::decodeRate() const {
   return rate(decodeSteps, decodeSeconds);
 }
 
+StatusOr<int32_t> keepShared(Sequence &sequence,
+                             std::span<const int32_t> prompt) {
+  std::span<const int32_t> known = sequence.tokens();
+  size_t most = std::min(known.size(), prompt.empty() ? 0 : prompt.size() - 1);
+  auto differs = std::mismatch(prompt.begin(), prompt.begin() + int64_t(most),
+                               known.begin())
+                     .first;
+  auto shared = int32_t(differs - prompt.begin());
+  MOE_RETURN_IF_ERROR(sequence.rewind(shared));
+  return shared;
+}
+
 StatusOr<GenerateStats>
-generate(Engine &engine, Sequence &sequence, const Tokenizer &tokenizer,
-         std::span<const int32_t> prompt, const GenerateOptions &options,
-         const std::function<Status(std::string_view)> &sink) {
+generate(Engine &engine, Sequence &sequence, std::span<const int32_t> prompt,
+         const SamplerParams &sampling, ReplyStream &reply,
+         const std::function<Status(const ReplyEvent &)> &sink) {
   GenerateStats stats;
-  MOE_ASSIGN_OR_RETURN(Sampler sampler, Sampler::create(options.sampler));
-  MOE_ASSIGN_OR_RETURN(
-      StreamDecoder decoder,
-      StreamDecoder::create(tokenizer, options.stops, options.showControl));
-  auto show = [&](const std::string &text) {
-    return text.empty() ? Status::ok() : sink(text);
+  MOE_ASSIGN_OR_RETURN(Sampler sampler, Sampler::create(sampling));
+  auto send = [&](const std::vector<ReplyEvent> &events) {
+    for (const ReplyEvent &event : events)
+      MOE_RETURN_IF_ERROR(sink(event));
+    return Status::ok();
   };
   auto finish = [&](StopReason reason) -> StatusOr<GenerateStats> {
-    stats.reason = reason;
-    MOE_RETURN_IF_ERROR(show(decoder.finish()));
+    MOE_RETURN_IF_ERROR(send(reply.finish(reason)));
+    stats.reason = *reply.reply().reason;
+    stats.generatedTokens = int32_t(reply.reply().tokens.size());
     return stats;
   };
 
@@ -64,17 +69,11 @@ generate(Engine &engine, Sequence &sequence, const Tokenizer &tokenizer,
   for (int32_t token : sequence.tokens())
     sampler.accept(token);
 
-  while (options.maxTokens < 0 || stats.generatedTokens < options.maxTokens) {
+  while (reply.takesMore()) {
     MOE_ASSIGN_OR_RETURN(int32_t token, sampler.sample(*logits));
-    if (!options.ignoreEos && tokenizer.isEndOfGeneration(token))
-      return finish(StopReason::EndOfText);
     sampler.accept(token);
-    ++stats.generatedTokens;
-    stats.pending = token;
-    MOE_RETURN_IF_ERROR(show(decoder.push(token)));
-    if (decoder.stopped())
-      return finish(StopReason::StopString);
-    if (stats.generatedTokens == options.maxTokens)
+    MOE_RETURN_IF_ERROR(send(reply.push(token)));
+    if (!reply.takesMore())
       break;
     if (sequence.position() == engine.context())
       return finish(StopReason::ContextFull);
@@ -83,7 +82,6 @@ generate(Engine &engine, Sequence &sequence, const Tokenizer &tokenizer,
     if (!logits && logits.status().code() == StatusCode::Cancelled)
       return finish(StopReason::Cancelled);
     MOE_RETURN_IF_ERROR(logits.status());
-    stats.pending.reset();
     stats.decodeSeconds += watch.seconds();
     ++stats.decodeSteps;
   }

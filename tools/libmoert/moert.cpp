@@ -1,7 +1,8 @@
 #include "runtime/moert.h"
 
-#include "runtime/engine/Generate.h"
+#include "runtime/chat/Generate.h"
 #include "runtime/plan/PlanTokenizer.h"
+#include "tools/common/Remedies.h"
 
 #include <algorithm>
 #include <cstring>
@@ -15,6 +16,7 @@ struct moert_engine {
   /// Why there is no tokenizer; reported by the calls that need one.
   Status noTokenizer;
   std::string error;
+  std::string remedy;   ///< The command that mends it; "" where there is none.
   size_t sequences = 0; ///< That are not destroyed yet.
 };
 
@@ -37,14 +39,21 @@ moert_status toC(StatusCode code) {
   return static_cast<moert_status>(exitCode(code));
 }
 
+void remember(moert_engine &engine, const Status &failure) {
+  engine.error = failure.message();
+  if (failure.remedy())
+    engine.remedy = moetool::commandText(*failure.remedy()).line;
+}
+
 /// Runs `body`, which returns a Status, and keeps its failure in the engine.
 /// What is thrown (in practice out of memory) ends here.
 template <class F> moert_status guarded(moert_engine *handle, F body) {
   try {
     handle->error.clear();
+    handle->remedy.clear();
     Status status = body();
     if (!status.isOk())
-      handle->error = status.message();
+      remember(*handle, status);
     return toC(status.code());
   } catch (const std::bad_alloc &) {
     handle->error.assign("out of memory"); // fits the small-string buffer
@@ -104,18 +113,23 @@ moert_generate_options generateDefaults() {
           0};
 }
 
-GenerateOptions fromC(const moert_generate_options &options) {
-  GenerateOptions result;
+SamplerParams samplingOf(const moert_generate_options &options) {
+  SamplerParams result;
+  result.temperature = options.temperature;
+  result.topK = static_cast<uint32_t>(std::max(0, options.top_k));
+  result.topP = options.top_p;
+  result.minP = options.min_p;
+  result.repetitionPenalty = options.repeat_penalty;
+  result.repetitionWindow =
+      static_cast<uint32_t>(std::max(0, options.repeat_last_n));
+  result.seed = options.seed;
+  return result;
+}
+
+ReplyOptions replyOf(const moert_generate_options &options) {
+  ReplyOptions result;
   result.maxTokens = options.max_tokens;
   result.ignoreEos = options.ignore_eos != 0;
-  result.sampler.temperature = options.temperature;
-  result.sampler.topK = static_cast<uint32_t>(std::max(0, options.top_k));
-  result.sampler.topP = options.top_p;
-  result.sampler.minP = options.min_p;
-  result.sampler.repetitionPenalty = options.repeat_penalty;
-  result.sampler.repetitionWindow =
-      static_cast<uint32_t>(std::max(0, options.repeat_last_n));
-  result.sampler.seed = options.seed;
   for (size_t i = 0; options.stops && i < options.stop_count; ++i)
     result.stops.emplace_back(options.stops[i]);
   return result;
@@ -134,6 +148,10 @@ void moert_destroy(moert_engine *engine) { delete engine; }
 
 const char *moert_last_error(const moert_engine *engine) {
   return engine->error.c_str();
+}
+
+const char *moert_last_remedy(const moert_engine *engine) {
+  return engine->remedy.c_str();
 }
 
 moert_status moert_open(moert_engine *handle, const char *planPath,
@@ -295,7 +313,7 @@ moert_status moert_step(moert_engine *handle, moert_request *requests,
       requests[i].taken = requests[i].count - wanted[i].tokens.size();
       requests[i].status = toC(wanted[i].status.code());
       if (handle->error.empty())
-        handle->error = wanted[i].status.message();
+        remember(*handle, wanted[i].status);
     }
     return status;
   });
@@ -318,10 +336,15 @@ moert_status moert_generate(moert_sequence *handle, const int32_t *prompt,
     MOE_ASSIGN_OR_RETURN(moert_generate_options options,
                          optionsFrom(given, generateDefaults()));
     MOE_ASSIGN_OR_RETURN(
+        ReplyStream reply,
+        ReplyStream::create(*handle->engine->tokenizer, {}, replyOf(options)));
+    MOE_ASSIGN_OR_RETURN(
         GenerateStats result,
-        generate(engine, handle->sequence, *handle->engine->tokenizer,
-                 {prompt, count}, fromC(options), [&](std::string_view text) {
-                   if (callback(user, text.data(), text.size()) != 0)
+        generate(engine, handle->sequence, {prompt, count}, samplingOf(options),
+                 reply, [&](const ReplyEvent &event) {
+                   const std::string &text = event.text;
+                   if (!text.empty() &&
+                       callback(user, text.data(), text.size()) != 0)
                      handle->cancel = true;
                    return Status::ok();
                  }));

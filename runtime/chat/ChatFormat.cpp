@@ -1,0 +1,106 @@
+#include "runtime/chat/ChatFormat.h"
+
+#include "runtime/plan/PlanTokenizer.h"
+
+#include <optional>
+
+namespace moert {
+
+using Json = nlohmann::ordered_json;
+
+namespace {
+/// A character that no text has, for it stands for none: Unicode keeps it free.
+constexpr std::string_view breaker = "\xEF\xB7\x90";
+
+/// For models that go on with text: what is typed starts a new line.
+constexpr std::string_view plainTemplate =
+    "{% for m in messages %}{% if m.role != 'assistant' and not loop.first %}"
+    "{{ '\n' }}{% endif %}{{ m.content }}{% endfor %}";
+
+/// All strings in `json`, however deep, with names of special tokens broken.
+void breakNames(Json &json, const Tokenizer &tokenizer) {
+  if (json.is_string())
+    json = tokenizer.breakNames(json.get<std::string>(), breaker);
+  else if (json.is_structured())
+    for (Json &item : json)
+      breakNames(item, tokenizer);
+}
+
+/// `text`, which ends where a reply begins, inside its reasoning.
+std::string insideThinking(std::string text) {
+  size_t last = text.find_last_not_of(" \n");
+  std::string_view shown = std::string_view(text).substr(0, last + 1);
+  if (!shown.ends_with("<think>"))
+    text += "<think>\n";
+  return text;
+}
+} // namespace
+
+std::vector<std::pair<std::string, std::string>>
+tokenVariables(const Tokenizer &tokenizer) {
+  auto name = [&](std::optional<int32_t> id) {
+    return id ? std::string(tokenizer.tokenBytes(*id)) : std::string();
+  };
+  return {{"bos_token", name(tokenizer.bos())},
+          {"eos_token", name(tokenizer.eos())}};
+}
+
+StatusOr<ChatFormat> ChatFormat::create(const Plan &plan,
+                                        const Tokenizer &tokenizer) {
+  MOE_ASSIGN_OR_RETURN(ChatTemplate chat, planChatTemplate(plan));
+  return ChatFormat(std::move(chat), tokenizer, /*isPlain=*/false);
+}
+
+StatusOr<ChatFormat> ChatFormat::fromTemplate(std::string_view source,
+                                              const Tokenizer &tokenizer) {
+  MOE_ASSIGN_OR_RETURN(ChatTemplate chat, ChatTemplate::parse(source));
+  return ChatFormat(std::move(chat), tokenizer, /*isPlain=*/false);
+}
+
+ChatFormat ChatFormat::plain(const Tokenizer &tokenizer) {
+  return ChatFormat(*ChatTemplate::parse(plainTemplate), tokenizer,
+                    /*isPlain=*/true);
+}
+
+StatusOr<std::string> ChatFormat::render(const Messages &messages,
+                                         const ChatOptions &options) const {
+  Json variables = messages.variables();
+  if (options.noSpecial)
+    for (Json &message : variables["messages"])
+      if (message["role"] != "assistant" && message.contains("content"))
+        breakNames(message["content"], *tokenizer_);
+  if (!variables.contains("add_generation_prompt"))
+    variables["add_generation_prompt"] = true;
+  if (options.thinking != Thinking::Default)
+    variables["enable_thinking"] = options.thinking == Thinking::Forced;
+  ChatInput input;
+  input.json = variables.dump();
+  input.strings = tokenVariables(*tokenizer_);
+  MOE_ASSIGN_OR_RETURN(std::string text, template_->render(input));
+  return options.thinking == Thinking::Forced ? insideThinking(std::move(text))
+                                              : text;
+}
+
+StatusOr<std::vector<int32_t>> ChatFormat::encode(std::string_view text,
+                                                  const ChatOptions &options,
+                                                  bool continues) const {
+  EncodeOptions encoding;
+  // Begin-of-text is a template's to give.
+  if (!isPlain_ || continues)
+    encoding.addBos = false;
+  encoding.addEos = false;
+  encoding.startsText = !continues;
+  if (options.noSpecial)
+    encoding.breaker = breaker;
+  return tokenizer_->encode(text, encoding);
+}
+
+StatusOr<ChatPrompt> ChatFormat::prompt(const Messages &messages,
+                                        const ChatOptions &options) const {
+  ChatPrompt prompt;
+  MOE_ASSIGN_OR_RETURN(prompt.text, render(messages, options));
+  MOE_ASSIGN_OR_RETURN(prompt.tokens, encode(prompt.text, options));
+  return prompt;
+}
+
+} // namespace moert

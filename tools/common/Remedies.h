@@ -1,0 +1,50 @@
+//===- Remedies.h - Remedies as commands to paste ---------------*- C++ -*-===//
+//
+// A message that suggests a command ends with it, on a line of its own, so that
+// a person finds it and copies nothing else.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_TOOLS_COMMON_REMEDIES_H
+#define MOE_TOOLS_COMMON_REMEDIES_H
+
+#include "runtime/base/Remedy.h"
+#include "runtime/base/Status.h"
+
+#include <string>
+#include <string_view>
+
+namespace moetool {
+
+/// What comes before the command that a user runs next, on a line of its own.
+inline constexpr std::string_view kNextLead = "next: ";
+
+/// The command as a shell reads it, from the current folder.
+std::string commandLine(const moert::CompileCommand &command);
+
+/// A remedy's command, or why it has none.
+struct CommandText {
+  std::string line; ///< "" where there is none.
+  /// Whether the word MODEL stands for a file that only the user knows.
+  bool wantsModel = false;
+  /// Why a plan cannot be compiled again by a command: a file that its options
+  /// name is gone, or was a stream.
+  std::string lost;
+};
+CommandText commandText(const moert::Remedy &remedy);
+
+/// What follows a message that ends with the remedy's text: a line with the
+/// command, or the words that there is none.
+std::string ending(const moert::Remedy &remedy);
+
+/// The status's message and the ending of its remedy.
+std::string fullMessage(const moert::Status &status);
+
+/// `message` with the path `folder` ("" or ending in a slash) in front of the
+/// tool's name wherever a line suggests a command: programs that were started
+/// by a path may not be in the shell's.
+std::string withToolFolder(std::string_view message, std::string_view folder);
+
+} // namespace moetool
+
+#endif // MOE_TOOLS_COMMON_REMEDIES_H

@@ -1,0 +1,70 @@
+#include "tools/moert/ChatFlags.h"
+
+#include "runtime/base/ReadInput.h"
+#include "tools/moert/Options.h"
+
+namespace moert {
+
+void ChatFlags::add(CLI::App &command) {
+  moetool::addOption(command, rows::system, system);
+  moetool::addOption(command, rows::messages, messagesFile);
+  moetool::addOption(command, rows::chatTemplate, templateFile);
+  moetool::addOption(command, rows::think, think);
+  moetool::addOption(command, rows::noSpecial, noSpecial);
+}
+
+StatusOr<Messages> ChatFlags::messages() const {
+  Messages result;
+  if (!messagesFile.empty()) {
+    MOE_ASSIGN_OR_RETURN(
+        const std::string *text,
+        texts->read("the messages", messagesFile, kMostConversationBytes));
+    MOE_ASSIGN_OR_RETURN(result,
+                         Messages::parse(*text, inputName(messagesFile)));
+  }
+  if (!system.empty())
+    result.setSystem(system);
+  return result;
+}
+
+StatusOr<ChatFormat> ChatFlags::format(const Plan &plan,
+                                       const Tokenizer &tokenizer) const {
+  if (templateFile.empty())
+    return ChatFormat::create(plan, tokenizer);
+  MOE_ASSIGN_OR_RETURN(
+      const std::string *source,
+      texts->read(kTemplateRole, templateFile, kMostConversationBytes));
+  StatusOr<ChatFormat> format = ChatFormat::fromTemplate(*source, tokenizer);
+  if (!format)
+    return format.status().at(inputName(templateFile));
+  return format;
+}
+
+ChatOptions ChatFlags::options() const {
+  ChatOptions options;
+  options.thinking = think == "off"     ? Thinking::Off
+                     : think == "force" ? Thinking::Forced
+                                        : Thinking::Default;
+  options.noSpecial = noSpecial;
+  return options;
+}
+
+Status ReplyPrinter::print(const ReplyEvent &event) {
+  bool isEnd = event.kind == ReplyEvent::Kind::End;
+  bool isReasoning = event.kind == ReplyEvent::Kind::Reasoning;
+  if (isReasoning && hides_)
+    return Status::ok();
+  if (isReasoning != isDim_) {
+    if (isDim_ && !isEnd)
+      moetool::printText("\n\n");
+    isDim_ = isReasoning;
+    moetool::setDim(isDim_);
+  }
+  if (isEnd)
+    return Status::ok();
+  moetool::printText(event.text);
+  // Without a reader there is no more to do.
+  return moetool::flush();
+}
+
+} // namespace moert

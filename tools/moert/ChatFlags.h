@@ -1,0 +1,51 @@
+//===- ChatFlags.h - Options of conversations, and their output -*- C++ -*-===//
+
+#ifndef MOE_TOOLS_MOERT_CHATFLAGS_H
+#define MOE_TOOLS_MOERT_CHATFLAGS_H
+
+#include "runtime/base/InputTexts.h"
+#include "runtime/chat/ChatFormat.h"
+#include "runtime/chat/ReplyStream.h"
+#include "runtime/plan/Plan.h"
+#include "tools/common/Cli.h"
+
+#include <memory>
+
+namespace moert {
+
+inline constexpr const char *kTemplateRole = "the chat template";
+
+/// The options that `run --chat` and `chat` share.
+struct ChatFlags {
+  std::string system, messagesFile, templateFile;
+  std::string think = "show"; ///< show, hide, off or force.
+  bool noSpecial = false;
+  /// Every file and stream of the command line is read once, also where each
+  /// answer asks for it.
+  std::shared_ptr<InputTexts> texts = std::make_shared<InputTexts>();
+
+  void add(CLI::App &command);
+
+  /// Of --messages and --system.
+  StatusOr<Messages> messages() const;
+  /// The plan's chat template, or --template's.
+  StatusOr<ChatFormat> format(const Plan &plan,
+                              const Tokenizer &tokenizer) const;
+  ChatOptions options() const;
+  bool hidesReasoning() const { return think == "hide"; }
+};
+
+/// Prints a reply as it comes: reasoning dim, or not at all.
+class ReplyPrinter {
+public:
+  explicit ReplyPrinter(bool hidesReasoning) : hides_(hidesReasoning) {}
+
+  Status print(const ReplyEvent &event);
+
+private:
+  bool hides_, isDim_ = false;
+};
+
+} // namespace moert
+
+#endif // MOE_TOOLS_MOERT_CHATFLAGS_H
