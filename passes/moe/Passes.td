@@ -134,6 +134,29 @@ def ReduceExpertsPass : Moe_Pass<"moe-reduce-experts"> {
   let statistics = [Statistic<"numRouters", "routers", "Routers changed">];
 }
 
+def StreamExpertsPass : Moe_Pass<"moe-stream-experts"> {
+  let summary = "long prompts: experts of the host brought to the GPU";
+  let description = [{
+    Steps from a length on bring experts' matrices over the link and let the GPU
+    multiply; passes/moe/placement/ExpertStreaming.h says from which length that
+    takes less time. moe-place-devices leaves room for the slots where it pays.
+
+    Invariant: `@streamed_prefill` takes the steps of `@prefill` from that length
+    on if any step is shorter, else `@prefill` itself does. In it, experts of the
+    host are on the GPU of their layer's router and have `moe.streamed`, if that
+    GPU reads their weights as the CPU has them and has room for the slots that
+    they come to (kernels/cuda/Bring.cuh). The module gets a note instead where a
+    step would have to be longer than any, where there are no experts to stream,
+    where it never pays, or where nobody asked and it would pay.
+  }];
+  let options = [
+    Option<"streamExperts", "stream-experts", "int64_t", "-1",
+           "Tokens of the shortest step that streams experts to the GPU; -1: where it pays; 0: none">,
+    Option<"weights", "weights", "::mlir::moe::WeightsMode", "::mlir::moe::WeightsMode::Auto",
+           "Whether weights may be packed, by which kernels are counted on", "::mlir::moe::weightsModeValues()">,
+  ];
+}
+
 def DeferExpertsPass : Moe_Pass<"moe-defer-experts"> {
   let summary = "what a token's least experts give comes one layer later";
   let description = [{

@@ -1,7 +1,7 @@
-// RUN: moe-opt %s -moe-stream-experts='rows=100' | FileCheck %s
-// RUN: moe-opt %s -moe-stream-experts='rows=2' | FileCheck %s --check-prefix=ALL
-// RUN: moe-opt %s -moe-stream-experts='rows=0' | FileCheck %s --check-prefix=NONE
-// RUN: moe-opt %s -moe-stream-experts='rows=600' | FileCheck %s --check-prefix=NONE
+// RUN: moe-opt %s -moe-stream-experts='stream-experts=100' | FileCheck %s
+// RUN: moe-opt %s -moe-stream-experts='stream-experts=2' | FileCheck %s --check-prefix=ALL
+// RUN: moe-opt %s -moe-stream-experts='stream-experts=0' | FileCheck %s --check-prefix=NONE
+// RUN: moe-opt %s -moe-stream-experts='stream-experts=600' | FileCheck %s --check-prefix=NONE
 // RUN: moe-opt %s -moe-stream-experts | FileCheck %s --check-prefix=AUTO
 
 // Steps of prefill from a length on have the host's experts on the GPU that has

@@ -27,7 +27,7 @@ inline constexpr double kNeverSeconds = 1e6;
 /// of that GPU. `mayPack`: weights may have another layout than the file's.
 /// kNeverSeconds where a GPU has no kernel for an instruction or a weight.
 double opSeconds(Operation *op, const moec::Situation &situation,
-                 const moec::DeviceDesc &device, bool mayPack = true);
+                 const moec::DeviceDesc &device, bool mayPack);
 
 /// What goes beside the work of instructions: starting each, and meetings of
 /// the device's workers between them.

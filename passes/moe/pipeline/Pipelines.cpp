@@ -4,7 +4,6 @@
 #include "mlir/Pass/PassRegistry.h"
 #include "passes/moe/Passes.h"
 #include "passes/moe/graph/ReduceExperts.h"
-#include "passes/moe/placement/StreamExperts.h"
 
 using namespace mlir;
 using namespace mlir::moe;
@@ -79,8 +78,8 @@ void moe::buildCompilePipeline(OpPassManager &manager,
     manager.addPass(createForeseeDevicesPass(trial));
   }
   addPlacement(manager, options);
-  manager.addPass(createStreamExpertsPass(
-      options.streamExperts, options.weights != WeightsMode::Reference));
+  manager.addPass(
+      createStreamExpertsPass(optionsFor<StreamExpertsPassOptions>(options)));
   // Placement is of whole layers' experts, the same in all phases.
   if (options.deferExperts != 0)
     manager.addPass(
@@ -94,7 +93,6 @@ void moe::buildCompilePipeline(OpPassManager &manager,
 
 void moe::registerPassesAndPipelines() {
   registerMoePasses();
-  registerStreamExpertsPass();
   PassPipelineRegistration<CompileOptions>(
       "moe-compile", "Model graph to placed graph with kernels",
       buildCompilePipeline);

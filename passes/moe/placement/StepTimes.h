@@ -41,7 +41,7 @@ public:
 
   /// `mayPack`: as opSeconds has it.
   StepTimes(const PlacementProblem &problem, const moec::TargetDesc &target,
-            RequestMix mix, bool mayPack = true);
+            RequestMix mix, bool mayPack);
 
   struct Prediction {
     double request = 0; ///< Seconds of the mix: what is minimised.

@@ -1,39 +1,21 @@
-#include "passes/moe/placement/StreamExperts.h"
-
 #include "compiler/Machine/Targets/TargetAttr.h"
+#include "passes/moe/Passes.h"
 #include "passes/moe/kernels/TypicalSeconds.h"
 #include "passes/moe/placement/ExpertStreaming.h"
 #include "passes/moe/placement/Placement.h"
+
+namespace mlir::moe {
+#define GEN_PASS_DEF_STREAMEXPERTSPASS
+#include "passes/moe/Passes.h.inc"
+} // namespace mlir::moe
 
 using namespace mlir;
 using namespace mlir::moe;
 
 namespace {
 
-struct StreamExperts : PassWrapper<StreamExperts, OperationPass<ModuleOp>> {
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(StreamExperts)
-
-  explicit StreamExperts(int64_t from = -1, bool pack = true) {
-    rows = from;
-    mayPack = pack;
-  }
-  StreamExperts(const StreamExperts &other) : PassWrapper(other) {}
-
-  StringRef getArgument() const override { return "moe-stream-experts"; }
-  StringRef getDescription() const override {
-    return "long prompts: experts of the host brought to the GPU";
-  }
-
-  Option<int64_t> rows{*this, "rows",
-                       llvm::cl::desc("The shortest step that streams experts; "
-                                      "-1: where it pays; 0: none, and a note "
-                                      "where it would"),
-                       llvm::cl::init(-1)};
-
-  Option<bool> mayPack{*this, "may-pack",
-                       llvm::cl::desc("Weights may have another layout than "
-                                      "the file's"),
-                       llvm::cl::init(true)};
+struct StreamExperts : moe::impl::StreamExpertsPassBase<StreamExperts> {
+  using StreamExpertsPassBase::StreamExpertsPassBase;
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
@@ -43,13 +25,13 @@ struct StreamExperts : PassWrapper<StreamExperts, OperationPass<ModuleOp>> {
     auto prefill = module.lookupSymbol<func::FuncOp>(kPrefillName);
     if (!prefill)
       return;
-    ExpertStreaming streaming(prefill, *target, mayPack);
-    if (rows == 0)
+    ExpertStreaming streaming(prefill, *target, mayPack());
+    if (streamExperts == 0)
       return suggest(module, streaming, phaseOf(prefill));
     if (streaming.empty()) {
       StringRef none = "no experts are on the CPU that a GPU with their "
                        "layer's router could do: there are none to stream";
-      if (rows < 0)
+      if (streamExperts < 0)
         return addNote(module, none);
       (void)userError(module, none,
                       "leave --stream-experts out, or place experts on the "
@@ -57,13 +39,13 @@ struct StreamExperts : PassWrapper<StreamExperts, OperationPass<ModuleOp>> {
       return signalPassFailure();
     }
     int64_t computed = streaming.crossover();
-    int64_t from = rows > 0 ? int64_t(rows) : computed;
+    int64_t from = streamExperts > 0 ? int64_t(streamExperts) : computed;
     PhaseAttr phase = phaseOf(prefill);
     if (from == 0)
       return addNote(module, "no experts are streamed to the GPU: whatever a "
                              "step's length, the CPU is faster than the link");
     if (from > phase.getMaxTokens()) {
-      if (rows < 0)
+      if (streamExperts < 0)
         addNote(module, "steps of " + Twine(from) +
                             " tokens of a prompt would be faster with experts "
                             "streamed to the GPU: --ubatch " +
@@ -75,6 +57,8 @@ struct StreamExperts : PassWrapper<StreamExperts, OperationPass<ModuleOp>> {
   }
 
 private:
+  bool mayPack() const { return weights != WeightsMode::Reference; }
+
   /// Long prompts would be a different matter: who did not ask is told, where
   /// a long step is shorter by a third and by a second at least.
   static void suggest(ModuleOp module, const ExpertStreaming &streaming,
@@ -115,9 +99,9 @@ private:
       setRange(prefill, kPrefillName, phase.getMinTokens(), from - 1);
       setRange(longer, kStreamedName, from, phase.getMaxTokens());
     }
-    ExpertStreaming there(longer, target, mayPack);
+    ExpertStreaming there(longer, target, mayPack());
     SmallVector<DictionaryAttr> before;
-    TypicalSeconds seconds;
+    TypicalSeconds seconds(mayPack());
     for (ExpertStreaming::Candidate c : there.all()) {
       before.push_back(c.op->getAttrDictionary());
       c.op->setAttr(kDeviceAttr,
@@ -126,10 +110,11 @@ private:
       c.op->removeAttr(kReasonAttr);
       c.op->removeAttr(kRejectedAttr);
       seconds.rejectDevice(c.op, *c.host, *c.gpu,
-                           rows > 0 ? "they are to be streamed from " +
-                                          std::to_string(from) + " tokens on"
-                                    : "from " + tokens(computed) +
-                                          " on the link is faster");
+                           streamExperts > 0
+                               ? "they are to be streamed from " +
+                                     std::to_string(from) + " tokens on"
+                               : "from " + tokens(computed) +
+                                     " on the link is faster");
       appendReason(c.op, "On " + c.gpu->name + ", which brings them from " +
                              c.host->name + "'s memory, as steps have " +
                              tokens(from) + " or more.");
@@ -139,7 +124,7 @@ private:
       addNote(module, note);
       return success();
     }
-    if (rows > 0)
+    if (streamExperts > 0)
       return userError(module, misfit,
                        "place fewer ops there, or compile with a smaller "
                        "--ubatch or without --stream-experts");
@@ -194,7 +179,7 @@ private:
                        " and the GPU " + formatSeconds(seconds.gpu) +
                        ", where the CPU would take " +
                        formatSeconds(seconds.host);
-    if (rows > 0)
+    if (streamExperts > 0)
       text += computed ? "; by the cost model it pays from " + tokens(computed)
                        : "; by the cost model it never pays";
     return text;
@@ -211,9 +196,3 @@ private:
   }
 };
 } // namespace
-
-std::unique_ptr<Pass> moe::createStreamExpertsPass(int64_t rows, bool mayPack) {
-  return std::make_unique<StreamExperts>(rows, mayPack);
-}
-
-void moe::registerStreamExpertsPass() { PassRegistration<StreamExperts>(); }
