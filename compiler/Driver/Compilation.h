@@ -70,20 +70,20 @@ moert::StatusOr<Lowered> lower(mlir::MLIRContext &context,
                                const Given &given,
                                std::optional<PassFailure> &failed);
 
-/// Whether there is room for the weights that writePair() would write, and
-/// whether they may be where they would be: before kernels are compiled, which
-/// takes long too.
-moert::Status checkPair(llvm::ArrayRef<mlir::plan::ProgramOp> programs,
-                        const CompileRequest &request, const Given &given);
+/// Decides which weights of the module's programs are written, and checks that
+/// there is room for them and that they may be where writePair() writes them:
+/// before kernels are compiled, which takes long too.
+moert::Status packWeights(mlir::ModuleOp module, const CompileRequest &request,
+                          const Given &given);
 
 /// Compiles what GPUs of the plan run.
 moert::Status compileKernels(mlir::plan::ProgramOp program,
                              const CompileRequest &request);
 
-/// Writes report.output and the weights that it needs.
-moert::Status writePair(llvm::ArrayRef<mlir::plan::ProgramOp> programs,
-                        const CompileRequest &request, const Given &given,
-                        CompileReport &report);
+/// Writes report.output and the weights that its programs, those of `module`,
+/// need.
+moert::Status writePair(mlir::ModuleOp module, const CompileRequest &request,
+                        const Given &given, CompileReport &report);
 
 /// Compiles and writes one plan.
 moert::StatusOr<CompileReport> compileFor(const CompileRequest &request,

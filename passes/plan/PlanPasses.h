@@ -26,7 +26,7 @@ struct PlanPipelineOptions : PassPipelineOptions<PlanPipelineOptions> {
 };
 
 /// Placed graph with kernels (moe-compile's result) to a plan that only lacks
-/// its tokenizer and, if weights are folded, their packing.
+/// its tokenizer, the code of its kernels and plan-pack-weights.
 void buildPlanPipeline(OpPassManager &manager,
                        const PlanPipelineOptions &options);
 
