@@ -230,8 +230,8 @@ moert::OutputKind outputKindOf(Emit emit) {
 }
 
 namespace {
-/// Adds to `failure`, about an unusable tokenizer, the suggestion to compile for
-/// token ids only.
+/// Adds to `failure`, about an unusable tokenizer, the suggestion to compile
+/// for token ids only.
 Status suggestIds(Status failure, CompileRequest request) {
   request.noTokenizer = true;
   request.pre.clear();
@@ -337,7 +337,6 @@ StatusOr<PlaceWeightsOptions> placeOptions(const CompileRequest &request,
       PairPaths paths,
       PairPaths::resolve(outputOf(request), request.weightsFile));
   PlaceWeightsOptions options{std::move(paths), given.rule};
-  options.all = request.weights == "pack";
   options.progress = request.progress;
   options.withoutSpace = [&](Status failure) {
     return suggestNoWeights(std::move(failure), request, given);
@@ -349,19 +348,25 @@ StatusOr<PlaceWeightsOptions> placeOptions(const CompileRequest &request,
 
 } // namespace
 
-Status checkPair(llvm::ArrayRef<mlir::plan::ProgramOp> programs,
-                 const CompileRequest &request, const Given &given) {
+Status packWeights(mlir::ModuleOp module, const CompileRequest &request,
+                   const Given &given) {
+  mlir::PassManager manager(module.getContext());
+  manager.addPass(mlir::plan::createPlanPackWeightsPass(
+      {.all = request.weights == "pack"}));
+  if (mlir::failed(manager.run(module)))
+    return Status(StatusCode::Internal, "plan-pack-weights failed");
   MOE_ASSIGN_OR_RETURN(PlaceWeightsOptions options,
                        placeOptions(request, given));
-  return checkWeightsPlace(programs, options);
+  return checkWeightsPlace(module, options);
 }
 
-Status writePair(llvm::ArrayRef<mlir::plan::ProgramOp> programs,
-                 const CompileRequest &request, const Given &given,
-                 CompileReport &report) {
+Status writePair(mlir::ModuleOp module, const CompileRequest &request,
+                 const Given &given, CompileReport &report) {
+  MOE_ASSIGN_OR_RETURN(std::vector<mlir::plan::ProgramOp> programs,
+                       programsOf(module));
   MOE_ASSIGN_OR_RETURN(PlaceWeightsOptions options,
                        placeOptions(request, given));
-  MOE_ASSIGN_OR_RETURN(PlacedWeights placed, placeWeights(programs, options));
+  MOE_ASSIGN_OR_RETURN(PlacedWeights placed, placeWeights(module, options));
   MOE_ASSIGN_OR_RETURN(report.plan, serializePlan(programs));
   MOE_ASSIGN_OR_RETURN(
       moert::OutputTarget target,
@@ -503,11 +508,11 @@ StatusOr<CompileReport> compileFor(const CompileRequest &request,
   MOE_ASSIGN_OR_RETURN(Lowered one, lower(context, request, given, failed));
   if (!one.program)
     return std::move(one.report);
-  MOE_RETURN_IF_ERROR(checkPair(one.program, request, given));
+  MOE_RETURN_IF_ERROR(packWeights(*one.module, request, given));
   MOE_RETURN_IF_ERROR(addTokenizer(one.program, given.model,
                                    !request.noTokenizer, request.pre));
   MOE_RETURN_IF_ERROR(compileKernels(one.program, request));
-  MOE_RETURN_IF_ERROR(writePair(one.program, request, given, one.report));
+  MOE_RETURN_IF_ERROR(writePair(*one.module, request, given, one.report));
   std::ranges::move(notesOf(one.program), std::back_inserter(one.report.notes));
   return std::move(one.report);
 }

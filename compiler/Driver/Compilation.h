@@ -70,20 +70,19 @@ moert::StatusOr<Lowered> lower(mlir::MLIRContext &context,
                                const Given &given,
                                std::optional<PassFailure> &failed);
 
-/// Checks that the weights that writePair() would write have enough space and a
-/// permitted path. Called before kernels are compiled, because that takes long
-/// too.
-moert::Status checkPair(llvm::ArrayRef<mlir::plan::ProgramOp> programs,
-                        const CompileRequest &request, const Given &given);
+/// Decides which weights of the module's programs are written, and checks that
+/// they have enough space and a permitted path. Called before kernels are
+/// compiled, because that takes long too.
+moert::Status packWeights(mlir::ModuleOp module, const CompileRequest &request,
+                          const Given &given);
 
 /// Compiles the plan's GPU kernels.
 moert::Status compileKernels(mlir::plan::ProgramOp program,
                              const CompileRequest &request);
 
-/// Writes report.output and the plan's packed weights.
-moert::Status writePair(llvm::ArrayRef<mlir::plan::ProgramOp> programs,
-                        const CompileRequest &request, const Given &given,
-                        CompileReport &report);
+/// Writes report.output and the weights that the programs of `module` need.
+moert::Status writePair(mlir::ModuleOp module, const CompileRequest &request,
+                        const Given &given, CompileReport &report);
 
 /// Compiles and writes one plan.
 moert::StatusOr<CompileReport> compileFor(const CompileRequest &request,

@@ -221,7 +221,6 @@ StatusOr<CompileReport> compileLadder(const CompileRequest &request,
   mlir::MLIRContext context;
   loadDialects(context);
   std::vector<Lowered> rungs;
-  std::vector<mlir::plan::ProgramOp> programs;
   for (size_t i = 0; i < request.ladder.size(); ++i) {
     CompileRequest own = request;
     own.context = request.ladder[i].context;
@@ -244,9 +243,12 @@ StatusOr<CompileReport> compileLadder(const CompileRequest &request,
     mlir::plan::ProgramOp program = rung.program;
     return std::pair(program.getContext(), gpuBudget(program));
   });
+  // Rungs have their weights in one file.
+  mlir::OwningOpRef<mlir::ModuleOp> module =
+      mlir::ModuleOp::create(mlir::UnknownLoc::get(&context));
   for (Lowered &rung : rungs)
-    programs.push_back(rung.program);
-  MOE_RETURN_IF_ERROR(checkPair(programs, request, given));
+    rung.program->moveBefore(module->getBody(), module->getBody()->end());
+  MOE_RETURN_IF_ERROR(packWeights(*module, request, given));
   std::vector<std::vector<std::string>> notes, remarks;
   for (Lowered &rung : rungs) {
     // This adds the notes about the vocabulary; the file stores it only once.
@@ -262,7 +264,7 @@ StatusOr<CompileReport> compileLadder(const CompileRequest &request,
   report.output = outputOf(request);
   report.notes = textsOf(notes);
   report.remarks = textsOf(remarks);
-  MOE_RETURN_IF_ERROR(writePair(programs, request, given, report));
+  MOE_RETURN_IF_ERROR(writePair(*module, request, given, report));
   return report;
 }
 

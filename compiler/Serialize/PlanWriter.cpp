@@ -70,8 +70,8 @@ private:
 
   Status writeEntry(Operation &op) {
     if (auto file = dyn_cast<plan::FileOp>(op))
-      write(file);
-    else if (auto weight = dyn_cast<plan::WeightOp>(op))
+      return write(file);
+    if (auto weight = dyn_cast<plan::WeightOp>(op))
       write(weight);
     else if (auto constant = dyn_cast<plan::ConstantOp>(op))
       write(constant);
@@ -97,12 +97,11 @@ private:
       return write(kv);
     else if (auto phase = dyn_cast<plan::PhaseOp>(op))
       return write(phase);
-    else if (isa<plan::FoldQueryOp, plan::TransposeOp, plan::StackOp,
-                 plan::PackOp>(op))
+    else if (auto entry = dyn_cast<plan::WeightEntryInterface>(op))
       return Status(StatusCode::Internal,
                     fmt::format("weight \"{}\" must be packed before the plan "
                                 "is written",
-                                op.getAttrOfType<StringAttr>("name").str()));
+                                entry.getWeightName().str()));
     else
       return Status(StatusCode::Internal,
                     fmt::format("{} has no place in a plan file",
@@ -117,7 +116,10 @@ private:
     return *table.emplace_back(std::make_unique<EntryT>());
   }
 
-  void write(plan::FileOp op) {
+  Status write(plan::FileOp op) {
+    if (op.getHeaderHash().empty())
+      return Status(StatusCode::Internal,
+                    "weights must be written before the plan that reads them");
     fb::FileT &file = add(result.files, op);
     file.kind = fb::FileKind(op.getKind());
     file.path = op.getPath().str();
@@ -125,6 +127,7 @@ private:
     file.header_bytes = op.getHeaderBytes();
     file.header_hash = op.getHeaderHash().str();
     file.sample_hash = op.getSampleHash().str();
+    return Status::ok();
   }
 
   void write(plan::WeightOp op) {

@@ -13,7 +13,6 @@
 #include "compiler/Serialize/WeightsWriter.h"
 
 #include "compiler/Pack/RowSources.h"
-#include "mlir/IR/Builders.h"
 #include "runtime/base/CheckedMath.h"
 #include "runtime/base/ContentHash.h"
 #include "runtime/base/HostCpu.h"
@@ -39,9 +38,8 @@ namespace moec {
 
 namespace {
 
-/// Weights begin at cache lines, those of huge pages' size at pages.
-constexpr uint64_t kAlignment = 64, kPage = 4096;
-constexpr uint64_t kHugePage = uint64_t(2) << 20;
+/// The header is of whole pages.
+constexpr uint64_t kPage = 4096;
 
 Status requireSpace(const std::string &path, uint64_t bytes,
                     const std::function<Status(Status)> &otherwise) {
@@ -75,15 +73,18 @@ moert::PiecesOptions piecesOptions(const PlaceWeightsOptions &options,
   return result;
 }
 
+/// Writes the file that plan.packing describes.
 class Packer {
 public:
-  Packer(ArrayRef<plan::ProgramOp> programs, const PlaceWeightsOptions &options)
-      : programs(programs), options(options) {}
+  Packer(ModuleOp module, const PlaceWeightsOptions &options)
+      : programs(module.getOps<plan::ProgramOp>()), options(options) {
+    for (auto packing : module.getOps<plan::PackingOp>())
+      this->packing = packing;
+  }
 
   /// Where the file will be; none where there is nothing to write.
   StatusOr<std::optional<moert::OutputTarget>> prepare() {
-    collect();
-    if (entries.empty())
+    if (!packing)
       return std::optional<moert::OutputTarget>();
     if (options.paths.weights.empty())
       return Status(StatusCode::Usage,
@@ -103,7 +104,8 @@ public:
     if (!target)
       return PlacedWeights();
     for (auto [entry, weight] : llvm::zip(entries, file.weights)) {
-      MOE_ASSIGN_OR_RETURN(weight.source, sourceOf(entry));
+      MOE_ASSIGN_OR_RETURN(weight.source,
+                           sourceOf(entry.getWeight().getDefiningOp()));
     }
     MOE_ASSIGN_OR_RETURN(moert::OutputFile output,
                          moert::OutputFile::create(*std::move(target)));
@@ -115,8 +117,9 @@ public:
     MOE_RETURN_IF_ERROR(output.writeAt(0, header.data(), header.size()));
     std::string hash = moert::contentHash(std::span(
         reinterpret_cast<const uint8_t *>(header.data()), header.size()));
-    for (auto [program, used] : llvm::zip(programs, usedBy))
-      MOE_RETURN_IF_ERROR(rewrite(program, used, output, hash, hashes));
+    for (plan::ProgramOp program : programs)
+      MOE_RETURN_IF_ERROR(record(program, output, hash, hashes));
+    packing.erase();
     PlacedWeights placed;
     placed.file.emplace(NewWeights{std::move(output), hash});
     placed.bytes = file.bytes;
@@ -124,57 +127,10 @@ public:
   }
 
 private:
-  /// A weight of a program: what it is there, and its number in the file.
-  struct Use {
-    Operation *entry;
-    size_t number;
-  };
-  using Key = std::vector<const void *>;
-
-  /// What instructions read, in the plan's order: weights that they read one
-  /// after another lie one behind another. What programs have in common is
-  /// written once.
-  void collect() {
-    std::map<Key, size_t> numbers;
-    for (plan::ProgramOp program : programs) {
-      std::vector<Use> &used = usedBy.emplace_back();
-      for (Operation &op : program.getBody().front()) {
-        if (!isPacked(op))
-          continue;
-        Key key;
-        addKey(&op, key);
-        auto [it, isNew] = numbers.try_emplace(std::move(key), entries.size());
-        if (isNew)
-          entries.push_back(&op);
-        used.push_back({&op, it->second});
-      }
-    }
-  }
-
-  bool isPacked(Operation &op) const {
-    bool isOne =
-        isa<plan::PackOp, plan::FoldQueryOp, plan::TransposeOp, plan::StackOp>(
-            op) ||
-        (options.all && isa<plan::WeightOp>(op));
-    return isOne && llvm::any_of(op.getUsers(), [](Operation *user) {
-             return isa<plan::InstOp>(user);
-           });
-  }
-
-  /// Equal for what has equal bytes in the file, in programs of one context:
-  /// the same name, shape and layout, of the same weights of the model.
-  static void addKey(Operation *op, Key &key) {
-    key.push_back(op->getName().getAsOpaquePointer());
-    key.push_back(op->getAttrDictionary().getAsOpaquePointer());
-    for (Type type : op->getResultTypes())
-      key.push_back(type.getAsOpaquePointer());
-    for (Value operand : op->getOperands())
-      addKey(operand.getDefiningOp(), key);
-  }
-
   void layOut() {
-    for (Operation *entry : entries) {
-      plan::WeightShape shape = plan::shapeOf(entry->getResult(0));
+    for (plan::PackedOp entry : packing.getBody().getOps<plan::PackedOp>()) {
+      entries.push_back(entry);
+      plan::WeightShape shape = entry.getPackedShape();
       auto layout = moek::Layout(shape.layout);
       PackedWeight weight{nullptr,    shape.outer,  shape.rows,
                           shape.cols, shape.format, layout};
@@ -185,24 +141,20 @@ private:
       weight.offset = UINT64_MAX;
     std::vector<std::string> unknown(entries.size(), std::string(16, '0'));
     file.headerBytes = moert::alignUp(headerText(unknown).size(), kPage);
-    file.bytes = file.headerBytes;
-    for (PackedWeight &weight : file.weights) {
-      uint64_t bytes = weight.bytes();
-      weight.offset =
-          moert::alignUp(file.bytes, bytes >= kHugePage ? kPage : kAlignment);
-      file.bytes = weight.offset + bytes;
-    }
+    file.bytes = file.headerBytes + uint64_t(packing.getBytes());
+    for (auto [entry, weight] : llvm::zip(entries, file.weights))
+      weight.offset = file.headerBytes + uint64_t(entry.getOffset());
   }
 
   std::string headerText(const std::vector<std::string> &checksums) {
-    std::string text = fmt::format(
-        "{}3\nplan {}\nmodel {}\n", moert::kWeightsMagic, options.paths.owner,
-        plan::ProgramOp(programs.front()).getModelHash().str());
+    std::string text =
+        fmt::format("{}3\nplan {}\nmodel {}\n", moert::kWeightsMagic,
+                    options.paths.owner, programs.front().getModelHash().str());
     for (auto [entry, weight, checksum] :
          llvm::zip(entries, file.weights, checksums))
       text += fmt::format("{} {} {} {} {}\n", weight.offset, weight.bytes(),
                           moek::layoutName(weight.layout), checksum,
-                          moert::escaped(nameOf(entry).str()));
+                          moert::escaped(entry.getName().str()));
     return text;
   }
 
@@ -212,17 +164,12 @@ private:
     return text;
   }
 
-  static StringRef nameOf(Operation *entry) {
-    return entry->getAttrOfType<StringAttr>("name").getValue();
-  }
-
   //===--------------------------------------------------------------------===//
   // Sources
   //===--------------------------------------------------------------------===//
 
+  /// Rows of a stored weight, or of one that is computed from others.
   StatusOr<std::unique_ptr<RowSource>> sourceOf(Operation *entry) {
-    if (auto pack = dyn_cast<plan::PackOp>(entry))
-      return sourceOf(pack.getWeight().getDefiningOp());
     if (auto fold = dyn_cast<plan::FoldQueryOp>(entry))
       return foldOf(fold);
     if (auto transpose = dyn_cast<plan::TransposeOp>(entry))
@@ -311,73 +258,49 @@ private:
   }
 
   //===--------------------------------------------------------------------===//
-  // The program afterwards
+  // What programs know of the file
   //===--------------------------------------------------------------------===//
 
-  /// As Plan.weights of this program says it.
-  StatusOr<std::string> samplesOf(ArrayRef<Use> used,
-                                  const moert::OutputFile &output,
-                                  const PackedHashes &hashes) const {
-    if (programs.size() == 1)
-      return hashes.samples;
+  Status record(plan::ProgramOp program, const moert::OutputFile &output,
+                const std::string &headerHash, const PackedHashes &hashes) {
+    std::map<int64_t, size_t> numbers; // By offset.
+    for (auto [number, entry] : llvm::enumerate(entries))
+      numbers[entry.getOffset()] = number;
+    plan::FileOp known;
     std::vector<moert::Extent> extents;
-    for (const Use &use : used)
+    for (auto weight : program.getBody().getOps<plan::WeightOp>()) {
+      auto fileOp = weight.getFile().getDefiningOp<plan::FileOp>();
+      if (fileOp.getKind() != plan::FileKind::Packed)
+        continue;
+      known = fileOp;
+      size_t number = numbers.at(weight.getOffset());
+      weight.setOffset(int64_t(file.weights[number].offset));
+      weight.setChecksum(hashes.checksums[number]);
       extents.push_back(
-          {file.weights[use.number].offset, file.weights[use.number].bytes()});
+          {file.weights[number].offset, file.weights[number].bytes()});
+    }
+    if (!known)
+      return Status::ok();
+    known.setPath(options.paths.recorded);
+    known.setBytes(int64_t(file.bytes));
+    known.setHeaderBytes(int64_t(file.headerBytes));
+    known.setHeaderHash(headerHash);
+    known.setSampleHash(hashes.samples);
+    if (programs.size() == 1)
+      return Status::ok();
+    // Of what this program reads of a file that is of several.
     MOE_ASSIGN_OR_RETURN(moert::InputFile written,
                          moert::InputFile::open(output.temporary()));
-    return moert::hashSamples(written, extents);
-  }
-
-  Status rewrite(plan::ProgramOp program, ArrayRef<Use> used,
-                 const moert::OutputFile &output, const std::string &headerHash,
-                 const PackedHashes &hashes) {
-    if (used.empty())
-      return Status::ok();
-    MOE_ASSIGN_OR_RETURN(std::string samples, samplesOf(used, output, hashes));
-    Block &block = program.getBody().front();
-    OpBuilder builder(&block, llvm::find_if(block, [](Operation &op) {
-      return isa<plan::WeightOp, plan::FoldQueryOp, plan::TransposeOp,
-                 plan::StackOp, plan::PackOp>(op);
-    }));
-    auto fileOp = builder.create<plan::FileOp>(
-        program.getLoc(), plan::FileKind::Packed, options.paths.recorded,
-        file.bytes, file.headerBytes, headerHash, samples);
-    for (auto [entry, number] : used) {
-      const PackedWeight &weight = file.weights[number];
-      builder.setInsertionPoint(entry);
-      plan::WeightShape shape = plan::shapeOf(entry->getResult(0));
-      std::string_view format = moek::formatInfo(shape.format).name;
-      auto stored = builder.create<plan::WeightOp>(
-          entry->getLoc(), nameOf(entry), fileOp, weight.offset,
-          StringRef(format.data(), format.size()), shape.outer, shape.rows,
-          shape.cols, shape.matrixBytes(), shape.rowBytes(), shape.layout,
-          hashes.checksums[number]);
-      entry->getResult(0).replaceUsesWithIf(
-          stored.getResult(), [](OpOperand &use) {
-            return isa<plan::InstOp, plan::ResidentOp>(use.getOwner());
-          });
-    }
-    // What packs uses what is computed, and both use what is stored.
-    eraseUnused<plan::PackOp>(block);
-    eraseUnused<plan::FoldQueryOp>(block);
-    eraseUnused<plan::TransposeOp>(block);
-    eraseUnused<plan::StackOp>(block);
-    eraseUnused<plan::WeightOp>(block);
-    eraseUnused<plan::FileOp>(block);
+    MOE_ASSIGN_OR_RETURN(std::string samples,
+                         moert::hashSamples(written, extents));
+    known.setSampleHash(samples);
     return Status::ok();
   }
 
-  template <typename OpT> static void eraseUnused(Block &block) {
-    for (OpT op : llvm::make_early_inc_range(block.getOps<OpT>()))
-      if (op.use_empty())
-        op.erase();
-  }
-
-  ArrayRef<plan::ProgramOp> programs;
+  SmallVector<plan::ProgramOp> programs;
   const PlaceWeightsOptions &options;
-  SmallVector<Operation *> entries;     ///< Of the first program that has it.
-  std::vector<std::vector<Use>> usedBy; ///< By program.
+  plan::PackingOp packing; ///< Null where there is nothing to write.
+  SmallVector<plan::PackedOp> entries;
   PackedFile file; ///< Its weights are parallel to `entries`.
   std::map<std::string, ModelFile> opened;
   std::map<std::string, moert::MappedFile> mapped;
@@ -515,16 +438,15 @@ Status identifyModels(std::vector<ModelWeights> &files, bool isPacked,
 
 } // namespace
 
-Status checkWeightsPlace(ArrayRef<plan::ProgramOp> programs,
-                         const PlaceWeightsOptions &options) {
-  return Packer(programs, options).prepare().status();
+Status checkWeightsPlace(ModuleOp module, const PlaceWeightsOptions &options) {
+  return Packer(module, options).prepare().status();
 }
 
-StatusOr<PlacedWeights> placeWeights(ArrayRef<plan::ProgramOp> programs,
+StatusOr<PlacedWeights> placeWeights(ModuleOp module,
                                      const PlaceWeightsOptions &options) {
-  MOE_ASSIGN_OR_RETURN(PlacedWeights placed, Packer(programs, options).run());
+  MOE_ASSIGN_OR_RETURN(PlacedWeights placed, Packer(module, options).run());
   std::vector<ModelWeights> models;
-  for (plan::ProgramOp program : programs)
+  for (auto program : module.getOps<plan::ProgramOp>())
     addModelWeights(program, models);
   MOE_RETURN_IF_ERROR(identifyModels(models, placed.file.has_value(), options));
   for (ModelWeights &model : models) {

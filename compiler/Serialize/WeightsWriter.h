@@ -5,6 +5,7 @@
 
 #include "compiler/Serialize/PlanPair.h"
 #include "dialects/plan/Plan.h"
+#include "mlir/IR/BuiltinOps.h"
 
 #include <cstdint>
 #include <functional>
@@ -21,9 +22,6 @@ moert::StatusOr<std::string> recordedPath(const std::string &file,
 struct PlaceWeightsOptions {
   PairPaths paths;
   const moert::OutputRule &rule; ///< What the weights file may replace.
-  /// Copy every weight, so that the model file is not needed any more; else
-  /// only weights that are computed or in another layout are written.
-  bool all = false;
   /// Record checksums of the weights that stay in the model file, so that each
   /// of their bytes can be verified. Reads all of them; where this is not said,
   /// it is done if weights are packed, as that reads the model anyway, or if
@@ -47,27 +45,22 @@ struct PlacedWeights {
 };
 
 /// Whether placeWeights() can begin: fails as it does before its first byte.
-moert::Status checkWeightsPlace(llvm::ArrayRef<mlir::plan::ProgramOp> programs,
+moert::Status checkWeightsPlace(mlir::ModuleOp module,
                                 const PlaceWeightsOptions &options);
 
-/// The last step before a plan is written; file paths of the program are those
-/// by which the model was opened.
+/// The last step before a plan is written. `module` is as plan-pack-weights
+/// left it; file paths are those by which the model was opened.
 ///
-/// Writes the weights file, but for its name, if there is something to write,
-/// and lets the program refer to it: plan.fold_query, plan.transpose and
-/// plan.pack become plan.weight, entries that nothing uses any more go. Weights
-/// start at multiples of 64 bytes, large ones of pages. Paths of model files
-/// become relative to the plan's folder if they are below it, else absolute,
-/// and what identifies their content is recorded. Several programs, rungs of a
-/// ladder in one context, have one weights file, and in it once what more than
-/// one of them reads.
+/// Writes the weights file that plan.packing describes, but for its name, if
+/// there is one. Records in the programs what identifies the content of files
+/// and where they are: paths of model files become relative to the plan's
+/// folder if they are below it, else absolute.
 ///
 /// Fails with Io (disk full, checked before the first byte; a model file that
 /// is gone or changed), Cancelled, and as preparePair, FoldQuery::check and
 /// Transpose::check do; then no weights file was changed.
-moert::StatusOr<PlacedWeights>
-placeWeights(llvm::ArrayRef<mlir::plan::ProgramOp> programs,
-             const PlaceWeightsOptions &options);
+moert::StatusOr<PlacedWeights> placeWeights(mlir::ModuleOp module,
+                                            const PlaceWeightsOptions &options);
 
 } // namespace moec
 

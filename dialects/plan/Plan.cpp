@@ -61,27 +61,6 @@ int64_t WeightShape::matrixBytes() const {
   return moek::storedRows(moek::Layout(layout), rows) * rowBytes();
 }
 
-WeightShape mlir::plan::shapeOf(Value weight) {
-  auto shape = [](auto op, Layout layout) {
-    return WeightShape{op.getOuter(), op.getRows(), op.getCols(),
-                       *formatFromName(op.getFormat()), layout};
-  };
-  Operation *op = weight.getDefiningOp();
-  if (auto fold = dyn_cast<FoldQueryOp>(op))
-    return shape(fold, Layout::Gguf);
-  if (auto transpose = dyn_cast<TransposeOp>(op))
-    return shape(transpose, Layout::Gguf);
-  if (auto stack = dyn_cast<StackOp>(op))
-    return shape(stack, Layout::Gguf);
-  if (auto pack = dyn_cast<PackOp>(op)) {
-    WeightShape packed = shapeOf(pack.getWeight());
-    packed.layout = pack.getLayout();
-    return packed;
-  }
-  auto stored = cast<WeightOp>(op);
-  return shape(stored, stored.getLayout());
-}
-
 //===----------------------------------------------------------------------===//
 // Shapes: 64x1408x2048xQ4_K
 //===----------------------------------------------------------------------===//
@@ -143,6 +122,7 @@ static void printFloats(OpAsmPrinter &printer, Operation *,
 }
 
 #define GET_OP_CLASSES
+#include "dialects/plan/PlanOpInterfaces.cpp.inc"
 #include "dialects/plan/PlanOps.cpp.inc"
 
 static LogicalResult verifyHash(Operation *op, StringRef what, StringRef hash,
@@ -154,7 +134,13 @@ static LogicalResult verifyHash(Operation *op, StringRef what, StringRef hash,
                            << " lower-case hex digits, found '" << hash << "'";
 }
 
-/// Checks what both kinds of weights have.
+/// Of an op with the attributes that all but plan.pack have.
+template <typename OpT> static WeightShape ownShape(OpT op, Layout layout) {
+  return {op.getOuter(), op.getRows(), op.getCols(),
+          *formatFromName(op.getFormat()), layout};
+}
+
+/// Checks what stored and computed weights have.
 static LogicalResult verifyShape(Operation *op, StringRef formatName,
                                  int64_t outer, int64_t rows, int64_t cols) {
   std::optional<moek::Format> format = formatFromName(formatName);
@@ -181,6 +167,18 @@ static LogicalResult verifyLayout(Operation *op, Layout layout,
                            << " elements, found " << stringifyLayout(layout);
 }
 
+/// Checks that `weight` has rows as they are in model files, to be packed.
+static LogicalResult verifyRows(Operation *op, Value weight, Layout layout) {
+  auto entry = weight.getDefiningOp<WeightEntryInterface>();
+  if (!entry)
+    return op->emitOpError("expected a weight");
+  WeightShape shape = entry.getWeightShape();
+  if (shape.layout != Layout::Gguf)
+    return op->emitOpError() << "expected rows in layout gguf, found "
+                             << stringifyLayout(shape.layout);
+  return verifyLayout(op, layout, shape.format, shape.cols);
+}
+
 //===----------------------------------------------------------------------===//
 // Table entries
 //===----------------------------------------------------------------------===//
@@ -194,6 +192,10 @@ LogicalResult FileOp::verify() {
     return emitOpError() << "expected 0 <= header <= bytes, found header "
                          << getHeaderBytes() << " of " << getBytes()
                          << " bytes";
+  // Until it is written.
+  if (getKind() == FileKind::Packed && getHeaderBytes() == 0 &&
+      getHeaderHash().empty())
+    return success();
   if (failed(verifyHash(*this, "hash", getHeaderHash(), 32)) ||
       (!getSampleHash().empty() &&
        failed(verifyHash(*this, "hash of samples", getSampleHash(), 32))))
@@ -213,6 +215,10 @@ int64_t WeightOp::getExtentBytes() {
   return (getOuter() - 1) * getOuterStride() + (rows - 1) * getRowStride() +
          rowBytes;
 }
+
+WeightShape WeightOp::getWeightShape() { return ownShape(*this, getLayout()); }
+
+bool WeightOp::isInFile() { return true; }
 
 LogicalResult WeightOp::verify() {
   if (failed(verifyShape(*this, getFormat(), getOuter(), getRows(), getCols())))
@@ -257,6 +263,10 @@ void FoldQueryOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
   setName(getResult(), getName());
 }
 
+WeightShape FoldQueryOp::getWeightShape() {
+  return ownShape(*this, Layout::Gguf);
+}
+
 LogicalResult FoldQueryOp::verify() {
   if (failed(verifyShape(*this, getFormat(), getOuter(), getRows(), getCols())))
     return failure();
@@ -269,6 +279,10 @@ LogicalResult FoldQueryOp::verify() {
 
 void TransposeOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
   setName(getResult(), getName());
+}
+
+WeightShape TransposeOp::getWeightShape() {
+  return ownShape(*this, Layout::Gguf);
 }
 
 LogicalResult TransposeOp::verify() {
@@ -291,6 +305,8 @@ LogicalResult TransposeOp::verify() {
 void StackOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
   setName(getResult(), getName());
 }
+
+WeightShape StackOp::getWeightShape() { return ownShape(*this, Layout::Gguf); }
 
 LogicalResult StackOp::verify() {
   if (failed(verifyShape(*this, getFormat(), getOuter(), getRows(), getCols())))
@@ -325,18 +341,46 @@ void PackOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
   setName(getResult(), getName());
 }
 
+WeightShape PackOp::getWeightShape() {
+  WeightShape shape = shapeOf(getWeight());
+  shape.layout = getLayout();
+  return shape;
+}
+
 LogicalResult PackOp::verify() {
   if (getLayout() == Layout::Gguf)
     return emitOpError("expected a layout other than the model file's");
-  if (!isa_and_nonnull<WeightOp, FoldQueryOp, TransposeOp, StackOp>(
-          getWeight().getDefiningOp()))
-    return emitOpError("expected a 'plan.weight', 'plan.fold_query', "
-                       "'plan.transpose' or 'plan.stack'");
+  return verifyRows(*this, getWeight(), getLayout());
+}
+
+LogicalResult PackingOp::verifyRegions() {
+  int64_t end = 0;
+  for (PackedOp entry : getBody().getOps<PackedOp>()) {
+    if (entry.getOffset() < end)
+      return entry.emitOpError() << "expected an offset of at least " << end
+                                 << ", found " << entry.getOffset();
+    end = entry.getOffset() + entry.getPackedShape().bytes();
+  }
+  return success();
+}
+
+WeightShape PackedOp::getPackedShape() {
   WeightShape shape = shapeOf(getWeight());
-  if (shape.layout != Layout::Gguf)
-    return emitOpError() << "expected rows in layout gguf, found "
-                         << stringifyLayout(shape.layout);
-  return verifyLayout(*this, getLayout(), shape.format, shape.cols);
+  shape.layout = getLayout();
+  return shape;
+}
+
+LogicalResult PackedOp::verify() {
+  if (failed(verifyRows(*this, getWeight(), getLayout())))
+    return failure();
+  auto packing = cast<PackingOp>((*this)->getParentOp());
+  Checked end = Checked(getOffset()) + Checked(getPackedShape().bytes());
+  if (getOffset() < 0 || !end.valid() ||
+      end.value() > uint64_t(packing.getBytes()))
+    return emitOpError() << "expected bytes inside the file's "
+                         << packing.getBytes() << ", found offset "
+                         << getOffset() << " and end " << end.value();
+  return success();
 }
 
 void ConstantOp::getAsmResultNames(OpAsmSetValueNameFn setName) {

@@ -3,8 +3,8 @@
 #ifndef MOE_DIALECTS_PLAN_PLAN_H
 #define MOE_DIALECTS_PLAN_PLAN_H
 
-#include "kernels/Types.h"
 #include "kernels/Layout.h"
+#include "kernels/Types.h"
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/Dialect.h"
@@ -27,12 +27,6 @@ std::optional<moek::Format> formatFromName(llvm::StringRef name);
 
 #include "dialects/plan/PlanDialect.h.inc"
 #include "dialects/plan/PlanEnums.h.inc"
-#define GET_TYPEDEF_CLASSES
-#include "dialects/plan/PlanTypes.h.inc"
-#define GET_ATTRDEF_CLASSES
-#include "dialects/plan/PlanAttrs.h.inc"
-#define GET_OP_CLASSES
-#include "dialects/plan/PlanOps.h.inc"
 
 namespace mlir::plan {
 
@@ -48,11 +42,26 @@ struct WeightShape {
   }
   /// Of a matrix without gaps: rows, or whole panels of them.
   int64_t matrixBytes() const;
+  /// Of all matrices.
+  int64_t bytes() const { return outer * matrixBytes(); }
 };
 
-/// `weight` is the result of plan.weight, plan.fold_query, plan.transpose or
-/// plan.pack.
-WeightShape shapeOf(Value weight);
+} // namespace mlir::plan
+
+#include "dialects/plan/PlanOpInterfaces.h.inc"
+#define GET_TYPEDEF_CLASSES
+#include "dialects/plan/PlanTypes.h.inc"
+#define GET_ATTRDEF_CLASSES
+#include "dialects/plan/PlanAttrs.h.inc"
+#define GET_OP_CLASSES
+#include "dialects/plan/PlanOps.h.inc"
+
+namespace mlir::plan {
+
+/// `weight` is the result of an entry of the weight table.
+inline WeightShape shapeOf(Value weight) {
+  return cast<WeightEntryInterface>(weight.getDefiningOp()).getWeightShape();
+}
 
 } // namespace mlir::plan
 

@@ -3,6 +3,7 @@
 #ifndef MOE_DIALECTS_PLAN_PLANOPS_TD
 #define MOE_DIALECTS_PLAN_PLANOPS_TD
 
+include "dialects/plan/PlanInterfaces.td"
 include "dialects/plan/PlanTypes.td"
 include "mlir/IR/OpAsmInterface.td"
 include "mlir/IR/RegionKindInterface.td"
@@ -20,6 +21,11 @@ class Plan_Entry<string mnemonic, list<Trait> traits = []>
 }
 class Plan_ProgramEntry<string mnemonic, list<Trait> traits = []>
     : Plan_Entry<mnemonic, !listconcat([HasParent<"ProgramOp">], traits)>;
+// A weight, or a file of weights, of a program or of what is to be packed.
+class Plan_FileEntry<string mnemonic, list<Trait> traits = []>
+    : Plan_Entry<mnemonic, !listconcat([ParentOneOf<["ProgramOp", "PackingOp"]>], traits)>;
+class Plan_WeightEntry<string mnemonic>
+    : Plan_FileEntry<mnemonic, [DeclareOpInterfaceMethods<Plan_WeightEntryInterface>]>;
 
 //===----------------------------------------------------------------------===//
 // The program and its tables
@@ -44,7 +50,7 @@ def Plan_ProgramOp : Plan_Op<"program", [
   let assemblyFormat = "attr-dict-with-keyword $body";
 }
 
-def Plan_FileOp : Plan_ProgramEntry<"file"> {
+def Plan_FileOp : Plan_FileEntry<"file"> {
   let summary = "a file with weights";
   let description = [{
     ```mlir
@@ -53,7 +59,8 @@ def Plan_FileOp : Plan_ProgramEntry<"file"> {
     `bytes` is the exact size; `header` leading bytes with that `hash`
     (XXH3-128) and the hash of sampled blocks, where it is recorded, identify the
     file (runtime/schema/plan.fbs). `path` is relative to the plan's folder or
-    absolute.
+    absolute. The file that plan-pack-weights plans has no path, header or hash
+    until it is written; offsets into it then still lack the header's bytes.
   }];
   let arguments = (ins Plan_FileKindAttr:$kind, StrAttr:$path, Plan_I64:$bytes,
                        Plan_I64:$header_bytes, StrAttr:$header_hash,
@@ -65,7 +72,8 @@ def Plan_FileOp : Plan_ProgramEntry<"file"> {
   }];
 }
 
-def Plan_WeightOp : Plan_ProgramEntry<"weight"> {
+def Plan_WeightOp : Plan_FileEntry<"weight", [
+    DeclareOpInterfaceMethods<Plan_WeightEntryInterface, ["isInFile"]>]> {
   let summary = "`outer` matrices of `rows` x `cols` at `offset` of a file";
   let description = [{
     ```mlir
@@ -94,13 +102,12 @@ def Plan_WeightOp : Plan_ProgramEntry<"weight"> {
   }];
 }
 
-def Plan_FoldQueryOp : Plan_ProgramEntry<"fold_query"> {
+def Plan_FoldQueryOp : Plan_WeightEntry<"fold_query"> {
   let summary = "a weight that packing computes: W_UK multiplied into W_Q";
   let description = [{
     As `moe.fold_query`: [heads * (latent + rope), cols] from `wq` and `wk`.
-    Packing (--weights=auto or pack) computes it, writes it to plan.weights and
-    replaces this op by a `plan.weight`; a plan that still holds one cannot be
-    written.
+    plan-pack-weights plans it as a part of plan.weights and lets instructions
+    read a `plan.weight` instead; a program that still has one cannot be written.
   }];
   let arguments = (ins StrAttr:$name, Plan_Weight:$wq, Plan_Weight:$wk, StrAttr:$format,
                        Plan_I64:$outer, Plan_I64:$rows, Plan_I64:$cols,
@@ -112,14 +119,14 @@ def Plan_FoldQueryOp : Plan_ProgramEntry<"fold_query"> {
   }];
 }
 
-def Plan_TransposeOp : Plan_ProgramEntry<"transpose"> {
+def Plan_TransposeOp : Plan_WeightEntry<"transpose"> {
   let summary = "a weight that packing computes: matrices transposed";
   let description = [{
     ```mlir
     %t = plan.transpose "blk.0.attn_kv_b.weight.keys.transposed" of %k : 16x512x128xQ8_0
     ```
-    As `moe.transpose`, of a weight in the model file. Packing computes it and
-    replaces this op by a `plan.weight`, as it does with `plan.fold_query`.
+    As `moe.transpose`, of a weight in the model file; packed as
+    `plan.fold_query` is.
   }];
   let arguments = (ins StrAttr:$name, Plan_Weight:$weight, StrAttr:$format,
                        Plan_I64:$outer, Plan_I64:$rows, Plan_I64:$cols);
@@ -129,15 +136,14 @@ def Plan_TransposeOp : Plan_ProgramEntry<"transpose"> {
   }];
 }
 
-def Plan_StackOp : Plan_ProgramEntry<"stack"> {
+def Plan_StackOp : Plan_WeightEntry<"stack"> {
   let summary = "a weight that packing computes: matrices put together";
   let description = [{
     ```mlir
     %s = plan.stack "blk.0.ffn_up.0.weight.stacked" of %a, %b : 2x96x64xF32
     ```
-    As `moe.stack`, of weights in the model file. Packing copies those of the
-    result's format, converts the others, and replaces this op by a
-    `plan.weight`, as it does with `plan.fold_query`.
+    As `moe.stack`, of weights in the model file: those of the result's format
+    are copied, the others converted. Packed as `plan.fold_query` is.
   }];
   let arguments = (ins StrAttr:$name, Variadic<Plan_Weight>:$weights, StrAttr:$format,
                        Plan_I64:$outer, Plan_I64:$rows, Plan_I64:$cols);
@@ -147,19 +153,56 @@ def Plan_StackOp : Plan_ProgramEntry<"stack"> {
   }];
 }
 
-def Plan_PackOp : Plan_ProgramEntry<"pack"> {
+def Plan_PackOp : Plan_WeightEntry<"pack"> {
   let summary = "a weight that packing writes in another layout";
   let description = [{
     ```mlir
     %p = plan.pack "output.weight" of %w layout rows16
     ```
-    Packing reads `weight`, in GGUF layout or still to be computed, writes its
-    rows in `layout` to plan.weights and replaces this op by a `plan.weight`; a
-    plan that still holds one cannot be written.
+    The rows of `weight`, which are in GGUF layout or still to be computed, in
+    `layout`. Packed as `plan.fold_query` is.
   }];
   let arguments = (ins StrAttr:$name, Plan_Weight:$weight, Plan_LayoutAttr:$layout);
   let results = (outs Plan_Weight:$result);
   let assemblyFormat = "$name `of` $weight `layout` `` $layout attr-dict";
+}
+
+def Plan_PackingOp : Plan_Op<"packing", [
+    IsolatedFromAbove, SingleBlock, NoTerminator, NoRegionArguments]> {
+  let summary = "what is to be written to plan.weights";
+  let description = [{
+    ```mlir
+    plan.packing bytes 172032000 {
+      %gguf = plan.file model "m.gguf" bytes 2000000 header 512 hash "<32 hex digits>"
+      %w = plan.weight "output.weight" in %gguf at 8192 : 1x102400x2048xQ6_K strides [172032000, 1680]
+      plan.packed "output.weight" of %w layout rows16 at 0
+    }
+    ```
+    plan-pack-weights decides it for all programs of the module: which weights,
+    from which bytes of the model, in which layout and where. Bytes that several
+    programs read are there once. compiler/Serialize computes the bytes and puts
+    a header of whole pages before them.
+  }];
+  let arguments = (ins Plan_I64:$bytes);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "`bytes` $bytes $body attr-dict";
+  let hasRegionVerifier = 1;
+}
+
+def Plan_PackedOp : Plan_Op<"packed", [HasParent<"PackingOp">]> {
+  let summary = "a weight of plan.weights, at `offset` behind the header";
+  let description = [{
+    `weight` says where its rows come from; in the file they lie in `layout`,
+    without gaps. Entries are by ascending offset.
+  }];
+  let arguments = (ins StrAttr:$name, Plan_Weight:$weight, Plan_LayoutAttr:$layout,
+                       Plan_I64:$offset);
+  let assemblyFormat = "$name `of` $weight `layout` `` $layout `at` $offset attr-dict";
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// The weight's, in the entry's layout.
+    ::mlir::plan::WeightShape getPackedShape();
+  }];
 }
 
 def Plan_ConstantOp : Plan_ProgramEntry<"constant"> {

@@ -51,6 +51,20 @@ static ArrayAttr rejectedOf(Operation *op) {
       }));
 }
 
+/// Seconds of the instructions of an op, by the kernels that it was given;
+/// what is encoded for them is shared with other ops and not of this one.
+static double selectedSeconds(ArrayRef<SelectedStep> steps,
+                              const moec::Situation &situation,
+                              const moec::DeviceDesc &device) {
+  double seconds = 0;
+  for (const SelectedStep &step : steps)
+    if (step.step.op != OpCode::Quantize)
+      seconds += moec::instructionSeconds(step.step.op, step.work,
+                                          {step.driver, step.gemms}, situation,
+                                          device);
+  return seconds;
+}
+
 LogicalResult PhaseEmitter::begin(Operation *op, ArrayRef<SelectedStep> steps) {
   auto name = op->getAttrOfType<StringAttr>(kDeviceAttr);
   if (!name)
@@ -82,8 +96,10 @@ LogicalResult PhaseEmitter::begin(Operation *op, ArrayRef<SelectedStep> steps) {
   if (attr_.getKind() == PhaseKind::Logits && attr_.getSequences() > 1) {
     moec::Situation rows = situation_;
     rows.tokens = attr_.getSequences();
+    SmallVector<SelectedStep> ofBatch(steps);
+    addWork(cast<CostOpInterface>(op), rows.tokens, rows.cached, ofBatch);
     explain(op, steps, kBatchName, {rows.tokens, 0})
-        .setSeconds(APFloat(opSeconds(op, rows, desc)));
+        .setSeconds(APFloat(selectedSeconds(ofBatch, rows, desc)));
   }
   return success();
 }
@@ -101,7 +117,7 @@ plan::ExplainOp PhaseEmitter::explain(Operation *op,
   // What the link takes longer than the products, whose seconds are added.
   if (op->hasAttr(kStreamedAttr))
     seconds = std::max(0.0, moec::transferSeconds(cost.weightBytes, desc) -
-                                opSeconds(op, situation_, desc));
+                                selectedSeconds(steps, situation_, desc));
   auto reason = op->getAttrOfType<StringAttr>(kReasonAttr);
   auto label = op->getAttrOfType<LabelAttr>(kLabelAttr);
   return tables_.builder().create<plan::ExplainOp>(

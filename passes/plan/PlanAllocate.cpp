@@ -135,7 +135,7 @@ private:
         if (streamed.contains({weight, value}))
           continue;
         WeightShape shape = shapeOf(weight);
-        weightBytes += shape.outer * shape.matrixBytes();
+        weightBytes += shape.bytes();
       }
       device.setArenaBytes(need.arenaBytes);
       device.setKvBytes(need.kvBytes);

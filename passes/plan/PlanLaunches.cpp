@@ -140,7 +140,7 @@ int32_t partsOf(InstOp inst) {
             resident.getMode() == ResidencyMode::Streamed) {
           WeightShape shape = shapeOf(weight);
           experts = shape.outer;
-          bytes += shape.outer * shape.matrixBytes();
+          bytes += shape.bytes();
         }
   return experts ? moek::cuda::streamedParts(bytes, experts) : 0;
 }

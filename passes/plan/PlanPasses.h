@@ -26,8 +26,8 @@ struct PlanPipelineOptions : PassPipelineOptions<PlanPipelineOptions> {
 };
 
 /// Adds the passes from the placed graph with kernels (the result of
-/// moe-compile) to a plan that only lacks its tokenizer and, if weights are
-/// computed or packed, their packing.
+/// moe-compile) to a plan that only lacks its tokenizer, the code of its
+/// kernels and plan-pack-weights.
 void buildPlanPipeline(OpPassManager &manager,
                        const PlanPipelineOptions &options);
 

@@ -137,6 +137,34 @@ def PlanLaunchesPass : Plan_Pass<"plan-launches"> {
   ];
 }
 
+def PlanPackWeightsPass : Plan_Pass<"plan-pack-weights"> {
+  let summary = "what plan.weights holds, and where";
+  let description = [{
+    Weights that are computed or have another layout than the model file's are
+    written to a file of their own, plan.weights: those that instructions read,
+    in the order in which programs have them, so that weights read one after
+    another lie one behind another. They begin at cache lines, and those of a huge
+    page or more at pages. With `all`, every weight is copied, so that a plan does
+    not need the model. All programs of the module, such as rungs of a ladder, have
+    one file, in which equal bytes are once: those of weights with the same name,
+    layout and origin.
+
+    It is not in moe-plan: rungs are in one module after they have been lowered.
+
+    Invariant: every entry of a weight table that an instruction reads is in a
+    file, and with `all` in plan.weights. A program has no files and weights that
+    nothing uses. `plan.packing` says what plan.weights is to hold; there is none
+    where nothing is to be written.
+  }];
+  let options = [
+    Option<"all", "all", "bool", "false", "Copy weights of the model file too">,
+  ];
+  let statistics = [
+    Statistic<"numPacked", "packed", "Weights to be written">,
+    Statistic<"numShared", "shared", "Weights that another program has written">,
+  ];
+}
+
 def PlanCheckMemoryPass : Plan_Pass<"plan-check-memory"> {
   let summary = "check that the plan fits the memory of its devices";
   let description = [{

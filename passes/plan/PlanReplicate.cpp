@@ -19,8 +19,7 @@ int64_t bytesOf(Value operand, int64_t tokens) {
     return buffer.getBytes(tokens);
   if (auto constant = operand.getDefiningOp<ConstantOp>())
     return int64_t(constant.getValues().size() * sizeof(float));
-  WeightShape shape = shapeOf(operand);
-  return shape.outer * shape.matrixBytes();
+  return shapeOf(operand).bytes();
 }
 
 bool isOnCpu(InstOp inst) {

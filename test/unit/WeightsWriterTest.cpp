@@ -9,6 +9,8 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 #include "mlir/Parser/Parser.h"
+#include "mlir/Pass/PassManager.h"
+#include "passes/plan/PlanPasses.h"
 #include "runtime/base/ContentHash.h"
 #include "runtime/base/MappedFile.h"
 #include "test/support/TempDir.h"
@@ -74,11 +76,13 @@ struct WeightsWriter : testing::Test {
                          moec::PairPaths::resolve(dir.file(planName), ""));
     moert::OutputRule rule;
     moec::PlaceWeightsOptions options{std::move(paths), rule};
-    options.all = all;
     options.checksums = checksums;
     options.progress = progress;
+    PassManager manager(&context);
+    manager.addPass(plan::createPlanPackWeightsPass({.all = all}));
+    EXPECT_TRUE(succeeded(manager.run(*module)));
     MOE_ASSIGN_OR_RETURN(moec::PlacedWeights placed,
-                         moec::placeWeights(program(), options));
+                         moec::placeWeights(*module, options));
     MOE_ASSIGN_OR_RETURN(std::vector<uint8_t> bytes,
                          moec::serializePlan(program()));
     MOE_ASSIGN_OR_RETURN(

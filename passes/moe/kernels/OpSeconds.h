@@ -30,7 +30,7 @@ inline constexpr double kNeverSeconds = 1e6;
 /// another layout than the file's. Returns kNeverSeconds if a GPU has no kernel
 /// for an instruction or a weight.
 double opSeconds(Operation *op, const moec::Situation &situation,
-                 const moec::DeviceDesc &device, bool mayPack = true);
+                 const moec::DeviceDesc &device, bool mayPack);
 
 /// Returns the time that a device spends between the work of instructions:
 /// starting each instruction, and waiting at `meetings` barriers.

@@ -253,7 +253,8 @@ struct SelectKernels : moe::impl::SelectKernelsPassBase<SelectKernels> {
       return signalPassFailure();
     // A weight's layout must suit every phase, so all phases are visited before
     // kernels are selected.
-    WeightLayouts layouts(weights != WeightsMode::Reference);
+    bool mayPack = weights != WeightsMode::Reference;
+    WeightLayouts layouts(mayPack);
     if (failed(forEachOp([&](LowerableOpInterface op, PhaseAttr phase) {
           const moec::DeviceDesc *device = deviceOf(op, *target);
           if (!device)
@@ -269,7 +270,7 @@ struct SelectKernels : moe::impl::SelectKernelsPassBase<SelectKernels> {
         })))
       return signalPassFailure();
     SlowFormats slow;
-    TypicalSeconds seconds;
+    TypicalSeconds seconds(mayPack);
     if (failed(forEachOp([&](LowerableOpInterface op, PhaseAttr phase) {
           Selector selector(*target, layouts, phase, seconds);
           LogicalResult result = selector.select(op);

@@ -30,7 +30,7 @@ TypicalSeconds::situationOf(Operation *op, const moec::DeviceDesc &device) {
 }
 
 double TypicalSeconds::of(Operation *op, const moec::DeviceDesc &device) {
-  double seconds = opSeconds(op, situationOf(op, device), device);
+  double seconds = opSeconds(op, situationOf(op, device), device, mayPack);
   return seconds < kNeverSeconds ? seconds : -1;
 }
 

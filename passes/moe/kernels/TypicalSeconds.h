@@ -25,6 +25,9 @@ void reject(Operation *op, const Rejection &rejection);
 /// Predicts the seconds of ops in the typical steps of their phases.
 class TypicalSeconds {
 public:
+  /// `mayPack`: as opSeconds has it.
+  explicit TypicalSeconds(bool mayPack) : mayPack(mayPack) {}
+
   const moec::Situation &situationOf(Operation *op,
                                      const moec::DeviceDesc &device);
 
@@ -35,6 +38,7 @@ public:
 private:
   double of(Operation *op, const moec::DeviceDesc &device);
 
+  bool mayPack;
   std::map<std::pair<Operation *, const moec::DeviceDesc *>, moec::Situation>
       situations;
 };

@@ -88,7 +88,7 @@ ExpertStreaming::candidateOf(ExpertsOp op, DeviceOf deviceOf) const {
   for (Value weight : {op.getGate(), op.getUp(), op.getDown()})
     if (!isReadByBoth(weight, *gpu, phase.getMaxTokens()))
       return std::nullopt;
-  if (opSeconds(op, moec::Situation{1, 0}, *gpu) >= kNeverSeconds)
+  if (opSeconds(op, moec::Situation{1, 0}, *gpu, mayPack) >= kNeverSeconds)
     return std::nullopt;
   return Candidate{op, host, gpu};
 }

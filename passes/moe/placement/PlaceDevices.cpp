@@ -48,8 +48,7 @@ struct PlaceDevices : moe::impl::PlaceDevicesPassBase<PlaceDevices> {
       return signalPassFailure();
 
     PlacementProblem problem(module, *target);
-    StepTimes times(problem, *target, mixOf(),
-                    weights != WeightsMode::Reference);
+    StepTimes times(problem, *target, mixOf(), mayPack());
     PlacementSearch search(problem, *target, times);
     Choice choice = search.run();
     if (failed(checkFit(module, *target, problem, choice)))
@@ -87,6 +86,8 @@ struct PlaceDevices : moe::impl::PlaceDevicesPassBase<PlaceDevices> {
   }
 
 private:
+  bool mayPack() const { return weights != WeightsMode::Reference; }
+
   RequestMix mixOf() const {
     return requestMix(optimizeFor, typicalPrompt, deferExperts);
   }
@@ -273,7 +274,7 @@ private:
               const StepTimes &times, const PlacementSearch &search,
               const Choice &choice) {
     PlacementReasons reasons(problem, target, times, search, choice);
-    TypicalSeconds seconds;
+    TypicalSeconds seconds(mayPack());
     for (auto [index, group] : llvm::enumerate(problem.groups())) {
       const moec::DeviceDesc &device = target.devices[choice.assignment[index]];
       std::string reason = group.device < 0 ? reasons.of(int(index)) : "";
@@ -308,7 +309,7 @@ private:
     for (Operation *op : problem.groups()[split.group].ops) {
       SlicedExperts sliced = sliceExperts(cast<ExpertsOp>(op), split.chosen);
       appendReason(sliced.rest, part + " are on " + device + ".");
-      TypicalSeconds seconds;
+      TypicalSeconds seconds(mayPack());
       for (Operation *op :
            {sliced.first.getOperation(), sliced.rest.getOperation()})
         op->removeAttr(kRejectedAttr);

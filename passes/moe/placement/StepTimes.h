@@ -43,7 +43,7 @@ public:
 
   /// For `mayPack`, see opSeconds.
   StepTimes(const PlacementProblem &problem, const moec::TargetDesc &target,
-            RequestMix mix, bool mayPack = true);
+            RequestMix mix, bool mayPack);
 
   struct Prediction {
     double request = 0; ///< Seconds of the request, which are minimised.

@@ -102,7 +102,7 @@ private:
     }
     ExpertStreaming there(longer, target, mayPack());
     SmallVector<DictionaryAttr> before;
-    TypicalSeconds seconds;
+    TypicalSeconds seconds(mayPack());
     for (ExpertStreaming::Candidate c : there.all()) {
       before.push_back(c.op->getAttrDictionary());
       c.op->setAttr(kDeviceAttr,

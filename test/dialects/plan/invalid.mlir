@@ -134,7 +134,7 @@ plan.program attributes {
   %f = plan.file model "a" bytes 4096 header 8 hash "0123456789abcdef0123456789abcdef"
   %w = plan.weight "w" in %f at 0 : 1x2x32xQ8_0 strides [68, 34]
   %p = plan.pack "w" of %w layout rows16
-  // expected-error @+1 {{expected a 'plan.weight', 'plan.fold_query', 'plan.transpose' or 'plan.stack'}}
+  // expected-error @+1 {{expected rows in layout gguf, found rows16}}
   %q = plan.pack "w" of %p layout rows16
 }
 
@@ -767,4 +767,23 @@ plan.program attributes {
     %1 = plan.inst copy on %q ["copy_cuda"] (x = %x, out = %y) signals for %e
     plan.bind input %x output %x
   }
+}
+
+// -----
+
+plan.packing bytes 640 {
+  %f = plan.file model "a" bytes 4096 header 8 hash "0123456789abcdef0123456789abcdef"
+  %w = plan.weight "w" in %f at 0 : 1x2x32xQ8_0 strides [68, 34]
+  // expected-error @+1 {{expected bytes inside the file's 640, found offset 128 and end 672}}
+  plan.packed "w" of %w layout rows16 at 128
+}
+
+// -----
+
+plan.packing bytes 640 {
+  %f = plan.file model "a" bytes 4096 header 8 hash "0123456789abcdef0123456789abcdef"
+  %w = plan.weight "w" in %f at 0 : 1x2x32xQ8_0 strides [68, 34]
+  plan.packed "w" of %w layout gguf at 64
+  // expected-error @+1 {{expected an offset of at least 132, found 128}}
+  plan.packed "w" of %w layout gguf at 128
 }

@@ -96,3 +96,14 @@ plan.program attributes {
     plan.bind input %x output %l
   }
 }
+
+// What packing is to write.
+// CHECK: plan.packing bytes 640 {
+// CHECK: %[[F:.*]] = plan.file model "tiny.gguf"
+// CHECK: %[[W:.*]] = plan.weight "down.weight" in %[[F]]
+// CHECK: plan.packed "down.weight" of %[[W]] layout rows16 at 64
+plan.packing bytes 640 {
+  %f = plan.file model "tiny.gguf" bytes 2000000 header 512 hash "0123456789abcdef0123456789abcdef"
+  %w = plan.weight "down.weight" in %f at 2048 : 1x17x32xQ4_0 strides [306, 18]
+  plan.packed "down.weight" of %w layout rows16 at 64
+}

@@ -1,0 +1,149 @@
+#include "mlir/IR/IRMapping.h"
+#include "passes/plan/PlanPasses.h"
+#include "runtime/base/CheckedMath.h"
+
+#include <map>
+
+namespace mlir::plan {
+#define GEN_PASS_DEF_PLANPACKWEIGHTSPASS
+#include "passes/plan/PlanPasses.h.inc"
+} // namespace mlir::plan
+
+using namespace mlir;
+using namespace mlir::plan;
+
+namespace {
+
+/// Reads stream cache lines; an mmap of a huge page or more begins at a page,
+/// so that it may be backed by huge pages.
+constexpr uint64_t kAlignment = 64, kPage = 4096;
+constexpr uint64_t kHugePage = uint64_t(2) << 20;
+
+/// Equal for what has equal bytes, in programs of one context: the same name,
+/// shape and layout, of the same bytes of the model.
+using Key = std::vector<const void *>;
+
+void addKey(Operation *op, Key &key) {
+  key.push_back(op->getName().getAsOpaquePointer());
+  key.push_back(op->getAttrDictionary().getAsOpaquePointer());
+  for (Value operand : op->getOperands())
+    addKey(operand.getDefiningOp(), key);
+}
+
+Key keyOf(Operation *op) {
+  Key key;
+  addKey(op, key);
+  return key;
+}
+
+/// The file that all programs share, as it grows.
+class Packing {
+public:
+  explicit Packing(mlir::ModuleOp module)
+      : builder(OpBuilder::atBlockBegin(module.getBody())),
+        op(builder.create<PackingOp>(module.getLoc(), 0)) {
+    builder.setInsertionPointToStart(&op.getBody().emplaceBlock());
+  }
+
+  /// The offset of what `entry` has, and whether it was not there yet.
+  std::pair<int64_t, bool> add(WeightEntryInterface entry) {
+    auto [known, isNew] = offsets.try_emplace(keyOf(entry));
+    if (!isNew)
+      return {known->second, false};
+    // Of an entry that lays out another anew, that other one.
+    auto pack = dyn_cast<PackOp>(entry.getOperation());
+    Value rows = copy(pack ? Value(pack.getWeight()) : entry->getResult(0));
+    WeightShape shape = entry.getWeightShape();
+    uint64_t bytes = uint64_t(shape.bytes());
+    uint64_t offset =
+        moert::alignUp(end, bytes >= kHugePage ? kPage : kAlignment);
+    end = offset + bytes;
+    builder.create<PackedOp>(entry.getLoc(), entry.getWeightName(), rows,
+                             shape.layout, int64_t(offset));
+    known->second = int64_t(offset);
+    return {known->second, true};
+  }
+
+  int64_t finish() {
+    op.setBytes(int64_t(end));
+    if (end == 0)
+      op.erase();
+    return int64_t(end);
+  }
+
+private:
+  /// The same weight in the packing's region, with what it is made of.
+  Value copy(Value weight) {
+    Operation *from = weight.getDefiningOp();
+    Value &known = copies[keyOf(from)];
+    if (known)
+      return known;
+    IRMapping mapping;
+    for (Value operand : from->getOperands())
+      mapping.map(operand, copy(operand));
+    return known = builder.clone(*from, mapping)->getResult(0);
+  }
+
+  OpBuilder builder;
+  PackingOp op;
+  std::map<Key, Value> copies;
+  std::map<Key, int64_t> offsets;
+  uint64_t end = 0;
+};
+
+struct PlanPackWeights : plan::impl::PlanPackWeightsPassBase<PlanPackWeights> {
+  using PlanPackWeightsPassBase::PlanPackWeightsPassBase;
+
+  void runOnOperation() override {
+    Packing packing(getOperation());
+    SmallVector<FileOp> files;
+    for (ProgramOp program : getOperation().getOps<ProgramOp>())
+      if (FileOp file = pack(program, packing))
+        files.push_back(file);
+    int64_t bytes = packing.finish();
+    for (FileOp file : files)
+      file.setBytes(bytes);
+  }
+
+private:
+  bool isToBePacked(WeightEntryInterface entry) const {
+    return (all || !entry.isInFile()) &&
+           llvm::any_of(entry->getUsers(), llvm::IsaPred<InstOp>);
+  }
+
+  /// The program's entry for the file, or null if it reads nothing of it.
+  FileOp pack(ProgramOp program, Packing &packing) {
+    Block &block = program.getBody().front();
+    auto entries = llvm::to_vector(block.getOps<WeightEntryInterface>());
+    if (llvm::none_of(entries, [&](auto entry) { return isToBePacked(entry); }))
+      return {};
+    OpBuilder builder(entries.front());
+    auto file = builder.create<FileOp>(program.getLoc(), FileKind::Packed,
+                                       /*path=*/"", /*bytes=*/0,
+                                       /*header_bytes=*/0, /*header_hash=*/"");
+    for (WeightEntryInterface entry : entries) {
+      if (!isToBePacked(entry))
+        continue;
+      auto [offset, isNew] = packing.add(entry);
+      (isNew ? numPacked : numShared) += 1;
+      builder.setInsertionPoint(entry);
+      WeightShape shape = entry.getWeightShape();
+      std::string_view format = moek::formatInfo(shape.format).name;
+      auto stored = builder.create<WeightOp>(
+          entry.getLoc(), entry.getWeightName(), file, offset,
+          StringRef(format.data(), format.size()), shape.outer, shape.rows,
+          shape.cols, shape.matrixBytes(), shape.rowBytes(), shape.layout);
+      entry->getResult(0).replaceUsesWithIf(
+          stored.getResult(), [](OpOperand &use) {
+            return isa<InstOp, ResidentOp>(use.getOwner());
+          });
+    }
+    // What is used is defined before its users.
+    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
+      if (isa<WeightEntryInterface, FileOp>(op) && op.use_empty())
+        op.erase();
+    return file;
+  }
+};
+
+} // namespace
