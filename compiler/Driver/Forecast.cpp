@@ -33,11 +33,14 @@ Forecast forecastOf(mlir::plan::ProgramOp program) {
   // The speed of prompts is that of the phase with the longest steps; see
   // ExplainSummary::prefill.
   mlir::plan::PhaseOp longest;
-  for (auto phase : body.getOps<mlir::plan::PhaseOp>())
+  bool decodeHasHead = false;
+  for (auto phase : body.getOps<mlir::plan::PhaseOp>()) {
+    decodeHasHead |= phase.getWithHead();
     if (auto kind = kindOf(phase.getName());
         kind == PhaseKind::StreamedPrefill ||
         (kind == PhaseKind::Prefill && !longest))
       longest = phase;
+  }
   double token = 0, prefill = 0, most = 0;
   // Seconds per token by device and part, summed over layers.
   std::map<std::pair<std::string, std::string>, double> parts;
@@ -46,7 +49,8 @@ Forecast forecastOf(mlir::plan::ProgramOp program) {
     if (longest && entry.getPhase() == longest.getName())
       prefill += seconds;
     if (auto kind = kindOf(entry.getPhase());
-        kind != PhaseKind::Decode && kind != PhaseKind::Logits)
+        kind != PhaseKind::Decode &&
+        (kind != PhaseKind::Logits || decodeHasHead))
       continue;
     token += seconds;
     if (auto it = byName.find(entry.getDevice().str()); it != byName.end()) {

@@ -157,6 +157,7 @@ void ExplainSummary::addCosts(const fb::Plan &plan) {
     PhaseCost &cost = phaseNamed(text(phase->name()));
     cost.minTokens = phase->min_tokens();
     cost.maxTokens = phase->max_tokens();
+    cost.withHead = phase->with_head();
     cost.step =
         typicalStep(moert::kindOf(*phase), cost.maxTokens, plan.context());
   }
@@ -213,7 +214,7 @@ std::optional<double> ExplainSummary::decodeSecondsPerToken() const {
   if (!decode || decode->step.tokens < 1 || decode->seconds <= 0)
     return std::nullopt;
   return decode->seconds / double(decode->step.tokens) +
-         (logits ? logits->seconds : 0);
+         (logits && !decode->withHead ? logits->seconds : 0);
 }
 
 std::optional<double> ExplainSummary::decodeRate() const {

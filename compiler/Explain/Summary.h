@@ -44,6 +44,7 @@ struct OpCost {
 struct PhaseCost {
   std::string_view name;
   int32_t minTokens = 0, maxTokens = 0;
+  bool withHead = false; ///< Its steps compute their logits.
   TypicalStep step = {};
   std::vector<OpCost> ops;
   double flops = 0, weightBytes = 0, seconds = 0; ///< Sums over the ops.

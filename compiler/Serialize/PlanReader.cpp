@@ -136,7 +136,8 @@ private:
   void read(const fb::PhaseT &phase) {
     OpBuilder::InsertionGuard guard(builder);
     auto op = builder.create<plan::PhaseOp>(location, phase.name,
-                                            phase.min_tokens, phase.max_tokens);
+                                            phase.min_tokens, phase.max_tokens,
+                                            phase.with_head);
     builder.setInsertionPointToEnd(&op.getBody().emplaceBlock());
     buffers.clear();
     events.clear();

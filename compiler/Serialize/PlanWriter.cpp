@@ -269,6 +269,7 @@ private:
     phase.name = op.getName().str();
     phase.min_tokens = op.getMinTokens();
     phase.max_tokens = op.getMaxTokens();
+    phase.with_head = op.getWithHead();
     for (plan::BufferOp buffer : op.getBody().getOps<plan::BufferOp>())
       MOE_RETURN_IF_ERROR(write(buffer, phase));
     for (plan::InstOp inst : op.getBody().getOps<plan::InstOp>())

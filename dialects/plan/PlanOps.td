@@ -374,14 +374,15 @@ def Plan_PhaseOp : Plan_Op<"phase", [HasParent<"ProgramOp">, SingleBlock, NoRegi
   let summary = "the instructions for steps of `min_tokens` to `max_tokens` tokens";
   let description = [{
     "decode" and "prefill" go from token ids to hidden state, "logits" from
-    hidden state to logits. Instructions of all queues are in one list, which is
+    hidden state to logits; `with_head`: a "decode" goes from token ids to logits. Instructions of all queues are in one list, which is
     a valid order; each queue runs its own in this order. A step ends when all
     queues have ended.
   }];
-  let arguments = (ins StrAttr:$name, Plan_I32:$min_tokens, Plan_I32:$max_tokens);
+  let arguments = (ins StrAttr:$name, Plan_I32:$min_tokens, Plan_I32:$max_tokens,
+                       UnitAttr:$with_head);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
-    $name `tokens` $min_tokens `to` $max_tokens $body attr-dict
+    $name `tokens` $min_tokens `to` $max_tokens (`with_head` $with_head^)? $body attr-dict
   }];
   let hasVerifier = 1;
   let extraClassDeclaration = [{

@@ -11,6 +11,7 @@ void plan::buildPlanPipeline(OpPassManager &manager,
                              const PlanPipelineOptions &options) {
   manager.addPass(createLowerToPlanPass({.userOptions = options.userOptions}));
   // Replication removes barriers, so it precedes ordering.
+  manager.addPass(createPlanJoinHeadPass());
   manager.addPass(createPlanReplicatePass());
   // Order determines lifetimes, lifetimes determine offsets, and offsets
   // determine barriers.

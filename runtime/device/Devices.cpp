@@ -41,9 +41,10 @@ Devices::create(const Plan &plan, const WeightFiles &files,
     StepEvents *events = result->events_.back().get();
     for (const std::unique_ptr<Device> &device : result->devices_)
       MOE_RETURN_IF_ERROR(device->bind(one, arenas, events));
-    result->phases_.push_back(
-        {kindOf(phase), phase.min_tokens(), phase.max_tokens(),
-         uint32_t(result->phases_.size()), count(phase.instructions())});
+    result->phases_.push_back({kindOf(phase), phase.min_tokens(),
+                               phase.max_tokens(), endsWithLogits(phase),
+                               uint32_t(result->phases_.size()),
+                               count(phase.instructions())});
   }
   return result;
 }

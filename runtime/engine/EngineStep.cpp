@@ -204,6 +204,13 @@ Status Engine::step(std::span<Request> requests, const LogitsSink &sink) {
   return Status::ok();
 }
 
+/// Returns whether the logits of a request's only token are wanted.
+static bool wantsLogits(const Request &request) {
+  return request.logits == Request::Logits::All ||
+         (request.logits == Request::Logits::Last &&
+          request.tokens.size() == 1);
+}
+
 Status Engine::runRows(const RunnablePhase &phase, std::span<Request> requests,
                        std::vector<Part> parts, const LogitsSink &sink) {
   std::erase_if(parts, [&](Part part) {
@@ -257,7 +264,18 @@ Status Engine::runRows(const RunnablePhase &phase, std::span<Request> requests,
     return Status::ok();
   }
   std::vector<Wanted> wanted;
-  std::vector<size_t> broken = gather(*output, requests, parts, wanted);
+  std::vector<size_t> broken;
+  if (phase.endsWithLogits) {
+    // The only row of the step; it stays valid until the next run of a phase.
+    if (!allFinite(*output))
+      broken.push_back(parts[0].request);
+    else if (Request &request = requests[parts[0].request];
+             wantsLogits(request))
+      MOE_RETURN_IF_ERROR(
+          sink(parts[0].request, request.sequence->position(), *output));
+  } else {
+    broken = gather(*output, requests, parts, wanted);
+  }
   if (!broken.empty()) {
     Status cause =
         diagnose(plan_, *files_, *devices_, phase, input, step, cancel);

@@ -25,7 +25,7 @@ std::vector<Piece> piecesOfAToken(const Plan &plan) {
   std::vector<Piece> pieces;
   for (const fb::Phase *phase : *plan.table().phases())
     if (kindOf(*phase) == PhaseKind::Decode ||
-        kindOf(*phase) == PhaseKind::Logits)
+        (kindOf(*phase) == PhaseKind::Logits && !decodeHasHead(plan.table())))
       for (uint32_t i = 0; i < count(phase->instructions()); ++i) {
         const fb::Instruction &instruction = *phase->instructions()->Get(i);
         if (plan.table()

@@ -132,6 +132,18 @@ inline PhaseKind kindOf(const fb::Phase &phase) {
   return *phaseKindOf(text(phase.name()));
 }
 
+/// Returns whether steps of a phase that passed verifyPhases() end with logits
+/// instead of hidden states.
+inline bool endsWithLogits(const fb::Phase &phase) {
+  return phase.with_head() || kindOf(phase) == PhaseKind::Logits;
+}
+
+/// Returns whether decode steps compute their logits themselves.
+inline bool decodeHasHead(const fb::Plan &plan) {
+  return std::any_of(plan.phases()->begin(), plan.phases()->end(),
+                     [](const fb::Phase *phase) { return phase->with_head(); });
+}
+
 /// Returns the device that runs `instruction`, which must have passed
 /// verifyPhases().
 inline uint32_t deviceOf(const fb::Plan &plan,

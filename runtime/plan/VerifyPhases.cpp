@@ -362,6 +362,11 @@ Status verifyInterface(const fb::Plan &plan, const fb::Phase &phase) {
     return invalidPlan("has input buffer {} and output buffer {} of {}",
                        phase.input(), phase.output(), count(phase.buffers()));
   bool isHead = kindOf(phase) == PhaseKind::Logits;
+  if (phase.with_head() &&
+      (kindOf(phase) != PhaseKind::Decode || phase.max_tokens() != 1))
+    return invalidPlan("computes logits for {} tokens; only a decode phase of "
+                       "one token may do that",
+                       phase.max_tokens());
   struct {
     std::string_view what;
     const fb::Buffer *buffer;
@@ -371,7 +376,8 @@ Status verifyInterface(const fb::Plan &plan, const fb::Phase &phase) {
                isHead ? moek::Encoding::F32 : moek::Encoding::I32,
                isHead ? plan.hidden() : 1},
               {"output", phase.buffers()->Get(phase.output()),
-               moek::Encoding::F32, isHead ? plan.vocab() : plan.hidden()}};
+               moek::Encoding::F32,
+               endsWithLogits(phase) ? plan.vocab() : plan.hidden()}};
   for (const auto &[what, buffer, encoding, perToken] : ends) {
     if (buffer->per_worker())
       return invalidPlan("has an {} in per-worker memory", what);

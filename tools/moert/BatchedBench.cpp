@@ -139,13 +139,13 @@ StatusOr<BatchedResult> runBatched(Engine &engine, const BatchedTest &test,
                                         test.prompt + test.gen / 2.0);
   double runs = std::ceil(double(sequences) / step.tokens);
   const Plan &plan = engine.plan();
-  result.bytesPerStep =
-      runs *
-      (phaseWork(plan,
-                 engine.batch() > 1 ? PhaseKind::Batch : PhaseKind::Decode,
-                 step)
-           .bytes +
-       phaseWork(plan, PhaseKind::Logits, step).bytes);
+  bool isBatch = engine.batch() > 1;
+  double bytes =
+      phaseWork(plan, isBatch ? PhaseKind::Batch : PhaseKind::Decode, step)
+          .bytes;
+  if (isBatch || !decodeHasHead(plan.table()))
+    bytes += phaseWork(plan, PhaseKind::Logits, step).bytes;
+  result.bytesPerStep = runs * bytes;
   auto measure = [&](int32_t gen) -> Status {
     Batch batch(engine, sequences, cancel);
     MOE_ASSIGN_OR_RETURN(double prompt, batch.append(test.prompt));

@@ -82,7 +82,8 @@ void addWork(const Engine &engine, BenchResult &test) {
   if (test.prompt == 0) {
     // The weights that a token reads do not depend on the cache.
     StepWork step = sequenceWork(plan, StepSize::after(0, 1));
-    test.bytesPerToken = step.bytes + head.bytes;
+    test.bytesPerToken =
+        step.bytes + (decodeHasHead(plan.table()) ? 0 : head.bytes);
   } else if (test.gen == 0) {
     // The steps are those that Engine::append() makes.
     double ops = head.ops;
