@@ -218,7 +218,7 @@ struct ShortConvArgs {
   float *out; ///< [T, cols]
   int64_t outStride;
   int64_t cols;
-  int32_t taps; ///< 1 to kMostTaps.
+  int32_t taps; ///< 1 to kMaxTaps.
 };
 
 struct DeltaGatesArgs {

@@ -2,6 +2,6 @@
 
 namespace moek {
 
-std::string_view amxRefusal() { return amxRefusalFor(hostAmxFacts()); }
+std::string_view amxRefusal() { return amxRefusalFor(hostAmxSupport()); }
 
 } // namespace moek

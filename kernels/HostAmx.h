@@ -8,7 +8,7 @@
 namespace moek {
 
 /// The conditions that must all hold before a process may use AMX.
-struct AmxFacts {
+struct AmxSupport {
   bool cpu = false;        ///< The CPU has AMX-TILE, AMX-INT8 and AMX-BF16.
   bool saved = false;      ///< The system saves tile registers.
   int permissionError = 0; ///< errno of the request for permission, or 0.
@@ -17,13 +17,13 @@ struct AmxFacts {
 /// Returns the conditions on this machine. Where CPU and system allow AMX, this
 /// also asks the system to let the process use tile registers; asking again is
 /// harmless.
-AmxFacts hostAmxFacts();
+AmxSupport hostAmxSupport();
 
 inline constexpr std::string_view kCpuLacksIsa = "which this one lacks";
 
 /// Returns why AMX cannot be used, as a clause that follows "needs a CPU with
 /// amx, ", or "" if it can be used.
-std::string_view amxRefusalFor(const AmxFacts &facts);
+std::string_view amxRefusalFor(const AmxSupport &facts);
 
 /// Returns amxRefusalFor() of this machine. It has an object file of its own
 /// because tests that execute tile instructions in software link another

@@ -69,8 +69,8 @@ bool hostHasBf16Dot() {
   return hostSupports(Isa::Avx512) && hasAll(cpuid(7, 1).eax, 1u << 5);
 }
 
-AmxFacts hostAmxFacts() {
-  AmxFacts facts;
+AmxSupport hostAmxSupport() {
+  AmxSupport facts;
   // BF16, TILE and INT8 in EDX; XCR0 bits of tile configuration and tile data.
   facts.cpu = hasAll(cpuid(7).edx, 1u << 22 | 1u << 24 | 1u << 25);
   facts.saved = supportsVectors(Isa::Avx2) && hasAll(savedStates(), 3u << 17);
@@ -83,10 +83,10 @@ namespace {
 bool supportsVectors(Isa) { return false; }
 } // namespace
 bool hostHasBf16Dot() { return false; }
-AmxFacts hostAmxFacts() { return {}; }
+AmxSupport hostAmxSupport() { return {}; }
 #endif
 
-std::string_view amxRefusalFor(const AmxFacts &facts) {
+std::string_view amxRefusalFor(const AmxSupport &facts) {
   if (!facts.cpu)
     return kCpuLacksIsa;
   if (!facts.saved)

@@ -54,12 +54,12 @@ constexpr int64_t kvBlocks(int64_t width) {
 
 /// Number of elements that a head's key or value of `cols` columns takes in a
 /// row, padding included.
-constexpr int64_t gqaPartWidth(int64_t cols) {
+constexpr int64_t gqaPaddedWidth(int64_t cols) {
   return kvBlocks(cols) * kKvBlock;
 }
 /// Width of a row with `key` and `value` columns for each of `kvHeads`.
 constexpr int64_t gqaKvWidth(int64_t kvHeads, int64_t key, int64_t value) {
-  return kvHeads * (gqaPartWidth(key) + gqaPartWidth(value));
+  return kvHeads * (gqaPaddedWidth(key) + gqaPaddedWidth(value));
 }
 
 /// Bytes of a row; for Q8_0 a tile's bytes divided by its rows.

@@ -27,10 +27,10 @@ inline constexpr int64_t kQueryTile = 16;
 inline constexpr int64_t kKeyTile = 64;
 /// What a worker of LatentAttention takes at least: rows of the cache, where a
 /// plan cuts it into spans, and heads.
-inline constexpr int64_t kLatentSpan = 128;
+inline constexpr int64_t kLeastSplitRows = 128;
 inline constexpr int64_t kLatentHeads = 8;
 /// Most spans of a plan.
-inline constexpr int64_t kLatentSplits = 64;
+inline constexpr int64_t kMostKvSplits = 64;
 /// Rows of a Q8_0 cache that attention takes at a time, and queries.
 inline constexpr int64_t kQ8Group = 256;
 inline constexpr int64_t kQ8Queries = 4;
@@ -68,16 +68,16 @@ constexpr int64_t absorbQueryScratchBytes(int64_t latent) {
 }
 /// Q8Group and what cpu/*/Q8Products.h add to it, where AVX2 has queries in
 /// words and nothing larger than AVX-512: so many queries are held, of which
-/// `atATime` are worked with; keys and the values that are held transposed in
-/// so many blocks.
-constexpr int64_t q8ScratchBytes(int64_t queries, int64_t atATime,
-                                 int64_t keyBlocks, int64_t heldBlocks) {
+/// `mostTogether` are worked with; keys and the values that are held transposed
+/// in so many blocks.
+constexpr int64_t q8ScratchBytes(int64_t queries, int64_t mostTogether,
+                                 int64_t keyBlocks, int64_t transposedBlocks) {
   return queries * keyBlocks * kKvBlock * 2 +
          2 * scratchFloats(queries * keyBlocks) * 4 +
-         atATime * kQ8Group * (4 + 2) +
-         (atATime * kQ8Group / 4 + 63) / 64 * 64 +
-         5 * scratchFloats(atATime) * 4 + kQ8Group * 2 +
-         heldBlocks * kQ8Group * kKvBlock + kQ8Queries * kQ8Group * 2;
+         mostTogether * kQ8Group * (4 + 2) +
+         (mostTogether * kQ8Group / 4 + 63) / 64 * 64 +
+         5 * scratchFloats(mostTogether) * 4 + kQ8Group * 2 +
+         transposedBlocks * kQ8Group * kKvBlock + kQ8Queries * kQ8Group * 2;
 }
 /// LatentAttention: running maximum and sum per head, and either a block of
 /// cache rows as floats with, per head, scores and a rescaling factor; or, for
@@ -129,11 +129,11 @@ constexpr int64_t attentionStatsBytes(int64_t heads, int64_t group) {
 constexpr int64_t attentionScratchBytes(int64_t heads, int64_t kvHeads,
                                         int64_t key, int64_t value) {
   int64_t group = kvHeads > 0 && heads > kvHeads ? heads / kvHeads : 1;
-  int64_t atATime = group > kQueryTile ? group : kQueryTile;
-  int64_t floats =
-      kKeyTile * (key + scratchFloats(key) + scratchFloats(value) + atATime) +
-      scratchFloats(atATime);
-  int64_t q8 = q8ScratchBytes(attentionTokens(group) * group, atATime,
+  int64_t mostTogether = group > kQueryTile ? group : kQueryTile;
+  int64_t floats = kKeyTile * (key + scratchFloats(key) + scratchFloats(value) +
+                               mostTogether) +
+                   scratchFloats(mostTogether);
+  int64_t q8 = q8ScratchBytes(attentionTokens(group) * group, mostTogether,
                               kvBlocks(key), kvBlocks(value));
   return attentionStatsBytes(heads, group) +
          (floats * 4 > q8 ? floats * 4 : q8);

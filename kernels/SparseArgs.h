@@ -128,7 +128,7 @@ struct HyperWeightsArgs {
   int32_t streams, iterations;
   float eps;
 };
-inline constexpr int32_t kMostStreams = 8;
+inline constexpr int32_t kMaxStreams = 8;
 
 /// out = sum over i of pre[i] * x[i].
 struct HyperCollapseArgs {

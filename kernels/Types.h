@@ -122,7 +122,7 @@ inline constexpr int32_t kNever = INT32_MAX;
 
 /// The most inputs that the convolution of ShortConv sees, including the
 /// token's own.
-inline constexpr int32_t kMostTaps = 8;
+inline constexpr int32_t kMaxTaps = 8;
 
 /// How an FFN combines its gate g and up projection u.
 enum class Activation : int32_t {

@@ -21,7 +21,7 @@ StatusOr<DeltaNet> readDeltaNet(ModelBuilder &model, const Decoder &decoder,
   net.tiled = tiled;
   net.eps = decoder.eps;
   MOE_ASSIGN_OR_RETURN(net.taps,
-                       params.integer("ssm.conv_kernel", 1, moek::kMostTaps));
+                       params.integer("ssm.conv_kernel", 1, moek::kMaxTaps));
   MOE_ASSIGN_OR_RETURN(net.key, params.integer("ssm.state_size", 1, kMostSize));
   MOE_ASSIGN_OR_RETURN(net.keyHeads,
                        params.integer("ssm.group_count", 1, kMostHeads));
@@ -56,11 +56,11 @@ StatusOr<Inputs> project(ModelBuilder &model, const DeltaNet &net,
   if (model.has(block + "ssm_in")) {
     MOE_ASSIGN_OR_RETURN(
         Value all, model.linear(x, block + "ssm_in", 2 * keys + 2 * values));
-    int64_t ofGroup = each * net.value;
+    int64_t isControlGroup = each * net.value;
     in.mixed = model.regroup(all, block + "ssm_qkv", net.keyHeads, 0,
-                             {net.key, net.key, ofGroup});
+                             {net.key, net.key, isControlGroup});
     in.gate = model.regroup(all, block + "ssm_gate", net.keyHeads,
-                            2 * net.key + ofGroup, {ofGroup});
+                            2 * net.key + isControlGroup, {isControlGroup});
   } else {
     MOE_ASSIGN_OR_RETURN(
         in.mixed, model.linear(x, block + "attn_qkv", 2 * keys + values));

@@ -106,9 +106,9 @@ StatusOr<Value> buildKeysAndValues(ModelBuilder &model,
       .getResult();
 }
 
-StatusOr<Value> buildMixture(ModelBuilder &model, const GroupedAttention &a,
-                             const std::string &block, Value q, Value kv,
-                             int64_t hidden, bool windowed, Value gate) {
+StatusOr<Value> attendAndProject(ModelBuilder &model, const GroupedAttention &a,
+                                 const std::string &block, Value q, Value kv,
+                                 int64_t hidden, bool windowed, Value gate) {
   MOE_ASSIGN_OR_RETURN(Value sinks,
                        model.vectorIfAny(block + "attn_sinks.weight", a.heads));
   Value mixed = model.create<moe::GqaAttentionOp>(
@@ -137,7 +137,7 @@ StatusOr<Value> buildGroupedAttention(ModelBuilder &model,
     MOE_ASSIGN_OR_RETURN(q, buildQueries(model, a, block, x));
   }
   MOE_ASSIGN_OR_RETURN(Value kv, buildKeysAndValues(model, a, layer, block, x));
-  return buildMixture(model, a, block, q, kv, columnsOf(x), windowed, gate);
+  return attendAndProject(model, a, block, q, kv, columnsOf(x), windowed, gate);
 }
 
 } // namespace moec

@@ -43,7 +43,7 @@ buildGroupedAttention(ModelBuilder &model, const GroupedAttention &attention,
 
 /// The steps of buildGroupedAttention(): buildQueries() returns the queries of
 /// `x`; buildKeysAndValues() returns the cache of `layer` with keys and values
-/// of `x`; buildMixture() attends with queries to a cache, of this layer or
+/// of `x`; attendAndProject() attends with queries to a cache, of this layer or
 /// another, multiplies by the sigmoid of `gate`, if any, and projects to
 /// `hidden` columns.
 moert::StatusOr<mlir::Value> buildQueries(ModelBuilder &model,
@@ -54,9 +54,9 @@ moert::StatusOr<mlir::Value>
 buildKeysAndValues(ModelBuilder &model, const GroupedAttention &attention,
                    int64_t layer, const std::string &block, mlir::Value x);
 moert::StatusOr<mlir::Value>
-buildMixture(ModelBuilder &model, const GroupedAttention &attention,
-             const std::string &block, mlir::Value q, mlir::Value kv,
-             int64_t hidden, bool windowed, mlir::Value gate = {});
+attendAndProject(ModelBuilder &model, const GroupedAttention &attention,
+                 const std::string &block, mlir::Value q, mlir::Value kv,
+                 int64_t hidden, bool windowed, mlir::Value gate = {});
 
 } // namespace moec
 

@@ -1,7 +1,7 @@
 #include "models/Model.h"
 
 #include "models/Builders.h"
-#include "models/NewParts.h"
+#include "models/UnknownParts.h"
 #include "runtime/base/Text.h"
 
 #include <fmt/format.h>
@@ -47,7 +47,7 @@ importModel(mlir::MLIRContext &context, const GgufModel &model,
     supported += architecture.info.name;
   }
   constexpr size_t kShown = 3;
-  std::vector<std::string> parts = newParts(model);
+  std::vector<std::string> parts = unknownParts(model);
   std::string unknown;
   if (!parts.empty())
     unknown = fmt::format(

@@ -37,7 +37,7 @@ struct Streams {
 StatusOr<Streams> readStreams(const HyperParams &params) {
   Streams streams;
   MOE_ASSIGN_OR_RETURN(
-      streams.count, params.integer("hyper_connection.count", 1, kMostStreams));
+      streams.count, params.integer("hyper_connection.count", 1, kMaxStreams));
   MOE_ASSIGN_OR_RETURN(
       streams.iterations,
       params.integer("hyper_connection.sinkhorn_iterations", 1, 1000));
@@ -130,8 +130,8 @@ StatusOr<int64_t> readRatio(const HyperParams &params, int64_t layer) {
 //===----------------------------------------------------------------------===//
 
 /// Rotates the last elements of each head.
-Value turnTail(ModelBuilder &model, const std::string &label, Value x,
-               int64_t heads, moe::RopeAttr rope) {
+Value rotateTail(ModelBuilder &model, const std::string &label, Value x,
+                 int64_t heads, moe::RopeAttr rope) {
   int64_t offset = columnsOf(x) / heads - rope.getDim();
   return model.create<moe::RopeOp>(label, x.getType(), x, uint64_t(heads),
                                    uint64_t(offset), rope);
@@ -171,8 +171,8 @@ StatusOr<Value> buildChoice(ModelBuilder &model, const Attention &a,
                                                 x, ratio, a.indexer.key));
   MOE_ASSIGN_OR_RETURN(IndexQueries q,
                        buildIndexQueries(model, a.indexer, block, x, queries));
-  q.q = turnTail(model, block + "indexer.q_rope", q.q, a.indexer.heads,
-                 a.entryRope);
+  q.q = rotateTail(model, block + "indexer.q_rope", q.q, a.indexer.heads,
+                   a.entryRope);
   return buildIndexChoice(model, a.indexer, block, q, keys, ratio);
 }
 
@@ -189,10 +189,10 @@ StatusOr<Value> buildAttention(ModelBuilder &model, const Attention &a,
   MOE_ASSIGN_OR_RETURN(
       Value q, model.linear(queries, block + "attn_q_b", heads * a.key));
   q = model.rmsNormOnly(q, block + "attn_q_norm", a.eps, heads);
-  q = turnTail(model, block + "attn_q_rope", q, heads, rope);
+  q = rotateTail(model, block + "attn_q_rope", q, heads, rope);
   MOE_ASSIGN_OR_RETURN(Value kv, model.linear(x, block + "attn_kv", a.key));
   MOE_ASSIGN_OR_RETURN(kv, model.rmsNorm(kv, block + "attn_kv_a_norm", a.eps));
-  kv = turnTail(model, block + "attn_kv_rope", kv, 1, rope);
+  kv = rotateTail(model, block + "attn_kv_rope", kv, 1, rope);
   Value rows = model.create<moe::RowStoreOp>(
       block + "attn_rows", moe::KvType::get(x.getContext(), a.key), kv,
       uint64_t(layer), uint64_t(kWindow));
@@ -215,7 +215,7 @@ StatusOr<Value> buildAttention(ModelBuilder &model, const Attention &a,
       uint64_t(ratio));
   // Keys are also the values, so their rotation has to be undone in the result.
   mixed =
-      turnTail(model, block + "attention_rope", mixed, heads, reversed(rope));
+      rotateTail(model, block + "attention_rope", mixed, heads, reversed(rope));
   int64_t columns = heads * a.key / a.groups;
   MOE_ASSIGN_OR_RETURN(
       Value output,

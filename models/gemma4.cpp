@@ -138,8 +138,9 @@ private:
                       "with {} heads",
                       layer, a.kvHeads));
     }
-    MOE_ASSIGN_OR_RETURN(Value mixed, buildMixture(model, a, block, q, cache,
-                                                   decoder.hidden, windowed));
+    MOE_ASSIGN_OR_RETURN(
+        Value mixed,
+        attendAndProject(model, a, block, q, cache, decoder.hidden, windowed));
     return addNormed(model, decoder, block, x, mixed, "post_attention_norm",
                      "attn_add");
   }

@@ -56,9 +56,9 @@ void loadDialects(mlir::MLIRContext &context) {
 namespace {
 /// Sets a pipeline option from the user's value. Fails with Usage if the value
 /// is none of the option's words.
-template <class T, class Given>
+template <class T, class CompileInputs>
 Status setOption(mlir::moe::PipelineOption<T> &option,
-                 const moert::OptionInfo &info, const Given &given) {
+                 const moert::OptionInfo &info, const CompileInputs &given) {
   if constexpr (std::is_enum_v<T>) {
     if (mlir::failed(option.setWord(given)))
       return Status(StatusCode::Usage,
@@ -321,7 +321,7 @@ bool usesGpu(mlir::plan::ProgramOp program) {
 /// Adds to `failure`, about a disk without space for packed weights, what to do
 /// about it.
 Status suggestNoWeights(Status failure, const CompileRequest &request,
-                        const Given &given) {
+                        const CompileInputs &given) {
   CompileRequest reference = request;
   reference.weights = "reference";
   if (!compiles(reference, given))
@@ -332,7 +332,7 @@ Status suggestNoWeights(Status failure, const CompileRequest &request,
 
 /// Returns options that refer to both arguments.
 StatusOr<PlaceWeightsOptions> placeOptions(const CompileRequest &request,
-                                           const Given &given) {
+                                           const CompileInputs &given) {
   MOE_ASSIGN_OR_RETURN(
       PairPaths paths,
       PairPaths::resolve(outputOf(request), request.weightsFile));
@@ -349,7 +349,7 @@ StatusOr<PlaceWeightsOptions> placeOptions(const CompileRequest &request,
 } // namespace
 
 Status packWeights(mlir::ModuleOp module, const CompileRequest &request,
-                   const Given &given) {
+                   const CompileInputs &given) {
   mlir::PassManager manager(module.getContext());
   manager.addPass(mlir::plan::createPlanPackWeightsPass(
       {.all = request.weights == "pack"}));
@@ -361,7 +361,7 @@ Status packWeights(mlir::ModuleOp module, const CompileRequest &request,
 }
 
 Status writePair(mlir::ModuleOp module, const CompileRequest &request,
-                 const Given &given, CompileReport &report) {
+                 const CompileInputs &given, CompileReport &report) {
   MOE_ASSIGN_OR_RETURN(std::vector<mlir::plan::ProgramOp> programs,
                        programsOf(module));
   MOE_ASSIGN_OR_RETURN(PlaceWeightsOptions options,
@@ -411,7 +411,8 @@ Status compileKernels(mlir::plan::ProgramOp program,
 }
 
 StatusOr<Lowered> lower(mlir::MLIRContext &context,
-                        const CompileRequest &request, const Given &given,
+                        const CompileRequest &request,
+                        const CompileInputs &given,
                         std::optional<PassFailure> &failed) {
   const auto &[model, target, rule] = given;
   Lowered lowered;
@@ -501,7 +502,7 @@ StatusOr<Lowered> lower(mlir::MLIRContext &context,
 }
 
 StatusOr<CompileReport> compileFor(const CompileRequest &request,
-                                   const Given &given,
+                                   const CompileInputs &given,
                                    std::optional<PassFailure> &failed) {
   mlir::MLIRContext context;
   loadDialects(context);
@@ -517,7 +518,7 @@ StatusOr<CompileReport> compileFor(const CompileRequest &request,
   return std::move(one.report);
 }
 
-bool compiles(CompileRequest request, const Given &given) {
+bool compiles(CompileRequest request, const CompileInputs &given) {
   request.emit = Emit::Placed;
   request.output.clear();
   request.dumpFolder.clear();
@@ -525,7 +526,7 @@ bool compiles(CompileRequest request, const Given &given) {
   if (request.ladder.empty())
     return compileFor(request, given, failed).isOk();
   for (const LadderRung &rung : request.ladder) {
-    auto own = givenOf(rung, given);
+    auto own = inputsOfRung(rung, given);
     request.context = rung.context;
     if (!own || !compileFor(request, *own, failed).isOk())
       return false;

@@ -18,7 +18,7 @@
 namespace moec {
 
 /// Inputs shared by all compilations of one command.
-struct Given {
+struct CompileInputs {
   const GgufModel &model;
   TargetDesc target;
   const moert::OutputRule &rule; ///< What outputs may replace.
@@ -67,14 +67,14 @@ moert::Status checkTokenizer(const CompileRequest &request,
 /// satisfy the request.
 moert::StatusOr<Lowered> lower(mlir::MLIRContext &context,
                                const CompileRequest &request,
-                               const Given &given,
+                               const CompileInputs &given,
                                std::optional<PassFailure> &failed);
 
 /// Decides which weights of the module's programs are written, and checks that
 /// they have enough space and a permitted path. Called before kernels are
 /// compiled, because that takes long too.
 moert::Status packWeights(mlir::ModuleOp module, const CompileRequest &request,
-                          const Given &given);
+                          const CompileInputs &given);
 
 /// Compiles the plan's GPU kernels.
 moert::Status compileKernels(mlir::plan::ProgramOp program,
@@ -82,16 +82,16 @@ moert::Status compileKernels(mlir::plan::ProgramOp program,
 
 /// Writes report.output and the weights that the programs of `module` need.
 moert::Status writePair(mlir::ModuleOp module, const CompileRequest &request,
-                        const Given &given, CompileReport &report);
+                        const CompileInputs &given, CompileReport &report);
 
 /// Compiles and writes one plan.
 moert::StatusOr<CompileReport> compileFor(const CompileRequest &request,
-                                          const Given &given,
+                                          const CompileInputs &given,
                                           std::optional<PassFailure> &failed);
 
 /// Returns whether a request, or every rung of its ladder, can be compiled.
 /// Writes nothing.
-bool compiles(CompileRequest request, const Given &given);
+bool compiles(CompileRequest request, const CompileInputs &given);
 
 } // namespace moec
 

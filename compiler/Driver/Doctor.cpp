@@ -84,7 +84,7 @@ Finding memory(const DoctorOptions &options) {
   moert::MemoryLimit limit =
       moert::hostMemoryLimit(options.systemRoot, options.processRoot);
   Finding finding{"memory", humanBytes(double(limit.bytes))};
-  if (limit.ofGroup)
+  if (limit.isControlGroup)
     finding.value += " (of its control group)";
   uint64_t available = moert::memoryLine("MemAvailable:", options.processRoot);
   if (available == 0 || limit.bytes == 0)
@@ -326,7 +326,8 @@ std::vector<Finding> examineMachine(const DoctorOptions &options) {
   return findings;
 }
 
-std::vector<Finding> examinePlan(moert::Plan plan, const moert::RungWish &wish,
+std::vector<Finding> examinePlan(moert::Plan plan,
+                                 const moert::RungRequest &wish,
                                  const DoctorOptions &options) {
   std::vector<Finding> findings;
   moert::LadderMachine machine;

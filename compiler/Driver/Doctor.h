@@ -5,7 +5,7 @@
 
 #include "runtime/base/Remedy.h"
 #include "runtime/device/cuda/CudaDriver.h"
-#include "runtime/engine/Ladder.h"
+#include "runtime/engine/RungChoice.h"
 
 #include <optional>
 #include <string>
@@ -44,7 +44,8 @@ std::vector<Finding> examineMachine(const DoctorOptions &options);
 /// Examines whether the machine can run `plan`: the rung of a ladder that it
 /// would use, instruction sets, GPUs, whether the weight files exist and are
 /// unchanged, and whether they fit into memory.
-std::vector<Finding> examinePlan(moert::Plan plan, const moert::RungWish &wish,
+std::vector<Finding> examinePlan(moert::Plan plan,
+                                 const moert::RungRequest &wish,
                                  const DoctorOptions &options);
 
 } // namespace moec

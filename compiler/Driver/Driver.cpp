@@ -81,7 +81,7 @@ StatusOr<CompileReport> compileModel(const CompileRequest &request) {
   if (!request.dumpFolder.empty())
     MOE_RETURN_IF_ERROR(makeFolder(request.dumpFolder));
 
-  const Given given{model, std::move(target), rule};
+  const CompileInputs given{model, std::move(target), rule};
   if (!request.ladder.empty())
     return compileLadder(request, given);
   std::optional<PassFailure> failed;

@@ -4,7 +4,7 @@
 #define MOE_COMPILER_DRIVER_DRIVER_H
 
 #include "compiler/Driver/Forecast.h"
-#include "compiler/Driver/Ladder.h"
+#include "compiler/Driver/LadderCompilation.h"
 #include "compiler/Import/GgufFile.h"
 #include "runtime/base/InputTexts.h"
 

@@ -57,14 +57,14 @@ bool readsFrom(Operation *op, function_ref<bool(Operation *)> like) {
   });
 }
 
-bool isLate(Operation *op) { return op->hasAttr(kDeferredAttr); }
+bool isDeferred(Operation *op) { return op->hasAttr(kDeferredAttr); }
 
 /// Returns whether `op` selects, computes or adds deferred experts
 /// (passes/moe/graph/DeferExperts.cpp). Such ops follow the device of the other
 /// experts.
-bool isOfLate(Operation *op) {
-  return isa<SplitChoicesOp>(op) || isLate(op) ||
-         (isa<AddOp>(op) && readsFrom(op, isLate));
+bool belongsToDeferral(Operation *op) {
+  return isa<SplitChoicesOp>(op) || isDeferred(op) ||
+         (isa<AddOp>(op) && readsFrom(op, isDeferred));
 }
 
 /// Returns whether `op` adds the results of slices of experts. Placement
@@ -72,7 +72,7 @@ bool isOfLate(Operation *op) {
 bool addsSlices(Operation *op) {
   return isa<AddOp>(op) && readsFrom(op, [](Operation *summand) {
            // A deferred result may have been added to the slice first.
-           if (isOfLate(summand) && isa<AddOp>(summand))
+           if (belongsToDeferral(summand) && isa<AddOp>(summand))
              summand = summand->getOperand(0).getDefiningOp();
            return bool(sliceOf(summand));
          });
@@ -99,7 +99,7 @@ std::string placedRules(ModuleOp module) {
       // placed.
       if (!device || isa<TransferOp>(op.getOperation()) ||
           op->hasAttr(kStreamedAttr) || function.getName() == kStreamedName ||
-          !op->hasAttr(kLabelAttr) || addsSlices(op) || isOfLate(op))
+          !op->hasAttr(kLabelAttr) || addsSlices(op) || belongsToDeferral(op))
         return;
       std::optional<int64_t> layer = layerOf(op);
       ExpertSliceAttr slice = sliceOf(op);

@@ -1,7 +1,7 @@
 #include "compiler/Explain/Collapse.h"
 #include "compiler/Explain/Explain.h"
 #include "compiler/Explain/ExplainJson.h"
-#include "compiler/Explain/Ladder.h"
+#include "compiler/Explain/LadderTable.h"
 
 #include <cmath>
 #include <fmt/format.h>

@@ -3,7 +3,7 @@
 #include "compiler/Explain/Collapse.h"
 #include "compiler/Explain/Explain.h"
 #include "compiler/Explain/GpuCode.h"
-#include "compiler/Explain/Ladder.h"
+#include "compiler/Explain/LadderTable.h"
 #include "runtime/plan/PlanAccess.h"
 #include "runtime/plan/States.h"
 

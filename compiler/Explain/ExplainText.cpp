@@ -2,7 +2,7 @@
 #include "compiler/Explain/Explain.h"
 #include "compiler/Explain/Figures.h"
 #include "compiler/Explain/GpuCode.h"
-#include "compiler/Explain/Ladder.h"
+#include "compiler/Explain/LadderTable.h"
 #include "runtime/base/Page.h"
 #include "runtime/plan/PlanAccess.h"
 

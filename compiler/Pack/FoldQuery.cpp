@@ -74,8 +74,9 @@ Status FoldQuery::check() const {
 void foldRows(const FoldQuery &fold, int64_t first, int64_t count,
               uint8_t *out) {
   for (int64_t row = first, end = first + count; row < end;) {
-    int64_t head = row / fold.headRows(), begin = row % fold.headRows();
-    int64_t rows = std::min(fold.headRows() - begin, end - row);
+    int64_t head = row / fold.headRowsAsFloats(),
+            begin = row % fold.headRowsAsFloats();
+    int64_t rows = std::min(fold.headRowsAsFloats() - begin, end - row);
     foldHead(fold, head, begin, begin + rows, out);
     row += rows;
     out += rows * fold.rowBytes();

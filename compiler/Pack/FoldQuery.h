@@ -23,8 +23,8 @@ struct FoldQuery {
   moek::Format format; ///< Of the result: F32 or BF16.
 
   /// Rows of a head of the result: W_UK^T W_Qnope, then W_Q's rope rows.
-  int64_t headRows() const { return latent + rope; }
-  int64_t rows() const { return heads * headRows(); }
+  int64_t headRowsAsFloats() const { return latent + rope; }
+  int64_t rows() const { return heads * headRowsAsFloats(); }
   int64_t rowBytes() const {
     return int64_t(moek::rowBytes(format, uint64_t(wq.cols)));
   }

@@ -147,7 +147,7 @@ Status finishInterrupted(const PairPaths &paths,
     if (isStagedName(entry->path().filename(), name))
       if (auto header = moert::weightsHeader(entry->path());
           header && !header->empty() &&
-          moert::otherOwner(*header, paths.weights, paths.plan).empty())
+          moert::ownerOtherThan(*header, paths.weights, paths.plan).empty())
         staged.push_back(entry->path());
   for (const std::string &path : staged)
     if (stdfs::path(path).filename() != stdfs::path(needed).filename())

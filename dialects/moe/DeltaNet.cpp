@@ -81,7 +81,7 @@ LogicalResult DeltaNetOp::verify() {
       .equal("x columns", all, "(2 * key_heads * key + heads * value)",
              columns(getX()))
       .equal("conv rows", all, "to match x columns", dim(getConv(), 0))
-      .range("conv columns", 1, moek::kMostTaps, dim(getConv(), 1))
+      .range("conv columns", 1, moek::kMaxTaps, dim(getConv(), 1))
       .equal("beta columns", heads, "to match heads", columns(getBeta()))
       .equal("alpha columns", heads, "to match heads", columns(getAlpha()))
       .equal("a length", heads, "to match heads", columns(getA()))

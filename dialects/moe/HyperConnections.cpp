@@ -22,7 +22,7 @@ int64_t allWeights(int64_t streams) { return streams * (streams + 2); }
 LogicalResult HyperWeightsOp::verify() {
   OpChecks checks(*this);
   int64_t streams = getStreams(), cols = columns(getX());
-  checks.range("streams", 1, moek::kMostStreams, streams)
+  checks.range("streams", 1, moek::kMaxStreams, streams)
       .range("iterations", 1, INT32_MAX, getIterations())
       .positive("eps", getEps().convertToDouble(), /*zeroToo=*/true)
       .tokens({getX()});
@@ -54,7 +54,7 @@ Works HyperWeightsOp::getWork(int64_t tokens, int64_t context) {
 LogicalResult HyperCollapseOp::verify() {
   int64_t streams = getStreams();
   return OpChecks(*this)
-      .range("streams", 1, moek::kMostStreams, streams)
+      .range("streams", 1, moek::kMaxStreams, streams)
       .tokens({getX(), getWeights(), getResult()})
       .equal("x columns", streams * columns(getResult()),
              "(streams * result columns)", columns(getX()))
@@ -72,7 +72,7 @@ Works HyperCollapseOp::getWork(int64_t tokens, int64_t context) {
 LogicalResult HyperSpreadOp::verify() {
   OpChecks checks(*this);
   int64_t streams = getStreams(), all = streams * columns(getY());
-  checks.range("streams", 1, moek::kMostStreams, streams)
+  checks.range("streams", 1, moek::kMaxStreams, streams)
       .tokens({getY(), getResult()})
       .require(bool(getX()) == bool(getWeights()),
                "expected streams and weights, or neither")

@@ -18,7 +18,7 @@
 namespace mlir::plan {
 
 /// On a plan.inst until plan-order: nobody waits for it for long.
-inline constexpr llvm::StringLiteral kLateAttr = "plan.late";
+inline constexpr llvm::StringLiteral kRunLastAttr = "plan.late";
 
 /// The format of this name, or none.
 std::optional<moek::Format> formatFromName(llvm::StringRef name);

@@ -16,8 +16,8 @@
 #ifndef MOE_KERNELS_CPU_ATTENTION_H
 #define MOE_KERNELS_CPU_ATTENTION_H
 
+#include "kernels/cpu/KvSplits.h"
 #include "kernels/cpu/QueryTiles.h"
-#include "kernels/cpu/Spans.h"
 
 namespace moek {
 
@@ -41,7 +41,7 @@ template <class S> class FloatGroup {
 public:
   static constexpr int64_t kRows = kKeyTile;
 
-  FloatGroup(const SpanWork &work, std::byte *scratch)
+  FloatGroup(const SplitOperands &work, std::byte *scratch)
       : w(work), tiles(w.parts.key, w.scale, w.cap, scratch),
         keyStride(scratchFloats(w.parts.key)),
         valueStride(scratchFloats(w.parts.value)) {
@@ -50,10 +50,10 @@ public:
   }
 
   /// Selects the group for the following calls.
-  void set(const HeadGroup &ofGroup, Range) { group = &ofGroup; }
+  void set(const HeadGroup &isControlGroup, Range) { group = &isControlGroup; }
 
   void setBlock(int64_t first, int64_t n) {
-    const KvParts &parts = w.parts;
+    const KvColumns &parts = w.parts;
     readKvRows<S>(group->cache, first, n, parts.keyAt(group->head), parts.key,
                   keys, keyStride);
     tiles.setKeys({keys, keyStride}, n, 0, parts.key);
@@ -62,7 +62,7 @@ public:
   }
 
   void attend(const QueryTile &tile) {
-    const KvParts &parts = w.parts;
+    const KvColumns &parts = w.parts;
     tiles.attend(
         {group->q + tile.first * w.qStride + tile.head * parts.key, w.qStride},
         tile, {values, valueStride}, parts.value,
@@ -71,7 +71,7 @@ public:
   }
 
 private:
-  const SpanWork &w;
+  const SplitOperands &w;
   FloatTile<S> tiles;
   int64_t keyStride, valueStride;
   float *keys, *values;
@@ -83,16 +83,16 @@ template <class S> class Q8HeadGroup {
 public:
   static constexpr int64_t kRows = kQ8Group;
 
-  Q8HeadGroup(const SpanWork &work, std::byte *scratch)
+  Q8HeadGroup(const SplitOperands &work, std::byte *scratch)
       : w(work), tokens(attentionTokens(w.parts.group)),
         valueBlocks(kvBlocks(w.parts.value)),
         products({tokens * w.parts.group, kQueryTile, kvBlocks(w.parts.key),
                   w.parts.value, valueBlocks, w.scale, w.cap},
                  scratch) {}
 
-  void set(const HeadGroup &ofGroup, Range ofTokens) {
-    const KvParts &parts = w.parts;
-    group = &ofGroup;
+  void set(const HeadGroup &isControlGroup, Range ofTokens) {
+    const KvColumns &parts = w.parts;
+    group = &isControlGroup;
     begin = ofTokens.begin;
     products.setColumns(parts.keyAt(group->head) / kKvBlock,
                         parts.valueAt(group->head) / kKvBlock);
@@ -117,7 +117,7 @@ public:
   }
 
 private:
-  const SpanWork &w;
+  const SplitOperands &w;
   int64_t tokens, valueBlocks;
   typename S::Q8Products products;
   const HeadGroup *group = nullptr;
@@ -132,7 +132,7 @@ void attendGroups(const AttentionArgs &a, const SequenceRows &sequence,
   const int64_t heads = a.heads / a.kvHeads, each = attentionTokens(heads);
   const int64_t window = windowOf(a.window), position = sequence.position;
   const int64_t parts = (sequence.count + each - 1) / each;
-  Range share = causalShare(
+  Range share = causalRange(
       {a.kvHeads, parts, 1, position / each, window / each + 1}, worker);
   float *most = stats, *sum = stats + scratchFloats(heads * each);
   for (int64_t item = share.begin; item < share.end; ++item) {
@@ -166,20 +166,20 @@ void attendGroups(const AttentionArgs &a, const SequenceRows &sequence,
 template <class S>
 void run(const AttentionArgs &a, const Step &step, const Worker &worker) {
   const int64_t group = a.heads / a.kvHeads;
-  const SpanWork work{a.q,
-                      a.qStride,
-                      a.kv,
-                      a.sinks,
-                      a.out,
-                      a.outStride,
-                      a.heads,
-                      a.splits,
-                      windowOf(a.window),
-                      {a.key, a.value, group, a.kvHeads},
-                      a.scale,
-                      a.softcap,
-                      group,
-                      a.ring};
+  const SplitOperands work{a.q,
+                           a.qStride,
+                           a.kv,
+                           a.sinks,
+                           a.out,
+                           a.outStride,
+                           a.heads,
+                           a.splits,
+                           windowOf(a.window),
+                           {a.key, a.value, group, a.kvHeads},
+                           a.scale,
+                           a.softcap,
+                           group,
+                           a.ring};
   auto *stats = reinterpret_cast<float *>(worker.scratch);
   std::byte *scratch = worker.scratch + attentionStatsBytes(a.heads, group);
   // `span` and `blocks` share scratch memory: each sequence uses only one of
@@ -187,17 +187,17 @@ void run(const AttentionArgs &a, const Step &step, const Worker &worker) {
   auto attend = [&](auto span, auto blocks) {
     forSequences(step, worker, [&](const SequenceRows &s, const Worker &w) {
       if (a.splits > 1 || s.count == 1)
-        attendSpans<S>(work, s, w, span, stats);
+        attendSplits<S>(work, s, w, span, stats);
       else
         attendGroups<S>(a, s, w, blocks, stats);
     });
   };
   if constexpr (requires { typename S::Q8Products; }) {
     if (a.kv.type == KvType::Q8_0)
-      return attend(Q8Span<S>(work, group, scratch),
+      return attend(Q8Split<S>(work, group, scratch),
                     Q8HeadGroup<S>(work, scratch));
   }
-  attend(FloatSpan<S>(work, group, scratch), FloatGroup<S>(work, scratch));
+  attend(FloatSplit<S>(work, group, scratch), FloatGroup<S>(work, scratch));
 }
 
 } // namespace moek

@@ -16,15 +16,16 @@
 namespace moek {
 
 /// A softmax-weighted sum in progress, for one vector of columns.
-template <class S> struct RunningSum {
+template <class S> struct OnlineSoftmaxSum {
   using Vec = typename S::Vec;
   Vec most, weight, sum;
 
-  static MOE_INLINE RunningSum none() {
+  static MOE_INLINE OnlineSoftmaxSum none() {
     return {S::set(kMinusInfinity), S::zero(), S::zero()};
   }
   template <class Lanes>
-  static MOE_INLINE RunningSum load(const float *p, int64_t cols, Lanes lanes) {
+  static MOE_INLINE OnlineSoftmaxSum load(const float *p, int64_t cols,
+                                          Lanes lanes) {
     return {lanes.load(p), lanes.load(p + cols), lanes.load(p + 2 * cols)};
   }
   template <class Lanes>
@@ -59,7 +60,7 @@ private:
 template <class S, class Lanes>
 MOE_INLINE void compressColumns(const CompressArgs &a, const SequenceRows &rows,
                                 int64_t c, Lanes lanes) {
-  using Sum = RunningSum<S>;
+  using Sum = OnlineSoftmaxSum<S>;
   const int64_t cols = a.cols, own = a.overlap ? cols : 0;
   const int64_t width = cols + own;
   float *state = stateOf(a.state, rows) + c;
@@ -113,8 +114,8 @@ void run(const CompressArgs &a, const Step &step, const Worker &worker) {
 /// pairs of neighbours; `begin` and `n` are even. Angles are double as in
 /// RopeTable.
 template <class S>
-void turnEntry(const EntryStoreArgs &a, int64_t position, int64_t begin,
-               int64_t n, float *x) {
+void rotateEntry(const EntryStoreArgs &a, int64_t position, int64_t begin,
+                 int64_t n, float *x) {
   for (int64_t i = 0; i < n; i += 2) {
     double angle = double(position) * double(a.invFreq[(begin + i) / 2]);
     double c = std::cos(angle), s = std::sin(angle);
@@ -139,7 +140,7 @@ void run(const EntryStoreArgs &a, const Step &step, const Worker &worker) {
           });
           row.append(a.dim, [&](int64_t at, int64_t n, float *to) {
             scaleRow<S>(x + still + at, scale, a.weight + still + at, n, to);
-            turnEntry<S>(a, begin, at, n, to);
+            rotateEntry<S>(a, begin, at, n, to);
           });
         });
       });

@@ -193,9 +193,9 @@ private:
       for (int64_t j = 0; j <= i; j += 4)
         multiplyFour(keys + i * width, queries + i * width, keys + j * width,
                      ofKey + j, ofQuery + j);
-      all = faded(all * decay[i]);
+      all = flushedTiny(all * decay[i]);
       for (int64_t j = 0; j < i; ++j)
-        left[j] = faded(left[j] * decay[i]);
+        left[j] = flushedTiny(left[j] * decay[i]);
       for (int64_t j = 0; j <= i; ++j) {
         ofKey[j] *= -strength[i] * left[j];
         ofQuery[j] *= left[j];
@@ -205,7 +205,7 @@ private:
   }
   /// Replaces a product that is about to become denormal by zero, because some
   /// CPUs take a hundred times as long for denormals.
-  static float faded(float product) {
+  static float flushedTiny(float product) {
     constexpr float kLeast = 0x1p-100f;
     return product < kLeast && product > -kLeast ? 0 : product;
   }

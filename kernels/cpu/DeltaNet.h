@@ -43,7 +43,7 @@ template <class S, int kTaps>
 void convolveColumns(const ShortConvArgs &a, const SequenceRows &rows,
                      int64_t begin, int64_t count) {
   const int32_t taps = kTaps > 0 ? kTaps : a.taps, before = taps - 1;
-  alignas(64) float weight[kMostTaps][kConvColumns], zeros[kConvColumns] = {};
+  alignas(64) float weight[kMaxTaps][kConvColumns], zeros[kConvColumns] = {};
   for (int64_t c = 0; c < count; ++c)
     for (int32_t j = 0; j < taps; ++j)
       weight[j][c] = a.weight[(begin + c) * taps + j];
@@ -56,7 +56,7 @@ void convolveColumns(const ShortConvArgs &a, const SequenceRows &rows,
                                : zeros;
   };
   for (int64_t t = 0; t < rows.count; ++t) {
-    const float *in[kMostTaps];
+    const float *in[kMaxTaps];
     for (int32_t j = 0; j < taps; ++j)
       in[j] = input(t - before + j);
     float *out = a.out + (rows.begin + t) * a.outStride + begin;

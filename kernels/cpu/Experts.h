@@ -36,7 +36,7 @@ void run(const ExpertGroupArgs &a, const Step &step, const Worker &worker) {
 /// The cost of reading and unpacking a weight row, in units of multiplying it
 /// with one slot: an expert with one slot takes as long as one with a few,
 /// because memory is the limit.
-inline constexpr int64_t kRowCost = 4;
+inline constexpr int64_t kRowCostInSlots = 4;
 
 /// Calls body(expert, rows, slots) for this worker's share of all pairs of an
 /// expert in use and a weight row. Shares are contiguous and cost the same
@@ -49,7 +49,7 @@ MOE_INLINE void forExpertShare(const int32_t *offsets, int64_t experts,
   int64_t grains = node.end - node.begin, total = 0;
   for (int64_t e = 0; e < experts; ++e)
     if (int64_t slots = offsets[e + 1] - offsets[e])
-      total += (slots + kRowCost) * grains;
+      total += (slots + kRowCostInSlots) * grains;
   forShares(total, 1, nodeTeam(worker), [&](int64_t begin, int64_t end) {
     // The grain that contains a boundary belongs to the share before it.
     int64_t cost = 0;
@@ -57,7 +57,7 @@ MOE_INLINE void forExpertShare(const int32_t *offsets, int64_t experts,
       int64_t slots = offsets[e + 1] - offsets[e];
       if (slots == 0)
         continue;
-      int64_t each = slots + kRowCost;
+      int64_t each = slots + kRowCostInSlots;
       auto grainAt = [&](int64_t boundary) {
         int64_t grain =
             boundary <= cost ? 0 : (boundary - cost + each - 1) / each;
@@ -85,7 +85,7 @@ MOE_INLINE void storeRow(const float *row, const float *bias, int64_t count,
 
 template <class S>
 void run(const ExpertsLinearArgs &a, const Step &step, const Worker &worker) {
-  GemmTiles tiles = gemmTiles(worker.scratch);
+  GemmScratch tiles = gemmScratch(worker.scratch);
   forExpertShare(
       a.offsets, a.w.outer, a.w.rows, worker,
       [&](int64_t expert, Range share, Range list) {
@@ -118,7 +118,7 @@ void run(const ExpertsLinearArgs &a, const Step &step, const Worker &worker) {
 
 template <class S>
 void run(const ExpertsGateUpArgs &a, const Step &step, const Worker &worker) {
-  GemmTiles tiles = gateUpTiles(worker.scratch);
+  GemmScratch tiles = gateUpScratch(worker.scratch);
   forExpertShare(
       a.offsets, a.gate.outer, a.gate.rows, worker,
       [&](int64_t expert, Range share, Range list) {
@@ -136,11 +136,11 @@ void run(const ExpertsGateUpArgs &a, const Step &step, const Worker &worker) {
             a.upGemm(up, a.up.rowStride, rows, tiles.act, count, a.up.cols,
                      tiles.second, kRowTile);
             int64_t at = expert * a.gate.rows + row;
-            storeActivation<S>(tiles, count, rows, a.activation,
-                               {biasAt(a.gateBias, at), biasAt(a.upBias, at)},
-                               [&](int64_t t) {
-                                 return a.out + slots[t] * a.outStride + row;
-                               });
+            gateUpEpilogue<S>(tiles, count, rows, a.activation,
+                              {biasAt(a.gateBias, at), biasAt(a.upBias, at)},
+                              [&](int64_t t) {
+                                return a.out + slots[t] * a.outStride + row;
+                              });
           });
         });
       });

@@ -16,18 +16,18 @@
 namespace moek {
 
 /// Scratch memory of such a kernel.
-struct GemmTiles {
+struct GemmScratch {
   float *first, *second; ///< [kTokenTile, kRowTile]; `second` is for up.
   const uint8_t **act;   ///< [kTokenTile]
 };
 
-MOE_INLINE GemmTiles gemmTiles(std::byte *scratch) {
+MOE_INLINE GemmScratch gemmScratch(std::byte *scratch) {
   constexpr int64_t kTile = kTokenTile * kRowTile;
   float *tile = reinterpret_cast<float *>(scratch);
   return {tile, tile + kTile, reinterpret_cast<const uint8_t **>(tile + kTile)};
 }
 
-MOE_INLINE GemmTiles gateUpTiles(std::byte *scratch) {
+MOE_INLINE GemmScratch gateUpScratch(std::byte *scratch) {
   constexpr int64_t kTile = kTokenTile * kRowTile;
   float *tile = reinterpret_cast<float *>(scratch);
   return {tile, tile + kTile,
@@ -66,9 +66,9 @@ struct GateUpBias {
 /// Computes out[t][r] = activation(gate[t][r], up[t][r]) for a tile, after
 /// adding the biases to both; row t is stored at rowOf(t).
 template <class S, class RowOf>
-MOE_INLINE void storeActivation(const GemmTiles &tiles, int64_t tokens,
-                                int64_t rows, Activation kind,
-                                const GateUpBias &bias, RowOf rowOf) {
+MOE_INLINE void gateUpEpilogue(const GemmScratch &tiles, int64_t tokens,
+                               int64_t rows, Activation kind,
+                               const GateUpBias &bias, RowOf rowOf) {
   withActivation<S>(kind, [&](auto activation) {
     for (int64_t t = 0; t < tokens; ++t) {
       const float *gate = tiles.first + t * kRowTile;
@@ -93,8 +93,8 @@ MOE_INLINE const float *biasAt(const float *bias, int64_t i) {
 
 /// The epilogue of Linear: stores a finished tile with bias and accumulation.
 template <class S>
-void finishLinear(const LinearArgs &a, const float *tile, int64_t token,
-                  int64_t tokens, int64_t row, int64_t rows) {
+void linearEpilogue(const LinearArgs &a, const float *tile, int64_t token,
+                    int64_t tokens, int64_t row, int64_t rows) {
   for (int64_t t = 0; t < tokens; ++t) {
     float *out = a.out + (token + t) * a.outStride + row;
     forVectors<S>(0, rows, [&](int64_t i, auto lanes) {
@@ -110,7 +110,7 @@ void finishLinear(const LinearArgs &a, const float *tile, int64_t token,
 
 template <class S>
 void run(const LinearArgs &a, const Step &step, const Worker &worker) {
-  GemmTiles tiles = gemmTiles(worker.scratch);
+  GemmScratch tiles = gemmScratch(worker.scratch);
   bool direct = !a.bias && !a.accumulate;
   forRowTiles(a.w.rows, step.tokens, worker, [&](int64_t row, int64_t rows) {
     const uint8_t *w = a.w.data + row * a.w.rowStride;
@@ -124,14 +124,14 @@ void run(const LinearArgs &a, const Step &step, const Worker &worker) {
       }
       a.gemm(w, a.w.rowStride, rows, tiles.act, tokens, a.w.cols, tiles.first,
              kRowTile);
-      finishLinear<S>(a, tiles.first, token, tokens, row, rows);
+      linearEpilogue<S>(a, tiles.first, token, tokens, row, rows);
     });
   });
 }
 
 template <class S>
 void run(const GateUpArgs &a, const Step &step, const Worker &worker) {
-  GemmTiles tiles = gateUpTiles(worker.scratch);
+  GemmScratch tiles = gateUpScratch(worker.scratch);
   forRowTiles(a.gate.rows, step.tokens, worker, [&](int64_t row, int64_t rows) {
     forTiles({0, step.tokens}, kTokenTile, [&](int64_t token, int64_t tokens) {
       for (int64_t t = 0; t < tokens; ++t)
@@ -140,7 +140,7 @@ void run(const GateUpArgs &a, const Step &step, const Worker &worker) {
                  tiles.act, tokens, a.gate.cols, tiles.first, kRowTile);
       a.upGemm(a.up.data + row * a.up.rowStride, a.up.rowStride, rows,
                tiles.act, tokens, a.up.cols, tiles.second, kRowTile);
-      storeActivation<S>(
+      gateUpEpilogue<S>(
           tiles, tokens, rows, a.activation,
           {biasAt(a.gateBias, row), biasAt(a.upBias, row)},
           [&](int64_t t) { return a.out + (token + t) * a.outStride + row; });

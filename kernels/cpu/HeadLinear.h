@@ -41,8 +41,8 @@ MOE_INLINE void forHeadShare(int64_t heads, int64_t count, int64_t grain,
 /// Converts [head][row .. row + rows][col .. col + cols] of the weight to
 /// floats.
 template <class S>
-Rows headRows(const WeightView &w, int64_t head, int64_t row, int64_t rows,
-              int64_t col, int64_t cols, float *scratch) {
+Rows headRowsAsFloats(const WeightView &w, int64_t head, int64_t row,
+                      int64_t rows, int64_t col, int64_t cols, float *scratch) {
   int64_t stride = scratchFloats(cols);
   for (int64_t r = 0; r < rows; ++r)
     weightRow<S>(w, head, row + r, col, cols, scratch + r * stride);
@@ -65,7 +65,8 @@ void headSums(const WeightView &w, int64_t head, int64_t begin, int64_t end,
               float *scratch) {
   for (int64_t row = 0; row < w.rows; row += kHeadRows) {
     int64_t rows = w.rows - row < kHeadRows ? w.rows - row : kHeadRows;
-    Rows floats = headRows<S>(w, head, row, rows, begin, end - begin, scratch);
+    Rows floats =
+        headRowsAsFloats<S>(w, head, row, rows, begin, end - begin, scratch);
     sumRows<S>({x.data + row, x.stride}, tokens, {row == 0}, floats, rows,
                end - begin, out + begin, outStride);
   }

@@ -32,7 +32,7 @@ void mixStreams(const HyperWeightsArgs &a, const float *x, float *out) {
     return;
   for (int32_t i = n; i < 2 * n; ++i)
     out[i] = float(2 * sigmoid(logit(i, 1)));
-  double mix[kMostStreams * kMostStreams];
+  double mix[kMaxStreams * kMaxStreams];
   for (int32_t from = 0; from < n; ++from) {
     double *row = mix + from * n, most = -HUGE_VAL;
     for (int32_t to = 0; to < n; ++to) {

@@ -29,7 +29,7 @@ MOE_INLINE float *kvScale(const KvView &kv, int64_t row, int64_t block) {
 /// by all heads, the key is the row and the value its first `value` columns;
 /// otherwise each `group` of query heads has its own key and value. See
 /// KvCache.h.
-struct KvParts {
+struct KvColumns {
   int64_t key, value; ///< Columns.
   int64_t group;
   int64_t kvHeads = 0; ///< 0: latent rows, which all heads share.
@@ -37,10 +37,10 @@ struct KvParts {
   /// First columns of the key and the value that query head `head` reads,
   /// multiples of kKvBlock.
   MOE_INLINE int64_t keyAt(int64_t head) const {
-    return head / group * gqaPartWidth(key);
+    return head / group * gqaPaddedWidth(key);
   }
   MOE_INLINE int64_t valueAt(int64_t head) const {
-    return kvHeads * gqaPartWidth(key) + head / group * gqaPartWidth(value);
+    return kvHeads * gqaPaddedWidth(key) + head / group * gqaPaddedWidth(value);
   }
 };
 

@@ -14,7 +14,7 @@
 #ifndef MOE_KERNELS_CPU_MLAATTENTION_H
 #define MOE_KERNELS_CPU_MLAATTENTION_H
 
-#include "kernels/cpu/HeadRows.h"
+#include "kernels/cpu/HeadKeysValues.h"
 #include "kernels/cpu/QueryTiles.h"
 
 namespace moek {
@@ -51,7 +51,7 @@ public:
 
 private:
   const MlaAttentionArgs &a;
-  HeadRows<S> rows;
+  HeadKeysValues<S> rows;
   FloatTile<S> tiles;
   Rows values = {};
   RingCache cache{KvView{}, nullptr};
@@ -135,7 +135,7 @@ private:
 
   const MlaAttentionArgs &a;
   int64_t ropeBegin, valueBegin, valueBlocks; ///< Counted in blocks of a row.
-  HeadRows<S> rows;
+  HeadKeysValues<S> rows;
   KvView group;
   typename S::Q8Products products;
   RingCache cache{KvView{}, nullptr};
@@ -182,7 +182,7 @@ void attendHeads(const MlaAttentionArgs &a, const SequenceRows &sequence,
                  const Worker &worker, Blocks &blocks, float *stats) {
   int64_t tiles = (sequence.count + kQueryTile - 1) / kQueryTile;
   Range share =
-      causalShare({a.heads, tiles, 1, sequence.position / kQueryTile}, worker);
+      causalRange({a.heads, tiles, 1, sequence.position / kQueryTile}, worker);
   for (int64_t item = share.begin; item < share.end;) {
     int64_t head = item / tiles, first = item % tiles;
     int64_t last =

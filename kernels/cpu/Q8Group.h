@@ -27,13 +27,13 @@
 namespace moek {
 
 struct Q8Shape {
-  int64_t queries;    ///< Number of queries that are held.
-  int64_t atATime;    ///< Most queries that are processed together.
-  int64_t keyBlocks;  ///< Key blocks of a row.
-  int64_t values;     ///< Value columns.
-  int64_t heldBlocks; ///< Blocks of values that stay transposed.
-  float scale;        ///< Factor of the scores.
-  float cap = 0;      ///< Softcap of the scores, 0 for none.
+  int64_t queries;          ///< Number of queries that are held.
+  int64_t mostTogether;     ///< Most queries that are processed together.
+  int64_t keyBlocks;        ///< Key blocks of a row.
+  int64_t values;           ///< Value columns.
+  int64_t transposedBlocks; ///< Blocks of values that stay transposed.
+  float scale;              ///< Factor of the scores.
+  float cap = 0;            ///< Softcap of the scores, 0 for none.
 };
 
 /// `Code` is the element type of encoded queries.
@@ -53,8 +53,8 @@ public:
     scaleOffset = kvScaleOffset(cache.kv.width);
     scaledBlock = -1;
     groupTiles = (n + kKvTile - 1) / kKvTile;
-    knownTiles = (n + next + kKvTile - 1) / kKvTile;
-    for (int64_t t = 0; t < knownTiles; ++t)
+    prefetchTiles = (n + next + kKvTile - 1) / kKvTile;
+    for (int64_t t = 0; t < prefetchTiles; ++t)
       tile[t] = kvTile(cache.kv, cache.row(at + t * kKvTile));
     see(n);
     ahead = {};
@@ -73,14 +73,14 @@ protected:
     take(query, shape.queries * shape.keyBlocks * kKvBlock);
     take(queryScale, shape.queries * shape.keyBlocks);
     take(queryStart, shape.queries * shape.keyBlocks);
-    take(scores, shape.atATime * kGroup);
-    take(words, shape.atATime * kGroup);
-    take(unit, shape.atATime);
-    take(alpha, shape.atATime);
-    take(seenBegin, shape.atATime);
-    take(seenEnd, shape.atATime);
+    take(scores, shape.mostTogether * kGroup);
+    take(words, shape.mostTogether * kGroup);
+    take(unit, shape.mostTogether);
+    take(alpha, shape.mostTogether);
+    take(seenBegin, shape.mostTogether);
+    take(seenEnd, shape.mostTogether);
     take(rowScale, kGroup);
-    take(transposed, shape.heldBlocks * kGroup * kKvBlock);
+    take(transposed, shape.transposedBlocks * kGroup * kKvBlock);
   }
   template <class T> void take(T *&part, int64_t count) {
     part = reinterpret_cast<T *>(rest);
@@ -131,7 +131,7 @@ protected:
   }
   /// Returns where block b of the values is stored transposed.
   uint8_t *place(int64_t b) const {
-    return transposed + b % shape.heldBlocks * kGroup * kKvBlock;
+    return transposed + b % shape.transposedBlocks * kGroup * kKvBlock;
   }
 
   /// A range of a tile in bytes, whole cache lines.
@@ -162,9 +162,9 @@ protected:
     }
   };
   /// Starts at the group's tile t and includes the tiles after the group.
-  Ahead aheadFrom(int64_t t) const {
+  Ahead prefetchFrom(int64_t t) const {
     const Piece *end = pieces + pieceCount;
-    return {nullptr, nullptr, end, end, tile + t, tile + knownTiles};
+    return {nullptr, nullptr, end, end, tile + t, tile + prefetchTiles};
   }
 
   const Q8Shape shape;
@@ -174,14 +174,14 @@ protected:
   Code *query;         ///< [queries][keyBlocks][kKvBlock]
   float *queryScale;   ///< [queries][keyBlocks], includes the scale of scores.
   int32_t *queryStart; ///< [queries][keyBlocks]: -(zero code) * sum of query.
-  float *scores;       ///< [atATime][kGroup], then weights.
-  int16_t *words;      ///< [atATime][kGroup]: weights in multiples of `unit`.
-  float *unit;         ///< [atATime]: unit of a query's words.
-  float *alpha;        ///< [atATime]: factor of the earlier sums.
-  int32_t *seenBegin, *seenEnd; ///< [atATime]: visible rows of the group.
+  float *scores;       ///< [mostTogether][kGroup], then weights.
+  int16_t *words; ///< [mostTogether][kGroup]: weights in multiples of `unit`.
+  float *unit;    ///< [mostTogether]: unit of a query's words.
+  float *alpha;   ///< [mostTogether]: factor of the earlier sums.
+  int32_t *seenBegin, *seenEnd; ///< [mostTogether]: visible rows of the group.
   int16_t *rowScale;            ///< [kGroup]: scales in rowUnits.
   float rowUnit = 0;            ///< See rowScale.
-  uint8_t *transposed;          ///< [heldBlocks][kGroup * kKvBlock]
+  uint8_t *transposed;          ///< [transposedBlocks][kGroup * kKvBlock]
 
   // State of the current group.
   /// Its tiles and those of the rows after it. If a sequence has pages, they
@@ -190,7 +190,7 @@ protected:
   int64_t scaleOffset = 0, keyBegin = 0, valueBegin = 0;
   /// Numbers of tiles: of the group, of the rows that are seen, and including
   /// those after the group.
-  int64_t groupTiles = 0, tiles = 0, knownTiles = 0;
+  int64_t groupTiles = 0, tiles = 0, prefetchTiles = 0;
   int64_t scaledBlock = -1;
   Range scaledRows = {};
   /// Ranges of a tile that are read.

@@ -108,7 +108,7 @@ bool storeKvPart(const KvView &kv, int64_t row, int64_t column, const float *x,
 
 template <class S>
 void run(const KvStoreArgs &a, const Step &step, const Worker &worker) {
-  const KvParts parts{a.key, a.value, 1, a.heads};
+  const KvColumns parts{a.key, a.value, 1, a.heads};
   forTokens(
       step, worker, [&](int64_t t, int64_t position, const SequenceRows &s) {
         int64_t row = RingCache(a.kv, a.ring, s).row(position);

@@ -16,10 +16,11 @@
 
 namespace moek {
 
-/// 1 / kTicketPart of a share is taken by ticket. With one half, a worker may
-/// be three times as slow as another (an efficiency core beside a performance
-/// core, a core with a busy hyper-thread) before the other has to wait.
-inline constexpr int64_t kTicketPart = 2;
+/// 1 / kTicketDivisor of a share is taken by ticket. With one half, a worker
+/// may be three times as slow as another (an efficiency core beside a
+/// performance core, a core with a busy hyper-thread) before the other has to
+/// wait.
+inline constexpr int64_t kTicketDivisor = 2;
 inline constexpr int64_t kTickets = 16;
 
 /// Returns where ticket `i` begins in a tail of `tail` items, in multiples of
@@ -64,7 +65,7 @@ MOE_INLINE void forShares(int64_t count, int64_t least, const Team &team,
   // Every share has at least count / size items, so all have a tail of this
   // length.
   int64_t tail =
-      team.tickets && team.size > 1 ? count / team.size / kTicketPart : 0;
+      team.tickets && team.size > 1 ? count / team.size / kTicketDivisor : 0;
   if (begin < end - tail)
     body(begin, end - tail);
   if (tail == 0)

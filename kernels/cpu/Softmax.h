@@ -121,7 +121,7 @@ MOE_INLINE int64_t causalBoundary(const CausalItems &items, int64_t index,
   return (group * items.count + i) * items.inner + rest / items.cost(i);
 }
 
-MOE_INLINE Range causalShare(const CausalItems &items, const Worker &worker) {
+MOE_INLINE Range causalRange(const CausalItems &items, const Worker &worker) {
   return {causalBoundary(items, worker.index, worker.count),
           causalBoundary(items, worker.index + 1, worker.count)};
 }

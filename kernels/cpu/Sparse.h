@@ -12,7 +12,7 @@
 
 #include "kernels/SparseArgs.h"
 #include "kernels/cpu/Blocks.h"
-#include "kernels/cpu/Spans.h"
+#include "kernels/cpu/KvSplits.h"
 
 #include <cmath>
 
@@ -124,7 +124,7 @@ void run(const IndexScoresArgs &a, const Step &step, const Worker &worker) {
     int64_t blocks = (most + kKeyTile - 1) / kKeyTile;
     if (blocks == 0)
       return;
-    Range share = causalShare({1, s.count, blocks, s.position}, w);
+    Range share = causalRange({1, s.count, blocks, s.position}, w);
     for (int64_t i = share.begin; i < share.end; ++i) {
       int64_t t = i / blocks, first = i % blocks * kKeyTile;
       int64_t left = entriesSeen(s.position + t, a.ratio) - first;

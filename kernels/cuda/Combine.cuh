@@ -13,7 +13,7 @@ constexpr int kCombined = 64, kParts = 4;
 /// on. The row of a split is [heads * value sums | heads maxima | heads sums of
 /// weights]; rows are `stride` apart. Needs 256 threads: four divide the splits
 /// of a column by turns and their results are added in order.
-MOE_DEVICE void combineSpans(const float *rows, i64 stride, int used, int heads,
+MOE_DEVICE void combineSplits(const float *rows, i64 stride, int used, int heads,
                              int value, int head, int block, float *out) {
   __shared__ float factors[kMostSplits], parts[kParts][kCombined];
   __shared__ float inverse;

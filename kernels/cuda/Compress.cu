@@ -6,7 +6,7 @@
 #include "kernels/cuda/States.cuh"
 
 /// An incomplete softmax-weighted sum.
-struct RunningSum {
+struct OnlineSoftmaxSum {
   float most, weight, sum;
 
   /// Adds `value` with the weight exp(`gate`) * `w`. A NaN gate makes the sums
@@ -19,11 +19,11 @@ struct RunningSum {
     sum = fmaf(sum, before, now * value);
   }
 };
-MOE_DEVICE RunningSum noSum() { return {-infinity(), 0, 0}; }
-MOE_DEVICE RunningSum loadSum(const float *p, i64 cols) {
+MOE_DEVICE OnlineSoftmaxSum noSum() { return {-infinity(), 0, 0}; }
+MOE_DEVICE OnlineSoftmaxSum loadSum(const float *p, i64 cols) {
   return {p[0], p[cols], p[2 * cols]};
 }
-MOE_DEVICE void storeSum(float *p, i64 cols, RunningSum s) {
+MOE_DEVICE void storeSum(float *p, i64 cols, OnlineSoftmaxSum s) {
   p[0] = s.most;
   p[cols] = s.weight;
   p[2 * cols] = s.sum;
@@ -36,7 +36,7 @@ MOE_KERNEL(128, 4, CompressArgs) {
   const Sequence &s = a.step->sequence[blockIdx.y];
   float *state = stateOf(a.state, s) + c;
   i64 own = a.overlap ? a.cols : 0, width = a.cols + own;
-  RunningSum now = noSum(), first = noSum(), before = noSum();
+  OnlineSoftmaxSum now = noSum(), first = noSum(), before = noSum();
   if (s.position > 0) {
     now = loadSum(state, a.cols);
     if (a.overlap) {

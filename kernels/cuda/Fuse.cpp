@@ -544,7 +544,7 @@ bool canAwait(const Launch &launch) {
   return isFused(launch.kernel) && countOf(launch.grid) == 1;
 }
 
-bool canTell(const Launch &launch) {
+bool canSignal(const Launch &launch) {
   return isFused(launch.kernel) &&
          std::ranges::any_of(launch.kernel.defines,
                              [](const std::string &piece) {

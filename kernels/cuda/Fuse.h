@@ -53,7 +53,7 @@ std::optional<Launch> fuse(std::span<const Fusible> parts,
 /// some after. A GPU on which others wait for its own launches has to be asked
 /// for by who knows.
 bool canAwait(const Launch &launch);
-bool canTell(const Launch &launch);
+bool canSignal(const Launch &launch);
 /// Has the launch with these arguments do so.
 void meet(std::span<std::byte> args, const Meeting &meeting);
 

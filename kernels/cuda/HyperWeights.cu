@@ -5,7 +5,7 @@
 
 #include "kernels/cuda/Device.cuh"
 
-constexpr int kMostPairs = 64, kOwn = kMostPairs / 32; // moek::kMostStreams^2
+constexpr int kMostPairs = 64, kOwn = kMostPairs / 32; // moek::kMaxStreams^2
 
 MOE_DEVICE double sigmoidOf(double x) { return 1 / (1 + exp(-x)); }
 

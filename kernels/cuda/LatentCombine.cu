@@ -14,7 +14,7 @@ MOE_KERNEL(256, 4, LatentCombineArgs) {
   Spans spans = spansOf(s, a.splits, a.window);
   int first = (firstVisible(position, a.window) - spans.base) / spans.length;
   int used = (position - spans.base) / spans.length + 1 - first;
-  combineSpans(a.x + (i64(t) * a.splits + first) * a.xStride, a.xStride, used,
+  combineSplits(a.x + (i64(t) * a.splits + first) * a.xStride, a.xStride, used,
                a.heads, a.latent, blockIdx.y, blockIdx.z,
                a.out + t * a.outStride);
 }

@@ -5,7 +5,7 @@
 
 #include "kernels/cuda/KvCache.cuh"
 
-constexpr int kLatentSpan = 128; // kernels/Scratch.h
+constexpr int kLeastSplitRows = 128; // kernels/Scratch.h
 
 /// Returns the first position that a token at `position` sees. A window of 0
 /// means no window.
@@ -14,7 +14,7 @@ MOE_DEVICE int firstVisible(int position, int window) {
 }
 
 /// KV splits of the rows that a sequence sees: they begin at `base` and at
-/// multiples of `length` after it. As on the CPU (kernels/cpu/Spans.h), so that
+/// multiples of `length` after it. As on the CPU (kernels/cpu/KvSplits.h), so that
 /// either device can combine the other's splits.
 struct Spans {
   int base, length;
@@ -22,8 +22,8 @@ struct Spans {
 MOE_DEVICE Spans spansOf(const Sequence &s, int splits, int window) {
   int base = firstVisible(s.position, window) / kKvTile * kKvTile;
   int length = (s.position + s.count - base + splits - 1) / splits;
-  if (length < kLatentSpan && splits > 1)
-    length = kLatentSpan;
+  if (length < kLeastSplitRows && splits > 1)
+    length = kLeastSplitRows;
   return {base, (length + kKvTile - 1) / kKvTile * kKvTile};
 }
 

@@ -11,6 +11,6 @@ MOE_KERNEL(256, 4, SparseAttentionArgs) {
   Listed list = listedFor(a, placeOf(a.step, t).position);
   int used = (list.count() + list.length - 1) / list.length;
   i64 stride = i64(a.heads) * (a.value + 2);
-  combineSpans(a.spans + t * a.splits * stride, stride, used, a.heads, a.value,
+  combineSplits(a.spans + t * a.splits * stride, stride, used, a.heads, a.value,
                blockIdx.y, blockIdx.z, a.out + t * a.outStride);
 }

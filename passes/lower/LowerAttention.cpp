@@ -1,7 +1,7 @@
 //===- LowerAttention.cpp - Lowerings of RoPE and attention ---------------===//
 
+#include "kernels/KvSplitCount.h"
 #include "kernels/Scratch.h"
-#include "kernels/SpanCount.h"
 #include "passes/lower/LowerOps.h"
 
 using namespace mlir;
@@ -100,7 +100,7 @@ int64_t spansOf(int64_t groups, bool latent, int64_t window,
   PhaseAttr phase = emitter.phase();
   if (device.kind != moec::DeviceKind::Cpu)
     return 1;
-  int64_t wanted = moek::fewestSpans(latent ? 1 : groups, device.cores);
+  int64_t wanted = moek::fewestKvSplits(latent ? 1 : groups, device.cores);
   if (phase.getSequences() > 1) {
     // Each token has a cache of its own, of which groups of heads are work too;
     // more spans than the shortest step needs are sums for the longest.
@@ -112,8 +112,8 @@ int64_t spansOf(int64_t groups, bool latent, int64_t window,
   int64_t rows = phase.getContextLength();
   if (window)
     rows = std::min(rows, window);
-  int64_t most = (rows + moek::kLatentSpan - 1) / moek::kLatentSpan;
-  return std::min({wanted, most, moek::kLatentSplits});
+  int64_t most = (rows + moek::kLeastSplitRows - 1) / moek::kLeastSplitRows;
+  return std::min({wanted, most, moek::kMostKvSplits});
 }
 
 /// Where attention writes: its result, or what its spans come to.

@@ -246,7 +246,7 @@ void PhaseEmitter::inst(const SelectedStep &step, ArrayRef<Value> operands,
       /*waits=*/ValueRange(), present, ints, floats, /*barrier=*/false,
       explain_, workAttr(builder_, step.terms));
   if (isLate_)
-    inst->setAttr(plan::kLateAttr, builder_.getUnitAttr());
+    inst->setAttr(plan::kRunLastAttr, builder_.getUnitAttr());
 }
 
 LogicalResult PhaseEmitter::end(Value input, Value output) {

@@ -99,7 +99,7 @@ def AbsorbMlaPass : Moe_Pass<"moe-absorb-mla"> {
 
     A gemm can only compute W_UK^T q if W_UK is stored transposed. On a device
     with gemms on packed rows, `factored` therefore uses a copy that is made when
-    weights are packed (`moe.transpose`; passes/moe/graph/KeyUp.h), unless
+    weights are packed (`moe.transpose`; passes/moe/graph/KeyUpCopy.h), unless
     `weights=reference` or the format has no such gemm.
 
     `auto` takes the form with the fewest predicted seconds for the phase's
@@ -276,7 +276,7 @@ def PlaceDevicesPass : Moe_Pass<"moe-place-devices"> {
     cache, its shared experts or dense FFN, its routed experts, the head, the
     embedding) are assigned so that the predicted seconds of a request are fewest.
     The prediction simulates a step's ops and copies; devices overlap, and every
-    crossing has the latency of a copy (passes/moe/placement/StepTimes.h). The set of
+    crossing has the latency of a copy (passes/moe/placement/StepPrediction.h). The set of
     options does not depend on memory (passes/moe/placement/PlacementSearch.h); it
     contains "all on the host" and "only experts on the host". Ops that already have
     a device keep it. If `stream-experts` allows streaming and that makes the request

@@ -229,7 +229,7 @@ private:
   /// Returns whether `inst` is a copy that takes one block a long time while
   /// the next instruction of its queue is a product that may run at the same
   /// time.
-  static bool beginsBesideNext(InstOp inst) {
+  static bool runsBesideNext(InstOp inst) {
     constexpr int64_t kLong = 4096; // Bytes per token.
     if (inst.getSpec()->kind != moert::OpKind::Copies ||
         inst.getArgument(0).getDefiningOp<BufferOp>().getBytes(1) <= kLong)
@@ -284,14 +284,14 @@ private:
   }
 
   void close(ProgramOp program, Group &group) {
-    tellBehind(group.insts);
+    moveEventsToLast(group.insts);
     setLaunches(program, group.insts.back(), group.launch);
   }
 
   /// Redirects waits for any of `insts`, which are one launch, to the last of
   /// them: only the end of a launch can signal. Only the first one has waits,
   /// so none waits for its own launch.
-  static void tellBehind(MutableArrayRef<InstOp> insts) {
+  static void moveEventsToLast(MutableArrayRef<InstOp> insts) {
     InstOp &last = insts.back();
     for (InstOp &inst : insts.drop_back()) {
       if (!inst.getEvent())

@@ -65,7 +65,7 @@ private:
       if (!onGpu || isLarge(inst))
         place = int64_t(llvm::alignTo(uint64_t(place), kLevel));
       int64_t &lastHere = last[inst.getQueue()];
-      if (inst->removeDiscardableAttr(kLateAttr))
+      if (inst->removeDiscardableAttr(kRunLastAttr))
         place = std::max(place, lastHere);
       lastHere = std::max(lastHere, place);
       for (const Access &access : accesses) {

@@ -20,7 +20,8 @@ std::string cpuModelName();
 /// Memory that this process may use at most; `bytes` is 0 if it is unknown.
 struct MemoryLimit {
   uint64_t bytes = 0;
-  bool ofGroup = false; ///< A control group's limit, not all of the machine's.
+  bool isControlGroup =
+      false; ///< A control group's limit, not all of the machine's.
 };
 /// Returns the machine's memory or the lowest limit of the process's control
 /// groups. The roots are those of the system's descriptions of machine and

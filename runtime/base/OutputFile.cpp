@@ -13,7 +13,7 @@ namespace {
 /// Gives the new file the mode, owner and group of the replaced one, as far as
 /// the user may set them. If the group differs, it gets no more rights than
 /// others.
-void handDown(const struct stat &old, int fd) {
+void copyOwnership(const struct stat &old, int fd) {
   (void)!::fchown(fd, old.st_uid, old.st_gid);
   struct stat info;
   if (::fstat(fd, &info) != 0)
@@ -192,7 +192,7 @@ Status OutputFile::replace(const std::string &path) {
                     path_ + ": is no regular file any more, and stays as it "
                             "is");
     MOE_RETURN_IF_ERROR(recheck());
-    handDown(old, fd_);
+    copyOwnership(old, fd_);
   }
   MOE_RETURN_IF_ERROR(flush());
   if (::rename(temporary_.c_str(), path.c_str()) != 0)

@@ -52,7 +52,7 @@ int32_t StatePool::find(int32_t page) const {
   return kNone;
 }
 
-int32_t StatePool::allocateBeside(int32_t kept) {
+int32_t StatePool::allocateExcept(int32_t kept) {
   int32_t best = kNone;
   for (int32_t i = 0; i < slots(); ++i) {
     const Slot &slot = slots_[size_t(i)];
@@ -92,7 +92,7 @@ int32_t StatePool::take(int32_t page) {
   if (from == kNone)
     return kNone;
   slots_[size_t(from)].used = ++time_;
-  int32_t own = allocateBeside(from);
+  int32_t own = allocateExcept(from);
   const int32_t end = slots_[size_t(from)].end;
   if (own == kNone)
     own = from;

@@ -31,7 +31,8 @@
 //   layers had already run.
 // * Before a step, a sequence without a slot takes the last checkpoint among
 //   its pages, or starts from zero, and evaluates the tokens after it again
-//   (Engine::catchUp). States are made in no other way, so none can be wrong.
+//   (Engine::restoreState). States are made in no other way, so none can be
+//   wrong.
 //
 //===----------------------------------------------------------------------===//
 
@@ -69,7 +70,7 @@ public:
 
   /// Returns a slot with undefined contents for a sequence, possibly that of a
   /// checkpoint, or kNone if sequences hold all slots.
-  int32_t allocate() { return allocateBeside(kNone); }
+  int32_t allocate() { return allocateExcept(kNone); }
   void release(int32_t slot);
   /// Returns a slot with a copy of the state, or kNone.
   int32_t duplicate(int32_t slot);
@@ -88,7 +89,7 @@ public:
   /// Returns whether a slot at the end of a prompt holds() what is needed to
   /// continue from the last full page; no step then has to end there for a
   /// checkpoint.
-  bool holdsPages() const { return rewindable_ >= moek::kKvPage; }
+  bool holdsWholePages() const { return rewindable_ >= moek::kKvPage; }
   /// Records that the slot was overwritten with the state after `position`
   /// tokens, and assumes that it holds no more than a sequence of this length
   /// needs.
@@ -123,7 +124,7 @@ private:
   };
   int32_t find(int32_t page) const;
   bool isStale(const Slot &slot) const;
-  int32_t allocateBeside(int32_t kept);
+  int32_t allocateExcept(int32_t kept);
   Status copy(int32_t from, int32_t to) const;
 
   const KvPool &pages_;

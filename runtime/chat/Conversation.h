@@ -51,7 +51,7 @@ private:
   Messages messages_;
   ChatOptions options_;
   /// The last prompt with its reply as they were, and their tokens.
-  std::string heardText_;
+  std::string progressText_;
   std::vector<int32_t> heardTokens_;
 };
 

@@ -65,7 +65,7 @@ public:
 
   /// Declares that from now on only the flag of the event is set, by a GPU or
   /// by the host, and arrive() is not called for it.
-  void signalledByFlag(uint32_t event) { byFlag_[event] = true; }
+  void setSignalledByFlag(uint32_t event) { byFlag_[event] = true; }
 
   /// Prepares a step with so many tokens and sequences. All queues must have
   /// ended the previous step, and none may have begun this one.

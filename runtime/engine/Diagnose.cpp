@@ -102,7 +102,7 @@ public:
       if (isWritten(spec_.operands[i].role))
         for (const Suspect &other : later)
           if (other.uses(buffer(i).device(), region(i), isWritten,
-                         /*isElse=*/true))
+                         /*unlessEqual=*/true))
             return true;
     return false;
   }
@@ -146,15 +146,16 @@ private:
     return regionOf(buffer(operand), step_.tokens);
   }
   /// Returns whether an operand with a role accepted by `isOf` shares bytes
-  /// with `other`. With `isElse`, an operand equal to `other` does not count.
+  /// with `other`. With `unlessEqual`, an operand equal to `other` does not
+  /// count.
   bool uses(uint32_t device, const DeviceRegion &other,
-            bool (*isOf)(OperandRole), bool isElse = false) const {
+            bool (*isOf)(OperandRole), bool unlessEqual = false) const {
     for (uint32_t i = 0; i < spec_.operands.size(); ++i) {
       if (!isOf(spec_.operands[i].role) || !isPresent(i) ||
           buffer(i).device() != device)
         continue;
       DeviceRegion own = region(i);
-      if (own.memory == other.memory && !(isElse && own == other) &&
+      if (own.memory == other.memory && !(unlessEqual && own == other) &&
           own.offset < other.offset + other.bytes &&
           other.offset < own.offset + own.bytes)
         return true;

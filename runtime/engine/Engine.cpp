@@ -14,7 +14,7 @@ namespace moert {
 
 /// Returns the error to report if the plan cannot run. A missing GPU takes
 /// precedence, because fixing anything else would be in vain.
-static Status orMissingGpu(const Plan &plan, Status status) {
+static Status preferMissingGpu(const Plan &plan, Status status) {
   if (status.isOk())
     return status;
   Status gpus = checkGpus(plan);
@@ -22,7 +22,7 @@ static Status orMissingGpu(const Plan &plan, Status status) {
 }
 
 StatusOr<std::unique_ptr<Engine>>
-Engine::withFiles(Plan plan, const EngineOptions &options) {
+Engine::openFiles(Plan plan, const EngineOptions &options) {
   MOE_ASSIGN_OR_RETURN(int threads,
                        resolveThreads(options.threads, readCpuBudget()));
   LadderMachine machine{.threads = threads,
@@ -32,14 +32,14 @@ Engine::withFiles(Plan plan, const EngineOptions &options) {
                         .models = options.files.models};
   StatusOr<RungChoice> rung = takeRung(plan, options.rung, machine);
   if (!rung)
-    return orMissingGpu(plan, rung.status());
+    return preferMissingGpu(plan, rung.status());
   MOE_RETURN_IF_ERROR(
-      orMissingGpu(plan, plan.checkMachine(options.files.models)));
+      preferMissingGpu(plan, plan.checkMachine(options.files.models)));
   std::unique_ptr<Engine> engine(new Engine(std::move(plan)));
   engine->rungNote_ = std::move(rung->why);
   auto files = WeightFiles::open(engine->plan_, options.files);
   if (!files)
-    return orMissingGpu(engine->plan_, files.status());
+    return preferMissingGpu(engine->plan_, files.status());
   engine->files_ = *std::move(files);
   return engine;
 }
@@ -48,7 +48,7 @@ StatusOr<std::unique_ptr<Engine>> Engine::open(const std::string &planPath,
                                                const EngineOptions &options) {
   std::unique_ptr<Engine> engine;
   MOE_RETURN_IF_ERROR(openWithPlan(planPath, [&](Plan plan) -> Status {
-    MOE_ASSIGN_OR_RETURN(engine, withFiles(std::move(plan), options));
+    MOE_ASSIGN_OR_RETURN(engine, openFiles(std::move(plan), options));
     return Status::ok();
   }));
   MOE_RETURN_IF_ERROR(engine->ready(options));
@@ -58,7 +58,7 @@ StatusOr<std::unique_ptr<Engine>> Engine::open(const std::string &planPath,
 StatusOr<std::unique_ptr<Engine>> Engine::create(Plan plan,
                                                  const EngineOptions &options) {
   MOE_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine,
-                       withFiles(std::move(plan), options));
+                       openFiles(std::move(plan), options));
   MOE_RETURN_IF_ERROR(engine->ready(options));
   return engine;
 }
@@ -79,7 +79,7 @@ Status Engine::prepare(const EngineOptions &options) {
   NodeUse use{options.threads, options.pin, options.copyWeights};
   Topology topology = readTopology(allowedCpus(), options.systemRoot);
   if (options.planNodes)
-    use = useOfNodes(table, use, topology);
+    use = chooseNodeUse(table, use, topology);
   else
     use.topology = std::move(topology);
   MOE_ASSIGN_OR_RETURN(int threads,
@@ -94,7 +94,7 @@ Status Engine::prepare(const EngineOptions &options) {
     memory_ = fitOf(false);
   }
   MOE_RETURN_IF_ERROR(
-      orMissingGpu(plan_, checkFit(plan_, memory_, options.allowPaging)));
+      preferMissingGpu(plan_, checkFit(plan_, memory_, options.allowPaging)));
   nodeNote_ = std::move(use.note);
   // Only a pinned worker has a memory node of its own.
   DeviceOptions devices;
@@ -104,10 +104,10 @@ Status Engine::prepare(const EngineOptions &options) {
       devices.cpus.push_back(place.cpu);
       devices.nodes.push_back(place.node);
     }
-  InterleavedMemory memory(use.interleaved);
+  InterleaveScope memory(use.interleaved);
   if (use.copyWeights)
-    MOE_RETURN_IF_ERROR(files_->copyToMemory(
-        nodeParts(table, byDevice(teamsOf(table, threads), devices.nodes))));
+    MOE_RETURN_IF_ERROR(files_->copyToMemory(nodeParts(
+        table, splitByDevice(workersByDevice(table, threads), devices.nodes))));
   MOE_RETURN_IF_ERROR(createDevices(options, std::move(devices)));
   kvPages_ = KvPages(table, *devices_);
   pool_.emplace(kvPages_.count());

@@ -14,9 +14,9 @@
 #include "runtime/cache/KvPool.h"
 #include "runtime/cache/StatePool.h"
 #include "runtime/device/Devices.h"
-#include "runtime/engine/Ladder.h"
 #include "runtime/engine/MakeDevices.h"
 #include "runtime/engine/MemoryFit.h"
+#include "runtime/engine/RungChoice.h"
 #include "runtime/engine/Sequence.h"
 #include "runtime/plan/OutputRule.h"
 #include "runtime/plan/Plan.h"
@@ -53,7 +53,7 @@ struct EngineOptions {
   /// then read from the disk for every token (MemoryFit.h).
   bool allowPaging = false;
   /// The rung to run if the plan is a ladder (Ladder.h).
-  RungWish rung = {};
+  RungRequest rung = {};
   /// Where the files are now, if they were moved since the plan was compiled.
   WeightPaths files = {};
   /// Receives the progress of loading weights to GPUs; may be null.
@@ -151,8 +151,8 @@ public:
   Status appendAll(Sequence &sequence, std::span<const int32_t> tokens,
                    const LogitsSink &sink);
 
-  /// Adds to `failure`, about a context that does not hold `tokens`, what to do:
-  /// use a rung of this plan, another plan, or a shorter text.
+  /// Adds to `failure`, about a context that does not hold `tokens`, what to
+  /// do: use a rung of this plan, another plan, or a shorter text.
   Status adviseContext(Status failure, int64_t tokens) const;
 
   /// Paths of the files that weights are read from.
@@ -192,7 +192,7 @@ private:
   };
 
   static StatusOr<std::unique_ptr<Engine>>
-  withFiles(Plan plan, const EngineOptions &options);
+  openFiles(Plan plan, const EngineOptions &options);
   /// Does the rest of opening once the files are open; errors name the rung.
   Status ready(const EngineOptions &options);
   Status prepare(const EngineOptions &options);
@@ -205,14 +205,14 @@ private:
   /// Restores the state of a sequence that has none: takes the last checkpoint
   /// among its pages and evaluates the tokens after it again. An error of the
   /// sequence is stored in the request, and its tokens stay.
-  Status catchUp(Request &request);
+  Status restoreState(Request &request);
   /// Limits `count`, the prompt tokens for a step, so that the step ends where
   /// a checkpoint is to be stored.
-  int32_t upToCheckpoint(const Request &request, int32_t count) const;
+  int32_t limitToCheckpoint(const Request &request, int32_t count) const;
   /// Stores the sequence's state as a checkpoint after a step that appended
   /// `count` of its tokens, if the step ended at the last page boundary of its
-  /// prompt or, with StatePool::holdsPages(), at the end of its prompt.
-  Status keepState(const Request &request, int32_t count);
+  /// prompt or, with StatePool::holdsWholePages(), at the end of its prompt.
+  Status saveCheckpoint(const Request &request, int32_t count);
   /// Gives the sequence pages for `count` more tokens, which it may write to.
   Status reserve(Sequence &sequence, int32_t count);
   Status makeWritable(int32_t &page);
@@ -223,8 +223,8 @@ private:
   /// Adds the sequence's full pages to the index of the pool.
   void publish(Sequence &sequence);
 
-  Status runRows(const RunnablePhase &phase, std::span<Request> requests,
-                 std::vector<Part> parts, const LogitsSink &sink);
+  Status runTokenBatch(const RunnablePhase &phase, std::span<Request> requests,
+                       std::vector<Part> parts, const LogitsSink &sink);
   /// Copies the rows of a phase's `output` whose logits are wanted to hidden_,
   /// as the logits phase overwrites `output`. Returns the requests with a row
   /// that is not finite; their rows are left out.

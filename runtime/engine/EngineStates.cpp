@@ -18,7 +18,7 @@ Status Engine::statesAreFull() const {
                   counted(size_t(states_->slots()), "sequence")));
 }
 
-Status Engine::catchUp(Request &request) {
+Status Engine::restoreState(Request &request) {
   Sequence &sequence = *request.sequence;
   std::vector<int32_t> &tokens = sequence.tokens_;
   if (!states_ || sequence.state_ != StatePool::kNone || tokens.empty())
@@ -47,8 +47,8 @@ Status Engine::catchUp(Request &request) {
   return status;
 }
 
-int32_t Engine::upToCheckpoint(const Request &request, int32_t count) const {
-  if (!states_ || states_->holdsPages())
+int32_t Engine::limitToCheckpoint(const Request &request, int32_t count) const {
+  if (!states_ || states_->holdsWholePages())
     return count;
   int64_t position = request.sequence->position();
   int64_t end = position + int64_t(request.tokens.size());
@@ -58,13 +58,13 @@ int32_t Engine::upToCheckpoint(const Request &request, int32_t count) const {
              : count;
 }
 
-Status Engine::keepState(const Request &request, int32_t count) {
+Status Engine::saveCheckpoint(const Request &request, int32_t count) {
   const Sequence &sequence = *request.sequence;
   size_t left = request.tokens.size();
   if (sequence.state_ == StatePool::kNone)
     return Status::ok();
   int32_t page = sequence.position() / kKvPage - 1;
-  bool isPrompt = states_->holdsPages()
+  bool isPrompt = states_->holdsWholePages()
                       ? count > 1 && left == 0
                       : left > 0 && left <= size_t(kKvPage) &&
                             sequence.position() % kKvPage == 0;

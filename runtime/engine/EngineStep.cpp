@@ -109,7 +109,7 @@ Status Engine::makeWritable(int32_t &page) {
 
 Status Engine::reserve(Sequence &sequence, int32_t count) {
   if (states_ && sequence.state_ == StatePool::kNone) {
-    assert(sequence.tokens_.empty() && "else catchUp() made one");
+    assert(sequence.tokens_.empty() && "else restoreState() made one");
     sequence.state_ = states_->allocate();
     if (sequence.state_ == StatePool::kNone)
       return statesAreFull();
@@ -169,7 +169,7 @@ Status Engine::step(std::span<Request> requests, const LogitsSink &sink) {
             : check(request);
     if (!request.status.isOk())
       continue;
-    MOE_RETURN_IF_ERROR(catchUp(request));
+    MOE_RETURN_IF_ERROR(restoreState(request));
     if (!request.status.isOk())
       continue;
     takePrefix(request);
@@ -178,13 +178,14 @@ Status Engine::step(std::span<Request> requests, const LogitsSink &sink) {
       singles.push_back({i, 1});
     } else if (promptRows < ubatch() && prompts.size() < kMaxSequences) {
       prompts.push_back(
-          {i, upToCheckpoint(request, std::min(left, ubatch() - promptRows))});
+          {i,
+           limitToCheckpoint(request, std::min(left, ubatch() - promptRows))});
       promptRows += prompts.back().count;
     }
   }
 
   auto run = [&](const RunnablePhase &phase, std::span<const Part> parts) {
-    return runRows(phase, requests, {parts.begin(), parts.end()}, sink);
+    return runTokenBatch(phase, requests, {parts.begin(), parts.end()}, sink);
   };
   std::span<const Part> left(singles);
   while (!left.empty()) {
@@ -211,8 +212,9 @@ static bool wantsLogits(const Request &request) {
           request.tokens.size() == 1);
 }
 
-Status Engine::runRows(const RunnablePhase &phase, std::span<Request> requests,
-                       std::vector<Part> parts, const LogitsSink &sink) {
+Status Engine::runTokenBatch(const RunnablePhase &phase,
+                             std::span<Request> requests,
+                             std::vector<Part> parts, const LogitsSink &sink) {
   std::erase_if(parts, [&](Part part) {
     Request &request = requests[part.request];
     request.status = reserve(*request.sequence, part.count);
@@ -289,7 +291,7 @@ Status Engine::runRows(const RunnablePhase &phase, std::span<Request> requests,
   for (Part part : parts)
     if (Request &request = requests[part.request]; request.status.isOk()) {
       advance(request, part.count);
-      MOE_RETURN_IF_ERROR(keepState(request, part.count));
+      MOE_RETURN_IF_ERROR(saveCheckpoint(request, part.count));
     }
   trim();
   return head(requests, wanted, sink);

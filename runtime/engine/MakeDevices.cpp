@@ -16,7 +16,7 @@ static bool isCpu(const fb::Plan &plan, size_t device) {
   return plan.devices()->Get(uint32_t(device))->kind() == fb::DeviceKind::Cpu;
 }
 
-std::vector<int32_t> teamsOf(const fb::Plan &plan, int threads) {
+std::vector<int32_t> workersByDevice(const fb::Plan &plan, int threads) {
   std::vector<int32_t> teams(count(plan.devices()));
   for (size_t i = 0; i < teams.size(); ++i)
     threads -= teams[i] = isCpu(plan, i);
@@ -37,8 +37,8 @@ std::vector<int32_t> teamsOf(const fb::Plan &plan, int threads) {
   return teams;
 }
 
-std::vector<std::vector<int>> byDevice(std::span<const int32_t> teams,
-                                       std::span<const int> workers) {
+std::vector<std::vector<int>> splitByDevice(std::span<const int32_t> teams,
+                                            std::span<const int> workers) {
   std::vector<std::vector<int>> lists;
   for (int32_t team : teams) {
     auto own = workers.first(std::min(size_t(team), workers.size()));
@@ -84,12 +84,12 @@ Status checkGpus(const Plan &plan) {
 StatusOr<DeviceList> makeDevices(const Plan &plan, const WeightFiles &files,
                                  DeviceOptions options) {
   DeviceList devices;
-  std::vector<int32_t> teams = teamsOf(plan.table(), options.threads);
+  std::vector<int32_t> teams = workersByDevice(plan.table(), options.threads);
   // The calling thread joins the largest thread pool, for which it would
   // otherwise wait longest.
   auto callers = size_t(std::ranges::max_element(teams) - teams.begin());
-  auto cpus = byDevice(teams, options.cpus);
-  auto nodes = byDevice(teams, options.nodes);
+  auto cpus = splitByDevice(teams, options.cpus);
+  auto nodes = splitByDevice(teams, options.nodes);
   std::shared_ptr<const CudaDriver> driver;
   std::shared_ptr<const CudaLinks> links;
   int gpus = 0;
@@ -108,7 +108,7 @@ StatusOr<DeviceList> makeDevices(const Plan &plan, const WeightFiles &files,
     device.first = i == callers ? FirstWorker::Caller : FirstWorker::Thread;
     device.cpus = std::move(cpus[i]);
     device.nodes = std::move(nodes[i]);
-    device.fixedTeam = teams.size() > 1;
+    device.useAllWorkersAlways = teams.size() > 1;
     device.instrument = options.instrument;
     devices.push_back(
         std::make_unique<CpuDevice>(plan, i, files, std::move(device)));

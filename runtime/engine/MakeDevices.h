@@ -50,13 +50,13 @@ StatusOr<DeviceList> makeDevices(const Plan &plan, const WeightFiles &files,
 /// Distributes `threads` over the CPU devices in proportion to their cores, and
 /// returns the number of workers of each device: at least one for each CPU,
 /// zero for other devices.
-std::vector<int32_t> teamsOf(const fb::Plan &plan, int threads);
+std::vector<int32_t> workersByDevice(const fb::Plan &plan, int threads);
 
 /// Splits a list with one entry per worker of all devices into one list per
 /// device. If the list is too short, the last devices get fewer entries or
 /// none.
-std::vector<std::vector<int>> byDevice(std::span<const int32_t> teams,
-                                       std::span<const int> workers);
+std::vector<std::vector<int>> splitByDevice(std::span<const int32_t> teams,
+                                            std::span<const int> workers);
 
 } // namespace moert
 

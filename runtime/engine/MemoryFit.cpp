@@ -19,7 +19,7 @@ struct Piece {
 
 /// Returns the weights that a decoded token reads from the host's memory, one
 /// piece per instruction.
-std::vector<Piece> piecesOfAToken(const Plan &plan) {
+std::vector<Piece> weightsReadPerToken(const Plan &plan) {
   // The size of the cache does not matter here.
   StepSize step = StepSize::after(0, 1);
   std::vector<Piece> pieces;
@@ -59,7 +59,7 @@ MemoryFit memoryFit(const Plan &plan, int threads, bool copyWeights,
       need.weights += table.files()->Get(i)->bytes();
   else
     need.weights = hostWeightBytes(plan);
-  std::vector<int32_t> teams = teamsOf(table, threads);
+  std::vector<int32_t> teams = workersByDevice(table, threads);
   need.threads = 0;
   for (uint32_t i = 0; i < count(table.devices()); ++i) {
     const fb::Device &device = *table.devices()->Get(i);
@@ -77,7 +77,7 @@ MemoryFit memoryFit(const Plan &plan, int threads, bool copyWeights,
 double pagedBytesPerToken(const Plan &plan, const MemoryFit &fit) {
   if (fit.fits() || !fit.fitsPaged())
     return 0;
-  std::vector<Piece> pieces = piecesOfAToken(plan);
+  std::vector<Piece> pieces = weightsReadPerToken(plan);
   std::ranges::stable_sort(pieces, std::greater<>{}, &Piece::share);
   double room = double(fit.limit.bytes - fit.need.resident());
   double paged = 0;
@@ -97,7 +97,7 @@ std::string pagingNote(const Plan &plan, const MemoryFit &fit) {
       "come from the disk for every token (an estimate, as if the most used "
       "weights stayed in memory and tokens chose experts evenly)",
       humanBytes(pagedBytesPerToken(plan, fit)),
-      humanBytes(readBytesPerToken(piecesOfAToken(plan))));
+      humanBytes(readBytesPerToken(weightsReadPerToken(plan))));
 }
 
 Status checkFit(const Plan &plan, const MemoryFit &fit, bool allowPaging) {
@@ -122,8 +122,8 @@ Status checkFit(const Plan &plan, const MemoryFit &fit, bool allowPaging) {
                   counted(need.threads, "worker"),
                   humanBytes(double(need.workers)),
                   humanBytes(double(fit.limit.bytes)),
-                  fit.limit.ofGroup ? "the limit of its control group"
-                                    : "the machine's memory",
+                  fit.limit.isControlGroup ? "the limit of its control group"
+                                           : "the machine's memory",
                   fix));
   if (!fix.empty())
     return failure;

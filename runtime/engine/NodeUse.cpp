@@ -35,7 +35,7 @@ std::map<int, std::set<int>> coresByNode(const Topology &topology) {
 }
 } // namespace
 
-NodeUse useOfNodes(const fb::Plan &plan, NodeUse asked, Topology topology) {
+NodeUse chooseNodeUse(const fb::Plan &plan, NodeUse asked, Topology topology) {
   NodeUse use = std::move(asked);
   use.topology = std::move(topology);
   const fb::Device *device = planned(plan);
@@ -84,13 +84,13 @@ NodeUse useOfNodes(const fb::Plan &plan, NodeUse asked, Topology topology) {
   return use;
 }
 
-InterleavedMemory::InterleavedMemory(const std::vector<int> &nodes)
+InterleaveScope::InterleaveScope(const std::vector<int> &nodes)
     : isOn_(!nodes.empty()) {
   if (isOn_)
     interleaveMemoryNodes(nodes);
 }
 
-InterleavedMemory::~InterleavedMemory() {
+InterleaveScope::~InterleaveScope() {
   if (isOn_)
     preferMemoryNode(-1);
 }

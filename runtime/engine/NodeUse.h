@@ -36,17 +36,17 @@ struct NodeUse {
 /// CPUs of `topology`. With more than one node: Split pins workers and copies
 /// to each node the part of the weights that it reads; Interleaved copies
 /// weights; One puts all workers on the node with the most cores.
-NodeUse useOfNodes(const fb::Plan &plan, NodeUse asked, Topology topology);
+NodeUse chooseNodeUse(const fb::Plan &plan, NodeUse asked, Topology topology);
 
 /// While an object of this class lives, memory that is first touched by this
 /// thread, or by threads that it starts, is interleaved over `nodes`. With no
 /// nodes it has no effect.
-class InterleavedMemory {
+class InterleaveScope {
 public:
-  explicit InterleavedMemory(const std::vector<int> &nodes);
-  ~InterleavedMemory();
-  InterleavedMemory(const InterleavedMemory &) = delete;
-  InterleavedMemory &operator=(const InterleavedMemory &) = delete;
+  explicit InterleaveScope(const std::vector<int> &nodes);
+  ~InterleaveScope();
+  InterleaveScope(const InterleaveScope &) = delete;
+  InterleaveScope &operator=(const InterleaveScope &) = delete;
 
 private:
   bool isOn_;

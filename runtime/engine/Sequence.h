@@ -79,7 +79,7 @@ private:
   /// Number of leading pages that other sequences can find.
   size_t published_ = 0;
   /// Slot in the StatePool with the state after all tokens; kNone: the state
-  /// has to be restored (Engine::catchUp()).
+  /// has to be restored (Engine::restoreState()).
   int32_t state_ = StatePool::kNone;
   const std::atomic<bool> *cancel_ = nullptr;
 };

@@ -210,8 +210,8 @@ Status Engine::load(std::span<const uint8_t> bytes, Sequence &sequence) {
       return written;
     }
   }
-  // A sequence without a slot, or a file without a state: catchUp() makes it
-  // later.
+  // A sequence without a slot, or a file without a state: restoreState() makes
+  // it later.
   sequence.dropState();
   if (!state.empty())
     sequence.state_ = states_->allocate();

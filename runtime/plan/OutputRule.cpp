@@ -60,7 +60,8 @@ Status OutputRule::mayReplace(const std::string &path, const OutputPlace &place,
     return Status::ok();
   if (content.kind == OutputKind::Weights) {
     MOE_ASSIGN_OR_RETURN(std::string header, weightsHeader(place.path));
-    std::filesystem::path owner = otherOwner(header, place.path, pairedPlan);
+    std::filesystem::path owner =
+        ownerOtherThan(header, place.path, pairedPlan);
     if (!owner.empty() && mayNeed(owner, place.path))
       return Status(StatusCode::Usage,
                     fmt::format("{}: holds the weights of {}, which could not "

@@ -2,7 +2,7 @@
 //
 // A file holds one plan or a ladder of plans, of which one is active: the rung
 // that choose() selects. Until then it is the last rung, which suits the
-// machine that the ladder was compiled for (runtime/engine/Ladder.h).
+// machine that the ladder was compiled for (runtime/engine/RungChoice.h).
 //
 // Loading reads plan.fb into private memory and proves it sound in two steps:
 // the flatbuffer verifier proves its structure; verifyTables() and

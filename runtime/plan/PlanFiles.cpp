@@ -86,8 +86,9 @@ static std::string ownerIn(const std::string &header) {
              : "";
 }
 
-stdfs::path otherOwner(const std::string &header, const std::string &weights,
-                       const std::string &plan) {
+stdfs::path ownerOtherThan(const std::string &header,
+                           const std::string &weights,
+                           const std::string &plan) {
   std::string owner = ownerIn(header);
   stdfs::path other = folderOf(weights) / owner;
   std::error_code error;

@@ -43,9 +43,9 @@ std::vector<std::filesystem::path> placesOf(const std::string &planPath,
 /// Returns the plan that a weights file at `weights` with this header was
 /// written with, if a file of that name exists; "" if there is none, or if it
 /// is `plan`.
-std::filesystem::path otherOwner(const std::string &header,
-                                 const std::string &weights,
-                                 const std::string &plan);
+std::filesystem::path ownerOtherThan(const std::string &header,
+                                     const std::string &weights,
+                                     const std::string &plan);
 
 /// Returns whether the plan at `owner` needs `weights`; true if it is
 /// unreadable.

@@ -84,7 +84,7 @@ std::string otherWeights(const fb::Plan &plan, std::string_view planPath) {
     std::string path = fromHere(planPath, text(file.path()));
     auto header = weightsHeader(path);
     bool isOfAnother =
-        header && !otherOwner(*header, path, std::string(planPath)).empty();
+        header && !ownerOtherThan(*header, path, std::string(planPath)).empty();
     return isOfAnother ? "" : path;
   }
   return "";

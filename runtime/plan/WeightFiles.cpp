@@ -232,7 +232,7 @@ StatusOr<WeightFiles> WeightFiles::open(const Plan &plan,
 }
 
 /// Returns whether the file at `path` still has this content.
-static bool isStill(const std::string &path, const std::string &hash) {
+static bool hasContent(const std::string &path, const std::string &hash) {
   StatusOr<InputFile> file = InputFile::open(path);
   if (!file)
     return true;
@@ -248,7 +248,7 @@ Status openWithPlan(const std::string &path,
     MOE_ASSIGN_OR_RETURN(Plan plan, Plan::load(path));
     std::string hash = contentHash(plan.bytes());
     Status status = open(std::move(plan));
-    if (status.isOk() || isStill(path, hash) ||
+    if (status.isOk() || hasContent(path, hash) ||
         std::chrono::steady_clock::now() - start > 10s)
       return status;
     std::this_thread::sleep_for(1ms);

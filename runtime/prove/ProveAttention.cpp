@@ -1,5 +1,5 @@
 // What rotary embedding and attention assume.
-#include "kernels/Scratch.h" // kLatentSplits
+#include "kernels/Scratch.h" // kMostKvSplits
 #include "runtime/prove/OpProof.h"
 
 #include <algorithm>
@@ -90,7 +90,7 @@ void proveLatentAttention(OpProof &p) {
   int64_t rope = p.positive("rope");
   p.real("scale");
   p.rows(q, 1, heads * (latent + rope));
-  int32_t splits = p.integer("splits", 1, moek::kLatentSplits);
+  int32_t splits = p.integer("splits", 1, moek::kMostKvSplits);
   proveLatentCache(p, latent, rope);
   if (splits == 1)
     p.rows(out, 1, heads * latent);
@@ -102,7 +102,7 @@ void proveLatentCombine(OpProof &p) {
   BufferRef x = p.buffer("x", Encoding::F32);
   BufferRef out = p.buffer("out", Encoding::F32);
   int64_t heads = p.positive("heads"), latent = p.positive("latent");
-  proveSpans(p, x, p.integer("splits", 2, moek::kLatentSplits), heads, latent);
+  proveSpans(p, x, p.integer("splits", 2, moek::kMostKvSplits), heads, latent);
   p.integer("window", 0, INT32_MAX);
   p.rows(out, 1, heads * latent);
 }
@@ -128,7 +128,7 @@ void proveAttention(OpProof &p) {
   p.vector("sinks", heads);
   p.rows(q, 1, heads * key);
   proveGroupedCache(p, kvHeads, key, value, window);
-  int32_t splits = p.integer("splits", 1, moek::kLatentSplits);
+  int32_t splits = p.integer("splits", 1, moek::kMostKvSplits);
   if (splits == 1)
     p.rows(out, 1, heads * value);
   else

@@ -21,7 +21,7 @@ void proveRegroup(OpProof &p) {
 void proveShortConv(OpProof &p) {
   BufferRef x = p.buffer("x", Encoding::F32);
   BufferRef out = p.buffer("out", Encoding::F32);
-  int64_t taps = p.integer("taps", 1, moek::kMostTaps), cols = x.perToken();
+  int64_t taps = p.integer("taps", 1, moek::kMaxTaps), cols = x.perToken();
   p.require(cols >= 1, "x has rows per token");
   p.vectors("weight", cols, taps);
   p.state("state", (taps - 1) * cols);

@@ -109,7 +109,7 @@ void proveEntryStore(OpProof &p) {
 void proveHyperWeights(OpProof &p) {
   BufferRef x = p.buffer("x", Encoding::F32);
   BufferRef out = p.buffer("out", Encoding::F32);
-  int64_t streams = p.integer("streams", 1, moek::kMostStreams);
+  int64_t streams = p.integer("streams", 1, moek::kMaxStreams);
   int64_t cols = x.perToken();
   bool readsOnly = cols == streams;
   p.positive("iterations");
@@ -126,7 +126,7 @@ void proveHyperCollapse(OpProof &p) {
   BufferRef x = p.buffer("x", Encoding::F32);
   BufferRef weights = p.buffer("weights", Encoding::F32);
   BufferRef out = p.buffer("out", Encoding::F32);
-  int64_t streams = p.integer("streams", 1, moek::kMostStreams);
+  int64_t streams = p.integer("streams", 1, moek::kMaxStreams);
   p.require(weights.perToken() >= streams, "each stream has a weight");
   p.rows(x, 1, streams * out.perToken());
   p.rows(weights, 1, weights.perToken());
@@ -136,7 +136,7 @@ void proveHyperCollapse(OpProof &p) {
 void proveHyperSpread(OpProof &p) {
   BufferRef y = p.buffer("y", Encoding::F32);
   BufferRef out = p.buffer("out", Encoding::F32);
-  int64_t streams = p.integer("streams", 1, moek::kMostStreams);
+  int64_t streams = p.integer("streams", 1, moek::kMaxStreams);
   p.rows(y, 1, y.perToken());
   p.rows(out, 1, streams * y.perToken());
   p.require(p.has("x") == p.has("weights"),

@@ -173,7 +173,7 @@ AmxExecutor::~AmxExecutor() {
 }
 
 bool AmxExecutor::isNative() {
-  static const bool native = amxRefusalFor(hostAmxFacts()).empty();
+  static const bool native = amxRefusalFor(hostAmxSupport()).empty();
   return native;
 }
 

@@ -295,7 +295,7 @@ TEST(AmxExecutorChainTest, ThePreviousHandlerIsCalled) {
 }
 
 TEST(HostAmxTest, RefusalsNameTheirReason) {
-  AmxFacts facts;
+  AmxSupport facts;
   EXPECT_EQ(amxRefusalFor(facts), kCpuLacksIsa);
   facts.cpu = true;
   EXPECT_NE(amxRefusalFor(facts).find("does not save"), std::string::npos);

@@ -465,7 +465,7 @@ void checkNodesKeepTheirRows(int64_t experts, RunStep run) {
           slots.push_back(int32_t(slots.size()));
       }
       slots.push_back(0);
-      TestTeam team{11, nodes, true};
+      TestWorkers team{11, nodes, true};
       for (int i = 0; i < team.workers; ++i) {
         Guarded scratch{size_t(gateUpScratchBytes())};
         Worker worker = team.worker(i, scratch.data());
@@ -538,7 +538,7 @@ TEST_P(LinearTest, TicketsOfALateWorkerAreTaken) {
   act.fill(random);
   LinearArgs args{bytesOf(act), act.stride * 4, w.view,     testGemm,
                   nullptr,      out.data(),     out.stride, false};
-  TestTeam team{4, 1, true};
+  TestWorkers team{4, 1, true};
   std::vector<int64_t> products;
   for (int i : {0, 1, 2, 3}) {
     Guarded scratch{size_t(gemmScratchBytes())};

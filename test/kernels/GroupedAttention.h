@@ -9,11 +9,11 @@ namespace moek::test {
 
 /// First columns of a head's key and value in a cache row.
 inline int64_t keyColumn(int64_t kvHead, int64_t key) {
-  return kvHead * gqaPartWidth(key);
+  return kvHead * gqaPaddedWidth(key);
 }
 inline int64_t valueColumn(int64_t kvHead, int64_t kvHeads, int64_t key,
                            int64_t value) {
-  return kvHeads * gqaPartWidth(key) + kvHead * gqaPartWidth(value);
+  return kvHeads * gqaPaddedWidth(key) + kvHead * gqaPaddedWidth(value);
 }
 
 /// Runs Attention and, if it leaves KV splits, LatentCombine of its ISA. `args`

@@ -140,7 +140,7 @@ private:
     }
     int64_t base = down(firstSeen(0));
     int64_t length =
-        std::max((rows - base + c.splits - 1) / c.splits, kLatentSpan);
+        std::max((rows - base + c.splits - 1) / c.splits, kLeastSplitRows);
     return {base, (length + kKvTile - 1) / kKvTile * kKvTile};
   }
 
@@ -311,7 +311,7 @@ void checkStore(const KernelInfo &kernel, KvType type, int32_t heads,
     for (int64_t h = 0; h < heads; ++h) {
       bool finite = true;
       auto check = [&](const float *x, int64_t column, int64_t cols) {
-        for (int64_t c = 0; c < gqaPartWidth(cols); ++c) {
+        for (int64_t c = 0; c < gqaPaddedWidth(cols); ++c) {
           double step = type == KvType::Q8_0
                             ? cache.scaleAt(row, column + c) / 2
                         : type == KvType::F32 ? 0

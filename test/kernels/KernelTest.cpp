@@ -28,13 +28,13 @@ void Guarded::expectGuardsIntact(const char *what) const {
   }
 }
 
-std::vector<TestTeam> testTeams() {
+std::vector<TestWorkers> testTeams() {
   return {{1, 1, false}, {2, 1, false}, {3, 1, false}, {7, 1, false},
           {1, 1, true},  {2, 1, true},  {3, 1, true},  {7, 1, true},
           {2, 2, false}, {7, 2, true},  {9, 4, true}};
 }
 
-Worker TestTeam::worker(int index, std::byte *scratch) {
+Worker TestWorkers::worker(int index, std::byte *scratch) {
   Worker worker{index, workers, scratch};
   int node = 0;
   while ((node + 1) * workers / nodes <= index)

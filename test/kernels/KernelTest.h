@@ -121,7 +121,7 @@ private:
 };
 
 /// The workers that the executor would create for one instruction.
-struct TestTeam {
+struct TestWorkers {
   int workers, nodes;
   bool withTickets;
   std::vector<uint32_t> tickets = {};
@@ -129,7 +129,7 @@ struct TestTeam {
   static constexpr int64_t kTicketStride = 3;
   Worker worker(int index, std::byte *scratch);
 };
-std::vector<TestTeam> testTeams();
+std::vector<TestWorkers> testTeams();
 
 /// Runs `kernel` with several sets of workers; see the top of this file.
 void runKernel(const KernelInfo &kernel, const void *args, Step step,

@@ -9,7 +9,7 @@ void runKernel(const KernelInfo &kernel, const void *args, Step step,
   KernelFn function = resolveKernel(kernel.name);
   ASSERT_NE(function, nullptr) << kernel.name;
   std::vector<std::vector<uint8_t>> first;
-  for (TestTeam &team : testTeams()) {
+  for (TestWorkers &team : testTeams()) {
     SCOPED_TRACE(testing::Message()
                  << team.workers << " workers, " << team.nodes
                  << " nodes, tickets " << team.withTickets);

@@ -19,7 +19,7 @@ static void land(Warp &warp, AsyncCopy &copy) {
 }
 
 /// Whether the bytes arrive before the thread waits for them.
-static bool comesEarly(const Warp &warp, const AsyncCopy &copy) {
+static bool landsEarly(const Warp &warp, const AsyncCopy &copy) {
   const SoftGpuOptions &options = *warp.launch->options;
   if (options.asyncLanding != AsyncLanding::Seeded)
     return options.asyncLanding == AsyncLanding::Early;
@@ -96,7 +96,7 @@ static void copyAsync(Warp &warp, const Op &op, Mask mask) {
                        : size            ? uint8_t(size[lane])
                                          : op.bytes;
     copy.lane = uint8_t(lane);
-    if (comesEarly(warp, copy))
+    if (landsEarly(warp, copy))
       land(warp, copy);
     warp.openCopies.push_back(copy);
   }

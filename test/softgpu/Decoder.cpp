@@ -571,7 +571,7 @@ moert::StatusOr<Program> decodePtx(const PtxModule &module,
         continue;
       auto kernel = std::make_unique<Kernel>();
       Decoder(module, variables, *kernel).decode(function);
-      setTurns(*kernel);
+      orderOps(*kernel);
       program.kernels.push_back(std::move(kernel));
     }
   } catch (const PtxError &error) {

@@ -301,7 +301,7 @@ TEST_F(MemoryTest, BlocksSectorsAreCountedOnce) {
   uint64_t in = zeros(128), own = zeros(96), none = 0;
   const void *arguments[] = {&in, &own, &none, &none};
   SoftGpu &soft = gpu.software();
-  Touched touched;
+  AccessedRanges touched;
   LaunchShape shape = threads(32);
   shape.grid[0] = 3;
   EXPECT_TRUE(isClean(soft.launch(k, shape, arguments, &touched)));

@@ -57,7 +57,7 @@ private:
 
 /// The global memory that an operation read and wrote, without flags (strong
 /// accesses).
-struct Touched {
+struct AccessedRanges {
   Ranges reads, writes;
   /// If wantsSectors, the 32-byte sectors that each block touched, counted once
   /// per block: the traffic of L2 if each multiprocessor's L1 keeps what the

@@ -306,6 +306,6 @@ private:
 
 } // namespace
 
-void setTurns(Kernel &kernel) { FlowGraph graph(kernel); }
+void orderOps(Kernel &kernel) { FlowGraph graph(kernel); }
 
 } // namespace softgpu

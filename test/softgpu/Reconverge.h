@@ -10,7 +10,7 @@ namespace softgpu {
 /// Sets Op::turn of every op. Of a warp's groups the one whose op has the
 /// lowest turn runs, so that code between a branch and its immediate
 /// post-dominator runs before the latter, wherever a compiler has put it.
-void setTurns(Kernel &kernel);
+void orderOps(Kernel &kernel);
 
 } // namespace softgpu
 

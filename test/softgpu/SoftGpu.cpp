@@ -412,7 +412,7 @@ static void runGrid(Launch &launch) {
 
 LaunchResult SoftGpu::launch(const Kernel &kernel, const LaunchShape &shape,
                              std::span<const void *const> arguments,
-                             Touched *touched) {
+                             AccessedRanges *touched) {
   LaunchResult result;
   if ((result.finding = checkLimits(kernel, shape)))
     return result;

@@ -84,7 +84,7 @@ public:
   /// memory that it read and wrote.
   LaunchResult launch(const Kernel &kernel, const LaunchShape &shape,
                       std::span<const void *const> arguments,
-                      Touched *touched = nullptr);
+                      AccessedRanges *touched = nullptr);
 
   /// Returns the launch limit that such a launch exceeds, if any.
   std::optional<Finding> checkLimits(const Kernel &kernel,

@@ -96,7 +96,7 @@ struct Block {
   SharedMemory shared;
   std::array<Barrier, 16> barriers;
   BlockClock clock; ///< What it knows of other blocks.
-  Ranges sectors;   ///< Used if Touched::wantsSectors.
+  Ranges sectors;   ///< Used if AccessedRanges::wantsSectors.
 
   /// Returns (x, y, z) of a lane's thread.
   void thread(const Warp &warp, int lane, uint32_t out[3]) const;
@@ -114,7 +114,7 @@ struct Launch {
   Counters counters;
   uint64_t instructions = 0; ///< Also serves as the clock.
   bool isChecked = true, isCounting = true;
-  Touched *touched = nullptr; ///< The caller's; null if not wanted.
+  AccessedRanges *touched = nullptr; ///< The caller's; null if not wanted.
 };
 
 /// Throws a Finding at `lane` of `warp`, whose instruction is `op`.

@@ -431,7 +431,7 @@ TEST(MakeDevicesTest, AGpuNeedsItsDriver) {
   gpu.isa = "cuda";
   StatusOr<Plan> plan = Plan::load(sample.builder.write(folder));
   ASSERT_TRUE(plan.isOk()) << plan.status().message();
-  EXPECT_EQ(teamsOf(plan->table(), 4), (std::vector<int32_t>{4, 0}));
+  EXPECT_EQ(workersByDevice(plan->table(), 4), (std::vector<int32_t>{4, 0}));
   StatusOr<WeightFiles> files = WeightFiles::open(*plan, {});
   DeviceOptions options;
   options.cudaLibrary = "/nowhere/libcuda.so.1";

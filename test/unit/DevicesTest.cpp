@@ -301,7 +301,7 @@ TEST(TeamsTest, CoresAreShared) {
       plan.devices[i]->cores = cores[i];
     }
     auto bytes = sample.builder.bytes();
-    return teamsOf(*fb::GetPlan(bytes.data()), threads);
+    return workersByDevice(*fb::GetPlan(bytes.data()), threads);
   };
   EXPECT_EQ(teams({8}, 5), std::vector<int32_t>{5});
   EXPECT_EQ(teams({1, 1}, 2), (std::vector<int32_t>{1, 1}));

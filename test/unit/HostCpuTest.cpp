@@ -27,19 +27,19 @@ protected:
 TEST_F(MemoryLimitTest, WithoutAGroupTheLimitIsTheMachines) {
   MemoryLimit machine = limit();
   EXPECT_GT(machine.bytes, uint64_t(64) << 20);
-  EXPECT_FALSE(machine.ofGroup);
+  EXPECT_FALSE(machine.isControlGroup);
   write("sys/fs/cgroup/memory.max", "max\n");
   EXPECT_EQ(limit().bytes, machine.bytes);
   write("sys/fs/cgroup/memory.max", std::to_string(machine.bytes * 2));
   EXPECT_EQ(limit().bytes, machine.bytes);
-  EXPECT_FALSE(limit().ofGroup);
+  EXPECT_FALSE(limit().isControlGroup);
 }
 
 TEST_F(MemoryLimitTest, TheLowestOfTheGroupsAroundTheProcessCounts) {
   write("proc/self/cgroup", "0::/user.slice/shell\n");
   write("sys/fs/cgroup/user.slice/shell/memory.max", "5000000\n");
   EXPECT_EQ(limit().bytes, 5000000u);
-  EXPECT_TRUE(limit().ofGroup);
+  EXPECT_TRUE(limit().isControlGroup);
   write("sys/fs/cgroup/user.slice/memory.max", "4000000\n");
   EXPECT_EQ(limit().bytes, 4000000u);
   write("sys/fs/cgroup/other/memory.max", "1000000\n");
@@ -58,7 +58,7 @@ TEST_F(MemoryLimitTest, Version1OfControlGroups) {
         "9223372036854771712\n");
   write("sys/fs/cgroup/memory/a/memory.limit_in_bytes", "2000000\n");
   EXPECT_EQ(limit().bytes, 2000000u);
-  EXPECT_TRUE(limit().ofGroup);
+  EXPECT_TRUE(limit().isControlGroup);
 }
 
 } // namespace

@@ -1,8 +1,7 @@
 // Which rung of a ladder runs and why, and which ladders are refused.
-#include "runtime/engine/Ladder.h"
-
 #include "runtime/base/HostCpu.h"
 #include "runtime/engine/Engine.h"
+#include "runtime/engine/RungChoice.h"
 #include "runtime/plan/PlanTokenizer.h"
 #include "runtime/plan/Recompile.h"
 #include "runtime/schema/plan_generated.h"
@@ -32,7 +31,7 @@ void expectIn(const std::string &part, const std::string &text) {
 
 class RungChoiceTest : public ::testing::Test {
 protected:
-  RungChoice choose(RungWish wish = {}) {
+  RungChoice choose(RungRequest wish = {}) {
     auto choice = chooseRung(rungs_, free_, wish);
     EXPECT_TRUE(choice.isOk()) << choice.status().message();
     return choice ? *choice : RungChoice();
@@ -170,7 +169,7 @@ protected:
     options_.threads = 1;
   }
 
-  StatusOr<std::unique_ptr<Engine>> open(RungWish wish = {}) {
+  StatusOr<std::unique_ptr<Engine>> open(RungRequest wish = {}) {
     options_.rung = wish;
     return Engine::open(path_, options_);
   }

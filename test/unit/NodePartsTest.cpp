@@ -170,7 +170,7 @@ protected:
     sample_.builder.plan.devices[0]->node_use = planned;
     StatusOr<Plan> plan = Plan::load(sample_.builder.write(folder_));
     EXPECT_TRUE(plan.isOk()) << plan.status().message();
-    return useOfNodes(plan->table(), std::move(asked), std::move(topology));
+    return chooseNodeUse(plan->table(), std::move(asked), std::move(topology));
   }
 };
 

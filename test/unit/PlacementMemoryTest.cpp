@@ -73,7 +73,7 @@ public:
 private:
   mlir::OwningOpRef<mlir::ModuleOp> module_;
   PlacementProblem problem_;
-  StepTimes times_;
+  StepPrediction times_;
 };
 
 void setMemory(moec::DeviceDesc &device, double bytes) {

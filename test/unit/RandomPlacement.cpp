@@ -129,7 +129,7 @@ StatusOr<moec::CompileReport> writePlan(TempDir &folder,
   return place(folder, request, machine);
 }
 
-static Status verdictOn(const moert::Plan &plan) {
+static Status alternativeText(const moert::Plan &plan) {
   MOE_ASSIGN_OR_RETURN(moert::WeightFiles files,
                        moert::WeightFiles::open(plan, {}));
   MOE_RETURN_IF_ERROR(moert::provePlan(plan, files).status());
@@ -142,12 +142,12 @@ static Status verdictOn(const moert::Plan &plan) {
   return Status::ok();
 }
 
-Status verdictOn(const std::string &path) {
+Status alternativeText(const std::string &path) {
   MOE_ASSIGN_OR_RETURN(moert::Plan plan, moert::Plan::load(path));
   for (uint32_t rung = std::min(1u, plan.rungs()); rung <= plan.rungs();
        ++rung) {
     plan.choose(rung);
-    MOE_RETURN_IF_ERROR(verdictOn(plan).at(plan.rungName()));
+    MOE_RETURN_IF_ERROR(alternativeText(plan).at(plan.rungName()));
   }
   return Status::ok();
 }

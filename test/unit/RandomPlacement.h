@@ -80,7 +80,7 @@ moert::StatusOr<moec::CompileReport> writePlan(TempDir &folder,
 
 /// Verifies a plan, or each rung of a ladder, as the runtime does before it
 /// opens devices, and checks that each device is within its budget.
-moert::Status verdictOn(const std::string &plan);
+moert::Status alternativeText(const std::string &plan);
 
 /// Returns the remark that begins with `what`, or "".
 std::string remarkOf(const moec::CompileReport &report, const char *what);

@@ -2,7 +2,7 @@
 
 #include "test/unit/Transformer.h"
 
-#include "models/NewParts.h"
+#include "models/UnknownParts.h"
 
 #include <cmath>
 #include <filesystem>
@@ -472,7 +472,7 @@ TEST_F(Transformer, KnownPartsAreNotReported) {
     auto model = moec::GgufModel::open(std::string(MOE_TEST_DATA) + "/unit/" +
                                        name + ".gguf");
     ASSERT_TRUE(model.isOk()) << model.status().message();
-    EXPECT_THAT(moec::newParts(*model), ElementsAre()) << name;
+    EXPECT_THAT(moec::unknownParts(*model), ElementsAre()) << name;
   }
 }
 

@@ -52,7 +52,8 @@ bool isList(const OptionInfo &info) {
 
 /// Applies the relations in a row. They refer to options that were added
 /// before, and are ignored if the command does not have the other option.
-void relate(CLI::App &command, const OptionInfo &info, CLI::Option *option) {
+void applyRelations(CLI::App &command, const OptionInfo &info,
+                    CLI::Option *option) {
   for (std::string_view rest = info.excludes; !rest.empty();) {
     std::string_view name = rest.substr(0, rest.find(','));
     rest.remove_prefix(std::min(name.size() + 1, rest.size()));
@@ -68,7 +69,7 @@ CLI::Option *describe(CLI::App &command, const OptionInfo &info,
   if (!info.group.empty())
     option->group(std::string(info.group));
   option->required(info.isRequired);
-  relate(command, info, option);
+  applyRelations(command, info, option);
   return option;
 }
 } // namespace

@@ -66,7 +66,7 @@ public:
   }
 
   /// Returns whether this is a pipe whose reader has gone, such as head(1).
-  bool isLeft() const {
+  bool isAbandonedPipe() const {
     pollfd writable = {fd_, POLLOUT, 0};
     return error_ == EPIPE ||
            (::poll(&writable, 1, 0) == 1 && (writable.revents & POLLERR));
@@ -107,7 +107,7 @@ bool hasEscapes() {
 }
 
 /// Prints without escaping: the program's own text may control the terminal.
-void noteRaw(std::string_view text) {
+void noteUnescaped(std::string_view text) {
   // Keeps the order of output if both streams go to the same place.
   standardOutput().flush();
   standardError().write(text);
@@ -171,7 +171,7 @@ void printJson(std::string_view json) {
 }
 
 void noteText(std::string_view text) {
-  noteRaw(moert::terminalSafe(pasteable(text)));
+  noteUnescaped(moert::terminalSafe(pasteable(text)));
 }
 
 Status flush() {
@@ -181,23 +181,24 @@ Status flush() {
 
 int finish(Status status) {
   // Exit code that a shell reports for a program killed by SIGPIPE.
-  constexpr int leftCode = 128 + SIGPIPE;
+  constexpr int kAbandonedPipeCode = 128 + SIGPIPE;
   standardOutput().close();
   // A command that stops because nobody reads fails with the error of the
   // stream.
   bool isOfOutput = status.code() == StatusCode::Io &&
                     status.message().starts_with("standard output: ");
   bool isLost = !standardOutput().status().isOk();
-  if ((isOfOutput || (status.isOk() && isLost)) && standardOutput().isLeft())
-    return leftCode;
+  if ((isOfOutput || (status.isOk() && isLost)) &&
+      standardOutput().isAbandonedPipe())
+    return kAbandonedPipeCode;
   if (status.isOk())
     status = standardOutput().status();
   if (!status.isOk())
     printError(status);
   standardError().close();
   if (status.isOk() && !standardError().status().isOk() &&
-      standardError().isLeft())
-    return leftCode;
+      standardError().isAbandonedPipe())
+    return kAbandonedPipeCode;
   if (status.isOk())
     status = standardError().status();
   return moert::exitCode(status.code());
@@ -218,12 +219,12 @@ void setBracketedPaste(bool bracketed) {
 }
 
 void printError(const Status &status) {
-  noteRaw((colourAllowed() ? "\033[1;31merror:\033[0m " : "error: ") +
-          moert::terminalSafe(pasteable(fullMessage(status))) + "\n");
+  noteUnescaped((colourAllowed() ? "\033[1;31merror:\033[0m " : "error: ") +
+                moert::terminalSafe(pasteable(fullMessage(status))) + "\n");
 }
 
 void redrawLine(std::string_view text) {
-  noteRaw("\r\033[K" + moert::terminalSafe(text));
+  noteUnescaped("\r\033[K" + moert::terminalSafe(text));
 }
 
 } // namespace moetool

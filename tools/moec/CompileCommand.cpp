@@ -1,7 +1,7 @@
 #include "compiler/Driver/Driver.h"
 #include "compiler/Driver/PlacedRules.h"
 #include "compiler/Explain/ExplainJson.h"
-#include "compiler/Explain/Ladder.h"
+#include "compiler/Explain/LadderTable.h"
 #include "runtime/base/ShellCommand.h"
 #include "runtime/base/Text.h"
 #include "runtime/plan/Plan.h"

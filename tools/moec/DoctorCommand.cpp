@@ -16,7 +16,7 @@ namespace moec {
 namespace {
 struct Options {
   DoctorOptions doctor;
-  moert::RungWish rung;
+  moert::RungRequest rung;
   std::string plan;
   bool json = false;
 };

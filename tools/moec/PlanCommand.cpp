@@ -93,7 +93,7 @@ void printTable(const std::vector<Row> &rows) {
 }
 
 /// Returns whether another machine may succeed where this one fails.
-bool isOfMachine(const Status &status) {
+bool isMachineDependent(const Status &status) {
   constexpr StatusCode codes[] = {StatusCode::DoesNotFit,
                                   StatusCode::Unsupported, StatusCode::Usage,
                                   StatusCode::InvalidFile};
@@ -134,7 +134,7 @@ Status run(Options &options) {
       request.place = place;
       request.emit = Emit::Forecast;
       auto report = compileModel(request);
-      if (!report && !isOfMachine(report.status()))
+      if (!report && !isMachineDependent(report.status()))
         return report.status();
       rows.push_back({model, target, report.status(),
                       report ? *report->forecast : Forecast()});

@@ -31,7 +31,7 @@ Json describeCpu() {
           {"cores", physicalCores().size()},
           {"memory_nodes", countMemoryNodes()},
           {"memory_bytes", memory.bytes},
-          {"limit", memory.ofGroup ? "control group" : "machine"}};
+          {"limit", memory.isControlGroup ? "control group" : "machine"}};
 }
 
 /// An error that prevents the description of a GPU is stored as "why_not".

@@ -69,7 +69,7 @@ Json describeMemory(const Plan &plan) {
           {"worker_bytes", need.workers},
           {"needed_bytes", need.total()},
           {"available_bytes", fit.limit.bytes},
-          {"limit", fit.limit.ofGroup ? "control group" : "machine"},
+          {"limit", fit.limit.isControlGroup ? "control group" : "machine"},
           {"fits", fit.fits()},
           {"paged_bytes_per_token", pagedBytesPerToken(plan, fit)}};
 }

@@ -24,9 +24,9 @@ struct LogitsFlags {
 
 /// Appends token by token, in steps that also have tokens of `others` further
 /// sequences. These consist of the same tokens, each starting at another one.
-Status appendBeside(Engine &engine, Sequence &own,
-                    const std::vector<int32_t> &tokens, int32_t others,
-                    NpyWriter &npy) {
+Status appendInBatch(Engine &engine, Sequence &own,
+                     const std::vector<int32_t> &tokens, int32_t others,
+                     NpyWriter &npy) {
   std::vector<Sequence> sequences;
   for (int32_t i = 0; i < others; ++i)
     sequences.push_back(engine.sequence());
@@ -64,7 +64,7 @@ Status writeLogits(const LogitsFlags &flags) {
                                          size_t(engine->vocab())));
   if (flags.beside > 0) {
     MOE_RETURN_IF_ERROR(
-        appendBeside(*engine, sequence, flags.tokens, flags.beside, npy));
+        appendInBatch(*engine, sequence, flags.tokens, flags.beside, npy));
   } else if (flags.step) {
     for (int32_t token : flags.tokens) {
       MOE_ASSIGN_OR_RETURN(std::span<const float> logits,

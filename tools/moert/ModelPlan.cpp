@@ -60,7 +60,7 @@ StatusOr<std::string> cachedPlan(const std::string &model) {
 }
 
 /// Returns whether the plan exists, is undamaged and can run on this machine.
-bool isOfUse(const std::string &plan) {
+bool isUsable(const std::string &plan) {
   if (::access(plan.c_str(), F_OK) != 0)
     return false;
   auto loaded = Plan::load(plan);
@@ -135,7 +135,7 @@ StatusOr<std::vector<std::string>> withPlan(std::vector<std::string> words) {
   }
   if (isGguf(file)) {
     MOE_ASSIGN_OR_RETURN(std::string plan, cachedPlan(file));
-    if (!isOfUse(plan))
+    if (!isUsable(plan))
       MOE_RETURN_IF_ERROR(compile(file, plan));
     words.front() = plan;
   }

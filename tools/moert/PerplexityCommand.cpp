@@ -33,7 +33,7 @@ struct PerplexityFlags {
 };
 
 /// -ln softmax(logits)[token].
-double surprise(std::span<const float> logits, int32_t token) {
+double negativeLogLikelihood(std::span<const float> logits, int32_t token) {
   double top = *std::max_element(logits.begin(), logits.end());
   double sum = 0;
   for (float logit : logits)
@@ -66,7 +66,7 @@ Status scoreWindow(Engine &engine, Sequence &sequence,
   auto add = [&](size_t, int32_t position, std::span<const float> logits) {
     size_t next = size_t(position) + 1;
     if (next > tokens.size() / 2 && next < tokens.size())
-      score.add(surprise(logits, tokens[next]));
+      score.add(negativeLogLikelihood(logits, tokens[next]));
     return Status::ok();
   };
   if (!step)

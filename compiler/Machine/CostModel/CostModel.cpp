@@ -113,8 +113,8 @@ double productRoofline(const Product &product, const GemmInfo *gemm,
 
 /// Returns the least time of a GPU's gemm on rows in the file's layout, without
 /// the time to read them.
-double rowsOfFilesSeconds(const Product &product, const GemmInfo &gemm,
-                          const DeviceDesc &device) {
+double fileLayoutSeconds(const Product &product, const GemmInfo &gemm,
+                         const DeviceDesc &device) {
   // GPUs since 2018 run at 1.4 to 2.6 GHz.
   constexpr double kCyclesPerSecond = 2e9;
   return product.elements() *
@@ -188,7 +188,7 @@ double productSeconds(const Product &product, const moe::Choices &choices,
     bool isOfFiles =
         gemm && gemm->isa == Isa::Cuda && gemm->layout == moek::Layout::Gguf;
     return isOfFiles
-               ? std::max(seconds, rowsOfFilesSeconds(product, *gemm, device))
+               ? std::max(seconds, fileLayoutSeconds(product, *gemm, device))
                : seconds;
   }
   bool cached = situation.weightsInCache;

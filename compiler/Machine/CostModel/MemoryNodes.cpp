@@ -26,7 +26,7 @@ std::optional<DeviceDesc> withNodes(const DeviceDesc &cpu, NodeUse use) {
   used.nodeUse = use;
   if (use == NodeUse::Any || use == NodeUse::Split)
     return used;
-  if (cpu.statesKernels || !cpu.kernels.empty())
+  if (cpu.hasKernelList || !cpu.kernels.empty())
     return std::nullopt;
   if (use == NodeUse::Interleaved) {
     if (cpu.nodeLink.perSecond <= 0)

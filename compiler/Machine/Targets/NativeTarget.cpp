@@ -209,7 +209,7 @@ std::optional<TargetDesc> cachedTarget(const std::string &path,
   std::string trouble = cached.isOk() ? differenceFromHere(*cached, cudaLibrary)
                                       : cached.status().message();
   if (trouble.empty()) {
-    if (!wantsKernels || cached->host().statesKernels)
+    if (!wantsKernels || cached->host().hasKernelList)
       return *std::move(cached);
     notes.push_back(fmt::format("{}: has no rates of kernels, as an earlier "
                                 "version wrote it; measured again",
@@ -372,7 +372,7 @@ StatusOr<TargetDesc> nativeTarget(const CpuMeasurement &cpu,
     // Disturbed rates would make the choice of kernels random.
     for (DeviceDesc &measured : target.devices) {
       measured.kernels.clear();
-      measured.statesKernels = true;
+      measured.hasKernelList = true;
     }
     target.notes.push_back(fmt::format(
         "other programs use this machine ({} in the last of {} measurements); "

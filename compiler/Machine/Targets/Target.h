@@ -98,7 +98,7 @@ struct DeviceDesc {
   std::vector<moert::KernelRate> kernels;
   /// Whether the file has a list of kernels. An empty list leaves the choice of
   /// kernels to instruction sets.
-  bool statesKernels = false;
+  bool hasKernelList = false;
   moert::StepOverheads overheads;
   /// A sentence about the origin of all figures.
   std::string source;

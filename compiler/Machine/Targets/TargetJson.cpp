@@ -278,7 +278,7 @@ Status parseKernels(const Json &object, const JsonPlace &place,
   auto list = object.find(kernelsKey);
   if (list == object.end())
     return Status::ok();
-  device.statesKernels = true;
+  device.hasKernelList = true;
   JsonPlace all = place / kernelsKey;
   if (!list->is_array())
     return all.error("\"kernels\" must be a list");
@@ -509,7 +509,7 @@ std::string toJson(const TargetDesc &target) {
     }
     if (!device.source.empty())
       object["source"] = device.source;
-    if (device.statesKernels)
+    if (device.hasKernelList)
       object[kernelsKey] = Json::array();
     for (const moert::KernelRate &rate : device.kernels)
       object[kernelsKey].push_back(kernelJson(rate));

@@ -50,7 +50,7 @@ public:
   void score(int64_t queries) {
     int64_t steps = (queries / kQueries + queries % kQueries) * shape.keyBlocks;
     reads = (pieceLines + steps - 1) / steps;
-    ahead = aheadFrom(knownTiles > 1 ? 1 : knownTiles);
+    ahead = prefetchFrom(prefetchTiles > 1 ? 1 : prefetchTiles);
     for (int64_t t = 0; t < tiles; ++t) {
       int64_t i = 0;
       for (; i + kQueries <= queries; i += kQueries)

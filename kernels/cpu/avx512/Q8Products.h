@@ -33,8 +33,8 @@ class Q8Products : public Q8Group<Simd, int8_t> {
 public:
   Q8Products(const Q8Shape &shape, std::byte *scratch)
       : Q8Group(shape, scratch) {
-    take(large, shape.atATime * kQuads);
-    take(largeCount, shape.atATime);
+    take(large, shape.mostTogether * kQuads);
+    take(largeCount, shape.mostTogether);
     take(low, kQueries * kGroup);
     take(high, kQueries * kGroup);
   }
@@ -64,11 +64,11 @@ public:
   /// quad of rows in the sums, the rest in the scores.
   void readAhead(int64_t queries, bool first) {
     int64_t begin = first ? kTiles : groupTiles;
-    begin = begin < knownTiles ? begin : knownTiles;
-    ahead = aheadFrom(begin);
+    begin = begin < prefetchTiles ? begin : prefetchTiles;
+    ahead = prefetchFrom(begin);
     int64_t blocks = queries / kQueries + queries % kQueries;
     int64_t inSums = blocks * kvBlocks(shape.values) * tiles * kKvTile / 4;
-    int64_t left = (knownTiles - begin) * pieceLines - inSums;
+    int64_t left = (prefetchTiles - begin) * pieceLines - inSums;
     int64_t inScores =
         blocks * shape.keyBlocks * ((tiles + kTiles - 1) / kTiles);
     scoreReads = left > 0 ? (left + inScores - 1) / inScores : 0;

@@ -3,7 +3,7 @@
 #include "llvm/Support/Format.h"
 #include "passes/moe/Passes.h"
 #include "passes/moe/Support.h"
-#include "passes/moe/graph/KeyUp.h"
+#include "passes/moe/graph/KeyUpCopy.h"
 #include "passes/moe/kernels/KernelSelection.h"
 #include "passes/moe/kernels/OpSeconds.h"
 
@@ -62,7 +62,7 @@ struct Attention {
 /// label.
 class FormBuilder {
 public:
-  FormBuilder(const Attention &attention, const KeyUp &keyUp)
+  FormBuilder(const Attention &attention, const KeyUpCopy &keyUp)
       : attention(attention), keyUp(keyUp), op(attention.op), builder(op) {}
 
   /// Builds `form` and returns the value that replaces the attention's result.
@@ -159,7 +159,7 @@ private:
   }
 
   const Attention &attention;
-  const KeyUp &keyUp;
+  const KeyUpCopy &keyUp;
   MlaAttentionOp op;
   OpBuilder builder;
 };
@@ -253,7 +253,7 @@ private:
              << labelOf(op) << " is in a function without " << kPhaseAttr
              << "; run moe-specialize-phases first";
     Attention attention(op);
-    KeyUp keyUp = keyUpOf(op, device, weights);
+    KeyUpCopy keyUp = chooseKeyUpCopy(op, device, weights);
     MlaForm wanted = requestedForm(phase);
     bool isAuto = wanted == MlaForm::Auto || wanted == MlaForm::Unset;
     if (wanted == MlaForm::Folded && failed(checkFoldable(attention)))
@@ -303,8 +303,8 @@ private:
     return success();
   }
 
-  FormCost measure(const Attention &attention, const KeyUp &keyUp, MlaForm form,
-                   const moec::DeviceDesc &device) {
+  FormCost measure(const Attention &attention, const KeyUpCopy &keyUp,
+                   MlaForm form, const moec::DeviceDesc &device) {
     FormCost cost{form};
     const moec::Situation &situation = situationOn(device, attention.op);
     auto seconds = [&](Operation *op) {
@@ -338,7 +338,7 @@ private:
     return cost;
   }
 
-  MlaForm cheapest(const Attention &attention, const KeyUp &keyUp,
+  MlaForm cheapest(const Attention &attention, const KeyUpCopy &keyUp,
                    PhaseAttr phase, const moec::DeviceDesc &device,
                    std::string &reason) {
     TypicalStep step = typicalStep(phase);
@@ -380,7 +380,7 @@ private:
     return best->form;
   }
 
-  void apply(const Attention &attention, const KeyUp &keyUp, MlaForm chosen,
+  void apply(const Attention &attention, const KeyUpCopy &keyUp, MlaForm chosen,
              StringRef reason) {
     MlaAttentionOp op = attention.op;
     if (chosen == MlaForm::None) {

@@ -66,14 +66,14 @@ private:
   Value create(Value value, StringAttr from, StringAttr to, Operation *user) {
     OpBuilder builder(user);
     Operation *producer = value.getDefiningOp();
-    bool isLate = producer && producer->hasAttr(kDeferredAttr);
-    if (!isLate)
+    bool isDeferred = producer && producer->hasAttr(kDeferredAttr);
+    if (!isDeferred)
       builder.setInsertionPointAfterValue(value);
     auto transfer = builder.create<TransferOp>(value.getLoc(), value, from, to);
     // The queue of a GPU performs the copy; between two GPUs, the receiving
     // one.
     transfer->setAttr(kDeviceAttr, to == host ? from : to);
-    if (isLate)
+    if (isDeferred)
       transfer->setAttr(kDeferredAttr, builder.getUnitAttr());
     auto label =
         producer ? producer->getAttrOfType<LabelAttr>(kLabelAttr) : LabelAttr();

@@ -37,7 +37,7 @@ double moe::shareOf(ExpertsOp op, ArrayRef<int64_t> experts) {
   return std::min(some / all, 1.0);
 }
 
-bool moe::areFirst(ArrayRef<int64_t> ascending) {
+bool moe::areLeadingExperts(ArrayRef<int64_t> ascending) {
   return ascending.back() + 1 == int64_t(ascending.size());
 }
 
@@ -140,7 +140,7 @@ SlicedExperts moe::sliceExperts(ExpertsOp op, ArrayRef<int64_t> chosen) {
   int64_t experts = expertCount(op), count = int64_t(chosen.size());
   double share = shareOf(op, chosen);
   SlicedExperts sliced;
-  if (areFirst(chosen)) {
+  if (areLeadingExperts(chosen)) {
     sliced.first = range(builder, op, 0, count, share);
     sliced.rest = range(builder, op, count, experts - count, 1 - share);
   } else {

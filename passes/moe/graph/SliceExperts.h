@@ -57,7 +57,7 @@ SmallVector<int64_t> hottestExperts(ExpertsOp op, int64_t count);
 double shareOf(ExpertsOp op, ArrayRef<int64_t> experts);
 
 /// Returns whether the experts are 0 ... n - 1, which need no map.
-bool areFirst(ArrayRef<int64_t> ascending);
+bool areLeadingExperts(ArrayRef<int64_t> ascending);
 
 struct SlicedExperts {
   ExpertsOp first, rest;

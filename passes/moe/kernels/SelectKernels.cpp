@@ -5,9 +5,9 @@
 #include "llvm/Support/FormatVariadic.h"
 #include "passes/moe/Passes.h"
 #include "passes/moe/Support.h"
+#include "passes/moe/kernels/AlternativeSeconds.h"
 #include "passes/moe/kernels/KernelSelection.h"
 #include "passes/moe/kernels/OpSeconds.h"
-#include "passes/moe/kernels/TypicalSeconds.h"
 #include "passes/moe/kernels/WeightLayouts.h"
 #include "runtime/schema/OpTable.h"
 
@@ -58,7 +58,7 @@ using SlowFormats =
 class Selector {
 public:
   Selector(const moec::TargetDesc &target, const WeightLayouts &layouts,
-           PhaseAttr phase, TypicalSeconds &seconds)
+           PhaseAttr phase, AlternativeSeconds &seconds)
       : target(target), layouts(layouts), phase(phase), seconds(seconds) {}
 
   LogicalResult select(LowerableOpInterface op) {
@@ -241,7 +241,7 @@ private:
   const moec::TargetDesc &target;
   const WeightLayouts &layouts;
   PhaseAttr phase;
-  TypicalSeconds &seconds;
+  AlternativeSeconds &seconds;
 };
 
 struct SelectKernels : moe::impl::SelectKernelsPassBase<SelectKernels> {
@@ -270,7 +270,7 @@ struct SelectKernels : moe::impl::SelectKernelsPassBase<SelectKernels> {
         })))
       return signalPassFailure();
     SlowFormats slow;
-    TypicalSeconds seconds(mayPack);
+    AlternativeSeconds seconds(mayPack);
     if (failed(forEachOp([&](LowerableOpInterface op, PhaseAttr phase) {
           Selector selector(*target, layouts, phase, seconds);
           LogicalResult result = selector.select(op);

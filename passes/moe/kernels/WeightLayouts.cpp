@@ -25,9 +25,9 @@ static bool wastesRows(Layout layout, int64_t rows) {
 
 /// Why a use has no gemm that is no worse than the one on GGUF rows, and not
 /// known to be slower; "" where each has one.
-static std::string lackOf(Layout layout, moek::Format format,
-                          const moec::DeviceDesc &device,
-                          ArrayRef<int64_t> uses) {
+static std::string shortageOf(Layout layout, moek::Format format,
+                              const moec::DeviceDesc &device,
+                              ArrayRef<int64_t> uses) {
   for (int64_t tokens : uses) {
     std::string steps = " for steps of " + std::to_string(tokens) +
                         (tokens == 1 ? " token" : " tokens");
@@ -84,7 +84,7 @@ WeightLayouts::choose(Value weight, const moec::DeviceDesc &device) const {
                      " has no gemm on another layout for " +
                      text(moek::isaName(device.isa)) + " and every phase");
   for (Layout layout : others) {
-    std::string lack = lackOf(layout, *format, device, uses->second.tokens);
+    std::string lack = shortageOf(layout, *format, device, uses->second.tokens);
     if (!lack.empty()) {
       kept.rejected.emplace_back(layout, lack);
       continue;

@@ -91,9 +91,9 @@ private:
       moec::TargetDesc with = target;
       with.devices.back() = *used;
       PlacementProblem problem(module, with);
-      StepTimes times(problem, with,
-                      requestMix(optimizeFor, typicalPrompt, deferExperts),
-                      weights != WeightsMode::Reference);
+      StepPrediction times(problem, with,
+                           requestMix(optimizeFor, typicalPrompt, deferExperts),
+                           weights != WeightsMode::Reference);
       auto placed = PlacementSearch(problem, with, times).run();
       double seconds = placed.predicted.request;
       compared += (compared.empty() ? "" : "; ") + textOf(option).str() + " " +

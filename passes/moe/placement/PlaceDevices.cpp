@@ -3,7 +3,7 @@
 #include "passes/moe/Passes.h"
 #include "passes/moe/Support.h"
 #include "passes/moe/graph/SliceExperts.h"
-#include "passes/moe/kernels/TypicalSeconds.h"
+#include "passes/moe/kernels/AlternativeSeconds.h"
 #include "passes/moe/placement/ExpertStreaming.h"
 #include "passes/moe/placement/PlacementReasons.h"
 #include "runtime/base/Text.h"
@@ -48,24 +48,24 @@ struct PlaceDevices : moe::impl::PlaceDevicesPassBase<PlaceDevices> {
       return signalPassFailure();
 
     PlacementProblem problem(module, *target);
-    StepTimes times(problem, *target, mixOf(), mayPack());
+    StepPrediction times(problem, *target, mixOf(), mayPack());
     PlacementSearch search(problem, *target, times);
     Choice choice = search.run();
     if (failed(checkFit(module, *target, problem, choice)))
       return signalPassFailure();
-    moec::TargetDesc besideSlots = *target;
+    moec::TargetDesc reducedTarget = *target;
     std::optional<PlacementSearch> beside;
     double seconds = choice.predicted.request;
-    if (leaveSlots(module, besideSlots)) {
+    if (leaveSlots(module, reducedTarget)) {
       seconds = streamedSeconds(module, *target, problem, choice);
       Choice other;
       // How much the activations grow is only known for a given choice.
       constexpr int kTries = 5;
       for (int i = 0; i < kTries; ++i) {
-        beside.emplace(problem, besideSlots, times);
+        beside.emplace(problem, reducedTarget, times);
         other = beside->run();
         if (!other.fits ||
-            !leaveMore(module, *target, problem, other, besideSlots))
+            !leaveMore(module, *target, problem, other, reducedTarget))
           break;
       }
       double others = streamedSeconds(module, *target, problem, other);
@@ -79,7 +79,7 @@ struct PlaceDevices : moe::impl::PlaceDevicesPassBase<PlaceDevices> {
     module->setAttr(kRequestSecondsAttr,
                     Builder(module).getF64FloatAttr(seconds));
     const PlacementSearch &used = beside ? *beside : search;
-    record(problem, beside ? besideSlots : *target, times, used, choice);
+    record(problem, beside ? reducedTarget : *target, times, used, choice);
     report(module, *target, problem, times, used, choice);
     for (const ExpertSplit &split : choice.splits)
       divide(problem, *target, split, choice);
@@ -119,7 +119,7 @@ private:
           int group = problem.groupOf(op);
           bool isHot =
               llvm::any_of(choice.splits, [&](const ExpertSplit &split) {
-                return split.group == group && !areFirst(split.chosen);
+                return split.group == group && !areLeadingExperts(split.chosen);
               });
           return group < 0 || isHot ? nullptr
                                     : &target.devices[choice.assignment[group]];
@@ -156,15 +156,15 @@ private:
     return lack;
   }
 
-  /// Shrinks each device's budget in `besideSlots` to what the choice uses
+  /// Shrinks each device's budget in `reducedTarget` to what the choice uses
   /// minus what it lacks. Returns false if nothing is lacking.
   bool leaveMore(ModuleOp module, const moec::TargetDesc &target,
                  const PlacementProblem &problem, const Choice &choice,
-                 moec::TargetDesc &besideSlots) const {
+                 moec::TargetDesc &reducedTarget) const {
     std::vector<int64_t> lack = lacking(
         target, problem, choice, streamingOf(module, target, problem, choice));
     for (auto [device, use, bytes] :
-         llvm::zip_equal(besideSlots.devices, choice.use, lack))
+         llvm::zip_equal(reducedTarget.devices, choice.use, lack))
       if (bytes > 0)
         device.reservedBytes +=
             uint64_t(int64_t(device.budgetBytes()) - use.total() + bytes);
@@ -271,10 +271,10 @@ private:
   }
 
   void record(const PlacementProblem &problem, const moec::TargetDesc &target,
-              const StepTimes &times, const PlacementSearch &search,
+              const StepPrediction &times, const PlacementSearch &search,
               const Choice &choice) {
     PlacementReasons reasons(problem, target, times, search, choice);
-    TypicalSeconds seconds(mayPack());
+    AlternativeSeconds seconds(mayPack());
     for (auto [index, group] : llvm::enumerate(problem.groups())) {
       const moec::DeviceDesc &device = target.devices[choice.assignment[index]];
       std::string reason = group.device < 0 ? reasons.of(int(index)) : "";
@@ -305,11 +305,11 @@ private:
     const std::string &device = ofFirst.name;
     std::string part = std::to_string(split.count()) + " of " +
                        std::to_string(split.experts) + " experts";
-    bool areHot = !areFirst(split.chosen);
+    bool areHot = !areLeadingExperts(split.chosen);
     for (Operation *op : problem.groups()[split.group].ops) {
       SlicedExperts sliced = sliceExperts(cast<ExpertsOp>(op), split.chosen);
       appendReason(sliced.rest, part + " are on " + device + ".");
-      TypicalSeconds seconds(mayPack());
+      AlternativeSeconds seconds(mayPack());
       for (Operation *op :
            {sliced.first.getOperation(), sliced.rest.getOperation()})
         op->removeAttr(kRejectedAttr);
@@ -342,7 +342,7 @@ private:
   }
 
   void report(ModuleOp module, const moec::TargetDesc &target,
-              const PlacementProblem &problem, const StepTimes &times,
+              const PlacementProblem &problem, const StepPrediction &times,
               const PlacementSearch &search, const Choice &choice) {
     for (auto [device, use] : llvm::zip_equal(target.devices, choice.use))
       module.emitRemark() << device.name << ": "
@@ -388,7 +388,7 @@ private:
   /// Describes another placement for comparison, and whether it would fit.
   std::string alternative(const PlacementProblem::Assignment &assignment,
                           const PlacementProblem &problem,
-                          const StepTimes &times,
+                          const StepPrediction &times,
                           const PlacementSearch &search) const {
     return textOf(times.predict(assignment)) +
            (search.fits(problem.memoryUse(assignment))
@@ -396,7 +396,7 @@ private:
                 : " (which does not fit)");
   }
 
-  std::string textOf(const StepTimes::Prediction &predicted) const {
+  std::string textOf(const StepPrediction::Prediction &predicted) const {
     std::string text;
     if (predicted.decode > 0)
       text = formatSeconds(predicted.decode) + " a decoded token";
@@ -413,7 +413,7 @@ private:
     int64_t here = 0, all = 0, layers = 0;
     double share = 0;
     for (const ExpertSplit &split : choice.splits) {
-      if (split.device != device || areFirst(split.chosen))
+      if (split.device != device || areLeadingExperts(split.chosen))
         continue;
       here += split.count();
       all += split.experts;
@@ -454,7 +454,7 @@ private:
     if (std::string hot = hotExperts(device, choice); !hot.empty())
       text += (text.empty() ? "" : ", ") + hot;
     for (const ExpertSplit &split : choice.splits)
-      if (split.device == device && areFirst(split.chosen))
+      if (split.device == device && areLeadingExperts(split.chosen))
         text += (text.empty() ? "" : ", ") + std::to_string(split.count()) +
                 " of " + std::to_string(split.experts) + " experts of " +
                 problem.groups()[split.group].label;

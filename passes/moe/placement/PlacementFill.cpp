@@ -11,7 +11,7 @@ using namespace mlir;
 using namespace mlir::moe;
 
 /// Most layers that are divided per GPU without a router profile.
-static constexpr size_t kMostDivided = 2;
+static constexpr size_t kMaxDividedLayers = 2;
 
 /// Returns the groups of undivided experts on the host in layers whose
 /// attention is on `gpu`, the last layer first.
@@ -36,7 +36,7 @@ SmallVector<int> PlacementSearch::divisible(ArrayRef<int> unitDevices,
 /// Returns whether experts go to GPUs one by one, guided by a router profile.
 /// That needs a profile, all experts on the host, and the attention of their
 /// layers on GPUs.
-bool PlacementSearch::takesHot(ArrayRef<int> unitDevices) const {
+bool PlacementSearch::takesProfiledExperts(ArrayRef<int> unitDevices) const {
   bool known = llvm::any_of(problem.groups(), [](const OpGroup &group) {
     return group.ops.front()->hasAttr(kFrequenciesAttr);
   });
@@ -52,13 +52,14 @@ bool PlacementSearch::takesHot(ArrayRef<int> unitDevices) const {
 /// Returns an upper bound of the seconds per request that filling can save: the
 /// host's time for all layers that could be divided. Copies and GPU time only
 /// grow.
-double PlacementSearch::mostSaved(ArrayRef<int> unitDevices) const {
+double PlacementSearch::savingsBound(ArrayRef<int> unitDevices) const {
   double seconds = 0;
-  bool areHot = takesHot(unitDevices);
+  bool areHot = takesProfiledExperts(unitDevices);
   for (int gpu = 0; gpu < gpuTotal; ++gpu) {
     SmallVector<int> groups = divisible(unitDevices, gpu);
     for (int group : ArrayRef(groups).take_front(
-             areHot ? groups.size() : std::min(groups.size(), kMostDivided)))
+             areHot ? groups.size()
+                    : std::min(groups.size(), kMaxDividedLayers)))
       seconds += times.requestSeconds(group, host);
   }
   return seconds;
@@ -181,7 +182,7 @@ void PlacementSearch::fill(const Choice &whole,
         break; // More experts on other GPUs do not fit either.
       consider(*filled);
       const ExpertSplit &first = filled->splits.back();
-      if (groups[gpu].size() >= kMostDivided &&
+      if (groups[gpu].size() >= kMaxDividedLayers &&
           first.count() == first.experts - 1)
         if (auto second = withFirst(*filled, groups[gpu][1], gpu))
           consider(*second);
@@ -192,8 +193,8 @@ void PlacementSearch::fill(const Choice &whole,
 /// Returns `choice` with as many experts of `byGain` on `gpu` as fit and are
 /// fastest; nothing if not even one helps.
 std::optional<PlacementSearch::Choice>
-PlacementSearch::withHot(const Choice &choice, int gpu,
-                         ArrayRef<HotExpert> byGain) const {
+PlacementSearch::withProfiledExperts(const Choice &choice, int gpu,
+                                     ArrayRef<HotExpert> byGain) const {
   auto with = [&](int64_t count) {
     std::map<int, SmallVector<int64_t>> chosen;
     for (const HotExpert &expert : byGain.take_front(size_t(count)))
@@ -239,8 +240,8 @@ PlacementSearch::withHot(const Choice &choice, int gpu,
 /// Improves `best` by moving the experts of `whole` that save most seconds per
 /// byte. The candidates are the experts of all profiled layers, or only of the
 /// layers that save most, because each divided layer costs a copy and a launch.
-void PlacementSearch::fillHot(const Choice &whole,
-                              std::optional<Choice> &best) const {
+void PlacementSearch::fillProfiledExperts(const Choice &whole,
+                                          std::optional<Choice> &best) const {
   Choice filled = whole;
   for (int gpu = 0; gpu < gpuTotal; ++gpu) {
     auto savesMore = [](const HotExpert &a, const HotExpert &b) {
@@ -274,7 +275,7 @@ void PlacementSearch::fillHot(const Choice &whole,
       for (int group : ArrayRef(groups).take_front(count))
         llvm::append_range(byGain, byGroup[group]);
       llvm::stable_sort(byGain, savesMore);
-      if (auto other = withHot(filled, gpu, byGain);
+      if (auto other = withProfiledExperts(filled, gpu, byGain);
           other &&
           (!fastest || other->predicted.request < fastest->predicted.request))
         fastest = std::move(other);

@@ -248,7 +248,7 @@ PlacementProblem::memoryUse(const Assignment &assignment,
     use[split.device].weights += (bytes + 1) * split.count();
     // Only the first experts leave the rest's device; others are copied next to
     // the whole tensors.
-    if (areFirst(split.chosen))
+    if (areLeadingExperts(split.chosen))
       use[assignment[split.group]].weights -= bytes * split.count();
   }
   for (const FunctionMemory &function : functionMemory)

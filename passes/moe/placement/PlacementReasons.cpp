@@ -43,7 +43,7 @@ std::string PlacementReasons::of(int index) {
   else
     os << ", " << here << " here instead of " << there << " on "
        << target.devices[other].name << "; ";
-  os << verdictOn(search.unitOf(index), other) << ".";
+  os << alternativeText(search.unitOf(index), other) << ".";
   return text;
 }
 
@@ -76,7 +76,7 @@ int64_t PlacementReasons::left(int device) const {
 
 /// Returns what moving this unit to `other` would change. All units that are
 /// alike and on the same device share the answer, computed for the middle one.
-std::string PlacementReasons::verdictOn(int unit, int other) {
+std::string PlacementReasons::alternativeText(int unit, int other) {
   const PlacementUnit &own = search.units()[unit];
   int device = choice.unitDevices[unit];
   if (int unfit = search.unfitGroupOf(unit, other); unfit >= 0)
@@ -132,7 +132,7 @@ std::map<int, std::string> PlacementReasons::against(int index) {
       reasons[other] = "no weights, so it runs on the device with its layer's "
                        "values";
     else
-      reasons[other] = verdictOn(unit, other);
+      reasons[other] = alternativeText(unit, other);
   }
   return reasons;
 }

@@ -15,7 +15,7 @@ namespace mlir::moe {
 class PlacementReasons {
 public:
   PlacementReasons(const PlacementProblem &problem,
-                   const moec::TargetDesc &target, const StepTimes &times,
+                   const moec::TargetDesc &target, const StepPrediction &times,
                    const PlacementSearch &search,
                    const PlacementSearch::Choice &choice)
       : problem(problem), target(target), times(times), search(search),
@@ -31,12 +31,12 @@ private:
   std::string seconds(int group, int device) const;
   int otherDevice(int group) const;
   int64_t left(int device) const;
-  std::string verdictOn(int unit, int other);
+  std::string alternativeText(int unit, int other);
   std::string compare(int unit, int other) const;
 
   const PlacementProblem &problem;
   const moec::TargetDesc &target;
-  const StepTimes &times;
+  const StepPrediction &times;
   const PlacementSearch &search;
   const PlacementSearch::Choice &choice;
   std::map<std::tuple<int, int, int, int64_t>, std::string> verdicts;

@@ -49,7 +49,7 @@ static std::optional<int64_t> layerWithCache(const OpGroup &group) {
 
 PlacementSearch::PlacementSearch(const PlacementProblem &problem,
                                  const moec::TargetDesc &target,
-                                 const StepTimes &times)
+                                 const StepPrediction &times)
     : problem(problem), times(times), host(int(target.devices.size()) - 1),
       gpuTotal(int(target.gpuCount())), unitIndex(problem.groups().size(), -1),
       sources(problem.groups().size()), fixedBytes(target.devices.size(), 0) {
@@ -193,7 +193,7 @@ PlacementSearch::fastest(ArrayRef<Candidate> sorted) const {
   for (const Candidate &candidate : sorted) {
     // Even with divided layers it takes at least this long.
     double least =
-        candidate.predicted.request - mostSaved(candidate.unitDevices);
+        candidate.predicted.request - savingsBound(candidate.unitDevices);
     if (!candidate.leavesRoomOnHost ||
         (best && best->predicted.request <= least))
       continue;
@@ -203,8 +203,8 @@ PlacementSearch::fastest(ArrayRef<Candidate> sorted) const {
     if (!best || choice.predicted.request < best->predicted.request)
       best = choice;
     fill(choice, best);
-    if (takesHot(choice.unitDevices))
-      fillHot(choice, best);
+    if (takesProfiledExperts(choice.unitDevices))
+      fillProfiledExperts(choice, best);
   }
   return best;
 }

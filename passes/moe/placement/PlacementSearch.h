@@ -31,7 +31,7 @@
 #ifndef MOE_PASSES_MOE_PLACEMENT_PLACEMENTSEARCH_H
 #define MOE_PASSES_MOE_PLACEMENT_PLACEMENTSEARCH_H
 
-#include "passes/moe/placement/StepTimes.h"
+#include "passes/moe/placement/StepPrediction.h"
 
 namespace mlir::moe {
 
@@ -59,14 +59,14 @@ public:
   using Assignment = PlacementProblem::Assignment;
 
   PlacementSearch(const PlacementProblem &problem,
-                  const moec::TargetDesc &target, const StepTimes &times);
+                  const moec::TargetDesc &target, const StepPrediction &times);
 
   struct Choice {
     Assignment assignment;
     std::vector<int> unitDevices;
     std::vector<ExpertSplit> splits;
     std::vector<DeviceUse> use;
-    StepTimes::Prediction predicted;
+    StepPrediction::Prediction predicted;
     bool fits = false;
   };
   /// Returns the fastest choice that fits. If none fits, returns the one that
@@ -96,7 +96,7 @@ private:
   };
   struct Candidate {
     std::vector<int> unitDevices;
-    StepTimes::Prediction predicted;
+    StepPrediction::Prediction predicted;
     int64_t gpuBytes = 0;
     bool leavesRoomOnHost = false; ///< For weights and caches.
   };
@@ -130,22 +130,23 @@ private:
   std::vector<int> divide(const Selection &selection,
                           const Division &division) const;
 
-  double mostSaved(ArrayRef<int> unitDevices) const;
+  double savingsBound(ArrayRef<int> unitDevices) const;
   void fill(const Choice &whole, std::optional<Choice> &best) const;
   ExpertSplit splitOf(int group, int gpu, int64_t count) const;
   double secondsWithAll(const Choice &choice, int gpu,
                         ArrayRef<int> groups) const;
   std::optional<Choice> withFirst(const Choice &choice, int group,
                                   int gpu) const;
-  void fillHot(const Choice &whole, std::optional<Choice> &best) const;
-  std::optional<Choice> withHot(const Choice &choice, int gpu,
-                                ArrayRef<HotExpert> byGain) const;
-  bool takesHot(ArrayRef<int> unitDevices) const;
+  void fillProfiledExperts(const Choice &whole,
+                           std::optional<Choice> &best) const;
+  std::optional<Choice> withProfiledExperts(const Choice &choice, int gpu,
+                                            ArrayRef<HotExpert> byGain) const;
+  bool takesProfiledExperts(ArrayRef<int> unitDevices) const;
   SmallVector<int> divisible(ArrayRef<int> unitDevices, int gpu) const;
   double savedPerByte(int unit, int gpu) const;
 
   const PlacementProblem &problem;
-  const StepTimes &times;
+  const StepPrediction &times;
   std::vector<int64_t> budgets; ///< Bytes of each device.
   int host, gpuTotal;
   std::vector<PlacementUnit> unitList;

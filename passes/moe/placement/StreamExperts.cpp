@@ -1,6 +1,6 @@
 #include "compiler/Machine/Targets/TargetAttr.h"
 #include "passes/moe/Passes.h"
-#include "passes/moe/kernels/TypicalSeconds.h"
+#include "passes/moe/kernels/AlternativeSeconds.h"
 #include "passes/moe/placement/ExpertStreaming.h"
 #include "passes/moe/placement/Placement.h"
 
@@ -102,7 +102,7 @@ private:
     }
     ExpertStreaming there(longer, target, mayPack());
     SmallVector<DictionaryAttr> before;
-    TypicalSeconds seconds(mayPack());
+    AlternativeSeconds seconds(mayPack());
     for (ExpertStreaming::Candidate c : there.all()) {
       before.push_back(c.op->getAttrDictionary());
       c.op->setAttr(kDeviceAttr,
@@ -120,7 +120,7 @@ private:
                              c.host->name + "'s memory in steps of " +
                              tokens(from) + " or more.");
     }
-    std::string misfit = misfitOf(module, target, there);
+    std::string misfit = slotShortage(module, target, there);
     if (misfit.empty()) {
       addNote(module, note);
       return success();
@@ -141,8 +141,9 @@ private:
   }
 
   /// Describes the GPU that has no room for the slots; "" if all fit.
-  static std::string misfitOf(ModuleOp module, const moec::TargetDesc &target,
-                              const ExpertStreaming &streaming) {
+  static std::string slotShortage(ModuleOp module,
+                                  const moec::TargetDesc &target,
+                                  const ExpertStreaming &streaming) {
     PlacementProblem problem(module, target);
     PlacementProblem::Assignment assignment;
     for (const OpGroup &group : problem.groups())

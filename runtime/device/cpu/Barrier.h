@@ -25,9 +25,9 @@ public:
   void setTeam(int32_t team) { team_ = team; }
 
   /// Returns when all `team` workers have arrived; their earlier writes are
-  /// then visible to all. The last one to arrive calls `atMeeting` while the
-  /// others wait.
-  template <class F> void arriveAndWait(F atMeeting) {
+  /// then visible to all. The last one to arrive calls `atLastArrival` while
+  /// the others wait.
+  template <class F> void arriveAndWait(F atLastArrival) {
     uint32_t generation = generation_.value();
     // The team is read before arriving: after the last arrival it may be
     // changed.
@@ -36,7 +36,7 @@ public:
       generation_.waitWhile(generation);
       return;
     }
-    atMeeting();
+    atLastArrival();
     arrived_.store(0, std::memory_order_relaxed);
     generation_.advance();
   }

@@ -27,8 +27,8 @@ Status CpuDevice::reserve() {
       executor_, Executor::create(std::move(pool),
                                   {table.worker_bytes(), table.scratch_bytes()},
                                   options_.nodes));
-  if (options_.fixedTeam)
-    executor_->fixTeam();
+  if (options_.useAllWorkersAlways)
+    executor_->useAllWorkers();
   return Status::ok();
 }
 

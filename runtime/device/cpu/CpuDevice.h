@@ -17,11 +17,11 @@ struct CpuDeviceOptions {
   int32_t team = 1;
   FirstWorker first = FirstWorker::Caller;
   /// The CPUs of the workers and their memory nodes; empty if workers are not
-  /// pinned. See WorkerPool::create() and makeTeam().
+  /// pinned. See WorkerPool::create() and makeWorkers().
   std::vector<int> cpus, nodes;
   /// Run every step with all workers, because other devices run beside this
   /// one.
-  bool fixedTeam = false;
+  bool useAllWorkersAlways = false;
   /// For tests: changes instructions when they are bound to so many workers,
   /// for example to delay them.
   std::function<void(BoundInstruction &, ArgumentStore &, size_t workers)>

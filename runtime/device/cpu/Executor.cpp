@@ -46,7 +46,7 @@ StatusOr<Executor> Executor::create(std::unique_ptr<WorkerPool> pool,
   MOE_ASSIGN_OR_RETURN(
       executor.memory_,
       HostMemory::allocate(total.value(), "the workers' memory"));
-  executor.workers_ = makeTeam(pool->team(), nodes);
+  executor.workers_ = makeWorkers(pool->team(), nodes);
   for (moek::Worker &worker : executor.workers_) {
     std::byte *own = executor.memory_.data() + worker.index * stride.value();
     executor.buffers_.push_back(own);
@@ -68,7 +68,7 @@ StatusOr<Executor> Executor::create(std::unique_ptr<WorkerPool> pool,
   return executor;
 }
 
-void Executor::fixTeam() {
+void Executor::useAllWorkers() {
   policies_.assign(2, TeamPolicy(pool_->team(), pool_->team()));
 }
 

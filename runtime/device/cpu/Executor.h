@@ -41,7 +41,7 @@ struct TeamSensors {
 
 class Executor {
 public:
-  /// For `nodes` see makeTeam(). With several nodes, all workers run every
+  /// For `nodes` see makeWorkers(). With several nodes, all workers run every
   /// step, because each node's memory holds the weights that its own workers
   /// read. Without `sensors`, the clock and `pool` are used.
   static StatusOr<Executor> create(std::unique_ptr<WorkerPool> pool,
@@ -53,7 +53,7 @@ public:
 
   /// Makes all workers run every step from now on: beside another executor,
   /// step times say nothing about the best number of workers.
-  void fixTeam();
+  void useAllWorkers();
 
   /// Runs one step. `step` must be within the phase's token range. Returns
   /// Cancelled if `cancel` (may be null) was set before the last barrier: all

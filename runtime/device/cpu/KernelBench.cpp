@@ -3,8 +3,8 @@
 #include "kernels/Abi.h"
 #include "kernels/Activation.h"
 #include "kernels/KvCache.h"
+#include "kernels/KvSplitCount.h"
 #include "kernels/Scratch.h"
-#include "kernels/SpanCount.h"
 #include "runtime/base/HostCpu.h"
 #include "runtime/base/MappedFile.h"
 
@@ -147,7 +147,7 @@ double KernelBench::secondsOf(const std::vector<Call> &calls, size_t group) {
   // The first call finds caches cold, which does not matter for a long call.
   double estimate = run(calls, 0, group) / double(group);
   if (secondsNow() - begin_ > options_.mostSeconds)
-    return std::max(estimate - meeting_, estimate / 5);
+    return std::max(estimate - barrierSeconds_, estimate / 5);
   // Runs are short enough to fit between other programs' time slices, and long
   // enough to fill a pipeline.
   size_t count =
@@ -173,7 +173,7 @@ double KernelBench::secondsOf(const std::vector<Call> &calls, size_t group) {
   spread_ += 1 - each.front() / typical;
   ++measured_;
   // Never 0, because a clock tick may be as long as a call.
-  return std::max(typical - meeting_, typical / 5);
+  return std::max(typical - barrierSeconds_, typical / 5);
 }
 
 Disturbance KernelBench::disturbance() {
@@ -222,7 +222,7 @@ StepOverheads KernelBench::overheads() {
       function(&add, {1, 0}, alone);
     return (secondsNow() - begin) / kMany;
   });
-  meeting_ = seconds.meeting;
+  barrierSeconds_ = seconds.meeting;
   return seconds;
 }
 
@@ -373,7 +373,8 @@ double KernelBench::secondsOfLayers(const KernelInfo &driver,
   if constexpr (requires { a.kvHeads; })
     groups = a.kvHeads;
   int64_t splits =
-      combine ? std::min(fewestSpans(groups, pool_->team()), kLatentSplits) : 1;
+      combine ? std::min(fewestKvSplits(groups, pool_->team()), kMostKvSplits)
+              : 1;
   a.splits = int32_t(splits);
   a.outStride = a.heads * int64_t(combine ? value + 2 : value);
   a.out = output<float>(step.tokens * a.splits * a.outStride);

@@ -109,7 +109,7 @@ private:
   HostMemory weights_, caches_, inputs_, outputs_, scratch_;
   uint64_t scratchEach_ = 0, inputsUsed_ = 0, outputsUsed_ = 0;
   std::vector<uint32_t> tickets_;
-  double meeting_ = 0;
+  double barrierSeconds_ = 0;
   double begin_ = 0, spread_ = 0, queuedBefore_ = 0;
   int64_t measured_ = 0;
 };

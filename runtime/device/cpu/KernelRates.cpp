@@ -73,10 +73,10 @@ public:
           driver && wanted(driver->name))
         measureDriver(*driver);
     for (unsigned type = 0; type < moek::kKvTypeCount; ++type) {
-      measureSpans(OpCode::LatentAttention, moek::KvType(type), 16);
+      measureSplits(OpCode::LatentAttention, moek::KvType(type), 16);
       // 128 tokens are processed in tiles, which take seconds in plain C++.
-      measureSpans(OpCode::Attention, moek::KvType(type),
-                   best == Isa::Ref ? 16 : 128);
+      measureSplits(OpCode::Attention, moek::KvType(type),
+                    best == Isa::Ref ? 16 : 128);
       measureMla(moek::KvType(type));
       measureDepths(OpCode::SparseAttention, moek::KvType(type));
     }
@@ -131,7 +131,7 @@ private:
 
   /// Measures attention with one token, using KV splits, and with `many`
   /// tokens.
-  void measureSpans(OpCode op, moek::KvType type, int32_t many) {
+  void measureSplits(OpCode op, moek::KvType type, int32_t many) {
     const KernelInfo *driver = driverOf(op, best);
     const KernelInfo *combine = driverOf(OpCode::LatentCombine, best);
     if (!driver || !combine || !wanted(driver->name))

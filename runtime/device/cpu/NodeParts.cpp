@@ -36,7 +36,7 @@ bool onOneNode(std::span<const std::vector<int>> nodes) {
 /// Adds the ranges that workers of one device, which run on `nodes`, read.
 void addParts(const fb::Plan &plan, uint32_t device, std::span<const int> nodes,
               std::vector<std::vector<NodeBytes>> &parts) {
-  std::vector<moek::Worker> team = makeTeam(int32_t(nodes.size()), nodes);
+  std::vector<moek::Worker> team = makeWorkers(int32_t(nodes.size()), nodes);
   for (uint32_t index : gemmWeights(plan, device)) {
     const fb::Weight &w = *plan.weights()->Get(index);
     uint64_t rowStride = uint64_t(w.row_stride());

@@ -13,8 +13,8 @@ namespace moert {
 
 /// Returns `count` workers without scratch memory. `nodes` has each worker's
 /// memory node in ascending order; empty if all workers share one.
-inline std::vector<moek::Worker> makeTeam(int32_t count,
-                                          std::span<const int> nodes) {
+inline std::vector<moek::Worker> makeWorkers(int32_t count,
+                                             std::span<const int> nodes) {
   std::vector<moek::Worker> team;
   for (int32_t i = 0; i < count; ++i) {
     moek::Worker worker{i, count, nullptr};

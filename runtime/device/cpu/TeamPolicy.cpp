@@ -40,18 +40,18 @@ void TeamPolicy::decide(double queued) {
   queuedBefore_ = queued;
   if (complete)
     judge(sample);
-  if (!looking_)
+  if (!isSearching_)
     for (Cost &cost : costs_)
       cost.weight = cost.fastest;
 }
 
 void TeamPolicy::judge(const Sample &sample) {
   bool disturbed = sample.missing >= kMissing;
-  if (!looking_) {
-    if (now_ < nextLook_ || (sample.team == full_ && !disturbed))
+  if (!isSearching_) {
+    if (now_ < nextSearch_ || (sample.team == full_ && !disturbed))
       return;
-    looking_ = true;
-    lookSeconds_ = 0;
+    isSearching_ = true;
+    searchSeconds_ = 0;
     teamBefore_ = team_;
     best_ = {};
     if (sample.team != full_) {
@@ -60,7 +60,7 @@ void TeamPolicy::judge(const Sample &sample) {
     }
     // The full team has just been measured.
   }
-  lookSeconds_ += sample.seconds;
+  searchSeconds_ += sample.seconds;
   if (sample.speed > best_.speed)
     best_ = sample;
   // A single shared core delays all other workers, so leaving out too few
@@ -72,16 +72,16 @@ void TeamPolicy::judge(const Sample &sample) {
 }
 
 void TeamPolicy::settle() {
-  looking_ = false;
+  isSearching_ = false;
   team_ = best_.team;
   if (team_ == full_ && best_.missing < kMissing) {
-    nextLook_ = now_; // Not disturbed: new load is noticed at once.
+    nextSearch_ = now_; // Not disturbed: new load is noticed at once.
     patience_ = 1;
     return;
   }
   patience_ = team_ == teamBefore_ ? std::min(2 * patience_, kMaxPatience) : 1;
-  nextLook_ =
-      now_ + patience_ * std::max(kHoldSeconds, kHoldLooks * lookSeconds_);
+  nextSearch_ =
+      now_ + patience_ * std::max(kHoldSeconds, kHoldSearches * searchSeconds_);
 }
 
 /// Returns a size below that of the sample. A busy core keeps its worker

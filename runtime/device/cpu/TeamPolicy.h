@@ -61,7 +61,7 @@ public:
   /// A choice is kept for this time, or for this multiple of the time that the
   /// search took, whichever is longer ...
   static constexpr double kHoldSeconds = 0.1;
-  static constexpr double kHoldLooks = 8;
+  static constexpr double kHoldSearches = 8;
   /// ... and for up to this multiple of it if later searches found the same
   /// team.
   static constexpr double kMaxPatience = 8;
@@ -98,12 +98,12 @@ private:
   double now_ = 0; ///< End of the last step.
 
   // A search tries teams from the full one down, for one window each.
-  bool looking_ = false;
-  double lookSeconds_ = 0; ///< Duration of the steps of this search.
+  bool isSearching_ = false;
+  double searchSeconds_ = 0; ///< Duration of the steps of this search.
   int32_t teamBefore_ = 0;
   Sample best_;
 
-  double nextLook_ = 0; ///< The next search does not begin before.
+  double nextSearch_ = 0; ///< The next search does not begin before.
   double patience_ = 1;
 };
 

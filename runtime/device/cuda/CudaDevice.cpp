@@ -17,7 +17,7 @@ namespace moert {
 
 namespace {
 /// Estimate of the driver's own memory, without modules, streams and graphs.
-constexpr uint64_t kForTheDriver = uint64_t(128) << 20;
+constexpr uint64_t kDriverReserveBytes = uint64_t(128) << 20;
 } // namespace
 
 CudaDevice::CudaDevice(const Plan &plan, uint32_t index,
@@ -57,7 +57,7 @@ Status CudaDevice::check(cu::Result result, std::string_view action) const {
 
 Status CudaDevice::checkRoom() const {
   MOE_ASSIGN_OR_RETURN(uint64_t free, context_->freeBytes());
-  if (need_.total() + kForTheDriver <= free)
+  if (need_.total() + kDriverReserveBytes <= free)
     return Status::ok();
   auto bytes = [](uint64_t n) { return humanBytes(double(n)); };
   int32_t shorter = std::max(plan_.table().context() / 2, 1);
@@ -69,8 +69,8 @@ Status CudaDevice::checkRoom() const {
                     plan_.path(), name(), bytes(need_.total()),
                     bytes(need_.weights), bytes(need_.kv),
                     kvRoom(plan_.table()), bytes(need_.activations),
-                    bytes(need_.workspace), bytes(kForTheDriver), bytes(free),
-                    bytes(gpu_.memoryBytes)))
+                    bytes(need_.workspace), bytes(kDriverReserveBytes),
+                    bytes(free), bytes(gpu_.memoryBytes)))
       .suggesting(recompile(Suggestion::ShorterOnGpu, plan_.table(),
                             plan_.path(),
                             {{"--ctx", std::to_string(shorter)}}));
@@ -87,12 +87,11 @@ StatusOr<CudaDevice::Memory> CudaDevice::allocate(uint64_t bytes) const {
 
 Status CudaDevice::reserve() {
   if (ordinal_ >= driver_->deviceCount())
-    return Status(
-               StatusCode::WrongMachine,
-               fmt::format("{}: {} is GPU number {} of the plan, but this "
-                           "machine has {}",
-                           plan_.path(), text(table().name()), ordinal_ + 1,
-                           driver_->deviceCount()))
+    return Status(StatusCode::WrongMachine,
+                  fmt::format("{}: {} is GPU number {} of the plan, but this "
+                              "machine has {}",
+                              plan_.path(), text(table().name()), ordinal_ + 1,
+                              driver_->deviceCount()))
         .suggesting(recompile(Suggestion::ForThisMachine, plan_.table(),
                               plan_.path(), {{"--target", "native"}}));
   MOE_ASSIGN_OR_RETURN(gpu_, driver_->describe(ordinal_));
@@ -166,8 +165,8 @@ Status CudaDevice::bind(const ProvenPhase &phase,
                         StepEvents *events) {
   MOE_ASSIGN_OR_RETURN(CudaContext::Use use, context_->use());
   if (own_->phases.empty()) {
-    MOE_RETURN_IF_ERROR(reachArenas(arenas));
-    MOE_RETURN_IF_ERROR(reachStreamed());
+    MOE_RETURN_IF_ERROR(mapArenas(arenas));
+    MOE_RETURN_IF_ERROR(mapStreamedWeights());
   }
   cu::DevicePointer board = 0;
   if (events) {
@@ -182,7 +181,7 @@ Status CudaDevice::bind(const ProvenPhase &phase,
   return Status::ok();
 }
 
-Status CudaDevice::reachArenas(std::span<std::byte *const> arenas) {
+Status CudaDevice::mapArenas(std::span<std::byte *const> arenas) {
   // The other devices whose memory this device's instructions access.
   std::set<uint32_t> others;
   for (const fb::Phase *phase : *plan_.table().phases())
@@ -201,7 +200,7 @@ Status CudaDevice::reachArenas(std::span<std::byte *const> arenas) {
       uint64_t bytes = plan_.table().devices()->Get(other)->arena_bytes();
       MOE_ASSIGN_OR_RETURN(
           memory_.arenas[other],
-          reachMemory(arenas[other], bytes, "the CPU's activations"));
+          mapHostMemory(arenas[other], bytes, "the CPU's activations"));
     }
   bool isLinked =
       std::ranges::any_of(links_->all(), [this](const CudaLink &link) {
@@ -209,9 +208,9 @@ Status CudaDevice::reachArenas(std::span<std::byte *const> arenas) {
       });
   if (isLinked) {
     MOE_ASSIGN_OR_RETURN(memory_.links,
-                         reachMemory(links_->pages().data(),
-                                     links_->pages().size(),
-                                     "the buffers for copies between GPUs"));
+                         mapHostMemory(links_->pages().data(),
+                                       links_->pages().size(),
+                                       "the buffers for copies between GPUs"));
   }
   return Status::ok();
 }
@@ -240,7 +239,7 @@ static Status makePrivate(std::byte *memory, uint64_t bytes) {
   return Status::ok();
 }
 
-Status CudaDevice::reachStreamed() {
+Status CudaDevice::mapStreamedWeights() {
   for (const CudaWeights::Streamed &piece : weights_.streamed()) {
     auto *memory = reinterpret_cast<std::byte *>(
                        const_cast<uint8_t *>(files_.bytes(piece.file).data())) +
@@ -250,7 +249,7 @@ Status CudaDevice::reachStreamed() {
     MOE_RETURN_IF_ERROR(makePrivate(memory, bytes));
     MOE_ASSIGN_OR_RETURN(
         cu::DevicePointer address,
-        reachMemory(memory, bytes, "weights that are streamed"));
+        mapHostMemory(memory, bytes, "weights that are streamed"));
     for (uint32_t weight : piece.weights)
       memory_.streamed[weight] =
           address + plan_.table().weights()->Get(weight)->offset() -
@@ -259,9 +258,9 @@ Status CudaDevice::reachStreamed() {
   return Status::ok();
 }
 
-StatusOr<cu::DevicePointer> CudaDevice::reachMemory(std::byte *memory,
-                                                    uint64_t bytes,
-                                                    std::string_view what) {
+StatusOr<cu::DevicePointer> CudaDevice::mapHostMemory(std::byte *memory,
+                                                      uint64_t bytes,
+                                                      std::string_view what) {
   auto begin = reinterpret_cast<uintptr_t>(memory);
   uintptr_t first = begin / kPinnedPage * kPinnedPage;
   uint64_t end = alignUp(begin + bytes, kPinnedPage);

@@ -62,13 +62,13 @@ private:
   Status loadConstants();
   /// Makes accessible to the GPU those arenas of other devices that this
   /// device's instructions use, and the pages for copies between GPUs.
-  Status reachArenas(std::span<std::byte *const> arenas);
+  Status mapArenas(std::span<std::byte *const> arenas);
   /// Makes the pages of streamed weights accessible to the GPU.
-  Status reachStreamed();
+  Status mapStreamedWeights();
   /// Returns the GPU's address of host memory. Its pages must not contain other
   /// memory that is pinned separately.
-  StatusOr<cu::DevicePointer> reachMemory(std::byte *memory, uint64_t bytes,
-                                          std::string_view what);
+  StatusOr<cu::DevicePointer> mapHostMemory(std::byte *memory, uint64_t bytes,
+                                            std::string_view what);
   /// Pins pages of the host and returns their address on the GPU.
   StatusOr<cu::DevicePointer> reach(std::byte *pages, uint64_t bytes,
                                     std::string_view what);

@@ -42,7 +42,7 @@ public:
     bool isOpen = count(instruction.launches()) == 0;
     if (isOpen || !parts.empty()) {
       if (launches.size() != 1 || (isOpen && instruction.signal() >= 0))
-        return isLaunchedOtherwise();
+        return launchMismatch();
       parts.push_back({launches[0], usesOf(op)});
     }
     open_[instruction.queue()].members.push_back(op.index());
@@ -51,7 +51,7 @@ public:
     if (!parts.empty()) {
       std::optional<moek::cuda::Launch> all = moek::cuda::fuse(parts, context_);
       if (!all)
-        return isLaunchedOtherwise();
+        return launchMismatch();
       launches = {*std::move(all)};
     }
     MOE_RETURN_IF_ERROR(checkLaunches(instruction, launches));
@@ -78,7 +78,7 @@ public:
   Status finish() const {
     for (const auto &[queue, open] : open_)
       if (!open.members.empty())
-        return isLaunchedOtherwise();
+        return launchMismatch();
     return Status::ok();
   }
 
@@ -104,7 +104,7 @@ private:
     CudaSegment &segment = part.segments.back();
     segment.signal = instruction.signal();
     if (segment.signal >= 0)
-      events_->signalledByFlag(uint32_t(segment.signal));
+      events_->setSignalledByFlag(uint32_t(segment.signal));
     if (waits > 0 || segment.signal >= 0)
       part.events = events_;
   }
@@ -195,9 +195,9 @@ private:
     bool same = count(instruction.launches()) == launches.size();
     for (uint32_t i = 0; same && i < launches.size(); ++i)
       same = isSame(i);
-    return same ? Status::ok() : isLaunchedOtherwise();
+    return same ? Status::ok() : launchMismatch();
   }
-  static Status isLaunchedOtherwise() {
+  static Status launchMismatch() {
     return invalidPlan("needs other launches than the plan has, which was "
                        "compiled by another moec; compile the model again");
   }
@@ -223,7 +223,7 @@ private:
     bound.instruction = instruction;
     bound.args = launch.args;
     bound.canAwait = moek::cuda::canAwait(launch);
-    bound.canTell = moek::cuda::canTell(launch);
+    bound.canSignal = moek::cuda::canSignal(launch);
     uint32_t &allowed = shared_[function];
     if (launch.sharedBytes > std::max(allowed, kSharedWithoutAsking)) {
       allowed = launch.sharedBytes;

@@ -31,7 +31,7 @@ struct CudaLaunch {
   uint32_t instruction = 0; ///< Index in the phase's list, with all queues.
   /// Whether the launch itself can wait for flags and set them
   /// (kernels/cuda/Fuse.h).
-  bool canAwait = false, canTell = false;
+  bool canAwait = false, canSignal = false;
   alignas(8) std::array<std::byte, moek::cuda::kMaxArgBytes> args = {};
   /// A copy to the host, for another GPU, of `bytes` bytes. The size is that of
   /// the largest step, because copies in a graph have a fixed size.
@@ -51,7 +51,7 @@ struct CudaSegment {
 
 /// How a queue's segments synchronise with other queues from the second step
 /// on. The first way that the driver supports is used.
-enum class CudaMeeting : uint8_t {
+enum class CudaSync : uint8_t {
   /// All segments are one graph. Its nodes, or its launches if they can
   /// (kernels/cuda/Fuse.h), write the events' flags in memory and wait for them
   /// (StepEvents.h). The host does nothing during a step.
@@ -78,7 +78,7 @@ struct CudaPart {
   std::vector<CudaSegment> segments;
   StepEvents *events = nullptr; ///< Null: no event is waited for or signalled.
   cu::DevicePointer board = 0;  ///< The board of `events`, on the device.
-  CudaMeeting meeting = CudaMeeting::Flags;
+  CudaSync meeting = CudaSync::Flags;
   bool isOnly = true; ///< No other GPU's queue takes part in the phase.
   CudaOwned<cu::GraphExec> graph;                   ///< Graph of all segments.
   std::vector<std::unique_ptr<CudaHostCall>> calls; ///< Calls in the graph.

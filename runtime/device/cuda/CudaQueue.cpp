@@ -10,7 +10,7 @@
 
 namespace moert {
 
-// awaitOthers() copies the StepEvents::Head over the beginning of the Step.
+// waitForQueues() copies the StepEvents::Head over the beginning of the Step.
 static_assert(offsetof(moek::cuda::Step, tokens) == 0 &&
               offsetof(moek::cuda::Step, sequences) == 4 &&
               sizeof(StepEvents::Head) == 8);
@@ -54,13 +54,12 @@ Status CudaQueue::prepare(CudaPart &part, PlaceNamer name) {
   part_ = &part;
   name_ = std::move(name);
   Status status;
-  while (part.events && !part.graph.get() &&
-         part.meeting != CudaMeeting::Walk) {
+  while (part.events && !part.graph.get() && part.meeting != CudaSync::Walk) {
     status = captureAll();
     if (status.code() != StatusCode::Unsupported)
       break;
-    bool mayCall = part.meeting == CudaMeeting::Flags && part.isOnly;
-    part.meeting = mayCall ? CudaMeeting::HostFunctions : CudaMeeting::Walk;
+    bool mayCall = part.meeting == CudaSync::Flags && part.isOnly;
+    part.meeting = mayCall ? CudaSync::HostFunctions : CudaSync::Walk;
     status = Status::ok();
   }
   part_ = nullptr;
@@ -220,13 +219,14 @@ Status CudaQueue::captureSegment(const CudaSegment &segment) {
   // launch could wait for another's that cannot start; drivers know only
   // dependences between nodes. So launches wait by themselves only in a phase
   // with one queue.
-  bool mayMeet = part_->meeting == CudaMeeting::Flags && part_->isOnly &&
-                 segment.count > 0;
-  bool awaits = mayMeet && segment.waits.size() == 1 &&
+  bool maySynchronize =
+      part_->meeting == CudaSync::Flags && part_->isOnly && segment.count > 0;
+  bool awaits = maySynchronize && segment.waits.size() == 1 &&
                 part_->launches[segment.first].canAwait;
-  bool tells = mayMeet && segment.signal >= 0 && part_->launches[last].canTell;
+  bool tells =
+      maySynchronize && segment.signal >= 0 && part_->launches[last].canSignal;
   if (!awaits)
-    MOE_RETURN_IF_ERROR(awaitOthers(segment));
+    MOE_RETURN_IF_ERROR(waitForQueues(segment));
   for (size_t i = segment.first; i < segment.first + segment.count; ++i) {
     CudaLaunch one = part_->launches[i];
     moek::cuda::Meeting meeting{};
@@ -243,13 +243,13 @@ Status CudaQueue::captureSegment(const CudaSegment &segment) {
       moek::cuda::meet(one.args, meeting);
     MOE_RETURN_IF_ERROR(launch(one));
   }
-  return tells ? Status::ok() : tellOthers(segment);
+  return tells ? Status::ok() : signalQueues(segment);
 }
 
-Status CudaQueue::awaitOthers(const CudaSegment &segment) {
+Status CudaQueue::waitForQueues(const CudaSegment &segment) {
   const cu::Api &api = driver_.api();
   for (uint32_t event : segment.waits) {
-    if (part_->meeting == CudaMeeting::HostFunctions) {
+    if (part_->meeting == CudaSync::HostFunctions) {
       MOE_RETURN_IF_ERROR(callHost(event, /*waits=*/true));
       continue;
     }
@@ -269,11 +269,11 @@ Status CudaQueue::awaitOthers(const CudaSegment &segment) {
                        "reading whether a step is given up");
 }
 
-Status CudaQueue::tellOthers(const CudaSegment &segment) {
+Status CudaQueue::signalQueues(const CudaSegment &segment) {
   if (segment.signal < 0)
     return Status::ok();
   auto event = uint32_t(segment.signal);
-  if (part_->meeting == CudaMeeting::HostFunctions)
+  if (part_->meeting == CudaSync::HostFunctions)
     return callHost(event, /*waits=*/false);
   return driver_.check(driver_.api().cuStreamWriteValue32_v2(
                            stream(),

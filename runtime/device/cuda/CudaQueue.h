@@ -2,7 +2,7 @@
 //
 // A queue has a stream, and the parameters of its steps in the device's memory.
 // A part without waits and signals is launched by the thread that begins it. So
-// is a part whose graph synchronises with other queues by itself (CudaMeeting);
+// is a part whose graph synchronises with other queues by itself (CudaSync);
 // a thread then only watches for failures, which a graph cannot report to
 // queues that wait for it. In all other cases, and in a part's first step, that
 // thread waits for events of other queues on the host, launches segments, and
@@ -71,8 +71,8 @@ private:
   /// Captures a segment's launches. The first and last of them wait and signal
   /// by themselves if they can; otherwise nodes before and after them do.
   Status captureSegment(const CudaSegment &segment);
-  Status awaitOthers(const CudaSegment &segment);
-  Status tellOthers(const CudaSegment &segment);
+  Status waitForQueues(const CudaSegment &segment);
+  Status signalQueues(const CudaSegment &segment);
   Status callHost(uint32_t event, bool waits);
   /// Returns whether the step was abandoned before this queue began it.
   bool isGivenUp() const;

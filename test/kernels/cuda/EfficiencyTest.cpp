@@ -28,14 +28,15 @@ public:
   int multiprocessors() const override { return 128; }
 
   Counters counters;
-  uint64_t dramBytes = 0; ///< Touched sectors, each counted once per launch.
-  uint64_t l2Bytes = 0;   ///< Each counted once per block.
+  uint64_t dramBytes =
+      0; ///< AccessedRanges sectors, each counted once per launch.
+  uint64_t l2Bytes = 0; ///< Each counted once per block.
 
 private:
   softgpu::LaunchResult run(const softgpu::Kernel &kernel,
                             const softgpu::LaunchShape &shape,
                             const void *argument) override {
-    softgpu::Touched touched;
+    softgpu::AccessedRanges touched;
     touched.wantsSectors = true;
     softgpu::LaunchResult result =
         gpu_.launch(kernel, shape, {&argument, 1}, &touched);
@@ -76,7 +77,7 @@ struct Figures {
   }
   /// The time that memory alone, or multiplying at the int8 peak, would take,
   /// as a fraction of the bound.
-  double ofBandwidth(const GpuModel &gpu) const {
+  double bandwidthFraction(const GpuModel &gpu) const {
     Bound bound = boundOf(counters, dramBytes, l2Bytes, isHalf, gpu);
     double needed = double(work.neededBytes) * gpu.gigahertz / gpu.gigabytes;
     return needed / bound.all();
@@ -85,7 +86,7 @@ struct Figures {
   Bound withoutDram(const GpuModel &gpu) const {
     return boundOf(counters, 0, l2Bytes, isHalf, gpu);
   }
-  double ofPeak(const GpuModel &gpu) const {
+  double peakFraction(const GpuModel &gpu) const {
     return work.operations / 2 / gpu.int8Macs / gpu.multiprocessors /
            withoutDram(gpu).all();
   }
@@ -148,7 +149,7 @@ protected:
       const GpuModel &gpu = gpuModels()[i];
       fmt::print(
           "  {}: {:.0f} % {}", gpu.name,
-          100 * (isMma ? f.ofPeak(gpu) : f.ofBandwidth(gpu)),
+          100 * (isMma ? f.peakFraction(gpu) : f.bandwidthFraction(gpu)),
           isMma ? f.withoutDram(gpu).name()
                 : boundOf(c, f.dramBytes, f.l2Bytes, f.isHalf, gpu).name());
       if (f.images[i].registers)
@@ -213,7 +214,8 @@ TEST_P(GemmEfficiencyTest, DecodeIsBoundByMemory) {
                         make.linear(format, 64, 7168, tokens, 1), false);
     EXPECT_LE(f.movedOverNeeded(), 1.05);
     for (const GpuModel &gpu : gpuModels())
-      EXPECT_GE(f.ofBandwidth(gpu), wantedOfBandwidth(format, tokens, gpu))
+      EXPECT_GE(f.bandwidthFraction(gpu),
+                wantedOfBandwidth(format, tokens, gpu))
           << gpu.name;
     make.freeAll();
   }
@@ -232,7 +234,7 @@ TEST_P(GemmEfficiencyTest, PrefillIsBoundByMultiplying) {
               isWhole ? 0 : f.counters.sharedStores.wavefronts / 4);
     for (const GpuModel &gpu : gpuModels())
       if (isGeforce(gpu)) {
-        EXPECT_GE(f.ofPeak(gpu), 0.5) << gpu.name;
+        EXPECT_GE(f.peakFraction(gpu), 0.5) << gpu.name;
       }
     make.freeAll();
   }
@@ -293,7 +295,7 @@ TEST_F(EfficiencyTest, LatentAttentionIsBoundByMemory) {
                         make.latent(type, 16, 1024, 1, 1), false, true);
     EXPECT_LE(f.movedOverNeeded(), 1.05);
     for (const GpuModel &gpu : gpuModels())
-      EXPECT_GE(f.ofBandwidth(gpu), 0.85) << gpu.name;
+      EXPECT_GE(f.bandwidthFraction(gpu), 0.85) << gpu.name;
     make.freeAll();
   }
 }
@@ -332,7 +334,7 @@ TEST_F(EfficiencyTest, DeltaRuleIsBoundByMemory) {
   EXPECT_LE(f.movedOverNeeded(), 1.05);
   EXPECT_EQ(f.conflicts(), 0u);
   for (const GpuModel &gpu : gpuModels())
-    EXPECT_GE(f.ofBandwidth(gpu), 0.85) << gpu.name;
+    EXPECT_GE(f.bandwidthFraction(gpu), 0.85) << gpu.name;
 }
 
 // In chunks a row costs less than one after the other, where states are also

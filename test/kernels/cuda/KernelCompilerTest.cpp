@@ -317,7 +317,7 @@ private:
                                          .activation = Activation(i)});
     add<OpCode::ExpertsCombine>({.cols = 2048, .topK = 6});
     add<OpCode::Regroup>({.width = 512, .groups = 16, .parts = {256, 256}});
-    for (int32_t taps = 1; taps <= kMostTaps; ++taps)
+    for (int32_t taps = 1; taps <= kMaxTaps; ++taps)
       add<OpCode::ShortConv>({.cols = 8192, .taps = taps});
     add<OpCode::DeltaGates>({.heads = 32});
     for (int32_t tokens : {1, 512}) {

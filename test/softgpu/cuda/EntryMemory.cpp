@@ -61,7 +61,7 @@ Work copyWork(const char *what, const Bytes &to, const Bytes &from,
         std::memset(data, kPoison, bytes);
       };
   }
-  softgpu::Touched touched;
+  softgpu::AccessedRanges touched;
   bool isRead = from.gpu || from.isPinned, isWritten = to.gpu || to.isPinned;
   uint64_t readAt = isRead ? orderedAddress(fromAddress) : 0,
            writeAt = isWritten ? orderedAddress(toAddress) : 0;
@@ -77,7 +77,7 @@ Work copyWork(const char *what, const Bytes &to, const Bytes &from,
     if (to.allocation)
       to.allocation->markWritten(toAddress - to.allocation->base, bytes);
     running.unlock();
-    softgpu::Touched now;
+    softgpu::AccessedRanges now;
     if (isRead)
       now.reads.add(readAt, readAt + bytes);
     if (isWritten)
@@ -171,7 +171,7 @@ Result fill(const char *symbol, uint64_t address, uint32_t value, int width,
         std::memcpy(to.data + at, &value, size_t(width));
       to.allocation->markWritten(address - to.allocation->base, bytes);
     }
-    softgpu::Touched now;
+    softgpu::AccessedRanges now;
     now.writes.add(ordered, ordered + bytes);
     touch(operation, now);
     state().timeline->pass(double(bytes) / withinRate(*gpu));

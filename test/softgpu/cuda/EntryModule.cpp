@@ -221,7 +221,7 @@ Work kernelWork(Function &function, const softgpu::LaunchShape &shape,
     for (const auto &value : values)
       pointers.push_back(value.data());
     std::unique_lock running(gpu->running);
-    softgpu::Touched touched;
+    softgpu::AccessedRanges touched;
     softgpu::LaunchResult result =
         gpu->soft->launch(kernel, shape, pointers, &touched);
     toOrdered(*gpu, touched.reads);

@@ -51,7 +51,7 @@ AccessOrder::Segments::iterator AccessOrder::splitAt(uint64_t address) {
   return segments_.emplace_hint(next, address, std::move(upper));
 }
 
-std::optional<std::string> AccessOrder::touch(softgpu::Touched &touched,
+std::optional<std::string> AccessOrder::touch(softgpu::AccessedRanges &touched,
                                               Stamp stamp, const Clock &clock,
                                               const Name &name) {
   std::optional<std::string> found;

@@ -68,8 +68,9 @@ public:
 
   /// Records that an operation touched these bytes. If an earlier one that
   /// `clock` does not include is in conflict, returns which and where.
-  std::optional<std::string> touch(softgpu::Touched &touched, Stamp stamp,
-                                   const Clock &clock, const Name &name);
+  std::optional<std::string> touch(softgpu::AccessedRanges &touched,
+                                   Stamp stamp, const Clock &clock,
+                                   const Name &name);
   /// The memory was freed, or everyone has waited for its operations.
   void forget(softgpu::Range range);
 

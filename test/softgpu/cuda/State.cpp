@@ -228,7 +228,7 @@ uint64_t orderedAddress(uint64_t address) {
   return at.gpu ? address : reinterpret_cast<uint64_t>(at.data);
 }
 
-void touch(Operation &operation, softgpu::Touched &touched) {
+void touch(Operation &operation, softgpu::AccessedRanges &touched) {
   State &s = state();
   std::lock_guard lock(s.log);
   if (auto found = s.order.touch(touched, operation.stamp, operation.clock,

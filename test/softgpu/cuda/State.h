@@ -236,7 +236,7 @@ uint64_t orderedAddress(uint64_t address);
 
 /// Records that an operation touched these bytes; reports accesses that nothing
 /// orders.
-void touch(Operation &operation, softgpu::Touched &touched);
+void touch(Operation &operation, softgpu::AccessedRanges &touched);
 
 } // namespace softcuda
 

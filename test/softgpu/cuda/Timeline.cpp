@@ -33,7 +33,7 @@ OperationPtr Timeline::enqueue(OperationPtr operation) {
   operation->followsHost = operation->isOfHost || operation->isThere != nullptr;
   for (const OperationPtr &before : operation->after)
     operation->followsHost |= !before->isDone && before->followsHost;
-  if (operation->prepare && mayPrepare(*operation))
+  if (operation->prepare && canPrepare(*operation))
     operation->prepare(*operation);
   pending_.push_back(operation);
   ++enqueued_;
@@ -50,7 +50,7 @@ OperationPtr Timeline::enqueue(OperationPtr operation) {
 }
 
 /// Whether the host's bytes cannot be changed or read by others before it runs.
-bool Timeline::mayPrepare(const Operation &operation) const {
+bool Timeline::canPrepare(const Operation &operation) const {
   if (operation.followsHost)
     return false;
   auto meet = [](softgpu::Range a, softgpu::Range b) {

@@ -83,7 +83,7 @@ private:
   /// Returns the next operation to run; null: none may, or none should yet.
   OperationPtr pick(bool isIdle);
   static void want(Operation &operation);
-  bool mayPrepare(const Operation &operation) const;
+  bool canPrepare(const Operation &operation) const;
   bool isReady(const Operation &operation) const;
 
   const Options &options_;

@@ -1,7 +1,8 @@
-//===- HeadRows.h - Decompresses a head's keys and values -------*- C++ -*-===//
+//===- HeadKeysValues.h - Decompresses a head's keys and values -------*- C++
+//-*-===//
 
-#ifndef MOE_KERNELS_CPU_HEADROWS_H
-#define MOE_KERNELS_CPU_HEADROWS_H
+#ifndef MOE_KERNELS_CPU_HEADKEYSVALUES_H
+#define MOE_KERNELS_CPU_HEADKEYSVALUES_H
 
 #include "kernels/cpu/HeadLinear.h"
 #include "kernels/cpu/KvRows.h"
@@ -10,10 +11,10 @@ namespace moek {
 
 /// Decompresses blocks of kKeyTile latent cache rows for one head: keys are
 /// [W_UK latent | rope key], values W_UV latent.
-template <class S> class HeadRows {
+template <class S> class HeadKeysValues {
 public:
   /// Takes the scratch memory that it needs from the start of `scratch`.
-  HeadRows(const MlaAttentionArgs &args, std::byte *&scratch) : a(args) {
+  HeadKeysValues(const MlaAttentionArgs &args, std::byte *&scratch) : a(args) {
     auto *next = reinterpret_cast<float *>(scratch);
     auto take = [&](int64_t floats) {
       float *part = next;
@@ -72,4 +73,4 @@ private:
 
 } // namespace moek
 
-#endif // MOE_KERNELS_CPU_HEADROWS_H
+#endif // MOE_KERNELS_CPU_HEADKEYSVALUES_H

@@ -1,4 +1,5 @@
-//===- StepTimes.h - Predicts the time of a placement's steps ---*- C++ -*-===//
+//===- StepPrediction.h - Predicts the time of a placement's steps ---*- C++
+//-*-===//
 //
 // Simulates a step on several devices. Each device runs its ops in program
 // order. An op starts when its device is free and its inputs have arrived, and
@@ -7,8 +8,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef MOE_PASSES_MOE_PLACEMENT_STEPTIMES_H
-#define MOE_PASSES_MOE_PLACEMENT_STEPTIMES_H
+#ifndef MOE_PASSES_MOE_PLACEMENT_STEPPREDICTION_H
+#define MOE_PASSES_MOE_PLACEMENT_STEPPREDICTION_H
 
 #include "passes/moe/PassEnums.h"
 #include "passes/moe/placement/Placement.h"
@@ -37,13 +38,13 @@ struct PromptSteps {
 PromptSteps promptSteps(double prompt, PhaseAttr prefill);
 
 /// Predicts the times of placements of one problem.
-class StepTimes {
+class StepPrediction {
 public:
   using Assignment = PlacementProblem::Assignment;
 
   /// For `mayPack`, see opSeconds.
-  StepTimes(const PlacementProblem &problem, const moec::TargetDesc &target,
-            RequestMix mix, bool mayPack);
+  StepPrediction(const PlacementProblem &problem,
+                 const moec::TargetDesc &target, RequestMix mix, bool mayPack);
 
   struct Prediction {
     double request = 0; ///< Seconds of the request, which are minimised.
@@ -83,7 +84,7 @@ private:
     double instructions = 1;
     double resultBytes = 0;
     /// Whether it is a deferred op, or the sum that adds its result.
-    bool isLate = false, isSum = false;
+    bool isDeferred = false, isSum = false;
   };
   struct ValueInfo {
     int producer; ///< A node, or -1 for an argument of the function.
@@ -116,4 +117,4 @@ private:
 
 } // namespace mlir::moe
 
-#endif // MOE_PASSES_MOE_PLACEMENT_STEPTIMES_H
+#endif // MOE_PASSES_MOE_PLACEMENT_STEPPREDICTION_H

@@ -1,4 +1,4 @@
-#include "passes/moe/kernels/TypicalSeconds.h"
+#include "passes/moe/kernels/AlternativeSeconds.h"
 
 using namespace mlir;
 using namespace mlir::moe;
@@ -19,7 +19,7 @@ void moe::reject(Operation *op, const Rejection &rejection) {
 }
 
 const moec::Situation &
-TypicalSeconds::situationOf(Operation *op, const moec::DeviceDesc &device) {
+AlternativeSeconds::situationOf(Operation *op, const moec::DeviceDesc &device) {
   auto function = op->getParentOfType<func::FuncOp>();
   auto [known, isNew] =
       situations.try_emplace({function.getOperation(), &device});
@@ -29,14 +29,15 @@ TypicalSeconds::situationOf(Operation *op, const moec::DeviceDesc &device) {
   return known->second;
 }
 
-double TypicalSeconds::of(Operation *op, const moec::DeviceDesc &device) {
+double AlternativeSeconds::of(Operation *op, const moec::DeviceDesc &device) {
   double seconds = opSeconds(op, situationOf(op, device), device, mayPack);
   return seconds < kNeverSeconds ? seconds : -1;
 }
 
-void TypicalSeconds::rejectDevice(Operation *op, const moec::DeviceDesc &device,
-                                  const moec::DeviceDesc &chosen,
-                                  const std::string &reason) {
+void AlternativeSeconds::rejectDevice(Operation *op,
+                                      const moec::DeviceDesc &device,
+                                      const moec::DeviceDesc &chosen,
+                                      const std::string &reason) {
   reject(op, {Alternative::Device, device.name, "", of(op, device), chosen.name,
               of(op, chosen), reason});
 }

@@ -1,7 +1,8 @@
-//===- Ladder.h - Several plans of one model in a file ----------*- C++ -*-===//
+//===- LadderCompilation.h - Several plans of one model in a file ----------*-
+//C++ -*-===//
 
-#ifndef MOE_COMPILER_DRIVER_LADDER_H
-#define MOE_COMPILER_DRIVER_LADDER_H
+#ifndef MOE_COMPILER_DRIVER_LADDERCOMPILATION_H
+#define MOE_COMPILER_DRIVER_LADDERCOMPILATION_H
 
 #include "runtime/base/Status.h"
 
@@ -14,7 +15,7 @@ namespace moec {
 
 struct CompileReport;
 struct CompileRequest;
-struct Given;
+struct CompileInputs;
 
 /// The context and GPU memory that one of the plans is made for.
 struct LadderRung {
@@ -42,17 +43,18 @@ std::vector<LadderRung> shortened(std::vector<LadderRung> ladder, size_t index,
 
 /// Returns the ladder without the rung and without longer ones with the same
 /// limit.
-std::vector<LadderRung> withoutFrom(std::vector<LadderRung> ladder,
-                                    size_t index);
+std::vector<LadderRung> withoutRungsFrom(std::vector<LadderRung> ladder,
+                                         size_t index);
 
 /// Returns `given` with the GPU memory that the rung may use.
-moert::StatusOr<Given> givenOf(const LadderRung &rung, const Given &given);
+moert::StatusOr<CompileInputs> inputsOfRung(const LadderRung &rung,
+                                            const CompileInputs &given);
 
 /// Compiles and writes a ladder. All rungs are compiled before weights are
 /// packed for all of them, which may take hours.
 moert::StatusOr<CompileReport> compileLadder(const CompileRequest &request,
-                                             const Given &given);
+                                             const CompileInputs &given);
 
 } // namespace moec
 
-#endif // MOE_COMPILER_DRIVER_LADDER_H
+#endif // MOE_COMPILER_DRIVER_LADDERCOMPILATION_H

@@ -1,4 +1,4 @@
-#include "compiler/Explain/Ladder.h"
+#include "compiler/Explain/LadderTable.h"
 
 #include "compiler/Explain/ExplainJson.h"
 #include "compiler/Explain/Figures.h"

@@ -1,4 +1,4 @@
-#include "compiler/Driver/Ladder.h"
+#include "compiler/Driver/LadderCompilation.h"
 
 #include "compiler/Driver/CommandLine.h"
 #include "compiler/Driver/Compilation.h"
@@ -107,8 +107,8 @@ std::string rungName(const std::vector<LadderRung> &ladder, size_t index) {
              : name;
 }
 
-std::vector<LadderRung> withoutFrom(std::vector<LadderRung> ladder,
-                                    size_t index) {
+std::vector<LadderRung> withoutRungsFrom(std::vector<LadderRung> ladder,
+                                         size_t index) {
   LadderRung from = ladder[index];
   std::erase_if(ladder, [&](const LadderRung &rung) {
     return rung.vramLimit == from.vramLimit && rung.context >= from.context;
@@ -120,15 +120,16 @@ std::vector<LadderRung> shortened(std::vector<LadderRung> ladder, size_t index,
                                   int64_t context) {
   LadderRung rung{context, ladder[index].vramLimit};
   if (context < ladder[index].context)
-    ladder = withoutFrom(std::move(ladder), index);
+    ladder = withoutRungsFrom(std::move(ladder), index);
   ladder.push_back(rung);
   std::ranges::sort(ladder, isBefore);
   ladder.erase(std::unique(ladder.begin(), ladder.end()), ladder.end());
   return ladder;
 }
 
-StatusOr<Given> givenOf(const LadderRung &rung, const Given &given) {
-  Given own = given;
+StatusOr<CompileInputs> inputsOfRung(const LadderRung &rung,
+                                     const CompileInputs &given) {
+  CompileInputs own = given;
   if (rung.vramLimit)
     MOE_RETURN_IF_ERROR(
         limitMemory(own.target, DeviceKind::Cuda, uint64_t(rung.vramLimit)));
@@ -138,9 +139,10 @@ StatusOr<Given> givenOf(const LadderRung &rung, const Given &given) {
 namespace {
 /// Returns a ladder close to the requested one: the same remedies as for a
 /// single plan, or the ladder without the failing rungs. None if nothing helps.
-std::optional<NearRequest> mendRung(const CompileRequest &request, size_t index,
-                                    const Given &ofRung,
-                                    const PassFailure &failed) {
+std::optional<NearRequest> remedyForRung(const CompileRequest &request,
+                                         size_t index,
+                                         const CompileInputs &ofRung,
+                                         const PassFailure &failed) {
   CompileRequest alone = request;
   alone.ladder.clear();
   alone.context = request.ladder[index].context;
@@ -155,27 +157,27 @@ std::optional<NearRequest> mendRung(const CompileRequest &request, size_t index,
   if (index == 0 || failed.failure.code != StatusCode::DoesNotFit)
     return std::nullopt;
   NearRequest without{moert::Suggestion::FitsWithoutRung, request, ""};
-  without.request.ladder = withoutFrom(request.ladder, index);
+  without.request.ladder = withoutRungsFrom(request.ladder, index);
   return without;
 }
 
 /// Explains why a rung cannot be compiled, and suggests the closest ladder that
 /// can.
 Status rungFailure(const CompileRequest &request, size_t index,
-                   const Given &given, const Given &ofRung,
+                   const CompileInputs &given, const CompileInputs &ofRung,
                    std::optional<PassFailure> failed, const Status &status) {
   std::string place = rungName(request.ladder, index);
-  auto remedy = failed ? mendRung(request, index, ofRung, *failed)
+  auto remedy = failed ? remedyForRung(request, index, ofRung, *failed)
                        : std::optional<NearRequest>();
   if (!remedy)
     return Status(status).at(place);
   CompileRequest &fixed = remedy->request;
   fixed.context = 0;
-  std::optional<Given> where(given);
+  std::optional<CompileInputs> where(given);
   if (fixed.ladder.size() == 1) {
     LadderRung one = fixed.ladder.front();
     where.reset();
-    if (auto own = givenOf(one, given))
+    if (auto own = inputsOfRung(one, given))
       where.emplace(*own);
     fixed.context = one.context;
     fixed.vramLimit = one.vramLimit ? one.vramLimit : fixed.vramLimit;
@@ -217,7 +219,7 @@ uint64_t gpuBudget(mlir::plan::ProgramOp program) {
 } // namespace
 
 StatusOr<CompileReport> compileLadder(const CompileRequest &request,
-                                      const Given &given) {
+                                      const CompileInputs &given) {
   mlir::MLIRContext context;
   loadDialects(context);
   std::vector<Lowered> rungs;
@@ -228,7 +230,7 @@ StatusOr<CompileReport> compileLadder(const CompileRequest &request,
       own.dumpFolder = fmt::format("{}/rung-{}", request.dumpFolder, i + 1);
       MOE_RETURN_IF_ERROR(makeFolder(own.dumpFolder));
     }
-    auto ofRung = givenOf(request.ladder[i], given);
+    auto ofRung = inputsOfRung(request.ladder[i], given);
     if (!ofRung)
       return Status(ofRung.status()).at(rungName(request.ladder, i));
     std::optional<PassFailure> failed;

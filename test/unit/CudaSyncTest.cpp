@@ -63,16 +63,16 @@ private:
   const Hook &before_;
 };
 
-struct MeetingParam {
+struct SyncParam {
   Timing timing;
   bool isFused;
 };
-void PrintTo(const MeetingParam &param, std::ostream *out) {
+void PrintTo(const SyncParam &param, std::ostream *out) {
   *out << int(param.timing) << (param.isFused ? " fused" : "");
 }
 
-class CudaMeetingTest : public CudaDeviceFixture,
-                        public ::testing::WithParamInterface<MeetingParam> {
+class CudaSyncTest : public CudaDeviceFixture,
+                     public ::testing::WithParamInterface<SyncParam> {
 protected:
   Timing timing() const override { return GetParam().timing; }
   bool isFused() const override { return GetParam().isFused; }
@@ -137,13 +137,13 @@ protected:
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(Timings, CudaMeetingTest,
-                         ::testing::Values(MeetingParam{Timing::Early, false},
-                                           MeetingParam{Timing::Late, false},
-                                           MeetingParam{Timing::Seeded, false},
-                                           MeetingParam{Timing::Early, true},
-                                           MeetingParam{Timing::Late, true},
-                                           MeetingParam{Timing::Seeded, true}),
+INSTANTIATE_TEST_SUITE_P(Timings, CudaSyncTest,
+                         ::testing::Values(SyncParam{Timing::Early, false},
+                                           SyncParam{Timing::Late, false},
+                                           SyncParam{Timing::Seeded, false},
+                                           SyncParam{Timing::Early, true},
+                                           SyncParam{Timing::Late, true},
+                                           SyncParam{Timing::Seeded, true}),
                          [](const auto &info) {
                            Timing timing = info.param.timing;
                            return std::string(timing == Timing::Early ? "Early"
@@ -155,7 +155,7 @@ INSTANTIATE_TEST_SUITE_P(Timings, CudaMeetingTest,
 
 // The host launches the graph and waits for its end; waits in between are for
 // flags in memory.
-TEST_P(CudaMeetingTest, DecodeIsOneGraphWithTheCpuInside) {
+TEST_P(CudaSyncTest, DecodeIsOneGraphWithTheCpuInside) {
   split(1);
   auto one = open();
   expectDecode(one, 0, 2); // Single launches, then the capture.
@@ -178,7 +178,7 @@ TEST_P(CudaMeetingTest, DecodeIsOneGraphWithTheCpuInside) {
             6u * 3);
 }
 
-TEST_P(CudaMeetingTest, UsesHostFunctionsIfTheGpuCannotWaitForFlags) {
+TEST_P(CudaSyncTest, UsesHostFunctionsIfTheGpuCannotWaitForFlags) {
   softcuda::options().failures["cuStreamWaitValue32_v2"] = 801;
   split(1);
   auto one = open();
@@ -190,7 +190,7 @@ TEST_P(CudaMeetingTest, UsesHostFunctionsIfTheGpuCannotWaitForFlags) {
 
 // Host functions of two queues could wait for each other, so a thread issues
 // the launches.
-TEST_P(CudaMeetingTest, AThreadIssuesLaunchesIfNothingElseWorks) {
+TEST_P(CudaSyncTest, AThreadIssuesLaunchesIfNothingElseWorks) {
   softcuda::options().failures["cuStreamWaitValue32_v2"] = 801;
   split(2);
   auto one = open();
@@ -199,14 +199,14 @@ TEST_P(CudaMeetingTest, AThreadIssuesLaunchesIfNothingElseWorks) {
   softcuda::options().failures.clear();
 }
 
-TEST_P(CudaMeetingTest, TwoQueuesWaitByFlagsToo) {
+TEST_P(CudaSyncTest, TwoQueuesWaitByFlagsToo) {
   split(2);
   auto one = open();
   expectDecode(one, 0, 5);
   EXPECT_GT(calls("cuStreamWriteValue32_v2"), 0u);
 }
 
-TEST_P(CudaMeetingTest, PrefillIsOneGraphToo) {
+TEST_P(CudaSyncTest, PrefillIsOneGraphToo) {
   split(1);
   auto one = open();
   for (int round = 0; round < 3; ++round) {
@@ -218,7 +218,7 @@ TEST_P(CudaMeetingTest, PrefillIsOneGraphToo) {
 
 // If a step is cancelled, the GPU must not compute from missing data or wait
 // forever, and the next step is as if nothing had happened.
-TEST_P(CudaMeetingTest, ACancelledStepEndsOnAllDevices) {
+TEST_P(CudaSyncTest, ACancelledStepEndsOnAllDevices) {
   split(1);
   auto one = open(interfering());
   expectDecode(one, 0, 2);
@@ -245,7 +245,7 @@ TEST_P(CudaMeetingTest, ACancelledStepEndsOnAllDevices) {
 }
 
 // Another thread stops the step, at various times.
-TEST_P(CudaMeetingTest, AStepIsCancelledAtAnyTime) {
+TEST_P(CudaSyncTest, AStepIsCancelledAtAnyTime) {
   split(1);
   auto one = open(interfering());
   expectDecode(one, 0, 2);
@@ -272,7 +272,7 @@ TEST_P(CudaMeetingTest, AStepIsCancelledAtAnyTime) {
 }
 
 // The CPU waits for flags that will never be written.
-TEST_P(CudaMeetingTest, AGpuLostInAStepReleasesTheCpu) {
+TEST_P(CudaSyncTest, AGpuLostInAStepReleasesTheCpu) {
   split(1);
   auto one = open();
   expectDecode(one, 0, 2);
@@ -286,7 +286,7 @@ TEST_P(CudaMeetingTest, AGpuLostInAStepReleasesTheCpu) {
               AllOf(HasSubstr("waiting for the GPU"), HasSubstr("gpu1")));
 }
 
-TEST_P(CudaMeetingTest, SingleInstructionsAreTimed) {
+TEST_P(CudaSyncTest, SingleInstructionsAreTimed) {
   split(1);
   auto one = open();
   expectDecode(one, 0, 3); // Graphs exist now.

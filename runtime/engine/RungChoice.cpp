@@ -1,4 +1,4 @@
-#include "runtime/engine/Ladder.h"
+#include "runtime/engine/RungChoice.h"
 
 #include "runtime/base/HostCpu.h"
 #include "runtime/base/Text.h"
@@ -18,7 +18,7 @@ std::string nameOf(const RungNeed &rung, size_t index) {
 
 /// Returns what a rung lacks, worded to follow "rung 3 (131072 tokens) needs",
 /// or "" if the rung fits.
-std::string lackOf(const RungNeed &rung, const FreeMemory &free) {
+std::string shortageOf(const RungNeed &rung, const FreeMemory &free) {
   for (size_t i = 0; i < rung.gpus.size(); ++i) {
     std::string need = humanBytes(double(rung.gpus[i]));
     if (i >= free.gpus.size())
@@ -87,7 +87,7 @@ std::vector<uint64_t> freeOfGpus(const std::string &library) {
   return bytes;
 }
 
-Status checkPlan(const Plan &plan, const RungWish &wish,
+Status checkPlan(const Plan &plan, const RungRequest &wish,
                  const LadderMachine &machine) {
   if (wish.context > plan.table().context())
     return adviseContext(
@@ -102,7 +102,8 @@ Status checkPlan(const Plan &plan, const RungWish &wish,
 } // namespace
 
 StatusOr<RungChoice> chooseRung(std::span<const RungNeed> rungs,
-                                const FreeMemory &free, const RungWish &wish) {
+                                const FreeMemory &free,
+                                const RungRequest &wish) {
   auto chosen = [&](size_t index, bool fits, std::string_view why) {
     return RungChoice{uint32_t(index + 1), fits,
                       fmt::format("rung {} of {}, with a context of {}{}",
@@ -128,7 +129,7 @@ StatusOr<RungChoice> chooseRung(std::span<const RungNeed> rungs,
                               wish.context));
   std::string lacks;
   for (size_t index : order) {
-    std::string lack = lackOf(rungs[index], free);
+    std::string lack = shortageOf(rungs[index], free);
     if (lack.empty()) {
       std::string_view why = wish.context > 0
                                  ? ", which holds what is asked for"
@@ -145,7 +146,7 @@ StatusOr<RungChoice> chooseRung(std::span<const RungNeed> rungs,
   return chosen(least, false, ", though none fits" + lacks);
 }
 
-StatusOr<RungChoice> takeRung(Plan &plan, const RungWish &wish,
+StatusOr<RungChoice> takeRung(Plan &plan, const RungRequest &wish,
                               const LadderMachine &machine) {
   MOE_RETURN_IF_ERROR(plan.chooseNamed(wish.number));
   if (plan.rungs() == 0) {

@@ -1,4 +1,4 @@
-#include "models/NewParts.h"
+#include "models/UnknownParts.h"
 
 #include "runtime/base/Text.h"
 
@@ -194,7 +194,7 @@ std::string_view stemOf(std::string_view name) {
 }
 } // namespace
 
-std::vector<std::string> newParts(const GgufModel &model) {
+std::vector<std::string> unknownParts(const GgufModel &model) {
   std::vector<std::string> parts;
   std::set<std::string_view> seen;
   for (const GgufTensor &tensor : model.tensors()) {

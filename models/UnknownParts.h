@@ -1,7 +1,8 @@
-//===- NewParts.h - Finds parts that no architecture supports ---*- C++ -*-===//
+//===- UnknownParts.h - Finds parts that no architecture supports ---*- C++
+//-*-===//
 
-#ifndef MOE_MODELS_NEWPARTS_H
-#define MOE_MODELS_NEWPARTS_H
+#ifndef MOE_MODELS_UNKNOWNPARTS_H
+#define MOE_MODELS_UNKNOWNPARTS_H
 
 #include "compiler/Import/GgufFile.h"
 
@@ -13,8 +14,8 @@ namespace moec {
 /// Returns the tensors and keys of a file that no supported architecture reads,
 /// one of each kind: 'tensor "blk.0.ssm_conv1d.weight"', 'key
 /// "qwen35.ssm.state_size"'.
-std::vector<std::string> newParts(const GgufModel &model);
+std::vector<std::string> unknownParts(const GgufModel &model);
 
 } // namespace moec
 
-#endif // MOE_MODELS_NEWPARTS_H
+#endif // MOE_MODELS_UNKNOWNPARTS_H

@@ -1,4 +1,5 @@
-//===- KeyUp.h - Transposed copies of W_UK ----------------------*- C++ -*-===//
+//===- KeyUpCopy.h - Transposed copies of W_UK ----------------------*- C++
+//-*-===//
 //
 // moe-absorb-mla uses this. W_UK^T q sums over the rows of W_UK [heads, nope,
 // latent], but a gemm sums over columns. Without a copy, every step dequantises
@@ -7,8 +8,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef MOE_PASSES_MOE_GRAPH_KEYUP_H
-#define MOE_PASSES_MOE_GRAPH_KEYUP_H
+#ifndef MOE_PASSES_MOE_GRAPH_KEYUPCOPY_H
+#define MOE_PASSES_MOE_GRAPH_KEYUPCOPY_H
 
 #include "compiler/Machine/Targets/Target.h"
 #include "dialects/moe/Moe.h"
@@ -18,7 +19,7 @@
 
 namespace mlir::moe {
 
-struct KeyUp {
+struct KeyUpCopy {
   RankedTensorType copy; ///< Type of the transposed copy; null for no copy.
   std::string reason;    ///< Sentence for moe.reason; empty without a choice.
 };
@@ -28,9 +29,9 @@ struct KeyUp {
 /// (Q8_0 if W_UK is quantised, else W_UK's own format). This is a fixed rule
 /// because the cost model counts bytes, of which the copy may have more, but
 /// not the time to dequantise.
-KeyUp keyUpOf(MlaAttentionOp op, const moec::DeviceDesc &device,
-              WeightsMode weights);
+KeyUpCopy chooseKeyUpCopy(MlaAttentionOp op, const moec::DeviceDesc &device,
+                          WeightsMode weights);
 
 } // namespace mlir::moe
 
-#endif // MOE_PASSES_MOE_GRAPH_KEYUP_H
+#endif // MOE_PASSES_MOE_GRAPH_KEYUPCOPY_H

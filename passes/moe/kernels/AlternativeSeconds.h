@@ -1,7 +1,8 @@
-//===- TypicalSeconds.h - Seconds of rejected alternatives ------*- C++ -*-===//
+//===- AlternativeSeconds.h - Seconds of rejected alternatives ------*- C++
+//-*-===//
 
-#ifndef MOE_PASSES_MOE_KERNELS_TYPICALSECONDS_H
-#define MOE_PASSES_MOE_KERNELS_TYPICALSECONDS_H
+#ifndef MOE_PASSES_MOE_KERNELS_ALTERNATIVESECONDS_H
+#define MOE_PASSES_MOE_KERNELS_ALTERNATIVESECONDS_H
 
 #include "passes/moe/kernels/OpSeconds.h"
 
@@ -23,10 +24,10 @@ struct Rejection {
 void reject(Operation *op, const Rejection &rejection);
 
 /// Predicts the seconds of ops in the typical steps of their phases.
-class TypicalSeconds {
+class AlternativeSeconds {
 public:
   /// `mayPack`: as opSeconds has it.
-  explicit TypicalSeconds(bool mayPack) : mayPack(mayPack) {}
+  explicit AlternativeSeconds(bool mayPack) : mayPack(mayPack) {}
 
   const moec::Situation &situationOf(Operation *op,
                                      const moec::DeviceDesc &device);
@@ -45,4 +46,4 @@ private:
 
 } // namespace mlir::moe
 
-#endif // MOE_PASSES_MOE_KERNELS_TYPICALSECONDS_H
+#endif // MOE_PASSES_MOE_KERNELS_ALTERNATIVESECONDS_H

@@ -1,4 +1,4 @@
-#include "passes/moe/graph/KeyUp.h"
+#include "passes/moe/graph/KeyUpCopy.h"
 
 #include "passes/moe/Support.h"
 #include "passes/moe/kernels/KernelSelection.h"
@@ -15,14 +15,15 @@ static std::string describe(RankedTensorType type) {
          text(moek::formatInfo(format).name);
 }
 
-KeyUp moe::keyUpOf(MlaAttentionOp op, const moec::DeviceDesc &device,
-                   WeightsMode weights) {
+KeyUpCopy moe::chooseKeyUpCopy(MlaAttentionOp op,
+                               const moec::DeviceDesc &device,
+                               WeightsMode weights) {
   // GPU kernels read W_UK untransposed, in any format.
   if (op.getKTransposed() || !readsPackedRows(device.isa) ||
       !encodesForGemms(device.isa))
     return {};
   auto keep = [](const std::string &why) {
-    return KeyUp{nullptr, "W_UK is read as floats: " + why + "."};
+    return KeyUpCopy{nullptr, "W_UK is read as floats: " + why + "."};
   };
   if (weights == WeightsMode::Reference)
     return keep("weights=reference forbids a transposed copy");

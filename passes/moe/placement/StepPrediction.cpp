@@ -1,4 +1,4 @@
-#include "passes/moe/placement/StepTimes.h"
+#include "passes/moe/placement/StepPrediction.h"
 
 #include "passes/moe/Support.h"
 #include "passes/moe/graph/SliceExperts.h"
@@ -29,9 +29,9 @@ PromptSteps moe::promptSteps(double prompt, PhaseAttr prefill) {
   return {tokens, std::ceil(prompt / double(tokens))};
 }
 
-StepTimes::StepTimes(const PlacementProblem &problem,
-                     const moec::TargetDesc &target, RequestMix mix,
-                     bool mayPack)
+StepPrediction::StepPrediction(const PlacementProblem &problem,
+                               const moec::TargetDesc &target, RequestMix mix,
+                               bool mayPack)
     : problem(problem), target(target), devices(int(target.devices.size())),
       mayPack(mayPack) {
   size_t cells = problem.groups().size() * size_t(devices);
@@ -53,7 +53,7 @@ namespace {
 /// Counts barriers if one device runs the whole graph: one per level of the
 /// dependence graph, since independent ops run concurrently (PlanOrder.cpp,
 /// PlanHazards.cpp).
-class Meetings {
+class BarrierCounter {
 public:
   /// Returns the barriers before and within the next op, which has
   /// `instructions` instructions.
@@ -78,7 +78,7 @@ private:
 } // namespace
 
 /// The experts of a function whose results are deferred to the next layer.
-struct StepTimes::Deferral {
+struct StepPrediction::Deferral {
   /// The op that adds the deferred result; the last layer defers nothing.
   llvm::DenseMap<Operation *, ExpertsOp> addedTo;
   /// Deferred values by the op that adds them.
@@ -94,8 +94,8 @@ struct StepTimes::Deferral {
   }
 };
 
-void StepTimes::addGraph(func::FuncOp function, int64_t tokens, double steps,
-                         int64_t deferred) {
+void StepPrediction::addGraph(func::FuncOp function, int64_t tokens,
+                              double steps, int64_t deferred) {
   Graph graph;
   graph.steps = steps;
   PhaseAttr phase = phaseOf(function);
@@ -116,7 +116,7 @@ void StepTimes::addGraph(func::FuncOp function, int64_t tokens, double steps,
   for (Value argument : body.getArguments())
     addValue(argument, -1);
   Deferral deferral(function, deferred);
-  Meetings meetings;
+  BarrierCounter meetings;
   for (Operation &op : body) {
     int group = problem.groupOf(&op);
     bool ends = op.hasTrait<OpTrait::IsTerminator>();
@@ -160,7 +160,7 @@ void StepTimes::addGraph(func::FuncOp function, int64_t tokens, double steps,
       int64_t used = usedExperts(cast<ExpertsOp>(op));
       double share = double(std::min(deferred, used)) / double(used);
       late = node;
-      late->isLate = true;
+      late->isDeferred = true;
       for (int i = 0; i < devices; ++i) {
         double work = node.seconds[i] - node.overhead[i];
         node.seconds[i] -= share * work;
@@ -189,7 +189,7 @@ void StepTimes::addGraph(func::FuncOp function, int64_t tokens, double steps,
   graphs.push_back(std::move(graph));
 }
 
-double StepTimes::copySeconds(double bytes, int from, int to) const {
+double StepPrediction::copySeconds(double bytes, int from, int to) const {
   // A copy between two GPUs goes through the host's memory and over both links.
   double seconds = 0;
   for (int end : {from, to})
@@ -198,9 +198,10 @@ double StepTimes::copySeconds(double bytes, int from, int to) const {
   return seconds;
 }
 
-double StepTimes::simulate(const Graph &graph, const Assignment &assignment,
-                           ArrayRef<ExpertSplit> splits,
-                           Transfers *transfers) const {
+double StepPrediction::simulate(const Graph &graph,
+                                const Assignment &assignment,
+                                ArrayRef<ExpertSplit> splits,
+                                Transfers *transfers) const {
   int host = devices - 1;
   // The times at which each device and each device's link become free, and at
   // which each value arrives on each device (-1: not copied yet).
@@ -217,8 +218,8 @@ double StepTimes::simulate(const Graph &graph, const Assignment &assignment,
     // The device of the chosen experts adds both results of a split layer.
     // Deferred results stay where the rest is: the next layer adds them.
     const ExpertSplit *split = splitOf[group];
-    return split && !graph.nodes[node].isLate ? split->device
-                                              : assignment[group];
+    return split && !graph.nodes[node].isDeferred ? split->device
+                                                  : assignment[group];
   };
   auto copy = [&](double made, double bytes, int from, int to) {
     double seconds = copySeconds(bytes, from, to);
@@ -263,7 +264,7 @@ double StepTimes::simulate(const Graph &graph, const Assignment &assignment,
       double rest = startOf(node, others) + partOf(others, 1 - split->share);
       double first = startOf(node, own) + partOf(own, split->share);
       free[others] = rest;
-      if (node.isLate) {
+      if (node.isDeferred) {
         free[own] = first;
         finish[i] = std::max(first, rest);
       } else {
@@ -277,8 +278,9 @@ double StepTimes::simulate(const Graph &graph, const Assignment &assignment,
   return end;
 }
 
-StepTimes::Prediction StepTimes::predict(const Assignment &assignment,
-                                         ArrayRef<ExpertSplit> splits) const {
+StepPrediction::Prediction
+StepPrediction::predict(const Assignment &assignment,
+                        ArrayRef<ExpertSplit> splits) const {
   Prediction prediction;
   for (const Graph &graph : graphs) {
     double seconds = simulate(graph, assignment, splits);
@@ -291,9 +293,9 @@ StepTimes::Prediction StepTimes::predict(const Assignment &assignment,
   return prediction;
 }
 
-StepTimes::Transfers
-StepTimes::transfersPerToken(const Assignment &assignment,
-                             ArrayRef<ExpertSplit> splits) const {
+StepPrediction::Transfers
+StepPrediction::transfersPerToken(const Assignment &assignment,
+                                  ArrayRef<ExpertSplit> splits) const {
   Transfers transfers;
   for (const Graph &graph : graphs)
     if (graph.decode)

@@ -1,4 +1,5 @@
-//===- Ladder.h - Which rung of a ladder runs -------------------*- C++ -*-===//
+//===- RungChoice.h - Which rung of a ladder runs -------------------*- C++
+//-*-===//
 //
 // A ladder is one file with several plans of a model, called rungs, for
 // different contexts or budgets of GPU memory (Plan.h). At start the runtime
@@ -9,8 +10,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef MOE_RUNTIME_ENGINE_LADDER_H
-#define MOE_RUNTIME_ENGINE_LADDER_H
+#ifndef MOE_RUNTIME_ENGINE_RUNGCHOICE_H
+#define MOE_RUNTIME_ENGINE_RUNGCHOICE_H
 
 #include "runtime/plan/Plan.h"
 
@@ -22,7 +23,7 @@
 namespace moert {
 
 /// The user's request for a rung.
-struct RungWish {
+struct RungRequest {
   uint32_t number = 0; ///< From 1; 0: choose by context and free memory.
   int64_t context = 0; ///< Tokens that it has to hold; 0: as many as fit.
 };
@@ -56,7 +57,8 @@ struct RungChoice {
 /// candidate is returned. Fails with DoesNotFit for a context that no rung
 /// holds. wish.number is the number of a rung, or 0.
 StatusOr<RungChoice> chooseRung(std::span<const RungNeed> rungs,
-                                const FreeMemory &free, const RungWish &wish);
+                                const FreeMemory &free,
+                                const RungRequest &wish);
 
 /// Conditions under which a rung would run here; tests describe other machines.
 struct LadderMachine {
@@ -72,9 +74,9 @@ struct LadderMachine {
 /// weights. A plan that is not a ladder is accepted if it meets the request;
 /// the choice then has number 0 and no text. Returns the errors of
 /// Plan::chooseNamed() and chooseRung().
-StatusOr<RungChoice> takeRung(Plan &plan, const RungWish &wish,
+StatusOr<RungChoice> takeRung(Plan &plan, const RungRequest &wish,
                               const LadderMachine &machine);
 
 } // namespace moert
 
-#endif // MOE_RUNTIME_ENGINE_LADDER_H
+#endif // MOE_RUNTIME_ENGINE_RUNGCHOICE_H

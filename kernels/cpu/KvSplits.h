@@ -1,4 +1,5 @@
-//===- Spans.h - Attention with KV splits -----------------------*- C++ -*-===//
+//===- KvSplits.h - Attention with KV splits -----------------------*- C++
+//-*-===//
 //
 // The rows that a token sees are divided into KV splits (spans), so that a
 // single token keeps all workers busy, and each reads a part of the cache for
@@ -8,8 +9,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef MOE_KERNELS_CPU_SPANS_H
-#define MOE_KERNELS_CPU_SPANS_H
+#ifndef MOE_KERNELS_CPU_KVSPLITS_H
+#define MOE_KERNELS_CPU_KVSPLITS_H
 
 #include "kernels/cpu/Blocks.h"
 #include "kernels/cpu/Q8Group.h"
@@ -37,8 +38,8 @@ struct Spans {
     base = visibleTo(sequence.position, window).begin / kKvTile * kKvTile;
     int64_t visible = sequence.position + sequence.count - base;
     length = (visible + splits - 1) / splits;
-    if (length < kLatentSpan && splits > 1)
-      length = kLatentSpan;
+    if (length < kLeastSplitRows && splits > 1)
+      length = kLeastSplitRows;
     length = (length + kKvTile - 1) / kKvTile * kKvTile;
     count = (visible + length - 1) / length;
   }
@@ -50,7 +51,7 @@ struct Spans {
 };
 
 /// The operands of attention over splits.
-struct SpanWork {
+struct SplitOperands {
   const float *q; ///< [T, heads * parts.key]
   int64_t qStride;
   KvView kv;
@@ -58,16 +59,17 @@ struct SpanWork {
   float *out;         ///< As in AttentionArgs.
   int64_t outStride;
   int64_t heads, splits, window;
-  KvParts parts;
+  KvColumns parts;
   float scale, cap;
-  int64_t atATime;  ///< Number of heads of a group that are processed together.
+  int64_t
+      mostTogether; ///< Number of heads of a group that are processed together.
   int32_t ring = 0; ///< Rows of a sequence's ring; 0: it has pages.
 
-  int64_t groups() const { return (heads + atATime - 1) / atATime; }
+  int64_t groups() const { return (heads + mostTogether - 1) / mostTogether; }
 };
 
 /// The rows around a split that the same worker reads.
-struct SpanReads {
+struct SplitReads {
   bool asked;  ///< Its first rows were prefetched with those before.
   int64_t end; ///< Where reading stops: at this split's or the next's end.
 };
@@ -76,9 +78,9 @@ struct SpanReads {
 /// a block of kKeyTile rows is converted in L2 once and serves all heads. Sums
 /// accumulate in the output and are rescaled when a block raises the maximum
 /// (online softmax).
-template <class S> class FloatSpan {
+template <class S> class FloatSplit {
 public:
-  FloatSpan(const SpanWork &work, int64_t heads, std::byte *scratch)
+  FloatSplit(const SplitOperands &work, int64_t heads, std::byte *scratch)
       : w(work), keyStride(scratchFloats(w.parts.key)),
         valueStride(w.parts.kvHeads ? scratchFloats(w.parts.value)
                                     : keyStride) {
@@ -92,9 +94,9 @@ public:
   /// weighted sums of values, not yet divided by `sum`, and the maximum of the
   /// scores. The values of a latent row are columns of its key.
   void attend(const RingCache &cache, const float *q, int64_t head,
-              int64_t heads, Range positions, SpanReads, float *out,
+              int64_t heads, Range positions, SplitReads, float *out,
               float *most, float *sum) {
-    const KvParts &parts = w.parts;
+    const KvColumns &parts = w.parts;
     for (int64_t at = positions.begin; at < positions.end; at += kKeyTile) {
       int64_t left = positions.end - at, n = left < kKeyTile ? left : kKeyTile;
       readKvRows<S>(cache, at, n, parts.keyAt(head), parts.key, keys,
@@ -114,24 +116,24 @@ public:
   }
 
 private:
-  const SpanWork &w;
+  const SplitOperands &w;
   int64_t keyStride, valueStride;
   float *keys, *values, *scores, *alpha;
 };
 
-/// Like FloatSpan, for a Q8_0 cache, with integer products.
-template <class S> class Q8Span {
+/// Like FloatSplit, for a Q8_0 cache, with integer products.
+template <class S> class Q8Split {
 public:
-  Q8Span(const SpanWork &work, int64_t heads, std::byte *scratch)
+  Q8Split(const SplitOperands &work, int64_t heads, std::byte *scratch)
       : w(work), products({heads, heads, kvBlocks(w.parts.key), w.parts.value,
                            1, w.scale, w.cap},
                           scratch) {}
 
-  /// See FloatSpan::attend().
+  /// See FloatSplit::attend().
   void attend(const RingCache &cache, const float *q, int64_t head,
-              int64_t heads, Range positions, SpanReads reads, float *out,
+              int64_t heads, Range positions, SplitReads reads, float *out,
               float *most, float *sum) {
-    const KvParts &parts = w.parts;
+    const KvColumns &parts = w.parts;
     encode(q, heads);
     products.setColumns(parts.keyAt(head) / kKvBlock,
                         parts.valueAt(head) / kKvBlock);
@@ -164,7 +166,7 @@ private:
       products.encode(h, 0, q + h * w.parts.key, w.parts.key);
   }
 
-  const SpanWork &w;
+  const SplitOperands &w;
   typename S::Q8Products products;
   const float *encoded = nullptr;
   int64_t encodedHeads = 0;
@@ -173,13 +175,13 @@ private:
 /// Divides a sequence's work items (token, split, group of heads) among
 /// workers. `stats` has room for two floats per head.
 template <class S, class Part>
-void attendSpans(const SpanWork &w, const SequenceRows &sequence,
-                 const Worker &worker, Part &part, float *stats) {
+void attendSplits(const SplitOperands &w, const SequenceRows &sequence,
+                  const Worker &worker, Part &part, float *stats) {
   const RingCache cache = {w.kv, w.ring, sequence};
-  const KvParts &parts = w.parts;
+  const KvColumns &parts = w.parts;
   const Spans spans(sequence, w.splits, w.window);
   const int64_t groups = w.groups(), perToken = spans.count * groups;
-  Range share = causalShare(
+  Range share = causalRange(
       {1, sequence.count, perToken, sequence.position, w.window}, worker);
   bool asked = false;
   for (int64_t item = share.begin; item < share.end;) {
@@ -198,7 +200,7 @@ void attendSpans(const SpanWork &w, const SequenceRows &sequence,
           groups - group < share.end - item ? groups - group : share.end - item;
     }
     item += taken;
-    int64_t head = group * w.atATime, heads = taken * w.atATime;
+    int64_t head = group * w.mostTogether, heads = taken * w.mostTogether;
     if (heads > w.heads - head)
       heads = w.heads - head;
     Range visible = visibleTo(sequence.position + t, w.window);
@@ -244,8 +246,8 @@ void attendSpans(const SpanWork &w, const SequenceRows &sequence,
 /// Adds up a token's splits, weighted by exp(maximum of the split - maximum of
 /// all).
 template <class S>
-void combineSpans(const LatentCombineArgs &a, const SequenceRows &sequence,
-                  const Worker &worker) {
+void combineSplits(const LatentCombineArgs &a, const SequenceRows &sequence,
+                   const Worker &worker) {
   const int64_t window = windowOf(a.window);
   const Spans spans(sequence, a.splits, window);
   Range items = shareOf(int64_t(sequence.count) * a.heads, 1, worker);
@@ -258,7 +260,7 @@ void combineSpans(const LatentCombineArgs &a, const SequenceRows &sequence,
     const float *stats = rows + a.heads * a.latent + head;
     // The maxima are treated as the scores of as many rows, each of weight
     // `sum`.
-    float factors[kLatentSplits + S::kWidth], most = kMinusInfinity, ones = 0;
+    float factors[kMostKvSplits + S::kWidth], most = kMinusInfinity, ones = 0;
     for (int64_t s = 0; s < count; ++s)
       factors[s] = stats[s * a.xStride];
     softmaxBlock<S>(factors, {0, count}, 0, most, ones);
@@ -282,10 +284,10 @@ void combineSpans(const LatentCombineArgs &a, const SequenceRows &sequence,
 template <class S>
 void run(const LatentCombineArgs &a, const Step &step, const Worker &worker) {
   forSequences(step, worker, [&](const SequenceRows &s, const Worker &w) {
-    combineSpans<S>(a, s, w);
+    combineSplits<S>(a, s, w);
   });
 }
 
 } // namespace moek
 
-#endif // MOE_KERNELS_CPU_SPANS_H
+#endif // MOE_KERNELS_CPU_KVSPLITS_H

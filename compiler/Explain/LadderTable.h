@@ -1,7 +1,8 @@
-//===- Ladder.h - Compares the rungs of a ladder ----------------*- C++ -*-===//
+//===- LadderTable.h - Compares the rungs of a ladder ----------------*- C++
+//-*-===//
 
-#ifndef MOE_COMPILER_EXPLAIN_LADDER_H
-#define MOE_COMPILER_EXPLAIN_LADDER_H
+#ifndef MOE_COMPILER_EXPLAIN_LADDERTABLE_H
+#define MOE_COMPILER_EXPLAIN_LADDERTABLE_H
 
 #include "runtime/plan/Plan.h"
 
@@ -19,4 +20,4 @@ nlohmann::ordered_json ladderJson(const moert::Plan &plan);
 
 } // namespace moec
 
-#endif // MOE_COMPILER_EXPLAIN_LADDER_H
+#endif // MOE_COMPILER_EXPLAIN_LADDERTABLE_H
