@@ -14,6 +14,7 @@ packages=(
   libyaml-dev
   libgtest-dev libgmock-dev
   libzydis-dev                                    # tests decode machine code
+  pkg-config                                      # a test builds a program with what is installed
 )
 
 # Kernels for GPUs are compiled by NVRTC, of a CUDA toolkit or of its own package,

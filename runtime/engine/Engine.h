@@ -106,6 +106,10 @@ public:
   /// Tokens that a sequence holds at most.
   int32_t context() const { return context_; }
   int32_t threads() const { return devices_->threads(); }
+  /// Those of one device.
+  int32_t threadsOf(uint32_t device) const {
+    return devices_->device(device).threads();
+  }
   /// Most tokens of prompts in a step.
   int32_t ubatch() const;
   /// Most sequences that generate a token in one run of a phase.

@@ -2,6 +2,7 @@
 #include "compiler/Driver/PlacedRules.h"
 #include "compiler/Explain/ExplainJson.h"
 #include "compiler/Explain/Ladder.h"
+#include "runtime/base/ShellCommand.h"
 #include "runtime/base/Text.h"
 #include "runtime/plan/Plan.h"
 #include "runtime/plan/PlanAccess.h"

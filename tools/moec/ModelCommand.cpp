@@ -1,5 +1,6 @@
 #include "compiler/Driver/Driver.h"
 #include "compiler/Import/ModelCard.h"
+#include "runtime/base/ShellCommand.h"
 #include "runtime/text/ChatTemplate.h"
 #include "tools/moec/Commands.h"
 #include "tools/moec/Options.h"
