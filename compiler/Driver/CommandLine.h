@@ -35,7 +35,7 @@ bool canRunAgain(const CompileRequest &request);
 
 /// The options that shaped a plan (kRecorded) and are not at their defaults,
 /// for the plan file: words for a shell, from which moert makes the command
-/// that compiles the plan again (runtime/plan/Recompile.h). Paths are recorded
+/// that compiles the plan again (tools/common/Remedies.h). Paths are recorded
 /// as those of model files are; a stream, which cannot be read again, as "-".
 moert::StatusOr<std::string> recordedOptions(const CompileRequest &request);
 

@@ -1,9 +1,8 @@
 // Text, tokens, conversations and replies.
+#include "runtime/base/JsonPlace.h"
 #include "runtime/chat/ChatFormat.h"
 #include "runtime/text/StreamDecoder.h"
 #include "tools/libmoert/Handles.h"
-
-#include <nlohmann/json.hpp>
 
 using namespace moert;
 using namespace moert::capi;
@@ -34,18 +33,18 @@ StatusOr<Messages> messagesOf(const moert_message *messages, size_t count,
     return nullPointer();
   Messages result;
   if (options.variables) {
-    std::string_view text = options.variables;
-    auto json = nlohmann::ordered_json::parse(text, nullptr, false);
-    if (!json.is_object())
-      return Status(StatusCode::Usage,
-                    "the variables of a chat are no JSON object");
-    if (json.contains("messages") && count > 0)
+    StatusOr<nlohmann::ordered_json> json =
+        parseJson("variables", options.variables, kMostConversationNesting);
+    if (!json)
+      return Status(StatusCode::Usage, json.status().message());
+    if (!json->is_object())
+      return Status(StatusCode::Usage, "variables are no JSON object");
+    if (json->contains("messages") && count > 0)
       return Status(StatusCode::Usage,
                     "messages are given twice: as an array and as a variable");
-    if (!json.contains("messages"))
-      json["messages"] = nlohmann::ordered_json::array();
-    // With its limits: what the template sees is not deeper than these.
-    MOE_ASSIGN_OR_RETURN(result, Messages::parse(json.dump(), "variables"));
+    if (!json->contains("messages"))
+      (*json)["messages"] = nlohmann::ordered_json::array();
+    MOE_ASSIGN_OR_RETURN(result, Messages::fromJson(*std::move(json)));
   }
   for (const moert_message &message : std::span(messages, count)) {
     if (!message.role || !message.content)
