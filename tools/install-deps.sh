@@ -13,6 +13,7 @@ packages=(
   libyaml-dev
   libgtest-dev libgmock-dev
   libzydis-dev                                    # tests decode machine code
+  pkg-config                                      # a test builds a program with what is installed
 )
 
 # NVRTC compiles GPU kernels. It comes from a CUDA toolkit, or from its own package, which pip

@@ -34,7 +34,7 @@ bool canRunAgain(const CompileRequest &request);
 
 /// Returns the options that shaped a plan (kRecorded) and are not at their
 /// defaults, for the plan file. They are words for a shell, from which moert
-/// makes the command that compiles the plan again (runtime/plan/Recompile.h).
+/// makes the command that compiles the plan again (tools/common/Remedies.h).
 /// Paths are recorded like those of model files; a stream, which cannot be read
 /// again, is recorded as "-".
 moert::StatusOr<std::string> recordedOptions(const CompileRequest &request);

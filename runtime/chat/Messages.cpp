@@ -52,9 +52,8 @@ std::string utf8(std::string_view text) {
 
 StatusOr<Messages> Messages::parse(std::string_view text,
                                    std::string_view file) {
-  // Deep nesting ends here, not in a stack that is used up.
-  constexpr int mostNesting = 100;
-  MOE_ASSIGN_OR_RETURN(Json json, parseJson(file, text, mostNesting));
+  MOE_ASSIGN_OR_RETURN(Json json,
+                       parseJson(file, text, kMostConversationNesting));
   if (std::optional<Fault> fault = faultOf(json)) {
     JsonPlace place(file, text);
     if (fault->isOfList && json.is_object())
@@ -82,7 +81,7 @@ StatusOr<Messages> Messages::fromJson(Json json) {
 
 void Messages::add(std::string_view role, std::string_view content,
                    std::string_view reasoning) {
-  Json message = {{"role", role}, {"content", utf8(content)}};
+  Json message = {{"role", utf8(role)}, {"content", utf8(content)}};
   // The names that templates know it by.
   if (!reasoning.empty())
     message["reasoning_content"] = message["thinking"] = utf8(reasoning);

@@ -13,6 +13,8 @@ namespace moert {
 
 /// Conversations and their templates are text that people wrote.
 inline constexpr uint64_t kMostConversationBytes = uint64_t{64} << 20;
+/// Deeper values are refused before anything recurses into them.
+inline constexpr int kMostConversationNesting = 100;
 
 /// The variables that a chat template sees: the messages, and others such as
 /// tools and add_generation_prompt. Every message is an object with a string
@@ -24,7 +26,8 @@ public:
   /// A JSON text: a list of messages, or an object that has it among other
   /// variables. Errors name `file` and the line.
   static StatusOr<Messages> parse(std::string_view text, std::string_view file);
-  /// The same of JSON that was parsed already, as the body of a request is;
+  /// The same of JSON that was parsed already, as the body of a request is, and
+  /// is at most kMostConversationNesting deep (parseJson() of JsonPlace.h);
   /// fails with Usage.
   static StatusOr<Messages> fromJson(nlohmann::ordered_json json);
 

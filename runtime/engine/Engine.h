@@ -108,6 +108,10 @@ public:
   /// Maximum number of tokens in a sequence.
   int32_t context() const { return context_; }
   int32_t threads() const { return devices_->threads(); }
+  /// Number of worker threads of one device.
+  int32_t threadsOf(uint32_t device) const {
+    return devices_->device(device).threads();
+  }
   /// Maximum number of prompt tokens in a step.
   int32_t ubatch() const;
   /// Maximum number of sequences that one run of a phase can extend by a token.

@@ -88,6 +88,21 @@ void Sampler::accept(int32_t id) {
   }
 }
 
+Sampler::State Sampler::state() const {
+  State state{random_.state(), {}};
+  for (size_t i = 0; i < recent_.size(); ++i)
+    state.recent.push_back(recent_[(nextRecent_ + i) % recent_.size()]);
+  return state;
+}
+
+void Sampler::resume(const State &state) {
+  random_ = SplitMix64(state.random);
+  recent_.clear();
+  nextRecent_ = 0;
+  for (int32_t id : state.recent)
+    accept(id);
+}
+
 void Sampler::penalise(std::span<const float> logits) {
   penalised_.assign(logits.begin(), logits.end());
   // Applied once per distinct token, however often it occurred.

@@ -27,6 +27,9 @@ public:
   /// Uniform in [0, 1): the upper 53 bits, as many as a double holds.
   double nextUnit() { return static_cast<double>(next() >> 11) * 0x1p-53; }
 
+  /// The counter: a generator that begins with it goes on as this one.
+  uint64_t state() const { return state_; }
+
 private:
   uint64_t state_;
 };
@@ -69,6 +72,15 @@ public:
   /// Records a token of the text, prompt or generated, for the repetition
   /// penalty.
   void accept(int32_t id);
+
+  /// What it remembers: a sampler of the same parameters goes on from it as
+  /// this one would.
+  struct State {
+    uint64_t random;             ///< The counter of SplitMix64.
+    std::vector<int32_t> recent; ///< In the order of accept().
+  };
+  State state() const;
+  void resume(const State &state);
 
 private:
   struct Candidate {

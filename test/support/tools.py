@@ -7,7 +7,7 @@ import shutil
 import struct
 import subprocess
 
-# The text before a suggested command: runtime/base/ShellCommand.h.
+# The text before a suggested command: tools/common/Remedies.cpp.
 RUN = "  run: "
 RUN_WITH_MODEL = "  run, with the GGUF file for MODEL: "
 

@@ -328,6 +328,18 @@ std::string bashScript(const CLI::App &tool) {
          fmt::format("  esac\n}}\ncomplete -o default -F _{0} {0}\n", name);
 }
 
+/// bash's script as zsh runs it, sourced or as a file of its functions: the
+/// first completion loads such a file, and is then still to be done.
+std::string zshScript(const CLI::App &tool) {
+  return fmt::format("#compdef {0}\n"
+                     "autoload -U +X bashcompinit && bashcompinit\n"
+                     "{1}"
+                     "if [ \"$funcstack[1]\" = _{0} ]; then\n"
+                     "  _bash_complete -o default -F _{0}\n"
+                     "fi\n",
+                     tool.get_name(), bashScript(tool));
+}
+
 std::string fishScript(const CLI::App &tool) {
   std::string name = tool.get_name();
   auto quoted = [](std::string_view text) {
@@ -367,7 +379,7 @@ std::string completionScript(const CLI::App &tool, Shell shell) {
   case Shell::Bash:
     return bashScript(tool);
   case Shell::Zsh:
-    return "autoload -U +X bashcompinit && bashcompinit\n" + bashScript(tool);
+    return zshScript(tool);
   case Shell::Fish:
     return fishScript(tool);
   }

@@ -1,0 +1,208 @@
+//===- Handles.h - What the handles of moert.h stand for --------*- C++ -*-===//
+
+#ifndef MOE_TOOLS_LIBMOERT_HANDLES_H
+#define MOE_TOOLS_LIBMOERT_HANDLES_H
+
+#include "runtime/chat/ReplyStream.h"
+#include "runtime/engine/Engine.h"
+#include "runtime/moert.h"
+#include "runtime/text/Sampler.h"
+#include "runtime/text/Tokenizer.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+struct moert_engine {
+  std::unique_ptr<moert::Engine> engine;
+  std::optional<moert::Tokenizer> tokenizer;
+  /// Why there is no tokenizer; reported by the calls that need one.
+  moert::Status noTokenizer;
+  std::string error;
+  std::string remedy; ///< The command that mends it; "" where there is none.
+  size_t sequences = 0, replies = 0; ///< That are not destroyed yet.
+};
+
+struct moert_sequence {
+  moert_sequence(moert_engine *owner, moert::Sequence &&taken)
+      : engine(owner), sequence(std::move(taken)) {
+    sequence.setCancel(&cancel);
+    ++engine->sequences;
+  }
+  ~moert_sequence() { --engine->sequences; }
+
+  moert_engine *engine;
+  std::atomic<bool> cancel = false;
+  moert::Sequence sequence;
+};
+
+struct moert_sampler {
+  moert_engine *engine;
+  moert::Sampler sampler;
+};
+
+struct moert_reply {
+  moert_reply(moert_engine *owner, moert::ReplyStream &&taken)
+      : engine(owner), stream(std::move(taken)) {
+    ++engine->replies;
+  }
+  ~moert_reply() { --engine->replies; }
+
+  moert_engine *engine;
+  moert::ReplyStream stream;
+};
+
+namespace moert::capi {
+
+inline moert_status toC(StatusCode code) {
+  return static_cast<moert_status>(exitCode(code));
+}
+
+inline Status nullPointer() {
+  return Status(StatusCode::Usage, "a pointer argument is null");
+}
+
+/// Keeps the failure for moert_last_error() and moert_last_remedy().
+void remember(moert_engine &engine, const Status &failure);
+
+/// Runs `body`, which returns a Status, and keeps its failure in the engine.
+/// What is thrown (in practice out of memory) ends here.
+template <class F> moert_status guarded(moert_engine *handle, F body) {
+  if (!handle)
+    return MOERT_USAGE;
+  try {
+    handle->error.clear();
+    handle->remedy.clear();
+    Status status = body();
+    if (!status.isOk())
+      remember(*handle, status);
+    return toC(status.code());
+  } catch (const std::bad_alloc &) {
+    handle->error.assign("out of memory"); // fits the small-string buffer
+    return MOERT_DOES_NOT_FIT;
+  } catch (const std::length_error &) {
+    handle->error.assign("out of memory");
+    return MOERT_DOES_NOT_FIT;
+  } catch (...) {
+    handle->error.assign("internal error");
+    return MOERT_INTERNAL;
+  }
+}
+
+/// guarded(), for calls that need an open plan.
+template <class F> moert_status withPlan(moert_engine *handle, F body) {
+  return guarded(handle, [&]() -> Status {
+    if (!handle->engine)
+      return Status(StatusCode::Usage, "no plan is open: call moert_open");
+    return body(*handle->engine);
+  });
+}
+
+/// guarded(), for calls that need the plan's tokenizer.
+template <class F> moert_status withTokenizer(moert_engine *handle, F body) {
+  return withPlan(handle, [&](Engine &engine) -> Status {
+    MOE_RETURN_IF_ERROR(handle->noTokenizer);
+    return body(engine, *handle->tokenizer);
+  });
+}
+
+/// guarded(), for calls that work on a sequence.
+template <class F> moert_status withSequence(moert_sequence *handle, F body) {
+  if (!handle)
+    return MOERT_USAGE;
+  return guarded(handle->engine, [&]() -> Status {
+    handle->cancel = false;
+    return body(*handle->engine->engine);
+  });
+}
+
+/// Options as a caller gave them over `defaults`: fields that it does not know
+/// stay as they are, fields that we do not know are left out.
+template <class T> StatusOr<T> optionsFrom(const T *given, T defaults = {}) {
+  if (!given)
+    return defaults;
+  if (given->size < sizeof(size_t))
+    return Status(StatusCode::Usage, "an options struct has no size: set size "
+                                     "to its sizeof");
+  std::memcpy(&defaults, given, std::min(given->size, sizeof(T)));
+  return defaults;
+}
+
+/// Results, as far as the caller has room for them.
+template <class T> Status fill(T *result, T values) {
+  if (!result)
+    return nullPointer();
+  if (result->size < sizeof(size_t))
+    return Status(StatusCode::Usage, "a struct for results has no size: set "
+                                     "size to its sizeof");
+  values.size = result->size;
+  std::memcpy(result, &values, std::min(result->size, sizeof(T)));
+  return Status::ok();
+}
+
+/// A result of unknown length, as moert.h says of all of them. `unit` is
+/// "token" or "byte".
+template <class Elements, class T>
+Status copyOut(const Elements &elements, const char *unit, T *buffer,
+               size_t capacity, size_t *count) {
+  if ((!buffer && capacity > 0) || !count)
+    return nullPointer();
+  *count = elements.size();
+  if (elements.size() > capacity)
+    return Status(StatusCode::Usage, "the result has " +
+                                         std::to_string(elements.size()) + " " +
+                                         unit + "s, the buffer room for " +
+                                         std::to_string(capacity));
+  std::copy(elements.begin(), elements.end(), buffer);
+  return Status::ok();
+}
+
+/// The strings that a caller gave.
+inline StatusOr<std::vector<std::string>> stopsOf(const char *const *stops,
+                                                  size_t count) {
+  std::vector<std::string> result;
+  if (!stops && count > 0)
+    return nullPointer();
+  for (size_t i = 0; i < count; ++i) {
+    if (!stops[i])
+      return nullPointer();
+    result.emplace_back(stops[i]);
+  }
+  return result;
+}
+
+/// The options of a sampler, under either of the structs that have them.
+template <class T> SamplerParams samplingOf(const T &options) {
+  SamplerParams result;
+  result.temperature = options.temperature;
+  result.topK = static_cast<uint32_t>(std::max(0, options.top_k));
+  result.topP = options.top_p;
+  result.minP = options.min_p;
+  result.repetitionPenalty = options.repeat_penalty;
+  result.repetitionWindow =
+      static_cast<uint32_t>(std::max(0, options.repeat_last_n));
+  result.seed = options.seed;
+  return result;
+}
+
+/// What they are where nothing is given.
+template <class T> void setSamplingDefaults(T &options) {
+  SamplerParams params;
+  options.temperature = params.temperature;
+  options.top_k = static_cast<int32_t>(params.topK);
+  options.top_p = params.topP;
+  options.min_p = params.minP;
+  options.repeat_penalty = params.repetitionPenalty;
+  options.repeat_last_n = static_cast<int32_t>(params.repetitionWindow);
+  options.seed = params.seed;
+}
+
+} // namespace moert::capi
+
+#endif // MOE_TOOLS_LIBMOERT_HANDLES_H
