@@ -2,6 +2,7 @@
 
 #include "kernels/KvCache.h"
 #include "runtime/base/Text.h"
+#include "runtime/plan/PlanAccess.h"
 #include "runtime/plan/Recompile.h"
 #include "runtime/plan/StepWork.h"
 #include "runtime/text/Sampler.h"
