@@ -62,6 +62,7 @@ private:
     bind.getOutputMutable().assign(mapping.lookup(headBind.getOutput()));
     decode.setWithHead(true);
     shortcut(decode, hidden);
+    copyInOrder(decode);
     ++numJoined;
   }
 
@@ -107,6 +108,22 @@ private:
     }
     eraseWithExplanation(toHost);
     hidden.getDefiningOp()->erase();
+  }
+
+  /// Moves copies to the queue that computes, on devices with both: the last
+  /// copy of a step, that of its logits, has nothing to run beside, and a GPU
+  /// with one queue synchronises with the CPU in fewer graph nodes.
+  static void copyInOrder(PhaseOp decode) {
+    llvm::DenseMap<Value, Value> computes;
+    for (InstOp inst : decode.getBody().getOps<InstOp>())
+      if (auto queue = inst.getQueue().getDefiningOp<QueueOp>();
+          queue.getKind() == QueueKind::Compute)
+        computes.try_emplace(queue.getDevice(), queue.getResult());
+    for (InstOp inst : decode.getBody().getOps<InstOp>())
+      if (auto queue = inst.getQueue().getDefiningOp<QueueOp>();
+          queue.getKind() == QueueKind::Copy)
+        if (Value compute = computes.lookup(queue.getDevice()))
+          inst.getQueueMutable().assign(compute);
   }
 
   static void eraseWithExplanation(InstOp inst) {

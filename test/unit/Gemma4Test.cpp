@@ -94,8 +94,8 @@ TEST_F(Gemma4, LaterLayersReadEarlierCaches) {
   TinyModel tiny = gemma();
   tiny.keys["attention.shared_kv_layers"] = uint32_t(1);
   expectFailure(tiny, StatusCode::InvalidFile,
-                "key \"gemma4.attention.shared_kv_layers\" leaves layer 1 no "
-                "cache of its kind");
+                "key \"gemma4.attention.shared_kv_layers\" leaves layer 1 "
+                "without an earlier cache of its kind");
   tiny.keys["attention.sliding_window_pattern"] = std::vector<bool>{true, true};
   for (const char *name : {"attn_q", "attn_output"})
     tiny.add("blk.1." + std::string(name), {64, 64});

@@ -99,14 +99,16 @@ TEST_F(SparseModels, GroupsCompeteByTheirBestTwoWithoutABiasToo) {
 TEST_F(SparseModels, WhatAnIndexerNeeds) {
   TinyModel tiny = indexed("glm-dsa");
   tiny.tensors.erase("blk.0.indexer.attn_k.weight");
-  expectFailure(tiny, StatusCode::InvalidFile,
-                "tensor \"blk.0.indexer.attn_k.weight\" gives the first layer "
-                "without an indexer");
+  expectFailure(
+      tiny, StatusCode::InvalidFile,
+      "a missing tensor \"blk.0.indexer.attn_k.weight\" leaves the first layer "
+      "without an indexer");
   tiny = indexed("glm-dsa");
   tiny.keys["attention.indexer.types"] = std::vector<bool>{false, true};
-  expectFailure(tiny, StatusCode::InvalidFile,
-                "key \"glm-dsa.attention.indexer.types\" gives the first layer "
-                "without an indexer");
+  expectFailure(
+      tiny, StatusCode::InvalidFile,
+      "key \"glm-dsa.attention.indexer.types\" leaves the first layer "
+      "without an indexer");
   tiny.keys["attention.indexer.types"] = std::vector<bool>{true};
   expectFailure(tiny, StatusCode::InvalidFile,
                 "has 1 elements, expected one for each layer");
