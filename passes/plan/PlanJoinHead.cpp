@@ -43,12 +43,34 @@ struct PlanJoinHead : plan::impl::PlanJoinHeadPassBase<PlanJoinHead> {
       PhaseOp decode = findPhase(program, PhaseKind::Decode);
       PhaseOp logits = findPhase(program, PhaseKind::Logits);
       if (decode && logits && decode.getMaxTokens() == 1 &&
-          findPhase(program, PhaseKind::Prefill))
+          findPhase(program, PhaseKind::Prefill) &&
+          returnsToItsDevice(decode, logits))
         join(decode, logits);
     }
   }
 
 private:
+  /// Returns whether the hidden state is copied from a device to the host, and
+  /// by "logits" only back to the same device. Elsewhere nothing is gained, and
+  /// a CPU's kernels for the head may be for more tokens than one.
+  static bool returnsToItsDevice(PhaseOp decode, PhaseOp logits) {
+    InstOp toHost = copyInto(decode.getBind().getOutput(), decode);
+    if (!toHost)
+      return false;
+    Value home = toHost.getArgument(0).getDefiningOp<BufferOp>().getDevice();
+    Value input = logits.getBind().getInput();
+    bool isRead = false;
+    for (InstOp inst : logits.getBody().getOps<InstOp>()) {
+      if (!llvm::is_contained(inst.getArguments(), input))
+        continue;
+      isRead = true;
+      Value target = inst.getOp() == "copy" ? inst.getArgument(1) : Value();
+      if (!target || target.getDefiningOp<BufferOp>().getDevice() != home)
+        return false;
+    }
+    return isRead;
+  }
+
   /// Appends the instructions of `logits` to `decode`, whose output they read.
   void join(PhaseOp decode, PhaseOp logits) {
     BindOp bind = decode.getBind(), headBind = logits.getBind();
@@ -87,19 +109,11 @@ private:
   /// the copies from there back to its device.
   static void shortcut(PhaseOp decode, Value hidden) {
     InstOp toHost = copyInto(hidden, decode);
-    if (!toHost)
-      return;
     Value source = toHost.getArgument(0);
     SmallVector<InstOp> back;
-    for (InstOp inst : decode.getBody().getOps<InstOp>()) {
-      if (inst == toHost || !llvm::is_contained(inst.getArguments(), hidden))
-        continue;
-      Value target = inst.getOp() == "copy" ? inst.getArgument(1) : Value();
-      if (!target || target.getDefiningOp<BufferOp>().getDevice() !=
-                         source.getDefiningOp<BufferOp>().getDevice())
-        return; // Something on another device reads the hidden state.
-      back.push_back(inst);
-    }
+    for (InstOp inst : decode.getBody().getOps<InstOp>())
+      if (inst != toHost && llvm::is_contained(inst.getArguments(), hidden))
+        back.push_back(inst);
     for (InstOp inst : back) {
       Value target = inst.getArgument(1);
       eraseWithExplanation(inst);

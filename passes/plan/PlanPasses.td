@@ -16,16 +16,16 @@ class Plan_Pass<string argument> : Pass<argument, "::mlir::ModuleOp"> {
 def PlanJoinHeadPass : Plan_Pass<"plan-join-head"> {
   let summary = "let a decode step compute its logits";
   let description = [{
-    Phases hand over hidden states through the host. A generated token needs its
-    logits, so the instructions of "logits" are appended to "decode", with
-    explanations of their own, and a hidden state that the head's device has
-    computed stays there. Nothing changes if a decode step may have several tokens,
-    or if there is no "prefill": then "decode" also runs prompts, which need the
-    logits of their last token only.
+    Phases hand over hidden states through the host. If a GPU computes both the
+    hidden state of a generated token and its logits, the instructions of "logits"
+    are appended to "decode", with explanations of their own, and the hidden state
+    stays on the GPU. Nothing changes if a decode step may have several tokens, or
+    if there is no "prefill": then "decode" also runs prompts, which need the logits
+    of their last token only.
 
-    Invariant: a "decode" phase of one token in a program with "prefill" is
-    `with_head`: its output is the logits. No instruction copies its hidden state
-    from a device to another one and back.
+    Invariant: a "decode" phase of one token, in a program with "prefill" and with
+    the head on the GPU that computes the last layer, is `with_head`: its output is
+    the logits. No instruction copies its hidden state to the host and back.
   }];
   let statistics = [Statistic<"numJoined", "joined", "Phases that got a head">];
 }
