@@ -8,6 +8,7 @@
 #include "tools/common/Help.h"
 #include "tools/common/Options.h"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <climits>
 #include <exception>
@@ -120,27 +121,30 @@ constexpr OptionInfo kShellName = {.names = "shell",
 
 Tool::Tool(std::string name, std::string description,
            std::span<const Spelling> spellings)
-    : app_(std::move(description), std::move(name)), spellings_(spellings) {
-  app_.formatter(std::make_shared<OurFormatter>());
-  app_.set_version_flag("--version", app_.get_name() + " " MOE_VERSION);
-  app_.footer(kExitCodeHelp);
+    : app_(std::make_unique<CLI::App>(std::move(description), std::move(name))),
+      spellings_(spellings) {
+  app_->formatter(std::make_shared<OurFormatter>());
+  app_->set_version_flag("--version", app_->get_name() + " " MOE_VERSION);
+  app_->footer(kExitCodeHelp);
   // Only one command: an argument after it may have the name of another.
-  app_.require_subcommand(0, 1);
+  app_->require_subcommand(0, 1);
   // Misspelt commands arrive as extras, so that the message can suggest one.
-  app_.allow_extras();
+  app_->allow_extras();
 }
+
+Tool::~Tool() = default;
 
 CLI::App *Tool::command(std::string name, std::string description,
                         std::function<Status()> run) {
   CLI::App *command =
-      app_.add_subcommand(std::move(name), std::move(description));
+      app_->add_subcommand(std::move(name), std::move(description));
   command->allow_extras();
   command->callback([this, run = std::move(run)] { chosen_ = run; });
   return command;
 }
 
 const CLI::App *Tool::findCommand(const std::string &name) const {
-  for (const CLI::App *command : app_.get_subcommands({}))
+  for (const CLI::App *command : app_->get_subcommands({}))
     if (command->get_name() == name)
       return command;
   return nullptr;
@@ -154,13 +158,13 @@ void Tool::addHelpCommand() {
   auto options = std::make_shared<Options>();
   CLI::App *command =
       this->command("help", "Describe the commands, or one", [this, options] {
-        const CLI::App *topic = &app_;
+        const CLI::App *topic = app_.get();
         if (!options->topic.empty())
           topic = findCommand(options->topic);
         if (!topic)
           return unknownCommand(options->topic);
-        printText(options->man        ? manPage(app_)
-                  : options->markdown ? markdownReference(app_)
+        printText(options->man        ? manPage(*app_)
+                  : options->markdown ? markdownReference(*app_)
                                       : helpText(*topic, helpWidth()));
         return Status::ok();
       });
@@ -174,9 +178,9 @@ void Tool::addCompletionsCommand() {
   CLI::App *command = this->command(
       "completions", "Print a script that completes commands and options",
       [this, shell] {
-        printText(completionScript(app_, *shell == "bash"  ? Shell::Bash
-                                         : *shell == "zsh" ? Shell::Zsh
-                                                           : Shell::Fish));
+        printText(completionScript(*app_, *shell == "bash"  ? Shell::Bash
+                                          : *shell == "zsh" ? Shell::Zsh
+                                                            : Shell::Fish));
         return Status::ok();
       });
   addOption(*command, kShellName, *shell);
@@ -189,17 +193,17 @@ static moert::Remedy readHelp(std::vector<std::string> words) {
 
 Status Tool::unknownCommand(const std::string &word) const {
   std::vector<std::string> known;
-  for (const CLI::App *sub : app_.get_subcommands({}))
+  for (const CLI::App *sub : app_->get_subcommands({}))
     known.push_back(sub->get_name());
   return Status(StatusCode::Usage, "unknown command " + moert::clipped(word) +
                                        didYouMean(word, known))
-      .suggesting(readHelp({app_.get_name()}));
+      .suggesting(readHelp({app_->get_name()}));
 }
 
 Status Tool::unknownArguments(const CLI::App &command) const {
   std::string word = command.remaining().front();
   bool isOption = word.size() > 1 && word[0] == '-';
-  if (!isOption && &command == &app_)
+  if (!isOption && &command == app_.get())
     return unknownCommand(word);
   std::vector<std::string> known;
   if (isOption)
@@ -207,8 +211,8 @@ Status Tool::unknownArguments(const CLI::App &command) const {
       for (const std::string &name : option->get_lnames())
         known.push_back("--" + name);
   std::string name = word.substr(0, word.find('='));
-  std::vector<std::string> help = {app_.get_name()};
-  if (&command != &app_)
+  std::vector<std::string> help = {app_->get_name()};
+  if (&command != app_.get())
     help.push_back(command.get_name());
   return Status(StatusCode::Usage,
                 (isOption ? "unknown option " : "unexpected argument ") +
@@ -216,9 +220,11 @@ Status Tool::unknownArguments(const CLI::App &command) const {
       .suggesting(readHelp(std::move(help)));
 }
 
-std::string Tool::parseFailure(const CLI::ParseError &error) const {
+/// Returns the message for what is wrong with the arguments.
+static std::string parseFailure(const CLI::App &app,
+                                const CLI::ParseError &error) {
   // CLI11 counts the values but does not report that one is too many.
-  for (const CLI::App *sub : app_.get_subcommands())
+  for (const CLI::App *sub : app.get_subcommands())
     for (const CLI::Option *option : sub->get_options())
       if (option->get_multi_option_policy() == CLI::MultiOptionPolicy::Throw &&
           option->count() >
@@ -245,23 +251,23 @@ Status Tool::run(std::vector<std::string> words, const Prepare &prepare) {
   }
   std::vector<std::string> reversed(words.rbegin(), words.rend());
   try {
-    app_.parse(reversed);
+    app_->parse(reversed);
   } catch (const CLI::ParseError &error) {
     if (error.get_exit_code() != 0)
-      return Status(StatusCode::Usage,
-                    withClipped(parseFailure(error), words, kLongestWord));
+      return Status(StatusCode::Usage, withClipped(parseFailure(*app_, error),
+                                                   words, kLongestWord));
     std::ostringstream text; // --help and --version
-    app_.exit(error, text, text);
+    app_->exit(error, text, text);
     printText(text.str());
     return Status::ok();
   }
-  for (const CLI::App *sub : app_.get_subcommands())
+  for (const CLI::App *sub : app_->get_subcommands())
     if (!sub->remaining().empty())
       return unknownArguments(*sub);
-  if (!app_.remaining().empty())
-    return unknownArguments(app_);
+  if (!app_->remaining().empty())
+    return unknownArguments(*app_);
   if (!chosen_)
-    return Status(StatusCode::Usage, "no command\n" + app_.help());
+    return Status(StatusCode::Usage, "no command\n" + app_->help());
   return chosen_();
 }
 

@@ -4,11 +4,12 @@
 #define MOE_TOOLS_COMMON_CLI_H
 
 #include "runtime/base/Status.h"
+#include "tools/common/CliFwd.h"
 #include "tools/common/Output.h"
 #include "tools/common/Spellings.h"
 
-#include <CLI/CLI.hpp>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -24,6 +25,7 @@ public:
   /// `spellings` are alternative names of the commands' options.
   Tool(std::string name, std::string description,
        std::span<const Spelling> spellings = {});
+  ~Tool();
 
   /// Adds a sub-command; `run` is called after its options have been parsed.
   CLI::App *command(std::string name, std::string description,
@@ -43,9 +45,8 @@ private:
   void addCompletionsCommand();
   moert::Status unknownCommand(const std::string &word) const;
   moert::Status unknownArguments(const CLI::App &command) const;
-  std::string parseFailure(const CLI::ParseError &error) const;
 
-  CLI::App app_;
+  std::unique_ptr<CLI::App> app_;
   std::span<const Spelling> spellings_;
   std::function<moert::Status()> chosen_;
 };

@@ -1,5 +1,6 @@
 #include "tools/common/Help.h"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <fmt/format.h>
 #include <fmt/ranges.h>

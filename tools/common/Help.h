@@ -8,7 +8,8 @@
 #ifndef MOE_TOOLS_COMMON_HELP_H
 #define MOE_TOOLS_COMMON_HELP_H
 
-#include <CLI/CLI.hpp>
+#include "tools/common/CliFwd.h"
+
 #include <string>
 
 namespace moetool {

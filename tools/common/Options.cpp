@@ -1,5 +1,7 @@
 #include "tools/common/Options.h"
 
+#include <CLI/CLI.hpp>
+
 using moert::OptionInfo;
 using moert::OptionKind;
 using moert::Status;
@@ -109,5 +111,11 @@ CLI::Option *addFlag(CLI::App &command, const OptionInfo &info,
                                             std::move(set),
                                             std::string(info.help)));
 }
+
+void addFooter(CLI::App &command, std::string text) {
+  command.footer(std::move(text));
+}
+
+bool isGiven(const CLI::Option *option) { return option->count() > 0; }
 
 } // namespace moetool

@@ -4,8 +4,8 @@
 #define MOE_TOOLS_COMMON_OPTIONS_H
 
 #include "runtime/base/OptionWord.h"
+#include "tools/common/CliFwd.h"
 
-#include <CLI/CLI.hpp>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -25,6 +25,12 @@ CLI::Option *addReader(CLI::App &command, const moert::OptionInfo &info,
 /// Adds a flag that calls `set`.
 CLI::Option *addFlag(CLI::App &command, const moert::OptionInfo &info,
                      std::function<void()> set);
+
+/// Shows `text` below the options in the command's help.
+void addFooter(CLI::App &command, std::string text);
+
+/// Returns whether the command line has the option.
+bool isGiven(const CLI::Option *option);
 
 /// Adds an option that is parsed into `value`, which contains the default.
 template <class T>

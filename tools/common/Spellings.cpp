@@ -1,5 +1,6 @@
 #include "tools/common/Spellings.h"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 
 using moert::Status;

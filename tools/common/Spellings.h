@@ -4,8 +4,8 @@
 #define MOE_TOOLS_COMMON_SPELLINGS_H
 
 #include "runtime/base/Status.h"
+#include "tools/common/CliFwd.h"
 
-#include <CLI/CLI.hpp>
 #include <span>
 #include <string>
 #include <string_view>

@@ -41,7 +41,7 @@ Status checkOptions(const Options &options) {
   if (request.emit == Emit::Fb)
     return Status::ok();
   for (const auto &[option, info] : options.given) {
-    if (option->count() == 0)
+    if (!moetool::isGiven(option))
       continue;
     if (info.use & moert::kOfPlanFile)
       return Status(moert::StatusCode::Usage,

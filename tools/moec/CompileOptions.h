@@ -4,8 +4,8 @@
 #define MOE_TOOLS_MOEC_COMPILEOPTIONS_H
 
 #include "compiler/Driver/CommandLine.h"
+#include "tools/common/CliFwd.h"
 
-#include <CLI/CLI.hpp>
 #include <utility>
 #include <vector>
 

@@ -246,7 +246,7 @@ Status chat(ChatCommandFlags flags) {
                  planChatTemplateSource(engine->plan()).empty();
   ChatFormat format = ChatFormat::plain(tokenizer);
   if (isPlain) {
-    if (flags.limit->count() == 0)
+    if (!moetool::isGiven(flags.limit))
       flags.reply.maxTokens = kPlainAnswer;
     moetool::note("note: the model has no chat template: it goes on with the "
                   "text that you type, by {} tokens (-n)\n",

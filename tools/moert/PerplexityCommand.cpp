@@ -134,9 +134,10 @@ void addPerplexityCommand(moetool::Tool &tool) {
   CLI::App *command =
       tool.command("perplexity", "Measure how well the model predicts a text",
                    [flags] { return perplexity(*flags); });
-  command->footer("The text is cut into windows, each starting with BOS and an "
-                  "empty cache. The tokens\nof a window's second half are "
-                  "scored; a rest shorter than a window is not used.");
+  moetool::addFooter(
+      *command, "The text is cut into windows, each starting with BOS and an "
+                "empty cache. The tokens\nof a window's second half are "
+                "scored; a rest shorter than a window is not used.");
   flags->engine.addPlan(*command);
   moetool::addOption(*command, rows::requiredTextFile, flags->file);
   moetool::addOption(*command, rows::scoreWindow, flags->window);
