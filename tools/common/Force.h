@@ -7,11 +7,13 @@
 
 namespace moetool {
 
-/// --force of a command that writes a file: see moert::OutputRule.
-inline CLI::Option *addForce(CLI::App &command, bool &force) {
-  constexpr moert::OptionInfo row = {.names = "--force",
-                                     .help = moert::kForceHelp};
-  return addOption(command, row, force);
+/// Adds --force to a command that writes a file: see moert::OutputRule. `group`
+/// is its heading in the help.
+inline void addForce(CLI::App &command, bool &force,
+                     std::string_view group = "") {
+  moert::OptionInfo row = {.names = "--force", .help = moert::kForceHelp};
+  row.group = group;
+  addOption(command, row, force);
 }
 
 } // namespace moetool

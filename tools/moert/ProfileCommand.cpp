@@ -108,7 +108,7 @@ void addProfileCommand(moetool::Tool &tool) {
   flags->engine.addRung(*command);
   flags->engine.addWeights(*command);
   moetool::addOption(*command, rows::trace, flags->trace);
-  moetool::addForce(*command, flags->force)->group("Output");
+  moetool::addForce(*command, flags->force, "Output");
   moetool::addOption(*command, rows::json, flags->json);
 }
 

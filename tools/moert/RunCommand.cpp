@@ -21,19 +21,22 @@ namespace {
 struct RunFlags {
   EngineFlags engine;
   std::string prompt, promptFile, sessionFile;
-  bool hasPrompt = false;
+  const CLI::Option *promptOption = nullptr;
   bool json = false, stats = false, force = false;
   ReplyOptions reply;
   SamplerParams sampler;
   ChatFlags chat;
   bool isChat = false;
+
+  /// Whether there is a prompt on the command line, which may be empty.
+  bool hasPrompt() const { return moetool::isGiven(promptOption); }
 };
 
 StatusOr<std::string> promptText(const RunFlags &flags) {
-  if (flags.hasPrompt == !flags.promptFile.empty())
+  if (flags.hasPrompt() == !flags.promptFile.empty())
     return Status(StatusCode::Usage,
                   "give the prompt with either -p TEXT or -f FILE");
-  if (flags.hasPrompt)
+  if (flags.hasPrompt())
     return flags.prompt;
   MOE_ASSIGN_OR_RETURN(
       const std::string *text,
@@ -123,7 +126,7 @@ StatusOr<Prompt> chatPrompt(const RunFlags &flags, const Plan &plan,
   MOE_ASSIGN_OR_RETURN(ChatFormat format, flags.chat.format(plan, tokenizer));
   MOE_ASSIGN_OR_RETURN(Messages messages, flags.chat.messages());
   bool isEmpty = false;
-  if (flags.hasPrompt || !flags.promptFile.empty()) {
+  if (flags.hasPrompt() || !flags.promptFile.empty()) {
     MOE_ASSIGN_OR_RETURN(std::string message, promptText(flags));
     isEmpty = message.empty();
     messages.add("user", message);
@@ -220,14 +223,14 @@ void addRunCommand(moetool::Tool &tool) {
   CLI::App *command = tool.command("run", "Generate text after a prompt",
                                    [flags] { return runPrompt(*flags); });
   flags->engine.addPlan(*command);
-  moetool::addOption(*command, rows::prompt, flags->prompt)
-      ->each([flags](const std::string &) { flags->hasPrompt = true; });
+  flags->promptOption =
+      moetool::addOption(*command, rows::prompt, flags->prompt);
   moetool::addOption(*command, rows::promptFile, flags->promptFile);
   moetool::addOption(*command, rows::maxTokens, flags->reply.maxTokens);
   moetool::addOption(*command, rows::stops, flags->reply.stops);
   moetool::addOption(*command, rows::ignoreEos, flags->reply.ignoreEos);
   moetool::addOption(*command, rows::session, flags->sessionFile);
-  moetool::addForce(*command, flags->force)->group("Text");
+  moetool::addForce(*command, flags->force, "Text");
   moetool::addOption(*command, rows::chat, flags->isChat);
   flags->chat.add(*command);
   addSampling(*command, flags->sampler);

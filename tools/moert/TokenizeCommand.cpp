@@ -15,15 +15,17 @@ struct TokenizeFlags {
   EngineFlags engine;
   std::string text, file;
   std::string pre;
-  bool hasText = false, noBos = false, noSpecial = false, pieces = false;
+  const CLI::Option *textOption = nullptr; ///< Its text may be empty.
+  bool noBos = false, noSpecial = false, pieces = false;
 };
 
 Status tokenize(const TokenizeFlags &flags) {
-  if (flags.hasText == !flags.file.empty())
+  const bool hasText = moetool::isGiven(flags.textOption);
+  if (hasText == !flags.file.empty())
     return Status(StatusCode::Usage,
                   "give the text with either --text T or --file F");
   std::string text = flags.text;
-  if (!flags.hasText) {
+  if (!hasText) {
     MOE_ASSIGN_OR_RETURN(text, readInput(flags.file, kMostTextBytes));
   }
   MOE_ASSIGN_OR_RETURN(Plan plan, Plan::load(flags.engine.plan));
@@ -54,8 +56,7 @@ void addTokenizeCommand(moetool::Tool &tool) {
       tool.command("tokenize", "Print a text's token ids as a JSON list",
                    [flags] { return tokenize(*flags); });
   flags->engine.addPlan(*command);
-  moetool::addOption(*command, rows::text, flags->text)
-      ->each([flags](const std::string &) { flags->hasText = true; });
+  flags->textOption = moetool::addOption(*command, rows::text, flags->text);
   moetool::addOption(*command, rows::textFile, flags->file);
   moetool::addOption(*command, rows::noBos, flags->noBos);
   moetool::addOption(*command, rows::specialAsText, flags->noSpecial);
