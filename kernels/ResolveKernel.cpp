@@ -1,6 +1,6 @@
 //===- ResolveKernel.cpp - Finds an op's CPU kernel by its name -----------===//
 
-#include "kernels/Drivers.h"
+#include "kernels/OpKernels.h"
 #include "kernels/Registry.h"
 
 #include <type_traits>
@@ -11,13 +11,13 @@ namespace {
 /// Erases the argument type of a kernel. That the type belongs to the op is
 /// checked here, once and at compile time; callers build the arguments by the
 /// op.
-template <OpCode Op, auto Driver>
+template <OpCode Op, auto OpKernel>
 void erased(const void *args, const Step &step, const Worker &worker) {
   using Args = ArgsOf<Op>;
   static_assert(
-      std::is_same_v<decltype(Driver),
+      std::is_same_v<decltype(OpKernel),
                      void (*)(const Args &, const Step &, const Worker &)>);
-  Driver(*static_cast<const Args *>(args), step, worker);
+  OpKernel(*static_cast<const Args *>(args), step, worker);
 }
 
 struct Entry {

@@ -1,8 +1,8 @@
 //===- Scratch.h - Private memory a kernel needs per worker -----*- C++ -*-===//
 //
-// One formula per op that needs any, used by the compiler to size a plan, by
-// the plan verifier, and by the kernels to lay their scratch out. Each part
-// that a kernel lays out is a multiple of 64 bytes.
+// There is one formula for each op that needs such memory. The compiler sizes a
+// plan with it, the plan verifier checks it, and the op kernel divides the
+// memory by it. Each part of the memory is a multiple of 64 bytes.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,8 +16,8 @@
 
 namespace moek {
 
-/// Token rows that a gemm driver hands to a GemmFn at a time: the more, the
-/// fewer times a panel of weights is expanded. 256 instead of 64 took 512-token
+/// Token rows that an op kernel passes to a GemmFn at a time: with more rows, a
+/// panel of weights is expanded fewer times. 256 instead of 64 took 512-token
 /// prefill of DeepSeek-V2-Lite from 108 to 114 tokens/s.
 inline constexpr int64_t kTokenTile = 256;
 /// Weight rows per call: 64 rows of 2048 4-bit columns are 72 KiB, inside L2.
@@ -25,23 +25,23 @@ inline constexpr int64_t kRowTile = 64;
 /// Query rows and cached positions per block of the attention kernels.
 inline constexpr int64_t kQueryTile = 16;
 inline constexpr int64_t kKeyTile = 64;
-/// What a worker of LatentAttention takes at least: rows of the cache, where a
-/// plan cuts it into spans, and heads.
+/// The least work of a worker of LatentAttention: rows of the cache, if a plan
+/// cuts it into KV splits, and heads.
 inline constexpr int64_t kLeastSplitRows = 128;
 inline constexpr int64_t kLatentHeads = 8;
-/// Most spans of a plan.
+/// The most KV splits of a plan.
 inline constexpr int64_t kMostKvSplits = 64;
-/// Rows of a Q8_0 cache that attention takes at a time, and queries.
+/// Rows of a Q8_0 cache, and queries, that attention takes at a time.
 inline constexpr int64_t kQ8Group = 256;
 inline constexpr int64_t kQ8Queries = 4;
-/// Queries of one head that MlaAttention carries through one pass over the
-/// cache; a step with more tokens decompresses the cache once per span.
+/// Queries of one head that MlaAttention handles in one pass over the cache; a
+/// step with more tokens decompresses the cache once for each such span.
 inline constexpr int64_t kQuerySpan = 2048;
-/// Weight rows that AbsorbQuery and MlaAttention hold as floats: 8 rows of 512
+/// Weight rows that AbsorbQuery and MlaAttention keep as floats: 8 rows of 512
 /// columns are 16 KiB, half of L1.
 inline constexpr int64_t kHeadRows = 8;
 
-/// Floats in whole cache lines.
+/// Rounds a number of floats up to whole cache lines.
 constexpr int64_t scratchFloats(int64_t count) {
   return (count + 15) / 16 * 16;
 }
@@ -58,7 +58,7 @@ constexpr int64_t gateUpScratchBytes() {
 constexpr int64_t encodedTileBytes(int64_t tokens, int64_t cols) {
   return tokens * (a8RowBytes(cols) + 8);
 }
-/// HeadLinear.
+/// HeadLinear: encoded activations.
 constexpr int64_t headLinearScratchBytes(int64_t cols) {
   return encodedTileBytes(kTokenTile, cols);
 }
@@ -66,10 +66,10 @@ constexpr int64_t headLinearScratchBytes(int64_t cols) {
 constexpr int64_t absorbQueryScratchBytes(int64_t latent) {
   return kHeadRows * scratchFloats(latent) * 4;
 }
-/// Q8Group and what cpu/*/Q8Products.h add to it, where AVX2 has queries in
-/// words and nothing larger than AVX-512: so many queries are held, of which
-/// `mostTogether` are worked with; keys and the values that are held transposed
-/// in so many blocks.
+/// Q8Group and the parts that cpu/*/Q8Products.h add to it; AVX2, which has
+/// queries as words, needs the most. `queries` are kept, of which
+/// `mostTogether` are in use at a time; keys have `keyBlocks` blocks, and
+/// values, which are transposed, have `transposedBlocks`.
 constexpr int64_t q8ScratchBytes(int64_t queries, int64_t mostTogether,
                                  int64_t keyBlocks, int64_t transposedBlocks) {
   return queries * keyBlocks * kKvBlock * 2 +
@@ -112,12 +112,12 @@ constexpr int64_t mlaAttentionScratchBytes(int64_t nope, int64_t rope,
       q8ScratchBytes(kQueryTile, kQueryTile, keyBlocks, kvBlocks(value));
   return rows + (floats > q8 ? floats : q8);
 }
-/// Tokens whose queries of a group of heads Attention carries through one pass
-/// over the cache: for as much as a block takes to make, some 128 queries.
+/// Tokens whose queries of a group of heads Attention handles in one pass over
+/// the cache: about 128 queries balance the cost of making a block.
 constexpr int64_t attentionTokens(int64_t group) {
   return kQueryTile * (group < 8 ? 8 / group : 1);
 }
-/// Attention's running maxima and sums, of those or of a token's heads.
+/// Attention's running maxima and sums, for those or for a token's heads.
 constexpr int64_t attentionStatsBytes(int64_t heads, int64_t group) {
   int64_t queries = attentionTokens(group) * group;
   return 2 * scratchFloats(queries > heads ? queries : heads) * 4;
@@ -138,24 +138,24 @@ constexpr int64_t attentionScratchBytes(int64_t heads, int64_t kvHeads,
   return attentionStatsBytes(heads, group) +
          (floats * 4 > q8 ? floats * 4 : q8);
 }
-/// Columns of values that workers share DeltaRule out by: a vector of AVX-512
-/// takes 4 cycles for a row of them and two; for a key of 128 they are 16 KiB,
-/// half of L1.
+/// Columns of values of a worker's unit of DeltaRule: two vectors of AVX-512,
+/// which take 4 cycles for a row. For a key of 128 the unit has 16 KiB, half of
+/// L1.
 inline constexpr int64_t kDeltaColumns = 32;
-/// Rows that DeltaRule does as products of matrices: a row's part of what
-/// grows with them is 4 % of 16, and what it needs of loading and storing S 6
-/// %.
+/// Rows that DeltaRule handles together, as products of matrices. With 16 rows
+/// the work that grows with the chunk is 4 % of a row's, and a row's part of
+/// loading and storing S is 6 %.
 inline constexpr int64_t kDeltaChunk = 16;
-/// DeltaRule: a head's S in whole columns; a chunk's keys and queries, their
-/// products, what is written and what is left of it (DeltaChunks.h).
+/// DeltaRule: a head's S in whole columns, a chunk's keys and queries, their
+/// products, and the written and the remaining values (DeltaChunks.h).
 constexpr int64_t deltaRuleScratchBytes(int64_t key, int64_t value) {
   int64_t columns = (value + kDeltaColumns - 1) / kDeltaColumns * kDeltaColumns;
   return (scratchFloats(key) * (columns + 2 * kDeltaChunk) +
           2 * kDeltaChunk * (kDeltaChunk + kDeltaColumns)) *
          4;
 }
-/// Router: scores and biased scores of a token's experts and of its groups (at
-/// most as many), in double.
+/// Router: scores and biased scores of a token's experts, and scores of its
+/// groups (at most as many), in double.
 constexpr int64_t routerScratchBytes(int64_t experts) {
   return 3 * scratchFloats(experts) * 8;
 }

@@ -88,10 +88,9 @@ void writeCached(const std::string &folder, const std::string &path,
 std::vector<std::string> optionsOf(const moek::cuda::KernelSpec &spec) {
   std::vector<std::string> options = {"--std=c++17", "--ptxas-options=-v",
                                       "--define-macro=MOE_ENTRY=" + spec.entry};
-  if (isFused(spec)) // The definitions are in its source.
-    return options;
-  for (const std::string &define : spec.defines)
-    options.push_back("--define-macro=" + define);
+  // The definitions of pieces are in their source.
+  for (const moek::cuda::Definition &definition : spec.defines)
+    options.push_back("--define-macro=" + textOf(definition));
   return options;
 }
 } // namespace

@@ -54,10 +54,11 @@ Status checkKnown(const Nvrtc &nvrtc, const std::vector<int> &archs) {
 
 KernelJob jobOf(plan::ModuleOp module, int arch) {
   KernelJob job;
-  job.spec.file = module.getFile().str();
-  job.spec.entry = module.getEntry().str();
+  std::vector<std::string> words;
   for (StringAttr define : module.getDefines().getAsRange<StringAttr>())
-    job.spec.defines.push_back(define.str());
+    words.push_back(define.str());
+  job.spec = moek::cuda::specOf(module.getFile().str(), module.getEntry().str(),
+                                words);
   job.arch = arch;
   return job;
 }

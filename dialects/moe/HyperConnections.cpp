@@ -5,7 +5,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "dialects/moe/MoeWork.h"
-#include "kernels/SparseArgs.h"
+#include "kernels/Abi.h"
 
 using namespace mlir;
 using namespace mlir::moe;

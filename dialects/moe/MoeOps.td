@@ -372,7 +372,7 @@ def Moe_ChooseEntriesOp : Moe_ComputeOp<"choose_entries"> {
   let summary = "which entries of a cache a token attends to: a lightning indexer";
   let description = [{
     DeepSeek-V3.2, arXiv 2512.02556. Of the entries e that token t sees (of
-    `ratio` positions each: kernels/SparseArgs.h), the `top_k` with the largest
+    `ratio` positions each: kernels/Entries.h), the `top_k` with the largest
     scale * sum over heads of weights[t][h] * relu(q[t][h] . row of e). `q` [T,
     heads * key], `weights` [T, heads], rows of `kv` of `key` elements; result [T,
     top_k]. Equal scores: the lower number.
@@ -416,7 +416,7 @@ def Moe_CompressOp : Moe_ComputeOp<"compress",
   let description = [{
     Per column the sum of `kv` weighted by the softmax of `gate` + `ape` over the
     tokens of an entry; with `overlap` `kv` and `gate` have two of each column
-    (kernels/SparseArgs.h, CompressArgs). The row of an entry's last token is it,
+    (Compress in kernels/Ops.def). The row of an entry's last token is it,
     others are undefined. `part` tells a layer's states apart.
   }];
   let arguments = (ins Moe_Rows:$kv, Moe_Rows:$gate, Moe_Vectors:$ape, I64Attr:$layer,
@@ -446,7 +446,7 @@ def Moe_HyperWeightsOp : Moe_ComputeOp<"hyper_weights", [AllTypesMatch<["x", "re
   let summary = "what a part reads of residual streams, writes to them, and how they mix";
   let description = [{
     Hyper-connections, arXiv 2409.19606, with a doubly stochastic matrix; formulas
-    at HyperWeightsArgs, kernels/SparseArgs.h. `x` [T, streams + streams +
+    at HyperWeights in kernels/Ops.def. `x` [T, streams + streams +
     streams^2], or [T, streams] for what is only read.
   }];
   let arguments = (ins Moe_Rows:$x, Moe_Vector:$scale, Moe_Vector:$base, I64Attr:$streams,

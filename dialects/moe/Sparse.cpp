@@ -5,8 +5,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "dialects/moe/MoeWork.h"
+#include "kernels/Entries.h"
 #include "kernels/KvCache.h"
-#include "kernels/SparseArgs.h"
 
 using namespace mlir;
 using namespace mlir::moe;

@@ -4,7 +4,6 @@
 #define MOE_KERNELS_CPU_COPY_H
 
 #include "kernels/Abi.h"
-#include "kernels/CopyArgs.h"
 
 #include <cstring>
 

@@ -20,7 +20,7 @@ void run(const RegroupArgs &a, const Step &step, const Worker &worker) {
     int64_t t = i / a.groups, group = i % a.groups;
     const float *from = a.x + t * a.xStride + group * a.width + a.offset;
     float *to = a.out + t * a.outStride;
-    for (int64_t part : a.parts) {
+    for (int64_t part : {a.first, a.second, a.third}) {
       forVectors<S>(0, part, [&](int64_t c, auto lanes) {
         lanes.store(to + group * part + c, lanes.load(from + c));
       });

@@ -3,7 +3,7 @@
 #ifndef MOE_KERNELS_CPU_HYPERCONNECTIONS_H
 #define MOE_KERNELS_CPU_HYPERCONNECTIONS_H
 
-#include "kernels/SparseArgs.h"
+#include "kernels/Abi.h"
 #include "kernels/cpu/Elementwise.h"
 
 namespace moek {

@@ -3,8 +3,8 @@
 #ifndef MOE_KERNELS_CPU_ROUTER_H
 #define MOE_KERNELS_CPU_ROUTER_H
 
+#include "kernels/Abi.h"
 #include "kernels/Scratch.h"
-#include "kernels/SparseArgs.h"
 #include "kernels/cpu/Simd.h"
 
 #include <cmath>
@@ -160,13 +160,17 @@ void run(const RouterArgs &a, const Step &step, const Worker &worker) {
 
 template <class S>
 void run(const HashRouterArgs &a, const Step &step, const Worker &worker) {
-  const RouterArgs &r = a.router;
+  RouterArgs r{};
+  r.logits = a.logits, r.stride = a.stride, r.expertScale = a.expertScale;
+  r.ids = a.ids, r.weights = a.weights;
+  r.experts = a.experts, r.topK = a.topK, r.scoring = a.scoring;
+  r.normalize = a.normalize, r.scale = a.scale;
   TokenRouter<S> router(r, worker.scratch);
   Range tokens = shareOf(step.tokens, 1, worker);
   for (int64_t t = tokens.begin; t < tokens.end; ++t)
-    router.routeTo(a.table + int64_t(a.tokens[t]) * r.topK,
-                   r.logits + t * r.stride, r.ids + t * r.topK,
-                   r.weights + t * r.topK);
+    router.routeTo(a.table + int64_t(a.tokens[t]) * a.topK,
+                   a.logits + t * a.stride, a.ids + t * a.topK,
+                   a.weights + t * a.topK);
 }
 
 /// Returns how many of `topK` weights are ranked before that of choice `j`.

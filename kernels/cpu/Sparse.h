@@ -10,7 +10,8 @@
 #ifndef MOE_KERNELS_CPU_SPARSE_H
 #define MOE_KERNELS_CPU_SPARSE_H
 
-#include "kernels/SparseArgs.h"
+#include "kernels/Abi.h"
+#include "kernels/Entries.h"
 #include "kernels/cpu/Blocks.h"
 #include "kernels/cpu/KvSplits.h"
 

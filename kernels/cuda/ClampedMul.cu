@@ -4,7 +4,7 @@
 #include "kernels/cuda/Device.cuh"
 
 MOE_KERNEL(256, 4, ClampedMulArgs) {
-  i64 count = a.step->tokens * a.perToken;
+  i64 count = a.step->tokens * a.rowsPerToken * a.cols;
   i64 i = i64(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i >= count)
     return;

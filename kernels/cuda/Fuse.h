@@ -1,21 +1,24 @@
 //===- Fuse.h - Several instructions in one launch --------------*- C++ -*-===//
 //
 // A decoded token costs a GPU many small kernels, each with a launch of its
-// own. Neighbours of a queue can be one: the launch is the kernels' sources as
-// they are, put together (pieces). A piece
+// own. Neighbouring instructions of a queue can share a launch, which consists
+// of the kernels' sources as they are (pieces). A piece
 //
-//   begins          with blocks of its own, beside the others that do
-//   follows tiles   of a product that begins: of some columns, the block that
-//                   ends last goes on with what is done to those
-//   follows all     the block that ends last of all does it, alone
+//   begins          with blocks of its own, beside the other pieces that begin;
+//   follows tiles   of a product that begins: of the blocks that compute some
+//   of
+//                   the product's columns, the one that ends last executes the
+//                   piece for these columns;
+//   follows all     the block of the launch that ends last executes it.
 //
-// Blocks count themselves on tickets (Step::tickets), and nobody waits. What
-// each piece computes, and in which order it adds, does not depend on who does
-// it.
+// Blocks find out who is last by atomic counters (Step::tickets), and no block
+// waits for another. What each piece computes, and in which order it adds, does
+// not depend on the block that executes it.
 //
-// Compiler and runtime ask for the same: whether instructions can be one launch
-// follows from the bytes that each reads and writes, which the runtime knows
-// from the plan that it has proven.
+// Which instructions can share a launch follows from the bytes that each of
+// them reads and writes, and from the Fusion of its launch. Compiler and
+// runtime call fuse() with the same arguments; the runtime knows the bytes from
+// the plan, which it has proven.
 //
 //===----------------------------------------------------------------------===//
 
@@ -31,35 +34,39 @@ namespace moek::cuda {
 /// Bytes of a memory that an instruction reads or writes, in the phase's
 /// largest step.
 struct Use {
-  uint64_t memory; ///< A number of it.
+  uint64_t memory; ///< A number that stands for the memory.
   uint64_t begin, end;
   bool writes;
 };
 
 struct Fusible {
-  Launch launch; ///< All that the instruction launches.
+  Launch launch; ///< The only launch of the instruction.
   std::vector<Use> uses;
 };
 
-/// One launch with the effect of `parts`, at least two, one after the other;
-/// none where there is none, or it would be no faster.
+/// Threads of a block of a launch in which no piece is of kind Wide: one block
+/// may copy a row of 7168 floats, add it to another and normalise the sum.
+inline constexpr uint32_t kFusedThreads = 1024;
+
+/// Returns one launch with the effect of `parts`, which are at least two, one
+/// after the other; none if there is no such launch, or if it would be no
+/// faster.
 std::optional<Launch> fuse(std::span<const Fusible> parts,
                            const LaunchContext &context);
 
-/// Whether such a launch can begin with a wait for a flag of the host, and end
-/// with one that it sets: the alternative are nodes of a graph before and
-/// behind it. None waits that has many blocks, which would read over the link
-/// all the time, and of which some might begin before a step is given up and
-/// some after. A GPU on which others wait for its own launches has to be asked
-/// for by who knows.
+/// Return whether a fused launch can begin with a wait for a flag of the host,
+/// and whether it can end by setting a flag; the alternatives are graph nodes
+/// before and behind it. A launch of many blocks does not wait: all of them
+/// would read over the link, and when a step is cancelled some might have begun
+/// before that and some after. The caller has to know whether other GPUs wait
+/// for launches of this one.
 bool canAwait(const Launch &launch);
 bool canSignal(const Launch &launch);
-/// Has the launch with these arguments do so.
+/// Lets the launch with these arguments do so.
 void meet(std::span<std::byte> args, const Meeting &meeting);
 
-/// Whether `spec` is of such a launch, and the source that it is compiled from,
-/// without definitions but the kernel's name.
-bool isFused(const KernelSpec &spec);
+/// Returns the source of a fused kernel. Only the kernel's name is defined when
+/// it is compiled.
 std::string fusedSource(const KernelSpec &spec);
 
 } // namespace moek::cuda

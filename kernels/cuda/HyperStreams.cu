@@ -4,7 +4,13 @@
 
 #include "kernels/cuda/Device.cuh"
 
-MOE_KERNEL(256, 4, HyperStreamsArgs) {
+#ifdef MOE_SPREAD
+using Streams = HyperSpreadArgs;
+#else
+using Streams = HyperCollapseArgs;
+#endif
+
+MOE_KERNEL(256, 4, Streams) {
   int t = blockIdx.y, n = a.streams;
   i64 c = i64(blockIdx.x) * blockDim.x + threadIdx.x;
   if (t >= a.step->tokens || c >= a.cols)

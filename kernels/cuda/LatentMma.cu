@@ -31,7 +31,7 @@
 
 #ifdef MOE_LISTED
 #include "kernels/cuda/Listed.cuh"
-using AttentionOf = SparseAttentionArgs;
+using AttentionOf = SparseSplitsArgs;
 #else
 #include "kernels/cuda/Spans.cuh"
 using AttentionOf = LatentAttentionArgs;

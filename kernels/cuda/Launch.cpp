@@ -3,94 +3,89 @@
 #include "kernels/cuda/Launch.h"
 
 #include "kernels/Activation.h"
-#include "kernels/Drivers.h"
 #include "kernels/KvCache.h"
 #include "kernels/Scratch.h"
-#include "kernels/cuda/LaunchDeltaNet.h"
 #include "kernels/cuda/LaunchGemm.h"
-#include "kernels/cuda/LaunchSparse.h"
+#include "kernels/cuda/Launches.h"
 
 #include <algorithm>
 
 namespace moek::cuda {
 
-namespace {
 std::vector<Launch> launches(const moek::EmbedArgs &a,
                              const LaunchContext &context) {
   KernelSpec spec{"kernels/cuda/Embed.cu", "embed", {}};
   if (!addFormat(spec, a.table.format))
     return {};
   return {makeLaunch(std::move(spec), {uint32_t(context.maxTokens)}, kThreads,
-                     0,
-                     EmbedArgs{context.step, a.tokens, matrixOf(a.table), a.out,
-                               a.outStride, a.begin, a.cols})};
+                     0, deviceArgs(a, context.step), Fusion::blocks())};
 }
 
 std::vector<Launch> launches(const moek::RopeTableArgs &a,
                              const LaunchContext &context) {
-  return {makeLaunch(
-      {"kernels/cuda/RopeTable.cu", "rope_table", {}},
-      {uint32_t(context.maxTokens)}, 32, 0,
-      RopeTableArgs{context.step, a.invFreq, a.out, a.dim, a.scale})};
+  return {makeLaunch({"kernels/cuda/RopeTable.cu", "rope_table", {}},
+                     {uint32_t(context.maxTokens)}, 32, 0,
+                     deviceArgs(a, context.step), Fusion::blocks())};
 }
 
 std::vector<Launch> launches(const moek::RmsNormArgs &a,
                              const LaunchContext &context) {
-  // Four columns a thread leave a row of 7168 two rounds of loads.
+  // With four columns a thread, a row of 7168 takes two rounds of loads.
   auto threads =
       uint32_t(std::clamp<int64_t>((a.cols / 4 + 31) / 32 * 32, 32, 1024));
-  return {
-      makeLaunch({"kernels/cuda/RmsNorm.cu", "rms_norm", {}},
-                 {uint32_t(context.maxTokens), uint32_t(a.groups)}, threads, 0,
-                 RmsNormArgs{context.step, a.x, a.weight, a.out, a.xStride,
-                             a.outStride, int(a.groups), int(a.cols), a.eps})};
+  return {makeLaunch({"kernels/cuda/RmsNorm.cu", "rms_norm", {}},
+                     {uint32_t(context.maxTokens), uint32_t(a.groups)}, threads,
+                     0, deviceArgs(a, context.step), Fusion::blocks())};
 }
 
 std::vector<Launch> launches(const moek::QuantizeArgs &a,
                              const LaunchContext &context) {
   KernelSpec spec{"kernels/cuda/Quantize.cu",
                   "quantize_" + std::to_string(a.blockCols),
-                  {"MOE_BLOCK_COLS=" + std::to_string(a.blockCols)}};
-  // A thread has four columns; a row of few need not keep eight warps.
+                  {{"MOE_BLOCK_COLS", a.blockCols}}};
+  // A thread has four columns. A short row needs fewer than eight warps.
   auto threads =
       uint32_t(std::clamp<int64_t>((a.cols / 4 + 31) / 32 * 32, 32, kThreads));
   return {makeLaunch(std::move(spec),
                      {blocksFor(a.cols, threads * 4),
                       uint32_t(context.maxTokens * a.rowsPerToken)},
-                     threads, 0,
-                     QuantizeArgs{context.step, a.x, a.out, a.xStride,
-                                  a.outStride, a.cols, a.rowsPerToken})};
+                     threads, 0, deviceArgs(a, context.step),
+                     Fusion::warpsOfTiles(a.cols, 128))};
 }
 
-std::vector<Launch> pairs(std::string entry, std::vector<std::string> defines,
-                          const float *x, const float *y, float *out,
-                          int64_t perToken, const LaunchContext &context) {
+static std::vector<Launch> pairs(std::string entry,
+                                 std::vector<Definition> defines,
+                                 const float *x, const float *y, float *out,
+                                 int64_t perToken,
+                                 const LaunchContext &context) {
   return {makeLaunch({"kernels/cuda/Pair.cu", entry, std::move(defines)},
                      {blocksFor(context.maxTokens * perToken, kThreads)},
-                     kThreads, 0, PairArgs{context.step, x, y, out, perToken})};
+                     kThreads, 0, PairArgs{context.step, x, y, out, perToken},
+                     context.maxTokens == 1 ? Fusion::warpsOfTiles(perToken, 32)
+                                            : Fusion::warps())};
 }
 
 std::vector<Launch> launches(const moek::ActivationMulArgs &a,
                              const LaunchContext &context) {
   return pairs(std::string("activation_mul") + activationSuffix(a.activation),
-               {"MOE_ACTIVATION=" + std::to_string(int(a.activation))}, a.gate,
-               a.up, a.out, a.cols * a.rowsPerToken, context);
+               {{"MOE_ACTIVATION", int(a.activation)}}, a.gate, a.up, a.out,
+               a.cols * a.rowsPerToken, context);
 }
 
 std::vector<Launch> launches(const moek::SigmoidMulArgs &a,
                              const LaunchContext &context) {
-  return a.gateOfRow ? pairs("sigmoid_mul_row", {"MOE_SIGMOID_OF_ROW"}, a.x,
+  return a.gateOfRow ? pairs("sigmoid_mul_row", {{"MOE_SIGMOID_OF_ROW"}}, a.x,
                              a.gate, a.out, a.cols, context)
-                     : pairs("sigmoid_mul", {"MOE_SIGMOID"}, a.x, a.gate, a.out,
-                             a.cols, context);
+                     : pairs("sigmoid_mul", {{"MOE_SIGMOID"}}, a.x, a.gate,
+                             a.out, a.cols, context);
 }
 
 std::vector<Launch> launches(const moek::ScaleArgs &a,
                              const LaunchContext &context) {
-  return {makeLaunch(
-      {"kernels/cuda/Scale.cu", "scale", {}},
-      {blocksFor(context.maxTokens * a.cols, kThreads)}, kThreads, 0,
-      ScaleArgs{context.step, a.x, a.out, a.cols, a.factor, a.softcap})};
+  return {makeLaunch({"kernels/cuda/Scale.cu", "scale", {}},
+                     {blocksFor(context.maxTokens * a.cols, kThreads)},
+                     kThreads, 0, deviceArgs(a, context.step),
+                     Fusion::warps())};
 }
 
 std::vector<Launch> launches(const moek::AddArgs &a,
@@ -101,13 +96,12 @@ std::vector<Launch> launches(const moek::AddArgs &a,
 std::vector<Launch> launches(const moek::CopyArgs &a,
                              const LaunchContext &context) {
   int64_t bytes = context.maxTokens * a.tokenBytes + a.fixedBytes;
-  // Two words a thread; enough threads to have a multiprocessor's loads under
-  // way everywhere.
+  // A thread copies two words. There are enough threads to keep loads in flight
+  // on every multiprocessor.
   uint32_t blocks = std::min(blocksFor(bytes, kThreads * 32),
                              uint32_t(context.multiprocessors * 8));
-  return {makeLaunch(
-      {"kernels/cuda/Copy.cu", "copy", {}}, {blocks}, kThreads, 0,
-      CopyArgs{context.step, a.x, a.out, a.tokenBytes, a.fixedBytes})};
+  return {makeLaunch({"kernels/cuda/Copy.cu", "copy", {}}, {blocks}, kThreads,
+                     0, deviceArgs(a, context.step), Fusion::warps())};
 }
 
 std::vector<Launch> launches(const moek::RopeArgs &a,
@@ -115,72 +109,74 @@ std::vector<Launch> launches(const moek::RopeArgs &a,
   KernelSpec spec{"kernels/cuda/Rope.cu", "rope", {}};
   if (a.neox) {
     spec.entry += "_neox";
-    spec.defines = {"MOE_NEOX"};
+    spec.define("MOE_NEOX");
   }
+  // One warp rotates the 32 pairs of a head, which is a tile of the product.
+  Fusion fusion =
+      a.dim == 64
+          ? Fusion::warpsOfTiles(int64_t(a.heads) * a.headStride, a.headStride)
+          : Fusion::warps();
+  fusion.axis = 1;
+  fusion.isInPlace = true;
   return {makeLaunch(std::move(spec),
                      {uint32_t(context.maxTokens),
                       blocksFor(int64_t(a.heads) * a.dim / 2, kThreads)},
-                     kThreads, 0,
-                     RopeArgs{context.step, a.x, a.table, a.stride, a.heads,
-                              a.headStride, a.offset, a.dim})};
+                     kThreads, 0, deviceArgs(a, context.step), fusion)};
 }
 
 std::vector<Launch> launches(const moek::MlaLatentArgs &a,
                              const LaunchContext &context) {
   KernelSpec spec{"kernels/cuda/MlaLatent.cu", "mla_latent", {}};
   addKv(spec, a.kv.type);
-  return {
-      makeLaunch(std::move(spec), {uint32_t(context.maxTokens)}, kThreads,
-                 floatBytes(kvBlocks(a.latent + a.rope) * kKvBlock),
-                 MlaLatentArgs{context.step, a.x, a.weight, a.table, a.stride,
-                               kvOf(a.kv), a.latent, a.rope, a.eps})};
+  return {makeLaunch(std::move(spec), {uint32_t(context.maxTokens)}, kThreads,
+                     floatBytes(kvBlocks(a.latent + a.rope) * kKvBlock),
+                     deviceArgs(a, context.step), Fusion::blocks())};
 }
 
-RouterArgs routerArgs(const moek::RouterArgs &a, const LaunchContext &context) {
-  return {context.step, a.logits,    a.bias,         a.expertScale, a.ids,
-          a.weights,    a.stride,    a.experts,      a.topK,        a.groups,
-          a.groupsUsed, a.groupBest, int(a.scoring), a.normalize,   a.scale};
+/// Launches Router.cu, which is for HashRouter too; `groups` of the experts
+/// have ranks.
+template <class Args>
+static std::vector<Launch> route(const char *entry,
+                                 std::vector<Definition> defines, const Args &a,
+                                 int32_t groups, const LaunchContext &context) {
+  Fusion fusion = Fusion::fixedBlocks();
+  fusion.choosesExperts = true;
+  return {makeLaunch({"kernels/cuda/Router.cu", entry, std::move(defines)},
+                     {uint32_t(context.maxTokens)}, 32,
+                     2 * floatBytes(2 * a.experts + groups),
+                     deviceArgs(a, context.step), fusion)};
 }
 
 std::vector<Launch> launches(const moek::RouterArgs &a,
                              const LaunchContext &context) {
-  return {makeLaunch(
-      {"kernels/cuda/Router.cu", "router", {}}, {uint32_t(context.maxTokens)},
-      32, 2 * floatBytes(2 * a.experts + a.groups), routerArgs(a, context))};
+  return route("router", {}, a, a.groups, context);
 }
 
 std::vector<Launch> launches(const moek::HashRouterArgs &a,
                              const LaunchContext &context) {
-  HashRouterArgs args{routerArgs(a.router, context), a.tokens, a.table};
-  return {makeLaunch({"kernels/cuda/Router.cu", "hash_router", {"MOE_HASHED"}},
-                     {uint32_t(context.maxTokens)}, 32,
-                     2 * floatBytes(2 * a.router.experts), args)};
+  return route("hash_router", {{"MOE_HASHED"}}, a, 0, context);
 }
 
 std::vector<Launch> launches(const moek::SplitChoicesArgs &a,
                              const LaunchContext &context) {
   return {makeLaunch({"kernels/cuda/SplitChoices.cu", "split_choices", {}},
                      {uint32_t(context.maxTokens)}, 32, 0,
-                     SplitChoicesArgs{context.step, a.ids, a.weights,
-                                      a.firstIds, a.firstWeights, a.lastIds,
-                                      a.lastWeights, a.topK, a.last})};
-}
-
-ExpertSlice sliceOf(const moek::ExpertSlice &slice, int32_t experts) {
-  return {slice.map, slice.begin, slice.count ? slice.count : experts};
+                     deviceArgs(a, context.step), Fusion::blocks())};
 }
 
 std::vector<Launch> launches(const moek::ExpertGroupArgs &a,
                              const LaunchContext &context) {
-  ExpertSlice slice = sliceOf(a.slice, a.experts);
-  // A count per warp and expert, within 32 KiB; and no warp without slots.
+  ExpertGroupArgs args = deviceArgs(a, context.step);
+  args.slice.count = a.slice.count ? a.slice.count : a.experts;
+  // A count for each warp and expert, within 32 KiB; and no warp without slots.
   int64_t warps =
-      std::clamp<int64_t>(32 * 1024 / 4 / std::max(slice.count, 1), 1, 32);
+      std::clamp<int64_t>(32 * 1024 / 4 / std::max(args.slice.count, 1), 1, 32);
   warps = std::min(warps, (int64_t(context.maxTokens) * a.topK + 31) / 32);
-  return {makeLaunch(
-      {"kernels/cuda/ExpertGroup.cu", "expert_group", {}}, {1},
-      uint32_t(warps * 32), floatBytes(warps * slice.count),
-      ExpertGroupArgs{context.step, a.ids, a.offsets, a.slots, a.topK, slice})};
+  Fusion fusion = Fusion::blocks();
+  fusion.sharedByWarp = true;
+  return {makeLaunch({"kernels/cuda/ExpertGroup.cu", "expert_group", {}}, {1},
+                     uint32_t(warps * 32), floatBytes(warps * args.slice.count),
+                     args, fusion)};
 }
 
 std::vector<Launch> launches(const moek::ExpertsActivationMulArgs &a,
@@ -188,21 +184,17 @@ std::vector<Launch> launches(const moek::ExpertsActivationMulArgs &a,
   return {makeLaunch(
       {"kernels/cuda/ExpertsActivationMul.cu",
        std::string("experts_activation_mul") + activationSuffix(a.activation),
-       {"MOE_ACTIVATION=" + std::to_string(int(a.activation))}},
+       {{"MOE_ACTIVATION", int(a.activation)}}},
       {blocksFor(a.cols, kThreads), uint32_t(context.maxTokens * a.topK)},
-      kThreads, 0,
-      ExpertsActivationMulArgs{context.step, a.gate, a.up, a.gateScale,
-                               a.upScale, a.offsets, a.slots, a.out, a.cols,
-                               a.experts})};
+      kThreads, 0, deviceArgs(a, context.step))};
 }
 
 std::vector<Launch> launches(const moek::ExpertsCombineArgs &a,
                              const LaunchContext &context) {
-  return {makeLaunch(
-      {"kernels/cuda/ExpertsCombine.cu", "experts_combine", {}},
-      {blocksFor(a.cols, kThreads), uint32_t(context.maxTokens)}, kThreads, 0,
-      ExpertsCombineArgs{context.step, a.y, a.weights, a.out, a.ids, a.cols,
-                         a.topK, a.accumulate, sliceOf(a.slice, 0)})};
+  return {makeLaunch({"kernels/cuda/ExpertsCombine.cu", "experts_combine", {}},
+                     {blocksFor(a.cols, kThreads), uint32_t(context.maxTokens)},
+                     kThreads, 0, deviceArgs(a, context.step),
+                     Fusion::warpsOfTiles(a.cols, 32))};
 }
 
 std::vector<Launch> launches(const moek::AbsorbQueryArgs &a,
@@ -214,17 +206,12 @@ std::vector<Launch> launches(const moek::AbsorbQueryArgs &a,
   return {makeLaunch(std::move(spec),
                      {blocksFor(a.latent + a.rope, kColumns),
                       blocksFor(context.maxTokens, kRows), uint32_t(a.heads)},
-                     kColumns, 0,
-                     AbsorbQueryArgs{context.step, a.q, a.qStride,
-                                     matrixOf(a.w), a.out, a.outStride, a.heads,
-                                     a.nope, a.rope, a.latent})};
+                     kColumns, 0, deviceArgs(a, context.step), Fusion::wide())};
 }
 
 std::vector<Launch> launches(const moek::LatentAttentionArgs &a,
                              const LaunchContext &context) {
-  LatentAttentionArgs args{context.step, a.q,         a.qStride, kvOf(a.kv),
-                           a.out,        a.outStride, a.heads,   a.latent,
-                           a.rope,       a.splits,    a.scale};
+  LatentAttentionArgs args = deviceArgs(a, context.step);
   int64_t width = a.latent + a.rope;
   if (hasLatentMma(a.kv, a.latent, width, context)) {
     KernelSpec spec{{}, "latent_mma", {}};
@@ -233,16 +220,18 @@ std::vector<Launch> launches(const moek::LatentAttentionArgs &a,
     return {makeLaunch(std::move(spec),
                        {uint32_t(context.maxTokens), uint32_t(a.splits),
                         blocksFor(a.heads, kLatentMmaHeads)},
-                       kLatentMmaThreads, latentMmaBytes(width), args)};
+                       kLatentMmaThreads, latentMmaBytes(width), args,
+                       kLatentMmaFusion)};
   }
   constexpr uint32_t kHeads = 4, kRows = 8;
   KernelSpec spec{"kernels/cuda/LatentAttention.cu", "latent_attention", {}};
   addKv(spec, a.kv.type);
-  return {makeLaunch(
-      std::move(spec),
-      {uint32_t(context.maxTokens), uint32_t(a.splits),
-       blocksFor(a.heads, kHeads)},
-      128, floatBytes((kHeads + kRows) * width + kHeads * a.latent), args)};
+  return {makeLaunch(std::move(spec),
+                     {uint32_t(context.maxTokens), uint32_t(a.splits),
+                      blocksFor(a.heads, kHeads)},
+                     128,
+                     floatBytes((kHeads + kRows) * width + kHeads * a.latent),
+                     args, Fusion::wide())};
 }
 
 std::vector<Launch> launches(const moek::LatentCombineArgs &a,
@@ -250,9 +239,7 @@ std::vector<Launch> launches(const moek::LatentCombineArgs &a,
   return {makeLaunch(
       {"kernels/cuda/LatentCombine.cu", "latent_combine", {}},
       {uint32_t(context.maxTokens), uint32_t(a.heads), blocksFor(a.latent, 64)},
-      kThreads, 0,
-      LatentCombineArgs{context.step, a.x, a.xStride, a.out, a.outStride,
-                        a.heads, a.latent, a.splits, a.window})};
+      kThreads, 0, deviceArgs(a, context.step), Fusion::wide())};
 }
 
 std::vector<Launch> launches(const moek::KvStoreArgs &a,
@@ -260,9 +247,8 @@ std::vector<Launch> launches(const moek::KvStoreArgs &a,
   KernelSpec spec{"kernels/cuda/KvStore.cu", "kv_store", {}};
   addKv(spec, a.kv.type);
   return {makeLaunch(std::move(spec), {uint32_t(context.maxTokens)}, kThreads,
-                     uint32_t(a.heads) * 4,
-                     KvStoreArgs{context.step, a.k, a.v, a.kStride, a.vStride,
-                                 kvOf(a.kv), a.heads, a.key, a.value, a.ring})};
+                     uint32_t(a.heads) * 4, deviceArgs(a, context.step),
+                     Fusion::blocks())};
 }
 
 std::vector<Launch> launches(const moek::AttentionArgs &a,
@@ -270,7 +256,7 @@ std::vector<Launch> launches(const moek::AttentionArgs &a,
   constexpr uint32_t kKeys = 32, kQueries = 16;
   KernelSpec spec{"kernels/cuda/Attention.cu",
                   "attention_" + std::to_string(a.value),
-                  {"MOE_VALUE=" + std::to_string(a.value)}};
+                  {{"MOE_VALUE", a.value}}};
   addKv(spec, a.kv.type);
   int64_t group = a.heads / a.kvHeads;
   int64_t row = std::max(a.key | 1, a.value);
@@ -278,17 +264,15 @@ std::vector<Launch> launches(const moek::AttentionArgs &a,
                      {tilesFor(context, group, kQueries), uint32_t(a.splits),
                       uint32_t(a.kvHeads)},
                      128, floatBytes(kKeys * row + kQueries * a.key),
-                     AttentionArgs{context.step, a.q, a.sinks, a.qStride,
-                                   kvOf(a.kv), a.out, a.outStride, a.heads,
-                                   a.kvHeads, a.key, a.value, a.splits,
-                                   a.window, a.ring, a.scale, a.softcap})};
+                     deviceArgs(a, context.step), Fusion::wide())};
 }
 
 //===----------------------------------------------------------------------===//
 // MlaAttention: as many heads at a time as the workspace holds
 //===----------------------------------------------------------------------===//
 
-/// Keys and values of a group of heads are kept to this.
+namespace {
+/// The most bytes of keys and values of a group of heads.
 constexpr int64_t kHeadRowsBytes = int64_t(64) << 20;
 
 int64_t headBytes(const moek::MlaAttentionArgs &a,
@@ -300,6 +284,7 @@ int32_t headsAtATime(const moek::MlaAttentionArgs &a,
   return int32_t(std::clamp<int64_t>(kHeadRowsBytes / headBytes(a, context), 1,
                                      std::max(a.heads, 1)));
 }
+} // namespace
 
 std::vector<Launch> launches(const moek::MlaAttentionArgs &a,
                              const LaunchContext &context) {
@@ -307,7 +292,7 @@ std::vector<Launch> launches(const moek::MlaAttentionArgs &a,
   std::vector<Launch> all;
   auto *rows = reinterpret_cast<float *>(context.workspace);
   int32_t group = headsAtATime(a, context);
-  bool isTransposed = !a.keyGemm; // See kernels/Abi.h.
+  bool isTransposed = !a.keyGemm; // See kernels/Ops.def.
   for (int32_t first = 0; first < a.heads; first += group) {
     auto heads = uint32_t(std::min(group, a.heads - first));
     auto decompress = [&](const WeightView &w, bool transposed, int cols,
@@ -318,12 +303,12 @@ std::vector<Launch> launches(const moek::MlaAttentionArgs &a,
         return false;
       if (transposed) {
         spec.entry += "_transposed";
-        spec.defines.push_back("MOE_TRANSPOSED");
+        spec.define("MOE_TRANSPOSED");
       }
       all.push_back(makeLaunch(
           std::move(spec), {blocksFor(context.maxPositions, kRows), heads},
           kThreads, floatBytes(kRows * a.latent),
-          DecompressArgs{context.step, kvOf(a.kv), matrixOf(w), rows,
+          DecompressArgs{context.step, deviceView(a.kv), deviceView(w), rows,
                          context.maxPositions, first, a.latent, cols, column,
                          a.nope + a.value}));
       return true;
@@ -333,28 +318,26 @@ std::vector<Launch> launches(const moek::MlaAttentionArgs &a,
       return {};
     KernelSpec spec{"kernels/cuda/MlaAttention.cu",
                     "mla_attention_" + std::to_string(a.value),
-                    {"MOE_VALUE=" + std::to_string(a.value)}};
+                    {{"MOE_VALUE", a.value}}};
     addKv(spec, a.kv.type);
     int64_t width = a.nope + a.rope;
     all.push_back(makeLaunch(
         std::move(spec), {tilesFor(context, 1, kQueries), heads}, 128,
         floatBytes(kKeys * (width | 1) + kKeys * a.value + kQueries * width),
-        MlaAttentionArgs{context.step, a.q, a.qStride, kvOf(a.kv), rows,
-                         context.maxPositions, a.out, a.outStride, first,
-                         a.heads, a.nope, a.rope, a.latent, a.value, a.scale}));
+        MlaHeadsArgs{context.step, a.q, a.qStride, deviceView(a.kv), rows,
+                     context.maxPositions, a.out, a.outStride, first, a.heads,
+                     a.nope, a.rope, a.latent, a.value, a.scale}));
   }
   return all;
 }
-
-} // namespace
 
 LaunchContext contextOf(int32_t tokens, int32_t sequences, int64_t positions,
                         int arch, int multiprocessors) {
   LaunchContext context;
   context.maxTokens = tokens;
-  // Each of a step's sequences has a token in it.
+  // Each of a step's sequences has at least one token in it.
   context.maxSequences = std::min(sequences, tokens);
-  // Of a shared prefix each sees the whole, so that this may be more than the
+  // Each sequence sees all of a shared prefix, so this may be more than the
   // cache holds.
   context.maxPositions = context.maxSequences * positions;
   context.arch = arch;

@@ -1,11 +1,11 @@
 //===- Launch.h - From an instruction to CUDA launches ----------*- C++ -*-===//
 //
-// What compiler and runtime share about CUDA kernels. An instruction's
-// arguments (kernels/Abi.h, with device addresses where it has pointers) become
-// one or more launches: which file is compiled with which definitions, how
-// large the grid is, and the bytes of the parameter. The compiler asks without
-// addresses, compiles what is named and writes grids into the plan; the runtime
-// asks again with addresses. Neither needs CUDA for it.
+// Compiler and runtime share this. An instruction's arguments (kernels/Abi.h,
+// with device addresses where it has pointers) become one or more launches: the
+// file that is compiled and its definitions, the size of the grid, and the
+// bytes of the kernel's parameter. The compiler asks without addresses,
+// compiles the kernels and writes grids into the plan; the runtime asks again
+// with addresses. Neither needs CUDA for it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -13,13 +13,13 @@
 #define MOE_KERNELS_CUDA_LAUNCH_H
 
 #include "kernels/Abi.h"
-#include "kernels/CopyArgs.h"
 #include "kernels/Layout.h"
 #include "kernels/cuda/Abi.h"
+#include "kernels/cuda/Fusion.h"
+#include "kernels/cuda/KernelSpec.h"
 #include "kernels/cuda/Limits.h"
 
 #include <array>
-#include <compare>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -28,20 +28,12 @@
 
 namespace moek::cuda {
 
-/// A file of this folder as kernels/cuda/<name>.
+/// A file that kernels are compiled from.
 struct Source {
-  std::string_view name, text;
+  std::string_view name, text; ///< "kernels/cuda/Gemv.cu"
 };
-/// All of them, headers included, by name.
+/// All sources, headers included, by name.
 std::span<const Source> sources();
-
-/// What a kernel is compiled from.
-struct KernelSpec {
-  std::string file;                 ///< "kernels/cuda/Gemv.cu"
-  std::string entry;                ///< "gemv_q4_k"
-  std::vector<std::string> defines; ///< "MOE_FORMAT=12"
-  auto operator<=>(const KernelSpec &) const = default;
-};
 
 inline constexpr size_t kMaxArgBytes = 2048;
 
@@ -49,63 +41,65 @@ struct Launch {
   KernelSpec kernel;
   uint32_t grid[3] = {1, 1, 1};
   uint32_t threads = 1;
-  /// Besides what the code declares. More than 48 KiB of both together must be
-  /// allowed before the launch (cuFuncSetAttribute).
+  /// Dynamic shared memory. More than 48 KiB of static and dynamic memory
+  /// together must be allowed before the launch (cuFuncSetAttribute).
   uint32_t sharedBytes = 0;
   alignas(8) std::array<std::byte, kMaxArgBytes> args = {};
   uint32_t argBytes = 0;
+  Fusion fusion = {}; ///< How it can be fused with others.
 };
 
-/// How a gemm weight lies, and the activations that meet it.
+/// The layout of a gemm weight, and the encoding of its activations.
 struct GemmForm {
   Encoding activation = Encoding::F32;
   Layout layout = Layout::Gguf;
 };
 
-/// What launches depend on besides the arguments.
+/// What launches depend on, apart from the arguments.
 struct LaunchContext {
-  int32_t maxTokens = 1;    ///< Of a step.
-  int32_t maxSequences = 1; ///< Of a step.
-  int64_t maxPositions = 1; ///< That a step's sequences see together.
-  GemmForm form;            ///< Of the gemm weights.
-  int arch = 89;            ///< Compute capability * 10.
+  int32_t maxTokens = 1;    ///< The most tokens of a step.
+  int32_t maxSequences = 1; ///< The most sequences of a step.
+  /// The most positions that a step's sequences see together.
+  int64_t maxPositions = 1;
+  GemmForm form; ///< Of the gemm weights.
+  int arch = 89; ///< Compute capability * 10.
   int multiprocessors = 128;
-  // Addresses on the device; null where nothing is launched yet.
-  /// Above 0: an instruction of experts reads its gemm weights, which are in
-  /// the host's memory, mapped, in so many parts that come to two slots of the
+  /// Above 0: an instruction of experts streams its gemm weights, which are in
+  /// the host's mapped memory, in so many parts through two slots of the
   /// workspace.
   int32_t parts = 0;
+  // Addresses on the device; null if nothing is launched yet.
   const Step *step = nullptr;
-  std::byte *workspace = nullptr; ///< workspaceBytes() of them.
+  std::byte *workspace = nullptr; ///< Has workspaceBytes().
 };
 
-/// Of steps of at most `tokens` tokens of at most `sequences` sequences, each
-/// of at most `positions`: what a plan says of a phase and a GPU. Compiler and
-/// runtime have to agree on it; who launches adds addresses, and `form` by
-/// instruction.
+/// Returns the context for steps of at most `tokens` tokens of at most
+/// `sequences` sequences, each of at most `positions`: the numbers that a plan
+/// has for a phase and a GPU, so that compiler and runtime agree on it. The
+/// caller adds addresses, and the `form` of each instruction.
 LaunchContext contextOf(int32_t tokens, int32_t sequences, int64_t positions,
                         int arch, int multiprocessors);
 
-/// Stands for an operand's gemm in an argument struct: here it only matters
-/// that there is one.
+/// Stands for an operand's gemm in an argument struct, for which launches only
+/// check whether there is one.
 GemmFn gemmOnGpu();
 
-/// Launches of an instruction, in order, none of which needs another to be
-/// under way. `args` is the op's struct of kernels/Abi.h. Empty where no kernel
-/// does it: of an op or format without kernels, or a form that no gemm reads.
+/// Returns the launches of an instruction, which run in this order. `args` is
+/// the op's struct of kernels/Abi.h. Empty if no kernel does it: there is none
+/// for the op or the format, or no gemm reads the form.
 std::vector<Launch> launchesOf(OpCode op, const void *args,
                                const LaunchContext &context);
 
-/// How many parts weights are streamed in of which all experts of an
-/// instruction have `bytes`: slots are at most 256 MiB, of which 64 GB/s take 4
-/// ms, beside which launches are little.
+/// Returns the number of parts in which an instruction's experts, which have
+/// `bytes` together, are streamed. A slot has at most 256 MiB: at 64 GB/s they
+/// take 4 ms, much longer than launches.
 int32_t streamedParts(int64_t bytes, int64_t experts);
 
-/// Of a slot that `count` matrices of `matrixBytes` each of a weight come to.
+/// Returns the bytes of a slot for `count` matrices of `matrixBytes` each.
 int64_t slotBytes(int64_t matrixBytes, int64_t count);
 
-/// Device memory that these launches use and that nobody else may use
-/// meanwhile; any content.
+/// Returns the bytes of device memory that these launches use, of any content.
+/// Nothing else may use it meanwhile.
 int64_t workspaceBytes(OpCode op, const void *args,
                        const LaunchContext &context);
 

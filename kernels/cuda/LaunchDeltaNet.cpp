@@ -1,5 +1,6 @@
-#include "kernels/cuda/LaunchDeltaNet.h"
+//===- LaunchDeltaNet.cpp - Launches of gated delta nets ------------------===//
 
+#include "kernels/cuda/Launches.h"
 #include "kernels/cuda/MakeLaunch.h"
 
 #include <algorithm>
@@ -8,30 +9,22 @@ namespace moek::cuda {
 
 std::vector<Launch> launches(const moek::RegroupArgs &a,
                              const LaunchContext &context) {
-  int64_t cols = int64_t(a.groups) * (a.parts[0] + a.parts[1] + a.parts[2]);
+  int64_t cols = int64_t(a.groups) * (a.first + a.second + a.third);
   return {makeLaunch({"kernels/cuda/Regroup.cu", "regroup", {}},
                      {blocksFor(cols, kThreads), uint32_t(context.maxTokens)},
-                     kThreads, 0,
-                     RegroupArgs{context.step,
-                                 a.x,
-                                 a.out,
-                                 a.xStride,
-                                 a.outStride,
-                                 a.width,
-                                 a.groups,
-                                 a.offset,
-                                 {a.parts[0], a.parts[1], a.parts[2]}})};
+                     kThreads, 0, deviceArgs(a, context.step),
+                     Fusion::warps())};
 }
 
 std::vector<Launch> launches(const moek::ShortConvArgs &a,
                              const LaunchContext &context) {
   constexpr uint32_t kColumns = 128, kRows = 32;
-  std::string taps = std::to_string(a.taps);
-  return {makeLaunch(
-      {"kernels/cuda/ShortConv.cu", "short_conv_" + taps, {"MOE_TAPS=" + taps}},
-      {blocksFor(a.cols, kColumns), tilesFor(context, 1, kRows)}, kColumns, 0,
-      ShortConvArgs{context.step, a.x, a.weight, a.out, a.xStride, a.outStride,
-                    a.cols, kvOf(a.state)})};
+  return {makeLaunch({"kernels/cuda/ShortConv.cu",
+                      "short_conv_" + std::to_string(a.taps),
+                      {{"MOE_TAPS", a.taps}}},
+                     {blocksFor(a.cols, kColumns), tilesFor(context, 1, kRows)},
+                     kColumns, 0, deviceArgs(a, context.step),
+                     Fusion::warps())};
 }
 
 std::vector<Launch> launches(const moek::DeltaGatesArgs &a,
@@ -39,25 +32,24 @@ std::vector<Launch> launches(const moek::DeltaGatesArgs &a,
   constexpr uint32_t kEach = 128;
   return {makeLaunch({"kernels/cuda/DeltaGates.cu", "delta_gates", {}},
                      {blocksFor(context.maxTokens * a.heads, kEach)}, kEach, 0,
-                     DeltaGatesArgs{context.step, a.beta, a.alpha, a.a, a.dt,
-                                    a.out, a.heads})};
+                     deviceArgs(a, context.step), Fusion::warps())};
 }
 
 //===----------------------------------------------------------------------===//
-// DeltaRule: row after row, or in chunks where steps have many
+// DeltaRule: row after row, or in chunks if steps have many rows
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Rows of a step from which on chunks are less work than rows are.
+/// From this number of rows of a step on, chunks are less work than rows.
 constexpr int32_t kManyRows = 9;
-/// Keys of which a block of DeltaApply.cu has shared memory.
+/// The largest key for which a block of DeltaApply.cu has shared memory.
 constexpr int32_t kMostChunkKeys = 128;
 
 bool isInChunks(const moek::DeltaRuleArgs &a, const LaunchContext &context) {
   return context.maxTokens >= kManyRows && a.key <= kMostChunkKeys;
 }
 
-/// Floats of what DeltaPrepare makes of all chunks' keys and queries.
+/// Number of floats that DeltaPrepare makes of all chunks' keys and queries.
 int64_t chunkKeyFloats(const moek::DeltaRuleArgs &a,
                        const LaunchContext &context) {
   int64_t keys = (a.key + 15) / 16 * 16; // kAll in the file.
@@ -76,16 +68,13 @@ std::vector<Launch> launches(const moek::DeltaRuleArgs &a,
                              const LaunchContext &context) {
   std::string key = std::to_string(a.key);
   auto spec = [&](const char *file, const char *entry) {
-    return KernelSpec{file, entry + key, {"MOE_KEY=" + key}};
+    return KernelSpec{file, entry + key, {{"MOE_KEY", a.key}}};
   };
   uint32_t columns = blocksFor(a.value, 32);
   auto heads = uint32_t(a.heads), sequences = uint32_t(context.maxSequences);
-  DeltaRuleArgs args{context.step, a.x,         a.gates, a.out,
-                     a.xStride,    a.outStride, a.begin, kvOf(a.state),
-                     a.keyHeads,   a.heads,     a.value, a.tiled,
-                     a.eps};
+  DeltaRuleArgs args = deviceArgs(a, context.step);
   if (!isInChunks(a, context)) {
-    // Of keys that registers hold, as kWarps in the files.
+    // Registers hold keys of up to kMostHeld; kWarps in the files is the same.
     constexpr int32_t kMostHeld = 512;
     bool isLong = a.key > kMostHeld;
     uint32_t warps = isLong ? 16 : std::max<uint32_t>(blocksFor(a.key, 32), 4);

@@ -15,10 +15,9 @@ bool addFormat(KernelSpec &spec, Format format) {
   spec.entry += '_';
   for (char c : info.name)
     spec.entry += char(std::tolower(c));
-  spec.defines.push_back("MOE_FORMAT=" + std::to_string(int(format)));
-  spec.defines.push_back("MOE_BLOCK_ELEMENTS=" +
-                         std::to_string(info.blockElements));
-  spec.defines.push_back("MOE_BLOCK_BYTES=" + std::to_string(info.blockBytes));
+  spec.define("MOE_FORMAT", int(format));
+  spec.define("MOE_BLOCK_ELEMENTS", info.blockElements);
+  spec.define("MOE_BLOCK_BYTES", info.blockBytes);
   return true;
 }
 
@@ -29,7 +28,8 @@ const char *activationSuffix(Activation activation) {
 }
 
 namespace {
-/// Which rows meet which matrix; the numbers are those of Jobs.cuh.
+/// Which rows are multiplied with which matrix; the numbers are those of
+/// Jobs.cuh.
 enum class Jobs { Tokens = 0, Heads = 1, Experts = 2 };
 
 /// A product of any of the five ops.
@@ -39,8 +39,8 @@ struct Product {
   Format format = Format::F32, upFormat = Format::F32;
   bool isGate = false;
   int64_t heads = 1;
-  int64_t maxRows = 1; ///< Tokens, of experts slots.
-  int64_t sharers = 1; ///< Experts that the slots are shared out among.
+  int64_t maxRows = 1; ///< Tokens, or slots if there are experts.
+  int64_t sharers = 1; ///< Experts that the slots are distributed to.
   Activation activation = Activation::Silu; ///< Of a gate.
 };
 
@@ -52,14 +52,14 @@ Product productOf(OpCode op, const void *args, const LaunchContext &context) {
   auto take = [&](const auto &a, const WeightView &w) {
     g.act = a.act;
     g.actStride = a.actStride;
-    g.w = matrixOf(w);
+    g.w = deviceView(w);
     g.out = a.out;
     g.outStride = a.outStride;
     p.format = w.format;
   };
   auto takeUp = [&](const WeightView &up) {
     p.isGate = true;
-    g.up = matrixOf(up);
+    g.up = deviceView(up);
     p.upFormat = up.format;
   };
   auto takeExperts = [&](const auto &a, const WeightView &w, bool perToken) {
@@ -74,14 +74,14 @@ Product productOf(OpCode op, const void *args, const LaunchContext &context) {
   };
   switch (op) {
   case OpCode::Linear: {
-    const auto &a = *static_cast<const LinearArgs *>(args);
+    const auto &a = *static_cast<const moek::LinearArgs *>(args);
     take(a, a.w);
     g.bias = a.bias;
     g.accumulate = a.accumulate;
     break;
   }
   case OpCode::GateUp: {
-    const auto &a = *static_cast<const GateUpArgs *>(args);
+    const auto &a = *static_cast<const moek::GateUpArgs *>(args);
     take(a, a.gate);
     takeUp(a.up);
     g.bias = a.gateBias;
@@ -90,14 +90,14 @@ Product productOf(OpCode op, const void *args, const LaunchContext &context) {
     break;
   }
   case OpCode::ExpertsLinear: {
-    const auto &a = *static_cast<const ExpertsLinearArgs *>(args);
+    const auto &a = *static_cast<const moek::ExpertsLinearArgs *>(args);
     take(a, a.w);
     takeExperts(a, a.w, a.actPerToken);
     g.bias = a.bias;
     break;
   }
   case OpCode::ExpertsGateUp: {
-    const auto &a = *static_cast<const ExpertsGateUpArgs *>(args);
+    const auto &a = *static_cast<const moek::ExpertsGateUpArgs *>(args);
     take(a, a.gate);
     takeUp(a.up);
     takeExperts(a, a.gate, true);
@@ -107,12 +107,12 @@ Product productOf(OpCode op, const void *args, const LaunchContext &context) {
     break;
   }
   case OpCode::HeadLinear: {
-    const auto &a = *static_cast<const HeadLinearArgs *>(args);
+    const auto &a = *static_cast<const moek::HeadLinearArgs *>(args);
     p.jobs = Jobs::Heads;
     p.heads = a.w.outer;
     g.act = reinterpret_cast<const u8 *>(a.x);
     g.actStride = a.xStride * 4;
-    g.w = matrixOf(a.w);
+    g.w = deviceView(a.w);
     g.out = a.out;
     g.outStride = a.outStride;
     g.tail = a.tail;
@@ -125,28 +125,27 @@ Product productOf(OpCode op, const void *args, const LaunchContext &context) {
   return p;
 }
 
-/// File and definitions that say what a product is; `rows` of a block.
-KernelSpec specOf(const Product &p, const char *file, const char *name,
-                  int64_t rows) {
+/// The file and the definitions for a product; `rows` is for a block.
+KernelSpec productSpec(const Product &p, const char *file, const char *name,
+                       int64_t rows) {
   static constexpr const char *kJobNames[] = {"", "_heads", "_experts"};
   KernelSpec spec{std::string("kernels/cuda/") + file, name, {}};
   if (p.isGate) {
     spec.entry += std::string("_gate_up") + activationSuffix(p.activation);
-    spec.defines.push_back("MOE_GATE");
-    spec.defines.push_back("MOE_ACTIVATION=" +
-                           std::to_string(int(p.activation)));
+    spec.define("MOE_GATE");
+    spec.define("MOE_ACTIVATION", int(p.activation));
   }
   spec.entry += kJobNames[size_t(p.jobs)];
   spec.entry += "_" + std::to_string(rows);
-  spec.defines.push_back("MOE_JOBS=" + std::to_string(int(p.jobs)));
-  spec.defines.push_back("MOE_ROWS=" + std::to_string(rows));
+  spec.define("MOE_JOBS", int(p.jobs));
+  spec.define("MOE_ROWS", rows);
   return spec;
 }
 
 std::vector<Launch> floatGemm(const Product &p) {
   constexpr int64_t kWeightRows = 8, kMaxRows = 8;
   int64_t rows = std::min(p.maxRows, kMaxRows);
-  KernelSpec spec = specOf(p, "FloatGemm.cu", "gemm", rows);
+  KernelSpec spec = productSpec(p, "FloatGemm.cu", "gemm", rows);
   if (!addFormat(spec, p.format))
     return {};
   // Experts' groups begin at any slot.
@@ -155,23 +154,23 @@ std::vector<Launch> floatGemm(const Product &p) {
   return {makeLaunch(
       std::move(spec),
       {blocksFor(p.args.w.rows, kWeightRows), groups, uint32_t(p.heads)}, 256,
-      0, p.args)};
+      0, p.args, Fusion::wide(kWeightRows))};
 }
 
-/// Blocks of few rows, of which an expert's groups begin at any slot.
+/// Number of blocks of few rows; an expert's groups begin at any slot.
 uint32_t groupsOf(const Product &p, int64_t rows) {
   return p.jobs == Jobs::Experts ? uint32_t(p.maxRows)
                                  : blocksFor(p.maxRows, rows);
 }
 
-/// Warps that share out `units` of which each takes `each` at a time: as many
-/// as keep all of them busy to the end.
+/// Returns the number of warps for `units`, of which each warp takes `each` at
+/// a time, that keeps all of them busy to the end.
 int64_t warpsFor(int64_t units, int64_t each, int64_t most) {
   int64_t steps = (units + each - 1) / each, best = 1, bestIdle = INT64_MAX;
   for (int64_t warps = 1; warps <= std::min(most, steps); ++warps) {
     int64_t rounds = (steps + warps - 1) / warps;
-    // A warp that waits at the end costs what it would have done; few warps
-    // cost more, as nothing covers what one waits for.
+    // A warp that is idle at the end costs the work that it could have done.
+    // Few warps cost more, because nothing hides their latencies.
     int64_t idle = rounds * warps - steps + (most - warps) * steps / (4 * most);
     if (idle <= bestIdle) {
       best = warps;
@@ -185,7 +184,7 @@ constexpr int64_t kMaxWarps = 8;
 
 std::vector<Launch> gemvMma(const Product &p) {
   constexpr int64_t kWeightRows = 32, kRows = 8, kPitch = 36, kUnits = 4;
-  KernelSpec spec = specOf(p, "GemvMma.cu", "gemv_mma", kRows);
+  KernelSpec spec = productSpec(p, "GemvMma.cu", "gemv_mma", kRows);
   if (!addFormat(spec, p.format))
     return {};
   int64_t warps = warpsFor(p.args.w.cols / 32, kUnits, kMaxWarps);
@@ -194,31 +193,33 @@ std::vector<Launch> gemvMma(const Product &p) {
                      {blocksFor(p.args.w.rows, kWeightRows), groupsOf(p, kRows),
                       uint32_t(p.heads)},
                      uint32_t(warps * 32),
-                     uint32_t(parts * warps * rows * kPitch * 4), p.args)};
+                     uint32_t(parts * warps * rows * kPitch * 4), p.args,
+                     Fusion::wide(kWeightRows))};
 }
 
 std::vector<Launch> gemv(const Product &p, int64_t rows) {
   constexpr int64_t kWeightRows = 16, kLanesK = 8;
-  KernelSpec spec = specOf(p, "Gemv.cu", "gemv", rows);
+  KernelSpec spec = productSpec(p, "Gemv.cu", "gemv", rows);
   if (!addFormat(spec, p.format))
     return {};
   int64_t warps = warpsFor(p.args.w.cols / 32, kLanesK, kMaxWarps);
   return {makeLaunch(std::move(spec),
                      {blocksFor(p.args.w.rows, kWeightRows), groupsOf(p, rows),
                       uint32_t(p.heads)},
-                     uint32_t(warps * 32), 0, p.args)};
+                     uint32_t(warps * 32), 0, p.args,
+                     Fusion::wide(kWeightRows, /*anyThreads=*/true))};
 }
 
-/// Up to so many rows of activations a product is bound by memory.
+/// Up to this number of rows of activations, memory bounds a product.
 constexpr int64_t kFewRows = 8;
 
-/// Rows that meet a matrix, about: experts share them out.
+/// The mean number of rows for each matrix.
 int64_t rowsPerMatrix(const Product &p) {
   return p.jobs == Jobs::Experts ? blocksFor(p.maxRows, p.sharers) : p.maxRows;
 }
 
-/// What Products.cuh has of a unit of a format: floats by MOE_SUMS and
-/// MOE_MINIMA, and bytes of a row's numbers by MOE_FOLDED and MOE_SHIFTS.
+/// What Products.cuh keeps for a unit of a format: floats for MOE_SUMS and
+/// MOE_MINIMA, and bytes of a row's numbers for MOE_FOLDED and MOE_SHIFTS.
 struct Scaling {
   int sums, minima, numbers;
 };
@@ -227,8 +228,8 @@ template <class Block> constexpr Scaling scalingOfBlock() {
     using Traits = BlockTraits<Block>;
     constexpr int kHalves = 32 / Traits::kSub;
     constexpr bool isShifted = Traits::kShiftCols != 0;
-    // Small scales of 16 columns times codes: not of values, nor with scales
-    // of a byte.
+    // Scales of 16 columns are multiplied into quantised values if these are no
+    // values of a grid and the scales are smaller than a byte.
     constexpr bool isFolded = kHalves == 2 && !Traits::kHasValues &&
                               Traits::kScaleCode != ScaleCode::Bytes;
     return {isFolded ? 1 : kHalves,
@@ -249,13 +250,13 @@ Scaling scalingOf(Format format) {
   }
 }
 
-/// Two stages as Gemm.cu has them, of so many rows of activations and weights.
+/// The two stages of Gemm.cu, for so many rows of activations and weights.
 uint32_t gemmSharedBytes(const Product &p, int64_t acts, int64_t weights) {
   constexpr int64_t kStages = 2, kUnits = 4;
   Rows16Shape shape = rows16Shape(p.format);
   Scaling scaling = scalingOf(p.format);
-  // Of a unit: codes and a scale, with minima a sum for each; of two there is a
-  // gap.
+  // A unit has quantised values and a scale, and with minima a sum for each of
+  // them; two sums are followed by a gap.
   int64_t actBytes = 32 + 4 * std::max(2 * scaling.minima, 1);
   int64_t weightBytes = 4 * shape.codeBits +
                         4 * (scaling.sums + scaling.minima) + scaling.numbers;
@@ -265,13 +266,13 @@ uint32_t gemmSharedBytes(const Product &p, int64_t acts, int64_t weights) {
 }
 
 std::vector<Launch> gemm(const Product &p, int arch) {
-  // Columns of a warp: sums take 64 registers of a lane, and a gate doubles
-  // them.
+  // Columns of a warp: their sums take 64 registers of a lane, and twice as
+  // many with a gate.
   int64_t warpActs = p.isGate ? 32 : 64;
-  // A block's rows: no more than a matrix has, or most of an mma's work would
-  // be for nothing.
+  // A block has no more rows than a matrix, or most of an mma's work would be
+  // wasted.
   int64_t most = 2 * warpActs, rows = 16, wanted = rowsPerMatrix(p);
-  // Experts differ: of the mean of 48 groups of 32 are faster than of 64.
+  // Experts differ: for a mean of 48 rows, groups of 32 are faster than of 64.
   if (p.jobs == Jobs::Experts)
     wanted = wanted / 2 + 1;
   while (rows < most && rows < wanted)
@@ -279,15 +280,15 @@ std::vector<Launch> gemm(const Product &p, int arch) {
   // sm_75 has 64 KiB of shared memory for a block, GeForce 99.
   int64_t warpRows = arch < 80 ? 2 : 4;
   int64_t warpCols = (rows + warpActs - 1) / warpActs;
-  // For sm_103 a lane would need four bytes more than its 255 registers where
-  // it also brings two matrices' scales of halves; half the columns take 174.
+  // On sm_103 a lane would need four bytes more than its 255 registers if it
+  // also loads the scales of halves of two matrices; half the columns take 174.
   if (arch == 103 && p.isGate && rows == 32 && scalingOf(p.format).sums == 2)
     warpCols = 2;
-  KernelSpec spec = specOf(p, "Gemm.cu", "gemm_mma", rows);
+  KernelSpec spec = productSpec(p, "Gemm.cu", "gemm_mma", rows);
   if (!addFormat(spec, p.format))
     return {};
-  spec.defines.push_back("MOE_WARP_ROWS=" + std::to_string(warpRows));
-  spec.defines.push_back("MOE_WARP_COLS=" + std::to_string(warpCols));
+  spec.define("MOE_WARP_ROWS", warpRows);
+  spec.define("MOE_WARP_COLS", warpCols);
   // Each expert's last group may be short.
   int64_t groups = (p.maxRows + rows - 1) / rows;
   if (p.jobs == Jobs::Experts)
@@ -332,7 +333,7 @@ int64_t slotBytes(int64_t matrixBytes, int64_t count) {
 }
 
 namespace {
-/// Experts of a part, but perhaps of the last.
+/// Number of experts of each part; the last may have fewer.
 int64_t partExperts(const Product &p, const LaunchContext &context) {
   return (p.args.experts + context.parts - 1) / context.parts;
 }
@@ -343,7 +344,7 @@ template <class T> T *after(T *p, int64_t elements) {
                                uintptr_t(elements) * sizeof(T));
 }
 
-/// `count` experts from number `begin` on, to where `slot` is.
+/// Copies `count` experts from number `begin` on to `slot`.
 Bring bringTo(const Product &p, int64_t begin, int64_t count, u8 *slot) {
   Bring b{};
   const Matrix *weights[] = {&p.args.w, &p.args.up};
@@ -359,7 +360,7 @@ Bring bringTo(const Product &p, int64_t begin, int64_t count, u8 *slot) {
   return b;
 }
 
-/// The launches of a part, that bring `next` too.
+/// The launches of a part, which also copy the part `next`.
 std::vector<Launch> partLaunches(const Product &whole, const Bring &here,
                                  int64_t begin, const Bring &next,
                                  const LaunchContext &context) {
@@ -374,7 +375,7 @@ std::vector<Launch> partLaunches(const Product &whole, const Bring &here,
   std::vector<Launch> launches = wholeLaunches(p, context);
   for (Launch &launch : launches) {
     launch.kernel.entry += "_part";
-    launch.kernel.defines.push_back("MOE_PART");
+    launch.kernel.define("MOE_PART");
     launch.grid[2] = 2;
     GemmPartArgs args{};
     static_cast<GemmArgs &>(args) = p.args;

@@ -7,10 +7,10 @@
 
 namespace moek::cuda {
 
-/// What a kernel's name has for one that is not SiLU.
+/// The suffix of a kernel's name for an activation; "" for SiLU.
 const char *activationSuffix(Activation activation);
 
-/// Compiles `spec` for a weight format; false if that has no kernels.
+/// Specialises `spec` for a weight format; false if that has no kernels.
 bool addFormat(KernelSpec &spec, Format format);
 
 constexpr bool isProduct(OpCode op) {
@@ -18,12 +18,12 @@ constexpr bool isProduct(OpCode op) {
          op == OpCode::HeadLinear || op == OpCode::ExpertsLinear ||
          op == OpCode::ExpertsGateUp;
 }
-/// Of an op that isProduct().
-/// With context.parts what is streamed of the latter two.
+/// Returns the launches of an op that isProduct(). With context.parts, those of
+/// the latter two stream their experts.
 std::vector<Launch> gemmLaunches(OpCode op, const void *args,
                                  const LaunchContext &context);
 
-/// Of the slots of such an instruction.
+/// Returns the bytes of the slots of an instruction that streams.
 int64_t slotBytes(OpCode op, const void *args, const LaunchContext &context);
 
 } // namespace moek::cuda

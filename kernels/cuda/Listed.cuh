@@ -12,7 +12,7 @@ struct Listed {
   int begin, rows, entries, length;
   __device__ int count() const { return rows + entries; }
 };
-MOE_DEVICE Listed listedFor(const SparseAttentionArgs &a, int position) {
+MOE_DEVICE Listed listedFor(const SparseSplitsArgs &a, int position) {
   Listed list = {firstVisible(position, a.window), 0, 0, 0};
   if (a.window > 0)
     list.rows = position + 1 - list.begin;

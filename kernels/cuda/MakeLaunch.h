@@ -1,9 +1,10 @@
-//===- MakeLaunch.h - What launches are put together of ---------*- C++ -*-===//
+//===- MakeLaunch.h - Helpers of the code that makes launches ---*- C++ -*-===//
 
 #ifndef MOE_KERNELS_CUDA_MAKELAUNCH_H
 #define MOE_KERNELS_CUDA_MAKELAUNCH_H
 
 #include "kernels/Registry.h"
+#include "kernels/cuda/DeviceArgs.h"
 #include "kernels/cuda/Launch.h"
 
 #include <cstring>
@@ -12,15 +13,15 @@
 
 namespace moek::cuda {
 
-/// Of most kernels' blocks.
+/// Threads of most kernels' blocks.
 inline constexpr uint32_t kThreads = 256;
 
 constexpr uint32_t blocksFor(int64_t count, int64_t perBlock) {
   return uint32_t((count + perBlock - 1) / perBlock);
 }
 
-/// Blocks of `perBlock` of a step's rows each, none of which has rows of two
-/// sequences: blocks are numbered through all of them.
+/// Returns the number of blocks for `perBlock` of a step's rows each, if no
+/// block has rows of two sequences.
 constexpr uint32_t tilesFor(const LaunchContext &context, int64_t rowsPerToken,
                             int64_t perBlock) {
   return blocksFor(context.maxTokens * rowsPerToken, perBlock) +
@@ -29,9 +30,11 @@ constexpr uint32_t tilesFor(const LaunchContext &context, int64_t rowsPerToken,
 
 constexpr uint32_t floatBytes(int64_t count) { return uint32_t(count) * 4; }
 
+/// `args` is the struct of the kernel, which kernels/cuda/Abi.h has.
 template <class Args>
 Launch makeLaunch(KernelSpec spec, std::initializer_list<uint32_t> grid,
-                  uint32_t threads, uint32_t sharedBytes, const Args &args) {
+                  uint32_t threads, uint32_t sharedBytes, const Args &args,
+                  const Fusion &fusion = {}) {
   static_assert(sizeof(Args) <= kMaxArgBytes &&
                 std::is_trivially_copyable_v<Args>);
   Launch launch;
@@ -43,17 +46,14 @@ Launch makeLaunch(KernelSpec spec, std::initializer_list<uint32_t> grid,
   launch.sharedBytes = sharedBytes;
   std::memcpy(launch.args.data(), &args, sizeof(args));
   launch.argBytes = sizeof(args);
+  launch.fusion = fusion;
   return launch;
 }
 
-inline Matrix matrixOf(const WeightView &w) {
-  return {w.data, w.rows, w.cols, w.outerStride, w.rowStride};
-}
-inline Kv kvOf(const KvView &kv) { return {kv.data, kv.width, kv.rowStride}; }
-
-/// Whether LatentMma.cu takes rows of a cache: tensor cores of sm_80, columns
-/// in whole steps of its four warps, of which it has registers for so many of
-/// queries and of values, rows that are copied sixteen bytes at a time.
+/// Returns whether LatentMma.cu can read the rows of a cache. It needs the
+/// tensor cores of sm_80, columns in whole steps of its four warps, of which it
+/// has registers for 576 of queries and 512 of values, and rows that are copied
+/// sixteen bytes at a time.
 inline bool hasLatentMma(const KvView &kv, int64_t latent, int64_t width,
                          const LaunchContext &context) {
   auto address = reinterpret_cast<uintptr_t>(kv.data);
@@ -63,18 +63,18 @@ inline bool hasLatentMma(const KvView &kv, int64_t latent, int64_t width,
          kv.rowStride % 16 == 0 && address % 16 == 0;
 }
 
-/// Of such columns; blocks are sixteen heads, of so many threads.
+/// A block of LatentMma.cu has sixteen heads.
 inline constexpr uint32_t kLatentMmaHeads = 16, kLatentMmaThreads = 128;
 inline constexpr char kLatentMmaFile[] = "kernels/cuda/LatentMma.cu";
+inline constexpr Fusion kLatentMmaFusion = Fusion::wide();
 inline void addLatentMma(KernelSpec &spec, int64_t latent, int64_t width) {
-  std::string cols = std::to_string(latent),
-              more = std::to_string(width - latent);
   spec.file = kLatentMmaFile;
-  spec.entry += "_" + cols + "_" + more;
-  spec.defines.push_back("MOE_LATENT=" + cols);
-  spec.defines.push_back("MOE_ROPE=" + more);
+  spec.entry +=
+      "_" + std::to_string(latent) + "_" + std::to_string(width - latent);
+  spec.define("MOE_LATENT", latent);
+  spec.define("MOE_ROPE", width - latent);
 }
-/// As Shared in the file.
+/// Bytes of the struct Shared of the file.
 constexpr uint32_t latentMmaBytes(int64_t width) {
   constexpr int64_t kHeads = kLatentMmaHeads, kKeys = 32, kWarps = 4;
   return uint32_t(2 * kKeys * (width * 2 + 16) +
@@ -82,10 +82,10 @@ constexpr uint32_t latentMmaBytes(int64_t width) {
                   2 * kHeads * (kKeys + 8) * 2 + (kWarps + 1) * kHeads * 4);
 }
 
-/// Compiles `spec` for a type of cache.
+/// Specialises `spec` for a type of cache.
 inline void addKv(KernelSpec &spec, KvType type) {
   spec.entry += "_kv_" + std::string(kvTypeName(type));
-  spec.defines.push_back("MOE_KV=" + std::to_string(int(type)));
+  spec.define("MOE_KV", int(type));
 }
 
 } // namespace moek::cuda

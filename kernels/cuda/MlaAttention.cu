@@ -15,7 +15,7 @@ constexpr int kColumns = (MOE_VALUE + 31) / 32;
 
 extern __shared__ float shared[];
 
-MOE_KERNEL(128, 2, MlaAttentionArgs) {
+MOE_KERNEL(128, 2, MlaHeadsArgs) {
   __shared__ float weights[kQueries][kKeys];
   // Tiles are numbered across all sequences; a tile's rows are of one sequence.
   int tile = blockIdx.x, head = blockIdx.y, s = 0;

@@ -11,15 +11,16 @@ MOE_KERNEL(256, 4, RegroupArgs) {
   const float *x = a.x + t * a.xStride + a.offset;
   float *out = a.out + t * a.outStride;
   int c = blockIdx.x * blockDim.x + threadIdx.x;
-  if (c >= a.groups * (a.parts[0] + a.parts[1] + a.parts[2]))
+  const int parts[] = {a.first, a.second, a.third};
+  if (c >= a.groups * (parts[0] + parts[1] + parts[2]))
     return;
-  int at = c, begin = 0, part = a.parts[0];
+  int at = c, begin = 0, part = parts[0];
 #pragma unroll
   for (int i = 1; i < 3; ++i)
     if (at >= a.groups * part) {
       at -= a.groups * part;
       begin += part;
-      part = a.parts[i];
+      part = parts[i];
     }
   out[c] = x[at / part * a.width + begin + at % part];
 }

@@ -26,8 +26,10 @@ MOE_DEVICE double warpSum(double x) {
 #ifdef MOE_HASHED
 using Routing = HashRouterArgs;
 
+MOE_DEVICE double biasOf(const Routing &, int) { return 0; }
+
 /// Whether `chosen` are valid and distinct experts.
-MOE_DEVICE bool isChoice(const int *chosen, const RouterArgs &a) {
+MOE_DEVICE bool isChoice(const int *chosen, const Routing &a) {
   bool isValid = true;
   for (int j = 0; j < a.topK; ++j) {
     isValid &= chosen[j] >= 0 && chosen[j] < a.experts;
@@ -38,6 +40,10 @@ MOE_DEVICE bool isChoice(const int *chosen, const RouterArgs &a) {
 }
 #else
 using Routing = RouterArgs;
+
+MOE_DEVICE double biasOf(const Routing &a, int e) {
+  return a.bias ? double(a.bias[e]) : 0;
+}
 
 MOE_DEVICE double dropped() { return __longlong_as_double(0xfff0000000000000); }
 
@@ -69,7 +75,7 @@ MOE_DEVICE int takeBest(double *values, int count) {
   return best;
 }
 
-MOE_DEVICE void dropGroups(const RouterArgs &a, double *rank,
+MOE_DEVICE void dropGroups(const Routing &a, double *rank,
                            double *groupRank) {
   int lane = threadIdx.x, size = a.experts / a.groups;
   for (int g = lane; g < a.groups; g += 32) {
@@ -105,8 +111,7 @@ MOE_KERNEL(32, 1, Routing) {
   float most = -infinity();
   double poison = 0, sum = 0; // NaN if a logit or a bias is not finite.
   for (int e = lane; e < a.experts; e += 32) {
-    double bias = a.bias ? double(a.bias[e]) : 0;
-    poison += 0 * (double(logits[e]) + bias);
+    poison += 0 * (double(logits[e]) + biasOf(a, e));
     most = logits[e] > most ? logits[e] : most;
   }
   most = warpMax(most);
@@ -124,7 +129,7 @@ MOE_KERNEL(32, 1, Routing) {
   for (int e = lane; e < a.experts; e += 32) {
     if (a.scoring == kSoftmax)
       score[e] /= sum;
-    rank[e] = ordered(score[e] + (a.bias ? double(a.bias[e]) : 0));
+    rank[e] = ordered(score[e] + biasOf(a, e));
   }
   __syncwarp();
 

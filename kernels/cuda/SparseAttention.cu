@@ -23,7 +23,7 @@ constexpr int kChunks = (MOE_VALUE + kChunk - 1) / kChunk;
 /// Columns of a chunk that a lane sums.
 constexpr int kColumns = kChunk / 32;
 
-MOE_KERNEL(128, 3, SparseAttentionArgs) {
+MOE_KERNEL(128, 3, SparseSplitsArgs) {
   __shared__ alignas(16) float queries[kHeads * kChunk];
   __shared__ float tile[kRows * kStride], weights[kHeads][kRows];
   __shared__ i64 rowAt[kRows];

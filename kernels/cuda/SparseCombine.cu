@@ -4,7 +4,7 @@
 #include "kernels/cuda/Combine.cuh"
 #include "kernels/cuda/Listed.cuh"
 
-MOE_KERNEL(256, 4, SparseAttentionArgs) {
+MOE_KERNEL(256, 4, SparseSplitsArgs) {
   int t = blockIdx.x;
   if (t >= a.step->tokens)
     return;

@@ -35,7 +35,6 @@ public:
         return int32_t(value);
     llvm_unreachable("a parameter of the op's signature");
   }
-  bool boolean(std::string_view name) const { return integer(name) != 0; }
   float real(std::string_view name) const {
     for (auto [known, value] : llvm::zip_equal(spec.floats, inst.getFloats()))
       if (known == name)
@@ -352,8 +351,8 @@ private:
           last = &op;
     OpBuilder builder(&getContext());
     builder.setInsertionPointAfter(last);
-    SmallVector<StringRef> defines(kernel.defines.begin(),
-                                   kernel.defines.end());
+    std::vector<std::string> words = wordsOf(kernel);
+    SmallVector<StringRef> defines(words.begin(), words.end());
     auto created = builder.create<plan::ModuleOp>(
         program.getLoc(), kernel.entry, kernel.file,
         builder.getStrArrayAttr(defines));

@@ -1,9 +1,9 @@
 //===- DeviceOperands.h - A proven instruction's operands -------*- C++ -*-===//
 //
-// What devices answer alike of that which kernels/Arguments.h asks about an
-// instruction: its parameters and shapes. Where things are, and whether they
-// are in reach, is a device's own to say, in a class that derives from this
-// one. The first failure is kept and told by finish().
+// The answers to kernels/Arguments.h that are the same for all devices: an
+// instruction's parameters and shapes. A class that derives from this one knows
+// a device's addresses, and what the device reaches. The first failure is kept,
+// and finish() returns it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,7 +25,6 @@ public:
       : plan_(plan), op_(op) {}
 
   int32_t integer(std::string_view name) const { return op_.integer(name); }
-  bool boolean(std::string_view name) const { return op_.boolean(name); }
   float real(std::string_view name) const { return op_.real(name); }
   bool has(std::string_view name) const { return op_.has(name); }
 

@@ -10,6 +10,7 @@
 #define MOE_RUNTIME_PLAN_VERIFY_H
 
 #include "runtime/base/Status.h"
+#include "runtime/schema/OpTable.h" // kMaxParameter
 
 #include <cstdint>
 
@@ -24,7 +25,6 @@ struct Tokenizer;
 /// Upper bounds on numbers in a plan. Far above any real model, and low enough
 /// that products of two or three of them cannot overflow int64_t.
 inline constexpr int64_t kMaxDimension = int64_t(1) << 31; ///< Exclusive.
-inline constexpr int64_t kMaxParameter = int64_t(1) << 24; ///< Op integers.
 inline constexpr int64_t kMaxUbatch = int64_t(1) << 20;
 /// Limits of a phase. Data-flow checks take instructions times regions
 /// operations, so the limits bound the time for a hostile plan to a second or

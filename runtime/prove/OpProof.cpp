@@ -3,7 +3,6 @@
 #include "kernels/KvCache.h"
 #include "runtime/plan/Verify.h"
 
-#include <cassert>
 #include <cmath>
 
 namespace moert {
@@ -26,7 +25,19 @@ OpProof::OpProof(const fb::Plan &plan, const fb::Phase &phase, uint32_t index,
   uint32_t kernels = count(op_.instruction().kernels());
   if (kernels != gemms + 1)
     fail("names {} kernels, expected {}", kernels, gemms + 1);
-  driver();
+  checkOpKernel();
+  for (const OperandSpec &operand : op_.spec().operands) {
+    if (!has(operand.name))
+      continue;
+    if (operand.role == OperandRole::Weight)
+      checkWeight(operand);
+    else
+      checkBuffer(operand);
+  }
+  for (uint32_t i = 0; i < op_.spec().ints.size(); ++i)
+    checkInteger(i);
+  for (uint32_t i = 0; i < op_.spec().floats.size(); ++i)
+    checkReal(i);
 }
 
 bool OpProof::hasGemm(size_t operand) const {
@@ -35,44 +46,67 @@ bool OpProof::hasGemm(size_t operand) const {
              fb::OperandKind::None;
 }
 
-BufferRef OpProof::anyBuffer(std::string_view operand) {
+BufferRef OpProof::buffer(std::string_view operand) const {
   const fb::Buffer &buffer = op_.buffer(operand);
   return {operand, Encoding(buffer.encoding()), buffer.cols(),
           buffer.rows_per_token(), buffer.fixed_rows()};
 }
 
-BufferRef OpProof::buffer(std::string_view operand, Encoding encoding) {
-  BufferRef ref = anyBuffer(operand);
-  if (ref.encoding != encoding)
-    fail("operand {} has encoding {}, expected {}", operand,
-         nameOf(ref.encoding), nameOf(encoding));
-  return ref;
+void OpProof::checkBuffer(const OperandSpec &operand) {
+  auto isOf = [&](auto accepts, std::string_view expected) {
+    Encoding encoding = buffer(operand.name).encoding;
+    if (!accepts(encoding))
+      fail("operand {} has encoding {}, expected {}", operand.name,
+           nameOf(encoding), expected);
+  };
+  switch (operand.type) {
+  case OperandType::F32:
+    return isOf([](Encoding e) { return e == Encoding::F32; }, "F32");
+  case OperandType::I32:
+    return isOf([](Encoding e) { return e == Encoding::I32; }, "I32");
+  case OperandType::Activations:
+    return isOf([](Encoding e) { return e != Encoding::I32; }, "F32 or A8");
+  case OperandType::A8:
+    return isOf(moek::isA8, "A8 or A8K");
+  default:
+    return;
+  }
 }
 
-BufferRef OpProof::activations(std::string_view operand) {
-  BufferRef ref = anyBuffer(operand);
-  if (ref.encoding == Encoding::I32)
-    fail("operand {} has encoding I32, expected F32 or A8", operand);
-  return ref;
-}
-
-BufferRef OpProof::encodedBuffer(std::string_view operand) {
-  BufferRef ref = anyBuffer(operand);
-  if (!moek::isA8(ref.encoding))
-    fail("operand {} has encoding {}, expected A8 or A8K", operand,
-         nameOf(ref.encoding));
-  return ref;
-}
-
-const fb::Weight &OpProof::weight(std::string_view operand) {
-  const fb::Weight &w = op_.weight(operand);
+void OpProof::checkWeight(const OperandSpec &operand) {
+  const fb::Weight &w = op_.weight(operand.name);
   // Gemms are asked which layout they read; everything else reads rows.
   auto layout = moek::Layout(w.layout());
-  if (layout != moek::Layout::Gguf &&
-      !op_.spec().operands[op_.position(operand)].gemm)
-    fail("operand {} has layout {}, expected {}", operand,
+  if (layout != moek::Layout::Gguf && !operand.gemm)
+    fail("operand {} has layout {}, expected {}", operand.name,
          moek::layoutName(layout), moek::layoutName(moek::Layout::Gguf));
-  return w;
+  if (operand.type != OperandType::Vector && operand.type != OperandType::Table)
+    return;
+  matrix(operand.name);
+  auto format = moek::Format(w.format()),
+       expected = operand.type == OperandType::Vector ? moek::Format::F32
+                                                      : moek::Format::I32;
+  if (format != expected)
+    fail("operand {} has format {}, expected {}", operand.name,
+         moek::formatInfo(format).name, moek::formatInfo(expected).name);
+}
+
+void OpProof::checkInteger(uint32_t position) {
+  auto [low, high] = op_.spec().intRanges[position];
+  integer(op_.spec().ints[position], low, high);
+}
+
+void OpProof::checkReal(uint32_t position) {
+  std::string_view name = op_.spec().floats[position];
+  double stored = op_.instruction().floats()->Get(position);
+  auto value = static_cast<float>(stored);
+  if (!std::isfinite(value))
+    fail("has {} = {}, too large for a float", name, stored);
+  FloatRange range = op_.spec().floatRanges[position];
+  if (range == FloatRange::AtLeastZero)
+    require(value >= 0, fmt::format("{} is not negative", name));
+  if (range == FloatRange::AboveZero)
+    require(value > 0, fmt::format("{} is above zero", name));
 }
 
 const fb::Weight &OpProof::matrix(std::string_view operand) {
@@ -85,11 +119,7 @@ const fb::Weight &OpProof::matrix(std::string_view operand) {
 void OpProof::vectors(std::string_view operand, int64_t count, int64_t length) {
   if (!has(operand))
     return;
-  const fb::Weight &w = matrix(operand);
-  auto format = moek::Format(w.format());
-  if (format != moek::Format::F32)
-    fail("operand {} has format {}, expected F32", operand,
-         moek::formatInfo(format).name);
+  const fb::Weight &w = weight(operand);
   if (w.rows() != count || w.cols() != length)
     fail("operand {} is {} x {}, expected {} x {}", operand, w.rows(), w.cols(),
          count, length);
@@ -110,12 +140,12 @@ std::string_view OpProof::kernelName(uint32_t position) const {
   return text(plan_.kernels()->Get(op_.instruction().kernels()->Get(position)));
 }
 
-void OpProof::driver() {
+void OpProof::checkOpKernel() {
   if (!status_.isOk())
     return;
   std::string_view name = kernelName(0);
-  op_.driver_ = moek::findKernel(name);
-  if (!op_.driver_ || op_.driver_->op != op_.spec().op)
+  op_.opKernel_ = moek::findKernel(name);
+  if (!op_.opKernel_ || op_.opKernel_->op != op_.spec().op)
     fail("kernel {} is none of {}", quoted(name), op_.spec().name);
 }
 
@@ -158,39 +188,18 @@ void OpProof::gemm(std::string_view operand, const BufferRef &act) {
          nameOf(act.encoding));
 }
 
+int32_t OpProof::integer(std::string_view name) const {
+  auto [low, high] = op_.spec().intRanges[op_.intPosition(name)];
+  int64_t value = op_.instruction().ints()->Get(op_.intPosition(name));
+  return static_cast<int32_t>(value >= low && value <= high ? value : low);
+}
+
 int32_t OpProof::integer(std::string_view name, int64_t low, int64_t high) {
-  for (uint32_t i = 0; i < op_.spec().ints.size(); ++i) {
-    if (op_.spec().ints[i] != name)
-      continue;
-    int64_t value = op_.instruction().ints()->Get(i);
-    if (value >= low && value <= high)
-      return static_cast<int32_t>(value);
-    fail("has {} = {}, expected {} to {}", name, value, low, high);
-    return static_cast<int32_t>(low);
-  }
-  assert(false && "provers name parameters as OpTable does");
-  return 0;
-}
-
-int32_t OpProof::positive(std::string_view name) {
-  return integer(name, 1, kMaxParameter);
-}
-
-void OpProof::activation(std::string_view name) {
-  integer(name, 0, moek::kActivationCount - 1);
-}
-
-float OpProof::real(std::string_view name) {
-  for (uint32_t i = 0; i < op_.spec().floats.size(); ++i)
-    if (op_.spec().floats[i] == name) {
-      auto value = static_cast<float>(op_.instruction().floats()->Get(i));
-      if (!std::isfinite(value))
-        fail("has {} = {}, too large for a float", name,
-             op_.instruction().floats()->Get(i));
-      return value;
-    }
-  assert(false && "provers name parameters as OpTable does");
-  return 0;
+  int64_t value = op_.instruction().ints()->Get(op_.intPosition(name));
+  if (value >= low && value <= high)
+    return static_cast<int32_t>(value);
+  fail("has {} = {}, expected {} to {}", name, value, low, high);
+  return static_cast<int32_t>(low);
 }
 
 void OpProof::rows(const BufferRef &buffer, int64_t rows, int64_t cols) {

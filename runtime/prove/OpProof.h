@@ -1,9 +1,11 @@
 //===- OpProof.h - Checked access to one instruction ------------*- C++ -*-===//
 //
-// What provers read operands and parameters with. The first failed check is
-// kept and later calls become harmless, so that a prover is written as a plain
-// list of what a kernel of its op may assume; finish() tells whether all of it
-// holds. Operands and parameters are named as in runtime/schema/OpTable.h.
+// Provers read operands and parameters with an OpProof, which has checked each
+// of them alone against its type and range in kernels/Ops.def. So proveOp() of
+// an op only checks the relations between them that a kernel relies on. The
+// first failed check is kept and later calls become harmless, so that a prover
+// is a plain list; finish() returns whether everything holds. Operands and
+// parameters are named as in runtime/schema/OpTable.h.
 //
 //===----------------------------------------------------------------------===//
 
@@ -33,54 +35,52 @@ struct BufferRef {
 
 class OpProof {
 public:
-  /// Of instruction `index` of a phase of a plan that passed verifyPhases().
+  /// For instruction `index` of a phase of a plan that passed verifyPhases().
   OpProof(const fb::Plan &plan, const fb::Phase &phase, uint32_t index,
           const WeightFiles &files);
 
-  /// A buffer of the given encoding; activations() takes F32, A8 and A8K,
-  /// encodedBuffer() only the latter two.
-  BufferRef buffer(std::string_view operand, moek::Encoding encoding);
-  BufferRef activations(std::string_view operand);
-  BufferRef encodedBuffer(std::string_view operand);
-  BufferRef anyBuffer(std::string_view operand);
-  const fb::Weight &weight(std::string_view operand);
+  BufferRef buffer(std::string_view operand) const;
+  const fb::Weight &weight(std::string_view operand) const {
+    return op_.weight(operand);
+  }
   /// A weight with outer() == 1.
   const fb::Weight &matrix(std::string_view operand);
-  /// An F32 weight of `length` finite values in a row. An optional operand may
-  /// be absent.
+  /// A Vector of `length` finite values in a row. An optional operand may be
+  /// absent.
   void vector(std::string_view operand, int64_t length) {
     vectors(operand, 1, length);
   }
   /// Likewise `count` of them, one after the other.
   void vectors(std::string_view operand, int64_t count, int64_t length);
-  const fb::Kv &cache(std::string_view operand) { return op_.cache(operand); }
+  const fb::Kv &cache(std::string_view operand) const {
+    return op_.cache(operand);
+  }
   /// A cache whose rows have `width` elements, which is `what`: a row for each
-  /// position, or, where tokens see `window` > 0 of them alone, maybe rings
-  /// that hold what a step's tokens see.
+  /// position, or, if tokens see only `window` > 0 of them, possibly rings that
+  /// hold what a step's tokens see.
   void cacheRows(std::string_view operand, std::string_view what, int64_t width,
                  int64_t window = 0);
   /// A state of at least `floats`.
   void state(std::string_view operand, int64_t floats);
-  std::span<const float> constant(std::string_view operand) {
+  std::span<const float> constant(std::string_view operand) const {
     return op_.constant(operand);
   }
 
-  /// Whether an optional operand is there.
+  /// Returns whether an optional operand is present.
   bool has(std::string_view operand) const { return op_.has(operand); }
 
-  /// That the kernel of the weight operand `operand` multiplies `act` with it:
-  /// format, layout, encoding and the phase's token range.
+  /// Checks that the gemm of the weight operand `operand` multiplies `act` with
+  /// it: format, layout, encoding and the phase's token range.
   void gemm(std::string_view operand, const BufferRef &act);
-  /// Likewise where the driver encodes the activations itself; returns the
+  /// Likewise if the op kernel encodes the activations itself; returns the
   /// encoding that the gemm reads.
   moek::Encoding gemm(std::string_view operand);
 
+  /// A value in the parameter's range, even after a failure.
+  int32_t integer(std::string_view name) const;
+  bool boolean(std::string_view name) const { return integer(name) != 0; }
+  /// Checks a range that depends on other parameters.
   int32_t integer(std::string_view name, int64_t low, int64_t high);
-  int32_t positive(std::string_view name);
-  bool boolean(std::string_view name) { return integer(name, 0, 1) != 0; }
-  /// One of moek::Activation.
-  void activation(std::string_view name);
-  float real(std::string_view name);
 
   /// Checks that each token has `rows` rows of `cols` elements, and notes the
   /// stride between rows.
@@ -92,7 +92,7 @@ public:
 
   const fb::Plan &plan() const { return plan_; }
 
-  /// The instruction, if all of it held.
+  /// Returns the instruction if all checks held.
   StatusOr<ProvenOp> finish();
 
 private:
@@ -101,10 +101,16 @@ private:
     if (status_.isOk())
       status_ = invalidPlan(format, std::forward<Args>(args)...);
   }
-  /// Whether a kernel of the instruction belongs to operand number `operand`.
+  /// Returns whether a kernel of the instruction belongs to operand number
+  /// `operand`.
   bool hasGemm(size_t operand) const;
   std::string_view kernelName(uint32_t position) const;
-  void driver();
+  void checkOpKernel();
+  // Each operand and each parameter alone.
+  void checkBuffer(const OperandSpec &operand);
+  void checkWeight(const OperandSpec &operand);
+  void checkInteger(uint32_t position);
+  void checkReal(uint32_t position);
 
   const fb::Plan &plan_;
   const fb::Phase &phase_;
@@ -113,7 +119,8 @@ private:
   Status status_;
 };
 
-/// Proves what kernels of one op assume. In a Prove*.cpp.
+/// Proves the relations that kernels of one op rely on. Each is in a
+/// Prove*.cpp.
 using Prover = void (*)(OpProof &);
 
 #define MOE_OP(op, name, number, kind) void prove##op(OpProof &);

@@ -1,12 +1,13 @@
-//===- Prove.h - That instructions fit what kernels assume ------*- C++ -*-===//
+//===- Prove.h - Proofs that instructions are sound -------------*- C++ -*-===//
 //
-// Proves of each instruction of a phase that its operands' shapes, formats,
-// layouts and encodings, and its parameters, are what kernels of its op and the
-// gemms that it names assume. With verifyDataflow() it follows that no step of
-// min_tokens to max_tokens tokens at positions within the context can make a
-// kernel touch memory outside its operands. It holds on every kind of device:
-// which of the kernels are there, and what memory they need beside their
-// operands, is the device's to say when it binds the phase.
+// Kernels do not check their operands. For each instruction of a phase, a proof
+// shows that the shapes, formats, layouts and encodings of its operands, and
+// its parameters, are what the kernels of its op and the gemms that it names
+// rely on. With verifyDataflow() it follows that no step of min_tokens to
+// max_tokens tokens at positions within the context can make a kernel touch
+// memory outside its operands. This holds on every kind of device. A device
+// that binds the phase checks whether it has the kernels, and the memory that
+// they need besides their operands.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,14 +22,14 @@
 
 namespace moert {
 
-/// Of all phases of `plan`, in its order, and that their data flow is right
+/// Proves all phases of `plan`, in its order, and that their data flow is right
 /// (verifyDataflow). `plan` outlives the result.
 StatusOr<std::vector<ProvenPhase>> provePlan(const Plan &plan,
                                              const WeightFiles &files);
 
-/// Of a phase of `plan`, which outlives the result. InvalidFile, naming phase,
-/// instruction and operand, where it does not hold, or where a norm or a bias
-/// in `files` is not finite.
+/// Proves a phase of `plan`, which outlives the result. Fails with InvalidFile,
+/// naming phase, instruction and operand, if something does not hold, or if a
+/// norm or a bias in `files` is not finite.
 StatusOr<ProvenPhase> provePhase(const Plan &plan, const fb::Phase &phase,
                                  const WeightFiles &files);
 

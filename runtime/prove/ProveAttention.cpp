@@ -1,5 +1,4 @@
-// What rotary embedding and attention assume.
-#include "kernels/Scratch.h" // kMostKvSplits
+// Relations of operands of rotary embedding and attention.
 #include "runtime/prove/OpProof.h"
 
 #include <algorithm>
@@ -8,34 +7,35 @@ namespace moert {
 using moek::Encoding;
 
 namespace {
-/// [cos | sin] of a step's positions for a rotated part of `dim` elements.
+/// The table has [cos | sin] of a step's positions for a rotated part of `dim`
+/// elements.
 void proveTable(OpProof &p, int64_t dim) {
-  BufferRef table = p.buffer("table", Encoding::F32);
+  BufferRef table = p.buffer("table");
   p.require(dim % 2 == 0, "the rotated part has an even size");
   p.rows(table, 1, dim);
 }
 
-/// A cache whose rows are [latent | rope key].
+/// The rows of the cache are [latent | rope key].
 void proveLatentCache(OpProof &p, int64_t latent, int64_t rope) {
   p.cacheRows("kv", "latent + rope", latent + rope);
 }
 
-/// One whose rows are keys and values of heads, of which a token sees the last
-/// `window`; 0: all.
+/// The rows of the cache are keys and values of heads, of which a token sees
+/// the last `window`; 0: all.
 void proveGroupedCache(OpProof &p, int64_t heads, int64_t key, int64_t value,
                        int64_t window) {
   p.cacheRows("kv", "that of its heads' keys and values",
               moek::gqaKvWidth(heads, key, value), window);
 }
 
-/// What LatentAttention and Attention leave per span: sums of `latent`
-/// elements, maximum and sum of each head.
+/// The results of LatentAttention and Attention for each KV split: sums of
+/// `latent` elements, maximum and sum of each head.
 void proveSpans(OpProof &p, const BufferRef &buffer, int64_t splits,
                 int64_t heads, int64_t latent) {
   p.rows(buffer, splits, heads * (latent + 2));
 }
 
-/// A matrix [rows, cols] for each head.
+/// The weight has a matrix [rows, cols] for each head.
 void proveHeadWeight(OpProof &p, std::string_view operand,
                      std::string_view what, int64_t heads,
                      std::string_view rowName, int64_t rows,
@@ -51,12 +51,11 @@ void proveHeadWeight(OpProof &p, std::string_view operand,
 } // namespace
 
 void proveRope(OpProof &p) {
-  BufferRef x = p.buffer("x", Encoding::F32);
-  int32_t heads = p.positive("heads");
-  int32_t headStride = p.positive("head_stride");
-  int32_t dim = p.positive("dim");
+  BufferRef x = p.buffer("x");
+  int32_t heads = p.integer("heads");
+  int32_t headStride = p.integer("head_stride");
+  int32_t dim = p.integer("dim");
   int32_t offset = p.integer("offset", 0, std::max(0, headStride - dim));
-  p.boolean("neox");
   p.require(int64_t(offset) + dim <= headStride,
             "the rotated part lies inside a head");
   p.rows(x, 1, int64_t(heads) * headStride);
@@ -64,33 +63,31 @@ void proveRope(OpProof &p) {
 }
 
 void proveMlaLatent(OpProof &p) {
-  BufferRef x = p.buffer("x", Encoding::F32);
-  int64_t latent = p.positive("latent"), rope = p.positive("rope");
+  BufferRef x = p.buffer("x");
+  int64_t latent = p.integer("latent"), rope = p.integer("rope");
   p.rows(x, 1, latent + rope);
   p.vector("weight", latent);
   proveTable(p, rope);
   proveLatentCache(p, latent, rope);
-  p.require(p.real("eps") >= 0, "eps is not negative");
 }
 
 void proveAbsorbQuery(OpProof &p) {
-  BufferRef q = p.buffer("q", Encoding::F32);
-  BufferRef out = p.buffer("out", Encoding::F32);
-  int64_t heads = p.positive("heads"), nope = p.positive("nope");
-  int64_t rope = p.positive("rope"), latent = p.positive("latent");
+  BufferRef q = p.buffer("q");
+  BufferRef out = p.buffer("out");
+  int64_t heads = p.integer("heads"), nope = p.integer("nope");
+  int64_t rope = p.integer("rope"), latent = p.integer("latent");
   p.rows(q, 1, heads * (nope + rope));
   proveHeadWeight(p, "w", "key", heads, "nope", nope, "latent", latent);
   p.rows(out, 1, heads * (latent + rope));
 }
 
 void proveLatentAttention(OpProof &p) {
-  BufferRef q = p.buffer("q", Encoding::F32);
-  BufferRef out = p.buffer("out", Encoding::F32);
-  int64_t heads = p.positive("heads"), latent = p.positive("latent");
-  int64_t rope = p.positive("rope");
-  p.real("scale");
+  BufferRef q = p.buffer("q");
+  BufferRef out = p.buffer("out");
+  int64_t heads = p.integer("heads"), latent = p.integer("latent");
+  int64_t rope = p.integer("rope");
   p.rows(q, 1, heads * (latent + rope));
-  int32_t splits = p.integer("splits", 1, moek::kMostKvSplits);
+  int32_t splits = p.integer("splits");
   proveLatentCache(p, latent, rope);
   if (splits == 1)
     p.rows(out, 1, heads * latent);
@@ -99,36 +96,33 @@ void proveLatentAttention(OpProof &p) {
 }
 
 void proveLatentCombine(OpProof &p) {
-  BufferRef x = p.buffer("x", Encoding::F32);
-  BufferRef out = p.buffer("out", Encoding::F32);
-  int64_t heads = p.positive("heads"), latent = p.positive("latent");
-  proveSpans(p, x, p.integer("splits", 2, moek::kMostKvSplits), heads, latent);
-  p.integer("window", 0, INT32_MAX);
+  BufferRef x = p.buffer("x");
+  BufferRef out = p.buffer("out");
+  int64_t heads = p.integer("heads"), latent = p.integer("latent");
+  proveSpans(p, x, p.integer("splits"), heads, latent);
   p.rows(out, 1, heads * latent);
 }
 
 void proveKvStore(OpProof &p) {
-  BufferRef k = p.buffer("k", Encoding::F32), v = p.buffer("v", Encoding::F32);
-  int64_t heads = p.positive("heads"), key = p.positive("key");
-  int64_t value = p.positive("value");
+  BufferRef k = p.buffer("k"), v = p.buffer("v");
+  int64_t heads = p.integer("heads"), key = p.integer("key");
+  int64_t value = p.integer("value");
   p.rows(k, 1, heads * key);
   p.rows(v, 1, heads * value);
   proveGroupedCache(p, heads, key, value, /*window=*/1);
 }
 
 void proveAttention(OpProof &p) {
-  BufferRef q = p.buffer("q", Encoding::F32);
-  BufferRef out = p.buffer("out", Encoding::F32);
-  int64_t heads = p.positive("heads"), kvHeads = p.positive("kv_heads");
-  int64_t key = p.positive("key"), value = p.positive("value");
+  BufferRef q = p.buffer("q");
+  BufferRef out = p.buffer("out");
+  int64_t heads = p.integer("heads"), kvHeads = p.integer("kv_heads");
+  int64_t key = p.integer("key"), value = p.integer("value");
   p.require(heads % kvHeads == 0, "kv_heads divide the heads");
-  p.real("scale");
-  p.require(p.real("softcap") >= 0, "softcap is not negative");
-  int32_t window = p.integer("window", 0, INT32_MAX);
+  int32_t window = p.integer("window");
   p.vector("sinks", heads);
   p.rows(q, 1, heads * key);
   proveGroupedCache(p, kvHeads, key, value, window);
-  int32_t splits = p.integer("splits", 1, moek::kMostKvSplits);
+  int32_t splits = p.integer("splits");
   if (splits == 1)
     p.rows(out, 1, heads * value);
   else
@@ -136,11 +130,11 @@ void proveAttention(OpProof &p) {
 }
 
 void proveHeadLinear(OpProof &p) {
-  BufferRef x = p.buffer("x", Encoding::F32);
-  BufferRef out = p.buffer("out", Encoding::F32);
-  int64_t heads = p.positive("heads"), rows = p.positive("rows");
-  int64_t cols = p.positive("cols");
-  int64_t tail = p.integer("tail", 0, INT32_MAX);
+  BufferRef x = p.buffer("x");
+  BufferRef out = p.buffer("out");
+  int64_t heads = p.integer("heads"), rows = p.integer("rows");
+  int64_t cols = p.integer("cols");
+  int64_t tail = p.integer("tail");
   proveHeadWeight(p, "w", "head", heads, "rows", rows, "cols", cols);
   p.gemm("w");
   p.rows(x, 1, heads * (cols + tail));
@@ -148,12 +142,11 @@ void proveHeadLinear(OpProof &p) {
 }
 
 void proveMlaAttention(OpProof &p) {
-  BufferRef q = p.buffer("q", Encoding::F32);
-  BufferRef out = p.buffer("out", Encoding::F32);
-  int64_t heads = p.positive("heads"), nope = p.positive("nope");
-  int64_t rope = p.positive("rope"), latent = p.positive("latent");
-  int64_t value = p.positive("value");
-  p.real("scale");
+  BufferRef q = p.buffer("q");
+  BufferRef out = p.buffer("out");
+  int64_t heads = p.integer("heads"), nope = p.integer("nope");
+  int64_t rope = p.integer("rope"), latent = p.integer("latent");
+  int64_t value = p.integer("value");
   p.rows(q, 1, heads * (nope + rope));
   proveLatentCache(p, latent, rope);
   proveHeadWeight(p, "wv", "value", heads, "value", value, "latent", latent);

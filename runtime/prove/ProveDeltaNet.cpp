@@ -1,17 +1,14 @@
-// What gated delta nets assume.
+// Relations of operands of gated delta nets.
 #include "runtime/plan/Verify.h"
 #include "runtime/prove/OpProof.h"
 
 namespace moert {
-using moek::Encoding;
-
 void proveRegroup(OpProof &p) {
-  BufferRef x = p.buffer("x", Encoding::F32);
-  BufferRef out = p.buffer("out", Encoding::F32);
-  int64_t groups = p.positive("groups");
-  int64_t offset = p.integer("offset", 0, kMaxParameter);
-  int64_t parts = p.positive("first") + p.integer("second", 0, kMaxParameter) +
-                  p.integer("third", 0, kMaxParameter);
+  BufferRef x = p.buffer("x");
+  BufferRef out = p.buffer("out");
+  int64_t groups = p.integer("groups");
+  int64_t offset = p.integer("offset");
+  int64_t parts = p.integer("first") + p.integer("second") + p.integer("third");
   p.require(x.perToken() % groups == 0, "the groups divide the columns");
   p.require(offset + parts <= x.perToken() / groups,
             "the parts lie inside a group");
@@ -19,9 +16,9 @@ void proveRegroup(OpProof &p) {
 }
 
 void proveShortConv(OpProof &p) {
-  BufferRef x = p.buffer("x", Encoding::F32);
-  BufferRef out = p.buffer("out", Encoding::F32);
-  int64_t taps = p.integer("taps", 1, moek::kMaxTaps), cols = x.perToken();
+  BufferRef x = p.buffer("x");
+  BufferRef out = p.buffer("out");
+  int64_t taps = p.integer("taps"), cols = x.perToken();
   p.require(cols >= 1, "x has rows per token");
   p.vectors("weight", cols, taps);
   p.state("state", (taps - 1) * cols);
@@ -29,9 +26,9 @@ void proveShortConv(OpProof &p) {
 }
 
 void proveDeltaGates(OpProof &p) {
-  BufferRef beta = p.buffer("beta", Encoding::F32);
-  BufferRef alpha = p.buffer("alpha", Encoding::F32);
-  BufferRef out = p.buffer("out", Encoding::F32);
+  BufferRef beta = p.buffer("beta");
+  BufferRef alpha = p.buffer("alpha");
+  BufferRef out = p.buffer("out");
   int64_t heads = beta.perToken();
   p.require(heads >= 1, "beta has rows per token");
   p.rows(alpha, 1, heads);
@@ -41,14 +38,12 @@ void proveDeltaGates(OpProof &p) {
 }
 
 void proveDeltaRule(OpProof &p) {
-  BufferRef x = p.buffer("x", Encoding::F32);
-  BufferRef gates = p.buffer("gates", Encoding::F32);
-  BufferRef out = p.buffer("out", Encoding::F32);
-  int64_t keyHeads = p.positive("key_heads"), heads = p.positive("heads");
-  int64_t key = p.positive("key"), value = p.positive("value");
-  int64_t begin = p.integer("begin", 0, kMaxParameter);
-  p.boolean("tiled");
-  p.require(p.real("eps") >= 0, "eps is not negative");
+  BufferRef x = p.buffer("x");
+  BufferRef gates = p.buffer("gates");
+  BufferRef out = p.buffer("out");
+  int64_t keyHeads = p.integer("key_heads"), heads = p.integer("heads");
+  int64_t key = p.integer("key"), value = p.integer("value");
+  int64_t begin = p.integer("begin");
   p.require(heads % keyHeads == 0, "key_heads divide the heads");
   p.rows(x, 1, 2 * keyHeads * key + heads * value);
   p.rows(gates, 1, 2 * heads);

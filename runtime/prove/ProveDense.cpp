@@ -1,18 +1,16 @@
-// What embedding, norms, and everything that multiplies one matrix assume.
+// Relations of operands of embedding, norms, and products with one matrix.
 #include "runtime/prove/OpProof.h"
 
 namespace moert {
-using moek::Encoding;
-
 void proveEmbed(OpProof &p) {
-  BufferRef tokens = p.buffer("tokens", Encoding::I32);
-  BufferRef out = p.buffer("out", Encoding::F32);
+  BufferRef tokens = p.buffer("tokens");
+  BufferRef out = p.buffer("out");
   const fb::Weight &table = p.matrix("table");
-  // Token ids are checked against the vocabulary before a step.
+  // Token ids are checked against the vocabulary before each step.
   p.equal("the table's row count", table.rows(), "the vocabulary",
           p.plan().vocab());
   p.rows(tokens, 1, 1);
-  int64_t begin = p.integer("begin", 0, INT32_MAX), cols = out.perToken();
+  int64_t begin = p.integer("begin"), cols = out.perToken();
   int64_t block = moek::formatInfo(moek::Format(table.format())).blockElements;
   p.rows(out, 1, cols);
   p.require(cols >= 1 && begin + cols <= table.cols(),
@@ -22,45 +20,42 @@ void proveEmbed(OpProof &p) {
 }
 
 void proveRopeTable(OpProof &p) {
-  BufferRef out = p.buffer("out", Encoding::F32);
-  p.real("scale");
+  BufferRef out = p.buffer("out");
   p.rows(out, 1, 2 * int64_t(p.constant("inv_freq").size()));
 }
 
 void proveRmsNorm(OpProof &p) {
-  BufferRef x = p.buffer("x", Encoding::F32);
-  BufferRef out = p.buffer("out", Encoding::F32);
-  int64_t groups = p.positive("groups");
+  BufferRef x = p.buffer("x");
+  BufferRef out = p.buffer("out");
+  int64_t groups = p.integer("groups");
   p.require(x.perToken() % groups == 0, "groups divide the columns of x");
   int64_t cols = x.perToken() / groups;
   p.vector("weight", cols);
   p.rows(x, 1, groups * cols);
   p.rows(out, 1, groups * cols);
-  p.require(p.real("eps") >= 0, "eps is not negative");
 }
 
 void proveQuantize(OpProof &p) {
-  BufferRef x = p.buffer("x", Encoding::F32);
-  BufferRef out = p.encodedBuffer("out");
+  BufferRef x = p.buffer("x");
+  BufferRef out = p.buffer("out");
   p.require(out.rowsPerToken >= 1, "out has rows per token");
   p.rows(x, out.rowsPerToken, out.cols);
   p.rows(out, out.rowsPerToken, out.cols);
 }
 
 void proveLinear(OpProof &p) {
-  BufferRef act = p.activations("act");
-  BufferRef out = p.buffer("out", Encoding::F32);
+  BufferRef act = p.buffer("act");
+  BufferRef out = p.buffer("out");
   const fb::Weight &w = p.matrix("w");
   p.gemm("w", act);
   p.rows(act, 1, w.cols());
   p.vector("bias", w.rows());
   p.rows(out, 1, w.rows());
-  p.boolean("accumulate");
 }
 
 void proveGateUp(OpProof &p) {
-  BufferRef act = p.activations("act");
-  BufferRef out = p.buffer("out", Encoding::F32);
+  BufferRef act = p.buffer("act");
+  BufferRef out = p.buffer("out");
   const fb::Weight &gate = p.matrix("gate"), &up = p.matrix("up");
   p.equal("up's row count", up.rows(), "gate's", gate.rows());
   p.equal("up's column count", up.cols(), "gate's", gate.cols());
@@ -68,35 +63,28 @@ void proveGateUp(OpProof &p) {
   p.gemm("up", act);
   p.vector("gate_bias", gate.rows());
   p.vector("up_bias", gate.rows());
-  p.activation("activation");
   p.rows(act, 1, gate.cols());
   p.rows(out, 1, gate.rows());
 }
 
-/// Gate and up that become one, element by element.
+/// Gate and up are combined element by element.
 static void proveFactors(OpProof &p) {
-  BufferRef gate = p.buffer("gate", Encoding::F32);
-  BufferRef up = p.buffer("up", Encoding::F32);
-  BufferRef out = p.buffer("out", Encoding::F32);
+  BufferRef gate = p.buffer("gate");
+  BufferRef up = p.buffer("up");
+  BufferRef out = p.buffer("out");
   p.require(out.rowsPerToken >= 1, "out has rows per token");
   p.rows(gate, out.rowsPerToken, out.cols);
   p.rows(up, out.rowsPerToken, out.cols);
 }
 
-void proveActivationMul(OpProof &p) {
-  proveFactors(p);
-  p.activation("activation");
-}
+void proveActivationMul(OpProof &p) { proveFactors(p); }
 
-void proveClampedMul(OpProof &p) {
-  proveFactors(p);
-  p.require(p.real("limit") > 0, "the limit is above zero");
-}
+void proveClampedMul(OpProof &p) { proveFactors(p); }
 
 void proveSigmoidMul(OpProof &p) {
-  BufferRef x = p.buffer("x", Encoding::F32);
-  BufferRef gate = p.buffer("gate", Encoding::F32);
-  BufferRef out = p.buffer("out", Encoding::F32);
+  BufferRef x = p.buffer("x");
+  BufferRef gate = p.buffer("gate");
+  BufferRef out = p.buffer("out");
   int64_t cols = out.perToken();
   p.require(cols >= 1, "out has rows per token");
   p.rows(x, 1, cols);
@@ -104,19 +92,17 @@ void proveSigmoidMul(OpProof &p) {
 }
 
 void proveScale(OpProof &p) {
-  BufferRef x = p.buffer("x", Encoding::F32);
-  BufferRef out = p.buffer("out", Encoding::F32);
+  BufferRef x = p.buffer("x");
+  BufferRef out = p.buffer("out");
   int64_t cols = out.perToken();
   p.require(cols >= 1, "out has rows per token");
   p.rows(x, 1, cols);
-  p.real("factor");
-  p.require(p.real("softcap") >= 0, "softcap is not negative");
 }
 
 void proveAdd(OpProof &p) {
-  BufferRef x = p.buffer("x", Encoding::F32);
-  BufferRef y = p.buffer("y", Encoding::F32);
-  BufferRef out = p.buffer("out", Encoding::F32);
+  BufferRef x = p.buffer("x");
+  BufferRef y = p.buffer("y");
+  BufferRef out = p.buffer("out");
   int64_t cols = out.perToken();
   p.require(cols >= 1, "out has rows per token");
   p.rows(x, 1, cols);
@@ -124,8 +110,8 @@ void proveAdd(OpProof &p) {
 }
 
 void proveCopy(OpProof &p) {
-  BufferRef x = p.anyBuffer("x");
-  BufferRef out = p.anyBuffer("out");
+  BufferRef x = p.buffer("x");
+  BufferRef out = p.buffer("out");
   p.require(x.encoding == out.encoding && x.cols == out.cols &&
                 x.rowsPerToken == out.rowsPerToken &&
                 x.fixedRows == out.fixedRows,

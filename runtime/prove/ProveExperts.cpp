@@ -1,23 +1,21 @@
-// What routing and the routed experts assume.
+// Relations of operands of routing and routed experts.
 #include "kernels/Abi.h"
 #include "runtime/prove/OpProof.h"
 
 #include <cmath>
 
 namespace moert {
-using moek::Encoding;
-
 namespace {
-/// The lists that expert_group makes: checked to be long enough here, and to
-/// come from one expert_group of these numbers by verifyDataflow().
+/// The lists of expert_group are long enough. verifyDataflow() checks that they
+/// come from one expert_group with these numbers.
 void proveGroups(OpProof &p, int64_t experts, int64_t topK) {
-  BufferRef offsets = p.buffer("offsets", Encoding::I32);
-  BufferRef slots = p.buffer("slots", Encoding::I32);
+  BufferRef offsets = p.buffer("offsets");
+  BufferRef slots = p.buffer("slots");
   p.fixedElements(offsets, experts + 1);
   p.rows(slots, topK, 1);
 }
 
-/// Which of `experts` are here, and how many.
+/// Proves the slice of `experts` that is here, and returns their number.
 int64_t proveSlice(OpProof &p, int32_t experts) {
   int32_t begin = p.integer("begin", 0, experts);
   int32_t count = p.integer("count", 0, experts - begin);
@@ -35,17 +33,14 @@ int64_t proveSlice(OpProof &p, int32_t experts) {
 } // namespace
 
 void proveRouter(OpProof &p) {
-  BufferRef logits = p.buffer("logits", Encoding::F32);
-  BufferRef ids = p.buffer("ids", Encoding::I32);
-  BufferRef weights = p.buffer("weights", Encoding::F32);
-  int32_t experts = p.positive("experts");
+  BufferRef logits = p.buffer("logits");
+  BufferRef ids = p.buffer("ids");
+  BufferRef weights = p.buffer("weights");
+  int32_t experts = p.integer("experts");
   int32_t topK = p.integer("top_k", 1, experts);
   int32_t groups = p.integer("groups", 1, experts);
   int32_t groupsUsed = p.integer("groups_used", 1, groups);
-  int32_t groupBest = p.integer("group_best", 1, 2);
-  p.integer("scoring", 1, moek::kScoringCount);
-  p.boolean("normalize");
-  p.real("scale");
+  int32_t groupBest = p.integer("group_best");
   p.rows(logits, 1, experts);
   p.vector("bias", experts);
   p.vector("expert_scale", experts);
@@ -58,22 +53,18 @@ void proveRouter(OpProof &p) {
   p.require(groupBest <= groupSize, "a group has the experts that rank it");
 }
 
-/// Numbers of experts in the table are checked as they are used.
+/// The kernel checks the numbers of experts in the table.
 void proveHashRouter(OpProof &p) {
-  BufferRef logits = p.buffer("logits", Encoding::F32);
-  BufferRef tokens = p.buffer("tokens", Encoding::I32);
-  BufferRef ids = p.buffer("ids", Encoding::I32);
-  BufferRef weights = p.buffer("weights", Encoding::F32);
-  int32_t experts = p.positive("experts");
+  BufferRef logits = p.buffer("logits");
+  BufferRef tokens = p.buffer("tokens");
+  BufferRef ids = p.buffer("ids");
+  BufferRef weights = p.buffer("weights");
+  int32_t experts = p.integer("experts");
   int32_t topK = p.integer("top_k", 1, experts);
-  int32_t scoring = p.integer("scoring", 1, moek::kScoringCount);
+  int32_t scoring = p.integer("scoring");
   p.require(moek::Scoring(scoring) != moek::Scoring::SoftmaxTopK,
             "all experts have scores");
-  p.boolean("normalize");
-  p.real("scale");
   const fb::Weight &table = p.matrix("table");
-  p.require(moek::Format(table.format()) == moek::Format::I32,
-            "the table holds integers");
   p.vector("expert_scale", experts);
   p.equal("the table's row count", table.rows(), "the vocabulary",
           p.plan().vocab());
@@ -87,32 +78,31 @@ void proveHashRouter(OpProof &p) {
 }
 
 void proveSplitChoices(OpProof &p) {
-  p.positive("experts");
-  int32_t topK = p.integer("top_k", 2, INT32_MAX);
+  int32_t topK = p.integer("top_k");
   int32_t last = p.integer("last", 1, topK - 1);
-  p.rows(p.buffer("ids", Encoding::I32), 1, topK);
-  p.rows(p.buffer("weights", Encoding::F32), 1, topK);
-  p.rows(p.buffer("first_ids", Encoding::I32), 1, topK - last);
-  p.rows(p.buffer("first_weights", Encoding::F32), 1, topK - last);
-  p.rows(p.buffer("last_ids", Encoding::I32), 1, last);
-  p.rows(p.buffer("last_weights", Encoding::F32), 1, last);
+  p.rows(p.buffer("ids"), 1, topK);
+  p.rows(p.buffer("weights"), 1, topK);
+  p.rows(p.buffer("first_ids"), 1, topK - last);
+  p.rows(p.buffer("first_weights"), 1, topK - last);
+  p.rows(p.buffer("last_ids"), 1, last);
+  p.rows(p.buffer("last_weights"), 1, last);
 }
 
 void proveExpertGroup(OpProof &p) {
-  BufferRef ids = p.buffer("ids", Encoding::I32);
-  int32_t experts = p.positive("experts");
+  BufferRef ids = p.buffer("ids");
+  int32_t experts = p.integer("experts");
   int32_t topK = p.integer("top_k", 1, experts);
   p.rows(ids, 1, topK);
   proveGroups(p, proveSlice(p, experts), topK);
 }
 
 void proveExpertsLinear(OpProof &p) {
-  BufferRef act = p.activations("act");
-  BufferRef out = p.buffer("out", Encoding::F32);
+  BufferRef act = p.buffer("act");
+  BufferRef out = p.buffer("out");
   const fb::Weight &w = p.weight("w");
   p.gemm("w", act);
   p.vectors("bias", w.outer(), w.rows());
-  int32_t topK = p.positive("top_k");
+  int32_t topK = p.integer("top_k");
   bool actPerToken = p.boolean("act_per_token");
   proveGroups(p, w.outer(), topK);
   p.rows(act, actPerToken ? 1 : topK, w.cols());
@@ -120,8 +110,8 @@ void proveExpertsLinear(OpProof &p) {
 }
 
 void proveExpertsGateUp(OpProof &p) {
-  BufferRef act = p.activations("act");
-  BufferRef out = p.buffer("out", Encoding::F32);
+  BufferRef act = p.buffer("act");
+  BufferRef out = p.buffer("out");
   const fb::Weight &gate = p.weight("gate"), &up = p.weight("up");
   p.equal("up's expert count", up.outer(), "gate's", gate.outer());
   p.equal("up's row count", up.rows(), "gate's", gate.rows());
@@ -130,40 +120,37 @@ void proveExpertsGateUp(OpProof &p) {
   p.gemm("up", act);
   p.vectors("gate_bias", gate.outer(), gate.rows());
   p.vectors("up_bias", gate.outer(), gate.rows());
-  p.activation("activation");
-  int32_t topK = p.positive("top_k");
+  int32_t topK = p.integer("top_k");
   proveGroups(p, gate.outer(), topK);
   p.rows(act, 1, gate.cols());
   p.rows(out, topK, gate.rows());
 }
 
 void proveExpertsActivationMul(OpProof &p) {
-  BufferRef gate = p.buffer("gate", Encoding::F32);
-  BufferRef up = p.buffer("up", Encoding::F32);
-  BufferRef out = p.buffer("out", Encoding::F32);
-  int32_t experts = p.positive("experts"), topK = p.positive("top_k");
+  BufferRef gate = p.buffer("gate");
+  BufferRef up = p.buffer("up");
+  BufferRef out = p.buffer("out");
+  int32_t experts = p.integer("experts"), topK = p.integer("top_k");
   p.vectors("gate_scale", experts, 1);
   p.vectors("up_scale", experts, 1);
-  p.activation("activation");
   proveGroups(p, experts, topK);
   for (const BufferRef &rows : {gate, up, out})
     p.rows(rows, topK, out.cols);
 }
 
 void proveExpertsCombine(OpProof &p) {
-  BufferRef y = p.buffer("y", Encoding::F32);
-  BufferRef weights = p.buffer("weights", Encoding::F32);
-  BufferRef out = p.buffer("out", Encoding::F32);
-  int32_t topK = p.positive("top_k");
+  BufferRef y = p.buffer("y");
+  BufferRef weights = p.buffer("weights");
+  BufferRef out = p.buffer("out");
+  int32_t topK = p.integer("top_k");
   int64_t cols = out.perToken();
   p.require(cols >= 1, "out has rows per token");
-  p.boolean("accumulate");
   p.rows(y, topK, cols);
   p.rows(weights, 1, topK);
-  int32_t experts = p.integer("experts", 0, INT32_MAX);
+  int32_t experts = p.integer("experts");
   proveSlice(p, experts);
   if (p.has("ids"))
-    p.rows(p.buffer("ids", Encoding::I32), 1, topK);
+    p.rows(p.buffer("ids"), 1, topK);
 }
 
 } // namespace moert

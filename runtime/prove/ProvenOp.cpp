@@ -49,8 +49,14 @@ std::span<const float> ProvenOp::constant(std::string_view name) const {
   return {values->data(), values->size()};
 }
 
+uint32_t ProvenOp::intPosition(std::string_view name) const {
+  auto it = std::ranges::find(spec_->ints, name);
+  assert(it != spec_->ints.end() && "parameters are named as in OpTable");
+  return uint32_t(it - spec_->ints.begin());
+}
+
 int32_t ProvenOp::integer(std::string_view name) const {
-  return int32_t(intOf(*instruction_, *spec_, name));
+  return int32_t(instruction_->ints()->Get(intPosition(name)));
 }
 
 float ProvenOp::real(std::string_view name) const {

@@ -1,8 +1,8 @@
 //===- ProvenOp.h - An instruction that is known to be sound ----*- C++ -*-===//
 //
-// What a proof (runtime/prove/Prove.h) leaves of an instruction for the device
-// that runs it: no pointers, and nothing left to check. Operands and parameters
-// are named as in runtime/schema/OpTable.h.
+// The result of a proof (runtime/prove/Prove.h) for the device that runs the
+// instruction: it has no pointers, and nothing is left to check. Operands and
+// parameters are named as in runtime/schema/OpTable.h.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,35 +21,34 @@
 
 namespace moert {
 
-/// The plan that the tables are of outlives it.
+/// The plan outlives it.
 class ProvenOp {
 public:
   ProvenOp(const fb::Plan &plan, const fb::Phase &phase, uint32_t index);
 
   const OpSpec &spec() const { return *spec_; }
   const fb::Instruction &instruction() const { return *instruction_; }
-  /// In the phase's list of all queues.
+  /// Its place in the phase's list, which has the instructions of all queues.
   uint32_t index() const { return index_; }
   /// Number of the device that runs it.
   uint32_t device() const;
-  /// What runs it.
-  const moek::KernelInfo &driver() const { return *driver_; }
+  /// The kernel that executes it.
+  const moek::KernelInfo &opKernel() const { return *opKernel_; }
 
-  /// Of the plan's table of its kind.
+  /// Its index is that of the plan's table of its kind.
   const fb::Operand &operand(std::string_view name) const;
-  /// Whether an optional operand is there.
+  /// Returns whether an optional operand is present.
   bool has(std::string_view operand) const;
   const fb::Buffer &buffer(std::string_view operand) const;
   const fb::Weight &weight(std::string_view operand) const;
   const fb::Kv &cache(std::string_view operand) const;
   std::span<const float> constant(std::string_view operand) const;
-  /// What multiplies a weight that has a gemm of its own.
+  /// The gemm of a weight that has one of its own.
   const moek::GemmInfo &gemm(std::string_view operand) const {
     return *gemms_[position(operand)];
   }
 
   int32_t integer(std::string_view name) const;
-  bool boolean(std::string_view name) const { return integer(name) != 0; }
   float real(std::string_view name) const;
 
 private:
@@ -57,14 +56,15 @@ private:
   static constexpr size_t kMaxOperands = 8;
 
   size_t position(std::string_view operand) const;
+  uint32_t intPosition(std::string_view name) const;
 
   const fb::Plan *plan_;
   const fb::Phase *phase_;
   const fb::Instruction *instruction_;
   const OpSpec *spec_;
   uint32_t index_;
-  const moek::KernelInfo *driver_ = nullptr;
-  /// By operand.
+  const moek::KernelInfo *opKernel_ = nullptr;
+  /// Indexed by operand; null for operands without a gemm.
   std::array<const moek::GemmInfo *, kMaxOperands> gemms_{};
 };
 

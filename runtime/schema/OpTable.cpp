@@ -1,7 +1,8 @@
 #include "runtime/schema/OpTable.h"
 
+#include "kernels/Abi.h"
+#include "kernels/Entries.h"
 #include "kernels/Scratch.h"
-#include "kernels/SparseArgs.h"
 
 #include <array>
 
@@ -9,8 +10,30 @@ namespace moert {
 
 namespace {
 using moek::OpCode;
-using namespace moek; // The formulas of Scratch.h and SparseArgs.h.
+using namespace moek; // The formulas of Scratch.h and Entries.h, and limits.
 using Name = std::string_view;
+
+// Ranges that Ops.def names.
+constexpr IntRange kPositive{1, kMaxParameter}, kNatural{0, INT32_MAX};
+constexpr FloatRange AtLeastZero = FloatRange::AtLeastZero,
+                     AboveZero = FloatRange::AboveZero;
+
+/// None: an integer that is no member of arguments.
+enum class IntType { Int, None, Bool, Activation, Scoring };
+constexpr IntRange rangeOf(IntType type) {
+  switch (type) {
+  case IntType::Bool:
+    return {0, 1};
+  case IntType::Activation:
+    return {0, kActivationCount - 1};
+  case IntType::Scoring:
+    return {1, kScoringCount};
+  case IntType::Int:
+  case IntType::None:
+    break;
+  }
+  return {INT32_MIN, INT32_MAX};
+}
 
 /// Storage behind the spans of one OpSpec.
 struct Signature {
@@ -19,6 +42,8 @@ struct Signature {
   Name name;
   std::array<OperandSpec, 8> operands{};
   std::array<Name, 8> ints{}, floats{};
+  std::array<IntRange, 8> intRanges{};
+  std::array<FloatRange, 8> floatRanges{};
   size_t operandCount = 0, intCount = 0, floatCount = 0;
   int64_t (*scratchBytes)(const IntReader &) = [](const IntReader &) {
     return int64_t(0);
@@ -30,13 +55,19 @@ struct Signature {
     more.operands[more.operandCount++] = spec;
     return more;
   }
-  constexpr Signature addInt(Name parameter) const {
+  constexpr Signature addInt(Name parameter, IntType, IntRange range) const {
     Signature more = *this;
+    more.intRanges[more.intCount] = range;
     more.ints[more.intCount++] = parameter;
     return more;
   }
-  constexpr Signature addFloat(Name parameter) const {
+  constexpr Signature addInt(Name parameter, IntType type) const {
+    return addInt(parameter, type, rangeOf(type));
+  }
+  constexpr Signature addFloat(Name parameter,
+                               FloatRange range = FloatRange::Finite) const {
     Signature more = *this;
+    more.floatRanges[more.floatCount] = range;
     more.floats[more.floatCount++] = parameter;
     return more;
   }
@@ -47,14 +78,25 @@ struct Signature {
   }
 };
 
+#define MOE_MEMBER(type, cpu, gpu, member) type
+#define MOE_CPU_MEMBER(type, cpu, member) type
+#define MOE_NO_MEMBER None
+#define MOE_IN(scope, type) MOE_IN_EXPANDED(scope, type)
+#define MOE_IN_EXPANDED(scope, type) scope::type
+
 constexpr std::array<Signature, kOpCodeCount> signatures{
 #define MOE_OP(op, name, number, kind)                                         \
   Signature { OpCode::op, OpKind::kind, #name }
-#define MOE_OPERAND(operand, operandRole, ...)                                 \
+#define MOE_OPERAND(operand, operandRole, operandType, ...)                    \
   .add({.name = #operand,                                                      \
-        .role = OperandRole::operandRole __VA_OPT__(, ) __VA_ARGS__})
-#define MOE_INT(parameter) .addInt(#parameter)
-#define MOE_FLOAT(parameter) .addFloat(#parameter)
+        .role = OperandRole::operandRole,                                      \
+        .type = MOE_IN(OperandType, MOE_TYPE_##operandType) __VA_OPT__(, )     \
+            __VA_ARGS__})
+#define MOE_INT(parameter, type, ...)                                          \
+  .addInt(#parameter,                                                          \
+          MOE_IN(IntType, MOE_TYPE_##type) __VA_OPT__(, ) __VA_ARGS__)
+#define MOE_FLOAT(parameter, type, ...)                                        \
+  .addFloat(#parameter __VA_OPT__(, ) __VA_ARGS__)
 #define MOE_SCRATCH(...)                                                       \
   .needing([]([[maybe_unused]] const IntReader &of) -> int64_t {               \
     return __VA_ARGS__;                                                        \
@@ -62,6 +104,11 @@ constexpr std::array<Signature, kOpCodeCount> signatures{
 #define MOE_OP_END ,
 #include "kernels/Ops.def"
 };
+#undef MOE_MEMBER
+#undef MOE_CPU_MEMBER
+#undef MOE_NO_MEMBER
+#undef MOE_IN
+#undef MOE_IN_EXPANDED
 
 constexpr std::array<OpSpec, kOpCodeCount> table = [] {
   std::array<OpSpec, kOpCodeCount> specs{};
@@ -73,6 +120,8 @@ constexpr std::array<OpSpec, kOpCodeCount> table = [] {
                 {s.operands.data(), s.operandCount},
                 {s.ints.data(), s.intCount},
                 {s.floats.data(), s.floatCount},
+                {s.intRanges.data(), s.intCount},
+                {s.floatRanges.data(), s.floatCount},
                 s.scratchBytes};
   }
   return specs;

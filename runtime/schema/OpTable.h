@@ -1,9 +1,9 @@
 //===- OpTable.h - Operands and parameters of every instruction -*- C++ -*-===//
 //
-// kernels/Ops.def as data: the order and roles of each op's operands and the
-// names of its integer and float parameters. The compiler builds instructions
-// from it, the plan dialect prints with it, the scheduler reads hazards from
-// it, and the semantic verifier checks against it.
+// kernels/Ops.def as data: the order, roles and types of each op's operands,
+// and the names and ranges of its integer and float parameters. The compiler
+// builds instructions from it, the plan dialect prints with it, the scheduler
+// reads hazards from it, and the semantic verifier checks against it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,15 +25,34 @@ inline constexpr unsigned kSchemaVersion = 12;
 inline constexpr int kMaxSequences = 64;
 /// Buffers and caches begin at multiples of a cache line.
 inline constexpr uint64_t kRegionAlignment = 64;
+/// Upper bound on an op's integers. It is far above any real model, and low
+/// enough that products of two of them cannot overflow int64_t.
+inline constexpr int64_t kMaxParameter = int64_t(1) << 24;
 
 enum class OperandRole {
   Read,      ///< A buffer.
   Write,     ///< A buffer, overwritten.
   ReadWrite, ///< A buffer, updated in place.
-  Weight,    ///< A weight that a driver or gemm reads.
+  Weight,    ///< A weight that an op kernel or a gemm reads.
   KvRead,    ///< Rows of a cache.
   KvWrite,   ///< Appends rows to a cache.
   Constant,
+};
+
+/// What kernels/OperandTypes.def says of an operand. None: a proof of the op
+/// says it.
+enum class OperandType : uint8_t {
+  None,
+  F32,
+  I32,
+  Activations, ///< F32, A8 or A8K.
+  A8,          ///< A8 or A8K.
+  Bytes,       ///< Rows of any encoding.
+  Vector,      ///< An F32 matrix of one row, or of packed rows.
+  Table,       ///< Likewise I32.
+  Matrix,
+  Cache,
+  Values,
 };
 
 /// What integers in a buffer are used as indices of, and so have to be proven
@@ -44,17 +63,25 @@ enum class Indices : uint8_t {
   Experts,      ///< A router's choice.
   GroupOffsets, ///< Slots that expert_group lists, by expert.
   GroupSlots,   ///< (token, choice) pairs; of the same expert_group.
-  Entries,      ///< Of a cache (kernels/SparseArgs.h), that a token sees.
+  Entries,      ///< Of a cache (kernels/Entries.h), that a token sees.
 };
 
 struct OperandSpec {
   std::string_view name;
   OperandRole role;
+  OperandType type = OperandType::None;
   bool optional = false; ///< May be OperandKind::None.
   /// The weight is read by a gemm of its own (Instruction.kernels[1...]).
   bool gemm = false;
   Indices indices = Indices::None; ///< That it holds, read or written.
 };
+
+/// What a parameter alone must be, whatever the others are; both ends included.
+struct IntRange {
+  int64_t low, high;
+};
+/// Every float is finite.
+enum class FloatRange : uint8_t { Finite, AtLeastZero, AboveZero };
 
 enum class OpKind : uint8_t {
   Plain,
@@ -78,6 +105,8 @@ struct OpSpec {
   std::span<const OperandSpec> operands;
   std::span<const std::string_view> ints;
   std::span<const std::string_view> floats;
+  std::span<const IntRange> intRanges;     ///< Of `ints`.
+  std::span<const FloatRange> floatRanges; ///< Of `floats`.
   /// Bytes of private memory that each worker needs.
   int64_t (*scratchBytes)(const IntReader &of);
 };

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "kernels/CopyArgs.h"
+#include "kernels/Abi.h"
 #include "kernels/Scratch.h"
 #include "test/bench/OpWork.h"
 

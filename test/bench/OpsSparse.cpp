@@ -8,7 +8,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "kernels/SparseArgs.h"
+#include "kernels/Entries.h"
 #include "test/bench/OpWork.h"
 
 #include <set>

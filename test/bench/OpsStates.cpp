@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "kernels/Entries.h"
 #include "kernels/Scratch.h"
-#include "kernels/SparseArgs.h"
 #include "test/bench/OpWork.h"
 
 namespace moek::bench {
@@ -56,7 +56,7 @@ Work compress(Arena &arena, Step step, int32_t ratio, bool overlap) {
 /// Regroups queries and gates of attention layers: [query | gate] per head.
 Work regroup(Arena &arena, Isa, Step step) {
   RegroupArgs a{};
-  a.groups = 16, a.width = 512, a.parts[0] = a.parts[1] = 256;
+  a.groups = 16, a.width = 512, a.first = a.second = 256;
   a.xStride = a.outStride = a.groups * a.width;
   a.x = arena.floats(step.tokens * a.xStride);
   a.out = arena.make<float>(step.tokens * a.outStride);

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "kernels/Entries.h"
 #include "kernels/Scratch.h"
-#include "kernels/SparseArgs.h"
 #include "test/bench/OpWork.h"
 
 namespace moek::bench {
@@ -80,13 +80,11 @@ Work clampedMul(Arena &arena, Isa, Step step) {
 
 Work hashRouter(Arena &arena, Isa, Step step) {
   HashRouterArgs a{};
-  RouterArgs &r = a.router;
-  r.experts = r.stride = kV4Experts, r.topK = kV4TopK;
-  r.groups = r.groupsUsed = r.groupBest = 1, r.scoring = kSqrtSoftplus;
-  r.normalize = true, r.scale = 1.5f;
-  r.logits = arena.floats(step.tokens * kV4Experts);
-  r.ids = arena.make<int32_t>(step.tokens * kV4TopK);
-  r.weights = arena.make<float>(step.tokens * kV4TopK);
+  a.experts = a.stride = kV4Experts, a.topK = kV4TopK;
+  a.scoring = kSqrtSoftplus, a.normalize = true, a.scale = 1.5f;
+  a.logits = arena.floats(step.tokens * kV4Experts);
+  a.ids = arena.make<int32_t>(step.tokens * kV4TopK);
+  a.weights = arena.make<float>(step.tokens * kV4TopK);
   auto *tokens = arena.make<int32_t>(step.tokens);
   std::mt19937 random(1);
   std::generate_n(tokens, step.tokens,

@@ -89,9 +89,8 @@ TEST_P(RegroupTest, PartsOfGroups) {
     int64_t all = c.parts[0] + c.parts[1] + c.parts[2];
     Matrix<float> x(5, c.groups * c.width, 3), out(5, c.groups * all, 2);
     x.fill(random);
-    RegroupArgs args{
-        x.data(), x.stride, out.data(), out.stride,
-        c.width,  c.groups, c.offset,   {c.parts[0], c.parts[1], c.parts[2]}};
+    RegroupArgs args{x.data(), x.stride, out.data(), out.stride, c.width,
+                     c.groups, c.offset, c.parts[0], c.parts[1], c.parts[2]};
     runKernel(GetParam(), &args, {5, 0}, 0, {&out});
     expectClose(out, [&](int64_t t, int64_t column) {
       int64_t from = c.offset;
@@ -216,9 +215,9 @@ struct Delta {
   }
 
   DeltaRuleArgs args() {
-    return {x.data(),   x.stride, gates.data(), viewOf(states), out.data(),
-            out.stride, kBegin,   s.keyHeads,   s.heads,        s.key,
-            s.value,    s.tiled,  s.eps};
+    return {x.data(),   x.stride,   gates.data(), viewOf(states), out.data(),
+            out.stride, s.keyHeads, s.heads,      s.key,          s.value,
+            kBegin,     s.tiled,    s.eps};
   }
   int64_t scratch() const { return deltaRuleScratchBytes(s.key, s.value); }
 

@@ -1,5 +1,5 @@
+#include "kernels/Abi.h"
 #include "kernels/Activation.h"
-#include "kernels/CopyArgs.h"
 #include "test/kernels/KernelTest.h"
 
 using namespace moek;

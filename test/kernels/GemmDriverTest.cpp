@@ -132,8 +132,9 @@ TEST_P(GateUpTest, SiluOfGateTimesUp) {
       Weights up(Format::F32, 1, f, k, random);
       Matrix<float> act(tokens, k, 5), out(tokens, f, 3);
       act.fill(random);
-      GateUpArgs args{bytesOf(act), act.stride * 4, gate.view,  up.view,
-                      testGemm,     testGemm,       out.data(), out.stride};
+      GateUpArgs args{bytesOf(act), act.stride * 4, gate.view, up.view,
+                      testGemm,     testGemm,       nullptr,   nullptr,
+                      out.data(),   out.stride};
       runKernel(GetParam(), &args, {tokens, 0}, size_t(gateUpScratchBytes()),
                 {&out});
       expectClose(out, [&](int64_t t, int64_t r) {
@@ -166,10 +167,17 @@ TEST_P(GateUpTest, BiasesAndActivation) {
     Matrix<float> act(tokens, k, 5), out(tokens, f, 3), bias(2, f);
     act.fill(random);
     bias.fill(random, 3);
-    GateUpArgs args{bytesOf(act), act.stride * 4, gate.view,
-                    up.view,      testGemm,       testGemm,
-                    out.data(),   out.stride,     Activation::ClampedSwiglu,
-                    bias.row(0),  bias.row(1)};
+    GateUpArgs args{bytesOf(act),
+                    act.stride * 4,
+                    gate.view,
+                    up.view,
+                    testGemm,
+                    testGemm,
+                    bias.row(0),
+                    bias.row(1),
+                    out.data(),
+                    out.stride,
+                    Activation::ClampedSwiglu};
     runKernel(GetParam(), &args, {tokens, 0}, size_t(gateUpScratchBytes()),
               {&out});
     expectClose(out, [&](int64_t t, int64_t r) {
@@ -252,6 +260,7 @@ TEST_P(ExpertsLinearTest, EachSlotMeetsItsExpert) {
                                act.stride * 4,
                                w.view,
                                testGemm,
+                               nullptr,
                                routing.offsets.data(),
                                routing.slots.data(),
                                out.data(),
@@ -290,6 +299,7 @@ TEST_P(ExpertsLinearTest, SlotsOfOtherDevicesExpertsAreUnchanged) {
                            act.stride * 4,
                            w.view,
                            testGemm,
+                           nullptr,
                            routing.offsets.data(),
                            routing.slots.data(),
                            out.data(),
@@ -328,6 +338,8 @@ TEST_P(ExpertsGateUpTest, EachSlotMeetsItsExpert) {
                              up.view,
                              testGemm,
                              testGemm,
+                             nullptr,
+                             nullptr,
                              routing.offsets.data(),
                              routing.slots.data(),
                              out.data(),
@@ -362,13 +374,13 @@ TEST_P(ExpertsLinearTest, EachExpertsBias) {
                            act.stride * 4,
                            w.view,
                            testGemm,
+                           bias.data(),
                            routing.offsets.data(),
                            routing.slots.data(),
                            out.data(),
                            out.stride,
                            topK,
-                           false,
-                           bias.data()};
+                           false};
     runKernel(GetParam(), &args, {tokens, 0}, size_t(gemmScratchBytes()),
               {&out});
     expectClose(out, [&](int64_t s, int64_t r) {
@@ -399,14 +411,14 @@ TEST_P(ExpertsGateUpTest, BiasesAndActivation) {
                            up.view,
                            testGemm,
                            testGemm,
+                           gateBias.data(),
+                           upBias.data(),
                            routing.offsets.data(),
                            routing.slots.data(),
                            out.data(),
                            out.stride,
                            topK,
-                           Activation::ClampedSwiglu,
-                           gateBias.data(),
-                           upBias.data()};
+                           Activation::ClampedSwiglu};
     runKernel(GetParam(), &args, {tokens, 0}, size_t(gateUpScratchBytes()),
               {&out});
     expectClose(out, [&](int64_t s, int64_t r) {
@@ -434,9 +446,9 @@ TEST_P(ExpertsLinearTest, WorkersFinishTogether) {
   std::iota(slots.begin(), slots.end(), 0);
   Matrix<float> act(tokens, k), out(tokens, n);
   act.fill(random);
-  ExpertsLinearArgs args{bytesOf(act),   act.stride * 4, w.view,     testGemm,
-                         offsets.data(), slots.data(),   out.data(), out.stride,
-                         topK,           false};
+  ExpertsLinearArgs args{bytesOf(act), act.stride * 4, w.view,       testGemm,
+                         nullptr,      offsets.data(), slots.data(), out.data(),
+                         out.stride,   topK,           false};
   int64_t most = 0, all = n * tokens;
   for (int i = 0; i < workers; ++i) {
     Guarded scratch{size_t(gemmScratchBytes())};
@@ -501,7 +513,7 @@ TEST_P(ExpertsLinearTest, NodesReadTheirOwnRowsOfEveryExpert) {
                                        const int32_t *slots, Step step,
                                        const Worker &worker) {
     ExpertsLinearArgs args{
-        bytesOf(act), act.stride * 4, w.view,     testGemm, offsets,
+        bytesOf(act), act.stride * 4, w.view,     testGemm, nullptr, offsets,
         slots,        out.data(),     out.stride, 1,        false};
     resolveKernel(GetParam().name)(&args, step, worker);
   });
@@ -519,9 +531,10 @@ TEST_P(ExpertsGateUpTest, NodesReadTheirOwnRowsOfEveryExpert) {
   checkNodesKeepTheirRows(experts, [&](const int32_t *offsets,
                                        const int32_t *slots, Step step,
                                        const Worker &worker) {
-    ExpertsGateUpArgs args{bytesOf(act), act.stride * 4, gate.view, up.view,
-                           testGemm,     testGemm,       offsets,   slots,
-                           out.data(),   out.stride,     1};
+    ExpertsGateUpArgs args{
+        bytesOf(act), act.stride * 4, gate.view, up.view, testGemm,
+        testGemm,     nullptr,        nullptr,   offsets, slots,
+        out.data(),   out.stride,     1};
     resolveKernel(GetParam().name)(&args, step, worker);
   });
 }

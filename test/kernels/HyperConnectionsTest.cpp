@@ -1,5 +1,5 @@
 // Hyper-connections, compressed entries and hash routing compared with float64.
-#include "kernels/SparseArgs.h"
+#include "kernels/Entries.h"
 #include "test/kernels/KernelTest.h"
 
 #include <algorithm>
@@ -338,13 +338,12 @@ struct Hashing {
   }
   HashRouterArgs args(Scoring scoring) {
     HashRouterArgs a{};
-    a.router.logits = logits.data(), a.router.stride = logits.stride;
-    a.router.ids = ids.data(), a.router.weights = weights.data();
-    a.router.experts = 9, a.router.topK = 3;
-    a.router.groups = a.router.groupsUsed = a.router.groupBest = 1;
-    a.router.scoring = scoring, a.router.normalize = true;
-    a.router.scale = 1.5f;
-    a.router.expertScale = scoring == Scoring::Sigmoid ? factors : nullptr;
+    a.logits = logits.data(), a.stride = logits.stride;
+    a.ids = ids.data(), a.weights = weights.data();
+    a.experts = 9, a.topK = 3;
+    a.scoring = scoring, a.normalize = true;
+    a.scale = 1.5f;
+    a.expertScale = scoring == Scoring::Sigmoid ? factors : nullptr;
     a.tokens = tokens, a.table = table.data();
     return a;
   }

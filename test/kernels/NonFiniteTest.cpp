@@ -182,8 +182,9 @@ MOE_NON_FINITE_SUITE(GateUp) {
   Weights gate(Format::F32, 1, 45, 19, source_);
   Weights up(Format::F32, 1, 45, 19, source_);
   Matrix<float> act = random(3, 19, 5), out(3, 45, 3);
-  GateUpArgs args{bytesOf(act), act.stride * 4, gate.view,  up.view,
-                  gemm(),       gemm(),         out.data(), out.stride};
+  GateUpArgs args{bytesOf(act), act.stride * 4, gate.view, up.view,
+                  gemm(),       gemm(),         nullptr,   nullptr,
+                  out.data(),   out.stride};
   check(&args, {3, 0}, gateUpScratchBytes(), out,
         {inputOf("act", act, sameRow), inputOf("gate", gate, rowIsCol),
          inputOf("up", up, rowIsCol)});
@@ -508,6 +509,7 @@ MOE_NON_FINITE_SUITE(Router) {
         RouterArgs args{logits.data(),
                         logits.stride,
                         bias.data(),
+                        nullptr,
                         ids.data(),
                         weights.data(),
                         32,
@@ -543,6 +545,7 @@ MOE_NON_FINITE_SUITE(ExpertsLinear) {
                            act.stride * 4,
                            w.view,
                            gemm(),
+                           nullptr,
                            routing.offsets.data(),
                            routing.slots.data(),
                            out.data(),
@@ -572,6 +575,8 @@ MOE_NON_FINITE_SUITE(ExpertsGateUp) {
                          up.view,
                          gemm(),
                          gemm(),
+                         nullptr,
+                         nullptr,
                          routing.offsets.data(),
                          routing.slots.data(),
                          out.data(),

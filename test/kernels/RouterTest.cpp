@@ -88,11 +88,11 @@ void check(const KernelInfo &kernel, const Routing &s, int32_t tokens) {
   bias.fill(random, 0.3f);
   Matrix<int32_t> ids(tokens, s.topK);
   Matrix<float> weights(tokens, s.topK);
-  RouterArgs args{logits.data(), logits.stride,  s.bias ? bias.data() : nullptr,
-                  ids.data(),    weights.data(), s.experts,
-                  s.topK,        s.groups,       s.groupsUsed,
-                  s.groupBest,   s.scoring,      s.normalize,
-                  s.scale};
+  RouterArgs args{logits.data(), logits.stride, s.bias ? bias.data() : nullptr,
+                  nullptr,       ids.data(),    weights.data(),
+                  s.experts,     s.topK,        s.groups,
+                  s.groupsUsed,  s.groupBest,   s.scoring,
+                  s.normalize,   s.scale};
   Matrix<float> expertScale(1, s.experts);
   for (int32_t e = 0; e < s.experts; ++e)
     expertScale.at(0, e) = scaleOf(e);
@@ -188,10 +188,10 @@ Choice route(const KernelInfo &kernel, const Routing &s,
              const std::vector<float> &logits) {
   Matrix<int32_t> ids(1, s.topK);
   Matrix<float> weights(1, s.topK);
-  RouterArgs args{logits.data(),  s.experts,   nullptr,   ids.data(),
-                  weights.data(), s.experts,   s.topK,    s.groups,
-                  s.groupsUsed,   s.groupBest, s.scoring, s.normalize,
-                  s.scale};
+  RouterArgs args{logits.data(), s.experts,      nullptr,     nullptr,
+                  ids.data(),    weights.data(), s.experts,   s.topK,
+                  s.groups,      s.groupsUsed,   s.groupBest, s.scoring,
+                  s.normalize,   s.scale};
   runKernel(kernel, &args, {1, 0}, size_t(routerScratchBytes(s.experts)),
             {&ids, &weights});
   return {{ids.data(), ids.data() + s.topK},

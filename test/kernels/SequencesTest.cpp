@@ -107,7 +107,7 @@ TEST_P(RopeTableSequencesTest, AsAlone) {
   PagedStep paged(kMixed, random);
   const float invFreq[] = {1, 0.1f, 0.001f};
   Matrix<float> out(paged.tokens, 6);
-  RopeTableArgs args{invFreq, 6, out.data()};
+  RopeTableArgs args{invFreq, 6, out.data(), 1};
   runKernel(GetParam(), &args, paged.step(), 0, {&out});
   for (const SequenceRows &rows : paged.rows) {
     Matrix<float> alone(rows.count, 6);

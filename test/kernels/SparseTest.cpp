@@ -1,6 +1,6 @@
 // Sparse attention compared with float64: every cache type, entries of one
 // position and of several, windows, sinks, ties, sequences in arbitrary pages.
-#include "kernels/SparseArgs.h"
+#include "kernels/Entries.h"
 #include "test/kernels/AttentionModel.h"
 
 #include <algorithm>

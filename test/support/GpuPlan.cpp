@@ -26,7 +26,6 @@ public:
     return int32_t(instruction_.ints[size_t(
         std::ranges::find(spec_.ints, name) - spec_.ints.begin())]);
   }
-  bool boolean(std::string_view name) const { return integer(name) != 0; }
   float real(std::string_view name) const {
     return float(instruction_.floats[size_t(
         std::ranges::find(spec_.floats, name) - spec_.floats.begin())]);
@@ -181,7 +180,7 @@ void addLaunches(fb::PlanT &plan, moec::KernelCompiler &compiler,
       auto module = std::make_unique<fb::ModuleT>();
       module->entry = one.kernel.entry;
       module->file = one.kernel.file;
-      module->defines = one.kernel.defines;
+      module->defines = wordsOf(one.kernel);
       plan.modules.push_back(std::move(module));
       for (int arch : archs)
         jobs.push_back({one.kernel, arch});

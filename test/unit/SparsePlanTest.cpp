@@ -1,7 +1,7 @@
 // Why plans with attention to chosen rows, compressed entries and residual
 // streams are refused.
+#include "kernels/Entries.h"
 #include "kernels/KvCache.h"
-#include "kernels/SparseArgs.h"
 #include "test/support/PlanEngineTest.h"
 
 using namespace moert;
@@ -181,8 +181,8 @@ INSTANTIATE_TEST_SUITE_P(
          setInt("hyper_weights", 0, 3)},
         {"Spread", "operand out has 1 rows of 32 elements per token",
          setInt("hyper_spread", 0, 4)},
-        {"Limit", "the limit is above zero", setFloat("clamped_mul", 0)},
-        {"Table", "the table holds integers",
+        {"Limit", "limit is above zero", setFloat("clamped_mul", 0)},
+        {"Table", "operand table has format F32, expected I32",
          [](SparsePlan &p) {
            p.builder.plan.weights[p.decode("hash_router").operands[2].index()]
                ->format = uint8_t(moek::Format::F32);

@@ -82,7 +82,6 @@ public:
     auto attribute = op->getAttrOfType<IntegerAttr>(StringRef(name));
     return attribute ? int32_t(attribute.getInt()) : 0;
   }
-  bool boolean(std::string_view) const { return false; }
   float real(std::string_view) const { return 0; }
   bool has(std::string_view) const { return false; }
   uint8_t *bytes(std::string_view) const { return nullptr; }

@@ -83,7 +83,7 @@ private:
 
   StatusOr<BoundInstruction> bind(const ProvenOp &op, std::byte *own) {
     CpuOperands operands(plan_, op, memory_, own, files_);
-    BoundInstruction bound{operands.driver(), nullptr};
+    BoundInstruction bound{operands.opKernel(), nullptr};
     bound.args =
         moek::withArguments(op.spec().op, operands, [&](const auto &args) {
           return arguments_.keep(args);

@@ -52,8 +52,8 @@ moek::GemmFn CpuOperands::gemm(std::string_view operand) {
              : nullptr;
 }
 
-moek::KernelFn CpuOperands::driver() {
-  const moek::KernelInfo &info = op_.driver();
+moek::KernelFn CpuOperands::opKernel() {
+  const moek::KernelInfo &info = op_.opKernel();
   return usable(info.name, info.isa)
              ? present(info.name, moek::resolveKernel(info.name))
              : nullptr;

@@ -31,7 +31,7 @@ public:
   moek::GemmFn gemm(std::string_view name);
 
   /// Returns the function that runs the instruction, or null like gemm().
-  moek::KernelFn driver();
+  moek::KernelFn opKernel();
   /// Checks that the plan provides the memory per worker that the kernel uses;
   /// if not, finish() returns InvalidFile.
   void checkScratch();

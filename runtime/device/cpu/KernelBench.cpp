@@ -210,11 +210,11 @@ StepOverheads KernelBench::overheads() {
   // The overhead of an instruction is measured with a kernel that has no work.
   startOver();
   AddArgs add{input<float>(16), input<float>(16), output<float>(16), 16};
-  const KernelInfo *driver = nullptr;
+  const KernelInfo *opKernel = nullptr;
   for (const KernelInfo &kernel : kernelTable())
     if (kernel.op == OpCode::Add && kernel.isa <= bestHostIsa())
-      driver = !driver || kernel.isa > driver->isa ? &kernel : driver;
-  KernelFn function = resolveKernel(driver->name);
+      opKernel = !opKernel || kernel.isa > opKernel->isa ? &kernel : opKernel;
+  KernelFn function = resolveKernel(opKernel->name);
   seconds.instruction = best(5, [&] {
     Worker alone{0, 1, scratch_.data()};
     double begin = secondsNow();
@@ -262,14 +262,14 @@ double KernelBench::gemm(const GemmInfo &gemm, const KernelInfo &linear,
          secondsOf(calls);
 }
 
-double KernelBench::driver(const KernelInfo &driver, int32_t tokens) {
+double KernelBench::opKernel(const KernelInfo &opKernel, int32_t tokens) {
   startOver();
-  KernelFn function = resolveKernel(driver.name);
+  KernelFn function = resolveKernel(opKernel.name);
   auto rate = [&](const auto &args, double units) {
     return units / secondsOf({{function, &args, {tokens, 0}}});
   };
   double values = double(tokens) * kCols;
-  switch (driver.op) {
+  switch (opKernel.op) {
   case OpCode::RmsNorm: {
     RmsNormArgs a{};
     a.x = input<float>(tokens * kCols), a.weight = input<float>(kCols);
@@ -356,12 +356,12 @@ double KernelBench::driver(const KernelInfo &driver, int32_t tokens) {
     return rate(a, double(kHeads) * kNope * kLatent);
   }
   default:
-    return stateful(driver, tokens);
+    return stateful(opKernel, tokens);
   }
 }
 
 template <class Args>
-double KernelBench::secondsOfLayers(const KernelInfo &driver,
+double KernelBench::secondsOfLayers(const KernelInfo &opKernel,
                                     const KernelInfo *combine, Args a,
                                     int64_t width, int32_t value, KvType type,
                                     Step step) {
@@ -392,7 +392,7 @@ double KernelBench::secondsOfLayers(const KernelInfo &driver,
   std::vector<Call> calls;
   for (size_t i = 0; i < layers; ++i) {
     all[i].kv = cacheView(type, caches_.data() + i * bytes, depth, width);
-    calls.push_back({resolveKernel(driver.name), &all[i], step});
+    calls.push_back({resolveKernel(opKernel.name), &all[i], step});
     if (combine)
       calls.push_back({resolveKernel(combine->name), &sum, step});
   }
@@ -400,34 +400,36 @@ double KernelBench::secondsOfLayers(const KernelInfo &driver,
   return secondsOf(calls, size_t(group)) * group;
 }
 
-double KernelBench::latent(const KernelInfo &driver, const KernelInfo *combine,
-                           KvType type, int32_t tokens, int32_t depth) {
+double KernelBench::latent(const KernelInfo &opKernel,
+                           const KernelInfo *combine, KvType type,
+                           int32_t tokens, int32_t depth) {
   Step step{tokens, depth - tokens};
   LatentAttentionArgs a{};
   a.heads = kHeads, a.latent = kLatent, a.rope = kRope;
   a.qStride = kHeads * (kLatent + kRope);
-  double each =
-      secondsOfLayers(driver, combine, a, kLatent + kRope, kLatent, type, step);
+  double each = secondsOfLayers(opKernel, combine, a, kLatent + kRope, kLatent,
+                                type, step);
   return 2 * pairsOf(step) * kHeads * (2 * kLatent + kRope) / each;
 }
 
-double KernelBench::grouped(const KernelInfo &driver, const KernelInfo *combine,
-                            KvType type, int32_t tokens, int32_t depth) {
+double KernelBench::grouped(const KernelInfo &opKernel,
+                            const KernelInfo *combine, KvType type,
+                            int32_t tokens, int32_t depth) {
   Step step{tokens, depth - tokens};
   AttentionArgs a{};
   a.heads = kHeads, a.kvHeads = kKvHeads, a.key = a.value = kValue;
   a.qStride = kHeads * kValue;
   double each =
-      secondsOfLayers(driver, combine, a, gqaKvWidth(kKvHeads, kValue, kValue),
-                      kValue, type, step);
+      secondsOfLayers(opKernel, combine, a,
+                      gqaKvWidth(kKvHeads, kValue, kValue), kValue, type, step);
   return 2 * pairsOf(step) * kHeads * 2 * kValue / each;
 }
 
-MlaRates KernelBench::mla(const KernelInfo &driver, KvType type,
+MlaRates KernelBench::mla(const KernelInfo &opKernel, KvType type,
                           int32_t depth) {
   const GemmInfo *gemm = nullptr;
   for (const GemmInfo &info : gemmTable())
-    if (info.format == Format::Q8_0 && info.isa <= driver.isa &&
+    if (info.format == Format::Q8_0 && info.isa <= opKernel.isa &&
         hostSupports(info.isa) && (!gemm || info.isa >= gemm->isa))
       gemm = &info;
   auto seconds = [&](Step step, bool keys) {
@@ -454,7 +456,7 @@ MlaRates KernelBench::mla(const KernelInfo &driver, KvType type,
     a.wk = keys ? matrix(0, kNope, kLatent) : matrix(0, kLatent, kNope);
     a.wv = matrix(2 << 20, kValue, kLatent);
     a.kv = cacheView(type, caches_.data(), step.position + step.tokens);
-    return secondsOf({{resolveKernel(driver.name), &a, step}});
+    return secondsOf({{resolveKernel(opKernel.name), &a, step}});
   };
   double products = 2.0 * depth * kHeads * (kNope + kValue) * kLatent;
   // One query takes little time beyond decompression. In the second

@@ -35,20 +35,21 @@ public:
   StepOverheads overheads();
   double gemm(const moek::GemmInfo &gemm, const moek::KernelInfo &linear,
               int32_t tokens, bool cached);
-  double driver(const moek::KernelInfo &driver, int32_t tokens);
+  double opKernel(const moek::KernelInfo &opKernel, int32_t tokens);
   /// `combine` may be null: then attention does not use KV splits.
-  double latent(const moek::KernelInfo &driver, const moek::KernelInfo *combine,
-                moek::KvType type, int32_t tokens, int32_t depth);
+  double latent(const moek::KernelInfo &opKernel,
+                const moek::KernelInfo *combine, moek::KvType type,
+                int32_t tokens, int32_t depth);
   /// Measures attention whose heads share keys and values (GQA).
-  double grouped(const moek::KernelInfo &driver,
+  double grouped(const moek::KernelInfo &opKernel,
                  const moek::KernelInfo *combine, moek::KvType type,
                  int32_t tokens, int32_t depth);
   /// Measures the scores of an indexer's keys.
-  double indexScores(const moek::KernelInfo &driver, moek::KvType type,
+  double indexScores(const moek::KernelInfo &opKernel, moek::KvType type,
                      int32_t tokens, int32_t depth);
-  double sparse(const moek::KernelInfo &driver, moek::KvType type,
+  double sparse(const moek::KernelInfo &opKernel, moek::KvType type,
                 int32_t tokens, int32_t depth);
-  MlaRates mla(const moek::KernelInfo &driver, moek::KvType type,
+  MlaRates mla(const moek::KernelInfo &opKernel, moek::KvType type,
                int32_t depth);
 
   /// The worst disturbance of all measurements so far.
@@ -68,20 +69,20 @@ private:
   double secondsOf(const std::vector<Call> &calls, size_t group = 1);
   double run(const std::vector<Call> &calls, size_t first, size_t count);
   /// Measures layers with states, and ops on chosen rows and entries.
-  double stateful(const moek::KernelInfo &driver, int32_t tokens);
+  double stateful(const moek::KernelInfo &opKernel, int32_t tokens);
   /// Runs `a` with a separate state of `width` elements for each layer.
   template <class Args>
-  double secondsOfStates(const moek::KernelInfo &driver, Args a, int64_t width,
-                         int32_t tokens);
+  double secondsOfStates(const moek::KernelInfo &opKernel, Args a,
+                         int64_t width, int32_t tokens);
   /// Runs `a` with a separate cache for each layer.
   template <class Args>
-  double secondsOfCaches(const moek::KernelInfo &driver, const Args &a,
+  double secondsOfCaches(const moek::KernelInfo &opKernel, const Args &a,
                          moek::KvView Args::*cache, moek::KvType type,
                          int64_t width, int64_t capacity, moek::Step step);
   /// Runs attention `a` on caches with rows of `width` elements, and the
   /// combination of its KV splits if `combine` is not null.
   template <class Args>
-  double secondsOfLayers(const moek::KernelInfo &driver,
+  double secondsOfLayers(const moek::KernelInfo &opKernel,
                          const moek::KernelInfo *combine, Args a, int64_t width,
                          int32_t value, moek::KvType type, moek::Step step);
 

@@ -6,8 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "kernels/Abi.h"
+#include "kernels/Entries.h"
 #include "kernels/KvCache.h"
-#include "kernels/SparseArgs.h"
 #include "runtime/device/cpu/KernelBench.h"
 
 #include <algorithm>
@@ -48,7 +49,7 @@ double pairsOf(const Step &step) {
 }
 
 template <class Args>
-double KernelBench::secondsOfCaches(const KernelInfo &driver, const Args &a,
+double KernelBench::secondsOfCaches(const KernelInfo &opKernel, const Args &a,
                                     KvView Args::*cache, KvType type,
                                     int64_t width, int64_t capacity,
                                     Step step) {
@@ -61,13 +62,13 @@ double KernelBench::secondsOfCaches(const KernelInfo &driver, const Args &a,
   for (size_t i = 0; i < all.size(); ++i) {
     all[i].*cache = {reinterpret_cast<uint8_t *>(caches_.data()) + i * bytes,
                      width, capacity, kvRowBytes(type, width), type};
-    calls.push_back({resolveKernel(driver.name), &all[i], step});
+    calls.push_back({resolveKernel(opKernel.name), &all[i], step});
   }
   return secondsOf(calls);
 }
 
 template <class Args>
-double KernelBench::secondsOfStates(const KernelInfo &driver, Args a,
+double KernelBench::secondsOfStates(const KernelInfo &opKernel, Args a,
                                     int64_t width, int32_t tokens) {
   // Each layer has a state, which has left the CPU's caches before its next
   // use.
@@ -82,12 +83,12 @@ double KernelBench::secondsOfStates(const KernelInfo &driver, Args a,
     all[i].state = {reinterpret_cast<uint8_t *>(states + int64_t(i) * floats),
                     width, 1, width * 4, KvType::F32};
     // Positions start above 0, because kernels read no state at position 0.
-    calls.push_back({resolveKernel(driver.name), &all[i], {tokens, kRatio}});
+    calls.push_back({resolveKernel(opKernel.name), &all[i], {tokens, kRatio}});
   }
   return secondsOf(calls);
 }
 
-double KernelBench::stateful(const KernelInfo &driver, int32_t tokens) {
+double KernelBench::stateful(const KernelInfo &opKernel, int32_t tokens) {
   auto rows = double(tokens);
   auto cacheOf = [&](KvType type, int64_t width, int64_t capacity) -> KvView {
     return {output<uint8_t>(kvBytes(type, width, capacity)), width, capacity,
@@ -95,9 +96,9 @@ double KernelBench::stateful(const KernelInfo &driver, int32_t tokens) {
   };
   auto rate = [&](const auto &args, double units) {
     Step step{tokens, kRatio - 1};
-    return units / secondsOf({{resolveKernel(driver.name), &args, step}});
+    return units / secondsOf({{resolveKernel(opKernel.name), &args, step}});
   };
-  switch (driver.op) {
+  switch (opKernel.op) {
   case OpCode::ShortConv: {
     ShortConvArgs a{};
     a.cols = a.xStride = a.outStride = kMixed, a.taps = kTaps;
@@ -106,7 +107,7 @@ double KernelBench::stateful(const KernelInfo &driver, int32_t tokens) {
     a.out = output<float>(tokens * kMixed);
     int64_t width = (kTaps - 1) * kMixed;
     return (8 * rows * kMixed + 8 * double(width)) /
-           secondsOfStates(driver, a, width, tokens);
+           secondsOfStates(opKernel, a, width, tokens);
   }
   case OpCode::DeltaGates: {
     DeltaGatesArgs a{};
@@ -128,7 +129,7 @@ double KernelBench::stateful(const KernelInfo &driver, int32_t tokens) {
     a.out = output<float>(tokens * a.outStride);
     double elements = double(kHeads) * kHead * kHead;
     return 7 * rows * elements /
-           secondsOfStates(driver, a, int64_t(elements), tokens);
+           secondsOfStates(opKernel, a, int64_t(elements), tokens);
   }
   case OpCode::LayerNorm: {
     LayerNormArgs a{};
@@ -154,7 +155,7 @@ double KernelBench::stateful(const KernelInfo &driver, int32_t tokens) {
     Step step{tokens, 2 * kTopK - 1};
     double seen = 2 * kTopK + (rows - 1) / 2;
     return rows * (4 * kTopK + 16 * seen) /
-           secondsOf({{resolveKernel(driver.name), &a, step}});
+           secondsOf({{resolveKernel(opKernel.name), &a, step}});
   }
   case OpCode::Compress: {
     CompressArgs a{};
@@ -167,7 +168,7 @@ double KernelBench::stateful(const KernelInfo &driver, int32_t tokens) {
     int64_t width = compressStateWidth(kEntryCols, true);
     return (8 * rows * double(a.kvStride) +
             4 * rows / kRatio * double(kEntryCols) + 8 * double(width)) /
-           secondsOfStates(driver, a, width, tokens);
+           secondsOfStates(opKernel, a, width, tokens);
   }
   case OpCode::EntryStore: {
     EntryStoreArgs a{};
@@ -216,7 +217,7 @@ double KernelBench::stateful(const KernelInfo &driver, int32_t tokens) {
   }
 }
 
-double KernelBench::indexScores(const KernelInfo &driver, KvType type,
+double KernelBench::indexScores(const KernelInfo &opKernel, KvType type,
                                 int32_t tokens, int32_t depth) {
   startOver();
   IndexScoresArgs a{};
@@ -228,11 +229,11 @@ double KernelBench::indexScores(const KernelInfo &driver, KvType type,
   a.out = output<float>(int64_t(tokens) * depth);
   Step step{tokens, depth - tokens};
   return pairsOf(step) * kIndexHeads * (2 * kIndexKey + 3) /
-         secondsOfCaches(driver, a, &IndexScoresArgs::kv, type, kIndexKey,
+         secondsOfCaches(opKernel, a, &IndexScoresArgs::kv, type, kIndexKey,
                          depth, step);
 }
 
-double KernelBench::sparse(const KernelInfo &driver, KvType type,
+double KernelBench::sparse(const KernelInfo &opKernel, KvType type,
                            int32_t tokens, int32_t depth) {
   startOver();
   // The chosen rows are every second row of the cache.
@@ -251,8 +252,8 @@ double KernelBench::sparse(const KernelInfo &driver, KvType type,
   Step step{tokens, rows - 1};
   return double(tokens) * depth * a.heads *
          (2.0 * a.key + 2.0 * a.value + kSoftmaxOps) /
-         secondsOfCaches(driver, a, &SparseAttentionArgs::entries, type, a.key,
-                         rows + tokens, step);
+         secondsOfCaches(opKernel, a, &SparseAttentionArgs::entries, type,
+                         a.key, rows + tokens, step);
 }
 
 } // namespace moert

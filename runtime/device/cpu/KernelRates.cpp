@@ -40,7 +40,7 @@ std::vector<const GemmInfo *> gemmsOf(Isa best) {
   return all;
 }
 
-const KernelInfo *driverOf(OpCode op, Isa best) {
+const KernelInfo *opKernelOf(OpCode op, Isa best) {
   const KernelInfo *found = nullptr;
   for (const KernelInfo &kernel : moek::kernelTable())
     if (kernel.op == op && kernel.isa <= best && kernel.isa != Isa::Cuda &&
@@ -69,9 +69,9 @@ public:
           OpCode::LayerNorm,     OpCode::RowStore,       OpCode::IndexSelect,
           OpCode::Compress,      OpCode::EntryStore,     OpCode::HyperWeights,
           OpCode::HyperCollapse, OpCode::HyperSpread})
-      if (const KernelInfo *driver = driverOf(op, best);
-          driver && wanted(driver->name))
-        measureDriver(*driver);
+      if (const KernelInfo *opKernel = opKernelOf(op, best);
+          opKernel && wanted(opKernel->name))
+        measureOpKernel(*opKernel);
     for (unsigned type = 0; type < moek::kKvTypeCount; ++type) {
       measureSplits(OpCode::LatentAttention, moek::KvType(type), 16);
       // 128 tokens are processed in tiles, which take seconds in plain C++.
@@ -103,28 +103,28 @@ private:
   }
 
   Status measureGemm(const GemmInfo &gemm) {
-    const KernelInfo *driver = driverOf(OpCode::Linear, gemm.isa);
+    const KernelInfo *opKernel = opKernelOf(OpCode::Linear, gemm.isa);
     KernelRate rate{std::string(gemm.name), {}, {}, {}, {}};
     for (int32_t tokens : rows()) {
       rate.at.push_back(tokens);
-      double memory = bench.gemm(gemm, *driver, tokens, /*cached=*/false);
+      double memory = bench.gemm(gemm, *opKernel, tokens, /*cached=*/false);
       rate.memory.push_back(memory);
       rate.cache.push_back(
           tokens > (options.brief ? kFewCacheRows : kCacheRows)
               ? memory
-              : bench.gemm(gemm, *driver, tokens, /*cached=*/true));
+              : bench.gemm(gemm, *opKernel, tokens, /*cached=*/true));
     }
     result.kernels.push_back(std::move(rate));
     return Status::ok();
   }
 
-  void measureDriver(const KernelInfo &driver) {
-    KernelRate rate{std::string(driver.name), {}, {}, {}, {}};
+  void measureOpKernel(const KernelInfo &opKernel) {
+    KernelRate rate{std::string(opKernel.name), {}, {}, {}, {}};
     for (int32_t tokens : {1, 16, 512}) {
       if (best == Isa::Ref && tokens > 16)
         break;
       rate.at.push_back(tokens);
-      rate.memory.push_back(bench.driver(driver, tokens));
+      rate.memory.push_back(bench.opKernel(opKernel, tokens));
     }
     result.kernels.push_back(std::move(rate));
   }
@@ -132,12 +132,12 @@ private:
   /// Measures attention with one token, using KV splits, and with `many`
   /// tokens.
   void measureSplits(OpCode op, moek::KvType type, int32_t many) {
-    const KernelInfo *driver = driverOf(op, best);
-    const KernelInfo *combine = driverOf(OpCode::LatentCombine, best);
-    if (!driver || !combine || !wanted(driver->name))
+    const KernelInfo *opKernel = opKernelOf(op, best);
+    const KernelInfo *combine = opKernelOf(OpCode::LatentCombine, best);
+    if (!opKernel || !combine || !wanted(opKernel->name))
       return;
     for (int32_t tokens : {1, many}) {
-      KernelRate rate{std::string(driver->name),
+      KernelRate rate{std::string(opKernel->name),
                       std::string(moek::kvTypeName(type)) +
                           (tokens == 1 ? " one" : " many"),
                       {},
@@ -150,8 +150,8 @@ private:
         const KernelInfo *spans = tokens == 1 ? combine : nullptr;
         rate.memory.push_back(
             op == OpCode::Attention
-                ? bench.grouped(*driver, spans, type, tokens, depth)
-                : bench.latent(*driver, spans, type, tokens, depth));
+                ? bench.grouped(*opKernel, spans, type, tokens, depth)
+                : bench.latent(*opKernel, spans, type, tokens, depth));
       }
       result.kernels.push_back(std::move(rate));
     }
@@ -159,11 +159,11 @@ private:
 
   /// Measures an indexer, or sparse attention, with one token and with several.
   void measureDepths(OpCode op, moek::KvType type) {
-    const KernelInfo *driver = driverOf(op, best);
-    if (!driver || !wanted(driver->name))
+    const KernelInfo *opKernel = opKernelOf(op, best);
+    if (!opKernel || !wanted(opKernel->name))
       return;
     for (int32_t tokens : {1, 16}) {
-      KernelRate rate{std::string(driver->name),
+      KernelRate rate{std::string(opKernel->name),
                       std::string(moek::kvTypeName(type)) +
                           (tokens == 1 ? " one" : " many"),
                       {},
@@ -175,22 +175,22 @@ private:
         rate.at.push_back(depth);
         rate.memory.push_back(
             op == OpCode::IndexScores
-                ? bench.indexScores(*driver, type, tokens, depth)
-                : bench.sparse(*driver, type, tokens, depth));
+                ? bench.indexScores(*opKernel, type, tokens, depth)
+                : bench.sparse(*opKernel, type, tokens, depth));
       }
       result.kernels.push_back(std::move(rate));
     }
   }
 
   void measureMla(moek::KvType type) {
-    const KernelInfo *driver = driverOf(OpCode::MlaAttention, best);
-    if (!driver || !wanted(driver->name))
+    const KernelInfo *opKernel = opKernelOf(OpCode::MlaAttention, best);
+    if (!opKernel || !wanted(opKernel->name))
       return;
     int32_t depth = best == Isa::Ref ? 64 : 512;
-    MlaRates rates = bench.mla(*driver, type, depth);
+    MlaRates rates = bench.mla(*opKernel, type, depth);
     auto add = [&](const char *what, double value) {
       result.kernels.push_back(
-          {std::string(driver->name),
+          {std::string(opKernel->name),
            std::string(moek::kvTypeName(type)) + " " + what,
            {double(depth)},
            {value},

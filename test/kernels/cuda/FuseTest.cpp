@@ -8,10 +8,10 @@
 
 #include "kernels/cuda/Fuse.h"
 
+#include "kernels/Abi.h"
 #include "kernels/Activation.h"
-#include "kernels/Drivers.h"
 #include "kernels/KvCache.h"
-#include "kernels/SparseArgs.h"
+#include "kernels/OpKernels.h"
 #include "test/kernels/cuda/SoftwareGpu.h"
 
 #include <cmath>
@@ -340,15 +340,16 @@ TEST(FuseTest, RouterBesideTheSharedExpert) {
           s.form(Encoding::A8, Layout::Rows16);
           s.add<OpCode::GateUp>({at<uint8_t>(codes), a8RowBytes(256),
                                  s.q8(1, 352, 256), s.q8(1, 352, 256), nullptr,
-                                 nullptr, at<float>(hidden), 352},
+                                 nullptr, nullptr, nullptr, at<float>(hidden),
+                                 352},
                                 {codes}, {hidden});
           s.form({}, {});
-          s.add<OpCode::Router>({at<float>(logits), experts,
-                                 at<float>(s.floats(experts)), at<int32_t>(ids),
-                                 at<float>(weights), experts, 6,
-                                 experts == 64 ? 8 : 1, experts == 64 ? 4 : 1,
-                                 1, Scoring::Sigmoid, true, 2.5f},
-                                {logits}, {ids, weights});
+          s.add<OpCode::Router>(
+              {at<float>(logits), experts, at<float>(s.floats(experts)),
+               nullptr, at<int32_t>(ids), at<float>(weights), experts, 6,
+               experts == 64 ? 8 : 1, experts == 64 ? 4 : 1, 1,
+               Scoring::Sigmoid, true, 2.5f},
+              {logits}, {ids, weights});
           s.add<OpCode::Quantize>({at<float>(hidden), 352, at<uint8_t>(made),
                                    a8RowBytes(352), 352, 1, 32},
                                   {hidden}, {made});
@@ -370,9 +371,9 @@ TEST(FuseTest, TheRouterBesideAProduct) {
         s.add<OpCode::Linear>({at<uint8_t>(x), 64 * 4, s.f32(1, 64, 64),
                                nullptr, nullptr, at<float>(y), 64, false},
                               {x}, {y});
-        s.add<OpCode::Router>({at<float>(logits), 64, nullptr, at<int32_t>(ids),
-                               at<float>(weights), 64, 6, 1, 1, 1,
-                               Scoring::Softmax, false, 1},
+        s.add<OpCode::Router>({at<float>(logits), 64, nullptr, nullptr,
+                               at<int32_t>(ids), at<float>(weights), 64, 6, 1,
+                               1, 1, Scoring::Softmax, false, 1},
                               {logits}, {ids, weights});
         s.add<OpCode::ExpertGroup>(
             {at<int32_t>(ids), at<int32_t>(offsets), at<int32_t>(slots), 64, 6},
@@ -392,7 +393,7 @@ TEST(FuseTest, ExpertsAreCombinedTileByTile) {
         uint64_t slots = s.ints({2, 0, 3, 1}), weights = s.floats(4);
         uint64_t normed = s.out(cols * 4);
         s.add<OpCode::ExpertsLinear>({at<uint8_t>(act), a8RowBytes(256),
-                                      s.q8(5, cols, 256), nullptr,
+                                      s.q8(5, cols, 256), nullptr, nullptr,
                                       at<int32_t>(offsets), at<int32_t>(slots),
                                       at<float>(y), cols, 4, false},
                                      {act, offsets, slots}, {y});
@@ -619,9 +620,9 @@ TEST(FuseTest, ChoicesAreNotOverwritten) {
     Scene s(softgpu::Schedule::Forward, 1, 1);
     uint64_t logits = s.floats(64), ids = s.out(24), weights = s.out(24);
     uint64_t normed = s.out(24);
-    s.add<OpCode::Router>({at<float>(logits), 64, nullptr, at<int32_t>(ids),
-                           at<float>(weights), 64, 6, 1, 1, 1, Scoring::Softmax,
-                           false, 1},
+    s.add<OpCode::Router>({at<float>(logits), 64, nullptr, nullptr,
+                           at<int32_t>(ids), at<float>(weights), 64, 6, 1, 1, 1,
+                           Scoring::Softmax, false, 1},
                           {logits}, {ids, weights});
     uint64_t to = reuses ? ids : normed;
     s.add<OpCode::RmsNorm>(

@@ -2,10 +2,10 @@
 
 #include "compiler/Cuda/KernelCompiler.h"
 
-#include "kernels/Drivers.h"
+#include "kernels/Abi.h"
 #include "kernels/KvCache.h"
+#include "kernels/OpKernels.h"
 #include "kernels/Registry.h"
-#include "kernels/SparseArgs.h"
 #include "kernels/cuda/Fuse.h"
 #include "tools/common/Remedies.h"
 
@@ -316,7 +316,8 @@ private:
                                          .topK = 6,
                                          .activation = Activation(i)});
     add<OpCode::ExpertsCombine>({.cols = 2048, .topK = 6});
-    add<OpCode::Regroup>({.width = 512, .groups = 16, .parts = {256, 256}});
+    add<OpCode::Regroup>(
+        {.width = 512, .groups = 16, .first = 256, .second = 256});
     for (int32_t taps = 1; taps <= kMaxTaps; ++taps)
       add<OpCode::ShortConv>({.cols = 8192, .taps = taps});
     add<OpCode::DeltaGates>({.heads = 32});
@@ -333,7 +334,7 @@ private:
     add<OpCode::HyperCollapse>({.cols = 4096, .streams = 4});
     add<OpCode::HyperSpread>({.cols = 4096, .streams = 4});
     add<OpCode::ClampedMul>({.cols = 2048, .rowsPerToken = 1});
-    add<OpCode::HashRouter>({.router = {.experts = 256, .topK = 6}});
+    add<OpCode::HashRouter>({.experts = 256, .topK = 6});
   }
 
   cuda::LaunchContext context_;
@@ -380,6 +381,18 @@ TEST(CudaNamesTest, AFunctionsNameTellsHowItWasCompiled) {
           << launch.kernel.entry;
     }
   }
+}
+
+// A plan stores a spec as words.
+TEST(CudaNamesTest, WordsOfAPlanGiveTheSpecBack) {
+  bool hasPieces = false;
+  for (const cuda::Launch &launch : EveryLaunch(89).launches) {
+    const cuda::KernelSpec &spec = launch.kernel;
+    EXPECT_EQ(cuda::specOf(spec.file, spec.entry, wordsOf(spec)), spec)
+        << spec.entry;
+    hasPieces |= !spec.pieces.empty();
+  }
+  EXPECT_TRUE(hasPieces);
 }
 
 TEST(CudaContextTest, SequencesAreNoMoreThanTokensAndEachMaySeeAContext) {
@@ -569,7 +582,7 @@ std::vector<KernelJob> fewJobs() {
   cuda::KernelSpec copy{"kernels/cuda/Copy.cu", "copy", {}};
   cuda::KernelSpec add{"kernels/cuda/Pair.cu", "add", {}};
   cuda::KernelSpec silu{
-      "kernels/cuda/Pair.cu", "activation_mul", {"MOE_ACTIVATION=0"}};
+      "kernels/cuda/Pair.cu", "activation_mul", {{"MOE_ACTIVATION", 0}}};
   return {{copy, 89}, {add, 89}, {silu, 89}, {copy, 80}, {copy, 89}};
 }
 

@@ -1,8 +1,8 @@
 #include "test/kernels/cuda/OnGpu.h"
 
 #include "kernels/Activation.h"
-#include "kernels/Drivers.h"
 #include "kernels/KvCache.h"
+#include "kernels/OpKernels.h"
 
 #include <algorithm>
 
@@ -150,7 +150,7 @@ struct Moved {
     out(a.out, floats(tokens * a.splits, a.outStride, cols));
   }
   void move(RegroupArgs &a) {
-    int64_t cols = int64_t(a.groups) * (a.parts[0] + a.parts[1] + a.parts[2]);
+    int64_t cols = int64_t(a.groups) * (a.first + a.second + a.third);
     in(a.x, floats(tokens, a.xStride, a.groups * a.width));
     out(a.out, floats(tokens, a.outStride, cols));
   }
@@ -240,9 +240,12 @@ struct Moved {
     inPair(a.gate, a.up, a.out, tokens * a.rowsPerToken * a.cols * 4);
   }
   void move(HashRouterArgs &a) {
-    move(a.router);
+    in(a.logits, floats(tokens, a.stride, a.experts));
+    in(a.expertScale, a.experts * 4);
+    out(a.ids, tokens * a.topK * 4);
+    out(a.weights, tokens * a.topK * 4);
     int32_t rows = 1 + *std::max_element(a.tokens, a.tokens + tokens);
-    in(a.table, int64_t(rows) * a.router.topK * 4);
+    in(a.table, int64_t(rows) * a.topK * 4);
     in(a.tokens, tokens * 4);
   }
   void move(HeadLinearArgs &a) {

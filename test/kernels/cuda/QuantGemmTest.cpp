@@ -189,6 +189,8 @@ TEST_P(QuantGemmTest, GateUpIsSiluOfGateTimesUp) {
                     up.view,
                     nullptr,
                     nullptr,
+                    nullptr,
+                    nullptr,
                     out.data(),
                     out.stride};
     runOnGpu(OpCode::GateUp, &args, {tokens, 0}, kForm);
@@ -212,6 +214,7 @@ TEST_P(QuantGemmTest, SlotsMeetTheirExperts) {
       ExpertsLinearArgs args{acts.memory.data(),
                              acts.memory.stride,
                              w.view,
+                             nullptr,
                              nullptr,
                              routing.offsets.data(),
                              routing.slots.data(),
@@ -243,6 +246,8 @@ TEST_P(QuantGemmTest, SlotsMeetTheirExpertsGates) {
                            acts.memory.stride,
                            gate.view,
                            up.view,
+                           nullptr,
+                           nullptr,
                            nullptr,
                            nullptr,
                            routing.offsets.data(),
@@ -306,17 +311,17 @@ void checkParts(Format format, const cuda::GemmForm &form, int32_t tokens,
                            isPacked ? up.view : upFiles.view,
                            nullptr,
                            nullptr,
+                           biases.row(0),
+                           biases.row(experts),
                            routing.offsets.data(),
                            routing.slots.data(),
                            out.data(),
                            out.stride,
                            topK,
-                           Activation::Silu,
-                           biases.row(0),
-                           biases.row(experts)};
-    ExpertsLinearArgs one{
-        both.act, both.actStride, both.gate, nullptr, both.offsets, both.slots,
-        both.out, both.outStride, topK,      true,    both.gateBias};
+                           Activation::Silu};
+    ExpertsLinearArgs one{both.act,       both.actStride, both.gate,  nullptr,
+                          both.gateBias,  both.offsets,   both.slots, both.out,
+                          both.outStride, topK,           true};
     out.reset();
     if (op == OpCode::ExpertsGateUp)
       runOnGpu(op, &both, {tokens, 0}, form, parts);

@@ -1,7 +1,7 @@
 #include "test/kernels/cuda/Workload.h"
 
+#include "kernels/Abi.h"
 #include "kernels/Activation.h"
-#include "kernels/SparseArgs.h"
 
 #include <algorithm>
 #include <random>
@@ -145,6 +145,8 @@ Workload Workbench::experts(Format format, int32_t experts, int64_t rows,
         {at<uint8_t>(up), experts, rows, cols, each, row, format},
         nullptr,
         nullptr,
+        nullptr,
+        nullptr,
         at<int32_t>(upload(offsets)),
         at<int32_t>(upload(slots)),
         at<float>(out),
@@ -239,11 +241,11 @@ Workload Workbench::deltaRule(int32_t heads, int32_t key, int32_t value,
                       matrices * 4, KvType::F32},
                      at<float>(empty(int64_t(tokens) * heads * value * 4)),
                      int64_t(heads) * value,
-                     0,
                      heads,
                      heads,
                      key,
                      value,
+                     0,
                      false,
                      1e-6f};
   cuda::LaunchContext c = context(tokens, 1);

@@ -1,8 +1,8 @@
-//===- Drivers.cpp - Defines the ops' kernels of an instruction set -------===//
+//===- OpKernels.cpp - Defines the op kernels of an instruction set -------===//
 
-#include "kernels/Drivers.h"
+#include "kernels/OpKernels.h"
 
-#include "kernels/cpu/AllDrivers.h"
+#include "kernels/cpu/AllOpKernels.h"
 #include "kernels/cpu/OfIsa.h"
 
 #if defined(MOE_OF_avx512)

@@ -1,7 +1,7 @@
-//===- AllDrivers.h - Includes run<S>() of every op's kernel ----*- C++ -*-===//
+//===- AllOpKernels.h - Includes run<S>() of every op's kernel --*- C++ -*-===//
 
-#ifndef MOE_KERNELS_CPU_ALLDRIVERS_H
-#define MOE_KERNELS_CPU_ALLDRIVERS_H
+#ifndef MOE_KERNELS_CPU_ALLOPKERNELS_H
+#define MOE_KERNELS_CPU_ALLOPKERNELS_H
 
 #include "kernels/cpu/Attention.h"
 #include "kernels/cpu/Compress.h"
@@ -18,4 +18,4 @@
 #include "kernels/cpu/Router.h"
 #include "kernels/cpu/Sparse.h"
 
-#endif // MOE_KERNELS_CPU_ALLDRIVERS_H
+#endif // MOE_KERNELS_CPU_ALLOPKERNELS_H

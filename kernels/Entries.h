@@ -1,0 +1,43 @@
+//===- Entries.h - Cache rows that stand for several positions --*- C++ -*-===//
+//
+// Sparse attention scores and chooses entries: rows of a cache that stand for
+// `ratio` positions each. Entry i is made of positions i * ratio ... (i + 1) *
+// ratio - 1 and lies in the row of the last of them. The token at position p
+// sees the first (p + 1) / ratio entries.
+//
+// This header has the private memory of the instructions that work on entries,
+// as kernels/Scratch.h has that of others, and the state of Compress. Gemms are
+// compiled with Scratch.h, and not with this.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_KERNELS_ENTRIES_H
+#define MOE_KERNELS_ENTRIES_H
+
+#include "kernels/Scratch.h"
+
+namespace moek {
+
+/// IndexScores: a block of keys as floats, and their products with each head.
+constexpr int64_t indexScoresScratchBytes(int64_t heads, int64_t key) {
+  return kKeyTile * (scratchFloats(key) + heads) * 4;
+}
+/// IndexSelect sorts scores by so many bits at a time.
+inline constexpr int64_t kSelectBits = 11;
+constexpr int64_t indexSelectScratchBytes() {
+  return (int64_t(1) << kSelectBits) * 4;
+}
+/// SparseAttention: a block of rows as floats, and for a token's heads the
+/// scores, running maxima and sums, and rescaling factors.
+constexpr int64_t sparseAttentionScratchBytes(int64_t heads, int64_t key) {
+  return (kKeyTile * (scratchFloats(key) + heads) + 3 * scratchFloats(heads)) *
+         4;
+}
+/// Number of floats in a row of the state of Compress.
+constexpr int64_t compressStateWidth(int64_t columns, bool overlap) {
+  return ((overlap ? 9 : 3) * columns + 15) / 16 * 16;
+}
+
+} // namespace moek
+
+#endif // MOE_KERNELS_ENTRIES_H

@@ -1,0 +1,185 @@
+//===- FusedSource.cpp - The source of a fused launch ---------------------===//
+
+#include "kernels/cuda/Fuse.h"
+
+#include <algorithm>
+#include <set>
+
+namespace moek::cuda {
+
+namespace {
+/// Returns every macro that a source defines, so that another may define it.
+std::set<std::string> macros() {
+  std::set<std::string> names;
+  for (const Source &source : sources())
+    for (size_t at = source.text.find("#define "); at != std::string_view::npos;
+         at = source.text.find("#define ", at)) {
+      at += sizeof("#define ") - 1;
+      size_t end = source.text.find_first_of(" (\n", at);
+      names.emplace(source.text.substr(at, end - at));
+    }
+  // The macros of Fused.cuh, which combines the pieces.
+  std::erase_if(names, [](const std::string &name) {
+    return name.starts_with("MOE_AS_") || name.starts_with("MOE_FUSED") ||
+           name.starts_with("MOE_KERNELS_CUDA_FUSED") ||
+           name == "MOE_KERNELS_CUDA_ABI_H"; // All pieces share its structs.
+  });
+  return names;
+}
+
+/// A piece, and what the source calls it.
+struct Text {
+  const PieceSpec &spec;
+  std::string number; ///< Of the piece.
+  std::string space;  ///< The namespace of its file.
+
+  bool begins() const { return spec.role == PieceSpec::Role::Begins; }
+  bool isWide() const { return spec.kind == PieceSpec::Kind::Wide; }
+  bool isWarps() const { return spec.kind == PieceSpec::Kind::Warps; }
+  bool followsTilesOf(const Text &product) const {
+    return spec.role == PieceSpec::Role::Tiles &&
+           std::to_string(spec.product) == product.number;
+  }
+  std::string as(const std::string &index) const {
+    return std::string(isWarps() ? "MOE_AS_WARP(" : "MOE_AS_BLOCK(") + number +
+           ", " + space + ", " + index + ")\n";
+  }
+  std::string shape() const { return "f.shape.shape[" + number + "]"; }
+};
+
+class Writer {
+public:
+  explicit Writer(const KernelSpec &spec) {
+    out_ = "#define MOE_PIECE\n#include \"kernels/cuda/Fused.cuh\"\n";
+    std::set<std::string> undefined = macros();
+    // Pieces with the same file and definitions share a namespace.
+    std::vector<const PieceSpec *> known;
+    for (const PieceSpec &piece : spec.pieces) {
+      auto it = std::ranges::find_if(known, [&](const PieceSpec *other) {
+        return other->file == piece.file && other->defines == piece.defines;
+      });
+      std::string space = "piece" + std::to_string(it - known.begin());
+      if (it == known.end()) {
+        known.push_back(&piece);
+        addFile(space, piece, undefined);
+      }
+      pieces_.push_back({piece, std::to_string(pieces_.size()), space});
+    }
+    addKernel();
+  }
+  std::string take() { return std::move(out_); }
+
+private:
+  void addFile(const std::string &space, const PieceSpec &piece,
+               const std::set<std::string> &undefined) {
+    for (const Definition &own : piece.defines)
+      out_ += "#define " + own.name + " " +
+              std::to_string(own.value.value_or(1)) + "\n";
+    out_ += "namespace " + space + " {\n#include \"" + piece.file + "\"\n}\n";
+    for (const Definition &own : piece.defines)
+      out_ += "#undef " + own.name + "\n";
+    for (const std::string &name : undefined)
+      out_ += "#undef " + name + "\n";
+  }
+
+  void addKernel() {
+    out_ += "struct Args {\n  moek::cuda::FusedArgs shape;\n";
+    for (const Text &piece : pieces_)
+      out_ += "  " + piece.space + "::PieceArgs a" + piece.number + ";\n";
+    out_ += "};\n";
+    // As many blocks on a multiprocessor as each that begins asks for.
+    std::string threads, perSm;
+    for (const Text &piece : pieces_)
+      if (piece.isWide()) {
+        bool isFirst = threads.empty();
+        std::string t = piece.space + "::kPieceThreads";
+        std::string n = piece.space + "::kPiecesPerSm";
+        out_ +=
+            "constexpr int kThreads" + piece.number + " = " +
+            (isFirst ? t : threads + " > " + t + " ? " + threads + " : " + t) +
+            ", kPerSm" + piece.number + " = " +
+            (isFirst ? n : perSm + " < " + n + " ? " + perSm + " : " + n) +
+            ";\n";
+        threads = "kThreads" + piece.number;
+        perSm = "kPerSm" + piece.number;
+      }
+    if (threads.empty()) {
+      threads = std::to_string(kFusedThreads);
+      perSm = "1";
+    }
+    out_ += "extern \"C\" __global__ void __launch_bounds__(" + threads + ", " +
+            perSm +
+            ")\n    MOE_ENTRY(const __grid_constant__ Args f) {\n"
+            "  fused::await(f.shape);\n  unsigned block = blockIdx.x;\n";
+    addFirst();
+    addAll();
+    out_ += "}\n";
+  }
+
+  void addFirst() {
+    for (const Text &piece : pieces_) {
+      if (!piece.begins())
+        continue;
+      out_ += "if (block < " + piece.shape() + ".blocks) {\n";
+      if (piece.isWarps())
+        out_ += "  unsigned v = block * fused::warps() + fused::warp();\n"
+                "  if (v < fused::countOf(" +
+                piece.shape() + "))\n    " +
+                piece.as("fused::at(" + piece.shape() + ", v)");
+      else
+        out_ += "  " + piece.as("fused::at(" + piece.shape() + ", block)");
+      for (const Text &other : pieces_)
+        if (other.followsTilesOf(piece))
+          addTiles(piece, other);
+      out_ += "} else {\n  block -= " + piece.shape() + ".blocks;\n";
+    }
+    for (const Text &piece : pieces_)
+      out_ += piece.begins() ? "}" : "";
+    out_ += "\n";
+  }
+
+  void addTiles(const Text &product, const Text &piece) {
+    std::string shape = piece.shape(), axis = std::to_string(piece.spec.axis);
+    out_ += "  fused::Tile tile" + piece.number + " = fused::tileOf(" +
+            product.shape() + ", " + shape + ".tileBlocks, block);\n" +
+            "  if (fused::isLast(f.shape.step->tickets + " + shape +
+            ".ticket + tile" + piece.number + ".number, tile" + piece.number +
+            ".blocks))\n" +
+            "    for (unsigned i = fused::warp(); i < fused::countOf(" + shape +
+            ", tile" + piece.number + ", " + axis +
+            "); i += fused::warps())\n      " +
+            piece.as("fused::at(" + shape + ", tile" + piece.number + ", " +
+                     axis + ", i)");
+  }
+
+  void addAll() {
+    bool isFirst = true;
+    for (const Text &piece : pieces_) {
+      if (piece.spec.role != PieceSpec::Role::All)
+        continue;
+      out_ += isFirst
+                  ? "if (!fused::isLast(f.shape.step->tickets, gridDim.x))\n"
+                    "  return;\n"
+                  : "";
+      isFirst = false;
+      std::string count = "fused::countOf(" + piece.shape() + ")";
+      std::string index = "fused::at(" + piece.shape() + ", i)";
+      if (piece.isWarps())
+        out_ += "for (unsigned i = fused::warp(); i < " + count +
+                "; i += fused::warps())\n  " + piece.as(index) +
+                "__syncthreads();\n";
+      else
+        out_ += "for (unsigned i = 0; i < " + count + "; ++i) {\n  " +
+                piece.as(index) + "  __syncthreads();\n}\n";
+    }
+    out_ += isFirst ? "" : "fused::tell(f.shape);\n";
+  }
+
+  std::vector<Text> pieces_;
+  std::string out_;
+};
+} // namespace
+
+std::string fusedSource(const KernelSpec &spec) { return Writer(spec).take(); }
+
+} // namespace moek::cuda

@@ -1,0 +1,57 @@
+//===- Fusion.h - How a kernel can be part of a fused launch ----*- C++ -*-===//
+//
+// Launch*.cpp states these traits where it launches a kernel; Fuse.h uses them.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_KERNELS_CUDA_FUSION_H
+#define MOE_KERNELS_CUDA_FUSION_H
+
+#include "kernels/cuda/KernelSpec.h"
+
+namespace moek::cuda {
+
+struct Fusion {
+  /// Empty: it is never fused. A kernel of kind Wide needs many blocks and can
+  /// only begin. A kernel of kind Warps has no barrier of a block, so that its
+  /// blocks can be cut into warps.
+  std::optional<PieceSpec::Kind> kind = {};
+  bool anyThreads = false;   ///< Blocks may have any number of whole warps.
+  bool sharedByWarp = false; ///< Dynamic shared memory grows with the warps.
+  int productColumns = 0; ///< Columns of a product's result that a block makes.
+  bool choosesExperts = false; ///< Its output is what RouterWatch reads.
+
+  // A kernel of kind Warps may follow tiles of a product.
+  int64_t followedColumns = 0; ///< Columns of the whole product.
+  int64_t tileColumns = 0;     ///< Columns of a tile; 0: it does not follow.
+  int axis = 0; ///< The axis of its grid along which warps and tiles are.
+  bool isInPlace = false; ///< It may follow a product that it updates.
+
+  static constexpr Fusion wide(int productColumns = 0,
+                               bool anyThreads = false) {
+    return {.kind = PieceSpec::Kind::Wide,
+            .anyThreads = anyThreads,
+            .productColumns = productColumns};
+  }
+  /// Needs the number of threads that it is launched with.
+  static constexpr Fusion fixedBlocks() {
+    return {.kind = PieceSpec::Kind::Blocks};
+  }
+  static constexpr Fusion blocks() {
+    return {.kind = PieceSpec::Kind::Blocks, .anyThreads = true};
+  }
+  static constexpr Fusion warps() {
+    return {.kind = PieceSpec::Kind::Warps, .anyThreads = true};
+  }
+  /// It may follow a product of `columns` columns, tile by tile.
+  static constexpr Fusion warpsOfTiles(int64_t columns, int64_t tile) {
+    return {.kind = PieceSpec::Kind::Warps,
+            .anyThreads = true,
+            .followedColumns = columns,
+            .tileColumns = tile};
+  }
+};
+
+} // namespace moek::cuda
+
+#endif // MOE_KERNELS_CUDA_FUSION_H

@@ -1,0 +1,27 @@
+//===- Launches.h - Functions of the Launch*.cpp ----------------*- C++ -*-===//
+
+#ifndef MOE_KERNELS_CUDA_LAUNCHES_H
+#define MOE_KERNELS_CUDA_LAUNCHES_H
+
+#include "kernels/cuda/Launch.h"
+
+namespace moek::cuda {
+
+// launches(args, context) of each instruction but products of matrices
+// (LaunchGemm.h): see launchesOf().
+#define MOE_OP(op, name, number, kind)                                         \
+  std::vector<Launch> launches(const moek::op##Args &a,                        \
+                               const LaunchContext &context);
+#include "kernels/Ops.def"
+
+// Bytes of workspace that the launches of an instruction need.
+
+/// For DeltaRule in chunks of rows.
+int64_t chunkBytes(const moek::DeltaRuleArgs &a, const LaunchContext &context);
+/// For the KV splits of tokens.
+int64_t spanBytes(const moek::SparseAttentionArgs &a,
+                  const LaunchContext &context);
+
+} // namespace moek::cuda
+
+#endif // MOE_KERNELS_CUDA_LAUNCHES_H
