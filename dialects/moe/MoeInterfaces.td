@@ -8,18 +8,27 @@ include "mlir/IR/OpBase.td"
 def Moe_LowerableOpInterface : OpInterface<"LowerableOpInterface"> {
   let cppNamespace = "::mlir::moe";
   let description = [{
-    The instructions of a plan that the op becomes. Kernel selection names a
-    kernel for each, lower-to-plan emits them in this order.
+    The instructions of a plan that the op becomes, described once: their
+    operands, parameters and work. Kernel selection names a kernel for each, the
+    cost model predicts its seconds, and lower-to-plan emits them in this order.
   }];
   let methods = [
     InterfaceMethod<[{
-        Without Quantize: whether an activation is encoded depends on the gemms
-        that are chosen (passes/moe/kernels/KernelSelection.h adds it). The last
-        instruction of an op whose residual dies in it accumulates into the
-        residual's buffer; otherwise the list ends with Add.
+        The instructions for one execution, with what each does: FLOPs (a
+        multiply-accumulate is 2), weights that must be read (of routed experts
+        the expected number for independent choices), bytes of activations
+        and of KV cache read and written.
+        There is no Quantize among them: whether an activation is encoded
+        depends on the gemms that are chosen (withQuantize,
+        dialects/moe/KernelCalls.h). Number and kind of instructions do not
+        depend on the execution.
       }],
-      "::llvm::SmallVector<::mlir::moe::PlanStep>", "getPlanSteps", (ins)>,
+      "::mlir::moe::Instructions", "getInstructions",
+      (ins "const ::mlir::moe::Execution &":$execution)>,
   ];
+  // After the op's own verifier, since a description needs a valid op.
+  let verify = [{ return ::mlir::moe::verifyKernels($_op); }];
+  let verifyWithRegions = 1;
 }
 
 def Moe_ResidualOpInterface : OpInterface<"ResidualOpInterface"> {
@@ -68,22 +77,13 @@ def Moe_CostOpInterface : OpInterface<"CostOpInterface"> {
   let cppNamespace = "::mlir::moe";
   let description = [{
     Work and traffic of one execution of the op, as a function of the tokens of
-    the step and the positions already cached. The only place that knows how
-    expensive an op is; rates come from the target description.
+    the step and the positions already cached. Derived from the op's
+    instructions; rates come from the target description.
   }];
   let methods = [
-    InterfaceMethod<[{
-        What each of the op's instructions (getPlanSteps(), in their order) does
-        for `tokens` tokens after `context` cached positions of the sequence of
-        each: FLOPs (a multiply-accumulate is 2), weights that must be read (for
-        routed experts the expectation over independent uniform choices), bytes
-        of activations and of KV cache read and written.
-      }],
-      "::llvm::SmallVector<::mlir::moe::StepWork>", "getWork",
-      (ins "int64_t":$tokens, "int64_t":$context)>,
-    InterfaceMethod<"The sum of getWork().",
+    InterfaceMethod<"The sum of the work of the op's instructions for `tokens` tokens after `context` cached positions of each sequence.",
       "::mlir::moe::Cost", "getCost", (ins "int64_t":$tokens, "int64_t":$context), [{}],
-      [{ return ::mlir::moe::sumWork($_op.getWork(tokens, context)); }]>,
+      [{ return ::mlir::moe::sumWork($_op.getInstructions({tokens, context})); }]>,
     InterfaceMethod<"Bytes of weights that must be resident to run the op.",
       "int64_t", "getResidentWeightBytes", (ins), [{}],
       [{ return ::mlir::moe::sumWeightBytes($_op.getOperation()); }]>,

@@ -13,8 +13,7 @@ class Moe_Op<string mnemonic, list<Trait> traits = []> : Op<Moe_Dialect, mnemoni
   let hasVerifier = 1;
 }
 class Moe_ComputeOp<string mnemonic, list<Trait> traits = []>
-    : Moe_Op<mnemonic, !listconcat([Pure,
-          DeclareOpInterfaceMethods<Moe_CostOpInterface>,
+    : Moe_Op<mnemonic, !listconcat([Pure, Moe_CostOpInterface,
           DeclareOpInterfaceMethods<Moe_LowerableOpInterface>], traits)>;
 
 // [T, columns] activations, token ids, and weights of any format.
