@@ -25,6 +25,12 @@ const moert::OpSpec &Instruction::spec() const {
   return *moert::findOp(unsigned(op));
 }
 
+int64_t Instruction::integer(std::string_view name) const {
+  auto found = llvm::find(spec().ints, name);
+  assert(found != spec().ints.end() && "no such parameter in kernels/Ops.def");
+  return ints[size_t(found - spec().ints.begin())];
+}
+
 SmallVector<Value, 2> Instruction::gemmWeights() const {
   SmallVector<Value, 2> weights;
   for (auto [operand, spec] : llvm::zip_equal(operands, spec().operands))

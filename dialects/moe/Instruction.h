@@ -55,8 +55,8 @@ public:
   Operand(Temporary temporary)
       : kind_(Kind::Temporary), temporary_(temporary) {}
 
-  /// What the instruction's gemms multiply: `source`, or its 8-bit form if they
-  /// read that.
+  /// The activations that the instruction's gemms multiply: `source`, or its
+  /// 8-bit form if they read that.
   static Operand activation(Operand source) {
     return source.as(Form::Activation);
   }
@@ -123,6 +123,8 @@ struct Instruction {
   bool omitted = false;
 
   const moert::OpSpec &spec() const;
+  /// Returns the integer parameter `name`, which the instruction must have.
+  int64_t integer(std::string_view name) const;
   /// The weights that its gemms read, in the order of operands.
   SmallVector<Value, 2> gemmWeights() const;
   /// The operand that its gemms read in an encoding of theirs; null for

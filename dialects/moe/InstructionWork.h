@@ -1,6 +1,6 @@
 //===- InstructionWork.h - The work of an op's instructions -----*- C++ -*-===//
 //
-// What the cost model (compiler/Machine/CostModel) turns into seconds.
+// The cost model (compiler/Machine/CostModel) turns it into seconds.
 //
 //===----------------------------------------------------------------------===//
 
@@ -80,8 +80,9 @@ struct InstructionWork {
   double ops = 0;         ///< FLOPs besides the products.
   double weightBytes = 0; ///< Besides the products' matrices.
   double activationBytes = 0, kvBytes = 0;
-  moek::KvType kvType = moek::KvType::BF16; ///< Of the cache that it reads.
-  int64_t window = 0; ///< Cached rows that a token sees; 0: all.
+  moek::KvType kvType =
+      moek::KvType::BF16; ///< Elements of the cache that it reads.
+  int64_t window = 0;     ///< Cached rows that a token sees; 0: all.
 
   Cost cost() const;
 };

@@ -72,14 +72,14 @@ inline constexpr llvm::StringLiteral kKernelsAttr = "moe.kernels";
 inline constexpr llvm::StringLiteral kReasonAttr = "moe.reason";
 /// A list of #moe.rejected.
 inline constexpr llvm::StringLiteral kRejectedAttr = "moe.rejected";
-/// On what nobody waits for before the next layer's experts (passes/moe/
-/// DeferExperts.cpp): what others wait for goes first.
+/// On ops whose results are not needed before the next layer's experts
+/// (passes/moe/graph/DeferExperts.cpp): other ops run first.
 inline constexpr llvm::StringLiteral kDeferredAttr = "moe.deferred";
 /// A moe.experts with this attribute runs on a device that keeps none of its
 /// matrices and copies them over the link in each step.
 inline constexpr llvm::StringLiteral kStreamedAttr = "moe.streamed";
 /// On a module with devices: the seconds that moe-place-devices predicts for
-/// the request that the placement is to be fast at.
+/// the request that it optimised the placement for.
 inline constexpr llvm::StringLiteral kRequestSecondsAttr =
     "moe.request_seconds";
 /// On a module: attention is kept on the host (moe-keep-attention-on-host).
@@ -94,9 +94,10 @@ inline constexpr llvm::StringLiteral kTargetAttr = "moe.target";
 inline constexpr llvm::StringLiteral kNotesAttr = "moe.notes";
 /// On the module: the rows of each layer's cache, for all sequences.
 inline constexpr llvm::StringLiteral kKvRowsAttr = "moe.kv_rows";
-/// What users call `op`: the text of its kLabelAttr, else the op's name.
+/// Returns the name of `op` in messages: the text of its kLabelAttr, else the
+/// op's own name.
 std::string labelOf(Operation *op);
-/// The layer of its kLabelAttr.
+/// Returns the layer of the op's kLabelAttr.
 std::optional<int64_t> layerOf(Operation *op);
 /// Returns the phase of the function that contains `op`, or null.
 PhaseAttr phaseOf(Operation *op);

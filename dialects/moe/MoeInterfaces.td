@@ -38,23 +38,23 @@ def Moe_ResidualOpInterface : OpInterface<"ResidualOpInterface"> {
   }];
   let methods = [
     InterfaceMethod<"The summand, or null.", "::mlir::Value", "getResidual">,
-    InterfaceMethod<"", "::mlir::MutableOperandRange", "getResidualMutable">,
+    InterfaceMethod<"The operand of the summand, to set or clear it.", "::mlir::MutableOperandRange", "getResidualMutable">,
   ];
 }
 
 def Moe_CacheOpInterface : OpInterface<"CacheOpInterface"> {
   let cppNamespace = "::mlir::moe";
   let description = [{
-    The op appends a row per token to the cache of its layer. The only place
-    that knows what a cache is made of.
+    The op appends a row per token to the cache of its layer. Nothing else knows
+    what a cache consists of.
   }];
   let methods = [
     InterfaceMethod<"Bytes of `rows` rows.",
                     "int64_t", "getCacheBytes", (ins "int64_t":$rows)>,
-    InterfaceMethod<"Whose cache it is.", "int64_t", "getCacheLayer">,
-    InterfaceMethod<"Which of the layer's caches.", "int64_t", "getCachePart", (ins), [{}],
+    InterfaceMethod<"The layer that the cache belongs to.", "int64_t", "getCacheLayer">,
+    InterfaceMethod<"The number of the cache among those of its layer.", "int64_t", "getCachePart", (ins), [{}],
                     [{ return 0; }]>,
-    InterfaceMethod<"What stands for the cache; its type says of what it is.",
+    InterfaceMethod<"The value that stands for the cache; its type says what a row is.",
                     "::mlir::Value", "getCache">,
   ];
 }
@@ -62,13 +62,13 @@ def Moe_CacheOpInterface : OpInterface<"CacheOpInterface"> {
 def Moe_StateOpInterface : OpInterface<"StateOpInterface"> {
   let cppNamespace = "::mlir::moe";
   let description = [{
-    The op keeps a state of each sequence, of one size, for its layer.
+    The op keeps a state of a fixed size for its layer in each sequence.
   }];
   let methods = [
-    InterfaceMethod<"Floats of a sequence's state.",
+    InterfaceMethod<"Number of floats of the state of a sequence.",
                     "int64_t", "getStateWidth">,
-    InterfaceMethod<"Whose state it is.", "int64_t", "getStateLayer">,
-    InterfaceMethod<"Which of the layer's states.", "int64_t", "getStatePart", (ins), [{}],
+    InterfaceMethod<"The layer that the state belongs to.", "int64_t", "getStateLayer">,
+    InterfaceMethod<"The number of the state among those of its layer.", "int64_t", "getStatePart", (ins), [{}],
                     [{ return 0; }]>,
   ];
 }

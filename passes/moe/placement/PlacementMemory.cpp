@@ -74,16 +74,16 @@ int64_t innerBytes(Operation *op, const PhaseAttr &phase,
   return most;
 }
 
-/// Arguments of an op that is not lowered yet, with the interface that
-/// kernels/Arguments.h expects. Only parameters are known; they determine the
-/// size of workspaces.
+/// Arguments of an instruction that is not emitted yet, with the interface that
+/// kernels/Arguments.h expects. Only integer parameters are known; they
+/// determine the size of workspaces.
 class Parameters {
 public:
-  explicit Parameters(Operation *op) : op(op) {}
+  explicit Parameters(const Instruction &instruction)
+      : instruction(instruction) {}
 
   int32_t integer(std::string_view name) const {
-    auto attribute = op->getAttrOfType<IntegerAttr>(StringRef(name));
-    return attribute ? int32_t(attribute.getInt()) : 0;
+    return int32_t(instruction.integer(name));
   }
   bool boolean(std::string_view) const { return false; }
   float real(std::string_view) const { return 0; }
@@ -104,7 +104,7 @@ public:
   }
 
 private:
-  Operation *op;
+  const Instruction &instruction;
 };
 
 /// Returns the bytes of workspace that a GPU's launches of an op need. The
@@ -115,12 +115,13 @@ int64_t workspaceBytes(Operation *op,
   if (!lowerable)
     return 0;
   int64_t bytes = 0;
-  Parameters parameters(op);
-  for (const Instruction &instruction : lowerable.getInstructions({}))
+  for (const Instruction &instruction : lowerable.getInstructions({})) {
+    Parameters parameters(instruction);
     moek::withArguments(instruction.op, parameters, [&](const auto &args) {
       bytes = std::max(
           bytes, moek::cuda::workspaceBytes(instruction.op, &args, context));
     });
+  }
   return int64_t(moert::alignUp(uint64_t(bytes), moert::kRegionAlignment));
 }
 
@@ -131,12 +132,10 @@ int64_t scratchBytes(Operation *op) {
     return 0;
   int64_t bytes = 0;
   for (const Instruction &instruction : lowerable.getInstructions({})) {
-    const moert::OpSpec &spec = instruction.spec();
     auto parameter = [&](std::string_view name) {
-      return instruction
-          .ints[size_t(llvm::find(spec.ints, name) - spec.ints.begin())];
+      return instruction.integer(name);
     };
-    bytes = std::max(bytes, spec.scratchBytes(parameter));
+    bytes = std::max(bytes, instruction.spec().scratchBytes(parameter));
     // A later pass may fuse two gemms into one instruction.
     if (!instruction.gemmWeights().empty())
       bytes = std::max(bytes, moek::gateUpScratchBytes());
