@@ -1,9 +1,10 @@
 //===- DeltaNet.cpp - Ops of gated delta nets -----------------------------===//
 //
-// Verifiers, costs and instructions.
+// Verifiers and instructions.
 //
 //===----------------------------------------------------------------------===//
 
+#include "dialects/moe/InstructionBuilders.h"
 #include "dialects/moe/MoeWork.h"
 #include "kernels/KvCache.h"
 
@@ -11,20 +12,6 @@
 
 using namespace mlir;
 using namespace mlir::moe;
-using moek::OpCode;
-
-namespace {
-using Steps = SmallVector<PlanStep>;
-using Works = SmallVector<StepWork>;
-
-/// Of all elements of rows.
-double bytesOf(int64_t tokens, ValueRange rows) {
-  double elements = 0;
-  for (Value value : rows)
-    elements += double(tokens) * double(columns(value));
-  return elements * kF32Bytes;
-}
-} // namespace
 
 //===----------------------------------------------------------------------===//
 // Columns
@@ -51,10 +38,19 @@ LogicalResult RegroupOp::verify() {
       .result();
 }
 
-Steps RegroupOp::getPlanSteps() { return {{OpCode::Regroup}}; }
-
-Works RegroupOp::getWork(int64_t tokens, int64_t context) {
-  return {moving(0, 2 * bytesOf(tokens, getResult()))};
+Instructions RegroupOp::getInstructions(const Execution &execution) {
+  Instructions list(*this);
+  SmallVector<int64_t, 3> parts(getParts());
+  parts.resize(3, 0);
+  list.add(inst::Regroup{.x = getX(),
+                         .out = getResult(),
+                         .groups = getGroups(),
+                         .offset = getOffset(),
+                         .first = parts[0],
+                         .second = parts[1],
+                         .third = parts[2]},
+           moving(0, 2 * rowBytes(double(execution.tokens), {getResult()})));
+  return list;
 }
 
 //===----------------------------------------------------------------------===//
@@ -98,27 +94,52 @@ int64_t DeltaNetOp::getStateWidth() {
                                getKey(), getValue());
 }
 
-Steps DeltaNetOp::getPlanSteps() {
-  return {{OpCode::ShortConv}, {OpCode::DeltaGates}, {OpCode::DeltaRule}};
-}
-
 /// The state of each sequence is read and written once per step.
-Works DeltaNetOp::getWork(int64_t tokens, int64_t context) {
-  double rows = double(tokens), taps = double(dim(getConv(), 1));
-  double sequences = double(sequencesOf(*this, tokens));
+Instructions DeltaNetOp::getInstructions(const Execution &execution) {
+  Instructions list(*this);
+  double rows = double(execution.tokens), taps = double(dim(getConv(), 1));
+  double sequences = double(sequencesOf(*this, execution.tokens));
   double heads = double(getHeads()), all = double(columns(getX()));
   double matrices = heads * double(getKey()) * double(getValue());
-  StepWork conv =
-      moving(rows * all * (2 * taps + 4), 2 * bytesOf(tokens, getX()));
-  conv.weightBytes = all * taps * kF32Bytes;
-  conv.kvBytes = 2 * sequences * (taps - 1) * all * kF32Bytes;
-  StepWork gates =
-      moving(10 * rows * heads, 2 * bytesOf(tokens, {getBeta(), getAlpha()}));
-  gates.weightBytes = 2 * heads * kF32Bytes;
+  InstructionWork convolving =
+      moving(rows * all * (2 * taps + 4), 2 * rowBytes(rows, {getX()}));
+  convolving.weightBytes = all * taps * kF32Bytes;
+  convolving.kvBytes = 2 * sequences * (taps - 1) * all * kF32Bytes;
+  InstructionWork gating =
+      moving(10 * rows * heads, 2 * rowBytes(rows, {getBeta(), getAlpha()}));
+  gating.weightBytes = 2 * heads * kF32Bytes;
   // A product with the decay, and three multiply-adds: what the key finds, what
   // is written, what the query finds.
-  StepWork rule =
-      moving(7 * rows * matrices, bytesOf(tokens, {getX(), getResult()}));
-  rule.kvBytes = 2 * sequences * matrices * kF32Bytes;
-  return {conv, gates, rule};
+  InstructionWork ruling =
+      moving(7 * rows * matrices, rowBytes(rows, {getX(), getResult()}));
+  ruling.kvBytes = 2 * sequences * matrices * kF32Bytes;
+
+  Temporary convolved = list.temporary(".conv", columns(getX()));
+  Temporary gates = list.temporary(".gates", 2 * int64_t(getHeads()));
+  list.add(inst::ShortConv{.x = getX(),
+                           .weight = getConv(),
+                           .state = Operand::state(),
+                           .out = convolved,
+                           .taps = columns(getConv())},
+           convolving);
+  list.add(inst::DeltaGates{.beta = getBeta(),
+                            .alpha = getAlpha(),
+                            .a = getA(),
+                            .dt = getDt(),
+                            .out = gates},
+           gating);
+  list.add(inst::DeltaRule{.x = convolved,
+                           .gates = gates,
+                           .state = Operand::state(),
+                           .out = getResult(),
+                           .key_heads = getKeyHeads(),
+                           .heads = getHeads(),
+                           .key = getKey(),
+                           .value = getValue(),
+                           .begin = moek::deltaStateBegin(columns(getConv()),
+                                                          columns(getX())),
+                           .tiled = getTiled(),
+                           .eps = getEps()},
+           ruling);
+  return list;
 }

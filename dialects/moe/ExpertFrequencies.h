@@ -7,8 +7,8 @@
 
 namespace mlir::moe {
 
-/// On `moe.experts` of a whole layer, where a router profile is known: an
-/// array<f32>, of each expert the part of tokens that choose it.
+/// On `moe.experts` of a whole layer for which a router profile is known: an
+/// array<f32> with the fraction of tokens that choose each expert.
 inline constexpr llvm::StringLiteral kFrequenciesAttr = "moe.frequencies";
 
 } // namespace mlir::moe

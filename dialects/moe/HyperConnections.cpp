@@ -1,23 +1,18 @@
 //===- HyperConnections.cpp - Ops on residual streams ---------------------===//
 //
-// Verifiers, costs and instructions.
+// Verifiers and instructions.
 //
 //===----------------------------------------------------------------------===//
 
+#include "dialects/moe/InstructionBuilders.h"
 #include "dialects/moe/MoeWork.h"
 #include "kernels/Abi.h"
 
 using namespace mlir;
 using namespace mlir::moe;
-using moek::OpCode;
 
-namespace {
-using Steps = SmallVector<PlanStep>;
-using Works = SmallVector<StepWork>;
-
-/// Of weights of `streams` streams: those that are read, written and mixed.
-int64_t allWeights(int64_t streams) { return streams * (streams + 2); }
-} // namespace
+/// Number of weights that `streams` streams are read, written and mixed with.
+static int64_t allWeights(int64_t streams) { return streams * (streams + 2); }
 
 LogicalResult HyperWeightsOp::verify() {
   OpChecks checks(*this);
@@ -36,19 +31,27 @@ LogicalResult HyperWeightsOp::verify() {
       .result();
 }
 
-Steps HyperWeightsOp::getPlanSteps() { return {{OpCode::HyperWeights}}; }
-
 /// Each iteration adds and divides rows, then columns.
-Works HyperWeightsOp::getWork(int64_t tokens, int64_t context) {
+Instructions HyperWeightsOp::getInstructions(const Execution &execution) {
+  Instructions list(*this);
+  double tokens = double(execution.tokens);
   double each = 5 * double(columns(getX()));
   if (columns(getX()) > int64_t(getStreams()))
     each += 4.0 * double(getIterations()) * double(getStreams()) *
             double(getStreams());
-  StepWork work =
-      moving(double(tokens) * each, rowBytes(tokens, {getX(), getResult()}));
+  InstructionWork work =
+      moving(tokens * each, rowBytes(tokens, {getX(), getResult()}));
   work.weightBytes =
       double(columns(getScale()) + columns(getBase())) * kF32Bytes;
-  return {work};
+  list.add(inst::HyperWeights{.x = getX(),
+                              .scale = getScale(),
+                              .base = getBase(),
+                              .out = getResult(),
+                              .streams = getStreams(),
+                              .iterations = getIterations(),
+                              .eps = getEps()},
+           work);
+  return list;
 }
 
 LogicalResult HyperCollapseOp::verify() {
@@ -62,11 +65,16 @@ LogicalResult HyperCollapseOp::verify() {
       .result();
 }
 
-Steps HyperCollapseOp::getPlanSteps() { return {{OpCode::HyperCollapse}}; }
-
-Works HyperCollapseOp::getWork(int64_t tokens, int64_t context) {
-  return {moving(2.0 * double(tokens) * double(columns(getX())),
-                 rowBytes(tokens, {getX(), getWeights(), getResult()}))};
+Instructions HyperCollapseOp::getInstructions(const Execution &execution) {
+  Instructions list(*this);
+  double tokens = double(execution.tokens);
+  list.add(inst::HyperCollapse{.x = getX(),
+                               .weights = getWeights(),
+                               .out = getResult(),
+                               .streams = getStreams()},
+           moving(2.0 * tokens * double(columns(getX())),
+                  rowBytes(tokens, {getX(), getWeights(), getResult()})));
+  return list;
 }
 
 LogicalResult HyperSpreadOp::verify() {
@@ -86,11 +94,17 @@ LogicalResult HyperSpreadOp::verify() {
   return checks.result();
 }
 
-Steps HyperSpreadOp::getPlanSteps() { return {{OpCode::HyperSpread}}; }
-
-Works HyperSpreadOp::getWork(int64_t tokens, int64_t context) {
+Instructions HyperSpreadOp::getInstructions(const Execution &execution) {
+  Instructions list(*this);
+  double tokens = double(execution.tokens);
   double each = getX() ? 1 + 2.0 * double(getStreams()) : 0;
-  return {
-      moving(double(tokens) * each * double(columns(getResult())),
-             rowBytes(tokens, {getY(), getX(), getWeights(), getResult()}))};
+  list.add(
+      inst::HyperSpread{.y = getY(),
+                        .x = getX(),
+                        .weights = getWeights(),
+                        .out = getResult(),
+                        .streams = getStreams()},
+      moving(tokens * each * double(columns(getResult())),
+             rowBytes(tokens, {getY(), getX(), getWeights(), getResult()})));
+  return list;
 }

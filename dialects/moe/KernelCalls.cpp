@@ -2,6 +2,7 @@
 
 #include "dialects/moe/KernelCalls.h"
 
+#include "dialects/moe/InstructionBuilders.h"
 #include "llvm/ADT/STLExtras.h"
 #include "mlir/IR/DialectImplementation.h"
 
@@ -123,8 +124,8 @@ void KernelsAttr::print(AsmPrinter &printer) const {
 // The instructions of an op
 //===----------------------------------------------------------------------===//
 
-moek::Layout SelectedStep::layoutOf(Value weight) const {
-  for (auto [own, gemm] : llvm::zip_equal(step.gemmWeights, gemms))
+moek::Layout SelectedInstruction::layoutOf(Value weight) const {
+  for (auto [own, gemm] : llvm::zip_equal(instruction.gemmWeights(), gemms))
     if (own == weight)
       return gemm->layout;
   return moek::Layout::Gguf;
@@ -135,71 +136,63 @@ bool moe::shareActivation(const GemmInfo &a, const GemmInfo &b) {
          moek::reads(b.activation, a.activation);
 }
 
-SmallVector<PlanStep> moe::withQuantize(ArrayRef<PlanStep> steps,
-                                        ArrayRef<const GemmInfo *> gemms) {
-  SmallVector<PlanStep> all;
-  bool encoded[2] = {false, false};
-  for (const PlanStep &step : steps) {
-    auto own = gemms.take_front(step.gemmWeights.size());
+std::vector<Instruction> moe::withQuantize(const Instructions &instructions,
+                                           ArrayRef<const GemmInfo *> gemms) {
+  std::vector<Instruction> all;
+  SmallVector<Operand, 2> encoded;
+  for (const Instruction &instruction : instructions) {
+    auto own = gemms.take_front(instruction.gemmWeights().size());
     gemms = gemms.drop_front(own.size());
-    bool readsA8 = !step.encodes && llvm::any_of(own, [](const GemmInfo *gemm) {
-      return moek::isA8(gemm->activation);
-    });
-    bool &done = encoded[size_t(step.activation)];
-    if (readsA8 && !done) {
-      all.push_back({moek::OpCode::Quantize, {}, step.activation});
-      done = true;
+    const Operand *activation = instruction.activation();
+    bool readsA8 = activation && llvm::any_of(own, [](const GemmInfo *gemm) {
+                     return moek::isA8(gemm->activation);
+                   });
+    if (readsA8 && !llvm::is_contained(encoded, *activation)) {
+      all.push_back(inst::Quantize{.x = activation->as(Operand::Form::Plain),
+                                   .out = Operand::quantized(*activation)});
+      encoded.push_back(*activation);
     }
-    all.push_back(step);
+    all.push_back(instruction);
   }
   return all;
 }
 
-FailureOr<SmallVector<SelectedStep>> moe::selectedSteps(Operation *op) {
-  auto lowerable = dyn_cast<LowerableOpInterface>(op);
-  if (!lowerable)
-    return op->emitError("lowers to no instruction");
+FailureOr<std::vector<SelectedInstruction>>
+moe::selectedInstructions(Operation *op, const Instructions &instructions) {
   auto kernels = op->getAttrOfType<KernelsAttr>(kKernelsAttr);
   if (!kernels)
     return op->emitError() << "has no " << kKernelsAttr
                            << "; run moe-select-kernels first";
 
-  SmallVector<PlanStep> steps = lowerable.getPlanSteps();
   SmallVector<const GemmInfo *> gemms;
   for (KernelCallAttr call : kernels.getCalls())
     llvm::append_range(gemms, call.gemms());
   size_t weights = 0;
-  for (const PlanStep &step : steps)
-    weights += step.gemmWeights.size();
+  for (const Instruction &instruction : instructions)
+    weights += instruction.gemmWeights().size();
   if (gemms.size() != weights)
     return op->emitError() << kKernelsAttr << " has " << gemms.size()
                            << " gemms for " << weights << " weights";
-  steps = withQuantize(steps, gemms);
-  if (kernels.getCalls().size() != steps.size())
+  std::vector<Instruction> all = withQuantize(instructions, gemms);
+  if (kernels.getCalls().size() != all.size())
     return op->emitError() << kKernelsAttr << " has "
                            << kernels.getCalls().size() << " calls for "
-                           << steps.size() << " instructions";
+                           << all.size() << " instructions";
 
-  SmallVector<SelectedStep> selected;
-  for (auto [step, call] : llvm::zip_equal(steps, kernels.getCalls())) {
-    if (call.driver().op != step.op ||
-        call.getGemms().size() != step.gemmWeights.size())
+  std::vector<SelectedInstruction> selected;
+  for (auto [instruction, call] : llvm::zip_equal(all, kernels.getCalls())) {
+    if (call.driver().op != instruction.op ||
+        call.getGemms().size() != instruction.gemmWeights().size())
       return op->emitError() << kKernelsAttr << " names " << call.getDriver()
                              << " for another instruction";
-    selected.push_back({step, &call.driver(), call.gemms()});
+    selected.push_back({instruction, &call.driver(), call.gemms()});
   }
   return selected;
 }
 
-void moe::addWork(CostOpInterface op, int64_t tokens, int64_t cached,
-                  MutableArrayRef<SelectedStep> steps) {
-  SmallVector<StepWork> works = op.getWork(tokens, cached);
-  SmallVector<WorkTerms> terms = workTerms(op);
-  size_t next = 0;
-  for (SelectedStep &step : steps) {
-    if (step.step.op == moek::OpCode::Quantize)
-      continue;
-    step.work = works[next];
-    step.terms = terms[next++];
-  }
+LogicalResult moe::verifyKernels(Operation *op) {
+  if (!op->hasAttrOfType<KernelsAttr>(kKernelsAttr))
+    return success();
+  return selectedInstructions(
+      op, cast<LowerableOpInterface>(op).getInstructions({}));
 }

@@ -1,13 +1,13 @@
 //===- KernelCalls.h - The kernels an op was given --------------*- C++ -*-===//
 //
 // moe-select-kernels records #moe.kernels on every op that has a moe.device:
-// one call per instruction of the op (LowerableOpInterface::getPlanSteps), and
-// one for each Quantize that the chosen gemms ask for. The verifier of the
-// attribute and lower-to-plan read it back with selectedSteps().
+// one call per instruction of the op (LowerableOpInterface::getInstructions),
+// and one for each Quantize that the chosen gemms ask for. The verifier of ops
+// and lower-to-plan read it back with selectedInstructions().
 //
 // Two instructions are shared: each op that needs one lists it, and
 // lower-to-plan emits it where it is needed first.
-//   Quantize of ActivationSource::Input, once per value of the function;
+//   Quantize of an operand of the op, once per value of the function;
 //   RopeTable, once per distinct #moe.rope and device of the function.
 //
 //===----------------------------------------------------------------------===//
@@ -22,40 +22,34 @@
 namespace mlir::moe {
 
 /// An instruction with its kernels.
-struct SelectedStep {
-  PlanStep step;
+struct SelectedInstruction {
+  Instruction instruction;
   const moek::KernelInfo *driver;
-  /// Parallel to step.gemmWeights.
+  /// Parallel to instruction.gemmWeights().
   SmallVector<const moek::GemmInfo *, 2> gemms;
 
-  /// What the gemms read; all gemms of an instruction agree.
+  /// The encoding of activations that the gemms read; all gemms of an
+  /// instruction agree.
   moek::Encoding activation() const {
     return gemms.empty() ? moek::Encoding::F32 : gemms.front()->activation;
   }
-  StepWork work = {};   ///< Of the step that addWork() was asked about.
-  WorkTerms terms = {}; ///< Of any step; addWork() fills it in too.
-  /// In which layout the instruction reads `weight`.
+  /// Returns the layout in which the instruction reads `weight`.
   moek::Layout layoutOf(Value weight) const;
 };
 
 /// Whether gemms of one instruction read the same buffer.
 bool shareActivation(const moek::GemmInfo &a, const moek::GemmInfo &b);
 
-/// `steps` with Quantize before the first that reads an activation as A8 or A8K
-/// (its `step.activation` says which one). Instructions of one op read the
-/// Input or Inner activation in the encoding of their own gemms: gate may read
-/// A8 where up reads F32.
-SmallVector<PlanStep> withQuantize(ArrayRef<PlanStep> steps,
-                                   ArrayRef<const moek::GemmInfo *> gemms);
+/// Returns `instructions` with a Quantize before the first that reads an
+/// activation as A8 or A8K. Each reads it in the encoding of its own gemms:
+/// gate may read A8 where up reads F32.
+std::vector<Instruction> withQuantize(const Instructions &instructions,
+                                      ArrayRef<const moek::GemmInfo *> gemms);
 
-/// The instructions of `op` with the kernels that its #moe.kernels names. Emits
-/// an error on `op` if it has none or they do not fit its instructions.
-FailureOr<SmallVector<SelectedStep>> selectedSteps(Operation *op);
-
-/// Says what each of `steps`, all of `op`, does in a step of `tokens` after
-/// `cached` others. The op knows nothing of what withQuantize() added.
-void addWork(CostOpInterface op, int64_t tokens, int64_t cached,
-             MutableArrayRef<SelectedStep> steps);
+/// Returns `instructions`, all of `op`, with the kernels that #moe.kernels
+/// names. Emits an error on `op` if it has none or they do not fit.
+FailureOr<std::vector<SelectedInstruction>>
+selectedInstructions(Operation *op, const Instructions &instructions);
 
 } // namespace mlir::moe
 

@@ -235,10 +235,10 @@ LogicalResult MoeDialect::verifyOperationAttribute(Operation *op,
     if (attribute.getName() == kFrequenciesAttr)
       return verifyFrequencies(op,
                                cast<DenseF32ArrayAttr>(attribute.getValue()));
-    // Kernels fit the op's instructions, or they are none of its.
-    bool fits =
-        attribute.getName() != kKernelsAttr || succeeded(selectedSteps(op));
-    return success(fits);
+    // Whether kernels fit the op's instructions is checked by verifyKernels().
+    if (attribute.getName() == kKernelsAttr && !isa<LowerableOpInterface>(op))
+      return op->emitError("lowers to no instruction");
+    return success();
   }
   return op->emitError() << attribute.getName()
                          << " is no attribute of the dialect";

@@ -98,7 +98,7 @@ def Moe_PhaseAttr : Moe_Attr<"Phase", "phase"> {
 }
 
 def Moe_LabelAttr : Moe_Attr<"Label", "label"> {
-  let summary = "what users call an op: its part of the model, and the layer";
+  let summary = "the name of an op in messages: its part of the model, and the layer";
   let description = [{
     `#moe.label<"attn_q", layer = 3>` reads "blk.3.attn_q", `#moe.label<"output">`
     is outside the layers. Unique in a function.
@@ -114,7 +114,7 @@ def Moe_LabelAttr : Moe_Attr<"Label", "label"> {
     std::optional<int64_t> layer() const {
       return getLayer() == kNoLayer ? std::nullopt : std::optional(getLayer());
     }
-    /// The label of an op that is made of this one's: "<part>.<suffix>".
+    /// Returns the label "<part>.<suffix>" for an op that replaces this one's.
     LabelAttr of(::llvm::StringRef suffix) const;
   }];
 }
@@ -155,7 +155,7 @@ def Moe_Scoring : I32EnumAttr<"Scoring", "how router logits become scores", [
   let cppNamespace = "::mlir::moe";
   let genSpecializedAttr = 0;
 }
-def Moe_Activation : I32EnumAttr<"Activation", "what an FFN makes of gate and up (kernels/Abi.h)", [
+def Moe_Activation : I32EnumAttr<"Activation", "the function of gate and up in an FFN (kernels/Abi.h)", [
     I32EnumAttrCase<"Silu", 0, "silu">,
     I32EnumAttrCase<"Gelu", 1, "gelu">,
     I32EnumAttrCase<"ClampedSwiglu", 2, "clamped_swiglu">]> {
@@ -170,7 +170,7 @@ def Moe_ScoringAttr : EnumAttr<Moe_Dialect, Moe_Scoring, "scoring"> {
   let assemblyFormat = "`<` $value `>`";
 }
 
-def Moe_Alternative : I32EnumAttr<"Alternative", "what a pass chose one of", [
+def Moe_Alternative : I32EnumAttr<"Alternative", "the kind of alternatives that a pass chose from", [
     I32EnumAttrCase<"Device", 0, "device">,
     I32EnumAttrCase<"Kernel", 1, "kernel">,
     I32EnumAttrCase<"Layout", 2, "layout">]> {
@@ -179,7 +179,7 @@ def Moe_Alternative : I32EnumAttr<"Alternative", "what a pass chose one of", [
 }
 
 def Moe_RejectedAttr : Moe_Attr<"Rejected", "rejected"> {
-  let summary = "what a pass did not choose, and why";
+  let summary = "an alternative that a pass did not choose, and why";
   let description = [{
     `#moe.rejected<device "gpu0" for "" seconds 1.2e-3 chosen "cpu0" seconds 1.0e-3, "...">`
     on an op, in the list moe.rejected: the device, kernel or layout that was not

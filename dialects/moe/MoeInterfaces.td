@@ -8,18 +8,27 @@ include "mlir/IR/OpBase.td"
 def Moe_LowerableOpInterface : OpInterface<"LowerableOpInterface"> {
   let cppNamespace = "::mlir::moe";
   let description = [{
-    The instructions of a plan that the op becomes. Kernel selection names a
-    kernel for each, lower-to-plan emits them in this order.
+    The instructions of a plan that the op becomes, described once: their
+    operands, parameters and work. Kernel selection names a kernel for each, the
+    cost model predicts its seconds, and lower-to-plan emits them in this order.
   }];
   let methods = [
     InterfaceMethod<[{
-        Without Quantize: whether an activation is encoded depends on the gemms
-        that are chosen (passes/moe/kernels/KernelSelection.h adds it). The last
-        instruction of an op whose residual dies in it accumulates into the
-        residual's buffer; otherwise the list ends with Add.
+        The instructions for one execution, with what each does: FLOPs (a
+        multiply-accumulate is 2), weights that must be read (of routed experts
+        the expected number for independent choices), bytes of activations
+        and of KV cache read and written.
+        There is no Quantize among them: whether an activation is encoded
+        depends on the gemms that are chosen (withQuantize,
+        dialects/moe/KernelCalls.h). Number and kind of instructions do not
+        depend on the execution.
       }],
-      "::llvm::SmallVector<::mlir::moe::PlanStep>", "getPlanSteps", (ins)>,
+      "::mlir::moe::Instructions", "getInstructions",
+      (ins "const ::mlir::moe::Execution &":$execution)>,
   ];
+  // After the op's own verifier, since a description needs a valid op.
+  let verify = [{ return ::mlir::moe::verifyKernels($_op); }];
+  let verifyWithRegions = 1;
 }
 
 def Moe_ResidualOpInterface : OpInterface<"ResidualOpInterface"> {
@@ -29,23 +38,23 @@ def Moe_ResidualOpInterface : OpInterface<"ResidualOpInterface"> {
   }];
   let methods = [
     InterfaceMethod<"The summand, or null.", "::mlir::Value", "getResidual">,
-    InterfaceMethod<"", "::mlir::MutableOperandRange", "getResidualMutable">,
+    InterfaceMethod<"The operand of the summand, to set or clear it.", "::mlir::MutableOperandRange", "getResidualMutable">,
   ];
 }
 
 def Moe_CacheOpInterface : OpInterface<"CacheOpInterface"> {
   let cppNamespace = "::mlir::moe";
   let description = [{
-    The op appends a row per token to the cache of its layer. The only place
-    that knows what a cache is made of.
+    The op appends a row per token to the cache of its layer. Nothing else knows
+    what a cache consists of.
   }];
   let methods = [
     InterfaceMethod<"Bytes of `rows` rows.",
                     "int64_t", "getCacheBytes", (ins "int64_t":$rows)>,
-    InterfaceMethod<"Whose cache it is.", "int64_t", "getCacheLayer">,
-    InterfaceMethod<"Which of the layer's caches.", "int64_t", "getCachePart", (ins), [{}],
+    InterfaceMethod<"The layer that the cache belongs to.", "int64_t", "getCacheLayer">,
+    InterfaceMethod<"The number of the cache among those of its layer.", "int64_t", "getCachePart", (ins), [{}],
                     [{ return 0; }]>,
-    InterfaceMethod<"What stands for the cache; its type says of what it is.",
+    InterfaceMethod<"The value that stands for the cache; its type says what a row is.",
                     "::mlir::Value", "getCache">,
   ];
 }
@@ -53,13 +62,13 @@ def Moe_CacheOpInterface : OpInterface<"CacheOpInterface"> {
 def Moe_StateOpInterface : OpInterface<"StateOpInterface"> {
   let cppNamespace = "::mlir::moe";
   let description = [{
-    The op keeps a state of each sequence, of one size, for its layer.
+    The op keeps a state of a fixed size for its layer in each sequence.
   }];
   let methods = [
-    InterfaceMethod<"Floats of a sequence's state.",
+    InterfaceMethod<"Number of floats of the state of a sequence.",
                     "int64_t", "getStateWidth">,
-    InterfaceMethod<"Whose state it is.", "int64_t", "getStateLayer">,
-    InterfaceMethod<"Which of the layer's states.", "int64_t", "getStatePart", (ins), [{}],
+    InterfaceMethod<"The layer that the state belongs to.", "int64_t", "getStateLayer">,
+    InterfaceMethod<"The number of the state among those of its layer.", "int64_t", "getStatePart", (ins), [{}],
                     [{ return 0; }]>,
   ];
 }
@@ -68,22 +77,13 @@ def Moe_CostOpInterface : OpInterface<"CostOpInterface"> {
   let cppNamespace = "::mlir::moe";
   let description = [{
     Work and traffic of one execution of the op, as a function of the tokens of
-    the step and the positions already cached. The only place that knows how
-    expensive an op is; rates come from the target description.
+    the step and the positions already cached. Derived from the op's
+    instructions; rates come from the target description.
   }];
   let methods = [
-    InterfaceMethod<[{
-        What each of the op's instructions (getPlanSteps(), in their order) does
-        for `tokens` tokens after `context` cached positions of the sequence of
-        each: FLOPs (a multiply-accumulate is 2), weights that must be read (for
-        routed experts the expectation over independent uniform choices), bytes
-        of activations and of KV cache read and written.
-      }],
-      "::llvm::SmallVector<::mlir::moe::StepWork>", "getWork",
-      (ins "int64_t":$tokens, "int64_t":$context)>,
-    InterfaceMethod<"The sum of getWork().",
+    InterfaceMethod<"The sum of the work of the op's instructions for `tokens` tokens after `context` cached positions of each sequence.",
       "::mlir::moe::Cost", "getCost", (ins "int64_t":$tokens, "int64_t":$context), [{}],
-      [{ return ::mlir::moe::sumWork($_op.getWork(tokens, context)); }]>,
+      [{ return ::mlir::moe::sumWork($_op.getInstructions({tokens, context})); }]>,
     InterfaceMethod<"Bytes of weights that must be resident to run the op.",
       "int64_t", "getResidentWeightBytes", (ins), [{}],
       [{ return ::mlir::moe::sumWeightBytes($_op.getOperation()); }]>,

@@ -13,8 +13,7 @@ class Moe_Op<string mnemonic, list<Trait> traits = []> : Op<Moe_Dialect, mnemoni
   let hasVerifier = 1;
 }
 class Moe_ComputeOp<string mnemonic, list<Trait> traits = []>
-    : Moe_Op<mnemonic, !listconcat([Pure,
-          DeclareOpInterfaceMethods<Moe_CostOpInterface>,
+    : Moe_Op<mnemonic, !listconcat([Pure, Moe_CostOpInterface,
           DeclareOpInterfaceMethods<Moe_LowerableOpInterface>], traits)>;
 
 // [T, columns] activations, token ids, and weights of any format.
@@ -84,8 +83,9 @@ def Moe_TransposeOp : Moe_Op<"transpose", [Pure]> {
 def Moe_SliceOp : Moe_Op<"slice", [Pure]> {
   let summary = "a view of some rows of a weight";
   let description = [{
-    Of each matrix as many rows from `begin` on as the result has; of a vector,
-    elements. For weights that files fuse to one tensor. No byte moves.
+    The result has some consecutive rows of each matrix, from row `begin` on, or
+    some elements of a vector. This takes weights apart that a file fuses to one
+    tensor. No byte moves.
     ```mlir
     %up = moe.slice %gate_up {begin = 768} : (tensor<128x1536x2048x!moe.q4_k>) -> tensor<128x768x2048x!moe.q4_k>
     ```
@@ -98,8 +98,8 @@ def Moe_SliceOp : Moe_Op<"slice", [Pure]> {
 def Moe_StackOp : Moe_Op<"stack", [Pure]> {
   let summary = "matrices of one shape as one weight, put together when weights are packed";
   let description = [{
-    For files with a tensor per expert. Where the matrices are of several
-    formats, the result has one that each is converted to.
+    This is needed for files with a tensor per expert. If the matrices have
+    several formats, they are converted to the one of the result.
     ```mlir
     %s = moe.stack %a, %b : (tensor<96x64xf32>, tensor<96x64xf32>) -> tensor<2x96x64xf32>
     ```
@@ -112,8 +112,8 @@ def Moe_StackOp : Moe_Op<"stack", [Pure]> {
 def Moe_SliceExpertsOp : Moe_Op<"slice_experts", [Pure]> {
   let summary = "a view of some matrices of a weight";
   let description = [{
-    As many from `begin` on as the result has: the experts of a layer that one
-    device holds. No byte moves.
+    The result has consecutive matrices from number `begin` on: the experts of a
+    layer that one device holds. No byte moves.
     ```mlir
     %s = moe.slice_experts %up {begin = 16} : (tensor<64x768x2048x!moe.q4_k>) -> tensor<48x768x2048x!moe.q4_k>
     ```
@@ -130,8 +130,8 @@ def Moe_SliceExpertsOp : Moe_Op<"slice_experts", [Pure]> {
 def Moe_EmbeddingOp : Moe_ComputeOp<"embedding"> {
   let summary = "rows of the embedding table";
   let description = [{
-    Of each as many columns from `begin` on as the result has; both whole blocks
-    of the table's format.
+    The result has consecutive columns of each row, from column `begin` on. Both
+    numbers are whole blocks of the table's format.
     ```mlir
     %x = moe.embedding %tokens, %table : (tensor<?xi32>, tensor<102400x2048x!moe.q4_k>) -> tensor<?x2048xf32>
     ```
@@ -214,10 +214,10 @@ def Moe_ActivationMulOp : Moe_ComputeOp<"activation_mul", [SameOperandsAndResult
 def Moe_FfnOp : Moe_ComputeOp<"ffn", [AttrSizedOperandSegments, Moe_ResidualOpInterface]> {
   let summary = "dense or shared-expert FFN: down(activation(gate x, up x))";
   let description = [{
-    `gate`, `up` [F, D], `down` [D, F]; each may have a bias. `activation` is
-    silu(g) * u where nothing else is said; with a `limit` c silu(min(g, c)) *
-    max(-c, min(u, c)). `fused` (set by moe-fuse) asks for
-    the kernel that computes it without writing either factor.
+    `gate` and `up` are [F, D], `down` is [D, F]; each may have a bias.
+    `activation` is silu(g) * u by default; with a `limit` c it is
+    silu(min(g, c)) * max(-c, min(u, c)). `fused` (set by moe-fuse) asks for the
+    kernel that computes it without writing either factor.
   }];
   let arguments = (ins Moe_Rows:$x, Moe_Weight:$gate, Moe_Weight:$up, Moe_Weight:$down,
                        Optional<Moe_Vector>:$gate_bias, Optional<Moe_Vector>:$up_bias,
@@ -360,8 +360,8 @@ def Moe_RowStoreOp : Moe_ComputeOp<"row_store",
     [DeclareOpInterfaceMethods<Moe_CacheOpInterface, ["getCachePart"]>]> {
   let summary = "rows appended to a cache as they are";
   let description = [{
-    `part` tells the caches of a layer apart: 0 is what its attention reads, 1
-    what an indexer does. The result stands for the cache with the rows.
+    `part` tells the caches of a layer apart: attention reads cache 0, an indexer
+    reads cache 1. The result stands for the cache with the rows.
   }];
   let arguments = (ins Moe_Rows:$x, I64Attr:$layer, DefaultValuedAttr<I64Attr, "0">:$part);
   let results = (outs Moe_KvType:$result);
@@ -369,13 +369,13 @@ def Moe_RowStoreOp : Moe_ComputeOp<"row_store",
 }
 
 def Moe_ChooseEntriesOp : Moe_ComputeOp<"choose_entries"> {
-  let summary = "which entries of a cache a token attends to: a lightning indexer";
+  let summary = "the entries of a cache that a token attends to, chosen by a lightning indexer";
   let description = [{
-    DeepSeek-V3.2, arXiv 2512.02556. Of the entries e that token t sees (of
-    `ratio` positions each: kernels/Entries.h), the `top_k` with the largest
-    scale * sum over heads of weights[t][h] * relu(q[t][h] . row of e). `q` [T,
-    heads * key], `weights` [T, heads], rows of `kv` of `key` elements; result [T,
-    top_k]. Equal scores: the lower number.
+    DeepSeek-V3.2, arXiv 2512.02556. Among the entries e that token t sees (each
+    for `ratio` positions: kernels/Entries.h), the op chooses the `top_k` with
+    the largest scale * sum over heads of weights[t][h] * relu(q[t][h] . row of
+    e); of equal scores, the lower entry wins. `q` is [T, heads * key], `weights`
+    [T, heads], a row of `kv` has `key` elements, and the result is [T, top_k].
   }];
   let arguments = (ins Moe_Rows:$q, Moe_Rows:$weights, Moe_KvType:$kv, I64Attr:$heads,
                        I64Attr:$key, I64Attr:$top_k, F64Attr:$scale,
@@ -387,10 +387,10 @@ def Moe_ChooseEntriesOp : Moe_ComputeOp<"choose_entries"> {
 def Moe_SparseAttentionOp : Moe_ComputeOp<"sparse_attention", [AttrSizedOperandSegments]> {
   let summary = "attention to a window of rows and to entries";
   let description = [{
-    All heads share rows, of which values are the first `value` of `key`
-    elements. A token sees the last `window` rows of `kv`, and of `entries`,
-    which are for `ratio` positions each, those it has `chosen`, or all before it.
-    `q` [T, heads * key], result [T, heads * value]; `sinks` as in
+    All heads share rows of `key` elements, the first `value` of which are the
+    value. A token sees the last `window` rows of `kv`. It also sees `entries`,
+    each for `ratio` positions: those in `chosen`, or all entries before it. `q`
+    is [T, heads * key], the result [T, heads * value]; `sinks` are those of
     moe.gqa_attention.
   }];
   let arguments = (ins Moe_Rows:$q, Optional<Moe_KvType>:$kv, Optional<Moe_KvType>:$entries,
@@ -404,8 +404,8 @@ def Moe_SparseAttentionOp : Moe_ComputeOp<"sparse_attention", [AttrSizedOperandS
     functional-type(operands, results)
   }];
   let extraClassDeclaration = [{
-    /// Behind so many positions a token sees as much as it ever does; 0 where
-    /// that grows without end.
+    /// Returns the number of positions behind which a token sees no more rows
+    /// than before; 0 if it always sees more.
     int64_t getMostPositions();
   }];
 }
@@ -414,10 +414,11 @@ def Moe_CompressOp : Moe_ComputeOp<"compress",
     [DeclareOpInterfaceMethods<Moe_StateOpInterface, ["getStatePart"]>]> {
   let summary = "the values of `ratio` tokens as one";
   let description = [{
-    Per column the sum of `kv` weighted by the softmax of `gate` + `ape` over the
-    tokens of an entry; with `overlap` `kv` and `gate` have two of each column
-    (Compress in kernels/Ops.def). The row of an entry's last token is it,
-    others are undefined. `part` tells a layer's states apart.
+    Each column is the sum of `kv` weighted by the softmax of `gate` + `ape` over
+    the tokens of an entry; with `overlap`, `kv` and `gate` have two of each
+    column (Compress in kernels/Ops.def). The entry is in the row of its
+    last token; other rows are undefined. `part` tells the states of a layer
+    apart.
   }];
   let arguments = (ins Moe_Rows:$kv, Moe_Rows:$gate, Moe_Vectors:$ape, I64Attr:$layer,
                        I64Attr:$part, UnitAttr:$overlap);
@@ -429,8 +430,8 @@ def Moe_EntryStoreOp : Moe_ComputeOp<"entry_store",
     [DeclareOpInterfaceMethods<Moe_CacheOpInterface, ["getCachePart"]>]> {
   let summary = "norm and RoPE of complete entries, appended to a cache";
   let description = [{
-    Of each entry of `ratio` tokens the row of the last one is normed, its last
-    elements turned by the position of the first.
+    The row of the last token of each entry of `ratio` tokens is normalised, and
+    its last elements are rotated by the position of the first token.
   }];
   let arguments = (ins Moe_Rows:$x, Moe_Vector:$weight, I64Attr:$layer, I64Attr:$part,
                        I64Attr:$ratio, F64Attr:$eps, Moe_RopeAttr:$rope);
@@ -443,7 +444,7 @@ def Moe_EntryStoreOp : Moe_ComputeOp<"entry_store",
 //===----------------------------------------------------------------------===//
 
 def Moe_HyperWeightsOp : Moe_ComputeOp<"hyper_weights", [AllTypesMatch<["x", "result"]>]> {
-  let summary = "what a part reads of residual streams, writes to them, and how they mix";
+  let summary = "the weights with which a part reads residual streams, writes them and mixes them";
   let description = [{
     Hyper-connections, arXiv 2409.19606, with a doubly stochastic matrix; formulas
     at HyperWeights in kernels/Ops.def. `x` [T, streams + streams +
@@ -456,14 +457,14 @@ def Moe_HyperWeightsOp : Moe_ComputeOp<"hyper_weights", [AllTypesMatch<["x", "re
 }
 
 def Moe_HyperCollapseOp : Moe_ComputeOp<"hyper_collapse"> {
-  let summary = "what a part reads: the streams' weighted sum";
+  let summary = "the weighted sum of streams that a part reads";
   let arguments = (ins Moe_Rows:$x, Moe_Rows:$weights, I64Attr:$streams);
   let results = (outs Moe_Rows:$result);
   let assemblyFormat = "$x `,` $weights attr-dict `:` functional-type(operands, results)";
 }
 
 def Moe_HyperSpreadOp : Moe_ComputeOp<"hyper_spread", [AttrSizedOperandSegments]> {
-  let summary = "streams mixed, with what a part wrote; or that, for each of them";
+  let summary = "the streams mixed, plus the output of a part; or a copy of that output for each stream";
   let arguments = (ins Moe_Rows:$y, Optional<Moe_Rows>:$x, Optional<Moe_Rows>:$weights,
                        I64Attr:$streams);
   let results = (outs Moe_Rows:$result);
@@ -475,9 +476,9 @@ def Moe_HyperSpreadOp : Moe_ComputeOp<"hyper_spread", [AttrSizedOperandSegments]
 def Moe_RegroupOp : Moe_ComputeOp<"regroup"> {
   let summary = "columns by group to columns by part";
   let description = [{
-    `x` [T, groups * width]. Of each group the columns from `offset` on are cut
-    into `parts`; the result has the first part of all groups, then the second
-    of all, then the third.
+    `x` is [T, groups * width]. The columns of each group from `offset` on are
+    divided into `parts`; the result has the first part of all groups, then the
+    second part of all, then the third.
     ```mlir
     %q = moe.regroup %x {groups = 4 : i64, offset = 0 : i64, parts = array<i64: 16>} : (tensor<?x128xf32>) -> tensor<?x64xf32>
     ```
@@ -514,13 +515,14 @@ def Moe_DeltaNetOp : Moe_ComputeOp<"delta_net",
 //===----------------------------------------------------------------------===//
 
 def Moe_RouterOp : Moe_ComputeOp<"router", [AttrSizedOperandSegments]> {
-  let summary = "which experts serve a token, and with what weight";
+  let summary = "the experts that serve a token, and their mixing weights";
   let description = [{
-    Scores are `scoring` of x * weight^T + logit_bias. `bias` shifts the selection only. With
-    groups > 1 the best `groups_used` groups (by the sum of their `group_best`
-    best biased scores) stay eligible. Mixing weights
-    are the unbiased scores of the `top_k` selected, normalised if `normalize`,
-    times `scale` and the expert's own `expert_scale`. DeepSeek-V3, arXiv 2412.19437, section 2.1.2.
+    DeepSeek-V3, arXiv 2412.19437, section 2.1.2. Scores are `scoring` of x *
+    weight^T + logit_bias. `bias` shifts the selection only. With groups > 1 the
+    best `groups_used` groups (by the sum of their `group_best` best biased
+    scores) stay eligible. Mixing weights are the unbiased scores of the `top_k`
+    selected, normalised if `normalize`, times `scale` and the expert's own
+    `expert_scale`.
   }];
   let arguments = (ins Moe_Rows:$x, Moe_Weight:$weight, Optional<Moe_Vector>:$logit_bias,
                        Optional<Moe_Vector>:$bias, Optional<Moe_Vector>:$expert_scale,
@@ -539,7 +541,7 @@ def Moe_RouterOp : Moe_ComputeOp<"router", [AttrSizedOperandSegments]> {
 def Moe_HashRouterOp : Moe_ComputeOp<"hash_router"> {
   let summary = "a router whose choice is a table's row for the token";
   let description = [{
-    `table` [vocabulary, top_k]. Weights are as a `moe.router`'s.
+    `table` is [vocabulary, top_k]. Weights are those of a `moe.router`.
   }];
   let arguments = (ins Moe_Rows:$x, Moe_Ids:$tokens, Moe_Weight:$weight, Moe_Weight:$table,
                        Optional<Moe_Vector>:$expert_scale,
@@ -571,12 +573,12 @@ def Moe_ExpertsOp : Moe_ComputeOp<"experts", [AttrSizedOperandSegments, Moe_Resi
   let description = [{
     `gate`, `up` [E, F, D], `down` [E, D, F], each with a bias [E, F or D] or
     none; `ids`, `weights` [T, k]. `activation`, `limit` and `fused` as in `moe.ffn`.
-    `gate_scale`, `up_scale` [E, 1] multiply what an expert's matrix gives: factors
-    of files whose elements have few bits for them (NVFP4). That of `down` is the
-    router's `expert_scale`.
+    `gate_scale` and `up_scale` [E, 1] multiply the product with an expert's
+    matrix: formats such as NVFP4 need them, as their elements have few bits for a
+    scale. The scale of `down` is the router's `expert_scale`.
     With a `slice` the weights are those of some experts, and the sum is over the
-    choices of these: a layer's experts on several devices are as many ops, whose
-    results moe.add joins, in the order of the slices.
+    choices of these. If a layer's experts are on several devices, each device has
+    an op, and moe.add joins their results in the order of the slices.
   }];
   let arguments = (ins Moe_Rows:$x, Moe_Ids:$ids, Moe_Rows:$weights, Moe_Weight:$gate,
                        Moe_Weight:$up, Moe_Weight:$down, Optional<Moe_Vectors>:$gate_bias,

@@ -57,7 +57,7 @@ def Moe_KvType : TypeDef<Moe_Dialect, "Kv"> {
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
-    /// What models make; moe-choose-kv-types decides.
+    /// The element type that models are built with; moe-choose-kv-types changes it.
     static KvType get(::mlir::MLIRContext *context, int64_t width) {
       return get(context, width, ::moek::KvType::BF16);
     }

@@ -29,8 +29,9 @@ public:
   /// `value` is a multiple of `factor`.
   OpChecks &multiple(const Twine &what, int64_t factor, StringRef why,
                      int64_t value);
-  /// `type` is a weight: a format with kernels, static positive dimensions, in
-  /// blocks, whose bytes 64 bits can count; of `rank` unless that is 0.
+  /// `type` is a weight: it has a format with kernels, static positive
+  /// dimensions, whole blocks, bytes that 64 bits can count, and `rank` unless
+  /// that is 0.
   OpChecks &weight(StringRef what, Type type, int64_t rank = 0);
   /// All of `rows` have static columns and the same number of tokens.
   OpChecks &tokens(ValueRange rows);
@@ -57,13 +58,13 @@ private:
   LogicalResult outcome = success();
 };
 
-/// Dimension `index` of a ranked tensor; 0 where its rank (which another check
-/// reports) has no such dimension.
+/// Returns dimension `index` of a ranked tensor; 0 if it has no such dimension,
+/// which another check reports.
 inline int64_t dim(Value value, unsigned index) {
   ArrayRef<int64_t> dims = cast<RankedTensorType>(value.getType()).getShape();
   return index < dims.size() ? dims[index] : 0;
 }
-/// The last dimension.
+/// Returns the last dimension of a ranked tensor.
 inline int64_t columns(Value value) {
   return dim(value, cast<RankedTensorType>(value.getType()).getRank() - 1);
 }

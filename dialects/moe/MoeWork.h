@@ -1,6 +1,12 @@
-//===- MoeWork.h - What ops' costs are counted with -------------*- C++ -*-===//
+//===- MoeWork.h - Counts the work of instructions --------------*- C++ -*-===//
 //
-// For getWork(); see MoeCost.cpp.
+// For getInstructions(). Work is counted from the arithmetic of an op's
+// definition: a multiply-accumulate is 2, an exponential or a division 1. Every
+// weight byte that an op needs is counted once per execution, every activation
+// that it reads or writes once as F32; what a blocked kernel keeps in its cache
+// is not traffic. T tokens are at positions C .. C + T - 1, so that token t
+// sees C + t + 1 of them; where they belong to S sequences, T / S of each are
+// behind C of their own.
 //
 //===----------------------------------------------------------------------===//
 
@@ -13,8 +19,12 @@
 
 namespace mlir::moe {
 
-/// Of a score: subtract the maximum, exp, add to the sum, scale.
+/// For each score: subtract the maximum, exp, add to the sum, scale.
 inline constexpr double kSoftmaxFlops = 4;
+/// exp, add, divide, multiply.
+inline constexpr double kActivationFlops = 4;
+/// Divide, take tanh, multiply.
+inline constexpr double kSoftcapFlops = 3;
 inline constexpr double kF32Bytes = 4;
 
 /// Bytes of `rows` rows of each of `values`, without those that are absent.
@@ -26,16 +36,24 @@ inline double rowBytes(double rows, std::initializer_list<Value> values) {
   return bytes;
 }
 
-/// What the tokens of a step see of the cache.
-struct Seen {
-  double rows;  ///< Of all sequences.
-  double pairs; ///< Of a token with a position: sum of C + t + 1.
+/// Bytes of a weight; 0 for one that is absent.
+inline double bytesOf(Value weight) {
+  return weight
+             ? double(getTensorBytes(cast<RankedTensorType>(weight.getType())))
+             : 0;
+}
 
-  /// `window` > 0: of the last so many rows.
-  Seen(Operation *op, int64_t tokens, int64_t context, int64_t window = 0)
+/// The cached rows that the tokens of a step see.
+struct Seen {
+  double rows;  ///< Rows that any token sees, summed over sequences.
+  double pairs; ///< Pairs of a token and a row: the sum of C + t + 1.
+
+  /// With `window` > 0 a token sees at most the last `window` rows.
+  Seen(Operation *op, const Execution &execution, int64_t window = 0)
       : window(window) {
-    double sequences = double(sequencesOf(op, tokens));
-    double each = double(tokens) / sequences, before = double(context);
+    double sequences = double(sequencesOf(op, execution.tokens));
+    double each = double(execution.tokens) / sequences,
+           before = double(execution.cached);
     // The first tokens see everything, the others a full window.
     double most = window ? double(window) : before + each;
     double first = std::clamp(most - before, 0.0, each);
@@ -45,7 +63,7 @@ struct Seen {
   }
 
   /// Adds to `work` that attention reads the rows of `kv`, each once.
-  void read(KvType kv, StepWork &work) const {
+  void read(KvType kv, InstructionWork &work) const {
     work.kvBytes = rows * double(kv.getRowBytes());
     work.kvType = kv.getElement();
     work.window = window;
@@ -56,12 +74,62 @@ private:
 };
 
 /// Arithmetic and activations, without weights or a cache.
-inline StepWork moving(double ops, double activationBytes) {
-  StepWork work;
+inline InstructionWork moving(double ops, double activationBytes) {
+  InstructionWork work;
   work.ops = ops;
   work.activationBytes = activationBytes;
   return work;
 }
+
+/// `matrices` of `weight` times `rows` rows of activations each.
+inline Product product(Value weight, double rows, double matrices = 1) {
+  return {weight, matrices, rows};
+}
+
+/// Adds to `work` that `bias`, if there is one, is added to `rows` rows.
+/// `vectors` different biases are read.
+inline void addBias(InstructionWork &work, Value bias, double rows,
+                    double vectors = 1) {
+  if (!bias)
+    return;
+  work.ops += rows * double(columns(bias));
+  work.weightBytes += vectors * double(columns(bias)) * kF32Bytes;
+}
+
+/// Adds `residual`, if there is one, to the op's `result`: the last instruction
+/// does so if the result overwrites the residual, else an Add.
+void addResidual(Instructions &list, Value result, Value residual,
+                 bool overwrites, double tokens);
+
+/// Work of a gated FFN with `rows` rows of `inner` columns, spread evenly over
+/// `matrices` matrices of each weight. Fused, the product of gate and up is
+/// written and read; otherwise both factors are, too.
+struct GatedWork {
+  InstructionWork gateUp; ///< If fused; otherwise `gate`, `up` and `mul`.
+  InstructionWork gate, up, mul;
+  InstructionWork down;
+
+  template <typename Op>
+  GatedWork(Op op, double rows, double matrices, double inner) {
+    double each = rows / matrices, bytes = rows * inner * kF32Bytes;
+    double mulOps = rows * inner * kActivationFlops;
+    Product gateProduct = product(op.getGate(), each, matrices);
+    Product upProduct = product(op.getUp(), each, matrices);
+    gateUp = moving(mulOps, bytes);
+    gateUp.products = {gateProduct, upProduct};
+    addBias(gateUp, op.getGateBias(), rows, matrices);
+    addBias(gateUp, op.getUpBias(), rows, matrices);
+    gate = up = moving(0, bytes);
+    gate.products = {gateProduct};
+    addBias(gate, op.getGateBias(), rows, matrices);
+    up.products = {upProduct};
+    addBias(up, op.getUpBias(), rows, matrices);
+    mul = moving(mulOps, 3 * bytes);
+    down = moving(0, bytes);
+    down.products = {product(op.getDown(), each, matrices)};
+    addBias(down, op.getDownBias(), rows, matrices);
+  }
+};
 
 } // namespace mlir::moe
 

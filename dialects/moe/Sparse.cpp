@@ -1,25 +1,20 @@
 //===- Sparse.cpp - Ops of attention to chosen rows -----------------------===//
 //
-// Verifiers, costs and instructions.
+// Verifiers and instructions.
 //
 //===----------------------------------------------------------------------===//
 
+#include "dialects/moe/InstructionBuilders.h"
 #include "dialects/moe/MoeWork.h"
 #include "kernels/Entries.h"
 #include "kernels/KvCache.h"
 
 using namespace mlir;
 using namespace mlir::moe;
-using moek::OpCode;
 
-namespace {
-using Steps = SmallVector<PlanStep>;
-using Works = SmallVector<StepWork>;
-
-int64_t bytesOfRows(KvType type, int64_t rows) {
+static int64_t bytesOfRows(KvType type, int64_t rows) {
   return moek::kvBytes(type.getElement(), type.getWidth(), rows);
 }
-} // namespace
 
 //===----------------------------------------------------------------------===//
 // Caches of rows as they are
@@ -42,12 +37,13 @@ int64_t RowStoreOp::getCacheBytes(int64_t rows) {
   return bytesOfRows(getType(), rows);
 }
 
-Steps RowStoreOp::getPlanSteps() { return {{OpCode::RowStore}}; }
-
-Works RowStoreOp::getWork(int64_t tokens, int64_t context) {
-  StepWork work = moving(0, rowBytes(tokens, {getX()}));
-  work.kvBytes = double(tokens) * double(getType().getRowBytes());
-  return {work};
+Instructions RowStoreOp::getInstructions(const Execution &execution) {
+  Instructions list(*this);
+  double tokens = double(execution.tokens);
+  InstructionWork work = moving(0, rowBytes(tokens, {getX()}));
+  work.kvBytes = tokens * double(getType().getRowBytes());
+  list.add(inst::RowStore{.x = getX(), .kv = getResult()}, work);
+  return list;
 }
 
 //===----------------------------------------------------------------------===//
@@ -71,29 +67,46 @@ LogicalResult ChooseEntriesOp::verify() {
       .result();
 }
 
-Steps ChooseEntriesOp::getPlanSteps() {
-  return {{OpCode::IndexScores}, {OpCode::IndexSelect}};
-}
-
-Works ChooseEntriesOp::getWork(int64_t tokens, int64_t context) {
-  const Seen seen(*this, tokens, context);
+Instructions ChooseEntriesOp::getInstructions(const Execution &execution) {
+  Instructions list(*this);
+  double tokens = double(execution.tokens);
+  const Seen seen(*this, execution);
   double pairs = seen.pairs / double(getRatio());
   double scoreBytes = pairs * kF32Bytes;
   // A product, its positive part, and its share of the sum.
-  StepWork scores =
+  InstructionWork scoring =
       moving(pairs * double(getHeads()) * (2.0 * double(getKey()) + 3),
              rowBytes(tokens, {getQ(), getWeights()}) + scoreBytes);
-  seen.read(getKv().getType(), scores);
-  scores.kvBytes /= double(getRatio());
-  // Where a token sees more than it takes each score is looked at for three
-  // digits, and again.
-  const double each = double(tokens) / double(sequencesOf(*this, tokens));
+  seen.read(getKv().getType(), scoring);
+  scoring.kvBytes /= double(getRatio());
+  // Where a token sees more entries than it takes, each score is read for
+  // three digits, and again.
+  const double each = tokens / double(sequencesOf(*this, execution.tokens));
   const double all = double(columns(getResult())) * double(getRatio());
-  if (double(context) + each <= all)
+  if (double(execution.cached) + each <= all)
     pairs = 0;
-  StepWork select =
+  InstructionWork selecting =
       moving(4 * pairs, rowBytes(tokens, {getResult()}) + 16 * pairs);
-  return {scores, select};
+
+  // A token has a score for each entry of the longest context.
+  PhaseAttr phase = phaseOf(*this);
+  int64_t entries = phase ? phase.getContextLength() / int64_t(getRatio()) : 1;
+  Temporary scores = list.temporary(".scores", std::max<int64_t>(1, entries));
+  list.add(inst::IndexScores{.q = getQ(),
+                             .weights = getWeights(),
+                             .kv = getKv(),
+                             .out = scores,
+                             .heads = getHeads(),
+                             .key = getKey(),
+                             .ratio = getRatio(),
+                             .scale = getScale()},
+           scoring);
+  list.add(inst::IndexSelect{.scores = scores,
+                             .chosen = getResult(),
+                             .top_k = getTopK(),
+                             .ratio = getRatio()},
+           selecting);
+  return list;
 }
 
 LogicalResult SparseAttentionOp::verify() {
@@ -129,35 +142,48 @@ int64_t SparseAttentionOp::getMostPositions() {
   return std::max(chosen, int64_t(getWindow()));
 }
 
-Steps SparseAttentionOp::getPlanSteps() { return {{OpCode::SparseAttention}}; }
-
 /// Chosen rows are read for each token.
-Works SparseAttentionOp::getWork(int64_t tokens, int64_t context) {
+Instructions SparseAttentionOp::getInstructions(const Execution &execution) {
+  Instructions list(*this);
+  Value kv = getKv(), entries = getEntries(), chosen = getChosen();
   double pairs = 0, bytes = 0;
-  if (Value kv = getKv()) {
-    const Seen seen(*this, tokens, context, int64_t(getWindow()));
+  if (kv) {
+    const Seen seen(*this, execution, int64_t(getWindow()));
     pairs += seen.pairs;
     bytes += seen.rows * double(cast<KvType>(kv.getType()).getRowBytes());
   }
-  if (Value entries = getEntries()) {
+  if (entries) {
     double ratio = double(getRatio());
-    int64_t most = getChosen() ? columns(getChosen()) * int64_t(getRatio()) : 0;
-    const Seen seen(*this, tokens, context, most);
+    int64_t most = chosen ? columns(chosen) * int64_t(getRatio()) : 0;
+    const Seen seen(*this, execution, most);
     pairs += seen.pairs / ratio;
-    bytes += (getChosen() ? seen.pairs : seen.rows) / ratio *
+    bytes += (chosen ? seen.pairs : seen.rows) / ratio *
              double(cast<KvType>(entries.getType()).getRowBytes());
   }
-  StepWork work = moving(
+  InstructionWork work = moving(
       pairs * double(getHeads()) *
           (2.0 * double(getKey()) + 2.0 * double(getValue()) + kSoftmaxFlops),
-      rowBytes(tokens, {getQ(), getResult()}));
+      rowBytes(double(execution.tokens), {getQ(), getResult()}));
   if (getSinks())
     work.weightBytes = double(columns(getSinks())) * kF32Bytes;
   work.kvBytes = bytes;
-  work.kvType =
-      cast<KvType>((getKv() ? getKv() : getEntries()).getType()).getElement();
+  work.kvType = cast<KvType>((kv ? kv : entries).getType()).getElement();
   work.window = getMostPositions();
-  return {work};
+  list.add(inst::SparseAttention{.q = getQ(),
+                                 .kv = kv,
+                                 .entries = entries,
+                                 .chosen = chosen,
+                                 .sinks = getSinks(),
+                                 .out = getResult(),
+                                 .heads = getHeads(),
+                                 .key = getKey(),
+                                 .value = getValue(),
+                                 .window = getWindow(),
+                                 .ratio = getRatio(),
+                                 .top_k = chosen ? columns(chosen) : 0,
+                                 .scale = getScale()},
+           work);
+  return list;
 }
 
 //===----------------------------------------------------------------------===//
@@ -184,20 +210,28 @@ int64_t CompressOp::getStateWidth() {
   return moek::compressStateWidth(columns(getResult()), getOverlap());
 }
 
-Steps CompressOp::getPlanSteps() { return {{OpCode::Compress}}; }
-
-/// Of each value and gate: add, maximum, two exponentials, and two
-/// multiply-adds each of weights and sums.
-Works CompressOp::getWork(int64_t tokens, int64_t context) {
-  StepWork work = moving(
-      10 * double(tokens) * double(columns(getKv())),
-      rowBytes(tokens, {getKv(), getGate()}) +
-          rowBytes(double(tokens) / double(dim(getApe(), 0)), {getResult()}));
+/// Each value and gate takes an addition, a maximum, two exponentials, and two
+/// multiply-adds each for weights and sums.
+Instructions CompressOp::getInstructions(const Execution &execution) {
+  Instructions list(*this);
+  double tokens = double(execution.tokens);
+  InstructionWork work =
+      moving(10 * tokens * double(columns(getKv())),
+             rowBytes(tokens, {getKv(), getGate()}) +
+                 rowBytes(tokens / double(dim(getApe(), 0)), {getResult()}));
   work.weightBytes =
       double(dim(getApe(), 0)) * double(columns(getApe())) * kF32Bytes;
-  work.kvBytes = 2 * double(sequencesOf(*this, tokens)) *
+  work.kvBytes = 2 * double(sequencesOf(*this, execution.tokens)) *
                  double(getStateWidth()) * kF32Bytes;
-  return {work};
+  list.add(inst::Compress{.kv = getKv(),
+                          .gate = getGate(),
+                          .ape = getApe(),
+                          .state = Operand::state(),
+                          .out = getResult(),
+                          .ratio = dim(getApe(), 0),
+                          .overlap = getOverlap()},
+           work);
+  return list;
 }
 
 LogicalResult EntryStoreOp::verify() {
@@ -222,14 +256,20 @@ int64_t EntryStoreOp::getCacheBytes(int64_t rows) {
   return bytesOfRows(getType(), rows);
 }
 
-Steps EntryStoreOp::getPlanSteps() { return {{OpCode::EntryStore}}; }
-
-Works EntryStoreOp::getWork(int64_t tokens, int64_t context) {
-  double entries = double(tokens) / double(getRatio());
-  StepWork work = moving(
+Instructions EntryStoreOp::getInstructions(const Execution &execution) {
+  Instructions list(*this);
+  double entries = double(execution.tokens) / double(getRatio());
+  InstructionWork work = moving(
       entries * (4.0 * double(columns(getX())) + 3.0 * getRope().getDim()),
       rowBytes(entries, {getX()}));
   work.weightBytes = double(columns(getWeight())) * kF32Bytes;
   work.kvBytes = entries * double(getType().getRowBytes());
-  return {work};
+  list.add(inst::EntryStore{.x = getX(),
+                            .weight = getWeight(),
+                            .inv_freq = Operand::ropeFrequencies(getRope()),
+                            .kv = getResult(),
+                            .ratio = getRatio(),
+                            .eps = getEps()},
+           work);
+  return list;
 }

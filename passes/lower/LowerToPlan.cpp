@@ -1,6 +1,6 @@
 #include "compiler/Machine/Targets/TargetAttr.h"
-#include "passes/lower/LowerOps.h"
 #include "passes/lower/LowerPasses.h"
+#include "passes/lower/OpEmitter.h"
 #include "passes/moe/Support.h"
 
 namespace mlir::plan {
@@ -10,20 +10,6 @@ namespace mlir::plan {
 
 using namespace mlir;
 using namespace mlir::moe;
-
-LogicalResult Lowerings::lower(Operation *op, Steps steps,
-                               PhaseEmitter &emitter) const {
-  Function function = lowerings_.lookup(op->getName().getTypeID());
-  if (!function)
-    return op->emitError("has no lowering to plan");
-  return function(op, steps, emitter);
-}
-
-LogicalResult moe::unexpectedStep(Operation *op, const SelectedStep &step) {
-  std::string_view name = moert::findOp(unsigned(step.step.op))->name;
-  return op->emitError() << "has no use for an instruction "
-                         << StringRef(name.data(), name.size());
-}
 
 namespace {
 
@@ -67,16 +53,6 @@ private:
 
 struct LowerToPlan : plan::impl::LowerToPlanPassBase<LowerToPlan> {
   using LowerToPlanPassBase::LowerToPlanPassBase;
-
-  LogicalResult initialize(MLIRContext *) override {
-    addRowLowerings(lowerings);
-    addAttentionLowerings(lowerings);
-    addExpertLowerings(lowerings);
-    addDeltaNetLowerings(lowerings);
-    addSparseLowerings(lowerings);
-    addHyperLowerings(lowerings);
-    return success();
-  }
 
   void runOnOperation() override {
     if (failed(lowerModule(getOperation())))
@@ -145,14 +121,33 @@ private:
     return program;
   }
 
-  /// The current op's gemm weights are not in the memory of its device.
-  void addStreamed(Steps steps, PhaseEmitter &emitter) {
-    for (const SelectedStep &step : steps)
-      for (Value weight : step.step.gemmWeights)
-        if (Value entry = emitter.weight(step, weight))
+  /// Records that the current op's gemm weights are not kept in the memory of
+  /// its device.
+  void addStreamed(ArrayRef<SelectedInstruction> selected,
+                   PhaseEmitter &emitter) {
+    for (const SelectedInstruction &each : selected)
+      for (Value weight : each.instruction.gemmWeights())
+        if (Value entry = emitter.weight(weight, each.layoutOf(weight)))
           emitter.tables().builder().create<plan::ResidentOp>(
               weight.getLoc(), entry, emitter.device(),
               plan::ResidencyMode::Streamed);
+  }
+
+  LogicalResult lowerOp(LowerableOpInterface op, PhaseEmitter &emitter) {
+    TypicalStep typical = typicalStep(phaseOf(op));
+    auto name = op->getAttrOfType<StringAttr>(kDeviceAttr);
+    const moec::DeviceDesc *device =
+        name ? emitter.tables().target().find(name.strref()) : nullptr;
+    bool onCpu = device && device->kind == moec::DeviceKind::Cpu;
+    Instructions instructions = op.getInstructions(
+        {typical.tokens, typical.cached, onCpu ? int64_t(device->cores) : 0});
+    auto selected = selectedInstructions(op, instructions);
+    if (mlir::failed(selected) || mlir::failed(emitter.begin(op, *selected)) ||
+        mlir::failed(OpEmitter(op, instructions, emitter).emit(*selected)))
+      return failure();
+    if (op->hasAttr(kStreamedAttr))
+      addStreamed(*selected, emitter);
+    return success();
   }
 
   LogicalResult lowerFunction(func::FuncOp function, PlanTables &tables) {
@@ -173,24 +168,14 @@ private:
         "input",
         type.getElementType().isF32() ? plan::Encoding::F32
                                       : plan::Encoding::I32,
-        type.getRank() == 1 ? 1 : columnsOf(argument), 1, 0, *host);
+        type.getRank() == 1 ? 1 : type.getShape().back(), 1, 0, *host);
     emitter.set(argument, input);
 
-    for (Operation &op : block.without_terminator()) {
-      if (!isa<LowerableOpInterface>(op))
-        continue; // Weights are lowered where they are used.
-      TypicalStep typical = typicalStep(phaseOf(function));
-      FailureOr<SmallVector<SelectedStep>> steps = selectedSteps(&op);
-      if (mlir::failed(steps))
+    // Weights are lowered where they are used.
+    for (Operation &op : block.without_terminator())
+      if (auto lowerable = dyn_cast<LowerableOpInterface>(op);
+          lowerable && mlir::failed(lowerOp(lowerable, emitter)))
         return failure();
-      if (auto costed = dyn_cast<CostOpInterface>(op))
-        addWork(costed, typical.tokens, typical.cached, *steps);
-      if (mlir::failed(emitter.begin(&op, *steps)) ||
-          mlir::failed(lowerings.lower(&op, *steps, emitter)))
-        return failure();
-      if (op.hasAttr(kStreamedAttr))
-        addStreamed(*steps, emitter);
-    }
     return emitter.end(input, emitter.get(terminator.getOperand(0)));
   }
 
@@ -199,8 +184,6 @@ private:
       for (StringAttr note : notes.getAsRange<StringAttr>())
         builder.create<plan::NoteOp>(module.getLoc(), note);
   }
-
-  Lowerings lowerings;
 };
 
 } // namespace

@@ -20,21 +20,24 @@ PhaseEmitter::PhaseEmitter(PlanTables &tables, Location loc, PhaseAttr attr)
       builder_(OpBuilder::atBlockEnd(&phase_.getBody().emplaceBlock())),
       loc_(loc) {}
 
-/// The kernels that read weights; without any, the drivers.
-static std::string kernelNames(ArrayRef<SelectedStep> steps) {
+/// Names the kernels that read weights or, without any, the drivers.
+static std::string kernelNames(ArrayRef<SelectedInstruction> selected) {
   llvm::SetVector<StringRef> gemms, drivers;
-  for (const SelectedStep &step : steps) {
-    if (step.step.encodes) // does more than call its gemms
-      gemms.insert(ref(step.driver->name));
-    for (const moek::GemmInfo *gemm : step.gemms)
+  for (const SelectedInstruction &each : selected) {
+    const Instruction &instruction = each.instruction;
+    // A kernel that encodes activations itself does more than call its gemms.
+    if (!each.gemms.empty() && !instruction.activation())
+      gemms.insert(ref(each.driver->name));
+    for (const moek::GemmInfo *gemm : each.gemms)
       gemms.insert(ref(gemm->name));
-    if (step.step.op != OpCode::Quantize && step.step.op != OpCode::RopeTable)
-      drivers.insert(ref(step.driver->name));
+    if (instruction.op != OpCode::Quantize &&
+        instruction.op != OpCode::RopeTable)
+      drivers.insert(ref(each.driver->name));
   }
   return llvm::join(gemms.empty() ? drivers : gemms, "+");
 }
 
-/// As the plan has them; null where there are none.
+/// The rejected alternatives as the plan records them; null if there are none.
 static ArrayAttr rejectedOf(Operation *op) {
   auto list = op->getAttrOfType<ArrayAttr>(kRejectedAttr);
   if (!list)
@@ -51,21 +54,22 @@ static ArrayAttr rejectedOf(Operation *op) {
       }));
 }
 
-/// Seconds of the instructions of an op, by the kernels that it was given;
-/// what is encoded for them is shared with other ops and not of this one.
-static double selectedSeconds(ArrayRef<SelectedStep> steps,
+/// Predicts the seconds of an op's instructions. Those of a Quantize are not
+/// the op's: other ops share what it encodes.
+static double selectedSeconds(ArrayRef<SelectedInstruction> selected,
                               const moec::Situation &situation,
                               const moec::DeviceDesc &device) {
   double seconds = 0;
-  for (const SelectedStep &step : steps)
-    if (step.step.op != OpCode::Quantize)
-      seconds += moec::instructionSeconds(step.step.op, step.work,
-                                          {step.driver, step.gemms}, situation,
-                                          device);
+  for (const SelectedInstruction &each : selected)
+    if (each.instruction.op != OpCode::Quantize)
+      seconds += moec::instructionSeconds(
+          each.instruction.op, each.instruction.work, {each.driver, each.gemms},
+          situation, device);
   return seconds;
 }
 
-LogicalResult PhaseEmitter::begin(Operation *op, ArrayRef<SelectedStep> steps) {
+LogicalResult PhaseEmitter::begin(Operation *op,
+                                  ArrayRef<SelectedInstruction> selected) {
   auto name = op->getAttrOfType<StringAttr>(kDeviceAttr);
   if (!name)
     return op->emitError() << "expected " << kDeviceAttr
@@ -87,7 +91,7 @@ LogicalResult PhaseEmitter::begin(Operation *op, ArrayRef<SelectedStep> steps) {
   situation_ = known->second;
 
   plan::ExplainOp entry =
-      explain(op, steps, attr_.getName(), typicalStep(attr_));
+      explain(op, selected, attr_.getName(), typicalStep(attr_));
   if (ArrayAttr rejected = rejectedOf(op))
     entry.setRejectedAttr(rejected);
   explain_ = entry;
@@ -96,16 +100,17 @@ LogicalResult PhaseEmitter::begin(Operation *op, ArrayRef<SelectedStep> steps) {
   if (attr_.getKind() == PhaseKind::Logits && attr_.getSequences() > 1) {
     moec::Situation rows = situation_;
     rows.tokens = attr_.getSequences();
-    SmallVector<SelectedStep> ofBatch(steps);
-    addWork(cast<CostOpInterface>(op), rows.tokens, rows.cached, ofBatch);
-    explain(op, steps, kBatchName, {rows.tokens, 0})
-        .setSeconds(APFloat(selectedSeconds(ofBatch, rows, desc)));
+    auto ofBatch =
+        selectedInstructions(op, cast<LowerableOpInterface>(op).getInstructions(
+                                     {rows.tokens, rows.cached}));
+    explain(op, selected, kBatchName, {rows.tokens, 0})
+        .setSeconds(APFloat(selectedSeconds(*ofBatch, rows, desc)));
   }
   return success();
 }
 
 plan::ExplainOp PhaseEmitter::explain(Operation *op,
-                                      ArrayRef<SelectedStep> steps,
+                                      ArrayRef<SelectedInstruction> selected,
                                       StringRef phase, TypicalStep step) {
   auto costly = cast<CostOpInterface>(op);
   StringAttr device = op->getAttrOfType<StringAttr>(kDeviceAttr);
@@ -117,15 +122,15 @@ plan::ExplainOp PhaseEmitter::explain(Operation *op,
   // What the link takes longer than the products, whose seconds are added.
   if (op->hasAttr(kStreamedAttr))
     seconds = std::max(0.0, moec::transferSeconds(cost.weightBytes, desc) -
-                                selectedSeconds(steps, situation_, desc));
+                                selectedSeconds(selected, situation_, desc));
   auto reason = op->getAttrOfType<StringAttr>(kReasonAttr);
   auto label = op->getAttrOfType<LabelAttr>(kLabelAttr);
   return tables_.builder().create<plan::ExplainOp>(
       loc_, label ? label.getPart().getValue() : StringRef(label_),
-      label ? int32_t(label.getLayer()) : -1, phase, device, kernelNames(steps),
-      reason ? reason.getValue() : "", APFloat(cost.flops),
-      APFloat(cost.weightBytes), APFloat(cost.activationBytes),
-      APFloat(cost.kvBytes),
+      label ? int32_t(label.getLayer()) : -1, phase, device,
+      kernelNames(selected), reason ? reason.getValue() : "",
+      APFloat(cost.flops), APFloat(cost.weightBytes),
+      APFloat(cost.activationBytes), APFloat(cost.kvBytes),
       APFloat(cost.weightBytes > 0 ? cost.flops / cost.weightBytes : 0.0),
       APFloat(seconds), /*rejected=*/ArrayAttr());
 }
@@ -152,8 +157,8 @@ Value PhaseEmitter::bufferLike(Value like, const Twine &name,
 Value PhaseEmitter::encodedLike(Value x) {
   auto buffer = x.getDefiningOp<plan::BufferOp>();
   auto device = buffer.getDevice().getDefiningOp<plan::DeviceOp>();
-  // Of the target: a plan.device has the instruction set that the kernels so
-  // far need.
+  // The instruction set is the target's: a plan.device has the one that the
+  // kernels noted so far need.
   moek::Isa isa = tables_.target().find(device.getName())->isa;
   auto encoding = plan::Encoding(encodingOn(isa, phase_.getMaxTokens()));
   return bufferLike(x, buffer.getName() + ".a8", encoding);
@@ -171,50 +176,29 @@ Value PhaseEmitter::weight(Value weight, moek::Layout layout) {
 // Instructions
 //===----------------------------------------------------------------------===//
 
-void PhaseEmitter::quantize(const SelectedStep &step, Value value) {
-  Value &out = encoded_[value];
-  if (out)
-    return;
-  Value x = get(value);
-  out = encodedLike(x);
-  inst(step, {x, out});
-}
-
-Value PhaseEmitter::activation(const SelectedStep &step, Value value) const {
-  return moek::isA8(step.activation()) ? encoded_.lookup(value) : get(value);
-}
-
-Value PhaseEmitter::ropeTable(const SelectedStep &step, RopeAttr rope) {
-  Value &table = ropeTables_[{rope, device_}];
-  if (!table) {
-    table = rows("rope_table", rope.getDim());
-    inst(step, {tables_.ropeFrequencies(rope), table}, {},
-         {rope.getMagnitude()});
-  }
-  return table;
-}
-
-void PhaseEmitter::addSeconds(const SelectedStep &step,
+void PhaseEmitter::addSeconds(const SelectedInstruction &selected,
                               ArrayRef<Value> operands) {
   auto explain = explain_.getDefiningOp<plan::ExplainOp>();
-  StepWork work = step.work;
-  if (step.step.op == OpCode::Copy)
-    return; // The op's bytes, whose seconds begin() has.
-  if (step.step.op == OpCode::Quantize) {
+  const Instruction &instruction = selected.instruction;
+  InstructionWork work = instruction.work;
+  if (instruction.op == OpCode::Copy)
+    return; // begin() has added the seconds of the op's bytes.
+  if (instruction.op == OpCode::Quantize) {
     auto out = operands.back().getDefiningOp<plan::BufferOp>();
-    // A float read, a code written.
+    // Each element is read as a float and written as a byte.
     work.activationBytes = 5.0 * double(out.getCols()) *
                            double(out.getRowsPerToken()) *
                            double(situation_.tokens);
   }
   const moec::DeviceDesc &desc = *tables_.target().find(
       std::string_view(explain.getDevice().data(), explain.getDevice().size()));
-  double seconds = moec::instructionSeconds(
-      step.step.op, work, {step.driver, step.gemms}, situation_, desc);
+  double seconds = moec::instructionSeconds(instruction.op, work,
+                                            {selected.driver, selected.gemms},
+                                            situation_, desc);
   explain.setSeconds(APFloat(explain.getSeconds().convertToDouble() + seconds));
 }
 
-/// For the plan; null without any.
+/// The work as the plan records it; null if there is none.
 static DenseF64ArrayAttr workAttr(OpBuilder &builder, const WorkTerms &terms) {
   if (terms.isNone())
     return {};
@@ -223,12 +207,13 @@ static DenseF64ArrayAttr workAttr(OpBuilder &builder, const WorkTerms &terms) {
                                        terms.again});
 }
 
-void PhaseEmitter::inst(const SelectedStep &step, ArrayRef<Value> operands,
-                        ArrayRef<int64_t> ints, ArrayRef<double> floats) {
-  addSeconds(step, operands);
-  SmallVector<StringRef> kernels{ref(step.driver->name)};
-  tables_.noteKernel(device_, step.driver->isa);
-  for (const moek::GemmInfo *gemm : step.gemms) {
+void PhaseEmitter::inst(const SelectedInstruction &selected,
+                        const WorkTerms &terms, ArrayRef<Value> operands) {
+  addSeconds(selected, operands);
+  const Instruction &instruction = selected.instruction;
+  SmallVector<StringRef> kernels{ref(selected.driver->name)};
+  tables_.noteKernel(device_, selected.driver->isa);
+  for (const moek::GemmInfo *gemm : selected.gemms) {
     kernels.push_back(ref(gemm->name));
     tables_.noteKernel(device_, gemm->isa);
   }
@@ -240,11 +225,11 @@ void PhaseEmitter::inst(const SelectedStep &step, ArrayRef<Value> operands,
       values.push_back(operand);
   }
   auto inst = builder_.create<plan::InstOp>(
-      loc_, /*event=*/Type(), ref(moert::findOp(unsigned(step.step.op))->name),
-      tables_.queue(device_, step.step.op, phase_.getMaxTokens()),
+      loc_, /*event=*/Type(), ref(instruction.spec().name),
+      tables_.queue(device_, instruction.op, phase_.getMaxTokens()),
       builder_.getStrArrayAttr(kernels), values, /*modules=*/ValueRange(),
-      /*waits=*/ValueRange(), present, ints, floats, /*barrier=*/false,
-      explain_, workAttr(builder_, step.terms));
+      /*waits=*/ValueRange(), present, instruction.ints, instruction.floats,
+      /*barrier=*/false, explain_, workAttr(builder_, terms));
   if (isLate_)
     inst->setAttr(plan::kRunLastAttr, builder_.getUnitAttr());
 }

@@ -356,8 +356,8 @@ def SelectKernelsPass : Moe_Pass<"moe-select-kernels"> {
     is such a gemm for each use (passes/moe/kernels/WeightLayouts.h). With
     `weights=reference`, all weights keep the file's layout.
 
-    Invariant: every op with a cost has `moe.kernels`, from which `selectedSteps`
-    derives its instructions. A missing kernel is an error that names the op, the
+    Invariant: every op with a cost has `moe.kernels`, which `selectedInstructions`
+    joins with its instructions. A missing kernel is an error that names the op, the
     format, the device and the phase's range of tokens.
   }];
   let options = [

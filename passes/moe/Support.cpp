@@ -17,14 +17,6 @@ TypicalStep moe::typicalStep(PhaseAttr phase) {
                            phase.getContextLength());
 }
 
-PhaseAttr moe::phaseOf(Operation *op) {
-  auto function = dyn_cast<func::FuncOp>(op);
-  if (!function)
-    function = op->getParentOfType<func::FuncOp>();
-  return function ? function->getAttrOfType<PhaseAttr>(kPhaseAttr)
-                  : PhaseAttr();
-}
-
 bool moe::isOfOneToken(PhaseAttr phase) {
   return phase.getKind() == PhaseKind::Decode ||
          phase.getKind() == PhaseKind::Logits;

@@ -31,8 +31,6 @@ using moec::TypicalStep;
 /// compiler/Machine/CostModel/TypicalStep.h.
 TypicalStep typicalStep(PhaseAttr phase);
 
-/// Returns the phase of the function that contains `op`, or null.
-PhaseAttr phaseOf(Operation *op);
 /// Returns whether single sequences decode their tokens in this phase: any
 /// phase but prefill, streamed prefill and batch.
 bool isOfOneToken(PhaseAttr phase);

@@ -101,7 +101,7 @@ module attributes {moe.target = #hybrid,
   moe.files = [{path = "m", bytes = 1000000 : i64, header_bytes = 8 : i64, header_hash = "0123456789abcdef0123456789abcdef"}]} {
 func.func @decode(%x: tensor<?x64xf32>) -> tensor<?x64xf32> attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 64>} {
   %a = moe.add %x, %x {moe.device = "cpu0", moe.kernels = #moe.kernels<add_ref>} : tensor<?x64xf32>
-  // expected-error @+1 {{expected the rotated value to have no later use}}
+  // expected-error @+1 {{expected the value that it overwrites to have no later use}}
   %r = moe.rope %a {heads = 1, offset = 0, rope = #moe.rope<dim = 64, base = 1.0e4>, moe.device = "cpu0", moe.kernels = #moe.kernels<rope_table_ref, rope_ref>} : tensor<?x64xf32>
   %y = moe.add %a, %r {moe.device = "cpu0", moe.kernels = #moe.kernels<add_ref>} : tensor<?x64xf32>
   return %y : tensor<?x64xf32>

@@ -10,8 +10,8 @@
 #include <gtest/gtest.h>
 
 using namespace mlir;
+using moe::InstructionWork;
 using moe::Product;
-using moe::StepWork;
 using moec::DeviceDesc;
 using moec::Situation;
 using moek::OpCode;
@@ -37,13 +37,13 @@ protected:
                                        StringAttr::get(&context_, "w"), 0, 0);
     return builder.create<moe::WeightOp>(UnknownLoc::get(&context_), type, ref);
   }
-  StepWork multiplying(double rows, double matrices = 1) {
-    StepWork work;
+  InstructionWork multiplying(double rows, double matrices = 1) {
+    InstructionWork work;
     work.products = {Product{weight({8, 16, 64}), matrices, rows}};
     return work;
   }
-  double seconds(OpCode op, const StepWork &work, std::string_view driver,
-                 Situation situation = {},
+  double seconds(OpCode op, const InstructionWork &work,
+                 std::string_view driver, Situation situation = {},
                  ArrayRef<std::string_view> gemmNames = {}) {
     SmallVector<const moek::GemmInfo *> gemms;
     for (std::string_view name : gemmNames)
@@ -88,7 +88,7 @@ TEST_F(CostModelTest, NoGemmReadsFasterThanMemoryIs) {
 
 TEST_F(CostModelTest, ExpertsReadTheMatricesThatTokensChoose) {
   device_.kernels = {{"gemm_q8_0_avx512", "", {1}, {10}, {}}};
-  StepWork work = multiplying(1, /*matrices=*/2.5);
+  InstructionWork work = multiplying(1, /*matrices=*/2.5);
   work.products.push_back(work.products.front());
   double each = 2.5 * kBytes / 10;
   EXPECT_DOUBLE_EQ(seconds(OpCode::ExpertsGateUp, work,
@@ -106,7 +106,8 @@ TEST_F(CostModelTest, TimeOfChosenMatricesDependsOnTokensPerMatrix) {
     choices.forEach([&](double matrices, double chance) {
       slots += matrices * chance * double(choices.tokens);
     });
-    StepWork work = multiplying(slots / choices.chosen(), choices.chosen());
+    InstructionWork work =
+        multiplying(slots / choices.chosen(), choices.chosen());
     work.choices = choices;
     return seconds(OpCode::ExpertsLinear, work, "experts_linear_avx512", {},
                    {"gemm_q8_0_avx512"});
@@ -126,7 +127,7 @@ TEST_F(CostModelTest, WithThousandsOfTokensTimeIsThatOfTheMean) {
   device_.kernels = {{"gemm_q8_0_avx512", "", {1, 2}, {10, 5}, {}}};
   for (double chance : {0.001, 0.3, 0.9999}) {
     moe::Choices choices{8192, 8, chance, {}};
-    StepWork work =
+    InstructionWork work =
         multiplying(8192 * chance * 8 / choices.chosen(), choices.chosen());
     work.choices = choices;
     double each = seconds(OpCode::ExpertsLinear, work, "experts_linear_avx512",
@@ -138,7 +139,7 @@ TEST_F(CostModelTest, WithThousandsOfTokensTimeIsThatOfTheMean) {
 TEST_F(CostModelTest, OtherKernelsDependOnBytesAndTokens) {
   device_.kernels = {{"rms_norm_avx512", "", {1, 11}, {10, 110}, {}},
                      {"router_avx512", "", {1}, {4}, {}}};
-  StepWork work;
+  InstructionWork work;
   work.activationBytes = 600;
   work.ops = 100;
   auto norm = [&](int64_t tokens) {
@@ -154,7 +155,7 @@ TEST_F(CostModelTest, OtherKernelsDependOnBytesAndTokens) {
 
 TEST_F(CostModelTest, HeadsOfManyTokensPayForTheirRows) {
   device_.kernels = {{"gemm_q8_0_avx512", "", {1}, {10}, {}}};
-  StepWork work = multiplying(1);
+  InstructionWork work = multiplying(1);
   work.activationBytes = 600;
   auto head = [&](int64_t tokens) {
     return seconds(OpCode::HeadLinear, work, "head_linear_avx512",
@@ -171,7 +172,7 @@ TEST_F(CostModelTest, AttentionDependsOnCacheTypeAndDepth) {
       {"mla_attention_avx512", "q8_0 rows", {100}, {50}, {}},
       {"mla_attention_avx512", "q8_0 floats", {100}, {5}, {}},
       {"mla_attention_avx512", "q8_0 pairs", {100}, {25}, {}}};
-  StepWork work;
+  InstructionWork work;
   work.ops = 1000;
   work.kvType = moek::KvType::Q8_0;
   Situation situation{.tokens = 1, .cached = 99};
@@ -185,7 +186,7 @@ TEST_F(CostModelTest, AttentionDependsOnCacheTypeAndDepth) {
   situation.tokens = 9;
   EXPECT_DOUBLE_EQ(latent(), 25);
 
-  StepWork mla = multiplying(100, 8);
+  InstructionWork mla = multiplying(100, 8);
   mla.products.push_back(mla.products.front());
   mla.ops = 1000;
   mla.kvType = moek::KvType::Q8_0;
@@ -202,7 +203,7 @@ TEST_F(CostModelTest, AttentionDependsOnCacheTypeAndDepth) {
 TEST_F(CostModelTest, StatesDependOnRowsPerSequence) {
   device_.kernels = {{"delta_rule_avx512", "", {1, 11}, {10, 110}, {}},
                      {"short_conv_avx512", "", {1, 11}, {10, 110}, {}}};
-  StepWork work;
+  InstructionWork work;
   work.ops = 100;
   work.activationBytes = 500, work.kvBytes = 100;
   auto rule = [&](int64_t tokens, int64_t sequences) {
@@ -222,7 +223,7 @@ TEST_F(CostModelTest, ChosenRowsDependOnCacheTypeAndRowsSeen) {
       {"sparse_attention_avx512", "f16 one", {100, 200}, {10, 20}, {}},
       {"sparse_attention_avx512", "f16 many", {100}, {40}, {}},
       {"index_scores_avx512", "f16 one", {100}, {50}, {}}};
-  StepWork work;
+  InstructionWork work;
   work.ops = 1000;
   work.kvType = moek::KvType::F16;
   work.window = 100;
@@ -245,7 +246,7 @@ TEST_F(CostModelTest, ChosenRowsDependOnCacheTypeAndRowsSeen) {
 TEST_F(CostModelTest, StatesAndChosenRowsUseAFractionOfAGpusPeaks) {
   device_.kind = moec::DeviceKind::Cuda;
   device_.isa = moek::Isa::Cuda;
-  StepWork work;
+  InstructionWork work;
   for (auto [op, kernel] : {std::pair{OpCode::DeltaRule, "delta_rule_cuda"},
                             {OpCode::ShortConv, "short_conv_cuda"},
                             {OpCode::IndexScores, "index_scores_cuda"},
@@ -283,7 +284,7 @@ TEST_F(CostModelTest, WithoutRatesKernelsReachAFractionOfThePeaks) {
   // int8 peak; floats by the float peak.
   EXPECT_DOUBLE_EQ(linear(1), kBytes / 90e9);
   EXPECT_DOUBLE_EQ(linear(1e6), 2e6 * kElements / 5e12);
-  StepWork work;
+  InstructionWork work;
   work.ops = 1e12;
   EXPECT_DOUBLE_EQ(seconds(OpCode::Router, work, "router_avx512"), 2);
   // Attention multiplies an 8-bit cache as integers, other caches as floats.

@@ -101,12 +101,12 @@ TEST_F(Deepseek, WorkOfAnyStepFollowsFromItsTerms) {
       {1, 0}, {1, 1000}, {2, 3}, {7, 0}, {64, 512}};
   int instructions = 0;
   ModuleOp module = import(unit("lite"));
-  module.walk([&](moe::CostOpInterface op) {
+  module.walk([&](moe::LowerableOpInterface op) {
     SmallVector<moe::WorkTerms> terms = moe::workTerms(op);
     for (auto [tokens, cached] : steps) {
-      SmallVector<moe::StepWork> works = op.getWork(tokens, cached);
-      ASSERT_EQ(works.size(), terms.size());
-      for (auto [work, term] : llvm::zip(works, terms)) {
+      moe::Instructions all = op.getInstructions({tokens, cached});
+      ASSERT_EQ(all.size(), terms.size());
+      for (auto [instruction, term] : llvm::zip(all, terms)) {
         auto count = double(tokens), rows = double(cached + tokens);
         double seen = count * (double(cached) + (count + 1) / 2);
         double ops =
@@ -114,7 +114,7 @@ TEST_F(Deepseek, WorkOfAnyStepFollowsFromItsTerms) {
         double bytes = 0;
         for (int64_t i = 0; i < tokens; ++i)
           bytes += term.firstBytes * std::pow(term.again, i);
-        moe::Cost cost = work.cost();
+        moe::Cost cost = instruction.work.cost();
         EXPECT_NEAR(ops, cost.flops, 1e-9 * cost.flops)
             << op->getName().getStringRef().str();
         EXPECT_NEAR(bytes, cost.weightBytes, 1e-9 * cost.weightBytes)

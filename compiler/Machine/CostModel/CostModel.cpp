@@ -7,8 +7,8 @@
 #include <cmath>
 
 using namespace mlir;
+using moe::InstructionWork;
 using moe::Product;
-using moe::StepWork;
 using moek::GemmInfo;
 using moek::Isa;
 using moek::KernelInfo;
@@ -219,7 +219,7 @@ bool hasState(OpCode op) {
 
 /// Returns the seconds of attention: the products of queries and cached rows,
 /// and those that decompress rows.
-double attentionSeconds(OpCode op, const StepWork &work,
+double attentionSeconds(OpCode op, const InstructionWork &work,
                         const KernelChoice &kernels, const Situation &situation,
                         const DeviceDesc &device) {
   std::string type(moek::kvTypeName(work.kvType));
@@ -243,7 +243,7 @@ double attentionSeconds(OpCode op, const StepWork &work,
     return ops * secondsPerUnit(*rate, size, false, Units::Proportional);
   };
   if (op != OpCode::MlaAttention) {
-    bool few = tokens <= kFewTokens;
+    bool few = tokens <= moe::kFewTokens;
     if (auto seconds =
             measured(type + (few ? " one" : " many"), work.ops, depth))
       return *seconds;
@@ -283,7 +283,7 @@ double gemmSeconds(const Product &product, const GemmInfo &gemm,
   return productSeconds(product, {}, &gemm, situation, device);
 }
 
-double instructionSeconds(OpCode op, const StepWork &work,
+double instructionSeconds(OpCode op, const InstructionWork &work,
                           const KernelChoice &kernels,
                           const Situation &situation,
                           const DeviceDesc &device) {
@@ -325,7 +325,7 @@ double instructionSeconds(OpCode op, const StepWork &work,
     // tokens, the time to read and write its rows, which are far apart and no
     // longer in the cache, is not hidden behind them.
     if (op == OpCode::HeadLinear && !device.kernels.empty() &&
-        situation.tokens > kFewTokens)
+        situation.tokens > moe::kFewTokens)
       seconds += 2 * bytes / device.read.planned(Peak::kAssumedRead);
     // A product of few columns is limited by the activations that it reads and
     // writes.

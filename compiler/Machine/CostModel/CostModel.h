@@ -1,10 +1,10 @@
 //===- CostModel.h - Predicts the seconds of an instruction -----*- C++ -*-===//
 //
-// The only place that turns work into seconds. CostOpInterface describes the
-// work of an instruction. The target has the measured rates of kernels by size
-// (kernels/KernelRate.h). A kernel without measured rates takes the longer of
-// its arithmetic and its traffic, at an assumed efficiency times the device's
-// peaks (the roofline of Williams et al., CACM 2009).
+// The only place that turns work into seconds. LowerableOpInterface
+// describes the work of an instruction. The target has the measured rates of
+// kernels by size (kernels/KernelRate.h). A kernel without measured rates takes
+// the longer of its arithmetic and its traffic, at an assumed efficiency times
+// the device's peaks (the roofline of Williams et al., CACM 2009).
 //
 //===----------------------------------------------------------------------===//
 
@@ -35,13 +35,9 @@ struct KernelChoice {
   llvm::ArrayRef<const moek::GemmInfo *> gemms = {};
 };
 
-/// Most tokens of a sequence that are too few to keep all cores busy: latent
-/// attention divides the cache into KV splits for them, which are calibrated
-/// separately.
-inline constexpr int64_t kFewTokens = 8;
-
 /// Returns the seconds of one instruction on all cores of `device`.
-double instructionSeconds(moek::OpCode op, const mlir::moe::StepWork &work,
+double instructionSeconds(moek::OpCode op,
+                          const mlir::moe::InstructionWork &work,
                           const KernelChoice &kernels,
                           const Situation &situation, const DeviceDesc &device);
 

@@ -46,9 +46,9 @@ SmallVector<std::pair<const moek::GemmInfo *, std::string>>
 rejectedGemms(const moek::GemmInfo &chosen, const moec::DeviceDesc &device,
               int64_t maxTokens);
 
-/// Returns whether op kernels of `isa` encode activations for their gemms,
-/// where PlanStep::encodes asks for it. Those of GPUs do not: they read floats,
-/// and weights in the layout of the file.
+/// Returns whether kernels of `isa` encode the activations of their gemms in
+/// instructions that have no Instruction::activation(). Those of GPUs do not:
+/// they read floats, and weights in the layout of the file.
 bool encodesForGemms(moek::Isa isa);
 
 /// Returns whether kernels of gate_up and experts_gate_up for `isa` require

@@ -67,22 +67,22 @@ double moe::opSeconds(Operation *op, const moec::Situation &situation,
         device);
   if (lacksFormats(op, device))
     return kNeverSeconds;
-  SmallVector<PlanStep> steps = lowerable.getPlanSteps();
-  SmallVector<StepWork> works =
-      costed.getWork(situation.tokens, situation.cached);
   double seconds = 0;
-  for (auto [step, work] : llvm::zip_equal(steps, works)) {
-    auto *kernel = chooseKernel(step.op, device.isa);
+  for (const Instruction &instruction :
+       lowerable.getInstructions({situation.tokens, situation.cached})) {
+    auto *kernel = chooseKernel(instruction.op, device.isa);
     if (!kernel)
       return kNeverSeconds;
     // The same condition as in WeightLayouts::choose.
-    bool packs = mayPack && (!step.encodes || encodesForGemms(device.isa));
+    bool packs =
+        mayPack && (instruction.activation() || encodesForGemms(device.isa));
+    SmallVector<Value, 2> weights = instruction.gemmWeights();
     SmallVector<const GemmInfo *> gemms;
-    for (const Product &product : work.products)
-      if (llvm::is_contained(step.gemmWeights, product.weight))
+    for (const Product &product : instruction.work.products)
+      if (llvm::is_contained(weights, product.weight))
         gemms.push_back(likelyGemm(product, phaseOf(op), device, packs));
-    seconds += moec::instructionSeconds(step.op, work, {kernel, gemms},
-                                        situation, device);
+    seconds += moec::instructionSeconds(instruction.op, instruction.work,
+                                        {kernel, gemms}, situation, device);
   }
   return seconds;
 }

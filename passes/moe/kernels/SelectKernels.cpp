@@ -9,7 +9,6 @@
 #include "passes/moe/kernels/KernelSelection.h"
 #include "passes/moe/kernels/OpSeconds.h"
 #include "passes/moe/kernels/WeightLayouts.h"
-#include "runtime/schema/OpTable.h"
 
 namespace mlir::moe {
 #define GEN_PASS_DEF_SELECTKERNELSPASS
@@ -66,10 +65,10 @@ public:
     if (!device)
       return failure();
 
-    SmallVector<PlanStep> steps = op.getPlanSteps();
+    Instructions instructions = op.getInstructions({});
     SmallVector<const GemmInfo *> gemms;
-    for (const PlanStep &step : steps)
-      for (Value weight : step.gemmWeights) {
+    for (const Instruction &instruction : instructions)
+      for (Value weight : instruction.gemmWeights()) {
         const GemmInfo *gemm = gemmFor(weight, *device);
         if (!gemm)
           return reportGemm(op, weight, *device);
@@ -79,21 +78,22 @@ public:
     MLIRContext *context = op.getContext();
     SmallVector<KernelCallAttr> calls;
     ArrayRef<const GemmInfo *> rest = gemms;
-    for (const PlanStep &step : withQuantize(steps, gemms)) {
-      const KernelInfo *driver = chooseKernel(step.op, device->isa);
+    for (const Instruction &instruction : withQuantize(instructions, gemms)) {
+      const KernelInfo *driver = chooseKernel(instruction.op, device->isa);
       if (!driver)
-        return reportKernel(op, step.op, *device);
+        return reportKernel(op, instruction, *device);
       SmallVector<StringAttr> names;
-      for (const GemmInfo *gemm : rest.take_front(step.gemmWeights.size()))
+      for (const GemmInfo *gemm :
+           rest.take_front(instruction.gemmWeights().size()))
         names.push_back(nameAttr(context, gemm->name));
       rest = rest.drop_front(names.size());
       calls.push_back(
           KernelCallAttr::get(context, nameAttr(context, driver->name), names));
     }
-    explainLayouts(op, steps, *device);
-    rejectOthers(op, steps, gemms, *device);
+    explainLayouts(op, instructions, *device);
+    rejectOthers(op, gemms, *device);
     if (isOfOneToken(phase))
-      priceSlowFormats(op, steps, gemms, *device);
+      priceSlowFormats(op, gemms, *device);
     op->setAttr(kKernelsAttr, KernelsAttr::get(context, calls));
     gemmCount += gemms.size();
     return success();
@@ -104,25 +104,22 @@ public:
 
 private:
   /// Records the layouts and gemms that were rejected for the op's weights.
-  void rejectOthers(LowerableOpInterface op, ArrayRef<PlanStep> steps,
-                    ArrayRef<const GemmInfo *> gemms,
+  void rejectOthers(LowerableOpInterface op, ArrayRef<const GemmInfo *> gemms,
                     const moec::DeviceDesc &device) {
-    auto costed = dyn_cast<CostOpInterface>(op.getOperation());
-    if (!costed || gemms.empty())
+    if (gemms.empty())
       return;
     const moec::Situation &situation = seconds.situationOf(op, device);
-    SmallVector<StepWork> works =
-        costed.getWork(situation.tokens, situation.cached);
     llvm::SmallDenseSet<Value> seen;
-    for (auto [step, work] : llvm::zip_equal(steps, works))
-      for (Value weight : step.gemmWeights) {
+    for (const Instruction &instruction :
+         op.getInstructions({situation.tokens, situation.cached}))
+      for (Value weight : instruction.gemmWeights()) {
         const GemmInfo &gemm = *gemms.front();
         gemms = gemms.drop_front();
         if (!seen.insert(weight).second)
           continue;
-        auto price = [&, &products = work.products](const GemmInfo *of) {
+        auto price = [&](const GemmInfo *of) {
           double sum = of ? 0 : -1;
-          for (const Product &product : products)
+          for (const Product &product : instruction.work.products)
             if (of && product.weight == weight)
               sum += moec::gemmSeconds(product, *of, situation, device);
           return sum;
@@ -151,25 +148,24 @@ private:
   }
 
   /// Records the products of `op` that use a reference gemm.
-  void priceSlowFormats(LowerableOpInterface op, ArrayRef<PlanStep> steps,
+  void priceSlowFormats(LowerableOpInterface op,
                         ArrayRef<const GemmInfo *> gemms,
                         const moec::DeviceDesc &device) {
-    auto costed = dyn_cast<CostOpInterface>(op.getOperation());
-    if (!costed || device.isa == moek::Isa::Ref)
+    if (device.isa == moek::Isa::Ref)
       return;
     moec::Situation situation =
         situationOf(op->getParentOfType<func::FuncOp>(),
                     {1, typicalStep(phase).cached}, device);
-    SmallVector<StepWork> works = costed.getWork(1, situation.cached);
-    for (auto [step, work] : llvm::zip_equal(steps, works))
-      for (Value weight : step.gemmWeights) {
+    for (const Instruction &instruction :
+         op.getInstructions({1, situation.cached}))
+      for (Value weight : instruction.gemmWeights()) {
         const GemmInfo *gemm = gemms.front();
         gemms = gemms.drop_front();
         if (gemm->isa != moek::Isa::Ref)
           continue;
         SlowFormat &slow = slowFormats[{&device, gemm->format}];
         slow.weights.insert(weightKey(weight));
-        for (const Product &product : work.products) {
+        for (const Product &product : instruction.work.products) {
           if (product.weight != weight)
             continue;
           slow.seconds += moec::gemmSeconds(product, *gemm, situation, device);
@@ -190,11 +186,11 @@ private:
 
   /// Appends the layouts of the op's weights to its reason, with their names if
   /// the layouts differ.
-  void explainLayouts(Operation *op, ArrayRef<PlanStep> steps,
+  void explainLayouts(Operation *op, const Instructions &instructions,
                       const moec::DeviceDesc &device) {
     llvm::MapVector<StringRef, llvm::SetVector<StringRef>> weights;
-    for (const PlanStep &step : steps)
-      for (Value weight : step.gemmWeights) {
+    for (const Instruction &instruction : instructions)
+      for (Value weight : instruction.gemmWeights()) {
         std::string reason = layouts.choose(weight, device).reason;
         if (!reason.empty())
           weights[StringAttr::get(op->getContext(), reason).getValue()].insert(
@@ -218,12 +214,11 @@ private:
     return report(op, "no kernel multiplies " + name + " weights", device);
   }
 
-  LogicalResult reportKernel(Operation *op, moek::OpCode code,
+  LogicalResult reportKernel(Operation *op, const Instruction &instruction,
                              const moec::DeviceDesc &device) {
-    return report(op,
-                  "there is no kernel for " +
-                      std::string(moert::opTable()[size_t(code)].name),
-                  device);
+    return report(
+        op, "there is no kernel for " + std::string(instruction.spec().name),
+        device);
   }
 
   /// Reports a missing kernel, with the device and the range of tokens.
@@ -260,12 +255,12 @@ struct SelectKernels : moe::impl::SelectKernelsPassBase<SelectKernels> {
           if (!device)
             return failure();
           bool streamed = op->hasAttr(kStreamedAttr);
-          for (const PlanStep &step : op.getPlanSteps())
-            for (Value weight : step.gemmWeights)
+          for (const Instruction &instruction : op.getInstructions({}))
+            for (Value weight : instruction.gemmWeights())
               if (streamed)
                 layouts.addStreamed(weight, *device);
               else
-                layouts.addUse(weight, step, phase, *device);
+                layouts.addUse(weight, instruction, phase, *device);
           return success();
         })))
       return signalPassFailure();

@@ -5,11 +5,11 @@ using namespace mlir::moe;
 using moek::GemmInfo;
 using moek::Layout;
 
-void WeightLayouts::addUse(Value weight, const PlanStep &step, PhaseAttr phase,
-                           const moec::DeviceDesc &device) {
+void WeightLayouts::addUse(Value weight, const Instruction &instruction,
+                           PhaseAttr phase, const moec::DeviceDesc &device) {
   Uses &uses = uses_[{weightKey(weight), &device}];
   uses.tokens.push_back(phase.getMaxTokens());
-  uses.ofFloats |= step.encodes && !encodesForGemms(device.isa);
+  uses.ofFloats |= !instruction.activation() && !encodesForGemms(device.isa);
   if (device.kind == moec::DeviceKind::Cpu)
     hosts_.try_emplace(weightKey(weight), &device);
 }

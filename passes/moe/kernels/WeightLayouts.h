@@ -20,8 +20,8 @@ public:
   /// Without `mayPack` every weight keeps the model file's layout.
   explicit WeightLayouts(bool mayPack) : mayPack_(mayPack) {}
 
-  /// Notes that a gemm of `step` on `device` reads `weight` in `phase`.
-  void addUse(Value weight, const PlanStep &step, PhaseAttr phase,
+  /// Notes that a gemm of `instruction` on `device` reads `weight` in `phase`.
+  void addUse(Value weight, const Instruction &instruction, PhaseAttr phase,
               const moec::DeviceDesc &device);
 
   /// Notes that `device` brings `weight` from a CPU that has it: in the layout

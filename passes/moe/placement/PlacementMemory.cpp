@@ -45,12 +45,15 @@ int64_t innerBytes(Operation *op, const PhaseAttr &phase,
     slots *= cast<RankedTensorType>(experts.getIds().getType()).getDimSize(1);
   const bool fuses = canFuseGateUp(op, device);
   int64_t encoded = 0, written = 0, most = 0;
-  for (const PlanStep &step : lowerable.getPlanSteps())
-    for (Value weight : step.gemmWeights) {
+  for (const Instruction &instruction : lowerable.getInstructions({}))
+    for (Value weight : instruction.gemmWeights()) {
       ArrayRef<int64_t> shape =
           cast<RankedTensorType>(weight.getType()).getShape();
       int64_t rows = shape[shape.size() - 2], cols = shape.back();
-      if (step.activation == ActivationSource::Inner) {
+      const Operand *activation = instruction.activation();
+      bool isInner =
+          activation && activation->kind() == Operand::Kind::Temporary;
+      if (isInner) {
         // The input as floats, plus its quantised copy if the gemm reads that.
         int64_t floats = slots * cols * 4,
                 codes = slots * moek::a8RowBytes(cols);
@@ -62,7 +65,7 @@ int64_t innerBytes(Operation *op, const PhaseAttr &phase,
         // Other ops that read the input share its quantised copy.
         encoded = std::max(encoded, tokens * moek::a8RowBytes(cols));
       }
-      if (fuses && step.activation == ActivationSource::Input)
+      if (fuses && !isInner)
         written = slots * rows * 4; // One output for gate and up.
       else if (!isa<LmHeadOp>(op))
         written += slots * rows * 4;
@@ -71,16 +74,16 @@ int64_t innerBytes(Operation *op, const PhaseAttr &phase,
   return most;
 }
 
-/// Arguments of an op that is not lowered yet, with the interface that
-/// kernels/Arguments.h expects. Only parameters are known; they determine the
-/// size of workspaces.
+/// Arguments of an instruction that is not emitted yet, with the interface that
+/// kernels/Arguments.h expects. Only integer parameters are known; they
+/// determine the size of workspaces.
 class Parameters {
 public:
-  explicit Parameters(Operation *op) : op(op) {}
+  explicit Parameters(const Instruction &instruction)
+      : instruction(instruction) {}
 
   int32_t integer(std::string_view name) const {
-    auto attribute = op->getAttrOfType<IntegerAttr>(StringRef(name));
-    return attribute ? int32_t(attribute.getInt()) : 0;
+    return int32_t(instruction.integer(name));
   }
   float real(std::string_view) const { return 0; }
   bool has(std::string_view) const { return false; }
@@ -100,7 +103,7 @@ public:
   }
 
 private:
-  Operation *op;
+  const Instruction &instruction;
 };
 
 /// Returns the bytes of workspace that a GPU's launches of an op need. The
@@ -111,12 +114,13 @@ int64_t workspaceBytes(Operation *op,
   if (!lowerable)
     return 0;
   int64_t bytes = 0;
-  Parameters parameters(op);
-  for (const PlanStep &step : lowerable.getPlanSteps())
-    moek::withArguments(step.op, parameters, [&](const auto &args) {
-      bytes =
-          std::max(bytes, moek::cuda::workspaceBytes(step.op, &args, context));
+  for (const Instruction &instruction : lowerable.getInstructions({})) {
+    Parameters parameters(instruction);
+    moek::withArguments(instruction.op, parameters, [&](const auto &args) {
+      bytes = std::max(
+          bytes, moek::cuda::workspaceBytes(instruction.op, &args, context));
     });
+  }
   return int64_t(moert::alignUp(uint64_t(bytes), moert::kRegionAlignment));
 }
 
@@ -125,31 +129,14 @@ int64_t scratchBytes(Operation *op) {
   auto lowerable = dyn_cast<LowerableOpInterface>(op);
   if (!lowerable)
     return 0;
-  const PlanStep *current = nullptr;
-  auto parameter = [&](std::string_view name) -> int64_t {
-    if (name == "cols")
-      return cast<RankedTensorType>(current->gemmWeights.front().getType())
-          .getShape()
-          .back();
-    if (auto attribute = op->getAttrOfType<IntegerAttr>(StringRef(name)))
-      return attribute.getInt();
-    Value choosesBy;
-    if (auto router = dyn_cast<RouterOp>(op))
-      choosesBy = router.getWeight();
-    else if (auto hashed = dyn_cast<HashRouterOp>(op))
-      choosesBy = hashed.getWeight();
-    return choosesBy && name == "experts"
-               ? cast<RankedTensorType>(choosesBy.getType()).getDimSize(0)
-               : 0;
-  };
   int64_t bytes = 0;
-  SmallVector<PlanStep> steps = lowerable.getPlanSteps();
-  for (const PlanStep &step : steps) {
-    current = &step;
-    bytes = std::max(bytes,
-                     moert::findOp(unsigned(step.op))->scratchBytes(parameter));
+  for (const Instruction &instruction : lowerable.getInstructions({})) {
+    auto parameter = [&](std::string_view name) {
+      return instruction.integer(name);
+    };
+    bytes = std::max(bytes, instruction.spec().scratchBytes(parameter));
     // A later pass may fuse two gemms into one instruction.
-    if (!step.gemmWeights.empty())
+    if (!instruction.gemmWeights().empty())
       bytes = std::max(bytes, moek::gateUpScratchBytes());
   }
   return bytes;

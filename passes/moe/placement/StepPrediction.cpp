@@ -131,7 +131,7 @@ void StepPrediction::addGraph(func::FuncOp function, int64_t tokens,
     node.overhead.assign(size_t(devices), 0);
     int64_t instructions = 0;
     if (auto lowerable = dyn_cast<LowerableOpInterface>(op))
-      instructions = int64_t(lowerable.getPlanSteps().size());
+      instructions = int64_t(lowerable.getInstructions({}).size());
     int64_t met = meetings.of(op, instructions);
     node.instructions = double(std::max<int64_t>(instructions, 1));
     if (op.getNumResults() == 1)
