@@ -105,19 +105,10 @@ StatusOr<Decompression> loadDecompression(ModelBuilder &model,
         model.weight(block + "attn_v_b", {a.heads, a.value, a.latent}));
     return result;
   }
-  MOE_ASSIGN_OR_RETURN(Value both,
-                       model.weight(block + "attn_kv_b",
-                                    {a.heads * (a.nope + a.value), a.latent}));
-  mlir::Type element =
-      mlir::cast<mlir::RankedTensorType>(both.getType()).getElementType();
-  auto part = [&](int64_t rows) {
-    return mlir::RankedTensorType::get({a.heads, rows, a.latent}, element);
-  };
-  auto split = model.create<moe::SplitKvBOp>(
-      block + "attn_kv_b", part(a.nope), part(a.value), both, uint64_t(a.heads),
-      uint64_t(a.nope));
-  result.key = split.getKey();
-  result.value = split.getValue();
+  MOE_ASSIGN_OR_RETURN(Value both, model.matrixAs(block + "attn_kv_b", a.heads,
+                                                  a.nope + a.value, a.latent));
+  result.key = model.slice(both, 0, a.nope, "keys");
+  result.value = model.slice(both, a.nope, a.value, "values");
   return result;
 }
 } // namespace

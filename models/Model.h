@@ -29,8 +29,9 @@ inline constexpr int64_t kDefaultContext = 4096;
 ///
 /// Functions: `@forward(tensor<?xi32>) -> tensor<?xHIDDENxf32>` maps token ids
 /// to the last residual sum. `@logits(tensor<?xHIDDENxf32>) ->
-/// tensor<?xVOCABxf32>` maps it to logits, including the output norm. Every op
-/// that computes has a `moe.label` such as "blk.3.attn_q", unique in its
+/// tensor<?xVOCABxf32>` maps it to logits, including the output norm. Weights
+/// are `moe.weight` symbols with the tensors' names before the functions. Every
+/// op that computes has a `moe.label` such as "blk.3.attn_q", unique in its
 /// function.
 ///
 /// Module attributes:
@@ -39,7 +40,7 @@ inline constexpr int64_t kDefaultContext = 4096;
 ///              parameters: i64}; hash covers all headers, parameters counts
 ///              the elements of the weights in use
 ///   moe.files  [{path, bytes, header_bytes, header_hash}], in the numbering
-///              of #moe.weight
+///              of #moe.tensor
 ///   moe.notes  strings: what was skipped or assumed
 ///
 /// Fails with InvalidFile if hyper-parameters or tensors are missing or do not

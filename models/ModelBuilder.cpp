@@ -43,7 +43,7 @@ int64_t columnsOf(Value rows) {
 ModelBuilder::ModelBuilder(MLIRContext &context, const GgufModel &model,
                            int64_t positions)
     : model_(model), params_(model), positions_(positions), builder_(&context),
-      module_(ModuleOp::create(builder_.getUnknownLoc())) {}
+      module_(ModuleOp::create(builder_.getUnknownLoc())), weights_(*module_) {}
 
 //===----------------------------------------------------------------------===//
 // Functions
@@ -108,8 +108,8 @@ bool ModelBuilder::has(const std::string &name) const {
   return model_.findTensor(name + ".weight") != nullptr;
 }
 
-StatusOr<Value> ModelBuilder::load(const std::string &name,
-                                   ArrayRef<int64_t> shape, bool isTable) {
+StatusOr<const GgufTensor *> ModelBuilder::use(const std::string &name,
+                                               ArrayRef<int64_t> shape) {
   const GgufTensor *tensor = model_.findTensor(name);
   if (!tensor)
     return Status(StatusCode::InvalidFile,
@@ -125,6 +125,16 @@ StatusOr<Value> ModelBuilder::load(const std::string &name,
         fmt::format("has the shape {}, expected {}",
                     fileOrder(std::span(tensor->shape).first(tensor->rank)),
                     fileOrder(expected)));
+  if (used_.insert(name).second)
+    parameters_ += int64_t(tensor->shape[0] * tensor->shape[1] *
+                           tensor->shape[2] * tensor->shape[3]);
+  return tensor;
+}
+
+StatusOr<Value> ModelBuilder::load(const std::string &name,
+                                   ArrayRef<int64_t> shape,
+                                   ArrayRef<int64_t> as, bool isTable) {
+  MOE_ASSIGN_OR_RETURN(const GgufTensor *tensor, use(name, shape));
   moek::FormatInfo info = moek::formatInfo(tensor->format);
   Type element = moe::getElementType(builder_.getContext(), tensor->format);
   if (!element || (!info.hasKernels && !isTable))
@@ -132,16 +142,21 @@ StatusOr<Value> ModelBuilder::load(const std::string &name,
                  fmt::format("is {}, for which there are no kernels; "
                              "supported: {}",
                              info.name, supportedFormats()));
-  auto ref = moe::WeightRefAttr::get(builder_.getContext(),
-                                     builder_.getStringAttr(name), tensor->file,
-                                     int64_t(tensor->offset));
-  Value result = builder_.create<moe::WeightOp>(
-      NameLoc::get(builder_.getStringAttr(name)),
-      RankedTensorType::get(shape, element), ref);
-  if (used_.insert(name).second)
-    parameters_ += int64_t(tensor->shape[0] * tensor->shape[1] *
-                           tensor->shape[2] * tensor->shape[3]);
-  return result;
+  moe::WeightOp weight =
+      weights_
+          .add(name,
+               moe::FileTensorAttr::get(builder_.getContext(), tensor->file,
+                                        int64_t(tensor->offset)),
+               {}, RankedTensorType::get(as, element))
+          .weight;
+  if (weight.getSymName() != StringRef(name))
+    return error(StatusCode::Internal, *tensor, "is loaded in two shapes");
+  return refer(weight, name);
+}
+
+Value ModelBuilder::refer(moe::WeightOp weight, StringRef name) {
+  return builder_.create<moe::WeightRefOp>(
+      NameLoc::get(builder_.getStringAttr(name)), weight);
 }
 
 StatusOr<Value> ModelBuilder::weight(const std::string &name,
@@ -154,18 +169,21 @@ StatusOr<Value> ModelBuilder::matrices(const std::string &name, int64_t count,
   const GgufTensor *tensor = find(name + ".weight");
   if (tensor && tensor->shape[2] > 1)
     return weight(name, {count, rows, columns});
-  MOE_ASSIGN_OR_RETURN(Value value, weight(name, {count * rows, columns}));
-  auto type = cast<RankedTensorType>(value.getType());
-  value.setType(
-      RankedTensorType::get({count, rows, columns}, type.getElementType()));
-  return value;
+  return matrixAs(name, count, rows, columns);
+}
+
+StatusOr<Value> ModelBuilder::matrixAs(const std::string &name, int64_t count,
+                                       int64_t rows, int64_t columns) {
+  return load(name + ".weight", {count * rows, columns},
+              {count, rows, columns});
 }
 
 StatusOr<Value> ModelBuilder::table(const std::string &name, int64_t rows,
                                     int64_t columns) {
   std::string tensor = name + ".weight";
   MOE_ASSIGN_OR_RETURN(Value value,
-                       load(tensor, {rows, columns}, /*isTable=*/true));
+                       load(tensor, {rows, columns}, {rows, columns},
+                            /*isTable=*/true));
   if (find(tensor)->format == moek::Format::I32)
     return value;
   return error(StatusCode::Unsupported, *find(tensor),
@@ -206,31 +224,40 @@ StatusOr<Value> ModelBuilder::vectorsIfAny(const std::string &name,
 
 StatusOr<Value> ModelBuilder::numbersIfAny(const std::string &name,
                                            int64_t count) {
-  MOE_ASSIGN_OR_RETURN(Value value, vectorIfAny(name, count));
-  if (value)
-    value.setType(RankedTensorType::get({count, 1}, builder_.getF32Type()));
+  if (!find(name))
+    return Value();
+  MOE_ASSIGN_OR_RETURN(Value value, load(name, {count}, {count, 1}));
+  MOE_RETURN_IF_ERROR(requireF32(*find(name)));
   return value;
 }
 
 StatusOr<std::vector<float>> ModelBuilder::floats(const std::string &name,
                                                   int64_t length) {
-  MOE_ASSIGN_OR_RETURN(Value value, vector(name, length));
-  value.getDefiningOp()->erase(); // Only the compiler reads it.
+  MOE_ASSIGN_OR_RETURN(const GgufTensor *tensor, use(name, {length}));
+  MOE_RETURN_IF_ERROR(requireF32(*tensor));
   std::vector<float> values(static_cast<size_t>(length));
-  std::memcpy(values.data(), model_.tensorBytes(*find(name)).data(),
+  std::memcpy(values.data(), model_.tensorBytes(*tensor).data(),
               values.size() * sizeof(float));
   return values;
 }
 
-Value ModelBuilder::slice(Value weight, int64_t begin, int64_t rows) {
+Value ModelBuilder::slice(Value weight, int64_t begin, int64_t rows,
+                          StringRef part) {
   if (!weight)
     return {};
-  auto type = cast<RankedTensorType>(weight.getType());
+  moe::WeightOp whole = weights_.of(weight);
+  RankedTensorType type = whole.getTensorType();
   SmallVector<int64_t> shape(type.getShape());
-  shape[shape.size() == 1 ? 0 : shape.size() - 2] = rows;
-  return builder_.create<moe::SliceOp>(
-      weight.getLoc(), RankedTensorType::get(shape, type.getElementType()),
-      weight, uint64_t(begin));
+  int64_t dim = std::max<int64_t>(type.getRank() - 2, 0);
+  shape[size_t(dim)] = rows;
+  std::string suffix = part.empty() ? std::to_string(begin) : part.str();
+  moe::WeightOp slice =
+      weights_
+          .add(whole.getSymName() + "." + suffix,
+               moe::WeightSliceAttr::get(builder_.getContext(), dim, begin),
+               whole, RankedTensorType::get(shape, type.getElementType()))
+          .weight;
+  return refer(slice, slice.getSymName());
 }
 
 Value ModelBuilder::stack(ArrayRef<Value> matrices, const std::string &name) {
@@ -250,9 +277,14 @@ Value ModelBuilder::stack(ArrayRef<Value> matrices, const std::string &name) {
   }
   SmallVector<int64_t> shape{int64_t(matrices.size())};
   llvm::append_range(shape, type.getShape());
-  return builder_.create<moe::StackOp>(
-      NameLoc::get(builder_.getStringAttr(name)),
-      RankedTensorType::get(shape, element), matrices);
+  SmallVector<moe::WeightOp> parts = llvm::map_to_vector(
+      matrices, [&](Value matrix) { return weights_.of(matrix); });
+  moe::WeightOp stack = weights_
+                            .add(parts.front().getSymName() + ".stacked",
+                                 moe::StackAttr::get(builder_.getContext()),
+                                 parts, RankedTensorType::get(shape, element))
+                            .weight;
+  return refer(stack, name);
 }
 
 //===----------------------------------------------------------------------===//

@@ -3,7 +3,7 @@
 #ifndef MOE_MODELS_MODELBUILDER_H
 #define MOE_MODELS_MODELBUILDER_H
 
-#include "dialects/moe/Moe.h"
+#include "dialects/moe/WeightTable.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -94,6 +94,9 @@ public:
   /// one matrix with all rows.
   moert::StatusOr<mlir::Value> matrices(const std::string &name, int64_t count,
                                         int64_t rows, int64_t columns);
+  /// Loads a matrix of count * rows rows as [count, rows, columns].
+  moert::StatusOr<mlir::Value> matrixAs(const std::string &name, int64_t count,
+                                        int64_t rows, int64_t columns);
   /// Loads tensor `name`.weight, a table of integers.
   moert::StatusOr<mlir::Value> table(const std::string &name, int64_t rows,
                                      int64_t columns);
@@ -118,8 +121,10 @@ public:
   moert::StatusOr<std::vector<float>> floats(const std::string &tensor,
                                              int64_t length);
   /// Returns a view of rows begin ... begin + rows - 1 of each matrix of a
-  /// weight, or of elements of a vector; null for null.
-  mlir::Value slice(mlir::Value weight, int64_t begin, int64_t rows);
+  /// weight, or of elements of a vector; null for null. Its symbol is that of
+  /// the weight with `.part`, by default `.begin`.
+  mlir::Value slice(mlir::Value weight, int64_t begin, int64_t rows,
+                    llvm::StringRef part = "");
   /// Combines matrices of equal shape into one weight; `name` is their common
   /// name. Matrices with different formats become Q8_0, or F32 if all are
   /// floats, with a note.
@@ -170,9 +175,22 @@ public:
 
 private:
   mlir::moe::LabelAttr labelOf(llvm::StringRef name);
+  /// Returns the tensor with this full name as one that is used. Fails unless
+  /// the file has it in this shape.
+  moert::StatusOr<const GgufTensor *> use(const std::string &tensor,
+                                          llvm::ArrayRef<int64_t> shape);
+  /// Loads a tensor of shape `shape` as a weight of shape `as`, which has as
+  /// many elements.
   moert::StatusOr<mlir::Value> load(const std::string &tensor,
                                     llvm::ArrayRef<int64_t> shape,
+                                    llvm::ArrayRef<int64_t> as,
                                     bool isTable = false);
+  moert::StatusOr<mlir::Value> load(const std::string &tensor,
+                                    llvm::ArrayRef<int64_t> shape) {
+    return load(tensor, shape, shape);
+  }
+  /// Returns a reference to `weight` in the function under construction.
+  mlir::Value refer(mlir::moe::WeightOp weight, llvm::StringRef name);
   moert::Status error(moert::StatusCode code, const GgufTensor &tensor,
                       std::string_view message) const;
   /// Builds an FFN whose weights have scales, as separate ops.
@@ -194,6 +212,7 @@ private:
   ModelFacts facts_;
   mlir::OpBuilder builder_;
   mlir::OwningOpRef<mlir::ModuleOp> module_;
+  mlir::moe::WeightTable weights_;
   std::optional<int64_t> layer_;
   std::string block_; ///< "blk.3." in layer 3.
   std::vector<std::string> notes_, skipped_;

@@ -12,9 +12,8 @@
 #include "compiler/Serialize/PlanWriter.h"
 #include "compiler/Serialize/TokenizerOp.h"
 #include "compiler/Serialize/WeightsWriter.h"
-#include "dialects/moe/Moe.h"
+#include "dialects/moe/WeightTable.h"
 #include "kernels/KvCache.h"
-#include "llvm/ADT/SetVector.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/PassManager.h"
 #include "models/Model.h"
@@ -295,14 +294,10 @@ Status checkTokenizer(const CompileRequest &request, const GgufModel &model,
 }
 
 namespace {
-/// Returns the names of the model file's tensors that ops read, each once.
+/// Returns the names of the model file's tensors that are weights.
 std::vector<std::string> tensorsOf(mlir::ModuleOp module) {
-  llvm::SetVector<mlir::StringAttr> names;
-  module.walk([&](mlir::moe::WeightOp weight) {
-    names.insert(weight.getRef().getName());
-  });
   std::vector<std::string> texts;
-  for (mlir::StringAttr name : names)
+  for (mlir::StringAttr name : mlir::moe::fileTensorsOf(module))
     texts.push_back(name.str());
   return texts;
 }

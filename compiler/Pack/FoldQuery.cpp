@@ -14,17 +14,17 @@ namespace moec {
 
 namespace {
 
-/// Rows `first` ... of a matrix as floats.
+/// Dequantises `rows` rows of a matrix, from `firstRow` on, to floats.
 void dequantize(const moek::WeightView &w, const uint8_t *firstRow,
                 int64_t rows, std::vector<float> &out) {
   out.resize(rows * w.cols);
   for (int64_t r = 0; r < rows; ++r)
-    // check() asked whether the formats can be converted.
+    // FoldQuery::check() accepted the format.
     (void)moek::dequantizeRow(w.format, firstRow + r * w.rowStride, w.cols,
                               out.data() + r * w.cols);
 }
 
-/// Rows first ... last - 1 of one head of the result.
+/// Writes rows first ... last - 1 of one head of the result to `out`.
 void foldHead(const FoldQuery &fold, int64_t head, int64_t first, int64_t last,
               uint8_t *out) {
   int64_t cols = fold.wq.cols;

@@ -1,7 +1,8 @@
 //===- FoldQuery.h - W_UK multiplied into W_Q -------------------*- C++ -*-===//
 //
-// DeepSeek-V2, arXiv 2405.04434, section 2.1.2: scores are (W_UK c) . (W_Q x) =
-// c . (W_UK^T W_Q x), so that the product can stand in for W_Q. No LLVM.
+// DeepSeek-V2, arXiv 2405.04434, section 2.1.2: attention scores are
+// (W_UK c) . (W_Q x) = c . (W_UK^T W_Q x), so the product W_UK^T W_Q can
+// replace W_Q. This file uses no LLVM.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,21 +21,23 @@ struct FoldQuery {
   moek::WeightView wk;
   bool transposed;
   int64_t heads, nope, rope, latent;
-  moek::Format format; ///< Of the result: F32 or BF16.
+  moek::Format format; ///< Format of the result: F32 or BF16.
 
-  /// Rows of a head of the result: W_UK^T W_Qnope, then W_Q's rope rows.
+  /// Returns the rows per head of the result: those of W_UK^T W_Qnope, then the
+  /// rope rows of W_Q.
   int64_t headRowsAsFloats() const { return latent + rope; }
   int64_t rows() const { return heads * headRowsAsFloats(); }
   int64_t rowBytes() const {
     return int64_t(moek::rowBytes(format, uint64_t(wq.cols)));
   }
 
-  /// Fails with Unsupported for a format that cannot be read or written.
+  /// Checks the formats. Fails with Unsupported for one that cannot be read or
+  /// written.
   moert::Status check() const;
 };
 
-/// Computes rows first ... first + count - 1 of the result into `out`. Sums in
-/// double. `fold` passed check().
+/// Writes rows first ... first + count - 1 of the result to `out`, with sums in
+/// double precision. `fold` must have passed check().
 void foldRows(const FoldQuery &fold, int64_t first, int64_t count,
               uint8_t *out);
 

@@ -13,23 +13,23 @@ namespace moec {
 
 namespace {
 
-/// Bytes read from a source at a time: they and what they are packed into stay
-/// in L2.
+/// Bytes read from a source at a time. They and the packed bytes fit the L2
+/// cache.
 constexpr uint64_t kReadBytes = uint64_t(256) << 10;
 
-/// A layout's smallest run of rows that is computed on its own.
+/// Returns the fewest rows that a layout stores together.
 int64_t unitRows(moek::Layout layout) { return moek::storedRows(layout, 1); }
 
-/// Computes parts of a file, with buffers of its own.
+/// Computes ranges of a file. Each thread has one, with its own buffers.
 class ChunkFiller {
 public:
   explicit ChunkFiller(const PackedFile &file) : file_(file) {}
 
-  /// Bytes begin ... end - 1 of the file to `out`.
+  /// Writes bytes begin ... end - 1 of the file to `out`.
   Status fill(uint64_t begin, uint64_t end, uint8_t *out) {
     uint64_t at = begin;
     auto place = [&](uint64_t offset) { return out + (offset - begin); };
-    // The first weight that ends behind `begin`.
+    // Find the first weight that ends behind `begin`.
     auto weight = std::partition_point(
         file_.weights.begin(), file_.weights.end(),
         [&](const PackedWeight &w) { return w.offset + w.bytes() <= begin; });
@@ -46,8 +46,8 @@ public:
   }
 
 private:
-  /// Bytes begin ... end - 1 of a weight: whole units directly, those that are
-  /// cut by way of a buffer.
+  /// Writes bytes begin ... end - 1 of a weight to `out`. A unit that the range
+  /// cuts is computed in a buffer first.
   Status fillFrom(const PackedWeight &weight, uint64_t begin, uint64_t end,
                   uint8_t *out) {
     uint64_t unitBytes = uint64_t(unitRows(weight.layout)) * weight.rowBytes();
@@ -75,8 +75,8 @@ private:
     return Status::ok();
   }
 
-  /// Up to `count` units from `unit` on, as many as the matrix has; returns
-  /// their number.
+  /// Writes up to `count` units from `unit` on, as many as the matrix has, and
+  /// returns their number.
   moert::StatusOr<uint64_t> computeUnits(const PackedWeight &weight,
                                          uint64_t unit, uint64_t count,
                                          uint8_t *out) {

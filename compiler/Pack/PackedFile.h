@@ -1,14 +1,14 @@
 //===- PackedFile.h - Weights written in their final layout -----*- C++ -*-===//
 //
-// The file is cut into chunks at multiples of kPackedChunk. Threads take one
-// after another, compute its bytes, whatever weights they belong to, and write
-// it where it belongs: what is written does not depend on who wrote it, every
-// write is large and aligned (on current file systems the page cache then holds
-// huge pages), and memory is a few MiB per thread. A panel that a boundary cuts
-// is computed for both sides: 18 KiB of 4 MiB for 2048 columns of 4 bits. What
-// a thread has written it also hashes, while it is in the cache.
+// The file is divided into chunks at multiples of kPackedChunk. Each thread
+// takes the next chunk, computes its bytes for whatever weights are in it, and
+// writes them with one call. So the content does not depend on the threads,
+// every write is large and aligned (current file systems then use huge pages in
+// the page cache), and each thread needs a few MiB. A panel on a chunk boundary
+// is computed twice: 18 KiB of 4 MiB for 2048 columns of 4 bits. The thread
+// also hashes the chunk while it is in the CPU cache.
 //
-// No LLVM.
+// This file uses no LLVM.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,22 +26,23 @@
 
 namespace moec {
 
-/// Bytes written at a time, a multiple of a huge page.
+/// Bytes of a write; a multiple of the size of a huge page.
 inline constexpr uint64_t kPackedChunk = uint64_t(4) << 20;
 static_assert(kPackedChunk % moert::kHashBlock == 0,
-              "chunks are hashed on their own");
+              "a chunk consists of whole hash blocks");
 
-/// The rows of a weight in GGUF layout, wherever they come from.
+/// Produces the rows of a weight in GGUF layout.
 class RowSource {
 public:
   virtual ~RowSource() = default;
-  /// Rows first ... first + count - 1 of matrix `matrix` to `out`, without
-  /// gaps. Many threads call it at once.
+  /// Writes rows first ... first + count - 1 of matrix `matrix` to `out`,
+  /// without gaps. Several threads may call it at once.
   virtual moert::Status read(int64_t matrix, int64_t first, int64_t count,
                              uint8_t *out) const = 0;
 };
 
-/// `outer` matrices of `rows` x `cols` at `offset` of the packed file.
+/// A weight of `outer` matrices of `rows` x `cols` at `offset` of the packed
+/// file.
 struct PackedWeight {
   std::unique_ptr<RowSource> source;
   int64_t outer, rows, cols;
@@ -49,7 +50,7 @@ struct PackedWeight {
   moek::Layout layout;
   uint64_t offset = 0;
 
-  /// As written, and as `source` has it.
+  /// Returns the bytes of a row in the file, and of a row of `source`.
   uint64_t rowBytes() const {
     return moek::rowBytes(layout, format, uint64_t(cols));
   }
@@ -62,21 +63,21 @@ struct PackedWeight {
 };
 
 struct PackedFile {
-  uint64_t headerBytes = 0; ///< Before the first weight.
-  /// By ascending offset, none over another. Gaps become zeros.
+  uint64_t headerBytes = 0; ///< Bytes before the first weight.
+  /// Weights by ascending offset, without overlaps. Gaps become zeros.
   std::vector<PackedWeight> weights;
-  uint64_t bytes = 0; ///< Of the whole file.
+  uint64_t bytes = 0; ///< Size of the whole file.
 };
 
-/// What identifies the content (runtime/schema/plan.fbs).
+/// Hashes that identify the content (runtime/schema/plan.fbs).
 struct PackedHashes {
-  std::vector<std::string> checksums; ///< Of each weight.
-  std::string samples;
+  std::vector<std::string> checksums; ///< One per weight.
+  std::string samples;                ///< Hash of sampled blocks.
 };
 
-/// Writes all of `file` but its header, which stays zeros, to `output`. Fails
-/// with Io (before the first byte where the disk is too full), Cancelled, or as
-/// a source does.
+/// Writes `file` to `output`, with zeros for the header. Fails with Io, before
+/// the first byte if the disk has too little space, with Cancelled, or as a
+/// source does.
 moert::StatusOr<PackedHashes>
 writePackedFile(const PackedFile &file, const moert::OutputFile &output,
                 const moert::PiecesOptions &options);

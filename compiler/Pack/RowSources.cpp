@@ -65,7 +65,7 @@ Status StackedRows::read(int64_t matrix, int64_t first, int64_t count,
   int64_t row = matrix * perMatrix_ + first;
   auto part = std::ranges::upper_bound(parts_, row, {}, &Part::end);
   while (count > 0) {
-    // Of one matrix of one part.
+    // Rows of one matrix of one part are read together.
     int64_t inMatrix = (row - part->first) % part->perMatrix;
     int64_t some = std::min(count, part->perMatrix - inMatrix);
     MOE_RETURN_IF_ERROR(readPart(*part, row - part->first, some, out));
@@ -89,7 +89,7 @@ Status StackedRows::readPart(const Part &part, int64_t row, int64_t count,
   std::vector<float> floats(static_cast<size_t>(cols_));
   MOE_RETURN_IF_ERROR(part.source->read(matrix, first, count, rows.data()));
   for (int64_t r = 0; r < count; ++r) {
-    // add() asked whether both formats can be converted.
+    // add() accepted both formats.
     (void)moek::dequantizeRow(part.format,
                               rows.data() + uint64_t(r) * fromBytes, cols_,
                               floats.data());

@@ -13,16 +13,17 @@
 
 namespace moec {
 
-/// A model file that is read from front to back, more or less.
+/// A model file that is read mostly from front to back.
 class ModelFile {
 public:
-  /// Fails with Io if it is not there or has another size than `bytes`. With
-  /// `forget`, what was read leaves the page cache, for models so large that
-  /// they would push out the file being written.
+  /// Fails with Io if the file does not exist or its size is not `bytes`. With
+  /// `forget`, bytes that were read leave the page cache: a large model would
+  /// otherwise displace the file that is being written.
   static moert::StatusOr<ModelFile> open(const std::string &path,
                                          uint64_t bytes, bool forget);
 
-  /// Bytes offset ... offset + bytes - 1 to `out`. Many threads may.
+  /// Reads bytes offset ... offset + bytes - 1 to `out`. Several threads may
+  /// call it at once.
   moert::Status read(uint64_t offset, uint64_t bytes, uint8_t *out) const;
 
 private:
@@ -33,7 +34,7 @@ private:
   bool forget_;
 };
 
-/// Rows as they are in a model file; `view.data` is not used.
+/// Rows of a tensor in a model file. `view.data` is not used.
 class ModelRows : public RowSource {
 public:
   ModelRows(const ModelFile &file, uint64_t offset, moek::WeightView view)
@@ -47,7 +48,7 @@ private:
   moek::WeightView view_;
 };
 
-/// Rows of a product; `fold` passed check().
+/// Rows of W_UK^T W_Q. `fold` must have passed check().
 class FoldedRows : public RowSource {
 public:
   explicit FoldedRows(const FoldQuery &fold) : fold_(fold) {}
@@ -61,7 +62,7 @@ private:
   FoldQuery fold_;
 };
 
-/// Rows that are columns of a weight; `transpose` passed check().
+/// Rows of a transposed weight. `transpose` must have passed check().
 class TransposedRows : public RowSource {
 public:
   explicit TransposedRows(const Transpose &transpose) : transpose_(transpose) {}
@@ -75,15 +76,15 @@ private:
   Transpose transpose_;
 };
 
-/// Rows of several weights, all of one after all of another, in matrices of
-/// `rows` x `cols`; those of other formats converted.
+/// Concatenated rows of several weights, as matrices of `rows` x `cols`. Rows
+/// of other formats are converted.
 class StackedRows : public RowSource {
 public:
   StackedRows(int64_t rows, int64_t cols, moek::Format format)
       : perMatrix_(rows), cols_(cols), format_(format) {}
 
-  /// The next `outer` matrices of `rows` each. Fails with Unsupported for a
-  /// format that cannot be converted.
+  /// Appends the rows of `source`, `outer` matrices of `rows` rows. Fails with
+  /// Unsupported for a format that cannot be converted.
   moert::Status add(std::unique_ptr<RowSource> source, int64_t outer,
                     int64_t rows, moek::Format format);
 
@@ -93,8 +94,8 @@ public:
 private:
   struct Part {
     std::unique_ptr<RowSource> source;
-    int64_t first, end; ///< Of all rows.
-    int64_t perMatrix;  ///< Of its own.
+    int64_t first, end; ///< Range in the concatenated rows.
+    int64_t perMatrix;  ///< Rows of one matrix of `source`.
     moek::Format format;
   };
 
@@ -102,7 +103,7 @@ private:
                          uint8_t *out) const;
 
   int64_t perMatrix_, cols_;
-  moek::Format format_; ///< Of the result.
+  moek::Format format_; ///< Format of the result.
   std::vector<Part> parts_;
 };
 

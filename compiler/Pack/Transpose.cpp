@@ -30,7 +30,7 @@ void transposeRows(const Transpose &transpose, int64_t matrix, int64_t first,
   std::vector<float> columns(size_t(count * from.rows));
   std::vector<float> row(size_t(from.cols));
   for (int64_t r = 0; r < from.rows; ++r) {
-    // check() asked whether both formats can be converted.
+    // Transpose::check() accepted both formats.
     (void)moek::dequantizeRow(
         from.format, from.data + matrix * from.outerStride + r * from.rowStride,
         from.cols, row.data());

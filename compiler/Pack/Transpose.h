@@ -1,7 +1,7 @@
 //===- Transpose.h - Matrices of a weight transposed ------------*- C++ -*-===//
 //
-// A gemm sums along a weight's rows. Where a product sums along columns
-// (W_UK^T q), it needs the transposed weight. No LLVM.
+// A gemm sums along the rows of a weight. A product that sums along columns
+// (W_UK^T q) needs the transposed weight. This file uses no LLVM.
 //
 //===----------------------------------------------------------------------===//
 
@@ -13,21 +13,23 @@
 
 namespace moec {
 
-/// [outer, rows, cols] becomes [outer, cols, rows].
+/// Turns a weight [outer, rows, cols] into [outer, cols, rows].
 struct Transpose {
   moek::WeightView from;
-  moek::Format format; ///< Of the result; its blocks hold elements of a column.
+  /// Format of the result, whose blocks hold elements of one column of `from`.
+  moek::Format format;
 
   int64_t rowBytes() const {
     return int64_t(moek::rowBytes(format, uint64_t(from.rows)));
   }
 
-  /// Fails with Unsupported for a format that cannot be read or written.
+  /// Checks the formats. Fails with Unsupported for one that cannot be read or
+  /// written.
   moert::Status check() const;
 };
 
-/// Computes rows first ... first + count - 1 of matrix `matrix` of the result
-/// into `out`. `transpose` passed check().
+/// Writes rows first ... first + count - 1 of matrix `matrix` of the result to
+/// `out`. `transpose` must have passed check().
 void transposeRows(const Transpose &transpose, int64_t matrix, int64_t first,
                    int64_t count, uint8_t *out);
 

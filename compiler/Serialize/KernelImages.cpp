@@ -18,7 +18,8 @@ namespace {
 /// From here on kernels use tensor cores as LatentMma.cu does.
 constexpr int kTensorCores = 80;
 
-/// Architectures of the program's GPUs and of `more`, ascending.
+/// Returns the architectures of the program's GPUs and `more`, in ascending
+/// order.
 StatusOr<std::vector<int>> archsOf(plan::ProgramOp program,
                                    const std::vector<int> &more) {
   std::vector<int> archs;
@@ -79,7 +80,7 @@ Status addKernelImages(plan::ProgramOp program,
   KernelCompiler compiler(nvrtc, options.cacheFolder);
   MOE_ASSIGN_OR_RETURN(std::vector<KernelImage> images,
                        compiler.compile(jobs, {.progress = options.progress}));
-  // Behind all that people read.
+  // Images come last: they are long, and nobody reads them.
   OpBuilder builder = OpBuilder::atBlockEnd(&program.getBody().front());
   for (auto [index, image] : llvm::enumerate(images))
     builder.create<plan::ImageOp>(

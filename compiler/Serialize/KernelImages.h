@@ -13,20 +13,20 @@
 namespace moec {
 
 struct KernelImageOptions {
-  /// The library; "": the newest that is found.
+  /// Path of the NVRTC library; "" takes the newest one that is found.
   std::string nvrtc;
-  /// Compute capabilities * 10 besides those of the plan's GPUs.
+  /// Further compute capabilities * 10, besides those of the plan's GPUs.
   std::vector<int> archs;
-  /// Where compiled kernels are kept; "": nowhere.
+  /// Folder of the cache of compiled kernels; "" for no cache.
   std::string cacheFolder;
-  /// Called with how many of the kernels are compiled; false gives up.
+  /// Called with the number of compiled kernels; a result of false cancels.
   std::function<bool(uint64_t done, uint64_t total)> progress;
 };
 
-/// Compiles the kernels of the program's modules and adds their images. Nothing
-/// is looked for where there are none. Unsupported where this machine has no
-/// NVRTC, or one that does not know a GPU; Usage for options that make no
-/// sense.
+/// Compiles the kernels of the program's modules and adds their images. Looks
+/// for NVRTC only if there are modules. Fails with Unsupported if this machine
+/// has no NVRTC or its NVRTC does not know a GPU, and with Usage for options
+/// that contradict each other.
 moert::Status addKernelImages(mlir::plan::ProgramOp program,
                               const KernelImageOptions &options);
 

@@ -33,7 +33,8 @@ Status ioError(const std::string &path, const char *what, int error) {
                 path + ": " + what + ": " + std::strerror(error));
 }
 
-/// In full and without links, so that names of one place are equal.
+/// Returns the absolute path without links, so that two names of one file are
+/// equal.
 stdfs::path resolved(const stdfs::path &path) {
   std::error_code error;
   return stdfs::weakly_canonical(stdfs::absolute(path, error), error);
@@ -49,7 +50,7 @@ Status renameFile(const std::string &from, const std::string &to) {
 // The lock
 //===----------------------------------------------------------------------===//
 
-/// Held while a pair's names change: on the folders of both files.
+/// Locks the folders of both files while a pair's names change.
 class PairLock {
 public:
   static StatusOr<PairLock> take(const PairPaths &paths) {
@@ -58,7 +59,7 @@ public:
     for (const std::string &path : {paths.plan, paths.weights})
       if (!path.empty())
         folders.push_back(folderOf(path));
-    // One order for all processes, so that none waits for another in turn.
+    // All processes lock in the same order, which excludes deadlocks.
     for (std::string &folder : folders) {
       std::error_code error;
       if (stdfs::path real = stdfs::canonical(folder, error); !error)
@@ -80,8 +81,8 @@ public:
 private:
   PairLock() = default;
 
-  /// A folder that cannot be read or locked, on some network file systems, is
-  /// used without a lock.
+  /// Some network file systems have folders that cannot be read or locked; they
+  /// are used without a lock.
   Status add(const std::string &folder) {
     using namespace std::chrono_literals;
     int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -105,10 +106,10 @@ private:
 };
 
 //===----------------------------------------------------------------------===//
-// What killed compilations left
+// Recovery from killed compilations
 //===----------------------------------------------------------------------===//
 
-/// Where the plan of `paths` has a file.
+/// Returns the path of a file that the plan of `paths` names.
 stdfs::path placeIn(const PairPaths &paths, const moert::fb::File &file) {
   return folderOf(paths.plan) / std::string(moert::text(file.path()));
 }
@@ -125,14 +126,15 @@ StatusOr<OutputTarget> weightsTarget(const PairPaths &paths,
   return rule.target(paths.weights, moert::OutputKind::Weights, paths.plan);
 }
 
-/// Under the lock, when nobody is between two renames.
+/// Completes or removes what a killed compilation left. The caller holds the
+/// lock, so no compilation is between its two renames.
 Status finishInterrupted(const PairPaths &paths,
                          const moert::OutputRule &rule) {
   std::error_code error;
   std::string needed;
   if (stdfs::exists(paths.plan, error)) {
     auto plan = moert::Plan::load(paths.plan);
-    // Which weights a plan of another version needs is not known.
+    // A plan of another version does not say which weights it needs.
     if (!plan)
       return Status::ok();
     const moert::fb::File *packed = moert::packedFileOf(*plan);
@@ -201,7 +203,7 @@ StatusOr<PairPaths> PairPaths::resolve(const std::string &plan,
       stdfs::path(paths.recorded).lexically_relative(planFolder);
   if (!relative.empty() && *relative.begin() != "..")
     paths.recorded = relative;
-  // As seen from the weights file itself.
+  // The header of the weights file names the plan from its own folder.
   bool together = isSameFile(folderOf(paths.weights), planFolder);
   paths.owner = together ? planName : planFolder / planName;
   return paths;
@@ -218,7 +220,7 @@ Status commitPair(const PairPaths &paths, const moert::OutputRule &rule,
                   moert::OutputFile plan, std::optional<NewWeights> weights) {
   if (paths.weights.empty())
     return plan.commit();
-  // Not under the lock: this may take minutes.
+  // Flushing may take minutes, so it is done before taking the lock.
   if (weights)
     MOE_RETURN_IF_ERROR(weights->file.flush());
   MOE_ASSIGN_OR_RETURN(PairLock lock, PairLock::take(paths));
@@ -238,7 +240,8 @@ Status commitPair(const PairPaths &paths, const moert::OutputRule &rule,
   Status status = weights->file.commitAs(staged);
   if (status.isOk())
     status = plan.commit();
-  // From the plan's rename on the pair is the new one, whatever fails.
+  // Once the plan is renamed, the pair is the new one, even if a later step
+  // fails.
   if (!plan.isCommitted()) {
     if (weights->file.isCommitted())
       ::unlink(staged.c_str());

@@ -75,7 +75,7 @@ public:
       explanation.push_back(read(*explain));
     for (const auto &phase : plan.phases)
       read(*phase);
-    // Last, as they are long and of no interest to people.
+    // Images come last: they are long, and nobody reads them.
     for (auto [index, module] : llvm::enumerate(plan.modules))
       for (const auto &image : module->images)
         read(modules[index], *image);
@@ -135,9 +135,9 @@ private:
 
   void read(const fb::PhaseT &phase) {
     OpBuilder::InsertionGuard guard(builder);
-    auto op = builder.create<plan::PhaseOp>(location, phase.name,
-                                            phase.min_tokens, phase.max_tokens,
-                                            phase.with_head);
+    auto op =
+        builder.create<plan::PhaseOp>(location, phase.name, phase.min_tokens,
+                                      phase.max_tokens, phase.with_head);
     builder.setInsertionPointToEnd(&op.getBody().emplaceBlock());
     buffers.clear();
     events.clear();
@@ -223,7 +223,7 @@ readPlan(MLIRContext &context, const fb::Plan &plan,
   std::unique_ptr<fb::PlanT> root(plan.UnPack());
   if (tokenizer)
     root->tokenizer.reset(tokenizer->UnPack());
-  // A ladder's programs begin with the one that has the tokenizer.
+  // The first program of a ladder has the tokenizer.
   if (!root->rungs.empty())
     root->rungs.front()->tokenizer = std::move(root->tokenizer);
   SmallVector<fb::PlanT *> plans;
@@ -233,7 +233,8 @@ readPlan(MLIRContext &context, const fb::Plan &plan,
     plans.push_back(root.get());
   OwningOpRef<ModuleOp> module = ModuleOp::create(UnknownLoc::get(&context));
   for (fb::PlanT *tables : plans) {
-    // A plan may run without its explanation, but in text instructions name it.
+    // A plan runs without its explanation, but instructions refer to it in
+    // text.
     bool hasInstructions = llvm::any_of(tables->phases, [](const auto &phase) {
       return !phase->instructions.empty();
     });

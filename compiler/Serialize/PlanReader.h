@@ -14,11 +14,11 @@ struct Tokenizer;
 
 namespace moec {
 
-/// A module with the plan.program that serialises to the same bytes, of a
-/// ladder with one of each rung. `plan` is of a moert::Plan, which proved every
-/// index and size in range; for one of its rungs alone, so is `tokenizer`.
-/// Loads the plan dialect into `context`. Fails with InvalidFile for what the
-/// dialect's verifiers reject beyond that.
+/// Returns a module with the plan.program that serialises to the same bytes;
+/// for a ladder, with one program per rung. `plan` belongs to a moert::Plan,
+/// which has verified every index and size. For a single rung of a ladder,
+/// `tokenizer` is the ladder's. Loads the plan dialect into `context`. Fails
+/// with InvalidFile if the verifiers of the dialect reject the plan.
 moert::StatusOr<mlir::OwningOpRef<mlir::ModuleOp>>
 readPlan(mlir::MLIRContext &context, const moert::fb::Plan &plan,
          const moert::fb::Tokenizer *tokenizer = nullptr);

@@ -16,10 +16,10 @@ namespace moec {
 
 namespace {
 
-/// What a flatbuffer can hold, less its own tables.
+/// A flatbuffer holds 2 GiB, of which its own tables take some.
 constexpr uint64_t kMaxBytes = uint64_t(2000) << 20;
 
-/// The numbers of table entries, by value.
+/// Maps the values of table entries to their indices.
 using Indices = llvm::DenseMap<Value, uint32_t>;
 
 std::vector<std::string> strings(ArrayAttr array) {
@@ -62,7 +62,7 @@ private:
     result.experts_used = program.getExpertsUsed();
     result.options = program.getOptions().str();
     result.parameters = program.getParameters();
-    result.checksum = 1; // any number, to take its place
+    result.checksum = 1; // Reserves the field; setPlanChecksum() fills it in.
     result.trained_context = program.getTrainedContext().value_or(0);
     result.sequences = program.getSequences().value_or(1);
     result.nvrtc = program.getNvrtc().value_or("").str();
@@ -109,7 +109,7 @@ private:
     return Status::ok();
   }
 
-  /// Appends an entry and remembers its number under `value`.
+  /// Appends an entry to `table` and records its index for `value`.
   template <typename EntryT>
   EntryT &add(std::vector<std::unique_ptr<EntryT>> &table, Value value) {
     index[value] = table.size();
@@ -345,8 +345,8 @@ private:
   llvm::MapVector<StringRef, uint32_t> kernels;
 };
 
-/// At least the bytes that the plan takes: strings, arrays and, generously, a
-/// table of numbers per op.
+/// Returns an upper bound of the plan's bytes: its strings and arrays, and
+/// ample space for the numbers of each op.
 uint64_t estimateBytes(plan::ProgramOp program) {
   uint64_t bytes = 0;
   program->walk([&](Operation *op) {
@@ -361,7 +361,7 @@ uint64_t estimateBytes(plan::ProgramOp program) {
   return bytes;
 }
 
-/// What rungs have in common is the ladder's.
+/// Joins the rungs of a ladder. The ladder holds what they have in common.
 std::unique_ptr<fb::PlanT>
 ladderOf(std::vector<std::unique_ptr<fb::PlanT>> plans) {
   auto ladder = std::make_unique<fb::PlanT>();

@@ -1,7 +1,7 @@
 //===- PlanWriter.h - plan dialect to flatbuffer ----------------*- C++ -*-===//
 //
-// Transcribes; decides nothing. Tables keep the order of their ops, kernels
-// the order of their first use, so that equal programs give equal bytes.
+// The writer transcribes and decides nothing. Tables keep the order of their
+// ops and kernels that of their first use, so equal programs give equal bytes.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,16 +18,16 @@
 
 namespace moec {
 
-/// The bytes of plan.fb. Fails with Internal while the program is unfinished (a
-/// buffer or cache without an offset, a weight that is not packed yet), naming
-/// what is missing, and with Unsupported beyond the 2 GiB of a flatbuffer.
-/// Several programs are a ladder of rungs in this order; the tokenizer is that
-/// of the first.
+/// Returns the bytes of plan.fb. Several programs become the rungs of a ladder,
+/// in this order, with the tokenizer of the first. Fails with Internal if a
+/// program is unfinished (a buffer or cache without an offset, a weight that is
+/// not packed yet), naming what is missing, and with Unsupported if a
+/// flatbuffer, which holds 2 GiB, is too small.
 moert::StatusOr<std::vector<uint8_t>>
 serializePlan(llvm::ArrayRef<mlir::plan::ProgramOp> programs);
 
-/// Writes them to a file that still has to be committed. Fails as OutputFile
-/// does.
+/// Writes these bytes to a file that still has to be committed. Fails as
+/// OutputFile does.
 moert::StatusOr<moert::OutputFile> startPlan(std::span<const uint8_t> bytes,
                                              moert::OutputTarget target);
 

@@ -8,11 +8,10 @@
 
 namespace moec {
 
-/// Adds the plan.tokenizer of `model`, chat template included, and a plan.note
-/// where the template does not parse. Where the file has no vocabulary, or none
-/// is `wanted`, it is a plan.note instead. `pre` is as for
-/// tokenizerSpecFromGguf. Fails as that does, and for a chat template that is
-/// no string.
+/// Adds the plan.tokenizer of `model` with its chat template, and a plan.note
+/// if the template does not parse. If the file has no vocabulary or none is
+/// `wanted`, adds only a plan.note. tokenizerSpecFromGguf() describes `pre`.
+/// Fails as that function does, and if the chat template is no string.
 moert::Status addTokenizer(mlir::plan::ProgramOp program,
                            const GgufModel &model, bool wanted = true,
                            std::string_view pre = {});

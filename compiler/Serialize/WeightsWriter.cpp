@@ -1,8 +1,8 @@
 //===- WeightsWriter.cpp - plan.weights -----------------------------------===//
 //
-// The file begins with text that says what is in it, padded with zeros to a
-// page. As it holds the checksum of every weight, its hash identifies the whole
-// content. It is written last:
+// The file begins with a text that lists its content, padded with zeros to
+// whole pages. The text holds the checksum of every weight, so its hash
+// identifies the whole content. It is written last:
 //   moec weights 3
 //   plan <name of the plan in this folder, or path of one in another>
 //   model <hash of the model>
@@ -12,11 +12,10 @@
 
 #include "compiler/Serialize/WeightsWriter.h"
 
-#include "compiler/Pack/RowSources.h"
+#include "compiler/Pack/WeightRows.h"
 #include "runtime/base/CheckedMath.h"
 #include "runtime/base/ContentHash.h"
 #include "runtime/base/HostCpu.h"
-#include "runtime/base/MappedFile.h"
 #include "runtime/base/OutputFile.h"
 #include "runtime/base/Text.h"
 #include "runtime/schema/WeightsFile.h"
@@ -38,7 +37,7 @@ namespace moec {
 
 namespace {
 
-/// The header is of whole pages.
+/// The header takes whole pages.
 constexpr uint64_t kPage = 4096;
 
 Status requireSpace(const std::string &path, uint64_t bytes,
@@ -61,8 +60,6 @@ Status requireSpace(const std::string &path, uint64_t bytes,
   return std::move(failure).append("; write to another disk");
 }
 
-moek::Format formatOf(StringRef name) { return *plan::formatFromName(name); }
-
 moert::PiecesOptions piecesOptions(const PlaceWeightsOptions &options,
                                    const char *what) {
   moert::PiecesOptions result{options.threads, {}};
@@ -82,7 +79,7 @@ public:
       this->packing = packing;
   }
 
-  /// Where the file will be; none where there is nothing to write.
+  /// Returns where the file will be, or nothing if there is no plan.packing.
   StatusOr<std::optional<moert::OutputTarget>> prepare() {
     if (!packing)
       return std::optional<moert::OutputTarget>();
@@ -103,9 +100,10 @@ public:
     MOE_ASSIGN_OR_RETURN(std::optional<moert::OutputTarget> target, prepare());
     if (!target)
       return PlacedWeights();
+    // Where both files do not fit into memory, the new one is worth more.
+    WeightRows rows(/*forget=*/2 * file.bytes > moert::hostMemoryBytes());
     for (auto [entry, weight] : llvm::zip(entries, file.weights)) {
-      MOE_ASSIGN_OR_RETURN(weight.source,
-                           sourceOf(entry.getWeight().getDefiningOp()));
+      MOE_ASSIGN_OR_RETURN(weight.source, rows.of(entry.getWeight()));
     }
     MOE_ASSIGN_OR_RETURN(moert::OutputFile output,
                          moert::OutputFile::create(*std::move(target)));
@@ -136,7 +134,7 @@ private:
                           shape.cols, shape.format, layout};
       file.weights.push_back(std::move(weight));
     }
-    // Offsets are in the header, so its size has to be enough for any.
+    // The header lists the offsets, so it is sized for the largest ones.
     for (PackedWeight &weight : file.weights)
       weight.offset = UINT64_MAX;
     std::vector<std::string> unknown(entries.size(), std::string(16, '0'));
@@ -165,105 +163,12 @@ private:
   }
 
   //===--------------------------------------------------------------------===//
-  // Sources
-  //===--------------------------------------------------------------------===//
-
-  /// Rows of a stored weight, or of one that is computed from others.
-  StatusOr<std::unique_ptr<RowSource>> sourceOf(Operation *entry) {
-    if (auto fold = dyn_cast<plan::FoldQueryOp>(entry))
-      return foldOf(fold);
-    if (auto transpose = dyn_cast<plan::TransposeOp>(entry))
-      return transposeOf(transpose);
-    if (auto stack = dyn_cast<plan::StackOp>(entry))
-      return stackOf(stack);
-    auto weight = cast<plan::WeightOp>(entry);
-    MOE_ASSIGN_OR_RETURN(const ModelFile *model,
-                         open(weight.getFile().getDefiningOp<plan::FileOp>()));
-    return std::unique_ptr<RowSource>(std::make_unique<ModelRows>(
-        *model, weight.getOffset(), viewOf(weight, nullptr)));
-  }
-
-  StatusOr<std::unique_ptr<RowSource>> foldOf(plan::FoldQueryOp op) {
-    MOE_ASSIGN_OR_RETURN(moek::WeightView wq, mappedView(op.getWq()));
-    MOE_ASSIGN_OR_RETURN(moek::WeightView wk, mappedView(op.getWk()));
-    FoldQuery fold{wq,
-                   wk,
-                   op.getKTransposed(),
-                   op.getHeads(),
-                   op.getNope(),
-                   op.getRope(),
-                   op.getLatent(),
-                   formatOf(op.getFormat())};
-    MOE_RETURN_IF_ERROR(fold.check().at(op.getName().str()));
-    return std::unique_ptr<RowSource>(std::make_unique<FoldedRows>(fold));
-  }
-
-  StatusOr<std::unique_ptr<RowSource>> transposeOf(plan::TransposeOp op) {
-    MOE_ASSIGN_OR_RETURN(moek::WeightView from, mappedView(op.getWeight()));
-    Transpose transpose{from, formatOf(op.getFormat())};
-    MOE_RETURN_IF_ERROR(transpose.check().at(op.getName().str()));
-    return std::unique_ptr<RowSource>(
-        std::make_unique<TransposedRows>(transpose));
-  }
-
-  StatusOr<std::unique_ptr<RowSource>> stackOf(plan::StackOp op) {
-    auto stack = std::make_unique<StackedRows>(op.getRows(), op.getCols(),
-                                               formatOf(op.getFormat()));
-    for (Value weight : op.getWeights()) {
-      auto part = weight.getDefiningOp<plan::WeightOp>();
-      MOE_ASSIGN_OR_RETURN(std::unique_ptr<RowSource> rows, sourceOf(part));
-      MOE_RETURN_IF_ERROR(stack
-                              ->add(std::move(rows), part.getOuter(),
-                                    part.getRows(), formatOf(part.getFormat()))
-                              .at(part.getName().str()));
-    }
-    return std::unique_ptr<RowSource>(std::move(stack));
-  }
-
-  static moek::WeightView viewOf(plan::WeightOp weight, const uint8_t *data) {
-    return {data,
-            weight.getOuter(),
-            weight.getRows(),
-            weight.getCols(),
-            weight.getOuterStride(),
-            weight.getRowStride(),
-            formatOf(weight.getFormat())};
-  }
-
-  StatusOr<const ModelFile *> open(plan::FileOp op) {
-    auto found = opened.find(op.getPath().str());
-    if (found == opened.end()) {
-      // Where both files do not fit into memory, the new one is worth more.
-      bool forget = 2 * file.bytes > moert::hostMemoryBytes();
-      MOE_ASSIGN_OR_RETURN(
-          ModelFile model,
-          ModelFile::open(op.getPath().str(), op.getBytes(), forget));
-      found = opened.emplace(op.getPath().str(), std::move(model)).first;
-    }
-    return &found->second;
-  }
-
-  /// Of what another weight is computed from.
-  StatusOr<moek::WeightView> mappedView(Value value) {
-    auto weight = value.getDefiningOp<plan::WeightOp>();
-    auto op = weight.getFile().getDefiningOp<plan::FileOp>();
-    MOE_RETURN_IF_ERROR(open(op).status());
-    auto found = mapped.find(op.getPath().str());
-    if (found == mapped.end()) {
-      MOE_ASSIGN_OR_RETURN(moert::MappedFile mapping,
-                           moert::MappedFile::open(op.getPath().str()));
-      found = mapped.emplace(mapping.path(), std::move(mapping)).first;
-    }
-    return viewOf(weight, found->second.bytes().data() + weight.getOffset());
-  }
-
-  //===--------------------------------------------------------------------===//
-  // What programs know of the file
+  // Records in the programs
   //===--------------------------------------------------------------------===//
 
   Status record(plan::ProgramOp program, const moert::OutputFile &output,
                 const std::string &headerHash, const PackedHashes &hashes) {
-    std::map<int64_t, size_t> numbers; // By offset.
+    std::map<int64_t, size_t> numbers; // Keyed by offset.
     for (auto [number, entry] : llvm::enumerate(entries))
       numbers[entry.getOffset()] = number;
     plan::FileOp known;
@@ -288,7 +193,7 @@ private:
     known.setSampleHash(hashes.samples);
     if (programs.size() == 1)
       return Status::ok();
-    // Of what this program reads of a file that is of several.
+    // Several programs share the file. The hash covers what this one reads.
     MOE_ASSIGN_OR_RETURN(moert::InputFile written,
                          moert::InputFile::open(output.temporary()));
     MOE_ASSIGN_OR_RETURN(std::string samples,
@@ -299,11 +204,9 @@ private:
 
   SmallVector<plan::ProgramOp> programs;
   const PlaceWeightsOptions &options;
-  plan::PackingOp packing; ///< Null where there is nothing to write.
+  plan::PackingOp packing; ///< Null if there is nothing to write.
   SmallVector<plan::PackedOp> entries;
   PackedFile file; ///< Its weights are parallel to `entries`.
-  std::map<std::string, ModelFile> opened;
-  std::map<std::string, moert::MappedFile> mapped;
 };
 
 } // namespace
@@ -334,13 +237,13 @@ StatusOr<std::string> recordedPath(const std::string &file,
 namespace {
 
 //===----------------------------------------------------------------------===//
-// What identifies the content of model files
+// Hashes of model files
 //===----------------------------------------------------------------------===//
 
 struct ModelWeights {
   plan::FileOp file;
   SmallVector<plan::WeightOp> weights; ///< In the plan's order.
-  std::vector<moert::Extent> extents;  ///< Of each.
+  std::vector<moert::Extent> extents;  ///< One per weight.
 };
 
 void addModelWeights(plan::ProgramOp program,
@@ -358,12 +261,13 @@ void addModelWeights(plan::ProgramOp program,
       }
 }
 
-/// A file of the model, and what programs read of it together.
+/// A file of the model and the extents that any program reads.
 struct ModelBytes {
   std::string path;
-  std::vector<moert::Extent> extents; ///< Each once.
-  std::vector<std::string> checksums; ///< Of each, where they are wanted.
-  std::map<std::pair<uint64_t, uint64_t>, size_t> numbers; ///< Of extents.
+  std::vector<moert::Extent> extents; ///< Without duplicates.
+  std::vector<std::string> checksums; ///< One per extent; empty if not wanted.
+  /// Index of each extent, by offset and bytes.
+  std::map<std::pair<uint64_t, uint64_t>, size_t> numbers;
 
   void add(moert::Extent extent) {
     if (numbers.try_emplace({extent.offset, extent.bytes}, extents.size())
@@ -390,11 +294,12 @@ std::vector<ModelBytes> bytesOf(ArrayRef<ModelWeights> files) {
   return all;
 }
 
-/// Reads each byte once, whatever programs use it.
+/// Computes the checksums of all extents. Reads each byte once, even if several
+/// programs use it.
 Status hashAll(std::vector<ModelBytes> &files, uint64_t bytes,
                const PlaceWeightsOptions &options) {
   moert::PiecesOptions pieces = piecesOptions(options, "hashing the model");
-  uint64_t before = 0; // of the files done
+  uint64_t before = 0; // Bytes of the files that are done.
   for (ModelBytes &model : files) {
     MOE_ASSIGN_OR_RETURN(moert::InputFile file,
                          moert::InputFile::open(model.path));

@@ -13,52 +13,54 @@
 
 namespace moec {
 
-/// A path as the plan at `planPath` records it: relative if the file is below
-/// the plan's folder, else absolute, as for a plan that goes to a stream or to
-/// "". Fails with Io.
+/// Returns the path of `file` as the plan at `planPath` records it: relative if
+/// the file is below the plan's folder, else absolute. For a plan that goes to
+/// a stream or to "" it is absolute. Fails with Io.
 moert::StatusOr<std::string> recordedPath(const std::string &file,
                                           const std::string &planPath);
 
 struct PlaceWeightsOptions {
   PairPaths paths;
   const moert::OutputRule &rule; ///< What the weights file may replace.
-  /// Record checksums of the weights that stay in the model file, so that each
-  /// of their bytes can be verified. Reads all of them; where this is not said,
-  /// it is done if weights are packed, as that reads the model anyway, or if
-  /// they are at most kCheapToHash bytes. Of packed ones they are always there.
+  /// Whether to record checksums of the weights that stay in the model file, so
+  /// that each of their bytes can be verified. This reads all of them. Without
+  /// a value, they are recorded if weights are packed, which reads the model
+  /// anyway, or if the weights take at most kCheapToHash bytes. Packed weights
+  /// always have checksums.
   std::optional<bool> checksums = {};
-  /// Called with what is being done, and the bytes of it done so far and in
-  /// all; false gives up. May be empty.
+  /// Called with the name of the current task and its bytes, done and in all.
+  /// A result of false cancels. May be empty.
   std::function<bool(const char *what, uint64_t done, uint64_t total)>
       progress = {};
-  /// Adds to the failure that the disk is too small what to do instead.
+  /// Adds advice to the failure that the disk has too little space.
   std::function<moert::Status(moert::Status)> withoutSpace = {};
-  int threads = 0; ///< 0 for one per core.
+  int threads = 0; ///< 0 stands for one per core.
 };
 
-/// A few seconds to read from a disk.
+/// Reading this much takes a few seconds.
 inline constexpr uint64_t kCheapToHash = uint64_t(8) << 30;
 
 struct PlacedWeights {
-  std::optional<NewWeights> file; ///< To be committed with the plan.
-  uint64_t bytes = 0;             ///< Of it.
+  std::optional<NewWeights> file; ///< Is to be committed with the plan.
+  uint64_t bytes = 0;             ///< Size of the file.
 };
 
-/// Whether placeWeights() can begin: fails as it does before its first byte.
+/// Checks whether placeWeights() can begin. Fails as it does before it writes
+/// the first byte.
 moert::Status checkWeightsPlace(mlir::ModuleOp module,
                                 const PlaceWeightsOptions &options);
 
-/// The last step before a plan is written. `module` is as plan-pack-weights
-/// left it; file paths are those by which the model was opened.
+/// Does the last step before a plan is written. `module` is the result of
+/// plan-pack-weights; its file paths are those by which the model was opened.
 ///
-/// Writes the weights file that plan.packing describes, but for its name, if
-/// there is one. Records in the programs what identifies the content of files
-/// and where they are: paths of model files become relative to the plan's
-/// folder if they are below it, else absolute.
+/// If the module has a plan.packing, the weights file that it describes is
+/// written under a temporary name. The programs then record the hashes and
+/// paths of their files: the path of a model file becomes relative to the
+/// plan's folder if it is below it, else absolute.
 ///
-/// Fails with Io (disk full, checked before the first byte; a model file that
-/// is gone or changed), Cancelled, and as preparePair, FoldQuery::check and
-/// Transpose::check do; then no weights file was changed.
+/// Fails with Io (too little space on the disk, which is checked before the
+/// first byte; a model file that is gone or changed), with Cancelled, and as
+/// preparePair() and WeightRows::of() do. No weights file has changed then.
 moert::StatusOr<PlacedWeights> placeWeights(mlir::ModuleOp module,
                                             const PlaceWeightsOptions &options);
 

@@ -10,8 +10,8 @@ using namespace mlir::moe;
   inst::op::operator Instruction() const {                                     \
     Instruction to{moek::OpCode::op};
 #define MOE_OPERAND(name, role, ...) to.operands.push_back(name);
-#define MOE_INT(name) to.ints.push_back(name.value);
-#define MOE_FLOAT(name) to.floats.push_back(name.value);
+#define MOE_INT(name, ...) to.ints.push_back(name.value);
+#define MOE_FLOAT(name, ...) to.floats.push_back(name.value);
 #define MOE_OP_END                                                             \
   return to;                                                                   \
   }

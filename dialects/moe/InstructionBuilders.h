@@ -38,8 +38,8 @@ struct FloatParameter {
 
 #define MOE_OP(op, name, number, kind) struct op {
 #define MOE_OPERAND(name, role, ...) Operand name;
-#define MOE_INT(name) IntParameter name;
-#define MOE_FLOAT(name) FloatParameter name;
+#define MOE_INT(name, ...) IntParameter name;
+#define MOE_FLOAT(name, ...) FloatParameter name;
 #define MOE_OP_END                                                             \
   operator Instruction() const;                                                \
   }                                                                            \

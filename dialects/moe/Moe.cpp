@@ -14,6 +14,7 @@ using namespace mlir::moe;
 #include "dialects/moe/MoeDialect.cpp.inc"
 #include "dialects/moe/MoeEnums.cpp.inc"
 #include "dialects/moe/MoeOpInterfaces.cpp.inc"
+#include "dialects/moe/MoeWeightInterfaces.cpp.inc"
 #define GET_ATTRDEF_CLASSES
 #include "dialects/moe/MoeAttrs.cpp.inc"
 

@@ -4,13 +4,15 @@
 #define MOE_DIALECTS_MOE_MOE_H
 
 #include "dialects/moe/Instruction.h"
+#include "dialects/moe/Weights.h"
 #include "kernels/Types.h"
 #include "kernels/quant/Format.h"
 #include "mlir/Bytecode/BytecodeOpInterface.h"
-#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/Dialect.h"
 #include "mlir/IR/OpDefinition.h"
 #include "mlir/IR/OpImplementation.h"
+#include "mlir/IR/SymbolTable.h"
 #include "mlir/Interfaces/InferTypeOpInterface.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "runtime/schema/PhaseKind.h"
@@ -62,8 +64,10 @@ Type getElementType(MLIRContext *context, moek::Format format);
 int64_t getTensorBytes(RankedTensorType type);
 /// Sum of getTensorBytes over the operands of `op` that are weights.
 int64_t sumWeightBytes(Operation *op);
-/// Whether `value` is a weight: stored, a view, or computed from weights.
+/// Whether `value` is a weight of the module, the result of a moe.weight_ref.
 bool isWeight(Value value);
+/// The symbol of the weight that `value` refers to.
+StringAttr weightSymbol(Value value);
 
 /// Names of the discardable attributes that passes record decisions in.
 inline constexpr llvm::StringLiteral kLabelAttr = "moe.label";
@@ -111,6 +115,7 @@ int64_t sequencesOf(Operation *op, int64_t tokens);
 #include "dialects/moe/MoeEnums.h.inc"
 #include "dialects/moe/MoeOpInterfaces.h.inc"
 #include "dialects/moe/MoeTypeInterfaces.h.inc"
+#include "dialects/moe/MoeWeightInterfaces.h.inc"
 #define GET_TYPEDEF_CLASSES
 #include "dialects/moe/MoeTypes.h.inc"
 #define GET_ATTRDEF_CLASSES

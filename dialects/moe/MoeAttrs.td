@@ -3,7 +3,7 @@
 #ifndef MOE_DIALECTS_MOE_ATTRS_TD
 #define MOE_DIALECTS_MOE_ATTRS_TD
 
-include "dialects/moe/MoeDialect.td"
+include "dialects/moe/WeightAttrs.td"
 include "mlir/IR/AttrTypeBase.td"
 include "mlir/IR/EnumAttr.td"
 
@@ -21,17 +21,6 @@ class Moe_RealParameter<string default = ""> : AttrParameter<"::mlir::moe::Real"
 class Moe_RealsParameter : OptionalArrayRefParameter<"::mlir::moe::Real"> {
   let parser = "::mlir::moe::parseReals($_parser)";
   let printer = "::mlir::moe::printReals($_printer, $_self)";
-}
-
-def Moe_WeightAttr : Moe_Attr<"WeightRef", "weight"> {
-  let summary = "where a tensor's bytes are";
-  let description = [{
-    `#moe.weight<"blk.0.attn_q.weight", file = 0, offset = 4096>`: the name, the
-    index into the module's `moe.files`, and the offset in that file. The size
-    follows from the tensor type.
-  }];
-  let parameters = (ins "::mlir::StringAttr":$name, "int64_t":$file, "int64_t":$offset);
-  let assemblyFormat = "`<` $name `,` `file` `=` $file `,` `offset` `=` $offset `>`";
 }
 
 def Moe_RopeAttr : Moe_Attr<"Rope", "rope"> {

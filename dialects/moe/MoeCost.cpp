@@ -24,9 +24,7 @@ int64_t moe::sequencesOf(Operation *op, int64_t tokens) {
 }
 
 bool moe::isWeight(Value value) {
-  return isa_and_nonnull<WeightOp, SplitKvBOp, FoldQueryOp, TransposeOp,
-                         SliceOp, SliceExpertsOp, StackOp>(
-      value.getDefiningOp());
+  return isa_and_nonnull<WeightRefOp>(value.getDefiningOp());
 }
 
 int64_t moe::sumWeightBytes(Operation *op) {

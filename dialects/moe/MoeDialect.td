@@ -12,9 +12,10 @@ def Moe_Dialect : Dialect {
   let description = [{
     Says what to compute and nothing about where or how. Tensors of activations
     are `tensor<?xNxf32>`: the first dimension is the number of tokens T, known
-    only as a range per phase. Weights are references to bytes in a file
-    (`moe.weight`); their element type carries the quantised format, as in
-    `tensor<64x1408x2048x!moe.q4_k>`, rows first, columns contiguous.
+    only as a range per phase. Weights are symbols of the module
+    (`moe.weight`) that say where their bytes come from; their element type
+    carries the quantised format, as in `tensor<64x1408x2048x!moe.q4_k>`, rows
+    first, columns contiguous.
 
     Decisions of passes are recorded as discardable attributes, whose types and
     values are verified: `moe.label` (#moe.label: the name users see and the

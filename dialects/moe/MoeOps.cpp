@@ -12,161 +12,6 @@ using namespace mlir::moe;
 #include "dialects/moe/MoeOps.cpp.inc"
 
 //===----------------------------------------------------------------------===//
-// Weights
-//===----------------------------------------------------------------------===//
-
-LogicalResult WeightOp::verify() {
-  WeightRefAttr ref = getRef();
-  return OpChecks(*this)
-      .weight("weight", getType())
-      .require(!ref.getName().empty(), "expected a name, got none")
-      .range("file", 0, INT32_MAX, ref.getFile())
-      .range("offset", 0, INT64_MAX, ref.getOffset())
-      .result();
-}
-
-LogicalResult SplitKvBOp::verify() {
-  OpChecks checks(*this);
-  checks.size("heads", getHeads())
-      .size("nope", getNope())
-      .weight("weight", getWeight().getType(), 2)
-      .weight("key", getKey().getType(), 3)
-      .weight("value", getValue().getType(), 3);
-  if (failed(checks.result()))
-    return failure();
-  int64_t heads = getHeads(), latent = columns(getWeight());
-  auto element = [](Value value) {
-    return cast<RankedTensorType>(value.getType()).getElementType();
-  };
-  return checks.multiple("weight rows", heads, "heads", dim(getWeight(), 0))
-      .shape("key", "[heads, nope, latent]",
-             {heads, int64_t(getNope()), latent}, getKey().getType())
-      .shape("value", "[heads, rows per head - nope, latent]",
-             {heads, dim(getWeight(), 0) / heads - int64_t(getNope()), latent},
-             getValue().getType())
-      .require(element(getKey()) == element(getWeight()) &&
-                   element(getValue()) == element(getWeight()),
-               "expected key and value of the weight's format")
-      .result();
-}
-
-/// `wk` is [heads, nope, latent], or [heads, latent, nope] when transposed.
-static void checkKeyUp(OpChecks &checks, Value wk, int64_t heads, int64_t nope,
-                       int64_t latent, bool transposed) {
-  checks.weight("wk", wk.getType(), 3);
-  if (transposed)
-    checks.shape("wk", "[heads, latent, nope]", {heads, latent, nope},
-                 wk.getType());
-  else
-    checks.shape("wk", "[heads, nope, latent]", {heads, nope, latent},
-                 wk.getType());
-}
-
-LogicalResult FoldQueryOp::verify() {
-  OpChecks checks(*this);
-  checks.size("heads", getHeads())
-      .size("nope", getNope())
-      .size("rope", getRope())
-      .size("latent", getLatent())
-      .weight("wq", getWq().getType(), 2)
-      .weight("result", getType(), 2);
-  if (failed(checks.result()))
-    return failure();
-  checkKeyUp(checks, getWk(), getHeads(), getNope(), getLatent(),
-             getKTransposed());
-  int64_t heads = getHeads(), inputs = columns(getWq());
-  return checks
-      .shape("wq", "[heads * (nope + rope), inputs]",
-             {heads * int64_t(getNope() + getRope()), inputs},
-             getWq().getType())
-      .shape("result", "[heads * (latent + rope), inputs]",
-             {heads * int64_t(getLatent() + getRope()), inputs}, getType())
-      .result();
-}
-
-LogicalResult TransposeOp::verify() {
-  OpChecks checks(*this);
-  checks.weight("weight", getWeight().getType(), 3);
-  if (failed(checks.result()))
-    return failure();
-  return checks.weight("result", getType(), 3)
-      .shape("result", "[outer, columns, rows]",
-             {dim(getWeight(), 0), dim(getWeight(), 2), dim(getWeight(), 1)},
-             getType())
-      .result();
-}
-
-LogicalResult SliceOp::verify() {
-  OpChecks checks(*this);
-  checks.weight("weight", getWeight().getType()).weight("result", getType());
-  if (failed(checks.result()))
-    return failure();
-  auto from = cast<RankedTensorType>(getWeight().getType());
-  auto to = cast<RankedTensorType>(getType());
-  // Rows, or elements of a vector.
-  int64_t rank = from.getRank(), sliced = rank == 1 ? 0 : rank - 2;
-  checks.equal("result rank", rank, "to match the weight's", to.getRank());
-  if (failed(checks.result()))
-    return failure();
-  SmallVector<int64_t> shape(from.getShape());
-  shape[sliced] = to.getDimSize(sliced);
-  return checks.shape("result", "as the weight's but for its rows", shape, to)
-      .range("begin", 0, from.getDimSize(sliced) - to.getDimSize(sliced),
-             getBegin())
-      .require(from.getElementType() == to.getElementType(),
-               "expected a result of the weight's format")
-      .result();
-}
-
-LogicalResult SliceExpertsOp::verify() {
-  OpChecks checks(*this);
-  checks.weight("weight", getWeight().getType(), 3)
-      .weight("result", getType(), 3);
-  if (failed(checks.result()))
-    return failure();
-  auto from = cast<RankedTensorType>(getWeight().getType());
-  auto to = cast<RankedTensorType>(getType());
-  SmallVector<int64_t> shape(from.getShape());
-  shape[0] = to.getDimSize(0);
-  return checks
-      .shape("result", "as the weight's but for its matrices", shape, to)
-      .range("begin", 0, from.getDimSize(0) - to.getDimSize(0), getBegin())
-      .require(from.getElementType() == to.getElementType(),
-               "expected a result of the weight's format")
-      .result();
-}
-
-/// Matrices, and of each weight one or several; or rows of one matrix.
-LogicalResult StackOp::verify() {
-  OpChecks checks(*this);
-  auto type = cast<RankedTensorType>(getType());
-  int64_t rank = type.getRank() == 2 ? 2 : 3;
-  checks.weight("result", type, rank);
-  if (failed(checks.result()))
-    return failure();
-  int64_t stacked = 0;
-  for (Value weight : getWeights()) {
-    auto from = cast<RankedTensorType>(weight.getType());
-    bool isOne = rank == 3 && from.getRank() == 2;
-    checks.weight("weight", from, isOne ? 2 : rank);
-    if (failed(checks.result()))
-      return failure();
-    SmallVector<int64_t> shape(type.getShape().drop_front(isOne));
-    if (!isOne)
-      shape[0] = from.getDimSize(0);
-    checks.shape("weight", rank == 3 ? "[rows, columns]" : "[rows]", shape,
-                 from);
-    stacked += isOne ? 1 : from.getDimSize(0);
-  }
-  return checks
-      .equal("weights", type.getDimSize(0),
-             rank == 3 ? "to match the result's matrices"
-                       : "to match the result's rows",
-             stacked)
-      .result();
-}
-
-//===----------------------------------------------------------------------===//
 // Whole-row ops
 //===----------------------------------------------------------------------===//
 
@@ -357,6 +202,18 @@ LogicalResult MlaLatentOp::verify() {
       .equal("kv width", columns(getX()), "to match x columns",
              getType().getWidth())
       .result();
+}
+
+/// `wk` is [heads, nope, latent], or [heads, latent, nope] when transposed.
+static void checkKeyUp(OpChecks &checks, Value wk, int64_t heads, int64_t nope,
+                       int64_t latent, bool transposed) {
+  checks.weight("wk", wk.getType(), 3);
+  if (transposed)
+    checks.shape("wk", "[heads, latent, nope]", {heads, latent, nope},
+                 wk.getType());
+  else
+    checks.shape("wk", "[heads, nope, latent]", {heads, nope, latent},
+                 wk.getType());
 }
 
 LogicalResult MlaAttentionOp::verify() {

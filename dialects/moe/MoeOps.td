@@ -6,6 +6,7 @@
 include "dialects/moe/MoeAttrs.td"
 include "dialects/moe/MoeInterfaces.td"
 include "dialects/moe/MoeTypes.td"
+include "mlir/IR/SymbolInterfaces.td"
 include "mlir/Interfaces/InferTypeOpInterface.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
 
@@ -28,99 +29,51 @@ def Moe_Vectors : TensorRankOf<[F32], [2]>;
 // Weights
 //===----------------------------------------------------------------------===//
 
-def Moe_WeightOp : Moe_Op<"weight", [Pure]> {
-  let summary = "a tensor of the model file, by reference";
+def Moe_WeightSymbols : TypedArrayAttrBase<FlatSymbolRefAttr, "a list of weights"> {
+  let constBuilderCall = "$_builder.getArrayAttr($0)";
+}
+
+def Moe_WeightOp : Moe_Op<"weight", [
+    HasParent<"::mlir::ModuleOp">, Symbol, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "a weight of the module";
   let description = [{
     ```mlir
-    %w = moe.weight <"blk.0.attn_q.weight", file = 0, offset = 4096>
-       : tensor<3072x2048x!moe.q4_k>
+    moe.weight @blk.0.attn_q.weight : tensor<3072x2048x!moe.q4_k> = #moe.tensor<file = 0, offset = 4096>
+    moe.weight @blk.0.attn_q.weight.folded : tensor<9216x2048xbf16>
+      = #moe.fold_query<heads = 16, nope = 128, rope = 64, latent = 512>
+        of [@blk.0.attn_q.weight, @blk.0.attn_kv_b.weight.keys]
     ```
+    `source` says where the bytes come from and `parts` are the weights that it
+    reads. The symbol is the weight's only identity: functions refer to it, and
+    entries of the plan have its name. A weight that nothing refers to has no
+    entry.
   }];
-  let arguments = (ins Moe_WeightAttr:$ref);
-  let results = (outs Moe_Weight:$result);
-  let assemblyFormat = "$ref attr-dict `:` type($result)";
+  let arguments = (ins SymbolNameAttr:$sym_name, Moe_WeightSourceInterface:$source,
+                       DefaultValuedAttr<Moe_WeightSymbols, "{}">:$parts,
+                       TypeAttrOf<Moe_Weight>:$tensor_type,
+                       DefaultValuedStrAttr<StrAttr, "private">:$sym_visibility);
+  // The type precedes the source, which would otherwise take it as its own.
+  let assemblyFormat = "$sym_name `:` $tensor_type `=` $source (`of` $parts^)? attr-dict";
+  let extraClassDeclaration = [{
+    auto getPartSymbols() { return getParts().getAsRange<::mlir::FlatSymbolRefAttr>(); }
+    /// Whether it is the tensor of the model file that has its name.
+    bool isFileTensor() { return getParts().empty(); }
+  }];
 }
 
-def Moe_SplitKvBOp : Moe_Op<"split_kv_b", [Pure]> {
-  let summary = "views of the key and value parts of attn_kv_b";
+def Moe_WeightRefOp : Moe_Op<"weight_ref", [
+    Pure, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "a weight of the module, as an operand of other ops";
   let description = [{
-    `attn_kv_b` holds, per head, `nope` rows of W_UK and then the rows of W_UV:
-    [heads * (nope + value), latent] becomes [heads, nope, latent] and
-    [heads, value, latent]. No byte moves.
-  }];
-  let arguments = (ins Moe_Weight:$weight, I64Attr:$heads, I64Attr:$nope);
-  let results = (outs Moe_Weight:$key, Moe_Weight:$value);
-  let assemblyFormat = "$weight attr-dict `:` functional-type($weight, results)";
-}
-
-def Moe_FoldQueryOp : Moe_Op<"fold_query", [Pure]> {
-  let summary = "W_UK multiplied into W_Q, computed once when weights are packed";
-  let description = [{
-    `wq` [heads * (nope + rope), K], `wk` as in `moe.absorb_query`. The result
-    [heads * (latent + rope), K] holds per head W_UK^T W_Qnope, then the rope
-    rows of W_Q unchanged.
-  }];
-  let arguments = (ins Moe_Weight:$wq, Moe_Weight:$wk, I64Attr:$heads, I64Attr:$nope,
-                       I64Attr:$rope, I64Attr:$latent, UnitAttr:$k_transposed);
-  let results = (outs Moe_Weight:$result);
-  let assemblyFormat = "$wq `,` $wk attr-dict `:` functional-type(operands, results)";
-}
-
-def Moe_TransposeOp : Moe_Op<"transpose", [Pure]> {
-  let summary = "matrices of a weight transposed, computed once when weights are packed";
-  let description = [{
-    [N, R, C] becomes [N, C, R]. Blocks run along rows, so that those of a
-    quantised weight do not survive: the result has a format of its own.
     ```mlir
-    %kt = moe.transpose %k : (tensor<16x128x512x!moe.q4_k>) -> tensor<16x512x128x!moe.q8_0>
+    %w = moe.weight_ref @blk.0.attn_q.weight : tensor<3072x2048x!moe.q4_k>
     ```
   }];
-  let arguments = (ins Moe_Weight:$weight);
+  let arguments = (ins FlatSymbolRefAttr:$weight);
   let results = (outs Moe_Weight:$result);
-  let assemblyFormat = "$weight attr-dict `:` functional-type(operands, results)";
-}
-
-def Moe_SliceOp : Moe_Op<"slice", [Pure]> {
-  let summary = "a view of some rows of a weight";
-  let description = [{
-    The result has some consecutive rows of each matrix, from row `begin` on, or
-    some elements of a vector. This takes weights apart that a file fuses to one
-    tensor. No byte moves.
-    ```mlir
-    %up = moe.slice %gate_up {begin = 768} : (tensor<128x1536x2048x!moe.q4_k>) -> tensor<128x768x2048x!moe.q4_k>
-    ```
-  }];
-  let arguments = (ins Moe_Weight:$weight, I64Attr:$begin);
-  let results = (outs Moe_Weight:$result);
-  let assemblyFormat = "$weight attr-dict `:` functional-type(operands, results)";
-}
-
-def Moe_StackOp : Moe_Op<"stack", [Pure]> {
-  let summary = "matrices of one shape as one weight, put together when weights are packed";
-  let description = [{
-    This is needed for files with a tensor per expert. If the matrices have
-    several formats, they are converted to the one of the result.
-    ```mlir
-    %s = moe.stack %a, %b : (tensor<96x64xf32>, tensor<96x64xf32>) -> tensor<2x96x64xf32>
-    ```
-  }];
-  let arguments = (ins Variadic<Moe_Weight>:$weights);
-  let results = (outs Moe_Weight:$result);
-  let assemblyFormat = "$weights attr-dict `:` functional-type(operands, results)";
-}
-
-def Moe_SliceExpertsOp : Moe_Op<"slice_experts", [Pure]> {
-  let summary = "a view of some matrices of a weight";
-  let description = [{
-    The result has consecutive matrices from number `begin` on: the experts of a
-    layer that one device holds. No byte moves.
-    ```mlir
-    %s = moe.slice_experts %up {begin = 16} : (tensor<64x768x2048x!moe.q4_k>) -> tensor<48x768x2048x!moe.q4_k>
-    ```
-  }];
-  let arguments = (ins Moe_Weight:$weight, I64Attr:$begin);
-  let results = (outs Moe_Weight:$result);
-  let assemblyFormat = "$weight attr-dict `:` functional-type(operands, results)";
+  let assemblyFormat = "$weight attr-dict `:` type($result)";
+  let hasVerifier = 0;
+  let builders = [OpBuilder<(ins "WeightOp":$weight)>];
 }
 
 //===----------------------------------------------------------------------===//

@@ -49,6 +49,8 @@ private:
   bool passes(bool holds) const { return failed(outcome) || holds; }
   template <typename... Parts> OpChecks &fail(const Parts &...parts) {
     InFlightDiagnostic diagnostic = op->emitOpError();
+    if (auto symbol = dyn_cast<SymbolOpInterface>(op))
+      diagnostic << '@' << symbol.getName() << ": ";
     (diagnostic << ... << parts);
     outcome = diagnostic;
     return *this;

@@ -134,13 +134,13 @@ static LogicalResult verifyHash(Operation *op, StringRef what, StringRef hash,
                            << " lower-case hex digits, found '" << hash << "'";
 }
 
-/// Of an op with the attributes that all but plan.pack have.
+/// Returns the shape that the attributes of an op, other than plan.pack, say.
 template <typename OpT> static WeightShape ownShape(OpT op, Layout layout) {
   return {op.getOuter(), op.getRows(), op.getCols(),
           *formatFromName(op.getFormat()), layout};
 }
 
-/// Checks what stored and computed weights have.
+/// Checks the format and sizes of a stored or computed weight.
 static LogicalResult verifyShape(Operation *op, StringRef formatName,
                                  int64_t outer, int64_t rows, int64_t cols) {
   std::optional<moek::Format> format = formatFromName(formatName);
@@ -157,7 +157,7 @@ static LogicalResult verifyShape(Operation *op, StringRef formatName,
   return success();
 }
 
-/// Checks that rows of `cols` elements can be laid out so.
+/// Checks that rows of `cols` elements have this layout.
 static LogicalResult verifyLayout(Operation *op, Layout layout,
                                   moek::Format format, int64_t cols) {
   if (moek::hasLayout(moek::Layout(layout), format, cols))
@@ -167,7 +167,8 @@ static LogicalResult verifyLayout(Operation *op, Layout layout,
                            << " elements, found " << stringifyLayout(layout);
 }
 
-/// Checks that `weight` has rows as they are in model files, to be packed.
+/// Checks that `weight` has rows as model files lay them out, which `layout`
+/// can pack.
 static LogicalResult verifyRows(Operation *op, Value weight, Layout layout) {
   auto entry = weight.getDefiningOp<WeightEntryInterface>();
   if (!entry)
@@ -192,7 +193,7 @@ LogicalResult FileOp::verify() {
     return emitOpError() << "expected 0 <= header <= bytes, found header "
                          << getHeaderBytes() << " of " << getBytes()
                          << " bytes";
-  // Until it is written.
+  // The packed file has neither header nor hash until it is written.
   if (getKind() == FileKind::Packed && getHeaderBytes() == 0 &&
       getHeaderHash().empty())
     return success();
@@ -259,82 +260,47 @@ LogicalResult WeightOp::verify() {
   return success();
 }
 
-void FoldQueryOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
+void DerivedOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
   setName(getResult(), getName());
 }
 
-WeightShape FoldQueryOp::getWeightShape() {
+WeightShape DerivedOp::getWeightShape() {
   return ownShape(*this, Layout::Gguf);
 }
 
-LogicalResult FoldQueryOp::verify() {
+/// Returns the shape as a tensor type, or null for a format without kernels.
+static RankedTensorType tensorType(MLIRContext *context, WeightShape shape) {
+  Type element = moe::getElementType(context, shape.format);
+  if (!element)
+    return {};
+  SmallVector<int64_t, 3> dims{shape.outer, shape.rows, shape.cols};
+  return RankedTensorType::get(ArrayRef(dims).drop_front(shape.outer == 1),
+                               element);
+}
+
+LogicalResult DerivedOp::verify() {
   if (failed(verifyShape(*this, getFormat(), getOuter(), getRows(), getCols())))
     return failure();
-  int64_t rows = getHeads() * (getLatent() + getRope());
-  if (getOuter() * getRows() != rows)
-    return emitOpError() << "expected heads * (latent + rope) = " << rows
-                         << " rows, found " << getOuter() * getRows();
-  return success();
-}
-
-void TransposeOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
-  setName(getResult(), getName());
-}
-
-WeightShape TransposeOp::getWeightShape() {
-  return ownShape(*this, Layout::Gguf);
-}
-
-LogicalResult TransposeOp::verify() {
-  if (failed(verifyShape(*this, getFormat(), getOuter(), getRows(), getCols())))
-    return failure();
-  if (!isa_and_nonnull<WeightOp>(getWeight().getDefiningOp()))
-    return emitOpError("expected a 'plan.weight'");
-  WeightShape from = shapeOf(getWeight());
-  if (from.layout != Layout::Gguf)
-    return emitOpError() << "expected rows in layout gguf, found "
-                         << stringifyLayout(from.layout);
-  if (getOuter() != from.outer || getRows() != from.cols ||
-      getCols() != from.rows)
-    return emitOpError() << "expected shape " << from.outer << 'x' << from.cols
-                         << 'x' << from.rows << ", found " << getOuter() << 'x'
-                         << getRows() << 'x' << getCols();
-  return success();
-}
-
-void StackOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
-  setName(getResult(), getName());
-}
-
-WeightShape StackOp::getWeightShape() { return ownShape(*this, Layout::Gguf); }
-
-LogicalResult StackOp::verify() {
-  if (failed(verifyShape(*this, getFormat(), getOuter(), getRows(), getCols())))
-    return failure();
-  // One matrix may be of rows of several.
-  bool ofRows = getOuter() == 1 && getWeights().size() > 1;
-  int64_t stacked = 0;
-  for (Value weight : getWeights()) {
-    if (!isa_and_nonnull<WeightOp>(weight.getDefiningOp()))
-      return emitOpError("expected each to be a 'plan.weight'");
-    WeightShape from = shapeOf(weight);
-    if (from.layout != Layout::Gguf)
+  SmallVector<RankedTensorType> types{
+      tensorType(getContext(), getWeightShape())};
+  for (Value part : getParts()) {
+    if (!isa_and_nonnull<WeightOp>(part.getDefiningOp()))
+      return emitOpError("expected each part to be a 'plan.weight'");
+    WeightShape shape = shapeOf(part);
+    if (shape.layout != Layout::Gguf)
       return emitOpError() << "expected rows in layout gguf, found "
-                           << stringifyLayout(from.layout);
-    int64_t rows = ofRows ? from.rows : getRows();
-    if ((ofRows && from.outer != 1) || from.rows != rows ||
-        from.cols != getCols())
-      return emitOpError() << "expected weights of shape 1x" << rows << 'x'
-                           << getCols() << ", found " << from.outer << 'x'
-                           << from.rows << 'x' << from.cols;
-    stacked += ofRows ? from.rows : from.outer;
+                           << stringifyLayout(shape.layout);
+    types.push_back(tensorType(getContext(), shape));
   }
-  int64_t expected = ofRows ? getRows() : getOuter();
-  if (stacked != expected)
-    return emitOpError() << "expected " << expected
-                         << (ofRows ? " rows" : " matrices")
-                         << " of weights, found " << stacked;
-  return success();
+  if (llvm::is_contained(types, RankedTensorType()))
+    return emitOpError("expected formats with kernels");
+  return getSource().verifyParts(
+      [&] {
+        InFlightDiagnostic diagnostic = emitOpError();
+        diagnostic << '"' << getName() << "\": ";
+        return diagnostic;
+      },
+      ArrayRef(types).drop_front(), types.front());
 }
 
 void PackOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
@@ -346,6 +312,8 @@ WeightShape PackOp::getWeightShape() {
   shape.layout = getLayout();
   return shape;
 }
+
+Value PackOp::getUnpacked() { return getWeight(); }
 
 LogicalResult PackOp::verify() {
   if (getLayout() == Layout::Gguf)
@@ -423,11 +391,11 @@ LogicalResult QueueOp::verify() {
   return success();
 }
 
-void ModuleOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
+void plan::ModuleOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
   setName(getResult(), getEntry());
 }
 
-LogicalResult ModuleOp::verify() {
+LogicalResult plan::ModuleOp::verify() {
   if (getEntry().empty() || getFile().empty())
     return emitOpError("expected the names of a function and its file");
   return success();

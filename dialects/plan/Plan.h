@@ -3,6 +3,7 @@
 #ifndef MOE_DIALECTS_PLAN_PLAN_H
 #define MOE_DIALECTS_PLAN_PLAN_H
 
+#include "dialects/moe/Moe.h"
 #include "kernels/Layout.h"
 #include "kernels/Types.h"
 #include "mlir/Bytecode/BytecodeOpInterface.h"
@@ -17,10 +18,11 @@
 
 namespace mlir::plan {
 
-/// On a plan.inst until plan-order: nobody waits for it for long.
+/// Marks a plan.inst whose result is read late. plan-order moves it behind the
+/// instructions that others wait for and removes the attribute.
 inline constexpr llvm::StringLiteral kRunLastAttr = "plan.late";
 
-/// The format of this name, or none.
+/// Returns the format with this name, or none.
 std::optional<moek::Format> formatFromName(llvm::StringRef name);
 
 } // namespace mlir::plan
@@ -30,7 +32,7 @@ std::optional<moek::Format> formatFromName(llvm::StringRef name);
 
 namespace mlir::plan {
 
-/// What an entry of the weight table holds, stored or still to be packed:
+/// The shape of an entry of the weight table, stored or still to be packed:
 /// `outer` matrices of `rows` x `cols`.
 struct WeightShape {
   int64_t outer, rows, cols;
@@ -40,9 +42,10 @@ struct WeightShape {
   int64_t rowBytes() const {
     return moek::rowBytes(moek::Layout(layout), format, cols);
   }
-  /// Of a matrix without gaps: rows, or whole panels of them.
+  /// Returns the bytes of one matrix without gaps; a layout with panels stores
+  /// whole ones.
   int64_t matrixBytes() const;
-  /// Of all matrices.
+  /// Returns the bytes of all matrices.
   int64_t bytes() const { return outer * matrixBytes(); }
 };
 
@@ -58,7 +61,7 @@ struct WeightShape {
 
 namespace mlir::plan {
 
-/// `weight` is the result of an entry of the weight table.
+/// Returns the shape of `weight`, the result of an entry of the weight table.
 inline WeightShape shapeOf(Value weight) {
   return cast<WeightEntryInterface>(weight.getDefiningOp()).getWeightShape();
 }

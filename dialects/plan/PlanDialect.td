@@ -10,10 +10,10 @@ def Plan_Dialect : Dialect {
   let cppNamespace = "::mlir::plan";
   let summary = "What runs where, when, in which bytes: 1:1 with plan.fbs";
   let description = [{
-    One `plan.program` holds the tables of a plan as ops whose results the
-    phases use, so that an index of the flatbuffer is an SSA value here. Nothing
-    is decided by the serialiser: every field of the flatbuffer is an attribute
-    or an operand, and the order of a table is the order of its ops.
+    One `plan.program` holds the tables of a plan as ops whose results the phases
+    use, so an index of the flatbuffer is an SSA value here. The serialiser decides
+    nothing: every field of the flatbuffer is an attribute or an operand, and the
+    order of a table is the order of its ops.
 
     ```mlir
     plan.program attributes {compiler = "moec 0.1.0", target = "xeon", ...} {
@@ -32,6 +32,8 @@ def Plan_Dialect : Dialect {
     }
     ```
   }];
+  // Sources of weights.
+  let dependentDialects = ["::mlir::moe::MoeDialect"];
   let useDefaultTypePrinterParser = 1;
   let useDefaultAttributePrinterParser = 1;
 }

@@ -3,17 +3,18 @@
 #ifndef MOE_DIALECTS_PLAN_PLANOPS_TD
 #define MOE_DIALECTS_PLAN_PLANOPS_TD
 
+include "dialects/moe/WeightInterfaces.td"
 include "dialects/plan/PlanInterfaces.td"
 include "dialects/plan/PlanTypes.td"
 include "mlir/IR/OpAsmInterface.td"
 include "mlir/IR/RegionKindInterface.td"
 include "mlir/Interfaces/InferTypeOpInterface.td"
 
-// No op is Pure: an unused or repeated table entry still is one.
+// No op is Pure: an unused or repeated entry stays in its table.
 class Plan_Op<string mnemonic, list<Trait> traits = []>
     : Op<Plan_Dialect, mnemonic, traits>;
 
-// An entry of a table; its value is the index.
+// An entry of a table. Its result stands for its index.
 class Plan_Entry<string mnemonic, list<Trait> traits = []>
     : Plan_Op<mnemonic, !listconcat([
         DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmResultNames"]>], traits)> {
@@ -21,11 +22,11 @@ class Plan_Entry<string mnemonic, list<Trait> traits = []>
 }
 class Plan_ProgramEntry<string mnemonic, list<Trait> traits = []>
     : Plan_Entry<mnemonic, !listconcat([HasParent<"ProgramOp">], traits)>;
-// A weight, or a file of weights, of a program or of what is to be packed.
+// A weight or a file of weights, in a program or in a packing.
 class Plan_FileEntry<string mnemonic, list<Trait> traits = []>
     : Plan_Entry<mnemonic, !listconcat([ParentOneOf<["ProgramOp", "PackingOp"]>], traits)>;
-class Plan_WeightEntry<string mnemonic>
-    : Plan_FileEntry<mnemonic, [DeclareOpInterfaceMethods<Plan_WeightEntryInterface>]>;
+class Plan_WeightEntry<string mnemonic, list<string> methods = []>
+    : Plan_FileEntry<mnemonic, [DeclareOpInterfaceMethods<Plan_WeightEntryInterface, methods>]>;
 
 //===----------------------------------------------------------------------===//
 // The program and its tables
@@ -35,8 +36,8 @@ def Plan_ProgramOp : Plan_Op<"program", [
     IsolatedFromAbove, SingleBlock, NoTerminator, NoRegionArguments]> {
   let summary = "a whole plan";
   let description = [{
-    Without `sequences` it decodes one at a time. `nvrtc` is the version of the
-    compiler of its images.
+    Without `sequences` the plan decodes one sequence at a time. `nvrtc` is the
+    version of the compiler that made the images.
   }];
   let arguments = (ins StrAttr:$compiler, StrAttr:$target, StrAttr:$architecture,
                        StrAttr:$model_name, StrAttr:$model_hash, Plan_I64:$hidden,
@@ -56,11 +57,11 @@ def Plan_FileOp : Plan_FileEntry<"file"> {
     ```mlir
     %gguf = plan.file model "m.gguf" bytes 2000000 header 512 hash "<32 hex digits>" samples "<32 hex digits>"
     ```
-    `bytes` is the exact size; `header` leading bytes with that `hash`
-    (XXH3-128) and the hash of sampled blocks, where it is recorded, identify the
-    file (runtime/schema/plan.fbs). `path` is relative to the plan's folder or
+    `bytes` is the exact size. The `hash` (XXH3-128) of the leading `header` bytes
+    and, if it is recorded, the hash of sampled blocks identify the file
+    (runtime/schema/plan.fbs). `path` is relative to the plan's folder or
     absolute. The file that plan-pack-weights plans has no path, header or hash
-    until it is written; offsets into it then still lack the header's bytes.
+    until it is written; until then, offsets into it do not count the header.
   }];
   let arguments = (ins Plan_FileKindAttr:$kind, StrAttr:$path, Plan_I64:$bytes,
                        Plan_I64:$header_bytes, StrAttr:$header_hash,
@@ -72,18 +73,18 @@ def Plan_FileOp : Plan_FileEntry<"file"> {
   }];
 }
 
-def Plan_WeightOp : Plan_FileEntry<"weight", [
-    DeclareOpInterfaceMethods<Plan_WeightEntryInterface, ["isInFile"]>]> {
+def Plan_WeightOp : Plan_WeightEntry<"weight", ["isInFile"]> {
   let summary = "`outer` matrices of `rows` x `cols` at `offset` of a file";
   let description = [{
     ```mlir
     %w = plan.weight "blk.0.attn_q.weight" in %gguf at 4096 : 1x3072x2048xQ4_K strides [3538944, 1152]
     %p = plan.weight "output.weight" in %packed at 8192 : 1x102400x2048xQ6_K strides [172032000, 1680] layout rows16
     ```
-    The shape is outer x rows x cols; the strides, in bytes, are those of outer
-    and rows. `format` is a name of kernels/quant/Formats.def. Panels of a
-    layout other than gguf (kernels/Layout.h) lie without gaps. `checksum`, where
-    it is recorded, is of all its bytes (runtime/schema/plan.fbs).
+    The shape is outer x rows x cols. The strides are the bytes from one matrix to
+    the next and from one row to the next. `format` is a name of
+    kernels/quant/Formats.def. Panels of a layout other than gguf
+    (kernels/Layout.h) are contiguous. `checksum`, if it is recorded, covers all
+    bytes of the weight (runtime/schema/plan.fbs).
   }];
   let arguments = (ins StrAttr:$name, Plan_File:$file, Plan_I64:$offset, StrAttr:$format,
                        Plan_I64:$outer, Plan_I64:$rows, Plan_I64:$cols,
@@ -102,65 +103,35 @@ def Plan_WeightOp : Plan_FileEntry<"weight", [
   }];
 }
 
-def Plan_FoldQueryOp : Plan_WeightEntry<"fold_query"> {
-  let summary = "a weight that packing computes: W_UK multiplied into W_Q";
-  let description = [{
-    As `moe.fold_query`: [heads * (latent + rope), cols] from `wq` and `wk`.
-    plan-pack-weights plans it as a part of plan.weights and lets instructions
-    read a `plan.weight` instead; a program that still has one cannot be written.
-  }];
-  let arguments = (ins StrAttr:$name, Plan_Weight:$wq, Plan_Weight:$wk, StrAttr:$format,
-                       Plan_I64:$outer, Plan_I64:$rows, Plan_I64:$cols,
-                       Plan_I64:$heads, Plan_I64:$nope, Plan_I64:$rope, Plan_I64:$latent,
-                       UnitAttr:$k_transposed);
-  let results = (outs Plan_Weight:$result);
-  let assemblyFormat = [{
-    $name `of` $wq `,` $wk `:` custom<Shape>($outer, $rows, $cols, $format) attr-dict
-  }];
-}
-
-def Plan_TransposeOp : Plan_WeightEntry<"transpose"> {
-  let summary = "a weight that packing computes: matrices transposed";
+def Plan_DerivedOp : Plan_WeightEntry<"derived"> {
+  let summary = "a weight that packing computes";
   let description = [{
     ```mlir
-    %t = plan.transpose "blk.0.attn_kv_b.weight.keys.transposed" of %k : 16x512x128xQ8_0
+    %t = plan.derived "blk.0.attn_kv_b.weight.keys.transposed" = #moe.transpose of %k : 16x512x128xQ8_0
     ```
-    As `moe.transpose`, of a weight in the model file; packed as
-    `plan.fold_query` is.
+    `source` (dialects/moe/WeightAttrs.td) says how it is made of its parts, which
+    are weights in the model file. plan-pack-weights plans its bytes as a part of
+    plan.weights and lets instructions read a `plan.weight` instead. A program
+    that still has one cannot be written.
   }];
-  let arguments = (ins StrAttr:$name, Plan_Weight:$weight, StrAttr:$format,
+  let arguments = (ins StrAttr:$name, Moe_WeightSourceInterface:$source,
+                       Variadic<Plan_Weight>:$parts, StrAttr:$format,
                        Plan_I64:$outer, Plan_I64:$rows, Plan_I64:$cols);
   let results = (outs Plan_Weight:$result);
   let assemblyFormat = [{
-    $name `of` $weight `:` custom<Shape>($outer, $rows, $cols, $format) attr-dict
+    $name `=` $source `of` $parts `:` custom<Shape>($outer, $rows, $cols, $format) attr-dict
   }];
 }
 
-def Plan_StackOp : Plan_WeightEntry<"stack"> {
-  let summary = "a weight that packing computes: matrices put together";
-  let description = [{
-    ```mlir
-    %s = plan.stack "blk.0.ffn_up.0.weight.stacked" of %a, %b : 2x96x64xF32
-    ```
-    As `moe.stack`, of weights in the model file: those of the result's format
-    are copied, the others converted. Packed as `plan.fold_query` is.
-  }];
-  let arguments = (ins StrAttr:$name, Variadic<Plan_Weight>:$weights, StrAttr:$format,
-                       Plan_I64:$outer, Plan_I64:$rows, Plan_I64:$cols);
-  let results = (outs Plan_Weight:$result);
-  let assemblyFormat = [{
-    $name `of` $weights `:` custom<Shape>($outer, $rows, $cols, $format) attr-dict
-  }];
-}
-
-def Plan_PackOp : Plan_WeightEntry<"pack"> {
+def Plan_PackOp : Plan_WeightEntry<"pack", ["getUnpacked"]> {
   let summary = "a weight that packing writes in another layout";
   let description = [{
     ```mlir
     %p = plan.pack "output.weight" of %w layout rows16
     ```
-    The rows of `weight`, which are in GGUF layout or still to be computed, in
-    `layout`. Packed as `plan.fold_query` is.
+    The entry has the rows of `weight`, which are in GGUF layout or still to be
+    computed, in `layout`. plan-pack-weights replaces it as it does
+    `plan.derived`.
   }];
   let arguments = (ins StrAttr:$name, Plan_Weight:$weight, Plan_LayoutAttr:$layout);
   let results = (outs Plan_Weight:$result);
@@ -178,10 +149,11 @@ def Plan_PackingOp : Plan_Op<"packing", [
       plan.packed "output.weight" of %w layout rows16 at 0
     }
     ```
-    plan-pack-weights decides it for all programs of the module: which weights,
-    from which bytes of the model, in which layout and where. Bytes that several
-    programs read are there once. compiler/Serialize computes the bytes and puts
-    a header of whole pages before them.
+    plan-pack-weights decides, for all programs of the module, which weights the
+    file holds, how they are made from the model, in which layout, and at which
+    offset. Bytes that several programs read are stored once. compiler/Pack
+    computes the bytes, and compiler/Serialize puts a header of whole pages before
+    them.
   }];
   let arguments = (ins Plan_I64:$bytes);
   let regions = (region SizedRegion<1>:$body);
@@ -192,8 +164,8 @@ def Plan_PackingOp : Plan_Op<"packing", [
 def Plan_PackedOp : Plan_Op<"packed", [HasParent<"PackingOp">]> {
   let summary = "a weight of plan.weights, at `offset` behind the header";
   let description = [{
-    `weight` says where its rows come from; in the file they lie in `layout`,
-    without gaps. Entries are by ascending offset.
+    The rows of `weight` are stored in `layout`, without gaps. Entries are in the
+    order of their offsets.
   }];
   let arguments = (ins StrAttr:$name, Plan_Weight:$weight, Plan_LayoutAttr:$layout,
                        Plan_I64:$offset);
@@ -215,11 +187,11 @@ def Plan_ConstantOp : Plan_ProgramEntry<"constant"> {
 def Plan_DeviceOp : Plan_ProgramEntry<"device"> {
   let summary = "a memory with its processors";
   let description = [{
-    `arch` is the compute capability * 10 of a CUDA device. `memory_bytes` is
-    the budget of placement; the other sizes are filled in by plan-allocate, but
-    `workspace_bytes`, what instructions of a CUDA device use one after the other,
-    by plan-launches. `nodes` is of how many memory nodes a CPU is, and `node_use`
-    how they hold weights.
+    `arch` is the compute capability * 10 of a CUDA device. `memory_bytes` is the
+    budget of placement. plan-launches sets `workspace_bytes`, the scratch memory
+    that instructions of a CUDA device use one after the other, and plan-allocate
+    sets the other sizes. `nodes` is the number of a CPU's memory nodes, and
+    `node_use` says how they hold weights.
   }];
   let arguments = (ins StrAttr:$name, Plan_DeviceKindAttr:$kind, StrAttr:$isa,
                        Plan_I64:$memory_bytes,
@@ -244,8 +216,8 @@ def Plan_QueueOp : Plan_ProgramEntry<"queue"> {
     ```mlir
     %gpu0.copy = plan.queue copy of %gpu0
     ```
-    A device may compute and copy at the same time, in two queues. Only a CUDA
-    device has a queue of copies; a CPU's workers copy in its compute queue.
+    A CUDA device may have two queues, so that it computes and copies at the same
+    time. A CPU has a compute queue only, in which its workers also copy.
   }];
   let arguments = (ins Plan_QueueKindAttr:$kind, Plan_Device:$device);
   let results = (outs Plan_Queue:$result);
@@ -258,9 +230,9 @@ def Plan_ModuleOp : Plan_ProgramEntry<"module"> {
     ```mlir
     %gemv_2_q4_k = plan.module "gemv_2_q4_k" of "kernels/cuda/Gemv.cu" ["MOE_FORMAT=12"]
     ```
-    A file of kernels/cuda, compiled with these definitions: its function is
-    called `entry`. plan-launches adds one for each kernel that an instruction
-    launches.
+    The module is a file of kernels/cuda compiled with these definitions; `entry`
+    is the name of its function. plan-launches adds one for each kernel that an
+    instruction launches.
   }];
   let arguments = (ins StrAttr:$entry, StrAttr:$file, StrArrayAttr:$defines);
   let results = (outs Plan_Module:$result);
@@ -273,9 +245,9 @@ def Plan_ImageOp : Plan_Op<"image", [HasParent<"ProgramOp">]> {
     ```mlir
     plan.image of %gemv_2_q4_k arch 89 registers 40 spilled 0 stack 0 shared 1024 cubin "..." ptx "..."
     ```
-    `arch` is the compute capability * 10; registers, bytes of spilled registers and
-    stack are of a thread, `shared` bytes of a block. moec compiles them before
-    it writes a plan; in text they stand behind everything else.
+    `arch` is the compute capability * 10. `registers`, `spilled` and `stack` count
+    registers and bytes per thread, `shared` counts bytes per block. moec compiles
+    the images before it writes a plan; in text they follow everything else.
   }];
   let arguments = (ins Plan_Module:$module, Plan_I32:$arch, Plan_I32:$registers,
                        Plan_I32:$spilled_bytes, Plan_I32:$stack_bytes,
@@ -302,8 +274,9 @@ def Plan_ResidentOp : Plan_Op<"resident", [HasParent<"ProgramOp">]> {
 def Plan_KvOp : Plan_ProgramEntry<"kv"> {
   let summary = "one layer's cache: `capacity` rows of `width` elements";
   let description = [{
-    `offset` into the device's KV memory is given by plan-allocate. With
-    `per_sequence` it is a state: a row is all that the layer keeps of a sequence.
+    plan-allocate sets `offset`, which counts from the start of the device's KV
+    memory. With `per_sequence` the entry is a recurrent state: one row holds the
+    layer's state of one sequence.
   }];
   let arguments = (ins Plan_Device:$device, Plan_I32:$layer, Plan_KvElementAttr:$element,
                        Plan_I64:$capacity, Plan_I64:$width, OptionalAttr<Plan_I64>:$offset,
@@ -325,8 +298,9 @@ def Plan_ExplainOp : Plan_ProgramEntry<"explain"> {
     ```mlir
     %why = plan.explain "ffn_experts" layer 3 phase "decode" on "cpu0" ...
     ```
-    Without a layer it is an op outside of them. Costs are for the phase's typical step; `intensity` is FLOPs per byte of
-    weights, `seconds` the prediction of the cost model; `rejected` lists what was not chosen.
+    An op outside the layers has no `layer`. Costs are those of the phase's typical
+    step: `intensity` is FLOPs per byte of weights, and `seconds` is the prediction
+    of the cost model. `rejected` lists the alternatives.
   }];
   let arguments = (ins StrAttr:$part, DefaultValuedAttr<Plan_I32, "-1">:$layer,
                        StrAttr:$phase, StrAttr:$device, StrAttr:$kernel,
@@ -350,8 +324,8 @@ def Plan_NoteOp : Plan_Op<"note", [HasParent<"ProgramOp">]> {
 def Plan_TokenizerOp : Plan_Op<"tokenizer", [HasParent<"ProgramOp">]> {
   let summary = "the tokenizer and chat template of the model";
   let description = [{
-    `types` and `scores` are empty or as long as `tokens`; special ids are -1
-    where the model has none.
+    `types` and `scores` are empty or as long as `tokens`. The id of a special
+    token is -1 if the model does not have it.
   }];
   let arguments = (ins StrAttr:$model, StrAttr:$pre, StrArrayAttr:$tokens,
                        DenseI32ArrayAttr:$types, DenseF32ArrayAttr:$scores,
@@ -373,10 +347,10 @@ def Plan_TokenizerOp : Plan_Op<"tokenizer", [HasParent<"ProgramOp">]> {
 def Plan_PhaseOp : Plan_Op<"phase", [HasParent<"ProgramOp">, SingleBlock, NoRegionArguments]> {
   let summary = "the instructions for steps of `min_tokens` to `max_tokens` tokens";
   let description = [{
-    "decode" and "prefill" go from token ids to hidden state, "logits" from
-    hidden state to logits; `with_head`: a "decode" goes from token ids to logits. Instructions of all queues are in one list, which is
-    a valid order; each queue runs its own in this order. A step ends when all
-    queues have ended.
+    "decode" and "prefill" map token ids to hidden states, and "logits" maps hidden
+    states to logits. A "decode" phase with `with_head` maps token ids to logits.
+    One list holds the instructions of all queues in a valid order; each queue runs
+    its own instructions in this order. A step ends when all queues have ended.
   }];
   let arguments = (ins StrAttr:$name, Plan_I32:$min_tokens, Plan_I32:$max_tokens,
                        UnitAttr:$with_head);
@@ -393,11 +367,11 @@ def Plan_PhaseOp : Plan_Op<"phase", [HasParent<"ProgramOp">, SingleBlock, NoRegi
 def Plan_BufferOp : Plan_Entry<"buffer", [HasParent<"PhaseOp">]> {
   let summary = "a region of a device's arena";
   let description = [{
-    `rows [a, b]`: a step of T tokens has a * T + b rows. `offset` into the
-    arena is given by plan-allocate.
+    With `rows [a, b]`, a step of T tokens has a * T + b rows. plan-allocate sets
+    `offset`, which counts from the start of the arena.
 
-    A `per_worker` buffer is a region of memory that every worker has for
-    itself. What writes it is done by each worker in whole: no barrier follows.
+    Every worker has its own copy of a `per_worker` buffer. Each worker executes
+    the whole of an instruction that writes one, so no barrier follows it.
   }];
   let arguments = (ins StrAttr:$name, Plan_Device:$device, Plan_EncodingAttr:$encoding,
                        Plan_I64:$cols, Plan_I64:$rows_per_token, Plan_I64:$fixed_rows,
@@ -418,26 +392,27 @@ def Plan_InstOp : Plan_Op<"inst", [HasParent<"PhaseOp">, AttrSizedOperandSegment
   let description = [{
     Operands and parameters are those of runtime/schema/OpTable.h, by name;
     optional operands may be absent. `kernels` are the driver and then one gemm
-    per operand that needs one. `for` gives the explanation it belongs to.
+    per operand that needs one. `for` names its explanation.
     ```mlir
     %event = plan.inst copy on %gpu0.copy ["copy_cuda"] (x = %x, out = %y) after %ready signals for %why
     plan.inst linear on %cpu0.compute ["linear_avx512", "gemm_q4_k_avx512"]
       (act = %y, w = %w, out = %z) {accumulate = 1} after %event barrier for %why
       work {token_ops = 8192.0, first_bytes = 2304.0}
     ```
-    `work`: what it reads and computes in a step of any size, the numbers of
-    runtime/schema/plan.fbs.
-    `barrier`: all workers of the queue meet before the instruction. `after`: it
-    begins when these events are there. `signals`: its result is the event that
-    it, and all before it in its queue, have ended. As values, events are
-    signalled once, and before they are waited for.
+    `work` says what the instruction reads and computes in a step of any size; the
+    numbers are those of runtime/schema/plan.fbs.
+    `barrier` synchronises all workers of the queue before the instruction.
+    `after` lists events that have to be signalled before it begins. With
+    `signals`, its result is an event, which is signalled when the instruction and
+    all before it in its queue have ended. Each event is signalled once, by an
+    instruction that precedes all that wait for it.
     ```mlir
     plan.inst add on %gpu0.compute ["add_cuda"] (x = %x, y = %y, out = %z)
       launches %add grid [4, 1, 1] threads 256 shared 0 for %why
     ```
-    `launches`: what an instruction of a CUDA device launches, one after the other, in
-    the phase's largest step. `shared` is the bytes of a block besides what the
-    code declares.
+    `launches` lists the kernels that an instruction of a CUDA device launches, one
+    after the other, in the phase's largest step. `shared` counts the bytes per
+    block in addition to those that the code declares.
   }];
   let arguments = (ins StrAttr:$op, Plan_Queue:$queue, StrArrayAttr:$kernels,
                        Variadic<AnyTypeOf<[Plan_Buffer, Plan_Weight, Plan_Kv, Plan_Constant]>>:$arguments,
@@ -448,7 +423,7 @@ def Plan_InstOp : Plan_Op<"inst", [HasParent<"PhaseOp">, AttrSizedOperandSegment
                        DenseI64ArrayAttr:$ints, DenseF64ArrayAttr:$floats,
                        UnitAttr:$barrier, Plan_Explain:$explain,
                        OptionalAttr<DenseF64ArrayAttr>:$work,
-                       // Of each module: blocks in x, y and z, threads, bytes.
+                       // Per module: blocks in x, y and z, threads, bytes.
                        DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$launch_sizes);
   let results = (outs Optional<Plan_Event>:$event);
   let hasCustomAssemblyFormat = 1;

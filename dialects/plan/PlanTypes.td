@@ -76,7 +76,8 @@ def Plan_RejectedAttr : AttrDef<Plan_Dialect, "Rejected"> {
   let mnemonic = "rejected";
   let summary = "what was not chosen, with what it is predicted to take, and why";
   let description = [{
-    Of a device, kernel or layout (`kind`) for an op, or for the weight `of`; negative seconds are of what cannot do it.
+    The alternative is a device, kernel or layout (`kind`) for an op or, with `of`,
+    for a weight. Negative seconds mean that it cannot execute the op.
   }];
   let parameters = (ins "::mlir::StringAttr":$kind, "::mlir::StringAttr":$name, "::mlir::StringAttr":$of,
                         "::mlir::FloatAttr":$seconds, "::mlir::StringAttr":$chosen,

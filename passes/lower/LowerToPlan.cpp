@@ -93,6 +93,9 @@ private:
     tables.sort();
     for (func::FuncOp function : functions)
       function.erase();
+    for (WeightOp weight :
+         llvm::make_early_inc_range(module.getOps<WeightOp>()))
+      weight.erase();
     // The target stays: plan-overhead asks it.
     for (StringRef name : {kModelAttr, kFilesAttr, kNotesAttr, kKvRowsAttr})
       module->removeAttr(name);

@@ -10,8 +10,8 @@ using namespace mlir::moe;
 
 PlanTables::PlanTables(plan::ProgramOp program, const moec::TargetDesc &target,
                        ArrayAttr files, int64_t kvRows, int64_t stateRows)
-    : program_(program), target_(target), files_(files), kvRows_(kvRows),
-      stateRows_(stateRows),
+    : program_(program), weights_(program->getParentOfType<ModuleOp>()),
+      target_(target), files_(files), kvRows_(kvRows), stateRows_(stateRows),
       builder_(OpBuilder::atBlockEnd(&program.getBody().front())) {}
 
 //===----------------------------------------------------------------------===//
@@ -158,179 +158,67 @@ FailureOr<Value> PlanTables::file(Operation *op, int64_t index) {
 }
 
 FailureOr<Value> PlanTables::weight(Value weight, moek::Layout layout) {
-  std::pair key(weightKey(weight), layout);
-  if (Value entry = weights_.lookup(key))
-    return entry;
-  Operation *op = weight.getDefiningOp();
-  FailureOr<Value> entry = failure();
+  return entry(weights_.of(weight), layout);
+}
+
+FailureOr<Value> PlanTables::entry(WeightOp weight, moek::Layout layout) {
+  std::pair key(weight.getSymNameAttr(), layout);
+  if (Value known = entries_.lookup(key))
+    return known;
+  FailureOr<Value> added = failure();
   if (layout != moek::Layout::Gguf)
-    entry = addPacked(weight, layout);
-  else if (auto reference = dyn_cast<WeightOp>(op))
-    entry = addReference(reference);
-  else if (auto split = dyn_cast<SplitKvBOp>(op))
-    entry = addSplit(split, weight == split.getKey());
-  else if (auto folded = dyn_cast<FoldQueryOp>(op))
-    entry = addFolded(folded);
-  else if (auto transposed = dyn_cast<TransposeOp>(op))
-    entry = addTransposed(transposed);
-  else if (auto slice = dyn_cast<SliceOp>(op))
-    entry = addSlice(slice);
-  else if (auto experts = dyn_cast<SliceExpertsOp>(op))
-    entry = addExperts(experts);
-  else if (auto stack = dyn_cast<StackOp>(op))
-    entry = addStack(stack);
+    added = addPacked(weight, layout);
+  else if (std::optional<StoredBytes> bytes = weights_.locate(weight))
+    added = addStored(weight, *bytes);
   else
-    return op->emitError("is no source of weights");
-  if (succeeded(entry))
-    weights_[key] = *entry;
-  return entry;
+    added = addDerived(weight);
+  if (succeeded(added))
+    entries_[key] = *added;
+  return added;
 }
 
-namespace {
-/// A weight tensor as outer matrices.
-struct Matrices {
-  int64_t outer = 1, rows = 1, cols = 1;
-  moek::Format format;
-  StringRef formatName;
+static StringRef nameOf(moek::Format format) {
+  std::string_view name = moek::formatInfo(format).name;
+  return StringRef(name.data(), name.size());
+}
 
-  explicit Matrices(Value weight) {
-    auto type = cast<RankedTensorType>(weight.getType());
-    ArrayRef<int64_t> shape = type.getShape();
-    cols = shape.back();
-    if (shape.size() > 1)
-      rows = shape[shape.size() - 2];
-    for (int64_t size : shape.drop_back(std::min<size_t>(shape.size(), 2)))
-      outer *= size;
-    format = *getFormat(type.getElementType());
-    std::string_view name = moek::formatInfo(format).name;
-    formatName = StringRef(name.data(), name.size());
-  }
-  int64_t rowBytes() const { return moek::rowBytes(format, cols); }
-};
-} // namespace
-
-FailureOr<Value> PlanTables::addReference(WeightOp op) {
-  WeightRefAttr ref = op.getRef();
-  FailureOr<Value> source = file(op, ref.getFile());
+FailureOr<Value> PlanTables::addStored(WeightOp weight,
+                                       const StoredBytes &bytes) {
+  FailureOr<Value> source = file(weight, bytes.file);
   if (failed(source))
     return failure();
-  Matrices m(op.getResult());
+  Matrices m(weight.getTensorType());
   return Value(builder_.create<plan::WeightOp>(
-      op.getLoc(), ref.getName().getValue(), *source, ref.getOffset(),
-      m.formatName, m.outer, m.rows, m.cols, m.rows * m.rowBytes(),
-      m.rowBytes()));
+      weight.getLoc(), weight.getSymName(), *source, bytes.offset,
+      nameOf(m.format), m.outer, m.rows, m.cols, bytes.outerStride,
+      bytes.rowStride));
 }
 
-FailureOr<Value> PlanTables::addSplit(SplitKvBOp op, bool isKey) {
-  auto whole = op.getWeight().getDefiningOp<WeightOp>();
-  if (!whole)
-    return op.emitError("expected the operand to be a moe.weight");
-  WeightRefAttr ref = whole.getRef();
-  FailureOr<Value> source = file(op, ref.getFile());
-  if (failed(source))
-    return failure();
-  Matrices key(op.getKey()), value(op.getValue());
-  const Matrices &part = isKey ? key : value;
-  int64_t rowBytes = part.rowBytes();
-  int64_t offset = ref.getOffset() + (isKey ? 0 : key.rows * rowBytes);
-  return Value(builder_.create<plan::WeightOp>(
-      op.getLoc(),
-      (ref.getName().getValue() + (isKey ? ".keys" : ".values")).str(), *source,
-      offset, part.formatName, part.outer, part.rows, part.cols,
-      (key.rows + value.rows) * rowBytes, rowBytes));
-}
-
-FailureOr<Value> PlanTables::addSlice(SliceOp op) {
-  auto whole = op.getWeight().getDefiningOp<WeightOp>();
-  if (!whole)
-    return op.emitError("expected the operand to be a moe.weight");
-  WeightRefAttr ref = whole.getRef();
-  FailureOr<Value> source = file(op, ref.getFile());
-  if (failed(source))
-    return failure();
-  Matrices from(op.getWeight()), part(op.getResult());
-  bool isVector = cast<RankedTensorType>(op.getType()).getRank() == 1;
-  int64_t begin = op.getBegin(), rowBytes = part.rowBytes();
-  int64_t skipped =
-      isVector ? int64_t(moek::rowBytes(part.format, begin)) : begin * rowBytes;
-  std::string name =
-      ref.getName().getValue().str() + "." + std::to_string(begin);
-  return Value(builder_.create<plan::WeightOp>(
-      op.getLoc(), name, *source, ref.getOffset() + skipped, part.formatName,
-      part.outer, part.rows, part.cols, from.rows * rowBytes, rowBytes));
-}
-
-FailureOr<Value> PlanTables::addExperts(SliceExpertsOp op) {
-  FailureOr<Value> whole = failure();
-  if (auto rows = op.getWeight().getDefiningOp<SliceOp>())
-    whole = addSlice(rows);
-  else if (auto reference = op.getWeight().getDefiningOp<WeightOp>())
-    whole = addReference(reference);
-  else
-    return op.emitError("expected the operand to be a moe.weight or moe.slice");
-  if (failed(whole))
-    return failure();
-  auto entry = whole->getDefiningOp<plan::WeightOp>();
-  int64_t begin = op.getBegin(), count = op.getType().getDimSize(0);
-  entry.setName(
-      (entry.getName() + "." + Twine(begin) + "-" + Twine(begin + count - 1))
-          .str());
-  entry.setOffset(entry.getOffset() + begin * entry.getOuterStride());
-  entry.setOuter(count);
-  return whole;
-}
-
-FailureOr<Value> PlanTables::addStack(StackOp op) {
+FailureOr<Value> PlanTables::addDerived(WeightOp weight) {
   SmallVector<Value> parts;
-  for (Value weight : op.getWeights()) {
-    FailureOr<Value> part = this->weight(weight);
-    if (failed(part))
+  for (WeightOp part : weights_.partsOf(weight)) {
+    FailureOr<Value> stored = entry(part);
+    if (failed(stored))
       return failure();
-    parts.push_back(*part);
+    if (!stored->getDefiningOp<plan::WeightOp>())
+      return weight.emitError()
+             << "expected the parts of @" << weight.getSymName()
+             << " to be in the model file, but packing computes @"
+             << part.getSymName();
+    parts.push_back(*stored);
   }
-  Matrices m(op.getResult());
-  StringRef first = parts.front().getDefiningOp<plan::WeightOp>().getName();
-  // Views of one weight are named after it.
-  Operation *source = op.getWeights().front().getDefiningOp();
-  std::string name = isa<SliceOp, SliceExpertsOp>(source)
-                         ? (first.rsplit('.').first + ".chosen").str()
-                         : (first + ".stacked").str();
-  return Value(builder_.create<plan::StackOp>(
-      op.getLoc(), name, parts, m.formatName, m.outer, m.rows, m.cols));
+  Matrices m(weight.getTensorType());
+  return Value(builder_.create<plan::DerivedOp>(
+      weight.getLoc(), weight.getSymName(), weight.getSource(), parts,
+      nameOf(m.format), m.outer, m.rows, m.cols));
 }
 
-FailureOr<Value> PlanTables::addFolded(FoldQueryOp op) {
-  FailureOr<Value> wq = weight(op.getWq()), wk = weight(op.getWk());
-  if (failed(wq) || failed(wk))
-    return failure();
-  Matrices m(op.getResult());
-  std::string name =
-      (wq->getDefiningOp<plan::WeightOp>().getName() + ".folded").str();
-  return Value(builder_.create<plan::FoldQueryOp>(
-      op.getLoc(), name, *wq, *wk, m.formatName, m.outer, m.rows, m.cols,
-      op.getHeads(), op.getNope(), op.getRope(), op.getLatent(),
-      op.getKTransposed()));
-}
-
-FailureOr<Value> PlanTables::addTransposed(TransposeOp op) {
-  FailureOr<Value> from = weight(op.getWeight());
-  if (failed(from))
-    return failure();
-  Matrices m(op.getResult());
-  std::string name =
-      (from->getDefiningOp<plan::WeightOp>().getName() + ".transposed").str();
-  return Value(builder_.create<plan::TransposeOp>(
-      op.getLoc(), name, *from, m.formatName, m.outer, m.rows, m.cols));
-}
-
-FailureOr<Value> PlanTables::addPacked(Value weight, moek::Layout layout) {
-  FailureOr<Value> source = this->weight(weight);
+FailureOr<Value> PlanTables::addPacked(WeightOp weight, moek::Layout layout) {
+  FailureOr<Value> source = entry(weight);
   if (failed(source))
     return failure();
-  Operation *op = source->getDefiningOp();
   return Value(builder_.create<plan::PackOp>(
-      weight.getLoc(), op->getAttrOfType<StringAttr>("name"), *source,
-      plan::Layout(layout)));
+      weight.getLoc(), weight.getSymName(), *source, plan::Layout(layout)));
 }
 
 //===----------------------------------------------------------------------===//
@@ -340,18 +228,16 @@ FailureOr<Value> PlanTables::addPacked(Value weight, moek::Layout layout) {
 void PlanTables::sort() {
   // The order of the tables in plan.fbs, but with what phases use before them.
   auto rank = [](Operation &op) {
-    return isa<plan::DeviceOp>(op)  ? 0
-           : isa<plan::QueueOp>(op) ? 1
-           : isa<plan::FileOp>(op)  ? 2
-           : isa<plan::WeightOp, plan::FoldQueryOp, plan::TransposeOp,
-                 plan::StackOp, plan::PackOp>(op)
-               ? 3
-           : isa<plan::ConstantOp>(op)  ? 4
-           : isa<plan::KvOp>(op)        ? 5
-           : isa<plan::TokenizerOp>(op) ? 6
-           : isa<plan::NoteOp>(op)      ? 7
-           : isa<plan::ExplainOp>(op)   ? 8
-                                        : 9;
+    return isa<plan::DeviceOp>(op)               ? 0
+           : isa<plan::QueueOp>(op)              ? 1
+           : isa<plan::FileOp>(op)               ? 2
+           : isa<plan::WeightEntryInterface>(op) ? 3
+           : isa<plan::ConstantOp>(op)           ? 4
+           : isa<plan::KvOp>(op)                 ? 5
+           : isa<plan::TokenizerOp>(op)          ? 6
+           : isa<plan::NoteOp>(op)               ? 7
+           : isa<plan::ExplainOp>(op)            ? 8
+                                                 : 9;
   };
   Block &block = program_.getBody().front();
   SmallVector<Operation *> ops;

@@ -9,7 +9,7 @@
 #define MOE_PASSES_LOWER_PLANTABLES_H
 
 #include "compiler/Machine/Targets/Target.h"
-#include "dialects/moe/Moe.h"
+#include "dialects/moe/WeightTable.h"
 #include "dialects/plan/Plan.h"
 #include "kernels/Registry.h"
 #include "llvm/ADT/MapVector.h"
@@ -31,7 +31,8 @@ public:
   /// The device's entry says which ISA its kernels need: the best one noted.
   void noteKernel(Value device, moek::Isa isa);
 
-  /// The entry for a moe.weight or a weight made from some.
+  /// Returns the entry for the weight that a moe.weight_ref refers to. Fails if
+  /// packing would have to compute it from computed weights.
   FailureOr<Value> weight(Value weight,
                           moek::Layout layout = moek::Layout::Gguf);
   Value ropeFrequencies(RopeAttr rope);
@@ -52,16 +53,14 @@ public:
 
 private:
   FailureOr<Value> file(Operation *op, int64_t index);
-  FailureOr<Value> addReference(WeightOp op);
-  FailureOr<Value> addSplit(SplitKvBOp op, bool isKey);
-  FailureOr<Value> addFolded(FoldQueryOp op);
-  FailureOr<Value> addTransposed(TransposeOp op);
-  FailureOr<Value> addSlice(SliceOp op);
-  FailureOr<Value> addExperts(SliceExpertsOp op);
-  FailureOr<Value> addStack(StackOp op);
-  FailureOr<Value> addPacked(Value weight, moek::Layout layout);
+  FailureOr<Value> entry(WeightOp weight,
+                         moek::Layout layout = moek::Layout::Gguf);
+  FailureOr<Value> addStored(WeightOp weight, const StoredBytes &bytes);
+  FailureOr<Value> addDerived(WeightOp weight);
+  FailureOr<Value> addPacked(WeightOp weight, moek::Layout layout);
 
   plan::ProgramOp program_;
+  WeightTable weights_;
   const moec::TargetDesc &target_;
   ArrayAttr files_;
   int64_t kvRows_, stateRows_;
@@ -71,8 +70,8 @@ private:
   llvm::DenseMap<std::pair<Value, plan::QueueKind>, Value> queues_;
   llvm::DenseMap<Value, moek::Isa> isas_;
   llvm::DenseMap<int64_t, Value> fileEntries_;
-  /// By what the weight is, independent of the function it is in, and layout.
-  llvm::DenseMap<std::pair<Attribute, moek::Layout>, Value> weights_;
+  /// Weight entries by symbol and layout.
+  llvm::DenseMap<std::pair<StringAttr, moek::Layout>, Value> entries_;
   llvm::DenseMap<Attribute, Value> frequencies_;
   /// By layer and part.
   llvm::DenseMap<std::pair<int64_t, int64_t>, plan::KvOp> caches_, states_;

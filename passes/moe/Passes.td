@@ -94,12 +94,12 @@ def AbsorbMlaPass : Moe_Pass<"moe-absorb-mla"> {
       (`moe.absorb_query`), W_UV to the output side (`moe.expand_value`), and
       attention works on latents.
     * `folded`: like factored, but W_UK is multiplied into W_Q in advance
-      (`moe.fold_query`). The product has heads * (latent + rope) rows instead
+      (`#moe.fold_query`). The product has heads * (latent + rope) rows instead
       of heads * (nope + rope), which is usually many more bytes.
 
     A gemm can only compute W_UK^T q if W_UK is stored transposed. On a device
     with gemms on packed rows, `factored` therefore uses a copy that is made when
-    weights are packed (`moe.transpose`; passes/moe/graph/KeyUpCopy.h), unless
+    weights are packed (`#moe.transpose`; passes/moe/graph/KeyUpCopy.h), unless
     `weights=reference` or the format has no such gemm.
 
     `auto` takes the form with the fewest predicted seconds for the phase's

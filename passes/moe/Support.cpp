@@ -43,19 +43,6 @@ bool moe::readsCache(Operation *op) {
   return llvm::any_of(op->getOperandTypes(), llvm::IsaPred<KvType>);
 }
 
-Attribute moe::weightKey(Value weight) {
-  MLIRContext *context = weight.getContext();
-  Operation *op = weight.getDefiningOp();
-  SmallVector<Attribute> parts{
-      op->getName().getIdentifier(), op->getPropertiesAsAttribute(),
-      TypeAttr::get(weight.getType()),
-      IntegerAttr::get(IndexType::get(context),
-                       cast<OpResult>(weight).getResultNumber())};
-  for (Value operand : op->getOperands())
-    parts.push_back(weightKey(operand));
-  return ArrayAttr::get(context, parts);
-}
-
 LogicalResult moe::userError(Operation *op, const Twine &cause,
                              const Twine &fix) {
   InFlightDiagnostic diagnostic = op->emitError(cause);

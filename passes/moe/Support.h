@@ -55,10 +55,6 @@ bool readsCache(Operation *op);
 const moec::DeviceDesc &expectedDevice(Operation *attention,
                                        const moec::TargetDesc &target);
 
-/// Returns an attribute that identifies a weight, stored or computed, in all
-/// functions.
-Attribute weightKey(Value weight);
-
 /// Emits an error that the user can fix: `cause` says what is wrong, and `fix`,
 /// a note, says what to do. Errors without such a note are compiler bugs.
 LogicalResult userError(Operation *op, const Twine &cause, const Twine &fix);

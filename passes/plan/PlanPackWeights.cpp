@@ -50,9 +50,7 @@ public:
     auto [known, isNew] = offsets.try_emplace(keyOf(entry));
     if (!isNew)
       return {known->second, false};
-    // Of an entry that lays out another anew, that other one.
-    auto pack = dyn_cast<PackOp>(entry.getOperation());
-    Value rows = copy(pack ? Value(pack.getWeight()) : entry->getResult(0));
+    Value rows = copy(entry.getUnpacked());
     WeightShape shape = entry.getWeightShape();
     uint64_t bytes = uint64_t(shape.bytes());
     uint64_t offset =

@@ -11,6 +11,11 @@
 #xeon = {name = "xeon", devices = [{name = "cpu0", kind = "cpu", isa = "avx512", cores = 32 : i64, memory_bytes = 549755813888 : i64, read_bps = 2.2e11 : f64, int8_ops = 7.4e12 : f64, float_ops = 2.2e12 : f64}]}
 
 module attributes {moe.target = #xeon} {
+moe.weight @blk.0.attn_q.weight : tensor<3072x2048xbf16> = #moe.tensor<file = 0, offset = 0>
+moe.weight @blk.0.attn_kv_a_norm.weight : tensor<512xf32> = #moe.tensor<file = 0, offset = 0>
+moe.weight @blk.0.attn_kv_b.weight : tensor<16x256x512xbf16> = #moe.tensor<file = 0, offset = 0>
+moe.weight @blk.0.attn_kv_b.weight.keys : tensor<16x128x512xbf16> = #moe.slice<dim = 1, begin = 0> of [@blk.0.attn_kv_b.weight]
+moe.weight @blk.0.attn_kv_b.weight.values : tensor<16x128x512xbf16> = #moe.slice<dim = 1, begin = 128> of [@blk.0.attn_kv_b.weight]
 
 // A decoded token reads 2048 cached positions: the latent form does 70 MFLOPs
 // where decompression does 8.6 G. Folding W_UK into W_Q reads 37.7 MB instead
@@ -36,11 +41,12 @@ module attributes {moe.target = #xeon} {
 // NONE-NOT: moe.latent_attention
 
 // The algebra: W_UK goes to the query side, W_UV to the output side.
+// FACTORED: moe.weight @blk.0.attn_kv_b.weight.keys.transposed : tensor<16x512x128xbf16> = #moe.transpose of [@blk.0.attn_kv_b.weight.keys]
 // FACTORED-LABEL: func.func @decode
 // FACTORED: %[[Q:.*]] = moe.rope
 // FACTORED: %[[KV:.*]] = moe.mla_latent
-// FACTORED: %[[K:.*]], %[[V:.*]] = moe.split_kv_b
-// FACTORED: %[[KT:.*]] = moe.transpose %[[K]] : (tensor<16x128x512xbf16>) -> tensor<16x512x128xbf16>
+// FACTORED: %[[V:.*]] = moe.weight_ref @blk.0.attn_kv_b.weight.values
+// FACTORED: %[[KT:.*]] = moe.weight_ref @blk.0.attn_kv_b.weight.keys.transposed
 // FACTORED: %[[QL:.*]] = moe.absorb_query %[[Q]], %[[KT]] {heads = 16 : i64, k_transposed, latent = 512 : i64, moe.label = #moe.label<"attn.absorb_query", layer = 0>, moe.reason = "{{.*}}", nope = 128 : i64, rope = 64 : i64} : {{.*}} -> tensor<?x9216xf32>
 // FACTORED: %[[O:.*]] = moe.latent_attention %[[QL]], %[[KV]] {heads = 16 : i64, latent = 512 : i64, moe.label = #moe.label<"attn.latent", layer = 0>, moe.reason = "{{.*}}", rope = 64 : i64, scale = 0.072168783648703216 : f64} : {{.*}} -> tensor<?x8192xf32>
 // FACTORED: %[[R:.*]] = moe.expand_value %[[O]], %[[V]] {heads = 16 : i64, latent = 512 : i64, moe.label = #moe.label<"attn.expand_value", layer = 0>, moe.reason = "{{.*}}", value = 128 : i64} : {{.*}} -> tensor<?x2048xf32>
@@ -48,11 +54,13 @@ module attributes {moe.target = #xeon} {
 
 // The rope part of a head now starts after the latent, and the old projection
 // is gone. The folded weight is in BF16 because W_Q is.
+// The forms that were only compared leave no weight behind.
+// FOLDED-NOT: #moe.transpose
+// FOLDED: moe.weight @blk.0.attn_q.weight.folded : tensor<9216x2048xbf16> = #moe.fold_query<heads = 16, nope = 128, rope = 64, latent = 512> of [@blk.0.attn_q.weight, @blk.0.attn_kv_b.weight.keys]
 // FOLDED-LABEL: func.func @decode(
 // FOLDED-SAME: %[[X:.*]]: tensor<?x2048xf32>, %
-// FOLDED-DAG: %[[WQ:.*]] = moe.weight {{.*}}"blk.0.attn_q.weight"
-// FOLDED-DAG: %[[K:.*]], %[[V:.*]] = moe.split_kv_b
-// FOLDED: %[[W:.*]] = moe.fold_query %[[WQ]], %[[K]] {heads = 16 : i64, latent = 512 : i64, nope = 128 : i64, rope = 64 : i64} : {{.*}} -> tensor<9216x2048xbf16>
+// FOLDED: %[[V:.*]] = moe.weight_ref @blk.0.attn_kv_b.weight.values
+// FOLDED: %[[W:.*]] = moe.weight_ref @blk.0.attn_q.weight.folded
 // FOLDED-NEXT: %[[Q:.*]] = moe.linear %[[X]], %[[W]] {moe.label = #moe.label<"attn_q", layer = 0>
 // FOLDED-NEXT: %[[ROT:.*]] = moe.rope %[[Q]] {heads = 16 : i64, moe.label = #moe.label<"attn_q_rope", layer = 0>, moe.reason = "{{.*}}", offset = 512 : i64,
 // FOLDED-NEXT: %[[O:.*]] = moe.latent_attention %[[ROT]],
@@ -66,25 +74,25 @@ module attributes {moe.target = #xeon} {
 // EACH: moe.absorb_query
 // EACH-NOT: moe.mla_attention
 func.func @decode(%x: tensor<?x2048xf32>, %a: tensor<?x576xf32>) -> tensor<?x2048xf32> attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 4096>} {
-  %wq = moe.weight <"blk.0.attn_q.weight", file = 0, offset = 0> : tensor<3072x2048xbf16>
-  %norm = moe.weight <"blk.0.attn_kv_a_norm.weight", file = 0, offset = 0> : tensor<512xf32>
-  %wkv = moe.weight <"blk.0.attn_kv_b.weight", file = 0, offset = 0> : tensor<4096x512xbf16>
+  %wq = moe.weight_ref @blk.0.attn_q.weight : tensor<3072x2048xbf16>
+  %norm = moe.weight_ref @blk.0.attn_kv_a_norm.weight : tensor<512xf32>
   %q = moe.linear %x, %wq {moe.label = #moe.label<"attn_q", layer = 0>} : (tensor<?x2048xf32>, tensor<3072x2048xbf16>) -> tensor<?x3072xf32>
   %qr = moe.rope %q {heads = 16, offset = 128, rope = #moe.rope<dim = 64, base = 1.0e4>, moe.label = #moe.label<"attn_q_rope", layer = 0>} : tensor<?x3072xf32>
   %kv = moe.mla_latent %a, %norm {layer = 0, eps = 1.0e-6, rope = #moe.rope<dim = 64, base = 1.0e4>, moe.label = #moe.label<"attn_kv", layer = 0>} : (tensor<?x576xf32>, tensor<512xf32>) -> !moe.kv<576>
-  %wk, %wv = moe.split_kv_b %wkv {heads = 16, nope = 128} : (tensor<4096x512xbf16>) -> (tensor<16x128x512xbf16>, tensor<16x128x512xbf16>)
+  %wk = moe.weight_ref @blk.0.attn_kv_b.weight.keys : tensor<16x128x512xbf16>
+  %wv = moe.weight_ref @blk.0.attn_kv_b.weight.values : tensor<16x128x512xbf16>
   %o = moe.mla_attention %qr, %kv, %wk, %wv {heads = 16, nope = 128, rope = 64, latent = 512, value = 128, scale = 0.072168783648703216, moe.label = #moe.label<"attn", layer = 0>} : (tensor<?x3072xf32>, !moe.kv<576>, tensor<16x128x512xbf16>, tensor<16x128x512xbf16>) -> tensor<?x2048xf32>
   return %o : tensor<?x2048xf32>
 }
 
 func.func @prefill(%x: tensor<?x2048xf32>, %a: tensor<?x576xf32>) -> tensor<?x2048xf32> attributes {moe.phase = #moe.phase<"prefill", min_tokens = 2, max_tokens = 512, context = 4096>} {
-  %wq = moe.weight <"blk.0.attn_q.weight", file = 0, offset = 0> : tensor<3072x2048xbf16>
-  %norm = moe.weight <"blk.0.attn_kv_a_norm.weight", file = 0, offset = 0> : tensor<512xf32>
-  %wkv = moe.weight <"blk.0.attn_kv_b.weight", file = 0, offset = 0> : tensor<4096x512xbf16>
+  %wq = moe.weight_ref @blk.0.attn_q.weight : tensor<3072x2048xbf16>
+  %norm = moe.weight_ref @blk.0.attn_kv_a_norm.weight : tensor<512xf32>
   %q = moe.linear %x, %wq {moe.label = #moe.label<"attn_q", layer = 0>} : (tensor<?x2048xf32>, tensor<3072x2048xbf16>) -> tensor<?x3072xf32>
   %qr = moe.rope %q {heads = 16, offset = 128, rope = #moe.rope<dim = 64, base = 1.0e4>, moe.label = #moe.label<"attn_q_rope", layer = 0>} : tensor<?x3072xf32>
   %kv = moe.mla_latent %a, %norm {layer = 0, eps = 1.0e-6, rope = #moe.rope<dim = 64, base = 1.0e4>, moe.label = #moe.label<"attn_kv", layer = 0>} : (tensor<?x576xf32>, tensor<512xf32>) -> !moe.kv<576>
-  %wk, %wv = moe.split_kv_b %wkv {heads = 16, nope = 128} : (tensor<4096x512xbf16>) -> (tensor<16x128x512xbf16>, tensor<16x128x512xbf16>)
+  %wk = moe.weight_ref @blk.0.attn_kv_b.weight.keys : tensor<16x128x512xbf16>
+  %wv = moe.weight_ref @blk.0.attn_kv_b.weight.values : tensor<16x128x512xbf16>
   %o = moe.mla_attention %qr, %kv, %wk, %wv {heads = 16, nope = 128, rope = 64, latent = 512, value = 128, scale = 0.072168783648703216, moe.label = #moe.label<"attn", layer = 0>} : (tensor<?x3072xf32>, !moe.kv<576>, tensor<16x128x512xbf16>, tensor<16x128x512xbf16>) -> tensor<?x2048xf32>
   return %o : tensor<?x2048xf32>
 }

@@ -62,13 +62,19 @@
   {name = "cpu0", kind = "cpu", isa = "avx512", cores = 4 : i64, memory_bytes = 67108864 : i64, read_bps = 2.2e11 : f64, int8_ops = 7.4e12 : f64, float_ops = 2.2e12 : f64}]}
 
 module attributes {moe.target = #target} {
+moe.weight @blk.0.ffn_gate.weight : tensor<256x256xf32> = #moe.tensor<file = 0, offset = 0>
+moe.weight @blk.0.ffn_down.weight : tensor<256x256xf32> = #moe.tensor<file = 0, offset = 0>
+moe.weight @blk.1.ffn_gate.weight : tensor<256x256xf32> = #moe.tensor<file = 0, offset = 0>
+moe.weight @blk.1.ffn_down.weight : tensor<256x256xf32> = #moe.tensor<file = 0, offset = 0>
+moe.weight @blk.0.a : tensor<40x256xf32> = #moe.tensor<file = 0, offset = 0>
+moe.weight @blk.0.n : tensor<32xf32> = #moe.tensor<file = 0, offset = 0>
 func.func @decode(%x: tensor<?x256xf32>) -> tensor<?x256xf32> attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 1024>} {
-  %g0 = moe.weight <"blk.0.ffn_gate.weight", file = 0, offset = 0> : tensor<256x256xf32>
-  %d0 = moe.weight <"blk.0.ffn_down.weight", file = 0, offset = 0> : tensor<256x256xf32>
-  %g1 = moe.weight <"blk.1.ffn_gate.weight", file = 0, offset = 0> : tensor<256x256xf32>
-  %d1 = moe.weight <"blk.1.ffn_down.weight", file = 0, offset = 0> : tensor<256x256xf32>
-  %a = moe.weight <"blk.0.a", file = 0, offset = 0> : tensor<40x256xf32>
-  %n = moe.weight <"blk.0.n", file = 0, offset = 0> : tensor<32xf32>
+  %g0 = moe.weight_ref @blk.0.ffn_gate.weight : tensor<256x256xf32>
+  %d0 = moe.weight_ref @blk.0.ffn_down.weight : tensor<256x256xf32>
+  %g1 = moe.weight_ref @blk.1.ffn_gate.weight : tensor<256x256xf32>
+  %d1 = moe.weight_ref @blk.1.ffn_down.weight : tensor<256x256xf32>
+  %a = moe.weight_ref @blk.0.a : tensor<40x256xf32>
+  %n = moe.weight_ref @blk.0.n : tensor<32xf32>
   %u = moe.linear %x, %a {moe.label = #moe.label<"a", layer = 0>} : (tensor<?x256xf32>, tensor<40x256xf32>) -> tensor<?x40xf32>
   %kv = moe.mla_latent %u, %n {layer = 0, eps = 1.0e-6, rope = #moe.rope<dim = 8, base = 1.0e4>, moe.label = #moe.label<"attn_kv", layer = 0>} : (tensor<?x40xf32>, tensor<32xf32>) -> !moe.kv<40>
   %o = moe.latent_attention %u, %kv {heads = 1, latent = 32, rope = 8, scale = 0.25, moe.label = #moe.label<"attn", layer = 0>} : (tensor<?x40xf32>, !moe.kv<40>) -> tensor<?x32xf32>
@@ -77,12 +83,12 @@ func.func @decode(%x: tensor<?x256xf32>) -> tensor<?x256xf32> attributes {moe.ph
   return %y1 : tensor<?x256xf32>
 }
 func.func @prefill(%x: tensor<?x256xf32>) -> tensor<?x256xf32> attributes {moe.phase = #moe.phase<"prefill", min_tokens = 2, max_tokens = 16, context = 1024>} {
-  %g0 = moe.weight <"blk.0.ffn_gate.weight", file = 0, offset = 0> : tensor<256x256xf32>
-  %d0 = moe.weight <"blk.0.ffn_down.weight", file = 0, offset = 0> : tensor<256x256xf32>
-  %g1 = moe.weight <"blk.1.ffn_gate.weight", file = 0, offset = 0> : tensor<256x256xf32>
-  %d1 = moe.weight <"blk.1.ffn_down.weight", file = 0, offset = 0> : tensor<256x256xf32>
-  %a = moe.weight <"blk.0.a", file = 0, offset = 0> : tensor<40x256xf32>
-  %n = moe.weight <"blk.0.n", file = 0, offset = 0> : tensor<32xf32>
+  %g0 = moe.weight_ref @blk.0.ffn_gate.weight : tensor<256x256xf32>
+  %d0 = moe.weight_ref @blk.0.ffn_down.weight : tensor<256x256xf32>
+  %g1 = moe.weight_ref @blk.1.ffn_gate.weight : tensor<256x256xf32>
+  %d1 = moe.weight_ref @blk.1.ffn_down.weight : tensor<256x256xf32>
+  %a = moe.weight_ref @blk.0.a : tensor<40x256xf32>
+  %n = moe.weight_ref @blk.0.n : tensor<32xf32>
   %u = moe.linear %x, %a {moe.label = #moe.label<"a", layer = 0>} : (tensor<?x256xf32>, tensor<40x256xf32>) -> tensor<?x40xf32>
   %kv = moe.mla_latent %u, %n {layer = 0, eps = 1.0e-6, rope = #moe.rope<dim = 8, base = 1.0e4>, moe.label = #moe.label<"attn_kv", layer = 0>} : (tensor<?x40xf32>, tensor<32xf32>) -> !moe.kv<40>
   %o = moe.latent_attention %u, %kv {heads = 1, latent = 32, rope = 8, scale = 0.25, moe.label = #moe.label<"attn", layer = 0>} : (tensor<?x40xf32>, !moe.kv<40>) -> tensor<?x32xf32>

@@ -21,14 +21,21 @@
 // EMPTY: error: kv-type "f16," has "", which is no type of a KV cache
 #target = {name = "one", devices = [{name = "cpu0", kind = "cpu", isa = "avx512", memory_bytes = 1000000000 : i64, reserved_bytes = 0 : i64, read_bps = 1.0e9 : f64, int8_ops = 1.0e12 : f64, float_ops = 1.0e12 : f64}]}
 module attributes {moe.target = #target} {
+  moe.weight @wa : tensor<36x64xf32> = #moe.tensor<file = 0, offset = 0>
+  moe.weight @wq : tensor<24x64xf32> = #moe.tensor<file = 0, offset = 0>
+  moe.weight @n : tensor<32xf32> = #moe.tensor<file = 0, offset = 0>
+  moe.weight @kq : tensor<2x8x32x!moe.q8_0> = #moe.tensor<file = 0, offset = 0>
+  moe.weight @vq : tensor<2x6x32x!moe.q8_0> = #moe.tensor<file = 0, offset = 0>
+  moe.weight @kb : tensor<2x8x32xbf16> = #moe.tensor<file = 0, offset = 0>
+  moe.weight @vb : tensor<2x6x32xbf16> = #moe.tensor<file = 0, offset = 0>
   func.func @decode(%x: tensor<?x64xf32>) -> tensor<?x12xf32> {
-    %wa = moe.weight <"wa", file = 0, offset = 0> : tensor<36x64xf32>
-    %wq = moe.weight <"wq", file = 0, offset = 0> : tensor<24x64xf32>
-    %n = moe.weight <"n", file = 0, offset = 0> : tensor<32xf32>
-    %kq = moe.weight <"kq", file = 0, offset = 0> : tensor<2x8x32x!moe.q8_0>
-    %vq = moe.weight <"vq", file = 0, offset = 0> : tensor<2x6x32x!moe.q8_0>
-    %kb = moe.weight <"kb", file = 0, offset = 0> : tensor<2x8x32xbf16>
-    %vb = moe.weight <"vb", file = 0, offset = 0> : tensor<2x6x32xbf16>
+    %wa = moe.weight_ref @wa : tensor<36x64xf32>
+    %wq = moe.weight_ref @wq : tensor<24x64xf32>
+    %n = moe.weight_ref @n : tensor<32xf32>
+    %kq = moe.weight_ref @kq : tensor<2x8x32x!moe.q8_0>
+    %vq = moe.weight_ref @vq : tensor<2x6x32x!moe.q8_0>
+    %kb = moe.weight_ref @kb : tensor<2x8x32xbf16>
+    %vb = moe.weight_ref @vb : tensor<2x6x32xbf16>
     %a0 = moe.linear %x, %wa {moe.label = #moe.label<"attn_kv_a", layer = 0>} : (tensor<?x64xf32>, tensor<36x64xf32>) -> tensor<?x36xf32>
     %q0 = moe.linear %x, %wq {moe.label = #moe.label<"attn_q", layer = 0>} : (tensor<?x64xf32>, tensor<24x64xf32>) -> tensor<?x24xf32>
     %kv0 = moe.mla_latent %a0, %n {layer = 0, eps = 1.0e-6, rope = #moe.rope<dim = 4, base = 1.0e4>, moe.label = #moe.label<"attn_latent", layer = 0>} : (tensor<?x36xf32>, tensor<32xf32>) -> !moe.kv<36>

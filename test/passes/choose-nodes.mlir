@@ -39,8 +39,9 @@
 // WORD: error: numa is "both", expected auto, any, split, interleaved or one
 
 module attributes {moe.target = {name = "xeon-2s", devices = [{name = "cpu0", kind = "cpu", isa = "avx512", cores = 8 : i64, numa_nodes = 2 : i64, memory_bytes = 2000000 : i64, read_bps = 2.0e11 : f64, node_read_bps = 1.2e11 : f64, node_link_bps = 5.0e10 : f64, int8_ops = 1.0e13 : f64, float_ops = 1.0e12 : f64}]}} {
+moe.weight @w : tensor<256x256x!moe.q8_0> = #moe.tensor<file = 0, offset = 0>
 func.func @decode(%x: tensor<?x256xf32>) -> tensor<?x256xf32> attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 64>} {
-  %w = moe.weight <"w", file = 0, offset = 0> : tensor<256x256x!moe.q8_0>
+  %w = moe.weight_ref @w : tensor<256x256x!moe.q8_0>
   %y = moe.linear %x, %w {moe.label = #moe.label<"first", layer = 0>} : (tensor<?x256xf32>, tensor<256x256x!moe.q8_0>) -> tensor<?x256xf32>
   return %y : tensor<?x256xf32>
 }

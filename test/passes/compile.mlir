@@ -53,11 +53,12 @@
 // CHECK: moe.lm_head {{.*}}moe.kernels = #moe.kernels<quantize_cuda, linear_cuda(gemm_q8_0_rows16_cuda)>
 // CHECK-NOT: @forward
 
+// OPTIONS: moe.weight @blk.0.attn_q.weight.folded : {{.*}} = #moe.fold_query
 // OPTIONS-LABEL: func.func @decode
-// OPTIONS: moe.fold_query
+// OPTIONS: moe.weight_ref @blk.0.attn_q.weight.folded
 // OPTIONS: moe.router {{.*}}top_k = 1
 // OPTIONS-LABEL: func.func @prefill
-// OPTIONS: moe.fold_query
+// OPTIONS: moe.weight_ref @blk.0.attn_q.weight.folded
 
 // REFERENCE: moe.experts {{.*}} moe.kernels = #moe.kernels<{{.*}}experts_gate_up_avx512(gemm_q8_0_avx512, gemm_q8_0_avx512), quantize_avx512, experts_linear_avx512(gemm_q8_0_avx512)
 // REFERENCE-NOT: gemm_q8_0_rows16
@@ -74,19 +75,32 @@
 module attributes {moe.target = #target,
   moe.files = [{path = "m.gguf", bytes = 8000000 : i64, header_bytes = 64 : i64, header_hash = "00000000000000000000000000000000"}],
   moe.model = {architecture = "deepseek2", name = "m", hash = "00000000000000000000000000000000", hidden = 256 : i64, vocab = 1000 : i64, layers = 1 : i64, context_length = 4096 : i64, heads = 4 : i64, experts = 8 : i64, experts_used = 2 : i64, latent = 64 : i64, rope = 32 : i64, parameters = 1000000 : i64}} {
+moe.weight @token_embd.weight : tensor<1000x256x!moe.q8_0> = #moe.tensor<file = 0, offset = 0>
+moe.weight @blk.0.attn_kv_a_norm.weight : tensor<64xf32> = #moe.tensor<file = 0, offset = 0>
+moe.weight @blk.0.attn_q.weight : tensor<384x256x!moe.q8_0> = #moe.tensor<file = 0, offset = 0>
+moe.weight @blk.0.attn_kv_a_mqa.weight : tensor<96x256x!moe.q8_0> = #moe.tensor<file = 0, offset = 0>
+moe.weight @blk.0.attn_kv_b.weight : tensor<4x128x64x!moe.q8_0> = #moe.tensor<file = 0, offset = 0>
+moe.weight @blk.0.attn_output.weight : tensor<256x256x!moe.q8_0> = #moe.tensor<file = 0, offset = 0>
+moe.weight @blk.0.ffn_gate_inp.weight : tensor<8x256xf32> = #moe.tensor<file = 0, offset = 0>
+moe.weight @blk.0.ffn_gate_exps.weight : tensor<8x128x256x!moe.q8_0> = #moe.tensor<file = 0, offset = 0>
+moe.weight @blk.0.ffn_down_exps.weight : tensor<8x256x128x!moe.q8_0> = #moe.tensor<file = 0, offset = 0>
+moe.weight @blk.0.ffn_gate_shexp.weight : tensor<128x256x!moe.q8_0> = #moe.tensor<file = 0, offset = 0>
+moe.weight @blk.0.ffn_down_shexp.weight : tensor<256x128x!moe.q8_0> = #moe.tensor<file = 0, offset = 0>
+moe.weight @blk.0.attn_kv_b.weight.keys : tensor<4x64x64x!moe.q8_0> = #moe.slice<dim = 1, begin = 0> of [@blk.0.attn_kv_b.weight]
+moe.weight @blk.0.attn_kv_b.weight.values : tensor<4x64x64x!moe.q8_0> = #moe.slice<dim = 1, begin = 64> of [@blk.0.attn_kv_b.weight]
 func.func @forward(%tokens: tensor<?xi32>) -> tensor<?x256xf32> {
-  %table = moe.weight <"token_embd.weight", file = 0, offset = 0> : tensor<1000x256x!moe.q8_0>
-  %norm = moe.weight <"blk.0.attn_kv_a_norm.weight", file = 0, offset = 0> : tensor<64xf32>
-  %wq = moe.weight <"blk.0.attn_q.weight", file = 0, offset = 0> : tensor<384x256x!moe.q8_0>
-  %wa = moe.weight <"blk.0.attn_kv_a_mqa.weight", file = 0, offset = 0> : tensor<96x256x!moe.q8_0>
-  %wkv = moe.weight <"blk.0.attn_kv_b.weight", file = 0, offset = 0> : tensor<512x64x!moe.q8_0>
-  %wo = moe.weight <"blk.0.attn_output.weight", file = 0, offset = 0> : tensor<256x256x!moe.q8_0>
-  %wr = moe.weight <"blk.0.ffn_gate_inp.weight", file = 0, offset = 0> : tensor<8x256xf32>
-  %ge = moe.weight <"blk.0.ffn_gate_exps.weight", file = 0, offset = 0> : tensor<8x128x256x!moe.q8_0>
-  %de = moe.weight <"blk.0.ffn_down_exps.weight", file = 0, offset = 0> : tensor<8x256x128x!moe.q8_0>
-  %gs = moe.weight <"blk.0.ffn_gate_shexp.weight", file = 0, offset = 0> : tensor<128x256x!moe.q8_0>
-  %ds = moe.weight <"blk.0.ffn_down_shexp.weight", file = 0, offset = 0> : tensor<256x128x!moe.q8_0>
-  %wk, %wv = moe.split_kv_b %wkv {heads = 4, nope = 64} : (tensor<512x64x!moe.q8_0>) -> (tensor<4x64x64x!moe.q8_0>, tensor<4x64x64x!moe.q8_0>)
+  %table = moe.weight_ref @token_embd.weight : tensor<1000x256x!moe.q8_0>
+  %norm = moe.weight_ref @blk.0.attn_kv_a_norm.weight : tensor<64xf32>
+  %wq = moe.weight_ref @blk.0.attn_q.weight : tensor<384x256x!moe.q8_0>
+  %wa = moe.weight_ref @blk.0.attn_kv_a_mqa.weight : tensor<96x256x!moe.q8_0>
+  %wo = moe.weight_ref @blk.0.attn_output.weight : tensor<256x256x!moe.q8_0>
+  %wr = moe.weight_ref @blk.0.ffn_gate_inp.weight : tensor<8x256xf32>
+  %ge = moe.weight_ref @blk.0.ffn_gate_exps.weight : tensor<8x128x256x!moe.q8_0>
+  %de = moe.weight_ref @blk.0.ffn_down_exps.weight : tensor<8x256x128x!moe.q8_0>
+  %gs = moe.weight_ref @blk.0.ffn_gate_shexp.weight : tensor<128x256x!moe.q8_0>
+  %ds = moe.weight_ref @blk.0.ffn_down_shexp.weight : tensor<256x128x!moe.q8_0>
+  %wk = moe.weight_ref @blk.0.attn_kv_b.weight.keys : tensor<4x64x64x!moe.q8_0>
+  %wv = moe.weight_ref @blk.0.attn_kv_b.weight.values : tensor<4x64x64x!moe.q8_0>
   %x = moe.embedding %tokens, %table {moe.label = #moe.label<"token_embd">} : (tensor<?xi32>, tensor<1000x256x!moe.q8_0>) -> tensor<?x256xf32>
   %q = moe.linear %x, %wq {moe.label = #moe.label<"attn_q", layer = 0>} : (tensor<?x256xf32>, tensor<384x256x!moe.q8_0>) -> tensor<?x384xf32>
   %a = moe.linear %x, %wa {moe.label = #moe.label<"attn_kv_a", layer = 0>} : (tensor<?x256xf32>, tensor<96x256x!moe.q8_0>) -> tensor<?x96xf32>
@@ -103,7 +117,7 @@ func.func @forward(%tokens: tensor<?xi32>) -> tensor<?x256xf32> {
   return %y : tensor<?x256xf32>
 }
 func.func @logits(%hidden: tensor<?x256xf32>) -> tensor<?x1000xf32> {
-  %head = moe.weight <"token_embd.weight", file = 0, offset = 0> : tensor<1000x256x!moe.q8_0>
+  %head = moe.weight_ref @token_embd.weight : tensor<1000x256x!moe.q8_0>
   %l = moe.lm_head %hidden, %head {moe.label = #moe.label<"output">} : (tensor<?x256xf32>, tensor<1000x256x!moe.q8_0>) -> tensor<?x1000xf32>
   return %l : tensor<?x1000xf32>
 }

@@ -44,11 +44,15 @@
   {name = "cpu0", kind = "cpu", isa = "avx512", cores = 4 : i64, memory_bytes = 67108864 : i64, read_bps = 2.2e11 : f64, int8_ops = 7.4e12 : f64, float_ops = 2.2e12 : f64}]}
 
 module attributes {moe.target = #target} {
+moe.weight @blk.0.ffn_gate_inp.weight : tensor<8x64xf32> = #moe.tensor<file = 0, offset = 0>
+moe.weight @blk.0.ffn_gate_exps.weight : tensor<8x32x64xf32> = #moe.tensor<file = 0, offset = 0>
+moe.weight @blk.0.ffn_up_exps.weight : tensor<8x32x64xf32> = #moe.tensor<file = 0, offset = 0>
+moe.weight @blk.0.ffn_down_exps.weight : tensor<8x64x32xf32> = #moe.tensor<file = 0, offset = 0>
 func.func @decode(%x: tensor<?x64xf32>) -> tensor<?x64xf32> attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 64>} {
-  %wr = moe.weight <"blk.0.ffn_gate_inp.weight", file = 0, offset = 0> : tensor<8x64xf32>
-  %gate = moe.weight <"blk.0.ffn_gate_exps.weight", file = 0, offset = 0> : tensor<8x32x64xf32>
-  %up = moe.weight <"blk.0.ffn_up_exps.weight", file = 0, offset = 0> : tensor<8x32x64xf32>
-  %down = moe.weight <"blk.0.ffn_down_exps.weight", file = 0, offset = 0> : tensor<8x64x32xf32>
+  %wr = moe.weight_ref @blk.0.ffn_gate_inp.weight : tensor<8x64xf32>
+  %gate = moe.weight_ref @blk.0.ffn_gate_exps.weight : tensor<8x32x64xf32>
+  %up = moe.weight_ref @blk.0.ffn_up_exps.weight : tensor<8x32x64xf32>
+  %down = moe.weight_ref @blk.0.ffn_down_exps.weight : tensor<8x64x32xf32>
   %i0, %w0 = moe.router %x, %wr {top_k = 3, scoring = #moe.scoring<softmax>, moe.device = "gpu0", moe.label = #moe.label<"router", layer = 0>} : (tensor<?x64xf32>, tensor<8x64xf32>) -> (tensor<?x3xi32>, tensor<?x3xf32>)
   %e0 = moe.experts %x, %i0, %w0, %gate, %up, %down {moe.device = "cpu0", moe.label = #moe.label<"ffn_experts", layer = 0>} : (tensor<?x64xf32>, tensor<?x3xi32>, tensor<?x3xf32>, tensor<8x32x64xf32>, tensor<8x32x64xf32>, tensor<8x64x32xf32>) -> tensor<?x64xf32>
   %x0 = moe.add %x, %e0 {moe.device = "gpu0", moe.label = #moe.label<"ffn_add", layer = 0>} : tensor<?x64xf32>
@@ -61,10 +65,10 @@ func.func @decode(%x: tensor<?x64xf32>) -> tensor<?x64xf32> attributes {moe.phas
   return %x2 : tensor<?x64xf32>
 }
 func.func @prefill(%x: tensor<?x64xf32>) -> tensor<?x64xf32> attributes {moe.phase = #moe.phase<"prefill", min_tokens = 2, max_tokens = 8, context = 64>} {
-  %wr = moe.weight <"blk.0.ffn_gate_inp.weight", file = 0, offset = 0> : tensor<8x64xf32>
-  %gate = moe.weight <"blk.0.ffn_gate_exps.weight", file = 0, offset = 0> : tensor<8x32x64xf32>
-  %up = moe.weight <"blk.0.ffn_up_exps.weight", file = 0, offset = 0> : tensor<8x32x64xf32>
-  %down = moe.weight <"blk.0.ffn_down_exps.weight", file = 0, offset = 0> : tensor<8x64x32xf32>
+  %wr = moe.weight_ref @blk.0.ffn_gate_inp.weight : tensor<8x64xf32>
+  %gate = moe.weight_ref @blk.0.ffn_gate_exps.weight : tensor<8x32x64xf32>
+  %up = moe.weight_ref @blk.0.ffn_up_exps.weight : tensor<8x32x64xf32>
+  %down = moe.weight_ref @blk.0.ffn_down_exps.weight : tensor<8x64x32xf32>
   %i0, %w0 = moe.router %x, %wr {top_k = 3, scoring = #moe.scoring<softmax>, moe.device = "gpu0", moe.label = #moe.label<"router", layer = 0>} : (tensor<?x64xf32>, tensor<8x64xf32>) -> (tensor<?x3xi32>, tensor<?x3xf32>)
   %e0 = moe.experts %x, %i0, %w0, %gate, %up, %down {moe.device = "cpu0", moe.label = #moe.label<"ffn_experts", layer = 0>} : (tensor<?x64xf32>, tensor<?x3xi32>, tensor<?x3xf32>, tensor<8x32x64xf32>, tensor<8x32x64xf32>, tensor<8x64x32xf32>) -> tensor<?x64xf32>
   %x0 = moe.add %x, %e0 {moe.device = "gpu0", moe.label = #moe.label<"ffn_add", layer = 0>} : tensor<?x64xf32>
@@ -77,10 +81,10 @@ func.func @prefill(%x: tensor<?x64xf32>) -> tensor<?x64xf32> attributes {moe.pha
   return %x2 : tensor<?x64xf32>
 }
 func.func @batch(%x: tensor<?x64xf32>) -> tensor<?x64xf32> attributes {moe.phase = #moe.phase<"batch", min_tokens = 2, max_tokens = 4, context = 64>} {
-  %wr = moe.weight <"blk.0.ffn_gate_inp.weight", file = 0, offset = 0> : tensor<8x64xf32>
-  %gate = moe.weight <"blk.0.ffn_gate_exps.weight", file = 0, offset = 0> : tensor<8x32x64xf32>
-  %up = moe.weight <"blk.0.ffn_up_exps.weight", file = 0, offset = 0> : tensor<8x32x64xf32>
-  %down = moe.weight <"blk.0.ffn_down_exps.weight", file = 0, offset = 0> : tensor<8x64x32xf32>
+  %wr = moe.weight_ref @blk.0.ffn_gate_inp.weight : tensor<8x64xf32>
+  %gate = moe.weight_ref @blk.0.ffn_gate_exps.weight : tensor<8x32x64xf32>
+  %up = moe.weight_ref @blk.0.ffn_up_exps.weight : tensor<8x32x64xf32>
+  %down = moe.weight_ref @blk.0.ffn_down_exps.weight : tensor<8x64x32xf32>
   %i0, %w0 = moe.router %x, %wr {top_k = 3, scoring = #moe.scoring<softmax>, moe.device = "gpu0", moe.label = #moe.label<"router", layer = 0>} : (tensor<?x64xf32>, tensor<8x64xf32>) -> (tensor<?x3xi32>, tensor<?x3xf32>)
   %e0 = moe.experts %x, %i0, %w0, %gate, %up, %down {moe.device = "cpu0", moe.label = #moe.label<"ffn_experts", layer = 0>} : (tensor<?x64xf32>, tensor<?x3xi32>, tensor<?x3xf32>, tensor<8x32x64xf32>, tensor<8x32x64xf32>, tensor<8x64x32xf32>) -> tensor<?x64xf32>
   %x0 = moe.add %x, %e0 {moe.device = "gpu0", moe.label = #moe.label<"ffn_add", layer = 0>} : tensor<?x64xf32>

@@ -5,12 +5,23 @@
   {name = "cpu0", kind = "cpu", isa = "avx512", memory_bytes = 549755813888 : i64, read_bps = 2.2e11 : f64}]}
 
 module attributes {moe.target = #hybrid} {
+moe.weight @blk.0.attn_output.weight : tensor<64x64xf32> = #moe.tensor<file = 0, offset = 0>
+moe.weight @blk.0.ffn_gate_exps.weight : tensor<8x32x64x!moe.q8_0> = #moe.tensor<file = 0, offset = 0>
+moe.weight @blk.0.ffn_down_exps.weight : tensor<8x64x32x!moe.q8_0> = #moe.tensor<file = 0, offset = 0>
+moe.weight @blk.0.ffn_gate_shexp.weight : tensor<32x64x!moe.q8_0> = #moe.tensor<file = 0, offset = 0>
+moe.weight @blk.0.ffn_down_shexp.weight : tensor<64x32x!moe.q8_0> = #moe.tensor<file = 0, offset = 0>
+moe.weight @blk.0.ffn_norm.weight : tensor<64xf32> = #moe.tensor<file = 0, offset = 0>
+moe.weight @w : tensor<64x64xf32> = #moe.tensor<file = 0, offset = 0>
+moe.weight @n : tensor<64xf32> = #moe.tensor<file = 0, offset = 0>
+moe.weight @q4 : tensor<256x256x!moe.q4_k> = #moe.tensor<file = 0, offset = 0>
+moe.weight @q8 : tensor<256x256x!moe.q8_0> = #moe.tensor<file = 0, offset = 0>
+moe.weight @f32 : tensor<256x256xf32> = #moe.tensor<file = 0, offset = 0>
 
 // The sum is fused into the projection, on whichever side of the sum it is.
 // CHECK-LABEL: func.func @residual(
 // CHECK-SAME: %[[X:.*]]: tensor<?x64xf32>, %[[H:.*]]: tensor<?x64xf32>
 func.func @residual(%x: tensor<?x64xf32>, %h: tensor<?x64xf32>) -> tensor<?x64xf32> attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 64>} {
-  %w = moe.weight <"blk.0.attn_output.weight", file = 0, offset = 0> : tensor<64x64xf32>
+  %w = moe.weight_ref @blk.0.attn_output.weight : tensor<64x64xf32>
   %o = moe.linear %x, %w {moe.label = #moe.label<"attn_output", layer = 0>} : (tensor<?x64xf32>, tensor<64x64xf32>) -> tensor<?x64xf32>
   // CHECK: %[[Y:.*]] = moe.linear %[[X]], %{{.*}} residual %[[H]] {moe.label = #moe.label<"attn_output", layer = 0>, moe.reason = "Adds the input as it writes its result."}
   // CHECK-NOT: moe.add
@@ -24,10 +35,10 @@ func.func @residual(%x: tensor<?x64xf32>, %h: tensor<?x64xf32>) -> tensor<?x64xf
 // CHECK-LABEL: func.func @chain(
 // CHECK-SAME: %[[X:[a-z0-9]*]]: tensor<?x64xf32>, %[[H:[a-z0-9]*]]: tensor<?x64xf32>
 func.func @chain(%x: tensor<?x64xf32>, %h: tensor<?x64xf32>, %ids: tensor<?x3xi32>, %p: tensor<?x3xf32>) -> tensor<?x64xf32> attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 64>} {
-  %ge = moe.weight <"blk.0.ffn_gate_exps.weight", file = 0, offset = 0> : tensor<8x32x64x!moe.q8_0>
-  %de = moe.weight <"blk.0.ffn_down_exps.weight", file = 0, offset = 0> : tensor<8x64x32x!moe.q8_0>
-  %gs = moe.weight <"blk.0.ffn_gate_shexp.weight", file = 0, offset = 0> : tensor<32x64x!moe.q8_0>
-  %ds = moe.weight <"blk.0.ffn_down_shexp.weight", file = 0, offset = 0> : tensor<64x32x!moe.q8_0>
+  %ge = moe.weight_ref @blk.0.ffn_gate_exps.weight : tensor<8x32x64x!moe.q8_0>
+  %de = moe.weight_ref @blk.0.ffn_down_exps.weight : tensor<8x64x32x!moe.q8_0>
+  %gs = moe.weight_ref @blk.0.ffn_gate_shexp.weight : tensor<32x64x!moe.q8_0>
+  %ds = moe.weight_ref @blk.0.ffn_down_shexp.weight : tensor<64x32x!moe.q8_0>
   // CHECK: %[[R:.*]] = moe.experts %[[X]], {{.*}} residual %[[H]] {fused,
   %r = moe.experts %x, %ids, %p, %ge, %ge, %de : (tensor<?x64xf32>, tensor<?x3xi32>, tensor<?x3xf32>, tensor<8x32x64x!moe.q8_0>, tensor<8x32x64x!moe.q8_0>, tensor<8x64x32x!moe.q8_0>) -> tensor<?x64xf32>
   // CHECK: %[[S:.*]] = moe.ffn %[[X]], {{.*}} residual %[[R]] {fused,
@@ -44,11 +55,11 @@ func.func @chain(%x: tensor<?x64xf32>, %h: tensor<?x64xf32>, %ids: tensor<?x3xi3
 // CHECK-LABEL: func.func @hybrid(
 // CHECK-SAME: %[[X:[a-z0-9]*]]: tensor<?x64xf32>
 func.func @hybrid(%x: tensor<?x64xf32>, %ids: tensor<?x3xi32>, %p: tensor<?x3xf32>) -> tensor<?x64xf32> attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 64>} {
-  %n = moe.weight <"blk.0.ffn_norm.weight", file = 0, offset = 0> : tensor<64xf32>
-  %ge = moe.weight <"blk.0.ffn_gate_exps.weight", file = 0, offset = 0> : tensor<8x32x64x!moe.q8_0>
-  %de = moe.weight <"blk.0.ffn_down_exps.weight", file = 0, offset = 0> : tensor<8x64x32x!moe.q8_0>
-  %gs = moe.weight <"blk.0.ffn_gate_shexp.weight", file = 0, offset = 0> : tensor<32x64x!moe.q8_0>
-  %ds = moe.weight <"blk.0.ffn_down_shexp.weight", file = 0, offset = 0> : tensor<64x32x!moe.q8_0>
+  %n = moe.weight_ref @blk.0.ffn_norm.weight : tensor<64xf32>
+  %ge = moe.weight_ref @blk.0.ffn_gate_exps.weight : tensor<8x32x64x!moe.q8_0>
+  %de = moe.weight_ref @blk.0.ffn_down_exps.weight : tensor<8x64x32x!moe.q8_0>
+  %gs = moe.weight_ref @blk.0.ffn_gate_shexp.weight : tensor<32x64x!moe.q8_0>
+  %ds = moe.weight_ref @blk.0.ffn_down_shexp.weight : tensor<64x32x!moe.q8_0>
   // CHECK: %[[H:.*]] = moe.rms_norm
   %h = moe.rms_norm %x, %n {eps = 1.0e-6, moe.device = "gpu0"} : tensor<?x64xf32>, tensor<64xf32>
   // CHECK: %[[R:.*]] = moe.experts
@@ -68,8 +79,8 @@ func.func @hybrid(%x: tensor<?x64xf32>, %ids: tensor<?x3xi32>, %p: tensor<?x3xf3
 // the value to add.
 // CHECK-LABEL: func.func @kept(
 func.func @kept(%x: tensor<?x64xf32>) -> (tensor<?x64xf32>, tensor<?x64xf32>) attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 64>} {
-  %w = moe.weight <"w", file = 0, offset = 0> : tensor<64x64xf32>
-  %n = moe.weight <"n", file = 0, offset = 0> : tensor<64xf32>
+  %w = moe.weight_ref @w : tensor<64x64xf32>
+  %n = moe.weight_ref @n : tensor<64xf32>
   %a = moe.linear %x, %w : (tensor<?x64xf32>, tensor<64x64xf32>) -> tensor<?x64xf32>
   %b = moe.rms_norm %a, %n {eps = 1.0e-6} : tensor<?x64xf32>, tensor<64xf32>
   // CHECK: moe.add
@@ -85,9 +96,9 @@ func.func @kept(%x: tensor<?x64xf32>) -> (tensor<?x64xf32>, tensor<?x64xf32>) at
 // if one reads A8 and the other F32; the kernel then runs two gemms.
 // CHECK-LABEL: func.func @formats(
 func.func @formats(%x: tensor<?x256xf32>) -> (tensor<?x256xf32>, tensor<?x256xf32>) attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 64>} {
-  %q4 = moe.weight <"q4", file = 0, offset = 0> : tensor<256x256x!moe.q4_k>
-  %q8 = moe.weight <"q8", file = 0, offset = 0> : tensor<256x256x!moe.q8_0>
-  %f32 = moe.weight <"f32", file = 0, offset = 0> : tensor<256x256xf32>
+  %q4 = moe.weight_ref @q4 : tensor<256x256x!moe.q4_k>
+  %q8 = moe.weight_ref @q8 : tensor<256x256x!moe.q8_0>
+  %f32 = moe.weight_ref @f32 : tensor<256x256xf32>
   // CHECK: moe.ffn {{.*}} {fused} :
   %a = moe.ffn %x, %q4, %q8, %q8 : (tensor<?x256xf32>, tensor<256x256x!moe.q4_k>, tensor<256x256x!moe.q8_0>, tensor<256x256x!moe.q8_0>) -> tensor<?x256xf32>
   // CHECK: moe.ffn
@@ -99,8 +110,8 @@ func.func @formats(%x: tensor<?x256xf32>) -> (tensor<?x256xf32>, tensor<?x256xf3
 // A GPU kernel needs the same format for both.
 // CHECK-LABEL: func.func @formats_on_a_gpu(
 func.func @formats_on_a_gpu(%x: tensor<?x256xf32>) -> (tensor<?x256xf32>, tensor<?x256xf32>) attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 64>} {
-  %q4 = moe.weight <"q4", file = 0, offset = 0> : tensor<256x256x!moe.q4_k>
-  %q8 = moe.weight <"q8", file = 0, offset = 0> : tensor<256x256x!moe.q8_0>
+  %q4 = moe.weight_ref @q4 : tensor<256x256x!moe.q4_k>
+  %q8 = moe.weight_ref @q8 : tensor<256x256x!moe.q8_0>
   // CHECK: moe.ffn {{.*}} {fused, moe.device = "gpu0"} :
   %a = moe.ffn %x, %q4, %q4, %q8 {moe.device = "gpu0"} : (tensor<?x256xf32>, tensor<256x256x!moe.q4_k>, tensor<256x256x!moe.q4_k>, tensor<256x256x!moe.q8_0>) -> tensor<?x256xf32>
   // CHECK: moe.ffn {{.*}} {moe.device = "gpu0"} :

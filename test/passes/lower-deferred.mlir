@@ -27,11 +27,15 @@
   {name = "cpu0", kind = "cpu", isa = "avx512", cores = 4 : i64, memory_bytes = 67108864 : i64, read_bps = 2.2e11 : f64, int8_ops = 7.4e12 : f64, float_ops = 2.2e12 : f64}]}
 
 module attributes {moe.target = #target, moe.model = {architecture = "test", name = "t", hash = "h", hidden = 64 : i64, vocab = 8 : i64, layers = 2 : i64, experts = 8 : i64, experts_used = 3 : i64, parameters = 1 : i64}, moe.files = [{path = "m", bytes = 1000000 : i64, header_bytes = 8 : i64, header_hash = "0123456789abcdef0123456789abcdef"}]} {
+moe.weight @blk.0.ffn_gate_inp.weight : tensor<8x64xf32> = #moe.tensor<file = 0, offset = 0>
+moe.weight @blk.0.ffn_gate_exps.weight : tensor<8x32x64xf32> = #moe.tensor<file = 0, offset = 0>
+moe.weight @blk.0.ffn_up_exps.weight : tensor<8x32x64xf32> = #moe.tensor<file = 0, offset = 0>
+moe.weight @blk.0.ffn_down_exps.weight : tensor<8x64x32xf32> = #moe.tensor<file = 0, offset = 0>
 func.func @decode(%x: tensor<?x64xf32>) -> tensor<?x64xf32> attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 64>} {
-  %wr = moe.weight <"blk.0.ffn_gate_inp.weight", file = 0, offset = 0> : tensor<8x64xf32>
-  %gate = moe.weight <"blk.0.ffn_gate_exps.weight", file = 0, offset = 0> : tensor<8x32x64xf32>
-  %up = moe.weight <"blk.0.ffn_up_exps.weight", file = 0, offset = 0> : tensor<8x32x64xf32>
-  %down = moe.weight <"blk.0.ffn_down_exps.weight", file = 0, offset = 0> : tensor<8x64x32xf32>
+  %wr = moe.weight_ref @blk.0.ffn_gate_inp.weight : tensor<8x64xf32>
+  %gate = moe.weight_ref @blk.0.ffn_gate_exps.weight : tensor<8x32x64xf32>
+  %up = moe.weight_ref @blk.0.ffn_up_exps.weight : tensor<8x32x64xf32>
+  %down = moe.weight_ref @blk.0.ffn_down_exps.weight : tensor<8x64x32xf32>
   %i0, %w0 = moe.router %x, %wr {top_k = 3, scoring = #moe.scoring<softmax>, moe.device = "gpu0", moe.label = #moe.label<"router", layer = 0>} : (tensor<?x64xf32>, tensor<8x64xf32>) -> (tensor<?x3xi32>, tensor<?x3xf32>)
   %e0 = moe.experts %x, %i0, %w0, %gate, %up, %down {moe.device = "cpu0", moe.label = #moe.label<"ffn_experts", layer = 0>} : (tensor<?x64xf32>, tensor<?x3xi32>, tensor<?x3xf32>, tensor<8x32x64xf32>, tensor<8x32x64xf32>, tensor<8x64x32xf32>) -> tensor<?x64xf32>
   %x0 = moe.add %x, %e0 {moe.device = "gpu0", moe.label = #moe.label<"ffn_add", layer = 0>} : tensor<?x64xf32>

@@ -9,6 +9,29 @@
 
 module attributes {moe.target = #xeon, moe.files = [#file],
   moe.model = {architecture = "gpt-oss", name = "tiny", hash = "abc", hidden = 64 : i64, vocab = 512 : i64, layers = 1 : i64, experts = 4 : i64, experts_used = 2 : i64, parameters = 1000 : i64}} {
+moe.weight @attn_qkv.weight : tensor<152x64xf32> = #moe.tensor<file = 0, offset = 4096>
+moe.weight @attn_qkv.bias : tensor<152xf32> = #moe.tensor<file = 0, offset = 100000>
+moe.weight @attn_qkv.weight.0 : tensor<96x64xf32> = #moe.slice<dim = 0, begin = 0> of [@attn_qkv.weight]
+moe.weight @attn_qkv.weight.96 : tensor<32x64xf32> = #moe.slice<dim = 0, begin = 96> of [@attn_qkv.weight]
+moe.weight @attn_qkv.weight.128 : tensor<24x64xf32> = #moe.slice<dim = 0, begin = 128> of [@attn_qkv.weight]
+moe.weight @attn_qkv.bias.0 : tensor<96xf32> = #moe.slice<dim = 0, begin = 0> of [@attn_qkv.bias]
+moe.weight @attn_qkv.bias.96 : tensor<32xf32> = #moe.slice<dim = 0, begin = 96> of [@attn_qkv.bias]
+moe.weight @n : tensor<16xf32> = #moe.tensor<file = 0, offset = 2048>
+moe.weight @s : tensor<6xf32> = #moe.tensor<file = 0, offset = 2048>
+moe.weight @wo : tensor<64x72xf32> = #moe.tensor<file = 0, offset = 50000>
+moe.weight @wr : tensor<4x64xf32> = #moe.tensor<file = 0, offset = 60000>
+moe.weight @rb : tensor<4xf32> = #moe.tensor<file = 0, offset = 70000>
+moe.weight @ffn_gate_up_exps.weight : tensor<4x32x64xf32> = #moe.tensor<file = 0, offset = 200000>
+moe.weight @ffn_gate_up_exps.weight.0 : tensor<4x16x64xf32> = #moe.slice<dim = 1, begin = 0> of [@ffn_gate_up_exps.weight]
+moe.weight @ffn_gate_up_exps.weight.16 : tensor<4x16x64xf32> = #moe.slice<dim = 1, begin = 16> of [@ffn_gate_up_exps.weight]
+moe.weight @ffn_down.0.weight : tensor<64x16xf32> = #moe.tensor<file = 0, offset = 300000>
+moe.weight @ffn_down.1.weight : tensor<64x16xf32> = #moe.tensor<file = 0, offset = 310000>
+moe.weight @ffn_down.2.weight : tensor<64x16xf32> = #moe.tensor<file = 0, offset = 320000>
+moe.weight @ffn_down.3.weight : tensor<64x16xf32> = #moe.tensor<file = 0, offset = 330000>
+moe.weight @ffn_down.0.weight.stacked : tensor<4x64x16xf32> = #moe.stack of [@ffn_down.0.weight, @ffn_down.1.weight, @ffn_down.2.weight, @ffn_down.3.weight]
+moe.weight @gb : tensor<4x16xf32> = #moe.tensor<file = 0, offset = 400000>
+moe.weight @db : tensor<4x64xf32> = #moe.tensor<file = 0, offset = 410000>
+moe.weight @sg : tensor<1x64xf32> = #moe.tensor<file = 0, offset = 420000>
 
 // A slice is a view: 96 rows of 256 bytes come before the keys.
 // CHECK: %[[WQ:.*]] = plan.weight "attn_qkv.weight.0" in %{{.*}} at 4096 : 1x96x64xF32 strides [38912, 256]
@@ -20,7 +43,7 @@ module attributes {moe.target = #xeon, moe.files = [#file],
 // CHECK: %[[UP:.*]] = plan.weight "ffn_gate_up_exps.weight.16" in %{{.*}} at 204096 : 4x16x64xF32 strides [8192, 256]
 // One tensor per expert.
 // CHECK: %[[D0:.*]] = plan.weight "ffn_down.0.weight"
-// CHECK: %[[DOWN:.*]] = plan.stack "ffn_down.0.weight.stacked" of %[[D0]], %{{.*}}, %{{.*}}, %{{.*}} : 4x64x16xF32
+// CHECK: %[[DOWN:.*]] = plan.derived "ffn_down.0.weight.stacked" = #moe.stack of %[[D0]], %{{.*}}, %{{.*}}, %{{.*}} : 4x64x16xF32
 // CHECK: plan.constant "rope.inv_freq" [1.000000e+00, 2.500000e-03]
 // CHECK: %[[KV:.*]] = plan.kv {{.*}} layer 0 bf16 rows 8192 cols 256
 // CHECK: plan.inst linear {{.*}} w = %[[WQ]], bias = %[[BQ]]
@@ -41,29 +64,29 @@ module attributes {moe.target = #xeon, moe.files = [#file],
 // CHECK: plan.inst linear {{.*}} out = %[[G:.*]])
 // CHECK: plan.inst sigmoid_mul {{.*}} (x = %[[Y:.*]], gate = %[[G]], out = %[[Y]])
 func.func @decode(%x: tensor<?x64xf32>) -> tensor<?x64xf32> attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 4, context = 8192>} {
-  %qkv = moe.weight <"attn_qkv.weight", file = 0, offset = 4096> : tensor<152x64xf32>
-  %qkvb = moe.weight <"attn_qkv.bias", file = 0, offset = 100000> : tensor<152xf32>
-  %wq = moe.slice %qkv {begin = 0} : (tensor<152x64xf32>) -> tensor<96x64xf32>
-  %wk = moe.slice %qkv {begin = 96} : (tensor<152x64xf32>) -> tensor<32x64xf32>
-  %wv = moe.slice %qkv {begin = 128} : (tensor<152x64xf32>) -> tensor<24x64xf32>
-  %bq = moe.slice %qkvb {begin = 0} : (tensor<152xf32>) -> tensor<96xf32>
-  %bk = moe.slice %qkvb {begin = 96} : (tensor<152xf32>) -> tensor<32xf32>
-  %n = moe.weight <"n", file = 0, offset = 2048> : tensor<16xf32>
-  %s = moe.weight <"s", file = 0, offset = 2048> : tensor<6xf32>
-  %wo = moe.weight <"wo", file = 0, offset = 50000> : tensor<64x72xf32>
-  %wr = moe.weight <"wr", file = 0, offset = 60000> : tensor<4x64xf32>
-  %rb = moe.weight <"rb", file = 0, offset = 70000> : tensor<4xf32>
-  %gu = moe.weight <"ffn_gate_up_exps.weight", file = 0, offset = 200000> : tensor<4x32x64xf32>
-  %gate = moe.slice %gu {begin = 0} : (tensor<4x32x64xf32>) -> tensor<4x16x64xf32>
-  %up = moe.slice %gu {begin = 16} : (tensor<4x32x64xf32>) -> tensor<4x16x64xf32>
-  %d0 = moe.weight <"ffn_down.0.weight", file = 0, offset = 300000> : tensor<64x16xf32>
-  %d1 = moe.weight <"ffn_down.1.weight", file = 0, offset = 310000> : tensor<64x16xf32>
-  %d2 = moe.weight <"ffn_down.2.weight", file = 0, offset = 320000> : tensor<64x16xf32>
-  %d3 = moe.weight <"ffn_down.3.weight", file = 0, offset = 330000> : tensor<64x16xf32>
-  %down = moe.stack %d0, %d1, %d2, %d3 : (tensor<64x16xf32>, tensor<64x16xf32>, tensor<64x16xf32>, tensor<64x16xf32>) -> tensor<4x64x16xf32>
-  %gb = moe.weight <"gb", file = 0, offset = 400000> : tensor<4x16xf32>
-  %db = moe.weight <"db", file = 0, offset = 410000> : tensor<4x64xf32>
-  %sg = moe.weight <"sg", file = 0, offset = 420000> : tensor<1x64xf32>
+  %qkv = moe.weight_ref @attn_qkv.weight : tensor<152x64xf32>
+  %qkvb = moe.weight_ref @attn_qkv.bias : tensor<152xf32>
+  %wq = moe.weight_ref @attn_qkv.weight.0 : tensor<96x64xf32>
+  %wk = moe.weight_ref @attn_qkv.weight.96 : tensor<32x64xf32>
+  %wv = moe.weight_ref @attn_qkv.weight.128 : tensor<24x64xf32>
+  %bq = moe.weight_ref @attn_qkv.bias.0 : tensor<96xf32>
+  %bk = moe.weight_ref @attn_qkv.bias.96 : tensor<32xf32>
+  %n = moe.weight_ref @n : tensor<16xf32>
+  %s = moe.weight_ref @s : tensor<6xf32>
+  %wo = moe.weight_ref @wo : tensor<64x72xf32>
+  %wr = moe.weight_ref @wr : tensor<4x64xf32>
+  %rb = moe.weight_ref @rb : tensor<4xf32>
+  %gu = moe.weight_ref @ffn_gate_up_exps.weight : tensor<4x32x64xf32>
+  %gate = moe.weight_ref @ffn_gate_up_exps.weight.0 : tensor<4x16x64xf32>
+  %up = moe.weight_ref @ffn_gate_up_exps.weight.16 : tensor<4x16x64xf32>
+  %d0 = moe.weight_ref @ffn_down.0.weight : tensor<64x16xf32>
+  %d1 = moe.weight_ref @ffn_down.1.weight : tensor<64x16xf32>
+  %d2 = moe.weight_ref @ffn_down.2.weight : tensor<64x16xf32>
+  %d3 = moe.weight_ref @ffn_down.3.weight : tensor<64x16xf32>
+  %down = moe.weight_ref @ffn_down.0.weight.stacked : tensor<4x64x16xf32>
+  %gb = moe.weight_ref @gb : tensor<4x16xf32>
+  %db = moe.weight_ref @db : tensor<4x64xf32>
+  %sg = moe.weight_ref @sg : tensor<1x64xf32>
   %q0 = moe.linear %x, %wq bias %bq {moe.label = #moe.label<"q">, moe.device = "cpu0"} : (tensor<?x64xf32>, tensor<96x64xf32>, tensor<96xf32>) -> tensor<?x96xf32>
   %q1 = moe.rms_norm %q0, %n {eps = 1.0e-6, groups = 6, moe.label = #moe.label<"qn">, moe.device = "cpu0"} : tensor<?x96xf32>, tensor<16xf32>
   %q = moe.rope %q1 {heads = 6, offset = 0, rope = #rope, moe.label = #moe.label<"qr">, moe.device = "cpu0"} : tensor<?x96xf32>

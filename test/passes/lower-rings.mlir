@@ -29,9 +29,11 @@
 
 module attributes {moe.target = #xeon, moe.files = [#file],
   moe.model = {architecture = "gpt-oss", name = "tiny", hash = "abc", hidden = 64 : i64, vocab = 512 : i64, layers = 2 : i64, experts = 0 : i64, experts_used = 0 : i64, parameters = 1000 : i64}} {
+moe.weight @wk : tensor<32x96xf32> = #moe.tensor<file = 0, offset = 4096>
+moe.weight @wv : tensor<24x96xf32> = #moe.tensor<file = 0, offset = 50000>
 func.func @decode(%x: tensor<?x96xf32>) -> tensor<?x72xf32> attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 4, context = 8192>} {
-  %wk = moe.weight <"wk", file = 0, offset = 4096> : tensor<32x96xf32>
-  %wv = moe.weight <"wv", file = 0, offset = 50000> : tensor<24x96xf32>
+  %wk = moe.weight_ref @wk : tensor<32x96xf32>
+  %wv = moe.weight_ref @wv : tensor<24x96xf32>
   %k = moe.linear %x, %wk {moe.label = #moe.label<"k">, moe.device = "cpu0"} : (tensor<?x96xf32>, tensor<32x96xf32>) -> tensor<?x32xf32>
   %v = moe.linear %x, %wv {moe.label = #moe.label<"v">, moe.device = "cpu0"} : (tensor<?x96xf32>, tensor<24x96xf32>) -> tensor<?x24xf32>
   %kv0 = moe.kv_store %k, %v {layer = 0, kv_heads = 2, moe.label = #moe.label<"kv0">, moe.device = "cpu0"} : (tensor<?x32xf32>, tensor<?x24xf32>) -> !moe.kv<256>

@@ -16,11 +16,15 @@
   {name = "cpu0", kind = "cpu", isa = "avx512", cores = 4 : i64, memory_bytes = 67108864 : i64, read_bps = 2.2e11 : f64, int8_ops = 7.4e12 : f64, float_ops = 2.2e12 : f64}]}
 
 module attributes {moe.target = #target, moe.model = {architecture = "test", name = "t", hash = "h", hidden = 64 : i64, vocab = 8 : i64, layers = 1 : i64, experts = 8 : i64, experts_used = 4 : i64, parameters = 1 : i64}, moe.files = [{path = "m", bytes = 1000000 : i64, header_bytes = 8 : i64, header_hash = "0123456789abcdef0123456789abcdef"}]} {
+moe.weight @r : tensor<8x64xf32> = #moe.tensor<file = 0, offset = 64>
+moe.weight @up : tensor<8x32x64xf32> = #moe.tensor<file = 0, offset = 4096>
+moe.weight @down : tensor<8x64x32xf32> = #moe.tensor<file = 0, offset = 69632>
+moe.weight @scale : tensor<8x1xf32> = #moe.tensor<file = 0, offset = 2048>
 func.func @decode(%x: tensor<?x64xf32>) -> tensor<?x64xf32> attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 64>} {
-  %wr = moe.weight <"r", file = 0, offset = 64> : tensor<8x64xf32>
-  %up = moe.weight <"up", file = 0, offset = 4096> : tensor<8x32x64xf32>
-  %down = moe.weight <"down", file = 0, offset = 69632> : tensor<8x64x32xf32>
-  %scale = moe.weight <"scale", file = 0, offset = 2048> : tensor<8x1xf32>
+  %wr = moe.weight_ref @r : tensor<8x64xf32>
+  %up = moe.weight_ref @up : tensor<8x32x64xf32>
+  %down = moe.weight_ref @down : tensor<8x64x32xf32>
+  %scale = moe.weight_ref @scale : tensor<8x1xf32>
   %ids, %mix = moe.router %x, %wr {moe.label = #moe.label<"router", layer = 0>, scoring = #moe.scoring<softmax>, top_k = 4 : i64} : (tensor<?x64xf32>, tensor<8x64xf32>) -> (tensor<?x4xi32>, tensor<?x4xf32>)
   %y = moe.experts %x, %ids, %mix, %up, %up, %down up_scale %scale {moe.label = #moe.label<"ffn_experts", layer = 0>} : (tensor<?x64xf32>, tensor<?x4xi32>, tensor<?x4xf32>, tensor<8x32x64xf32>, tensor<8x32x64xf32>, tensor<8x64x32xf32>, tensor<8x1xf32>) -> tensor<?x64xf32>
   return %y : tensor<?x64xf32>

@@ -11,6 +11,9 @@ module attributes {
   moe.target = #hybrid,
   moe.model = {architecture = "a", name = "t", hash = "h", hidden = 64 : i64, vocab = 8 : i64, layers = 1 : i64, experts = 4 : i64, experts_used = 2 : i64, parameters = 1 : i64},
   moe.files = [{path = "m", bytes = 1000000 : i64, header_bytes = 8 : i64, header_hash = "0123456789abcdef0123456789abcdef"}]} {
+moe.weight @r : tensor<4x64xf32> = #moe.tensor<file = 0, offset = 0>
+moe.weight @up : tensor<4x32x64xf32> = #moe.tensor<file = 0, offset = 0>
+moe.weight @down : tensor<4x64x32xf32> = #moe.tensor<file = 0, offset = 0>
 
 // Devices in the order of their first use; the ISA is the best that a kernel needs.
 // CHECK: %[[CPU:.*]] = plan.device "cpu0" cpu isa "avx512"
@@ -36,9 +39,9 @@ module attributes {
 // CHECK: plan.inst experts_combine on %[[CPU]].compute {{.*}} weights = %[[HOST_MIX]], out = %[[OUT:.*]]) {top_k = 2, accumulate = 0, experts = 0, begin = 0, count = 0}
 // CHECK: plan.bind input %[[IN]] output %[[OUT]]
 func.func @logits(%x: tensor<?x64xf32>) -> tensor<?x64xf32> attributes {moe.phase = #moe.phase<"logits", min_tokens = 1, max_tokens = 4, context = 64>} {
-  %wr = moe.weight <"r", file = 0, offset = 0> : tensor<4x64xf32>
-  %up = moe.weight <"up", file = 0, offset = 0> : tensor<4x32x64xf32>
-  %down = moe.weight <"down", file = 0, offset = 0> : tensor<4x64x32xf32>
+  %wr = moe.weight_ref @r : tensor<4x64xf32>
+  %up = moe.weight_ref @up : tensor<4x32x64xf32>
+  %down = moe.weight_ref @down : tensor<4x64x32xf32>
   %g = moe.transfer %x from "cpu0" to "gpu0" {moe.label = #moe.label<"x.to_gpu0">, moe.device = "gpu0"} : tensor<?x64xf32>
   %ids, %mix = moe.router %g, %wr {top_k = 2, scoring = #moe.scoring<softmax>, moe.label = #moe.label<"router">, moe.device = "gpu0"} : (tensor<?x64xf32>, tensor<4x64xf32>) -> (tensor<?x2xi32>, tensor<?x2xf32>)
   %hids = moe.transfer %ids from "gpu0" to "cpu0" {moe.label = #moe.label<"ids.to_cpu0">, moe.device = "gpu0"} : tensor<?x2xi32>

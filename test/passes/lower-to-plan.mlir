@@ -12,6 +12,18 @@ module attributes {
   moe.model = {architecture = "deepseek2", name = "tiny", hash = "abc", hidden = 256 : i64, vocab = 512 : i64, layers = 1 : i64, experts = 4 : i64, experts_used = 2 : i64, parameters = 1000 : i64},
   moe.files = [{path = "m.gguf", bytes = 10000000 : i64, header_bytes = 1024 : i64, header_hash = "0123456789abcdef0123456789abcdef"}],
   moe.notes = ["Skipped a layer."]} {
+moe.weight @token_embd.weight : tensor<512x256x!moe.q4_k> = #moe.tensor<file = 0, offset = 1024>
+moe.weight @attn_norm.weight : tensor<256xf32> = #moe.tensor<file = 0, offset = 80000>
+moe.weight @attn_q.weight : tensor<24x256x!moe.q4_k> = #moe.tensor<file = 0, offset = 90000>
+moe.weight @attn_kv_a_mqa.weight : tensor<36x256x!moe.q4_k> = #moe.tensor<file = 0, offset = 100000>
+moe.weight @attn_kv_a_norm.weight : tensor<32xf32> = #moe.tensor<file = 0, offset = 120000>
+moe.weight @attn_kv_b.weight : tensor<2x14x32xbf16> = #moe.tensor<file = 0, offset = 130000>
+moe.weight @attn_output.weight : tensor<256x12xf32> = #moe.tensor<file = 0, offset = 140000>
+moe.weight @ffn_gate_inp.weight : tensor<4x256xf32> = #moe.tensor<file = 0, offset = 160000>
+moe.weight @ffn_up_exps.weight : tensor<4x32x256x!moe.q4_k> = #moe.tensor<file = 0, offset = 200000>
+moe.weight @ffn_down_exps.weight : tensor<4x256x32x!moe.q8_0> = #moe.tensor<file = 0, offset = 300000>
+moe.weight @attn_kv_b.weight.keys : tensor<2x8x32xbf16> = #moe.slice<dim = 1, begin = 0> of [@attn_kv_b.weight]
+moe.weight @attn_kv_b.weight.values : tensor<2x6x32xbf16> = #moe.slice<dim = 1, begin = 8> of [@attn_kv_b.weight]
 
 // CHECK-LABEL: plan.program attributes {architecture = "deepseek2", compiler = "moec {{.*}}", context = 64 : i32, experts = 4 : i32, experts_used = 2 : i32, hidden = 256 : i64, layers = 1 : i32, model_hash = "abc", model_name = "tiny", options = "", parameters = 1000 : i64, target = "xeon", vocab = 512 : i64}
 // CHECK-NEXT: %[[CPU:.*]] = plan.device "cpu0" cpu isa "avx512" memory 999000
@@ -82,17 +94,17 @@ module attributes {
 // CHECK: plan.inst experts_combine {{.*}} (y = %[[Y]], weights = %[[MIX]], out = %[[X]]) {top_k = 2, accumulate = 1, experts = 0, begin = 0, count = 0}
 // CHECK: plan.bind input %[[IN]] output %[[X]]
 func.func @decode(%t: tensor<?xi32>) -> tensor<?x256xf32> attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 64>} {
-  %embd = moe.weight <"token_embd.weight", file = 0, offset = 1024> : tensor<512x256x!moe.q4_k>
-  %n = moe.weight <"attn_norm.weight", file = 0, offset = 80000> : tensor<256xf32>
-  %wq = moe.weight <"attn_q.weight", file = 0, offset = 90000> : tensor<24x256x!moe.q4_k>
-  %wkva = moe.weight <"attn_kv_a_mqa.weight", file = 0, offset = 100000> : tensor<36x256x!moe.q4_k>
-  %nkv = moe.weight <"attn_kv_a_norm.weight", file = 0, offset = 120000> : tensor<32xf32>
-  %kvb = moe.weight <"attn_kv_b.weight", file = 0, offset = 130000> : tensor<28x32xbf16>
-  %wo = moe.weight <"attn_output.weight", file = 0, offset = 140000> : tensor<256x12xf32>
-  %wr = moe.weight <"ffn_gate_inp.weight", file = 0, offset = 160000> : tensor<4x256xf32>
-  %up = moe.weight <"ffn_up_exps.weight", file = 0, offset = 200000> : tensor<4x32x256x!moe.q4_k>
-  %down = moe.weight <"ffn_down_exps.weight", file = 0, offset = 300000> : tensor<4x256x32x!moe.q8_0>
-  %wk, %wv = moe.split_kv_b %kvb {heads = 2, nope = 8} : (tensor<28x32xbf16>) -> (tensor<2x8x32xbf16>, tensor<2x6x32xbf16>)
+  %embd = moe.weight_ref @token_embd.weight : tensor<512x256x!moe.q4_k>
+  %n = moe.weight_ref @attn_norm.weight : tensor<256xf32>
+  %wq = moe.weight_ref @attn_q.weight : tensor<24x256x!moe.q4_k>
+  %wkva = moe.weight_ref @attn_kv_a_mqa.weight : tensor<36x256x!moe.q4_k>
+  %nkv = moe.weight_ref @attn_kv_a_norm.weight : tensor<32xf32>
+  %wo = moe.weight_ref @attn_output.weight : tensor<256x12xf32>
+  %wr = moe.weight_ref @ffn_gate_inp.weight : tensor<4x256xf32>
+  %up = moe.weight_ref @ffn_up_exps.weight : tensor<4x32x256x!moe.q4_k>
+  %down = moe.weight_ref @ffn_down_exps.weight : tensor<4x256x32x!moe.q8_0>
+  %wk = moe.weight_ref @attn_kv_b.weight.keys : tensor<2x8x32xbf16>
+  %wv = moe.weight_ref @attn_kv_b.weight.values : tensor<2x6x32xbf16>
   %x = moe.embedding %t, %embd {moe.label = #moe.label<"token_embd">, moe.device = "cpu0", moe.reason = "Few rows are read."} : (tensor<?xi32>, tensor<512x256x!moe.q4_k>) -> tensor<?x256xf32>
   %h = moe.rms_norm %x, %n {eps = 1.0e-6, moe.label = #moe.label<"attn_norm">, moe.device = "cpu0"} : tensor<?x256xf32>, tensor<256xf32>
   %q = moe.linear %h, %wq {moe.label = #moe.label<"attn_q">, moe.device = "cpu0"} : (tensor<?x256xf32>, tensor<24x256x!moe.q4_k>) -> tensor<?x24xf32>
@@ -120,12 +132,12 @@ func.func @decode(%t: tensor<?xi32>) -> tensor<?x256xf32> attributes {moe.phase 
 // CHECK: plan.inst add {{.*}} (x = %[[Y]], y = %[[IN]], out = %[[Y]])
 // CHECK: plan.bind input %[[IN]] output %[[Y]]
 func.func @prefill(%h: tensor<?x256xf32>) -> tensor<?x256xf32> attributes {moe.phase = #moe.phase<"prefill", min_tokens = 2, max_tokens = 8, context = 64>} {
-  %wq = moe.weight <"attn_q.weight", file = 0, offset = 90000> : tensor<24x256x!moe.q4_k>
-  %wkva = moe.weight <"attn_kv_a_mqa.weight", file = 0, offset = 100000> : tensor<36x256x!moe.q4_k>
-  %nkv = moe.weight <"attn_kv_a_norm.weight", file = 0, offset = 120000> : tensor<32xf32>
-  %kvb = moe.weight <"attn_kv_b.weight", file = 0, offset = 130000> : tensor<28x32xbf16>
-  %wo = moe.weight <"attn_output.weight", file = 0, offset = 140000> : tensor<256x12xf32>
-  %wk, %wv = moe.split_kv_b %kvb {heads = 2, nope = 8} : (tensor<28x32xbf16>) -> (tensor<2x8x32xbf16>, tensor<2x6x32xbf16>)
+  %wq = moe.weight_ref @attn_q.weight : tensor<24x256x!moe.q4_k>
+  %wkva = moe.weight_ref @attn_kv_a_mqa.weight : tensor<36x256x!moe.q4_k>
+  %nkv = moe.weight_ref @attn_kv_a_norm.weight : tensor<32xf32>
+  %wo = moe.weight_ref @attn_output.weight : tensor<256x12xf32>
+  %wk = moe.weight_ref @attn_kv_b.weight.keys : tensor<2x8x32xbf16>
+  %wv = moe.weight_ref @attn_kv_b.weight.values : tensor<2x6x32xbf16>
   %q = moe.linear %h, %wq {moe.label = #moe.label<"attn_q">, moe.device = "cpu0"} : (tensor<?x256xf32>, tensor<24x256x!moe.q4_k>) -> tensor<?x24xf32>
   %kva = moe.linear %h, %wkva {moe.label = #moe.label<"attn_kv_a">, moe.device = "cpu0"} : (tensor<?x256xf32>, tensor<36x256x!moe.q4_k>) -> tensor<?x36xf32>
   %kv = moe.mla_latent %kva, %nkv {layer = 0, eps = 1.0e-6, rope = #rope, moe.label = #moe.label<"attn_kv">, moe.device = "cpu0"} : (tensor<?x36xf32>, tensor<32xf32>) -> !moe.kv<36>

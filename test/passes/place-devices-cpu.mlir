@@ -9,10 +9,13 @@
 // CHECK-NOT: copies between devices
 // CHECK: moe.ffn {{.*}}moe.reason = "On cpu0: the target's only device; a token reads all of its 512.0 KiB (0.75 FLOPs per resident byte and token)."
 module attributes {moe.target = #target} {
+moe.weight @blk.0.ffn_gate.weight : tensor<256x256xf32> = #moe.tensor<file = 0, offset = 0>
+moe.weight @blk.0.ffn_down.weight : tensor<256x256xf32> = #moe.tensor<file = 0, offset = 0>
+moe.weight @output.weight : tensor<64x256xf32> = #moe.tensor<file = 0, offset = 0>
 func.func @decode(%x: tensor<?x256xf32>) -> tensor<?x256xf32> attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 1024>} {
-  %g0 = moe.weight <"blk.0.ffn_gate.weight", file = 0, offset = 0> : tensor<256x256xf32>
-  %d0 = moe.weight <"blk.0.ffn_down.weight", file = 0, offset = 0> : tensor<256x256xf32>
-  %w = moe.weight <"output.weight", file = 0, offset = 0> : tensor<64x256xf32>
+  %g0 = moe.weight_ref @blk.0.ffn_gate.weight : tensor<256x256xf32>
+  %d0 = moe.weight_ref @blk.0.ffn_down.weight : tensor<256x256xf32>
+  %w = moe.weight_ref @output.weight : tensor<64x256xf32>
   %y0 = moe.ffn %x, %g0, %g0, %d0 {moe.label = #moe.label<"ffn", layer = 0>} : (tensor<?x256xf32>, tensor<256x256xf32>, tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<?x256xf32>
   %z = moe.lm_head %y0, %w {moe.label = #moe.label<"output">} : (tensor<?x256xf32>, tensor<64x256xf32>) -> tensor<?x64xf32>
   return %y0 : tensor<?x256xf32>

@@ -8,10 +8,13 @@
 // CHECK-NEXT: cpu0: {{.*}} of 300.0 KiB (576.0 KiB of weights, 0 B of KV cache for 1024 positions, {{.*}}; 100.0 KiB more are not to be used)
 // CHECK: note: use a target with more memory, or a model file with fewer bits per weight
 module attributes {moe.target = #target} {
+moe.weight @blk.0.ffn_gate.weight : tensor<256x256xf32> = #moe.tensor<file = 0, offset = 0>
+moe.weight @blk.0.ffn_down.weight : tensor<256x256xf32> = #moe.tensor<file = 0, offset = 0>
+moe.weight @output.weight : tensor<64x256xf32> = #moe.tensor<file = 0, offset = 0>
 func.func @decode(%x: tensor<?x256xf32>) -> tensor<?x256xf32> attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 1024>} {
-  %g0 = moe.weight <"blk.0.ffn_gate.weight", file = 0, offset = 0> : tensor<256x256xf32>
-  %d0 = moe.weight <"blk.0.ffn_down.weight", file = 0, offset = 0> : tensor<256x256xf32>
-  %w = moe.weight <"output.weight", file = 0, offset = 0> : tensor<64x256xf32>
+  %g0 = moe.weight_ref @blk.0.ffn_gate.weight : tensor<256x256xf32>
+  %d0 = moe.weight_ref @blk.0.ffn_down.weight : tensor<256x256xf32>
+  %w = moe.weight_ref @output.weight : tensor<64x256xf32>
   %y0 = moe.ffn %x, %g0, %g0, %d0 {moe.label = #moe.label<"ffn", layer = 0>} : (tensor<?x256xf32>, tensor<256x256xf32>, tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<?x256xf32>
   %z = moe.lm_head %y0, %w {moe.label = #moe.label<"output">} : (tensor<?x256xf32>, tensor<64x256xf32>) -> tensor<?x64xf32>
   return %y0 : tensor<?x256xf32>
@@ -27,8 +30,9 @@ func.func @decode(%x: tensor<?x256xf32>) -> tensor<?x256xf32> attributes {moe.ph
 // CHECK: error: the model does not fit xeon
 // CHECK-NEXT: cpu0: {{.*}} of 1.0 MiB ({{.*}} of weights, 1.2 MiB of KV cache for 8192 positions, {{[^;]*}})
 module attributes {moe.target = #target} {
+moe.weight @blk.0.attn_kv_a_norm.weight : tensor<64xf32> = #moe.tensor<file = 0, offset = 0>
 func.func @decode(%a: tensor<?x80xf32>) -> !moe.kv<80> attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 8192>} {
-  %norm = moe.weight <"blk.0.attn_kv_a_norm.weight", file = 0, offset = 0> : tensor<64xf32>
+  %norm = moe.weight_ref @blk.0.attn_kv_a_norm.weight : tensor<64xf32>
   %kv = moe.mla_latent %a, %norm {layer = 0, eps = 1.0e-6, rope = #moe.rope<dim = 16, base = 1.0e4>} : (tensor<?x80xf32>, tensor<64xf32>) -> !moe.kv<80>
   return %kv : !moe.kv<80>
 }

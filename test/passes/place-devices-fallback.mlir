@@ -12,14 +12,21 @@
 // REMARK: remark: gpu0 has FFN of 2 of 3 layers, head
 // REMARK: remark: 2 copies between devices
 module attributes {moe.target = #target} {
+moe.weight @blk.0.ffn_gate.weight : tensor<256x256xf32> = #moe.tensor<file = 0, offset = 0>
+moe.weight @blk.0.ffn_down.weight : tensor<256x256xf32> = #moe.tensor<file = 0, offset = 0>
+moe.weight @blk.1.ffn_gate.weight : tensor<256x256xf32> = #moe.tensor<file = 0, offset = 0>
+moe.weight @blk.1.ffn_down.weight : tensor<256x256xf32> = #moe.tensor<file = 0, offset = 0>
+moe.weight @blk.2.ffn_gate.weight : tensor<256x256xf32> = #moe.tensor<file = 0, offset = 0>
+moe.weight @blk.2.ffn_down.weight : tensor<256x256xf32> = #moe.tensor<file = 0, offset = 0>
+moe.weight @output.weight : tensor<64x256xf32> = #moe.tensor<file = 0, offset = 0>
 func.func @decode(%x: tensor<?x256xf32>) -> tensor<?x256xf32> attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 1024>} {
-  %g0 = moe.weight <"blk.0.ffn_gate.weight", file = 0, offset = 0> : tensor<256x256xf32>
-  %d0 = moe.weight <"blk.0.ffn_down.weight", file = 0, offset = 0> : tensor<256x256xf32>
-  %g1 = moe.weight <"blk.1.ffn_gate.weight", file = 0, offset = 0> : tensor<256x256xf32>
-  %d1 = moe.weight <"blk.1.ffn_down.weight", file = 0, offset = 0> : tensor<256x256xf32>
-  %g2 = moe.weight <"blk.2.ffn_gate.weight", file = 0, offset = 0> : tensor<256x256xf32>
-  %d2 = moe.weight <"blk.2.ffn_down.weight", file = 0, offset = 0> : tensor<256x256xf32>
-  %w = moe.weight <"output.weight", file = 0, offset = 0> : tensor<64x256xf32>
+  %g0 = moe.weight_ref @blk.0.ffn_gate.weight : tensor<256x256xf32>
+  %d0 = moe.weight_ref @blk.0.ffn_down.weight : tensor<256x256xf32>
+  %g1 = moe.weight_ref @blk.1.ffn_gate.weight : tensor<256x256xf32>
+  %d1 = moe.weight_ref @blk.1.ffn_down.weight : tensor<256x256xf32>
+  %g2 = moe.weight_ref @blk.2.ffn_gate.weight : tensor<256x256xf32>
+  %d2 = moe.weight_ref @blk.2.ffn_down.weight : tensor<256x256xf32>
+  %w = moe.weight_ref @output.weight : tensor<64x256xf32>
   // CHECK: moe.ffn {{.*}}moe.device = "cpu0", moe.label = #moe.label<"ffn", layer = 0>, moe.reason = "On cpu0: a token reads all of its 512.0 KiB {{.*}} here instead of {{.*}} on gpu0; with the FFN of the layer on gpu0 a request would take {{.*}} % less, but 512.0 KiB are needed and {{.*}} KiB left there."
   %y0 = moe.ffn %x, %g0, %g0, %d0 {moe.label = #moe.label<"ffn", layer = 0>} : (tensor<?x256xf32>, tensor<256x256xf32>, tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<?x256xf32>
   // CHECK: moe.ffn {{.*}}moe.device = "gpu0", moe.label = #moe.label<"ffn", layer = 1>

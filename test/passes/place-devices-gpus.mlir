@@ -12,20 +12,33 @@
   {name = "cpu0", kind = "cpu", isa = "avx512", cores = 4 : i64, memory_bytes = 67108864 : i64, read_bps = 2.2e9 : f64, int8_ops = 7.4e10 : f64, float_ops = 2.2e10 : f64}]}
 
 module attributes {moe.target = #target} {
+moe.weight @blk.0.ffn_gate.weight : tensor<256x256xf32> = #moe.tensor<file = 0, offset = 0>
+moe.weight @blk.0.ffn_down.weight : tensor<256x256xf32> = #moe.tensor<file = 0, offset = 0>
+moe.weight @blk.1.ffn_gate.weight : tensor<256x256xf32> = #moe.tensor<file = 0, offset = 0>
+moe.weight @blk.1.ffn_down.weight : tensor<256x256xf32> = #moe.tensor<file = 0, offset = 0>
+moe.weight @blk.2.ffn_gate.weight : tensor<256x256xf32> = #moe.tensor<file = 0, offset = 0>
+moe.weight @blk.2.ffn_down.weight : tensor<256x256xf32> = #moe.tensor<file = 0, offset = 0>
+moe.weight @blk.3.ffn_gate.weight : tensor<256x256xf32> = #moe.tensor<file = 0, offset = 0>
+moe.weight @blk.3.ffn_down.weight : tensor<256x256xf32> = #moe.tensor<file = 0, offset = 0>
+moe.weight @blk.4.ffn_gate.weight : tensor<256x256xf32> = #moe.tensor<file = 0, offset = 0>
+moe.weight @blk.4.ffn_down.weight : tensor<256x256xf32> = #moe.tensor<file = 0, offset = 0>
+moe.weight @blk.5.ffn_gate.weight : tensor<256x256xf32> = #moe.tensor<file = 0, offset = 0>
+moe.weight @blk.5.ffn_down.weight : tensor<256x256xf32> = #moe.tensor<file = 0, offset = 0>
+moe.weight @output.weight : tensor<64x256xf32> = #moe.tensor<file = 0, offset = 0>
 func.func @decode(%x: tensor<?x256xf32>) -> tensor<?x256xf32> attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 1024>} {
-  %g0 = moe.weight <"blk.0.ffn_gate.weight", file = 0, offset = 0> : tensor<256x256xf32>
-  %d0 = moe.weight <"blk.0.ffn_down.weight", file = 0, offset = 0> : tensor<256x256xf32>
-  %g1 = moe.weight <"blk.1.ffn_gate.weight", file = 0, offset = 0> : tensor<256x256xf32>
-  %d1 = moe.weight <"blk.1.ffn_down.weight", file = 0, offset = 0> : tensor<256x256xf32>
-  %g2 = moe.weight <"blk.2.ffn_gate.weight", file = 0, offset = 0> : tensor<256x256xf32>
-  %d2 = moe.weight <"blk.2.ffn_down.weight", file = 0, offset = 0> : tensor<256x256xf32>
-  %g3 = moe.weight <"blk.3.ffn_gate.weight", file = 0, offset = 0> : tensor<256x256xf32>
-  %d3 = moe.weight <"blk.3.ffn_down.weight", file = 0, offset = 0> : tensor<256x256xf32>
-  %g4 = moe.weight <"blk.4.ffn_gate.weight", file = 0, offset = 0> : tensor<256x256xf32>
-  %d4 = moe.weight <"blk.4.ffn_down.weight", file = 0, offset = 0> : tensor<256x256xf32>
-  %g5 = moe.weight <"blk.5.ffn_gate.weight", file = 0, offset = 0> : tensor<256x256xf32>
-  %d5 = moe.weight <"blk.5.ffn_down.weight", file = 0, offset = 0> : tensor<256x256xf32>
-  %w = moe.weight <"output.weight", file = 0, offset = 0> : tensor<64x256xf32>
+  %g0 = moe.weight_ref @blk.0.ffn_gate.weight : tensor<256x256xf32>
+  %d0 = moe.weight_ref @blk.0.ffn_down.weight : tensor<256x256xf32>
+  %g1 = moe.weight_ref @blk.1.ffn_gate.weight : tensor<256x256xf32>
+  %d1 = moe.weight_ref @blk.1.ffn_down.weight : tensor<256x256xf32>
+  %g2 = moe.weight_ref @blk.2.ffn_gate.weight : tensor<256x256xf32>
+  %d2 = moe.weight_ref @blk.2.ffn_down.weight : tensor<256x256xf32>
+  %g3 = moe.weight_ref @blk.3.ffn_gate.weight : tensor<256x256xf32>
+  %d3 = moe.weight_ref @blk.3.ffn_down.weight : tensor<256x256xf32>
+  %g4 = moe.weight_ref @blk.4.ffn_gate.weight : tensor<256x256xf32>
+  %d4 = moe.weight_ref @blk.4.ffn_down.weight : tensor<256x256xf32>
+  %g5 = moe.weight_ref @blk.5.ffn_gate.weight : tensor<256x256xf32>
+  %d5 = moe.weight_ref @blk.5.ffn_down.weight : tensor<256x256xf32>
+  %w = moe.weight_ref @output.weight : tensor<64x256xf32>
   // CHECK: moe.ffn {{.*}}moe.device = "gpu0", moe.label = #moe.label<"ffn", layer = 0>
   %y0 = moe.ffn %x, %g0, %g0, %d0 {moe.label = #moe.label<"ffn", layer = 0>} : (tensor<?x256xf32>, tensor<256x256xf32>, tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<?x256xf32>
   // CHECK: moe.ffn {{.*}}moe.device = "gpu0", moe.label = #moe.label<"ffn", layer = 1>

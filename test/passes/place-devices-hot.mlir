@@ -21,15 +21,21 @@
   {name = "cpu0", kind = "cpu", isa = "avx512", cores = 4 : i64, memory_bytes = 67108864 : i64, read_bps = 2.2e8 : f64, int8_ops = 7.4e10 : f64, float_ops = 2.2e10 : f64}]}
 
 module attributes {moe.target = #target} {
+moe.weight @blk.0.ffn_gate_inp.weight : tensor<8x64xf32> = #moe.tensor<file = 0, offset = 0>
+moe.weight @blk.0.ffn_up_exps.weight : tensor<8x32x64xf32> = #moe.tensor<file = 0, offset = 4096>
+moe.weight @blk.0.ffn_down_exps.weight : tensor<8x64x32xf32> = #moe.tensor<file = 0, offset = 69632>
+moe.weight @blk.1.ffn_gate_inp.weight : tensor<8x64xf32> = #moe.tensor<file = 0, offset = 200000>
+moe.weight @blk.1.ffn_up_exps.weight : tensor<8x32x64xf32> = #moe.tensor<file = 0, offset = 204096>
+moe.weight @blk.1.ffn_down_exps.weight : tensor<8x64x32xf32> = #moe.tensor<file = 0, offset = 269632>
 func.func @decode(%x: tensor<?x64xf32>) -> tensor<?x64xf32> attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 64>} {
-  %wr = moe.weight <"blk.0.ffn_gate_inp.weight", file = 0, offset = 0> : tensor<8x64xf32>
-  %up = moe.weight <"blk.0.ffn_up_exps.weight", file = 0, offset = 4096> : tensor<8x32x64xf32>
-  %down = moe.weight <"blk.0.ffn_down_exps.weight", file = 0, offset = 69632> : tensor<8x64x32xf32>
+  %wr = moe.weight_ref @blk.0.ffn_gate_inp.weight : tensor<8x64xf32>
+  %up = moe.weight_ref @blk.0.ffn_up_exps.weight : tensor<8x32x64xf32>
+  %down = moe.weight_ref @blk.0.ffn_down_exps.weight : tensor<8x64x32xf32>
   %ids, %mix = moe.router %x, %wr {moe.label = #moe.label<"router", layer = 0>, scoring = #moe.scoring<softmax>, top_k = 2 : i64} : (tensor<?x64xf32>, tensor<8x64xf32>) -> (tensor<?x2xi32>, tensor<?x2xf32>)
   %y = moe.experts %x, %ids, %mix, %up, %up, %down {moe.frequencies = array<f32: 0.0, 0.125, 0.75, 0.0, 0.125, 0.0, 0.875, 0.125>, moe.label = #moe.label<"ffn_experts", layer = 0>} : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>, tensor<8x32x64xf32>, tensor<8x32x64xf32>, tensor<8x64x32xf32>) -> tensor<?x64xf32>
-  %wr1 = moe.weight <"blk.1.ffn_gate_inp.weight", file = 0, offset = 200000> : tensor<8x64xf32>
-  %up1 = moe.weight <"blk.1.ffn_up_exps.weight", file = 0, offset = 204096> : tensor<8x32x64xf32>
-  %down1 = moe.weight <"blk.1.ffn_down_exps.weight", file = 0, offset = 269632> : tensor<8x64x32xf32>
+  %wr1 = moe.weight_ref @blk.1.ffn_gate_inp.weight : tensor<8x64xf32>
+  %up1 = moe.weight_ref @blk.1.ffn_up_exps.weight : tensor<8x32x64xf32>
+  %down1 = moe.weight_ref @blk.1.ffn_down_exps.weight : tensor<8x64x32xf32>
   %ids1, %mix1 = moe.router %y, %wr1 {moe.label = #moe.label<"router", layer = 1>, scoring = #moe.scoring<softmax>, top_k = 2 : i64} : (tensor<?x64xf32>, tensor<8x64xf32>) -> (tensor<?x2xi32>, tensor<?x2xf32>)
   %z = moe.experts %y, %ids1, %mix1, %up1, %up1, %down1 {moe.frequencies = array<f32: 0.125, 0.125, 0.125, 0.375, 0.125, 0.625, 0.125, 0.375>, moe.label = #moe.label<"ffn_experts", layer = 1>} : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>, tensor<8x32x64xf32>, tensor<8x32x64xf32>, tensor<8x64x32xf32>) -> tensor<?x64xf32>
   return %z : tensor<?x64xf32>

@@ -43,22 +43,36 @@
 // HOST: remark: gpu0 has nothing beyond what rules ask for
 // HOST: remark: predicted {{.*}}; with all on cpu0 {{.*}}; with experts alone there
 module attributes {moe.target = #target} {
+moe.weight @token_embd.weight : tensor<1000x256x!moe.q8_0> = #moe.tensor<file = 0, offset = 0>
+moe.weight @blk.0.attn_kv_a_norm.weight : tensor<64xf32> = #moe.tensor<file = 0, offset = 0>
+moe.weight @blk.0.attn_q.weight : tensor<384x256x!moe.q8_0> = #moe.tensor<file = 0, offset = 0>
+moe.weight @blk.0.attn_kv_a_mqa.weight : tensor<96x256x!moe.q8_0> = #moe.tensor<file = 0, offset = 0>
+moe.weight @blk.0.attn_kv_b.weight : tensor<4x128x64x!moe.q8_0> = #moe.tensor<file = 0, offset = 0>
+moe.weight @blk.0.attn_output.weight : tensor<256x256x!moe.q8_0> = #moe.tensor<file = 0, offset = 0>
+moe.weight @blk.0.ffn_gate_inp.weight : tensor<64x256xf32> = #moe.tensor<file = 0, offset = 0>
+moe.weight @blk.0.ffn_gate_exps.weight : tensor<64x128x256x!moe.q8_0> = #moe.tensor<file = 0, offset = 0>
+moe.weight @blk.0.ffn_down_exps.weight : tensor<64x256x128x!moe.q8_0> = #moe.tensor<file = 0, offset = 0>
+moe.weight @blk.0.ffn_gate_shexp.weight : tensor<128x256x!moe.q8_0> = #moe.tensor<file = 0, offset = 0>
+moe.weight @blk.0.ffn_down_shexp.weight : tensor<256x128x!moe.q8_0> = #moe.tensor<file = 0, offset = 0>
+moe.weight @output_norm.weight : tensor<256xf32> = #moe.tensor<file = 0, offset = 0>
+moe.weight @blk.0.attn_kv_b.weight.keys : tensor<4x64x64x!moe.q8_0> = #moe.slice<dim = 1, begin = 0> of [@blk.0.attn_kv_b.weight]
+moe.weight @blk.0.attn_kv_b.weight.values : tensor<4x64x64x!moe.q8_0> = #moe.slice<dim = 1, begin = 64> of [@blk.0.attn_kv_b.weight]
 
 // CHECK-LABEL: func.func @decode
 func.func @decode(%tokens: tensor<?xi32>) -> tensor<?x256xf32> attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 1024>} {
-  %table = moe.weight <"token_embd.weight", file = 0, offset = 0> : tensor<1000x256x!moe.q8_0>
-  %norm = moe.weight <"blk.0.attn_kv_a_norm.weight", file = 0, offset = 0> : tensor<64xf32>
-  %wq = moe.weight <"blk.0.attn_q.weight", file = 0, offset = 0> : tensor<384x256x!moe.q8_0>
-  %wa = moe.weight <"blk.0.attn_kv_a_mqa.weight", file = 0, offset = 0> : tensor<96x256x!moe.q8_0>
-  %wkv = moe.weight <"blk.0.attn_kv_b.weight", file = 0, offset = 0> : tensor<512x64x!moe.q8_0>
-  %wo = moe.weight <"blk.0.attn_output.weight", file = 0, offset = 0> : tensor<256x256x!moe.q8_0>
-  %wr = moe.weight <"blk.0.ffn_gate_inp.weight", file = 0, offset = 0> : tensor<64x256xf32>
-  %ge = moe.weight <"blk.0.ffn_gate_exps.weight", file = 0, offset = 0> : tensor<64x128x256x!moe.q8_0>
-  %de = moe.weight <"blk.0.ffn_down_exps.weight", file = 0, offset = 0> : tensor<64x256x128x!moe.q8_0>
-  %gs = moe.weight <"blk.0.ffn_gate_shexp.weight", file = 0, offset = 0> : tensor<128x256x!moe.q8_0>
-  %ds = moe.weight <"blk.0.ffn_down_shexp.weight", file = 0, offset = 0> : tensor<256x128x!moe.q8_0>
-  %n = moe.weight <"output_norm.weight", file = 0, offset = 0> : tensor<256xf32>
-  %wk, %wv = moe.split_kv_b %wkv {heads = 4, nope = 64} : (tensor<512x64x!moe.q8_0>) -> (tensor<4x64x64x!moe.q8_0>, tensor<4x64x64x!moe.q8_0>)
+  %table = moe.weight_ref @token_embd.weight : tensor<1000x256x!moe.q8_0>
+  %norm = moe.weight_ref @blk.0.attn_kv_a_norm.weight : tensor<64xf32>
+  %wq = moe.weight_ref @blk.0.attn_q.weight : tensor<384x256x!moe.q8_0>
+  %wa = moe.weight_ref @blk.0.attn_kv_a_mqa.weight : tensor<96x256x!moe.q8_0>
+  %wo = moe.weight_ref @blk.0.attn_output.weight : tensor<256x256x!moe.q8_0>
+  %wr = moe.weight_ref @blk.0.ffn_gate_inp.weight : tensor<64x256xf32>
+  %ge = moe.weight_ref @blk.0.ffn_gate_exps.weight : tensor<64x128x256x!moe.q8_0>
+  %de = moe.weight_ref @blk.0.ffn_down_exps.weight : tensor<64x256x128x!moe.q8_0>
+  %gs = moe.weight_ref @blk.0.ffn_gate_shexp.weight : tensor<128x256x!moe.q8_0>
+  %ds = moe.weight_ref @blk.0.ffn_down_shexp.weight : tensor<256x128x!moe.q8_0>
+  %n = moe.weight_ref @output_norm.weight : tensor<256xf32>
+  %wk = moe.weight_ref @blk.0.attn_kv_b.weight.keys : tensor<4x64x64x!moe.q8_0>
+  %wv = moe.weight_ref @blk.0.attn_kv_b.weight.values : tensor<4x64x64x!moe.q8_0>
   // CHECK: moe.embedding {{.*}}moe.device = "gpu0"
   %x = moe.embedding %tokens, %table {moe.label = #moe.label<"token_embd">} : (tensor<?xi32>, tensor<1000x256x!moe.q8_0>) -> tensor<?x256xf32>
   // CHECK: moe.linear {{.*}}moe.device = "gpu0"
@@ -97,19 +111,19 @@ func.func @decode(%tokens: tensor<?xi32>) -> tensor<?x256xf32> attributes {moe.p
 
 // CHECK-LABEL: func.func @prefill
 func.func @prefill(%tokens: tensor<?xi32>) -> tensor<?x256xf32> attributes {moe.phase = #moe.phase<"prefill", min_tokens = 2, max_tokens = 16, context = 1024>} {
-  %table = moe.weight <"token_embd.weight", file = 0, offset = 0> : tensor<1000x256x!moe.q8_0>
-  %norm = moe.weight <"blk.0.attn_kv_a_norm.weight", file = 0, offset = 0> : tensor<64xf32>
-  %wq = moe.weight <"blk.0.attn_q.weight", file = 0, offset = 0> : tensor<384x256x!moe.q8_0>
-  %wa = moe.weight <"blk.0.attn_kv_a_mqa.weight", file = 0, offset = 0> : tensor<96x256x!moe.q8_0>
-  %wkv = moe.weight <"blk.0.attn_kv_b.weight", file = 0, offset = 0> : tensor<512x64x!moe.q8_0>
-  %wo = moe.weight <"blk.0.attn_output.weight", file = 0, offset = 0> : tensor<256x256x!moe.q8_0>
-  %wr = moe.weight <"blk.0.ffn_gate_inp.weight", file = 0, offset = 0> : tensor<64x256xf32>
-  %ge = moe.weight <"blk.0.ffn_gate_exps.weight", file = 0, offset = 0> : tensor<64x128x256x!moe.q8_0>
-  %de = moe.weight <"blk.0.ffn_down_exps.weight", file = 0, offset = 0> : tensor<64x256x128x!moe.q8_0>
-  %gs = moe.weight <"blk.0.ffn_gate_shexp.weight", file = 0, offset = 0> : tensor<128x256x!moe.q8_0>
-  %ds = moe.weight <"blk.0.ffn_down_shexp.weight", file = 0, offset = 0> : tensor<256x128x!moe.q8_0>
-  %n = moe.weight <"output_norm.weight", file = 0, offset = 0> : tensor<256xf32>
-  %wk, %wv = moe.split_kv_b %wkv {heads = 4, nope = 64} : (tensor<512x64x!moe.q8_0>) -> (tensor<4x64x64x!moe.q8_0>, tensor<4x64x64x!moe.q8_0>)
+  %table = moe.weight_ref @token_embd.weight : tensor<1000x256x!moe.q8_0>
+  %norm = moe.weight_ref @blk.0.attn_kv_a_norm.weight : tensor<64xf32>
+  %wq = moe.weight_ref @blk.0.attn_q.weight : tensor<384x256x!moe.q8_0>
+  %wa = moe.weight_ref @blk.0.attn_kv_a_mqa.weight : tensor<96x256x!moe.q8_0>
+  %wo = moe.weight_ref @blk.0.attn_output.weight : tensor<256x256x!moe.q8_0>
+  %wr = moe.weight_ref @blk.0.ffn_gate_inp.weight : tensor<64x256xf32>
+  %ge = moe.weight_ref @blk.0.ffn_gate_exps.weight : tensor<64x128x256x!moe.q8_0>
+  %de = moe.weight_ref @blk.0.ffn_down_exps.weight : tensor<64x256x128x!moe.q8_0>
+  %gs = moe.weight_ref @blk.0.ffn_gate_shexp.weight : tensor<128x256x!moe.q8_0>
+  %ds = moe.weight_ref @blk.0.ffn_down_shexp.weight : tensor<256x128x!moe.q8_0>
+  %n = moe.weight_ref @output_norm.weight : tensor<256xf32>
+  %wk = moe.weight_ref @blk.0.attn_kv_b.weight.keys : tensor<4x64x64x!moe.q8_0>
+  %wv = moe.weight_ref @blk.0.attn_kv_b.weight.values : tensor<4x64x64x!moe.q8_0>
   // CHECK: moe.embedding {{.*}}moe.device = "gpu0"
   %x = moe.embedding %tokens, %table {moe.label = #moe.label<"token_embd">} : (tensor<?xi32>, tensor<1000x256x!moe.q8_0>) -> tensor<?x256xf32>
   // CHECK: moe.linear {{.*}}moe.device = "gpu0"
@@ -144,7 +158,7 @@ func.func @prefill(%tokens: tensor<?xi32>) -> tensor<?x256xf32> attributes {moe.
 
 // CHECK-LABEL: func.func @logits
 func.func @logits(%hidden: tensor<?x256xf32>) -> tensor<?x1000xf32> attributes {moe.phase = #moe.phase<"logits", min_tokens = 1, max_tokens = 64, context = 1024>} {
-  %head = moe.weight <"token_embd.weight", file = 0, offset = 0> : tensor<1000x256x!moe.q8_0>
+  %head = moe.weight_ref @token_embd.weight : tensor<1000x256x!moe.q8_0>
   // CHECK: moe.lm_head {{.*}}moe.device = "gpu0"
   %l = moe.lm_head %hidden, %head {moe.label = #moe.label<"output">} : (tensor<?x256xf32>, tensor<1000x256x!moe.q8_0>) -> tensor<?x1000xf32>
   return %l : tensor<?x1000xf32>

@@ -7,7 +7,7 @@
 // CHECK-NEXT: %[[M:.*]] = plan.file model "m"
 // CHECK-NEXT: %[[W:.*]] = plan.weight "w" in %[[M]] at 128
 // CHECK-NEXT: plan.packed "w" of %[[W]] layout rows16 at 0
-// CHECK-NEXT: %[[T:.*]] = plan.transpose "w.transposed" of %[[W]] : 3x32x5xF32
+// CHECK-NEXT: %[[T:.*]] = plan.derived "w.transposed" = #moe.transpose of %[[W]] : 3x32x5xF32
 // CHECK-NEXT: plan.packed "w.transposed" of %[[T]] layout gguf at 1664
 // CHECK-NEXT: }
 // CHECK: plan.program
@@ -39,7 +39,7 @@ plan.program attributes {
   %m = plan.file model "m" bytes 100000000 header 64 hash "0123456789abcdef0123456789abcdef"
   %w = plan.weight "w" in %m at 128 : 3x5x32xQ8_0 strides [204, 34]
   %p = plan.pack "w" of %w layout rows16
-  %t = plan.transpose "w.transposed" of %w : 3x32x5xF32
+  %t = plan.derived "w.transposed" = #moe.transpose of %w : 3x32x5xF32
   %s = plan.weight "s" in %m at 1024 : 1x2x4xF32 strides [48, 16]
   %unread = plan.weight "unread" in %m at 2048 : 1x2x4xF32 strides [32, 16]
   plan.resident %p on %cpu0 resident
@@ -104,7 +104,7 @@ plan.program attributes {
   %w = plan.weight "w" in %m at 128 : 1x5x32xQ8_0 strides [204, 34]
   %p = plan.pack "w" of %w layout rows16
   %a = plan.weight "a.0-0" in %m at 1024 : 1x2x4xF32 strides [32, 16]
-  %c = plan.stack "a.chosen" of %a : 1x2x4xF32
+  %c = plan.derived "a.chosen" = #moe.stack of %a : 1x2x4xF32
   %e = plan.explain "o" phase "p" on "cpu0" kernel "" because "" flops 0.0 weights 0.0 activations 0.0 kv 0.0 intensity 0.0 seconds 0.0
   plan.phase "p" tokens 1 to 1 {
     %x = plan.buffer "x" on %cpu0 f32 cols 4 rows [1, 0] at 0
@@ -123,7 +123,7 @@ plan.program attributes {
   %w = plan.weight "w" in %m at 128 : 1x5x32xQ8_0 strides [204, 34]
   %p = plan.pack "w" of %w layout rows16
   %a = plan.weight "a.1-1" in %m at 1088 : 1x1024x1024xF32 strides [4194304, 4096]
-  %c = plan.stack "a.chosen" of %a : 1x1024x1024xF32
+  %c = plan.derived "a.chosen" = #moe.stack of %a : 1x1024x1024xF32
   %e = plan.explain "o" phase "p" on "cpu0" kernel "" because "" flops 0.0 weights 0.0 activations 0.0 kv 0.0 intensity 0.0 seconds 0.0
   plan.phase "p" tokens 1 to 1 {
     %x = plan.buffer "x" on %cpu0 f32 cols 4 rows [1, 0] at 0

@@ -23,13 +23,14 @@
 // REJECTED: moe.linear {{.*}}#moe.rejected<layout "rows16" for "w8" {{.*}}, "would fill 8 rows up to 16">
 // REJECTED: moe.ffn
 module attributes {moe.target = #xeon} {
+moe.weight @w : tensor<256x256x!moe.q4_k> = #moe.tensor<file = 0, offset = 0>
 func.func @decode(%x: tensor<?x256xf32>) -> tensor<?x256xf32> attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 64>} {
-  %w = moe.weight <"w", file = 0, offset = 0> : tensor<256x256x!moe.q4_k>
+  %w = moe.weight_ref @w : tensor<256x256x!moe.q4_k>
   %y = moe.linear %x, %w {moe.device = "cpu0"} : (tensor<?x256xf32>, tensor<256x256x!moe.q4_k>) -> tensor<?x256xf32>
   return %y : tensor<?x256xf32>
 }
 func.func @prefill(%x: tensor<?x256xf32>) -> tensor<?x256xf32> attributes {moe.phase = #moe.phase<"prefill", min_tokens = 2, max_tokens = 512, context = 512>} {
-  %w = moe.weight <"w", file = 0, offset = 0> : tensor<256x256x!moe.q4_k>
+  %w = moe.weight_ref @w : tensor<256x256x!moe.q4_k>
   %y = moe.linear %x, %w {moe.device = "cpu0"} : (tensor<?x256xf32>, tensor<256x256x!moe.q4_k>) -> tensor<?x256xf32>
   return %y : tensor<?x256xf32>
 }
@@ -48,12 +49,16 @@ func.func @prefill(%x: tensor<?x256xf32>) -> tensor<?x256xf32> attributes {moe.p
 // CHECK: moe.ffn {{.*}}moe.kernels = #moe.kernels<{{.*}}(gemm_f32_avx512){{.*}}(gemm_f32_avx512){{.*}}(gemm_q8_0_rows16_avx512)>,
 // CHECK-SAME: moe.reason = "f32 as in the model file: F32 has no gemm on another layout for avx512 and every phase. q8 packed as rows16."
 module attributes {moe.target = #xeon} {
+moe.weight @w8 : tensor<8x32x!moe.q8_0> = #moe.tensor<file = 0, offset = 0>
+moe.weight @w62 : tensor<62x32x!moe.q8_0> = #moe.tensor<file = 0, offset = 0>
+moe.weight @f32 : tensor<32x32xf32> = #moe.tensor<file = 0, offset = 0>
+moe.weight @q8 : tensor<32x32x!moe.q8_0> = #moe.tensor<file = 0, offset = 0>
 func.func @rows(%x: tensor<?x32xf32>) -> tensor<?x32xf32> attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 64>} {
-  %w8 = moe.weight <"w8", file = 0, offset = 0> : tensor<8x32x!moe.q8_0>
+  %w8 = moe.weight_ref @w8 : tensor<8x32x!moe.q8_0>
   // 62 rows padded to 64 waste little.
-  %w62 = moe.weight <"w62", file = 0, offset = 0> : tensor<62x32x!moe.q8_0>
-  %f32 = moe.weight <"f32", file = 0, offset = 0> : tensor<32x32xf32>
-  %q8 = moe.weight <"q8", file = 0, offset = 0> : tensor<32x32x!moe.q8_0>
+  %w62 = moe.weight_ref @w62 : tensor<62x32x!moe.q8_0>
+  %f32 = moe.weight_ref @f32 : tensor<32x32xf32>
+  %q8 = moe.weight_ref @q8 : tensor<32x32x!moe.q8_0>
   %a = moe.linear %x, %w8 {moe.device = "cpu0"} : (tensor<?x32xf32>, tensor<8x32x!moe.q8_0>) -> tensor<?x8xf32>
   %b = moe.linear %x, %w62 {moe.device = "cpu0"} : (tensor<?x32xf32>, tensor<62x32x!moe.q8_0>) -> tensor<?x62xf32>
   %c = moe.linear %x, %f32 {moe.device = "cpu0"} : (tensor<?x32xf32>, tensor<32x32xf32>) -> tensor<?x32xf32>
@@ -77,14 +82,17 @@ func.func @rows(%x: tensor<?x32xf32>) -> tensor<?x32xf32> attributes {moe.phase 
 // CHECK: moe.expand_value {{.*}}moe.device = "cpu0", {{.*}}head_linear_avx512(gemm_q8_0_rows16_avx512)
 // CHECK: moe.linear {{.*}}linear_cuda(gemm_f16_cuda)>, moe.reason = "Weights as in the model file: F16 has no gemm on another layout for cuda and every phase."
 module attributes {moe.target = #hybrid} {
+moe.weight @w : tensor<256x256x!moe.q4_k> = #moe.tensor<file = 0, offset = 0>
+moe.weight @v : tensor<2x128x128x!moe.q8_0> = #moe.tensor<file = 0, offset = 0>
+moe.weight @h : tensor<256x256xf16> = #moe.tensor<file = 0, offset = 0>
 func.func @devices(%x: tensor<?x256xf32>) -> tensor<?x256xf32> attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 64>} {
-  %w = moe.weight <"w", file = 0, offset = 0> : tensor<256x256x!moe.q4_k>
+  %w = moe.weight_ref @w : tensor<256x256x!moe.q4_k>
   %y = moe.linear %x, %w {moe.device = "gpu0"} : (tensor<?x256xf32>, tensor<256x256x!moe.q4_k>) -> tensor<?x256xf32>
   %z = moe.linear %y, %w {moe.device = "cpu0"} : (tensor<?x256xf32>, tensor<256x256x!moe.q4_k>) -> tensor<?x256xf32>
-  %v = moe.weight <"v", file = 0, offset = 0> : tensor<2x128x128x!moe.q8_0>
+  %v = moe.weight_ref @v : tensor<2x128x128x!moe.q8_0>
   %g = moe.expand_value %z, %v {heads = 2, latent = 128, value = 128, moe.device = "gpu0"} : (tensor<?x256xf32>, tensor<2x128x128x!moe.q8_0>) -> tensor<?x256xf32>
   %c = moe.expand_value %g, %v {heads = 2, latent = 128, value = 128, moe.device = "cpu0"} : (tensor<?x256xf32>, tensor<2x128x128x!moe.q8_0>) -> tensor<?x256xf32>
-  %h = moe.weight <"h", file = 0, offset = 0> : tensor<256x256xf16>
+  %h = moe.weight_ref @h : tensor<256x256xf16>
   %r = moe.linear %c, %h {moe.device = "gpu0"} : (tensor<?x256xf32>, tensor<256x256xf16>) -> tensor<?x256xf32>
   return %r : tensor<?x256xf32>
 }
@@ -98,8 +106,9 @@ func.func @devices(%x: tensor<?x256xf32>) -> tensor<?x256xf32> attributes {moe.p
 // CHECK-LABEL: func.func @plain
 // CHECK: moe.linear {{.*}}moe.kernels = #moe.kernels<linear_ref(gemm_q4_k_ref)>} :
 module attributes {moe.target = #plain} {
+moe.weight @w : tensor<256x256x!moe.q4_k> = #moe.tensor<file = 0, offset = 0>
 func.func @plain(%x: tensor<?x256xf32>) -> tensor<?x256xf32> attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 64>} {
-  %w = moe.weight <"w", file = 0, offset = 0> : tensor<256x256x!moe.q4_k>
+  %w = moe.weight_ref @w : tensor<256x256x!moe.q4_k>
   %y = moe.linear %x, %w {moe.device = "cpu0"} : (tensor<?x256xf32>, tensor<256x256x!moe.q4_k>) -> tensor<?x256xf32>
   return %y : tensor<?x256xf32>
 }

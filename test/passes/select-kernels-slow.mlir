@@ -11,11 +11,15 @@
 // CHECK: moe.linear {{.*}}linear_avx512(gemm_mxfp4_rows16_avx512)
 // CHECK: moe.linear {{.*}}linear_avx512(gemm_iq2_xxs_rows16_avx512)
 module attributes {moe.target = #xeon, moe.notes = ["told before"]} {
+moe.weight @v : tensor<256x256x!moe.nvfp4> = #moe.tensor<file = 0, offset = 0>
+moe.weight @w : tensor<256x256x!moe.nvfp4> = #moe.tensor<file = 0, offset = 0>
+moe.weight @m : tensor<256x256x!moe.mxfp4> = #moe.tensor<file = 0, offset = 0>
+moe.weight @i : tensor<256x256x!moe.iq2_xxs> = #moe.tensor<file = 0, offset = 0>
 func.func @decode(%x: tensor<?x256xf32>) -> tensor<?x256xf32> attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 64>} {
-  %v = moe.weight <"v", file = 0, offset = 0> : tensor<256x256x!moe.nvfp4>
-  %w = moe.weight <"w", file = 0, offset = 0> : tensor<256x256x!moe.nvfp4>
-  %m = moe.weight <"m", file = 0, offset = 0> : tensor<256x256x!moe.mxfp4>
-  %i = moe.weight <"i", file = 0, offset = 0> : tensor<256x256x!moe.iq2_xxs>
+  %v = moe.weight_ref @v : tensor<256x256x!moe.nvfp4>
+  %w = moe.weight_ref @w : tensor<256x256x!moe.nvfp4>
+  %m = moe.weight_ref @m : tensor<256x256x!moe.mxfp4>
+  %i = moe.weight_ref @i : tensor<256x256x!moe.iq2_xxs>
   %a = moe.linear %x, %v {moe.device = "cpu0"} : (tensor<?x256xf32>, tensor<256x256x!moe.nvfp4>) -> tensor<?x256xf32>
   %b = moe.linear %a, %w {moe.device = "cpu0"} : (tensor<?x256xf32>, tensor<256x256x!moe.nvfp4>) -> tensor<?x256xf32>
   %c = moe.linear %b, %m {moe.device = "cpu0"} : (tensor<?x256xf32>, tensor<256x256x!moe.mxfp4>) -> tensor<?x256xf32>
@@ -23,7 +27,7 @@ func.func @decode(%x: tensor<?x256xf32>) -> tensor<?x256xf32> attributes {moe.ph
   return %d : tensor<?x256xf32>
 }
 func.func @prefill(%x: tensor<?x256xf32>) -> tensor<?x256xf32> attributes {moe.phase = #moe.phase<"prefill", min_tokens = 2, max_tokens = 512, context = 512>} {
-  %v = moe.weight <"v", file = 0, offset = 0> : tensor<256x256x!moe.nvfp4>
+  %v = moe.weight_ref @v : tensor<256x256x!moe.nvfp4>
   %a = moe.linear %x, %v {moe.device = "cpu0"} : (tensor<?x256xf32>, tensor<256x256x!moe.nvfp4>) -> tensor<?x256xf32>
   return %a : tensor<?x256xf32>
 }
@@ -38,8 +42,9 @@ func.func @prefill(%x: tensor<?x256xf32>) -> tensor<?x256xf32> attributes {moe.p
 // CHECK-LABEL: module attributes {moe.target = {devices = [{isa = "ref"
 // CHECK: moe.linear {{.*}}linear_ref(gemm_tq2_0_ref)
 module attributes {moe.target = #plain} {
+moe.weight @v : tensor<256x256x!moe.tq2_0> = #moe.tensor<file = 0, offset = 0>
 func.func @decode(%x: tensor<?x256xf32>) -> tensor<?x256xf32> attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 64>} {
-  %v = moe.weight <"v", file = 0, offset = 0> : tensor<256x256x!moe.tq2_0>
+  %v = moe.weight_ref @v : tensor<256x256x!moe.tq2_0>
   %a = moe.linear %x, %v {moe.device = "cpu0"} : (tensor<?x256xf32>, tensor<256x256x!moe.tq2_0>) -> tensor<?x256xf32>
   return %a : tensor<?x256xf32>
 }

@@ -5,13 +5,25 @@
   {name = "cpu0", kind = "cpu", isa = "avx512", memory_bytes = 1000 : i64, read_bps = 2.2e11 : f64}]}
 
 module attributes {moe.target = #hybrid} {
+moe.weight @token_embd.weight : tensor<100x256x!moe.q4_k> = #moe.tensor<file = 0, offset = 0>
+moe.weight @n : tensor<256xf32> = #moe.tensor<file = 0, offset = 0>
+moe.weight @q4 : tensor<256x256x!moe.q4_k> = #moe.tensor<file = 0, offset = 0>
+moe.weight @f32 : tensor<256x256xf32> = #moe.tensor<file = 0, offset = 0>
+moe.weight @w : tensor<256x256xf32> = #moe.tensor<file = 0, offset = 0>
+moe.weight @q6 : tensor<256x256x!moe.q6_k> = #moe.tensor<file = 0, offset = 0>
+moe.weight @blk.0.ffn_gate_inp.weight : tensor<8x64xf32> = #moe.tensor<file = 0, offset = 0>
+moe.weight @blk.0.ffn_gate_exps.weight : tensor<8x32x64x!moe.q8_0> = #moe.tensor<file = 0, offset = 0>
+moe.weight @blk.0.ffn_down_exps.weight : tensor<8x64x32x!moe.q5_0> = #moe.tensor<file = 0, offset = 0>
+moe.weight @n_1 : tensor<32xf32> = #moe.tensor<file = 0, offset = 0>
+moe.weight @k : tensor<2x16x32xbf16> = #moe.tensor<file = 0, offset = 0>
+moe.weight @v : tensor<2x20x32xbf16> = #moe.tensor<file = 0, offset = 0>
 
 // CHECK-LABEL: func.func @rows
 func.func @rows(%tokens: tensor<?xi32>) -> tensor<?x256xf32> attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 64>} {
-  %table = moe.weight <"token_embd.weight", file = 0, offset = 0> : tensor<100x256x!moe.q4_k>
-  %n = moe.weight <"n", file = 0, offset = 0> : tensor<256xf32>
-  %q4 = moe.weight <"q4", file = 0, offset = 0> : tensor<256x256x!moe.q4_k>
-  %f32 = moe.weight <"f32", file = 0, offset = 0> : tensor<256x256xf32>
+  %table = moe.weight_ref @token_embd.weight : tensor<100x256x!moe.q4_k>
+  %n = moe.weight_ref @n : tensor<256xf32>
+  %q4 = moe.weight_ref @q4 : tensor<256x256x!moe.q4_k>
+  %f32 = moe.weight_ref @f32 : tensor<256x256xf32>
   // The op's kernel dequantises the table's rows, so there is no gemm.
   // CHECK: moe.embedding {{.*}} moe.kernels = #moe.kernels<embed_avx512>
   %x = moe.embedding %tokens, %table {moe.device = "cpu0"} : (tensor<?xi32>, tensor<100x256x!moe.q4_k>) -> tensor<?x256xf32>
@@ -36,7 +48,7 @@ func.func @rows(%tokens: tensor<?xi32>) -> tensor<?x256xf32> attributes {moe.pha
 // Otherwise the projection adds to its buffer.
 // CHECK-LABEL: func.func @residuals
 func.func @residuals(%x: tensor<?x256xf32>) -> tensor<?x256xf32> attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 64>} {
-  %w = moe.weight <"w", file = 0, offset = 0> : tensor<256x256xf32>
+  %w = moe.weight_ref @w : tensor<256x256xf32>
   // An argument belongs to the caller.
   // CHECK: moe.linear {{.*}} moe.kernels = #moe.kernels<linear_avx512({{[a-z0-9_, ]+}}), add_avx512>
   %a = moe.linear %x, %w residual %x {moe.device = "cpu0"} : (tensor<?x256xf32>, tensor<256x256xf32>, tensor<?x256xf32>) -> tensor<?x256xf32>
@@ -52,9 +64,9 @@ func.func @residuals(%x: tensor<?x256xf32>) -> tensor<?x256xf32> attributes {moe
 
 // CHECK-LABEL: func.func @ffn
 func.func @ffn(%x: tensor<?x256xf32>) -> tensor<?x256xf32> attributes {moe.phase = #moe.phase<"prefill", min_tokens = 2, max_tokens = 512, context = 1024>} {
-  %q4 = moe.weight <"q4", file = 0, offset = 0> : tensor<256x256x!moe.q4_k>
-  %q6 = moe.weight <"q6", file = 0, offset = 0> : tensor<256x256x!moe.q6_k>
-  %f32 = moe.weight <"f32", file = 0, offset = 0> : tensor<256x256xf32>
+  %q4 = moe.weight_ref @q4 : tensor<256x256x!moe.q4_k>
+  %q6 = moe.weight_ref @q6 : tensor<256x256x!moe.q6_k>
+  %f32 = moe.weight_ref @f32 : tensor<256x256xf32>
   // CHECK: moe.kernels = #moe.kernels<quantize_avx512, gate_up_avx512(gemm_q4_k_rows16_avx512, gemm_q4_k_rows16_avx512), quantize_avx512, linear_avx512(gemm_q6_k_rows16_avx512)>
   %a = moe.ffn %x, %q4, %q4, %q6 {fused, moe.device = "cpu0"} : (tensor<?x256xf32>, tensor<256x256x!moe.q4_k>, tensor<256x256x!moe.q4_k>, tensor<256x256x!moe.q6_k>) -> tensor<?x256xf32>
   // Gate reads F32, up A8: only one of them makes the op quantise its input.
@@ -68,9 +80,9 @@ func.func @ffn(%x: tensor<?x256xf32>) -> tensor<?x256xf32> attributes {moe.phase
 
 // CHECK-LABEL: func.func @experts
 func.func @experts(%x: tensor<?x64xf32>) -> tensor<?x64xf32> attributes {moe.phase = #moe.phase<"prefill", min_tokens = 2, max_tokens = 512, context = 1024>} {
-  %wr = moe.weight <"blk.0.ffn_gate_inp.weight", file = 0, offset = 0> : tensor<8x64xf32>
-  %gate = moe.weight <"blk.0.ffn_gate_exps.weight", file = 0, offset = 0> : tensor<8x32x64x!moe.q8_0>
-  %down = moe.weight <"blk.0.ffn_down_exps.weight", file = 0, offset = 0> : tensor<8x64x32x!moe.q5_0>
+  %wr = moe.weight_ref @blk.0.ffn_gate_inp.weight : tensor<8x64xf32>
+  %gate = moe.weight_ref @blk.0.ffn_gate_exps.weight : tensor<8x32x64x!moe.q8_0>
+  %down = moe.weight_ref @blk.0.ffn_down_exps.weight : tensor<8x64x32x!moe.q5_0>
   // CHECK: moe.router {{.*}} moe.kernels = #moe.kernels<linear_avx512(gemm_f32_avx512), router_avx512, expert_group_avx512>
   %ids, %w = moe.router %x, %wr {top_k = 3, scoring = #moe.scoring<softmax>, moe.device = "cpu0"} : (tensor<?x64xf32>, tensor<8x64xf32>) -> (tensor<?x3xi32>, tensor<?x3xf32>)
   // CHECK: moe.experts {{.*}} moe.kernels = #moe.kernels<quantize_avx512, experts_gate_up_avx512(gemm_q8_0_rows16_avx512, gemm_q8_0_rows16_avx512), quantize_avx512, experts_linear_avx512(gemm_q5_0_rows16_avx512), experts_combine_avx512>
@@ -80,9 +92,9 @@ func.func @experts(%x: tensor<?x64xf32>) -> tensor<?x64xf32> attributes {moe.pha
 
 // CHECK-LABEL: func.func @attention
 func.func @attention(%q: tensor<?x48xf32>, %a: tensor<?x40xf32>) -> (tensor<?x40xf32>, tensor<?x40xf32>) attributes {moe.phase = #moe.phase<"prefill", min_tokens = 2, max_tokens = 512, context = 1024>} {
-  %norm = moe.weight <"n", file = 0, offset = 0> : tensor<32xf32>
-  %wk = moe.weight <"k", file = 0, offset = 0> : tensor<2x16x32xbf16>
-  %wv = moe.weight <"v", file = 0, offset = 0> : tensor<2x20x32xbf16>
+  %norm = moe.weight_ref @n_1 : tensor<32xf32>
+  %wk = moe.weight_ref @k : tensor<2x16x32xbf16>
+  %wv = moe.weight_ref @v : tensor<2x20x32xbf16>
   // CHECK: moe.mla_latent {{.*}} moe.kernels = #moe.kernels<rope_table_avx512, mla_latent_avx512>
   %kv = moe.mla_latent %a, %norm {layer = 0, eps = 1.0e-6, rope = #moe.rope<dim = 8, base = 1.0e4>, moe.device = "cpu0"} : (tensor<?x40xf32>, tensor<32xf32>) -> !moe.kv<40>
   // Keys and values come from the cache. The kernel encodes them: no Quantize.

@@ -24,11 +24,16 @@
 // SMALL: note: give it at least 36KiB
 // NEGATIVE: error: kv-budget is -1, expected at least 0
 module {
+  moe.weight @n : tensor<56xf32> = #moe.tensor<file = 0, offset = 0>
+  moe.weight @m : tensor<72xf32> = #moe.tensor<file = 0, offset = 0>
+  moe.weight @a : tensor<64x144xf32> = #moe.tensor<file = 0, offset = 0>
+  moe.weight @b : tensor<80x144xf32> = #moe.tensor<file = 0, offset = 0>
+  moe.weight @output.weight : tensor<100x64xf32> = #moe.tensor<file = 0, offset = 0>
   func.func @forward(%x: tensor<?x144xf32>) -> tensor<?x144xf32> {
-    %n = moe.weight <"n", file = 0, offset = 0> : tensor<56xf32>
-    %m = moe.weight <"m", file = 0, offset = 0> : tensor<72xf32>
-    %a = moe.weight <"a", file = 0, offset = 0> : tensor<64x144xf32>
-    %b = moe.weight <"b", file = 0, offset = 0> : tensor<80x144xf32>
+    %n = moe.weight_ref @n : tensor<56xf32>
+    %m = moe.weight_ref @m : tensor<72xf32>
+    %a = moe.weight_ref @a : tensor<64x144xf32>
+    %b = moe.weight_ref @b : tensor<80x144xf32>
     %u = moe.linear %x, %a : (tensor<?x144xf32>, tensor<64x144xf32>) -> tensor<?x64xf32>
     %v = moe.linear %x, %b : (tensor<?x144xf32>, tensor<80x144xf32>) -> tensor<?x80xf32>
     %k = moe.mla_latent %u, %n {layer = 0, eps = 1.0e-6, rope = #moe.rope<dim = 8, base = 1.0e4>} : (tensor<?x64xf32>, tensor<56xf32>) -> !moe.kv<64>
@@ -36,7 +41,7 @@ module {
     return %x : tensor<?x144xf32>
   }
   func.func @logits(%hidden: tensor<?x64xf32>) -> tensor<?x100xf32> {
-    %head = moe.weight <"output.weight", file = 0, offset = 0> : tensor<100x64xf32>
+    %head = moe.weight_ref @output.weight : tensor<100x64xf32>
     %y = moe.lm_head %hidden, %head : (tensor<?x64xf32>, tensor<100x64xf32>) -> tensor<?x100xf32>
     return %y : tensor<?x100xf32>
   }

@@ -9,12 +9,15 @@
 
 // A rule with a number places that many experts of a layer; the others follow
 // earlier rules. Weights are views of the tensors' outer dimension.
+// CHECK-DAG: moe.weight @"blk.0.ffn_up_exps.weight.0-2" : tensor<3x32x64xf32> = #moe.slice<dim = 0, begin = 0> of [@blk.0.ffn_up_exps.weight]
+// CHECK-DAG: moe.weight @blk.0.ffn_up_exps.bias.0 : tensor<3x32xf32> = #moe.slice<dim = 0, begin = 0> of [@blk.0.ffn_up_exps.bias]
+// CHECK-DAG: moe.weight @"blk.0.ffn_up_exps.weight.3-7" : tensor<5x32x64xf32> = #moe.slice<dim = 0, begin = 3> of [@blk.0.ffn_up_exps.weight]
 // CHECK-LABEL: func.func @decode
 // CHECK: %[[IDS:.*]], %[[MIX:.*]] = moe.router
-// CHECK-DAG: %[[UP:.*]] = moe.slice_experts %{{.*}} {begin = 0 : i64} : (tensor<8x32x64xf32>) -> tensor<3x32x64xf32>
-// CHECK-DAG: %[[BIAS:.*]] = moe.slice %{{.*}} {begin = 0 : i64} : (tensor<8x32xf32>) -> tensor<3x32xf32>
+// CHECK-DAG: %[[UP:.*]] = moe.weight_ref @"blk.0.ffn_up_exps.weight.0-2"
+// CHECK-DAG: %[[BIAS:.*]] = moe.weight_ref @blk.0.ffn_up_exps.bias.0
 // CHECK: %[[FIRST:.*]] = moe.experts %{{.*}}, %[[IDS]], %[[MIX]], {{.*}}moe.device = "gpu0", moe.label = #moe.label<"ffn_experts.0-2", layer = 0>, moe.reason = "On gpu0: the rule 'blk.*.ffn_experts=gpu0:3' asks for it.", slice = #moe.expert_slice<experts = 8, begin = 0, count = 3, share = 3.750000e-01>
-// CHECK: moe.slice_experts %{{.*}} {begin = 3 : i64} : (tensor<8x32x64xf32>) -> tensor<5x32x64xf32>
+// CHECK: moe.weight_ref @"blk.0.ffn_up_exps.weight.3-7"
 // CHECK: %[[REST:.*]] = moe.experts %{{.*}}, %[[IDS]], %[[MIX]], {{.*}}moe.device = "cpu0", moe.label = #moe.label<"ffn_experts.3-7", layer = 0>, {{.*}}slice = #moe.expert_slice<experts = 8, begin = 3, count = 5, share = 6.250000e-01>
 // CHECK: moe.add %[[FIRST]], %[[REST]] {moe.device = "cpu0", moe.label = #moe.label<"ffn_experts.sum", layer = 0>
 
@@ -51,11 +54,15 @@
   {name = "cpu0", kind = "cpu", isa = "avx512", cores = 4 : i64, memory_bytes = 67108864 : i64, read_bps = 2.2e11 : f64, int8_ops = 7.4e12 : f64, float_ops = 2.2e12 : f64}]}
 
 module attributes {moe.target = #target} {
+moe.weight @blk.0.ffn_gate_inp.weight : tensor<8x64xf32> = #moe.tensor<file = 0, offset = 0>
+moe.weight @blk.0.ffn_up_exps.weight : tensor<8x32x64xf32> = #moe.tensor<file = 0, offset = 4096>
+moe.weight @blk.0.ffn_up_exps.bias : tensor<8x32xf32> = #moe.tensor<file = 0, offset = 2048>
+moe.weight @blk.0.ffn_down_exps.weight : tensor<8x64x32xf32> = #moe.tensor<file = 0, offset = 69632>
 func.func @decode(%x: tensor<?x64xf32>) -> tensor<?x64xf32> attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 64>} {
-  %wr = moe.weight <"blk.0.ffn_gate_inp.weight", file = 0, offset = 0> : tensor<8x64xf32>
-  %up = moe.weight <"blk.0.ffn_up_exps.weight", file = 0, offset = 4096> : tensor<8x32x64xf32>
-  %b = moe.weight <"blk.0.ffn_up_exps.bias", file = 0, offset = 2048> : tensor<8x32xf32>
-  %down = moe.weight <"blk.0.ffn_down_exps.weight", file = 0, offset = 69632> : tensor<8x64x32xf32>
+  %wr = moe.weight_ref @blk.0.ffn_gate_inp.weight : tensor<8x64xf32>
+  %up = moe.weight_ref @blk.0.ffn_up_exps.weight : tensor<8x32x64xf32>
+  %b = moe.weight_ref @blk.0.ffn_up_exps.bias : tensor<8x32xf32>
+  %down = moe.weight_ref @blk.0.ffn_down_exps.weight : tensor<8x64x32xf32>
   %ids, %mix = moe.router %x, %wr {moe.label = #moe.label<"router", layer = 0>, scoring = #moe.scoring<softmax>, top_k = 2 : i64} : (tensor<?x64xf32>, tensor<8x64xf32>) -> (tensor<?x2xi32>, tensor<?x2xf32>)
   %y = moe.experts %x, %ids, %mix, %up, %up, %down up_bias %b {moe.label = #moe.label<"ffn_experts", layer = 0>} : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>, tensor<8x32x64xf32>, tensor<8x32x64xf32>, tensor<8x64x32xf32>, tensor<8x32xf32>) -> tensor<?x64xf32>
   return %y : tensor<?x64xf32>

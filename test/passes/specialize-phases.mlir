@@ -27,13 +27,15 @@
 // A step is never longer than the cache.
 // SHORT: "prefill", min_tokens = 2, max_tokens = 64, context = 64
 module {
+  moe.weight @token_embd.weight : tensor<100x64xf32> = #moe.tensor<file = 0, offset = 0>
+  moe.weight @output.weight : tensor<100x64xf32> = #moe.tensor<file = 0, offset = 0>
   func.func @forward(%tokens: tensor<?xi32>) -> tensor<?x64xf32> {
-    %table = moe.weight <"token_embd.weight", file = 0, offset = 0> : tensor<100x64xf32>
+    %table = moe.weight_ref @token_embd.weight : tensor<100x64xf32>
     %x = moe.embedding %tokens, %table : (tensor<?xi32>, tensor<100x64xf32>) -> tensor<?x64xf32>
     return %x : tensor<?x64xf32>
   }
   func.func @logits(%hidden: tensor<?x64xf32>) -> tensor<?x100xf32> {
-    %head = moe.weight <"output.weight", file = 0, offset = 0> : tensor<100x64xf32>
+    %head = moe.weight_ref @output.weight : tensor<100x64xf32>
     %y = moe.lm_head %hidden, %head : (tensor<?x64xf32>, tensor<100x64xf32>) -> tensor<?x100xf32>
     return %y : tensor<?x100xf32>
   }

@@ -33,9 +33,8 @@ protected:
   Value weight(ArrayRef<int64_t> shape) {
     OpBuilder builder(module_->getBodyRegion());
     auto type = RankedTensorType::get(shape, moe::Q8_0Type::get(&context_));
-    auto ref = moe::WeightRefAttr::get(&context_,
-                                       StringAttr::get(&context_, "w"), 0, 0);
-    return builder.create<moe::WeightOp>(UnknownLoc::get(&context_), type, ref);
+    return builder.create<moe::WeightRefOp>(UnknownLoc::get(&context_), type,
+                                            "w");
   }
   InstructionWork multiplying(double rows, double matrices = 1) {
     InstructionWork work;

@@ -1,6 +1,6 @@
 //===- DeepseekTest.cpp - The graph of deepseek2 files --------------------===//
 
-#include "dialects/moe/Moe.h"
+#include "dialects/moe/WeightTable.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "models/Model.h"
 #include "test/support/SampleModel.h"
@@ -58,10 +58,9 @@ struct Deepseek : testing::Test {
         .getAs<IntegerAttr>(name)
         .getInt();
   }
-  /// The name of the tensor behind a weight.
+  /// The symbol of a weight: for a tensor, its name.
   static std::string tensorOf(Value weight) {
-    auto op = weight.getDefiningOp<moe::WeightOp>();
-    return op ? op.getRef().getName().str() : "";
+    return moe::weightSymbol(weight).str();
   }
 
   MLIRContext context{MLIRContext::Threading::DISABLED};
@@ -170,10 +169,17 @@ TEST_F(Deepseek, OldLayoutSplitsKvB) {
   import(unit("lite"));
   auto attention = find<moe::MlaAttentionOp>("blk.0.attention");
   EXPECT_FALSE(attention.getKTransposed());
-  auto split = attention.getWk().getDefiningOp<moe::SplitKvBOp>();
-  ASSERT_TRUE(split);
-  EXPECT_EQ(tensorOf(split.getWeight()), "blk.0.attn_kv_b.weight");
-  EXPECT_EQ(attention.getWv(), split.getValue());
+  EXPECT_EQ(tensorOf(attention.getWk()), "blk.0.attn_kv_b.weight.keys");
+  EXPECT_EQ(tensorOf(attention.getWv()), "blk.0.attn_kv_b.weight.values");
+  moe::WeightTable weights(*module);
+  moe::WeightOp values = weights.of(attention.getWv());
+  EXPECT_EQ(weights.residentOf(values).getSymName(), "blk.0.attn_kv_b.weight");
+  // Each head has 32 rows of keys, of 64 floats, before its values.
+  auto whole = weights.locate(weights.residentOf(values));
+  auto view = weights.locate(values);
+  ASSERT_TRUE(whole && view);
+  EXPECT_EQ(view->offset - whole->offset, 32 * 64 * 4);
+  EXPECT_EQ(view->outerStride, whole->outerStride);
   // The tensors show that there is no query LoRA.
   EXPECT_EQ(tensorOf(find<moe::LinearOp>("blk.0.attn_q").getWeight()),
             "blk.0.attn_q.weight");
@@ -205,9 +211,8 @@ TEST_F(Deepseek, OfAllThreeKvTensorsOneFormIsUsed) {
     tiny.tensors[block + "attn_v_b.weight"] = {{64, 32, 2}};
   }
   import(tiny);
-  EXPECT_TRUE(find<moe::MlaAttentionOp>("blk.1.attention")
-                  .getWk()
-                  .getDefiningOp<moe::SplitKvBOp>());
+  EXPECT_EQ(tensorOf(find<moe::MlaAttentionOp>("blk.1.attention").getWk()),
+            "blk.1.attn_kv_b.weight.keys");
   EXPECT_THAT(notes(), ElementsAre("4 tensors of the file are not used: "
                                    "\"blk.0.attn_k_b.weight\", "
                                    "\"blk.0.attn_v_b.weight\", "
@@ -303,13 +308,15 @@ TEST_F(Deepseek, FusedGateAndUpAreTwoViews) {
   tiny.tensors["blk.1.ffn_gate_up_exps.weight"] = {{64, 64, 8}};
   import(tiny);
   auto experts = find<moe::ExpertsOp>("blk.1.ffn_experts");
-  auto gate = experts.getGate().getDefiningOp<moe::SliceOp>();
-  auto up = experts.getUp().getDefiningOp<moe::SliceOp>();
-  ASSERT_TRUE(gate && up);
-  EXPECT_EQ(tensorOf(gate.getWeight()), "blk.1.ffn_gate_up_exps.weight");
-  EXPECT_EQ(gate.getBegin(), 0u);
-  EXPECT_EQ(up.getBegin(), 32u);
-  EXPECT_THAT(cast<ShapedType>(up.getType()).getShape(),
+  moe::WeightTable weights(*module);
+  auto sliceOf = [&](Value weight) {
+    return cast<moe::WeightSliceAttr>(weights.of(weight).getSource());
+  };
+  EXPECT_EQ(tensorOf(experts.getGate()), "blk.1.ffn_gate_up_exps.weight.0");
+  EXPECT_EQ(tensorOf(experts.getUp()), "blk.1.ffn_gate_up_exps.weight.32");
+  EXPECT_EQ(sliceOf(experts.getGate()).getBegin(), 0);
+  EXPECT_EQ(sliceOf(experts.getUp()).getBegin(), 32);
+  EXPECT_THAT(cast<ShapedType>(experts.getUp().getType()).getShape(),
               ElementsAre(8, 32, 64));
   EXPECT_THAT(notes(), ElementsAre());
 }

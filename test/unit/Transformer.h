@@ -3,7 +3,7 @@
 #ifndef MOE_TEST_UNIT_TRANSFORMER_H
 #define MOE_TEST_UNIT_TRANSFORMER_H
 
-#include "dialects/moe/Moe.h"
+#include "dialects/moe/WeightTable.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "models/Model.h"
 #include "test/support/TempDir.h"
@@ -60,8 +60,7 @@ struct Transformer : testing::Test {
     return result;
   }
   static std::string tensorOf(mlir::Value weight) {
-    auto op = weight ? weight.getDefiningOp<mlir::moe::WeightOp>() : nullptr;
-    return op ? op.getRef().getName().str() : "";
+    return weight ? mlir::moe::weightSymbol(weight).str() : "";
   }
 
   int64_t positions = moec::kDefaultContext;

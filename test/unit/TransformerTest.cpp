@@ -182,16 +182,17 @@ TEST_F(Transformer, AFusedProjectionIsThreeViews) {
   tiny.add("blk.1.attn_qkv", {64, 256});
   tiny.tensors["blk.1.attn_qkv.bias"] = {{256}};
   expectImport(tiny);
+  moe::WeightTable weights(*module);
   int64_t begin = 0;
   for (auto [name, rows] :
        {std::pair("blk.1.attn_q", 128), std::pair("blk.1.attn_k", 64),
         std::pair("blk.1.attn_v", 64)}) {
     auto linear = find<moe::LinearOp>(name);
     for (Value part : {linear.getWeight(), linear.getBias()}) {
-      auto slice = part.getDefiningOp<moe::SliceOp>();
+      auto slice = dyn_cast<moe::WeightSliceAttr>(weights.of(part).getSource());
       ASSERT_TRUE(slice) << name;
-      EXPECT_EQ(int64_t(slice.getBegin()), begin) << name;
-      EXPECT_EQ(cast<ShapedType>(slice.getType()).getDimSize(0), rows) << name;
+      EXPECT_EQ(slice.getBegin(), begin) << name;
+      EXPECT_EQ(cast<ShapedType>(part.getType()).getDimSize(0), rows) << name;
     }
     begin += rows;
   }
@@ -342,12 +343,11 @@ TEST_F(Transformer, ATensorForEachExpert) {
                       : std::vector<uint64_t>{64, 32});
     }
   expectImport(tiny);
-  auto stack = find<moe::ExpertsOp>("blk.1.ffn_experts")
-                   .getDown()
-                   .getDefiningOp<moe::StackOp>();
-  ASSERT_TRUE(stack);
-  ASSERT_EQ(stack.getWeights().size(), 8u);
-  EXPECT_EQ(tensorOf(stack.getWeights()[7]), "blk.1.ffn_down.7.weight");
+  moe::WeightTable weights(*module);
+  SmallVector<moe::WeightOp> parts = weights.partsOf(
+      weights.of(find<moe::ExpertsOp>("blk.1.ffn_experts").getDown()));
+  ASSERT_EQ(parts.size(), 8u);
+  EXPECT_EQ(parts[7].getSymName(), "blk.1.ffn_down.7.weight");
   EXPECT_THAT(notes(), ElementsAre());
 
   // The experts' tensors may have different formats.

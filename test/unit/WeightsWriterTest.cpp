@@ -242,8 +242,7 @@ TEST_F(WeightsWriter, PacksComputedWeights) {
   parse(R"(
   %q = plan.weight "q" in %f at 0 : 1x6x4xF32 strides [96, 16]
   %k = plan.weight "k" in %f at 128 : 2x2x3xF32 strides [24, 12]
-  %w = plan.fold_query "q.folded" of %q, %k : 1x8x4xBF16
-    {heads = 2 : i64, nope = 2 : i64, rope = 1 : i64, latent = 3 : i64}
+  %w = plan.derived "q.folded" = #moe.fold_query<heads = 2, nope = 2, rope = 1, latent = 3> of %q, %k : 1x8x4xBF16
   %p = plan.pack "q.folded" of %w layout rows16
 )",
         {"p"});
@@ -269,7 +268,7 @@ TEST_F(WeightsWriter, PacksTransposedWeights) {
   // Two matrices of 32 rows, each followed by 2 other rows.
   parse(R"(
   %k = plan.weight "k" in %f at 128 : 2x32x5xF32 strides [680, 20]
-  %t = plan.transpose "k.transposed" of %k : 2x5x32xQ8_0
+  %t = plan.derived "k.transposed" = #moe.transpose of %k : 2x5x32xQ8_0
   %p = plan.pack "k.transposed" of %t layout rows16
 )",
         {"p", "t"});
@@ -320,8 +319,8 @@ TEST_F(WeightsWriter, PacksStackedWeights) {
   %a = plan.weight "a" in %f at 1024 : 1x2x32xF32 strides [256, 128]
   %b = plan.weight "b" in %f at 128 : 1x2x32xF32 strides [256, 128]
   %c = plan.weight "c" in %f at 2048 : 1x2x32xF16 strides [128, 64]
-  %s = plan.stack "a.stacked" of %a, %b, %c : 3x2x32xF32
-  %q = plan.stack "q.stacked" of %b, %c : 2x2x32xQ8_0
+  %s = plan.derived "a.stacked" = #moe.stack of %a, %b, %c : 3x2x32xF32
+  %q = plan.derived "q.stacked" = #moe.stack of %b, %c : 2x2x32xQ8_0
   %p = plan.pack "q.stacked" of %q layout rows16
 )",
         {"s", "p"});
@@ -423,8 +422,7 @@ TEST_F(WeightsWriter, LargeWeightsBeginAtPages) {
 constexpr const char *kFolded = R"(
   %q = plan.weight "q" in %f at 0 : 1x6x4xF32 strides [96, 16]
   %k = plan.weight "k" in %f at 128 : 2x2x3xF32 strides [24, 12]
-  %w = plan.fold_query "q.folded" of %q, %k : 1x8x4xF32
-    {heads = 2 : i64, nope = 2 : i64, rope = 1 : i64, latent = 3 : i64}
+  %w = plan.derived "q.folded" = #moe.fold_query<heads = 2, nope = 2, rope = 1, latent = 3> of %q, %k : 1x8x4xF32
 )";
 
 TEST_F(WeightsWriter, ComputesFoldedWeights) {

@@ -1,4 +1,5 @@
 #include "compiler/Machine/Targets/TargetAttr.h"
+#include "dialects/moe/WeightTable.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/Format.h"
 #include "passes/moe/Passes.h"
@@ -62,8 +63,10 @@ struct Attention {
 /// label.
 class FormBuilder {
 public:
-  FormBuilder(const Attention &attention, const KeyUpCopy &keyUp)
-      : attention(attention), keyUp(keyUp), op(attention.op), builder(op) {}
+  FormBuilder(const Attention &attention, const KeyUpCopy &keyUp,
+              WeightTable &weights)
+      : attention(attention), keyUp(keyUp), weights(weights), op(attention.op),
+        builder(op) {}
 
   /// Builds `form` and returns the value that replaces the attention's result.
   Value build(MlaForm form) {
@@ -77,8 +80,18 @@ public:
     }
   }
 
-  /// All ops that build() created, including weights.
+  /// Erases what build() created, before anything else uses it.
+  void undo() {
+    for (Operation *made : llvm::reverse(created))
+      made->erase();
+    if (computed.isNew)
+      weights.erase(computed.weight);
+  }
+
+  /// All ops that build() created in the function.
   SmallVector<Operation *> created;
+  /// The weight that packing computes for the form; null if it needs none.
+  WeightTable::Added computed = {};
 
 private:
   RankedTensorType rows(int64_t columns) {
@@ -95,12 +108,22 @@ private:
     return op.getHeads() * (op.getLatent() + op.getRope());
   }
 
+  /// Returns the weight that `source` makes of `parts`, with the first part's
+  /// symbol and a suffix as its symbol.
+  Value compute(StringRef suffix, WeightSourceInterface source,
+                ArrayRef<WeightOp> parts, RankedTensorType type) {
+    WeightOp first = parts.front();
+    computed = weights.add(first.getSymName() + suffix, source, parts, type);
+    created.push_back(
+        builder.create<WeightRefOp>(op.getLoc(), computed.weight));
+    return created.back()->getResult(0);
+  }
+
   Value absorb() {
     Value wk = op.getWk();
-    if (keyUp.copy) {
-      wk = builder.create<TransposeOp>(op.getLoc(), keyUp.copy, wk);
-      created.push_back(wk.getDefiningOp());
-    }
+    if (keyUp.copy)
+      wk = compute(".transposed", TransposeAttr::get(op.getContext()),
+                   weights.of(wk), keyUp.copy);
     return record(builder.create<AbsorbQueryOp>(
                       op.getLoc(), rows(latentRows()), op.getQ(), wk,
                       op.getHeads(), op.getNope(), op.getRope(), op.getLatent(),
@@ -116,17 +139,16 @@ private:
     // overflow FP16. An F32 model stays exact.
     Type element = type.getElementType().isF32() ? type.getElementType()
                                                  : builder.getBF16Type();
-    auto weight = builder.create<FoldQueryOp>(
-        op.getLoc(),
-        RankedTensorType::get({latentRows(), type.getDimSize(1)}, element),
-        project.getWeight(), op.getWk(), op.getHeads(), op.getNope(),
-        op.getRope(), op.getLatent(), op.getKTransposed());
-    created.push_back(weight);
-    Value query =
-        record(builder.create<LinearOp>(project.getLoc(), rows(latentRows()),
-                                        project.getX(), weight.getResult(),
-                                        Value(), Value()),
-               project);
+    Value weight = compute(
+        ".folded",
+        FoldQueryAttr::get(op.getContext(), op.getHeads(), op.getNope(),
+                           op.getRope(), op.getLatent(), op.getKTransposed()),
+        {weights.of(project.getWeight()), weights.of(op.getWk())},
+        RankedTensorType::get({latentRows(), type.getDimSize(1)}, element));
+    Value query = record(
+        builder.create<LinearOp>(project.getLoc(), rows(latentRows()),
+                                 project.getX(), weight, Value(), Value()),
+        project);
     return record(builder.create<RopeOp>(rotate.getLoc(), query.getType(),
                                          query, op.getHeads(), op.getLatent(),
                                          rotate.getRope()),
@@ -160,6 +182,7 @@ private:
 
   const Attention &attention;
   const KeyUpCopy &keyUp;
+  WeightTable &weights;
   MlaAttentionOp op;
   OpBuilder builder;
 };
@@ -182,6 +205,7 @@ struct AbsorbMla : moe::impl::AbsorbMlaPassBase<AbsorbMla> {
     if (failed(target))
       return signalPassFailure();
     formInDecode.clear();
+    WeightTable table(getOperation());
     bool any = false;
     for (func::FuncOp function : getOperation().getOps<func::FuncOp>()) {
       SmallVector<MlaAttentionOp> attentions;
@@ -191,7 +215,7 @@ struct AbsorbMla : moe::impl::AbsorbMlaPassBase<AbsorbMla> {
       for (MlaAttentionOp op : attentions) {
         const moec::DeviceDesc &device = deviceFor(op, *target);
         op->removeAttr(kDeviceAttr); // Placement chooses the device again.
-        if (failed(rewrite(op, device)))
+        if (failed(rewrite(op, device, table)))
           signalPassFailure(); // Goes on, so that every layer is reported.
       }
       // Other attention ops lose their expected device too; the passes before
@@ -246,7 +270,8 @@ private:
     return special == MlaForm::Unset ? MlaForm(mla) : special;
   }
 
-  LogicalResult rewrite(MlaAttentionOp op, const moec::DeviceDesc &device) {
+  LogicalResult rewrite(MlaAttentionOp op, const moec::DeviceDesc &device,
+                        WeightTable &table) {
     PhaseAttr phase = phaseOf(op);
     if (!phase)
       return op.emitError()
@@ -274,13 +299,13 @@ private:
       chosen = decoded->second;
       reason = ("MLA form " + formName(chosen) + " as in decode.").str();
     } else {
-      chosen = cheapest(attention, keyUp, phase, device, reason);
+      chosen = cheapest(attention, keyUp, phase, device, table, reason);
     }
     op.emitRemark() << labelOf(op) << " in " << phase.getName().getValue()
                     << ": " << reason;
     if (phase.getKind() == PhaseKind::Decode)
       formInDecode[labelOf(op)] = chosen;
-    apply(attention, keyUp, chosen, reason);
+    apply(attention, keyUp, chosen, table, reason);
     return success();
   }
 
@@ -304,7 +329,8 @@ private:
   }
 
   FormCost measure(const Attention &attention, const KeyUpCopy &keyUp,
-                   MlaForm form, const moec::DeviceDesc &device) {
+                   MlaForm form, const moec::DeviceDesc &device,
+                   WeightTable &table) {
     FormCost cost{form};
     const moec::Situation &situation = situationOn(device, attention.op);
     auto seconds = [&](Operation *op) {
@@ -316,7 +342,7 @@ private:
     };
 
     MlaAttentionOp op = attention.op;
-    FormBuilder forms(attention, keyUp);
+    FormBuilder forms(attention, keyUp, table);
     forms.build(form);
     if (form == MlaForm::None)
       cost.seconds += seconds(op);
@@ -326,21 +352,20 @@ private:
       cost.seconds += seconds(project) + seconds(attention.rotate);
       cost.queryWeightBytes = bytes(project.getWeight()) + bytes(op.getWk());
     }
-    for (Operation *made : forms.created) {
+    for (Operation *made : forms.created)
       cost.seconds += seconds(made);
-      if (auto fold = dyn_cast<FoldQueryOp>(made))
-        cost.queryWeightBytes = bytes(fold.getResult());
-      if (auto copy = dyn_cast<TransposeOp>(made))
-        cost.queryWeightBytes += bytes(copy.getResult()) - bytes(op.getWk());
-    }
-    for (Operation *made : llvm::reverse(forms.created))
-      made->erase();
+    // The folded weight replaces both, a transposed copy only W_UK.
+    if (WeightOp computed = forms.computed.weight)
+      cost.queryWeightBytes +=
+          getTensorBytes(computed.getTensorType()) -
+          (form == MlaForm::Folded ? 0 : bytes(op.getWk()));
+    forms.undo();
     return cost;
   }
 
   MlaForm cheapest(const Attention &attention, const KeyUpCopy &keyUp,
                    PhaseAttr phase, const moec::DeviceDesc &device,
-                   std::string &reason) {
+                   WeightTable &table, std::string &reason) {
     TypicalStep step = typicalStep(phase);
     bool canFold = attention.project && weights != WeightsMode::Reference;
     SmallVector<FormCost> costs;
@@ -349,7 +374,7 @@ private:
       if (candidate == MlaForm::None && op.getChosen())
         continue;
       if (candidate != MlaForm::Folded || canFold)
-        costs.push_back(measure(attention, keyUp, candidate, device));
+        costs.push_back(measure(attention, keyUp, candidate, device, table));
     }
     const FormCost *best = &costs.front();
     for (const FormCost &cost : costs)
@@ -381,7 +406,7 @@ private:
   }
 
   void apply(const Attention &attention, const KeyUpCopy &keyUp, MlaForm chosen,
-             StringRef reason) {
+             WeightTable &table, StringRef reason) {
     MlaAttentionOp op = attention.op;
     if (chosen == MlaForm::None) {
       appendReason(op, reason);
@@ -389,16 +414,16 @@ private:
       return;
     }
     (chosen == MlaForm::Folded ? numFolded : numFactored) += 1;
-    FormBuilder forms(attention, keyUp);
+    FormBuilder forms(attention, keyUp, table);
     op.getResult().replaceAllUsesWith(forms.build(chosen));
     for (Operation *made : forms.created) {
       if (isa<CostOpInterface>(made))
         appendReason(made, reason);
       if (isa<AbsorbQueryOp>(made) && !keyUp.reason.empty())
         appendReason(made, keyUp.reason);
-      if (isa<TransposeOp>(made))
-        ++numTransposed;
     }
+    if (chosen == MlaForm::Factored && forms.computed.weight)
+      ++numTransposed;
     op.erase();
     if (chosen == MlaForm::Folded) {
       attention.rotate->erase();

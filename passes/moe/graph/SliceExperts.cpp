@@ -43,47 +43,67 @@ bool moe::areLeadingExperts(ArrayRef<int64_t> ascending) {
 
 namespace {
 
+/// Returns the type of `count` matrices (for biases: rows) of `weight`.
+RankedTensorType typeOf(WeightOp weight, size_t count) {
+  RankedTensorType type = weight.getTensorType();
+  SmallVector<int64_t> shape(type.getShape());
+  shape[0] = int64_t(count);
+  return RankedTensorType::get(shape, type.getElementType());
+}
+
+/// Returns whether the file has one tensor per expert.
+bool isStack(WeightOp weight) { return isa<StackAttr>(weight.getSource()); }
+
+/// Returns a weight of `parts`, which are `count` matrices or rows of `weight`.
+WeightOp stackOf(WeightTable &weights, const Twine &name, WeightOp weight,
+                 ArrayRef<WeightOp> parts, size_t count) {
+  return weights
+      .add(name, StackAttr::get(weight.getContext()), parts,
+           typeOf(weight, count))
+      .weight;
+}
+
 /// Returns a view of matrices (for biases: rows) `begin` ... `begin + count` -
 /// 1 of a weight.
-Value sliceOf(OpBuilder &builder, Value weight, int64_t begin, int64_t count) {
-  auto type = cast<RankedTensorType>(weight.getType());
-  SmallVector<int64_t> shape(type.getShape());
-  shape[0] = count;
-  auto sliced = RankedTensorType::get(shape, type.getElementType());
-  // The file has one tensor per expert.
-  if (auto stack = weight.getDefiningOp<StackOp>())
-    return builder.create<StackOp>(
-        weight.getLoc(), sliced,
-        stack.getWeights().slice(size_t(begin), size_t(count)));
-  if (type.getRank() == 3)
-    return builder.create<SliceExpertsOp>(weight.getLoc(), sliced, weight,
-                                          uint64_t(begin));
-  return builder.create<SliceOp>(weight.getLoc(), sliced, weight,
-                                 uint64_t(begin));
+WeightOp sliceOf(WeightTable &weights, WeightOp weight, int64_t begin,
+                 int64_t count) {
+  if (isStack(weight)) {
+    SmallVector<WeightOp> parts = weights.partsOf(weight);
+    ArrayRef<WeightOp> some =
+        ArrayRef(parts).slice(size_t(begin), size_t(count));
+    return stackOf(weights, WeightOp(some.front()).getSymName() + ".stacked",
+                   weight, some, some.size());
+  }
+  std::string name = (weight.getSymName() + "." + Twine(begin)).str();
+  if (weight.getTensorType().getRank() == 3)
+    name += "-" + std::to_string(begin + count - 1);
+  return weights
+      .add(name, WeightSliceAttr::get(weight.getContext(), /*dim=*/0, begin),
+           weight, typeOf(weight, size_t(count)))
+      .weight;
 }
 
 /// Returns a stack of the `chosen` experts' matrices or bias rows.
-Value chosenOf(OpBuilder &builder, Value weight, ArrayRef<int64_t> chosen) {
-  auto type = cast<RankedTensorType>(weight.getType());
-  SmallVector<int64_t> shape(type.getShape());
-  shape[0] = int64_t(chosen.size());
-  SmallVector<Value> parts;
+WeightOp chosenOf(WeightTable &weights, WeightOp weight,
+                  ArrayRef<int64_t> chosen) {
+  if (isStack(weight)) {
+    SmallVector<WeightOp> parts = weights.partsOf(weight);
+    SmallVector<WeightOp> some = llvm::map_to_vector(
+        chosen, [&](int64_t expert) { return parts[size_t(expert)]; });
+    return stackOf(weights, some.front().getSymName() + ".stacked", weight,
+                   some, chosen.size());
+  }
+  SmallVector<WeightOp> parts;
   for (size_t begin = 0; begin < chosen.size();) {
     size_t end = begin + 1;
     while (end < chosen.size() && chosen[end] == chosen[end - 1] + 1)
       ++end;
-    // The file has one tensor per expert.
-    if (auto stack = weight.getDefiningOp<StackOp>())
-      llvm::append_range(
-          parts, stack.getWeights().slice(size_t(chosen[begin]), end - begin));
-    else
-      parts.push_back(
-          sliceOf(builder, weight, chosen[begin], int64_t(end - begin)));
+    parts.push_back(
+        sliceOf(weights, weight, chosen[begin], int64_t(end - begin)));
     begin = end;
   }
-  return builder.create<StackOp>(
-      weight.getLoc(), RankedTensorType::get(shape, type.getElementType()),
-      parts);
+  return stackOf(weights, weight.getSymName() + ".chosen", weight, parts,
+                 chosen.size());
 }
 
 void setLabel(Operation *op, LabelAttr whole, const Twine &suffix) {
@@ -93,17 +113,20 @@ void setLabel(Operation *op, LabelAttr whole, const Twine &suffix) {
 
 /// Returns a copy of `op` whose weights are replaced by `viewOf` them.
 ExpertsOp part(OpBuilder &builder, ExpertsOp op, ExpertSliceAttr slice,
-               const Twine &suffix, function_ref<Value(Value)> viewOf) {
+               const Twine &suffix, const WeightTable &weights,
+               function_ref<WeightOp(WeightOp)> viewOf) {
   auto part = cast<ExpertsOp>(builder.clone(*op));
-  for (MutableOperandRange weights :
+  builder.setInsertionPoint(part);
+  for (MutableOperandRange range :
        {MutableOperandRange(part.getGateMutable()),
         MutableOperandRange(part.getUpMutable()),
         MutableOperandRange(part.getDownMutable()), part.getGateBiasMutable(),
         part.getUpBiasMutable(), part.getDownBiasMutable(),
         part.getGateScaleMutable(), part.getUpScaleMutable()})
-    for (OpOperand &weight : weights) {
-      builder.setInsertionPoint(part);
-      weight.set(viewOf(weight.get()));
+    for (OpOperand &operand : range) {
+      WeightOp weight = weights.of(operand.get()), view = viewOf(weight);
+      if (view != weight)
+        operand.set(builder.create<WeightRefOp>(operand.get().getLoc(), view));
     }
   part.setSliceAttr(slice);
   part->removeAttr(kFrequenciesAttr);
@@ -114,13 +137,13 @@ ExpertsOp part(OpBuilder &builder, ExpertsOp op, ExpertSliceAttr slice,
 
 /// Returns a copy of `op` for experts [begin, begin + count).
 ExpertsOp range(OpBuilder &builder, ExpertsOp op, int64_t begin, int64_t count,
-                double share) {
-  return part(builder, op,
-              ExpertSliceAttr::get(op->getContext(), expertCount(op), begin,
-                                   count, share, {}),
-              Twine(begin) + "-" + Twine(begin + count - 1), [&](Value weight) {
-                return sliceOf(builder, weight, begin, count);
-              });
+                double share, WeightTable &weights) {
+  return part(
+      builder, op,
+      ExpertSliceAttr::get(op->getContext(), expertCount(op), begin, count,
+                           share, {}),
+      Twine(begin) + "-" + Twine(begin + count - 1), weights,
+      [&](WeightOp weight) { return sliceOf(weights, weight, begin, count); });
 }
 
 } // namespace
@@ -135,14 +158,16 @@ SmallVector<ExpertLayer> moe::expertLayers(func::FuncOp function) {
   return llvm::map_to_vector(layers, [](auto &entry) { return entry.second; });
 }
 
-SlicedExperts moe::sliceExperts(ExpertsOp op, ArrayRef<int64_t> chosen) {
+SlicedExperts moe::sliceExperts(ExpertsOp op, ArrayRef<int64_t> chosen,
+                                WeightTable &weights) {
   OpBuilder builder(op);
   int64_t experts = expertCount(op), count = int64_t(chosen.size());
   double share = shareOf(op, chosen);
   SlicedExperts sliced;
   if (areLeadingExperts(chosen)) {
-    sliced.first = range(builder, op, 0, count, share);
-    sliced.rest = range(builder, op, count, experts - count, 1 - share);
+    sliced.first = range(builder, op, 0, count, share, weights);
+    sliced.rest =
+        range(builder, op, count, experts - count, 1 - share, weights);
   } else {
     SmallVector<Real> here(static_cast<size_t>(experts), Real(-1)), others;
     for (auto [number, expert] : llvm::enumerate(chosen))
@@ -152,13 +177,13 @@ SlicedExperts moe::sliceExperts(ExpertsOp op, ArrayRef<int64_t> chosen) {
     sliced.first = part(
         builder, op,
         ExpertSliceAttr::get(op->getContext(), experts, 0, count, share, here),
-        "chosen-" + Twine(count),
-        [&](Value weight) { return chosenOf(builder, weight, chosen); });
+        "chosen-" + Twine(count), weights,
+        [&](WeightOp weight) { return chosenOf(weights, weight, chosen); });
     sliced.rest = part(builder, op,
                        ExpertSliceAttr::get(op->getContext(), experts, 0,
                                             experts, 1 - share, others),
-                       "others-" + Twine(experts - count),
-                       [](Value weight) { return weight; });
+                       "others-" + Twine(experts - count), weights,
+                       [](WeightOp weight) { return weight; });
   }
   sliced.sum = builder.create<AddOp>(op.getLoc(), sliced.first.getResult(),
                                      sliced.rest.getResult());

@@ -8,7 +8,7 @@
 //   %y = moe.add %a, %b
 //
 // The weights of the slices are views of the tensors' outer dimension
-// (moe.slice_experts), so that each device only stores its own experts. Both
+// (#moe.slice), so that each device only stores its own experts. Both
 // ops receive all ids and weights of a token. Their expert_group instructions
 // list the slots of their own experts, their gemms process these lists, and
 // their experts_combine instructions skip the choices of other experts
@@ -16,7 +16,7 @@
 // ends first.
 //
 // Experts that are not a leading range, such as a layer's most used ones, are
-// copied next to each other when weights are packed (moe.stack of views), and
+// copied next to each other when weights are packed (#moe.stack of views), and
 // a map gives their numbers. The other experts stay in the whole tensors, in
 // which the chosen ones are then unused: no bytes on the host are copied or
 // saved.
@@ -29,7 +29,7 @@
 #ifndef MOE_PASSES_MOE_GRAPH_SLICEEXPERTS_H
 #define MOE_PASSES_MOE_GRAPH_SLICEEXPERTS_H
 
-#include "dialects/moe/Moe.h"
+#include "dialects/moe/WeightTable.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 namespace mlir::moe {
@@ -67,8 +67,10 @@ struct SlicedExperts {
 /// Replaces `op`, which has no slice and no residual yet, with one op for the
 /// `chosen` experts (ascending; at least one, but not all), one for the other
 /// experts, and their sum. The two ops inherit the attributes of `op` except
-/// kFrequenciesAttr; the sum only has a label.
-SlicedExperts sliceExperts(ExpertsOp op, ArrayRef<int64_t> chosen);
+/// kFrequenciesAttr; the sum only has a label. Adds the weights of the two to
+/// `weights`, the table of the module.
+SlicedExperts sliceExperts(ExpertsOp op, ArrayRef<int64_t> chosen,
+                           WeightTable &weights);
 
 } // namespace mlir::moe
 

@@ -1,4 +1,5 @@
 #include "compiler/Machine/Targets/TargetAttr.h"
+#include "dialects/moe/WeightTable.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringExtras.h"
@@ -44,7 +45,7 @@ const moec::DeviceDesc *deviceOf(LowerableOpInterface op,
 
 /// Weights of a format without a fast kernel, and their cost per decoded token.
 struct SlowFormat {
-  llvm::SetVector<Attribute> weights;
+  llvm::SetVector<StringAttr> weights;
   double seconds = 0;
   double readSeconds = 0; ///< To only read their bytes from memory.
 };
@@ -56,9 +57,11 @@ using SlowFormats =
 /// Selects the kernels of one phase's ops.
 class Selector {
 public:
-  Selector(const moec::TargetDesc &target, const WeightLayouts &layouts,
-           PhaseAttr phase, AlternativeSeconds &seconds)
-      : target(target), layouts(layouts), phase(phase), seconds(seconds) {}
+  Selector(const moec::TargetDesc &target, const WeightTable &weights,
+           const WeightLayouts &layouts, PhaseAttr phase,
+           AlternativeSeconds &seconds)
+      : target(target), weights(weights), layouts(layouts), phase(phase),
+        seconds(seconds) {}
 
   LogicalResult select(LowerableOpInterface op) {
     const moec::DeviceDesc *device = deviceOf(op, target);
@@ -141,10 +144,10 @@ private:
       }
   }
 
-  static StringRef nameOf(Value weight) {
-    auto stored = weight.getDefiningOp<WeightOp>();
-    return stored ? stored.getRef().getName().getValue()
-                  : StringRef("The computed weight");
+  StringRef nameOf(Value weight) const {
+    WeightOp symbol = weights.of(weight);
+    return symbol.isFileTensor() ? symbol.getSymName()
+                                 : StringRef("The computed weight");
   }
 
   /// Records the products of `op` that use a reference gemm.
@@ -164,7 +167,7 @@ private:
         if (gemm->isa != moek::Isa::Ref)
           continue;
         SlowFormat &slow = slowFormats[{&device, gemm->format}];
-        slow.weights.insert(weightKey(weight));
+        slow.weights.insert(weightSymbol(weight));
         for (const Product &product : instruction.work.products) {
           if (product.weight != weight)
             continue;
@@ -188,16 +191,16 @@ private:
   /// the layouts differ.
   void explainLayouts(Operation *op, const Instructions &instructions,
                       const moec::DeviceDesc &device) {
-    llvm::MapVector<StringRef, llvm::SetVector<StringRef>> weights;
+    llvm::MapVector<StringRef, llvm::SetVector<StringRef>> namesOf;
     for (const Instruction &instruction : instructions)
       for (Value weight : instruction.gemmWeights()) {
         std::string reason = layouts.choose(weight, device).reason;
         if (!reason.empty())
-          weights[StringAttr::get(op->getContext(), reason).getValue()].insert(
+          namesOf[StringAttr::get(op->getContext(), reason).getValue()].insert(
               nameOf(weight));
       }
-    for (auto &[reason, names] : weights)
-      appendReason(op, (weights.size() == 1 ? std::string("Weights")
+    for (auto &[reason, names] : namesOf)
+      appendReason(op, (namesOf.size() == 1 ? std::string("Weights")
                                             : llvm::join(names, ", ")) +
                            " " + reason + ".");
   }
@@ -234,6 +237,7 @@ private:
   }
 
   const moec::TargetDesc &target;
+  const WeightTable &weights;
   const WeightLayouts &layouts;
   PhaseAttr phase;
   AlternativeSeconds &seconds;
@@ -266,8 +270,9 @@ struct SelectKernels : moe::impl::SelectKernelsPassBase<SelectKernels> {
       return signalPassFailure();
     SlowFormats slow;
     AlternativeSeconds seconds(mayPack);
+    WeightTable table(getOperation());
     if (failed(forEachOp([&](LowerableOpInterface op, PhaseAttr phase) {
-          Selector selector(*target, layouts, phase, seconds);
+          Selector selector(*target, table, layouts, phase, seconds);
           LogicalResult result = selector.select(op);
           numGemms += selector.gemmCount;
           for (auto &[key, more] : selector.slowFormats) {

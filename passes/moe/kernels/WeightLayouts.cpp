@@ -7,15 +7,15 @@ using moek::Layout;
 
 void WeightLayouts::addUse(Value weight, const Instruction &instruction,
                            PhaseAttr phase, const moec::DeviceDesc &device) {
-  Uses &uses = uses_[{weightKey(weight), &device}];
+  Uses &uses = uses_[{weightSymbol(weight), &device}];
   uses.tokens.push_back(phase.getMaxTokens());
   uses.ofFloats |= !instruction.activation() && !encodesForGemms(device.isa);
   if (device.kind == moec::DeviceKind::Cpu)
-    hosts_.try_emplace(weightKey(weight), &device);
+    hosts_.try_emplace(weightSymbol(weight), &device);
 }
 
 void WeightLayouts::addStreamed(Value weight, const moec::DeviceDesc &device) {
-  streamed_.insert({weightKey(weight), &device});
+  streamed_.insert({weightSymbol(weight), &device});
 }
 
 /// Whether filling up the last panel takes more than an eighth of the bytes.
@@ -51,13 +51,13 @@ static std::string text(std::string_view view) { return std::string(view); }
 
 WeightLayouts::Choice
 WeightLayouts::choose(Value weight, const moec::DeviceDesc &device) const {
-  if (streamed_.contains({weightKey(weight), &device}))
-    if (const moec::DeviceDesc *host = hosts_.lookup(weightKey(weight)))
+  if (streamed_.contains({weightSymbol(weight), &device}))
+    if (const moec::DeviceDesc *host = hosts_.lookup(weightSymbol(weight)))
       return {choose(weight, *host).layout,
               "read as " + host->name + " has them"};
   auto type = cast<RankedTensorType>(weight.getType());
   auto format = getFormat(type.getElementType());
-  auto uses = uses_.find({weightKey(weight), &device});
+  auto uses = uses_.find({weightSymbol(weight), &device});
   if (!format || uses == uses_.end() || !readsPackedRows(device.isa))
     return {};
   int64_t rows = type.getDimSize(type.getRank() - 2);

@@ -48,7 +48,7 @@ public:
   Choice choose(Value weight, const moec::DeviceDesc &device) const;
 
 private:
-  using Key = std::pair<Attribute, const moec::DeviceDesc *>;
+  using Key = std::pair<StringAttr, const moec::DeviceDesc *>;
 
   struct Uses {
     SmallVector<int64_t, 4> tokens; ///< The most of the phases that read it.
@@ -59,7 +59,7 @@ private:
   llvm::DenseMap<Key, Uses> uses_;
   llvm::DenseSet<Key> streamed_;
   /// The CPU that reads a weight.
-  llvm::DenseMap<Attribute, const moec::DeviceDesc *> hosts_;
+  llvm::DenseMap<StringAttr, const moec::DeviceDesc *> hosts_;
 };
 
 } // namespace mlir::moe

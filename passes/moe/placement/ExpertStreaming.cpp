@@ -33,22 +33,16 @@ static int64_t mostMatrixBytes(Value weight) {
 
 /// Returns whether the GPU can read `weight` in every layout that the CPU may
 /// use, with its matrices stored contiguously.
-static bool isReadByBoth(Value weight, const moec::DeviceDesc &gpu,
-                         int64_t rows) {
-  if (!isa<WeightOp, StackOp, SliceExpertsOp>(weight.getDefiningOp()))
-    return false;
-  if (auto slice = weight.getDefiningOp<SliceExpertsOp>();
-      slice && !slice.getWeight().getDefiningOp<WeightOp>())
-    return false;
-  auto format =
-      getFormat(cast<RankedTensorType>(weight.getType()).getElementType());
-  if (!format)
+static bool isReadByBoth(WeightOp weight, const WeightTable &weights,
+                         const moec::DeviceDesc &gpu, int64_t rows) {
+  Matrices m(weight.getTensorType());
+  std::optional<StoredBytes> stored = weights.locate(weight);
+  if (stored && stored->outerStride != m.matrixBytes())
     return false;
   for (uint32_t number = 0; auto layout = moek::layoutFromNumber(number);
        ++number)
-    if ((number == 0 ||
-         moek::hasLayout(*layout, *format, shapeOf(weight)[2])) &&
-        !chooseGemm(*format, *layout, gpu, rows))
+    if ((number == 0 || moek::hasLayout(*layout, m.format, m.cols)) &&
+        !chooseGemm(m.format, *layout, gpu, rows))
       return false;
   return true;
 }
@@ -56,8 +50,9 @@ static bool isReadByBoth(Value weight, const moec::DeviceDesc &gpu,
 ExpertStreaming::ExpertStreaming(func::FuncOp prefill, DeviceOf deviceOf,
                                  bool mayPack)
     : prefill(prefill), phase(phaseOf(prefill)), mayPack(mayPack) {
+  WeightTable weights(prefill->getParentOfType<ModuleOp>());
   prefill.walk([&](ExpertsOp op) {
-    if (auto candidate = candidateOf(op, deviceOf))
+    if (auto candidate = candidateOf(op, weights, deviceOf))
       candidates.push_back(*candidate);
   });
 }
@@ -74,7 +69,8 @@ ExpertStreaming::ExpertStreaming(func::FuncOp prefill,
           mayPack) {}
 
 std::optional<ExpertStreaming::Candidate>
-ExpertStreaming::candidateOf(ExpertsOp op, DeviceOf deviceOf) const {
+ExpertStreaming::candidateOf(ExpertsOp op, const WeightTable &weights,
+                             DeviceOf deviceOf) const {
   const moec::DeviceDesc *host = deviceOf(op);
   // The GPU that runs the layer's router.
   Operation *router = op.getIds().getDefiningOp();
@@ -86,7 +82,7 @@ ExpertStreaming::candidateOf(ExpertsOp op, DeviceOf deviceOf) const {
   if (slice && !slice.getMap().empty())
     return std::nullopt;
   for (Value weight : {op.getGate(), op.getUp(), op.getDown()})
-    if (!isReadByBoth(weight, *gpu, phase.getMaxTokens()))
+    if (!isReadByBoth(weights.of(weight), weights, *gpu, phase.getMaxTokens()))
       return std::nullopt;
   if (opSeconds(op, moec::Situation{1, 0}, *gpu, mayPack) >= kNeverSeconds)
     return std::nullopt;

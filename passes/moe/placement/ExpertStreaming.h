@@ -12,6 +12,7 @@
 #ifndef MOE_PASSES_MOE_PLACEMENT_EXPERTSTREAMING_H
 #define MOE_PASSES_MOE_PLACEMENT_EXPERTSTREAMING_H
 
+#include "dialects/moe/WeightTable.h"
 #include "passes/moe/Support.h"
 
 namespace mlir::moe {
@@ -64,7 +65,8 @@ public:
 
 private:
   bool pays(int64_t rows) const;
-  std::optional<Candidate> candidateOf(ExpertsOp op, DeviceOf deviceOf) const;
+  std::optional<Candidate> candidateOf(ExpertsOp op, const WeightTable &weights,
+                                       DeviceOf deviceOf) const;
 
   func::FuncOp prefill;
   PhaseAttr phase;

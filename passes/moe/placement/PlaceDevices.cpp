@@ -81,8 +81,9 @@ struct PlaceDevices : moe::impl::PlaceDevicesPassBase<PlaceDevices> {
     const PlacementSearch &used = beside ? *beside : search;
     record(problem, beside ? reducedTarget : *target, times, used, choice);
     report(module, *target, problem, times, used, choice);
+    WeightTable weights(module);
     for (const ExpertSplit &split : choice.splits)
-      divide(problem, *target, split, choice);
+      divide(problem, *target, split, choice, weights);
   }
 
 private:
@@ -293,7 +294,8 @@ private:
 
   /// Slices a layer's experts; the rest stays on the group's device.
   void divide(const PlacementProblem &problem, const moec::TargetDesc &target,
-              const ExpertSplit &split, const Choice &choice) {
+              const ExpertSplit &split, const Choice &choice,
+              WeightTable &weights) {
     const moec::DeviceDesc &ofFirst = target.devices[split.device];
     const moec::DeviceDesc &ofRest =
         target.devices[choice.assignment[split.group]];
@@ -307,7 +309,8 @@ private:
                        std::to_string(split.experts) + " experts";
     bool areHot = !areLeadingExperts(split.chosen);
     for (Operation *op : problem.groups()[split.group].ops) {
-      SlicedExperts sliced = sliceExperts(cast<ExpertsOp>(op), split.chosen);
+      SlicedExperts sliced =
+          sliceExperts(cast<ExpertsOp>(op), split.chosen, weights);
       appendReason(sliced.rest, part + " are on " + device + ".");
       AlternativeSeconds seconds(mayPack());
       for (Operation *op :

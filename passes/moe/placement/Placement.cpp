@@ -6,52 +6,14 @@
 using namespace mlir;
 using namespace mlir::moe;
 
-namespace {
-
-/// Returns the name and bytes of the stored or computed tensor that `weight` is
-/// or views.
-std::pair<StringAttr, int64_t> residentTensor(Value weight) {
-  Operation *producer = weight.getDefiningOp();
-  if (auto split = dyn_cast<SplitKvBOp>(producer))
-    return residentTensor(split.getWeight());
-  if (auto slice = dyn_cast<SliceOp>(producer))
-    return residentTensor(slice.getWeight());
-  int64_t bytes = getTensorBytes(cast<RankedTensorType>(weight.getType()));
-  if (auto fold = dyn_cast<FoldQueryOp>(producer)) {
-    StringAttr base = residentTensor(fold.getWq()).first;
-    return {StringAttr::get(base.getContext(), base.getValue() + " (folded)"),
-            bytes};
-  }
-  if (auto transpose = dyn_cast<TransposeOp>(producer)) {
-    StringAttr base = residentTensor(transpose.getWeight()).first;
-    return {
-        StringAttr::get(base.getContext(), base.getValue() + " (transposed)"),
-        bytes};
-  }
-  if (auto experts = dyn_cast<SliceExpertsOp>(producer)) {
-    StringAttr base = residentTensor(experts.getWeight()).first;
-    return {StringAttr::get(base.getContext(), base.getValue() + " from " +
-                                                   Twine(experts.getBegin())),
-            bytes};
-  }
-  if (auto stack = dyn_cast<StackOp>(producer)) {
-    StringAttr first = residentTensor(stack.getWeights().front()).first;
-    return {
-        StringAttr::get(first.getContext(), first.getValue() + " (stacked)"),
-        bytes};
-  }
-  return {cast<WeightOp>(producer).getRef().getName(), bytes};
-}
-
-} // namespace
-
 //===----------------------------------------------------------------------===//
 // Groups
 //===----------------------------------------------------------------------===//
 
 PlacementProblem::PlacementProblem(ModuleOp module,
                                    const moec::TargetDesc &target)
-    : functions(module.getOps<func::FuncOp>()), target(target) {
+    : functions(module.getOps<func::FuncOp>()), target(target),
+      weights(module) {
   for (func::FuncOp function : functions) {
     PhaseAttr phase = phaseOf(function);
     mostPositions = std::max(mostPositions, phase.getContextLength());
@@ -98,7 +60,7 @@ void PlacementProblem::addOp(Operation *op, PhaseAttr phase,
     streamed = {experts.getGate(), experts.getUp(), experts.getDown()};
   for (Value operand : op->getOperands())
     if (isWeight(operand) && !llvm::is_contained(streamed, operand))
-      group.weights.insert(residentTensor(operand));
+      group.weights.insert(residentBytes(operand));
   if (auto cache = dyn_cast<CacheOpInterface>(op))
     group.kvBytes = cacheBytesOf(cache, kvRowCount);
   if (auto state = dyn_cast<StateOpInterface>(op))
@@ -114,6 +76,12 @@ void PlacementProblem::addOp(Operation *op, PhaseAttr phase,
     group.decodeCost += cost;
 }
 
+std::pair<StringAttr, int64_t>
+PlacementProblem::residentBytes(Value weight) const {
+  WeightOp resident = weights.residentOf(weights.of(weight));
+  return {resident.getSymNameAttr(), getTensorBytes(resident.getTensorType())};
+}
+
 int64_t PlacementProblem::bytesOf(Value value, int64_t tokens) {
   auto type = dyn_cast<RankedTensorType>(value.getType());
   if (!type || isWeight(value))
@@ -125,13 +93,13 @@ int64_t PlacementProblem::bytesOf(Value value, int64_t tokens) {
 }
 
 double PlacementProblem::weightElements() const {
-  llvm::DenseSet<Attribute> counted;
+  llvm::DenseSet<StringAttr> counted;
   double elements = 0;
   for (const OpGroup &group : groupList)
     for (Operation *op : group.ops)
       for (Value operand : op->getOperands())
         if (isWeight(operand) &&
-            counted.insert(residentTensor(operand).first).second)
+            counted.insert(residentBytes(operand).first).second)
           elements += double(
               cast<RankedTensorType>(operand.getType()).getNumElements());
   return elements;

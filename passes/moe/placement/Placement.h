@@ -8,7 +8,7 @@
 #define MOE_PASSES_MOE_PLACEMENT_PLACEMENT_H
 
 #include "compiler/Machine/Targets/Target.h"
-#include "dialects/moe/Moe.h"
+#include "dialects/moe/WeightTable.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/MapVector.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -19,8 +19,8 @@
 
 namespace mlir::moe {
 
-/// Names of weights and the bytes that must be resident. All views of a tensor
-/// count as that tensor.
+/// Symbols of weights and the bytes that must be resident. All views of a fused
+/// tensor count as that tensor.
 using WeightSet = llvm::MapVector<StringAttr, int64_t>;
 
 /// The ops of one label in all phases: the unit of placement. Attention may
@@ -127,6 +127,8 @@ private:
     std::vector<ValueMemory> values;
     std::vector<OpMemory> ops;
   };
+  /// Returns what memory holds for a reader of `weight`: symbol and bytes.
+  std::pair<StringAttr, int64_t> residentBytes(Value weight) const;
   void numberWeights();
   void addMemory(func::FuncOp function);
   void addFunction(const FunctionMemory &function, const Assignment &assignment,
@@ -136,6 +138,7 @@ private:
 
   SmallVector<func::FuncOp> functions;
   const moec::TargetDesc &target;
+  WeightTable weights;
   std::vector<OpGroup> groupList;
   llvm::DenseMap<Operation *, int> groupIndex;
   /// For each group, the numbers and bytes of its weights.

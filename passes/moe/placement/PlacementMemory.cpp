@@ -74,16 +74,16 @@ int64_t innerBytes(Operation *op, const PhaseAttr &phase,
   return most;
 }
 
-/// Arguments of an instruction that is not emitted yet, with the interface that
-/// kernels/Arguments.h expects. Only integer parameters are known; they
-/// determine the size of workspaces.
+/// Arguments of an op that is not lowered yet, with the interface that
+/// kernels/Arguments.h expects. Only parameters are known; they determine the
+/// size of workspaces.
 class Parameters {
 public:
-  explicit Parameters(const Instruction &instruction)
-      : instruction(instruction) {}
+  explicit Parameters(Operation *op) : op(op) {}
 
   int32_t integer(std::string_view name) const {
-    return int32_t(instruction.integer(name));
+    auto attribute = op->getAttrOfType<IntegerAttr>(StringRef(name));
+    return attribute ? int32_t(attribute.getInt()) : 0;
   }
   float real(std::string_view) const { return 0; }
   bool has(std::string_view) const { return false; }
@@ -103,7 +103,7 @@ public:
   }
 
 private:
-  const Instruction &instruction;
+  Operation *op;
 };
 
 /// Returns the bytes of workspace that a GPU's launches of an op need. The
@@ -114,13 +114,12 @@ int64_t workspaceBytes(Operation *op,
   if (!lowerable)
     return 0;
   int64_t bytes = 0;
-  for (const Instruction &instruction : lowerable.getInstructions({})) {
-    Parameters parameters(instruction);
+  Parameters parameters(op);
+  for (const Instruction &instruction : lowerable.getInstructions({}))
     moek::withArguments(instruction.op, parameters, [&](const auto &args) {
       bytes = std::max(
           bytes, moek::cuda::workspaceBytes(instruction.op, &args, context));
     });
-  }
   return int64_t(moert::alignUp(uint64_t(bytes), moert::kRegionAlignment));
 }
 

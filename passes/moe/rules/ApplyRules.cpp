@@ -156,10 +156,11 @@ private:
         sliced.push_back({experts, rule});
       return WalkResult::advance();
     });
+    WeightTable weights(module);
     for (auto [op, rule] : sliced) {
       const PlacementRule *others = lastFor(op, parsed, /*forAll=*/true);
       SlicedExperts sliced =
-          sliceExperts(op, hottestExperts(op, rule->experts));
+          sliceExperts(op, hottestExperts(op, rule->experts), weights);
       set(sliced.first, *rule, "");
       if (others)
         set(sliced.rest, *others, "");

@@ -1,7 +1,6 @@
 #include "passes/moe/rules/TensorRules.h"
 
 #include "dialects/moe/Moe.h"
-#include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringExtras.h"
 #include "passes/moe/Support.h"
 #include "runtime/base/Suggest.h"
@@ -59,18 +58,10 @@ FailureOr<TensorRule> parse(ModuleOp module, const moec::TargetDesc &target,
   return rule;
 }
 
-/// Returns the names of the module's tensors in order of first use.
-llvm::SetVector<StringAttr> tensorsOf(ModuleOp module) {
-  llvm::SetVector<StringAttr> names;
-  module.walk(
-      [&](WeightOp weight) { names.insert(weight.getRef().getName()); });
-  return names;
-}
-
 /// Returns the first tensor name that contains a match of the longest possible
 /// prefix of the pattern, of more than half its length.
 std::string matchedByBeginning(StringRef pattern,
-                               const llvm::SetVector<StringAttr> &tensors) {
+                               ArrayRef<StringAttr> tensors) {
   for (size_t size = pattern.size() - 1; size >= 4 && size > pattern.size() / 2;
        --size) {
     std::string error;
@@ -102,8 +93,7 @@ std::string plainText(StringRef pattern) {
 
 /// Returns the part between dots or the whole name that is closest to a pattern
 /// without matches, or "".
-std::string nearest(const TensorRule &rule,
-                    const llvm::SetVector<StringAttr> &tensors) {
+std::string nearest(const TensorRule &rule, ArrayRef<StringAttr> tensors) {
   StringRef pattern = rule.patternText;
   if (auto name = matchedByBeginning(pattern, tensors); !name.empty())
     return name;
@@ -162,8 +152,8 @@ std::string moe::cpuMoeRule(int64_t layers) {
 FailureOr<TensorDevices> TensorDevices::create(ModuleOp module,
                                                ArrayRef<TensorRule> rules,
                                                bool allowIdle) {
-  TensorDevices devices;
-  llvm::SetVector<StringAttr> tensors = tensorsOf(module);
+  TensorDevices devices(module);
+  SmallVector<StringAttr> tensors = fileTensorsOf(module);
   std::vector<const TensorRule *> shadowedBy(rules.size(), nullptr);
   std::vector<bool> decides(rules.size(), false);
   for (StringAttr tensor : tensors) {
@@ -214,18 +204,17 @@ FailureOr<TensorDevices> TensorDevices::create(ModuleOp module,
 
 FailureOr<TensorDevices::Decision> TensorDevices::of(Operation *op) const {
   Decision decision;
-  SmallVector<Value> pending(op->getOperands());
+  SmallVector<WeightOp> pending;
+  for (Value operand : op->getOperands())
+    if (isWeight(operand))
+      pending.push_back(weights.of(operand));
   while (!pending.empty()) {
-    Value value = pending.pop_back_val();
-    Operation *producer = value.getDefiningOp();
-    if (!producer || !isWeight(value))
-      continue;
-    auto weight = dyn_cast<WeightOp>(producer);
-    if (!weight) { // A view or a computed weight.
-      pending.append(producer->operand_begin(), producer->operand_end());
+    WeightOp weight = pending.pop_back_val();
+    if (!weight.isFileTensor()) {
+      pending.append(weights.partsOf(weight));
       continue;
     }
-    StringRef name = weight.getRef().getName().getValue();
+    StringRef name = weight.getSymName();
     const TensorRule *rule = ruleOf.lookup(name);
     if (!rule)
       continue;

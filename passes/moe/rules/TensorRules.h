@@ -11,6 +11,7 @@
 #define MOE_PASSES_MOE_RULES_TENSORRULES_H
 
 #include "compiler/Machine/Targets/Target.h"
+#include "dialects/moe/WeightTable.h"
 #include "llvm/ADT/StringMap.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "passes/moe/rules/NamePattern.h"
@@ -53,6 +54,9 @@ public:
   FailureOr<Decision> of(Operation *op) const;
 
 private:
+  explicit TensorDevices(ModuleOp module) : weights(module) {}
+
+  WeightTable weights;
   llvm::StringMap<const TensorRule *> ruleOf;
 };
 

@@ -3,10 +3,13 @@
 // With a router profile, a step reads the experts that its tokens are expected
 // to choose, 24576 bytes each.
 
+moe.weight @u : tensor<8x32x64xf32> = #moe.tensor<file = 0, offset = 0>
+moe.weight @d : tensor<8x64x32xf32> = #moe.tensor<file = 0, offset = 65536>
+
 // CHECK-LABEL: @experts tokens=4
 func.func @experts(%x: tensor<?x64xf32>, %ids: tensor<?x2xi32>, %p: tensor<?x2xf32>) -> tensor<?x64xf32> {
-  %up = moe.weight <"u", file = 0, offset = 0> : tensor<8x32x64xf32>
-  %down = moe.weight <"d", file = 0, offset = 65536> : tensor<8x64x32xf32>
+  %up = moe.weight_ref @u : tensor<8x32x64xf32>
+  %down = moe.weight_ref @d : tensor<8x64x32xf32>
   // All tokens choose the same two of eight; the FLOPs do not change.
   // CHECK-NEXT: two moe.experts flops=100352 weights=49152
   %two = moe.experts %x, %ids, %p, %up, %up, %down {moe.frequencies = array<f32: 1.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0>, moe.label = #moe.label<"two">} : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>, tensor<8x32x64xf32>, tensor<8x32x64xf32>, tensor<8x64x32xf32>) -> tensor<?x64xf32>

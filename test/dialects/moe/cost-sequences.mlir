@@ -4,12 +4,17 @@
 // Each token of a batch has a cache of its own; only weights are shared. Rows
 // of the cache are 40 elements of 2 bytes.
 
+moe.weight @n : tensor<32xf32> = #moe.tensor<file = 0, offset = 0>
+moe.weight @b : tensor<2x36x32xf32> = #moe.tensor<file = 0, offset = 0>
+moe.weight @b.keys : tensor<2x16x32xf32> = #moe.slice<dim = 1, begin = 0> of [@b]
+moe.weight @b.values : tensor<2x20x32xf32> = #moe.slice<dim = 1, begin = 16> of [@b]
+
 // CHECK-LABEL: @batch tokens=4 context=10
 // ONE-LABEL: @batch tokens=1 context=10
 func.func @batch(%q: tensor<?x48xf32>, %a: tensor<?x40xf32>) -> tensor<?x40xf32> attributes {moe.phase = #moe.phase<"batch", min_tokens = 2, max_tokens = 4, context = 64, sequences = 4>} {
-  %norm = moe.weight <"n", file = 0, offset = 0> : tensor<32xf32>
-  %b = moe.weight <"b", file = 0, offset = 0> : tensor<72x32xf32>
-  %wk, %wv = moe.split_kv_b %b {heads = 2, nope = 16} : (tensor<72x32xf32>) -> (tensor<2x16x32xf32>, tensor<2x20x32xf32>)
+  %norm = moe.weight_ref @n : tensor<32xf32>
+  %wk = moe.weight_ref @b.keys : tensor<2x16x32xf32>
+  %wv = moe.weight_ref @b.values : tensor<2x20x32xf32>
   // One row per sequence is written.
   // CHECK: moe.mla_latent {{.*}} kv=320
   %kv = moe.mla_latent %a, %norm {layer = 0, eps = 1.0e-6, rope = #moe.rope<dim = 8, base = 1.0e4>} : (tensor<?x40xf32>, tensor<32xf32>) -> !moe.kv<40>

@@ -7,13 +7,34 @@
 
 // BAD: error: expected tokens above 0 and context not below 0, got 0 and 0
 
+moe.weight @t : tensor<100x64x!moe.q8_0> = #moe.tensor<file = 0, offset = 0>
+moe.weight @n : tensor<64xf32> = #moe.tensor<file = 0, offset = 0>
+moe.weight @w : tensor<32x64xf16> = #moe.tensor<file = 0, offset = 0>
+moe.weight @b : tensor<32xf32> = #moe.tensor<file = 0, offset = 0>
+moe.weight @b_1 : tensor<8xf32> = #moe.tensor<file = 0, offset = 0>
+moe.weight @kv_b : tensor<2x36x32xf32> = #moe.tensor<file = 0, offset = 0>
+moe.weight @u : tensor<64x32xf32> = #moe.tensor<file = 0, offset = 0>
+moe.weight @n_1 : tensor<32xf32> = #moe.tensor<file = 0, offset = 0>
+moe.weight @kv_b.keys : tensor<2x16x32xf32> = #moe.slice<dim = 1, begin = 0> of [@kv_b]
+moe.weight @kv_b.values : tensor<2x20x32xf32> = #moe.slice<dim = 1, begin = 16> of [@kv_b]
+moe.weight @w_1 : tensor<8x64xf32> = #moe.tensor<file = 0, offset = 0>
+moe.weight @g : tensor<8x32x64xf32> = #moe.tensor<file = 0, offset = 0>
+moe.weight @d : tensor<8x64x32xf32> = #moe.tensor<file = 0, offset = 0>
+moe.weight @g_1 : tensor<32x64xf32> = #moe.tensor<file = 0, offset = 0>
+moe.weight @d_1 : tensor<64x32xf32> = #moe.tensor<file = 0, offset = 0>
+moe.weight @n_2 : tensor<16xf32> = #moe.tensor<file = 0, offset = 0>
+moe.weight @s : tensor<6xf32> = #moe.tensor<file = 0, offset = 0>
+moe.weight @rb : tensor<8xf32> = #moe.tensor<file = 0, offset = 0>
+moe.weight @gb : tensor<8x32xf32> = #moe.tensor<file = 0, offset = 0>
+moe.weight @db : tensor<8x64xf32> = #moe.tensor<file = 0, offset = 0>
+
 // CHECK-LABEL: @rows tokens=4 context=10
 func.func @rows(%ids: tensor<?xi32>) -> tensor<?x100xf32> {
-  %table = moe.weight <"t", file = 0, offset = 0> : tensor<100x64x!moe.q8_0>
-  %norm = moe.weight <"n", file = 0, offset = 0> : tensor<64xf32>
-  %w = moe.weight <"w", file = 0, offset = 0> : tensor<32x64xf16>
-  %bias = moe.weight <"b", file = 0, offset = 0> : tensor<32xf32>
-  %up = moe.weight <"u", file = 0, offset = 0> : tensor<64x32xf32>
+  %table = moe.weight_ref @t : tensor<100x64x!moe.q8_0>
+  %norm = moe.weight_ref @n : tensor<64xf32>
+  %w = moe.weight_ref @w : tensor<32x64xf16>
+  %bias = moe.weight_ref @b : tensor<32xf32>
+  %up = moe.weight_ref @u : tensor<64x32xf32>
 
   // Only the rows of the step are read: 4 of 68 bytes. 4 * 64 * 4 written, 4 ids.
   // CHECK-NEXT: emb moe.embedding flops=0 weights=272 activations=1040 kv=0 resident=6800
@@ -41,9 +62,9 @@ func.func @rows(%ids: tensor<?xi32>) -> tensor<?x100xf32> {
 // CHECK-LABEL: @attention tokens=4 context=10
 // ONE-LABEL: @attention tokens=1 context=0
 func.func @attention(%q: tensor<?x48xf32>, %a: tensor<?x40xf32>) -> tensor<?x40xf32> {
-  %norm = moe.weight <"n", file = 0, offset = 0> : tensor<32xf32>
-  %b = moe.weight <"b", file = 0, offset = 0> : tensor<72x32xf32>
-  %wk, %wv = moe.split_kv_b %b {heads = 2, nope = 16} : (tensor<72x32xf32>) -> (tensor<2x16x32xf32>, tensor<2x20x32xf32>)
+  %norm = moe.weight_ref @n_1 : tensor<32xf32>
+  %wk = moe.weight_ref @kv_b.keys : tensor<2x16x32xf32>
+  %wv = moe.weight_ref @kv_b.values : tensor<2x20x32xf32>
   // 3 per rotated element of 4 * 2 * 8.
   // CHECK-NEXT: - moe.rope flops=192 weights=0 activations=512 kv=0 resident=0
   %r = moe.rope %q {heads = 2, offset = 16, rope = #moe.rope<dim = 8, base = 1.0e4>} : tensor<?x48xf32>
@@ -72,12 +93,12 @@ func.func @attention(%q: tensor<?x48xf32>, %a: tensor<?x40xf32>) -> tensor<?x40x
 // CHECK-LABEL: @experts tokens=4 context=10
 // ONE-LABEL: @experts tokens=1 context=0
 func.func @experts(%x: tensor<?x64xf32>) -> tensor<?x64xf32> {
-  %w = moe.weight <"w", file = 0, offset = 0> : tensor<8x64xf32>
-  %bias = moe.weight <"b", file = 0, offset = 0> : tensor<8xf32>
-  %gate = moe.weight <"g", file = 0, offset = 0> : tensor<8x32x64xf32>
-  %down = moe.weight <"d", file = 0, offset = 0> : tensor<8x64x32xf32>
-  %g = moe.weight <"g", file = 0, offset = 0> : tensor<32x64xf32>
-  %d = moe.weight <"d", file = 0, offset = 0> : tensor<64x32xf32>
+  %bias = moe.weight_ref @b_1 : tensor<8xf32>
+  %w = moe.weight_ref @w_1 : tensor<8x64xf32>
+  %gate = moe.weight_ref @g : tensor<8x32x64xf32>
+  %down = moe.weight_ref @d : tensor<8x64x32xf32>
+  %g = moe.weight_ref @g_1 : tensor<32x64xf32>
+  %d = moe.weight_ref @d_1 : tensor<64x32xf32>
   // 4 * 8 * (2 * 64 + 4); 4 * 4 * (64 + 2 + 2).
   // CHECK-NEXT: - moe.router flops=4224 weights=2080 activations=1088 kv=0 resident=2080
   %ids, %p = moe.router %x, %w bias %bias {top_k = 2, scoring = #moe.scoring<sigmoid>} : (tensor<?x64xf32>, tensor<8x64xf32>, tensor<8xf32>) -> (tensor<?x2xi32>, tensor<?x2xf32>)
@@ -104,8 +125,8 @@ func.func @experts(%x: tensor<?x64xf32>) -> tensor<?x64xf32> {
 // CHECK-LABEL: @grouped tokens=4 context=10
 // ONE-LABEL: @grouped tokens=1 context=0
 func.func @grouped(%q: tensor<?x96xf32>, %k: tensor<?x32xf32>, %v: tensor<?x24xf32>, %g: tensor<?x1xf32>) -> tensor<?x72xf32> {
-  %norm = moe.weight <"n", file = 0, offset = 0> : tensor<16xf32>
-  %sinks = moe.weight <"s", file = 0, offset = 0> : tensor<6xf32>
+  %norm = moe.weight_ref @n_2 : tensor<16xf32>
+  %sinks = moe.weight_ref @s : tensor<6xf32>
   // CHECK-NEXT: - moe.rms_norm flops=1536 weights=64 activations=3072 kv=0 resident=64
   %n = moe.rms_norm %q, %norm {eps = 1.0e-6, groups = 6} : tensor<?x96xf32>, tensor<16xf32>
   // 4 rows of 256 elements of 2 bytes; 4 * 4 * (32 + 24).
@@ -140,12 +161,12 @@ func.func @grouped(%q: tensor<?x96xf32>, %k: tensor<?x32xf32>, %v: tensor<?x24xf
 // CHECK-LABEL: @biased tokens=4 context=10
 // ONE-LABEL: @biased tokens=1 context=0
 func.func @biased(%x: tensor<?x64xf32>) -> tensor<?x64xf32> {
-  %w = moe.weight <"w", file = 0, offset = 0> : tensor<8x64xf32>
-  %rb = moe.weight <"rb", file = 0, offset = 0> : tensor<8xf32>
-  %g = moe.weight <"g", file = 0, offset = 0> : tensor<8x32x64xf32>
-  %d = moe.weight <"d", file = 0, offset = 0> : tensor<8x64x32xf32>
-  %gb = moe.weight <"gb", file = 0, offset = 0> : tensor<8x32xf32>
-  %db = moe.weight <"db", file = 0, offset = 0> : tensor<8x64xf32>
+  %w = moe.weight_ref @w_1 : tensor<8x64xf32>
+  %rb = moe.weight_ref @rb : tensor<8xf32>
+  %g = moe.weight_ref @g : tensor<8x32x64xf32>
+  %d = moe.weight_ref @d : tensor<8x64x32xf32>
+  %gb = moe.weight_ref @gb : tensor<8x32xf32>
+  %db = moe.weight_ref @db : tensor<8x64xf32>
   // 2 * 8 * 64 + 8 * 4 and one addition for each of 8 logits.
   // ONE-NEXT: - moe.router flops=1064 weights=2080 activations=272 kv=0 resident=2080
   %ids, %p = moe.router %x, %w logit_bias %rb {top_k = 2, scoring = #moe.scoring<softmax_topk>} : (tensor<?x64xf32>, tensor<8x64xf32>, tensor<8xf32>) -> (tensor<?x2xi32>, tensor<?x2xf32>)

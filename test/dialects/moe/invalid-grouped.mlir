@@ -1,64 +1,6 @@
 // RUN: moe-opt %s -verify-diagnostics -split-input-file
 
-// Verifiers of grouped attention, of biases, and of weights that are views or
-// stacks of others.
-
-func.func @slice_rows(%w: tensor<8x32xf32>) {
-  // expected-error @below {{expected begin from 0 to 4, got 5}}
-  %r = moe.slice %w {begin = 5} : (tensor<8x32xf32>) -> tensor<4x32xf32>
-  return
-}
-
-// -----
-
-func.func @slice_columns(%w: tensor<8x32xf32>) {
-  // expected-error @below {{expected result as the weight's but for its rows = [4, 32], got [4, 16]}}
-  %r = moe.slice %w {begin = 0} : (tensor<8x32xf32>) -> tensor<4x16xf32>
-  return
-}
-
-// -----
-
-func.func @slice_format(%w: tensor<8x32xf32>) {
-  // expected-error @below {{expected a result of the weight's format}}
-  %r = moe.slice %w {begin = 0} : (tensor<8x32xf32>) -> tensor<4x32xbf16>
-  return
-}
-
-// -----
-
-func.func @slice_rank(%w: tensor<8x32xf32>) {
-  // expected-error @below {{expected result rank 2 to match the weight's, got 1}}
-  %r = moe.slice %w {begin = 0} : (tensor<8x32xf32>) -> tensor<4xf32>
-  return
-}
-
-// -----
-
-func.func @stack_count(%w: tensor<8x32xf32>) {
-  // expected-error @below {{expected weights 3 to match the result's matrices, got 2}}
-  %r = moe.stack %w, %w : (tensor<8x32xf32>, tensor<8x32xf32>) -> tensor<3x8x32xf32>
-  return
-}
-
-// -----
-
-// A weight with several matrices counts as that many; biases count by rows.
-func.func @stack_matrices(%w: tensor<2x8x32xf32>, %v: tensor<8x32xf32>) {
-  // expected-error @below {{expected weights 2 to match the result's matrices, got 3}}
-  %r = moe.stack %w, %v : (tensor<2x8x32xf32>, tensor<8x32xf32>) -> tensor<2x8x32xf32>
-  return
-}
-
-// -----
-
-func.func @stack_rows(%w: tensor<2x32xf32>, %v: tensor<3x32xf32>) {
-  // expected-error @below {{expected weights 4 to match the result's rows, got 5}}
-  %r = moe.stack %w, %v : (tensor<2x32xf32>, tensor<3x32xf32>) -> tensor<4x32xf32>
-  return
-}
-
-// -----
+// Verifiers of grouped attention and of biases.
 
 func.func @frequencies_count(%x: tensor<?x64xf32>, %ids: tensor<?x2xi32>, %mix: tensor<?x2xf32>, %up: tensor<8x32x64xf32>, %down: tensor<8x64x32xf32>) {
   // expected-error @below {{expected moe.frequencies of 8 experts, found 2}}
@@ -71,14 +13,6 @@ func.func @frequencies_count(%x: tensor<?x64xf32>, %ids: tensor<?x2xi32>, %mix: 
 func.func @frequencies_none(%x: tensor<?x64xf32>, %ids: tensor<?x2xi32>, %mix: tensor<?x2xf32>, %up: tensor<2x32x64xf32>, %down: tensor<2x64x32xf32>) {
   // expected-error @below {{expected moe.frequencies to be numbers from 0 on, not all 0}}
   %y = moe.experts %x, %ids, %mix, %up, %up, %down {moe.frequencies = array<f32: 0.0, 0.0>} : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>, tensor<2x32x64xf32>, tensor<2x32x64xf32>, tensor<2x64x32xf32>) -> tensor<?x64xf32>
-  return
-}
-
-// -----
-
-func.func @stack_shape(%w: tensor<8x32xf32>) {
-  // expected-error @below {{expected weight [rows, columns] = [4, 32], got [8, 32]}}
-  %r = moe.stack %w : (tensor<8x32xf32>) -> tensor<1x4x32xf32>
   return
 }
 

@@ -3,39 +3,33 @@
 
 // Every op and attribute round-trips as text and as bytecode.
 
+// CHECK: moe.weight @blk.0.attn_kv_b.weight : tensor<2x96x32x!moe.q8_0> = #moe.tensor<file = 1, offset = 4096>
+moe.weight @blk.0.attn_kv_b.weight : tensor<2x96x32x!moe.q8_0> = #moe.tensor<file = 1, offset = 4096>
+// CHECK: moe.weight @blk.0.attn_kv_b.weight.keys : tensor<2x64x32x!moe.q8_0> = #moe.slice<dim = 1, begin = 0> of [@blk.0.attn_kv_b.weight]
+moe.weight @blk.0.attn_kv_b.weight.keys : tensor<2x64x32x!moe.q8_0> = #moe.slice<dim = 1, begin = 0> of [@blk.0.attn_kv_b.weight]
+// CHECK: moe.weight @blk.0.attn_kv_b.weight.keys.transposed : tensor<2x32x64x!moe.q8_0> = #moe.transpose of [@blk.0.attn_kv_b.weight.keys]
+moe.weight @blk.0.attn_kv_b.weight.keys.transposed : tensor<2x32x64x!moe.q8_0> = #moe.transpose of [@blk.0.attn_kv_b.weight.keys]
+moe.weight @wq : tensor<48x64xf32> = #moe.tensor<file = 0, offset = 0>
+moe.weight @wk : tensor<2x32x16xbf16> = #moe.tensor<file = 0, offset = 0>
+// CHECK: moe.weight @wq.folded : tensor<80x64xbf16> = #moe.fold_query<heads = 2, nope = 16, rope = 8, latent = 32, k_transposed = true> of [@wq, @wk]
+moe.weight @wq.folded : tensor<80x64xbf16> = #moe.fold_query<heads = 2, nope = 16, rope = 8, latent = 32, k_transposed = true> of [@wq, @wk]
+moe.weight @up : tensor<8x4x32xf32> = #moe.tensor<file = 0, offset = 0>
+// CHECK: moe.weight @"up.3-5" : tensor<3x4x32xf32> = #moe.slice<dim = 0, begin = 3> of [@up]
+moe.weight @"up.3-5" : tensor<3x4x32xf32> = #moe.slice<dim = 0, begin = 3> of [@up]
+moe.weight @one : tensor<4x32x!moe.q8_0> = #moe.tensor<file = 0, offset = 0>
+// CHECK: moe.weight @up.chosen : tensor<4x4x32x!moe.q8_0> = #moe.stack of [@"up.3-5", @one]
+moe.weight @up.chosen : tensor<4x4x32x!moe.q8_0> = #moe.stack of [@"up.3-5", @one]
+moe.weight @bias : tensor<12xf32> = #moe.tensor<file = 0, offset = 0>
+// CHECK: moe.weight @bias.8 : tensor<4xf32> = #moe.slice<dim = 0, begin = 8> of [@bias]
+moe.weight @bias.8 : tensor<4xf32> = #moe.slice<dim = 0, begin = 8> of [@bias]
+
 // CHECK-LABEL: func.func @weights
-func.func @weights() -> (tensor<2x64x32x!moe.q8_0>, tensor<2x32x32x!moe.q8_0>) {
-  // CHECK: moe.weight <"blk.0.attn_kv_b.weight", file = 1, offset = 4096> {moe.label = #moe.label<"attn_kv_b", layer = 0>} : tensor<192x32x!moe.q8_0>
-  %w = moe.weight <"blk.0.attn_kv_b.weight", file = 1, offset = 4096> {moe.label = #moe.label<"attn_kv_b", layer = 0>} : tensor<192x32x!moe.q8_0>
-  // CHECK: moe.split_kv_b %{{.*}} {heads = 2 : i64, nope = 64 : i64} : (tensor<192x32x!moe.q8_0>) -> (tensor<2x64x32x!moe.q8_0>, tensor<2x32x32x!moe.q8_0>)
-  %k, %v = moe.split_kv_b %w {heads = 2, nope = 64} : (tensor<192x32x!moe.q8_0>) -> (tensor<2x64x32x!moe.q8_0>, tensor<2x32x32x!moe.q8_0>)
-  return %k, %v : tensor<2x64x32x!moe.q8_0>, tensor<2x32x32x!moe.q8_0>
-}
-
-// CHECK-LABEL: func.func @fold_query
-func.func @fold_query(%wq: tensor<48x64xf32>, %wk: tensor<2x32x16xbf16>) -> tensor<80x64xbf16> {
-  // CHECK: moe.fold_query %{{.*}}, %{{.*}} {heads = 2 : i64, k_transposed, latent = 32 : i64, nope = 16 : i64, rope = 8 : i64}
-  %w = moe.fold_query %wq, %wk {heads = 2, nope = 16, rope = 8, latent = 32, k_transposed} : (tensor<48x64xf32>, tensor<2x32x16xbf16>) -> tensor<80x64xbf16>
-  return %w : tensor<80x64xbf16>
-}
-
-// CHECK-LABEL: func.func @transpose
-func.func @transpose(%wk: tensor<2x64x32x!moe.q4_0>) -> tensor<2x32x64x!moe.q8_0> {
-  // CHECK: moe.transpose %{{.*}} : (tensor<2x64x32x!moe.q4_0>) -> tensor<2x32x64x!moe.q8_0>
-  %w = moe.transpose %wk : (tensor<2x64x32x!moe.q4_0>) -> tensor<2x32x64x!moe.q8_0>
-  return %w : tensor<2x32x64x!moe.q8_0>
-}
-
-// CHECK-LABEL: func.func @slice_and_stack
-func.func @slice_and_stack(%gu: tensor<3x64x32x!moe.q8_0>, %bias: tensor<12xf32>, %a: tensor<4x32xf32>, %b: tensor<4x32x!moe.q8_0>)
-    -> (tensor<3x32x32x!moe.q8_0>, tensor<4xf32>, tensor<2x4x32x!moe.q8_0>) {
-  // CHECK: moe.slice %{{.*}} {begin = 32 : i64} : (tensor<3x64x32x!moe.q8_0>) -> tensor<3x32x32x!moe.q8_0>
-  %u = moe.slice %gu {begin = 32} : (tensor<3x64x32x!moe.q8_0>) -> tensor<3x32x32x!moe.q8_0>
-  // CHECK: moe.slice %{{.*}} {begin = 8 : i64} : (tensor<12xf32>) -> tensor<4xf32>
-  %v = moe.slice %bias {begin = 8} : (tensor<12xf32>) -> tensor<4xf32>
-  // CHECK: moe.stack %{{.*}}, %{{.*}} : (tensor<4x32xf32>, tensor<4x32x!moe.q8_0>) -> tensor<2x4x32x!moe.q8_0>
-  %s = moe.stack %a, %b : (tensor<4x32xf32>, tensor<4x32x!moe.q8_0>) -> tensor<2x4x32x!moe.q8_0>
-  return %u, %v, %s : tensor<3x32x32x!moe.q8_0>, tensor<4xf32>, tensor<2x4x32x!moe.q8_0>
+func.func @weights() -> (tensor<2x64x32x!moe.q8_0>, tensor<3x4x32xf32>) {
+  // CHECK: moe.weight_ref @blk.0.attn_kv_b.weight.keys {moe.label = #moe.label<"attn_kv_b", layer = 0>} : tensor<2x64x32x!moe.q8_0>
+  %k = moe.weight_ref @blk.0.attn_kv_b.weight.keys {moe.label = #moe.label<"attn_kv_b", layer = 0>} : tensor<2x64x32x!moe.q8_0>
+  // CHECK: moe.weight_ref @"up.3-5" : tensor<3x4x32xf32>
+  %u = moe.weight_ref @"up.3-5" : tensor<3x4x32xf32>
+  return %k, %u : tensor<2x64x32x!moe.q8_0>, tensor<3x4x32xf32>
 }
 
 // All formats: the names of the types are part of the file format.

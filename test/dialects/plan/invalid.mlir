@@ -219,8 +219,8 @@ plan.program attributes {
   %f = plan.file model "a" bytes 4096 header 8 hash "0123456789abcdef0123456789abcdef"
   %q = plan.weight "q" in %f at 0 : 1x24x4xF32 strides [384, 16]
   %k = plan.weight "k" in %f at 512 : 2x8x4xF32 strides [128, 16]
-  // expected-error @+1 {{expected heads * (latent + rope) = 16 rows, found 15}}
-  %w = plan.fold_query "w" of %q, %k : 1x15x4xF32 {heads = 2 : i64, nope = 8 : i64, rope = 4 : i64, latent = 4 : i64}
+  // expected-error @+1 {{"w": expected a result of shape [1, heads * (latent + rope), inputs] = [1, 16, 4], got [1, 15, 4]}}
+  %w = plan.derived "w" = #moe.fold_query<heads = 2, nope = 8, rope = 4, latent = 4> of %q, %k : 1x15x4xF32
 }
 
 // -----
@@ -232,8 +232,8 @@ plan.program attributes {
     model_name = "", options = "", parameters = 0 : i64, target = "", vocab = 1 : i64} {
   %f = plan.file model "a" bytes 4096 header 8 hash "0123456789abcdef0123456789abcdef"
   %k = plan.weight "k" in %f at 512 : 2x8x4xF32 strides [128, 16]
-  // expected-error @+1 {{expected shape 2x4x8, found 2x8x4}}
-  %t = plan.transpose "t" of %k : 2x8x4xF32
+  // expected-error @+1 {{"t": expected [matrices, columns, rows] of the part = [2, 4, 8], got [2, 8, 4]}}
+  %t = plan.derived "t" = #moe.transpose of %k : 2x8x4xF32
 }
 
 // -----
@@ -245,8 +245,8 @@ plan.program attributes {
     model_name = "", options = "", parameters = 0 : i64, target = "", vocab = 1 : i64} {
   %f = plan.file model "a" bytes 4096 header 8 hash "0123456789abcdef0123456789abcdef"
   %k = plan.weight "k" in %f at 512 : 1x8x4xF32 strides [128, 16]
-  // expected-error @+1 {{expected 3 matrices of weights, found 2}}
-  %s = plan.stack "s" of %k, %k : 3x8x4xF32
+  // expected-error @+1 {{"s": expected parts of 3 matrices in all, got 2}}
+  %s = plan.derived "s" = #moe.stack of %k, %k : 3x8x4xF32
 }
 
 // -----
@@ -258,8 +258,8 @@ plan.program attributes {
   %f = plan.file model "a" bytes 4096 header 8 hash "0123456789abcdef0123456789abcdef"
   %k = plan.weight "k" in %f at 512 : 2x8x4xF32 strides [128, 16]
   // Each weight has several matrices, which is too many.
-  // expected-error @+1 {{expected 1 matrices of weights, found 2}}
-  %s = plan.stack "s" of %k : 1x8x4xF32
+  // expected-error @+1 {{"s": expected parts with the result's columns = [8, 4], got [2, 8, 4]}}
+  %s = plan.derived "s" = #moe.stack of %k : 1x8x4xF32
 }
 
 // -----
@@ -272,8 +272,8 @@ plan.program attributes {
   %f = plan.file model "a" bytes 4096 header 8 hash "0123456789abcdef0123456789abcdef"
   %k = plan.weight "k" in %f at 512 : 1x8x4xF32 strides [128, 16]
   %l = plan.weight "l" in %f at 640 : 1x2x4xF32 strides [32, 16]
-  // expected-error @+1 {{expected 9 rows of weights, found 10}}
-  %s = plan.stack "s" of %k, %l : 1x9x4xF32
+  // expected-error @+1 {{"s": expected parts of 9 rows in all, got 10}}
+  %s = plan.derived "s" = #moe.stack of %k, %l : 1x9x4xF32
 }
 
 // -----
@@ -284,8 +284,8 @@ plan.program attributes {
     model_name = "", options = "", parameters = 0 : i64, target = "", vocab = 1 : i64} {
   %f = plan.file model "a" bytes 4096 header 8 hash "0123456789abcdef0123456789abcdef"
   %k = plan.weight "k" in %f at 512 : 2x8x4xF32 strides [128, 16]
-  // expected-error @+1 {{expected weights of shape 1x8x4, found 2x8x4}}
-  %s = plan.stack "s" of %k, %k : 1x16x4xF32
+  // expected-error @+1 {{"s": expected parts with the result's columns = [16, 4], got [2, 8, 4]}}
+  %s = plan.derived "s" = #moe.stack of %k, %k : 1x16x4xF32
 }
 
 // -----
@@ -296,9 +296,9 @@ plan.program attributes {
     model_name = "", options = "", parameters = 0 : i64, target = "", vocab = 1 : i64} {
   %f = plan.file model "a" bytes 4096 header 8 hash "0123456789abcdef0123456789abcdef"
   %k = plan.weight "k" in %f at 512 : 1x8x4xF32 strides [128, 16]
-  %s = plan.stack "s" of %k : 1x8x4xF32
-  // expected-error @+1 {{expected each to be a 'plan.weight'}}
-  %t = plan.stack "t" of %s : 1x8x4xF32
+  %s = plan.derived "s" = #moe.stack of %k : 1x8x4xF32
+  // expected-error @+1 {{expected each part to be a 'plan.weight'}}
+  %t = plan.derived "t" = #moe.stack of %s : 1x8x4xF32
 }
 
 // -----
@@ -310,7 +310,7 @@ plan.program attributes {
   %f = plan.file model "a" bytes 4096 header 8 hash "0123456789abcdef0123456789abcdef"
   %k = plan.weight "k" in %f at 512 : 1x32x32xQ8_0 strides [1088, 34] layout rows16
   // expected-error @+1 {{expected rows in layout gguf, found rows16}}
-  %s = plan.stack "s" of %k : 1x32x32xQ8_0
+  %s = plan.derived "s" = #moe.stack of %k : 1x32x32xQ8_0
 }
 
 // -----
@@ -322,9 +322,9 @@ plan.program attributes {
     model_name = "", options = "", parameters = 0 : i64, target = "", vocab = 1 : i64} {
   %f = plan.file model "a" bytes 4096 header 8 hash "0123456789abcdef0123456789abcdef"
   %k = plan.weight "k" in %f at 512 : 2x8x4xF32 strides [128, 16]
-  %t = plan.transpose "t" of %k : 2x4x8xF32
-  // expected-error @+1 {{expected a 'plan.weight'}}
-  %u = plan.transpose "u" of %t : 2x8x4xF32
+  %t = plan.derived "t" = #moe.transpose of %k : 2x4x8xF32
+  // expected-error @+1 {{expected each part to be a 'plan.weight'}}
+  %u = plan.derived "u" = #moe.transpose of %t : 2x8x4xF32
 }
 
 // -----
@@ -336,7 +336,7 @@ plan.program attributes {
   %f = plan.file model "a" bytes 4096 header 8 hash "0123456789abcdef0123456789abcdef"
   %k = plan.weight "k" in %f at 512 : 1x32x32xQ8_0 strides [1088, 34] layout rows16
   // expected-error @+1 {{expected rows in layout gguf, found rows16}}
-  %t = plan.transpose "t" of %k : 1x32x32xQ8_0
+  %t = plan.derived "t" = #moe.transpose of %k : 1x32x32xQ8_0
 }
 
 // -----

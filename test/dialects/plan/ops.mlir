@@ -34,14 +34,14 @@ plan.program attributes {
   %up = plan.weight "up.weight" in %gguf at 2048 : 4x17x32xQ4_0 strides [306, 18] checksum "0123456789abcdef"
   // CHECK: plan.pack "down.weight" of %[[DOWN]] layout rows16
   %packed_down = plan.pack "down.weight" of %down layout rows16
-  // CHECK: plan.fold_query "q.folded" of %{{.*}}, %{{.*}} : 1x72x32xF32
+  // CHECK: plan.derived "q.folded" = #moe.fold_query<heads = 2, nope = 8, rope = 4, latent = 32, k_transposed = true> of %{{.*}}, %{{.*}} : 1x72x32xF32
   %wq = plan.weight "q" in %gguf at 4096 : 1x24x32xF32 strides [3072, 128]
-  %wk = plan.weight "k" in %gguf at 8192 : 2x8x32xF32 strides [1024, 128]
-  %folded = plan.fold_query "q.folded" of %wq, %wk : 1x72x32xF32 {heads = 2 : i64, nope = 8 : i64, rope = 4 : i64, latent = 32 : i64, k_transposed}
-  // CHECK: plan.transpose "k.transposed" of %{{.*}} : 2x32x8xBF16
-  %transposed = plan.transpose "k.transposed" of %wk : 2x32x8xBF16
-  // CHECK: plan.stack "q.stacked" of %{{.*}}, %{{.*}} : 2x24x32xQ8_0
-  %stacked = plan.stack "q.stacked" of %wq, %wq : 2x24x32xQ8_0
+  %wk = plan.weight "k" in %gguf at 8192 : 2x32x8xF32 strides [1024, 32]
+  %folded = plan.derived "q.folded" = #moe.fold_query<heads = 2, nope = 8, rope = 4, latent = 32, k_transposed = true> of %wq, %wk : 1x72x32xF32
+  // CHECK: plan.derived "k.transposed" = #moe.transpose of %{{.*}} : 2x8x32xBF16
+  %transposed = plan.derived "k.transposed" = #moe.transpose of %wk : 2x8x32xBF16
+  // CHECK: plan.derived "q.stacked" = #moe.stack of %{{.*}}, %{{.*}} : 2x24x32xQ8_0
+  %stacked = plan.derived "q.stacked" = #moe.stack of %wq, %wq : 2x24x32xQ8_0
   // CHECK: plan.resident %[[NORM]] on %[[CPU]] resident
   plan.resident %norm on %cpu0 resident
   // CHECK: plan.resident %[[OUT]] on %gpu0 streamed
