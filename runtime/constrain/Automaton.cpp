@@ -1,0 +1,171 @@
+//===- Automaton.cpp - A grammar as a pushdown automaton ------------------===//
+
+#include "runtime/constrain/Automaton.h"
+
+#include <algorithm>
+
+namespace moert {
+
+/// Compiles expressions in the manner of Thompson ("Regular expression search
+/// algorithm", 1968): each is a fragment from one state to another.
+class AutomatonBuilder {
+public:
+  using StateId = Automaton::StateId;
+
+  AutomatonBuilder(const Grammar &grammar, size_t maxStates)
+      : grammar_(grammar), maxStates_(maxStates),
+        entries_(size_t(grammar.ruleCount()), Automaton::kNone) {}
+
+  StatusOr<Automaton> run() {
+    MOE_RETURN_IF_ERROR(grammar_.check());
+    entryOf(0);
+    for (size_t i = 0; i < open_.size(); ++i) {
+      StateId end = addState();
+      add(grammar_.body(open_[i]), entries_[size_t(open_[i])], end);
+      if (isFull())
+        return Status(StatusCode::Usage,
+                      "the grammar has over " + std::to_string(maxStates_) +
+                          " states; repeat fewer times, or smaller parts");
+      at(end).isEnd = true;
+    }
+    skipEndsAfterCalls();
+    return std::move(automaton_);
+  }
+
+private:
+  Automaton::State &at(StateId id) { return automaton_.states_[size_t(id)]; }
+  bool isFull() const { return automaton_.states_.size() > maxStates_; }
+
+  StateId addState() {
+    automaton_.states_.emplace_back();
+    return StateId(automaton_.states_.size()) - 1;
+  }
+
+  StateId entryOf(RuleId rule) {
+    StateId &entry = entries_[size_t(rule)];
+    if (entry == Automaton::kNone) {
+      entry = addState();
+      open_.push_back(rule);
+    }
+    return entry;
+  }
+
+  void add(ExprId id, StateId from, StateId to) {
+    if (isFull())
+      return;
+    const Expr &expr = grammar_[id];
+    switch (expr.kind) {
+    case Expr::Kind::Bytes:
+      addBytes(expr.bytes, from, to);
+      return;
+    case Expr::Kind::Chars:
+      for (const Utf8Sequence &sequence : utf8Sequences(expr.chars))
+        addSequence(sequence, from, to);
+      return;
+    case Expr::Kind::Sequence:
+      for (size_t i = 0; i < expr.parts.size(); ++i) {
+        StateId next = i + 1 < expr.parts.size() ? addState() : to;
+        add(expr.parts[i], from, next);
+        from = next;
+      }
+      if (expr.parts.empty())
+        at(from).empty.push_back(to);
+      return;
+    case Expr::Kind::Choice:
+      // A loop at the beginning of one alternative must not reach the others.
+      for (ExprId part : expr.parts) {
+        StateId begin = addState();
+        at(from).empty.push_back(begin);
+        add(part, begin, to);
+      }
+      return;
+    case Expr::Kind::Repeat:
+      addRepeat(expr, from, to);
+      return;
+    case Expr::Kind::Rule:
+      StateId entry = entryOf(expr.rule);
+      at(from).calls.push_back({entry, to});
+      return;
+    }
+  }
+
+  void addBytes(std::string_view bytes, StateId from, StateId to) {
+    Utf8Sequence sequence;
+    for (char byte : bytes)
+      sequence.push_back({uint8_t(byte), uint8_t(byte)});
+    addSequence(sequence, from, to);
+  }
+
+  void addSequence(const Utf8Sequence &sequence, StateId from, StateId to) {
+    if (sequence.empty())
+      at(from).empty.push_back(to);
+    for (size_t i = 0; i < sequence.size(); ++i) {
+      StateId next = i + 1 < sequence.size() ? addState() : to;
+      at(from).bytes.push_back({sequence[i].first, sequence[i].last, next});
+      from = next;
+    }
+  }
+
+  /// `least` copies, then either a loop or copies each of which may be the
+  /// last.
+  void addRepeat(const Expr &expr, StateId from, StateId to) {
+    ExprId part = expr.parts[0];
+    for (int32_t i = 0; i < expr.least && !isFull(); ++i) {
+      StateId next = addState();
+      add(part, from, next);
+      from = next;
+    }
+    if (expr.most == Expr::kUnbounded) {
+      StateId loop = addState(), back = addState();
+      at(from).empty.push_back(loop);
+      add(part, loop, back);
+      at(back).empty.push_back(loop);
+      at(loop).empty.push_back(to);
+      return;
+    }
+    for (int32_t i = expr.least; i < expr.most && !isFull(); ++i) {
+      StateId begin = addState(), next = addState();
+      at(from).empty.insert(at(from).empty.end(), {begin, to});
+      add(part, begin, next);
+      from = next;
+    }
+    at(from).empty.push_back(to);
+  }
+
+  /// A call after which its rule can only end needs no return: without this,
+  /// a list that is written as `list ::= item list?` would need a deeper stack
+  /// with every item.
+  void skipEndsAfterCalls() {
+    for (Automaton::State &state : automaton_.states_)
+      for (Automaton::Call &call : state.calls)
+        if (onlyEnds(call.followUp))
+          call.followUp = Automaton::kNone;
+  }
+
+  bool onlyEnds(StateId id) const {
+    for (size_t steps = 0; steps < 64; ++steps) {
+      const Automaton::State &state = automaton_[id];
+      if (!state.bytes.empty() || !state.calls.empty())
+        return false;
+      if (state.isEnd)
+        return state.empty.empty();
+      if (state.empty.size() != 1)
+        return false;
+      id = state.empty.front();
+    }
+    return false;
+  }
+
+  const Grammar &grammar_;
+  size_t maxStates_;
+  Automaton automaton_;
+  std::vector<StateId> entries_; ///< By rule.
+  std::vector<RuleId> open_;     ///< Rules in the order of their entries.
+};
+
+StatusOr<Automaton> Automaton::compile(const Grammar &grammar,
+                                       size_t maxStates) {
+  return AutomatonBuilder(grammar, maxStates).run();
+}
+
+} // namespace moert

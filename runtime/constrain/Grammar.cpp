@@ -1,0 +1,171 @@
+//===- Grammar.cpp - Context-free grammars over Unicode text --------------===//
+
+#include "runtime/constrain/Grammar.h"
+
+#include "runtime/base/Text.h"
+
+#include <algorithm>
+#include <functional>
+
+namespace moert {
+
+ExprId Grammar::add(Expr expr) {
+  exprs_.push_back(std::move(expr));
+  return ExprId(exprs_.size()) - 1;
+}
+
+ExprId Grammar::bytes(std::string text) {
+  return add({.kind = Expr::Kind::Bytes, .bytes = std::move(text)});
+}
+
+ExprId Grammar::chars(CharSet set) {
+  return add({.kind = Expr::Kind::Chars, .chars = std::move(set)});
+}
+
+ExprId Grammar::sequence(std::vector<ExprId> parts) {
+  if (parts.size() == 1)
+    return parts.front();
+  return add({.kind = Expr::Kind::Sequence, .parts = std::move(parts)});
+}
+
+ExprId Grammar::choice(std::vector<ExprId> parts) {
+  if (parts.size() == 1)
+    return parts.front();
+  return add({.kind = Expr::Kind::Choice, .parts = std::move(parts)});
+}
+
+ExprId Grammar::repeat(ExprId part, int32_t least, int32_t most) {
+  return add({.kind = Expr::Kind::Repeat,
+              .parts = {part},
+              .least = least,
+              .most = most});
+}
+
+ExprId Grammar::rule(RuleId id) {
+  return add({.kind = Expr::Kind::Rule, .rule = id});
+}
+
+RuleId Grammar::declare(const std::string &name) {
+  auto [it, isNew] = ids_.try_emplace(name, ruleCount());
+  if (isNew)
+    rules_.push_back({name});
+  return it->second;
+}
+
+namespace {
+/// Properties of rules: the least fixed point of rules about expressions.
+class Analysis {
+public:
+  explicit Analysis(const Grammar &grammar)
+      : grammar_(grammar), canEnd_(size_t(grammar.ruleCount())),
+        canBeEmpty_(size_t(grammar.ruleCount())) {
+    for (bool isChanged = true; isChanged;) {
+      isChanged = false;
+      for (RuleId rule = 0; rule < grammar.ruleCount(); ++rule) {
+        isChanged |= raise(canEnd_, rule, false);
+        isChanged |= raise(canBeEmpty_, rule, true);
+      }
+    }
+  }
+
+  bool canEnd(RuleId rule) const { return canEnd_[size_t(rule)]; }
+
+  /// Calls `visit` for every rule with which text of the expression can begin,
+  /// or, with `all`, for every rule that it names.
+  void rulesOf(ExprId id, bool all,
+               const std::function<void(RuleId)> &visit) const {
+    const Expr &expr = grammar_[id];
+    if (expr.kind == Expr::Kind::Rule)
+      visit(expr.rule);
+    if (expr.kind == Expr::Kind::Repeat && expr.most == 0)
+      return;
+    for (ExprId part : expr.parts) {
+      rulesOf(part, all, visit);
+      if (!all && expr.kind == Expr::Kind::Sequence &&
+          !holds(canBeEmpty_, part, true))
+        return;
+    }
+  }
+
+private:
+  bool raise(std::vector<bool> &of, RuleId rule, bool empty) {
+    if (of[size_t(rule)] || grammar_.body(rule) < 0 ||
+        !holds(of, grammar_.body(rule), empty))
+      return false;
+    return of[size_t(rule)] = true;
+  }
+
+  /// Whether some text of the expression is finite, or is empty.
+  bool holds(const std::vector<bool> &of, ExprId id, bool empty) const {
+    const Expr &expr = grammar_[id];
+    auto part = [&](ExprId p) { return holds(of, p, empty); };
+    switch (expr.kind) {
+    case Expr::Kind::Bytes:
+      return !empty || expr.bytes.empty();
+    case Expr::Kind::Chars:
+      return !empty && !expr.chars.isEmpty();
+    case Expr::Kind::Sequence:
+      return std::ranges::all_of(expr.parts, part);
+    case Expr::Kind::Choice:
+      return std::ranges::any_of(expr.parts, part);
+    case Expr::Kind::Repeat:
+      return expr.least == 0 || part(expr.parts[0]);
+    case Expr::Kind::Rule:
+      return of[size_t(expr.rule)];
+    }
+    return false;
+  }
+
+  const Grammar &grammar_;
+  std::vector<bool> canEnd_, canBeEmpty_;
+};
+} // namespace
+
+Status Grammar::check() const {
+  auto failure = [&](RuleId id, const char *what) {
+    return Status(StatusCode::Usage,
+                  "rule " + printable(name(id)) + " " + what);
+  };
+  if (rules_.empty())
+    return Status(StatusCode::Usage, "the grammar has no rules");
+  std::vector<RuleId> reached = {0};
+  std::vector<bool> isReached(rules_.size());
+  isReached[0] = true;
+  Analysis analysis(*this);
+  for (size_t i = 0; i < reached.size(); ++i) {
+    if (body(reached[i]) < 0)
+      return failure(reached[i], "is used but not defined");
+    analysis.rulesOf(body(reached[i]), /*all=*/true, [&](RuleId next) {
+      if (!isReached[size_t(next)])
+        reached.push_back(next);
+      isReached[size_t(next)] = true;
+    });
+  }
+  for (RuleId id : reached)
+    if (!analysis.canEnd(id))
+      return failure(id, "never ends: each of its alternatives needs it again");
+  // Left recursion: a circle of rules that begin with each other.
+  std::vector<std::vector<RuleId>> begins(rules_.size());
+  for (RuleId id : reached)
+    analysis.rulesOf(body(id), /*all=*/false,
+                     [&](RuleId next) { begins[size_t(id)].push_back(next); });
+  for (RuleId id : reached) {
+    std::vector<RuleId> open = begins[size_t(id)];
+    std::vector<bool> seen(rules_.size());
+    while (!open.empty()) {
+      RuleId next = open.back();
+      open.pop_back();
+      if (next == id)
+        return failure(id, "is left-recursive: it can begin with itself; "
+                           "write the repetition as ( ... )*");
+      if (seen[size_t(next)])
+        continue;
+      seen[size_t(next)] = true;
+      open.insert(open.end(), begins[size_t(next)].begin(),
+                  begins[size_t(next)].end());
+    }
+  }
+  return Status::ok();
+}
+
+} // namespace moert

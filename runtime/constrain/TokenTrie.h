@@ -1,0 +1,54 @@
+//===- TokenTrie.h - A vocabulary in the order of its bytes -----*- C++ -*-===//
+
+#ifndef MOE_RUNTIME_CONSTRAIN_TOKENTRIE_H
+#define MOE_RUNTIME_CONSTRAIN_TOKENTRIE_H
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace moert {
+
+class Tokenizer;
+
+/// Tokens sorted by their bytes, each with the length of the prefix that it
+/// shares with the one before: the nodes of a trie in depth-first order.
+/// Immutable; threads may share it.
+class TokenTrie {
+public:
+  struct Entry {
+    int32_t id;
+    uint32_t offset, length; ///< Of its bytes in the buffer.
+    uint32_t shared; ///< Leading bytes equal to those of the last entry.
+  };
+
+  /// `ends` are the tokens that end a text. Tokens without bytes can never be
+  /// chosen.
+  TokenTrie(const std::vector<std::string_view> &tokens,
+            std::vector<int32_t> ends);
+  /// Control tokens are not text: only those that end generation can be chosen.
+  explicit TokenTrie(const Tokenizer &tokenizer);
+
+  const std::vector<Entry> &entries() const { return entries_; }
+  std::string_view bytes(const Entry &entry) const {
+    return std::string_view(buffer_).substr(entry.offset, entry.length);
+  }
+  /// The bytes of a token; empty if it is not text.
+  std::string_view bytesOf(int32_t id) const;
+  bool isEnd(int32_t id) const;
+  const std::vector<int32_t> &ends() const { return ends_; }
+  int32_t vocabularySize() const { return int32_t(entryOf_.size()); }
+
+private:
+  void build(const std::vector<std::string_view> &tokens);
+
+  std::string buffer_;
+  std::vector<Entry> entries_;
+  std::vector<int32_t> entryOf_; ///< By token id; -1: not text.
+  std::vector<int32_t> ends_;    ///< Ascending.
+};
+
+} // namespace moert
+
+#endif // MOE_RUNTIME_CONSTRAIN_TOKENTRIE_H
