@@ -117,7 +117,8 @@ constexpr int64_t mlaAttentionScratchBytes(int64_t nope, int64_t rope,
 constexpr int64_t attentionTokens(int64_t group) {
   return kQueryTile * (group < 8 ? 8 / group : 1);
 }
-/// Attention's running maxima and sums, for those or for a token's heads.
+/// Floats for the running maxima and sums of attention: for the queries of a
+/// tile, or for the heads of one token.
 constexpr int64_t attentionStatsBytes(int64_t heads, int64_t group) {
   int64_t queries = attentionTokens(group) * group;
   return 2 * scratchFloats(queries > heads ? queries : heads) * 4;

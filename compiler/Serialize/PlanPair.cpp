@@ -203,7 +203,8 @@ StatusOr<PairPaths> PairPaths::resolve(const std::string &plan,
       stdfs::path(paths.recorded).lexically_relative(planFolder);
   if (!relative.empty() && *relative.begin() != "..")
     paths.recorded = relative;
-  // The header of the weights file names the plan from its own folder.
+  // The weights file has the path of the plan in its header, relative to the
+  // folder that the weights file is in.
   bool together = isSameFile(folderOf(paths.weights), planFolder);
   paths.owner = together ? planName : planFolder / planName;
   return paths;

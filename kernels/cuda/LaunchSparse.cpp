@@ -18,7 +18,8 @@ uint32_t rowBytes(const KvView &kv) {
   return floatBytes(kvBlocks(kv.width) * kKvBlock);
 }
 
-/// Heads of a block of SparseAttention.cu and LatentMma.cu.
+/// The number of heads that a block of SparseAttention.cu or LatentMma.cu
+/// computes.
 constexpr uint32_t kHeads = 16;
 /// The fewest rows of a KV split: two times what a block takes at a time.
 constexpr int64_t kSpan = 64;

@@ -1,4 +1,5 @@
-// Relations of operands of gated delta nets.
+// What the kernels of gated delta nets assume about shapes that depend on each
+// other.
 #include "runtime/plan/Verify.h"
 #include "runtime/prove/OpProof.h"
 

@@ -52,7 +52,7 @@ bool isSet(std::span<const uint64_t> mask, int32_t token) {
   return mask[size_t(token) / 64] >> (token % 64) & 1;
 }
 
-/// Whether the grammar accepts the text, byte by byte.
+/// Returns whether the grammar accepts the text when each byte is a token.
 bool accepts(const Grammar &grammar, std::string_view text) {
   Matcher matcher = matcherOf(grammar);
   for (char byte : text)
