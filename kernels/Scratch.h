@@ -117,7 +117,7 @@ constexpr int64_t mlaAttentionScratchBytes(int64_t nope, int64_t rope,
 constexpr int64_t attentionTokens(int64_t group) {
   return kQueryTile * (group < 8 ? 8 / group : 1);
 }
-/// Floats for the running maxima and sums of attention: for the queries of a
+/// Bytes of the running maxima and sums of attention: for the queries of a
 /// tile, or for the heads of one token.
 constexpr int64_t attentionStatsBytes(int64_t heads, int64_t group) {
   int64_t queries = attentionTokens(group) * group;
