@@ -47,7 +47,7 @@ struct KernelRate {
 struct StepOverheads {
   double step = 0;        ///< Waking the thread pool; barrier at the end.
   double instruction = 0; ///< Going from one instruction to the next.
-  double meeting = 0;     ///< A barrier that all reach at the same time.
+  double barrier = 0;     ///< A barrier that all reach at the same time.
 };
 
 } // namespace moert

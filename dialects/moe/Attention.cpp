@@ -139,7 +139,7 @@ static Operand partialSums(Instructions &list, Value result, int64_t heads,
 static void addCombine(Instructions &list, Operand sums, Value result,
                        int64_t heads, int64_t value, int64_t splits,
                        int64_t window) {
-  list.add(inst::LatentCombine{.x = sums,
+  list.add(inst::CombineSplits{.x = sums,
                                .out = result,
                                .heads = heads,
                                .latent = value,

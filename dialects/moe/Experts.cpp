@@ -253,17 +253,8 @@ Instructions ExpertsOp::getInstructions(const Execution &execution) {
                                           .top_k = topK,
                                           .activation = getActivation()},
                work.mul);
-    else if (getLimit().isZero())
-      list.add(inst::ActivationMul{.gate = gate,
-                                   .up = up,
-                                   .out = gate,
-                                   .activation = getActivation()},
-               work.mul);
     else
-      list.add(
-          inst::ClampedMul{
-              .gate = gate, .up = up, .out = gate, .limit = getLimit()},
-          work.mul);
+      addActivation(list, gate, up, getActivation(), getLimit(), work.mul);
   }
   Temporary outputs = perSlot(".outputs", dim(getDown(), 1));
   list.add(inst::ExpertsLinear{.act = Operand::activation(gate),

@@ -101,6 +101,12 @@ inline void addBias(InstructionWork &work, Value bias, double rows,
 void addResidual(Instructions &list, Value result, Value residual,
                  bool overwrites, double tokens);
 
+/// Replaces `gate` by activation(gate) * up, or with a `limit` other than 0 by
+/// the clamped SwiGLU of the two.
+void addActivation(Instructions &list, Temporary gate, Temporary up,
+                   Activation activation, const APFloat &limit,
+                   const InstructionWork &work);
+
 /// Work of a gated FFN with `rows` rows of `inner` columns, spread evenly over
 /// `matrices` matrices of each weight. Fused, the product of gate and up is
 /// written and read; otherwise both factors are, too.

@@ -17,6 +17,20 @@ void moe::addResidual(Instructions &list, Value result, Value residual,
   work.activationBytes += rowBytes(tokens, {residual});
 }
 
+void moe::addActivation(Instructions &list, Temporary gate, Temporary up,
+                        Activation activation, const APFloat &limit,
+                        const InstructionWork &work) {
+  if (limit.isZero())
+    list.add(
+        inst::ActivationMul{
+            .gate = gate, .up = up, .out = gate, .activation = activation},
+        work);
+  else
+    list.add(
+        inst::ClampedMul{.gate = gate, .up = up, .out = gate, .limit = limit},
+        work);
+}
+
 /// result = x * weight^T + bias + residual, where the last two may be null.
 static Instructions linear(Operation *op, Value x, Value weight, Value bias,
                            Value residual, double tokens) {
@@ -177,17 +191,7 @@ Instructions FfnOp::getInstructions(const Execution &execution) {
                           .out = up,
                           .accumulate = false},
              work.up);
-    if (getLimit().isZero())
-      list.add(inst::ActivationMul{.gate = gate,
-                                   .up = up,
-                                   .out = gate,
-                                   .activation = getActivation()},
-               work.mul);
-    else
-      list.add(
-          inst::ClampedMul{
-              .gate = gate, .up = up, .out = gate, .limit = getLimit()},
-          work.mul);
+    addActivation(list, gate, up, getActivation(), getLimit(), work.mul);
   }
   bool overwrites = list.reuse(getResult(), getResidual());
   list.add(inst::Linear{.act = Operand::activation(gate),

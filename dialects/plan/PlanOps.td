@@ -275,12 +275,12 @@ def Plan_KvOp : Plan_ProgramEntry<"kv"> {
   let summary = "one layer's cache: `capacity` rows of `width` elements";
   let description = [{
     plan-allocate sets `offset`, which counts from the start of the device's KV
-    memory. With `per_sequence` the entry is a recurrent state: one row holds the
+    memory. With `row_per_sequence` the entry is a recurrent state: one row holds the
     layer's state of one sequence.
   }];
   let arguments = (ins Plan_Device:$device, Plan_I32:$layer, Plan_KvElementAttr:$element,
                        Plan_I64:$capacity, Plan_I64:$width, OptionalAttr<Plan_I64>:$offset,
-                       UnitAttr:$per_sequence);
+                       UnitAttr:$row_per_sequence);
   let results = (outs Plan_Kv:$result);
   let assemblyFormat = [{
     `on` $device `layer` $layer `` $element `rows` $capacity `cols` $width

@@ -272,9 +272,8 @@ bool canSignal(const Launch &launch) {
          });
 }
 
-void meet(std::span<std::byte> args, const Meeting &meeting) {
-  std::memcpy(args.data() + offsetof(FusedArgs, meeting), &meeting,
-              sizeof(meeting));
+void setHostSync(std::span<std::byte> args, const HostSync &sync) {
+  std::memcpy(args.data() + offsetof(FusedArgs, hostSync), &sync, sizeof(sync));
 }
 
 } // namespace moek::cuda

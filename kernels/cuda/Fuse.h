@@ -63,7 +63,7 @@ std::optional<Launch> fuse(std::span<const Fusible> parts,
 bool canAwait(const Launch &launch);
 bool canSignal(const Launch &launch);
 /// Lets the launch with these arguments do so.
-void meet(std::span<std::byte> args, const Meeting &meeting);
+void setHostSync(std::span<std::byte> args, const HostSync &sync);
 
 /// Returns the source of a fused kernel. Only the kernel's name is defined when
 /// it is compiled.

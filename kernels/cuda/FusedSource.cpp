@@ -172,7 +172,7 @@ private:
         out_ += "for (unsigned i = 0; i < " + count + "; ++i) {\n  " +
                 piece.as(index) + "  __syncthreads();\n}\n";
     }
-    out_ += isFirst ? "" : "fused::tell(f.shape);\n";
+    out_ += isFirst ? "" : "fused::signalHost(f.shape);\n";
   }
 
   std::vector<Text> pieces_;

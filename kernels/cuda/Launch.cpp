@@ -234,10 +234,10 @@ std::vector<Launch> launches(const moek::LatentAttentionArgs &a,
                      args, Fusion::wide())};
 }
 
-std::vector<Launch> launches(const moek::LatentCombineArgs &a,
+std::vector<Launch> launches(const moek::CombineSplitsArgs &a,
                              const LaunchContext &context) {
   return {makeLaunch(
-      {"kernels/cuda/LatentCombine.cu", "latent_combine", {}},
+      {"kernels/cuda/CombineSplits.cu", "combine_splits", {}},
       {uint32_t(context.maxTokens), uint32_t(a.heads), blocksFor(a.latent, 64)},
       kThreads, 0, deviceArgs(a, context.step), Fusion::wide())};
 }

@@ -84,7 +84,7 @@ FailureOr<Value> PlanTables::kv(CacheOpInterface op, Value device) {
     entry = builder_.create<plan::KvOp>(
         op->getLoc(), device, layer, element, ring ? stateRows_ : kvRows_,
         width * std::max<int64_t>(ring, 1), IntegerAttr(),
-        /*per_sequence=*/ring > 0);
+        /*row_per_sequence=*/ring > 0);
   auto before = KvType::get(op->getContext(),
                             entry.getWidth() / std::max<int64_t>(ring, 1),
                             moek::KvType(entry.getElement()));
@@ -100,9 +100,9 @@ FailureOr<Value> PlanTables::state(StateOpInterface op, Value device) {
   int64_t layer = op.getStateLayer(), width = op.getStateWidth();
   plan::KvOp &entry = states_[{layer, op.getStatePart()}];
   if (!entry)
-    entry = builder_.create<plan::KvOp>(op->getLoc(), device, layer,
-                                        plan::KvElement::F32, stateRows_, width,
-                                        IntegerAttr(), /*per_sequence=*/true);
+    entry = builder_.create<plan::KvOp>(
+        op->getLoc(), device, layer, plan::KvElement::F32, stateRows_, width,
+        IntegerAttr(), /*row_per_sequence=*/true);
   if (entry.getDevice() != device || entry.getWidth() != width)
     return userError(op,
                      "layer " + Twine(layer) + " keeps its state on one device",

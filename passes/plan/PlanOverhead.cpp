@@ -14,11 +14,11 @@ namespace {
 
 /// What a step spends besides its instructions' own work.
 struct Overhead {
-  int64_t instructions = 0, meetings = 0;
+  int64_t instructions = 0, barriers = 0;
 
   double seconds(const moert::StepOverheads &each) const {
     return each.step + double(instructions) * each.instruction +
-           double(meetings) * each.meeting;
+           double(barriers) * each.barrier;
   }
 };
 
@@ -70,7 +70,7 @@ private:
       if (runsOn.getName() != StringRef(device.name))
         continue;
       ++overhead.instructions;
-      overhead.meetings += inst.getBarrier();
+      overhead.barriers += inst.getBarrier();
     }
     if (overhead.instructions == 0)
       return;
@@ -82,7 +82,7 @@ private:
                basisOf(device) +
                (device.overheads.instruction > 0
                     ? ", plus the time to launch each instruction."
-                : device.overheads.meeting > 0
+                : device.overheads.barrier > 0
                     ? ", plus the time of barriers."
                     : ", without the time of starting steps and of barriers.");
     else
@@ -90,7 +90,7 @@ private:
                "addition, a step wakes the workers, starts " +
                std::to_string(overhead.instructions) +
                " instructions and waits at " +
-               std::to_string(overhead.meetings) + " barriers.";
+               std::to_string(overhead.barriers) + " barriers.";
     addEntry(phase, "overhead", device.name, reason,
              overhead.seconds(device.overheads));
   }
@@ -117,7 +117,7 @@ private:
                        double(parts[inst.getExplain()]);
       if (device)
         seconds += device->overheads.instruction +
-                   (inst.getBarrier() ? device->overheads.meeting : 0);
+                   (inst.getBarrier() ? device->overheads.barrier : 0);
       double &free = queueFree[inst.getQueue()];
       for (Value wait : inst.getWaits())
         free = std::max(free, eventAt.lookup(wait));

@@ -56,7 +56,7 @@ uint64_t kvPageBytes(const fb::Plan &plan) {
   uint64_t bytes = 0;
   for (uint32_t i = 0; i < count(plan.kv()); ++i) {
     const fb::Kv *kv = plan.kv()->Get(i);
-    if (kv->per_sequence())
+    if (kv->row_per_sequence())
       continue;
     bytes += uint64_t(
         moek::kvBytes(moek::KvType(kv->type()), kv->width(), moek::kKvPage));

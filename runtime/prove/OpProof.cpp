@@ -231,8 +231,8 @@ void OpProof::require(bool holds, std::string_view rule) {
 void OpProof::cacheRows(std::string_view operand, std::string_view what,
                         int64_t width, int64_t window) {
   const fb::Kv &kv = cache(operand);
-  if (!kv.per_sequence() || window == 0) {
-    require(!kv.per_sequence(), "the cache has a row per position");
+  if (!kv.row_per_sequence() || window == 0) {
+    require(!kv.row_per_sequence(), "the cache has a row per position");
     equal("the cache's width", kv.width(), what, width);
     return;
   }
@@ -248,7 +248,7 @@ void OpProof::cacheRows(std::string_view operand, std::string_view what,
 
 void OpProof::state(std::string_view operand, int64_t floats) {
   const fb::Kv &kv = cache(operand);
-  require(kv.per_sequence(), "the state has a row for each sequence");
+  require(kv.row_per_sequence(), "the state has a row for each sequence");
   equal("the state's type", kv.type(), "that of F32",
         int64_t(moek::KvType::F32));
   require(floats <= kv.width(), "the state's parts fit its width");

@@ -95,7 +95,7 @@ void proveLatentAttention(OpProof &p) {
     proveSpans(p, out, splits, heads, latent);
 }
 
-void proveLatentCombine(OpProof &p) {
+void proveCombineSplits(OpProof &p) {
   BufferRef x = p.buffer("x");
   BufferRef out = p.buffer("out");
   int64_t heads = p.integer("heads"), latent = p.integer("latent");

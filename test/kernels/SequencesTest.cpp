@@ -348,10 +348,10 @@ void checkLatent(const KernelInfo &kernel, const std::vector<Lengths> &lengths,
     args.out = to.data();
     args.outStride = to.stride;
     runKernel(kernel, &args, step, scratch, {&to});
-    LatentCombineArgs combine{spans.data(), spans.stride, out.data(),
+    CombineSplitsArgs combine{spans.data(), spans.stride, out.data(),
                               out.stride,   heads,        latent,
                               splits};
-    for (const KernelInfo &other : kernelsOf(OpCode::LatentCombine))
+    for (const KernelInfo &other : kernelsOf(OpCode::CombineSplits))
       if (splits > 1 && other.isa == kernel.isa)
         runKernel(other, &combine, step, 0, {&out});
     return out;

@@ -6,7 +6,7 @@
 // CHECK-NOT: moe.target
 module attributes {moe.target = {name = "made-up", devices = [{name = "cpu0", kind = "cpu", isa = "avx2",
     memory_bytes = 1000000000 : i64, read_bps = 1.0e9 : f64, step_seconds = 8.0 : f64,
-    instruction_seconds = 0.5 : f64, meeting_seconds = 2.0 : f64,
+    instruction_seconds = 0.5 : f64, barrier_seconds = 2.0 : f64,
     kernels = [{kernel = "add_avx2", at = array<f64: 1.0>, memory = array<f64: 1.0e9>}]}]}} {
 plan.program attributes {
     architecture = "", compiler = "", context = 64 : i32, experts = 0 : i32,

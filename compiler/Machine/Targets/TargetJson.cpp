@@ -91,9 +91,9 @@ constexpr NumberKey numberKeys[] = {
     {"instruction_us", kMicro, 0, 1e6, false, false,
      [](DeviceDesc &d, double v) { d.overheads.instruction = v; },
      [](const DeviceDesc &d) { return d.overheads.instruction; }},
-    {"meeting_us", kMicro, 0, 1e6, false, false,
-     [](DeviceDesc &d, double v) { d.overheads.meeting = v; },
-     [](const DeviceDesc &d) { return d.overheads.meeting; }},
+    {"barrier_us", kMicro, 0, 1e6, false, false,
+     [](DeviceDesc &d, double v) { d.overheads.barrier = v; },
+     [](const DeviceDesc &d) { return d.overheads.barrier; }},
 };
 constexpr std::string_view textKeys[] = {"name", "model", "title",
                                          "kind", "isa",   "source"};

@@ -102,7 +102,7 @@ private:
   };
   void work(int32_t index);
   bool synchronize(size_t &at);
-  bool meet();
+  bool waitAtBarrier();
 
   std::unique_ptr<WorkerPool> pool_;
   HostMemory memory_;

@@ -428,7 +428,7 @@ TEST(FuseTest, SmallOnesInOneBlock) {
 // launch wrote is there before its own flag is. The software GPU does not see
 // which memory the host uses meanwhile, so that it is the code that is looked
 // at.
-TEST(FuseTest, FlagsOfMeetingsAreInOrderWithWhatTheyStandFor) {
+TEST(FuseTest, FlagsAreInOrderWithTheDataTheySignal) {
   if (!GpuTest::get().compiler)
     GTEST_SKIP() << GpuTest::get().why;
   Scene scene(softgpu::Schedule::Forward, 1, 1);

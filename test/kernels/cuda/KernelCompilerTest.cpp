@@ -306,7 +306,7 @@ private:
     for (bool neox : {false, true})
       add<OpCode::Rope>(
           {.heads = 16, .headStride = 192, .dim = 64, .neox = neox});
-    add<OpCode::LatentCombine>({.heads = 16, .latent = 512, .splits = 64});
+    add<OpCode::CombineSplits>({.heads = 16, .latent = 512, .splits = 64});
     add<OpCode::Router>({.experts = 64, .topK = 6, .groups = 1});
     add<OpCode::SplitChoices>({.topK = 6, .last = 2});
     add<OpCode::ExpertGroup>({.experts = 64, .topK = 6});

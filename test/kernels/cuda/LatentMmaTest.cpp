@@ -90,10 +90,10 @@ struct Problem {
     args.outStride = spans.stride;
     runOnGpu(OpCode::LatentAttention, &args, step, {});
     spans.expectOnlyPayloadWritten();
-    LatentCombineArgs combine{spans.data(), spans.stride, out.data(),
+    CombineSplitsArgs combine{spans.data(), spans.stride, out.data(),
                               out.stride,   shape.heads,  shape.latent,
                               shape.splits};
-    runOnGpu(OpCode::LatentCombine, &combine, step, {});
+    runOnGpu(OpCode::CombineSplits, &combine, step, {});
   }
 
   /// Compares with float64, where queries and weights are sums of two 16-bit

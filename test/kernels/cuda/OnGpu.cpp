@@ -132,7 +132,7 @@ struct Moved {
     cache(a.kv, false);
     out(a.out, floats(tokens * a.splits, a.outStride, cols));
   }
-  void move(LatentCombineArgs &a) {
+  void move(CombineSplitsArgs &a) {
     in(a.x,
        floats(tokens * a.splits, a.xStride, int64_t(a.heads) * (a.latent + 2)));
     out(a.out, floats(tokens, a.outStride, int64_t(a.heads) * a.latent));
