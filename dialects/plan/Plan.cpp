@@ -424,12 +424,12 @@ static LogicalResult verifyOffset(Operation *op,
 
 void KvOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
   setName(getResult(),
-          (getPerSequence() ? "state" : "kv") + std::to_string(getLayer()));
+          (getRowPerSequence() ? "state" : "kv") + std::to_string(getLayer()));
 }
 
 /// Rows in memory.
 static int64_t rowsOf(KvOp op) {
-  return op.getPerSequence()
+  return op.getRowPerSequence()
              ? op.getCapacity()
              : moek::kvRows(moek::KvType(op.getElement()), op.getCapacity());
 }
