@@ -75,7 +75,7 @@ void OpProof::checkBuffer(const OperandSpec &operand) {
 
 void OpProof::checkWeight(const OperandSpec &operand) {
   const fb::Weight &w = op_.weight(operand.name);
-  // Gemms are asked which layout they read; everything else reads rows.
+  // Gemms state which layout they read; every other kernel reads plain rows.
   auto layout = moek::Layout(w.layout());
   if (layout != moek::Layout::Gguf && !operand.gemm)
     fail("operand {} has layout {}, expected {}", operand.name,

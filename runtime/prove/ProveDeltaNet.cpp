@@ -1,5 +1,5 @@
-// What the kernels of gated delta nets assume about shapes that depend on each
-// other.
+// Proves what the kernels of gated delta nets assume about operands whose
+// shapes depend on each other.
 #include "runtime/plan/Verify.h"
 #include "runtime/prove/OpProof.h"
 

@@ -1,4 +1,5 @@
-// Relations of operands of embedding, norms, and products with one matrix.
+// Proves what the kernels of embedding, norms and matrix products assume about
+// operands whose shapes depend on each other.
 #include "runtime/prove/OpProof.h"
 
 namespace moert {
@@ -6,7 +7,8 @@ void proveEmbed(OpProof &p) {
   BufferRef tokens = p.buffer("tokens");
   BufferRef out = p.buffer("out");
   const fb::Weight &table = p.matrix("table");
-  // Token ids are checked against the vocabulary before each step.
+  // The proof does not cover token ids: the engine checks them against the
+  // vocabulary before each step.
   p.equal("the table's row count", table.rows(), "the vocabulary",
           p.plan().vocab());
   p.rows(tokens, 1, 1);
@@ -67,7 +69,8 @@ void proveGateUp(OpProof &p) {
   p.rows(out, 1, gate.rows());
 }
 
-/// Gate and up are combined element by element.
+/// Proves that gate and up have equal shapes, as they are combined element by
+/// element.
 static void proveFactors(OpProof &p) {
   BufferRef gate = p.buffer("gate");
   BufferRef up = p.buffer("up");

@@ -1,4 +1,5 @@
-// Relations of operands of routing and routed experts.
+// Proves what the kernels of routers and routed experts assume about operands
+// whose shapes depend on each other.
 #include "kernels/Abi.h"
 #include "runtime/prove/OpProof.h"
 
@@ -6,8 +7,8 @@
 
 namespace moert {
 namespace {
-/// The lists of expert_group are long enough. verifyDataflow() checks that they
-/// come from one expert_group with these numbers.
+/// Proves that the lists that expert_group writes are long enough.
+/// verifyDataflow() checks that one expert_group with these numbers wrote both.
 void proveGroups(OpProof &p, int64_t experts, int64_t topK) {
   BufferRef offsets = p.buffer("offsets");
   BufferRef slots = p.buffer("slots");
@@ -15,7 +16,8 @@ void proveGroups(OpProof &p, int64_t experts, int64_t topK) {
   p.rows(slots, topK, 1);
 }
 
-/// Proves the slice of `experts` that is here, and returns their number.
+/// Proves that the experts of the instruction are a valid subset of `experts`,
+/// and returns their number. They are a range, or those that a map selects.
 int64_t proveSlice(OpProof &p, int32_t experts) {
   int32_t begin = p.integer("begin", 0, experts);
   int32_t count = p.integer("count", 0, experts - begin);
@@ -53,7 +55,7 @@ void proveRouter(OpProof &p) {
   p.require(groupBest <= groupSize, "a group has the experts that rank it");
 }
 
-/// The kernel checks the numbers of experts in the table.
+/// The expert ids in the table are not proved here; the kernel checks them.
 void proveHashRouter(OpProof &p) {
   BufferRef logits = p.buffer("logits");
   BufferRef tokens = p.buffer("tokens");

@@ -1,4 +1,5 @@
-// Relations of operands of sparse attention and residual streams.
+// Proves what the kernels of sparse attention and residual streams assume about
+// operands whose shapes depend on each other.
 #include "kernels/Entries.h"
 #include "runtime/plan/Verify.h"
 #include "runtime/prove/OpProof.h"
@@ -7,7 +8,8 @@
 
 namespace moert {
 namespace {
-/// A token has a score for each entry of a context.
+/// Proves that each token has room for a score for every entry of the longest
+/// context.
 void proveScores(OpProof &p, std::string_view operand, int64_t ratio) {
   BufferRef scores = p.buffer(operand);
   p.require(scores.perToken() >= p.plan().context() / ratio,
@@ -49,7 +51,8 @@ void proveIndexSelect(OpProof &p) {
   proveScores(p, "scores", p.integer("ratio"));
 }
 
-/// verifyDataflow() checks that `chosen` holds as many entries of this ratio.
+/// verifyDataflow() checks that `chosen` comes from an index_select with the
+/// same top_k and ratio.
 void proveSparseAttention(OpProof &p) {
   BufferRef q = p.buffer("q");
   BufferRef out = p.buffer("out");
