@@ -55,9 +55,10 @@ std::string deferredExperts(const Plan &plan) {
     const fb::Instruction &instruction = *phase.instructions()->Get(i);
     const OpSpec &spec = *findOp(instruction.op());
     if (spec.op == moek::OpCode::SplitChoices)
-      return fmt::format("generation adds {} of a token's experts one layer "
-                         "later (moec compile --defer-experts)",
-                         intOf(instruction, spec, "last"));
+      return fmt::format(
+          "generation adds the results of {} per token one layer later (moec "
+          "compile --defer-experts)",
+          counted(uint64_t(intOf(instruction, spec, "last")), "expert"));
   }
   return "";
 }

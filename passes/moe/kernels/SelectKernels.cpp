@@ -147,7 +147,7 @@ private:
   StringRef nameOf(Value weight) const {
     WeightOp symbol = weights.of(weight);
     return symbol.isFileTensor() ? symbol.getSymName()
-                                 : StringRef("The computed weight");
+                                 : StringRef("the computed weight");
   }
 
   /// Records the products of `op` that use a reference gemm.
