@@ -111,7 +111,8 @@ std::string KernelCompiler::keyOf(const KernelJob &job) const {
     all << '\n' << option;
   if (isFused(job.spec))
     all << '\n' << fusedSource(job.spec);
-  // All sources, not just those that it includes, since they change rarely.
+  // The key covers all sources, not just the included ones, since sources
+  // rarely change.
   for (const NvrtcHeader &header : headers_)
     all << '\n' << header.name << '\n' << header.text;
   std::string text = all.str();

@@ -23,7 +23,8 @@ std::string toText(ArrayRef<int64_t> dims) {
   return text;
 }
 
-/// Whether the product of `dims` times the bytes of a block fits 62 bits.
+/// Returns whether the product of `dims` and the bytes of a block is below
+/// 2^62.
 bool isCountable(ArrayRef<int64_t> dims, int64_t blockBytes) {
   int64_t bytes = blockBytes;
   for (int64_t dim : dims)

@@ -33,19 +33,21 @@ public:
   /// dimensions, whole blocks, bytes that 64 bits can count, and `rank` unless
   /// that is 0.
   OpChecks &weight(StringRef what, Type type, int64_t rank = 0);
-  /// All of `rows` have static columns and the same number of tokens.
+  /// Checks that all of `rows` have static columns and the same number of
+  /// tokens.
   OpChecks &tokens(ValueRange rows);
-  /// `type` has exactly these dimensions; `shape` explains them: "[heads, nope,
-  /// latent]".
+  /// Checks that `type` has exactly these dimensions; `shape` names them in the
+  /// message, as in "[heads, nope, latent]".
   OpChecks &shape(StringRef what, StringRef shape, ArrayRef<int64_t> expected,
                   Type type);
-  /// Any other relation; `message` says what was expected and found.
+  /// Checks any other condition; `message` says what was expected and found.
   OpChecks &require(bool holds, const Twine &message);
 
   LogicalResult result() const { return outcome; }
 
 private:
-  /// Whether a check that `holds` has nothing to report.
+  /// Returns whether there is nothing to report, because the check `holds` or
+  /// an earlier one has failed.
   bool passes(bool holds) const { return failed(outcome) || holds; }
   template <typename... Parts> OpChecks &fail(const Parts &...parts) {
     InFlightDiagnostic diagnostic = op->emitOpError();

@@ -86,8 +86,8 @@ inline Product product(Value weight, double rows, double matrices = 1) {
   return {weight, matrices, rows};
 }
 
-/// Adds to `work` that `bias`, if there is one, is added to `rows` rows.
-/// `vectors` different biases are read.
+/// Adds the work of adding `bias`, if it is present, to `rows` rows. `vectors`
+/// different biases are read.
 inline void addBias(InstructionWork &work, Value bias, double rows,
                     double vectors = 1) {
   if (!bias)

@@ -244,7 +244,8 @@ static SmallVector<WeightOp> partsOf(WeightOp weight,
       });
 }
 
-/// Whether `weight` is made, through any number of others, of itself.
+/// Returns whether `weight` depends on itself, directly or through other
+/// weights.
 static bool isMadeOfItself(WeightOp weight, SymbolTableCollection &symbols) {
   SmallVector<WeightOp> pending{weight};
   llvm::SmallPtrSet<Operation *, 8> seen;

@@ -8,7 +8,7 @@ namespace moek::cuda {
 using Role = PieceSpec::Role;
 
 namespace {
-/// By PieceSpec::Kind.
+/// Indexed by PieceSpec::Kind.
 constexpr std::string_view kKinds[] = {"wide", "blocks", "warps"};
 constexpr std::string_view kTiles = "tiles";
 

@@ -23,11 +23,11 @@ struct Definition {
 
 /// A kernel that is a piece of a fused launch (Fuse.h).
 struct PieceSpec {
-  /// When it runs: it begins with blocks of its own, follows tiles of a
-  /// product, or follows all other pieces.
+  /// When the piece runs: at the beginning, in its own blocks; after each tile
+  /// of a product; or after all other pieces.
   enum class Role : uint8_t { Begins, Tiles, All };
-  /// What executes one of its blocks: blocks of the launch that nothing else is
-  /// done in, a block, or a warp.
+  /// What executes one of the piece's blocks: a block of the launch that runs
+  /// nothing else, any block, or a warp.
   enum class Kind : uint8_t { Wide, Blocks, Warps };
 
   Role role = Role::Begins;

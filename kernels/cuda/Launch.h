@@ -55,7 +55,8 @@ struct GemmForm {
   Layout layout = Layout::Gguf;
 };
 
-/// What launches depend on, apart from the arguments.
+/// The properties of a phase and a device that launches depend on, besides the
+/// arguments.
 struct LaunchContext {
   int32_t maxTokens = 1;    ///< The most tokens of a step.
   int32_t maxSequences = 1; ///< The most sequences of a step.

@@ -28,7 +28,7 @@ const char *activationSuffix(Activation activation) {
 }
 
 namespace {
-/// Which rows are multiplied with which matrix; the numbers are those of
+/// How rows of activations are assigned to matrices; the numbers are those of
 /// Jobs.cuh.
 enum class Jobs { Tokens = 0, Heads = 1, Experts = 2 };
 

@@ -95,8 +95,8 @@ LogicalResult PhaseEmitter::begin(Operation *op,
   if (ArrayAttr rejected = rejectedOf(op))
     entry.setRejectedAttr(rejected);
   explain_ = entry;
-  // A batch ends with the logits of all its rows, which no phase of its own
-  // computes.
+  // A batch phase ends with the logits of all its rows; no other phase has
+  // their cost.
   if (attr_.getKind() == PhaseKind::Logits && attr_.getSequences() > 1) {
     moec::Situation rows = situation_;
     rows.tokens = attr_.getSequences();
@@ -119,7 +119,8 @@ plan::ExplainOp PhaseEmitter::explain(Operation *op,
   double seconds = isa<TransferOp>(op)
                        ? moec::transferSeconds(cost.activationBytes, desc)
                        : 0;
-  // What the link takes longer than the products, whose seconds are added.
+  // Streaming costs the time of the link that exceeds the time of the products,
+  // which is added elsewhere.
   if (op->hasAttr(kStreamedAttr))
     seconds = std::max(0.0, moec::transferSeconds(cost.weightBytes, desc) -
                                 selectedSeconds(selected, situation_, desc));

@@ -50,8 +50,8 @@ FailureOr<Value> PlanTables::device(Operation *op, StringRef name) {
 }
 
 Value PlanTables::queue(Value device, moek::OpCode op, int64_t maxTokens) {
-  // A GPU copies beside its computations; but few rows take less time than the
-  // events between two queues.
+  // A GPU overlaps copies with computations, but a copy of few rows takes less
+  // time than the events between two queues.
   constexpr int64_t kFewTokens = 8;
   auto kind = op == moek::OpCode::Copy && maxTokens > kFewTokens &&
                       device.getDefiningOp<plan::DeviceOp>().getKind() ==

@@ -42,7 +42,7 @@ public:
   /// that on another device or of other rows.
   FailureOr<Value> kv(CacheOpInterface op, Value device);
 
-  /// The state that `op` keeps; likewise.
+  /// Returns the state that `op` keeps, with the same errors as kv().
   FailureOr<Value> state(StateOpInterface op, Value device);
 
   /// Brings the program's ops into the order of plan.fbs.
@@ -73,7 +73,7 @@ private:
   /// Weight entries by symbol and layout.
   llvm::DenseMap<std::pair<StringAttr, moek::Layout>, Value> entries_;
   llvm::DenseMap<Attribute, Value> frequencies_;
-  /// By layer and part.
+  /// Indexed by layer and part.
   llvm::DenseMap<std::pair<int64_t, int64_t>, plan::KvOp> caches_, states_;
   llvm::StringMap<Value> constants_;
 };

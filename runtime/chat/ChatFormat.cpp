@@ -12,12 +12,13 @@ namespace {
 /// A character that no text has, for it stands for none: Unicode keeps it free.
 constexpr std::string_view breaker = "\xEF\xB7\x90";
 
-/// For models that go on with text: what is typed starts a new line.
+/// For models that only continue text: each message of the user starts a new
+/// line.
 constexpr std::string_view plainTemplate =
     "{% for m in messages %}{% if m.role != 'assistant' and not loop.first %}"
     "{{ '\n' }}{% endif %}{{ m.content }}{% endfor %}";
 
-/// All strings in `json`, however deep, with names of special tokens broken.
+/// Breaks the names of special tokens in all strings of `json`, at any depth.
 void breakNames(Json &json, const Tokenizer &tokenizer) {
   if (json.is_string())
     json = tokenizer.breakNames(json.get<std::string>(), breaker);

@@ -15,10 +15,11 @@ constexpr const char *kExpected = "; expected a JSON list of messages, as "
                                   "[{\"role\": \"user\", \"content\": "
                                   "\"Hello\"}]";
 
-/// What is wrong with `json`, and at which message, if it is one's fault.
+/// The first error in `json`, and the index of the message that has it, if one
+/// does.
 struct Fault {
   const char *what;
-  bool isOfList = false; ///< Not of the whole.
+  bool isOfList = false; ///< Concerns "messages", not the whole text.
   std::optional<size_t> message = {};
 };
 

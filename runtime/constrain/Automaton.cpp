@@ -159,7 +159,7 @@ private:
   const Grammar &grammar_;
   size_t maxStates_;
   Automaton automaton_;
-  std::vector<StateId> entries_; ///< By rule.
+  std::vector<StateId> entries_; ///< Indexed by rule.
   std::vector<RuleId> open_;     ///< Rules in the order of their entries.
 };
 

@@ -43,16 +43,17 @@ public:
 
   /// White space where JSON allows it.
   ExprId space();
-  /// `{`, the parts between which `,` stands, `}`. `parts` may be omitted from
-  /// the text if they are optional; `rest`, if there is one, is repeated.
+  /// An object: `{`, members with `,` between them, `}`. Members that are not
+  /// required may be omitted; `rest`, if it is present, may follow any number
+  /// of times.
   struct Member {
-    ExprId text; ///< With its name.
+    ExprId text; ///< Name and value.
     bool isRequired;
   };
   ExprId objectOf(const std::vector<Member> &members,
                   std::optional<ExprId> rest);
-  /// `[`, `first` in this order, then `rest`, if there is one; in all `least`
-  /// to `most` items.
+  /// An array: `[`, the items `first` in this order, then `rest`, if it is
+  /// present, any number of times, `]`. It has `least` to `most` items.
   ExprId listOf(const std::vector<ExprId> &first, std::optional<ExprId> rest,
                 int32_t least, int32_t most);
   ExprId member(ExprId name, ExprId value);

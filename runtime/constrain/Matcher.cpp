@@ -247,8 +247,8 @@ void Matcher::forget() {
   frameIds_.clear();
   positionIds_.clear();
   masks_.clear();
-  // Parents have smaller numbers than what is inside them, and frames keep
-  // their order, so that ways stay sorted.
+  // A frame's parent has a smaller number, and the frames that are kept keep
+  // their order, so the ways of a position stay sorted.
   std::vector<FrameId> kept(frames.size(), kBottom);
   std::vector<bool> isUsed(frames.size());
   for (PositionId id : history_)

@@ -31,7 +31,7 @@ struct Plan;
 struct Tokenizer;
 } // namespace fb
 
-/// Note for users who compile or read a plan with work for GPUs.
+/// The note that users get who compile or read a plan with work for GPUs.
 inline constexpr std::string_view kGpuPlanNote =
     "this plan needs a GPU and its driver where it is run";
 

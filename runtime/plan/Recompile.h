@@ -17,9 +17,10 @@ namespace fb {
 struct Plan;
 } // namespace fb
 
-/// To make a plan again, with the options that shaped it (Plan.options) but for
-/// `changes`. `planPath` is how the plan was opened, `modelPaths` are the
-/// user's --model. `plan` needs no verification beyond flatbuffers'.
+/// Returns the command that compiles a plan again with the options that shaped
+/// it (Plan.options), apart from `changes`. `planPath` is the path by which the
+/// plan was opened; `modelPaths` are the user's --model. `plan` only has to
+/// have passed flatbuffers' own verification.
 Remedy recompile(Suggestion suggestion, const fb::Plan &plan,
                  std::string_view planPath,
                  std::vector<OptionChange> changes = {},
@@ -40,8 +41,8 @@ Status adviseMemory(Status failure, const fb::Plan &plan,
                     uint64_t available,
                     std::span<const std::string> modelPaths = {});
 
-/// To compile a model that was given as a plan for this machine, into the
-/// current folder.
+/// Returns the command that compiles a model for this machine into the current
+/// folder, for users who gave a model instead of a plan.
 Remedy compileFirst(const std::string &modelPath);
 
 } // namespace moert

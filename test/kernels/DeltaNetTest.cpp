@@ -125,7 +125,8 @@ TEST_P(ShortConvTest, AllSequencesAndTheirStates) {
       ShortConvArgs args{x.data(),   x.stride,   weight.data(), viewOf(states),
                          out.data(), out.stride, cols,          taps};
       runKernel(GetParam(), &args, step, 0, {&out, &states});
-      // Input `t` of sequence i; before its first row, that of its state.
+      // Returns input `t` of sequence i; before its first row, that of its
+      // state.
       auto input = [&](size_t i, int64_t t, int64_t c) -> double {
         if (t >= 0)
           return x.at(rows[i].begin + t, c);

@@ -98,7 +98,7 @@ TEST_F(CheckTest, UninitialisedMemory) {
                     FindingKind::Uninitialised));
   EXPECT_TRUE(isClean(
       run(shared() + "st.shared.u32 [%r2], %r0; ld.shared.u32 %r4, [%r2];")));
-  // What an earlier block left in shared memory does not count as written.
+  // Data that an earlier block left in shared memory does not count as written.
   EXPECT_TRUE(found(
       run(shared() + "setp.eq.u32 %p0, %r90, 0; @%p0 st.shared.u32 [%r2], %r0;"
                      "ld.shared.u32 %r4, [%r2];",

@@ -160,7 +160,7 @@ TEST_F(ChatTest, WhatTheModelSaidStaysItsTokens) {
   ASSERT_TRUE(second.isOk());
   EXPECT_EQ(second->text, "cabab");
   EXPECT_EQ(second->tokens, (std::vector<int32_t>{C, A, B, AB}));
-  // Another history is another text.
+  // A different history gives a different text.
   chat.messages().reset();
   chat.messages().add("user", "ab");
   EXPECT_EQ(chat.prompt()->tokens, std::vector<int32_t>{AB});
@@ -197,7 +197,8 @@ TEST_F(ChatTest, NamesOfTokensMayBeText) {
   Conversation chat = conversation("{{ messages[0].content }}</s>");
   chat.messages().add("user", "a</s>");
   chat.options().noSpecial = true;
-  // There are no tokens for its other characters: it is none of them.
+  // The vocabulary has no tokens for the single characters of "</s>", so
+  // encoding it as text fails.
   EXPECT_FALSE(chat.prompt().isOk());
   chat.options().noSpecial = false;
   EXPECT_EQ(chat.prompt()->tokens, (std::vector<int32_t>{A, Eos, Eos}));

@@ -362,7 +362,7 @@ TEST(SpacePieces, TheSpaceInFrontOfAUserDefinedToken) {
     options.addBos = false;
     return *tokenizer->encode(text, options);
   };
-  // As SentencePiece reads a text.
+  // These are the results of SentencePiece.
   EXPECT_THAT(ids("<x>a<x>", {.parseSpecial = false}), ElementsAre(3, 9, 4, 9));
   EXPECT_THAT(ids("<x>a", {.parseSpecial = false, .startsText = false}),
               ElementsAre(9, 4));

@@ -28,8 +28,8 @@ TinyTransformer yarn(const char *architecture) {
 
 TEST_F(Transformer, EveryArchitectureIsOneGraph) {
   for (const moec::ArchitectureInfo &info : moec::supportedArchitectures()) {
-    // The next test covers architectures with other attention or with keys of
-    // their own, by their files.
+    // The next test covers architectures with other kinds of attention or with
+    // their own keys, by their files.
     if (info.name == "deepseek2" || info.name.starts_with("gemma") ||
         info.name == "deepseek32" || info.name == "deepseek4" ||
         info.name == "glm-dsa" || info.name == "qwen3next" ||

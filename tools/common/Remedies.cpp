@@ -28,7 +28,7 @@ constexpr std::string_view kRunWithModelLead =
 /// taken from a plan file.
 struct OptionRow {
   OptionInfo info;
-  std::string_view fallback; ///< As the table spells it.
+  std::string_view fallback; ///< In the spelling of the table.
 
   bool isDefault(const std::string &value) const {
     return fallback == value || fallback == '"' + value + '"';
@@ -52,8 +52,8 @@ bool isFile(const std::string &path) {
   return stdfs::is_regular_file(path, ignored);
 }
 
-/// The options that shaped the plan, paths from the current folder. The path
-/// "-" is that of a stream.
+/// Returns the options that shaped the plan, with paths relative to the current
+/// folder. The path "-" stands for a stream.
 std::vector<Option> recordedOptions(const RecompileCommand &command) {
   std::vector<std::string> words =
       shellSplit(command.options).value_or(std::vector<std::string>());
@@ -130,8 +130,8 @@ std::vector<Option> newOptions(const RecompileCommand &command) {
   return options;
 }
 
-/// Why a command with these options cannot compile the plan again; "" where it
-/// can.
+/// Returns why a command with these options cannot compile the plan again, or
+/// "" if it can.
 std::string whatIsLost(const std::vector<Option> &options) {
   for (const Option &option : options) {
     if (option.kind != OptionKind::Path)

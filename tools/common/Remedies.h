@@ -16,7 +16,8 @@
 
 namespace moetool {
 
-/// What comes before the command that a user runs next, on a line of its own.
+/// The text in front of the command that a user should run next, which has its
+/// own line.
 inline constexpr std::string_view kNextLead = "next: ";
 
 /// The command as a shell reads it, from the current folder.
@@ -25,16 +26,16 @@ std::string commandLine(const moert::CompileCommand &command);
 /// A remedy's command, or why it has none.
 struct CommandText {
   std::string line; ///< "" where there is none.
-  /// Whether the word MODEL stands for a file that only the user knows.
+  /// Set if the word MODEL stands for a file that only the user knows.
   bool wantsModel = false;
-  /// Why a plan cannot be compiled again by a command: a file that its options
-  /// name is gone, or was a stream.
+  /// Why no command can compile the plan again: a file that its options name is
+  /// gone, or was a stream.
   std::string lost;
 };
 CommandText commandText(const moert::Remedy &remedy);
 
-/// What follows a message that ends with the remedy's text: a line with the
-/// command, or the words that there is none.
+/// Returns the text that follows a message with a remedy: a line with the
+/// command, or a note that there is none.
 std::string ending(const moert::Remedy &remedy);
 
 /// The status's message and the ending of its remedy.

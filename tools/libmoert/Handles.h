@@ -26,7 +26,7 @@ struct moert_engine {
   moert::Status noTokenizer;
   std::string error;
   std::string remedy; ///< The command that mends it; "" where there is none.
-  size_t sequences = 0, replies = 0; ///< That are not destroyed yet.
+  size_t sequences = 0, replies = 0; ///< Those that exist.
 };
 
 struct moert_sequence {
@@ -191,7 +191,7 @@ template <class T> SamplerParams samplingOf(const T &options) {
   return result;
 }
 
-/// What they are where nothing is given.
+/// Sets the defaults of the sampling options.
 template <class T> void setSamplingDefaults(T &options) {
   SamplerParams params;
   options.temperature = params.temperature;

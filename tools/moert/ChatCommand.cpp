@@ -51,7 +51,7 @@ public:
     sequence_.setCancel(moetool::catchInterrupt());
   }
 
-  /// Until the input ends.
+  /// Runs the chat until the input ends.
   Status run(LineReader &reader);
 
 private:
@@ -68,8 +68,8 @@ private:
   Sequence sequence_;
   GenerateStats stats_;
   int32_t known_ = 0;
-  /// The conversation has begun anew, and nothing of it was evaluated: what the
-  /// sequence has is another's.
+  /// Set if the conversation is new and none of it was evaluated, so that the
+  /// sequence has the tokens of another conversation.
   bool isNew_ = true;
 };
 
@@ -84,8 +84,8 @@ void Chat::showStats() const {
                 engine_.context());
 }
 
-/// Appends the answer to the conversation. Evaluates what the rendered text
-/// does not share with what the sequence has already.
+/// Evaluates the part of the rendered text that the sequence does not have yet,
+/// generates the answer and appends it to the conversation.
 Status Chat::answer() {
   conversation_.options() = flags_.chat.options();
   MOE_ASSIGN_OR_RETURN(ChatPrompt prompt, conversation_.prompt());
@@ -127,7 +127,7 @@ Status Chat::answer() {
   return Status::ok();
 }
 
-/// A conversation that was read may be saved where it was, as it goes on.
+/// Saves the conversation. The file that it was read from may be replaced.
 Status Chat::save(std::string argument) const {
   constexpr std::string_view force = "--force ";
   bool forced = argument.starts_with(force);
@@ -193,7 +193,8 @@ bool Chat::command(std::string_view line) {
   return true;
 }
 
-/// Answers; where that fails, a person goes on without the message.
+/// Answers the last message. If that fails on a terminal, the message is
+/// removed and the chat goes on.
 Status Chat::reply(const LineReader &reader) {
   Status status = answer();
   if (status || status.code() == StatusCode::Io ||

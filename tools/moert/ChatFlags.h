@@ -26,7 +26,7 @@ struct ChatFlags {
 
   void add(CLI::App &command);
 
-  /// Of --messages and --system.
+  /// Returns the messages of --messages and --system.
   StatusOr<Messages> messages() const;
   /// The plan's chat template, or --template's.
   StatusOr<ChatFormat> format(const Plan &plan,
@@ -35,7 +35,7 @@ struct ChatFlags {
   bool hidesReasoning() const { return think == "hide"; }
 };
 
-/// Prints a reply as it comes: reasoning dim, or not at all.
+/// Prints a reply while it is generated: reasoning in dim text, or not at all.
 class ReplyPrinter {
 public:
   explicit ReplyPrinter(bool hidesReasoning) : hides_(hidesReasoning) {}

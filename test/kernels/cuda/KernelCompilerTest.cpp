@@ -32,7 +32,7 @@ std::optional<Nvrtc> nvrtc() {
   if (!name)                                                                   \
   GTEST_SKIP() << Nvrtc::open().status().message()
 
-/// That GPUs have kernels for.
+/// The formats for which GPUs have kernels.
 constexpr Format kEveryFormat[] = {
 #define MOE_FLOAT_FORMAT(name, kernel, id, elements, bytes) Format::name,
 #define MOE_BLOCK_FORMAT(name, kernel, id, elements, bytes) Format::name,
@@ -54,7 +54,7 @@ public:
       if (rows16Shape(format).codeBits % 16 != 0)
         addFused(format);
     }
-    // As files have it alone.
+    // This format exists only in the layout of files.
     add<OpCode::Linear>({.w = weight(Format::NVFP4, 1, 64, 2048)});
     for (KvType type : {KvType::F32, KvType::F16, KvType::BF16, KvType::Q8_0})
       addCache(type);
@@ -62,7 +62,7 @@ public:
     addFusedSparse();
   }
   std::vector<cuda::Launch> launches;
-  std::set<OpCode> ops; ///< That there are launches of.
+  std::set<OpCode> ops; ///< Ops that have launches.
 
 private:
   static WeightView weight(Format format, int64_t outer, int64_t rows,
@@ -211,9 +211,11 @@ private:
                            {2}, {5});
     addJoined();
   }
-  /// What DeepSeek-V3.2's indexers and V4's streams and entries have there.
+  /// Adds the fused launches of DeepSeek-V3.2's indexers and of V4's streams
+  /// and entries.
   void addFusedSparse() {
-    constexpr int64_t kHidden = 2048; // More would take a block long.
+    // With more columns, one block would take too long.
+    constexpr int64_t kHidden = 2048;
     context_.maxTokens = 1;
     context_.form = {};
     auto linear = [&](int64_t rows, uint64_t to) {
@@ -405,8 +407,9 @@ TEST(CudaContextTest, SequencesAreNoMoreThanTokensAndEachMaySeeAContext) {
   EXPECT_EQ(many.maxPositions, 8 * 4096);
 }
 
-// What a token of DeepSeek-V3.2 attends to keeps a 4090 busy in parts, which a
-// second launch adds up; many tokens need none.
+// The rows that one token of DeepSeek-V3.2 attends to are divided into splits,
+// which keep a 4090 busy, and a second launch adds up the results. Many tokens
+// need no splits.
 TEST(SparseLaunchTest, FewTokensAreCutIntoSpans) {
   KvView kv{nullptr, 576, 65536, 1152, KvType::F16};
   SparseAttentionArgs args{.entries = kv,
@@ -432,8 +435,8 @@ TEST(SparseLaunchTest, FewTokensAreCutIntoSpans) {
   EXPECT_EQ(bytes, 32 * 128 * (512 + 2) * 4);
 }
 
-// Rows one after the other where there are few, and in chunks where there are
-// many: those of several sequences begin chunks of their own.
+// Few rows are processed one after the other, and many in chunks. Rows of
+// different sequences are in different chunks.
 TEST(DeltaRuleLaunchTest, ManyRowsAreDoneInChunks) {
   DeltaRuleArgs args{.keyHeads = 16, .heads = 32, .key = 128, .value = 128};
   auto launchesFor = [&](int32_t tokens, int32_t sequences) {
@@ -449,11 +452,11 @@ TEST(DeltaRuleLaunchTest, ManyRowsAreDoneInChunks) {
   int64_t bytes = cuda::workspaceBytes(OpCode::DeltaRule, &args,
                                        cuda::contextOf(100, 3, 4096, 89, 128));
   EXPECT_EQ(bytes, 9 * (16 * 2 * 128 * 16 + 32 * 544) * 4);
-  args.key = 256; // More than a block has room for.
+  args.key = 256; // A block has less shared memory than this needs.
   EXPECT_EQ(launchesFor(100, 3).size(), 1u);
 }
 
-// As NVIDIA's occupancy calculator has them.
+// The numbers are those of NVIDIA's occupancy calculator.
 TEST(ResidentWarpsTest, WhatIsScarceDecides) {
   EXPECT_EQ(cuda::residentWarps(89, 256, 40, 0), 48); // Warps.
   EXPECT_EQ(cuda::residentWarps(90, 256, 32, 0), 64);
@@ -503,7 +506,8 @@ TEST_P(KernelResourcesTest, NothingSpills) {
     int64_t registers = (int64_t(image.registers) * 32 + 255) / 256 * 256 *
                         (launch.threads / 32);
     EXPECT_LE(registers, 65536);
-    // What GeForce has of shared memory: 64 KiB before sm_80, 99 from it on.
+    // GeForce GPUs have 64 KiB of shared memory per block before sm_80, and 99
+    // KiB from sm_80 on.
     EXPECT_LE(int64_t(launch.sharedBytes) + image.sharedBytes,
               (arch < 80 ? 64 : 99) * 1024);
     EXPECT_NE(image.ptx.find(launch.kernel.entry), std::string::npos);
@@ -515,7 +519,7 @@ std::string nameOf(const testing::TestParamInfo<Compiled> &info) {
 }
 INSTANTIATE_TEST_SUITE_P(SomeFormats, KernelResourcesTest,
                          testing::Values(Compiled{89, kSomeFormats}), nameOf);
-// All that NVRTC 13 knows.
+// All architectures that NVRTC 13 supports.
 INSTANTIATE_TEST_SUITE_P(
     EveryFormat, KernelResourcesTest,
     testing::Values(Compiled{75, kEveryFormat}, Compiled{80, kEveryFormat},

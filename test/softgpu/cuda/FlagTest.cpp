@@ -69,7 +69,7 @@ TEST_P(FlagTest, FlagsOrderWhatStreamsDo) {
     CUdeviceptr at = 0, y = device(0), x = device(1);
     EXPECT_EQ(cuMemHostGetDevicePointer_v2(&at, flags, 0), kOk);
     CUstream s = stream(), t = stream(), u = stream();
-    // What a third stream has written must not matter.
+    // Writes by a third stream must not matter.
     EXPECT_EQ(cuStreamWriteValue32_v2(u, at + 8, 1, 0), kOk);
     EXPECT_EQ(cuStreamWaitValue32_v2(t, at + (c.isSame ? 0 : 4), 1, 0), kOk);
     EXPECT_EQ(launchAdd(y, x, 0, t), kOk);
