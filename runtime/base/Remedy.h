@@ -53,7 +53,7 @@ struct RecompileCommand {
   /// The path by which it was opened; the new plan replaces it.
   std::string plan;
   std::string options; ///< Shell words, as the plan records them.
-  std::string model;   ///< From the current folder; "" where nobody knows it.
+  std::string model;   ///< From the current folder; "" if unknown.
   /// The plan's weights file; "" if moec would choose the same name.
   std::string weights;
   std::vector<OptionChange> changes;

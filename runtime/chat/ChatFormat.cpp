@@ -9,7 +9,8 @@ namespace moert {
 using Json = nlohmann::ordered_json;
 
 namespace {
-/// A character that no text has, for it stands for none: Unicode keeps it free.
+/// U+FDD0, a noncharacter that Unicode reserves for internal use, so that no
+/// text contains it.
 constexpr std::string_view breaker = "\xEF\xB7\x90";
 
 /// For models that only continue text: each message of the user starts a new

@@ -26,16 +26,17 @@ Remedy recompile(Suggestion suggestion, const fb::Plan &plan,
                  std::vector<OptionChange> changes = {},
                  std::span<const std::string> modelPaths = {});
 
-/// `failure`, about a context that does not hold `tokens`, with what to do: a
-/// larger context, or a shorter text where the model was trained for fewer.
+/// Adds advice to a `failure` about a context that is too short for `tokens`
+/// tokens: a larger context or, if the model was trained for fewer, a shorter
+/// text.
 Status adviseContext(Status failure, const fb::Plan &plan,
                      std::string_view planPath, int64_t tokens,
                      std::span<const std::string> modelPaths = {});
 
-/// `failure`, about a plan that does not fit `available` bytes even when its
-/// `weights` are paged, with what to do. `rest` is what all but weights and KV
-/// cache takes. Weights that leave room for a context that is worth it stay in
-/// memory.
+/// Adds advice to a `failure` about a plan that does not fit in `available`
+/// bytes even if its `weights` are paged. `rest` is the size of everything but
+/// weights and KV cache. If the weights leave room for a useful context, they
+/// are assumed to stay in memory.
 Status adviseMemory(Status failure, const fb::Plan &plan,
                     std::string_view planPath, uint64_t rest, uint64_t weights,
                     uint64_t available,
