@@ -88,7 +88,7 @@ void writeCached(const std::string &folder, const std::string &path,
 std::vector<std::string> optionsOf(const moek::cuda::KernelSpec &spec) {
   std::vector<std::string> options = {"--std=c++17", "--ptxas-options=-v",
                                       "--define-macro=MOE_ENTRY=" + spec.entry};
-  // The definitions of pieces are in their source.
+  // The macros of pieces are defined in the generated source itself.
   for (const moek::cuda::Definition &definition : spec.defines)
     options.push_back("--define-macro=" + textOf(definition));
   return options;

@@ -79,7 +79,7 @@ std::optional<moek::Format> moe::getFormat(Type elementType) {
 }
 
 namespace {
-/// The one among the dialect's types that stands for `format`, or null.
+/// Returns the type of the dialect that stands for `format`, or null.
 template <typename... Ts>
 Type findQuantType(MLIRContext *context, moek::Format format) {
   Type found;

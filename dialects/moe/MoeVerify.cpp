@@ -10,7 +10,7 @@ using namespace mlir;
 using namespace mlir::moe;
 
 namespace {
-/// "[2048, 1024]", with ? for a dimension that is not known.
+/// Formats a shape as "[2048, 1024]", with ? for a dimension that is not known.
 std::string toText(ArrayRef<int64_t> dims) {
   std::string text;
   llvm::raw_string_ostream os(text);

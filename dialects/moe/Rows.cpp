@@ -103,7 +103,7 @@ Instructions AddOp::getInstructions(const Execution &execution) {
   return list;
 }
 
-/// Exponential, addition, division, multiplication.
+/// An exponential, an addition, a division and a multiplication.
 Instructions SigmoidMulOp::getInstructions(const Execution &execution) {
   Instructions list(*this);
   double tokens = double(execution.tokens);

@@ -55,15 +55,15 @@ struct KernelSpec {
 inline constexpr std::string_view kFusedFile = "kernels/cuda/Fused.cu";
 inline bool isFused(const KernelSpec &spec) { return spec.file == kFusedFile; }
 
-/// "MOE_FORMAT=12", as compilers take it.
+/// Returns the definition as a compiler takes it, such as "MOE_FORMAT=12".
 std::string textOf(const Definition &definition);
 
 // A plan's module stores definitions and pieces as text, one word for each:
 // "MOE_FORMAT=12", or "all blocks kernels/cuda/RmsNorm.cu".
 
 std::vector<std::string> wordsOf(const KernelSpec &spec);
-/// The spec of which `words` are the words. Words of a damaged plan give a spec
-/// that does not compile.
+/// Returns the spec that these `words` describe. Words of a damaged plan give a
+/// spec that does not compile.
 KernelSpec specOf(std::string file, std::string entry,
                   std::span<const std::string> words);
 

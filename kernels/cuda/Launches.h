@@ -7,8 +7,8 @@
 
 namespace moek::cuda {
 
-// launches(args, context) of each instruction but products of matrices
-// (LaunchGemm.h): see launchesOf().
+// Declares launches(args, context) for every instruction except matrix
+// products, which are in LaunchGemm.h; launchesOf() calls them.
 #define MOE_OP(op, name, number, kind)                                         \
   std::vector<Launch> launches(const moek::op##Args &a,                        \
                                const LaunchContext &context);

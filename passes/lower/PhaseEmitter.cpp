@@ -82,7 +82,8 @@ LogicalResult PhaseEmitter::begin(Operation *op,
   label_ = labelOf(op);
   isLate_ = op->hasAttr(kDeferredAttr);
 
-  // The bytes of all its weights are added up once per phase and device.
+  // The bytes of all weights that the phase reads on a device are added up
+  // once.
   const moec::DeviceDesc &desc = *tables_.target().find(name.strref());
   auto [known, isNew] = situations_.try_emplace(name);
   if (isNew)
@@ -158,8 +159,8 @@ Value PhaseEmitter::bufferLike(Value like, const Twine &name,
 Value PhaseEmitter::encodedLike(Value x) {
   auto buffer = x.getDefiningOp<plan::BufferOp>();
   auto device = buffer.getDevice().getDefiningOp<plan::DeviceOp>();
-  // The instruction set is the target's: a plan.device has the one that the
-  // kernels noted so far need.
+  // This uses the target's instruction set, because plan.device so far only has
+  // the one that the kernels noted until now need.
   moek::Isa isa = tables_.target().find(device.getName())->isa;
   auto encoding = plan::Encoding(encodingOn(isa, phase_.getMaxTokens()));
   return bufferLike(x, buffer.getName() + ".a8", encoding);

@@ -226,7 +226,8 @@ FailureOr<Value> PlanTables::addPacked(WeightOp weight, moek::Layout layout) {
 //===----------------------------------------------------------------------===//
 
 void PlanTables::sort() {
-  // The order of the tables in plan.fbs, but with what phases use before them.
+  // The order is that of the tables in plan.fbs, except that entries which
+  // phases use come before the phases.
   auto rank = [](Operation &op) {
     return isa<plan::DeviceOp>(op)               ? 0
            : isa<plan::QueueOp>(op)              ? 1

@@ -13,8 +13,8 @@ using namespace mlir::plan;
 
 namespace {
 
-/// Distance of two levels. Instructions of a GPU that follow a product on its
-/// level get the places in between.
+/// The distance between two levels. GPU instructions that follow a product of
+/// their level get the places in between.
 constexpr int64_t kLevel = int64_t(1) << 20;
 
 /// The first place at which a region may be used again. It is a multiple of

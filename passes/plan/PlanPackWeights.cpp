@@ -45,7 +45,8 @@ public:
     builder.setInsertionPointToStart(&op.getBody().emplaceBlock());
   }
 
-  /// The offset of what `entry` has, and whether it was not there yet.
+  /// Returns the offset of the contents of `entry`, and whether they were added
+  /// now.
   std::pair<int64_t, bool> add(WeightEntryInterface entry) {
     auto [known, isNew] = offsets.try_emplace(keyOf(entry));
     if (!isNew)

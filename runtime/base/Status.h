@@ -33,7 +33,7 @@ enum class StatusCode {
   Cancelled,    ///< The user interrupted.
 };
 
-/// The documented exit code of the tools for a failure of this kind.
+/// Returns the documented exit code of the tools for a failure of this kind.
 constexpr int exitCode(StatusCode code) {
   switch (code) {
   case StatusCode::Ok:

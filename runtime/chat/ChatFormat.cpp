@@ -28,7 +28,8 @@ void breakNames(Json &json, const Tokenizer &tokenizer) {
       breakNames(item, tokenizer);
 }
 
-/// `text`, which ends where a reply begins, inside its reasoning.
+/// Returns `text`, which ends where a reply begins, with the beginning of
+/// reasoning appended.
 std::string insideThinking(std::string text) {
   size_t last = text.find_last_not_of(" \n");
   std::string_view shown = std::string_view(text).substr(0, last + 1);
@@ -87,7 +88,7 @@ StatusOr<std::vector<int32_t>> ChatFormat::encode(std::string_view text,
                                                   const ChatOptions &options,
                                                   bool continues) const {
   EncodeOptions encoding;
-  // Begin-of-text is a template's to give.
+  // Templates add the begin-of-text token themselves.
   if (!isPlain_ || continues)
     encoding.addBos = false;
   encoding.addEos = false;

@@ -43,7 +43,8 @@ Json variablesOf(Json json) {
   return json;
 }
 
-/// nlohmann's text must be UTF-8 when it is written.
+/// Replaces bytes that are not UTF-8, because nlohmann cannot write such
+/// strings.
 std::string utf8(std::string_view text) {
   Json json = std::string(text);
   return Json::parse(json.dump(-1, ' ', false, Json::error_handler_t::replace))
@@ -83,7 +84,7 @@ StatusOr<Messages> Messages::fromJson(Json json) {
 void Messages::add(std::string_view role, std::string_view content,
                    std::string_view reasoning) {
   Json message = {{"role", utf8(role)}, {"content", utf8(content)}};
-  // The names that templates know it by.
+  // Templates use one of these two names.
   if (!reasoning.empty())
     message["reasoning_content"] = message["thinking"] = utf8(reasoning);
   list().push_back(std::move(message));

@@ -106,8 +106,8 @@ private:
     }
   }
 
-  /// `least` copies, then either a loop or copies each of which may be the
-  /// last.
+  /// Adds `least` copies, then either a loop, or further copies each of which
+  /// may be the last one.
   void addRepeat(const Expr &expr, StateId from, StateId to) {
     ExprId part = expr.parts[0];
     for (int32_t i = 0; i < expr.least && !isFull(); ++i) {

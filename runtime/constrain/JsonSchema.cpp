@@ -493,7 +493,7 @@ private:
       auto it = schema.find(name);
       if (it == schema.end())
         return Status::ok();
-      // Up to 2^53 doubles hold all integers.
+      // A double represents every integer up to 2^53.
       constexpr double kMost = 9007199254740992.0;
       double value = it->is_number() ? it->get<double>() : NAN;
       if (!(std::abs(value) <= kMost))
@@ -571,7 +571,7 @@ private:
     });
   }
 
-  /// The constants of a schema that has nothing else.
+  /// Returns the constants of a schema that consists of constants only.
   static std::optional<Json> valuesOf(const Json &schema) {
     if (schema.contains("const"))
       return Json::array({schema["const"]});

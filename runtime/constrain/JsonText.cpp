@@ -49,7 +49,7 @@ std::string escapeOf(uint32_t c) {
 template <class Body> ExprId JsonText::rule(const char *name, Body body) {
   RuleId id = grammar_.declare(std::string("json ") + name);
   if (!grammar_.isDefined(id)) {
-    // The body may refer to the rule.
+    // The rule is defined first, because its body may refer to it.
     grammar_.define(id, grammar_.empty());
     grammar_.define(id, body());
   }
@@ -129,7 +129,7 @@ ExprId JsonText::character(Grammar &grammar, const CharSet &set) {
 ExprId JsonText::anyCharacter() {
   return rule("character", [&] {
     ExprId hex = grammar_.chars(kHex);
-    // D800 to DFFF are halves of pairs.
+    // Code units D800 to DFFF are halves of surrogate pairs.
     ExprId first = grammar_.choice(
         {grammar_.sequence(
              {grammar_.chars(kHex.without({{'D', 'D'}, {'d', 'd'}})), hex}),

@@ -18,7 +18,7 @@ public:
   JsonText(Grammar &grammar, JsonTextOptions options)
       : grammar_(grammar), options_(options) {}
 
-  /// Any value, object or list; any member value is a value.
+  /// Rules for any JSON value, object and array.
   ExprId value();
   ExprId object();
   ExprId list();
@@ -31,9 +31,9 @@ public:
   ExprId integersBetween(std::optional<int64_t> least,
                          std::optional<int64_t> most);
 
-  /// A string's text: a character of `set`, escaped where JSON requires it.
+  /// A character of a string: one of `set`, escaped if JSON requires it.
   static ExprId character(Grammar &grammar, const CharSet &set);
-  /// Any character in any of its forms, except halves of surrogate pairs.
+  /// Any character in any spelling, except halves of surrogate pairs.
   ExprId anyCharacter();
   /// Strings of `least` to `most` code points.
   ExprId stringOfLength(int32_t least, int32_t most);

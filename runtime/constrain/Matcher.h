@@ -70,7 +70,8 @@ private:
   static constexpr PositionId kUnknown = -1, kDead = -2, kEnded = -3;
   static constexpr FrameId kBottom = -1;
 
-  /// The states to return to after the rules that the text is in.
+  /// A stack of states to return to, for the rules that enclose the current
+  /// position.
   struct Frame {
     Automaton::StateId followUp;
     FrameId parent;

@@ -15,10 +15,10 @@ namespace moert {
 namespace {
 namespace stdfs = std::filesystem;
 
-/// A smaller context helps nobody (moec's Remedy.cpp agrees).
+/// A smaller context would not be useful; moec's Remedy.cpp has the same limit.
 constexpr int64_t kLeastContext = 256;
 
-/// A path that the plan records, from the current folder.
+/// Returns a path that the plan records, relative to the current folder.
 std::string fromHere(std::string_view planPath, std::string_view recorded) {
   return (stdfs::path(planPath).parent_path() / recorded).string();
 }
@@ -65,7 +65,7 @@ uint64_t kvPageBytes(const fb::Plan &plan) {
   return bytes;
 }
 
-/// --kv-budget for so many pages.
+/// Returns a --kv-budget for this many pages.
 OptionChange budgetOf(const fb::Plan &plan, int64_t pages) {
   return {"--kv-budget", sizeWord(uint64_t(pages) * kvPageBytes(plan) +
                                   uint64_t(stateBytes(plan)))};

@@ -49,7 +49,8 @@ struct Signature {
     return int64_t(0);
   };
 
-  // Beyond the arrays' ends is a compile-time error.
+  // Too many operands or parameters are a compile-time error, because the
+  // arrays are indexed in a constant expression.
   constexpr Signature add(OperandSpec spec) const {
     Signature more = *this;
     more.operands[more.operandCount++] = spec;

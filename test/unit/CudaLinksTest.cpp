@@ -1,4 +1,4 @@
-// A plan on two software GPUs, one of which reads what the other computes.
+// Runs a plan on two software GPUs, one of which reads results of the other.
 
 #include "test/unit/CudaDeviceFixture.h"
 

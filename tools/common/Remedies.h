@@ -20,7 +20,7 @@ namespace moetool {
 /// own line.
 inline constexpr std::string_view kNextLead = "next: ";
 
-/// The command as a shell reads it, from the current folder.
+/// Returns the command in the form that a shell reads, for the current folder.
 std::string commandLine(const moert::CompileCommand &command);
 
 /// A remedy's command, or why it has none.
@@ -38,12 +38,12 @@ CommandText commandText(const moert::Remedy &remedy);
 /// command, or a note that there is none.
 std::string ending(const moert::Remedy &remedy);
 
-/// The status's message and the ending of its remedy.
+/// Returns the status's message and the ending of its remedy.
 std::string fullMessage(const moert::Status &status);
 
-/// `message` with the path `folder` ("" or ending in a slash) in front of the
-/// tool's name wherever a line suggests a command: programs that were started
-/// by a path may not be in the shell's.
+/// Returns `message` with the path `folder` ("" or ending in a slash) in front
+/// of the tool's name in every line that suggests a command: a program that was
+/// started by a path may not be in the shell's search path.
 std::string withToolFolder(std::string_view message, std::string_view folder);
 
 } // namespace moetool

@@ -1,4 +1,4 @@
-// Text, tokens, conversations and replies.
+// Functions for text, tokens, conversations and replies.
 #include "runtime/base/JsonPlace.h"
 #include "runtime/chat/ChatFormat.h"
 #include "runtime/text/StreamDecoder.h"
@@ -8,7 +8,7 @@ using namespace moert;
 using namespace moert::capi;
 
 namespace {
-/// The bytes of tokens, control tokens by their names where those are wanted.
+/// Returns the bytes of tokens; control tokens give their names if requested.
 std::string bytesOf(const Tokenizer &tokenizer, std::span<const int32_t> ids,
                     bool controlNames) {
   if (!controlNames)
@@ -26,7 +26,7 @@ std::string bytesOf(const Tokenizer &tokenizer, std::span<const int32_t> ids,
   return bytes;
 }
 
-/// The messages of a call: of the array, or of the variables.
+/// Returns the messages of a call, from the array or from the variables.
 StatusOr<Messages> messagesOf(const moert_message *messages, size_t count,
                               const moert_chat_options &options) {
   if (!messages && count > 0)

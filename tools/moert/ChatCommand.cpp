@@ -55,7 +55,7 @@ public:
   Status run(LineReader &reader);
 
 private:
-  /// A command; false where it ends the chat.
+  /// Executes a command; returns false if it ends the chat.
   bool command(std::string_view line);
   Status answer();
   Status reply(const LineReader &reader);
@@ -103,7 +103,8 @@ Status Chat::answer() {
   MOE_ASSIGN_OR_RETURN(ReplyStream reply,
                        conversation_.reply(prompt, flags_.reply));
   ReplyPrinter printer(flags_.chat.hidesReasoning());
-  // Ctrl-C from Enter on is about the answer: none is forgotten here.
+  // After Enter, Ctrl-C applies to the answer, so an earlier one is not cleared
+  // here.
   MOE_ASSIGN_OR_RETURN(
       stats_,
       generate(engine_, sequence_, std::span(tokens).subspan(size_t(known_)),
@@ -200,7 +201,8 @@ Status Chat::reply(const LineReader &reader) {
   if (status || status.code() == StatusCode::Io ||
       status.code() == StatusCode::Internal || !reader.isTerminal())
     return status;
-  // A template's refusal, a full context, Ctrl-C.
+  // The message was rejected by the template, did not fit the context, or was
+  // cancelled.
   conversation_.messages().dropLast();
   moetool::printError(status);
   return Status::ok();
@@ -209,7 +211,7 @@ Status Chat::reply(const LineReader &reader) {
 Status Chat::run(LineReader &reader) {
   if (reader.isTerminal())
     moetool::note("/help lists commands, Ctrl-D ends\n");
-  // A conversation that was given may wait for its answer.
+  // A conversation from a file may end with an unanswered message.
   if (conversation_.messages().lastRole() == "user")
     MOE_RETURN_IF_ERROR(reply(reader));
   std::string message;
@@ -253,7 +255,7 @@ Status chat(ChatCommandFlags flags) {
                   "text that you type, by {} tokens (-n)\n",
                   flags.reply.maxTokens);
   } else {
-    // A template that cannot be used is found before anything is typed.
+    // Report an unusable template before the user types anything.
     MOE_ASSIGN_OR_RETURN(format, flags.chat.format(engine->plan(), tokenizer));
   }
   LineReader reader;

@@ -44,8 +44,8 @@ StatusOr<std::string> promptText(const RunFlags &flags) {
   return *text;
 }
 
-/// The file of --session, if this command may replace it: without an engine,
-/// as far as that can be said before a large plan is loaded.
+/// Returns the file of --session if this command may replace it. Without an
+/// engine, this only checks what is known before a large plan is loaded.
 StatusOr<OutputTarget> sessionTarget(const RunFlags &flags,
                                      const Engine *engine) {
   OutputRule rule =
