@@ -69,9 +69,9 @@ public:
     yaml_document_t next;
     if (!loaded_ || !yaml_parser_load(&parser, &next)) {
       status = error(parser.problem_mark.line + 1,
-                     fmt::format("is no YAML: {}", parser.problem
-                                                       ? parser.problem
-                                                       : "nothing is in it"));
+                     fmt::format("is not YAML: {}", parser.problem
+                                                        ? parser.problem
+                                                        : "nothing is in it"));
     } else {
       if (const yaml_node_t *more = yaml_document_get_root_node(&next))
         status = error(*more, "begins a second document; put all rules in one");
@@ -113,7 +113,7 @@ public:
   entries(const yaml_node_t &mapping, const std::string &what,
           const Names &known) {
     if (mapping.type != YAML_MAPPING_NODE)
-      return error(mapping, what + " is no mapping of " +
+      return error(mapping, what + " is not a mapping of " +
                                 fmt::format("{}", fmt::join(known, ", ")));
     std::map<std::string, const yaml_node_t *> found;
     for (const yaml_node_pair_t &pair :
@@ -194,7 +194,7 @@ public:
     MOE_RETURN_IF_ERROR(document.load(*text));
     const yaml_node_t *root = document.root();
     if (!root || root->type != YAML_SEQUENCE_NODE)
-      return document.error(1, "is no list of rules; each begins with \"- "
+      return document.error(1, "is not a list of rules; each begins with \"- "
                                "match:\"");
     std::span items(root->data.sequence.items.start,
                     root->data.sequence.items.top);
@@ -353,7 +353,7 @@ private:
   /// device. Other rules place the weights, so only its device names matter.
   Status checkTransfers(const yaml_node_t &node) {
     if (node.type != YAML_MAPPING_NODE)
-      return document.error(node, "transfer_map is no mapping of layers to "
+      return document.error(node, "transfer_map is not a mapping of layers to "
                                   "devices, as in {30: \"cuda:1\"}");
     for (const yaml_node_pair_t &pair : std::span(
              node.data.mapping.pairs.start, node.data.mapping.pairs.top)) {

@@ -242,7 +242,7 @@ LogicalResult MoeDialect::verifyOperationAttribute(Operation *op,
     return success();
   }
   return op->emitError() << attribute.getName()
-                         << " is no attribute of the dialect";
+                         << " is not an attribute of the dialect";
 }
 
 void MoeDialect::initialize() {

@@ -41,7 +41,7 @@ Type KvType::parse(AsmParser &parser) {
       return {};
     auto known = moek::kvTypeFromName({name.data(), name.size()});
     if (!known) {
-      parser.emitError(word) << "'" << name << "' is no type of a KV cache";
+      parser.emitError(word) << "'" << name << "' is not a type of a KV cache";
       return {};
     }
     element = *known;

@@ -29,7 +29,7 @@ std::optional<Fault> faultOf(const Json &json) {
     return Fault{"has no messages"};
   const Json &list = isObject ? json["messages"] : json;
   if (!list.is_array())
-    return Fault{"has messages that are no list", true};
+    return Fault{"has messages that are not a list", true};
   for (size_t i = 0; i < list.size(); ++i)
     if (!list[i].is_object() || !list[i].contains("role") ||
         !list[i]["role"].is_string())

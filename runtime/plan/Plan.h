@@ -33,7 +33,7 @@ struct Tokenizer;
 
 /// The note that users get who compile or read a plan with work for GPUs.
 inline constexpr std::string_view kGpuPlanNote =
-    "this plan needs a GPU and its driver where it is run";
+    "this plan needs a GPU and its driver on the machine that runs it";
 
 class Plan {
 public:

@@ -146,7 +146,7 @@ void OpProof::checkOpKernel() {
   std::string_view name = kernelName(0);
   op_.opKernel_ = moek::findKernel(name);
   if (!op_.opKernel_ || op_.opKernel_->op != op_.spec().op)
-    fail("kernel {} is none of {}", quoted(name), op_.spec().name);
+    fail("kernel {} is not a kernel of {}", quoted(name), op_.spec().name);
 }
 
 moek::Encoding OpProof::gemm(std::string_view operand) {

@@ -49,7 +49,8 @@ void proveDeltaRule(OpProof &p) {
   p.rows(x, 1, 2 * keyHeads * key + heads * value);
   p.rows(gates, 1, 2 * heads);
   p.rows(out, 1, heads * value);
-  p.require(heads * value <= kMaxParameter, "a head's values are few");
+  p.require(heads * value <= kMaxParameter,
+            "heads * value does not exceed the limit of a parameter");
   p.state("state", begin + heads * value * key);
 }
 

@@ -118,7 +118,7 @@ void proveCopy(OpProof &p) {
   p.require(x.encoding == out.encoding && x.cols == out.cols &&
                 x.rowsPerToken == out.rowsPerToken &&
                 x.fixedRows == out.fixedRows,
-            "a copy has the shape of what it copies");
+            "a copy has the same shape as its source");
 }
 
 } // namespace moert

@@ -25,11 +25,12 @@ int64_t proveSlice(OpProof &p, int32_t experts) {
     return count ? count : experts;
   std::span<const float> map = p.constant("map");
   p.require(int64_t(map.size()) == experts, "map has a number per expert");
-  p.require(count > 0 && begin == 0, "experts by a map are counted from 0");
+  p.require(count > 0 && begin == 0,
+            "with a map, begin is 0 and count is above 0");
   for (float number : map)
     p.require(number >= -1 && number < float(count) &&
                   number == std::floor(number),
-              "numbers in map are below count, or -1");
+              "map has numbers from -1 to count - 1");
   return count;
 }
 } // namespace
@@ -52,7 +53,7 @@ void proveRouter(OpProof &p) {
   p.require(experts % groups == 0, "groups divide the experts");
   p.require(topK <= groupsUsed * groupSize,
             "the groups used hold top_k experts");
-  p.require(groupBest <= groupSize, "a group has the experts that rank it");
+  p.require(groupBest <= groupSize, "a group has at least group_best experts");
 }
 
 /// The expert ids in the table are not proved here; the kernel checks them.

@@ -61,8 +61,8 @@ void proveSparseAttention(OpProof &p) {
   bool hasRows = p.has("kv"), hasEntries = p.has("entries");
   int32_t window = p.integer("window", hasRows, hasRows ? INT32_MAX : 0);
   int32_t ratio = p.integer("ratio", hasEntries, hasEntries ? INT32_MAX : 0);
-  p.require(hasRows || ratio == 1, "a token sees a row at least");
-  p.require(hasEntries || !p.has("chosen"), "chosen are entries");
+  p.require(hasRows || ratio == 1, "a token sees at least one row");
+  p.require(hasEntries || !p.has("chosen"), "chosen requires entries");
   p.integer("top_k", p.has("chosen"), p.has("chosen") ? kMaxParameter : 0);
   if (hasRows)
     p.cacheRows("kv", "the rows'", key, window);
@@ -133,7 +133,7 @@ void proveHyperSpread(OpProof &p) {
   p.rows(y, 1, y.perToken());
   p.rows(out, 1, streams * y.perToken());
   p.require(p.has("x") == p.has("weights"),
-            "there are streams and weights, or neither");
+            "x and weights are both present or both absent");
   if (!p.has("x") || !p.has("weights"))
     return;
   p.rows(p.buffer("x"), 1, streams * y.perToken());

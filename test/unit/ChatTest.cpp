@@ -223,8 +223,8 @@ TEST(MessagesTest, BadOnesAreRefusedWithTheirPlace) {
   };
   EXPECT_EQ(why("[{\"role\": \"user\"},\n {}]").substr(0, 38),
             "m.json:2:2: has a message without a ro");
-  EXPECT_EQ(why("{\"messages\": 3}").substr(0, 37),
-            "m.json:1:2: has messages that are no ");
+  EXPECT_EQ(why("{\"messages\": 3}").substr(0, 38),
+            "m.json:1:2: has messages that are not ");
   EXPECT_EQ(why("3").substr(0, 28), "m.json:1:1: has no messages;");
   std::string deep = std::string(200, '[') + std::string(200, ']');
   EXPECT_FALSE(Messages::parse(deep, "m.json").isOk());

@@ -85,7 +85,7 @@ TEST_F(MoertChatTest, APlanWithoutATemplateSaysSo) {
   plan_ = sample_.builder.write(folder_);
   Result result = moert("run --chat -p a " + plan_);
   EXPECT_EQ(result.exitCode, 6);
-  EXPECT_NE(result.err.find("carries no chat template"), std::string::npos);
+  EXPECT_NE(result.err.find("has no chat template"), std::string::npos);
 
   std::string script = file("script", "the\n");
   result = moert("chat " + plan_ + " --temp 0 -n 4 < " + script);

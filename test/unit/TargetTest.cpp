@@ -195,7 +195,7 @@ TEST(TargetPartsTest, ALinkIsAClass) {
   EXPECT_EQ(status.code(), StatusCode::Usage);
   EXPECT_THAT(status.message(), HasSubstr("did you mean \"pcie3\"?"));
   EXPECT_THAT(resolveTarget("4090+xeon:pcie3").status().message(),
-              HasSubstr("\"pcie3\" is no size such as 20GiB"));
+              HasSubstr("\"pcie3\" is not a size such as 20GiB"));
   EXPECT_THAT(resolveTarget("4090:8GiB:pcie3:9GiB+xeon").status().message(),
               HasSubstr("\"9GiB\" is a second size"));
   EXPECT_THAT(resolveTarget("4090:pcie3:pcie4+xeon").status().message(),

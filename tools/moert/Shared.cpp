@@ -135,11 +135,10 @@ Status checkSequences(const Engine &engine, std::string_view option,
   int32_t most = plan.table().sequences();
   if (wanted <= most)
     return Status::ok();
-  return Status(
-             StatusCode::DoesNotFit,
-             fmt::format("{}: the plan decodes {} at a time, and {} are asked "
-                         "for",
-                         option, counted(most, "sequence"), wanted))
+  return Status(StatusCode::DoesNotFit,
+                fmt::format("{}: the plan decodes {} at a time, and {} were "
+                            "requested",
+                            option, counted(most, "sequence"), wanted))
       .suggesting(recompile(Suggestion::MoreSequences, plan.table(),
                             plan.path(),
                             {{"--sequences", std::to_string(wanted)}}));

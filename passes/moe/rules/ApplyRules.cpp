@@ -136,7 +136,7 @@ private:
       if (!experts) {
         (void)userError(module,
                         "rule \"" + rule->shown() +
-                            "\" is about a number of experts, but matches " +
+                            "\" places a number of experts, but matches " +
                             labelOf(op),
                         "name routed experts alone, as in "
                         "\"blk.*.ffn_experts=" +
