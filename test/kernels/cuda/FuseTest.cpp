@@ -66,7 +66,7 @@ public:
       x = uint8_t(random_()) & 0x37;
     return put(values.data(), bytes, "codes");
   }
-  /// Memory that nobody wrote, which is compared in the end.
+  /// Returns memory that was not written, and is compared at the end.
   uint64_t out(int64_t bytes) {
     uint64_t address = gpu_.allocate(size_t(bytes), "out");
     outs_.emplace_back(address, bytes);
@@ -186,8 +186,8 @@ void expectOneLaunch(const Script &script, const char *name, int32_t tokens = 1,
   }
 }
 
-// Two projections of the same row; then the norm of one, as codes, and the
-// other's latent into the cache.
+// Two products of the same row run side by side. The result of one is normed
+// and quantised; the latent of the other is stored in the cache.
 TEST(FuseTest, ProjectionsSideBySideAndWhatFollows) {
   expectOneLaunch(
       [](Scene &s) {
@@ -388,7 +388,8 @@ TEST(FuseTest, TheRouterBesideAProduct) {
       "gemm_1_f32__router__all_expert_group");
 }
 
-// Experts' results are added up tile by tile, in the order of choices.
+// The results of experts are combined tile by tile, in the order of a token's
+// choices.
 TEST(FuseTest, ExpertsAreCombinedTileByTile) {
   expectOneLaunch(
       [](Scene &s) {
@@ -454,7 +455,7 @@ TEST(FuseTest, FlagsOfMeetingsAreInOrderWithWhatTheyStandFor) {
   EXPECT_EQ(count(".sys."), 3u);
 }
 
-/// A cache of rows of `width` in pages that a scene has.
+/// Returns a cache with rows of `width` elements, in the pages of a scene.
 KvView cacheOf(Scene &s, uint64_t &cache, int64_t width, KvType type) {
   int64_t bytes = kvRowBytes(type, uint64_t(width));
   cache = s.inOut(256 * bytes / 4);
@@ -562,7 +563,8 @@ TEST(FuseTest, WeightsOfStreamsBehindTheirLogits) {
         "gemm_1_f32__all_hyper_weights__all_hyper_collapse");
 }
 
-/// Two products, of which the second reads `y`, or not.
+/// Adds two products. The second reads `y`, the result of the first, if
+/// `isChain` is set.
 void twoProducts(Scene &s, bool isChain) {
   uint64_t x = s.floats(64), y = s.out(64 * 4), z = s.out(64 * 4);
   s.add<OpCode::Linear>({at<uint8_t>(x), 64 * 4, s.f32(1, 64, 64), nullptr,
@@ -574,7 +576,8 @@ void twoProducts(Scene &s, bool isChain) {
                         {from}, {z});
 }
 
-// Nobody waits for another block.
+// No block may wait for another, so a product that reads another's result
+// begins a new launch.
 TEST(FuseTest, AProductOfAnothersResultIsALaunchOfItsOwn) {
   Scene apart(softgpu::Schedule::Forward, 1, 1);
   twoProducts(apart, true);
@@ -584,7 +587,8 @@ TEST(FuseTest, AProductOfAnothersResultIsALaunchOfItsOwn) {
   EXPECT_TRUE(beside.fused());
 }
 
-// A block alone would take longer than a launch, and many rows long enough.
+// A piece that one block runs alone must not take longer than a launch. With
+// many rows, a launch costs little in comparison.
 TEST(FuseTest, WhatTakesLongIsALaunchOfItsOwn) {
   auto norms = [](int32_t maxTokens, int32_t groups) {
     Scene s(softgpu::Schedule::Forward, 1, maxTokens);

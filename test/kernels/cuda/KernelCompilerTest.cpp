@@ -38,7 +38,7 @@ constexpr Format kEveryFormat[] = {
 #define MOE_BLOCK_FORMAT(name, kernel, id, elements, bytes) Format::name,
 #include "kernels/quant/Formats.def"
 };
-/// A format of each kind.
+/// One format of each kind.
 constexpr Format kSomeFormats[] = {Format::F16, Format::Q4_K, Format::Q8_0};
 
 /// Launches of every op, with DeepSeek-V2-Lite's shapes.
@@ -119,8 +119,8 @@ private:
                               .rope = 64,
                               .latent = 512});
   }
-  /// An instruction that goes along with those before, on memories with such
-  /// numbers.
+  /// Adds an instruction to the fused launch. The numbers identify the memory
+  /// that it reads and writes.
   template <OpCode Op>
   void join(const ArgsOf<Op> &args, std::initializer_list<uint64_t> reads,
             std::initializer_list<uint64_t> writes) {
@@ -137,8 +137,7 @@ private:
     ASSERT_TRUE(launch);
     launches.push_back(*launch);
   }
-  /// A decoded token's launches of several instructions, as layers of
-  /// DeepSeek-V3 have them.
+  /// Adds the fused launches of a decoded token in layers of DeepSeek-V3.
   void addFused(Format format) {
     constexpr int64_t kHidden = 7168, kInner = 2048;
     const cuda::GemmForm panels{Encoding::A8, Layout::Rows16};
@@ -204,7 +203,7 @@ private:
     join<OpCode::Quantize>(codes, {4}, {5});
     addJoined();
 
-    // A head's values, whose sums are a tile of codes.
+    // The values of a head are one tile, which is quantised.
     context_.form = {};
     join<OpCode::HeadLinear>({.w = weight(format, 128, 128, 512)}, {1}, {2});
     join<OpCode::Quantize>({.cols = 16384, .rowsPerToken = 1, .blockCols = 32},
@@ -347,7 +346,7 @@ private:
 // Names, without NVRTC
 //===----------------------------------------------------------------------===//
 
-// No name in Kernels.def or Gemms.def is without code.
+// Every name in Kernels.def and Gemms.def has launch code.
 TEST(CudaNamesTest, EveryDriverLaunchesSomething) {
   EveryLaunch every(89);
   for (const KernelInfo &kernel : kernelTable())
@@ -373,7 +372,8 @@ TEST(CudaNamesTest, EveryGemmLaunchesSomethingForAnyRows) {
   EXPECT_EQ(gemms, 44); // Of 24 formats, twenty also in panels.
 }
 
-// Whoever loads a plan finds a launch's module by it.
+// The runtime finds the module of a launch by the name of its function, so
+// equal names must mean equal specs.
 TEST(CudaNamesTest, AFunctionsNameTellsHowItWasCompiled) {
   for (int arch : {75, 89}) {
     std::map<std::string, cuda::KernelSpec> byName;
@@ -385,7 +385,7 @@ TEST(CudaNamesTest, AFunctionsNameTellsHowItWasCompiled) {
   }
 }
 
-// A plan stores a spec as words.
+// A plan stores a kernel's spec as words.
 TEST(CudaNamesTest, WordsOfAPlanGiveTheSpecBack) {
   bool hasPieces = false;
   for (const cuda::Launch &launch : EveryLaunch(89).launches) {
@@ -476,7 +476,8 @@ void PrintTo(const Compiled &compiled, std::ostream *out) {
 }
 class KernelResourcesTest : public testing::TestWithParam<Compiled> {};
 
-/// Beside this program: of a build, as its objects are.
+/// Returns a folder next to this program, because cached kernels belong to a
+/// build like its objects.
 std::string cacheFolder() {
   std::error_code error;
   auto self = std::filesystem::read_symlink("/proc/self/exe", error);

@@ -23,7 +23,7 @@ TEST_P(FlagTest, KernelsAndTheHostTalkThroughMappedMemory) {
                            nullptr),
             kOk);
   EXPECT_EQ(launchAdd(y, x, 0, s), kOk);
-  // No call is made meanwhile: the GPU executes it all the same.
+  // The GPU executes the launches although the host makes no further call.
   while (flags[1].load(std::memory_order_acquire) != 7)
     std::this_thread::yield();
   flags[0].store(7, std::memory_order_release);
