@@ -20,8 +20,8 @@
 
 namespace moek {
 
-/// A Scoring beside those in Types.h, which gemms are compiled with:
-/// sqrt(ln(1 + e^x)).
+/// A further scoring function, sqrt(ln(1 + e^x)). It is not in Types.h, because
+/// gemms are compiled with that file.
 inline constexpr Scoring kSqrtSoftplus = Scoring(4);
 inline constexpr int32_t kScoringCount = 4;
 

@@ -126,7 +126,7 @@ public:
       if (std::ranges::find(known, name) == known.end()) {
         auto meant = moert::closestMatch(name, known);
         return error(
-            key, fmt::format("unknown key {} of {}{}; there are {}",
+            key, fmt::format("unknown key {} of {}{}; expected one of {}",
                              moert::quoted(name), what,
                              meant ? ", did you mean \"" + *meant + "\"?" : "",
                              fmt::join(known, ", ")));
@@ -255,7 +255,7 @@ private:
       rule.kind = kindOfClass(name);
       if (!rule.kind)
         return document.error(
-            *it->second, fmt::format("class {} is not known; there are "
+            *it->second, fmt::format("class {} is not known; expected one of "
                                      "torch.nn.Linear, ...Attention, "
                                      "...MoE, ...RotaryEmbedding, ...Model",
                                      moert::quoted(name)));
@@ -319,9 +319,10 @@ private:
     for (const DeviceDesc &device : target.devices)
       if (device.kind == DeviceKind::Cuda)
         known.push_back("cuda:" + device.name.substr(3));
-    return document.error(node, fmt::format("{} has no device {}; there are {}",
-                                            target.name, moert::quoted(word),
-                                            fmt::join(known, ", ")));
+    return document.error(node,
+                          fmt::format("{} has no device {}; expected one of {}",
+                                      target.name, moert::quoted(word),
+                                      fmt::join(known, ", ")));
   }
 
   Status checkOperator(const yaml_node_t &node, const char *key,
@@ -345,7 +346,7 @@ private:
         node,
         fmt::format("operator {} is not known{}", moert::quoted(word),
                     meant ? ", did you mean \"" + *meant + "\"?"
-                          : "; there are " +
+                          : "; expected one of " +
                                 fmt::format("{}", fmt::join(known, ", "))));
   }
 

@@ -12,7 +12,7 @@ using moert::StatusCode;
 namespace moec {
 
 namespace {
-/// Contexts and steps below these help nobody.
+/// Smaller contexts and steps would not be useful.
 constexpr int64_t kLeastContext = 256, kLeastUbatch = 64;
 
 constexpr int64_t kMiB = int64_t(1) << 20;

@@ -18,8 +18,8 @@
 
 namespace mlir::plan {
 
-/// Marks a plan.inst whose result is read late. plan-order moves it behind the
-/// instructions that others wait for and removes the attribute.
+/// Marks a plan.inst whose result is not needed soon. plan-order moves it after
+/// the instructions that others wait for, and removes the attribute.
 inline constexpr llvm::StringLiteral kRunLastAttr = "plan.late";
 
 /// Returns the format with this name, or nothing if no format has it.

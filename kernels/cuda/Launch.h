@@ -65,8 +65,8 @@ struct LaunchContext {
   GemmForm form; ///< Of the gemm weights.
   int arch = 89; ///< Compute capability * 10.
   int multiprocessors = 128;
-  /// Above 0: an instruction of experts streams its gemm weights, which are in
-  /// the host's mapped memory, in so many parts through two slots of the
+  /// If above 0, an instruction of experts streams its gemm weights from the
+  /// host's mapped memory, in this number of parts, through two slots of the
   /// workspace.
   int32_t parts = 0;
   // Addresses on the device; null if nothing is launched yet.

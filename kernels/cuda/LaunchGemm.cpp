@@ -280,7 +280,8 @@ std::vector<Launch> gemm(const Product &p, int arch) {
     wanted = wanted / 2 + 1;
   while (rows < most && rows < wanted)
     rows *= 2;
-  // sm_75 has 64 KiB of shared memory for a block, GeForce 99.
+  // A block has 64 KiB of shared memory on sm_75, and 99 KiB on later GeForce
+  // GPUs.
   int64_t warpRows = arch < 80 ? 2 : 4;
   int64_t warpCols = (rows + warpActs - 1) / warpActs;
   // On sm_103 a lane would need four bytes more than its 255 registers if it

@@ -134,8 +134,8 @@ private:
              end - sum);
   }
 
-  /// Adds an entry behind the explanations of ops and before the ops that refer
-  /// to them.
+  /// Adds an entry after the explanations of ops and before the instructions
+  /// that refer to them.
   void addEntry(PhaseOp phase, StringRef part, StringRef device,
                 StringRef reason, double seconds) {
     OpBuilder builder(phase);

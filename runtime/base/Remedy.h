@@ -41,7 +41,7 @@ struct CompileCommand {
   std::string output; ///< "" leaves out -o.
 };
 
-/// An option of moec compile that a remedy sets anew.
+/// An option of moec compile with the value that a remedy gives it.
 struct OptionChange {
   std::string name; ///< "--ctx"
   std::string value;

@@ -154,7 +154,7 @@ void proveMlaAttention(OpProof &p) {
   proveHeadWeight(p, "wv", "value", heads, "value", value, "latent", latent);
   Encoding values = p.gemm("wv");
   p.require(p.has("wk") != p.has("wk_transposed"),
-            "there is one of wk and wk_transposed");
+            "exactly one of wk and wk_transposed is present");
   if (p.has("wk")) {
     proveHeadWeight(p, "wk", "key", heads, "nope", nope, "latent", latent);
     Encoding keys = p.gemm("wk"), both = moek::readByBoth(keys, values);

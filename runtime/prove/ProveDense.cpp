@@ -40,7 +40,7 @@ void proveRmsNorm(OpProof &p) {
 void proveQuantize(OpProof &p) {
   BufferRef x = p.buffer("x");
   BufferRef out = p.buffer("out");
-  p.require(out.rowsPerToken >= 1, "out has rows per token");
+  p.require(out.rowsPerToken >= 1, "out has at least one row per token");
   p.rows(x, out.rowsPerToken, out.cols);
   p.rows(out, out.rowsPerToken, out.cols);
 }
@@ -75,7 +75,7 @@ static void proveFactors(OpProof &p) {
   BufferRef gate = p.buffer("gate");
   BufferRef up = p.buffer("up");
   BufferRef out = p.buffer("out");
-  p.require(out.rowsPerToken >= 1, "out has rows per token");
+  p.require(out.rowsPerToken >= 1, "out has at least one row per token");
   p.rows(gate, out.rowsPerToken, out.cols);
   p.rows(up, out.rowsPerToken, out.cols);
 }
@@ -89,7 +89,7 @@ void proveSigmoidMul(OpProof &p) {
   BufferRef gate = p.buffer("gate");
   BufferRef out = p.buffer("out");
   int64_t cols = out.perToken();
-  p.require(cols >= 1, "out has rows per token");
+  p.require(cols >= 1, "out has at least one row per token");
   p.rows(x, 1, cols);
   p.rows(gate, 1, gate.perToken() == 1 ? 1 : cols);
 }
@@ -98,7 +98,7 @@ void proveScale(OpProof &p) {
   BufferRef x = p.buffer("x");
   BufferRef out = p.buffer("out");
   int64_t cols = out.perToken();
-  p.require(cols >= 1, "out has rows per token");
+  p.require(cols >= 1, "out has at least one row per token");
   p.rows(x, 1, cols);
 }
 
@@ -107,7 +107,7 @@ void proveAdd(OpProof &p) {
   BufferRef y = p.buffer("y");
   BufferRef out = p.buffer("out");
   int64_t cols = out.perToken();
-  p.require(cols >= 1, "out has rows per token");
+  p.require(cols >= 1, "out has at least one row per token");
   p.rows(x, 1, cols);
   p.rows(y, 1, cols);
 }

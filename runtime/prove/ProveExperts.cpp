@@ -147,7 +147,7 @@ void proveExpertsCombine(OpProof &p) {
   BufferRef out = p.buffer("out");
   int32_t topK = p.integer("top_k");
   int64_t cols = out.perToken();
-  p.require(cols >= 1, "out has rows per token");
+  p.require(cols >= 1, "out has at least one row per token");
   p.rows(y, topK, cols);
   p.rows(weights, 1, topK);
   int32_t experts = p.integer("experts");

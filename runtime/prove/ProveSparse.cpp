@@ -22,7 +22,7 @@ void proveLayerNorm(OpProof &p) {
   BufferRef x = p.buffer("x");
   BufferRef out = p.buffer("out");
   int64_t cols = x.perToken();
-  p.require(cols >= 1, "x has rows per token");
+  p.require(cols >= 1, "x has at least one row per token");
   p.vector("weight", cols);
   p.vector("bias", cols);
   p.rows(x, 1, cols);
@@ -81,7 +81,7 @@ void proveCompress(OpProof &p) {
   BufferRef out = p.buffer("out");
   int64_t cols = out.perToken(), ratio = p.integer("ratio");
   bool overlap = p.boolean("overlap");
-  p.require(cols >= 1, "out has rows per token");
+  p.require(cols >= 1, "out has at least one row per token");
   int64_t width = overlap ? 2 * cols : cols;
   p.rows(kv, 1, width);
   p.rows(gate, 1, width);

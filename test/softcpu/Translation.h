@@ -25,7 +25,7 @@ using BlockStep =
 /// The instruction that ends a block.
 struct BlockEnd {
   enum class Kind : uint8_t {
-    Goes, ///< Continues at `next`, because blocks have a limited length.
+    Goes, ///< Continues at `next`: a block may end at any instruction.
     Jumps,
     Branches, ///< Jumps if `condition` holds; otherwise continues at `next`.
     Calls,

@@ -1,6 +1,5 @@
-// Before an instruction runs, what its kernel assumes of its operands is proved
-// for any device: shapes, encodings, kernels, barriers, and the sources of
-// indices.
+// Tests the proof of an instruction, which precedes its binding on any device:
+// shapes, encodings, kernels, barriers, and the sources of indices.
 #include "runtime/engine/Engine.h"
 #include "runtime/prove/Prove.h"
 #include "test/support/FakeDevice.h"

@@ -83,7 +83,7 @@ TEST_P(CudaLinksTest, ACopyIntoAnothersMemoryIsRefused) {
     orderQueues(plan(), *phase);
   }
   EXPECT_THAT(failureOf(write(), StatusCode::WrongMachine),
-              AllOf(HasSubstr("(copy)"), HasSubstr("does not reach")));
+              AllOf(HasSubstr("(copy)"), HasSubstr("cannot access")));
 }
 
 } // namespace

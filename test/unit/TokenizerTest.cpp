@@ -27,7 +27,8 @@ std::string readFile(const std::string &path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// Returns the texts of a .inp file with the ids of the .out file beside it.
+/// Returns the texts of a .inp file with the ids of the corresponding .out
+/// file.
 std::vector<std::pair<std::string, std::vector<int32_t>>>
 readExpectations(const std::string &base) {
   constexpr std::string_view separator = "\n__ggml_vocab_test__\n";

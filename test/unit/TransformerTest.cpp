@@ -97,7 +97,7 @@ TEST_F(Transformer, EveryArchitecturesFilesAreOneGraph) {
     else
       EXPECT_THAT(unused, ElementsAre());
   }
-  seen.insert("internlm2"); // The same graph as llama, as above.
+  seen.insert("internlm2"); // This has the same graph as llama.
   for (const moec::ArchitectureInfo &info : moec::supportedArchitectures())
     EXPECT_EQ(seen.count(info.name), 1u) << info.name;
 }

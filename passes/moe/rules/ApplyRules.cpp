@@ -123,9 +123,9 @@ private:
     return last;
   }
 
-  /// Splits routed experts of which a rule only places some: the first ones, or
-  /// the most used ones. A rule for as many experts as there are places the op
-  /// as a whole.
+  /// Splits routed experts if a rule places only some of them: the first ones,
+  /// or the most used ones. A rule for all experts of a layer places the op as
+  /// a whole.
   LogicalResult slice(ModuleOp module, ArrayRef<PlacementRule> parsed) {
     SmallVector<std::pair<ExpertsOp, const PlacementRule *>> sliced;
     WalkResult checked = module.walk([&](CostOpInterface op) {

@@ -29,7 +29,7 @@ template <class T> T *at(uint64_t address) {
   return reinterpret_cast<T *>(address);
 }
 
-/// Instructions of a queue, on memory that each scene makes anew.
+/// The instructions of a queue, with new memory for each scene.
 class Scene {
 public:
   Scene(softgpu::Schedule schedule, int32_t tokens, int32_t maxTokens,
@@ -105,7 +105,7 @@ public:
     parts_.push_back({launches[0], uses});
   }
 
-  /// Says that an operand at `address` has so many bytes.
+  /// Records that the operand at `address` has this number of bytes.
   void size(uint64_t address, int64_t bytes) { sizes_[address] = bytes; }
 
   std::optional<cuda::Launch> fused() const { return fuse(parts_, context_); }
@@ -450,7 +450,8 @@ TEST(FuseTest, FlagsOfMeetingsAreInOrderWithWhatTheyStandFor) {
     return found;
   };
   EXPECT_EQ(count("ld.acquire.sys."), 1u);
-  EXPECT_EQ(count("ld.relaxed.sys."), 1u); // The step's head, behind a flag.
+  // The head of the step, read after a flag.
+  EXPECT_EQ(count("ld.relaxed.sys."), 1u);
   EXPECT_EQ(count("st.release.sys."), 1u);
   EXPECT_EQ(count(".sys."), 3u);
 }
