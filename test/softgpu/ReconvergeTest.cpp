@@ -188,7 +188,7 @@ TEST_F(ReconvergeTest, SlowPathsAreWaitedFor) {
       JOIN: {} mov.u32 %r6, 1;)",
                                         meeting))))
         << meeting;
-  // They run past code that they execute alone.
+  // The waiting lanes run past code that only the other lanes execute.
   gpu.options().instructionLimit = 10'000'000;
   EXPECT_TRUE(isClean(run(R"(
     @%p0 bra JOIN;

@@ -176,7 +176,7 @@ TEST(TargetPartsTest, ASizeIsTheMemoryToPlanWith) {
   ASSERT_TRUE(target.isOk()) << target.status().message();
   EXPECT_EQ(target->devices[0].budgetBytes(), 20 * kGiB);
   EXPECT_EQ(target->host().budgetBytes(), 200 * kGiB);
-  // A machine may have more memory than usual, but a GPU may not.
+  // A CPU may be given more memory than its description has, but a GPU may not.
   auto big = resolveTarget("2x4090:23.5GiB+xeon:1TiB");
   ASSERT_TRUE(big.isOk()) << big.status().message();
   EXPECT_EQ(big->host().budgetBytes(), 1024 * kGiB);

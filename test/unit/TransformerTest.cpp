@@ -442,9 +442,10 @@ TEST_F(Transformer, ScalesBesideBiases) {
   TinyTransformer tiny("qwen2moe");
   tiny.tensors["blk.0.attn_q.bias"] = {{128}};
   tiny.tensors["blk.0.attn_q.scale"] = {{1}};
-  expectFailure(tiny, StatusCode::Unsupported,
-                "tensor \"blk.0.attn_q.scale\" multiplies a weight that has a "
-                "bias or a limit beside it");
+  expectFailure(
+      tiny, StatusCode::Unsupported,
+      "tensor \"blk.0.attn_q.scale\" multiplies a weight that also has a "
+      "bias or a limit");
   tiny.tensors.erase("blk.0.attn_q.scale");
   tiny.tensors["blk.0.ffn_down_exps.bias"] = {{64, 8}};
   tiny.tensors["blk.0.ffn_down_exps.scale"] = {{8}};

@@ -81,7 +81,7 @@ WeightLayouts::choose(Value weight, const moec::DeviceDesc &device) const {
   if (!mayPack_)
     return keepForAll("weights=reference");
   if (uses->second.ofFloats)
-    return keepForAll("what reads them takes floats");
+    return keepForAll("the ops that read them take floats");
   Choice kept = keep(text(moek::formatInfo(*format).name) +
                      " has no gemm on another layout for " +
                      text(moek::isaName(device.isa)) + " and every phase");
