@@ -75,8 +75,8 @@ std::vector<Option> recordedOptions(const RecompileCommand &command) {
   return options;
 }
 
-/// Returns a ladder (moec's Ladder.h) without its memory limits, for a
-/// compilation on another machine: the limits are meant for this one's GPUs.
+/// Returns a ladder (moec's LadderCompilation.h) without its memory limits, for
+/// a compilation on another machine: the limits are meant for this one's GPUs.
 std::string withoutBudgets(std::string_view ladder) {
   std::vector<std::string_view> contexts;
   while (!ladder.empty()) {
