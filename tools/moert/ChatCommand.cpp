@@ -75,7 +75,7 @@ private:
 
 void Chat::showStats() const {
   moetool::note("prompt:    {:5} new tokens in {:.2f} s, {:.2f} t/s; {} were "
-                "known\n"
+                "cached\n"
                 "answer:    {:5} tokens in {:.2f} s, {:.2f} t/s\n"
                 "context:   {:5} of {} tokens\n",
                 stats_.promptTokens, stats_.promptSeconds, stats_.promptRate(),

@@ -72,7 +72,7 @@ StatusOr<Sequence> earlierSequence(Engine &engine, const std::string &path,
 
 void printStats(const GenerateStats &stats, int32_t known) {
   if (known > 0)
-    moetool::note("\nsession:   {:5} tokens of the prompt were known", known);
+    moetool::note("\nsession:   {:5} tokens of the prompt were cached", known);
   moetool::note("\nprompt:    {:5} tokens in {:.2f} s, {:.2f} t/s\n"
                 "generated: {:5} tokens in {:.2f} s, {:.2f} t/s\n",
                 stats.promptTokens, stats.promptSeconds, stats.promptRate(),
