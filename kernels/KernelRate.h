@@ -38,7 +38,8 @@ struct KernelRate {
   std::string kernel, variant;
   std::vector<double> at;     ///< Values of `at`, ascending.
   std::vector<double> memory; ///< Rates with weights or cache rows from memory.
-  std::vector<double> cache;  ///< With them in last-level cache; may be empty.
+  /// With weights in the last-level cache; may be empty.
+  std::vector<double> cache;
 
   bool operator==(const KernelRate &) const = default;
 };

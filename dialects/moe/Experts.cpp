@@ -58,7 +58,8 @@ Temporary addLogits(Instructions &list, Value x, Value weight, Value bias,
   return logits;
 }
 
-/// The choice among `experts`, which costs a softmax whatever the scoring is.
+/// Returns the work of choosing among `experts`. It is that of a softmax for
+/// every scoring function.
 InstructionWork choosing(Value ids, Value weights, double experts,
                          double tokens) {
   return moving(tokens * experts * kSoftmaxFlops,

@@ -117,7 +117,7 @@ Instructions AddOp::getInstructions(const Execution &execution) {
   return list;
 }
 
-/// Exponential, addition, division, multiplication.
+/// An exponential, an addition, a division and a multiplication.
 Instructions SigmoidMulOp::getInstructions(const Execution &execution) {
   Instructions list(*this);
   double tokens = double(execution.tokens);
@@ -129,7 +129,8 @@ Instructions SigmoidMulOp::getInstructions(const Execution &execution) {
   return list;
 }
 
-/// A multiplication; the softcap costs what it does for attention's scores.
+/// One multiplication per element; the softcap costs as much as for scores of
+/// attention.
 Instructions ScaleOp::getInstructions(const Execution &execution) {
   Instructions list(*this);
   double tokens = double(execution.tokens);

@@ -70,7 +70,7 @@ struct SplitOperands {
 
 /// The rows around a split that the same worker reads.
 struct SplitReads {
-  bool asked;  ///< Its first rows were prefetched with those before.
+  bool asked;  ///< Its first rows were prefetched with the previous ones.
   int64_t end; ///< Where reading stops: at this split's or the next's end.
 };
 

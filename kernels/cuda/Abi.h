@@ -188,7 +188,7 @@ struct SparseSplitsArgs : SparseAttentionArgs {
 // Launches of several kernels (Fuse.h)
 //===----------------------------------------------------------------------===//
 
-/// The shape of one of the kernels.
+/// The shape of one kernel of a fused launch.
 struct PieceShape {
   u32 grid[3], threads;
   u32 blocks; ///< Blocks of the launch that begin with this kernel.

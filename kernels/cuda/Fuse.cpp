@@ -176,7 +176,8 @@ private:
     return true;
   }
 
-  /// Returns whether what one block does after all others is little.
+  /// Returns whether the pieces that one block runs after all other blocks take
+  /// little time.
   bool isAllShort() const {
     uint32_t rounds = 0;
     for (const Piece &piece : pieces_)

@@ -133,8 +133,8 @@ std::vector<Launch> launches(const moek::MlaLatentArgs &a,
                      deviceArgs(a, context.step), Fusion::blocks())};
 }
 
-/// Launches Router.cu, which is for HashRouter too; `groups` of the experts
-/// have ranks.
+/// Launches Router.cu for Router or HashRouter. `groups` is the number of
+/// expert groups that are ranked.
 template <class Args>
 static std::vector<Launch> route(const char *entry,
                                  std::vector<Definition> defines, const Args &a,

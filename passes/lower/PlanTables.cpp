@@ -50,8 +50,8 @@ FailureOr<Value> PlanTables::device(Operation *op, StringRef name) {
 }
 
 Value PlanTables::queue(Value device, moek::OpCode op, int64_t maxTokens) {
-  // A GPU copies beside its computations; but few rows take less time than the
-  // events between two queues.
+  // A GPU overlaps copies with computations, but a copy of few rows takes less
+  // time than the events between two queues.
   constexpr int64_t kFewTokens = 8;
   auto kind = op == moek::OpCode::Copy && maxTokens > kFewTokens &&
                       device.getDefiningOp<plan::DeviceOp>().getKind() ==
@@ -226,7 +226,8 @@ FailureOr<Value> PlanTables::addPacked(WeightOp weight, moek::Layout layout) {
 //===----------------------------------------------------------------------===//
 
 void PlanTables::sort() {
-  // The order of the tables in plan.fbs, but with what phases use before them.
+  // The order is that of the tables in plan.fbs, except that entries which
+  // phases use come before the phases.
   auto rank = [](Operation &op) {
     return isa<plan::DeviceOp>(op)               ? 0
            : isa<plan::QueueOp>(op)              ? 1

@@ -1,6 +1,7 @@
 #include "compiler/Machine/Targets/TargetAttr.h"
 #include "llvm/ADT/DenseMap.h"
 #include "passes/plan/PlanPasses.h"
+#include "runtime/base/Text.h"
 
 namespace mlir::plan {
 #define GEN_PASS_DEF_PLANOVERHEADPASS
@@ -12,7 +13,7 @@ using namespace mlir::plan;
 
 namespace {
 
-/// What a step spends besides its instructions' own work.
+/// The costs of a step on one device, apart from the work of its instructions.
 struct Overhead {
   int64_t instructions = 0, barriers = 0;
 
@@ -88,9 +89,9 @@ private:
     else
       reason = "Seconds come from the measured rate of each kernel. In "
                "addition, a step wakes the workers, starts " +
-               std::to_string(overhead.instructions) +
-               " instructions and waits at " +
-               std::to_string(overhead.barriers) + " barriers.";
+               moert::counted(overhead.instructions, "instruction") +
+               " and waits at " + moert::counted(overhead.barriers, "barrier") +
+               ".";
     addEntry(phase, "overhead", device.name, reason,
              overhead.seconds(device.overheads));
   }
@@ -133,8 +134,8 @@ private:
              end - sum);
   }
 
-  /// Adds an entry behind the explanations of ops and before the ops that refer
-  /// to them.
+  /// Adds an entry after the explanations of ops and before the instructions
+  /// that refer to them.
   void addEntry(PhaseOp phase, StringRef part, StringRef device,
                 StringRef reason, double seconds) {
     OpBuilder builder(phase);

@@ -75,7 +75,7 @@ void OpProof::checkBuffer(const OperandSpec &operand) {
 
 void OpProof::checkWeight(const OperandSpec &operand) {
   const fb::Weight &w = op_.weight(operand.name);
-  // Gemms are asked which layout they read; everything else reads rows.
+  // Gemms state which layout they read; every other kernel reads plain rows.
   auto layout = moek::Layout(w.layout());
   if (layout != moek::Layout::Gguf && !operand.gemm)
     fail("operand {} has layout {}, expected {}", operand.name,
@@ -146,7 +146,7 @@ void OpProof::checkOpKernel() {
   std::string_view name = kernelName(0);
   op_.opKernel_ = moek::findKernel(name);
   if (!op_.opKernel_ || op_.opKernel_->op != op_.spec().op)
-    fail("kernel {} is none of {}", quoted(name), op_.spec().name);
+    fail("kernel {} is not a kernel of {}", quoted(name), op_.spec().name);
 }
 
 moek::Encoding OpProof::gemm(std::string_view operand) {

@@ -288,9 +288,9 @@ void checkSink(const KernelInfo &kernel, KvType type, float sink,
   }
 }
 
-/// One row has most of the weight, up to 1800 times another's; the others'
-/// weights must survive beside it. (A coarse unit of weights may fit a single
-/// sink by chance.)
+/// One row has most of the weight, up to 1800 times that of another; the other
+/// weights must not be rounded to zero. (A coarse unit of weights may fit a
+/// single sink by chance.)
 TEST_P(LatentAttentionTest, RowsBesideASinkKeepTheirWeights) {
   for (KvType type : kKvTypes)
     for (float sink : {5.0f, 6.0f, 6.5f, 7.0f, 7.5f})

@@ -405,7 +405,7 @@ MOE_NON_FINITE_SUITE(Attention) {
     args.heads = heads, args.kvHeads = kvHeads;
     args.key = key, args.value = value;
     args.splits = 1, args.window = window, args.scale = 0.2f;
-    // KV head 1's.
+    // The input is the key of KV head 1, or the scale of its block in Q8_0.
     Input keys = rowsOf(cache, position).front();
     bool blocks = type == KvType::Q8_0;
     keys.at = [at = keys.at, blocks](int64_t r, int64_t c) -> float & {

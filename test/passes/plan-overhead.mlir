@@ -18,7 +18,7 @@ plan.program attributes {
   %why = plan.explain "op" phase "decode" on "cpu0" kernel "" because ""
     flops 0.0 weights 0.0 activations 0.0 kv 0.0 intensity 0.0 seconds 0.0
   // CHECK-NEXT: plan.explain "overhead" phase "decode" on "cpu0"
-  // CHECK-SAME: because "Seconds come from the measured rate of each kernel. In addition, a step wakes the workers, starts 3 instructions and waits at 1 barriers."
+  // CHECK-SAME: because "Seconds come from the measured rate of each kernel. In addition, a step wakes the workers, starts 3 instructions and waits at 1 barrier."
   // CHECK-SAME: seconds 1.150000e+01
   // CHECK-NEXT: plan.explain "overhead" phase "logits" on "cpu0"
   // CHECK-SAME: seconds 8.500000e+00

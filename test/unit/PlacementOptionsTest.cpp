@@ -34,7 +34,8 @@ struct Routers {
       std::string prefix = fmt::format("blk.{}.", layer);
       const moec::GgufTensor *weight =
           opened->findTensor(prefix + "ffn_gate_inp.weight");
-      // Routers that look experts up by token choose none.
+      // Layers with a table from token to experts do not choose experts by
+      // score.
       if (!weight || opened->findTensor(prefix + "ffn_gate_tid2eid.weight"))
         continue;
       experts = int64_t(weight->shape[1]);

@@ -38,7 +38,7 @@ KeyUpCopy moe::chooseKeyUpCopy(MlaAttentionOp op,
   int64_t nope = op.getNope();
   if (nope % info.blockElements != 0)
     return keep("columns of " + std::to_string(nope) +
-                " elements are no whole blocks of " + text(info.name));
+                " elements are not whole blocks of " + text(info.name));
   if (!readsPackedRows(device.isa, format, nope))
     return keep(text(info.name) + " has no gemm on packed rows for " +
                 text(moek::isaName(device.isa)));

@@ -17,9 +17,9 @@ namespace {
 
 struct Shape {
   int32_t heads, latent, rope, splits;
-  /// For each sequence: rows in the step, rows before it.
+  /// For each sequence: its rows in the step, and its rows in the cache before.
   std::vector<std::pair<int32_t, int32_t>> sequences;
-  float scale = 0.1f, size = 1; ///< Of scores; of queries.
+  float scale = 0.1f, size = 1; ///< Factors of scores and of queries.
 };
 
 struct Problem {
