@@ -9,9 +9,7 @@
 using namespace mlir;
 using namespace mlir::moe;
 
-namespace {
-/// Formats a shape as "[2048, 1024]", with ? for a dimension that is not known.
-std::string toText(ArrayRef<int64_t> dims) {
+std::string moe::toText(ArrayRef<int64_t> dims) {
   std::string text;
   llvm::raw_string_ostream os(text);
   auto print = [&](int64_t dim) {
@@ -23,6 +21,7 @@ std::string toText(ArrayRef<int64_t> dims) {
   return text;
 }
 
+namespace {
 /// Returns whether the product of `dims` and the bytes of a block is below
 /// 2^62.
 bool isCountable(ArrayRef<int64_t> dims, int64_t blockBytes) {

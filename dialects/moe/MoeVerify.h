@@ -11,6 +11,9 @@
 
 namespace mlir::moe {
 
+/// Formats a shape as "[2048, 1024]", with ? for a dimension that is not known.
+std::string toText(ArrayRef<int64_t> dims);
+
 /// Collects the checks of one op; the first that fails is reported.
 class OpChecks {
 public:

@@ -29,14 +29,6 @@ StringAttr moe::weightSymbol(Value weight) {
 // Checks
 //===----------------------------------------------------------------------===//
 
-static std::string toText(ArrayRef<int64_t> dims) {
-  return "[" +
-         llvm::join(llvm::map_range(
-                        dims, [](int64_t dim) { return std::to_string(dim); }),
-                    ", ") +
-         "]";
-}
-
 static LogicalResult expectParts(EmitError emitError, size_t expected,
                                  size_t found) {
   if (found == expected)
