@@ -22,7 +22,7 @@ namespace moec {
 
 namespace {
 /// Files that people write have a few kilobytes.
-constexpr uint64_t kMostBytes = 1 << 18;
+constexpr uint64_t kMostRuleBytes = 1 << 18;
 /// Most open brackets: the parser's time per token grows with them.
 constexpr int kDeepest = 1000;
 constexpr size_t kMostRules = 1000;
@@ -190,7 +190,7 @@ public:
   StatusOr<ModuleRules> read(moert::InputTexts &texts, const Names &tensors,
                              bool allowUnmatched) {
     MOE_ASSIGN_OR_RETURN(const std::string *text,
-                         texts.read("the file of rules", path, kMostBytes));
+                         texts.read("the file of rules", path, kMostRuleBytes));
     MOE_RETURN_IF_ERROR(document.load(*text));
     const yaml_node_t *root = document.root();
     if (!root || root->type != YAML_SEQUENCE_NODE)
