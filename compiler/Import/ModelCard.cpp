@@ -201,12 +201,12 @@ StatusOr<ModelCard> makeModelCard(const GgufModel &model) {
   readKeys(keys, card);
   MOE_RETURN_IF_ERROR(keys.status());
   if (card.experts && card.experts->used > card.experts->count) {
-    const std::string key = card.architecture + ".expert_used_count";
+    std::string key = card.architecture + ".expert_used_count";
     return Status(StatusCode::InvalidFile,
                   fmt::format("{}: byte {}: key {}: expected at most the {} "
                               "experts there are, found {}",
                               card.paths.front(), model.find(key)->fileOffset,
-                              quoted(key), card.experts->count,
+                              moert::quoted(key), card.experts->count,
                               card.experts->used));
   }
 
