@@ -256,8 +256,8 @@ TEST_F(LadderEngineTest, ContextsThatNoneHolds) {
   path_ = ladder_.write(folder_);
   Status status = open({.context = 5000}).status();
   EXPECT_EQ(status.code(), StatusCode::DoesNotFit);
-  expectIn("plan.fb: its largest rung holds 200 tokens, and 5000 are asked "
-           "for; recompile with a larger context",
+  expectIn("plan.fb: its largest rung holds 200 tokens, and 5000 were "
+           "requested; recompile with a larger context",
            status.message());
   expectIn(" --ladder 24,100,200,5000 ", moetool::fullMessage(status));
   status = open({.number = 4}).status();
