@@ -72,6 +72,7 @@ struct SchedulerStats {
   // Sums. A prompt's tokens are counted when its evaluation begins.
   uint64_t submitted = 0, refused = 0;
   uint64_t finished = 0, cancelled = 0, failed = 0; ///< By how they ended.
+  uint64_t steps = 0;
   uint64_t preempted = 0; ///< Put back in the queue for want of pages.
   uint64_t promptTokens = 0;
   uint64_t cachedTokens = 0;    ///< Of promptTokens, not evaluated again.
