@@ -5,17 +5,17 @@
 
 namespace moert {
 
-/// Tokens that a client may get more than others before it is their turn to
-/// begin, or to have their prompt evaluated.
-static constexpr int64_t kAdmissionQuantum = 256, kPrefillQuantum = 64;
+/// Tokens that a client may get before it is another one's turn, to begin or to
+/// have a prompt evaluated: less than nearly all requests cost.
+static constexpr int64_t kQuantum = 64;
 
 Batch::Batch(Engine &engine, const SchedulerOptions &options)
     : engine_(engine), options_(options),
       mostRunning_(options.sequences > 0
                        ? std::min(options.sequences, engine.batch())
                        : engine.batch()),
-      kept_(engine, size_t(options.keptSequences)),
-      admission_(kAdmissionQuantum), prefill_(kPrefillQuantum),
+      kept_(engine, size_t(options.keptSequences)), admission_(kQuantum),
+      prefill_(kQuantum),
       chunk_(options.prefillChunk, engine.ubatch(), options.stepFactor) {}
 
 int32_t Batch::roomOf(const Engine &engine) {

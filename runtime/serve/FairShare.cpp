@@ -22,12 +22,13 @@ void FairShare::startRounds(const std::vector<std::string_view> &wanting) {
   size_t at = 0;
   for (size_t i = 0; i < circle_.size(); ++i) {
     Account &each = circle_[i];
-    if (i == at_)
-      at = kept.size();
     each.balance += rounds * quantum_;
     const bool wants = std::ranges::find(wanting, each.client) != wanting.end();
     if (wants || each.balance < 0)
       kept.push_back(std::move(each));
+    // The round begins after the client that was served last.
+    if (i == at_)
+      at = kept.size();
   }
   circle_ = std::move(kept);
   at_ = at % circle_.size();

@@ -53,7 +53,7 @@ public:
        const SchedulerOptions &options)
       : engine_(engine), tokenizer_(tokenizer), options_(options),
         room_(Batch::roomOf(engine)), batch_(engine, options) {
-    publish();
+    publish({});
     thread_ = std::thread([this] { work(); });
   }
   ~Impl() {
@@ -92,10 +92,10 @@ private:
   void work();
   /// Waits for something to do; returns false if nothing will come any more.
   bool collect();
-  void endCancelled();
-  /// Forgets generations that have ended.
-  void release(LiveGenerations ended);
-  void publish();
+  LiveGenerations endCancelled();
+  void count(const LiveGeneration &ended);
+  /// Lets other threads see this moment, in which some have ended.
+  void publish(const LiveGenerations &ended);
 
   Status checkLength(int64_t tokens) const;
   std::shared_ptr<const ConstraintVocabulary> vocabulary();
@@ -242,7 +242,7 @@ bool Scheduler::Impl::collect() {
   return !stopping_ || !live_.empty();
 }
 
-void Scheduler::Impl::endCancelled() {
+LiveGenerations Scheduler::Impl::endCancelled() {
   LiveGenerations ended;
   for (auto &generation : waiting_)
     if (generation->isCancelled()) {
@@ -251,29 +251,19 @@ void Scheduler::Impl::endCancelled() {
     }
   std::erase(waiting_, nullptr);
   batch_.endCancelled();
-  release(std::move(ended));
+  return ended;
 }
 
-void Scheduler::Impl::release(LiveGenerations ended) {
-  if (ended.empty())
-    return;
-  std::lock_guard lock(mutex_);
-  for (const auto &generation : ended) {
-    live_.erase(generation->id);
-    if (generation->hasBegun()) {
-      const GenerationStats &stats = generation->stats();
-      meanSeconds_ += kNewWeight * (stats.promptSeconds + stats.decodeSeconds -
-                                    meanSeconds_);
-    }
-    generated_ += uint64_t(generation->stats().generatedTokens);
-    ++(generation->hasFailed()      ? failed_
-       : generation->wasCancelled() ? cancelled_
-                                    : finished_);
-  }
-  ended_.notify_all();
+void Scheduler::Impl::count(const LiveGeneration &ended) {
+  generated_ += uint64_t(ended.stats().generatedTokens);
+  ++(ended.hasFailed()      ? failed_
+     : ended.wasCancelled() ? cancelled_
+                            : finished_);
 }
 
-void Scheduler::Impl::publish() {
+void Scheduler::Impl::publish(const LiveGenerations &ended) {
+  for (const auto &generation : ended)
+    count(*generation);
   SchedulerStats stats;
   batch_.report(stats);
   stats.generatedTokens = generated_;
@@ -296,16 +286,25 @@ void Scheduler::Impl::publish() {
       ++queuedOf_[generation->client()];
   stats.waiting = queued_;
   stats_ = std::move(stats);
+  for (const auto &generation : ended) {
+    live_.erase(generation->id);
+    if (generation->hasBegun())
+      meanSeconds_ +=
+          kNewWeight * (generation->stats().promptSeconds +
+                        generation->stats().decodeSeconds - meanSeconds_);
+  }
+  if (!ended.empty())
+    ended_.notify_all();
 }
 
 void Scheduler::Impl::work() {
   while (collect()) {
-    endCancelled();
+    LiveGenerations ended = endCancelled();
     batch_.admit(waiting_);
-    publish();
+    std::ranges::move(batch_.takeEnded(), std::back_inserter(ended));
+    publish(ended);
     batch_.step(waiting_);
-    release(batch_.takeEnded());
-    publish();
+    publish(batch_.takeEnded());
   }
 }
 

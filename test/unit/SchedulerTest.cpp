@@ -43,6 +43,7 @@ TEST_F(SchedulerTest, ManyTogetherGenerateWhatEachDoesAlone) {
     EXPECT_EQ(received[i].stats().generatedTokens,
               int32_t(received[i].reply().tokens.size()));
   }
+  waitForAll();
   SchedulerStats stats = scheduler_->stats();
   EXPECT_EQ(stats.finished, 12u);
   EXPECT_EQ(stats.failed + stats.cancelled + stats.refused, 0u);
@@ -166,7 +167,7 @@ TEST_F(SchedulerTest, CancellationFreesPagesWithinAStep) {
   EXPECT_EQ(received.stats().generatedTokens, 1);
   scheduler.cancel(id);
   scheduler.cancel(12345);
-  EXPECT_TRUE(scheduler.drain(std::chrono::steady_clock::now()));
+  waitForAll();
   SchedulerStats stats = scheduler.stats();
   EXPECT_EQ(stats.cancelled, 1u);
   EXPECT_EQ(stats.freePages, stats.pages);
@@ -231,8 +232,7 @@ TEST_F(SchedulerTest, DrainingLetsThemEndAndTakesNoMore) {
   std::vector<Received> received(6);
   for (Received &each : received)
     submit(greedy({5, 7}, 20), each);
-  auto later = std::chrono::steady_clock::now() + std::chrono::hours(1);
-  EXPECT_TRUE(scheduler.drain(later));
+  waitForAll();
   for (Received &each : received) {
     ASSERT_TRUE(each.hasEnded());
     EXPECT_EQ(each.reply().reason, StopReason::Length);
@@ -289,6 +289,7 @@ TEST_F(SchedulerTest, ANaNFailsOnlyItsGeneration) {
   EXPECT_TRUE(bad.hasEndEvent());
   EXPECT_TRUE(good.end().status.isOk());
   EXPECT_EQ(good.reply().tokens.size(), 20u);
+  waitForAll();
   EXPECT_EQ(scheduler_->stats().failed, 1u);
   expectNoPageIsLost();
 }
@@ -313,7 +314,7 @@ TEST_F(SchedulerTest, EqualPromptsAreEvaluatedOnce) {
     cached += each.stats().cachedTokens;
   }
   EXPECT_EQ(cached, 3 * 2 * kPage);
-  scheduler_->drain(std::chrono::steady_clock::now() + std::chrono::hours(1));
+  waitForAll();
   SchedulerStats stats = scheduler_->stats();
   EXPECT_EQ(stats.cachedTokens, uint64_t(cached));
   // Each evaluates the rest of its prompt and four of its five tokens.

@@ -129,7 +129,6 @@ protected:
 
   moert::Scheduler &start(moert::SchedulerOptions options = {}) {
     scheduler_.reset();
-    this->engine_->setObserver(nullptr);
     auto made = moert::Scheduler::create(*this->engine_, *tokenizer_, options);
     EXPECT_TRUE(made.isOk()) << made.status().message();
     scheduler_ = *std::move(made);
@@ -160,6 +159,12 @@ protected:
     submit(std::move(request), *received);
     received->end();
     return received;
+  }
+
+  /// Waits until all have ended and statistics say so; nothing new can come.
+  void waitForAll() {
+    EXPECT_TRUE(scheduler_->drain(std::chrono::steady_clock::now() +
+                                  std::chrono::hours(1)));
   }
 
   /// What the request's sequence generates alone, on another engine of the
