@@ -6,13 +6,13 @@
 
 namespace moert {
 
-Logprobs::Logprobs(std::span<const float> logits) : logits_(logits) {
+Logprobs::Logprobs(std::span<const float> logits)
+    : logits_(logits), most_(*std::ranges::max_element(logits)) {
   // The largest exponential is 1, so that none overflows.
-  const double most = *std::ranges::max_element(logits);
   double sum = 0;
   for (float logit : logits)
-    sum += std::exp(logit - most);
-  total_ = most + std::log(sum);
+    sum += std::exp(logit - most_);
+  logSum_ = std::log(sum);
 }
 
 std::vector<std::pair<int32_t, float>> Logprobs::top(size_t count) const {

@@ -20,7 +20,9 @@ public:
   explicit Logprobs(std::span<const float> logits);
 
   float of(int32_t id) const {
-    return static_cast<float>(logits_[static_cast<size_t>(id)] - total_);
+    // In this order, so that large logits lose nothing.
+    return static_cast<float>(logits_[static_cast<size_t>(id)] - most_ -
+                              logSum_);
   }
   /// The `count` most likely tokens, or all, most likely first; the lower id
   /// among equals.
@@ -28,7 +30,8 @@ public:
 
 private:
   std::span<const float> logits_;
-  double total_; ///< Logarithm of the sum of the logits' exponentials.
+  double most_;
+  double logSum_; ///< Logarithm of the sum of exp(logit - most_).
 };
 
 } // namespace moert
