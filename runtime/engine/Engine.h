@@ -131,6 +131,9 @@ public:
   /// saved with another plan) or DoesNotFit.
   StatusOr<Sequence> restore(const std::string &path,
                              SequenceOptions options = {});
+  /// Returns the tokens of such a file, without reading or checking the rest.
+  /// Fails as restore() does.
+  StatusOr<std::vector<int32_t>> savedTokens(const std::string &path) const;
 
   /// Receives the logits [vocab] after the token at `position` of a request's
   /// sequence. They are valid during the call.

@@ -9,7 +9,11 @@ namespace moert {
 /// have a prompt evaluated: less than nearly all requests cost.
 static constexpr int64_t kQuantum = 64;
 
-Batch::Batch(Engine &engine, const SchedulerOptions &options)
+/// Tokens that a file must hold beyond what the cache has, to be read.
+static constexpr int32_t kLeastRestored = 32;
+
+Batch::Batch(Engine &engine, const SchedulerOptions &options,
+             std::unique_ptr<PrefixStore> store)
     : engine_(engine), options_(options),
       mostRunning_(options.sequences > 0
                        ? std::min(options.sequences, engine.batch())
@@ -75,6 +79,30 @@ size_t Batch::mostKept() const {
   return std::min(size_t(options_.keptSequences), size_t(free / 2));
 }
 
+void Batch::takeStored(std::span<const int32_t> text, Sequence &sequence) {
+  const int32_t gained = store_->find(text) - sequence.position();
+  if (gained < kLeastRestored ||
+      store_->pagesToRestore(text) > engine_.freePages())
+    return;
+  // What it has may be needed to read the file.
+  sequence = engine_.sequence();
+  StatusOr<Sequence> restored = store_->restore(text);
+  if (!restored) {
+    sums_.storeFailure = restored.status().message();
+    return;
+  }
+  sequence = *std::move(restored);
+  sums_.restoredTokens += uint64_t(sequence.position());
+}
+
+void Batch::storeOne() {
+  const Sequence *sequence = kept_.nextToStore(options_.storeLeastTokens);
+  if (!sequence)
+    return;
+  if (Status saved = store_->save(*sequence); !saved.isOk())
+    sums_.storeFailure = saved.message();
+}
+
 bool Batch::begin(LiveGeneration &generation) {
   generation.expectTokens(options_.assumedTokens);
   const int32_t needed = pagesOf(generation.expectedTokens());
@@ -91,6 +119,8 @@ bool Batch::begin(LiveGeneration &generation) {
       kept_.put(*std::move(sequence));
       return false;
     }
+  if (store_)
+    takeStored(generation.text(), *sequence);
   generation.sequence = *std::move(sequence);
   if (!generation.hasBegun()) {
     sums_.promptTokens += uint64_t(generation.stats().promptTokens);
@@ -158,6 +188,8 @@ void Batch::report(SchedulerStats &stats) const {
   }
   stats.freePages = std::max(0, stats.pages - held);
   stats.keptSequences = int32_t(kept_.size());
+  if (store_)
+    stats.storedFiles = int32_t(store_->files());
   stats.prefillChunk = chunk_.tokens(generates);
 }
 

@@ -8,6 +8,7 @@
 #include "runtime/serve/KeptSequences.h"
 #include "runtime/serve/LiveGeneration.h"
 #include "runtime/serve/PrefillChunk.h"
+#include "runtime/serve/PrefixStore.h"
 #include "runtime/serve/Scheduler.h"
 
 #include <memory>
@@ -21,8 +22,10 @@ using LiveGenerations = std::vector<std::unique_ptr<LiveGeneration>>;
 /// runs it. Not for several threads.
 class Batch {
 public:
-  /// `engine` must outlive this; options have been checked.
-  Batch(Engine &engine, const SchedulerOptions &options);
+  /// `engine` must outlive this; options have been checked. `store` may be
+  /// null.
+  Batch(Engine &engine, const SchedulerOptions &options,
+        std::unique_ptr<PrefixStore> store);
 
   /// Most tokens in a text: those of the context, or of the whole cache if that
   /// is smaller.
@@ -39,6 +42,13 @@ public:
   void endCancelled();
   /// Returns those that have ended since the last call.
   LiveGenerations takeEnded();
+
+  /// Whether a finished sequence should be written to the store, and does so
+  /// with one.
+  bool hasToStore() const {
+    return store_ && kept_.hasToStore(options_.storeLeastTokens);
+  }
+  void storeOne();
 
   /// Adds to sums, and sets what describes this moment, but for the queue.
   void report(SchedulerStats &stats) const;
@@ -58,6 +68,9 @@ private:
   clientsThatMayBegin(const LiveGenerations &waiting) const;
   /// Gives a generation a sequence, if the cache has room for all of it.
   bool begin(LiveGeneration &generation);
+  /// Replaces a sequence that has the beginning of `text` by one from the
+  /// store, if that has enough more of it.
+  void takeStored(std::span<const int32_t> text, Sequence &sequence);
   /// Pages that the running ones may still need.
   int32_t pagesNeeded() const;
   size_t mostKept() const;
@@ -81,6 +94,7 @@ private:
   SchedulerOptions options_;
   int32_t mostRunning_;
   KeptSequences kept_;
+  std::unique_ptr<PrefixStore> store_;
   FairShare admission_, prefill_;
   PrefillChunk chunk_;
   LiveGenerations running_; ///< In the order in which they began.

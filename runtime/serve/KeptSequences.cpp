@@ -1,6 +1,7 @@
 #include "runtime/serve/KeptSequences.h"
 
 #include <algorithm>
+#include <ranges>
 
 namespace moert {
 
@@ -14,7 +15,7 @@ void KeptSequences::put(Sequence sequence) {
   if (sequence.position() == 0)
     return;
   sequence.setCancel(nullptr);
-  kept_.push_back(std::move(sequence));
+  kept_.push_back({std::move(sequence)});
   shrinkTo(limit_);
 }
 
@@ -24,21 +25,21 @@ StatusOr<Sequence> KeptSequences::begin(std::span<const int32_t> text) {
   auto best = kept_.end();
   int32_t most = 0;
   for (auto it = kept_.begin(); it != kept_.end(); ++it) {
-    const int32_t shared = sharedTokens(it->tokens(), prefix);
+    const int32_t shared = sharedTokens(it->sequence.tokens(), prefix);
     // A state is that after the last token: there is none in the middle.
-    if (shared > most && (!hasStates || shared == it->position())) {
+    if (shared > most && (!hasStates || shared == it->sequence.position())) {
       best = it;
       most = shared;
     }
   }
   auto takeBest = [&]() -> StatusOr<Sequence> {
-    if (most == best->position()) {
-      Sequence whole = std::move(*best);
+    if (most == best->sequence.position()) {
+      Sequence whole = std::move(best->sequence);
       kept_.erase(best);
       engine_.takePrefix(whole, text.subspan(size_t(most)));
       return whole;
     }
-    Sequence branch = best->fork();
+    Sequence branch = best->sequence.fork();
     MOE_RETURN_IF_ERROR(branch.rewind(most));
     kept_.splice(kept_.end(), kept_, best);
     return branch;
@@ -52,6 +53,21 @@ StatusOr<Sequence> KeptSequences::begin(std::span<const int32_t> text) {
       return fresh;
   }
   return takeBest();
+}
+
+bool KeptSequences::hasToStore(int32_t leastTokens) const {
+  return std::ranges::any_of(kept_, [&](const Kept &each) {
+    return !each.wasReturned && each.sequence.position() >= leastTokens;
+  });
+}
+
+const Sequence *KeptSequences::nextToStore(int32_t leastTokens) {
+  for (Kept &each : kept_ | std::views::reverse)
+    if (!each.wasReturned && each.sequence.position() >= leastTokens) {
+      each.wasReturned = true;
+      return &each.sequence;
+    }
+  return nullptr;
 }
 
 bool KeptSequences::dropOldest() {
@@ -68,8 +84,8 @@ void KeptSequences::shrinkTo(size_t count) {
 
 int32_t KeptSequences::pages() const {
   int32_t sum = 0;
-  for (const Sequence &sequence : kept_)
-    sum += pagesOf(sequence.position());
+  for (const Kept &each : kept_)
+    sum += pagesOf(each.sequence.position());
   return sum;
 }
 

@@ -27,6 +27,11 @@ public:
 
   void put(Sequence sequence);
 
+  /// Returns the most recently used sequence of at least so many tokens that
+  /// was not returned before since it was put here; null if there is none.
+  const Sequence *nextToStore(int32_t leastTokens);
+  bool hasToStore(int32_t leastTokens) const;
+
   /// Returns a sequence with as many of the first tokens of `text` as the cache
   /// holds, but not the last one, whose logits are wanted.
   StatusOr<Sequence> begin(std::span<const int32_t> text);
@@ -41,9 +46,14 @@ public:
   int32_t pages() const;
 
 private:
+  struct Kept {
+    Sequence sequence;
+    bool wasReturned = false; ///< By nextToStore().
+  };
+
   Engine &engine_;
   size_t limit_;
-  std::list<Sequence> kept_;
+  std::list<Kept> kept_;
 };
 
 } // namespace moert

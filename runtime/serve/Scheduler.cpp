@@ -37,10 +37,14 @@ Status checkOptions(const SchedulerOptions &options) {
                      {"running limit of a client", options.runningPerClient, 0},
                      {"prefill chunk", options.prefillChunk, 0},
                      {"number of assumed tokens", options.assumedTokens, 1},
-                     {"number of kept sequences", options.keptSequences, 0}})
+                     {"number of kept sequences", options.keptSequences, 0},
+                     {"least tokens of a file", options.storeLeastTokens, 1}})
     if (each.value < each.least)
       return refuse(each.name, each.value,
                     fmt::format("at least {}", each.least));
+  if (!(options.storeIdleSeconds >= 0 && options.storeIdleSeconds <= 86400))
+    return refuse("idle time of the store", options.storeIdleSeconds,
+                  "0 to 86400 seconds");
   if (!(options.stepFactor > 1) || !std::isfinite(options.stepFactor))
     return refuse("step factor", options.stepFactor, "a number above 1");
   return Status::ok();
@@ -50,9 +54,10 @@ Status checkOptions(const SchedulerOptions &options) {
 class Scheduler::Impl {
 public:
   Impl(Engine &engine, const Tokenizer &tokenizer,
-       const SchedulerOptions &options)
+       const SchedulerOptions &options, std::unique_ptr<PrefixStore> store)
       : engine_(engine), tokenizer_(tokenizer), options_(options),
-        room_(Batch::roomOf(engine)), batch_(engine, options) {
+        room_(Batch::roomOf(engine)),
+        batch_(engine, options, std::move(store)) {
     publish({});
     thread_ = std::thread([this] { work(); });
   }
@@ -231,10 +236,18 @@ bool Scheduler::Impl::drain(std::chrono::steady_clock::time_point deadline) {
 
 bool Scheduler::Impl::collect() {
   std::unique_lock lock(mutex_);
-  wake_.wait(lock, [&] {
+  auto hasWork = [&] {
     return stopping_ || !arrivals_.empty() || !waiting_.empty() ||
            !batch_.running().empty();
-  });
+  };
+  const std::chrono::duration<double> idle(options_.storeIdleSeconds);
+  while (batch_.hasToStore() && !wake_.wait_for(lock, idle, hasWork)) {
+    lock.unlock();
+    batch_.storeOne();
+    publish({});
+    lock.lock();
+  }
+  wake_.wait(lock, hasWork);
   std::ranges::move(arrivals_, std::back_inserter(waiting_));
   arrivals_.clear();
   if (stopping_)
@@ -315,8 +328,13 @@ StatusOr<std::unique_ptr<Scheduler>>
 Scheduler::create(Engine &engine, const Tokenizer &tokenizer,
                   SchedulerOptions options) {
   MOE_RETURN_IF_ERROR(checkOptions(options));
-  return std::unique_ptr<Scheduler>(
-      new Scheduler(std::make_unique<Impl>(engine, tokenizer, options)));
+  std::unique_ptr<PrefixStore> store;
+  if (!options.storeFolder.empty()) {
+    MOE_ASSIGN_OR_RETURN(store, PrefixStore::open(engine, options.storeFolder,
+                                                  options.storeBytes));
+  }
+  return std::unique_ptr<Scheduler>(new Scheduler(
+      std::make_unique<Impl>(engine, tokenizer, options, std::move(store))));
 }
 
 StatusOr<GenerationId> Scheduler::submit(GenerationRequest request,

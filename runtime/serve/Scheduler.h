@@ -27,6 +27,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <string>
 
 namespace moert {
 
@@ -53,6 +54,15 @@ struct SchedulerOptions {
   /// Most finished sequences to keep. If the model has states, the memory for
   /// them sets a lower limit.
   int32_t keptSequences = 64;
+
+  /// Folder for finished sequences, which are then taken up again after a
+  /// restart (PrefixStore.h); "": none. Files are written while nothing runs, a
+  /// sequence at a time.
+  std::string storeFolder = {};
+  uint64_t storeBytes = uint64_t(16) << 30; ///< Of all files in the folder.
+  int32_t storeLeastTokens = 256; ///< Of a sequence that is worth a file.
+  /// How long nothing must have run before a file is written.
+  double storeIdleSeconds = 2;
 };
 
 /// All functions may be called from any thread, sinks included, except where it
@@ -61,7 +71,7 @@ class Scheduler {
 public:
   /// Starts the thread. Until the scheduler is destroyed, nothing else may use
   /// the engine; engine and tokenizer must outlive it. Fails with Usage for an
-  /// option outside its range.
+  /// option outside its range and with Io if the store's folder cannot be used.
   static StatusOr<std::unique_ptr<Scheduler>>
   create(Engine &engine, const Tokenizer &tokenizer,
          SchedulerOptions options = {});

@@ -66,6 +66,7 @@ struct SchedulerStats {
   int32_t pages = 0, freePages = 0;
   /// Finished sequences that are kept for requests that continue them.
   int32_t keptSequences = 0;
+  int32_t storedFiles = 0;         ///< Of this plan, in the store.
   int32_t prefillChunk = 0;        ///< Most prompt tokens in the next step.
   std::vector<GenerationRow> rows; ///< Running ones first, then by arrival.
 
@@ -76,6 +77,7 @@ struct SchedulerStats {
   uint64_t preempted = 0; ///< Put back in the queue for want of pages.
   uint64_t promptTokens = 0;
   uint64_t cachedTokens = 0;    ///< Of promptTokens, not evaluated again.
+  uint64_t restoredTokens = 0;  ///< Of cachedTokens, read from the store.
   uint64_t evaluatedTokens = 0; ///< Prompts' and generated ones, in steps.
   uint64_t generatedTokens = 0;
   uint64_t draftedTokens = 0, acceptedTokens = 0; ///< Of speculation.
@@ -84,6 +86,8 @@ struct SchedulerStats {
   SecondsHistogram firstTokenSeconds; ///< From submission to the first token.
   /// Why the last step failed that failed as a whole; "" if none did.
   std::string lastFailure;
+  /// Why the store last failed to write or read a file; "" if it did not.
+  std::string storeFailure;
 };
 
 } // namespace moert
