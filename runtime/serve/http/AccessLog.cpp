@@ -31,21 +31,24 @@ std::string loggedText(std::string_view text) {
 }
 
 std::string accessLine(const AccessRecord &record) {
-  return fmt::format("{} {} {} \"{} {}\" {} {}B {:.1f}ms{} \"{}\"",
-                     isoTime(record.time), record.peer,
-                     record.client.empty() ? "-" : record.client,
-                     record.method, record.path, record.status, record.bytes,
-                     record.milliseconds, record.cut ? " cut" : "",
-                     record.userAgent);
+  return fmt::format(
+      "{} {} {} \"{} {}\" {} {}B {:.1f}ms{} \"{}\"", isoTime(record.time),
+      record.peer, record.client.empty() ? "-" : record.client, record.method,
+      record.path, record.status, record.bytes, record.milliseconds,
+      record.cut ? " cut" : "", record.userAgent);
 }
 
 std::string accessJson(const AccessRecord &record) {
-  nlohmann::ordered_json line = {
-      {"time", isoTime(record.time)},  {"peer", record.peer},
-      {"client", record.client},       {"method", record.method},
-      {"path", record.path},           {"status", record.status},
-      {"cut", record.cut},             {"bytes", record.bytes},
-      {"ms", record.milliseconds},     {"user_agent", record.userAgent}};
+  nlohmann::ordered_json line = {{"time", isoTime(record.time)},
+                                 {"peer", record.peer},
+                                 {"client", record.client},
+                                 {"method", record.method},
+                                 {"path", record.path},
+                                 {"status", record.status},
+                                 {"cut", record.cut},
+                                 {"bytes", record.bytes},
+                                 {"ms", record.milliseconds},
+                                 {"user_agent", record.userAgent}};
   return line.dump(-1, ' ', true,
                    nlohmann::ordered_json::error_handler_t::replace);
 }

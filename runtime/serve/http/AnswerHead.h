@@ -14,8 +14,8 @@ namespace moert {
 
 /// What all answers to a request have in common.
 struct AnswerForm {
-  bool isHttp11 = true;    ///< Else the client speaks HTTP/1.0.
-  bool isHead = false;     ///< The client wants no body.
+  bool isHttp11 = true;     ///< Else the client speaks HTTP/1.0.
+  bool isHead = false;      ///< The client wants no body.
   HttpHeaders headers = {}; ///< Of every answer, such as those for CORS.
 };
 

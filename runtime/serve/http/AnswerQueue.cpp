@@ -154,7 +154,6 @@ void AnswerQueue::onGone(std::function<void()> gone) {
 
 std::vector<std::string> AnswerQueue::take(size_t most) {
   std::lock_guard lock(mutex_);
-  awake_ = false;
   size_t count = std::min(most, pieces_.size());
   std::vector<std::string> taken(
       std::make_move_iterator(pieces_.begin()),
@@ -213,8 +212,9 @@ bool AnswerQueue::pingNow() {
   return true;
 }
 
-AnswerQueue::Progress AnswerQueue::progress() const {
+AnswerQueue::Progress AnswerQueue::look() {
   std::lock_guard lock(mutex_);
+  awake_ = false;
   return {.status = status_,
           .keepAlive = keepAlive_,
           .isDone = ended_ && pending_ == 0,

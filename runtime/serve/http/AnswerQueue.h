@@ -75,7 +75,8 @@ public:
     bool isBroken = false; ///< It was abandoned after its beginning.
     bool isOverfull = false;
   };
-  Progress progress() const;
+  /// From now on wake is called again for what is new.
+  Progress look();
 
 private:
   using Clock = std::chrono::steady_clock;

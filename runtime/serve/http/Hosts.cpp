@@ -22,9 +22,9 @@ bool isHostCharacter(char c) {
 }
 
 bool isPort(std::string_view text) {
-  return text.size() <= 5 &&
-         std::all_of(text.begin(), text.end(),
-                     [](char c) { return c >= '0' && c <= '9'; });
+  return text.size() <= 5 && std::all_of(text.begin(), text.end(), [](char c) {
+           return c >= '0' && c <= '9';
+         });
 }
 
 /// An address in network order: 4 or 16 bytes, or none.
@@ -36,7 +36,8 @@ std::string addressBytes(std::string_view host) {
   if (inet_pton(AF_INET6, text.c_str(), bytes) != 1)
     return "";
   // ::ffff:127.0.0.1 is 127.0.0.1.
-  constexpr char kMapped[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, char(0xff), char(0xff)};
+  constexpr char kMapped[12] = {0, 0, 0, 0, 0,          0,
+                                0, 0, 0, 0, char(0xff), char(0xff)};
   if (std::memcmp(bytes, kMapped, sizeof(kMapped)) == 0)
     return std::string(bytes + 12, 4);
   return std::string(bytes, 16);

@@ -17,8 +17,8 @@
 namespace moert {
 
 /// Limits of size and time, so that no client takes more of the server than its
-/// share. Each is reached by a client that is broken, slow or hostile, and never
-/// by one that is none of these.
+/// share. Each is reached by a client that is broken, slow or hostile, and
+/// never by one that is none of these.
 struct HttpLimits {
   /// Bytes of the headers, and of the request line; 431 beyond.
   size_t headerBytes = size_t(16) << 10;

@@ -27,9 +27,9 @@ bool isName(std::string_view text) {
 }
 
 bool isKey(std::string_view text) {
-  return !text.empty() &&
-         std::all_of(text.begin(), text.end(),
-                     [](char c) { return c > 0x20 && c < 0x7f; });
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
+    return c > 0x20 && c < 0x7f;
+  });
 }
 
 Status lineError(size_t line, std::string_view problem) {
@@ -60,8 +60,9 @@ StatusOr<KeyRing> KeyRing::parse(std::string_view text) {
       name = trimmed(line.substr(0, colon));
       line = trimmed(line.substr(colon + 1));
       if (!isName(name))
-        return lineError(number, "the name before \":\" is not 1 to 64 letters, "
-                                 "digits and \"_.-\"");
+        return lineError(number,
+                         "the name before \":\" is not 1 to 64 letters, "
+                         "digits and \"_.-\"");
     }
     if (!isKey(line))
       return lineError(number, "a key is printable ASCII without spaces");
@@ -92,7 +93,8 @@ const std::string *KeyRing::clientOf(std::string_view key) const {
 
 std::string secretFileWarning(const std::string &path) {
   struct stat info;
-  if (stat(path.c_str(), &info) != 0 || (info.st_mode & (S_IRGRP | S_IROTH)) == 0)
+  if (stat(path.c_str(), &info) != 0 ||
+      (info.st_mode & (S_IRGRP | S_IROTH)) == 0)
     return "";
   return fmt::format("other users can read {}; run: chmod 600 {}", path,
                      shellPath(path));

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 #include <boost/asio/buffer.hpp>
-#include <boost/beast/core/buffer_traits.hpp>
+#include <boost/beast/core/buffers_range.hpp>
 #include <boost/beast/http/parser.hpp>
 #include <fmt/format.h>
 
@@ -92,8 +92,8 @@ size_t RequestReader::feed(std::string_view bytes) {
     else if (error == http::error::bad_version)
       fail(505, "the server speaks HTTP/1.1 and HTTP/1.0");
     else if (error)
-      fail(400, fmt::format("the request is not valid HTTP: {}",
-                            error.message()));
+      fail(400,
+           fmt::format("the request is not valid HTTP: {}", error.message()));
     else if (state_ == State::Head && parser_->is_header_done())
       takeHead();
     else if (state_ == State::Body && parser_->is_done())
@@ -129,9 +129,10 @@ void RequestReader::takeHead() {
     if (!head_.isHttp11)
       return fail(400, "HTTP/1.0 has no Transfer-Encoding");
     if (!equalsIgnoringCase(encoding->second, "chunked"))
-      return fail(501, fmt::format("Transfer-Encoding {} is not supported; send "
-                                   "\"chunked\" or a Content-Length",
-                                   quoted(encoding->second)));
+      return fail(501,
+                  fmt::format("Transfer-Encoding {} is not supported; send "
+                              "\"chunked\" or a Content-Length",
+                              quoted(encoding->second)));
     head_.isChunked = true;
   } else if (auto announced = parser_->content_length()) {
     head_.contentLength = *announced;

@@ -18,8 +18,8 @@ namespace moert {
 /// The request line and headers.
 struct RequestHead {
   std::string method, target;
-  bool isHttp11 = true;       ///< Else HTTP/1.0.
-  bool keepAlive = true;      ///< Whether the client wants another request.
+  bool isHttp11 = true;  ///< Else HTTP/1.0.
+  bool keepAlive = true; ///< Whether the client wants another request.
   bool expectsContinue = false;
   bool isChunked = false;
   uint64_t contentLength = 0; ///< Announced; 0 where there is none.
@@ -28,8 +28,8 @@ struct RequestHead {
   bool hasBody() const { return isChunked || contentLength > 0; }
 };
 
-/// Reads one request from bytes as they arrive. Stops after the headers, so that
-/// the caller can refuse before the body is read.
+/// Reads one request from bytes as they arrive. Stops after the headers, so
+/// that the caller can refuse before the body is read.
 class RequestReader {
 public:
   enum class State { Head, AfterHead, Body, Done, Failed };
@@ -48,7 +48,7 @@ public:
   /// 413.
   void readBody(uint64_t bodyBytes);
   size_t bodySize() const;
-  std::string takeBody(); ///< When done.
+  std::string takeBody();                             ///< When done.
   const Refusal &refusal() const { return refusal_; } ///< When failed.
 
 private:

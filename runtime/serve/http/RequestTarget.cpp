@@ -65,7 +65,8 @@ StatusOr<std::map<std::string, std::string>> parseQuery(std::string_view text) {
     if (entry.empty())
       continue;
     size_t equals = entry.find('=');
-    MOE_ASSIGN_OR_RETURN(std::string name, decode(entry.substr(0, equals), true));
+    MOE_ASSIGN_OR_RETURN(std::string name,
+                         decode(entry.substr(0, equals), true));
     std::string_view raw =
         equals == entry.npos ? std::string_view() : entry.substr(equals + 1);
     MOE_ASSIGN_OR_RETURN(query[name], decode(raw, true));

@@ -12,7 +12,7 @@
 namespace moert {
 
 struct RequestTarget {
-  std::string path;      ///< Decoded: "/v1/models", or "*".
+  std::string path;                         ///< Decoded: "/v1/models", or "*".
   std::map<std::string, std::string> query; ///< Decoded; the last of a name.
   std::string authority; ///< Of "http://host:port/path"; else "".
 };

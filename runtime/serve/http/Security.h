@@ -89,13 +89,13 @@ bool isAddress(std::string_view host);
 
 /// Which hosts a server without keys answers to.
 struct HostRule {
-  std::vector<std::string> bound; ///< Addresses that are listened on.
+  std::vector<std::string> bound;   ///< Addresses that are listened on.
   std::vector<std::string> allowed; ///< By the user.
 };
 
 /// Returns whether a request to `host` is meant for this server: loopback, an
-/// address that is bound, any address where all are bound (0.0.0.0 or ::), or an
-/// allowed name. A page can only rebind a name.
+/// address that is bound, any address where all are bound (0.0.0.0 or ::), or
+/// an allowed name. A page can only rebind a name.
 bool isHostAllowed(const HostRule &rule, std::string_view host);
 
 /// Returns whether an Origin ("https://example.org:8443") has the host and port

@@ -8,9 +8,9 @@ namespace moert {
 
 const StaticFile *findStatic(std::span<const StaticFile> files,
                              std::string_view path) {
-  auto found = std::find_if(
-      files.begin(), files.end(),
-      [&](const StaticFile &file) { return file.path == path; });
+  auto found =
+      std::find_if(files.begin(), files.end(),
+                   [&](const StaticFile &file) { return file.path == path; });
   return found == files.end() ? nullptr : &*found;
 }
 
@@ -65,8 +65,7 @@ answerStatic(const StaticFile &file, std::string_view contentSecurityPolicy,
     answer.status = 304;
     return answer;
   }
-  bool compressed =
-      !file.gzip.empty() && acceptsGzip(value("accept-encoding"));
+  bool compressed = !file.gzip.empty() && acceptsGzip(value("accept-encoding"));
   answer.body = compressed ? file.gzip : file.bytes;
   if (compressed)
     answer.headers.emplace_back("Content-Encoding", "gzip");
