@@ -105,6 +105,13 @@ HttpClient::HttpClient(HttpClient &&other) noexcept
     : fd_(std::exchange(other.fd_, -1)), tls_(std::move(other.tls_)),
       input_(std::move(other.input_)) {}
 
+HttpClient &HttpClient::operator=(HttpClient &&other) noexcept {
+  std::swap(fd_, other.fd_);
+  std::swap(tls_, other.tls_);
+  std::swap(input_, other.input_);
+  return *this;
+}
+
 HttpClient::~HttpClient() { close(); }
 
 void HttpClient::close(bool reset) {

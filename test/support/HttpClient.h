@@ -53,6 +53,7 @@ public:
   static HttpClient unixSocket(const std::string &path);
 
   HttpClient(HttpClient &&other) noexcept;
+  HttpClient &operator=(HttpClient &&other) noexcept;
   ~HttpClient();
 
   /// Sends a request with Host and, for a body, Content-Length, and receives

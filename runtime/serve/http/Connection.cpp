@@ -40,6 +40,7 @@ void Connection::start() {
 }
 
 void Connection::refuse() {
+  watchForReset();
   beginRecord();
   refuse({.status = 503,
           .message = "too many connections; close some or try again",
@@ -113,11 +114,12 @@ void Connection::answerFile() {
                     answer.headers);
 }
 
+/// Closes when the client's system resets the connection. Until then, or until
+/// it is closed, this keeps the connection alive.
 void Connection::watchForReset() {
   socket().async_wait(StreamSocket::wait_error,
-                      [weak = weak_from_this()](ErrorCode error) {
-                        auto self = weak.lock();
-                        if (!error && self)
+                      [self = shared_from_this()](ErrorCode error) {
+                        if (!error)
                           self->close();
                       });
 }

@@ -22,9 +22,9 @@
 
 namespace moert {
 
-/// Reads requests and writes their answers, one after another. It lives while
-/// an operation of its socket or timers runs. All functions but the constructor
-/// run on the socket's executor, which is a strand.
+/// Reads requests and writes their answers, one after another. It lives until
+/// it is closed. All functions but the constructor run on the socket's
+/// executor, which is a strand.
 class Connection : public std::enable_shared_from_this<Connection> {
 public:
   struct Peer {
