@@ -81,12 +81,15 @@ void Acceptor::start() {
              [self = shared_from_this()] { self->accept(); });
 }
 
-void Acceptor::close() {
-  asio::post(acceptor_.get_executor(), [self = shared_from_this()] {
+std::future<void> Acceptor::close() {
+  auto closed = std::make_shared<std::promise<void>>();
+  asio::post(acceptor_.get_executor(), [self = shared_from_this(), closed] {
     ErrorCode ignored;
     self->acceptor_.close(ignored);
     self->pause_.cancel();
+    closed->set_value();
   });
+  return closed->get_future();
 }
 
 void Acceptor::accept() {

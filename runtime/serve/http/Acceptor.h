@@ -10,6 +10,7 @@
 #include <boost/asio/basic_socket_acceptor.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <future>
 #include <memory>
 
 namespace moert {
@@ -21,8 +22,8 @@ public:
            ListenSocket socket);
 
   void start();
-  /// Accepts no more, soon. Any thread.
-  void close();
+  /// Accepts no more, once the result is ready. Any thread.
+  std::future<void> close();
 
 private:
   void accept();

@@ -1,9 +1,9 @@
 # moe_embed_files(library name folder...): a static library with the web page in the folders: it
 # defines `const std::span<const moert::StaticFile> moert::name`. EmbedFiles.py tells which files are
 # part of it.
-find_package(Python3 REQUIRED COMPONENTS Interpreter)
-set(MOE_EMBED_FILES ${CMAKE_CURRENT_LIST_DIR}/EmbedFiles.py)
 function(moe_embed_files library name)
+  find_package(Python3 REQUIRED COMPONENTS Interpreter)
+  set(script ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/EmbedFiles.py)
   set(files)
   foreach(folder ${ARGN})
     file(GLOB_RECURSE found CONFIGURE_DEPENDS ${folder}/*)
@@ -11,7 +11,7 @@ function(moe_embed_files library name)
   endforeach()
   set(output ${CMAKE_CURRENT_BINARY_DIR}/${library}.cpp)
   add_custom_command(OUTPUT ${output}
-    COMMAND ${Python3_EXECUTABLE} ${MOE_EMBED_FILES} ${output} ${name} ${ARGN}
-    DEPENDS ${MOE_EMBED_FILES} ${files} VERBATIM)
+    COMMAND ${Python3_EXECUTABLE} ${script} ${output} ${name} ${ARGN}
+    DEPENDS ${script} ${files} VERBATIM)
   moe_add_library(${library} SOURCES ${output})
 endfunction()

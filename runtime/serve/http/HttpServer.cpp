@@ -9,6 +9,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <fmt/format.h>
+#include <future>
 #include <system_error>
 #include <thread>
 
@@ -140,14 +141,17 @@ void HttpServer::Impl::run() {
 void HttpServer::Impl::stop(std::chrono::milliseconds grace) {
   std::lock_guard lock(stopping_);
   core_->isDraining = true;
+  std::vector<std::future<void>> closed;
   for (const auto &acceptor : acceptors_)
-    acceptor->close();
+    closed.push_back(acceptor->close());
   auto toAll = [&](void (Connection::*action)()) {
     for (const auto &connection : core_->connections())
       asio::post(connection->socket().get_executor(),
                  [connection, action] { (connection.get()->*action)(); });
   };
   if (!threads_.empty()) {
+    for (std::future<void> &acceptor : closed)
+      acceptor.wait();
     toAll(&Connection::drain);
     if (!core_->waitUntilEmpty(grace)) {
       toAll(&Connection::cut);
