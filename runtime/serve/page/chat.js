@@ -1,0 +1,97 @@
+// What can be done with conversations: send, stop, regenerate, edit, keep. Knows nothing of the page.
+
+import { Run } from "./run.js";
+import { addMessage, pathOf, promptMessages, removeMessage, ROOT, showSibling } from "./tree.js";
+
+export class Chat {
+  /// `onChange(conversation)`: its path or its runs have changed; `onEnd(message)`: a reply has ended.
+  constructor(server, store, settings, { onChange, onEnd, onSaveError }) {
+    Object.assign(this, { server, store, settings, onChange, onEnd, onSaveError });
+    this.conversations = [];
+    this.runs = new Map(); // message -> the run that fills it
+  }
+
+  async load() {
+    this.conversations = await this.store.all();
+    for (const conversation of this.conversations)
+      for (const message of conversation.messages)
+        if (message.finish === "running") message.finish = "interrupted";
+  }
+
+  runOf(conversation) {
+    return [...this.runs.values()].find((run) => run.conversation === conversation);
+  }
+
+  async save(conversation) {
+    if (!this.conversations.includes(conversation)) return; // it was deleted while a reply was on its way
+    try {
+      await this.store.put(conversation);
+    } catch (error) {
+      this.onSaveError(error);
+    }
+  }
+
+  send(conversation, text) {
+    if (!this.conversations.includes(conversation)) this.conversations.push(conversation);
+    const last = pathOf(conversation).at(-1);
+    this.reply(conversation, addMessage(conversation, last?.id ?? ROOT, "user", text));
+  }
+
+  /// The edited message is a sibling of the old one, which stays.
+  edit(conversation, message, text) {
+    this.reply(conversation, addMessage(conversation, message.parent, "user", text));
+  }
+
+  regenerate(conversation, message) {
+    this.reply(conversation, conversation.messages.find((other) => other.id === message.parent));
+  }
+
+  /// Replaces a reply that failed before it had any text, and keeps others.
+  retry(conversation, message) {
+    if (message.content === "" && !message.reasoning) removeMessage(conversation, message);
+    this.regenerate(conversation, message);
+  }
+
+  async reply(conversation, question) {
+    this.stop(conversation);
+    const message = addMessage(conversation, question.id, "assistant", "");
+    const request = { ...(this.settings.model ? { model: this.settings.model } : {}), messages: promptMessages(conversation, question), ...this.settings.parameters };
+    const run = new Run(this.server, conversation, message, request, () => this.save(conversation));
+    this.runs.set(message, run);
+    const end = run.finish();
+    this.onChange(conversation);
+    await end;
+    this.runs.delete(message);
+    this.onChange(conversation);
+    this.onEnd(conversation, message);
+  }
+
+  stop(conversation) {
+    this.runOf(conversation)?.stop();
+  }
+
+  showSibling(conversation, message, step) {
+    showSibling(conversation, message, step);
+    this.save(conversation);
+    this.onChange(conversation);
+  }
+
+  rename(conversation, title) {
+    conversation.title = title;
+    this.save(conversation);
+    this.onChange(conversation);
+  }
+
+  /// Returns a function that brings it back.
+  remove(conversation) {
+    this.stop(conversation);
+    this.conversations = this.conversations.filter((other) => other !== conversation);
+    this.store.remove(conversation.id).catch((error) => this.onSaveError(error));
+    return () => this.add([conversation]);
+  }
+
+  async add(conversations) {
+    this.conversations.push(...conversations);
+    for (const conversation of conversations) await this.save(conversation);
+  }
+}

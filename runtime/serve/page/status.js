@@ -1,0 +1,39 @@
+// Whether the server can be used: watches it while it cannot, and tells.
+
+import { byId, el } from "./dom.js";
+
+const LOADING_MILLISECONDS = 1000; // between looks at a server that loads
+const UNREACHABLE_MILLISECONDS = 3000;
+
+export class ServerStatus {
+  /// `onReady()`: the server can be used now.
+  constructor(server, onReady) {
+    Object.assign(this, { server, onReady });
+    this.bar = byId("status");
+    this.timer = 0;
+  }
+
+  /// Looks now, and again until the server is ready.
+  async watch() {
+    clearTimeout(this.timer);
+    const { state, progress } = await this.server.health();
+    this.show(state, progress);
+    if (state === "ok") return this.onReady();
+    this.timer = setTimeout(() => this.watch(), state === "loading" ? LOADING_MILLISECONDS : UNREACHABLE_MILLISECONDS);
+  }
+
+  show(state, progress) {
+    this.bar.hidden = state === "ok";
+    this.bar.className = state;
+    // The same line is not made again, so that it is read aloud once.
+    if (this.bar.dataset.state !== state) {
+      const text = { ok: "", loading: "The model is loading.", unreachable: "The server cannot be reached; the page tries again by itself." }[state];
+      this.bar.replaceChildren(el("span", {}, text), ...(state === "loading" ? [el("progress", { max: "1", "aria-label": "Loaded" }), el("span", { class: "percent", "aria-hidden": "true" })] : []));
+      this.bar.dataset.state = state;
+    }
+    if (state === "loading" && progress !== null) {
+      this.bar.querySelector("progress").value = progress;
+      this.bar.querySelector(".percent").textContent = `${Math.round(100 * progress)} %`;
+    }
+  }
+}

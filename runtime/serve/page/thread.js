@@ -1,0 +1,58 @@
+// The messages that are shown: those that stay when another branch or a new message is shown are not made again.
+
+import { byId } from "./dom.js";
+import { MessageView } from "./message.js";
+import { pathOf } from "./tree.js";
+
+const NEAR_END_PIXELS = 80;
+
+export class Thread {
+  /// `runOf(message)`: the run that fills the message, or undefined.
+  constructor(actions, runOf) {
+    Object.assign(this, { actions, runOf });
+    this.list = byId("messages");
+    this.pane = byId("thread");
+    this.toEnd = byId("to-end");
+    this.views = [];
+    this.conversation = null;
+    this.follows = true; // the end, as it grows
+    this.pane.addEventListener("scroll", () => this.noteScroll(), { passive: true });
+    // Scrolling back by wheel or key lets go at once, before text that arrives scrolls to the end again.
+    this.pane.addEventListener("wheel", (event) => { if (event.deltaY < 0) this.follows = false; }, { passive: true });
+    this.toEnd.addEventListener("click", () => this.scrollToEnd());
+  }
+
+  noteScroll() {
+    this.follows = this.pane.scrollHeight - this.pane.scrollTop - this.pane.clientHeight < NEAR_END_PIXELS;
+    this.toEnd.hidden = this.follows;
+  }
+
+  scrollToEnd() {
+    this.follows = true;
+    this.pane.scrollTop = this.pane.scrollHeight;
+    this.toEnd.hidden = true;
+  }
+
+  /// Shows the conversation's path.
+  show(conversation) {
+    const path = pathOf(conversation);
+    let kept = 0;
+    if (this.conversation === conversation)
+      while (kept < path.length && this.views[kept]?.message === path[kept]) ++kept;
+    for (const view of this.views.splice(kept)) {
+      const run = this.runOf(view.message);
+      if (run?.view === view) run.view = null;
+      view.element.remove();
+    }
+    for (const message of path.slice(kept)) {
+      const view = new MessageView(conversation, message, this.actions, this.runOf(message));
+      view.onShown = () => this.follows && this.scrollToEnd();
+      this.views.push(view);
+      this.list.append(view.element);
+    }
+    const isOther = this.conversation !== conversation;
+    this.conversation = conversation;
+    byId("empty").hidden = path.length > 0;
+    if (isOther) this.scrollToEnd();
+  }
+}
