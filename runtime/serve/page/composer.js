@@ -30,9 +30,10 @@ export class Composer {
 
   send() {
     const text = this.field.value;
+    const draftOf = this.draftOf; // sending the first message changes it
     if (text.trim() === "" || !this.actions.send(text)) return;
     this.fill("");
-    writeDraft(this.draftOf, "");
+    writeDraft(draftOf, "");
   }
 
   fill(text) {

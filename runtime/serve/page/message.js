@@ -82,7 +82,6 @@ export class MessageView {
       const isThinking = !isEnd && content === "";
       this.summary.textContent = isThinking ? "Thinking…" : thoughtMilliseconds ? `Thought for ${duration(thoughtMilliseconds)}` : "Thoughts";
     }
-    this.onShown?.();
   }
 
   /// The reply is complete.
@@ -93,7 +92,6 @@ export class MessageView {
     this.show(true);
     this.fillNotes();
     this.fillFooter();
-    this.onShown?.();
   }
 
   fillNotes() {

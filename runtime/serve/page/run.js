@@ -50,11 +50,12 @@ export class Run {
     const { reasoning_content: reasoning, content } = choice?.delta ?? {};
     if (reasoning || content) cost.firstMilliseconds ??= performance.now() - this.started;
     if (reasoning) {
+      this.thoughtFrom ??= performance.now();
       message.reasoning = (message.reasoning ?? "") + reasoning;
       this.view?.appendReasoning(reasoning);
     }
     if (content) {
-      if (message.reasoning) message.thoughtMilliseconds ??= performance.now() - this.started;
+      if (message.reasoning) message.thoughtMilliseconds ??= performance.now() - this.thoughtFrom;
       message.content += content;
       this.view?.appendContent(content);
     }

@@ -27,6 +27,7 @@ export class SettingsDialog {
       writeSettings(settings);
       applyTheme(settings.theme);
     });
+    byId("key-form").addEventListener("submit", (event) => event.preventDefault());
     byId("key").addEventListener("change", (event) => {
       writeKey(event.target.value.trim());
       onKey();
@@ -82,25 +83,20 @@ function closeByShade(dialog) {
 
 /// Asks for the API key; resolves to whether one was given.
 export function askKey() {
-  const dialog = byId("key-dialog"), field = byId("key-asked");
+  const dialog = byId("key-dialog"), field = byId("key-asked"), form = byId("key-asked-form");
   if (dialog.open) return Promise.resolve(false);
-  field.value = "";
-  dialog.returnValue = "";
+  field.value = dialog.returnValue = "";
+  form.onsubmit = (event) => {
+    event.preventDefault();
+    if (field.value.trim() !== "") dialog.close("given");
+  };
+  byId("key-cancel").onclick = () => dialog.close();
   dialog.showModal();
   return new Promise((resolve) => {
-    const give = () => field.value.trim() !== "" && dialog.close("given");
-    const enter = (event) => event.key === "Enter" && !event.isComposing && give();
-    const cancel = () => dialog.close();
-    byId("key-give").addEventListener("click", give);
-    byId("key-cancel").addEventListener("click", cancel);
-    field.addEventListener("keydown", enter);
-    dialog.addEventListener("close", () => {
-      byId("key-give").removeEventListener("click", give);
-      byId("key-cancel").removeEventListener("click", cancel);
-      field.removeEventListener("keydown", enter);
+    dialog.onclose = () => {
       const isGiven = dialog.returnValue === "given";
       if (isGiven) writeKey(field.value.trim());
       resolve(isGiven);
-    }, { once: true });
+    };
   });
 }

@@ -5,6 +5,7 @@ import { MessageView } from "./message.js";
 import { pathOf } from "./tree.js";
 
 const NEAR_END_PIXELS = 80;
+const AT_END_PIXELS = 4;
 
 export class Thread {
   /// `runOf(message)`: the run that fills the message, or undefined.
@@ -16,14 +17,21 @@ export class Thread {
     this.views = [];
     this.conversation = null;
     this.follows = true; // the end, as it grows
+    this.lastTop = 0;
     this.pane.addEventListener("scroll", () => this.noteScroll(), { passive: true });
     // Scrolling back by wheel or key lets go at once, before text that arrives scrolls to the end again.
     this.pane.addEventListener("wheel", (event) => { if (event.deltaY < 0) this.follows = false; }, { passive: true });
     this.toEnd.addEventListener("click", () => this.scrollToEnd());
+    new ResizeObserver(() => this.follows && this.scrollToEnd()).observe(this.list);
   }
 
   noteScroll() {
-    this.follows = this.pane.scrollHeight - this.pane.scrollTop - this.pane.clientHeight < NEAR_END_PIXELS;
+    const { scrollTop, scrollHeight, clientHeight } = this.pane;
+    const rest = scrollHeight - scrollTop - clientHeight;
+    // Text that grew since the page scrolled is no reason to let go of the end: scrolling back is.
+    if (scrollTop < this.lastTop) this.follows = rest < AT_END_PIXELS;
+    else if (rest < NEAR_END_PIXELS) this.follows = true;
+    this.lastTop = scrollTop;
     this.toEnd.hidden = this.follows;
   }
 
@@ -46,7 +54,6 @@ export class Thread {
     }
     for (const message of path.slice(kept)) {
       const view = new MessageView(conversation, message, this.actions, this.runOf(message));
-      view.onShown = () => this.follows && this.scrollToEnd();
       this.views.push(view);
       this.list.append(view.element);
     }
