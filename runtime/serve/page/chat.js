@@ -54,7 +54,7 @@ export class Chat {
 
   async reply(conversation, question) {
     this.stop(conversation);
-    const message = addMessage(conversation, question.id, "assistant", "");
+    const message = Object.assign(addMessage(conversation, question.id, "assistant", ""), { model: this.settings.model });
     const request = { ...(this.settings.model ? { model: this.settings.model } : {}), messages: promptMessages(conversation, question), ...this.settings.parameters };
     const run = new Run(this.server, conversation, message, request, () => this.save(conversation));
     this.runs.set(message, run);
