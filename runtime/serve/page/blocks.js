@@ -1,7 +1,7 @@
 // Splits Markdown into blocks: plain objects, which markdown.js turns into elements.
 //
-// Each has `start`, its offset in the text. A block ends for good once another follows: text that is still
-// growing is parsed again from the start of its last block only. All steps are linear in the text.
+// Each has `start`, its offset in the text. A block ends for good once another follows with a whole line, so
+// that of growing text only the end is parsed again. All steps are linear in the text.
 
 const MAX_DEPTH = 8; // of quotes and lists in each other; deeper ones stay text
 const MAX_COLUMNS = 64;

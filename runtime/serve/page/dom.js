@@ -40,12 +40,13 @@ export function announce(text) {
 const NOTICE_MILLISECONDS = 8000;
 let noticeTimer = 0;
 
-/// Shows a line at the bottom for a while, possibly with a button.
+/// Shows a line at the bottom for a while, possibly with a button, and says it.
 export function notify(text, buttonLabel = "", click = null) {
   const notice = byId("notice");
   const close = () => { notice.hidden = true; notice.replaceChildren(); };
   notice.replaceChildren(el("span", {}, text), buttonLabel === "" ? "" : el("button", { type: "button", click: () => { close(); click(); } }, buttonLabel));
   notice.hidden = false;
+  announce(buttonLabel === "" ? text : `${text} There is a button: ${buttonLabel}.`);
   clearTimeout(noticeTimer);
   noticeTimer = setTimeout(close, NOTICE_MILLISECONDS);
 }

@@ -59,14 +59,14 @@ function renderTable({ align, head, rows }) {
   return el("div", { class: "table", tabindex: "0", role: "region", "aria-label": "Table" }, table);
 }
 
-/// Markdown that grows at its end. Only its last block is made again when text arrives; open code only gets
-/// longer.
+/// Markdown that grows at its end. Only its last block is made again when text arrives, and the one before it
+/// while the last has less than a line, which may still turn out to continue it. Open code only gets longer.
 export class GrowingMarkdown {
   constructor(parent) {
     this.parent = parent;
     this.text = "";
-    this.settled = 0; // where the last block begins
-    this.last = []; // the elements since then
+    this.settled = 0; // where the blocks begin that may still change
+    this.unsettled = []; // their elements
     this.openCode = null; // the text node of code whose end is not there yet
   }
 
@@ -83,11 +83,12 @@ export class GrowingMarkdown {
       this.openCode.appendData(final.text.slice(this.openCode.data.length));
       return;
     }
-    for (const element of this.last) element.remove();
+    for (const element of this.unsettled) element.remove();
     const elements = blocks.map((block) => render(isEnd && block.kind === "code" ? { ...block, isClosed: true } : block));
     this.parent.append(...elements);
-    this.last = elements.slice(-1);
-    this.settled += final?.start ?? 0;
+    const changing = blocks.length > 1 && final.start > rest.lastIndexOf("\n") ? 2 : 1;
+    this.unsettled = elements.slice(-changing);
+    this.settled += blocks.at(-changing)?.start ?? 0;
     this.openCode = final?.kind === "code" && !final.isClosed && final.text !== "" ? elements.at(-1).querySelector("pre code").firstChild : null;
   }
 }

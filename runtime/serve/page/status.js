@@ -1,6 +1,6 @@
 // Whether the server can be used: watches it while it cannot, and tells.
 
-import { byId, el } from "./dom.js";
+import { announce, byId, el } from "./dom.js";
 
 const LOADING_MILLISECONDS = 1000; // between looks at a server that loads
 const UNREACHABLE_MILLISECONDS = 3000;
@@ -25,11 +25,12 @@ export class ServerStatus {
   show(state, progress) {
     this.bar.hidden = state === "ok";
     this.bar.className = state;
-    // The same line is not made again, so that it is read aloud once.
+    // It is said once, not each time that the page looks.
     if (this.bar.dataset.state !== state) {
       const text = { ok: "", loading: "The model is loading.", unreachable: "The server cannot be reached; the page tries again by itself." }[state];
       this.bar.replaceChildren(el("span", {}, text), ...(state === "loading" ? [el("progress", { max: "1", "aria-label": "Loaded" }), el("span", { class: "percent", "aria-hidden": "true" })] : []));
       this.bar.dataset.state = state;
+      if (text !== "") announce(text);
     }
     if (state === "loading" && progress !== null) {
       this.bar.querySelector("progress").value = progress;
