@@ -13,6 +13,8 @@ packages=(
   libyaml-dev
   libgtest-dev libgmock-dev
   libzydis-dev                                    # tests decode machine code
+  libjs-katex fonts-katex                         # the web page of moert serve shows formulas,
+  node-prismjs                                    # and colours code
   pkg-config                                      # a test builds a program with what is installed
 )
 

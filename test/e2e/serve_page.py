@@ -439,8 +439,7 @@ def check_server_states():
         page.until(f"{LAST}.textContent.includes('You said: Again')")
         page.ready()
         assert len(page.texts()) == 4
-        server.shutdown()
-        server.server_close()
+        server.stop()
         page.say("Anyone?")
         assert "cannot be reached" in page.texts(".error")[0]
         page.until("!document.getElementById('status').hidden")

@@ -2,6 +2,7 @@
 import http.server
 import json
 import os
+import socket
 import threading
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
@@ -43,6 +44,10 @@ class Cut:
 
 class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+
+    def setup(self):
+        super().setup()
+        self.server.connections.append(self.connection)
 
     def log_message(self, *_):
         pass
@@ -153,6 +158,7 @@ class Server(http.server.ThreadingHTTPServer):
         self.models = ["tiny-kjv-q4_k_m"]
         self.key = ""
         self.loading = None  # or the part that is loaded
+        self.connections = []
         self.requests = []  # of chats
         self.replies = {}
         self.gone = threading.Event()  # a client left in the middle of a reply
@@ -163,6 +169,16 @@ class Server(http.server.ThreadingHTTPServer):
         last = request["messages"][-1]["content"]
         reply = self.replies.get(last, ["You said: ", last])
         return reply.pop(0) if reply and isinstance(reply[0], list) else reply
+
+    def stop(self):
+        """As if the process had ended."""
+        self.shutdown()
+        self.server_close()
+        for connection in self.connections:
+            try:
+                connection.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass  # it is closed already
 
     def handle_error(self, *_):
         pass  # browsers reset connections that they no longer need
