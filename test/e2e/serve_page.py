@@ -99,7 +99,7 @@ def check_stream(page, server):
     page.ready()
     assert page.texts() == ["How are you?", "I am well."], page.texts()
     assert page.run(f"{LAST}.querySelector('.reasoning-text strong').textContent") == "me"
-    assert page.run(f"{LAST}.querySelector('summary').textContent").startswith("Thought for ")
+    assert page.run(f"{LAST}.querySelector('summary').textContent") == "Thoughts"
     cost = page.run(f"{LAST}.querySelector('.cost').textContent")
     assert cost.startswith("3 tokens · 40.0 tokens/s · prompt 3 tokens, 1 from the cache · first word after "), cost
     assert page.run("document.getElementById('context').textContent") == "6 of 4.1k tokens of context used"
@@ -136,13 +136,17 @@ def check_branches(page, server):
     server.replies["Name a colour."] = [["Red."], ["Green."]]
     page.say("Name a colour.")
     page.say("Why?")
-    page.click("Regenerate", "document.querySelectorAll('.message')[1]")
+    page.run("document.querySelectorAll('.message')[1].querySelector('[aria-label=Regenerate]').focus()")
+    page.press("Enter")
     page.until("document.querySelectorAll('.message').length === 2")
     page.ready()
     assert page.texts() == ["Name a colour.", "Green."]
     assert page.run(f"{LAST}.querySelector('.versions').textContent").endswith("2 / 2")
-    page.click("Version before", LAST)
+    assert page.active() == "input"  # as the button that had the focus is gone
+    page.run(f"{LAST}.querySelector('.versions button:enabled').focus()")
+    page.press("Enter")
     assert page.texts() == ["Name a colour.", "Red.", "Why?", "You said: Why?"], page.texts()
+    assert page.active() == "Next version"
     page.click("Edit", "document.querySelectorAll('.message')[2]")
     assert page.active() == "Edit the message"
     page.run("document.activeElement.select()")
@@ -181,6 +185,21 @@ def check_kept(page):
     page.run("document.activeElement.select()")
     page.type("Numbers")
     page.press("Enter")
+    page.until("document.getElementById('conversations').textContent.includes('Numbers')")
+    # Another tab changes a conversation, and deletes one that this tab shows.
+    page.click("Numbers", "document.getElementById('conversations')")
+    page.run("""import("./store.js").then(async ({ Conversations }) => {
+      const other = await Conversations.open();
+      const all = await other.all();
+      const numbers = all.find((conversation) => conversation.title === "Numbers");
+      window.change = async (change) => { change(numbers); await other.put(numbers); other.tell(numbers.id); };
+      window.forget = async () => { await other.remove(numbers.id); other.tell(numbers.id); };
+      await change((conversation) => { conversation.messages[0].content = "Changed"; });
+    })""")
+    page.until("document.querySelector('.message .body')?.textContent === 'Changed'")
+    page.run("forget()")
+    page.until("document.querySelectorAll('.message').length === 0")
+    page.run("change((conversation) => { conversation.messages[0].content = 'Count.'; })")
     page.until("document.getElementById('conversations').textContent.includes('Numbers')")
 
 

@@ -70,7 +70,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         files, path = self.server.files, self.path.split("?")[0]
         if path in files:
             with open(files[path], "rb") as file:
-                self.send(200, TYPES[os.path.splitext(files[path])[1]] if path != "/lib/katex/LICENSE.txt" else TYPES[".txt"], file.read(),
+                self.send(200, TYPES[os.path.splitext(path)[1] or ".html"], file.read(),
                           {"Content-Security-Policy": POLICY, "X-Content-Type-Options": "nosniff"})
         elif path == "/health":
             loading = self.server.loading

@@ -17,7 +17,7 @@ const settings = readSettings();
 applyTheme(settings.theme);
 const server = new Server(readKey);
 const store = await Conversations.open();
-const chat = new Chat(server, store, settings, { onChange: refresh, onEnd: ended, onSaveError: saveFailed });
+const chat = new Chat(server, store, settings, { onChange: refresh, onEnd: ended, onReplaced: replaced, onSaveError: saveFailed });
 await chat.load();
 
 let shown = newConversation(settings.system);
@@ -51,12 +51,16 @@ const dialog = new SettingsDialog(settings, {
 const status = new ServerStatus(server, ready);
 
 function open(conversation) {
+  show(conversation);
+  sidebar.setOpen(false);
+}
+
+function show(conversation) {
   shown = conversation;
   writeShown(conversation.messages.length > 0 ? conversation.id : "");
   composer.show(conversation.messages.length > 0 ? conversation.id : "new");
   dialog.show(conversation.system);
   refresh(conversation);
-  sidebar.setOpen(false);
 }
 
 function startNew() {
@@ -89,6 +93,12 @@ async function ended(conversation, message) {
   } else if (conversation === shown && message.finish !== "error") {
     announce(message.finish === "stopped" ? "The reply was stopped" : `The reply is complete. ${message.cost}`);
   }
+}
+
+function replaced(old, kept) {
+  if (old !== shown) refresh(shown);
+  else if (kept) show(kept);
+  else startNew();
 }
 
 function saveFailed(error) {
@@ -175,7 +185,7 @@ document.addEventListener("keydown", (event) => {
   }
 });
 addEventListener("pagehide", () => {
-  for (const run of chat.runs.values()) chat.save(run.conversation);
+  for (const run of chat.runs.values()) chat.save(run.conversation, false);
 });
 
 open(chat.conversations.find((conversation) => conversation.id === readShown()) ?? shown);

@@ -4,9 +4,10 @@ import { Run } from "./run.js";
 import { addMessage, pathOf, promptMessages, removeMessage, ROOT, showSibling } from "./tree.js";
 
 export class Chat {
-  /// `onChange(conversation)`: its path or its runs have changed; `onEnd(message)`: a reply has ended.
-  constructor(server, store, settings, { onChange, onEnd, onSaveError }) {
-    Object.assign(this, { server, store, settings, onChange, onEnd, onSaveError });
+  /// `on`: { onChange(conversation): its path or its runs have changed, onEnd(conversation, message): a reply has
+  /// ended, onReplaced(old, kept): another tab has changed it, or removed it, onSaveError(error) }
+  constructor(server, store, settings, on) {
+    Object.assign(this, { server, store, settings, ...on });
     this.conversations = [];
     this.runs = new Map(); // message -> the run that fills it
   }
@@ -16,16 +17,29 @@ export class Chat {
     for (const conversation of this.conversations)
       for (const message of conversation.messages)
         if (message.finish === "running") message.finish = "interrupted";
+    this.store.onOther((id) => this.takeFromOther(id));
+  }
+
+  /// Another tab has changed a conversation: what it kept replaces what is here.
+  async takeFromOther(id) {
+    const old = this.conversations.find((conversation) => conversation.id === id);
+    if (old && this.runOf(old)) return; // the end of the reply will be kept
+    const kept = await this.store.get(id).catch(() => undefined);
+    this.conversations = this.conversations.filter((conversation) => conversation !== old);
+    if (kept) this.conversations.push(kept);
+    this.onReplaced(old, kept);
   }
 
   runOf(conversation) {
     return [...this.runs.values()].find((run) => run.conversation === conversation);
   }
 
-  async save(conversation) {
+  /// `isWhole`: not in the middle of a reply, so that other tabs may show it.
+  async save(conversation, isWhole = true) {
     if (!this.conversations.includes(conversation)) return; // it was deleted while a reply was on its way
     try {
       await this.store.put(conversation);
+      if (isWhole) this.store.tell(conversation.id);
     } catch (error) {
       this.onSaveError(error);
     }
@@ -56,7 +70,7 @@ export class Chat {
     this.stop(conversation);
     const message = Object.assign(addMessage(conversation, question.id, "assistant", ""), { model: this.settings.model });
     const request = { ...(this.settings.model ? { model: this.settings.model } : {}), messages: promptMessages(conversation, question), ...this.settings.parameters };
-    const run = new Run(this.server, conversation, message, request, () => this.save(conversation));
+    const run = new Run(this.server, conversation, message, request, (isWhole) => this.save(conversation, isWhole));
     this.runs.set(message, run);
     const end = run.finish();
     this.onChange(conversation);
@@ -86,7 +100,7 @@ export class Chat {
   remove(conversation) {
     this.stop(conversation);
     this.conversations = this.conversations.filter((other) => other !== conversation);
-    this.store.remove(conversation.id).catch((error) => this.onSaveError(error));
+    this.store.remove(conversation.id).then(() => this.store.tell(conversation.id), (error) => this.onSaveError(error));
     return () => this.add([conversation]);
   }
 

@@ -80,7 +80,7 @@ export class MessageView {
     if (this.reasoning) {
       const { content, thoughtMilliseconds } = this.message;
       const isThinking = !isEnd && content === "";
-      this.summary.textContent = isThinking ? "Thinking…" : thoughtMilliseconds ? `Thought for ${duration(thoughtMilliseconds)}` : "Thoughts";
+      this.summary.textContent = isThinking ? "Thinking…" : thoughtMilliseconds >= 1000 ? `Thought for ${duration(thoughtMilliseconds)}` : "Thoughts";
     }
   }
 

@@ -7,7 +7,7 @@ import { ServerError } from "./server.js";
 const SAVE_MILLISECONDS = 1000;
 
 export class Run {
-  /// `message` is the reply, which is empty. `save` keeps the conversation.
+  /// `message` is the reply, which is empty. `save(isWhole)` keeps the conversation.
   constructor(server, conversation, message, request, save) {
     Object.assign(this, { server, conversation, message, request, save });
     this.controller = new AbortController();
@@ -37,7 +37,7 @@ export class Run {
     const { prompt_tokens: before, completion_tokens: after } = this.cost.usage ?? {};
     if (before !== undefined && after !== undefined) message.contextTokens = before + after;
     this.conversation.updated = Date.now();
-    await this.save();
+    await this.save(true);
     this.view?.end();
   }
 
@@ -62,7 +62,7 @@ export class Run {
     if (choice?.finish_reason) message.finish = choice.finish_reason;
     if (performance.now() > this.nextSave) {
       this.nextSave = performance.now() + SAVE_MILLISECONDS;
-      this.save();
+      this.save(false);
     }
   }
 }

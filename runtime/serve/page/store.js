@@ -15,6 +15,7 @@ function resultOf(request) {
 export class Conversations {
   constructor(database) {
     this.database = database;
+    this.others = new BroadcastChannel(DATABASE); // other tabs with this page
   }
 
   /// Without a database, which private windows may lack, nothing is kept.
@@ -34,6 +35,20 @@ export class Conversations {
 
   store(mode) {
     return this.database.transaction(CONVERSATIONS, mode).objectStore(CONVERSATIONS);
+  }
+
+  /// Tells other tabs that a conversation has changed or is gone.
+  tell(id) {
+    this.others.postMessage(id);
+  }
+
+  /// `changed(id)`: another tab has told.
+  onOther(changed) {
+    this.others.onmessage = ({ data }) => changed(data);
+  }
+
+  async get(id) {
+    return this.isKept ? resultOf(this.store("readonly").get(id)) : undefined;
   }
 
   async all() {

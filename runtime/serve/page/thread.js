@@ -47,6 +47,7 @@ export class Thread {
     let kept = 0;
     if (this.conversation === conversation)
       while (kept < path.length && this.views[kept]?.message === path[kept]) ++kept;
+    const focus = this.focusIn(kept);
     for (const view of this.views.splice(kept)) {
       const run = this.runOf(view.message);
       if (run?.view === view) run.view = null;
@@ -57,9 +58,22 @@ export class Thread {
       this.views.push(view);
       this.list.append(view.element);
     }
+    if (focus) this.restore(focus);
     const isOther = this.conversation !== conversation;
     this.conversation = conversation;
     byId("empty").hidden = path.length > 0;
     if (isOther) this.scrollToEnd();
+  }
+  /// Which button has the focus, if it is in a message that goes.
+  focusIn(from) {
+    const index = this.views.findIndex((view, at) => at >= from && view.element.contains(document.activeElement));
+    return index < 0 ? null : { index, label: document.activeElement.getAttribute("aria-label") ?? "" };
+  }
+
+  /// The same button of the message that came in its place, or another that shows versions, or the field.
+  restore({ index, label }) {
+    const place = this.views[index]?.element;
+    const button = place?.querySelector(`footer [aria-label="${CSS.escape(label)}"]:enabled`) ?? place?.querySelector(".versions button:enabled");
+    (button ?? byId("input")).focus();
   }
 }
