@@ -1,9 +1,5 @@
 #!/usr/bin/env python3
-"""Uses the web page of `moert serve` as people do, with a server whose replies are scripted.
-
-  serve_page.py [--shots FOLDER]   with pictures of it to look at
-"""
-import argparse
+"""Converses on the web page of `moert serve` as people do, with a server whose replies are scripted."""
 import json
 import os
 import sys
@@ -13,75 +9,8 @@ import threading
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 import browser
 import fake_openai
+from chat_page import LAST, SECONDS, Page
 from fake_openai import Cut, Refuse, Think
-
-DESKTOP = (1280, 860)
-PHONE = (360, 740)
-SECONDS = 20  # that something may take to appear
-RECORD_VIOLATIONS = "window.violations = []; document.addEventListener('securitypolicyviolation', (event) => violations.push(event.violatedDirective + ' ' + event.blockedURI))"
-SCROLLED = ".offscreen, .skip, .table, pre, .formula, #sidebar"
-TEXTS = "h1, h2, h3, h4, h5, p, span, button, a, code, summary, label, td, th, li, textarea, input, select, option"
-LAST = "[...document.querySelectorAll('.message')].at(-1)"
-
-
-class Page(browser.Browser):
-    """The page of a server of its own; notes each request that the browser makes."""
-
-    def __init__(self, server):
-        self.requested = []
-        super().__init__(browser.find())
-        self.server = server
-        self.call("Network.enable")
-        self.call("Page.addScriptToEvaluateOnNewDocument", source=RECORD_VIOLATIONS)
-
-    def receive(self):
-        event = super().receive()
-        if event.get("method") == "Network.requestWillBeSent":
-            self.requested.append(event["params"]["request"]["url"])
-        return event
-
-    def load(self, size=DESKTOP, scheme="light"):
-        self.open(self.server.url, *size, scheme)
-        self.until("document.getElementById('send').getAttribute('aria-label') !== null && document.getElementById('model-name').textContent !== '' || !document.getElementById('status').hidden || document.querySelector('dialog[open]')")
-
-    def until(self, condition):
-        """Waits until an expression of the page is true."""
-        self.run(f"""new Promise((resolve, reject) => {{
-          const end = performance.now() + {SECONDS * 1000};
-          const look = () => ({condition}) ? resolve(true) : performance.now() > end ? reject(new Error("never: " + {json.dumps(condition)} + "; the page shows: " + document.body.innerText.slice(0, 2000))) : setTimeout(look, 10);
-          look();
-        }})""")
-
-    def ready(self):
-        self.until("document.querySelector('[aria-busy]') === null && document.getElementById('send').getAttribute('aria-label') === 'Send'")
-
-    def say(self, text):
-        """Sends a message by keyboard and waits for the end of the reply."""
-        count = self.run("document.querySelectorAll('.message').length")
-        self.run("document.getElementById('input').focus()")
-        self.type(text)
-        self.press("Enter")
-        self.until(f"document.querySelectorAll('.message').length === {count + 2}")
-        self.ready()
-
-    def texts(self, part=".body"):
-        return self.run(f"[...document.querySelectorAll('.message {part}')].map((e) => e.textContent.trim())")
-
-    def click(self, name, within="document"):
-        """A button or link by its name."""
-        found = self.run(f"""(() => {{
-          const element = [...{within}.querySelectorAll("button, a")].find((e) => (e.getAttribute("aria-label") ?? e.textContent).trim() === {json.dumps(name)} && e.getClientRects().length);
-          element?.click();
-          return element !== undefined;
-        }})()""")
-        assert found, f"no button {name}"
-
-    def new_chat(self):
-        self.press("k", browser.CTRL)
-        self.until("document.querySelectorAll('.message').length === 0")
-
-    def active(self):
-        return self.run("document.activeElement.id || document.activeElement.getAttribute('aria-label') || document.activeElement.textContent.trim()")
 
 
 def check_stream(page, server):
@@ -186,6 +115,13 @@ def check_kept(page):
     page.type("Numbers")
     page.press("Enter")
     page.until("document.getElementById('conversations').textContent.includes('Numbers')")
+    # Another tab is told of changes.
+    page.run("window.told = []; new BroadcastChannel('moert').onmessage = ({ data }) => told.push(data)")
+    page.new_chat()
+    page.say("Tell")
+    page.until("told.length === 1")
+    page.click("Delete “Tell”")
+    page.until("told.length === 2 && told[0] === told[1]")
     # Another tab changes a conversation, and deletes one that this tab shows.
     page.click("Numbers", "document.getElementById('conversations')")
     page.run("""import("./store.js").then(async ({ Conversations }) => {
@@ -203,15 +139,6 @@ def check_kept(page):
     page.until("document.getElementById('conversations').textContent.includes('Numbers')")
 
 
-def import_file(page, path):
-    page.run("document.getElementById('notice').hidden = true")
-    root = page.call("DOM.getDocument")["root"]["nodeId"]
-    node = page.call("DOM.querySelector", nodeId=root, selector="#import-file")["nodeId"]
-    page.call("DOM.setFileInputFiles", files=[path], nodeId=node)
-    page.until("!document.getElementById('notice').hidden")
-    return page.run("document.querySelector('#notice span').textContent")
-
-
 def check_transfer(page, folder):
     page.call("Browser.setDownloadBehavior", behavior="allow", downloadPath=folder, eventsEnabled=True)
     page.click("Export")
@@ -222,10 +149,10 @@ def check_transfer(page, folder):
     path = os.path.join(folder, os.listdir(folder)[0])
     exported = json.load(open(path))
     assert sorted(conversation["title"] for conversation in exported["conversations"]) == ["How are you?", "Name a colour.", "Numbers"]
-    assert import_file(page, path) == "All conversations of this file are here already."
+    assert page.import_file(path) == "All conversations of this file are here already."
     for title in ("Numbers", "How are you?", "Name a colour."):
         page.click(f"Delete “{title}”")
-    assert import_file(page, path) == "3 conversations imported."
+    assert page.import_file(path) == "3 conversations imported."
     page.click("Name a colour.", "document.getElementById('conversations')")
     assert page.texts()[:2] == ["Name a colour.", "Red."]
     for change, message in [
@@ -238,147 +165,8 @@ def check_transfer(page, folder):
         broken = os.path.join(folder, "broken.json")
         with open(broken, "w") as file:
             file.write(change(exported))
-        assert message in import_file(page, broken), message
+        assert message in page.import_file(broken), message
     assert page.run("document.querySelectorAll('#conversations .title').length") == 3
-
-
-HOSTILE = """<script>window.pwned = 1</script><img src=x onerror="window.pwned = 2"> <b>bold?</b>
-
-[click](javascript:window.pwned=3) [data](data:text/html,<script>1</script>) <javascript:alert(1)> ![picture](https://example.org/x.png)
-
-<iframe src="https://example.org"></iframe> &lt;b&gt; <style>body { display: none }</style>
-
-| <svg onload=1> | x |
-|---|---|
-| `<b>` | [y](vbscript:x) |
-
-$\\href{javascript:window.pwned=4}{x}$ $\\htmlClass{hidden}{y}$ $\\includegraphics{https://example.org/y.png}$ $\\pmb{z}$ $\\fcolorbox{red}{blue}{w}$ $\\unknown{$
-
-[open](https://example.org/ok "title") **unclosed *and `broken [x](
-
-```html
-<script>window.pwned = 5</script>
-"""
-
-
-def check_hostile(page, server):
-    """Nothing that a model writes becomes more than text, its own Markdown, and links to the web."""
-    page.new_chat()
-    server.replies["Attack."] = [Think("<img src=x onerror=1>"), *[HOSTILE[i:i + 5] for i in range(0, len(HOSTILE), 5)]]
-    page.say("Attack.")
-    page.say("<img src=x onerror=\"window.pwned = 6\">")
-    page.until("document.querySelector('#messages .katex') !== null")
-    assert page.run("window.pwned") is None
-    assert page.run("document.querySelectorAll('#messages :is(script, img, iframe, style, object, b, form)').length") == 0
-    links = page.run("[...document.querySelectorAll('#messages a')].map((e) => [e.getAttribute('href'), e.rel])")
-    # The picture, the address in the text of the frame, the link.
-    assert links == [["https://example.org/" + path, "noopener noreferrer"] for path in ("x.png", "", "ok")], links
-    text = page.texts()[1]
-    for part in ("<script>window.pwned = 1</script><img src=x onerror=\"window.pwned = 2\"> <b>bold?</b>", "[click](javascript:window.pwned=3)", "**unclosed *and `broken [x](", "&lt;b&gt;"):
-        assert part in text, (part, text)
-    assert page.run("[...document.querySelectorAll('#messages *')].every((e) => [...e.attributes].every((a) => !a.name.startsWith('on')))")
-
-
-def markdown_cases():
-    """Small texts of every construct, broken ones too, and mixtures of them."""
-    parts = ["# Title\n", "text *em* **strong** `code` ~~old~~\n", "- a\n  - b\n\n  c\n", "1. x\n2) y\n", "> quote\n> > deep\n", "```zz\nx = 1\n", "```\n", "\n", "a | b\n",
-             "--- | :-:\n", "1 | 2\n", "$$\nx\n$$\n", "$x$ and $5 \\(y\\)\n", "***\n", "[l](https://e.org) https://e.org/a_b.\n", "- [ ] t\n", "* * *a** b*\n", "\\[z\\]\n", "    indented\n", "<b>x</b>\n"]
-    cases, state = ["".join(parts)], 1
-    for _ in range(120):
-        text = ""
-        for _ in range(8):
-            state = state * 1103515245 + 12345 & 0x7fffffff
-            text += parts[(state >> 16) % len(parts)]
-        cases.append(text)
-    return cases
-
-
-def check_markdown(page, server):
-    # Text that comes in pieces ends as the same elements as text that is there at once.
-    different = page.run(f"""import("./markdown.js").then(async ({{ GrowingMarkdown, renderMarkdown }}) => {{
-      await import("./load.js").then(({{ loadScript }}) => loadScript("lib/katex/katex.js"));
-      return {json.dumps(markdown_cases())}.filter((text) => {{
-        const whole = document.createElement("div"), grown = document.createElement("div");
-        whole.append(...renderMarkdown(text));
-        const growing = new GrowingMarkdown(grown);
-        for (let i = 0; i < text.length; i += 3) {{
-          growing.append(text.slice(i, i + 3));
-          growing.show(false);
-        }}
-        growing.show(true);
-        return !whole.isEqualNode(grown) && [whole.innerHTML, grown.innerHTML].map((html) => html.replaceAll(/<div class="code">.*?<pre/gs, "")).some((html, i, all) => html !== all[0]);
-      }});
-    }})""")
-    assert different == [], different[:2]
-    shown = lambda text: page.run(f"""import("./markdown.js").then(({{ renderMarkdown }}) => {{
-      const element = document.createElement("div");
-      element.append(...renderMarkdown({json.dumps(text)}));
-      return element.innerHTML;
-    }})""")
-    for text, html in [
-            ("a *b **c*** d", "<p>a <em>b <strong>c</strong></em> d</p>"), ("snake_case_name __init__", "<p>snake_case_name <strong>init</strong></p>"),
-            ("costs $5 or $10", "<p>costs $5 or $10</p>"), ("\\*not\\*", "<p>*not*</p>"), ("``a`b``", "<p><code>a`b</code></p>"), ("2 * 3 * 4", "<p>2 * 3 * 4</p>"),
-            ("1. a\n2. b", "<ol><li><span>a</span></li><li><span>b</span></li></ol>"), ("3. c", "<ol start=\"3\"><li><span>c</span></li></ol>"),
-            ("- a\n  - b\n- c", "<ul><li><span>a</span><ul><li><span>b</span></li></ul></li><li><span>c</span></li></ul>"),
-            ("> q\n\np", "<blockquote><p>q</p></blockquote><p>p</p>"), ("x\n---\ny", "<p>x</p><hr><p>y</p>"), ("## H ##", "<h5 class=\"level-2\">H</h5>"), ("#tag", "<p>#tag</p>"),
-            ("line\nline", "<p>line\nline</p>"), ("a<br>b", "<p>a<br>b</p>"), ("a < b > c & d", "<p>a &lt; b &gt; c &amp; d</p>")]:
-        assert shown(text) == html, (text, shown(text))
-    # What would be slow or deep in a careless parser.
-    for text in ("*a " * 6000, "[" * 19000, "> " * 3000 + "x", "- " * 3000, "`" * 9000 + "x" + "`" * 8999, "$" * 9000, "|" * 9000 + "\n" + "|-" * 4500, "#" * 50000, "a\n" * 30000, "<" * 19000 + ">", "**" * 9000, "_a" * 9000):
-        took = page.run(f"import('./markdown.js').then(({{ renderMarkdown }}) => {{ const from = performance.now(); document.createElement('div').append(...renderMarkdown({json.dumps(text)})); return performance.now() - from; }})")
-        assert took < 1500, (text[:10], took)
-
-
-RICH = """## Result
-
-Inline $e^{i\\pi} + 1 = 0$, `code`, a long word: """ + "Donaudampfschifffahrt" * 12 + """
-
-$$\\sum_{k=0}^{n} k = \\frac{n(n+1)}{2} \\quad \\text{for all} \\quad n \\in \\mathbb{N} \\quad \\text{and more and more and more and more}$$
-
-| column one | column two | column three | column four | column five |
-|---|---|---|---|---|
-| some words | some words | some words | some words | 12345 |
-
-```python
-def answer(question: str) -> int:
-    return 42  # whatever the question was, and this comment is much longer than a phone is wide
-```
-
-1. first
-2. second
-
-> quoted
-"""
-
-
-def check_layout(page, server, shots):
-    page.new_chat()
-    server.replies["Show all."] = [Think("Let me think."), RICH]
-    page.say("Show all.")
-    page.until("document.querySelector('#messages .token.keyword') !== null && document.querySelector('#messages .katex') !== null")
-    grounds = {}
-    for size in (DESKTOP, (800, 900), PHONE):
-        for scheme in ("light", "dark"):
-            page.load(size, scheme)
-            page.until("document.querySelector('#messages .katex') !== null")
-            assert page.run("document.documentElement.scrollWidth") == size[0], (size, page.wide(SCROLLED))
-            assert page.wide(SCROLLED) == [], (size, page.wide(SCROLLED))
-            assert page.faint(TEXTS) == [], (scheme, page.faint(TEXTS))
-            grounds[scheme] = page.run("getComputedStyle(document.body).backgroundColor")
-            if shots:
-                page.screenshot(f"{shots}/page-{size[0]}-{scheme}.png", whole=False)
-    assert grounds == {"light": "rgb(255, 255, 255)", "dark": "rgb(20, 23, 27)"}, grounds
-    # The colours can be chosen, and the choice is kept.
-    page.run("document.getElementById('settings-open').click(); const theme = document.getElementById('theme'); theme.value = 'light'; theme.dispatchEvent(new Event('change'))")
-    assert page.run("getComputedStyle(document.body).backgroundColor") == grounds["light"]
-    assert page.wide(SCROLLED) == [] and page.faint(TEXTS) == [], page.faint(TEXTS)
-    page.load(PHONE, "dark")
-    assert page.run("getComputedStyle(document.body).backgroundColor") == grounds["light"]
-    # On a phone the list is a drawer.
-    page.click("Conversations")
-    assert page.active() == "new-chat" and page.run("document.getElementById('main').inert")
-    page.press("Escape")
-    assert page.active() == "menu" and not page.run("document.getElementById('main').inert")
 
 
 def check_settings(page, server):
@@ -458,6 +246,15 @@ def check_server_states():
         page.until(f"{LAST}.textContent.includes('You said: Again')")
         page.ready()
         assert len(page.texts()) == 4
+        server.loading = 0.5
+        page.say("Too early")
+        assert "still loading" in page.texts(".error")[0]
+        page.until("!document.getElementById('status').hidden")
+        server.loading = None
+        page.until("document.getElementById('status').hidden")
+        page.click("Try again", LAST)
+        page.until(f"{LAST}.textContent.includes('You said: Too early')")
+        page.ready()
         server.stop()
         page.say("Anyone?")
         assert "cannot be reached" in page.texts(".error")[0]
@@ -502,55 +299,20 @@ def check_keyboard(page, server):
     assert server.requests[-1]["messages"][-1]["content"] == "two\nlines"
 
 
-def check_long(page, server, folder):
-    """In a long conversation a new reply touches nothing but its own element."""
-    messages, parent = [], ""
-    for i in range(600):
-        messages.append({"id": f"m{i}", "parent": parent, "role": "user" if i % 2 == 0 else "assistant", "content": f"**{i}** " + "some words " * 40})
-        parent = f"m{i}"
-    path = os.path.join(folder, "long.json")
-    with open(path, "w") as file:
-        json.dump({"format": "moert-conversations", "version": 1, "conversations": [{"id": "long", "title": "Long", "messages": messages}]}, file)
-    assert import_file(page, path) == "1 conversation imported."
-    page.click("Long", "document.getElementById('conversations')")
-    assert len(page.texts()) == 600
-    page.until("document.getElementById('to-end').hidden")
-    page.run("""window.touched = 0; new MutationObserver((records) => records.forEach((record) => {
-      const article = record.target.nodeType === 1 ? record.target.closest(".message") : record.target.parentElement?.closest(".message");
-      if (article && article !== [...document.querySelectorAll(".message")].at(-1)) touched++;
-    })).observe(document.getElementById("messages"), { childList: true, characterData: true, attributes: true, subtree: true })""")
-    announced = "window.announced = 0; new MutationObserver((records) => announced += records.length).observe(document.getElementById('announcer'), { childList: true })"
-    page.run(announced)
-    server.replies["Go on."] = ["word "] * 1000
-    page.say("Go on.")
-    assert page.run("touched") == 0
-    assert page.run("announced") <= 4
-    assert page.texts()[-1] == ("word " * 1000).strip()
-    rest = page.run("(() => { const pane = document.getElementById('thread'); return pane.scrollHeight - pane.scrollTop - pane.clientHeight; })()")
-    assert rest < 4, f"{rest} pixels below what is shown"
-
-
 def main():
-    arguments = argparse.ArgumentParser()
-    arguments.add_argument("--shots")
-    arguments = arguments.parse_args()
     server = fake_openai.Server()
     with Page(server) as page, tempfile.TemporaryDirectory() as folder:
         page.load()
-        steps = [lambda: check_stream(page, server), lambda: check_stop(page, server), lambda: check_branches(page, server), lambda: check_kept(page),
-                 lambda: check_transfer(page, folder), lambda: check_hostile(page, server), lambda: check_markdown(page, server)]
-        for step in steps:
-            step()
-            assert page.run("window.violations") == [], page.run("window.violations")
-        check_layout(page, server, arguments.shots)
+        check_stream(page, server)
+        check_stop(page, server)
+        check_branches(page, server)
+        check_kept(page)
+        check_transfer(page, folder)
         check_settings(page, server)
         check_keyboard(page, server)
-        check_long(page, server, folder)
-        assert page.run("window.violations") == [], page.run("window.violations")
         assert page.complaints == [], page.complaints
         check_errors(page, server)
-        strange = [url for url in page.requested if not url.startswith((server.url, f"blob:{server.url}", "data:"))]
-        assert page.requested and strange == [], strange
+        page.check_policy()
     check_server_states()
 
 
