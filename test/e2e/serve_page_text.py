@@ -111,6 +111,8 @@ def check_markdown(page, server):
     }})""")
     for text, html in [
             ("a *b **c*** d", "<p>a <em>b <strong>c</strong></em> d</p>"), ("snake_case_name __init__", "<p>snake_case_name <strong>init</strong></p>"),
+            ("*a **b** c*", "<p><em>a <strong>b</strong> c</em></p>"), ("**a *b* c**", "<p><strong>a <em>b</em> c</strong></p>"), ("_a b* c_*d*", "<p><em>a b* c</em><em>d</em></p>"),
+            ("x* *y*", "<p>x* <em>y</em></p>"), ("~~a~b~~", "<p><del>a~b</del></p>"), ("**a** b **c**", "<p><strong>a</strong> b <strong>c</strong></p>"),
             ("costs $5 or $10", "<p>costs $5 or $10</p>"), ("\\*not\\*", "<p>*not*</p>"), ("``a`b``", "<p><code>a`b</code></p>"), ("2 * 3 * 4", "<p>2 * 3 * 4</p>"),
             ("1. a\n2. b", "<ol><li><span>a</span></li><li><span>b</span></li></ol>"), ("3. c", "<ol start=\"3\"><li><span>c</span></li></ol>"),
             ("- a\n  - b\n- c", "<ul><li><span>a</span><ul><li><span>b</span></li></ul></li><li><span>c</span></li></ul>"),

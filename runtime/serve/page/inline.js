@@ -207,12 +207,16 @@ function emphasise(pieces) {
       done.push(piece);
       continue;
     }
+    const kind = piece.mark + (piece.mark === "~" ? piece.count : "");
     while (piece.closes && piece.count > 0) {
-      const opening = findOpening(done, piece, lowest[piece.mark] ?? 0);
-      if (opening < 0) break;
+      const opening = findOpening(done, piece, lowest[kind] ?? 0);
+      if (opening < 0) {
+        lowest[kind] = done.length;
+        break;
+      }
       wrap(done, opening, piece);
+      for (const [other, end] of Object.entries(lowest)) lowest[other] = Math.min(end, opening);
     }
-    if (piece.closes && !piece.opens) lowest[piece.mark] = done.length;
     if (piece.count > 0) done.push(piece);
   }
   return done.map((piece) => piece.node ?? document.createTextNode(piece.mark.repeat(piece.count)));
