@@ -115,6 +115,7 @@ def check_kept(page):
     page.type("Numbers")
     page.press("Enter")
     page.until("document.getElementById('conversations').textContent.includes('Numbers')")
+    assert page.active() == "Numbers"
     # Another tab is told of changes.
     page.run("window.told = []; new BroadcastChannel('moert').onmessage = ({ data }) => told.push(data)")
     page.new_chat()
@@ -137,6 +138,30 @@ def check_kept(page):
     page.until("document.querySelectorAll('.message').length === 0")
     page.run("change((conversation) => { conversation.messages[0].content = 'Count.'; })")
     page.until("document.getElementById('conversations').textContent.includes('Numbers')")
+
+
+def check_list(page, server):
+    """The list is made anew when a reply ends: a name that is being typed stays, and so does the focus."""
+    page.new_chat()
+    for answer in ("one", "two"):
+        go = threading.Event()
+        server.replies["Wait."] = ["a ", go, answer]
+        page.run("document.getElementById('input').focus()")
+        page.type("Wait.")
+        page.press("Enter")
+        page.until(f"{LAST}?.getAttribute('aria-busy') === 'true'")
+        if answer == "one":
+            page.click("Rename “Numbers”")
+            page.type("Other")
+        else:
+            page.run("document.querySelector('#conversations [aria-label=\"Delete “Numbers”\"]').focus()")
+        go.set()
+        page.ready()
+        assert page.active() == ("Name of the conversation" if answer == "one" else "Delete “Numbers”"), page.active()
+        if answer == "one":
+            page.press("Escape")
+            assert page.active() == "Numbers"
+    page.click("Delete “Wait.”")
 
 
 def check_transfer(page, folder):
@@ -307,6 +332,7 @@ def main():
         check_stop(page, server)
         check_branches(page, server)
         check_kept(page)
+        check_list(page, server)
         check_transfer(page, folder)
         check_settings(page, server)
         check_keyboard(page, server)

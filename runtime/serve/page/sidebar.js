@@ -27,6 +27,8 @@ export class Sidebar {
   }
 
   show(conversations, shown) {
+    if (this.list.querySelector("input")) return; // a name is being typed; the end of that shows the list
+    const focused = this.list.contains(document.activeElement) ? document.activeElement.dataset.button : undefined;
     const newest = conversations.filter((conversation) => conversation.messages.length > 0).sort((a, b) => b.updated - a.updated);
     const groups = new Map();
     for (const conversation of newest) {
@@ -35,13 +37,16 @@ export class Sidebar {
     }
     const sections = [...groups].map(([day, rows]) => el("section", { "aria-label": day }, el("h3", {}, day), el("ul", {}, ...rows)));
     this.list.replaceChildren(...(sections.length > 0 ? sections : [el("p", { class: "hint" }, "Conversations appear here. They stay in this browser.")]));
+    if (focused) (this.list.querySelector(`[data-button="${CSS.escape(focused)}"]`) ?? byId("new-chat")).focus();
   }
 
   row(conversation, isShown) {
     const title = conversation.title || "New chat";
-    const open = el("button", { type: "button", class: "title", title, "aria-current": isShown ? "true" : null, click: () => this.actions.open(conversation) }, title);
+    // By which a button is found again when the list is made anew.
+    const named = (name) => ({ "data-button": `${name} ${conversation.id}` });
+    const open = el("button", { type: "button", class: "title", title, "aria-current": isShown ? "true" : null, click: () => this.actions.open(conversation), ...named("open") }, title);
     const row = el("li", { class: isShown ? "shown" : "" }, open,
-      action(`Rename “${title}”`, "edit", () => this.rename(conversation, row)), action(`Delete “${title}”`, "delete", () => this.actions.remove(conversation)));
+      action(`Rename “${title}”`, "edit", () => this.rename(conversation, row), named("rename")), action(`Delete “${title}”`, "delete", () => this.actions.remove(conversation), named("delete")));
     return row;
   }
 
@@ -52,7 +57,10 @@ export class Sidebar {
     const finish = (title) => {
       if (isDone) return;
       isDone = true;
+      const hadFocus = field === document.activeElement;
+      field.remove();
       this.actions.rename(conversation, title);
+      if (hadFocus) this.list.querySelector(`[data-button="${CSS.escape(`open ${conversation.id}`)}"]`)?.focus();
     };
     field.addEventListener("keydown", (event) => {
       if (event.key === "Enter") finish(field.value.trim() || conversation.title);
