@@ -81,7 +81,8 @@ function refresh(conversation) {
 
 function showContext() {
   const used = pathOf(shown).findLast((message) => message.contextTokens)?.contextTokens;
-  byId("context").textContent = !used ? "" : contextTokens > 0 ? `${short(used)} of ${short(contextTokens)} tokens of context used` : `${short(used)} tokens of context used`;
+  const room = contextTokens > 0 ? ` of ${short(contextTokens)}` : "";
+  byId("context").textContent = used ? `${short(used)}${room} tokens of context used` : "";
 }
 
 async function ended(conversation, message) {

@@ -69,7 +69,8 @@ export class Chat {
   async reply(conversation, question) {
     this.stop(conversation);
     const message = Object.assign(addMessage(conversation, question.id, "assistant", ""), { model: this.settings.model });
-    const request = { ...(this.settings.model ? { model: this.settings.model } : {}), messages: promptMessages(conversation, question), ...this.settings.parameters };
+    const { model, parameters } = this.settings;
+    const request = { ...(model ? { model } : {}), messages: promptMessages(conversation, question), ...parameters };
     const run = new Run(this.server, conversation, message, request, (isWhole) => this.save(conversation, isWhole));
     this.runs.set(message, run);
     const end = run.finish();

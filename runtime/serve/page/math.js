@@ -5,6 +5,8 @@ import { el } from "./dom.js";
 import { loadScript, loadStyles } from "./load.js";
 
 const MAX_CHARACTERS = 4000;
+// `trust` would allow links, pictures and classes; the last two bound sizes in em, and the work.
+const OPTIONS = { throwOnError: true, strict: "ignore", trust: false, maxSize: 20, maxExpand: 200 };
 // In MathML KaTeX writes these with style attributes, which the policy forbids.
 const STYLED_MATHML = /\\(pmb|f?colorbox)/;
 
@@ -29,7 +31,7 @@ function render(katex, tex, isDisplay, element) {
   const result = document.createElement("span");
   const isStyled = STYLED_MATHML.test(tex);
   try {
-    katex.render(tex, result, { displayMode: isDisplay, output: isStyled ? "html" : "htmlAndMathml", throwOnError: true, strict: "ignore", trust: false, maxSize: 20, maxExpand: 200 });
+    katex.render(tex, result, { ...OPTIONS, displayMode: isDisplay, output: isStyled ? "html" : "htmlAndMathml" });
   } catch (error) {
     element.title = error instanceof Error ? error.message : "This formula has an error";
     return;

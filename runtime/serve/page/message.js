@@ -27,7 +27,8 @@ export class MessageView {
     this.notes = el("div", { class: "notes" });
     this.footer = el("footer", {});
     const label = message.role === "user" ? "You" : message.model || "Reply";
-    this.element = el("article", { class: `message ${message.role}`, "aria-label": label }, el("h3", { class: "offscreen" }, label), this.body, this.notes, this.footer);
+    const heading = el("h3", { class: "offscreen" }, label);
+    this.element = el("article", { class: `message ${message.role}`, "aria-label": label }, heading, this.body, this.notes, this.footer);
     if (message.role === "user") this.body.append(message.content);
     else this.fillReply(run);
     if (!run) this.fillFooter();
@@ -97,8 +98,10 @@ export class MessageView {
   fillNotes() {
     const { finish, error, content } = this.message;
     if (finish === "error" && error) {
-      const retry = el("button", { type: "button", click: () => this.actions.retry(this.message) }, "Try again");
-      this.notes.append(el("div", { class: "error", role: "alert" }, el("p", {}, error.text), ADVICE[error.kind] ? el("p", {}, ADVICE[error.kind]) : "", retry));
+      const box = el("div", { class: "error", role: "alert" }, el("p", {}, error.text));
+      if (ADVICE[error.kind]) box.append(el("p", {}, ADVICE[error.kind]));
+      if (error.kind !== "context") box.append(el("button", { type: "button", click: () => this.actions.retry(this.message) }, "Try again"));
+      this.notes.append(box);
     } else if (HINTS[finish]) {
       this.notes.append(el("p", { class: "hint" }, HINTS[finish]));
     } else if (content === "") {
@@ -114,7 +117,7 @@ export class MessageView {
       this.footer.append(el("span", { class: "versions" }, step(-1, "Version before", "left", index === 0),
         el("span", {}, el("span", { class: "offscreen" }, "Version "), `${index + 1} / ${count}`), step(1, "Next version", "right", index === count - 1)));
     }
-    this.footer.append(copyButton("Copy the message", () => message.content));
+    if (message.content !== "") this.footer.append(copyButton("Copy the message", () => message.content));
     if (message.role === "user") this.footer.append(action("Edit", "edit", () => this.edit()));
     else this.footer.append(action("Regenerate", "again", () => actions.regenerate(message)));
     if (message.cost) this.footer.append(el("span", { class: "cost" }, message.cost));

@@ -44,9 +44,11 @@ export class Sidebar {
     const title = conversation.title || "New chat";
     // By which a button is found again when the list is made anew.
     const named = (name) => ({ "data-button": `${name} ${conversation.id}` });
-    const open = el("button", { type: "button", class: "title", title, "aria-current": isShown ? "true" : null, click: () => this.actions.open(conversation), ...named("open") }, title);
+    const current = isShown ? { "aria-current": "true" } : {};
+    const open = el("button", { type: "button", class: "title", title, click: () => this.actions.open(conversation), ...current, ...named("open") }, title);
     const row = el("li", { class: isShown ? "shown" : "" }, open,
-      action(`Rename “${title}”`, "edit", () => this.rename(conversation, row), named("rename")), action(`Delete “${title}”`, "delete", () => this.actions.remove(conversation), named("delete")));
+      action(`Rename “${title}”`, "edit", () => this.rename(conversation, row), named("rename")),
+      action(`Delete “${title}”`, "delete", () => this.actions.remove(conversation), named("delete")));
     return row;
   }
 

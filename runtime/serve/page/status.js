@@ -4,6 +4,11 @@ import { announce, byId, el } from "./dom.js";
 
 const LOADING_MILLISECONDS = 1000; // between looks at a server that loads
 const UNREACHABLE_MILLISECONDS = 3000;
+const TEXTS = {
+  ok: "",
+  loading: "The model is loading.",
+  unreachable: "The server cannot be reached; the page tries again by itself.",
+};
 
 export class ServerStatus {
   /// `onReady()`: the server can be used now.
@@ -27,8 +32,10 @@ export class ServerStatus {
     this.bar.className = state;
     // It is said once, not each time that the page looks.
     if (this.bar.dataset.state !== state) {
-      const text = { ok: "", loading: "The model is loading.", unreachable: "The server cannot be reached; the page tries again by itself." }[state];
-      this.bar.replaceChildren(el("span", {}, text), ...(state === "loading" ? [el("progress", { max: "1", "aria-label": "Loaded" }), el("span", { class: "percent", "aria-hidden": "true" })] : []));
+      const text = TEXTS[state];
+      this.bar.replaceChildren(el("span", {}, text));
+      if (state === "loading")
+        this.bar.append(el("progress", { max: "1", "aria-label": "Loaded" }), el("span", { class: "percent", "aria-hidden": "true" }));
       this.bar.dataset.state = state;
       if (text !== "") announce(text);
     }
