@@ -73,6 +73,22 @@ def check_open_code(page, server):
     assert page.run(f"{LAST}.querySelector('pre').textContent") == "a = 1\nb = 2"
 
 
+def check_without_libraries():
+    """Formulas and code are shown as they were written where the libraries cannot be loaded."""
+    server = fake_openai.Server()
+    for path in [path for path in server.files if path.startswith("/lib/")]:
+        del server.files[path]
+    server.replies["Show."] = ["$x^2$\n\n```py\na = 1\n```\n"]
+    with Page(server) as page:
+        page.load()
+        page.say("Show.")
+        page.until("performance.getEntriesByType('resource').filter((entry) => entry.name.includes('/lib/')).length >= 3")
+        assert page.run(f"{LAST}.querySelector('.formula').textContent") == "x^2"
+        assert page.run(f"{LAST}.querySelector('pre').textContent") == "a = 1"
+        assert [entry for entry in page.complaints if "entry" not in entry] == [], page.complaints
+        page.check_policy()
+
+
 def markdown_cases():
     """Small texts of every construct, broken ones too, and mixtures of them."""
     parts = ["# Title\n", "text *em* **strong** `code` ~~old~~\n", "- a\n  - b\n\n  c\n", "1. x\n2) y\n", "> quote\n> > deep\n", "```zz\nx = 1\n", "```\n", "\n", "a | b\n",
@@ -226,6 +242,7 @@ def main():
         check_long(page, server, folder)
         page.check_policy()
         assert page.complaints == [], page.complaints
+    check_without_libraries()
 
 
 main()

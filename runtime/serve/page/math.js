@@ -10,12 +10,9 @@ const OPTIONS = { throwOnError: true, strict: "ignore", trust: false, maxSize: 2
 // In MathML KaTeX writes these with style attributes, which the policy forbids.
 const STYLED_MATHML = /\\(pmb|f?colorbox)/;
 
-let library = null;
-
-function load() {
-  loadStyles("lib/katex/katex.css");
-  library ??= loadScript("lib/katex/katex.js").then(() => globalThis.katex);
-  return library;
+async function load() {
+  await Promise.all([loadStyles("lib/katex/katex.css"), loadScript("lib/katex/katex.js")]);
+  return globalThis.katex;
 }
 
 /// An element with the formula. Until KaTeX is there, and where it finds an error, it shows the source.

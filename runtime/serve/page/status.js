@@ -16,12 +16,16 @@ export class ServerStatus {
     Object.assign(this, { server, onReady });
     this.bar = byId("status");
     this.timer = 0;
+    this.isLooking = false;
   }
 
   /// Looks now, and again until the server is ready.
   async watch() {
+    if (this.isLooking) return;
+    this.isLooking = true;
     clearTimeout(this.timer);
     const { state, progress } = await this.server.health();
+    this.isLooking = false;
     this.show(state, progress);
     if (state === "ok") return this.onReady();
     this.timer = setTimeout(() => this.watch(), state === "loading" ? LOADING_MILLISECONDS : UNREACHABLE_MILLISECONDS);
