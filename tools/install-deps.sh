@@ -15,6 +15,8 @@ packages=(
   libssl-dev                                      # TLS and hashes of keys
   libgtest-dev libgmock-dev
   libzydis-dev                                    # tests decode machine code
+  libjs-katex fonts-katex                         # the web page of moert serve shows formulas,
+  node-prismjs                                    # and colours code
   pkg-config                                      # a test builds a program with what is installed
 )
 
