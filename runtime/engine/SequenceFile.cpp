@@ -194,8 +194,7 @@ Status Engine::load(std::span<const uint8_t> bytes, Sequence &sequence) {
     if (token < 0 || token >= vocab_)
       return damaged(fmt::format("token {} is outside the vocabulary of {}",
                                  token, vocab_));
-  Request request{&sequence, tokens};
-  takePrefix(request);
+  takePrefix(sequence, tokens);
   for (size_t i = sequence.pages_.size(); i < contents.size(); ++i) {
     std::optional<int32_t> page = pool_->allocate();
     if (!page) {
