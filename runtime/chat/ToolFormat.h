@@ -12,6 +12,7 @@ namespace moert {
 /// A function that a model may call.
 struct Tool {
   std::string name;
+  std::string description = {};
   /// The JSON schema of its arguments: an object; {} allows all objects.
   nlohmann::ordered_json parameters = nlohmann::ordered_json::object();
   /// Whether arguments that the schema does not allow must be impossible.

@@ -58,36 +58,19 @@ private:
     return format_.sectionOpen.empty() ? format_.open : format_.sectionOpen;
   }
 
-  /// Marks as models write them. Control tokens in them are tokens; one that
-  /// ends the generation is what a text ends with anyway.
+  /// A mark as models write it. Control tokens in it are tokens; what follows
+  /// one that ends the generation is never written.
   ExprId mark(std::string_view text) {
-    auto tokens = tokenizer_.encode(text, {.addBos = false, .addEos = false});
+    auto tokens = tokenizer_.encode(
+        text, {.addBos = false, .addEos = false, .startsText = false});
     std::string bytes;
-    for (int32_t token : tokens ? *tokens : std::vector<int32_t>())
-      if (tokenizer_.isControl(token) && !tokenizer_.isEndOfGeneration(token))
-        bytes += controlBytes(tokenizer_.tokenBytes(token));
-    // Without control tokens in it, its text is all that it is.
-    return bytes.empty() ? plainMark(text) : mixedMark(*tokens);
-  }
-
-  ExprId plainMark(std::string_view text) {
-    auto tokens = tokenizer_.encode(text, {.addBos = false, .addEos = false});
-    if (tokens && !tokens->empty() &&
-        tokenizer_.isEndOfGeneration(tokens->back()))
-      text = text.substr(0, text.size() -
-                                tokenizer_.tokenBytes(tokens->back()).size());
-    return grammar_.bytes(std::string(text));
-  }
-
-  ExprId mixedMark(const std::vector<int32_t> &tokens) {
-    std::string bytes;
-    for (int32_t token : tokens)
+    for (int32_t token : tokens ? *tokens : std::vector<int32_t>()) {
       if (tokenizer_.isEndOfGeneration(token))
         break;
-      else if (tokenizer_.isControl(token))
-        bytes += controlBytes(tokenizer_.tokenBytes(token));
-      else
-        bytes += tokenizer_.tokenBytes(token);
+      std::string_view name = tokenizer_.tokenBytes(token);
+      bytes += tokenizer_.isControl(token) ? controlBytes(name)
+                                           : std::string(name);
+    }
     return grammar_.bytes(std::move(bytes));
   }
 

@@ -14,13 +14,13 @@ namespace {
 
 const std::vector<Tool> &tools() {
   static const std::vector<Tool> all = {
-      {"get_weather", Json::parse(R"({"type": "object", "properties": {
+      {"get_weather", "", Json::parse(R"({"type": "object", "properties": {
          "city": {"type": "string"},
          "days": {"type": ["integer", "null"]},
          "now": {"type": "boolean"},
          "at": {"anyOf": [{"type": "object"}, {"type": "string"}]}},
          "required": ["city"]})")},
-      {"add", Json::parse(R"({"type": "object", "properties": {
+      {"add", "", Json::parse(R"({"type": "object", "properties": {
          "xs": {"type": "array", "items": {"type": "number"}}}})")}};
   return all;
 }

@@ -53,8 +53,8 @@ struct ChatCall {
   std::vector<Tool> tools;
   ToolChoice choice;
   bool parallelCalls = true;
-  /// The field that has the tools, for errors: "tools".
-  std::string toolsParam = "tools";
+  /// What the ids of calls begin with.
+  std::string callIdPrefix = "call_";
 };
 
 /// A call of a tool in a reply.

@@ -1,13 +1,13 @@
 #include "runtime/serve/api/CommonFields.h"
 
 #include "runtime/base/Text.h"
+#include "runtime/chat/ToolValue.h"
 #include "runtime/constrain/Gbnf.h"
 #include "runtime/constrain/JsonSchema.h"
 #include "runtime/constrain/Regex.h"
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <fmt/format.h>
 
 namespace moert {
@@ -28,11 +28,14 @@ constexpr ForeignSampler kForeign[] = {
     {"eta_cutoff", 0},     {"smoothing_factor", 0},
     {"length_penalty", 1}};
 
+/// No logit is so large that a token with this bias were chosen before others.
+constexpr float kExcluded = -1e9f;
+
 /// A bias of OpenAI's range; false excludes a token, as llama-server has it.
 std::optional<float> readBias(const Field &bias) {
   constexpr double most = 100;
   if (bias && bias.json().is_boolean() && !bias.json().get<bool>())
-    return -INFINITY;
+    return kExcluded;
   if (auto value = bias.number(-most, most))
     return float(*value);
   return std::nullopt;
@@ -105,8 +108,10 @@ void readSampling(const Field &object, const ApiSettings &settings,
   // As in other engines: -1 keeps all, which is 0 here.
   if (auto topK = object["top_k"].integer(-1, INT32_MAX))
     params.topK = uint32_t(std::max<int64_t>(*topK, 0));
-  if (auto window = object["repeat_last_n"].integer(0, 1 << 20))
-    params.repetitionWindow = uint32_t(*window);
+  // -1 is all of the text.
+  constexpr int64_t mostWindow = 1 << 20;
+  if (auto window = object["repeat_last_n"].integer(-1, mostWindow))
+    params.repetitionWindow = uint32_t(*window < 0 ? mostWindow : *window);
   // Nothing but the most likely token remains of no probability at all.
   if (params.topP == 0)
     params.topK = 1, params.topP = 1;
@@ -190,7 +195,7 @@ std::string readContent(const Field &content,
     if (type && std::ranges::find(textTypes, *type) == textTypes.end()) {
       part["type"].fail(
           fmt::format("{} is not supported: this model reads text alone",
-                      quoted(*type)),
+                      moert::quoted(*type)),
           "unsupported_parameter");
       return text;
     }
@@ -208,27 +213,46 @@ Tool readTool(const Field &function, const Field &schema) {
   tool.name = name.text().value_or("");
   if (name && (tool.name.empty() || tool.name.size() > mostNameBytes))
     name.fail(fmt::format("must have 1 to {} bytes", mostNameBytes));
-  (void)function["description"].text();
+  tool.description = function["description"].text().value_or("");
   tool.isStrict = function["strict"].boolean().value_or(false);
   if (schema && schema.object())
     tool.parameters = schema.json();
   return tool;
 }
 
-std::vector<Tool> readTools(const Field &tools) {
-  std::vector<Tool> result;
-  for (const Field &item : tools.list(kMostTools)) {
-    if (!item.object())
-      continue;
-    (void)item["type"].required().word({"function"});
-    Field function = item["function"].required();
-    result.push_back(readTool(function, function["parameters"]));
+void addMessage(ChatCall &call, MessageParts parts) {
+  Json message = {{"role", std::move(parts.role)},
+                  {"content", std::move(parts.content)}};
+  // The names that templates know it by.
+  if (!parts.reasoning.empty())
+    message["reasoning_content"] = message["thinking"] = parts.reasoning;
+  if (!parts.name.empty())
+    message["name"] = std::move(parts.name);
+  if (!parts.toolCallId.empty())
+    message["tool_call_id"] = std::move(parts.toolCallId);
+  for (const ToolCall &toolCall : parts.calls) {
+    std::optional<std::string> object = objectText(toolCall.arguments);
+    message["tool_calls"].push_back(
+        {{"id", toolCall.id},
+         {"type", "function"},
+         {"function",
+          {{"name", toolCall.name},
+           {"arguments",
+            object ? Json::parse(*object) : Json(toolCall.arguments)}}}});
   }
-  return result;
+  call.messages.list().push_back(std::move(message));
 }
 
-Json toolsJson(const Field &tools) {
-  return tools.isList() && !tools.json().empty() ? tools.json() : Json(nullptr);
+void setTools(ChatCall &call) {
+  Json tools = nullptr;
+  if (call.choice.kind != ToolChoice::Kind::None)
+    for (const Tool &tool : call.tools)
+      tools.push_back({{"type", "function"},
+                       {"function",
+                        {{"name", tool.name},
+                         {"description", tool.description},
+                         {"parameters", tool.parameters}}}});
+  call.messages.variables()["tools"] = std::move(tools);
 }
 
 void setReasoningEffort(const std::string &effort, ChatCall &call) {

@@ -36,13 +36,23 @@ std::shared_ptr<const Automaton> readGrammar(const Field &schema,
 std::string readContent(const Field &content,
                         std::initializer_list<std::string_view> textTypes);
 
-/// Tools in OpenAI's form {"type": "function", "function": {...}}.
-std::vector<Tool> readTools(const Field &tools);
-/// One tool: `schema` is the field of its arguments' schema.
+/// A tool with `name`, `description` and `strict`; `schema` is the field that
+/// has its arguments' schema.
 Tool readTool(const Field &function, const Field &schema);
 
-/// Tools as templates see them, in OpenAI's form.
-nlohmann::ordered_json toolsJson(const Field &tools);
+/// Hands the call's tools to its template, in OpenAI's form.
+void setTools(ChatCall &call);
+
+/// A message of a conversation, in the words of no interface.
+struct MessageParts {
+  std::string role, content;
+  std::string reasoning = {};
+  std::vector<ToolCall> calls = {};
+  std::string toolCallId = {}, name = {}; ///< Of a tool's answer.
+};
+/// Adds the message as templates know it: arguments of calls are JSON objects,
+/// unless they are none.
+void addMessage(ChatCall &call, MessageParts parts);
 
 /// Sets a variable of the chat template for reasoning_effort.
 void setReasoningEffort(const std::string &effort, ChatCall &call);

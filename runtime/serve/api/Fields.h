@@ -72,6 +72,10 @@ public:
   std::vector<std::string> texts(size_t most) const;
   /// Whether it is an object; an error if it is anything else.
   bool object() const;
+  /// The field as if `json`, which must outlive it, were its value.
+  Field as(const Json &json) const { return {&json, path_, *problem_}; }
+  /// A field that is absent.
+  Field none() const { return {nullptr, path_, *problem_}; }
   /// The field itself; an error if it is absent.
   Field required() const;
 

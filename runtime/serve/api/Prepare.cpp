@@ -99,7 +99,7 @@ Prepared prepareChat(const Backend &backend, const ApiSettings &settings,
       hasTools ? toolFormatOf(backend.facts().chatTemplate) : nullptr;
   bool mustCall = hasTools && call.choice.kind != Choice::Auto;
   if (hasTools && !format)
-    return badField(call.toolsParam,
+    return badField("tools",
                     fmt::format("cannot be used: the chat template of {} has "
                                 "no form for calls that is known",
                                 backend.facts().id));
@@ -111,7 +111,7 @@ Prepared prepareChat(const Backend &backend, const ApiSettings &settings,
   if (format && !generate.grammar) {
     auto automaton = toolAutomaton(*format, backend, call);
     if (!automaton)
-      return badField(call.toolsParam,
+      return badField("tools",
                       "cannot be used: " + automaton.status().message());
     generate.grammar = *automaton;
   }
@@ -120,6 +120,9 @@ Prepared prepareChat(const Backend &backend, const ApiSettings &settings,
   if (auto *plan = std::get_if<RunPlan>(&prepared)) {
     plan->toolFormat = format;
     plan->tools = call.tools;
+    plan->newCallId = [settings, prefix = call.callIdPrefix] {
+      return prefix + randomId(settings).substr(0, 24);
+    };
   }
   return prepared;
 }
@@ -129,9 +132,7 @@ Prepared preparePrompts(const Backend &backend, const ApiSettings &settings,
                         const std::vector<ChatPrompt> &prompts) {
   RunPlan plan;
   plan.streams = call.streams;
-  plan.newCallId = [settings] {
-    return "call_" + randomId(settings).substr(0, 24);
-  };
+  plan.choicesPerPrompt = call.choices;
   int32_t context = backend.facts().contextTokens;
   int32_t vocabulary = backend.tokenizer().vocabularySize();
   for (const auto &[token, bias] : call.sampling.logitBias)
@@ -179,8 +180,11 @@ ReplyFacts replyFacts(const Backend &backend, const ApiSettings &settings,
   facts.model = backend.facts().id;
   facts.created = secondsNow(settings);
   facts.tokenizer = &backend.tokenizer();
-  for (const GenerationRequest &request : plan.requests)
-    facts.promptTokens += int32_t(request.prompt.size());
+  facts.choices = int32_t(plan.requests.size());
+  facts.choicesPerPrompt = plan.choicesPerPrompt;
+  for (size_t i = 0; i < plan.requests.size();
+       i += size_t(plan.choicesPerPrompt))
+    facts.promptTokens += int32_t(plan.requests[i].prompt.size());
   return facts;
 }
 

@@ -20,7 +20,8 @@ struct ReplyFacts {
   std::string id;      ///< Random digits, without the prefix of an interface.
   std::string model;   ///< The model's id.
   int64_t created = 0; ///< Seconds since 1970.
-  int32_t promptTokens = 0;
+  int32_t choices = 1, choicesPerPrompt = 1;
+  int32_t promptTokens = 0; ///< Of all prompts.
   const Tokenizer *tokenizer = nullptr;
 };
 

@@ -15,7 +15,9 @@ namespace moert {
 
 /// What a run needs besides a writer.
 struct RunPlan {
-  std::vector<GenerationRequest> requests; ///< One for each choice.
+  /// One for each choice; the choices of a prompt are neighbours.
+  std::vector<GenerationRequest> requests;
+  int32_t choicesPerPrompt = 1;
   bool streams = false;
   const ToolFormat *toolFormat = nullptr; ///< Null: replies have no calls.
   std::vector<Tool> tools;
