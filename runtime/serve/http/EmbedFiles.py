@@ -45,12 +45,22 @@ def find(folders):
             for name in names:
                 file = os.path.join(place, name)
                 path = "/" + os.path.relpath(file, folder).replace(os.sep, "/")
+                if name == "libraries.txt":
+                    files.update(libraries(file))
+                    continue
                 if os.path.splitext(name)[1] not in TYPES or "/." in path:
                     continue
                 if path in files:
                     sys.exit(f"error: {file} and {files[path]} are both {path}")
                 files[path] = file
     return sorted(files.items())
+
+
+def libraries(file):
+    """The files outside of the folder that its libraries.txt names, by their paths on the server."""
+    with open(file, encoding="utf-8") as lines:
+        entries = [line.split() for line in lines if line.strip() and not line.startswith("#")]
+    return {"/" + name: path for name, path in entries}
 
 
 def literal(data):
@@ -75,7 +85,7 @@ def main():
     for path, file in find(folders):
         with open(file, "rb") as source:
             data = source.read()
-        kind = TYPES[os.path.splitext(file)[1]]
+        kind = TYPES[os.path.splitext(path)[1]]
         packed = gzip.compress(data, 9, mtime=0)
         if len(data) < LEAST_COMPRESSED or len(packed) > len(data) * 9 // 10:
             packed = b""
