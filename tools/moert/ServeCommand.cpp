@@ -1,4 +1,5 @@
 // moert serve: an HTTP server for plans.
+#include "runtime/base/Temporaries.h"
 #include "runtime/base/Text.h"
 #include "runtime/serve/api/Router.h"
 #include "runtime/serve/host/PlanHost.h"
@@ -64,13 +65,24 @@ StatusOr<std::vector<NamedPlan>> plansOf(const ServeFlags &flags) {
   return std::vector<NamedPlan>{{name, path}};
 }
 
-/// Loads the first plan, so that a plan that cannot run ends the command.
+/// Loads the first plan, so that a plan that cannot run ends the command. A
+/// signal ends the process meanwhile, as loading may take minutes.
 Status loadFirst(PlanHost &host) {
-  std::promise<Status> loaded;
-  host.open("", [&](StatusOr<std::shared_ptr<Backend>> model) {
-    loaded.set_value(model.status());
+  auto loaded = std::make_shared<std::promise<Status>>();
+  std::future<Status> status = loaded->get_future();
+  host.open("", [loaded](StatusOr<std::shared_ptr<Backend>> model) {
+    loaded->set_value(model.status());
   });
-  return loaded.get_future().get();
+  const sigset_t signals = serverSignals();
+  const timespec noTime = {};
+  while (status.wait_for(std::chrono::milliseconds(20)) !=
+         std::future_status::ready)
+    if (int signal = ::sigtimedwait(&signals, nullptr, &noTime);
+        signal == SIGINT || signal == SIGTERM) {
+      endBySignal(signal);
+      ::pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
+    }
+  return status.get();
 }
 
 /// Serves until a signal ends it.
