@@ -1,8 +1,8 @@
-// What AddressSanitizer must know of a library that is not built with it.
+// Options of AddressSanitizer for a library that is built without it.
 
-/// LLVM's allocators mark memory that is free, in code that is built with the
-/// sanitizer only. libMLIR hands out, unmarked as it is built, what code of ours
-/// had marked as free before.
+/// LLVM's allocators mark free memory as inaccessible, but only in code that is
+/// built with the sanitizer. libMLIR is built without it, and hands out memory
+/// that our code has marked as free.
 extern "C" const char *__asan_default_options();
 extern "C" const char *__asan_default_options() {
   return "allow_user_poisoning=0";

@@ -20,24 +20,27 @@
 
 namespace moek {
 
-/// A Scoring beside those in Types.h, which gemms are compiled with:
-/// sqrt(ln(1 + e^x)).
+/// A further scoring function, sqrt(ln(1 + e^x)). It is not in Types.h, because
+/// gemms are compiled with that file.
 inline constexpr Scoring kSqrtSoftplus = Scoring(4);
 inline constexpr int32_t kScoringCount = 4;
 
 /// The most residual streams of HyperWeights.
 inline constexpr int32_t kMaxStreams = 8;
 
-/// The experts that a device has where a layer's are split between devices. It
-/// groups and combines the choices of these alone and leaves other slots as
-/// they are, which nobody reads; the devices' results are added afterwards.
+/// The experts of a layer that this device has, if they are split between
+/// devices. The device only groups and combines the choices of its own experts.
+/// It leaves other slots unchanged, and nothing reads them; the devices'
+/// results are added afterwards.
 struct ExpertSlice {
-  /// [experts] The number here of each expert, as a float, or -1 if another
-  /// device has it. Null: those from `begin` on, `count` of them, or all if 0.
+  /// [experts] The index of each expert on this device, as a float, or -1 if
+  /// another device has it. Null: the device has the `count` experts from
+  /// `begin` on, or all if `count` is 0.
   const float *map = nullptr;
   int32_t begin = 0, count = 0;
 
-  /// The number here of an expert; negative: it is not here.
+  /// Returns the index of an expert on this device; negative if another device
+  /// has it.
   int32_t numberOf(int32_t expert) const {
     if (map)
       return int32_t(map[expert]);

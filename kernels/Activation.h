@@ -37,7 +37,8 @@ constexpr bool isA8(Encoding encoding) {
   return encoding == Encoding::A8 || encoding == Encoding::A8K;
 }
 
-/// Whether a kernel that reads encoding `wanted` can read a buffer in `stored`.
+/// Returns whether a kernel that reads encoding `wanted` can read a buffer in
+/// `stored`.
 constexpr bool reads(Encoding wanted, Encoding stored) {
   return wanted == stored ||
          (wanted == Encoding::A8 && stored == Encoding::A8K);

@@ -49,7 +49,7 @@ private:
   int64_t stride(Name name, int64_t rows = 1) const {
     return rows > 0 ? o.cols(name) * o.rowsPerToken(name) / rows : 0;
   }
-  /// Likewise bytes, in any encoding.
+  /// The same for bytes, in any encoding.
   int64_t byteStride(Name name, int64_t rows = 1) const {
     return isA8(o.encoding(name))
                ? encodedRowBytes(o.encoding(name), o.cols(name))
@@ -81,7 +81,8 @@ private:
   }
   void real(float &member, Name name) const { member = o.real(name); }
 
-  /// Stands for an operand or a parameter that is no member.
+  /// A placeholder for an operand or parameter that has no member in the
+  /// struct.
   struct None {};
   void weight(None, Name) const {}
   void constant(None, Name) const {}

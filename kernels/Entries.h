@@ -22,7 +22,7 @@ namespace moek {
 constexpr int64_t indexScoresScratchBytes(int64_t heads, int64_t key) {
   return kKeyTile * (scratchFloats(key) + heads) * 4;
 }
-/// IndexSelect sorts scores by so many bits at a time.
+/// The number of bits by which IndexSelect sorts scores in each pass.
 inline constexpr int64_t kSelectBits = 11;
 constexpr int64_t indexSelectScratchBytes() {
   return (int64_t(1) << kSelectBits) * 4;

@@ -38,7 +38,8 @@ struct KernelRate {
   std::string kernel, variant;
   std::vector<double> at;     ///< Values of `at`, ascending.
   std::vector<double> memory; ///< Rates with weights or cache rows from memory.
-  std::vector<double> cache;  ///< With them in last-level cache; may be empty.
+  /// With weights in the last-level cache; may be empty.
+  std::vector<double> cache;
 
   bool operator==(const KernelRate &) const = default;
 };
@@ -47,7 +48,7 @@ struct KernelRate {
 struct StepOverheads {
   double step = 0;        ///< Waking the thread pool; barrier at the end.
   double instruction = 0; ///< Going from one instruction to the next.
-  double meeting = 0;     ///< A barrier that all reach at the same time.
+  double barrier = 0;     ///< A barrier that all reach at the same time.
 };
 
 } // namespace moert

@@ -12,9 +12,9 @@
 
 namespace moek {
 
-/// How a weight's bytes are arranged. Gguf: rows as in the file. Rows16: panels
-/// of interleaved rows (kernels/quant/Rows16.h); a gemm is then always called
-/// with whole panels, of which only the last may have fewer rows.
+/// The arrangement of a weight's bytes. Gguf: rows as in the file. Rows16:
+/// panels of interleaved rows (kernels/quant/Rows16.h). A gemm for Rows16 is
+/// always called with whole panels; only the last one may have fewer rows.
 enum class Layout : uint8_t { Gguf = 0, Rows16 = 1 };
 
 inline constexpr std::string_view kLayoutNames[] = {"gguf", "rows16"};

@@ -20,7 +20,7 @@ extern const PeakLoops kPeakRef;
 #if defined(__x86_64__)
 extern const PeakLoops kPeakAvx2;
 extern const PeakLoops kPeakAvx512;
-/// Has int8 and bf16 only; AVX-512 serves for the rest.
+/// There are loops for int8 and bf16 only; those for AVX-512 measure the rest.
 extern const PeakLoops kPeakAmx;
 #endif
 

@@ -47,7 +47,8 @@ struct GemmInfo {
   /// The numbers of activation rows that it is meant for. It computes any
   /// number of them correctly, see Gemms.def.
   int32_t minTokens, maxTokens;
-  /// From this number of rows on it expands weights into panels; or kNever.
+  /// The number of rows from which the gemm expands weights into panels, or
+  /// kNever.
   int32_t panelTokens;
 };
 

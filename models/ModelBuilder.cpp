@@ -334,7 +334,7 @@ StatusOr<bool> ModelBuilder::hasScale(const std::string &name,
   if (!tensor || alone)
     return tensor != nullptr;
   return error(StatusCode::Unsupported, *tensor,
-               "multiplies a weight that has a bias or a limit beside it, "
+               "multiplies a weight that also has a bias or a limit, "
                "which is not supported; use a file in another format than "
                "NVFP4");
 }

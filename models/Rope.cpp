@@ -55,9 +55,10 @@ readDivisors(ModelBuilder &model, const std::string &tensor, int64_t pairs) {
   return divisors;
 }
 
-/// Reads the divisors of LongRoPE (arXiv 2402.13753): one list for contexts up
-/// to the one of the first training, another for longer ones. A plan uses one
-/// list for all positions, because cached keys cannot be rotated again.
+/// Reads the divisors of LongRoPE (arXiv 2402.13753). There is one list for
+/// contexts up to the original training context, and another for longer ones. A
+/// plan uses one list for all positions, because cached keys cannot be rotated
+/// again.
 StatusOr<std::vector<mlir::moe::Real>>
 readLongOrShort(ModelBuilder &model, int64_t original, int64_t pairs) {
   int64_t positions = model.positions();

@@ -1,2 +1,2 @@
-// What GoogleTest's headers, precompiled, are compiled for. A program, as tests are:
-// code of programs and of libraries is compiled with other flags.
+// A program that precompiles the headers of GoogleTest. Tests are programs too,
+// and programs are compiled with other flags than libraries.

@@ -88,7 +88,7 @@ void writeCached(const std::string &folder, const std::string &path,
 std::vector<std::string> optionsOf(const moek::cuda::KernelSpec &spec) {
   std::vector<std::string> options = {"--std=c++17", "--ptxas-options=-v",
                                       "--define-macro=MOE_ENTRY=" + spec.entry};
-  // The definitions of pieces are in their source.
+  // The macros of pieces are defined in the generated source itself.
   for (const moek::cuda::Definition &definition : spec.defines)
     options.push_back("--define-macro=" + textOf(definition));
   return options;
@@ -111,7 +111,8 @@ std::string KernelCompiler::keyOf(const KernelJob &job) const {
     all << '\n' << option;
   if (isFused(job.spec))
     all << '\n' << fusedSource(job.spec);
-  // All sources, not just those that it includes, since they change rarely.
+  // The key covers all sources, not just the included ones, since sources
+  // rarely change.
   for (const NvrtcHeader &header : headers_)
     all << '\n' << header.name << '\n' << header.text;
   std::string text = all.str();

@@ -21,7 +21,7 @@ struct KernelImage {
   int arch = 0;
   std::string cubin; ///< For `arch`.
   std::string ptx;   ///< For `arch` and later.
-  // As ptxas reports them.
+  // Resources of the kernel as ptxas reports them.
   int registers = 0;    ///< Per thread.
   int spilledBytes = 0; ///< Stored and loaded per thread.
   int stackBytes = 0;   ///< Per thread, for arrays that are not in registers.

@@ -111,7 +111,7 @@ StatusOr<Nvrtc> Nvrtc::openAmong(const std::vector<std::string> &libraries) {
 StatusOr<Nvrtc> Nvrtc::from(std::shared_ptr<Api> api, const std::string &path) {
   if (!api->find())
     return Status(StatusCode::Unsupported,
-                  fmt::format("{} is no NVRTC of CUDA 12 or later", path));
+                  fmt::format("{} is not NVRTC of CUDA 12 or later", path));
   Nvrtc nvrtc;
   nvrtc.api_ = api;
   int count = 0;

@@ -252,7 +252,7 @@ Status suggestRules(Status failure, const CompileRequest &request,
     return withRequest(std::move(failure),
                        {moert::Suggestion::MeantPreTokenizer, other, ""});
   }
-  // Users who name a pre-tokenizer may want the list.
+  // List the known names for users who choose a pre-tokenizer.
   if (!request.pre.empty())
     failure =
         std::move(failure).append("; " + moert::PreTokenizer::knownNames());

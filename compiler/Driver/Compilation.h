@@ -1,6 +1,7 @@
 //===- Compilation.h - Steps of compiling one plan --------------*- C++ -*-===//
 //
-// The steps that compileModel (Driver.h) and compileLadder (Ladder.h) share.
+// The steps that compileModel (Driver.h) and compileLadder
+// (LadderCompilation.h) share.
 //
 //===----------------------------------------------------------------------===//
 

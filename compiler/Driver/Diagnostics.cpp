@@ -140,7 +140,8 @@ Failure DiagnosticLog::failureOf(const std::string &pass) const {
 
 Status DiagnosticLog::parseFailure(const std::string &path) const {
   if (errors_.empty())
-    return Status(StatusCode::InvalidFile, path + ": is no text of a plan");
+    return Status(StatusCode::InvalidFile,
+                  path + ": is not the text of a plan");
   const Error &error = errors_.front();
   return Status(StatusCode::InvalidFile,
                 (error.place.empty() ? path + ": " : error.place) +

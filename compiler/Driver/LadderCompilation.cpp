@@ -44,7 +44,7 @@ StatusOr<LadderRung> parseRung(std::string_view text) {
       rung.context > kMostTokens)
     return Status(
         StatusCode::Usage,
-        fmt::format("{} is no context of 1 to {} tokens; write "
+        fmt::format("{} is not a context of 1 to {} tokens; write "
                     "contexts with commas between, each with or without a "
                     "limit of GPUs' memory, as in 4096,32768@16GiB",
                     moert::quoted(text.substr(0, at)), kMostTokens));

@@ -22,7 +22,7 @@ namespace moec {
 
 namespace {
 /// Files that people write have a few kilobytes.
-constexpr uint64_t kMostBytes = 1 << 18;
+constexpr uint64_t kMostRuleBytes = 1 << 18;
 /// Most open brackets: the parser's time per token grows with them.
 constexpr int kDeepest = 1000;
 constexpr size_t kMostRules = 1000;
@@ -69,9 +69,9 @@ public:
     yaml_document_t next;
     if (!loaded_ || !yaml_parser_load(&parser, &next)) {
       status = error(parser.problem_mark.line + 1,
-                     fmt::format("is no YAML: {}", parser.problem
-                                                       ? parser.problem
-                                                       : "nothing is in it"));
+                     fmt::format("is not YAML: {}", parser.problem
+                                                        ? parser.problem
+                                                        : "nothing is in it"));
     } else {
       if (const yaml_node_t *more = yaml_document_get_root_node(&next))
         status = error(*more, "begins a second document; put all rules in one");
@@ -113,7 +113,7 @@ public:
   entries(const yaml_node_t &mapping, const std::string &what,
           const Names &known) {
     if (mapping.type != YAML_MAPPING_NODE)
-      return error(mapping, what + " is no mapping of " +
+      return error(mapping, what + " is not a mapping of " +
                                 fmt::format("{}", fmt::join(known, ", ")));
     std::map<std::string, const yaml_node_t *> found;
     for (const yaml_node_pair_t &pair :
@@ -126,7 +126,7 @@ public:
       if (std::ranges::find(known, name) == known.end()) {
         auto meant = moert::closestMatch(name, known);
         return error(
-            key, fmt::format("unknown key {} of {}{}; there are {}",
+            key, fmt::format("unknown key {} of {}{}; expected one of {}",
                              moert::quoted(name), what,
                              meant ? ", did you mean \"" + *meant + "\"?" : "",
                              fmt::join(known, ", ")));
@@ -190,11 +190,11 @@ public:
   StatusOr<ModuleRules> read(moert::InputTexts &texts, const Names &tensors,
                              bool allowUnmatched) {
     MOE_ASSIGN_OR_RETURN(const std::string *text,
-                         texts.read("the file of rules", path, kMostBytes));
+                         texts.read("the file of rules", path, kMostRuleBytes));
     MOE_RETURN_IF_ERROR(document.load(*text));
     const yaml_node_t *root = document.root();
     if (!root || root->type != YAML_SEQUENCE_NODE)
-      return document.error(1, "is no list of rules; each begins with \"- "
+      return document.error(1, "is not a list of rules; each begins with \"- "
                                "match:\"");
     std::span items(root->data.sequence.items.start,
                     root->data.sequence.items.top);
@@ -255,7 +255,7 @@ private:
       rule.kind = kindOfClass(name);
       if (!rule.kind)
         return document.error(
-            *it->second, fmt::format("class {} is not known; there are "
+            *it->second, fmt::format("class {} is not known; expected one of "
                                      "torch.nn.Linear, ...Attention, "
                                      "...MoE, ...RotaryEmbedding, ...Model",
                                      moert::quoted(name)));
@@ -319,9 +319,10 @@ private:
     for (const DeviceDesc &device : target.devices)
       if (device.kind == DeviceKind::Cuda)
         known.push_back("cuda:" + device.name.substr(3));
-    return document.error(node, fmt::format("{} has no device {}; there are {}",
-                                            target.name, moert::quoted(word),
-                                            fmt::join(known, ", ")));
+    return document.error(node,
+                          fmt::format("{} has no device {}; expected one of {}",
+                                      target.name, moert::quoted(word),
+                                      fmt::join(known, ", ")));
   }
 
   Status checkOperator(const yaml_node_t &node, const char *key,
@@ -345,7 +346,7 @@ private:
         node,
         fmt::format("operator {} is not known{}", moert::quoted(word),
                     meant ? ", did you mean \"" + *meant + "\"?"
-                          : "; there are " +
+                          : "; expected one of " +
                                 fmt::format("{}", fmt::join(known, ", "))));
   }
 
@@ -353,7 +354,7 @@ private:
   /// device. Other rules place the weights, so only its device names matter.
   Status checkTransfers(const yaml_node_t &node) {
     if (node.type != YAML_MAPPING_NODE)
-      return document.error(node, "transfer_map is no mapping of layers to "
+      return document.error(node, "transfer_map is not a mapping of layers to "
                                   "devices, as in {30: \"cuda:1\"}");
     for (const yaml_node_pair_t &pair : std::span(
              node.data.mapping.pairs.start, node.data.mapping.pairs.top)) {

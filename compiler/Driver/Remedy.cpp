@@ -12,7 +12,7 @@ using moert::StatusCode;
 namespace moec {
 
 namespace {
-/// Contexts and steps below these help nobody.
+/// Smaller contexts and steps would not be useful.
 constexpr int64_t kLeastContext = 256, kLeastUbatch = 64;
 
 constexpr int64_t kMiB = int64_t(1) << 20;
@@ -66,8 +66,7 @@ std::optional<NearRequest> smallerCache(CompileRequest request,
                      moert::humanBytes(double(good))};
 }
 
-/// As many tokens in a step of a prompt as fit, by halves: results stay what
-/// they are.
+/// Halves --ubatch until the request compiles. Results do not change.
 std::optional<NearRequest> shorterSteps(CompileRequest request,
                                         AskedContext context,
                                         const Compiles &compiles,
@@ -83,7 +82,7 @@ std::optional<NearRequest> shorterSteps(CompileRequest request,
   return std::nullopt;
 }
 
-/// As many sequences of this context as fit.
+/// Finds the most sequences of this context that fit.
 std::optional<NearRequest> fewerSequences(CompileRequest request,
                                           const Compiles &compiles) {
   auto fits = [&](int64_t sequences) {
@@ -102,7 +101,8 @@ std::optional<NearRequest> fewerSequences(CompileRequest request,
                      moert::counted(uint64_t(good), "sequence")};
 }
 
-/// Whether no element of a cache is larger than by default.
+/// Returns whether the elements of the cache are at most 16 bits wide, as the
+/// default is.
 bool isDefaultOrLess(const std::string &kvType) {
   return kvType == "auto" || kvType == "f16" || kvType == "bf16" ||
          kvType == "q8_0";
@@ -133,8 +133,9 @@ std::optional<NearRequest> lessMemory(const CompileRequest &request,
   if (hasBudget && request.kvBudget < context.cacheBytes)
     found = with(Suggestion::RoomForOne,
                  [&](CompileRequest &r) { r.kvBudget = context.cacheBytes; });
-  // What costs least comes first: nothing, then bits of an unusual cache, then
-  // speed of prompts, then fidelity, then what the user wants to do.
+  // Try changes in the order of their cost: another form of MLA costs nothing;
+  // then come fewer bits in an unusually wide cache, slower prompts, and lower
+  // precision. Last come fewer sequences or a shorter context.
   if (!found && request.mla != "auto")
     found = with(Suggestion::FitsOtherForm,
                  [](CompileRequest &r) { r.mla = "auto"; });
@@ -157,7 +158,7 @@ std::optional<NearRequest> lessMemory(const CompileRequest &request,
   if (!found && !hasBudget && request.sequences > 1)
     found = fewerSequences(request, compiles);
   if (!found) {
-    // What fits a budget is not asked for any more.
+    // The shorter context fits without a budget, so none is requested.
     CompileRequest shorter = request;
     shorter.kvBudget = 0;
     found = smallerContext(shorter, context.tokens, compiles);

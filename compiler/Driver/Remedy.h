@@ -15,31 +15,31 @@ namespace moec {
 
 /// A request near one that failed.
 struct NearRequest {
-  moert::Suggestion suggestion; ///< What is changed.
+  moert::Suggestion suggestion; ///< The kind of change.
   CompileRequest request;
-  std::string detail; ///< In place of {} in the suggestion's text.
+  std::string detail; ///< Replaces {} in the suggestion's text.
 
   /// "it fits with a context of 512 tokens"
   std::string change() const { return suggestionText(suggestion, detail); }
 };
 
-/// The failure with the request's command, for which the message has words
-/// already; without one where that would read a stream, which has been read.
+/// Adds the command of the request to a failure whose message already names the
+/// change. Adds no command if it would have to read a stream again.
 moert::Status withRequest(moert::Status failure, const NearRequest &near);
 
-/// The same, with the words too, after `joint`.
+/// Also appends the suggestion's text to the message, after `joint`.
 moert::Status suggestRequest(moert::Status failure, const NearRequest &near,
                              std::string_view joint = "; ");
 
-/// What --ctx came to.
+/// The context that resulted from --ctx.
 struct AskedContext {
   int64_t tokens = 0;
-  int64_t cacheBytes = 0; ///< Of all layers, for one sequence.
+  int64_t cacheBytes = 0; ///< For all layers and one sequence.
 };
 
-/// The first of the changes to `request`, nearest first, that `compiles` says
-/// yes to, for a failure with `code`; none if no change mends it. Asks for at
-/// most some dozen compilations.
+/// Tries changes to `request` that could avoid a failure with `code`, the
+/// smallest first, and returns the first one for which `compiles` returns true,
+/// or nothing if there is none. Calls `compiles` a dozen times at most.
 std::optional<NearRequest>
 findRemedy(const CompileRequest &request, moert::StatusCode code,
            AskedContext context,

@@ -21,7 +21,7 @@ namespace moec {
 namespace {
 
 /// Enough for a thousand layers of a thousand experts.
-constexpr uint64_t kMostBytes = 256 << 20;
+constexpr uint64_t kMostProfileBytes = 256 << 20;
 constexpr int64_t kMostLayers = 1 << 16;
 
 /// The experts that a router selects, and the experts that it selects from.
@@ -124,8 +124,9 @@ StatusOr<RouterProfile> readRouterProfile(moert::InputTexts &texts,
                                           const std::string &path,
                                           double mostDropped,
                                           mlir::ModuleOp module) {
-  MOE_ASSIGN_OR_RETURN(const std::string *text,
-                       texts.read("the router profile", path, kMostBytes));
+  MOE_ASSIGN_OR_RETURN(
+      const std::string *text,
+      texts.read("the router profile", path, kMostProfileBytes));
   MOE_ASSIGN_OR_RETURN(Json json, parseJson(path, *text, /*depth=*/8));
   JsonPlace root(path, *text);
   if (!json.is_object() || json.value("kind", Json()) != "moert router profile")

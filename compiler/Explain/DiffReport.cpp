@@ -75,7 +75,7 @@ void speedGroup(moert::Page &page, const PlanDiff &diff) {
   line("decode", &ExplainSummary::decodeRate);
   line("batch", &ExplainSummary::batchRate);
   if (!any)
-    page.line("none", "the plans carry no predicted times");
+    page.line("none", "the plans have no predicted times");
 }
 
 void phaseGroup(moert::Page &page, const PhaseDiff &phase) {

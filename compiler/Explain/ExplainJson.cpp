@@ -209,7 +209,8 @@ Json planJson(const fb::Plan &plan, const ExplainSummary &summary) {
   json["window_rows"] = summary.windowRows;
   json["state_rows"] = stateRows(plan);
   for (uint32_t i = 0; i < count(plan.kv()); ++i)
-    if (!plan.kv()->Get(i)->per_sequence() || moert::ringRowWidth(plan, i) > 0)
+    if (!plan.kv()->Get(i)->row_per_sequence() ||
+        moert::ringRowWidth(plan, i) > 0)
       json["kv_types"].push_back({{"layer", plan.kv()->Get(i)->layer()},
                                   {"type", moek::kvTypeName(moek::KvType(
                                                plan.kv()->Get(i)->type()))}});

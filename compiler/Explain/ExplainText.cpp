@@ -122,7 +122,7 @@ void speedGroup(Page &page, const ExplainSummary &summary) {
             stepText(*summary.phase(moert::PhaseKind::Batch)),
             humanSeconds(summary.phase(moert::PhaseKind::Batch)->seconds)));
   if (!prefill && !decode) {
-    page.line("none", "the plan carries no predicted times");
+    page.line("none", "the plan has no predicted times");
     return;
   }
   for (const PhaseCost &phase : summary.phases) {

@@ -128,7 +128,7 @@ void ExplainSummary::addMemory(const fb::Plan &plan) {
   for (uint32_t i = 0; i < count(plan.kv()); ++i) {
     const fb::Kv *kv = plan.kv()->Get(i);
     auto type = moek::KvType(kv->type());
-    if (kv->per_sequence()) {
+    if (kv->row_per_sequence()) {
       int64_t width = moert::ringRowWidth(plan, i);
       (width > 0 ? windowBytes : stateBytes) += double(moert::cacheBytes(*kv));
       if (width > 0) {

@@ -82,7 +82,7 @@ struct ExplainSummary {
   double windowBytes = 0;
   uint64_t windowLayers = 0;
   int64_t windowRows = 0;
-  /// The capacity of the cache, as text (runtime/plan/PlanAccess.h).
+  /// Null if the plan has no such phase.
   std::string kvRoom;
   std::vector<PhaseCost> phases;
 

@@ -88,7 +88,7 @@ std::string describe(std::string_view text) {
   std::string hex;
   for (char c : text.substr(0, 4))
     hex += fmt::format("{:02x} ", static_cast<unsigned char>(c));
-  return fmt::format("is no GGUF file: expected the bytes 47 47 55 46 "
+  return fmt::format("is not a GGUF file: expected the bytes 47 47 55 46 "
                      "('GGUF') at byte 0, found {}",
                      hex.substr(0, hex.size() - 1));
 }

@@ -48,7 +48,7 @@ Status GgufModel::Impl::readArchitecture() {
   const GgufValue *value = metadata().find(key);
   if (!value)
     return Status(StatusCode::InvalidFile,
-                  fmt::format("{}: key {} is missing: the file is no model",
+                  fmt::format("{}: key {} is missing: the file is not a model",
                               path(), quoted(key)));
   const auto *name = std::get_if<std::string_view>(&value->data);
   if (!name)

@@ -15,7 +15,7 @@ namespace {
 constexpr unsigned maxArrayDepth = 4;
 
 /// A key of one byte, a type and a value of one byte.
-constexpr uint64_t minEntryBytes = 8 + 1 + 4 + 1;
+constexpr uint64_t minKeyEntryBytes = 8 + 1 + 4 + 1;
 
 constexpr uint64_t maxKeyBytes = 65535;
 
@@ -196,7 +196,7 @@ const GgufValue *GgufMetadata::find(std::string_view key) const {
 StatusOr<GgufMetadata> readGgufMetadata(ByteCursor &cursor, uint64_t count,
                                         uint64_t countOffset) {
   GgufMetadata metadata;
-  MOE_RETURN_IF_ERROR(cursor.checkCount(count, minEntryBytes, countOffset,
+  MOE_RETURN_IF_ERROR(cursor.checkCount(count, minKeyEntryBytes, countOffset,
                                         "the number of metadata keys"));
   metadata.entries.reserve(std::min(count, maxReserve));
   for (uint64_t i = 0; i < count; ++i) {

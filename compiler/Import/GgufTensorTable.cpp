@@ -14,7 +14,7 @@ namespace moec {
 namespace {
 
 /// An entry with a name of one byte, one dimension, type and offset.
-constexpr uint64_t minEntryBytes = (8 + 1) + 4 + 8 + 4 + 8;
+constexpr uint64_t minTensorEntryBytes = (8 + 1) + 4 + 8 + 4 + 8;
 
 constexpr uint64_t maxNameBytes = 65535;
 
@@ -172,7 +172,7 @@ StatusOr<GgufTensorTable>
 readGgufTensorTable(ByteCursor &cursor, uint64_t count, uint64_t countOffset,
                     uint64_t alignment, uint64_t fileBytes) {
   cursor.setSubject("", "");
-  MOE_RETURN_IF_ERROR(cursor.checkCount(count, minEntryBytes, countOffset,
+  MOE_RETURN_IF_ERROR(cursor.checkCount(count, minTensorEntryBytes, countOffset,
                                         "the number of tensors"));
   GgufTensorTable table;
   std::vector<EntryPlace> places;

@@ -206,7 +206,7 @@ StatusOr<ModelCard> makeModelCard(const GgufModel &model) {
                   fmt::format("{}: byte {}: key {}: expected at most the {} "
                               "experts there are, found {}",
                               card.paths.front(), model.find(key)->fileOffset,
-                              quoted(key), card.experts->count,
+                              moert::quoted(key), card.experts->count,
                               card.experts->used));
   }
 

@@ -29,7 +29,7 @@ public:
   Status fill(uint64_t begin, uint64_t end, uint8_t *out) {
     uint64_t at = begin;
     auto place = [&](uint64_t offset) { return out + (offset - begin); };
-    // Find the first weight that ends behind `begin`.
+    // Find the first weight that ends after `begin`.
     auto weight = std::partition_point(
         file_.weights.begin(), file_.weights.end(),
         [&](const PackedWeight &w) { return w.offset + w.bytes() <= begin; });

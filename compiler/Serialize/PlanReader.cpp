@@ -66,7 +66,7 @@ public:
       caches.push_back(builder.create<plan::KvOp>(
           location, devices[kv->device], kv->layer, plan::KvElement(kv->type),
           kv->capacity, kv->width, builder.getI64IntegerAttr(kv->offset),
-          kv->per_sequence));
+          kv->row_per_sequence));
     if (plan.tokenizer)
       read(*plan.tokenizer);
     for (const std::string &note : plan.notes)

@@ -259,7 +259,7 @@ private:
     kv.width = op.getWidth();
     kv.capacity = op.getCapacity();
     kv.offset = *op.getOffset();
-    kv.per_sequence = op.getPerSequence();
+    kv.row_per_sequence = op.getRowPerSequence();
     return Status::ok();
   }
 

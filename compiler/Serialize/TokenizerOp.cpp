@@ -20,7 +20,8 @@ static ArrayAttr strings(Builder &builder,
 
 Status addTokenizer(plan::ProgramOp program, const GgufModel &model,
                     bool wanted, std::string_view pre) {
-  // After the tables and before what runs, where PlanReader puts it too.
+  // The tokenizer follows the tables and precedes the phases, as in the output
+  // of PlanReader.
   Block &block = program.getBody().front();
   auto position = llvm::find_if(block, [](Operation &op) {
     return isa<plan::NoteOp, plan::ExplainOp, plan::PhaseOp>(op);

@@ -100,7 +100,8 @@ public:
     MOE_ASSIGN_OR_RETURN(std::optional<moert::OutputTarget> target, prepare());
     if (!target)
       return PlacedWeights();
-    // Where both files do not fit into memory, the new one is worth more.
+    // If memory cannot hold both files, drop pages of the model file after use
+    // so that those of the new file stay.
     WeightRows rows(/*forget=*/2 * file.bytes > moert::hostMemoryBytes());
     for (auto [entry, weight] : llvm::zip(entries, file.weights)) {
       MOE_ASSIGN_OR_RETURN(weight.source, rows.of(entry.getWeight()));

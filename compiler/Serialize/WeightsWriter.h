@@ -41,7 +41,7 @@ struct PlaceWeightsOptions {
 inline constexpr uint64_t kCheapToHash = uint64_t(8) << 30;
 
 struct PlacedWeights {
-  std::optional<NewWeights> file; ///< Is to be committed with the plan.
+  std::optional<NewWeights> file; ///< To be committed together with the plan.
   uint64_t bytes = 0;             ///< Size of the file.
 };
 

@@ -109,9 +109,9 @@ static int64_t kvSplits(Operation *op, const Execution &execution,
     return 1;
   int64_t wanted = moek::fewestKvSplits(latent ? 1 : groups, execution.cores);
   if (phase.getSequences() > 1) {
-    // Each token has a cache of its own, whose groups of heads are work, too.
-    // More splits than the shortest step needs would only add partial sums to
-    // the longest.
+    // Each token has its own cache and its groups of heads, which are further
+    // parallel work. More splits than the shortest step needs would only add
+    // partial sums in the longest one.
     int64_t items = phase.getMinTokens() * groups;
     wanted = std::max<int64_t>(1, (execution.cores + items - 1) / items);
   } else if (phase.getMaxTokens() > kFewTokens) {
@@ -139,7 +139,7 @@ static Operand partialSums(Instructions &list, Value result, int64_t heads,
 static void addCombine(Instructions &list, Operand sums, Value result,
                        int64_t heads, int64_t value, int64_t splits,
                        int64_t window) {
-  list.add(inst::LatentCombine{.x = sums,
+  list.add(inst::CombineSplits{.x = sums,
                                .out = result,
                                .heads = heads,
                                .latent = value,

@@ -108,8 +108,9 @@ Instructions DeltaNetOp::getInstructions(const Execution &execution) {
   InstructionWork gating =
       moving(10 * rows * heads, 2 * rowBytes(rows, {getBeta(), getAlpha()}));
   gating.weightBytes = 2 * heads * kF32Bytes;
-  // A product with the decay, and three multiply-adds: what the key finds, what
-  // is written, what the query finds.
+  // Seven operations per element: the product with the decay, and one
+  // multiply-add each for reading with the key, for the update, and for reading
+  // with the query.
   InstructionWork ruling =
       moving(7 * rows * matrices, rowBytes(rows, {getX(), getResult()}));
   ruling.kvBytes = 2 * sequences * matrices * kF32Bytes;

@@ -58,7 +58,8 @@ Temporary addLogits(Instructions &list, Value x, Value weight, Value bias,
   return logits;
 }
 
-/// The choice among `experts`, which costs a softmax whatever the scoring is.
+/// Returns the work of choosing among `experts`. It is that of a softmax for
+/// every scoring function.
 InstructionWork choosing(Value ids, Value weights, double experts,
                          double tokens) {
   return moving(tokens * experts * kSoftmaxFlops,
@@ -253,17 +254,8 @@ Instructions ExpertsOp::getInstructions(const Execution &execution) {
                                           .top_k = topK,
                                           .activation = getActivation()},
                work.mul);
-    else if (getLimit().isZero())
-      list.add(inst::ActivationMul{.gate = gate,
-                                   .up = up,
-                                   .out = gate,
-                                   .activation = getActivation()},
-               work.mul);
     else
-      list.add(
-          inst::ClampedMul{
-              .gate = gate, .up = up, .out = gate, .limit = getLimit()},
-          work.mul);
+      addActivation(list, gate, up, getActivation(), getLimit(), work.mul);
   }
   Temporary outputs = perSlot(".outputs", dim(getDown(), 1));
   list.add(inst::ExpertsLinear{.act = Operand::activation(gate),

@@ -11,7 +11,8 @@
 using namespace mlir;
 using namespace mlir::moe;
 
-/// Number of weights that `streams` streams are read, written and mixed with.
+/// Returns the number of weights with which `streams` streams are read, written
+/// and mixed.
 static int64_t allWeights(int64_t streams) { return streams * (streams + 2); }
 
 LogicalResult HyperWeightsOp::verify() {

@@ -38,7 +38,7 @@ public:
     RopeTable, ///< The function's table for a #moe.rope.
     RopeFrequencies, ///< The inverse frequencies of a #moe.rope.
     ExpertMap,       ///< The map of a #moe.expert_slice.
-    ExpertOffsets,   ///< Where each expert's slots begin, for a router's ids.
+    ExpertOffsets,   ///< Offsets of each expert's slots.
     ExpertSlots,     ///< The slots in the order of experts.
   };
   /// The form in which activations are read or written.
@@ -119,7 +119,8 @@ struct Instruction {
   SmallVector<int64_t, 4> ints = {};
   SmallVector<double, 2> floats = {};
   InstructionWork work = {};
-  /// Has a kernel, but nothing to do for this op: it is not emitted.
+  /// The kernel exists, but this op does not need the instruction: it is not
+  /// emitted.
   bool omitted = false;
 
   const moert::OpSpec &spec() const;
@@ -157,9 +158,11 @@ public:
   /// Lets `result` overwrite `x`, of the same shape, which must have no later
   /// use.
   void overwrite(Value result, Value x) { overwritten_.push_back({result, x}); }
-  /// The same if `x` has no later use; returns whether it overwrites.
+  /// Does the same if `x` has no later use; returns whether `result` overwrites
+  /// it.
   bool reuse(Value result, Value x);
-  /// Makes the lists that an ExpertGroup wrote those of a router's ids.
+  /// Records the slot lists that an ExpertGroup instruction wrote for a
+  /// router's ids.
   void setExpertLists(Value ids, Temporary offsets, Temporary slots) {
     expertLists_.push_back({ids, offsets, slots});
   }

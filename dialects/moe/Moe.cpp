@@ -60,7 +60,7 @@ LogicalResult RopeAttr::verify(function_ref<InFlightDiagnostic()> emitError,
     return emitError() << "expected an even number of dimensions above zero, "
                           "got "
                        << dim;
-  // log(base) divides.
+  // YaRN divides by log(base), which must not be 0.
   if (!(base > 1))
     return emitError() << "expected base above 1, got " << std::to_string(base);
   if (!(factor > 0))
@@ -242,7 +242,7 @@ LogicalResult MoeDialect::verifyOperationAttribute(Operation *op,
     return success();
   }
   return op->emitError() << attribute.getName()
-                         << " is no attribute of the dialect";
+                         << " is not an attribute of the dialect";
 }
 
 void MoeDialect::initialize() {

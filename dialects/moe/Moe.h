@@ -41,7 +41,7 @@ private:
 
 /// Reads a finite decimal number.
 FailureOr<Real> parseReal(AsmParser &parser);
-/// `[1.0, 2.5]`.
+/// Reads a list such as `[1.0, 2.5]`.
 FailureOr<SmallVector<Real>> parseReals(AsmParser &parser);
 void printReals(AsmPrinter &printer, ArrayRef<Real> values);
 
@@ -56,17 +56,20 @@ SmallVector<WorkTerms> workTerms(LowerableOpInterface op);
 /// instructions.
 LogicalResult verifyKernels(Operation *op);
 
-/// The format of a tensor's element type, or none if no kernel reads it.
+/// Returns the format of a tensor's element type, or nothing if no kernel reads
+/// it.
 std::optional<moek::Format> getFormat(Type elementType);
-/// The element type of a format; null for formats known by size only.
+/// Returns the element type of a format; null if only the format's size is
+/// known.
 Type getElementType(MLIRContext *context, moek::Format format);
 /// Bytes of a static tensor of any supported format.
 int64_t getTensorBytes(RankedTensorType type);
-/// Sum of getTensorBytes over the operands of `op` that are weights.
+/// Returns the sum of getTensorBytes() over the weights among the operands of
+/// `op`.
 int64_t sumWeightBytes(Operation *op);
 /// Whether `value` is a weight of the module, the result of a moe.weight_ref.
 bool isWeight(Value value);
-/// The symbol of the weight that `value` refers to.
+/// Returns the symbol of the weight that `value` refers to.
 StringAttr weightSymbol(Value value);
 
 /// Names of the discardable attributes that passes record decisions in.
@@ -74,7 +77,7 @@ inline constexpr llvm::StringLiteral kLabelAttr = "moe.label";
 inline constexpr llvm::StringLiteral kDeviceAttr = "moe.device";
 inline constexpr llvm::StringLiteral kKernelsAttr = "moe.kernels";
 inline constexpr llvm::StringLiteral kReasonAttr = "moe.reason";
-/// A list of #moe.rejected.
+/// The attribute with a list of #moe.rejected.
 inline constexpr llvm::StringLiteral kRejectedAttr = "moe.rejected";
 /// On ops whose results are not needed before the next layer's experts
 /// (passes/moe/graph/DeferExperts.cpp): other ops run first.

@@ -72,11 +72,11 @@ Cost InstructionWork::cost() const {
 }
 
 SmallVector<WorkTerms> moe::workTerms(LowerableOpInterface op) {
-  // With t for tokenOps, s for seenOps and r for rowOps the three steps take
-  // t + s + r, 2 t + 3 s + 2 r, and t + 2 s + 2 r. Where each token belongs to
-  // another sequence, the second takes twice the first, and rows are counted
-  // like pairs. Behind a full window everything is tokenOps: the terms
-  // overestimate steps before that.
+  // The three unknowns are t = tokenOps, s = seenOps and r = rowOps. The three
+  // steps take t + s + r, 2 t + 3 s + 2 r, and t + 2 s + 2 r operations. If
+  // each token belongs to a different sequence, the second step takes twice the
+  // first, and rows are counted as pairs. With a full window all operations are
+  // tokenOps, so the terms overestimate steps before that.
   int64_t full = 0;
   if (auto attention = dyn_cast<GqaAttentionOp>(op.getOperation()))
     full = int64_t(attention.getWindow());

@@ -26,7 +26,8 @@ def Moe_LowerableOpInterface : OpInterface<"LowerableOpInterface"> {
       "::mlir::moe::Instructions", "getInstructions",
       (ins "const ::mlir::moe::Execution &":$execution)>,
   ];
-  // After the op's own verifier, since a description needs a valid op.
+  // This runs after the op's own verifier, since a description needs a valid
+  // op.
   let verify = [{ return ::mlir::moe::verifyKernels($_op); }];
   let verifyWithRegions = 1;
 }

@@ -15,7 +15,8 @@ using namespace mlir::moe;
 // Whole-row ops
 //===----------------------------------------------------------------------===//
 
-/// Rows and columns of a two-dimensional weight that maps `x` to `result`.
+/// Checks that a two-dimensional weight maps the columns of `x` to those of
+/// `result`.
 static OpChecks &checkMatrix(OpChecks &checks, StringRef name, Value weight,
                              StringRef inputName, int64_t inputs,
                              StringRef outputName, int64_t outputs) {
@@ -29,7 +30,7 @@ static OpChecks &checkMatrix(OpChecks &checks, StringRef name, Value weight,
              dim(weight, 0));
 }
 
-/// `residual`, if there is one, has the result's rows.
+/// Checks that `residual`, if it is present, has the type of the result's rows.
 static OpChecks &checkResidual(OpChecks &checks, Value residual, Value result) {
   if (!residual)
     return checks;
@@ -120,7 +121,8 @@ LogicalResult SigmoidMulOp::verify() {
       .result();
 }
 
-/// The columns of `bias`, if there is one, are those that its matrix makes.
+/// Checks that `bias`, if it is present, has as many columns as its matrix has
+/// outputs.
 static OpChecks &checkBias(OpChecks &checks, StringRef name, Value bias,
                            int64_t outputs) {
   if (!bias)
@@ -129,7 +131,8 @@ static OpChecks &checkBias(OpChecks &checks, StringRef name, Value bias,
                       columns(bias));
 }
 
-/// A limit is one of SiLU's, and fused kernels have none.
+/// Checks that an activation limit occurs only with SiLU, and not in fused ops,
+/// whose kernels do not support one.
 template <typename Op> static OpChecks &checkLimit(OpChecks &checks, Op op) {
   bool limited = !op.getLimit().isZero();
   return checks
@@ -204,7 +207,8 @@ LogicalResult MlaLatentOp::verify() {
       .result();
 }
 
-/// `wk` is [heads, nope, latent], or [heads, latent, nope] when transposed.
+/// Checks the shapes of both weights: `wk` is [heads, nope, latent], or [heads,
+/// latent, nope] when transposed.
 static void checkKeyUp(OpChecks &checks, Value wk, int64_t heads, int64_t nope,
                        int64_t latent, bool transposed) {
   checks.weight("wk", wk.getType(), 3);

@@ -17,12 +17,13 @@ class Moe_ComputeOp<string mnemonic, list<Trait> traits = []>
     : Moe_Op<mnemonic, !listconcat([Pure, Moe_CostOpInterface,
           DeclareOpInterfaceMethods<Moe_LowerableOpInterface>], traits)>;
 
-// [T, columns] activations, token ids, and weights of any format.
+// Types of values: activations and token ids have a row per token; weights may
+// have any format.
 def Moe_Rows : TensorRankOf<[F32], [2]>;
 def Moe_Ids : TensorRankOf<[I32], [1, 2]>;
 def Moe_Weight : RankedTensorOf<[AnyType]>;
 def Moe_Vector : TensorRankOf<[F32], [1]>;
-// [experts, columns]: a vector for each expert.
+// The shape is [experts, columns]: a vector for each expert.
 def Moe_Vectors : TensorRankOf<[F32], [2]>;
 
 //===----------------------------------------------------------------------===//
@@ -52,11 +53,13 @@ def Moe_WeightOp : Moe_Op<"weight", [
                        DefaultValuedAttr<Moe_WeightSymbols, "{}">:$parts,
                        TypeAttrOf<Moe_Weight>:$tensor_type,
                        DefaultValuedStrAttr<StrAttr, "private">:$sym_visibility);
-  // The type precedes the source, which would otherwise take it as its own.
+  // In the text form, the type precedes the source, because the source's own
+  // parser would otherwise consume it.
   let assemblyFormat = "$sym_name `:` $tensor_type `=` $source (`of` $parts^)? attr-dict";
   let extraClassDeclaration = [{
     auto getPartSymbols() { return getParts().getAsRange<::mlir::FlatSymbolRefAttr>(); }
-    /// Whether it is the tensor of the model file that has its name.
+    /// Returns whether the weight is the tensor of the model file that has the
+    /// weight's name.
     bool isFileTensor() { return getParts().empty(); }
   }];
 }
@@ -357,8 +360,8 @@ def Moe_SparseAttentionOp : Moe_ComputeOp<"sparse_attention", [AttrSizedOperandS
     functional-type(operands, results)
   }];
   let extraClassDeclaration = [{
-    /// Returns the number of positions behind which a token sees no more rows
-    /// than before; 0 if it always sees more.
+    /// Returns the number of positions after which a token sees no additional
+    /// rows; 0 if every earlier position stays visible.
     int64_t getMostPositions();
   }];
 }

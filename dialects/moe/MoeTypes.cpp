@@ -41,7 +41,7 @@ Type KvType::parse(AsmParser &parser) {
       return {};
     auto known = moek::kvTypeFromName({name.data(), name.size()});
     if (!known) {
-      parser.emitError(word) << "'" << name << "' is no type of a KV cache";
+      parser.emitError(word) << "'" << name << "' is not a type of a KV cache";
       return {};
     }
     element = *known;
@@ -79,7 +79,7 @@ std::optional<moek::Format> moe::getFormat(Type elementType) {
 }
 
 namespace {
-/// The one among the dialect's types that stands for `format`, or null.
+/// Returns the type of the dialect that stands for `format`, or null.
 template <typename... Ts>
 Type findQuantType(MLIRContext *context, moek::Format format) {
   Type found;

@@ -61,7 +61,7 @@ def Moe_KvType : TypeDef<Moe_Dialect, "Kv"> {
     static KvType get(::mlir::MLIRContext *context, int64_t width) {
       return get(context, width, ::moek::KvType::BF16);
     }
-    /// The same rows of other elements.
+    /// Returns the type of rows of the same width with other elements.
     KvType of(::moek::KvType element) {
       return get(getContext(), getWidth(), element);
     }

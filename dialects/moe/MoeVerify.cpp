@@ -9,9 +9,7 @@
 using namespace mlir;
 using namespace mlir::moe;
 
-namespace {
-/// "[2048, 1024]", with ? for a dimension that is not known.
-std::string toText(ArrayRef<int64_t> dims) {
+std::string moe::toText(ArrayRef<int64_t> dims) {
   std::string text;
   llvm::raw_string_ostream os(text);
   auto print = [&](int64_t dim) {
@@ -23,7 +21,9 @@ std::string toText(ArrayRef<int64_t> dims) {
   return text;
 }
 
-/// Whether the product of `dims` times the bytes of a block fits 62 bits.
+namespace {
+/// Returns whether the product of `dims` and the bytes of a block is below
+/// 2^62.
 bool isCountable(ArrayRef<int64_t> dims, int64_t blockBytes) {
   int64_t bytes = blockBytes;
   for (int64_t dim : dims)

@@ -11,41 +11,48 @@
 
 namespace mlir::moe {
 
+/// Formats a shape as "[2048, 1024]", with ? for a dimension that is not known.
+std::string toText(ArrayRef<int64_t> dims);
+
 /// Collects the checks of one op; the first that fails is reported.
 class OpChecks {
 public:
   explicit OpChecks(Operation *op) : op(op) {}
 
-  /// `value` is `expected`; `why` continues the sentence: "to match x columns".
+  /// Checks that `value` is `expected`; `why` continues the message: "to match
+  /// x columns".
   OpChecks &equal(const Twine &what, int64_t expected, StringRef why,
                   int64_t value);
-  /// low <= value <= high.
+  /// Checks that low <= value <= high.
   OpChecks &range(StringRef what, int64_t low, int64_t high, int64_t value);
-  /// A size from an attribute: positive, and small enough that products of two
-  /// sizes and a sum of products stay in 64 bits.
+  /// Checks a size from an attribute: it must be positive, and so small that
+  /// products of two sizes and a sum of products fit in 64 bits.
   OpChecks &size(StringRef what, int64_t value);
-  /// A finite number above zero, or from zero with `zeroToo`.
+  /// Checks that `value` is finite and above zero, or at least zero with
+  /// `zeroToo`.
   OpChecks &positive(StringRef what, double value, bool zeroToo = false);
-  /// `value` is a multiple of `factor`.
+  /// Checks that `value` is a multiple of `factor`.
   OpChecks &multiple(const Twine &what, int64_t factor, StringRef why,
                      int64_t value);
-  /// `type` is a weight: it has a format with kernels, static positive
-  /// dimensions, whole blocks, bytes that 64 bits can count, and `rank` unless
-  /// that is 0.
+  /// Checks that `type` is a weight: it has a format with kernels, static
+  /// positive dimensions, whole blocks, a number of bytes that fits in 64 bits,
+  /// and rank `rank` unless that is 0.
   OpChecks &weight(StringRef what, Type type, int64_t rank = 0);
-  /// All of `rows` have static columns and the same number of tokens.
+  /// Checks that all of `rows` have static columns and the same number of
+  /// tokens.
   OpChecks &tokens(ValueRange rows);
-  /// `type` has exactly these dimensions; `shape` explains them: "[heads, nope,
-  /// latent]".
+  /// Checks that `type` has exactly these dimensions; `shape` names them in the
+  /// message, as in "[heads, nope, latent]".
   OpChecks &shape(StringRef what, StringRef shape, ArrayRef<int64_t> expected,
                   Type type);
-  /// Any other relation; `message` says what was expected and found.
+  /// Checks any other condition; `message` says what was expected and found.
   OpChecks &require(bool holds, const Twine &message);
 
   LogicalResult result() const { return outcome; }
 
 private:
-  /// Whether a check that `holds` has nothing to report.
+  /// Returns whether there is nothing to report, because the check `holds` or
+  /// an earlier one has failed.
   bool passes(bool holds) const { return failed(outcome) || holds; }
   template <typename... Parts> OpChecks &fail(const Parts &...parts) {
     InFlightDiagnostic diagnostic = op->emitOpError();

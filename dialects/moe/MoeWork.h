@@ -21,9 +21,9 @@ namespace mlir::moe {
 
 /// For each score: subtract the maximum, exp, add to the sum, scale.
 inline constexpr double kSoftmaxFlops = 4;
-/// exp, add, divide, multiply.
+/// An exponential, an addition, a division and a multiplication.
 inline constexpr double kActivationFlops = 4;
-/// Divide, take tanh, multiply.
+/// A division, tanh and a multiplication.
 inline constexpr double kSoftcapFlops = 3;
 inline constexpr double kF32Bytes = 4;
 
@@ -73,7 +73,8 @@ private:
   int64_t window;
 };
 
-/// Arithmetic and activations, without weights or a cache.
+/// Returns the work of an op that only has arithmetic and activations, no
+/// weights and no cache.
 inline InstructionWork moving(double ops, double activationBytes) {
   InstructionWork work;
   work.ops = ops;
@@ -81,13 +82,14 @@ inline InstructionWork moving(double ops, double activationBytes) {
   return work;
 }
 
-/// `matrices` of `weight` times `rows` rows of activations each.
+/// Returns the product of `matrices` matrices of `weight` with `rows` rows of
+/// activations each.
 inline Product product(Value weight, double rows, double matrices = 1) {
   return {weight, matrices, rows};
 }
 
-/// Adds to `work` that `bias`, if there is one, is added to `rows` rows.
-/// `vectors` different biases are read.
+/// Adds the work of adding `bias`, if it is present, to `rows` rows. `vectors`
+/// different biases are read.
 inline void addBias(InstructionWork &work, Value bias, double rows,
                     double vectors = 1) {
   if (!bias)
@@ -101,9 +103,16 @@ inline void addBias(InstructionWork &work, Value bias, double rows,
 void addResidual(Instructions &list, Value result, Value residual,
                  bool overwrites, double tokens);
 
-/// Work of a gated FFN with `rows` rows of `inner` columns, spread evenly over
-/// `matrices` matrices of each weight. Fused, the product of gate and up is
-/// written and read; otherwise both factors are, too.
+/// Replaces `gate` by activation(gate) * up, or with a `limit` other than 0 by
+/// the clamped SwiGLU of the two.
+void addActivation(Instructions &list, Temporary gate, Temporary up,
+                   Activation activation, const APFloat &limit,
+                   const InstructionWork &work);
+
+/// The work of a gated FFN with `rows` rows of `inner` columns, spread
+/// evenly over `matrices` matrices of each weight. A fused kernel only writes
+/// and reads the product of gate and up; otherwise both factors are written and
+/// read, too.
 struct GatedWork {
   InstructionWork gateUp; ///< If fused; otherwise `gate`, `up` and `mul`.
   InstructionWork gate, up, mul;

@@ -17,6 +17,20 @@ void moe::addResidual(Instructions &list, Value result, Value residual,
   work.activationBytes += rowBytes(tokens, {residual});
 }
 
+void moe::addActivation(Instructions &list, Temporary gate, Temporary up,
+                        Activation activation, const APFloat &limit,
+                        const InstructionWork &work) {
+  if (limit.isZero())
+    list.add(
+        inst::ActivationMul{
+            .gate = gate, .up = up, .out = gate, .activation = activation},
+        work);
+  else
+    list.add(
+        inst::ClampedMul{.gate = gate, .up = up, .out = gate, .limit = limit},
+        work);
+}
+
 /// result = x * weight^T + bias + residual, where the last two may be null.
 static Instructions linear(Operation *op, Value x, Value weight, Value bias,
                            Value residual, double tokens) {
@@ -103,7 +117,7 @@ Instructions AddOp::getInstructions(const Execution &execution) {
   return list;
 }
 
-/// Exponential, addition, division, multiplication.
+/// An exponential, an addition, a division and a multiplication.
 Instructions SigmoidMulOp::getInstructions(const Execution &execution) {
   Instructions list(*this);
   double tokens = double(execution.tokens);
@@ -115,7 +129,8 @@ Instructions SigmoidMulOp::getInstructions(const Execution &execution) {
   return list;
 }
 
-/// A multiplication; the softcap costs what it does for attention's scores.
+/// One multiplication per element; the softcap costs as much as for scores of
+/// attention.
 Instructions ScaleOp::getInstructions(const Execution &execution) {
   Instructions list(*this);
   double tokens = double(execution.tokens);
@@ -177,17 +192,7 @@ Instructions FfnOp::getInstructions(const Execution &execution) {
                           .out = up,
                           .accumulate = false},
              work.up);
-    if (getLimit().isZero())
-      list.add(inst::ActivationMul{.gate = gate,
-                                   .up = up,
-                                   .out = gate,
-                                   .activation = getActivation()},
-               work.mul);
-    else
-      list.add(
-          inst::ClampedMul{
-              .gate = gate, .up = up, .out = gate, .limit = getLimit()},
-          work.mul);
+    addActivation(list, gate, up, getActivation(), getLimit(), work.mul);
   }
   bool overwrites = list.reuse(getResult(), getResidual());
   list.add(inst::Linear{.act = Operand::activation(gate),

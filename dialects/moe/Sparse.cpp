@@ -73,14 +73,14 @@ Instructions ChooseEntriesOp::getInstructions(const Execution &execution) {
   const Seen seen(*this, execution);
   double pairs = seen.pairs / double(getRatio());
   double scoreBytes = pairs * kF32Bytes;
-  // A product, its positive part, and its share of the sum.
+  // For each head: a dot product, its ReLU, and adding it to the weighted sum.
   InstructionWork scoring =
       moving(pairs * double(getHeads()) * (2.0 * double(getKey()) + 3),
              rowBytes(tokens, {getQ(), getWeights()}) + scoreBytes);
   seen.read(getKv().getType(), scoring);
   scoring.kvBytes /= double(getRatio());
-  // Where a token sees more entries than it takes, each score is read for
-  // three digits, and again.
+  // If a token sees more entries than it selects, each score is read four
+  // times: once for each of three radix digits, and once to select.
   const double each = tokens / double(sequencesOf(*this, execution.tokens));
   const double all = double(columns(getResult())) * double(getRatio());
   if (double(execution.cached) + each <= all)

@@ -29,14 +29,6 @@ StringAttr moe::weightSymbol(Value weight) {
 // Checks
 //===----------------------------------------------------------------------===//
 
-static std::string toText(ArrayRef<int64_t> dims) {
-  return "[" +
-         llvm::join(llvm::map_range(
-                        dims, [](int64_t dim) { return std::to_string(dim); }),
-                    ", ") +
-         "]";
-}
-
 static LogicalResult expectParts(EmitError emitError, size_t expected,
                                  size_t found) {
   if (found == expected)
@@ -95,7 +87,7 @@ FileTensorAttr::locate(RankedTensorType type,
   return StoredBytes{getFile(), getOffset(), m.matrixBytes(), m.rowBytes()};
 }
 
-/// The dimension of the rows, or the only one of a vector.
+/// Returns the index of the dimension of rows; a vector has only one dimension.
 static int64_t rowDim(RankedTensorType type) {
   return std::max<int64_t>(type.getRank() - 2, 0);
 }
@@ -244,7 +236,8 @@ static SmallVector<WeightOp> partsOf(WeightOp weight,
       });
 }
 
-/// Whether `weight` is made, through any number of others, of itself.
+/// Returns whether `weight` depends on itself, directly or through other
+/// weights.
 static bool isMadeOfItself(WeightOp weight, SymbolTableCollection &symbols) {
   SmallVector<WeightOp> pending{weight};
   llvm::SmallPtrSet<Operation *, 8> seen;

@@ -20,7 +20,8 @@ struct Matrices {
   int64_t outer = 1, rows = 1, cols = 1;
   moek::Format format;
 
-  /// `type` has static dimensions and an element type with a format.
+  /// Returns the matrices of a weight of type `type`, which has static
+  /// dimensions and an element type with a format.
   explicit Matrices(RankedTensorType type);
 
   int64_t rowBytes() const {

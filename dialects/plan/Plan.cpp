@@ -134,7 +134,8 @@ static LogicalResult verifyHash(Operation *op, StringRef what, StringRef hash,
                            << " lower-case hex digits, found '" << hash << "'";
 }
 
-/// Returns the shape that the attributes of an op, other than plan.pack, say.
+/// Returns the shape that an op's attributes describe. The op is any weight but
+/// plan.pack.
 template <typename OpT> static WeightShape ownShape(OpT op, Layout layout) {
   return {op.getOuter(), op.getRows(), op.getCols(),
           *formatFromName(op.getFormat()), layout};
@@ -157,7 +158,7 @@ static LogicalResult verifyShape(Operation *op, StringRef formatName,
   return success();
 }
 
-/// Checks that rows of `cols` elements have this layout.
+/// Checks that rows of `cols` elements can have this layout.
 static LogicalResult verifyLayout(Operation *op, Layout layout,
                                   moek::Format format, int64_t cols) {
   if (moek::hasLayout(moek::Layout(layout), format, cols))
@@ -167,8 +168,8 @@ static LogicalResult verifyLayout(Operation *op, Layout layout,
                            << " elements, found " << stringifyLayout(layout);
 }
 
-/// Checks that `weight` has rows as model files lay them out, which `layout`
-/// can pack.
+/// Checks that the rows of `weight` are laid out as in model files, and that
+/// `layout` can pack them.
 static LogicalResult verifyRows(Operation *op, Value weight, Layout layout) {
   auto entry = weight.getDefiningOp<WeightEntryInterface>();
   if (!entry)
@@ -193,7 +194,7 @@ LogicalResult FileOp::verify() {
     return emitOpError() << "expected 0 <= header <= bytes, found header "
                          << getHeaderBytes() << " of " << getBytes()
                          << " bytes";
-  // The packed file has neither header nor hash until it is written.
+  // The packed file gets its header and hash only when it is written.
   if (getKind() == FileKind::Packed && getHeaderBytes() == 0 &&
       getHeaderHash().empty())
     return success();
@@ -268,7 +269,8 @@ WeightShape DerivedOp::getWeightShape() {
   return ownShape(*this, Layout::Gguf);
 }
 
-/// Returns the shape as a tensor type, or null for a format without kernels.
+/// Returns the shape as a tensor type, or null for a format that has no
+/// kernels.
 static RankedTensorType tensorType(MLIRContext *context, WeightShape shape) {
   Type element = moe::getElementType(context, shape.format);
   if (!element)
@@ -412,7 +414,7 @@ LogicalResult ImageOp::verify() {
   return success();
 }
 
-/// Checks the offset of an arena or cache region.
+/// Checks the offset of a region in an arena or a cache.
 static LogicalResult verifyOffset(Operation *op,
                                   std::optional<int64_t> offset) {
   constexpr auto kMultiple = int64_t(moert::kRegionAlignment);
@@ -424,12 +426,12 @@ static LogicalResult verifyOffset(Operation *op,
 
 void KvOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
   setName(getResult(),
-          (getPerSequence() ? "state" : "kv") + std::to_string(getLayer()));
+          (getRowPerSequence() ? "state" : "kv") + std::to_string(getLayer()));
 }
 
-/// Rows in memory.
+/// Returns the number of rows that the cache has in memory.
 static int64_t rowsOf(KvOp op) {
-  return op.getPerSequence()
+  return op.getRowPerSequence()
              ? op.getCapacity()
              : moek::kvRows(moek::KvType(op.getElement()), op.getCapacity());
 }

@@ -18,11 +18,11 @@
 
 namespace mlir::plan {
 
-/// Marks a plan.inst whose result is read late. plan-order moves it behind the
-/// instructions that others wait for and removes the attribute.
+/// Marks a plan.inst whose result is not needed soon. plan-order moves it after
+/// the instructions that others wait for, and removes the attribute.
 inline constexpr llvm::StringLiteral kRunLastAttr = "plan.late";
 
-/// Returns the format with this name, or none.
+/// Returns the format with this name, or nothing if no format has it.
 std::optional<moek::Format> formatFromName(llvm::StringRef name);
 
 } // namespace mlir::plan
@@ -42,8 +42,8 @@ struct WeightShape {
   int64_t rowBytes() const {
     return moek::rowBytes(moek::Layout(layout), format, cols);
   }
-  /// Returns the bytes of one matrix without gaps; a layout with panels stores
-  /// whole ones.
+  /// Returns the bytes of one matrix without the gaps between matrices. A
+  /// layout of panels pads the last panel.
   int64_t matrixBytes() const;
   /// Returns the bytes of all matrices.
   int64_t bytes() const { return outer * matrixBytes(); }

@@ -32,7 +32,7 @@ def Plan_Dialect : Dialect {
     }
     ```
   }];
-  // Sources of weights.
+  // Sources of weights are attributes of the moe dialect.
   let dependentDialects = ["::mlir::moe::MoeDialect"];
   let useDefaultTypePrinterParser = 1;
   let useDefaultAttributePrinterParser = 1;

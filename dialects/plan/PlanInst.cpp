@@ -18,7 +18,7 @@ static StringRef ref(std::string_view text) {
   return {text.data(), text.size()};
 }
 
-/// The type of the values that play `role`.
+/// Returns the type that values with the role `role` have.
 static Type typeOf(MLIRContext *context, OperandRole role) {
   switch (role) {
   case OperandRole::Read:
@@ -51,7 +51,7 @@ Value InstOp::getDevice() {
   return getQueue().getDefiningOp<QueueOp>().getDevice();
 }
 
-/// Numbers of a launch in `launch_sizes`.
+/// The number of values that `launch_sizes` has for each launch.
 constexpr size_t kLaunchSizes = 5;
 
 SmallVector<InstOp::Launch> InstOp::getLaunches() {
@@ -81,7 +81,8 @@ void InstOp::setLaunches(ArrayRef<Launch> launches) {
 // Text
 //===----------------------------------------------------------------------===//
 
-/// `{groups = 1, eps = 1.0e-06}`: integers in signature order, then floats.
+/// Parses parameters such as `{groups = 1, eps = 1.0e-06}`: integers in
+/// signature order, then floats.
 static ParseResult parseParameters(OpAsmParser &parser, const OpSpec &spec,
                                    SmallVectorImpl<int64_t> &ints,
                                    SmallVectorImpl<double> &floats) {
@@ -115,7 +116,8 @@ static ParseResult parseParameters(OpAsmParser &parser, const OpSpec &spec,
 static constexpr StringLiteral workNames[] = {
     "token_ops", "seen_ops", "row_ops", "first_bytes", "again"};
 
-/// `work {token_ops = 2.0, again = 1.0}`: those that are not 0, in their order.
+/// Parses amounts of work such as `work {token_ops = 2.0, again = 1.0}`. They
+/// are in the order of workNames; an amount that is left out is 0.
 static ParseResult parseWork(OpAsmParser &parser, DenseF64ArrayAttr &work) {
   if (failed(parser.parseOptionalKeyword("work")))
     return success();
@@ -142,14 +144,16 @@ static ParseResult parseWork(OpAsmParser &parser, DenseF64ArrayAttr &work) {
   return success();
 }
 
-/// `(act = %x, w = %w, out = %y)` in signature order; absent ones are left out.
+/// Parses operands such as `(act = %x, w = %w, out = %y)`. They are in
+/// signature order; absent ones are left out.
 static ParseResult
 parseArguments(OpAsmParser &parser, const OpSpec &spec,
                SmallVectorImpl<bool> &present,
                SmallVectorImpl<OpAsmParser::UnresolvedOperand> &values,
                SmallVectorImpl<Type> &types) {
   SMLoc loc = parser.getCurrentLocation();
-  // Marks the operands before `name` (or all that are left) as absent.
+  // Marks the operands before `name` as absent, or all remaining ones if `name`
+  // does not follow.
   auto skipTo = [&](StringRef name) -> ParseResult {
     for (; present.size() < spec.operands.size(); present.push_back(false)) {
       const OperandSpec &next = spec.operands[present.size()];
@@ -181,7 +185,8 @@ parseArguments(OpAsmParser &parser, const OpSpec &spec,
   return skipTo("");
 }
 
-/// `%add grid [4, 1, 1] threads 256 shared 0, %copy grid ...`
+/// Parses launches such as `%add grid [4, 1, 1] threads 256 shared 0, %copy
+/// grid ...`.
 static ParseResult
 parseLaunches(OpAsmParser &parser,
               SmallVectorImpl<OpAsmParser::UnresolvedOperand> &modules,
@@ -317,8 +322,8 @@ void InstOp::print(OpAsmPrinter &printer) {
 // Verifier
 //===----------------------------------------------------------------------===//
 
-/// The device whose memory holds `value`, or null for weights and constants,
-/// which every device has where it reads them.
+/// Returns the device whose memory holds `value`. Returns null for weights and
+/// constants, which every device has in its own memory.
 static Value homeOf(Value value) {
   if (auto buffer = value.getDefiningOp<BufferOp>())
     return buffer.getDevice();
@@ -373,8 +378,8 @@ LogicalResult InstOp::verify() {
       return emitOpError() << getOp() << ": expected " << expected << " for '"
                            << ref(operand.name) << "', found "
                            << value.getType();
-    // Only a copy reaches into another device's memory, to read or to write: a
-    // GPU copies in both directions.
+    // Only a copy may read or write the memory of another device. A GPU runs
+    // the copies in both directions.
     Value home = homeOf(value);
     if (home && home != getDevice() && spec->kind != moert::OpKind::Copies)
       return emitOpError() << getOp() << ": expected '" << ref(operand.name)

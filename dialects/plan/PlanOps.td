@@ -10,11 +10,13 @@ include "mlir/IR/OpAsmInterface.td"
 include "mlir/IR/RegionKindInterface.td"
 include "mlir/Interfaces/InferTypeOpInterface.td"
 
-// No op is Pure: an unused or repeated entry stays in its table.
+// No op of a table is Pure: canonicalization must not remove entries that are
+// unused or occur twice.
 class Plan_Op<string mnemonic, list<Trait> traits = []>
     : Op<Plan_Dialect, mnemonic, traits>;
 
-// An entry of a table. Its result stands for its index.
+// An op that is an entry of a table. Other ops refer to the entry by its
+// result.
 class Plan_Entry<string mnemonic, list<Trait> traits = []>
     : Plan_Op<mnemonic, !listconcat([
         DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmResultNames"]>], traits)> {
@@ -22,7 +24,8 @@ class Plan_Entry<string mnemonic, list<Trait> traits = []>
 }
 class Plan_ProgramEntry<string mnemonic, list<Trait> traits = []>
     : Plan_Entry<mnemonic, !listconcat([HasParent<"ProgramOp">], traits)>;
-// A weight or a file of weights, in a program or in a packing.
+// A table entry for a weight or a file of weights. It may be in a plan.program
+// or in a plan.packing.
 class Plan_FileEntry<string mnemonic, list<Trait> traits = []>
     : Plan_Entry<mnemonic, !listconcat([ParentOneOf<["ProgramOp", "PackingOp"]>], traits)>;
 class Plan_WeightEntry<string mnemonic, list<string> methods = []>
@@ -98,7 +101,7 @@ def Plan_WeightOp : Plan_WeightEntry<"weight", ["isInFile"]> {
     (`checksum` $checksum^)? attr-dict
   }];
   let extraClassDeclaration = [{
-    /// Bytes from `offset` to the end of the last row or panel.
+    /// Returns the bytes from `offset` to the end of the last row or panel.
     int64_t getExtentBytes();
   }];
 }
@@ -172,7 +175,7 @@ def Plan_PackedOp : Plan_Op<"packed", [HasParent<"PackingOp">]> {
   let assemblyFormat = "$name `of` $weight `layout` `` $layout `at` $offset attr-dict";
   let hasVerifier = 1;
   let extraClassDeclaration = [{
-    /// The weight's, in the entry's layout.
+    /// Returns the shape of the source weight in the layout of this entry.
     ::mlir::plan::WeightShape getPackedShape();
   }];
 }
@@ -275,19 +278,19 @@ def Plan_KvOp : Plan_ProgramEntry<"kv"> {
   let summary = "one layer's cache: `capacity` rows of `width` elements";
   let description = [{
     plan-allocate sets `offset`, which counts from the start of the device's KV
-    memory. With `per_sequence` the entry is a recurrent state: one row holds the
+    memory. With `row_per_sequence` the entry is a recurrent state: one row holds the
     layer's state of one sequence.
   }];
   let arguments = (ins Plan_Device:$device, Plan_I32:$layer, Plan_KvElementAttr:$element,
                        Plan_I64:$capacity, Plan_I64:$width, OptionalAttr<Plan_I64>:$offset,
-                       UnitAttr:$per_sequence);
+                       UnitAttr:$row_per_sequence);
   let results = (outs Plan_Kv:$result);
   let assemblyFormat = [{
     `on` $device `layer` $layer `` $element `rows` $capacity `cols` $width
     (`at` $offset^)? attr-dict
   }];
   let extraClassDeclaration = [{
-    /// Bytes of the whole cache.
+    /// Returns the bytes of the whole cache.
     int64_t getBytes();
   }];
 }
@@ -382,7 +385,7 @@ def Plan_BufferOp : Plan_Entry<"buffer", [HasParent<"PhaseOp">]> {
     (`per_worker` $per_worker^)? (`at` $offset^)? attr-dict
   }];
   let extraClassDeclaration = [{
-    /// Bytes for a step of `tokens` tokens.
+    /// Returns the bytes of the buffer in a step of `tokens` tokens.
     int64_t getBytes(int64_t tokens);
   }];
 }
@@ -418,22 +421,24 @@ def Plan_InstOp : Plan_Op<"inst", [HasParent<"PhaseOp">, AttrSizedOperandSegment
                        Variadic<AnyTypeOf<[Plan_Buffer, Plan_Weight, Plan_Kv, Plan_Constant]>>:$arguments,
                        Variadic<Plan_Module>:$modules,
                        Variadic<Plan_Event>:$waits,
-                       // One flag per operand of the signature.
+                       // There is one flag per operand of the signature.
                        DenseBoolArrayAttr:$present,
                        DenseI64ArrayAttr:$ints, DenseF64ArrayAttr:$floats,
                        UnitAttr:$barrier, Plan_Explain:$explain,
                        OptionalAttr<DenseF64ArrayAttr>:$work,
-                       // Per module: blocks in x, y and z, threads, bytes.
+                       // Each GPU module has five numbers: blocks in x, y and
+                       // z, threads per block, and bytes of shared memory.
                        DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$launch_sizes);
   let results = (outs Optional<Plan_Event>:$event);
   let hasCustomAssemblyFormat = 1;
   let hasVerifier = 1;
   let extraClassDeclaration = [{
-    /// The op's signature; null only before verification.
+    /// Returns the op's signature; null only before verification.
     const ::moert::OpSpec *getSpec();
-    /// The value of signature operand `position`, or null if it is absent.
+    /// Returns the value of the signature's operand number `position`, or null
+    /// if it is absent.
     ::mlir::Value getArgument(unsigned position);
-    /// The device that runs it.
+    /// Returns the device that runs the instruction.
     ::mlir::Value getDevice();
 
     struct Launch {

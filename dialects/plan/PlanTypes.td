@@ -25,12 +25,13 @@ def Plan_Kv : Plan_Type<"Kv", "kv", "one layer's cache">;
 def Plan_Buffer : Plan_Type<"Buffer", "buffer", "a region of a device's arena">;
 def Plan_Explain : Plan_Type<"Explain", "explain", "why an op is where it is">;
 
-// Read as signed numbers; MLIR's own I64Attr reads as unsigned.
+// These attributes return signed numbers; MLIR's own I64Attr returns an
+// unsigned one.
 def Plan_I64 : TypedSignlessIntegerAttrBase<I64, "int64_t", "64-bit integer">;
 def Plan_I32 : TypedSignlessIntegerAttrBase<I32, "int32_t", "32-bit integer">;
 
-// The numbers are those of plan.fbs, moek::Encoding, moek::KvType and
-// moek::Layout.
+// The numbers of the enums are those of plan.fbs, moek::Encoding, moek::KvType
+// and moek::Layout.
 class Plan_Enum<string name, string summary, list<I32EnumAttrCase> cases>
     : I32EnumAttr<name, summary, cases> {
   let cppNamespace = "::mlir::plan";

@@ -1,8 +1,8 @@
 //===- Attention.h - Attention whose heads share keys and values -*- C++ -*-==//
 //
 // A single token, or a step whose plan splits the KV cache, is computed by KV
-// splits with all heads of a group at once (Spans.h), so that the cache is read
-// once. Many tokens of a sequence are computed in tiles (QueryTiles.h): a
+// splits with all heads of a group at once (KvSplits.h), so that the cache is
+// read once. Many tokens of a sequence are computed in tiles (QueryTiles.h): a
 // worker takes a head group and some tokens, encodes their queries once and
 // loops over blocks of keys and values. Blocks before the window or after the
 // last token are skipped.

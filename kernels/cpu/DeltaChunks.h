@@ -83,7 +83,7 @@ template <class S> class DeltaChunks {
   float *keys, *queries; ///< [kRows, width], lengths 1 and 1 / sqrt(key).
   float *found;          ///< [kRows, kRows]: -b(i) D(i, j) k(i)k(j)
   float *answered;       ///< [kRows, kRows]: D(i, j) q(i)k(j)
-  float *written;        ///< [kRows, kCols] of e.
+  float *written;        ///< [kRows, kCols]: e.
   float *kept;           ///< [kRows, kCols] e(j), decayed to the last row.
   float *state;          ///< [columns / kCols, width, kCols] of S
   float strength[kRows], decay[kRows], left[kRows];

@@ -8,7 +8,7 @@
 
 namespace moek {
 
-/// A counting sort by one worker: 3072 slots take about 5 us.
+/// One worker does a counting sort: 3072 slots take about 5 us.
 template <class S>
 void run(const ExpertGroupArgs &a, const Step &step, const Worker &worker) {
   if (worker.index != 0)

@@ -4,7 +4,7 @@
 // The rows that a token sees are divided into KV splits (spans), so that a
 // single token keeps all workers busy, and each reads a part of the cache for
 // all heads that share it. The sums of a split are relative to its own maximum;
-// LatentCombine adds up the splits. Where splits begin depends on the plan and
+// CombineSplits adds up the splits. Where splits begin depends on the plan and
 // the step alone, so that results are the same for any number of workers.
 //
 //===----------------------------------------------------------------------===//
@@ -70,7 +70,7 @@ struct SplitOperands {
 
 /// The rows around a split that the same worker reads.
 struct SplitReads {
-  bool asked;  ///< Its first rows were prefetched with those before.
+  bool asked;  ///< Its first rows were prefetched with the previous ones.
   int64_t end; ///< Where reading stops: at this split's or the next's end.
 };
 
@@ -246,7 +246,7 @@ void attendSplits(const SplitOperands &w, const SequenceRows &sequence,
 /// Adds up a token's splits, weighted by exp(maximum of the split - maximum of
 /// all).
 template <class S>
-void combineSplits(const LatentCombineArgs &a, const SequenceRows &sequence,
+void combineSplits(const CombineSplitsArgs &a, const SequenceRows &sequence,
                    const Worker &worker) {
   const int64_t window = windowOf(a.window);
   const Spans spans(sequence, a.splits, window);
@@ -282,7 +282,7 @@ void combineSplits(const LatentCombineArgs &a, const SequenceRows &sequence,
 
 /// Workers divide the heads among themselves.
 template <class S>
-void run(const LatentCombineArgs &a, const Step &step, const Worker &worker) {
+void run(const CombineSplitsArgs &a, const Step &step, const Worker &worker) {
   forSequences(step, worker, [&](const SequenceRows &s, const Worker &w) {
     combineSplits<S>(a, s, w);
   });

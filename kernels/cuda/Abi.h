@@ -178,7 +178,7 @@ struct DeltaChunkArgs : DeltaRuleArgs {
 
 /// SparseAttention whose rows are cut into KV splits. With splits > 1 the sums
 /// of a token's splits go to `spans`, [T * splits, heads * (value + 2)] as for
-/// LatentCombine, and SparseCombine.cu combines them into `out`.
+/// CombineSplits, and SparseCombine.cu combines them into `out`.
 struct SparseSplitsArgs : SparseAttentionArgs {
   float *spans;
   int splits;
@@ -188,7 +188,7 @@ struct SparseSplitsArgs : SparseAttentionArgs {
 // Launches of several kernels (Fuse.h)
 //===----------------------------------------------------------------------===//
 
-/// The shape of one of the kernels.
+/// The shape of one kernel of a fused launch.
 struct PieceShape {
   u32 grid[3], threads;
   u32 blocks; ///< Blocks of the launch that begin with this kernel.
@@ -201,17 +201,17 @@ constexpr int kMaxPieces = 12;
 
 /// Words in the host's memory, by which the host and a launch synchronise in
 /// the middle of a step (runtime/device/StepEvents.h); null if they do not.
-struct Meeting {
+struct HostSync {
   const u32 *awaited; ///< A launch of one block begins when it is not 0,
   const u64 *head;    ///< with these tokens and sequences of Step.
-  u32 *told;          ///< Set by the block that ends last.
+  u32 *signalled;     ///< Set by the block that ends last.
 };
 
 /// The parameter begins with this. The struct of each kernel follows, aligned
 /// to eight bytes.
 struct FusedArgs {
   Step *step;
-  Meeting meeting;
+  HostSync hostSync;
   PieceShape shape[kMaxPieces];
 };
 

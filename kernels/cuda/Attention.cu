@@ -23,7 +23,8 @@ struct Query {
   int begin, end; ///< Positions of the block's split that it sees.
 };
 
-/// Loads `columns` columns from `from` on of `count` positions from `at` on.
+/// Loads `count` rows from position `at` on: `columns` columns from column
+/// `from` on.
 MOE_DEVICE void loadRows(float *to, int stride, const AttentionArgs &a,
                          const Sequence &s, int at, int count, int from,
                          int columns) {
@@ -60,7 +61,8 @@ MOE_KERNEL(128, 2, AttentionArgs) {
     q.end = min(position + 1, spanEnd);
     return q;
   };
-  // From the first position that the first query sees to the last of the last.
+  // The rows from the first one that the first query sees to the last one that
+  // the last query sees.
   int begin = queryOf(0).begin, end = queryOf(count - 1).end;
   if (begin >= end)
     return;

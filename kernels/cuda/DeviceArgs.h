@@ -24,8 +24,9 @@ inline ExpertSlice deviceView(const moek::ExpertSlice &slice) {
   return {slice.map, slice.begin, slice.count};
 }
 
-/// Assigns a member: views as above, pointers as they are, and numbers as the
-/// numbers that CUDA kernels have for them.
+/// Assigns a member. Views are converted by the functions above, pointers are
+/// copied, and numbers are converted to the types that CUDA kernels use for
+/// them.
 template <class To, class From> void assign(To &to, const From &from) {
   if constexpr (requires { deviceView(from); })
     to = deviceView(from);

@@ -176,7 +176,8 @@ private:
     return true;
   }
 
-  /// Returns whether what one block does after all others is little.
+  /// Returns whether the pieces that one block runs after all other blocks take
+  /// little time.
   bool isAllShort() const {
     uint32_t rounds = 0;
     for (const Piece &piece : pieces_)
@@ -272,9 +273,8 @@ bool canSignal(const Launch &launch) {
          });
 }
 
-void meet(std::span<std::byte> args, const Meeting &meeting) {
-  std::memcpy(args.data() + offsetof(FusedArgs, meeting), &meeting,
-              sizeof(meeting));
+void setHostSync(std::span<std::byte> args, const HostSync &sync) {
+  std::memcpy(args.data() + offsetof(FusedArgs, hostSync), &sync, sizeof(sync));
 }
 
 } // namespace moek::cuda

@@ -54,16 +54,16 @@ inline constexpr uint32_t kFusedThreads = 1024;
 std::optional<Launch> fuse(std::span<const Fusible> parts,
                            const LaunchContext &context);
 
-/// Return whether a fused launch can begin with a wait for a flag of the host,
-/// and whether it can end by setting a flag; the alternatives are graph nodes
-/// before and behind it. A launch of many blocks does not wait: all of them
-/// would read over the link, and when a step is cancelled some might have begun
-/// before that and some after. The caller has to know whether other GPUs wait
+/// Returns whether a fused launch can begin with a wait for a flag of the host,
+/// and whether it can end by setting a flag. Otherwise graph nodes before and
+/// after it do so. A launch of many blocks does not wait: all blocks would read
+/// over the link, and if a step is cancelled, some blocks might have begun
+/// before and some after that. The caller has to know whether other GPUs wait
 /// for launches of this one.
 bool canAwait(const Launch &launch);
 bool canSignal(const Launch &launch);
 /// Lets the launch with these arguments do so.
-void meet(std::span<std::byte> args, const Meeting &meeting);
+void setHostSync(std::span<std::byte> args, const HostSync &sync);
 
 /// Returns the source of a fused kernel. Only the kernel's name is defined when
 /// it is compiled.

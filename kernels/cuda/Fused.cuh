@@ -51,10 +51,10 @@ MOE_FUSED bool isLast(u32 *ticket, u32 count) {
   return before == count - 1;
 }
 
-/// Begins when the host has set a flag. A step that was given up has no tokens
-/// then, for this launch and all behind it.
+/// Waits until the host has set a flag. If the step was abandoned, it has no
+/// tokens from then on, for this launch and all that follow.
 MOE_FUSED void await(const FusedArgs &f) {
-  if (!f.meeting.awaited)
+  if (!f.hostSync.awaited)
     return;
   // A whole warp, which comes to the barrier together.
   if (warp() == 0) {
@@ -62,13 +62,13 @@ MOE_FUSED void await(const FusedArgs &f) {
     do
       asm volatile("ld.acquire.sys.global.u32 %0, [%1];"
                    : "=r"(flag)
-                   : "l"(f.meeting.awaited)
+                   : "l"(f.hostSync.awaited)
                    : "memory");
     while (!__all_sync(0xffffffffu, flag != 0));
     u64 head;
     asm volatile("ld.relaxed.sys.global.u64 %0, [%1];"
                  : "=l"(head)
-                 : "l"(f.meeting.head)
+                 : "l"(f.hostSync.head)
                  : "memory");
     if (lane() == 0) {
       f.step->tokens = int(head);
@@ -78,11 +78,11 @@ MOE_FUSED void await(const FusedArgs &f) {
   __syncthreads();
 }
 
-/// Of the block that ends last, after a barrier: what all have written is seen
-/// by who sees the flag.
-MOE_FUSED void tell(const FusedArgs &f) {
-  if (f.meeting.told && threadIdx.x == 0)
-    asm volatile("st.release.sys.global.u32 [%0], 1;" ::"l"(f.meeting.told)
+/// Sets the host's flag. Called by the block that ends last, after a barrier, so
+/// that the host sees everything that the launch wrote once it sees the flag.
+MOE_FUSED void signalHost(const FusedArgs &f) {
+  if (f.hostSync.signalled && threadIdx.x == 0)
+    asm volatile("st.release.sys.global.u32 [%0], 1;" ::"l"(f.hostSync.signalled)
                  : "memory");
 }
 

@@ -27,7 +27,7 @@ std::set<std::string> macros() {
   return names;
 }
 
-/// A piece, and what the source calls it.
+/// One piece, and its names in the fused source.
 struct Text {
   const PieceSpec &spec;
   std::string number; ///< Of the piece.
@@ -87,7 +87,8 @@ private:
     for (const Text &piece : pieces_)
       out_ += "  " + piece.space + "::PieceArgs a" + piece.number + ";\n";
     out_ += "};\n";
-    // As many blocks on a multiprocessor as each that begins asks for.
+    // The launch bounds are those of the initial pieces: the most threads, and
+    // the most blocks per multiprocessor that one of them requests.
     std::string threads, perSm;
     for (const Text &piece : pieces_)
       if (piece.isWide()) {
@@ -172,7 +173,7 @@ private:
         out_ += "for (unsigned i = 0; i < " + count + "; ++i) {\n  " +
                 piece.as(index) + "  __syncthreads();\n}\n";
     }
-    out_ += isFirst ? "" : "fused::tell(f.shape);\n";
+    out_ += isFirst ? "" : "fused::signalHost(f.shape);\n";
   }
 
   std::vector<Text> pieces_;

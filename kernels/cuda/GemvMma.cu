@@ -32,7 +32,7 @@ struct Lane {
   int g, c, quad;
 };
 
-/// The weights that a warp reads of a matrix in one pass.
+/// The weights of a matrix that a warp reads in one pass.
 struct Weights {
   Codes codes[kUnits];
   UnitScales unit[kUnits];

@@ -93,7 +93,7 @@ MOE_KERNEL(512, 2, IndexSelectArgs) {
     __syncthreads();
     for (int i = threadIdx.x; i < n; i += kThreads) {
       u32 rank = rankOf(scores[i]);
-      // Compare the digits so far. In the first round there are none, and a
+      // Compare the leading digits. In the first round there are none, and a
       // shift by 32 would not remove all bits.
       if (shift == 24 || (rank ^ found.rank) >> (shift + 8) == 0)
         atomicAdd(&counts[rank >> shift & (kDigits - 1)], 1);

@@ -8,11 +8,11 @@ namespace moek::cuda {
 using Role = PieceSpec::Role;
 
 namespace {
-/// By PieceSpec::Kind.
+/// Indexed by PieceSpec::Kind.
 constexpr std::string_view kKinds[] = {"wide", "blocks", "warps"};
 constexpr std::string_view kTiles = "tiles";
 
-/// "begins", "all", or "tiles0x": the tiles of piece 0, along x.
+/// Returns "begins", "all", or "tiles0x" for the tiles of piece 0 along x.
 std::string wordOf(const PieceSpec &piece) {
   if (piece.role == Role::Tiles)
     return std::string(kTiles) + std::to_string(piece.product) +

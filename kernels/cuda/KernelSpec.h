@@ -23,11 +23,11 @@ struct Definition {
 
 /// A kernel that is a piece of a fused launch (Fuse.h).
 struct PieceSpec {
-  /// When it runs: it begins with blocks of its own, follows tiles of a
-  /// product, or follows all other pieces.
+  /// When the piece runs: at the beginning, in its own blocks; after each tile
+  /// of a product; or after all other pieces.
   enum class Role : uint8_t { Begins, Tiles, All };
-  /// What executes one of its blocks: blocks of the launch that nothing else is
-  /// done in, a block, or a warp.
+  /// What executes one of the piece's blocks: a block of the launch that runs
+  /// nothing else, any block, or a warp.
   enum class Kind : uint8_t { Wide, Blocks, Warps };
 
   Role role = Role::Begins;
@@ -55,15 +55,15 @@ struct KernelSpec {
 inline constexpr std::string_view kFusedFile = "kernels/cuda/Fused.cu";
 inline bool isFused(const KernelSpec &spec) { return spec.file == kFusedFile; }
 
-/// "MOE_FORMAT=12", as compilers take it.
+/// Returns the definition as a compiler takes it, such as "MOE_FORMAT=12".
 std::string textOf(const Definition &definition);
 
 // A plan's module stores definitions and pieces as text, one word for each:
 // "MOE_FORMAT=12", or "all blocks kernels/cuda/RmsNorm.cu".
 
 std::vector<std::string> wordsOf(const KernelSpec &spec);
-/// The spec of which `words` are the words. Words of a damaged plan give a spec
-/// that does not compile.
+/// Returns the spec that these `words` describe. Words of a damaged plan give a
+/// spec that does not compile.
 KernelSpec specOf(std::string file, std::string entry,
                   std::span<const std::string> words);
 

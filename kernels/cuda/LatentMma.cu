@@ -290,8 +290,8 @@ MOE_KERNEL(128, 2, AttentionOf) {
     for (int step = 0; step < kSteps; ++step)
 #pragma unroll
       for (int two = 0; two < kKeys / 16; ++two) {
-        // Rows 0 .. 7 by columns 0 .. 7 and 8 .. 15, then rows 8 .. 15 by the
-        // same.
+        // ldmatrix order of the 8 x 8 tiles: rows 0 .. 7 with columns 0 .. 7
+        // and 8 .. 15, then rows 8 .. 15 with the same columns.
         int row = two * 16 + lane / 16 * 8 + lane % 8;
         int column = (warp * kSteps + step) * 16 + lane / 8 % 2 * 8;
         u32 b[4];

@@ -133,8 +133,8 @@ std::vector<Launch> launches(const moek::MlaLatentArgs &a,
                      deviceArgs(a, context.step), Fusion::blocks())};
 }
 
-/// Launches Router.cu, which is for HashRouter too; `groups` of the experts
-/// have ranks.
+/// Launches Router.cu for Router or HashRouter. `groups` is the number of
+/// expert groups that are ranked.
 template <class Args>
 static std::vector<Launch> route(const char *entry,
                                  std::vector<Definition> defines, const Args &a,
@@ -234,10 +234,10 @@ std::vector<Launch> launches(const moek::LatentAttentionArgs &a,
                      args, Fusion::wide())};
 }
 
-std::vector<Launch> launches(const moek::LatentCombineArgs &a,
+std::vector<Launch> launches(const moek::CombineSplitsArgs &a,
                              const LaunchContext &context) {
   return {makeLaunch(
-      {"kernels/cuda/LatentCombine.cu", "latent_combine", {}},
+      {"kernels/cuda/CombineSplits.cu", "combine_splits", {}},
       {uint32_t(context.maxTokens), uint32_t(a.heads), blocksFor(a.latent, 64)},
       kThreads, 0, deviceArgs(a, context.step), Fusion::wide())};
 }

@@ -55,7 +55,8 @@ struct GemmForm {
   Layout layout = Layout::Gguf;
 };
 
-/// What launches depend on, apart from the arguments.
+/// The properties of a phase and a device that launches depend on, besides the
+/// arguments.
 struct LaunchContext {
   int32_t maxTokens = 1;    ///< The most tokens of a step.
   int32_t maxSequences = 1; ///< The most sequences of a step.
@@ -64,8 +65,8 @@ struct LaunchContext {
   GemmForm form; ///< Of the gemm weights.
   int arch = 89; ///< Compute capability * 10.
   int multiprocessors = 128;
-  /// Above 0: an instruction of experts streams its gemm weights, which are in
-  /// the host's mapped memory, in so many parts through two slots of the
+  /// If above 0, an instruction of experts streams its gemm weights from the
+  /// host's mapped memory, in this number of parts, through two slots of the
   /// workspace.
   int32_t parts = 0;
   // Addresses on the device; null if nothing is launched yet.

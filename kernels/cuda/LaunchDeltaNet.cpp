@@ -49,7 +49,8 @@ bool isInChunks(const moek::DeltaRuleArgs &a, const LaunchContext &context) {
   return context.maxTokens >= kManyRows && a.key <= kMostChunkKeys;
 }
 
-/// Number of floats that DeltaPrepare makes of all chunks' keys and queries.
+/// The number of floats that DeltaPrepare.cu computes from the keys and queries
+/// of all chunks.
 int64_t chunkKeyFloats(const moek::DeltaRuleArgs &a,
                        const LaunchContext &context) {
   int64_t keys = (a.key + 15) / 16 * 16; // kAll in the file.

@@ -28,7 +28,7 @@ const char *activationSuffix(Activation activation) {
 }
 
 namespace {
-/// Which rows are multiplied with which matrix; the numbers are those of
+/// How rows of activations are assigned to matrices; the numbers are those of
 /// Jobs.cuh.
 enum class Jobs { Tokens = 0, Heads = 1, Experts = 2 };
 
@@ -125,7 +125,8 @@ Product productOf(OpCode op, const void *args, const LaunchContext &context) {
   return p;
 }
 
-/// The file and the definitions for a product; `rows` is for a block.
+/// Returns the source file and the definitions for a product; `rows` is the
+/// number of rows per block.
 KernelSpec productSpec(const Product &p, const char *file, const char *name,
                        int64_t rows) {
   static constexpr const char *kJobNames[] = {"", "_heads", "_experts"};
@@ -157,7 +158,8 @@ std::vector<Launch> floatGemm(const Product &p) {
       0, p.args, Fusion::wide(kWeightRows))};
 }
 
-/// Number of blocks of few rows; an expert's groups begin at any slot.
+/// Returns the number of groups of at most `rows` rows; an expert's group may
+/// begin at any slot.
 uint32_t groupsOf(const Product &p, int64_t rows) {
   return p.jobs == Jobs::Experts ? uint32_t(p.maxRows)
                                  : blocksFor(p.maxRows, rows);
@@ -213,7 +215,7 @@ std::vector<Launch> gemv(const Product &p, int64_t rows) {
 /// Up to this number of rows of activations, memory bounds a product.
 constexpr int64_t kFewRows = 8;
 
-/// The mean number of rows for each matrix.
+/// Returns the mean number of rows per matrix.
 int64_t rowsPerMatrix(const Product &p) {
   return p.jobs == Jobs::Experts ? blocksFor(p.maxRows, p.sharers) : p.maxRows;
 }
@@ -250,7 +252,8 @@ Scaling scalingOf(Format format) {
   }
 }
 
-/// The two stages of Gemm.cu, for so many rows of activations and weights.
+/// Returns the bytes of the two stages of Gemm.cu for this many rows of
+/// activations and weights.
 uint32_t gemmSharedBytes(const Product &p, int64_t acts, int64_t weights) {
   constexpr int64_t kStages = 2, kUnits = 4;
   Rows16Shape shape = rows16Shape(p.format);
@@ -277,7 +280,8 @@ std::vector<Launch> gemm(const Product &p, int arch) {
     wanted = wanted / 2 + 1;
   while (rows < most && rows < wanted)
     rows *= 2;
-  // sm_75 has 64 KiB of shared memory for a block, GeForce 99.
+  // A block has 64 KiB of shared memory on sm_75, and 99 KiB on later GeForce
+  // GPUs.
   int64_t warpRows = arch < 80 ? 2 : 4;
   int64_t warpCols = (rows + warpActs - 1) / warpActs;
   // On sm_103 a lane would need four bytes more than its 255 registers if it
@@ -333,7 +337,7 @@ int64_t slotBytes(int64_t matrixBytes, int64_t count) {
 }
 
 namespace {
-/// Number of experts of each part; the last may have fewer.
+/// Returns the number of experts per part; the last part may have fewer.
 int64_t partExperts(const Product &p, const LaunchContext &context) {
   return (p.args.experts + context.parts - 1) / context.parts;
 }
@@ -360,7 +364,7 @@ Bring bringTo(const Product &p, int64_t begin, int64_t count, u8 *slot) {
   return b;
 }
 
-/// The launches of a part, which also copy the part `next`.
+/// Returns the launches of a part, which also copy the part `next`.
 std::vector<Launch> partLaunches(const Product &whole, const Bring &here,
                                  int64_t begin, const Bring &next,
                                  const LaunchContext &context) {

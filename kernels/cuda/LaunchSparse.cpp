@@ -92,8 +92,8 @@ std::vector<Launch> launches(const moek::IndexScoresArgs &a,
   constexpr uint32_t kEntries = 32, kQueries = 16;
   KernelSpec spec{"kernels/cuda/IndexScores.cu", "index_scores", {}};
   addKv(spec, a.kv.type);
-  // Eight blocks for a multiprocessor, each of which reads its token's queries
-  // again for every 32 entries.
+  // There are eight blocks per multiprocessor, each of which reads its token's
+  // queries again for every 32 entries.
   int64_t tiles = (context.maxPositions / a.ratio + kEntries - 1) / kEntries;
   int64_t each =
       (8 * context.multiprocessors + context.maxTokens - 1) / context.maxTokens;

@@ -7,8 +7,8 @@
 
 namespace moek::cuda {
 
-// launches(args, context) of each instruction but products of matrices
-// (LaunchGemm.h): see launchesOf().
+// Declares launches(args, context) for every instruction except matrix
+// products, which are in LaunchGemm.h; launchesOf() calls them.
 #define MOE_OP(op, name, number, kind)                                         \
   std::vector<Launch> launches(const moek::op##Args &a,                        \
                                const LaunchContext &context);
@@ -16,9 +16,9 @@ namespace moek::cuda {
 
 // Bytes of workspace that the launches of an instruction need.
 
-/// For DeltaRule in chunks of rows.
+/// Launches of DeltaRule that process rows in chunks.
 int64_t chunkBytes(const moek::DeltaRuleArgs &a, const LaunchContext &context);
-/// For the KV splits of tokens.
+/// Launches that split the KV cache of each token.
 int64_t spanBytes(const moek::SparseAttentionArgs &a,
                   const LaunchContext &context);
 

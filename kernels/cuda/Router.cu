@@ -28,7 +28,7 @@ using Routing = HashRouterArgs;
 
 MOE_DEVICE double biasOf(const Routing &, int) { return 0; }
 
-/// Whether `chosen` are valid and distinct experts.
+/// Returns whether `chosen` are valid and distinct experts.
 MOE_DEVICE bool isChoice(const int *chosen, const Routing &a) {
   bool isValid = true;
   for (int j = 0; j < a.topK; ++j) {
@@ -155,7 +155,7 @@ MOE_KERNEL(32, 1, Routing) {
   double total = 0, first = score[ids[0]];
   for (int j = 1; j < a.topK; ++j)
     first = score[ids[j]] > first ? score[ids[j]] : first;
-  // Executed by all lanes, so that none is elsewhere when the warp goes on
+  // All lanes execute this, so that the warp stays converged afterwards
   // (Fused.cuh).
   auto scoreOf = [&](int j) {
     double x = score[ids[j]];

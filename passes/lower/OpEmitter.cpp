@@ -12,7 +12,8 @@ LogicalResult OpEmitter::emit(ArrayRef<SelectedInstruction> selected) {
   SmallVector<WorkTerms> terms = workTerms(cast<LowerableOpInterface>(op_));
   size_t next = 0;
   for (const SelectedInstruction &each : selected) {
-    // The op does not know the instructions that withQuantize() added.
+    // `terms` are those of the op itself, without the Quantize instructions
+    // that withQuantize() added.
     WorkTerms own;
     if (each.instruction.op != OpCode::Quantize)
       own = terms[next++];

@@ -82,7 +82,8 @@ LogicalResult PhaseEmitter::begin(Operation *op,
   label_ = labelOf(op);
   isLate_ = op->hasAttr(kDeferredAttr);
 
-  // The bytes of all its weights are added up once per phase and device.
+  // The bytes of all weights that the phase reads on a device are added up
+  // once.
   const moec::DeviceDesc &desc = *tables_.target().find(name.strref());
   auto [known, isNew] = situations_.try_emplace(name);
   if (isNew)
@@ -95,8 +96,8 @@ LogicalResult PhaseEmitter::begin(Operation *op,
   if (ArrayAttr rejected = rejectedOf(op))
     entry.setRejectedAttr(rejected);
   explain_ = entry;
-  // A batch ends with the logits of all its rows, which no phase of its own
-  // computes.
+  // A batch phase ends with the logits of all its rows; no other phase has
+  // their cost.
   if (attr_.getKind() == PhaseKind::Logits && attr_.getSequences() > 1) {
     moec::Situation rows = situation_;
     rows.tokens = attr_.getSequences();
@@ -119,7 +120,8 @@ plan::ExplainOp PhaseEmitter::explain(Operation *op,
   double seconds = isa<TransferOp>(op)
                        ? moec::transferSeconds(cost.activationBytes, desc)
                        : 0;
-  // What the link takes longer than the products, whose seconds are added.
+  // Streaming costs the time of the link that exceeds the time of the products,
+  // which is added elsewhere.
   if (op->hasAttr(kStreamedAttr))
     seconds = std::max(0.0, moec::transferSeconds(cost.weightBytes, desc) -
                                 selectedSeconds(selected, situation_, desc));
@@ -157,8 +159,8 @@ Value PhaseEmitter::bufferLike(Value like, const Twine &name,
 Value PhaseEmitter::encodedLike(Value x) {
   auto buffer = x.getDefiningOp<plan::BufferOp>();
   auto device = buffer.getDevice().getDefiningOp<plan::DeviceOp>();
-  // The instruction set is the target's: a plan.device has the one that the
-  // kernels noted so far need.
+  // This uses the target's instruction set, because plan.device so far only has
+  // the one that the kernels noted until now need.
   moek::Isa isa = tables_.target().find(device.getName())->isa;
   auto encoding = plan::Encoding(encodingOn(isa, phase_.getMaxTokens()));
   return bufferLike(x, buffer.getName() + ".a8", encoding);

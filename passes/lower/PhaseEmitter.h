@@ -49,13 +49,13 @@ public:
   Groups groups(Value ids) const { return groups_.lookup(ids); }
   void setGroups(Value ids, Groups groups) { groups_[ids] = groups; }
 
-  /// The plan's entry of a weight; null for null. A failure is remembered and
-  /// reported by end().
+  /// Returns the plan's entry of a weight; null for null. A failure is
+  /// remembered and reported by end().
   Value weight(Value weight, moek::Layout layout);
-  /// The cache that `op` appends to.
+  /// Returns the cache that `op` appends to.
   FailureOr<Value> kv(CacheOpInterface op) { return tables_.kv(op, device_); }
 
-  /// The state that `op` keeps.
+  /// Returns the state that `op` keeps.
   FailureOr<Value> state(StateOpInterface op) {
     return tables_.state(op, device_);
   }
@@ -92,7 +92,7 @@ private:
                   ArrayRef<Value> operands);
 
   Value device_, explain_;
-  /// The phase's typical step on the current device, and on each.
+  /// The phase's typical step on the current device, and on every device.
   moec::Situation situation_;
   llvm::DenseMap<StringAttr, moec::Situation> situations_;
   std::string label_;

@@ -50,8 +50,8 @@ FailureOr<Value> PlanTables::device(Operation *op, StringRef name) {
 }
 
 Value PlanTables::queue(Value device, moek::OpCode op, int64_t maxTokens) {
-  // A GPU copies beside its computations; but few rows take less time than the
-  // events between two queues.
+  // A GPU overlaps copies with computations, but a copy of few rows takes less
+  // time than the events between two queues.
   constexpr int64_t kFewTokens = 8;
   auto kind = op == moek::OpCode::Copy && maxTokens > kFewTokens &&
                       device.getDefiningOp<plan::DeviceOp>().getKind() ==
@@ -84,7 +84,7 @@ FailureOr<Value> PlanTables::kv(CacheOpInterface op, Value device) {
     entry = builder_.create<plan::KvOp>(
         op->getLoc(), device, layer, element, ring ? stateRows_ : kvRows_,
         width * std::max<int64_t>(ring, 1), IntegerAttr(),
-        /*per_sequence=*/ring > 0);
+        /*row_per_sequence=*/ring > 0);
   auto before = KvType::get(op->getContext(),
                             entry.getWidth() / std::max<int64_t>(ring, 1),
                             moek::KvType(entry.getElement()));
@@ -100,9 +100,9 @@ FailureOr<Value> PlanTables::state(StateOpInterface op, Value device) {
   int64_t layer = op.getStateLayer(), width = op.getStateWidth();
   plan::KvOp &entry = states_[{layer, op.getStatePart()}];
   if (!entry)
-    entry = builder_.create<plan::KvOp>(op->getLoc(), device, layer,
-                                        plan::KvElement::F32, stateRows_, width,
-                                        IntegerAttr(), /*per_sequence=*/true);
+    entry = builder_.create<plan::KvOp>(
+        op->getLoc(), device, layer, plan::KvElement::F32, stateRows_, width,
+        IntegerAttr(), /*row_per_sequence=*/true);
   if (entry.getDevice() != device || entry.getWidth() != width)
     return userError(op,
                      "layer " + Twine(layer) + " keeps its state on one device",
@@ -226,7 +226,8 @@ FailureOr<Value> PlanTables::addPacked(WeightOp weight, moek::Layout layout) {
 //===----------------------------------------------------------------------===//
 
 void PlanTables::sort() {
-  // The order of the tables in plan.fbs, but with what phases use before them.
+  // The order is that of the tables in plan.fbs, except that entries which
+  // phases use come before the phases.
   auto rank = [](Operation &op) {
     return isa<plan::DeviceOp>(op)               ? 0
            : isa<plan::QueueOp>(op)              ? 1

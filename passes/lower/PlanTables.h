@@ -24,11 +24,14 @@ public:
   PlanTables(plan::ProgramOp program, const moec::TargetDesc &target,
              ArrayAttr files, int64_t kvRows, int64_t stateRows);
 
-  /// The device of this name; emits an error on `op` if the target has none.
+  /// Returns the device of this name; emits an error on `op` if the target has
+  /// none.
   FailureOr<Value> device(Operation *op, StringRef name);
-  /// The device's queue for instructions of `op` in steps of up to `maxTokens`.
+  /// Returns the device's queue for instructions of `op` in steps of up to
+  /// `maxTokens`.
   Value queue(Value device, moek::OpCode op, int64_t maxTokens);
-  /// The device's entry says which ISA its kernels need: the best one noted.
+  /// Notes an instruction set that kernels need. The device's entry states the
+  /// best one that was noted.
   void noteKernel(Value device, moek::Isa isa);
 
   /// Returns the entry for the weight that a moe.weight_ref refers to. Fails if
@@ -36,13 +39,13 @@ public:
   FailureOr<Value> weight(Value weight,
                           moek::Layout layout = moek::Layout::Gguf);
   Value ropeFrequencies(RopeAttr rope);
-  /// Floats under a name that stands for them.
+  /// Returns the entry for floats under a name that identifies them.
   Value constant(StringRef name, ArrayRef<Real> values);
-  /// The cache that `op` appends to; emits an error on it if another phase has
-  /// that on another device or of other rows.
+  /// Returns the cache that `op` appends to. Emits an error on `op` if another
+  /// phase has this cache on another device or with other rows.
   FailureOr<Value> kv(CacheOpInterface op, Value device);
 
-  /// The state that `op` keeps; likewise.
+  /// Returns the state that `op` keeps, with the same errors as kv().
   FailureOr<Value> state(StateOpInterface op, Value device);
 
   /// Brings the program's ops into the order of plan.fbs.
@@ -73,7 +76,7 @@ private:
   /// Weight entries by symbol and layout.
   llvm::DenseMap<std::pair<StringAttr, moek::Layout>, Value> entries_;
   llvm::DenseMap<Attribute, Value> frequencies_;
-  /// By layer and part.
+  /// Indexed by layer and part.
   llvm::DenseMap<std::pair<int64_t, int64_t>, plan::KvOp> caches_, states_;
   llvm::StringMap<Value> constants_;
 };

@@ -33,7 +33,7 @@ struct Lifetime {
   /// By queue: `last` is the last instruction that uses the buffer; `known` is
   /// the least that has ended when an instruction begins that uses it.
   Clock last, known;
-  /// Whether the caller fills the buffer before a step, or reads it after.
+  /// Set if the caller fills the buffer before a step, or reads it afterwards.
   bool isInput = false, isOutput = false;
   int64_t offset = 0;
 

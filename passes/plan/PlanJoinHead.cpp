@@ -88,8 +88,8 @@ private:
     ++numJoined;
   }
 
-  /// Clones an instruction with an explanation of its own, which belongs to the
-  /// phase `phase`; instructions of one op go on sharing theirs.
+  /// Clones an instruction with its own explanation, which belongs to `phase`.
+  /// Instructions of one op keep sharing one explanation.
   static void cloneInto(OpBuilder &builder, Operation &op, StringRef phase,
                         IRMapping &mapping) {
     if (auto inst = dyn_cast<InstOp>(op))
@@ -124,9 +124,9 @@ private:
     hidden.getDefiningOp()->erase();
   }
 
-  /// Moves copies to the queue that computes, on devices with both: the last
-  /// copy of a step, that of its logits, has nothing to run beside, and a GPU
-  /// with one queue synchronises with the CPU in fewer graph nodes.
+  /// Moves copies to the compute queue on devices that have both queues. The
+  /// last copy of a step, that of its logits, has nothing to overlap with, and
+  /// a GPU with one queue synchronises with the CPU in fewer graph nodes.
   static void copyInOrder(PhaseOp decode) {
     llvm::DenseMap<Value, Value> computes;
     for (InstOp inst : decode.getBody().getOps<InstOp>())

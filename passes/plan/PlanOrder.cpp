@@ -13,12 +13,12 @@ using namespace mlir::plan;
 
 namespace {
 
-/// Distance of two levels. Instructions of a GPU that follow a product on its
-/// level get the places in between.
+/// The distance between two levels. GPU instructions that follow a product of
+/// their level get the places in between.
 constexpr int64_t kLevel = int64_t(1) << 20;
 
 /// The first place at which a region may be used again. It is a multiple of
-/// kLevel, or on a GPU the place behind the previous use. It is the same place
+/// kLevel, or, on a GPU, the place after the previous use. It is the same place
 /// if a worker only has to wait for itself.
 struct Ready {
   int64_t toRead = 0;  ///< After its last write.

@@ -1,6 +1,7 @@
 #include "compiler/Machine/Targets/TargetAttr.h"
 #include "llvm/ADT/DenseMap.h"
 #include "passes/plan/PlanPasses.h"
+#include "runtime/base/Text.h"
 
 namespace mlir::plan {
 #define GEN_PASS_DEF_PLANOVERHEADPASS
@@ -12,13 +13,13 @@ using namespace mlir::plan;
 
 namespace {
 
-/// What a step spends besides its instructions' own work.
+/// The costs of a step on one device, apart from the work of its instructions.
 struct Overhead {
-  int64_t instructions = 0, meetings = 0;
+  int64_t instructions = 0, barriers = 0;
 
   double seconds(const moert::StepOverheads &each) const {
     return each.step + double(instructions) * each.instruction +
-           double(meetings) * each.meeting;
+           double(barriers) * each.barrier;
   }
 };
 
@@ -70,7 +71,7 @@ private:
       if (runsOn.getName() != StringRef(device.name))
         continue;
       ++overhead.instructions;
-      overhead.meetings += inst.getBarrier();
+      overhead.barriers += inst.getBarrier();
     }
     if (overhead.instructions == 0)
       return;
@@ -82,15 +83,15 @@ private:
                basisOf(device) +
                (device.overheads.instruction > 0
                     ? ", plus the time to launch each instruction."
-                : device.overheads.meeting > 0
+                : device.overheads.barrier > 0
                     ? ", plus the time of barriers."
                     : ", without the time of starting steps and of barriers.");
     else
       reason = "Seconds come from the measured rate of each kernel. In "
                "addition, a step wakes the workers, starts " +
-               std::to_string(overhead.instructions) +
-               " instructions and waits at " +
-               std::to_string(overhead.meetings) + " barriers.";
+               moert::counted(overhead.instructions, "instruction") +
+               " and waits at " + moert::counted(overhead.barriers, "barrier") +
+               ".";
     addEntry(phase, "overhead", device.name, reason,
              overhead.seconds(device.overheads));
   }
@@ -117,7 +118,7 @@ private:
                        double(parts[inst.getExplain()]);
       if (device)
         seconds += device->overheads.instruction +
-                   (inst.getBarrier() ? device->overheads.meeting : 0);
+                   (inst.getBarrier() ? device->overheads.barrier : 0);
       double &free = queueFree[inst.getQueue()];
       for (Value wait : inst.getWaits())
         free = std::max(free, eventAt.lookup(wait));
@@ -133,8 +134,8 @@ private:
              end - sum);
   }
 
-  /// Adds an entry behind the explanations of ops and before the ops that refer
-  /// to them.
+  /// Adds an entry after the explanations of ops and before the instructions
+  /// that refer to them.
   void addEntry(PhaseOp phase, StringRef part, StringRef device,
                 StringRef reason, double seconds) {
     OpBuilder builder(phase);

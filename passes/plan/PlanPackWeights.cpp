@@ -19,8 +19,8 @@ namespace {
 constexpr uint64_t kAlignment = 64, kPage = 4096;
 constexpr uint64_t kHugePage = uint64_t(2) << 20;
 
-/// Equal for what has equal bytes, in programs of one context: the same name,
-/// shape and layout, of the same bytes of the model.
+/// A key of a weight's contents: weights of all programs in one context with
+/// the same name, shape, layout and source bytes have equal keys.
 using Key = std::vector<const void *>;
 
 void addKey(Operation *op, Key &key) {
@@ -36,7 +36,7 @@ Key keyOf(Operation *op) {
   return key;
 }
 
-/// The file that all programs share, as it grows.
+/// The file that all programs share; it grows with each weight.
 class Packing {
 public:
   explicit Packing(mlir::ModuleOp module)
@@ -45,7 +45,8 @@ public:
     builder.setInsertionPointToStart(&op.getBody().emplaceBlock());
   }
 
-  /// The offset of what `entry` has, and whether it was not there yet.
+  /// Returns the offset of the contents of `entry`, and whether they were added
+  /// now.
   std::pair<int64_t, bool> add(WeightEntryInterface entry) {
     auto [known, isNew] = offsets.try_emplace(keyOf(entry));
     if (!isNew)
@@ -70,7 +71,8 @@ public:
   }
 
 private:
-  /// The same weight in the packing's region, with what it is made of.
+  /// Returns a copy of the weight in the packing's region, and copies the
+  /// weights that it is computed from.
   Value copy(Value weight) {
     Operation *from = weight.getDefiningOp();
     Value &known = copies[keyOf(from)];
@@ -136,7 +138,7 @@ private:
             return isa<InstOp, ResidentOp>(use.getOwner());
           });
     }
-    // What is used is defined before its users.
+    // In reverse order, users are erased before the definitions that they use.
     for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
       if (isa<WeightEntryInterface, FileOp>(op) && op.use_empty())
         op.erase();

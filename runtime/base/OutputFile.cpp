@@ -189,8 +189,8 @@ Status OutputFile::replace(const std::string &path) {
   if (::lstat(place_.path.c_str(), &old) == 0) {
     if (!S_ISREG(old.st_mode))
       return Status(StatusCode::Io,
-                    path_ + ": is no regular file any more, and stays as it "
-                            "is");
+                    path_ + ": is no longer a regular file and is left "
+                            "unchanged");
     MOE_RETURN_IF_ERROR(recheck());
     copyOwnership(old, fd_);
   }

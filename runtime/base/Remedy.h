@@ -20,7 +20,7 @@
 
 namespace moert {
 
-/// Why a message suggests a command: the rows of Suggestions.def.
+/// The reason why a message suggests a command: the rows of Suggestions.def.
 enum class Suggestion {
 #define MOE_SUGGESTION(name, text) name,
 #include "runtime/base/Suggestions.def"
@@ -41,7 +41,7 @@ struct CompileCommand {
   std::string output; ///< "" leaves out -o.
 };
 
-/// An option of moec compile that a remedy sets anew.
+/// An option of moec compile with the value that a remedy gives it.
 struct OptionChange {
   std::string name; ///< "--ctx"
   std::string value;
@@ -50,10 +50,12 @@ struct OptionChange {
 /// moec compile with the options that shaped a plan, but for the changes. Files
 /// that the plan names lie relative to the plan's folder.
 struct RecompileCommand {
-  std::string plan;    ///< As it was opened; the new plan replaces it.
-  std::string options; ///< As the plan records them: words of a shell.
-  std::string model;   ///< From the current folder; "" where nobody knows it.
-  std::string weights; ///< Its weights file, where moec would name another.
+  /// The path by which it was opened; the new plan replaces it.
+  std::string plan;
+  std::string options; ///< Shell words, as the plan records them.
+  std::string model;   ///< From the current folder; "" if unknown.
+  /// The plan's weights file; "" if moec would choose the same name.
+  std::string weights;
   std::vector<OptionChange> changes;
 };
 
@@ -65,7 +67,7 @@ struct OtherCommand {
 struct Remedy {
   Suggestion suggestion;
   std::variant<CompileCommand, RecompileCommand, OtherCommand> command;
-  std::string detail = {}; ///< In place of {} in the suggestion's text.
+  std::string detail = {}; ///< Replaces {} in the suggestion's text.
 
   std::string text() const { return suggestionText(suggestion, detail); }
 };

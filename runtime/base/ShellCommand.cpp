@@ -15,7 +15,8 @@ bool isPlain(char c) {
          std::string_view("_-+=./:,@%").find(c) != std::string_view::npos;
 }
 
-/// Whether a terminal may get it as it is, in one line.
+/// Returns whether the text can be printed on a terminal unchanged, in one
+/// line.
 bool isShown(std::string_view word) {
   return word.find_first_of("\n\t") == std::string_view::npos &&
          terminalSafe(word) == word;

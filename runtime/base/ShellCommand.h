@@ -15,16 +15,17 @@
 
 namespace moert {
 
-/// `word` as a POSIX shell reads it back: as it is where that is safe, else
-/// quoted. Bytes that a terminal must not get become octal numbers of a
-/// "$(printf ...)", which loses newlines at the very end.
+/// Returns `word` as a POSIX shell reads it back: unchanged if that is safe,
+/// else quoted. Bytes that a terminal must not receive become octal numbers of
+/// a "$(printf ...)", which loses newlines at the very end.
 std::string shellWord(std::string_view word);
 
-/// shellWord() for a file, "./-x" for the name -x, which would be an option.
+/// Returns shellWord() for a file. A name such as -x becomes "./-x", because it
+/// would be taken for an option.
 std::string shellPath(std::string_view path);
 
-/// The words of a line that shellWord()s make up, without expansions; none if
-/// a quote stays open.
+/// Splits a line that consists of shellWord()s into words, without expansions.
+/// Returns nothing if a quote is not closed.
 std::optional<std::vector<std::string>> shellSplit(std::string_view line);
 
 } // namespace moert

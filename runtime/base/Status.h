@@ -20,7 +20,7 @@
 
 namespace moert {
 
-/// What kind of failure; decides the process exit code of the tools.
+/// The kind of failure; it decides the exit code of the tools.
 enum class StatusCode {
   Ok,
   Internal,     ///< A bug in this project.
@@ -33,7 +33,7 @@ enum class StatusCode {
   Cancelled,    ///< The user interrupted.
 };
 
-/// The documented exit code of the tools for a failure of this kind.
+/// Returns the documented exit code of the tools for a failure of this kind.
 constexpr int exitCode(StatusCode code) {
   switch (code) {
   case StatusCode::Ok:
@@ -71,30 +71,31 @@ public:
   explicit operator bool() const { return isOk(); }
   StatusCode code() const { return code_; }
   const std::string &message() const { return message_; }
-  /// The command that mends it (Remedy.h); null where there is none.
+  /// Returns the command that corrects the failure (Remedy.h), or null.
   const Remedy *remedy() const { return remedy_.get(); }
 
-  /// The same failure with its place in front: "<place>: <message>".
+  /// Returns the failure with its place in front: "<place>: <message>".
   Status at(std::string_view place) && {
     if (!isOk())
       message_.insert(0, std::string(place) + ": ");
     return std::move(*this);
   }
 
-  /// The same failure with more words at its end.
+  /// Returns the failure with `words` appended to its message.
   Status append(std::string_view words) && {
     message_ += words;
     return std::move(*this);
   }
-  /// The same failure in other words.
+  /// Returns the failure with another message.
   Status reworded(std::string message) && {
     message_ = std::move(message);
     return std::move(*this);
   }
 
-  /// The same failure with a remedy, whose text ends the message after `joint`.
+  /// Returns the failure with a remedy, and appends the remedy's text to the
+  /// message after `joint`.
   Status suggesting(Remedy remedy, std::string_view joint = "; ") &&;
-  /// The same failure with a remedy for which the message has words already.
+  /// Returns the failure with a remedy that its message already describes.
   Status with(Remedy remedy) &&;
 
 private:
@@ -103,7 +104,7 @@ private:
   std::shared_ptr<const Remedy> remedy_; ///< Null in nearly every status.
 };
 
-/// Either a value or the reason why there is none.
+/// A value, or the failure that prevented it.
 template <typename T> class [[nodiscard]] StatusOr {
 public:
   StatusOr(T value) : state_(std::move(value)) {}

@@ -11,7 +11,7 @@ KvPages::KvPages(const fb::Plan &plan, const Devices &devices)
     : count_(int32_t(kvRows(plan) / moek::kKvPage)) {
   for (uint32_t i = 0; i < moert::count(plan.kv()); ++i) {
     const fb::Kv &kv = *plan.kv()->Get(i);
-    if (kv.per_sequence())
+    if (kv.row_per_sequence())
       continue;
     int64_t row = moek::kvRowBytes(moek::KvType(kv.type()), kv.width());
     caches_.push_back({&devices.device(kv.device()), kv.offset(),

@@ -23,7 +23,7 @@ StatePool::StatePool(const fb::Plan &plan, const Devices &devices,
   bool onlyRings = true;
   for (uint32_t i = 0; i < count(plan.kv()); ++i) {
     const fb::Kv &kv = *plan.kv()->Get(i);
-    if (!kv.per_sequence())
+    if (!kv.row_per_sequence())
       continue;
     layers_.push_back(
         {&devices.device(kv.device()), kv.offset(),

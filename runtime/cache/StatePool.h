@@ -65,7 +65,7 @@ public:
   StatePool(const fb::Plan &plan, const Devices &devices, const KvPool &pages);
 
   int32_t slots() const { return int32_t(slots_.size()); }
-  /// Bytes of a slot over all layers.
+  /// Returns the bytes of one slot in all layers.
   size_t bytes() const { return bytes_; }
 
   /// Returns a slot with undefined contents for a sequence, possibly that of a

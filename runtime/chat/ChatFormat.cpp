@@ -9,15 +9,17 @@ namespace moert {
 using Json = nlohmann::ordered_json;
 
 namespace {
-/// A character that no text has, for it stands for none: Unicode keeps it free.
+/// U+FDD0, a noncharacter that Unicode reserves for internal use, so that no
+/// text contains it.
 constexpr std::string_view breaker = "\xEF\xB7\x90";
 
-/// For models that go on with text: what is typed starts a new line.
+/// For models that only continue text: each message of the user starts a new
+/// line.
 constexpr std::string_view plainTemplate =
     "{% for m in messages %}{% if m.role != 'assistant' and not loop.first %}"
     "{{ '\n' }}{% endif %}{{ m.content }}{% endfor %}";
 
-/// All strings in `json`, however deep, with names of special tokens broken.
+/// Breaks the names of special tokens in all strings of `json`, at any depth.
 void breakNames(Json &json, const Tokenizer &tokenizer) {
   if (json.is_string())
     json = tokenizer.breakNames(json.get<std::string>(), breaker);
@@ -26,7 +28,8 @@ void breakNames(Json &json, const Tokenizer &tokenizer) {
       breakNames(item, tokenizer);
 }
 
-/// `text`, which ends where a reply begins, inside its reasoning.
+/// Returns `text`, which ends where a reply begins, with the beginning of
+/// reasoning appended.
 std::string insideThinking(std::string text) {
   size_t last = text.find_last_not_of(" \n");
   std::string_view shown = std::string_view(text).substr(0, last + 1);
@@ -85,7 +88,7 @@ StatusOr<std::vector<int32_t>> ChatFormat::encode(std::string_view text,
                                                   const ChatOptions &options,
                                                   bool continues) const {
   EncodeOptions encoding;
-  // Begin-of-text is a template's to give.
+  // Templates add the begin-of-text token themselves.
   if (!isPlain_ || continues)
     encoding.addBos = false;
   encoding.addEos = false;

@@ -16,21 +16,21 @@
 
 namespace moert {
 
-/// What to ask of a model that can reason before it answers.
+/// How a model that can reason before it answers is asked to do so.
 enum class Thinking {
-  Default, ///< Whatever its template does unasked.
+  Default, ///< The template decides.
   Off,     ///< enable_thinking is false.
   Forced,  ///< enable_thinking is true, and the reply begins inside <think>.
 };
 
 struct ChatOptions {
   Thinking thinking = Thinking::Default;
-  /// Names of special tokens inside messages are ordinary text. Set it where
-  /// messages come from people who may not end each other's turns.
+  /// Treats the names of special tokens inside messages as ordinary text. Set
+  /// it if the messages' authors must not be able to end each other's turns.
   bool noSpecial = false;
 };
 
-/// What the model is to go on after.
+/// A rendered conversation up to the beginning of the reply: the model's input.
 struct ChatPrompt {
   std::string text;
   std::vector<int32_t> tokens;
@@ -41,26 +41,26 @@ struct ChatPrompt {
 /// tokenizer must outlive all of them.
 class ChatFormat {
 public:
-  /// The plan's template. Fails with Unsupported where it has none.
+  /// Uses the chat template of the plan. Fails with Unsupported if it has none.
   static StatusOr<ChatFormat> create(const Plan &plan,
                                      const Tokenizer &tokenizer);
-  /// Another template.
+  /// Uses `source` as the chat template, instead of the plan's.
   static StatusOr<ChatFormat> fromTemplate(std::string_view source,
                                            const Tokenizer &tokenizer);
-  /// For models that go on with text: messages one after the other, each of a
-  /// user on a new line.
+  /// Uses no template, for models that only continue text: messages follow each
+  /// other, and each message of the user begins a new line.
   static ChatFormat plain(const Tokenizer &tokenizer);
 
-  /// The text of `messages` and the beginning of a reply. Fails with Usage
-  /// where the template refuses them.
+  /// Returns the text of `messages` and the beginning of a reply. Fails with
+  /// Usage if the template rejects the messages.
   StatusOr<std::string> render(const Messages &messages,
                                const ChatOptions &options = {}) const;
-  /// The tokens of a rendered text, or with `continues` those of a later part
-  /// of one.
+  /// Returns the tokens of a rendered text. With `continues`, the text follows
+  /// other text, so that no token for the beginning of a text is added.
   StatusOr<std::vector<int32_t>> encode(std::string_view text,
                                         const ChatOptions &options = {},
                                         bool continues = false) const;
-  /// Both.
+  /// Renders and encodes `messages`.
   StatusOr<ChatPrompt> prompt(const Messages &messages,
                               const ChatOptions &options = {}) const;
 
@@ -76,7 +76,8 @@ private:
   bool isPlain_;
 };
 
-/// bos_token and eos_token, as the tokenizer has them: variables of a template.
+/// Returns the template variables bos_token and eos_token with the tokenizer's
+/// values.
 std::vector<std::pair<std::string, std::string>>
 tokenVariables(const Tokenizer &tokenizer);
 

@@ -26,7 +26,8 @@ void Conversation::addReply(const ChatPrompt &prompt, const Reply &reply) {
                       reply.tokens.end());
   if (reply.reason != StopReason::StopString)
     return;
-  // The string that ended it was left out; so are the tokens it is in.
+  // The reply's text ends before the stop string, so the tokens that contain it
+  // are left out as well.
   size_t end = prompt.text.size(), kept = prompt.tokens.size();
   for (; kept < heardTokens_.size(); ++kept) {
     std::string_view bytes = format_.tokenizer().tokenBytes(heardTokens_[kept]);

@@ -1,13 +1,14 @@
 //===- Conversation.h - Messages, prompts and replies in turn ---*- C++ -*-===//
 //
-// A conversation that goes on: messages are added, prompt() is what the model
-// answers, its reply is added. What the model said stays the tokens that it
-// said: its text alone might be cut into other tokens, and the cache of an
-// earlier prompt would be of no use. Nothing here knows an engine; a sequence
-// keeps what it shares with the next prompt (keepShared() of Generate.h).
+// A conversation of several turns: the caller adds a message, prompt() returns
+// the text and tokens that the model continues, and addReply() adds the reply.
+// The tokens of a reply are kept as the model generated them, because encoding
+// its text again might give other tokens, and the KV cache of the previous
+// prompt would be useless. This class knows no engine; keepShared() of
+// Generate.h rewinds a sequence to its common prefix with the next prompt.
 //
-// A server that is sent all messages with every request needs a ChatFormat and
-// no Conversation, unless it remembers who it talks with.
+// A server that receives all messages with every request needs a ChatFormat,
+// but no Conversation, unless it keeps state for each client.
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,13 +30,13 @@ public:
 
   Messages &messages() { return messages_; }
   const Messages &messages() const { return messages_; }
-  /// Takes effect with the next prompt.
+  /// Changes take effect with the next prompt.
   ChatOptions &options() { return options_; }
 
-  /// What the model is to go on after, to answer the last message.
+  /// Returns the prompt whose continuation is the answer to the last message.
   StatusOr<ChatPrompt> prompt() const;
 
-  /// A stream for the reply to `prompt`.
+  /// Returns a stream for the reply to `prompt`.
   StatusOr<ReplyStream>
   reply(const ChatPrompt &prompt,
         ReplyOptions options = ReplyOptions::forChat()) const {
@@ -50,7 +51,7 @@ private:
   ChatFormat format_;
   Messages messages_;
   ChatOptions options_;
-  /// The last prompt with its reply as they were, and their tokens.
+  /// The last prompt and its reply: the exact text, and the exact tokens.
   std::string progressText_;
   std::vector<int32_t> heardTokens_;
 };

@@ -14,8 +14,8 @@ namespace moert {
 
 struct GenerateStats {
   StopReason reason = StopReason::Length;
-  int32_t promptTokens = 0;    ///< 0 where the prompt was not finished.
-  int32_t generatedTokens = 0; ///< The end-of-generation token not included.
+  int32_t promptTokens = 0;    ///< 0 if the prompt was not finished.
+  int32_t generatedTokens = 0; ///< Without the end-of-generation token.
   int32_t decodeSteps = 0;     ///< Generated tokens that were also evaluated.
   double promptSeconds = 0, decodeSeconds = 0;
 
@@ -23,17 +23,18 @@ struct GenerateStats {
   double decodeRate() const; ///< Tokens per second; 0 without steps.
 };
 
-/// Rewinds the sequence to what it shares with the beginning of `prompt`, at
-/// most all but the prompt's last token, whose logits are wanted. Returns how
-/// many tokens of the prompt it has.
+/// Rewinds the sequence to the longest prefix that it shares with `prompt`,
+/// without the prompt's last token, whose logits must be computed. Returns the
+/// number of prompt tokens that remain in the sequence.
 StatusOr<int32_t> keepShared(Sequence &sequence,
                              std::span<const int32_t> prompt);
 
-/// Appends `prompt` to the sequence and generates after it, one sequence alone;
-/// `sink` receives the events of `reply`, which holds the whole afterwards. The
-/// sequence's cancel flag ends it with StopReason::Cancelled and ok; a failure
-/// of `sink` ends it as well and is returned. The last generated token is in
-/// the reply, and in the sequence only where a step followed.
+/// Appends `prompt` to the sequence and generates a reply, for this sequence
+/// alone. `sink` receives the events of `reply`, which contains the whole reply
+/// afterwards. If the sequence's cancel flag is set, the reply ends with
+/// StopReason::Cancelled and the call succeeds; a failure of `sink` also ends
+/// the reply and is returned. The reply contains the last generated token; the
+/// sequence contains it only if another step followed.
 StatusOr<GenerateStats>
 generate(Engine &engine, Sequence &sequence, std::span<const int32_t> prompt,
          const SamplerParams &sampling, ReplyStream &reply,

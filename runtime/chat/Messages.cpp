@@ -15,10 +15,11 @@ constexpr const char *kExpected = "; expected a JSON list of messages, as "
                                   "[{\"role\": \"user\", \"content\": "
                                   "\"Hello\"}]";
 
-/// What is wrong with `json`, and at which message, if it is one's fault.
+/// The first error in `json`, and the index of the message that has it, if one
+/// does.
 struct Fault {
   const char *what;
-  bool isOfList = false; ///< Not of the whole.
+  bool isOfList = false; ///< Concerns "messages", not the whole text.
   std::optional<size_t> message = {};
 };
 
@@ -28,7 +29,7 @@ std::optional<Fault> faultOf(const Json &json) {
     return Fault{"has no messages"};
   const Json &list = isObject ? json["messages"] : json;
   if (!list.is_array())
-    return Fault{"has messages that are no list", true};
+    return Fault{"has messages that are not a list", true};
   for (size_t i = 0; i < list.size(); ++i)
     if (!list[i].is_object() || !list[i].contains("role") ||
         !list[i]["role"].is_string())
@@ -42,7 +43,8 @@ Json variablesOf(Json json) {
   return json;
 }
 
-/// nlohmann's text must be UTF-8 when it is written.
+/// Replaces bytes that are not UTF-8, because nlohmann cannot write such
+/// strings.
 std::string utf8(std::string_view text) {
   Json json = std::string(text);
   return Json::parse(json.dump(-1, ' ', false, Json::error_handler_t::replace))
@@ -82,7 +84,7 @@ StatusOr<Messages> Messages::fromJson(Json json) {
 void Messages::add(std::string_view role, std::string_view content,
                    std::string_view reasoning) {
   Json message = {{"role", utf8(role)}, {"content", utf8(content)}};
-  // The names that templates know it by.
+  // Templates use one of these two names.
   if (!reasoning.empty())
     message["reasoning_content"] = message["thinking"] = utf8(reasoning);
   list().push_back(std::move(message));

@@ -1,10 +1,11 @@
 //===- ReplyStream.h - From tokens to a reply, as they come -----*- C++ -*-===//
 //
-// What turns generated tokens into what a person or a program receives: tokens
-// become whole characters, stop strings and end-of-generation tokens end the
-// reply, reasoning is told from the answer. It knows no engine and does no I/O:
-// a server has one for each request, pushes the token that a step sampled for
-// it, and sends the events that come back.
+// Converts generated tokens to the events that a person or a program receives:
+// it forms whole characters, ends the reply at stop strings and
+// end-of-generation tokens, and separates reasoning from the answer. It knows
+// no engine and does no I/O: a server has one stream per request, pushes each
+// token that a step sampled for the request, and sends the events that push()
+// returns.
 //
 //   MOE_ASSIGN_OR_RETURN(ReplyStream stream,
 //                        ReplyStream::create(tokenizer, prompt.text, options));
@@ -31,26 +32,27 @@ namespace moert {
 
 /// Why a reply ended.
 enum class StopReason {
-  Length,      ///< ReplyOptions::maxTokens.
-  EndOfText,   ///< The model's end-of-generation token.
-  StopString,  ///< One of ReplyOptions::stops.
-  ContextFull, ///< Said by the caller: there is no room for the last token.
-  Cancelled,   ///< Said by the caller.
+  Length,      ///< ReplyOptions::maxTokens were generated.
+  EndOfText,   ///< The model generated its end-of-generation token.
+  StopString,  ///< The text contains one of ReplyOptions::stops.
+  ContextFull, ///< From the caller: the last token does not fit.
+  Cancelled,   ///< From the caller.
 };
 
-/// "length", "eos", "stop", "context", "cancelled".
+/// Returns "length", "eos", "stop", "context" or "cancelled".
 std::string_view stopReasonName(StopReason reason);
 
 struct ReplyOptions {
-  int32_t maxTokens = -1;         ///< -1: until something else ends it.
-  std::vector<std::string> stops; ///< Text that ends it, and is not shown.
-  bool ignoreEos = false;         ///< Go on after an end-of-generation token.
-  bool showControl = false; ///< Control tokens' names are part of the text.
-  /// Tell reasoning from the answer. The marks between them may be control
-  /// tokens: needs showControl.
+  int32_t maxTokens = -1;         ///< -1: no limit.
+  std::vector<std::string> stops; ///< Texts that end the reply; not shown.
+  /// Continues after an end-of-generation token.
+  bool ignoreEos = false;
+  bool showControl = false; ///< The names of control tokens are text.
+  /// Separates reasoning from the answer. Needs showControl, because the marks
+  /// between them may be control tokens.
   bool splitReasoning = false;
 
-  /// Of a chat's reply.
+  /// Returns the options for replies in a chat.
   static ReplyOptions forChat() {
     return {.stops = {}, .showControl = true, .splitReasoning = true};
   }
@@ -60,41 +62,41 @@ struct ReplyOptions {
 struct ReplyEvent {
   enum class Kind { Text, Reasoning, End };
   Kind kind = Kind::Text;
-  std::string text = {}; ///< Of Text and Reasoning: whole characters, not "".
-  StopReason reason = StopReason::Length; ///< Of End.
+  std::string text = {}; ///< Whole characters, at least one; "" for End.
+  StopReason reason = StopReason::Length; ///< Only for End.
 };
 
-/// All of a reply so far.
+/// The whole reply so far.
 struct Reply {
-  std::string text;      ///< Without reasoning.
-  std::string reasoning; ///< "" where it is not told from the text.
-  std::string raw;       ///< As the model wrote it: both, with their marks.
-  /// The tokens that were generated; an end-of-generation token that ended the
-  /// reply is none of them, those of a stop string are.
+  std::string text;      ///< The answer, without reasoning.
+  std::string reasoning; ///< "" if it is not separated.
+  std::string raw;       ///< Answer, reasoning and marks, as generated.
+  /// All generated tokens, including those of a stop string, but not an
+  /// end-of-generation token that ended the reply.
   std::vector<int32_t> tokens;
-  std::optional<StopReason> reason; ///< None before the end.
+  std::optional<StopReason> reason; ///< Empty before the end.
   int stop = -1; ///< The index of the stop string that ended it, or -1.
 };
 
 class ReplyStream {
 public:
-  /// `prompt` is what the reply follows: it may have begun the reasoning.
-  /// `tokenizer` must outlive the stream. Fails with Usage for an empty stop
-  /// string.
+  /// `prompt` is the text that the reply follows; it may already have begun the
+  /// reasoning. `tokenizer` must outlive the stream. Fails with Usage for an
+  /// empty stop string.
   static StatusOr<ReplyStream> create(const Tokenizer &tokenizer,
                                       std::string_view prompt = {},
                                       ReplyOptions options = {});
 
-  /// What `token` makes certain, and the end where it ends the reply. After
-  /// the end nothing comes.
+  /// Adds a token and returns the text that has become certain, and the end if
+  /// the token ends the reply. Returns nothing after the end.
   std::vector<ReplyEvent> push(int32_t token);
-  /// No more tokens come: what was held back, and the end. Nothing where it has
-  /// ended already.
+  /// Ends the reply for this reason. Returns the text that was held back, and
+  /// the end; nothing if the reply has already ended.
   std::vector<ReplyEvent> finish(StopReason reason);
 
   bool hasEnded() const { return reply_.reason.has_value(); }
-  /// Whether another token has a place: not after the end, nor where none were
-  /// asked for (maxTokens 0), which finish() ends.
+  /// Returns whether push() accepts another token. It is false after the end,
+  /// and from the start if maxTokens is 0; then call finish().
   bool takesMore() const {
     return !hasEnded() && (options_.maxTokens < 0 ||
                            reply_.tokens.size() < size_t(options_.maxTokens));

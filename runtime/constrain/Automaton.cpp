@@ -106,8 +106,8 @@ private:
     }
   }
 
-  /// `least` copies, then either a loop or copies each of which may be the
-  /// last.
+  /// Adds `least` copies, then either a loop, or further copies each of which
+  /// may be the last one.
   void addRepeat(const Expr &expr, StateId from, StateId to) {
     ExprId part = expr.parts[0];
     for (int32_t i = 0; i < expr.least && !isFull(); ++i) {
@@ -159,7 +159,7 @@ private:
   const Grammar &grammar_;
   size_t maxStates_;
   Automaton automaton_;
-  std::vector<StateId> entries_; ///< By rule.
+  std::vector<StateId> entries_; ///< Indexed by rule.
   std::vector<RuleId> open_;     ///< Rules in the order of their entries.
 };
 

@@ -114,7 +114,8 @@ private:
     return of[size_t(rule)] = true;
   }
 
-  /// Whether some text of the expression is finite, or is empty.
+  /// Returns whether the expression matches a finite text or, with `empty`, the
+  /// empty text.
   bool holds(const std::vector<bool> &of, ExprId id, bool empty) const {
     const Expr &expr = grammar_[id];
     auto part = [&](ExprId p) { return holds(of, p, empty); };

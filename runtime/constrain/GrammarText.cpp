@@ -42,7 +42,7 @@ StatusOr<uint32_t> GrammarText::hexDigits(int least, int most) {
   if (count < least)
     return error("expected " + std::to_string(least) + " hexadecimal digits");
   if (value > CharSet::kMaxCodePoint || CharSet::only(value).isEmpty())
-    return error("the number is no Unicode character");
+    return error("the number is not a Unicode character");
   return value;
 }
 

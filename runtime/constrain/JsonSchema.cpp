@@ -109,7 +109,7 @@ public:
   }
 
 private:
-  /// What no value fits has no expression.
+  /// An empty optional stands for a schema that no value satisfies.
   using Result = StatusOr<std::optional<ExprId>>;
 
   Result translate(const Json &schema, const Pointer &at, int depth) {
@@ -155,12 +155,14 @@ private:
     return Status::ok();
   }
 
-  /// A keyword that says all: others beside it would have to hold, too.
+  /// Translates a keyword that describes the whole value, such as const. Other
+  /// keywords in the same schema would have to hold too, and are not supported.
   Result translateWhole(std::string_view keyword, const Json &schema,
                         const Pointer &at, int depth) {
     for (const Keyword &other : kKeywords) {
       bool isSame = other.name == keyword || !schema.contains(other.name);
-      // A type beside constants is checked with each of them.
+      // "type" is allowed next to const and enum: it is checked with each
+      // constant.
       bool isType =
           other.name == "type" && (keyword == "const" || keyword == "enum");
       if (!isSame && !isType)
@@ -259,8 +261,9 @@ private:
       if (types.empty())
         return (at / "type").error("expected a type");
     } else {
-      // Keywords that are about one type limit no others, which would all fit.
-      // The type that they describe is what is meant.
+      // Without "type", a keyword for one type does not restrict values of
+      // other types. Schemas that omit "type" mean the types that their
+      // keywords describe, so only those are accepted.
       for (const Keyword &keyword : kKeywords)
         if (!keyword.type.empty() && schema.contains(keyword.name) &&
             std::ranges::find(types, keyword.type) == types.end())
@@ -490,7 +493,7 @@ private:
       auto it = schema.find(name);
       if (it == schema.end())
         return Status::ok();
-      // Up to 2^53 doubles hold all integers.
+      // A double represents every integer up to 2^53.
       constexpr double kMost = 9007199254740992.0;
       double value = it->is_number() ? it->get<double>() : NAN;
       if (!(std::abs(value) <= kMost))
@@ -568,7 +571,7 @@ private:
     });
   }
 
-  /// The constants of a schema that has nothing else.
+  /// Returns the constants of a schema that consists of constants only.
   static std::optional<Json> valuesOf(const Json &schema) {
     if (schema.contains("const"))
       return Json::array({schema["const"]});

@@ -49,7 +49,7 @@ std::string escapeOf(uint32_t c) {
 template <class Body> ExprId JsonText::rule(const char *name, Body body) {
   RuleId id = grammar_.declare(std::string("json ") + name);
   if (!grammar_.isDefined(id)) {
-    // The body may refer to the rule.
+    // The rule is defined first, because its body may refer to it.
     grammar_.define(id, grammar_.empty());
     grammar_.define(id, body());
   }
@@ -129,7 +129,7 @@ ExprId JsonText::character(Grammar &grammar, const CharSet &set) {
 ExprId JsonText::anyCharacter() {
   return rule("character", [&] {
     ExprId hex = grammar_.chars(kHex);
-    // D800 to DFFF are halves of pairs.
+    // Code units D800 to DFFF are halves of surrogate pairs.
     ExprId first = grammar_.choice(
         {grammar_.sequence(
              {grammar_.chars(kHex.without({{'D', 'D'}, {'d', 'd'}})), hex}),
@@ -164,10 +164,10 @@ ExprId JsonText::stringOfLength(int32_t least, int32_t most) {
 }
 
 ExprId JsonText::stringExcept(const std::set<std::string> &names) {
-  // A trie of the names as they would be written. A text leaves it with a
-  // character that goes on no name, or ends where no name does. Characters have
-  // one form here, so that none can be written in a way that the trie does not
-  // know.
+  // The trie has the names as they are written in JSON. A string differs from
+  // all of them if it leaves the trie with a character that continues no name,
+  // or if it ends at a node that is not the end of a name. Each character has
+  // only one spelling here, so no other spelling can evade the trie.
   struct Node {
     std::map<uint32_t, Node> next;
     bool isName = false;
@@ -214,8 +214,9 @@ ExprId JsonText::member(ExprId name, ExprId value) {
 ExprId JsonText::objectOf(const std::vector<Member> &members,
                           std::optional<ExprId> rest) {
   ExprId comma = grammar_.sequence({space(), grammar_.bytes(","), space()});
-  // From the last member backwards: what may follow if there is a member
-  // before (`more`), and if there is none (`first`).
+  // Builds the text from the last member backwards: `more` is the rest of the
+  // object after a member, and `first` is the rest if there is no member before
+  // it.
   ExprId more = grammar_.empty(), first = grammar_.empty();
   if (rest) {
     more =
@@ -248,7 +249,8 @@ ExprId JsonText::listOf(const std::vector<ExprId> &first,
   auto count = int32_t(first.size());
   if (most != Expr::kUnbounded)
     count = std::min(count, most);
-  // What follows the first items, of which `least` may not have been enough.
+  // The items after `first`. If `first` has fewer than `least` items, some of
+  // them are required.
   ExprId tail = grammar_.empty();
   if (rest && (most == Expr::kUnbounded || most > count)) {
     int32_t fewest = std::max(0, least - count);
@@ -291,8 +293,9 @@ ExprId JsonText::sameLength(const std::string &low, const std::string &high) {
   if (low[0] == high[0])
     return grammar_.sequence(
         {digit(low[0], low[0]), sameLength(low.substr(1), high.substr(1))});
-  // The lowest digit with what is above `low`, digits between with anything,
-  // the highest with what is below `high`.
+  // There are three cases by the first digit: the lowest one, followed by at
+  // least the rest of `low`; one in between, followed by any digits; and the
+  // highest one, followed by at most the rest of `high`.
   std::vector<ExprId> ways = {
       grammar_.sequence({digit(low[0], low[0]),
                          sameLength(low.substr(1), std::string(n - 1, '9'))})};

@@ -18,7 +18,7 @@ public:
   JsonText(Grammar &grammar, JsonTextOptions options)
       : grammar_(grammar), options_(options) {}
 
-  /// Any value, object or list; any member value is a value.
+  /// Rules for any JSON value, object and array.
   ExprId value();
   ExprId object();
   ExprId list();
@@ -31,9 +31,9 @@ public:
   ExprId integersBetween(std::optional<int64_t> least,
                          std::optional<int64_t> most);
 
-  /// A string's text: a character of `set`, escaped where JSON requires it.
+  /// A character of a string: one of `set`, escaped if JSON requires it.
   static ExprId character(Grammar &grammar, const CharSet &set);
-  /// Any character in any of its forms, except halves of surrogate pairs.
+  /// Any character in any spelling, except halves of surrogate pairs.
   ExprId anyCharacter();
   /// Strings of `least` to `most` code points.
   ExprId stringOfLength(int32_t least, int32_t most);
@@ -43,16 +43,17 @@ public:
 
   /// White space where JSON allows it.
   ExprId space();
-  /// `{`, the parts between which `,` stands, `}`. `parts` may be omitted from
-  /// the text if they are optional; `rest`, if there is one, is repeated.
+  /// An object: `{`, members with `,` between them, `}`. Members that are not
+  /// required may be omitted; `rest`, if it is present, may follow any number
+  /// of times.
   struct Member {
-    ExprId text; ///< With its name.
+    ExprId text; ///< Name and value.
     bool isRequired;
   };
   ExprId objectOf(const std::vector<Member> &members,
                   std::optional<ExprId> rest);
-  /// `[`, `first` in this order, then `rest`, if there is one; in all `least`
-  /// to `most` items.
+  /// An array: `[`, the items `first` in this order, then `rest`, if it is
+  /// present, any number of times, `]`. It has `least` to `most` items.
   ExprId listOf(const std::vector<ExprId> &first, std::optional<ExprId> rest,
                 int32_t least, int32_t most);
   ExprId member(ExprId name, ExprId value);

@@ -115,7 +115,8 @@ Matcher::PositionId Matcher::step(PositionId from, uint8_t byte) {
   std::ranges::sort(targets);
   targets.erase(std::ranges::unique(targets).begin(), targets.end());
   PositionId to = targets.empty() ? kDead : close(std::move(targets));
-  // A step that did not fit may fit when others have been forgotten.
+  // A step that exceeded a limit is not remembered, because it may succeed once
+  // other positions have been forgotten.
   if (!isFull_)
     (*positions_[size_t(from)].next)[byte] = to;
   return to;
@@ -142,8 +143,9 @@ void Matcher::computeMask(PositionId at, std::vector<uint64_t> &mask) {
   if (positions_[size_t(at)].canEnd)
     for (int32_t id : tokens_->ends())
       allow(id);
-  // path[n] is the position after n bytes of the entry. An entry that shares
-  // `dead` bytes with one that was refused at the last of them is refused, too.
+  // path[n] is the position after n bytes of the entry. An entry is also
+  // refused if it shares `dead` bytes with an earlier one that was refused at
+  // byte number `dead`.
   std::vector<PositionId> path = {at};
   size_t dead = SIZE_MAX;
   for (const TokenTrie::Entry &entry : tokens_->entries()) {
@@ -247,8 +249,8 @@ void Matcher::forget() {
   frameIds_.clear();
   positionIds_.clear();
   masks_.clear();
-  // Parents have smaller numbers than what is inside them, and frames keep
-  // their order, so that ways stay sorted.
+  // A frame's parent has a smaller number, and the frames that are kept keep
+  // their order, so the ways of a position stay sorted.
   std::vector<FrameId> kept(frames.size(), kBottom);
   std::vector<bool> isUsed(frames.size());
   for (PositionId id : history_)

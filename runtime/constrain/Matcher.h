@@ -58,10 +58,10 @@ public:
   /// if there are fewer or they are too long ago.
   Status rewind(size_t count);
 
-  /// Whether the text so far is complete, although it may go on.
+  /// Returns whether the text so far is complete. More text may be possible.
   bool canEnd() const;
-  /// Whether the text has ended: by a token that ends texts, or because nothing
-  /// can follow.
+  /// Returns whether the text has ended: a token that ends texts was accepted,
+  /// or nothing can follow.
   bool hasEnded() const;
 
 private:
@@ -70,7 +70,8 @@ private:
   static constexpr PositionId kUnknown = -1, kDead = -2, kEnded = -3;
   static constexpr FrameId kBottom = -1;
 
-  /// The states to return to after the rules that the text is in.
+  /// A stack of states to return to, for the rules that enclose the current
+  /// position.
   struct Frame {
     Automaton::StateId followUp;
     FrameId parent;
@@ -108,7 +109,8 @@ private:
   std::vector<Position> positions_;
   std::unordered_multimap<uint64_t, PositionId> positionIds_;
   std::unordered_map<PositionId, std::vector<uint64_t>> masks_;
-  /// After each of the last tokens, and before the first of these.
+  /// The positions after each of the last tokens, and the one before the first
+  /// of these tokens.
   std::deque<PositionId> history_;
   size_t tokenCount_ = 0;
 };

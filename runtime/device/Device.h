@@ -54,7 +54,7 @@ struct InstructionTime {
   double run = 0; ///< Doing its share of the work.
 };
 
-/// What all devices of a step have in common.
+/// The data of a step that all devices share.
 struct StepControl {
   StepEvents *events = nullptr; ///< Null if the phase has no events.
   const std::atomic<bool> *cancel = nullptr; ///< May be null.

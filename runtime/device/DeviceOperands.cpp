@@ -32,8 +32,8 @@ void DeviceOperands::failToReach(std::string_view name) {
   if (status_.isOk())
     status_ = Status(
         StatusCode::WrongMachine,
-        fmt::format("operand {} lies in the memory of {}, which {} does not "
-                    "reach",
+        fmt::format("operand {} lies in the memory of {}, which {} cannot "
+                    "access",
                     name, nameOf(op_.buffer(name).device()),
                     nameOf(op_.device())));
 }

@@ -42,15 +42,17 @@ public:
     return op_.gemm(name).activation;
   }
 
-  /// WrongMachine where an operand, or what works on it, is out of reach.
+  /// Returns WrongMachine if the device cannot access an operand, or has no
+  /// kernel for it.
   Status finish() { return std::move(status_); }
 
 protected:
-  /// A view of a weight whose bytes begin at `data`.
+  /// Returns a view of a weight whose bytes begin at `data`.
   moek::WeightView weightAt(std::string_view name, const uint8_t *data) const;
-  /// A view of a cache on a device whose caches begin at `caches`.
+  /// Returns a view of a cache on a device whose caches begin at `caches`.
   moek::KvView cacheIn(std::string_view name, uint8_t *caches) const;
-  /// Fails: the device does not reach the memory that buffer `name` lies in.
+  /// Records the failure that the device cannot access the memory of buffer
+  /// `name`.
   void failToReach(std::string_view name);
 
   const fb::Plan &plan_;

@@ -40,7 +40,8 @@ uint64_t writeStepBlock(const moek::Step &step, StepRoom room,
   moek::Step block = step;
   uint64_t end = sizeof(block);
   if (step.sequences) {
-    assert(step.sequenceCount <= room.sequences && "the engine sees to it");
+    assert(step.sequenceCount <= room.sequences &&
+           "the engine limits the number of sequences");
     block.sequences = pointerTo<moek::SequenceRows>(address + kSequencesAt);
     end = pagesAt(room);
     for (int32_t i = 0; i < step.sequenceCount; ++i) {

@@ -67,8 +67,8 @@ public:
   /// by the host, and arrive() is not called for it.
   void setSignalledByFlag(uint32_t event) { byFlag_[event] = true; }
 
-  /// Prepares a step with so many tokens and sequences. All queues must have
-  /// ended the previous step, and none may have begun this one.
+  /// Prepares a step with this number of tokens and sequences. All queues must
+  /// have ended the previous step, and none may have begun this one.
   void beginStep(int32_t tokens = 0, int32_t sequences = 0);
 
   /// Called by each of `team` workers when it has finished an instruction. The

@@ -53,7 +53,7 @@ struct EngineOptions {
   /// Run although the mapped weights exceed memory: some of their pages are
   /// then read from the disk for every token (MemoryFit.h).
   bool allowPaging = false;
-  /// The rung to run if the plan is a ladder (Ladder.h).
+  /// The rung to run if the plan is a ladder (RungChoice.h).
   RungRequest rung = {};
   /// Where the files are now, if they were moved since the plan was compiled.
   WeightPaths files = {};

@@ -92,7 +92,7 @@ Status checkPlan(const Plan &plan, const RungRequest &wish,
   if (wish.context > plan.table().context())
     return adviseContext(
         Status(StatusCode::DoesNotFit,
-               fmt::format("{}: holds a context of {}, and {} are asked for",
+               fmt::format("{}: holds a context of {}, and {} were requested",
                            plan.path(),
                            counted(plan.table().context(), "token"),
                            wish.context)),
@@ -115,24 +115,24 @@ StatusOr<RungChoice> chooseRung(std::span<const RungNeed> rungs,
     if (rung.context < wish.context)
       return Status(
           StatusCode::DoesNotFit,
-          fmt::format("--rung {} holds {}, and {} are asked for; leave out "
+          fmt::format("--rung {} holds {}, and {} were requested; leave out "
                       "--rung or ask for fewer",
                       wish.number, counted(rung.context, "token"),
                       wish.context));
-    return chosen(wish.number - 1, false, ", as asked for");
+    return chosen(wish.number - 1, false, ", as requested");
   }
   std::vector<size_t> order = inOrder(rungs, wish.context);
   if (order.empty())
-    return Status(StatusCode::DoesNotFit,
-                  fmt::format("its largest rung holds {}, and {} are asked for",
-                              counted(rungs.back().context, "token"),
-                              wish.context));
+    return Status(
+        StatusCode::DoesNotFit,
+        fmt::format("its largest rung holds {}, and {} were requested",
+                    counted(rungs.back().context, "token"), wish.context));
   std::string lacks;
   for (size_t index : order) {
     std::string lack = shortageOf(rungs[index], free);
     if (lack.empty()) {
       std::string_view why = wish.context > 0
-                                 ? ", which holds what is asked for"
+                                 ? ", which holds the requested context"
                                  : ", the largest";
       return lacks.empty() ? chosen(index, true, why)
                            : chosen(index, true, lacks);

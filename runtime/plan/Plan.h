@@ -31,9 +31,9 @@ struct Plan;
 struct Tokenizer;
 } // namespace fb
 
-/// Note for users who compile or read a plan with work for GPUs.
+/// The note that users get who compile or read a plan with work for GPUs.
 inline constexpr std::string_view kGpuPlanNote =
-    "this plan needs a GPU and its driver where it is run";
+    "this plan needs a GPU and its driver on the machine that runs it";
 
 class Plan {
 public:

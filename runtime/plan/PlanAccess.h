@@ -63,9 +63,9 @@ constexpr int64_t kvPagesOf(int64_t positions) {
 
 /// Returns the first cache with pages, or the first state; null if there is
 /// none.
-inline const fb::Kv *firstKv(const fb::Plan &plan, bool perSequence) {
+inline const fb::Kv *firstKv(const fb::Plan &plan, bool rowPerSequence) {
   for (uint32_t i = 0; i < count(plan.kv()); ++i)
-    if (plan.kv()->Get(i)->per_sequence() == perSequence)
+    if (plan.kv()->Get(i)->row_per_sequence() == rowPerSequence)
       return plan.kv()->Get(i);
   return nullptr;
 }
@@ -122,7 +122,7 @@ inline const fb::Explain *opOf(const fb::Plan &plan,
 inline std::string kvTypeNames(const fb::Plan &plan) {
   std::set<std::string_view> names;
   for (uint32_t i = 0; i < count(plan.kv()); ++i)
-    if (!plan.kv()->Get(i)->per_sequence())
+    if (!plan.kv()->Get(i)->row_per_sequence())
       names.insert(moek::kvTypeName(moek::KvType(plan.kv()->Get(i)->type())));
   return fmt::format("{}", fmt::join(names, "+"));
 }

@@ -32,7 +32,7 @@ StatusOr<Tokenizer> planTokenizer(const Plan &plan,
   const fb::Tokenizer *table = plan.tokenizer();
   if (!table || count(table->tokens()) == 0)
     return Status(StatusCode::Unsupported,
-                  plan.path() + ": carries no tokenizer, because the model "
+                  plan.path() + ": has no tokenizer, because the model "
                                 "file has none or --no-tokenizer was given to "
                                 "compile; work on token ids with moert logits");
   TokenizerSpec spec;
@@ -66,7 +66,7 @@ StatusOr<ChatTemplate> planChatTemplate(const Plan &plan) {
   std::string_view source = planChatTemplateSource(plan);
   if (source.empty())
     return Status(StatusCode::Unsupported,
-                  plan.path() + ": carries no chat template, because the model "
+                  plan.path() + ": has no chat template, because the model "
                                 "file has none; give one with --template FILE, "
                                 "or text as it is with moert run -p");
   StatusOr<ChatTemplate> chat = ChatTemplate::parse(source);

@@ -15,10 +15,10 @@ namespace moert {
 namespace {
 namespace stdfs = std::filesystem;
 
-/// A smaller context helps nobody (moec's Remedy.cpp agrees).
+/// A smaller context would not be useful; moec's Remedy.cpp has the same limit.
 constexpr int64_t kLeastContext = 256;
 
-/// A path that the plan records, from the current folder.
+/// Returns a path that the plan records, relative to the current folder.
 std::string fromHere(std::string_view planPath, std::string_view recorded) {
   return (stdfs::path(planPath).parent_path() / recorded).string();
 }
@@ -28,8 +28,8 @@ bool isFile(const std::string &path) {
   return stdfs::is_regular_file(path, ignored);
 }
 
-/// Where the plan's model is: what the user gave, else what the plan says, if
-/// there is a file.
+/// Returns the path of the model: the one that the user gave, else the plan's
+/// if that file exists, else "".
 std::string modelPath(const fb::Plan &plan, std::string_view planPath,
                       std::span<const std::string> given) {
   if (!given.empty())
@@ -44,19 +44,20 @@ std::string modelPath(const fb::Plan &plan, std::string_view planPath,
   return "";
 }
 
-/// Whether the size of the cache was asked for, not that of contexts.
+/// Returns whether the plan was compiled with a size of the cache instead of a
+/// context per sequence.
 bool hasKvBudget(const fb::Plan &plan) {
   std::vector<std::string> words =
       shellSplit(text(plan.options())).value_or(std::vector<std::string>());
   return std::ranges::find(words, "--kv-budget") != words.end();
 }
 
-/// Of a page of every layer's cache.
+/// Returns the bytes of one page in the caches of all layers.
 uint64_t kvPageBytes(const fb::Plan &plan) {
   uint64_t bytes = 0;
   for (uint32_t i = 0; i < count(plan.kv()); ++i) {
     const fb::Kv *kv = plan.kv()->Get(i);
-    if (kv->per_sequence())
+    if (kv->row_per_sequence())
       continue;
     bytes += uint64_t(
         moek::kvBytes(moek::KvType(kv->type()), kv->width(), moek::kKvPage));
@@ -64,14 +65,15 @@ uint64_t kvPageBytes(const fb::Plan &plan) {
   return bytes;
 }
 
-/// --kv-budget for so many pages.
+/// Returns a --kv-budget for this many pages.
 OptionChange budgetOf(const fb::Plan &plan, int64_t pages) {
   return {"--kv-budget", sizeWord(uint64_t(pages) * kvPageBytes(plan) +
                                   uint64_t(stateBytes(plan)))};
 }
 
-/// The weights file of a plan, unless it is the one beside it that moec names,
-/// or another plan's: a copy of a plan has the weights of the original.
+/// Returns the plan's weights file if the command must name it. That is not so
+/// for the file beside the plan that moec would choose, nor for the file of
+/// another plan: a copy of a plan uses the weights of the original.
 std::string otherWeights(const fb::Plan &plan, std::string_view planPath) {
   stdfs::path usual = stdfs::path(planPath).filename();
   if (usual.extension() == ".fb")
@@ -109,7 +111,8 @@ Status adviseContext(Status failure, const fb::Plan &plan,
     return std::move(failure).append(fmt::format(
         "; the model was trained for {}, so the text must be shorter",
         plan.trained_context()));
-  // Twice as much where the model takes it: a text goes on.
+  // Suggest twice the context if the model supports it, because the text may
+  // grow further.
   int64_t roomy = 2 * int64_t(plan.context());
   if (plan.trained_context() > 0)
     roomy = std::min<int64_t>(roomy, plan.trained_context());
@@ -126,7 +129,8 @@ Status adviseMemory(Status failure, const fb::Plan &plan,
                     std::string_view planPath, uint64_t rest, uint64_t weights,
                     uint64_t available,
                     std::span<const std::string> modelPaths) {
-  // All but the cache's pages stays; what is left holds a part of them.
+  // Everything but the pages of the cache keeps its size. The remaining memory
+  // holds as many pages as fit.
   rest += uint64_t(stateBytes(plan));
   uint64_t page = kvPageBytes(plan);
   bool hasBudget = hasKvBudget(plan);
@@ -140,7 +144,7 @@ Status adviseMemory(Status failure, const fb::Plan &plan,
   };
   int64_t useful = std::min<int64_t>(kLeastContext, plan.context() / 2);
   int64_t pages = pagesBeside(rest + weights);
-  // Where they leave too little, weights will have to be paged.
+  // If the weights leave too little memory, they will have to be paged.
   if (contextOf(pages) < useful)
     pages = pagesBeside(rest);
   int64_t each = kvPagesOf(plan.context()), context = contextOf(pages);

@@ -17,31 +17,33 @@ namespace fb {
 struct Plan;
 } // namespace fb
 
-/// To make a plan again, with the options that shaped it (Plan.options) but for
-/// `changes`. `planPath` is how the plan was opened, `modelPaths` are the
-/// user's --model. `plan` needs no verification beyond flatbuffers'.
+/// Returns the command that compiles a plan again with the options that shaped
+/// it (Plan.options), apart from `changes`. `planPath` is the path by which the
+/// plan was opened; `modelPaths` are the user's --model. `plan` only has to
+/// have passed flatbuffers' own verification.
 Remedy recompile(Suggestion suggestion, const fb::Plan &plan,
                  std::string_view planPath,
                  std::vector<OptionChange> changes = {},
                  std::span<const std::string> modelPaths = {});
 
-/// `failure`, about a context that does not hold `tokens`, with what to do: a
-/// larger context, or a shorter text where the model was trained for fewer.
+/// Adds advice to a `failure` about a context that is too short for `tokens`
+/// tokens: a larger context or, if the model was trained for fewer, a shorter
+/// text.
 Status adviseContext(Status failure, const fb::Plan &plan,
                      std::string_view planPath, int64_t tokens,
                      std::span<const std::string> modelPaths = {});
 
-/// `failure`, about a plan that does not fit `available` bytes even when its
-/// `weights` are paged, with what to do. `rest` is what all but weights and KV
-/// cache takes. Weights that leave room for a context that is worth it stay in
-/// memory.
+/// Adds advice to a `failure` about a plan that does not fit in `available`
+/// bytes even if its `weights` are paged. `rest` is the size of everything but
+/// weights and KV cache. If the weights leave room for a useful context, they
+/// are assumed to stay in memory.
 Status adviseMemory(Status failure, const fb::Plan &plan,
                     std::string_view planPath, uint64_t rest, uint64_t weights,
                     uint64_t available,
                     std::span<const std::string> modelPaths = {});
 
-/// To compile a model that was given as a plan for this machine, into the
-/// current folder.
+/// Returns the command that compiles a model for this machine into the current
+/// folder, for users who gave a model instead of a plan.
 Remedy compileFirst(const std::string &modelPath);
 
 } // namespace moert

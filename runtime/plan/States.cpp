@@ -12,7 +12,7 @@ namespace moert {
 int64_t stateBytes(const fb::Plan &plan) {
   int64_t bytes = 0;
   for (uint32_t i = 0; i < count(plan.kv()); ++i)
-    if (plan.kv()->Get(i)->per_sequence())
+    if (plan.kv()->Get(i)->row_per_sequence())
       bytes += cacheBytes(*plan.kv()->Get(i));
   return bytes;
 }
@@ -43,7 +43,7 @@ int64_t appended(const fb::Phase &phase, const fb::Instruction &inst,
 } // namespace
 
 int64_t ringRowWidth(const fb::Plan &plan, uint32_t index) {
-  if (!plan.kv()->Get(index)->per_sequence())
+  if (!plan.kv()->Get(index)->row_per_sequence())
     return 0;
   for (const fb::Phase *phase : *plan.phases())
     for (const fb::Instruction *inst : *phase->instructions())

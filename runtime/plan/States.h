@@ -11,8 +11,9 @@ namespace moert {
 /// Returns the bytes of a cache, or of all states of a layer.
 inline int64_t cacheBytes(const fb::Kv &kv) {
   auto type = moek::KvType(kv.type());
-  return kv.per_sequence() ? moek::kvRowBytes(type, kv.width()) * kv.capacity()
-                           : moek::kvBytes(type, kv.width(), kv.capacity());
+  return kv.row_per_sequence()
+             ? moek::kvRowBytes(type, kv.width()) * kv.capacity()
+             : moek::kvBytes(type, kv.width(), kv.capacity());
 }
 
 /// Returns the bytes of all states of all layers.

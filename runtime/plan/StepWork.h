@@ -56,7 +56,7 @@ StepWork instructionWork(const fb::Instruction &instruction, StepSize step);
 /// if the plan has none.
 StepWork phaseWork(const Plan &plan, PhaseKind kind, StepSize step);
 
-/// Returns the work of a step of one sequence, in the phase that takes so many
+/// Returns the work of a step of one sequence, in the phase for this number of
 /// tokens.
 StepWork sequenceWork(const Plan &plan, StepSize step);
 

@@ -289,9 +289,9 @@ Status verifyKv(const fb::Plan &plan, const fb::Kv &kv) {
     return invalidPlan("has unknown type {}", kv.type());
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
   // A state may be a ring of many rows.
-  MOE_RETURN_IF_ERROR(checkRange("width", kv.width(), 1,
-                                 kv.per_sequence() ? kMost : kMaxParameter));
-  if (kv.per_sequence()) {
+  MOE_RETURN_IF_ERROR(checkRange(
+      "width", kv.width(), 1, kv.row_per_sequence() ? kMost : kMaxParameter));
+  if (kv.row_per_sequence()) {
     MOE_RETURN_IF_ERROR(checkRange("capacity", kv.capacity(), 1, kMost));
   } else if (kv.capacity() < plan.context() || kv.capacity() > kMost ||
              kv.capacity() % moek::kKvPage) {
@@ -300,7 +300,7 @@ Status verifyKv(const fb::Plan &plan, const fb::Kv &kv) {
                        kv.capacity(), moek::kKvPage, plan.context());
   }
   // A page number, and a slot number, apply to all layers alike.
-  const fb::Kv *first = firstKv(plan, kv.per_sequence());
+  const fb::Kv *first = firstKv(plan, kv.row_per_sequence());
   if (kv.capacity() != first->capacity()) {
     uint32_t index = 0;
     while (plan.kv()->Get(index) != first)
@@ -329,8 +329,8 @@ Status verifyKvRegions(const fb::Plan &plan) {
     const fb::Kv *kv = plan.kv()->Get(i);
     auto type = moek::KvType(kv->type());
     // The bytes of a row do not overflow, because widths are int32_t.
-    int64_t rows = kv->per_sequence() ? kv->capacity()
-                                      : moek::kvRows(type, kv->capacity());
+    int64_t rows = kv->row_per_sequence() ? kv->capacity()
+                                          : moek::kvRows(type, kv->capacity());
     Checked end = Checked(kv->offset()) +
                   Checked(rows) * Checked(moek::kvRowBytes(type, kv->width()));
     uint64_t memory = plan.devices()->Get(kv->device())->kv_bytes();

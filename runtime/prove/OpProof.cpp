@@ -75,7 +75,7 @@ void OpProof::checkBuffer(const OperandSpec &operand) {
 
 void OpProof::checkWeight(const OperandSpec &operand) {
   const fb::Weight &w = op_.weight(operand.name);
-  // Gemms are asked which layout they read; everything else reads rows.
+  // Gemms state which layout they read; every other kernel reads plain rows.
   auto layout = moek::Layout(w.layout());
   if (layout != moek::Layout::Gguf && !operand.gemm)
     fail("operand {} has layout {}, expected {}", operand.name,
@@ -146,7 +146,7 @@ void OpProof::checkOpKernel() {
   std::string_view name = kernelName(0);
   op_.opKernel_ = moek::findKernel(name);
   if (!op_.opKernel_ || op_.opKernel_->op != op_.spec().op)
-    fail("kernel {} is none of {}", quoted(name), op_.spec().name);
+    fail("kernel {} is not a kernel of {}", quoted(name), op_.spec().name);
 }
 
 moek::Encoding OpProof::gemm(std::string_view operand) {
@@ -231,8 +231,8 @@ void OpProof::require(bool holds, std::string_view rule) {
 void OpProof::cacheRows(std::string_view operand, std::string_view what,
                         int64_t width, int64_t window) {
   const fb::Kv &kv = cache(operand);
-  if (!kv.per_sequence() || window == 0) {
-    require(!kv.per_sequence(), "the cache has a row per position");
+  if (!kv.row_per_sequence() || window == 0) {
+    require(!kv.row_per_sequence(), "the cache has a row per position");
     equal("the cache's width", kv.width(), what, width);
     return;
   }
@@ -248,7 +248,7 @@ void OpProof::cacheRows(std::string_view operand, std::string_view what,
 
 void OpProof::state(std::string_view operand, int64_t floats) {
   const fb::Kv &kv = cache(operand);
-  require(kv.per_sequence(), "the state has a row for each sequence");
+  require(kv.row_per_sequence(), "the state has a row for each sequence");
   equal("the state's type", kv.type(), "that of F32",
         int64_t(moek::KvType::F32));
   require(floats <= kv.width(), "the state's parts fit its width");

@@ -22,20 +22,22 @@
 
 namespace moert {
 
-/// A buffer operand: rows(T) = rowsPerToken * T + fixedRows rows of `cols`.
+/// A buffer operand. In a step of T tokens it has rowsPerToken * T + fixedRows
+/// rows of `cols` elements.
 struct BufferRef {
   std::string_view operand;
   moek::Encoding encoding = moek::Encoding::F32;
   int64_t cols = 1, rowsPerToken = 0, fixedRows = 0;
 
-  /// Elements of a token. F32 and I32 rows are packed, so that only this
-  /// product matters for them.
+  /// Returns the number of elements per token. Rows of F32 and I32 are
+  /// contiguous, so only this product matters for them.
   int64_t perToken() const { return cols * rowsPerToken; }
 };
 
 class OpProof {
 public:
-  /// For instruction `index` of a phase of a plan that passed verifyPhases().
+  /// Begins the proof of instruction number `index` of `phase`. The plan must
+  /// have passed verifyPhases().
   OpProof(const fb::Plan &plan, const fb::Phase &phase, uint32_t index,
           const WeightFiles &files);
 
@@ -43,24 +45,27 @@ public:
   const fb::Weight &weight(std::string_view operand) const {
     return op_.weight(operand);
   }
-  /// A weight with outer() == 1.
+  /// Returns a weight and checks that it is one matrix: outer() == 1.
   const fb::Weight &matrix(std::string_view operand);
-  /// A Vector of `length` finite values in a row. An optional operand may be
-  /// absent.
+  /// Checks that a Vector operand is one row of `length` finite values. An
+  /// optional operand may be absent.
   void vector(std::string_view operand, int64_t length) {
     vectors(operand, 1, length);
   }
-  /// Likewise `count` of them, one after the other.
+  /// Checks that a Vector operand is `count` vectors of `length` finite values,
+  /// one after the other in one row. An optional operand may be absent.
   void vectors(std::string_view operand, int64_t count, int64_t length);
   const fb::Kv &cache(std::string_view operand) const {
     return op_.cache(operand);
   }
-  /// A cache whose rows have `width` elements, which is `what`: a row for each
-  /// position, or, if tokens see only `window` > 0 of them, possibly rings that
-  /// hold what a step's tokens see.
+  /// Checks that the rows of a cache have `width` elements; errors call this
+  /// width `what`. The cache must have a row for each position. If tokens see
+  /// only the last `window` > 0 positions, it may instead be a ring per
+  /// sequence that holds the windows of all tokens of a step.
   void cacheRows(std::string_view operand, std::string_view what, int64_t width,
                  int64_t window = 0);
-  /// A state of at least `floats`.
+  /// Checks that an operand is a recurrent state of at least `floats` F32
+  /// values per sequence.
   void state(std::string_view operand, int64_t floats);
   std::span<const float> constant(std::string_view operand) const {
     return op_.constant(operand);
@@ -72,18 +77,19 @@ public:
   /// Checks that the gemm of the weight operand `operand` multiplies `act` with
   /// it: format, layout, encoding and the phase's token range.
   void gemm(std::string_view operand, const BufferRef &act);
-  /// Likewise if the op kernel encodes the activations itself; returns the
-  /// encoding that the gemm reads.
+  /// Checks the gemm of a weight operand whose activations the op kernel
+  /// encodes itself. Returns the encoding that the gemm reads.
   moek::Encoding gemm(std::string_view operand);
 
-  /// A value in the parameter's range, even after a failure.
+  /// Returns the value of a parameter. It is in the parameter's range even
+  /// after a failed check.
   int32_t integer(std::string_view name) const;
   bool boolean(std::string_view name) const { return integer(name) != 0; }
-  /// Checks a range that depends on other parameters.
+  /// Returns the value of a parameter and checks that it is from `low` to
+  /// `high`, bounds that depend on other parameters.
   int32_t integer(std::string_view name, int64_t low, int64_t high);
 
-  /// Checks that each token has `rows` rows of `cols` elements, and notes the
-  /// stride between rows.
+  /// Checks that each token has `rows` rows of `cols` elements.
   void rows(const BufferRef &buffer, int64_t rows, int64_t cols);
   void fixedElements(const BufferRef &buffer, int64_t atLeast);
   void equal(std::string_view what, int64_t actual, std::string_view other,
@@ -106,7 +112,7 @@ private:
   bool hasGemm(size_t operand) const;
   std::string_view kernelName(uint32_t position) const;
   void checkOpKernel();
-  // Each operand and each parameter alone.
+  // These check each operand and each parameter by itself.
   void checkBuffer(const OperandSpec &operand);
   void checkWeight(const OperandSpec &operand);
   void checkInteger(uint32_t position);
@@ -119,8 +125,8 @@ private:
   Status status_;
 };
 
-/// Proves the relations that kernels of one op rely on. Each is in a
-/// Prove*.cpp.
+/// Checks the relations between operands that the kernels of one op rely on.
+/// Each op has one such function, in a Prove*.cpp.
 using Prover = void (*)(OpProof &);
 
 #define MOE_OP(op, name, number, kind) void prove##op(OpProof &);

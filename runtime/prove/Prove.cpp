@@ -6,7 +6,7 @@
 namespace moert {
 
 namespace {
-/// By OpCode.
+/// The provers of all ops, indexed by OpCode.
 constexpr Prover provers[moek::kOpCodeCount] = {
 #define MOE_OP(op, name, number, kind) prove##op,
 #include "kernels/Ops.def"

@@ -33,7 +33,8 @@ StatusOr<std::vector<ProvenPhase>> provePlan(const Plan &plan,
 StatusOr<ProvenPhase> provePhase(const Plan &plan, const fb::Phase &phase,
                                  const WeightFiles &files);
 
-/// "plan.fb: phase decode, instruction 3 (linear)": where a failure is.
+/// Returns the place of a failure, such as "plan.fb: phase decode, instruction
+/// 3 (linear)".
 std::string placeOf(const Plan &plan, const fb::Phase &phase, uint32_t index);
 
 } // namespace moert

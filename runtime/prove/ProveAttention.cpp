@@ -1,4 +1,5 @@
-// Relations of operands of rotary embedding and attention.
+// Proves what the kernels of rotary embedding and attention assume about
+// operands whose shapes depend on each other.
 #include "runtime/prove/OpProof.h"
 
 #include <algorithm>
@@ -7,35 +8,36 @@ namespace moert {
 using moek::Encoding;
 
 namespace {
-/// The table has [cos | sin] of a step's positions for a rotated part of `dim`
-/// elements.
+/// Proves that the table has a row [cos | sin] for each position of a step, for
+/// a rotated part of `dim` elements.
 void proveTable(OpProof &p, int64_t dim) {
   BufferRef table = p.buffer("table");
   p.require(dim % 2 == 0, "the rotated part has an even size");
   p.rows(table, 1, dim);
 }
 
-/// The rows of the cache are [latent | rope key].
+/// Proves that each row of the cache is [latent | rope key].
 void proveLatentCache(OpProof &p, int64_t latent, int64_t rope) {
   p.cacheRows("kv", "latent + rope", latent + rope);
 }
 
-/// The rows of the cache are keys and values of heads, of which a token sees
-/// the last `window`; 0: all.
+/// Proves that each row of the cache has the keys and values of all heads. A
+/// token sees the last `window` rows, or all rows if `window` is 0.
 void proveGroupedCache(OpProof &p, int64_t heads, int64_t key, int64_t value,
                        int64_t window) {
   p.cacheRows("kv", "that of its heads' keys and values",
               moek::gqaKvWidth(heads, key, value), window);
 }
 
-/// The results of LatentAttention and Attention for each KV split: sums of
-/// `latent` elements, maximum and sum of each head.
+/// Proves that `buffer` has room for the partial results of LatentAttention or
+/// Attention: for each token, KV split and head, `latent` weighted sums and the
+/// maximum and sum of the softmax.
 void proveSpans(OpProof &p, const BufferRef &buffer, int64_t splits,
                 int64_t heads, int64_t latent) {
   p.rows(buffer, splits, heads * (latent + 2));
 }
 
-/// The weight has a matrix [rows, cols] for each head.
+/// Proves that the weight has a matrix [rows, cols] for each head.
 void proveHeadWeight(OpProof &p, std::string_view operand,
                      std::string_view what, int64_t heads,
                      std::string_view rowName, int64_t rows,
@@ -95,7 +97,7 @@ void proveLatentAttention(OpProof &p) {
     proveSpans(p, out, splits, heads, latent);
 }
 
-void proveLatentCombine(OpProof &p) {
+void proveCombineSplits(OpProof &p) {
   BufferRef x = p.buffer("x");
   BufferRef out = p.buffer("out");
   int64_t heads = p.integer("heads"), latent = p.integer("latent");
@@ -152,7 +154,7 @@ void proveMlaAttention(OpProof &p) {
   proveHeadWeight(p, "wv", "value", heads, "value", value, "latent", latent);
   Encoding values = p.gemm("wv");
   p.require(p.has("wk") != p.has("wk_transposed"),
-            "there is one of wk and wk_transposed");
+            "exactly one of wk and wk_transposed is present");
   if (p.has("wk")) {
     proveHeadWeight(p, "wk", "key", heads, "nope", nope, "latent", latent);
     Encoding keys = p.gemm("wk"), both = moek::readByBoth(keys, values);

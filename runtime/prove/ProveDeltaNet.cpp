@@ -1,5 +1,5 @@
-// What the kernels of gated delta nets assume about shapes that depend on each
-// other.
+// Proves what the kernels of gated delta nets assume about operands whose
+// shapes depend on each other.
 #include "runtime/plan/Verify.h"
 #include "runtime/prove/OpProof.h"
 
@@ -20,7 +20,7 @@ void proveShortConv(OpProof &p) {
   BufferRef x = p.buffer("x");
   BufferRef out = p.buffer("out");
   int64_t taps = p.integer("taps"), cols = x.perToken();
-  p.require(cols >= 1, "x has rows per token");
+  p.require(cols >= 1, "x has at least one row per token");
   p.vectors("weight", cols, taps);
   p.state("state", (taps - 1) * cols);
   p.rows(out, 1, cols);
@@ -31,7 +31,7 @@ void proveDeltaGates(OpProof &p) {
   BufferRef alpha = p.buffer("alpha");
   BufferRef out = p.buffer("out");
   int64_t heads = beta.perToken();
-  p.require(heads >= 1, "beta has rows per token");
+  p.require(heads >= 1, "beta has at least one row per token");
   p.rows(alpha, 1, heads);
   p.vector("a", heads);
   p.vector("dt", heads);
@@ -49,7 +49,8 @@ void proveDeltaRule(OpProof &p) {
   p.rows(x, 1, 2 * keyHeads * key + heads * value);
   p.rows(gates, 1, 2 * heads);
   p.rows(out, 1, heads * value);
-  p.require(heads * value <= kMaxParameter, "a head's values are few");
+  p.require(heads * value <= kMaxParameter,
+            "heads * value does not exceed the limit of a parameter");
   p.state("state", begin + heads * value * key);
 }
 

@@ -1,4 +1,5 @@
-// Relations of operands of embedding, norms, and products with one matrix.
+// Proves what the kernels of embedding, norms and matrix products assume about
+// operands whose shapes depend on each other.
 #include "runtime/prove/OpProof.h"
 
 namespace moert {
@@ -6,7 +7,8 @@ void proveEmbed(OpProof &p) {
   BufferRef tokens = p.buffer("tokens");
   BufferRef out = p.buffer("out");
   const fb::Weight &table = p.matrix("table");
-  // Token ids are checked against the vocabulary before each step.
+  // The proof does not cover token ids: the engine checks them against the
+  // vocabulary before each step.
   p.equal("the table's row count", table.rows(), "the vocabulary",
           p.plan().vocab());
   p.rows(tokens, 1, 1);
@@ -38,7 +40,7 @@ void proveRmsNorm(OpProof &p) {
 void proveQuantize(OpProof &p) {
   BufferRef x = p.buffer("x");
   BufferRef out = p.buffer("out");
-  p.require(out.rowsPerToken >= 1, "out has rows per token");
+  p.require(out.rowsPerToken >= 1, "out has at least one row per token");
   p.rows(x, out.rowsPerToken, out.cols);
   p.rows(out, out.rowsPerToken, out.cols);
 }
@@ -67,12 +69,13 @@ void proveGateUp(OpProof &p) {
   p.rows(out, 1, gate.rows());
 }
 
-/// Gate and up are combined element by element.
+/// Proves that gate and up have equal shapes, as they are combined element by
+/// element.
 static void proveFactors(OpProof &p) {
   BufferRef gate = p.buffer("gate");
   BufferRef up = p.buffer("up");
   BufferRef out = p.buffer("out");
-  p.require(out.rowsPerToken >= 1, "out has rows per token");
+  p.require(out.rowsPerToken >= 1, "out has at least one row per token");
   p.rows(gate, out.rowsPerToken, out.cols);
   p.rows(up, out.rowsPerToken, out.cols);
 }
@@ -86,7 +89,7 @@ void proveSigmoidMul(OpProof &p) {
   BufferRef gate = p.buffer("gate");
   BufferRef out = p.buffer("out");
   int64_t cols = out.perToken();
-  p.require(cols >= 1, "out has rows per token");
+  p.require(cols >= 1, "out has at least one row per token");
   p.rows(x, 1, cols);
   p.rows(gate, 1, gate.perToken() == 1 ? 1 : cols);
 }
@@ -95,7 +98,7 @@ void proveScale(OpProof &p) {
   BufferRef x = p.buffer("x");
   BufferRef out = p.buffer("out");
   int64_t cols = out.perToken();
-  p.require(cols >= 1, "out has rows per token");
+  p.require(cols >= 1, "out has at least one row per token");
   p.rows(x, 1, cols);
 }
 
@@ -104,7 +107,7 @@ void proveAdd(OpProof &p) {
   BufferRef y = p.buffer("y");
   BufferRef out = p.buffer("out");
   int64_t cols = out.perToken();
-  p.require(cols >= 1, "out has rows per token");
+  p.require(cols >= 1, "out has at least one row per token");
   p.rows(x, 1, cols);
   p.rows(y, 1, cols);
 }
@@ -115,7 +118,7 @@ void proveCopy(OpProof &p) {
   p.require(x.encoding == out.encoding && x.cols == out.cols &&
                 x.rowsPerToken == out.rowsPerToken &&
                 x.fixedRows == out.fixedRows,
-            "a copy has the shape of what it copies");
+            "a copy has the same shape as its source");
 }
 
 } // namespace moert

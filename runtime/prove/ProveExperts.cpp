@@ -1,4 +1,5 @@
-// Relations of operands of routing and routed experts.
+// Proves what the kernels of routers and routed experts assume about operands
+// whose shapes depend on each other.
 #include "kernels/Abi.h"
 #include "runtime/prove/OpProof.h"
 
@@ -6,8 +7,8 @@
 
 namespace moert {
 namespace {
-/// The lists of expert_group are long enough. verifyDataflow() checks that they
-/// come from one expert_group with these numbers.
+/// Proves that the lists that expert_group writes are long enough.
+/// verifyDataflow() checks that one expert_group with these numbers wrote both.
 void proveGroups(OpProof &p, int64_t experts, int64_t topK) {
   BufferRef offsets = p.buffer("offsets");
   BufferRef slots = p.buffer("slots");
@@ -15,7 +16,8 @@ void proveGroups(OpProof &p, int64_t experts, int64_t topK) {
   p.rows(slots, topK, 1);
 }
 
-/// Proves the slice of `experts` that is here, and returns their number.
+/// Proves that the experts of the instruction are a valid subset of `experts`,
+/// and returns their number. They are a range, or those that a map selects.
 int64_t proveSlice(OpProof &p, int32_t experts) {
   int32_t begin = p.integer("begin", 0, experts);
   int32_t count = p.integer("count", 0, experts - begin);
@@ -23,11 +25,12 @@ int64_t proveSlice(OpProof &p, int32_t experts) {
     return count ? count : experts;
   std::span<const float> map = p.constant("map");
   p.require(int64_t(map.size()) == experts, "map has a number per expert");
-  p.require(count > 0 && begin == 0, "experts by a map are counted from 0");
+  p.require(count > 0 && begin == 0,
+            "with a map, begin is 0 and count is above 0");
   for (float number : map)
     p.require(number >= -1 && number < float(count) &&
                   number == std::floor(number),
-              "numbers in map are below count, or -1");
+              "map has numbers from -1 to count - 1");
   return count;
 }
 } // namespace
@@ -50,10 +53,10 @@ void proveRouter(OpProof &p) {
   p.require(experts % groups == 0, "groups divide the experts");
   p.require(topK <= groupsUsed * groupSize,
             "the groups used hold top_k experts");
-  p.require(groupBest <= groupSize, "a group has the experts that rank it");
+  p.require(groupBest <= groupSize, "a group has at least group_best experts");
 }
 
-/// The kernel checks the numbers of experts in the table.
+/// The expert ids in the table are not proved here; the kernel checks them.
 void proveHashRouter(OpProof &p) {
   BufferRef logits = p.buffer("logits");
   BufferRef tokens = p.buffer("tokens");
@@ -144,7 +147,7 @@ void proveExpertsCombine(OpProof &p) {
   BufferRef out = p.buffer("out");
   int32_t topK = p.integer("top_k");
   int64_t cols = out.perToken();
-  p.require(cols >= 1, "out has rows per token");
+  p.require(cols >= 1, "out has at least one row per token");
   p.rows(y, topK, cols);
   p.rows(weights, 1, topK);
   int32_t experts = p.integer("experts");

@@ -1,4 +1,5 @@
-// Relations of operands of sparse attention and residual streams.
+// Proves what the kernels of sparse attention and residual streams assume about
+// operands whose shapes depend on each other.
 #include "kernels/Entries.h"
 #include "runtime/plan/Verify.h"
 #include "runtime/prove/OpProof.h"
@@ -7,7 +8,8 @@
 
 namespace moert {
 namespace {
-/// A token has a score for each entry of a context.
+/// Proves that each token has room for a score for every entry of the longest
+/// context.
 void proveScores(OpProof &p, std::string_view operand, int64_t ratio) {
   BufferRef scores = p.buffer(operand);
   p.require(scores.perToken() >= p.plan().context() / ratio,
@@ -20,7 +22,7 @@ void proveLayerNorm(OpProof &p) {
   BufferRef x = p.buffer("x");
   BufferRef out = p.buffer("out");
   int64_t cols = x.perToken();
-  p.require(cols >= 1, "x has rows per token");
+  p.require(cols >= 1, "x has at least one row per token");
   p.vector("weight", cols);
   p.vector("bias", cols);
   p.rows(x, 1, cols);
@@ -49,7 +51,8 @@ void proveIndexSelect(OpProof &p) {
   proveScores(p, "scores", p.integer("ratio"));
 }
 
-/// verifyDataflow() checks that `chosen` holds as many entries of this ratio.
+/// verifyDataflow() checks that `chosen` comes from an index_select with the
+/// same top_k and ratio.
 void proveSparseAttention(OpProof &p) {
   BufferRef q = p.buffer("q");
   BufferRef out = p.buffer("out");
@@ -58,8 +61,8 @@ void proveSparseAttention(OpProof &p) {
   bool hasRows = p.has("kv"), hasEntries = p.has("entries");
   int32_t window = p.integer("window", hasRows, hasRows ? INT32_MAX : 0);
   int32_t ratio = p.integer("ratio", hasEntries, hasEntries ? INT32_MAX : 0);
-  p.require(hasRows || ratio == 1, "a token sees a row at least");
-  p.require(hasEntries || !p.has("chosen"), "chosen are entries");
+  p.require(hasRows || ratio == 1, "a token sees at least one row");
+  p.require(hasEntries || !p.has("chosen"), "chosen requires entries");
   p.integer("top_k", p.has("chosen"), p.has("chosen") ? kMaxParameter : 0);
   if (hasRows)
     p.cacheRows("kv", "the rows'", key, window);
@@ -78,7 +81,7 @@ void proveCompress(OpProof &p) {
   BufferRef out = p.buffer("out");
   int64_t cols = out.perToken(), ratio = p.integer("ratio");
   bool overlap = p.boolean("overlap");
-  p.require(cols >= 1, "out has rows per token");
+  p.require(cols >= 1, "out has at least one row per token");
   int64_t width = overlap ? 2 * cols : cols;
   p.rows(kv, 1, width);
   p.rows(gate, 1, width);
@@ -130,7 +133,7 @@ void proveHyperSpread(OpProof &p) {
   p.rows(y, 1, y.perToken());
   p.rows(out, 1, streams * y.perToken());
   p.require(p.has("x") == p.has("weights"),
-            "there are streams and weights, or neither");
+            "x and weights are both present or both absent");
   if (!p.has("x") || !p.has("weights"))
     return;
   p.rows(p.buffer("x"), 1, streams * y.perToken());

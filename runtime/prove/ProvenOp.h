@@ -21,21 +21,24 @@
 
 namespace moert {
 
-/// The plan outlives it.
+/// One instruction of a plan that passed all checks. The plan must outlive this
+/// object.
 class ProvenOp {
 public:
   ProvenOp(const fb::Plan &plan, const fb::Phase &phase, uint32_t index);
 
   const OpSpec &spec() const { return *spec_; }
   const fb::Instruction &instruction() const { return *instruction_; }
-  /// Its place in the phase's list, which has the instructions of all queues.
+  /// Returns the instruction's position in the phase's list, which contains the
+  /// instructions of all queues.
   uint32_t index() const { return index_; }
-  /// Number of the device that runs it.
+  /// Returns the number of the device that runs the instruction.
   uint32_t device() const;
-  /// The kernel that executes it.
+  /// Returns the kernel that executes the instruction.
   const moek::KernelInfo &opKernel() const { return *opKernel_; }
 
-  /// Its index is that of the plan's table of its kind.
+  /// Returns an operand. Its index points into the plan's table of buffers,
+  /// weights, caches or constants, depending on its kind.
   const fb::Operand &operand(std::string_view name) const;
   /// Returns whether an optional operand is present.
   bool has(std::string_view operand) const;
@@ -43,7 +46,7 @@ public:
   const fb::Weight &weight(std::string_view operand) const;
   const fb::Kv &cache(std::string_view operand) const;
   std::span<const float> constant(std::string_view operand) const;
-  /// The gemm of a weight that has one of its own.
+  /// Returns the gemm of a weight operand that has one of its own.
   const moek::GemmInfo &gemm(std::string_view operand) const {
     return *gemms_[position(operand)];
   }
@@ -64,11 +67,11 @@ private:
   const OpSpec *spec_;
   uint32_t index_;
   const moek::KernelInfo *opKernel_ = nullptr;
-  /// Indexed by operand; null for operands without a gemm.
+  /// Gemms by operand position; null for operands without a gemm.
   std::array<const moek::GemmInfo *, kMaxOperands> gemms_{};
 };
 
-/// The instructions of a phase, in its order.
+/// The proven instructions of a phase, in the phase's order.
 struct ProvenPhase {
   const fb::Phase *phase;
   std::vector<ProvenOp> ops;

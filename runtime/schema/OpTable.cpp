@@ -18,7 +18,7 @@ constexpr IntRange kPositive{1, kMaxParameter}, kNatural{0, INT32_MAX};
 constexpr FloatRange AtLeastZero = FloatRange::AtLeastZero,
                      AboveZero = FloatRange::AboveZero;
 
-/// None: an integer that is no member of arguments.
+/// None: an integer that is no member of the arguments.
 enum class IntType { Int, None, Bool, Activation, Scoring };
 constexpr IntRange rangeOf(IntType type) {
   switch (type) {
@@ -49,7 +49,8 @@ struct Signature {
     return int64_t(0);
   };
 
-  // Beyond the arrays' ends is a compile-time error.
+  // Too many operands or parameters are a compile-time error, because the
+  // arrays are indexed in a constant expression.
   constexpr Signature add(OperandSpec spec) const {
     Signature more = *this;
     more.operands[more.operandCount++] = spec;

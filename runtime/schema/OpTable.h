@@ -39,8 +39,8 @@ enum class OperandRole {
   Constant,
 };
 
-/// What kernels/OperandTypes.def says of an operand. None: a proof of the op
-/// says it.
+/// The type that kernels/OperandTypes.def gives an operand. None: only the op's
+/// prover restricts it.
 enum class OperandType : uint8_t {
   None,
   F32,
@@ -49,21 +49,21 @@ enum class OperandType : uint8_t {
   A8,          ///< A8 or A8K.
   Bytes,       ///< Rows of any encoding.
   Vector,      ///< An F32 matrix of one row, or of packed rows.
-  Table,       ///< Likewise I32.
+  Table,       ///< An I32 matrix of the same kind.
   Matrix,
   Cache,
   Values,
 };
 
-/// What integers in a buffer are used as indices of, and so have to be proven
-/// to be in range of.
+/// The array that integers in a buffer are indices into. They must be proven to
+/// be in its range.
 enum class Indices : uint8_t {
   None,
   Tokens,       ///< The vocabulary: the phase's input.
   Experts,      ///< A router's choice.
   GroupOffsets, ///< Slots that expert_group lists, by expert.
   GroupSlots,   ///< (token, choice) pairs; of the same expert_group.
-  Entries,      ///< Of a cache (kernels/Entries.h), that a token sees.
+  Entries,      ///< Entries of a cache that a token sees (kernels/Entries.h).
 };
 
 struct OperandSpec {
@@ -73,10 +73,11 @@ struct OperandSpec {
   bool optional = false; ///< May be OperandKind::None.
   /// The weight is read by a gemm of its own (Instruction.kernels[1...]).
   bool gemm = false;
-  Indices indices = Indices::None; ///< That it holds, read or written.
+  Indices indices = Indices::None; ///< What the buffer contains.
 };
 
-/// What a parameter alone must be, whatever the others are; both ends included.
+/// The range of a parameter regardless of the other parameters; both ends are
+/// included.
 struct IntRange {
   int64_t low, high;
 };
@@ -87,7 +88,7 @@ enum class OpKind : uint8_t {
   Plain,
   /// Works element by element or row by row: an input may be the output.
   InPlace,
-  /// Moves bytes, whatever they mean, also to and from another device.
+  /// Copies bytes of any type, also to and from another device.
   Copies,
   /// Makes 8-bit activations of floats.
   Encodes,

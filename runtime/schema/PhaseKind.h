@@ -24,7 +24,7 @@ enum class PhaseKind : uint8_t {
   StreamedPrefill, ///< As Prefill, with experts copied to a GPU in each step.
 };
 
-/// By kind.
+/// Indexed by kind.
 inline constexpr std::array<std::string_view, 5> kPhaseNames = {
     "decode", "prefill", "logits", "batch", "streamed_prefill"};
 
@@ -40,12 +40,13 @@ constexpr std::optional<PhaseKind> phaseKindOf(std::string_view name) {
   return std::nullopt;
 }
 
-/// Whether the phase's steps are of a prompt's tokens.
+/// Returns whether the phase's steps process tokens of prompts.
 constexpr bool isPrefill(PhaseKind kind) {
   return kind == PhaseKind::Prefill || kind == PhaseKind::StreamedPrefill;
 }
 
-/// Whether the phase's steps extend sequences by one token each, or a few.
+/// Returns whether the phase's steps extend sequences by one or a few tokens
+/// each.
 constexpr bool isDecode(PhaseKind kind) {
   return kind == PhaseKind::Decode || kind == PhaseKind::Batch;
 }

@@ -40,7 +40,7 @@ StatusOr<std::string> ChatTemplate::render(const ChatInput &input) const {
   jinja::Result variables = jinja::parseJson(heap, input.json);
   if (!variables)
     return Status(StatusCode::InvalidFile, "the input of the chat template is "
-                                           "no JSON: " +
+                                           "not JSON: " +
                                                variables.status().message());
   if (!variables->is(jinja::Kind::Dict))
     return Status(StatusCode::InvalidFile,

@@ -28,7 +28,8 @@ public:
   /// Uniform in [0, 1): the upper 53 bits, as many as a double holds.
   double nextUnit() { return static_cast<double>(next() >> 11) * 0x1p-53; }
 
-  /// The counter: a generator that begins with it goes on as this one.
+  /// Returns the counter. A generator that starts with it continues the
+  /// sequence of this one.
   uint64_t state() const { return state_; }
 
 private:
@@ -86,8 +87,8 @@ public:
   /// Records a token of the prompt, for the repetition penalty alone.
   void acceptPrompt(int32_t id);
 
-  /// What it remembers: a sampler of the same parameters goes on from it as
-  /// this one would.
+  /// The state of the sampler. Another sampler with the same parameters and
+  /// this state makes the same choices.
   struct State {
     uint64_t random;             ///< The counter of SplitMix64.
     std::vector<int32_t> recent; ///< In the order of accept().

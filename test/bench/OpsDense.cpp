@@ -169,8 +169,8 @@ Work expertsCombine(Arena &arena, Isa, Step step) {
   return {keep(a), 0, 2 * values, 4 * values + 4.0 * step.tokens * kHidden};
 }
 
-/// For plans that have some experts elsewhere: splits off a token's two
-/// lightest.
+/// Plans with some experts on another device split off the two experts with the
+/// smallest weights of each token.
 Work splitChoices(Arena &arena, Isa, Step step) {
   SplitChoicesArgs a{};
   a.topK = kTopK, a.last = 2;

@@ -86,8 +86,8 @@ template <KvType Type> Work latentAttention(Arena &arena, Isa, Step step) {
 }
 
 /// Combines 32 KV splits of at least 128 rows.
-Work latentCombine(Arena &arena, Isa, Step step) {
-  LatentCombineArgs a{};
+Work combineSplits(Arena &arena, Isa, Step step) {
+  CombineSplitsArgs a{};
   a.heads = kHeads, a.latent = kLatent, a.splits = 32;
   a.xStride = kHeads * (kLatent + 2), a.outStride = kHeads * kLatent;
   a.x = arena.floats(step.tokens * a.splits * a.xStride);
@@ -275,7 +275,7 @@ int main(int argc, char **argv) {
        latentAttention<KvType::Q8_0>,
        {{1, 511}, {1, 4095}, {8, 4095}, {1, 16383}},
        "q8_0"},
-      {OpCode::LatentCombine, latentCombine, {{1, 4095}}},
+      {OpCode::CombineSplits, combineSplits, {{1, 4095}}},
       {OpCode::MlaAttention,
        mlaAttention<KvType::F16>,
        {{512, 0}, {512, 1536}, {512, 3584}},

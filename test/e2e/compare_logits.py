@@ -41,6 +41,11 @@ def log_softmax(row):
     return [x - total for x in row]
 
 
+def divergences(ours, ref):
+    """KL(ref || ours) of each row, in nats, from rows of log probabilities."""
+    return [math.fsum(math.exp(q) * (q - p) for p, q in zip(o, r)) for o, r in zip(ours, ref)]
+
+
 def ids(text):
     return [int(x) for x in text.split(",")]
 
@@ -83,7 +88,7 @@ def main():
     if a.mean_kl is not None or a.perplexity is not None:
         lo, lr = [log_softmax(r) for r in ours], [log_softmax(r) for r in ref]
     if a.mean_kl is not None:
-        kl = [math.fsum(math.exp(q) * (q - p) for p, q in zip(o, r)) for o, r in zip(lo, lr)]
+        kl = divergences(lo, lr)
         check("mean KL", math.fsum(kl) / len(kl), a.mean_kl)
     if a.perplexity is not None:
         # The last row predicts an id that is not known.

@@ -7,32 +7,25 @@
 Prints the mean divergence (KL) of each type and mode, and fails if that of the default is more than RATIO times that
 of f16. --median compares medians: in a small model with experts, a few tokens for which a router decides differently
 make up most of the mean. Without REFERENCE.npy, reference logits are computed for files that dense_reference.py
-supports. Needs numpy, and for this the PyPI package gguf.
+supports, which needs numpy and the PyPI package gguf; the rest needs the standard library only.
 """
 import argparse
 import os
+import statistics
 import subprocess
 import sys
 
-import numpy as np
-
-from compare_logits import compared_rows
+from compare_logits import compared_rows, divergences, load, log_softmax
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 TYPES = ("auto", "f16", "q8_0")
 FED = {"prefill": [], "step": ["--step"], "beside": ["--beside", "3"]}
 
 
-def log_softmax(x):
-    x = x.astype(np.float64)
-    x = x - x.max(-1, keepdims=True)
-    return x - np.log(np.exp(x).sum(-1, keepdims=True))
-
-
 def reference_of(path, ids):
     from dense_reference import Reference
     from gguf_file import GgufFile
-    return Reference(GgufFile.read(path)).logits(ids)
+    return Reference(GgufFile.read(path)).logits(ids).tolist()
 
 
 def run(*command):
@@ -56,13 +49,13 @@ def main():
     os.makedirs(a.work, exist_ok=True)
     text = open(a.ids).read() if os.path.exists(a.ids) else a.ids
     ids = [int(token) for token in text.strip().split(",")]
-    wanted = log_softmax(np.load(a.reference) if a.reference else reference_of(a.model, ids[:a.tokens]))
+    wanted = load(a.reference) if a.reference else reference_of(a.model, ids[:a.tokens])
     # A reference may have every second (third, ...) row only: see compare_logits.py.
     rows = compared_rows(len(wanted), len(ids) if a.reference else len(ids[:a.tokens]))
     ids = ids[:a.tokens]
     rows = [row for row in rows if row < len(ids)]
-    wanted, middle = wanted[:len(rows)], np.median if a.median else np.mean
-    chances = np.exp(wanted)
+    wanted = [log_softmax(row) for row in wanted[:len(rows)]]
+    middle = statistics.median if a.median else statistics.fmean
     plan, out, failed = os.path.join(a.work, "p.fb"), os.path.join(a.work, "o.npy"), False
     for mode in a.modes.split(","):
         found = {}
@@ -70,7 +63,8 @@ def main():
             run(a.moec, "compile", a.model, "-o", plan, "--kv-type", kv, *a.compile_args.split(),
                 *(["--sequences", "4"] if mode == "beside" else []))
             run(a.moert, "logits", plan, "--tokens", ",".join(map(str, ids)), "--out", out, *FED[mode])
-            found[kv] = middle((chances * (wanted - log_softmax(np.load(out)[rows]))).sum(-1))
+            logits = load(out)
+            found[kv] = middle(divergences([log_softmax(logits[row]) for row in rows], wanted))
         fine = found["auto"] <= a.most * found["f16"]
         failed |= not fine
         print(f"{mode}: " + ", ".join(f"{kv} {value:.3g}" for kv, value in found.items()) + ("" if fine else " TOO FAR"))

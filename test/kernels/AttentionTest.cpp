@@ -8,7 +8,7 @@ namespace {
 MOE_KERNEL_SUITE(AbsorbQueryTest, AbsorbQuery);
 MOE_KERNEL_SUITE(HeadLinearTest, HeadLinear);
 MOE_KERNEL_SUITE(LatentAttentionTest, LatentAttention);
-MOE_KERNEL_SUITE(LatentCombineTest, LatentCombine);
+MOE_KERNEL_SUITE(CombineSplitsTest, CombineSplits);
 
 void checkAbsorb(const KernelInfo &kernel, Format format, int32_t heads,
                  int32_t nope, int32_t rope, int32_t latent, int32_t tokens) {
@@ -117,7 +117,7 @@ struct LatentCase {
   float scale = 0.3f;
 };
 
-/// Runs LatentAttention and, if it leaves KV splits, LatentCombine of its ISA.
+/// Runs LatentAttention and, if it leaves KV splits, CombineSplits of its ISA.
 void runLatent(const KernelInfo &kernel, LatentAttentionArgs args, Step step,
                Matrix<float> &out) {
   size_t scratch =
@@ -129,9 +129,9 @@ void runLatent(const KernelInfo &kernel, LatentAttentionArgs args, Step step,
   args.out = spans.data();
   args.outStride = spans.stride;
   runKernel(kernel, &args, step, scratch, {&spans});
-  LatentCombineArgs combine{spans.data(), spans.stride, out.data(), out.stride,
+  CombineSplitsArgs combine{spans.data(), spans.stride, out.data(), out.stride,
                             args.heads,   args.latent,  args.splits};
-  for (const KernelInfo &other : kernelsOf(OpCode::LatentCombine))
+  for (const KernelInfo &other : kernelsOf(OpCode::CombineSplits))
     if (other.isa == kernel.isa)
       runKernel(other, &combine, step, 0, {&out});
 }
@@ -288,9 +288,9 @@ void checkSink(const KernelInfo &kernel, KvType type, float sink,
   }
 }
 
-/// One row has most of the weight, up to 1800 times another's; the others'
-/// weights must survive beside it. (A coarse unit of weights may fit a single
-/// sink by chance.)
+/// One row has most of the weight, up to 1800 times that of another; the other
+/// weights must not be rounded to zero. (A coarse unit of weights may fit a
+/// single sink by chance.)
 TEST_P(LatentAttentionTest, RowsBesideASinkKeepTheirWeights) {
   for (KvType type : kKvTypes)
     for (float sink : {5.0f, 6.0f, 6.5f, 7.0f, 7.5f})
@@ -336,7 +336,7 @@ void checkCombine(const KernelInfo &kernel, const CombinedSpans &s) {
       x.at(t * s.splits + lastOf(t), heads * latent + h) += s.lastMost;
   int64_t last = s.tokens - 1; // A sum of its head 0.
   x.at(last * s.splits + lastOf(last), heads * (latent + 1)) = NAN;
-  LatentCombineArgs args{x.data(), x.stride, out.data(), out.stride,
+  CombineSplitsArgs args{x.data(), x.stride, out.data(), out.stride,
                          heads,    latent,   s.splits,   s.window};
   runKernel(kernel, &args, {s.tokens, s.position}, 0, {&out});
   expectClose(out, [&](int64_t t, int64_t c) {
@@ -357,7 +357,7 @@ void checkCombine(const KernelInfo &kernel, const CombinedSpans &s) {
   });
 }
 
-TEST_P(LatentCombineTest, WeighsSplitsByTheirMaxima) {
+TEST_P(CombineSplitsTest, WeighsSplitsByTheirMaxima) {
   // 258 rows in 5 splits of at least 128: token 0 sees rows 0 ... 255.
   checkCombine(GetParam(), {3, 255, 5, 0, 0, 128});
   // More splits than a warp has lanes; exp(150) overflows a float.
@@ -365,7 +365,7 @@ TEST_P(LatentCombineTest, WeighsSplitsByTheirMaxima) {
   checkCombine(GetParam(), {1, 9000, 40, 0, 0, 240, 150});
 }
 
-TEST_P(LatentCombineTest, SplitsOfAWindowBeginAtATile) {
+TEST_P(CombineSplitsTest, SplitsOfAWindowBeginAtATile) {
   // It sees rows 175 ... 294, which is two splits because they begin at 160.
   checkCombine(GetParam(), {1, 294, 5, 120, 160, 128});
   // The last tokens see nothing of the first split.

@@ -40,7 +40,7 @@ Step stepOf(const std::vector<SequenceRows> &rows) {
           rows.data(), int32_t(rows.size())};
 }
 
-/// The start of a sequence, chunks, single rows, in several orders; the states
+/// The orders mix the start of a sequence, chunks and single rows; the states
 /// have unused rows in between.
 const std::vector<std::vector<Rows>> kSteps = {
     {{1, 0, 1}},
@@ -125,7 +125,8 @@ TEST_P(ShortConvTest, AllSequencesAndTheirStates) {
       ShortConvArgs args{x.data(),   x.stride,   weight.data(), viewOf(states),
                          out.data(), out.stride, cols,          taps};
       runKernel(GetParam(), &args, step, 0, {&out, &states});
-      // Input `t` of sequence i; before its first row, that of its state.
+      // Returns input `t` of sequence i; before its first row, that of its
+      // state.
       auto input = [&](size_t i, int64_t t, int64_t c) -> double {
         if (t >= 0)
           return x.at(rows[i].begin + t, c);
@@ -338,7 +339,8 @@ TEST_P(DeltaRuleTest, StepsOfAnySizeAgree) {
   expectDelta(d);
 }
 
-// Bit for bit if steps are whole chunks of rows, or a few rows.
+// Results are equal bit for bit if steps are whole chunks of rows, or a few
+// rows.
 TEST_P(DeltaRuleTest, StepsOfWholeChunksGiveTheSameBits) {
   using Counts = std::vector<int32_t>;
   for (const auto &[one, other] : {std::pair<Counts, Counts>{{45}, {16, 29}},

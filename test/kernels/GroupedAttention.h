@@ -16,7 +16,7 @@ inline int64_t valueColumn(int64_t kvHead, int64_t kvHeads, int64_t key,
   return kvHeads * gqaPaddedWidth(key) + kvHead * gqaPaddedWidth(value);
 }
 
-/// Runs Attention and, if it leaves KV splits, LatentCombine of its ISA. `args`
+/// Runs Attention and, if it leaves KV splits, CombineSplits of its ISA. `args`
 /// has everything but the output.
 inline void runAttention(const KernelInfo &kernel, AttentionArgs args,
                          Step step, Matrix<float> &out) {
@@ -30,10 +30,10 @@ inline void runAttention(const KernelInfo &kernel, AttentionArgs args,
   runKernel(kernel, &args, step, scratch, {&to});
   if (args.splits == 1)
     return;
-  LatentCombineArgs combine{spans.data(), spans.stride, out.data(),
+  CombineSplitsArgs combine{spans.data(), spans.stride, out.data(),
                             out.stride,   args.heads,   args.value,
                             args.splits,  args.window};
-  for (const KernelInfo &other : kernelsOf(OpCode::LatentCombine))
+  for (const KernelInfo &other : kernelsOf(OpCode::CombineSplits))
     if (other.isa == kernel.isa)
       runKernel(other, &combine, step, 0, {&out});
 }

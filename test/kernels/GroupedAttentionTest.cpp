@@ -271,7 +271,7 @@ TEST_P(AttentionTest, NaNStaysWhereItIsSeen) {
     // Row 12 belongs to token 2: tokens 0 and 1 do not see it.
     check(GetParam(), type, {4, 2, 16, 16, 5, 10, 0, 1, 0, 0, 12});
     check(GetParam(), type, {4, 2, 16, 16, 5, 10, 0, 1, 0, 0, -1, 3});
-    // Nor do tokens whose window has passed it.
+    // Tokens whose window begins after the row do not see it either.
     check(GetParam(), type, {4, 2, 16, 16, 40, 10, 9, 1, 0, 0, 12});
     check(GetParam(), type, {4, 2, 16, 16, 5, 150, 0, 2, 0, 0, 152});
     check(GetParam(), type, {4, 2, 16, 16, 60, 150, 20, 3, 0, 0, 152});

@@ -25,7 +25,8 @@ double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
 using Mix = std::vector<std::vector<double>>; ///< [from][to]
 
-/// The definition: normalise rows, then columns, repeatedly.
+/// Computes the mix by its definition: normalises rows, then columns,
+/// repeatedly.
 Mix mixOf(const std::vector<double> &logits, int n, int iterations,
           double eps) {
   Mix mix;

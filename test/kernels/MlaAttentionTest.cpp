@@ -61,7 +61,7 @@ public:
     }
   }
 
-  /// The codes of all columns.
+  /// Quantised values of all columns.
   const Cache &codes() const { return cache; }
 
 private:

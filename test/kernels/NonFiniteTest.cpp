@@ -405,7 +405,7 @@ MOE_NON_FINITE_SUITE(Attention) {
     args.heads = heads, args.kvHeads = kvHeads;
     args.key = key, args.value = value;
     args.splits = 1, args.window = window, args.scale = 0.2f;
-    // KV head 1's.
+    // The input is the key of KV head 1, or the scale of its block in Q8_0.
     Input keys = rowsOf(cache, position).front();
     bool blocks = type == KvType::Q8_0;
     keys.at = [at = keys.at, blocks](int64_t r, int64_t c) -> float & {
@@ -442,7 +442,7 @@ MOE_NON_FINITE_SUITE(SigmoidMul) {
   }
 }
 
-MOE_NON_FINITE_SUITE(LatentCombine) {
+MOE_NON_FINITE_SUITE(CombineSplits) {
   // 300 rows in 3 splits, all of which every token sees.
   int32_t heads = 3, latent = 37, splits = 3, tokens = 3, position = 297;
   Matrix<float> x = random(tokens * splits, heads * (latent + 2), 3);
@@ -450,7 +450,7 @@ MOE_NON_FINITE_SUITE(LatentCombine) {
     for (int64_t h = 0; h < heads; ++h)
       x.at(row, heads * (latent + 1) + h) = 2; // Sums of weights.
   Matrix<float> out(tokens, heads * latent, 2);
-  LatentCombineArgs args{x.data(), x.stride, out.data(), out.stride,
+  CombineSplitsArgs args{x.data(), x.stride, out.data(), out.stride,
                          heads,    latent,   splits};
   Input input =
       inputOf("x", x, [&](int64_t row, int64_t col, int64_t r, int64_t c) {

@@ -252,7 +252,7 @@ TEST_P(RouterTest, ANaNThatIsNotChosenMakesTheWeightsNaN) {
   }
 }
 
-/// The result of SplitChoices.
+/// The operands and results of a SplitChoices.
 struct Split {
   Split(int32_t tokens, int32_t topK, int32_t last)
       : firstIds(tokens, topK - last), lastIds(tokens, last),

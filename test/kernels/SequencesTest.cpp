@@ -22,8 +22,8 @@ struct Lengths {
   int32_t count, position;
 };
 
-/// A single row beside a chunk beside a start; lengths end before, at and after
-/// the boundaries of pages and groups.
+/// One decoding row, a chunk in the middle of a prompt, and the start of a
+/// prompt. Lengths end before, at and after the boundaries of pages and groups.
 const std::vector<Lengths> kMixed = {{1, 130}, {40, 44}, {1, 0},
                                      {19, 0},  {1, 63},  {2, 300}};
 const std::vector<Lengths> kDecode = {{1, 700}, {1, 64}, {1, 511}};
@@ -348,10 +348,10 @@ void checkLatent(const KernelInfo &kernel, const std::vector<Lengths> &lengths,
     args.out = to.data();
     args.outStride = to.stride;
     runKernel(kernel, &args, step, scratch, {&to});
-    LatentCombineArgs combine{spans.data(), spans.stride, out.data(),
+    CombineSplitsArgs combine{spans.data(), spans.stride, out.data(),
                               out.stride,   heads,        latent,
                               splits};
-    for (const KernelInfo &other : kernelsOf(OpCode::LatentCombine))
+    for (const KernelInfo &other : kernelsOf(OpCode::CombineSplits))
       if (splits > 1 && other.isa == kernel.isa)
         runKernel(other, &combine, step, 0, {&out});
     return out;

@@ -17,8 +17,8 @@ MOE_KERNEL_SUITE(IndexScoresTest, IndexScores);
 MOE_KERNEL_SUITE(IndexSelectTest, IndexSelect);
 MOE_KERNEL_SUITE(SparseAttentionTest, SparseAttention);
 
-/// A chunk beside single rows and a start, in pages out of order; or one row
-/// alone, far into its text.
+/// Either a chunk, single rows and a start of a prompt in one step, with pages
+/// out of order; or one row alone, far into its text.
 struct Paged {
   explicit Paged(bool alone = false, int32_t ring = 0) : ring(ring) {
     if (alone) {

@@ -80,7 +80,7 @@ func.func @decode(%q: tensor<?x192xf32>, %kv: !moe.kv<96>) -> tensor<?x64xf32> a
 // CHECK-NOT: #moe.transpose
 // CHECK: moe.absorb_query
 // CHECK-NOT: k_transposed
-// CHECK-SAME: W_UK is read as floats: columns of 48 elements are no whole blocks of Q8_0."
+// CHECK-SAME: W_UK is read as floats: columns of 48 elements are not whole blocks of Q8_0."
 module attributes {moe.target = #xeon} {
 moe.weight @kv : tensor<2x80x64x!moe.q8_0> = #moe.tensor<file = 0, offset = 0>
 moe.weight @kv.keys : tensor<2x48x64x!moe.q8_0> = #moe.slice<dim = 1, begin = 0> of [@kv]

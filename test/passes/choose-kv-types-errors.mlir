@@ -7,9 +7,9 @@
 // RUN: not moe-opt %s -moe-choose-kv-types="kv-type=blk.-1=f16" 2>&1 | FileCheck %s --check-prefix=NEGATIVE
 // RUN: not moe-opt %s -moe-choose-kv-types="kv-type=f16," 2>&1 | FileCheck %s --check-prefix=EMPTY
 
-// TYPE: error: kv-type "q3_0" has "q3_0", which is no type of a KV cache, did you mean "q8_0"?
+// TYPE: error: kv-type "q3_0" has "q3_0", which is not a type of a KV cache, did you mean "q8_0"?
 // TYPE: note: types are auto, f32, f16, bf16, q8_0
-// NEAR: error: kv-type "blk.0=b16,f16" has "b16", which is no type of a KV cache, did you mean
+// NEAR: error: kv-type "blk.0=b16,f16" has "b16", which is not a type of a KV cache, did you mean
 // LAYER: error: kv-type "blk.1-2=f16" names no layer with a cache
 // LAYER: note: the model has 1 of them, from blk.0
 // TWICE: error: kv-type "f16,blk.0=f32,q8_0" has two types for all other layers, f16 and q8_0
@@ -18,7 +18,7 @@
 // BACK: note: write them as in "blk.3=f16" or "blk.0-3=f16,q8_0"
 // NUMBER: error: kv-type "0=f16" has "0" for layers
 // NEGATIVE: error: kv-type "blk.-1=f16" has "blk.-1" for layers
-// EMPTY: error: kv-type "f16," has "", which is no type of a KV cache
+// EMPTY: error: kv-type "f16," has "", which is not a type of a KV cache
 #target = {name = "one", devices = [{name = "cpu0", kind = "cpu", isa = "avx512", memory_bytes = 1000000000 : i64, reserved_bytes = 0 : i64, read_bps = 1.0e9 : f64, int8_ops = 1.0e12 : f64, float_ops = 1.0e12 : f64}]}
 module attributes {moe.target = #target} {
   moe.weight @wa : tensor<36x64xf32> = #moe.tensor<file = 0, offset = 0>

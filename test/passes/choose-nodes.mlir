@@ -13,7 +13,7 @@
 // link. The note lists what was compared: with 100 GB/s per node, interleaved
 // pages are read at 100 and at 50 GB/s, which is 133 for both nodes; one node
 // alone reads 120.
-// SPLIT: moe.notes = ["weights of cpu0 are split, each node with the rows that its cores read (predicted for a request: split, each node with the rows that its cores read [[S:[0-9.]+]] us; interleaved, pages of all nodes in turn {{[0-9.]+}} us; on one node, whose cores do everything {{[0-9.]+}} us)"]
+// SPLIT: moe.notes = ["weights of cpu0 are split, each node with the rows that its cores read (predicted for a request: split, each node with the rows that its cores read [[S:[0-9.]+]] us; interleaved over all nodes, page by page {{[0-9.]+}} us; on one node, whose cores do everything {{[0-9.]+}} us)"]
 // SPLIT: node_use = 1 : i64
 // SPLIT: read_bps = 2.000000e+11
 
@@ -26,14 +26,14 @@
 // ONE: read_bps = 3.000000e+11
 // FITS: weights of cpu0 are split{{.*}}; on one node, whose cores do everything does not fit)
 
-// ASKED: moe.notes = ["weights of cpu0 are interleaved, pages of all nodes in turn, as --numa says"]
+// ASKED: moe.notes = ["weights of cpu0 are interleaved over all nodes, page by page, as --numa says"]
 // ASKED: node_use = 2 : i64
 // ASKED: read_bps = 133333333333.{{3+}}
 // ANY-NOT: moe.notes
 // ANY: node{{.*}}read_bps = 2.000000e+11
 // UNKNOWN: weights of cpu0 are split
 // UNKNOWN-NOT: interleaved
-// NOTKNOWN: error: the speed of cpu0 of xeon-2s with weights interleaved, pages of all nodes in turn is unknown
+// NOTKNOWN: error: the speed of cpu0 of xeon-2s with weights interleaved over all nodes, page by page is unknown
 // NOTKNOWN: note: add node_link_gbps to its description, remove its measured kernels, or compile without --numa
 // SINGLE: error: cpu0 of xeon-2s has one memory node, so weights cannot be split, each node with the rows that its cores read
 // WORD: error: numa is "both", expected auto, any, split, interleaved or one

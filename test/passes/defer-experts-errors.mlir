@@ -2,7 +2,7 @@
 // RUN: not moe-opt %s -split-input-file -moe-defer-experts='defer-experts=3' 2>&1 | FileCheck %s
 // RUN: not moe-opt %s -split-input-file -moe-defer-experts='defer-experts=-1' 2>&1 | FileCheck %s --check-prefix=FEW
 
-// CHECK: error: 3 of a token's experts are to be deferred, but blk.0.ffn_experts uses 3
+// CHECK: error: cannot defer 3 experts per token: blk.0.ffn_experts uses 3
 // CHECK: note: give a number from 1 to 2
 // FEW: error: -1 of a token's experts are to be deferred
 
@@ -60,8 +60,8 @@ func.func @decode(%x: tensor<?x64xf32>) -> tensor<?x64xf32> attributes {moe.phas
   %up = moe.weight_ref @blk.0.ffn_up_exps.weight : tensor<8x32x64xf32>
   %down = moe.weight_ref @blk.0.ffn_down_exps.weight : tensor<8x64x32xf32>
   %i0, %w0 = moe.router %x, %wr {top_k = 1, scoring = #moe.scoring<softmax>, moe.device = "gpu0", moe.label = #moe.label<"router", layer = 0>} : (tensor<?x64xf32>, tensor<8x64xf32>) -> (tensor<?x1xi32>, tensor<?x1xf32>)
-  // expected-error @below {{1 of a token's experts are to be deferred, but blk.0.ffn_experts uses 1}}
-  // expected-note @below {{a token needs two experts in every layer but the last}}
+  // expected-error @below {{cannot defer 1 expert per token: blk.0.ffn_experts uses 1}}
+  // expected-note @below {{every layer but the last must use at least two experts per token}}
   %e0 = moe.experts %x, %i0, %w0, %gate, %up, %down {moe.device = "cpu0", moe.label = #moe.label<"ffn_experts", layer = 0>} : (tensor<?x64xf32>, tensor<?x1xi32>, tensor<?x1xf32>, tensor<8x32x64xf32>, tensor<8x32x64xf32>, tensor<8x64x32xf32>) -> tensor<?x64xf32>
   %x0 = moe.add %x, %e0 {moe.device = "gpu0", moe.label = #moe.label<"ffn_add", layer = 0>} : tensor<?x64xf32>
   %i1, %w1 = moe.router %x0, %wr {top_k = 1, scoring = #moe.scoring<softmax>, moe.device = "gpu0", moe.label = #moe.label<"router", layer = 1>} : (tensor<?x64xf32>, tensor<8x64xf32>) -> (tensor<?x1xi32>, tensor<?x1xf32>)

@@ -4,12 +4,12 @@
 // Choices are split on the device of the experts. A layer computes those with
 // the largest weights; the results of the others are added in the next layer.
 // The last layer computes all of its own.
-// CHECK: moe.notes = ["generation adds the results of 1 of a token's experts one layer later, {{.*}}"]
+// CHECK: moe.notes = ["generation adds the results of 1 expert per token one layer later, {{.*}}"]
 // CHECK-LABEL: func.func @decode
 // CHECK: %[[I0:.*]], %[[W0:.*]] = moe.router
-// CHECK: %[[A0:.*]], %[[B0:.*]], %[[C0:.*]], %[[D0:.*]] = moe.split_choices %[[I0]], %[[W0]] {experts = 8 : i64, moe.device = "cpu0", moe.label = #moe.label<"ffn_experts.choices", layer = 0>, moe.reason = "1 of 3 experts are added one layer later."} : (tensor<?x3xi32>, tensor<?x3xf32>) -> (tensor<?x2xi32>, tensor<?x2xf32>, tensor<?x1xi32>, tensor<?x1xf32>)
+// CHECK: %[[A0:.*]], %[[B0:.*]], %[[C0:.*]], %[[D0:.*]] = moe.split_choices %[[I0]], %[[W0]] {experts = 8 : i64, moe.device = "cpu0", moe.label = #moe.label<"ffn_experts.choices", layer = 0>, moe.reason = "Separates the experts whose results are added one layer later: 1 of 3."} : (tensor<?x3xi32>, tensor<?x3xf32>) -> (tensor<?x2xi32>, tensor<?x2xf32>, tensor<?x1xi32>, tensor<?x1xf32>)
 // CHECK: %[[NOW0:.*]] = moe.experts %arg0, %[[A0]], %[[B0]], {{.*}}moe.label = #moe.label<"ffn_experts", layer = 0>
-// CHECK: %[[LATE0:.*]] = moe.experts %arg0, %[[C0]], %[[D0]], {{.*}}{moe.deferred, moe.device = "cpu0", moe.label = #moe.label<"ffn_experts.late", layer = 0>, moe.reason = "Computes the experts with the 1 smallest weights for the next layer."}
+// CHECK: %[[LATE0:.*]] = moe.experts %arg0, %[[C0]], %[[D0]], {{.*}}{moe.deferred, moe.device = "cpu0", moe.label = #moe.label<"ffn_experts.late", layer = 0>, moe.reason = "Computes the experts with the smallest weights, 1 per token, for the next layer."}
 // CHECK: %[[X0:.*]] = moe.add %arg0, %[[NOW0]]
 // CHECK: %[[A1:.*]], %[[B1:.*]], %[[C1:.*]], %[[D1:.*]] = moe.split_choices {{.*}}moe.device = "gpu0"
 // CHECK: %[[NOW1:.*]] = moe.experts %[[X0]], %[[A1]], %[[B1]],

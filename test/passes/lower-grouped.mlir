@@ -53,10 +53,10 @@ moe.weight @sg : tensor<1x64xf32> = #moe.tensor<file = 0, offset = 420000>
 // CHECK: plan.inst kv_store {{.*}} (k = %{{.*}}, v = %{{.*}}, kv = %[[KV]]) {heads = 2, key = 16, value = 12}
 // The window is no longer than a KV split.
 // CHECK: plan.inst attention {{.*}} kv = %[[KV]], sinks = %{{.*}}, out = %[[A:.*]]) {heads = 6, kv_heads = 2, key = 16, value = 12, splits = 1, window = 16, scale = 2.500000e-01, softcap = 0.000000e+00}
-// CHECK-NOT: plan.inst latent_combine
+// CHECK-NOT: plan.inst combine_splits
 // Two groups of heads with separate rows: each core gets one of 24 parts.
 // CHECK: plan.inst attention {{.*}} kv = %[[KV]], out = %[[SPANS:.*]]) {heads = 6, kv_heads = 2, key = 16, value = 12, splits = 12, window = 0, scale = 2.500000e-01, softcap = 5.000000e+01}
-// CHECK: plan.inst latent_combine {{.*}} (x = %[[SPANS]], out = %{{.*}}) {heads = 6, latent = 12, splits = 12, window = 0}
+// CHECK: plan.inst combine_splits {{.*}} (x = %[[SPANS]], out = %{{.*}}) {heads = 6, latent = 12, splits = 12, window = 0}
 // CHECK: plan.inst linear {{.*}} bias = %[[RB:.*]], out = %[[LOGITS:.*]])
 // CHECK: plan.inst router {{.*}} (logits = %[[LOGITS]], ids
 // CHECK: plan.inst experts_gate_up {{.*}} gate = %[[GATE]], up = %[[UP]], gate_bias = %{{.*}}, up_bias = %{{.*}}, offsets = {{.*}} {top_k = 2, activation = 2}

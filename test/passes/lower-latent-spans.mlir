@@ -17,7 +17,7 @@ moe.weight @wa16 : tensor<36x576xf32> = #moe.tensor<file = 0, offset = 4096>
 // CHECK: %[[OUT:.*]] = plan.buffer "attn" {{.*}} cols 64 rows [1, 0]
 // CHECK: %[[SPANS:.*]] = plan.buffer "attn.spans" {{.*}} f32 cols 68 rows [24, 0]
 // CHECK: plan.inst latent_attention {{.*}} out = %[[SPANS]]) {heads = 2, latent = 32, rope = 4, splits = 24, scale = 5.000000e-01}
-// CHECK: plan.inst latent_combine {{.*}} (x = %[[SPANS]], out = %[[OUT]]) {heads = 2, latent = 32, splits = 24, window = 0}
+// CHECK: plan.inst combine_splits {{.*}} (x = %[[SPANS]], out = %[[OUT]]) {heads = 2, latent = 32, splits = 24, window = 0}
 func.func @decode(%q: tensor<?x72xf32>) -> tensor<?x64xf32> attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 4, context = 8192>} {
   %n = moe.weight_ref @n : tensor<32xf32>
   %wa = moe.weight_ref @wa : tensor<36x72xf32>
@@ -31,7 +31,7 @@ func.func @decode(%q: tensor<?x72xf32>) -> tensor<?x64xf32> attributes {moe.phas
 // CHECK-LABEL: plan.phase "prefill"
 // CHECK-NOT: plan.buffer "attn.spans"
 // CHECK: plan.inst latent_attention {{.*}} splits = 1,
-// CHECK-NOT: plan.inst latent_combine
+// CHECK-NOT: plan.inst combine_splits
 func.func @prefill(%q: tensor<?x72xf32>) -> tensor<?x64xf32> attributes {moe.phase = #moe.phase<"prefill", min_tokens = 5, max_tokens = 64, context = 8192>} {
   %n = moe.weight_ref @n : tensor<32xf32>
   %wa = moe.weight_ref @wa : tensor<36x72xf32>
@@ -81,7 +81,7 @@ func.func @decode(%q: tensor<?x72xf32>) -> tensor<?x64xf32> attributes {moe.phas
 // CHECK-LABEL: plan.phase "batch"
 // CHECK-NOT: plan.buffer "attn.spans"
 // CHECK: plan.inst latent_attention {{.*}} splits = 1,
-// CHECK-NOT: plan.inst latent_combine
+// CHECK-NOT: plan.inst combine_splits
 func.func @batch(%q: tensor<?x72xf32>) -> tensor<?x64xf32> attributes {moe.phase = #moe.phase<"batch", min_tokens = 2, max_tokens = 4, context = 300, sequences = 4>} {
   %n = moe.weight_ref @n : tensor<32xf32>
   %wa = moe.weight_ref @wa : tensor<36x72xf32>

@@ -7,11 +7,11 @@
 
 // Tokens of the first layer see 61 rows, and steps have up to four tokens: 64
 // rows of 256 elements, for the sequence and two checkpoints.
-// CHECK: plan.kv {{.*}} layer 0 bf16 rows 3 cols 16384 {per_sequence}
+// CHECK: plan.kv {{.*}} layer 0 bf16 rows 3 cols 16384 {row_per_sequence}
 // CHECK: plan.kv {{.*}} layer 1 bf16 rows 8192 cols 256
-// CHECK-NOT: per_sequence
+// CHECK-NOT: row_per_sequence
 // The last of four tokens would need one row more.
-// TWO: plan.kv {{.*}} layer 0 bf16 rows 3 cols 32768 {per_sequence}
+// TWO: plan.kv {{.*}} layer 0 bf16 rows 3 cols 32768 {row_per_sequence}
 // Three rings would take no less memory than a context.
 // SHORT: plan.kv {{.*}} layer 0 bf16 rows 192 cols 256
 // A cache with all positions is needed to count pages.

@@ -63,9 +63,9 @@ plan.program attributes {
     // expected-error @+2 {{no GPU can launch blocks of 0 threads for expert_group}}
     // expected-note @+1 {{place it on a CPU}}
     plan.inst expert_group on %gpu0.compute ["expert_group_cuda"] (ids = %i, offsets = %i, slots = %i) {experts = 0, top_k = 0, begin = 0, count = 0} for %why
-    // expected-error @+2 {{no GPU can launch a grid of 1 x 0 x 0 blocks for latent_combine}}
+    // expected-error @+2 {{no GPU can launch a grid of 1 x 0 x 0 blocks for combine_splits}}
     // expected-note @+1 {{place it on a CPU}}
-    plan.inst latent_combine on %gpu0.compute ["latent_combine_cuda"] (x = %x, out = %x) {heads = 0, latent = 0, splits = 0, window = 0} for %why
+    plan.inst combine_splits on %gpu0.compute ["combine_splits_cuda"] (x = %x, out = %x) {heads = 0, latent = 0, splits = 0, window = 0} for %why
     plan.bind input %x output %x
   }
 }

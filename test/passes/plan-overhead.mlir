@@ -6,7 +6,7 @@
 // CHECK-NOT: moe.target
 module attributes {moe.target = {name = "made-up", devices = [{name = "cpu0", kind = "cpu", isa = "avx2",
     memory_bytes = 1000000000 : i64, read_bps = 1.0e9 : f64, step_seconds = 8.0 : f64,
-    instruction_seconds = 0.5 : f64, meeting_seconds = 2.0 : f64,
+    instruction_seconds = 0.5 : f64, barrier_seconds = 2.0 : f64,
     kernels = [{kernel = "add_avx2", at = array<f64: 1.0>, memory = array<f64: 1.0e9>}]}]}} {
 plan.program attributes {
     architecture = "", compiler = "", context = 64 : i32, experts = 0 : i32,
@@ -18,7 +18,7 @@ plan.program attributes {
   %why = plan.explain "op" phase "decode" on "cpu0" kernel "" because ""
     flops 0.0 weights 0.0 activations 0.0 kv 0.0 intensity 0.0 seconds 0.0
   // CHECK-NEXT: plan.explain "overhead" phase "decode" on "cpu0"
-  // CHECK-SAME: because "Seconds come from the measured rate of each kernel. In addition, a step wakes the workers, starts 3 instructions and waits at 1 barriers."
+  // CHECK-SAME: because "Seconds come from the measured rate of each kernel. In addition, a step wakes the workers, starts 3 instructions and waits at 1 barrier."
   // CHECK-SAME: seconds 1.150000e+01
   // CHECK-NEXT: plan.explain "overhead" phase "logits" on "cpu0"
   // CHECK-SAME: seconds 8.500000e+00

@@ -78,7 +78,7 @@ func.func @rows(%x: tensor<?x32xf32>) -> tensor<?x32xf32> attributes {moe.phase 
 // CHECK-LABEL: func.func @devices
 // CHECK: moe.linear {{.*}}moe.device = "gpu0", moe.kernels = #moe.kernels<quantize_cuda, linear_cuda(gemm_q4_k_rows16_cuda)>, moe.reason = "Weights packed as rows16.", moe.rejected = [#moe.rejected<layout "gguf" {{.*}}>]} :
 // CHECK: moe.linear {{.*}}moe.device = "cpu0", {{.*}}linear_avx512(gemm_q4_k_rows16_avx512)
-// CHECK: moe.expand_value {{.*}}moe.device = "gpu0", moe.kernels = #moe.kernels<head_linear_cuda(gemm_q8_0_cuda)>, moe.reason = "Weights as in the model file: what reads them takes floats."
+// CHECK: moe.expand_value {{.*}}moe.device = "gpu0", moe.kernels = #moe.kernels<head_linear_cuda(gemm_q8_0_cuda)>, moe.reason = "Weights as in the model file: the ops that read them take floats."
 // CHECK: moe.expand_value {{.*}}moe.device = "cpu0", {{.*}}head_linear_avx512(gemm_q8_0_rows16_avx512)
 // CHECK: moe.linear {{.*}}linear_cuda(gemm_f16_cuda)>, moe.reason = "Weights as in the model file: F16 has no gemm on another layout for cuda and every phase."
 module attributes {moe.target = #hybrid} {

@@ -102,7 +102,7 @@ func.func @attention(%q: tensor<?x48xf32>, %a: tensor<?x40xf32>) -> (tensor<?x40
   %o = moe.mla_attention %q, %kv, %wk, %wv {heads = 2, nope = 16, rope = 8, latent = 32, value = 20, scale = 0.25, moe.device = "cpu0"} : (tensor<?x48xf32>, !moe.kv<40>, tensor<2x16x32xbf16>, tensor<2x20x32xbf16>) -> tensor<?x40xf32>
   // CHECK: moe.absorb_query {{.*}} moe.kernels = #moe.kernels<absorb_query_avx512>
   %ql = moe.absorb_query %q, %wk {heads = 2, nope = 16, rope = 8, latent = 32, moe.device = "cpu0"} : (tensor<?x48xf32>, tensor<2x16x32xbf16>) -> tensor<?x80xf32>
-  // CHECK: moe.latent_attention {{.*}} moe.kernels = #moe.kernels<latent_attention_avx512, latent_combine_avx512>
+  // CHECK: moe.latent_attention {{.*}} moe.kernels = #moe.kernels<latent_attention_avx512, combine_splits_avx512>
   %ol = moe.latent_attention %ql, %kv {heads = 2, latent = 32, rope = 8, scale = 0.25, moe.device = "cpu0"} : (tensor<?x80xf32>, !moe.kv<40>) -> tensor<?x64xf32>
   // CHECK: moe.expand_value {{.*}} moe.kernels = #moe.kernels<head_linear_avx512(gemm_bf16{{.*}}_avx512)>
   %of = moe.expand_value %ol, %wv {heads = 2, latent = 32, value = 20, moe.device = "cpu0"} : (tensor<?x64xf32>, tensor<2x20x32xbf16>) -> tensor<?x40xf32>

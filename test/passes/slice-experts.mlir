@@ -42,7 +42,7 @@
 // MOVED: %[[SENT:.*]] = moe.transfer %[[REST]] from "cpu0" to "gpu0"
 // MOVED: moe.add %[[FIRST]], %[[SENT]] {moe.device = "gpu0"
 
-// OTHERS: error: rule "*=gpu0:3" is about a number of experts, but matches blk.0.router
+// OTHERS: error: rule "*=gpu0:3" places a number of experts, but matches blk.0.router
 // OTHERS: note: name routed experts alone, as in "blk.*.ffn_experts=gpu0:3"
 // MANY: error: rule "blk.*.ffn_experts=gpu0:9" places 9 experts, but blk.0.ffn_experts has 8
 // MANY: note: give a number from 1 to 8

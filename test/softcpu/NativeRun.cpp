@@ -79,8 +79,8 @@ int generalRegister(ZydisRegister reg) {
              : -1;
 }
 
-/// Whether it depends on the operands if the instruction writes the flags: a
-/// shift by cl leaves them unchanged if cl is 0.
+/// Returns whether the operands decide if the instruction writes the flags. For
+/// example, a shift by cl leaves them unchanged if cl is 0.
 bool mayKeepFlags(const ZydisDecodedInstruction &instruction,
                   const ZydisDecodedOperand *operands) {
   ZydisInstructionCategory category = instruction.meta.category;

@@ -22,12 +22,12 @@ struct TileStep {
 using BlockStep =
     std::variant<NativeRun::Code, VectorInstruction, TileStep, ZeroUpper>;
 
-/// How a block ends.
+/// The instruction that ends a block.
 struct BlockEnd {
   enum class Kind : uint8_t {
-    Goes, ///< Continues at `next`: a block may end anywhere.
+    Goes, ///< Continues at `next`: a block may end at any instruction.
     Jumps,
-    Branches, ///< If `condition` holds; otherwise continues at `next`.
+    Branches, ///< Jumps if `condition` holds; otherwise continues at `next`.
     Calls,
     Returns,
   };

@@ -17,8 +17,8 @@ template <class T> size_t group(size_t i) {
 }
 template <class T> size_t within(size_t i) { return i % (16 / sizeof(T)); }
 
-/// Alternates elements of both sources within a group: of its first or second
-/// half.
+/// Alternates elements of both sources from the first or the second half of
+/// each group.
 template <class T> T unpack(const T *a, const T *b, size_t i, bool high) {
   size_t half = 8 / sizeof(T);
   size_t from = group<T>(i) + within<T>(i) / 2 + (high ? half : 0);

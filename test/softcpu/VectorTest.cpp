@@ -7,7 +7,7 @@ using namespace moek::test;
 namespace {
 enum class Last { Register, Memory, Broadcast };
 
-/// One of the forms of MOE_FORMS2.
+/// One form of an instruction, as MOE_FORMS2 lists them.
 struct FormInfo {
   unsigned needs; ///< Flags.
   size_t length;  ///< Vector length.

@@ -98,7 +98,7 @@ TEST_F(CheckTest, UninitialisedMemory) {
                     FindingKind::Uninitialised));
   EXPECT_TRUE(isClean(
       run(shared() + "st.shared.u32 [%r2], %r0; ld.shared.u32 %r4, [%r2];")));
-  // What an earlier block left in shared memory does not count as written.
+  // Data that an earlier block left in shared memory does not count as written.
   EXPECT_TRUE(found(
       run(shared() + "setp.eq.u32 %p0, %r90, 0; @%p0 st.shared.u32 [%r2], %r0;"
                      "ld.shared.u32 %r4, [%r2];",
@@ -116,7 +116,8 @@ TEST_F(CheckTest, UninitialisedRegisters) {
                     {"a register that was never written"}));
   EXPECT_TRUE(found(run("@%p7 st.global.u32 [%rd90], %r0;", x),
                     FindingKind::Uninitialised));
-  // Through arithmetic, and only in the lanes that skipped the write.
+  // The check follows the register through arithmetic, and reports only lanes
+  // that skipped the write.
   std::string some =
       "setp.lt.u32 %p0, %r0, 40; @%p0 mov.u32 %r7, 1; add.u32 %r8, %r7, 1;";
   EXPECT_TRUE(found(run(some + "st.global.u32 [%rd90], %r8;", x),
@@ -145,13 +146,13 @@ TEST_F(CheckTest, SharedRacesBetweenWarps) {
   EXPECT_TRUE(found(run(zero + read), FindingKind::SharedRace,
                     {"with no barrier between"}));
   EXPECT_TRUE(isClean(run(zero + "bar.sync 0;" + read)));
-  // A read, then another warp's write.
+  // One warp reads, then another warp writes.
   EXPECT_TRUE(
       found(run(zero + "bar.sync 0;" + read + "st.shared.u32 [%r2], 7;"),
             FindingKind::SharedRace, {"with no barrier between"}));
   EXPECT_TRUE(isClean(run(zero + "bar.sync 0;" + read +
                           "bar.sync 0; st.shared.u32 [%r2], 7;")));
-  // A reader before the one that writes is not forgotten.
+  // Another reader is remembered although the writer itself also read.
   std::string broadcast =
       shared() + "st.shared.u32 [%r2], 0; bar.sync 0; ld.shared.u32 %r4, [%r1];"
                  "bar.warp.sync -1;";
@@ -339,7 +340,7 @@ TEST_F(CheckTest, AsyncCopiesNeedTheirWait) {
                                  "1; ld.shared.u32 %r4, [%r2];",
                           x),
                       FindingKind::AsyncRead));
-    // A thread's own wait gives other threads nothing.
+    // A thread's wait makes its copies visible only to itself.
     std::string neighbour = "cp.async.wait_all; xor.b32 %r92, %r0, 1;"
                             "mad.lo.u32 %r5, %r92, 4, %r1;";
     EXPECT_TRUE(found(run(copy + neighbour + "ld.shared.u32 %r4, [%r5];", x),
@@ -409,7 +410,7 @@ TEST_F(CheckTest, ChecksCanBeOff) {
   EXPECT_TRUE(
       isClean(run("ld.global.u32 %r1, [%rd90]; st.global.u32 [%rd90], %r7;",
                   fresh, 0, 64, 2)));
-  // An address in no allocation has no bytes.
+  // An address outside all allocations cannot be accessed.
   EXPECT_TRUE(found(run("ld.global.u32 %r1, [%rd90+4];", fresh),
                     FindingKind::OutOfBounds));
 }

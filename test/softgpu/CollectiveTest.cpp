@@ -135,8 +135,8 @@ TEST_F(CollectiveTest, Reductions) {
 }
 
 TEST_F(CollectiveTest, DivergenceReconverges) {
-  // Each lane loops a different number of times, then all meet and shuffle as
-  // one.
+  // Each lane loops a different number of times; then all lanes reconverge and
+  // execute one shuffle together.
   auto out = warp(R"(
     mov.u32 %r2, 0; mov.u32 %r3, 0;
     LOOP: setp.ge.u32 %p1, %r3, %r0; @%p1 bra DONE;

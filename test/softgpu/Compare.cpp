@@ -151,7 +151,7 @@ static void setpPair(Warp &warp, const Op &op, Mask mask) {
         mask);
 }
 
-/// kind as above; imm: the value of true.
+/// `kind` is as above; `imm` is the value that represents true.
 template <Comparer C> static void set(Warp &warp, const Op &op, Mask mask) {
   const Place *s = &op.r[1];
   Mask result =

@@ -56,8 +56,8 @@ TEST_F(ReconvergeTest, BothPathsPlacedBeforeTheBranch) {
                           "END: mov.u32 %r6, 1;")));
 }
 
-// The effect of `continue`: some lanes are at the head while others still have
-// a rest of the body to execute.
+// This is the effect of `continue`: some lanes are at the loop's head while
+// others still have to execute the rest of the body.
 TEST_F(ReconvergeTest, LanesMeetAtALoopsHeadInEveryIteration) {
   for (const char *rest : {"add.u32 %r5, %r1, 1; bra HEAD;\nEND:",
                            "bra REST;\nEND: bra OUT;\n"
@@ -188,7 +188,7 @@ TEST_F(ReconvergeTest, SlowPathsAreWaitedFor) {
       JOIN: {} mov.u32 %r6, 1;)",
                                         meeting))))
         << meeting;
-  // They run past code that they execute alone.
+  // The waiting lanes run past code that only the other lanes execute.
   gpu.options().instructionLimit = 10'000'000;
   EXPECT_TRUE(isClean(run(R"(
     @%p0 bra JOIN;

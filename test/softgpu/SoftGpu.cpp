@@ -389,7 +389,8 @@ static void runGrid(Launch &launch) {
   std::vector<std::unique_ptr<Block>> running, idle;
   uint64_t next = 0;
   while (next < blocks || !running.empty()) {
-    // Blocks that end in their first turn never need others to run beside them.
+    // Blocks that end in their first turn do not need other blocks to run
+    // concurrently.
     if (next < blocks &&
         running.size() < size_t(launch.options->multiprocessors)) {
       if (idle.empty())

@@ -106,7 +106,8 @@ moert::StatusOr<Bytes> drawCodes(Stream stream, Format format, uint64_t blocks,
   return bytes;
 }
 
-/// The first of a random order of all integers below `count`, row by row.
+/// Draws `length` distinct integers below `count` for each row: the beginning
+/// of a random order of all of them.
 Bytes drawChoices(Stream stream, uint64_t rows, uint64_t length,
                   uint64_t count) {
   Bytes bytes;

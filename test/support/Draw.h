@@ -19,7 +19,9 @@ namespace moetest {
 /// What the elements of a tensor are drawn from.
 struct Distribution {
   enum Kind {
-    Normal,  ///< numbers: mean, standard deviation. At most 4.9 deviations off.
+    /// numbers: mean, standard deviation. No value is more than 4.9 deviations
+    /// from the mean.
+    Normal,
     Gain,    ///< numbers: g. Normal about 0, deviation g / sqrt(row length).
     Uniform, ///< numbers: least, most.
     Values,  ///< numbers: the elements, in order.

@@ -5,7 +5,7 @@
 #include <cstdio>
 
 int main(int argc, char **argv) {
-  if (argc != 3) {
+  if (argc != 3 || *argv[2] == '-') {
     std::fprintf(stderr, "usage: %s RECIPE OUT.gguf\n", argv[0]);
     return 2;
   }

@@ -1,6 +1,5 @@
-// A kernel compiler that compiles nothing: for any source it returns something
-// that is no code. For plans whose kernels are not run, because compiling them
-// would take minutes.
+// A kernel compiler that returns arbitrary bytes for any source. Plans whose
+// kernels are not run use it, because compiling the kernels would take minutes.
 
 #include <cstring>
 #include <string>

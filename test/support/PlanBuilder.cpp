@@ -80,7 +80,7 @@ Ref PlanBuilder::state(int64_t width, int64_t rows) {
   kv->width = width;
   kv->type = uint8_t(moek::KvType::F32);
   kv->capacity = rows;
-  kv->per_sequence = true;
+  kv->row_per_sequence = true;
   return addKv(std::move(kv));
 }
 

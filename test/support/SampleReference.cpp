@@ -1,4 +1,4 @@
-// The sample model written as plainly as possible, in float64.
+// Computes the sample model in float64, in the simplest possible way.
 #include "test/support/SamplePlan.h"
 
 #include <algorithm>

@@ -7,11 +7,11 @@
 #include <cstdlib>
 
 int main(int argc, char **argv) {
-  if (argc < 2 || argc > 3) {
+  int layers = argc == 3 ? std::atoi(argv[2]) : 61;
+  if (argc < 2 || argc > 3 || *argv[1] == '-' || layers < 1) {
     std::fprintf(stderr, "usage: %s OUT.gguf [LAYERS]\n", argv[0]);
     return 2;
   }
-  moetest::deepseekV3Model(argc == 3 ? unsigned(std::atoi(argv[2])) : 61)
-      .write(argv[1]);
+  moetest::deepseekV3Model(unsigned(layers)).write(argv[1]);
   return 0;
 }

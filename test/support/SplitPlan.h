@@ -35,8 +35,8 @@ struct Access {
   }
 };
 
-/// Returns the accesses to buffers (except those that each worker has) and
-/// caches.
+/// Returns the accesses to caches and to buffers, except buffers of which each
+/// worker has a copy.
 std::vector<Access> accessesOf(const moert::fb::PlanT &plan,
                                const moert::fb::PhaseT &phase,
                                const moert::fb::InstructionT &instruction);

@@ -184,7 +184,7 @@ def check_editing(checks, plan):
     assert [m["role"] for m in checks.messages(chat)] == ["system", "user", "assistant"]
     chat.say("/load saved.json")
     assert "no command" in chat.say("/nosuch")
-    assert "were known" in chat.say("/stats")
+    assert "were cached" in chat.say("/stats")
     assert chat.end() == 0
     # Other ways to end, other terminals.
     assert checks.chat(plan, "-n", "4").end("/exit\r") == 0
@@ -207,7 +207,7 @@ def check_turns(checks, plan):
     # The last token of the answer, a line's end and two words.
     new = 1 + len(checks.tokens(plan, "\nand then"))
     stats = chat.say("/stats")
-    assert re.search(rf" {new} new tokens .* (\d\d+) were known", stats), (new, stats)
+    assert re.search(rf" {new} new tokens .* (\d\d+) were cached", stats), (new, stats)
     # What begins anew has all of the context.
     chat.say("/reset")
     stats = chat.say("/stats")
@@ -252,7 +252,7 @@ def check_interrupts(checks, plan):
     chat.type("In the beginning God created the heaven\r")
     chat.wait(r"created the heaven\r\n.*\w")
     chat.type("/stats\rand the earth\r")
-    chat.wait(r"(?s)were known.*> .*the earth")
+    chat.wait(r"(?s)were cached.*> .*the earth")
     chat.wait_for_prompt()
     said = [message["content"] for message in checks.messages(chat) if message["role"] == "user"]
     assert said == ["In the beginning God created the heaven", "and the earth"], said

@@ -1,6 +1,5 @@
-// Before an instruction runs, what its kernel assumes of its operands is proved
-// for any device: shapes, encodings, kernels, barriers, and the sources of
-// indices.
+// Tests the proof of an instruction, which precedes its binding on any device:
+// shapes, encodings, kernels, barriers, and the sources of indices.
 #include "runtime/engine/Engine.h"
 #include "runtime/prove/Prove.h"
 #include "test/support/FakeDevice.h"
@@ -166,7 +165,7 @@ const Case shapeCases[] = {
      [](auto &s) { decode(s, "router").ints[2] = 3; }},
     {"RouterGroupsUsed", "the groups used hold top_k experts",
      [](auto &s) { decode(s, "router").ints[2] = 4; }},
-    {"RouterGroupBest", "a group has the experts that rank it",
+    {"RouterGroupBest", "a group has at least group_best experts",
      [](auto &s) {
        fb::InstructionT &router = decode(s, "router");
        router.ints[2] = router.ints[3] = 4;
@@ -208,9 +207,9 @@ const Case shapeCases[] = {
 };
 
 const Case kernelCases[] = {
-    {"DriverOfAnotherOp", "kernel \"add_ref\" is none of linear",
+    {"DriverOfAnotherOp", "kernel \"add_ref\" is not a kernel of linear",
      [](auto &s) { useKernel(s, "linear", 0, "add_ref"); }},
-    {"GemmAsDriver", "kernel \"gemm_f32_ref\" is none of add",
+    {"GemmAsDriver", "kernel \"gemm_f32_ref\" is not a kernel of add",
      [](auto &s) { useKernel(s, "add", 0, "gemm_f32_ref"); }},
     {"DriverAsGemm", "kernel \"add_ref\" does not multiply",
      [](auto &s) { useKernel(s, "linear", 1, "add_ref"); }},
@@ -237,7 +236,7 @@ const Case kernelCases[] = {
      [](auto &s) { useBuffer(s, "gate_up", 0, "n8"); }},
     {"KernelCount", "names 1 kernels, expected 2",
      [](auto &s) { decode(s, "linear").kernels.pop_back(); }},
-    {"CopyShape", "a copy has the shape of what it copies",
+    {"CopyShape", "a copy has the same shape as its source",
      [](auto &s) {
        useBuffer(s, "add", 1, "q");
        fb::InstructionT &add = decode(s, "add");

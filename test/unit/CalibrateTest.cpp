@@ -166,7 +166,7 @@ TEST(KernelRatesTest, KeepsTheBetterOfTwoRoundsAtEachPoint) {
             (KernelRate{"k", "a", {1, 2}, {15, 20}, {35, 40}}));
   EXPECT_EQ(best.overheads.step, 2);
   EXPECT_EQ(best.overheads.instruction, 2);
-  EXPECT_EQ(best.overheads.meeting, 0.5);
+  EXPECT_EQ(best.overheads.barrier, 0.5);
   EXPECT_EQ(best.disturbance.spread, 0.1);
 }
 

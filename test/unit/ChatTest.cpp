@@ -160,7 +160,7 @@ TEST_F(ChatTest, WhatTheModelSaidStaysItsTokens) {
   ASSERT_TRUE(second.isOk());
   EXPECT_EQ(second->text, "cabab");
   EXPECT_EQ(second->tokens, (std::vector<int32_t>{C, A, B, AB}));
-  // Another history is another text.
+  // A different history gives a different text.
   chat.messages().reset();
   chat.messages().add("user", "ab");
   EXPECT_EQ(chat.prompt()->tokens, std::vector<int32_t>{AB});
@@ -197,7 +197,8 @@ TEST_F(ChatTest, NamesOfTokensMayBeText) {
   Conversation chat = conversation("{{ messages[0].content }}</s>");
   chat.messages().add("user", "a</s>");
   chat.options().noSpecial = true;
-  // There are no tokens for its other characters: it is none of them.
+  // The vocabulary has no tokens for the single characters of "</s>", so
+  // encoding it as text fails.
   EXPECT_FALSE(chat.prompt().isOk());
   chat.options().noSpecial = false;
   EXPECT_EQ(chat.prompt()->tokens, (std::vector<int32_t>{A, Eos, Eos}));
@@ -222,8 +223,8 @@ TEST(MessagesTest, BadOnesAreRefusedWithTheirPlace) {
   };
   EXPECT_EQ(why("[{\"role\": \"user\"},\n {}]").substr(0, 38),
             "m.json:2:2: has a message without a ro");
-  EXPECT_EQ(why("{\"messages\": 3}").substr(0, 37),
-            "m.json:1:2: has messages that are no ");
+  EXPECT_EQ(why("{\"messages\": 3}").substr(0, 38),
+            "m.json:1:2: has messages that are not ");
   EXPECT_EQ(why("3").substr(0, 28), "m.json:1:1: has no messages;");
   std::string deep = std::string(200, '[') + std::string(200, ']');
   EXPECT_FALSE(Messages::parse(deep, "m.json").isOk());

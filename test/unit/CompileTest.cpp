@@ -22,8 +22,8 @@ namespace {
 
 constexpr double kGiB = double(1ull << 30);
 
-/// Returns the user's NVRTC library, or "" if there is none. Kernels are cached
-/// in the build folder, as in lit's tests.
+/// Returns the NVRTC library of the user, or "" if there is none. Kernels are
+/// cached in the build folder, as in lit's tests.
 std::string nvrtc() {
   static const std::string found = [] {
     std::string path;
@@ -71,7 +71,8 @@ TEST_F(CompileV3, PutsWhatEveryTokenReadsOnTheGpuAndExpertsThatFit) {
   ASSERT_TRUE(plan.isOk()) << plan.status().message();
 
   unsigned onGpu = 0, attention = 0, shared = 0;
-  // For each phase; a layer's experts may be divided between the devices.
+  // There is one entry per phase; a layer's experts may be divided between the
+  // devices.
   std::set<std::pair<std::string, int>> experts;
   for (const auto *entry : *plan->table().explanation()) {
     std::string op = moert::labelOf(*entry), device = entry->device()->str();

@@ -173,7 +173,8 @@ TEST(Constrain, Utf8SequencesAreTheCharacters) {
       return grammar;
     }());
     for (int i = 0; i < 100; ++i) {
-      // Near the ends of ranges and of lengths.
+      // Choose code points near the ends of the set's ranges, and where the
+      // length of their encoding changes.
       const auto &ranges = set.ranges();
       uint32_t c = ranges[random() % ranges.size()].first + random() % 3 - 1;
       if (i % 3 == 0)

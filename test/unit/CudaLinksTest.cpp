@@ -1,4 +1,4 @@
-// A plan on two software GPUs, one of which reads what the other computes.
+// Runs a plan on two software GPUs, one of which reads results of the other.
 
 #include "test/unit/CudaDeviceFixture.h"
 
@@ -83,7 +83,7 @@ TEST_P(CudaLinksTest, ACopyIntoAnothersMemoryIsRefused) {
     orderQueues(plan(), *phase);
   }
   EXPECT_THAT(failureOf(write(), StatusCode::WrongMachine),
-              AllOf(HasSubstr("(copy)"), HasSubstr("does not reach")));
+              AllOf(HasSubstr("(copy)"), HasSubstr("cannot access")));
 }
 
 } // namespace

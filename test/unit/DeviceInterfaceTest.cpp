@@ -31,7 +31,8 @@ void splitExperts(SamplePlan &sample) {
                      });
 }
 
-/// The sample on two fakes, the first of which runs on the caller's thread.
+/// Creates the sample plan with two fake devices, the first of which runs on
+/// the caller's thread.
 class FakeDevicesTest : public ::testing::Test {
 protected:
   void SetUp() override {
@@ -416,7 +417,7 @@ TEST(MakeDevicesTest, CopiesFromUnreachableMemoryAreRefused) {
   Status status = Engine::open(sample.builder.write(folder), options).status();
   EXPECT_EQ(status.code(), StatusCode::WrongMachine);
   EXPECT_NE(status.message().find("(copy): operand x lies in the memory of "
-                                  "cpu1, which cpu0 does not reach"),
+                                  "cpu1, which cpu0 cannot access"),
             std::string::npos)
       << status.message();
 }

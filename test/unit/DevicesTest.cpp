@@ -41,7 +41,8 @@ const Split splits[] = {
          return uint32_t(isExperts(instruction));
        };
      }},
-    // The sample has one layer: attention and what follows it stand for two.
+    // The sample has only one layer, so attention and the ops after it stand
+    // for two layers.
     {"Layers",
      [] {
        auto after = std::make_shared<bool>(false);

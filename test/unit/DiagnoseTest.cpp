@@ -224,10 +224,10 @@ TEST_P(DiagnoseTest, UnwrittenSplitsAreNotChecked) {
   size_t at = sample_.find("decode", "latent_attention");
   moetest::fb::InstructionT &attention = *decode.instructions[at];
   auto combine = std::make_unique<moetest::fb::InstructionT>();
-  combine->op = uint8_t(moek::OpCode::LatentCombine);
+  combine->op = uint8_t(moek::OpCode::CombineSplits);
   combine->barrier = true;
   combine->kernels = {
-      sample_.builder.kernel(std::string("latent_combine_") + GetParam())};
+      sample_.builder.kernel(std::string("combine_splits_") + GetParam())};
   moetest::fb::Operand out = attention.operands[2];
   attention.operands[2] = {moetest::fb::OperandKind::Buffer,
                            uint32_t(decode.buffers.size() - 1)};

@@ -1,5 +1,6 @@
-// moec diff prints only differences between two plans, combines layers that
-// change alike, and begins with what changes a step's time most.
+// moec diff prints only the differences of two plans, combines layers that
+// change in the same way, and begins with the changes that affect the step's
+// time most.
 #include "compiler/Explain/Diff.h"
 
 #include "test/support/PlanBuilder.h"

@@ -373,7 +373,7 @@ TEST_F(ExplainTest, ImpossibleCostsCountAsZero) {
   std::string report = textReport();
   EXPECT_THAT(report, Not(HasSubstr("nan")));
   EXPECT_THAT(report, Not(HasSubstr("inf")));
-  EXPECT_THAT(report, HasSubstr("the plan carries no predicted times"));
+  EXPECT_THAT(report, HasSubstr("the plan has no predicted times"));
   json decode = jsonReport()["phases"][0];
   EXPECT_EQ(decode["seconds"], 0);
   EXPECT_TRUE(decode["ops"][0]["intensity"].is_null());
@@ -430,7 +430,7 @@ TEST(ExplainEmptyPlan, DividesByNothing) {
   builder.Finish(fb::CreatePlan(builder), fb::PlanIdentifier());
   const fb::Plan &plan = *fb::GetPlan(builder.GetBufferPointer());
   std::string report = moec::explainText(plan, false);
-  EXPECT_THAT(report, HasSubstr("the plan carries no predicted times"));
+  EXPECT_THAT(report, HasSubstr("the plan has no predicted times"));
   EXPECT_THAT(report, Not(HasSubstr("nan")));
   json object = json::parse(moec::explainJson(plan));
   EXPECT_TRUE(object["decode_tokens_per_second"].is_null());

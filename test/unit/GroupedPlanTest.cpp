@@ -94,7 +94,7 @@ private:
     p.emit("attention", {q, w("kv"), w("sinks"), sums},
            {kHeads, kKvHeads, kKey, kValue, splits, kWindow}, {kScale, kCap});
     if (splits > 1)
-      p.emit("latent_combine", {sums, o}, {kHeads, kValue, splits, kWindow});
+      p.emit("combine_splits", {sums, o}, {kHeads, kValue, splits, kWindow});
     p.emit("linear", {n, w("wg"), none, gate}, {0});
     p.emit("sigmoid_mul", {o, gate, o});
     p.emit("linear", {o, w("wo"), none, h}, {1});
@@ -216,7 +216,7 @@ INSTANTIATE_TEST_SUITE_P(
          setInt("attention", 4, 3)},
         {"Splits", "splits = 65, expected 1 to 64", setInt("attention", 4, 65)},
         {"Window", "window = -1", setInt("attention", 5, -1)},
-        {"CombinedWindow", "window = -1", setInt("latent_combine", 3, -1)},
+        {"CombinedWindow", "window = -1", setInt("combine_splits", 3, -1)},
         {"Cap", "softcap is not negative",
          [](GroupedPlan &p) { p.decode("attention").floats[1] = -1; }},
         {"Sinks", "operand sinks is 1 x 32, expected 1 x 4",

@@ -63,7 +63,7 @@ TEST(JsonPlace, FindsKeysAndElements) {
   EXPECT_EQ(at(root / "list" / 1), "g:4:4: m");
   EXPECT_EQ(at(root / "list" / 1 / "za"), "g:4:14: m");
   EXPECT_EQ(at(root / "list" / 1 / "l"), "g:4:39: m");
-  // A missing element has the place of its parent.
+  // The position of a missing element is that of its parent.
   EXPECT_EQ(at(root / "list" / 1 / "nope"), "g:4:4: m");
   EXPECT_EQ(at(root / "nope" / 3 / "x"), "g:2:1: m");
 }

@@ -103,8 +103,8 @@ TEST(KvPoolTest, WithdrawingLosesWhatIsBehind) {
   EXPECT_FALSE(pool.allocate());
 }
 
-/// Remembers what sequences hold and what every written page contains, beside a
-/// pool.
+/// A model that runs in parallel to a pool: it remembers what sequences hold
+/// and what every written page contains.
 class Model {
 public:
   explicit Model(uint64_t seed) : random_(seed) {}

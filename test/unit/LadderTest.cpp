@@ -89,13 +89,13 @@ TEST_F(RungChoiceTest, TheSmallestThatHoldsTheRequestedContext) {
   EXPECT_EQ(choose({.context = 4096}).number, 1u);
   EXPECT_EQ(choose({.context = 4097}).number, 2u);
   EXPECT_EQ(choose({.context = 4097}).why,
-            "rung 2 of 3, with a context of 32768 tokens, which holds what is "
-            "asked for");
+            "rung 2 of 3, with a context of 32768 tokens, which holds the "
+            "requested context");
   EXPECT_EQ(choose({.context = 131072}).number, 3u);
   auto none = chooseRung(rungs_, free_, {.context = 131073});
   ASSERT_FALSE(none.isOk());
   EXPECT_EQ(none.status().code(), StatusCode::DoesNotFit);
-  expectIn("its largest rung holds 131072 tokens, and 131073 are asked for",
+  expectIn("its largest rung holds 131072 tokens, and 131073 were requested",
            none.status().message());
 }
 
@@ -120,12 +120,12 @@ TEST_F(RungChoiceTest, ARequestedNumberIsUsed) {
   free_ = {1, {1}};
   EXPECT_EQ(choose({.number = 3}).number, 3u);
   EXPECT_EQ(choose({.number = 3}).why,
-            "rung 3 of 3, with a context of 131072 tokens, as asked for");
+            "rung 3 of 3, with a context of 131072 tokens, as requested");
   EXPECT_EQ(choose({.number = 2, .context = 32768}).number, 2u);
   auto both = chooseRung(rungs_, free_, {.number = 1, .context = 5000});
   ASSERT_FALSE(both.isOk());
   EXPECT_EQ(both.status().code(), StatusCode::DoesNotFit);
-  expectIn("--rung 1 holds 4096 tokens, and 5000 are asked for",
+  expectIn("--rung 1 holds 4096 tokens, and 5000 were requested",
            both.status().message());
 }
 
@@ -293,9 +293,10 @@ TEST_F(LadderEngineTest, PlansWithoutRungs) {
   expectIn("is one plan without rungs; leave out --rung", status.message());
   status = open({.context = 25}).status();
   EXPECT_EQ(status.code(), StatusCode::DoesNotFit);
-  expectIn("holds a context of 24 tokens, and 25 are asked for; recompile with "
-           "a larger context",
-           status.message());
+  expectIn(
+      "holds a context of 24 tokens, and 25 were requested; recompile with "
+      "a larger context",
+      status.message());
 }
 
 //===----------------------------------------------------------------------===//

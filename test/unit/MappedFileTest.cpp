@@ -22,7 +22,7 @@ TEST(MappedFileTest, CopyOutlivesTheFilesContent) {
   auto status = file->copyToMemory();
   ASSERT_TRUE(status.isOk()) << status.message();
 
-  // A mapping would fault behind the new end.
+  // Access to a mapping after the new end would fault.
   std::filesystem::resize_file(path, 1);
   ASSERT_EQ(file->bytes().size(), content.size());
   EXPECT_TRUE(

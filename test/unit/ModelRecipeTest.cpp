@@ -74,8 +74,8 @@ TEST_F(ModelRecipe, StatementsMakeKeysAndTensors) {
   EXPECT_THAT(made.tensors()[0].shape, ElementsAre(2, 5, 1, 1));
 }
 
-// As splitmix64 and the sum of its sixteen-bit parts give them, in integers of
-// any length.
+// The numbers were computed independently, with splitmix64 and sums of its
+// sixteen-bit parts in integers of any length.
 TEST_F(ModelRecipe, NumbersAreKnown) {
   EXPECT_THAT(drawn("seed 1\ntensor a F32 8 normal 0 1\n"),
               ElementsAre(0x1.6672c8p+0f, -0x1.2ad676p-3f, -0x1.a6b58ep-2f,
@@ -105,7 +105,8 @@ TEST_F(ModelRecipe, DistributionsHaveTheirMoments) {
   check("uniform -1 0.2", -0.4, 1.2 / std::sqrt(12));
 }
 
-// Another tensor beside it changes nothing, another name or seed all.
+// A tensor's values do not depend on other tensors in the recipe, but they
+// depend on its name and on the seed.
 TEST_F(ModelRecipe, TensorsAreDrawnByThemselves) {
   std::vector<float> alone = drawn("seed 1\ntensor a F32 8 normal 0 1\n");
   std::vector<float> beside =

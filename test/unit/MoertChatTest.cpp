@@ -85,7 +85,7 @@ TEST_F(MoertChatTest, APlanWithoutATemplateSaysSo) {
   plan_ = sample_.builder.write(folder_);
   Result result = moert("run --chat -p a " + plan_);
   EXPECT_EQ(result.exitCode, 6);
-  EXPECT_NE(result.err.find("carries no chat template"), std::string::npos);
+  EXPECT_NE(result.err.find("has no chat template"), std::string::npos);
 
   std::string script = file("script", "the\n");
   result = moert("chat " + plan_ + " --temp 0 -n 4 < " + script);
@@ -130,8 +130,9 @@ TEST_F(MoertChatTest, ATurnEvaluatesOnlyNewTokens) {
   EXPECT_EQ(messages[2]["content"], "the");
   EXPECT_EQ(messages[1]["role"], "assistant");
   EXPECT_NE(result.err.find("no command /nosuch"), std::string::npos);
-  EXPECT_NE(result.err.find("; 0 were known"), std::string::npos) << result.err;
-  size_t second = result.err.rfind(" were known");
+  EXPECT_NE(result.err.find("; 0 were cached"), std::string::npos)
+      << result.err;
+  size_t second = result.err.rfind(" were cached");
   EXPECT_NE(result.err.substr(second - 3, 3), "; 0") << result.err;
 
   result = moert("chat " + plan_ + " -n 1 --system the --messages " + saved +
@@ -149,7 +150,8 @@ TEST_F(MoertChatTest, TheModelsOwnTokensAreNotEvaluatedAgain) {
   ASSERT_EQ(result.exitCode, 0) << result.err;
   // The last token of an answer and its end, then the message and its end.
   EXPECT_NE(result.err.find(" 4 new tokens"), std::string::npos) << result.err;
-  EXPECT_NE(result.err.find("; 7 were known"), std::string::npos) << result.err;
+  EXPECT_NE(result.err.find("; 7 were cached"), std::string::npos)
+      << result.err;
 }
 
 } // namespace

@@ -197,7 +197,7 @@ TEST_F(MoertInfoTest, WithoutATokenizer) {
   EXPECT_EQ(object["runs_here"], true);
   EXPECT_EQ(object["takes_text"], false);
   std::string why = object["why_no_text"];
-  EXPECT_NE(why.find("carries no tokenizer"), std::string::npos) << why;
+  EXPECT_NE(why.find("has no tokenizer"), std::string::npos) << why;
   EXPECT_NE(
       moert("info " + plan_)
           .out.find(

@@ -33,7 +33,7 @@ TEST(OpTableTest, NumbersAreThoseOfPlanFiles) {
                                                "experts_gate_up",
                                                "experts_combine",
                                                "copy",
-                                               "latent_combine",
+                                               "combine_splits",
                                                "kv_store",
                                                "attention",
                                                "sigmoid_mul",

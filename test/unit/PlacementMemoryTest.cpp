@@ -84,7 +84,7 @@ void setMemory(moec::DeviceDesc &device, double bytes) {
 /// The tolerance for a sum of the same figures in another order.
 constexpr double kExact = 1 + 1e-12;
 
-constexpr unsigned kShards = 8, kSeedsOfShard = 40;
+constexpr unsigned kPlacementMemoryShards = 8, kPlacementMemorySeeds = 40;
 
 class MoreMemory : public testing::TestWithParam<unsigned> {};
 
@@ -94,8 +94,8 @@ TEST_P(MoreMemory, SlowsNoPrediction) {
   mlir::MLIRContext context;
   moec::loadDialects(context);
   unsigned steps = 0, faster = 0;
-  for (unsigned i = 0; i < kSeedsOfShard; ++i) {
-    unsigned seed = GetParam() * kSeedsOfShard + i;
+  for (unsigned i = 0; i < kPlacementMemorySeeds; ++i) {
+    unsigned seed = GetParam() * kPlacementMemorySeeds + i;
     Dice dice(seed);
     RandomModel model = models.choose(dice);
     Machine machine = machineOf(dice, model);
@@ -140,10 +140,11 @@ TEST_P(MoreMemory, SlowsNoPrediction) {
     target->devices.insert(target->devices.end() - 1, another);
     step(Ladder(context, request, *target, objective), "another GPU");
   }
-  EXPECT_GT(steps, 10 * kSeedsOfShard);
-  EXPECT_GT(faster, 3 * kSeedsOfShard);
+  EXPECT_GT(steps, 10 * kPlacementMemorySeeds);
+  EXPECT_GT(faster, 3 * kPlacementMemorySeeds);
 }
 
-INSTANTIATE_TEST_SUITE_P(Shards, MoreMemory, testing::Range(0u, kShards));
+INSTANTIATE_TEST_SUITE_P(Shards, MoreMemory,
+                         testing::Range(0u, kPlacementMemoryShards));
 
 } // namespace

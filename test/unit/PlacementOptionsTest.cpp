@@ -34,7 +34,8 @@ struct Routers {
       std::string prefix = fmt::format("blk.{}.", layer);
       const moec::GgufTensor *weight =
           opened->findTensor(prefix + "ffn_gate_inp.weight");
-      // Routers that look experts up by token choose none.
+      // Layers with a table from token to experts do not choose experts by
+      // score.
       if (!weight || opened->findTensor(prefix + "ffn_gate_tid2eid.weight"))
         continue;
       experts = int64_t(weight->shape[1]);
@@ -196,7 +197,7 @@ std::string missingOf(const moert::fb::Plan &plan, const Wanted &wanted) {
   return wanted.attentionOnGpu < 0 || attention > 0 ? "" : "no attention";
 }
 
-constexpr unsigned kShards = 8, kSeedsOfShard = 16;
+constexpr unsigned kPlacementOptionsShards = 8, kPlacementOptionsSeeds = 16;
 
 class RandomOptions : public testing::TestWithParam<unsigned> {};
 
@@ -205,8 +206,8 @@ TEST_P(RandomOptions, AreFollowedInPlansThatTheRuntimeAccepts) {
   RandomModels models(folder);
   std::map<int, unsigned> compiled;
   unsigned rungs = 0;
-  for (unsigned i = 0; i < kSeedsOfShard; ++i) {
-    unsigned seed = 10000 + GetParam() * kSeedsOfShard + i;
+  for (unsigned i = 0; i < kPlacementOptionsSeeds; ++i) {
+    unsigned seed = 10000 + GetParam() * kPlacementOptionsSeeds + i;
     Dice dice(seed);
     RandomModel model = models.choose(dice);
     Routers routers(model.path);
@@ -259,6 +260,7 @@ TEST_P(RandomOptions, AreFollowedInPlansThatTheRuntimeAccepts) {
   EXPECT_GT(rungs, 2u);
 }
 
-INSTANTIATE_TEST_SUITE_P(Shards, RandomOptions, testing::Range(0u, kShards));
+INSTANTIATE_TEST_SUITE_P(Shards, RandomOptions,
+                         testing::Range(0u, kPlacementOptionsShards));
 
 } // namespace

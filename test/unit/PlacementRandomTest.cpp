@@ -39,7 +39,7 @@ std::string addRules(Dice &dice, moec::CompileRequest &request) {
   }
 }
 
-constexpr unsigned kShards = 20, kSeedsOfShard = 50;
+constexpr unsigned kPlacementRandomShards = 20, kPlacementRandomSeeds = 50;
 
 /// For these shards, more memory is tried too
 /// (passes/moe/placement/PlacementSearch.h).
@@ -52,8 +52,8 @@ TEST_P(RandomPlacements, KeepToBudgetsAndAreNoSlowerThanSimplePlacements) {
   RandomModels models(folder);
   ASSERT_GT(models.smallOnes(), 25u);
   unsigned compiled = 0, withGpu = 0, compared = 0, enlarged = 0, divided = 0;
-  for (unsigned i = 0; i < kSeedsOfShard; ++i) {
-    unsigned seed = GetParam() * kSeedsOfShard + i;
+  for (unsigned i = 0; i < kPlacementRandomSeeds; ++i) {
+    unsigned seed = GetParam() * kPlacementRandomSeeds + i;
     Dice dice(seed);
     RandomModel model = models.choose(dice);
     SCOPED_TRACE("seed " + std::to_string(seed) + ": " + model.path);
@@ -103,13 +103,14 @@ TEST_P(RandomPlacements, KeepToBudgetsAndAreNoSlowerThanSimplePlacements) {
     EXPECT_LE(0.99 * predictedBy(*report)->own, predicted->own)
         << remark << "\nwith more memory: " << remarkOf(*report, "predicted ");
   }
-  EXPECT_GT(compiled, kSeedsOfShard / 2);
-  EXPECT_GT(withGpu, kSeedsOfShard / 4);
-  EXPECT_GT(compared, kSeedsOfShard / 4);
+  EXPECT_GT(compiled, kPlacementRandomSeeds / 2);
+  EXPECT_GT(withGpu, kPlacementRandomSeeds / 4);
+  EXPECT_GT(compared, kPlacementRandomSeeds / 4);
   EXPECT_TRUE(enlarged > 0 || GetParam() >= kEnlargedShards);
   EXPECT_GT(divided, 0u);
 }
 
-INSTANTIATE_TEST_SUITE_P(Shards, RandomPlacements, testing::Range(0u, kShards));
+INSTANTIATE_TEST_SUITE_P(Shards, RandomPlacements,
+                         testing::Range(0u, kPlacementRandomShards));
 
 } // namespace

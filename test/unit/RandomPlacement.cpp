@@ -85,7 +85,7 @@ Machine machineOf(Dice &dice, const RandomModel &model) {
                              {"read_gbps", dice.between(20, 1000) * scale},
                              {"int8_tops", dice.between(0.5, 100) * scale},
                              {"float_tflops", dice.between(0.1, 10) * scale},
-                             {"meeting_us", dice.between(0.5, 10)}});
+                             {"barrier_us", dice.between(0.5, 10)}});
   if (isSmall) {
     machine.vramLimit = int64_t(dice.between(0.1, 3) * model.bytes);
     machine.dramLimit = int64_t(dice.between(2, 20) * model.bytes);

@@ -55,7 +55,7 @@ private:
   std::vector<std::string> small_;
 };
 
-/// A machine whose size is in proportion to the model.
+/// Returns a machine whose memory is in proportion to the model.
 struct Machine {
   Json devices = Json::array();
   int64_t vramLimit = 0, dramLimit = 0; ///< For less than a file can say.

@@ -23,7 +23,7 @@ std::string recompileLine(const fb::Plan &plan, std::string_view path,
   return remedy.text() + moetool::ending(remedy);
 }
 
-/// "x" and what is said of a context that does not hold `tokens`.
+/// Returns "x" and the advice about a context that does not hold `tokens`.
 std::string contextHint(const fb::Plan &plan, int64_t tokens) {
   Status failure(StatusCode::DoesNotFit, "x");
   return moetool::fullMessage(

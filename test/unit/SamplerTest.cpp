@@ -153,7 +153,7 @@ TEST(Sampler, TopPCountsAmongWhatTopKLeft) {
 
 TEST(Sampler, MinPIsRelativeToTheBest) {
   SamplerParams params = unfiltered();
-  params.minP = 0.4f; // Of 0.5: 0.2.
+  params.minP = 0.4f; // The threshold is 0.4 * 0.5 = 0.2.
   EXPECT_THAT(idsOf(histogram(params, logs({0.1f, 0.5f, 0.15f, 0.25f}), 500)),
               testing::ElementsAre(1, 3));
   params.minP = 1;

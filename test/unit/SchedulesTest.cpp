@@ -1,6 +1,6 @@
-// Random schedules of eight sequences on one engine: prompts in pieces beside
-// decoding sequences, forks, rewinds, shared prefixes and evictions. Every row
-// of logits must be what the sequence computes alone.
+// Random schedules of eight sequences on one engine: pieces of prompts in steps
+// with decoding sequences, forks, rewinds, shared prefixes and evictions. Every
+// row of logits must be equal to what the sequence computes alone.
 #include "kernels/Registry.h"
 #include "runtime/engine/Engine.h"
 #include "runtime/schema/OpTable.h"

@@ -46,8 +46,8 @@ TEST_F(SequencesTest, RowsOfAStepAreOfManySequences) {
     append(sequences[i], std::span(texts[i]).first(texts[i].size() - 1 + !i));
     texts[i].push_back(int32_t(i));
   }
-  // The last sequence has more tokens than a prefill step takes beside another
-  // one.
+  // The last sequence has more tokens than a prefill step takes together with
+  // another sequence.
   std::vector<int32_t> more = {1, 2, 3, 4, 5, 6};
   std::vector<Request> requests;
   for (uint32_t i = 0; i < 4; ++i)

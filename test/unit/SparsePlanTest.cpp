@@ -157,7 +157,7 @@ INSTANTIATE_TEST_SUITE_P(
          setInt("sparse_attention", 4, 4)},
         {"ChosenCount", "operand chosen has 1 rows of 2 elements per token",
          setInt("sparse_attention", 5, 3)},
-        {"NoRows", "a token sees a row at least",
+        {"NoRows", "a token sees at least one row",
          [](SparsePlan &p) {
            fb::InstructionT &one = p.decode("sparse_attention");
            one.operands[1] = fb::Operand();

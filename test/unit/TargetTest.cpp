@@ -176,7 +176,7 @@ TEST(TargetPartsTest, ASizeIsTheMemoryToPlanWith) {
   ASSERT_TRUE(target.isOk()) << target.status().message();
   EXPECT_EQ(target->devices[0].budgetBytes(), 20 * kGiB);
   EXPECT_EQ(target->host().budgetBytes(), 200 * kGiB);
-  // A machine may have more memory than usual, but a GPU may not.
+  // A CPU may be given more memory than its description has, but a GPU may not.
   auto big = resolveTarget("2x4090:23.5GiB+xeon:1TiB");
   ASSERT_TRUE(big.isOk()) << big.status().message();
   EXPECT_EQ(big->host().budgetBytes(), 1024 * kGiB);
@@ -195,7 +195,7 @@ TEST(TargetPartsTest, ALinkIsAClass) {
   EXPECT_EQ(status.code(), StatusCode::Usage);
   EXPECT_THAT(status.message(), HasSubstr("did you mean \"pcie3\"?"));
   EXPECT_THAT(resolveTarget("4090+xeon:pcie3").status().message(),
-              HasSubstr("\"pcie3\" is no size such as 20GiB"));
+              HasSubstr("\"pcie3\" is not a size such as 20GiB"));
   EXPECT_THAT(resolveTarget("4090:8GiB:pcie3:9GiB+xeon").status().message(),
               HasSubstr("\"9GiB\" is a second size"));
   EXPECT_THAT(resolveTarget("4090:pcie3:pcie4+xeon").status().message(),

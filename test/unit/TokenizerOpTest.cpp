@@ -60,7 +60,7 @@ TEST_F(TokenizerOpTest, CarriesVocabularyAndTemplate) {
   gguf.add("tokenizer.chat_template", "{{ messages }}");
   moert::Status status = add();
   ASSERT_TRUE(status.isOk()) << status.message();
-  // The op is before the notes, where the reader puts it too.
+  // The op precedes the notes, as in the output of the reader.
   auto op = dyn_cast<plan::TokenizerOp>(
       *std::next(program().getBody().front().begin()));
   ASSERT_TRUE(op);

@@ -27,7 +27,8 @@ std::string readFile(const std::string &path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// Returns the texts of a .inp file with the ids of the .out file beside it.
+/// Returns the texts of a .inp file with the ids of the corresponding .out
+/// file.
 std::vector<std::pair<std::string, std::vector<int32_t>>>
 readExpectations(const std::string &base) {
   constexpr std::string_view separator = "\n__ggml_vocab_test__\n";
@@ -362,7 +363,7 @@ TEST(SpacePieces, TheSpaceInFrontOfAUserDefinedToken) {
     options.addBos = false;
     return *tokenizer->encode(text, options);
   };
-  // As SentencePiece reads a text.
+  // These are the results of SentencePiece.
   EXPECT_THAT(ids("<x>a<x>", {.parseSpecial = false}), ElementsAre(3, 9, 4, 9));
   EXPECT_THAT(ids("<x>a", {.parseSpecial = false, .startsText = false}),
               ElementsAre(9, 4));

@@ -88,7 +88,7 @@ TEST_F(TopologyTest, FewWorkersUseTheMemoryOfAllNodes) {
   describeTwoSockets();
   EXPECT_EQ(placeWorkers(read(upTo(16)), 3),
             (std::vector<WorkerPlace>{{0, 0}, {1, 0}, {4, 1}}));
-  // Workers are divided by cores: one of node 1 may be used, four of node 0.
+  // Workers are divided by usable cores: one on node 1, four on node 0.
   EXPECT_EQ(placeWorkers(read({0, 1, 2, 3, 6}), 5).back(), (WorkerPlace{6, 1}));
   EXPECT_EQ(placeWorkers(read({0, 1, 2, 3, 6}), 4),
             (std::vector<WorkerPlace>{{0, 0}, {1, 0}, {2, 0}, {6, 1}}));

@@ -28,8 +28,8 @@ TinyTransformer yarn(const char *architecture) {
 
 TEST_F(Transformer, EveryArchitectureIsOneGraph) {
   for (const moec::ArchitectureInfo &info : moec::supportedArchitectures()) {
-    // The next test covers architectures with other attention or with keys of
-    // their own, by their files.
+    // The next test covers architectures with other kinds of attention or with
+    // their own keys, by their files.
     if (info.name == "deepseek2" || info.name.starts_with("gemma") ||
         info.name == "deepseek32" || info.name == "deepseek4" ||
         info.name == "glm-dsa" || info.name == "qwen3next" ||
@@ -97,7 +97,7 @@ TEST_F(Transformer, EveryArchitecturesFilesAreOneGraph) {
     else
       EXPECT_THAT(unused, ElementsAre());
   }
-  seen.insert("internlm2"); // The same graph as llama, as above.
+  seen.insert("internlm2"); // This has the same graph as llama.
   for (const moec::ArchitectureInfo &info : moec::supportedArchitectures())
     EXPECT_EQ(seen.count(info.name), 1u) << info.name;
 }
@@ -442,9 +442,10 @@ TEST_F(Transformer, ScalesBesideBiases) {
   TinyTransformer tiny("qwen2moe");
   tiny.tensors["blk.0.attn_q.bias"] = {{128}};
   tiny.tensors["blk.0.attn_q.scale"] = {{1}};
-  expectFailure(tiny, StatusCode::Unsupported,
-                "tensor \"blk.0.attn_q.scale\" multiplies a weight that has a "
-                "bias or a limit beside it");
+  expectFailure(
+      tiny, StatusCode::Unsupported,
+      "tensor \"blk.0.attn_q.scale\" multiplies a weight that also has a "
+      "bias or a limit");
   tiny.tensors.erase("blk.0.attn_q.scale");
   tiny.tensors["blk.0.ffn_down_exps.bias"] = {{64, 8}};
   tiny.tensors["blk.0.ffn_down_exps.scale"] = {{8}};

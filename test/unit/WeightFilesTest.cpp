@@ -130,7 +130,7 @@ TEST_F(WeightFilesTest, ALinkedPlanHasItsWeightsBesideTheLinkOrItsTarget) {
   std::string beside = folder_.write("links/plan.weights", weights());
   std::filesystem::remove(folder_.file("plan.weights"));
   EXPECT_TRUE(open().isOk()) << open().message();
-  // Other weights beside the link do not hide those beside the target.
+  // Other weights next to the link do not hide those next to its target.
   folder_.write("plan.weights", weights());
   folder_.write("links/plan.weights", "others");
   EXPECT_TRUE(open().isOk()) << open().message();

@@ -34,8 +34,8 @@ TEST_F(RingsTest, SequencesBesideOthersKeepTheirOwn) {
   expectStepsOfMany({40, 90, 140});
 }
 
-// A ring has room for a step's rows beside the window, so rewinding by that
-// many tokens evaluates nothing again.
+// In addition to the window, a ring has room for the rows of a step, so
+// rewinding by that many tokens evaluates nothing again.
 TEST_F(RingsTest, RewindingWithinARing) {
   Engine &engine = open();
   Sequence a = engine.sequence();

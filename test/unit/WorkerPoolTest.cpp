@@ -50,12 +50,12 @@ TEST(WorkerPoolTest, BarrierMakesWritesVisible) {
 
 TEST(WorkerPoolTest, LastToArriveActsWhileOthersWait) {
   auto pool = makePool(3);
-  int meetings = 0; // The last worker to arrive writes it.
+  int arrivals = 0; // The last worker to arrive writes it.
   std::vector<int> seen(3, 0);
   pool->run([&](int32_t worker) {
     for (int round = 0; round < 100; ++round)
-      pool->barrier().arriveAndWait([&] { ++meetings; });
-    seen[size_t(worker)] = meetings;
+      pool->barrier().arriveAndWait([&] { ++arrivals; });
+    seen[size_t(worker)] = arrivals;
   });
   EXPECT_EQ(seen, std::vector<int>(3, 100));
 }
@@ -75,7 +75,7 @@ TEST(WorkerPoolTest, RunsLeaveOutTheLastWorkers) {
       ++expected[size_t(worker)];
     pool->run(team, [&](int32_t worker) {
       ++calls[size_t(worker)];
-      for (int meeting = 0; meeting < 3; ++meeting)
+      for (int barrier = 0; barrier < 3; ++barrier)
         pool->barrier().arriveAndWait([&] { ++met; });
     });
     ASSERT_EQ(calls, expected) << "round " << round;
@@ -101,13 +101,13 @@ TEST(WorkerPoolTest, WorkersThatWereLeftOutComeBack) {
 TEST(WorkerPoolTest, FarMoreWorkersThanCoresMakeProgress) {
   int32_t team = 4 * readCpuBudget().cpus;
   auto pool = makePool(team);
-  int meetings = 0;
+  int arrivals = 0;
   for (int32_t part : {team, team / 2, 1, team})
     pool->run(part, [&](int32_t) {
       for (int i = 0; i < 50; ++i)
-        pool->barrier().arriveAndWait([&] { ++meetings; });
+        pool->barrier().arriveAndWait([&] { ++arrivals; });
     });
-  EXPECT_EQ(meetings, 200);
+  EXPECT_EQ(arrivals, 200);
 }
 
 // If a worker is much later than the others spin, they sleep.

@@ -329,8 +329,9 @@ std::string bashScript(const CLI::App &tool) {
          fmt::format("  esac\n}}\ncomplete -o default -F _{0} {0}\n", name);
 }
 
-/// bash's script as zsh runs it, sourced or as a file of its functions: the
-/// first completion loads such a file, and is then still to be done.
+/// zsh uses bash's script, which is either sourced or loaded as a file of its
+/// functions. In the second case the first completion loads the file and must
+/// then still be done.
 std::string zshScript(const CLI::App &tool) {
   return fmt::format("#compdef {0}\n"
                      "autoload -U +X bashcompinit && bashcompinit\n"

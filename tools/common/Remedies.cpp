@@ -28,7 +28,7 @@ constexpr std::string_view kRunWithModelLead =
 /// taken from a plan file.
 struct OptionRow {
   OptionInfo info;
-  std::string_view fallback; ///< As the table spells it.
+  std::string_view fallback; ///< In the spelling of the table.
 
   bool isDefault(const std::string &value) const {
     return fallback == value || fallback == '"' + value + '"';
@@ -39,7 +39,7 @@ constexpr OptionRow kOptionRows[] = {
 #include "compiler/Options/Options.def"
 };
 
-/// The row of an option that plans record; null for any other.
+/// Returns the row of an option that plans record; null for any other option.
 const OptionRow *findRow(std::string_view name) {
   auto it = std::ranges::find_if(kOptionRows, [&](const OptionRow &row) {
     return longName(row.info) == name && (row.info.use & kRecorded);
@@ -52,8 +52,8 @@ bool isFile(const std::string &path) {
   return stdfs::is_regular_file(path, ignored);
 }
 
-/// The options that shaped the plan, paths from the current folder. The path
-/// "-" is that of a stream.
+/// Returns the options that shaped the plan, with paths relative to the current
+/// folder. The path "-" stands for a stream.
 std::vector<Option> recordedOptions(const RecompileCommand &command) {
   std::vector<std::string> words =
       shellSplit(command.options).value_or(std::vector<std::string>());
@@ -75,8 +75,8 @@ std::vector<Option> recordedOptions(const RecompileCommand &command) {
   return options;
 }
 
-/// A ladder (moec's Ladder.h) for another machine: budgets are of this one's
-/// GPUs.
+/// Returns a ladder (moec's LadderCompilation.h) without its memory limits, for
+/// a compilation on another machine: the limits are meant for this one's GPUs.
 std::string withoutBudgets(std::string_view ladder) {
   std::vector<std::string_view> contexts;
   while (!ladder.empty()) {
@@ -90,7 +90,8 @@ std::string withoutBudgets(std::string_view ladder) {
   return fmt::format("{}", fmt::join(contexts, ","));
 }
 
-/// The options with a change. A ladder gets one more rung of a context.
+/// Returns the options with a change. A ladder gets an additional rung for a
+/// context.
 void apply(const OptionChange &change, std::vector<Option> &options) {
   auto find = [&](std::string_view name) {
     return std::ranges::find(options, name, &Option::name);
@@ -117,7 +118,7 @@ void apply(const OptionChange &change, std::vector<Option> &options) {
         {change.name, change.value, findRow(change.name)->info.kind});
 }
 
-/// The options of the new compilation, in the table's order.
+/// Returns the options of the new compilation, in the table's order.
 std::vector<Option> newOptions(const RecompileCommand &command) {
   std::vector<Option> options = recordedOptions(command);
   for (const OptionChange &change : command.changes)
@@ -130,8 +131,8 @@ std::vector<Option> newOptions(const RecompileCommand &command) {
   return options;
 }
 
-/// Why a command with these options cannot compile the plan again; "" where it
-/// can.
+/// Returns why a command with these options cannot compile the plan again, or
+/// "" if it can.
 std::string whatIsLost(const std::vector<Option> &options) {
   for (const Option &option : options) {
     if (option.kind != OptionKind::Path)
@@ -149,7 +150,8 @@ std::string whatIsLost(const std::vector<Option> &options) {
 // Commands of each kind
 //===----------------------------------------------------------------------===//
 
-/// A value as a shell reads it. "-" is a stream, not a file of this name.
+/// Returns a value in the form that a shell reads. "-" is a stream, not a file
+/// of this name.
 std::string shellValue(const Option &option) {
   bool isPath = option.kind == OptionKind::Path && option.value != "-";
   return isPath ? shellPath(option.value) : shellWord(option.value);

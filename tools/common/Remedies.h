@@ -16,33 +16,34 @@
 
 namespace moetool {
 
-/// What comes before the command that a user runs next, on a line of its own.
+/// The text in front of the command that a user should run next, which has its
+/// own line.
 inline constexpr std::string_view kNextLead = "next: ";
 
-/// The command as a shell reads it, from the current folder.
+/// Returns the command in the form that a shell reads, for the current folder.
 std::string commandLine(const moert::CompileCommand &command);
 
 /// A remedy's command, or why it has none.
 struct CommandText {
   std::string line; ///< "" where there is none.
-  /// Whether the word MODEL stands for a file that only the user knows.
+  /// Set if the word MODEL stands for a file that only the user knows.
   bool wantsModel = false;
-  /// Why a plan cannot be compiled again by a command: a file that its options
-  /// name is gone, or was a stream.
+  /// Why no command can compile the plan again: a file that its options name is
+  /// gone, or was a stream.
   std::string lost;
 };
 CommandText commandText(const moert::Remedy &remedy);
 
-/// What follows a message that ends with the remedy's text: a line with the
-/// command, or the words that there is none.
+/// Returns the text that follows a message with a remedy: a line with the
+/// command, or a note that there is none.
 std::string ending(const moert::Remedy &remedy);
 
-/// The status's message and the ending of its remedy.
+/// Returns the status's message and the ending of its remedy.
 std::string fullMessage(const moert::Status &status);
 
-/// `message` with the path `folder` ("" or ending in a slash) in front of the
-/// tool's name wherever a line suggests a command: programs that were started
-/// by a path may not be in the shell's.
+/// Returns `message` with the path `folder` ("" or ending in a slash) in front
+/// of the tool's name in every line that suggests a command: a program that was
+/// started by a path may not be in the shell's search path.
 std::string withToolFolder(std::string_view message, std::string_view folder);
 
 } // namespace moetool

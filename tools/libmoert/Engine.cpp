@@ -1,4 +1,4 @@
-// Engines, and what is known of the plan that one has open.
+// Functions of engines, and of the plan that an engine has open.
 #include "runtime/device/cuda/CudaNeed.h"
 #include "runtime/plan/PlanAccess.h"
 #include "runtime/plan/PlanTokenizer.h"

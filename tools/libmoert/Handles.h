@@ -26,7 +26,7 @@ struct moert_engine {
   moert::Status noTokenizer;
   std::string error;
   std::string remedy; ///< The command that mends it; "" where there is none.
-  size_t sequences = 0, replies = 0; ///< That are not destroyed yet.
+  size_t sequences = 0, replies = 0; ///< Those that exist.
 };
 
 struct moert_sequence {
@@ -95,7 +95,7 @@ template <class F> moert_status guarded(moert_engine *handle, F body) {
   }
 }
 
-/// guarded(), for calls that need an open plan.
+/// Calls guarded() and requires an open plan.
 template <class F> moert_status withPlan(moert_engine *handle, F body) {
   return guarded(handle, [&]() -> Status {
     if (!handle->engine)
@@ -104,7 +104,7 @@ template <class F> moert_status withPlan(moert_engine *handle, F body) {
   });
 }
 
-/// guarded(), for calls that need the plan's tokenizer.
+/// Calls guarded() and requires that the plan has a tokenizer.
 template <class F> moert_status withTokenizer(moert_engine *handle, F body) {
   return withPlan(handle, [&](Engine &engine) -> Status {
     MOE_RETURN_IF_ERROR(handle->noTokenizer);
@@ -112,7 +112,7 @@ template <class F> moert_status withTokenizer(moert_engine *handle, F body) {
   });
 }
 
-/// guarded(), for calls that work on a sequence.
+/// Calls guarded() for a function that works on a sequence.
 template <class F> moert_status withSequence(moert_sequence *handle, F body) {
   if (!handle)
     return MOERT_USAGE;
@@ -134,7 +134,8 @@ template <class T> StatusOr<T> optionsFrom(const T *given, T defaults = {}) {
   return defaults;
 }
 
-/// Results, as far as the caller has room for them.
+/// Copies results to the caller's struct, as many fields as its size has room
+/// for.
 template <class T> Status fill(T *result, T values) {
   if (!result)
     return nullPointer();
@@ -146,8 +147,8 @@ template <class T> Status fill(T *result, T values) {
   return Status::ok();
 }
 
-/// A result of unknown length, as moert.h says of all of them. `unit` is
-/// "token" or "byte".
+/// Copies a result of unknown length to the caller's buffer (see moert.h).
+/// `unit` is "token" or "byte".
 template <class Elements, class T>
 Status copyOut(const Elements &elements, const char *unit, T *buffer,
                size_t capacity, size_t *count) {
@@ -163,7 +164,7 @@ Status copyOut(const Elements &elements, const char *unit, T *buffer,
   return Status::ok();
 }
 
-/// The strings that a caller gave.
+/// Converts the strings that a caller passed.
 inline StatusOr<std::vector<std::string>> stopsOf(const char *const *stops,
                                                   size_t count) {
   std::vector<std::string> result;
@@ -177,7 +178,7 @@ inline StatusOr<std::vector<std::string>> stopsOf(const char *const *stops,
   return result;
 }
 
-/// The options of a sampler, under either of the structs that have them.
+/// Converts sampling options from either of the structs that have them.
 template <class T> SamplerParams samplingOf(const T &options) {
   SamplerParams result;
   result.temperature = options.temperature;
@@ -191,7 +192,7 @@ template <class T> SamplerParams samplingOf(const T &options) {
   return result;
 }
 
-/// What they are where nothing is given.
+/// Sets the defaults of the sampling options.
 template <class T> void setSamplingDefaults(T &options) {
   SamplerParams params;
   options.temperature = params.temperature;

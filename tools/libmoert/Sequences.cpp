@@ -1,4 +1,4 @@
-// Sequences, and work on them.
+// Functions of sequences, samplers and steps.
 #include "runtime/chat/Generate.h"
 #include "tools/libmoert/Handles.h"
 

@@ -1,4 +1,4 @@
-// Text, tokens, conversations and replies.
+// Functions for text, tokens, conversations and replies.
 #include "runtime/base/JsonPlace.h"
 #include "runtime/chat/ChatFormat.h"
 #include "runtime/text/StreamDecoder.h"
@@ -8,7 +8,7 @@ using namespace moert;
 using namespace moert::capi;
 
 namespace {
-/// The bytes of tokens, control tokens by their names where those are wanted.
+/// Returns the bytes of tokens; control tokens give their names if requested.
 std::string bytesOf(const Tokenizer &tokenizer, std::span<const int32_t> ids,
                     bool controlNames) {
   if (!controlNames)
@@ -26,7 +26,7 @@ std::string bytesOf(const Tokenizer &tokenizer, std::span<const int32_t> ids,
   return bytes;
 }
 
-/// The messages of a call: of the array, or of the variables.
+/// Returns the messages of a call, from the array or from the variables.
 StatusOr<Messages> messagesOf(const moert_message *messages, size_t count,
                               const moert_chat_options &options) {
   if (!messages && count > 0)
@@ -38,7 +38,7 @@ StatusOr<Messages> messagesOf(const moert_message *messages, size_t count,
     if (!json)
       return Status(StatusCode::Usage, json.status().message());
     if (!json->is_object())
-      return Status(StatusCode::Usage, "variables are no JSON object");
+      return Status(StatusCode::Usage, "variables are not a JSON object");
     if (json->contains("messages") && count > 0)
       return Status(StatusCode::Usage,
                     "messages are given twice: as an array and as a variable");
@@ -64,7 +64,7 @@ StatusOr<ChatFormat> formatOf(const Engine &engine, const Tokenizer &tokenizer,
 StatusOr<ChatOptions> fromC(const moert_chat_options &options) {
   if (options.thinking < MOERT_THINK_DEFAULT ||
       options.thinking > MOERT_THINK_FORCED)
-    return Status(StatusCode::Usage, "thinking is none of moert_thinking");
+    return Status(StatusCode::Usage, "thinking is not a moert_thinking");
   ChatOptions result;
   result.thinking = static_cast<Thinking>(options.thinking);
   result.noSpecial = options.no_special != 0;
@@ -223,7 +223,7 @@ moert_status moert_reply_finish(moert_reply *reply, int32_t reason,
     if (!callback)
       return nullPointer();
     if (reason < MOERT_STOP_LENGTH || reason > MOERT_STOP_CANCELLED)
-      return Status(StatusCode::Usage, "reason is none of moert_stop_reason");
+      return Status(StatusCode::Usage, "reason is not a moert_stop_reason");
     return send(reply->stream.finish(StopReason(reason)), callback, user);
   });
 }

@@ -32,7 +32,7 @@ void printRates(const DeviceDesc &device) {
         "  plans use {} measured kernel rates and overheads of {:.2g} us per "
         "step and {:.2g} us per barrier, and:\n",
         device.kernels.size(), device.overheads.step * 1e6,
-        device.overheads.meeting * 1e6);
+        device.overheads.barrier * 1e6);
   else
     moetool::print("  no kernel was measured: plans use peak rates times an "
                    "assumed efficiency\n");

@@ -26,7 +26,7 @@ struct BatchedResult {
   std::vector<Rate> limits = {}; ///< Read bandwidth; empty: not measured.
 };
 
-/// Fails with DoesNotFit if the plan's cache is too small for so many
+/// Fails with DoesNotFit if the plan's cache is too small for this number of
 /// sequences.
 StatusOr<BatchedResult> runBatched(Engine &engine, const BatchedTest &test,
                                    int32_t sequences, Calibrator *calibrator,

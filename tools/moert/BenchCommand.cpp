@@ -173,8 +173,9 @@ Status checkFlags(const BenchFlags &flags) {
   return Status::ok();
 }
 
-/// If several devices have experts of a layer, counts whose experts the tokens
-/// of a test choose, in an engine that runs one instruction at a time.
+/// If experts of a layer are on several devices, counts for each device how
+/// often the tokens of a test choose its experts. The engine for this runs one
+/// instruction at a time.
 Status watchExperts(const BenchFlags &flags, EngineOptions options,
                     const std::atomic<bool> *cancel, BenchSubject &subject) {
   constexpr int32_t kTokens = 64;

@@ -51,11 +51,11 @@ public:
     sequence_.setCancel(moetool::catchInterrupt());
   }
 
-  /// Until the input ends.
+  /// Runs the chat until the input ends.
   Status run(LineReader &reader);
 
 private:
-  /// A command; false where it ends the chat.
+  /// Executes a command; returns false if it ends the chat.
   bool command(std::string_view line);
   Status answer();
   Status reply(const LineReader &reader);
@@ -68,14 +68,14 @@ private:
   Sequence sequence_;
   GenerateStats stats_;
   int32_t known_ = 0;
-  /// The conversation has begun anew, and nothing of it was evaluated: what the
-  /// sequence has is another's.
+  /// Set if the conversation is new and none of it was evaluated, so that the
+  /// sequence has the tokens of another conversation.
   bool isNew_ = true;
 };
 
 void Chat::showStats() const {
   moetool::note("prompt:    {:5} new tokens in {:.2f} s, {:.2f} t/s; {} were "
-                "known\n"
+                "cached\n"
                 "answer:    {:5} tokens in {:.2f} s, {:.2f} t/s\n"
                 "context:   {:5} of {} tokens\n",
                 stats_.promptTokens, stats_.promptSeconds, stats_.promptRate(),
@@ -84,8 +84,8 @@ void Chat::showStats() const {
                 engine_.context());
 }
 
-/// Appends the answer to the conversation. Evaluates what the rendered text
-/// does not share with what the sequence has already.
+/// Evaluates the part of the rendered text that the sequence does not have yet,
+/// generates the answer and appends it to the conversation.
 Status Chat::answer() {
   conversation_.options() = flags_.chat.options();
   MOE_ASSIGN_OR_RETURN(ChatPrompt prompt, conversation_.prompt());
@@ -103,7 +103,8 @@ Status Chat::answer() {
   MOE_ASSIGN_OR_RETURN(ReplyStream reply,
                        conversation_.reply(prompt, flags_.reply));
   ReplyPrinter printer(flags_.chat.hidesReasoning());
-  // Ctrl-C from Enter on is about the answer: none is forgotten here.
+  // After Enter, Ctrl-C applies to the answer, so an earlier one is not cleared
+  // here.
   MOE_ASSIGN_OR_RETURN(
       stats_,
       generate(engine_, sequence_, std::span(tokens).subspan(size_t(known_)),
@@ -127,7 +128,7 @@ Status Chat::answer() {
   return Status::ok();
 }
 
-/// A conversation that was read may be saved where it was, as it goes on.
+/// Saves the conversation. The file that it was read from may be replaced.
 Status Chat::save(std::string argument) const {
   constexpr std::string_view force = "--force ";
   bool forced = argument.starts_with(force);
@@ -193,13 +194,15 @@ bool Chat::command(std::string_view line) {
   return true;
 }
 
-/// Answers; where that fails, a person goes on without the message.
+/// Answers the last message. If that fails on a terminal, the message is
+/// removed and the chat goes on.
 Status Chat::reply(const LineReader &reader) {
   Status status = answer();
   if (status || status.code() == StatusCode::Io ||
       status.code() == StatusCode::Internal || !reader.isTerminal())
     return status;
-  // A template's refusal, a full context, Ctrl-C.
+  // The message was rejected by the template, did not fit the context, or was
+  // cancelled.
   conversation_.messages().dropLast();
   moetool::printError(status);
   return Status::ok();
@@ -208,7 +211,7 @@ Status Chat::reply(const LineReader &reader) {
 Status Chat::run(LineReader &reader) {
   if (reader.isTerminal())
     moetool::note("/help lists commands, Ctrl-D ends\n");
-  // A conversation that was given may wait for its answer.
+  // A conversation from a file may end with an unanswered message.
   if (conversation_.messages().lastRole() == "user")
     MOE_RETURN_IF_ERROR(reply(reader));
   std::string message;
@@ -252,7 +255,7 @@ Status chat(ChatCommandFlags flags) {
                   "text that you type, by {} tokens (-n)\n",
                   flags.reply.maxTokens);
   } else {
-    // A template that cannot be used is found before anything is typed.
+    // Report an unusable template before the user types anything.
     MOE_ASSIGN_OR_RETURN(format, flags.chat.format(engine->plan(), tokenizer));
   }
   LineReader reader;

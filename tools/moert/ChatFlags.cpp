@@ -63,7 +63,7 @@ Status ReplyPrinter::print(const ReplyEvent &event) {
   if (isEnd)
     return Status::ok();
   moetool::printText(event.text);
-  // Without a reader there is no more to do.
+  // A failed flush means that nobody reads the output, and ends the generation.
   return moetool::flush();
 }
 

@@ -20,22 +20,22 @@ struct ChatFlags {
   std::string system, messagesFile, templateFile;
   std::string think = "show"; ///< show, hide, off or force.
   bool noSpecial = false;
-  /// Every file and stream of the command line is read once, also where each
-  /// answer asks for it.
+  /// Caches the files and streams of the command line, each of which is read
+  /// only once, even if every answer needs it.
   std::shared_ptr<InputTexts> texts = std::make_shared<InputTexts>();
 
   void add(CLI::App &command);
 
-  /// Of --messages and --system.
+  /// Returns the messages of --messages and --system.
   StatusOr<Messages> messages() const;
-  /// The plan's chat template, or --template's.
+  /// Returns the chat template of --template, or the plan's.
   StatusOr<ChatFormat> format(const Plan &plan,
                               const Tokenizer &tokenizer) const;
   ChatOptions options() const;
   bool hidesReasoning() const { return think == "hide"; }
 };
 
-/// Prints a reply as it comes: reasoning dim, or not at all.
+/// Prints a reply while it is generated: reasoning in dim text, or not at all.
 class ReplyPrinter {
 public:
   explicit ReplyPrinter(bool hidesReasoning) : hides_(hidesReasoning) {}

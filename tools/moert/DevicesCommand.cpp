@@ -70,7 +70,7 @@ Json describeAll(const DevicesFlags &flags) {
   return object;
 }
 
-void printText(const Json &devices) {
+void printDevices(const Json &devices) {
   auto bytes = [](const Json &value) {
     return humanBytes(value.get<double>());
   };
@@ -107,7 +107,7 @@ Status showDevices(const DevicesFlags &flags) {
   if (flags.json)
     moetool::printDocument(devices);
   else
-    printText(devices);
+    printDevices(devices);
   return Status::ok();
 }
 } // namespace

@@ -175,7 +175,7 @@ std::string gpuText(const Json &device) {
   return text;
 }
 
-void printText(const Json &info) {
+void printInfo(const Json &info) {
   auto line = [](std::string_view name, const std::string &value) {
     moetool::print("{:<13}{}\n", name, value);
   };
@@ -260,7 +260,7 @@ Status showInfo(const InfoFlags &flags) {
   if (flags.json)
     moetool::printDocument(info);
   else
-    printText(info);
+    printInfo(info);
   return Status::ok();
 }
 } // namespace

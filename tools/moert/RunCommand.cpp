@@ -28,7 +28,7 @@ struct RunFlags {
   ChatFlags chat;
   bool isChat = false;
 
-  /// Whether there is a prompt on the command line, which may be empty.
+  /// Returns whether the command line has a prompt, which may be empty.
   bool hasPrompt() const { return moetool::isGiven(promptOption); }
 };
 
@@ -44,8 +44,8 @@ StatusOr<std::string> promptText(const RunFlags &flags) {
   return *text;
 }
 
-/// The file of --session, if this command may replace it: without an engine,
-/// as far as that can be said before a large plan is loaded.
+/// Returns the file of --session if this command may replace it. Without an
+/// engine, this only checks what is known before a large plan is loaded.
 StatusOr<OutputTarget> sessionTarget(const RunFlags &flags,
                                      const Engine *engine) {
   OutputRule rule =
@@ -55,8 +55,9 @@ StatusOr<OutputTarget> sessionTarget(const RunFlags &flags,
   return rule.target(flags.sessionFile, OutputKind::Session);
 }
 
-/// The sequence of an earlier run as far as `prompt` begins with its tokens. An
-/// empty one where there is no session yet, in whatever file is to be replaced.
+/// Returns the saved sequence of an earlier run, rewound to the prefix that it
+/// shares with `prompt`. Returns an empty sequence if there is no saved
+/// session, for example because the file is another one that is to be replaced.
 StatusOr<Sequence> earlierSequence(Engine &engine, const std::string &path,
                                    std::span<const int32_t> prompt) {
   if (path.empty() || ::access(path.c_str(), F_OK) != 0)
@@ -71,15 +72,15 @@ StatusOr<Sequence> earlierSequence(Engine &engine, const std::string &path,
 
 void printStats(const GenerateStats &stats, int32_t known) {
   if (known > 0)
-    moetool::note("\nsession:   {:5} tokens of the prompt were known", known);
+    moetool::note("\nsession:   {:5} tokens of the prompt were cached", known);
   moetool::note("\nprompt:    {:5} tokens in {:.2f} s, {:.2f} t/s\n"
                 "generated: {:5} tokens in {:.2f} s, {:.2f} t/s\n",
                 stats.promptTokens, stats.promptSeconds, stats.promptRate(),
                 stats.generatedTokens, stats.decodeSeconds, stats.decodeRate());
 }
 
-/// Why a text is shorter than it would be; "" where nothing cut it.
-/// `wanted` are the tokens of the prompt and those that were asked for.
+/// Returns a note if the context was too short for the whole text, otherwise
+/// "". `wanted` is the number of prompt tokens and requested tokens.
 std::string cutNote(const GenerateStats &stats, const Engine &engine,
                     int64_t wanted) {
   if (stats.reason != StopReason::ContextFull)
@@ -113,11 +114,11 @@ void printJson(const GenerateStats &stats, const Engine &engine, int32_t known,
   moetool::printDocument(object);
 }
 
-/// What the tokens of a run come from: the prompt as it is, or the conversation
-/// that it is the last message of.
+/// The input of a run: the prompt itself, or the conversation whose last
+/// message it is.
 struct Prompt {
   std::string text;
-  bool isEmpty = false; ///< Of what was given, templates apart.
+  bool isEmpty = false; ///< The user gave no text; templates do not count.
   std::vector<int32_t> tokens;
 };
 
@@ -157,7 +158,7 @@ Status runPrompt(const RunFlags &flags) {
                 !flags.chat.templateFile.empty();
   if (!isChat)
     MOE_RETURN_IF_ERROR(promptText(flags).status());
-  // Before a large plan loads for nothing.
+  // Check the parameters before a large plan is loaded.
   MOE_RETURN_IF_ERROR(Sampler::create(flags.sampler).status());
   const std::string &file = flags.sessionFile;
   if (!file.empty())
@@ -184,7 +185,7 @@ Status runPrompt(const RunFlags &flags) {
   MOE_ASSIGN_OR_RETURN(Sequence sequence,
                        earlierSequence(*engine, file, tokens));
   int32_t known = sequence.position();
-  // Without a number of tokens a run asks for none.
+  // If the number of tokens is not limited, none are requested in advance.
   int64_t wanted = int64_t(tokens.size()) + std::max(flags.reply.maxTokens, 0);
   sequence.setCancel(moetool::catchInterrupt());
 

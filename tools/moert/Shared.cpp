@@ -55,9 +55,10 @@ std::string deferredExperts(const Plan &plan) {
     const fb::Instruction &instruction = *phase.instructions()->Get(i);
     const OpSpec &spec = *findOp(instruction.op());
     if (spec.op == moek::OpCode::SplitChoices)
-      return fmt::format("generation adds {} of a token's experts one layer "
-                         "later (moec compile --defer-experts)",
-                         intOf(instruction, spec, "last"));
+      return fmt::format(
+          "generation adds the results of {} per token one layer later (moec "
+          "compile --defer-experts)",
+          counted(uint64_t(intOf(instruction, spec, "last")), "expert"));
   }
   return "";
 }
@@ -134,11 +135,10 @@ Status checkSequences(const Engine &engine, std::string_view option,
   int32_t most = plan.table().sequences();
   if (wanted <= most)
     return Status::ok();
-  return Status(
-             StatusCode::DoesNotFit,
-             fmt::format("{}: the plan decodes {} at a time, and {} are asked "
-                         "for",
-                         option, counted(most, "sequence"), wanted))
+  return Status(StatusCode::DoesNotFit,
+                fmt::format("{}: the plan decodes {} at a time, and {} were "
+                            "requested",
+                            option, counted(most, "sequence"), wanted))
       .suggesting(recompile(Suggestion::MoreSequences, plan.table(),
                             plan.path(),
                             {{"--sequences", std::to_string(wanted)}}));

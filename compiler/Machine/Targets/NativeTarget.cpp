@@ -150,7 +150,8 @@ bool mapsLargePages(const std::filesystem::path &folder) {
   return large;
 }
 
-/// Raises the read bandwidth by number of cores in the same way.
+/// Raises the read bandwidths of 1, 2, ... cores to the measured ones where
+/// those are higher.
 StatusOr<moert::Disturbance>
 measureReadByCores(DeviceDesc &device, const CpuMeasurement &cpu,
                    double seconds, const std::function<void(int)> &progress) {

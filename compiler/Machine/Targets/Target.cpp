@@ -95,8 +95,9 @@ Status applyQualifier(std::string_view qualifier, std::string_view spec,
     return replaceLink(plain(qualifier), device);
   std::optional<std::string> meant = moert::closestMatch(qualifier, links);
   return fail(fmt::format(
-      "{} is no size such as 20GiB{}{}", moert::quoted(qualifier),
-      gpu ? fmt::format(" and no link such as {}", fmt::join(links, ", ")) : "",
+      "{} is not a size such as 20GiB{}{}", moert::quoted(qualifier),
+      gpu ? fmt::format(" and not a link such as {}", fmt::join(links, ", "))
+          : "",
       gpu && meant ? fmt::format("; did you mean \"{}\"?", *meant) : ""));
 }
 

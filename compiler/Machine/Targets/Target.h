@@ -52,9 +52,10 @@ struct Peak {
   }
 };
 
-/// How a CPU with several memory nodes stores weights: anywhere; on each node
-/// what its own cores read; pages interleaved over all nodes; or only in the
-/// memory of one node, with only its cores.
+/// How a CPU with several memory nodes stores weights: anywhere; each node's
+/// memory has the weights that its own cores read; pages are interleaved over
+/// all nodes; or everything is in the memory of one node, and only its cores
+/// are used.
 enum class NodeUse { Any, Split, Interleaved, One };
 inline constexpr NodeUse kNodeUses[] = {NodeUse::Any, NodeUse::Split,
                                         NodeUse::Interleaved, NodeUse::One};

@@ -65,9 +65,9 @@ const SecondsField secondsFields[] = {
     {"instruction_seconds",
      [](DeviceDesc &d, double v) { d.overheads.instruction = v; },
      [](const DeviceDesc &d) { return d.overheads.instruction; }},
-    {"meeting_seconds",
-     [](DeviceDesc &d, double v) { d.overheads.meeting = v; },
-     [](const DeviceDesc &d) { return d.overheads.meeting; }},
+    {"barrier_seconds",
+     [](DeviceDesc &d, double v) { d.overheads.barrier = v; },
+     [](const DeviceDesc &d) { return d.overheads.barrier; }},
 };
 
 std::string basisKey(const PeakField &field) {

@@ -86,7 +86,7 @@ Status applyClass(std::string_view name, DeviceDesc &device) {
   };
   seconds("link_latency_us", device.linkLatencySeconds);
   seconds("instruction_us", device.overheads.instruction);
-  seconds("meeting_us", device.overheads.meeting);
+  seconds("barrier_us", device.overheads.barrier);
   for (const PeakKey &key : peakKeys)
     applyPeak(key, object, device);
   if (used)

@@ -6,7 +6,7 @@
 //   {"class": "ada", "title": "...", "archs": [89],
 //    "read_efficiency": 0.69, "read_basis": "derived", "read_why": "...",
 //    "link_gbps": 31.5, "link_source": "...", "link_latency_us": 28,
-//    "instruction_us": 1.7, "meeting_us": 4, "source": "..."}
+//    "instruction_us": 1.7, "barrier_us": 4, "source": "..."}
 //
 //===----------------------------------------------------------------------===//
 

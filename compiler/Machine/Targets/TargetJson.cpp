@@ -20,7 +20,7 @@ namespace moec {
 
 namespace {
 constexpr double kKiB = 1024, kGiga = 1e9, kTera = 1e12, kMicro = 1e-6;
-constexpr double kGiB = double(1ull << 30);
+constexpr double kGibibyte = double(1ull << 30);
 
 /// A numeric key: its unit, its valid range, and the field of a device.
 struct NumberKey {
@@ -43,10 +43,10 @@ constexpr NumberKey numberKeys[] = {
     {"numa_nodes", 1, 1, 64, false, true,
      [](DeviceDesc &d, double v) { d.numaNodes = int(v); },
      [](const DeviceDesc &d) { return double(d.numaNodes); }},
-    {"memory_gib", kGiB, 0.01, 1e6, true, false,
+    {"memory_gib", kGibibyte, 0.01, 1e6, true, false,
      [](DeviceDesc &d, double v) { d.memoryBytes = uint64_t(v); },
      [](const DeviceDesc &d) { return double(d.memoryBytes); }},
-    {"reserved_gib", kGiB, 0, 1e6, false, false,
+    {"reserved_gib", kGibibyte, 0, 1e6, false, false,
      [](DeviceDesc &d, double v) { d.reservedBytes = uint64_t(v); },
      [](const DeviceDesc &d) { return double(d.reservedBytes); }},
     {"l1_kib", kKiB, 1, 1e7, false, false,
@@ -91,9 +91,9 @@ constexpr NumberKey numberKeys[] = {
     {"instruction_us", kMicro, 0, 1e6, false, false,
      [](DeviceDesc &d, double v) { d.overheads.instruction = v; },
      [](const DeviceDesc &d) { return d.overheads.instruction; }},
-    {"meeting_us", kMicro, 0, 1e6, false, false,
-     [](DeviceDesc &d, double v) { d.overheads.meeting = v; },
-     [](const DeviceDesc &d) { return d.overheads.meeting; }},
+    {"barrier_us", kMicro, 0, 1e6, false, false,
+     [](DeviceDesc &d, double v) { d.overheads.barrier = v; },
+     [](const DeviceDesc &d) { return d.overheads.barrier; }},
 };
 constexpr std::string_view textKeys[] = {"name", "model", "title",
                                          "kind", "isa",   "source"};
@@ -296,8 +296,8 @@ Status checkAgreement(const DeviceDesc &device, std::string_view isa,
   if (device.reservedBytes >= device.memoryBytes)
     return place.error(fmt::format("\"reserved_gib\" is {}, but \"memory_gib\""
                                    " is {}: nothing is left to plan with",
-                                   double(device.reservedBytes) / kGiB,
-                                   double(device.memoryBytes) / kGiB));
+                                   double(device.reservedBytes) / kGibibyte,
+                                   double(device.memoryBytes) / kGibibyte));
   if (device.kind == DeviceKind::Cuda) {
     if (device.numaNodes > 1 || device.nodeRead.perSecond > 0 ||
         device.nodeLink.perSecond > 0)

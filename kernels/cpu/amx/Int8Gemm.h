@@ -88,8 +88,8 @@ private:
 /// int32 sums of up to 2 x 2 tiles, for each part of a block.
 using PartSums = int32_t[kParts][4][16][16];
 
-/// Adds (or, for the first block, writes) A x B tiles of scaled sums of P
-/// parts. `masks` tell which rows exist.
+/// Adds the scaled sums of P parts to A x B tiles of the result, or writes them
+/// for the first block. `masks` say which rows exist.
 template <int A, int B, int P>
 MOE_INLINE void addSums(const PartSums &sums, const TokenBlock &x,
                         const WeightBlock *weights, int64_t firstToken,

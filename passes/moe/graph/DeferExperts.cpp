@@ -45,9 +45,10 @@ struct DeferExperts : moe::impl::DeferExpertsPassBase<DeferExperts> {
     for (ArrayRef<ExpertLayer> layers : functions)
       defer(layers);
     addNote(getOperation(),
-            "generation adds the results of " + Twine(deferExperts) +
-                " of a token's experts one layer later, which changes the "
-                "model's output; moert perplexity --step measures by how much");
+            "generation adds the results of " +
+                moert::counted(deferExperts, "expert") +
+                " per token one layer later, which changes the model's output; "
+                "moert perplexity --step measures by how much");
   }
 
 private:
@@ -66,12 +67,11 @@ private:
         continue;
       return userError(
           op,
-          Twine(deferExperts) +
-              " of a token's experts are to be deferred, but " + labelOf(op) +
-              " uses " + Twine(used),
+          "cannot defer " + moert::counted(deferExperts, "expert") +
+              " per token: " + labelOf(op) + " uses " + Twine(used),
           used > 1 ? "give a number from 1 to " + Twine(used - 1)
-                   : Twine("a token needs two experts in every layer but the "
-                           "last"));
+                   : Twine("every layer but the last must use at least two "
+                           "experts per token"));
     }
     return success();
   }
@@ -107,9 +107,9 @@ private:
       late.getWeightsMutable().assign(choices.getLastWeights());
       late->setAttr(kDeferredAttr, builder.getUnitAttr());
       setLabel(late, op, "late");
-      appendReason(late, "Computes the experts with the " +
+      appendReason(late, "Computes the experts with the smallest weights, " +
                              Twine(deferExperts) +
-                             " smallest weights for the next layer.");
+                             " per token, for the next layer.");
       rest.push_back(late);
       ++numDeferred;
     }
@@ -132,8 +132,10 @@ private:
     if (Attribute device = op->getAttr(kDeviceAttr))
       split->setAttr(kDeviceAttr, device);
     setLabel(split, op, number > 1 ? "choices" + Twine(number) : "choices");
-    appendReason(split, Twine(deferExperts) + " of " + Twine(usedExperts(op)) +
-                            " experts are added one layer later.");
+    appendReason(split, "Separates the experts whose results are added one "
+                        "layer later: " +
+                            Twine(deferExperts) + " of " +
+                            Twine(usedExperts(op)) + ".");
     return split;
   }
 

@@ -6,13 +6,13 @@
 using namespace mlir;
 using namespace mlir::moe;
 
-static std::string text(std::string_view view) { return std::string(view); }
+static std::string toString(std::string_view view) { return std::string(view); }
 
 /// Formats bytes and format of a weight: "1.1 MB as Q8_0".
 static std::string describe(RankedTensorType type) {
   moek::Format format = *getFormat(type.getElementType());
   return formatTraffic(getTensorBytes(type)) + " as " +
-         text(moek::formatInfo(format).name);
+         toString(moek::formatInfo(format).name);
 }
 
 KeyUpCopy moe::chooseKeyUpCopy(MlaAttentionOp op,
@@ -38,10 +38,10 @@ KeyUpCopy moe::chooseKeyUpCopy(MlaAttentionOp op,
   int64_t nope = op.getNope();
   if (nope % info.blockElements != 0)
     return keep("columns of " + std::to_string(nope) +
-                " elements are no whole blocks of " + text(info.name));
+                " elements are not whole blocks of " + toString(info.name));
   if (!readsPackedRows(device.isa, format, nope))
-    return keep(text(info.name) + " has no gemm on packed rows for " +
-                text(moek::isaName(device.isa)));
+    return keep(toString(info.name) + " has no gemm on packed rows for " +
+                toString(moek::isaName(device.isa)));
   auto copy = RankedTensorType::get(
       {type.getDimSize(0), type.getDimSize(2), nope}, element);
   return {copy, "W_UK is transposed when weights are packed, to " +

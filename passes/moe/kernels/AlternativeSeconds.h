@@ -26,7 +26,7 @@ void reject(Operation *op, const Rejection &rejection);
 /// Predicts the seconds of ops in the typical steps of their phases.
 class AlternativeSeconds {
 public:
-  /// `mayPack`: as opSeconds has it.
+  /// For `mayPack`, see opSeconds().
   explicit AlternativeSeconds(bool mayPack) : mayPack(mayPack) {}
 
   const moec::Situation &situationOf(Operation *op,

@@ -87,8 +87,8 @@ double moe::opSeconds(Operation *op, const moec::Situation &situation,
   return seconds;
 }
 
-double moe::overheadSeconds(int64_t instructions, int64_t meetings,
+double moe::overheadSeconds(int64_t instructions, int64_t barriers,
                             const moec::DeviceDesc &device) {
   return double(instructions) * device.overheads.instruction +
-         double(meetings) * device.overheads.meeting;
+         double(barriers) * device.overheads.barrier;
 }

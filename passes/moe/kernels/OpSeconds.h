@@ -33,8 +33,8 @@ double opSeconds(Operation *op, const moec::Situation &situation,
                  const moec::DeviceDesc &device, bool mayPack);
 
 /// Returns the time that a device spends between the work of instructions:
-/// starting each instruction, and waiting at `meetings` barriers.
-double overheadSeconds(int64_t instructions, int64_t meetings,
+/// starting each instruction, and waiting at `barriers` barriers.
+double overheadSeconds(int64_t instructions, int64_t barriers,
                        const moec::DeviceDesc &device);
 
 } // namespace mlir::moe

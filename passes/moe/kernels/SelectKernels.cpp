@@ -47,7 +47,7 @@ const moec::DeviceDesc *deviceOf(LowerableOpInterface op,
 struct SlowFormat {
   llvm::SetVector<StringAttr> weights;
   double seconds = 0;
-  double readSeconds = 0; ///< To only read their bytes from memory.
+  double readSeconds = 0; ///< The time to only read the weights.
 };
 /// Slow formats by device and format.
 using SlowFormats =
@@ -147,7 +147,7 @@ private:
   StringRef nameOf(Value weight) const {
     WeightOp symbol = weights.of(weight);
     return symbol.isFileTensor() ? symbol.getSymName()
-                                 : StringRef("The computed weight");
+                                 : StringRef("the computed weight");
   }
 
   /// Records the products of `op` that use a reference gemm.

@@ -18,13 +18,15 @@ void WeightLayouts::addStreamed(Value weight, const moec::DeviceDesc &device) {
   streamed_.insert({weightSymbol(weight), &device});
 }
 
-/// Whether filling up the last panel takes more than an eighth of the bytes.
+/// Returns whether padding the last panel takes more than an eighth of the
+/// bytes.
 static bool wastesRows(Layout layout, int64_t rows) {
   return moek::storedRows(layout, rows) - rows > rows / 8;
 }
 
-/// Why a use has no gemm that is no worse than the one on GGUF rows, and not
-/// known to be slower; "" where each has one.
+/// Returns why a layout is unsuitable: for some use there is no gemm for it, or
+/// that gemm is worse than the one on GGUF rows or known to be slower. Returns
+/// "" if it is suitable for all uses.
 static std::string shortageOf(Layout layout, moek::Format format,
                               const moec::DeviceDesc &device,
                               ArrayRef<int64_t> uses) {
@@ -79,7 +81,7 @@ WeightLayouts::choose(Value weight, const moec::DeviceDesc &device) const {
   if (!mayPack_)
     return keepForAll("weights=reference");
   if (uses->second.ofFloats)
-    return keepForAll("what reads them takes floats");
+    return keepForAll("the ops that read them take floats");
   Choice kept = keep(text(moek::formatInfo(*format).name) +
                      " has no gemm on another layout for " +
                      text(moek::isaName(device.isa)) + " and every phase");

@@ -38,13 +38,14 @@ public:
     SmallVector<std::pair<moek::Layout, std::string>, 2> rejected = {};
   };
 
-  /// The layout that the noted gemms read best: the first after the model
-  /// file's that
-  ///   * the weight's format and columns have, with at most an eighth more
-  ///     bytes to fill up panels;
-  ///   * each gemm exists in, for no lesser instruction set than on the file's
-  ///     rows, and reading activations in the same encoding or in one that
-  ///     its op's kernel does not need to know (moe-fuse relies on that).
+  /// Returns the layout that the noted gemms read best. It is the first layout
+  /// after the model file's that meets these conditions, else the file's:
+  ///   * the weight's format and number of columns support it, with at most an
+  ///     eighth more bytes for padded panels;
+  ///   * each gemm exists for it, with no lesser instruction set than for the
+  ///     file's rows, and reads activations in the same encoding, or in one
+  ///     that is an internal matter of its op's kernel (moe-fuse relies on
+  ///     that).
   Choice choose(Value weight, const moec::DeviceDesc &device) const;
 
 private:

@@ -23,7 +23,7 @@ StringRef textOf(NodeUse use) {
   case NodeUse::Split:
     return "split, each node with the rows that its cores read";
   case NodeUse::Interleaved:
-    return "interleaved, pages of all nodes in turn";
+    return "interleaved over all nodes, page by page";
   case NodeUse::One:
     return "on one node, whose cores do everything";
   }

@@ -66,9 +66,9 @@ public:
       level += instructions;
     for (Value result : op.getResults())
       levels[result] = level;
-    int64_t met = std::max<int64_t>(0, level - highest);
-    highest += met;
-    return met;
+    int64_t passed = std::max<int64_t>(0, level - highest);
+    highest += passed;
+    return passed;
   }
 
 private:
@@ -116,7 +116,7 @@ void StepPrediction::addGraph(func::FuncOp function, int64_t tokens,
   for (Value argument : body.getArguments())
     addValue(argument, -1);
   Deferral deferral(function, deferred);
-  BarrierCounter meetings;
+  BarrierCounter barriers;
   for (Operation &op : body) {
     int group = problem.groupOf(&op);
     bool ends = op.hasTrait<OpTrait::IsTerminator>();
@@ -132,7 +132,7 @@ void StepPrediction::addGraph(func::FuncOp function, int64_t tokens,
     int64_t instructions = 0;
     if (auto lowerable = dyn_cast<LowerableOpInterface>(op))
       instructions = int64_t(lowerable.getInstructions({}).size());
-    int64_t met = meetings.of(op, instructions);
+    int64_t passed = barriers.of(op, instructions);
     node.instructions = double(std::max<int64_t>(instructions, 1));
     if (op.getNumResults() == 1)
       node.resultBytes =
@@ -140,7 +140,7 @@ void StepPrediction::addGraph(func::FuncOp function, int64_t tokens,
     for (int i = 0; i < devices && !ends; ++i) {
       const moec::DeviceDesc &device = target.devices[i];
       double own = opSeconds(&op, situations[i], device, mayPack);
-      node.overhead[i] = overheadSeconds(instructions, met, device);
+      node.overhead[i] = overheadSeconds(instructions, passed, device);
       double seconds = own + node.overhead[i];
       size_t cell = size_t(group) * devices + i;
       if (own >= kNeverSeconds)

@@ -20,8 +20,8 @@ namespace mlir::moe {
 /// steps, then `generated` tokens, each a step of decode and its logits.
 struct RequestMix {
   double prompt = 0, generated = 0;
-  /// Number of a token's experts that generation defers by a layer
-  /// (DeferExperts.cpp): no op waits for them before.
+  /// The number of a token's experts that generation defers to the next layer
+  /// (DeferExperts.cpp). No earlier op waits for them.
   int64_t deferred = 0;
 };
 

@@ -123,9 +123,9 @@ private:
     return last;
   }
 
-  /// Splits routed experts of which a rule only places some: the first ones, or
-  /// the most used ones. A rule for as many experts as there are places the op
-  /// as a whole.
+  /// Splits routed experts if a rule places only some of them: the first ones,
+  /// or the most used ones. A rule for all experts of a layer places the op as
+  /// a whole.
   LogicalResult slice(ModuleOp module, ArrayRef<PlacementRule> parsed) {
     SmallVector<std::pair<ExpertsOp, const PlacementRule *>> sliced;
     WalkResult checked = module.walk([&](CostOpInterface op) {
@@ -136,7 +136,7 @@ private:
       if (!experts) {
         (void)userError(module,
                         "rule \"" + rule->shown() +
-                            "\" is about a number of experts, but matches " +
+                            "\" places a number of experts, but matches " +
                             labelOf(op),
                         "name routed experts alone, as in "
                         "\"blk.*.ffn_experts=" +

@@ -63,7 +63,7 @@ FailureOr<KvTypeRules> KvTypeRules::parse(
         std::vector<std::string> known = typeNames();
         auto meant = moert::closestMatch({name.data(), name.size()}, known);
         return fail("has \"" + moert::clipped(name) +
-                        "\", which is no type of a KV cache" +
+                        "\", which is not a type of a KV cache" +
                         (meant ? ", did you mean \"" + *meant + "\"?" : ""),
                     "types are " + llvm::join(known, ", "));
       }

@@ -27,7 +27,7 @@ NamePattern::create(llvm::StringRef text, Dialect dialect, std::string &error) {
   if (!compiled) {
     unsigned char message[256] = {};
     pcre2_get_error_message(code, message, sizeof(message));
-    error = "is no regular expression at character " +
+    error = "is not a regular expression at character " +
             std::to_string(offset + 1) + ": " +
             reinterpret_cast<const char *>(message);
     return std::nullopt;

@@ -61,8 +61,9 @@ std::vector<std::string> labelsOf(ModuleOp module, StringRef phase) {
   return all;
 }
 
-FailureOr<PlacementRule> parse(ModuleOp module, const moec::TargetDesc &target,
-                               StringRef text) {
+FailureOr<PlacementRule> parsePlacementRule(ModuleOp module,
+                                            const moec::TargetDesc &target,
+                                            StringRef text) {
   auto fail = [&](const Twine &cause, const Twine &fix) {
     return userError(module, "rule \"" + moert::clipped(text) + "\" " + cause,
                      fix);
@@ -113,7 +114,7 @@ moe::parsePlacementRules(ModuleOp module, const moec::TargetDesc &target,
                          ArrayRef<std::string> texts) {
   SmallVector<PlacementRule> rules;
   for (const std::string &text : texts) {
-    FailureOr<PlacementRule> rule = parse(module, target, text);
+    FailureOr<PlacementRule> rule = parsePlacementRule(module, target, text);
     if (failed(rule))
       return failure();
     rules.push_back(std::move(*rule));

@@ -31,8 +31,9 @@ std::string devicesOf(const moec::TargetDesc &target) {
   return llvm::join(names, ", ");
 }
 
-FailureOr<TensorRule> parse(ModuleOp module, const moec::TargetDesc &target,
-                            StringRef text) {
+FailureOr<TensorRule> parseTensorRule(ModuleOp module,
+                                      const moec::TargetDesc &target,
+                                      StringRef text) {
   auto fail = [&](const Twine &cause, const Twine &fix) {
     return userError(
         module, "tensor rule \"" + moert::clipped(text) + "\" " + cause, fix);
@@ -128,7 +129,7 @@ moe::parseTensorRules(ModuleOp module, const moec::TargetDesc &target,
     SmallVector<StringRef> parts;
     StringRef(text).split(parts, ',');
     for (StringRef part : parts) {
-      FailureOr<TensorRule> rule = parse(module, target, part);
+      FailureOr<TensorRule> rule = parseTensorRule(module, target, part);
       if (failed(rule))
         return failure();
       rules.push_back(std::move(*rule));

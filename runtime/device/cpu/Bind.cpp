@@ -61,8 +61,8 @@ private:
     return bound;
   }
 
-  /// Whether an instruction uses and writes buffers of which each worker has a
-  /// copy.
+  /// Returns whether an instruction uses and writes buffers of which each
+  /// worker has a copy.
   struct OwnBuffers {
     bool used = false, written = false;
   };

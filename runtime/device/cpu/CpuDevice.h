@@ -19,11 +19,11 @@ struct CpuDeviceOptions {
   /// The CPUs of the workers and their memory nodes; empty if workers are not
   /// pinned. See WorkerPool::create() and makeWorkers().
   std::vector<int> cpus, nodes;
-  /// Run every step with all workers, because other devices run beside this
-  /// one.
+  /// Runs every step with all workers, because other devices run at the same
+  /// time.
   bool useAllWorkersAlways = false;
-  /// For tests: changes instructions when they are bound to so many workers,
-  /// for example to delay them.
+  /// For tests: changes instructions when they are bound to this number of
+  /// workers, for example to delay them.
   std::function<void(BoundInstruction &, ArgumentStore &, size_t workers)>
       instrument;
 };

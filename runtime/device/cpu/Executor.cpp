@@ -173,14 +173,15 @@ bool Executor::synchronize(size_t &at) {
       while (!(phase.instructions[at].sync & BoundInstruction::kBarrier))
         if (++at == phase.instructions.size())
           return false;
-      return meet();
+      return waitAtBarrier();
     }
   }
-  return !(phase.instructions[at].sync & BoundInstruction::kBarrier) || meet();
+  return !(phase.instructions[at].sync & BoundInstruction::kBarrier) ||
+         waitAtBarrier();
 }
 
 /// Waits at the barrier; returns false if the step is abandoned.
-bool Executor::meet() {
+bool Executor::waitAtBarrier() {
   Job &job = *job_;
   pool_->barrier().arriveAndWait([&] {
     const StepControl &control = job.control;

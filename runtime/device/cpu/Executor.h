@@ -51,8 +51,8 @@ public:
   Executor(Executor &&) = default;
   Executor &operator=(Executor &&) = default;
 
-  /// Makes all workers run every step from now on: beside another executor,
-  /// step times say nothing about the best number of workers.
+  /// Makes all workers run every step from now on. If another executor runs at
+  /// the same time, step times do not show the best number of workers.
   void useAllWorkers();
 
   /// Runs one step. `step` must be within the phase's token range. Returns
@@ -102,7 +102,7 @@ private:
   };
   void work(int32_t index);
   bool synchronize(size_t &at);
-  bool meet();
+  bool waitAtBarrier();
 
   std::unique_ptr<WorkerPool> pool_;
   HostMemory memory_;

@@ -199,7 +199,7 @@ StepOverheads KernelBench::overheads() {
       pool_->run([](int32_t) {});
     return (secondsNow() - begin) / kMany;
   });
-  seconds.meeting = best(5, [&] {
+  seconds.barrier = best(5, [&] {
     double begin = secondsNow();
     pool_->run([&](int32_t) {
       for (int i = 0; i < kMany; ++i)
@@ -222,7 +222,7 @@ StepOverheads KernelBench::overheads() {
       function(&add, {1, 0}, alone);
     return (secondsNow() - begin) / kMany;
   });
-  barrierSeconds_ = seconds.meeting;
+  barrierSeconds_ = seconds.barrier;
   return seconds;
 }
 
@@ -378,7 +378,7 @@ double KernelBench::secondsOfLayers(const KernelInfo &opKernel,
   a.splits = int32_t(splits);
   a.outStride = a.heads * int64_t(combine ? value + 2 : value);
   a.out = output<float>(step.tokens * a.splits * a.outStride);
-  LatentCombineArgs sum{};
+  CombineSplitsArgs sum{};
   sum.heads = a.heads, sum.latent = value, sum.splits = a.splits;
   sum.x = a.out, sum.xStride = a.outStride;
   sum.outStride = a.heads * int64_t(value);

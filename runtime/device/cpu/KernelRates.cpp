@@ -133,7 +133,7 @@ private:
   /// tokens.
   void measureSplits(OpCode op, moek::KvType type, int32_t many) {
     const KernelInfo *opKernel = opKernelOf(op, best);
-    const KernelInfo *combine = opKernelOf(OpCode::LatentCombine, best);
+    const KernelInfo *combine = opKernelOf(OpCode::CombineSplits, best);
     if (!opKernel || !combine || !wanted(opKernel->name))
       return;
     for (int32_t tokens : {1, many}) {
@@ -238,7 +238,7 @@ void keepBest(KernelRates &into, const KernelRates &other) {
   auto lower = [](double &to, double from) { to = std::min(to, from); };
   lower(into.overheads.step, other.overheads.step);
   lower(into.overheads.instruction, other.overheads.instruction);
-  lower(into.overheads.meeting, other.overheads.meeting);
+  lower(into.overheads.barrier, other.overheads.barrier);
   into.disturbance = other.disturbance;
 }
 

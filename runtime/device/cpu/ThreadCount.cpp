@@ -39,7 +39,7 @@ StatusOr<int> resolveThreads(int threads, const CpuBudget &budget) {
     return budget.cores;
   if (threads < 0 || threads > budget.cpus)
     return Status(StatusCode::Usage,
-                  fmt::format("{} threads were asked for, but this process may "
+                  fmt::format("{} threads were requested, but this process may "
                               "use 1 to {} (it has {})",
                               threads, budget.cpus,
                               counted(budget.cores, "physical core")));

@@ -101,7 +101,7 @@ private:
     std::vector<CudaOwned<void *>> reached; ///< Pages that this device pinned.
   };
   std::unique_ptr<Resources> own_;
-  /// By queue number of the plan.
+  /// Indexed by queue number of the plan.
   std::map<uint32_t, std::unique_ptr<CudaQueue>> queues_;
   CudaMemory memory_;
   std::vector<std::byte> large_; ///< Result of read() if larger than staging.

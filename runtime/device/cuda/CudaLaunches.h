@@ -78,7 +78,7 @@ struct CudaPart {
   std::vector<CudaSegment> segments;
   StepEvents *events = nullptr; ///< Null: no event is waited for or signalled.
   cu::DevicePointer board = 0;  ///< The board of `events`, on the device.
-  CudaSync meeting = CudaSync::Flags;
+  CudaSync sync = CudaSync::Flags;
   bool isOnly = true; ///< No other GPU's queue takes part in the phase.
   CudaOwned<cu::GraphExec> graph;                   ///< Graph of all segments.
   std::vector<std::unique_ptr<CudaHostCall>> calls; ///< Calls in the graph.

@@ -54,12 +54,12 @@ Status CudaQueue::prepare(CudaPart &part, PlaceNamer name) {
   part_ = &part;
   name_ = std::move(name);
   Status status;
-  while (part.events && !part.graph.get() && part.meeting != CudaSync::Walk) {
+  while (part.events && !part.graph.get() && part.sync != CudaSync::Walk) {
     status = captureAll();
     if (status.code() != StatusCode::Unsupported)
       break;
-    bool mayCall = part.meeting == CudaSync::Flags && part.isOnly;
-    part.meeting = mayCall ? CudaSync::HostFunctions : CudaSync::Walk;
+    bool mayCall = part.sync == CudaSync::Flags && part.isOnly;
+    part.sync = mayCall ? CudaSync::HostFunctions : CudaSync::Walk;
     status = Status::ok();
   }
   part_ = nullptr;
@@ -220,36 +220,36 @@ Status CudaQueue::captureSegment(const CudaSegment &segment) {
   // dependences between nodes. So launches wait by themselves only in a phase
   // with one queue.
   bool maySynchronize =
-      part_->meeting == CudaSync::Flags && part_->isOnly && segment.count > 0;
+      part_->sync == CudaSync::Flags && part_->isOnly && segment.count > 0;
   bool awaits = maySynchronize && segment.waits.size() == 1 &&
                 part_->launches[segment.first].canAwait;
-  bool tells =
+  bool signals =
       maySynchronize && segment.signal >= 0 && part_->launches[last].canSignal;
   if (!awaits)
     MOE_RETURN_IF_ERROR(waitForQueues(segment));
   for (size_t i = segment.first; i < segment.first + segment.count; ++i) {
     CudaLaunch one = part_->launches[i];
-    moek::cuda::Meeting meeting{};
+    moek::cuda::HostSync sync{};
     if (awaits && i == segment.first) {
-      meeting.awaited = reinterpret_cast<const uint32_t *>(
+      sync.awaited = reinterpret_cast<const uint32_t *>(
           uintptr_t(part_->board + StepEvents::flagOffset(segment.waits[0])));
-      meeting.head =
+      sync.head =
           reinterpret_cast<const moek::cuda::u64 *>(uintptr_t(part_->board));
     }
-    if (tells && i == last)
-      meeting.told = reinterpret_cast<uint32_t *>(uintptr_t(
+    if (signals && i == last)
+      sync.signalled = reinterpret_cast<uint32_t *>(uintptr_t(
           part_->board + StepEvents::flagOffset(uint32_t(segment.signal))));
-    if (meeting.awaited || meeting.told)
-      moek::cuda::meet(one.args, meeting);
+    if (sync.awaited || sync.signalled)
+      moek::cuda::setHostSync(one.args, sync);
     MOE_RETURN_IF_ERROR(launch(one));
   }
-  return tells ? Status::ok() : signalQueues(segment);
+  return signals ? Status::ok() : signalQueues(segment);
 }
 
 Status CudaQueue::waitForQueues(const CudaSegment &segment) {
   const cu::Api &api = driver_.api();
   for (uint32_t event : segment.waits) {
-    if (part_->meeting == CudaSync::HostFunctions) {
+    if (part_->sync == CudaSync::HostFunctions) {
       MOE_RETURN_IF_ERROR(callHost(event, /*waits=*/true));
       continue;
     }
@@ -273,7 +273,7 @@ Status CudaQueue::signalQueues(const CudaSegment &segment) {
   if (segment.signal < 0)
     return Status::ok();
   auto event = uint32_t(segment.signal);
-  if (part_->meeting == CudaSync::HostFunctions)
+  if (part_->sync == CudaSync::HostFunctions)
     return callHost(event, /*waits=*/false);
   return driver_.check(driver_.api().cuStreamWriteValue32_v2(
                            stream(),

@@ -62,7 +62,7 @@ private:
   CudaQueue(const CudaDriver &driver, const CudaContext &context, StepRoom room)
       : driver_(driver), context_(context), room_(room) {}
 
-  /// What the thread does in a step.
+  /// The work of the thread in one step.
   enum class Task : uint8_t { None, Walk, Watch };
   void start(Task task);
   Status walk();

@@ -31,7 +31,7 @@ std::string pciLink(std::string address, const std::string &folder) {
   std::string device = folder + "/" + address;
   std::string speed = firstLine(device + "/current_link_speed");
   std::string width = firstLine(device + "/current_link_width");
-  // "Unknown", or no file: there is no link to describe.
+  // The link is unknown if the file is missing or contains "Unknown".
   if (!startsWithDigit(speed) || !startsWithDigit(width))
     return "";
   // "16.0 GT/s PCIe" since Linux 5.6, "16 GT/s" before.

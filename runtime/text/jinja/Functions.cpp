@@ -88,7 +88,8 @@ template <bool wanted> Result isEqual(Call &call) {
   MOE_RETURN_IF_ERROR(needOther(call));
   return Value::of(equal(call.heap, call.self, *call.arguments[0]) == wanted);
 }
-/// Compares: less if `sign` is 1, greater if it is -1, or equal with `orEqual`.
+/// Compares two values: whether the first is less if `sign` is 1, or greater if
+/// it is -1; equal values count with `orEqual`.
 template <int sign, bool orEqual> Result isOrdered(Call &call) {
   MOE_RETURN_IF_ERROR(needOther(call));
   MOE_ASSIGN_OR_RETURN(int order,

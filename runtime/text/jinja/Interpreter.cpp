@@ -174,7 +174,7 @@ Status Interpreter::assign(const Target &target, const Value &value) {
   const Value *object = scope_->find(target.name);
   if (!object || !object->is(Kind::Namespace))
     return failure("cannot assign attribute '" + target.attribute + "' of '" +
-                   target.name + "': it is no namespace()");
+                   target.name + "': it is not a namespace()");
   const_cast<Dict &>(object->dict()).set(heap_.string(target.attribute), value);
   return Status::ok();
 }

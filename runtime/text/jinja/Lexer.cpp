@@ -352,7 +352,7 @@ Status Lexer::readString() {
     if (simple != std::string_view::npos) {
       text += to[simple];
     } else if (escaped == '\n') {
-      // A line that goes on.
+      // The line continues after a backslash.
     } else if (escaped == 'x' || escaped == 'u' || escaped == 'U') {
       size_t digits = escaped == 'x' ? 2 : escaped == 'u' ? 4 : 8;
       if (!hex(digits, code) || code > 0x10FFFF)

@@ -350,7 +350,7 @@ Result runReject(Call &call) { return selected(call, false, false); }
 Result runSelectattr(Call &call) { return selected(call, true, true); }
 Result runRejectattr(Call &call) { return selected(call, false, true); }
 
-Result runItems(Call &call) {
+Result runDictItems(Call &call) {
   if (call.self.is(Kind::Undefined))
     return generator(call, {});
   if (!call.self.is(Kind::Dict))
@@ -427,7 +427,7 @@ constexpr Builtin filters[] = {
     {"reject", "*", runReject},
     {"selectattr", "*", runSelectattr},
     {"rejectattr", "*", runRejectattr},
-    {"items", "", runItems},
+    {"items", "", runDictItems},
     {"batch", "linecount fill_with", runBatch},
     {"slice", "slices fill_with", runSlice},
 };

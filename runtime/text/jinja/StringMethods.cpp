@@ -25,7 +25,7 @@ Result runStrip(Call &call) { return stripped(call, true, true); }
 Result runLstrip(Call &call) { return stripped(call, true, false); }
 Result runRstrip(Call &call) { return stripped(call, false, true); }
 
-/// Case changes make at most three characters of one.
+/// A change of case makes at most three characters out of one.
 Result changed(Call &call, std::string (*change)(std::string_view)) {
   if (!call.heap.charge(8 * self(call).size()))
     return call.heap.status();
@@ -59,7 +59,8 @@ std::vector<std::string_view> words(std::string_view all, int64_t most,
   size_t count = most < 0 ? blanks.size()
                           : std::min(blanks.size(), static_cast<size_t>(most));
   size_t first = fromRight ? blanks.size() - count : 0;
-  // If more could be cut, the rest keeps the blanks at its outer end.
+  // If more words could be split off, the rest keeps the blanks at its outer
+  // end.
   bool isAll = most < 0 || blanks.size() < static_cast<size_t>(most);
   std::string_view whole =
       strip(all, nullptr, !fromRight || isAll, fromRight || isAll);

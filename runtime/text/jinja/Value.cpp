@@ -145,7 +145,7 @@ Status Heap::status() const {
   if (!exhausted())
     return Status::ok();
   return failure("the template " + reason_ +
-                 ", more than any that is meant to end");
+                 ", which is more than a template should need");
 }
 
 Text &Text::operator+=(std::string_view part) {

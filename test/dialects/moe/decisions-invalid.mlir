@@ -27,7 +27,7 @@ func.func @negative_layer(%x: tensor<?x64xf32>) -> tensor<?x64xf32> {
 // -----
 
 func.func @unknown_attribute(%x: tensor<?x64xf32>) -> tensor<?x64xf32> {
-  // expected-error @+1 {{"moe.devices" is no attribute of the dialect}}
+  // expected-error @+1 {{"moe.devices" is not an attribute of the dialect}}
   %y = moe.add %x, %x {moe.devices = "cpu0"} : tensor<?x64xf32>
   return %y : tensor<?x64xf32>
 }

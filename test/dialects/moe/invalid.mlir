@@ -64,7 +64,7 @@ func.func private @kv(!moe.kv<0>)
 
 // -----
 
-// expected-error @below {{'q3_0' is no type of a KV cache}}
+// expected-error @below {{'q3_0' is not a type of a KV cache}}
 func.func private @kv_element(!moe.kv<4, q3_0>)
 
 // -----

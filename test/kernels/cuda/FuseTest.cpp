@@ -29,7 +29,7 @@ template <class T> T *at(uint64_t address) {
   return reinterpret_cast<T *>(address);
 }
 
-/// Instructions of a queue, on memory that each scene makes anew.
+/// The instructions of a queue, with new memory for each scene.
 class Scene {
 public:
   Scene(softgpu::Schedule schedule, int32_t tokens, int32_t maxTokens,
@@ -58,21 +58,22 @@ public:
   uint64_t ints(const std::vector<int32_t> &values) {
     return put(values.data(), int64_t(values.size() * 4), "ints");
   }
-  /// Of a quantised weight: bits that no scale is infinite with.
+  /// Returns the address of random bytes of a quantised weight, such that no
+  /// scale is infinite.
   uint64_t codes(int64_t bytes) {
     std::vector<uint8_t> values(static_cast<size_t>(bytes));
     for (uint8_t &x : values)
       x = uint8_t(random_()) & 0x37;
     return put(values.data(), bytes, "codes");
   }
-  /// Memory that nobody wrote, which is compared in the end.
+  /// Returns memory that was not written, and is compared at the end.
   uint64_t out(int64_t bytes) {
     uint64_t address = gpu_.allocate(size_t(bytes), "out");
     outs_.emplace_back(address, bytes);
     sizes_[address] = bytes;
     return address;
   }
-  /// The same with something in it.
+  /// Returns an output with initial contents.
   uint64_t inOut(int64_t count) {
     uint64_t address = floats(count);
     outs_.emplace_back(address, count * 4);
@@ -104,12 +105,12 @@ public:
     parts_.push_back({launches[0], uses});
   }
 
-  /// Says that an operand at `address` has so many bytes.
+  /// Records that the operand at `address` has this number of bytes.
   void size(uint64_t address, int64_t bytes) { sizes_[address] = bytes; }
 
   std::optional<cuda::Launch> fused() const { return fuse(parts_, context_); }
 
-  /// What is in outputs after the launches.
+  /// Runs the launches and returns the contents of all outputs.
   std::vector<uint8_t> run(const std::vector<cuda::Launch> &launches) {
     for (const cuda::Launch &launch : launches) {
       auto image =
@@ -157,7 +158,8 @@ private:
 
 using Script = std::function<void(Scene &)>;
 
-/// That `script` is one launch of kernels called so, and what it leaves.
+/// Expects that `script` becomes one launch with this name, and that it leaves
+/// the same results as separate launches.
 void expectOneLaunch(const Script &script, const char *name, int32_t tokens = 1,
                      int32_t maxTokens = 1, int arch = 89) {
   if (!GpuTest::get().compiler)
@@ -173,7 +175,8 @@ void expectOneLaunch(const Script &script, const char *name, int32_t tokens = 1,
     std::optional<cuda::Launch> launch = together.fused();
     ASSERT_TRUE(launch);
     EXPECT_EQ(launch->kernel.entry, std::string("fused__") + name);
-    // Twice would be wrong for what is updated in place: tickets are looked at.
+    // This runs only once, since instructions in place would update their data
+    // again. The tickets must be back at zero afterwards.
     std::vector<uint8_t> found = together.run({*launch});
     ASSERT_EQ(found.size(), expected.size());
     size_t wrong = 0;
@@ -183,8 +186,8 @@ void expectOneLaunch(const Script &script, const char *name, int32_t tokens = 1,
   }
 }
 
-// Two projections of the same row; then the norm of one, as codes, and the
-// other's latent into the cache.
+// Two products of the same row run side by side. The result of one is normed
+// and quantised; the latent of the other is stored in the cache.
 TEST(FuseTest, ProjectionsSideBySideAndWhatFollows) {
   expectOneLaunch(
       [](Scene &s) {
@@ -235,7 +238,8 @@ TEST(FuseTest, HeadsAreRotatedTileByTile) {
         neox ? "gemm_1_f32__tiles0_rope_neox" : "gemm_1_f32__tiles0_rope");
 }
 
-// Of heads' products too, whose columns are not those of a block of codes.
+// Quantize also follows the tiles of HeadLinear, whose columns are not those of
+// a quantisation block.
 TEST(FuseTest, CodesOfHeadsTileByTile) {
   for (int64_t rows : {16, 128, 40})
     expectOneLaunch(
@@ -278,7 +282,7 @@ TEST(FuseTest, HeadsThatAreNotWholeTilesAreWaitedFor) {
         "gemm_heads_1_f32__all_quantize_32");
 }
 
-// A sum of two products' results is none of either's tiles.
+// The sum of two products' results cannot follow the tiles of either product.
 TEST(FuseTest, WhatFollowsTwoProductsWaitsForBoth) {
   expectOneLaunch(
       [](Scene &s) {
@@ -294,8 +298,8 @@ TEST(FuseTest, WhatFollowsTwoProductsWaitsForBoth) {
       "gemm_1_f32__gemm_1_f32__all_add");
 }
 
-// What a row adds to the residual, its norm, and that as codes; of several
-// tokens in a phase for more.
+// An addition to the residual, its norm, and the quantised norm form one
+// launch, also for several tokens of a phase for more.
 TEST(FuseTest, TheResidualsNormBehindAllBlocks) {
   for (int32_t tokens : {1, 3})
     expectOneLaunch(
@@ -322,8 +326,9 @@ TEST(FuseTest, TheResidualsNormBehindAllBlocks) {
         tokens, tokens == 1 ? 1 : 4);
 }
 
-// The router's logits beside a shared expert; experts are chosen and grouped
-// behind all, while what the shared one made becomes codes tile by tile.
+// The router's logits run at the same time as a shared expert. Experts are
+// chosen and grouped after all blocks, while the shared expert's result is
+// quantised tile by tile.
 TEST(FuseTest, RouterBesideTheSharedExpert) {
   for (int32_t experts : {64, 7})
     expectOneLaunch(
@@ -361,7 +366,8 @@ TEST(FuseTest, RouterBesideTheSharedExpert) {
         "expert_group");
 }
 
-// A warp whose lanes return one by one, beside blocks that count themselves.
+// The lanes of one warp return one by one, while other blocks count their
+// completion.
 TEST(FuseTest, TheRouterBesideAProduct) {
   expectOneLaunch(
       [](Scene &s) {
@@ -382,7 +388,8 @@ TEST(FuseTest, TheRouterBesideAProduct) {
       "gemm_1_f32__router__all_expert_group");
 }
 
-// Experts' results are added up tile by tile, in the order of choices.
+// The results of experts are combined tile by tile, in the order of a token's
+// choices.
 TEST(FuseTest, ExpertsAreCombinedTileByTile) {
   expectOneLaunch(
       [](Scene &s) {
@@ -419,16 +426,15 @@ void smallOnes(Scene &s) {
       {normed});
 }
 
-// Without a product one block may do it all, and has nobody to count.
+// Without a product, one block may run everything, and needs no counter.
 TEST(FuseTest, SmallOnesInOneBlock) {
   expectOneLaunch(smallOnes, "copy__all_add__all_rms_norm");
 }
 
-// What the host wrote before it set a flag is read after that, and what a
-// launch wrote is there before its own flag is. The software GPU does not see
-// which memory the host uses meanwhile, so that it is the code that is looked
-// at.
-TEST(FuseTest, FlagsOfMeetingsAreInOrderWithWhatTheyStandFor) {
+// A launch reads what the host wrote before it set a flag, and sets its own
+// flag after its own writes. The software GPU cannot see which memory the host
+// uses meanwhile, so this test checks the code.
+TEST(FuseTest, FlagsAreInOrderWithTheDataTheySignal) {
   if (!GpuTest::get().compiler)
     GTEST_SKIP() << GpuTest::get().why;
   Scene scene(softgpu::Schedule::Forward, 1, 1);
@@ -444,20 +450,22 @@ TEST(FuseTest, FlagsOfMeetingsAreInOrderWithWhatTheyStandFor) {
     return found;
   };
   EXPECT_EQ(count("ld.acquire.sys."), 1u);
-  EXPECT_EQ(count("ld.relaxed.sys."), 1u); // The step's head, behind a flag.
+  // The head of the step, read after a flag.
+  EXPECT_EQ(count("ld.relaxed.sys."), 1u);
   EXPECT_EQ(count("st.release.sys."), 1u);
   EXPECT_EQ(count(".sys."), 3u);
 }
 
-/// A cache of rows of `width` in pages that a scene has.
+/// Returns a cache with rows of `width` elements, in the pages of a scene.
 KvView cacheOf(Scene &s, uint64_t &cache, int64_t width, KvType type) {
   int64_t bytes = kvRowBytes(type, uint64_t(width));
   cache = s.inOut(256 * bytes / 4);
   return {at<uint8_t>(cache), width, 256, bytes, type};
 }
 
-// What an indexer's key goes through, beside the latent: each is a block that
-// meets several times. For sm_120 the compiler puts parts of loops behind all.
+// The instructions for an indexer's key run at the same time as those for the
+// latent. Each is one block with several barriers. For sm_120 the compiler puts
+// parts of loops after all others.
 TEST(FuseTest, RowsOfSeveralCachesBesideEachOther) {
   auto script = [](KvType type) {
     return [type](Scene &s) {
@@ -530,7 +538,8 @@ TEST(FuseTest, EntriesBehindAProduct) {
         "f16");
 }
 
-// What a part reads of residual streams is known when their weights are.
+// The layer's input is mixed from residual streams as soon as the weights of
+// the streams are known.
 TEST(FuseTest, WeightsOfStreamsBehindTheirLogits) {
   for (int32_t streams : {4, 8})
     expectOneLaunch(
@@ -555,7 +564,8 @@ TEST(FuseTest, WeightsOfStreamsBehindTheirLogits) {
         "gemm_1_f32__all_hyper_weights__all_hyper_collapse");
 }
 
-/// Two products, of which the second reads `y`, or not.
+/// Adds two products. The second reads `y`, the result of the first, if
+/// `isChain` is set.
 void twoProducts(Scene &s, bool isChain) {
   uint64_t x = s.floats(64), y = s.out(64 * 4), z = s.out(64 * 4);
   s.add<OpCode::Linear>({at<uint8_t>(x), 64 * 4, s.f32(1, 64, 64), nullptr,
@@ -567,7 +577,8 @@ void twoProducts(Scene &s, bool isChain) {
                         {from}, {z});
 }
 
-// Nobody waits for another block.
+// No block may wait for another, so a product that reads another's result
+// begins a new launch.
 TEST(FuseTest, AProductOfAnothersResultIsALaunchOfItsOwn) {
   Scene apart(softgpu::Schedule::Forward, 1, 1);
   twoProducts(apart, true);
@@ -577,7 +588,8 @@ TEST(FuseTest, AProductOfAnothersResultIsALaunchOfItsOwn) {
   EXPECT_TRUE(beside.fused());
 }
 
-// A block alone would take longer than a launch, and many rows long enough.
+// A piece that one block runs alone must not take longer than a launch. With
+// many rows, a launch costs little in comparison.
 TEST(FuseTest, WhatTakesLongIsALaunchOfItsOwn) {
   auto norms = [](int32_t maxTokens, int32_t groups) {
     Scene s(softgpu::Schedule::Forward, 1, maxTokens);
@@ -614,7 +626,7 @@ TEST(FuseTest, ReusedMemoryWaitsForAllBlocks) {
   EXPECT_EQ(launch->kernel.entry, "fused__gemm_1_f32__all_quantize_32");
 }
 
-// Who watches a router reads its choices behind the launch.
+// Code that watches a router reads its choices after the launch.
 TEST(FuseTest, ChoicesAreNotOverwritten) {
   auto isOne = [](bool reuses) {
     Scene s(softgpu::Schedule::Forward, 1, 1);

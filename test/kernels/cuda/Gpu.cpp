@@ -17,8 +17,8 @@ GpuTest &GpuTest::get() {
     if (!test->gpu)
       test->gpu = openSoftGpu(test->why);
     if (test->gpu) {
-      // Cached beside the test program, because it belongs to a build like its
-      // objects.
+      // The cache is next to the test program, because it belongs to a build
+      // like its objects.
       std::error_code error;
       auto self = std::filesystem::read_symlink("/proc/self/exe", error);
       test->compiler = std::make_unique<moec::KernelCompiler>(

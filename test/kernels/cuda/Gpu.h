@@ -40,7 +40,7 @@ public:
   }
 };
 
-/// Opens the GPU behind the driver; null sets `why`.
+/// Opens the GPU of the driver. If the result is null, `why` says the reason.
 std::unique_ptr<Gpu> openDriverGpu(std::string &why);
 /// Opens a software GPU; null if this CPU cannot run one.
 std::unique_ptr<Gpu> openSoftGpu(std::string &why);

@@ -32,13 +32,13 @@ std::optional<Nvrtc> nvrtc() {
   if (!name)                                                                   \
   GTEST_SKIP() << Nvrtc::open().status().message()
 
-/// That GPUs have kernels for.
+/// The formats for which GPUs have kernels.
 constexpr Format kEveryFormat[] = {
 #define MOE_FLOAT_FORMAT(name, kernel, id, elements, bytes) Format::name,
 #define MOE_BLOCK_FORMAT(name, kernel, id, elements, bytes) Format::name,
 #include "kernels/quant/Formats.def"
 };
-/// A format of each kind.
+/// One format of each kind.
 constexpr Format kSomeFormats[] = {Format::F16, Format::Q4_K, Format::Q8_0};
 
 /// Launches of every op, with DeepSeek-V2-Lite's shapes.
@@ -54,7 +54,7 @@ public:
       if (rows16Shape(format).codeBits % 16 != 0)
         addFused(format);
     }
-    // As files have it alone.
+    // This format exists only in the layout of files.
     add<OpCode::Linear>({.w = weight(Format::NVFP4, 1, 64, 2048)});
     for (KvType type : {KvType::F32, KvType::F16, KvType::BF16, KvType::Q8_0})
       addCache(type);
@@ -62,7 +62,7 @@ public:
     addFusedSparse();
   }
   std::vector<cuda::Launch> launches;
-  std::set<OpCode> ops; ///< That there are launches of.
+  std::set<OpCode> ops; ///< Ops that have launches.
 
 private:
   static WeightView weight(Format format, int64_t outer, int64_t rows,
@@ -119,8 +119,8 @@ private:
                               .rope = 64,
                               .latent = 512});
   }
-  /// An instruction that goes along with those before, on memories with such
-  /// numbers.
+  /// Adds an instruction to the fused launch. The numbers identify the memory
+  /// that it reads and writes.
   template <OpCode Op>
   void join(const ArgsOf<Op> &args, std::initializer_list<uint64_t> reads,
             std::initializer_list<uint64_t> writes) {
@@ -137,8 +137,7 @@ private:
     ASSERT_TRUE(launch);
     launches.push_back(*launch);
   }
-  /// A decoded token's launches of several instructions, as layers of
-  /// DeepSeek-V3 have them.
+  /// Adds the fused launches of a decoded token in layers of DeepSeek-V3.
   void addFused(Format format) {
     constexpr int64_t kHidden = 7168, kInner = 2048;
     const cuda::GemmForm panels{Encoding::A8, Layout::Rows16};
@@ -204,16 +203,18 @@ private:
     join<OpCode::Quantize>(codes, {4}, {5});
     addJoined();
 
-    // A head's values, whose sums are a tile of codes.
+    // The values of a head are one tile, which is quantised.
     context_.form = {};
     join<OpCode::HeadLinear>({.w = weight(format, 128, 128, 512)}, {1}, {2});
     join<OpCode::Quantize>({.cols = 16384, .rowsPerToken = 1, .blockCols = 32},
                            {2}, {5});
     addJoined();
   }
-  /// What DeepSeek-V3.2's indexers and V4's streams and entries have there.
+  /// Adds the fused launches of DeepSeek-V3.2's indexers and of V4's streams
+  /// and entries.
   void addFusedSparse() {
-    constexpr int64_t kHidden = 2048; // More would take a block long.
+    // With more columns, one block would take too long.
+    constexpr int64_t kHidden = 2048;
     context_.maxTokens = 1;
     context_.form = {};
     auto linear = [&](int64_t rows, uint64_t to) {
@@ -306,7 +307,7 @@ private:
     for (bool neox : {false, true})
       add<OpCode::Rope>(
           {.heads = 16, .headStride = 192, .dim = 64, .neox = neox});
-    add<OpCode::LatentCombine>({.heads = 16, .latent = 512, .splits = 64});
+    add<OpCode::CombineSplits>({.heads = 16, .latent = 512, .splits = 64});
     add<OpCode::Router>({.experts = 64, .topK = 6, .groups = 1});
     add<OpCode::SplitChoices>({.topK = 6, .last = 2});
     add<OpCode::ExpertGroup>({.experts = 64, .topK = 6});
@@ -345,7 +346,7 @@ private:
 // Names, without NVRTC
 //===----------------------------------------------------------------------===//
 
-// No name in Kernels.def or Gemms.def is without code.
+// Every name in Kernels.def and Gemms.def has launch code.
 TEST(CudaNamesTest, EveryDriverLaunchesSomething) {
   EveryLaunch every(89);
   for (const KernelInfo &kernel : kernelTable())
@@ -371,7 +372,8 @@ TEST(CudaNamesTest, EveryGemmLaunchesSomethingForAnyRows) {
   EXPECT_EQ(gemms, 44); // Of 24 formats, twenty also in panels.
 }
 
-// Whoever loads a plan finds a launch's module by it.
+// The runtime finds the module of a launch by the name of its function, so
+// equal names must mean equal specs.
 TEST(CudaNamesTest, AFunctionsNameTellsHowItWasCompiled) {
   for (int arch : {75, 89}) {
     std::map<std::string, cuda::KernelSpec> byName;
@@ -383,7 +385,7 @@ TEST(CudaNamesTest, AFunctionsNameTellsHowItWasCompiled) {
   }
 }
 
-// A plan stores a spec as words.
+// A plan stores a kernel's spec as words.
 TEST(CudaNamesTest, WordsOfAPlanGiveTheSpecBack) {
   bool hasPieces = false;
   for (const cuda::Launch &launch : EveryLaunch(89).launches) {
@@ -405,8 +407,9 @@ TEST(CudaContextTest, SequencesAreNoMoreThanTokensAndEachMaySeeAContext) {
   EXPECT_EQ(many.maxPositions, 8 * 4096);
 }
 
-// What a token of DeepSeek-V3.2 attends to keeps a 4090 busy in parts, which a
-// second launch adds up; many tokens need none.
+// The rows that one token of DeepSeek-V3.2 attends to are divided into splits,
+// which keep a 4090 busy, and a second launch adds up the results. Many tokens
+// need no splits.
 TEST(SparseLaunchTest, FewTokensAreCutIntoSpans) {
   KvView kv{nullptr, 576, 65536, 1152, KvType::F16};
   SparseAttentionArgs args{.entries = kv,
@@ -432,8 +435,8 @@ TEST(SparseLaunchTest, FewTokensAreCutIntoSpans) {
   EXPECT_EQ(bytes, 32 * 128 * (512 + 2) * 4);
 }
 
-// Rows one after the other where there are few, and in chunks where there are
-// many: those of several sequences begin chunks of their own.
+// Few rows are processed one after the other, and many in chunks. Rows of
+// different sequences are in different chunks.
 TEST(DeltaRuleLaunchTest, ManyRowsAreDoneInChunks) {
   DeltaRuleArgs args{.keyHeads = 16, .heads = 32, .key = 128, .value = 128};
   auto launchesFor = [&](int32_t tokens, int32_t sequences) {
@@ -449,11 +452,11 @@ TEST(DeltaRuleLaunchTest, ManyRowsAreDoneInChunks) {
   int64_t bytes = cuda::workspaceBytes(OpCode::DeltaRule, &args,
                                        cuda::contextOf(100, 3, 4096, 89, 128));
   EXPECT_EQ(bytes, 9 * (16 * 2 * 128 * 16 + 32 * 544) * 4);
-  args.key = 256; // More than a block has room for.
+  args.key = 256; // A block has less shared memory than this needs.
   EXPECT_EQ(launchesFor(100, 3).size(), 1u);
 }
 
-// As NVIDIA's occupancy calculator has them.
+// The numbers are those of NVIDIA's occupancy calculator.
 TEST(ResidentWarpsTest, WhatIsScarceDecides) {
   EXPECT_EQ(cuda::residentWarps(89, 256, 40, 0), 48); // Warps.
   EXPECT_EQ(cuda::residentWarps(90, 256, 32, 0), 64);
@@ -473,7 +476,8 @@ void PrintTo(const Compiled &compiled, std::ostream *out) {
 }
 class KernelResourcesTest : public testing::TestWithParam<Compiled> {};
 
-/// Beside this program: of a build, as its objects are.
+/// Returns a folder next to this program, because cached kernels belong to a
+/// build like its objects.
 std::string cacheFolder() {
   std::error_code error;
   auto self = std::filesystem::read_symlink("/proc/self/exe", error);
@@ -503,7 +507,8 @@ TEST_P(KernelResourcesTest, NothingSpills) {
     int64_t registers = (int64_t(image.registers) * 32 + 255) / 256 * 256 *
                         (launch.threads / 32);
     EXPECT_LE(registers, 65536);
-    // What GeForce has of shared memory: 64 KiB before sm_80, 99 from it on.
+    // GeForce GPUs have 64 KiB of shared memory per block before sm_80, and 99
+    // KiB from sm_80 on.
     EXPECT_LE(int64_t(launch.sharedBytes) + image.sharedBytes,
               (arch < 80 ? 64 : 99) * 1024);
     EXPECT_NE(image.ptx.find(launch.kernel.entry), std::string::npos);
@@ -515,7 +520,7 @@ std::string nameOf(const testing::TestParamInfo<Compiled> &info) {
 }
 INSTANTIATE_TEST_SUITE_P(SomeFormats, KernelResourcesTest,
                          testing::Values(Compiled{89, kSomeFormats}), nameOf);
-// All that NVRTC 13 knows.
+// All architectures that NVRTC 13 supports.
 INSTANTIATE_TEST_SUITE_P(
     EveryFormat, KernelResourcesTest,
     testing::Values(Compiled{75, kEveryFormat}, Compiled{80, kEveryFormat},

@@ -17,9 +17,9 @@ namespace {
 
 struct Shape {
   int32_t heads, latent, rope, splits;
-  /// For each sequence: rows in the step, rows before it.
+  /// For each sequence: its rows in the step, and its rows in the cache before.
   std::vector<std::pair<int32_t, int32_t>> sequences;
-  float scale = 0.1f, size = 1; ///< Of scores; of queries.
+  float scale = 0.1f, size = 1; ///< Factors of scores and of queries.
 };
 
 struct Problem {
@@ -90,10 +90,10 @@ struct Problem {
     args.outStride = spans.stride;
     runOnGpu(OpCode::LatentAttention, &args, step, {});
     spans.expectOnlyPayloadWritten();
-    LatentCombineArgs combine{spans.data(), spans.stride, out.data(),
+    CombineSplitsArgs combine{spans.data(), spans.stride, out.data(),
                               out.stride,   shape.heads,  shape.latent,
                               shape.splits};
-    runOnGpu(OpCode::LatentCombine, &combine, step, {});
+    runOnGpu(OpCode::CombineSplits, &combine, step, {});
   }
 
   /// Compares with float64, where queries and weights are sums of two 16-bit

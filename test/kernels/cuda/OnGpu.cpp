@@ -132,7 +132,7 @@ struct Moved {
     cache(a.kv, false);
     out(a.out, floats(tokens * a.splits, a.outStride, cols));
   }
-  void move(LatentCombineArgs &a) {
+  void move(CombineSplitsArgs &a) {
     in(a.x,
        floats(tokens * a.splits, a.xStride, int64_t(a.heads) * (a.latent + 2)));
     out(a.out, floats(tokens, a.outStride, int64_t(a.heads) * a.latent));
@@ -311,7 +311,7 @@ struct Moved {
     in(a.y, tokens * a.topK * a.cols * 4);
     in(a.weights, tokens * a.topK * 4);
     out(a.out, tokens * a.cols * 4);
-    // As long as the largest id asks for.
+    // The map must be long enough for the largest id.
     if (a.slice.map)
       in(a.slice.map,
          (1 + *std::max_element(a.ids, a.ids + tokens * a.topK)) * 4);
@@ -360,8 +360,8 @@ cuda::Step mirrorStep(const Step &step, Mirror &mirror) {
 
 cuda::LaunchContext contextOf(Gpu &gpu, const Step &step) {
   cuda::LaunchContext context;
-  // Phases are for more rows than most steps have; those for one or two have
-  // kernels of their own.
+  // Most steps have fewer rows than their phase allows; phases for one or two
+  // rows use other kernels.
   context.maxTokens = step.tokens <= 2 ? step.tokens : step.tokens + 3;
   context.maxSequences = step.sequenceCount + 1;
   context.maxPositions = 5;

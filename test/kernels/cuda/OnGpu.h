@@ -17,7 +17,7 @@ void runOnGpu(OpCode op, const void *args, const Step &step,
 /// The step as kernels read it, with pages on the GPU.
 cuda::Step mirrorStep(const Step &step, Mirror &mirror);
 
-/// What launches depend on, for a step.
+/// The properties of a step that launches depend on.
 cuda::LaunchContext contextOf(Gpu &gpu, const Step &step);
 
 } // namespace moek::test

@@ -126,7 +126,8 @@ TEST_P(QuantGemmTest, LinearAddsBiasAndWhatWasThere) {
     }
 }
 
-// The tests of each format when all of this file takes too long.
+// Tests each format briefly, for runs in which the whole file would take too
+// long.
 TEST_P(QuantGemmTest, OneTokenAFewAndMany) {
   Random random(55);
   for (int32_t tokens : {1, 2, 3, 11}) {
@@ -146,7 +147,8 @@ TEST_P(QuantGemmTest, OneTokenAFewAndMany) {
   }
 }
 
-// Every scale with every code, exactly: a token has only one non-zero column.
+// Results must be exact for every combination of scale and code, as each token
+// has only one non-zero column.
 TEST_P(QuantGemmTest, AColumnAloneGivesItsWeights) {
   Random random(56);
   int64_t rows = 64, cols = 256;

@@ -189,10 +189,10 @@ Workload Workbench::latent(KvType type, int32_t heads, int32_t positions,
     add(work, OpCode::LatentAttention, &args, c);
     if (splits == 1)
       continue;
-    LatentCombineArgs combine{
+    CombineSplitsArgs combine{
         at<float>(spans), outStride, at<float>(out), heads * kLatent, heads,
         kLatent,          splits};
-    add(work, OpCode::LatentCombine, &combine, c);
+    add(work, OpCode::CombineSplits, &combine, c);
   }
   return work;
 }

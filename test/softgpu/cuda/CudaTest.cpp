@@ -44,7 +44,7 @@ TEST_P(CudaTest, TwoStreamsNeedAnEvent) {
   EXPECT_EQ(cuStreamSynchronize(b), kOk);
   EXPECT_EQ(download(y), all(5));
   EXPECT_THAT(findings(), IsEmpty());
-  // Without the wait.
+  // The same without the wait.
   EXPECT_EQ(launchAdd(y, x, 1, a), kOk);
   EXPECT_EQ(launchAdd(y, x, 2, b), kOk);
   EXPECT_EQ(cuCtxSynchronize(), kOk);
@@ -324,7 +324,7 @@ TEST_P(CudaTest, GraphsAreUpdated) {
   EXPECT_EQ(download(z), all(2));
   EXPECT_EQ(cuGraphExecUpdate_v2(exec, longer, &info), 910);
   EXPECT_EQ(info.result, 2);
-  // One node's parameters.
+  // Reads the parameters of one node.
   CUgraphNode node = nullptr;
   size_t one = 1;
   EXPECT_EQ(cuGraphGetNodes(second, &node, &one), kOk);

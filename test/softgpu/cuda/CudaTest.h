@@ -71,7 +71,8 @@ protected:
       GTEST_SKIP() << "the software GPU needs a CPU with AVX2, FMA and F16C";
     start();
   }
-  /// Starts anew with `gpus` GPUs; this thread's context is the first one's.
+  /// Resets the driver to `gpus` GPUs; this thread's context is that of the
+  /// first GPU.
   void start(int gpus = 1, int arch = 89, int idleMilliseconds = 2) {
     Options options;
     options.timing = GetParam();

@@ -23,7 +23,7 @@ TEST_P(FlagTest, KernelsAndTheHostTalkThroughMappedMemory) {
                            nullptr),
             kOk);
   EXPECT_EQ(launchAdd(y, x, 0, s), kOk);
-  // No call is made meanwhile: the GPU executes it all the same.
+  // The GPU executes the launches although the host makes no further call.
   while (flags[1].load(std::memory_order_acquire) != 7)
     std::this_thread::yield();
   flags[0].store(7, std::memory_order_release);
@@ -69,7 +69,7 @@ TEST_P(FlagTest, FlagsOrderWhatStreamsDo) {
     CUdeviceptr at = 0, y = device(0), x = device(1);
     EXPECT_EQ(cuMemHostGetDevicePointer_v2(&at, flags, 0), kOk);
     CUstream s = stream(), t = stream(), u = stream();
-    // What a third stream has written must not matter.
+    // Writes by a third stream must not matter.
     EXPECT_EQ(cuStreamWriteValue32_v2(u, at + 8, 1, 0), kOk);
     EXPECT_EQ(cuStreamWaitValue32_v2(t, at + (c.isSame ? 0 : 4), 1, 0), kOk);
     EXPECT_EQ(launchAdd(y, x, 0, t), kOk);

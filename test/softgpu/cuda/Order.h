@@ -42,8 +42,9 @@ private:
 /// are.
 class FlagOrder {
 public:
-  /// A GPU operation that knows `clock` wrote `value`. Unless `isReleased`, its
-  /// earlier writes may become visible after the word.
+  /// Records that a GPU operation with the clock `clock` wrote the flag
+  /// `value`. Unless the write `isReleased`, the operation's earlier writes may
+  /// become visible only after the flag.
   void write(uint64_t address, uint32_t value, const Clock &clock,
              bool isReleased);
   /// The owner of `clock` found `value` there. If no GPU wrote it, the host

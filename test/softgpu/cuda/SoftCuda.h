@@ -66,8 +66,8 @@ struct Totals {
   std::map<std::string, uint64_t> kernelLaunches;
 };
 
-/// Starts anew: no GPU is in use, all handles and memory are gone. Returns what
-/// was leaked until then.
+/// Resets the driver: no GPU is in use, all handles and memory are gone.
+/// Returns what was leaked before.
 std::vector<std::string> reset(Options options = {});
 
 Options &options();

@@ -57,9 +57,11 @@ extern "C" __global__ void __launch_bounds__(128)
     __syncthreads();
     unsigned tileA = base + s * 2 * kTile * kDepth,
              tileB = tileA + kTile * kDepth;
-    for (int k = 0; k < kDepth / 16; k += 2) { // 32 of k: two pieces of 16.
+    // A step has 32 columns: two pieces of 16.
+    for (int k = 0; k < kDepth / 16; k += 2) {
       unsigned fa[2][4], fb[2][4];
-      for (int i = 0; i < 2; ++i) // Rows 0-7 and 8-15, then the other 16 of k.
+      // Rows 0-7 and 8-15, then the same rows of the other 16 columns.
+      for (int i = 0; i < 2; ++i)
         fragments(fa[i],
                   tileA + place(warpRow + 16 * i + lane % 16, k + lane / 16));
       for (int j = 0; j < 2; ++j) // 8 columns' two pieces, then the next 8's.
