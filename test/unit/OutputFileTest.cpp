@@ -365,7 +365,7 @@ TEST_F(OutputFileTest, DoesNotReplaceAFileThatBecameAFifo) {
   auto output = createAnywhere(file("out"));
   ASSERT_TRUE(output.isOk()) << output.status().message();
   ASSERT_EQ(::mkfifo(file("out").c_str(), 0600), 0);
-  expectFailure(output->commit(), StatusCode::Io, "out: is no regular file");
+  expectFailure(output->commit(), StatusCode::Io, "out: is no longer a regular file");
   EXPECT_TRUE(S_ISFIFO(statOf(file("out")).st_mode));
 }
 

@@ -451,7 +451,7 @@ TEST_F(Transformer, ScalesBesideBiases) {
   tiny.tensors["blk.0.ffn_down_exps.scale"] = {{8}};
   expectFailure(tiny, StatusCode::Unsupported,
                 "tensor \"blk.0.ffn_down_exps.scale\" multiplies a weight that "
-                "has a bias");
+                "also has a bias or a limit");
   tiny.tensors.erase("blk.0.ffn_down_exps.scale");
   tiny.tensors["blk.0.ffn_gate_inp.scale"] = {{1}};
   expectFailure(
