@@ -27,7 +27,7 @@ constexpr int32_t kModelSequences = 4;
 struct ServeFlags {
   EngineFlags engine;
   std::string models, alias, log = "text";
-  double idleMinutes = 0, graceSeconds = 30;
+  float idleMinutes = 0, graceSeconds = 30;
   int32_t port = 8080;
   SchedulerOptions scheduler;
   HttpSettings http;

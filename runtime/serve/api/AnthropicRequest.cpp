@@ -121,7 +121,7 @@ void readAnthropic(const Field &body, const ApiSettings &settings,
                            .word({"enabled", "disabled", "adaptive"})
                            .value_or("");
     // The budget is the model's to keep: nothing cuts its reasoning short.
-    (void)thinking["budget_tokens"].integer(0, kMostTokens);
+    (void)thinking["budget_tokens"].integer(0, kMostRequestTokens);
     if (type == "disabled")
       call.options.thinking = Thinking::Off;
     else if (type == "enabled")
@@ -133,7 +133,8 @@ void readAnthropic(const Field &body, const ApiSettings &settings,
   Field most = body["max_tokens"];
   if (needsLimit)
     (void)most.required();
-  generate.reply.maxTokens = int32_t(most.integer(1, kMostTokens).value_or(-1));
+  generate.reply.maxTokens =
+      int32_t(most.integer(1, kMostRequestTokens).value_or(-1));
   generate.streams = body["stream"].boolean().value_or(false);
 }
 

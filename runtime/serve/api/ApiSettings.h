@@ -41,7 +41,7 @@ inline constexpr int32_t kMostTopLogprobs = 20;
 inline constexpr size_t kMostMessages = 65536;
 inline constexpr size_t kMostTools = 1024;
 inline constexpr size_t kMostPrompts = 2048;
-inline constexpr int32_t kMostTokens = 1 << 30;
+inline constexpr int32_t kMostRequestTokens = 1 << 30;
 
 } // namespace moert
 

@@ -117,7 +117,7 @@ void readCompletion(const Field &body, const ApiSettings &settings,
   readSampling(body, settings, generate);
   generate.reply.stops = readStops(body["stop"]);
   for (const char *name : {"n_predict", "max_tokens"})
-    if (auto most = body[name].integer(-1, kMostTokens))
+    if (auto most = body[name].integer(-1, kMostRequestTokens))
       generate.reply.maxTokens = int32_t(*most);
   generate.reply.ignoreEos = body["ignore_eos"].boolean().value_or(false);
   generate.streams = body["stream"].boolean().value_or(false);

@@ -87,7 +87,7 @@ void detokenize(Exchange exchange) {
       exchange, [](const Field &body, DetokenizeRequest &request) {
         request.model = body["model"].text().value_or("");
         for (const Field &token :
-             body["tokens"].required().list(size_t(kMostTokens)))
+             body["tokens"].required().list(size_t(kMostRequestTokens)))
           request.tokens.push_back(
               int32_t(token.integer(0, INT32_MAX).value_or(0)));
       });

@@ -126,10 +126,10 @@ void readCommon(const Field &body, const ApiSettings &settings,
   generate.reply = ReplyOptions::forChat();
   generate.reply.stops = readStops(options["stop"]);
   // Both negative numbers of Ollama mean as much as fits.
-  if (auto most = options["num_predict"].integer(-2, kMostTokens);
+  if (auto most = options["num_predict"].integer(-2, kMostRequestTokens);
       most && *most >= 0)
     generate.reply.maxTokens = int32_t(*most);
-  (void)options["num_ctx"].integer(0, kMostTokens);
+  (void)options["num_ctx"].integer(0, kMostRequestTokens);
   generate.streams = body["stream"].boolean().value_or(true);
   if (Field keep = body["keep_alive"]; keep && !keep.isText())
     (void)keep.number(-1e12, 1e12);

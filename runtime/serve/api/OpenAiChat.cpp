@@ -180,7 +180,7 @@ void readChat(const Field &body, const ApiSettings &settings,
   generate.reply = ReplyOptions::forChat();
   generate.reply.stops = readStops(body["stop"]);
   for (const char *name : {"max_tokens", "max_completion_tokens"})
-    if (auto most = body[name].integer(1, kMostTokens))
+    if (auto most = body[name].integer(1, kMostRequestTokens))
       generate.reply.maxTokens = int32_t(*most);
   generate.reply.ignoreEos = body["ignore_eos"].boolean().value_or(false);
   generate.choices = int32_t(body["n"].integer(1, kMostChoices).value_or(1));

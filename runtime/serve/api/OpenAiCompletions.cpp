@@ -133,7 +133,7 @@ void readText(const Field &body, const ApiSettings &settings,
   readSampling(body, settings, generate);
   generate.reply.stops = readStops(body["stop"]);
   // OpenAI's default is 16, which nobody who has an engine of their own wants.
-  if (auto most = body["max_tokens"].integer(0, kMostTokens))
+  if (auto most = body["max_tokens"].integer(0, kMostRequestTokens))
     generate.reply.maxTokens = int32_t(*most);
   generate.reply.ignoreEos = body["ignore_eos"].boolean().value_or(false);
   generate.choices = int32_t(body["n"].integer(1, kMostChoices).value_or(1));

@@ -52,7 +52,7 @@ std::optional<int32_t> tokenNamed(const Tokenizer &tokenizer,
 std::vector<PromptField> readPrompts(const Field &field) {
   if (field.isText())
     return {*field.text()};
-  std::vector<Field> items = field.list(size_t(kMostTokens));
+  std::vector<Field> items = field.list(size_t(kMostRequestTokens));
   if (items.empty()) {
     field.mustBe("a string, a list of strings, of tokens, or of lists of "
                  "tokens, which is not empty");
@@ -65,9 +65,11 @@ std::vector<PromptField> readPrompts(const Field &field) {
   std::vector<PromptField> prompts;
   for (const Field &item : items)
     if (items[0].isText())
-      prompts.push_back(item.text().value_or(""));
+      prompts.emplace_back(std::in_place_type<std::string>,
+                           item.text().value_or(""));
     else
-      prompts.push_back(readTokens(item.list(size_t(kMostTokens))));
+      prompts.emplace_back(std::in_place_type<std::vector<int32_t>>,
+                           readTokens(item.list(size_t(kMostRequestTokens))));
   return prompts;
 }
 

@@ -123,8 +123,8 @@ void readResponse(const Field &body, const ApiSettings &settings,
     setReasoningEffort(*effort, call);
   readFormat(body["text"], generate);
   generate.reply = ReplyOptions::forChat();
-  generate.reply.maxTokens =
-      int32_t(body["max_output_tokens"].integer(1, kMostTokens).value_or(-1));
+  generate.reply.maxTokens = int32_t(
+      body["max_output_tokens"].integer(1, kMostRequestTokens).value_or(-1));
   generate.streams = body["stream"].boolean().value_or(false);
   request.isKept = body["store"].boolean().value_or(true);
   request.previousId = body["previous_response_id"].text().value_or("");

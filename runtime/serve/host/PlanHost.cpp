@@ -95,7 +95,7 @@ void PlanHost::open(const std::string &name, OpenThen then) {
     lock.unlock();
     return then(Status(StatusCode::Usage,
                        fmt::format("there is no model {}; this server has {}",
-                                   quoted(name), names)));
+                                   moert::quoted(name), names)));
   }
   Entry &entry = **found;
   entry.used = Clock::now();

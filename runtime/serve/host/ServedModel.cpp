@@ -2,6 +2,7 @@
 
 #include "runtime/plan/PlanAccess.h"
 #include "runtime/plan/PlanTokenizer.h"
+#include "runtime/plan/PlanWeights.h"
 
 #include <sys/stat.h>
 

@@ -73,7 +73,7 @@ Admission admit(const AdmissionRules &rules, const KeyRing *keys,
   if (!isKnownMethod(head.method))
     return refuse({.status = 501,
                    .message = fmt::format("the method {} is not supported",
-                                          quoted(head.method)),
+                                          moert::quoted(head.method)),
                    .headers = {{"Allow", std::string(kMethods)}}});
   admission.isOptions = head.method == "OPTIONS";
   if (target.path == "*" && !admission.isOptions)
@@ -94,7 +94,7 @@ Admission admit(const AdmissionRules &rules, const KeyRing *keys,
                      .message = fmt::format(
                          "this server does not answer to the host {}; allow it "
                          "with --allow-host",
-                         quoted(host.host))});
+                         moert::quoted(host.host))});
   }
 
   if (std::string_view origin = valueOf(head.headers, "origin");
@@ -107,7 +107,7 @@ Admission admit(const AdmissionRules &rules, const KeyRing *keys,
           {.status = 403,
            .message = fmt::format("web pages of {} may not use this server; "
                                   "allow them with --allow-origin",
-                                  quoted(origin))});
+                                  moert::quoted(origin))});
   }
   if (admission.isOptions) {
     admission.headers.emplace_back("Allow", kMethods);

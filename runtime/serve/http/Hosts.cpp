@@ -12,8 +12,8 @@ namespace moert {
 
 namespace {
 Status malformedHost(std::string_view text) {
-  return Status(StatusCode::InvalidFile,
-                "the host " + quoted(text) + " is not a name or an address");
+  return Status(StatusCode::InvalidFile, "the host " + moert::quoted(text) +
+                                             " is not a name or an address");
 }
 
 bool isHostCharacter(char c) {

@@ -132,7 +132,7 @@ void RequestReader::takeHead() {
       return fail(501,
                   fmt::format("Transfer-Encoding {} is not supported; send "
                               "\"chunked\" or a Content-Length",
-                              quoted(encoding->second)));
+                              moert::quoted(encoding->second)));
     head_.isChunked = true;
   } else if (auto announced = parser_->content_length()) {
     head_.contentLength = *announced;
@@ -143,7 +143,7 @@ void RequestReader::takeHead() {
       expect != head_.headers.end()) {
     if (!equalsIgnoringCase(expect->second, "100-continue"))
       return fail(417, fmt::format("the expectation {} is not supported",
-                                   quoted(expect->second)));
+                                   moert::quoted(expect->second)));
     head_.expectsContinue = head_.isHttp11;
   }
 }

@@ -34,7 +34,8 @@ StatusOr<std::string> decode(std::string_view text, bool plusIsSpace) {
       int low = i + 2 < text.size() ? hexValue(text[i + 2]) : -1;
       if (high < 0 || low < 0)
         return malformed("% is not followed by two hexadecimal digits in " +
-                         quoted(text) + "; write %25 for a percent sign");
+                         moert::quoted(text) +
+                         "; write %25 for a percent sign");
       c = char(high * 16 + low);
       i += 2;
     } else if (c == '+' && plusIsSpace) {
@@ -43,19 +44,20 @@ StatusOr<std::string> decode(std::string_view text, bool plusIsSpace) {
     result += c;
   }
   if (validUtf8Prefix(result) != result.size())
-    return malformed(quoted(text) + " is not UTF-8 when decoded");
+    return malformed(moert::quoted(text) + " is not UTF-8 when decoded");
   return result;
 }
 
 Status checkPath(std::string_view path) {
   if (std::any_of(path.begin(), path.end(),
                   [](unsigned char c) { return c < 0x20 || c == 0x7f; }))
-    return malformed("the path " + quoted(path) +
+    return malformed("the path " + moert::quoted(path) +
                      " contains a control character");
   for (std::string_view segment : split(path, '/'))
     if (segment == "." || segment == "..")
-      return malformed("the path " + quoted(path) + " contains the segment \"" +
-                       std::string(segment) + "\"; write it without");
+      return malformed("the path " + moert::quoted(path) +
+                       " contains the segment \"" + std::string(segment) +
+                       "\"; write it without");
   return Status::ok();
 }
 
@@ -92,14 +94,14 @@ StatusOr<RequestTarget> parseTarget(std::string_view target) {
       break;
     }
   if (target.find('#') != target.npos)
-    return malformed("the request's address " + quoted(target) +
+    return malformed("the request's address " + moert::quoted(target) +
                      " contains \"#\"; write %23");
   size_t question = target.find('?');
   std::string_view path = target.substr(0, question);
   if (path.empty() && !result.authority.empty())
     path = "/";
   if (!path.starts_with('/'))
-    return malformed("the request's address " + quoted(target) +
+    return malformed("the request's address " + moert::quoted(target) +
                      " does not begin with \"/\"");
   MOE_ASSIGN_OR_RETURN(result.path, decode(path, false));
   MOE_RETURN_IF_ERROR(checkPath(result.path));
