@@ -253,6 +253,8 @@ TEST_F(ApiTest, ErrorsBeforeAndAfterTheFirstByte) {
             R"({"error":{"message":"a step failed","type":"server_error",)"
             R"("param":null,"code":null}})");
   EXPECT_TRUE(later->hasEnded);
+  model().failure = Status(StatusCode::Unsupported, "the grammar cannot go on");
+  EXPECT_EQ(post("/v1/chat/completions", chatBody())->status, 422);
 }
 
 TEST_F(ApiTest, Models) {

@@ -188,8 +188,15 @@ void Run::receiveEnd(size_t index, GenerationEvent &event, std::string &bytes) {
     if (status)
       status = Status(StatusCode::Cancelled,
                       "the generation was cancelled: the server is stopping");
-    fail(errorOf(status, backend_->retryAfterSeconds()),
-         std::exchange(bytes, {}));
+    ApiError error = errorOf(status, backend_->retryAfterSeconds());
+    // Such as a reply that could not be held to its grammar: another try would
+    // end in the same way.
+    if (status.code() == StatusCode::DoesNotFit ||
+        status.code() == StatusCode::Unsupported) {
+      error.status = 422;
+      error.retryAfter = 0;
+    }
+    fail(error, std::exchange(bytes, {}));
     return;
   }
   bool isCut = choice.reason == StopReason::Length ||
