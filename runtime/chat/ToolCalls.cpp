@@ -8,7 +8,6 @@
 
 namespace moert {
 
-using Kind = ToolEvent::Kind;
 using Body = ToolFormat::Body;
 
 namespace {
@@ -59,24 +58,24 @@ void ToolCallParser::emitText(std::string_view text) {
   if (text.empty())
     return;
   hasText_ = true;
-  if (events_.empty() || events_.back().kind != Kind::Text)
-    events_.push_back({Kind::Text});
+  if (events_.empty() || events_.back().kind != ToolEvent::Kind::Text)
+    events_.push_back({ToolEvent::Kind::Text});
   events_.back().text += text;
 }
 
 void ToolCallParser::addArguments(std::string_view text) {
   if (text.empty())
     return;
-  if (events_.empty() || events_.back().kind != Kind::Arguments)
-    events_.push_back({Kind::Arguments});
+  if (events_.empty() || events_.back().kind != ToolEvent::Kind::Arguments)
+    events_.push_back({ToolEvent::Kind::Arguments});
   events_.back().text += text;
 }
 
 bool ToolCallParser::fail(std::string_view what) {
   std::string call = name_.empty() ? std::string("a tool call")
                                    : "a call of " + moert::quoted(name_);
-  events_.push_back(
-      {Kind::Error, fmt::format("the model wrote {} that {}", call, what)});
+  events_.push_back({ToolEvent::Kind::Error,
+                     fmt::format("the model wrote {} that {}", call, what)});
   place_ = Place::Failed;
   held_.clear();
   return false;
@@ -124,11 +123,11 @@ void ToolCallParser::begin(std::string_view text) {
   }
   name_ = text;
   hasBegun_ = true;
-  events_.push_back({Kind::Begin, name_, id});
+  events_.push_back({ToolEvent::Kind::Begin, name_, id});
 }
 
 void ToolCallParser::endCall() {
-  events_.push_back({Kind::End});
+  events_.push_back({ToolEvent::Kind::End});
   ++calls_;
   name_.clear();
   place_ = isInSection_ ? Place::Section : Place::Text;

@@ -2,9 +2,9 @@
 
 namespace moert {
 
-namespace {
 using Body = ToolFormat::Body;
 
+namespace {
 /// A template's form is the first one whose signs it has: a form whose signs
 /// are a part of another's comes after it.
 constexpr ToolFormat kFormats[] = {

@@ -6,6 +6,7 @@
 #include "runtime/constrain/TokenTrie.h"
 #include "runtime/text/Tokenizer.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 
 namespace moert {
@@ -68,16 +69,18 @@ private:
       if (tokenizer_.isEndOfGeneration(token))
         break;
       std::string_view name = tokenizer_.tokenBytes(token);
-      bytes += tokenizer_.isControl(token) ? controlBytes(name)
-                                           : std::string(name);
+      bytes +=
+          tokenizer_.isControl(token) ? controlBytes(name) : std::string(name);
     }
     return grammar_.bytes(std::move(bytes));
   }
 
   /// Any text in which `mark` is nowhere. Control tokens are no text.
   ExprId textWithout(std::string_view mark) {
+    size_t first = std::min(mark.find_first_not_of(" \n"), mark.size());
+    size_t last = mark.find_last_not_of(" \n") + 1;
     std::vector<uint32_t> points =
-        codePoints(mark.substr(0, mark.find_last_not_of(" \n") + 1));
+        codePoints(mark.substr(first, std::max(first, last) - first));
     // Rules are the states of Knuth, Morris and Pratt's automaton: how much of
     // the mark the text ends with.
     std::vector<size_t> borders(points.size() + 1, 0);
@@ -98,7 +101,7 @@ private:
       for (uint32_t c : points) {
         if (seen.contains(c))
           continue;
-        seen.add({c, c});
+        seen.add(CharSet::Range{c, c});
         size_t next = i;
         while (next > 0 && points[next] != c)
           next = borders[next];

@@ -10,7 +10,7 @@ using ::testing::HasSubstr;
 
 namespace {
 
-Json message(Json more = Json::object()) {
+Json messageBody(Json more = Json::object()) {
   Json body = {{"model", "tiny"},
                {"max_tokens", 100},
                {"messages", {{{"role", "user"}, {"content", "Hi"}}}}};
@@ -18,13 +18,14 @@ Json message(Json more = Json::object()) {
   return body;
 }
 
-const Json kTools = Json::parse(R"([{"name": "add", "description": "Adds.",
+const Json kAnthropicTools =
+    Json::parse(R"([{"name": "add", "description": "Adds.",
   "input_schema": {"type": "object",
                    "properties": {"x": {"type": "integer"}}}}])");
 
 TEST_F(ApiTest, AMessage) {
   model().replies = {"<think>Hm</think>Hello"};
-  auto answer = post("/v1/messages", message({{"system", "Be kind."}}));
+  auto answer = post("/v1/messages", messageBody({{"system", "Be kind."}}));
   EXPECT_EQ(answer->status, 200);
   EXPECT_EQ(
       answer->body,
@@ -32,7 +33,7 @@ TEST_F(ApiTest, AMessage) {
       R"("role":"assistant","model":"tiny","content":[{"type":"thinking",)"
       R"("thinking":"Hm","signature":""},{"type":"text","text":"Hello"}],)"
       R"("stop_reason":"end_turn","stop_sequence":null,"usage":)"
-      R"({"input_tokens":34,"cache_creation_input_tokens":0,)"
+      R"({"input_tokens":33,"cache_creation_input_tokens":0,)"
       R"("cache_read_input_tokens":2,"output_tokens":22}})");
   EXPECT_EQ(asked().promptText, "<system>Be kind.<user>Hi<assistant>");
   EXPECT_EQ(asked().reply.maxTokens, 100);
@@ -43,7 +44,8 @@ TEST_F(ApiTest, AMessageStream) {
   model().replies = {"<think>Hm</think>Hello<tool_call>{\"name\": \"add\", "
                      "\"arguments\": {\"x\": 1}}</tool_call>"};
   auto answer =
-      post("/v1/messages", message({{"stream", true}, {"tools", kTools}}));
+      post("/v1/messages",
+           messageBody({{"stream", true}, {"tools", kAnthropicTools}}));
   EXPECT_EQ(answer->type, "text/event-stream");
   EXPECT_EQ(answer->ping, "event: ping\ndata: {\"type\":\"ping\"}\n\n");
   EXPECT_THAT(answer->eventNames(),
@@ -79,14 +81,15 @@ TEST_F(ApiTest, AMessageStream) {
 TEST_F(ApiTest, MessageStopReasons) {
   model().replies = {"one two"};
   Json json =
-      post("/v1/messages", message({{"stop_sequences", {" t"}}}))->json();
+      post("/v1/messages", messageBody({{"stop_sequences", {" t"}}}))->json();
   EXPECT_EQ(json["stop_reason"], "stop_sequence");
   EXPECT_EQ(json["stop_sequence"], " t");
-  json = post("/v1/messages", message({{"max_tokens", 2}}))->json();
+  json = post("/v1/messages", messageBody({{"max_tokens", 2}}))->json();
   EXPECT_EQ(json["stop_reason"], "max_tokens");
   model().replies = {"<tool_call>{\"name\": \"add\", \"arguments\": {\"x\": 1}}"
                      "</tool_call>"};
-  json = post("/v1/messages", message({{"tools", kTools}}))->json();
+  json =
+      post("/v1/messages", messageBody({{"tools", kAnthropicTools}}))->json();
   EXPECT_EQ(json["stop_reason"], "tool_use");
   EXPECT_EQ(json["content"].dump(),
             R"([{"type":"tool_use","id":"toolu_0123456789abcdef01234567",)"
@@ -107,7 +110,7 @@ TEST_F(ApiTest, MessageBlocksBecomeThePrompt) {
        {"type": "tool_result", "tool_use_id": "t2", "content": "no",
         "is_error": true},
        {"type": "text", "text": "So?"}]}])");
-  auto answer = post("/v1/messages", message({{"messages", messages}}));
+  auto answer = post("/v1/messages", messageBody({{"messages", messages}}));
   EXPECT_EQ(answer->status, 200) << answer->body;
   EXPECT_EQ(asked().promptText,
             "<user>2+2<assistant>I add.[Hm]add({\"x\": 4})<tool>4"
@@ -115,22 +118,23 @@ TEST_F(ApiTest, MessageBlocksBecomeThePrompt) {
 }
 
 TEST_F(ApiTest, MessageToolChoices) {
-  post("/v1/messages",
-       message({{"tools", kTools}, {"tool_choice", {{"type", "none"}}}}));
+  post("/v1/messages", messageBody({{"tools", kAnthropicTools},
+                                    {"tool_choice", {{"type", "none"}}}}));
   EXPECT_EQ(asked().grammar, nullptr);
   EXPECT_EQ(asked().promptText, "<user>Hi<assistant>") << "none are offered";
   for (const Json &choice :
        {Json{{"type", "any"}}, Json{{"type", "tool"}, {"name", "add"}}}) {
-    post("/v1/messages", message({{"tools", kTools}, {"tool_choice", choice}}));
+    post("/v1/messages",
+         messageBody({{"tools", kAnthropicTools}, {"tool_choice", choice}}));
     EXPECT_NE(asked().grammar, nullptr) << choice;
   }
 }
 
 TEST_F(ApiTest, MessageTokensAreCounted) {
-  Json body = message();
+  Json body = messageBody();
   body.erase("max_tokens");
   auto answer = post("/v1/messages/count_tokens", body);
-  EXPECT_EQ(answer->body, R"({"input_tokens":20})");
+  EXPECT_EQ(answer->body, R"({"input_tokens":19})");
   EXPECT_TRUE(model().requests.empty());
 }
 
@@ -155,7 +159,7 @@ TEST_F(ApiTest, MessageErrors) {
       {{{"system", 5}}, "system must be"},
       {{{"stream", "yes"}}, "stream must be true or false"}};
   for (const auto &test : cases) {
-    auto answer = post("/v1/messages", message(test.more));
+    auto answer = post("/v1/messages", messageBody(test.more));
     EXPECT_EQ(answer->status, 400) << test.more;
     Json json = answer->json();
     EXPECT_EQ(json["type"], "error");
@@ -165,12 +169,12 @@ TEST_F(ApiTest, MessageErrors) {
   }
   EXPECT_EQ(request("GET", "/v1/messages")->json()["type"], "error");
   model().refusal = Status(StatusCode::DoesNotFit, "full");
-  auto busy = post("/v1/messages", message());
+  auto busy = post("/v1/messages", messageBody());
   EXPECT_EQ(busy->status, 529);
   EXPECT_EQ(busy->json()["error"]["type"], "overloaded_error");
   model().refusal = {};
   model().failure = Status(StatusCode::Internal, "broken");
-  auto broken = post("/v1/messages", message({{"stream", true}}));
+  auto broken = post("/v1/messages", messageBody({{"stream", true}}));
   EXPECT_EQ(broken->eventNames().back(), "error");
   EXPECT_EQ(broken->events().back().dump(),
             R"({"type":"error","error":{"type":"api_error",)"

@@ -9,7 +9,7 @@ using ::testing::HasSubstr;
 
 namespace {
 
-std::string message(const FakeAnswer &answer) {
+std::string messageOf(const FakeAnswer &answer) {
   Json error = answer.json()["error"];
   return error.is_string() ? error.get<std::string>()
                            : error["message"].get<std::string>();
@@ -25,7 +25,7 @@ TEST_F(ApiTest, UnknownPathsAndMethods) {
   auto wrong = request("GET", "/v1/chat/completions");
   EXPECT_EQ(wrong->status, 405);
   EXPECT_EQ(wrong->headers, (HttpHeaders{{"Allow", "POST"}}));
-  EXPECT_THAT(message(*wrong),
+  EXPECT_THAT(messageOf(*wrong),
               HasSubstr("/v1/chat/completions takes POST, not GET"));
   EXPECT_EQ(request("HEAD", "/v1/models")->status, 200);
   EXPECT_EQ(request("GET", "/v1/models/")->status, 404);
@@ -34,14 +34,14 @@ TEST_F(ApiTest, UnknownPathsAndMethods) {
 TEST_F(ApiTest, BrokenJsonNamesTheLine) {
   auto answer = request("POST", "/v1/chat/completions", "{\n  \"a\": }");
   EXPECT_EQ(answer->status, 400);
-  EXPECT_THAT(message(*answer), HasSubstr("body:2:8: is not valid JSON"));
+  EXPECT_THAT(messageOf(*answer), HasSubstr("body:2:8: is not valid JSON"));
   for (const char *body : {"", "[1]", "nul", "{\"a\":1e999}", "\xFF"}) {
     auto bad = request("POST", "/v1/chat/completions", body);
     EXPECT_EQ(bad->status, 400) << body;
-    EXPECT_FALSE(message(*bad).empty());
+    EXPECT_FALSE(messageOf(*bad).empty());
   }
   std::string deep = "{\"messages\": " + std::string(5000, '[');
-  EXPECT_THAT(message(*request("POST", "/v1/chat/completions", deep)),
+  EXPECT_THAT(messageOf(*request("POST", "/v1/chat/completions", deep)),
               HasSubstr("nested more than 100 deep"));
 }
 
@@ -182,11 +182,15 @@ void expectTypesAreChecked(ApiTest &, const HttpHandler &handler,
       Json body = valid;
       body[Json::json_pointer("/" + std::string(field.name))] = value;
       auto answer = std::make_shared<FakeAnswer>();
-      handler({.method = "POST", .path = path, .body = body.dump()}, answer);
+      HttpRequest request;
+      request.method = "POST";
+      request.path = path;
+      request.body = body.dump();
+      handler(std::move(request), answer);
       EXPECT_EQ(answer->status, 400) << path << " " << body;
       std::string name = field.name;
       std::replace(name.begin(), name.end(), '/', '.');
-      EXPECT_THAT(message(*answer), HasSubstr(name)) << body;
+      EXPECT_THAT(messageOf(*answer), HasSubstr(name)) << body;
     }
 }
 
@@ -250,7 +254,7 @@ TEST_F(ApiTest, APromptThatDoesNotFit) {
                         R"({"prompt": "more than ten tokens"})");
   EXPECT_EQ(answer->status, 400);
   EXPECT_EQ(answer->json()["error"]["code"], "context_length_exceeded");
-  EXPECT_THAT(message(*answer), HasSubstr("20 tokens"));
+  EXPECT_THAT(messageOf(*answer), HasSubstr("20 tokens"));
 }
 
 TEST_F(ApiTest, AModelWithoutATemplate) {
@@ -258,13 +262,13 @@ TEST_F(ApiTest, AModelWithoutATemplate) {
   auto answer = request("POST", "/v1/chat/completions",
                         R"({"messages": [{"role": "user", "content": "a"}]})");
   EXPECT_EQ(answer->status, 400);
-  EXPECT_THAT(message(*answer), HasSubstr("no chat template"));
+  EXPECT_THAT(messageOf(*answer), HasSubstr("no chat template"));
   host_.backends[0] =
       std::make_shared<FakeBackend>("{{ raise_exception('No!') }}");
   answer = request("POST", "/v1/chat/completions",
                    R"({"messages": [{"role": "user", "content": "a"}]})");
   EXPECT_EQ(answer->status, 400);
-  EXPECT_THAT(message(*answer), HasSubstr("No!"));
+  EXPECT_THAT(messageOf(*answer), HasSubstr("No!"));
 }
 
 } // namespace

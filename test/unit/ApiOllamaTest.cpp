@@ -9,7 +9,7 @@ using ::testing::HasSubstr;
 
 namespace {
 
-Json chat(Json more = Json::object()) {
+Json ollamaBody(Json more = Json::object()) {
   Json body = {{"model", "tiny:latest"},
                {"messages", {{{"role", "user"}, {"content", "Hi"}}}}};
   body.update(more);
@@ -18,12 +18,12 @@ Json chat(Json more = Json::object()) {
 
 const char *const kEnd =
     R"("done":true,"done_reason":"stop","total_duration":750000000,)"
-    R"("load_duration":0,"prompt_eval_count":20,)"
+    R"("load_duration":0,"prompt_eval_count":19,)"
     R"("prompt_eval_duration":500000000,"eval_count":5,)"
     R"("eval_duration":250000000})";
 
 TEST_F(ApiTest, AnOllamaChat) {
-  auto answer = post("/api/chat", chat({{"stream", false}}));
+  auto answer = post("/api/chat", ollamaBody({{"stream", false}}));
   EXPECT_EQ(
       answer->body,
       std::string(R"({"model":"tiny","created_at":"2023-11-14T22:13:21Z",)"
@@ -33,7 +33,7 @@ TEST_F(ApiTest, AnOllamaChat) {
 
 TEST_F(ApiTest, AnOllamaStream) {
   model().bytesPerEvent = 3;
-  auto answer = post("/api/chat", chat());
+  auto answer = post("/api/chat", ollamaBody());
   EXPECT_EQ(answer->type, "application/x-ndjson");
   EXPECT_EQ(answer->ping, "") << "lines of JSON have no comments";
   std::vector<Json> lines = answer->events();
@@ -52,13 +52,14 @@ TEST_F(ApiTest, OllamaToolsAndThinking) {
   Json tools = Json::parse(R"([{"type": "function", "function": {
     "name": "add", "parameters": {"type": "object"}}}])");
   Json json =
-      post("/api/chat", chat({{"tools", tools}, {"stream", false}}))->json();
+      post("/api/chat", ollamaBody({{"tools", tools}, {"stream", false}}))
+          ->json();
   EXPECT_EQ(json["message"].dump(),
             R"({"role":"assistant","content":"","thinking":"Hm",)"
             R"("tool_calls":[{"function":{"name":"add",)"
             R"("arguments":{"x":1}}}]})");
   model().bytesPerEvent = 1000;
-  auto lines = post("/api/chat", chat({{"tools", tools}}))->events();
+  auto lines = post("/api/chat", ollamaBody({{"tools", tools}}))->events();
   ASSERT_EQ(lines.size(), 3u);
   EXPECT_EQ(lines[0]["message"]["thinking"], "Hm");
   EXPECT_EQ(lines[1]["message"]["tool_calls"][0]["function"]["arguments"]["x"],
@@ -67,29 +68,29 @@ TEST_F(ApiTest, OllamaToolsAndThinking) {
   Json messages = Json::parse(R"([{"role": "assistant", "content": "",
     "tool_calls": [{"function": {"name": "add", "arguments": {"x": 1}}}]},
     {"role": "tool", "tool_name": "add", "content": "1"}])");
-  post("/api/chat", chat({{"messages", messages}}));
+  post("/api/chat", ollamaBody({{"messages", messages}}));
   EXPECT_EQ(asked().promptText, "<assistant>add({\"x\": 1})<tool>1<assistant>");
 }
 
 TEST_F(ApiTest, OllamaOptions) {
-  post("/api/chat", chat({{"options",
-                           {{"temperature", 0},
-                            {"num_predict", 3},
-                            {"num_ctx", 8192},
-                            {"seed", 9},
-                            {"stop", {"x"}},
-                            {"repeat_last_n", -1}}},
-                          {"format", "json"},
-                          {"keep_alive", "5m"},
-                          {"think", false}}));
+  post("/api/chat", ollamaBody({{"options",
+                                 {{"temperature", 0},
+                                  {"num_predict", 3},
+                                  {"num_ctx", 8192},
+                                  {"seed", 9},
+                                  {"stop", {"x"}},
+                                  {"repeat_last_n", -1}}},
+                                {"format", "json"},
+                                {"keep_alive", "5m"},
+                                {"think", false}}));
   EXPECT_EQ(asked().sampling.temperature, 0);
   EXPECT_EQ(asked().sampling.seed, 9u);
   EXPECT_EQ(asked().reply.maxTokens, 3);
   EXPECT_EQ(asked().reply.stops, std::vector<std::string>{"x"});
   EXPECT_NE(asked().grammar, nullptr);
-  post("/api/chat", chat({{"format", {{"type", "object"}}}}));
+  post("/api/chat", ollamaBody({{"format", {{"type", "object"}}}}));
   EXPECT_NE(asked().grammar, nullptr);
-  post("/api/chat", chat({{"format", ""}}));
+  post("/api/chat", ollamaBody({{"format", ""}}));
   EXPECT_EQ(asked().grammar, nullptr);
 }
 
@@ -134,16 +135,17 @@ TEST_F(ApiTest, OllamaErrors) {
     const char *words;
   } cases[] = {
       {"/api/chat", {{"messages", Json::array()}}, "model is missing"},
-      {"/api/chat", chat({{"options", {{"temperature", "hot"}}}}),
+      {"/api/chat", ollamaBody({{"options", {{"temperature", "hot"}}}}),
        "options.temperature must be a number"},
-      {"/api/chat", chat({{"format", "xml"}}), "format must be \"json\""},
-      {"/api/chat", chat({{"format", 5}}), "format must be"},
-      {"/api/chat", chat({{"stream", 1}}), "stream must be"},
-      {"/api/chat", chat({{"think", 1}}), "think must be"},
-      {"/api/chat", chat({{"keep_alive", true}}), "keep_alive must be"},
+      {"/api/chat", ollamaBody({{"format", "xml"}}), "format must be \"json\""},
+      {"/api/chat", ollamaBody({{"format", 5}}), "format must be"},
+      {"/api/chat", ollamaBody({{"stream", 1}}), "stream must be"},
+      {"/api/chat", ollamaBody({{"think", 1}}), "think must be"},
+      {"/api/chat", ollamaBody({{"keep_alive", true}}), "keep_alive must be"},
       {"/api/chat",
-       chat({{"messages",
-              {{{"role", "user"}, {"content", ""}, {"images", {"aGk="}}}}}}),
+       ollamaBody(
+           {{"messages",
+             {{{"role", "user"}, {"content", ""}, {"images", {"aGk="}}}}}}),
        "messages[0].images is not supported"},
       {"/api/generate",
        {{"model", "tiny"}, {"prompt", "a"}, {"images", {"aGk="}}},
@@ -163,7 +165,7 @@ TEST_F(ApiTest, OllamaErrors) {
   EXPECT_EQ(request("GET", "/api/nothing")->body,
             R"({"error":"there is nothing at /api/nothing"})");
   model().failure = Status(StatusCode::Internal, "broken");
-  auto broken = post("/api/chat", chat());
+  auto broken = post("/api/chat", ollamaBody());
   EXPECT_EQ(broken->events().back().dump(), R"({"error":"broken"})");
 }
 

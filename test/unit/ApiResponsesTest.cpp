@@ -11,9 +11,7 @@ using ::testing::HasSubstr;
 
 namespace {
 
-constexpr const char *kId = "0123456789abcdef0123456789abcdef";
-
-const Json kTools = Json::parse(R"([{"type": "function", "name": "add",
+const Json kResponseTools = Json::parse(R"([{"type": "function", "name": "add",
   "parameters": {"type": "object"}}])");
 
 TEST_F(ApiTest, AResponse) {
@@ -37,10 +35,10 @@ TEST_F(ApiTest, AResponse) {
                 R"([{"type":"output_text","text":"Hello","annotations":[],)"
                 R"("logprobs":[]}]}])");
   EXPECT_EQ(json["usage"].dump(),
-            R"({"input_tokens":36,"input_tokens_details":{"cached_tokens":2,)"
+            R"({"input_tokens":35,"input_tokens_details":{"cached_tokens":2,)"
             R"("cache_write_tokens":0},)"
             R"("output_tokens":22,"output_tokens_details":)"
-            R"({"reasoning_tokens":2},"total_tokens":58})");
+            R"({"reasoning_tokens":2},"total_tokens":57})");
   EXPECT_EQ(asked().promptText, "<system>Be kind.<user>Hi<assistant>");
 }
 
@@ -48,8 +46,9 @@ TEST_F(ApiTest, AResponseStream) {
   model().bytesPerEvent = 1000;
   model().replies = {"<think>Hm</think>Hello<tool_call>{\"name\": \"add\", "
                      "\"arguments\": {\"x\": 1}}</tool_call>"};
-  auto answer = post("/v1/responses",
-                     {{"input", "Hi"}, {"stream", true}, {"tools", kTools}});
+  auto answer =
+      post("/v1/responses",
+           {{"input", "Hi"}, {"stream", true}, {"tools", kResponseTools}});
   EXPECT_THAT(
       answer->eventNames(),
       ElementsAre("response.created", "response.in_progress",
@@ -158,13 +157,13 @@ TEST_F(ApiTest, ResponseErrors) {
 
 TEST(ResponseStore, OldestGoFirst) {
   ResponseStore store(2, 1000);
-  store.keep("a", "x", {1});
-  store.keep("b", "x", {2});
-  EXPECT_EQ(store.find("a", "x"), Json({1}));
+  store.keep("a", "x", Json::array({1}));
+  store.keep("b", "x", Json::array({2}));
+  EXPECT_EQ(store.find("a", "x"), Json::array({1}));
   EXPECT_EQ(store.find("a", "y"), std::nullopt) << "of another client";
-  store.keep("c", "x", {3});
+  store.keep("c", "x", Json::array({3}));
   EXPECT_EQ(store.find("a", "x"), std::nullopt);
-  store.keep("d", "x", {std::string(995, 'x')});
+  store.keep("d", "x", Json::array({std::string(995, 'x')}));
   EXPECT_EQ(store.find("b", "x"), std::nullopt);
   EXPECT_EQ(store.find("c", "x"), std::nullopt);
   EXPECT_NE(store.find("d", "x"), std::nullopt);

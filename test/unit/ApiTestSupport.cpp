@@ -101,7 +101,10 @@ void FakeBackend::run(const GenerationRequest &request,
     if (!stream->takesMore())
       break;
     for (ReplyEvent &piece : stream->push(token))
-      event.events.push_back(std::move(piece));
+      if (!event.events.empty() && event.events.back().kind == piece.kind)
+        event.events.back().text += piece.text;
+      else
+        event.events.push_back(std::move(piece));
     if (request.topLogprobs >= 0 && token != endToken()) {
       TokenLogprob entry{token, -0.5f, {}};
       for (int32_t i = 0; i < request.topLogprobs; ++i)

@@ -15,6 +15,9 @@ namespace moert::testing {
 
 using Json = nlohmann::ordered_json;
 
+/// The id of every reply of an ApiTest, without its prefix.
+inline constexpr const char *kId = "0123456789abcdef0123456789abcdef";
+
 /// A tokenizer in which every byte is a token, with some control tokens.
 const Tokenizer &byteTokenizer();
 /// Ids of its control tokens.

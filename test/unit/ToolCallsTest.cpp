@@ -6,7 +6,6 @@
 #include <nlohmann/json.hpp>
 
 using namespace moert;
-using Kind = ToolEvent::Kind;
 using Json = nlohmann::ordered_json;
 using testing::HasSubstr;
 
@@ -29,7 +28,8 @@ const std::vector<Tool> &tools() {
 std::vector<ToolEvent> merged(std::vector<ToolEvent> events) {
   std::vector<ToolEvent> result;
   for (ToolEvent &event : events) {
-    bool grows = event.kind == Kind::Text || event.kind == Kind::Arguments;
+    bool grows = event.kind == ToolEvent::Kind::Text ||
+                 event.kind == ToolEvent::Kind::Arguments;
     if (grows && !result.empty() && result.back().kind == event.kind)
       result.back().text += event.text;
     else
@@ -55,22 +55,22 @@ std::string shown(const std::vector<ToolEvent> &events) {
   std::string text;
   for (const ToolEvent &event : events)
     switch (event.kind) {
-    case Kind::Text:
+    case ToolEvent::Kind::Text:
       text += "'" + event.text + "'";
       break;
-    case Kind::Begin:
+    case ToolEvent::Kind::Begin:
       text += event.text + (event.id.empty() ? "" : "#" + event.id) + "(";
       break;
-    case Kind::Arguments:
+    case ToolEvent::Kind::Arguments:
       EXPECT_TRUE(Json::accept(event.text) || text.find('!') != text.npos ||
-                  events.back().kind == Kind::Error)
+                  events.back().kind == ToolEvent::Kind::Error)
           << event.text;
       text += event.text;
       break;
-    case Kind::End:
+    case ToolEvent::Kind::End:
       text += ")";
       break;
-    case Kind::Error:
+    case ToolEvent::Kind::Error:
       text += "!" + event.text;
       break;
     }
@@ -245,16 +245,16 @@ TEST(ToolCalls, ArgumentsComeAsTheyAreWritten) {
   ToolCallParser parser(*toolFormatNamed("hermes"), tools());
   EXPECT_TRUE(parser.push("<tool_call>{\"name\": \"ad").empty());
   EXPECT_EQ(parser.push("d\", "),
-            (std::vector<ToolEvent>{{Kind::Begin, "add"}}));
+            (std::vector<ToolEvent>{{ToolEvent::Kind::Begin, "add"}}));
   EXPECT_EQ(parser.push("\"arguments\": {\"x"),
-            (std::vector<ToolEvent>{{Kind::Arguments, "{\"x"}}));
+            (std::vector<ToolEvent>{{ToolEvent::Kind::Arguments, "{\"x"}}));
   EXPECT_EQ(parser.push("\": 1"),
-            (std::vector<ToolEvent>{{Kind::Arguments, "\": 1"}}));
+            (std::vector<ToolEvent>{{ToolEvent::Kind::Arguments, "\": 1"}}));
   // A long string between marks does not wait for its end.
   ToolCallParser tagged(*toolFormatNamed("qwen3-coder"), tools());
   tagged.push("<tool_call>\n<function=get_weather>\n<parameter=city>\n");
   EXPECT_EQ(tagged.push("line\n</par"),
-            (std::vector<ToolEvent>{{Kind::Arguments, "line"}}));
+            (std::vector<ToolEvent>{{ToolEvent::Kind::Arguments, "line"}}));
 }
 
 TEST(ToolCalls, ATemplateTellsTheForm) {

@@ -15,7 +15,7 @@ using testing::HasSubstr;
 namespace {
 
 /// Every byte is a token; marks of some families are control tokens.
-const Tokenizer &tokenizer() {
+const Tokenizer &markTokenizer() {
   static const Tokenizer all = [] {
     TokenizerSpec spec;
     spec.model = "llama";
@@ -41,7 +41,7 @@ const Tokenizer &tokenizer() {
   return all;
 }
 
-const std::vector<Tool> &tools() {
+const std::vector<Tool> &grammarTools() {
   static const std::vector<Tool> all = {
       {"add", "", Json::parse(R"({"type": "object", "properties": {
          "x": {"type": "integer"}, "unit": {"type": "string",
@@ -53,8 +53,8 @@ const std::vector<Tool> &tools() {
 
 std::shared_ptr<const Automaton> grammar(const char *format, bool isRequired,
                                          bool isParallel = true) {
-  auto automaton = toolGrammar(*toolFormatNamed(format), tools(), tokenizer(),
-                               {isRequired, isParallel});
+  auto automaton = toolGrammar(*toolFormatNamed(format), grammarTools(),
+                               markTokenizer(), {isRequired, isParallel});
   EXPECT_TRUE(automaton.isOk()) << automaton.status().message();
   return automaton ? *automaton : nullptr;
 }
@@ -62,10 +62,10 @@ std::shared_ptr<const Automaton> grammar(const char *format, bool isRequired,
 /// Whether the whole text is allowed; names of control tokens are the tokens.
 bool accepts(const std::shared_ptr<const Automaton> &automaton,
              std::string_view text) {
-  static const auto trie = std::make_shared<const TokenTrie>(tokenizer());
+  static const auto trie = std::make_shared<const TokenTrie>(markTokenizer());
   Matcher matcher(automaton, trie);
   for (int32_t token :
-       *tokenizer().encode(text, {.addBos = false, .addEos = false}))
+       *markTokenizer().encode(text, {.addBos = false, .addEos = false}))
     if (!matcher.accept(token))
       return false;
   return matcher.canEnd();
@@ -161,7 +161,7 @@ TEST(ToolGrammar, RequiredCallsFollowTheirSchemas) {
 
 TEST(ToolGrammar, WhatItAllowsIsParsed) {
   for (const Form &form : kForms) {
-    ToolCallParser parser(*toolFormatNamed(form.format), tools());
+    ToolCallParser parser(*toolFormatNamed(form.format), grammarTools());
     std::string arguments;
     bool hasEnded = false;
     auto take = [&](const std::vector<ToolEvent> &events) {
@@ -216,21 +216,22 @@ TEST(ToolGrammar, WhatCannotBeHeldIsAnError) {
       {"f", "", Json::parse(R"({"type": "object", "properties": {
                                 "a": {"type": "string", "not": {}}}})")}};
   const ToolFormat &hermes = *toolFormatNamed("hermes");
-  auto required = toolGrammar(hermes, bad, tokenizer(), {.isRequired = true});
+  auto required =
+      toolGrammar(hermes, bad, markTokenizer(), {.isRequired = true});
   EXPECT_EQ(required.status().code(), StatusCode::Usage);
   EXPECT_THAT(required.status().message(), HasSubstr("\"f\""));
   EXPECT_THAT(required.status().message(), HasSubstr("#/properties/a"));
   // A call that need not be made is then held to any object.
-  auto free = toolGrammar(hermes, bad, tokenizer(), {});
+  auto free = toolGrammar(hermes, bad, markTokenizer(), {});
   ASSERT_TRUE(free.isOk()) << free.status().message();
   EXPECT_TRUE(accepts(*free, "<tool_call>\n{\"name\": \"f\", \"arguments\": "
                              "{\"b\": 1}}\n</tool_call>"));
   bad[0].isStrict = true;
-  EXPECT_FALSE(toolGrammar(hermes, bad, tokenizer(), {}).isOk());
+  EXPECT_FALSE(toolGrammar(hermes, bad, markTokenizer(), {}).isOk());
   bad[0].parameters = Json::parse(
       R"({"type": "object", "properties": {"a": {"type": "string",
           "minLength": 2}}})");
-  auto tagged = toolGrammar(*toolFormatNamed("glm-4.5"), bad, tokenizer(),
+  auto tagged = toolGrammar(*toolFormatNamed("glm-4.5"), bad, markTokenizer(),
                             {.isRequired = true});
   EXPECT_THAT(tagged.status().message(), HasSubstr("minLength"));
 }

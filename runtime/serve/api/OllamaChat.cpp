@@ -190,7 +190,7 @@ Prepared prepareRaw(const Backend &backend, const ApiSettings &settings,
     return preparePrompts(backend, settings, generate,
                           {std::get<ChatPrompt>(std::move(prompt))});
   }
-  auto prompts = promptsOf(backend, {request.prompt}, "prompt");
+  auto prompts = promptsOf(backend, {{.text = request.prompt}}, "prompt");
   if (auto *error = std::get_if<ApiError>(&prompts))
     return *error;
   return preparePrompts(backend, settings, generate,

@@ -1,4 +1,3 @@
-#include "runtime/base/Text.h"
 #include "runtime/chat/ToolFormat.h"
 #include "runtime/serve/api/Ollama.h"
 
@@ -21,7 +20,7 @@ Json detailsJson(const ModelFacts &facts) {
           {"quantization_level", facts.quantization}};
 }
 
-Json modelJson(const ModelFacts &facts) {
+Json ollamaModelJson(const ModelFacts &facts) {
   return {{"name", facts.id},
           {"model", facts.id},
           {"modified_at", isoTime(facts.created)},
@@ -50,14 +49,14 @@ std::string isoTime(int64_t seconds) {
 void ollamaTags(Exchange exchange) {
   Json models = Json::array();
   for (const ModelFacts &facts : exchange.context->host.models())
-    models.push_back(modelJson(facts));
+    models.push_back(ollamaModelJson(facts));
   sendJson(*exchange.answer, {{"models", std::move(models)}});
 }
 
 void ollamaRunning(Exchange exchange) {
   Json models = Json::array();
   for (const auto &backend : exchange.context->host.loaded()) {
-    Json json = modelJson(backend->facts());
+    Json json = ollamaModelJson(backend->facts());
     json.erase("modified_at");
     // Nothing unloads it at a time that is known.
     json["expires_at"] = isoTime(0);

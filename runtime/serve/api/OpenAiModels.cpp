@@ -8,7 +8,7 @@ namespace moert {
 using Json = nlohmann::ordered_json;
 
 namespace {
-Json openAiModel(const ModelFacts &facts) {
+Json openAiModelJson(const ModelFacts &facts) {
   return {{"id", facts.id},
           {"object", "model"},
           {"created", facts.created},
@@ -25,14 +25,14 @@ Json openAiModel(const ModelFacts &facts) {
 void listModels(Exchange exchange) {
   Json json = {{"object", "list"}, {"data", Json::array()}};
   for (const ModelFacts &facts : exchange.context->host.models())
-    json["data"].push_back(openAiModel(facts));
+    json["data"].push_back(openAiModelJson(facts));
   sendJson(*exchange.answer, json);
 }
 
 void describeModel(Exchange exchange) {
   for (const ModelFacts &facts : exchange.context->host.models())
     if (facts.id == exchange.rest)
-      return sendJson(*exchange.answer, openAiModel(facts));
+      return sendJson(*exchange.answer, openAiModelJson(facts));
   exchange.fail({.status = 404,
                  .message = fmt::format("model {} does not exist; /v1/models "
                                         "lists those that do",

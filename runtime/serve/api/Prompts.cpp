@@ -51,25 +51,25 @@ std::optional<int32_t> tokenNamed(const Tokenizer &tokenizer,
 
 std::vector<PromptField> readPrompts(const Field &field) {
   if (field.isText())
-    return {*field.text()};
-  std::vector<Field> items = field.list(size_t(kMostRequestTokens));
+    return {{.text = *field.text()}};
+  std::vector<Field> items = field.list(size_t(kMostTokens));
   if (items.empty()) {
     field.mustBe("a string, a list of strings, of tokens, or of lists of "
                  "tokens, which is not empty");
     return {};
   }
   if (!items[0].isText() && !items[0].isList())
-    return {readTokens(items)};
+    return {{.text = "", .tokens = readTokens(items), .isTokens = true}};
   if (items.size() > kMostPrompts)
     field.fail(fmt::format("must have at most {} prompts", kMostPrompts));
   std::vector<PromptField> prompts;
   for (const Field &item : items)
     if (items[0].isText())
-      prompts.emplace_back(std::in_place_type<std::string>,
-                           item.text().value_or(""));
+      prompts.push_back({.text = item.text().value_or("")});
     else
-      prompts.emplace_back(std::in_place_type<std::vector<int32_t>>,
-                           readTokens(item.list(size_t(kMostRequestTokens))));
+      prompts.push_back({.text = "",
+                         .tokens = readTokens(item.list(size_t(kMostTokens))),
+                         .isTokens = true});
   return prompts;
 }
 
@@ -80,17 +80,16 @@ promptsOf(const Backend &backend, const std::vector<PromptField> &prompts,
   std::vector<ChatPrompt> result;
   for (const PromptField &prompt : prompts) {
     ChatPrompt one;
-    if (const auto *text = std::get_if<std::string>(&prompt)) {
-      auto tokens = tokenizer.encode(*text, {.addEos = false});
+    if (prompt.isTokens) {
+      one = {tokenizer.decode(prompt.tokens), prompt.tokens};
+    } else {
+      auto tokens = tokenizer.encode(prompt.text, {.addEos = false});
       if (!tokens) {
         ApiError error = errorOf(tokens.status());
         error.param = param;
         return error;
       }
-      one = {*text, *std::move(tokens)};
-    } else {
-      one.tokens = std::get<std::vector<int32_t>>(prompt);
-      one.text = tokenizer.decode(one.tokens);
+      one = {prompt.text, *std::move(tokens)};
     }
     result.push_back(std::move(one));
   }

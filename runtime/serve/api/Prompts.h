@@ -14,7 +14,11 @@
 namespace moert {
 
 /// A prompt as a request has it: a text, or tokens.
-using PromptField = std::variant<std::string, std::vector<int32_t>>;
+struct PromptField {
+  std::string text;
+  std::vector<int32_t> tokens = {};
+  bool isTokens = false;
+};
 
 /// A text, a list of texts, a list of tokens, or a list of such lists.
 std::vector<PromptField> readPrompts(const Field &field);

@@ -2,6 +2,7 @@
 
 #include "runtime/chat/ToolCalls.h"
 
+#include <algorithm>
 #include <mutex>
 #include <optional>
 
@@ -25,6 +26,7 @@ private:
   struct State {
     std::optional<ToolCallParser> parser;
     std::vector<TokenLogprob> logprobs; ///< Of text that is held back.
+    bool followsReasoning = false;      ///< What comes next.
     std::optional<uint64_t> generation; ///< Its name, once it is known.
     bool hasEnded = false;
   };
@@ -35,6 +37,7 @@ private:
   void addText(size_t index, std::string_view text, std::string &bytes);
   void addToolEvents(size_t index, std::vector<ToolEvent> events,
                      std::string &bytes);
+  void dropMarks(std::vector<TokenLogprob> &logprobs, size_t textBytes) const;
   void begin(std::string &bytes);
   void fail(const ApiError &error, std::string bytes);
   void cancelAll();
@@ -73,8 +76,10 @@ void Run::add(size_t index, Delta delta, std::string &bytes) {
 void Run::addText(size_t index, std::string_view text, std::string &bytes) {
   if (text.empty())
     return;
-  std::vector<TokenLogprob> logprobs =
-      std::exchange(states_[index].logprobs, {});
+  State &state = states_[index];
+  std::vector<TokenLogprob> logprobs = std::exchange(state.logprobs, {});
+  if (std::exchange(state.followsReasoning, false))
+    dropMarks(logprobs, text.size());
   choices_[index].text += text;
   choices_[index].logprobs.insert(choices_[index].logprobs.end(),
                                   logprobs.begin(), logprobs.end());
@@ -83,6 +88,16 @@ void Run::addText(size_t index, std::string_view text, std::string &bytes) {
        .text = std::string(text),
        .logprobs = std::move(logprobs)},
       bytes);
+}
+
+/// Of the tokens before the end of a text of so many bytes, those that are none
+/// of it: the marks between reasoning and answer.
+void Run::dropMarks(std::vector<TokenLogprob> &logprobs,
+                    size_t textBytes) const {
+  size_t kept = logprobs.size(), bytes = 0;
+  while (kept > 0 && bytes < textBytes)
+    bytes += backend_->tokenizer().tokenBytes(logprobs[--kept].token).size();
+  logprobs.erase(logprobs.begin(), logprobs.begin() + ptrdiff_t(kept));
 }
 
 void Run::addToolEvents(size_t index, std::vector<ToolEvent> events,
@@ -139,7 +154,7 @@ void Run::receive(size_t index, GenerationEvent event) {
       else
         addText(index, piece.text, bytes);
     } else if (piece.kind == ReplyEvent::Kind::Reasoning) {
-      hasReasoning = true;
+      hasReasoning = state.followsReasoning = true;
       choices_[index].reasoning += piece.text;
       add(index,
           {.kind = Delta::Kind::Reasoning, .text = std::move(piece.text)},
@@ -173,8 +188,15 @@ void Run::receiveEnd(size_t index, GenerationEvent &event, std::string &bytes) {
     if (status)
       status = Status(StatusCode::Cancelled,
                       "the generation was cancelled: the server is stopping");
-    fail(errorOf(status, backend_->retryAfterSeconds()),
-         std::exchange(bytes, {}));
+    ApiError error = errorOf(status, backend_->retryAfterSeconds());
+    // Such as a reply that could not be held to its grammar: another try would
+    // end in the same way.
+    if (status.code() == StatusCode::DoesNotFit ||
+        status.code() == StatusCode::Unsupported) {
+      error.status = 422;
+      error.retryAfter = 0;
+    }
+    fail(error, std::exchange(bytes, {}));
     return;
   }
   bool isCut = choice.reason == StopReason::Length ||
