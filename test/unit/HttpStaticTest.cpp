@@ -46,7 +46,8 @@ TEST(HttpStaticTest, FilesAreThoseOfTheFolder) {
   for (const StaticFile &file : testPage)
     paths.push_back(file.path);
   EXPECT_THAT(paths, testing::UnorderedElementsAre("/", "/index.html",
-                                                   "/page.js", "/sub/odd.txt"));
+                                                   "/page.js", "/sub/odd.txt",
+                                                   "/lib/licence.txt"));
   const StaticFile *index = moert::findStatic(testPage, "/");
   ASSERT_NE(index, nullptr);
   EXPECT_EQ(index->bytes, source("index.html"));

@@ -6,6 +6,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/strand.hpp>
 #include <cstring>
+#include <exception>
 #include <fmt/format.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -101,7 +102,11 @@ void Acceptor::accept() {
         if (!self->acceptor_.is_open())
           return;
         if (!error) {
-          self->onAccepted(std::move(socket));
+          try {
+            self->onAccepted(std::move(socket));
+          } catch (const std::exception &) {
+            // No memory for this connection; it is closed.
+          }
           return self->accept();
         }
         self->pause_.expires_after(kPause);

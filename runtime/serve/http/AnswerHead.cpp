@@ -116,7 +116,8 @@ std::string answerHead(const AnswerForm &form, int status,
     if (!framesBody(name))
       add(head, name, value);
   for (const auto &[name, value] : form.headers)
-    if (!has(headers, name))
+    // What an answer varies by adds up.
+    if (name == "Vary" || !has(headers, name))
       add(head, name, value);
   if (!has(headers, "Cache-Control"))
     add(head, "Cache-Control", "no-store");

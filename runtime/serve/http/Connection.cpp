@@ -49,7 +49,10 @@ void Connection::refuse() {
 }
 
 void Connection::drain() {
-  if (phase_ == Phase::Idle || phase_ == Phase::Handshake)
+  ErrorCode ignored;
+  // A request that has arrived is answered, and tells the client to close.
+  bool isIdle = phase_ == Phase::Idle && socket().available(ignored) == 0;
+  if (isIdle || phase_ == Phase::Handshake)
     close();
 }
 
@@ -123,8 +126,6 @@ void Connection::watchForReset() {
                           self->close();
                       });
 }
-
-void Connection::sendRaw(std::string_view bytes) { raw_ += bytes; }
 
 void Connection::pump() {
   if (phase_ == Phase::Closed)

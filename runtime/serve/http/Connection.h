@@ -78,7 +78,6 @@ private:
   void onAnswered();
   void endConnection();
   void watchForReset();
-  void sendRaw(std::string_view bytes);
   void pump();
   void refill();
   void onWritten(ErrorCode error, size_t bytes);

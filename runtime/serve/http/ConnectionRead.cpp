@@ -56,7 +56,7 @@ void Connection::onEndOfInput() {
   if (peer_.isUnix || !answer_)
     return;
   if (answer_->look().status == 0 && reader_->head().isHttp11)
-    sendRaw(kContinue);
+    raw_ += kContinue;
   else
     answer_->pingNow();
   pump();
@@ -140,7 +140,7 @@ bool Connection::takeHead() {
   phase_ = Phase::Body;
   arm(deadline_, limits().bodyTime, &Connection::onReadTimeout);
   if (head.expectsContinue && input_.empty()) {
-    sendRaw(kContinue);
+    raw_ += kContinue;
     pump();
   }
   return true;

@@ -3,8 +3,10 @@
     EmbedFiles.py OUTPUT.cpp NAME FOLDER [FOLDER...]
 
 The C++ file defines `const std::span<const moert::StaticFile> moert::NAME`. The path of a
-file in its folder is its path on the server. The output is a function of names and bytes
-alone, so that equal sources give equal programs.
+file in its folder is its path on the server. A file libraries.txt in a folder names files
+from elsewhere: on each line the path on the server and the file; those that are missing are
+left out with a warning. The output is a function of names and bytes alone, so that equal
+sources give equal programs.
 """
 
 import gzip
@@ -31,36 +33,50 @@ TYPES = {
     ".woff": "font/woff",
     ".woff2": "font/woff2",
 }
+LIBRARIES = "libraries.txt"
 # Below this, compression saves no packet.
 LEAST_COMPRESSED = 512
 # Bytes a line of the output.
 LINE = 64
 
 
+def libraries(folder):
+    """Yields (path on the server, file) of the lines of libraries.txt."""
+    table = os.path.join(folder, LIBRARIES)
+    if not os.path.exists(table):
+        return
+    with open(table, encoding="utf-8") as lines:
+        for number, line in enumerate(lines, 1):
+            if not line.strip() or line.startswith("#"):
+                continue
+            words = line.split()
+            if len(words) != 2 or os.path.splitext(words[0])[1] not in TYPES:
+                sys.exit(f"error: {table}:{number}: not a path on the server and a file")
+            if os.path.exists(words[1]):
+                yield "/" + words[0], words[1]
+            else:
+                print(f"warning: the web page lacks {words[1]}", file=sys.stderr)
+
+
+def own(folder):
+    """Yields (path on the server, file) of the files in the folder."""
+    for place, _, names in os.walk(folder):
+        for name in names:
+            file = os.path.join(place, name)
+            path = "/" + os.path.relpath(file, folder).replace(os.sep, "/")
+            if os.path.splitext(name)[1] in TYPES and "/." not in path and path != "/" + LIBRARIES:
+                yield path, file
+
+
 def find(folders):
-    """Yields (path on the server, file) in the order of the paths."""
+    """Returns [(path on the server, file)] in the order of the paths."""
     files = {}
     for folder in folders:
-        for place, _, names in os.walk(folder):
-            for name in names:
-                file = os.path.join(place, name)
-                path = "/" + os.path.relpath(file, folder).replace(os.sep, "/")
-                if name == "libraries.txt":
-                    files.update(libraries(file))
-                    continue
-                if os.path.splitext(name)[1] not in TYPES or "/." in path:
-                    continue
-                if path in files:
-                    sys.exit(f"error: {file} and {files[path]} are both {path}")
-                files[path] = file
+        for path, file in [*own(folder), *libraries(folder)]:
+            if path in files:
+                sys.exit(f"error: {file} and {files[path]} are both {path}")
+            files[path] = file
     return sorted(files.items())
-
-
-def libraries(file):
-    """The files outside of the folder that its libraries.txt names, by their paths on the server."""
-    with open(file, encoding="utf-8") as lines:
-        entries = [line.split() for line in lines if line.strip() and not line.startswith("#")]
-    return {"/" + name: path for name, path in entries}
 
 
 def literal(data):

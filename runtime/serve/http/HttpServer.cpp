@@ -77,7 +77,7 @@ public:
   const std::vector<std::string> &addresses() const { return addresses_; }
 
 private:
-  /// Runs what there is to do until the context is stopped or has no work.
+  /// Does what there is to do until the context is stopped.
   void run();
 
   asio::io_context context_;
@@ -166,7 +166,11 @@ void HttpServer::Impl::stop(std::chrono::milliseconds grace) {
   acceptors_.clear();
   // What was on its way still holds acceptors, and so a unix socket's file.
   context_.restart();
-  run();
+  try {
+    context_.poll();
+  } catch (const std::exception &) {
+    // As in run(); what is left goes with the context.
+  }
 }
 
 HttpServer::HttpServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}

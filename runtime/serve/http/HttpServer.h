@@ -25,7 +25,9 @@ namespace moert {
 
 /// What a server did, for monitoring.
 struct HttpCounts {
-  size_t openConnections = 0; ///< Now; the others are since the start.
+  size_t openConnections = 0; ///< Now.
+  uint64_t bodyBytes = 0;     ///< Now, of bodies that are being received.
+  // Since the start:
   uint64_t connections = 0;
   uint64_t refusedConnections = 0; ///< Beyond a limit.
   uint64_t requests = 0;           ///< That reached the handler or a file.

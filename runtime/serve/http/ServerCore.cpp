@@ -122,6 +122,7 @@ bool ServerCore::takeBodySpace(uint64_t bytes) {
 HttpCounts ServerCore::counts() const {
   std::lock_guard lock(mutex_);
   return {.openConnections = connections_.size(),
+          .bodyBytes = bodyBytes_,
           .connections = allConnections_,
           .refusedConnections = refusedConnections_,
           .requests = requests,
