@@ -18,8 +18,8 @@ Batch::Batch(Engine &engine, const SchedulerOptions &options,
       mostRunning_(options.sequences > 0
                        ? std::min(options.sequences, engine.batch())
                        : engine.batch()),
-      kept_(engine, size_t(options.keptSequences)), admission_(kQuantum),
-      prefill_(kQuantum),
+      kept_(engine, size_t(options.keptSequences)), store_(std::move(store)),
+      admission_(kQuantum), prefill_(kQuantum),
       chunk_(options.prefillChunk, engine.ubatch(), options.stepFactor) {}
 
 int32_t Batch::roomOf(const Engine &engine) {

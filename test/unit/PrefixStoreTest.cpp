@@ -203,8 +203,11 @@ TYPED_TEST(StoredConversationTest, GoesOnAfterARestart) {
   this->begin();
   std::vector<int32_t> text = this->textOf(4, kPage + 20);
   auto first = this->complete(this->greedy(text, 20));
-  while (this->scheduler_->stats().storedFiles == 0)
+  ASSERT_TRUE(first->end().status.isOk()) << first->end().status.message();
+  while (this->scheduler_->stats().storedFiles == 0) {
+    ASSERT_EQ(this->scheduler_->stats().storeFailure, "");
     std::this_thread::yield();
+  }
   for (int32_t token : first->reply().tokens)
     text.push_back(token);
   text.push_back(7);
