@@ -24,6 +24,10 @@ void readOpenAiMessages(const Field &messages, ChatCall &call);
 /// its members in itself and not in `function`, as /v1/responses has them.
 void readOpenAiTools(const Field &body, ChatCall &call, bool isFlat = false);
 
+/// The grammar of `response_format`, or of what other servers take in its
+/// place: guided_json, grammar, guided_regex and guided_choice.
+std::shared_ptr<const Automaton> readOpenAiFormat(const Field &body);
+
 // Parts of replies.
 
 nlohmann::ordered_json usageJson(const ReplyFacts &facts,

@@ -141,29 +141,6 @@ private:
   bool hasLogprobs_, includesUsage_;
 };
 
-/// What response_format asks for, with the extensions of other servers.
-std::shared_ptr<const Automaton> readFormat(const Field &body) {
-  static const Json anyObject = true;
-  Field format = body["response_format"];
-  Field schema = format.none();
-  if (format.object()) {
-    std::string type = format["type"]
-                           .required()
-                           .word({"text", "json_object", "json_schema"})
-                           .value_or("");
-    if (type == "json_schema") {
-      schema = format["json_schema"].required()["schema"].required();
-    } else if (type == "json_object") {
-      // llama-server takes a schema here as well.
-      schema = format["schema"];
-      if (!schema)
-        schema = format.as(anyObject);
-    }
-  }
-  Field regex = body["guided_regex"] ? body["guided_regex"] : body["regex"];
-  return readGrammar(schema, body["grammar"], regex, body["guided_choice"]);
-}
-
 void readChat(const Field &body, const ApiSettings &settings,
               ChatRequest &request) {
   ChatCall &call = request.call;
@@ -194,7 +171,7 @@ void readChat(const Field &body, const ApiSettings &settings,
     generate.topLogprobs = int32_t(alternatives.value_or(0));
   else if (alternatives.value_or(0) > 0)
     top.fail("needs logprobs to be true");
-  generate.grammar = readFormat(body);
+  generate.grammar = readOpenAiFormat(body);
   body["functions"].refuse("use tools");
   body["function_call"].refuse("use tool_choice");
   body["audio"].refuse("this model writes text alone");

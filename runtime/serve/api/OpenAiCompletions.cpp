@@ -152,9 +152,7 @@ void readText(const Field &body, const ApiSettings &settings,
                           "probabilities of prompts are not computed",
                           "unsupported_parameter");
   request.suffix = body["suffix"].text().value_or("");
-  Field regex = body["guided_regex"] ? body["guided_regex"] : body["regex"];
-  generate.grammar = readGrammar(body["guided_json"], body["grammar"], regex,
-                                 body["guided_choice"]);
+  generate.grammar = readOpenAiFormat(body);
 }
 
 void runText(const Exchange &exchange, std::shared_ptr<Backend> backend,

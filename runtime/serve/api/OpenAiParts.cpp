@@ -1,3 +1,4 @@
+#include "runtime/serve/api/CommonFields.h"
 #include "runtime/serve/api/OpenAi.h"
 #include "runtime/text/Tokenizer.h"
 
@@ -18,6 +19,30 @@ Json tokenJson(const Tokenizer &tokenizer, int32_t token, float logprob) {
           {"bytes", std::move(list)}};
 }
 } // namespace
+
+std::shared_ptr<const Automaton> readOpenAiFormat(const Field &body) {
+  static const Json anyObject = true;
+  Field format = body["response_format"];
+  Field schema = format.none();
+  if (format.object()) {
+    std::string type = format["type"]
+                           .required()
+                           .word({"text", "json_object", "json_schema"})
+                           .value_or("");
+    if (type == "json_schema") {
+      schema = format["json_schema"].required()["schema"].required();
+    } else if (type == "json_object") {
+      // llama-server takes a schema here as well.
+      schema = format["schema"];
+      if (!schema)
+        schema = format.as(anyObject);
+    }
+  }
+  if (!schema)
+    schema = body["guided_json"];
+  Field regex = body["guided_regex"] ? body["guided_regex"] : body["regex"];
+  return readGrammar(schema, body["grammar"], regex, body["guided_choice"]);
+}
 
 double finiteLogprob(float logprob) {
   // What OpenAI says of tokens that are far from likely.

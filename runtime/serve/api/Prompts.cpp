@@ -52,7 +52,7 @@ std::optional<int32_t> tokenNamed(const Tokenizer &tokenizer,
 std::vector<PromptField> readPrompts(const Field &field) {
   if (field.isText())
     return {{.text = *field.text()}};
-  std::vector<Field> items = field.list(size_t(kMostTokens));
+  std::vector<Field> items = field.list(size_t(kMostRequestTokens));
   if (items.empty()) {
     field.mustBe("a string, a list of strings, of tokens, or of lists of "
                  "tokens, which is not empty");
@@ -67,9 +67,10 @@ std::vector<PromptField> readPrompts(const Field &field) {
     if (items[0].isText())
       prompts.push_back({.text = item.text().value_or("")});
     else
-      prompts.push_back({.text = "",
-                         .tokens = readTokens(item.list(size_t(kMostTokens))),
-                         .isTokens = true});
+      prompts.push_back(
+          {.text = "",
+           .tokens = readTokens(item.list(size_t(kMostRequestTokens))),
+           .isTokens = true});
   return prompts;
 }
 
