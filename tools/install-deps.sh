@@ -11,8 +11,12 @@ packages=(
   flatbuffers-compiler libflatbuffers-dev libfmt-dev libcli11-dev
   libpcre2-dev libutf8proc-dev libedit-dev nlohmann-json3-dev libxxhash-dev
   libyaml-dev
+  libboost1.81-dev                                # headers of Beast and Asio: the HTTP server
+  libssl-dev                                      # TLS and hashes of keys
   libgtest-dev libgmock-dev
   libzydis-dev                                    # tests decode machine code
+  libjs-katex fonts-katex                         # the web page of moert serve shows formulas,
+  node-prismjs                                    # and colours code
   pkg-config                                      # a test builds a program with what is installed
 )
 

@@ -67,7 +67,7 @@ generate(Engine &engine, Sequence &sequence, std::span<const int32_t> prompt,
   MOE_RETURN_IF_ERROR(logits.status());
   stats.promptTokens = static_cast<int32_t>(prompt.size());
   for (int32_t token : sequence.tokens())
-    sampler.accept(token);
+    sampler.acceptPrompt(token);
 
   while (reply.takesMore()) {
     MOE_ASSIGN_OR_RETURN(int32_t token, sampler.sample(*logits));

@@ -45,6 +45,25 @@ ExprId Grammar::rule(RuleId id) {
   return add({.kind = Expr::Kind::Rule, .rule = id});
 }
 
+ExprId Grammar::embed(const Grammar &other, const std::string &prefix) {
+  std::vector<RuleId> rules;
+  for (RuleId id = 0; id < other.ruleCount(); ++id)
+    rules.push_back(declare(prefix + other.name(id)));
+  // An expression is added after its parts.
+  std::vector<ExprId> exprs;
+  for (Expr expr : other.exprs_) {
+    for (ExprId &part : expr.parts)
+      part = exprs[size_t(part)];
+    if (expr.kind == Expr::Kind::Rule)
+      expr.rule = rules[size_t(expr.rule)];
+    exprs.push_back(add(std::move(expr)));
+  }
+  for (RuleId id = 0; id < other.ruleCount(); ++id)
+    if (other.isDefined(id))
+      define(rules[size_t(id)], exprs[size_t(other.body(id))]);
+  return rule(rules[0]);
+}
+
 RuleId Grammar::declare(const std::string &name) {
   auto [it, isNew] = ids_.try_emplace(name, ruleCount());
   if (isNew)

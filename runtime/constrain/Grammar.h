@@ -59,6 +59,9 @@ public:
   ExprId optional(ExprId part) { return repeat(part, 0, 1); }
   ExprId rule(RuleId id);
   ExprId empty() { return sequence({}); }
+  /// The whole text of another grammar, whose rules are added under names of
+  /// their own that begin with `prefix`.
+  ExprId embed(const Grammar &other, const std::string &prefix);
 
   /// Returns the rule of this name, which it adds if there is none.
   RuleId declare(const std::string &name);

@@ -5,8 +5,13 @@
 #include "runtime/text/Tokenizer.h"
 
 #include <algorithm>
+#include <deque>
 
 namespace moert {
+
+namespace {
+constexpr char kControl = '\xFF';
+} // namespace
 
 TokenTrie::TokenTrie(const std::vector<std::string_view> &tokens,
                      std::vector<int32_t> ends)
@@ -15,13 +20,22 @@ TokenTrie::TokenTrie(const std::vector<std::string_view> &tokens,
   build(tokens);
 }
 
+std::string controlBytes(std::string_view name) {
+  return kControl + std::string(name) + kControl;
+}
+
 TokenTrie::TokenTrie(const Tokenizer &tokenizer) {
   std::vector<std::string_view> tokens(size_t(tokenizer.vocabularySize()));
-  for (int32_t id = 0; id < tokenizer.vocabularySize(); ++id)
+  std::deque<std::string> controls;
+  for (int32_t id = 0; id < tokenizer.vocabularySize(); ++id) {
+    std::string_view bytes = tokenizer.tokenBytes(id);
     if (tokenizer.isEndOfGeneration(id))
       ends_.push_back(id);
-    else if (!tokenizer.isControl(id))
-      tokens[size_t(id)] = tokenizer.tokenBytes(id);
+    else if (tokenizer.isControl(id))
+      tokens[size_t(id)] = controls.emplace_back(controlBytes(bytes));
+    else if (bytes.find(kControl) == bytes.npos)
+      tokens[size_t(id)] = bytes;
+  }
   build(tokens);
 }
 

@@ -25,6 +25,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -81,6 +82,9 @@ struct Request {
   /// Tokens still to append; each step removes some from the front.
   std::span<const int32_t> tokens;
   Logits logits = Logits::Last; ///< The tokens whose logits are wanted.
+  /// Most tokens of a prompt to evaluate in a step. A request with one token
+  /// left ignores it.
+  int32_t most = std::numeric_limits<int32_t>::max();
   /// An error ends the request; tokens appended before it stay in the sequence.
   Status status = {};
 
@@ -127,6 +131,9 @@ public:
   /// saved with another plan) or DoesNotFit.
   StatusOr<Sequence> restore(const std::string &path,
                              SequenceOptions options = {});
+  /// Returns the tokens of such a file, without reading or checking the rest.
+  /// Fails as restore() does.
+  StatusOr<std::vector<int32_t>> savedTokens(const std::string &path) const;
 
   /// Receives the logits [vocab] after the token at `position` of a request's
   /// sequence. They are valid during the call.
@@ -141,6 +148,11 @@ public:
   /// not finite (the message names the tensor or the op). Returns errors that
   /// concern all requests: those of `sink` and of the machine.
   Status step(std::span<Request> requests, const LogitsSink &sink);
+
+  /// Appends to the sequence as many of the first of `tokens` as other
+  /// sequences have computed, but not the last of them, and returns their
+  /// number. Steps do the same; this tells which tokens they need not evaluate.
+  int32_t takePrefix(Sequence &sequence, std::span<const int32_t> tokens);
 
   /// Appends `tokens`, at least one, to one sequence and returns the logits
   /// after the last token: [vocab], valid until the next call of the engine.
@@ -171,6 +183,9 @@ public:
   int32_t pages() const { return pool_->pages(); }
   /// Number of those pages that no sequence holds.
   int32_t freePages() const { return pool_->available(); }
+  /// Number of sequences and checkpoints whose states have room; 0 if no layer
+  /// keeps a state.
+  int32_t stateSlots() const { return states_ ? states_->slots() : 0; }
 
   /// Number of weight pages touched so far, and how the files are mapped.
   MappedFile::PageUse weightPages() const { return files_->pageUse(); }
@@ -203,9 +218,6 @@ private:
   Status createDevices(const EngineOptions &options, DeviceOptions ofDevices);
 
   Status check(const Request &request) const;
-  /// Takes pages of the cache that other sequences computed for the first
-  /// tokens of the request, and removes these tokens from the request.
-  void takePrefix(Request &request);
   /// Restores the state of a sequence that has none: takes the last checkpoint
   /// among its pages and evaluates the tokens after it again. An error of the
   /// sequence is stored in the request, and its tokens stay.

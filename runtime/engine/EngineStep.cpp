@@ -37,21 +37,19 @@ Status Engine::check(const Request &request) const {
                                 : Status::ok();
 }
 
-void Engine::takePrefix(Request &request) {
-  Sequence &sequence = *request.sequence;
+int32_t Engine::takePrefix(Sequence &sequence,
+                           std::span<const int32_t> tokens) {
   if (!sequence.options_.sharePrefixes ||
-      request.logits == Request::Logits::All)
-    return;
-  if (sequence.tokens_.size() != sequence.published_ * kKvPage)
-    return;
+      sequence.tokens_.size() != sequence.published_ * kKvPage)
+    return 0;
   std::vector<int32_t> found;
   size_t usable = 0; // Number of found pages up to the last with a checkpoint.
   int32_t last =
       sequence.pages_.empty() ? KvPool::kNone : sequence.pages_.back();
   // The last token is always computed, because its logits are wanted.
-  for (std::span<const int32_t> tokens = request.tokens;
-       tokens.size() > size_t(kKvPage); tokens = tokens.subspan(kKvPage)) {
-    last = pool_->find(last, tokens.first(kKvPage));
+  for (std::span<const int32_t> rest = tokens; rest.size() > size_t(kKvPage);
+       rest = rest.subspan(kKvPage)) {
+    last = pool_->find(last, rest.first(kKvPage));
     if (last == KvPool::kNone)
       break;
     found.push_back(last);
@@ -61,23 +59,22 @@ void Engine::takePrefix(Request &request) {
   for (; found.size() > usable; found.pop_back())
     pool_->release(found.back());
   if (found.empty())
-    return;
+    return 0;
   if (states_) {
     int32_t state = states_->take(found.back());
     if (state == StatePool::kNone) {
       for (; !found.empty(); found.pop_back())
         pool_->release(found.back());
-      return;
+      return 0;
     }
     sequence.dropState();
     sequence.state_ = state;
   }
-  std::span<const int32_t> tokens =
-      request.tokens.first(found.size() * kKvPage);
+  tokens = tokens.first(found.size() * kKvPage);
   sequence.pages_.insert(sequence.pages_.end(), found.begin(), found.end());
   sequence.tokens_.insert(sequence.tokens_.end(), tokens.begin(), tokens.end());
   sequence.published_ += found.size();
-  request.tokens = request.tokens.subspan(tokens.size());
+  return int32_t(tokens.size());
 }
 
 Status Engine::poolIsFull() const {
@@ -172,14 +169,15 @@ Status Engine::step(std::span<Request> requests, const LogitsSink &sink) {
     MOE_RETURN_IF_ERROR(restoreState(request));
     if (!request.status.isOk())
       continue;
-    takePrefix(request);
+    if (request.logits != Request::Logits::All)
+      request.tokens = request.tokens.subspan(
+          size_t(takePrefix(*request.sequence, request.tokens)));
     auto left = int32_t(request.tokens.size());
     if (left == 1) {
       singles.push_back({i, 1});
     } else if (promptRows < ubatch() && prompts.size() < kMaxSequences) {
-      prompts.push_back(
-          {i,
-           limitToCheckpoint(request, std::min(left, ubatch() - promptRows))});
+      int32_t count = std::min({left, request.most, ubatch() - promptRows});
+      prompts.push_back({i, limitToCheckpoint(request, count)});
       promptRows += prompts.back().count;
     }
   }

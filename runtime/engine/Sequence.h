@@ -52,6 +52,8 @@ public:
   /// Writes to `path` under Engine::outputRule(): only an earlier saved session
   /// may be replaced.
   Status save(const std::string &path) const;
+  /// Bytes of the file that save() writes.
+  uint64_t savedBytes() const;
 
   /// Sets a flag that another thread or a signal handler may set to end steps
   /// of this sequence with Cancelled. Null removes it. It must outlive its use.

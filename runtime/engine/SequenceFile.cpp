@@ -8,6 +8,7 @@
 // evaluated again, is saved without a state and may have fewer pages.
 #include "runtime/base/CheckedMath.h"
 #include "runtime/base/ContentHash.h"
+#include "runtime/base/InputFile.h"
 #include "runtime/base/OutputFile.h"
 #include "runtime/base/ReadInput.h"
 #include "runtime/base/Text.h"
@@ -80,6 +81,12 @@ Status Sequence::save(const std::string &path) const {
                        engine_->outputRule(/*force=*/false, /*forceWord=*/"")
                            .target(path, OutputKind::Session));
   return save(std::move(target));
+}
+
+uint64_t Sequence::savedBytes() const {
+  return sizeof(Header) + sizeof(uint64_t) + tokens_.size() * sizeof(int32_t) +
+         pages_.size() * engine_->kvPages_.bytes() +
+         (state_ != StatePool::kNone ? engine_->states_->bytes() : 0);
 }
 
 Status Sequence::save(OutputTarget target) const {
@@ -194,8 +201,7 @@ Status Engine::load(std::span<const uint8_t> bytes, Sequence &sequence) {
     if (token < 0 || token >= vocab_)
       return damaged(fmt::format("token {} is outside the vocabulary of {}",
                                  token, vocab_));
-  Request request{&sequence, tokens};
-  takePrefix(request);
+  takePrefix(sequence, tokens);
   for (size_t i = sequence.pages_.size(); i < contents.size(); ++i) {
     std::optional<int32_t> page = pool_->allocate();
     if (!page) {
@@ -223,6 +229,26 @@ Status Engine::load(std::span<const uint8_t> bytes, Sequence &sequence) {
   sequence.tokens_ = std::move(tokens);
   publish(sequence);
   return Status::ok();
+}
+
+StatusOr<std::vector<int32_t>>
+Engine::savedTokens(const std::string &path) const {
+  MOE_ASSIGN_OR_RETURN(InputFile file, InputFile::open(path));
+  std::vector<uint8_t> start(std::min(file.size(), uint64_t(sizeof(Header))));
+  MOE_RETURN_IF_ERROR(file.readAt(0, start.data(), start.size()));
+  MOE_RETURN_IF_ERROR(
+      checkHeader(start, plan_, kvPages_.bytes()).at(inputName(path)));
+  const auto header = Reader(start).take<Header>();
+  if (header.tokens > uint32_t(context_))
+    return damaged(fmt::format("it holds {}, and the context is {}",
+                               counted(header.tokens, "token"), context_))
+        .at(inputName(path));
+  if (file.size() < sizeof(Header) + header.tokens * sizeof(int32_t))
+    return damaged("it ends before its tokens do").at(inputName(path));
+  std::vector<int32_t> tokens(header.tokens);
+  MOE_RETURN_IF_ERROR(file.readAt(sizeof(Header), tokens.data(),
+                                  tokens.size() * sizeof(int32_t)));
+  return tokens;
 }
 
 StatusOr<Sequence> Engine::restore(const std::string &path,

@@ -5,10 +5,7 @@
 namespace moert {
 
 namespace {
-struct Mark {
-  std::string_view text;
-  enum class Effect { Begin, End, None } effect;
-};
+using Mark = ReasoningMark;
 constexpr Mark marks[] = {
     {"<think>", Mark::Effect::Begin},
     {"</think>", Mark::Effect::End},
@@ -27,6 +24,8 @@ std::string_view withoutBlanksAtEnd(std::string_view text) {
   return text.substr(0, last == std::string_view::npos ? 0 : last + 1);
 }
 } // namespace
+
+std::span<const ReasoningMark> reasoningMarks() { return marks; }
 
 ReasoningSplitter::ReasoningSplitter(std::string_view prompt) {
   std::string_view end = withoutBlanksAtEnd(prompt);

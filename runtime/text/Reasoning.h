@@ -3,11 +3,21 @@
 #ifndef MOE_RUNTIME_TEXT_REASONING_H
 #define MOE_RUNTIME_TEXT_REASONING_H
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace moert {
+
+/// A text that separates reasoning from the answer, or precedes either.
+struct ReasoningMark {
+  std::string_view text;
+  enum class Effect { Begin, End, None } effect;
+};
+
+/// Those of all model families.
+std::span<const ReasoningMark> reasoningMarks();
 
 /// Separates a reply's reasoning from its answer while the text arrives, by the
 /// marks of the model families: <think> and </think> (Qwen, DeepSeek, GLM,
@@ -28,6 +38,11 @@ public:
   std::vector<Part> push(std::string_view text);
   /// Returns the text that was held back.
   std::vector<Part> finish();
+
+  /// Whether text that comes next is reasoning, if it is no mark.
+  bool isReasoning() const { return isReasoning_; }
+  /// Whether text is held back.
+  bool holdsText() const { return !held_.empty(); }
 
 private:
   void emit(std::string_view text, std::vector<Part> &parts);

@@ -47,6 +47,26 @@ StatusOr<int32_t> checkedBest(std::span<const float> logits) {
   return static_cast<int32_t>(bestId);
 }
 
+/// An extreme bias or penalty must not turn a finite logit into an infinite
+/// one.
+float finite(double logit) {
+  return static_cast<float>(
+      std::clamp(logit, -double(largest), double(largest)));
+}
+
+/// Excludes the tokens whose bit is not set. Returns whether any is left.
+bool keepAllowed(std::span<const uint64_t> allowed, std::span<float> logits) {
+  bool isAnyLeft = false;
+  for (size_t id = 0; id < logits.size(); ++id) {
+    bool isAllowed =
+        id / 64 < allowed.size() && (allowed[id / 64] >> (id % 64) & 1) != 0;
+    if (!isAllowed)
+      logits[id] = minusInfinity;
+    isAnyLeft |= logits[id] > minusInfinity;
+  }
+  return isAnyLeft;
+}
+
 Status outOfRange(std::string_view name, float value, std::string_view range) {
   return {StatusCode::Usage,
           fmt::format("{} is {}; expected {}", name, value, range)};
@@ -65,6 +85,16 @@ StatusOr<Sampler> Sampler::create(const SamplerParams &params) {
                   fmt::format("repetition window is {}; expected at most {} "
                               "tokens",
                               params.repetitionWindow, 1u << 20));
+  for (auto [id, bias] : params.logitBias)
+    if (!std::isfinite(bias))
+      return outOfRange(fmt::format("logit bias of token {}", id), bias,
+                        "a finite number");
+  if (!std::isfinite(params.presencePenalty))
+    return outOfRange("presence penalty", params.presencePenalty,
+                      "a finite number (0 is off)");
+  if (!std::isfinite(params.frequencyPenalty))
+    return outOfRange("frequency penalty", params.frequencyPenalty,
+                      "a finite number (0 is off)");
   if (!(params.topP > 0 && params.topP <= 1))
     return outOfRange("top-p", params.topP,
                       "a number above 0 and at most 1 (1 is off)");
@@ -80,6 +110,12 @@ Sampler::Sampler(const SamplerParams &params)
     : params_(params), random_(params.seed) {}
 
 void Sampler::accept(int32_t id) {
+  acceptPrompt(id);
+  if (params_.presencePenalty != 0 || params_.frequencyPenalty != 0)
+    ++generated_[id];
+}
+
+void Sampler::acceptPrompt(int32_t id) {
   if (recent_.size() < params_.repetitionWindow) {
     recent_.push_back(id);
   } else if (!recent_.empty()) {
@@ -89,7 +125,7 @@ void Sampler::accept(int32_t id) {
 }
 
 Sampler::State Sampler::state() const {
-  State state{random_.state(), {}};
+  State state{random_.state(), {}, generated_};
   for (size_t i = 0; i < recent_.size(); ++i)
     state.recent.push_back(recent_[(nextRecent_ + i) % recent_.size()]);
   return state;
@@ -100,24 +136,46 @@ void Sampler::resume(const State &state) {
   recent_.clear();
   nextRecent_ = 0;
   for (int32_t id : state.recent)
-    accept(id);
+    acceptPrompt(id);
+  generated_ = state.generated;
 }
 
-void Sampler::penalise(std::span<const float> logits) {
-  penalised_.assign(logits.begin(), logits.end());
+bool Sampler::changesLogits() const {
+  return !params_.logitBias.empty() || !generated_.empty() ||
+         (params_.repetitionPenalty != 1.0f && !recent_.empty());
+}
+
+void Sampler::change(std::span<const float> logits) {
+  changed_.assign(logits.begin(), logits.end());
+  auto add = [&](int32_t id, double amount) {
+    if (id < 0 || static_cast<size_t>(id) >= changed_.size())
+      return;
+    float &logit = changed_[static_cast<size_t>(id)];
+    if (logit > minusInfinity)
+      logit = finite(logit + amount);
+  };
+  for (auto [id, bias] : params_.logitBias)
+    add(id, bias);
+  if (params_.repetitionPenalty != 1.0f)
+    applyRepetitionPenalty();
+  for (auto [id, count] : generated_)
+    add(id,
+        -(params_.presencePenalty + double(count) * params_.frequencyPenalty));
+}
+
+void Sampler::applyRepetitionPenalty() {
   // Applied once per distinct token, however often it occurred.
   std::vector<int32_t> distinct = recent_;
   std::ranges::sort(distinct);
   distinct.erase(std::ranges::unique(distinct).begin(), distinct.end());
   for (int32_t id : distinct) {
-    if (id < 0 || static_cast<size_t>(id) >= penalised_.size())
+    if (id < 0 || static_cast<size_t>(id) >= changed_.size())
       continue;
-    float &logit = penalised_[id];
-    float scaled = logit > 0 ? logit / params_.repetitionPenalty
-                             : logit * params_.repetitionPenalty;
-    // An extreme penalty must not turn a finite logit into an infinite one.
+    float &logit = changed_[static_cast<size_t>(id)];
+    double scaled = logit > 0 ? double(logit) / params_.repetitionPenalty
+                              : double(logit) * params_.repetitionPenalty;
     if (logit > minusInfinity)
-      logit = std::clamp(scaled, -largest, largest);
+      logit = finite(scaled);
   }
 }
 
@@ -221,11 +279,22 @@ int32_t Sampler::draw(float best) {
   return chosen;
 }
 
-StatusOr<int32_t> Sampler::sample(std::span<const float> logits) {
+StatusOr<int32_t> Sampler::sample(std::span<const float> logits,
+                                  std::span<const uint64_t> allowed) {
   MOE_ASSIGN_OR_RETURN(int32_t bestId, checkedBest(logits));
-  if (params_.repetitionPenalty != 1.0f && !recent_.empty()) {
-    penalise(logits);
-    logits = penalised_;
+  const bool changes = changesLogits();
+  if (changes)
+    change(logits);
+  if (!allowed.empty()) {
+    if (!changes)
+      changed_.assign(logits.begin(), logits.end());
+    if (!keepAllowed(allowed, changed_))
+      return Status(StatusCode::Unsupported,
+                    "none of the tokens that are allowed next can be chosen: "
+                    "the model excludes all of them");
+  }
+  if (changes || !allowed.empty()) {
+    logits = changed_;
     MOE_ASSIGN_OR_RETURN(bestId, checkedBest(logits));
   }
   if (params_.temperature == 0)

@@ -6,6 +6,7 @@
 #include "runtime/base/Status.h"
 
 #include <cstdint>
+#include <map>
 #include <span>
 #include <vector>
 
@@ -36,13 +37,20 @@ private:
 };
 
 /// Sampling parameters. The steps apply in the order of the fields, each to the
-/// tokens that the previous steps kept.
+/// tokens that the previous steps kept. Tokens that are not allowed
+/// (Sampler::sample) are dropped before top-k.
 struct SamplerParams {
+  /// Added to the logits of these tokens; finite. Ids outside the vocabulary
+  /// are ignored.
+  std::map<int32_t, float> logitBias = {};
   /// Logits of tokens among the last `repetitionWindow` are divided by this
   /// if positive and multiplied if negative (Keskar et al., "CTRL", 2019).
   /// Above 0; 1 is off.
   float repetitionPenalty = 1.0f;
   uint32_t repetitionWindow = 64; ///< In tokens; 0 is off.
+  /// Subtracted from the logit of every token that was generated: once, and
+  /// once for each time that it was. Finite; 0 is off, below 0 repeats more.
+  float presencePenalty = 0, frequencyPenalty = 0;
   /// Keep the most likely; 0 keeps all.
   uint32_t topK = 40;
   /// Keep the most likely until their probabilities sum to this; in (0, 1],
@@ -53,7 +61,7 @@ struct SamplerParams {
   /// 1], 0 keeps all.
   float minP = 0.05f;
   /// Divides the logits before the draw. 0 is greedy: the most likely token
-  /// after the repetition penalty, the lowest id among equals, without a random
+  /// after bias and penalties, the lowest id among equals, without a random
   /// number.
   float temperature = 0.8f;
   uint64_t seed = 0;
@@ -68,17 +76,24 @@ public:
   /// excludes a token. NaN, plus infinity or an empty choice is an Internal
   /// error that names the token: the model's output is damaged. Does not record
   /// the choice: call accept().
-  StatusOr<int32_t> sample(std::span<const float> logits);
+  /// If `allowed` is not empty, only tokens whose bit is set are chosen: bit
+  /// id % 64 of word id / 64, as Matcher::allowed() returns them. If none of
+  /// these has a logit, fails with Unsupported.
+  StatusOr<int32_t> sample(std::span<const float> logits,
+                           std::span<const uint64_t> allowed = {});
 
-  /// Records a token of the text, prompt or generated, for the repetition
-  /// penalty.
+  /// Records a generated token for all penalties.
   void accept(int32_t id);
+  /// Records a token of the prompt, for the repetition penalty alone.
+  void acceptPrompt(int32_t id);
 
   /// The state of the sampler. Another sampler with the same parameters and
   /// this state makes the same choices.
   struct State {
     uint64_t random;             ///< The counter of SplitMix64.
     std::vector<int32_t> recent; ///< In the order of accept().
+    /// How often tokens were generated, if a penalty needs it.
+    std::map<int32_t, uint32_t> generated = {};
   };
   State state() const;
   void resume(const State &state);
@@ -91,8 +106,10 @@ private:
 
   explicit Sampler(const SamplerParams &params);
 
-  /// Copies the logits to penalised_ and applies the repetition penalty.
-  void penalise(std::span<const float> logits);
+  bool changesLogits() const;
+  /// Copies the logits to changed_ and applies bias and penalties.
+  void change(std::span<const float> logits);
+  void applyRepetitionPenalty();
   void keepTopK(std::span<const float> logits);
   void keepTopP(float best);
   void keepMinP(float best);
@@ -104,7 +121,8 @@ private:
   SplitMix64 random_;
   std::vector<int32_t> recent_; ///< A ring buffer of the last tokens.
   size_t nextRecent_ = 0;
-  std::vector<float> penalised_;
+  std::map<int32_t, uint32_t> generated_;
+  std::vector<float> changed_;
   std::vector<Candidate> candidates_;
   size_t sorted_ = 0; ///< Number of leading candidates in final order.
 };

@@ -11,20 +11,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import browser
 
 SIZES = [(1400, 900), (800, 900), (360, 740)]
-# Elements wider than the window, and text with too little contrast to its background: WCAG requires
-# 4.5.
-WIDE = """[...document.querySelectorAll("body *")].filter((e) => !e.closest(".skip") && e.getBoundingClientRect().right > innerWidth + 1)
-  .map((e) => e.tagName + "#" + e.id + "." + e.className)"""
-FAINT = """(() => {
-  const rgb = (text) => text.match(/[\\d.]+/g).map(Number);
-  const light = ([r, g, b]) => [r, g, b].map((v) => v / 255).map((v) => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
-    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
-  const behind = (e) => { for (; e; e = e.parentElement) { const c = rgb(getComputedStyle(e).backgroundColor); if (c.length < 4 || c[3] > 0) return c; } return [255, 255, 255]; };
-  return [...document.querySelectorAll("h1, h2, h3, p, b, dd, dt, td, li, label, button, select, legend span, small, output, .axis span")]
-    .filter((e) => e.textContent.trim() && e.getClientRects().length)
-    .filter((e) => { const [a, b] = [light(rgb(getComputedStyle(e).color)), light(behind(e))].sort((x, y) => y - x); return (a + 0.05) / (b + 0.05) < 4.5; })
-    .map((e) => e.tagName + ": " + e.textContent.slice(0, 40));
-})()"""
+TEXTS = "h1, h2, h3, p, b, dd, dt, td, li, label, button, select, legend span, small, output, .axis span"
 
 
 def column(page, index):
@@ -42,9 +29,9 @@ def check_layout(page, path, shots):
     for width, height in SIZES:
         for scheme in ("light", "dark"):
             page.show(path, width, height, scheme)
-            assert page.run("document.documentElement.scrollWidth") == width, f"wider than {width}: {page.run(WIDE)}"
-            assert page.run(WIDE) == [], f"at {width}: {page.run(WIDE)}"
-            assert page.run(FAINT) == [], f"{scheme}: {page.run(FAINT)}"
+            assert page.run("document.documentElement.scrollWidth") == width, f"wider than {width}: {page.wide('.skip')}"
+            assert page.wide(".skip") == [], f"at {width}: {page.wide('.skip')}"
+            assert page.faint(TEXTS) == [], f"{scheme}: {page.faint(TEXTS)}"
             ground = page.run("getComputedStyle(document.body).backgroundColor")
             heights[scheme] = sum(map(int, ground[4:-1].split(",")))
             if shots:

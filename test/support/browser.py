@@ -7,6 +7,24 @@ import subprocess
 import tempfile
 
 NAMES = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"]
+KEYS = {"ArrowRight": 39, "ArrowLeft": 37, "Home": 36, "End": 35, "Enter": 13, "Escape": 27, "Tab": 9, "k": 75}
+TEXT_OF_KEY = {"Enter": "\r"}
+CTRL, SHIFT = 2, 8  # modifiers of press()
+
+# Elements that reach beyond the window and are not in one that matches {skipped}, and text of
+# elements that match {texts} with too little contrast to its background: WCAG requires 4.5.
+WIDE = """[...document.querySelectorAll("body *")].filter((e) => !e.closest({skipped}) && e.getBoundingClientRect().right > innerWidth + 1)
+  .map((e) => e.tagName + "#" + e.id + "." + e.className)"""
+FAINT = """(() => {{
+  const rgb = (text) => text.match(/[\\d.]+/g).map(Number);
+  const light = ([r, g, b]) => [r, g, b].map((v) => v / 255).map((v) => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+  const behind = (e) => {{ for (; e; e = e.parentElement) {{ const c = rgb(getComputedStyle(e).backgroundColor); if (c.length < 4 || c[3] > 0) return c; }} return [255, 255, 255]; }};
+  return [...document.querySelectorAll({texts})]
+    .filter((e) => e.textContent.trim() && e.getClientRects().length)
+    .filter((e) => {{ const [a, b] = [light(rgb(getComputedStyle(e).color)), light(behind(e))].sort((x, y) => y - x); return (a + 0.05) / (b + 0.05) < 4.5; }})
+    .map((e) => e.tagName + ": " + e.textContent.slice(0, 40));
+}})()"""
 
 
 def find():
@@ -80,11 +98,20 @@ class Browser:
 
     def show(self, path, width, height, scheme="light"):
         """Loads a file in a window of the given size in CSS pixels."""
+        self.open("file://" + os.path.abspath(path), width, height, scheme)
+
+    def open(self, url, width, height, scheme="light"):
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600)
         self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
-        self.call("Page.navigate", url="file://" + os.path.abspath(path))
+        self.call("Page.navigate", url=url)
         while self.receive().get("method") != "Page.loadEventFired":
             pass
+
+    def wide(self, skipped):
+        return self.run(WIDE.format(skipped=json.dumps(skipped)))
+
+    def faint(self, texts):
+        return self.run(FAINT.format(texts=json.dumps(texts)))
 
     def run(self, script):
         """Returns the value of an expression, which may be a promise."""
@@ -93,10 +120,13 @@ class Browser:
             raise RuntimeError(json.dumps(result["exceptionDetails"]))
         return result["result"].get("value")
 
-    def press(self, key):
+    def press(self, key, modifiers=0):
         for kind in ("keyDown", "keyUp"):
-            self.call("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode={
-                "ArrowRight": 39, "ArrowLeft": 37, "Home": 36, "End": 35, "Enter": 13}[key], **({"text": "\r"} if key == "Enter" and kind == "keyDown" else {}))
+            text = {"text": TEXT_OF_KEY[key]} if key in TEXT_OF_KEY and kind == "keyDown" else {}
+            self.call("Input.dispatchKeyEvent", type=kind, key=key, code=key, modifiers=modifiers, windowsVirtualKeyCode=KEYS[key], **text)
+
+    def type(self, text):
+        self.call("Input.insertText", text=text)
 
     def screenshot(self, path, whole=True, **clip):
         image = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=whole, **clip)

@@ -22,7 +22,7 @@ public:
 
   /// `attends` adds the layer with a KV cache.
   explicit DeltaPlan(const std::string &isa, int32_t slots = 6,
-                     bool attends = true)
+                     bool attends = true, int32_t pages = 12)
       : SmallModel(kHidden, kVocab, kContext, isa, kEps), attends_(attends) {
     weight("mix", {1, kMixed, kHidden});
     weight("beta", {1, kHeads, kHidden});
@@ -36,7 +36,7 @@ public:
     weight("wo", {1, kHidden, kDim});
     if (attends_)
       refs["kv"] =
-          builder.kv(moek::gqaKvWidth(1, kDim, kDim), moek::KvType::F32, 12);
+          builder.kv(moek::gqaKvWidth(1, kDim, kDim), moek::KvType::F32, pages);
     refs["state"] = builder.state(
         moek::deltaStateWidth(kTaps, kMixed, kHeads, kKey, kValue), slots);
     builder.plan.sequences = kSequences;

@@ -2,6 +2,8 @@
 
 #include "runtime/text/Sampler.h"
 
+#include "runtime/text/Logprobs.h"
+
 #include <cmath>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -230,6 +232,120 @@ TEST(Sampler, RepetitionPenalty) {
   EXPECT_EQ(sampleOne(sampler, logits), 0) << "unknown ids penalise nothing";
 }
 
+TEST(Sampler, PresenceAndFrequencyCountWhatWasGenerated) {
+  Sampler sampler = make({.presencePenalty = 1, .temperature = 0});
+  sampler.acceptPrompt(0);
+  EXPECT_EQ(sampleOne(sampler, {3, 2.5f, 0}), 0) << "the prompt is no text";
+  sampler.accept(0); // 3 - 1 < 2.5
+  EXPECT_EQ(sampleOne(sampler, {3, 2.5f, 0}), 1);
+  sampler.accept(0); // Once, however often.
+  EXPECT_EQ(sampleOne(sampler, {3.6f, 2.5f, 0}), 0);
+
+  Sampler counts = make({.frequencyPenalty = 1, .temperature = 0});
+  for (int32_t id : {0, 0, 1})
+    counts.accept(id);
+  EXPECT_EQ(sampleOne(counts, {3, 2.1f, 0}), 1);    // 1, 1.1
+  EXPECT_EQ(sampleOne(counts, {3.2f, 2.1f, 0}), 0); // 1.2, 1.1
+  // Negative ones repeat; unknown ids change nothing.
+  Sampler repeats = make({.frequencyPenalty = -1, .temperature = 0});
+  for (int32_t id : {2, 2, 2, -1, 1000})
+    repeats.accept(id);
+  EXPECT_EQ(sampleOne(repeats, {2, 1, 0}), 2);
+}
+
+TEST(Sampler, AStateHasWhatWasGenerated) {
+  SamplerParams params{.frequencyPenalty = 1, .temperature = 0};
+  Sampler first = make(params), second = make(params);
+  first.accept(0);
+  first.acceptPrompt(1);
+  second.accept(1);
+  second.resume(first.state());
+  EXPECT_EQ(sampleOne(second, {1.5f, 1, 0}), 1);
+  EXPECT_EQ(second.state().generated, first.state().generated);
+}
+
+TEST(Sampler, BiasIsAddedFirst) {
+  Sampler sampler = make({.logitBias = {{1, 5}, {2, -100}, {77, 3}, {-5, 3}},
+                          .repetitionPenalty = 2,
+                          .temperature = 0});
+  EXPECT_EQ(sampleOne(sampler, {3, 0, 90}), 1);
+  sampler.accept(1); // (0 + 5) / 2 < 3
+  EXPECT_EQ(sampleOne(sampler, {3, 0, 90}), 0);
+  // Excluded tokens stay excluded, and extremes finite.
+  Sampler extreme = make({.logitBias = {{0, 3e38f}, {1, 3e38f}}});
+  EXPECT_EQ(sampleOne(extreme, {-infinity, 3e38f, 0}), 1);
+}
+
+TEST(Sampler, OnlyAllowedTokensAreChosen) {
+  std::vector<float> logits(130, 0);
+  logits[3] = 50;
+  logits[65] = 20;
+  logits[129] = 19;
+  const std::vector<uint64_t> allowed = {0, 2 | 4, 2};
+  Sampler greedy = make({.temperature = 0});
+  auto id = greedy.sample(logits, allowed);
+  ASSERT_TRUE(id.isOk());
+  EXPECT_EQ(*id, 65);
+  SamplerParams params = unfiltered();
+  params.temperature = 100;
+  Sampler any = make(params);
+  std::map<int32_t, int> counts;
+  for (int i = 0; i < 1000; ++i)
+    ++counts[*any.sample(logits, allowed)];
+  EXPECT_THAT(idsOf(counts), testing::ElementsAre(65, 66, 129));
+  // Words beyond the mask allow nothing; a mask that leaves nothing fails.
+  EXPECT_EQ(*greedy.sample(logits, std::vector<uint64_t>{1}), 0);
+  for (const std::vector<uint64_t> &none :
+       {std::vector<uint64_t>{0, 0, 0}, std::vector<uint64_t>{0}}) {
+    auto failure = greedy.sample(logits, none);
+    ASSERT_FALSE(failure.isOk());
+    EXPECT_EQ(failure.status().code(), StatusCode::Unsupported);
+  }
+  logits[0] = -infinity;
+  EXPECT_FALSE(greedy.sample(logits, std::vector<uint64_t>{1}).isOk());
+  logits[5] = nan;
+  EXPECT_EQ(greedy.sample(logits, allowed).status().code(),
+            StatusCode::Internal);
+}
+
+// The softmax in double precision.
+TEST(Logprobs, AreThoseOfTheSoftmax) {
+  std::mt19937 random(4);
+  std::normal_distribution<float> normal(0, 30);
+  std::vector<float> logits(5000);
+  for (float &logit : logits)
+    logit = normal(random);
+  logits[7] = -infinity;
+  logits[8] = logits[9] = 200;
+  long double sum = 0;
+  for (float logit : logits)
+    sum += std::exp(static_cast<long double>(logit) - 200);
+  Logprobs logprobs(logits);
+  for (int32_t id : {0, 8, 9, 100, 4999}) {
+    double expected = double(logits[size_t(id)] - 200 - std::log(sum));
+    EXPECT_NEAR(logprobs.of(id), expected, 1e-6 * std::abs(expected)) << id;
+  }
+  EXPECT_EQ(logprobs.of(7), -infinity);
+  auto top = logprobs.top(5);
+  ASSERT_EQ(top.size(), 5u);
+  EXPECT_EQ(top[0].first, 8);
+  EXPECT_EQ(top[1].first, 9);
+  for (size_t i = 1; i < top.size(); ++i) {
+    EXPECT_LE(top[i].second, top[i - 1].second);
+    EXPECT_EQ(top[i].second, logprobs.of(top[i].first));
+  }
+  EXPECT_TRUE(logprobs.top(0).empty());
+  EXPECT_EQ(Logprobs(std::span(logits).first(3)).top(9).size(), 3u);
+}
+
+// Exponentials of these would overflow or vanish.
+TEST(Logprobs, OfExtremeLogits) {
+  std::vector<float> logits = {3e38f, 3e38f, -3e38f};
+  EXPECT_NEAR(Logprobs(logits).of(0), -std::log(2.0), 1e-6);
+  std::vector<float> small = {-1e30f, -1e30f};
+  EXPECT_NEAR(Logprobs(small).of(1), -std::log(2.0), 1e-6);
+}
+
 TEST(Sampler, ExtremePenaltiesStayFinite) {
   for (float penalty : {1e-38f, 1e38f}) {
     SamplerParams params = unfiltered();
@@ -274,6 +390,14 @@ TEST(Sampler, ParametersOutOfRange) {
   for (float bad : {0.0f, -1.0f, nan, infinity})
     EXPECT_THAT(message({.repetitionPenalty = bad}),
                 HasSubstr("repetition penalty is"));
+  for (float bad : {nan, infinity, -infinity}) {
+    EXPECT_THAT(message({.presencePenalty = bad}),
+                HasSubstr("presence penalty is"));
+    EXPECT_THAT(message({.frequencyPenalty = bad}),
+                HasSubstr("frequency penalty is"));
+    EXPECT_THAT(message({.logitBias = {{17, bad}}}),
+                HasSubstr("logit bias of token 17 is"));
+  }
   for (float bad : {0.0f, 1.5f, -0.1f, nan})
     EXPECT_THAT(message({.topP = bad}), HasSubstr("top-p is"));
   for (float bad : {-0.1f, 1.5f, nan})

@@ -18,6 +18,7 @@ void addProfileCommand(moetool::Tool &tool);
 void addProfileRouterCommand(moetool::Tool &tool);
 void addDevicesCommand(moetool::Tool &tool);
 void addInfoCommand(moetool::Tool &tool);
+void addServeCommand(moetool::Tool &tool);
 void addVerifyCommand(moetool::Tool &tool);
 
 } // namespace moert

@@ -36,7 +36,7 @@ bool isGguf(const std::string &path) {
 }
 
 /// Returns the path of a model's plan in the cache; it changes with the file.
-StatusOr<std::string> cachedPlan(const std::string &model) {
+StatusOr<std::string> cachedPlan(const std::string &model, int32_t sequences) {
   std::string cache = userCacheFolder();
   if (cache.empty())
     return Status(StatusCode::Io, "there is no folder for plans, since neither "
@@ -49,6 +49,8 @@ StatusOr<std::string> cachedPlan(const std::string &model) {
   auto time = stdfs::last_write_time(path, error).time_since_epoch().count();
   std::string key = fmt::format("{}\n{}\n{}\n{}", path.string(), time,
                                 stdfs::file_size(path, error), MOE_VERSION);
+  if (sequences > 1)
+    key += fmt::format("\n{}", sequences);
   uint64_t hash = hash64(
       {std::span(reinterpret_cast<const uint8_t *>(key.data()), key.size())});
   stdfs::path folder = stdfs::path(cache) / "plans";
@@ -69,12 +71,15 @@ bool isUsable(const std::string &plan) {
 
 /// Runs moec with this process's streams. If it fails, its own messages tell
 /// why.
-Status compile(const std::string &model, const std::string &plan) {
+Status compile(const std::string &model, const std::string &plan,
+               int32_t sequences) {
   std::error_code error;
   bool isLarge = stdfs::file_size(model, error) > kLargestPacked;
   std::vector<std::string> words = {"moec", "compile", model, "-o", plan};
   if (isLarge)
     words.insert(words.end(), {"--weights", "reference"});
+  if (sequences > 1)
+    words.insert(words.end(), {"--sequences", std::to_string(sequences)});
   std::vector<char *> argv;
   for (std::string &word : words)
     argv.push_back(word.data());
@@ -117,6 +122,15 @@ bool hasPrompt(const std::vector<std::string> &words) {
 }
 } // namespace
 
+StatusOr<std::string> planOfModel(const std::string &file, int32_t sequences) {
+  if (!isGguf(file))
+    return file;
+  MOE_ASSIGN_OR_RETURN(std::string plan, cachedPlan(file, sequences));
+  if (!isUsable(plan))
+    MOE_RETURN_IF_ERROR(compile(file, plan, sequences));
+  return plan;
+}
+
 StatusOr<std::vector<std::string>> withPlan(std::vector<std::string> words) {
   auto isName = [](const std::string &word) {
     return word == "-m" || word == "--model";
@@ -133,12 +147,7 @@ StatusOr<std::vector<std::string>> withPlan(std::vector<std::string> words) {
       return words;
     MOE_RETURN_IF_ERROR(InputFile::open(file).status());
   }
-  if (isGguf(file)) {
-    MOE_ASSIGN_OR_RETURN(std::string plan, cachedPlan(file));
-    if (!isUsable(plan))
-      MOE_RETURN_IF_ERROR(compile(file, plan));
-    words.front() = plan;
-  }
+  MOE_ASSIGN_OR_RETURN(words.front(), planOfModel(file, 1));
   words.insert(words.begin(), hasPrompt(words) ? "run" : "chat");
   return words;
 }

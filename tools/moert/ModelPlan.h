@@ -5,6 +5,7 @@
 
 #include "runtime/base/Status.h"
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,11 @@ namespace moert {
 /// user's cache folder. Returns the error of moec; Io if there is no moec;
 /// Usage for a file that is neither plan nor model.
 StatusOr<std::vector<std::string>> withPlan(std::vector<std::string> words);
+
+/// Returns `file` if it is no model, else the path of its plan for at least
+/// `sequences` texts at the same time, which moec compiles where the cache has
+/// none. Fails as withPlan() does.
+StatusOr<std::string> planOfModel(const std::string &file, int32_t sequences);
 
 } // namespace moert
 

@@ -68,9 +68,10 @@ constexpr moetool::Spelling kSpellings[] = {
 
 int main(int argc, char **argv) {
   moetool::Tool tool(
-      "moert", "Run plans that moec compiled: text, logits, speed", kSpellings);
+      "moert", "Run plans that moec compiled: text, a server, logits, speed", kSpellings);
   moert::addRunCommand(tool);
   moert::addChatCommand(tool);
+  moert::addServeCommand(tool);
   moert::addLogitsCommand(tool);
   moert::addTokenizeCommand(tool);
   moert::addRenderCommand(tool);

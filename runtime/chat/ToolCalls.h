@@ -1,0 +1,131 @@
+//===- ToolCalls.h - Finds calls of tools in a reply ------------*- C++ -*-===//
+//
+// A model writes calls of tools as text in the form that its chat template
+// taught it (ToolFormat.h). The parser works while the text arrives: a call's
+// name comes as soon as it is known, then its arguments in fragments that are
+// valid JSON together.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_RUNTIME_CHAT_TOOLCALLS_H
+#define MOE_RUNTIME_CHAT_TOOLCALLS_H
+
+#include "runtime/chat/JsonScanner.h"
+#include "runtime/chat/ToolFormat.h"
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace moert {
+
+/// A part of a reply.
+struct ToolEvent {
+  enum class Kind {
+    Text,      ///< Of the reply, outside of calls.
+    Begin,     ///< A call begins: `text` is the tool's name.
+    Arguments, ///< The next fragment of its arguments.
+    End,       ///< The call is complete.
+    Error,     ///< The call is malformed: `text` says how. Nothing follows.
+  };
+  Kind kind;
+  std::string text = {};
+  std::string id = {}; ///< Of Begin: the model's own name of the call, or "".
+  bool operator==(const ToolEvent &) const = default;
+};
+
+class ToolCallParser {
+public:
+  /// `tools` tells the types of tagged parameters. Both must outlive the
+  /// parser.
+  ToolCallParser(const ToolFormat &format, const std::vector<Tool> &tools)
+      : format_(&format), tools_(&tools) {}
+
+  /// Takes more text and returns what is certain. What comes in all does not
+  /// depend on how the text is cut. White space before and after calls is
+  /// removed.
+  std::vector<ToolEvent> push(std::string_view text);
+  /// The text has ended: returns what was held back, or the error of a call
+  /// that is not complete.
+  std::vector<ToolEvent> finish();
+
+private:
+  enum class Place {
+    Text,
+    Section, ///< Between the calls of a section.
+    Head,    ///< In the name of a call.
+    Object,  ///< In an object of Json.
+    Arguments,
+    Parameters, ///< Between the parameters of Tagged.
+    ParameterName,
+    Value,
+    StringValue,
+    Close, ///< Before the mark that closes a call.
+    Failed,
+  };
+
+  /// Each works on the held text and returns whether another step may follow;
+  /// if not, more text is needed.
+  bool step();
+  bool stepText();
+  bool stepSection();
+  bool stepHead();
+  bool stepObject();
+  bool stepArguments();
+  bool stepParameters();
+  bool stepParameterName();
+  bool stepValue();
+  bool stepStringValue();
+  bool stepClose();
+
+  /// Scans the next byte of JSON and returns it: line ends and the like inside
+  /// strings, which models forget to escape, become escapes.
+  std::optional<std::string> scan(char byte);
+  bool atObjectByte(char byte);
+  bool endMember();
+  bool setName(std::string name);
+  bool setArguments(std::string_view text);
+
+  void emitText(std::string_view text);
+  void addArguments(std::string_view text);
+  void enterCall();
+  void begin(std::string_view name);
+  void endCall();
+  bool fail(std::string_view what);
+  /// A call that has no mark and has not begun was none, but text.
+  bool failOrText(std::string_view what);
+
+  /// Whether the held text begins with `mark`, which is then removed.
+  bool take(std::string_view mark);
+  /// Whether more text could make the held text begin with `mark`.
+  bool mayBecome(std::string_view mark) const;
+  void skipBlanks();
+
+  const ToolFormat *format_;
+  const std::vector<Tool> *tools_;
+  Place place_ = Place::Text;
+  std::string held_; ///< Text that is not decided yet.
+  std::vector<ToolEvent> events_;
+  bool isInSection_ = false;
+  bool hasText_ = false;     ///< Anything but blanks was text.
+  bool dropsBlanks_ = false; ///< After a call.
+  size_t calls_ = 0;
+
+  // Of the current call:
+  JsonScanner scanner_;
+  std::string name_;
+  bool hasBegun_ = false;
+  bool isTentative_ = false;
+  std::string seen_; ///< What a tentative call has read.
+  /// Of Json: a member of the object, and arguments that came before the name.
+  std::string key_, piece_, earlyArguments_;
+  bool hasArguments_ = false;
+  /// Of Tagged: the current parameter.
+  std::string parameter_, attributes_;
+  size_t parameters_ = 0;
+};
+
+} // namespace moert
+
+#endif // MOE_RUNTIME_CHAT_TOOLCALLS_H

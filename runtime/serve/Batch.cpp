@@ -1,0 +1,196 @@
+// Which generations begin, and what they get. BatchStep.cpp has the steps.
+#include "runtime/serve/Batch.h"
+
+#include <algorithm>
+
+namespace moert {
+
+/// Tokens that a client may get before it is another one's turn, to begin or to
+/// have a prompt evaluated: less than nearly all requests cost.
+static constexpr int64_t kQuantum = 64;
+
+/// Tokens that a file must hold beyond what the cache has, to be read.
+static constexpr int32_t kLeastRestored = 32;
+
+Batch::Batch(Engine &engine, const SchedulerOptions &options,
+             std::unique_ptr<PrefixStore> store)
+    : engine_(engine), options_(options),
+      mostRunning_(options.sequences > 0
+                       ? std::min(options.sequences, engine.batch())
+                       : engine.batch()),
+      kept_(engine, size_t(options.keptSequences)), store_(std::move(store)),
+      admission_(kQuantum), prefill_(kQuantum),
+      chunk_(options.prefillChunk, engine.ubatch(), options.stepFactor) {}
+
+int32_t Batch::roomOf(const Engine &engine) {
+  return int32_t(std::min(int64_t(engine.context()),
+                          int64_t(engine.pages()) * moek::kKvPage));
+}
+
+std::vector<std::string_view>
+Batch::clientsThatMayBegin(const LiveGenerations &waiting) const {
+  auto runningOf = [&](std::string_view client) {
+    return std::ranges::count_if(running_, [&](const auto &generation) {
+      return generation->client() == client;
+    });
+  };
+  std::vector<std::string_view> clients;
+  for (const auto &generation : waiting) {
+    std::string_view client = generation->client();
+    if (std::ranges::find(clients, client) == clients.end() &&
+        (options_.runningPerClient == 0 ||
+         runningOf(client) < options_.runningPerClient))
+      clients.push_back(client);
+  }
+  return clients;
+}
+
+size_t Batch::chooseWaiting(const LiveGenerations &waiting,
+                            const std::vector<std::string_view> &clients) {
+  std::string_view client = clients[admission_.next(clients)];
+  size_t best = waiting.size();
+  for (size_t i = 0; i < waiting.size(); ++i) {
+    if (waiting[i]->client() != client)
+      continue;
+    auto isBefore = [&](const LiveGeneration &a, const LiveGeneration &b) {
+      return a.priority() != b.priority() ? a.priority() > b.priority()
+                                          : a.id < b.id;
+    };
+    if (best == waiting.size() || isBefore(*waiting[i], *waiting[best]))
+      best = i;
+  }
+  return best;
+}
+
+int32_t Batch::pagesNeeded() const {
+  int32_t sum = 0;
+  for (const auto &generation : running_)
+    sum +=
+        pagesOf(generation->expectedTokens()) - pagesOf(generation->position());
+  return sum;
+}
+
+size_t Batch::mostKept() const {
+  const int32_t slots = engine_.stateSlots();
+  if (slots == 0)
+    return size_t(options_.keptSequences);
+  // Half of the slots that are left are for checkpoints.
+  const int32_t free = std::max(0, slots - int32_t(running_.size()));
+  return std::min(size_t(options_.keptSequences), size_t(free / 2));
+}
+
+void Batch::takeStored(std::span<const int32_t> text, Sequence &sequence) {
+  const int32_t gained = store_->find(text) - sequence.position();
+  if (gained < kLeastRestored ||
+      store_->pagesToRestore(text) > engine_.freePages())
+    return;
+  // What it has may be needed to read the file.
+  sequence = engine_.sequence();
+  StatusOr<Sequence> restored = store_->restore(text);
+  if (!restored) {
+    sums_.storeFailure = restored.status().message();
+    return;
+  }
+  sequence = *std::move(restored);
+  sums_.restoredTokens += uint64_t(sequence.position());
+}
+
+void Batch::storeOne() {
+  const Sequence *sequence = kept_.nextToStore(options_.storeLeastTokens);
+  if (!sequence)
+    return;
+  if (Status saved = store_->save(*sequence); !saved.isOk())
+    sums_.storeFailure = saved.message();
+}
+
+bool Batch::begin(LiveGeneration &generation) {
+  generation.expectTokens(options_.assumedTokens);
+  const int32_t needed = pagesOf(generation.expectedTokens());
+  const int32_t others = pagesNeeded();
+  if (needed + others > engine_.freePages() + kept_.pages())
+    return false;
+  StatusOr<Sequence> sequence = kept_.begin(generation.text());
+  if (!sequence) {
+    generation.fail(sequence.status());
+    return true;
+  }
+  while (needed - pagesOf(sequence->position()) + others > engine_.freePages())
+    if (!kept_.dropOldest()) {
+      kept_.put(*std::move(sequence));
+      return false;
+    }
+  if (store_)
+    takeStored(generation.text(), *sequence);
+  generation.sequence = *std::move(sequence);
+  if (!generation.hasBegun()) {
+    sums_.promptTokens += uint64_t(generation.stats().promptTokens);
+    sums_.cachedTokens += uint64_t(generation.begin());
+    sums_.queueSeconds.add(generation.stats().queueSeconds);
+  } else {
+    generation.begin();
+  }
+  admission_.charge(generation.client(), int64_t(generation.rest().size()));
+  return true;
+}
+
+void Batch::admit(LiveGenerations &waiting) {
+  while (int32_t(running_.size()) < mostRunning_) {
+    std::vector<std::string_view> clients = clientsThatMayBegin(waiting);
+    if (clients.empty())
+      break;
+    const size_t index = chooseWaiting(waiting, clients);
+    // What does not fit blocks what came later, which could otherwise keep it
+    // from ever running.
+    if (!begin(*waiting[index]))
+      break;
+    auto from = waiting.begin() + int64_t(index);
+    (waiting[index]->hasEnded() ? ended_ : running_)
+        .push_back(std::move(*from));
+    waiting.erase(from);
+    kept_.shrinkTo(mostKept());
+  }
+}
+
+void Batch::endCancelled() {
+  for (const auto &generation : running_)
+    if (generation->isCancelled())
+      generation->finish(StopReason::Cancelled);
+  retire();
+}
+
+void Batch::retire() {
+  for (auto &generation : running_) {
+    if (!generation->hasEnded())
+      continue;
+    // After a failure it is unknown what the cache holds.
+    if (generation->sequence && !generation->hasFailed())
+      kept_.put(*std::move(generation->sequence));
+    generation->sequence.reset();
+    ended_.push_back(std::move(generation));
+  }
+  std::erase(running_, nullptr);
+  kept_.shrinkTo(mostKept());
+}
+
+LiveGenerations Batch::takeEnded() { return std::exchange(ended_, {}); }
+
+void Batch::report(SchedulerStats &stats) const {
+  stats = sums_;
+  stats.running = int32_t(running_.size());
+  stats.mostRunning = mostRunning_;
+  stats.pages = engine_.pages();
+  int32_t held = 0;
+  bool generates = false;
+  for (const auto &generation : running_) {
+    held += pagesOf(generation->position());
+    generates |= !generation->isPrompt();
+    stats.rows.push_back(generation->row());
+  }
+  stats.freePages = std::max(0, stats.pages - held);
+  stats.keptSequences = int32_t(kept_.size());
+  if (store_)
+    stats.storedFiles = int32_t(store_->files());
+  stats.prefillChunk = chunk_.tokens(generates);
+}
+
+} // namespace moert

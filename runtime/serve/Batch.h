@@ -1,0 +1,107 @@
+//===- Batch.h - The generations that run together --------------*- C++ -*-===//
+
+#ifndef MOE_RUNTIME_SERVE_BATCH_H
+#define MOE_RUNTIME_SERVE_BATCH_H
+
+#include "runtime/engine/Engine.h"
+#include "runtime/serve/FairShare.h"
+#include "runtime/serve/KeptSequences.h"
+#include "runtime/serve/LiveGeneration.h"
+#include "runtime/serve/PrefillChunk.h"
+#include "runtime/serve/PrefixStore.h"
+#include "runtime/serve/Scheduler.h"
+
+#include <memory>
+#include <vector>
+
+namespace moert {
+
+using LiveGenerations = std::vector<std::unique_ptr<LiveGeneration>>;
+
+/// Decides which generations run and what each step carries (Scheduler.h), and
+/// runs it. Not for several threads.
+class Batch {
+public:
+  /// `engine` must outlive this; options have been checked. `store` may be
+  /// null.
+  Batch(Engine &engine, const SchedulerOptions &options,
+        std::unique_ptr<PrefixStore> store);
+
+  /// Most tokens in a text: those of the context, or of the whole cache if that
+  /// is smaller.
+  static int32_t roomOf(const Engine &engine);
+
+  const LiveGenerations &running() const { return running_; }
+  int32_t mostRunning() const { return mostRunning_; }
+
+  /// Moves generations that may begin from `waiting` to the running ones.
+  void admit(LiveGenerations &waiting);
+  /// Runs one step of the running ones. Some may be put back to `waiting`.
+  void step(LiveGenerations &waiting);
+  /// Ends running ones that were cancelled.
+  void endCancelled();
+  /// Returns those that have ended since the last call.
+  LiveGenerations takeEnded();
+
+  /// Whether a finished sequence should be written to the store, and does so
+  /// with one.
+  bool hasToStore() const {
+    return store_ && kept_.hasToStore(options_.storeLeastTokens);
+  }
+  void storeOne();
+
+  /// Adds to sums, and sets what describes this moment, but for the queue.
+  void report(SchedulerStats &stats) const;
+
+private:
+  /// What a step does for one generation.
+  struct Part {
+    LiveGeneration *generation;
+    bool isPrompt;
+    int32_t most;     ///< Tokens to evaluate.
+    int32_t position; ///< Before the step.
+  };
+
+  size_t chooseWaiting(const LiveGenerations &waiting,
+                       const std::vector<std::string_view> &clients);
+  std::vector<std::string_view>
+  clientsThatMayBegin(const LiveGenerations &waiting) const;
+  /// Gives a generation a sequence, if the cache has room for all of it.
+  bool begin(LiveGeneration &generation);
+  /// Replaces a sequence that has the beginning of `text` by one from the
+  /// store, if that has enough more of it.
+  void takeStored(std::span<const int32_t> text, Sequence &sequence);
+  /// Pages that the running ones may still need.
+  int32_t pagesNeeded() const;
+  size_t mostKept() const;
+
+  std::vector<Part> plan();
+  /// Whether another prompt computes pages that this one will take.
+  bool waitsForPrefix(size_t index) const;
+  void findPrefixes();
+  /// Frees pages for the step, as long as there is something to give up.
+  void makeRoom(LiveGenerations &waiting);
+  bool freeSome(LiveGenerations &waiting);
+  void putBack(size_t index, LiveGenerations &waiting);
+  void run(std::vector<Part> parts, LiveGenerations &waiting);
+  /// Ends a generation whose prompt was broken off.
+  void interrupt(LiveGeneration &generation);
+  void account(const std::vector<Part> &parts, double seconds);
+  /// Removes those that have ended from the running ones.
+  void retire();
+
+  Engine &engine_;
+  SchedulerOptions options_;
+  int32_t mostRunning_;
+  KeptSequences kept_;
+  std::unique_ptr<PrefixStore> store_;
+  FairShare admission_, prefill_;
+  PrefillChunk chunk_;
+  LiveGenerations running_; ///< In the order in which they began.
+  LiveGenerations ended_;
+  SchedulerStats sums_;
+};
+
+} // namespace moert
+
+#endif // MOE_RUNTIME_SERVE_BATCH_H

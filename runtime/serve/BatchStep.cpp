@@ -1,0 +1,192 @@
+// What a step carries, and what becomes of it.
+#include "runtime/serve/Batch.h"
+#include "runtime/serve/PrefillShares.h"
+
+#include <algorithm>
+#include <chrono>
+
+namespace moert {
+
+using moek::kKvPage;
+
+bool Batch::waitsForPrefix(size_t index) const {
+  const LiveGeneration &second = *running_[index];
+  const int32_t position = second.position();
+  if (position % kKvPage != 0)
+    return false;
+  for (size_t i = 0; i < index; ++i) {
+    const LiveGeneration &first = *running_[i];
+    if (!first.isPrompt() || first.position() < position)
+      continue;
+    auto equal = std::ranges::mismatch(first.text(), second.text()).in1 -
+                 first.text().begin();
+    // The last token of the text is never taken.
+    auto shared = std::min(int64_t(equal), int64_t(second.text().size()) - 1);
+    int64_t usable = shared / kKvPage * kKvPage;
+    if (engine_.stateSlots() > 0) {
+      // Its only checkpoint will be that at its last page boundary.
+      const int64_t boundary =
+          (int64_t(first.text().size()) - 1) / kKvPage * kKvPage;
+      usable = boundary <= shared ? boundary : 0;
+    }
+    if (position < usable && first.position() < usable)
+      return true;
+  }
+  return false;
+}
+
+void Batch::findPrefixes() {
+  for (const auto &generation : running_) {
+    if (!generation->isPrompt())
+      continue;
+    const int32_t found =
+        engine_.takePrefix(*generation->sequence, generation->rest());
+    // A generation that goes on has its prompt counted already.
+    if (generation->stats().generatedTokens > 0)
+      continue;
+    generation->addCached(found);
+    sums_.cachedTokens += uint64_t(found);
+  }
+}
+
+std::vector<Batch::Part> Batch::plan() {
+  std::vector<Part> parts;
+  std::vector<PendingPrompt> prompts;
+  std::vector<LiveGeneration *> prompting;
+  for (size_t i = 0; i < running_.size(); ++i) {
+    LiveGeneration &each = *running_[i];
+    if (!each.isPrompt()) {
+      parts.push_back({&each, false, 1, each.position()});
+    } else if (!waitsForPrefix(i)) {
+      prompts.push_back({each.client(), each.priority(), each.id,
+                         int32_t(each.rest().size())});
+      prompting.push_back(&each);
+    }
+  }
+  const int32_t tokens = chunk_.tokens(/*othersWait=*/!parts.empty());
+  std::vector<int32_t> shares = dividePrefill(prompts, tokens, prefill_);
+  for (size_t i = 0; i < shares.size(); ++i)
+    if (shares[i] > 0)
+      parts.push_back(
+          {prompting[i], true, shares[i], prompting[i]->position()});
+  return parts;
+}
+
+void Batch::putBack(size_t index, LiveGenerations &waiting) {
+  auto from = running_.begin() + int64_t(index);
+  (*from)->putBack();
+  waiting.push_back(std::move(*from));
+  running_.erase(from);
+  ++sums_.preempted;
+}
+
+bool Batch::freeSome(LiveGenerations &waiting) {
+  if (kept_.dropOldest())
+    return true;
+  if (running_.size() < 2)
+    return false;
+  // Of equal ones, that which began last.
+  size_t least = 0;
+  for (size_t i = 1; i < running_.size(); ++i)
+    if (running_[i]->priority() <= running_[least]->priority())
+      least = i;
+  putBack(least, waiting);
+  return true;
+}
+
+void Batch::makeRoom(LiveGenerations &waiting) {
+  // Each may need a page for its next token. More, for prompts, was reserved.
+  auto needed = [&] {
+    return std::ranges::count_if(running_, [](const auto &generation) {
+      return generation->position() % kKvPage == 0;
+    });
+  };
+  while (needed() > engine_.freePages() && freeSome(waiting)) {
+  }
+}
+
+void Batch::account(const std::vector<Part> &parts, double seconds) {
+  int32_t prompt = 0, generating = 0;
+  for (const Part &part : parts) {
+    const LiveGeneration &generation = *part.generation;
+    const int32_t count = generation.position() - part.position;
+    sums_.evaluatedTokens += uint64_t(std::max(0, count));
+    if (part.isPrompt) {
+      prompt += count;
+    } else {
+      ++generating;
+      admission_.charge(generation.client(), 1);
+    }
+  }
+  ++sums_.steps;
+  sums_.stepSeconds.add(seconds);
+  chunk_.observe(prompt, generating, seconds);
+}
+
+void Batch::interrupt(LiveGeneration &generation) {
+  // Without its state, a sequence is not worth keeping.
+  if (engine_.stateSlots() > 0)
+    generation.sequence.reset();
+  generation.finish(StopReason::Cancelled);
+}
+
+void Batch::run(std::vector<Part> parts, LiveGenerations &waiting) {
+  std::vector<Request> requests;
+  for (const Part &part : parts) {
+    LiveGeneration &generation = *part.generation;
+    // A step that is broken off loses the state. To generate a token takes so
+    // short that it need not be.
+    generation.sequence->setCancel(part.isPrompt ? generation.cancelFlag()
+                                                 : nullptr);
+    requests.push_back({.sequence = &*generation.sequence,
+                        .tokens = generation.rest(),
+                        .most = part.most});
+  }
+  const auto start = std::chrono::steady_clock::now();
+  Status status = engine_.step(
+      requests, [&](size_t i, int32_t, std::span<const float> logits) {
+        LiveGeneration &generation = *parts[i].generation;
+        const bool isFirst = generation.stats().generatedTokens == 0;
+        generation.takeLogits(logits);
+        if (isFirst)
+          sums_.firstTokenSeconds.add(generation.firstTokenSeconds());
+        return Status::ok();
+      });
+  account(parts, std::chrono::duration<double>(
+                     std::chrono::steady_clock::now() - start)
+                     .count());
+  bool isFull = false;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    LiveGeneration &generation = *parts[i].generation;
+    generation.settle();
+    const Status &own = requests[i].status;
+    if (!status.isOk())
+      generation.fail(status);
+    else if (own.code() == StatusCode::DoesNotFit)
+      isFull = true;
+    else if (own.code() == StatusCode::Cancelled)
+      interrupt(generation);
+    else if (!own.isOk())
+      generation.fail(own);
+  }
+  if (!status.isOk())
+    sums_.lastFailure = status.message();
+  retire();
+  // A page was copied that nobody had counted. What did not fit is tried again,
+  // with less beside it.
+  if (isFull && !freeSome(waiting))
+    for (size_t i = 0; i < parts.size(); ++i)
+      if (requests[i].status.code() == StatusCode::DoesNotFit)
+        parts[i].generation->fail(requests[i].status);
+  retire();
+}
+
+void Batch::step(LiveGenerations &waiting) {
+  if (running_.empty())
+    return;
+  findPrefixes();
+  makeRoom(waiting);
+  run(plan(), waiting);
+}
+
+} // namespace moert

@@ -1,0 +1,71 @@
+//===- Generation.h - What a scheduler is asked to generate -----*- C++ -*-===//
+
+#ifndef MOE_RUNTIME_SERVE_GENERATION_H
+#define MOE_RUNTIME_SERVE_GENERATION_H
+
+#include "runtime/base/Status.h"
+#include "runtime/chat/ReplyStream.h"
+#include "runtime/constrain/Automaton.h"
+#include "runtime/text/Sampler.h"
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace moert {
+
+/// One text to generate. A request for several choices is several generations.
+struct GenerationRequest {
+  std::vector<int32_t> prompt; ///< At least one token.
+  /// The prompt's text: it may have begun the reasoning (ReplyStream).
+  std::string promptText;
+  SamplerParams sampling;
+  ReplyOptions reply;
+  /// The grammar that the text must follow; null: none. With reasoning that is
+  /// told from the answer, only the answer follows it.
+  std::shared_ptr<const Automaton> grammar;
+  /// How many alternatives to report of each token; -1: no probabilities.
+  int32_t topLogprobs = -1;
+  std::string client;   ///< Whose share of the engine it uses.
+  int32_t priority = 0; ///< A higher one is taken from the queue first.
+};
+
+/// A token that was chosen, with natural logarithms of probabilities as the
+/// model gives them (temperature 1, before penalties, masks and filters).
+struct TokenLogprob {
+  int32_t token = 0;
+  float logprob = 0;
+  /// The most likely tokens, GenerationRequest::topLogprobs of them, by
+  /// descending probability.
+  std::vector<std::pair<int32_t, float>> top;
+};
+
+struct GenerationStats {
+  int32_t promptTokens = 0;
+  int32_t cachedTokens = 0; ///< Of the prompt, that were not evaluated again.
+  int32_t generatedTokens = 0; ///< The end-of-generation token not included.
+  int32_t draftedTokens = 0, acceptedTokens = 0; ///< Of speculation.
+  double queueSeconds = 0, promptSeconds = 0, decodeSeconds = 0;
+};
+
+/// Progress of one generation.
+struct GenerationEvent {
+  std::vector<ReplyEvent> events;     ///< What the tokens made certain.
+  std::vector<TokenLogprob> logprobs; ///< Of the tokens since the last event.
+  /// Whether this is the last one. Then `reply`, `stats` and `status` are set:
+  /// a failure other than the client's cancellation ends it with an error.
+  bool isEnd = false;
+  Reply reply = {};
+  GenerationStats stats = {};
+  Status status = {};
+};
+
+/// Receives the events of a generation in order, on the scheduler's thread,
+/// which it must not hold up.
+using GenerationSink = std::function<void(GenerationEvent)>;
+
+} // namespace moert
+
+#endif // MOE_RUNTIME_SERVE_GENERATION_H

@@ -1,0 +1,125 @@
+//===- LiveGeneration.h - A generation until its end ------------*- C++ -*-===//
+
+#ifndef MOE_RUNTIME_SERVE_LIVEGENERATION_H
+#define MOE_RUNTIME_SERVE_LIVEGENERATION_H
+
+#include "runtime/engine/Sequence.h"
+#include "runtime/serve/Constraint.h"
+#include "runtime/serve/Generation.h"
+#include "runtime/serve/SchedulerStats.h"
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <span>
+
+namespace moert {
+
+/// What a scheduler knows about a generation from its submission to its last
+/// event: the text so far, how the next token is chosen, and the engine's
+/// sequence while it runs. Created on any thread, then used by the scheduler's
+/// thread alone, but for cancel().
+class LiveGeneration {
+public:
+  using Clock = std::chrono::steady_clock;
+  /// Returns the vocabulary for constraints; called where there is a grammar.
+  using VocabularySource =
+      std::function<std::shared_ptr<const ConstraintVocabulary>()>;
+
+  /// `room` is the most tokens that a sequence can have, `vocab` the number of
+  /// the engine's tokens. Fails with Usage for parameters out of range.
+  static StatusOr<std::unique_ptr<LiveGeneration>>
+  create(GenerationRequest request, GenerationSink sink,
+         const Tokenizer &tokenizer, int32_t vocab, int32_t room,
+         const VocabularySource &vocabulary);
+
+  uint64_t id = 0;
+  /// While it runs. The tokens of the text after its position are still to be
+  /// evaluated.
+  std::optional<Sequence> sequence;
+
+  const std::string &client() const { return request_.client; }
+  int32_t priority() const { return request_.priority; }
+  std::span<const int32_t> text() const { return text_; }
+  int32_t position() const { return sequence ? sequence->position() : 0; }
+  std::span<const int32_t> rest() const {
+    return std::span(text_).subspan(size_t(position()));
+  }
+  /// Whether more than the last token is still to be evaluated.
+  bool isPrompt() const { return rest().size() > 1; }
+
+  /// Says how many tokens the text may get, with `assumed` more of them where
+  /// the request has no limit. Called when it begins to run.
+  void expectTokens(int32_t assumed);
+  /// What expectTokens() found, or more if the text has become longer.
+  int32_t expectedTokens() const {
+    return std::max(expected_, int32_t(text_.size()));
+  }
+
+  void cancel() { cancelled_.store(true, std::memory_order_relaxed); }
+  bool isCancelled() const {
+    return cancelled_.load(std::memory_order_relaxed);
+  }
+  /// For Sequence::setCancel().
+  const std::atomic<bool> *cancelFlag() const { return &cancelled_; }
+
+  /// The sequence has been set: its tokens are in the cache. Returns how many
+  /// of the prompt's they are; 0 if this has run before.
+  int32_t begin();
+  /// More of the prompt's tokens were found in the cache.
+  void addCached(int32_t tokens) { stats_.cachedTokens += tokens; }
+  /// The sequence has been removed, to go on later.
+  void putBack() { sequence.reset(); }
+
+  /// Chooses a token by the logits after the last one, and sends what that
+  /// makes certain. The text, which a step may be reading, changes at settle().
+  void takeLogits(std::span<const float> logits);
+  void settle();
+
+  /// Sends the last event, if it has not been sent.
+  void finish(StopReason reason);
+  void fail(Status status);
+  bool hasEnded() const { return ending_ != Ending::None; }
+  bool hasFailed() const { return ending_ == Ending::Failed; }
+  /// Whether a cancellation ended it, not something before that.
+  bool wasCancelled() const {
+    return ending_ == Ending::Finished &&
+           reply_.reply().reason == StopReason::Cancelled;
+  }
+
+  GenerationRow row() const;
+  const GenerationStats &stats() const { return stats_; }
+  /// Seconds from its submission to the first token; 0 before.
+  double firstTokenSeconds() const { return firstTokenSeconds_; }
+  bool hasBegun() const { return begun_.has_value(); }
+
+private:
+  enum class Ending { None, Finished, Failed };
+
+  LiveGeneration(GenerationRequest request, GenerationSink sink,
+                 Sampler sampler, ReplyStream reply);
+  StatusOr<int32_t> choose(std::span<const float> logits);
+  void note(std::span<const float> logits, int32_t token);
+  void end(std::vector<ReplyEvent> events, Status status);
+
+  GenerationRequest request_; ///< Without its prompt.
+  GenerationSink sink_;
+  Sampler sampler_;
+  ReplyStream reply_;
+  std::optional<Constraint> constraint_;
+  std::atomic<bool> cancelled_ = false;
+  std::vector<int32_t> text_; ///< The prompt and what was generated.
+  int32_t room_ = 0, expected_ = 0;
+  std::optional<int32_t> chosen_;      ///< Not in the text yet.
+  std::vector<TokenLogprob> logprobs_; ///< That were not sent yet.
+  Ending ending_ = Ending::None;
+  GenerationStats stats_;
+  Clock::time_point submitted_ = Clock::now();
+  std::optional<Clock::time_point> begun_, firstLogits_;
+  double firstTokenSeconds_ = 0;
+};
+
+} // namespace moert
+
+#endif // MOE_RUNTIME_SERVE_LIVEGENERATION_H

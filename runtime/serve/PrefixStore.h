@@ -1,0 +1,83 @@
+//===- PrefixStore.h - Evaluated texts in a folder --------------*- C++ -*-===//
+//
+// Keeps sequences in files (Sequence::save), so that a text need not be
+// evaluated again after a restart. A file is named after its plan and its
+// tokens:
+//
+//   <fingerprint of the plan>-<hash of the tokens>.moeseq
+//
+// Files appear complete or not at all, are checked by a hash when they are
+// read, and are removed if they are damaged. Those that were used longest ago
+// are removed so that all together stay below a limit. Several processes may
+// share a folder.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_RUNTIME_SERVE_PREFIXSTORE_H
+#define MOE_RUNTIME_SERVE_PREFIXSTORE_H
+
+#include "runtime/engine/Engine.h"
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace moert {
+
+/// Not for several threads.
+class PrefixStore {
+public:
+  /// Creates the folder, if it does not exist, and reads what it holds.
+  /// `engine` must outlive the store. Fails with Io.
+  static StatusOr<std::unique_ptr<PrefixStore>>
+  open(Engine &engine, std::string folder, uint64_t maxBytes);
+
+  /// Returns how many of the first tokens of `text` a file holds, but for the
+  /// last one, whose logits are wanted.
+  int32_t find(std::span<const int32_t> text) const;
+  /// Pages that the sequence from restore() takes.
+  int32_t pagesToRestore(std::span<const int32_t> text) const;
+  /// Returns a sequence with the tokens that find() counted. Fails as
+  /// Engine::restore() does; then the file is forgotten and, if it is damaged,
+  /// removed.
+  StatusOr<Sequence> restore(std::span<const int32_t> text);
+
+  /// Writes a sequence, unless it is in a file. A file whose text it continues
+  /// is removed. Does nothing if it is larger than the limit. Fails with Io.
+  Status save(const Sequence &sequence);
+
+  /// Files of this plan, and bytes of all files.
+  size_t files() const { return entries_.size(); }
+  uint64_t bytes() const;
+
+private:
+  struct Entry {
+    std::string name;
+    std::vector<int32_t> tokens;
+  };
+
+  PrefixStore(Engine &engine, std::string folder, uint64_t maxBytes)
+      : engine_(engine), folder_(std::move(folder)), maxBytes_(maxBytes) {}
+  Status readFolder();
+  std::string pathOf(const std::string &name) const {
+    return folder_ + "/" + name;
+  }
+  /// The entry that shares the most tokens; end() if none is of use.
+  std::vector<Entry>::const_iterator best(std::span<const int32_t> text) const;
+  /// Number of tokens of a text that can be taken from an entry.
+  int32_t usable(const Entry &entry, std::span<const int32_t> text) const;
+  void remove(const std::string &name);
+  /// Removes files until `more` bytes can be added.
+  void makeRoom(uint64_t more);
+
+  Engine &engine_;
+  std::string folder_;
+  uint64_t maxBytes_;
+  std::vector<Entry> entries_;
+};
+
+} // namespace moert
+
+#endif // MOE_RUNTIME_SERVE_PREFIXSTORE_H

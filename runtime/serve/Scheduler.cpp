@@ -1,0 +1,353 @@
+// The scheduler's thread, its queue and what other threads may ask of it.
+#include "runtime/serve/Scheduler.h"
+
+#include "runtime/base/Text.h"
+#include "runtime/serve/Batch.h"
+
+#include <algorithm>
+#include <cmath>
+#include <condition_variable>
+#include <fmt/format.h>
+#include <map>
+#include <mutex>
+#include <thread>
+
+namespace moert {
+
+namespace {
+constexpr int32_t kMostRetrySeconds = 300;
+/// Assumed duration of a generation before one has ended.
+constexpr double kFirstSeconds = 2;
+/// Weight of a new duration in the average.
+constexpr double kNewWeight = 1.0 / 8;
+
+Status checkOptions(const SchedulerOptions &options) {
+  auto refuse = [](std::string_view name, auto value, std::string_view range) {
+    return Status(StatusCode::Usage,
+                  fmt::format("the scheduler's {} is {}; expected {}", name,
+                              value, range));
+  };
+  struct Least {
+    std::string_view name;
+    int32_t value, least;
+  };
+  for (Least each : {Least{"number of sequences", options.sequences, 0},
+                     {"queue", options.queue, 1},
+                     {"queue of a client", options.queuePerClient, 1},
+                     {"running limit of a client", options.runningPerClient, 0},
+                     {"prefill chunk", options.prefillChunk, 0},
+                     {"number of assumed tokens", options.assumedTokens, 1},
+                     {"number of kept sequences", options.keptSequences, 0},
+                     {"least tokens of a file", options.storeLeastTokens, 1}})
+    if (each.value < each.least)
+      return refuse(each.name, each.value,
+                    fmt::format("at least {}", each.least));
+  if (!(options.storeIdleSeconds >= 0 && options.storeIdleSeconds <= 86400))
+    return refuse("idle time of the store", options.storeIdleSeconds,
+                  "0 to 86400 seconds");
+  if (!(options.stepFactor > 1) || !std::isfinite(options.stepFactor))
+    return refuse("step factor", options.stepFactor, "a number above 1");
+  return Status::ok();
+}
+} // namespace
+
+class Scheduler::Impl {
+public:
+  Impl(Engine &engine, const Tokenizer &tokenizer,
+       const SchedulerOptions &options, std::unique_ptr<PrefixStore> store)
+      : engine_(engine), tokenizer_(tokenizer), options_(options),
+        room_(Batch::roomOf(engine)),
+        batch_(engine, options, std::move(store)) {
+    publish({});
+    thread_ = std::thread([this] { work(); });
+  }
+  ~Impl() {
+    {
+      std::lock_guard lock(mutex_);
+      accepting_ = false;
+      stopping_ = true;
+    }
+    wake_.notify_all();
+    thread_.join();
+  }
+
+  StatusOr<GenerationId> submit(GenerationRequest request, GenerationSink sink);
+  void cancel(GenerationId id);
+  bool drain(std::chrono::steady_clock::time_point deadline);
+  int32_t retryAfterSeconds() const {
+    std::lock_guard lock(mutex_);
+    return retrySeconds();
+  }
+  SchedulerStats stats() const {
+    std::lock_guard lock(mutex_);
+    SchedulerStats stats = stats_;
+    stats.submitted = lastId_;
+    stats.refused = refused_;
+    stats.isDraining = !accepting_;
+    return stats;
+  }
+
+private:
+  // With the lock.
+  Status mayQueue(const std::string &client);
+  int32_t retrySeconds() const;
+  void cancelAll();
+
+  // On the thread.
+  void work();
+  /// Waits for something to do; returns false if nothing will come any more.
+  bool collect();
+  LiveGenerations endCancelled();
+  void count(const LiveGeneration &ended);
+  /// Lets other threads see this moment, in which some have ended.
+  void publish(const LiveGenerations &ended);
+
+  Status checkLength(int64_t tokens) const;
+  std::shared_ptr<const ConstraintVocabulary> vocabulary();
+
+  Engine &engine_;
+  const Tokenizer &tokenizer_;
+  const SchedulerOptions options_;
+  const int32_t room_;
+  std::once_flag vocabularyMade_;
+  std::shared_ptr<const ConstraintVocabulary> vocabulary_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable wake_, ended_;
+  // Under the lock.
+  LiveGenerations arrivals_;
+  std::map<GenerationId, LiveGeneration *> live_; ///< Not ended.
+  int32_t queued_ = 0; ///< Arrivals, and those waiting on the thread.
+  std::map<std::string, int32_t, std::less<>> queuedOf_; ///< By client.
+  GenerationId lastId_ = 0;
+  uint64_t refused_ = 0;
+  double meanSeconds_ = kFirstSeconds;
+  bool accepting_ = true, stopping_ = false;
+  SchedulerStats stats_;
+
+  // Of the thread.
+  LiveGenerations waiting_;
+  Batch batch_;
+  uint64_t finished_ = 0, cancelled_ = 0, failed_ = 0, generated_ = 0;
+  std::thread thread_;
+};
+
+Status Scheduler::Impl::checkLength(int64_t tokens) const {
+  if (tokens <= room_)
+    return Status::ok();
+  Status failure(StatusCode::Usage,
+                 fmt::format("the prompt of {} does not fit the context of {}",
+                             counted(size_t(tokens), "token"), room_));
+  return engine_.adviseContext(std::move(failure), tokens);
+}
+
+std::shared_ptr<const ConstraintVocabulary> Scheduler::Impl::vocabulary() {
+  std::call_once(vocabularyMade_, [&] {
+    vocabulary_ = std::make_shared<const ConstraintVocabulary>(tokenizer_);
+  });
+  return vocabulary_;
+}
+
+int32_t Scheduler::Impl::retrySeconds() const {
+  const double rounds = double(queued_ + 1) / batch_.mostRunning();
+  return int32_t(std::clamp(std::ceil(rounds * meanSeconds_), 1.0,
+                            double(kMostRetrySeconds)));
+}
+
+Status Scheduler::Impl::mayQueue(const std::string &client) {
+  if (!accepting_)
+    return Status(StatusCode::Cancelled,
+                  "the server is about to stop and takes no new requests");
+  auto of = queuedOf_.find(client);
+  const int32_t own = of == queuedOf_.end() ? 0 : of->second;
+  if (queued_ < options_.queue && own < options_.queuePerClient)
+    return Status::ok();
+  return Status(StatusCode::DoesNotFit,
+                fmt::format("{} requests{} wait already; try again in {}",
+                            queued_ < options_.queue ? own : queued_,
+                            queued_ < options_.queue ? " of this client" : "",
+                            counted(size_t(retrySeconds()), "second")));
+}
+
+StatusOr<GenerationId> Scheduler::Impl::submit(GenerationRequest request,
+                                               GenerationSink sink) {
+  auto refuse = [&](Status status) {
+    ++refused_;
+    return status;
+  };
+  // An overloaded server refuses before it does any work for a request.
+  {
+    std::lock_guard lock(mutex_);
+    if (Status may = mayQueue(request.client); !may.isOk())
+      return refuse(std::move(may));
+  }
+  auto prepare = [&]() -> StatusOr<std::unique_ptr<LiveGeneration>> {
+    MOE_RETURN_IF_ERROR(checkLength(int64_t(request.prompt.size())));
+    return LiveGeneration::create(std::move(request), std::move(sink),
+                                  tokenizer_, engine_.vocab(), room_,
+                                  [this] { return vocabulary(); });
+  };
+  StatusOr<std::unique_ptr<LiveGeneration>> made = prepare();
+  GenerationId id = 0;
+  {
+    std::lock_guard lock(mutex_);
+    if (!made)
+      return refuse(made.status());
+    LiveGeneration &generation = **made;
+    if (Status may = mayQueue(generation.client()); !may.isOk())
+      return refuse(std::move(may));
+    id = generation.id = ++lastId_;
+    ++queued_;
+    ++queuedOf_[generation.client()];
+    live_.emplace(id, &generation);
+    arrivals_.push_back(*std::move(made));
+  }
+  wake_.notify_all();
+  return id;
+}
+
+void Scheduler::Impl::cancel(GenerationId id) {
+  {
+    std::lock_guard lock(mutex_);
+    auto it = live_.find(id);
+    if (it == live_.end())
+      return;
+    it->second->cancel();
+  }
+  wake_.notify_all();
+}
+
+void Scheduler::Impl::cancelAll() {
+  for (auto &[id, generation] : live_)
+    generation->cancel();
+}
+
+bool Scheduler::Impl::drain(std::chrono::steady_clock::time_point deadline) {
+  std::unique_lock lock(mutex_);
+  accepting_ = false;
+  auto allEnded = [&] { return live_.empty(); };
+  if (ended_.wait_until(lock, deadline, allEnded))
+    return true;
+  cancelAll();
+  wake_.notify_all();
+  ended_.wait(lock, allEnded);
+  return false;
+}
+
+bool Scheduler::Impl::collect() {
+  std::unique_lock lock(mutex_);
+  auto hasWork = [&] {
+    return stopping_ || !arrivals_.empty() || !waiting_.empty() ||
+           !batch_.running().empty();
+  };
+  const std::chrono::duration<double> idle(options_.storeIdleSeconds);
+  while (batch_.hasToStore() && !wake_.wait_for(lock, idle, hasWork)) {
+    lock.unlock();
+    batch_.storeOne();
+    publish({});
+    lock.lock();
+  }
+  wake_.wait(lock, hasWork);
+  std::ranges::move(arrivals_, std::back_inserter(waiting_));
+  arrivals_.clear();
+  if (stopping_)
+    cancelAll();
+  return !stopping_ || !live_.empty();
+}
+
+LiveGenerations Scheduler::Impl::endCancelled() {
+  LiveGenerations ended;
+  for (auto &generation : waiting_)
+    if (generation->isCancelled()) {
+      generation->finish(StopReason::Cancelled);
+      ended.push_back(std::move(generation));
+    }
+  std::erase(waiting_, nullptr);
+  batch_.endCancelled();
+  return ended;
+}
+
+void Scheduler::Impl::count(const LiveGeneration &ended) {
+  generated_ += uint64_t(ended.stats().generatedTokens);
+  ++(ended.hasFailed()      ? failed_
+     : ended.wasCancelled() ? cancelled_
+                            : finished_);
+}
+
+void Scheduler::Impl::publish(const LiveGenerations &ended) {
+  for (const auto &generation : ended)
+    count(*generation);
+  SchedulerStats stats;
+  batch_.report(stats);
+  stats.generatedTokens = generated_;
+  for (const GenerationRow &row : stats.rows)
+    stats.generatedTokens += uint64_t(row.generatedTokens);
+  for (const auto &generation : waiting_) {
+    stats.rows.push_back(generation->row());
+    stats.generatedTokens += uint64_t(stats.rows.back().generatedTokens);
+  }
+  stats.finished = finished_;
+  stats.cancelled = cancelled_;
+  stats.failed = failed_;
+  stats.mostWaiting = options_.queue;
+  std::lock_guard lock(mutex_);
+  // Those that came meanwhile wait, too.
+  queued_ = int32_t(waiting_.size() + arrivals_.size());
+  queuedOf_.clear();
+  for (const LiveGenerations *queue : {&waiting_, &arrivals_})
+    for (const auto &generation : *queue)
+      ++queuedOf_[generation->client()];
+  stats.waiting = queued_;
+  stats_ = std::move(stats);
+  for (const auto &generation : ended) {
+    live_.erase(generation->id);
+    if (generation->hasBegun())
+      meanSeconds_ +=
+          kNewWeight * (generation->stats().promptSeconds +
+                        generation->stats().decodeSeconds - meanSeconds_);
+  }
+  if (!ended.empty())
+    ended_.notify_all();
+}
+
+void Scheduler::Impl::work() {
+  while (collect()) {
+    LiveGenerations ended = endCancelled();
+    batch_.admit(waiting_);
+    std::ranges::move(batch_.takeEnded(), std::back_inserter(ended));
+    publish(ended);
+    batch_.step(waiting_);
+    publish(batch_.takeEnded());
+  }
+}
+
+Scheduler::Scheduler(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Scheduler::~Scheduler() = default;
+
+StatusOr<std::unique_ptr<Scheduler>>
+Scheduler::create(Engine &engine, const Tokenizer &tokenizer,
+                  SchedulerOptions options) {
+  MOE_RETURN_IF_ERROR(checkOptions(options));
+  std::unique_ptr<PrefixStore> store;
+  if (!options.storeFolder.empty()) {
+    MOE_ASSIGN_OR_RETURN(store, PrefixStore::open(engine, options.storeFolder,
+                                                  options.storeBytes));
+  }
+  return std::unique_ptr<Scheduler>(new Scheduler(
+      std::make_unique<Impl>(engine, tokenizer, options, std::move(store))));
+}
+
+StatusOr<GenerationId> Scheduler::submit(GenerationRequest request,
+                                         GenerationSink sink) {
+  return impl_->submit(std::move(request), std::move(sink));
+}
+void Scheduler::cancel(GenerationId id) { impl_->cancel(id); }
+bool Scheduler::drain(std::chrono::steady_clock::time_point deadline) {
+  return impl_->drain(deadline);
+}
+int32_t Scheduler::retryAfterSeconds() const {
+  return impl_->retryAfterSeconds();
+}
+SchedulerStats Scheduler::stats() const { return impl_->stats(); }
+
+} // namespace moert

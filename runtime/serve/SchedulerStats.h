@@ -1,0 +1,95 @@
+//===- SchedulerStats.h - What a scheduler has done -------------*- C++ -*-===//
+
+#ifndef MOE_RUNTIME_SERVE_SCHEDULERSTATS_H
+#define MOE_RUNTIME_SERVE_SCHEDULERSTATS_H
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace moert {
+
+/// One generation that waits or runs.
+struct GenerationRow {
+  enum class State {
+    Waiting, ///< In the queue.
+    Prompt,  ///< Its prompt is being evaluated.
+    Decoding,
+  };
+  uint64_t id = 0;
+  std::string client;
+  State state = State::Waiting;
+  int32_t priority = 0;
+  int32_t promptTokens = 0;
+  int32_t cachedTokens = 0; ///< Of the prompt, not evaluated again.
+  int32_t position = 0;     ///< Tokens in the cache.
+  int32_t generatedTokens = 0;
+  double seconds = 0; ///< Since it was submitted.
+};
+
+/// How many durations were at most so long.
+class SecondsHistogram {
+public:
+  /// Upper ends of the buckets, in seconds, ascending. Longer durations are in
+  /// one bucket more.
+  static constexpr std::array<double, 14> kEnds = {
+      0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30};
+
+  void add(double seconds) {
+    size_t bucket = 0;
+    while (bucket < kEnds.size() && seconds > kEnds[bucket])
+      ++bucket;
+    ++counts_[bucket];
+    sum_ += seconds;
+  }
+  /// Durations in each bucket alone: kEnds.size() + 1 numbers.
+  const std::array<uint64_t, kEnds.size() + 1> &counts() const {
+    return counts_;
+  }
+  /// Sum of all durations in seconds.
+  double sum() const { return sum_; }
+
+private:
+  std::array<uint64_t, kEnds.size() + 1> counts_ = {};
+  double sum_ = 0;
+};
+
+/// A moment's state, and sums since the scheduler was created.
+struct SchedulerStats {
+  // Now.
+  int32_t waiting = 0, running = 0;
+  int32_t mostWaiting = 0, mostRunning = 0; ///< The limits.
+  bool isDraining = false;
+  /// Pages of the cache, and those that no running generation holds: finished
+  /// texts in them are given up when they are needed.
+  int32_t pages = 0, freePages = 0;
+  /// Finished sequences that are kept for requests that continue them.
+  int32_t keptSequences = 0;
+  int32_t storedFiles = 0;         ///< Of this plan, in the store.
+  int32_t prefillChunk = 0;        ///< Most prompt tokens in the next step.
+  std::vector<GenerationRow> rows; ///< Running ones first, then by arrival.
+
+  // Sums. A prompt's tokens are counted when its evaluation begins.
+  uint64_t submitted = 0, refused = 0;
+  uint64_t finished = 0, cancelled = 0, failed = 0; ///< By how they ended.
+  uint64_t steps = 0;
+  uint64_t preempted = 0; ///< Put back in the queue for want of pages.
+  uint64_t promptTokens = 0;
+  uint64_t cachedTokens = 0;    ///< Of promptTokens, not evaluated again.
+  uint64_t restoredTokens = 0;  ///< Of cachedTokens, read from the store.
+  uint64_t evaluatedTokens = 0; ///< Prompts' and generated ones, in steps.
+  uint64_t generatedTokens = 0;
+  uint64_t draftedTokens = 0, acceptedTokens = 0; ///< Of speculation.
+  SecondsHistogram stepSeconds;
+  SecondsHistogram queueSeconds;      ///< From submission to admission.
+  SecondsHistogram firstTokenSeconds; ///< From submission to the first token.
+  /// Why the last step failed that failed as a whole; "" if none did.
+  std::string lastFailure;
+  /// Why the store last failed to write or read a file; "" if it did not.
+  std::string storeFailure;
+};
+
+} // namespace moert
+
+#endif // MOE_RUNTIME_SERVE_SCHEDULERSTATS_H

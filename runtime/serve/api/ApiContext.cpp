@@ -1,0 +1,80 @@
+#include "runtime/serve/api/ApiContext.h"
+
+#include "runtime/base/JsonPlace.h"
+#include "runtime/base/Text.h"
+#include "runtime/serve/api/Prepare.h"
+#include "runtime/serve/api/Run.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace moert {
+
+using Json = nlohmann::ordered_json;
+
+std::optional<Json> bodyJson(const Exchange &exchange) {
+  StatusOr<Json> json =
+      parseJson("body", exchange.request.body, kMostRequestNesting);
+  if (json)
+    return *std::move(json);
+  exchange.fail({.message = json.status().message(), .code = "invalid_json"});
+  return std::nullopt;
+}
+
+void withModel(
+    Exchange exchange, const std::string &name,
+    std::function<void(const Exchange &, std::shared_ptr<Backend>)> then) {
+  ModelHost &host = exchange.context->host;
+  std::string known = name;
+  // Ollama's clients add a tag to names.
+  std::string untagged =
+      name.ends_with(":latest") ? name.substr(0, name.rfind(':')) : name;
+  std::vector<ModelFacts> models = host.models();
+  auto isCalled = [&](const std::string &id) {
+    return std::ranges::any_of(
+        models, [&](const ModelFacts &facts) { return facts.id == id; });
+  };
+  if (!name.empty() && !isCalled(name)) {
+    if (isCalled(untagged)) {
+      known = untagged;
+    } else if (models.size() == 1 && exchange.settings().acceptsAnyModel) {
+      known.clear();
+    } else {
+      exchange.fail({.status = 404,
+                     .message = fmt::format("model {} does not exist; "
+                                            "/v1/models lists those that do",
+                                            moert::quoted(name)),
+                     .param = "model",
+                     .code = "model_not_found"});
+      return;
+    }
+  }
+  auto shared = std::make_shared<Exchange>(std::move(exchange));
+  host.open(known, [shared, then = std::move(then)](
+                       StatusOr<std::shared_ptr<Backend>> backend) {
+    if (backend)
+      then(*shared, *std::move(backend));
+    else
+      shared->fail(errorOf(backend.status()));
+  });
+}
+
+void answerChat(Exchange exchange, ChatCall call, MakeWriter writer) {
+  std::string model = call.generate.model;
+  call.generate.client = exchange.request.client;
+  withModel(std::move(exchange), model,
+            [call = std::move(call), writer = std::move(writer)](
+                const Exchange &exchange, std::shared_ptr<Backend> backend) {
+              Prepared prepared =
+                  prepareChat(*backend, exchange.settings(), call);
+              if (auto *error = std::get_if<ApiError>(&prepared))
+                return exchange.fail(*error);
+              RunPlan plan = std::get<RunPlan>(std::move(prepared));
+              ReplyFacts facts =
+                  replyFacts(*backend, exchange.settings(), plan);
+              startRun(std::move(backend), exchange.answer, std::move(plan),
+                       writer(facts));
+            });
+}
+
+} // namespace moert

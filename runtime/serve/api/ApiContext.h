@@ -1,0 +1,79 @@
+//===- ApiContext.h - What endpoints have in common -------------*- C++ -*-===//
+
+#ifndef MOE_RUNTIME_SERVE_API_APICONTEXT_H
+#define MOE_RUNTIME_SERVE_API_APICONTEXT_H
+
+#include "runtime/serve/Exchange.h"
+#include "runtime/serve/api/ApiError.h"
+#include "runtime/serve/api/ApiSettings.h"
+#include "runtime/serve/api/Backend.h"
+#include "runtime/serve/api/ChatCall.h"
+#include "runtime/serve/api/Fields.h"
+#include "runtime/serve/api/ReplyWriter.h"
+#include "runtime/serve/api/ResponseStore.h"
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace moert {
+
+/// What all requests share. It lives as long as one of them.
+struct ApiContext {
+  ModelHost &host;
+  ApiSettings settings;
+  ResponseStore responses;
+};
+
+/// One request on its way through an endpoint.
+struct Exchange {
+  std::shared_ptr<ApiContext> context;
+  HttpRequest request;
+  std::shared_ptr<HttpAnswer> answer;
+  ErrorStyle style;
+  std::string rest; ///< Of the path, where the route ends with a name.
+
+  const ApiSettings &settings() const { return context->settings; }
+  void fail(const ApiError &error) const { sendError(*answer, style, error); }
+};
+
+/// The body as JSON, or nothing after an error has been sent.
+std::optional<nlohmann::ordered_json> bodyJson(const Exchange &exchange);
+
+/// Calls `then` with the model of this name, now or later, or answers with an
+/// error.
+void withModel(
+    Exchange exchange, const std::string &name,
+    std::function<void(const Exchange &, std::shared_ptr<Backend>)> then);
+
+/// Makes the writer of a reply.
+using MakeWriter =
+    std::function<std::unique_ptr<ReplyWriter>(const ReplyFacts &)>;
+
+/// Generates what the call asks for and answers by the writer.
+void answerChat(Exchange exchange, ChatCall call, MakeWriter writer);
+
+/// Parses the body, which must be an object, and hands it to `read(body,
+/// call)`. Answers with the error if either finds one, and then returns
+/// nothing.
+template <class Call, class Read>
+std::optional<Call> readBody(const Exchange &exchange, Read read) {
+  std::optional<nlohmann::ordered_json> json = bodyJson(exchange);
+  if (!json)
+    return std::nullopt;
+  Problem problem;
+  Field body(*json, problem);
+  Call call;
+  if (body.object())
+    read(body, call);
+  if (problem.error) {
+    exchange.fail(*problem.error);
+    return std::nullopt;
+  }
+  return call;
+}
+
+} // namespace moert
+
+#endif // MOE_RUNTIME_SERVE_API_APICONTEXT_H

@@ -1,0 +1,45 @@
+//===- ApiError.h - Errors as the clients of each interface know them -*- C++
+//-*-===//
+
+#ifndef MOE_RUNTIME_SERVE_API_APIERROR_H
+#define MOE_RUNTIME_SERVE_API_APIERROR_H
+
+#include "runtime/base/Status.h"
+#include "runtime/serve/Exchange.h"
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+namespace moert {
+
+/// Why a request is not answered.
+struct ApiError {
+  int status = 400; ///< Of HTTP.
+  std::string message;
+  std::string param = {}; ///< The field at fault: "messages[2].content"; or "".
+  std::string code = {};  ///< For programs: "context_length_exceeded"; or "".
+  int32_t retryAfter = 0; ///< Seconds; 0: no advice.
+};
+
+/// Whose shape errors have: it depends on the path.
+enum class ErrorStyle { OpenAi, Anthropic, Ollama };
+
+/// The error that tells a client of `status`, which is not ok.
+ApiError errorOf(const Status &status, int32_t retryAfter = 0);
+
+/// The error as an object of JSON.
+nlohmann::ordered_json errorJson(ErrorStyle style, const ApiError &error);
+
+/// Answers with the error.
+void sendError(HttpAnswer &answer, ErrorStyle style, const ApiError &error,
+               HttpHeaders headers = {});
+
+/// JSON as bytes. What is not UTF-8 in it becomes U+FFFD.
+std::string jsonText(const nlohmann::ordered_json &json);
+/// Answers with status 200.
+void sendJson(HttpAnswer &answer, const nlohmann::ordered_json &json);
+
+} // namespace moert
+
+#endif // MOE_RUNTIME_SERVE_API_APIERROR_H

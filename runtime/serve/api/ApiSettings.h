@@ -1,0 +1,48 @@
+//===- ApiSettings.h - What the interfaces may be told ----------*- C++ -*-===//
+
+#ifndef MOE_RUNTIME_SERVE_API_APISETTINGS_H
+#define MOE_RUNTIME_SERVE_API_APISETTINGS_H
+
+#include "runtime/text/Sampler.h"
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+namespace moert {
+
+struct ApiSettings {
+  /// For requests that do not say otherwise.
+  SamplerParams sampling;
+  /// Names of special tokens inside messages are ordinary text, so that
+  /// nobody's text ends a turn.
+  bool noSpecial = true;
+  /// With one model: whether requests for any other name get it. The answer
+  /// says which model it was.
+  bool acceptsAnyModel = true;
+  std::string version = "0.1.0"; ///< Of the server, for Ollama's clients.
+
+  /// Conversations of /v1/responses that are kept for requests that continue
+  /// them: the last ones, by number and by bytes.
+  size_t keptResponses = 256;
+  size_t keptResponseBytes = size_t{64} << 20;
+
+  /// Seconds since 1970, and random numbers for ids and seeds. Called from any
+  /// thread. Empty: the system's.
+  std::function<int64_t()> now = {};
+  std::function<uint64_t()> random = {};
+};
+
+// Limits of requests.
+inline constexpr int kMostRequestNesting = 100;
+inline constexpr int32_t kMostChoices = 128;
+inline constexpr size_t kMostStops = 16;
+inline constexpr int32_t kMostTopLogprobs = 20;
+inline constexpr size_t kMostMessages = 65536;
+inline constexpr size_t kMostTools = 1024;
+inline constexpr size_t kMostPrompts = 2048;
+inline constexpr int32_t kMostRequestTokens = 1 << 30;
+
+} // namespace moert
+
+#endif // MOE_RUNTIME_SERVE_API_APISETTINGS_H

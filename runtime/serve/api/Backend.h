@@ -1,0 +1,130 @@
+//===- Backend.h - What the interfaces ask of models ------------*- C++ -*-===//
+//
+// The interfaces (OpenAI's, Anthropic's, Ollama's, llama-server's) turn
+// requests into generations and events into bytes. What generates, and which
+// models there are, they ask here.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_RUNTIME_SERVE_API_BACKEND_H
+#define MOE_RUNTIME_SERVE_API_BACKEND_H
+
+#include "runtime/base/Status.h"
+#include "runtime/chat/ChatFormat.h"
+#include "runtime/serve/Generation.h"
+#include "runtime/text/Tokenizer.h"
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace moert {
+
+/// What clients are told about a model.
+struct ModelFacts {
+  std::string id;           ///< The name that requests choose it by.
+  std::string architecture; ///< As the model's file names it: "qwen3moe".
+  std::string quantization; ///< "Q4_K_M"; "" if it is not known.
+  std::string digest;       ///< Of the model's file, in hexadecimal; may be "".
+  std::string chatTemplate; ///< Its source; "" if there is none.
+  int64_t created = 0;      ///< Of the plan's file, in seconds since 1970.
+  uint64_t bytes = 0;       ///< Of the weights.
+  uint64_t parameters = 0;
+  int32_t contextTokens = 0; ///< Of one sequence: prompt and reply.
+  int32_t sequences = 1;     ///< That are generated at the same time.
+  bool isLoaded = true;
+};
+
+/// Counts since the start and states of now, for /metrics.
+struct BackendStats {
+  uint64_t queued = 0, running = 0;       ///< Generations, now.
+  uint64_t pagesTotal = 0, pagesFree = 0; ///< Of the cache, now.
+  uint64_t promptTokens = 0;              ///< Of prompts that were begun.
+  uint64_t cachedTokens = 0;    ///< Of these, that were not evaluated again.
+  uint64_t evaluatedTokens = 0; ///< Of prompts, in steps.
+  uint64_t generatedTokens = 0;
+  uint64_t draftedTokens = 0, acceptedTokens = 0; ///< Of speculation.
+  uint64_t finished = 0, failed = 0, cancelled = 0, refused = 0; ///< Requests.
+  /// Steps by their time: how many took up to so many seconds, by ascending
+  /// seconds, without those of the entry before.
+  std::vector<std::pair<double, uint64_t>> steps;
+  uint64_t slowerSteps = 0; ///< Than the last entry of `steps`.
+  double stepSeconds = 0;   ///< Of all steps.
+};
+
+/// One running or waiting generation, for /slots.
+struct BackendSlot {
+  uint64_t id = 0;
+  std::string client, state; ///< State: "queued", "prompt" or "decode".
+  int32_t promptTokens = 0;
+  int32_t position = 0; ///< Tokens of the sequence that are in the cache.
+  int32_t generatedTokens = 0;
+};
+
+/// A loaded model. All functions may be called from any thread and return at
+/// once.
+class Backend {
+public:
+  virtual ~Backend() = default;
+
+  virtual const ModelFacts &facts() const = 0;
+  virtual const Tokenizer &tokenizer() const = 0;
+  /// Null for a model that has no chat template.
+  virtual const ChatFormat *chatFormat() const = 0;
+
+  /// Queues a generation and returns its name for cancel(). Fails with
+  /// DoesNotFit if the queue is full, with Cancelled while the server stops,
+  /// with Usage if the request cannot be served at any time; then `sink` is not
+  /// called. Events may come before this returns.
+  virtual StatusOr<uint64_t> submit(GenerationRequest request,
+                                    GenerationSink sink) = 0;
+  /// Its last event still comes. Does nothing after that.
+  virtual void cancel(uint64_t id) = 0;
+  /// When a request that was refused for want of room may be sent again.
+  virtual int32_t retryAfterSeconds() const = 0;
+
+  virtual BackendStats stats() const = 0;
+  virtual std::vector<BackendSlot> slots() const = 0;
+
+  /// Calls `then` once, from any thread, with the pooled hidden state of
+  /// `tokens`. Fails with Unsupported if the model has no use for it.
+  using EmbedThen = std::function<void(StatusOr<std::vector<float>>)>;
+  virtual void embed(std::vector<int32_t> tokens, EmbedThen then) {
+    then(Status(StatusCode::Unsupported,
+                "this server computes no embeddings: its plans end in the "
+                "scores of tokens and do not give the hidden state out"));
+  }
+};
+
+/// The models of a server.
+class ModelHost {
+public:
+  virtual ~ModelHost() = default;
+
+  /// In the order of their names, loaded or not.
+  virtual std::vector<ModelFacts> models() const = 0;
+  /// Those that are loaded.
+  virtual std::vector<std::shared_ptr<Backend>> loaded() const = 0;
+
+  /// Calls `then` once with the model of this name, at once or from another
+  /// thread when it has been loaded; "" is the first one. Fails with Usage for
+  /// a name that is not among models(), with DoesNotFit if there is no memory
+  /// for it now.
+  using OpenThen = std::function<void(StatusOr<std::shared_ptr<Backend>>)>;
+  virtual void open(const std::string &name, OpenThen then) = 0;
+
+  /// Whether requests can be served: "ok", "loading" or "draining", and the
+  /// part that has been loaded, from 0 to 1.
+  struct Health {
+    std::string state = "ok";
+    double progress = 1;
+  };
+  virtual Health health() const = 0;
+};
+
+} // namespace moert
+
+#endif // MOE_RUNTIME_SERVE_API_BACKEND_H

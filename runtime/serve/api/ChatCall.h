@@ -1,0 +1,99 @@
+//===- ChatCall.h - What a request asks for, whatever its API ---*- C++ -*-===//
+//
+// Each interface reads its requests into these and writes the choices that come
+// of them: OpenAI's, Anthropic's, Ollama's and llama-server's differ in names.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_RUNTIME_SERVE_API_CHATCALL_H
+#define MOE_RUNTIME_SERVE_API_CHATCALL_H
+
+#include "runtime/chat/ChatFormat.h"
+#include "runtime/chat/ToolFormat.h"
+#include "runtime/serve/Generation.h"
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace moert {
+
+/// How a text is generated, but for its prompt.
+struct GenerateCall {
+  std::string model; ///< "": the server's first one.
+  SamplerParams sampling;
+  /// Whether the request gave a seed; otherwise each gets its own.
+  bool hasSeed = false;
+  ReplyOptions reply;
+  std::shared_ptr<const Automaton> grammar; ///< Null: none.
+  int32_t topLogprobs = -1;                 ///< -1: no probabilities.
+  int32_t choices = 1;
+  bool streams = false;
+  std::string client;
+};
+
+/// Which tools a reply calls.
+struct ToolChoice {
+  enum class Kind {
+    Auto,     ///< Those that the model wants, or none.
+    None,     ///< None, although there are tools.
+    Required, ///< At least one.
+    Named,    ///< `name`.
+  };
+  Kind kind = Kind::Auto;
+  std::string name = {};
+};
+
+/// A conversation to go on with.
+struct ChatCall {
+  GenerateCall generate;
+  Messages messages; ///< With other variables of the template.
+  ChatOptions options;
+  std::vector<Tool> tools;
+  ToolChoice choice;
+  bool parallelCalls = true;
+  /// What the ids of calls begin with.
+  std::string callIdPrefix = "call_";
+};
+
+/// A call of a tool in a reply.
+struct ToolCall {
+  std::string id, name;
+  std::string arguments; ///< JSON.
+};
+
+/// What was generated for one choice.
+struct Choice {
+  enum class Finish { Stop, Length, ToolCalls };
+
+  std::string text, reasoning;
+  std::vector<ToolCall> calls;
+  /// Of the tokens of `text`.
+  std::vector<TokenLogprob> logprobs;
+  Finish finish = Finish::Stop;
+  StopReason reason = StopReason::EndOfText;
+  std::string stop; ///< The stop string that ended it, or "".
+  std::vector<int32_t> tokens;
+  int32_t reasoningTokens = 0;
+  GenerationStats stats;
+};
+
+/// The next piece of a choice.
+struct Delta {
+  enum class Kind {
+    Text,
+    Reasoning,
+    CallBegin,     ///< Of calls.back(), whose id and name are known.
+    CallArguments, ///< The next fragment of them.
+    CallEnd,
+  };
+  Kind kind;
+  std::string text = {};
+  size_t call = 0;                         ///< Which of the choice's calls.
+  std::vector<TokenLogprob> logprobs = {}; ///< Of Text.
+};
+
+} // namespace moert
+
+#endif // MOE_RUNTIME_SERVE_API_CHATCALL_H

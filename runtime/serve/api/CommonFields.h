@@ -1,0 +1,65 @@
+//===- CommonFields.h - Fields that several interfaces share ----*- C++ -*-===//
+
+#ifndef MOE_RUNTIME_SERVE_API_COMMONFIELDS_H
+#define MOE_RUNTIME_SERVE_API_COMMONFIELDS_H
+
+#include "runtime/serve/api/ApiSettings.h"
+#include "runtime/serve/api/ChatCall.h"
+#include "runtime/serve/api/Fields.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace moert {
+
+/// Sampling parameters by the names that OpenAI, llama-server and Ollama share,
+/// and the defaults for those that are absent. Refuses samplers that other
+/// engines have and this one does not, unless they are off.
+void readSampling(const Field &object, const ApiSettings &settings,
+                  GenerateCall &call);
+
+/// `stop`: a text or a list of texts, none of them empty.
+std::vector<std::string> readStops(const Field &stop);
+
+/// What output must follow: `schema` is a JSON schema (true: any JSON object),
+/// `grammar` a text in GBNF, `regex` an expression, `choice` a list of texts.
+/// Absent ones are no limit; two are an error. Errors name the field.
+std::shared_ptr<const Automaton> readGrammar(const Field &schema,
+                                             const Field &grammar,
+                                             const Field &regex,
+                                             const Field &choice);
+
+/// A content that is a text or a list of parts {"type": "text", "text": ...},
+/// of which the texts are joined. `textTypes` are the types of such parts;
+/// others are refused by name.
+std::string readContent(const Field &content,
+                        std::initializer_list<std::string_view> textTypes);
+
+/// A tool with `name`, `description` and `strict`; `schema` is the field that
+/// has its arguments' schema.
+Tool readTool(const Field &function, const Field &schema);
+
+/// Hands the call's tools to its template, in OpenAI's form.
+void setTools(ChatCall &call);
+
+/// A message of a conversation, in the words of no interface.
+struct MessageParts {
+  std::string role, content;
+  std::string reasoning = {};
+  std::vector<ToolCall> calls = {};
+  std::string toolCallId = {}, name = {}; ///< Of a tool's answer.
+};
+/// Adds the message as templates know it: arguments of calls are JSON objects,
+/// unless they are none.
+void addMessage(ChatCall &call, MessageParts parts);
+
+/// Sets a variable of the chat template for reasoning_effort.
+void setReasoningEffort(const std::string &effort, ChatCall &call);
+
+/// Adds `chat_template_kwargs`, which must not replace the conversation.
+void readTemplateVariables(const Field &variables, ChatCall &call);
+
+} // namespace moert
+
+#endif // MOE_RUNTIME_SERVE_API_COMMONFIELDS_H

@@ -1,0 +1,22 @@
+//===- Embeddings.h - Texts as vectors --------------------------*- C++ -*-===//
+
+#ifndef MOE_RUNTIME_SERVE_API_EMBEDDINGS_H
+#define MOE_RUNTIME_SERVE_API_EMBEDDINGS_H
+
+#include "runtime/serve/api/ApiContext.h"
+
+#include <span>
+#include <string>
+
+namespace moert {
+
+// Endpoints: OpenAI's and Ollama's.
+void createEmbeddings(Exchange exchange);
+void ollamaEmbed(Exchange exchange);
+
+/// Little-endian floats in base64, which OpenAI's client asks for.
+std::string base64Floats(std::span<const float> values);
+
+} // namespace moert
+
+#endif // MOE_RUNTIME_SERVE_API_EMBEDDINGS_H

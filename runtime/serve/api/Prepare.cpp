@@ -1,0 +1,191 @@
+#include "runtime/serve/api/Prepare.h"
+
+#include "runtime/chat/ToolGrammar.h"
+
+#include <chrono>
+#include <fmt/format.h>
+#include <random>
+
+namespace moert {
+
+using Json = nlohmann::ordered_json;
+
+namespace {
+/// Messages whose calls have their arguments as text instead of as JSON: some
+/// templates join them to other text.
+Messages withArgumentTexts(Messages messages) {
+  for (Json &message : messages.list()) {
+    if (!message.contains("tool_calls") || !message["tool_calls"].is_array())
+      continue;
+    for (Json &call : message["tool_calls"])
+      if (call.is_object() && call.contains("function") &&
+          call["function"].contains("arguments") &&
+          !call["function"]["arguments"].is_string())
+        call["function"]["arguments"] = call["function"]["arguments"].dump();
+  }
+  return messages;
+}
+
+/// The grammar that holds the reply to its tools; null where it is free.
+StatusOr<std::shared_ptr<const Automaton>>
+toolAutomaton(const ToolFormat &format, const Backend &backend,
+              const ChatCall &call) {
+  using Choice = ToolChoice::Kind;
+  std::vector<Tool> tools;
+  for (const Tool &tool : call.tools)
+    if (call.choice.kind != Choice::Named || tool.name == call.choice.name)
+      tools.push_back(tool);
+  ToolGrammarOptions options;
+  options.isRequired = call.choice.kind != Choice::Auto;
+  options.isParallel = call.parallelCalls && call.choice.kind != Choice::Named;
+  return toolGrammar(format, tools, backend.tokenizer(), options);
+}
+
+ApiError badField(const std::string &param, std::string_view what) {
+  return {.message = fmt::format("{} {}", param, what), .param = param};
+}
+} // namespace
+
+uint64_t randomNumber(const ApiSettings &settings) {
+  if (settings.random)
+    return settings.random();
+  thread_local std::mt19937_64 engine{std::random_device{}()};
+  return engine();
+}
+
+int64_t secondsNow(const ApiSettings &settings) {
+  if (settings.now)
+    return settings.now();
+  return std::chrono::duration_cast<std::chrono::seconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+std::string randomId(const ApiSettings &settings) {
+  uint64_t high = randomNumber(settings), low = randomNumber(settings);
+  return fmt::format("{:016x}{:016x}", high, low);
+}
+
+std::variant<ChatPrompt, ApiError> chatPrompt(const Backend &backend,
+                                              const ChatCall &call) {
+  const ChatFormat *format = backend.chatFormat();
+  if (!format)
+    return ApiError{.message =
+                        fmt::format("the model {} has no chat template: use "
+                                    "/v1/completions",
+                                    backend.facts().id),
+                    .code = "no_chat_template"};
+  StatusOr<ChatPrompt> prompt = format->prompt(call.messages, call.options);
+  if (!prompt)
+    if (StatusOr<ChatPrompt> other =
+            format->prompt(withArgumentTexts(call.messages), call.options))
+      prompt = std::move(other);
+  if (prompt)
+    return *std::move(prompt);
+  return ApiError{.message = "the chat template cannot write these messages: " +
+                             prompt.status().message(),
+                  .param = "messages"};
+}
+
+Prepared prepareChat(const Backend &backend, const ApiSettings &settings,
+                     const ChatCall &call) {
+  using Choice = ToolChoice::Kind;
+  auto prompt = chatPrompt(backend, call);
+  if (auto *error = std::get_if<ApiError>(&prompt))
+    return *error;
+  GenerateCall generate = call.generate;
+  bool hasTools = !call.tools.empty() && call.choice.kind != Choice::None;
+  const ToolFormat *format =
+      hasTools ? toolFormatOf(backend.facts().chatTemplate) : nullptr;
+  bool mustCall = hasTools && call.choice.kind != Choice::Auto;
+  if (hasTools && !format)
+    return badField("tools",
+                    fmt::format("cannot be used: the chat template of {} has "
+                                "no form for calls that is known",
+                                backend.facts().id));
+  if (mustCall && generate.grammar)
+    return badField("tool_choice",
+                    "cannot force a call while the format of the answer is "
+                    "given too");
+  // With a format of its own the answer is free of calls.
+  if (format && !generate.grammar) {
+    auto automaton = toolAutomaton(*format, backend, call);
+    if (!automaton)
+      return badField("tools",
+                      "cannot be used: " + automaton.status().message());
+    generate.grammar = *automaton;
+  }
+  Prepared prepared = preparePrompts(backend, settings, generate,
+                                     {std::get<ChatPrompt>(std::move(prompt))});
+  if (auto *plan = std::get_if<RunPlan>(&prepared)) {
+    plan->toolFormat = format;
+    plan->tools = call.tools;
+    plan->newCallId = [settings, prefix = call.callIdPrefix] {
+      return prefix + randomId(settings).substr(0, 24);
+    };
+  }
+  return prepared;
+}
+
+Prepared preparePrompts(const Backend &backend, const ApiSettings &settings,
+                        const GenerateCall &call,
+                        const std::vector<ChatPrompt> &prompts) {
+  RunPlan plan;
+  plan.streams = call.streams;
+  plan.choicesPerPrompt = call.choices;
+  int32_t context = backend.facts().contextTokens;
+  int32_t vocabulary = backend.tokenizer().vocabularySize();
+  for (const auto &[token, bias] : call.sampling.logitBias)
+    if (token >= vocabulary)
+      return badField("logit_bias",
+                      fmt::format("names token {}, but the model has {} tokens",
+                                  token, vocabulary));
+  for (const ChatPrompt &prompt : prompts) {
+    if (prompt.tokens.empty())
+      return ApiError{.message = "the prompt is empty: it needs one token"};
+    if (context > 0 && int64_t(prompt.tokens.size()) >= context)
+      return ApiError{
+          .message = fmt::format(
+              "the prompt has {} tokens, but the context has room for {} and "
+              "one to generate: shorten it, or serve the model with a larger "
+              "context",
+              prompt.tokens.size(), context - 1),
+          .code = "context_length_exceeded"};
+    for (int32_t token : prompt.tokens)
+      if (token < 0 || token >= vocabulary)
+        return badField("prompt",
+                        fmt::format("has token {}, but the model has {} tokens",
+                                    token, vocabulary));
+    for (int32_t i = 0; i < call.choices; ++i) {
+      GenerationRequest request;
+      request.prompt = prompt.tokens;
+      request.promptText = prompt.text;
+      request.sampling = call.sampling;
+      request.sampling.seed = call.hasSeed ? call.sampling.seed + uint64_t(i)
+                                           : randomNumber(settings);
+      request.reply = call.reply;
+      request.grammar = call.grammar;
+      request.topLogprobs = call.topLogprobs;
+      request.client = call.client;
+      plan.requests.push_back(std::move(request));
+    }
+  }
+  return plan;
+}
+
+ReplyFacts replyFacts(const Backend &backend, const ApiSettings &settings,
+                      const RunPlan &plan) {
+  ReplyFacts facts;
+  facts.id = randomId(settings);
+  facts.model = backend.facts().id;
+  facts.created = secondsNow(settings);
+  facts.tokenizer = &backend.tokenizer();
+  facts.choices = int32_t(plan.requests.size());
+  facts.choicesPerPrompt = plan.choicesPerPrompt;
+  for (size_t i = 0; i < plan.requests.size();
+       i += size_t(plan.choicesPerPrompt))
+    facts.promptTokens += int32_t(plan.requests[i].prompt.size());
+  return facts;
+}
+
+} // namespace moert

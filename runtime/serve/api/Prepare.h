@@ -1,0 +1,43 @@
+//===- Prepare.h - From a call to requests of a scheduler -------*- C++ -*-===//
+
+#ifndef MOE_RUNTIME_SERVE_API_PREPARE_H
+#define MOE_RUNTIME_SERVE_API_PREPARE_H
+
+#include "runtime/serve/api/ApiSettings.h"
+#include "runtime/serve/api/Backend.h"
+#include "runtime/serve/api/ChatCall.h"
+#include "runtime/serve/api/ReplyWriter.h"
+#include "runtime/serve/api/Run.h"
+
+#include <string>
+#include <variant>
+
+namespace moert {
+
+/// Random numbers and the time, by the settings.
+uint64_t randomNumber(const ApiSettings &settings);
+int64_t secondsNow(const ApiSettings &settings);
+/// 32 hexadecimal digits.
+std::string randomId(const ApiSettings &settings);
+
+/// What to run, or why not.
+using Prepared = std::variant<RunPlan, ApiError>;
+
+/// Renders and encodes a conversation, and holds the reply to its tools.
+Prepared prepareChat(const Backend &backend, const ApiSettings &settings,
+                     const ChatCall &call);
+/// The same for prompts of tokens; each gives `call.choices` choices.
+Prepared preparePrompts(const Backend &backend, const ApiSettings &settings,
+                        const GenerateCall &call,
+                        const std::vector<ChatPrompt> &prompts);
+
+/// The prompt of a conversation, or why there is none.
+std::variant<ChatPrompt, ApiError> chatPrompt(const Backend &backend,
+                                              const ChatCall &call);
+
+ReplyFacts replyFacts(const Backend &backend, const ApiSettings &settings,
+                      const RunPlan &plan);
+
+} // namespace moert
+
+#endif // MOE_RUNTIME_SERVE_API_PREPARE_H

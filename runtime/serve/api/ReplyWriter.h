@@ -1,0 +1,60 @@
+//===- ReplyWriter.h - Choices as bytes of an interface ---------*- C++ -*-===//
+
+#ifndef MOE_RUNTIME_SERVE_API_REPLYWRITER_H
+#define MOE_RUNTIME_SERVE_API_REPLYWRITER_H
+
+#include "runtime/serve/api/ApiError.h"
+#include "runtime/serve/api/ChatCall.h"
+
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace moert {
+
+class Tokenizer;
+
+/// What a reply says about itself.
+struct ReplyFacts {
+  std::string id;      ///< Random digits, without the prefix of an interface.
+  std::string model;   ///< The model's id.
+  int64_t created = 0; ///< Seconds since 1970.
+  int32_t choices = 1, choicesPerPrompt = 1;
+  int32_t promptTokens = 0; ///< Of all prompts.
+  const Tokenizer *tokenizer = nullptr;
+};
+
+/// Writes what is generated for one request as its interface does. Functions
+/// are called one at a time, from any thread.
+class ReplyWriter {
+public:
+  virtual ~ReplyWriter() = default;
+
+  virtual ErrorStyle errorStyle() const = 0;
+  /// The whole answer of a request that does not stream.
+  virtual nlohmann::ordered_json whole(std::span<const Choice> choices) = 0;
+
+  // Of one that does, the bytes to send. All but error() may be "".
+  virtual std::string_view contentType() const { return "text/event-stream"; }
+  /// What is sent where nothing else was for a while.
+  virtual std::string ping() const { return ": ping\n\n"; }
+  virtual std::string begin() { return {}; }
+  /// `choice` has the delta in it already.
+  virtual std::string delta(size_t index, const Choice &choice,
+                            const Delta &delta) = 0;
+  virtual std::string choiceEnd(size_t index, const Choice &choice) {
+    return {};
+  }
+  virtual std::string end(std::span<const Choice> choices) { return {}; }
+  /// The last bytes, after an error.
+  virtual std::string error(const ApiError &error) = 0;
+};
+
+/// A server-sent event; `event` may be "".
+std::string sseEvent(const nlohmann::ordered_json &data,
+                     std::string_view event = {});
+
+} // namespace moert
+
+#endif // MOE_RUNTIME_SERVE_API_REPLYWRITER_H

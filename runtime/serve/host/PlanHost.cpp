@@ -1,0 +1,264 @@
+#include "runtime/serve/host/PlanHost.h"
+
+#include "runtime/base/Text.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fmt/format.h>
+#include <system_error>
+
+namespace moert {
+
+namespace stdfs = std::filesystem;
+
+StatusOr<std::vector<NamedPlan>> plansIn(const std::string &folder) {
+  std::error_code error;
+  std::vector<NamedPlan> plans;
+  for (stdfs::directory_iterator at(folder, error), end; !error && at != end;
+       at.increment(error))
+    if (at->path().extension() == ".fb")
+      plans.push_back({at->path().stem().string(), at->path().string()});
+  if (error)
+    return Status(StatusCode::Io,
+                  fmt::format("{}: {}", folder, error.message()));
+  if (plans.empty())
+    return Status(StatusCode::Usage,
+                  fmt::format("{} has no plans: expected files with names that "
+                              "end in .fb, which moec compile writes",
+                              folder));
+  std::ranges::sort(plans, {}, &NamedPlan::id);
+  return plans;
+}
+
+StatusOr<std::unique_ptr<PlanHost>>
+PlanHost::create(std::vector<NamedPlan> plans, PlanHostOptions options) {
+  std::unique_ptr<PlanHost> host(new PlanHost(std::move(options)));
+  for (NamedPlan &named : plans) {
+    MOE_ASSIGN_OR_RETURN(Plan plan, Plan::load(named.path));
+    for (const auto &other : host->entries_)
+      if (other->facts.id == named.id)
+        return Status(StatusCode::Usage,
+                      fmt::format("{} and {} have the same name, {}",
+                                  other->path, named.path, named.id));
+    auto entry = std::make_unique<Entry>();
+    entry->facts = factsOf(plan, named.path, std::move(named.id));
+    entry->path = std::move(named.path);
+    host->entries_.push_back(std::move(entry));
+  }
+  host->thread_ = std::thread([host = host.get()] { host->run(); });
+  return host;
+}
+
+PlanHost::~PlanHost() {
+  if (!thread_.joinable())
+    return;
+  {
+    std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  wake_.notify_all();
+  thread_.join();
+  for (auto &entry : entries_)
+    entry->model.reset();
+}
+
+std::vector<ModelFacts> PlanHost::models() const {
+  std::lock_guard lock(mutex_);
+  std::vector<ModelFacts> all;
+  for (const auto &entry : entries_)
+    all.push_back(entry->model ? entry->model->facts() : entry->facts);
+  return all;
+}
+
+std::vector<std::shared_ptr<Backend>> PlanHost::loaded() const {
+  std::lock_guard lock(mutex_);
+  std::vector<std::shared_ptr<Backend>> all;
+  for (const auto &entry : entries_)
+    if (entry->model)
+      all.push_back(entry->model);
+  return all;
+}
+
+void PlanHost::open(const std::string &name, OpenThen then) {
+  std::unique_lock lock(mutex_);
+  if (draining_ || stop_) {
+    lock.unlock();
+    return then(Status(StatusCode::Cancelled, "the server is shutting down"));
+  }
+  auto found = std::ranges::find_if(entries_, [&](const auto &entry) {
+    return name.empty() || entry->facts.id == name;
+  });
+  if (found == entries_.end()) {
+    std::string names;
+    for (const auto &entry : entries_)
+      names += (names.empty() ? "" : ", ") + entry->facts.id;
+    lock.unlock();
+    return then(Status(StatusCode::Usage,
+                       fmt::format("there is no model {}; this server has {}",
+                                   moert::quoted(name), names)));
+  }
+  Entry &entry = **found;
+  entry.used = Clock::now();
+  if (std::shared_ptr<ServedModel> model = entry.model) {
+    lock.unlock();
+    return then(std::shared_ptr<Backend>(std::move(model)));
+  }
+  entry.waiting.push_back(std::move(then));
+  lock.unlock();
+  wake_.notify_all();
+}
+
+ModelHost::Health PlanHost::health() const {
+  std::lock_guard lock(mutex_);
+  if (draining_ || stop_)
+    return {.state = "draining", .progress = 1};
+  bool isAnyLoaded = std::ranges::any_of(
+      entries_, [](const auto &entry) { return entry->model != nullptr; });
+  if (loading_ && !isAnyLoaded)
+    return {.state = "loading", .progress = progress_};
+  return {};
+}
+
+bool PlanHost::drain(Clock::time_point deadline) {
+  std::vector<std::shared_ptr<ServedModel>> models;
+  std::vector<OpenThen> refused;
+  {
+    std::lock_guard lock(mutex_);
+    draining_ = true;
+    for (auto &entry : entries_) {
+      if (entry->model)
+        models.push_back(entry->model);
+      for (OpenThen &then : entry->waiting)
+        refused.push_back(std::move(then));
+      entry->waiting.clear();
+    }
+  }
+  for (OpenThen &then : refused)
+    then(Status(StatusCode::Cancelled, "the server is shutting down"));
+  bool isAll = refused.empty();
+  for (const auto &model : models)
+    isAll &= model->drain(deadline);
+  return isAll;
+}
+
+//===----------------------------------------------------------------------===//
+// The host's thread
+//===----------------------------------------------------------------------===//
+
+void PlanHost::run() {
+  std::unique_lock lock(mutex_);
+  while (!stop_) {
+    bury(lock);
+    if (Entry *entry = wanted()) {
+      load(lock, *entry);
+      continue;
+    }
+    if (options_.idle.count() > 0) {
+      while (unloadOne(lock, Clock::now() - options_.idle))
+        bury(lock);
+      wake_.wait_for(
+          lock, std::max(options_.idle / 4, std::chrono::milliseconds(10)));
+    } else {
+      wake_.wait(lock, [&] { return stop_ || !unused_.empty() || wanted(); });
+    }
+  }
+  std::vector<OpenThen> refused;
+  for (auto &entry : entries_) {
+    std::ranges::move(entry->waiting, std::back_inserter(refused));
+    entry->waiting.clear();
+  }
+  lock.unlock();
+  for (OpenThen &then : refused)
+    then(Status(StatusCode::Cancelled, "the server is shutting down"));
+  lock.lock();
+  bury(lock);
+}
+
+PlanHost::Entry *PlanHost::wanted() {
+  for (auto &entry : entries_)
+    if (!entry->waiting.empty())
+      return entry.get();
+  return nullptr;
+}
+
+void PlanHost::load(std::unique_lock<std::mutex> &lock, Entry &entry) {
+  loading_ = true;
+  progress_ = 0;
+  StatusOr<std::shared_ptr<ServedModel>> opened =
+      std::shared_ptr<ServedModel>();
+  while (true) {
+    lock.unlock();
+    opened = openPlan(entry.path, entry.facts.id);
+    lock.lock();
+    if (opened || opened.status().code() != StatusCode::DoesNotFit ||
+        !unloadOne(lock, Clock::now()))
+      break;
+    bury(lock);
+  }
+  loading_ = false;
+  std::vector<OpenThen> waiting = std::exchange(entry.waiting, {});
+  if (opened) {
+    entry.model = *opened;
+    entry.used = Clock::now();
+  }
+  lock.unlock();
+  for (OpenThen &then : waiting)
+    if (opened)
+      then(std::shared_ptr<Backend>(*opened));
+    else
+      then(opened.status());
+  opened = std::shared_ptr<ServedModel>();
+  waiting.clear();
+  lock.lock();
+}
+
+StatusOr<std::shared_ptr<ServedModel>>
+PlanHost::openPlan(const std::string &path, const std::string &id) {
+  EngineOptions engine = options_.engine;
+  engine.loading = [this, next = engine.loading](
+                       std::string_view device, uint64_t done, uint64_t total) {
+    progress_ = total > 0 ? double(done) / double(total) : 1;
+    if (next)
+      next(device, done, total);
+  };
+  MOE_ASSIGN_OR_RETURN(std::unique_ptr<ServedModel> model,
+                       ServedModel::open(path, id, engine, options_.scheduler));
+  return std::shared_ptr<ServedModel>(model.release(),
+                                      [this](ServedModel *unused) {
+                                        std::lock_guard lock(mutex_);
+                                        unused_.emplace_back(unused);
+                                        wake_.notify_all();
+                                      });
+}
+
+bool PlanHost::unloadOne(std::unique_lock<std::mutex> &lock,
+                         Clock::time_point before) {
+  Entry *oldest = nullptr;
+  for (auto &entry : entries_) {
+    if (!entry->model)
+      continue;
+    BackendStats stats = entry->model->stats();
+    // One reference is ours; whoever has another is about to submit.
+    if (stats.running + stats.queued > 0 || entry->model.use_count() > 1)
+      entry->used = Clock::now();
+    else if (entry->used <= before && (!oldest || entry->used < oldest->used))
+      oldest = entry.get();
+  }
+  if (!oldest)
+    return false;
+  std::shared_ptr<ServedModel> model = std::exchange(oldest->model, nullptr);
+  lock.unlock();
+  model.reset();
+  lock.lock();
+  return true;
+}
+
+void PlanHost::bury(std::unique_lock<std::mutex> &lock) {
+  std::vector<std::unique_ptr<ServedModel>> unused = std::move(unused_);
+  unused_.clear();
+  lock.unlock();
+  unused.clear();
+  lock.lock();
+}
+
+} // namespace moert

@@ -1,0 +1,100 @@
+//===- PlanHost.h - The plans that a server offers --------------*- C++ -*-===//
+//
+// Plans are loaded when a request first asks for them, by one thread, so that
+// two never compete for the same memory. Where memory does not hold one more,
+// the models that have had nothing to do for longest make room.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_RUNTIME_SERVE_HOST_PLANHOST_H
+#define MOE_RUNTIME_SERVE_HOST_PLANHOST_H
+
+#include "runtime/serve/host/ServedModel.h"
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace moert {
+
+/// A plan by the name that requests choose it by.
+struct NamedPlan {
+  std::string id, path;
+};
+
+struct PlanHostOptions {
+  EngineOptions engine;
+  SchedulerOptions scheduler;
+  /// A model that has had nothing to do for so long is unloaded; 0: never.
+  std::chrono::milliseconds idle{0};
+};
+
+/// Returns the plans in a folder, by the names of their files without ".fb" and
+/// in their order. Fails with Usage if there are none, and with Io if the
+/// folder cannot be read.
+StatusOr<std::vector<NamedPlan>> plansIn(const std::string &folder);
+
+/// Functions may be called from any thread, but the destructor and drain() not
+/// from a sink.
+class PlanHost final : public ModelHost {
+public:
+  /// Reads the plans without loading weights. Fails as Plan::load() does, and
+  /// with Usage if two have the same name.
+  static StatusOr<std::unique_ptr<PlanHost>>
+  create(std::vector<NamedPlan> plans, PlanHostOptions options);
+  /// Unloads all models. No reference to one may be left outside.
+  ~PlanHost() override;
+
+  std::vector<ModelFacts> models() const override;
+  std::vector<std::shared_ptr<Backend>> loaded() const override;
+  void open(const std::string &name, OpenThen then) override;
+  Health health() const override;
+
+  /// Refuses new requests and waits until the running ones have ended; cancels
+  /// those that have not at `deadline`. Returns whether all ended by
+  /// themselves.
+  bool drain(std::chrono::steady_clock::time_point deadline);
+
+private:
+  using Clock = std::chrono::steady_clock;
+  struct Entry {
+    ModelFacts facts;
+    std::string path;
+    std::shared_ptr<ServedModel> model; ///< Null: not loaded.
+    std::vector<OpenThen> waiting;      ///< For it to be loaded.
+    Clock::time_point used;             ///< When it last had something to do.
+  };
+
+  explicit PlanHost(PlanHostOptions options) : options_(std::move(options)) {}
+  void run();
+  /// The next entry to load; null if there is none.
+  Entry *wanted();
+  void load(std::unique_lock<std::mutex> &lock, Entry &entry);
+  StatusOr<std::shared_ptr<ServedModel>> openPlan(const std::string &path,
+                                                  const std::string &id);
+  /// Unloads the model without work that was used longest ago, if it was not
+  /// used since `before`. Returns whether there was one.
+  bool unloadOne(std::unique_lock<std::mutex> &lock, Clock::time_point before);
+  /// Destroys models that nobody refers to any more.
+  void bury(std::unique_lock<std::mutex> &lock);
+
+  PlanHostOptions options_;
+  mutable std::mutex mutex_;
+  std::condition_variable wake_;
+  std::vector<std::unique_ptr<Entry>> entries_;
+  /// Models whose last reference is gone. They are destroyed by the host's
+  /// thread, as that reference may have been a sink's.
+  std::vector<std::unique_ptr<ServedModel>> unused_;
+  bool stop_ = false, draining_ = false, loading_ = false;
+  std::atomic<double> progress_{0};
+  std::thread thread_;
+};
+
+} // namespace moert
+
+#endif // MOE_RUNTIME_SERVE_HOST_PLANHOST_H

@@ -1,0 +1,64 @@
+//===- ServedModel.h - A plan that is ready for requests --------*- C++ -*-===//
+
+#ifndef MOE_RUNTIME_SERVE_HOST_SERVEDMODEL_H
+#define MOE_RUNTIME_SERVE_HOST_SERVEDMODEL_H
+
+#include "runtime/engine/Engine.h"
+#include "runtime/serve/Scheduler.h"
+#include "runtime/serve/api/Backend.h"
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace moert {
+
+/// Returns what clients are told about a plan, which need not be loaded.
+/// `path` is its file, `id` the name by which requests choose it.
+ModelFacts factsOf(const Plan &plan, const std::string &path, std::string id);
+
+/// An engine with its tokenizer, chat template and scheduler. Must not be
+/// destroyed by a sink of one of its generations.
+class ServedModel final : public Backend {
+public:
+  /// Opens the plan. Fails as Engine::open() and Scheduler::create() do, and
+  /// with Unsupported for a plan without a tokenizer.
+  static StatusOr<std::unique_ptr<ServedModel>>
+  open(const std::string &path, std::string id, const EngineOptions &engine,
+       const SchedulerOptions &scheduler);
+
+  const ModelFacts &facts() const override { return facts_; }
+  const Tokenizer &tokenizer() const override { return *tokenizer_; }
+  const ChatFormat *chatFormat() const override {
+    return chat_ ? &*chat_ : nullptr;
+  }
+  StatusOr<uint64_t> submit(GenerationRequest request,
+                            GenerationSink sink) override;
+  void cancel(uint64_t id) override { scheduler_->cancel(id); }
+  int32_t retryAfterSeconds() const override {
+    return scheduler_->retryAfterSeconds();
+  }
+  BackendStats stats() const override;
+  std::vector<BackendSlot> slots() const override;
+
+  /// Of the engine, whose other members belong to the scheduler's thread.
+  const MemoryFit &fit() const { return engine_->fit(); }
+  /// Scheduler::drain().
+  bool drain(std::chrono::steady_clock::time_point deadline) {
+    return scheduler_->drain(deadline);
+  }
+
+private:
+  ServedModel() = default;
+
+  ModelFacts facts_;
+  std::unique_ptr<Engine> engine_;
+  std::optional<Tokenizer> tokenizer_;
+  std::optional<ChatFormat> chat_;
+  std::unique_ptr<Scheduler> scheduler_; ///< Destroyed before what it uses.
+};
+
+} // namespace moert
+
+#endif // MOE_RUNTIME_SERVE_HOST_SERVEDMODEL_H

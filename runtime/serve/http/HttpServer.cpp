@@ -1,0 +1,203 @@
+#include "runtime/serve/http/HttpServer.h"
+
+#include "runtime/serve/http/Acceptor.h"
+#include "runtime/serve/http/Connection.h"
+#include "runtime/serve/http/Security.h"
+
+#include <algorithm>
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <fmt/format.h>
+#include <future>
+#include <system_error>
+#include <thread>
+
+namespace moert {
+
+namespace {
+namespace asio = boost::asio;
+
+/// Closing a socket takes no time; this is for a machine that is very busy.
+constexpr std::chrono::seconds kCloseTime{10};
+
+Status usage(std::string message) {
+  return Status(StatusCode::Usage, std::move(message));
+}
+
+Status checkSettings(const HttpSettings &settings) {
+  if (settings.host.empty() && settings.unixSocket.empty())
+    return usage("there is nothing to listen on; give --host or --unix-socket");
+  if (settings.certificateFile.empty() != settings.certificateKeyFile.empty())
+    return usage(
+        "TLS needs both a certificate and its key; give --tls-cert and "
+        "--tls-key");
+  if (settings.threads < 1)
+    return usage("an HTTP server needs a thread");
+  return Status::ok();
+}
+
+/// Without keys, everybody who reaches the server may use it.
+Status checkReach(const HttpSettings &settings,
+                  const std::vector<ListenSocket> &sockets) {
+  if (!settings.apiKeyFile.empty() || settings.insecure)
+    return Status::ok();
+  for (const ListenSocket &socket : sockets)
+    if (!socket.isUnix() && !isLoopbackHost(socket.address()))
+      return usage(fmt::format(
+          "without keys, everybody on the network could use a server on {}; "
+          "give --api-key-file, or --insecure if that is meant",
+          socket.address()));
+  return Status::ok();
+}
+
+std::string shownAddress(const ListenSocket &socket, bool isTls) {
+  if (socket.isUnix())
+    return "unix:" + socket.address();
+  bool isV6 = socket.address().find(':') != std::string::npos;
+  return fmt::format("{}://{}{}{}:{}", isTls ? "https" : "http",
+                     isV6 ? "[" : "", socket.address(), isV6 ? "]" : "",
+                     socket.port());
+}
+} // namespace
+
+class HttpServer::Impl {
+public:
+  Impl(HttpSettings settings, HttpHandler handler)
+      : context_(std::max(settings.threads, 1)),
+        core_(std::make_shared<ServerCore>(std::move(settings),
+                                           std::move(handler))) {}
+  ~Impl() { stop(std::chrono::milliseconds(0)); }
+
+  Status start();
+  void stop(std::chrono::milliseconds grace);
+
+  ServerCore &core() { return *core_; }
+  uint16_t port() const { return port_; }
+  const std::vector<std::string> &addresses() const { return addresses_; }
+
+private:
+  /// Does what there is to do until the context is stopped.
+  void run();
+
+  asio::io_context context_;
+  asio::executor_work_guard<asio::io_context::executor_type> work_{
+      context_.get_executor()};
+  std::shared_ptr<ServerCore> core_;
+  std::vector<std::shared_ptr<Acceptor>> acceptors_;
+  std::vector<std::thread> threads_;
+  std::mutex stopping_;
+  uint16_t port_ = 0;
+  std::vector<std::string> addresses_;
+};
+
+Status HttpServer::Impl::start() {
+  const HttpSettings &settings = core_->settings();
+  MOE_RETURN_IF_ERROR(checkSettings(settings));
+  MOE_RETURN_IF_ERROR(core_->readFiles());
+  std::vector<ListenSocket> sockets;
+  if (!settings.host.empty()) {
+    MOE_ASSIGN_OR_RETURN(sockets, listenTcp(settings.host, settings.port));
+    port_ = sockets.front().port();
+  }
+  MOE_RETURN_IF_ERROR(checkReach(settings, sockets));
+  if (!settings.unixSocket.empty()) {
+    MOE_ASSIGN_OR_RETURN(ListenSocket socket, listenUnix(settings.unixSocket));
+    sockets.push_back(std::move(socket));
+  }
+  for (ListenSocket &socket : sockets) {
+    if (!socket.isUnix())
+      core_->addBoundAddress(socket.address());
+    addresses_.push_back(
+        shownAddress(socket, !settings.certificateFile.empty()));
+    acceptors_.push_back(
+        std::make_shared<Acceptor>(context_, core_, std::move(socket)));
+  }
+  for (const auto &acceptor : acceptors_)
+    acceptor->start();
+  try {
+    for (int i = 0; i < settings.threads; ++i)
+      threads_.emplace_back([this] { run(); });
+  } catch (const std::system_error &error) {
+    return Status(StatusCode::Io, fmt::format("cannot start a thread of the "
+                                              "HTTP server: {}",
+                                              error.what()));
+  }
+  return Status::ok();
+}
+
+void HttpServer::Impl::run() {
+  while (true) {
+    try {
+      context_.run();
+      return;
+    } catch (const std::exception &) {
+      // No memory for one connection, which goes with what it held; the others
+      // go on.
+    }
+  }
+}
+
+void HttpServer::Impl::stop(std::chrono::milliseconds grace) {
+  std::lock_guard lock(stopping_);
+  core_->isDraining = true;
+  std::vector<std::future<void>> closed;
+  for (const auto &acceptor : acceptors_)
+    closed.push_back(acceptor->close());
+  auto toAll = [&](void (Connection::*action)()) {
+    for (const auto &connection : core_->connections())
+      asio::post(connection->socket().get_executor(),
+                 [connection, action] { (connection.get()->*action)(); });
+  };
+  if (!threads_.empty()) {
+    for (std::future<void> &acceptor : closed)
+      acceptor.wait();
+    toAll(&Connection::drain);
+    if (!core_->waitUntilEmpty(grace)) {
+      toAll(&Connection::cut);
+      core_->waitUntilEmpty(kCloseTime);
+    }
+  }
+  work_.reset();
+  context_.stop();
+  for (std::thread &thread : threads_)
+    thread.join();
+  threads_.clear();
+  acceptors_.clear();
+  // What was on its way still holds acceptors, and so a unix socket's file.
+  context_.restart();
+  try {
+    context_.poll();
+  } catch (const std::exception &) {
+    // As in run(); what is left goes with the context.
+  }
+}
+
+HttpServer::HttpServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+HttpServer::~HttpServer() = default;
+
+StatusOr<std::unique_ptr<HttpServer>> HttpServer::create(HttpSettings settings,
+                                                         HttpHandler handler) {
+  auto impl = std::make_unique<Impl>(std::move(settings), std::move(handler));
+  MOE_RETURN_IF_ERROR(impl->start());
+  return std::unique_ptr<HttpServer>(new HttpServer(std::move(impl)));
+}
+
+uint16_t HttpServer::port() const { return impl_->port(); }
+
+const std::vector<std::string> &HttpServer::addresses() const {
+  return impl_->addresses();
+}
+
+std::vector<std::string> HttpServer::warnings() const {
+  return impl_->core().warnings();
+}
+
+HttpCounts HttpServer::counts() const { return impl_->core().counts(); }
+
+Status HttpServer::reload() { return impl_->core().readFiles(); }
+
+void HttpServer::stop(std::chrono::milliseconds grace) { impl_->stop(grace); }
+
+} // namespace moert

@@ -1,0 +1,98 @@
+//===- HttpSettings.h - What an HTTP server is told -------------*- C++ -*-===//
+
+#ifndef MOE_RUNTIME_SERVE_HTTP_HTTPSETTINGS_H
+#define MOE_RUNTIME_SERVE_HTTP_HTTPSETTINGS_H
+
+#include "runtime/serve/http/AccessLog.h"
+#include "runtime/serve/http/StaticFiles.h"
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace moert {
+
+/// Limits of size and time, so that no client takes more of the server than its
+/// share. Each is reached by a client that is broken, slow or hostile, and
+/// never by one that is none of these.
+struct HttpLimits {
+  /// Bytes of the headers, and of the request line; 431 beyond.
+  size_t headerBytes = size_t(16) << 10;
+  /// Bytes of a request's body; 413 beyond. A length that is announced is
+  /// refused before the body is read.
+  uint64_t bodyBytes = uint64_t(64) << 20;
+  /// Bytes of all bodies that are being received; 503 beyond.
+  uint64_t bodyBytesInAll = uint64_t(512) << 20;
+  /// Open connections; 503 beyond.
+  size_t connections = 1024;
+  /// Open connections of one peer address (one /64 network for IPv6); 503
+  /// beyond. A proxy is one peer. Connections to a unix socket are not counted.
+  size_t connectionsPerPeer = 256;
+  /// After so many requests a connection is closed.
+  size_t requestsPerConnection = 10'000;
+  /// Bytes of an answer that wait for the client; it is cut off beyond. An
+  /// answer of one piece may be larger.
+  size_t pendingBytes = size_t(8) << 20;
+
+  /// From a connection's start, or a request's first byte, to the end of the
+  /// headers; includes the TLS handshake. 408.
+  std::chrono::milliseconds headerTime{10'000};
+  /// From the end of the headers to the end of the body. 408.
+  std::chrono::milliseconds bodyTime{120'000};
+  /// Between an answer and the next request; the connection is closed then.
+  std::chrono::milliseconds idleTime{75'000};
+  /// A client that takes nothing of its answer for so long is cut off.
+  std::chrono::milliseconds writeTime{30'000};
+  /// After the last answer of a connection the server waits so long for the
+  /// client to close it, so that the client can read the answer.
+  std::chrono::milliseconds lingerTime{2'000};
+};
+
+struct HttpSettings {
+  /// Address or name to listen on; "" for the unix socket alone. A name may
+  /// stand for several addresses. 0.0.0.0 is all of IPv4; :: is IPv4 and IPv6.
+  std::string host = "127.0.0.1";
+  uint16_t port = 8080; ///< 0: any that is free.
+  /// Path of a unix socket to listen on too; "": none. Only this user can
+  /// connect to it. A socket that a killed server left is replaced.
+  std::string unixSocket;
+
+  /// File with the keys of clients (KeyRing); "": no key is asked for, and then
+  /// only loopback addresses and unix sockets are listened on.
+  std::string apiKeyFile;
+  /// Listens on any address without keys.
+  bool insecure = false;
+  /// Host names, besides those of loopback, by which a server without keys may
+  /// be called. A web page elsewhere can make a browser call a local server by
+  /// a name of its own.
+  std::vector<std::string> allowedHosts;
+  /// Origins ("https://chat.example.org", or "*" for all) whose web pages may
+  /// use the server.
+  std::vector<std::string> allowedOrigins;
+  /// Paths that need no key. The static files need none either.
+  std::vector<std::string> publicPaths = {"/health"};
+
+  /// PEM files of the certificate chain and of its key; "": no TLS. The unix
+  /// socket has none.
+  std::string certificateFile, certificateKeyFile;
+
+  std::span<const StaticFile> files; ///< They outlive the server.
+  /// The Content-Security-Policy of static files.
+  std::string contentSecurityPolicy{kStrictContentSecurityPolicy};
+
+  int threads = 2; ///< That receive and send, and run the handler.
+  HttpLimits limits;
+  /// How often HttpAnswer::begin()'s ping is written.
+  std::chrono::milliseconds pingInterval{15'000};
+  /// Receives a record of each answer, on one of the server's threads; may be
+  /// empty.
+  std::function<void(const AccessRecord &)> accessLog;
+};
+
+} // namespace moert
+
+#endif // MOE_RUNTIME_SERVE_HTTP_HTTPSETTINGS_H

@@ -1,0 +1,53 @@
+//===- Notify.h - Tells systemd how a service is doing ----------*- C++ -*-===//
+//
+// The protocol of sd_notify(3), without its library: lines of NAME=VALUE in a
+// datagram to the socket that systemd names to a service.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_RUNTIME_SERVE_HTTP_NOTIFY_H
+#define MOE_RUNTIME_SERVE_HTTP_NOTIFY_H
+
+#include "runtime/base/Status.h"
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace moert {
+
+/// Functions may be called from any thread and never wait. Without a socket
+/// they do nothing. They fail with Io, naming the socket.
+class ServiceNotifier {
+public:
+  /// `socket` is the value of $NOTIFY_SOCKET: a path, "@NAME" in the abstract
+  /// namespace, or "" where no service manager listens.
+  explicit ServiceNotifier(std::string socket) : socket_(std::move(socket)) {}
+
+  bool isListening() const { return !socket_.empty(); }
+  /// The service serves now; `status` is what "systemctl status" shows.
+  Status ready(std::string_view status) const;
+  /// It ends, and serves no new requests.
+  Status stopping(std::string_view status) const;
+  /// What it does, such as the progress of loading.
+  Status status(std::string_view text) const;
+  /// It is alive (watchdogInterval()).
+  Status watchdog() const;
+  /// It needs so much more time to start or stop.
+  Status extendTimeout(std::chrono::milliseconds time) const;
+
+private:
+  Status send(std::string_view message) const;
+  std::string socket_;
+};
+
+/// Returns how often watchdog() has to be called, half of the time after which
+/// systemd kills the service; none if it does not watch. The arguments are the
+/// values of $WATCHDOG_USEC and $WATCHDOG_PID, "" where they are not set.
+std::optional<std::chrono::milliseconds>
+watchdogInterval(std::string_view microseconds, std::string_view pid);
+
+} // namespace moert
+
+#endif // MOE_RUNTIME_SERVE_HTTP_NOTIFY_H

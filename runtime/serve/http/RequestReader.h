@@ -1,0 +1,67 @@
+//===- RequestReader.h - Bytes become a request -----------------*- C++ -*-===//
+
+#ifndef MOE_RUNTIME_SERVE_HTTP_REQUESTREADER_H
+#define MOE_RUNTIME_SERVE_HTTP_REQUESTREADER_H
+
+#include "runtime/serve/http/Refusal.h"
+#include "runtime/serve/http/Security.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace moert {
+
+/// The request line and headers.
+struct RequestHead {
+  std::string method, target;
+  bool isHttp11 = true;  ///< Else HTTP/1.0.
+  bool keepAlive = true; ///< Whether the client wants another request.
+  bool expectsContinue = false;
+  bool isChunked = false;
+  uint64_t contentLength = 0; ///< Announced; 0 where there is none.
+  HeaderMap headers;          ///< Names in lower case; repeated ones joined.
+
+  bool hasBody() const { return isChunked || contentLength > 0; }
+};
+
+/// Reads one request from bytes as they arrive. Stops after the headers, so
+/// that the caller can refuse before the body is read.
+class RequestReader {
+public:
+  enum class State { Head, AfterHead, Body, Done, Failed };
+
+  /// Headers of more than `headerBytes` are refused with 431.
+  explicit RequestReader(size_t headerBytes);
+  ~RequestReader();
+
+  State state() const { return state_; }
+  /// Returns how many of the bytes were used. The others have to be there again
+  /// in front of new ones. In the states AfterHead, Done and Failed none are.
+  size_t feed(std::string_view bytes);
+
+  const RequestHead &head() const { return head_; } ///< After the head.
+  /// Goes on after the head. A body of more than `bodyBytes` is refused with
+  /// 413.
+  void readBody(uint64_t bodyBytes);
+  size_t bodySize() const;
+  std::string takeBody();                             ///< When done.
+  const Refusal &refusal() const { return refusal_; } ///< When failed.
+
+private:
+  struct Parser;
+  void takeHead();
+  void fail(int status, std::string message);
+
+  std::unique_ptr<Parser> parser_;
+  State state_ = State::Head;
+  RequestHead head_;
+  Refusal refusal_;
+};
+
+} // namespace moert
+
+#endif // MOE_RUNTIME_SERVE_HTTP_REQUESTREADER_H

@@ -1,0 +1,161 @@
+#!/usr/bin/env python3
+"""Drives `moert serve` over HTTP, as clients do, and ends it with SIGTERM.
+
+  serve.py --moert PATH --plan PLAN.fb --work DIR
+
+The plan must decode several sequences together. Standard library only.
+"""
+import argparse
+import concurrent.futures
+import json
+import os
+import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+
+PROMPTS = ["In the beginning God created", "And it came to pass", "The LORD is my shepherd", "Blessed are the"]
+
+
+class Server:
+    def __init__(self, moert, plan, *options):
+        self.process = subprocess.Popen([moert, "serve", plan, "--port", "0", "--log", "json", *options],
+                                        stderr=subprocess.PIPE, text=True)
+        self.lines = []
+        for line in self.process.stderr:
+            self.lines.append(line)
+            if line.startswith("serving "):
+                self.base = line.split(" at ")[1].strip()
+                return
+        sys.exit("the server did not start:\n" + "".join(self.lines))
+
+    def request(self, path, body=None, headers=()):
+        """Returns status, headers and text of an answer."""
+        data = None if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
+        request = urllib.request.Request(self.base + path, data, {"Content-Type": "application/json", **dict(headers)})
+        try:
+            with urllib.request.urlopen(request, timeout=120) as answer:
+                return answer.status, answer.headers, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.headers, error.read().decode()
+
+    def json(self, path, body=None):
+        status, _, text = self.request(path, body)
+        assert status == 200, f"{path}: {status} {text}"
+        return json.loads(text)
+
+    def complete(self, prompt, **fields):
+        return self.json("/v1/completions", {"prompt": prompt, "max_tokens": 16, "temperature": 0, **fields})
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        rest = self.process.stderr.read()
+        assert self.process.wait(timeout=60) == 0, rest
+        return "".join(self.lines) + rest
+
+
+def run_alone(moert, plan, prompt):
+    done = subprocess.run([moert, "run", plan, "-p", prompt, "-n", "16", "--temp", "0", "--json"],
+                          capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)["text"]
+
+
+def events(text):
+    """The data of server-sent events."""
+    return [line[len("data: "):] for line in text.split("\n") if line.startswith("data: ")]
+
+
+def check_texts(server, moert, plan):
+    """Texts of clients at the same time are those of moert run."""
+    alone = [run_alone(moert, plan, prompt) for prompt in PROMPTS]
+    with concurrent.futures.ThreadPoolExecutor(len(PROMPTS)) as pool:
+        together = list(pool.map(lambda prompt: server.complete(prompt)["choices"][0]["text"], PROMPTS))
+    assert together == alone, (together, alone)
+    print("texts: equal")
+
+
+def check_stream(server):
+    whole = server.complete(PROMPTS[0])["choices"][0]["text"]
+    status, headers, text = server.request("/v1/completions", {
+        "prompt": PROMPTS[0], "max_tokens": 16, "temperature": 0, "stream": True,
+        "stream_options": {"include_usage": True}})
+    assert status == 200 and headers["Content-Type"].startswith("text/event-stream"), headers
+    *chunks, last = events(text)
+    assert last == "[DONE]", last
+    chunks = [json.loads(chunk) for chunk in chunks]
+    streamed = "".join(choice["text"] for chunk in chunks for choice in chunk["choices"])
+    assert streamed == whole, (streamed, whole)
+    assert chunks[-1]["choices"] == [] and chunks[-1]["usage"]["completion_tokens"] == 16, chunks[-1]
+    print("stream: equal")
+
+
+def check_prefix(server):
+    """A prompt that goes on after an earlier text is not evaluated again."""
+    prompt = " ".join(PROMPTS) + " " + " ".join(reversed(PROMPTS)) + " for ever and ever,"
+    server.complete(prompt)
+    usage = server.complete(prompt + " and the people said unto him,")["usage"]
+    cached = usage["prompt_tokens_details"]["cached_tokens"]
+    assert cached >= usage["prompt_tokens"] - 20 > 0, usage
+    print("prefix: kept")
+
+
+def check_schema(server):
+    schema = {"type": "object", "properties": {"name": {"type": "string", "maxLength": 8}, "age": {"type": "integer",
+              "minimum": 0, "maximum": 999}}, "required": ["name", "age"], "additionalProperties": False}
+    answer = server.complete("A man:", max_tokens=200, temperature=1, seed=5, response_format={
+        "type": "json_schema", "json_schema": {"name": "man", "schema": schema, "strict": True}})
+    value = json.loads(answer["choices"][0]["text"])
+    assert set(value) == {"name", "age"} and isinstance(value["age"], int), value
+    status, _, text = server.request("/v1/completions", {"prompt": "x", "response_format": {
+        "type": "json_schema", "json_schema": {"name": "n", "schema": {"type": "object", "if": {}}}}})
+    assert status == 400 and "if" in json.loads(text)["error"]["message"], (status, text)
+    print("schema: held")
+
+
+def check_errors(server):
+    for path, body, status in (("/v1/completions", b"{", 400), ("/v1/completions", {"prompt": 7}, 400),
+                               ("/v1/nowhere", {}, 404), ("/v1/completions", None, 405)):
+        got, _, text = server.request(path, body)
+        error = json.loads(text)["error"]
+        assert got == status and error["message"], (path, got, text)
+    status, _, _ = server.request("/v1/models", headers=[("Host", "evil.example.org")])
+    assert status == 403, status
+    status, _, _ = server.request("/v1/completions", {"prompt": "x"}, headers=[("Origin", "https://evil.example.org")])
+    assert status == 403, status
+    print("errors: clear")
+
+
+def check_monitor(server, name):
+    assert server.json("/health")["status"] == "ok"
+    assert [model["id"] for model in server.json("/v1/models")["data"]] == [name]
+    assert "moert_" in server.request("/metrics")[2]
+    status, headers, page = server.request("/")
+    assert status == 200 and "<title>" in page and "script-src 'self'" in headers["Content-Security-Policy"], headers
+    print("monitor: there")
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name in ("--moert", "--plan", "--work"):
+        p.add_argument(name, required=True)
+    a = p.parse_args()
+    os.makedirs(a.work, exist_ok=True)
+    server = Server(a.moert, a.plan, "--alias", "kjv", "--cache-dir", os.path.join(a.work, "cache"))
+    try:
+        check_monitor(server, "kjv")
+        check_texts(server, a.moert, a.plan)
+        check_stream(server)
+        check_prefix(server)
+        check_schema(server)
+        check_errors(server)
+        log = server.stop()
+    finally:
+        server.process.kill()
+    secrets = [prompt for prompt in PROMPTS if prompt in log]
+    assert not secrets, f"the log has prompts: {secrets}"
+    print("log: no prompts")
+    print("serve: ok")
+
+
+main()

@@ -1,0 +1,172 @@
+// Ollama's interface: what goes over the wire.
+#include "ApiTestSupport.h"
+
+#include <gmock/gmock.h>
+
+using namespace moert;
+using namespace moert::testing;
+using ::testing::HasSubstr;
+
+namespace {
+
+Json ollamaBody(Json more = Json::object()) {
+  Json body = {{"model", "tiny:latest"},
+               {"messages", {{{"role", "user"}, {"content", "Hi"}}}}};
+  body.update(more);
+  return body;
+}
+
+const char *const kEnd =
+    R"("done":true,"done_reason":"stop","total_duration":750000000,)"
+    R"("load_duration":0,"prompt_eval_count":19,)"
+    R"("prompt_eval_duration":500000000,"eval_count":5,)"
+    R"("eval_duration":250000000})";
+
+TEST_F(ApiTest, AnOllamaChat) {
+  auto answer = post("/api/chat", ollamaBody({{"stream", false}}));
+  EXPECT_EQ(
+      answer->body,
+      std::string(R"({"model":"tiny","created_at":"2023-11-14T22:13:21Z",)"
+                  R"("message":{"role":"assistant","content":"Hello"},)") +
+          kEnd);
+}
+
+TEST_F(ApiTest, AnOllamaStream) {
+  model().bytesPerEvent = 3;
+  auto answer = post("/api/chat", ollamaBody());
+  EXPECT_EQ(answer->type, "application/x-ndjson");
+  EXPECT_EQ(answer->ping, "") << "lines of JSON have no comments";
+  std::vector<Json> lines = answer->events();
+  ASSERT_EQ(lines.size(), 3u);
+  EXPECT_EQ(lines[0].dump(),
+            R"({"model":"tiny","created_at":"2023-11-14T22:13:21Z","message":)"
+            R"({"role":"assistant","content":"Hel"},"done":false})");
+  EXPECT_EQ(lines[1]["message"]["content"], "lo");
+  EXPECT_EQ(lines[2]["done"], true);
+  EXPECT_EQ(lines[2]["eval_count"], 5);
+}
+
+TEST_F(ApiTest, OllamaToolsAndThinking) {
+  model().replies = {"<think>Hm</think><tool_call>{\"name\": \"add\", "
+                     "\"arguments\": {\"x\": 1}}</tool_call>"};
+  Json tools = Json::parse(R"([{"type": "function", "function": {
+    "name": "add", "parameters": {"type": "object"}}}])");
+  Json json =
+      post("/api/chat", ollamaBody({{"tools", tools}, {"stream", false}}))
+          ->json();
+  EXPECT_EQ(json["message"].dump(),
+            R"({"role":"assistant","content":"","thinking":"Hm",)"
+            R"("tool_calls":[{"function":{"name":"add",)"
+            R"("arguments":{"x":1}}}]})");
+  model().bytesPerEvent = 1000;
+  auto lines = post("/api/chat", ollamaBody({{"tools", tools}}))->events();
+  ASSERT_EQ(lines.size(), 3u);
+  EXPECT_EQ(lines[0]["message"]["thinking"], "Hm");
+  EXPECT_EQ(lines[1]["message"]["tool_calls"][0]["function"]["arguments"]["x"],
+            1);
+  // What they send back: arguments are an object.
+  Json messages = Json::parse(R"([{"role": "assistant", "content": "",
+    "tool_calls": [{"function": {"name": "add", "arguments": {"x": 1}}}]},
+    {"role": "tool", "tool_name": "add", "content": "1"}])");
+  post("/api/chat", ollamaBody({{"messages", messages}}));
+  EXPECT_EQ(asked().promptText, "<assistant>add({\"x\": 1})<tool>1<assistant>");
+}
+
+TEST_F(ApiTest, OllamaOptions) {
+  post("/api/chat", ollamaBody({{"options",
+                                 {{"temperature", 0},
+                                  {"num_predict", 3},
+                                  {"num_ctx", 8192},
+                                  {"seed", 9},
+                                  {"stop", {"x"}},
+                                  {"repeat_last_n", -1}}},
+                                {"format", "json"},
+                                {"keep_alive", "5m"},
+                                {"think", false}}));
+  EXPECT_EQ(asked().sampling.temperature, 0);
+  EXPECT_EQ(asked().sampling.seed, 9u);
+  EXPECT_EQ(asked().reply.maxTokens, 3);
+  EXPECT_EQ(asked().reply.stops, std::vector<std::string>{"x"});
+  EXPECT_NE(asked().grammar, nullptr);
+  post("/api/chat", ollamaBody({{"format", {{"type", "object"}}}}));
+  EXPECT_NE(asked().grammar, nullptr);
+  post("/api/chat", ollamaBody({{"format", ""}}));
+  EXPECT_EQ(asked().grammar, nullptr);
+}
+
+TEST_F(ApiTest, OllamaGenerates) {
+  auto answer = post("/api/generate", {{"model", "tiny"},
+                                       {"prompt", "Hi"},
+                                       {"system", "Be kind."},
+                                       {"stream", false}});
+  EXPECT_EQ(answer->json()["response"], "Hello");
+  EXPECT_EQ(asked().promptText, "<system>Be kind.<user>Hi<assistant>");
+  post("/api/generate", {{"model", "tiny"}, {"prompt", "Hi"}, {"raw", true}});
+  EXPECT_EQ(asked().promptText, "Hi");
+  post("/api/generate", {{"model", "tiny"}, {"prompt", "a"}, {"suffix", "b"}});
+  EXPECT_EQ(asked().prompt, (std::vector<int32_t>{260, 'a', 261, 'b', 262}));
+  size_t count = model().requests.size();
+  Json loaded = post("/api/generate", {{"model", "tiny"}})->json();
+  EXPECT_EQ(loaded["done_reason"], "load");
+  EXPECT_EQ(post("/api/chat", {{"model", "tiny"}})->json()["done_reason"],
+            "load");
+  EXPECT_EQ(model().requests.size(), count);
+}
+
+TEST_F(ApiTest, OllamaModels) {
+  Json tags = request("GET", "/api/tags")->json();
+  EXPECT_EQ(tags["models"][0].dump(),
+            R"({"name":"tiny","model":"tiny",)"
+            R"("modified_at":"2023-11-14T22:13:20Z","size":1048576,)"
+            R"("digest":"abc123","details":{"parent_model":"",)"
+            R"("format":"gguf","family":"qwen3moe","families":["qwen3moe"],)"
+            R"("parameter_size":"2.0B","quantization_level":"Q4_K_M"}})");
+  Json show = post("/api/show", {{"model", "tiny"}})->json();
+  EXPECT_EQ(show["model_info"]["qwen3moe.context_length"], 4096);
+  EXPECT_EQ(show["capabilities"][1], "tools");
+  EXPECT_EQ(request("GET", "/api/ps")->json()["models"][0]["name"], "tiny");
+  EXPECT_EQ(request("GET", "/api/version")->body, R"({"version":"0.1.0"})");
+}
+
+TEST_F(ApiTest, OllamaErrors) {
+  struct {
+    const char *path;
+    Json body;
+    const char *words;
+  } cases[] = {
+      {"/api/chat", {{"messages", Json::array()}}, "model is missing"},
+      {"/api/chat", ollamaBody({{"options", {{"temperature", "hot"}}}}),
+       "options.temperature must be a number"},
+      {"/api/chat", ollamaBody({{"format", "xml"}}), "format must be \"json\""},
+      {"/api/chat", ollamaBody({{"format", 5}}), "format must be"},
+      {"/api/chat", ollamaBody({{"stream", 1}}), "stream must be"},
+      {"/api/chat", ollamaBody({{"think", 1}}), "think must be"},
+      {"/api/chat", ollamaBody({{"keep_alive", true}}), "keep_alive must be"},
+      {"/api/chat",
+       ollamaBody(
+           {{"messages",
+             {{{"role", "user"}, {"content", ""}, {"images", {"aGk="}}}}}}),
+       "messages[0].images is not supported"},
+      {"/api/generate",
+       {{"model", "tiny"}, {"prompt", "a"}, {"images", {"aGk="}}},
+       "images is not supported"},
+      {"/api/generate",
+       {{"model", "tiny"}, {"prompt", "a"}, {"context", {1, 2}}},
+       "context is not supported"},
+      {"/api/generate", {{"model", "tiny"}, {"prompt", 1}}, "prompt must be"},
+      {"/api/show", Json::object(), "model is missing"},
+      {"/api/embed", {{"model", "tiny"}}, "input is missing"}};
+  for (const auto &test : cases) {
+    auto answer = post(test.path, test.body);
+    EXPECT_EQ(answer->status, 400) << test.body;
+    EXPECT_THAT(answer->json()["error"].get<std::string>(),
+                HasSubstr(test.words));
+  }
+  EXPECT_EQ(request("GET", "/api/nothing")->body,
+            R"({"error":"there is nothing at /api/nothing"})");
+  model().failure = Status(StatusCode::Internal, "broken");
+  auto broken = post("/api/chat", ollamaBody());
+  EXPECT_EQ(broken->events().back().dump(), R"({"error":"broken"})");
+}
+
+} // namespace

@@ -1,0 +1,172 @@
+// OpenAI's newer interface: what goes over the wire.
+#include "ApiTestSupport.h"
+#include "runtime/serve/api/ResponseStore.h"
+
+#include <gmock/gmock.h>
+
+using namespace moert;
+using namespace moert::testing;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+namespace {
+
+const Json kResponseTools = Json::parse(R"([{"type": "function", "name": "add",
+  "parameters": {"type": "object"}}])");
+
+TEST_F(ApiTest, AResponse) {
+  model().replies = {"<think>Hm</think>Hello"};
+  Json json = post("/v1/responses", {{"model", "tiny"},
+                                     {"input", "Hi"},
+                                     {"instructions", "Be kind."},
+                                     {"temperature", 0.5}})
+                  ->json();
+  EXPECT_EQ(json["id"], std::string("resp_") + kId);
+  EXPECT_EQ(json["object"], "response");
+  EXPECT_EQ(json["status"], "completed");
+  EXPECT_EQ(json["instructions"], "Be kind.");
+  EXPECT_EQ(json["temperature"], 0.5);
+  EXPECT_EQ(json["output"].dump(),
+            std::string(R"([{"type":"reasoning","id":"rs_)") + kId +
+                R"(_0","summary":[],"content":[{"type":"reasoning_text",)"
+                R"("text":"Hm"}]},{"type":"message","id":"msg_)" +
+                kId +
+                R"(_1","status":"completed","role":"assistant","content":)"
+                R"([{"type":"output_text","text":"Hello","annotations":[],)"
+                R"("logprobs":[]}]}])");
+  EXPECT_EQ(json["usage"].dump(),
+            R"({"input_tokens":35,"input_tokens_details":{"cached_tokens":2,)"
+            R"("cache_write_tokens":0},)"
+            R"("output_tokens":22,"output_tokens_details":)"
+            R"({"reasoning_tokens":2},"total_tokens":57})");
+  EXPECT_EQ(asked().promptText, "<system>Be kind.<user>Hi<assistant>");
+}
+
+TEST_F(ApiTest, AResponseStream) {
+  model().bytesPerEvent = 1000;
+  model().replies = {"<think>Hm</think>Hello<tool_call>{\"name\": \"add\", "
+                     "\"arguments\": {\"x\": 1}}</tool_call>"};
+  auto answer =
+      post("/v1/responses",
+           {{"input", "Hi"}, {"stream", true}, {"tools", kResponseTools}});
+  EXPECT_THAT(
+      answer->eventNames(),
+      ElementsAre("response.created", "response.in_progress",
+                  "response.output_item.added", "response.content_part.added",
+                  "response.reasoning_text.delta",
+                  "response.reasoning_text.done", "response.content_part.done",
+                  "response.output_item.done", "response.output_item.added",
+                  "response.content_part.added", "response.output_text.delta",
+                  "response.output_text.done", "response.content_part.done",
+                  "response.output_item.done", "response.output_item.added",
+                  "response.function_call_arguments.delta",
+                  "response.function_call_arguments.done",
+                  "response.output_item.done", "response.completed"));
+  std::vector<Json> events = answer->events();
+  for (size_t i = 0; i < events.size(); ++i) {
+    EXPECT_EQ(events[i]["sequence_number"], i);
+    EXPECT_EQ(events[i]["type"], answer->eventNames()[i]);
+  }
+  EXPECT_EQ(events[10].dump(),
+            std::string(R"({"type":"response.output_text.delta",)"
+                        R"("sequence_number":10,"item_id":"msg_)") +
+                kId +
+                R"(_1","output_index":1,"content_index":0,"delta":"Hello",)"
+                R"("logprobs":[]})");
+  EXPECT_EQ(events[16]["arguments"], R"({"x": 1})");
+  const Json &response = events[18]["response"];
+  EXPECT_EQ(response["output"].size(), 3u);
+  EXPECT_EQ(response["output"][2].dump(),
+            std::string(R"({"type":"function_call","id":"fc_)") + kId +
+                R"(_2","call_id":"call_0123456789abcdef01234567","name":"add",)"
+                R"("arguments":"{\"x\": 1}","status":"completed"})");
+}
+
+TEST_F(ApiTest, ResponsesGoOn) {
+  settings_.random = [next = std::make_shared<uint64_t>(0)] { return ++*next; };
+  handler_ = makeApi(host_, settings_);
+  Json first =
+      post("/v1/responses", {{"input", "Hi"}, {"instructions", "Once."}})
+          ->json();
+  Json second = post("/v1/responses",
+                     {{"input", "More"}, {"previous_response_id", first["id"]}})
+                    ->json();
+  EXPECT_EQ(asked().promptText, "<user>Hi<assistant>Hello<user>More<assistant>")
+      << "instructions are of one answer";
+  EXPECT_EQ(second["previous_response_id"], first["id"]);
+  post("/v1/responses",
+       {{"input", "Last"}, {"previous_response_id", second["id"]}});
+  EXPECT_THAT(asked().promptText, HasSubstr("More<assistant>Hello<user>Last"));
+  Json forgotten =
+      post("/v1/responses", {{"input", "x"}, {"store", false}})->json();
+  auto unknown =
+      post("/v1/responses",
+           {{"input", "x"}, {"previous_response_id", forgotten["id"]}});
+  EXPECT_EQ(unknown->status, 404);
+  EXPECT_EQ(unknown->json()["error"]["param"], "previous_response_id");
+}
+
+TEST_F(ApiTest, ResponseItemsBecomeThePrompt) {
+  Json input = Json::parse(R"([
+    {"role": "user", "content": [{"type": "input_text", "text": "2+2"}]},
+    {"type": "reasoning", "id": "r", "summary": [],
+     "content": [{"type": "reasoning_text", "text": "Hm"}]},
+    {"type": "function_call", "call_id": "c1", "name": "add",
+     "arguments": "{\"x\": 4}"},
+    {"type": "function_call_output", "call_id": "c1", "output": "4"}])");
+  auto answer = post("/v1/responses", {{"input", input}});
+  EXPECT_EQ(answer->status, 200) << answer->body;
+  EXPECT_EQ(asked().promptText,
+            "<user>2+2<assistant>[Hm]add({\"x\": 4})<tool>4<assistant>");
+}
+
+TEST_F(ApiTest, ResponsesThatAreCut) {
+  Json json = post("/v1/responses", {{"input", "Hi"}, {"max_output_tokens", 2}})
+                  ->json();
+  EXPECT_EQ(json["status"], "incomplete");
+  EXPECT_EQ(json["incomplete_details"]["reason"], "max_output_tokens");
+}
+
+TEST_F(ApiTest, ResponseErrors) {
+  struct {
+    Json body;
+    const char *param;
+  } cases[] = {
+      {Json::object(), "input"},
+      {{{"input", 5}}, "input"},
+      {{{"input", Json::array()}}, "input"},
+      {{{"input", {{{"type", "item_reference"}}}}}, "input[0].type"},
+      {{{"input", "a"}, {"background", true}}, "background"},
+      {{{"input", "a"}, {"max_output_tokens", 0}}, "max_output_tokens"},
+      {{{"input", "a"}, {"tools", {{{"type", "web_search"}}}}},
+       "tools[0].type"},
+      {{{"input", "a"},
+        {"text",
+         {{"format", {{"type", "json_schema"}, {"schema", {{"not", 1}}}}}}}},
+       "text.format.schema"}};
+  for (const auto &test : cases) {
+    auto answer = post("/v1/responses", test.body);
+    EXPECT_EQ(answer->status, 400) << test.body;
+    EXPECT_EQ(answer->json()["error"]["param"], test.param) << answer->body;
+  }
+  model().failure = Status(StatusCode::Internal, "broken");
+  auto broken = post("/v1/responses", {{"input", "a"}, {"stream", true}});
+  EXPECT_EQ(broken->eventNames().back(), "response.failed");
+  EXPECT_TRUE(broken->hasEnded);
+}
+
+TEST(ResponseStore, OldestGoFirst) {
+  ResponseStore store(2, 1000);
+  store.keep("a", "x", Json::array({1}));
+  store.keep("b", "x", Json::array({2}));
+  EXPECT_EQ(store.find("a", "x"), Json::array({1}));
+  EXPECT_EQ(store.find("a", "y"), std::nullopt) << "of another client";
+  store.keep("c", "x", Json::array({3}));
+  EXPECT_EQ(store.find("a", "x"), std::nullopt);
+  store.keep("d", "x", Json::array({std::string(995, 'x')}));
+  EXPECT_EQ(store.find("b", "x"), std::nullopt);
+  EXPECT_EQ(store.find("c", "x"), std::nullopt);
+  EXPECT_NE(store.find("d", "x"), std::nullopt);
+}
+
+} // namespace

@@ -1,0 +1,248 @@
+// Replies held to a grammar: from the first token of the answer, whatever came
+// before it, and never beyond.
+#include "runtime/serve/Constraint.h"
+
+#include "runtime/constrain/Gbnf.h"
+#include "runtime/text/Tokenizer.h"
+#include "test/unit/SchedulerTestSupport.h"
+
+#include <gmock/gmock.h>
+
+using namespace moert;
+using namespace moetest;
+using testing::HasSubstr;
+
+namespace {
+
+std::shared_ptr<const Automaton> grammarOf(std::string_view text) {
+  auto grammar = parseGbnf(text);
+  EXPECT_TRUE(grammar.isOk()) << grammar.status().message();
+  auto automaton = Automaton::compile(*grammar);
+  EXPECT_TRUE(automaton.isOk()) << automaton.status().message();
+  return std::make_shared<const Automaton>(*std::move(automaton));
+}
+
+bool isSet(std::span<const uint64_t> mask, int32_t id) {
+  return (mask[size_t(id) / 64] >> (id % 64) & 1) != 0;
+}
+
+/// Words of a vocabulary; those in angle brackets are control tokens.
+Tokenizer tokenizerOf(const std::vector<std::string> &words) {
+  TokenizerSpec spec;
+  spec.model = "gpt2";
+  spec.pre = "gpt-2";
+  spec.tokens = words;
+  for (const std::string &word : words)
+    spec.types.push_back(word.starts_with("<") && word.ends_with(">") ? 3 : 1);
+  spec.eos = 0;
+  return *Tokenizer::create(spec);
+}
+
+class ConstraintTest : public testing::Test {
+protected:
+  enum Token : int32_t {
+    Eos,
+    Think,
+    EndThink,
+    Channel,
+    Message,
+    End,
+    Start,
+    Analysis,
+    Final,
+    Assistant,
+    A,
+    B,
+    EndThinkA
+  };
+
+  Constraint constraint(std::string_view grammar, bool split,
+                        std::string_view prompt = "") {
+    return Constraint(grammarOf(grammar), vocabulary_, split, prompt);
+  }
+  /// The tokens that are allowed next.
+  std::vector<int32_t> allowed(Constraint &constraint) {
+    auto mask = constraint.allowed();
+    EXPECT_TRUE(mask.isOk()) << mask.status().message();
+    std::vector<int32_t> ids;
+    for (int32_t id = 0; mask && id < tokenizer_.vocabularySize(); ++id)
+      if (isSet(*mask, id))
+        ids.push_back(id);
+    return ids;
+  }
+  void accept(Constraint &constraint, std::initializer_list<int32_t> tokens) {
+    for (int32_t token : tokens) {
+      auto mask = constraint.allowed();
+      ASSERT_TRUE(mask.isOk()) << mask.status().message();
+      EXPECT_TRUE(isSet(*mask, token)) << token;
+      Status status = constraint.accept(token);
+      EXPECT_TRUE(status.isOk()) << status.message();
+    }
+  }
+
+  const Tokenizer tokenizer_ = tokenizerOf(
+      {"<eos>", "<think>", "</think>", "<|channel|>", "<|message|>", "<|end|>",
+       "<|start|>", "analysis", "final", "assistant", "a", "b", "</think>a"});
+  const std::shared_ptr<const ConstraintVocabulary> vocabulary_ =
+      std::make_shared<const ConstraintVocabulary>(tokenizer_);
+};
+
+TEST_F(ConstraintTest, WithoutReasoningTheGrammarHoldsFromTheFirstToken) {
+  Constraint plain = constraint("root ::= \"ab\"", false);
+  EXPECT_EQ(allowed(plain), std::vector<int32_t>{A});
+  accept(plain, {A});
+  EXPECT_FALSE(plain.hasEnded());
+  accept(plain, {B});
+  EXPECT_TRUE(plain.hasEnded());
+  EXPECT_EQ(allowed(plain), std::vector<int32_t>{Eos});
+}
+
+TEST_F(ConstraintTest, TheModelMayReasonFirst) {
+  Constraint each = constraint("root ::= \"ab\"", true);
+  EXPECT_EQ(allowed(each),
+            (std::vector<int32_t>{Think, EndThink, Channel, End, Start, A}));
+  accept(each, {Think});
+  // Everything but the end of the text.
+  EXPECT_EQ(allowed(each).size(), size_t(tokenizer_.vocabularySize()) - 1);
+  accept(each, {B, B, A, EndThink});
+  accept(each, {A, B});
+  EXPECT_TRUE(each.hasEnded());
+  // Or not.
+  Constraint direct = constraint("root ::= \"ab\"", true);
+  accept(direct, {A});
+  EXPECT_EQ(allowed(direct), std::vector<int32_t>{B});
+}
+
+TEST_F(ConstraintTest, ThePromptMayHaveBegunTheReasoning) {
+  Constraint each = constraint("root ::= \"ab\"", true, "say ab<think>\n");
+  accept(each, {B, EndThink, A});
+  EXPECT_EQ(allowed(each), std::vector<int32_t>{B});
+}
+
+TEST_F(ConstraintTest, ChannelsAreFollowedToTheAnswer) {
+  Constraint each = constraint("root ::= \"ab\"", true);
+  accept(each, {Channel});
+  // Or the first letter of one.
+  EXPECT_EQ(allowed(each), (std::vector<int32_t>{Analysis, Final, A}));
+  accept(each, {Analysis});
+  EXPECT_EQ(allowed(each), std::vector<int32_t>{Message});
+  accept(each, {Message, B, B, End, Start});
+  EXPECT_EQ(allowed(each), (std::vector<int32_t>{Assistant, A}));
+  accept(each, {Assistant, Channel, Final, Message, A});
+  EXPECT_EQ(allowed(each), std::vector<int32_t>{B});
+}
+
+TEST_F(ConstraintTest, MarksDoNotGoOnForEver) {
+  Constraint each = constraint("root ::= \"ab\"", true);
+  for (int i = 0; i < 32; ++i)
+    accept(each, {Think, EndThink});
+  EXPECT_EQ(allowed(each), std::vector<int32_t>{A});
+}
+
+TEST_F(ConstraintTest, WhatCannotBeHeldIsAnError) {
+  Constraint both = constraint("root ::= \"ab\"", true);
+  accept(both, {Think});
+  Status status = both.accept(EndThinkA);
+  EXPECT_EQ(status.code(), StatusCode::Unsupported);
+  EXPECT_THAT(status.message(), HasSubstr("also begins the answer"));
+  // No token of this vocabulary has a c.
+  Constraint dead = constraint("root ::= \"ac\"", false);
+  accept(dead, {A});
+  auto mask = dead.allowed();
+  ASSERT_FALSE(mask.isOk());
+  EXPECT_EQ(mask.status().code(), StatusCode::Unsupported);
+  EXPECT_THAT(mask.status().message(), HasSubstr("the grammar cannot go on"));
+}
+
+class ConstrainedSchedulerTest : public SchedulerFixture<SamplePlan> {
+protected:
+  void SetUp() override {
+    SchedulerFixture::SetUp();
+    openOn(bestIsa(), SamplePlan::Room{128, 16, 4, 24});
+    start();
+  }
+  GenerationRequest held(std::string_view grammar, int32_t maxTokens = 40) {
+    GenerationRequest request = greedy({5, 6, 7}, maxTokens);
+    request.grammar = grammarOf(grammar);
+    return request;
+  }
+};
+
+TEST_F(ConstrainedSchedulerTest, RepliesFollowTheirGrammars) {
+  const char *grammars[] = {
+      "root ::= \"the cat.\"",
+      "root ::= [ab]{3} \".\"",
+      "root ::= (\"yes\" | \"no\")",
+      "root ::= \"a\" list \".\"\nlist ::= \"b\" list \"c\" | \"d\"",
+  };
+  std::vector<std::vector<std::unique_ptr<Received>>> received;
+  for (uint64_t seed = 0; seed < 8; ++seed) {
+    received.emplace_back();
+    for (const char *grammar : grammars) {
+      GenerationRequest request = held(grammar);
+      request.sampling.temperature = seed == 0 ? 0.0f : 2.0f;
+      request.sampling.seed = seed;
+      // Even if the model wants something else.
+      request.sampling.logitBias[20] = 1000;
+      received.back().push_back(std::make_unique<Received>());
+      submit(request, *received.back().back());
+    }
+  }
+  auto vocabulary = std::make_shared<const ConstraintVocabulary>(*tokenizer_);
+  for (auto &ofSeed : received)
+    for (size_t i = 0; i < ofSeed.size(); ++i) {
+      EXPECT_TRUE(ofSeed[i]->end().status.isOk());
+      const Reply &reply = ofSeed[i]->reply();
+      if (reply.reason == StopReason::Length)
+        continue;
+      EXPECT_EQ(reply.reason, StopReason::EndOfText);
+      Matcher matcher(grammarOf(grammars[i]), vocabulary->trie);
+      for (int32_t token : reply.tokens)
+        ASSERT_TRUE(matcher.accept(token).isOk()) << reply.text;
+      EXPECT_TRUE(matcher.canEnd()) << reply.text;
+      if (i == 0) {
+        EXPECT_EQ(reply.text, "the cat.");
+      }
+    }
+}
+
+// Nothing can follow, so that no step is needed for the end.
+TEST_F(ConstrainedSchedulerTest, ACompleteTextEndsAtOnce) {
+  auto received = complete(held("root ::= \"ab\""));
+  EXPECT_EQ(received->text(), "ab");
+  EXPECT_EQ(received->reply().reason, StopReason::EndOfText);
+  EXPECT_EQ(received->stats().generatedTokens, 2);
+}
+
+TEST_F(ConstrainedSchedulerTest, ADeadEndIsAnErrorAndNoText) {
+  // The vocabulary has no digits.
+  auto received = complete(held("root ::= \"ab\" [0-9]+"));
+  EXPECT_EQ(received->end().status.code(), StatusCode::Unsupported);
+  EXPECT_THAT(received->end().status.message(),
+              HasSubstr("the grammar cannot go on"));
+  EXPECT_EQ(received->text(), "ab");
+  EXPECT_TRUE(received->hasEndEvent());
+  auto none = complete(held("root ::= [0-9]"));
+  EXPECT_EQ(none->end().status.code(), StatusCode::Unsupported);
+  EXPECT_EQ(none->text(), "");
+  // A limit of the matcher is an error, too: every way to divide a text into
+  // two lists is followed.
+  std::string ambiguous = "root ::= x{2000}\nx ::= [a-z]? [a-z]? [a-z]?";
+  auto limited = complete(held(ambiguous));
+  EXPECT_EQ(limited->end().status.code(), StatusCode::DoesNotFit);
+  EXPECT_EQ(limited->text(), "");
+  waitForAll();
+  EXPECT_EQ(scheduler_->stats().failed, 3u);
+  expectNoPageIsLost();
+}
+
+TEST_F(ConstrainedSchedulerTest, OthersGoOnBesideAFailure) {
+  Received good, bad;
+  GenerationRequest request = greedy({8, 9}, 30);
+  submit(request, good);
+  submit(held("root ::= \"a\" [0-9]+"), bad);
+  EXPECT_FALSE(bad.end().status.isOk());
+  EXPECT_EQ(good.reply().tokens, alone(request));
+}
+
+} // namespace

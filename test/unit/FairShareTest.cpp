@@ -1,0 +1,142 @@
+// Turns between clients, and what they do to prompts and chunks.
+#include "runtime/serve/FairShare.h"
+
+#include "runtime/serve/PrefillChunk.h"
+#include "runtime/serve/PrefillShares.h"
+
+#include <gtest/gtest.h>
+#include <map>
+#include <numeric>
+
+using namespace moert;
+
+namespace {
+using Names = std::vector<std::string_view>;
+
+TEST(FairShare, EachGetsTheSameWhateverTheTurnsCost) {
+  FairShare fair(64);
+  const Names names = {"a", "b", "c"};
+  const int64_t costs[] = {7, 400, 90};
+  std::map<std::string_view, int64_t> got;
+  for (int i = 0; i < 3000; ++i) {
+    size_t next = fair.next(names);
+    fair.charge(names[next], costs[next]);
+    got[names[next]] += costs[next];
+  }
+  for (std::string_view name : names)
+    EXPECT_NEAR(double(got[name]), double(got["a"]), 64 + 400) << name;
+}
+
+TEST(FairShare, NobodySavesForLater) {
+  FairShare fair(64);
+  fair.charge("late", 0);
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_EQ(fair.next({"early"}), 0u);
+    fair.charge("early", 100);
+  }
+  // It does not get a hundred turns now.
+  std::map<size_t, int> turns;
+  for (int i = 0; i < 20; ++i) {
+    size_t next = fair.next({"early", "late"});
+    ++turns[next];
+    fair.charge(next == 0 ? "early" : "late", 100);
+  }
+  EXPECT_EQ(turns[0], 10);
+}
+
+TEST(FairShare, DebtsOutliveAPause) {
+  FairShare fair(10);
+  fair.charge("a", 1000);
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_EQ(fair.next({"b"}), 0u);
+    fair.charge("b", 10);
+  }
+  for (int i = 0; i < 50; ++i) {
+    size_t next = fair.next({"a", "b"});
+    ASSERT_EQ(next, 1u) << i;
+    fair.charge("b", 10);
+  }
+}
+
+TEST(FairShare, ClientsAreForgotten) {
+  FairShare fair(10);
+  for (int i = 0; i < 1000; ++i) {
+    std::string name = "client " + std::to_string(i);
+    fair.next({name});
+    fair.charge(name, 25);
+  }
+  EXPECT_LT(fair.size(), 10u);
+}
+
+std::vector<int32_t> divide(const std::vector<PendingPrompt> &prompts,
+                            int32_t tokens, FairShare &fair) {
+  std::vector<int32_t> shares = dividePrefill(prompts, tokens, fair);
+  EXPECT_EQ(shares.size(), prompts.size());
+  EXPECT_LE(std::accumulate(shares.begin(), shares.end(), 0), tokens);
+  return shares;
+}
+
+TEST(DividePrefill, ClientsGetEqualParts) {
+  FairShare fair(64);
+  int32_t a = 0, b = 0;
+  for (int i = 0; i < 10; ++i) {
+    auto shares = divide(
+        {{"a", 0, 1, 9000}, {"b", 0, 2, 9000}, {"b", 0, 3, 9000}}, 256, fair);
+    a += shares[0];
+    b += shares[1] + shares[2];
+  }
+  EXPECT_EQ(a + b, 2560);
+  EXPECT_NEAR(a, b, 64);
+}
+
+TEST(DividePrefill, TheShortestAndTheEarliestTakeTurns) {
+  FairShare fair(64);
+  auto shares =
+      divide({{"", 0, 1, 9000}, {"", 0, 2, 5000}, {"", 0, 3, 100}}, 256, fair);
+  EXPECT_EQ(shares, (std::vector<int32_t>{128, 28, 100}));
+  // A higher priority takes all that it can use.
+  shares =
+      divide({{"", 0, 1, 9000}, {"", 5, 2, 200}, {"", 0, 3, 10}}, 256, fair);
+  EXPECT_EQ(shares[1], 200);
+}
+
+TEST(DividePrefill, NoPromptIsLeftWithOneToken) {
+  FairShare fair(64);
+  EXPECT_EQ(divide({{"", 0, 1, 257}}, 256, fair)[0], 255);
+  EXPECT_EQ(divide({{"", 0, 1, 256}}, 256, fair)[0], 256);
+  EXPECT_EQ(divide({{"", 0, 1, 2}}, 1, fair)[0], 1);
+  EXPECT_TRUE(divide({}, 256, fair).empty());
+}
+
+TEST(PrefillChunk, FindsTheChunkThatTakesSoManySteps) {
+  // A step takes 10 ms, and each prompt token 1 ms more: four steps are 30.
+  PrefillChunk chunk(0, 512, 4);
+  EXPECT_EQ(chunk.tokens(false), 512) << "nobody waits";
+  EXPECT_EQ(chunk.tokens(true), PrefillChunk::kFirst);
+  for (int i = 0; i < 5; ++i)
+    chunk.observe(0, 3, 0.010);
+  for (int i = 0; i < 20; ++i) {
+    int32_t tokens = chunk.tokens(true);
+    chunk.observe(tokens, 3, 0.010 + 0.001 * tokens);
+  }
+  EXPECT_NEAR(chunk.tokens(true), 30, 1);
+  // Where prompts cost hardly anything, a whole ubatch.
+  for (int i = 0; i < 20; ++i)
+    chunk.observe(chunk.tokens(true), 3, 0.0101);
+  EXPECT_EQ(chunk.tokens(true), 512);
+  // Short rests of prompts say nothing.
+  for (int i = 0; i < 20; ++i)
+    chunk.observe(2, 3, 0.011);
+  EXPECT_EQ(chunk.tokens(true), 512);
+  for (int i = 0; i < 20; ++i)
+    chunk.observe(chunk.tokens(true), 3, 10);
+  EXPECT_EQ(chunk.tokens(true), PrefillChunk::kLeast);
+}
+
+TEST(PrefillChunk, IsWhatWasAskedFor) {
+  PrefillChunk chunk(100, 64, 4);
+  EXPECT_EQ(chunk.tokens(true), 64);
+  EXPECT_EQ(PrefillChunk(20, 64, 4).tokens(false), 20);
+}
+
+} // namespace

@@ -1,0 +1,293 @@
+// Limits of size and time, and requests that are malformed.
+
+#include "HttpTestServer.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+using moert::HttpSettings;
+using moetest::HttpClient;
+using moetest::HttpResponse;
+using moetest::TestServer;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// Expects an error of the server's own, after which it closes the connection.
+void expectRefused(HttpClient &client, int status, std::string_view words,
+                   bool closes = true) {
+  HttpResponse response = client.receive();
+  EXPECT_EQ(response.status, status);
+  EXPECT_EQ(response.header("content-type"), "application/json");
+  auto body = nlohmann::json::parse(response.body, nullptr, false);
+  ASSERT_FALSE(body.is_discarded()) << response.body;
+  ASSERT_TRUE(body.contains("error")) << response.body;
+  EXPECT_NE(body["error"]["message"].get<std::string>().find(words),
+            std::string::npos)
+      << response.body;
+  EXPECT_EQ(body["error"]["type"], "invalid_request_error");
+  EXPECT_TRUE(body["error"]["param"].is_null());
+  EXPECT_TRUE(body["error"]["code"].is_null());
+  if (!closes)
+    return;
+  EXPECT_EQ(response.header("connection"), "close");
+  EXPECT_EQ(client.receiveToEnd(), "");
+}
+
+struct Malformed {
+  const char *request;
+  int status;
+  const char *words;
+};
+
+const Malformed kMalformed[] = {
+    {"nonsense\r\n\r\n", 400, "not valid HTTP"},
+    {"GET\r\n\r\n", 400, "not valid HTTP"},
+    {"GET /\r\n\r\n", 400, "not valid HTTP"},
+    {"GET / HTTP/2.0\r\nHost: localhost\r\n\r\n", 505, "HTTP/1.1"},
+    {"GET / HTTP/1.1\nHost: localhost\n\n\r\n\r\n", 505, "HTTP/1.1"},
+    {"GET / HTTP/1.1\r\n\r\n", 400, "no Host"},
+    {"GET / HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n\r\n", 400,
+     "two host headers"},
+    {"GET / HTTP/1.1\r\nHost: a b\r\n\r\n", 400, "the host"},
+    {"GET / HTTP/1.1\r\nHost: [::1\r\n\r\n", 400, "the host"},
+    {"GET / HTTP/1.1\r\nHost: localhost:99999999\r\n\r\n", 400, "the host"},
+    {"GET / HTTP/1.1\r\nHost : localhost\r\n\r\n", 400, "not valid HTTP"},
+    {"GET / HTTP/1.1\r\nHost: localhost\r\nX: a\x01z\r\n\r\n", 400,
+     "not valid HTTP"},
+    {"GET / HTTP/1.1\r\nHost: localhost\r\n: x\r\n\r\n", 400, "not valid HTTP"},
+    {"GET x HTTP/1.1\r\nHost: localhost\r\n\r\n", 400, "begin with \"/\""},
+    {"GET * HTTP/1.1\r\nHost: localhost\r\n\r\n", 400, "no path"},
+    {"GET /a%00b HTTP/1.1\r\nHost: localhost\r\n\r\n", 400,
+     "control character"},
+    {"GET /a%0d%0ab HTTP/1.1\r\nHost: localhost\r\n\r\n", 400,
+     "control character"},
+    {"GET /a%zz HTTP/1.1\r\nHost: localhost\r\n\r\n", 400, "hexadecimal"},
+    {"GET /a% HTTP/1.1\r\nHost: localhost\r\n\r\n", 400, "hexadecimal"},
+    {"GET /?a=%4 HTTP/1.1\r\nHost: localhost\r\n\r\n", 400, "hexadecimal"},
+    {"GET /%ff HTTP/1.1\r\nHost: localhost\r\n\r\n", 400, "UTF-8"},
+    {"GET /a/../b HTTP/1.1\r\nHost: localhost\r\n\r\n", 400, "segment \"..\""},
+    {"GET /%2e%2E HTTP/1.1\r\nHost: localhost\r\n\r\n", 400, "segment \"..\""},
+    {"GET /./b HTTP/1.1\r\nHost: localhost\r\n\r\n", 400, "segment \".\""},
+    {"GET /a#b HTTP/1.1\r\nHost: localhost\r\n\r\n", 400, "\"#\""},
+    {"BREW / HTTP/1.1\r\nHost: localhost\r\n\r\n", 501, "BREW"},
+    {"CONNECT a:1 HTTP/1.1\r\nHost: localhost\r\n\r\n", 400, "begin with"},
+    {"TRACE / HTTP/1.1\r\nHost: localhost\r\n\r\n", 501, "TRACE"},
+    {"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: x\r\n\r\n", 400,
+     "not valid HTTP"},
+    {"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n", 400,
+     "not valid HTTP"},
+    {"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: "
+     "99999999999999999999999\r\n\r\n",
+     400, "not valid HTTP"},
+    {"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n"
+     "Content-Length: 2\r\n\r\nx",
+     400, ""},
+    {"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\n"
+     "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+     400, ""},
+    {"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n"
+     "Content-Length: 3\r\n\r\n0\r\n\r\n",
+     400, ""},
+    {"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\n"
+     "Transfer-Encoding: gzip\r\n\r\nabc",
+     400, ""},
+    {"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: gzip\r\n"
+     "Content-Length: 3\r\n\r\nabc",
+     400, "both"},
+    {"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: gzip\r\n\r\n",
+     501, "Transfer-Encoding"},
+    {"POST / HTTP/1.1\r\nHost: localhost\r\n"
+     "Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
+     501, "Transfer-Encoding"},
+    {"POST / HTTP/1.1\r\nHost: localhost\r\n"
+     "Transfer-Encoding: chunked, chunked\r\n\r\n0\r\n\r\n",
+     501, "Transfer-Encoding"},
+    {"POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400,
+     "HTTP/1.0"},
+    {"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+     "z\r\n",
+     400, "not valid HTTP"},
+    {"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+     "ffffffffffffffffff\r\n",
+     400, "not valid HTTP"},
+    {"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+     "3\r\nabcdefgh\r\n",
+     400, "not valid HTTP"},
+};
+
+TEST(HttpLimitsTest, MalformedRequestsAreRefused) {
+  TestServer server;
+  for (const Malformed &entry : kMalformed) {
+    SCOPED_TRACE(entry.request);
+    HttpClient client = server.client();
+    ASSERT_TRUE(client.send(entry.request));
+    client.endWriting();
+    expectRefused(client, entry.status, entry.words, false);
+  }
+  EXPECT_EQ(server->counts().requests, 0u);
+  EXPECT_EQ(server->counts().refusedRequests, std::size(kMalformed));
+}
+
+TEST(HttpLimitsTest, AnAbsoluteAddressIsUnderstood) {
+  TestServer server;
+  HttpClient client = server.client();
+  EXPECT_EQ(client.request("GET", "http://localhost/x?y=1").body, "GET /x ");
+  EXPECT_EQ(client.request("GET", "HTTP://localhost").body, "GET / ");
+  // It counts more than the header.
+  EXPECT_EQ(client.request("GET", "http://evil.example/x").status, 403);
+}
+
+TEST(HttpLimitsTest, LongHeadersAreRefused) {
+  TestServer server;
+  for (std::string request :
+       {"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + std::string(20'000, 'x') +
+            "\r\n\r\n",
+        "GET /" + std::string(20'000, 'x') + " HTTP/1.1\r\n",
+        "GET / HTTP/1.1\r\n" + std::string(20'000, 'x')}) {
+    HttpClient client = server.client();
+    client.send(request);
+    expectRefused(client, 431, "too long");
+  }
+  // Just below the limit.
+  HttpClient client = server.client();
+  EXPECT_EQ(
+      client.request("GET", "/", "", {{"X", std::string(16'000, 'x')}}).status,
+      200);
+}
+
+TEST(HttpLimitsTest, ALargeBodyIsRefusedBeforeItIsRead) {
+  HttpSettings settings;
+  settings.limits.bodyBytes = 1000;
+  TestServer server(settings);
+  HttpClient client = server.client();
+  EXPECT_EQ(client.request("POST", "/", std::string(1000, 'x')).status, 200);
+  client.send("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1001\r\n"
+              "Expect: 100-continue\r\n\r\n");
+  expectRefused(client, 413, "takes 1000");
+
+  // The client sends the body nevertheless, and must still see the answer.
+  HttpClient eager = server.client();
+  eager.send(HttpClient::requestText("POST", "/", std::string(300'000, 'x')));
+  expectRefused(eager, 413, "takes 1000");
+
+  HttpClient chunked = server.client();
+  chunked.send("POST / HTTP/1.1\r\nHost: localhost\r\n"
+               "Transfer-Encoding: chunked\r\n\r\n");
+  for (int i = 0; i < 6; ++i)
+    chunked.send("c8\r\n" + std::string(200, 'x') + "\r\n");
+  expectRefused(chunked, 413, "too large");
+}
+
+TEST(HttpLimitsTest, AChunksLineHasALimit) {
+  TestServer server;
+  HttpClient client = server.client();
+  client.send("POST / HTTP/1.1\r\nHost: localhost\r\n"
+              "Transfer-Encoding: chunked\r\n\r\n3;x=");
+  client.send(std::string(100'000, 'x'));
+  expectRefused(client, 431, "too long");
+}
+
+TEST(HttpLimitsTest, BodiesTogetherHaveALimit) {
+  HttpSettings settings;
+  settings.limits.bodyBytesInAll = 100'000;
+  TestServer server(settings);
+  HttpClient first = server.client(), second = server.client();
+  first.send("POST /x HTTP/1.1\r\nHost: localhost\r\n"
+             "Content-Length: 80000\r\n\r\n" +
+             std::string(79'999, 'x'));
+  while (server->counts().bodyBytes < 79'999)
+    std::this_thread::yield();
+  HttpResponse refused = second.request("POST", "/x", std::string(30'000, 'x'));
+  EXPECT_EQ(refused.status, 503);
+  EXPECT_EQ(refused.header("retry-after"), "1");
+  first.send("x");
+  EXPECT_EQ(first.receive().status, 200);
+  second = server.client();
+  EXPECT_EQ(second.request("POST", "/x", std::string(80'000, 'x')).status, 200);
+  // What was refused and what was answered is given back.
+  HttpClient third = server.client();
+  EXPECT_EQ(third.request("POST", "/x", std::string(100'000, 'x')).status, 200);
+}
+
+TEST(HttpLimitsTest, SlowHeadersAndBodiesAreRefused) {
+  HttpSettings settings;
+  settings.limits.headerTime = 50ms;
+  settings.limits.bodyTime = 50ms;
+  TestServer server(settings);
+  HttpClient headers = server.client();
+  headers.send("GET / HTTP/1.1\r\nHost: loc");
+  expectRefused(headers, 408, "in time");
+  HttpClient body = server.client();
+  body.send(
+      "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\nab");
+  expectRefused(body, 408, "in time");
+  // One that sends nothing at all gets nothing.
+  HttpClient silent = server.client();
+  EXPECT_EQ(silent.receiveToEnd(), "");
+}
+
+TEST(HttpLimitsTest, IdleConnectionsAreClosed) {
+  HttpSettings settings;
+  settings.limits.idleTime = 30ms;
+  TestServer server(settings);
+  HttpClient client = server.client();
+  EXPECT_EQ(client.request("GET", "/x").header("connection"), "");
+  EXPECT_EQ(client.receiveToEnd(), "");
+}
+
+TEST(HttpLimitsTest, AnAnswerMayTakeLongerThanAnyLimitOfTheRequest) {
+  HttpSettings settings;
+  settings.limits.headerTime = settings.limits.bodyTime =
+      settings.limits.idleTime = 20ms;
+  settings.pingInterval = 60ms;
+  TestServer server(settings);
+  HttpClient client = server.client();
+  client.send(HttpClient::requestText("GET", "/hold"));
+  auto answer = server.held();
+  answer->begin(200, "text/event-stream", {}, ": ping\n\n");
+  client.receiveHead();
+  EXPECT_EQ(client.nextChunk(), ": ping\n\n");
+  answer->end();
+  EXPECT_EQ(client.nextChunk(), std::nullopt);
+}
+
+TEST(HttpLimitsTest, AConnectionEndsAfterItsRequests) {
+  HttpSettings settings;
+  settings.limits.requestsPerConnection = 3;
+  TestServer server(settings);
+  HttpClient client = server.client();
+  EXPECT_EQ(client.request("GET", "/").header("connection"), "");
+  EXPECT_EQ(client.request("GET", "/").header("connection"), "");
+  EXPECT_EQ(client.request("GET", "/").header("connection"), "close");
+  EXPECT_EQ(client.receiveToEnd(), "");
+}
+
+TEST(HttpLimitsTest, TooManyConnectionsAreRefused) {
+  for (bool perPeer : {false, true}) {
+    HttpSettings settings;
+    (perPeer ? settings.limits.connectionsPerPeer
+             : settings.limits.connections) = 2;
+    TestServer server(settings);
+    HttpClient first = server.client(), second = server.client();
+    EXPECT_EQ(first.request("GET", "/").status, 200);
+    EXPECT_EQ(second.request("GET", "/").status, 200);
+    HttpClient third = server.client();
+    HttpResponse response = third.receive();
+    EXPECT_EQ(response.status, 503);
+    EXPECT_EQ(response.header("retry-after"), "1");
+    EXPECT_EQ(response.header("connection"), "close");
+    EXPECT_EQ(third.receiveToEnd(), "");
+    third.close();
+    EXPECT_EQ(server->counts().refusedConnections, 1u);
+    // A place becomes free.
+    first.close();
+    while (server->counts().openConnections > 1)
+      std::this_thread::yield();
+    HttpClient fourth = server.client();
+    EXPECT_EQ(fourth.request("GET", "/").status, 200);
+  }
+}
+
+} // namespace

@@ -1,0 +1,229 @@
+// Evaluated texts in a folder: what is found again, after a restart too, and
+// what becomes of files that are damaged, foreign, old or half written.
+#include "runtime/serve/PrefixStore.h"
+
+#include "runtime/base/Temporaries.h"
+#include "test/unit/DeltaPlan.h"
+#include "test/unit/SchedulerTestSupport.h"
+
+#include <filesystem>
+#include <fstream>
+#include <gmock/gmock.h>
+
+using namespace moert;
+using namespace moetest;
+using testing::HasSubstr;
+namespace fs = std::filesystem;
+
+namespace {
+constexpr int32_t kPage = moek::kKvPage;
+
+template <typename PlanT> class StoreFixture : public SchedulerFixture<PlanT> {
+protected:
+  std::unique_ptr<PrefixStore> store(uint64_t maxBytes = 1 << 30) {
+    auto opened = PrefixStore::open(*this->engine_, place(), maxBytes);
+    EXPECT_TRUE(opened.isOk()) << opened.status().message();
+    return *std::move(opened);
+  }
+  std::string place() const { return this->folder_.path() + "/store"; }
+  std::vector<std::string> files() const {
+    std::vector<std::string> names;
+    for (const auto &entry : fs::directory_iterator(place()))
+      names.push_back(entry.path().filename().string());
+    return names;
+  }
+  Sequence sequenceOf(const std::vector<int32_t> &text) {
+    Sequence sequence = this->engine_->sequence();
+    EXPECT_TRUE(this->engine_->append(sequence, text).isOk());
+    return sequence;
+  }
+};
+
+class PrefixStoreTest : public StoreFixture<SamplePlan> {
+protected:
+  void SetUp() override {
+    SchedulerFixture::SetUp();
+    openOn(bestIsa(), SamplePlan::Room{4 * kPage, 16, 4, 24});
+  }
+  static std::vector<int32_t> joined(std::vector<int32_t> text,
+                                     std::vector<int32_t> more) {
+    text.insert(text.end(), more.begin(), more.end());
+    return text;
+  }
+};
+
+TEST_F(PrefixStoreTest, ATextIsFoundAfterARestart) {
+  const std::vector<int32_t> text = textOf(1, kPage + 20);
+  ASSERT_TRUE(store()->save(sequenceOf(text)).isOk());
+  reopen();
+  auto again = store();
+  EXPECT_EQ(again->files(), 1u);
+  EXPECT_EQ(again->find(joined(text, {7, 8})), kPage + 20);
+  EXPECT_EQ(again->find(text), kPage + 19) << "the last token is wanted";
+  EXPECT_EQ(again->find(std::span(text).first(30)), 29);
+  EXPECT_EQ(again->find(std::vector<int32_t>{39, 39}), 0);
+  auto branch = joined({text.begin(), text.begin() + 40}, {7, 8, 9});
+  EXPECT_EQ(again->find(branch), 40);
+  auto restored = again->restore(branch);
+  ASSERT_TRUE(restored.isOk()) << restored.status().message();
+  EXPECT_EQ(restored->position(), 40);
+  EXPECT_EQ(append(*restored, {7}), 1);
+}
+
+TEST_F(PrefixStoreTest, ALongerTextReplacesItsBeginning) {
+  auto each = store();
+  const std::vector<int32_t> text = textOf(1, 30);
+  ASSERT_TRUE(each->save(sequenceOf(text)).isOk());
+  ASSERT_TRUE(each->save(sequenceOf(text)).isOk());
+  ASSERT_TRUE(each->save(sequenceOf(textOf(2, 30))).isOk());
+  EXPECT_EQ(files().size(), 2u);
+  ASSERT_TRUE(each->save(sequenceOf(joined(text, {1, 2, 3}))).isOk());
+  EXPECT_EQ(files().size(), 2u);
+  EXPECT_EQ(each->files(), 2u);
+  EXPECT_EQ(each->find(joined(text, {9})), 30);
+}
+
+TEST_F(PrefixStoreTest, TheOldestGoWhenTheLimitIsReached) {
+  Sequence first = sequenceOf(textOf(1, 30));
+  const uint64_t size = first.savedBytes();
+  auto each = store(3 * size + size / 2);
+  const auto begin = fs::file_time_type::clock::now() - std::chrono::hours(1);
+  for (uint32_t i = 1; i <= 3; ++i) {
+    ASSERT_TRUE(each->save(sequenceOf(textOf(i, 30))).isOk());
+    for (const std::string &name : files())
+      if (fs::last_write_time(place() + "/" + name) >
+          begin + std::chrono::minutes(30))
+        fs::last_write_time(place() + "/" + name,
+                            begin + std::chrono::minutes(i));
+  }
+  EXPECT_EQ(each->bytes(), 3 * size);
+  // The first is used again, so that the second is the oldest.
+  ASSERT_TRUE(each->restore(joined(textOf(1, 30), {5})).isOk());
+  ASSERT_TRUE(each->save(sequenceOf(textOf(4, 30))).isOk());
+  EXPECT_EQ(each->bytes(), 3 * size);
+  EXPECT_EQ(each->files(), 3u);
+  EXPECT_EQ(each->find(joined(textOf(1, 30), {5})), 30);
+  EXPECT_LT(each->find(joined(textOf(2, 30), {5})), 30);
+  // What is larger than the limit is not written at all.
+  ASSERT_TRUE(store(size - 1)->save(first).isOk());
+  EXPECT_TRUE(files().empty()) << "a smaller limit holds at the start, too";
+}
+
+TEST_F(PrefixStoreTest, DamagedFilesAreRemoved) {
+  const std::vector<int32_t> text = textOf(1, kPage + 20);
+  ASSERT_TRUE(store()->save(sequenceOf(text)).isOk());
+  ASSERT_EQ(files().size(), 1u);
+  const std::string path = place() + "/" + files()[0];
+  std::ifstream in(path, std::ios::binary);
+  const std::string good{std::istreambuf_iterator<char>(in), {}};
+  auto write = [&](std::string_view bytes) {
+    std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
+  };
+  // In the content, which is checked when it is needed.
+  std::string bad = good;
+  bad[bad.size() / 2] ^= 1;
+  write(bad);
+  reopen();
+  auto each = store();
+  EXPECT_EQ(each->files(), 1u);
+  auto restored = each->restore(joined(text, {5}));
+  ASSERT_FALSE(restored.isOk());
+  EXPECT_EQ(restored.status().code(), StatusCode::InvalidFile);
+  EXPECT_EQ(each->files(), 0u);
+  EXPECT_TRUE(files().empty());
+  EXPECT_EQ(engine_->freePages(), engine_->pages());
+  // In the beginning, which is read at the start.
+  for (std::string start : {good.substr(0, 10), good.substr(0, 100),
+                            std::string("<html>"), std::string()}) {
+    write(start);
+    EXPECT_EQ(store()->files(), 0u);
+    EXPECT_TRUE(files().empty()) << start.size();
+  }
+}
+
+TEST_F(PrefixStoreTest, FilesOfOtherPlansAreLeftAlone) {
+  ASSERT_TRUE(store()->save(sequenceOf(textOf(1, 30))).isOk());
+  std::ofstream(place() + "/notes.txt") << "a file of the user";
+  std::ofstream(place() + "/0123456789abcdef-0123.moeseq") << "no name of ours";
+  plan_->builder.plan.model_name = "another";
+  reopen();
+  auto other = store();
+  EXPECT_EQ(other->files(), 0u);
+  EXPECT_EQ(other->find(textOf(1, 31)), 0);
+  EXPECT_EQ(files().size(), 3u);
+  // But they count.
+  EXPECT_GT(other->bytes(), 0u);
+  EXPECT_EQ(store(1)->bytes(), 0u);
+  EXPECT_EQ(files().size(), 2u);
+}
+
+// A process that was killed leaves a temporary file.
+TEST_F(PrefixStoreTest, HalfWrittenFilesAreRemoved) {
+  const std::vector<int32_t> text = textOf(1, 30);
+  ASSERT_TRUE(store()->save(sequenceOf(text)).isOk());
+  const std::string name = files()[0];
+  fs::rename(place() + "/" + name, place() + "/" + temporaryName(name));
+  EXPECT_EQ(store()->files(), 0u);
+  EXPECT_TRUE(files().empty());
+}
+
+TEST_F(PrefixStoreTest, AFolderThatCannotBeIsAnError) {
+  std::ofstream(folder_.path() + "/store") << "a file";
+  auto opened = PrefixStore::open(*engine_, place(), 1000);
+  ASSERT_FALSE(opened.isOk());
+  EXPECT_EQ(opened.status().code(), StatusCode::Io);
+  EXPECT_THAT(opened.status().message(), HasSubstr(place()));
+}
+
+template <typename PlanT>
+class StoredConversationTest : public StoreFixture<PlanT> {
+protected:
+  void begin() {
+    SchedulerOptions options;
+    options.storeFolder = this->place();
+    options.storeLeastTokens = 20;
+    options.storeIdleSeconds = 0;
+    this->start(options);
+  }
+};
+class DeltaConversationPlan : public DeltaPlan {
+public:
+  explicit DeltaConversationPlan(const std::string &isa) : DeltaPlan(isa) {}
+};
+class SampleConversationPlan : public SamplePlan {
+public:
+  explicit SampleConversationPlan(const std::string &isa)
+      : SamplePlan(isa, Room{4 * kPage, 16, 4, 24}) {}
+};
+using Plans = testing::Types<SampleConversationPlan, DeltaConversationPlan>;
+TYPED_TEST_SUITE(StoredConversationTest, Plans);
+
+TYPED_TEST(StoredConversationTest, GoesOnAfterARestart) {
+  this->openOn(this->bestIsa());
+  this->begin();
+  std::vector<int32_t> text = this->textOf(4, kPage + 20);
+  auto first = this->complete(this->greedy(text, 20));
+  ASSERT_TRUE(first->end().status.isOk()) << first->end().status.message();
+  while (this->scheduler_->stats().storedFiles == 0) {
+    ASSERT_EQ(this->scheduler_->stats().storeFailure, "");
+    std::this_thread::yield();
+  }
+  for (int32_t token : first->reply().tokens)
+    text.push_back(token);
+  text.push_back(7);
+  this->scheduler_.reset();
+  this->reopen();
+  this->begin();
+  this->evaluated_ = 0;
+  const GenerationRequest request = this->greedy(text, 5);
+  auto second = this->complete(request);
+  EXPECT_EQ(second->stats().cachedTokens, kPage + 20 + 19);
+  EXPECT_EQ(this->evaluated_, 2 + 4);
+  EXPECT_EQ(second->reply().tokens, this->alone(request));
+  this->waitForAll();
+  EXPECT_EQ(this->scheduler_->stats().restoredTokens, uint64_t(kPage + 39));
+  EXPECT_EQ(this->scheduler_->stats().storeFailure, "");
+  this->expectNoPageIsLost();
+}
+
+} // namespace

@@ -1,0 +1,239 @@
+// Grammars that hold calls of tools to their schemas.
+#include "runtime/chat/ToolGrammar.h"
+
+#include "runtime/chat/ToolCalls.h"
+#include "runtime/constrain/Matcher.h"
+#include "runtime/text/Tokenizer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+using namespace moert;
+using Json = nlohmann::ordered_json;
+using testing::HasSubstr;
+
+namespace {
+
+/// Every byte is a token; marks of some families are control tokens.
+const Tokenizer &markTokenizer() {
+  static const Tokenizer all = [] {
+    TokenizerSpec spec;
+    spec.model = "llama";
+    spec.pre = noSpacePrefix;
+    for (int byte = 0; byte < 256; ++byte) {
+      char text[8];
+      std::snprintf(text, sizeof text, "<0x%02X>", byte);
+      spec.tokens.push_back(text);
+      spec.types.push_back(int32_t(TokenType::Byte));
+    }
+    for (const char *name :
+         {"</s>", "[TOOL_CALLS]", "[ARGS]", "<|tool_call_begin|>",
+          "<|tool_call_end|>", "<|tool_call_argument_begin|>",
+          "<|tool_calls_section_begin|>", "<|tool_calls_section_end|>",
+          "<|channel|>", "<|message|>", "<|constrain|>", "<|call|>"}) {
+      spec.tokens.push_back(name);
+      spec.types.push_back(int32_t(TokenType::Control));
+    }
+    spec.scores.assign(spec.tokens.size(), 0);
+    spec.eos = 256;
+    return *Tokenizer::create(spec);
+  }();
+  return all;
+}
+
+const std::vector<Tool> &grammarTools() {
+  static const std::vector<Tool> all = {
+      {"add", "", Json::parse(R"({"type": "object", "properties": {
+         "x": {"type": "integer"}, "unit": {"type": "string",
+         "enum": ["m", "km"]}, "note": {"type": "string"}},
+         "required": ["x"], "additionalProperties": false})")},
+      {"stop", "", Json::object()}};
+  return all;
+}
+
+std::shared_ptr<const Automaton> grammar(const char *format, bool isRequired,
+                                         bool isParallel = true) {
+  auto automaton = toolGrammar(*toolFormatNamed(format), grammarTools(),
+                               markTokenizer(), {isRequired, isParallel});
+  EXPECT_TRUE(automaton.isOk()) << automaton.status().message();
+  return automaton ? *automaton : nullptr;
+}
+
+/// Whether the whole text is allowed; names of control tokens are the tokens.
+bool accepts(const std::shared_ptr<const Automaton> &automaton,
+             std::string_view text) {
+  static const auto trie = std::make_shared<const TokenTrie>(markTokenizer());
+  Matcher matcher(automaton, trie);
+  for (int32_t token :
+       *markTokenizer().encode(text, {.addBos = false, .addEos = false}))
+    if (!matcher.accept(token))
+      return false;
+  return matcher.canEnd();
+}
+
+/// Calls in every form that has a grammar.
+struct Form {
+  const char *format, *call, *wrongType, *unknownName;
+};
+const Form kForms[] = {
+    {"hermes",
+     "<tool_call>\n{\"name\": \"add\", \"arguments\": {\"x\": "
+     "1}}\n</tool_call>",
+     "<tool_call>\n{\"name\": \"add\", \"arguments\": {\"x\": \"1\"}}\n"
+     "</tool_call>",
+     "<tool_call>\n{\"name\": \"sub\", \"arguments\": {\"x\": 1}}\n"
+     "</tool_call>"},
+    {"llama-3.1", "{\"name\": \"add\", \"parameters\": {\"x\": 1}}",
+     "{\"name\": \"add\", \"parameters\": {\"x\": null}}",
+     "{\"name\": \"a\", \"parameters\": {\"x\": 1}}"},
+    {"mistral-list",
+     "[TOOL_CALLS][{\"name\": \"add\", \"arguments\": {\"x\": 1}}]",
+     "[TOOL_CALLS][{\"name\": \"add\", \"arguments\": {}}]",
+     "[TOOL_CALLS][{\"name\": \"\", \"arguments\": {\"x\": 1}}]"},
+    {"mistral-args", "[TOOL_CALLS]add[ARGS]{\"x\": 1}",
+     "[TOOL_CALLS]add[ARGS]{\"x\": 1.5}", "[TOOL_CALLS]sub[ARGS]{\"x\": 1}"},
+    {"kimi-k2",
+     "<|tool_calls_section_begin|><|tool_call_begin|>functions.add:0"
+     "<|tool_call_argument_begin|>{\"x\": 1}<|tool_call_end|>"
+     "<|tool_calls_section_end|>",
+     "<|tool_calls_section_begin|><|tool_call_begin|>functions.add:0"
+     "<|tool_call_argument_begin|>{\"y\": 1}<|tool_call_end|>"
+     "<|tool_calls_section_end|>",
+     "<|tool_calls_section_begin|><|tool_call_begin|>functions.add"
+     "<|tool_call_argument_begin|>{\"x\": 1}<|tool_call_end|>"
+     "<|tool_calls_section_end|>"},
+    {"gpt-oss",
+     " to=functions.add<|channel|>commentary <|constrain|>json<|message|>"
+     "{\"x\": 1}",
+     " to=functions.add<|channel|>commentary <|constrain|>json<|message|>1",
+     " to=functions.sub<|channel|>commentary <|constrain|>json<|message|>{}"},
+    {"deepseek-v3",
+     "<\uFF5Ctool\u2581calls\u2581begin\uFF5C><\uFF5Ctool\u2581call\u2581begin"
+     "\uFF5C>function<\uFF5Ctool\u2581sep\uFF5C>add\n```json\n{\"x\": 1}\n```"
+     "<\uFF5Ctool\u2581call\u2581end\uFF5C><\uFF5Ctool\u2581calls\u2581end"
+     "\uFF5C>",
+     "add", "{}"},
+    {"deepseek-v3.1",
+     "<\uFF5Ctool\u2581calls\u2581begin\uFF5C><\uFF5Ctool\u2581call\u2581begin"
+     "\uFF5C>add<\uFF5Ctool\u2581sep\uFF5C>{\"x\": 1}<\uFF5Ctool\u2581call"
+     "\u2581end\uFF5C><\uFF5Ctool\u2581calls\u2581end\uFF5C>",
+     "add", "{}"},
+    {"qwen3-coder",
+     "<tool_call>\n<function=add>\n<parameter=x>\n1\n</parameter>\n"
+     "<parameter=unit>\nkm\n</parameter>\n</function>\n</tool_call>",
+     "<tool_call>\n<function=add>\n<parameter=x>\none\n</parameter>\n"
+     "</function>\n</tool_call>",
+     "<tool_call>\n<function=add>\n</function>\n</tool_call>"},
+    {"glm-4.5",
+     "<tool_call>add\n<arg_key>x</arg_key>\n<arg_value>1</arg_value>\n"
+     "<arg_key>note</arg_key>\n<arg_value>a < b </arg></arg_value>\n"
+     "</tool_call>",
+     "<tool_call>add\n<arg_key>x</arg_key>\n<arg_value>1</arg_value>\n"
+     "<arg_key>unit</arg_key>\n<arg_value>cm</arg_value>\n</tool_call>",
+     "<tool_call>sub\n</tool_call>"},
+    {"minimax-m2",
+     "<minimax:tool_call>\n<invoke name=\"add\">\n<parameter name=\"x\">1"
+     "</parameter>\n</invoke>\n</minimax:tool_call>",
+     "<minimax:tool_call>\n<invoke name=\"add\">\n<parameter name=\"x\">a"
+     "</parameter>\n</invoke>\n</minimax:tool_call>",
+     "<minimax:tool_call>\n</minimax:tool_call>"},
+    {"deepseek-v3.2",
+     "<\uFF5CDSML\uFF5Cfunction_calls>\n<\uFF5CDSML\uFF5Cinvoke name=\"add\">\n"
+     "<\uFF5CDSML\uFF5Cparameter name=\"x\" string=\"false\">1"
+     "</\uFF5CDSML\uFF5Cparameter>\n</\uFF5CDSML\uFF5Cinvoke>\n"
+     "</\uFF5CDSML\uFF5Cfunction_calls>",
+     "<\uFF5CDSML\uFF5Cfunction_calls>\n<\uFF5CDSML\uFF5Cinvoke name=\"add\">\n"
+     "<\uFF5CDSML\uFF5Cparameter name=\"x\" string=\"true\">1"
+     "</\uFF5CDSML\uFF5Cparameter>\n</\uFF5CDSML\uFF5Cinvoke>\n"
+     "</\uFF5CDSML\uFF5Cfunction_calls>",
+     "x"}};
+
+TEST(ToolGrammar, RequiredCallsFollowTheirSchemas) {
+  for (const Form &form : kForms) {
+    auto required = grammar(form.format, /*isRequired=*/true);
+    EXPECT_TRUE(accepts(required, form.call)) << form.format;
+    EXPECT_FALSE(accepts(required, form.wrongType)) << form.format;
+    EXPECT_FALSE(accepts(required, form.unknownName)) << form.format;
+    EXPECT_FALSE(accepts(required, "")) << form.format;
+    EXPECT_FALSE(accepts(required, "Hello")) << form.format;
+  }
+}
+
+TEST(ToolGrammar, WhatItAllowsIsParsed) {
+  for (const Form &form : kForms) {
+    ToolCallParser parser(*toolFormatNamed(form.format), grammarTools());
+    std::string arguments;
+    bool hasEnded = false;
+    auto take = [&](const std::vector<ToolEvent> &events) {
+      for (const ToolEvent &event : events) {
+        EXPECT_NE(event.kind, ToolEvent::Kind::Error) << event.text;
+        EXPECT_NE(event.kind, ToolEvent::Kind::Text) << event.text;
+        if (event.kind == ToolEvent::Kind::Arguments)
+          arguments += event.text;
+        hasEnded |= event.kind == ToolEvent::Kind::End;
+      }
+    };
+    take(parser.push(form.call));
+    take(parser.finish());
+    EXPECT_TRUE(hasEnded) << form.format;
+    EXPECT_EQ(Json::parse(arguments)["x"], 1) << form.format;
+  }
+}
+
+TEST(ToolGrammar, OtherwiseTextIsFreeUntilACallBegins) {
+  for (const Form &form : kForms) {
+    auto free = grammar(form.format, /*isRequired=*/false);
+    if (!free)
+      continue;
+    EXPECT_TRUE(accepts(free, "")) << form.format;
+    EXPECT_TRUE(accepts(free, "a < b <tool <\uFF5C ]")) << form.format;
+    EXPECT_TRUE(accepts(free, form.call)) << form.format;
+    EXPECT_TRUE(accepts(free, std::string("I call.\n") + form.call))
+        << form.format;
+    EXPECT_FALSE(accepts(free, std::string("I call.\n") +
+                                   std::string(form.call).substr(0, 40)))
+        << form.format;
+  }
+  auto hermes = grammar("hermes", false);
+  EXPECT_FALSE(accepts(hermes, kForms[0].wrongType));
+  EXPECT_TRUE(accepts(hermes, "<<tool_cal <tool_call"));
+  EXPECT_EQ(grammar("llama-3.1", false), nullptr);
+  EXPECT_EQ(grammar("gpt-oss", false), nullptr);
+}
+
+TEST(ToolGrammar, SeveralCalls) {
+  const std::string one = kForms[0].call;
+  EXPECT_TRUE(accepts(grammar("hermes", true), one + "\n" + one));
+  EXPECT_FALSE(
+      accepts(grammar("hermes", true, /*isParallel=*/false), one + "\n" + one));
+  EXPECT_TRUE(accepts(grammar("hermes", true),
+                      "<tool_call>\n{\"name\": \"stop\", \"arguments\": "
+                      "{\"anything\": [1]}}\n</tool_call>"));
+}
+
+TEST(ToolGrammar, WhatCannotBeHeldIsAnError) {
+  std::vector<Tool> bad = {
+      {"f", "", Json::parse(R"({"type": "object", "properties": {
+                                "a": {"type": "string", "not": {}}}})")}};
+  const ToolFormat &hermes = *toolFormatNamed("hermes");
+  auto required =
+      toolGrammar(hermes, bad, markTokenizer(), {.isRequired = true});
+  EXPECT_EQ(required.status().code(), StatusCode::Usage);
+  EXPECT_THAT(required.status().message(), HasSubstr("\"f\""));
+  EXPECT_THAT(required.status().message(), HasSubstr("#/properties/a"));
+  // A call that need not be made is then held to any object.
+  auto free = toolGrammar(hermes, bad, markTokenizer(), {});
+  ASSERT_TRUE(free.isOk()) << free.status().message();
+  EXPECT_TRUE(accepts(*free, "<tool_call>\n{\"name\": \"f\", \"arguments\": "
+                             "{\"b\": 1}}\n</tool_call>"));
+  bad[0].isStrict = true;
+  EXPECT_FALSE(toolGrammar(hermes, bad, markTokenizer(), {}).isOk());
+  bad[0].parameters = Json::parse(
+      R"({"type": "object", "properties": {"a": {"type": "string",
+          "minLength": 2}}})");
+  auto tagged = toolGrammar(*toolFormatNamed("glm-4.5"), bad, markTokenizer(),
+                            {.isRequired = true});
+  EXPECT_THAT(tagged.status().message(), HasSubstr("minLength"));
+}
+
+} // namespace

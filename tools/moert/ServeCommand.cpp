@@ -1,0 +1,207 @@
+// moert serve: an HTTP server for plans.
+#include "runtime/base/Temporaries.h"
+#include "runtime/base/Text.h"
+#include "runtime/serve/api/Router.h"
+#include "runtime/serve/host/PlanHost.h"
+#include "runtime/serve/http/HttpServer.h"
+#include "runtime/serve/http/Notify.h"
+#include "runtime/serve/http/ServerPage.h"
+#include "tools/moert/Commands.h"
+#include "tools/moert/ModelPlan.h"
+#include "tools/moert/Shared.h"
+
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <future>
+#include <memory>
+
+namespace moert {
+
+namespace {
+using Clock = std::chrono::steady_clock;
+
+/// Sequences of a plan that this command compiles.
+constexpr int32_t kModelSequences = 4;
+
+struct ServeFlags {
+  EngineFlags engine;
+  std::string models, alias, log = "text";
+  float idleMinutes = 0, graceSeconds = 30;
+  int32_t port = 8080;
+  SchedulerOptions scheduler;
+  HttpSettings http;
+  SamplerParams sampler;
+};
+
+std::string environment(const char *name) {
+  const char *value = std::getenv(name);
+  return value ? value : "";
+}
+
+/// Signals that end the server or make it read its files again. They are
+/// blocked in all threads, and the command's own thread waits for them.
+sigset_t serverSignals() {
+  sigset_t signals;
+  ::sigemptyset(&signals);
+  for (int signal : {SIGINT, SIGTERM, SIGHUP})
+    ::sigaddset(&signals, signal);
+  return signals;
+}
+
+StatusOr<std::vector<NamedPlan>> plansOf(const ServeFlags &flags) {
+  if (flags.engine.plan.empty() == flags.models.empty())
+    return Status(StatusCode::Usage, "give the plan to serve, or with --models "
+                                     "a folder of plans");
+  if (!flags.models.empty())
+    return plansIn(flags.models);
+  int32_t wanted = flags.scheduler.sequences;
+  MOE_ASSIGN_OR_RETURN(
+      std::string path,
+      planOfModel(flags.engine.plan, wanted > 0 ? wanted : kModelSequences));
+  std::string name = flags.alias;
+  if (name.empty())
+    name = std::filesystem::path(flags.engine.plan).stem().string();
+  return std::vector<NamedPlan>{{name, path}};
+}
+
+/// Loads the first plan, so that a plan that cannot run ends the command. A
+/// signal ends the process meanwhile, as loading may take minutes.
+Status loadFirst(PlanHost &host) {
+  auto loaded = std::make_shared<std::promise<Status>>();
+  std::future<Status> status = loaded->get_future();
+  host.open("", [loaded](StatusOr<std::shared_ptr<Backend>> model) {
+    loaded->set_value(model.status());
+  });
+  const sigset_t signals = serverSignals();
+  const timespec noTime = {};
+  while (status.wait_for(std::chrono::milliseconds(20)) !=
+         std::future_status::ready)
+    if (int signal = ::sigtimedwait(&signals, nullptr, &noTime);
+        signal == SIGINT || signal == SIGTERM) {
+      endBySignal(signal);
+      ::pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
+    }
+  return status.get();
+}
+
+/// Serves until a signal ends it.
+void serveUntilSignal(HttpServer &server, const ServiceNotifier &service) {
+  std::optional<std::chrono::milliseconds> watchdog = watchdogInterval(
+      environment("WATCHDOG_USEC"), environment("WATCHDOG_PID"));
+  const sigset_t signals = serverSignals();
+  std::chrono::milliseconds wait = watchdog.value_or(std::chrono::hours(1));
+  timespec time = {.tv_sec = wait.count() / 1000,
+                   .tv_nsec = wait.count() % 1000 * 1'000'000};
+  while (true) {
+    int signal = ::sigtimedwait(&signals, nullptr, &time);
+    if (signal == SIGINT || signal == SIGTERM)
+      return;
+    if (signal == SIGHUP) {
+      Status reloaded = server.reload();
+      moetool::note("{}\n", reloaded.isOk()
+                                ? "read the keys and the certificate again"
+                                : moetool::fullMessage(reloaded));
+    }
+    if (watchdog)
+      (void)service.watchdog();
+  }
+}
+
+Status serve(ServeFlags &flags) {
+  MOE_ASSIGN_OR_RETURN(std::vector<NamedPlan> plans, plansOf(flags));
+  MOE_RETURN_IF_ERROR(Sampler::create(flags.sampler).status());
+  PlanHostOptions options{
+      .engine = flags.engine.options,
+      .scheduler = flags.scheduler,
+      .idle = std::chrono::milliseconds(int64_t(flags.idleMinutes * 60'000))};
+
+  // All threads that start from here on leave these signals to this one.
+  const sigset_t signals = serverSignals();
+  ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  MOE_ASSIGN_OR_RETURN(std::unique_ptr<PlanHost> host,
+                       PlanHost::create(std::move(plans), options));
+
+  HttpSettings settings = flags.http;
+  settings.port = uint16_t(flags.port);
+  settings.files = serverPage;
+  if (flags.log == "text")
+    settings.accessLog = [](const AccessRecord &record) {
+      moetool::note("{}\n", accessLine(record));
+    };
+  else if (flags.log == "json")
+    settings.accessLog = [](const AccessRecord &record) {
+      moetool::note("{}\n", accessJson(record));
+    };
+  ApiSettings api{.sampling = flags.sampler, .version = MOE_VERSION};
+  MOE_ASSIGN_OR_RETURN(
+      std::unique_ptr<HttpServer> server,
+      HttpServer::create(std::move(settings), makeApi(*host, api)));
+  for (const std::string &warning : server->warnings())
+    moetool::note("warning: {}\n", warning);
+
+  ServiceNotifier service(environment("NOTIFY_SOCKET"));
+  (void)service.status("loading");
+  if (flags.models.empty())
+    MOE_RETURN_IF_ERROR(loadFirst(*host));
+  std::string names;
+  for (const ModelFacts &model : host->models())
+    names += (names.empty() ? "" : ", ") + model.id;
+  for (const std::string &address : server->addresses())
+    moetool::note("serving {} at {}\n", names, address);
+  (void)service.ready("serving " + names);
+
+  serveUntilSignal(*server, service);
+  auto grace = std::chrono::milliseconds(int64_t(flags.graceSeconds * 1000));
+  moetool::note("stopping: running requests have {} to end\n",
+                counted(grace.count() / 1000, "second"));
+  (void)service.stopping("waiting for running requests");
+  Clock::time_point deadline = Clock::now() + grace;
+  host->drain(deadline);
+  auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+      deadline - Clock::now());
+  // What the scheduler has ended still has to reach its clients.
+  server->stop(std::max(left, std::chrono::milliseconds(2000)));
+  return Status::ok();
+}
+
+} // namespace
+
+void addServeCommand(moetool::Tool &tool) {
+  auto flags = std::make_shared<ServeFlags>();
+  CLI::App *command = tool.command(
+      "serve",
+      "Serve plans over HTTP: the interfaces of OpenAI, Anthropic, "
+      "Ollama and llama-server, and a web page",
+      [flags] { return serve(*flags); });
+  moetool::addOption(*command, rows::servedPlan, flags->engine.plan);
+  moetool::addOption(*command, rows::servedModels, flags->models);
+  moetool::addOption(*command, rows::alias, flags->alias);
+  moetool::addOption(*command, rows::idle, flags->idleMinutes);
+  moetool::addOption(*command, rows::host, flags->http.host);
+  moetool::addOption(*command, rows::port, flags->port);
+  moetool::addOption(*command, rows::unixSocket, flags->http.unixSocket);
+  moetool::addOption(*command, rows::tlsCertificate,
+                     flags->http.certificateFile);
+  moetool::addOption(*command, rows::tlsKey, flags->http.certificateKeyFile);
+  moetool::addOption(*command, rows::apiKeyFile, flags->http.apiKeyFile);
+  moetool::addOption(*command, rows::insecure, flags->http.insecure);
+  moetool::addOption(*command, rows::allowedHosts, flags->http.allowedHosts);
+  moetool::addOption(*command, rows::allowedOrigins,
+                     flags->http.allowedOrigins);
+  moetool::addOption(*command, rows::servedSequences,
+                     flags->scheduler.sequences);
+  moetool::addOption(*command, rows::queue, flags->scheduler.queue);
+  moetool::addOption(*command, rows::prefillChunk,
+                     flags->scheduler.prefillChunk);
+  moetool::addOption(*command, rows::cacheFolder, flags->scheduler.storeFolder);
+  moetool::addOption(*command, rows::cacheSize, flags->scheduler.storeBytes);
+  moetool::addOption(*command, rows::grace, flags->graceSeconds);
+  addSampling(*command, flags->sampler);
+  flags->engine.addThreads(*command);
+  flags->engine.addRung(*command);
+  flags->engine.addWeights(*command);
+  moetool::addOption(*command, rows::accessLog, flags->log);
+}
+
+} // namespace moert
