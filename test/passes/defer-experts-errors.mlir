@@ -4,7 +4,7 @@
 
 // CHECK: error: cannot defer 3 experts per token: blk.0.ffn_experts uses 3
 // CHECK: note: give a number from 1 to 2
-// FEW: error: -1 of a token's experts are to be deferred
+// FEW: error: cannot defer -1 experts per token
 
 module {
 moe.weight @blk.0.ffn_gate_inp.weight : tensor<8x64xf32> = #moe.tensor<file = 0, offset = 0>

@@ -15,6 +15,7 @@
 #include <filesystem>
 #include <future>
 #include <memory>
+#include <sys/resource.h>
 
 namespace moert {
 
@@ -85,6 +86,16 @@ Status loadFirst(PlanHost &host) {
   return status.get();
 }
 
+/// Lets the process open as many files as the system allows: each connection is
+/// one, and the usual limit is as low as their number.
+void raiseFileLimit() {
+  rlimit limit = {};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+    limit.rlim_cur = limit.rlim_max;
+    (void)::setrlimit(RLIMIT_NOFILE, &limit);
+  }
+}
+
 /// Serves until a signal ends it.
 void serveUntilSignal(HttpServer &server, const ServiceNotifier &service) {
   std::optional<std::chrono::milliseconds> watchdog = watchdogInterval(
@@ -122,6 +133,7 @@ Status serve(ServeFlags &flags) {
   MOE_ASSIGN_OR_RETURN(std::unique_ptr<PlanHost> host,
                        PlanHost::create(std::move(plans), options));
 
+  raiseFileLimit();
   HttpSettings settings = flags.http;
   settings.port = uint16_t(flags.port);
   settings.files = serverPage;

@@ -67,7 +67,8 @@ private:
         continue;
       return userError(
           op,
-          "cannot defer " + moert::counted(deferExperts, "expert") +
+          "cannot defer " + Twine(deferExperts) +
+              (deferExperts == 1 ? " expert" : " experts") +
               " per token: " + labelOf(op) + " uses " + Twine(used),
           used > 1 ? "give a number from 1 to " + Twine(used - 1)
                    : Twine("every layer but the last must use at least two "
