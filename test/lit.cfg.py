@@ -89,9 +89,13 @@ if lit_config.params.get("nightly"):
     config.available_features.add("nightly")
     if has_gguf():
         config.available_features.add("gguf-python")
+    # The PyPI packages of clients that servers are driven with.
+    if all(map(importlib.util.find_spec, ("openai", "anthropic", "ollama"))):
+        config.available_features.add("api-clients")
     # The PyPI package xllamacpp, which brings llama.cpp to compare with.
     if importlib.util.find_spec("xllamacpp"):
         config.available_features.add("xllamacpp")
+    if {"xllamacpp", "api-clients"} & config.available_features:
         config.available_features.update(filter(fetches, ("smollm2", "gemma3")))
 
 # Where there may be a GPU, what is measured depends on it.

@@ -158,4 +158,5 @@ def main():
     print("serve: ok")
 
 
-main()
+if __name__ == "__main__":
+    main()
