@@ -64,8 +64,9 @@ bool accepts(const std::shared_ptr<const Automaton> &automaton,
              std::string_view text) {
   static const auto trie = std::make_shared<const TokenTrie>(markTokenizer());
   Matcher matcher(automaton, trie);
-  for (int32_t token :
-       *markTokenizer().encode(text, {.addBos = false, .addEos = false}))
+  auto tokens =
+      markTokenizer().encode(text, {.addBos = false, .addEos = false});
+  for (int32_t token : *tokens)
     if (!matcher.accept(token))
       return false;
   return matcher.canEnd();

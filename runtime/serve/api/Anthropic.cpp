@@ -64,21 +64,24 @@ public:
   }
 
   std::string delta(size_t, const Choice &choice, const Delta &delta) override {
+    // Bytes first: the order of calls within an expression is not given.
+    std::string bytes;
     switch (delta.kind) {
     case Delta::Kind::Text:
-      return enter("text", {{"type", "text"}, {"text", ""}}) +
-             blockDelta({{"type", "text_delta"}, {"text", delta.text}});
+      bytes = enter("text", {{"type", "text"}, {"text", ""}});
+      return bytes + blockDelta({{"type", "text_delta"}, {"text", delta.text}});
     case Delta::Kind::Reasoning:
-      return enter(
-                 "thinking",
-                 {{"type", "thinking"}, {"thinking", ""}, {"signature", ""}}) +
+      bytes =
+          enter("thinking",
+                {{"type", "thinking"}, {"thinking", ""}, {"signature", ""}});
+      return bytes +
              blockDelta({{"type", "thinking_delta"}, {"thinking", delta.text}});
     case Delta::Kind::CallBegin: {
       const ToolCall &call = choice.calls[delta.call];
-      return leave() + enter("tool_use", {{"type", "tool_use"},
-                                          {"id", call.id},
-                                          {"name", call.name},
-                                          {"input", Json::object()}});
+      return enter("tool_use", {{"type", "tool_use"},
+                                {"id", call.id},
+                                {"name", call.name},
+                                {"input", Json::object()}});
     }
     case Delta::Kind::CallArguments:
       return blockDelta(
@@ -86,7 +89,7 @@ public:
     case Delta::Kind::CallEnd:
       return leave();
     }
-    return {};
+    return bytes;
   }
 
   std::string end(std::span<const Choice> choices) override {

@@ -30,37 +30,46 @@ public:
     return response(choices);
   }
 
+  // Events are numbered in the order in which they are made, and the order of
+  // calls within an expression is not given: each is made in its own statement.
+
   std::string begin() override {
-    return event("response.created", {{"response", inProgress()}}) +
-           event("response.in_progress", {{"response", inProgress()}});
+    std::string bytes = event("response.created", {{"response", inProgress()}});
+    bytes += event("response.in_progress", {{"response", inProgress()}});
+    return bytes;
   }
 
   std::string delta(size_t, const Choice &choice, const Delta &delta) override {
+    std::string bytes;
     switch (delta.kind) {
     case Delta::Kind::Text:
-      return enter(Open::Message) + grow("response.output_text.delta", delta);
+      bytes = enter(Open::Message);
+      bytes += grow("response.output_text.delta", delta);
+      break;
     case Delta::Kind::Reasoning:
-      return enter(Open::Reasoning) +
-             grow("response.reasoning_text.delta", delta);
-    case Delta::Kind::CallBegin: {
-      std::string bytes = leave();
+      bytes = enter(Open::Reasoning);
+      bytes += grow("response.reasoning_text.delta", delta);
+      break;
+    case Delta::Kind::CallBegin:
+      bytes = leave();
       call_ = choice.calls[delta.call];
-      return bytes + enter(Open::Call);
-    }
+      bytes += enter(Open::Call);
+      break;
     case Delta::Kind::CallArguments:
       return grow("response.function_call_arguments.delta", delta);
     case Delta::Kind::CallEnd:
       return leave();
     }
-    return {};
+    return bytes;
   }
 
   std::string end(std::span<const Choice> choices) override {
     std::string bytes = leave();
     finished_(choices[0]);
     bool isCut = choices[0].finish == Choice::Finish::Length;
-    return bytes + event(isCut ? "response.incomplete" : "response.completed",
-                         {{"response", response(choices)}});
+    bytes += event(isCut ? "response.incomplete" : "response.completed",
+                   {{"response", response(choices)}});
+    return bytes;
   }
 
   std::string error(const ApiError &error) override {
@@ -69,10 +78,11 @@ public:
     failed["status"] = "failed";
     failed["error"] = {{"code", "server_error"}, {"message", error.message}};
     failed["output"] = output_;
-    return event("error", {{"code", inner["code"]},
-                           {"message", error.message},
-                           {"param", inner["param"]}}) +
-           event("response.failed", {{"response", std::move(failed)}});
+    std::string bytes = event("error", {{"code", inner["code"]},
+                                        {"message", error.message},
+                                        {"param", inner["param"]}});
+    bytes += event("response.failed", {{"response", std::move(failed)}});
+    return bytes;
   }
 
 private:
@@ -196,7 +206,8 @@ private:
       return bytes;
     Json fields = place(true);
     fields["part"] = part("");
-    return bytes + event("response.content_part.added", std::move(fields));
+    bytes += event("response.content_part.added", std::move(fields));
+    return bytes;
   }
 
   Json part(const std::string &text) const {
