@@ -77,7 +77,9 @@ class Strings:
         with open(self.path, "r+b") as file:
             for begin, end in spans:
                 file.seek(begin)
-                file.write((HOSTILE * (1 + (end - begin) // len(HOSTILE)))[:end - begin])
+                file.write((HOSTILE * (1 + (end - begin) // len(HOSTILE)))[:end - begin - 2])
+                # Each ends in another number: moec assemble keeps equal strings once.
+                file.write(b"%02d" % self.spans.index((begin, end)))
 
     def restore(self, spans):
         with open(self.path, "r+b") as file:
