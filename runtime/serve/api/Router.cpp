@@ -46,8 +46,9 @@ ErrorStyle styleOf(std::string_view path) {
 void route(Exchange exchange) {
   const std::string &path = exchange.request.path;
   // A HEAD is answered as a GET whose body the server leaves out.
-  std::string_view method =
-      exchange.request.method == "HEAD" ? "GET" : exchange.request.method;
+  std::string method = exchange.request.method;
+  if (method == "HEAD")
+    method = "GET";
   std::string allowed;
   for (const Route &route : kRoutes) {
     if (!route.fits(path))
