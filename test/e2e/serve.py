@@ -9,9 +9,11 @@ import argparse
 import concurrent.futures
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import time
 import urllib.error
 import urllib.request
 
@@ -20,7 +22,7 @@ PROMPTS = ["In the beginning God created", "And it came to pass", "The LORD is m
 
 class Server:
     def __init__(self, moert, plan, *options):
-        self.process = subprocess.Popen([moert, "serve", plan, "--port", "0", "--log", "json", *options],
+        self.process = subprocess.Popen([moert, "serve", *plan, "--port", "0", "--log", "json", *options],
                                         stderr=subprocess.PIPE, text=True)
         self.lines = []
         for line in self.process.stderr:
@@ -135,13 +137,40 @@ def check_monitor(server, name):
     print("monitor: there")
 
 
+def check_models(moert, plan, work):
+    """Plans of a folder are loaded when a request names them, and unloaded when idle."""
+    folder = os.path.join(work, "plans")
+    os.makedirs(folder, exist_ok=True)
+    stem = os.path.splitext(plan)[0]
+    for name in ("one", "two"):
+        shutil.copy(plan, os.path.join(folder, name + ".fb"))
+    server = Server(moert, ["--models", folder], "--idle", "0.01", "--weights-file", stem + ".weights")
+    try:
+        def loaded():
+            return [model["name"] for model in server.json("/api/ps")["models"]]
+        assert [model["id"] for model in server.json("/v1/models")["data"]] == ["one", "two"]
+        assert loaded() == []
+        texts = [server.complete(PROMPTS[0], model=name)["choices"][0]["text"] for name in ("two", "one")]
+        assert len(set(texts)) == 1 and texts[0], texts
+        status, _, text = server.request("/v1/completions", {"model": "three", "prompt": "x"})
+        assert status == 404 and "three" in json.loads(text)["error"]["message"], (status, text)
+        deadline = time.monotonic() + 60
+        while loaded():
+            assert time.monotonic() < deadline, "idle models stay loaded"
+            time.sleep(0.05)
+        server.stop()
+    finally:
+        server.process.kill()
+    print("models: on demand")
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name in ("--moert", "--plan", "--work"):
         p.add_argument(name, required=True)
     a = p.parse_args()
     os.makedirs(a.work, exist_ok=True)
-    server = Server(a.moert, a.plan, "--alias", "kjv", "--cache-dir", os.path.join(a.work, "cache"))
+    server = Server(a.moert, [a.plan], "--alias", "kjv", "--cache-dir", os.path.join(a.work, "cache"))
     try:
         check_monitor(server, "kjv")
         check_texts(server, a.moert, a.plan)
@@ -155,6 +184,7 @@ def main():
     secrets = [prompt for prompt in PROMPTS if prompt in log]
     assert not secrets, f"the log has prompts: {secrets}"
     print("log: no prompts")
+    check_models(a.moert, a.plan, a.work)
     print("serve: ok")
 
 

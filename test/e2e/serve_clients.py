@@ -87,7 +87,7 @@ def main():
     for name in ("--moert", "--plan"):
         p.add_argument(name, required=True)
     a = p.parse_args()
-    server = Server(a.moert, a.plan, "--alias", MODEL)
+    server = Server(a.moert, [a.plan], "--alias", MODEL)
     try:
         for check in (check_openai, check_anthropic, check_ollama):
             check(server.base)
