@@ -59,8 +59,9 @@ private:
     return format_.sectionOpen.empty() ? format_.open : format_.sectionOpen;
   }
 
-  /// A mark as models write it. Control tokens in it are tokens; what follows
-  /// one that ends the generation is never written.
+  /// Returns an expression that matches a mark as the model writes it: names of
+  /// control tokens match these tokens. The mark ends before a token that ends
+  /// generation, as the model writes nothing after that.
   ExprId mark(std::string_view text) {
     auto tokens = tokenizer_.encode(
         text, {.addBos = false, .addEos = false, .startsText = false});

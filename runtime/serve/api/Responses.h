@@ -22,8 +22,9 @@ struct ResponseRequest {
   bool isKept = true;
 };
 
-/// Reads a request. Messages of `previous`, a list, come before its own;
-/// its instructions come before both and are kept by no conversation.
+/// Reads a request. The messages in the list `previous` come before the
+/// request's own. Its instructions come before all messages and are not stored
+/// with the conversation.
 void readResponse(const Field &body, const ApiSettings &settings,
                   ResponseRequest &request);
 

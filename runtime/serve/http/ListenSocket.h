@@ -11,7 +11,7 @@
 
 namespace moert {
 
-/// A socket that listens. A unix socket's file is removed with it, unless
+/// A listening socket. A unix socket's file is removed with it, unless
 /// another server has replaced the file.
 class ListenSocket {
 public:
