@@ -111,23 +111,39 @@ TEST_F(ApiTest, Metrics) {
 }
 
 TEST_F(ApiTest, EmbeddingsSayWhyThereAreNone) {
-  auto answer = post("/v1/embeddings", {{"input", "a"}});
+  model().failure = Status(StatusCode::Unsupported, "the model has none");
+  auto answer = post("/v1/embeddings", {{"input", {"a", "b"}}});
   EXPECT_EQ(answer->status, 400);
-  EXPECT_THAT(answer->body, HasSubstr("computes no embeddings"));
+  EXPECT_THAT(answer->body, HasSubstr("the model has none"));
   EXPECT_EQ(post("/api/embed", {{"model", "tiny"}, {"input", "a"}})->status,
             400);
 }
 
-/// Its embedding is the length of the text, and a half.
-class EmbeddingBackend : public FakeBackend {
-public:
-  void embed(std::vector<int32_t> tokens, EmbedThen then) override {
-    then(std::vector<float>{float(tokens.size()), 0.5f});
-  }
-};
+// A long list must not fill the queue: others wait, too.
+TEST_F(ApiTest, AsManyTextsAreEmbeddedTogetherAsTheModelHasSequences) {
+  model().waits = true;
+  model().modelFacts.sequences = 2;
+  auto answer = post("/v1/embeddings", {{"input", {"a", "bb", "ccc", "dddd"}}});
+  auto &waiting = model().embeddings;
+  // A call may add others to the list.
+  auto play = [&](size_t index) {
+    std::function<void()> answer = waiting[index];
+    answer();
+  };
+  ASSERT_EQ(waiting.size(), 2u);
+  play(1);
+  ASSERT_EQ(waiting.size(), 3u);
+  play(2);
+  ASSERT_EQ(waiting.size(), 4u);
+  play(3);
+  EXPECT_EQ(answer->body, "");
+  play(0);
+  for (size_t i = 0; i < 4; ++i)
+    EXPECT_EQ(answer->json()["data"][i]["embedding"][0], double(i + 1));
+}
 
+// The backend's embedding is the length of the text, and a half.
 TEST_F(ApiTest, Embeddings) {
-  host_.backends[0] = std::make_shared<EmbeddingBackend>();
   EXPECT_EQ(post("/v1/embeddings", {{"input", {"a", "bc"}}})->body,
             R"({"object":"list","data":[{"object":"embedding","index":0,)"
             R"("embedding":[1.0,0.5]},{"object":"embedding","index":1,)"
@@ -140,6 +156,9 @@ TEST_F(ApiTest, Embeddings) {
   EXPECT_EQ(post("/api/embed", {{"model", "tiny"}, {"input", "a"}})->body,
             R"({"model":"tiny","embeddings":[[1.0,0.5]],)"
             R"("prompt_eval_count":1})");
+  EXPECT_EQ(
+      post("/api/embeddings", {{"model", "tiny"}, {"prompt", "abc"}})->body,
+      R"({"embedding":[3.0,0.5]})");
   EXPECT_EQ(base64Floats(std::vector<float>{1, 2, 3}), "AACAPwAAAEAAAEBA");
 }
 

@@ -27,7 +27,7 @@ constexpr int32_t kModelSequences = 4;
 
 struct ServeFlags {
   EngineFlags engine;
-  std::string models, alias, log = "text";
+  std::string models, alias, pooling, speculation = "auto", log = "text";
   float idleMinutes = 0, graceSeconds = 30;
   int32_t port = 8080;
   SchedulerOptions scheduler;
@@ -122,9 +122,12 @@ void serveUntilSignal(HttpServer &server, const ServiceNotifier &service) {
 Status serve(ServeFlags &flags) {
   MOE_ASSIGN_OR_RETURN(std::vector<NamedPlan> plans, plansOf(flags));
   MOE_RETURN_IF_ERROR(Sampler::create(flags.sampler).status());
+  if (flags.speculation == "off")
+    flags.scheduler.speculation = Speculation::Off;
   PlanHostOptions options{
       .engine = flags.engine.options,
       .scheduler = flags.scheduler,
+      .pooling = poolingOf(flags.pooling),
       .idle = std::chrono::milliseconds(int64_t(flags.idleMinutes * 60'000))};
 
   // All threads that start from here on leave these signals to this one.
@@ -206,6 +209,7 @@ void addServeCommand(moetool::Tool &tool) {
   moetool::addOption(*command, rows::queue, flags->scheduler.queue);
   moetool::addOption(*command, rows::prefillChunk,
                      flags->scheduler.prefillChunk);
+  moetool::addOption(*command, rows::speculation, flags->speculation);
   moetool::addOption(*command, rows::cacheFolder, flags->scheduler.storeFolder);
   moetool::addOption(*command, rows::cacheSize, flags->scheduler.storeBytes);
   moetool::addOption(*command, rows::grace, flags->graceSeconds);
@@ -213,6 +217,7 @@ void addServeCommand(moetool::Tool &tool) {
   flags->engine.addThreads(*command);
   flags->engine.addRung(*command);
   flags->engine.addWeights(*command);
+  moetool::addOption(*command, rows::pooling, flags->pooling);
   moetool::addOption(*command, rows::accessLog, flags->log);
 }
 

@@ -90,13 +90,11 @@ public:
   virtual std::vector<BackendSlot> slots() const = 0;
 
   /// Calls `then` once, from any thread, with the pooled hidden state of
-  /// `tokens`. Fails with Unsupported if the model has no use for it.
+  /// `tokens` at length 1. `client` is as in GenerationRequest. Fails as
+  /// submit() does, and with Unsupported if the model has no use for it.
   using EmbedThen = std::function<void(StatusOr<std::vector<float>>)>;
-  virtual void embed(std::vector<int32_t> tokens, EmbedThen then) {
-    then(Status(StatusCode::Unsupported,
-                "this server computes no embeddings: its plans end in the "
-                "scores of tokens and do not give the hidden state out"));
-  }
+  virtual void embed(std::vector<int32_t> tokens, std::string client,
+                     EmbedThen then) = 0;
 };
 
 /// The models of a server.

@@ -30,6 +30,7 @@ struct NamedPlan {
 struct PlanHostOptions {
   EngineOptions engine;
   SchedulerOptions scheduler;
+  std::optional<Pooling> pooling = {}; ///< As in ServedModel::open().
   /// A model that has had nothing to do for so long is unloaded; 0: never.
   std::chrono::milliseconds idle{0};
 };

@@ -13,6 +13,19 @@ std::string textOf(const flatbuffers::String *text) {
   return text ? text->str() : std::string();
 }
 
+/// Returns how a model embeds texts that names its pooling so in its plan.
+StatusOr<Pooling> poolingOf(const std::string &name) {
+  if (name.empty())
+    return Pooling::Mean;
+  if (std::optional<Pooling> known = moert::poolingOf(std::string_view(name)))
+    return *known;
+  return Status(StatusCode::Unsupported,
+                fmt::format("the model makes embeddings by pooling {}, which "
+                            "this server does not have; start it with "
+                            "--pooling mean or last to embed texts anyway",
+                            moert::quoted(name)));
+}
+
 std::string_view stateName(GenerationRow::State state) {
   switch (state) {
   case GenerationRow::State::Waiting:
@@ -43,10 +56,9 @@ ModelFacts factsOf(const Plan &plan, const std::string &path, std::string id) {
   return facts;
 }
 
-StatusOr<std::unique_ptr<ServedModel>>
-ServedModel::open(const std::string &path, std::string id,
-                  const EngineOptions &engine,
-                  const SchedulerOptions &scheduler) {
+StatusOr<std::unique_ptr<ServedModel>> ServedModel::open(
+    const std::string &path, std::string id, const EngineOptions &engine,
+    const SchedulerOptions &scheduler, std::optional<Pooling> pooling) {
   std::unique_ptr<ServedModel> model(new ServedModel);
   MOE_ASSIGN_OR_RETURN(model->engine_, Engine::open(path, engine));
   const Plan &plan = model->engine_->plan();
@@ -57,6 +69,8 @@ ServedModel::open(const std::string &path, std::string id,
                          ChatFormat::create(plan, *model->tokenizer_));
     model->chat_.emplace(std::move(chat));
   }
+  model->pooling_ = pooling ? StatusOr<Pooling>(*pooling)
+                            : poolingOf(textOf(plan.table().pooling()));
   model->facts_ = factsOf(plan, path, std::move(id));
   model->facts_.contextTokens = model->engine_->context();
   model->facts_.sequences = model->engine_->batch();
@@ -70,6 +84,29 @@ ServedModel::open(const std::string &path, std::string id,
 StatusOr<uint64_t> ServedModel::submit(GenerationRequest request,
                                        GenerationSink sink) {
   return scheduler_->submit(std::move(request), std::move(sink));
+}
+
+void ServedModel::embed(std::vector<int32_t> tokens, std::string client,
+                        EmbedThen then) {
+  if (!pooling_)
+    return then(pooling_.status());
+  GenerationRequest request;
+  request.prompt = std::move(tokens);
+  request.client = std::move(client);
+  request.embed = *pooling_;
+  auto id =
+      scheduler_->submit(std::move(request), [then](GenerationEvent event) {
+        if (!event.isEnd)
+          return;
+        if (!event.status.isOk())
+          then(std::move(event.status));
+        else if (event.embedding.empty())
+          then(Status(StatusCode::Cancelled, "the server stops"));
+        else
+          then(std::move(event.embedding));
+      });
+  if (!id)
+    then(id.status());
 }
 
 BackendStats ServedModel::stats() const {
