@@ -42,7 +42,7 @@ struct StoredObject {
 
 /// A part of a list.
 struct StoreQuery {
-  std::string kind, owner, parent = {};
+  std::string kind, owner = {}, parent = {};
   std::string tag = {}; ///< "": all.
   bool newestFirst = true;
   /// Ids of objects after and before which, in the order of the list, the
