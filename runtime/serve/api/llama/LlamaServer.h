@@ -1,0 +1,20 @@
+//===- LlamaServer.h - llama-server's own interface -------------*- C++ -*-===//
+
+#ifndef MOE_RUNTIME_SERVE_API_LLAMA_LLAMASERVER_H
+#define MOE_RUNTIME_SERVE_API_LLAMA_LLAMASERVER_H
+
+#include "runtime/serve/api/ApiContext.h"
+
+namespace moert {
+
+// Endpoints.
+void llamaCompletion(Exchange exchange);
+void llamaInfill(Exchange exchange);
+void tokenize(Exchange exchange);
+void detokenize(Exchange exchange);
+void applyTemplate(Exchange exchange);
+void serverProperties(Exchange exchange);
+
+} // namespace moert
+
+#endif // MOE_RUNTIME_SERVE_API_LLAMA_LLAMASERVER_H

@@ -1,0 +1,146 @@
+#include "runtime/serve/api/monitor/Monitor.h"
+
+#include <fmt/format.h>
+
+namespace moert {
+
+using Json = nlohmann::ordered_json;
+
+namespace {
+using Models = std::vector<std::pair<std::string, BackendStats>>;
+
+struct Metric {
+  std::string_view name, type, help;
+  double (*value)(const BackendStats &);
+};
+
+double share(uint64_t part, uint64_t whole) {
+  return whole > 0 ? double(part) / double(whole) : 0;
+}
+
+constexpr Metric kMetrics[] = {
+    {"moert_requests_queued", "gauge", "Generations that wait.",
+     [](const BackendStats &s) { return double(s.queued); }},
+    {"moert_requests_running", "gauge", "Generations that run.",
+     [](const BackendStats &s) { return double(s.running); }},
+    {"moert_cache_pages", "gauge", "Pages of the cache.",
+     [](const BackendStats &s) { return double(s.pagesTotal); }},
+    {"moert_cache_pages_free", "gauge", "Pages that no generation holds.",
+     [](const BackendStats &s) { return double(s.pagesFree); }},
+    {"moert_cache_usage_ratio", "gauge", "Part of the cache that is held.",
+     [](const BackendStats &s) {
+       return share(s.pagesTotal - s.pagesFree, s.pagesTotal);
+     }},
+    {"moert_prompt_tokens_total", "counter", "Tokens of prompts.",
+     [](const BackendStats &s) { return double(s.promptTokens); }},
+    {"moert_prompt_tokens_cached_total", "counter",
+     "Tokens of prompts that were found in the cache.",
+     [](const BackendStats &s) { return double(s.cachedTokens); }},
+    {"moert_prefix_hit_ratio", "gauge",
+     "Part of all prompts that was found in the cache.",
+     [](const BackendStats &s) {
+       return share(s.cachedTokens, s.promptTokens);
+     }},
+    {"moert_tokens_evaluated_total", "counter", "Tokens that steps evaluated.",
+     [](const BackendStats &s) { return double(s.evaluatedTokens); }},
+    {"moert_tokens_generated_total", "counter", "Tokens that were generated.",
+     [](const BackendStats &s) { return double(s.generatedTokens); }},
+    {"moert_tokens_drafted_total", "counter", "Tokens that were guessed.",
+     [](const BackendStats &s) { return double(s.draftedTokens); }},
+    {"moert_tokens_accepted_total", "counter", "Guesses that were right.",
+     [](const BackendStats &s) { return double(s.acceptedTokens); }},
+    {"moert_requests_finished_total", "counter", "Generations that ended.",
+     [](const BackendStats &s) { return double(s.finished); }},
+    {"moert_requests_failed_total", "counter", "Generations that failed.",
+     [](const BackendStats &s) { return double(s.failed); }},
+    {"moert_requests_cancelled_total", "counter",
+     "Generations whose clients left.",
+     [](const BackendStats &s) { return double(s.cancelled); }},
+    {"moert_requests_refused_total", "counter",
+     "Requests that found the queue full.",
+     [](const BackendStats &s) { return double(s.refused); }},
+};
+
+/// A label's value: Prometheus escapes three characters.
+std::string labelText(std::string_view text) {
+  std::string result;
+  for (char c : text)
+    if (c == '\n')
+      result += "\\n";
+    else if (c == '"' || c == '\\')
+      (result += '\\') += c;
+    else
+      result += c;
+  return result;
+}
+
+void addHistogram(const Models &models, std::string &text) {
+  constexpr std::string_view name = "moert_step_seconds";
+  text += fmt::format("# HELP {0} Steps of the engine by their time.\n"
+                      "# TYPE {0} histogram\n",
+                      name);
+  for (const auto &[id, stats] : models) {
+    std::string model = labelText(id);
+    uint64_t count = 0;
+    for (auto [seconds, steps] : stats.steps) {
+      count += steps;
+      text += fmt::format("{}_bucket{{model=\"{}\",le=\"{}\"}} {}\n", name,
+                          model, seconds, count);
+    }
+    count += stats.slowerSteps;
+    text += fmt::format("{0}_bucket{{model=\"{1}\",le=\"+Inf\"}} {2}\n"
+                        "{0}_sum{{model=\"{1}\"}} {3}\n"
+                        "{0}_count{{model=\"{1}\"}} {2}\n",
+                        name, model, count, stats.stepSeconds);
+  }
+}
+} // namespace
+
+std::string metricsText(const Models &models) {
+  std::string text;
+  for (const Metric &metric : kMetrics) {
+    text += fmt::format("# HELP {0} {1}\n# TYPE {0} {2}\n", metric.name,
+                        metric.help, metric.type);
+    for (const auto &[id, stats] : models)
+      text += fmt::format("{}{{model=\"{}\"}} {}\n", metric.name, labelText(id),
+                          metric.value(stats));
+  }
+  addHistogram(models, text);
+  return text;
+}
+
+void reportMetrics(Exchange exchange) {
+  Models models;
+  for (const auto &backend : exchange.context->host.loaded())
+    models.emplace_back(backend->facts().id, backend->stats());
+  exchange.answer->send(200, "text/plain; version=0.0.4; charset=utf-8",
+                        metricsText(models));
+}
+
+void reportHealth(Exchange exchange) {
+  ModelHost::Health health = exchange.context->host.health();
+  Json json = {{"status", health.state}};
+  if (health.state == "ok")
+    return sendJson(*exchange.answer, json);
+  json["progress"] = health.progress;
+  exchange.answer->send(503, "application/json", jsonText(json),
+                        {{"Retry-After", "1"}});
+}
+
+void reportSlots(Exchange exchange) {
+  Json list = Json::array();
+  for (const auto &backend : exchange.context->host.loaded())
+    for (const BackendSlot &slot : backend->slots())
+      list.push_back({{"id", slot.id},
+                      {"model", backend->facts().id},
+                      {"n_ctx", backend->facts().contextTokens},
+                      {"is_processing", slot.state != "queued"},
+                      {"state", slot.state},
+                      {"client", slot.client},
+                      {"n_prompt_tokens", slot.promptTokens},
+                      {"n_past", slot.position},
+                      {"n_decoded", slot.generatedTokens}});
+  sendJson(*exchange.answer, list);
+}
+
+} // namespace moert

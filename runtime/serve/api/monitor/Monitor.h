@@ -1,0 +1,24 @@
+//===- Monitor.h - What a monitor asks a server -----------------*- C++ -*-===//
+
+#ifndef MOE_RUNTIME_SERVE_API_MONITOR_MONITOR_H
+#define MOE_RUNTIME_SERVE_API_MONITOR_MONITOR_H
+
+#include "runtime/serve/api/ApiContext.h"
+
+#include <string>
+
+namespace moert {
+
+// Endpoints.
+void reportHealth(Exchange exchange);
+void reportMetrics(Exchange exchange);
+void reportSlots(Exchange exchange);
+
+/// The counts of models in Prometheus' text format, version 0.0.4. Each model
+/// is a label.
+std::string
+metricsText(const std::vector<std::pair<std::string, BackendStats>> &models);
+
+} // namespace moert
+
+#endif // MOE_RUNTIME_SERVE_API_MONITOR_MONITOR_H

@@ -1,0 +1,268 @@
+#include "runtime/serve/api/CommonFields.h"
+#include "runtime/serve/api/Prepare.h"
+#include "runtime/serve/api/Prompts.h"
+#include "runtime/serve/api/ollama/Ollama.h"
+#include "runtime/serve/api/openai/OpenAi.h"
+
+#include <fmt/format.h>
+
+namespace moert {
+
+using Json = nlohmann::ordered_json;
+
+namespace {
+/// A request to generate after a text that is no conversation.
+struct GenerateRequest {
+  ChatCall call;
+  std::string prompt, suffix;
+  bool isRaw = false;
+  bool isEmpty = false; ///< It asks for the model to be loaded, no more.
+};
+
+int64_t nanoseconds(double seconds) { return int64_t(seconds * 1e9); }
+
+class OllamaWriter : public ReplyWriter {
+public:
+  OllamaWriter(ReplyFacts facts, bool isChat)
+      : facts_(std::move(facts)), isChat_(isChat) {}
+
+  ErrorStyle errorStyle() const override { return ErrorStyle::Ollama; }
+  std::string_view contentType() const override {
+    return "application/x-ndjson";
+  }
+  // Lines of JSON have no comments.
+  std::string ping() const override { return {}; }
+
+  Json whole(std::span<const Choice> choices) override {
+    const Choice &choice = choices[0];
+    Json json = line(choice.text, choice.reasoning);
+    for (const ToolCall &call : choice.calls)
+      json["message"]["tool_calls"].push_back(callJson(call));
+    addEnd(json, choice);
+    return json;
+  }
+
+  std::string delta(size_t, const Choice &choice, const Delta &delta) override {
+    switch (delta.kind) {
+    case Delta::Kind::Text:
+      return jsonText(line(delta.text, "")) + "\n";
+    case Delta::Kind::Reasoning:
+      return jsonText(line("", delta.text)) + "\n";
+    case Delta::Kind::CallEnd: {
+      Json json = line("", "");
+      json["message"]["tool_calls"].push_back(
+          callJson(choice.calls[delta.call]));
+      return jsonText(json) + "\n";
+    }
+    case Delta::Kind::CallBegin:
+    case Delta::Kind::CallArguments:
+      // Calls are sent whole: their arguments are objects.
+      break;
+    }
+    return {};
+  }
+
+  std::string end(std::span<const Choice> choices) override {
+    Json json = line("", "");
+    addEnd(json, choices[0]);
+    return jsonText(json) + "\n";
+  }
+
+  std::string error(const ApiError &error) override {
+    return jsonText(errorJson(ErrorStyle::Ollama, error)) + "\n";
+  }
+
+private:
+  Json line(const std::string &text, const std::string &thinking) const {
+    Json json = {{"model", facts_.model},
+                 {"created_at", isoTime(facts_.created)}};
+    if (isChat_) {
+      json["message"] = {{"role", "assistant"}, {"content", text}};
+      if (!thinking.empty())
+        json["message"]["thinking"] = thinking;
+    } else {
+      json["response"] = text;
+      if (!thinking.empty())
+        json["thinking"] = thinking;
+    }
+    json["done"] = false;
+    return json;
+  }
+
+  static Json callJson(const ToolCall &call) {
+    return {{"function",
+             {{"name", call.name},
+              {"arguments", Json::parse(call.arguments, nullptr,
+                                        /*allow_exceptions=*/false)}}}};
+  }
+
+  static void addEnd(Json &json, const Choice &choice) {
+    const GenerationStats &stats = choice.stats;
+    json["done"] = true;
+    json["done_reason"] =
+        choice.finish == Choice::Finish::Length ? "length" : "stop";
+    json["total_duration"] = nanoseconds(
+        stats.queueSeconds + stats.promptSeconds + stats.decodeSeconds);
+    json["load_duration"] = nanoseconds(stats.queueSeconds);
+    json["prompt_eval_count"] = stats.promptTokens;
+    json["prompt_eval_duration"] = nanoseconds(stats.promptSeconds);
+    json["eval_count"] = stats.generatedTokens;
+    json["eval_duration"] = nanoseconds(stats.decodeSeconds);
+  }
+
+  ReplyFacts facts_;
+  bool isChat_;
+};
+
+/// What /api/chat and /api/generate share.
+void readCommon(const Field &body, const ApiSettings &settings,
+                ChatCall &call) {
+  static const Json anyObject = true;
+  GenerateCall &generate = call.generate;
+  generate.model = body["model"].required().text().value_or("");
+  call.options.noSpecial = settings.noSpecial;
+  Field options = body["options"];
+  readSampling(options, settings, generate);
+  generate.reply = ReplyOptions::forChat();
+  generate.reply.stops = readStops(options["stop"]);
+  // Both negative numbers of Ollama mean as much as fits.
+  if (auto most = options["num_predict"].integer(-2, kMostRequestTokens);
+      most && *most >= 0)
+    generate.reply.maxTokens = int32_t(*most);
+  (void)options["num_ctx"].integer(0, kMostRequestTokens);
+  generate.streams = body["stream"].boolean().value_or(true);
+  if (Field keep = body["keep_alive"]; keep && !keep.isText())
+    (void)keep.number(-1e12, 1e12);
+  Field format = body["format"];
+  Field schema = format;
+  if (format.isText() && format.json() == "")
+    schema = format.none();
+  else if (format.isText() && format.word({"json"}))
+    schema = format.as(anyObject);
+  if (!format.isText() || schema)
+    generate.grammar =
+        readGrammar(schema, body.none(), body.none(), body.none());
+  Field think = body["think"];
+  if (think.isText()) {
+    if (auto effort = think.word({"low", "medium", "high"}))
+      setReasoningEffort(*effort, call);
+  } else if (auto thinks = think.boolean()) {
+    if (*thinks)
+      call.messages.variables()["enable_thinking"] = true;
+    else
+      call.options.thinking = Thinking::Off;
+  }
+  body["images"].refuse("this model reads text alone");
+  body["logprobs"].refuse("/v1/chat/completions has them");
+}
+
+/// What an answer to a request that only loads the model is.
+void answerLoaded(const Exchange &exchange, const Backend &backend,
+                  bool isChat) {
+  Json json = {{"model", backend.facts().id},
+               {"created_at", isoTime(secondsNow(exchange.settings()))}};
+  if (isChat)
+    json["message"] = {{"role", "assistant"}, {"content", ""}};
+  else
+    json["response"] = "";
+  json["done"] = true;
+  json["done_reason"] = "load";
+  sendJson(*exchange.answer, json);
+}
+
+void run(const Exchange &exchange, std::shared_ptr<Backend> backend,
+         Prepared prepared, bool isChat) {
+  if (auto *error = std::get_if<ApiError>(&prepared))
+    return exchange.fail(*error);
+  RunPlan plan = std::get<RunPlan>(std::move(prepared));
+  ReplyFacts facts = replyFacts(*backend, exchange.settings(), plan);
+  startRun(std::move(backend), exchange.answer, std::move(plan),
+           std::make_unique<OllamaWriter>(std::move(facts), isChat));
+}
+
+Prepared prepareRaw(const Backend &backend, const ApiSettings &settings,
+                    const GenerateRequest &request) {
+  const GenerateCall &generate = request.call.generate;
+  if (!request.suffix.empty()) {
+    auto prompt = infillPrompt(backend, request.prompt, request.suffix, {});
+    if (auto *error = std::get_if<ApiError>(&prompt))
+      return *error;
+    return preparePrompts(backend, settings, generate,
+                          {std::get<ChatPrompt>(std::move(prompt))});
+  }
+  auto prompts = promptsOf(backend, {{.text = request.prompt}}, "prompt");
+  if (auto *error = std::get_if<ApiError>(&prompts))
+    return *error;
+  return preparePrompts(backend, settings, generate,
+                        std::get<std::vector<ChatPrompt>>(std::move(prompts)));
+}
+
+void readGenerate(const Field &body, const ApiSettings &settings,
+                  GenerateRequest &request) {
+  readCommon(body, settings, request.call);
+  request.prompt = body["prompt"].text().value_or("");
+  request.suffix = body["suffix"].text().value_or("");
+  request.isRaw = body["raw"].boolean().value_or(false);
+  request.isEmpty = request.prompt.empty() && request.suffix.empty();
+  body["context"].refuse("send the conversation to /api/chat");
+  body["template"].refuse("the model's own template is used; with raw none is");
+  if (auto system = body["system"].text(); system && !system->empty())
+    addMessage(request.call, {.role = "system", .content = *system});
+  addMessage(request.call, {.role = "user", .content = request.prompt});
+  request.call.messages.variables()["tools"] = nullptr;
+}
+} // namespace
+
+void ollamaChat(Exchange exchange) {
+  bool isEmpty = false;
+  auto call =
+      readBody<ChatCall>(exchange, [&](const Field &body, ChatCall &call) {
+        readCommon(body, exchange.settings(), call);
+        Field messages = body["messages"];
+        isEmpty = !messages || (messages.isList() && messages.json().empty());
+        if (!isEmpty)
+          readOpenAiMessages(messages, call);
+        readOpenAiTools(body, call);
+      });
+  if (!call)
+    return;
+  call->generate.client = exchange.request.client;
+  std::string model = call->generate.model;
+  withModel(std::move(exchange), model,
+            [call = *std::move(call), isEmpty](
+                const Exchange &exchange, std::shared_ptr<Backend> backend) {
+              if (isEmpty)
+                return answerLoaded(exchange, *backend, /*isChat=*/true);
+              Prepared prepared =
+                  prepareChat(*backend, exchange.settings(), call);
+              run(exchange, std::move(backend), std::move(prepared),
+                  /*isChat=*/true);
+            });
+}
+
+void ollamaGenerate(Exchange exchange) {
+  auto request = readBody<GenerateRequest>(
+      exchange, [&](const Field &body, GenerateRequest &request) {
+        readGenerate(body, exchange.settings(), request);
+      });
+  if (!request)
+    return;
+  request->call.generate.client = exchange.request.client;
+  std::string model = request->call.generate.model;
+  withModel(std::move(exchange), model,
+            [request = *std::move(request)](const Exchange &exchange,
+                                            std::shared_ptr<Backend> backend) {
+              if (request.isEmpty)
+                return answerLoaded(exchange, *backend, /*isChat=*/false);
+              bool isRaw = request.isRaw || !request.suffix.empty() ||
+                           !backend->chatFormat();
+              Prepared prepared =
+                  isRaw ? prepareRaw(*backend, exchange.settings(), request)
+                        : prepareChat(*backend, exchange.settings(),
+                                      request.call);
+              run(exchange, std::move(backend), std::move(prepared),
+                  /*isChat=*/false);
+            });
+}
+
+} // namespace moert

@@ -1,0 +1,100 @@
+#include "runtime/chat/ToolFormat.h"
+#include "runtime/serve/api/ollama/Ollama.h"
+
+#include <ctime>
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+namespace moert {
+
+using Json = nlohmann::ordered_json;
+
+namespace {
+Json detailsJson(const ModelFacts &facts) {
+  return {{"parent_model", ""},
+          {"format", "gguf"},
+          {"family", facts.architecture},
+          {"families", {facts.architecture}},
+          {"parameter_size",
+           fmt::format("{:.1f}B", double(facts.parameters) / 1e9)},
+          {"quantization_level", facts.quantization}};
+}
+
+Json ollamaModelJson(const ModelFacts &facts) {
+  return {{"name", facts.id},
+          {"model", facts.id},
+          {"modified_at", isoTime(facts.created)},
+          {"size", facts.bytes},
+          {"digest", facts.digest},
+          {"details", detailsJson(facts)}};
+}
+
+Json capabilities(const ModelFacts &facts) {
+  Json list = {"completion"};
+  if (toolFormatOf(facts.chatTemplate))
+    list.push_back("tools");
+  if (facts.chatTemplate.find("think") != std::string::npos)
+    list.push_back("thinking");
+  return list;
+}
+} // namespace
+
+std::string isoTime(int64_t seconds) {
+  std::time_t time = seconds;
+  std::tm parts{};
+  gmtime_r(&time, &parts);
+  return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", parts);
+}
+
+void ollamaTags(Exchange exchange) {
+  Json models = Json::array();
+  for (const ModelFacts &facts : exchange.context->host.models())
+    models.push_back(ollamaModelJson(facts));
+  sendJson(*exchange.answer, {{"models", std::move(models)}});
+}
+
+void ollamaRunning(Exchange exchange) {
+  Json models = Json::array();
+  for (const auto &backend : exchange.context->host.loaded()) {
+    Json json = ollamaModelJson(backend->facts());
+    json.erase("modified_at");
+    // Nothing unloads it at a time that is known.
+    json["expires_at"] = isoTime(0);
+    json["size_vram"] = 0;
+    json["context_length"] = backend->facts().contextTokens;
+    models.push_back(std::move(json));
+  }
+  sendJson(*exchange.answer, {{"models", std::move(models)}});
+}
+
+void ollamaShow(Exchange exchange) {
+  auto name =
+      readBody<std::string>(exchange, [](const Field &body, std::string &name) {
+        Field field = body["model"] ? body["model"] : body["name"];
+        name = (field ? field : body["model"].required()).text().value_or("");
+      });
+  if (!name)
+    return;
+  withModel(std::move(exchange), *name,
+            [](const Exchange &exchange, std::shared_ptr<Backend> backend) {
+              const ModelFacts &facts = backend->facts();
+              sendJson(*exchange.answer,
+                       {{"modelfile", ""},
+                        {"parameters", ""},
+                        {"template", facts.chatTemplate},
+                        {"details", detailsJson(facts)},
+                        {"model_info",
+                         {{"general.architecture", facts.architecture},
+                          {"general.parameter_count", facts.parameters},
+                          {facts.architecture + ".context_length",
+                           facts.contextTokens}}},
+                        {"capabilities", capabilities(facts)},
+                        {"modified_at", isoTime(facts.created)}});
+            });
+}
+
+void ollamaVersion(Exchange exchange) {
+  sendJson(*exchange.answer, {{"version", exchange.settings().version}});
+}
+
+} // namespace moert

@@ -1,0 +1,53 @@
+//===- OpenAi.h - OpenAI's interface ----------------------------*- C++ -*-===//
+
+#ifndef MOE_RUNTIME_SERVE_API_OPENAI_OPENAI_H
+#define MOE_RUNTIME_SERVE_API_OPENAI_OPENAI_H
+
+#include "runtime/serve/api/ApiContext.h"
+
+#include <nlohmann/json.hpp>
+#include <span>
+
+namespace moert {
+
+// Endpoints.
+void listModels(Exchange exchange);
+void describeModel(Exchange exchange);
+void completeChat(Exchange exchange);
+void completeText(Exchange exchange);
+
+// Parts of requests that other interfaces share.
+
+/// Messages in OpenAI's form.
+void readOpenAiMessages(const Field &messages, ChatCall &call);
+/// `tools`, `tool_choice` and `parallel_tool_calls`. With `isFlat` a tool has
+/// its members in itself and not in `function`, as /v1/responses has them.
+void readOpenAiTools(const Field &body, ChatCall &call, bool isFlat = false);
+
+/// The grammar of `response_format`, or of what other servers take in its
+/// place: guided_json, grammar, guided_regex and guided_choice.
+std::shared_ptr<const Automaton> readOpenAiFormat(const Field &body);
+
+// Parts of replies.
+
+nlohmann::ordered_json usageJson(const ReplyFacts &facts,
+                                 std::span<const Choice> choices);
+/// As llama-server reports them, in milliseconds.
+nlohmann::ordered_json timingsJson(const GenerationStats &stats);
+/// The tokens of a text with their probabilities, as chat completions have
+/// them.
+nlohmann::ordered_json logprobsJson(const Tokenizer &tokenizer,
+                                    std::span<const TokenLogprob> logprobs);
+/// A logarithm that JSON can hold.
+double finiteLogprob(float logprob);
+/// "stop", "length" or "tool_calls".
+const char *finishName(Choice::Finish finish);
+
+/// How many tokens were generated in all.
+int32_t generatedTokens(std::span<const Choice> choices);
+/// How many tokens of the prompts came from the cache.
+int32_t cachedTokens(const ReplyFacts &facts, std::span<const Choice> choices);
+
+} // namespace moert
+
+#endif // MOE_RUNTIME_SERVE_API_OPENAI_OPENAI_H

@@ -1,0 +1,187 @@
+#include "runtime/serve/api/CommonFields.h"
+#include "runtime/serve/api/openai/OpenAiWriter.h"
+
+#include <fmt/format.h>
+
+namespace moert {
+
+using Json = nlohmann::ordered_json;
+
+namespace {
+/// A request for a chat completion, with what only its answer needs.
+struct ChatRequest {
+  ChatCall call;
+  bool includesUsage = false;
+};
+
+Json messageJson(const Choice &choice) {
+  Json message = {{"role", "assistant"},
+                  {"content", choice.text.empty() && !choice.calls.empty()
+                                  ? Json(nullptr)
+                                  : Json(choice.text)},
+                  {"refusal", nullptr}};
+  if (!choice.reasoning.empty())
+    message["reasoning_content"] = choice.reasoning;
+  for (const ToolCall &call : choice.calls)
+    message["tool_calls"].push_back(
+        {{"id", call.id},
+         {"type", "function"},
+         {"function", {{"name", call.name}, {"arguments", call.arguments}}}});
+  return message;
+}
+
+class ChatWriter : public OpenAiWriter {
+public:
+  ChatWriter(ReplyFacts facts, bool hasLogprobs, bool includesUsage)
+      : OpenAiWriter(std::move(facts), includesUsage),
+        hasLogprobs_(hasLogprobs) {}
+
+  Json whole(std::span<const Choice> choices) override {
+    Json json = head("chat.completion");
+    for (size_t i = 0; i < choices.size(); ++i)
+      json["choices"].push_back(
+          {{"index", i},
+           {"message", messageJson(choices[i])},
+           {"logprobs", logprobs(choices[i].logprobs)},
+           {"finish_reason", finishName(choices[i].finish)}});
+    json["usage"] = usageJson(facts_, choices);
+    json["timings"] = timingsJson(choices[0].stats);
+    return json;
+  }
+
+  std::string begin() override {
+    std::string bytes;
+    for (int32_t i = 0; i < facts_.choices; ++i)
+      bytes +=
+          sseEvent(chunk(size_t(i), {{"role", "assistant"}, {"content", ""}}));
+    return bytes;
+  }
+
+  std::string delta(size_t index, const Choice &choice,
+                    const Delta &delta) override {
+    switch (delta.kind) {
+    case Delta::Kind::Text: {
+      Json json = chunk(index, {{"content", delta.text}});
+      json["choices"][0]["logprobs"] = logprobs(delta.logprobs);
+      return sseEvent(json);
+    }
+    case Delta::Kind::Reasoning:
+      return sseEvent(chunk(index, {{"reasoning_content", delta.text}}));
+    case Delta::Kind::CallBegin: {
+      const ToolCall &call = choice.calls[delta.call];
+      return sseEvent(callChunk(
+          index, {{"index", delta.call},
+                  {"id", call.id},
+                  {"type", "function"},
+                  {"function", {{"name", call.name}, {"arguments", ""}}}}));
+    }
+    case Delta::Kind::CallArguments:
+      return sseEvent(
+          callChunk(index, {{"index", delta.call},
+                            {"function", {{"arguments", delta.text}}}}));
+    case Delta::Kind::CallEnd:
+      break;
+    }
+    return {};
+  }
+
+  std::string choiceEnd(size_t index, const Choice &choice) override {
+    Json json = chunk(index, Json::object());
+    json["choices"][0]["finish_reason"] = finishName(choice.finish);
+    json["timings"] = timingsJson(choice.stats);
+    return sseEvent(json);
+  }
+
+  std::string end(std::span<const Choice> choices) override {
+    return streamEnd(head("chat.completion.chunk"), choices);
+  }
+
+private:
+  Json head(const char *object) const {
+    return {{"id", "chatcmpl-" + facts_.id},
+            {"object", object},
+            {"created", facts_.created},
+            {"model", facts_.model},
+            {"choices", Json::array()}};
+  }
+
+  Json chunk(size_t index, Json delta) const {
+    Json json = head("chat.completion.chunk");
+    json["choices"].push_back({{"index", index},
+                               {"delta", std::move(delta)},
+                               {"logprobs", nullptr},
+                               {"finish_reason", nullptr}});
+    if (includesUsage_)
+      json["usage"] = nullptr;
+    return json;
+  }
+
+  Json callChunk(size_t index, Json call) const {
+    return chunk(index, {{"tool_calls", Json::array({std::move(call)})}});
+  }
+
+  Json logprobs(std::span<const TokenLogprob> entries) const {
+    return hasLogprobs_ ? logprobsJson(*facts_.tokenizer, entries)
+                        : Json(nullptr);
+  }
+
+  bool hasLogprobs_;
+};
+
+void readChat(const Field &body, const ApiSettings &settings,
+              ChatRequest &request) {
+  ChatCall &call = request.call;
+  GenerateCall &generate = call.generate;
+  generate.model = body["model"].text().value_or("");
+  call.options.noSpecial = settings.noSpecial;
+  readOpenAiMessages(body["messages"], call);
+  readOpenAiTools(body, call);
+  readTemplateVariables(body["chat_template_kwargs"], call);
+  if (auto effort = body["reasoning_effort"].word(
+          {"none", "minimal", "low", "medium", "high", "xhigh"}))
+    setReasoningEffort(*effort, call);
+  readSampling(body, settings, generate);
+  generate.reply = ReplyOptions::forChat();
+  generate.reply.stops = readStops(body["stop"]);
+  for (const char *name : {"max_tokens", "max_completion_tokens"})
+    if (auto most = body[name].integer(1, kMostRequestTokens))
+      generate.reply.maxTokens = int32_t(*most);
+  generate.reply.ignoreEos = body["ignore_eos"].boolean().value_or(false);
+  generate.choices = int32_t(body["n"].integer(1, kMostChoices).value_or(1));
+  generate.streams = body["stream"].boolean().value_or(false);
+  if (Field options = body["stream_options"])
+    request.includesUsage = options["include_usage"].boolean().value_or(false);
+  bool hasLogprobs = body["logprobs"].boolean().value_or(false);
+  Field top = body["top_logprobs"];
+  auto alternatives = top.integer(0, kMostTopLogprobs);
+  if (hasLogprobs)
+    generate.topLogprobs = int32_t(alternatives.value_or(0));
+  else if (alternatives.value_or(0) > 0)
+    top.fail("needs logprobs to be true");
+  generate.grammar = readOpenAiFormat(body);
+  body["functions"].refuse("use tools");
+  body["function_call"].refuse("use tool_choice");
+  body["audio"].refuse("this model writes text alone");
+  body["web_search_options"].refuse("this server searches nothing");
+  for (const Field &modality : body["modalities"].list(kMostTools))
+    (void)modality.word({"text"});
+}
+} // namespace
+
+void completeChat(Exchange exchange) {
+  auto request = readBody<ChatRequest>(
+      exchange, [&](const Field &body, ChatRequest &request) {
+        readChat(body, exchange.settings(), request);
+      });
+  if (!request)
+    return;
+  bool hasLogprobs = request->call.generate.topLogprobs >= 0;
+  answerChat(std::move(exchange), std::move(request->call),
+             [hasLogprobs,
+              includesUsage = request->includesUsage](const ReplyFacts &facts) {
+               return std::make_unique<ChatWriter>(facts, hasLogprobs,
+                                                   includesUsage);
+             });
+}
+
+} // namespace moert

@@ -1,0 +1,44 @@
+#include "runtime/base/Text.h"
+#include "runtime/serve/api/openai/OpenAi.h"
+
+#include <fmt/format.h>
+
+namespace moert {
+
+using Json = nlohmann::ordered_json;
+
+namespace {
+Json openAiModelJson(const ModelFacts &facts) {
+  return {{"id", facts.id},
+          {"object", "model"},
+          {"created", facts.created},
+          {"owned_by", "moert"},
+          {"meta",
+           {{"architecture", facts.architecture},
+            {"n_ctx", facts.contextTokens},
+            {"n_params", facts.parameters},
+            {"size", facts.bytes},
+            {"loaded", facts.isLoaded}}}};
+}
+} // namespace
+
+void listModels(Exchange exchange) {
+  Json json = {{"object", "list"}, {"data", Json::array()}};
+  for (const ModelFacts &facts : exchange.context->host.models())
+    json["data"].push_back(openAiModelJson(facts));
+  sendJson(*exchange.answer, json);
+}
+
+void describeModel(Exchange exchange) {
+  for (const ModelFacts &facts : exchange.context->host.models())
+    if (facts.id == exchange.names[0])
+      return sendJson(*exchange.answer, openAiModelJson(facts));
+  exchange.fail({.status = 404,
+                 .message = fmt::format("model {} does not exist; /v1/models "
+                                        "lists those that do",
+                                        moert::quoted(exchange.names[0])),
+                 .param = "model",
+                 .code = "model_not_found"});
+}
+
+} // namespace moert
