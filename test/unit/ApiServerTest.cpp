@@ -106,7 +106,16 @@ TEST_F(ApiTest, Metrics) {
         "moert_step_seconds_bucket{model=\"a\\\"b\",le=\"0.1\"} 7\n",
         "moert_step_seconds_bucket{model=\"a\\\"b\",le=\"+Inf\"} 8\n",
         "moert_step_seconds_sum{model=\"a\\\"b\"} 1.5\n",
-        "moert_step_seconds_count{model=\"a\\\"b\"} 8\n"})
+        "moert_step_seconds_count{model=\"a\\\"b\"} 8\n",
+        // What gateways for inference score by.
+        "# TYPE vllm:num_requests_waiting gauge\n"
+        "vllm:num_requests_waiting{model_name=\"a\\\"b\"} 3\n",
+        "vllm:num_requests_running{model_name=\"a\\\"b\"} 2\n",
+        "vllm:kv_cache_usage_perc{model_name=\"a\\\"b\"} 0.6\n",
+        "vllm:prefix_cache_queries_total{model_name=\"a\\\"b\"} 1000\n",
+        "vllm:prefix_cache_hits_total{model_name=\"a\\\"b\"} 600\n",
+        "vllm:cache_config_info{block_size=\"64\",num_gpu_blocks=\"100\","
+        "model_name=\"a\\\"b\"} 1\n"})
     EXPECT_THAT(text, HasSubstr(line));
 }
 

@@ -148,6 +148,7 @@ BackendStats FakeBackend::stats() const {
           .running = 2,
           .pagesTotal = 100,
           .pagesFree = 40,
+          .pageTokens = 64,
           .promptTokens = 1000,
           .cachedTokens = 600,
           .evaluatedTokens = 400,

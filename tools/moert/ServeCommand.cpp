@@ -29,6 +29,7 @@ struct ServeFlags {
   EngineFlags engine;
   std::string models, alias, pooling, speculation = "auto", log = "text";
   float idleMinutes = 0, graceSeconds = 30;
+  bool publicMetrics = false;
   int32_t port = 8080;
   SchedulerOptions scheduler;
   HttpSettings http;
@@ -128,7 +129,8 @@ Status serve(ServeFlags &flags) {
       .engine = flags.engine.options,
       .scheduler = flags.scheduler,
       .pooling = poolingOf(flags.pooling),
-      .idle = std::chrono::milliseconds(int64_t(flags.idleMinutes * 60'000))};
+      .idle = std::chrono::milliseconds(int64_t(flags.idleMinutes * 60'000)),
+      .loadsFirst = flags.models.empty()};
 
   // All threads that start from here on leave these signals to this one.
   const sigset_t signals = serverSignals();
@@ -140,6 +142,8 @@ Status serve(ServeFlags &flags) {
   HttpSettings settings = flags.http;
   settings.port = uint16_t(flags.port);
   settings.files = serverPage;
+  if (flags.publicMetrics)
+    settings.publicPaths.push_back("/metrics");
   if (flags.log == "text")
     settings.accessLog = [](const AccessRecord &record) {
       moetool::note("{}\n", accessLine(record));
@@ -201,6 +205,7 @@ void addServeCommand(moetool::Tool &tool) {
   moetool::addOption(*command, rows::tlsKey, flags->http.certificateKeyFile);
   moetool::addOption(*command, rows::apiKeyFile, flags->http.apiKeyFile);
   moetool::addOption(*command, rows::insecure, flags->http.insecure);
+  moetool::addOption(*command, rows::publicMetrics, flags->publicMetrics);
   moetool::addOption(*command, rows::allowedHosts, flags->http.allowedHosts);
   moetool::addOption(*command, rows::allowedOrigins,
                      flags->http.allowedOrigins);

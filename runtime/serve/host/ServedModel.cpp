@@ -1,5 +1,6 @@
 #include "runtime/serve/host/ServedModel.h"
 
+#include "runtime/cache/KvPool.h"
 #include "runtime/plan/PlanAccess.h"
 #include "runtime/plan/PlanTokenizer.h"
 #include "runtime/plan/PlanWeights.h"
@@ -116,6 +117,7 @@ BackendStats ServedModel::stats() const {
   to.running = uint64_t(from.running);
   to.pagesTotal = uint64_t(from.pages);
   to.pagesFree = uint64_t(from.freePages);
+  to.pageTokens = moek::kKvPage;
   to.promptTokens = from.promptTokens;
   to.cachedTokens = from.cachedTokens;
   to.evaluatedTokens = from.evaluatedTokens;
