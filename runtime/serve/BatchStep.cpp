@@ -142,6 +142,9 @@ void Batch::run(std::vector<Part> parts, LiveGenerations &waiting) {
                         .tokens = generation.rest(),
                         .most = part.most});
   }
+  for (const LiveGenerations *each : {&running_, &waiting})
+    for (const auto &generation : *each)
+      generation->countStep();
   const auto start = std::chrono::steady_clock::now();
   Status status = engine_.step(
       requests, [&](size_t i, int32_t, std::span<const float> logits) {

@@ -134,6 +134,8 @@ BackendStats FakeBackend::stats() const {
           .running = 2,
           .pagesTotal = 100,
           .pagesFree = 40,
+          .pagesEmpty = 30,
+          .pagesKept = 10,
           .promptTokens = 1000,
           .cachedTokens = 600,
           .evaluatedTokens = 400,
