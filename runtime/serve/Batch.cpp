@@ -193,6 +193,8 @@ void Batch::report(SchedulerStats &stats) const {
     stats.rows.push_back(generation->row());
   }
   stats.freePages = std::max(0, stats.pages - held);
+  stats.emptyPages = engine_.freePages();
+  stats.keptPages = kept_.pages();
   stats.keptSequences = int32_t(kept_.size());
   if (store_)
     stats.storedFiles = int32_t(store_->files());

@@ -187,6 +187,9 @@ void Batch::run(std::vector<Part> parts, LiveGenerations &waiting) {
                         .together = part.drafted > 0,
                         .hidden = hiddenSinkOf(generation)});
   }
+  for (const LiveGenerations *each : {&running_, &waiting})
+    for (const auto &generation : *each)
+      generation->countStep();
   const auto start = std::chrono::steady_clock::now();
   Status status = engine_.step(
       requests, [&](size_t i, int32_t position, std::span<const float> logits) {

@@ -54,6 +54,9 @@ struct GenerationStats {
   int32_t generatedTokens = 0; ///< The end-of-generation token not included.
   int32_t draftedTokens = 0, acceptedTokens = 0; ///< Of speculation.
   double queueSeconds = 0, promptSeconds = 0, decodeSeconds = 0;
+  /// Steps of the engine that began while it waited in the queue, and those
+  /// from then on until its first token.
+  int32_t queueSteps = 0, promptSteps = 0;
 };
 
 /// Progress of one generation.

@@ -74,6 +74,11 @@ public:
   int32_t begin();
   /// More of the prompt's tokens were found in the cache.
   void addCached(int32_t tokens) { stats_.cachedTokens += tokens; }
+  /// A step of the engine begins, whether or not this one takes part.
+  void countStep() {
+    if (!firstLogits_)
+      ++(begun_ ? stats_.promptSteps : stats_.queueSteps);
+  }
   /// The sequence has been removed, to go on later.
   void putBack() { sequence.reset(); }
 

@@ -100,6 +100,8 @@ TEST_F(ApiTest, Metrics) {
   for (const char *line :
        {"# TYPE moert_requests_queued gauge\n"
         "moert_requests_queued{model=\"a\\\"b\"} 3\n",
+        "moert_cache_pages_empty{model=\"a\\\"b\"} 30\n",
+        "moert_cache_pages_kept{model=\"a\\\"b\"} 10\n",
         "moert_cache_usage_ratio{model=\"a\\\"b\"} 0.6\n",
         "moert_prefix_hit_ratio{model=\"a\\\"b\"} 0.6\n",
         "moert_step_seconds_bucket{model=\"a\\\"b\",le=\"0.01\"} 5\n",
@@ -117,6 +119,12 @@ TEST_F(ApiTest, Metrics) {
         "vllm:cache_config_info{block_size=\"64\",num_gpu_blocks=\"100\","
         "model_name=\"a\\\"b\"} 1\n"})
     EXPECT_THAT(text, HasSubstr(line));
+}
+
+TEST_F(ApiTest, MetricsOfTheHttpServerFollow) {
+  settings_.moreMetrics = [] { return std::string("more 1\n"); };
+  handler_ = makeApi(host_, settings_);
+  EXPECT_TRUE(request("GET", "/metrics")->body.ends_with("\nmore 1\n"));
 }
 
 TEST_F(ApiTest, EmbeddingsSayWhyThereAreNone) {

@@ -149,6 +149,8 @@ BackendStats FakeBackend::stats() const {
           .pagesTotal = 100,
           .pagesFree = 40,
           .pageTokens = 64,
+          .pagesEmpty = 30,
+          .pagesKept = 10,
           .promptTokens = 1000,
           .cachedTokens = 600,
           .evaluatedTokens = 400,

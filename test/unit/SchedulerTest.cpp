@@ -476,6 +476,30 @@ TEST_F(SchedulerTest, AShortPromptIsAnsweredBesideALongOne) {
   longOne.end();
   shortOne.end();
   EXPECT_EQ(order, (std::vector<std::string>{"short", "long"}));
+  // Both begin in the first step. The short one gets every other slice of
+  // chunks of 16: two steps and a half. Then 7 pages go on, 16 tokens a step.
+  EXPECT_EQ(shortOne.stats().queueSteps, 0);
+  EXPECT_EQ(shortOne.stats().promptSteps, 3);
+  EXPECT_GE(longOne.stats().promptSteps, 7 * kPage / 16);
+}
+
+// With a place that is free, a short prompt is answered two steps after its
+// own evaluation could be, whatever others evaluate and generate.
+TEST_F(SchedulerTest, FirstTokensComeWithinTwoSteps) {
+  open(/*context=*/8 * kPage, /*pages=*/32, /*sequences=*/4, /*ubatch=*/64);
+  start({.prefillChunk = 32});
+  std::vector<std::unique_ptr<Received>> others;
+  for (uint32_t i = 0; i < 3; ++i) {
+    others.push_back(std::make_unique<Received>());
+    submit(greedy(textOf(i + 1, 5 * kPage), 100), *others.back());
+  }
+  for (uint32_t i = 0; i < 5; ++i) {
+    auto probe = complete(greedy(textOf(i + 10, 12), 1));
+    EXPECT_EQ(probe->stats().queueSteps, 0);
+    EXPECT_LE(probe->stats().promptSteps, 1 + 2);
+  }
+  for (auto &other : others)
+    other->end();
 }
 
 TEST_F(SchedulerTest, LogprobsAreThoseOfTheModel) {

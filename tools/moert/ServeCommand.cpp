@@ -10,6 +10,7 @@
 #include "tools/moert/ModelPlan.h"
 #include "tools/moert/Shared.h"
 
+#include <atomic>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -153,9 +154,16 @@ Status serve(ServeFlags &flags) {
       moetool::note("{}\n", accessJson(record));
     };
   ApiSettings api{.sampling = flags.sampler, .version = MOE_VERSION};
+  // Requests may come before create() has returned.
+  auto listening = std::make_shared<std::atomic<const HttpServer *>>(nullptr);
+  api.moreMetrics = [listening] {
+    const HttpServer *server = *listening;
+    return metricsText(server ? server->counts() : HttpCounts());
+  };
   MOE_ASSIGN_OR_RETURN(
       std::unique_ptr<HttpServer> server,
       HttpServer::create(std::move(settings), makeApi(*host, api)));
+  *listening = server.get();
   for (const std::string &warning : server->warnings())
     moetool::note("warning: {}\n", warning);
 

@@ -32,6 +32,10 @@ struct ApiSettings {
   size_t keptResponses = 1024;
   size_t keptResponseBytes = size_t{64} << 20;
 
+  /// Returns what /metrics ends with, in Prometheus's text format. Called from
+  /// any thread. Empty: nothing.
+  std::function<std::string()> moreMetrics = {};
+
   /// Seconds since 1970, and random numbers for ids and seeds. Called from any
   /// thread. Empty: the system's.
   std::function<int64_t()> now = {};

@@ -43,7 +43,10 @@ struct BackendStats {
   uint64_t queued = 0, running = 0;       ///< Generations, now.
   uint64_t pagesTotal = 0, pagesFree = 0; ///< Of the cache, now.
   uint64_t pageTokens = 0;                ///< That a page of the cache holds.
-  uint64_t promptTokens = 0;              ///< Of prompts that were begun.
+  /// Of the free ones: those that nothing holds, and the most that finished
+  /// texts hold.
+  uint64_t pagesEmpty = 0, pagesKept = 0;
+  uint64_t promptTokens = 0;    ///< Of prompts that were begun.
   uint64_t cachedTokens = 0;    ///< Of these, that were not evaluated again.
   uint64_t evaluatedTokens = 0; ///< Of prompts, in steps.
   uint64_t generatedTokens = 0;

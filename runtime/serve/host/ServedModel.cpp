@@ -118,6 +118,8 @@ BackendStats ServedModel::stats() const {
   to.pagesTotal = uint64_t(from.pages);
   to.pagesFree = uint64_t(from.freePages);
   to.pageTokens = moek::kKvPage;
+  to.pagesEmpty = uint64_t(from.emptyPages);
+  to.pagesKept = uint64_t(from.keptPages);
   to.promptTokens = from.promptTokens;
   to.cachedTokens = from.cachedTokens;
   to.evaluatedTokens = from.evaluatedTokens;

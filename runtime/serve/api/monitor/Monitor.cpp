@@ -28,6 +28,11 @@ constexpr Metric kMetrics[] = {
      [](const BackendStats &s) { return double(s.pagesTotal); }},
     {"moert_cache_pages_free", "gauge", "Pages that no generation holds.",
      [](const BackendStats &s) { return double(s.pagesFree); }},
+    {"moert_cache_pages_empty", "gauge", "Pages that nothing holds.",
+     [](const BackendStats &s) { return double(s.pagesEmpty); }},
+    {"moert_cache_pages_kept", "gauge",
+     "Pages of finished texts; those that texts share count for each.",
+     [](const BackendStats &s) { return double(s.pagesKept); }},
     {"moert_cache_usage_ratio", "gauge", "Part of the cache that is held.",
      [](const BackendStats &s) {
        return share(s.pagesTotal - s.pagesFree, s.pagesTotal);
@@ -154,8 +159,11 @@ void reportMetrics(Exchange exchange) {
   Models models;
   for (const auto &backend : exchange.context->host.loaded())
     models.emplace_back(backend->facts().id, backend->stats());
+  std::string text = metricsText(models);
+  if (const auto &more = exchange.settings().moreMetrics)
+    text += more();
   exchange.answer->send(200, "text/plain; version=0.0.4; charset=utf-8",
-                        metricsText(models));
+                        std::move(text));
 }
 
 void reportHealth(Exchange exchange) {
