@@ -18,6 +18,9 @@ void completeText(Exchange exchange);
 
 // Parts of requests that other interfaces share.
 
+/// A request for a chat completion, but for `stream_options`.
+void readOpenAiChat(const Field &body, const ApiSettings &settings,
+                    ChatCall &call);
 /// Messages in OpenAI's form.
 void readOpenAiMessages(const Field &messages, ChatCall &call);
 /// `tools`, `tool_choice` and `parallel_tool_calls`. With `isFlat` a tool has
