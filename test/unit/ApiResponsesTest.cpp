@@ -1,6 +1,6 @@
 // OpenAI's newer interface: what goes over the wire.
 #include "ApiTestSupport.h"
-#include "runtime/serve/api/ResponseStore.h"
+#include "runtime/serve/api/openai/ResponseStore.h"
 
 #include <gmock/gmock.h>
 

@@ -77,4 +77,18 @@ void answerChat(Exchange exchange, ChatCall call, MakeWriter writer) {
             });
 }
 
+void answerPrompt(Exchange exchange, ChatCall call,
+                  Json (*write)(const ChatPrompt &)) {
+  std::string model = call.generate.model;
+  withModel(std::move(exchange), model,
+            [call = std::move(call), write](const Exchange &exchange,
+                                            std::shared_ptr<Backend> backend) {
+              auto prompt = chatPrompt(*backend, call);
+              if (auto *error = std::get_if<ApiError>(&prompt))
+                exchange.fail(*error);
+              else
+                sendJson(*exchange.answer, write(std::get<ChatPrompt>(prompt)));
+            });
+}
+
 } // namespace moert

@@ -10,7 +10,7 @@
 #include "runtime/serve/api/ChatCall.h"
 #include "runtime/serve/api/Fields.h"
 #include "runtime/serve/api/ReplyWriter.h"
-#include "runtime/serve/api/ResponseStore.h"
+#include "runtime/serve/api/openai/ResponseStore.h"
 
 #include <functional>
 #include <memory>
@@ -53,6 +53,11 @@ using MakeWriter =
 
 /// Generates what the call asks for and answers by the writer.
 void answerChat(Exchange exchange, ChatCall call, MakeWriter writer);
+
+/// Answers with what `write` says of the prompt of a conversation, which is not
+/// evaluated.
+void answerPrompt(Exchange exchange, ChatCall call,
+                  nlohmann::ordered_json (*write)(const ChatPrompt &));
 
 /// Parses the body, which must be an object, and hands it to `read(body,
 /// call)`. Answers with the error if either finds one, and then returns

@@ -1,12 +1,12 @@
 #include "runtime/serve/api/Router.h"
 
-#include "runtime/serve/api/Anthropic.h"
 #include "runtime/serve/api/Embeddings.h"
-#include "runtime/serve/api/LlamaServer.h"
-#include "runtime/serve/api/Monitor.h"
-#include "runtime/serve/api/Ollama.h"
-#include "runtime/serve/api/OpenAi.h"
-#include "runtime/serve/api/Responses.h"
+#include "runtime/serve/api/anthropic/Anthropic.h"
+#include "runtime/serve/api/llama/LlamaServer.h"
+#include "runtime/serve/api/monitor/Monitor.h"
+#include "runtime/serve/api/ollama/Ollama.h"
+#include "runtime/serve/api/openai/OpenAi.h"
+#include "runtime/serve/api/openai/Responses.h"
 
 #include <fmt/format.h>
 

@@ -1,8 +1,8 @@
 #include "runtime/serve/api/CommonFields.h"
-#include "runtime/serve/api/Ollama.h"
-#include "runtime/serve/api/OpenAi.h"
 #include "runtime/serve/api/Prepare.h"
 #include "runtime/serve/api/Prompts.h"
+#include "runtime/serve/api/ollama/Ollama.h"
+#include "runtime/serve/api/openai/OpenAi.h"
 
 #include <fmt/format.h>
 

@@ -1,7 +1,7 @@
 //===- OpenAi.h - OpenAI's interface ----------------------------*- C++ -*-===//
 
-#ifndef MOE_RUNTIME_SERVE_API_OPENAI_H
-#define MOE_RUNTIME_SERVE_API_OPENAI_H
+#ifndef MOE_RUNTIME_SERVE_API_OPENAI_OPENAI_H
+#define MOE_RUNTIME_SERVE_API_OPENAI_OPENAI_H
 
 #include "runtime/serve/api/ApiContext.h"
 
@@ -53,4 +53,4 @@ int32_t cachedTokens(const ReplyFacts &facts, std::span<const Choice> choices);
 
 } // namespace moert
 
-#endif // MOE_RUNTIME_SERVE_API_OPENAI_H
+#endif // MOE_RUNTIME_SERVE_API_OPENAI_OPENAI_H

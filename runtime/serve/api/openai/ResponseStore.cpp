@@ -1,4 +1,4 @@
-#include "runtime/serve/api/ResponseStore.h"
+#include "runtime/serve/api/openai/ResponseStore.h"
 
 #include "runtime/serve/api/ApiError.h"
 

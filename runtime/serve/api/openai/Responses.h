@@ -1,7 +1,7 @@
 //===- Responses.h - OpenAI's newer interface -------------------*- C++ -*-===//
 
-#ifndef MOE_RUNTIME_SERVE_API_RESPONSES_H
-#define MOE_RUNTIME_SERVE_API_RESPONSES_H
+#ifndef MOE_RUNTIME_SERVE_API_OPENAI_RESPONSES_H
+#define MOE_RUNTIME_SERVE_API_OPENAI_RESPONSES_H
 
 #include "runtime/serve/api/ApiContext.h"
 
@@ -35,4 +35,4 @@ makeResponseWriter(const ReplyFacts &facts, nlohmann::ordered_json echoed,
 
 } // namespace moert
 
-#endif // MOE_RUNTIME_SERVE_API_RESPONSES_H
+#endif // MOE_RUNTIME_SERVE_API_OPENAI_RESPONSES_H

@@ -1,5 +1,5 @@
 #include "runtime/base/Text.h"
-#include "runtime/serve/api/OpenAi.h"
+#include "runtime/serve/api/openai/OpenAi.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "runtime/serve/api/Responses.h"
+#include "runtime/serve/api/openai/Responses.h"
 
 #include "runtime/base/Text.h"
 #include "runtime/serve/api/CommonFields.h"

@@ -1,7 +1,7 @@
 //===- LlamaServer.h - llama-server's own interface -------------*- C++ -*-===//
 
-#ifndef MOE_RUNTIME_SERVE_API_LLAMASERVER_H
-#define MOE_RUNTIME_SERVE_API_LLAMASERVER_H
+#ifndef MOE_RUNTIME_SERVE_API_LLAMA_LLAMASERVER_H
+#define MOE_RUNTIME_SERVE_API_LLAMA_LLAMASERVER_H
 
 #include "runtime/serve/api/ApiContext.h"
 
@@ -17,4 +17,4 @@ void serverProperties(Exchange exchange);
 
 } // namespace moert
 
-#endif // MOE_RUNTIME_SERVE_API_LLAMASERVER_H
+#endif // MOE_RUNTIME_SERVE_API_LLAMA_LLAMASERVER_H

@@ -1,7 +1,7 @@
-#include "runtime/serve/api/Anthropic.h"
+#include "runtime/serve/api/anthropic/Anthropic.h"
 
-#include "runtime/serve/api/OpenAi.h"
 #include "runtime/serve/api/Prepare.h"
+#include "runtime/serve/api/openai/OpenAi.h"
 
 namespace moert {
 
@@ -177,19 +177,11 @@ void countMessageTokens(Exchange exchange) {
       readBody<ChatCall>(exchange, [&](const Field &body, ChatCall &call) {
         readAnthropic(body, exchange.settings(), /*needsLimit=*/false, call);
       });
-  if (!call)
-    return;
-  std::string model = call->generate.model;
-  withModel(std::move(exchange), model,
-            [call = *std::move(call)](const Exchange &exchange,
-                                      std::shared_ptr<Backend> backend) {
-              auto prompt = chatPrompt(*backend, call);
-              if (auto *error = std::get_if<ApiError>(&prompt))
-                return exchange.fail(*error);
-              sendJson(*exchange.answer,
-                       {{"input_tokens",
-                         std::get<ChatPrompt>(prompt).tokens.size()}});
-            });
+  if (call)
+    answerPrompt(std::move(exchange), *std::move(call),
+                 [](const ChatPrompt &prompt) -> Json {
+                   return {{"input_tokens", prompt.tokens.size()}};
+                 });
 }
 
 } // namespace moert

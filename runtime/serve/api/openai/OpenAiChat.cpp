@@ -1,5 +1,5 @@
 #include "runtime/serve/api/CommonFields.h"
-#include "runtime/serve/api/OpenAi.h"
+#include "runtime/serve/api/openai/OpenAiWriter.h"
 
 #include <fmt/format.h>
 
@@ -30,13 +30,11 @@ Json messageJson(const Choice &choice) {
   return message;
 }
 
-class ChatWriter : public ReplyWriter {
+class ChatWriter : public OpenAiWriter {
 public:
   ChatWriter(ReplyFacts facts, bool hasLogprobs, bool includesUsage)
-      : facts_(std::move(facts)), hasLogprobs_(hasLogprobs),
-        includesUsage_(includesUsage) {}
-
-  ErrorStyle errorStyle() const override { return ErrorStyle::OpenAi; }
+      : OpenAiWriter(std::move(facts), includesUsage),
+        hasLogprobs_(hasLogprobs) {}
 
   Json whole(std::span<const Choice> choices) override {
     Json json = head("chat.completion");
@@ -95,17 +93,7 @@ public:
   }
 
   std::string end(std::span<const Choice> choices) override {
-    std::string bytes;
-    if (includesUsage_) {
-      Json json = head("chat.completion.chunk");
-      json["usage"] = usageJson(facts_, choices);
-      bytes = sseEvent(json);
-    }
-    return bytes + "data: [DONE]\n\n";
-  }
-
-  std::string error(const ApiError &error) override {
-    return sseEvent(errorJson(ErrorStyle::OpenAi, error));
+    return streamEnd(head("chat.completion.chunk"), choices);
   }
 
 private:
@@ -137,8 +125,7 @@ private:
                         : Json(nullptr);
   }
 
-  ReplyFacts facts_;
-  bool hasLogprobs_, includesUsage_;
+  bool hasLogprobs_;
 };
 } // namespace
 

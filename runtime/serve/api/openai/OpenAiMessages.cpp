@@ -1,6 +1,6 @@
 #include "runtime/base/Text.h"
 #include "runtime/serve/api/CommonFields.h"
-#include "runtime/serve/api/OpenAi.h"
+#include "runtime/serve/api/openai/OpenAi.h"
 
 #include <algorithm>
 #include <fmt/format.h>

@@ -1,7 +1,7 @@
 #include "runtime/base/Text.h"
 #include "runtime/serve/api/CommonFields.h"
-#include "runtime/serve/api/OpenAi.h"
-#include "runtime/serve/api/Responses.h"
+#include "runtime/serve/api/openai/OpenAi.h"
+#include "runtime/serve/api/openai/Responses.h"
 
 #include <fmt/format.h>
 

@@ -1,8 +1,8 @@
-#include "runtime/serve/api/LlamaServer.h"
+#include "runtime/serve/api/llama/LlamaServer.h"
 
 #include "runtime/serve/api/CommonFields.h"
-#include "runtime/serve/api/OpenAi.h"
 #include "runtime/serve/api/Prepare.h"
+#include "runtime/serve/api/openai/OpenAi.h"
 #include "runtime/text/Tokenizer.h"
 
 #include <fmt/format.h>
@@ -111,18 +111,11 @@ void applyTemplate(Exchange exchange) {
         readOpenAiTools(body, call);
         readTemplateVariables(body["chat_template_kwargs"], call);
       });
-  if (!call)
-    return;
-  std::string model = call->generate.model;
-  withModel(std::move(exchange), model,
-            [call = *std::move(call)](const Exchange &exchange,
-                                      std::shared_ptr<Backend> backend) {
-              auto prompt = chatPrompt(*backend, call);
-              if (auto *error = std::get_if<ApiError>(&prompt))
-                return exchange.fail(*error);
-              sendJson(*exchange.answer,
-                       {{"prompt", std::get<ChatPrompt>(prompt).text}});
-            });
+  if (call)
+    answerPrompt(std::move(exchange), *std::move(call),
+                 [](const ChatPrompt &prompt) -> Json {
+                   return {{"prompt", prompt.text}};
+                 });
 }
 
 void serverProperties(Exchange exchange) {

@@ -1,7 +1,7 @@
 #include "runtime/serve/api/CommonFields.h"
-#include "runtime/serve/api/OpenAi.h"
 #include "runtime/serve/api/Prepare.h"
 #include "runtime/serve/api/Prompts.h"
+#include "runtime/serve/api/openai/OpenAiWriter.h"
 
 #include <fmt/format.h>
 
@@ -17,15 +17,13 @@ struct TextRequest {
   bool echoes = false, includesUsage = false;
 };
 
-class TextWriter : public ReplyWriter {
+class TextWriter : public OpenAiWriter {
 public:
   TextWriter(ReplyFacts facts, int32_t topLogprobs, bool includesUsage,
              std::vector<std::string> echoes)
-      : facts_(std::move(facts)), topLogprobs_(topLogprobs),
-        includesUsage_(includesUsage), echoes_(std::move(echoes)),
+      : OpenAiWriter(std::move(facts), includesUsage),
+        topLogprobs_(topLogprobs), echoes_(std::move(echoes)),
         offsets_(size_t(facts_.choices), 0) {}
-
-  ErrorStyle errorStyle() const override { return ErrorStyle::OpenAi; }
 
   Json whole(std::span<const Choice> choices) override {
     Json json = head();
@@ -57,17 +55,7 @@ public:
   }
 
   std::string end(std::span<const Choice> choices) override {
-    std::string bytes;
-    if (includesUsage_) {
-      Json json = head();
-      json["usage"] = usageJson(facts_, choices);
-      bytes = sseEvent(json);
-    }
-    return bytes + "data: [DONE]\n\n";
-  }
-
-  std::string error(const ApiError &error) override {
-    return sseEvent(errorJson(ErrorStyle::OpenAi, error));
+    return streamEnd(head(), choices);
   }
 
 private:
@@ -118,9 +106,7 @@ private:
     return json;
   }
 
-  ReplyFacts facts_;
   int32_t topLogprobs_;
-  bool includesUsage_;
   std::vector<std::string> echoes_;
   std::vector<size_t> offsets_;
 };

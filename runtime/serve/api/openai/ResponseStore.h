@@ -1,7 +1,7 @@
 //===- ResponseStore.h - Conversations that go on by an id ------*- C++ -*-===//
 
-#ifndef MOE_RUNTIME_SERVE_API_RESPONSESTORE_H
-#define MOE_RUNTIME_SERVE_API_RESPONSESTORE_H
+#ifndef MOE_RUNTIME_SERVE_API_OPENAI_RESPONSESTORE_H
+#define MOE_RUNTIME_SERVE_API_OPENAI_RESPONSESTORE_H
 
 #include <cstddef>
 #include <list>
@@ -40,4 +40,4 @@ private:
 
 } // namespace moert
 
-#endif // MOE_RUNTIME_SERVE_API_RESPONSESTORE_H
+#endif // MOE_RUNTIME_SERVE_API_OPENAI_RESPONSESTORE_H

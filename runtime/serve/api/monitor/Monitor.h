@@ -1,7 +1,7 @@
 //===- Monitor.h - What a monitor asks a server -----------------*- C++ -*-===//
 
-#ifndef MOE_RUNTIME_SERVE_API_MONITOR_H
-#define MOE_RUNTIME_SERVE_API_MONITOR_H
+#ifndef MOE_RUNTIME_SERVE_API_MONITOR_MONITOR_H
+#define MOE_RUNTIME_SERVE_API_MONITOR_MONITOR_H
 
 #include "runtime/serve/api/ApiContext.h"
 
@@ -21,4 +21,4 @@ metricsText(const std::vector<std::pair<std::string, BackendStats>> &models);
 
 } // namespace moert
 
-#endif // MOE_RUNTIME_SERVE_API_MONITOR_H
+#endif // MOE_RUNTIME_SERVE_API_MONITOR_MONITOR_H

@@ -1,5 +1,5 @@
 #include "runtime/chat/ToolFormat.h"
-#include "runtime/serve/api/Ollama.h"
+#include "runtime/serve/api/ollama/Ollama.h"
 
 #include <ctime>
 #include <fmt/chrono.h>

@@ -1,4 +1,4 @@
-#include "runtime/serve/api/Monitor.h"
+#include "runtime/serve/api/monitor/Monitor.h"
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
 #include "runtime/serve/api/CommonFields.h"
-#include "runtime/serve/api/OpenAi.h"
+#include "runtime/serve/api/openai/OpenAi.h"
 #include "runtime/text/Tokenizer.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-#include "runtime/serve/api/OpenAi.h"
-#include "runtime/serve/api/Responses.h"
+#include "runtime/serve/api/openai/OpenAi.h"
+#include "runtime/serve/api/openai/Responses.h"
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
-#include "runtime/serve/api/Anthropic.h"
 #include "runtime/serve/api/CommonFields.h"
+#include "runtime/serve/api/anthropic/Anthropic.h"
 
 #include <algorithm>
 #include <fmt/format.h>

@@ -1,7 +1,7 @@
 //===- Ollama.h - Ollama's interface ----------------------------*- C++ -*-===//
 
-#ifndef MOE_RUNTIME_SERVE_API_OLLAMA_H
-#define MOE_RUNTIME_SERVE_API_OLLAMA_H
+#ifndef MOE_RUNTIME_SERVE_API_OLLAMA_OLLAMA_H
+#define MOE_RUNTIME_SERVE_API_OLLAMA_OLLAMA_H
 
 #include "runtime/serve/api/ApiContext.h"
 
@@ -20,4 +20,4 @@ std::string isoTime(int64_t seconds);
 
 } // namespace moert
 
-#endif // MOE_RUNTIME_SERVE_API_OLLAMA_H
+#endif // MOE_RUNTIME_SERVE_API_OLLAMA_OLLAMA_H

@@ -1,7 +1,7 @@
 //===- Anthropic.h - Anthropic's interface ----------------------*- C++ -*-===//
 
-#ifndef MOE_RUNTIME_SERVE_API_ANTHROPIC_H
-#define MOE_RUNTIME_SERVE_API_ANTHROPIC_H
+#ifndef MOE_RUNTIME_SERVE_API_ANTHROPIC_ANTHROPIC_H
+#define MOE_RUNTIME_SERVE_API_ANTHROPIC_ANTHROPIC_H
 
 #include "runtime/serve/api/ApiContext.h"
 
@@ -17,4 +17,4 @@ void readAnthropic(const Field &body, const ApiSettings &settings,
 
 } // namespace moert
 
-#endif // MOE_RUNTIME_SERVE_API_ANTHROPIC_H
+#endif // MOE_RUNTIME_SERVE_API_ANTHROPIC_ANTHROPIC_H

@@ -1,8 +1,8 @@
 #include "runtime/serve/api/CommonFields.h"
-#include "runtime/serve/api/LlamaServer.h"
-#include "runtime/serve/api/OpenAi.h"
 #include "runtime/serve/api/Prepare.h"
 #include "runtime/serve/api/Prompts.h"
+#include "runtime/serve/api/llama/LlamaServer.h"
+#include "runtime/serve/api/openai/OpenAi.h"
 #include "runtime/text/Tokenizer.h"
 
 #include <fmt/format.h>
