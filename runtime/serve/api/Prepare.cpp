@@ -66,6 +66,10 @@ std::string randomId(const ApiSettings &settings) {
   return fmt::format("{:016x}{:016x}", high, low);
 }
 
+std::string newCallId(const ApiSettings &settings, const std::string &prefix) {
+  return prefix + randomId(settings).substr(0, 24);
+}
+
 std::variant<ChatPrompt, ApiError> chatPrompt(const ServedText &backend,
                                               const ChatCall &call) {
   const ChatFormat *format = backend.chatFormat();
@@ -121,7 +125,7 @@ Prepared prepareChat(const ServedText &backend, const ApiSettings &settings,
     plan->toolUse.format = format;
     plan->toolUse.tools = call.tools;
     plan->toolUse.newCallId = [settings, prefix = call.callIdPrefix] {
-      return prefix + randomId(settings).substr(0, 24);
+      return moert::newCallId(settings, prefix);
     };
   }
   return prepared;

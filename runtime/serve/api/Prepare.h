@@ -19,6 +19,8 @@ uint64_t randomNumber(const ApiSettings &settings);
 int64_t secondsNow(const ApiSettings &settings);
 /// 32 hexadecimal digits.
 std::string randomId(const ApiSettings &settings);
+/// Names a call of a tool: `prefix` and 24 such digits.
+std::string newCallId(const ApiSettings &settings, const std::string &prefix);
 
 /// What to run, or why not.
 using Prepared = std::variant<RunPlan, ApiError>;
