@@ -1,7 +1,11 @@
 /* moert.h - The runtime as a C library.
  *
- * An engine runs one plan, which `moec compile` wrote. Sequences are the texts
- * that it works on, samplers choose tokens, and replies turn tokens into text.
+ * An engine runs one plan, which `moec compile` wrote. A scheduler generates
+ * many texts on it at the same time, as moert serve does: a program submits
+ * prompts or conversations and waits for events. A program that chooses tokens
+ * itself has sequences, which are the texts that an engine works on, samplers,
+ * which choose tokens, and replies, which turn tokens into text. Constraints
+ * hold texts to a JSON schema or a grammar.
  *
  * Errors. Functions that can fail return a moert_status. After a failure
  * nothing has changed, unless the function's comment says otherwise.
@@ -14,7 +18,10 @@
  *
  * Threads. An engine and its sequences, samplers and replies may move between
  * threads, but only one thread may use them at a time. The exception is
- * moert_cancel(). Different engines are independent of each other.
+ * moert_cancel(). A scheduler has a thread of its own; functions of schedulers
+ * and generations may be called from any thread, also while another thread uses
+ * the engine. Constraints do not change, so that threads may share them.
+ * Different engines are independent of each other.
  *
  * Ownership. The caller owns what a *_create(), _fork() or _restore() function
  * returns, and must destroy it with the *_destroy() function of its kind before
@@ -83,18 +90,21 @@ typedef struct moert_engine moert_engine;
 typedef struct moert_sequence moert_sequence;
 typedef struct moert_sampler moert_sampler;
 typedef struct moert_reply moert_reply;
+typedef struct moert_constraint moert_constraint;
+typedef struct moert_scheduler moert_scheduler;
+typedef struct moert_generation moert_generation;
 
 /*===-- Engines -----------------------------------------------------------===*/
 
 /* Returns an engine without a plan, or NULL if memory is exhausted. */
 MOERT_API moert_engine *moert_create(void);
-/* Destroys an engine, whose sequences, samplers and replies must already be
- * destroyed. NULL is allowed. */
+/* Destroys an engine, all of whose other handles must already be destroyed.
+ * NULL is allowed. */
 MOERT_API void moert_destroy(moert_engine *engine);
 
 /* Returns the message of the last failure of the engine, its sequences,
- * samplers or replies; "" before any failure. The string is valid until the
- * next call with any of these. */
+ * samplers, replies or constraints; "" before any failure. The string is valid
+ * until the next call with any of these. */
 MOERT_API const char *moert_last_error(const moert_engine *engine);
 
 /* Returns the command line that corrects this failure, or "" if there is none.
@@ -118,8 +128,8 @@ typedef struct moert_open_options {
 } moert_open_options;
 
 /* Opens a plan and closes the previous one. Fails with USAGE, and keeps the
- * previous plan, if sequences or replies of it exist; after any other failure
- * no plan is open. `options` may be NULL. */
+ * previous plan, if sequences, replies or a scheduler of it exist; after any
+ * other failure no plan is open. `options` may be NULL. */
 MOERT_API moert_status moert_open(moert_engine *engine, const char *plan_path,
                                   const moert_open_options *options);
 
@@ -349,6 +359,27 @@ typedef struct moert_request {
 MOERT_API moert_status moert_step(moert_engine *engine, moert_request *requests,
                                   size_t count);
 
+/*===-- Constraints -------------------------------------------------------===*/
+
+typedef enum moert_constraint_kind {
+  MOERT_JSON_SCHEMA = 0, /* "{}": any JSON value */
+  MOERT_GBNF = 1,        /* a grammar in llama.cpp's notation */
+  MOERT_REGEX = 2,       /* matches the whole text */
+  MOERT_CHOICES = 3      /* a JSON list of texts */
+} moert_constraint_kind;
+
+/* Compiles a constraint of this moert_constraint_kind from `bytes` bytes of
+ * text; any number of generations and samplers may have it. Needs no open plan.
+ * Fails with USAGE, naming the place, for a text that is malformed, too large
+ * when it is compiled, or has parts that are not supported: nothing is ignored.
+ */
+MOERT_API moert_status moert_constraint_create(moert_engine *engine,
+                                               int32_t kind, const char *text,
+                                               size_t bytes,
+                                               moert_constraint **constraint);
+/* May be called while generations and samplers have it. */
+MOERT_API void moert_constraint_destroy(moert_constraint *constraint);
+
 /*===-- Choosing tokens ---------------------------------------------------===*/
 
 typedef struct moert_sampler_options {
@@ -360,6 +391,12 @@ typedef struct moert_sampler_options {
   float repeat_penalty;  /* above 0; 1: no penalty */
   int32_t repeat_last_n; /* tokens that are penalised; at most 1048576 */
   uint64_t seed;
+  /* Subtracted from the logits of generated tokens: once, and for each time. */
+  float presence_penalty, frequency_penalty; /* 0: none */
+  /* Added to the logits of tokens: arrays of `bias_count`. */
+  const int32_t *bias_tokens;
+  const float *biases;
+  size_t bias_count;
 } moert_sampler_options;
 
 /* Sets the defaults of moert run in the first options->size bytes. Set `size`
@@ -373,20 +410,36 @@ moert_sampler_create(moert_engine *engine, const moert_sampler_options *options,
                      moert_sampler **sampler);
 MOERT_API void moert_sampler_destroy(moert_sampler *sampler);
 
-/* Records tokens of the text for the repetition penalty: first those of the
- * prompt, then each chosen token. */
+/* Records tokens of the text for the penalties: first those of the prompt, then
+ * each chosen token. After moert_sampler_constrain(), fails with USAGE for a
+ * token that the constraint does not allow; those before it were recorded. */
 MOERT_API moert_status moert_sampler_accept(moert_sampler *sampler,
                                             const int32_t *ids, size_t count);
 /* Chooses a token by the `count` logits that moert_evaluate() wrote. Does not
  * record the token: call moert_sampler_accept(). Fails with INTERNAL if a logit
- * is NaN. */
+ * is NaN, and with UNSUPPORTED if the constraint allows no token. */
 MOERT_API moert_status moert_sampler_choose(moert_sampler *sampler,
                                             const float *logits, size_t count,
                                             int32_t *token);
 
-/* Save and restore the state of a sampler: its random number generator, and the
- * last repeat_last_n tokens that it accepted, the oldest first. A sampler with
- * the same options and this state makes the same choices. */
+/* From now on, moert_sampler_choose() chooses only tokens that the constraint
+ * allows after those that are recorded; NULL ends that. Call it when the
+ * tokens of the prompt have been recorded. In a conversation, `prompt` is the
+ * text of `bytes` bytes that the reply follows, and reasoning before the answer
+ * is free; NULL: the text follows the constraint from its first byte. Fails
+ * with UNSUPPORTED if the plan has no tokenizer. The sampler then belongs to
+ * the open plan, and must be destroyed before another is opened. */
+MOERT_API moert_status moert_sampler_constrain(
+    moert_sampler *sampler, const moert_constraint *constraint,
+    const char *prompt, size_t bytes);
+/* Returns whether the constraint's text is complete, and nothing can follow:
+ * finish the reply with MOERT_STOP_END. */
+MOERT_API int32_t moert_sampler_has_ended(const moert_sampler *sampler);
+
+/* Save and restore the state of a sampler, without its constraint: its random
+ * number generator, and the last repeat_last_n tokens that it accepted, the
+ * oldest first. A sampler with the same options and this state makes the same
+ * choices. */
 MOERT_API moert_status moert_sampler_save(moert_sampler *sampler,
                                           uint64_t *random, int32_t *recent,
                                           size_t capacity, size_t *count);
@@ -414,19 +467,65 @@ typedef struct moert_reply_options {
   size_t stop_count;
   int32_t ignore_eos;
   int32_t is_chat; /* separate reasoning from the answer, without its marks */
+  /* Tools that the reply may call, as a JSON list in OpenAI's form, or NULL:
+   * calls in the form of the model's template are then separated from the
+   * answer. Needs is_chat. */
+  const char *tools;
 } moert_reply_options;
 
 typedef enum moert_event_kind {
   MOERT_EVENT_TEXT = 0,
   MOERT_EVENT_REASONING = 1,
-  MOERT_EVENT_END = 2 /* the last one */
+  MOERT_EVENT_END = 2,            /* the last one */
+  MOERT_EVENT_CALL = 3,           /* a call of a tool begins; text: its name */
+  MOERT_EVENT_CALL_ARGUMENTS = 4, /* the next piece of its arguments' JSON */
+  MOERT_EVENT_CALL_END = 5        /* its arguments are complete */
 } moert_event_kind;
 
+/* A token with the natural logarithm of its probability, as the model gives it
+ * before sampling. */
+typedef struct moert_alternative {
+  int32_t token;
+  float logprob;
+} moert_alternative;
+
+typedef struct moert_logprob {
+  moert_alternative chosen;
+  const moert_alternative *top; /* the most likely ones, descending */
+  size_t top_count;
+} moert_logprob;
+
+/* Tokens and seconds of one generation. */
+typedef struct moert_generation_stats {
+  int32_t prompt_tokens;
+  int32_t cached_tokens; /* of the prompt, that were not evaluated again */
+  int32_t generated_tokens;
+  int32_t drafted_tokens, accepted_tokens; /* of speculation */
+  double queue_seconds, prompt_seconds, decode_seconds;
+} moert_generation_stats;
+
+/* Pointers are valid during the call that received it, or as long as
+ * moert_generation_next() says; those without a value are NULL. */
 typedef struct moert_event {
   int32_t kind;     /* moert_event_kind */
-  const char *text; /* whole characters, valid during the call; "" at the end */
+  const char *text; /* whole characters with a NUL after them; "" at the end */
   size_t bytes;
   int32_t reason; /* at the end: moert_stop_reason */
+
+  int32_t call;   /* number of the call that the event belongs to, from 0 */
+  const char *id; /* of MOERT_EVENT_CALL: names the call */
+  /* The rest is set for events of schedulers alone. Of MOERT_EVENT_TEXT: the
+   * tokens of the text, if they were asked for. */
+  const moert_logprob *logprobs;
+  size_t logprob_count;
+  /* At the end: OK, or why the text is not complete, with the message and the
+   * command that corrects it, or "". */
+  moert_status status;
+  const char *error, *remedy;
+  int32_t stop;          /* at the end: index of the stop string, or -1 */
+  const int32_t *tokens; /* at the end: all that were generated */
+  size_t token_count;
+  const moert_generation_stats *stats; /* at the end */
 } moert_event;
 
 /* Receives the events that a token causes. */
@@ -440,7 +539,8 @@ MOERT_API moert_status moert_reply_create(moert_engine *engine,
                                           const moert_reply_options *options,
                                           moert_reply **reply);
 MOERT_API void moert_reply_destroy(moert_reply *reply);
-/* Adds a token. Does nothing after the end. */
+/* Adds a token. Does nothing after the end. A call of a tool that the model
+ * wrote wrongly ends the reply: then fails with UNSUPPORTED. */
 MOERT_API moert_status moert_reply_push(moert_reply *reply, int32_t token,
                                         moert_event_callback callback,
                                         void *user);
@@ -467,6 +567,10 @@ typedef struct moert_generate_options {
   const char *const *stops; /* NUL-terminated, not empty; may be NULL */
   size_t stop_count;
   int32_t ignore_eos;
+  float presence_penalty, frequency_penalty; /* as in moert_sampler_options */
+  const int32_t *bias_tokens;
+  const float *biases;
+  size_t bias_count;
 } moert_generate_options;
 
 /* Sets the defaults of moert run in the first options->size bytes. Set `size`
@@ -489,6 +593,148 @@ MOERT_API moert_status moert_generate(moert_sequence *sequence,
                                       const moert_generate_options *options,
                                       moert_text_callback callback, void *user,
                                       moert_generate_stats *stats);
+
+/*===-- Many texts at the same time ---------------------------------------===*/
+/* A scheduler decodes as many texts together as moert_batch() says; others wait
+ * in its queue. A step carries one token of each text and a bounded part of
+ * others' prompts. What it knows of a prompt from an earlier text is not
+ * evaluated again.
+ *
+ * Functions with a moert_scheduler or moert_generation may be called from any
+ * thread. Their failures are those of the calling thread: */
+
+/* Returns the message of the last failure of a function of schedulers or
+ * generations on this thread, and the command line that corrects it; "" before
+ * any failure, or if there is none. Valid until the thread's next call of such
+ * a function. */
+MOERT_API const char *moert_thread_error(void);
+MOERT_API const char *moert_thread_remedy(void);
+
+typedef struct moert_scheduler_options {
+  size_t size; /* a field that is 0 has the default that its comment says */
+  int32_t sequences;          /* most texts together; 0: moert_batch() */
+  int32_t queue;              /* most texts that wait; 0: 128 */
+  int32_t queue_per_client;   /* most that wait of one client; 0: 64 */
+  int32_t running_per_client; /* most together of one client; 0: no limit */
+  int32_t prefill_chunk;      /* most prompt tokens in a step beside texts;
+                                 0: as step_factor allows */
+  double step_factor;         /* such a step takes at most so many times one
+                                 without prompts, above 1; 0: 4 */
+  int32_t assumed_tokens;   /* reserved for texts without max_tokens; 0: 512 */
+  int32_t kept_sequences;   /* finished texts to keep for prompts that go on
+                               with them; 0: 64; -1: none */
+  const char *store_folder; /* keeps them after the process's end; NULL: not */
+  uint64_t store_bytes;     /* of files in this folder; 0: 16 GiB */
+} moert_scheduler_options;
+
+/* Creates a scheduler on the open plan. An engine has at most one. While it
+ * exists, work on the engine's sequences happens between its steps: each call
+ * waits for a step, and the next step for the call. Pages that sequences hold
+ * are not available to the scheduler, which gives up finished texts where a
+ * sequence needs their pages. `options` may be NULL. Fails with UNSUPPORTED if
+ * the plan has no tokenizer, and with IO if the folder cannot be used; the
+ * message is that of the engine. */
+MOERT_API moert_status moert_scheduler_create(
+    moert_engine *engine, const moert_scheduler_options *options,
+    moert_scheduler **scheduler);
+/* Cancels all generations and waits for their ends. Their handles remain, with
+ * the events that were not received yet. No other thread may use the scheduler
+ * any more. */
+MOERT_API void moert_scheduler_destroy(moert_scheduler *scheduler);
+
+typedef struct moert_submit_options {
+  size_t size;
+  const char *client; /* whose share of the engine it uses; NULL: "" */
+  int32_t priority;   /* of the client's generations, higher ones come first */
+  const moert_constraint *constraint; /* NULL: none */
+  void *user;                         /* for moert_generation_user() */
+  /* The rest is not for moert_submit_chat(), whose request has it. */
+  int32_t logprobs; /* 0: no probabilities; n: with n - 1 alternatives */
+  int32_t is_chat;  /* separate reasoning from the answer */
+} moert_submit_options;
+
+/* Queues a text: `count` tokens, and what is generated after them. `generate`
+ * and `options` may be NULL. Fails with USAGE if it can never run, with
+ * DOES_NOT_FIT if the queue is full (see moert_scheduler_retry_after()), and
+ * with CANCELLED after moert_scheduler_drain(). */
+MOERT_API moert_status moert_submit(moert_scheduler *scheduler,
+                                    const int32_t *ids, size_t count,
+                                    const moert_generate_options *generate,
+                                    const moert_submit_options *options,
+                                    moert_generation **generation);
+
+/* Queues the reply in a conversation. `request` is `bytes` bytes of JSON, an
+ * object in the form of OpenAI's /v1/chat/completions as moert serve takes it:
+ * messages, tools, tool_choice, parallel_tool_calls, response_format,
+ * reasoning_effort, chat_template_kwargs, max_tokens, temperature, top_p, seed,
+ * stop, logprobs, ...; n must be 1. Names of special tokens in messages are
+ * plain text. Fails as moert_submit() does, with USAGE naming the field that is
+ * wrong, and with UNSUPPORTED if the model has no chat template. */
+MOERT_API moert_status moert_submit_chat(moert_scheduler *scheduler,
+                                         const char *request, size_t bytes,
+                                         const moert_submit_options *options,
+                                         moert_generation **generation);
+/* Cancels the generation if it has not ended, without waiting for its end. No
+ * other thread may use the handle any more. */
+MOERT_API void moert_generation_destroy(moert_generation *generation);
+/* Returns moert_submit_options.user. */
+MOERT_API void *moert_generation_user(const moert_generation *generation);
+
+/* Ends the generation within one step; its last event still comes. Does nothing
+ * if it has ended. */
+MOERT_API void moert_generation_cancel(moert_generation *generation);
+
+/* Waits at most `timeout_ms` milliseconds for the next event; -1: without
+ * limit. *event is NULL if none came, and after the end. The event is valid
+ * until the next call with this generation, for which only one thread may wait
+ * at a time. Returns OK also for the end of a generation that failed. */
+MOERT_API moert_status moert_generation_next(moert_generation *generation,
+                                             int32_t timeout_ms,
+                                             const moert_event **event);
+
+/* Waits in the same way until a generation of the scheduler has an event that
+ * was not received, and returns it in *generation, or NULL if there is none.
+ * Generations take turns. For a program whose only waiting thread it is. */
+MOERT_API moert_status moert_scheduler_wait(moert_scheduler *scheduler,
+                                            int32_t timeout_ms,
+                                            moert_generation **generation);
+/* Ends a moert_scheduler_wait() that runs, or else the next one, without a
+ * generation. */
+MOERT_API void moert_scheduler_wake(moert_scheduler *scheduler);
+
+/* Refuses new generations from now on, waits until all have ended, and cancels
+ * those that have not after `timeout_ms` (-1: no limit). *all_ended, which may
+ * be NULL, receives whether they ended by themselves. */
+MOERT_API moert_status moert_scheduler_drain(moert_scheduler *scheduler,
+                                             int32_t timeout_ms,
+                                             int32_t *all_ended);
+/* Returns after how many seconds a text that the full queue refused has a
+ * chance, from 1 to 300. */
+MOERT_API int32_t moert_scheduler_retry_after(const moert_scheduler *scheduler);
+
+typedef struct moert_scheduler_stats {
+  size_t size;
+  /* Now. */
+  int32_t waiting, running, most_running;
+  int32_t pages, free_pages; /* of the cache; free: no running text has them */
+  int32_t kept_sequences;    /* finished texts */
+  int32_t prefill_chunk;     /* most prompt tokens in the next step */
+  int32_t is_draining;
+  /* Sums since the scheduler was created. */
+  uint64_t submitted, refused, finished, cancelled, failed;
+  uint64_t steps;
+  uint64_t preempted; /* put back in the queue for want of pages */
+  uint64_t prompt_tokens;
+  uint64_t cached_tokens;    /* of prompts, that were not evaluated again */
+  uint64_t restored_tokens;  /* of these, read from the store */
+  uint64_t evaluated_tokens; /* of prompts and texts, in steps */
+  uint64_t generated_tokens, drafted_tokens, accepted_tokens;
+  double step_seconds; /* of all steps */
+} moert_scheduler_stats;
+
+/* Describes the scheduler after its last step. */
+MOERT_API moert_status moert_scheduler_get_stats(moert_scheduler *scheduler,
+                                                 moert_scheduler_stats *stats);
 
 #ifdef __cplusplus
 }

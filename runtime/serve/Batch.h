@@ -51,6 +51,13 @@ public:
   }
   void storeOne();
 
+  /// Gives finished sequences up until `pages` pages of the cache are free, or
+  /// none is left.
+  void dropKept(int32_t pages) {
+    while (engine_.freePages() < pages && kept_.dropOldest()) {
+    }
+  }
+
   /// Adds to sums, and sets what describes this moment, but for the queue.
   void report(SchedulerStats &stats) const;
 

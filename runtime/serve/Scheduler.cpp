@@ -1,6 +1,7 @@
 // The scheduler's thread, its queue and what other threads may ask of it.
 #include "runtime/serve/Scheduler.h"
 
+#include "runtime/base/FairLock.h"
 #include "runtime/base/Text.h"
 #include "runtime/serve/Batch.h"
 
@@ -73,6 +74,7 @@ public:
 
   StatusOr<GenerationId> submit(GenerationRequest request, GenerationSink sink);
   void cancel(GenerationId id);
+  Status withEngine(int32_t pages, const std::function<Status()> &use);
   bool drain(std::chrono::steady_clock::time_point deadline);
   int32_t retryAfterSeconds() const {
     std::lock_guard lock(mutex_);
@@ -123,9 +125,15 @@ private:
   uint64_t refused_ = 0;
   double meanSeconds_ = kFirstSeconds;
   bool accepting_ = true, stopping_ = false;
+  /// Those that wait cannot begin before somebody else gives pages back.
+  bool lacksPages_ = false;
+  bool hasToStore_ = false; ///< A finished sequence, in a file.
   SchedulerStats stats_;
 
-  // Of the thread.
+  /// Who uses the engine.
+  FairLock engineTurn_;
+
+  // Of the thread; the batch also of who has the turn.
   LiveGenerations waiting_;
   Batch batch_;
   uint64_t finished_ = 0, cancelled_ = 0, failed_ = 0, generated_ = 0;
@@ -215,8 +223,25 @@ void Scheduler::Impl::cancel(GenerationId id) {
     if (it == live_.end())
       return;
     it->second->cancel();
+    lacksPages_ = false;
   }
   wake_.notify_all();
+}
+
+Status Scheduler::Impl::withEngine(int32_t pages,
+                                   const std::function<Status()> &use) {
+  Status status;
+  {
+    std::lock_guard turn(engineTurn_);
+    batch_.dropKept(pages);
+    status = use();
+  }
+  {
+    std::lock_guard lock(mutex_);
+    lacksPages_ = false;
+  }
+  wake_.notify_all();
+  return status;
 }
 
 void Scheduler::Impl::cancelAll() {
@@ -239,14 +264,17 @@ bool Scheduler::Impl::drain(std::chrono::steady_clock::time_point deadline) {
 bool Scheduler::Impl::collect() {
   std::unique_lock lock(mutex_);
   auto hasWork = [&] {
-    return stopping_ || !arrivals_.empty() || !waiting_.empty() ||
-           !batch_.running().empty();
+    return stopping_ || !arrivals_.empty() ||
+           (!waiting_.empty() && !lacksPages_) || !batch_.running().empty();
   };
   const std::chrono::duration<double> idle(options_.storeIdleSeconds);
-  while (batch_.hasToStore() && !wake_.wait_for(lock, idle, hasWork)) {
+  while (hasToStore_ && !wake_.wait_for(lock, idle, hasWork)) {
     lock.unlock();
-    batch_.storeOne();
-    publish({});
+    {
+      std::lock_guard turn(engineTurn_);
+      batch_.storeOne();
+      publish({});
+    }
     lock.lock();
   }
   wake_.wait(lock, hasWork);
@@ -293,6 +321,7 @@ void Scheduler::Impl::publish(const LiveGenerations &ended) {
   stats.failed = failed_;
   stats.mostWaiting = options_.queue;
   std::lock_guard lock(mutex_);
+  hasToStore_ = batch_.hasToStore();
   // Those that came meanwhile wait, too.
   queued_ = int32_t(waiting_.size() + arrivals_.size());
   queuedOf_.clear();
@@ -314,10 +343,15 @@ void Scheduler::Impl::publish(const LiveGenerations &ended) {
 
 void Scheduler::Impl::work() {
   while (collect()) {
+    std::lock_guard turn(engineTurn_);
     LiveGenerations ended = endCancelled();
     batch_.admit(waiting_);
     std::ranges::move(batch_.takeEnded(), std::back_inserter(ended));
     publish(ended);
+    {
+      std::lock_guard lock(mutex_);
+      lacksPages_ = batch_.running().empty() && !waiting_.empty();
+    }
     batch_.step(waiting_);
     publish(batch_.takeEnded());
   }
@@ -344,6 +378,10 @@ StatusOr<GenerationId> Scheduler::submit(GenerationRequest request,
   return impl_->submit(std::move(request), std::move(sink));
 }
 void Scheduler::cancel(GenerationId id) { impl_->cancel(id); }
+Status Scheduler::withEngine(int32_t pages,
+                             const std::function<Status()> &use) {
+  return impl_->withEngine(pages, use);
+}
 bool Scheduler::drain(std::chrono::steady_clock::time_point deadline) {
   return impl_->drain(deadline);
 }

@@ -26,6 +26,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -84,7 +85,7 @@ struct SchedulerOptions {
 class Scheduler {
 public:
   /// Starts the thread. Until the scheduler is destroyed, nothing else may use
-  /// the engine; engine and tokenizer must outlive it. Fails with Usage for an
+  /// the engine but through withEngine(); engine and tokenizer must outlive it. Fails with Usage for an
   /// option outside its range and with Io if the store's folder cannot be used.
   static StatusOr<std::unique_ptr<Scheduler>>
   create(Engine &engine, const Tokenizer &tokenizer,
@@ -107,6 +108,14 @@ public:
   /// Ends a generation within one step, with a last event whose reply has
   /// StopReason::Cancelled. Does nothing if it has ended or never was.
   void cancel(GenerationId id);
+
+  /// Calls `use` on this thread when no step runs, so that it may use the
+  /// engine with sequences of its own; the next step waits for it. Finished
+  /// sequences are given up before until `pages` pages of the cache are free,
+  /// if that many can be. Generations that lack pages which others' sequences
+  /// hold wait, or fail with DoesNotFit if they run. Returns what `use`
+  /// returned. Not from a sink, nor from `use`.
+  Status withEngine(int32_t pages, const std::function<Status()> &use);
 
   /// Refuses new generations from now on, waits until all have ended, and
   /// cancels those that have not at `deadline`. Returns whether all ended by

@@ -9,10 +9,10 @@
 using namespace moert;
 using namespace moert::capi;
 
-void moert::capi::remember(moert_engine &engine, const Status &failure) {
-  engine.error = failure.message();
+void moert::capi::remember(Failure &last, const Status &failure) {
+  last.error = failure.message();
   if (failure.remedy())
-    engine.remedy = moetool::commandText(*failure.remedy()).line;
+    last.remedy = moetool::commandText(*failure.remedy()).line;
 }
 
 namespace {
@@ -82,20 +82,21 @@ moert_engine *moert_create(void) { return new (std::nothrow) moert_engine; }
 void moert_destroy(moert_engine *engine) { delete engine; }
 
 const char *moert_last_error(const moert_engine *engine) {
-  return engine ? engine->error.c_str() : "";
+  return engine ? engine->last.error.c_str() : "";
 }
 
 const char *moert_last_remedy(const moert_engine *engine) {
-  return engine ? engine->remedy.c_str() : "";
+  return engine ? engine->last.remedy.c_str() : "";
 }
 
 moert_status moert_open(moert_engine *handle, const char *planPath,
                         const moert_open_options *given) {
   return guarded(handle, [&]() -> Status {
-    if (handle->sequences > 0 || handle->replies > 0)
+    if (handle->sequences > 0 || handle->replies > 0 || handle->scheduler)
       return Status(StatusCode::Usage,
-                    "sequences or replies of the plan before are left: destroy "
-                    "them first");
+                    "sequences, replies, constrained samplers or a scheduler "
+                    "of the plan before are left: destroy them first");
+    handle->vocabulary.reset();
     handle->tokenizer.reset();
     handle->engine.reset();
     if (!planPath)
@@ -167,11 +168,13 @@ moert_status moert_get_device_memory(moert_engine *handle, int32_t device,
 moert_status moert_get_cache_info(moert_engine *handle,
                                   moert_cache_info *info) {
   return withPlan(handle, [&](Engine &engine) {
-    moert_cache_info values = {};
-    values.page_tokens = int32_t(moek::kKvPage);
-    values.pages = engine.pages();
-    values.free_pages = engine.freePages();
-    values.sequences = int32_t(handle->sequences);
-    return fill(info, values);
+    return between(*handle, 0, 0, [&] {
+      moert_cache_info values = {};
+      values.page_tokens = int32_t(moek::kKvPage);
+      values.pages = engine.pages();
+      values.free_pages = engine.freePages();
+      values.sequences = int32_t(handle->sequences);
+      return fill(info, values);
+    });
   });
 }

@@ -6,6 +6,8 @@
 #include "runtime/chat/ReplyStream.h"
 #include "runtime/engine/Engine.h"
 #include "runtime/moert.h"
+#include "runtime/serve/Constraint.h"
+#include "runtime/serve/Scheduler.h"
 #include "runtime/text/Sampler.h"
 #include "runtime/text/Tokenizer.h"
 
@@ -19,14 +21,30 @@
 #include <string>
 #include <vector>
 
+namespace moert::capi {
+/// What the functions for the last failure return.
+struct Failure {
+  std::string error;
+  std::string remedy; ///< The command that mends it; "" where there is none.
+};
+} // namespace moert::capi
+
 struct moert_engine {
   std::unique_ptr<moert::Engine> engine;
   std::optional<moert::Tokenizer> tokenizer;
   /// Why there is no tokenizer; reported by the calls that need one.
   moert::Status noTokenizer;
-  std::string error;
-  std::string remedy; ///< The command that mends it; "" where there is none.
-  size_t sequences = 0, replies = 0; ///< Those that exist.
+  moert::capi::Failure last;
+  /// Those that exist; replies also counts samplers that have a constraint.
+  size_t sequences = 0, replies = 0;
+  /// The one that uses the engine; null: none.
+  moert::Scheduler *scheduler = nullptr;
+  /// Made when a constraint first needs it.
+  std::shared_ptr<const moert::ConstraintVocabulary> vocabulary;
+};
+
+struct moert_constraint {
+  std::shared_ptr<const moert::Automaton> automaton;
 };
 
 struct moert_sequence {
@@ -43,19 +61,13 @@ struct moert_sequence {
 };
 
 struct moert_sampler {
+  moert_sampler(moert_engine *owner, moert::Sampler &&taken)
+      : engine(owner), sampler(std::move(taken)) {}
+  ~moert_sampler() { engine->replies -= constraint.has_value(); }
+
   moert_engine *engine;
   moert::Sampler sampler;
-};
-
-struct moert_reply {
-  moert_reply(moert_engine *owner, moert::ReplyStream &&taken)
-      : engine(owner), stream(std::move(taken)) {
-    ++engine->replies;
-  }
-  ~moert_reply() { --engine->replies; }
-
-  moert_engine *engine;
-  moert::ReplyStream stream;
+  std::optional<moert::Constraint> constraint;
 };
 
 namespace moert::capi {
@@ -69,30 +81,33 @@ inline Status nullPointer() {
 }
 
 /// Keeps the failure for moert_last_error() and moert_last_remedy().
-void remember(moert_engine &engine, const Status &failure);
+void remember(Failure &last, const Status &failure);
 
-/// Runs `body`, which returns a Status, and keeps its failure in the engine.
-/// What is thrown (in practice out of memory) ends here.
-template <class F> moert_status guarded(moert_engine *handle, F body) {
-  if (!handle)
-    return MOERT_USAGE;
+/// Runs `body`, which returns a Status, and keeps its failure in `last`. What
+/// is thrown (in practice out of memory) ends here.
+template <class F> moert_status guarded(Failure &last, F body) {
   try {
-    handle->error.clear();
-    handle->remedy.clear();
+    last.error.clear();
+    last.remedy.clear();
     Status status = body();
     if (!status.isOk())
-      remember(*handle, status);
+      remember(last, status);
     return toC(status.code());
   } catch (const std::bad_alloc &) {
-    handle->error.assign("out of memory"); // fits the small-string buffer
+    last.error.assign("out of memory"); // fits the small-string buffer
     return MOERT_DOES_NOT_FIT;
   } catch (const std::length_error &) {
-    handle->error.assign("out of memory");
+    last.error.assign("out of memory");
     return MOERT_DOES_NOT_FIT;
   } catch (...) {
-    handle->error.assign("internal error");
+    last.error.assign("internal error");
     return MOERT_INTERNAL;
   }
+}
+
+/// The same for a function of this engine.
+template <class F> moert_status guarded(moert_engine *handle, F body) {
+  return handle ? guarded(handle->last, body) : MOERT_USAGE;
 }
 
 /// Calls guarded() and requires an open plan.
@@ -112,13 +127,28 @@ template <class F> moert_status withTokenizer(moert_engine *handle, F body) {
   });
 }
 
-/// Calls guarded() for a function that works on a sequence.
-template <class F> moert_status withSequence(moert_sequence *handle, F body) {
+/// Runs `body`, which uses the engine's sequences and appends up to `tokens`
+/// tokens in `sequences` of them, when no step of a scheduler runs.
+template <class F>
+Status between(moert_engine &handle, size_t tokens, size_t sequences, F body) {
+  if (!handle.scheduler)
+    return body();
+  // The last page of each may have to be copied.
+  size_t pages = tokens / size_t(moek::kKvPage) + 2 * sequences;
+  return handle.scheduler->withEngine(
+      int32_t(std::min(pages, size_t(handle.engine->pages()))), body);
+}
+
+/// Calls guarded() for a function that appends up to `tokens` tokens to a
+/// sequence.
+template <class F>
+moert_status withSequence(moert_sequence *handle, size_t tokens, F body) {
   if (!handle)
     return MOERT_USAGE;
   return guarded(handle->engine, [&]() -> Status {
     handle->cancel = false;
-    return body(*handle->engine->engine);
+    return between(*handle->engine, tokens, 1,
+                   [&] { return body(*handle->engine->engine); });
   });
 }
 
@@ -164,6 +194,13 @@ Status copyOut(const Elements &elements, const char *unit, T *buffer,
   return Status::ok();
 }
 
+/// Returns the bytes of tokens; control tokens give their names if requested.
+std::string bytesOf(const Tokenizer &tokenizer, std::span<const int32_t> ids,
+                    bool controlNames);
+
+/// Fails with Usage for a token outside the vocabulary.
+Status checkTokens(const Engine &engine, std::span<const int32_t> ids);
+
 /// Converts the strings that a caller passed.
 inline StatusOr<std::vector<std::string>> stopsOf(const char *const *stops,
                                                   size_t count) {
@@ -179,7 +216,7 @@ inline StatusOr<std::vector<std::string>> stopsOf(const char *const *stops,
 }
 
 /// Converts sampling options from either of the structs that have them.
-template <class T> SamplerParams samplingOf(const T &options) {
+template <class T> StatusOr<SamplerParams> samplingOf(const T &options) {
   SamplerParams result;
   result.temperature = options.temperature;
   result.topK = static_cast<uint32_t>(std::max(0, options.top_k));
@@ -189,8 +226,28 @@ template <class T> SamplerParams samplingOf(const T &options) {
   result.repetitionWindow =
       static_cast<uint32_t>(std::max(0, options.repeat_last_n));
   result.seed = options.seed;
+  result.presencePenalty = options.presence_penalty;
+  result.frequencyPenalty = options.frequency_penalty;
+  if ((!options.bias_tokens || !options.biases) && options.bias_count > 0)
+    return nullPointer();
+  for (size_t i = 0; i < options.bias_count; ++i)
+    result.logitBias[options.bias_tokens[i]] = options.biases[i];
   return result;
 }
+
+/// Converts what a moert_generate_options says of the reply.
+inline StatusOr<ReplyOptions>
+replyOptionsOf(const moert_generate_options &options) {
+  ReplyOptions result;
+  result.maxTokens = options.max_tokens;
+  result.ignoreEos = options.ignore_eos != 0;
+  MOE_ASSIGN_OR_RETURN(result.stops,
+                       stopsOf(options.stops, options.stop_count));
+  return result;
+}
+
+/// The defaults of moert run.
+moert_generate_options generateDefaults();
 
 /// Sets the defaults of the sampling options.
 template <class T> void setSamplingDefaults(T &options) {

@@ -18,13 +18,6 @@ moert_sampler_options samplerDefaults() {
   return options;
 }
 
-moert_generate_options generateDefaults() {
-  moert_generate_options options = {};
-  setSamplingDefaults(options);
-  options.max_tokens = -1;
-  return options;
-}
-
 template <class T> void setDefaults(T *options, T defaults) {
   if (!options || options->size < sizeof(size_t))
     return;
@@ -32,10 +25,23 @@ template <class T> void setDefaults(T *options, T defaults) {
   std::memcpy(options, &defaults, std::min(options->size, sizeof(defaults)));
 }
 
+/// Tokens that this call may append: the context is the limit.
+size_t tokensOf(const Engine &engine, size_t prompt, int32_t most) {
+  size_t context = size_t(engine.context());
+  return most < 0 ? context : std::min(context, prompt + size_t(most));
+}
+
 template <class F> moert_status withSampler(moert_sampler *handle, F body) {
   return handle ? guarded(handle->engine, body) : MOERT_USAGE;
 }
 } // namespace
+
+moert_generate_options moert::capi::generateDefaults() {
+  moert_generate_options options = {};
+  setSamplingDefaults(options);
+  options.max_tokens = -1;
+  return options;
+}
 
 moert_status moert_sequence_create(moert_engine *handle,
                                    const moert_sequence_options *given,
@@ -44,12 +50,20 @@ moert_status moert_sequence_create(moert_engine *handle,
     if (!sequence)
       return nullPointer();
     MOE_ASSIGN_OR_RETURN(SequenceOptions options, fromC(given));
-    *sequence = new moert_sequence(handle, engine.sequence(options));
-    return Status::ok();
+    return between(*handle, 0, 0, [&] {
+      *sequence = new moert_sequence(handle, engine.sequence(options));
+      return Status::ok();
+    });
   });
 }
 
-void moert_sequence_destroy(moert_sequence *sequence) { delete sequence; }
+void moert_sequence_destroy(moert_sequence *sequence) {
+  if (sequence)
+    (void)between(*sequence->engine, 0, 0, [&] {
+      delete sequence;
+      return Status::ok();
+    });
+}
 
 int32_t moert_sequence_position(const moert_sequence *sequence) {
   return sequence ? sequence->sequence.position() : 0;
@@ -57,12 +71,12 @@ int32_t moert_sequence_position(const moert_sequence *sequence) {
 
 moert_status moert_sequence_rewind(moert_sequence *handle, int32_t position) {
   return withSequence(
-      handle, [&](Engine &) { return handle->sequence.rewind(position); });
+      handle, 0, [&](Engine &) { return handle->sequence.rewind(position); });
 }
 
 moert_status moert_sequence_fork(moert_sequence *handle,
                                  moert_sequence **fork) {
-  return withSequence(handle, [&](Engine &) -> Status {
+  return withSequence(handle, 0, [&](Engine &) -> Status {
     if (!fork)
       return nullPointer();
     *fork = new moert_sequence(handle->engine, handle->sequence.fork());
@@ -71,7 +85,7 @@ moert_status moert_sequence_fork(moert_sequence *handle,
 }
 
 moert_status moert_sequence_save(moert_sequence *handle, const char *path) {
-  return withSequence(handle, [&](Engine &) -> Status {
+  return withSequence(handle, 0, [&](Engine &) -> Status {
     return path ? handle->sequence.save(path) : nullPointer();
   });
 }
@@ -83,9 +97,17 @@ moert_status moert_sequence_restore(moert_engine *handle, const char *path,
     if (!path || !sequence)
       return nullPointer();
     MOE_ASSIGN_OR_RETURN(SequenceOptions options, fromC(given));
-    MOE_ASSIGN_OR_RETURN(Sequence restored, engine.restore(path, options));
-    *sequence = new moert_sequence(handle, std::move(restored));
-    return Status::ok();
+    size_t tokens = 0;
+    if (handle->scheduler) { // which is to make room
+      MOE_ASSIGN_OR_RETURN(std::vector<int32_t> saved,
+                           engine.savedTokens(path));
+      tokens = saved.size();
+    }
+    return between(*handle, tokens, 1, [&]() -> Status {
+      MOE_ASSIGN_OR_RETURN(Sequence restored, engine.restore(path, options));
+      *sequence = new moert_sequence(handle, std::move(restored));
+      return Status::ok();
+    });
   });
 }
 
@@ -96,7 +118,7 @@ void moert_cancel(moert_sequence *sequence) {
 
 moert_status moert_evaluate(moert_sequence *handle, const int32_t *ids,
                             size_t count, float *logits) {
-  return withSequence(handle, [&](Engine &engine) -> Status {
+  return withSequence(handle, count, [&](Engine &engine) -> Status {
     if (!ids && count)
       return nullPointer();
     MOE_ASSIGN_OR_RETURN(std::span<const float> last,
@@ -113,10 +135,12 @@ moert_status moert_step(moert_engine *handle, moert_request *requests,
     if (!requests && count)
       return nullPointer();
     std::vector<Request> wanted;
+    size_t tokens = 0;
     for (moert_request &request : std::span(requests, count)) {
       if (!request.sequence || (!request.ids && request.count))
         return nullPointer();
       request.sequence->cancel = false;
+      tokens += request.count;
       wanted.push_back(
           {&request.sequence->sequence,
            {request.ids, request.count},
@@ -125,16 +149,19 @@ moert_status moert_step(moert_engine *handle, moert_request *requests,
         wanted.back().status =
             Status(StatusCode::Usage, "there are no tokens to process");
     }
-    Status status = engine.step(
-        wanted, [&](size_t i, int32_t, std::span<const float> logits) {
-          std::copy(logits.begin(), logits.end(), requests[i].logits);
-          return Status::ok();
-        });
+    tokens = std::min(tokens, count + size_t(engine.ubatch()));
+    Status status = between(*handle, tokens, count, [&] {
+      return engine.step(
+          wanted, [&](size_t i, int32_t, std::span<const float> logits) {
+            std::copy(logits.begin(), logits.end(), requests[i].logits);
+            return Status::ok();
+          });
+    });
     for (size_t i = 0; i < count; ++i) {
       requests[i].taken = requests[i].count - wanted[i].tokens.size();
       requests[i].status = toC(wanted[i].status.code());
-      if (handle->error.empty())
-        remember(*handle, wanted[i].status);
+      if (handle->last.error.empty())
+        remember(handle->last, wanted[i].status);
     }
     return status;
   });
@@ -152,8 +179,9 @@ moert_status moert_sampler_create(moert_engine *handle,
       return nullPointer();
     MOE_ASSIGN_OR_RETURN(moert_sampler_options options,
                          optionsFrom(given, samplerDefaults()));
-    MOE_ASSIGN_OR_RETURN(Sampler made, Sampler::create(samplingOf(options)));
-    *sampler = new moert_sampler{handle, std::move(made)};
+    MOE_ASSIGN_OR_RETURN(SamplerParams params, samplingOf(options));
+    MOE_ASSIGN_OR_RETURN(Sampler made, Sampler::create(params));
+    *sampler = new moert_sampler(handle, std::move(made));
     return Status::ok();
   });
 }
@@ -165,8 +193,11 @@ moert_status moert_sampler_accept(moert_sampler *handle, const int32_t *ids,
   return withSampler(handle, [&]() -> Status {
     if (!ids && count)
       return nullPointer();
-    for (int32_t id : std::span(ids, count))
+    for (int32_t id : std::span(ids, count)) {
+      if (handle->constraint)
+        MOE_RETURN_IF_ERROR(handle->constraint->accept(id));
       handle->sampler.accept(id);
+    }
     return Status::ok();
   });
 }
@@ -176,9 +207,42 @@ moert_status moert_sampler_choose(moert_sampler *handle, const float *logits,
   return withSampler(handle, [&]() -> Status {
     if (!logits || !token)
       return nullPointer();
-    MOE_ASSIGN_OR_RETURN(*token, handle->sampler.sample({logits, count}));
+    std::span<const uint64_t> allowed;
+    if (handle->constraint) {
+      MOE_ASSIGN_OR_RETURN(allowed, handle->constraint->allowed());
+    }
+    MOE_ASSIGN_OR_RETURN(*token,
+                         handle->sampler.sample({logits, count}, allowed));
     return Status::ok();
   });
+}
+
+moert_status moert_sampler_constrain(moert_sampler *handle,
+                                     const moert_constraint *constraint,
+                                     const char *prompt, size_t bytes) {
+  if (!handle)
+    return MOERT_USAGE;
+  return withTokenizer(
+      handle->engine, [&](Engine &, const Tokenizer &tokenizer) -> Status {
+        if (!prompt && bytes)
+          return nullPointer();
+        handle->engine->replies -= handle->constraint.has_value();
+        handle->constraint.reset();
+        if (!constraint)
+          return Status::ok();
+        auto &vocabulary = handle->engine->vocabulary;
+        if (!vocabulary)
+          vocabulary = std::make_shared<const ConstraintVocabulary>(tokenizer);
+        handle->constraint.emplace(
+            constraint->automaton, vocabulary, prompt != nullptr,
+            std::string_view(prompt ? prompt : "", bytes));
+        ++handle->engine->replies;
+        return Status::ok();
+      });
+}
+
+int32_t moert_sampler_has_ended(const moert_sampler *handle) {
+  return handle && handle->constraint && handle->constraint->hasEnded();
 }
 
 moert_status moert_sampler_save(moert_sampler *handle, uint64_t *random,
@@ -213,30 +277,35 @@ moert_status moert_generate(moert_sequence *handle, const int32_t *prompt,
                             size_t count, const moert_generate_options *given,
                             moert_text_callback callback, void *user,
                             moert_generate_stats *stats) {
-  return withSequence(handle, [&](Engine &engine) -> Status {
+  if (!handle)
+    return MOERT_USAGE;
+  return guarded(handle->engine, [&]() -> Status {
+    handle->cancel = false;
+    Engine &engine = *handle->engine->engine;
     if ((!prompt && count) || !callback)
       return nullPointer();
     MOE_RETURN_IF_ERROR(handle->engine->noTokenizer);
     MOE_ASSIGN_OR_RETURN(moert_generate_options options,
                          optionsFrom(given, generateDefaults()));
-    ReplyOptions wanted;
-    wanted.maxTokens = options.max_tokens;
-    wanted.ignoreEos = options.ignore_eos != 0;
-    MOE_ASSIGN_OR_RETURN(wanted.stops,
-                         stopsOf(options.stops, options.stop_count));
+    MOE_ASSIGN_OR_RETURN(SamplerParams sampling, samplingOf(options));
+    MOE_ASSIGN_OR_RETURN(ReplyOptions wanted, replyOptionsOf(options));
     MOE_ASSIGN_OR_RETURN(
         ReplyStream reply,
         ReplyStream::create(*handle->engine->tokenizer, {}, std::move(wanted)));
-    MOE_ASSIGN_OR_RETURN(
-        GenerateStats result,
-        generate(engine, handle->sequence, {prompt, count}, samplingOf(options),
-                 reply, [&](const ReplyEvent &event) {
-                   const std::string &text = event.text;
-                   if (!text.empty() &&
-                       callback(user, text.data(), text.size()) != 0)
-                     handle->cancel = true;
-                   return Status::ok();
-                 }));
+    GenerateStats result;
+    size_t tokens = tokensOf(engine, count, options.max_tokens);
+    MOE_RETURN_IF_ERROR(between(*handle->engine, tokens, 1, [&]() -> Status {
+      MOE_ASSIGN_OR_RETURN(
+          result, generate(engine, handle->sequence, {prompt, count}, sampling,
+                           reply, [&](const ReplyEvent &event) {
+                             const std::string &text = event.text;
+                             if (!text.empty() &&
+                                 callback(user, text.data(), text.size()) != 0)
+                               handle->cancel = true;
+                             return Status::ok();
+                           }));
+      return Status::ok();
+    }));
     if (stats)
       *stats = {result.promptTokens, result.generatedTokens,
                 result.promptSeconds, result.decodeSeconds};

@@ -1,4 +1,4 @@
-// Functions for text, tokens, conversations and replies.
+// Functions for text, tokens and conversations.
 #include "runtime/base/JsonPlace.h"
 #include "runtime/chat/ChatFormat.h"
 #include "runtime/text/StreamDecoder.h"
@@ -7,10 +7,9 @@
 using namespace moert;
 using namespace moert::capi;
 
-namespace {
-/// Returns the bytes of tokens; control tokens give their names if requested.
-std::string bytesOf(const Tokenizer &tokenizer, std::span<const int32_t> ids,
-                    bool controlNames) {
+std::string moert::capi::bytesOf(const Tokenizer &tokenizer,
+                                 std::span<const int32_t> ids,
+                                 bool controlNames) {
   if (!controlNames)
     return tokenizer.decode(ids);
   std::string bytes;
@@ -26,6 +25,18 @@ std::string bytesOf(const Tokenizer &tokenizer, std::span<const int32_t> ids,
   return bytes;
 }
 
+Status moert::capi::checkTokens(const Engine &engine,
+                                std::span<const int32_t> ids) {
+  for (size_t i = 0; i < ids.size(); ++i)
+    if (ids[i] < 0 || ids[i] >= engine.vocab())
+      return Status(StatusCode::Usage, "token " + std::to_string(ids[i]) +
+                                           " at index " + std::to_string(i) +
+                                           " is outside the vocabulary of " +
+                                           std::to_string(engine.vocab()));
+  return Status::ok();
+}
+
+namespace {
 /// Returns the messages of a call, from the array or from the variables.
 StatusOr<Messages> messagesOf(const moert_message *messages, size_t count,
                               const moert_chat_options &options) {
@@ -89,21 +100,6 @@ moert_status withChat(moert_engine *handle, const moert_message *messages,
         return use(format, all, chat);
       });
 }
-
-Status send(const std::vector<ReplyEvent> &events,
-            moert_event_callback callback, void *user) {
-  for (const ReplyEvent &event : events) {
-    moert_event shown = {int32_t(event.kind), event.text.c_str(),
-                         event.text.size(), int32_t(event.reason)};
-    callback(user, &shown);
-  }
-  return Status::ok();
-}
-static_assert(int(ReplyEvent::Kind::Reasoning) == MOERT_EVENT_REASONING &&
-              int(ReplyEvent::Kind::End) == MOERT_EVENT_END);
-static_assert(int(StopReason::EndOfText) == MOERT_STOP_END &&
-              int(StopReason::ContextFull) == MOERT_STOP_CONTEXT &&
-              int(StopReason::Cancelled) == MOERT_STOP_CANCELLED);
 } // namespace
 
 moert_status moert_tokenize(moert_engine *handle, const char *text,
@@ -128,13 +124,7 @@ moert_status moert_detokenize(moert_engine *handle, const int32_t *ids,
       handle, [&](Engine &engine, const Tokenizer &tokenizer) -> Status {
         if (!ids && count)
           return nullPointer();
-        for (size_t i = 0; i < count; ++i)
-          if (ids[i] < 0 || ids[i] >= engine.vocab())
-            return Status(StatusCode::Usage,
-                          "token " + std::to_string(ids[i]) + " at index " +
-                              std::to_string(i) +
-                              " is outside the vocabulary of " +
-                              std::to_string(engine.vocab()));
+        MOE_RETURN_IF_ERROR(checkTokens(engine, {ids, count}));
         std::string result = bytesOf(tokenizer, {ids, count},
                                      (flags & MOERT_CONTROL_NAMES) != 0);
         if (!(flags & MOERT_RAW_BYTES)) {
@@ -171,63 +161,4 @@ moert_status moert_chat_tokens(moert_engine *handle,
         MOE_ASSIGN_OR_RETURN(ChatPrompt prompt, format.prompt(all, options));
         return copyOut(prompt.tokens, "token", ids, capacity, count);
       });
-}
-
-moert_status moert_reply_create(moert_engine *handle, const char *prompt,
-                                size_t bytes, const moert_reply_options *given,
-                                moert_reply **reply) {
-  return withTokenizer(
-      handle, [&](Engine &, const Tokenizer &tokenizer) -> Status {
-        if ((!prompt && bytes) || !reply)
-          return nullPointer();
-        moert_reply_options defaults = {};
-        defaults.max_tokens = -1;
-        MOE_ASSIGN_OR_RETURN(moert_reply_options options,
-                             optionsFrom(given, defaults));
-        ReplyOptions wanted;
-        wanted.maxTokens = options.max_tokens;
-        wanted.ignoreEos = options.ignore_eos != 0;
-        wanted.showControl = wanted.splitReasoning = options.is_chat != 0;
-        MOE_ASSIGN_OR_RETURN(wanted.stops,
-                             stopsOf(options.stops, options.stop_count));
-        MOE_ASSIGN_OR_RETURN(
-            ReplyStream stream,
-            ReplyStream::create(tokenizer, {prompt, bytes}, std::move(wanted)));
-        *reply = new moert_reply(handle, std::move(stream));
-        return Status::ok();
-      });
-}
-
-void moert_reply_destroy(moert_reply *reply) { delete reply; }
-
-moert_status moert_reply_push(moert_reply *reply, int32_t token,
-                              moert_event_callback callback, void *user) {
-  if (!reply)
-    return MOERT_USAGE;
-  return withPlan(reply->engine, [&](Engine &engine) -> Status {
-    if (!callback)
-      return nullPointer();
-    if (token < 0 || token >= engine.vocab())
-      return Status(StatusCode::Usage, "token " + std::to_string(token) +
-                                           " is outside the vocabulary of " +
-                                           std::to_string(engine.vocab()));
-    return send(reply->stream.push(token), callback, user);
-  });
-}
-
-moert_status moert_reply_finish(moert_reply *reply, int32_t reason,
-                                moert_event_callback callback, void *user) {
-  if (!reply)
-    return MOERT_USAGE;
-  return guarded(reply->engine, [&]() -> Status {
-    if (!callback)
-      return nullPointer();
-    if (reason < MOERT_STOP_LENGTH || reason > MOERT_STOP_CANCELLED)
-      return Status(StatusCode::Usage, "reason is not a moert_stop_reason");
-    return send(reply->stream.finish(StopReason(reason)), callback, user);
-  });
-}
-
-int32_t moert_reply_takes_more(const moert_reply *reply) {
-  return reply && reply->stream.takesMore();
 }

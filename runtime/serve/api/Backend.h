@@ -68,17 +68,21 @@ struct BackendSlot {
   int32_t generatedTokens = 0;
 };
 
-/// A loaded model. All functions may be called from any thread and return at
-/// once.
-class Backend {
+/// How a loaded model writes text. All functions may be called from any thread.
+class ServedText {
 public:
-  virtual ~Backend() = default;
+  virtual ~ServedText() = default;
 
   virtual const ModelFacts &facts() const = 0;
   virtual const Tokenizer &tokenizer() const = 0;
   /// Null for a model that has no chat template.
   virtual const ChatFormat *chatFormat() const = 0;
+};
 
+/// A loaded model. All functions may be called from any thread and return at
+/// once.
+class Backend : public ServedText {
+public:
   /// Queues a generation and returns its name for cancel(). Fails with
   /// DoesNotFit if the queue is full, with Cancelled while the server stops,
   /// with Usage if the request cannot be served at any time; then `sink` is not

@@ -28,7 +28,7 @@ Messages withArgumentTexts(Messages messages) {
 
 /// The grammar that holds the reply to its tools; null where it is free.
 StatusOr<std::shared_ptr<const Automaton>>
-toolAutomaton(const ToolFormat &format, const Backend &backend,
+toolAutomaton(const ToolFormat &format, const ServedText &backend,
               const ChatCall &call) {
   using Choice = ToolChoice::Kind;
   std::vector<Tool> tools;
@@ -66,7 +66,11 @@ std::string randomId(const ApiSettings &settings) {
   return fmt::format("{:016x}{:016x}", high, low);
 }
 
-std::variant<ChatPrompt, ApiError> chatPrompt(const Backend &backend,
+std::string newCallId(const ApiSettings &settings, const std::string &prefix) {
+  return prefix + randomId(settings).substr(0, 24);
+}
+
+std::variant<ChatPrompt, ApiError> chatPrompt(const ServedText &backend,
                                               const ChatCall &call) {
   const ChatFormat *format = backend.chatFormat();
   if (!format)
@@ -87,7 +91,7 @@ std::variant<ChatPrompt, ApiError> chatPrompt(const Backend &backend,
                   .param = "messages"};
 }
 
-Prepared prepareChat(const Backend &backend, const ApiSettings &settings,
+Prepared prepareChat(const ServedText &backend, const ApiSettings &settings,
                      const ChatCall &call) {
   using Choice = ToolChoice::Kind;
   auto prompt = chatPrompt(backend, call);
@@ -118,16 +122,16 @@ Prepared prepareChat(const Backend &backend, const ApiSettings &settings,
   Prepared prepared = preparePrompts(backend, settings, generate,
                                      {std::get<ChatPrompt>(std::move(prompt))});
   if (auto *plan = std::get_if<RunPlan>(&prepared)) {
-    plan->toolFormat = format;
-    plan->tools = call.tools;
-    plan->newCallId = [settings, prefix = call.callIdPrefix] {
-      return prefix + randomId(settings).substr(0, 24);
+    plan->toolUse.format = format;
+    plan->toolUse.tools = call.tools;
+    plan->toolUse.newCallId = [settings, prefix = call.callIdPrefix] {
+      return moert::newCallId(settings, prefix);
     };
   }
   return prepared;
 }
 
-Prepared preparePrompts(const Backend &backend, const ApiSettings &settings,
+Prepared preparePrompts(const ServedText &backend, const ApiSettings &settings,
                         const GenerateCall &call,
                         const std::vector<ChatPrompt> &prompts) {
   RunPlan plan;
@@ -173,7 +177,7 @@ Prepared preparePrompts(const Backend &backend, const ApiSettings &settings,
   return plan;
 }
 
-ReplyFacts replyFacts(const Backend &backend, const ApiSettings &settings,
+ReplyFacts replyFacts(const ServedText &backend, const ApiSettings &settings,
                       const RunPlan &plan) {
   ReplyFacts facts;
   facts.id = randomId(settings);

@@ -19,23 +19,25 @@ uint64_t randomNumber(const ApiSettings &settings);
 int64_t secondsNow(const ApiSettings &settings);
 /// 32 hexadecimal digits.
 std::string randomId(const ApiSettings &settings);
+/// Names a call of a tool: `prefix` and 24 such digits.
+std::string newCallId(const ApiSettings &settings, const std::string &prefix);
 
 /// What to run, or why not.
 using Prepared = std::variant<RunPlan, ApiError>;
 
 /// Renders and encodes a conversation, and holds the reply to its tools.
-Prepared prepareChat(const Backend &backend, const ApiSettings &settings,
+Prepared prepareChat(const ServedText &backend, const ApiSettings &settings,
                      const ChatCall &call);
 /// The same for prompts of tokens; each gives `call.choices` choices.
-Prepared preparePrompts(const Backend &backend, const ApiSettings &settings,
+Prepared preparePrompts(const ServedText &backend, const ApiSettings &settings,
                         const GenerateCall &call,
                         const std::vector<ChatPrompt> &prompts);
 
 /// The prompt of a conversation, or why there is none.
-std::variant<ChatPrompt, ApiError> chatPrompt(const Backend &backend,
+std::variant<ChatPrompt, ApiError> chatPrompt(const ServedText &backend,
                                               const ChatCall &call);
 
-ReplyFacts replyFacts(const Backend &backend, const ApiSettings &settings,
+ReplyFacts replyFacts(const ServedText &backend, const ApiSettings &settings,
                       const RunPlan &plan);
 
 } // namespace moert

@@ -1,8 +1,7 @@
 #include "runtime/serve/api/Run.h"
 
-#include "runtime/chat/ToolCalls.h"
+#include "runtime/serve/api/ChoiceStream.h"
 
-#include <algorithm>
 #include <mutex>
 #include <optional>
 
@@ -15,29 +14,23 @@ public:
       RunPlan plan, std::unique_ptr<ReplyWriter> writer)
       : backend_(std::move(backend)), answer_(std::move(answer)),
         plan_(std::move(plan)), writer_(std::move(writer)),
-        choices_(plan_.requests.size()), states_(plan_.requests.size()) {
-    for (size_t i = 0; i < states_.size() && plan_.toolFormat; ++i)
-      states_[i].parser.emplace(*plan_.toolFormat, plan_.tools);
+        choices_(plan_.requests.size()) {
+    for (Choice &choice : choices_)
+      states_.push_back({{backend_->tokenizer(), plan_.toolUse, choice}, {}});
   }
 
   void start();
 
 private:
   struct State {
-    std::optional<ToolCallParser> parser;
-    std::vector<TokenLogprob> logprobs; ///< Of text that is held back.
-    bool followsReasoning = false;      ///< What comes next.
+    ChoiceStream stream;
     std::optional<uint64_t> generation; ///< Its name, once it is known.
-    bool hasEnded = false;
   };
 
   void receive(size_t index, GenerationEvent event);
-  void receiveEnd(size_t index, GenerationEvent &event, std::string &bytes);
-  void add(size_t index, Delta delta, std::string &bytes);
-  void addText(size_t index, std::string_view text, std::string &bytes);
-  void addToolEvents(size_t index, std::vector<ToolEvent> events,
-                     std::string &bytes);
-  void dropMarks(std::vector<TokenLogprob> &logprobs, size_t textBytes) const;
+  void receiveEnd(size_t index, const GenerationEvent &event,
+                  std::string &bytes);
+  ApiError errorOf(const ChoiceStream &stream) const;
   void begin(std::string &bytes);
   void fail(const ApiError &error, std::string bytes);
   void cancelAll();
@@ -52,7 +45,6 @@ private:
   std::recursive_mutex mutex_;
   std::vector<Choice> choices_;
   std::vector<State> states_;
-  std::optional<ApiError> malformed_; ///< A call that was written wrongly.
   bool hasBegun_ = false;
   bool isOver_ = false; ///< Answered, or nobody waits for an answer.
 };
@@ -66,109 +58,23 @@ void Run::begin(std::string &bytes) {
   bytes += writer_->begin();
 }
 
-void Run::add(size_t index, Delta delta, std::string &bytes) {
-  if (!plan_.streams)
-    return;
-  begin(bytes);
-  bytes += writer_->delta(index, choices_[index], delta);
-}
-
-void Run::addText(size_t index, std::string_view text, std::string &bytes) {
-  if (text.empty())
-    return;
-  State &state = states_[index];
-  std::vector<TokenLogprob> logprobs = std::exchange(state.logprobs, {});
-  if (std::exchange(state.followsReasoning, false))
-    dropMarks(logprobs, text.size());
-  choices_[index].text += text;
-  choices_[index].logprobs.insert(choices_[index].logprobs.end(),
-                                  logprobs.begin(), logprobs.end());
-  add(index,
-      {.kind = Delta::Kind::Text,
-       .text = std::string(text),
-       .logprobs = std::move(logprobs)},
-      bytes);
-}
-
-/// Of the tokens before the end of a text of so many bytes, those that are none
-/// of it: the marks between reasoning and answer.
-void Run::dropMarks(std::vector<TokenLogprob> &logprobs,
-                    size_t textBytes) const {
-  size_t kept = logprobs.size(), bytes = 0;
-  while (kept > 0 && bytes < textBytes)
-    bytes += backend_->tokenizer().tokenBytes(logprobs[--kept].token).size();
-  logprobs.erase(logprobs.begin(), logprobs.begin() + ptrdiff_t(kept));
-}
-
-void Run::addToolEvents(size_t index, std::vector<ToolEvent> events,
-                        std::string &bytes) {
-  std::vector<ToolCall> &calls = choices_[index].calls;
-  for (ToolEvent &event : events) {
-    if (event.kind != ToolEvent::Kind::Text)
-      states_[index].logprobs.clear();
-    switch (event.kind) {
-    case ToolEvent::Kind::Text:
-      addText(index, event.text, bytes);
-      break;
-    case ToolEvent::Kind::Begin:
-      calls.push_back(
-          {event.id.empty() ? plan_.newCallId() : event.id, event.text, ""});
-      add(index, {.kind = Delta::Kind::CallBegin, .call = calls.size() - 1},
-          bytes);
-      break;
-    case ToolEvent::Kind::Arguments:
-      calls.back().arguments += event.text;
-      add(index,
-          {.kind = Delta::Kind::CallArguments,
-           .text = std::move(event.text),
-           .call = calls.size() - 1},
-          bytes);
-      break;
-    case ToolEvent::Kind::End:
-      add(index, {.kind = Delta::Kind::CallEnd, .call = calls.size() - 1},
-          bytes);
-      break;
-    case ToolEvent::Kind::Error:
-      malformed_ = ApiError{.status = 422,
-                            .message = std::move(event.text),
-                            .code = "malformed_tool_call"};
-      break;
-    }
-  }
-}
-
 void Run::receive(size_t index, GenerationEvent event) {
   std::unique_lock lock(mutex_);
-  State &state = states_[index];
-  if (isOver_ || state.hasEnded)
+  ChoiceStream &stream = states_[index].stream;
+  if (isOver_ || stream.hasEnded())
     return;
   std::string bytes;
-  bool hasText = false, hasReasoning = false;
-  state.logprobs.insert(state.logprobs.end(), event.logprobs.begin(),
-                        event.logprobs.end());
-  for (ReplyEvent &piece : event.events) {
-    if (piece.kind == ReplyEvent::Kind::Text) {
-      hasText = true;
-      if (state.parser)
-        addToolEvents(index, state.parser->push(piece.text), bytes);
-      else
-        addText(index, piece.text, bytes);
-    } else if (piece.kind == ReplyEvent::Kind::Reasoning) {
-      hasReasoning = state.followsReasoning = true;
-      choices_[index].reasoning += piece.text;
-      add(index,
-          {.kind = Delta::Kind::Reasoning, .text = std::move(piece.text)},
-          bytes);
-    }
-  }
-  // Probabilities are those of the answer alone.
-  if (hasReasoning && !hasText)
-    state.logprobs.clear();
-  if (event.isEnd)
+  stream.receive(event, [&](const Delta &delta) {
+    if (!plan_.streams)
+      return;
+    begin(bytes);
+    bytes += writer_->delta(index, choices_[index], delta);
+  });
+  if (!stream.failure())
+    fail(errorOf(stream), std::exchange(bytes, {}));
+  else if (event.isEnd)
     receiveEnd(index, event, bytes);
-  if (malformed_ && !isOver_)
-    fail(*malformed_, std::move(bytes));
-  else if (!bytes.empty())
+  if (!bytes.empty())
     answer_->write(std::move(bytes));
   bool isOver = isOver_;
   if (isOver && hasBegun_)
@@ -178,56 +84,36 @@ void Run::receive(size_t index, GenerationEvent event) {
     cancelAll();
 }
 
-void Run::receiveEnd(size_t index, GenerationEvent &event, std::string &bytes) {
-  State &state = states_[index];
+/// Why the choice failed, for the client.
+ApiError Run::errorOf(const ChoiceStream &stream) const {
+  Status status = stream.failure();
+  if (status.code() == StatusCode::Cancelled)
+    status = Status(StatusCode::Cancelled,
+                    status.message() + ": the server is stopping");
+  ApiError error = moert::errorOf(status, backend_->retryAfterSeconds());
+  // Such as a reply that could not be held to its grammar: another try would
+  // end in the same way.
+  if (status.code() == StatusCode::DoesNotFit ||
+      status.code() == StatusCode::Unsupported) {
+    error.status = 422;
+    error.retryAfter = 0;
+  }
+  if (stream.isMalformed())
+    error.code = "malformed_tool_call";
+  return error;
+}
+
+void Run::receiveEnd(size_t index, const GenerationEvent &event,
+                     std::string &bytes) {
   Choice &choice = choices_[index];
-  state.hasEnded = true;
-  choice.reason = event.reply.reason.value_or(StopReason::Cancelled);
-  if (!event.status || choice.reason == StopReason::Cancelled) {
-    Status status = event.status;
-    if (status)
-      status = Status(StatusCode::Cancelled,
-                      "the generation was cancelled: the server is stopping");
-    ApiError error = errorOf(status, backend_->retryAfterSeconds());
-    // Such as a reply that could not be held to its grammar: another try would
-    // end in the same way.
-    if (status.code() == StatusCode::DoesNotFit ||
-        status.code() == StatusCode::Unsupported) {
-      error.status = 422;
-      error.retryAfter = 0;
-    }
-    fail(error, std::exchange(bytes, {}));
-    return;
-  }
-  bool isCut = choice.reason == StopReason::Length ||
-               choice.reason == StopReason::ContextFull;
-  if (state.parser)
-    addToolEvents(index, state.parser->finish(), bytes);
-  if (malformed_) {
-    if (isCut)
-      malformed_->message += "; its length was limited: ask for more tokens";
-    return;
-  }
-  choice.finish = isCut                  ? Choice::Finish::Length
-                  : choice.calls.empty() ? Choice::Finish::Stop
-                                         : Choice::Finish::ToolCalls;
   if (event.reply.stop >= 0)
     choice.stop = plan_.requests[index].reply.stops[size_t(event.reply.stop)];
-  choice.tokens = std::move(event.reply.tokens);
-  choice.stats = event.stats;
-  if (!choice.reasoning.empty()) {
-    auto tokens = backend_->tokenizer().encode(
-        choice.reasoning, {.addBos = false, .addEos = false});
-    choice.reasoningTokens =
-        tokens ? std::min(int32_t(tokens->size()), choice.stats.generatedTokens)
-               : 0;
-  }
   if (plan_.streams) {
     begin(bytes);
     bytes += writer_->choiceEnd(index, choice);
   }
   for (const State &other : states_)
-    if (!other.hasEnded)
+    if (!other.stream.hasEnded())
       return;
   isOver_ = true;
   if (plan_.streams)
@@ -253,7 +139,7 @@ void Run::cancelAll() {
     std::lock_guard lock(mutex_);
     isOver_ = true;
     for (State &state : states_)
-      if (state.generation && !state.hasEnded)
+      if (state.generation)
         running.push_back(*std::exchange(state.generation, {}));
   }
   for (uint64_t generation : running)
@@ -284,7 +170,8 @@ void Run::start() {
       if (generation)
         states_[i].generation = *generation;
       else
-        fail(errorOf(generation.status(), backend_->retryAfterSeconds()), {});
+        fail(moert::errorOf(generation.status(), backend_->retryAfterSeconds()),
+             {});
       isOver = isOver_;
       if (!generation && hasBegun_)
         answer_->end();

@@ -4,9 +4,9 @@
 #define MOE_RUNTIME_SERVE_API_RUN_H
 
 #include "runtime/serve/api/Backend.h"
+#include "runtime/serve/api/ChoiceStream.h"
 #include "runtime/serve/api/ReplyWriter.h"
 
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,13 +19,10 @@ struct RunPlan {
   std::vector<GenerationRequest> requests;
   int32_t choicesPerPrompt = 1;
   bool streams = false;
-  const ToolFormat *toolFormat = nullptr; ///< Null: replies have no calls.
-  std::vector<Tool> tools;
+  ToolUse toolUse;
   /// Text that each choice begins with, as if it had been generated; empty, or
   /// one for each request.
   std::vector<std::string> echoes = {};
-  /// Names a call of a tool that the model gave no name.
-  std::function<std::string()> newCallId;
 };
 
 /// Submits the requests and answers with what the writer makes of their events.

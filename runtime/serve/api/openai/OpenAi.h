@@ -18,10 +18,15 @@ void completeText(Exchange exchange);
 
 // Parts of requests that other interfaces share.
 
+/// A request for a chat completion, but for `stream_options`.
+void readOpenAiChat(const Field &body, const ApiSettings &settings,
+                    ChatCall &call);
 /// Messages in OpenAI's form.
 void readOpenAiMessages(const Field &messages, ChatCall &call);
-/// `tools`, `tool_choice` and `parallel_tool_calls`. With `isFlat` a tool has
-/// its members in itself and not in `function`, as /v1/responses has them.
+/// One of `tools`, which is added to those of the call. With `isFlat` it has its
+/// members in itself and not in `function`, as /v1/responses has them.
+void readOpenAiTool(const Field &tool, bool isFlat, ChatCall &call);
+/// `tools`, `tool_choice` and `parallel_tool_calls`.
 void readOpenAiTools(const Field &body, ChatCall &call, bool isFlat = false);
 
 /// The grammar of `response_format`, or of what other servers take in its

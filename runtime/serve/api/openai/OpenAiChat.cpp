@@ -127,10 +127,10 @@ private:
 
   bool hasLogprobs_;
 };
+} // namespace
 
-void readChat(const Field &body, const ApiSettings &settings,
-              ChatRequest &request) {
-  ChatCall &call = request.call;
+void readOpenAiChat(const Field &body, const ApiSettings &settings,
+                    ChatCall &call) {
   GenerateCall &generate = call.generate;
   generate.model = body["model"].text().value_or("");
   call.options.noSpecial = settings.noSpecial;
@@ -149,8 +149,6 @@ void readChat(const Field &body, const ApiSettings &settings,
   generate.reply.ignoreEos = body["ignore_eos"].boolean().value_or(false);
   generate.choices = int32_t(body["n"].integer(1, kMostChoices).value_or(1));
   generate.streams = body["stream"].boolean().value_or(false);
-  if (Field options = body["stream_options"])
-    request.includesUsage = options["include_usage"].boolean().value_or(false);
   bool hasLogprobs = body["logprobs"].boolean().value_or(false);
   Field top = body["top_logprobs"];
   auto alternatives = top.integer(0, kMostTopLogprobs);
@@ -166,12 +164,13 @@ void readChat(const Field &body, const ApiSettings &settings,
   for (const Field &modality : body["modalities"].list(kMostTools))
     (void)modality.word({"text"});
 }
-} // namespace
-
 void completeChat(Exchange exchange) {
   auto request = readBody<ChatRequest>(
       exchange, [&](const Field &body, ChatRequest &request) {
-        readChat(body, exchange.settings(), request);
+        readOpenAiChat(body, exchange.settings(), request.call);
+        if (Field options = body["stream_options"])
+          request.includesUsage =
+              options["include_usage"].boolean().value_or(false);
       });
   if (!request)
     return;

@@ -92,14 +92,17 @@ void readOpenAiMessages(const Field &messages, ChatCall &call) {
     readMessage(message, call);
 }
 
+void readOpenAiTool(const Field &item, bool isFlat, ChatCall &call) {
+  if (!item.object())
+    return;
+  (void)item["type"].required().word({"function"});
+  Field function = isFlat ? item : item["function"].required();
+  call.tools.push_back(readTool(function, function["parameters"]));
+}
+
 void readOpenAiTools(const Field &body, ChatCall &call, bool isFlat) {
-  for (const Field &item : body["tools"].list(kMostTools)) {
-    if (!item.object())
-      continue;
-    (void)item["type"].required().word({"function"});
-    Field function = isFlat ? item : item["function"].required();
-    call.tools.push_back(readTool(function, function["parameters"]));
-  }
+  for (const Field &item : body["tools"].list(kMostTools))
+    readOpenAiTool(item, isFlat, call);
   call.choice = readChoice(body["tool_choice"], call.tools, isFlat);
   if (call.choice.kind == ToolChoice::Kind::Required && call.tools.empty())
     body["tool_choice"].fail("needs tools, and there are none");

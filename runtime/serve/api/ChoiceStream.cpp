@@ -1,0 +1,133 @@
+#include "runtime/serve/api/ChoiceStream.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace moert {
+
+ChoiceStream::ChoiceStream(const Tokenizer &tokenizer, const ToolUse &use,
+                           Choice &choice)
+    : tokenizer_(tokenizer), use_(use), choice_(choice) {
+  if (use.format)
+    parser_.emplace(*use.format, use.tools);
+}
+
+void ChoiceStream::addText(std::string_view text, const Emit &emit) {
+  if (text.empty())
+    return;
+  std::vector<TokenLogprob> logprobs = std::exchange(logprobs_, {});
+  if (std::exchange(followsReasoning_, false))
+    dropMarks(logprobs, text.size());
+  choice_.text += text;
+  choice_.logprobs.insert(choice_.logprobs.end(), logprobs.begin(),
+                          logprobs.end());
+  emit({.kind = Delta::Kind::Text,
+        .text = std::string(text),
+        .logprobs = std::move(logprobs)});
+}
+
+/// Of the tokens before the end of a text of so many bytes, those that are none
+/// of it: the marks between reasoning and answer.
+void ChoiceStream::dropMarks(std::vector<TokenLogprob> &logprobs,
+                             size_t textBytes) const {
+  size_t kept = logprobs.size(), bytes = 0;
+  while (kept > 0 && bytes < textBytes)
+    bytes += tokenizer_.tokenBytes(logprobs[--kept].token).size();
+  logprobs.erase(logprobs.begin(), logprobs.begin() + ptrdiff_t(kept));
+}
+
+void ChoiceStream::addToolEvents(std::vector<ToolEvent> events,
+                                 const Emit &emit) {
+  std::vector<ToolCall> &calls = choice_.calls;
+  for (ToolEvent &event : events) {
+    if (event.kind != ToolEvent::Kind::Text)
+      logprobs_.clear();
+    switch (event.kind) {
+    case ToolEvent::Kind::Text:
+      addText(event.text, emit);
+      break;
+    case ToolEvent::Kind::Begin:
+      calls.push_back(
+          {event.id.empty() ? use_.newCallId() : event.id, event.text, ""});
+      emit({.kind = Delta::Kind::CallBegin, .call = calls.size() - 1});
+      break;
+    case ToolEvent::Kind::Arguments:
+      calls.back().arguments += event.text;
+      emit({.kind = Delta::Kind::CallArguments,
+            .text = std::move(event.text),
+            .call = calls.size() - 1});
+      break;
+    case ToolEvent::Kind::End:
+      emit({.kind = Delta::Kind::CallEnd, .call = calls.size() - 1});
+      break;
+    case ToolEvent::Kind::Error:
+      isMalformed_ = hasEnded_ = true;
+      failure_ = Status(StatusCode::Unsupported, std::move(event.text));
+      break;
+    }
+  }
+}
+
+void ChoiceStream::receive(GenerationEvent &event, const Emit &emit) {
+  if (hasEnded_)
+    return;
+  bool hasText = false, hasReasoning = false;
+  logprobs_.insert(logprobs_.end(), event.logprobs.begin(),
+                   event.logprobs.end());
+  for (ReplyEvent &piece : event.events) {
+    if (piece.kind == ReplyEvent::Kind::Text) {
+      hasText = true;
+      if (parser_)
+        addToolEvents(parser_->push(piece.text), emit);
+      else
+        addText(piece.text, emit);
+    } else if (piece.kind == ReplyEvent::Kind::Reasoning) {
+      hasReasoning = followsReasoning_ = true;
+      choice_.reasoning += piece.text;
+      emit({.kind = Delta::Kind::Reasoning, .text = std::move(piece.text)});
+    }
+  }
+  // Probabilities are those of the answer alone.
+  if (hasReasoning && !hasText)
+    logprobs_.clear();
+  if (event.isEnd)
+    end(event, emit);
+}
+
+void ChoiceStream::end(GenerationEvent &event, const Emit &emit) {
+  hasEnded_ = true;
+  choice_.reason = event.reply.reason.value_or(StopReason::Cancelled);
+  if (!event.status || choice_.reason == StopReason::Cancelled) {
+    if (isMalformed_)
+      return;
+    failure_ = event.status;
+    if (failure_)
+      failure_ = Status(StatusCode::Cancelled, "the generation was cancelled");
+    return;
+  }
+  bool isCut = choice_.reason == StopReason::Length ||
+               choice_.reason == StopReason::ContextFull;
+  if (parser_)
+    addToolEvents(parser_->finish(), emit);
+  if (isMalformed_) {
+    if (isCut)
+      failure_ = Status(StatusCode::Unsupported,
+                        failure_.message() +
+                            "; its length was limited: ask for more tokens");
+    return;
+  }
+  choice_.finish = isCut                   ? Choice::Finish::Length
+                   : choice_.calls.empty() ? Choice::Finish::Stop
+                                           : Choice::Finish::ToolCalls;
+  choice_.tokens = std::move(event.reply.tokens);
+  choice_.stats = event.stats;
+  if (choice_.reasoning.empty())
+    return;
+  auto tokens =
+      tokenizer_.encode(choice_.reasoning, {.addBos = false, .addEos = false});
+  choice_.reasoningTokens =
+      tokens ? std::min(int32_t(tokens->size()), choice_.stats.generatedTokens)
+             : 0;
+}
+
+} // namespace moert

@@ -1,0 +1,108 @@
+//===- Generations.h - Generations and who waits for them -------*- C++ -*-===//
+
+#ifndef MOE_TOOLS_LIBMOERT_GENERATIONS_H
+#define MOE_TOOLS_LIBMOERT_GENERATIONS_H
+
+#include "runtime/serve/api/Prepare.h"
+#include "tools/libmoert/Handles.h"
+#include "tools/libmoert/OwnedEvent.h"
+
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <list>
+#include <mutex>
+
+namespace moert::capi {
+
+struct GenerationState;
+
+/// The generations of a scheduler that have events for their callers. Outlives
+/// the scheduler as long as one of its generations.
+struct Inbox {
+  std::mutex mutex; ///< Guards this and what GenerationState says.
+  std::condition_variable any;
+  std::list<std::shared_ptr<GenerationState>> ready; ///< Have events.
+  bool wake = false; ///< Somebody wants the next wait to end.
+};
+
+/// What the scheduler's thread and callers share of one generation.
+struct GenerationState : std::enable_shared_from_this<GenerationState> {
+  GenerationState(std::shared_ptr<Inbox> inbox, Scheduler &scheduler,
+                  const Tokenizer &tokenizer, ToolUse tools)
+      : inbox(std::move(inbox)), scheduler(scheduler), use(std::move(tools)),
+        pieces(tokenizer, use, choice) {}
+
+  /// On the scheduler's thread.
+  void receive(GenerationEvent event);
+  /// With the inbox's mutex: ends it when its name is known.
+  void cancel();
+  void setId(GenerationId id);
+  /// With the inbox's mutex: the next event, if there is one.
+  std::optional<OwnedEvent> take();
+  /// With the inbox's mutex: there are no events any more.
+  void clear();
+
+  const std::shared_ptr<Inbox> inbox;
+
+  // Of the scheduler's thread.
+  Scheduler &scheduler; ///< May be gone after the last event.
+  const ToolUse use;
+  Choice choice;
+  ChoiceStream pieces;
+
+  // Under the inbox's mutex.
+  std::condition_variable changed;
+  std::deque<OwnedEvent> events;
+  moert_generation *handle = nullptr; ///< Null: it was destroyed.
+  GenerationId id = 0;                ///< 0: not known yet.
+  /// Its place in Inbox::ready, where it is as long as there are events.
+  std::list<std::shared_ptr<GenerationState>>::iterator place;
+  bool isCancelled = false;
+  bool hasEnded = false; ///< The scheduler knows it no more.
+};
+
+/// What the functions for the last failure of this thread return.
+Failure &threadFailure();
+
+/// When a wait of so many milliseconds ends; nothing: it does not.
+std::optional<std::chrono::steady_clock::time_point>
+deadlineOf(int32_t milliseconds);
+
+/// Waits until `isOver` or the end of the time.
+template <class F>
+void waitFor(std::condition_variable &changed,
+             std::unique_lock<std::mutex> &lock, int32_t milliseconds,
+             F isOver) {
+  if (auto deadline = deadlineOf(milliseconds))
+    changed.wait_until(lock, *deadline, isOver);
+  else
+    changed.wait(lock, isOver);
+}
+
+} // namespace moert::capi
+
+struct moert_scheduler final : moert::ServedText {
+  const moert::ModelFacts &facts() const override { return modelFacts; }
+  const moert::Tokenizer &tokenizer() const override {
+    return *engine->tokenizer;
+  }
+  const moert::ChatFormat *chatFormat() const override {
+    return chat ? &*chat : nullptr;
+  }
+
+  moert_engine *engine = nullptr;
+  moert::ModelFacts modelFacts;
+  std::optional<moert::ChatFormat> chat;
+  std::shared_ptr<moert::capi::Inbox> inbox;
+  std::unique_ptr<moert::Scheduler> scheduler;
+};
+
+struct moert_generation {
+  std::shared_ptr<moert::capi::GenerationState> state;
+  void *user = nullptr;
+  std::optional<moert::capi::OwnedEvent> current; ///< What the caller looks at.
+  bool hasEnded = false; ///< The caller has seen the end.
+};
+
+#endif // MOE_TOOLS_LIBMOERT_GENERATIONS_H
