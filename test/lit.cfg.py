@@ -95,7 +95,8 @@ if lit_config.params.get("nightly"):
     if has_gguf():
         config.available_features.add("gguf-python")
     # The PyPI packages of clients that servers are driven with.
-    if all(map(importlib.util.find_spec, ("openai", "anthropic", "ollama"))):
+    if all(map(importlib.util.find_spec, ("openai", "anthropic", "ollama", "langchain_openai", "langchain_anthropic",
+                                           "langchain_ollama"))):
         config.available_features.add("api-clients")
     # The PyPI package xllamacpp, which brings llama.cpp to compare with.
     if importlib.util.find_spec("xllamacpp"):
