@@ -108,6 +108,9 @@ TEST_F(ApiTest, Metrics) {
         "moert_step_seconds_bucket{model=\"a\\\"b\",le=\"0.1\"} 7\n",
         "moert_step_seconds_bucket{model=\"a\\\"b\",le=\"+Inf\"} 8\n",
         "moert_step_seconds_sum{model=\"a\\\"b\"} 1.5\n",
+        "moert_measured_step_seconds_total{model=\"a\\\"b\"} 0.5\n",
+        "moert_device_seconds_total{model=\"a\\\"b\",device=\"cpu0\","
+        "state=\"wait\"} 0.125\n",
         "moert_step_seconds_count{model=\"a\\\"b\"} 8\n",
         // What gateways for inference score by.
         "# TYPE vllm:num_requests_waiting gauge\n"

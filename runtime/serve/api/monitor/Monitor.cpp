@@ -144,6 +144,28 @@ void addHistogram(const Models &models, std::string &text) {
                         name, model, count, stats.stepSeconds);
   }
 }
+/// Only some steps are measured by device: shares of the first counter matter.
+void addDevices(const Models &models, std::string &text) {
+  constexpr std::string_view all = "moert_measured_step_seconds_total";
+  text += fmt::format("# HELP {0} Time of the steps that were measured by "
+                      "device.\n# TYPE {0} counter\n",
+                      all);
+  for (const auto &[id, stats] : models)
+    text += fmt::format("{}{{model=\"{}\"}} {}\n", all, labelText(id),
+                        stats.measuredSeconds);
+  constexpr std::string_view name = "moert_device_seconds_total";
+  text += fmt::format("# HELP {0} Time in these steps in which a device "
+                      "worked (run) or waited for others (wait).\n"
+                      "# TYPE {0} counter\n",
+                      name);
+  for (const auto &[id, stats] : models)
+    for (const BackendStats::Device &device : stats.devices)
+      for (auto [state, seconds] :
+           {std::pair("run", device.run), std::pair("wait", device.wait)})
+        text += fmt::format(
+            "{}{{model=\"{}\",device=\"{}\",state=\"{}\"}} {}\n", name,
+            labelText(id), labelText(device.name), state, seconds);
+}
 } // namespace
 
 std::string metricsText(const Models &models) {
@@ -151,6 +173,7 @@ std::string metricsText(const Models &models) {
   for (const Metric &metric : kMetrics)
     addMetric(metric, "model", models, text);
   addHistogram(models, text);
+  addDevices(models, text);
   addGatewayMetrics(models, text);
   return text;
 }
