@@ -27,7 +27,7 @@ constexpr int32_t kModelSequences = 4;
 
 struct ServeFlags {
   EngineFlags engine;
-  std::string models, alias, log = "text";
+  std::string models, alias, database, log = "text";
   float idleMinutes = 0, graceSeconds = 30;
   int32_t port = 8080;
   SchedulerOptions scheduler;
@@ -120,6 +120,8 @@ void serveUntilSignal(HttpServer &server, const ServiceNotifier &service) {
 }
 
 Status serve(ServeFlags &flags) {
+  flags.http.inheritedSockets =
+      activatedSockets(environment("LISTEN_FDS"), environment("LISTEN_PID"));
   MOE_ASSIGN_OR_RETURN(std::vector<NamedPlan> plans, plansOf(flags));
   MOE_RETURN_IF_ERROR(Sampler::create(flags.sampler).status());
   PlanHostOptions options{
@@ -146,6 +148,7 @@ Status serve(ServeFlags &flags) {
       moetool::note("{}\n", accessJson(record));
     };
   ApiSettings api{.sampling = flags.sampler, .version = MOE_VERSION};
+  MOE_ASSIGN_OR_RETURN(api.store, ObjectStore::open(flags.database));
   MOE_ASSIGN_OR_RETURN(
       std::unique_ptr<HttpServer> server,
       HttpServer::create(std::move(settings), makeApi(*host, api)));
@@ -208,6 +211,7 @@ void addServeCommand(moetool::Tool &tool) {
                      flags->scheduler.prefillChunk);
   moetool::addOption(*command, rows::cacheFolder, flags->scheduler.storeFolder);
   moetool::addOption(*command, rows::cacheSize, flags->scheduler.storeBytes);
+  moetool::addOption(*command, rows::database, flags->database);
   moetool::addOption(*command, rows::grace, flags->graceSeconds);
   addSampling(*command, flags->sampler);
   flags->engine.addThreads(*command);
