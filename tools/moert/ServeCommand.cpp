@@ -1,4 +1,5 @@
 // moert serve: an HTTP server for plans.
+#include "compiler/Explain/Explain.h"
 #include "runtime/base/Temporaries.h"
 #include "runtime/base/Text.h"
 #include "runtime/serve/api/Router.h"
@@ -10,11 +11,14 @@
 #include "tools/moert/ModelPlan.h"
 #include "tools/moert/Shared.h"
 
+#include <algorithm>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <future>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <sys/resource.h>
 
 namespace moert {
@@ -96,6 +100,29 @@ void raiseFileLimit() {
   }
 }
 
+/// Makes the placement pages of plans, each once.
+class PlacementPages {
+public:
+  explicit PlacementPages(std::vector<NamedPlan> plans)
+      : plans_(std::move(plans)) {}
+
+  StatusOr<std::string> page(const std::string &id) {
+    std::lock_guard lock(mutex_);
+    if (auto made = pages_.find(id); made != pages_.end())
+      return made->second;
+    auto plan = std::ranges::find(plans_, id, &NamedPlan::id);
+    if (plan == plans_.end())
+      return Status(StatusCode::Usage, "there is no such model");
+    MOE_ASSIGN_OR_RETURN(Plan read, Plan::read(plan->path));
+    return pages_[id] = moec::explainHtml(read);
+  }
+
+private:
+  std::mutex mutex_;
+  std::vector<NamedPlan> plans_;
+  std::map<std::string, std::string> pages_;
+};
+
 /// Serves until a signal ends it.
 void serveUntilSignal(HttpServer &server, const ServiceNotifier &service) {
   std::optional<std::chrono::milliseconds> watchdog = watchdogInterval(
@@ -124,6 +151,7 @@ Status serve(ServeFlags &flags) {
       activatedSockets(environment("LISTEN_FDS"), environment("LISTEN_PID"));
   MOE_ASSIGN_OR_RETURN(std::vector<NamedPlan> plans, plansOf(flags));
   MOE_RETURN_IF_ERROR(Sampler::create(flags.sampler).status());
+  auto pages = std::make_shared<PlacementPages>(plans);
   PlanHostOptions options{
       .engine = flags.engine.options,
       .scheduler = flags.scheduler,
@@ -148,6 +176,9 @@ Status serve(ServeFlags &flags) {
       moetool::note("{}\n", accessJson(record));
     };
   ApiSettings api{.sampling = flags.sampler, .version = MOE_VERSION};
+  api.placementPage = [pages](const std::string &id) {
+    return pages->page(id);
+  };
   MOE_ASSIGN_OR_RETURN(api.store, ObjectStore::open(flags.database));
   MOE_ASSIGN_OR_RETURN(
       std::unique_ptr<HttpServer> server,

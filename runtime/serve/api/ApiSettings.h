@@ -32,6 +32,10 @@ struct ApiSettings {
   size_t keptResponses = 1024;
   size_t keptResponseBytes = size_t{64} << 20;
 
+  /// The page that shows where the parts of a model run (moec explain --html),
+  /// by the model's name; empty: the server has none. Called from any thread.
+  std::function<StatusOr<std::string>(const std::string &)> placementPage = {};
+
   /// Seconds since 1970, and random numbers for ids and seeds. Called from any
   /// thread. Empty: the system's.
   std::function<int64_t()> now = {};
