@@ -14,6 +14,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -32,6 +33,8 @@ struct PlanHostOptions {
   SchedulerOptions scheduler;
   /// A model that has had nothing to do for so long is unloaded; 0: never.
   std::chrono::milliseconds idle{0};
+  /// Loads a plan, on the host's thread. Tests take its place.
+  std::function<decltype(ServedModel::open)> open = ServedModel::open;
 };
 
 /// Returns the plans in a folder, by the names of their files without ".fb" and

@@ -3,7 +3,6 @@
 #include "runtime/serve/api/Prepare.h"
 
 #include <algorithm>
-#include <algorithm>
 #include <fmt/format.h>
 
 namespace moert {
