@@ -182,4 +182,19 @@ TEST_F(ApiTest, Embeddings) {
   EXPECT_EQ(base64Floats(std::vector<float>{1, 2, 3}), "AACAPwAAAEAAAEBA");
 }
 
+TEST_F(ApiTest, ThePlacementPageRunsItsOwnScriptsAlone) {
+  EXPECT_EQ(request("GET", "/placement")->status, 404);
+  settings_.placementPage = [](const std::string &name) {
+    return StatusOr<std::string>("<p>" + name + "<script>1</script>");
+  };
+  handler_ = makeApi(host_, settings_);
+  auto answer = request("GET", "/placement");
+  EXPECT_EQ(answer->type, "text/html; charset=utf-8");
+  EXPECT_EQ(answer->body,
+            std::string("<p>tiny<script nonce=\"") + kId + "\">1</script>");
+  EXPECT_EQ(answer->headers[0].first, "Content-Security-Policy");
+  EXPECT_THAT(answer->headers[0].second,
+              HasSubstr(std::string("script-src 'nonce-") + kId + "';"));
+}
+
 } // namespace
