@@ -127,6 +127,7 @@ bool Batch::begin(LiveGeneration &generation) {
   if (store_ && !generation.embeds())
     takeStored(generation.text(), *sequence);
   generation.sequence = *std::move(sequence);
+  leaveTwo(generation);
   if (!generation.hasBegun()) {
     sums_.promptTokens += uint64_t(generation.stats().promptTokens);
     sums_.cachedTokens += uint64_t(generation.begin());

@@ -35,12 +35,23 @@ bool Batch::waitsForPrefix(size_t index) const {
   return false;
 }
 
+void Batch::leaveTwo(LiveGeneration &generation) {
+  const int32_t position = generation.position();
+  if (engine_.stateSlots() > 0 || engine_.ubatch() < 2 || position == 0 ||
+      generation.rest().size() != 1 || generation.stats().generatedTokens > 0)
+    return;
+  if (Status status = generation.sequence->rewind(position - 1); !status.isOk())
+    generation.fail(std::move(status));
+}
+
 void Batch::findPrefixes() {
   for (const auto &generation : running_) {
     if (!generation->isPrompt())
       continue;
-    const int32_t found =
-        engine_.takePrefix(*generation->sequence, generation->rest());
+    const int32_t before = generation->position();
+    engine_.takePrefix(*generation->sequence, generation->rest());
+    leaveTwo(*generation);
+    const int32_t found = generation->position() - before;
     // A generation that goes on has its prompt counted already.
     if (generation->stats().generatedTokens > 0)
       continue;
@@ -87,12 +98,16 @@ std::vector<Batch::Part> Batch::plan() {
   addDrafts(parts);
   const int32_t tokens = chunk_.tokens(/*othersWait=*/!parts.empty());
   std::vector<int32_t> shares = dividePrefill(prompts, tokens, prefill_);
-  for (size_t i = 0; i < shares.size(); ++i)
+  for (size_t i = 0; i < shares.size(); ++i) {
+    // As in leaveTwo(): the last token is not left alone.
+    if (shares[i] > 1 && prompts[i].left == shares[i] + 1)
+      --shares[i];
     if (shares[i] > 0)
       parts.push_back({.generation = prompting[i],
                        .isPrompt = true,
                        .most = shares[i],
                        .position = prompting[i]->position()});
+  }
   return parts;
 }
 

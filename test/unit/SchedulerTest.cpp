@@ -323,6 +323,23 @@ TEST_F(SchedulerTest, EqualPromptsAreEvaluatedOnce) {
   EXPECT_EQ(stats.generatedTokens, 1 + 4u * 5);
 }
 
+// Logits after a prompt do not depend on what the cache held of it: its last
+// token always passes the prefill phase, also where an ubatch would end before.
+TEST_F(SchedulerTest, PrefillEvaluatesTheLastTokenOfAPrompt) {
+  open(/*context=*/4 * kPage, /*pages=*/16, /*sequences=*/4, /*ubatch=*/24);
+  int32_t decoded = 0;
+  engine_->setObserver([&](const PhaseRun &run) {
+    if (run.phase == PhaseKind::Decode || run.phase == PhaseKind::Batch)
+      decoded += run.step.tokens;
+  });
+  start();
+  for (int32_t count : {2, 24, 25, 49, kPage + 1, kPage + 2}) {
+    for (int time = 0; time < 2; ++time)
+      complete(greedy(textOf(uint32_t(count), count), 1));
+    EXPECT_EQ(decoded, 0) << count;
+  }
+}
+
 TEST_F(SchedulerTest, ASecondTurnEvaluatesTheNewPartAlone) {
   open();
   start();
@@ -336,15 +353,16 @@ TEST_F(SchedulerTest, ASecondTurnEvaluatesTheNewPartAlone) {
   // The last token of a reply is in no step.
   EXPECT_EQ(second->stats().cachedTokens, int32_t(text.size()) - 12 - 1);
   EXPECT_EQ(second->reply().tokens, alone(greedy(text, 6)));
-  // The same again: only the last token of the prompt.
+  // The same again: only the last two tokens of the prompt, which the prefill
+  // phase evaluates as it did before.
   auto again = complete(greedy(text, 6));
-  EXPECT_EQ(again->stats().cachedTokens, int32_t(text.size()) - 1);
+  EXPECT_EQ(again->stats().cachedTokens, int32_t(text.size()) - 2);
   EXPECT_EQ(again->reply().tokens, second->reply().tokens);
   // Another reply to the first question.
   text.resize(size_t(kPage) + 20 + 5);
   text.push_back(7);
   auto other = complete(greedy(text, 6));
-  EXPECT_EQ(other->stats().cachedTokens, kPage + 20 + 5);
+  EXPECT_EQ(other->stats().cachedTokens, kPage + 20 + 4);
   EXPECT_EQ(other->reply().tokens, alone(greedy(text, 6)));
   expectNoPageIsLost();
 }
