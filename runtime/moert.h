@@ -620,11 +620,13 @@ typedef struct moert_scheduler_options {
                                  0: as step_factor allows */
   double step_factor;         /* such a step takes at most so many times one
                                  without prompts, above 1; 0: 4 */
-  int32_t assumed_tokens;   /* reserved for texts without max_tokens; 0: 512 */
-  int32_t kept_sequences;   /* finished texts to keep for prompts that go on
-                               with them; 0: 64; -1: none */
-  const char *store_folder; /* keeps them after the process's end; NULL: not */
-  uint64_t store_bytes;     /* of files in this folder; 0: 16 GiB */
+  int32_t assumed_tokens;    /* reserved for texts without max_tokens; 0: 512 */
+  int32_t kept_sequences;    /* finished texts to keep for prompts that go on
+                                with them; 0: 64; -1: none */
+  const char *store_folder;  /* keeps them after the process's end; NULL: not */
+  uint64_t store_bytes;      /* of files in this folder; 0: 16 GiB */
+  const char *chat_template; /* a Jinja template instead of the model's, for
+                                moert_submit_chat(), or NULL */
 } moert_scheduler_options;
 
 /* Creates a scheduler on the open plan. An engine has at most one. While it
@@ -694,7 +696,8 @@ MOERT_API moert_status moert_generation_next(moert_generation *generation,
 
 /* Waits in the same way until a generation of the scheduler has an event that
  * was not received, and returns it in *generation, or NULL if there is none.
- * Generations take turns. For a program whose only waiting thread it is. */
+ * Generations take turns. One may come before the call that submits it has
+ * returned. For a program whose only waiting thread it is. */
 MOERT_API moert_status moert_scheduler_wait(moert_scheduler *scheduler,
                                             int32_t timeout_ms,
                                             moert_generation **generation);

@@ -134,6 +134,11 @@ import browser
 if browser.find():
     config.available_features.add("browser")
 
+# The Python wheel holds the shared library, which Python cannot load if it is
+# sanitized.
+if os.path.exists(config.build_dir + "/lib/libmoert.so") and not config.sanitized:
+    config.available_features.add("wheel")
+
 # What is preloaded does not go together with a sanitizer's runtime.
 if os.path.exists(config.bin_dir + "/libmoe_faults.so"):
     config.available_features.add("faults")
@@ -145,6 +150,7 @@ if config.sanitized:
 config.substitutions += [
     # The tools, for a test's own script.
     ("%bin", config.bin_dir),
+    ("%build", config.build_dir),
     ("%fetched", config.build_dir + "/fetched"),
     # Models drawn from recipes, archives unpacked, and links to tracked files: see test/data/CMakeLists.txt.
     ("%data", config.build_dir + "/test/data"),

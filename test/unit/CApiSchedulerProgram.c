@@ -594,6 +594,16 @@ int runWithoutTemplate(const char *plan, char *message, size_t size) {
   FAILS_WITH(MOERT_UNSUPPORTED, "chat template",
              moert_submit_chat(scheduler, request, strlen(request), NULL,
                                &generation));
+  moert_scheduler_destroy(scheduler);
+  moert_scheduler_options options = {.size = sizeof(options),
+                                     .chat_template = "{% for"};
+  STEP(moert_scheduler_create(engine, &options, &scheduler) ==
+       MOERT_INVALID_FILE);
+  options.chat_template = "{{ messages[0].content }}";
+  STEP(moert_scheduler_create(engine, &options, &scheduler) == MOERT_OK);
+  STEP(moert_submit_chat(scheduler, request, strlen(request), NULL,
+                         &generation) == MOERT_OK);
+  moert_generation_destroy(generation);
   moert_reply *reply = NULL;
   moert_reply_options wanted = {
       .size = sizeof(wanted), .max_tokens = -1, .is_chat = 1, .tools = kTools};

@@ -77,12 +77,6 @@ void GenerationState::clear() {
 }
 
 namespace {
-Status statusOf(const ApiError &error) {
-  return Status(error.code == "no_chat_template" ? StatusCode::Unsupported
-                                                 : StatusCode::Usage,
-                error.message);
-}
-
 /// Queues the request with what the options say.
 Status submit(moert_scheduler &scheduler, GenerationRequest request,
               ToolUse tools, const moert_submit_options &options,
@@ -96,14 +90,15 @@ Status submit(moert_scheduler &scheduler, GenerationRequest request,
       scheduler.inbox, *scheduler.scheduler, scheduler.tokenizer(),
       std::move(tools));
   made->state->handle = made.get();
-  MOE_ASSIGN_OR_RETURN(
-      GenerationId id,
-      scheduler.scheduler->submit(std::move(request),
-                                  [state = made->state](GenerationEvent event) {
-                                    state->receive(std::move(event));
-                                  }));
-  made->state->setId(id);
+  // When its events come, a caller may find and destroy the handle.
+  std::shared_ptr<GenerationState> state = made->state;
+  MOE_ASSIGN_OR_RETURN(GenerationId id,
+                       scheduler.scheduler->submit(
+                           std::move(request), [state](GenerationEvent event) {
+                             state->receive(std::move(event));
+                           }));
   *generation = made.release();
+  state->setId(id);
   return Status::ok();
 }
 
@@ -111,6 +106,10 @@ Status submit(moert_scheduler &scheduler, GenerationRequest request,
 StatusOr<RunPlan> planOf(const moert_scheduler &scheduler,
                          std::string_view text,
                          const moert_submit_options &options) {
+  if (!scheduler.chat)
+    return Status(StatusCode::Unsupported,
+                  "the model has no chat template: submit a prompt of tokens, "
+                  "or give the scheduler a template");
   ApiSettings settings;
   ChatCall call;
   MOE_RETURN_IF_ERROR(readJson("request", text, [&](const Field &request) {
@@ -128,7 +127,7 @@ StatusOr<RunPlan> planOf(const moert_scheduler &scheduler,
   }
   Prepared prepared = prepareChat(scheduler, settings, call);
   if (auto *error = std::get_if<ApiError>(&prepared))
-    return statusOf(*error);
+    return Status(StatusCode::Usage, error->message);
   return std::get<RunPlan>(std::move(prepared));
 }
 } // namespace
