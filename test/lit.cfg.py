@@ -134,10 +134,10 @@ import browser
 if browser.find():
     config.available_features.add("browser")
 
-# The Python wheel holds the shared library, which Python cannot load if it is
+# Programs, and Python from a wheel, load the shared library, unless it is
 # sanitized.
 if os.path.exists(config.build_dir + "/lib/libmoert.so") and not config.sanitized:
-    config.available_features.add("wheel")
+    config.available_features.add("shared-library")
 
 # What is preloaded does not go together with a sanitizer's runtime.
 if os.path.exists(config.bin_dir + "/libmoe_faults.so"):
