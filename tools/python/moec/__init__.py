@@ -49,7 +49,7 @@ def find() -> tuple[str, dict[str, str]]:
 def run(command: str, *arguments: Path, **options: Option) -> Any:
     """Runs a command of moec with --json and returns its report."""
     program, environment = find()
-    words = [program, command, *map(os.fspath, arguments)]
+    words = [program, command, *(os.fspath(each) for each in arguments)]
     for name, value in options.items():
         flag = "--" + name.replace("_", "-")
         for each in value if isinstance(value, list) else [value]:

@@ -92,7 +92,7 @@ class Feed:
         return Result(text="".join(self._texts["text"]), reasoning="".join(self._texts["reasoning"]),
                       calls=self._calls, logprobs=self._logprobs, tokens=event.tokens[:event.token_count],
                       finish="calls" if self._calls and reason in ("end", "stop") else reason, stop=event.stop,
-                      usage=Usage(*(getattr(stats, name) for name, _ in _abi.GenerationStats._fields_)))
+                      usage=Usage(*(getattr(stats, each[0]) for each in _abi.GenerationStats._fields_)))
 
 
 class Generation:
@@ -153,7 +153,11 @@ class AsyncGeneration:
         self._items: asyncio.Queue[Item] = asyncio.Queue()
         loop = asyncio.get_running_loop()
         items = self._items
-        self.feed = Feed(lambda item: loop.call_soon_threadsafe(items.put_nowait, item) and None)
+
+        def put(item: Item) -> None:
+            loop.call_soon_threadsafe(items.put_nowait, item)
+
+        self.feed = Feed(put)
         self._last: Optional[Union[Result, Error]] = None
 
     async def __aiter__(self) -> AsyncIterator[Event]:

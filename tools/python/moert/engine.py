@@ -233,14 +233,14 @@ class Engine:
         """page_tokens, pages, free_pages and sequences: of the KV cache, now."""
         info = _abi.CacheInfo()
         self._call(LIB.moert_get_cache_info, self._handle(), ctypes.byref(info))
-        return {name: getattr(info, name) for name, _ in info._fields_[1:]}
+        return {each[0]: getattr(info, each[0]) for each in info._fields_[1:]}
 
     @property
     def stats(self) -> dict[str, Union[int, float]]:
         """What the scheduler does and has done, by the names of moert_scheduler_stats."""
         stats = _abi.SchedulerStats()
         self._scheduled(LIB.moert_scheduler_get_stats, self._scheduler(), ctypes.byref(stats))
-        return {name: getattr(stats, name) for name, _ in stats._fields_[1:]}
+        return {each[0]: getattr(stats, each[0]) for each in stats._fields_[1:]}
 
     # The end.
 

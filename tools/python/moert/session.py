@@ -72,8 +72,14 @@ class Session:
         options = (options or Options()).changed(fields)
         if options.constraint or options.logprobs >= 0:
             raise UsageError("a session takes no constraint and reports no probabilities: use Engine.generate()")
-        ids, pieces, given = self._ids(prompt), [], options.to_c()
-        collect = _abi.TEXT_CALLBACK(lambda _, text, size: pieces.append(ctypes.string_at(text, size)) or 0)
+        ids, given = self._ids(prompt), options.to_c()
+        pieces: list[bytes] = []
+
+        def keep(_: int, text: int, size: int) -> int:
+            pieces.append(ctypes.string_at(text, size))
+            return 0
+
+        collect = _abi.TEXT_CALLBACK(keep)
         self._engine._call(LIB.moert_generate, self._live(), ids, len(ids), ctypes.byref(given),
                            ctypes.cast(collect, ctypes.c_void_p), None, None)
         return b"".join(pieces).decode()
