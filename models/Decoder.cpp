@@ -35,6 +35,13 @@ StatusOr<int64_t> readVocab(const ModelBuilder &model) {
 }
 } // namespace
 
+/// Returns ModelFacts::pooling. The numbers are those of GGUF's pooling_type.
+static StatusOr<std::string> readPooling(const HyperParams &params) {
+  MOE_ASSIGN_OR_RETURN(int64_t type, params.integer("pooling_type", 0, 4, 0));
+  constexpr const char *names[] = {"", "mean", "first", "last", "rank"};
+  return std::string(names[type]);
+}
+
 StatusOr<Decoder> readDecoder(ModelBuilder &model) {
   const HyperParams &params = model.params();
   Decoder decoder;
@@ -61,6 +68,7 @@ StatusOr<Decoder> readDecoder(ModelBuilder &model) {
   facts.layers = decoder.layers;
   MOE_ASSIGN_OR_RETURN(facts.contextLength,
                        params.integer("context_length", 1, INT32_MAX));
+  MOE_ASSIGN_OR_RETURN(facts.pooling, readPooling(params));
   return decoder;
 }
 

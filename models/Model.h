@@ -35,7 +35,8 @@ inline constexpr int64_t kDefaultContext = 4096;
 /// function.
 ///
 /// Module attributes:
-///   moe.model  {architecture, name, hash: strings; hidden, vocab, layers,
+///   moe.model  {architecture, name, hash, pooling: strings; hidden, vocab,
+///   layers,
 ///              context_length, heads, experts, experts_used, latent, rope,
 ///              parameters: i64}; hash covers all headers, parameters counts
 ///              the elements of the weights in use

@@ -24,6 +24,7 @@ DictionaryAttr ModelBuilder::modelAttr(StringRef hash) {
   text("architecture", architecture);
   text("name", title);
   text("hash", hash.str());
+  text("pooling", facts_.pooling);
   number("hidden", facts_.hidden);
   number("vocab", facts_.vocab);
   number("layers", facts_.layers);

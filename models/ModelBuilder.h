@@ -25,6 +25,9 @@ struct ModelFacts {
   int64_t expertsUsed = 0;
   int64_t latent = 0; ///< Elements of the cached latent; 0 without MLA.
   int64_t rope = 0;   ///< Rotated elements per head.
+  /// How hidden states become an embedding: "mean", "first", "last" or "rank"
+  /// (a score); "": the file does not say, as it is not made for embeddings.
+  std::string pooling;
 };
 
 /// Returns the number of columns of rows [T, columns].

@@ -5,6 +5,7 @@ import importlib.util
 import mmap
 import json
 import os
+import shutil
 import subprocess
 import sys
 
@@ -18,9 +19,9 @@ config.excludes = ["data", "unit", "kernels", "support", "bench"]
 config.test_source_root = config.source_dir + "/test"
 config.test_exec_root = config.build_dir + "/test"
 
-# Our tools first, then FileCheck and not, then the system's.
+# Our tools first, then FileCheck and not, then the system's, of which some are for administrators.
 config.environment["PATH"] = os.pathsep.join(
-    [config.bin_dir, config.llvm_tools_dir, config.environment.get("PATH", "")])
+    [config.bin_dir, config.llvm_tools_dir, config.environment.get("PATH", ""), "/usr/sbin"])
 
 # Where moec keeps its measurements of this machine: measured once per build.
 config.environment["XDG_CACHE_HOME"] = config.build_dir + "/cache"
@@ -84,13 +85,18 @@ def fetches(name):
                           stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
 
 
+# What tools/deploy has files for.
+config.available_features.update(
+    name for name in ("haproxy", "nginx", "systemd-analyze") if shutil.which(name, path=config.environment["PATH"]))
+
 # What takes minutes: `ctest -L nightly`.
 if lit_config.params.get("nightly"):
     config.available_features.add("nightly")
     if has_gguf():
         config.available_features.add("gguf-python")
     # The PyPI packages of clients that servers are driven with.
-    if all(map(importlib.util.find_spec, ("openai", "anthropic", "ollama"))):
+    if all(map(importlib.util.find_spec, ("openai", "anthropic", "ollama", "langchain_openai", "langchain_anthropic",
+                                           "langchain_ollama"))):
         config.available_features.add("api-clients")
     # The PyPI package xllamacpp, which brings llama.cpp to compare with.
     if importlib.util.find_spec("xllamacpp"):

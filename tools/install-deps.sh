@@ -13,6 +13,7 @@ packages=(
   libyaml-dev
   libboost1.81-dev                                # headers of Beast and Asio: the HTTP server
   libssl-dev                                      # TLS and hashes of keys
+  libsqlite3-dev                                  # what clients keep on a server
   libgtest-dev libgmock-dev
   libzydis-dev                                    # tests decode machine code
   libjs-katex fonts-katex                         # the web page of moert serve shows formulas,

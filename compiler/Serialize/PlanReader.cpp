@@ -31,6 +31,8 @@ public:
         plan.parameters,
         plan.trained_context ? builder.getI32IntegerAttr(plan.trained_context)
                              : IntegerAttr(),
+        plan.pooling.empty() ? StringAttr()
+                             : builder.getStringAttr(plan.pooling),
         plan.sequences > 1 ? builder.getI32IntegerAttr(plan.sequences)
                            : IntegerAttr(),
         plan.nvrtc.empty() ? StringAttr() : builder.getStringAttr(plan.nvrtc));

@@ -64,6 +64,7 @@ private:
     result.parameters = program.getParameters();
     result.checksum = 1; // Reserves the field; setPlanChecksum() fills it in.
     result.trained_context = program.getTrainedContext().value_or(0);
+    result.pooling = program.getPooling().value_or("").str();
     result.sequences = program.getSequences().value_or(1);
     result.nvrtc = program.getNvrtc().value_or("").str();
   }

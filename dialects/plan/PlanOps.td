@@ -39,7 +39,8 @@ def Plan_ProgramOp : Plan_Op<"program", [
     IsolatedFromAbove, SingleBlock, NoTerminator, NoRegionArguments]> {
   let summary = "a whole plan";
   let description = [{
-    Without `sequences` the plan decodes one sequence at a time. `nvrtc` is the
+    Without `sequences` the plan decodes one sequence at a time. `pooling` is how
+    the model embeds texts: "mean", "first", "last" or "rank". `nvrtc` is the
     version of the compiler that made the images.
   }];
   let arguments = (ins StrAttr:$compiler, StrAttr:$target, StrAttr:$architecture,
@@ -48,6 +49,7 @@ def Plan_ProgramOp : Plan_Op<"program", [
                        Plan_I32:$experts, Plan_I32:$experts_used, StrAttr:$options,
                        Plan_I64:$parameters,
                        OptionalAttr<Plan_I32>:$trained_context,
+                       OptionalAttr<StrAttr>:$pooling,
                        OptionalAttr<Plan_I32>:$sequences,
                        OptionalAttr<StrAttr>:$nvrtc);
   let regions = (region SizedRegion<1>:$body);

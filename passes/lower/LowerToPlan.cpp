@@ -34,6 +34,12 @@ public:
     return attr ? Builder(module.getContext()).getI32IntegerAttr(attr.getInt())
                 : IntegerAttr();
   }
+  /// How the model embeds texts; null if it does not say.
+  StringAttr pooling() {
+    auto attr =
+        dictionary ? dictionary.getAs<StringAttr>("pooling") : StringAttr();
+    return attr && !attr.empty() ? attr : StringAttr();
+  }
   LogicalResult result() const { return failure(failed); }
 
 private:
@@ -107,6 +113,7 @@ private:
     Facts facts(module);
     StringRef architecture = facts.text("architecture");
     StringRef name = facts.text("name"), hash = facts.text("hash");
+    StringAttr pooling = facts.pooling();
     int64_t hidden = facts.number("hidden"), vocab = facts.number("vocab");
     int64_t layers = facts.number("layers"), experts = facts.number("experts");
     int64_t expertsUsed = facts.number("experts_used");
@@ -117,7 +124,7 @@ private:
     auto program = builder.create<plan::ProgramOp>(
         module.getLoc(), "moec " MOEC_VERSION, target, architecture, name, hash,
         hidden, vocab, layers, context, experts, expertsUsed, userOptions,
-        parameters, facts.trainedContext(),
+        parameters, facts.trainedContext(), pooling,
         sequences > 1 ? builder.getI32IntegerAttr(sequences) : IntegerAttr(),
         /*nvrtc=*/StringAttr());
     program.getBody().emplaceBlock();

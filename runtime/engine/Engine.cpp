@@ -111,6 +111,7 @@ Status Engine::prepare(const EngineOptions &options) {
   MOE_RETURN_IF_ERROR(createDevices(options, std::move(devices)));
   kvPages_ = KvPages(table, *devices_);
   pool_.emplace(kvPages_.count());
+  headNorm_ = HeadNorm::find(plan_, *files_);
   if (stateRows(table) > 0)
     states_.emplace(table, *devices_, *pool_);
   return Status::ok();

@@ -14,6 +14,7 @@
 #include "runtime/cache/KvPool.h"
 #include "runtime/cache/StatePool.h"
 #include "runtime/device/Devices.h"
+#include "runtime/engine/HeadNorm.h"
 #include "runtime/engine/MakeDevices.h"
 #include "runtime/engine/MemoryFit.h"
 #include "runtime/engine/RungChoice.h"
@@ -74,6 +75,12 @@ struct PhaseRun {
   std::span<const InstructionTime> instructions;
 };
 
+/// Receives the hidden state of the token at `position`: the last sum of the
+/// residual stream after the output norm, [Engine::hidden()], which logits are
+/// computed from. It is valid during the call.
+using HiddenSink =
+    std::function<void(int32_t position, std::span<const float> state)>;
+
 /// Tokens to append to a sequence and the logits wanted after them.
 struct Request {
   enum class Logits { None, Last, All };
@@ -85,6 +92,17 @@ struct Request {
   /// Most tokens of a prompt to evaluate in a step. A request with one token
   /// left ignores it.
   int32_t most = std::numeric_limits<int32_t>::max();
+  /// Evaluate all of `tokens`, at most Engine::batch(), in one run of the batch
+  /// phase like tokens of as many sequences, and give the logits after each. So
+  /// tokens that are only guessed can be checked. A sequence with a state does
+  /// not return to an earlier position for free (Sequence::rewind()).
+  bool together = false;
+  /// If it is set, it receives the hidden state of every token but the last
+  /// one, in order, and no logits are computed. A request ends when only that
+  /// token is left, which it must have because phases that give hidden states
+  /// take two tokens at least. Tokens are evaluated although other sequences
+  /// hold the same ones, and `most` counts as 2 at least.
+  HiddenSink hidden = {};
   /// An error ends the request; tokens appended before it stay in the sequence.
   Status status = {};
 
@@ -109,6 +127,8 @@ public:
   /// Says how memory nodes are used; "" if the plan does not specify it.
   const std::string &nodeNote() const { return nodeNote_; }
   int32_t vocab() const { return vocab_; }
+  /// Number of elements of a hidden state.
+  int32_t hidden() const { return int32_t(hiddenSize_); }
   /// Maximum number of tokens in a sequence.
   int32_t context() const { return context_; }
   int32_t threads() const { return devices_->threads(); }
@@ -140,12 +160,14 @@ public:
   using LogitsSink = std::function<Status(size_t request, int32_t position,
                                           std::span<const float> logits)>;
   /// Advances all open requests, each of which must be of a different sequence.
-  /// A request with one token left gets that token appended; the other
-  /// requests, in order, share up to ubatch() tokens. An error of one sequence
-  /// is stored in its request: Usage for an id outside the vocabulary,
-  /// DoesNotFit when the context would be exceeded or no page of the cache is
-  /// free, Cancelled, InvalidFile where a token's hidden state or a logit is
-  /// not finite (the message names the tensor or the op). Returns errors that
+  /// A request with one token left, or with `together`, gets its tokens
+  /// appended; the other requests, in order, share up to ubatch() tokens. An
+  /// error of one sequence is stored in its request: Usage for an id outside
+  /// the vocabulary, DoesNotFit when the context would be exceeded or no page
+  /// of the cache is free, Unsupported if hidden states are wanted of a plan
+  /// that has no prefill phase or does not begin its head with an RMS norm,
+  /// Cancelled, InvalidFile where a token's hidden state or a logit is not
+  /// finite (the message names the tensor or the op). Returns errors that
   /// concern all requests: those of `sink` and of the machine.
   Status step(std::span<Request> requests, const LogitsSink &sink);
 
@@ -210,6 +232,11 @@ private:
     int32_t position;
   };
 
+  /// Runs the decode or batch phase for parts that together may have any number
+  /// of rows, each at most batch().
+  Status runGenerating(std::span<Request> requests, std::span<const Part> parts,
+                       const LogitsSink &sink);
+
   static StatusOr<std::unique_ptr<Engine>>
   openFiles(Plan plan, const EngineOptions &options);
   /// Does the rest of opening once the files are open; errors name the rung.
@@ -218,6 +245,7 @@ private:
   Status createDevices(const EngineOptions &options, DeviceOptions ofDevices);
 
   Status check(const Request &request) const;
+  Status givesHidden() const;
   /// Restores the state of a sequence that has none: takes the last checkpoint
   /// among its pages and evaluates the tokens after it again. An error of the
   /// sequence is stored in the request, and its tokens stay.
@@ -272,6 +300,7 @@ private:
   std::optional<RunnablePhase> prefill_, streamed_, batch_;
   std::vector<moek::SequenceRows> rows_; ///< Sequences of the running step.
   std::vector<float> hidden_; ///< Rows between a phase and the logits phase.
+  std::optional<HeadNorm> headNorm_; ///< None if the plan has another head.
   int64_t hiddenSize_ = 0;
   int32_t vocab_ = 0, context_ = 0;
   StepObserver observer_;

@@ -13,11 +13,31 @@ namespace moert {
 
 using moek::kKvPage;
 
+Status Engine::givesHidden() const {
+  auto refuse = [&](std::string_view reason) {
+    return Status(StatusCode::Unsupported,
+                  fmt::format("this plan gives no hidden states: {}", reason));
+  };
+  if (decode_.endsWithLogits && (!prefill_ || prefill_->minTokens > 2))
+    return refuse("it has no prefill phase for two tokens; compile it with a "
+                  "--ubatch above 1");
+  if (!headNorm_)
+    return refuse("its head does not begin with an RMS norm");
+  return Status::ok();
+}
+
 Status Engine::check(const Request &request) const {
   const Sequence &sequence = *request.sequence;
   std::span<const int32_t> tokens = request.tokens;
   if (sequence.engine_ != this)
     return Status(StatusCode::Usage, "the sequence belongs to another engine");
+  if (request.hidden)
+    MOE_RETURN_IF_ERROR(givesHidden());
+  if (request.together && tokens.size() > size_t(batch()))
+    return Status(StatusCode::Usage,
+                  fmt::format("{} are to be evaluated together; the plan's "
+                              "limit is {}",
+                              counted(tokens.size(), "token"), batch()));
   for (size_t i = 0; i < tokens.size(); ++i)
     if (tokens[i] < 0 || tokens[i] >= vocab_)
       return Status(StatusCode::Usage,
@@ -169,15 +189,21 @@ Status Engine::step(std::span<Request> requests, const LogitsSink &sink) {
     MOE_RETURN_IF_ERROR(restoreState(request));
     if (!request.status.isOk())
       continue;
-    if (request.logits != Request::Logits::All)
+    if (request.logits != Request::Logits::All && !request.hidden &&
+        !request.together)
       request.tokens = request.tokens.subspan(
           size_t(takePrefix(*request.sequence, request.tokens)));
     auto left = int32_t(request.tokens.size());
-    if (left == 1) {
-      singles.push_back({i, 1});
+    if (request.together || (left == 1 && !request.hidden)) {
+      singles.push_back({i, left});
+    } else if (left == 1) {
+      request.tokens = {};
     } else if (promptRows < ubatch() && prompts.size() < kMaxSequences) {
-      int32_t count = std::min({left, request.most, ubatch() - promptRows});
-      prompts.push_back({i, limitToCheckpoint(request, count)});
+      const int32_t most = std::max(request.most, request.hidden ? 2 : 1);
+      int32_t count = std::min({left, most, ubatch() - promptRows});
+      if (!request.hidden)
+        count = limitToCheckpoint(request, count);
+      prompts.push_back({i, count});
       promptRows += prompts.back().count;
     }
   }
@@ -185,13 +211,7 @@ Status Engine::step(std::span<Request> requests, const LogitsSink &sink) {
   auto run = [&](const RunnablePhase &phase, std::span<const Part> parts) {
     return runTokenBatch(phase, requests, {parts.begin(), parts.end()}, sink);
   };
-  std::span<const Part> left(singles);
-  while (!left.empty()) {
-    size_t together = std::min(left.size(), size_t(batch()));
-    const RunnablePhase &phase = together > 1 ? *batch_ : decode_;
-    MOE_RETURN_IF_ERROR(run(phase, left.first(together)));
-    left = left.subspan(together);
-  }
+  MOE_RETURN_IF_ERROR(runGenerating(requests, singles, sink));
   if (streamed_ && promptRows >= streamed_->minTokens)
     return run(*streamed_, prompts);
   if (prefill_ && promptRows >= prefill_->minTokens)
@@ -199,6 +219,23 @@ Status Engine::step(std::span<Request> requests, const LogitsSink &sink) {
   for (Part part : prompts) {
     part.count = std::min(part.count, decode_.maxTokens);
     MOE_RETURN_IF_ERROR(run(decode_, {&part, 1}));
+  }
+  return Status::ok();
+}
+
+Status Engine::runGenerating(std::span<Request> requests,
+                             std::span<const Part> parts,
+                             const LogitsSink &sink) {
+  while (!parts.empty()) {
+    size_t count = 0;
+    int32_t rows = 0;
+    while (count < parts.size() && rows + parts[count].count <= batch())
+      rows += parts[count++].count;
+    const RunnablePhase &phase = rows > 1 ? *batch_ : decode_;
+    MOE_RETURN_IF_ERROR(
+        runTokenBatch(phase, requests,
+                      {parts.begin(), parts.begin() + int64_t(count)}, sink));
+    parts = parts.subspan(count);
   }
   return Status::ok();
 }
@@ -313,8 +350,16 @@ std::vector<size_t> Engine::gather(std::span<const float> output,
       continue;
     }
     bool ends = request.tokens.size() == size_t(count);
+    if (request.hidden) {
+      for (int32_t row = 0; row < count - int32_t(ends); ++row)
+        request.hidden(
+            request.sequence->position() + row,
+            headNorm_->apply(rows.subspan(size_t(row) * size_t(hiddenSize_),
+                                          size_t(hiddenSize_))));
+      continue;
+    }
     int32_t first = count;
-    if (request.logits == Request::Logits::All)
+    if (request.logits == Request::Logits::All || request.together)
       first = 0;
     else if (request.logits == Request::Logits::Last && ends)
       first = count - 1;

@@ -20,7 +20,8 @@ Batch::Batch(Engine &engine, const SchedulerOptions &options,
                        : engine.batch()),
       kept_(engine, size_t(options.keptSequences)), store_(std::move(store)),
       admission_(kQuantum), prefill_(kQuantum),
-      chunk_(options.prefillChunk, engine.ubatch(), options.stepFactor) {}
+      chunk_(options.prefillChunk, engine.ubatch(), options.stepFactor),
+      drafts_(engine.batch()) {}
 
 int32_t Batch::roomOf(const Engine &engine) {
   return int32_t(std::min(int64_t(engine.context()),
@@ -109,7 +110,11 @@ bool Batch::begin(LiveGeneration &generation) {
   const int32_t others = pagesNeeded();
   if (needed + others > engine_.freePages() + kept_.pages())
     return false;
-  StatusOr<Sequence> sequence = kept_.begin(generation.text());
+  // Every token of a text to embed is evaluated.
+  StatusOr<Sequence> sequence =
+      generation.embeds()
+          ? StatusOr<Sequence>(engine_.sequence({.sharePrefixes = false}))
+          : kept_.begin(generation.text());
   if (!sequence) {
     generation.fail(sequence.status());
     return true;
@@ -119,9 +124,10 @@ bool Batch::begin(LiveGeneration &generation) {
       kept_.put(*std::move(sequence));
       return false;
     }
-  if (store_)
+  if (store_ && !generation.embeds())
     takeStored(generation.text(), *sequence);
   generation.sequence = *std::move(sequence);
+  leaveTwo(generation);
   if (!generation.hasBegun()) {
     sums_.promptTokens += uint64_t(generation.stats().promptTokens);
     sums_.cachedTokens += uint64_t(generation.begin());
@@ -163,7 +169,8 @@ void Batch::retire() {
     if (!generation->hasEnded())
       continue;
     // After a failure it is unknown what the cache holds.
-    if (generation->sequence && !generation->hasFailed())
+    if (generation->sequence && !generation->hasFailed() &&
+        !generation->embeds())
       kept_.put(*std::move(generation->sequence));
     generation->sequence.reset();
     ended_.push_back(std::move(generation));
@@ -187,6 +194,8 @@ void Batch::report(SchedulerStats &stats) const {
     stats.rows.push_back(generation->row());
   }
   stats.freePages = std::max(0, stats.pages - held);
+  stats.emptyPages = engine_.freePages();
+  stats.keptPages = kept_.pages();
   stats.keptSequences = int32_t(kept_.size());
   if (store_)
     stats.storedFiles = int32_t(store_->files());

@@ -4,6 +4,7 @@
 #define MOE_RUNTIME_SERVE_BATCH_H
 
 #include "runtime/engine/Engine.h"
+#include "runtime/serve/DraftPolicy.h"
 #include "runtime/serve/FairShare.h"
 #include "runtime/serve/KeptSequences.h"
 #include "runtime/serve/LiveGeneration.h"
@@ -65,8 +66,10 @@ private:
   struct Part {
     LiveGeneration *generation;
     bool isPrompt;
-    int32_t most;     ///< Tokens to evaluate.
-    int32_t position; ///< Before the step.
+    int32_t most;         ///< Tokens to evaluate.
+    int32_t position;     ///< Before the step.
+    int32_t drafted = 0;  ///< Tokens of the draft that are evaluated, too.
+    int32_t accepted = 0; ///< GenerationStats::acceptedTokens before the step.
   };
 
   size_t chooseWaiting(const LiveGenerations &waiting,
@@ -83,9 +86,17 @@ private:
   size_t mostKept() const;
 
   std::vector<Part> plan();
+  /// Adds drafts to parts that generate, as many as the batch phase has rows
+  /// for.
+  void addDrafts(std::vector<Part> &parts);
   /// Whether another prompt computes pages that this one will take.
   bool waitsForPrefix(size_t index) const;
   void findPrefixes();
+  /// If only the last token of a prompt is left, gives up one more, so that the
+  /// prefill phase evaluates the two. The decode phase rounds otherwise, and
+  /// the first token would depend on what the cache happened to hold. Not for
+  /// layers with states, which do not return to an earlier position for free.
+  void leaveTwo(LiveGeneration &generation);
   /// Frees pages for the step, as long as there is something to give up.
   void makeRoom(LiveGenerations &waiting);
   bool freeSome(LiveGenerations &waiting);
@@ -104,6 +115,7 @@ private:
   std::unique_ptr<PrefixStore> store_;
   FairShare admission_, prefill_;
   PrefillChunk chunk_;
+  DraftPolicy drafts_;
   LiveGenerations running_; ///< In the order in which they began.
   LiveGenerations ended_;
   SchedulerStats sums_;

@@ -12,11 +12,11 @@ using moek::kKvPage;
 bool Batch::waitsForPrefix(size_t index) const {
   const LiveGeneration &second = *running_[index];
   const int32_t position = second.position();
-  if (position % kKvPage != 0)
+  if (position % kKvPage != 0 || second.embeds())
     return false;
   for (size_t i = 0; i < index; ++i) {
     const LiveGeneration &first = *running_[i];
-    if (!first.isPrompt() || first.position() < position)
+    if (!first.isPrompt() || first.embeds() || first.position() < position)
       continue;
     auto equal = std::ranges::mismatch(first.text(), second.text()).in1 -
                  first.text().begin();
@@ -35,17 +35,45 @@ bool Batch::waitsForPrefix(size_t index) const {
   return false;
 }
 
+void Batch::leaveTwo(LiveGeneration &generation) {
+  const int32_t position = generation.position();
+  if (engine_.stateSlots() > 0 || engine_.ubatch() < 2 || position == 0 ||
+      generation.rest().size() != 1 || generation.stats().generatedTokens > 0)
+    return;
+  if (Status status = generation.sequence->rewind(position - 1); !status.isOk())
+    generation.fail(std::move(status));
+}
+
 void Batch::findPrefixes() {
   for (const auto &generation : running_) {
     if (!generation->isPrompt())
       continue;
-    const int32_t found =
-        engine_.takePrefix(*generation->sequence, generation->rest());
+    const int32_t before = generation->position();
+    engine_.takePrefix(*generation->sequence, generation->rest());
+    leaveTwo(*generation);
+    const int32_t found = generation->position() - before;
     // A generation that goes on has its prompt counted already.
     if (generation->stats().generatedTokens > 0)
       continue;
     generation->addCached(found);
     sums_.cachedTokens += uint64_t(found);
+  }
+}
+
+void Batch::addDrafts(std::vector<Part> &parts) {
+  if (options_.speculation == Speculation::Off || engine_.stateSlots() > 0)
+    return;
+  auto rows = int32_t(parts.size());
+  for (Part &part : parts) {
+    const int32_t spare = engine_.batch() - rows;
+    if (spare <= 0)
+      return;
+    const auto found = int32_t(part.generation->draft(spare).size());
+    part.drafted =
+        options_.speculation == Speculation::Always
+            ? found
+            : drafts_.choose(rows, found, part.generation->draftRate());
+    rows += part.drafted;
   }
 }
 
@@ -56,19 +84,30 @@ std::vector<Batch::Part> Batch::plan() {
   for (size_t i = 0; i < running_.size(); ++i) {
     LiveGeneration &each = *running_[i];
     if (!each.isPrompt()) {
-      parts.push_back({&each, false, 1, each.position()});
+      parts.push_back({.generation = &each,
+                       .isPrompt = false,
+                       .most = 1,
+                       .position = each.position(),
+                       .accepted = each.stats().acceptedTokens});
     } else if (!waitsForPrefix(i)) {
       prompts.push_back({each.client(), each.priority(), each.id,
                          int32_t(each.rest().size())});
       prompting.push_back(&each);
     }
   }
+  addDrafts(parts);
   const int32_t tokens = chunk_.tokens(/*othersWait=*/!parts.empty());
   std::vector<int32_t> shares = dividePrefill(prompts, tokens, prefill_);
-  for (size_t i = 0; i < shares.size(); ++i)
+  for (size_t i = 0; i < shares.size(); ++i) {
+    // As in leaveTwo(): the last token is not left alone.
+    if (shares[i] > 1 && prompts[i].left == shares[i] + 1)
+      --shares[i];
     if (shares[i] > 0)
-      parts.push_back(
-          {prompting[i], true, shares[i], prompting[i]->position()});
+      parts.push_back({.generation = prompting[i],
+                       .isPrompt = true,
+                       .most = shares[i],
+                       .position = prompting[i]->position()});
+  }
   return parts;
 }
 
@@ -106,7 +145,7 @@ void Batch::makeRoom(LiveGenerations &waiting) {
 }
 
 void Batch::account(const std::vector<Part> &parts, double seconds) {
-  int32_t prompt = 0, generating = 0;
+  int32_t prompt = 0, generating = 0, rows = 0;
   for (const Part &part : parts) {
     const LiveGeneration &generation = *part.generation;
     const int32_t count = generation.position() - part.position;
@@ -115,12 +154,20 @@ void Batch::account(const std::vector<Part> &parts, double seconds) {
       prompt += count;
     } else {
       ++generating;
-      admission_.charge(generation.client(), 1);
+      const int32_t accepted =
+          generation.stats().acceptedTokens - part.accepted;
+      ++generating;
+      rows += 1 + part.drafted;
+      sums_.draftedTokens += uint64_t(part.drafted);
+      sums_.acceptedTokens += uint64_t(accepted);
+      admission_.charge(generation.client(), 1 + accepted);
     }
   }
   ++sums_.steps;
   sums_.stepSeconds.add(seconds);
   chunk_.observe(prompt, generating, seconds);
+  if (prompt == 0)
+    drafts_.observe(rows, seconds);
 }
 
 void Batch::interrupt(LiveGeneration &generation) {
@@ -128,6 +175,15 @@ void Batch::interrupt(LiveGeneration &generation) {
   if (engine_.stateSlots() > 0)
     generation.sequence.reset();
   generation.finish(StopReason::Cancelled);
+}
+
+/// Returns what receives the hidden states of a text to embed.
+static HiddenSink hiddenSinkOf(LiveGeneration &generation) {
+  if (!generation.embeds())
+    return nullptr;
+  return [&](int32_t position, std::span<const float> state) {
+    generation.takeHidden(position, state);
+  };
 }
 
 void Batch::run(std::vector<Part> parts, LiveGenerations &waiting) {
@@ -139,15 +195,22 @@ void Batch::run(std::vector<Part> parts, LiveGenerations &waiting) {
     generation.sequence->setCancel(part.isPrompt ? generation.cancelFlag()
                                                  : nullptr);
     requests.push_back({.sequence = &*generation.sequence,
-                        .tokens = generation.rest(),
-                        .most = part.most});
+                        .tokens = part.drafted > 0
+                                      ? generation.withDraft(part.drafted)
+                                      : generation.rest(),
+                        .most = part.most,
+                        .together = part.drafted > 0,
+                        .hidden = hiddenSinkOf(generation)});
   }
+  for (const LiveGenerations *each : {&running_, &waiting})
+    for (const auto &generation : *each)
+      generation->countStep();
   const auto start = std::chrono::steady_clock::now();
   Status status = engine_.step(
-      requests, [&](size_t i, int32_t, std::span<const float> logits) {
+      requests, [&](size_t i, int32_t position, std::span<const float> logits) {
         LiveGeneration &generation = *parts[i].generation;
         const bool isFirst = generation.stats().generatedTokens == 0;
-        generation.takeLogits(logits);
+        generation.takeLogits(position, logits);
         if (isFirst)
           sums_.firstTokenSeconds.add(generation.firstTokenSeconds());
         return Status::ok();

@@ -6,17 +6,20 @@
 #include "runtime/base/Status.h"
 #include "runtime/chat/ReplyStream.h"
 #include "runtime/constrain/Automaton.h"
+#include "runtime/engine/Pooling.h"
 #include "runtime/text/Sampler.h"
 
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace moert {
 
-/// One text to generate. A request for several choices is several generations.
+/// One text to generate, or to embed. A request for several choices is several
+/// generations.
 struct GenerationRequest {
   std::vector<int32_t> prompt; ///< At least one token.
   /// The prompt's text: it may have begun the reasoning (ReplyStream).
@@ -30,6 +33,9 @@ struct GenerationRequest {
   int32_t topLogprobs = -1;
   std::string client;   ///< Whose share of the engine it uses.
   int32_t priority = 0; ///< A higher one is taken from the queue first.
+  /// If it is set, nothing is generated: the prompt's embedding is computed.
+  /// Other fields but `prompt`, `client` and `priority` do not matter then.
+  std::optional<Pooling> embed;
 };
 
 /// A token that was chosen, with natural logarithms of probabilities as the
@@ -48,6 +54,9 @@ struct GenerationStats {
   int32_t generatedTokens = 0; ///< The end-of-generation token not included.
   int32_t draftedTokens = 0, acceptedTokens = 0; ///< Of speculation.
   double queueSeconds = 0, promptSeconds = 0, decodeSeconds = 0;
+  /// Steps of the engine that began while it waited in the queue, and those
+  /// from then on until its first token.
+  int32_t queueSteps = 0, promptSteps = 0;
 };
 
 /// Progress of one generation.
@@ -60,6 +69,8 @@ struct GenerationEvent {
   Reply reply = {};
   GenerationStats stats = {};
   Status status = {};
+  /// Of length 1, [Engine::hidden()]; empty unless GenerationRequest::embed.
+  std::vector<float> embedding = {};
 };
 
 /// Receives the events of a generation in order, on the scheduler's thread,

@@ -1,5 +1,6 @@
 #include "runtime/serve/LiveGeneration.h"
 
+#include "kernels/KvCache.h"
 #include "runtime/base/Text.h"
 #include "runtime/text/Logprobs.h"
 
@@ -48,6 +49,11 @@ LiveGeneration::LiveGeneration(GenerationRequest request, GenerationSink sink,
       sampler_(std::move(sampler)), reply_(std::move(reply)),
       text_(std::move(request_.prompt)) {
   stats_.promptTokens = int32_t(text_.size());
+  if (request_.embed) {
+    pooled_.emplace(*request_.embed);
+    text_.push_back(text_.back());
+    return;
+  }
   for (int32_t token : text_)
     sampler_.acceptPrompt(token);
 }
@@ -74,7 +80,9 @@ LiveGeneration::create(GenerationRequest request, GenerationSink sink,
 
 void LiveGeneration::expectTokens(int32_t assumed) {
   int64_t more = assumed;
-  if (request_.reply.maxTokens >= 0)
+  if (embeds())
+    more = 0;
+  else if (request_.reply.maxTokens >= 0)
     more = std::max(0, request_.reply.maxTokens - stats_.generatedTokens);
   expected_ = int32_t(std::min(int64_t(room_), int64_t(text_.size()) + more));
 }
@@ -108,8 +116,45 @@ void LiveGeneration::note(std::span<const float> logits, int32_t token) {
       {token, logprobs.of(token), logprobs.top(size_t(request_.topLogprobs))});
 }
 
-void LiveGeneration::takeLogits(std::span<const float> logits) {
+std::span<const int32_t> LiveGeneration::draft(int32_t most) {
+  const int32_t position = this->position();
+  int64_t room = std::min(int64_t(most), int64_t(room_) - position - 1);
+  room = std::min(room, moek::kKvPage - 1 - position % moek::kKvPage);
+  if (request_.reply.maxTokens >= 0)
+    room = std::min(room, int64_t(request_.reply.maxTokens) -
+                              stats_.generatedTokens - 1);
+  drafted_ = {text_.back()};
+  std::vector<int32_t> found =
+      lookup_.draft(text_, int32_t(std::max<int64_t>(room, 0)));
+  drafted_.insert(drafted_.end(), found.begin(), found.end());
+  return std::span(drafted_).subspan(1);
+}
+
+std::span<const int32_t> LiveGeneration::withDraft(int32_t count) {
+  verified_ = size_t(count);
+  stats_.draftedTokens += count;
+  return std::span(drafted_).first(size_t(count) + 1);
+}
+
+void LiveGeneration::compareWithDraft(int32_t token) {
+  const size_t index = chosen_.size() + 1;
+  if (index >= drafted_.size())
+    return;
+  const bool isRight = drafted_[index] == token;
+  // Those after the verified ones tell nothing: what they follow is unknown.
+  if (index <= std::max<size_t>(verified_, 1))
+    acceptance_.observe(isRight);
+  if (index <= verified_ && isRight)
+    ++stats_.acceptedTokens;
+}
+
+void LiveGeneration::takeLogits(int32_t position,
+                                std::span<const float> logits) {
   if (hasEnded())
+    return;
+  const size_t index = chosen_.size();
+  if (size_t(position) + 1 != text_.size() + index ||
+      (index > 0 && drafted_[index] != chosen_.back()))
     return;
   if (!firstLogits_) {
     firstLogits_ = Clock::now();
@@ -126,23 +171,45 @@ void LiveGeneration::takeLogits(std::span<const float> logits) {
   stats_.generatedTokens = int32_t(reply_.reply().tokens.size());
   if (reply_.reply().tokens.size() > before)
     note(logits, *token);
+  compareWithDraft(*token);
   auto append = [&](std::vector<ReplyEvent> more) {
     std::ranges::move(more, std::back_inserter(events));
   };
   if (constraint_ && constraint_->hasEnded())
     append(reply_.finish(StopReason::EndOfText));
-  if (text_.size() >= size_t(room_))
+  if (text_.size() + index >= size_t(room_))
     append(reply_.finish(StopReason::ContextFull));
   if (reply_.hasEnded())
     return end(std::move(events), Status::ok());
-  chosen_ = *token;
+  chosen_.push_back(*token);
   if (!events.empty())
     sink_({std::move(events), std::exchange(logprobs_, {})});
 }
 
 void LiveGeneration::settle() {
-  if (chosen_)
-    text_.push_back(*std::exchange(chosen_, std::nullopt));
+  text_.insert(text_.end(), chosen_.begin(), chosen_.end());
+  chosen_.clear();
+  drafted_.clear();
+  if (std::exchange(verified_, 0) == 0 || !sequence)
+    return;
+  // After the end, the sequence is kept with the tokens that are in the text;
+  // else the last one is still to be evaluated.
+  const auto most = int32_t(text_.size()) - int32_t(!hasEnded());
+  if (sequence->position() > most)
+    if (Status status = sequence->rewind(most); !status.isOk())
+      fail(std::move(status));
+}
+
+void LiveGeneration::takeHidden(int32_t position,
+                                std::span<const float> state) {
+  if (hasEnded())
+    return;
+  // It begins again if its pages were taken away meanwhile.
+  if (position == 0)
+    pooled_->clear();
+  pooled_->add(state);
+  if (position + 1 == stats_.promptTokens)
+    finish(StopReason::EndOfText);
 }
 
 void LiveGeneration::finish(StopReason reason) {
@@ -169,6 +236,8 @@ void LiveGeneration::end(std::vector<ReplyEvent> events, Status status) {
   last.reply = reply_.reply();
   last.stats = stats_;
   last.status = std::move(status);
+  if (embeds() && last.status.isOk() && !wasCancelled())
+    last.embedding = pooled_->vector();
   GenerationSink sink = std::exchange(sink_, nullptr);
   sink(std::move(last));
 }

@@ -5,7 +5,9 @@
 
 #include "runtime/engine/Sequence.h"
 #include "runtime/serve/Constraint.h"
+#include "runtime/serve/DraftPolicy.h"
 #include "runtime/serve/Generation.h"
+#include "runtime/serve/PromptLookup.h"
 #include "runtime/serve/SchedulerStats.h"
 
 #include <atomic>
@@ -46,6 +48,9 @@ public:
   std::span<const int32_t> rest() const {
     return std::span(text_).subspan(size_t(position()));
   }
+  /// Whether only an embedding is wanted. Then text() has one token more than
+  /// the prompt, because the engine gives no hidden state of the last one.
+  bool embeds() const { return pooled_.has_value(); }
   /// Whether more than the last token is still to be evaluated.
   bool isPrompt() const { return rest().size() > 1; }
 
@@ -69,13 +74,33 @@ public:
   int32_t begin();
   /// More of the prompt's tokens were found in the cache.
   void addCached(int32_t tokens) { stats_.cachedTokens += tokens; }
+  /// A step of the engine begins, whether or not this one takes part.
+  void countStep() {
+    if (!firstLogits_)
+      ++(begun_ ? stats_.promptSteps : stats_.queueSteps);
+  }
   /// The sequence has been removed, to go on later.
   void putBack() { sequence.reset(); }
 
-  /// Chooses a token by the logits after the last one, and sends what that
-  /// makes certain. The text, which a step may be reading, changes at settle().
-  void takeLogits(std::span<const float> logits);
+  /// Drafts at most `most` of the tokens that may follow, also within what the
+  /// request and the last page of the cache have room for. Not for prompts.
+  std::span<const int32_t> draft(int32_t most);
+  /// Probability that a drafted token is right if those before it are.
+  double draftRate() const { return acceptance_.rate(); }
+  /// Returns the last token of the text and, if the next step verifies them,
+  /// the first `count` drafted ones.
+  std::span<const int32_t> withDraft(int32_t count);
+
+  /// Chooses a token by the logits after the one at `position`, and sends what
+  /// that makes certain. Logits after a token that was drafted wrongly are
+  /// ignored. The text, which a step may be reading, changes at settle(), which
+  /// also returns the sequence to the tokens that were chosen.
+  void takeLogits(int32_t position, std::span<const float> logits);
   void settle();
+
+  /// Takes the hidden state of the prompt's token at `position`, and sends the
+  /// embedding after the last one.
+  void takeHidden(int32_t position, std::span<const float> state);
 
   /// Sends the last event, if it has not been sent.
   void finish(StopReason reason);
@@ -101,6 +126,8 @@ private:
                  Sampler sampler, ReplyStream reply);
   StatusOr<int32_t> choose(std::span<const float> logits);
   void note(std::span<const float> logits, int32_t token);
+  /// Counts whether the draft had the token that was chosen.
+  void compareWithDraft(int32_t token);
   void end(std::vector<ReplyEvent> events, Status status);
 
   GenerationRequest request_; ///< Without its prompt.
@@ -108,10 +135,16 @@ private:
   Sampler sampler_;
   ReplyStream reply_;
   std::optional<Constraint> constraint_;
+  std::optional<PooledState> pooled_;
   std::atomic<bool> cancelled_ = false;
   std::vector<int32_t> text_; ///< The prompt and what was generated.
   int32_t room_ = 0, expected_ = 0;
-  std::optional<int32_t> chosen_;      ///< Not in the text yet.
+  std::vector<int32_t> chosen_; ///< Not in the text yet.
+  PromptLookup lookup_;
+  DraftAcceptance acceptance_;
+  /// The text's last token, and what was drafted to follow it.
+  std::vector<int32_t> drafted_;
+  size_t verified_ = 0; ///< Of the drafted tokens, evaluated in this step.
   std::vector<TokenLogprob> logprobs_; ///< That were not sent yet.
   Ending ending_ = Ending::None;
   GenerationStats stats_;

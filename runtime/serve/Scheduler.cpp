@@ -190,7 +190,9 @@ StatusOr<GenerationId> Scheduler::Impl::submit(GenerationRequest request,
       return refuse(std::move(may));
   }
   auto prepare = [&]() -> StatusOr<std::unique_ptr<LiveGeneration>> {
-    MOE_RETURN_IF_ERROR(checkLength(int64_t(request.prompt.size())));
+    // A text to embed gets one token more (LiveGeneration::embeds()).
+    MOE_RETURN_IF_ERROR(checkLength(int64_t(request.prompt.size()) +
+                                    int64_t(request.embed.has_value())));
     return LiveGeneration::create(std::move(request), std::move(sink),
                                   tokenizer_, engine_.vocab(), room_,
                                   [this] { return vocabulary(); });

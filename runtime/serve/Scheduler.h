@@ -38,6 +38,17 @@ class Tokenizer;
 /// Names a generation; never used twice, never 0.
 using GenerationId = uint64_t;
 
+/// When tokens that are drafted by prompt lookup (PromptLookup.h) are verified.
+/// Texts are the same with and without, up to near ties of logits.
+enum class Speculation {
+  Off,
+  /// While the batch phase has rows to spare, and measured step times and
+  /// acceptance promise more tokens per second.
+  WherePays,
+  /// Whenever there are rows and a draft.
+  Always,
+};
+
 struct SchedulerOptions {
   /// Most generations that run together; 0: Engine::batch(), the upper limit.
   int32_t sequences = 0;
@@ -50,6 +61,9 @@ struct SchedulerOptions {
   /// times. Engine::ubatch() is the upper limit.
   int32_t prefillChunk = 0;
   double stepFactor = 4; ///< At least 1.
+  /// Not for models whose layers keep a state, which would have to be computed
+  /// again after each token that was drafted wrongly.
+  Speculation speculation = Speculation::WherePays;
   /// Tokens for which a generation without a limit of its own reserves room.
   int32_t assumedTokens = 512;
   /// Most finished sequences to keep. If the model has states, the memory for

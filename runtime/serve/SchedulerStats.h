@@ -64,6 +64,10 @@ struct SchedulerStats {
   /// Pages of the cache, and those that no running generation holds: finished
   /// texts in them are given up when they are needed.
   int32_t pages = 0, freePages = 0;
+  /// Pages that nothing holds, and the most that finished sequences hold: as
+  /// many as they do hold where no two of them begin alike. When nothing runs,
+  /// all other pages are lost.
+  int32_t emptyPages = 0, keptPages = 0;
   /// Finished sequences that are kept for requests that continue them.
   int32_t keptSequences = 0;
   int32_t storedFiles = 0;         ///< Of this plan, in the store.

@@ -13,6 +13,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -29,6 +30,9 @@ class Server:
             self.lines.append(line)
             if line.startswith("serving "):
                 self.base = line.split(" at ")[1].strip()
+                # Who writes to a full pipe waits.
+                self.reader = threading.Thread(target=lambda: self.lines.extend(self.process.stderr), daemon=True)
+                self.reader.start()
                 return
         sys.exit("the server did not start:\n" + "".join(self.lines))
 
@@ -52,9 +56,9 @@ class Server:
 
     def stop(self):
         self.process.send_signal(signal.SIGTERM)
-        rest = self.process.stderr.read()
-        assert self.process.wait(timeout=60) == 0, rest
-        return "".join(self.lines) + rest
+        self.reader.join(60)
+        assert self.process.wait(timeout=60) == 0, "".join(self.lines)
+        return "".join(self.lines)
 
 
 def run_alone(moert, plan, prompt):

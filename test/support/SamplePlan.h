@@ -54,6 +54,11 @@ public:
   std::vector<std::vector<double>>
   reference(const std::vector<int32_t> &tokens) const;
 
+  /// Returns the hidden states of `tokens`, after the output norm, in float64:
+  /// [tokens][hidden].
+  std::vector<std::vector<double>>
+  hiddenReference(const std::vector<int32_t> &tokens) const;
+
   /// Sets every value of a weight's row to `value`; reference() does not
   /// include it.
   void fillRow(std::string_view weight, int64_t matrix, int64_t row,

@@ -56,7 +56,7 @@ void addTo(Row &h, const Row &y, double factor = 1) {
 } // namespace
 
 std::vector<std::vector<double>>
-SamplePlan::reference(const std::vector<int32_t> &tokens) const {
+SamplePlan::hiddenReference(const std::vector<int32_t> &tokens) const {
   auto w = [&](const char *name) -> const std::vector<float> & {
     return values_.at(name);
   };
@@ -128,10 +128,18 @@ SamplePlan::reference(const std::vector<int32_t> &tokens) const {
                          times(w("shared_up"), before, 0, kExpertWidth)),
                    0, kHidden));
 
-    Row logits = times(w("out"), normed(h, w("out_norm"), kHidden), 0, kVocab);
+    result.push_back(normed(h, w("out_norm"), kHidden));
+  }
+  return result;
+}
+
+std::vector<std::vector<double>>
+SamplePlan::reference(const std::vector<int32_t> &tokens) const {
+  std::vector<Row> result = hiddenReference(tokens);
+  for (Row &row : result) {
+    row = times(values_.at("out"), row, 0, kVocab);
     for (size_t i = 0; i < kVocab; ++i)
-      logits[i] += w("out_bias")[i];
-    result.push_back(std::move(logits));
+      row[i] += values_.at("out_bias")[i];
   }
   return result;
 }

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Writes a tiny chat model that always gives the same reasoning and the same answer.
 
-  chat_model.py OUT.gguf
+  chat_model.py OUT.gguf [--calls]
+
+With --calls its answer is a call of a tool, and its template describes tools.
 
 A Qwen3 with experts and about 1 MB of float weights, with everything that chatting
 needs: a template with turns and reasoning, special tokens, and an end of turn that
@@ -38,6 +40,28 @@ TEMPLATE = """\
     {%- endif %}
 {%- endif %}"""
 
+# With --calls: a call, whose tokens hold several words, in a template that has a form for calls.
+CALL = ["<tool_call>", '\n{"name": "', "look_up", '", "arguments": {"word": "', "heart", '"}}\n', "</tool_call>"]
+CALLS_TEMPLATE = """\
+{%- if tools %}
+    {{- '<|im_start|>system\\nCall a tool as <tool_call>\\n{"name": NAME, "arguments": OBJECT}\\n</tool_call>' }}
+    {%- for tool in tools %}
+        {{- '\\n' + tool.function | tojson }}
+    {%- endfor %}
+    {{- '<|im_end|>\\n' }}
+{%- endif %}
+{%- for message in messages %}
+    {{- '<|im_start|>' + message.role + '\\n' + (message.content or '') }}
+    {%- for call in message.tool_calls or [] %}
+        {{- '<tool_call>\\n{"name": "' + call.function.name + '", "arguments": ' }}
+        {{- call.function.arguments | tojson + '}\\n</tool_call>' }}
+    {%- endfor %}
+    {{- '<|im_end|>\\n' }}
+{%- endfor %}
+{%- if add_generation_prompt %}
+    {{- '<|im_start|>assistant\\n' }}
+{%- endif %}"""
+
 HIDDEN, LAYERS, HEADS, KV_HEADS, HEAD, EXPERTS, USED, INNER = 96, 2, 4, 2, 32, 8, 2, 32
 CONTROL, USER_DEFINED = 3, 4
 
@@ -50,12 +74,12 @@ def byte_alphabet():
 
 
 class Vocabulary:
-    """All bytes, WORDS (merged from the left), and special tokens."""
+    """All bytes, words (merged from the left), and special tokens."""
 
-    def __init__(self):
+    def __init__(self, words, marks):
         self.alphabet = byte_alphabet()
         self.tokens, self.merges = list(self.alphabet), []
-        for word in [*THOUGHT, *ANSWER, "\n\n"]:
+        for word in [*words, "\n\n"]:
             text = self.spelled(word)
             for size in range(2, len(text) + 1):
                 if text[:size] not in self.tokens:
@@ -63,7 +87,7 @@ class Vocabulary:
                     self.merges.append(f"{text[:size - 1]} {text[size - 1]}")
         self.types = [1] * len(self.tokens)
         for name, kind in (("<|endoftext|>", CONTROL), ("<|im_start|>", CONTROL), ("<|im_end|>", CONTROL),
-                           ("<think>", USER_DEFINED), ("</think>", USER_DEFINED)):
+                           *((mark, USER_DEFINED) for mark in marks)):
             self.tokens.append(name)
             self.types.append(kind)
 
@@ -86,9 +110,16 @@ def floats(values, *shape):
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("out")
+    p.add_argument("--calls", action="store_true", help="the answer is a call of a tool")
     a = p.parse_args()
     random.seed(4)
-    vocabulary, model = Vocabulary(), GgufFile()
+    if a.calls:
+        texts, template, marks = [["\n", *CALL, "<|im_end|>"]], CALLS_TEMPLATE, ["<tool_call>", "</tool_call>"]
+        words = [text for text in CALL if text not in marks]
+    else:
+        texts = [["\n", "<think>", *THOUGHT, "</think>", "\n\n"], ["\n\n", *ANSWER, "<|im_end|>"]]
+        template, marks, words = TEMPLATE, ["<think>", "</think>"], [*THOUGHT, *ANSWER]
+    vocabulary, model = Vocabulary(words, marks), GgufFile()
     model.keys = {
         "general.architecture": (STRING, "qwen3moe"),
         "general.name": (STRING, "four-of-us"),
@@ -107,15 +138,16 @@ def main():
         "tokenizer.ggml.eos_token_id": (UINT32, vocabulary.id("<|im_end|>")),
         "tokenizer.ggml.padding_token_id": (UINT32, vocabulary.id("<|endoftext|>")),
         "tokenizer.ggml.add_bos_token": (BOOL, False),
-        "tokenizer.chat_template": (STRING, TEMPLATE),
+        "tokenizer.chat_template": (STRING, template),
     }
     count = len(vocabulary.tokens)
     embeddings = [[random.choice((-1.0, 1.0)) for _ in range(HIDDEN)] for _ in range(count)]
     # The right token scores up to HIDDEN / 2 = 48, other tokens of the texts about 5, and all the rest 0.
     output = [[0.0] * HIDDEN for _ in range(count)]
-    said = [[vocabulary.id(text) for text in texts] for texts in (
-        ["\n", "<think>", *THOUGHT, "</think>", "\n\n"], ["\n\n", *ANSWER, "<|im_end|>"])]
-    assert all(len(set(ids)) == len(ids) for ids in said) and len(set(said[0]) & set(said[1])) == 1
+    said = [[vocabulary.id(text) for text in line] for line in texts]
+    # What follows a token is one token; lines meet where one ends and the next begins.
+    followed = [token for ids in said for token in ids[:-1]]
+    assert len(set(followed)) == len(followed)
     for ids in said:
         for before, after in zip(ids, ids[1:]):
             output[after] = [x / 2 for x in embeddings[before]]

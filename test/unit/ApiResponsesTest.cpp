@@ -1,6 +1,5 @@
 // OpenAI's newer interface: what goes over the wire.
 #include "ApiTestSupport.h"
-#include "runtime/serve/api/openai/ResponseStore.h"
 
 #include <gmock/gmock.h>
 
@@ -155,18 +154,32 @@ TEST_F(ApiTest, ResponseErrors) {
   EXPECT_TRUE(broken->hasEnded);
 }
 
-TEST(ResponseStore, OldestGoFirst) {
-  ResponseStore store(2, 1000);
-  store.keep("a", "x", Json::array({1}));
-  store.keep("b", "x", Json::array({2}));
-  EXPECT_EQ(store.find("a", "x"), Json::array({1}));
-  EXPECT_EQ(store.find("a", "y"), std::nullopt) << "of another client";
-  store.keep("c", "x", Json::array({3}));
-  EXPECT_EQ(store.find("a", "x"), std::nullopt);
-  store.keep("d", "x", Json::array({std::string(995, 'x')}));
-  EXPECT_EQ(store.find("b", "x"), std::nullopt);
-  EXPECT_EQ(store.find("c", "x"), std::nullopt);
-  EXPECT_NE(store.find("d", "x"), std::nullopt);
+TEST_F(ApiTest, AKeptResponse) {
+  post("/v1/responses", {{"input", "Hi"}, {"store", true}});
+  std::string path = std::string("/v1/responses/resp_") + kId;
+  Json response = request("GET", path)->json();
+  EXPECT_EQ(response["object"], "response");
+  EXPECT_EQ(response["output"][0]["content"][0]["text"], "Hello");
+  Json items = request("GET", path + "/input_items")->json();
+  EXPECT_EQ(items["data"][0]["content"].dump(),
+            R"([{"type":"input_text","text":"Hi"}])");
+  EXPECT_EQ(request("DELETE", path)->json()["deleted"], true);
+  EXPECT_EQ(request("GET", path)->status, 404);
+  EXPECT_EQ(request("DELETE", path)->status, 404);
+}
+
+TEST_F(ApiTest, OldResponsesMakeRoom) {
+  settings_.keptResponses = 2;
+  settings_.random = [next = uint64_t{0}]() mutable { return ++next; };
+  handler_ = makeApi(host_, settings_);
+  std::vector<std::string> paths;
+  for (int i = 0; i < 3; ++i)
+    paths.push_back(
+        "/v1/responses/" +
+        std::string(post("/v1/responses", {{"input", "Hi"}})->json()["id"]));
+  EXPECT_EQ(request("GET", paths[0])->status, 404);
+  EXPECT_EQ(request("GET", paths[1])->status, 200);
+  EXPECT_EQ(request("GET", paths[2])->status, 200);
 }
 
 } // namespace

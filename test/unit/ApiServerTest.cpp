@@ -100,34 +100,67 @@ TEST_F(ApiTest, Metrics) {
   for (const char *line :
        {"# TYPE moert_requests_queued gauge\n"
         "moert_requests_queued{model=\"a\\\"b\"} 3\n",
+        "moert_cache_pages_empty{model=\"a\\\"b\"} 30\n",
+        "moert_cache_pages_kept{model=\"a\\\"b\"} 10\n",
         "moert_cache_usage_ratio{model=\"a\\\"b\"} 0.6\n",
         "moert_prefix_hit_ratio{model=\"a\\\"b\"} 0.6\n",
         "moert_step_seconds_bucket{model=\"a\\\"b\",le=\"0.01\"} 5\n",
         "moert_step_seconds_bucket{model=\"a\\\"b\",le=\"0.1\"} 7\n",
         "moert_step_seconds_bucket{model=\"a\\\"b\",le=\"+Inf\"} 8\n",
         "moert_step_seconds_sum{model=\"a\\\"b\"} 1.5\n",
-        "moert_step_seconds_count{model=\"a\\\"b\"} 8\n"})
+        "moert_step_seconds_count{model=\"a\\\"b\"} 8\n",
+        // What gateways for inference score by.
+        "# TYPE vllm:num_requests_waiting gauge\n"
+        "vllm:num_requests_waiting{model_name=\"a\\\"b\"} 3\n",
+        "vllm:num_requests_running{model_name=\"a\\\"b\"} 2\n",
+        "vllm:kv_cache_usage_perc{model_name=\"a\\\"b\"} 0.6\n",
+        "vllm:prefix_cache_queries_total{model_name=\"a\\\"b\"} 1000\n",
+        "vllm:prefix_cache_hits_total{model_name=\"a\\\"b\"} 600\n",
+        "vllm:cache_config_info{block_size=\"64\",num_gpu_blocks=\"100\","
+        "model_name=\"a\\\"b\"} 1\n"})
     EXPECT_THAT(text, HasSubstr(line));
 }
 
+TEST_F(ApiTest, MetricsOfTheHttpServerFollow) {
+  settings_.moreMetrics = [] { return std::string("more 1\n"); };
+  handler_ = makeApi(host_, settings_);
+  EXPECT_TRUE(request("GET", "/metrics")->body.ends_with("\nmore 1\n"));
+}
+
 TEST_F(ApiTest, EmbeddingsSayWhyThereAreNone) {
-  auto answer = post("/v1/embeddings", {{"input", "a"}});
+  model().failure = Status(StatusCode::Unsupported, "the model has none");
+  auto answer = post("/v1/embeddings", {{"input", {"a", "b"}}});
   EXPECT_EQ(answer->status, 400);
-  EXPECT_THAT(answer->body, HasSubstr("computes no embeddings"));
+  EXPECT_THAT(answer->body, HasSubstr("the model has none"));
   EXPECT_EQ(post("/api/embed", {{"model", "tiny"}, {"input", "a"}})->status,
             400);
 }
 
-/// Its embedding is the length of the text, and a half.
-class EmbeddingBackend : public FakeBackend {
-public:
-  void embed(std::vector<int32_t> tokens, EmbedThen then) override {
-    then(std::vector<float>{float(tokens.size()), 0.5f});
-  }
-};
+// A long list must not fill the queue: others wait, too.
+TEST_F(ApiTest, AsManyTextsAreEmbeddedTogetherAsTheModelHasSequences) {
+  model().waits = true;
+  model().modelFacts.sequences = 2;
+  auto answer = post("/v1/embeddings", {{"input", {"a", "bb", "ccc", "dddd"}}});
+  auto &waiting = model().embeddings;
+  // A call may add others to the list.
+  auto play = [&](size_t index) {
+    std::function<void()> answer = waiting[index];
+    answer();
+  };
+  ASSERT_EQ(waiting.size(), 2u);
+  play(1);
+  ASSERT_EQ(waiting.size(), 3u);
+  play(2);
+  ASSERT_EQ(waiting.size(), 4u);
+  play(3);
+  EXPECT_EQ(answer->body, "");
+  play(0);
+  for (size_t i = 0; i < 4; ++i)
+    EXPECT_EQ(answer->json()["data"][i]["embedding"][0], double(i + 1));
+}
 
+// The backend's embedding is the length of the text, and a half.
 TEST_F(ApiTest, Embeddings) {
-  host_.backends[0] = std::make_shared<EmbeddingBackend>();
   EXPECT_EQ(post("/v1/embeddings", {{"input", {"a", "bc"}}})->body,
             R"({"object":"list","data":[{"object":"embedding","index":0,)"
             R"("embedding":[1.0,0.5]},{"object":"embedding","index":1,)"
@@ -140,6 +173,9 @@ TEST_F(ApiTest, Embeddings) {
   EXPECT_EQ(post("/api/embed", {{"model", "tiny"}, {"input", "a"}})->body,
             R"({"model":"tiny","embeddings":[[1.0,0.5]],)"
             R"("prompt_eval_count":1})");
+  EXPECT_EQ(
+      post("/api/embeddings", {{"model", "tiny"}, {"prompt", "abc"}})->body,
+      R"({"embedding":[3.0,0.5]})");
   EXPECT_EQ(base64Floats(std::vector<float>{1, 2, 3}), "AACAPwAAAEAAAEBA");
 }
 

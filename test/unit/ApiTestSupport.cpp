@@ -129,11 +129,28 @@ void FakeBackend::run(const GenerationRequest &request,
   sink(std::move(event));
 }
 
+void FakeBackend::embed(std::vector<int32_t> tokens, std::string,
+                        EmbedThen then) {
+  auto answer = [this, length = float(tokens.size()), then] {
+    if (failure.isOk())
+      then(std::vector<float>{length, 0.5f});
+    else
+      then(failure);
+  };
+  if (waits)
+    embeddings.push_back(answer);
+  else
+    answer();
+}
+
 BackendStats FakeBackend::stats() const {
   return {.queued = 3,
           .running = 2,
           .pagesTotal = 100,
           .pagesFree = 40,
+          .pageTokens = 64,
+          .pagesEmpty = 30,
+          .pagesKept = 10,
           .promptTokens = 1000,
           .cachedTokens = 600,
           .evaluatedTokens = 400,

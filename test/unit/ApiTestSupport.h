@@ -35,6 +35,8 @@ public:
   size_t bytesPerEvent = 1;
   /// If not ok: submit() fails with it, or the generation does after its text.
   Status refusal, failure;
+  /// Texts that wait for their embedding, if `waits`: tests call these.
+  std::vector<std::function<void()>> embeddings;
   /// Whether events wait for play().
   bool waits = false;
   /// What was asked for.
@@ -54,6 +56,8 @@ public:
                             GenerationSink sink) override;
   void cancel(uint64_t id) override { cancelled.push_back(id); }
   int32_t retryAfterSeconds() const override { return 7; }
+  void embed(std::vector<int32_t> tokens, std::string client,
+             EmbedThen then) override;
   BackendStats stats() const override;
   std::vector<BackendSlot> slots() const override;
 

@@ -35,6 +35,24 @@ TEST(HttpServerTest, AnswersARequestOfEachMethod) {
   }
 }
 
+TEST(HttpServerTest, CountsAreMetrics) {
+  TestServer server;
+  HttpClient client = server.client();
+  client.request("GET", "/x");
+  client.request("GET", "/y");
+  const std::string text = metricsText(server->counts());
+  for (const char *part : {"# TYPE moert_http_connections_open gauge\n"
+                           "moert_http_connections_open 1\n",
+                           "# TYPE moert_http_requests_total counter\n"
+                           "moert_http_requests_total 2\n",
+                           "moert_http_connections_total 1\n",
+                           "moert_http_connections_refused_total 0\n",
+                           "moert_http_requests_refused_total 0\n",
+                           "moert_http_answers_cut_total 0\n",
+                           "moert_http_body_bytes_pending 0\n"})
+    EXPECT_NE(text.find(part), text.npos) << part << "is not in\n" << text;
+}
+
 TEST(HttpServerTest, HandsOverWhatTheClientSent) {
   moert::HttpRequest seen;
   TestServer server({}, [&](moert::HttpRequest request, auto answer) {

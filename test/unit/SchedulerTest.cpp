@@ -323,6 +323,23 @@ TEST_F(SchedulerTest, EqualPromptsAreEvaluatedOnce) {
   EXPECT_EQ(stats.generatedTokens, 1 + 4u * 5);
 }
 
+// Logits after a prompt do not depend on what the cache held of it: its last
+// token always passes the prefill phase, also where an ubatch would end before.
+TEST_F(SchedulerTest, PrefillEvaluatesTheLastTokenOfAPrompt) {
+  open(/*context=*/4 * kPage, /*pages=*/16, /*sequences=*/4, /*ubatch=*/24);
+  int32_t decoded = 0;
+  engine_->setObserver([&](const PhaseRun &run) {
+    if (run.phase == PhaseKind::Decode || run.phase == PhaseKind::Batch)
+      decoded += run.step.tokens;
+  });
+  start();
+  for (int32_t count : {2, 24, 25, 49, kPage + 1, kPage + 2}) {
+    for (int time = 0; time < 2; ++time)
+      complete(greedy(textOf(uint32_t(count), count), 1));
+    EXPECT_EQ(decoded, 0) << count;
+  }
+}
+
 TEST_F(SchedulerTest, ASecondTurnEvaluatesTheNewPartAlone) {
   open();
   start();
@@ -336,15 +353,16 @@ TEST_F(SchedulerTest, ASecondTurnEvaluatesTheNewPartAlone) {
   // The last token of a reply is in no step.
   EXPECT_EQ(second->stats().cachedTokens, int32_t(text.size()) - 12 - 1);
   EXPECT_EQ(second->reply().tokens, alone(greedy(text, 6)));
-  // The same again: only the last token of the prompt.
+  // The same again: only the last two tokens of the prompt, which the prefill
+  // phase evaluates as it did before.
   auto again = complete(greedy(text, 6));
-  EXPECT_EQ(again->stats().cachedTokens, int32_t(text.size()) - 1);
+  EXPECT_EQ(again->stats().cachedTokens, int32_t(text.size()) - 2);
   EXPECT_EQ(again->reply().tokens, second->reply().tokens);
   // Another reply to the first question.
   text.resize(size_t(kPage) + 20 + 5);
   text.push_back(7);
   auto other = complete(greedy(text, 6));
-  EXPECT_EQ(other->stats().cachedTokens, kPage + 20 + 5);
+  EXPECT_EQ(other->stats().cachedTokens, kPage + 20 + 4);
   EXPECT_EQ(other->reply().tokens, alone(greedy(text, 6)));
   expectNoPageIsLost();
 }
@@ -476,6 +494,30 @@ TEST_F(SchedulerTest, AShortPromptIsAnsweredBesideALongOne) {
   longOne.end();
   shortOne.end();
   EXPECT_EQ(order, (std::vector<std::string>{"short", "long"}));
+  // Both begin in the first step. The short one gets every other slice of
+  // chunks of 16: two steps and a half. Then 7 pages go on, 16 tokens a step.
+  EXPECT_EQ(shortOne.stats().queueSteps, 0);
+  EXPECT_EQ(shortOne.stats().promptSteps, 3);
+  EXPECT_GE(longOne.stats().promptSteps, 7 * kPage / 16);
+}
+
+// With a place that is free, a short prompt is answered two steps after its
+// own evaluation could be, whatever others evaluate and generate.
+TEST_F(SchedulerTest, FirstTokensComeWithinTwoSteps) {
+  open(/*context=*/8 * kPage, /*pages=*/32, /*sequences=*/4, /*ubatch=*/64);
+  start({.prefillChunk = 32});
+  std::vector<std::unique_ptr<Received>> others;
+  for (uint32_t i = 0; i < 3; ++i) {
+    others.push_back(std::make_unique<Received>());
+    submit(greedy(textOf(i + 1, 5 * kPage), 100), *others.back());
+  }
+  for (uint32_t i = 0; i < 5; ++i) {
+    auto probe = complete(greedy(textOf(i + 10, 12), 1));
+    EXPECT_EQ(probe->stats().queueSteps, 0);
+    EXPECT_LE(probe->stats().promptSteps, 1 + 2);
+  }
+  for (auto &other : others)
+    other->end();
 }
 
 TEST_F(SchedulerTest, LogprobsAreThoseOfTheModel) {

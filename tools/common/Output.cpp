@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
+#include <mutex>
 #include <poll.h>
 #include <string>
 #include <unistd.h>
@@ -18,7 +19,8 @@ namespace moetool {
 
 namespace {
 /// A standard descriptor that remembers the first error of writing to it. After
-/// an error it discards everything.
+/// an error it discards everything. Several threads may use it: a server's log
+/// has lines of all of its threads.
 class StandardStream {
 public:
   /// Up to `room` bytes are buffered.
@@ -26,12 +28,45 @@ public:
       : fd_(fd), name_(name), room_(room) {}
 
   void write(std::string_view text) {
+    std::lock_guard lock(mutex_);
     pending_ += text;
     if (pending_.size() > room_)
-      flush();
+      flushLocked();
   }
 
   void flush() {
+    std::lock_guard lock(mutex_);
+    flushLocked();
+  }
+
+  /// Some file systems report failed writes only when a file is closed.
+  void close() {
+    std::lock_guard lock(mutex_);
+    flushLocked();
+    if (error_ != 0 || !written_)
+      return;
+    int copy = ::dup(fd_);
+    if (copy >= 0 && ::close(copy) != 0 && errno != EINTR)
+      error_ = errno;
+  }
+
+  Status status() const {
+    std::lock_guard lock(mutex_);
+    return error_ == 0 ? Status::ok()
+                       : Status(StatusCode::Io, std::string(name_) + ": " +
+                                                    std::strerror(error_));
+  }
+
+  /// Returns whether this is a pipe whose reader has gone, such as head(1).
+  bool isAbandonedPipe() const {
+    std::lock_guard lock(mutex_);
+    pollfd writable = {fd_, POLLOUT, 0};
+    return error_ == EPIPE ||
+           (::poll(&writable, 1, 0) == 1 && (writable.revents & POLLERR));
+  }
+
+private:
+  void flushLocked() {
     std::string_view rest = pending_;
     while (error_ == 0 && !rest.empty()) {
       ssize_t written = ::write(fd_, rest.data(), rest.size());
@@ -49,30 +84,7 @@ public:
     pending_.clear();
   }
 
-  /// Some file systems report failed writes only when a file is closed.
-  void close() {
-    flush();
-    if (error_ != 0 || !written_)
-      return;
-    int copy = ::dup(fd_);
-    if (copy >= 0 && ::close(copy) != 0 && errno != EINTR)
-      error_ = errno;
-  }
-
-  Status status() const {
-    return error_ == 0 ? Status::ok()
-                       : Status(StatusCode::Io, std::string(name_) + ": " +
-                                                    std::strerror(error_));
-  }
-
-  /// Returns whether this is a pipe whose reader has gone, such as head(1).
-  bool isAbandonedPipe() const {
-    pollfd writable = {fd_, POLLOUT, 0};
-    return error_ == EPIPE ||
-           (::poll(&writable, 1, 0) == 1 && (writable.revents & POLLERR));
-  }
-
-private:
+  mutable std::mutex mutex_;
   int fd_;
   const char *name_;
   size_t room_;

@@ -42,7 +42,8 @@ void printText(std::string_view text);
 void printBytes(std::string_view bytes);
 /// Prints a JSON text on standard output, with control characters as \uNNNN.
 void printJson(std::string_view json);
-/// Prints text on standard error at once: errors, notes and statistics.
+/// Prints text on standard error at once: errors, notes and statistics. Any
+/// thread may; texts do not mix.
 void noteText(std::string_view text);
 
 /// Suggests the user's next command on standard error.

@@ -10,6 +10,7 @@
 #include "tools/moert/ModelPlan.h"
 #include "tools/moert/Shared.h"
 
+#include <atomic>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -27,8 +28,9 @@ constexpr int32_t kModelSequences = 4;
 
 struct ServeFlags {
   EngineFlags engine;
-  std::string models, alias, log = "text";
+  std::string models, alias, pooling, speculation = "auto", log = "text";
   float idleMinutes = 0, graceSeconds = 30;
+  bool publicMetrics = false;
   int32_t port = 8080;
   SchedulerOptions scheduler;
   HttpSettings http;
@@ -122,10 +124,14 @@ void serveUntilSignal(HttpServer &server, const ServiceNotifier &service) {
 Status serve(ServeFlags &flags) {
   MOE_ASSIGN_OR_RETURN(std::vector<NamedPlan> plans, plansOf(flags));
   MOE_RETURN_IF_ERROR(Sampler::create(flags.sampler).status());
+  if (flags.speculation == "off")
+    flags.scheduler.speculation = Speculation::Off;
   PlanHostOptions options{
       .engine = flags.engine.options,
       .scheduler = flags.scheduler,
-      .idle = std::chrono::milliseconds(int64_t(flags.idleMinutes * 60'000))};
+      .pooling = poolingOf(flags.pooling),
+      .idle = std::chrono::milliseconds(int64_t(flags.idleMinutes * 60'000)),
+      .loadsFirst = flags.models.empty()};
 
   // All threads that start from here on leave these signals to this one.
   const sigset_t signals = serverSignals();
@@ -137,6 +143,8 @@ Status serve(ServeFlags &flags) {
   HttpSettings settings = flags.http;
   settings.port = uint16_t(flags.port);
   settings.files = serverPage;
+  if (flags.publicMetrics)
+    settings.publicPaths.push_back("/metrics");
   if (flags.log == "text")
     settings.accessLog = [](const AccessRecord &record) {
       moetool::note("{}\n", accessLine(record));
@@ -146,9 +154,16 @@ Status serve(ServeFlags &flags) {
       moetool::note("{}\n", accessJson(record));
     };
   ApiSettings api{.sampling = flags.sampler, .version = MOE_VERSION};
+  // Requests may come before create() has returned.
+  auto listening = std::make_shared<std::atomic<const HttpServer *>>(nullptr);
+  api.moreMetrics = [listening] {
+    const HttpServer *server = *listening;
+    return metricsText(server ? server->counts() : HttpCounts());
+  };
   MOE_ASSIGN_OR_RETURN(
       std::unique_ptr<HttpServer> server,
       HttpServer::create(std::move(settings), makeApi(*host, api)));
+  *listening = server.get();
   for (const std::string &warning : server->warnings())
     moetool::note("warning: {}\n", warning);
 
@@ -198,6 +213,7 @@ void addServeCommand(moetool::Tool &tool) {
   moetool::addOption(*command, rows::tlsKey, flags->http.certificateKeyFile);
   moetool::addOption(*command, rows::apiKeyFile, flags->http.apiKeyFile);
   moetool::addOption(*command, rows::insecure, flags->http.insecure);
+  moetool::addOption(*command, rows::publicMetrics, flags->publicMetrics);
   moetool::addOption(*command, rows::allowedHosts, flags->http.allowedHosts);
   moetool::addOption(*command, rows::allowedOrigins,
                      flags->http.allowedOrigins);
@@ -206,6 +222,7 @@ void addServeCommand(moetool::Tool &tool) {
   moetool::addOption(*command, rows::queue, flags->scheduler.queue);
   moetool::addOption(*command, rows::prefillChunk,
                      flags->scheduler.prefillChunk);
+  moetool::addOption(*command, rows::speculation, flags->speculation);
   moetool::addOption(*command, rows::cacheFolder, flags->scheduler.storeFolder);
   moetool::addOption(*command, rows::cacheSize, flags->scheduler.storeBytes);
   moetool::addOption(*command, rows::grace, flags->graceSeconds);
@@ -213,6 +230,7 @@ void addServeCommand(moetool::Tool &tool) {
   flags->engine.addThreads(*command);
   flags->engine.addRung(*command);
   flags->engine.addWeights(*command);
+  moetool::addOption(*command, rows::pooling, flags->pooling);
   moetool::addOption(*command, rows::accessLog, flags->log);
 }
 

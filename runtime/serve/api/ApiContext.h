@@ -10,7 +10,7 @@
 #include "runtime/serve/api/ChatCall.h"
 #include "runtime/serve/api/Fields.h"
 #include "runtime/serve/api/ReplyWriter.h"
-#include "runtime/serve/api/openai/ResponseStore.h"
+#include "runtime/serve/api/assistants/ActiveRuns.h"
 
 #include <functional>
 #include <memory>
@@ -23,7 +23,7 @@ namespace moert {
 struct ApiContext {
   ModelHost &host;
   ApiSettings settings;
-  ResponseStore responses;
+  ActiveRuns runs = {};
 };
 
 /// One request on its way through an endpoint.
@@ -32,7 +32,8 @@ struct Exchange {
   HttpRequest request;
   std::shared_ptr<HttpAnswer> answer;
   ErrorStyle style;
-  std::string rest; ///< Of the path, where the route ends with a name.
+  /// Parts of the path for which the route has names, in their order.
+  std::vector<std::string> names = {};
 
   const ApiSettings &settings() const { return context->settings; }
   void fail(const ApiError &error) const { sendError(*answer, style, error); }

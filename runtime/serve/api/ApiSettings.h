@@ -3,10 +3,12 @@
 #ifndef MOE_RUNTIME_SERVE_API_APISETTINGS_H
 #define MOE_RUNTIME_SERVE_API_APISETTINGS_H
 
+#include "runtime/serve/store/ObjectStore.h"
 #include "runtime/text/Sampler.h"
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 
 namespace moert {
@@ -22,10 +24,17 @@ struct ApiSettings {
   bool acceptsAnyModel = true;
   std::string version = "0.1.0"; ///< Of the server, for Ollama's clients.
 
-  /// Conversations of /v1/responses that are kept for requests that continue
+  /// Where assistants, threads and responses are kept; null: in memory, until
+  /// the server ends.
+  std::shared_ptr<ObjectStore> store = {};
+  /// Responses of one client that are kept there for requests that continue
   /// them: the last ones, by number and by bytes.
-  size_t keptResponses = 256;
+  size_t keptResponses = 1024;
   size_t keptResponseBytes = size_t{64} << 20;
+
+  /// Returns what /metrics ends with, in Prometheus's text format. Called from
+  /// any thread. Empty: nothing.
+  std::function<std::string()> moreMetrics = {};
 
   /// Seconds since 1970, and random numbers for ids and seeds. Called from any
   /// thread. Empty: the system's.

@@ -42,7 +42,11 @@ struct ModelFacts {
 struct BackendStats {
   uint64_t queued = 0, running = 0;       ///< Generations, now.
   uint64_t pagesTotal = 0, pagesFree = 0; ///< Of the cache, now.
-  uint64_t promptTokens = 0;              ///< Of prompts that were begun.
+  uint64_t pageTokens = 0;                ///< That a page of the cache holds.
+  /// Of the free ones: those that nothing holds, and the most that finished
+  /// texts hold.
+  uint64_t pagesEmpty = 0, pagesKept = 0;
+  uint64_t promptTokens = 0;    ///< Of prompts that were begun.
   uint64_t cachedTokens = 0;    ///< Of these, that were not evaluated again.
   uint64_t evaluatedTokens = 0; ///< Of prompts, in steps.
   uint64_t generatedTokens = 0;
@@ -94,13 +98,11 @@ public:
   virtual std::vector<BackendSlot> slots() const = 0;
 
   /// Calls `then` once, from any thread, with the pooled hidden state of
-  /// `tokens`. Fails with Unsupported if the model has no use for it.
+  /// `tokens` at length 1. `client` is as in GenerationRequest. Fails as
+  /// submit() does, and with Unsupported if the model has no use for it.
   using EmbedThen = std::function<void(StatusOr<std::vector<float>>)>;
-  virtual void embed(std::vector<int32_t> tokens, EmbedThen then) {
-    then(Status(StatusCode::Unsupported,
-                "this server computes no embeddings: its plans end in the "
-                "scores of tokens and do not give the hidden state out"));
-  }
+  virtual void embed(std::vector<int32_t> tokens, std::string client,
+                     EmbedThen then) = 0;
 };
 
 /// The models of a server.

@@ -2,6 +2,7 @@
 
 #include "runtime/serve/api/Prompts.h"
 
+#include <algorithm>
 #include <bit>
 #include <mutex>
 
@@ -16,16 +17,76 @@ struct EmbedRequest {
   bool isBase64 = false;
 };
 
-/// The vectors of one request, which come in any order.
-struct Embeddings {
-  std::mutex mutex;
-  std::vector<std::vector<float>> vectors;
-  size_t missing = 0;
-  size_t tokens = 0;
-  Status status; ///< Of the first that failed.
-};
+using WriteEmbeddings = std::function<Json(
+    const ModelFacts &, const std::vector<std::vector<float>> &vectors,
+    size_t tokens)>;
 
-using WriteEmbeddings = std::function<Json(const ModelFacts &, Embeddings &)>;
+/// The texts of one request. As many are embedded together as the model has
+/// sequences, so that a long list does not fill the queue.
+class EmbeddingJob : public std::enable_shared_from_this<EmbeddingJob> {
+public:
+  EmbeddingJob(Exchange exchange, std::shared_ptr<Backend> backend,
+               std::vector<ChatPrompt> prompts, WriteEmbeddings write)
+      : exchange_(std::move(exchange)), backend_(std::move(backend)),
+        prompts_(std::move(prompts)), write_(std::move(write)),
+        together_(size_t(std::max(1, backend_->facts().sequences))),
+        vectors_(prompts_.size()) {}
+
+  /// Submits what may run now, and answers after the last one.
+  void advance() {
+    std::unique_lock lock(mutex_);
+    // A backend that answers at once calls this from the loop below.
+    if (isSubmitting_)
+      return;
+    isSubmitting_ = true;
+    while (status_.isOk() && running_ < together_ && next_ < prompts_.size()) {
+      const size_t index = next_++;
+      ++running_;
+      tokens_ += prompts_[index].tokens.size();
+      lock.unlock();
+      backend_->embed(prompts_[index].tokens, exchange_.request.client,
+                      [job = shared_from_this(),
+                       index](StatusOr<std::vector<float>> vector) {
+                        job->take(index, std::move(vector));
+                      });
+      lock.lock();
+    }
+    isSubmitting_ = false;
+    if (running_ > 0 || isAnswered_)
+      return;
+    isAnswered_ = true;
+    lock.unlock();
+    if (status_.isOk())
+      sendJson(*exchange_.answer, write_(backend_->facts(), vectors_, tokens_));
+    else
+      exchange_.fail(errorOf(status_, backend_->retryAfterSeconds()));
+  }
+
+private:
+  void take(size_t index, StatusOr<std::vector<float>> vector) {
+    {
+      std::lock_guard lock(mutex_);
+      if (vector)
+        vectors_[index] = *std::move(vector);
+      else if (status_.isOk())
+        status_ = vector.status();
+      --running_;
+    }
+    advance();
+  }
+
+  const Exchange exchange_;
+  const std::shared_ptr<Backend> backend_;
+  const std::vector<ChatPrompt> prompts_;
+  const WriteEmbeddings write_;
+  const size_t together_; ///< Most texts that are embedded at the same time.
+  std::mutex mutex_;
+  // Under the lock, and unchanged once `isAnswered_`.
+  std::vector<std::vector<float>> vectors_;
+  size_t next_ = 0, running_ = 0, tokens_ = 0;
+  bool isSubmitting_ = false, isAnswered_ = false;
+  Status status_; ///< Of the first that failed.
+};
 
 void embedAll(Exchange exchange, EmbedRequest request, WriteEmbeddings write) {
   std::string model = request.model;
@@ -35,30 +96,10 @@ void embedAll(Exchange exchange, EmbedRequest request, WriteEmbeddings write) {
               auto prompts = promptsOf(*backend, request.prompts, "input");
               if (auto *error = std::get_if<ApiError>(&prompts))
                 return exchange.fail(*error);
-              auto &list = std::get<std::vector<ChatPrompt>>(prompts);
-              auto all = std::make_shared<Embeddings>();
-              all->vectors.resize(list.size());
-              all->missing = list.size();
-              for (size_t i = 0; i < list.size(); ++i) {
-                all->tokens += list[i].tokens.size();
-                backend->embed(
-                    list[i].tokens, [all, i, exchange, backend, write](
-                                        StatusOr<std::vector<float>> vector) {
-                      std::lock_guard lock(all->mutex);
-                      if (vector)
-                        all->vectors[i] = *std::move(vector);
-                      else if (all->status)
-                        all->status = vector.status();
-                      if (--all->missing > 0)
-                        return;
-                      if (all->status)
-                        sendJson(*exchange.answer,
-                                 write(backend->facts(), *all));
-                      else
-                        exchange.fail(
-                            errorOf(all->status, backend->retryAfterSeconds()));
-                    });
-              }
+              std::make_shared<EmbeddingJob>(
+                  exchange, std::move(backend),
+                  std::get<std::vector<ChatPrompt>>(std::move(prompts)), write)
+                  ->advance();
             });
 }
 } // namespace
@@ -93,22 +134,37 @@ void createEmbeddings(Exchange exchange) {
   if (!request)
     return;
   bool isBase64 = request->isBase64;
-  embedAll(std::move(exchange), *std::move(request),
-           [isBase64](const ModelFacts &facts, Embeddings &all) {
-             Json data = Json::array();
-             for (size_t i = 0; i < all.vectors.size(); ++i)
-               data.push_back(
-                   {{"object", "embedding"},
-                    {"index", i},
-                    {"embedding", isBase64 ? Json(base64Floats(all.vectors[i]))
-                                           : Json(all.vectors[i])}});
-             return Json{{"object", "list"},
-                         {"data", std::move(data)},
-                         {"model", facts.id},
-                         {"usage",
-                          {{"prompt_tokens", all.tokens},
-                           {"total_tokens", all.tokens}}}};
-           });
+  embedAll(
+      std::move(exchange), *std::move(request),
+      [isBase64](const ModelFacts &facts, const auto &vectors, size_t tokens) {
+        Json data = Json::array();
+        for (size_t i = 0; i < vectors.size(); ++i)
+          data.push_back(
+              {{"object", "embedding"},
+               {"index", i},
+               {"embedding",
+                isBase64 ? Json(base64Floats(vectors[i])) : Json(vectors[i])}});
+        return Json{
+            {"object", "list"},
+            {"data", std::move(data)},
+            {"model", facts.id},
+            {"usage", {{"prompt_tokens", tokens}, {"total_tokens", tokens}}}};
+      });
+}
+
+void ollamaEmbedding(Exchange exchange) {
+  auto request = readBody<EmbedRequest>(
+      exchange, [](const Field &body, EmbedRequest &request) {
+        request.model = body["model"].required().text().value_or("");
+        request.prompts = readPrompts(body["prompt"].required());
+        if (request.prompts.size() != 1)
+          body["prompt"].fail("expected one text; /api/embed takes several");
+      });
+  if (request)
+    embedAll(std::move(exchange), *std::move(request),
+             [](const ModelFacts &, const auto &vectors, size_t) {
+               return Json{{"embedding", vectors[0]}};
+             });
 }
 
 void ollamaEmbed(Exchange exchange) {
@@ -121,10 +177,10 @@ void ollamaEmbed(Exchange exchange) {
       });
   if (request)
     embedAll(std::move(exchange), *std::move(request),
-             [](const ModelFacts &facts, Embeddings &all) {
+             [](const ModelFacts &facts, const auto &vectors, size_t tokens) {
                return Json{{"model", facts.id},
-                           {"embeddings", all.vectors},
-                           {"prompt_eval_count", all.tokens}};
+                           {"embeddings", vectors},
+                           {"prompt_eval_count", tokens}};
              });
 }
 

@@ -13,6 +13,8 @@ namespace moert {
 // Endpoints: OpenAI's and Ollama's.
 void createEmbeddings(Exchange exchange);
 void ollamaEmbed(Exchange exchange);
+/// The older one, for one text.
+void ollamaEmbedding(Exchange exchange);
 
 /// Little-endian floats in base64, which OpenAI's client asks for.
 std::string base64Floats(std::span<const float> values);

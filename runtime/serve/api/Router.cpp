@@ -2,13 +2,16 @@
 
 #include "runtime/serve/api/Embeddings.h"
 #include "runtime/serve/api/anthropic/Anthropic.h"
+#include "runtime/serve/api/assistants/Assistants.h"
 #include "runtime/serve/api/llama/LlamaServer.h"
 #include "runtime/serve/api/monitor/Monitor.h"
 #include "runtime/serve/api/ollama/Ollama.h"
 #include "runtime/serve/api/openai/OpenAi.h"
 #include "runtime/serve/api/openai/Responses.h"
 
+#include <algorithm>
 #include <fmt/format.h>
+#include <optional>
 
 namespace moert {
 
@@ -17,16 +20,10 @@ struct Route {
   std::string_view method, path;
   void (*endpoint)(Exchange);
 
-  bool hasName() const { return path.ends_with("/{name}"); }
-  /// The part of the path before the name.
-  std::string_view prefix() const {
-    return hasName() ? path.substr(0, path.rfind('{')) : path;
-  }
-  bool fits(std::string_view requested) const {
-    return hasName() ? requested.starts_with(prefix()) &&
-                           requested.size() > prefix().size()
-                     : requested == path;
-  }
+  /// The parts of a requested path that stand where this path has names;
+  /// nothing if the paths differ elsewhere.
+  std::optional<std::vector<std::string>>
+  names(std::string_view requested) const;
 };
 
 constexpr Route kRoutes[] = {
@@ -34,6 +31,31 @@ constexpr Route kRoutes[] = {
 #include "runtime/serve/api/Routes.def"
 #undef MOE_ROUTE
 };
+
+std::optional<std::vector<std::string>>
+Route::names(std::string_view requested) const {
+  std::vector<std::string> names;
+  for (std::string_view left = path; !left.empty();) {
+    size_t text = std::min(left.find('{'), left.size());
+    if (!requested.starts_with(left.substr(0, text)))
+      return std::nullopt;
+    requested.remove_prefix(text);
+    left.remove_prefix(text);
+    if (left.empty())
+      break;
+    size_t end = left == "{name}"
+                     ? requested.size()
+                     : std::min(requested.find('/'), requested.size());
+    if (end == 0)
+      return std::nullopt;
+    names.emplace_back(requested.substr(0, end));
+    requested.remove_prefix(end);
+    left.remove_prefix(left.find('}') + 1);
+  }
+  if (!requested.empty())
+    return std::nullopt;
+  return names;
+}
 
 ErrorStyle styleOf(std::string_view path) {
   if (path.starts_with("/api/"))
@@ -51,11 +73,11 @@ void route(Exchange exchange) {
     method = "GET";
   std::string allowed;
   for (const Route &route : kRoutes) {
-    if (!route.fits(path))
+    auto names = route.names(path);
+    if (!names)
       continue;
     if (route.method == method) {
-      if (route.hasName())
-        exchange.rest = path.substr(route.prefix().size());
+      exchange.names = *std::move(names);
       route.endpoint(std::move(exchange));
       return;
     }
@@ -76,10 +98,16 @@ void route(Exchange exchange) {
 } // namespace
 
 HttpHandler makeApi(ModelHost &host, ApiSettings settings) {
-  size_t entries = settings.keptResponses, bytes = settings.keptResponseBytes;
-  // Made in place: a store has a mutex.
+  if (!settings.store) {
+    auto store = ObjectStore::open("");
+    if (store)
+      settings.store = *std::move(store);
+  }
+  // Made in place: the runs have a mutex.
   std::shared_ptr<ApiContext> context(
-      new ApiContext{host, std::move(settings), ResponseStore(entries, bytes)});
+      new ApiContext{host, std::move(settings)});
+  if (context->settings.store)
+    endAbandonedRuns(context->settings);
   return [context](HttpRequest request, std::shared_ptr<HttpAnswer> answer) {
     ErrorStyle style = styleOf(request.path);
     route({context, std::move(request), std::move(answer), style, {}});

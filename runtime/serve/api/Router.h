@@ -18,8 +18,8 @@ namespace moert {
 /// method 405; their JSON is what clients of the path's interface expect.
 HttpHandler makeApi(ModelHost &host, ApiSettings settings = {});
 
-/// Every path of makeApi() with its method: "POST /v1/chat/completions". A name
-/// at the end is "{name}".
+/// Every path of makeApi() with its method: "POST /v1/chat/completions". Names
+/// are in braces.
 std::vector<std::string> apiRoutes();
 
 } // namespace moert

@@ -114,7 +114,8 @@ ModelHost::Health PlanHost::health() const {
     return {.state = "draining", .progress = 1};
   bool isAnyLoaded = std::ranges::any_of(
       entries_, [](const auto &entry) { return entry->model != nullptr; });
-  if (loading_ && !isAnyLoaded)
+  bool isLoading = loading_ || (options_.loadsFirst && !hasLoaded_);
+  if (isLoading && !isAnyLoaded)
     return {.state = "loading", .progress = progress_};
   return {};
 }
@@ -199,6 +200,7 @@ void PlanHost::load(std::unique_lock<std::mutex> &lock, Entry &entry) {
   std::vector<OpenThen> waiting = std::exchange(entry.waiting, {});
   if (opened) {
     entry.model = *opened;
+    hasLoaded_ = true;
     entry.used = Clock::now();
   }
   lock.unlock();
@@ -222,7 +224,8 @@ PlanHost::openPlan(const std::string &path, const std::string &id) {
       next(device, done, total);
   };
   MOE_ASSIGN_OR_RETURN(std::unique_ptr<ServedModel> model,
-                       ServedModel::open(path, id, engine, options_.scheduler));
+                       ServedModel::open(path, id, engine, options_.scheduler,
+                                         options_.pooling));
   return std::shared_ptr<ServedModel>(model.release(),
                                       [this](ServedModel *unused) {
                                         std::lock_guard lock(mutex_);

@@ -30,8 +30,12 @@ struct NamedPlan {
 struct PlanHostOptions {
   EngineOptions engine;
   SchedulerOptions scheduler;
+  std::optional<Pooling> pooling = {}; ///< As in ServedModel::open().
   /// A model that has had nothing to do for so long is unloaded; 0: never.
   std::chrono::milliseconds idle{0};
+  /// Whoever creates the host opens the first plan at once. Until it has been
+  /// loaded, health() says that the host loads.
+  bool loadsFirst = false;
 };
 
 /// Returns the plans in a folder, by the names of their files without ".fb" and
@@ -91,6 +95,7 @@ private:
   /// thread, as that reference may have been a sink's.
   std::vector<std::unique_ptr<ServedModel>> unused_;
   bool stop_ = false, draining_ = false, loading_ = false;
+  bool hasLoaded_ = false; ///< Any plan, since the host was created.
   std::atomic<double> progress_{0};
   std::thread thread_;
 };

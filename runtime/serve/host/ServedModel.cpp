@@ -1,5 +1,6 @@
 #include "runtime/serve/host/ServedModel.h"
 
+#include "runtime/cache/KvPool.h"
 #include "runtime/plan/PlanAccess.h"
 #include "runtime/plan/PlanTokenizer.h"
 #include "runtime/plan/PlanWeights.h"
@@ -11,6 +12,19 @@ namespace moert {
 namespace {
 std::string textOf(const flatbuffers::String *text) {
   return text ? text->str() : std::string();
+}
+
+/// Returns how a model embeds texts that names its pooling so in its plan.
+StatusOr<Pooling> poolingOf(const std::string &name) {
+  if (name.empty())
+    return Pooling::Mean;
+  if (std::optional<Pooling> known = moert::poolingOf(std::string_view(name)))
+    return *known;
+  return Status(StatusCode::Unsupported,
+                fmt::format("the model makes embeddings by pooling {}, which "
+                            "this server does not have; start it with "
+                            "--pooling mean or last to embed texts anyway",
+                            moert::quoted(name)));
 }
 
 std::string_view stateName(GenerationRow::State state) {
@@ -43,10 +57,9 @@ ModelFacts factsOf(const Plan &plan, const std::string &path, std::string id) {
   return facts;
 }
 
-StatusOr<std::unique_ptr<ServedModel>>
-ServedModel::open(const std::string &path, std::string id,
-                  const EngineOptions &engine,
-                  const SchedulerOptions &scheduler) {
+StatusOr<std::unique_ptr<ServedModel>> ServedModel::open(
+    const std::string &path, std::string id, const EngineOptions &engine,
+    const SchedulerOptions &scheduler, std::optional<Pooling> pooling) {
   std::unique_ptr<ServedModel> model(new ServedModel);
   MOE_ASSIGN_OR_RETURN(model->engine_, Engine::open(path, engine));
   const Plan &plan = model->engine_->plan();
@@ -57,6 +70,8 @@ ServedModel::open(const std::string &path, std::string id,
                          ChatFormat::create(plan, *model->tokenizer_));
     model->chat_.emplace(std::move(chat));
   }
+  model->pooling_ = pooling ? StatusOr<Pooling>(*pooling)
+                            : poolingOf(textOf(plan.table().pooling()));
   model->facts_ = factsOf(plan, path, std::move(id));
   model->facts_.contextTokens = model->engine_->context();
   model->facts_.sequences = model->engine_->batch();
@@ -72,6 +87,29 @@ StatusOr<uint64_t> ServedModel::submit(GenerationRequest request,
   return scheduler_->submit(std::move(request), std::move(sink));
 }
 
+void ServedModel::embed(std::vector<int32_t> tokens, std::string client,
+                        EmbedThen then) {
+  if (!pooling_)
+    return then(pooling_.status());
+  GenerationRequest request;
+  request.prompt = std::move(tokens);
+  request.client = std::move(client);
+  request.embed = *pooling_;
+  auto id =
+      scheduler_->submit(std::move(request), [then](GenerationEvent event) {
+        if (!event.isEnd)
+          return;
+        if (!event.status.isOk())
+          then(std::move(event.status));
+        else if (event.embedding.empty())
+          then(Status(StatusCode::Cancelled, "the server stops"));
+        else
+          then(std::move(event.embedding));
+      });
+  if (!id)
+    then(id.status());
+}
+
 BackendStats ServedModel::stats() const {
   SchedulerStats from = scheduler_->stats();
   BackendStats to;
@@ -79,6 +117,9 @@ BackendStats ServedModel::stats() const {
   to.running = uint64_t(from.running);
   to.pagesTotal = uint64_t(from.pages);
   to.pagesFree = uint64_t(from.freePages);
+  to.pageTokens = moek::kKvPage;
+  to.pagesEmpty = uint64_t(from.emptyPages);
+  to.pagesKept = uint64_t(from.keptPages);
   to.promptTokens = from.promptTokens;
   to.cachedTokens = from.cachedTokens;
   to.evaluatedTokens = from.evaluatedTokens;

@@ -23,10 +23,11 @@ ModelFacts factsOf(const Plan &plan, const std::string &path, std::string id);
 class ServedModel final : public Backend {
 public:
   /// Opens the plan. Fails as Engine::open() and Scheduler::create() do, and
-  /// with Unsupported for a plan without a tokenizer.
+  /// with Unsupported for a plan without a tokenizer. Texts are embedded by
+  /// `pooling`, or if it is not set as the plan says, or else by the mean.
   static StatusOr<std::unique_ptr<ServedModel>>
   open(const std::string &path, std::string id, const EngineOptions &engine,
-       const SchedulerOptions &scheduler);
+       const SchedulerOptions &scheduler, std::optional<Pooling> pooling = {});
 
   const ModelFacts &facts() const override { return facts_; }
   const Tokenizer &tokenizer() const override { return *tokenizer_; }
@@ -35,6 +36,8 @@ public:
   }
   StatusOr<uint64_t> submit(GenerationRequest request,
                             GenerationSink sink) override;
+  void embed(std::vector<int32_t> tokens, std::string client,
+             EmbedThen then) override;
   void cancel(uint64_t id) override { scheduler_->cancel(id); }
   int32_t retryAfterSeconds() const override {
     return scheduler_->retryAfterSeconds();
@@ -53,6 +56,7 @@ private:
   ServedModel() = default;
 
   ModelFacts facts_;
+  StatusOr<Pooling> pooling_ = Pooling::Mean;
   std::unique_ptr<Engine> engine_;
   std::optional<Tokenizer> tokenizer_;
   std::optional<ChatFormat> chat_;

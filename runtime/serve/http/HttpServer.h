@@ -35,6 +35,10 @@ struct HttpCounts {
   uint64_t cutAnswers = 0;         ///< Whose client left or was too slow.
 };
 
+/// The counts in Prometheus's text format, under names that begin with
+/// moert_http_.
+std::string metricsText(const HttpCounts &counts);
+
 class HttpServer {
 public:
   /// Listens and begins to serve. The handler must be callable on several

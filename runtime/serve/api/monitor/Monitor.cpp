@@ -1,5 +1,6 @@
 #include "runtime/serve/api/monitor/Monitor.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 
 namespace moert {
@@ -27,6 +28,11 @@ constexpr Metric kMetrics[] = {
      [](const BackendStats &s) { return double(s.pagesTotal); }},
     {"moert_cache_pages_free", "gauge", "Pages that no generation holds.",
      [](const BackendStats &s) { return double(s.pagesFree); }},
+    {"moert_cache_pages_empty", "gauge", "Pages that nothing holds.",
+     [](const BackendStats &s) { return double(s.pagesEmpty); }},
+    {"moert_cache_pages_kept", "gauge",
+     "Pages of finished texts; those that texts share count for each.",
+     [](const BackendStats &s) { return double(s.pagesKept); }},
     {"moert_cache_usage_ratio", "gauge", "Part of the cache that is held.",
      [](const BackendStats &s) {
        return share(s.pagesTotal - s.pagesFree, s.pagesTotal);
@@ -61,6 +67,22 @@ constexpr Metric kMetrics[] = {
      [](const BackendStats &s) { return double(s.refused); }},
 };
 
+/// Names that gateways for inference score replicas by (the model server
+/// protocol of Gateway API Inference Extension): vLLM's, which they look for
+/// unless they are told others. Its counts of prefixes are in tokens too.
+struct GatewayName {
+  std::string_view name, ours;
+};
+constexpr GatewayName kGatewayNames[] = {
+    {"vllm:num_requests_waiting", "moert_requests_queued"},
+    {"vllm:num_requests_running", "moert_requests_running"},
+    {"vllm:kv_cache_usage_perc", "moert_cache_usage_ratio"},
+    {"vllm:prefix_cache_queries_total", "moert_prompt_tokens_total"},
+    {"vllm:prefix_cache_hits_total", "moert_prompt_tokens_cached_total"},
+    {"vllm:prompt_tokens_total", "moert_prompt_tokens_total"},
+    {"vllm:generation_tokens_total", "moert_tokens_generated_total"},
+};
+
 /// A label's value: Prometheus escapes three characters.
 std::string labelText(std::string_view text) {
   std::string result;
@@ -72,6 +94,34 @@ std::string labelText(std::string_view text) {
     else
       result += c;
   return result;
+}
+
+/// `label` is the name of the label that tells the model.
+void addMetric(const Metric &metric, std::string_view label,
+               const Models &models, std::string &text) {
+  text += fmt::format("# HELP {0} {1}\n# TYPE {0} {2}\n", metric.name,
+                      metric.help, metric.type);
+  for (const auto &[id, stats] : models)
+    text += fmt::format("{}{{{}=\"{}\"}} {}\n", metric.name, label,
+                        labelText(id), metric.value(stats));
+}
+
+void addGatewayMetrics(const Models &models, std::string &text) {
+  for (auto [name, ours] : kGatewayNames) {
+    Metric metric = *std::ranges::find(kMetrics, ours, &Metric::name);
+    metric.name = name;
+    addMetric(metric, "model_name", models, text);
+  }
+  // The size of the cache stands in labels.
+  constexpr std::string_view name = "vllm:cache_config_info";
+  text += fmt::format("# HELP {0} Pages of the cache, and tokens in each.\n"
+                      "# TYPE {0} gauge\n",
+                      name);
+  for (const auto &[id, stats] : models)
+    text +=
+        fmt::format("{}{{block_size=\"{}\",num_gpu_blocks=\"{}\","
+                    "model_name=\"{}\"}} 1\n",
+                    name, stats.pageTokens, stats.pagesTotal, labelText(id));
 }
 
 void addHistogram(const Models &models, std::string &text) {
@@ -98,14 +148,10 @@ void addHistogram(const Models &models, std::string &text) {
 
 std::string metricsText(const Models &models) {
   std::string text;
-  for (const Metric &metric : kMetrics) {
-    text += fmt::format("# HELP {0} {1}\n# TYPE {0} {2}\n", metric.name,
-                        metric.help, metric.type);
-    for (const auto &[id, stats] : models)
-      text += fmt::format("{}{{model=\"{}\"}} {}\n", metric.name, labelText(id),
-                          metric.value(stats));
-  }
+  for (const Metric &metric : kMetrics)
+    addMetric(metric, "model", models, text);
   addHistogram(models, text);
+  addGatewayMetrics(models, text);
   return text;
 }
 
@@ -113,8 +159,11 @@ void reportMetrics(Exchange exchange) {
   Models models;
   for (const auto &backend : exchange.context->host.loaded())
     models.emplace_back(backend->facts().id, backend->stats());
+  std::string text = metricsText(models);
+  if (const auto &more = exchange.settings().moreMetrics)
+    text += more();
   exchange.answer->send(200, "text/plain; version=0.0.4; charset=utf-8",
-                        metricsText(models));
+                        std::move(text));
 }
 
 void reportHealth(Exchange exchange) {

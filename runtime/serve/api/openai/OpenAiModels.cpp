@@ -31,12 +31,12 @@ void listModels(Exchange exchange) {
 
 void describeModel(Exchange exchange) {
   for (const ModelFacts &facts : exchange.context->host.models())
-    if (facts.id == exchange.rest)
+    if (facts.id == exchange.names[0])
       return sendJson(*exchange.answer, openAiModelJson(facts));
   exchange.fail({.status = 404,
                  .message = fmt::format("model {} does not exist; /v1/models "
                                         "lists those that do",
-                                        moert::quoted(exchange.rest)),
+                                        moert::quoted(exchange.names[0])),
                  .param = "model",
                  .code = "model_not_found"});
 }

@@ -120,7 +120,9 @@ Json timingsJson(const GenerationStats &stats) {
                 each(stats.decodeSeconds, stats.generatedTokens)},
                {"predicted_per_second",
                 rate(stats.decodeSeconds, stats.generatedTokens)},
-               {"queue_ms", 1e3 * stats.queueSeconds}};
+               {"queue_ms", 1e3 * stats.queueSeconds},
+               {"queue_steps", stats.queueSteps},
+               {"prompt_steps", stats.promptSteps}};
   if (stats.draftedTokens > 0) {
     json["draft_n"] = stats.draftedTokens;
     json["draft_n_accepted"] = stats.acceptedTokens;

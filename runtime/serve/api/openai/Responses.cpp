@@ -2,6 +2,7 @@
 
 #include "runtime/base/Text.h"
 #include "runtime/serve/api/CommonFields.h"
+#include "runtime/serve/api/StoredObjects.h"
 
 #include <fmt/format.h>
 
@@ -10,13 +11,17 @@ namespace moert {
 using Json = nlohmann::ordered_json;
 
 namespace {
+constexpr const char *kKind = "response";
+
 /// Puts the messages of the conversation that goes on before the request's.
 bool continueConversation(const Exchange &exchange, ResponseRequest &request) {
   if (request.previousId.empty())
     return true;
-  std::optional<Json> previous = exchange.context->responses.find(
-      request.previousId, exchange.request.client);
-  if (!previous) {
+  ObjectStore *store = exchange.settings().store.get();
+  auto found =
+      store ? store->find(kKind, request.previousId, exchange.request.client)
+            : std::optional<StoredObject>();
+  if (!found || !*found) {
     exchange.fail(
         {.status = 404,
          .message = fmt::format("previous_response_id {} is not known: only "
@@ -28,10 +33,11 @@ bool continueConversation(const Exchange &exchange, ResponseRequest &request) {
          .code = "previous_response_not_found"});
     return false;
   }
+  Json previous = Json::parse((*found)->body)["messages"];
   Json &list = request.call.messages.list();
   for (Json &message : list)
-    previous->push_back(std::move(message));
-  list = *std::move(previous);
+    previous.push_back(std::move(message));
+  list = std::move(previous);
   return true;
 }
 
@@ -45,6 +51,55 @@ Json withAnswer(Messages messages, const Choice &choice) {
                     .calls = choice.calls});
   return call.messages.list();
 }
+
+/// Keeps a response with what a request that continues it needs, and drops the
+/// oldest of its client. A response that cannot be kept is answered as well.
+void keep(const ApiSettings &settings, const std::string &client, Json response,
+          Json messages, const Json &input) {
+  if (!settings.store)
+    return;
+  StoredObject object{.id = response["id"],
+                      .kind = kKind,
+                      .owner = client,
+                      .created = response["created_at"]};
+  object.body = jsonText({{"response", std::move(response)},
+                          {"messages", std::move(messages)},
+                          {"input", input}});
+  // Room first: an old response makes place for a new one.
+  size_t entries = settings.keptResponses;
+  if (object.body.size() > settings.keptResponseBytes || entries == 0)
+    return;
+  if (settings.store->trim(kKind, client, entries - 1,
+                           settings.keptResponseBytes - object.body.size()))
+    (void)settings.store->add({std::move(object)});
+}
+
+/// The items of a request in the form in which the interface lists them.
+Json inputItems(const Json &input, const std::string &id) {
+  Json items = input;
+  if (input.is_string())
+    items = Json::array({{{"role", "user"}, {"content", input}}});
+  for (size_t i = 0; i < items.size(); ++i) {
+    Json &item = items[i];
+    if (!item.contains("type"))
+      item["type"] = "message";
+    if (!item.contains("id"))
+      item["id"] = fmt::format("item_{}_{}", id, i);
+    if (item["type"] != "message")
+      continue;
+    item["status"] = "completed";
+    const char *type =
+        item["role"] == "assistant" ? "output_text" : "input_text";
+    if (item["content"].is_string())
+      item["content"] =
+          Json::array({{{"type", type}, {"text", item["content"]}}});
+  }
+  return items;
+}
+
+std::optional<Json> keptResponse(const Exchange &exchange) {
+  return findObject(exchange, kKind, exchange.names[0]);
+}
 } // namespace
 
 void createResponse(Exchange exchange) {
@@ -52,7 +107,11 @@ void createResponse(Exchange exchange) {
       exchange, [&](const Field &body, ResponseRequest &request) {
         readResponse(body, exchange.settings(), request);
       });
-  if (!request || !continueConversation(exchange, *request))
+  if (!request)
+    return;
+  if (exchange.settings().store)
+    exchange.settings().store->tidy();
+  if (!continueConversation(exchange, *request))
     return;
   Messages kept = request->call.messages;
   // Instructions are of this answer alone.
@@ -60,16 +119,39 @@ void createResponse(Exchange exchange) {
     request->call.messages.setSystem(text.get_ref<const std::string &>());
   auto context = exchange.context;
   std::string client = exchange.request.client;
-  answerChat(
-      std::move(exchange), std::move(request->call),
-      [context, client, kept = std::move(kept), isKept = request->isKept,
-       echoed = std::move(request->echoed)](const ReplyFacts &facts) {
-        std::string id = "resp_" + facts.id;
-        return makeResponseWriter(facts, echoed, [=](const Choice &choice) {
-          if (isKept)
-            context->responses.keep(id, client, withAnswer(kept, choice));
-        });
-      });
+  answerChat(std::move(exchange), std::move(request->call),
+             [context, client, kept = std::move(kept), isKept = request->isKept,
+              input = std::move(request->input),
+              echoed = std::move(request->echoed)](const ReplyFacts &facts) {
+               return makeResponseWriter(
+                   facts, echoed,
+                   [=](const Choice &choice, const Json &response) {
+                     if (isKept)
+                       keep(context->settings, client, response,
+                            withAnswer(kept, choice), input);
+                   });
+             });
+}
+
+void retrieveResponse(Exchange exchange) {
+  if (auto stream = exchange.request.query.find("stream");
+      stream != exchange.request.query.end() && stream->second == "true")
+    return exchange.fail({.message = "stream is not supported here: the "
+                                     "response is complete",
+                          .param = "stream",
+                          .code = "unsupported_parameter"});
+  if (auto kept = keptResponse(exchange))
+    sendJson(*exchange.answer, (*kept)["response"]);
+}
+
+void deleteResponse(Exchange exchange) {
+  answerDelete(exchange, kKind, exchange.names[0], "response");
+}
+
+void listResponseInput(Exchange exchange) {
+  if (auto kept = keptResponse(exchange))
+    sendList(exchange, inputItems((*kept)["input"], exchange.names[0]),
+             /*hasMore=*/false);
 }
 
 } // namespace moert

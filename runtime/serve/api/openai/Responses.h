@@ -11,14 +11,18 @@
 
 namespace moert {
 
-/// Endpoint: POST /v1/responses.
+// Endpoints of /v1/responses.
 void createResponse(Exchange exchange);
+void retrieveResponse(Exchange exchange);
+void deleteResponse(Exchange exchange);
+void listResponseInput(Exchange exchange);
 
 /// A request for a response, with what its answer repeats.
 struct ResponseRequest {
   ChatCall call;
   nlohmann::ordered_json echoed; ///< Fields of the request, as they came.
   std::string previousId;        ///< "": a new conversation.
+  nlohmann::ordered_json input;  ///< The items of the request.
   bool isKept = true;
 };
 
@@ -28,10 +32,12 @@ struct ResponseRequest {
 void readResponse(const Field &body, const ApiSettings &settings,
                   ResponseRequest &request);
 
-/// `finished` is called with the choice when it is complete.
-std::unique_ptr<ReplyWriter>
-makeResponseWriter(const ReplyFacts &facts, nlohmann::ordered_json echoed,
-                   std::function<void(const Choice &)> finished);
+/// Called with the choice and the whole response when it is complete.
+using ResponseFinished =
+    std::function<void(const Choice &, const nlohmann::ordered_json &)>;
+std::unique_ptr<ReplyWriter> makeResponseWriter(const ReplyFacts &facts,
+                                                nlohmann::ordered_json echoed,
+                                                ResponseFinished finished);
 
 } // namespace moert
 

@@ -106,6 +106,8 @@ void readResponse(const Field &body, const ApiSettings &settings,
   generate.model = body["model"].text().value_or("");
   call.options.noSpecial = settings.noSpecial;
   Field input = body["input"].required();
+  if (input)
+    request.input = input.json();
   if (input.isText()) {
     addMessage(call, {.role = "user", .content = *input.text()});
   } else {

@@ -10,8 +10,7 @@ using Json = nlohmann::ordered_json;
 namespace {
 class ResponseWriter : public ReplyWriter {
 public:
-  ResponseWriter(ReplyFacts facts, Json echoed,
-                 std::function<void(const Choice &)> finished)
+  ResponseWriter(ReplyFacts facts, Json echoed, ResponseFinished finished)
       : facts_(std::move(facts)), echoed_(std::move(echoed)),
         finished_(std::move(finished)) {}
 
@@ -26,8 +25,9 @@ public:
     for (const ToolCall &call : choice.calls)
       output_.push_back(
           callItem(call, call.arguments, output_.size(), "completed"));
-    finished_(choice);
-    return response(choices);
+    Json json = response(choices);
+    finished_(choice, json);
+    return json;
   }
 
   // Events are numbered in the order in which they are made, and the order of
@@ -65,10 +65,11 @@ public:
 
   std::string end(std::span<const Choice> choices) override {
     std::string bytes = leave();
-    finished_(choices[0]);
+    Json json = response(choices);
+    finished_(choices[0], json);
     bool isCut = choices[0].finish == Choice::Finish::Length;
     bytes += event(isCut ? "response.incomplete" : "response.completed",
-                   {{"response", response(choices)}});
+                   {{"response", std::move(json)}});
     return bytes;
   }
 
@@ -254,7 +255,7 @@ private:
 
   ReplyFacts facts_;
   Json echoed_;
-  std::function<void(const Choice &)> finished_;
+  ResponseFinished finished_;
   Json output_ = Json::array(); ///< Items that are complete.
   Open open_ = Open::Nothing;
   std::string text_; ///< Of the open item.
@@ -263,9 +264,9 @@ private:
 };
 } // namespace
 
-std::unique_ptr<ReplyWriter>
-makeResponseWriter(const ReplyFacts &facts, Json echoed,
-                   std::function<void(const Choice &)> finished) {
+std::unique_ptr<ReplyWriter> makeResponseWriter(const ReplyFacts &facts,
+                                                Json echoed,
+                                                ResponseFinished finished) {
   return std::make_unique<ResponseWriter>(facts, std::move(echoed),
                                           std::move(finished));
 }
