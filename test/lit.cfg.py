@@ -98,6 +98,9 @@ if lit_config.params.get("nightly"):
     if all(map(importlib.util.find_spec, ("openai", "anthropic", "ollama", "langchain_openai", "langchain_anthropic",
                                            "langchain_ollama"))):
         config.available_features.add("api-clients")
+    # The PyPI package ray[serve], for the example that serves with it.
+    if all(map(importlib.util.find_spec, ("ray", "starlette"))):
+        config.available_features.add("ray")
     # The PyPI package xllamacpp, which brings llama.cpp to compare with.
     if importlib.util.find_spec("xllamacpp"):
         config.available_features.add("xllamacpp")

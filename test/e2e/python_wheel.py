@@ -123,6 +123,22 @@ def check_constraints(engine, moert):
     expect(moert.UsageError, "regex", lambda: moert.Constraint.regex("("))
 
 
+def check_embeddings(engine):
+    """Beside texts, and the closer the more alike; the same tokens give the same."""
+    background = engine.stream("And", max_tokens=-1, ignore_eos=True)
+    texts = ["the sons of Israel", "the children of Israel", "a pound of butter and salt"]
+    vectors = [each.values for each in engine.embed(texts)]
+    background.cancel()
+    assert all(len(vector) == engine.info.hidden for vector in vectors)
+    assert all(abs(sum(x * x for x in vector) - 1) < 1e-3 for vector in vectors)
+    near, far = (sum(a * b for a, b in zip(vectors[0], other)) for other in vectors[1:])
+    assert near > far, (near, far)
+    assert list(engine.embed(texts[:1], pooling="last")[0].values) != list(vectors[0])
+    again = asyncio.run(engine.embed_async(texts[:1]))[0]
+    assert max(abs(a - b) for a, b in zip(again.values, vectors[0])) < 1e-2
+    assert again.usage.prompt_tokens == len(engine.tokenize(texts[0]))
+
+
 def check_chat(engine, moert):
     answer = engine.chat(CONVERSATION, **GREEDY)
     assert answer.text and answer.message() == {"role": "assistant", "content": answer.text}
@@ -241,7 +257,7 @@ def check_errors(moert, plan):
     expect(moert.UsageError, "temperature", lambda: engine.generate("a", temperature=-1))
     expect(moert.UsageError, "context", lambda: engine.generate([5] * 5000))
     expect(moert.UnsupportedError, "chat template", lambda: engine.chat(CONVERSATION))
-    expect(moert.UnsupportedError, "hidden state", lambda: engine.embed(["a"]))
+    expect(moert.UsageError, "pooling", lambda: engine.embed(["a"], pooling="sum"))
     # Closing ends what runs; what waits for it hears of it.
     running = [engine.stream("And", max_tokens=-1, ignore_eos=True) for _ in range(2)]
     session = engine.session()
@@ -291,6 +307,7 @@ def main():
     with moert.Engine(options.plan, chat_template=TEMPLATE) as engine:
         check_texts(engine, moert)
         check_constraints(engine, moert)
+        check_embeddings(engine)
         check_chat(engine, moert)
         check_sessions(engine, moert, options.work)
         check_cancellation(engine, moert)

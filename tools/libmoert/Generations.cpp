@@ -31,7 +31,7 @@ void GenerationState::receive(GenerationEvent event) {
     made.back().setResults(event.isEnd ? event.reply.stop : -1,
                            choice.tokens.empty() ? std::move(event.reply.tokens)
                                                  : std::move(choice.tokens),
-                           event.stats);
+                           event.stats, std::move(event.embedding));
   }
   std::lock_guard lock(inbox->mutex);
   hasEnded |= event.isEnd;
@@ -102,6 +102,21 @@ Status submit(moert_scheduler &scheduler, GenerationRequest request,
   return Status::ok();
 }
 
+StatusOr<Pooling> poolingOf(const Engine &engine, int32_t pooling) {
+  switch (pooling) {
+  case MOERT_POOL_DEFAULT: {
+    const auto *name = engine.plan().table().pooling();
+    return trainedPooling(name ? name->string_view() : "");
+  }
+  case MOERT_POOL_MEAN:
+    return Pooling::Mean;
+  case MOERT_POOL_LAST:
+    return Pooling::Last;
+  default:
+    return Status(StatusCode::Usage, "pooling is not a moert_pooling");
+  }
+}
+
 /// Reads a conversation with what the options say.
 StatusOr<RunPlan> planOf(const moert_scheduler &scheduler,
                          std::string_view text,
@@ -162,6 +177,24 @@ moert_status moert_submit(moert_scheduler *scheduler, const int32_t *ids,
       request.promptText = bytesOf(scheduler->tokenizer(), request.prompt,
                                    /*controlNames=*/true);
     }
+    return submit(*scheduler, std::move(request), {}, options, generation);
+  });
+}
+
+moert_status moert_submit_embedding(moert_scheduler *scheduler,
+                                    const int32_t *ids, size_t count,
+                                    int32_t pooling,
+                                    const moert_submit_options *given,
+                                    moert_generation **generation) {
+  return guarded(threadFailure(), [&]() -> Status {
+    if (!scheduler || (!ids && count) || !generation)
+      return nullPointer();
+    MOE_ASSIGN_OR_RETURN(moert_submit_options options,
+                         optionsFrom<moert_submit_options>(given));
+    GenerationRequest request;
+    request.prompt.assign(ids, ids + count);
+    MOE_ASSIGN_OR_RETURN(request.embed,
+                         poolingOf(*scheduler->engine->engine, pooling));
     return submit(*scheduler, std::move(request), {}, options, generation);
   });
 }

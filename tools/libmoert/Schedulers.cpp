@@ -6,7 +6,7 @@ using namespace moert;
 using namespace moert::capi;
 
 namespace {
-SchedulerOptions fromC(const moert_scheduler_options &options) {
+StatusOr<SchedulerOptions> fromC(const moert_scheduler_options &options) {
   SchedulerOptions result;
   // 0 asks for the default; what is out of range is the scheduler's to refuse.
   auto set = [](auto &value, auto option) {
@@ -26,6 +26,18 @@ SchedulerOptions fromC(const moert_scheduler_options &options) {
   set(result.storeBytes, options.store_bytes);
   if (options.store_folder)
     result.storeFolder = options.store_folder;
+  switch (options.speculation) {
+  case MOERT_SPECULATE_WHERE_PAYS:
+    break;
+  case MOERT_SPECULATE_OFF:
+    result.speculation = Speculation::Off;
+    break;
+  case MOERT_SPECULATE_ALWAYS:
+    result.speculation = Speculation::Always;
+    break;
+  default:
+    return Status(StatusCode::Usage, "speculation is not a moert_speculation");
+  }
   return result;
 }
 
@@ -83,6 +95,7 @@ moert_status moert_scheduler_create(moert_engine *handle,
                         "destroy it first");
         MOE_ASSIGN_OR_RETURN(moert_scheduler_options options,
                              optionsFrom<moert_scheduler_options>(given));
+        MOE_ASSIGN_OR_RETURN(SchedulerOptions wanted, fromC(options));
         auto made = std::make_unique<moert_scheduler>();
         made->engine = handle;
         made->modelFacts = factsOf(engine, options.chat_template);
@@ -92,9 +105,8 @@ moert_status moert_scheduler_create(moert_engine *handle,
                                    made->modelFacts.chatTemplate, tokenizer));
         }
         made->inbox = std::make_shared<Inbox>();
-        MOE_ASSIGN_OR_RETURN(
-            made->scheduler,
-            Scheduler::create(engine, tokenizer, fromC(options)));
+        MOE_ASSIGN_OR_RETURN(made->scheduler,
+                             Scheduler::create(engine, tokenizer, wanted));
         handle->scheduler = made->scheduler.get();
         *scheduler = made.release();
         return Status::ok();

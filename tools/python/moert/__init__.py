@@ -14,10 +14,10 @@ from .engine import Engine, ModelInfo
 from .errors import (CancelledError, DoesNotFitError, Error, FileError, InternalError, InvalidFileError,
                      UnsupportedError, UsageError, WrongMachineError)
 from .options import Constraint, Options
-from .results import Event, Logprob, Result, ToolCall, Usage
+from .results import Embedding, Event, Logprob, Result, ToolCall, Usage
 from .session import Session
 
 __version__: str = _LIB.moert_version().decode()
-__all__ = ["AsyncGeneration", "CancelledError", "Constraint", "DoesNotFitError", "Engine", "Error", "Event", "FileError",
+__all__ = ["AsyncGeneration", "CancelledError", "Constraint", "DoesNotFitError", "Embedding", "Engine", "Error", "Event", "FileError",
            "Generation", "InternalError", "InvalidFileError", "Logprob", "ModelInfo", "Options", "Result", "Session",
            "ToolCall", "UnsupportedError", "UsageError", "Usage", "WrongMachineError"]

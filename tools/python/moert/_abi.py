@@ -37,7 +37,7 @@ class CacheInfo(Sized):
 
 class ChatOptions(Sized):
     _fields_ = [("size", c_size_t), ("thinking", c_int32), ("no_special", c_int32), ("variables", c_char_p),
-                ("chat_template", c_char_p)]
+                ("chat_template", c_char_p), ("speculation", c_int32)]
 
 
 class SequenceOptions(Sized):
@@ -92,7 +92,8 @@ class Event(Structure):
     _fields_ = [("kind", c_int32), ("text", c_void_p), ("bytes", c_size_t), ("reason", c_int32), ("call", c_int32),
                 ("id", c_char_p), ("logprobs", POINTER(Logprob)), ("logprob_count", c_size_t), ("status", c_int),
                 ("error", c_char_p), ("remedy", c_char_p), ("stop", c_int32), ("tokens", POINTER(c_int32)),
-                ("token_count", c_size_t), ("stats", POINTER(GenerationStats))]
+                ("token_count", c_size_t), ("stats", POINTER(GenerationStats)),
+                ("embedding", POINTER(c_float)), ("embedding_count", c_size_t)]
 
 
 TEXT, REASONING, END, CALL, CALL_ARGUMENTS, CALL_END = range(6)
@@ -135,6 +136,8 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "moert_scheduler_destroy": (None, [c_void_p]),
     "moert_submit": (_STATUS, [c_void_p, _IDS, c_size_t, POINTER(GenerateOptions), POINTER(SubmitOptions),
                                POINTER(c_void_p)]),
+    "moert_submit_embedding": (_STATUS, [c_void_p, _IDS, c_size_t, c_int32, POINTER(SubmitOptions),
+                                         POINTER(c_void_p)]),
     "moert_submit_chat": (_STATUS, [c_void_p, c_char_p, c_size_t, POINTER(SubmitOptions), POINTER(c_void_p)]),
     "moert_generation_destroy": (None, [c_void_p]),
     "moert_generation_user": (c_void_p, [c_void_p]),

@@ -9,15 +9,18 @@ from typing import Any, AsyncIterator, Callable, Iterator, Optional, Union
 
 from . import _abi
 from ._abi import LIB
+from ._arrays import float_array
 from .errors import CancelledError, Error, failure
-from .results import Event, EventKind, Finish, Logprob, Result, ToolCall, Usage
+from .results import Embedding, Event, EventKind, Finish, Logprob, Result, ToolCall, Usage
 
 _KINDS: dict[int, EventKind] = {_abi.TEXT: "text", _abi.REASONING: "reasoning", _abi.CALL: "call",
                                 _abi.CALL_ARGUMENTS: "arguments", _abi.CALL_END: "call_end"}
 _REASONS: tuple[Finish, ...] = ("length", "end", "stop", "context")
 
-#: What a feed hands on: a piece, the end of a whole text, or why it failed.
-Item = Union[Event, Result, Error]
+#: How it ends: with the whole text or the embedding, or why there is none.
+Last = Union[Result, Embedding, Error]
+#: What a feed hands on.
+Item = Union[Event, Last]
 
 
 class Feed:
@@ -84,15 +87,20 @@ class Feed:
         self._logprobs += logprobs
         return Event(kind, text, event.call, (event.id or b"").decode(), logprobs)
 
-    def _end(self, event: Any) -> Union[Result, Error]:
+    def _end(self, event: Any) -> Last:
         if event.status != 0:
             return failure(event.status, event.error.decode(), event.remedy.decode())
         stats = event.stats.contents
+        usage = Usage(*(getattr(stats, each[0]) for each in _abi.GenerationStats._fields_))
+        if event.embedding_count:
+            room, values = float_array(event.embedding_count)
+            ctypes.memmove(room, event.embedding, ctypes.sizeof(room))
+            return Embedding(values, usage)
         reason = _REASONS[event.reason]
         return Result(text="".join(self._texts["text"]), reasoning="".join(self._texts["reasoning"]),
                       calls=self._calls, logprobs=self._logprobs, tokens=event.tokens[:event.token_count],
                       finish="calls" if self._calls and reason in ("end", "stop") else reason, stop=event.stop,
-                      usage=Usage(*(getattr(stats, each[0]) for each in _abi.GenerationStats._fields_)))
+                      usage=usage)
 
 
 class Generation:
@@ -104,7 +112,7 @@ class Generation:
     def __init__(self) -> None:
         self._items: queue.SimpleQueue[Item] = queue.SimpleQueue()
         self.feed = Feed(self._items.put)
-        self._last: Optional[Union[Result, Error]] = None
+        self._last: Optional[Last] = None
 
     def __iter__(self) -> Iterator[Event]:
         while self._last is None:
@@ -118,13 +126,23 @@ class Generation:
 
     def result(self) -> Result:
         """Waits for the end, and returns the whole text. Raises CancelledError after cancel()."""
+        last = self._end()
+        assert isinstance(last, Result)
+        return last
+
+    def embedding(self) -> Embedding:
+        """The result of Engine.embed()."""
+        last = self._end()
+        assert isinstance(last, Embedding)
+        return last
+
+    def _end(self) -> Optional[Last]:
         try:
             for _ in self:
                 pass
         except BaseException:
             self.cancel()
             raise
-        assert isinstance(self._last, Result)
         return self._last
 
     def cancel(self) -> None:
@@ -158,7 +176,7 @@ class AsyncGeneration:
             loop.call_soon_threadsafe(items.put_nowait, item)
 
         self.feed = Feed(put)
-        self._last: Optional[Union[Result, Error]] = None
+        self._last: Optional[Last] = None
 
     async def __aiter__(self) -> AsyncIterator[Event]:
         try:
@@ -176,9 +194,19 @@ class AsyncGeneration:
 
     async def result(self) -> Result:
         """Waits for the end, and returns the whole text. Raises CancelledError after cancel()."""
+        last = await self._end()
+        assert isinstance(last, Result)
+        return last
+
+    async def embedding(self) -> Embedding:
+        """The result of Engine.embed_async()."""
+        last = await self._end()
+        assert isinstance(last, Embedding)
+        return last
+
+    async def _end(self) -> Optional[Last]:
         async for _ in self:
             pass
-        assert isinstance(self._last, Result)
         return self._last
 
     def cancel(self) -> None:

@@ -7,15 +7,16 @@ import os
 import threading
 import weakref
 from dataclasses import dataclass
-from typing import Any, Mapping, Optional, Sequence, Union
+from typing import Any, Literal, Mapping, Optional, Sequence, Union
 
 from . import _abi
 from ._abi import LIB
+from ._arrays import token_array
 from ._generation import AsyncGeneration, Feed, Generation, Pump
-from .errors import UnsupportedError, UsageError, failure
+from .errors import UsageError, failure
 from .options import Constraint, Options
-from .results import Result
-from .session import Prompt, Session, float_array, token_array
+from .results import Embedding, Result
+from .session import Prompt, Session
 
 Message = Mapping[str, Any]
 Path = Union[str, "os.PathLike[str]"]
@@ -196,9 +197,21 @@ class Engine:
         with self.session() as session:
             return session.logits(prompt)
 
-    def embed(self, prompts: Sequence[Prompt]) -> Any:
-        """The pooled hidden state of each prompt. Not possible yet: raises UnsupportedError."""
-        raise UnsupportedError("plans end in the scores of tokens and do not give the hidden state out yet")
+    def embed(self, prompts: Sequence[Prompt], *, pooling: Optional[Literal["mean", "last"]] = None, client: str = "",
+              priority: int = 0) -> list[Embedding]:
+        """The pooled hidden state of each prompt; pooling: None is what the model was trained for, or else the mean."""
+        running = [Generation() for _ in prompts]
+        for generation, prompt in zip(running, prompts):
+            self._submit_embedding(generation.feed, prompt, pooling, client, priority)
+        return [each.embedding() for each in running]
+
+    async def embed_async(self, prompts: Sequence[Prompt], *, pooling: Optional[Literal["mean", "last"]] = None,
+                          client: str = "", priority: int = 0) -> list[Embedding]:
+        """embed() for asyncio. If the task is cancelled, so is the work."""
+        running = [AsyncGeneration() for _ in prompts]
+        for generation, prompt in zip(running, prompts):
+            self._submit_embedding(generation.feed, prompt, pooling, client, priority)
+        return [await each.embedding() for each in running]
 
     def session(self, *, private: bool = False) -> Session:
         """An empty session; private: it shares no pages of the cache with others."""
@@ -307,6 +320,16 @@ class Engine:
         self._begin(feed, own, options.constraint, options.client, options.priority,
                     lambda scheduler, handle: self._scheduled(LIB.moert_submit, scheduler, ids, len(ids),
                                                               ctypes.byref(given), ctypes.byref(own), handle))
+
+    def _submit_embedding(self, feed: Feed, prompt: Prompt, pooling: Optional[str], client: str, priority: int) -> None:
+        ids = token_array(self.tokenize(prompt) if isinstance(prompt, str) else prompt)
+        kinds = (None, "mean", "last")
+        if pooling not in kinds:
+            raise UsageError(f"pooling is {pooling!r}: expected mean or last")
+        own = _abi.SubmitOptions()
+        self._begin(feed, own, None, client, priority,
+                    lambda scheduler, handle: self._scheduled(LIB.moert_submit_embedding, scheduler, ids, len(ids),
+                                                              kinds.index(pooling), ctypes.byref(own), handle))
 
     def _submit_chat(self, feed: Feed, messages: Sequence[Message], tools: Optional[Sequence[Mapping[str, Any]]],
                      schema: Optional[Mapping[str, Any]], constraint: Optional[Constraint], client: str, priority: int,

@@ -53,7 +53,7 @@ class ToolCall:
 
 @dataclass(frozen=True)
 class Usage:
-    """Tokens and seconds of one text."""
+    """Tokens and seconds of one text or embedding."""
     prompt_tokens: int
     #: Of the prompt, that were not evaluated again.
     cached_tokens: int
@@ -63,6 +63,14 @@ class Usage:
     queue_seconds: float
     prompt_seconds: float
     decode_seconds: float
+
+
+@dataclass
+class Embedding:
+    """The pooled hidden state of a text, of length 1: float32, as an array of numpy if that is installed, or else as a
+    memoryview."""
+    values: Any
+    usage: Usage
 
 
 @dataclass

@@ -3,10 +3,11 @@ from __future__ import annotations
 
 import ctypes
 import os
-from typing import TYPE_CHECKING, Any, Iterable, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Any, Optional, Sequence, Union
 
 from . import _abi
 from ._abi import LIB
+from ._arrays import float_array, token_array
 from .errors import UsageError
 from .options import Options
 
@@ -15,25 +16,6 @@ if TYPE_CHECKING:
 
 #: A text, which becomes tokens, or tokens.
 Prompt = Union[str, Sequence[int]]
-
-
-def token_array(tokens: Iterable[int]) -> Any:
-    tokens = list(tokens)
-    try:
-        return (ctypes.c_int32 * len(tokens))(*tokens)
-    except TypeError:
-        raise UsageError("tokens are numbers") from None
-
-
-def float_array(count: int) -> tuple[Any, Any]:
-    """Room for `count` floats for the library, and the same room for the caller: an array of numpy if that is
-    installed, or else a memoryview."""
-    room = (ctypes.c_float * count)()
-    try:
-        import numpy
-    except ImportError:
-        return room, memoryview(room).cast("B").cast("f")
-    return room, numpy.ctypeslib.as_array(room)
 
 
 class Session:
