@@ -142,6 +142,8 @@ MOERT_API int32_t moert_context(const moert_engine *engine);
 MOERT_API int32_t moert_batch(const moert_engine *engine);
 /* The most prompt tokens that one step can process. */
 MOERT_API int32_t moert_ubatch(const moert_engine *engine);
+/* The number of elements of a hidden state, and of an embedding. */
+MOERT_API int32_t moert_hidden(const moert_engine *engine);
 
 /*===-- What is open ------------------------------------------------------===*/
 
@@ -526,6 +528,10 @@ typedef struct moert_event {
   const int32_t *tokens; /* at the end: all that were generated */
   size_t token_count;
   const moert_generation_stats *stats; /* at the end */
+  /* At the end of what moert_submit_embedding() queued: moert_hidden() floats,
+   * whose squares sum to 1. */
+  const float *embedding;
+  size_t embedding_count;
 } moert_event;
 
 /* Receives the events that a token causes. */
@@ -610,6 +616,12 @@ MOERT_API moert_status moert_generate(moert_sequence *sequence,
 MOERT_API const char *moert_thread_error(void);
 MOERT_API const char *moert_thread_remedy(void);
 
+typedef enum moert_speculation {
+  MOERT_SPECULATE_WHERE_PAYS = 0, /* measured while texts are generated */
+  MOERT_SPECULATE_OFF = 1,
+  MOERT_SPECULATE_ALWAYS = 2
+} moert_speculation;
+
 typedef struct moert_scheduler_options {
   size_t size; /* a field that is 0 has the default that its comment says */
   int32_t sequences;          /* most texts together; 0: moert_batch() */
@@ -620,11 +632,15 @@ typedef struct moert_scheduler_options {
                                  0: as step_factor allows */
   double step_factor;         /* such a step takes at most so many times one
                                  without prompts, above 1; 0: 4 */
-  int32_t assumed_tokens;   /* reserved for texts without max_tokens; 0: 512 */
-  int32_t kept_sequences;   /* finished texts to keep for prompts that go on
-                               with them; 0: 64; -1: none */
-  const char *store_folder; /* keeps them after the process's end; NULL: not */
-  uint64_t store_bytes;     /* of files in this folder; 0: 16 GiB */
+  int32_t assumed_tokens;    /* reserved for texts without max_tokens; 0: 512 */
+  int32_t kept_sequences;    /* finished texts to keep for prompts that go on
+                                with them; 0: 64; -1: none */
+  const char *store_folder;  /* keeps them after the process's end; NULL: not */
+  uint64_t store_bytes;      /* of files in this folder; 0: 16 GiB */
+  const char *chat_template; /* a Jinja template instead of the model's, for
+                                moert_submit_chat(), or NULL */
+  int32_t speculation; /* moert_speculation: whether tokens are drafted by what
+                          followed in the text before; texts are the same */
 } moert_scheduler_options;
 
 /* Creates a scheduler on the open plan. An engine has at most one. While it
@@ -663,6 +679,21 @@ MOERT_API moert_status moert_submit(moert_scheduler *scheduler,
                                     const moert_submit_options *options,
                                     moert_generation **generation);
 
+typedef enum moert_pooling {
+  MOERT_POOL_DEFAULT = 0, /* as the model was trained for, or else the mean */
+  MOERT_POOL_MEAN = 1,    /* of the hidden states of all tokens */
+  MOERT_POOL_LAST = 2     /* the hidden state of the last token */
+} moert_pooling;
+
+/* Queues an embedding of `count` tokens, which has one event, the end. Of the
+ * options, `client`, `priority` and `user` matter. Fails as moert_submit()
+ * does, and with UNSUPPORTED if the plan gives no hidden states out or the
+ * model has a pooling of another kind. */
+MOERT_API moert_status moert_submit_embedding(
+    moert_scheduler *scheduler, const int32_t *ids, size_t count,
+    int32_t pooling, const moert_submit_options *options,
+    moert_generation **generation);
+
 /* Queues the reply in a conversation. `request` is `bytes` bytes of JSON, an
  * object in the form of OpenAI's /v1/chat/completions as moert serve takes it:
  * messages, tools, tool_choice, parallel_tool_calls, response_format,
@@ -694,7 +725,8 @@ MOERT_API moert_status moert_generation_next(moert_generation *generation,
 
 /* Waits in the same way until a generation of the scheduler has an event that
  * was not received, and returns it in *generation, or NULL if there is none.
- * Generations take turns. For a program whose only waiting thread it is. */
+ * Generations take turns. One may come before the call that submits it has
+ * returned. For a program whose only waiting thread it is. */
 MOERT_API moert_status moert_scheduler_wait(moert_scheduler *scheduler,
                                             int32_t timeout_ms,
                                             moert_generation **generation);

@@ -98,6 +98,9 @@ if lit_config.params.get("nightly"):
     if all(map(importlib.util.find_spec, ("openai", "anthropic", "ollama", "langchain_openai", "langchain_anthropic",
                                            "langchain_ollama"))):
         config.available_features.add("api-clients")
+    # The PyPI package ray[serve], for the example that serves with it.
+    if all(map(importlib.util.find_spec, ("ray", "starlette"))):
+        config.available_features.add("ray")
     # The PyPI package xllamacpp, which brings llama.cpp to compare with.
     if importlib.util.find_spec("xllamacpp"):
         config.available_features.add("xllamacpp")
@@ -140,6 +143,11 @@ import browser
 if browser.find():
     config.available_features.add("browser")
 
+# Programs, and Python from a wheel, load the shared library, unless it is
+# sanitized.
+if os.path.exists(config.build_dir + "/lib/libmoert.so") and not config.sanitized:
+    config.available_features.add("shared-library")
+
 # What is preloaded does not go together with a sanitizer's runtime.
 if os.path.exists(config.bin_dir + "/libmoe_faults.so"):
     config.available_features.add("faults")
@@ -151,6 +159,7 @@ if config.sanitized:
 config.substitutions += [
     # The tools, for a test's own script.
     ("%bin", config.bin_dir),
+    ("%build", config.build_dir),
     ("%fetched", config.build_dir + "/fetched"),
     # Models drawn from recipes, archives unpacked, and links to tracked files: see test/data/CMakeLists.txt.
     ("%data", config.build_dir + "/test/data"),

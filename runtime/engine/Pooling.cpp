@@ -1,6 +1,9 @@
 #include "runtime/engine/Pooling.h"
 
+#include "runtime/base/Text.h"
+
 #include <cmath>
+#include <fmt/format.h>
 
 namespace moert {
 
@@ -10,6 +13,18 @@ std::optional<Pooling> poolingOf(std::string_view name) {
   if (name == "last")
     return Pooling::Last;
   return std::nullopt;
+}
+
+StatusOr<Pooling> trainedPooling(std::string_view name) {
+  if (name.empty())
+    return Pooling::Mean;
+  if (std::optional<Pooling> known = poolingOf(name))
+    return *known;
+  return Status(StatusCode::Unsupported,
+                fmt::format("the model makes embeddings by pooling {}, which "
+                            "is not implemented; choose mean or last pooling "
+                            "(moert serve --pooling) to embed texts anyway",
+                            moert::quoted(name)));
 }
 
 void PooledState::add(std::span<const float> state) {

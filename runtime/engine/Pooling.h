@@ -3,6 +3,8 @@
 #ifndef MOE_RUNTIME_ENGINE_POOLING_H
 #define MOE_RUNTIME_ENGINE_POOLING_H
 
+#include "runtime/base/Status.h"
+
 #include <optional>
 #include <span>
 #include <string_view>
@@ -19,6 +21,10 @@ enum class Pooling {
 
 /// Returns the pooling that is called "mean" or "last"; none for other names.
 std::optional<Pooling> poolingOf(std::string_view name);
+
+/// Returns how a model embeds texts whose plan names its pooling so; "" is the
+/// mean. Fails with Unsupported for a pooling that is not implemented.
+StatusOr<Pooling> trainedPooling(std::string_view name);
 
 /// Makes an embedding of hidden states, which come in the order of tokens.
 class PooledState {

@@ -281,6 +281,54 @@ static int whileHeld(void *user, const char *text, size_t bytes) {
   return 1;
 }
 
+int runEmbeddings(const char *plan, char *message, size_t size);
+
+/* Embeddings, beside texts that are generated. */
+int runEmbeddings(const char *plan, char *message, size_t size) {
+  moert_engine *engine = moert_create();
+  moert_scheduler *scheduler = NULL;
+  moert_generation *text = NULL, *embedding[3], *none = NULL;
+  moert_generate_options options = greedy(kLength);
+  float values[3][64] = {{0}};
+  STEP(moert_hidden(engine) == 0);
+  STEP(moert_open(engine, plan, NULL) == MOERT_OK);
+  size_t hidden = (size_t)moert_hidden(engine);
+  STEP(hidden > 0 && hidden <= 64);
+  moert_scheduler_options wanted = {.size = sizeof(wanted), .speculation = 3};
+  STEP(moert_scheduler_create(engine, &wanted, &scheduler) == MOERT_USAGE);
+  wanted.speculation = MOERT_SPECULATE_OFF;
+  STEP(moert_scheduler_create(engine, &wanted, &scheduler) == MOERT_OK);
+  STEP(moert_submit(scheduler, kPrompts[0], 3, &options, NULL, &text) ==
+       MOERT_OK);
+  for (int pooling = 0; pooling < 3; ++pooling)
+    STEP(moert_submit_embedding(scheduler, kPrompts[1], 3, pooling, NULL,
+                                &embedding[pooling]) == MOERT_OK);
+  for (int i = 0; i < 3; ++i) {
+    const moert_event *event = NULL;
+    STEP(moert_generation_next(embedding[i], -1, &event) == MOERT_OK && event);
+    STEP(event->kind == MOERT_EVENT_END && event->status == MOERT_OK);
+    STEP(event->embedding_count == hidden && event->token_count == 0);
+    memcpy(values[i], event->embedding, hidden * sizeof(float));
+    float squares = 0;
+    for (size_t k = 0; k < hidden; ++k)
+      squares += values[i][k] * values[i][k];
+    STEP(squares > 0.999f && squares < 1.001f);
+    moert_generation_destroy(embedding[i]);
+  }
+  STEP(memcmp(values[0], values[1], sizeof(values[0])) == 0);
+  STEP(memcmp(values[1], values[2], sizeof(values[0])) != 0);
+  STEP(finish(text).token_count == kLength);
+  FAILS_WITH(MOERT_USAGE, "moert_pooling",
+             moert_submit_embedding(scheduler, kPrompts[0], 3, 3, NULL, &none));
+  FAILS_WITH(MOERT_USAGE, "no tokens",
+             moert_submit_embedding(scheduler, NULL, 0, 1, NULL, &none));
+  FAILS_WITH(MOERT_USAGE, "null",
+             moert_submit_embedding(scheduler, NULL, 1, 1, NULL, &none));
+  moert_scheduler_destroy(scheduler);
+  moert_destroy(engine);
+  return 0;
+}
+
 int runCancelled(const char *plan, char *message, size_t size);
 
 /* Cancellation by another thread, a full queue, sequences beside the scheduler,
@@ -594,6 +642,16 @@ int runWithoutTemplate(const char *plan, char *message, size_t size) {
   FAILS_WITH(MOERT_UNSUPPORTED, "chat template",
              moert_submit_chat(scheduler, request, strlen(request), NULL,
                                &generation));
+  moert_scheduler_destroy(scheduler);
+  moert_scheduler_options options = {.size = sizeof(options),
+                                     .chat_template = "{% for"};
+  STEP(moert_scheduler_create(engine, &options, &scheduler) ==
+       MOERT_INVALID_FILE);
+  options.chat_template = "{{ messages[0].content }}";
+  STEP(moert_scheduler_create(engine, &options, &scheduler) == MOERT_OK);
+  STEP(moert_submit_chat(scheduler, request, strlen(request), NULL,
+                         &generation) == MOERT_OK);
+  moert_generation_destroy(generation);
   moert_reply *reply = NULL;
   moert_reply_options wanted = {
       .size = sizeof(wanted), .max_tokens = -1, .is_chat = 1, .tools = kTools};
@@ -616,6 +674,7 @@ int runSchedulerNulls(void) {
   REFUSED(moert_sampler_constrain(NULL, NULL, NULL, 0));
   REFUSED(moert_scheduler_create(NULL, NULL, NULL));
   REFUSED(moert_submit(NULL, NULL, 0, NULL, NULL, &generation));
+  REFUSED(moert_submit_embedding(NULL, NULL, 0, 0, NULL, &generation));
   REFUSED(moert_submit_chat(NULL, "{}", 2, NULL, &generation));
   REFUSED(moert_generation_next(NULL, 0, &event));
   REFUSED(moert_scheduler_wait(NULL, 0, &generation));

@@ -5,7 +5,8 @@
 // CApiSchedulerProgram.c
 extern "C" {
 using Program = int(const char *plan, char *message, size_t size);
-Program runTexts, runCancelled, runConstrained, runTools, runWithoutTemplate;
+Program runTexts, runEmbeddings, runCancelled, runConstrained, runTools,
+    runWithoutTemplate;
 int runSchedulerNulls(void);
 }
 
@@ -35,6 +36,7 @@ void expectRuns(Program *program, bool hasTemplate = true) {
 TEST(CApiSchedulerTest, TogetherTheyAreWhatEachIsAlone) {
   expectRuns(runTexts);
 }
+TEST(CApiSchedulerTest, Embeddings) { expectRuns(runEmbeddings); }
 TEST(CApiSchedulerTest, CancelledByOthers) { expectRuns(runCancelled); }
 TEST(CApiSchedulerTest, ConstraintsHold) { expectRuns(runConstrained); }
 TEST(CApiSchedulerTest, CallsOfTools) { expectRuns(runTools); }

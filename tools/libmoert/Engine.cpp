@@ -136,6 +136,10 @@ int32_t moert_ubatch(const moert_engine *handle) {
   return handle && handle->engine ? handle->engine->ubatch() : 0;
 }
 
+int32_t moert_hidden(const moert_engine *handle) {
+  return handle && handle->engine ? handle->engine->hidden() : 0;
+}
+
 moert_status moert_get_model_info(moert_engine *handle,
                                   moert_model_info *info) {
   return withPlan(handle,

@@ -31,7 +31,7 @@ void GenerationState::receive(GenerationEvent event) {
     made.back().setResults(event.isEnd ? event.reply.stop : -1,
                            choice.tokens.empty() ? std::move(event.reply.tokens)
                                                  : std::move(choice.tokens),
-                           event.stats);
+                           event.stats, std::move(event.embedding));
   }
   std::lock_guard lock(inbox->mutex);
   hasEnded |= event.isEnd;
@@ -77,12 +77,6 @@ void GenerationState::clear() {
 }
 
 namespace {
-Status statusOf(const ApiError &error) {
-  return Status(error.code == "no_chat_template" ? StatusCode::Unsupported
-                                                 : StatusCode::Usage,
-                error.message);
-}
-
 /// Queues the request with what the options say.
 Status submit(moert_scheduler &scheduler, GenerationRequest request,
               ToolUse tools, const moert_submit_options &options,
@@ -96,21 +90,41 @@ Status submit(moert_scheduler &scheduler, GenerationRequest request,
       scheduler.inbox, *scheduler.scheduler, scheduler.tokenizer(),
       std::move(tools));
   made->state->handle = made.get();
-  MOE_ASSIGN_OR_RETURN(
-      GenerationId id,
-      scheduler.scheduler->submit(std::move(request),
-                                  [state = made->state](GenerationEvent event) {
-                                    state->receive(std::move(event));
-                                  }));
-  made->state->setId(id);
+  // When its events come, a caller may find and destroy the handle.
+  std::shared_ptr<GenerationState> state = made->state;
+  MOE_ASSIGN_OR_RETURN(GenerationId id,
+                       scheduler.scheduler->submit(
+                           std::move(request), [state](GenerationEvent event) {
+                             state->receive(std::move(event));
+                           }));
   *generation = made.release();
+  state->setId(id);
   return Status::ok();
+}
+
+StatusOr<Pooling> poolingOf(const Engine &engine, int32_t pooling) {
+  switch (pooling) {
+  case MOERT_POOL_DEFAULT: {
+    const auto *name = engine.plan().table().pooling();
+    return trainedPooling(name ? name->string_view() : "");
+  }
+  case MOERT_POOL_MEAN:
+    return Pooling::Mean;
+  case MOERT_POOL_LAST:
+    return Pooling::Last;
+  default:
+    return Status(StatusCode::Usage, "pooling is not a moert_pooling");
+  }
 }
 
 /// Reads a conversation with what the options say.
 StatusOr<RunPlan> planOf(const moert_scheduler &scheduler,
                          std::string_view text,
                          const moert_submit_options &options) {
+  if (!scheduler.chat)
+    return Status(StatusCode::Unsupported,
+                  "the model has no chat template: submit a prompt of tokens, "
+                  "or give the scheduler a template");
   ApiSettings settings;
   ChatCall call;
   MOE_RETURN_IF_ERROR(readJson("request", text, [&](const Field &request) {
@@ -128,7 +142,7 @@ StatusOr<RunPlan> planOf(const moert_scheduler &scheduler,
   }
   Prepared prepared = prepareChat(scheduler, settings, call);
   if (auto *error = std::get_if<ApiError>(&prepared))
-    return statusOf(*error);
+    return Status(StatusCode::Usage, error->message);
   return std::get<RunPlan>(std::move(prepared));
 }
 } // namespace
@@ -163,6 +177,24 @@ moert_status moert_submit(moert_scheduler *scheduler, const int32_t *ids,
       request.promptText = bytesOf(scheduler->tokenizer(), request.prompt,
                                    /*controlNames=*/true);
     }
+    return submit(*scheduler, std::move(request), {}, options, generation);
+  });
+}
+
+moert_status moert_submit_embedding(moert_scheduler *scheduler,
+                                    const int32_t *ids, size_t count,
+                                    int32_t pooling,
+                                    const moert_submit_options *given,
+                                    moert_generation **generation) {
+  return guarded(threadFailure(), [&]() -> Status {
+    if (!scheduler || (!ids && count) || !generation)
+      return nullPointer();
+    MOE_ASSIGN_OR_RETURN(moert_submit_options options,
+                         optionsFrom<moert_submit_options>(given));
+    GenerationRequest request;
+    request.prompt.assign(ids, ids + count);
+    MOE_ASSIGN_OR_RETURN(request.embed,
+                         poolingOf(*scheduler->engine->engine, pooling));
     return submit(*scheduler, std::move(request), {}, options, generation);
   });
 }

@@ -50,9 +50,11 @@ OwnedEvent::OwnedEvent(const Choice &choice, const Status &failure) {
 }
 
 void OwnedEvent::setResults(int32_t stop, std::vector<int32_t> tokens,
-                            const GenerationStats &stats) {
+                            const GenerationStats &stats,
+                            std::vector<float> embedding) {
   event_.stop = stop;
   tokens_ = std::move(tokens);
+  embedding_ = std::move(embedding);
   stats_ = {stats.promptTokens,  stats.cachedTokens,   stats.generatedTokens,
             stats.draftedTokens, stats.acceptedTokens, stats.queueSeconds,
             stats.promptSeconds, stats.decodeSeconds};
@@ -80,6 +82,8 @@ const moert_event &OwnedEvent::view() {
   event_.remedy = remedy_.c_str();
   event_.tokens = tokens_.data();
   event_.token_count = tokens_.size();
+  event_.embedding = embedding_.empty() ? nullptr : embedding_.data();
+  event_.embedding_count = embedding_.size();
   if (event_.stats)
     event_.stats = &stats_;
   return event_;

@@ -22,7 +22,7 @@ public:
 
   /// Sets the end's results.
   void setResults(int32_t stop, std::vector<int32_t> tokens,
-                  const GenerationStats &stats);
+                  const GenerationStats &stats, std::vector<float> embedding);
 
   /// Valid until this is moved or destroyed.
   const moert_event &view();
@@ -34,6 +34,7 @@ private:
   std::vector<moert_logprob> views_;
   std::vector<std::vector<moert_alternative>> tops_; ///< Of `views_`.
   std::vector<int32_t> tokens_;
+  std::vector<float> embedding_;
   moert_generation_stats stats_ = {};
 };
 

@@ -6,9 +6,7 @@ using namespace moert;
 using namespace moert::capi;
 
 namespace {
-StatusOr<SchedulerOptions> fromC(const moert_scheduler_options *given) {
-  MOE_ASSIGN_OR_RETURN(moert_scheduler_options options,
-                       optionsFrom<moert_scheduler_options>(given));
+StatusOr<SchedulerOptions> fromC(const moert_scheduler_options &options) {
   SchedulerOptions result;
   // 0 asks for the default; what is out of range is the scheduler's to refuse.
   auto set = [](auto &value, auto option) {
@@ -28,15 +26,28 @@ StatusOr<SchedulerOptions> fromC(const moert_scheduler_options *given) {
   set(result.storeBytes, options.store_bytes);
   if (options.store_folder)
     result.storeFolder = options.store_folder;
+  switch (options.speculation) {
+  case MOERT_SPECULATE_WHERE_PAYS:
+    break;
+  case MOERT_SPECULATE_OFF:
+    result.speculation = Speculation::Off;
+    break;
+  case MOERT_SPECULATE_ALWAYS:
+    result.speculation = Speculation::Always;
+    break;
+  default:
+    return Status(StatusCode::Usage, "speculation is not a moert_speculation");
+  }
   return result;
 }
 
 /// What requests need to know of the plan.
-ModelFacts factsOf(const Engine &engine) {
+ModelFacts factsOf(const Engine &engine, const char *chatTemplate) {
   ModelFacts facts;
   const auto *name = engine.plan().table().model_name();
   facts.id = name && name->size() > 0 ? name->str() : "of the plan";
-  facts.chatTemplate = planChatTemplateSource(engine.plan());
+  facts.chatTemplate =
+      chatTemplate ? chatTemplate : planChatTemplateSource(engine.plan());
   facts.contextTokens = engine.context();
   facts.sequences = engine.batch();
   return facts;
@@ -82,17 +93,20 @@ moert_status moert_scheduler_create(moert_engine *handle,
           return Status(StatusCode::Usage,
                         "the engine has a scheduler already: use it, or "
                         "destroy it first");
-        MOE_ASSIGN_OR_RETURN(SchedulerOptions options, fromC(given));
+        MOE_ASSIGN_OR_RETURN(moert_scheduler_options options,
+                             optionsFrom<moert_scheduler_options>(given));
+        MOE_ASSIGN_OR_RETURN(SchedulerOptions wanted, fromC(options));
         auto made = std::make_unique<moert_scheduler>();
         made->engine = handle;
-        made->modelFacts = factsOf(engine);
+        made->modelFacts = factsOf(engine, options.chat_template);
         if (!made->modelFacts.chatTemplate.empty()) {
           MOE_ASSIGN_OR_RETURN(made->chat,
-                               ChatFormat::create(engine.plan(), tokenizer));
+                               ChatFormat::fromTemplate(
+                                   made->modelFacts.chatTemplate, tokenizer));
         }
         made->inbox = std::make_shared<Inbox>();
         MOE_ASSIGN_OR_RETURN(made->scheduler,
-                             Scheduler::create(engine, tokenizer, options));
+                             Scheduler::create(engine, tokenizer, wanted));
         handle->scheduler = made->scheduler.get();
         *scheduler = made.release();
         return Status::ok();

@@ -14,19 +14,6 @@ std::string textOf(const flatbuffers::String *text) {
   return text ? text->str() : std::string();
 }
 
-/// Returns how a model embeds texts that names its pooling so in its plan.
-StatusOr<Pooling> poolingOf(const std::string &name) {
-  if (name.empty())
-    return Pooling::Mean;
-  if (std::optional<Pooling> known = moert::poolingOf(std::string_view(name)))
-    return *known;
-  return Status(StatusCode::Unsupported,
-                fmt::format("the model makes embeddings by pooling {}, which "
-                            "this server does not have; start it with "
-                            "--pooling mean or last to embed texts anyway",
-                            moert::quoted(name)));
-}
-
 std::string_view stateName(GenerationRow::State state) {
   switch (state) {
   case GenerationRow::State::Waiting:
@@ -71,7 +58,7 @@ StatusOr<std::unique_ptr<ServedModel>> ServedModel::open(
     model->chat_.emplace(std::move(chat));
   }
   model->pooling_ = pooling ? StatusOr<Pooling>(*pooling)
-                            : poolingOf(textOf(plan.table().pooling()));
+                            : trainedPooling(textOf(plan.table().pooling()));
   model->facts_ = factsOf(plan, path, std::move(id));
   model->facts_.contextTokens = model->engine_->context();
   model->facts_.sequences = model->engine_->batch();
