@@ -48,7 +48,7 @@ bool hasTools(const ChatCall &call) {
 }
 
 /// Whether the model is told of its tools in words.
-bool isGeneric(const Backend &backend, const ChatCall &call) {
+bool isGeneric(const ServedText &backend, const ChatCall &call) {
   return hasTools(call) && needsGenericTools(backend.facts().chatTemplate);
 }
 
