@@ -24,16 +24,19 @@ public:
   struct ByteEdge {
     uint8_t first, last; ///< Inclusive.
     StateId target;
+    bool operator==(const ByteEdge &) const = default;
   };
   struct Call {
     StateId entry;    ///< First state of the called rule.
     StateId followUp; ///< Where the caller continues; kNone: its rule ends.
+    bool operator==(const Call &) const = default;
   };
   struct State {
     std::vector<ByteEdge> bytes = {};
     std::vector<StateId> empty = {}; ///< Targets of edges that read nothing.
     std::vector<Call> calls = {};
     bool isEnd = false; ///< The rule ends here.
+    bool operator==(const State &) const = default;
   };
 
   /// Checks the grammar and compiles it. Fails with Usage if it has more than
@@ -44,6 +47,8 @@ public:
   const State &operator[](StateId id) const { return states_[size_t(id)]; }
   StateId start() const { return 0; }
   size_t stateCount() const { return states_.size(); }
+  /// Whether both were compiled from the same grammar.
+  bool operator==(const Automaton &) const = default;
 
   static constexpr size_t kMaxStates = 500'000;
 

@@ -30,7 +30,24 @@ Matcher::Matcher(std::shared_ptr<const Automaton> automaton,
                  std::shared_ptr<const TokenTrie> tokens, MatcherLimits limits)
     : automaton_(std::move(automaton)), tokens_(std::move(tokens)),
       limits_(limits) {
+  start();
+}
+
+void Matcher::start() {
   history_.push_back(close({{automaton_->start(), kBottom}}));
+}
+
+void Matcher::restart() {
+  history_.clear();
+  tokenCount_ = 0;
+  isFull_ = false;
+  start();
+}
+
+size_t Matcher::bytes() const {
+  const size_t mask = (size_t(tokens_->vocabularySize()) + 63) / 64 * 8;
+  return positions_.size() * (sizeof(Position) + 256 * sizeof(PositionId)) +
+         masks_.size() * mask;
 }
 
 Matcher::FrameId Matcher::frame(Automaton::StateId followUp, FrameId parent) {

@@ -58,6 +58,14 @@ public:
   /// if there are fewer or they are too long ago.
   Status rewind(size_t count);
 
+  /// Goes back to the beginning of a text, whatever came before, and keeps what
+  /// has been learnt.
+  void restart();
+
+  const Automaton &automaton() const { return *automaton_; }
+  /// Returns about how many bytes positions and masks take.
+  size_t bytes() const;
+
   /// Returns whether the text so far is complete. More text may be possible.
   bool canEnd() const;
   /// Returns whether the text has ended: a token that ends texts was accepted,
@@ -94,6 +102,8 @@ private:
   FrameId frame(Automaton::StateId followUp, FrameId parent);
   static uint64_t hashOf(const Position &position);
   void remember(PositionId at);
+  /// Begins the history, which is empty, with the position before any text.
+  void start();
   Status fullStatus() const;
   void computeMask(PositionId at, std::vector<uint64_t> &mask);
   /// Forgets everything but the positions of the history.

@@ -31,6 +31,7 @@ bool isSet(std::span<const uint64_t> mask, int32_t id) {
 
 ConstraintVocabulary::ConstraintVocabulary(const Tokenizer &tokenizer)
     : tokenizer(tokenizer), trie(std::make_shared<const TokenTrie>(tokenizer)),
+      matchers(std::make_shared<MatcherPool>(trie)),
       others((size_t(tokenizer.vocabularySize()) + 63) / 64, 0) {
   for (int32_t id = 0; id < tokenizer.vocabularySize(); ++id) {
     if (tokenizer.isEndOfGeneration(id))
@@ -48,8 +49,10 @@ Constraint::Constraint(std::shared_ptr<const Automaton> grammar,
                        std::shared_ptr<const ConstraintVocabulary> vocabulary,
                        bool splitReasoning, std::string_view prompt)
     : vocabulary_(std::move(vocabulary)),
-      matcher_(std::move(grammar), vocabulary_->trie),
+      matcher_(vocabulary_->matchers->take(std::move(grammar))),
       isAnswer_(!splitReasoning), splitter_(prompt) {}
+
+Constraint::~Constraint() { vocabulary_->matchers->put(std::move(matcher_)); }
 
 void Constraint::allowMarks(std::vector<uint64_t> &mask) const {
   if (mark_.empty()) {
@@ -70,7 +73,7 @@ StatusOr<std::span<const uint64_t>> Constraint::allowed() {
     return std::span<const uint64_t>(vocabulary_->others);
   std::span<const uint64_t> mask;
   if (mark_.empty()) {
-    MOE_ASSIGN_OR_RETURN(mask, matcher_.allowed());
+    MOE_ASSIGN_OR_RETURN(mask, matcher_->allowed());
   }
   if (!isAnswer_ && markTokens_ < kMostMarkTokens) {
     mask_.assign(mask.begin(), mask.end());
@@ -109,14 +112,14 @@ Status Constraint::acceptMark(std::string_view bytes) {
 
 Status Constraint::accept(int32_t token) {
   if (isAnswer_)
-    return matcher_.accept(token);
+    return matcher_->accept(token);
   std::string_view bytes = vocabulary_->tokenizer.tokenBytes(token);
   if (splitter_.isReasoning())
     return acceptReasoning(bytes);
   if (!mark_.empty() || std::ranges::binary_search(vocabulary_->marks, token))
     return acceptMark(bytes);
   isAnswer_ = true;
-  return matcher_.accept(token);
+  return matcher_->accept(token);
 }
 
 } // namespace moert

@@ -12,7 +12,7 @@
 #ifndef MOE_RUNTIME_SERVE_CONSTRAINT_H
 #define MOE_RUNTIME_SERVE_CONSTRAINT_H
 
-#include "runtime/constrain/Matcher.h"
+#include "runtime/constrain/MatcherPool.h"
 #include "runtime/text/Reasoning.h"
 
 #include <memory>
@@ -33,6 +33,8 @@ struct ConstraintVocabulary {
 
   const Tokenizer &tokenizer;
   std::shared_ptr<const TokenTrie> trie;
+  /// Of finished constraints. It may change although this is immutable.
+  std::shared_ptr<MatcherPool> matchers;
   /// Tokens that can only begin a mark, or are one.
   std::vector<int32_t> marks;
   /// A bit for every token that does not end generation.
@@ -46,6 +48,7 @@ public:
   Constraint(std::shared_ptr<const Automaton> grammar,
              std::shared_ptr<const ConstraintVocabulary> vocabulary,
              bool splitReasoning, std::string_view prompt);
+  ~Constraint();
 
   /// Returns a bit per token that may be next (Matcher::allowed). Valid until
   /// the next call. Fails with DoesNotFit if a limit of the matcher is exceeded
@@ -56,7 +59,7 @@ public:
   Status accept(int32_t token);
 
   /// Whether nothing can follow: the answer is complete.
-  bool hasEnded() const { return isAnswer_ && matcher_.hasEnded(); }
+  bool hasEnded() const { return isAnswer_ && matcher_->hasEnded(); }
 
 private:
   /// Most tokens of marks before the answer: a model that goes on and on with
@@ -68,7 +71,7 @@ private:
   Status acceptReasoning(std::string_view bytes);
 
   std::shared_ptr<const ConstraintVocabulary> vocabulary_;
-  Matcher matcher_;
+  std::unique_ptr<Matcher> matcher_;
   bool isAnswer_; ///< The answer has begun.
   ReasoningSplitter splitter_;
   std::string mark_; ///< The part of a mark that has been written.

@@ -157,7 +157,7 @@ void maskOf(benchmark::State &state, bool again) {
     Matcher matcher(problem.automaton, problem.trie);
     if (again) {
       (void)follow(matcher, problem.first, seconds);
-      (void)matcher.rewind(problem.first.size());
+      matcher.restart();
     }
     seconds = 0;
     state.ResumeTiming();

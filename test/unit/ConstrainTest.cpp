@@ -2,7 +2,7 @@
 
 #include "runtime/constrain/Gbnf.h"
 #include "runtime/constrain/JsonSchema.h"
-#include "runtime/constrain/Matcher.h"
+#include "runtime/constrain/MatcherPool.h"
 #include "runtime/constrain/Regex.h"
 
 #include <gmock/gmock.h>
@@ -264,6 +264,43 @@ TEST(Constrain, ForgettingKeepsThePositions) {
     int32_t token = choices.empty() ? ']' : choices[random() % choices.size()];
     ASSERT_TRUE(small.accept(token).isOk() && large.accept(token).isOk());
   }
+}
+
+std::shared_ptr<const Automaton> compiled(const char *source) {
+  StatusOr<Automaton> automaton = Automaton::compile(gbnf(source));
+  EXPECT_TRUE(automaton.isOk());
+  return std::make_shared<const Automaton>(*std::move(automaton));
+}
+
+// A request gets the matcher of an earlier one with an equal grammar, at the
+// beginning of a text, and never one that is in use or of another grammar.
+TEST(Constrain, MatchersAreUsedAgain) {
+  constexpr const char *first = "root ::= \"a\" \"b\"*",
+                       *second = "root ::= \"b\"+";
+  MatcherPool pool(trie());
+  std::unique_ptr<Matcher> one = pool.take(compiled(first));
+  std::unique_ptr<Matcher> other = pool.take(compiled(first));
+  const Matcher *address = one.get();
+  ASSERT_TRUE(one->accept('a').isOk());
+  ASSERT_TRUE(one->accept('b').isOk());
+  ASSERT_TRUE(one->allowed().isOk());
+  const size_t learnt = one->bytes();
+  pool.put(std::move(one));
+  EXPECT_NE(pool.take(compiled(second)).get(), address);
+  one = pool.take(compiled(first));
+  EXPECT_EQ(one.get(), address);
+  auto mask = one->allowed();
+  ASSERT_TRUE(mask.isOk());
+  EXPECT_TRUE(isSet(*mask, 'a'));
+  EXPECT_FALSE(isSet(*mask, 'b'));
+  EXPECT_FALSE(one->canEnd());
+  EXPECT_FALSE(one->rewind(1).isOk());
+  // Of many, those that were put last are kept.
+  pool.put(std::move(one));
+  for (size_t i = 0; i < MatcherPool::kMost; ++i)
+    pool.put(std::make_unique<Matcher>(compiled(second), trie()));
+  EXPECT_LT(pool.take(compiled(first))->bytes(), learnt);
+  EXPECT_TRUE(other->accept('a').isOk());
 }
 
 TEST(Constrain, LimitsRefuse) {
