@@ -59,6 +59,70 @@ def check_openai(base):
     print("openai: ok")
 
 
+def check_assistants(base):
+    """Assistants, threads and runs, which are stored between requests."""
+    client = openai.OpenAI(base_url=base + "/v1", api_key="none", max_retries=0)
+    beta = client.beta
+    assistant = beta.assistants.create(model=MODEL, instructions="Be brief.", name="Ann")
+    assert [one.id for one in beta.assistants.list()] == [assistant.id]
+    assert beta.assistants.update(assistant.id, description="kind").description == "kind"
+    thread = beta.threads.create(messages=MESSAGES)
+    run = beta.threads.runs.create_and_poll(thread_id=thread.id, assistant_id=assistant.id, max_completion_tokens=8,
+                                            poll_interval_ms=50)
+    assert run.status in ("completed", "incomplete"), run
+    answer = beta.threads.messages.list(thread.id, run_id=run.id).data[0]
+    assert answer.role == "assistant" and answer.content[0].text.value, answer
+    assert beta.threads.runs.steps.list(run.id, thread_id=thread.id).data[0].type == "message_creation"
+
+    class Listener(openai.AssistantEventHandler):
+        text, seen = "", None
+
+        def on_text_delta(self, delta, snapshot):
+            self.text += delta.value
+            assert snapshot.value == self.text, (snapshot, self.text)
+
+        def on_message_done(self, message):
+            self.seen = message
+
+    beta.threads.messages.create(thread.id, role="user", content="And now?")
+    with beta.threads.runs.stream(thread_id=thread.id, assistant_id=assistant.id, max_completion_tokens=8,
+                                  event_handler=Listener()) as stream:
+        stream.until_done()
+        assert stream.text and stream.seen.content[0].text.value == stream.text, stream.seen
+        assert stream.current_run.status in ("completed", "incomplete"), stream.current_run
+    add = {"type": "function", "function": {"name": "add", "description": "Adds", "parameters": {
+        "type": "object", "properties": {"x": {"type": "integer", "minimum": 0, "maximum": 9}}, "required": ["x"],
+        "additionalProperties": False}}}
+    run = beta.threads.create_and_run_poll(assistant_id=assistant.id, thread={"messages": MESSAGES}, tools=[add],
+                                           tool_choice="required", poll_interval_ms=50)
+    assert run.status == "requires_action", run
+    calls = run.required_action.submit_tool_outputs.tool_calls
+    assert all(json.loads(call.function.arguments)["x"] in range(10) for call in calls), calls
+    outputs = [{"tool_call_id": call.id, "output": "3"} for call in calls]
+    refused(openai.BadRequestError, beta.threads.messages.create, run.thread_id, role="user", content="x")
+    with beta.threads.runs.submit_tool_outputs_stream(run_id=run.id, thread_id=run.thread_id, tool_outputs=outputs,
+                                                      event_handler=openai.AssistantEventHandler()) as stream:
+        kinds = [event.event for event in stream]
+    assert kinds[0] == "thread.run.step.completed" and kinds[1] == "thread.run.queued", kinds
+    waiting = beta.threads.create_and_run(assistant_id=assistant.id, thread={"messages": MESSAGES})
+    if waiting.status in ("queued", "in_progress"):
+        try:
+            assert beta.threads.runs.cancel(waiting.id, thread_id=waiting.thread_id).status == "cancelled"
+        except openai.BadRequestError:
+            pass  # It was over sooner.
+    for one in (thread.id, run.thread_id, waiting.thread_id):
+        assert beta.threads.delete(one).deleted
+    assert beta.assistants.delete(assistant.id).deleted
+    refused(openai.NotFoundError, beta.assistants.retrieve, assistant.id)
+    first = client.responses.create(model=MODEL, input="Say hi.", max_output_tokens=8)
+    assert client.responses.retrieve(first.id).output_text == first.output_text
+    assert client.responses.input_items.list(first.id).data[0].content[0].text == "Say hi."
+    assert client.responses.create(model=MODEL, input="Again.", previous_response_id=first.id, max_output_tokens=8).output
+    client.responses.delete(first.id)
+    refused(openai.NotFoundError, client.responses.retrieve, first.id)
+    print("assistants: ok")
+
+
 def check_anthropic(base):
     client = anthropic.Anthropic(base_url=base, api_key="none", max_retries=0)
     assert client.messages.create(model=MODEL, max_tokens=8, messages=MESSAGES).content[0].text
@@ -89,7 +153,7 @@ def main():
     a = p.parse_args()
     server = Server(a.moert, [a.plan], "--alias", MODEL)
     try:
-        for check in (check_openai, check_anthropic, check_ollama):
+        for check in (check_openai, check_assistants, check_anthropic, check_ollama):
             check(server.base)
         server.stop()
     finally:
