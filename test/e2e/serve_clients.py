@@ -94,7 +94,8 @@ def check_assistants(base):
         "type": "object", "properties": {"x": {"type": "integer", "minimum": 0, "maximum": 9}}, "required": ["x"],
         "additionalProperties": False}}}
     run = beta.threads.create_and_run_poll(assistant_id=assistant.id, thread={"messages": MESSAGES}, tools=[add],
-                                           tool_choice="required", poll_interval_ms=50)
+                                           tool_choice="required", parallel_tool_calls=False,
+                                           poll_interval_ms=50)
     assert run.status == "requires_action", run
     calls = run.required_action.submit_tool_outputs.tool_calls
     assert all(json.loads(call.function.arguments)["x"] in range(10) for call in calls), calls
