@@ -44,7 +44,8 @@ StatusOr<int32_t> keepShared(Sequence &sequence,
 StatusOr<GenerateStats>
 generate(Engine &engine, Sequence &sequence, std::span<const int32_t> prompt,
          const SamplerParams &sampling, ReplyStream &reply,
-         const std::function<Status(const ReplyEvent &)> &sink) {
+         const std::function<Status(const ReplyEvent &)> &sink,
+         Constraint *constraint) {
   GenerateStats stats;
   MOE_ASSIGN_OR_RETURN(Sampler sampler, Sampler::create(sampling));
   auto send = [&](const std::vector<ReplyEvent> &events) {
@@ -70,11 +71,19 @@ generate(Engine &engine, Sequence &sequence, std::span<const int32_t> prompt,
     sampler.acceptPrompt(token);
 
   while (reply.takesMore()) {
-    MOE_ASSIGN_OR_RETURN(int32_t token, sampler.sample(*logits));
+    std::span<const uint64_t> allowed;
+    if (constraint) {
+      MOE_ASSIGN_OR_RETURN(allowed, constraint->allowed());
+    }
+    MOE_ASSIGN_OR_RETURN(int32_t token, sampler.sample(*logits, allowed));
     sampler.accept(token);
+    if (constraint)
+      MOE_RETURN_IF_ERROR(constraint->accept(token));
     MOE_RETURN_IF_ERROR(send(reply.push(token)));
     if (!reply.takesMore())
       break;
+    if (constraint && constraint->hasEnded())
+      return finish(StopReason::EndOfText);
     if (sequence.position() == engine.context())
       return finish(StopReason::ContextFull);
     Stopwatch watch;

@@ -3,6 +3,7 @@
 #ifndef MOE_RUNTIME_CHAT_GENERATE_H
 #define MOE_RUNTIME_CHAT_GENERATE_H
 
+#include "runtime/chat/Constraint.h"
 #include "runtime/chat/ReplyStream.h"
 #include "runtime/engine/Engine.h"
 #include "runtime/text/Sampler.h"
@@ -34,11 +35,13 @@ StatusOr<int32_t> keepShared(Sequence &sequence,
 /// afterwards. If the sequence's cancel flag is set, the reply ends with
 /// StopReason::Cancelled and the call succeeds; a failure of `sink` also ends
 /// the reply and is returned. The reply contains the last generated token; the
-/// sequence contains it only if another step followed.
+/// sequence contains it only if another step followed. With a `constraint` the
+/// reply is held to its grammar; fails as Constraint::allowed() does.
 StatusOr<GenerateStats>
 generate(Engine &engine, Sequence &sequence, std::span<const int32_t> prompt,
          const SamplerParams &sampling, ReplyStream &reply,
-         const std::function<Status(const ReplyEvent &)> &sink);
+         const std::function<Status(const ReplyEvent &)> &sink,
+         Constraint *constraint = nullptr);
 
 } // namespace moert
 

@@ -3,8 +3,8 @@
 #ifndef MOE_RUNTIME_SERVE_LIVEGENERATION_H
 #define MOE_RUNTIME_SERVE_LIVEGENERATION_H
 
+#include "runtime/chat/Constraint.h"
 #include "runtime/engine/Sequence.h"
-#include "runtime/serve/Constraint.h"
 #include "runtime/serve/DraftPolicy.h"
 #include "runtime/serve/Generation.h"
 #include "runtime/serve/PromptLookup.h"

@@ -7,10 +7,12 @@ The plan must decode several sequences together. Standard library only.
 """
 import argparse
 import concurrent.futures
+import http.client
 import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -22,9 +24,11 @@ PROMPTS = ["In the beginning God created", "And it came to pass", "The LORD is m
 
 
 class Server:
-    def __init__(self, moert, plan, *options):
-        self.process = subprocess.Popen([moert, "serve", *plan, "--port", "0", "--log", "json", *options],
-                                        stderr=subprocess.PIPE, text=True)
+    def __init__(self, moert, plan, *options, program=None, pass_fds=()):
+        """`program`: what starts the server instead."""
+        program = program or [moert, "serve", *plan]
+        self.process = subprocess.Popen([*program, "--port", "0", "--log", "json", *options],
+                                        stderr=subprocess.PIPE, text=True, pass_fds=pass_fds)
         self.lines = []
         for line in self.process.stderr:
             self.lines.append(line)
@@ -174,6 +178,56 @@ def check_models(moert, plan, work):
     print("models: on demand")
 
 
+def check_database(moert, plan, work):
+    """What clients keep survives a server that is killed while it writes."""
+    path = os.path.join(work, "kept.db")
+    for suffix in ("", "-wal"):
+        if os.path.exists(path + suffix):
+            os.remove(path + suffix)
+    server = Server(moert, [plan], "--alias", "kjv", "--database", path)
+    made, stop = [], threading.Event()
+
+    def write():
+        while not stop.is_set():
+            try:
+                made.append(server.json("/v1/assistants", {"model": "kjv", "instructions": "x" * 2000})["id"])
+            except (OSError, http.client.HTTPException):
+                return
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    while len(made) < 20:
+        assert writer.is_alive(), "the writer ended"
+    server.process.kill()
+    server.process.wait()
+    stop.set()
+    writer.join()
+    second = Server(moert, [plan], "--alias", "kjv", "--database", path)
+    try:
+        for name in made:
+            assert second.json("/v1/assistants/" + name)["instructions"] == "x" * 2000
+        refused = subprocess.run([moert, "serve", plan, "--port", "0", "--database", path], capture_output=True, text=True)
+        assert refused.returncode == 2 and "another process has this database" in refused.stderr, refused
+        second.stop()
+    finally:
+        second.process.kill()
+    print("database: kept")
+
+
+def check_activation(moert, plan):
+    """A socket that a service manager made is taken over, as systemd hands it over."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        start = f'exec 3<&{listener.fileno()}; LISTEN_FDS=1 LISTEN_PID=$$ exec "$0" "$@"'
+        server = Server(moert, [plan], program=["sh", "-c", start, moert, "serve", plan], pass_fds=[listener.fileno()])
+        try:
+            assert server.base == f"http://127.0.0.1:{listener.getsockname()[1]}", server.base
+            assert server.json("/health")["status"] == "ok"
+            server.stop()
+        finally:
+            server.process.kill()
+    print("activation: taken over")
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name in ("--moert", "--plan", "--work"):
@@ -195,6 +249,8 @@ def main():
     assert not secrets, f"the log has prompts: {secrets}"
     print("log: no prompts")
     check_models(a.moert, a.plan, a.work)
+    check_database(a.moert, a.plan, a.work)
+    check_activation(a.moert, a.plan)
     print("serve: ok")
 
 

@@ -1,6 +1,6 @@
 // Replies held to a grammar: from the first token of the answer, whatever came
 // before it, and never beyond.
-#include "runtime/serve/Constraint.h"
+#include "runtime/chat/Constraint.h"
 
 #include "runtime/constrain/Gbnf.h"
 #include "runtime/text/Tokenizer.h"

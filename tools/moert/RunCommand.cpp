@@ -1,7 +1,10 @@
 // moert run: text from a prompt.
+#include "runtime/base/JsonPlace.h"
 #include "runtime/base/ReadInput.h"
 #include "runtime/base/Text.h"
 #include "runtime/chat/Generate.h"
+#include "runtime/constrain/Gbnf.h"
+#include "runtime/constrain/JsonSchema.h"
 #include "runtime/plan/PlanTokenizer.h"
 #include "tools/common/Force.h"
 #include "tools/common/Interrupt.h"
@@ -20,7 +23,7 @@ namespace moert {
 namespace {
 struct RunFlags {
   EngineFlags engine;
-  std::string prompt, promptFile, sessionFile;
+  std::string prompt, promptFile, sessionFile, grammarFile, schemaFile;
   const CLI::Option *promptOption = nullptr;
   bool json = false, stats = false, force = false;
   ReplyOptions reply;
@@ -152,6 +155,34 @@ StatusOr<Prompt> plainPrompt(const RunFlags &flags,
   return prompt;
 }
 
+/// Returns what --grammar or --json-schema holds the text to; null without
+/// them.
+StatusOr<std::shared_ptr<const Automaton>> automatonOf(const RunFlags &flags) {
+  bool isSchema = !flags.schemaFile.empty();
+  const std::string &file = isSchema ? flags.schemaFile : flags.grammarFile;
+  if (file.empty())
+    return std::shared_ptr<const Automaton>();
+  MOE_ASSIGN_OR_RETURN(
+      const std::string *text,
+      flags.chat.texts->read(isSchema ? "the schema" : "the grammar", file,
+                             kMostTextBytes));
+  StatusOr<Grammar> grammar = Grammar();
+  if (isSchema) {
+    constexpr int mostNesting = 100;
+    MOE_ASSIGN_OR_RETURN(nlohmann::ordered_json schema,
+                         parseJson(inputName(file), *text, mostNesting));
+    grammar = parseJsonSchema(schema);
+  } else {
+    grammar = parseGbnf(*text);
+  }
+  if (!grammar)
+    return grammar.status().at(inputName(file));
+  StatusOr<Automaton> automaton = Automaton::compile(*grammar);
+  if (!automaton)
+    return automaton.status().at(inputName(file));
+  return std::make_shared<const Automaton>(*std::move(automaton));
+}
+
 Status runPrompt(const RunFlags &flags) {
   bool isChat = flags.isChat || !flags.chat.system.empty() ||
                 !flags.chat.messagesFile.empty() ||
@@ -160,6 +191,8 @@ Status runPrompt(const RunFlags &flags) {
     MOE_RETURN_IF_ERROR(promptText(flags).status());
   // Check the parameters before a large plan is loaded.
   MOE_RETURN_IF_ERROR(Sampler::create(flags.sampler).status());
+  MOE_ASSIGN_OR_RETURN(std::shared_ptr<const Automaton> automaton,
+                       automatonOf(flags));
   const std::string &file = flags.sessionFile;
   if (!file.empty())
     MOE_RETURN_IF_ERROR(sessionTarget(flags, nullptr).status());
@@ -193,13 +226,21 @@ Status runPrompt(const RunFlags &flags) {
   options.showControl = options.splitReasoning = isChat;
   MOE_ASSIGN_OR_RETURN(ReplyStream reply,
                        ReplyStream::create(tokenizer, prompt.text, options));
+  std::optional<Constraint> constraint;
+  if (automaton)
+    constraint.emplace(std::move(automaton),
+                       std::make_shared<ConstraintVocabulary>(tokenizer),
+                       options.splitReasoning, prompt.text);
   ReplyPrinter printer(flags.chat.hidesReasoning());
   MOE_ASSIGN_OR_RETURN(
       GenerateStats stats,
-      generate(*engine, sequence, std::span(tokens).subspan(size_t(known)),
-               flags.sampler, reply, [&](const ReplyEvent &event) {
-                 return flags.json ? Status::ok() : printer.print(event);
-               }));
+      generate(
+          *engine, sequence, std::span(tokens).subspan(size_t(known)),
+          flags.sampler, reply,
+          [&](const ReplyEvent &event) {
+            return flags.json ? Status::ok() : printer.print(event);
+          },
+          constraint ? &*constraint : nullptr));
   if (flags.json)
     printJson(stats, *engine, known, wanted, prompt.text, reply.reply());
   else
@@ -227,6 +268,8 @@ void addRunCommand(moetool::Tool &tool) {
   flags->promptOption =
       moetool::addOption(*command, rows::prompt, flags->prompt);
   moetool::addOption(*command, rows::promptFile, flags->promptFile);
+  moetool::addOption(*command, rows::grammar, flags->grammarFile);
+  moetool::addOption(*command, rows::jsonSchema, flags->schemaFile);
   moetool::addOption(*command, rows::maxTokens, flags->reply.maxTokens);
   moetool::addOption(*command, rows::stops, flags->reply.stops);
   moetool::addOption(*command, rows::ignoreEos, flags->reply.ignoreEos);

@@ -9,8 +9,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef MOE_RUNTIME_SERVE_CONSTRAINT_H
-#define MOE_RUNTIME_SERVE_CONSTRAINT_H
+#ifndef MOE_RUNTIME_CHAT_CONSTRAINT_H
+#define MOE_RUNTIME_CHAT_CONSTRAINT_H
 
 #include "runtime/constrain/MatcherPool.h"
 #include "runtime/text/Reasoning.h"
@@ -81,4 +81,4 @@ private:
 
 } // namespace moert
 
-#endif // MOE_RUNTIME_SERVE_CONSTRAINT_H
+#endif // MOE_RUNTIME_CHAT_CONSTRAINT_H

@@ -1,4 +1,4 @@
-#include "runtime/serve/Constraint.h"
+#include "runtime/chat/Constraint.h"
 
 #include "runtime/text/Tokenizer.h"
 
