@@ -137,6 +137,13 @@ void endBySignal(int signal) {
   action.sa_handler = SIG_DFL;
   ::sigaction(signal, &action, nullptr);
   (void)::raise(signal);
+  // It waits while it is blocked, as it is in its handler.
+  sigset_t own;
+  ::sigemptyset(&own);
+  ::sigaddset(&own, signal);
+  ::pthread_sigmask(SIG_UNBLOCK, &own, nullptr);
+  // The system does not end a container's first process by it.
+  ::_exit(128 + signal);
 }
 
 void installCleanupHandlers() {

@@ -44,9 +44,10 @@ private:
 /// other exits without destructors.
 void removeTemporaries();
 
-/// For handlers of `signal`: removes temporaries and lets the signal's default
-/// action end the process when the handler returns.
-void endBySignal(int signal);
+/// For handlers of `signal`, or a thread that took it: removes temporaries and
+/// ends the process by the signal's default action, or with status 128 + signal
+/// where the system ignores that, as for the first process of a container.
+[[noreturn]] void endBySignal(int signal);
 
 /// Makes SIGINT, SIGTERM and SIGHUP remove temporaries before they end the
 /// process, unless the signals are ignored or handled already. Call once from a

@@ -86,10 +86,8 @@ Status loadFirst(PlanHost &host) {
   while (status.wait_for(std::chrono::milliseconds(20)) !=
          std::future_status::ready)
     if (int signal = ::sigtimedwait(&signals, nullptr, &noTime);
-        signal == SIGINT || signal == SIGTERM) {
+        signal == SIGINT || signal == SIGTERM)
       endBySignal(signal);
-      ::pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
-    }
   return status.get();
 }
 
