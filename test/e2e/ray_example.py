@@ -46,7 +46,7 @@ def check_requests(base, expected):
 
 
 def check_leaving(base):
-    """Texts of clients that leave are cancelled: more than run together, so that most have not begun."""
+    """Texts of clients that leave are cancelled: there are more than run together, so that many have not ended."""
     body = json.dumps({"prompt": PROMPT, "max_tokens": -1, "ignore_eos": True}).encode()
     head = f"POST /generate HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n".encode()
     clients = []
@@ -54,6 +54,7 @@ def check_leaving(base):
         clients.append(socket.create_connection(base[len("http://"):].split(":")))
         clients[-1].sendall(head + body)
     for client in clients:
+        assert client.recv(8) == b"HTTP/1.1"
         client.close()
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
