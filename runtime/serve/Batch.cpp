@@ -21,7 +21,7 @@ Batch::Batch(Engine &engine, const SchedulerOptions &options,
       kept_(engine, size_t(options.keptSequences)), store_(std::move(store)),
       admission_(kQuantum), prefill_(kQuantum),
       chunk_(options.prefillChunk, engine.ubatch(), options.stepFactor),
-      drafts_(engine.batch()) {}
+      drafts_(engine.batch()), deviceTimes_(engine) {}
 
 int32_t Batch::roomOf(const Engine &engine) {
   return int32_t(std::min(int64_t(engine.context()),
@@ -185,6 +185,8 @@ void Batch::report(SchedulerStats &stats) const {
   stats = sums_;
   stats.running = int32_t(running_.size());
   stats.mostRunning = mostRunning_;
+  stats.measuredSeconds = deviceTimes_.seconds();
+  stats.devices = deviceTimes_.devices();
   stats.pages = engine_.pages();
   int32_t held = 0;
   bool generates = false;

@@ -4,6 +4,7 @@
 #define MOE_RUNTIME_SERVE_BATCH_H
 
 #include "runtime/engine/Engine.h"
+#include "runtime/serve/DeviceTimes.h"
 #include "runtime/serve/DraftPolicy.h"
 #include "runtime/serve/FairShare.h"
 #include "runtime/serve/KeptSequences.h"
@@ -116,6 +117,7 @@ private:
   FairShare admission_, prefill_;
   PrefillChunk chunk_;
   DraftPolicy drafts_;
+  DeviceTimes deviceTimes_;
   LiveGenerations running_; ///< In the order in which they began.
   LiveGenerations ended_;
   SchedulerStats sums_;

@@ -206,6 +206,7 @@ void Batch::run(std::vector<Part> parts, LiveGenerations &waiting) {
     for (const auto &generation : *each)
       generation->countStep();
   const auto start = std::chrono::steady_clock::now();
+  deviceTimes_.beginStep();
   Status status = engine_.step(
       requests, [&](size_t i, int32_t position, std::span<const float> logits) {
         LiveGeneration &generation = *parts[i].generation;
@@ -215,6 +216,7 @@ void Batch::run(std::vector<Part> parts, LiveGenerations &waiting) {
           sums_.firstTokenSeconds.add(generation.firstTokenSeconds());
         return Status::ok();
       });
+  deviceTimes_.endStep();
   account(parts, std::chrono::duration<double>(
                      std::chrono::steady_clock::now() - start)
                      .count());

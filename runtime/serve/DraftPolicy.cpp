@@ -5,7 +5,7 @@
 namespace moert {
 
 /// Weight of a new duration in the average.
-static constexpr double kNewShare = 0.125;
+static constexpr double kNewDraftStepWeight = 0.125;
 /// How fast the measured cost of more rows is forgotten: by half in 700 steps.
 static constexpr double kForgetting = 0.001;
 
@@ -13,7 +13,7 @@ void DraftPolicy::observe(int32_t rows, double seconds) {
   if (rows < 1 || size_t(rows) >= seconds_.size())
     return;
   double &mean = seconds_[size_t(rows)];
-  mean = mean == 0 ? seconds : mean + (seconds - mean) * kNewShare;
+  mean = mean == 0 ? seconds : mean + (seconds - mean) * kNewDraftStepWeight;
   for (size_t more = size_t(rows) + 1; more < seconds_.size(); ++more)
     if (seconds_[more] > mean)
       seconds_[more] += (mean - seconds_[more]) * kForgetting;

@@ -5,7 +5,7 @@
 namespace moert {
 
 /// Weight of a new duration in the average: about the last eight count.
-static constexpr double kNewWeight = 1.0 / 8;
+static constexpr double kNewStepWeight = 1.0 / 8;
 
 PrefillChunk::PrefillChunk(int32_t fixed, int32_t ubatch, double factor)
     : fixed_(fixed), ubatch_(ubatch), factor_(factor), learned_(kFirst) {}
@@ -24,7 +24,7 @@ void PrefillChunk::observe(int32_t promptTokens, int32_t generating,
     plainSeconds_ =
         plainSeconds_ == 0
             ? seconds
-            : plainSeconds_ + kNewWeight * (seconds - plainSeconds_);
+            : plainSeconds_ + kNewStepWeight * (seconds - plainSeconds_);
     return;
   }
   if (plainSeconds_ == 0)

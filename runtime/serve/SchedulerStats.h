@@ -28,6 +28,13 @@ struct GenerationRow {
   double seconds = 0; ///< Since it was submitted.
 };
 
+/// What a device did in the steps that were measured.
+struct DeviceSeconds {
+  std::string name; ///< As in the plan: "cpu0".
+  double run = 0;
+  double wait = 0; ///< At barriers and for other devices.
+};
+
 /// How many durations were at most so long.
 class SecondsHistogram {
 public:
@@ -86,6 +93,9 @@ struct SchedulerStats {
   uint64_t generatedTokens = 0;
   uint64_t draftedTokens = 0, acceptedTokens = 0; ///< Of speculation.
   SecondsHistogram stepSeconds;
+  /// Of a few steps (DeviceTimes.h): their duration, and its parts by device.
+  double measuredSeconds = 0;
+  std::vector<DeviceSeconds> devices;
   SecondsHistogram queueSeconds;      ///< From submission to admission.
   SecondsHistogram firstTokenSeconds; ///< From submission to the first token.
   /// Why the last step failed that failed as a whole; "" if none did.

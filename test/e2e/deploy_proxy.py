@@ -11,23 +11,18 @@ import os
 import shutil
 import threading
 
-from replicas import Proxy, Replica, Request, free_ports, wait_for
+from replicas import PacedReplica, Proxy, Replica, Request, free_ports, wait_for
 
 LONG = {"tokens": 480, "choices": 8} # Some tenths of a second.
 
 
-def ask(proxy, key, stream=False, **fields):
-    outcome = Request(proxy.port, key, stream, **fields).finish()
-    assert outcome == "whole", outcome
-    return outcome
-
-
-def replica_of(proxy, replicas, **fields):
+def replica_of(proxy, replicas, session=None, **fields):
     """The number of the replica that answered one more request."""
     def finished():
         return [replica.count("requests_finished_total") for replica in replicas]
     before = finished()
-    ask(proxy, **{"key": None, **fields})
+    outcome = Request(proxy.port, session, False, **fields).finish()
+    assert outcome == "whole", outcome
     # A client may have its answer a moment before it is counted.
     wait_for("the request is counted", lambda: finished() != before)
     more = [now - old for now, old in zip(finished(), before)]
@@ -39,7 +34,7 @@ def keys_by_replica(proxy, replicas):
     """Eight keys for each replica."""
     keys = [[], []]
     for number in range(200):
-        keys[replica_of(proxy, replicas, key=f"session-{number}")].append(f"session-{number}")
+        keys[replica_of(proxy, replicas, f"session-{number}")].append(f"session-{number}")
         if min(map(len, keys)) >= 8:
             return [some[:8] for some in keys]
     raise AssertionError(f"of 200 keys a replica got less than 8: {keys}")
@@ -47,14 +42,14 @@ def keys_by_replica(proxy, replicas):
 
 def wait_until_used(proxy, replicas, number, key):
     """Until the proxy sends requests of this key to its replica again."""
-    wait_for(f"replica {number} is used again", lambda: replica_of(proxy, replicas, key=key) == number)
+    wait_for(f"replica {number} is used again", lambda: replica_of(proxy, replicas, key) == number)
 
 
 def check_keys(proxy, replicas, keys, kind):
     """A key's requests meet one replica, and so the cache that has their prefix."""
     for number, some in enumerate(keys):
         for key in some[:3]:
-            assert {replica_of(proxy, replicas, key=key) for _ in range(3)} == {number}, key
+            assert {replica_of(proxy, replicas, key) for _ in range(3)} == {number}, key
     if kind == "haproxy":
         # The same from bodies, which are larger than a usual buffer.
         places = [{replica_of(proxy, replicas, prompt_cache_key=f"cache-{key}") for _ in range(3)} for key in range(16)]
@@ -63,14 +58,20 @@ def check_keys(proxy, replicas, keys, kind):
 
 
 def check_stream(proxy, replicas, keys):
-    """A stream's first bytes arrive while the rest is being generated."""
-    def seen_early():
-        request = Request(proxy.port, keys[0][0], True, **LONG)
-        request.read_some()
-        is_early = replicas[0].running() > 0
-        assert request.finish() == "whole", request.outcome
-        return is_early
-    assert any(seen_early() for _ in range(10)), "streams arrive when they have ended"
+    """A piece of a stream arrives before the next one is sent: no proxy gathers them."""
+    replicas[0].kill()
+    with PacedReplica(replicas[0].port) as paced:
+        def is_seen():
+            request = Request(proxy.port, keys[0][0], True)
+            request.read_some()
+            # Until the proxy uses it, the other replica answers.
+            if request.text != paced.FIRST:
+                return request.finish() != "whole"
+            paced.go_on.set()
+            return request.finish() == "cut" and request.text == paced.FIRST + paced.LAST
+        wait_for("a stream comes in pieces", is_seen)
+    replicas[0].start()
+    wait_until_used(proxy, replicas, 0, keys[0][0])
     print("streams: at once")
 
 

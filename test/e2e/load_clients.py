@@ -166,7 +166,7 @@ class Client:
         case = self.rng.choice(self.cases)
         connection = self.connect(**({"SO_RCVBUF": 2048} if slow else {}))
         connection.sendall(request_bytes("/v1/completions", case.body(stream=True)))
-        text = b""
+        port, text = connection.getsockname()[1], b""
         while not text.endswith(b"0\r\n\r\n") and not (text and not text.startswith(b"HTTP/1.1 200")):
             part = connection.recv(700 if slow else 65536)
             if not part:
@@ -184,7 +184,7 @@ class Client:
             return self.report.count("refused")
         data = [line[6:] for line in text.replace(b"\r\n", b"\n").split(b"\n") if line.startswith(b"data: ")]
         if not text.startswith(b"HTTP/1.1 200") or not data or data[-1] != b"[DONE]":
-            raise Wrong(f"a stream ended with {text[-200:]!r}")
+            raise Wrong(f"a stream to port {port} ended with {text[-200:]!r}")
         chunks = [json.loads(each) for each in data[:-1]]
         self.checked(case, [choice for chunk in chunks for choice in chunk["choices"]], chunks[-1]["timings"])
 

@@ -1,5 +1,6 @@
 """Replicas of `moert serve`, a proxy before them, and clients that say what became of their requests."""
 import http.client
+import http.server
 import json
 import os
 import re
@@ -7,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 
 SECONDS = 60 # That nothing here takes, unless it hangs.
@@ -83,6 +85,52 @@ class Replica:
         assert code == 0, f"status {code} after SIGTERM: {open(self.log).read()}"
 
 
+class PacedReplica:
+    """In a replica's place: a stream of two pieces, of which the second one is sent when the test says so."""
+
+    FIRST, LAST = b'data: {"choices":[]}\n\n', b'data: {"error":{"message":"the end"}}\n\n'
+
+    def __init__(self, port):
+        self.go_on = threading.Event()
+        paced = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self):
+                self.send_response(200)
+                self.send_header("Content-Length", "0")
+                self.send_header("Connection", "close")
+                self.end_headers()
+
+            def do_POST(self):
+                self.rfile.read(int(self.headers["Content-Length"]))
+                self.send_response(200)
+                self.send_header("Content-Type", "text/event-stream")
+                self.send_header("Transfer-Encoding", "chunked")
+                # No connection may outlive this replica.
+                self.send_header("Connection", "close")
+                self.end_headers()
+                for piece in (paced.FIRST, paced.LAST):
+                    self.wfile.write(b"%x\r\n%s\r\n" % (len(piece), piece))
+                    paced.go_on.wait(SECONDS)
+                self.wfile.write(b"0\r\n\r\n")
+
+            def log_message(self, *words):
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", port), Handler)
+
+    def __enter__(self):
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        return self
+
+    def __exit__(self, *error):
+        self.go_on.set()
+        self.server.shutdown()
+        self.server.server_close()
+
+
 class Proxy:
     """haproxy or nginx with the file of the project, which only ports are changed in."""
 
@@ -144,15 +192,17 @@ class Request:
       lost     anything else
     """
 
-    def __init__(self, port, key, stream, tokens=16, choices=1, prompt="In the beginning", **fields):
+    def __init__(self, port, session, stream, tokens=16, choices=1, key=None, **fields):
         self.stream, self.total, self.outcome, self.text = stream, tokens * choices, None, b""
-        body = {"prompt": prompt, "max_tokens": tokens, "n": choices, "ignore_eos": True, "stream": stream, **fields}
+        body = {"prompt": "In the beginning", "max_tokens": tokens, "n": choices, "ignore_eos": True, "stream": stream, **fields}
         if stream:
             body["stream_options"] = {"include_usage": True}
         self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=SECONDS)
         headers = {"Content-Type": "application/json"}
+        if session is not None:
+            headers["X-Session-Id"] = session
         if key is not None:
-            headers["X-Session-Id"] = key
+            headers["Authorization"] = "Bearer " + key
         # White space changes nothing, and makes the body larger than a proxy's usual buffer.
         self.connection.request("POST", "/v1/completions", json.dumps(body) + " " * 100_000, headers)
 

@@ -138,6 +138,12 @@ def check_monitor(server, name):
     assert "moert_" in server.request("/metrics")[2]
     status, headers, page = server.request("/")
     assert status == 200 and "<title>" in page and "script-src 'self'" in headers["Content-Security-Policy"], headers
+    status, headers, page = server.request("/placement")
+    policy = headers["Content-Security-Policy"]
+    nonce = policy.split("'nonce-")[1].split("'")[0]
+    assert status == 200 and page.count("<script") == page.count(f'<script nonce="{nonce}"') > 0, headers
+    assert "default-src 'none'" in policy and "script-src 'nonce-" in policy, policy
+    assert server.request("/placement?model=other")[0] == 404
     print("monitor: there")
 
 

@@ -246,6 +246,8 @@ def main():
         log = server.stop()
     finally:
         server.process.kill()
+        with open(os.path.join(a.work, "server.log"), "w") as file:
+            file.writelines(server.lines)
     assert not any(case.prompt in log for case in cases if len(case.prompt) > 20), "the log has prompts"
     check_overload(a.moert, a.plan, cases, a)
     print("load: ok")

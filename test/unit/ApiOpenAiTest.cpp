@@ -315,4 +315,26 @@ TEST_F(ApiTest, TextStreams) {
   EXPECT_EQ(events[7], "[DONE]");
 }
 
+TEST_F(ApiTest, ToolsOfATemplateWithoutAForm) {
+  host_.backends[0] = std::make_shared<FakeBackend>(
+      "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}");
+  model().replies = {"<tool_call>\n{\"name\": \"add\", \"arguments\": {}}\n"
+                     "</tool_call>"};
+  Json body = {
+      {"messages", {{{"role", "user"}, {"content", "Hi"}}}},
+      {"tools", {{{"type", "function"}, {"function", {{"name", "add"}}}}}}};
+  Json choice = post("/v1/chat/completions", body)->json()["choices"][0];
+  EXPECT_EQ(choice["finish_reason"], "tool_calls");
+  EXPECT_EQ(choice["message"]["tool_calls"][0]["function"]["name"], "add");
+  EXPECT_THAT(asked().promptText, ::testing::StartsWith("<system># Tools\n"));
+  EXPECT_NE(asked().grammar, nullptr);
+  // A template that refuses system messages has them in the user's.
+  host_.backends[0] = std::make_shared<FakeBackend>(
+      "{% for m in messages %}{% if m.role == 'system' %}"
+      "{{ raise_exception('no system') }}{% endif %}<{{ m.role }}>"
+      "{{ m.content }}{% endfor %}");
+  EXPECT_EQ(post("/v1/chat/completions", body)->status, 200);
+  EXPECT_THAT(asked().promptText, ::testing::StartsWith("<user># Tools\n"));
+}
+
 } // namespace

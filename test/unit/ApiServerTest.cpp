@@ -108,6 +108,9 @@ TEST_F(ApiTest, Metrics) {
         "moert_step_seconds_bucket{model=\"a\\\"b\",le=\"0.1\"} 7\n",
         "moert_step_seconds_bucket{model=\"a\\\"b\",le=\"+Inf\"} 8\n",
         "moert_step_seconds_sum{model=\"a\\\"b\"} 1.5\n",
+        "moert_measured_step_seconds_total{model=\"a\\\"b\"} 0.5\n",
+        "moert_device_seconds_total{model=\"a\\\"b\",device=\"cpu0\","
+        "state=\"wait\"} 0.125\n",
         "moert_step_seconds_count{model=\"a\\\"b\"} 8\n",
         // What gateways for inference score by.
         "# TYPE vllm:num_requests_waiting gauge\n"
@@ -177,6 +180,21 @@ TEST_F(ApiTest, Embeddings) {
       post("/api/embeddings", {{"model", "tiny"}, {"prompt", "abc"}})->body,
       R"({"embedding":[3.0,0.5]})");
   EXPECT_EQ(base64Floats(std::vector<float>{1, 2, 3}), "AACAPwAAAEAAAEBA");
+}
+
+TEST_F(ApiTest, ThePlacementPageRunsItsOwnScriptsAlone) {
+  EXPECT_EQ(request("GET", "/placement")->status, 404);
+  settings_.placementPage = [](const std::string &name) {
+    return StatusOr<std::string>("<p>" + name + "<script>1</script>");
+  };
+  handler_ = makeApi(host_, settings_);
+  auto answer = request("GET", "/placement");
+  EXPECT_EQ(answer->type, "text/html; charset=utf-8");
+  EXPECT_EQ(answer->body,
+            std::string("<p>tiny<script nonce=\"") + kId + "\">1</script>");
+  EXPECT_EQ(answer->headers[0].first, "Content-Security-Policy");
+  EXPECT_THAT(answer->headers[0].second,
+              HasSubstr(std::string("script-src 'nonce-") + kId + "';"));
 }
 
 } // namespace

@@ -159,7 +159,9 @@ BackendStats FakeBackend::stats() const {
           .failed = 1,
           .steps = {{0.01, 5}, {0.1, 2}},
           .slowerSteps = 1,
-          .stepSeconds = 1.5};
+          .stepSeconds = 1.5,
+          .measuredSeconds = 0.5,
+          .devices = {{"cpu0", 0.25, 0.125}}};
 }
 
 std::vector<BackendSlot> FakeBackend::slots() const {

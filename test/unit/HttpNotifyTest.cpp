@@ -82,6 +82,14 @@ TEST(HttpNotifyTest, TheWatchdogIsAskedForByTheManager) {
     EXPECT_EQ(moert::watchdogInterval(text, ""), std::nullopt) << text;
 }
 
+TEST(HttpNotifyTest, SocketsAreHandedOverToOneProcess) {
+  std::string own = std::to_string(getpid());
+  EXPECT_THAT(moert::activatedSockets("2", own), testing::ElementsAre(3, 4));
+  EXPECT_THAT(moert::activatedSockets("2", "1"), testing::IsEmpty());
+  for (const char *count : {"", "0", "-1", "x", "1000000"})
+    EXPECT_THAT(moert::activatedSockets(count, own), testing::IsEmpty());
+}
+
 AccessRecord record() {
   AccessRecord record;
   record.time = std::chrono::system_clock::time_point(1'764'111'176'123ms);

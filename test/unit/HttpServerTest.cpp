@@ -1,6 +1,7 @@
 // Requests and their answers, over TCP and unix sockets.
 
 #include "HttpTestServer.h"
+#include "runtime/serve/http/ListenSocket.h"
 #include "test/support/TempDir.h"
 
 #include <filesystem>
@@ -341,6 +342,36 @@ TEST(HttpServerTest, LogsWhatWasAnswered) {
   EXPECT_EQ(records[0].peer.rfind("127.0.0.1:", 0), 0u);
   EXPECT_EQ(records[1].method, "-");
   EXPECT_EQ(records[1].status, 400);
+}
+
+TEST(HttpServerTest, TakesOverSocketsThatAManagerMade) {
+  moetest::TempDir folder;
+  std::string path = folder.file("socket");
+  auto tcp = moert::listenTcp("127.0.0.1", 0);
+  auto file = moert::listenUnix(path);
+  ASSERT_TRUE(tcp && file);
+  uint16_t port = tcp->front().port();
+  moert::HttpSettings settings;
+  settings.host = "nowhere.invalid"; // Means nothing then.
+  // The original keeps the file.
+  int copy = dup(file->release());
+  settings.inheritedSockets.push_back(tcp->front().release());
+  settings.inheritedSockets.push_back(copy);
+  {
+    TestServer server(settings);
+    EXPECT_EQ(server->port(), port);
+    EXPECT_EQ(server->addresses(),
+              (std::vector<std::string>{
+                  "http://127.0.0.1:" + std::to_string(port), "unix:" + path}));
+    EXPECT_EQ(HttpClient::tcp(port).request("GET", "/x").body, "GET /x ");
+    EXPECT_EQ(HttpClient::unixSocket(path).request("GET", "/x").body,
+              "GET /x ");
+  }
+  EXPECT_TRUE(std::filesystem::exists(path)) << "the file is the manager's";
+  settings.inheritedSockets.assign(1, 0);
+  auto failed = moert::HttpServer::create(settings, {});
+  EXPECT_EQ(failed.status().code(), moert::StatusCode::Usage);
+  EXPECT_NE(failed.status().message().find("$LISTEN_FDS"), std::string::npos);
 }
 
 } // namespace

@@ -340,6 +340,27 @@ TEST_F(SchedulerTest, PrefillEvaluatesTheLastTokenOfAPrompt) {
   }
 }
 
+TEST_F(SchedulerTest, SomeStepsAreMeasuredByDevice) {
+  open();
+  int32_t runs = 0;
+  engine_->setObserver([&](const PhaseRun &) { ++runs; });
+  start();
+  complete(greedy(textOf(1, 5), 1));
+  EXPECT_EQ(scheduler_->stats().measuredSeconds, 0);
+  complete(greedy(textOf(2, 5), 30));
+  waitForAll();
+  SchedulerStats stats = scheduler_->stats();
+  ASSERT_EQ(stats.devices.size(), 1u);
+  EXPECT_EQ(stats.devices[0].name,
+            engine_->plan().table().devices()->Get(0)->name()->str());
+  EXPECT_GT(stats.devices[0].run, 0);
+  EXPECT_LE(stats.devices[0].run + stats.devices[0].wait,
+            stats.measuredSeconds);
+  EXPECT_LT(stats.measuredSeconds, stats.stepSeconds.sum() / 2);
+  // What observed the engine before still does.
+  EXPECT_GT(runs, 30);
+}
+
 TEST_F(SchedulerTest, ASecondTurnEvaluatesTheNewPartAlone) {
   open();
   start();

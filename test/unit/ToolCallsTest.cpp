@@ -1,6 +1,8 @@
 // Calls of tools in replies, by the form of each family of templates.
 #include "runtime/chat/ToolCalls.h"
 
+#include "runtime/chat/GenericTools.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -298,6 +300,63 @@ TEST(JsonScanner, AgreesWithTheParser) {
     EXPECT_FALSE(accepts(text)) << text;
   EXPECT_TRUE(accepts(std::string(100, '[') + std::string(100, ']')));
   EXPECT_FALSE(accepts(std::string(101, '[') + std::string(101, ']')));
+}
+
+std::vector<Tool> genericTestTools() {
+  return {{.name = "add", .description = "Adds \"two\"."}};
+}
+
+TEST(GenericTools, TemplatesThatNeedThem) {
+  EXPECT_TRUE(moert::needsGenericTools("{{ messages[0].content }}"));
+  EXPECT_TRUE(moert::needsGenericTools(
+      "{% for t in m.tool_calls %}<\uFF5Ctool\u2581sep\uFF5C>{% endfor %}"))
+      << "DeepSeek V3.1's tells of no tools";
+  EXPECT_FALSE(
+      moert::needsGenericTools("{% if tools %}<tool_call>{% endif %}"));
+  EXPECT_TRUE(
+      moert::needsGenericTools("{% if tools %}<|tool_call>{% endif %}"));
+}
+
+TEST(GenericTools, AreDescribedInTheSystemMessage) {
+  auto messages = moert::Messages::parse(R"([
+      {"role": "system", "content": "Be kind."},
+      {"role": "user", "content": "1+1?"},
+      {"role": "assistant", "content": "", "tool_calls": [
+        {"id": "a", "function": {"name": "add", "arguments": {"x": 1}}},
+        {"id": "b", "function": {"name": "add", "arguments": "{\"x\": 2}"}}]},
+      {"role": "tool", "content": "2", "tool_call_id": "a"},
+      {"role": "tool", "content": "3", "tool_call_id": "b"},
+      {"role": "user", "content": "So?"}])",
+                                         "test");
+  ASSERT_TRUE(messages.isOk()) << messages.status().message();
+  moert::Messages with =
+      moert::withGenericTools(*messages, genericTestTools(), {});
+  ASSERT_EQ(with.list().size(), 4u);
+  std::string system = with.list()[0]["content"];
+  EXPECT_THAT(system, testing::StartsWith("Be kind.\n\n# Tools\n"));
+  EXPECT_THAT(system, testing::HasSubstr(R"({"name":"add","description":"Adds )"
+                                         R"(\"two\".","parameters":{}})"));
+  EXPECT_EQ(with.list()[2]["content"],
+            "<tool_call>\n{\"name\": \"add\", \"arguments\": "
+            "{\"x\":1}}\n</tool_call>\n<tool_call>\n{\"name\": \"add\", "
+            "\"arguments\": {\"x\": 2}}\n</tool_call>");
+  EXPECT_FALSE(with.list()[2].contains("tool_calls"));
+  EXPECT_EQ(with.list()[3]["role"], "user");
+  EXPECT_EQ(with.list()[3]["content"],
+            "<tool_response>\n2\n</tool_response>\n<tool_response>\n3\n"
+            "</tool_response>\nSo?");
+  // The calls are those that the form's parser finds again.
+  std::vector<Tool> tools = genericTestTools();
+  moert::ToolCallParser parser(moert::genericToolFormat(), tools);
+  size_t calls = 0;
+  for (const auto &event : parser.push(std::string(with.list()[2]["content"])))
+    calls += event.kind == moert::ToolEvent::Kind::Begin;
+  EXPECT_EQ(calls, 2u);
+  with = moert::withGenericTools(*messages, genericTestTools(),
+                                 {.isInUserMessage = true});
+  EXPECT_EQ(with.list()[0]["role"], "user");
+  EXPECT_THAT(std::string(with.list()[0]["content"]),
+              testing::EndsWith("\n\n1+1?"));
 }
 
 } // namespace

@@ -1,4 +1,5 @@
 // moert serve: an HTTP server for plans.
+#include "compiler/Explain/Explain.h"
 #include "runtime/base/Temporaries.h"
 #include "runtime/base/Text.h"
 #include "runtime/serve/api/Router.h"
@@ -10,12 +11,15 @@
 #include "tools/moert/ModelPlan.h"
 #include "tools/moert/Shared.h"
 
+#include <algorithm>
 #include <atomic>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <future>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <sys/resource.h>
 
 namespace moert {
@@ -28,7 +32,8 @@ constexpr int32_t kModelSequences = 4;
 
 struct ServeFlags {
   EngineFlags engine;
-  std::string models, alias, pooling, speculation = "auto", log = "text";
+  std::string models, alias, pooling, database, speculation = "auto",
+                                                log = "text";
   float idleMinutes = 0, graceSeconds = 30;
   bool publicMetrics = false;
   int32_t port = 8080;
@@ -98,6 +103,29 @@ void raiseFileLimit() {
   }
 }
 
+/// Makes the placement pages of plans, each once.
+class PlacementPages {
+public:
+  explicit PlacementPages(std::vector<NamedPlan> plans)
+      : plans_(std::move(plans)) {}
+
+  StatusOr<std::string> page(const std::string &id) {
+    std::lock_guard lock(mutex_);
+    if (auto made = pages_.find(id); made != pages_.end())
+      return made->second;
+    auto plan = std::ranges::find(plans_, id, &NamedPlan::id);
+    if (plan == plans_.end())
+      return Status(StatusCode::Usage, "there is no such model");
+    MOE_ASSIGN_OR_RETURN(Plan read, Plan::read(plan->path));
+    return pages_[id] = moec::explainHtml(read);
+  }
+
+private:
+  std::mutex mutex_;
+  std::vector<NamedPlan> plans_;
+  std::map<std::string, std::string> pages_;
+};
+
 /// Serves until a signal ends it.
 void serveUntilSignal(HttpServer &server, const ServiceNotifier &service) {
   std::optional<std::chrono::milliseconds> watchdog = watchdogInterval(
@@ -122,10 +150,13 @@ void serveUntilSignal(HttpServer &server, const ServiceNotifier &service) {
 }
 
 Status serve(ServeFlags &flags) {
+  flags.http.inheritedSockets =
+      activatedSockets(environment("LISTEN_FDS"), environment("LISTEN_PID"));
   MOE_ASSIGN_OR_RETURN(std::vector<NamedPlan> plans, plansOf(flags));
   MOE_RETURN_IF_ERROR(Sampler::create(flags.sampler).status());
   if (flags.speculation == "off")
     flags.scheduler.speculation = Speculation::Off;
+  auto pages = std::make_shared<PlacementPages>(plans);
   PlanHostOptions options{
       .engine = flags.engine.options,
       .scheduler = flags.scheduler,
@@ -160,6 +191,10 @@ Status serve(ServeFlags &flags) {
     const HttpServer *server = *listening;
     return metricsText(server ? server->counts() : HttpCounts());
   };
+  api.placementPage = [pages](const std::string &id) {
+    return pages->page(id);
+  };
+  MOE_ASSIGN_OR_RETURN(api.store, ObjectStore::open(flags.database));
   MOE_ASSIGN_OR_RETURN(
       std::unique_ptr<HttpServer> server,
       HttpServer::create(std::move(settings), makeApi(*host, api)));
@@ -225,6 +260,7 @@ void addServeCommand(moetool::Tool &tool) {
   moetool::addOption(*command, rows::speculation, flags->speculation);
   moetool::addOption(*command, rows::cacheFolder, flags->scheduler.storeFolder);
   moetool::addOption(*command, rows::cacheSize, flags->scheduler.storeBytes);
+  moetool::addOption(*command, rows::database, flags->database);
   moetool::addOption(*command, rows::grace, flags->graceSeconds);
   addSampling(*command, flags->sampler);
   flags->engine.addThreads(*command);

@@ -35,6 +35,9 @@ struct ApiSettings {
   /// Returns what /metrics ends with, in Prometheus's text format. Called from
   /// any thread. Empty: nothing.
   std::function<std::string()> moreMetrics = {};
+  /// The page that shows where the parts of a model run (moec explain --html),
+  /// by the model's name; empty: the server has none. Called from any thread.
+  std::function<StatusOr<std::string>(const std::string &)> placementPage = {};
 
   /// Seconds since 1970, and random numbers for ids and seeds. Called from any
   /// thread. Empty: the system's.

@@ -57,6 +57,14 @@ struct BackendStats {
   std::vector<std::pair<double, uint64_t>> steps;
   uint64_t slowerSteps = 0; ///< Than the last entry of `steps`.
   double stepSeconds = 0;   ///< Of all steps.
+  /// Of a few steps that were measured: their seconds, and of each device the
+  /// seconds in which it worked and in which it waited.
+  struct Device {
+    std::string name;
+    double run = 0, wait = 0;
+  };
+  double measuredSeconds = 0;
+  std::vector<Device> devices;
 };
 
 /// One running or waiting generation, for /slots.

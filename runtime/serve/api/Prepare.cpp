@@ -1,5 +1,6 @@
 #include "runtime/serve/api/Prepare.h"
 
+#include "runtime/chat/GenericTools.h"
 #include "runtime/chat/ToolGrammar.h"
 
 #include <chrono>
@@ -41,6 +42,32 @@ toolAutomaton(const ToolFormat &format, const ServedText &backend,
   return toolGrammar(format, tools, backend.tokenizer(), options);
 }
 
+/// Whether the reply may call tools.
+bool hasTools(const ChatCall &call) {
+  return !call.tools.empty() && call.choice.kind != ToolChoice::Kind::None;
+}
+
+/// Whether the model is told of its tools in words.
+bool isGeneric(const ServedText &backend, const ChatCall &call) {
+  return hasTools(call) && needsGenericTools(backend.facts().chatTemplate);
+}
+
+StatusOr<ChatPrompt> genericPrompt(const ChatFormat &format,
+                                   const ChatCall &call) {
+  GenericToolOptions options{.isRequired =
+                                 call.choice.kind != ToolChoice::Kind::Auto};
+  auto prompt = [&] {
+    return format.prompt(withGenericTools(call.messages, call.tools, options),
+                         call.options);
+  };
+  StatusOr<ChatPrompt> first = prompt();
+  if (first)
+    return first;
+  options.isInUserMessage = true;
+  StatusOr<ChatPrompt> second = prompt();
+  return second ? std::move(second) : std::move(first);
+}
+
 ApiError badField(const std::string &param, std::string_view what) {
   return {.message = fmt::format("{} {}", param, what), .param = param};
 }
@@ -79,7 +106,9 @@ std::variant<ChatPrompt, ApiError> chatPrompt(const ServedText &backend,
                                     "/v1/completions",
                                     backend.facts().id),
                     .code = "no_chat_template"};
-  StatusOr<ChatPrompt> prompt = format->prompt(call.messages, call.options);
+  StatusOr<ChatPrompt> prompt =
+      isGeneric(backend, call) ? genericPrompt(*format, call)
+                               : format->prompt(call.messages, call.options);
   if (!prompt)
     if (StatusOr<ChatPrompt> other =
             format->prompt(withArgumentTexts(call.messages), call.options))
@@ -98,15 +127,11 @@ Prepared prepareChat(const ServedText &backend, const ApiSettings &settings,
   if (auto *error = std::get_if<ApiError>(&prompt))
     return *error;
   GenerateCall generate = call.generate;
-  bool hasTools = !call.tools.empty() && call.choice.kind != Choice::None;
-  const ToolFormat *format =
-      hasTools ? toolFormatOf(backend.facts().chatTemplate) : nullptr;
-  bool mustCall = hasTools && call.choice.kind != Choice::Auto;
-  if (hasTools && !format)
-    return badField("tools",
-                    fmt::format("cannot be used: the chat template of {} has "
-                                "no form for calls that is known",
-                                backend.facts().id));
+  const ToolFormat *format = isGeneric(backend, call) ? &genericToolFormat()
+                             : hasTools(call)
+                                 ? toolFormatOf(backend.facts().chatTemplate)
+                                 : nullptr;
+  bool mustCall = hasTools(call) && call.choice.kind != Choice::Auto;
   if (mustCall && generate.grammar)
     return badField("tool_choice",
                     "cannot force a call while the format of the answer is "

@@ -223,9 +223,9 @@ PlanHost::openPlan(const std::string &path, const std::string &id) {
     if (next)
       next(device, done, total);
   };
-  MOE_ASSIGN_OR_RETURN(std::unique_ptr<ServedModel> model,
-                       ServedModel::open(path, id, engine, options_.scheduler,
-                                         options_.pooling));
+  MOE_ASSIGN_OR_RETURN(
+      std::unique_ptr<ServedModel> model,
+      options_.open(path, id, engine, options_.scheduler, options_.pooling));
   return std::shared_ptr<ServedModel>(model.release(),
                                       [this](ServedModel *unused) {
                                         std::lock_guard lock(mutex_);

@@ -14,6 +14,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -36,6 +37,8 @@ struct PlanHostOptions {
   /// Whoever creates the host opens the first plan at once. Until it has been
   /// loaded, health() says that the host loads.
   bool loadsFirst = false;
+  /// Loads a plan, on the host's thread. Tests take its place.
+  std::function<decltype(ServedModel::open)> open = ServedModel::open;
 };
 
 /// Returns the plans in a folder, by the names of their files without ".fb" and

@@ -122,6 +122,9 @@ BackendStats ServedModel::stats() const {
     to.steps.emplace_back(SecondsHistogram::kEnds[i], counts[i]);
   to.slowerSteps = counts.back();
   to.stepSeconds = from.stepSeconds.sum();
+  to.measuredSeconds = from.measuredSeconds;
+  for (const DeviceSeconds &device : from.devices)
+    to.devices.push_back({device.name, device.run, device.wait});
   return to;
 }
 

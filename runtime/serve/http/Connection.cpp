@@ -1,10 +1,19 @@
 #include "runtime/serve/http/Connection.h"
 
 #include <boost/asio/post.hpp>
+#include <poll.h>
 
 namespace moert {
 
 namespace {
+/// Whether the other side has reset the connection. An event alone does not
+/// say so: with several threads, Asio can hand over one of the connection that
+/// had the descriptor before.
+bool isReset(int fd) {
+  pollfd state = {fd, 0, 0};
+  return ::poll(&state, 1, 0) == 1 && (state.revents & (POLLERR | POLLHUP));
+}
+
 /// Pieces of an answer that are written at once, and so the most buffers of a
 /// system call.
 constexpr size_t kMostPieces = 64;
@@ -122,8 +131,12 @@ void Connection::answerFile() {
 void Connection::watchForReset() {
   socket().async_wait(StreamSocket::wait_error,
                       [self = shared_from_this()](ErrorCode error) {
-                        if (!error)
+                        if (error)
+                          return;
+                        if (isReset(self->socket().native_handle()))
                           self->close();
+                        else
+                          self->watchForReset();
                       });
 }
 

@@ -26,7 +26,8 @@ Status usage(std::string message) {
 }
 
 Status checkSettings(const HttpSettings &settings) {
-  if (settings.host.empty() && settings.unixSocket.empty())
+  if (settings.inheritedSockets.empty() && settings.host.empty() &&
+      settings.unixSocket.empty())
     return usage("there is nothing to listen on; give --host or --unix-socket");
   if (settings.certificateFile.empty() != settings.certificateKeyFile.empty())
     return usage(
@@ -96,12 +97,18 @@ Status HttpServer::Impl::start() {
   MOE_RETURN_IF_ERROR(checkSettings(settings));
   MOE_RETURN_IF_ERROR(core_->readFiles());
   std::vector<ListenSocket> sockets;
-  if (!settings.host.empty()) {
-    MOE_ASSIGN_OR_RETURN(sockets, listenTcp(settings.host, settings.port));
-    port_ = sockets.front().port();
+  bool isActivated = !settings.inheritedSockets.empty();
+  for (int fd : settings.inheritedSockets) {
+    MOE_ASSIGN_OR_RETURN(ListenSocket socket, adoptSocket(fd));
+    sockets.push_back(std::move(socket));
   }
+  if (!isActivated && !settings.host.empty()) {
+    MOE_ASSIGN_OR_RETURN(sockets, listenTcp(settings.host, settings.port));
+  }
+  if (!sockets.empty())
+    port_ = sockets.front().port();
   MOE_RETURN_IF_ERROR(checkReach(settings, sockets));
-  if (!settings.unixSocket.empty()) {
+  if (!isActivated && !settings.unixSocket.empty()) {
     MOE_ASSIGN_OR_RETURN(ListenSocket socket, listenUnix(settings.unixSocket));
     sockets.push_back(std::move(socket));
   }

@@ -61,6 +61,12 @@ struct HttpSettings {
   /// connect to it. A socket that a killed server left is replaced.
   std::string unixSocket;
 
+  /// Descriptors of listening sockets that a service manager made
+  /// (activatedSockets()). The server takes them over, and then listens on no
+  /// others: `host`, `port` and `unixSocket` mean nothing. Who can connect to a
+  /// unix socket among them is the manager's affair.
+  std::vector<int> inheritedSockets;
+
   /// File with the keys of clients (KeyRing); "": no key is asked for, and then
   /// only loopback addresses and unix sockets are listened on.
   std::string apiKeyFile;

@@ -1,7 +1,9 @@
 #include "runtime/serve/http/ListenSocket.h"
 
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <memory>
 #include <netdb.h>
@@ -99,6 +101,8 @@ ListenSocket::~ListenSocket() {
     unlink(path_.c_str());
 }
 
+bool ListenSocket::isUnix() const { return family_ == AF_UNIX; }
+
 int ListenSocket::release() { return std::exchange(fd_, -1); }
 
 StatusOr<std::vector<ListenSocket>> listenTcp(const std::string &host,
@@ -178,6 +182,45 @@ StatusOr<ListenSocket> listenUnix(const std::string &path) {
   if (chmod(path.c_str(), S_IRUSR | S_IWUSR) != 0 ||
       listen(listener.fd_, kBacklog) != 0)
     return ioError("listen on", path);
+  return listener;
+}
+
+StatusOr<ListenSocket> adoptSocket(int fd) {
+  auto option = [&](int name) {
+    int value = -1;
+    socklen_t bytes = sizeof(value);
+    return getsockopt(fd, SOL_SOCKET, name, &value, &bytes) == 0 ? value : -1;
+  };
+  sockaddr_storage address = {};
+  socklen_t bytes = sizeof(address);
+  int family = option(SO_DOMAIN);
+  bool isKnown = family == AF_INET || family == AF_INET6 || family == AF_UNIX;
+  if (!isKnown || option(SO_TYPE) != SOCK_STREAM ||
+      option(SO_ACCEPTCONN) != 1 ||
+      getsockname(fd, reinterpret_cast<sockaddr *>(&address), &bytes) != 0)
+    return Status(StatusCode::Usage,
+                  fmt::format("descriptor {}, which $LISTEN_FDS hands over, is "
+                              "no listening stream socket: the socket's unit "
+                              "needs ListenStream= and Accept=no",
+                              fd));
+  (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
+  (void)fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+  ListenSocket listener(fd, family);
+  if (family == AF_UNIX) {
+    constexpr size_t head = offsetof(sockaddr_un, sun_path);
+    const char *path = reinterpret_cast<sockaddr_un *>(&address)->sun_path;
+    listener.address_.assign(path, bytes > head ? bytes - head : 0);
+    // A path ends with a zero; an abstract name begins with one.
+    if (!listener.address_.empty() && listener.address_[0] == '\0')
+      listener.address_[0] = '@';
+    listener.address_ = listener.address_.c_str();
+    return listener;
+  }
+  addrinfo info = {};
+  info.ai_addr = reinterpret_cast<sockaddr *>(&address);
+  info.ai_addrlen = bytes;
+  listener.address_ = hostText(info);
+  listener.port_ = portOf(fd).value_or(0);
   return listener;
 }
 

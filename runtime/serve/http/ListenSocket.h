@@ -11,8 +11,8 @@
 
 namespace moert {
 
-/// A listening socket. A unix socket's file is removed with it, unless
-/// another server has replaced the file.
+/// A listening socket. The file of a unix socket that listenUnix() made is
+/// removed with it, unless another server has replaced the file.
 class ListenSocket {
 public:
   ListenSocket(int fd, int family) : fd_(fd), family_(family) {}
@@ -21,7 +21,7 @@ public:
   ~ListenSocket();
 
   int family() const { return family_; }
-  bool isUnix() const { return !path_.empty(); }
+  bool isUnix() const;
   /// The address in numbers, such as "127.0.0.1"; the path of a unix socket.
   const std::string &address() const { return address_; }
   uint16_t port() const { return port_; }
@@ -32,9 +32,11 @@ private:
   friend StatusOr<std::vector<ListenSocket>> listenTcp(const std::string &,
                                                        uint16_t);
   friend StatusOr<ListenSocket> listenUnix(const std::string &);
+  friend StatusOr<ListenSocket> adoptSocket(int);
 
   int fd_, family_;
-  std::string address_, path_;
+  std::string address_;
+  std::string path_; ///< Of a unix socket whose file is to be removed; or "".
   uint16_t port_ = 0;
   uint64_t device_ = 0, inode_ = 0; ///< Of a unix socket's file.
 };
@@ -49,6 +51,10 @@ StatusOr<std::vector<ListenSocket>> listenTcp(const std::string &host,
 /// file of a server that is gone. Fails with Usage for a path that is too long
 /// and with Io for one where another server listens or another file is.
 StatusOr<ListenSocket> listenUnix(const std::string &path);
+
+/// Takes over a socket that listens already; a unix socket's file stays. Fails
+/// with Usage for a descriptor that is no such socket.
+StatusOr<ListenSocket> adoptSocket(int fd);
 
 } // namespace moert
 

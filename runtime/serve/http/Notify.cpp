@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -90,6 +91,22 @@ watchdogInterval(std::string_view microseconds, std::string_view pid) {
   if (half.count() == 0)
     return std::nullopt;
   return half;
+}
+
+std::vector<int> activatedSockets(std::string_view count,
+                                  std::string_view pid) {
+  // Those of another process that has started this one are not for it.
+  constexpr uint64_t first = 3, most = 64;
+  std::optional<uint64_t> sockets = number(count);
+  if (!sockets || *sockets > most || number(pid) != uint64_t(getpid()))
+    return {};
+  std::vector<int> list;
+  for (uint64_t i = 0; i < *sockets; ++i) {
+    int fd = int(first + i);
+    (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
+    list.push_back(fd);
+  }
+  return list;
 }
 
 } // namespace moert

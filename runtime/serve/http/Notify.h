@@ -1,7 +1,8 @@
-//===- Notify.h - Tells systemd how a service is doing ----------*- C++ -*-===//
+//===- Notify.h - What systemd and a service tell each other ----*- C++ -*-===//
 //
-// The protocol of sd_notify(3), without its library: lines of NAME=VALUE in a
-// datagram to the socket that systemd names to a service.
+// The protocols of sd_notify(3) and sd_listen_fds(3), without their library:
+// lines of NAME=VALUE in a datagram to the socket that systemd names to a
+// service, and sockets that a service inherits.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,6 +15,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace moert {
 
@@ -47,6 +49,12 @@ private:
 /// values of $WATCHDOG_USEC and $WATCHDOG_PID, "" where they are not set.
 std::optional<std::chrono::milliseconds>
 watchdogInterval(std::string_view microseconds, std::string_view pid);
+
+/// Returns the descriptors of sockets on which systemd listens for this service
+/// and which it hands over; none if there are none. Programs that this one
+/// starts will not inherit them. The arguments are the values of $LISTEN_FDS
+/// and $LISTEN_PID, "" where they are not set.
+std::vector<int> activatedSockets(std::string_view count, std::string_view pid);
 
 } // namespace moert
 

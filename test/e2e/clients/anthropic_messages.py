@@ -57,8 +57,9 @@ def stream(target):
     assert final.content[-1].text == text and final.usage.output_tokens > 0, final
 
     async def run():
-        async with anthropic.AsyncAnthropic(base_url=target.base, api_key=KEY).messages.stream(**LONG) as events:
-            return await events.get_final_text()
+        async with anthropic.AsyncAnthropic(base_url=target.base, api_key=KEY) as api:
+            async with api.messages.stream(**LONG) as events:
+                return await events.get_final_text()
     assert asyncio.run(run())
 
 

@@ -35,6 +35,19 @@ def continued(target):
 
 
 @check("chat")
+def kept(target):
+    api = client(target).responses
+    answer = api.create(**ASK, max_output_tokens=8)
+    assert api.retrieve(answer.id).output_text == answer.output_text
+    assert [item.role for item in api.input_items.list(answer.id)] == ["user"]
+    api.delete(answer.id)
+    unkept = api.create(**ASK, max_output_tokens=8, store=False)
+    for gone in (answer.id, unkept.id):
+        with refused(openai.NotFoundError):
+            api.retrieve(gone)
+
+
+@check("chat")
 def stream(target):
     api = client(target).responses
     events = list(api.create(**ASK, max_output_tokens=8, stream=True))

@@ -1,5 +1,7 @@
 #include "runtime/serve/api/monitor/Monitor.h"
 
+#include "runtime/serve/api/Prepare.h"
+
 #include <algorithm>
 #include <fmt/format.h>
 
@@ -144,6 +146,28 @@ void addHistogram(const Models &models, std::string &text) {
                         name, model, count, stats.stepSeconds);
   }
 }
+/// Only some steps are measured by device: shares of the first counter matter.
+void addDevices(const Models &models, std::string &text) {
+  constexpr std::string_view all = "moert_measured_step_seconds_total";
+  text += fmt::format("# HELP {0} Time of the steps that were measured by "
+                      "device.\n# TYPE {0} counter\n",
+                      all);
+  for (const auto &[id, stats] : models)
+    text += fmt::format("{}{{model=\"{}\"}} {}\n", all, labelText(id),
+                        stats.measuredSeconds);
+  constexpr std::string_view name = "moert_device_seconds_total";
+  text += fmt::format("# HELP {0} Time in these steps in which a device "
+                      "worked (run) or waited for others (wait).\n"
+                      "# TYPE {0} counter\n",
+                      name);
+  for (const auto &[id, stats] : models)
+    for (const BackendStats::Device &device : stats.devices)
+      for (auto [state, seconds] :
+           {std::pair("run", device.run), std::pair("wait", device.wait)})
+        text += fmt::format(
+            "{}{{model=\"{}\",device=\"{}\",state=\"{}\"}} {}\n", name,
+            labelText(id), labelText(device.name), state, seconds);
+}
 } // namespace
 
 std::string metricsText(const Models &models) {
@@ -151,6 +175,7 @@ std::string metricsText(const Models &models) {
   for (const Metric &metric : kMetrics)
     addMetric(metric, "model", models, text);
   addHistogram(models, text);
+  addDevices(models, text);
   addGatewayMetrics(models, text);
   return text;
 }
@@ -190,6 +215,42 @@ void reportSlots(Exchange exchange) {
                       {"n_past", slot.position},
                       {"n_decoded", slot.generatedTokens}});
   sendJson(*exchange.answer, list);
+}
+
+void showPlacement(Exchange exchange) {
+  const ApiSettings &settings = exchange.settings();
+  std::vector<ModelFacts> models = exchange.context->host.models();
+  auto asked = exchange.request.query.find("model");
+  std::string name = asked != exchange.request.query.end() ? asked->second
+                     : models.empty()                      ? ""
+                                                           : models[0].id;
+  bool isKnown = std::ranges::any_of(
+      models, [&](const ModelFacts &facts) { return facts.id == name; });
+  if (!settings.placementPage || !isKnown)
+    return exchange.fail({.status = 404,
+                          .message = "there is no placement page of this model",
+                          .code = "not_found"});
+  StatusOr<std::string> page = settings.placementPage(name);
+  if (!page)
+    return exchange.fail(errorOf(page.status()));
+  // Its scripts are in the page: they alone run, as they alone know the number.
+  std::string nonce = randomId(settings), text;
+  constexpr std::string_view tag = "<script";
+  std::string_view left = *page;
+  for (size_t at = left.find(tag); at != left.npos; at = left.find(tag)) {
+    text += left.substr(0, at + tag.size());
+    text += fmt::format(" nonce=\"{}\"", nonce);
+    left.remove_prefix(at + tag.size());
+  }
+  text += left;
+  exchange.answer->send(
+      200, "text/html; charset=utf-8", std::move(text),
+      {{"Content-Security-Policy",
+        fmt::format("default-src 'none'; script-src 'nonce-{}'; style-src "
+                    "'unsafe-inline'; img-src data:; base-uri 'none'; "
+                    "form-action 'none'; frame-ancestors 'none'",
+                    nonce)},
+       {"Referrer-Policy", "no-referrer"}});
 }
 
 } // namespace moert

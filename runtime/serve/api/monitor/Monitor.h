@@ -12,6 +12,9 @@ namespace moert {
 // Endpoints.
 void reportHealth(Exchange exchange);
 void reportMetrics(Exchange exchange);
+/// A web page: which device runs which part of a model, and why. The query may
+/// name the `model`.
+void showPlacement(Exchange exchange);
 void reportSlots(Exchange exchange);
 
 /// The counts of models in Prometheus' text format, version 0.0.4. Each model

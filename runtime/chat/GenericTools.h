@@ -1,0 +1,52 @@
+//===- GenericTools.h - Tools for templates that know none ------*- C++ -*-===//
+//
+// Some chat templates have no form for calls of tools, or one that is not
+// known. Their models are told of the tools in words, in the system message:
+//
+//   # Tools
+//   ... Each line is a tool that you may call, as JSON: ...
+//   {"name": "add", "description": "...", "parameters": {...}}
+//   To call one, write its name and its arguments as JSON between these marks:
+//   <tool_call>
+//   {"name": "NAME", "arguments": {...}}
+//   </tool_call>
+//
+// What tools answered stands between <tool_response> and </tool_response> in a
+// message of the user. The reply is held to a grammar in which only calls of
+// these tools follow the mark.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_RUNTIME_CHAT_GENERICTOOLS_H
+#define MOE_RUNTIME_CHAT_GENERICTOOLS_H
+
+#include "runtime/chat/Messages.h"
+#include "runtime/chat/ToolFormat.h"
+
+#include <string_view>
+#include <vector>
+
+namespace moert {
+
+/// Whether a chat template is one of these: it has no form for calls that is
+/// known, or it tells the model of no tools, as DeepSeek V3.1's.
+bool needsGenericTools(std::string_view templateSource);
+
+/// The form in which such models write calls.
+const ToolFormat &genericToolFormat();
+
+struct GenericToolOptions {
+  bool isRequired = false; ///< The reply must call a tool.
+  /// Tells of the tools in the user's first message, for templates that take no
+  /// system message.
+  bool isInUserMessage = false;
+};
+
+/// The conversation without what such a template ignores: its tools, calls and
+/// their answers are text. Roles alternate where they did before.
+Messages withGenericTools(Messages messages, const std::vector<Tool> &tools,
+                          const GenericToolOptions &options);
+
+} // namespace moert
+
+#endif // MOE_RUNTIME_CHAT_GENERICTOOLS_H
