@@ -315,4 +315,13 @@ TEST_F(ApiTest, TextStreams) {
   EXPECT_EQ(events[7], "[DONE]");
 }
 
+// Harnesses look for the chosen token among the likely ones.
+TEST_F(ApiTest, TheChosenTokenIsAmongTheLikelyOnes) {
+  Json json =
+      post("/v1/completions", {{"prompt", "a"}, {"logprobs", 0}})->json();
+  Json logprobs = json["choices"][0]["logprobs"];
+  EXPECT_EQ(logprobs["tokens"][0], "H");
+  EXPECT_EQ(logprobs["top_logprobs"][0].dump(), R"({"H":-0.5})");
+}
+
 } // namespace
