@@ -72,7 +72,7 @@ const Fault kFaults[] = {
      "temperature", "a number from 0 to 100, but is -1"},
     {"/v1/chat/completions",
      R"({"messages": [{"role": "user", "content": "a"}], "max_tokens": 1.5})",
-     "max_tokens", "a whole number from 1"},
+     "max_tokens", "a whole number from -1"},
     {"/v1/chat/completions",
      R"({"messages": [{"role": "user", "content": "a"}], "n": 1e300})", "n",
      "a whole number from 1 to 128"},

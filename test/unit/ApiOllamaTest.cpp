@@ -20,7 +20,7 @@ const char *const kEnd =
     R"("done":true,"done_reason":"stop","total_duration":750000000,)"
     R"("load_duration":0,"prompt_eval_count":19,)"
     R"("prompt_eval_duration":500000000,"eval_count":5,)"
-    R"("eval_duration":250000000})";
+    R"("eval_duration":312500000})";
 
 TEST_F(ApiTest, AnOllamaChat) {
   auto answer = post("/api/chat", ollamaBody({{"stream", false}}));

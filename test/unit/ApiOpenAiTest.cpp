@@ -337,4 +337,13 @@ TEST_F(ApiTest, ToolsOfATemplateWithoutAForm) {
   EXPECT_THAT(asked().promptText, ::testing::StartsWith("<user># Tools\n"));
 }
 
+// Harnesses look for the chosen token among the likely ones.
+TEST_F(ApiTest, TheChosenTokenIsAmongTheLikelyOnes) {
+  Json json =
+      post("/v1/completions", {{"prompt", "a"}, {"logprobs", 0}})->json();
+  Json logprobs = json["choices"][0]["logprobs"];
+  EXPECT_EQ(logprobs["tokens"][0], "H");
+  EXPECT_EQ(logprobs["top_logprobs"][0].dump(), R"({"H":-0.5})");
+}
+
 } // namespace

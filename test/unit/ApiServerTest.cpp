@@ -197,4 +197,60 @@ TEST_F(ApiTest, ThePlacementPageRunsItsOwnScriptsAlone) {
               HasSubstr(std::string("script-src 'nonce-") + kId + "';"));
 }
 
+// llama-server has these paths with and without "/v1".
+TEST_F(ApiTest, PathsWithoutAVersion) {
+  EXPECT_EQ(request("GET", "/v1/health")->body, R"({"status":"ok"})");
+  EXPECT_EQ(request("GET", "/models")->body,
+            request("GET", "/v1/models")->body);
+  EXPECT_EQ(request("GET", "/lora-adapters")->body, "[]");
+  const Json body = {{"prompt", "a"},
+                     {"input", "a"},
+                     {"messages", {{{"role", "user"}, {"content", "Hi"}}}}};
+  for (const char *path :
+       {"/completions", "/chat/completions", "/embeddings", "/responses"})
+    EXPECT_EQ(post(path, body)->body,
+              post("/v1" + std::string(path), body)->body)
+        << path;
+  EXPECT_EQ(post("/embedding", {{"content", {"a", "bc"}}})->body,
+            R"([{"index":0,"embedding":[[1.0,0.5]]},)"
+            R"({"index":1,"embedding":[[2.0,0.5]]}])");
+}
+
+TEST_F(ApiTest, TokensOfRequestsAreCounted) {
+  const Json messages = {{{"role", "user"}, {"content", "Hi"}}};
+  auto chat =
+      post("/v1/chat/completions/input_tokens", {{"messages", messages}});
+  EXPECT_EQ(chat->body,
+            R"({"object":"response.input_tokens","input_tokens":19})");
+  EXPECT_EQ(post("/v1/responses/input_tokens", {{"input", "Hi"}})->body,
+            chat->body);
+  EXPECT_GT(post("/v1/responses/input_tokens",
+                 {{"input", "Hi"}, {"instructions", "Be kind."}})
+                ->json()["input_tokens"],
+            19);
+  EXPECT_EQ(post("/v1/responses/input_tokens",
+                 {{"input", "Hi"}, {"previous_response_id", "resp_x"}})
+                ->status,
+            404);
+  EXPECT_TRUE(model().requests.empty());
+}
+
+// A rate has as many intervals as it has tokens after the first.
+TEST_F(ApiTest, TimesPerToken) {
+  Json timings = post("/completion", {{"prompt", "a"}, {"n_predict", 3}})
+                     ->json()["timings"];
+  EXPECT_EQ(timings["predicted_per_second"], 8.0);
+  EXPECT_EQ(timings["predicted_per_token_ms"], 125.0);
+  timings = post("/completion", {{"prompt", "a"}, {"n_predict", 1}})
+                ->json()["timings"];
+  EXPECT_EQ(timings["predicted_per_second"], 0);
+  EXPECT_EQ(timings["predicted_per_token_ms"], 0);
+  Json ollama = post("/api/generate", {{"model", "tiny"},
+                                       {"prompt", "a"},
+                                       {"stream", false},
+                                       {"options", {{"num_predict", 3}}}})
+                    ->json();
+  EXPECT_EQ(ollama["eval_duration"], 375'000'000);
+}
+
 } // namespace

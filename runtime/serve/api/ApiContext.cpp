@@ -91,4 +91,12 @@ void answerPrompt(Exchange exchange, ChatCall call,
             });
 }
 
+void answerTokenCount(Exchange exchange, ChatCall call) {
+  answerPrompt(std::move(exchange), std::move(call),
+               [](const ChatPrompt &prompt) -> Json {
+                 return {{"object", "response.input_tokens"},
+                         {"input_tokens", prompt.tokens.size()}};
+               });
+}
+
 } // namespace moert

@@ -60,6 +60,9 @@ void answerChat(Exchange exchange, ChatCall call, MakeWriter writer);
 void answerPrompt(Exchange exchange, ChatCall call,
                   nlohmann::ordered_json (*write)(const ChatPrompt &));
 
+/// Answers with the number of tokens of a conversation.
+void answerTokenCount(Exchange exchange, ChatCall call);
+
 /// Parses the body, which must be an object, and hands it to `read(body,
 /// call)`. Answers with the error if either finds one, and then returns
 /// nothing.

@@ -121,6 +121,8 @@ void readSampling(const Field &object, const ApiSettings &settings,
     params.seed = uint64_t(*seed);
   }
   readLogitBias(object["logit_bias"], params.logitBias);
+  object["post_sampling_probs"].refuse(
+      "probabilities are those of the model, before samplers");
   for (const ForeignSampler &sampler : kForeign) {
     Field field = object[sampler.name];
     if (auto value = field.number(-1e9, 1e9); value && *value != sampler.off)
@@ -138,30 +140,43 @@ std::vector<std::string> readStops(const Field &stop) {
   return stops;
 }
 
+int32_t readMostTokens(const Field &object,
+                       std::initializer_list<const char *> names) {
+  int32_t most = -1;
+  for (const char *name : names)
+    if (auto value = object[name].integer(-1, kMostRequestTokens))
+      most = int32_t(*value);
+  return most;
+}
+
+Field oneOf(std::initializer_list<Field> fields) {
+  const Field *given = nullptr;
+  for (const Field &field : fields) {
+    if (!field)
+      continue;
+    if (given)
+      field.fail(fmt::format("cannot be combined with {}", given->path()));
+    else
+      given = &field;
+  }
+  return given ? *given : *fields.begin();
+}
+
 std::shared_ptr<const Automaton> readGrammar(const Field &schema,
                                              const Field &grammar,
                                              const Field &regex,
                                              const Field &choice) {
-  const Field *given = nullptr;
-  for (const Field *field : {&schema, &grammar, &regex, &choice}) {
-    if (!*field)
-      continue;
-    if (given) {
-      field->fail(fmt::format("cannot be combined with {}", given->path()));
-      return nullptr;
-    }
-    given = field;
-  }
+  Field given = oneOf({schema, grammar, regex, choice});
   if (!given)
     return nullptr;
-  if (given == &schema) {
+  if (schema) {
     if (schema.json() == true)
       return compiled(schema, jsonObjects());
     if (!schema.object())
       return nullptr;
     return compiled(schema, parseJsonSchema(schema.json()));
   }
-  if (given == &choice) {
+  if (choice) {
     std::vector<std::string> texts;
     for (const Field &item : choice.list(kMostTools))
       texts.push_back(item.text().value_or(""));
@@ -171,11 +186,10 @@ std::shared_ptr<const Automaton> readGrammar(const Field &schema,
     }
     return compiled(choice, choiceGrammar(std::move(texts)));
   }
-  std::optional<std::string> text = given->text();
+  std::optional<std::string> text = given.text();
   if (!text)
     return nullptr;
-  return compiled(*given,
-                  given == &grammar ? parseGbnf(*text) : parseRegex(*text));
+  return compiled(given, grammar ? parseGbnf(*text) : parseRegex(*text));
 }
 
 std::string readContent(const Field &content,
@@ -263,6 +277,7 @@ void setReasoningEffort(const std::string &effort, ChatCall &call) {
   // Templates know three words.
   call.messages.variables()["reasoning_effort"] = effort == "minimal" ? "low"
                                                   : effort == "xhigh" ? "high"
+                                                  : effort == "max"   ? "high"
                                                                       : effort;
 }
 

@@ -7,6 +7,7 @@
 #include "runtime/serve/api/ChatCall.h"
 #include "runtime/serve/api/Fields.h"
 
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <vector>
@@ -21,6 +22,14 @@ void readSampling(const Field &object, const ApiSettings &settings,
 
 /// `stop`: a text or a list of texts, none of them empty.
 std::vector<std::string> readStops(const Field &stop);
+
+/// A limit of generated tokens by one of these names; -1, which is also the
+/// default, is none.
+int32_t readMostTokens(const Field &object,
+                       std::initializer_list<const char *> names);
+
+/// The one of `fields` that is there, or else an absent one. Two are an error.
+Field oneOf(std::initializer_list<Field> fields);
 
 /// What output must follow: `schema` is a JSON schema (true: any JSON object),
 /// `grammar` a text in GBNF, `regex` an expression, `choice` a list of texts.

@@ -1,5 +1,6 @@
 #include "runtime/serve/api/Embeddings.h"
 
+#include "runtime/serve/api/CommonFields.h"
 #include "runtime/serve/api/Prompts.h"
 
 #include <algorithm>
@@ -181,6 +182,24 @@ void ollamaEmbed(Exchange exchange) {
                return Json{{"model", facts.id},
                            {"embeddings", vectors},
                            {"prompt_eval_count", tokens}};
+             });
+}
+
+void llamaEmbedding(Exchange exchange) {
+  auto request = readBody<EmbedRequest>(
+      exchange, [](const Field &body, EmbedRequest &request) {
+        request.model = body["model"].text().value_or("");
+        Field texts = oneOf({body["content"], body["input"]});
+        request.prompts = readPrompts(texts.required());
+      });
+  if (request)
+    embedAll(std::move(exchange), *std::move(request),
+             [](const ModelFacts &, const auto &vectors, size_t) {
+               Json list = Json::array();
+               for (size_t i = 0; i < vectors.size(); ++i)
+                 list.push_back(
+                     {{"index", i}, {"embedding", Json::array({vectors[i]})}});
+               return list;
              });
 }
 

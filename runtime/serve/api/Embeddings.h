@@ -12,6 +12,8 @@ namespace moert {
 
 // Endpoints: OpenAI's and Ollama's.
 void createEmbeddings(Exchange exchange);
+/// In llama-server's form.
+void llamaEmbedding(Exchange exchange);
 void ollamaEmbed(Exchange exchange);
 /// The older one, for one text.
 void ollamaEmbedding(Exchange exchange);

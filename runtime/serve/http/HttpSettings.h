@@ -80,7 +80,7 @@ struct HttpSettings {
   /// use the server.
   std::vector<std::string> allowedOrigins;
   /// Paths that need no key. The static files need none either.
-  std::vector<std::string> publicPaths = {"/health"};
+  std::vector<std::string> publicPaths = {"/health", "/v1/health"};
 
   /// PEM files of the certificate chain and of its key; "": no TLS. The unix
   /// socket has none.

@@ -102,6 +102,18 @@ void readTools(const Field &body, ChatCall &call) {
   }
   setTools(call);
 }
+
+/// The schema of the answer: `output_config.format`, or `output_format`, as
+/// beta versions of the interface called it.
+void readOutputFormat(const Field &body, GenerateCall &generate) {
+  Field format =
+      oneOf({body["output_config"]["format"], body["output_format"]});
+  if (!format.object())
+    return;
+  (void)format["type"].required().word({"json_schema"});
+  generate.grammar = readGrammar(format["schema"].required(), body.none(),
+                                 body.none(), body.none());
+}
 } // namespace
 
 void readAnthropic(const Field &body, const ApiSettings &settings,
@@ -136,6 +148,10 @@ void readAnthropic(const Field &body, const ApiSettings &settings,
   generate.reply.maxTokens =
       int32_t(most.integer(1, kMostRequestTokens).value_or(-1));
   generate.streams = body["stream"].boolean().value_or(false);
+  if (auto effort = body["output_config"]["effort"].word(
+          {"low", "medium", "high", "xhigh", "max"}))
+    setReasoningEffort(*effort, call);
+  readOutputFormat(body, generate);
 }
 
 } // namespace moert

@@ -116,15 +116,15 @@ void readCompletion(const Field &body, const ApiSettings &settings,
   generate.model = body["model"].text().value_or("");
   readSampling(body, settings, generate);
   generate.reply.stops = readStops(body["stop"]);
-  for (const char *name : {"n_predict", "max_tokens"})
-    if (auto most = body[name].integer(-1, kMostRequestTokens))
-      generate.reply.maxTokens = int32_t(*most);
+  generate.reply.maxTokens = readMostTokens(body, {"n_predict", "max_tokens"});
+  if (auto choices =
+          oneOf({body["n"], body["n_cmpl"]}).integer(1, kMostChoices))
+    generate.choices = int32_t(*choices);
   generate.reply.ignoreEos = body["ignore_eos"].boolean().value_or(false);
   generate.streams = body["stream"].boolean().value_or(false);
   if (auto most = body["n_probs"].integer(0, kMostTopLogprobs); most && *most)
     generate.topLogprobs = int32_t(*most);
-  generate.grammar = readGrammar(body["json_schema"], body["grammar"],
-                                 body["regex"], body.none());
+  generate.grammar = readOpenAiFormat(body);
   request.returnsTokens = body["return_tokens"].boolean().value_or(false);
   (void)body["cache_prompt"].boolean();
   body["image_data"].refuse("this model reads text alone");

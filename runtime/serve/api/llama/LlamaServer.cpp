@@ -146,4 +146,8 @@ void serverProperties(Exchange exchange) {
             });
 }
 
+void listAdapters(Exchange exchange) {
+  sendJson(*exchange.answer, Json::array());
+}
+
 } // namespace moert

@@ -14,6 +14,8 @@ void tokenize(Exchange exchange);
 void detokenize(Exchange exchange);
 void applyTemplate(Exchange exchange);
 void serverProperties(Exchange exchange);
+/// There are none.
+void listAdapters(Exchange exchange);
 
 } // namespace moert
 

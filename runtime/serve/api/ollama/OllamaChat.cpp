@@ -4,6 +4,7 @@
 #include "runtime/serve/api/ollama/Ollama.h"
 #include "runtime/serve/api/openai/OpenAi.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 
 namespace moert {
@@ -107,7 +108,11 @@ private:
     json["prompt_eval_count"] = stats.promptTokens;
     json["prompt_eval_duration"] = nanoseconds(stats.promptSeconds);
     json["eval_count"] = stats.generatedTokens;
-    json["eval_duration"] = nanoseconds(stats.decodeSeconds);
+    // Clients divide these two. The time begins with the first token, so that
+    // it is that of one token less.
+    int32_t decoded = std::max(1, stats.generatedTokens - 1);
+    json["eval_duration"] =
+        nanoseconds(stats.decodeSeconds * stats.generatedTokens / decoded);
   }
 
   ReplyFacts facts_;

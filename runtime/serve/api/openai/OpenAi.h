@@ -14,6 +14,7 @@ namespace moert {
 void listModels(Exchange exchange);
 void describeModel(Exchange exchange);
 void completeChat(Exchange exchange);
+void countChatTokens(Exchange exchange);
 void completeText(Exchange exchange);
 
 // Parts of requests that other interfaces share.
@@ -23,14 +24,15 @@ void readOpenAiChat(const Field &body, const ApiSettings &settings,
                     ChatCall &call);
 /// Messages in OpenAI's form.
 void readOpenAiMessages(const Field &messages, ChatCall &call);
-/// One of `tools`, which is added to those of the call. With `isFlat` it has its
-/// members in itself and not in `function`, as /v1/responses has them.
+/// One of `tools`, which is added to those of the call. With `isFlat` it has
+/// its members in itself and not in `function`, as /v1/responses has them.
 void readOpenAiTool(const Field &tool, bool isFlat, ChatCall &call);
 /// `tools`, `tool_choice` and `parallel_tool_calls`.
 void readOpenAiTools(const Field &body, ChatCall &call, bool isFlat = false);
 
 /// The grammar of `response_format`, or of what other servers take in its
-/// place: guided_json, grammar, guided_regex and guided_choice.
+/// place: json_schema, grammar, regex, the fields that begin with guided_, and
+/// structured_outputs.
 std::shared_ptr<const Automaton> readOpenAiFormat(const Field &body);
 
 // Parts of replies.

@@ -143,9 +143,8 @@ void readOpenAiChat(const Field &body, const ApiSettings &settings,
   readSampling(body, settings, generate);
   generate.reply = ReplyOptions::forChat();
   generate.reply.stops = readStops(body["stop"]);
-  for (const char *name : {"max_tokens", "max_completion_tokens"})
-    if (auto most = body[name].integer(1, kMostRequestTokens))
-      generate.reply.maxTokens = int32_t(*most);
+  generate.reply.maxTokens = readMostTokens(
+      body, {"n_predict", "max_tokens", "max_completion_tokens"});
   generate.reply.ignoreEos = body["ignore_eos"].boolean().value_or(false);
   generate.choices = int32_t(body["n"].integer(1, kMostChoices).value_or(1));
   generate.streams = body["stream"].boolean().value_or(false);
@@ -164,6 +163,7 @@ void readOpenAiChat(const Field &body, const ApiSettings &settings,
   for (const Field &modality : body["modalities"].list(kMostTools))
     (void)modality.word({"text"});
 }
+
 void completeChat(Exchange exchange) {
   auto request = readBody<ChatRequest>(
       exchange, [&](const Field &body, ChatRequest &request) {
@@ -181,6 +181,15 @@ void completeChat(Exchange exchange) {
                return std::make_unique<ChatWriter>(facts, hasLogprobs,
                                                    includesUsage);
              });
+}
+
+void countChatTokens(Exchange exchange) {
+  auto call =
+      readBody<ChatCall>(exchange, [&](const Field &body, ChatCall &call) {
+        readOpenAiChat(body, exchange.settings(), call);
+      });
+  if (call)
+    answerTokenCount(std::move(exchange), *std::move(call));
 }
 
 } // namespace moert

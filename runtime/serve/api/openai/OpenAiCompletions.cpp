@@ -99,6 +99,8 @@ private:
       for (auto [other, logprob] : entry.top)
         top[std::string(facts_.tokenizer->tokenBytes(other))] =
             finiteLogprob(logprob);
+      // One more than was asked for, if it is not among them.
+      top.emplace(token, finiteLogprob(entry.logprob));
       json["top_logprobs"].push_back(std::move(top));
       json["text_offset"].push_back(offsets_[index]);
       offsets_[index] += token.size();
@@ -119,8 +121,7 @@ void readText(const Field &body, const ApiSettings &settings,
   readSampling(body, settings, generate);
   generate.reply.stops = readStops(body["stop"]);
   // OpenAI's default is 16, which nobody who has an engine of their own wants.
-  if (auto most = body["max_tokens"].integer(0, kMostRequestTokens))
-    generate.reply.maxTokens = int32_t(*most);
+  generate.reply.maxTokens = readMostTokens(body, {"n_predict", "max_tokens"});
   generate.reply.ignoreEos = body["ignore_eos"].boolean().value_or(false);
   generate.choices = int32_t(body["n"].integer(1, kMostChoices).value_or(1));
   if (auto best = body["best_of"].integer(1, kMostChoices);

@@ -38,10 +38,19 @@ std::shared_ptr<const Automaton> readOpenAiFormat(const Field &body) {
         schema = format.as(anyObject);
     }
   }
-  if (!schema)
-    schema = body["guided_json"];
-  Field regex = body["guided_regex"] ? body["guided_regex"] : body["regex"];
-  return readGrammar(schema, body["grammar"], regex, body["guided_choice"]);
+  // Names of other servers: llama-server's, and vLLM's older and newer ones.
+  Field structured = body["structured_outputs"];
+  structured["structural_tag"].refuse("use tools");
+  Field object = structured["json_object"].boolean().value_or(false)
+                     ? structured["json_object"].as(anyObject)
+                     : structured.none();
+  body["grammar_lazy"].refuse("a grammar holds from the first token on");
+  return readGrammar(
+      oneOf({schema, body["json_schema"], body["guided_json"],
+             structured["json"], object}),
+      oneOf({body["grammar"], body["guided_grammar"], structured["grammar"]}),
+      oneOf({body["regex"], body["guided_regex"], structured["regex"]}),
+      oneOf({body["guided_choice"], structured["choice"]}));
 }
 
 double finiteLogprob(float logprob) {
@@ -108,6 +117,8 @@ Json timingsJson(const GenerationStats &stats) {
   auto rate = [](double seconds, int32_t tokens) {
     return seconds > 0 ? tokens / seconds : 0;
   };
+  // The time of decoding begins with the first token.
+  int32_t decoded = std::max(0, stats.generatedTokens - 1);
   int32_t evaluated = stats.promptTokens - stats.cachedTokens;
   Json json = {{"cache_n", stats.cachedTokens},
                {"prompt_n", evaluated},
@@ -116,10 +127,8 @@ Json timingsJson(const GenerationStats &stats) {
                {"prompt_per_second", rate(stats.promptSeconds, evaluated)},
                {"predicted_n", stats.generatedTokens},
                {"predicted_ms", 1e3 * stats.decodeSeconds},
-               {"predicted_per_token_ms",
-                each(stats.decodeSeconds, stats.generatedTokens)},
-               {"predicted_per_second",
-                rate(stats.decodeSeconds, stats.generatedTokens)},
+               {"predicted_per_token_ms", each(stats.decodeSeconds, decoded)},
+               {"predicted_per_second", rate(stats.decodeSeconds, decoded)},
                {"queue_ms", 1e3 * stats.queueSeconds},
                {"queue_steps", stats.queueSteps},
                {"prompt_steps", stats.promptSteps}};

@@ -97,26 +97,39 @@ Json inputItems(const Json &input, const std::string &id) {
   return items;
 }
 
+/// Reads a request with the conversation that it goes on with; answers with an
+/// error if there is one.
+std::optional<ResponseRequest> readRequest(const Exchange &exchange) {
+  auto request = readBody<ResponseRequest>(
+      exchange, [&](const Field &body, ResponseRequest &request) {
+        readResponse(body, exchange.settings(), request);
+      });
+  if (!request)
+    return std::nullopt;
+  if (exchange.settings().store)
+    exchange.settings().store->tidy();
+  if (!continueConversation(exchange, *request))
+    return std::nullopt;
+  return request;
+}
+
+/// Instructions are of this answer alone.
+void addInstructions(ResponseRequest &request) {
+  if (const Json &text = request.echoed["instructions"]; text.is_string())
+    request.call.messages.setSystem(text.get_ref<const std::string &>());
+}
+
 std::optional<Json> keptResponse(const Exchange &exchange) {
   return findObject(exchange, kKind, exchange.names[0]);
 }
 } // namespace
 
 void createResponse(Exchange exchange) {
-  auto request = readBody<ResponseRequest>(
-      exchange, [&](const Field &body, ResponseRequest &request) {
-        readResponse(body, exchange.settings(), request);
-      });
+  auto request = readRequest(exchange);
   if (!request)
     return;
-  if (exchange.settings().store)
-    exchange.settings().store->tidy();
-  if (!continueConversation(exchange, *request))
-    return;
   Messages kept = request->call.messages;
-  // Instructions are of this answer alone.
-  if (const Json &text = request->echoed["instructions"]; text.is_string())
-    request->call.messages.setSystem(text.get_ref<const std::string &>());
+  addInstructions(*request);
   auto context = exchange.context;
   std::string client = exchange.request.client;
   answerChat(std::move(exchange), std::move(request->call),
@@ -131,6 +144,14 @@ void createResponse(Exchange exchange) {
                             withAnswer(kept, choice), input);
                    });
              });
+}
+
+void countResponseTokens(Exchange exchange) {
+  auto request = readRequest(exchange);
+  if (!request)
+    return;
+  addInstructions(*request);
+  answerTokenCount(std::move(exchange), std::move(request->call));
 }
 
 void retrieveResponse(Exchange exchange) {

@@ -13,6 +13,7 @@ namespace moert {
 
 // Endpoints of /v1/responses.
 void createResponse(Exchange exchange);
+void countResponseTokens(Exchange exchange);
 void retrieveResponse(Exchange exchange);
 void deleteResponse(Exchange exchange);
 void listResponseInput(Exchange exchange);
