@@ -89,6 +89,9 @@ def fetches(name):
 config.available_features.update(
     name for name in ("haproxy", "nginx", "systemd-analyze") if shutil.which(name, path=config.environment["PATH"]))
 
+if importlib.util.find_spec("yaml"):
+    config.available_features.add("python-yaml")
+
 # What takes minutes: `ctest -L nightly`.
 if lit_config.params.get("nightly"):
     config.available_features.add("nightly")

@@ -75,7 +75,8 @@ def main():
     try:
         with open(log, "w") as file:
             server.process = subprocess.Popen([*(first if is_first else []), *command], stderr=file)
-        wait_for(f"the server is healthy: {shlex.join(health)}", is_healthy)
+        wait_for("the server is ready", server.is_healthy)
+        assert is_healthy(), shlex.join(health)
         assert server.get("/v1/models")[0] == 401
         # unshare goes on to wait, and its child gets the signal.
         child = server.process.pid

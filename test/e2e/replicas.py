@@ -46,12 +46,15 @@ class Replica:
             self.process = subprocess.Popen([*self.command, *options], stderr=log)
         wait_for(f"the replica at {self.port} is ready", self.is_ready)
 
-    def is_ready(self):
+    def is_healthy(self):
         assert self.process.poll() is None, open(self.log).read()
         try:
-            if self.get("/health")[0] != 200:
-                return False
+            return self.get("/health")[0] == 200
         except OSError:
+            return False
+
+    def is_ready(self):
+        if not self.is_healthy():
             return False
         assert self.get("/metrics")[1], "the replica calls itself healthy before its model is loaded"
         return True
