@@ -3,6 +3,7 @@
 #include "runtime/constrain/JsonSchema.h"
 #include "test/fuzz/Fuzz.h"
 #include "test/fuzz/GrammarWalk.h"
+#include "test/fuzz/JsonText.h"
 
 using moefuzz::require;
 using Json = nlohmann::ordered_json;
@@ -20,6 +21,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     return 0;
   }
   const std::string text = moefuzz::walk(*grammar, seed);
-  require(text.empty() || Json::accept(text), "a text is JSON", text);
+  require(text.empty() || moefuzz::isJson(text), "a text is JSON", text);
   return 0;
 }

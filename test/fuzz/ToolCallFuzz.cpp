@@ -3,6 +3,7 @@
 #include "runtime/base/Utf8.h"
 #include "runtime/chat/ToolCalls.h"
 #include "test/fuzz/Fuzz.h"
+#include "test/fuzz/JsonText.h"
 
 #include <vector>
 
@@ -45,17 +46,6 @@ std::vector<ToolEvent> parse(const ToolFormat &format, std::string_view text,
     add(parser.push(text.substr(at, piece)));
   add(parser.finish());
   return all;
-}
-
-/// Numbers may be larger than a double.
-bool isJson(const std::string &text) {
-  try {
-    return !Json::parse(text).is_discarded();
-  } catch (const Json::out_of_range &) {
-    return true;
-  } catch (const Json::exception &) {
-    return false;
-  }
 }
 
 /// A reply's text is UTF-8, whatever bytes its tokens have (StreamDecoder).
@@ -103,7 +93,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
       break;
     case ToolEvent::Kind::End:
       require(isOpen, "a call ends that has begun");
-      require(isJson(arguments), "arguments are JSON", arguments);
+      require(moefuzz::isJson(arguments), "arguments are JSON", arguments);
       isOpen = false;
       break;
     case ToolEvent::Kind::Error:
