@@ -104,7 +104,7 @@ void ToolCallParser::enterCall() {
   parameters_ = 0;
 }
 
-void ToolCallParser::begin(std::string_view text) {
+bool ToolCallParser::begin(std::string_view text) {
   text = trimmed(text);
   std::string id;
   // Mistral writes an id between name and arguments.
@@ -121,9 +121,12 @@ void ToolCallParser::begin(std::string_view text) {
     if (digits != text.npos && text[digits] == ':')
       text = text.substr(0, digits);
   }
+  if (text.empty())
+    return failOrText("has no name") && false;
   name_ = text;
   hasBegun_ = true;
   events_.push_back({ToolEvent::Kind::Begin, name_, id});
+  return true;
 }
 
 void ToolCallParser::endCall() {
@@ -291,23 +294,25 @@ bool ToolCallParser::stepClose() {
 
 bool ToolCallParser::stepHead() {
   size_t at = held_.npos;
-  size_t consumed = 0;
+  size_t consumed = 0, longest = 0;
   for (std::string_view mark :
        {markOf(format_->nameClose), markOf(format_->parameterOpen),
         markOf(format_->close)}) {
+    longest = std::max(longest, mark.size());
     if (mark.empty() || held_.find(mark) >= at)
       continue;
     at = held_.find(mark);
     consumed = mark == markOf(format_->nameClose) ? mark.size() : 0;
   }
-  if (at == held_.npos || at > kMostNameBytes)
-    return held_.size() > kMostNameBytes ? fail("has a name without an end")
-                                         : false;
+  // More text could still complete a mark that begins within the limit.
+  if (at == held_.npos && held_.size() <= kMostNameBytes + longest)
+    return false;
+  if (at > kMostNameBytes)
+    return fail("has a name without an end");
   std::string name = held_.substr(0, at);
   held_.erase(0, at + consumed);
-  if (trimmed(name).empty())
-    return fail("has no name");
-  begin(name);
+  if (!begin(name))
+    return false;
   place_ = format_->body == Body::Tagged ? Place::Parameters : Place::Arguments;
   if (place_ == Place::Parameters)
     addArguments("{");
@@ -432,7 +437,8 @@ bool ToolCallParser::setName(std::string name) {
     return failOrText("names no tool") && false;
   if (name.empty() || hasBegun_)
     return failOrText("has no name, or two") && false;
-  begin(name);
+  if (!begin(name))
+    return false;
   addArguments(std::exchange(earlyArguments_, {}));
   return true;
 }
@@ -482,10 +488,10 @@ bool ToolCallParser::stepParameterName() {
   size_t attributes = name == held_.npos ? held_.npos : name + nameClose.size();
   size_t value =
       name == held_.npos ? held_.npos : held_.find(valueOpen, attributes);
-  if (value == held_.npos)
-    return held_.size() > kMostNameBytes
-               ? fail("has a parameter's name without an end")
-               : false;
+  if (value == held_.npos && held_.size() < kMostNameBytes + valueOpen.size())
+    return false;
+  if (value > kMostNameBytes)
+    return fail("has a parameter's name without an end");
   parameter_ = trimmed(std::string_view(held_).substr(0, name));
   attributes_ = held_.substr(attributes, value - attributes);
   // A line end after the mark belongs to it.

@@ -90,7 +90,8 @@ private:
   void emitText(std::string_view text);
   void addArguments(std::string_view text);
   void enterCall();
-  void begin(std::string_view name);
+  /// Fails where the text has no name.
+  bool begin(std::string_view name);
   void endCall();
   bool fail(std::string_view what);
   /// A call that has no mark and has not begun was none, but text.

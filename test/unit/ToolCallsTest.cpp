@@ -89,6 +89,8 @@ struct Case {
 const Case kCases[] = {
     {"hermes", "Hello {\"name\"}", "'Hello {\"name\"}'"},
     {"hermes", "a < b <tool", "'a < b <tool'"},
+    {"hermes", "<tool_call>{\"name\": \"<x\"}</tool_call>",
+     "!the model wrote a tool call that has no name"},
     {"hermes",
      "Let me see.\n<tool_call>\n{\"name\": \"get_weather\", \"arguments\": "
      "{\"city\": \"Z\xC3\xBCrich\"}}\n</tool_call>",
