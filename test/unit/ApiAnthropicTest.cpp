@@ -170,7 +170,7 @@ TEST_F(ApiTest, MessageErrors) {
   EXPECT_EQ(request("GET", "/v1/messages")->json()["type"], "error");
   model().refusal = Status(StatusCode::DoesNotFit, "full");
   auto busy = post("/v1/messages", messageBody());
-  EXPECT_EQ(busy->status, 529);
+  EXPECT_EQ(busy->status, 503);
   EXPECT_EQ(busy->json()["error"]["type"], "overloaded_error");
   model().refusal = {};
   model().failure = Status(StatusCode::Internal, "broken");

@@ -82,11 +82,9 @@ void sendError(HttpAnswer &answer, ErrorStyle style, const ApiError &error,
                HttpHeaders headers) {
   if (error.retryAfter > 0)
     headers.emplace_back("Retry-After", std::to_string(error.retryAfter));
-  // Anthropic's clients know an overloaded server by a status of their own.
-  int status = style == ErrorStyle::Anthropic && error.status == 503
-                   ? 529
-                   : error.status;
-  answer.send(status, kJsonType, jsonText(errorJson(style, error)),
+  // Anthropic's own server says 529 where it is overloaded. Its clients repeat a
+  // request after 503 too, and proxies send that one to another server.
+  answer.send(error.status, kJsonType, jsonText(errorJson(style, error)),
               std::move(headers));
 }
 
