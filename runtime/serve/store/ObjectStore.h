@@ -55,8 +55,8 @@ struct StorePage {
   bool hasMore = false;
 };
 
-/// Functions may be called from any thread. They return after a write to the
-/// operating system's cache, not to the disk.
+/// Functions may be called from any thread. But for tidy() and the end, they
+/// write to the operating system's cache and do not wait for the disk.
 class ObjectStore {
 public:
   /// Opens the database, whose tables are made or brought up to date; "" is one
@@ -93,7 +93,7 @@ public:
   StatusOr<std::vector<StoredObject>> withStatus(std::string_view kind,
                                                  std::string_view status);
   /// Moves a long log to the database. To be called now and then by a thread
-  /// that may wait for the disk; the others never do.
+  /// that may wait for the disk; calls of others wait meanwhile.
   void tidy();
 
 private:
