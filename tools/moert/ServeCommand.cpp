@@ -1,4 +1,5 @@
 // moert serve: an HTTP server for plans.
+#include "runtime/base/ReadInput.h"
 #include "runtime/base/Temporaries.h"
 #include "runtime/base/Text.h"
 #include "runtime/serve/api/Router.h"
@@ -28,7 +29,8 @@ constexpr int32_t kModelSequences = 4;
 
 struct ServeFlags {
   EngineFlags engine;
-  std::string models, alias, pooling, speculation = "auto", log = "text";
+  std::string models, alias, pooling, chatTemplate, speculation = "auto",
+                                                    log = "text";
   float idleMinutes = 0, graceSeconds = 30;
   bool publicMetrics = false;
   int32_t port = 8080;
@@ -132,6 +134,13 @@ Status serve(ServeFlags &flags) {
       .pooling = poolingOf(flags.pooling),
       .idle = std::chrono::milliseconds(int64_t(flags.idleMinutes * 60'000)),
       .loadsFirst = flags.models.empty()};
+  if (!flags.chatTemplate.empty()) {
+    MOE_ASSIGN_OR_RETURN(options.chatTemplate,
+                         readInput(flags.chatTemplate, kMostConversationBytes));
+    // A mistake in it ends the command, not the loading of a plan.
+    if (auto parsed = ChatTemplate::parse(options.chatTemplate); !parsed)
+      return parsed.status().at(inputName(flags.chatTemplate));
+  }
 
   // All threads that start from here on leave these signals to this one.
   const sigset_t signals = serverSignals();
@@ -143,6 +152,7 @@ Status serve(ServeFlags &flags) {
   HttpSettings settings = flags.http;
   settings.port = uint16_t(flags.port);
   settings.files = serverPage;
+  settings.errorBody = refusalBody;
   if (flags.publicMetrics)
     settings.publicPaths.push_back("/metrics");
   if (flags.log == "text")
@@ -230,6 +240,7 @@ void addServeCommand(moetool::Tool &tool) {
   flags->engine.addThreads(*command);
   flags->engine.addRung(*command);
   flags->engine.addWeights(*command);
+  moetool::addOption(*command, rows::servedTemplate, flags->chatTemplate);
   moetool::addOption(*command, rows::pooling, flags->pooling);
   moetool::addOption(*command, rows::accessLog, flags->log);
 }
