@@ -13,6 +13,19 @@ namespace {
 /// text contains it.
 constexpr std::string_view breaker = "\xEF\xB7\x90";
 
+/// U+FDD1, likewise: where the text of a message that is continued ends.
+constexpr std::string_view endMark = "\xEF\xB7\x91";
+
+/// Whether a reply can go on with the last message.
+bool isUnfinished(const Json &messages) {
+  if (!messages.is_array() || messages.empty())
+    return false;
+  const Json &last = messages.back();
+  return last["role"] == "assistant" && last.contains("content") &&
+         last["content"].is_string() &&
+         (!last.contains("tool_calls") || last["tool_calls"].empty());
+}
+
 /// For models that only continue text: each message of the user starts a new
 /// line.
 constexpr std::string_view plainTemplate =
@@ -74,12 +87,29 @@ StatusOr<std::string> ChatFormat::render(const Messages &messages,
         breakNames(message["content"], *tokenizer_);
   if (!variables.contains("add_generation_prompt"))
     variables["add_generation_prompt"] = true;
+  const bool continues =
+      options.continuesLast && isUnfinished(variables["messages"]);
+  if (continues) {
+    Json &content = variables["messages"].back()["content"];
+    content = content.get<std::string>() + std::string(endMark);
+    variables["add_generation_prompt"] = false;
+  }
   if (options.thinking != Thinking::Default)
     variables["enable_thinking"] = options.thinking == Thinking::Forced;
   ChatInput input;
   input.json = variables.dump();
   input.strings = tokenVariables(*tokenizer_);
   MOE_ASSIGN_OR_RETURN(std::string text, template_->render(input));
+  if (continues) {
+    // What the template writes after the text ends the message.
+    const size_t end = text.rfind(endMark);
+    if (end == std::string::npos)
+      return Status(StatusCode::Usage,
+                    "the chat template does not write the last message, so "
+                    "that the reply cannot go on with it");
+    text.resize(end);
+    return text;
+  }
   return options.thinking == Thinking::Forced ? insideThinking(std::move(text))
                                               : text;
 }

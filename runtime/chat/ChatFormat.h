@@ -28,6 +28,9 @@ struct ChatOptions {
   /// Treats the names of special tokens inside messages as ordinary text. Set
   /// it if the messages' authors must not be able to end each other's turns.
   bool noSpecial = false;
+  /// If the last message is the assistant's, has a text and calls no tools, the
+  /// reply goes on with it instead of being a new message.
+  bool continuesLast = false;
 };
 
 /// A rendered conversation up to the beginning of the reply: the model's input.
@@ -52,7 +55,8 @@ public:
   static ChatFormat plain(const Tokenizer &tokenizer);
 
   /// Returns the text of `messages` and the beginning of a reply. Fails with
-  /// Usage if the template rejects the messages.
+  /// Usage if the template rejects the messages, or does not write the last one
+  /// that is to be continued.
   StatusOr<std::string> render(const Messages &messages,
                                const ChatOptions &options = {}) const;
   /// Returns the tokens of a rendered text. With `continues`, the text follows

@@ -387,8 +387,12 @@ private:
                    " is required, but additionalProperties forbids it");
       add(name, *rest);
     }
+    // Every text without further members is valid too, and models that are
+    // free to add some do.
+    const bool isClosed = schema.contains("properties") &&
+                          !schema.contains("additionalProperties");
     std::optional<ExprId> more;
-    if (rest)
+    if (rest && !isClosed)
       more = text_.member(
           known.empty() ? text_.string() : text_.stringExcept(known), *rest);
     return std::optional(text_.objectOf(members, more));

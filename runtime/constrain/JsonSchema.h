@@ -22,7 +22,9 @@
 // allOf                           | if it has one schema
 // $ref to "#", "#/..."            | also recursive
 // properties, required,           | a required name that has no schema is an
-//   additionalProperties          |   additional one
+//   additionalProperties          |   additional one; with properties and
+//   without
+//                                 |   additionalProperties there are no others
 // items, prefixItems, minItems,   |
 //   maxItems                      |
 // minLength, maxLength, pattern   | pattern alone, or lengths

@@ -9,6 +9,7 @@
 #include "runtime/engine/Pooling.h"
 #include "runtime/text/Sampler.h"
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -31,6 +32,9 @@ struct GenerationRequest {
   std::shared_ptr<const Automaton> grammar;
   /// How many alternatives to report of each token; -1: no probabilities.
   int32_t topLogprobs = -1;
+  /// The text ends, as one that has reached its length, once it has taken so
+  /// long since its first token and has a line's end. Not set: no limit.
+  std::optional<std::chrono::milliseconds> mostDecodeTime;
   std::string client;   ///< Whose share of the engine it uses.
   int32_t priority = 0; ///< A higher one is taken from the queue first.
   /// If it is set, nothing is generated: the prompt's embedding is computed.
@@ -63,6 +67,8 @@ struct GenerationStats {
 struct GenerationEvent {
   std::vector<ReplyEvent> events;     ///< What the tokens made certain.
   std::vector<TokenLogprob> logprobs; ///< Of the tokens since the last event.
+  /// The tokens since the last event, as in Reply.
+  std::vector<int32_t> tokens = {};
   /// Whether this is the last one. Then `reply`, `stats` and `status` are set:
   /// a failure other than the client's cancellation ends it with an error.
   bool isEnd = false;

@@ -136,6 +136,12 @@ std::span<const int32_t> LiveGeneration::withDraft(int32_t count) {
   return std::span(drafted_).first(size_t(count) + 1);
 }
 
+bool LiveGeneration::isOutOfTime() const {
+  return request_.mostDecodeTime &&
+         Clock::now() - *firstLogits_ >= *request_.mostDecodeTime &&
+         reply_.reply().raw.find('\n') != std::string::npos;
+}
+
 void LiveGeneration::compareWithDraft(int32_t token) {
   const size_t index = chosen_.size() + 1;
   if (index >= drafted_.size())
@@ -169,8 +175,10 @@ void LiveGeneration::takeLogits(int32_t position,
   const size_t before = reply_.reply().tokens.size();
   std::vector<ReplyEvent> events = reply_.push(*token);
   stats_.generatedTokens = int32_t(reply_.reply().tokens.size());
-  if (reply_.reply().tokens.size() > before)
+  if (reply_.reply().tokens.size() > before) {
+    unsent_.push_back(*token);
     note(logits, *token);
+  }
   compareWithDraft(*token);
   auto append = [&](std::vector<ReplyEvent> more) {
     std::ranges::move(more, std::back_inserter(events));
@@ -179,11 +187,14 @@ void LiveGeneration::takeLogits(int32_t position,
     append(reply_.finish(StopReason::EndOfText));
   if (text_.size() + index >= size_t(room_))
     append(reply_.finish(StopReason::ContextFull));
+  if (isOutOfTime())
+    append(reply_.finish(StopReason::Length));
   if (reply_.hasEnded())
     return end(std::move(events), Status::ok());
   chosen_.push_back(*token);
   if (!events.empty())
-    sink_({std::move(events), std::exchange(logprobs_, {})});
+    sink_({std::move(events), std::exchange(logprobs_, {}),
+           std::exchange(unsent_, {})});
 }
 
 void LiveGeneration::settle() {
@@ -231,7 +242,8 @@ void LiveGeneration::end(std::vector<ReplyEvent> events, Status status) {
     stats_.promptSeconds = secondsBetween(*begun_, now);
   else
     stats_.queueSeconds = secondsBetween(submitted_, now);
-  GenerationEvent last{std::move(events), std::exchange(logprobs_, {})};
+  GenerationEvent last{std::move(events), std::exchange(logprobs_, {}),
+                       std::exchange(unsent_, {})};
   last.isEnd = true;
   last.reply = reply_.reply();
   last.stats = stats_;

@@ -126,6 +126,8 @@ private:
                  Sampler sampler, ReplyStream reply);
   StatusOr<int32_t> choose(std::span<const float> logits);
   void note(std::span<const float> logits, int32_t token);
+  /// Whether GenerationRequest::mostDecodeTime is over.
+  bool isOutOfTime() const;
   /// Counts whether the draft had the token that was chosen.
   void compareWithDraft(int32_t token);
   void end(std::vector<ReplyEvent> events, Status status);
@@ -146,6 +148,7 @@ private:
   std::vector<int32_t> drafted_;
   size_t verified_ = 0; ///< Of the drafted tokens, evaluated in this step.
   std::vector<TokenLogprob> logprobs_; ///< That were not sent yet.
+  std::vector<int32_t> unsent_;        ///< Tokens, likewise.
   Ending ending_ = Ending::None;
   GenerationStats stats_;
   Clock::time_point submitted_ = Clock::now();

@@ -170,10 +170,12 @@ Status Scheduler::Impl::mayQueue(const std::string &client) {
   const int32_t own = of == queuedOf_.end() ? 0 : of->second;
   if (queued_ < options_.queue && own < options_.queuePerClient)
     return Status::ok();
+  const int32_t waiting = queued_ < options_.queue ? own : queued_;
   return Status(StatusCode::DoesNotFit,
-                fmt::format("{} requests{} wait already; try again in {}",
-                            queued_ < options_.queue ? own : queued_,
+                fmt::format("{}{} {} already; try again in {}",
+                            counted(size_t(waiting), "request"),
                             queued_ < options_.queue ? " of this client" : "",
+                            waiting == 1 ? "waits" : "wait",
                             counted(size_t(retrySeconds()), "second")));
 }
 

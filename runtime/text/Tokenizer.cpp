@@ -41,6 +41,15 @@ constexpr std::string_view endOfTurnNames[] = {
     "<|tool_response>",      // Gemma 4, before a tool's answer
 };
 
+/// Names of tokens between the files of code models, which write them where a
+/// completion ends: without them it would go on into another file.
+constexpr std::string_view endOfInfillNames[] = {
+    "<|fim_pad|>", "<|repo_name|>", "<|file_sep|>", // Qwen
+    "<fim_pad>",                                    // StarCoder, Granite
+    "▁<EOT>",                                       // Code Llama
+    "<EOT>",
+};
+
 /// Names that end a turn only in a vocabulary that has both; in others they
 /// begin a turn.
 constexpr std::string_view glmTurnNames[] = {"<|user|>", "<|observation|>"};
@@ -99,6 +108,8 @@ std::vector<int32_t> endsOfGeneration(const TokenizerSpec &spec) {
       ends.push_back(found->second);
   };
   for (std::string_view name : endOfTurnNames)
+    add(name);
+  for (std::string_view name : endOfInfillNames)
     add(name);
   if (std::ranges::all_of(glmTurnNames,
                           [&](auto name) { return named.contains(name); }))

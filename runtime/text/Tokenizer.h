@@ -76,7 +76,8 @@ public:
 
   bool isControl(int32_t id) const;
   /// Returns whether generation ends with this token: eos, eot, or a token with
-  /// a name that chat models use for the end of a turn.
+  /// a name that chat models use for the end of a turn, or code models between
+  /// files.
   bool isEndOfGeneration(int32_t id) const;
 
   int32_t vocabularySize() const;

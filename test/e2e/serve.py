@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Drives `moert serve` over HTTP, as clients do, and ends it with SIGTERM.
 
-  serve.py --moert PATH --plan PLAN.fb --work DIR
+  serve.py --moert PATH --plan PLAN.fb --template FILE.jinja --work DIR
 
 The plan must decode several sequences together. Standard library only.
 """
@@ -123,6 +123,22 @@ def check_schema(server):
     print("schema: held")
 
 
+def check_template(server, moert, plan, work):
+    """A model without a chat template of its own chats by one that is given."""
+    answer = server.json("/v1/chat/completions", {"messages": [{"role": "user", "content": "Who art thou?"}],
+                                                  "max_tokens": 8, "temperature": 0})
+    assert answer["choices"][0]["message"]["content"], answer
+    prompt = server.json("/apply-template", {"messages": [{"role": "user", "content": "Go."}]})["prompt"]
+    assert prompt.endswith("And they said unto him, Go.\nAnd he answered and said unto them,"), prompt
+    wrong = os.path.join(work, "wrong.jinja")
+    with open(wrong, "w") as file:
+        file.write("{% for %}")
+    done = subprocess.run([moert, "serve", plan, "--port", "0", "--chat-template", wrong],
+                          capture_output=True, text=True, timeout=120)
+    assert done.returncode != 0 and "wrong.jinja:1:" in done.stderr, done.stderr
+    print("template: given")
+
+
 def check_errors(server):
     for path, body, status in (("/v1/completions", b"{", 400), ("/v1/completions", {"prompt": 7}, 400),
                                ("/v1/nowhere", {}, 404), ("/v1/completions", None, 405)):
@@ -230,17 +246,19 @@ def check_activation(moert, plan):
 
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name in ("--moert", "--plan", "--work"):
+    for name in ("--moert", "--plan", "--template", "--work"):
         p.add_argument(name, required=True)
     a = p.parse_args()
     os.makedirs(a.work, exist_ok=True)
-    server = Server(a.moert, [a.plan], "--alias", "kjv", "--cache-dir", os.path.join(a.work, "cache"))
+    server = Server(a.moert, [a.plan], "--alias", "kjv", "--cache-dir", os.path.join(a.work, "cache"),
+                    "--chat-template", a.template)
     try:
         check_monitor(server, "kjv")
         check_texts(server, a.moert, a.plan)
         check_stream(server)
         check_prefix(server)
         check_schema(server)
+        check_template(server, a.moert, a.plan, a.work)
         check_errors(server)
         log = server.stop()
     finally:

@@ -203,6 +203,7 @@ void SamplePlan::addTokenizer() {
   tokenizer->tokens = {"<s>", "</s>", "\u0120", ".", "th", "the"};
   for (char c = 'a'; c <= 'z'; ++c)
     tokenizer->tokens.push_back(std::string(1, c));
+  tokenizer->tokens.push_back("\u010A"); // kLineEnd
   while (tokenizer->tokens.size() < kVocab)
     tokenizer->tokens.push_back("<unused" +
                                 std::to_string(tokenizer->tokens.size()) + ">");

@@ -45,6 +45,8 @@ public:
   /// Adds byte-level BPE over a to z, space and full stop; token 0 starts a
   /// text, 1 ends it.
   void addTokenizer();
+  /// The token of addTokenizer() that is a line's end.
+  static constexpr int32_t kLineEnd = 32;
 
   /// Adds a phase for one token of each of 2 to `count` sequences, and capacity
   /// for them.

@@ -144,7 +144,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.event({"id": "1", "object": "chat.completion.chunk", "created": 1, "model": self.server.models[0], "choices": [],
                     "usage": {"prompt_tokens": prompt, "completion_tokens": count, "total_tokens": prompt + count,
                               "prompt_tokens_details": {"cached_tokens": prompt // 2}},
-                    "timings": {"prompt_n": prompt - prompt // 2, "prompt_ms": 20.0, "predicted_n": count, "predicted_ms": 25.0 * count, "cache_n": prompt // 2}})
+                    "timings": {"prompt_n": prompt - prompt // 2, "prompt_ms": 20.0, "predicted_n": count, "predicted_ms": 25.0 * (count - 1), "cache_n": prompt // 2}})
         self.event("[DONE]")
 
 

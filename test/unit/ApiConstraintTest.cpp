@@ -113,4 +113,56 @@ TEST_F(ApiTest, LimitsOfTokensByEveryName) {
   }
 }
 
+const Json kPrefilled = Json::parse(R"([{"role": "user", "content": "Hi"},
+  {"role": "assistant", "content": "Hello there, my "}])");
+
+// The assistant's last message is the beginning of the answer.
+TEST_F(ApiTest, AnUnfinishedMessageIsGoneOnWith) {
+  const std::string expected = "<user>Hi<assistant>Hello there, my ";
+  for (const char *path :
+       {"/v1/chat/completions", "/v1/messages", "/api/chat"}) {
+    auto answer = post(
+        path, {{"model", "tiny"}, {"messages", kPrefilled}, {"max_tokens", 5}});
+    EXPECT_EQ(answer->status, 200) << path << answer->body;
+    EXPECT_EQ(asked().promptText, expected) << path;
+    EXPECT_EQ(byteTokenizer().decode(asked().prompt), expected) << path;
+  }
+  EXPECT_EQ(
+      post("/apply-template", {{"messages", kPrefilled}})->json()["prompt"],
+      expected);
+}
+
+TEST_F(ApiTest, WhetherAMessageIsGoneOnWithCanBeSaid) {
+  auto prompt = [&](Json more) {
+    more["messages"] = kPrefilled;
+    return post("/apply-template", more)->json()["prompt"];
+  };
+  const std::string open = "<user>Hi<assistant>Hello there, my ";
+  EXPECT_EQ(prompt({{"continue_final_message", true}}), open);
+  EXPECT_EQ(prompt({{"continue_final_message", true},
+                    {"add_generation_prompt", false}}),
+            open);
+  EXPECT_EQ(prompt({{"continue_final_message", false}}), open + "<assistant>");
+  EXPECT_EQ(prompt({{"add_generation_prompt", true}}), open + "<assistant>");
+  EXPECT_EQ(post("/v1/chat/completions", {{"messages", kPrefilled},
+                                          {"continue_final_message", true},
+                                          {"add_generation_prompt", true}})
+                ->status,
+            400);
+  EXPECT_EQ(
+      post("/v1/chat/completions", hello({{"continue_final_message", true}}))
+          ->status,
+      400);
+  Json calls = kPrefilled;
+  calls[1]["tool_calls"] =
+      Json::parse(R"([{"function": {"name": "f", "arguments": "{}"}}])");
+  post("/v1/chat/completions", {{"messages", calls}});
+  EXPECT_TRUE(asked().promptText.ends_with("f({})<assistant>"));
+  host_.backends[0] = std::make_shared<FakeBackend>(
+      "{% if add_generation_prompt %}open{% else %}closed{% endif %}");
+  EXPECT_EQ(prompt({{"add_generation_prompt", false}}), "closed");
+  EXPECT_THAT(post("/v1/chat/completions", {{"messages", kPrefilled}})->body,
+              HasSubstr("does not write the last message"));
+}
+
 } // namespace

@@ -255,6 +255,8 @@ TEST_F(ApiTest, APromptThatDoesNotFit) {
   EXPECT_EQ(answer->status, 400);
   EXPECT_EQ(answer->json()["error"]["code"], "context_length_exceeded");
   EXPECT_THAT(messageOf(*answer), HasSubstr("20 tokens"));
+  EXPECT_EQ(answer->json()["error"]["n_prompt_tokens"], 20);
+  EXPECT_EQ(answer->json()["error"]["n_ctx"], 10);
 }
 
 TEST_F(ApiTest, AModelWithoutATemplate) {
@@ -269,6 +271,20 @@ TEST_F(ApiTest, AModelWithoutATemplate) {
                    R"({"messages": [{"role": "user", "content": "a"}]})");
   EXPECT_EQ(answer->status, 400);
   EXPECT_THAT(messageOf(*answer), HasSubstr("No!"));
+}
+
+// Clients branch on the types of their interface.
+TEST_F(ApiTest, RefusalsHaveTheFormOfTheirInterface) {
+  EXPECT_EQ(refusalBody("/v1/chat/completions", 401, "no key"),
+            R"({"error":{"message":"no key","type":"authentication_error",)"
+            R"("param":null,"code":"invalid_api_key"}})");
+  EXPECT_EQ(refusalBody("/v1/messages", 401, "no key"),
+            R"({"type":"error","error":{"type":"authentication_error",)"
+            R"("message":"no key"}})");
+  EXPECT_EQ(refusalBody("/api/chat", 401, "no key"), R"({"error":"no key"})");
+  EXPECT_EQ(refusalBody("", 431, "long"),
+            R"({"error":{"message":"long","type":"server_error",)"
+            R"("param":null,"code":null}})");
 }
 
 } // namespace

@@ -151,8 +151,12 @@ TEST_F(ApiTest, OllamaErrors) {
        {{"model", "tiny"}, {"prompt", "a"}, {"images", {"aGk="}}},
        "images is not supported"},
       {"/api/generate",
-       {{"model", "tiny"}, {"prompt", "a"}, {"context", {1, 2}}},
-       "context is not supported"},
+       {{"model", "tiny"}, {"prompt", "a"}, {"context", {"x"}}},
+       "context[0] must be"},
+      {"/api/generate",
+       {{"model", "tiny"}, {"prompt", "a"}, {"context", {99999}}},
+       "has token 99999"},
+      {"/api/chat", ollamaBody({{"top_logprobs", 2}}), "needs logprobs"},
       {"/api/generate", {{"model", "tiny"}, {"prompt", 1}}, "prompt must be"},
       {"/api/show", Json::object(), "model is missing"},
       {"/api/embed", {{"model", "tiny"}}, "input is missing"}};
@@ -167,6 +171,41 @@ TEST_F(ApiTest, OllamaErrors) {
   model().failure = Status(StatusCode::Internal, "broken");
   auto broken = post("/api/chat", ollamaBody());
   EXPECT_EQ(broken->events().back().dump(), R"({"error":"broken"})");
+}
+
+TEST_F(ApiTest, OllamaLogprobs) {
+  model().bytesPerEvent = 3;
+  Json options = {{"logprobs", true}, {"top_logprobs", 1}};
+  auto lines = post("/api/chat", ollamaBody(options))->events();
+  ASSERT_EQ(lines[0]["logprobs"].size(), 3u);
+  EXPECT_EQ(lines[0]["logprobs"][0].dump(),
+            R"({"token":"H","logprob":-0.5,"bytes":[72],"top_logprobs":)"
+            R"([{"token":"H","logprob":-0.5,"bytes":[72]}]})");
+  EXPECT_EQ(lines[1]["logprobs"].size(), 2u);
+  options.update({{"model", "tiny"}, {"prompt", "a"}, {"stream", false}});
+  EXPECT_EQ(post("/api/generate", options)->json()["logprobs"].size(), 5u);
+}
+
+// What one answer gives as its context comes before the next prompt.
+TEST_F(ApiTest, OllamaContext) {
+  Json body = {{"model", "tiny"}, {"prompt", "Hi"}, {"stream", false}};
+  Json context = post("/api/generate", body)->json()["context"];
+  const std::string first = "<user>Hi<assistant>Hello";
+  EXPECT_EQ(byteTokenizer().decode(context.get<std::vector<int32_t>>()), first);
+  body["context"] = context;
+  body["stream"] = true;
+  Json last = post("/api/generate", body)->events().back();
+  EXPECT_EQ(byteTokenizer().decode(asked().prompt),
+            first + "<user>Hi<assistant>");
+  EXPECT_EQ(last["context"].size(), context.size() + 24);
+  EXPECT_FALSE(
+      post("/api/chat", ollamaBody())->events().back().contains("context"));
+}
+
+// Nothing unloads a model: that is no time that has passed.
+TEST_F(ApiTest, OllamaModelsStayLoaded) {
+  EXPECT_EQ(request("GET", "/api/ps")->json()["models"][0]["expires_at"],
+            "2315-09-05T22:13:21Z");
 }
 
 } // namespace

@@ -16,11 +16,17 @@ TEST_F(ApiTest, ACompletion) {
            {{"prompt", "Say"}, {"n_predict", 3}, {"return_tokens", true}})
           ->json();
   json.erase("timings");
-  EXPECT_EQ(json.dump(),
-            R"({"index":0,"content":"Hel","tokens":[72,101,108],)"
-            R"("id_slot":-1,"stop":true,"model":"tiny","tokens_predicted":3,)"
-            R"("tokens_evaluated":3,"has_new_line":false,"truncated":false,)"
-            R"("stop_type":"limit","stopping_word":"","tokens_cached":6})");
+  Json settings = json["generation_settings"];
+  json.erase("generation_settings");
+  EXPECT_EQ(settings["n_predict"], 3);
+  EXPECT_EQ(settings["seed"], 0x0123456789ABCDEF);
+  EXPECT_EQ(settings["stop"], Json::array());
+  EXPECT_EQ(
+      json.dump(),
+      R"({"index":0,"content":"Hel","tokens":[72,101,108],)"
+      R"("id_slot":-1,"stop":true,"model":"tiny","tokens_predicted":3,)"
+      R"("tokens_evaluated":3,"prompt":"Say","has_new_line":false,"truncated":false,)"
+      R"("stop_type":"limit","stopping_word":"","tokens_cached":6})");
   EXPECT_EQ(byteTokenizer().decode(asked().prompt), "Say");
   EXPECT_EQ(post("/completion", {{"prompt", "a"}, {"stop", {"lo"}}})
                 ->json()["stopping_word"],
@@ -35,6 +41,12 @@ TEST_F(ApiTest, ACompletionStream) {
   ASSERT_EQ(events.size(), 3u);
   EXPECT_EQ(events[0]["content"], "Hel");
   EXPECT_EQ(events[0]["stop"], false);
+  EXPECT_EQ(events[0]["tokens"], Json({72, 101, 108}));
+  EXPECT_EQ(events[0]["tokens_predicted"], 3);
+  EXPECT_EQ(events[1]["tokens"], Json({108, 111}));
+  EXPECT_EQ(events[1]["tokens_predicted"], 5);
+  EXPECT_EQ(events[1]["tokens_evaluated"], 3);
+  EXPECT_EQ(events[1]["id_slot"], -1);
   EXPECT_EQ(events[0]["completion_probabilities"][0]["id"], 'H');
   EXPECT_EQ(events[0]["completion_probabilities"][0]["top_logprobs"][0]["id"],
             'H');
@@ -55,6 +67,74 @@ TEST_F(ApiTest, Infill) {
   EXPECT_EQ(post("/infill", {{"input_prefix", "a"}})->status, 400);
 }
 
+TEST_F(ApiTest, FilesOfAnInfillAreTextAndHaveTheirNames) {
+  post("/infill",
+       {{"input_prefix", "a<|file_sep|>"}, {"input_suffix", "<|fim_middle|>"}});
+  EXPECT_EQ(asked().prompt.size(), 3u + 1 + 12 + 14);
+  const int32_t repository = 263, file = 264;
+  Json extra =
+      Json::parse(R"([{"text": "T"}, {"filename": "n", "text": "U"}])");
+  post("/infill",
+       {{"input_prefix", "a"}, {"input_suffix", "b"}, {"input_extra", extra}});
+  EXPECT_EQ(asked().promptText,
+            "<|repo_name|>myproject\n<|file_sep|>tmp\nT<|file_sep|>n\nU"
+            "<|file_sep|>filename\n<|fim_prefix|>a<|fim_suffix|>b"
+            "<|fim_middle|>");
+  EXPECT_EQ(asked().prompt[0], repository);
+  EXPECT_EQ(asked().prompt[11], file);
+}
+
+TEST_F(ApiTest, AnInfillIsCutToTheContext) {
+  model().modelFacts.contextTokens = 43;
+  const std::string prefix(100, 'p'), suffix(100, 's');
+  auto marked = [](size_t before, size_t after) {
+    return "<|fim_prefix|>" + std::string(before, 'p') + "<|fim_suffix|>" +
+           std::string(after, 's') + "<|fim_middle|>";
+  };
+  auto ask = [&](const std::string &before, const std::string &after,
+                 Json extra = Json::array()) {
+    auto answer = post("/infill", {{"input_prefix", before},
+                                   {"input_suffix", after},
+                                   {"input_extra", extra},
+                                   {"n_predict", 20}});
+    EXPECT_EQ(answer->status, 200) << answer->body;
+    return asked().promptText;
+  };
+  EXPECT_EQ(ask(prefix, suffix), marked(15, 5));
+  EXPECT_EQ(ask(prefix, "ss"), marked(18, 2));
+  EXPECT_EQ(ask("pp", suffix), marked(2, 18));
+  EXPECT_EQ(ask("", ""), marked(0, 0));
+  // Other files take what is left, the last ones first.
+  model().modelFacts.contextTokens = 90;
+  Json extra = Json::parse(R"([{"filename": "first", "text":
+    "12345678901234567890123456789012345678"},
+    {"filename": "n", "text": "U"}])");
+  EXPECT_EQ(ask("p", "s", extra),
+            "<|repo_name|>myproject\n<|file_sep|>n\nU<|file_sep|>filename\n" +
+                marked(1, 1));
+}
+
+TEST_F(ApiTest, TheTimeOfAnInfillIsLimited) {
+  post("/infill", {{"input_prefix", "a"},
+                   {"input_suffix", "b"},
+                   {"t_max_predict_ms", 100}});
+  EXPECT_EQ(asked().mostDecodeTime, std::chrono::milliseconds(100));
+  post("/completion", {{"prompt", "a"}, {"t_max_predict_ms", -1}});
+  EXPECT_EQ(asked().mostDecodeTime, std::nullopt);
+}
+
+TEST_F(ApiTest, FieldsOfACompletionAreSelected) {
+  EXPECT_EQ(post("/completion",
+                 {{"prompt", "a"},
+                  {"response_fields",
+                   {"content", "timings/predicted_n", "timings/x", "y"}}})
+                ->body,
+            R"({"content":"Hello","timings/predicted_n":5})");
+  EXPECT_EQ(
+      post("/completion", {{"prompt", "a"}, {"response_fields", 1}})->status,
+      400);
+}
+
 TEST_F(ApiTest, TokensAndTexts) {
   EXPECT_EQ(post("/tokenize", {{"content", "Hi</s>"}})->body,
             R"({"tokens":[72,105,257]})");
@@ -69,6 +149,12 @@ TEST_F(ApiTest, TokensAndTexts) {
   EXPECT_EQ(post("/detokenize", {{"tokens", {72, 105}}})->body,
             R"({"content":"Hi"})");
   EXPECT_EQ(post("/detokenize", {{"tokens", {-1}}})->status, 400);
+  Json bad = post("/detokenize", {{"tokens", {72, 999999}}})->json()["error"];
+  EXPECT_EQ(bad["param"], "tokens[1]");
+  EXPECT_EQ(
+      post("/tokenize", {{"content", Json::parse(R"(["H", 105, "!"])")}})->body,
+      R"({"tokens":[72,105,33]})");
+  EXPECT_EQ(post("/tokenize", {{"content", {999999}}})->status, 400);
   EXPECT_EQ(post("/apply-template",
                  {{"messages", {{{"role", "user"}, {"content", "Hi"}}}}})
                 ->body,
@@ -176,6 +262,16 @@ TEST_F(ApiTest, Embeddings) {
   EXPECT_EQ(post("/api/embed", {{"model", "tiny"}, {"input", "a"}})->body,
             R"({"model":"tiny","embeddings":[[1.0,0.5]],)"
             R"("prompt_eval_count":1})");
+  // Ollama cuts what is too long, unless it must not.
+  model().modelFacts.contextTokens = 4;
+  EXPECT_EQ(post("/api/embed", {{"model", "tiny"}, {"input", "abcdef"}})
+                ->json()["embeddings"][0][0],
+            3.0);
+  EXPECT_EQ(post("/api/embed",
+                 {{"model", "tiny"}, {"input", "abcdef"}, {"truncate", false}})
+                ->json()["embeddings"][0][0],
+            6.0);
+  model().modelFacts.contextTokens = 4096;
   EXPECT_EQ(
       post("/api/embeddings", {{"model", "tiny"}, {"prompt", "abc"}})->body,
       R"({"embedding":[3.0,0.5]})");

@@ -7,6 +7,8 @@ constexpr const char *kControls[] = {
     "<s>",           "</s>",           "<|im_end|>",
     "[CALL]",        "<|fim_prefix|>", "<|fim_suffix|>",
     "<|fim_middle|>"};
+/// As files of code models have them: no control tokens.
+constexpr const char *kUserDefined[] = {"<|repo_name|>", "<|file_sep|>"};
 
 Tokenizer makeByteTokenizer() {
   TokenizerSpec spec;
@@ -24,6 +26,8 @@ Tokenizer makeByteTokenizer() {
   }
   for (const char *name : kControls)
     add(name, TokenType::Control);
+  for (const char *name : kUserDefined)
+    add(name, TokenType::UserDefined);
   spec.bos = 256;
   spec.eos = 257;
   StatusOr<Tokenizer> tokenizer = Tokenizer::create(spec);
@@ -105,6 +109,8 @@ void FakeBackend::run(const GenerationRequest &request,
         event.events.back().text += piece.text;
       else
         event.events.push_back(std::move(piece));
+    if (token != endToken())
+      event.tokens.push_back(token);
     if (request.topLogprobs >= 0 && token != endToken()) {
       TokenLogprob entry{token, -0.5f, {}};
       for (int32_t i = 0; i < request.topLogprobs; ++i)

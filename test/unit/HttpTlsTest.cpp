@@ -170,6 +170,25 @@ TEST(HttpTlsTest, ErrorsNameTheFile) {
   EXPECT_THAT(failure(settings).message(), HasSubstr("--tls-key"));
 }
 
+TEST(HttpAccessTest, RefusalsHaveTheBodyThatSettingsGive) {
+  moetest::TempDir folder;
+  HttpSettings settings;
+  settings.apiKeyFile = folder.write("keys", "alice:sk-one\n");
+  chmod(settings.apiKeyFile.c_str(), 0600);
+  settings.errorBody = [](std::string_view path, int status,
+                          std::string_view message) {
+    return std::string(path) + " " + std::to_string(status) + " " +
+           std::string(message);
+  };
+  TestServer server(settings, [](moert::HttpRequest, auto answer) {
+    answer->send(200, "text/plain", "");
+  });
+  HttpResponse refused = server.client().request("GET", "/v1/models");
+  EXPECT_EQ(refused.body, "/v1/models 401 this server asks for a key; send it "
+                          "in the header \"Authorization: Bearer KEY\" or "
+                          "\"x-api-key: KEY\"");
+}
+
 TEST(HttpAccessTest, KeysAreAskedForAndReloaded) {
   moetest::TempDir folder;
   HttpSettings settings;

@@ -466,6 +466,33 @@ TEST_F(SchedulerTest, ClientsTakeTurnsAndPrioritiesGoFirst) {
             (std::vector<std::string>{"a4", "b1", "a1", "b2", "a2", "a3"}));
 }
 
+// The time is over with the first token, and a text ends at the end of a line.
+TEST_F(SchedulerTest, ATextEndsAfterALineOnceItsTimeIsOver) {
+  open();
+  start();
+  GenerationRequest request = greedy({5, 8}, 20);
+  request.mostDecodeTime = std::chrono::milliseconds(0);
+  request.sampling.logitBias[6] = 1000; // "a"
+  EXPECT_EQ(complete(request)->reply().tokens.size(), 20u);
+  request.sampling.logitBias = {{SamplePlan::kLineEnd, 1000}};
+  auto ended = complete(request);
+  EXPECT_EQ(ended->reply().text, "\n");
+  EXPECT_EQ(ended->reply().reason, StopReason::Length);
+  request.mostDecodeTime = std::chrono::hours(1);
+  EXPECT_EQ(complete(request)->reply().tokens.size(), 20u);
+}
+
+TEST_F(SchedulerTest, EventsHaveTheTokensSinceTheLastOne) {
+  open();
+  start();
+  std::vector<int32_t> tokens;
+  Received received([&](const GenerationEvent &event) {
+    tokens.insert(tokens.end(), event.tokens.begin(), event.tokens.end());
+  });
+  submit(greedy({5, 8}, 20), received);
+  EXPECT_EQ(received.reply().tokens, tokens);
+}
+
 TEST_F(SchedulerTest, AClientHasNoMoreThanItsLimit) {
   open();
   start({.runningPerClient = 1});

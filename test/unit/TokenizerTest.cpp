@@ -493,6 +493,10 @@ TEST(Tokenizer, EndsOfTurnsOfFamilies) {
   EXPECT_THAT(ends({"<|user|>", "<|im_end|>"}), ElementsAre("<|im_end|>"));
   EXPECT_THAT(ends({"<|eot_id|>", "<|eom_id|>", "<|end_of_text|>"}),
               testing::SizeIs(3));
+  EXPECT_THAT(
+      ends({"<|fim_middle|>", "<|fim_pad|>", "<|repo_name|>", "<|file_sep|>",
+            "▁<EOT>"}),
+      ElementsAre("<|fim_pad|>", "<|repo_name|>", "<|file_sep|>", "▁<EOT>"));
 }
 
 TEST(Tokenizer, BosThatTheModelLacks) {

@@ -1,5 +1,6 @@
 // moert serve: an HTTP server for plans.
 #include "compiler/Explain/Explain.h"
+#include "runtime/base/ReadInput.h"
 #include "runtime/base/Temporaries.h"
 #include "runtime/base/Text.h"
 #include "runtime/serve/api/Router.h"
@@ -32,8 +33,8 @@ constexpr int32_t kModelSequences = 4;
 
 struct ServeFlags {
   EngineFlags engine;
-  std::string models, alias, pooling, database, speculation = "auto",
-                                                log = "text";
+  std::string models, alias, pooling, chatTemplate, database,
+      speculation = "auto", log = "text";
   float idleMinutes = 0, graceSeconds = 30;
   bool publicMetrics = false;
   int32_t port = 8080;
@@ -161,6 +162,13 @@ Status serve(ServeFlags &flags) {
       .pooling = poolingOf(flags.pooling),
       .idle = std::chrono::milliseconds(int64_t(flags.idleMinutes * 60'000)),
       .loadsFirst = flags.models.empty()};
+  if (!flags.chatTemplate.empty()) {
+    MOE_ASSIGN_OR_RETURN(options.chatTemplate,
+                         readInput(flags.chatTemplate, kMostConversationBytes));
+    // A mistake in it ends the command, not the loading of a plan.
+    if (auto parsed = ChatTemplate::parse(options.chatTemplate); !parsed)
+      return parsed.status().at(inputName(flags.chatTemplate));
+  }
 
   // All threads that start from here on leave these signals to this one.
   const sigset_t signals = serverSignals();
@@ -172,6 +180,7 @@ Status serve(ServeFlags &flags) {
   HttpSettings settings = flags.http;
   settings.port = uint16_t(flags.port);
   settings.files = serverPage;
+  settings.errorBody = refusalBody;
   if (flags.publicMetrics)
     settings.publicPaths.push_back("/metrics");
   if (flags.log == "text")
@@ -264,6 +273,7 @@ void addServeCommand(moetool::Tool &tool) {
   flags->engine.addThreads(*command);
   flags->engine.addRung(*command);
   flags->engine.addWeights(*command);
+  moetool::addOption(*command, rows::servedTemplate, flags->chatTemplate);
   moetool::addOption(*command, rows::pooling, flags->pooling);
   moetool::addOption(*command, rows::accessLog, flags->log);
 }

@@ -61,12 +61,18 @@ ApiError errorOf(const Status &status, int32_t retryAfter) {
 
 Json errorJson(ErrorStyle style, const ApiError &error) {
   switch (style) {
-  case ErrorStyle::OpenAi:
-    return {{"error",
-             {{"message", error.message},
-              {"type", typeOf(error.status).openAi},
-              {"param", nullIfEmpty(error.param)},
-              {"code", nullIfEmpty(error.code)}}}};
+  case ErrorStyle::OpenAi: {
+    Json json = {{"message", error.message},
+                 {"type", typeOf(error.status).openAi},
+                 {"param", nullIfEmpty(error.param)},
+                 {"code", nullIfEmpty(error.code)}};
+    // As llama-server's clients read them.
+    if (error.contextTokens > 0) {
+      json["n_prompt_tokens"] = error.promptTokens;
+      json["n_ctx"] = error.contextTokens;
+    }
+    return {{"error", std::move(json)}};
+  }
   case ErrorStyle::Anthropic:
     return {{"type", "error"},
             {"error",

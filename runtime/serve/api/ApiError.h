@@ -20,6 +20,8 @@ struct ApiError {
   std::string param = {}; ///< The field at fault: "messages[2].content"; or "".
   std::string code = {};  ///< For programs: "context_length_exceeded"; or "".
   int32_t retryAfter = 0; ///< Seconds; 0: no advice.
+  /// Of a prompt that does not fit, and the context; 0: it is no such error.
+  int32_t promptTokens = 0, contextTokens = 0;
 };
 
 /// Whose shape errors have: it depends on the path.

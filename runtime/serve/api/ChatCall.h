@@ -12,6 +12,7 @@
 #include "runtime/chat/ToolFormat.h"
 #include "runtime/serve/Generation.h"
 
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -28,6 +29,8 @@ struct GenerateCall {
   ReplyOptions reply;
   std::shared_ptr<const Automaton> grammar; ///< Null: none.
   int32_t topLogprobs = -1;                 ///< -1: no probabilities.
+  /// As in GenerationRequest.
+  std::optional<std::chrono::milliseconds> mostDecodeTime;
   int32_t choices = 1;
   bool streams = false;
   std::string client;
@@ -92,6 +95,7 @@ struct Delta {
   std::string text = {};
   size_t call = 0;                         ///< Which of the choice's calls.
   std::vector<TokenLogprob> logprobs = {}; ///< Of Text.
+  std::vector<int32_t> tokens = {};        ///< Of Text, with marks before it.
 };
 
 } // namespace moert

@@ -23,7 +23,8 @@ void ChoiceStream::addText(std::string_view text, const Emit &emit) {
                           logprobs.end());
   emit({.kind = Delta::Kind::Text,
         .text = std::string(text),
-        .logprobs = std::move(logprobs)});
+        .logprobs = std::move(logprobs),
+        .tokens = std::exchange(tokens_, {})});
 }
 
 /// Of the tokens before the end of a text of so many bytes, those that are none
@@ -74,6 +75,7 @@ void ChoiceStream::receive(GenerationEvent &event, const Emit &emit) {
   bool hasText = false, hasReasoning = false;
   logprobs_.insert(logprobs_.end(), event.logprobs.begin(),
                    event.logprobs.end());
+  tokens_.insert(tokens_.end(), event.tokens.begin(), event.tokens.end());
   for (ReplyEvent &piece : event.events) {
     if (piece.kind == ReplyEvent::Kind::Text) {
       hasText = true;

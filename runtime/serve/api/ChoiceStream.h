@@ -58,6 +58,7 @@ private:
   Choice &choice_;
   std::optional<ToolCallParser> parser_;
   std::vector<TokenLogprob> logprobs_; ///< Of text that is held back.
+  std::vector<int32_t> tokens_;        ///< Since the last text.
   bool followsReasoning_ = false;      ///< What comes next.
   bool hasEnded_ = false, isMalformed_ = false;
   Status failure_;

@@ -269,6 +269,31 @@ void setTools(ChatCall &call) {
   call.messages.variables()["tools"] = std::move(tools);
 }
 
+void readContinuation(const Field &body, ChatCall &call) {
+  Field continues = body["continue_final_message"];
+  Field opens = body["add_generation_prompt"];
+  auto isWanted = continues.boolean(), isOpened = opens.boolean();
+  if (isWanted.value_or(false)) {
+    if (isOpened.value_or(false))
+      continues.fail("cannot be combined with add_generation_prompt");
+    if (call.messages.lastRole() != "assistant")
+      continues.fail("needs a message of the assistant at the end");
+  }
+  if (isOpened)
+    call.messages.variables()["add_generation_prompt"] = *isOpened;
+  call.options.continuesLast = isWanted.value_or(!isOpened);
+}
+
+void readLogprobs(const Field &body, GenerateCall &call) {
+  bool isWanted = body["logprobs"].boolean().value_or(false);
+  Field top = body["top_logprobs"];
+  int64_t alternatives = top.integer(0, kMostTopLogprobs).value_or(0);
+  if (isWanted)
+    call.topLogprobs = int32_t(alternatives);
+  else if (alternatives > 0)
+    top.fail("needs logprobs to be true");
+}
+
 void setReasoningEffort(const std::string &effort, ChatCall &call) {
   if (effort == "none") {
     call.options.thinking = Thinking::Off;

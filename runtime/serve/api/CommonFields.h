@@ -63,6 +63,13 @@ struct MessageParts {
 /// unless they are none.
 void addMessage(ChatCall &call, MessageParts parts);
 
+/// continue_final_message and add_generation_prompt, after the messages: with
+/// neither, a last message of the assistant is gone on with.
+void readContinuation(const Field &body, ChatCall &call);
+
+/// `logprobs`, true or false, and `top_logprobs`.
+void readLogprobs(const Field &body, GenerateCall &call);
+
 /// Sets a variable of the chat template for reasoning_effort.
 void setReasoningEffort(const std::string &effort, ChatCall &call);
 

@@ -16,6 +16,7 @@ struct EmbedRequest {
   std::string model;
   std::vector<PromptField> prompts;
   bool isBase64 = false;
+  bool truncates = false; ///< Texts are cut to the context.
 };
 
 using WriteEmbeddings = std::function<Json(
@@ -97,9 +98,16 @@ void embedAll(Exchange exchange, EmbedRequest request, WriteEmbeddings write) {
               auto prompts = promptsOf(*backend, request.prompts, "input");
               if (auto *error = std::get_if<ApiError>(&prompts))
                 return exchange.fail(*error);
-              std::make_shared<EmbeddingJob>(
-                  exchange, std::move(backend),
-                  std::get<std::vector<ChatPrompt>>(std::move(prompts)), write)
+              auto texts =
+                  std::get<std::vector<ChatPrompt>>(std::move(prompts));
+              // One token more than the text's is evaluated.
+              const int32_t room = backend->facts().contextTokens - 1;
+              for (ChatPrompt &text : texts)
+                if (request.truncates && room > 0 &&
+                    int64_t(text.tokens.size()) > room)
+                  text.tokens.resize(size_t(room));
+              std::make_shared<EmbeddingJob>(exchange, std::move(backend),
+                                             std::move(texts), write)
                   ->advance();
             });
 }
@@ -173,7 +181,7 @@ void ollamaEmbed(Exchange exchange) {
       exchange, [](const Field &body, EmbedRequest &request) {
         request.model = body["model"].required().text().value_or("");
         request.prompts = readPrompts(body["input"].required());
-        (void)body["truncate"].boolean();
+        request.truncates = body["truncate"].boolean().value_or(true);
         body["dimensions"].refuse("vectors have the model's dimensions");
       });
   if (request)

@@ -179,7 +179,9 @@ Prepared preparePrompts(const ServedText &backend, const ApiSettings &settings,
               "one to generate: shorten it, or serve the model with a larger "
               "context",
               prompt.tokens.size(), context - 1),
-          .code = "context_length_exceeded"};
+          .code = "context_length_exceeded",
+          .promptTokens = int32_t(prompt.tokens.size()),
+          .contextTokens = context};
     for (int32_t token : prompt.tokens)
       if (token < 0 || token >= vocabulary)
         return badField("prompt",
@@ -195,6 +197,7 @@ Prepared preparePrompts(const ServedText &backend, const ApiSettings &settings,
       request.reply = call.reply;
       request.grammar = call.grammar;
       request.topLogprobs = call.topLogprobs;
+      request.mostDecodeTime = call.mostDecodeTime;
       request.client = call.client;
       plan.requests.push_back(std::move(request));
     }

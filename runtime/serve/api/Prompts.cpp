@@ -2,10 +2,7 @@
 
 #include "runtime/serve/api/ApiSettings.h"
 
-#include <algorithm>
-#include <array>
 #include <fmt/format.h>
-#include <optional>
 
 namespace moert {
 
@@ -15,37 +12,6 @@ std::vector<int32_t> readTokens(const std::vector<Field> &items) {
   for (const Field &item : items)
     tokens.push_back(int32_t(item.integer(0, INT32_MAX).value_or(0)));
   return tokens;
-}
-
-/// Names that families give to the tokens of infilling.
-struct InfillNames {
-  std::string_view prefix, suffix, middle, fileName;
-};
-constexpr std::array kInfillNames = {
-    // Qwen, Granite
-    InfillNames{"<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>",
-                "<|file_sep|>"},
-    // StarCoder
-    InfillNames{"<fim_prefix>", "<fim_suffix>", "<fim_middle>", "<file_sep>"},
-    // DeepSeek-Coder
-    InfillNames{"<\uFF5Cfim\u2581begin\uFF5C>", "<\uFF5Cfim\u2581hole\uFF5C>",
-                "<\uFF5Cfim\u2581end\uFF5C>", ""},
-    // GLM
-    InfillNames{"<|code_prefix|>", "<|code_suffix|>", "<|code_middle|>", ""},
-    // Code Llama
-    InfillNames{"\u2581<PRE>", "\u2581<SUF>", "\u2581<MID>", ""},
-};
-
-/// The token whose name is all of `name`.
-std::optional<int32_t> tokenNamed(const Tokenizer &tokenizer,
-                                  std::string_view name) {
-  if (name.empty())
-    return std::nullopt;
-  auto tokens = tokenizer.encode(name, {.addBos = false, .addEos = false});
-  if (!tokens || tokens->size() != 1 ||
-      tokenizer.tokenBytes(tokens->front()) != name)
-    return std::nullopt;
-  return tokens->front();
 }
 } // namespace
 
@@ -95,59 +61,6 @@ promptsOf(const Backend &backend, const std::vector<PromptField> &prompts,
     result.push_back(std::move(one));
   }
   return result;
-}
-
-std::variant<ChatPrompt, ApiError>
-infillPrompt(const Backend &backend, const std::string &prefix,
-             const std::string &suffix,
-             const std::vector<std::pair<std::string, std::string>> &extra) {
-  const Tokenizer &tokenizer = backend.tokenizer();
-  for (const InfillNames &names : kInfillNames) {
-    auto before = tokenNamed(tokenizer, names.prefix);
-    auto after = tokenNamed(tokenizer, names.suffix);
-    auto middle = tokenNamed(tokenizer, names.middle);
-    if (!before || !after || !middle)
-      continue;
-    auto file = tokenNamed(tokenizer, names.fileName);
-    ChatPrompt prompt;
-    // The files' texts are no tokens of control, whatever they say.
-    auto add = [&](std::string_view text) {
-      auto tokens = tokenizer.encode(text, {.addBos = false,
-                                            .addEos = false,
-                                            .parseSpecial = false,
-                                            .startsText = false});
-      if (tokens)
-        prompt.tokens.insert(prompt.tokens.end(), tokens->begin(),
-                             tokens->end());
-      return tokens.status();
-    };
-    if (auto empty = tokenizer.encode("", {.addEos = false}))
-      prompt.tokens = *std::move(empty);
-    Status status;
-    for (const auto &[name, text] : extra) {
-      if (!file || !status)
-        break;
-      prompt.tokens.push_back(*file);
-      status = add(name + "\n" + text);
-    }
-    prompt.tokens.push_back(*before);
-    if (status)
-      status = add(prefix);
-    prompt.tokens.push_back(*after);
-    if (status)
-      status = add(suffix);
-    prompt.tokens.push_back(*middle);
-    if (!status)
-      return errorOf(status);
-    prompt.text = prefix + suffix;
-    return prompt;
-  }
-  return ApiError{.status = 501,
-                  .message = fmt::format(
-                      "the vocabulary of {} has no tokens for infilling, such "
-                      "as <|fim_prefix|>: use a model that was trained for it",
-                      backend.facts().id),
-                  .code = "infill_not_supported"};
 }
 
 } // namespace moert

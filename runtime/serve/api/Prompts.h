@@ -28,13 +28,20 @@ std::variant<std::vector<ChatPrompt>, ApiError>
 promptsOf(const Backend &backend, const std::vector<PromptField> &prompts,
           const std::string &param);
 
-/// A prompt between whose ends the model is to write. `extra` are other files,
-/// by name and text, where the model has tokens for them. An error if the
-/// vocabulary has no tokens for infilling.
-std::variant<ChatPrompt, ApiError>
-infillPrompt(const Backend &backend, const std::string &prefix,
-             const std::string &suffix,
-             const std::vector<std::pair<std::string, std::string>> &extra);
+/// A place in a file between whose ends the model is to write.
+struct InfillRequest {
+  std::string prefix, suffix;
+  /// Other files, by name and text, where the model has tokens for them.
+  std::vector<std::pair<std::string, std::string>> extra = {};
+  int32_t maxTokens = -1; ///< Of the answer; -1: no limit.
+};
+
+/// The prompt of an infill. Names of the tokens of infilling are text in it.
+/// What the context has no room for is left out: the first ones of the other
+/// files, then the beginning of the prefix and the end of the suffix. An error
+/// if the vocabulary has no tokens for infilling.
+std::variant<ChatPrompt, ApiError> infillPrompt(const Backend &backend,
+                                                const InfillRequest &request);
 
 } // namespace moert
 

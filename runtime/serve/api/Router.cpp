@@ -114,6 +114,14 @@ HttpHandler makeApi(ModelHost &host, ApiSettings settings) {
   };
 }
 
+std::string refusalBody(std::string_view path, int status,
+                        std::string_view message) {
+  return jsonText(errorJson(styleOf(path),
+                            {.status = status,
+                             .message = std::string(message),
+                             .code = status == 401 ? "invalid_api_key" : ""}));
+}
+
 std::vector<std::string> apiRoutes() {
   std::vector<std::string> routes;
   for (const Route &route : kRoutes)

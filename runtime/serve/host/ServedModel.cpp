@@ -46,15 +46,19 @@ ModelFacts factsOf(const Plan &plan, const std::string &path, std::string id) {
 
 StatusOr<std::unique_ptr<ServedModel>> ServedModel::open(
     const std::string &path, std::string id, const EngineOptions &engine,
-    const SchedulerOptions &scheduler, std::optional<Pooling> pooling) {
+    const SchedulerOptions &scheduler, std::optional<Pooling> pooling,
+    const std::string &chatTemplate) {
   std::unique_ptr<ServedModel> model(new ServedModel);
   MOE_ASSIGN_OR_RETURN(model->engine_, Engine::open(path, engine));
   const Plan &plan = model->engine_->plan();
   MOE_ASSIGN_OR_RETURN(Tokenizer tokenizer, planTokenizer(plan));
   model->tokenizer_.emplace(std::move(tokenizer));
-  if (!planChatTemplateSource(plan).empty()) {
+  const std::string source = chatTemplate.empty()
+                                 ? std::string(planChatTemplateSource(plan))
+                                 : chatTemplate;
+  if (!source.empty()) {
     MOE_ASSIGN_OR_RETURN(ChatFormat chat,
-                         ChatFormat::create(plan, *model->tokenizer_));
+                         ChatFormat::fromTemplate(source, *model->tokenizer_));
     model->chat_.emplace(std::move(chat));
   }
   model->pooling_ = pooling ? StatusOr<Pooling>(*pooling)
@@ -62,6 +66,7 @@ StatusOr<std::unique_ptr<ServedModel>> ServedModel::open(
   model->facts_ = factsOf(plan, path, std::move(id));
   model->facts_.contextTokens = model->engine_->context();
   model->facts_.sequences = model->engine_->batch();
+  model->facts_.chatTemplate = source;
   model->facts_.isLoaded = true;
   MOE_ASSIGN_OR_RETURN(
       model->scheduler_,

@@ -57,7 +57,8 @@ Refusal noKey(bool wasSent) {
           .message = wasSent
                          ? "this server does not know the key; check it"
                          : "this server asks for a key; send it in the header "
-                           "\"Authorization: Bearer KEY\"",
+                           "\"Authorization: Bearer KEY\" or "
+                           "\"x-api-key: KEY\"",
           .headers = {{"WWW-Authenticate", "Bearer realm=\"moert\""}}};
 }
 } // namespace

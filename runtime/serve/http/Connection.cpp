@@ -113,8 +113,12 @@ void Connection::refuse(const Refusal &refusal, bool keepAlive) {
   ++core_->refusedRequests;
   releaseBody();
   mayContinue_ = mayContinue_ && keepAlive;
+  const auto &bodyOf = core_->settings().errorBody;
   newAnswer()->send(refusal.status, "application/json",
-                    errorBody(refusal.message), refusal.headers);
+                    bodyOf
+                        ? bodyOf(target_.path, refusal.status, refusal.message)
+                        : errorBody(refusal.message),
+                    refusal.headers);
   if (mayContinue_)
     read();
 }

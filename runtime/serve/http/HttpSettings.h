@@ -94,6 +94,12 @@ struct HttpSettings {
   HttpLimits limits;
   /// How often HttpAnswer::begin()'s ping is written.
   std::chrono::milliseconds pingInterval{15'000};
+  /// Returns the JSON of an error that the server itself answers with, as
+  /// clients of the path's interface expect it. Called from any thread. Empty:
+  /// OpenAI's form.
+  std::function<std::string(std::string_view path, int status,
+                            std::string_view message)>
+      errorBody;
   /// Receives a record of each answer, on one of the server's threads; may be
   /// empty.
   std::function<void(const AccessRecord &)> accessLog;

@@ -38,7 +38,8 @@ export function dayName(time, now = Date.now()) {
 export function costText({ usage, timings, firstMilliseconds }) {
   const parts = [];
   if (usage?.completion_tokens !== undefined) parts.push(counted(usage.completion_tokens, "token"));
-  if (timings?.predicted_n > 0 && timings.predicted_ms > 0) parts.push(rate(timings.predicted_n, timings.predicted_ms));
+  // The time begins with the first token.
+  if (timings?.predicted_n > 1 && timings.predicted_ms > 0) parts.push(rate(timings.predicted_n - 1, timings.predicted_ms));
   const prompt = usage?.prompt_tokens;
   const cached = usage?.prompt_tokens_details?.cached_tokens ?? timings?.cache_n;
   if (prompt !== undefined) parts.push(`prompt ${counted(prompt, "token")}${cached > 0 ? `, ${whole.format(cached)} from the cache` : ""}`);

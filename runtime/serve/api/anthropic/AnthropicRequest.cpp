@@ -126,6 +126,8 @@ void readAnthropic(const Field &body, const ApiSettings &settings,
     addMessage(call,
                {.role = "system", .content = readContent(system, {"text"})});
   readMessages(body["messages"], call);
+  // A last message of the assistant is the beginning of the answer.
+  call.options.continuesLast = true;
   readTools(body, call);
   if (Field thinking = body["thinking"]) {
     std::string type = thinking["type"]

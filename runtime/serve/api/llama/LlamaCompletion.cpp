@@ -5,7 +5,9 @@
 #include "runtime/serve/api/openai/OpenAi.h"
 #include "runtime/text/Tokenizer.h"
 
+#include <algorithm>
 #include <fmt/format.h>
+#include <optional>
 
 namespace moert {
 
@@ -16,11 +18,49 @@ struct CompletionRequest {
   GenerateCall generate;
   std::vector<PromptField> prompts;
   bool returnsTokens = false;
-  /// Of an infill.
-  bool isInfill = false;
-  std::string prefix, suffix;
-  std::vector<std::pair<std::string, std::string>> extra;
+  /// Paths of those fields of the last object that are wanted; none: all.
+  std::vector<std::string> responseFields;
+  std::optional<InfillRequest> infill;
 };
+
+/// What an answer says of one of its requests.
+struct CompletionFacts {
+  std::string prompt;
+  int32_t promptTokens = 0;
+  Json settings;
+};
+
+CompletionFacts factsOfCompletion(const GenerationRequest &request,
+                                  bool streams) {
+  Json settings = samplingJson(request.sampling);
+  settings["seed"] = request.sampling.seed;
+  settings["n_predict"] = settings["max_tokens"] = request.reply.maxTokens;
+  settings["stop"] = request.reply.stops;
+  settings["ignore_eos"] = request.reply.ignoreEos;
+  settings["n_probs"] = std::max(0, request.topLogprobs);
+  settings["has_grammar"] = request.grammar != nullptr;
+  settings["stream"] = streams;
+  return {.prompt = request.promptText,
+          .promptTokens = int32_t(request.prompt.size()),
+          .settings = std::move(settings)};
+}
+
+/// The members at `paths`, such as "timings/predicted_ms", by their paths.
+Json selected(const Json &json, const std::vector<std::string> &paths) {
+  Json result = Json::object();
+  for (const std::string &path : paths) {
+    const Json *at = &json;
+    for (size_t begin = 0; at && begin <= path.size();) {
+      const size_t end = std::min(path.find('/', begin), path.size());
+      auto member = at->find(path.substr(begin, end - begin));
+      at = member == at->end() ? nullptr : &*member;
+      begin = end + 1;
+    }
+    if (at)
+      result[path] = *at;
+  }
+  return result;
+}
 
 const char *stopType(const Choice &choice) {
   switch (choice.reason) {
@@ -39,9 +79,13 @@ const char *stopType(const Choice &choice) {
 
 class CompletionWriter : public ReplyWriter {
 public:
-  CompletionWriter(ReplyFacts facts, bool returnsTokens, bool hasLogprobs)
-      : facts_(std::move(facts)), returnsTokens_(returnsTokens),
-        hasLogprobs_(hasLogprobs) {}
+  CompletionWriter(ReplyFacts facts, std::vector<CompletionFacts> completions,
+                   const CompletionRequest &request)
+      : facts_(std::move(facts)), completions_(std::move(completions)),
+        sentTokens_(completions_.size(), 0),
+        responseFields_(request.responseFields),
+        returnsTokens_(request.returnsTokens),
+        hasLogprobs_(request.generate.topLogprobs >= 0) {}
 
   ErrorStyle errorStyle() const override { return ErrorStyle::OpenAi; }
 
@@ -55,10 +99,14 @@ public:
   }
 
   std::string delta(size_t index, const Choice &, const Delta &delta) override {
+    sentTokens_[index] += int32_t(delta.tokens.size());
     Json json = {{"index", index},
                  {"content", delta.text},
-                 {"tokens", Json::array()},
-                 {"stop", false}};
+                 {"tokens", delta.tokens},
+                 {"stop", false},
+                 {"id_slot", -1},
+                 {"tokens_predicted", sentTokens_[index]},
+                 {"tokens_evaluated", completions_[index].promptTokens}};
     addLogprobs(json, delta.logprobs);
     return sseEvent(json);
   }
@@ -82,6 +130,8 @@ private:
         {"model", facts_.model},
         {"tokens_predicted", choice.stats.generatedTokens},
         {"tokens_evaluated", choice.stats.promptTokens},
+        {"generation_settings", completions_[index].settings},
+        {"prompt", completions_[index].prompt},
         {"has_new_line", choice.text.find('\n') != std::string::npos},
         {"truncated", false},
         {"stop_type", stopType(choice)},
@@ -91,7 +141,7 @@ private:
         {"timings", timingsJson(choice.stats)}};
     if (!text.empty())
       addLogprobs(json, choice.logprobs);
-    return json;
+    return responseFields_.empty() ? json : selected(json, responseFields_);
   }
 
   void addLogprobs(Json &json, std::span<const TokenLogprob> entries) const {
@@ -107,6 +157,9 @@ private:
   }
 
   ReplyFacts facts_;
+  std::vector<CompletionFacts> completions_; ///< One for each choice.
+  std::vector<int32_t> sentTokens_;
+  std::vector<std::string> responseFields_;
   bool returnsTokens_, hasLogprobs_;
 };
 
@@ -126,28 +179,33 @@ void readCompletion(const Field &body, const ApiSettings &settings,
     generate.topLogprobs = int32_t(*most);
   generate.grammar = readOpenAiFormat(body);
   request.returnsTokens = body["return_tokens"].boolean().value_or(false);
+  request.responseFields = body["response_fields"].texts(kMostTools);
+  // No time, or less, is no limit.
+  if (auto most = body["t_max_predict_ms"].integer(INT32_MIN, INT32_MAX);
+      most && *most > 0)
+    generate.mostDecodeTime = std::chrono::milliseconds(*most);
   (void)body["cache_prompt"].boolean();
   body["image_data"].refuse("this model reads text alone");
   body["lora"].refuse("plans have no adapters");
 }
 
 void readInfill(const Field &body, CompletionRequest &request) {
-  request.isInfill = true;
-  request.prefix = body["input_prefix"].required().text().value_or("");
-  request.suffix = body["input_suffix"].required().text().value_or("");
+  InfillRequest &infill = request.infill.emplace();
+  infill.prefix = body["input_prefix"].required().text().value_or("");
+  infill.suffix = body["input_suffix"].required().text().value_or("");
   // What the user has typed at the place is the end of what precedes it.
-  request.prefix += body["prompt"].text().value_or("");
+  infill.prefix += body["prompt"].text().value_or("");
+  infill.maxTokens = request.generate.reply.maxTokens;
   for (const Field &item : body["input_extra"].list(kMostPrompts))
-    request.extra.emplace_back(item["filename"].text().value_or("file"),
-                               item["text"].required().text().value_or(""));
+    infill.extra.emplace_back(item["filename"].text().value_or("tmp"),
+                              item["text"].required().text().value_or(""));
 }
 
 std::variant<std::vector<ChatPrompt>, ApiError>
 promptsFor(const Backend &backend, const CompletionRequest &request) {
-  if (!request.isInfill)
+  if (!request.infill)
     return promptsOf(backend, request.prompts, "prompt");
-  auto prompt =
-      infillPrompt(backend, request.prefix, request.suffix, request.extra);
+  auto prompt = infillPrompt(backend, *request.infill);
   if (auto *error = std::get_if<ApiError>(&prompt))
     return *error;
   return std::vector<ChatPrompt>{std::get<ChatPrompt>(std::move(prompt))};
@@ -180,9 +238,11 @@ void complete(Exchange exchange, bool isInfill) {
               RunPlan plan = std::get<RunPlan>(std::move(prepared));
               ReplyFacts facts =
                   replyFacts(*backend, exchange.settings(), plan);
+              std::vector<CompletionFacts> completions;
+              for (const GenerationRequest &each : plan.requests)
+                completions.push_back(factsOfCompletion(each, plan.streams));
               auto writer = std::make_unique<CompletionWriter>(
-                  std::move(facts), request.returnsTokens,
-                  request.generate.topLogprobs >= 0);
+                  std::move(facts), std::move(completions), request);
               startRun(std::move(backend), exchange.answer, std::move(plan),
                        std::move(writer));
             });

@@ -2,10 +2,13 @@
 
 #include "runtime/serve/api/CommonFields.h"
 #include "runtime/serve/api/Prepare.h"
+#include "runtime/serve/api/Prompts.h"
 #include "runtime/serve/api/openai/OpenAi.h"
 #include "runtime/text/Tokenizer.h"
 
+#include <algorithm>
 #include <fmt/format.h>
+#include <optional>
 
 namespace moert {
 
@@ -13,7 +16,8 @@ using Json = nlohmann::ordered_json;
 
 namespace {
 struct TokenizeRequest {
-  std::string model, content;
+  std::string model;
+  std::vector<PromptField> parts;
   bool addsSpecial = false, parsesSpecial = true, hasPieces = false;
 };
 
@@ -21,6 +25,41 @@ struct DetokenizeRequest {
   std::string model;
   std::vector<int32_t> tokens;
 };
+
+/// A text, or a list in which texts and tokens follow each other.
+std::vector<PromptField> readParts(const Field &content) {
+  if (content.isText())
+    return {{.text = *content.text()}};
+  std::vector<PromptField> parts;
+  for (const Field &item : content.list(size_t(kMostRequestTokens)))
+    if (item.isText())
+      parts.push_back({.text = *item.text()});
+    else
+      parts.push_back(
+          {.text = "",
+           .tokens = {int32_t(item.integer(0, INT32_MAX).value_or(0))},
+           .isTokens = true});
+  return parts;
+}
+
+/// The index of the first token that the vocabulary does not have.
+std::optional<size_t> unknownToken(const Tokenizer &tokenizer,
+                                   const std::vector<int32_t> &tokens) {
+  auto bad = std::ranges::find_if(tokens, [&](int32_t token) {
+    return token >= tokenizer.vocabularySize();
+  });
+  if (bad == tokens.end())
+    return std::nullopt;
+  return size_t(bad - tokens.begin());
+}
+
+ApiError noSuchToken(const std::string &field, size_t index,
+                     const std::vector<int32_t> &tokens) {
+  std::string param = fmt::format("{}[{}]", field, index);
+  return {.message = fmt::format("{} is {}, which is no token of the model",
+                                 param, tokens[index]),
+          .param = param};
+}
 
 /// A token's text; its bytes, where they are no text.
 Json pieceJson(std::string_view bytes) {
@@ -34,6 +73,7 @@ Json pieceJson(std::string_view bytes) {
     list.push_back(uint8_t(c));
   return list;
 }
+} // namespace
 
 Json samplingJson(const SamplerParams &params) {
   return {{"temperature", params.temperature},
@@ -45,13 +85,12 @@ Json samplingJson(const SamplerParams &params) {
           {"presence_penalty", params.presencePenalty},
           {"frequency_penalty", params.frequencyPenalty}};
 }
-} // namespace
 
 void tokenize(Exchange exchange) {
   auto request = readBody<TokenizeRequest>(
       exchange, [](const Field &body, TokenizeRequest &request) {
         request.model = body["model"].text().value_or("");
-        request.content = body["content"].required().text().value_or("");
+        request.parts = readParts(body["content"].required());
         request.addsSpecial = body["add_special"].boolean().value_or(false);
         request.parsesSpecial = body["parse_special"].boolean().value_or(true);
         request.hasPieces = body["with_pieces"].boolean().value_or(false);
@@ -68,11 +107,22 @@ void tokenize(Exchange exchange) {
         options.parseSpecial = request.parsesSpecial;
         if (!request.addsSpecial)
           options.addBos = options.addEos = false;
-        auto tokens = tokenizer.encode(request.content, options);
-        if (!tokens)
-          return exchange.fail(errorOf(tokens.status()));
+        std::vector<int32_t> all;
+        for (const PromptField &part : request.parts) {
+          if (auto bad = unknownToken(tokenizer, part.tokens))
+            return exchange.fail(noSuchToken("content", *bad, part.tokens));
+          all.insert(all.end(), part.tokens.begin(), part.tokens.end());
+          if (part.isTokens)
+            continue;
+          auto tokens = tokenizer.encode(part.text, options);
+          if (!tokens)
+            return exchange.fail(errorOf(tokens.status()));
+          all.insert(all.end(), tokens->begin(), tokens->end());
+          // What follows is no beginning of a text.
+          options.addBos = false;
+        }
         Json list = Json::array();
-        for (int32_t token : *tokens)
+        for (int32_t token : all)
           list.push_back(
               request.hasPieces
                   ? Json{{"id", token},
@@ -97,9 +147,12 @@ void detokenize(Exchange exchange) {
   withModel(std::move(exchange), model,
             [request = *std::move(request)](const Exchange &exchange,
                                             std::shared_ptr<Backend> backend) {
-              sendJson(
-                  *exchange.answer,
-                  {{"content", backend->tokenizer().decode(request.tokens)}});
+              const Tokenizer &tokenizer = backend->tokenizer();
+              if (auto bad = unknownToken(tokenizer, request.tokens))
+                return exchange.fail(
+                    noSuchToken("tokens", *bad, request.tokens));
+              sendJson(*exchange.answer,
+                       {{"content", tokenizer.decode(request.tokens)}});
             });
 }
 
@@ -108,6 +161,7 @@ void applyTemplate(Exchange exchange) {
       readBody<ChatCall>(exchange, [](const Field &body, ChatCall &call) {
         call.generate.model = body["model"].text().value_or("");
         readOpenAiMessages(body["messages"], call);
+        readContinuation(body, call);
         readOpenAiTools(body, call);
         readTemplateVariables(body["chat_template_kwargs"], call);
       });

@@ -17,6 +17,9 @@ void serverProperties(Exchange exchange);
 /// There are none.
 void listAdapters(Exchange exchange);
 
+/// Sampling parameters by llama-server's names.
+nlohmann::ordered_json samplingJson(const SamplerParams &params);
+
 } // namespace moert
 
 #endif // MOE_RUNTIME_SERVE_API_LLAMA_LLAMASERVER_H

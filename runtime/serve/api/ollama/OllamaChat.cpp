@@ -17,6 +17,8 @@ struct GenerateRequest {
   ChatCall call;
   std::string prompt, suffix;
   bool isRaw = false;
+  /// What an earlier answer gave as its context.
+  std::vector<int32_t> context;
   bool isEmpty = false; ///< It asks for the model to be loaded, no more.
 };
 
@@ -24,8 +26,12 @@ int64_t nanoseconds(double seconds) { return int64_t(seconds * 1e9); }
 
 class OllamaWriter : public ReplyWriter {
 public:
-  OllamaWriter(ReplyFacts facts, bool isChat)
-      : facts_(std::move(facts)), isChat_(isChat) {}
+  /// `prompt` is that of an answer which tells its context: of those that are
+  /// no chat.
+  OllamaWriter(ReplyFacts facts, bool isChat, bool hasLogprobs,
+               std::vector<int32_t> prompt)
+      : facts_(std::move(facts)), isChat_(isChat), hasLogprobs_(hasLogprobs),
+        prompt_(std::move(prompt)) {}
 
   ErrorStyle errorStyle() const override { return ErrorStyle::Ollama; }
   std::string_view contentType() const override {
@@ -39,6 +45,7 @@ public:
     Json json = line(choice.text, choice.reasoning);
     for (const ToolCall &call : choice.calls)
       json["message"]["tool_calls"].push_back(callJson(call));
+    addLogprobs(json, choice.logprobs);
     addEnd(json, choice);
     return json;
   }
@@ -46,7 +53,7 @@ public:
   std::string delta(size_t, const Choice &choice, const Delta &delta) override {
     switch (delta.kind) {
     case Delta::Kind::Text:
-      return jsonText(line(delta.text, "")) + "\n";
+      return textLine(delta);
     case Delta::Kind::Reasoning:
       return jsonText(line("", delta.text)) + "\n";
     case Delta::Kind::CallEnd: {
@@ -90,6 +97,17 @@ private:
     return json;
   }
 
+  std::string textLine(const Delta &delta) const {
+    Json json = line(delta.text, "");
+    addLogprobs(json, delta.logprobs);
+    return jsonText(json) + "\n";
+  }
+
+  void addLogprobs(Json &json, std::span<const TokenLogprob> entries) const {
+    if (hasLogprobs_)
+      json["logprobs"] = logprobsJson(*facts_.tokenizer, entries)["content"];
+  }
+
   static Json callJson(const ToolCall &call) {
     return {{"function",
              {{"name", call.name},
@@ -97,7 +115,7 @@ private:
                                         /*allow_exceptions=*/false)}}}};
   }
 
-  static void addEnd(Json &json, const Choice &choice) {
+  void addEnd(Json &json, const Choice &choice) const {
     const GenerationStats &stats = choice.stats;
     json["done"] = true;
     json["done_reason"] =
@@ -113,10 +131,16 @@ private:
     int32_t decoded = std::max(1, stats.generatedTokens - 1);
     json["eval_duration"] =
         nanoseconds(stats.decodeSeconds * stats.generatedTokens / decoded);
+    if (isChat_)
+      return;
+    std::vector<int32_t> context = prompt_;
+    context.insert(context.end(), choice.tokens.begin(), choice.tokens.end());
+    json["context"] = std::move(context);
   }
 
   ReplyFacts facts_;
-  bool isChat_;
+  bool isChat_, hasLogprobs_;
+  std::vector<int32_t> prompt_;
 };
 
 /// What /api/chat and /api/generate share.
@@ -158,7 +182,7 @@ void readCommon(const Field &body, const ApiSettings &settings,
       call.options.thinking = Thinking::Off;
   }
   body["images"].refuse("this model reads text alone");
-  body["logprobs"].refuse("/v1/chat/completions has them");
+  readLogprobs(body, generate);
 }
 
 /// What an answer to a request that only loads the model is.
@@ -181,25 +205,43 @@ void run(const Exchange &exchange, std::shared_ptr<Backend> backend,
     return exchange.fail(*error);
   RunPlan plan = std::get<RunPlan>(std::move(prepared));
   ReplyFacts facts = replyFacts(*backend, exchange.settings(), plan);
+  const GenerationRequest &first = plan.requests[0];
+  auto writer = std::make_unique<OllamaWriter>(
+      std::move(facts), isChat, first.topLogprobs >= 0, first.prompt);
   startRun(std::move(backend), exchange.answer, std::move(plan),
-           std::make_unique<OllamaWriter>(std::move(facts), isChat));
+           std::move(writer));
 }
 
-Prepared prepareRaw(const Backend &backend, const ApiSettings &settings,
-                    const GenerateRequest &request) {
-  const GenerateCall &generate = request.call.generate;
-  if (!request.suffix.empty()) {
-    auto prompt = infillPrompt(backend, request.prompt, request.suffix, {});
-    if (auto *error = std::get_if<ApiError>(&prompt))
-      return *error;
-    return preparePrompts(backend, settings, generate,
-                          {std::get<ChatPrompt>(std::move(prompt))});
-  }
+std::variant<ChatPrompt, ApiError>
+generatePrompt(const Backend &backend, const GenerateRequest &request) {
+  if (!request.suffix.empty())
+    return infillPrompt(backend,
+                        {.prefix = request.prompt,
+                         .suffix = request.suffix,
+                         .maxTokens = request.call.generate.reply.maxTokens});
+  if (!request.isRaw && backend.chatFormat())
+    return chatPrompt(backend, request.call);
   auto prompts = promptsOf(backend, {{.text = request.prompt}}, "prompt");
   if (auto *error = std::get_if<ApiError>(&prompts))
     return *error;
-  return preparePrompts(backend, settings, generate,
-                        std::get<std::vector<ChatPrompt>>(std::move(prompts)));
+  return std::get<std::vector<ChatPrompt>>(std::move(prompts))[0];
+}
+
+Prepared prepareGenerate(const Backend &backend, const ApiSettings &settings,
+                         const GenerateRequest &request) {
+  auto made = generatePrompt(backend, request);
+  if (auto *error = std::get_if<ApiError>(&made))
+    return *error;
+  ChatPrompt prompt = std::get<ChatPrompt>(std::move(made));
+  if (!request.context.empty()) {
+    // One text has one beginning.
+    std::vector<int32_t> &tokens = prompt.tokens;
+    if (!tokens.empty() && tokens.front() == backend.tokenizer().bos())
+      tokens.erase(tokens.begin());
+    tokens.insert(tokens.begin(), request.context.begin(),
+                  request.context.end());
+  }
+  return preparePrompts(backend, settings, request.call.generate, {prompt});
 }
 
 void readGenerate(const Field &body, const ApiSettings &settings,
@@ -209,7 +251,8 @@ void readGenerate(const Field &body, const ApiSettings &settings,
   request.suffix = body["suffix"].text().value_or("");
   request.isRaw = body["raw"].boolean().value_or(false);
   request.isEmpty = request.prompt.empty() && request.suffix.empty();
-  body["context"].refuse("send the conversation to /api/chat");
+  for (const Field &token : body["context"].list(size_t(kMostRequestTokens)))
+    request.context.push_back(int32_t(token.integer(0, INT32_MAX).value_or(0)));
   body["template"].refuse("the model's own template is used; with raw none is");
   if (auto system = body["system"].text(); system && !system->empty())
     addMessage(request.call, {.role = "system", .content = *system});
@@ -227,6 +270,7 @@ void ollamaChat(Exchange exchange) {
         isEmpty = !messages || (messages.isList() && messages.json().empty());
         if (!isEmpty)
           readOpenAiMessages(messages, call);
+        call.options.continuesLast = true;
         readOpenAiTools(body, call);
       });
   if (!call)
@@ -259,12 +303,8 @@ void ollamaGenerate(Exchange exchange) {
                                             std::shared_ptr<Backend> backend) {
               if (request.isEmpty)
                 return answerLoaded(exchange, *backend, /*isChat=*/false);
-              bool isRaw = request.isRaw || !request.suffix.empty() ||
-                           !backend->chatFormat();
               Prepared prepared =
-                  isRaw ? prepareRaw(*backend, exchange.settings(), request)
-                        : prepareChat(*backend, exchange.settings(),
-                                      request.call);
+                  prepareGenerate(*backend, exchange.settings(), request);
               run(exchange, std::move(backend), std::move(prepared),
                   /*isChat=*/false);
             });

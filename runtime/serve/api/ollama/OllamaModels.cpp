@@ -1,4 +1,5 @@
 #include "runtime/chat/ToolFormat.h"
+#include "runtime/serve/api/Prepare.h"
 #include "runtime/serve/api/ollama/Ollama.h"
 
 #include <ctime>
@@ -58,8 +59,10 @@ void ollamaRunning(Exchange exchange) {
   for (const auto &backend : exchange.context->host.loaded()) {
     Json json = ollamaModelJson(backend->facts());
     json.erase("modified_at");
-    // Nothing unloads it at a time that is known.
-    json["expires_at"] = isoTime(0);
+    // Nothing unloads it at a time that is known. Clients read so many years
+    // as for ever.
+    constexpr int64_t forEver = int64_t{292} * 365 * 24 * 3600;
+    json["expires_at"] = isoTime(secondsNow(exchange.settings()) + forEver);
     json["size_vram"] = 0;
     json["context_length"] = backend->facts().contextTokens;
     models.push_back(std::move(json));

@@ -135,6 +135,7 @@ void readOpenAiChat(const Field &body, const ApiSettings &settings,
   generate.model = body["model"].text().value_or("");
   call.options.noSpecial = settings.noSpecial;
   readOpenAiMessages(body["messages"], call);
+  readContinuation(body, call);
   readOpenAiTools(body, call);
   readTemplateVariables(body["chat_template_kwargs"], call);
   if (auto effort = body["reasoning_effort"].word(
@@ -148,13 +149,7 @@ void readOpenAiChat(const Field &body, const ApiSettings &settings,
   generate.reply.ignoreEos = body["ignore_eos"].boolean().value_or(false);
   generate.choices = int32_t(body["n"].integer(1, kMostChoices).value_or(1));
   generate.streams = body["stream"].boolean().value_or(false);
-  bool hasLogprobs = body["logprobs"].boolean().value_or(false);
-  Field top = body["top_logprobs"];
-  auto alternatives = top.integer(0, kMostTopLogprobs);
-  if (hasLogprobs)
-    generate.topLogprobs = int32_t(alternatives.value_or(0));
-  else if (alternatives.value_or(0) > 0)
-    top.fail("needs logprobs to be true");
+  readLogprobs(body, generate);
   generate.grammar = readOpenAiFormat(body);
   body["functions"].refuse("use tools");
   body["function_call"].refuse("use tool_choice");

@@ -156,7 +156,10 @@ void runText(const Exchange &exchange, std::shared_ptr<Backend> backend,
                     prompt.text);
   if (!request.suffix.empty())
     for (ChatPrompt &prompt : list) {
-      auto infill = infillPrompt(*backend, prompt.text, request.suffix, {});
+      auto infill = infillPrompt(
+          *backend, {.prefix = prompt.text,
+                     .suffix = request.suffix,
+                     .maxTokens = request.generate.reply.maxTokens});
       if (auto *error = std::get_if<ApiError>(&infill)) {
         error->param = "suffix";
         return exchange.fail(*error);
