@@ -115,7 +115,7 @@ def main():
             try:
                 serve.start(http_options={"host": "127.0.0.1", "port": port})
                 break
-            except ray.exceptions.GetTimeoutError:
+            except TimeoutError:
                 if attempt == 3:
                     raise
         serve.run(example.application(os.path.abspath(options.plan), 1, 2, 1))
