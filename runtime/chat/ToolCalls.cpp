@@ -413,6 +413,8 @@ bool ToolCallParser::atObjectByte(char byte) {
   }
   if (before == 1 && byte == '[')
     return failOrText("has arguments that are no JSON object") && false;
+  if (before == 1 && byte == '{' && hasArguments_)
+    return failOrText("has arguments twice") && false;
   hasArguments_ = true;
   if (hasBegun_)
     addArguments(*text);
@@ -444,6 +446,8 @@ bool ToolCallParser::setName(std::string name) {
 }
 
 bool ToolCallParser::setArguments(std::string_view piece) {
+  if (hasArguments_)
+    return failOrText("has arguments twice") && false;
   // Some models write them as a string of JSON.
   std::optional<std::string> object =
       piece == "null" ? "{}" : objectText(stringOf(piece));

@@ -89,6 +89,10 @@ struct Case {
 const Case kCases[] = {
     {"hermes", "Hello {\"name\"}", "'Hello {\"name\"}'"},
     {"hermes", "a < b <tool", "'a < b <tool'"},
+    {"hermes",
+     "<tool_call>{\"name\": \"add\", \"arguments\": {}, \"arguments\": "
+     "{\"x\": 1}}</tool_call>",
+     "add({}!the model wrote a call of \"add\" that has arguments twice"},
     {"hermes", "<tool_call>{\"name\": \"<x\"}</tool_call>",
      "!the model wrote a tool call that has no name"},
     {"hermes",
