@@ -32,7 +32,9 @@ protected:
     options.idle = idle;
     options.open = [this](const std::string &path, std::string id,
                           const EngineOptions &engine,
-                          const SchedulerOptions &scheduler)
+                          const SchedulerOptions &scheduler,
+                          std::optional<Pooling> pooling,
+                          const std::string &chatTemplate)
         -> StatusOr<std::unique_ptr<ServedModel>> {
       opening_(id);
       // As many as memory holds.
@@ -40,7 +42,8 @@ protected:
         return Status(StatusCode::DoesNotFit, "no memory for " + id);
       if (auto failure = failures_.find(id); failure != failures_.end())
         return failure->second;
-      return ServedModel::open(path, std::move(id), engine, scheduler);
+      return ServedModel::open(path, std::move(id), engine, scheduler, pooling,
+                               chatTemplate);
     };
     auto host = PlanHost::create({{"a", path_}, {"b", path_}, {"c", path_}},
                                  std::move(options));
