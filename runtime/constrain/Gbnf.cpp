@@ -117,7 +117,10 @@ private:
   }
 
   StatusOr<ExprId> repeated(ExprId part) {
-    while (true) {
+    // Each repeats what the one before it does: they are nested, too.
+    for (int depth = 0;; ++depth) {
+      if (depth > kMaxNesting)
+        return text_.error("nested too deep");
       if (text_.take("*"))
         part = grammar_.repeat(part, 0, Expr::kUnbounded);
       else if (text_.take("+"))

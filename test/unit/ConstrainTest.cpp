@@ -131,6 +131,10 @@ TEST(Constrain, GbnfErrorsNameThePlace) {
               HasSubstr("over 500000 states"));
   EXPECT_THAT(failureOfGbnf("root ::= " + std::string(1000, '(')),
               HasSubstr("nested too deep"));
+  EXPECT_THAT(parseGbnf("root ::= [0-9]" + std::string(200'000, '+'))
+                  .status()
+                  .message(),
+              HasSubstr("nested too deep"));
 }
 
 TEST(Constrain, RegexTexts) {
