@@ -135,7 +135,7 @@ def check_template(server, moert, plan, work):
         file.write("{% for %}")
     done = subprocess.run([moert, "serve", plan, "--port", "0", "--chat-template", wrong],
                           capture_output=True, text=True, timeout=120)
-    assert done.returncode != 0 and "wrong.jinja:1:" in done.stderr, done.stderr
+    assert done.returncode != 0 and "wrong.jinja: chat template: line 1, column 8" in done.stderr, done.stderr
     print("template: given")
 
 
