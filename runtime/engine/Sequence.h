@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -52,6 +53,10 @@ public:
   /// Writes to `path` under Engine::outputRule(): only an earlier saved session
   /// may be replaced.
   Status save(const std::string &path) const;
+  /// Passes the content of such a file to `out`, in pieces. Returns its first
+  /// error and those of devices.
+  Status write(
+      const std::function<Status(std::span<const uint8_t>)> &out) const;
   /// Bytes of the file that save() writes.
   uint64_t savedBytes() const;
 

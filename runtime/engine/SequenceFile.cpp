@@ -90,6 +90,17 @@ uint64_t Sequence::savedBytes() const {
 }
 
 Status Sequence::save(OutputTarget target) const {
+  MOE_ASSIGN_OR_RETURN(
+      OutputFile file,
+      OutputFile::create(std::move(target), OutputFile::Content::Binary));
+  MOE_RETURN_IF_ERROR(write([&](std::span<const uint8_t> part) {
+    return file.write(part.data(), part.size());
+  }));
+  return file.commit();
+}
+
+Status Sequence::write(
+    const std::function<Status(std::span<const uint8_t>)> &out) const {
   const KvPages &pages = engine_->kvPages_;
   Header header;
   header.tokens = uint32_t(tokens_.size());
@@ -98,13 +109,10 @@ Status Sequence::save(OutputTarget target) const {
   header.pages = pages_.size();
   if (state_ != StatePool::kNone)
     header.stateBytes = engine_->states_->bytes();
-  MOE_ASSIGN_OR_RETURN(
-      OutputFile file,
-      OutputFile::create(std::move(target), OutputFile::Content::Binary));
   Digest digest;
   auto write = [&](std::span<const uint8_t> part) {
     digest.add(part);
-    return file.write(part.data(), part.size());
+    return out(part);
   };
   MOE_RETURN_IF_ERROR(write(bytesOf(std::span<const Header>(&header, 1))));
   MOE_RETURN_IF_ERROR(write(bytesOf(std::span<const int32_t>(tokens_))));
@@ -120,9 +128,8 @@ Status Sequence::save(OutputTarget target) const {
         state_, reinterpret_cast<std::byte *>(state.data())));
     MOE_RETURN_IF_ERROR(write(state));
   }
-  uint64_t sum = digest.value();
-  MOE_RETURN_IF_ERROR(file.write(&sum, sizeof(sum)));
-  return file.commit();
+  const uint64_t sum = digest.value();
+  return out(bytesOf(std::span<const uint64_t>(&sum, 1)));
 }
 
 /// Fails unless `bytes` begin with the header of a sequence that was saved with

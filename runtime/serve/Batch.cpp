@@ -2,6 +2,7 @@
 #include "runtime/serve/Batch.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace moert {
 
@@ -11,6 +12,10 @@ static constexpr int64_t kQuantum = 64;
 
 /// Tokens that a file must hold beyond what the cache has, to be read.
 static constexpr int32_t kLeastRestored = 32;
+
+/// Most bytes of a sequence that are copied between two steps: they take about
+/// ten milliseconds.
+static constexpr uint64_t kMostCopied = uint64_t(64) << 20;
 
 Batch::Batch(Engine &engine, const SchedulerOptions &options,
              std::unique_ptr<PrefixStore> store)
@@ -96,12 +101,32 @@ void Batch::takeStored(std::span<const int32_t> text, Sequence &sequence) {
   sums_.restoredTokens += uint64_t(sequence.position());
 }
 
+void Batch::noteStored(const Status &status) {
+  if (!status.isOk())
+    sums_.storeFailure = status.message();
+}
+
 void Batch::storeOne() {
-  const Sequence *sequence = kept_.nextToStore(options_.storeLeastTokens);
-  if (!sequence)
+  noteStored(store_->finish(/*wait=*/true));
+  const Sequence *sequence = kept_.nextToStore(
+      options_.storeLeastTokens, std::numeric_limits<uint64_t>::max());
+  if (sequence)
+    noteStored(store_->save(*sequence));
+}
+
+void Batch::storeBehind() {
+  if (!store_)
     return;
-  if (Status saved = store_->save(*sequence); !saved.isOk())
-    sums_.storeFailure = saved.message();
+  noteStored(store_->finish());
+  const auto now = std::chrono::steady_clock::now();
+  const std::chrono::duration<double> passed = now - stored_;
+  if (store_->isWriting() || passed.count() < options_.storeIdleSeconds)
+    return;
+  if (const Sequence *sequence =
+          kept_.nextToStore(options_.storeLeastTokens, kMostCopied)) {
+    stored_ = now;
+    noteStored(store_->saveBehind(*sequence));
+  }
 }
 
 bool Batch::begin(LiveGeneration &generation) {

@@ -13,6 +13,7 @@
 #include "runtime/serve/PrefixStore.h"
 #include "runtime/serve/Scheduler.h"
 
+#include <chrono>
 #include <memory>
 #include <vector>
 
@@ -45,12 +46,18 @@ public:
   /// Returns those that have ended since the last call.
   LiveGenerations takeEnded();
 
-  /// Whether a finished sequence should be written to the store, and does so
-  /// with one.
+  /// Whether a finished sequence should be written to the store, or is being
+  /// written.
   bool hasToStore() const {
-    return store_ && kept_.hasToStore(options_.storeLeastTokens);
+    return store_ &&
+           (store_->isWriting() || kept_.hasToStore(options_.storeLeastTokens));
   }
+  /// Writes one, which takes as long as it is large.
   void storeOne();
+  /// Begins to write one, on another thread, if it is small enough to be copied
+  /// between two steps and none was begun since SchedulerOptions::
+  /// storeIdleSeconds.
+  void storeBehind();
 
   /// Gives finished sequences up until `pages` pages of the cache are free, or
   /// none is left.
@@ -79,6 +86,7 @@ private:
   clientsThatMayBegin(const LiveGenerations &waiting) const;
   /// Gives a generation a sequence, if the cache has room for all of it.
   bool begin(LiveGeneration &generation);
+  void noteStored(const Status &status);
   /// Replaces a sequence that has the beginning of `text` by one from the
   /// store, if that has enough more of it.
   void takeStored(std::span<const int32_t> text, Sequence &sequence);
@@ -114,6 +122,7 @@ private:
   int32_t mostRunning_;
   KeptSequences kept_;
   std::unique_ptr<PrefixStore> store_;
+  std::chrono::steady_clock::time_point stored_; ///< Begin of storeBehind().
   FairShare admission_, prefill_;
   PrefillChunk chunk_;
   DraftPolicy drafts_;

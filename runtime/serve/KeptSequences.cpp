@@ -61,9 +61,11 @@ bool KeptSequences::hasToStore(int32_t leastTokens) const {
   });
 }
 
-const Sequence *KeptSequences::nextToStore(int32_t leastTokens) {
+const Sequence *KeptSequences::nextToStore(int32_t leastTokens,
+                                           uint64_t mostBytes) {
   for (Kept &each : kept_ | std::views::reverse)
-    if (!each.wasReturned && each.sequence.position() >= leastTokens) {
+    if (!each.wasReturned && each.sequence.position() >= leastTokens &&
+        each.sequence.savedBytes() <= mostBytes) {
       each.wasReturned = true;
       return &each.sequence;
     }

@@ -27,9 +27,10 @@ public:
 
   void put(Sequence sequence);
 
-  /// Returns the most recently used sequence of at least so many tokens that
-  /// was not returned before since it was put here; null if there is none.
-  const Sequence *nextToStore(int32_t leastTokens);
+  /// Returns the most recently used sequence of at least so many tokens, and of
+  /// at most so many bytes as a file, that was not returned before since it was
+  /// put here; null if there is none.
+  const Sequence *nextToStore(int32_t leastTokens, uint64_t mostBytes);
   bool hasToStore(int32_t leastTokens) const;
 
   /// Returns a sequence with as many of the first tokens of `text` as the cache

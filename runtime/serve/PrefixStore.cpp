@@ -171,27 +171,61 @@ StatusOr<Sequence> PrefixStore::restore(std::span<const int32_t> text) {
   return sequence;
 }
 
-Status PrefixStore::save(const Sequence &sequence) {
-  const std::span<const int32_t> tokens = sequence.tokens();
-  std::string name = nameOf(engine_, tokens);
+std::string PrefixStore::prepare(const Sequence &sequence) {
+  std::string name = nameOf(engine_, sequence.tokens());
   const bool isKnown = std::ranges::any_of(
       entries_, [&](const Entry &entry) { return entry.name == name; });
   if (isKnown || sequence.savedBytes() > maxBytes_)
-    return Status::ok();
+    return "";
   makeRoom(sequence.savedBytes());
-  MOE_RETURN_IF_ERROR(sequence.save(OutputTarget::ofCache(pathOf(name))));
+  return name;
+}
+
+void PrefixStore::added(Entry added) {
   // A text that goes on replaces its beginning, except where that could not be
   // taken from it.
   if (engine_.stateSlots() == 0)
     std::erase_if(entries_, [&](const Entry &entry) {
-      auto differs = std::ranges::mismatch(entry.tokens, tokens).in1;
+      auto differs = std::ranges::mismatch(entry.tokens, added.tokens).in1;
       if (differs != entry.tokens.end())
         return false;
       remove(entry.name);
       return true;
     });
-  entries_.push_back({std::move(name), {tokens.begin(), tokens.end()}});
+  entries_.push_back(std::move(added));
+}
+
+Status PrefixStore::save(const Sequence &sequence) {
+  const std::span<const int32_t> tokens = sequence.tokens();
+  std::string name = prepare(sequence);
+  if (name.empty())
+    return Status::ok();
+  MOE_RETURN_IF_ERROR(sequence.save(OutputTarget::ofCache(pathOf(name))));
+  added({std::move(name), {tokens.begin(), tokens.end()}});
   return Status::ok();
+}
+
+Status PrefixStore::saveBehind(const Sequence &sequence) {
+  const std::span<const int32_t> tokens = sequence.tokens();
+  std::string name = prepare(sequence);
+  if (name.empty())
+    return Status::ok();
+  std::vector<uint8_t> content;
+  content.reserve(sequence.savedBytes());
+  MOE_RETURN_IF_ERROR(sequence.write([&](std::span<const uint8_t> part) {
+    content.insert(content.end(), part.begin(), part.end());
+    return Status::ok();
+  }));
+  writer_.write(pathOf(name), std::move(content));
+  written_ = {std::move(name), {tokens.begin(), tokens.end()}};
+  return Status::ok();
+}
+
+Status PrefixStore::finish(bool wait) {
+  std::optional<Status> result = writer_.takeResult(wait);
+  if (result && result->isOk())
+    added(std::exchange(written_, {}));
+  return result.value_or(Status::ok());
 }
 
 uint64_t PrefixStore::bytes() const {

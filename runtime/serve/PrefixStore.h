@@ -17,6 +17,7 @@
 #define MOE_RUNTIME_SERVE_PREFIXSTORE_H
 
 #include "runtime/engine/Engine.h"
+#include "runtime/serve/FileWriter.h"
 
 #include <cstdint>
 #include <memory>
@@ -47,6 +48,13 @@ public:
   /// Writes a sequence, unless it is in a file. A file whose text it continues
   /// is removed. Does nothing if it is larger than the limit. Fails with Io.
   Status save(const Sequence &sequence);
+  /// Copies a sequence to memory, from where another thread writes the file.
+  /// finish() tells how that ended. Not while isWriting().
+  Status saveBehind(const Sequence &sequence);
+  bool isWriting() const { return writer_.isBusy(); }
+  /// Takes up the file of the last saveBehind(), if it has been written; with
+  /// `wait`, when it has been. Fails with Io.
+  Status finish(bool wait = false);
 
   /// Files of this plan, and bytes of all files.
   size_t files() const { return entries_.size(); }
@@ -69,6 +77,11 @@ private:
   /// Number of tokens of a text that can be taken from an entry.
   int32_t usable(const Entry &entry, std::span<const int32_t> text) const;
   void remove(const std::string &name);
+  /// Returns the name of the file for a sequence; "" if it need not be written.
+  /// Makes room for it.
+  std::string prepare(const Sequence &sequence);
+  /// Takes up a file that has been written.
+  void added(Entry entry);
   /// Removes files until `more` bytes can be added.
   void makeRoom(uint64_t more);
 
@@ -76,6 +89,8 @@ private:
   std::string folder_;
   uint64_t maxBytes_;
   std::vector<Entry> entries_;
+  Entry written_; ///< What saveBehind() writes.
+  FileWriter writer_;
 };
 
 } // namespace moert

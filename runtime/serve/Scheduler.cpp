@@ -17,6 +17,8 @@ namespace moert {
 
 namespace {
 constexpr int32_t kMostRetrySeconds = 300;
+/// How long a drain may go on after its deadline to write finished texts.
+constexpr std::chrono::seconds kMostStoreTime(20);
 /// Assumed duration of a generation before one has ended.
 constexpr double kFirstSeconds = 2;
 /// Weight of a new duration in the average.
@@ -255,12 +257,18 @@ bool Scheduler::Impl::drain(std::chrono::steady_clock::time_point deadline) {
   std::unique_lock lock(mutex_);
   accepting_ = false;
   auto allEnded = [&] { return live_.empty(); };
-  if (ended_.wait_until(lock, deadline, allEnded))
-    return true;
-  cancelAll();
   wake_.notify_all();
-  ended_.wait(lock, allEnded);
-  return false;
+  const bool endedByThemselves = ended_.wait_until(lock, deadline, allEnded);
+  if (!endedByThemselves) {
+    cancelAll();
+    wake_.notify_all();
+    ended_.wait(lock, allEnded);
+  }
+  ended_.wait_until(lock,
+                    std::max(deadline, std::chrono::steady_clock::now() +
+                                           kMostStoreTime),
+                    [&] { return !hasToStore_; });
+  return endedByThemselves;
 }
 
 bool Scheduler::Impl::collect() {
@@ -269,8 +277,14 @@ bool Scheduler::Impl::collect() {
     return stopping_ || !arrivals_.empty() ||
            (!waiting_.empty() && !lacksPages_) || !batch_.running().empty();
   };
-  const std::chrono::duration<double> idle(options_.storeIdleSeconds);
-  while (hasToStore_ && !wake_.wait_for(lock, idle, hasWork)) {
+  // What is to be stored when the server ends is stored at once.
+  auto idle = [&] {
+    return std::chrono::duration<double>(
+        accepting_ ? options_.storeIdleSeconds : 0);
+  };
+  auto mayStore = [&] { return !accepting_ || hasWork(); };
+  while (hasToStore_ &&
+         (!wake_.wait_for(lock, idle(), mayStore) || !hasWork())) {
     lock.unlock();
     {
       std::lock_guard turn(engineTurn_);
@@ -355,6 +369,7 @@ void Scheduler::Impl::work() {
       lacksPages_ = batch_.running().empty() && !waiting_.empty();
     }
     batch_.step(waiting_);
+    batch_.storeBehind();
     publish(batch_.takeEnded());
   }
 }

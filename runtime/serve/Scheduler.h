@@ -71,12 +71,14 @@ struct SchedulerOptions {
   int32_t keptSequences = 64;
 
   /// Folder for finished sequences, which are then taken up again after a
-  /// restart (PrefixStore.h); "": none. Files are written while nothing runs, a
-  /// sequence at a time.
+  /// restart (PrefixStore.h); "": none. Files are written on another thread
+  /// while generations run, large ones while nothing runs, and the rest by
+  /// drain().
   std::string storeFolder = {};
   uint64_t storeBytes = uint64_t(16) << 30; ///< Of all files in the folder.
   int32_t storeLeastTokens = 256; ///< Of a sequence that is worth a file.
-  /// How long nothing must have run before a file is written.
+  /// How long nothing must have run before a large file is written, and the
+  /// least time between small ones.
   double storeIdleSeconds = 2;
 };
 
@@ -118,8 +120,9 @@ public:
   Status withEngine(int32_t pages, const std::function<Status()> &use);
 
   /// Refuses new generations from now on, waits until all have ended, and
-  /// cancels those that have not at `deadline`. Returns whether all ended by
-  /// themselves. Not from a sink.
+  /// cancels those that have not at `deadline`. Then waits until finished texts
+  /// are in the store, for at least 20 seconds if that takes so long. Returns
+  /// whether all ended by themselves. Not from a sink.
   bool drain(std::chrono::steady_clock::time_point deadline);
 
   /// When a refused request has a chance: from 1 to 300 seconds, by the queue
