@@ -97,8 +97,7 @@ TEST_F(ApiTest, AnInfillIsCutToTheContext) {
                                    {"input_suffix", after},
                                    {"input_extra", extra},
                                    {"n_predict", 20}});
-    EXPECT_EQ(answer->status, 200) << answer->body;
-    return asked().promptText;
+    return answer->status == 200 ? asked().promptText : answer->body;
   };
   EXPECT_EQ(ask(prefix, suffix), marked(15, 5));
   EXPECT_EQ(ask(prefix, "ss"), marked(18, 2));
