@@ -264,10 +264,10 @@ bool Scheduler::Impl::drain(std::chrono::steady_clock::time_point deadline) {
     wake_.notify_all();
     ended_.wait(lock, allEnded);
   }
-  ended_.wait_until(lock,
-                    std::max(deadline, std::chrono::steady_clock::now() +
-                                           kMostStoreTime),
-                    [&] { return !hasToStore_; });
+  ended_.wait_until(
+      lock,
+      std::max(deadline, std::chrono::steady_clock::now() + kMostStoreTime),
+      [&] { return !hasToStore_; });
   return endedByThemselves;
 }
 
@@ -279,8 +279,8 @@ bool Scheduler::Impl::collect() {
   };
   // What is to be stored when the server ends is stored at once.
   auto idle = [&] {
-    return std::chrono::duration<double>(
-        accepting_ ? options_.storeIdleSeconds : 0);
+    return std::chrono::duration<double>(accepting_ ? options_.storeIdleSeconds
+                                                    : 0);
   };
   auto mayStore = [&] { return !accepting_ || hasWork(); };
   while (hasToStore_ &&
@@ -353,7 +353,7 @@ void Scheduler::Impl::publish(const LiveGenerations &ended) {
           kNewWeight * (generation->stats().promptSeconds +
                         generation->stats().decodeSeconds - meanSeconds_);
   }
-  if (!ended.empty())
+  if (!ended.empty() || !hasToStore_)
     ended_.notify_all();
 }
 

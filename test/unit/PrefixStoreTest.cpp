@@ -178,11 +178,11 @@ TEST_F(PrefixStoreTest, AFolderThatCannotBeIsAnError) {
 template <typename PlanT>
 class StoredConversationTest : public StoreFixture<PlanT> {
 protected:
-  void begin() {
+  void begin(double idleSeconds = 0) {
     SchedulerOptions options;
     options.storeFolder = this->place();
     options.storeLeastTokens = 20;
-    options.storeIdleSeconds = 0;
+    options.storeIdleSeconds = idleSeconds;
     this->start(options);
   }
 };
@@ -197,6 +197,52 @@ public:
 };
 using Plans = testing::Types<SampleConversationPlan, DeltaConversationPlan>;
 TYPED_TEST_SUITE(StoredConversationTest, Plans);
+
+// Nothing is lost that ended before the server did, however short the time.
+TYPED_TEST(StoredConversationTest, IsWrittenBeforeTheEnd) {
+  this->openOn(this->bestIsa());
+  this->begin(/*idleSeconds=*/3600);
+  for (uint32_t i = 0; i < 3; ++i)
+    this->complete(this->greedy(this->textOf(i, 30), 5));
+  this->waitForAll();
+  EXPECT_GE(this->scheduler_->stats().storedFiles, 1);
+  EXPECT_EQ(this->scheduler_->stats().storeFailure, "");
+  EXPECT_EQ(int32_t(this->files().size()),
+            this->scheduler_->stats().storedFiles);
+}
+
+// A server that is never idle writes, too.
+TYPED_TEST(StoredConversationTest, IsWrittenWhileOthersGenerate) {
+  this->openOn(this->bestIsa());
+  this->begin();
+  std::atomic<bool> stop = false;
+  std::atomic<int> running = 0;
+  // Two texts by turns: one of them runs at any time.
+  std::function<void(int)> next = [&](int i) {
+    GenerationRequest request = this->greedy(this->textOf(uint32_t(i), 6), 12);
+    ++running;
+    auto id = this->scheduler_->submit(std::move(request),
+                                       [&, i](GenerationEvent event) {
+                                         if (!event.isEnd)
+                                           return;
+                                         if (!stop)
+                                           next(i);
+                                         --running;
+                                       });
+    EXPECT_TRUE(id.isOk());
+  };
+  next(0);
+  next(1);
+  this->complete(this->greedy(this->textOf(4, 40), 5));
+  while (this->scheduler_->stats().storedFiles == 0 &&
+         this->scheduler_->stats().storeFailure.empty())
+    std::this_thread::yield();
+  EXPECT_EQ(this->scheduler_->stats().storeFailure, "");
+  stop = true;
+  while (running > 0)
+    std::this_thread::yield();
+  this->waitForAll();
+}
 
 TYPED_TEST(StoredConversationTest, GoesOnAfterARestart) {
   this->openOn(this->bestIsa());

@@ -6,7 +6,7 @@
 #include "runtime/chat/ReplyStream.h"
 #include "runtime/engine/Engine.h"
 #include "runtime/moert.h"
-#include "runtime/serve/Constraint.h"
+#include "runtime/chat/Constraint.h"
 #include "runtime/serve/Scheduler.h"
 #include "runtime/text/Sampler.h"
 #include "runtime/text/Tokenizer.h"
