@@ -3,6 +3,7 @@
  * message. */
 #include "runtime/moert.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <threads.h>
@@ -281,6 +282,13 @@ static int whileHeld(void *user, const char *text, size_t bytes) {
   return 1;
 }
 
+static float distance(const float *a, const float *b, size_t count) {
+  float most = 0;
+  for (size_t i = 0; i < count; ++i)
+    most = fmaxf(most, fabsf(a[i] - b[i]));
+  return most;
+}
+
 int runEmbeddings(const char *plan, char *message, size_t size);
 
 /* Embeddings, beside texts that are generated. */
@@ -315,8 +323,9 @@ int runEmbeddings(const char *plan, char *message, size_t size) {
     STEP(squares > 0.999f && squares < 1.001f);
     moert_generation_destroy(embedding[i]);
   }
-  STEP(memcmp(values[0], values[1], sizeof(values[0])) == 0);
-  STEP(memcmp(values[1], values[2], sizeof(values[0])) != 0);
+  /* What a prompt shares a step with decides how sums are rounded. */
+  STEP(distance(values[0], values[1], hidden) < 1e-4f);
+  STEP(distance(values[1], values[2], hidden) > 1e-2f);
   STEP(finish(text).token_count == kLength);
   FAILS_WITH(MOERT_USAGE, "moert_pooling",
              moert_submit_embedding(scheduler, kPrompts[0], 3, 3, NULL, &none));
