@@ -593,7 +593,9 @@ typedef struct moert_generate_stats {
 } moert_generate_stats;
 
 /* Appends the prompt and generates a reply. Fails with CANCELLED if the
- * callback or moert_cancel() ended it. `options` and `stats` may be NULL. */
+ * callback or moert_cancel() ended it. `options` and `stats` may be NULL. A
+ * scheduler of the engine waits until it has ended, and the callback must not
+ * use sequences meanwhile: submit the text to the scheduler instead. */
 MOERT_API moert_status moert_generate(moert_sequence *sequence,
                                       const int32_t *prompt, size_t count,
                                       const moert_generate_options *options,
