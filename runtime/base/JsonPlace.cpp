@@ -163,6 +163,10 @@ std::string reasonOf(std::string_view what) {
   return reason;
 }
 
+/// The JSON library looks members up one by one, so that an object of n members
+/// takes time in proportion to n * n.
+constexpr size_t kMostMembers = 5000;
+
 /// Checks a text without building values. Unlike the parser it reports the
 /// position of every error, and it stops where the nesting is too deep.
 class Checker : public nlohmann::json_sax<Json> {
@@ -179,21 +183,33 @@ public:
   bool number_float(number_float_t, const string_t &) override { return true; }
   bool string(string_t &) override { return true; }
   bool binary(binary_t &) override { return true; }
-  bool key(string_t &) override { return true; }
-  bool start_object(size_t) override { return --left_ >= 0; }
-  bool end_object() override { return ++left_ > 0; }
+  bool key(string_t &) override {
+    if (++members_.back() <= kMostMembers)
+      return true;
+    error = fmt::format("an object has more than {} members", kMostMembers);
+    return false;
+  }
+  bool start_object(size_t) override {
+    members_.push_back(0);
+    return --left_ >= 0;
+  }
+  bool end_object() override {
+    members_.pop_back();
+    return ++left_ > 0;
+  }
   bool start_array(size_t) override { return --left_ >= 0; }
   bool end_array() override { return ++left_ > 0; }
   bool parse_error(size_t position, const std::string &,
                    const nlohmann::detail::exception &problem) override {
     // `position` is the number of bytes read, including the offending one.
     offset = position > 0 ? position - 1 : 0;
-    error = reasonOf(problem.what());
+    error = "is not valid JSON: " + reasonOf(problem.what());
     return false;
   }
 
 private:
   int left_;
+  std::vector<size_t> members_; ///< Of each object around the position.
 };
 } // namespace
 
@@ -224,8 +240,7 @@ StatusOr<Json> parseJson(std::string_view file, std::string_view json,
   if (!Json::sax_parse(json, &checker, Json::input_format_t::json,
                        /*strict=*/true, /*ignore_comments=*/true)) {
     if (!checker.error.empty())
-      return errorAt(file, json, checker.offset,
-                     "is not valid JSON: " + checker.error);
+      return errorAt(file, json, checker.offset, checker.error);
     Scanner scanner(json);
     scanner.toDepth(depth);
     return errorAt(

@@ -5,6 +5,8 @@
 #include "runtime/base/Text.h"
 #include "runtime/constrain/GrammarText.h"
 
+#include <fmt/format.h>
+
 namespace moert {
 
 namespace {
@@ -14,6 +16,10 @@ bool isWordChar(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
          (c >= '0' && c <= '9') || c == '-' || c == '_';
 }
+
+/// The properties of rules are found by passes over all of them, of which a
+/// chain of rules needs as many as it has rules.
+constexpr int32_t kMostRules = 5000;
 
 class GbnfParser {
 public:
@@ -57,6 +63,9 @@ private:
     if (name.empty())
       return text_.error("expected the name of a rule");
     RuleId id = grammar_.declare(name);
+    if (grammar_.ruleCount() > kMostRules)
+      return text_.error(
+          fmt::format("the grammar has more than {} rules", kMostRules));
     if (grammar_.isDefined(id))
       return text_.error("rule " + printable(name) + " is defined twice");
     skipSpace(false);

@@ -137,6 +137,15 @@ TEST(Constrain, GbnfErrorsNameThePlace) {
               HasSubstr("nested too deep"));
 }
 
+TEST(Constrain, GbnfRulesAreLimited) {
+  std::string chain = "root ::= r0\n";
+  for (int i = 0; i < 6000; ++i)
+    chain += "r" + std::to_string(i) + " ::= r" + std::to_string(i + 1) + "\n";
+  StatusOr<Grammar> grammar = parseGbnf(chain);
+  ASSERT_FALSE(grammar.isOk());
+  EXPECT_THAT(grammar.status().message(), HasSubstr("more than 5000 rules"));
+}
+
 TEST(Constrain, RegexTexts) {
   struct {
     const char *pattern;

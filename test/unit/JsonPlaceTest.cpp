@@ -29,6 +29,17 @@ TEST(JsonPlace, SyntaxErrorsHaveLineAndColumn) {
             "f.json:2:6: is not valid JSON: number overflow parsing '1e999'");
 }
 
+TEST(JsonPlace, MembersAreLimited) {
+  std::string json = "{\"a\": {";
+  for (int i = 0; i < 5000; ++i)
+    json += (i > 0 ? ", \"" : "\"") + std::to_string(i) + "\": 1";
+  EXPECT_TRUE(moert::parseJson("f.json", json + "}}", 2).isOk());
+  auto refused = moert::parseJson("f.json", json + ", \"b\": 1}}", 2);
+  ASSERT_FALSE(refused.isOk());
+  EXPECT_EQ(refused.status().message(),
+            "f.json:1:1: an object has more than 5000 members");
+}
+
 TEST(JsonPlace, AnErrorIsShortHoweverLongTheText) {
   std::string text = "\"" + std::string(100000, 'x');
   EXPECT_EQ(errorOf(text), "f.json:1:100002: is not valid JSON: invalid "
