@@ -17,8 +17,8 @@ bool isWordChar(char c) {
          (c >= '0' && c <= '9') || c == '-' || c == '_';
 }
 
-/// The properties of rules are found by passes over all of them, of which a
-/// chain of rules needs as many as it has rules.
+/// A rule is looked at again for each rule that it names: time grows with the
+/// product of the number of rules and of the rules that one names.
 constexpr int32_t kMostRules = 5000;
 
 class GbnfParser {

@@ -78,13 +78,15 @@ public:
   explicit Analysis(const Grammar &grammar)
       : grammar_(grammar), canEnd_(size_t(grammar.ruleCount())),
         canBeEmpty_(size_t(grammar.ruleCount())) {
-    for (bool isChanged = true; isChanged;) {
-      isChanged = false;
-      for (RuleId rule = 0; rule < grammar.ruleCount(); ++rule) {
-        isChanged |= raise(canEnd_, rule, false);
-        isChanged |= raise(canBeEmpty_, rule, true);
-      }
-    }
+    std::vector<std::vector<RuleId>> users(size_t(grammar.ruleCount()));
+    for (RuleId rule = 0; rule < grammar.ruleCount(); ++rule)
+      if (grammar.body(rule) >= 0)
+        rulesOf(grammar.body(rule), /*all=*/true, [&](RuleId used) {
+          if (users[size_t(used)].empty() || users[size_t(used)].back() != rule)
+            users[size_t(used)].push_back(rule);
+        });
+    find(canEnd_, users, /*empty=*/false);
+    find(canBeEmpty_, users, /*empty=*/true);
   }
 
   bool canEnd(RuleId rule) const { return canEnd_[size_t(rule)]; }
@@ -107,11 +109,23 @@ public:
   }
 
 private:
-  bool raise(std::vector<bool> &of, RuleId rule, bool empty) {
-    if (of[size_t(rule)] || grammar_.body(rule) < 0 ||
-        !holds(of, grammar_.body(rule), empty))
-      return false;
-    return of[size_t(rule)] = true;
+  /// Finds the rules that have a property. Those that name a rule are looked at
+  /// again when it has been found to have it.
+  void find(std::vector<bool> &of,
+            const std::vector<std::vector<RuleId>> &users, bool empty) const {
+    std::vector<RuleId> open;
+    for (RuleId rule = 0; rule < grammar_.ruleCount(); ++rule)
+      open.push_back(rule);
+    while (!open.empty()) {
+      const RuleId rule = open.back();
+      open.pop_back();
+      if (of[size_t(rule)] || grammar_.body(rule) < 0 ||
+          !holds(of, grammar_.body(rule), empty))
+        continue;
+      of[size_t(rule)] = true;
+      open.insert(open.end(), users[size_t(rule)].begin(),
+                  users[size_t(rule)].end());
+    }
   }
 
   /// Returns whether the expression matches a finite text or, with `empty`, the
@@ -169,20 +183,35 @@ Status Grammar::check() const {
   for (RuleId id : reached)
     analysis.rulesOf(body(id), /*all=*/false,
                      [&](RuleId next) { begins[size_t(id)].push_back(next); });
-  for (RuleId id : reached) {
-    std::vector<RuleId> open = begins[size_t(id)];
-    std::vector<bool> seen(rules_.size());
-    while (!open.empty()) {
-      RuleId next = open.back();
-      open.pop_back();
-      if (next == id)
-        return failure(id, "is left-recursive: it can begin with itself; "
-                           "write the repetition as ( ... )*");
-      if (seen[size_t(next)])
+  // Each rule is entered once. It is open while what it begins with is
+  // followed.
+  enum class Mark : uint8_t { New, Open, Done };
+  std::vector<Mark> marks(rules_.size(), Mark::New);
+  struct Entry {
+    RuleId rule;
+    size_t next; ///< Index into `begins` of the rule.
+  };
+  for (RuleId first : reached) {
+    std::vector<Entry> path;
+    auto enter = [&](RuleId rule) {
+      marks[size_t(rule)] = Mark::Open;
+      path.push_back({rule, 0});
+    };
+    if (marks[size_t(first)] == Mark::New)
+      enter(first);
+    while (!path.empty()) {
+      auto &[rule, next] = path.back();
+      if (next == begins[size_t(rule)].size()) {
+        marks[size_t(rule)] = Mark::Done;
+        path.pop_back();
         continue;
-      seen[size_t(next)] = true;
-      open.insert(open.end(), begins[size_t(next)].begin(),
-                  begins[size_t(next)].end());
+      }
+      const RuleId begin = begins[size_t(rule)][next++];
+      if (marks[size_t(begin)] == Mark::Open)
+        return failure(begin, "is left-recursive: it can begin with itself; "
+                              "write the repetition as ( ... )*");
+      if (marks[size_t(begin)] == Mark::New)
+        enter(begin);
     }
   }
   return Status::ok();
