@@ -220,8 +220,8 @@ private:
     for (const moek::cuda::Launch &one : wanted)
       if (std::string refusal = refusalOf(one, context.arch); !refusal.empty())
         return refuse(inst, phase,
-                      "sm_" + std::to_string(context.arch) +
-                          " cannot launch " + refusal);
+                      "sm_" + std::to_string(context.arch) + " cannot launch " +
+                          refusal);
     device.setWorkspaceBytes(std::max<int64_t>(
         device.getWorkspaceBytes(),
         moert::alignUp(uint64_t(workspace), moert::kRegionAlignment)));

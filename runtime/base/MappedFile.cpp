@@ -140,8 +140,8 @@ Status MappedFile::copyToMemory(std::span<const NodeBytes> parts,
 }
 
 MappedFile::MappedFile(MappedFile &&other) noexcept
-    : file_(std::move(other.file_)),
-      data_(std::exchange(other.data_, nullptr)), isCopy_(other.isCopy_) {}
+    : file_(std::move(other.file_)), data_(std::exchange(other.data_, nullptr)),
+      isCopy_(other.isCopy_) {}
 
 MappedFile &MappedFile::operator=(MappedFile &&other) noexcept {
   std::swap(data_, other.data_);

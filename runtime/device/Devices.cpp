@@ -109,11 +109,11 @@ Status Devices::run(const RunnablePhase &phase, const moek::Step &step,
       control.events->isLate())
     return Status(
         StatusCode::Io,
-        fmt::format("the step was abandoned: a GPU and the other devices waited "
-                    "for each other for {} s; if this happens again, run with "
-                    "--gpu-meeting walk",
-                    std::chrono::duration<double>(control.events->patience())
-                        .count()));
+        fmt::format(
+            "the step was abandoned: a GPU and the other devices waited "
+            "for each other for {} s; if this happens again, run with "
+            "--gpu-meeting walk",
+            std::chrono::duration<double>(control.events->patience()).count()));
   return status;
 }
 

@@ -66,9 +66,7 @@ void StepEvents::beginStep(int32_t tokens, int32_t sequences) {
 }
 
 void StepEvents::waitForFlag(uint32_t event) {
-  auto isSet = [&] {
-    return flag(event).load(std::memory_order_acquire) != 0;
-  };
+  auto isSet = [&] { return flag(event).load(std::memory_order_acquire) != 0; };
   if (isSet())
     return;
   const Clock::time_point begin = Clock::now();

@@ -246,9 +246,8 @@ TEST_P(CudaSyncTest, AFullLaunchQueueDoesNotHoldUpTheCpu) {
 // Whatever the reason for which the driver makes no graph, steps go on, and the
 // user hears of it.
 TEST_P(CudaSyncTest, AnyFailureOfAGraphIsSurvived) {
-  for (auto [symbol, result] :
-       {std::pair("cuGraphInstantiateWithFlags", 1),
-        std::pair("cuStreamBeginCapture_v2", 800)}) {
+  for (auto [symbol, result] : {std::pair("cuGraphInstantiateWithFlags", 1),
+                                std::pair("cuStreamBeginCapture_v2", 800)}) {
     SCOPED_TRACE(symbol);
     softcuda::options().failures[symbol] = result;
     SamplePlan fresh{"ref"};

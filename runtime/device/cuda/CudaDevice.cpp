@@ -28,7 +28,8 @@ CudaDevice::CudaDevice(const Plan &plan, uint32_t index,
     : plan_(plan), index_(index), files_(files),
       room_(StepRoom::of(plan.table())), weights_(plan.table(), index),
       need_(cudaNeed(plan.table(), index)), driver_(std::move(driver)),
-      ordinal_(ordinal), links_(std::move(links)), options_(std::move(options)) {}
+      ordinal_(ordinal), links_(std::move(links)),
+      options_(std::move(options)) {}
 
 CudaDevice::~CudaDevice() {
   if (!context_)
@@ -128,9 +129,8 @@ Status CudaDevice::reserve() {
 
 Status CudaDevice::load(const LoadProgress &progress) {
   MOE_ASSIGN_OR_RETURN(CudaContext::Use use, context_->use());
-  MOE_ASSIGN_OR_RETURN(own_->modules,
-                       CudaModules::load(*driver_, *context_, gpu_, plan_,
-                                         index_));
+  MOE_ASSIGN_OR_RETURN(own_->modules, CudaModules::load(*driver_, *context_,
+                                                        gpu_, plan_, index_));
   MOE_RETURN_IF_ERROR(loadConstants());
   return weights_
       .upload(*driver_, *context_, stream(), files_, own_->weights.get(),
@@ -227,8 +227,7 @@ Status CudaDevice::mapStreamedWeights() {
                    piece.begin;
     // The range consists of whole pages, the last of which may hold other data.
     pieces.push_back({memory, alignUp(piece.end, kPinnedPage) - piece.begin});
-    MOE_RETURN_IF_ERROR(
-        makePinnable(pieces.back(), files_.isCopy(piece.file)));
+    MOE_RETURN_IF_ERROR(makePinnable(pieces.back(), files_.isCopy(piece.file)));
   }
   // Pinning takes tenths of a second for each GiB, and a driver does it on the
   // thread that calls it.
@@ -275,7 +274,7 @@ StatusOr<cu::DevicePointer> CudaDevice::reach(std::byte *pages, uint64_t bytes,
     std::lock_guard lock(reaching_);
     own_->reached.emplace_back(pages, api.cuMemHostUnregister);
   } else if (registered !=
-           cu::kAlreadyRegistered) // Another GPU has already pinned it.
+             cu::kAlreadyRegistered) // Another GPU has already pinned it.
     return check(registered, fmt::format("pinning {}", what));
   cu::DevicePointer address = 0;
   MOE_RETURN_IF_ERROR(

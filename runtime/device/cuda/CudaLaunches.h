@@ -68,8 +68,8 @@ struct CudaPart {
   bool isOnly = true; ///< No other GPU's queue takes part in the phase.
   /// A launch may wait for the host: the driver lets kernels run for long.
   bool launchesMayWait = true;
-  CudaOwned<cu::GraphExec> graph;                   ///< Graph of all segments.
-  bool isWalked = false; ///< There will be no such graph.
+  CudaOwned<cu::GraphExec> graph; ///< Graph of all segments.
+  bool isWalked = false;          ///< There will be no such graph.
   std::vector<std::unique_ptr<CudaHostCall>> calls; ///< Calls in the graph.
   /// True after the first run: the driver has then loaded all that it cannot
   /// load during a capture.

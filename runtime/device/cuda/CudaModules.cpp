@@ -116,10 +116,10 @@ StatusOr<CudaModules> CudaModules::load(const CudaDriver &driver,
   auto makeTask = [&]() -> PieceTask {
     return [&](size_t index) -> StatusOr<uint64_t> {
       MOE_ASSIGN_OR_RETURN(CudaContext::Use use, context.use());
-      MOE_ASSIGN_OR_RETURN(
-          result.modules_[index],
-          loadModule(driver, gpu, plan, *table.modules()->Get(numbers[index]),
-                     result.functions_[numbers[index]]));
+      MOE_ASSIGN_OR_RETURN(result.modules_[index],
+                           loadModule(driver, gpu, plan,
+                                      *table.modules()->Get(numbers[index]),
+                                      result.functions_[numbers[index]]));
       return uint64_t(1);
     };
   };

@@ -45,9 +45,8 @@ Status makePinnable(std::span<std::byte> pages, bool isCopy) {
       return uint64_t(bytes);
     };
   };
-  Status status =
-      forEachPiece((pages.size() + kPieceBytes - 1) / kPieceBytes,
-                   pages.size(), {}, makeTask);
+  Status status = forEachPiece((pages.size() + kPieceBytes - 1) / kPieceBytes,
+                               pages.size(), {}, makeTask);
   if (status.isOk() &&
       ::mremap(copy, pages.size(), pages.size(), MREMAP_MAYMOVE | MREMAP_FIXED,
                pages.data()) == MAP_FAILED)

@@ -69,8 +69,9 @@ void CudaQueue::prepare(CudaPart &part, PlaceNamer name) {
   while (!part.graph.get() && part.sync != CudaSync::Walk) {
     Status status;
     if (part.sync == CudaSync::HostFunctions && !part.isOnly)
-      status = Status(StatusCode::Unsupported,
-                      "host functions of several queues may wait for each other");
+      status =
+          Status(StatusCode::Unsupported,
+                 "host functions of several queues may wait for each other");
     else
       status = captureAll();
     if (status.isOk())

@@ -1,8 +1,8 @@
 //===- CudaQueue.h - Runs a GPU queue's part of steps -----------*- C++ -*-===//
 //
 // A queue has a stream, and the parameters of its steps in the device's memory.
-// A part without waits and signals is launched by the thread that begins it. All
-// others are launched by the queue's own thread: a driver's launch queue is
+// A part without waits and signals is launched by the thread that begins it.
+// All others are launched by the queue's own thread: a driver's launch queue is
 // finite, so a launch may last until the GPU has passed a wait for another
 // device, which the thread that begins the step has still to begin. If the
 // part's graph synchronises with other queues by itself (CudaSync), that thread
@@ -35,9 +35,10 @@ public:
   /// Creates a queue for steps of a plan with `room` in the current context.
   /// `driver` and `context` must outlive it, and it must be destroyed in that
   /// context.
-  static StatusOr<std::unique_ptr<CudaQueue>>
-  create(const CudaDriver &driver, const CudaContext &context, StepRoom room,
-         CudaOptions options);
+  static StatusOr<std::unique_ptr<CudaQueue>> create(const CudaDriver &driver,
+                                                     const CudaContext &context,
+                                                     StepRoom room,
+                                                     CudaOptions options);
   ~CudaQueue();
 
   cu::Stream stream() const { return stream_.get(); }
@@ -48,8 +49,8 @@ public:
   Status send(const moek::Step &step);
   /// Captures the graph of a part that synchronises with other queues, unless
   /// it has one, in the first way that works from CudaOptions::sync on. All
-  /// parts on this GPU must have run before, and none may be running: the driver
-  /// may wait for the GPU.
+  /// parts on this GPU must have run before, and none may be running: the
+  /// driver may wait for the GPU.
   void prepare(CudaPart &part, PlaceNamer name);
   /// Begins `part` after all work that is on the stream. `part`, and what
   /// `control` points to, must live until end() returns.

@@ -10,7 +10,7 @@ using namespace softcuda;
 
 namespace {
 constexpr unsigned kNonBlocking = 1;
-constexpr unsigned kBlockingSync = 1; ///< Of events.
+constexpr unsigned kBlockingSync = 1;    ///< Of events.
 constexpr unsigned kNoMemoryBarrier = 1; ///< Of writes of values.
 
 Event *eventOf(CUevent handle) {

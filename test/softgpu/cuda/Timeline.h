@@ -20,7 +20,7 @@ using OperationPtr = std::shared_ptr<Operation>;
 struct Operation {
   AccessOrder::Name name;
   uint32_t chain = 0;
-  int gpu = 0; ///< Its number.
+  int gpu = 0;                     ///< Its number.
   std::vector<OperationPtr> after; ///< These must have ended.
   /// For waits on a value and writes of one: the word, as a host address.
   uint32_t *flag = nullptr;
