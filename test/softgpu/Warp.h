@@ -17,6 +17,7 @@ namespace softgpu {
 
 struct Block;
 struct Launch;
+class Recorder;
 
 /// Lanes at the same program counter.
 struct LaneGroup {
@@ -119,6 +120,7 @@ struct Launch {
   bool isChecked = true, isCounting = true;
   AccessedRanges *touched = nullptr; ///< The caller's; null if not wanted.
   HostView host;
+  Recorder *recorder = nullptr;      ///< Null: nothing is recorded.
 };
 
 /// Throws a Finding at `lane` of `warp`, whose instruction is `op`.
