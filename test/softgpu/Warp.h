@@ -120,7 +120,7 @@ struct Launch {
   bool isChecked = true, isCounting = true;
   AccessedRanges *touched = nullptr; ///< The caller's; null if not wanted.
   HostView host;
-  Recorder *recorder = nullptr;      ///< Null: nothing is recorded.
+  Recorder *recorder = nullptr; ///< Null: nothing is recorded.
 };
 
 /// Throws a Finding at `lane` of `warp`, whose instruction is `op`.
