@@ -170,6 +170,7 @@ INSTANTIATE_TEST_SUITE_P(Timings, CudaSyncTest,
 // The host launches the graph and waits for its end; waits in between are for
 // flags in memory.
 TEST_P(CudaSyncTest, DecodeIsOneGraphWithTheCpuInside) {
+  SOFTWARE_ONLY();
   split(1);
   auto one = open();
   expectDecode(one, 0, 2); // Single launches, then the capture.
@@ -193,6 +194,7 @@ TEST_P(CudaSyncTest, DecodeIsOneGraphWithTheCpuInside) {
 }
 
 TEST_P(CudaSyncTest, UsesHostFunctionsIfTheGpuCannotWaitForFlags) {
+  SOFTWARE_ONLY();
   softcuda::options().failures["cuStreamWaitValue32_v2"] = 801;
   split(1);
   auto one = open();
@@ -205,6 +207,7 @@ TEST_P(CudaSyncTest, UsesHostFunctionsIfTheGpuCannotWaitForFlags) {
 // Host functions of two queues could wait for each other, so a thread issues
 // the launches.
 TEST_P(CudaSyncTest, AThreadIssuesLaunchesIfNothingElseWorks) {
+  SOFTWARE_ONLY();
   softcuda::options().failures["cuStreamWaitValue32_v2"] = 801;
   split(2);
   auto one = open();
@@ -214,6 +217,7 @@ TEST_P(CudaSyncTest, AThreadIssuesLaunchesIfNothingElseWorks) {
 }
 
 TEST_P(CudaSyncTest, TwoQueuesWaitByFlagsToo) {
+  SOFTWARE_ONLY();
   split(2);
   auto one = open();
   expectDecode(one, 0, 5);
@@ -221,6 +225,7 @@ TEST_P(CudaSyncTest, TwoQueuesWaitByFlagsToo) {
 }
 
 TEST_P(CudaSyncTest, PrefillIsOneGraphToo) {
+  SOFTWARE_ONLY();
   split(1);
   auto one = open();
   for (int round = 0; round < 3; ++round) {
@@ -233,6 +238,7 @@ TEST_P(CudaSyncTest, PrefillIsOneGraphToo) {
 // A launch ends when the GPU's queue has room for it, behind waits for a CPU
 // that has to begin its part of the step.
 TEST_P(CudaSyncTest, AFullLaunchQueueDoesNotHoldUpTheCpu) {
+  SOFTWARE_ONLY();
   split(1);
   auto one = open();
   expectDecode(one, 0, 2);
@@ -246,6 +252,7 @@ TEST_P(CudaSyncTest, AFullLaunchQueueDoesNotHoldUpTheCpu) {
 // Whatever the reason for which the driver makes no graph, steps go on, and the
 // user hears of it.
 TEST_P(CudaSyncTest, AnyFailureOfAGraphIsSurvived) {
+  SOFTWARE_ONLY();
   for (auto [symbol, result] : {std::pair("cuGraphInstantiateWithFlags", 1),
                                 std::pair("cuStreamBeginCapture_v2", 800)}) {
     SCOPED_TRACE(symbol);
@@ -266,6 +273,7 @@ TEST_P(CudaSyncTest, AnyFailureOfAGraphIsSurvived) {
 }
 
 TEST_P(CudaSyncTest, TheUserChoosesHowTheGpuWaits) {
+  SOFTWARE_ONLY();
   for (CudaSync sync : {CudaSync::HostFunctions, CudaSync::Walk}) {
     SamplePlan fresh{"ref"};
     sample_ = std::move(fresh);
@@ -283,6 +291,7 @@ TEST_P(CudaSyncTest, TheUserChoosesHowTheGpuWaits) {
 
 // Each core has a worker, which a thread that waits for the GPU would disturb.
 TEST_P(CudaSyncTest, NobodySpinsForTheGpuBesideTheCpu) {
+  SOFTWARE_ONLY();
   split(1);
   auto one = open();
   expectDecode(one, 0, 2);
@@ -294,6 +303,7 @@ TEST_P(CudaSyncTest, NobodySpinsForTheGpuBesideTheCpu) {
 
 // One of the two never begins its part, and the other waits for it.
 TEST_P(CudaSyncTest, AWaitWithoutEndAbandonsTheStep) {
+  SOFTWARE_ONLY();
   for (size_t lost : {0, 1}) {
     SCOPED_TRACE(lost);
     SamplePlan fresh{"ref"};
@@ -316,6 +326,7 @@ TEST_P(CudaSyncTest, AWaitWithoutEndAbandonsTheStep) {
 
 // A driver that ends kernels after two seconds must not see one that waits.
 TEST_P(CudaSyncTest, LaunchesDoNotWaitOnAGpuWithADisplay) {
+  SOFTWARE_ONLY();
   softcuda::Options options = softcuda::options();
   options.gpus[0].hasTimeLimit = true;
   softcuda::reset(options);
@@ -328,6 +339,7 @@ TEST_P(CudaSyncTest, LaunchesDoNotWaitOnAGpuWithADisplay) {
 // If a step is cancelled, the GPU must not compute from missing data or wait
 // forever, and the next step is as if nothing had happened.
 TEST_P(CudaSyncTest, ACancelledStepEndsOnAllDevices) {
+  SOFTWARE_ONLY();
   split(1);
   auto one = open(interfering());
   expectDecode(one, 0, 2);
@@ -355,6 +367,7 @@ TEST_P(CudaSyncTest, ACancelledStepEndsOnAllDevices) {
 
 // Another thread stops the step, at various times.
 TEST_P(CudaSyncTest, AStepIsCancelledAtAnyTime) {
+  SOFTWARE_ONLY();
   split(1);
   auto one = open(interfering());
   expectDecode(one, 0, 2);
@@ -382,6 +395,7 @@ TEST_P(CudaSyncTest, AStepIsCancelledAtAnyTime) {
 
 // The CPU waits for flags that will never be written.
 TEST_P(CudaSyncTest, AGpuLostInAStepReleasesTheCpu) {
+  SOFTWARE_ONLY();
   split(1);
   auto one = open();
   expectDecode(one, 0, 2);
@@ -431,7 +445,7 @@ protected:
           std::pair(Timing::Seeded, 1), std::pair(Timing::Seeded, 2),
           std::pair(Timing::Seeded, 3)}) {
       EXPECT_THAT(softcuda::findings(), testing::IsEmpty());
-      start(kArch, 13000, gpus);
+      start(planArch(), 13000, gpus);
       softcuda::Options options = softcuda::options();
       options.timing = timing;
       options.seed = uint64_t(seed);
@@ -452,6 +466,7 @@ protected:
 };
 
 TEST_F(CudaBitsTest, EveryScheduleGivesTheSameBits) {
+  SOFTWARE_ONLY();
   split(2);
   expectSameBits(1);
 }
@@ -459,12 +474,14 @@ TEST_F(CudaBitsTest, EveryScheduleGivesTheSameBits) {
 // It does not matter either whether launches or separate nodes wait for the CPU
 // and signal it.
 TEST_F(CudaBitsTest, WithLaunchesThatWaitForTheCpuToo) {
+  SOFTWARE_ONLY();
   split(1);
   isFused_ = true;
   expectSameBits(1);
 }
 
 TEST_F(CudaBitsTest, OnTwoGpusToo) {
+  SOFTWARE_ONLY();
   splitGpus();
   expectSameBits(2);
   // No GPU waits for another's while the other's graph is being made.
