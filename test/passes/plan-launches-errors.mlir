@@ -12,7 +12,7 @@ plan.program attributes {
   plan.phase "prefill" tokens 1 to 40000 {
     %x = plan.buffer "x" on %gpu0 f32 cols 256 rows [2, 0] at 0
     %a = plan.buffer "a" on %gpu0 a8 cols 256 rows [2, 0] at 0
-    // expected-error @+2 {{blk.3.ffn_experts: cannot launch a grid of 1 x 80000 x 1 blocks for quantize in steps of up to 40000 tokens}}
+    // expected-error @+2 {{blk.3.ffn_experts: sm_89 cannot launch a grid of 1 x 80000 x 1 blocks for quantize in steps of up to 40000 tokens}}
     // expected-note @+1 {{place it on a CPU, or compile for smaller steps with --ubatch}}
     plan.inst quantize on %gpu0.compute ["quantize_cuda"] (x = %x, out = %a) for %why
     plan.bind input %x output %x
