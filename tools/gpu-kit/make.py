@@ -45,6 +45,7 @@ SPEED = [
     ("v2-lite-gpu", "deepseek-v2-lite", 0, ALL_ON_GPU, DEPTHS, False),
     ("v2-lite-hybrid", "deepseek-v2-lite", 0, EXPERTS_ON_CPU, DEPTHS, True),
     ("qwen3-30b-gpu", "qwen3-30b-a3b", 0, ALL_ON_GPU, DEPTHS, False),
+    ("v2-lite-streamed", "deepseek-v2-lite", 0, [*EXPERTS_ON_CPU, "--stream-experts", "auto"], [0], False),
     ("v3-6-layers-hybrid", "deepseek-v3", 6, EXPERTS_ON_CPU, DEPTHS, True),
     ("gpt-oss-20b-gpu", "gpt-oss-20b", 0, ALL_ON_GPU, DEPTHS, False),
 ]

@@ -26,9 +26,16 @@ class Skipped(Exception):
 
 
 class Failed(Exception):
+    status = "failed"
+
     def __init__(self, why, figures=None):
         super().__init__(why)
         self.figures = figures
+
+
+class TimedOut(Failed):
+    """A step that its limit ended, with the figures that it had."""
+    status = "timeout"
 
 
 class Kit:
@@ -101,7 +108,7 @@ class Kit:
         except subprocess.TimeoutExpired:
             self.end(process)
             self.log.write(process.communicate()[0])
-            raise TimeoutError(f"{os.path.basename(str(words[0]))} was ended at the step's limit")
+            raise TimedOut(f"{os.path.basename(str(words[0]))} was ended at the step's limit") from None
         self.log.write(output)
         if process.returncode != 0 and not may_fail:
             raise Failed(f"{os.path.basename(str(words[0]))} ended with {process.returncode}")
@@ -128,10 +135,8 @@ class Kit:
                 line.update(status="ok", figures=body(self))
             except Skipped as skipped:
                 line.update(status="skipped", why=str(skipped))
-            except TimeoutError as error:
-                line.update(status="timeout", why=str(error))
             except Failed as error:
-                line.update(status="failed", why=str(error), figures=error.figures)
+                line.update(status=error.status, why=str(error), figures=error.figures)
             except Exception as error:  # whatever a step did not foresee: the others go on
                 line.update(status="failed", why=f"{type(error).__name__}: {error}")
             if line["status"] in ("failed", "timeout"):

@@ -24,10 +24,12 @@ def correctness(kit):
         yield f"unit plan {unit['name']}", 30, lambda kit, unit=unit: unit_plan(kit, unit)
     yield "flags and patterns", 60, flags
     yield "greedy text three times", 60, greedy
+    yield "the same text by flags, host and walk", 60, meetings
     yield "cancel inside a step", 40, cancel
     yield "fused launches", 90, lambda kit: tests(kit, "CudaFuseTest", "FuseTest.SmallOnesInOneBlock:FuseTest.HeadsAreRotated*", 1)
     yield "conformance", 240, lambda kit: tests(kit, "CudaConformanceTest", "Kernels/RmsNormTest.*:Kernels/CombineSplitsTest.*", 4)
-    yield "device tests", 90, lambda kit: tests(kit, "moe_cuda_device_tests", "*/CudaDeviceTest.DecodeMatchesFloat64/Early", 2, needs_nvrtc=True)
+    yield "device tests", 90, lambda kit: tests(kit, "moe_cuda_device_tests", "*/CudaDeviceTest.DecodeMatchesFloat64/Early", 2,
+                                                "--driver", kit.driver)
     yield "instructions against the software GPU", 90, instructions
 
 
@@ -63,8 +65,8 @@ def probe(kit, *names):
         try:
             output = kit.run(kit.program("gpu_probe"), "--driver", kit.driver, *(["--small"] if kit.software else []), name,
                              may_fail=True)
-        except TimeoutError as error:
-            raise run.Failed(f"{name}: {error}", found) from None
+        except run.TimedOut as error:
+            raise run.TimedOut(f"{name}: {error}", found) from None
         lines = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
         found += lines
         wrong += [f"{line['probe']}: {line['error']}" for line in lines if "error" in line] or ([] if lines else [name])
@@ -128,6 +130,20 @@ def greedy(kit):
     return figures
 
 
+def meetings(kit):
+    """The ways in which a GPU and CPUs can wait for each other within a step."""
+    if "--gpu-meeting" not in kit.run(kit.moert, "run", "--help"):
+        raise run.Skipped("moert has no --gpu-meeting")
+    tokens, figures = 2 if kit.software else 500, {}
+    for meeting in ("flags", "host", "walk"):
+        begin = time.time()
+        text = kit.run(*text_words(kit, tokens), "--gpu-meeting", meeting)
+        figures[meeting] = {"sha256": hashlib.sha256(text.encode()).hexdigest()[:16], "seconds": round(time.time() - begin, 2)}
+    if len({each["sha256"] for each in figures.values()}) > 1:
+        raise run.Failed("they gave different texts", figures)
+    return figures
+
+
 def cancel(kit):
     """An interrupt in the middle of steps ends the program at once, and the GPU then works as before."""
     tries, waits = 1 if kit.software else 5, []
@@ -156,13 +172,15 @@ def cancel(kit):
 # Tests
 #
 
-def tests(kit, program, small, shards, needs_nvrtc=True):
+def tests(kit, program, small, shards, *on_gpu):
     """GoogleTest programs, in parts that run beside each other; on the software GPU only those named `small`."""
-    if needs_nvrtc and not kit.nvrtc:
+    if not kit.nvrtc:
         raise run.Skipped("this machine has no NVRTC")
     words = [kit.program(program), "--gtest_color=no", "--gtest_brief=0"]
     if kit.software:
         words, shards = words + [f"--gtest_filter={small}"], 1
+    else:
+        words += on_gpu
     outputs = together(kit, [words] * shards)
     text = "".join(outputs)
     figures = {"on": sorted(set(re.findall(r"^on (.*)$", text, re.M))),
@@ -173,7 +191,7 @@ def tests(kit, program, small, shards, needs_nvrtc=True):
     if figures["failed"]:
         raise run.Failed(f"{len(figures['failed'])} tests failed", figures)
     if not figures["finished"]:
-        raise run.Failed("ran out of time or ended early", figures)
+        raise run.TimedOut("ran out of time or ended early", figures)
     if not figures["ok"]:
         raise run.Failed("no test ran", figures)
     return figures
