@@ -5,6 +5,7 @@
 #include "kernels/quant/Blocks.h"
 #include "kernels/quant/Dequant.h"
 #include "kernels/quant/Rows16.h"
+#include "test/kernels/BlockScales.h"
 
 #include <algorithm>
 #include <cmath>
@@ -16,25 +17,6 @@ namespace {
 /// Returns a normal F16 number of either sign between 2^-10 and 2^-3.
 Bits16 randomScale(std::mt19937 &random) {
   return Bits16::of(uint16_t((random() & 0x83ff) | (5 + random() % 7) << 10));
-}
-
-/// Calls body(number) for each F16 number of a block.
-template <class Block, class Body> void forScales(Block &block, Body body) {
-  if constexpr (requires { block.d(); }) { // IQ1_M's bits are scattered.
-    Bits16 d = block.d();
-    body(d);
-    for (int i = 0; i < 4; ++i)
-      block.scales[i].high = uint8_t((block.scales[i].high & 15) |
-                                     (d.value() >> (4 * i) & 15) << 4);
-  } else if constexpr (requires {
-                         requires std::is_same_v<decltype(Block::d), Bits16>;
-                       }) { // MXFP4 has an exponent.
-    body(block.d);
-  }
-  if constexpr (requires { block.m; })
-    body(block.m);
-  if constexpr (requires { block.dmin; })
-    body(block.dmin);
 }
 
 // Only the F16 numbers of a block must not be arbitrary bits, because these may
