@@ -199,14 +199,14 @@ std::vector<Launch> launches(const moek::ExpertsCombineArgs &a,
 
 std::vector<Launch> launches(const moek::AbsorbQueryArgs &a,
                              const LaunchContext &context) {
-  constexpr uint32_t kColumns = 128, kRows = 8;
+  constexpr uint32_t kColumns = 256, kRows = 4;
   KernelSpec spec{"kernels/cuda/AbsorbQuery.cu", "absorb_query", {}};
   if (!addFormat(spec, a.w.format))
     return {};
   return {makeLaunch(std::move(spec),
-                     {blocksFor(a.latent + a.rope, kColumns),
+                     {blocksFor(a.latent, kColumns),
                       blocksFor(context.maxTokens, kRows), uint32_t(a.heads)},
-                     kColumns, 0, deviceArgs(a, context.step), Fusion::wide())};
+                     kThreads, 0, deviceArgs(a, context.step), Fusion::wide())};
 }
 
 std::vector<Launch> launches(const moek::LatentAttentionArgs &a,
