@@ -39,7 +39,7 @@ inline double floatGemmCycles(Format format, double rows) {
     double one, eight;
   };
   uint32_t block = formatInfo(format).blockElements;
-  Cycles cycles = block == 1    ? Cycles{26, 56}
+  Cycles cycles = block == 1    ? Cycles{40, 70}
                   : block <= 32 ? Cycles{21, 75}
                                 : Cycles{75, 160};
   if (rows >= 8)

@@ -125,26 +125,51 @@ KernelSpec productSpec(const Product &p, const char *file, const char *name,
 }
 
 namespace {
-std::vector<Launch> floatGemm(const Product &p) {
-  constexpr int64_t kWeightRows = 8, kMaxRows = 8;
-  int64_t rows = std::min(p.maxRows, kMaxRows);
-  KernelSpec spec = productSpec(p, "FloatGemm.cu", "gemm", rows);
-  if (!addFormat(spec, p.format))
-    return {};
-  // Experts' groups begin at any slot.
-  uint32_t groups = p.jobs == Jobs::Experts ? uint32_t(p.maxRows)
-                                            : blocksFor(p.maxRows, rows);
-  return {makeLaunch(
-      std::move(spec),
-      {blocksFor(p.args.w.rows, kWeightRows), groups, uint32_t(p.heads)}, 256,
-      0, p.args, Fusion::wide(kWeightRows))};
-}
-
 /// Returns the number of groups of at most `rows` rows; an expert's group may
 /// begin at any slot.
 uint32_t groupsOf(const Product &p, int64_t rows) {
   return p.jobs == Jobs::Experts ? uint32_t(p.maxRows)
                                  : blocksFor(p.maxRows, rows);
+}
+
+constexpr int64_t kFloatWarps = 8; ///< Of a block of FloatGemm.cu.
+
+/// Returns how many of a block's warps share a row of weights: each should have
+/// a few loads of 32 lanes, and a multiprocessor 16 warps, if the matrix has as
+/// much. A block reads its rows of activations from L2: no more than twice the
+/// bytes of its weights.
+int64_t rowSplit(const Product &p, int64_t rows, int64_t warpRows,
+                 const LaunchContext &context) {
+  FormatInfo info = formatInfo(p.format);
+  int64_t loads = p.args.w.cols / (32 * (p.format == Format::F32 ? 4 : 8));
+  int64_t warps = blocksFor(p.args.w.rows, warpRows) *
+                  (p.jobs == Jobs::Experts ? p.maxRows : p.heads);
+  int64_t split = 1;
+  while (split < kFloatWarps && split * 4 <= loads &&
+         split * warps < 16 * context.multiprocessors &&
+         kFloatWarps / (2 * split) * warpRows * info.blockBytes >=
+             2 * rows * info.blockElements)
+    split *= 2;
+  return split;
+}
+
+std::vector<Launch> floatGemm(const Product &p, const LaunchContext &context) {
+  int64_t rows = std::min(p.maxRows, kFewRows);
+  int64_t warpRows =
+      rows > 2 && formatInfo(p.format).blockElements == 1 ? 2 : 1;
+  int64_t split = rowSplit(p, rows, warpRows, context);
+  KernelSpec spec = productSpec(p, "FloatGemm.cu", "gemm", rows);
+  if (split > 1)
+    spec.entry += "_s" + std::to_string(split);
+  spec.define("MOE_WARP_ROWS", warpRows);
+  spec.define("MOE_SPLIT", split);
+  if (!addFormat(spec, p.format))
+    return {};
+  int64_t blockRows = kFloatWarps / split * warpRows;
+  return {makeLaunch(std::move(spec),
+                     {blocksFor(p.args.w.rows, blockRows), groupsOf(p, rows),
+                      uint32_t(p.heads)},
+                     256, 0, p.args, Fusion::wide(int(blockRows)))};
 }
 
 /// Returns the number of warps for `units`, of which each warp takes `each` at
@@ -273,7 +298,8 @@ static std::vector<Launch> wholeLaunches(const Product &p,
   if (p.isGate && p.format != p.upFormat)
     return {};
   if (context.form.layout == Layout::Gguf)
-    return isHalfGemm(p, context) ? halfGemm(p, context) : floatGemm(p);
+    return isHalfGemm(p, context) ? halfGemm(p, context)
+                                  : floatGemm(p, context);
   if (context.form.activation == Encoding::F32 || p.jobs == Jobs::Heads ||
       rows16Shape(p.format).codeBits % 16 == 0)
     return {};
