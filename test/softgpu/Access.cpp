@@ -2,6 +2,8 @@
 
 #include "test/softgpu/Access.h"
 
+#include "test/softgpu/Recording.h"
+
 #include <algorithm>
 #include <bit>
 #include <fmt/format.h>
@@ -280,6 +282,10 @@ void resolveIn(Space space, Warp &warp, const Op &op, Mask mask, uint32_t bytes,
                    : kind == AccessKind::Write ? launch.counters.globalStores
                                                : launch.counters.globalAtomics,
                    request.address, mask, bytes);
+    if (launch.recorder && space != Space::Const)
+      launch.recorder->global(
+          warp, request.address, mask, bytes, kind != AccessKind::Read,
+          op.order != Order::Weak || op.opClass == OpClass::AsyncCopy);
     return resolveGlobal(warp, op, mask, bytes, kind, request);
   }
 }

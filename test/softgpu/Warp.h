@@ -16,6 +16,7 @@ namespace softgpu {
 
 struct Block;
 struct Launch;
+class Recorder;
 
 /// Lanes at the same program counter.
 struct LaneGroup {
@@ -115,6 +116,7 @@ struct Launch {
   uint64_t instructions = 0; ///< Also serves as the clock.
   bool isChecked = true, isCounting = true;
   AccessedRanges *touched = nullptr; ///< The caller's; null if not wanted.
+  Recorder *recorder = nullptr;      ///< Null: nothing is recorded.
 };
 
 /// Throws a Finding at `lane` of `warp`, whose instruction is `op`.
