@@ -75,7 +75,8 @@ MOE_DEVICE int takeBest(double *values, int count) {
   return best;
 }
 
-MOE_DEVICE void dropGroups(const Routing &a, double *rank, double *groupRank) {
+MOE_DEVICE void dropGroups(const Routing &a, double *rank,
+                           double *groupRank) {
   int lane = threadIdx.x, size = a.experts / a.groups;
   for (int g = lane; g < a.groups; g += 32) {
     double first = dropped(), second = dropped();

@@ -12,5 +12,5 @@ MOE_KERNEL(256, 4, SparseSplitsArgs) {
   int used = (list.count() + list.length - 1) / list.length;
   i64 stride = i64(a.heads) * (a.value + 2);
   combineSplits(a.spans + t * a.splits * stride, stride, used, a.heads, a.value,
-                blockIdx.y, blockIdx.z, a.out + t * a.outStride);
+               blockIdx.y, blockIdx.z, a.out + t * a.outStride);
 }
