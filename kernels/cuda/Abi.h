@@ -112,6 +112,26 @@ struct GemmArgs {
   int tail; ///< HeadLinear: columns of a head that are copied.
 };
 
+/// Narrow.cu: `rowsPerToken` rows of `cols` floats of each token as 16-bit
+/// numbers, for HalfGemm.cu.
+struct NarrowArgs {
+  const Step *step;
+  const u8 *x;
+  i64 tokenStride, rowStride; ///< Bytes between tokens, and rows of a token.
+  u16 *out;      ///< [rows, pitch], and `plane` elements later the low parts.
+  float *scales; ///< [rows]; only with F16.
+  i64 pitch, plane; ///< pitch: cols, rounded up to 32, with zeros.
+  int rowsPerToken, cols;
+};
+
+/// A product whose activations were narrowed, with the members of NarrowArgs.
+struct HalfGemmArgs : GemmArgs {
+  const u16 *narrowed;
+  const float *scales;
+  i64 pitch, plane;
+  int rowsPerToken;
+};
+
 /// Number of blocks that copy matrices, whatever the rest of a grid does.
 constexpr int kBringBlocks = 32;
 

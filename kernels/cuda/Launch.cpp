@@ -372,8 +372,8 @@ std::vector<Launch> launchesOf(OpCode op, const void *args,
 
 int64_t workspaceBytes(OpCode op, const void *args,
                        const LaunchContext &context) {
-  if (context.parts)
-    return slotBytes(op, args, context);
+  if (isProduct(op))
+    return gemmBytes(op, args, context);
   if (op == OpCode::SparseAttention)
     return spanBytes(*static_cast<const moek::SparseAttentionArgs *>(args),
                      context);

@@ -5,7 +5,7 @@
 #include "kernels/KvCache.h"
 #include "kernels/Registry.h"
 #include "kernels/Scratch.h"
-#include "kernels/cuda/Launch.h"
+#include "kernels/cuda/LaunchGemm.h"
 #include "passes/moe/Support.h"
 #include "passes/moe/graph/SliceExperts.h"
 #include "passes/moe/kernels/KernelSelection.h"
@@ -113,13 +113,26 @@ int64_t workspaceBytes(Operation *op,
   auto lowerable = dyn_cast<LowerableOpInterface>(op);
   if (!lowerable)
     return 0;
-  int64_t bytes = 0;
+  int64_t bytes = 0, slots = context.maxTokens;
+  if (auto experts = dyn_cast<ExpertsOp>(op))
+    slots *= cast<RankedTensorType>(experts.getIds().getType()).getDimSize(1);
   Parameters parameters(op);
-  for (const Instruction &instruction : lowerable.getInstructions({}))
+  for (const Instruction &instruction : lowerable.getInstructions({})) {
     moek::withArguments(instruction.op, parameters, [&](const auto &args) {
       bytes = std::max(
           bytes, moek::cuda::workspaceBytes(instruction.op, &args, context));
     });
+    // Activations of products with floats, which the parameters do not tell.
+    for (Value weight : instruction.gemmWeights())
+      if (!hasBlocks(weight)) {
+        ArrayRef<int64_t> shape =
+            cast<RankedTensorType>(weight.getType()).getShape();
+        int64_t heads =
+            instruction.op == moek::OpCode::HeadLinear ? shape[0] : 1;
+        bytes = std::max(bytes,
+                         moek::cuda::narrowBytes(slots * heads, shape.back()));
+      }
+  }
   return int64_t(moert::alignUp(uint64_t(bytes), moert::kRegionAlignment));
 }
 

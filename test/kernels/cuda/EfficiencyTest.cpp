@@ -87,7 +87,8 @@ struct Figures {
     return boundOf(counters, 0, l2Bytes, isHalf, gpu);
   }
   double peakFraction(const GpuModel &gpu) const {
-    return work.operations / 2 / gpu.int8Macs / gpu.multiprocessors /
+    double macs = isHalf ? gpu.halfMacs : gpu.int8Macs;
+    return work.operations / 2 / macs / gpu.multiprocessors /
            withoutDram(gpu).all();
   }
 };
@@ -280,6 +281,23 @@ TEST_F(EfficiencyTest, RowsOfFilesTakeTheCyclesThatPredictionsHave) {
     check(format);
   for (Format format : kPackedFormats)
     check(format);
+}
+
+// Weights of floats in prefill: one mma for each product where weights are
+// 16-bit numbers and many, three where they are F32.
+TEST_F(EfficiencyTest, PrefillOfFloatsIsBoundByMultiplying) {
+  for (auto [format, mma] :
+       {std::pair{Format::F16, 1}, {Format::BF16, 1}, {Format::F32, 3}}) {
+    Figures f = measure(nameOf(format, 128) + " of floats",
+                        make.ofFloats(format, 16384, 256, 128), true, true);
+    EXPECT_GE(f.usefulMacs() * mma, 0.99);
+    EXPECT_EQ(f.counters.matrixLoads.conflicts(), 0u);
+    for (const GpuModel &gpu : gpuModels())
+      if (isGeforce(gpu)) {
+        EXPECT_GE(f.peakFraction(gpu) * mma, 0.8) << gpu.name;
+      }
+    make.freeAll();
+  }
 }
 
 TEST_F(EfficiencyTest, ExpertsInPrefill) {

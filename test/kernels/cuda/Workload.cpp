@@ -106,6 +106,8 @@ Workload Workbench::ofFloats(Format format, int64_t rows, int64_t cols,
                   at<float>(empty(tokens * rows * 4)),
                   rows,
                   false};
+  if (int64_t bytes = cuda::workspaceBytes(OpCode::Linear, &args, c))
+    c.workspace = at<std::byte>(empty(bytes));
   add(work, OpCode::Linear, &args, c);
   return work;
 }
