@@ -130,7 +130,7 @@ std::vector<Launch> launches(const moek::SparseAttentionArgs &a,
     all.push_back(
         makeLaunch({"kernels/cuda/SparseCombine.cu", "sparse_combine", {}},
                    {uint32_t(context.maxTokens), uint32_t(a.heads),
-                    blocksFor(a.value, 64)},
+                    blocksFor(a.value, kCombinedColumns)},
                    kThreads, 0, args));
   return all;
 }

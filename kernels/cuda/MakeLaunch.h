@@ -28,6 +28,9 @@ constexpr uint32_t tilesFor(const LaunchContext &context, int64_t rowsPerToken,
          uint32_t(context.maxSequences) - 1;
 }
 
+/// Columns of a block of Combine.cuh.
+inline constexpr int64_t kCombinedColumns = 32;
+
 constexpr uint32_t floatBytes(int64_t count) { return uint32_t(count) * 4; }
 
 /// `args` is the struct of the kernel, which kernels/cuda/Abi.h has.
