@@ -29,6 +29,7 @@
 // [16][40] halves: 86 KB, one block per multiprocessor on GeForce (99 KB), two
 // on an H100.
 
+#include "kernels/cuda/HalfMma.cuh"
 #ifdef MOE_LISTED
 #include "kernels/cuda/Listed.cuh"
 using AttentionOf = SparseSplitsArgs;
@@ -46,82 +47,12 @@ static_assert(kWidth % 64 == 0 && kLatent % 64 == 0, "whole steps for warps");
 constexpr int kRowBytes = kWidth * 2, kTilePitch = kRowBytes + 16;
 constexpr int kTileBytes = kKeys * kTilePitch;
 constexpr int kScorePitch = kKeys + 4, kWeightPitch = kKeys + 8;
-#if MOE_KV == MOE_KV_F16
-constexpr float kWeightScale = 16384;
-#define MOE_HALF "f16"
-#else
-constexpr float kWeightScale = 1;
-#define MOE_HALF "bf16"
-#endif
-
 struct Shared {
   u8 tile[2][kTileBytes];
   float scores[kWarps][kHeads][kScorePitch];
   u16 weights[2][kHeads][kWeightPitch]; ///< High and low parts.
   float most[kWarps][kHeads], alpha[kHeads];
 };
-
-MOE_DEVICE u32 sharedAddress(const void *p) {
-  return u32(__cvta_generic_to_shared(p));
-}
-
-/// Convert two floats to a pair of 16-bit ones, x in the low half, and back.
-MOE_DEVICE u32 narrow(float x, float y) {
-  u32 pair;
-  asm("cvt.rn." MOE_HALF "x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(y), "f"(x));
-  return pair;
-}
-MOE_DEVICE float widenLow(u32 pair) {
-#if MOE_KV == MOE_KV_F16
-  return f16ToFloat(u16(pair));
-#else
-  return __int_as_float(int(pair << 16));
-#endif
-}
-MOE_DEVICE float widenHigh(u32 pair) {
-#if MOE_KV == MOE_KV_F16
-  return f16ToFloat(u16(pair >> 16));
-#else
-  return __int_as_float(int(pair & 0xffff0000));
-#endif
-}
-
-/// Two floats, each split into a high and a low 16-bit part.
-struct Split {
-  u32 high, low;
-};
-MOE_DEVICE Split split(float x, float y) {
-  u32 high = narrow(x, y);
-  return {high, narrow(x - widenLow(high), y - widenHigh(high))};
-}
-
-/// d += a * b: 16 rows of a, 8 columns of b, 16 products (PTX ISA, "Matrix
-/// Fragments for mma.m16n8k16 with floating point type"). Lane 4 g + c has rows
-/// g and g + 8 of a and d, columns 2 c, 2 c + 1 (and 8 more) of a.
-MOE_DEVICE void mma(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) {
-  asm("mma.sync.aligned.m16n8k16.row.col.f32." MOE_HALF "." MOE_HALF
-      ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-
-/// Loads four matrices of eight rows of 16 bytes; lane i passes the address of
-/// row i % 8 of matrix i / 8. Lane 4 g + c gets elements 2 c, 2 c + 1 of row g
-/// of each matrix, or of column g when transposed.
-MOE_DEVICE void loadMatrices(u32 (&x)[4], const void *row) {
-  asm volatile(
-      "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-      : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
-      : "r"(sharedAddress(row))
-      : "memory");
-}
-MOE_DEVICE void loadTransposed(u32 (&x)[4], const void *row) {
-  asm volatile(
-      "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-      : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
-      : "r"(sharedAddress(row))
-      : "memory");
-}
 
 /// The rows that a block sees: a range of the token's rows in their order.
 struct Seen {
@@ -175,27 +106,9 @@ MOE_DEVICE void copyTile(u8 *tile, const Seen &seen, int at) {
     const u8 *row = (const u8 *)__shfl_sync(kAllLanes, own, r);
 #pragma unroll
     for (int at = lane * 16; at < kRowBytes; at += 32 * 16)
-      asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
-                   :
-                   : "r"(sharedAddress(tile + r * kTilePitch + at)),
-                     "l"(row + at), "r"(isThere ? 16 : 0)
-                   : "memory");
+      copyAsync(tile + r * kTilePitch + at, row + at, isThere ? 16 : 0);
   }
-  asm volatile("cp.async.commit_group;" ::: "memory");
-}
-
-/// Returns the exponent that brings `most` below 2^14, or 1 if the type needs
-/// no scaling.
-MOE_DEVICE int exponentFor(float most) {
-#if MOE_KV == MOE_KV_F16
-  int exponent = int(u32(__float_as_int(most)) >> 23) - 127 - 13;
-  return exponent > -100 ? exponent : -100;
-#else
-  return 0;
-#endif
-}
-MOE_DEVICE float powerOfTwo(int exponent) {
-  return __int_as_float((exponent + 127) << 23);
+  commitCopies();
 }
 
 MOE_KERNEL(128, 2, AttentionOf) {
@@ -279,7 +192,7 @@ MOE_KERNEL(128, 2, AttentionOf) {
   }
 
   for (int at = begin, which = 0; at < end; at += kKeys, which ^= 1) {
-    asm volatile("cp.async.wait_group 0;" ::: "memory");
+    waitForCopies<0>();
     __syncthreads(); // This tile is complete, the other one free.
     if (at + kKeys < end)
       copyTile(shared.tile[which ^ 1], seen, at + kKeys);

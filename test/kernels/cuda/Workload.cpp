@@ -197,6 +197,89 @@ Workload Workbench::latent(KvType type, int32_t heads, int32_t positions,
   return work;
 }
 
+/// Returns the pairs of a query and a key that it sees.
+static double pairsOf(int32_t positions, int32_t tokens) {
+  return double(tokens) * (positions - (tokens - 1) / 2.0);
+}
+
+Workload Workbench::grouped(KvType type, int32_t heads, int32_t kvHeads,
+                            int32_t columns, int32_t positions, int32_t tokens,
+                            int32_t splits, int64_t copies) {
+  int64_t capacity = (positions + 63) / 64 * 64;
+  int64_t width = gqaKvWidth(kvHeads, columns, columns);
+  int64_t bytes = kvBytes(type, width, capacity);
+  int64_t row = int64_t(heads) * columns;
+  int64_t outStride = splits > 1 ? int64_t(heads) * (columns + 2) : row;
+  Workload work;
+  work.copies = copies;
+  work.weightBytes = kvRowBytes(type, width) * positions;
+  work.neededBytes = work.weightBytes + 2 * tokens * row * 4;
+  work.operations = 4.0 * double(row) * pairsOf(positions, tokens);
+  uint64_t cache = random(bytes * copies), q = random(tokens * row * 4);
+  uint64_t spans = empty(tokens * splits * outStride * 4);
+  uint64_t out = empty(tokens * row * 4);
+  cuda::LaunchContext c = context(tokens, positions - tokens);
+  for (int64_t i = 0; i < copies; ++i) {
+    AttentionArgs args{};
+    args.q = at<float>(q), args.qStride = row;
+    args.kv = {at<uint8_t>(cache + uint64_t(i * bytes)), width, capacity,
+               kvRowBytes(type, width), type};
+    args.out = at<float>(splits > 1 ? spans : out), args.outStride = outStride;
+    args.heads = heads, args.kvHeads = kvHeads;
+    args.key = args.value = columns;
+    args.splits = splits, args.scale = 0.1f;
+    add(work, OpCode::Attention, &args, c);
+    if (splits == 1)
+      continue;
+    CombineSplitsArgs combine{
+        at<float>(spans), outStride, at<float>(out), row, heads,
+        columns,          splits};
+    add(work, OpCode::CombineSplits, &combine, c);
+  }
+  return work;
+}
+
+Workload Workbench::decompressed(KvType type, int32_t heads, int32_t positions,
+                                 int32_t tokens) {
+  constexpr int32_t kLatent = 512, kRope = 64, kNope = 128, kValue = 128;
+  constexpr int32_t kWidth = kLatent + kRope;
+  auto weight = [&](int64_t cols) {
+    int64_t row = kLatent * 2;
+    return WeightView{at<uint8_t>(random(heads * cols * row)),
+                      heads,
+                      cols,
+                      kLatent,
+                      cols * row,
+                      row,
+                      Format::F16};
+  };
+  Workload work;
+  work.copies = 1;
+  work.weightBytes = kvRowBytes(type, kWidth) * positions;
+  work.neededBytes = work.weightBytes + heads * (kNope + kValue) * kLatent * 2 +
+                     tokens * heads * (kNope + kRope + kValue) * 4;
+  work.operations = 2.0 * heads *
+                    (pairsOf(positions, tokens) * (kNope + kRope + kValue) +
+                     double(positions) * kLatent * (kNope + kValue));
+  int64_t capacity = (positions + 63) / 64 * 64;
+  MlaAttentionArgs args{};
+  args.q = at<float>(random(tokens * heads * (kNope + kRope) * 4));
+  args.qStride = heads * (kNope + kRope);
+  args.kv = {at<uint8_t>(random(kvBytes(type, kWidth, capacity))), kWidth,
+             capacity, kvRowBytes(type, kWidth), type};
+  args.wk = weight(kNope), args.keyGemm = cuda::gemmOnGpu();
+  args.wv = weight(kValue), args.valueGemm = cuda::gemmOnGpu();
+  args.out = at<float>(empty(tokens * heads * kValue * 4));
+  args.outStride = heads * kValue;
+  args.heads = heads, args.nope = kNope, args.rope = kRope;
+  args.latent = kLatent, args.value = kValue, args.scale = 0.1f;
+  cuda::LaunchContext c = context(tokens, positions - tokens);
+  c.workspace = at<std::byte>(
+      empty(cuda::workspaceBytes(OpCode::MlaAttention, &args, c)));
+  add(work, OpCode::MlaAttention, &args, c);
+  return work;
+}
+
 Workload Workbench::sparse(KvType type, int32_t heads, int32_t chosen) {
   constexpr int32_t kLatent = 512, kWidth = kLatent + 64;
   int32_t positions = 4 * chosen;
