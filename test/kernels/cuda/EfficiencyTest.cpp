@@ -305,7 +305,7 @@ TEST_F(EfficiencyTest, GroupedAttentionIsBoundByMemory) {
   for (KvType type : {KvType::F16, KvType::BF16, KvType::Q8_0}) {
     Figures f =
         measure(fmt::format("grouped {} 32 / 4 heads", kvTypeName(type)),
-                make.grouped(type, 32, 4, 128, 1024, 1, 8, 1), false, true);
+                make.attention(type, 32, 4, 128, 1024, 8, 1, 1), false, true);
     EXPECT_LE(f.movedOverNeeded(), 1.15);
     EXPECT_EQ(f.counters.matrixLoads.conflicts(), 0u);
     for (const GpuModel &gpu : gpuModels())
@@ -330,7 +330,7 @@ TEST_F(EfficiencyTest, PromptsAttentionIsBoundByMultiplying) {
   };
   for (KvType type : {KvType::F16, KvType::BF16, KvType::Q8_0})
     check(fmt::format("grouped {} 128 tokens", kvTypeName(type)),
-          make.grouped(type, 8, 1, 128, 1024, 128, 1, 1));
+          make.attention(type, 8, 1, 128, 1024, 1, 128, 1));
   check("decompressed f16 128 tokens",
         make.decompressed(KvType::F16, 1, 1024, 128));
 }

@@ -197,31 +197,33 @@ Workload Workbench::latent(KvType type, int32_t heads, int32_t positions,
   return work;
 }
 
-/// Returns the pairs of a query and a key that it sees.
+/// Returns the pairs of a query and a key that it sees: a token sees what is
+/// before it, on average half of the last tokens.
 static double pairsOf(int32_t positions, int32_t tokens) {
   return double(tokens) * (positions - (tokens - 1) / 2.0);
 }
 
-Workload Workbench::grouped(KvType type, int32_t heads, int32_t kvHeads,
-                            int32_t columns, int32_t positions, int32_t tokens,
-                            int32_t splits, int64_t copies) {
-  int64_t capacity = (positions + 63) / 64 * 64;
+Workload Workbench::attention(KvType type, int32_t heads, int32_t kvHeads,
+                              int32_t columns, int32_t positions,
+                              int32_t splits, int32_t tokens, int64_t copies) {
   int64_t width = gqaKvWidth(kvHeads, columns, columns);
+  int64_t capacity = (positions + 64) / 64 * 64;
   int64_t bytes = kvBytes(type, width, capacity);
-  int64_t row = int64_t(heads) * columns;
-  int64_t outStride = splits > 1 ? int64_t(heads) * (columns + 2) : row;
+  int64_t cols = int64_t(heads) * columns;
+  int64_t outStride = splits > 1 ? int64_t(heads) * (columns + 2) : cols;
   Workload work;
   work.copies = copies;
   work.weightBytes = kvRowBytes(type, width) * positions;
-  work.neededBytes = work.weightBytes + 2 * tokens * row * 4;
-  work.operations = 4.0 * double(row) * pairsOf(positions, tokens);
-  uint64_t cache = random(bytes * copies), q = random(tokens * row * 4);
+  work.neededBytes = work.weightBytes + 2 * tokens * cols * 4;
+  work.operations = 4.0 * double(cols) * pairsOf(positions, tokens);
+  uint64_t cache = random(bytes * copies);
+  uint64_t q = random(tokens * cols * 4);
   uint64_t spans = empty(tokens * splits * outStride * 4);
-  uint64_t out = empty(tokens * row * 4);
+  uint64_t out = empty(tokens * cols * 4);
   cuda::LaunchContext c = context(tokens, positions - tokens);
   for (int64_t i = 0; i < copies; ++i) {
     AttentionArgs args{};
-    args.q = at<float>(q), args.qStride = row;
+    args.q = at<float>(q), args.qStride = cols;
     args.kv = {at<uint8_t>(cache + uint64_t(i * bytes)), width, capacity,
                kvRowBytes(type, width), type};
     args.out = at<float>(splits > 1 ? spans : out), args.outStride = outStride;
@@ -232,7 +234,7 @@ Workload Workbench::grouped(KvType type, int32_t heads, int32_t kvHeads,
     if (splits == 1)
       continue;
     CombineSplitsArgs combine{
-        at<float>(spans), outStride, at<float>(out), row, heads,
+        at<float>(spans), outStride, at<float>(out), cols, heads,
         columns,          splits};
     add(work, OpCode::CombineSplits, &combine, c);
   }

@@ -43,12 +43,11 @@ public:
   /// combination of its KV splits.
   Workload latent(KvType type, int32_t heads, int32_t positions, int32_t splits,
                   int64_t copies);
-  /// Attention of a sequence's last `tokens` tokens on `positions`, whose heads
-  /// share `kvHeads` keys and values of `columns` each, with the combination of
-  /// its KV splits.
-  Workload grouped(KvType type, int32_t heads, int32_t kvHeads, int32_t columns,
-                   int32_t positions, int32_t tokens, int32_t splits,
-                   int64_t copies);
+  /// Attention of the last `tokens` of `positions` with `columns` of keys and
+  /// of values for each of `kvHeads`, with the combination of its KV splits.
+  Workload attention(KvType type, int32_t heads, int32_t kvHeads,
+                     int32_t columns, int32_t positions, int32_t splits,
+                     int32_t tokens, int64_t copies);
   /// MlaAttention of DeepSeek's heads with F16 weights.
   Workload decompressed(KvType type, int32_t heads, int32_t positions,
                         int32_t tokens);
