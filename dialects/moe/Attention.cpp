@@ -108,8 +108,9 @@ struct Splitting {
 };
 } // namespace
 
-/// Heads that a block of kernels/cuda/LatentMma.cu computes.
-static constexpr int64_t kGpuLatentHeads = 16;
+/// Heads that a block of kernels/cuda/LatentMma.cu computes: those of one team
+/// of warps, or of two.
+static int64_t gpuLatentHeads(int64_t heads) { return heads > 16 ? 32 : 16; }
 /// The most bytes of partial sums of a step on a GPU: with 64 sequences the
 /// splits that two of them need would take gigabytes.
 static constexpr int64_t kMostPartialBytes = int64_t(128) << 20;
@@ -300,13 +301,13 @@ Instructions LatentAttentionOp::getInstructions(const Execution &execution) {
                   kSoftmaxFlops),
              rowBytes(double(execution.tokens), {getQ(), getResult()}));
   seen.read(getKv().getType(), work);
-  int64_t splits =
-      kvSplits(*this, execution,
-               {.groups = int64_t(llvm::divideCeil(heads, moek::kLatentHeads)),
-                .gpuGroups = int64_t(llvm::divideCeil(heads, kGpuLatentHeads)),
-                .latent = true,
-                .window = 0,
-                .partialBytes = heads * (latent + 2) * 4});
+  int64_t splits = kvSplits(
+      *this, execution,
+      {.groups = int64_t(llvm::divideCeil(heads, moek::kLatentHeads)),
+       .gpuGroups = int64_t(llvm::divideCeil(heads, gpuLatentHeads(heads))),
+       .latent = true,
+       .window = 0,
+       .partialBytes = heads * (latent + 2) * 4});
   Operand sums = partialSums(list, getResult(), heads, latent, splits);
   list.add(inst::LatentAttention{.q = getQ(),
                                  .kv = getKv(),

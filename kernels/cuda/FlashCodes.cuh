@@ -1,25 +1,17 @@
 //===- FlashCodes.cuh - FlashAttention's tiles of Q8_0 ----------*- C++ -*-===//
 //
-// Included by FlashAttention.cu. A tile has groups of sixteen rows as the cache
-// has them (kernels/KvCache.h): codes of keys and of values, four columns of a
-// row in each word, then their scales, 64 columns in each float.
-//
-// A thread converts the codes minus 128 to BF16, in which they are exact, and
-// scores and weights are multiplied by scales as floats. So that words are
-// loaded eight or sixteen bytes at a time without bank conflicts, elements of a
-// fragment stand for other rows and columns than those of the mma:
-//   keys    Column 2 c + k of score tile j (of two in a group) is row
-//           4 c + 2 k + j; the step's products are columns 4 c .. 4 c + 3.
-//   values  Column n of sums tile 4 q + b is column 32 q + 4 n + b.
-// Per element that takes two and a half instructions, in prefill five per mma.
+// Included by FlashAttention.cu. A tile has groups of sixteen rows: codes of
+// keys and of values, then their scales (KvCodes.cuh). In prefill, converting
+// codes takes five instructions per mma.
 //
 //===----------------------------------------------------------------------===//
+
+#include "kernels/cuda/KvCodes.cuh"
 
 constexpr bool kHasCodes = true;
 constexpr int kColumnTiles = (MOE_VALUE + 31) / 32 * 4;
 constexpr int kKeyBlocks = (MOE_KEY + 63) / 64;
 constexpr int kValueBlocks = (MOE_VALUE + 63) / 64;
-constexpr int kBlockCodes = kKvTile * kKvBlock, kBlockScales = kKvTile * 4;
 constexpr int kScalesAt = (kKeyBlocks + kValueBlocks) * kBlockCodes;
 constexpr int kGroupBytes =
     kScalesAt + (kKeyBlocks + kValueBlocks) * kBlockScales;
@@ -50,8 +42,7 @@ MOE_DEVICE void copyRows(u8 *tile, int group, int thread,
     block = block < kKeyBlocks ? keyAt + block : valueAt + block - kKeyBlocks;
     const u8 *source = rows + (isCode ? 0 : blocks * kBlockCodes) +
                        block * each * 16 + of % each * 16;
-    // A chunk has four rows.
-    int bytes = min(max(left - index % 4 * 4, 0), 4) * 4;
+    int bytes = chunkBytes(index, left);
     copyAsync(tile + group * kGroupBytes + index * 16, bytes ? source : rows,
               bytes);
   }
@@ -66,26 +57,9 @@ MOE_DEVICE int valueColumn(int i, int k, int c) {
   return i / 4 * 32 + 4 * (2 * c + k % 2) + i % 4;
 }
 
-/// Returns byte `b` of x and of y minus 128, as BF16. A code in the mantissa of
-/// 2^23 is exact.
-MOE_DEVICE u32 codePair(u32 x, int bx, u32 y, int by) {
-  constexpr float kZero = 8388608 + 128;
-  float low = __int_as_float(int(__byte_perm(x, 0x4b000000, 0x7440 | bx)));
-  float high = __int_as_float(int(__byte_perm(y, 0x4b000000, 0x7440 | by)));
-  return __byte_perm(u32(__float_as_int(low - kZero)),
-                     u32(__float_as_int(high - kZero)), 0x7632);
-}
-
-/// The scales of the thread's rows 4 c .. 4 c + 3 of a group, in a block.
-MOE_DEVICE float4 scalesOf(const u8 *group, int block) {
-  return *(const float4 *)(group + kScalesAt + block * kBlockScales +
-                           threadIdx.x % 4 * 16);
-}
-
 template <class QueryOf>
 MOE_DEVICE void multiplyKeys(float (&scores)[2 * kGroups][4], const u8 *tile,
                              QueryOf queryOf) {
-  int lane = threadIdx.x % 32, g = lane / 4, c = lane % 4;
 #pragma unroll
   for (int block = 0; block < kKeyBlocks; ++block) {
     constexpr int kBlockSteps = kKvBlock / 16;
@@ -99,17 +73,15 @@ MOE_DEVICE void multiplyKeys(float (&scores)[2 * kGroups][4], const u8 *tile,
       queryOf(query, step);
 #pragma unroll
       for (int group = 0; group < kGroups; ++group) {
-        uint2 x = *(const uint2 *)(tile + group * kGroupBytes +
-                                   (4 * step + c) * 64 + g * 8);
-        addParts(sums[2 * group], query, codePair(x.x, 0, x.x, 1),
-                 codePair(x.x, 2, x.x, 3));
-        addParts(sums[2 * group + 1], query, codePair(x.y, 0, x.y, 1),
-                 codePair(x.y, 2, x.y, 3));
+        KeyCodes b = keyCodes(tile + group * kGroupBytes, step);
+        addParts(sums[2 * group], query, b.even[0], b.even[1]);
+        addParts(sums[2 * group + 1], query, b.odd[0], b.odd[1]);
       }
     }
 #pragma unroll
     for (int group = 0; group < kGroups; ++group) {
-      float4 scale = scalesOf(tile + group * kGroupBytes, block);
+      float4 scale = scalesOf(tile + group * kGroupBytes + kScalesAt +
+                              block * kBlockScales);
 #pragma unroll
       for (int k = 0; k < 4; ++k) {
         float &even = scores[2 * group][k], &odd = scores[2 * group + 1][k];
@@ -124,13 +96,14 @@ template <class IsSeen>
 MOE_DEVICE void addValues(float (&sums)[kColumnTiles][4],
                           const float (&weights)[2 * kGroups][4],
                           const u8 *tile, bool isMasked, IsSeen isSeen) {
-  int lane = threadIdx.x % 32, g = lane / 4, c = lane % 4;
+  int c = threadIdx.x % 4;
 #pragma unroll
   for (int group = 0; group < kGroups; ++group) {
     const u8 *rows = tile + group * kGroupBytes;
 #pragma unroll
     for (int block = 0; block < kValueBlocks; ++block) {
-      float4 scale = scalesOf(rows, kKeyBlocks + block);
+      float4 scale =
+          scalesOf(rows + kScalesAt + (kKeyBlocks + block) * kBlockScales);
       float x[2][4];
 #pragma unroll
       for (int i = 0; i < 2; ++i)
@@ -149,9 +122,7 @@ MOE_DEVICE void addValues(float (&sums)[kColumnTiles][4],
       for (int q = 2 * block; q < 2 * block + 2; ++q) {
         if (4 * q >= kColumnTiles)
           break;
-        // Four columns of rows 4 c .. 4 c + 3.
-        uint4 v = *(const uint4 *)(rows + kKeyBlocks * kBlockCodes +
-                                   (8 * q + g) * 64 + c * 16);
+        uint4 v = valueCodes(rows + kKeyBlocks * kBlockCodes, q);
 #pragma unroll
         for (int b = 0; b < 4; ++b)
           addParts(sums[4 * q + b], p, codePair(v.x, b, v.z, b),

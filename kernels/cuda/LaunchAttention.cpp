@@ -14,14 +14,16 @@ std::vector<Launch> launches(const moek::LatentAttentionArgs &a,
                              const LaunchContext &context) {
   LatentAttentionArgs args = deviceArgs(a, context.step);
   int64_t width = a.latent + a.rope;
-  if (hasLatentMma(a.kv, a.latent, width, context)) {
+  if (hasLatentMma(a.kv, a.latent, width, /*isListed=*/false, context)) {
+    uint32_t teams = latentMmaTeams(a.heads);
     KernelSpec spec{{}, "latent_mma", {}};
-    addLatentMma(spec, a.latent, width);
+    addLatentMma(spec, a.latent, width, teams);
     addKv(spec, a.kv.type);
     return {makeLaunch(std::move(spec),
                        {uint32_t(context.maxTokens), uint32_t(a.splits),
-                        blocksFor(a.heads, kLatentMmaHeads)},
-                       kLatentMmaThreads, latentMmaBytes(width), args,
+                        blocksFor(a.heads, teams * kLatentMmaHeads)},
+                       teams * kLatentMmaThreads,
+                       latentMmaBytes(a.kv.type, width, teams), args,
                        kLatentMmaFusion)};
   }
   constexpr uint32_t kHeads = 4, kRows = 8;
