@@ -170,6 +170,21 @@ struct DecompressArgs {
   int firstHead, latent, cols, column, width; ///< width: nope + value
 };
 
+/// The same as 16-bit rows (DecompressMma.cu), which FlashAttention.cu reads
+/// like a cache of groups of heads, of which each has its own: [positions][keys
+/// of all heads | values of all heads], each in whole 64 columns. A sequence's
+/// rows begin at a multiple of sixteen.
+struct DecompressRowsArgs {
+  const Step *step;
+  Kv kv;
+  Matrix w;
+  u16 *out;
+  i64 rowElements;
+  int firstHead, cols;
+  int rope; ///< Columns of the cache that follow a key's; 0 for values.
+  int at, headPitch; ///< Columns of the first head, and of each.
+};
+
 /// MlaAttention for the heads whose keys and values are decompressed.
 struct MlaHeadsArgs {
   const Step *step;

@@ -1,5 +1,4 @@
-//===- AsyncCopy.cuh - Copies to shared memory in the background -*- C++
-//-*-===//
+//===- AsyncCopy.cuh - Copies to shared memory ------------------*- C++ -*-===//
 //
 // sm_75 has no such copies: there a copy is complete when it was begun.
 //
@@ -24,15 +23,15 @@ MOE_DEVICE void copyAsync(void *to, const void *from) {
   *(uint4 *)to = *(const uint4 *)from;
 #endif
 }
-/// Copies sixteen bytes, or writes zeros if `from` is not `isThere`.
-MOE_DEVICE void copyOrZero(void *to, const void *from, bool isThere) {
+/// Copies `bytes` of sixteen (on sm_75 all or none); the others become zero.
+MOE_DEVICE void copyAsync(void *to, const void *from, int bytes) {
 #if __CUDA_ARCH__ >= 800
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
                :
-               : "r"(sharedAddress(to)), "l"(from), "r"(isThere ? 16 : 0)
+               : "r"(sharedAddress(to)), "l"(from), "r"(bytes)
                : "memory");
 #else
-  *(uint4 *)to = isThere ? *(const uint4 *)from : make_uint4(0, 0, 0, 0);
+  *(uint4 *)to = bytes ? *(const uint4 *)from : make_uint4(0, 0, 0, 0);
 #endif
 }
 MOE_DEVICE void commitCopies() {

@@ -130,9 +130,9 @@ MOE_DEVICE void fillStage(Stage &stage, const Sources &s, const HalfGemmArgs &a,
       if (kBlockRows % kWeightApart == 0 ||
           row + i * kWeightApart < kBlockRows) {
         u32 at = s.weight[m][i] + (isThere ? step * kWeightWords : 0);
-        copyOrZero(&stage.weights[m][placeOf<kWeightWords>(
-                       row + i * kWeightApart, word)],
-                   s.matrix[m] + 16 * i64(at), isThere);
+        copyAsync(&stage.weights[m][placeOf<kWeightWords>(
+                      row + i * kWeightApart, word)],
+                  s.matrix[m] + 16 * i64(at), isThere ? 16 : 0);
       }
   word = thread % kActWords;
   row = thread / kActWords;
@@ -143,9 +143,9 @@ MOE_DEVICE void fillStage(Stage &stage, const Sources &s, const HalfGemmArgs &a,
     for (int i = 0; i < kActCopies; ++i)
       if (MOE_ROWS % kActApart == 0 || row + i * kActApart < MOE_ROWS) {
         u32 at = s.act[i] + (isThere ? step * kActWords : 0);
-        copyOrZero(
-            &stage.acts[p][placeOf<kActWords>(row + i * kActApart, word)],
-            (const u8 *)(a.narrowed + p * a.plane) + 16 * i64(at), isThere);
+        copyAsync(&stage.acts[p][placeOf<kActWords>(row + i * kActApart, word)],
+                  (const u8 *)(a.narrowed + p * a.plane) + 16 * i64(at),
+                  isThere ? 16 : 0);
       }
 }
 
@@ -204,8 +204,8 @@ MOE_DEVICE void multiply(Sums &sums, const Stage &stage, int warpRow, int act) {
         for (int i = 0; i < MOE_TILES; ++i)
 #pragma unroll
           for (int part = 0; part < (kIsF32 && p == 0 ? 2 : 1); ++part) {
-            mmaHalf(sums[i][two], w[i].part[part], b[0], b[1]);
-            mmaHalf(sums[i][two + 1], w[i].part[part], b[2], b[3]);
+            mma(sums[i][two], w[i].part[part], b[0], b[1]);
+            mma(sums[i][two + 1], w[i].part[part], b[2], b[3]);
           }
       }
   }

@@ -9,7 +9,8 @@
 //   a[3] row g + 8, those k
 //   c[0], c[1] row g, columns 2 c, 2 c + 1      c[2], c[3] row g + 8
 //
-// MOE_HALF is the type, "f16" or "bf16".
+// Who includes this defines MOE_HALF, "f16" or "bf16", and MOE_HALF_IS_F16 for
+// the former. sm_80 and later.
 //
 //===----------------------------------------------------------------------===//
 
@@ -44,7 +45,7 @@ MOE_DEVICE Split split(float x, float y) {
   return {high, narrow(x - widenLow(high), y - widenHigh(high))};
 }
 
-MOE_DEVICE void mmaHalf(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) {
+MOE_DEVICE void mma(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) {
   asm("mma.sync.aligned.m16n8k16.row.col.f32." MOE_HALF "." MOE_HALF
       ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
@@ -57,6 +58,15 @@ MOE_DEVICE void mmaHalf(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) {
 MOE_DEVICE void loadMatrices(u32 (&x)[4], const void *row) {
   asm volatile(
       "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+      : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
+      : "r"(sharedAddress(row))
+      : "memory");
+}
+
+/// The same, transposed: lane 4 g + c gets elements 2 c, 2 c + 1 of column g.
+MOE_DEVICE void loadTransposed(u32 (&x)[4], const void *row) {
+  asm volatile(
+      "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
       : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
       : "r"(sharedAddress(row))
       : "memory");

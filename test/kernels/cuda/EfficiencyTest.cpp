@@ -318,6 +318,41 @@ TEST_F(EfficiencyTest, LatentAttentionIsBoundByMemory) {
   }
 }
 
+// Splits keep partial sums, which are not needed, small.
+TEST_F(EfficiencyTest, GroupedAttentionIsBoundByMemory) {
+  for (KvType type : {KvType::F16, KvType::BF16, KvType::Q8_0}) {
+    Figures f =
+        measure(fmt::format("grouped {} 32 / 4 heads", kvTypeName(type)),
+                make.attention(type, 32, 4, 128, 1024, 8, 1, 1), false, true);
+    EXPECT_LE(f.movedOverNeeded(), 1.15);
+    EXPECT_EQ(f.counters.matrixLoads.conflicts(), 0u);
+    for (const GpuModel &gpu : gpuModels())
+      EXPECT_GE(f.bandwidthFraction(gpu), 0.8) << gpu.name;
+    make.freeAll();
+  }
+}
+
+// Causal tiles included, the bound of a prompt's attention is mma.
+TEST_F(EfficiencyTest, PromptsAttentionIsBoundByMultiplying) {
+  auto check = [&](const std::string &name, const Workload &work) {
+    Figures f = measure(name, work, false, true);
+    EXPECT_EQ(f.counters.matrixLoads.conflicts(), 0u);
+    for (const GpuModel &gpu : gpuModels()) {
+      double fraction = work.operations / 2 / gpu.halfMacs /
+                        gpu.multiprocessors / f.withoutDram(gpu).all();
+      fmt::print("  {}: {:.0f} % of the F16 peak, bound by {}\n", gpu.name,
+                 100 * fraction, f.withoutDram(gpu).name());
+      EXPECT_GE(fraction, 0.55) << gpu.name;
+    }
+    make.freeAll();
+  };
+  for (KvType type : {KvType::F16, KvType::BF16, KvType::Q8_0})
+    check(fmt::format("grouped {} 128 tokens", kvTypeName(type)),
+          make.attention(type, 8, 1, 128, 1024, 1, 128, 1));
+  check("decompressed f16 128 tokens",
+        make.decompressed(KvType::F16, 1, 1024, 128));
+}
+
 // For chosen rows every head is a row of the same product. If tensor cores
 // support the cache's type, they or memory are the limit.
 TEST_F(EfficiencyTest, AttentionToChosenRowsIsAProduct) {

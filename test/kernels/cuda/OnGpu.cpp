@@ -375,7 +375,8 @@ cuda::LaunchContext contextOf(Gpu &gpu, const Step &step) {
   cuda::LaunchContext context;
   // Most steps have fewer rows than their phase allows; phases for one or two
   // rows use other kernels.
-  context.maxTokens = step.tokens <= 2 ? step.tokens : step.tokens + 3;
+  int32_t tokens = std::max(step.tokens, phaseTokens());
+  context.maxTokens = tokens <= 2 ? tokens : tokens + 3;
   context.maxSequences = step.sequenceCount + 1;
   context.maxPositions = 5;
   for (int32_t i = 0; i < step.sequenceCount; ++i)
