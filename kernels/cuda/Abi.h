@@ -205,6 +205,10 @@ struct HostSync {
   const u32 *awaited; ///< A launch of one block begins when it is not 0,
   const u64 *head;    ///< with these tokens and sequences of Step.
   u32 *signalled;     ///< Set by the block that ends last.
+  /// If `awaited` is still 0 after so many nanoseconds, `late` is set, and the
+  /// step has no tokens.
+  u32 *late;
+  u64 patience;
 };
 
 /// The parameter begins with this. The struct of each kernel follows, aligned

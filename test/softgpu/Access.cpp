@@ -2,6 +2,8 @@
 
 #include "test/softgpu/Access.h"
 
+#include "test/softgpu/Recording.h"
+
 #include <algorithm>
 #include <bit>
 #include <fmt/format.h>
@@ -140,6 +142,7 @@ void resolveGlobal(Warp &warp, const Op &op, Mask mask, uint32_t bytes,
       kind == AccessKind::Atomic || (op.order != Order::Weak && op.isGpuScope);
   for (int i = 0; i < count; ++i) {
     Allocation &allocation = *of[i];
+    request.isOfHost |= allocation.isHost;
     uint64_t offset = runs[i].begin - allocation.base,
              length = runs[i].end - runs[i].begin;
     if (kind != AccessKind::Write && !allocation.isWritten(offset, length))
@@ -280,6 +283,10 @@ void resolveIn(Space space, Warp &warp, const Op &op, Mask mask, uint32_t bytes,
                    : kind == AccessKind::Write ? launch.counters.globalStores
                                                : launch.counters.globalAtomics,
                    request.address, mask, bytes);
+    if (launch.recorder && space != Space::Const)
+      launch.recorder->global(
+          warp, request.address, mask, bytes, kind != AccessKind::Read,
+          op.order != Order::Weak || op.opClass == OpClass::AsyncCopy);
     return resolveGlobal(warp, op, mask, bytes, kind, request);
   }
 }

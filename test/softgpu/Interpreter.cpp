@@ -8,6 +8,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "test/softgpu/Flow.h"
+#include "test/softgpu/Recording.h"
 #include "test/softgpu/Warp.h"
 
 #include <algorithm>
@@ -155,7 +156,8 @@ static Mask definedLanes(Warp &warp, const Op &op, Mask mask) {
   return defined;
 }
 
-template <bool Checked> static bool loop(Warp &warp, uint64_t quantum) {
+template <bool Checked, bool Recorded>
+static bool loop(Warp &warp, uint64_t quantum) {
   const Op *ops = warp.launch->kernel->ops.data();
   uint64_t *executed = warp.launch->executed.data();
   uint64_t start = warp.executed, limit = start + quantum;
@@ -179,6 +181,10 @@ template <bool Checked> static bool loop(Warp &warp, uint64_t quantum) {
       switchGroup(warp);
       continue;
     }
+    Recorder *recorder = Recorded ? warp.launch->recorder : nullptr;
+    uint32_t pc = warp.pc;
+    if constexpr (Recorded)
+      recorder->beginOp(warp, pc);
     if (mask) {
       ++executed[warp.pc];
       Mask defined = ~Mask(0);
@@ -195,6 +201,8 @@ template <bool Checked> static bool loop(Warp &warp, uint64_t quantum) {
         }
       }
     }
+    if constexpr (Recorded)
+      recorder->endOp(warp, pc, mask);
     if (op.control == Control::None)
       ++warp.pc;
     else if (!act(warp, op, mask))
@@ -209,8 +217,13 @@ bool runWarp(Warp &warp, uint64_t quantum) {
   if (!warp.active && !pickGroup(warp))
     return false;
   uint64_t before = warp.executed;
-  warp.launch->isChecked ? loop<true>(warp, quantum)
-                         : loop<false>(warp, quantum);
+  bool isChecked = warp.launch->isChecked;
+  if (warp.launch->recorder)
+    isChecked ? loop<true, true>(warp, quantum)
+              : loop<false, true>(warp, quantum);
+  else
+    isChecked ? loop<true, false>(warp, quantum)
+              : loop<false, false>(warp, quantum);
   if (warp.executed - before >= quantum) {
     // A group may be waiting for another one: alternate which has priority.
     warp.runsLast = !warp.runsLast && !warp.groups.empty();

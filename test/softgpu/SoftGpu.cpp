@@ -2,6 +2,7 @@
 
 #include "test/softgpu/SoftGpu.h"
 
+#include "test/softgpu/Recording.h"
 #include "test/softgpu/Warp.h"
 
 #include <algorithm>
@@ -279,6 +280,7 @@ static void startBlock(Block &block, Launch &launch, uint64_t linear) {
   block.threads = shape.threads[0] * shape.threads[1] * shape.threads[2];
   block.barriers = {};
   block.sectors = {};
+  block.acquired = {};
   block.shared.reset(kernel.sharedBytes + shape.dynamicSharedBytes,
                      launch.isChecked);
   launch.memory->races.beginBlock(block.clock, uint32_t(linear));
@@ -369,18 +371,23 @@ static std::vector<T> orderOf(T count, const SoftGpuOptions &options) {
   return order;
 }
 
-static void runGrid(Launch &launch) {
+static void runGrid(Launch &launch, const std::vector<uint64_t> &chosen,
+                    uint64_t budget) {
   const uint32_t *grid = launch.shape.grid;
-  uint64_t blocks = uint64_t(grid[0]) * grid[1] * grid[2];
+  uint64_t blocks =
+      chosen.empty() ? uint64_t(grid[0]) * grid[1] * grid[2] : chosen.size();
   // A grid may be too large to list its blocks in any order but these two.
   bool isShuffled = launch.options->schedule == Schedule::Shuffled;
   std::vector<uint64_t> order;
   if (isShuffled)
     order = orderOf<uint64_t>(blocks, *launch.options);
-  auto blockAt = [&](uint64_t i) {
+  auto placeAt = [&](uint64_t i) {
     return isShuffled                                       ? order[i]
            : launch.options->schedule == Schedule::Reversed ? blocks - 1 - i
                                                             : i;
+  };
+  auto blockAt = [&](uint64_t i) {
+    return chosen.empty() ? placeAt(i) : chosen[placeAt(i)];
   };
   uint32_t threads = launch.shape.threads[0] * launch.shape.threads[1] *
                      launch.shape.threads[2];
@@ -389,6 +396,8 @@ static void runGrid(Launch &launch) {
   std::vector<std::unique_ptr<Block>> running, idle;
   uint64_t next = 0;
   while (next < blocks || !running.empty()) {
+    if (launch.instructions > budget)
+      blocks = next;
     // Blocks that end in their first turn do not need other blocks to run
     // concurrently.
     if (next < blocks &&
@@ -398,6 +407,8 @@ static void runGrid(Launch &launch) {
       running.push_back(std::move(idle.back()));
       idle.pop_back();
       startBlock(*running.back(), launch, blockAt(next++));
+      if (launch.recorder)
+        launch.recorder->beginBlock(*running.back());
       ++launch.counters.blocks;
     }
     for (size_t i = running.size(); i-- > 0;)
@@ -405,6 +416,8 @@ static void runGrid(Launch &launch) {
         if (launch.touched)
           for (const Range &range : running[i]->sectors.settled())
             launch.touched->blockSectors += (range.end - range.begin) / 32;
+        if (launch.recorder)
+          launch.recorder->endBlock(*running[i]);
         idle.push_back(std::move(running[i]));
         running.erase(running.begin() + long(i));
       }
@@ -413,7 +426,7 @@ static void runGrid(Launch &launch) {
 
 LaunchResult SoftGpu::launch(const Kernel &kernel, const LaunchShape &shape,
                              std::span<const void *const> arguments,
-                             AccessedRanges *touched) {
+                             AccessedRanges *touched, Recording *recording) {
   LaunchResult result;
   if ((result.finding = checkLimits(kernel, shape)))
     return result;
@@ -441,12 +454,22 @@ LaunchResult SoftGpu::launch(const Kernel &kernel, const LaunchShape &shape,
   launch.constantBase = aligned(launch.constants);
   std::copy(kernel.constants.begin(), kernel.constants.end(),
             launch.constantBase);
+  std::optional<Recorder> recorder;
+  if (recording) {
+    launch.isCounting = true;
+    launch.recorder = &recorder.emplace(*recording, kernel);
+    recording->grid = uint64_t(shape.grid[0]) * shape.grid[1] * shape.grid[2];
+  }
   memory_.races.beginLaunch();
+  if (launch.isChecked)
+    launch.host.begin(memory_, kernel);
   try {
-    runGrid(launch);
+    runGrid(launch, recording ? recording->blocks : std::vector<uint64_t>(),
+            recording ? recording->budget : ~uint64_t(0));
   } catch (const Finding &finding) {
     result.finding = finding;
   }
+  launch.host.end();
   for (size_t i = 0; i < kernel.ops.size(); ++i)
     launch.counters.instructions[size_t(kernel.ops[i].opClass)] +=
         launch.executed[i];

@@ -67,6 +67,8 @@ uint64_t sharedLimit(int arch);
 /// (AVX2, FMA and F16C on x86-64). If not, nothing else here may be called.
 bool isSoftGpuSupported();
 
+struct Recording;
+
 class SoftGpu {
 public:
   /// Its addresses begin `addressOffset` above DeviceMemory::kBase.
@@ -81,10 +83,13 @@ public:
 
   /// Runs a grid to its end. `arguments` are the kernel's, each with its
   /// parameter's size. If checks are enabled, `touched` receives the global
-  /// memory that it read and wrote.
+  /// memory that it read and wrote; `recording`, if it is not null, what its
+  /// warps did, for the clock. A recording may choose blocks; it needs
+  /// counters.
   LaunchResult launch(const Kernel &kernel, const LaunchShape &shape,
                       std::span<const void *const> arguments,
-                      AccessedRanges *touched = nullptr);
+                      AccessedRanges *touched = nullptr,
+                      Recording *recording = nullptr);
 
   /// Returns the launch limit that such a launch exceeds, if any.
   std::optional<Finding> checkLimits(const Kernel &kernel,

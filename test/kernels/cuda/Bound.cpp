@@ -7,18 +7,6 @@ namespace moek::test {
 using softgpu::Counters;
 using softgpu::OpClass;
 
-std::span<const GpuModel> gpuModels() {
-  // From NVIDIA's data sheets and white papers; lanes: CUDA C++ Programming
-  // Guide, "Throughput of native arithmetic instructions".
-  static constexpr GpuModel kModels[] = {
-      {"3090", 86, 82, 1.695, 936, 16, 1024, 256, 128, 64, true},
-      {"4090", 89, 128, 2.52, 1008, 16, 1024, 256, 128, 64, true},
-      {"5090", 120, 170, 2.41, 1792, 16, 1024, 256, 128, 128, true},
-      {"A100", 80, 108, 1.41, 1555, 32, 2048, 1024, 64, 64, false},
-      {"H100", 90, 132, 1.83, 3350, 24, 4096, 2048, 128, 64, false}};
-  return kModels;
-}
-
 double Bound::all() const { return std::max({dram, l2, mma, issue, pipes}); }
 
 std::string_view Bound::name() const {

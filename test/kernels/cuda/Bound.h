@@ -12,24 +12,12 @@
 #define MOE_TEST_KERNELS_CUDA_BOUND_H
 
 #include "test/softgpu/Counters.h"
-
-#include <span>
-#include <string_view>
+#include "test/softgpu/GpuModel.h"
 
 namespace moek::test {
 
-/// Rates per cycle of a multiprocessor, unless stated otherwise.
-struct GpuModel {
-  std::string_view name;
-  int arch, multiprocessors;
-  double gigahertz, gigabytes; ///< Boost clock; DRAM per second.
-  double l2Bytes;              ///< An assumption.
-  double int8Macs, halfMacs;   ///< Dense; F16 with F32 sums.
-  int floatLanes, integerLanes;
-  bool isShared; ///< Half of the float lanes also serve as integer lanes.
-};
-/// RTX 3090, 4090, 5090, A100, H100.
-std::span<const GpuModel> gpuModels();
+using softgpu::GpuModel;
+using softgpu::gpuModels;
 
 struct Bound {
   /// Cycles of a multiprocessor. `pipes`: the busiest of float, integer and

@@ -197,6 +197,46 @@ Workload Workbench::latent(KvType type, int32_t heads, int32_t positions,
   return work;
 }
 
+Workload Workbench::attention(KvType type, int32_t heads, int32_t kvHeads,
+                              int32_t columns, int32_t positions,
+                              int32_t splits, int32_t tokens, int64_t copies) {
+  int64_t width = gqaKvWidth(kvHeads, columns, columns);
+  int64_t capacity = (positions + 64) / 64 * 64;
+  int64_t bytes = kvBytes(type, width, capacity);
+  int64_t cols = int64_t(heads) * columns;
+  int64_t outStride = splits > 1 ? int64_t(heads) * (columns + 2) : cols;
+  Workload work;
+  work.copies = copies;
+  work.weightBytes = kvRowBytes(type, width) * positions;
+  work.neededBytes = work.weightBytes + 2 * tokens * cols * 4;
+  // A token sees what is before it: on average half of the last tokens.
+  work.operations =
+      4.0 * double(cols) * tokens * (positions - (tokens - 1) / 2.0);
+  uint64_t cache = random(bytes * copies);
+  uint64_t q = random(tokens * cols * 4);
+  uint64_t spans = empty(tokens * splits * outStride * 4);
+  uint64_t out = empty(tokens * cols * 4);
+  cuda::LaunchContext c = context(tokens, positions - tokens);
+  for (int64_t i = 0; i < copies; ++i) {
+    AttentionArgs args{};
+    args.q = at<float>(q), args.qStride = cols;
+    args.kv = {at<uint8_t>(cache + uint64_t(i * bytes)), width, capacity,
+               kvRowBytes(type, width), type};
+    args.out = at<float>(splits > 1 ? spans : out), args.outStride = outStride;
+    args.heads = heads, args.kvHeads = kvHeads;
+    args.key = args.value = columns;
+    args.splits = splits, args.scale = 0.1f;
+    add(work, OpCode::Attention, &args, c);
+    if (splits == 1)
+      continue;
+    CombineSplitsArgs combine{
+        at<float>(spans), outStride, at<float>(out), cols, heads,
+        columns,          splits};
+    add(work, OpCode::CombineSplits, &combine, c);
+  }
+  return work;
+}
+
 Workload Workbench::sparse(KvType type, int32_t heads, int32_t chosen) {
   constexpr int32_t kLatent = 512, kWidth = kLatent + 64;
   int32_t positions = 4 * chosen;

@@ -43,6 +43,11 @@ public:
   /// combination of its KV splits.
   Workload latent(KvType type, int32_t heads, int32_t positions, int32_t splits,
                   int64_t copies);
+  /// Attention of the last `tokens` of `positions` with `columns` of keys and
+  /// of values for each of `kvHeads`, with the combination of its KV splits.
+  Workload attention(KvType type, int32_t heads, int32_t kvHeads,
+                     int32_t columns, int32_t positions, int32_t splits,
+                     int32_t tokens, int64_t copies);
   /// SparseAttention of a token to `chosen` rows of such a latent.
   Workload sparse(KvType type, int32_t heads, int32_t chosen);
   /// DeltaRule of a sequence's next tokens; its bytes are the state that it

@@ -186,11 +186,14 @@ Work kernelWork(Function &function, const softgpu::LaunchShape &shape,
                 void *const *parameters) {
   const softgpu::Kernel &kernel = *function.kernel;
   Work work;
-  if (shape.dynamicSharedBytes > function.dynamicShared) {
+  uint64_t allowed = function.dynamicShared.value_or(
+      std::max<int64_t>(int64_t(48 << 10) - int64_t(kernel.sharedBytes), 0));
+  if (shape.dynamicSharedBytes > allowed) {
     state().find(fmt::format("kernel '{}' with {} bytes of dynamic shared "
-                             "memory; cuFuncSetAttribute allows it {}",
+                             "memory and {} of static; cuFuncSetAttribute "
+                             "allows it {}",
                              kernel.name, shape.dynamicSharedBytes,
-                             function.dynamicShared));
+                             kernel.sharedBytes, allowed));
     return work;
   }
   if (auto wrong = function.gpu->soft->checkLimits(kernel, shape)) {
@@ -330,7 +333,7 @@ int cuFuncGetAttribute(int *value, int attribute, CUfunction handle) {
     *value = arch;
     break;
   case kMaxDynamicShared:
-    *value = int(function->dynamicShared);
+    *value = int(function->dynamicShared.value_or(48 << 10));
     break;
   default:
     *value = 0;
@@ -348,7 +351,8 @@ int cuFuncSetAttribute(CUfunction handle, int attribute, int value) {
   if (attribute != kMaxDynamicShared || value < 0 ||
       uint64_t(value) + function->kernel->sharedBytes > most)
     return kInvalidValue;
-  function->dynamicShared = std::max(function->dynamicShared, uint32_t(value));
+  function->dynamicShared =
+      std::max(function->dynamicShared.value_or(0), uint32_t(value));
   return kSuccess;
 }
 

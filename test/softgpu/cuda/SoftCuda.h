@@ -32,6 +32,7 @@ struct GpuOptions {
   int clockKhz = 2'520'000, memoryClockKhz = 10'501'000, memoryBusBits = 384;
   int multiprocessors = 128;
   int l2Bytes = 72 << 20;
+  bool hasTimeLimit = false; ///< For kernels, as on a GPU with a display.
   /// Options of the interpreter; `arch` is the compute capability,
   /// `multiprocessors` the number of blocks that run interleaved.
   softgpu::SoftGpuOptions gpu{.arch = 90};
@@ -45,6 +46,10 @@ struct Options {
   /// How long the host must make no call before Late runs operations that are
   /// not waited for.
   int idleMilliseconds = 2;
+  /// How many operations of a GPU may be enqueued and not have run. A call that
+  /// would enqueue more waits until some have run, as a driver's does when its
+  /// launch queue is full; a graph has an entry for each node.
+  size_t queueDepth = 1024;
   /// Whether host memory may be registered CU_MEMHOSTREGISTER_READ_ONLY.
   bool registersReadOnly = false;
   /// Results of calls that fail instead of working, by symbol.
@@ -59,6 +64,12 @@ struct Totals {
   uint64_t captures = 0;
   /// Number of times that the host waited for the GPU, or the GPU for the host.
   uint64_t roundTrips = 0;
+  /// Waits of the host that keep a core busy: all but those for events that
+  /// were created for blocking.
+  uint64_t busyWaits = 0;
+  /// Graphs that were instantiated while a GPU had work to do, for which a
+  /// driver may wait.
+  uint64_t instantiatedBusy = 0;
   uint64_t bytesToDevice = 0, bytesToHost = 0, bytesWithin = 0;
   uint64_t allocations = 0;
   /// Sums over all launches of a kernel, by name.

@@ -98,6 +98,13 @@ void waitFor(const OperationPtr &operation) {
   lock.lock();
 }
 
+void waitForRoom(const Gpu &gpu) {
+  auto &lock = lockOfThisThread();
+  lock.unlock();
+  state().timeline->waitForRoom(gpu.ordinal);
+  lock.lock();
+}
+
 bool hasEnded(const OperationPtr &operation) {
   return !operation || state().timeline->hasEnded(operation);
 }
@@ -129,6 +136,7 @@ OperationPtr operationOf(const Work &work, uint32_t chain) {
   auto operation = std::make_shared<Operation>();
   operation->name = std::make_shared<const std::string>(work.name);
   operation->chain = chain;
+  operation->gpu = work.gpu->ordinal;
   operation->run = work.run;
   operation->isThere = work.isThere;
   operation->prepare = work.prepare;
@@ -159,6 +167,7 @@ Result submit(Stream &stream, Work work, OperationPtr *out) {
     capture->graph->nodes.push_back(std::move(node));
     return kSuccess;
   }
+  waitForRoom(*stream.gpu);
   OperationPtr operation = operationOf(work, stream.chain);
   auto follow = [&](const OperationPtr &before) {
     if (before)

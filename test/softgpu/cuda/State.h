@@ -59,7 +59,9 @@ struct Module {
   struct Function {
     Gpu *gpu;
     const softgpu::Kernel *kernel;
-    uint32_t dynamicShared = 48 << 10; ///< Upper limit.
+    /// Upper limit of dynamic memory that was asked for. Without that, 48 KiB
+    /// of static and dynamic memory together are allowed.
+    std::optional<uint32_t> dynamicShared = {};
     bool wasLaunched = false;
   };
   std::vector<std::unique_ptr<Function>> functions;
@@ -129,6 +131,7 @@ struct Stream {
 
 struct Event {
   Gpu *gpu = nullptr;
+  bool isBlocking = false; ///< Who waits for it sleeps.
   OperationPtr last; ///< Null: never recorded.
   std::shared_ptr<Capture> capture;
   std::vector<size_t> captured;
@@ -197,6 +200,9 @@ public:
 /// threads may call.
 void waitFor(const OperationPtr &operation);
 bool hasEnded(const OperationPtr &operation);
+
+/// Waits, as waitFor() does, until the GPU's queue has room for an operation.
+void waitForRoom(const Gpu &gpu);
 
 /// Returns an error for calls that a capture forbids: allocation and
 /// synchronisation (in thread-local mode only for the capturing thread), and

@@ -1,0 +1,97 @@
+//===- ClockMain.cpp - Simulated times of CUDA kernels --------------------===//
+//
+// cuda_clock [--gpu NAME] [--json] [NAME] prints the rows of cuda_bench whose
+// names contain NAME, as the software GPU's clock predicts them for GPUs of its
+// table. No GPU is needed.
+//
+//===----------------------------------------------------------------------===//
+
+#include "test/kernels/cuda/ClockedGpu.h"
+#include "test/kernels/cuda/Rows.h"
+
+#include <cstring>
+#include <fmt/format.h>
+
+using namespace moek;
+using namespace moek::test;
+
+namespace {
+
+struct Options {
+  std::string gpu, filter;
+  bool isJson = false;
+  uint64_t budget = ClockedGpu::kBudget;
+};
+
+/// Prints a row for one copy of its work, and one for each of its launches.
+void print(const Options &options, const softgpu::GpuModel &model,
+           const Row &row) {
+  ClockedGpu gpu(model, options.budget);
+  Workbench make(gpu);
+  Workload work = row.make(make, 1);
+  std::vector<softgpu::LaunchTime> times;
+  double seconds = gpu.secondsOf(work.launches, &times);
+  double rate = double(work.weightBytes) / seconds / 1e9;
+  if (options.isJson) {
+    fmt::print("{{\"gpu\": \"{}\", \"row\": \"{}\", \"seconds\": {:.4g}, "
+               "\"bytes_per_second\": {:.4g}, \"ops\": {:.4g}, \"launches\": [",
+               model.name, row.name, seconds, rate * 1e9,
+               work.operations / seconds);
+    for (size_t i = 0; i < times.size(); ++i)
+      fmt::print("{}{{\"seconds\": {:.4g}, \"bound\": \"{}\", \"blocks\": {}, "
+                 "\"executed\": {}, \"resident\": {}}}",
+                 i ? ", " : "", times[i].seconds, times[i].bound(),
+                 times[i].blocks, times[i].executed, times[i].resident);
+    fmt::print("]}}\n");
+    std::fflush(stdout);
+    return;
+  }
+  fmt::print("{:5} {:44} {:9.2f} us {:7.1f} GB/s {:3.0f} % {:7.2f} TOPS\n",
+             model.name, row.name, seconds * 1e6, rate,
+             100 * rate / model.gigabytes, work.operations / seconds / 1e12);
+  for (const softgpu::LaunchTime &t : times)
+    fmt::print("      {:9.2f} us, {}; {} blocks ({} executed), {} on each of "
+               "{}; busy: issue {:.0f} %, float {:.0f}, integer {:.0f}, "
+               "special {:.0f}, mma {:.0f}, shared {:.0f}, L2 {:.0f}, DRAM "
+               "{:.0f}\n",
+               t.seconds * 1e6, t.bound(), t.blocks, t.executed, t.resident,
+               t.busy, 100 * t.issue, 100 * t.floats, 100 * t.integers,
+               100 * t.special, 100 * t.tensor, 100 * t.shared, 100 * t.l2,
+               100 * t.dram);
+  std::fflush(stdout);
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  Options options;
+  for (int i = 1; i < argc; ++i) {
+    if (!std::strcmp(argv[i], "--gpu") && i + 1 < argc)
+      options.gpu = argv[++i];
+    else if (!std::strcmp(argv[i], "--budget") && i + 1 < argc)
+      options.budget = std::strtoull(argv[++i], nullptr, 10);
+    else if (!std::strcmp(argv[i], "--json"))
+      options.isJson = true;
+    else
+      options.filter = argv[i];
+  }
+  GpuTest &test = GpuTest::get();
+  if (!test.compiler || !softgpu::isSoftGpuSupported()) {
+    fmt::print(stderr, "error: {}\n",
+               test.compiler ? "this CPU cannot run the software GPU"
+                             : test.why);
+    return 1;
+  }
+  if (!options.gpu.empty() && !softgpu::findGpuModel(options.gpu)) {
+    fmt::print(stderr, "error: no GPU '{}' in the table\n", options.gpu);
+    return 1;
+  }
+  for (const Row &row : benchRows()) {
+    if (row.name.find(options.filter) == std::string::npos)
+      continue;
+    for (const softgpu::GpuModel &model : softgpu::gpuModels())
+      if (options.gpu.empty() || model.name == options.gpu)
+        print(options, model, row);
+  }
+  return 0;
+}

@@ -1,0 +1,71 @@
+//===- GpuModel.h - Rates and latencies of GPUs -----------------*- C++ -*-===//
+//
+// One table for lower bounds (test/kernels/cuda/Bound.h) and for the clock
+// (Clock.h). GpuModel.cpp has the source of each figure.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_TEST_SOFTGPU_GPUMODEL_H
+#define MOE_TEST_SOFTGPU_GPUMODEL_H
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace softgpu {
+
+/// Cycles from issue to use of the result, for a warp without conflicts.
+struct Latencies {
+  int arithmetic = 4; ///< Float and integer.
+  int special = 22;   ///< Special functions and slow conversions.
+  int shuffle = 23;
+  int mma; ///< Of 4096 bytes of operands: m16n8k16 F16, m16n8k32 int8.
+  int shared, l1, l2, dram;
+};
+
+/// Rates are per cycle of a multiprocessor unless stated otherwise.
+struct GpuModel {
+  std::string_view name;
+  int arch, multiprocessors;
+  double gigahertz, gigabytes; ///< Boost clock; DRAM per second, published.
+  double l2Bytes;              ///< Each multiprocessor's part of L2's rate.
+  double int8Macs, halfMacs;   ///< Dense; F16 with F32 sums.
+  int floatLanes, integerLanes;
+  bool isShared; ///< Half of the float lanes also serve as integer lanes.
+  // What follows only the clock uses.
+  double mmaSync;        ///< The part of these rates that mma.sync reaches.
+  double dramEfficiency; ///< The part of `gigabytes` that reading reaches.
+  int l1Kilobytes;       ///< With shared memory.
+  int l2Megabytes;
+  Latencies latency;
+};
+
+/// RTX 3090, 4090, 5090, A100, H100.
+std::span<const GpuModel> gpuModels();
+
+/// Finds a model by name, such as "4090"; null if there is none.
+const GpuModel *findGpuModel(std::string_view name);
+
+/// Costs that are assumed to be the same on all GPUs of the table. They were
+/// fitted (test/bench/README.md, "Simulated times").
+struct ClockConstants {
+  /// Between a launch's last instruction and the first of the next node of a
+  /// graph, which depends on it.
+  double nodeMicroseconds = 0.65;
+  /// Cycles from the end of a block to the first instruction of its successor.
+  int blockStart = 200;
+  /// Bytes that a multiprocessor can have requested from L2 and DRAM.
+  int bytesInFlight = 40 * 1024;
+  /// Bytes per cycle that L2 sends to one multiprocessor at most.
+  double portBytes = 64;
+  /// Cycles for 128 bytes of instructions that no warp of the multiprocessor
+  /// has executed before; they are fetched in order, ahead of the warps.
+  int fetchCycles = 16;
+  int barrierCycles = 20; ///< From the last arrival to the next instruction.
+  int branchCycles = 8;   ///< From a branch to the next instruction.
+};
+inline constexpr ClockConstants kClockConstants;
+
+} // namespace softgpu
+
+#endif // MOE_TEST_SOFTGPU_GPUMODEL_H

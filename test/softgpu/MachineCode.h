@@ -1,0 +1,87 @@
+//===- MachineCode.h - What an assembler makes of a kernel ------*- C++ -*-===//
+//
+// The interpreter executes PTX, which is in the order of the source. A GPU
+// executes machine code: moves, conversions of addresses and loads of
+// parameters are operands of other instructions there, some ops are several
+// instructions and some pairs are one, and the instructions of a region are in
+// an order that hides latency as far as registers allow. MachineCode.cpp has
+// the first part, MachineSchedule.cpp the order.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_TEST_SOFTGPU_MACHINECODE_H
+#define MOE_TEST_SOFTGPU_MACHINECODE_H
+
+#include "test/softgpu/GpuModel.h"
+#include "test/softgpu/Regions.h"
+
+namespace softgpu {
+
+/// Units of a multiprocessor. Each of its four parts has one of those up to
+/// Tensor; it shares the others.
+enum class Pipe : uint8_t {
+  Free,     ///< Takes no issue slot.
+  Float,    ///< F32 additions and products.
+  Multiply, ///< Integer products and dp4a: part of the float lanes.
+  Integer,  ///< Additions, logic, comparisons, selections.
+  Special,  ///< Special functions, slow conversions: 4 lanes.
+  Double,
+  Tensor,
+  Global, ///< Loads, stores and atomics of global and local memory.
+  Shared,
+  Copy,   ///< cp.async
+  Commit, ///< cp.async.commit_group
+  Wait,   ///< cp.async.wait_group: `groups` may remain.
+  Shuffle,
+  Branch,
+  Barrier,
+  Fence,
+  Other ///< Only an issue slot.
+};
+
+struct MachineOp {
+  uint32_t op = 0; ///< Of the kernel.
+  Pipe pipe = Pipe::Free;
+  uint8_t slots = 1; ///< Instructions, all on this pipe.
+  uint8_t reads = 0, writes = 0;
+  uint16_t latency = 0;  ///< Cycles from issue to result, without queues.
+  uint16_t interval = 1; ///< Cycles that an instruction occupies its pipe.
+  uint16_t groups = 0;
+  int32_t record = -1;    ///< Its Access in the region's; -1: none.
+  uint32_t registers = 0; ///< MachineCode::registers: reads, then writes.
+  uint32_t line = 0;      ///< Of machine code: 128 bytes, 8 instructions.
+};
+
+struct MachineRegion {
+  uint32_t begin = 0, end = 0; ///< Of MachineCode::ops.
+  uint32_t spills = 0;         ///< Loads and stores of spilled registers.
+};
+
+struct MachineCode {
+  std::vector<MachineRegion> regions; ///< As Regions::all.
+  std::vector<MachineOp> ops;         ///< Of each region in its order.
+  std::vector<uint32_t> registers;
+  uint32_t registerCount = 0;
+  uint32_t instructions = 0; ///< Of the whole kernel.
+};
+
+/// What the assembler reports of a kernel.
+struct Resources {
+  int registers = 255; ///< Per thread.
+  int spilledBytes = 0;
+  int sharedBytes = 0; ///< Static.
+};
+
+MachineCode machineCodeOf(const Kernel &kernel, const Regions &regions,
+                          const GpuModel &gpu, const Resources &resources);
+
+/// Puts a region's ops in the order in which they issue. `widths` are the
+/// 32-bit registers of each register, `isLive` those in use after the region.
+void scheduleRegion(const Kernel &kernel, const MachineCode &code,
+                    const std::vector<uint8_t> &widths,
+                    const std::vector<bool> &isLive, int limit,
+                    std::span<MachineOp> ops);
+
+} // namespace softgpu
+
+#endif // MOE_TEST_SOFTGPU_MACHINECODE_H

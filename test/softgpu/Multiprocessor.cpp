@@ -1,0 +1,485 @@
+#include "test/softgpu/Multiprocessor.h"
+
+#include "test/softgpu/Flow.h"
+
+#include <algorithm>
+#include <cmath>
+#include <deque>
+#include <limits>
+
+namespace softgpu {
+
+namespace {
+
+using Cycle = int64_t;
+constexpr Cycle kNever = std::numeric_limits<Cycle>::max() / 2;
+constexpr int kParts = 4;
+/// Cycles of work that the load and store unit queues before warps wait.
+constexpr Cycle kMemoryQueue = 16;
+
+/// Something that serves bytes one after the other.
+struct Server {
+  double perByte = 0, free = 0, busy = 0;
+  double serve(double now, double bytes) {
+    busy += bytes * perByte;
+    free = std::max(now, free) + bytes * perByte;
+    return free;
+  }
+};
+
+struct ReplayWarp {
+  const WarpTrace *trace = nullptr;
+  size_t next = 0; ///< Region of the trace that follows.
+  uint32_t at = 0, end = 0, access = 0;
+  std::vector<Cycle> ready; ///< By register.
+  Cycle earliest = 0;       ///< Of the instruction at `at`.
+  Cycle own = 0;            ///< After its instruction before.
+  int block = -1;
+  std::vector<Cycle> groups; ///< When committed copies have landed.
+  Cycle open = 0;            ///< When copies since the last commit have.
+  Cycle stores = 0;          ///< When its stores have arrived.
+  bool isDone = true;
+};
+
+struct ReplayBarrier {
+  int arrived = 0;
+  std::vector<int> waiting;
+};
+
+struct ReplayBlock {
+  std::vector<int> warps;
+  int live = 0;
+  ReplayBarrier barriers[16];
+};
+
+struct Part {
+  std::vector<int> warps; ///< Oldest first.
+  int last = -1;          ///< The warp that issued last.
+  Cycle next = 0;
+  Cycle lite = 0, heavy = 0, integer = 0, special = 0, tensor = 0, fp64 = 0;
+  double issued = 0, floats = 0, integers = 0, specials = 0, tensors = 0;
+};
+
+class Multiprocessor {
+public:
+  explicit Multiprocessor(const ReplayInput &input)
+      : in_(input), code_(*input.code), gpu_(*input.gpu) {
+    port_.perByte = 1 / kClockConstants.portBytes;
+    l2_.perByte = 1 / std::min(input.l2Bytes, kClockConstants.portBytes);
+    dram_.perByte = 1 / std::min(input.dramBytes, kClockConstants.portBytes);
+    lineReady_.assign(code_.instructions / 8 + 2, -1);
+    rest_.assign(in_.cold.size(), 0);
+  }
+  ReplayResult run();
+
+private:
+  void startBlock(Cycle now);
+  void advance(ReplayWarp &w);
+  Cycle free(const Part &part, const MachineOp &m) const;
+  void issue(Part &part, int warp, Cycle now);
+  void arithmetic(Part &part, const MachineOp &m, Cycle now);
+  Cycle global(const MachineOp &m, const Access &a, Cycle now);
+  double beyondL1(double start, const Access &a);
+  void arrive(int warp, const MachineOp &m, const Access &a, Cycle now);
+  void release(ReplayBlock &block, int id, Cycle now);
+  void end(int warp, Cycle now);
+  Cycle fetch(uint32_t line, Cycle now);
+  void wake(int warp, Cycle when) {
+    ReplayWarp &w = warps_[size_t(warp)];
+    w.own = when;
+    advance(w);
+    Part &part = parts_[warp % kParts];
+    part.next = std::min(part.next, w.earliest);
+  }
+
+  const ReplayInput &in_;
+  const MachineCode &code_;
+  const GpuModel &gpu_;
+  Part parts_[kParts];
+  std::vector<ReplayWarp> warps_;
+  std::vector<ReplayBlock> blocks_;
+  size_t nextBlock_ = 0;
+  Cycle memoryFree_ = 0;
+  double memoryBusy_ = 0;
+  Server port_, l2_, dram_;
+  std::deque<std::pair<double, double>> inFlight_; ///< Until, bytes.
+  double bytesInFlight_ = 0;
+  std::vector<double> rest_; ///< Parts of sectors, by allocation.
+  std::vector<Cycle> lineReady_;
+  ReplayResult result_;
+};
+
+void Multiprocessor::startBlock(Cycle now) {
+  if (nextBlock_ >= in_.blocks.size())
+    return;
+  const BlockTrace &trace = *in_.blocks[nextBlock_++];
+  int index = int(blocks_.size());
+  blocks_.emplace_back();
+  for (const WarpTrace &own : trace.warps) {
+    // The part with the fewest warps takes the next one, whose index says so.
+    size_t slot = 0;
+    while (slot < warps_.size() && !warps_[slot].isDone)
+      ++slot;
+    if (slot == warps_.size())
+      warps_.emplace_back();
+    ReplayWarp &w = warps_[slot];
+    w = {};
+    w.trace = &own;
+    w.ready.assign(code_.registerCount, now);
+    w.own = now;
+    w.block = index;
+    w.isDone = false;
+    blocks_.back().warps.push_back(int(slot));
+    ++blocks_.back().live;
+    Part &part = parts_[slot % kParts];
+    part.warps.push_back(int(slot));
+  }
+  std::vector<int> started = blocks_.back().warps;
+  for (int slot : started) {
+    ReplayWarp &w = warps_[size_t(slot)];
+    advance(w);
+    if (w.at == w.end && w.next >= w.trace->regions.size())
+      end(slot, now);
+    else
+      wake(slot, now);
+  }
+}
+
+/// Goes to the next instruction and says when it can issue at the earliest.
+void Multiprocessor::advance(ReplayWarp &w) {
+  for (;;) {
+    if (w.at == w.end) {
+      if (w.next >= w.trace->regions.size())
+        return;
+      const MachineRegion &region = code_.regions[w.trace->regions[w.next]];
+      w.access = w.trace->begins[w.next++];
+      w.at = region.begin;
+      w.end = region.end;
+      continue;
+    }
+    const MachineOp &m = code_.ops[w.at];
+    const uint32_t *r = &code_.registers[m.registers];
+    Cycle ready = 0;
+    for (int i = 0; i < m.reads; ++i)
+      ready = std::max(ready, w.ready[r[i]]);
+    if (m.pipe != Pipe::Free) {
+      w.earliest = std::max(w.own, ready);
+      return;
+    }
+    for (int i = 0; i < m.writes; ++i)
+      w.ready[r[m.reads + i]] = ready;
+    ++w.at;
+  }
+}
+
+/// When the instruction's pipe takes it.
+Cycle Multiprocessor::free(const Part &part, const MachineOp &m) const {
+  switch (m.pipe) {
+  case Pipe::Float:
+    return gpu_.floatLanes == 128 ? std::min(part.lite, part.heavy)
+                                  : part.heavy;
+  case Pipe::Multiply:
+    return part.heavy;
+  case Pipe::Integer:
+    return part.integer;
+  case Pipe::Special:
+    return part.special;
+  case Pipe::Double:
+    return part.fp64;
+  case Pipe::Tensor:
+    return part.tensor;
+  case Pipe::Global:
+  case Pipe::Shared:
+  case Pipe::Copy:
+  case Pipe::Shuffle:
+    return memoryFree_ - kMemoryQueue;
+  default:
+    return 0;
+  }
+}
+
+void Multiprocessor::arithmetic(Part &part, const MachineOp &m, Cycle now) {
+  Cycle cycles = Cycle(m.interval) * m.slots;
+  switch (m.pipe) {
+  case Pipe::Float: {
+    // A half of the float lanes takes two cycles for a warp.
+    bool isLite = gpu_.floatLanes == 128 && part.lite <= part.heavy;
+    (isLite ? part.lite : part.heavy) = now + 2 * m.slots;
+    part.floats += gpu_.floatLanes == 128 ? m.slots : 2 * m.slots;
+    break;
+  }
+  case Pipe::Multiply:
+    part.heavy = now + cycles;
+    part.floats += gpu_.floatLanes == 128 ? double(cycles) / 2 : double(cycles);
+    break;
+  case Pipe::Integer:
+    part.integer = now + cycles;
+    part.integers += double(cycles);
+    break;
+  case Pipe::Special:
+    part.special = now + cycles;
+    part.specials += double(cycles);
+    break;
+  case Pipe::Double:
+    part.fp64 = now + cycles;
+    break;
+  case Pipe::Tensor:
+    part.tensor = now + cycles;
+    part.tensors += double(cycles);
+    break;
+  default:
+    break;
+  }
+}
+
+/// When the sectors that L1 does not have arrive.
+double Multiprocessor::beyondL1(double start, const Access &a) {
+  constexpr double kSector = 32;
+  double bytes = kSector * a.beyondL1;
+  while (!inFlight_.empty() &&
+         (inFlight_.front().first <= start ||
+          bytesInFlight_ + bytes > kClockConstants.bytesInFlight)) {
+    start = std::max(start, inFlight_.front().first);
+    bytesInFlight_ -= inFlight_.front().second;
+    inFlight_.pop_front();
+  }
+  double cold = a.beyondL2;
+  if (a.allocation < in_.cold.size() && in_.cold[a.allocation] >= 0 &&
+      !a.isWrite) {
+    double &rest = rest_[a.allocation];
+    rest += a.beyondL1 * in_.cold[a.allocation];
+    cold = std::floor(rest);
+    rest -= cold;
+  }
+  double done = port_.serve(start, bytes);
+  done = std::max(done, l2_.serve(start, bytes)) + gpu_.latency.l2;
+  if (cold > 0)
+    done =
+        std::max(done, dram_.serve(start, kSector * cold) + gpu_.latency.dram);
+  inFlight_.emplace_back(done, bytes);
+  bytesInFlight_ += bytes;
+  return done;
+}
+
+/// Returns when the result is there; of a store, when it has arrived.
+Cycle Multiprocessor::global(const MachineOp &m, const Access &a, Cycle now) {
+  Cycle start = std::max(now, memoryFree_);
+  // L1 looks up a line and moves four sectors in a cycle; cp.async passes
+  // through shared memory too.
+  Cycle cycles = std::max<Cycle>({1, a.lines, (a.sectors + 3) / 4});
+  if (m.pipe == Pipe::Copy)
+    cycles = std::max<Cycle>(cycles, a.wavefronts);
+  memoryFree_ = start + cycles;
+  memoryBusy_ += double(cycles);
+  Cycle done = start + cycles - 1 + gpu_.latency.l1;
+  if (a.beyondL1)
+    done = std::max(done, Cycle(std::ceil(beyondL1(double(start), a))));
+  return done;
+}
+
+Cycle Multiprocessor::fetch(uint32_t line, Cycle now) {
+  Cycle &ready = lineReady_[line];
+  if (ready >= 0)
+    return ready;
+  // In order behind the line before; after a jump from L2.
+  ready =
+      line && lineReady_[line - 1] >= 0
+          ? std::max(now, lineReady_[line - 1] + kClockConstants.fetchCycles)
+          : now + gpu_.latency.l2;
+  return ready;
+}
+
+void Multiprocessor::release(ReplayBlock &block, int id, Cycle now) {
+  ReplayBarrier &barrier = block.barriers[id];
+  std::vector<int> waiting = std::move(barrier.waiting);
+  barrier = {};
+  for (int warp : waiting)
+    wake(warp, now + kClockConstants.barrierCycles);
+}
+
+void Multiprocessor::arrive(int warp, const MachineOp &m, const Access &a,
+                            Cycle now) {
+  ReplayWarp &w = warps_[size_t(warp)];
+  ReplayBlock &block = blocks_[size_t(w.block)];
+  ReplayBarrier &barrier = block.barriers[a.barrier & 15];
+  int expected = a.threads ? a.threads / kLanes : block.live;
+  ++barrier.arrived;
+  if ((in_.kernel->ops[m.op].kind & 3) != kArrive) {
+    barrier.waiting.push_back(warp);
+    w.own = kNever;
+    w.earliest = kNever;
+  }
+  if (barrier.arrived >= expected)
+    release(block, a.barrier & 15, now);
+}
+
+void Multiprocessor::end(int warp, Cycle now) {
+  ReplayWarp &w = warps_[size_t(warp)];
+  w.isDone = true;
+  std::erase(parts_[warp % kParts].warps, warp);
+  ReplayBlock &block = blocks_[size_t(w.block)];
+  if (--block.live == 0) {
+    result_.ends.push_back(double(now));
+    startBlock(now + kClockConstants.blockStart);
+    return;
+  }
+  for (int id = 0; id < 16; ++id)
+    if (!block.barriers[id].waiting.empty() &&
+        block.barriers[id].arrived >= block.live)
+      release(block, id, now);
+}
+
+void Multiprocessor::issue(Part &part, int warp, Cycle now) {
+  ReplayWarp *w = &warps_[size_t(warp)];
+  const MachineOp &m = code_.ops[w->at];
+  static const Access kNone;
+  const Access *a = &kNone;
+  if (m.record >= 0 && w->access + size_t(m.record) < w->trace->accesses.size())
+    a = &w->trace->accesses[w->access + size_t(m.record)];
+  ++w->at;
+  w->own = now + m.slots;
+  Cycle result = now + m.latency + (m.slots - 1);
+  part.issued += m.slots;
+  part.last = warp;
+  part.next = now + m.slots;
+  switch (m.pipe) {
+  case Pipe::Global:
+    result = a->isActive ? global(m, *a, now) : now + 1;
+    if (!m.writes)
+      w->stores = std::max(w->stores, result);
+    break;
+  case Pipe::Shared:
+  case Pipe::Shuffle: {
+    Cycle cycles = std::max<Cycle>(1, a->wavefronts);
+    Cycle start = std::max(now, memoryFree_);
+    memoryFree_ = start + cycles;
+    memoryBusy_ += double(cycles);
+    result = start + m.latency + cycles - 1;
+    break;
+  }
+  case Pipe::Copy:
+    if (a->isActive)
+      w->open = std::max(w->open, global(m, *a, now));
+    break;
+  case Pipe::Commit:
+    w->groups.push_back(w->open);
+    w->open = 0;
+    break;
+  case Pipe::Wait: {
+    // wait_all waits for copies that were not committed too.
+    bool isAll = in_.kernel->texts[m.op].find("wait_all") != std::string::npos;
+    Cycle until = isAll ? w->open : 0;
+    size_t due =
+        w->groups.size() - std::min<size_t>(m.groups, w->groups.size());
+    for (size_t i = 0; i < due; ++i)
+      until = std::max(until, w->groups[i]);
+    w->groups.erase(w->groups.begin(), w->groups.begin() + long(due));
+    w->own = std::max(w->own, until);
+    break;
+  }
+  case Pipe::Fence:
+    w->own = std::max(now + m.latency, w->stores);
+    break;
+  case Pipe::Branch: {
+    bool isNear =
+        w->next < w->trace->regions.size() &&
+        w->trace->regions[w->next] == w->trace->regions[w->next - 1] + 1;
+    w->own = now + (isNear ? 2 : kClockConstants.branchCycles);
+    break;
+  }
+  case Pipe::Barrier:
+    if (a->isActive)
+      arrive(warp, m, *a, now);
+    break;
+  default:
+    arithmetic(part, m, now);
+    break;
+  }
+  const uint32_t *r = &code_.registers[m.registers];
+  for (int i = 0; i < m.writes; ++i)
+    w->ready[r[m.reads + i]] = result;
+  // A region's spilled registers: stores and loads that hit L1.
+  if (w->at == w->end && w->next)
+    if (uint32_t spills =
+            code_.regions[w->trace->regions[w->next - 1]].spills) {
+      memoryFree_ = std::max(now, memoryFree_) + Cycle(spills);
+      memoryBusy_ += spills;
+      part.issued += spills;
+      part.next += spills;
+      w->own = std::max(w->own, memoryFree_ + gpu_.latency.l1);
+    }
+  advance(*w);
+  if (w->at == w->end && w->next >= w->trace->regions.size())
+    end(warp, std::min(std::max(w->own, now + 1), kNever));
+}
+
+ReplayResult Multiprocessor::run() {
+  for (int i = 0; i < in_.resident; ++i)
+    startBlock(0);
+  Cycle now = 0;
+  while (result_.ends.size() < in_.blocks.size()) {
+    Cycle next = kNever;
+    for (Part &part : parts_)
+      next = std::min(next, part.next);
+    if (next >= kNever) { // A barrier whose warps do not all come.
+      bool any = false;
+      for (ReplayBlock &block : blocks_)
+        for (int id = 0; id < 16 && !any; ++id)
+          if (!block.barriers[id].waiting.empty()) {
+            release(block, id, now);
+            any = true;
+          }
+      if (!any)
+        break;
+      continue;
+    }
+    now = std::max(now, next);
+    for (Part &part : parts_) {
+      if (part.next > now)
+        continue;
+      int chosen = -1;
+      Cycle soonest = kNever;
+      auto consider = [&](int warp) {
+        ReplayWarp &w = warps_[size_t(warp)];
+        if (w.earliest >= kNever)
+          return;
+        const MachineOp &m = code_.ops[w.at];
+        Cycle when = std::max(w.earliest, free(part, m));
+        if (when <= now)
+          when = std::max(when, fetch(m.line, now));
+        if (when <= now && chosen < 0)
+          chosen = warp;
+        soonest = std::min(soonest, when);
+      };
+      if (part.last >= 0 && !warps_[size_t(part.last)].isDone)
+        consider(part.last);
+      for (size_t i = 0; i < part.warps.size() && chosen < 0; ++i)
+        consider(part.warps[i]);
+      if (chosen >= 0)
+        issue(part, chosen, now);
+      else
+        part.next = soonest;
+    }
+  }
+  std::sort(result_.ends.begin(), result_.ends.end());
+  result_.cycles = result_.ends.empty() ? 0 : result_.ends.back();
+  for (const Part &part : parts_) {
+    result_.issue = std::max(result_.issue, part.issued);
+    result_.floats = std::max(result_.floats, part.floats);
+    result_.integers = std::max(result_.integers, part.integers);
+    result_.special = std::max(result_.special, part.specials);
+    result_.tensor = std::max(result_.tensor, part.tensors);
+  }
+  result_.shared = memoryBusy_;
+  result_.l2 = l2_.busy;
+  result_.dram = dram_.busy;
+  return result_;
+}
+
+} // namespace
+
+ReplayResult replay(const ReplayInput &input) {
+  return Multiprocessor(input).run();
+}
+
+} // namespace softgpu

@@ -1,0 +1,45 @@
+//===- Multiprocessor.h - Replays recorded warps, cycle by cycle -*- C++
+//-*-===//
+//
+// Four schedulers issue at most one instruction a cycle each, of a warp whose
+// operands are ready and whose pipe is free; a warp issues in order. Memory is
+// a chain of servers (port, this multiprocessor's part of L2 and of DRAM) with
+// latencies behind them and a limit of bytes in flight.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_TEST_SOFTGPU_MULTIPROCESSOR_H
+#define MOE_TEST_SOFTGPU_MULTIPROCESSOR_H
+
+#include "test/softgpu/MachineCode.h"
+#include "test/softgpu/Recording.h"
+
+namespace softgpu {
+
+struct ReplayInput {
+  const Kernel *kernel = nullptr;
+  const MachineCode *code = nullptr;
+  const GpuModel *gpu = nullptr;
+  /// For each allocation, the part of what is requested beyond L1 that DRAM
+  /// serves; negative: as recorded.
+  std::vector<double> cold;
+  std::vector<const BlockTrace *> blocks; ///< In their order.
+  int resident = 1;                       ///< Blocks at a time.
+  double l2Bytes = 0, dramBytes = 0;      ///< Per cycle, for this one.
+};
+
+/// Where cycles went.
+struct ReplayResult {
+  double cycles = 0;
+  std::vector<double> ends; ///< When each block ended, ascending.
+  // Cycles in which a unit was busy, the busiest of the four parts.
+  double issue = 0, floats = 0, integers = 0, special = 0, tensor = 0;
+  double shared = 0; ///< Loads, stores and shuffles of all parts.
+  double l2 = 0, dram = 0;
+};
+
+ReplayResult replay(const ReplayInput &input);
+
+} // namespace softgpu
+
+#endif // MOE_TEST_SOFTGPU_MULTIPROCESSOR_H

@@ -1,0 +1,148 @@
+//===- Recording.h - What a launch did, for the clock -----------*- C++ -*-===//
+//
+// A recording has, for some blocks of a grid, the regions that each warp
+// executed and what its memory operations touched. Blocks that did the same are
+// one class, of which a few are kept. Caches are modelled as the memory of the
+// last bytes that were touched: L1 by the block, L2 by everything before.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_TEST_SOFTGPU_RECORDING_H
+#define MOE_TEST_SOFTGPU_RECORDING_H
+
+#include "test/softgpu/GpuModel.h"
+#include "test/softgpu/Regions.h"
+#include "test/softgpu/SoftGpu.h"
+
+#include <map>
+
+namespace softgpu {
+
+struct Block;
+
+/// What a recorded op of a warp did. All zero: its guard was false.
+struct Access {
+  // Global memory, in sectors of 32 bytes; of cp.async also `wavefronts`.
+  uint16_t sectors = 0;
+  uint16_t beyondL1 = 0;   ///< Of these, sectors that L2 serves,
+  uint16_t beyondL2 = 0;   ///< and of these, sectors that DRAM serves.
+  uint8_t lines = 0;       ///< Of 128 bytes.
+  uint8_t wavefronts = 0;  ///< Of shared memory.
+  uint16_t allocation = 0; ///< Where the sectors are; 0: several.
+  // Barriers.
+  uint16_t barrier = 0, threads = 0; ///< 0: all threads that have not ended.
+  bool isActive = false, isWrite = false;
+};
+
+struct WarpTrace {
+  std::vector<uint32_t> regions;
+  std::vector<uint32_t> begins; ///< For each region, its first access.
+  std::vector<Access> accesses;
+};
+
+struct BlockTrace {
+  uint64_t block = 0;
+  uint64_t instructions = 0; ///< Of all its warps.
+  uint64_t bytes[3] = {};    ///< Beyond the lanes, L1, L2.
+  std::vector<WarpTrace> warps;
+};
+
+/// Blocks whose warps executed the same regions.
+struct BlockClass {
+  std::vector<BlockTrace> kept;             ///< At least one.
+  uint64_t instructions = 0, bytes[3] = {}; ///< Averages of a block.
+  uint64_t executed = 0;
+};
+
+/// A cache of sectors that keeps what was touched last.
+class SectorCache {
+public:
+  SectorCache();
+  /// Touches a sector. Returns whether the cache had it: fewer than `capacity`
+  /// bytes were brought in since it was touched last.
+  bool touch(uint64_t sector, uint64_t capacity);
+  void clear();
+
+private:
+  struct Slot {
+    uint64_t sector = 0, stamp = 0;
+    uint32_t generation = 0;
+  };
+  void grow();
+  std::vector<Slot> slots_;
+  size_t used_ = 0;
+  uint32_t generation_ = 1;
+  uint64_t bytes_ = 0;
+};
+
+class Recorder;
+
+/// A launch's recording. `gpu` decides what caches hold.
+struct Recording {
+  explicit Recording(const GpuModel &gpu) : gpu(&gpu) {}
+
+  const GpuModel *gpu;
+  /// Blocks to execute, ascending; empty: all. If some are left out, what the
+  /// launch computes is wrong.
+  std::vector<uint64_t> blocks;
+  /// No further block is begun after so many instructions of warps.
+  uint64_t budget = ~uint64_t(0);
+  /// L2, which the caller may keep from launch to launch; null: empty.
+  SectorCache *l2 = nullptr;
+  /// Allocations of fewer bytes are in L2 before the launch.
+  uint64_t warmBytes = uint64_t(1) << 20;
+
+  // Results.
+  Regions regions;
+  std::vector<BlockClass> classes;
+  std::vector<std::pair<uint64_t, uint32_t>> executed; ///< Block, its class.
+  uint64_t grid = 0;                                   ///< All blocks.
+  /// For each allocation (Access::allocation), its bytes and what blocks that
+  /// were executed requested beyond L1.
+  struct Source {
+    uint64_t bytes = 0, requested = 0;
+    bool isWarm = false;
+  };
+  std::vector<Source> sources;
+};
+
+/// Fills a Recording while its launch runs.
+class Recorder {
+public:
+  Recorder(Recording &recording, const Kernel &kernel);
+
+  void beginBlock(const Block &block);
+  void endBlock(const Block &block);
+
+  /// Around the execution of an op by some lanes of a warp.
+  void beginOp(const Warp &warp, uint32_t pc);
+  void endOp(Warp &warp, uint32_t pc, Mask mask);
+  /// A request of global memory by the op between beginOp() and endOp().
+  void global(Warp &warp, const uint64_t *address, Mask mask, uint32_t bytes,
+              bool isWrite, bool isBeyondL1);
+
+private:
+  struct Open { ///< A block that runs.
+    BlockTrace trace;
+    SectorCache l1;
+    std::vector<uint64_t> hash; ///< Of its warps' regions.
+    std::vector<uint32_t> at;   ///< For each warp, its next op if it goes on.
+  };
+  uint16_t sourceOf(Warp &warp, uint64_t address);
+
+  Recording &recording_;
+  const Kernel &kernel_;
+  std::map<uint64_t, Open> open_;        ///< By linear block.
+  std::map<uint64_t, uint32_t> classes_; ///< By hash.
+  std::map<uint64_t, uint16_t> sources_; ///< By base.
+  SectorCache ownL2_;
+  uint64_t l1Bytes_ = 0;
+  Open *last_ = nullptr;
+  const Block *lastBlock_ = nullptr;
+  Access current_;
+  uint64_t wavefronts_ = 0;
+};
+
+} // namespace softgpu
+
+#endif // MOE_TEST_SOFTGPU_RECORDING_H
