@@ -41,7 +41,7 @@ SMALL_UNITS = 5
 # Name, shape, layers (0: all), options, depths, whether threads N - 1 are measured too.
 DEPTHS = [0, 4096, 16384]
 SPEED = [
-    ("tiny", "tiny", 0, EXPERTS_ON_CPU, [0, 8], True),
+    ("tiny", "tiny", 0, ALL_ON_GPU, [0, 8], True),
     ("v2-lite-gpu", "deepseek-v2-lite", 0, ALL_ON_GPU, DEPTHS, False),
     ("v2-lite-hybrid", "deepseek-v2-lite", 0, EXPERTS_ON_CPU, DEPTHS, True),
     ("qwen3-30b-gpu", "qwen3-30b-a3b", 0, ALL_ON_GPU, DEPTHS, False),

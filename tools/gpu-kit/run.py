@@ -93,16 +93,18 @@ class Kit:
         """Seconds that the step still has."""
         return max(0.1, self.step_until - time.time())
 
-    def start(self, words, **options):
-        """Starts a program whose output goes to the step's log; of its own session, so that all of it can be ended."""
+    def start(self, words, stdout=subprocess.PIPE, **variables):
+        """Starts a program, in a session of its own so that all of it can be ended; its errors go to the step's log."""
         self.log.write("$ " + " ".join(map(str, words)) + "\n")
         self.log.flush()
-        return subprocess.Popen([str(word) for word in words], cwd=self.work, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                stderr=self.log, text=True, env=dict(self.environment, **options), start_new_session=True)
+        # Only the kit's programs get its libraries: the machine's may need newer ones.
+        environment = self.environment if str(words[0]).startswith(self.work) else os.environ
+        return subprocess.Popen([str(word) for word in words], cwd=self.work, stdin=subprocess.DEVNULL, stdout=stdout,
+                                stderr=self.log, text=True, env=dict(environment, **variables), start_new_session=True)
 
-    def run(self, *words, may_fail=False, **options):
+    def run(self, *words, may_fail=False):
         """Runs a program within the time of the step; returns its standard output."""
-        process = self.start(words, **options)
+        process = self.start(words)
         try:
             output = process.communicate(timeout=self.left())[0]
         except subprocess.TimeoutExpired:

@@ -181,8 +181,7 @@ def tests(kit, program, small, shards, *on_gpu):
         words, shards = words + [f"--gtest_filter={small}"], 1
     else:
         words += on_gpu
-    outputs = together(kit, [words] * shards)
-    text = "".join(outputs)
+    text = together(kit, words, shards)
     figures = {"on": sorted(set(re.findall(r"^on (.*)$", text, re.M))),
                "ok": len(re.findall(r"^\[       OK \] .*\)$", text, re.M)),
                "failed": sorted(set(re.findall(r"^\[  FAILED  \] (\S+?),? .*\(\d+ ms\)$", text, re.M))),
@@ -197,26 +196,32 @@ def tests(kit, program, small, shards, *on_gpu):
     return figures
 
 
-def together(kit, commands):
-    """Runs them beside each other, as parts of one GoogleTest program; returns what they printed, also what was cut."""
-    processes, outputs = [], []
-    for number, words in enumerate(commands):
-        processes.append(kit.start(words, GTEST_TOTAL_SHARDS=str(len(commands)), GTEST_SHARD_INDEX=str(number)))
+def together(kit, words, shards):
+    """Runs the parts of a GoogleTest program beside each other; returns what they printed, also what was cut."""
+    # Into files: a pipe that nobody reads would hold a part up.
+    paths = [f"{kit.log.name}.{number}" for number in range(shards)]
+    processes = []
+    for number, path in enumerate(paths):
+        with open(path, "w") as file:
+            processes.append(kit.start(words, stdout=file, GTEST_TOTAL_SHARDS=str(shards), GTEST_SHARD_INDEX=str(number)))
     for process in processes:
         try:
-            outputs.append(process.communicate(timeout=kit.left())[0])
+            process.wait(timeout=kit.left())
         except subprocess.TimeoutExpired:
             kit.end(process)
-            outputs.append(process.communicate()[0])
-        kit.log.write(outputs[-1])
-    return outputs
+            process.wait()
+    text = "".join(open(path, errors="replace").read() for path in paths)
+    kit.log.write(text)
+    for path in paths:
+        os.remove(path)
+    return text
 
 
 def instructions(kit):
     """Every instruction of the software GPU's suite through the driver. KernelTest reads its sources from a checkout."""
     words = [kit.program("moe_softgpu_tests"), "--gtest_color=no", "--driver", kit.driver]
     words.append("--gtest_filter=" + ("MatrixTest.*:MemoryTest.NarrowLoadsExtend" if kit.software else "-KernelTest.*:*/KernelTest.*"))
-    output = together(kit, [words])[0]
+    output = together(kit, words, 1)
     figures = {"ok": len(re.findall(r"^\[       OK \] .*\)$", output, re.M)),
                "failed": sorted(set(re.findall(r"^\[  FAILED  \] (\S+?),? .*\(\d+ ms\)$", output, re.M)))}
     if figures["failed"] or not figures["ok"] or " ran." not in output:
