@@ -20,9 +20,11 @@ MOE_DEVICE void multiply(const AbsorbQueryArgs &a, const u8 *w, const float *q,
   for (int r = threadIdx.x / kLanes; r < a.nope; r += kWarps) {
     const u8 *row = w + r * a.w.rowStride;
     float weights[kEach];
+#ifdef MOE_EIGHT
     if constexpr (IsWhole)
       gguf::eightAt(row, c, weights);
     else
+#endif
 #pragma unroll
       for (int i = 0; i < kEach; ++i)
         weights[i] = c + i < a.latent ? gguf::valueAt(row, c + i) : 0;
@@ -48,9 +50,12 @@ MOE_KERNEL(256, 2, AbsorbQueryArgs) {
   float *out = a.out + first * a.outStride + i64(head) * (a.latent + a.rope);
   float sums[kRows][kEach] = {};
   const u8 *w = a.w.data + head * a.w.outerStride;
-  if (c + kEach <= a.latent && gguf::hasEight(w, a.w.rowStride))
+#ifdef MOE_EIGHT
+  if (c + kEach <= a.latent && (u64(w) | u64(a.w.rowStride)) % 8 == 0)
     multiply<true>(a, w, q, c, count, sums);
-  else if (c < a.latent)
+  else
+#endif
+      if (c < a.latent)
     multiply<false>(a, w, q, c, count, sums);
 #pragma unroll
   for (int t = 0; t < kRows; ++t) {

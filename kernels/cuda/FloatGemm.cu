@@ -92,6 +92,33 @@ MOE_DEVICE void multiply(Sums &sums, const u8 *const (&w)[MOE_WARP_ROWS],
     return;
   }
 #endif
+#ifdef MOE_EIGHT
+  if (isAligned && cols % 8 == 0) {
+#pragma unroll 1 // Unrolling would spill.
+    for (i64 c = lane * 8; c < cols; c += 32 * 8 * MOE_SPLIT) {
+      float weight[MOE_WARP_ROWS][8];
+#pragma unroll
+      for (int r = 0; r < MOE_WARP_ROWS; ++r)
+        gguf::eightAt(w[r], c, weight[r]);
+#pragma unroll
+      for (int i = 0; i < MOE_ROWS; ++i)
+        if (i < count)
+#pragma unroll
+          for (int v = 0; v < 8; v += 4) {
+            float4 act = *(const float4 *)(x[i] + c + v);
+#pragma unroll
+            for (int r = 0; r < MOE_WARP_ROWS; ++r) {
+              float &sum = sums[r][i];
+              sum = fmaf(weight[r][v], act.x, sum);
+              sum = fmaf(weight[r][v + 1], act.y, sum);
+              sum = fmaf(weight[r][v + 2], act.z, sum);
+              sum = fmaf(weight[r][v + 3], act.w, sum);
+            }
+          }
+    }
+    return;
+  }
+#endif
   for (i64 c = lane; c < cols; c += 32 * MOE_SPLIT)
 #pragma unroll
     for (int r = 0; r < MOE_WARP_ROWS; ++r) {
