@@ -7,7 +7,12 @@
 
 #include "kernels/cuda/Gguf.cuh"
 
-constexpr int kRows = 4, kWarps = 8, kLanes = 32, kEach = 8;
+#ifdef MOE_EIGHT
+constexpr int kEach = 8;
+#else
+constexpr int kEach = 2;
+#endif
+constexpr int kRows = 4, kWarps = 8, kLanes = 32;
 constexpr int kColumns = kLanes * kEach;
 
 /// Adds the products of the warp's rows of `w` with queries `q`, of `count`
@@ -65,13 +70,14 @@ MOE_KERNEL(256, 2, AbsorbQueryArgs) {
     for (int i = 0; i < kEach; ++i) // Lanes write to different banks.
       parts[warp][i * kLanes + lane] = sums[t][i];
     __syncthreads();
-    int own = threadIdx.x % kEach * kLanes + threadIdx.x / kEach;
-    float sum = 0;
+    if (threadIdx.x < kColumns && begin + int(threadIdx.x) < a.latent) {
+      int own = threadIdx.x % kEach * kLanes + threadIdx.x / kEach;
+      float sum = 0;
 #pragma unroll
-    for (int k = 0; k < kWarps; ++k)
-      sum += parts[k][own];
-    if (begin + int(threadIdx.x) < a.latent)
+      for (int k = 0; k < kWarps; ++k)
+        sum += parts[k][own];
       out[t * a.outStride + begin + threadIdx.x] = sum;
+    }
     __syncthreads();
   }
   if (blockIdx.x == gridDim.x - 1)

@@ -4,6 +4,7 @@
 #define MOE_KERNELS_CUDA_DEVICE_CUH
 
 #include "kernels/cuda/Abi.h"
+#include "kernels/cuda/LaunchOrder.cuh"
 
 using namespace moek::cuda;
 
@@ -20,8 +21,13 @@ using namespace moek::cuda;
                         const uint3 gridDim)
 #else
 #define MOE_KERNEL(threads, perSm, Args)                                       \
+  MOE_DEVICE void body(const Args &a);                                         \
   extern "C" __global__ void __launch_bounds__(threads, perSm)                 \
-      MOE_ENTRY(const __grid_constant__ Args a)
+      MOE_ENTRY(const __grid_constant__ Args a) {                              \
+    awaitLaunchBefore();                                                       \
+    body(a);                                                                   \
+  }                                                                            \
+  MOE_DEVICE void body(const Args &a)
 #endif
 
 constexpr u32 kAllLanes = 0xffffffffu;

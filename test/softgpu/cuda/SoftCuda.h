@@ -68,6 +68,7 @@ struct Options {
 struct Totals {
   std::map<std::string, uint64_t> calls; ///< By symbol.
   uint64_t launches = 0;                 ///< Kernels that ran, also in graphs.
+  uint64_t overlappedLaunches = 0; ///< Enqueued by cuLaunchKernelEx.
   uint64_t graphLaunches = 0, graphNodes = 0; ///< Nodes that ran in graphs.
   uint64_t captures = 0;
   /// Number of times that the host waited for the GPU, or the GPU for the host.
