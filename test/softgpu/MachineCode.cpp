@@ -49,8 +49,9 @@ private:
   void set(MachineOp &m, Pipe pipe, int slots = 1) const {
     m.pipe = pipe;
     m.slots = uint8_t(slots);
-    int lanes = pipe == Pipe::Float      ? gpu_.floatLanes
-                : pipe == Pipe::Integer  ? gpu_.integerLanes
+    int lanes = pipe == Pipe::Float ? gpu_.floatLanes
+                : pipe == Pipe::Integer || pipe == Pipe::Adder
+                    ? gpu_.integerLanes
                 : pipe == Pipe::Multiply ? 64
                 : pipe == Pipe::Special  ? 16
                 : pipe == Pipe::Double   ? (gpu_.isShared ? 2 : 64)
@@ -146,7 +147,8 @@ void Translator::arithmetic(MachineOp &m, Text text) const {
     return set(m, Pipe::Special);
   if (text.is({"bfe", "bfi"}))
     return set(m, Pipe::Integer, 2);
-  set(m, Pipe::Integer, wide ? 2 : 1);
+  bool isAdder = text.is({"add", "sub", "shl"});
+  set(m, isAdder ? Pipe::Adder : Pipe::Integer, wide ? 2 : 1);
 }
 
 MachineOp Translator::memory(const Op &op, Text text) const {
