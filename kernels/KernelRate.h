@@ -32,7 +32,9 @@ namespace moert {
 /// The variant is whatever else decides the speed. For attention it is the
 /// cache's type, then "one" or "many" tokens. For MlaAttention it is the work:
 /// "pairs" of queries and cached rows, or decompression of cached "rows" (with
-/// a gemm that reads W_UK) or to "floats" (without one).
+/// a gemm that reads W_UK) or to "floats" (without one). For a gemm of a GPU,
+/// "call" has calls per second without the time of their weights: what latency
+/// takes, however small a matrix is.
 // clang-format on
 struct KernelRate {
   std::string kernel, variant;

@@ -34,6 +34,8 @@ std::string basisOf(const moec::DeviceDesc &device) {
       return "guessed";
     case moec::Basis::Derived:
       return "derived from published runs";
+    case moec::Basis::Simulated:
+      return "simulated";
     case moec::Basis::Measured:
       return "measured";
     }
@@ -86,6 +88,12 @@ private:
                 : device.overheads.barrier > 0
                     ? ", plus the time of barriers."
                     : ", without the time of starting steps and of barriers.");
+    else if (device.kernelBasis == moec::Basis::Simulated)
+      reason =
+          "Seconds come from simulated rates of kernels on " + device.name +
+          " (a clock that was calibrated on another GPU); kernels without "
+          "a rate are estimated from peak rates and an assumed efficiency" +
+          basisOf(device) + ". In addition, each instruction is launched.";
     else
       reason = "Seconds come from the measured rate of each kernel. In "
                "addition, a step wakes the workers, starts " +

@@ -85,6 +85,38 @@ TEST_F(CostModelTest, NoGemmReadsFasterThanMemoryIs) {
   EXPECT_DOUBLE_EQ(linear(5), kBytes / 5);
 }
 
+// A GPU's product takes the time of a call and then that of its bytes; gate and
+// up are one call.
+TEST_F(CostModelTest, CallsOfAGpuTakeTimeWhateverTheirWeights) {
+  device_.isa = moek::Isa::Cuda;
+  device_.kind = moec::DeviceKind::Cuda;
+  device_.kernelBasis = moec::Basis::Simulated;
+  device_.kernels = {{"gemm_q8_0_rows16_cuda", "", {1}, {1e10}, {}},
+                     {"gemm_q8_0_rows16_cuda", "call", {1}, {1e5}, {}}};
+  InstructionWork work = multiplying(1);
+  EXPECT_DOUBLE_EQ(seconds(OpCode::Linear, work, "linear_cuda", {},
+                           {"gemm_q8_0_rows16_cuda"}),
+                   1e-5 + kBytes / 1e10);
+  work.products.push_back(work.products.front());
+  EXPECT_DOUBLE_EQ(seconds(OpCode::GateUp, work, "gate_up_cuda", {},
+                           {"gemm_q8_0_rows16_cuda", "gemm_q8_0_rows16_cuda"}),
+                   1e-5 + 2 * kBytes / 1e10);
+}
+
+// Not every kernel has a simulated rate, so that others take their roofline.
+TEST_F(CostModelTest, KernelsWithoutASimulatedRateTakeTheirRoofline) {
+  device_.isa = moek::Isa::Cuda;
+  device_.kind = moec::DeviceKind::Cuda;
+  auto linearSeconds = [&] {
+    return seconds(OpCode::Linear, multiplying(1), "linear_cuda", {},
+                   {"gemm_q8_0_rows16_cuda"});
+  };
+  double roofline = linearSeconds();
+  device_.kernelBasis = moec::Basis::Simulated;
+  device_.kernels = {{"gemm_q4_k_rows16_cuda", "", {1}, {1e10}, {}}};
+  EXPECT_DOUBLE_EQ(linearSeconds(), roofline);
+}
+
 TEST_F(CostModelTest, ExpertsReadTheMatricesThatTokensChoose) {
   device_.kernels = {{"gemm_q8_0_avx512", "", {1}, {10}, {}}};
   InstructionWork work = multiplying(1, /*matrices=*/2.5);

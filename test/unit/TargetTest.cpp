@@ -241,4 +241,23 @@ TEST_F(TargetFileTest, ClassesFillInWhatADeviceDoesNotState) {
   EXPECT_THAT(load(device).message(), HasSubstr("\"read_basis\" must be"));
 }
 
+TEST_F(TargetFileTest, RatesOfKernelsAreMeasuredOrSimulated) {
+  Json device = cpu_;
+  device["kernels"] = {
+      {{"kernel", "add_avx2"}, {"at", {1}}, {"memory", {2.5}}}};
+  auto measured = loadTargetFile(folder_.write("mine.json", device.dump()));
+  ASSERT_TRUE(measured.isOk()) << measured.status().message();
+  EXPECT_EQ(measured->host().kernelBasis, Basis::Measured);
+  device["kernels_basis"] = "simulated";
+  auto target = loadTargetFile(folder_.write("mine.json", device.dump()));
+  ASSERT_TRUE(target.isOk()) << target.status().message();
+  auto again = loadTargetFile(folder_.write("again.json", toJson(*target)));
+  ASSERT_TRUE(again.isOk()) << again.status().message();
+  EXPECT_EQ(again->host().kernelBasis, Basis::Simulated);
+  EXPECT_EQ(again->host().kernels, target->host().kernels);
+  device["kernels_basis"] = "guessed";
+  EXPECT_THAT(load(device).message(),
+              HasSubstr("\"kernels_basis\" must be \"measured\" or"));
+}
+
 } // namespace

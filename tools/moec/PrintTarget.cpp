@@ -26,8 +26,13 @@ void printPeak(const char *name, const Peak &peak, double unit,
 }
 
 void printRates(const DeviceDesc &device) {
-  bool measured = !device.kernels.empty();
-  if (measured)
+  bool isSimulated = device.kernelBasis == Basis::Simulated;
+  bool measured = !device.kernels.empty() && !isSimulated;
+  if (isSimulated)
+    moetool::print("  plans use {} simulated kernel rates, and for other "
+                   "kernels peak rates times an assumed efficiency\n",
+                   device.kernels.size());
+  else if (measured)
     moetool::print(
         "  plans use {} measured kernel rates and overheads of {:.2g} us per "
         "step and {:.2g} us per barrier, and:\n",

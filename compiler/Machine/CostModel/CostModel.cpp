@@ -68,6 +68,11 @@ double rooflineSeconds(double ops, double bytes, const Peak &peak,
   return std::max(compute, bytes / device.read.planned(Peak::kAssumedRead));
 }
 
+/// Whether every kernel was measured on the device.
+bool isCalibrated(const DeviceDesc &device) {
+  return !device.kernels.empty() && device.kernelBasis == Basis::Measured;
+}
+
 bool isQuantised(Value weight) {
   return isa<moe::QuantTypeInterface>(
       cast<RankedTensorType>(weight.getType()).getElementType());
@@ -182,9 +187,10 @@ double chosenSeconds(const Product &product, const moe::Choices &choices,
   return seconds * product.bytes() / product.matrices;
 }
 
+/// `isFirst`: the products of an instruction are one call.
 double productSeconds(const Product &product, const moe::Choices &choices,
                       const GemmInfo *gemm, const Situation &situation,
-                      const DeviceDesc &device) {
+                      const DeviceDesc &device, bool isFirst = true) {
   const KernelRate *rate = gemm ? find(device, gemm->name) : nullptr;
   if (!rate) {
     double seconds = productRoofline(product, gemm, device);
@@ -195,10 +201,15 @@ double productSeconds(const Product &product, const moe::Choices &choices,
                : seconds;
   }
   bool cached = situation.weightsInCache;
+  // What a call takes whatever its weights.
+  double call = 0;
+  if (const KernelRate *calls =
+          isFirst ? find(device, gemm->name, "call") : nullptr)
+    call = secondsPerUnit(*calls, product.rows, false, Units::Same);
   if (choices.tokens > 0)
-    return chosenSeconds(product, choices, *rate, cached, device);
-  return product.bytes() *
-         gemmSecondsPerByte(*rate, product.rows, cached, device);
+    return call + chosenSeconds(product, choices, *rate, cached, device);
+  return call + product.bytes() *
+                    gemmSecondsPerByte(*rate, product.rows, cached, device);
 }
 
 /// Returns the seconds to quantise `values` floats to 8 bits: 4 bytes read, 1
@@ -314,7 +325,8 @@ double instructionSeconds(OpCode op, const InstructionWork &work,
     for (auto [i, product] : llvm::enumerate(work.products)) {
       const GemmInfo *gemm =
           i < kernels.gemms.size() ? kernels.gemms[i] : nullptr;
-      seconds += productSeconds(product, work.choices, gemm, situation, device);
+      seconds += productSeconds(product, work.choices, gemm, situation, device,
+                                /*isFirst=*/i == 0);
       roofline += product.bytes();
       if (op == OpCode::HeadLinear && gemm && moek::isA8(gemm->activation) &&
           kernels.driver)
@@ -327,15 +339,15 @@ double instructionSeconds(OpCode op, const InstructionWork &work,
     // The output of a head is long and its products are short. With many
     // tokens, the time to read and write its rows, which are far apart and no
     // longer in the cache, is not hidden behind them.
-    if (op == OpCode::HeadLinear && !device.kernels.empty() &&
+    if (op == OpCode::HeadLinear && isCalibrated(device) &&
         situation.tokens > moe::kFewTokens)
       seconds += 2 * bytes / device.read.planned(Peak::kAssumedRead);
     // A product of few columns is limited by the activations that it reads and
     // writes.
-    return std::max(seconds, device.kernels.empty()
-                                 ? rooflineSeconds(0, roofline + bytes,
-                                                   device.float32, device)
-                                 : 0);
+    return std::max(seconds, isCalibrated(device)
+                                 ? 0
+                                 : rooflineSeconds(0, roofline + bytes,
+                                                   device.float32, device));
   }
   if (const KernelRate *rate =
           kernels.driver ? find(device, kernels.driver->name) : nullptr) {

@@ -29,6 +29,7 @@ constexpr std::pair<Basis, std::string_view> basisNames[] = {
     {Basis::Unstated, ""},
     {Basis::Guessed, "guessed"},
     {Basis::Derived, "derived"},
+    {Basis::Simulated, "simulated"},
     {Basis::Measured, "measured"}};
 
 /// Returns a name in the form in which names are compared: in lower case,

@@ -27,9 +27,10 @@ namespace moec {
 
 enum class DeviceKind { Cpu, Cuda };
 
-/// How certain an efficiency is: taken from a similar device, derived from
-/// published runs, or measured with our kernels on that machine.
-enum class Basis { Unstated, Guessed, Derived, Measured };
+/// How certain an efficiency or a rate is: taken from a similar device, derived
+/// from published runs, predicted by the software GPU's clock (test/softgpu),
+/// or measured with our kernels on that machine.
+enum class Basis { Unstated, Guessed, Derived, Simulated, Measured };
 std::string_view basisName(Basis basis); ///< "" for Unstated.
 std::optional<Basis> basisFromName(std::string_view name);
 
@@ -94,9 +95,11 @@ struct DeviceDesc {
   /// Link to the host; 0 for a CPU, which has none.
   Peak link;
   double linkLatencySeconds = 0;
-  /// Measured rates of every kernel that plans for the device may use. If
-  /// empty, kernels reach their efficiency times the peaks above.
+  /// Rates of kernels that plans for the device may use; of a CPU, of all. A
+  /// kernel without rates reaches its efficiency times the peaks above.
   std::vector<moert::KernelRate> kernels;
+  /// Simulated, or else measured.
+  Basis kernelBasis = Basis::Measured;
   /// Whether the file has a list of kernels. An empty list leaves the choice of
   /// kernels to instruction sets.
   bool hasKernelList = false;

@@ -164,6 +164,9 @@ FailureOr<DeviceDesc> deviceOf(ModuleOp module, DictionaryAttr dict) {
         return failure();
       device.kernels.push_back(std::move(*rate));
     }
+  if (auto basis = dict.getAs<StringAttr>("kernels_basis"))
+    device.kernelBasis = basisFromName(std::string_view(basis.getValue()))
+                             .value_or(Basis::Measured);
   if (device.memoryBytes == 0 || device.read.perSecond <= 0)
     return module.emitError(moe::kTargetAttr)
            << ": " << device.name << " needs memory_bytes and read_bps above 0";
@@ -199,6 +202,11 @@ DictionaryAttr toAttr(MLIRContext *context, const TargetDesc &target) {
       kernels.push_back(kernelAttr(b, rate));
     if (!kernels.empty())
       list.set("kernels", b.getArrayAttr(kernels));
+    if (device.kernelBasis == Basis::Simulated) {
+      std::string_view basis = basisName(device.kernelBasis);
+      list.set("kernels_basis",
+               b.getStringAttr(StringRef(basis.data(), basis.size())));
+    }
     devices.push_back(list.getDictionary(context));
   }
   NamedAttrList root;

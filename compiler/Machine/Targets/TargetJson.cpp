@@ -111,7 +111,7 @@ bool isPeakKey(std::string_view key) {
 }
 
 /// Key of a list with one object per kernel and variant.
-constexpr const char *kernelsKey = "kernels";
+constexpr const char *kernelsKey = "kernels", *kernelBasisKey = "kernels_basis";
 constexpr std::string_view kernelKeys[] = {"kernel", "variant", "at", "memory",
                                            "cache"};
 /// More points than any measurement has.
@@ -137,12 +137,12 @@ Status unknownKey(const JsonPlace &place, const std::string &key) {
 
 Status checkKeys(const Json &object, const JsonPlace &place) {
   for (const auto &[key, value] : object.items()) {
-    bool known = key == readByCoresKey || key == kernelsKey ||
-                 key == classesKey || key == aliasesKey || isPeakKey(key) ||
-                 std::ranges::find(textKeys, key) != std::end(textKeys) ||
-                 std::ranges::any_of(numberKeys, [&](const NumberKey &n) {
-                   return n.key == key;
-                 });
+    bool known =
+        key == readByCoresKey || key == kernelsKey || key == kernelBasisKey ||
+        key == classesKey || key == aliasesKey || isPeakKey(key) ||
+        std::ranges::find(textKeys, key) != std::end(textKeys) ||
+        std::ranges::any_of(numberKeys,
+                            [&](const NumberKey &n) { return n.key == key; });
     if (!known)
       return unknownKey(place, key);
   }
@@ -181,8 +181,8 @@ Status parsePeaks(const Json &object, const JsonPlace &place,
       auto found = basisFromName(basis);
       if (!found)
         return (place / basisKey)
-            .error(fmt::format("\"{}\" must be \"measured\", \"derived\" or "
-                               "\"guessed\", found {}",
+            .error(fmt::format("\"{}\" must be \"measured\", \"simulated\", "
+                               "\"derived\" or \"guessed\", found {}",
                                basisKey, moert::quoted(basis)));
       peak.basis = *found;
     }
@@ -275,6 +275,17 @@ StatusOr<moert::KernelRate> parseKernel(const Json &object,
 
 Status parseKernels(const Json &object, const JsonPlace &place,
                     DeviceDesc &device) {
+  MOE_ASSIGN_OR_RETURN(std::string basis,
+                       textOf(object, kernelBasisKey, place));
+  if (!basis.empty()) {
+    device.kernelBasis = basisFromName(basis).value_or(Basis::Unstated);
+    if (device.kernelBasis != Basis::Simulated &&
+        device.kernelBasis != Basis::Measured)
+      return (place / kernelBasisKey)
+          .error(fmt::format("\"{}\" must be \"measured\" or \"simulated\", "
+                             "found {}",
+                             kernelBasisKey, moert::quoted(basis)));
+  }
   auto list = object.find(kernelsKey);
   if (list == object.end())
     return Status::ok();
@@ -511,6 +522,8 @@ std::string toJson(const TargetDesc &target) {
       object["source"] = device.source;
     if (device.hasKernelList)
       object[kernelsKey] = Json::array();
+    if (device.kernelBasis == Basis::Simulated)
+      object[kernelBasisKey] = std::string(basisName(device.kernelBasis));
     for (const moert::KernelRate &rate : device.kernels)
       object[kernelsKey].push_back(kernelJson(rate));
     list.push_back(std::move(object));

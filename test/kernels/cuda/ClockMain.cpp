@@ -4,10 +4,14 @@
 // names contain NAME, as the software GPU's clock predicts them for GPUs of its
 // table. No GPU is needed.
 //
+// cuda_clock --targets FOLDER [--gpu NAME] [KERNEL] writes simulated rates of
+// kernels whose names contain KERNEL into the descriptions of GPUs in FOLDER.
+//
 //===----------------------------------------------------------------------===//
 
 #include "test/kernels/cuda/ClockedGpu.h"
 #include "test/kernels/cuda/Rows.h"
+#include "test/kernels/cuda/TargetRates.h"
 
 #include <cstring>
 #include <fmt/format.h>
@@ -18,7 +22,7 @@ using namespace moek::test;
 namespace {
 
 struct Options {
-  std::string gpu, filter;
+  std::string gpu, filter, targets;
   bool isJson = false;
   uint64_t budget = ClockedGpu::kBudget;
 };
@@ -70,6 +74,8 @@ int main(int argc, char **argv) {
       options.gpu = argv[++i];
     else if (!std::strcmp(argv[i], "--budget") && i + 1 < argc)
       options.budget = std::strtoull(argv[++i], nullptr, 10);
+    else if (!std::strcmp(argv[i], "--targets") && i + 1 < argc)
+      options.targets = argv[++i];
     else if (!std::strcmp(argv[i], "--json"))
       options.isJson = true;
     else
@@ -85,6 +91,19 @@ int main(int argc, char **argv) {
   if (!options.gpu.empty() && !softgpu::findGpuModel(options.gpu)) {
     fmt::print(stderr, "error: no GPU '{}' in the table\n", options.gpu);
     return 1;
+  }
+  if (!options.targets.empty()) {
+    for (const softgpu::GpuModel &model : softgpu::gpuModels()) {
+      if (!options.gpu.empty() && model.name != options.gpu)
+        continue;
+      std::string wrong = writeRates(options.targets, model,
+                                     simulatedRates(model, options.filter));
+      if (!wrong.empty()) {
+        fmt::print(stderr, "error: {}\n", wrong);
+        return 1;
+      }
+    }
+    return 0;
   }
   for (const Row &row : benchRows()) {
     if (row.name.find(options.filter) == std::string::npos)

@@ -76,8 +76,8 @@ struct Totals {
   /// Waits of the host that keep a core busy: all but those for events that
   /// were created for blocking.
   uint64_t busyWaits = 0;
-  /// Graphs that were instantiated while a GPU had work to do, for which a
-  /// driver may wait.
+  /// Graphs that were instantiated while another GPU had work to do, for which
+  /// a driver may wait.
   uint64_t instantiatedBusy = 0;
   uint64_t bytesToDevice = 0, bytesToHost = 0, bytesWithin = 0;
   uint64_t allocations = 0;

@@ -1,0 +1,28 @@
+//===- TargetRates.h - Simulated rates of kernels for targets ---*- C++ -*-===//
+
+#ifndef MOE_TEST_KERNELS_CUDA_TARGETRATES_H
+#define MOE_TEST_KERNELS_CUDA_TARGETRATES_H
+
+#include "kernels/KernelRate.h"
+#include "test/softgpu/GpuModel.h"
+
+#include <string>
+#include <vector>
+
+namespace moek::test {
+
+/// The rates of products and attention that the clock predicts for a GPU, in
+/// the units of kernels/KernelRate.h. Only formats and ops whose kernel's name
+/// contains `filter`.
+std::vector<moert::KernelRate> simulatedRates(const softgpu::GpuModel &model,
+                                              const std::string &filter);
+
+/// Writes them into the description of the GPU in `folder`, such as
+/// compiler/Machine/Targets/4090.json. Returns "" or what is wrong.
+std::string writeRates(const std::string &folder,
+                       const softgpu::GpuModel &model,
+                       const std::vector<moert::KernelRate> &rates);
+
+} // namespace moek::test
+
+#endif // MOE_TEST_KERNELS_CUDA_TARGETRATES_H
