@@ -24,17 +24,16 @@ MOE_DEVICE void copyAsync(void *to, const void *from) {
   *(uint4 *)to = *(const uint4 *)from;
 #endif
 }
-/// Copies sixteen bytes, or writes zeros if `from` is not `isThere`.
-MOE_DEVICE void copyOrZero(void *to, const void *from, bool isThere) {
 #if __CUDA_ARCH__ >= 800
+/// Copies sixteen bytes to the shared address `to`, or writes zeros and reads
+/// nothing.
+MOE_DEVICE void copyOrZero(u32 to, const void *from, bool isThere) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
                :
-               : "r"(sharedAddress(to)), "l"(from), "r"(isThere ? 16 : 0)
+               : "r"(to), "l"(from), "r"(isThere ? 16 : 0)
                : "memory");
-#else
-  *(uint4 *)to = isThere ? *(const uint4 *)from : make_uint4(0, 0, 0, 0);
-#endif
 }
+#endif
 MOE_DEVICE void commitCopies() {
 #if __CUDA_ARCH__ >= 800
   asm volatile("cp.async.commit_group;" ::: "memory");
