@@ -216,8 +216,10 @@ MOE_DEVICE void loadWeights(Weights &w, u32 rows, const Operands &o, int k) {
 #endif
 }
 
-/// Adds a step's products to the sums; `stage` is a shared address.
-MOE_DEVICE void multiply(Sums &sums, u32 stage, const Operands &o) {
+/// Adds a step's products to the sums, of `count` rows of activations; `stage`
+/// is a shared address. Only experts' blocks have fewer rows than they could
+/// have, which costs others no branch.
+MOE_DEVICE void multiply(Sums &sums, u32 stage, const Operands &o, int count) {
 #pragma unroll
   for (int k = 0; k < kStepCols / 16; ++k) {
     Weights w[MOE_TILES];
@@ -228,7 +230,9 @@ MOE_DEVICE void multiply(Sums &sums, u32 stage, const Operands &o) {
                               kWeightWords * 16,
                   o, k);
 #pragma unroll
-    for (int two = 0; two < kTiles; two += 2)
+    for (int two = 0; two < kTiles; two += 2) {
+      if (MOE_JOBS == MOE_EXPERTS && 8 * two >= count)
+        break;
 #pragma unroll
       for (int p = 0; p < MOE_PARTS; ++p) {
         u32 b[4];
@@ -242,6 +246,7 @@ MOE_DEVICE void multiply(Sums &sums, u32 stage, const Operands &o) {
             mmaHalf(sums[i][two + 1], w[i].part[part], b[2], b[3]);
           }
       }
+    }
   }
 }
 
@@ -308,7 +313,7 @@ MOE_KERNEL(kThreads, MOE_BLOCKS, HalfGemmArgs) {
       fillStage(there, sources, a, thread);
     commitCopies();
     if (isInside)
-      multiply(sums, here, operands);
+      multiply(sums, here, operands, job.count - act);
     there = here;
     here = here + kStageBytes < end ? here + kStageBytes : first;
   }

@@ -208,17 +208,26 @@ std::vector<Launch> gemvMma(const Product &p) {
                      Fusion::wide(kWeightRows))};
 }
 
-std::vector<Launch> gemv(const Product &p, int64_t rows) {
-  constexpr int64_t kWeightRows = 16, kLanesK = 8;
+std::vector<Launch> gemv(const Product &p, int64_t rows,
+                         const LaunchContext &context) {
+  // Blocks of 8 rows read every other sector, but those of 16 would leave
+  // multiprocessors idle if a matrix has few rows.
+  int64_t quads = 4, groups = groupsOf(p, rows);
+  if (2 * blocksFor(p.args.w.rows, 16) * groups * p.heads <=
+      context.multiprocessors)
+    quads = 2;
   KernelSpec spec = productSpec(p, "Gemv.cu", "gemv", rows);
+  if (quads < 4)
+    spec.entry += "_q" + std::to_string(quads);
+  spec.define("MOE_QUADS", quads);
   if (!addFormat(spec, p.format))
     return {};
-  int64_t warps = warpsFor(p.args.w.cols / 32, kLanesK, kMaxWarps);
+  int64_t warps = warpsFor(p.args.w.cols / 32, 32 / quads, kMaxWarps);
   return {makeLaunch(std::move(spec),
-                     {blocksFor(p.args.w.rows, kWeightRows), groupsOf(p, rows),
+                     {blocksFor(p.args.w.rows, 4 * quads), uint32_t(groups),
                       uint32_t(p.heads)},
                      uint32_t(warps * 32), 0, p.args,
-                     Fusion::wide(kWeightRows, /*anyThreads=*/true))};
+                     Fusion::wide(int(4 * quads), /*anyThreads=*/true))};
 }
 
 /// What Products.cuh keeps for a unit of a format: floats for MOE_SUMS and
@@ -309,7 +318,7 @@ static std::vector<Launch> wholeLaunches(const Product &p,
   int64_t rows = rowsPerMatrix(p);
   if (rows > kFewRows)
     return gemm(p, context.arch);
-  return rows > 2 ? gemvMma(p) : gemv(p, rows);
+  return rows > 2 ? gemvMma(p) : gemv(p, rows, context);
 }
 
 //===----------------------------------------------------------------------===//
