@@ -193,7 +193,8 @@ LaunchTime timeOf(const Kernel &kernel, const LaunchShape &shape,
   double bytesPerCycle = gpu.gigabytes * gpu.dramEfficiency / gpu.gigahertz;
   input.dramBytes =
       bytesPerCycle * part(input.cold.empty() || input.cold.back() < 0 ? 2 : 1);
-  input.l2Bytes = gpu.l2Bytes * gpu.multiprocessors * part(1);
+  input.l2Bytes = gpu.l2Bytes * kClockConstants.l2Efficiency *
+                  gpu.multiprocessors * part(1);
   std::vector<size_t> turn(recording.classes.size());
   uint64_t instructions = 0;
   for (uint64_t b : own) {

@@ -56,6 +56,11 @@ struct ClockConstants {
   int blockStart = 200;
   /// Bytes that a multiprocessor can have requested from L2 and DRAM.
   int bytesInFlight = 40 * 1024;
+  /// The part of GpuModel::l2Bytes that is reached.
+  double l2Efficiency = 0.8;
+  /// Instructions of a scheduler after which it issues none for a cycle:
+  /// register banks and moves that PTX does not have.
+  int issuesPerBubble = 8;
   /// Bytes per cycle that L2 sends to one multiprocessor at most.
   double portBytes = 64;
   /// Cycles for 128 bytes of instructions that no warp of the multiprocessor

@@ -49,8 +49,9 @@ private:
   void set(MachineOp &m, Pipe pipe, int slots = 1) const {
     m.pipe = pipe;
     m.slots = uint8_t(slots);
-    int lanes = pipe == Pipe::Float      ? gpu_.floatLanes
-                : pipe == Pipe::Integer  ? gpu_.integerLanes
+    int lanes = pipe == Pipe::Float ? gpu_.floatLanes
+                : pipe == Pipe::Integer || pipe == Pipe::Adder
+                    ? gpu_.integerLanes
                 : pipe == Pipe::Multiply ? 64
                 : pipe == Pipe::Special  ? 16
                 : pipe == Pipe::Double   ? (gpu_.isShared ? 2 : 64)
@@ -62,6 +63,8 @@ private:
   }
   void fuse(MachineCode &code, const MachineRegion &region,
             const std::vector<uint32_t> &uses) const;
+  void narrow(MachineCode &code, std::vector<uint8_t> &widths) const;
+  void shareReciprocals(MachineCode &code, const MachineRegion &region) const;
   std::vector<std::vector<bool>> liveOut(const MachineCode &code) const;
 
   const Kernel &kernel_;
@@ -146,7 +149,8 @@ void Translator::arithmetic(MachineOp &m, Text text) const {
     return set(m, Pipe::Special);
   if (text.is({"bfe", "bfi"}))
     return set(m, Pipe::Integer, 2);
-  set(m, Pipe::Integer, wide ? 2 : 1);
+  bool isAdder = text.is({"add", "sub", "shl"});
+  set(m, isAdder ? Pipe::Adder : Pipe::Integer, wide ? 2 : 1);
 }
 
 MachineOp Translator::memory(const Op &op, Text text) const {
@@ -234,6 +238,63 @@ MachineOp Translator::translate(const Op &op, Text text) const {
   default:
     arithmetic(m, text);
     return m;
+  }
+}
+
+/// Addresses of shared memory have 64 bits in PTX and 32 in machine code: of
+/// 64-bit integers that only become such addresses, the low half is computed.
+void Translator::narrow(MachineCode &code, std::vector<uint8_t> &widths) const {
+  std::vector<bool> isNarrow(code.registerCount);
+  for (size_t r = 0; r < widths.size(); ++r)
+    isNarrow[r] = widths[r] == 2;
+  auto isChain = [&](const MachineOp &m) {
+    Text text{kernel_.texts[m.op]};
+    return text.is({"add", "sub", "shl", "mul", "mov", "cvta"}) &&
+           m.writes == 1;
+  };
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (const MachineOp &m : code.ops) {
+      const uint32_t *r = &code.registers[m.registers];
+      for (int k = 0; k < m.reads; ++k) {
+        if (!isNarrow[r[k]])
+          continue;
+        bool isAddress = k == 0 && (m.pipe == Pipe::Shared ||
+                                    (m.pipe == Pipe::Copy && m.reads > 1));
+        bool isPassed = isChain(m) && isNarrow[r[m.reads]];
+        if (!isAddress && !isPassed) {
+          isNarrow[r[k]] = false;
+          changed = true;
+        }
+      }
+    }
+  }
+  for (MachineOp &m : code.ops)
+    if (m.writes == 1 && m.reads &&
+        isNarrow[code.registers[m.registers + m.reads]] &&
+        m.pipe != Pipe::Free) {
+      if (Text{kernel_.texts[m.op]}.is({"cvt"}))
+        set(m, Pipe::Free);
+      m.slots = std::min<uint8_t>(m.slots, 1);
+    }
+  for (size_t r = 0; r < widths.size(); ++r)
+    widths[r] = isNarrow[r] ? 1 : widths[r];
+}
+
+/// Divisions of a region by the same integer compute its reciprocal once.
+void Translator::shareReciprocals(MachineCode &code,
+                                  const MachineRegion &region) const {
+  std::vector<uint32_t> divisors;
+  for (uint32_t i = region.begin; i < region.end; ++i) {
+    MachineOp &m = code.ops[i];
+    Text text{kernel_.texts[m.op]};
+    if (!text.is({"div", "rem"}) || isFloat(text.type()) || m.reads < 2)
+      continue;
+    uint32_t divisor = code.registers[m.registers + 1];
+    if (std::find(divisors.begin(), divisors.end(), divisor) == divisors.end())
+      divisors.push_back(divisor);
+    else
+      m.slots = uint8_t(m.slots * 2 / 3);
   }
 }
 
@@ -396,8 +457,11 @@ MachineCode Translator::run(const Resources &resources) {
     code.regions.push_back(to);
   }
   code.registerCount = uint32_t(widths.size());
-  for (const MachineRegion &region : code.regions)
+  narrow(code, widths);
+  for (const MachineRegion &region : code.regions) {
+    shareReciprocals(code, region);
     fuse(code, region, uses);
+  }
   std::vector<std::vector<bool>> live = liveOut(code);
   for (size_t i = 0; i < code.regions.size(); ++i) {
     MachineRegion &region = code.regions[i];

@@ -23,7 +23,8 @@ enum class Pipe : uint8_t {
   Free,     ///< Takes no issue slot.
   Float,    ///< F32 additions and products.
   Multiply, ///< Integer products and dp4a: part of the float lanes.
-  Integer,  ///< Additions, logic, comparisons, selections.
+  Integer,  ///< Logic, comparisons, selections, right shifts.
+  Adder,    ///< Additions, left shifts: on Integer or, as products, Multiply.
   Special,  ///< Special functions, slow conversions: 4 lanes.
   Double,
   Tensor,

@@ -56,6 +56,7 @@ struct Part {
   std::vector<int> warps; ///< Oldest first.
   int last = -1;          ///< The warp that issued last.
   Cycle next = 0;
+  int sinceBubble = 0;
   Cycle lite = 0, heavy = 0, integer = 0, special = 0, tensor = 0, fp64 = 0;
   double issued = 0, floats = 0, integers = 0, specials = 0, tensors = 0;
 };
@@ -182,6 +183,8 @@ Cycle Multiprocessor::free(const Part &part, const MachineOp &m) const {
     return part.heavy;
   case Pipe::Integer:
     return part.integer;
+  case Pipe::Adder:
+    return std::min(part.integer, part.heavy);
   case Pipe::Special:
     return part.special;
   case Pipe::Double:
@@ -208,6 +211,14 @@ void Multiprocessor::arithmetic(Part &part, const MachineOp &m, Cycle now) {
     part.floats += gpu_.floatLanes == 128 ? m.slots : 2 * m.slots;
     break;
   }
+  case Pipe::Adder:
+    if (part.integer <= part.heavy) {
+      part.integer = now + cycles;
+      part.integers += double(cycles);
+      break;
+    }
+    cycles = 2 * m.slots;
+    [[fallthrough]];
   case Pipe::Multiply:
     part.heavy = now + cycles;
     part.floats += gpu_.floatLanes == 128 ? double(cycles) / 2 : double(cycles);
@@ -342,6 +353,11 @@ void Multiprocessor::issue(Part &part, int warp, Cycle now) {
   part.issued += m.slots;
   part.last = warp;
   part.next = now + m.slots;
+  part.sinceBubble += m.slots;
+  if (part.sinceBubble >= kClockConstants.issuesPerBubble) {
+    part.sinceBubble = 0;
+    ++part.next;
+  }
   switch (m.pipe) {
   case Pipe::Global:
     result = a->isActive ? global(m, *a, now) : now + 1;

@@ -1,0 +1,180 @@
+//===- TimeTest.cpp - What the clock demands of each kernel ---------------===//
+//
+// Times that the software GPU's clock predicts, as a part of what bandwidth or
+// tensor cores allow. Counters (EfficiencyTest.cpp) say what a kernel cannot go
+// below; these say what it comes to, with latency, waves and tails.
+//
+//===----------------------------------------------------------------------===//
+
+#include "test/kernels/cuda/ClockedGpu.h"
+#include "test/kernels/cuda/Workload.h"
+
+#include <cstring>
+#include <fmt/format.h>
+#include <fstream>
+#include <gtest/gtest.h>
+#include <sstream>
+
+using namespace moek;
+using namespace moek::test;
+using softgpu::GpuModel;
+using softgpu::LaunchTime;
+
+namespace {
+
+/// Such a GPU has less bandwidth and int8 rate for its issue slots.
+bool isConsumers(const GpuModel &gpu) { return gpu.isShared; }
+
+class TimeTest : public testing::Test {
+protected:
+  void SetUp() override {
+    GpuTest &test = GpuTest::get();
+    if (!test.compiler)
+      GTEST_SKIP() << test.why;
+    if (!softgpu::isSoftGpuSupported())
+      GTEST_SKIP() << "this CPU cannot run the software GPU";
+  }
+
+  static constexpr uint64_t kBudget = 2'000'000;
+
+  struct Result {
+    Workload work;
+    double seconds = 0;
+    std::vector<LaunchTime> launches;
+    /// What reading the weights or the cache takes of the time.
+    double ofBandwidth(const GpuModel &gpu) const {
+      return double(work.weightBytes) / gpu.gigabytes / 1e9 / seconds;
+    }
+    /// `macs`: multiply-accumulates per cycle of a multiprocessor.
+    double ofPeak(const GpuModel &gpu, double macs) const {
+      return work.operations / 2 /
+             (macs * gpu.multiprocessors * gpu.gigahertz * 1e9) / seconds;
+    }
+  };
+  /// Times what `make` makes on a GPU.
+  template <class F> Result time(const GpuModel &model, F make) {
+    // A few blocks of each class are enough for a bound.
+    ClockedGpu gpu(model, kBudget);
+    Workbench bench(gpu);
+    Result result;
+    result.work = make(bench);
+    result.seconds = gpu.secondsOf(result.work.launches, &result.launches);
+    fmt::print("{:5} {:9.2f} us, {:3.0f} % of bandwidth, {:3.0f} % of int8, {}",
+               model.name, result.seconds * 1e6,
+               100 * result.ofBandwidth(model),
+               100 * result.ofPeak(model, model.int8Macs),
+               result.launches.empty() ? "" : result.launches[0].bound());
+    fmt::print("\n");
+    return result;
+  }
+};
+
+TEST_F(TimeTest, LargeMatricesOfATokenReachMostOfTheBandwidth) {
+  for (const GpuModel &gpu : softgpu::gpuModels()) {
+    Result r = time(gpu, [](Workbench &make) {
+      return make.linear(Format::Q4_K, 8192, 7168, 1, 1);
+    });
+    EXPECT_GE(r.ofBandwidth(gpu), gpu.arch == 90 ? 0.65 : 0.75) << gpu.name;
+  }
+}
+
+TEST_F(TimeTest, EightRowsCostLittleMore) {
+  for (const GpuModel &gpu : softgpu::gpuModels()) {
+    Result r = time(gpu, [](Workbench &make) {
+      return make.linear(Format::Q4_K, 8192, 7168, 8, 1);
+    });
+    EXPECT_GE(r.ofBandwidth(gpu), isConsumers(gpu) ? 0.7 : 0.5) << gpu.name;
+  }
+}
+
+TEST_F(TimeTest, PrefillReachesPartOfTheTensorPeak) {
+  for (const GpuModel &gpu : softgpu::gpuModels()) {
+    Result r = time(gpu, [](Workbench &make) {
+      return make.linear(Format::Q4_K, 8192, 2048, 512, 1);
+    });
+    EXPECT_GE(r.ofPeak(gpu, gpu.int8Macs), isConsumers(gpu) ? 0.2 : 0.07)
+        << gpu.name;
+  }
+}
+
+TEST_F(TimeTest, LatentAttentionIsSplitOverMultiprocessors) {
+  for (const GpuModel &gpu : softgpu::gpuModels()) {
+    Result r = time(gpu, [](Workbench &make) {
+      return make.latent(KvType::BF16, 16, 32768, 128, 1);
+    });
+    EXPECT_GE(r.launches[0].busy, 0.75 * gpu.multiprocessors) << gpu.name;
+    EXPECT_GE(r.ofBandwidth(gpu), isConsumers(gpu) ? 0.4 : 0.3) << gpu.name;
+  }
+}
+
+TEST_F(TimeTest, DeltaRuleReadsAndWritesItsStates) {
+  for (const GpuModel &gpu : softgpu::gpuModels()) {
+    Result r = time(
+        gpu, [](Workbench &make) { return make.deltaRule(32, 128, 128, 1); });
+    EXPECT_GE(r.ofBandwidth(gpu), 0.2) << gpu.name;
+  }
+}
+
+/// The members of SerialAttentionArgs in SerialAttention.cu.
+struct SerialAttentionArgs {
+  uint64_t q, kv, pages, out;
+  int32_t heads, kvHeads, positions;
+};
+
+/// Compiles SerialAttention.cu.
+moec::KernelImage serialAttention(int arch) {
+  std::ifstream file(MOE_SERIAL_ATTENTION);
+  std::stringstream source;
+  source << file.rdbuf();
+  std::string options[] = {"--std=c++17"};
+  auto output = GpuTest::get().compiler->nvrtc().compile(
+      "SerialAttention.cu", source.str(), {}, options, arch);
+  EXPECT_TRUE(output.isOk()) << output.status().message();
+  moec::KernelImage image;
+  image.arch = arch;
+  image.registers = 64; // At most 255 with two blocks of four warps.
+  if (output)
+    image.ptx = output->ptx;
+  return image;
+}
+
+// Decode attention as it was: a block for each of four KV heads, whose threads
+// load two bytes at a time in a chain. It has to fail what attention is asked.
+TEST_F(TimeTest, FailsAttentionOfOneBlockAndAChainOfLoads) {
+  constexpr int kHeads = 32, kKvHeads = 4, kPositions = 4096, kTiles = 128;
+  const GpuModel &model = *softgpu::findGpuModel("4090");
+  ClockedGpu gpu(model);
+  Workbench make(gpu);
+  std::vector<int32_t> pages(kPositions / 64);
+  for (size_t i = 0; i < pages.size(); ++i)
+    pages[i] = int32_t(pages.size() - 1 - i);
+  int64_t bytes = int64_t(kPositions) * 2 * kKvHeads * 128 * 2;
+  SerialAttentionArgs args{make.random(kHeads * 128 * 4),
+                           make.random(bytes),
+                           make.empty(int64_t(pages.size() * 4)),
+                           make.empty(kHeads * 128 * 4),
+                           kHeads,
+                           kKvHeads,
+                           kPositions};
+  gpu.copyIn(args.pages, pages.data(), pages.size() * 4);
+  cuda::Launch launch;
+  launch.kernel.entry = "serial_attention";
+  launch.grid[0] = kKvHeads;
+  launch.threads = 128;
+  launch.sharedBytes = (32 * 129 + 16 * 128) * 4;
+  std::memcpy(launch.args.data(), &args, sizeof(args));
+  launch.argBytes = sizeof(args);
+  ASSERT_EQ(gpu.launch(launch, serialAttention(model.arch)), "");
+  LaunchTime time = gpu.takeTimes()[0];
+  fmt::print("{:.0f} us, {:.1f} us a tile of 32 keys, {:.2f} % of bandwidth\n",
+             time.seconds * 1e6, time.seconds * 1e6 / kTiles,
+             100 * double(bytes) / time.seconds / 1e9 / model.gigabytes);
+  EXPECT_EQ(time.busy, kKvHeads);
+  EXPECT_EQ(time.bound(), "latency");
+  EXPECT_LT(double(bytes) / time.seconds / 1e9, 0.1 * model.gigabytes);
+  // 64 loads one after the other take 15 to 20 us by arithmetic.
+  EXPECT_GT(time.seconds * 1e6 / kTiles, 12);
+  EXPECT_LT(time.seconds * 1e6 / kTiles, 25);
+}
+
+} // namespace
