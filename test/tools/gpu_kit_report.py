@@ -28,5 +28,5 @@ with open(f"{folder}/report.jsonl", "w") as file:
 with open(f"{folder}/software.jsonl", "w") as file:
     file.write("".join(json.dumps(each) + "\n" for each in [{**head, "gpu": "software"}, *lines[1:]]))
 with open(f"{folder}/clock.jsonl", "w") as file:
-    for gpu, seconds in (("4090", 30e-6), ("h100", 15.51e-6)):
+    for gpu, seconds in (("4090", 30e-6), ("H100", 15.51e-6)):
         file.write(json.dumps({"gpu": gpu, "row": "linear q4_k 8192x7168 T=1", "seconds": seconds, "launches": []}) + "\n")

@@ -69,6 +69,7 @@ def target_of(arguments, measured):
 
 def simulated_of(arguments, gpu):
     """Seconds by row as the clock of the software GPU predicts them; {} without it."""
+    name = gpu["model"].split("-")[0].upper()  # the clock has one A100
     if arguments.clock:
         with open(arguments.clock) as file:
             text = file.read()
@@ -76,13 +77,14 @@ def simulated_of(arguments, gpu):
         clock = os.path.join(arguments.build, "bin", "cuda_clock")
         if not os.path.exists(clock):
             return {}
-        text = subprocess.run([clock, "--gpu", gpu["model"], "--json"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+        print("simulating, which takes minutes (--clock FILE takes what cuda_clock --json printed)", flush=True)
+        text = subprocess.run([clock, "--gpu", name, "--json"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                               text=True).stdout
     rows = {}
     for line in text.splitlines():
         if line.startswith("{"):
             row = json.loads(line)
-            if row.get("gpu", gpu["model"]) == gpu["model"]:
+            if row.get("gpu", name) == name:
                 rows[row["row"]] = row["seconds"]
     return rows
 
@@ -179,7 +181,7 @@ def main(arguments):
     print(f"{measured.probes.get('device', {}).get('name', 'a GPU')} beside target {target['name']}")
     simulated = simulated_of(arguments, gpu)
     if not simulated:
-        print("no simulated times: build cuda_clock, or give --clock")
+        print("no simulated times: build cuda_clock, or give --clock; the clock does not know every GPU")
     print_rows(measured, gpu, simulated)
     print_speed(measured)
     changed = calibrate(measured, gpu)

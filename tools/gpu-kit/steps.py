@@ -181,7 +181,7 @@ def tests(kit, program, small, shards, *on_gpu):
         words, shards = words + [f"--gtest_filter={small}"], 1
     else:
         words += on_gpu
-    text = together(kit, words, shards)
+    text, was_cut = together(kit, words, shards)
     figures = {"on": sorted(set(re.findall(r"^on (.*)$", text, re.M))),
                "ok": len(re.findall(r"^\[       OK \] .*\)$", text, re.M)),
                "failed": sorted(set(re.findall(r"^\[  FAILED  \] (\S+?),? .*\(\d+ ms\)$", text, re.M))),
@@ -189,18 +189,20 @@ def tests(kit, program, small, shards, *on_gpu):
                "finished": len(re.findall(r"^\[==========\] .* ran\.", text, re.M)) == shards}
     if figures["failed"]:
         raise run.Failed(f"{len(figures['failed'])} tests failed", figures)
+    if was_cut:
+        raise run.TimedOut("the limit ended it", figures)
     if not figures["finished"]:
-        raise run.TimedOut("ran out of time or ended early", figures)
+        raise run.Failed("it ended before its tests had", figures)
     if not figures["ok"]:
         raise run.Failed("no test ran", figures)
     return figures
 
 
 def together(kit, words, shards):
-    """Runs the parts of a GoogleTest program beside each other; returns what they printed, also what was cut."""
+    """Runs the parts of a GoogleTest program beside each other; returns what they printed, and whether the limit cut it."""
     # Into files: a pipe that nobody reads would hold a part up.
     paths = [f"{kit.log.name}.{number}" for number in range(shards)]
-    processes = []
+    processes, was_cut = [], False
     for number, path in enumerate(paths):
         with open(path, "w") as file:
             processes.append(kit.start(words, stdout=file, GTEST_TOTAL_SHARDS=str(shards), GTEST_SHARD_INDEX=str(number)))
@@ -210,20 +212,25 @@ def together(kit, words, shards):
         except subprocess.TimeoutExpired:
             kit.end(process)
             process.wait()
+            was_cut = True
     text = "".join(open(path, errors="replace").read() for path in paths)
     kit.log.write(text)
     for path in paths:
         os.remove(path)
-    return text
+    return text, was_cut
 
 
 def instructions(kit):
     """Every instruction of the software GPU's suite through the driver. KernelTest reads its sources from a checkout."""
     words = [kit.program("moe_softgpu_tests"), "--gtest_color=no", "--driver", kit.driver]
     words.append("--gtest_filter=" + ("MatrixTest.*:MemoryTest.NarrowLoadsExtend" if kit.software else "-KernelTest.*:*/KernelTest.*"))
-    output = together(kit, words, 1)
+    output, was_cut = together(kit, words, 1)
     figures = {"ok": len(re.findall(r"^\[       OK \] .*\)$", output, re.M)),
                "failed": sorted(set(re.findall(r"^\[  FAILED  \] (\S+?),? .*\(\d+ ms\)$", output, re.M)))}
-    if figures["failed"] or not figures["ok"] or " ran." not in output:
+    if figures["failed"] or not figures["ok"]:
         raise run.Failed("not all instructions gave the same", figures)
+    if was_cut:
+        raise run.TimedOut("the limit ended it", figures)
+    if " ran." not in output:
+        raise run.Failed("it ended before its tests had", figures)
     return figures
