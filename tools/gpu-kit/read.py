@@ -31,10 +31,10 @@ class Measured:
         if self.report["head"].get("gpu") == "software":
             raise Problem(f"{path} is of the software GPU, whose times mean nothing")
         machine = figures_of(steps, "machine")
-        probes = (machine.get("probes", []) if isinstance(machine, dict) else []) + list(
-            figures_of(steps, "memory, link and pinning"))
+        probes = (machine.get("probes", []) if isinstance(machine, dict) else []) + [
+            *figures_of(steps, "memory, link and pinning"), *figures_of(steps, "flags and patterns")]
         self.probes = {line["probe"]: line for line in probes if "error" not in line}
-        self.rows = figures_of(steps, "cuda_bench")
+        self.rows = (figures_of(steps, "cuda_bench") or {"rows": []})["rows"]
         self.speed = [line for line in steps if isinstance(line.get("figures"), dict) and line["figures"].get("bench")]
 
     def probe(self, name):
@@ -116,6 +116,14 @@ def print_rows(measured, gpu, simulated):
     return ratios
 
 
+def print_probes(measured):
+    print()
+    for name, line in measured.probes.items():
+        if "value" in line:
+            more = ", ".join(f"{key} {value}" for key, value in line.items() if key not in ("probe", "value", "unit"))
+            print(f"{name:28} {line['value']:12.4g} {line['unit']:10} {more}".rstrip())
+
+
 def print_speed(measured):
     for line in measured.speed:
         print(f"\n{line['step']}")
@@ -183,6 +191,7 @@ def main(arguments):
     if not simulated:
         print("no simulated times: build cuda_clock, or give --clock; the clock does not know every GPU")
     print_rows(measured, gpu, simulated)
+    print_probes(measured)
     print_speed(measured)
     changed = calibrate(measured, gpu)
     print("\ncalibrated:" if changed else "\nnothing was measured that a target has")

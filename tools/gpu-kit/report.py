@@ -72,6 +72,8 @@ def of(report):
 
 def details(line):
     figures, name = line.get("figures"), line["step"]
+    if isinstance(figures, dict) and "rows" in figures:
+        figures = figures["rows"]
     if isinstance(figures, list) and figures and all(isinstance(row, dict) for row in figures):
         columns = list(dict.fromkeys(key for row in figures for key in row))
         return [f"## {name}", "", *table(columns, [[row.get(column) for column in columns] for row in figures])]
