@@ -74,7 +74,8 @@ class Maker:
         self.check()
         self.stage()
         self.code()
-        kit = {"version": 1, "small": self.small, "target": self.target, "commit": self.commit(), "units": self.units(),
+        kit = {"version": 1, "small": self.small, "target": self.target, "commit": self.commit(),
+               "glibc": os.confstr("CS_GNU_LIBC_VERSION"), "units": self.units(),
                "greedy": self.greedy(), "speed": self.speed(),
                "notes": ["moec is not in the kit: with LLVM's and MLIR's libraries it would exceed 60 MiB. Plans were "
                          "compiled where the kit was made.",
@@ -197,7 +198,7 @@ class Maker:
                 shape = os.path.join(scratch, model + ".gguf")
                 shapes.write(model, shape, layers)
                 target = self.target if not self.small else "4090+xeon"
-                explained = self.compile(shape, name, 256 if model == "tiny" else max(depths) + 1024, "--target", target,
+                explained = self.compile(shape, name, max(depths) + 1024, "--target", target,
                                          "--blank-weights", *options)
             made.append({"name": name, "plan": name + ".fb", "depths": depths, "fewer_threads": fewer,
                          "weights": self.behead(name), "explained": shorten(explained)})
@@ -223,7 +224,7 @@ class Maker:
     def pack(self):
         for part in ("bin", "lib", "plans"):
             print(f"packing {part}")
-            with tarfile.open(os.path.join(self.folder, part + ".tar.xz"), "w:xz", preset=6) as archive:
+            with tarfile.open(os.path.join(self.folder, part + ".tar.xz"), "w:xz", preset=3) as archive:
                 archive.add(os.path.join(self.work, part), part)
         shutil.rmtree(self.work)
         if self.size() > MOST_BYTES:
