@@ -21,7 +21,8 @@ for name, line in steps.items():
     assert line["status"] == ("skipped" if skips else "ok"), line
     assert name in markdown, name
 
-probes = {line["probe"]: line for line in steps["flags and patterns"]["figures"] + steps["memory, link and pinning"]["figures"]}
+measured = steps["flags and patterns"]["figures"] + steps["memory, link and pinning"]["figures"]
+probes = {line["probe"]: line for line in measured}
 for name in ("flag_round_trip_kernel", "flag_round_trip_nodes", "read_by_kernel", "zero_copy_by_kernel", "pin_huge_pages"):
     assert probes[name]["value"] > 0, probes
 assert probes["pattern_rounds"]["wrong_on_device"] == probes["pattern_rounds"]["wrong_on_host"] == 0

@@ -90,10 +90,12 @@ class Maker:
     def check(self):
         missing = [name for name in ["moec", *PROGRAMS] if not os.path.exists(os.path.join(self.build, "bin", name))]
         if missing:
-            raise Problem(f"{self.build} lacks {', '.join(missing)}; run: cmake --build {self.build} --target {' '.join(missing)}")
+            raise Problem(f"{self.build} lacks {', '.join(missing)}; "
+                          f"run: cmake --build {self.build} --target {' '.join(missing)}")
         if not os.path.exists(os.path.join(self.unit_data, "deepseek2-lite.logits.npy")):
             raise Problem(f"{self.unit_data} is empty; run: cmake --build {self.build} --target test_data")
-        if os.path.exists(self.folder) and not os.path.exists(os.path.join(self.folder, "kit.json")) and os.listdir(self.folder):
+        is_kit = os.path.exists(os.path.join(self.folder, "kit.json"))
+        if os.path.exists(self.folder) and not is_kit and os.listdir(self.folder):
             raise Problem(f"{self.folder} is there and is no kit")
 
     def commit(self):

@@ -128,7 +128,8 @@ def print_speed(measured):
     for line in measured.speed:
         print(f"\n{line['step']}")
         for row in line["figures"]["bench"]:
-            print(f"  {row['test']:7} depth {row['depth']:6} threads {row['threads']:3} {row['tokens_per_second']:10.2f} tokens/s")
+            print(f"  {row['test']:7} depth {row['depth']:6} threads {row['threads']:3} "
+                  f"{row['tokens_per_second']:10.2f} tokens/s")
         for row in line["figures"]["by_part"]:
             if (row["measured_ms"] or 0) + (row["predicted_ms"] or 0) >= 0.01:
                 print(f"  {row['phase']:9} {row['part']:32} predicted {shown(row['predicted_ms'])} ms, "

@@ -60,8 +60,8 @@ def of(report):
     lines += table(["", ""], [(key, value) for key, value in head.items() if key not in ("part", "why_software", "notes")])
     lines += [f"* {note}" for note in head.get("notes", [])] + ["", "## Steps", ""]
     lines += table(["part", "step", "result", "seconds", "figures"],
-                   [(line["part"], line["step"], line["status"] + (f": {line['why']}" if "why" in line else ""), line["seconds"],
-                     summary(line.get("figures"))) for line in steps])
+                   [(line["part"], line["step"], line["status"] + (f": {line['why']}" if "why" in line else ""),
+                     line["seconds"], summary(line.get("figures"))) for line in steps])
     for line in steps:
         lines += details(line)
     for line in steps:

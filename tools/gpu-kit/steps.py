@@ -26,10 +26,12 @@ def correctness(kit):
     yield "greedy text three times", 60, greedy
     yield "the same text by flags, host and walk", 60, meetings
     yield "cancel inside a step", 40, cancel
-    yield "fused launches", 90, lambda kit: tests(kit, "CudaFuseTest", "FuseTest.SmallOnesInOneBlock:FuseTest.HeadsAreRotated*", 1)
-    yield "conformance", 240, lambda kit: tests(kit, "CudaConformanceTest", "Kernels/RmsNormTest.*:Kernels/CombineSplitsTest.*", 4)
-    yield "device tests", 90, lambda kit: tests(kit, "moe_cuda_device_tests", "*/CudaDeviceTest.DecodeMatchesFloat64/Early", 2,
-                                                "--driver", kit.driver)
+    yield "fused launches", 90, lambda kit: tests(
+        kit, "CudaFuseTest", "FuseTest.SmallOnesInOneBlock:FuseTest.HeadsAreRotated*", 1)
+    yield "conformance", 240, lambda kit: tests(
+        kit, "CudaConformanceTest", "Kernels/RmsNormTest.*:Kernels/CombineSplitsTest.*", 4)
+    yield "device tests", 90, lambda kit: tests(
+        kit, "moe_cuda_device_tests", "*/CudaDeviceTest.DecodeMatchesFloat64/Early", 2, "--driver", kit.driver)
     yield "instructions against the software GPU", 90, instructions
 
 
@@ -228,7 +230,8 @@ def together(kit, words, shards):
 def instructions(kit):
     """Every instruction of the software GPU's suite through the driver. KernelTest reads its sources from a checkout."""
     words = [kit.program("moe_softgpu_tests"), "--gtest_color=no", "--driver", kit.driver]
-    words.append("--gtest_filter=" + ("MatrixTest.*:MemoryTest.NarrowLoadsExtend" if kit.software else "-KernelTest.*:*/KernelTest.*"))
+    small, whole = "MatrixTest.*:MemoryTest.NarrowLoadsExtend", "-KernelTest.*:*/KernelTest.*"
+    words.append("--gtest_filter=" + (small if kit.software else whole))
     output, was_cut = together(kit, words, 1)
     figures = {"ok": len(re.findall(r"^\[       OK \] .*\)$", output, re.M)),
                "failed": sorted(set(re.findall(r"^\[  FAILED  \] (\S+?),? .*\(\d+ ms\)$", output, re.M)))}
