@@ -167,12 +167,17 @@ void requantizeErrors(const uint8_t *row, int64_t cols, float *out) {
 std::vector<float> weightErrors(const GemmInfo &gemm, const uint8_t *row,
                                 int64_t cols) {
   std::vector<float> errors(size_t(cols), 0.0f);
-  if (gemm.isa == Isa::Amx && gemm.activation == Encoding::F32) {
+  bool isBfloat = gemm.format == Format::BF16 || gemm.format == Format::F32;
+  if ((gemm.isa == Isa::Amx || (gemm.isa == Isa::Cuda && isBfloat)) &&
+      gemm.activation == Encoding::F32) {
     // Activations are split into two BF16 numbers, which keep all but 2^-16;
-    // the 32 columns of a tile add more roundings of each number, twice.
+    // the 32 columns of a tile add more roundings of each number, twice. A
+    // GPU's mma does so with F32 weights too, without the product of the low
+    // parts.
+    float part = gemm.format == Format::F32 ? 3 * 0x1p-16f : 0x1p-16f;
     EXPECT_TRUE(dequantizeRow(gemm.format, row, cols, errors.data()));
     for (float &error : errors)
-      error = std::abs(error) * (0x1p-16f + 2 * 20 * 0x1p-24f);
+      error = std::abs(error) * (part + 2 * 20 * 0x1p-24f);
   }
   if (gemm.activation != Encoding::A8K)
     return errors;

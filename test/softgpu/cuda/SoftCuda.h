@@ -11,6 +11,7 @@
 #ifndef MOE_TEST_SOFTGPU_CUDA_SOFTCUDA_H
 #define MOE_TEST_SOFTGPU_CUDA_SOFTCUDA_H
 
+#include "test/softgpu/Clock.h"
 #include "test/softgpu/SoftGpu.h"
 
 #include <map>
@@ -50,6 +51,13 @@ struct Options {
   /// would enqueue more waits until some have run, as a driver's does when its
   /// launch queue is full; a graph has an entry for each node.
   size_t queueDepth = 1024;
+  /// Name of a GPU of softgpu::gpuModels(): launches take the time that the
+  /// clock predicts (takeTimes()). Of large grids only some blocks run, so that
+  /// results are wrong. "": no clock.
+  std::string clock = {};
+  /// With a clock: instructions of warps after which no further block of a
+  /// launch runs.
+  uint64_t clockBudget = 4'000'000;
   /// Whether host memory may be registered CU_MEMHOSTREGISTER_READ_ONLY.
   bool registersReadOnly = false;
   /// Results of calls that fail instead of working, by symbol.
@@ -89,9 +97,13 @@ std::vector<std::string> findings();
 /// contexts and registered memory.
 std::vector<std::string> live();
 
+/// Returns the predicted times of the launches since the last call.
+std::vector<softgpu::LaunchTime> takeTimes();
+
 /// Registers the PTX from which a cubin was compiled: modules loaded as that
-/// cubin run this PTX. `reset` keeps it.
-void addCubin(std::string_view cubin, std::string ptx);
+/// cubin run this PTX. `reset` keeps it. The clock needs `resources`.
+void addCubin(std::string_view cubin, std::string ptx,
+              softgpu::Resources resources = {});
 
 } // namespace softcuda
 

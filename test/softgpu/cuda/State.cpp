@@ -11,8 +11,8 @@ namespace {
 std::mutex calls;
 thread_local std::vector<Gpu *> contexts;
 /// PTX by the hash of the cubin that was compiled from it.
-std::map<size_t, std::string> &cubins() {
-  static std::map<size_t, std::string> map;
+std::map<size_t, CubinSource> &cubins() {
+  static std::map<size_t, CubinSource> map;
   return map;
 }
 std::unique_ptr<State> &holder() {
@@ -309,10 +309,16 @@ std::vector<std::string> findings() {
   return state().findings;
 }
 
-void addCubin(std::string_view cubin, std::string ptx) {
-  cubins()[std::hash<std::string_view>()(cubin)] = std::move(ptx);
+std::vector<softgpu::LaunchTime> takeTimes() {
+  std::lock_guard lock(state().log);
+  return std::exchange(state().times, {});
 }
-const std::string *ptxOfCubin(std::string_view cubin) {
+
+void addCubin(std::string_view cubin, std::string ptx,
+              softgpu::Resources resources) {
+  cubins()[std::hash<std::string_view>()(cubin)] = {std::move(ptx), resources};
+}
+const CubinSource *sourceOfCubin(std::string_view cubin) {
   auto it = cubins().find(std::hash<std::string_view>()(cubin));
   return it == cubins().end() ? nullptr : &it->second;
 }
