@@ -19,6 +19,10 @@ using namespace moek::cuda;
   MOE_DEVICE void piece(const Args &a, const uint3 threadIdx,                  \
                         const uint3 blockIdx, const uint3 blockDim,            \
                         const uint3 gridDim)
+#elif __CUDA_ARCH__ < 900
+#define MOE_KERNEL(threads, perSm, Args)                                       \
+  extern "C" __global__ void __launch_bounds__(threads, perSm)                 \
+      MOE_ENTRY(const __grid_constant__ Args a)
 #else
 #define MOE_KERNEL(threads, perSm, Args)                                       \
   MOE_DEVICE void body(const Args &a);                                         \

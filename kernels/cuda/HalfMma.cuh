@@ -63,6 +63,10 @@ MOE_DEVICE void loadMatrices(u32 (&x)[4], u32 row) {
       : "memory");
 }
 
+MOE_DEVICE void loadMatrices(u32 (&x)[4], const void *row) {
+  loadMatrices(x, sharedAddress(row));
+}
+
 /// The same, transposed: lane 4 g + c gets elements 2 c, 2 c + 1 of column g.
 MOE_DEVICE void loadTransposed(u32 (&x)[4], const void *row) {
   asm volatile(
