@@ -25,12 +25,18 @@ inline constexpr int64_t kRowTile = 64;
 /// Query rows and cached positions per block of the attention kernels.
 inline constexpr int64_t kQueryTile = 16;
 inline constexpr int64_t kKeyTile = 64;
-/// The least work of a worker of LatentAttention: rows of the cache, if a plan
-/// cuts it into KV splits, and heads.
-inline constexpr int64_t kLeastSplitRows = 128;
+/// The least work of a worker of LatentAttention besides rows: heads.
 inline constexpr int64_t kLatentHeads = 8;
-/// The most KV splits of a plan.
-inline constexpr int64_t kMostKvSplits = 64;
+/// The most KV splits of a plan. Only a GPU has more than a CPU may have: two
+/// for each of its multiprocessors (an RTX 5090 has 170).
+inline constexpr int64_t kMostKvSplits = 512;
+inline constexpr int64_t kMostCpuKvSplits = 64;
+/// The fewest rows of a KV split. Half as many where a GPU needs so many splits
+/// that 4096 rows would not keep its multiprocessors busy otherwise. It follows
+/// from the number of splits, so that any device can combine another's.
+constexpr int64_t leastSplitRows(int64_t splits) {
+  return splits > kMostCpuKvSplits ? 64 : 128;
+}
 /// Rows of a Q8_0 cache, and queries, that attention takes at a time.
 inline constexpr int64_t kQ8Group = 256;
 inline constexpr int64_t kQ8Queries = 4;

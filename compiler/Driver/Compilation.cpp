@@ -338,6 +338,7 @@ StatusOr<PlaceWeightsOptions> placeOptions(const CompileRequest &request,
   };
   if (request.checksums != "auto")
     options.checksums = request.checksums == "full";
+  options.blank = request.blankWeights;
   return options;
 }
 
@@ -372,6 +373,10 @@ Status writePair(mlir::ModuleOp module, const CompileRequest &request,
   if (placed.file) {
     report.packed = options.paths.weights;
     report.packedBytes = placed.bytes;
+    if (request.blankWeights)
+      report.notes.push_back(moert::shellPath(report.packed) +
+                             " is blank: all weights are zero until another "
+                             "program writes some");
   } else if (!request.weightsFile.empty()) {
     report.notes.push_back("nothing was packed, so there is no " +
                            moert::shellPath(request.weightsFile));

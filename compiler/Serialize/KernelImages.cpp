@@ -53,6 +53,21 @@ Status checkKnown(const Nvrtc &nvrtc, const std::vector<int> &archs) {
   return Status::ok();
 }
 
+/// Checks that a GPU of its architecture has the shared memory that a module's
+/// launches need, of which static memory is known only now.
+Status checkShared(plan::ModuleOp module, int64_t dynamicBytes,
+                   const KernelImage &image) {
+  const int64_t bytes = dynamicBytes + image.sharedBytes;
+  const int64_t most = moek::cuda::maxSharedBytes(image.arch);
+  if (bytes <= most)
+    return Status::ok();
+  return Status(StatusCode::Unsupported,
+                fmt::format("kernel {} needs {} bytes of shared memory for a "
+                            "block, and sm_{} has {}; place its operator on "
+                            "another device (--place)",
+                            module.getEntry().str(), bytes, image.arch, most));
+}
+
 KernelJob jobOf(plan::ModuleOp module, int arch) {
   KernelJob job;
   std::vector<std::string> words;
@@ -80,6 +95,18 @@ Status addKernelImages(plan::ProgramOp program,
   KernelCompiler compiler(nvrtc, options.cacheFolder);
   MOE_ASSIGN_OR_RETURN(std::vector<KernelImage> images,
                        compiler.compile(jobs, {.progress = options.progress}));
+  llvm::DenseMap<Value, int64_t> dynamicBytes; // The most, by module.
+  program.walk([&](plan::InstOp inst) {
+    for (const plan::InstOp::Launch &launch : inst.getLaunches()) {
+      int64_t &most = dynamicBytes[launch.module];
+      most = std::max(most, launch.sharedBytes);
+    }
+  });
+  for (auto [index, image] : llvm::enumerate(images)) {
+    plan::ModuleOp module = modules[index / archs.size()];
+    MOE_RETURN_IF_ERROR(
+        checkShared(module, dynamicBytes.lookup(module), image));
+  }
   // Images come last: they are long, and nobody reads them.
   OpBuilder builder = OpBuilder::atBlockEnd(&program.getBody().front());
   for (auto [index, image] : llvm::enumerate(images))

@@ -7,6 +7,7 @@
 //   plan <name of the plan in this folder, or path of one in another>
 //   model <hash of the model>
 //   <offset> <bytes> <layout> <checksum> <name>   for each weight
+// In a blank file (PlaceWeightsOptions) the checksums are the word "blank".
 //
 //===----------------------------------------------------------------------===//
 
@@ -91,8 +92,9 @@ public:
     MOE_ASSIGN_OR_RETURN(moert::OutputTarget target,
                          preparePair(options.paths, options.rule));
     layOut();
-    MOE_RETURN_IF_ERROR(
-        requireSpace(options.paths.weights, file.bytes, options.withoutSpace));
+    if (!options.blank)
+      MOE_RETURN_IF_ERROR(requireSpace(options.paths.weights, file.bytes,
+                                       options.withoutSpace));
     return std::optional(std::move(target));
   }
 
@@ -100,19 +102,13 @@ public:
     MOE_ASSIGN_OR_RETURN(std::optional<moert::OutputTarget> target, prepare());
     if (!target)
       return PlacedWeights();
-    // If memory cannot hold both files, drop pages of the model file after use
-    // so that those of the new file stay.
-    WeightRows rows(/*forget=*/2 * file.bytes > moert::hostMemoryBytes());
-    for (auto [entry, weight] : llvm::zip(entries, file.weights)) {
-      MOE_ASSIGN_OR_RETURN(weight.source, rows.of(entry.getWeight()));
-    }
     MOE_ASSIGN_OR_RETURN(moert::OutputFile output,
                          moert::OutputFile::create(*std::move(target)));
-    MOE_ASSIGN_OR_RETURN(
-        PackedHashes hashes,
-        writePackedFile(file, output,
-                        piecesOptions(options, "packing weights")));
-    std::string header = headerWith(hashes.checksums);
+    MOE_ASSIGN_OR_RETURN(PackedHashes hashes,
+                         options.blank ? leaveBlank(output) : pack(output));
+    std::string header = headerWith(
+        options.blank ? std::vector<std::string>(entries.size(), "blank")
+                      : hashes.checksums);
     MOE_RETURN_IF_ERROR(output.writeAt(0, header.data(), header.size()));
     std::string hash = moert::contentHash(std::span(
         reinterpret_cast<const uint8_t *>(header.data()), header.size()));
@@ -126,6 +122,23 @@ public:
   }
 
 private:
+  StatusOr<PackedHashes> pack(const moert::OutputFile &output) {
+    // If memory cannot hold both files, drop pages of the model file after use
+    // so that those of the new file stay.
+    WeightRows rows(/*forget=*/2 * file.bytes > moert::hostMemoryBytes());
+    for (auto [entry, weight] : llvm::zip(entries, file.weights)) {
+      MOE_ASSIGN_OR_RETURN(weight.source, rows.of(entry.getWeight()));
+    }
+    return writePackedFile(file, output,
+                           piecesOptions(options, "packing weights"));
+  }
+
+  /// Gives the file its size, and no checksums.
+  StatusOr<PackedHashes> leaveBlank(const moert::OutputFile &output) const {
+    MOE_RETURN_IF_ERROR(output.writeAt(file.bytes - 1, "", 1));
+    return PackedHashes{std::vector<std::string>(entries.size()), ""};
+  }
+
   void layOut() {
     for (plan::PackedOp entry : packing.getBody().getOps<plan::PackedOp>()) {
       entries.push_back(entry);
@@ -192,7 +205,7 @@ private:
     known.setHeaderBytes(int64_t(file.headerBytes));
     known.setHeaderHash(headerHash);
     known.setSampleHash(hashes.samples);
-    if (programs.size() == 1)
+    if (programs.size() == 1 || options.blank)
       return Status::ok();
     // Several programs share the file. The hash covers what this one reads.
     MOE_ASSIGN_OR_RETURN(moert::InputFile written,

@@ -28,6 +28,10 @@ struct PlaceWeightsOptions {
   /// anyway, or if the weights take at most kCheapToHash bytes. Packed weights
   /// always have checksums.
   std::optional<bool> checksums = {};
+  /// Whether packed weights are left out: the file then has its header, holes
+  /// where their bytes belong, and neither checksums nor samples, so that it
+  /// may be filled with any weights of these shapes.
+  bool blank = false;
   /// Called with the name of the current task and its bytes, done and in all.
   /// A result of false cancels. May be empty.
   std::function<bool(const char *what, uint64_t done, uint64_t total)>

@@ -97,17 +97,64 @@ Instructions KvStoreOp::getInstructions(const Execution &execution) {
 // KV splits
 //===----------------------------------------------------------------------===//
 
+namespace {
+/// What the number of KV splits of an attention op depends on.
+struct Splitting {
+  /// Groups of heads that a CPU's core, and a GPU's block, compute together.
+  int64_t groups, gpuGroups;
+  bool latent;          ///< All groups read the same rows.
+  int64_t window;       ///< Rows that a token sees; 0: all.
+  int64_t partialBytes; ///< Partial sums of a token in one split.
+};
+} // namespace
+
+/// Heads that a block of kernels/cuda/LatentMma.cu computes: those of one team
+/// of warps, or of two.
+static int64_t gpuLatentHeads(int64_t heads) { return heads > 16 ? 32 : 16; }
+/// The most bytes of partial sums of a step on a GPU: with 64 sequences the
+/// splits that two of them need would take gigabytes.
+static constexpr int64_t kMostPartialBytes = int64_t(128) << 20;
+
+/// Returns the number of KV splits with which the shortest step has two blocks
+/// for each multiprocessor of a GPU, so that one multiplies while the other
+/// waits for memory.
+static int64_t gpuKvSplits(PhaseAttr phase, int64_t multiprocessors,
+                           const Splitting &s) {
+  bool isBatch = phase.getSequences() > 1;
+  if (!isBatch && phase.getMaxTokens() > kFewTokens)
+    return 1;
+  // Tokens of one sequence that share keys share a block too.
+  int64_t blocks =
+      (isBatch || s.latent ? phase.getMinTokens() : 1) * s.gpuGroups;
+  int64_t rows = phase.getContextLength();
+  if (s.window)
+    rows = std::min(rows, s.window);
+  int64_t affordable =
+      kMostPartialBytes / (s.partialBytes * phase.getMaxTokens());
+  int64_t wanted =
+      std::min({int64_t(llvm::divideCeil(2 * multiprocessors, blocks)),
+                affordable, moek::kMostKvSplits});
+  int64_t most = llvm::divideCeil(
+      rows, moek::leastSplitRows(std::max<int64_t>(wanted, 1)));
+  // Splits stay short if there are enough rows for only a few.
+  if (wanted > moek::kMostCpuKvSplits)
+    most = std::max(most, moek::kMostCpuKvSplits + 1);
+  return std::max<int64_t>(1, std::min(wanted, most));
+}
+
 /// Returns the number of KV splits: attention divides the cache so that a step
-/// of few tokens has work for all cores of a CPU. Each of `groups` of heads is
-/// work for a core, but where all groups read the same rows (`latent`) one core
-/// computes them together if it can. A token sees `window` rows, or all if it
-/// is 0.
+/// of few tokens has work for all cores of a CPU or multiprocessors of a GPU.
+/// Each of `groups` of heads is work for a core, but where all groups read the
+/// same rows one core computes them together if it can.
 static int64_t kvSplits(Operation *op, const Execution &execution,
-                        int64_t groups, bool latent, int64_t window) {
+                        const Splitting &s) {
   PhaseAttr phase = phaseOf(op);
+  if (phase && execution.multiprocessors)
+    return gpuKvSplits(phase, execution.multiprocessors, s);
   if (!phase || execution.cores == 0)
     return 1;
-  int64_t wanted = moek::fewestKvSplits(latent ? 1 : groups, execution.cores);
+  int64_t groups = s.groups;
+  int64_t wanted = moek::fewestKvSplits(s.latent ? 1 : groups, execution.cores);
   if (phase.getSequences() > 1) {
     // Each token has its own cache and its groups of heads, which are further
     // parallel work. More splits than the shortest step needs would only add
@@ -118,10 +165,11 @@ static int64_t kvSplits(Operation *op, const Execution &execution,
     return 1;
   }
   int64_t rows = phase.getContextLength();
-  if (window)
-    rows = std::min(rows, window);
-  int64_t most = (rows + moek::kLeastSplitRows - 1) / moek::kLeastSplitRows;
-  return std::min({wanted, most, moek::kMostKvSplits});
+  if (s.window)
+    rows = std::min(rows, s.window);
+  int64_t most =
+      llvm::divideCeil(rows, moek::leastSplitRows(moek::kMostCpuKvSplits));
+  return std::min<int64_t>({wanted, most, moek::kMostCpuKvSplits});
 }
 
 /// The buffer that attention writes: its result, or the partial sums of KV
@@ -254,8 +302,12 @@ Instructions LatentAttentionOp::getInstructions(const Execution &execution) {
              rowBytes(double(execution.tokens), {getQ(), getResult()}));
   seen.read(getKv().getType(), work);
   int64_t splits = kvSplits(
-      *this, execution, (heads + moek::kLatentHeads - 1) / moek::kLatentHeads,
-      /*latent=*/true, /*window=*/0);
+      *this, execution,
+      {.groups = int64_t(llvm::divideCeil(heads, moek::kLatentHeads)),
+       .gpuGroups = int64_t(llvm::divideCeil(heads, gpuLatentHeads(heads))),
+       .latent = true,
+       .window = 0,
+       .partialBytes = heads * (latent + 2) * 4});
   Operand sums = partialSums(list, getResult(), heads, latent, splits);
   list.add(inst::LatentAttention{.q = getQ(),
                                  .kv = getKv(),
@@ -282,8 +334,12 @@ Instructions GqaAttentionOp::getInstructions(const Execution &execution) {
              rowBytes(double(execution.tokens), {getQ(), getResult()}));
   work.weightBytes = bytesOf(getSinks());
   seen.read(getKv().getType(), work);
-  int64_t splits = kvSplits(*this, execution, int64_t(getKvHeads()),
-                            /*latent=*/false, window);
+  int64_t splits = kvSplits(*this, execution,
+                            {.groups = int64_t(getKvHeads()),
+                             .gpuGroups = int64_t(getKvHeads()),
+                             .latent = false,
+                             .window = window,
+                             .partialBytes = heads * (value + 2) * 4});
   Operand sums = partialSums(list, getResult(), heads, value, splits);
   list.add(inst::Attention{.q = getQ(),
                            .kv = getKv(),

@@ -24,9 +24,10 @@ inline constexpr int64_t kFewTokens = 8;
 struct Execution {
   int64_t tokens = 1; ///< Tokens of the step.
   int64_t cached = 0; ///< Cached positions of each sequence before the step.
-  /// Cores of the CPU that runs the op, for which attention divides the cache
-  /// into KV splits. 0 on a GPU, or where no device is chosen yet: one split.
-  int64_t cores = 0;
+  /// Cores of the CPU, or multiprocessors of the GPU, that runs the op: for them
+  /// attention divides the cache into KV splits. Both are 0 where no device is
+  /// chosen yet: one split.
+  int64_t cores = 0, multiprocessors = 0;
 };
 
 /// Work and traffic of one execution of an op.

@@ -38,8 +38,8 @@ struct Spans {
     base = visibleTo(sequence.position, window).begin / kKvTile * kKvTile;
     int64_t visible = sequence.position + sequence.count - base;
     length = (visible + splits - 1) / splits;
-    if (length < kLeastSplitRows && splits > 1)
-      length = kLeastSplitRows;
+    if (length < leastSplitRows(splits) && splits > 1)
+      length = leastSplitRows(splits);
     length = (length + kKvTile - 1) / kKvTile * kKvTile;
     count = (visible + length - 1) / length;
   }

@@ -112,6 +112,26 @@ struct GemmArgs {
   int tail; ///< HeadLinear: columns of a head that are copied.
 };
 
+/// Narrow.cu: `rowsPerToken` rows of `cols` floats of each token as 16-bit
+/// numbers, for HalfGemm.cu.
+struct NarrowArgs {
+  const Step *step;
+  const u8 *x;
+  i64 tokenStride, rowStride; ///< Bytes between tokens, and rows of a token.
+  u16 *out;      ///< [rows, pitch], and `plane` elements later the low parts.
+  float *scales; ///< [rows]; only with F16.
+  i64 pitch, plane; ///< pitch: cols, rounded up to 32, with zeros.
+  int rowsPerToken, cols;
+};
+
+/// A product whose activations were narrowed, with the members of NarrowArgs.
+struct HalfGemmArgs : GemmArgs {
+  const u16 *narrowed;
+  const float *scales;
+  i64 pitch, plane;
+  int rowsPerToken;
+};
+
 /// Number of blocks that copy matrices, whatever the rest of a grid does.
 constexpr int kBringBlocks = 32;
 
@@ -148,6 +168,21 @@ struct DecompressArgs {
   float *out;
   i64 positions; ///< The most of all sequences together.
   int firstHead, latent, cols, column, width; ///< width: nope + value
+};
+
+/// The same as 16-bit rows (DecompressMma.cu), which FlashAttention.cu reads
+/// like a cache of groups of heads, of which each has its own: [positions][keys
+/// of all heads | values of all heads], each in whole 64 columns. A sequence's
+/// rows begin at a multiple of sixteen.
+struct DecompressRowsArgs {
+  const Step *step;
+  Kv kv;
+  Matrix w;
+  u16 *out;
+  i64 rowElements;
+  int firstHead, cols;
+  int rope; ///< Columns of the cache that follow a key's; 0 for values.
+  int at, headPitch; ///< Columns of the first head, and of each.
 };
 
 /// MlaAttention for the heads whose keys and values are decompressed.
@@ -205,6 +240,10 @@ struct HostSync {
   const u32 *awaited; ///< A launch of one block begins when it is not 0,
   const u64 *head;    ///< with these tokens and sequences of Step.
   u32 *signalled;     ///< Set by the block that ends last.
+  /// If `awaited` is still 0 after so many nanoseconds, `late` is set, and the
+  /// step has no tokens.
+  u32 *late;
+  u64 patience;
 };
 
 /// The parameter begins with this. The struct of each kernel follows, aligned

@@ -1,36 +1,77 @@
 // AbsorbQuery: [W_UK^T q_nope | q_rope] per head, for W_UK in the file's
-// layout, whose columns are the outputs. A thread computes one column of a
-// head: it loops over the matrix's rows, for up to eight tokens. (With a
-// transposed W_UK the op is a HeadLinear.)
+// layout, whose columns are the outputs. A block computes 256 columns of a
+// head, eight for each lane, for up to four tokens: 32 registers of sums. Its
+// eight warps take the matrix's rows in turn (a head has 128), and their sums
+// are added in the order of warps. The last block of a head copies q_rope.
+// (With a transposed W_UK the op is a HeadLinear.)
 
 #include "kernels/cuda/Gguf.cuh"
 
-MOE_KERNEL(128, 4, AbsorbQueryArgs) {
-  constexpr int kRows = 8;
+constexpr int kRows = 4, kWarps = 8, kLanes = 32, kEach = 8;
+constexpr int kColumns = kLanes * kEach;
+
+/// Adds the products of the warp's rows of `w` with queries `q`, of `count`
+/// tokens, to the sums of columns c ... c + 7. `IsWhole`: the matrix has all of
+/// these columns, and they are loaded together.
+template <bool IsWhole>
+MOE_DEVICE void multiply(const AbsorbQueryArgs &a, const u8 *w, const float *q,
+                         int c, int count, float (&sums)[kRows][kEach]) {
+#pragma unroll(IsWhole ? 2 : 1)
+  for (int r = threadIdx.x / kLanes; r < a.nope; r += kWarps) {
+    const u8 *row = w + r * a.w.rowStride;
+    float weights[kEach];
+    if constexpr (IsWhole)
+      gguf::eightAt(row, c, weights);
+    else
+#pragma unroll
+      for (int i = 0; i < kEach; ++i)
+        weights[i] = c + i < a.latent ? gguf::valueAt(row, c + i) : 0;
+#pragma unroll
+    for (int t = 0; t < kRows; ++t) {
+      float x = t < count ? q[t * a.qStride + r] : 0;
+#pragma unroll
+      for (int i = 0; i < kEach; ++i)
+        sums[t][i] = fmaf(weights[i], x, sums[t][i]);
+    }
+  }
+}
+
+MOE_KERNEL(256, 2, AbsorbQueryArgs) {
+  __shared__ float parts[kWarps][kColumns];
   int first = blockIdx.y * kRows, head = blockIdx.z;
   int count = min(a.step->tokens - first, kRows);
-  int c = blockIdx.x * blockDim.x + threadIdx.x;
-  if (count <= 0 || c >= a.latent + a.rope)
+  if (count <= 0)
     return;
+  int lane = threadIdx.x % kLanes, warp = threadIdx.x / kLanes;
+  int begin = blockIdx.x * kColumns, c = begin + lane * kEach;
   const float *q = a.q + first * a.qStride + i64(head) * (a.nope + a.rope);
-  float *out =
-      a.out + first * a.outStride + i64(head) * (a.latent + a.rope) + c;
-  if (c >= a.latent) {
-    for (int i = 0; i < count; ++i)
-      out[i * a.outStride] = q[i * a.qStride + a.nope + c - a.latent];
-    return;
-  }
+  float *out = a.out + first * a.outStride + i64(head) * (a.latent + a.rope);
+  float sums[kRows][kEach] = {};
   const u8 *w = a.w.data + head * a.w.outerStride;
-  float sums[kRows] = {};
-  for (int r = 0; r < a.nope; ++r, w += a.w.rowStride) {
-    float weight = gguf::valueAt(w, c);
+  if (c + kEach <= a.latent && gguf::hasEight(w, a.w.rowStride))
+    multiply<true>(a, w, q, c, count, sums);
+  else if (c < a.latent)
+    multiply<false>(a, w, q, c, count, sums);
 #pragma unroll
-    for (int i = 0; i < kRows; ++i)
-      if (i < count)
-        sums[i] = fmaf(weight, q[i * a.qStride + r], sums[i]);
+  for (int t = 0; t < kRows; ++t) {
+    if (t >= count)
+      break;
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) // Lanes write to different banks.
+      parts[warp][i * kLanes + lane] = sums[t][i];
+    __syncthreads();
+    int own = threadIdx.x % kEach * kLanes + threadIdx.x / kEach;
+    float sum = 0;
+#pragma unroll
+    for (int k = 0; k < kWarps; ++k)
+      sum += parts[k][own];
+    if (begin + int(threadIdx.x) < a.latent)
+      out[t * a.outStride + begin + threadIdx.x] = sum;
+    __syncthreads();
   }
-#pragma unroll
-  for (int i = 0; i < kRows; ++i)
-    if (i < count)
-      out[i * a.outStride] = sums[i];
+  if (blockIdx.x == gridDim.x - 1)
+    for (int i = threadIdx.x; i < count * a.rope; i += blockDim.x) {
+      int t = i / a.rope, k = i % a.rope;
+      out[t * a.outStride + a.latent + k] = q[t * a.qStride + a.nope + k];
+    }
 }

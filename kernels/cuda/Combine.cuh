@@ -5,45 +5,67 @@
 
 #include "kernels/cuda/Device.cuh"
 
-constexpr int kMostSplits = 512; // Larger than any device's number of splits.
-constexpr int kCombined = 64, kParts = 4;
+constexpr int kMostSplits = 512; // kernels/Scratch.h: kMostKvSplits
+constexpr int kCombined = 32, kParts = 8;
+/// Loads of a thread that are in flight together: two round trips to memory
+/// take as many splits as an RTX 4090's multiprocessors need.
+constexpr int kAhead = 16;
 
 /// Combines the sums of `used` KV splits of a token's head, weighted by
-/// exp(maximum of the split - maximum of all), for 64 columns from `block` * 64
+/// exp(maximum of the split - maximum of all), for 32 columns from `block` * 32
 /// on. The row of a split is [heads * value sums | heads maxima | heads sums of
-/// weights]; rows are `stride` apart. Needs 256 threads: four divide the splits
-/// of a column by turns and their results are added in order.
-MOE_DEVICE void combineSplits(const float *rows, i64 stride, int used, int heads,
-                             int value, int head, int block, float *out) {
+/// weights]; rows are `stride` apart. Needs 256 threads: eight divide the
+/// splits of a column by turns and their results are added in order.
+MOE_DEVICE void combineSplits(const float *rows, i64 stride, int used,
+                              int heads, int value, int head, int block,
+                              float *out) {
   __shared__ float factors[kMostSplits], parts[kParts][kCombined];
   __shared__ float inverse;
-  const float *stats = rows + i64(heads) * value + head;
+  int column = threadIdx.x % kCombined, part = threadIdx.x / kCombined;
+  int c = block * kCombined + column;
+  const float *x = rows + i64(head) * value + c;
+  int end = c < value ? used : 0;
+  // These loads need no factors.
+  float ahead[kAhead];
+#pragma unroll
+  for (int j = 0; j < kAhead; ++j) {
+    int i = part + j * kParts;
+    ahead[j] = i < end ? x[i * stride] : 0;
+  }
   if (threadIdx.x < 32) {
-    int lane = threadIdx.x;
-    float most = -infinity();
-    for (int i = lane; i < used; i += 32)
-      most = fmaxf(most, stats[i * stride]);
+    const float *stats = rows + i64(heads) * value + head;
+    constexpr int kEach = kMostSplits / 32;
+    float maxima[kEach], sums[kEach], most = -infinity(), total = 0;
+#pragma unroll
+    for (int j = 0; j < kEach; ++j) {
+      int i = threadIdx.x + 32 * j;
+      maxima[j] = i < used ? stats[i * stride] : -infinity();
+      sums[j] = i < used ? stats[i * stride + heads] : 0;
+      most = fmaxf(most, maxima[j]);
+    }
     most = warpMax(most);
-    float shift = most == -infinity() ? 0 : most, total = 0;
-    for (int i = lane; i < used; i += 32) {
-      float factor = expf(stats[i * stride] - shift);
-      factors[i] = factor;
-      total = fmaf(factor, stats[i * stride + heads], total);
+    float shift = most == -infinity() ? 0 : most;
+#pragma unroll
+    for (int j = 0; j < kEach; ++j) {
+      float factor = expf(maxima[j] - shift);
+      factors[threadIdx.x + 32 * j] = factor;
+      total = fmaf(factor, sums[j], total);
     }
     total = warpSum(total);
-    if (lane == 0)
+    if (threadIdx.x == 0)
       inverse = 1 / total;
   }
   __syncthreads();
-  int column = threadIdx.x % kCombined, part = threadIdx.x / kCombined;
-  int c = block * kCombined + column;
   float sum = 0;
-  if (c < value) {
-    const float *x = rows + i64(head) * value + c;
-#pragma unroll 8
-    for (int i = part; i < used; i += kParts)
-      sum = fmaf(factors[i], x[i * stride], sum);
+#pragma unroll
+  for (int j = 0; j < kAhead; ++j) {
+    int i = part + j * kParts;
+    if (i < end)
+      sum = fmaf(factors[i], ahead[j], sum);
   }
+#pragma unroll 8
+  for (int i = part + kAhead * kParts; i < end; i += kParts)
+    sum = fmaf(factors[i], x[i * stride], sum);
   parts[part][column] = sum;
   __syncthreads();
   if (part != 0 || c >= value)

@@ -1,4 +1,4 @@
-// CombineSplits: combines the KV splits that a token sees. A block has 64
+// CombineSplits: combines the KV splits that a token sees. A block has 32
 // columns of a head of a token.
 
 #include "kernels/cuda/Combine.cuh"
@@ -15,6 +15,6 @@ MOE_KERNEL(256, 4, CombineSplitsArgs) {
   int first = (firstVisible(position, a.window) - spans.base) / spans.length;
   int used = (position - spans.base) / spans.length + 1 - first;
   combineSplits(a.x + (i64(t) * a.splits + first) * a.xStride, a.xStride, used,
-               a.heads, a.latent, blockIdx.y, blockIdx.z,
-               a.out + t * a.outStride);
+                a.heads, a.latent, blockIdx.y, blockIdx.z,
+                a.out + t * a.outStride);
 }

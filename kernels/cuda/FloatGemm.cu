@@ -2,10 +2,17 @@
 // which models use for routers and small projections, and every other format
 // for weights that were not repacked. Sums are float.
 //
-// A warp has one weight row, a block eight; lanes go along the columns, sixteen
-// bytes of weights at a time if addresses allow it. Each weight row is
-// multiplied with up to eight rows of activations, which come from L1 because
-// all warps read the same ones.
+// Rows of weights are divided among MOE_SPLIT warps of a block of eight, whose
+// sums are added in the order of warps; matrices of few rows have too few warps
+// otherwise. A warp has MOE_WARP_ROWS weight rows: with many rows of
+// activations two, because both use what a load of activations brings, which
+// comes from L1 for all warps. Lanes go along the columns, sixteen bytes of
+// weights at a time if addresses allow it.
+//
+// A lane has kAhead loads of weights in flight before it multiplies: with four
+// blocks of eight warps a multiprocessor requests 64 KB, with two rows of
+// weights and 16 warps 32 KB, where bandwidth times latency is 5 KB on a 4090
+// and 15 on an H100.
 
 #include "kernels/cuda/Gguf.cuh"
 #include "kernels/cuda/Jobs.cuh"
@@ -16,10 +23,11 @@
 #define MOE_VECTOR 8
 #endif // Other formats have no vectors.
 
+constexpr int kAhead = 4 / MOE_WARP_ROWS;
+
 #ifdef MOE_VECTOR
-/// Loads MOE_VECTOR neighbours from an address that is a multiple of 16.
-MOE_DEVICE void loadVector(const u8 *p, float *out) {
-  uint4 bits = *(const uint4 *)p;
+/// Unpacks MOE_VECTOR neighbours.
+MOE_DEVICE void unpack(const uint4 &bits, float (&out)[MOE_VECTOR]) {
   u32 word[4] = {bits.x, bits.y, bits.z, bits.w};
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
@@ -29,56 +37,85 @@ MOE_DEVICE void loadVector(const u8 *p, float *out) {
     out[2 * i] = f16ToFloat(u16(word[i]));
     out[2 * i + 1] = f16ToFloat(u16(word[i] >> 16));
 #else
-    out[2 * i] = bf16ToFloat(u16(word[i]));
-    out[2 * i + 1] = bf16ToFloat(u16(word[i] >> 16));
+    out[2 * i] = __int_as_float(int(word[i] << 16));
+    out[2 * i + 1] = __int_as_float(int(word[i] & 0xffff0000));
 #endif
   }
 }
 #endif
 
-/// sums[i] = w * x[i] over this lane's columns.
-MOE_DEVICE void multiply(const u8 *w, const float *const *x, int count,
-                         i64 cols, bool isAligned, float *sums) {
-  i64 lane = threadIdx.x % 32;
+using Sums = float[MOE_WARP_ROWS][MOE_ROWS];
+
+/// sums[r][i] = w[r] * x[i] over this lane's columns. The warp is number `part`
+/// of MOE_SPLIT.
+MOE_DEVICE void multiply(Sums &sums, const u8 *const (&w)[MOE_WARP_ROWS],
+                         const float *const (&x)[MOE_ROWS], int count, i64 cols,
+                         bool isAligned, int part) {
+  i64 lane = part * 32 + threadIdx.x % 32;
 #ifdef MOE_VECTOR
   if (isAligned) {
-    constexpr int kBytes = 16 / MOE_VECTOR;
+    constexpr int kBytes = 16 / MOE_VECTOR, kStep = 32 * MOE_VECTOR * MOE_SPLIT;
 #pragma unroll 1 // Unrolling more would spill.
-    for (i64 c = lane * MOE_VECTOR; c < cols; c += 32 * MOE_VECTOR) {
-      float weight[MOE_VECTOR];
-      loadVector(w + c * kBytes, weight);
+    for (i64 c = lane * MOE_VECTOR; c < cols; c += kStep * kAhead) {
+      uint4 bits[kAhead][MOE_WARP_ROWS] = {};
 #pragma unroll
-      for (int i = 0; i < MOE_ROWS; ++i)
-        if (i < count)
+      for (int k = 0; k < kAhead; ++k)
+        if (c + k * kStep < cols)
 #pragma unroll
-          for (int v = 0; v < MOE_VECTOR; v += 4) {
-            float4 act = *(const float4 *)(x[i] + c + v);
-            sums[i] = fmaf(weight[v], act.x, sums[i]);
-            sums[i] = fmaf(weight[v + 1], act.y, sums[i]);
-            sums[i] = fmaf(weight[v + 2], act.z, sums[i]);
-            sums[i] = fmaf(weight[v + 3], act.w, sums[i]);
-          }
+          for (int r = 0; r < MOE_WARP_ROWS; ++r)
+            bits[k][r] = loadOnce(w[r] + (c + k * kStep) * kBytes);
+#pragma unroll
+      for (int k = 0; k < kAhead; ++k) {
+        if (c + k * kStep >= cols)
+          break;
+        float weight[MOE_WARP_ROWS][MOE_VECTOR];
+#pragma unroll
+        for (int r = 0; r < MOE_WARP_ROWS; ++r)
+          unpack(bits[k][r], weight[r]);
+#pragma unroll
+        for (int i = 0; i < MOE_ROWS; ++i)
+          if (i < count)
+#pragma unroll
+            for (int v = 0; v < MOE_VECTOR; v += 4) {
+              float4 act = *(const float4 *)(x[i] + c + k * kStep + v);
+#pragma unroll
+              for (int r = 0; r < MOE_WARP_ROWS; ++r) {
+                float &sum = sums[r][i];
+                sum = fmaf(weight[r][v], act.x, sum);
+                sum = fmaf(weight[r][v + 1], act.y, sum);
+                sum = fmaf(weight[r][v + 2], act.z, sum);
+                sum = fmaf(weight[r][v + 3], act.w, sum);
+              }
+            }
+      }
     }
     return;
   }
 #endif
-  for (i64 c = lane; c < cols; c += 32) {
-    float weight = gguf::valueAt(w, c);
+  for (i64 c = lane; c < cols; c += 32 * MOE_SPLIT)
 #pragma unroll
-    for (int i = 0; i < MOE_ROWS; ++i)
-      if (i < count)
-        sums[i] = fmaf(weight, x[i][c], sums[i]);
-  }
+    for (int r = 0; r < MOE_WARP_ROWS; ++r) {
+      float weight = gguf::valueAt(w[r], c);
+#pragma unroll
+      for (int i = 0; i < MOE_ROWS; ++i)
+        if (i < count)
+          sums[r][i] = fmaf(weight, x[i][c], sums[r][i]);
+    }
 }
 
-#if defined(MOE_GATE) && MOE_VECTOR == 8 && MOE_ROWS > 4
-constexpr int kBlocksPerSm = 1; // Two would spill.
+constexpr int kBlocksPerSm = MOE_ROWS == 1 ? 4 : 2;
+
+#ifdef MOE_GATE
+constexpr int kMatrices = 2;
 #else
-constexpr int kBlocksPerSm = 2;
+constexpr int kMatrices = 1;
 #endif
+/// Weight rows of a block.
+constexpr int kBlockRows = 8 / MOE_SPLIT * MOE_WARP_ROWS;
 
 MOE_KERNEL(256, kBlocksPerSm, MOE_GEMM_ARGS) {
   MOE_BRING_NEXT(a)
+  __shared__ float parts[kMatrices][MOE_SPLIT][kBlockRows][MOE_ROWS];
   Job job = findJob(a, blockIdx);
   if (job.count <= 0)
     return;
@@ -99,24 +136,45 @@ MOE_KERNEL(256, kBlocksPerSm, MOE_GEMM_ARGS) {
       for (int c = threadIdx.x; c < a.tail; c += blockDim.x)
         outRow(a, job, i)[a.w.rows + c] = x[i][a.w.cols + c];
 #endif
-  i64 row = i64(blockIdx.x) * 8 + threadIdx.x / 32;
-  if (row >= a.w.rows)
-    return;
+  i64 blockRow = i64(blockIdx.x) * kBlockRows;
+  int part = threadIdx.x / 32 % MOE_SPLIT;
+  int first = threadIdx.x / 32 / MOE_SPLIT * MOE_WARP_ROWS;
   bool isAligned = address % 16 == 0;
-  float sums[MOE_ROWS] = {}, ups[MOE_ROWS] = {};
-  multiply(a.w.data + job.matrix * a.w.outerStride + row * a.w.rowStride, x,
-           job.count, a.w.cols, isAligned, sums);
-#ifdef MOE_GATE
-  multiply(a.up.data + job.matrix * a.up.outerStride + row * a.up.rowStride, x,
-           job.count, a.w.cols, isAligned, ups);
-#endif
 #pragma unroll
-  for (int i = 0; i < MOE_ROWS; ++i) {
-    sums[i] = warpSum(sums[i]);
+  for (int m = 0; m < kMatrices; ++m) {
+    const Matrix &matrix = m ? a.up : a.w;
+    const u8 *w[MOE_WARP_ROWS];
+#pragma unroll
+    for (int r = 0; r < MOE_WARP_ROWS; ++r) {
+      i64 row = blockRow + first + r;
+      row = row < a.w.rows ? row : a.w.rows - 1; // Is not stored.
+      w[r] = matrix.data + job.matrix * matrix.outerStride +
+             row * matrix.rowStride;
+    }
+    Sums sums = {};
+    multiply(sums, w, x, job.count, a.w.cols, isAligned, part);
+#pragma unroll
+    for (int r = 0; r < MOE_WARP_ROWS; ++r)
+#pragma unroll
+      for (int i = 0; i < MOE_ROWS; ++i) {
+        float sum = warpSum(sums[r][i]);
+        if (threadIdx.x % 32 == i)
+          parts[m][part][first + r][i] = sum;
+      }
+  }
+  __syncthreads();
+  for (int at = threadIdx.x; at < kBlockRows * job.count; at += blockDim.x) {
+    int r = at % kBlockRows, i = at / kBlockRows;
+    if (blockRow + r >= a.w.rows)
+      continue;
+    float sum = 0, up = 0;
+#pragma unroll
+    for (int k = 0; k < MOE_SPLIT; ++k) {
+      sum += parts[0][k][r][i];
 #ifdef MOE_GATE
-    ups[i] = warpSum(ups[i]);
+      up += parts[1][k][r][i];
 #endif
-    if (i < job.count && threadIdx.x % 32 == i)
-      finish(a, job.matrix, outRow(a, job, i), row, sums[i], ups[i]);
+    }
+    finish(a, job.matrix, outRow(a, job, i), blockRow + r, sum, up);
   }
 }

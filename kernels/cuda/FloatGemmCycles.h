@@ -1,9 +1,10 @@
 //===- FloatGemmCycles.h - GPU cycles of FloatGemm.cu -----------*- C++ -*-===//
 //
-// FloatGemm.cu decodes weights element by element, and again for every eight
-// rows of activations. That takes longer than memory delivers them. The
-// instruction counts that the software GPU measured
-// (test/kernels/cuda/EfficiencyTest.cpp) are here for predictions.
+// HalfGemm.cu multiplies many rows with weights of floats by tensor cores. For
+// everything else in the layout of files, FloatGemm.cu decodes weights element
+// by element, and again for every eight rows of activations. That takes longer
+// than memory delivers them. The instruction counts that the software GPU
+// measured (test/kernels/cuda/EfficiencyTest.cpp) are here for predictions.
 //
 //===----------------------------------------------------------------------===//
 
@@ -13,6 +14,19 @@
 #include "kernels/quant/Format.h"
 
 namespace moek::cuda {
+
+/// Up to this number of rows of activations, memory bounds a product.
+inline constexpr int64_t kFewRows = 8;
+
+/// Number of mma of 16-bit floats that HalfGemm.cu does for a product of
+/// `rows` rows per matrix; 0: FloatGemm.cu does it.
+inline int halfProducts(Format format, double rows, int arch) {
+  if (arch < 80 || rows <= kFewRows)
+    return 0;
+  return format == Format::F32                             ? 3
+         : format == Format::F16 || format == Format::BF16 ? 1
+                                                           : 0;
+}
 
 /// Instructions that a multiprocessor executes per cycle, each for one lane.
 inline constexpr int kLanes = 128;
@@ -25,7 +39,7 @@ inline double floatGemmCycles(Format format, double rows) {
     double one, eight;
   };
   uint32_t block = formatInfo(format).blockElements;
-  Cycles cycles = block == 1    ? Cycles{26, 56}
+  Cycles cycles = block == 1    ? Cycles{40, 70}
                   : block <= 32 ? Cycles{21, 75}
                                 : Cycles{75, 160};
   if (rows >= 8)

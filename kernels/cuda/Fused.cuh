@@ -51,25 +51,44 @@ MOE_FUSED bool isLast(u32 *ticket, u32 count) {
   return before == count - 1;
 }
 
-/// Waits until the host has set a flag. If the step was abandoned, it has no
-/// tokens from then on, for this launch and all that follow.
+constexpr u32 kEveryLane = 0xffffffffu;
+
+MOE_FUSED u64 nanoseconds() {
+  u64 now;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+  return now;
+}
+
+/// Waits until the host has set a flag. If the step was abandoned, or the flag
+/// does not come, it has no tokens from then on, for this launch and all that
+/// follow.
 MOE_FUSED void await(const FusedArgs &f) {
   if (!f.hostSync.awaited)
     return;
   // A whole warp, which comes to the barrier together.
   if (warp() == 0) {
     u32 flag;
-    do
+    u64 begin = nanoseconds();
+    bool isLate = false;
+    do {
       asm volatile("ld.acquire.sys.global.u32 %0, [%1];"
                    : "=r"(flag)
                    : "l"(f.hostSync.awaited)
                    : "memory");
-    while (!__all_sync(0xffffffffu, flag != 0));
+      isLate = nanoseconds() - begin > f.hostSync.patience;
+    } while (!__all_sync(kEveryLane, flag != 0) &&
+             !__any_sync(kEveryLane, isLate));
+    isLate = !__all_sync(kEveryLane, flag != 0);
     u64 head;
     asm volatile("ld.relaxed.sys.global.u64 %0, [%1];"
                  : "=l"(head)
                  : "l"(f.hostSync.head)
                  : "memory");
+    if (isLate) {
+      head = 0;
+      asm volatile("st.relaxed.sys.global.u32 [%0], 1;" ::"l"(f.hostSync.late)
+                   : "memory");
+    }
     if (lane() == 0) {
       f.step->tokens = int(head);
       f.step->sequences = int(head >> 32);

@@ -27,7 +27,8 @@
 
 #define MOE_A_SIGNED // Codes minus their zero point.
 #include "kernels/cuda/A8.cuh"
-#include "kernels/cuda/Jobs.cuh"
+#include "kernels/cuda/AsyncCopy.cuh"
+#include "kernels/cuda/Groups.cuh"
 #include "kernels/cuda/Products.cuh"
 
 constexpr int kTiles = MOE_ROWS / MOE_WARP_COLS / 8;
@@ -77,32 +78,6 @@ MOE_DEVICE int transposed(int quad, int c) { return 4 * quad + (c ^ quad & 2); }
 MOE_DEVICE int wordPlace(int word) {
   constexpr int kOwn = MOE_BITS == 8 ? 32 : MOE_BITS >= 4 ? 16 : 0;
   return word < kOwn ? (word & 16) + transposed(word % 4, word / 4 % 4) : word;
-}
-
-MOE_DEVICE u32 sharedAddress(const void *p) {
-  return u32(__cvta_generic_to_shared(p));
-}
-/// Copies sixteen bytes in the background.
-MOE_DEVICE void copyAsync(void *to, const void *from) {
-#if __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"
-               :
-               : "r"(sharedAddress(to)), "l"(from)
-               : "memory");
-#else
-  *(uint4 *)to = *(const uint4 *)from;
-#endif
-}
-MOE_DEVICE void commitCopies() {
-#if __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.commit_group;" ::: "memory");
-#endif
-}
-/// Waits until at most `Left` of the committed groups are in flight.
-template <int Left> MOE_DEVICE void waitCopies() {
-#if __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.wait_group %0;" ::"n"(Left) : "memory");
-#endif
 }
 
 /// Loads the 32 bytes of unit `u` for two mma columns, 16 rows. ldmatrix gives
@@ -214,43 +189,6 @@ MOE_DEVICE void multiply(float (&sums)[kTiles][4][2], const Stage &stage,
     }
   }
 }
-
-#if MOE_JOBS == MOE_EXPERTS
-/// Finds the block's group of MOE_ROWS slots. Groups are numbered across all
-/// experts, and each expert's slots begin a new group. Every warp computes it
-/// for itself.
-MOE_DEVICE Job findGroup(const GemmArgs &a) {
-  int lane = threadIdx.x % 32, wanted = blockIdx.y, before = 0;
-  for (int first = 0; first < a.experts; first += 32) {
-    int e = first + lane, groups = 0, begin = 0, count = 0;
-    if (e < a.experts) {
-      begin = a.offsets[e];
-      count = a.offsets[e + 1] - begin;
-      groups = (count + MOE_ROWS - 1) / MOE_ROWS;
-    }
-    int sum = groups; // Inclusive.
-#pragma unroll
-    for (int i = 1; i < 32; i *= 2) {
-      int other = __shfl_up_sync(kAllLanes, sum, i);
-      sum += lane >= i ? other : 0;
-    }
-    int own = before + sum - groups;
-    u32 found =
-        __ballot_sync(kAllLanes, own <= wanted && wanted < own + groups);
-    if (found) {
-      int from = __ffs(int(found)) - 1;
-      int skip = (wanted - __shfl_sync(kAllLanes, own, from)) * MOE_ROWS;
-      begin = __shfl_sync(kAllLanes, begin, from) + skip;
-      count = __shfl_sync(kAllLanes, count, from) - skip;
-      return {first + from, begin, min(count, MOE_ROWS)};
-    }
-    before += __shfl_sync(kAllLanes, sum, 31);
-  }
-  return {0, 0, 0};
-}
-#else
-MOE_DEVICE Job findGroup(const GemmArgs &a) { return findJob(a, blockIdx); }
-#endif
 
 //===----------------------------------------------------------------------===//
 // The next stage

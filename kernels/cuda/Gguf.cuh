@@ -180,6 +180,46 @@ MOE_DEVICE float valueAt(const u8 *row, i64 col) {
 #endif
 }
 
+/// Whether eightAt() may be called for all rows of a matrix.
+MOE_DEVICE bool hasEight(const u8 *data, i64 rowStride) {
+#if MOE_FORMAT == MOE_Q4_K
+  return ((u64(data) | u64(rowStride)) & 7) == 0;
+#else
+  return true;
+#endif
+}
+
+/// Decodes the eight elements from column `col` on, a multiple of eight. In
+/// Q4_K they share their scales, and 24 bytes are loaded together.
+MOE_DEVICE void eightAt(const u8 *row, i64 col, float (&out)[8]) {
+#if MOE_FORMAT == MOE_Q4_K
+  const u8 *b = row + col / kBlockElements * kBlockBytes;
+  int e = int(col % kBlockElements), s = e / 32;
+  uint2 head = *(const uint2 *)b, scales = *(const uint2 *)(b + 8);
+  uint2 codes = *(const uint2 *)(b + 16 + e / 64 * 32 + e % 32);
+  // kScale() and kMin(), without loads.
+  auto byte = [&](int i) {
+    u32 word = i < 4 ? head.y : i < 8 ? scales.x : scales.y;
+    return int(word >> (i % 4 * 8) & 255);
+  };
+  int scale =
+      s < 4 ? byte(s) & 63 : (byte(s + 4) & 15) | (byte(s - 4) >> 6) << 4;
+  int min = s < 4 ? byte(s + 4) & 63 : byte(s + 4) >> 4 | (byte(s) >> 6) << 4;
+  float d = scaled(f16ToFloat(u16(head.x)), scale);
+  float m = scaled(f16ToFloat(u16(head.x >> 16)), min);
+  int shift = s % 2 * 4;
+#pragma unroll
+  for (int i = 0; i < 8; ++i)
+    out[i] = __fsub_rn(
+        scaled(d, ((i < 4 ? codes.x : codes.y) >> (i % 4 * 8 + shift)) & 15),
+        m);
+#else
+#pragma unroll
+  for (int i = 0; i < 8; ++i)
+    out[i] = valueAt(row, col + i);
+#endif
+}
+
 } // namespace gguf
 
 #endif // MOE_KERNELS_CUDA_GGUF_CUH

@@ -1,8 +1,10 @@
-// LatentAttention on a cache of F16 or BF16 with tensor cores: decode. A block
-// has one token, a KV split and sixteen heads, which are the rows of an mma
-// tile; keys and values are the same rows of the cache, read once.
+// LatentAttention with tensor cores: decode. A team of four warps has one
+// token, a KV split and sixteen heads, which are the rows of an mma tile; keys
+// and values are the same rows of the cache, read once. With more heads a block
+// has two teams (MOE_TEAMS), which share the tiles that they multiply.
 // SparseAttention (MOE_LISTED) uses the same code, with the rows of a token's
-// list.
+// list. Tiles are those of LatentHalf.cuh (F16, BF16) or LatentCodes.cuh
+// (Q8_0).
 //
 // 32 rows at a time are copied to shared memory in the background, into one of
 // two tiles. Then
@@ -14,21 +16,22 @@
 //            registers.
 // Scores and sums are floats. Queries and weights are floats too and are split
 // into sums of two 16-bit numbers, each multiplied separately: the error is
-// 2^-17 (BF16) or 2^-21 of the largest, where a single 16-bit number would have
-// an error of 2^-9 or 2^-11 in each. F16 overflows at 65504: a head's queries
-// are scaled by a power of two to below 2^14, and weights, which are at most 1,
-// by 2^14, so that small ones keep their bits.
+// 2^-17 (BF16, Q8_0) or 2^-21 of the largest, where a single 16-bit number
+// would have an error of 2^-9 or 2^-11 in each.
 //
-// A tile is 36 KB and 136 mma per warp. On a 4090 these take 4.4 of the 11.7
-// thousand cycles in which a multiprocessor's share of the bandwidth delivers
-// the tile, on an H100 about half of 2.6 thousand: with 16 heads memory is the
-// limit, with 128 the mma.
+// A tile is 36 KB (19 KB of Q8_0) and 136 mma per warp. On a 4090 the mma of a
+// team take 4.4 of the 11.7 thousand cycles in which a multiprocessor's share
+// of the bandwidth delivers the tile of F16, on an H100 about half of 2.6
+// thousand: with 16 heads memory is the limit, with 128 the mma. A team waits
+// at barriers of its own between its steps, so that two of them keep tensor
+// cores busy.
 //
 // Shared memory: two tiles of 32 rows of 1168 bytes (16 more than a row has, so
-// that eight rows use all banks), scores [4][16][36] floats, weights 2 x
-// [16][40] halves: 86 KB, one block per multiprocessor on GeForce (99 KB), two
-// on an H100.
+// that eight rows use all banks), and for each team scores [4][16][36] floats
+// and weights [16][40] floats: 87 KB for one team, 99 KB for two, one
+// block per multiprocessor on GeForce (99 KB), two on an H100.
 
+#include "kernels/cuda/KvHalf.cuh"
 #ifdef MOE_LISTED
 #include "kernels/cuda/Listed.cuh"
 using AttentionOf = SparseSplitsArgs;
@@ -37,91 +40,16 @@ using AttentionOf = SparseSplitsArgs;
 using AttentionOf = LatentAttentionArgs;
 #endif
 
-constexpr int kHeads = 16, kKeys = 32, kWarps = 4;
+constexpr int kTeams = MOE_TEAMS, kThreads = 128 * kTeams;
+constexpr int kHeads = 16, kKeys = 32, kWarps = 4; ///< Of a team.
 constexpr int kLatent = MOE_LATENT, kWidth = MOE_LATENT + MOE_ROPE;
 constexpr int kSteps = kWidth / 16 / kWarps;   ///< Steps of a warp's columns.
 constexpr int kColumns = kLatent / 8 / kWarps; ///< mma columns of a warp.
 static_assert(kWidth % 64 == 0 && kLatent % 64 == 0, "whole steps for warps");
 
-constexpr int kRowBytes = kWidth * 2, kTilePitch = kRowBytes + 16;
-constexpr int kTileBytes = kKeys * kTilePitch;
-constexpr int kScorePitch = kKeys + 4, kWeightPitch = kKeys + 8;
-#if MOE_KV == MOE_KV_F16
-constexpr float kWeightScale = 16384;
-#define MOE_HALF "f16"
-#else
-constexpr float kWeightScale = 1;
-#define MOE_HALF "bf16"
-#endif
-
-struct Shared {
-  u8 tile[2][kTileBytes];
-  float scores[kWarps][kHeads][kScorePitch];
-  u16 weights[2][kHeads][kWeightPitch]; ///< High and low parts.
-  float most[kWarps][kHeads], alpha[kHeads];
-};
-
-MOE_DEVICE u32 sharedAddress(const void *p) {
-  return u32(__cvta_generic_to_shared(p));
-}
-
-/// Convert two floats to a pair of 16-bit ones, x in the low half, and back.
-MOE_DEVICE u32 narrow(float x, float y) {
-  u32 pair;
-  asm("cvt.rn." MOE_HALF "x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(y), "f"(x));
-  return pair;
-}
-MOE_DEVICE float widenLow(u32 pair) {
-#if MOE_KV == MOE_KV_F16
-  return f16ToFloat(u16(pair));
-#else
-  return __int_as_float(int(pair << 16));
-#endif
-}
-MOE_DEVICE float widenHigh(u32 pair) {
-#if MOE_KV == MOE_KV_F16
-  return f16ToFloat(u16(pair >> 16));
-#else
-  return __int_as_float(int(pair & 0xffff0000));
-#endif
-}
-
-/// Two floats, each split into a high and a low 16-bit part.
-struct Split {
-  u32 high, low;
-};
-MOE_DEVICE Split split(float x, float y) {
-  u32 high = narrow(x, y);
-  return {high, narrow(x - widenLow(high), y - widenHigh(high))};
-}
-
-/// d += a * b: 16 rows of a, 8 columns of b, 16 products (PTX ISA, "Matrix
-/// Fragments for mma.m16n8k16 with floating point type"). Lane 4 g + c has rows
-/// g and g + 8 of a and d, columns 2 c, 2 c + 1 (and 8 more) of a.
-MOE_DEVICE void mma(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) {
-  asm("mma.sync.aligned.m16n8k16.row.col.f32." MOE_HALF "." MOE_HALF
-      ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-
-/// Loads four matrices of eight rows of 16 bytes; lane i passes the address of
-/// row i % 8 of matrix i / 8. Lane 4 g + c gets elements 2 c, 2 c + 1 of row g
-/// of each matrix, or of column g when transposed.
-MOE_DEVICE void loadMatrices(u32 (&x)[4], const void *row) {
-  asm volatile(
-      "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-      : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
-      : "r"(sharedAddress(row))
-      : "memory");
-}
-MOE_DEVICE void loadTransposed(u32 (&x)[4], const void *row) {
-  asm volatile(
-      "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-      : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
-      : "r"(sharedAddress(row))
-      : "memory");
-}
+constexpr int kScorePitch = kKeys + 4;
+/// So that lanes load eight bytes, or sixteen for Q8_0, from all banks.
+constexpr int kWeightPitch = kKeys + (MOE_KV == MOE_KV_Q8_0 ? 16 : 8);
 
 /// The rows that a block sees: a range of the token's rows in their order.
 struct Seen {
@@ -162,63 +90,56 @@ struct Seen {
 #endif
 };
 
-/// Copies rows from number `at` on in the background, with zeros after the last
-/// one. Each lane looks up one row, so that a list's look-ups are in flight
-/// together.
-MOE_DEVICE void copyTile(u8 *tile, const Seen &seen, int at) {
-  int lane = threadIdx.x % 32;
-  u64 own = u64(seen.row(at + lane < seen.end ? at + lane : at));
-#pragma unroll
-  for (int i = 0; i < kKeys / kWarps; ++i) {
-    int r = threadIdx.x / 32 + i * kWarps;
-    bool isThere = at + r < seen.end;
-    const u8 *row = (const u8 *)__shfl_sync(kAllLanes, own, r);
-#pragma unroll
-    for (int at = lane * 16; at < kRowBytes; at += 32 * 16)
-      asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
-                   :
-                   : "r"(sharedAddress(tile + r * kTilePitch + at)),
-                     "l"(row + at), "r"(isThere ? 16 : 0)
-                   : "memory");
-  }
-  asm volatile("cp.async.commit_group;" ::: "memory");
-}
-
-/// Returns the exponent that brings `most` below 2^14, or 1 if the type needs
-/// no scaling.
-MOE_DEVICE int exponentFor(float most) {
-#if MOE_KV == MOE_KV_F16
-  int exponent = int(u32(__float_as_int(most)) >> 23) - 127 - 13;
-  return exponent > -100 ? exponent : -100;
+#if MOE_KV == MOE_KV_Q8_0
+#include "kernels/cuda/LatentCodes.cuh"
 #else
-  return 0;
+#include "kernels/cuda/LatentHalf.cuh"
 #endif
-}
-MOE_DEVICE float powerOfTwo(int exponent) {
-  return __int_as_float((exponent + 127) << 23);
+
+/// A team's memory.
+struct Team {
+  float scores[kWarps][kHeads][kScorePitch];
+  float weights[kHeads][kWeightPitch];
+  float most[kWarps][kHeads], alpha[kHeads];
+};
+struct Shared {
+  u8 tile[2][kTileBytes];
+  Team team[kTeams];
+};
+
+/// A barrier of the four warps of a team.
+MOE_DEVICE void joinTeam(int team) {
+  if constexpr (kTeams == 1)
+    __syncthreads();
+  else if (team == 0) // A number that is not constant would take all barriers.
+    asm volatile("bar.sync 1, 128;" : : : "memory");
+  else
+    asm volatile("bar.sync 2, 128;" : : : "memory");
 }
 
-MOE_KERNEL(128, 2, AttentionOf) {
+MOE_KERNEL(kThreads, kTeams == 1 ? 2 : 1, AttentionOf) {
   extern __shared__ uint4 memory[];
-  Shared &shared = *(Shared *)memory;
-  int t = blockIdx.x, span = blockIdx.y, firstHead = blockIdx.z * kHeads;
+  Shared &block = *(Shared *)memory;
+  int team = threadIdx.x / 128;
+  Team &shared = block.team[team];
+  int t = blockIdx.x, span = blockIdx.y;
+  int firstHead = (blockIdx.z * kTeams + team) * kHeads;
   if (t >= a.step->tokens)
     return;
   Seen seen(a, t, span);
   int begin = seen.begin, end = seen.end;
   if (begin >= end)
     return;
-  copyTile(shared.tile[0], seen, begin);
+  copyTile(block.tile[0], seen, begin);
 
-  int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % kWarps;
   int g = lane / 4, c = lane % 4;
-  int heads = min(a.heads - firstHead, kHeads);
+  int heads = min(max(a.heads - firstHead, 0), kHeads);
   // The warp's columns of queries g and g + 8.
   u32 high[kSteps][4], low[kSteps][4];
   int exponent[2];
   {
-    const float *q = a.q + t * a.qStride + i64(firstHead) * kWidth +
-                     warp * kSteps * 16 + 2 * c;
+    const float *q = a.q + t * a.qStride + i64(firstHead) * kWidth;
     // All loads are in flight at once: one after the other they would take
     // longer than a short split.
     float x[2][2 * kSteps][2], most[2] = {0, 0};
@@ -228,9 +149,10 @@ MOE_KERNEL(128, 2, AttentionOf) {
       for (int i = 0; i < 2 * kSteps; ++i)
 #pragma unroll
         for (int k = 0; k < 2; ++k)
-          x[half][i][k] = g + 8 * half < heads
-                              ? q[i64(g + 8 * half) * kWidth + 8 * i + k]
-                              : 0;
+          x[half][i][k] =
+              g + 8 * half < heads
+                  ? q[i64(g + 8 * half) * kWidth + queryColumn(warp, i, c) + k]
+                  : 0;
 #pragma unroll
     for (int half = 0; half < 2; ++half)
 #pragma unroll
@@ -244,7 +166,7 @@ MOE_KERNEL(128, 2, AttentionOf) {
       if (c == 0)
         shared.most[warp][g + 8 * half] = most[half];
     }
-    __syncthreads();
+    joinTeam(team);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       float all = 0;
@@ -264,7 +186,7 @@ MOE_KERNEL(128, 2, AttentionOf) {
 
   float sums[kColumns][4] = {};
   // Values for head threadIdx.x / 8, the same in its eight threads.
-  int head = threadIdx.x / 8, own = threadIdx.x % 8 * 4;
+  int head = threadIdx.x % 128 / 8, own = threadIdx.x % 8 * 4;
   float most = -infinity(), sum = 0, scoreScale;
 #ifdef MOE_LISTED
   if (a.sinks && span == 0 && head < heads)
@@ -279,35 +201,18 @@ MOE_KERNEL(128, 2, AttentionOf) {
   }
 
   for (int at = begin, which = 0; at < end; at += kKeys, which ^= 1) {
-    asm volatile("cp.async.wait_group 0;" ::: "memory");
+    waitCopies<0>();
     __syncthreads(); // This tile is complete, the other one free.
     if (at + kKeys < end)
-      copyTile(shared.tile[which ^ 1], seen, at + kKeys);
-    const u8 *tile = shared.tile[which];
+      copyTile(block.tile[which ^ 1], seen, at + kKeys);
+    const u8 *tile = block.tile[which];
 
     float scores[kKeys / 8][4] = {};
+    multiplyKeys(scores, tile, warp, high, low);
 #pragma unroll
-    for (int step = 0; step < kSteps; ++step)
-#pragma unroll
-      for (int two = 0; two < kKeys / 16; ++two) {
-        // ldmatrix order of the 8 x 8 tiles: rows 0 .. 7 with columns 0 .. 7
-        // and 8 .. 15, then rows 8 .. 15 with the same columns.
-        int row = two * 16 + lane / 16 * 8 + lane % 8;
-        int column = (warp * kSteps + step) * 16 + lane / 8 % 2 * 8;
-        u32 b[4];
-        loadMatrices(b, tile + row * kTilePitch + column * 2);
-        mma(scores[2 * two], high[step], b[0], b[1]);
-        mma(scores[2 * two], low[step], b[0], b[1]);
-        mma(scores[2 * two + 1], high[step], b[2], b[3]);
-        mma(scores[2 * two + 1], low[step], b[2], b[3]);
-      }
-#pragma unroll
-    for (int i = 0; i < kKeys / 8; ++i)
-#pragma unroll
-      for (int half = 0; half < 2; ++half)
-        *(float2 *)&shared.scores[warp][g + 8 * half][8 * i + 2 * c] =
-            make_float2(scores[i][2 * half], scores[i][2 * half + 1]);
-    __syncthreads();
+    for (int half = 0; half < 2; ++half)
+      storeScores(shared.scores[warp][g + 8 * half], scores, half, c);
+    joinTeam(team);
 
     float x[4] = {};
 #pragma unroll
@@ -339,14 +244,10 @@ MOE_KERNEL(128, 2, AttentionOf) {
     float alpha = expf(most - shift);
     sum = sum * alpha + total;
     most = next;
-    Split first = split(x[0] * kWeightScale, x[1] * kWeightScale);
-    Split second = split(x[2] * kWeightScale, x[3] * kWeightScale);
-    *(uint2 *)&shared.weights[0][head][own] =
-        make_uint2(first.high, second.high);
-    *(uint2 *)&shared.weights[1][head][own] = make_uint2(first.low, second.low);
+    *(float4 *)&shared.weights[head][own] = make_float4(x[0], x[1], x[2], x[3]);
     if (own == 0)
       shared.alpha[head] = alpha;
-    __syncthreads();
+    joinTeam(team);
 
     float up = shared.alpha[g], down = shared.alpha[g + 8];
 #pragma unroll
@@ -356,26 +257,7 @@ MOE_KERNEL(128, 2, AttentionOf) {
       sums[i][2] *= down;
       sums[i][3] *= down;
     }
-#pragma unroll
-    for (int step = 0; step < kKeys / 16; ++step) {
-      u32 p[2][4];
-#pragma unroll
-      for (int part = 0; part < 2; ++part)
-        loadMatrices(p[part], &shared.weights[part][lane / 8 % 2 * 8 + lane % 8]
-                                             [step * 16 + lane / 16 * 8]);
-#pragma unroll
-      for (int i = 0; i < kColumns; i += 2) {
-        // Rows 0 .. 7 and 8 .. 15 by columns 0 .. 7, then by columns 8 .. 15.
-        int row = step * 16 + lane / 8 % 2 * 8 + lane % 8;
-        int column = (warp * kColumns + i + lane / 16) * 8;
-        u32 b[4];
-        loadTransposed(b, tile + row * kTilePitch + column * 2);
-        mma(sums[i], p[0], b[0], b[1]);
-        mma(sums[i], p[1], b[0], b[1]);
-        mma(sums[i + 1], p[0], b[2], b[3]);
-        mma(sums[i + 1], p[1], b[2], b[3]);
-      }
-    }
+    addValues(sums, shared.weights, tile, warp);
   }
 
 #ifdef MOE_LISTED
@@ -390,21 +272,20 @@ MOE_KERNEL(128, 2, AttentionOf) {
     stats[0] = most;
     stats[a.heads] = sum;
   }
-  __syncthreads();
+  joinTeam(team);
   if (own == 0)
     shared.alpha[head] = (a.splits > 1 ? 1 : 1 / sum) / kWeightScale;
-  __syncthreads();
+  joinTeam(team);
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     if (g + 8 * half >= heads)
       continue;
     float scale = shared.alpha[g + 8 * half];
-    float *to = out + i64(firstHead + g + 8 * half) * kLatent +
-                warp * kColumns * 8 + 2 * c;
+    float *to = out + i64(firstHead + g + 8 * half) * kLatent;
 #pragma unroll
-    for (int i = 0; i < kColumns; ++i) {
-      to[8 * i] = sums[i][2 * half] * scale;
-      to[8 * i + 1] = sums[i][2 * half + 1] * scale;
-    }
+    for (int i = 0; i < kColumns; ++i)
+#pragma unroll
+      for (int k = 0; k < 2; ++k)
+        to[valueColumn(warp, i, k, c)] = sums[i][2 * half + k] * scale;
   }
 }

@@ -199,136 +199,14 @@ std::vector<Launch> launches(const moek::ExpertsCombineArgs &a,
 
 std::vector<Launch> launches(const moek::AbsorbQueryArgs &a,
                              const LaunchContext &context) {
-  constexpr uint32_t kColumns = 128, kRows = 8;
+  constexpr uint32_t kColumns = 256, kRows = 4;
   KernelSpec spec{"kernels/cuda/AbsorbQuery.cu", "absorb_query", {}};
   if (!addFormat(spec, a.w.format))
     return {};
   return {makeLaunch(std::move(spec),
-                     {blocksFor(a.latent + a.rope, kColumns),
+                     {blocksFor(a.latent, kColumns),
                       blocksFor(context.maxTokens, kRows), uint32_t(a.heads)},
-                     kColumns, 0, deviceArgs(a, context.step), Fusion::wide())};
-}
-
-std::vector<Launch> launches(const moek::LatentAttentionArgs &a,
-                             const LaunchContext &context) {
-  LatentAttentionArgs args = deviceArgs(a, context.step);
-  int64_t width = a.latent + a.rope;
-  if (hasLatentMma(a.kv, a.latent, width, context)) {
-    KernelSpec spec{{}, "latent_mma", {}};
-    addLatentMma(spec, a.latent, width);
-    addKv(spec, a.kv.type);
-    return {makeLaunch(std::move(spec),
-                       {uint32_t(context.maxTokens), uint32_t(a.splits),
-                        blocksFor(a.heads, kLatentMmaHeads)},
-                       kLatentMmaThreads, latentMmaBytes(width), args,
-                       kLatentMmaFusion)};
-  }
-  constexpr uint32_t kHeads = 4, kRows = 8;
-  KernelSpec spec{"kernels/cuda/LatentAttention.cu", "latent_attention", {}};
-  addKv(spec, a.kv.type);
-  return {makeLaunch(std::move(spec),
-                     {uint32_t(context.maxTokens), uint32_t(a.splits),
-                      blocksFor(a.heads, kHeads)},
-                     128,
-                     floatBytes((kHeads + kRows) * width + kHeads * a.latent),
-                     args, Fusion::wide())};
-}
-
-std::vector<Launch> launches(const moek::CombineSplitsArgs &a,
-                             const LaunchContext &context) {
-  return {makeLaunch(
-      {"kernels/cuda/CombineSplits.cu", "combine_splits", {}},
-      {uint32_t(context.maxTokens), uint32_t(a.heads), blocksFor(a.latent, 64)},
-      kThreads, 0, deviceArgs(a, context.step), Fusion::wide())};
-}
-
-std::vector<Launch> launches(const moek::KvStoreArgs &a,
-                             const LaunchContext &context) {
-  KernelSpec spec{"kernels/cuda/KvStore.cu", "kv_store", {}};
-  addKv(spec, a.kv.type);
-  return {makeLaunch(std::move(spec), {uint32_t(context.maxTokens)}, kThreads,
-                     uint32_t(a.heads) * 4, deviceArgs(a, context.step),
-                     Fusion::blocks())};
-}
-
-std::vector<Launch> launches(const moek::AttentionArgs &a,
-                             const LaunchContext &context) {
-  constexpr uint32_t kKeys = 32, kQueries = 16;
-  KernelSpec spec{"kernels/cuda/Attention.cu",
-                  "attention_" + std::to_string(a.value),
-                  {{"MOE_VALUE", a.value}}};
-  addKv(spec, a.kv.type);
-  int64_t group = a.heads / a.kvHeads;
-  int64_t row = std::max(a.key | 1, a.value);
-  return {makeLaunch(std::move(spec),
-                     {tilesFor(context, group, kQueries), uint32_t(a.splits),
-                      uint32_t(a.kvHeads)},
-                     128, floatBytes(kKeys * row + kQueries * a.key),
-                     deviceArgs(a, context.step), Fusion::wide())};
-}
-
-//===----------------------------------------------------------------------===//
-// MlaAttention: as many heads at a time as the workspace holds
-//===----------------------------------------------------------------------===//
-
-namespace {
-/// The most bytes of keys and values of a group of heads.
-constexpr int64_t kHeadRowsBytes = int64_t(64) << 20;
-
-int64_t headBytes(const moek::MlaAttentionArgs &a,
-                  const LaunchContext &context) {
-  return std::max<int64_t>(context.maxPositions * (a.nope + a.value) * 4, 1);
-}
-int32_t headsAtATime(const moek::MlaAttentionArgs &a,
-                     const LaunchContext &context) {
-  return int32_t(std::clamp<int64_t>(kHeadRowsBytes / headBytes(a, context), 1,
-                                     std::max(a.heads, 1)));
-}
-} // namespace
-
-std::vector<Launch> launches(const moek::MlaAttentionArgs &a,
-                             const LaunchContext &context) {
-  constexpr uint32_t kRows = 8, kQueries = 16, kKeys = 32;
-  std::vector<Launch> all;
-  auto *rows = reinterpret_cast<float *>(context.workspace);
-  int32_t group = headsAtATime(a, context);
-  bool isTransposed = !a.keyGemm; // See kernels/Ops.def.
-  for (int32_t first = 0; first < a.heads; first += group) {
-    auto heads = uint32_t(std::min(group, a.heads - first));
-    auto decompress = [&](const WeightView &w, bool transposed, int cols,
-                          int column) {
-      KernelSpec spec{"kernels/cuda/Decompress.cu", "decompress", {}};
-      addKv(spec, a.kv.type);
-      if (!addFormat(spec, w.format))
-        return false;
-      if (transposed) {
-        spec.entry += "_transposed";
-        spec.define("MOE_TRANSPOSED");
-      }
-      all.push_back(makeLaunch(
-          std::move(spec), {blocksFor(context.maxPositions, kRows), heads},
-          kThreads, floatBytes(kRows * a.latent),
-          DecompressArgs{context.step, deviceView(a.kv), deviceView(w), rows,
-                         context.maxPositions, first, a.latent, cols, column,
-                         a.nope + a.value}));
-      return true;
-    };
-    if (!decompress(a.wk, isTransposed, a.nope, 0) ||
-        !decompress(a.wv, false, a.value, a.nope))
-      return {};
-    KernelSpec spec{"kernels/cuda/MlaAttention.cu",
-                    "mla_attention_" + std::to_string(a.value),
-                    {{"MOE_VALUE", a.value}}};
-    addKv(spec, a.kv.type);
-    int64_t width = a.nope + a.rope;
-    all.push_back(makeLaunch(
-        std::move(spec), {tilesFor(context, 1, kQueries), heads}, 128,
-        floatBytes(kKeys * (width | 1) + kKeys * a.value + kQueries * width),
-        MlaHeadsArgs{context.step, a.q, a.qStride, deviceView(a.kv), rows,
-                     context.maxPositions, a.out, a.outStride, first, a.heads,
-                     a.nope, a.rope, a.latent, a.value, a.scale}));
-  }
-  return all;
+                     kThreads, 0, deviceArgs(a, context.step), Fusion::wide())};
 }
 
 LaunchContext contextOf(int32_t tokens, int32_t sequences, int64_t positions,
@@ -372,17 +250,17 @@ std::vector<Launch> launchesOf(OpCode op, const void *args,
 
 int64_t workspaceBytes(OpCode op, const void *args,
                        const LaunchContext &context) {
-  if (context.parts)
-    return slotBytes(op, args, context);
+  if (isProduct(op))
+    return gemmBytes(op, args, context);
   if (op == OpCode::SparseAttention)
     return spanBytes(*static_cast<const moek::SparseAttentionArgs *>(args),
                      context);
   if (op == OpCode::DeltaRule)
     return chunkBytes(*static_cast<const moek::DeltaRuleArgs *>(args), context);
-  if (op != OpCode::MlaAttention)
-    return 0;
-  const auto &a = *static_cast<const moek::MlaAttentionArgs *>(args);
-  return headBytes(a, context) * headsAtATime(a, context);
+  if (op == OpCode::MlaAttention)
+    return headRowsBytes(*static_cast<const moek::MlaAttentionArgs *>(args),
+                         context);
+  return 0;
 }
 
 } // namespace moek::cuda

@@ -1,6 +1,6 @@
 //===- LaunchGemm.cpp - Launches of matrix products -----------------------===//
 
-#include "kernels/cuda/LaunchGemm.h"
+#include "kernels/cuda/Product.h"
 
 #include <algorithm>
 #include <cctype>
@@ -26,23 +26,6 @@ const char *activationSuffix(Activation activation) {
                                                               "_clamped"};
   return kSuffixes[size_t(activation)];
 }
-
-namespace {
-/// How rows of activations are assigned to matrices; the numbers are those of
-/// Jobs.cuh.
-enum class Jobs { Tokens = 0, Heads = 1, Experts = 2 };
-
-/// A product of any of the five ops.
-struct Product {
-  Jobs jobs = Jobs::Tokens;
-  GemmArgs args{};
-  Format format = Format::F32, upFormat = Format::F32;
-  bool isGate = false;
-  int64_t heads = 1;
-  int64_t maxRows = 1; ///< Tokens, or slots if there are experts.
-  int64_t sharers = 1; ///< Experts that the slots are distributed to.
-  Activation activation = Activation::Silu; ///< Of a gate.
-};
 
 Product productOf(OpCode op, const void *args, const LaunchContext &context) {
   Product p;
@@ -125,8 +108,6 @@ Product productOf(OpCode op, const void *args, const LaunchContext &context) {
   return p;
 }
 
-/// Returns the source file and the definitions for a product; `rows` is the
-/// number of rows per block.
 KernelSpec productSpec(const Product &p, const char *file, const char *name,
                        int64_t rows) {
   static constexpr const char *kJobNames[] = {"", "_heads", "_experts"};
@@ -143,26 +124,52 @@ KernelSpec productSpec(const Product &p, const char *file, const char *name,
   return spec;
 }
 
-std::vector<Launch> floatGemm(const Product &p) {
-  constexpr int64_t kWeightRows = 8, kMaxRows = 8;
-  int64_t rows = std::min(p.maxRows, kMaxRows);
-  KernelSpec spec = productSpec(p, "FloatGemm.cu", "gemm", rows);
-  if (!addFormat(spec, p.format))
-    return {};
-  // Experts' groups begin at any slot.
-  uint32_t groups = p.jobs == Jobs::Experts ? uint32_t(p.maxRows)
-                                            : blocksFor(p.maxRows, rows);
-  return {makeLaunch(
-      std::move(spec),
-      {blocksFor(p.args.w.rows, kWeightRows), groups, uint32_t(p.heads)}, 256,
-      0, p.args, Fusion::wide(kWeightRows))};
-}
-
+namespace {
 /// Returns the number of groups of at most `rows` rows; an expert's group may
 /// begin at any slot.
 uint32_t groupsOf(const Product &p, int64_t rows) {
   return p.jobs == Jobs::Experts ? uint32_t(p.maxRows)
                                  : blocksFor(p.maxRows, rows);
+}
+
+constexpr int64_t kFloatWarps = 8; ///< Of a block of FloatGemm.cu.
+
+/// Returns how many of a block's warps share a row of weights: each should have
+/// a few loads of 32 lanes, and a multiprocessor 16 warps, if the matrix has as
+/// much. A block reads its rows of activations from L2: no more than twice the
+/// bytes of its weights.
+int64_t rowSplit(const Product &p, int64_t rows, int64_t warpRows,
+                 const LaunchContext &context) {
+  FormatInfo info = formatInfo(p.format);
+  int64_t loads = p.args.w.cols / (32 * (p.format == Format::F32 ? 4 : 8));
+  int64_t warps = blocksFor(p.args.w.rows, warpRows) *
+                  (p.jobs == Jobs::Experts ? p.maxRows : p.heads);
+  int64_t split = 1;
+  while (split < kFloatWarps && split * 4 <= loads &&
+         split * warps < 16 * context.multiprocessors &&
+         kFloatWarps / (2 * split) * warpRows * info.blockBytes >=
+             2 * rows * info.blockElements)
+    split *= 2;
+  return split;
+}
+
+std::vector<Launch> floatGemm(const Product &p, const LaunchContext &context) {
+  int64_t rows = std::min(p.maxRows, kFewRows);
+  int64_t warpRows =
+      rows > 2 && formatInfo(p.format).blockElements == 1 ? 2 : 1;
+  int64_t split = rowSplit(p, rows, warpRows, context);
+  KernelSpec spec = productSpec(p, "FloatGemm.cu", "gemm", rows);
+  if (split > 1)
+    spec.entry += "_s" + std::to_string(split);
+  spec.define("MOE_WARP_ROWS", warpRows);
+  spec.define("MOE_SPLIT", split);
+  if (!addFormat(spec, p.format))
+    return {};
+  int64_t blockRows = kFloatWarps / split * warpRows;
+  return {makeLaunch(std::move(spec),
+                     {blocksFor(p.args.w.rows, blockRows), groupsOf(p, rows),
+                      uint32_t(p.heads)},
+                     256, 0, p.args, Fusion::wide(int(blockRows)))};
 }
 
 /// Returns the number of warps for `units`, of which each warp takes `each` at
@@ -210,14 +217,6 @@ std::vector<Launch> gemv(const Product &p, int64_t rows) {
                       uint32_t(p.heads)},
                      uint32_t(warps * 32), 0, p.args,
                      Fusion::wide(kWeightRows, /*anyThreads=*/true))};
-}
-
-/// Up to this number of rows of activations, memory bounds a product.
-constexpr int64_t kFewRows = 8;
-
-/// Returns the mean number of rows per matrix.
-int64_t rowsPerMatrix(const Product &p) {
-  return p.jobs == Jobs::Experts ? blocksFor(p.maxRows, p.sharers) : p.maxRows;
 }
 
 /// What Products.cuh keeps for a unit of a format: floats for MOE_SUMS and
@@ -272,14 +271,7 @@ std::vector<Launch> gemm(const Product &p, int arch) {
   // Columns of a warp: their sums take 64 registers of a lane, and twice as
   // many with a gate.
   int64_t warpActs = p.isGate ? 32 : 64;
-  // A block has no more rows than a matrix, or most of an mma's work would be
-  // wasted.
-  int64_t most = 2 * warpActs, rows = 16, wanted = rowsPerMatrix(p);
-  // Experts differ: for a mean of 48 rows, groups of 32 are faster than of 64.
-  if (p.jobs == Jobs::Experts)
-    wanted = wanted / 2 + 1;
-  while (rows < most && rows < wanted)
-    rows *= 2;
+  int64_t rows = blockRowsOf(p, 2 * warpActs);
   // A block has 64 KiB of shared memory on sm_75, and 99 KiB on later GeForce
   // GPUs.
   int64_t warpRows = arch < 80 ? 2 : 4;
@@ -293,13 +285,9 @@ std::vector<Launch> gemm(const Product &p, int arch) {
     return {};
   spec.define("MOE_WARP_ROWS", warpRows);
   spec.define("MOE_WARP_COLS", warpCols);
-  // Each expert's last group may be short.
-  int64_t groups = (p.maxRows + rows - 1) / rows;
-  if (p.jobs == Jobs::Experts)
-    groups += std::min<int64_t>(p.args.experts, p.maxRows);
   return {makeLaunch(std::move(spec),
-                     {blocksFor(p.args.w.rows, warpRows * 32), uint32_t(groups),
-                      uint32_t(p.heads)},
+                     {blocksFor(p.args.w.rows, warpRows * 32),
+                      prefillGroups(p, rows), uint32_t(p.heads)},
                      uint32_t(warpRows * warpCols * 32),
                      gemmSharedBytes(p, rows, warpRows * 32), p.args)};
 }
@@ -310,7 +298,8 @@ static std::vector<Launch> wholeLaunches(const Product &p,
   if (p.isGate && p.format != p.upFormat)
     return {};
   if (context.form.layout == Layout::Gguf)
-    return floatGemm(p);
+    return isHalfGemm(p, context) ? halfGemm(p, context)
+                                  : floatGemm(p, context);
   if (context.form.activation == Encoding::F32 || p.jobs == Jobs::Heads ||
       rows16Shape(p.format).codeBits % 16 == 0)
     return {};
@@ -428,9 +417,11 @@ std::vector<Launch> gemmLaunches(OpCode op, const void *args,
                        : wholeLaunches(p, context);
 }
 
-int64_t slotBytes(OpCode op, const void *args, const LaunchContext &context) {
+int64_t gemmBytes(OpCode op, const void *args, const LaunchContext &context) {
   Product p = productOf(op, args, context);
-  if (!context.parts || p.jobs != Jobs::Experts)
+  if (!context.parts)
+    return isHalfGemm(p, context) ? narrowBytes(p, context) : 0;
+  if (p.jobs != Jobs::Experts)
     return 0;
   int64_t each = partExperts(p, context);
   return 2 * (slotBytes(p.args.w.outerStride, each) +

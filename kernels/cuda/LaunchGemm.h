@@ -23,8 +23,12 @@ constexpr bool isProduct(OpCode op) {
 std::vector<Launch> gemmLaunches(OpCode op, const void *args,
                                  const LaunchContext &context);
 
-/// Returns the bytes of the slots of an instruction that streams.
-int64_t slotBytes(OpCode op, const void *args, const LaunchContext &context);
+/// Returns the bytes of workspace of a product: the slots of one that streams,
+/// or activations as 16-bit numbers.
+int64_t gemmBytes(OpCode op, const void *args, const LaunchContext &context);
+/// Returns the bytes of `rows` activations as 16-bit numbers: at most so many
+/// does a product with F32, F16 or BF16 weights need.
+int64_t narrowBytes(int64_t rows, int64_t cols);
 
 } // namespace moek::cuda
 

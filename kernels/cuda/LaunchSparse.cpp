@@ -48,11 +48,12 @@ KernelSpec sparseSpec(const moek::SparseAttentionArgs &a,
   bool isOneType = !hasRows || !hasEntries || a.entries.type == a.kv.type;
   KernelSpec spec;
   if (isOneType && a.value <= a.key &&
-      hasLatentMma(first, a.value, a.key, context) &&
-      (!hasEntries || hasLatentMma(a.entries, a.value, a.key, context))) {
+      hasLatentMma(first, a.value, a.key, /*isListed=*/true, context) &&
+      (!hasEntries || hasLatentMma(a.entries, a.value, a.key,
+                                   /*isListed=*/true, context))) {
     spec.entry = "sparse_mma";
     spec.define("MOE_LISTED");
-    addLatentMma(spec, a.value, a.key);
+    addLatentMma(spec, a.value, a.key, latentMmaTeams(a.heads));
     addKv(spec, first.type);
     return spec;
   }
@@ -117,20 +118,26 @@ std::vector<Launch> launches(const moek::SparseAttentionArgs &a,
   SparseSplitsArgs args{deviceArgs(a, context.step),
                         reinterpret_cast<float *>(context.workspace), splits};
   KernelSpec spec = sparseSpec(a, context);
+  KvType type = a.window > 0 ? a.kv.type : a.entries.type;
   auto tokens = uint32_t(context.maxTokens);
   uint32_t heads = blocksFor(a.heads, kHeads), spans = uint32_t(splits);
   std::vector<Launch> all;
-  if (spec.file == kLatentMmaFile)
-    all.push_back(makeLaunch(std::move(spec), {tokens, spans, heads}, 128,
-                             latentMmaBytes(a.key), args, kLatentMmaFusion));
-  else
+  if (spec.file == kLatentMmaFile) {
+    uint32_t teams = latentMmaTeams(a.heads);
+    all.push_back(
+        makeLaunch(std::move(spec),
+                   {tokens, spans, blocksFor(a.heads, teams * kLatentMmaHeads)},
+                   teams * kLatentMmaThreads,
+                   latentMmaBytes(type, a.key, teams), args, kLatentMmaFusion));
+  } else {
     all.push_back(
         makeLaunch(std::move(spec), {tokens, heads, spans}, 128, 0, args));
+  }
   if (splits > 1)
     all.push_back(
         makeLaunch({"kernels/cuda/SparseCombine.cu", "sparse_combine", {}},
                    {uint32_t(context.maxTokens), uint32_t(a.heads),
-                    blocksFor(a.value, 64)},
+                    blocksFor(a.value, kCombinedColumns)},
                    kThreads, 0, args));
   return all;
 }

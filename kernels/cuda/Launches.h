@@ -18,6 +18,9 @@ namespace moek::cuda {
 
 /// Launches of DeltaRule that process rows in chunks.
 int64_t chunkBytes(const moek::DeltaRuleArgs &a, const LaunchContext &context);
+/// Keys and values of the heads that MlaAttention takes at a time.
+int64_t headRowsBytes(const moek::MlaAttentionArgs &a,
+                      const LaunchContext &context);
 /// Launches that split the KV cache of each token.
 int64_t spanBytes(const moek::SparseAttentionArgs &a,
                   const LaunchContext &context);

@@ -40,6 +40,11 @@ constexpr Multiprocessor multiprocessorOf(int arch) {
   return {48, 24, arch < 120 ? 228 * kKiB : 100 * kKiB};
 }
 
+/// Returns the largest shared memory of a block, static and dynamic together.
+constexpr int64_t maxSharedBytes(int arch) {
+  return multiprocessorOf(arch).sharedBytes - (arch < 80 ? 0 : 1024);
+}
+
 /// Returns how many warps a multiprocessor holds at once, for blocks of so many
 /// threads, registers per thread and bytes of shared memory. 0: a block does
 /// not fit.

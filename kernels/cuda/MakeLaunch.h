@@ -3,6 +3,7 @@
 #ifndef MOE_KERNELS_CUDA_MAKELAUNCH_H
 #define MOE_KERNELS_CUDA_MAKELAUNCH_H
 
+#include "kernels/KvCache.h"
 #include "kernels/Registry.h"
 #include "kernels/cuda/DeviceArgs.h"
 #include "kernels/cuda/Launch.h"
@@ -27,6 +28,9 @@ constexpr uint32_t tilesFor(const LaunchContext &context, int64_t rowsPerToken,
   return blocksFor(context.maxTokens * rowsPerToken, perBlock) +
          uint32_t(context.maxSequences) - 1;
 }
+
+/// Columns of a block of Combine.cuh.
+inline constexpr int64_t kCombinedColumns = 32;
 
 constexpr uint32_t floatBytes(int64_t count) { return uint32_t(count) * 4; }
 
@@ -53,33 +57,44 @@ Launch makeLaunch(KernelSpec spec, std::initializer_list<uint32_t> grid,
 /// Returns whether LatentMma.cu can read the rows of a cache. It needs the
 /// tensor cores of sm_80, columns in whole steps of its four warps, of which it
 /// has registers for 576 of queries and 512 of values, and rows that are copied
-/// sixteen bytes at a time.
+/// sixteen bytes at a time. Codes of Q8_0 are read by pages, not by lists, and
+/// each warp has whole units of 32 columns.
 inline bool hasLatentMma(const KvView &kv, int64_t latent, int64_t width,
-                         const LaunchContext &context) {
+                         bool isListed, const LaunchContext &context) {
   auto address = reinterpret_cast<uintptr_t>(kv.data);
-  return context.arch >= 80 &&
-         (kv.type == KvType::F16 || kv.type == KvType::BF16) &&
-         latent % 64 == 0 && width % 64 == 0 && width <= 576 && latent <= 512 &&
-         kv.rowStride % 16 == 0 && address % 16 == 0;
+  bool hasCodes = kv.type == KvType::Q8_0;
+  return context.arch >= 80 && kv.type != KvType::F32 &&
+         !(hasCodes && (isListed || latent % 128 != 0)) && latent % 64 == 0 &&
+         width % 64 == 0 && width <= 576 && latent <= 512 &&
+         kv.rowStride % (hasCodes ? 1 : 16) == 0 && address % 16 == 0;
 }
 
-/// A block of LatentMma.cu has sixteen heads.
+/// A team of four warps of LatentMma.cu has sixteen heads.
 inline constexpr uint32_t kLatentMmaHeads = 16, kLatentMmaThreads = 128;
 inline constexpr char kLatentMmaFile[] = "kernels/cuda/LatentMma.cu";
 inline constexpr Fusion kLatentMmaFusion = Fusion::wide();
-inline void addLatentMma(KernelSpec &spec, int64_t latent, int64_t width) {
+/// Returns the teams of a block, which read a tile once for all their heads.
+constexpr uint32_t latentMmaTeams(int64_t heads) {
+  return heads > kLatentMmaHeads ? 2 : 1;
+}
+inline void addLatentMma(KernelSpec &spec, int64_t latent, int64_t width,
+                         uint32_t teams) {
   spec.file = kLatentMmaFile;
-  spec.entry +=
-      "_" + std::to_string(latent) + "_" + std::to_string(width - latent);
+  spec.entry += (teams > 1 ? "_2x_" : "_") + std::to_string(latent) + "_" +
+                std::to_string(width - latent);
   spec.define("MOE_LATENT", latent);
   spec.define("MOE_ROPE", width - latent);
+  spec.define("MOE_TEAMS", teams);
 }
 /// Bytes of the struct Shared of the file.
-constexpr uint32_t latentMmaBytes(int64_t width) {
+constexpr uint32_t latentMmaBytes(KvType type, int64_t width, uint32_t teams) {
   constexpr int64_t kHeads = kLatentMmaHeads, kKeys = 32, kWarps = 4;
-  return uint32_t(2 * kKeys * (width * 2 + 16) +
-                  kWarps * kHeads * (kKeys + 4) * 4 +
-                  2 * kHeads * (kKeys + 8) * 2 + (kWarps + 1) * kHeads * 4);
+  bool hasCodes = type == KvType::Q8_0;
+  int64_t rowBytes = hasCodes ? kvRowBytes(type, width) : width * 2 + 16;
+  int64_t team = kWarps * kHeads * (kKeys + 4) * 4 +
+                 kHeads * (kKeys + (hasCodes ? 16 : 8)) * 4 +
+                 (kWarps + 1) * kHeads * 4;
+  return uint32_t(2 * kKeys * rowBytes + teams * team);
 }
 
 /// Specialises `spec` for a type of cache.

@@ -142,19 +142,6 @@ struct Codes {
 #endif
 };
 
-/// Weights are read once, so they bypass L1.
-MOE_DEVICE uint4 loadOnce(const u8 *p) {
-#ifdef MOE_KEEP_WEIGHTS
-  return __ldg((const uint4 *)p);
-#else
-  uint4 x;
-  asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
-               : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w)
-               : "l"(p));
-  return x;
-#endif
-}
-
 /// Loads a lane's codes. `unit` is where the unit's codes begin, plus 16 (g %
 /// 4).
 MOE_DEVICE void loadCodes(Codes &codes, const u8 *unit, int c) {

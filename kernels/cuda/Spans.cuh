@@ -5,7 +5,8 @@
 
 #include "kernels/cuda/KvCache.cuh"
 
-constexpr int kLeastSplitRows = 128; // kernels/Scratch.h
+/// As in kernels/Scratch.h.
+MOE_DEVICE int leastSplitRows(int splits) { return splits > 64 ? 64 : 128; }
 
 /// Returns the first position that a token at `position` sees. A window of 0
 /// means no window.
@@ -14,16 +15,16 @@ MOE_DEVICE int firstVisible(int position, int window) {
 }
 
 /// KV splits of the rows that a sequence sees: they begin at `base` and at
-/// multiples of `length` after it. As on the CPU (kernels/cpu/KvSplits.h), so that
-/// either device can combine the other's splits.
+/// multiples of `length` after it. As on the CPU (kernels/cpu/KvSplits.h), so
+/// that either device can combine the other's splits.
 struct Spans {
   int base, length;
 };
 MOE_DEVICE Spans spansOf(const Sequence &s, int splits, int window) {
   int base = firstVisible(s.position, window) / kKvTile * kKvTile;
   int length = (s.position + s.count - base + splits - 1) / splits;
-  if (length < kLeastSplitRows && splits > 1)
-    length = kLeastSplitRows;
+  if (splits > 1)
+    length = max(length, leastSplitRows(splits));
   return {base, (length + kKvTile - 1) / kKvTile * kKvTile};
 }
 

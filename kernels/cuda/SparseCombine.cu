@@ -1,5 +1,5 @@
 // SparseCombine: combines the KV splits of a token's list (SparseAttention.cu).
-// A block has 64 columns of a head of a token.
+// A block has 32 columns of a head of a token.
 
 #include "kernels/cuda/Combine.cuh"
 #include "kernels/cuda/Listed.cuh"
@@ -12,5 +12,5 @@ MOE_KERNEL(256, 4, SparseSplitsArgs) {
   int used = (list.count() + list.length - 1) / list.length;
   i64 stride = i64(a.heads) * (a.value + 2);
   combineSplits(a.spans + t * a.splits * stride, stride, used, a.heads, a.value,
-               blockIdx.y, blockIdx.z, a.out + t * a.outStride);
+                blockIdx.y, blockIdx.z, a.out + t * a.outStride);
 }

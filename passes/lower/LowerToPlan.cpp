@@ -148,9 +148,12 @@ private:
     auto name = op->getAttrOfType<StringAttr>(kDeviceAttr);
     const moec::DeviceDesc *device =
         name ? emitter.tables().target().find(name.strref()) : nullptr;
-    bool onCpu = device && device->kind == moec::DeviceKind::Cpu;
-    Instructions instructions = op.getInstructions(
-        {typical.tokens, typical.cached, onCpu ? int64_t(device->cores) : 0});
+    Execution execution{typical.tokens, typical.cached};
+    if (device)
+      (device->kind == moec::DeviceKind::Cpu ? execution.cores
+                                             : execution.multiprocessors) =
+          device->cores;
+    Instructions instructions = op.getInstructions(execution);
     auto selected = selectedInstructions(op, instructions);
     if (mlir::failed(selected) || mlir::failed(emitter.begin(op, *selected)) ||
         mlir::failed(OpEmitter(op, instructions, emitter).emit(*selected)))

@@ -113,8 +113,9 @@ FailureOr<moek::cuda::GemmForm> formOf(InstOp inst) {
   return form.value_or(moek::cuda::GemmForm());
 }
 
-/// Returns why no GPU accepts such a launch, or "".
-std::string refusalOf(const moek::cuda::Launch &launch) {
+/// Returns what a GPU of this architecture does not accept in such a launch, or
+/// "". Static shared memory is known after compiling (KernelImages.cpp).
+std::string refusalOf(const moek::cuda::Launch &launch, int arch) {
   for (int i = 0; i < 3; ++i)
     if (launch.grid[i] < 1 || launch.grid[i] > moek::cuda::kMaxGrid[i])
       return "a grid of " + std::to_string(launch.grid[0]) + " x " +
@@ -122,8 +123,9 @@ std::string refusalOf(const moek::cuda::Launch &launch) {
              std::to_string(launch.grid[2]) + " blocks";
   if (launch.threads < 1 || launch.threads > moek::cuda::kMaxThreads)
     return "blocks of " + std::to_string(launch.threads) + " threads";
-  if (launch.sharedBytes > moek::cuda::kMaxSharedBytes)
-    return std::to_string(launch.sharedBytes) + " bytes of shared memory";
+  if (launch.sharedBytes > moek::cuda::maxSharedBytes(arch))
+    return "blocks with " + std::to_string(launch.sharedBytes) +
+           " bytes of shared memory";
   return "";
 }
 
@@ -216,8 +218,10 @@ private:
     if (wanted.empty())
       return refuse(inst, phase, "no GPU kernel");
     for (const moek::cuda::Launch &one : wanted)
-      if (std::string refusal = refusalOf(one); !refusal.empty())
-        return refuse(inst, phase, "no GPU can launch " + refusal);
+      if (std::string refusal = refusalOf(one, context.arch); !refusal.empty())
+        return refuse(inst, phase,
+                      "sm_" + std::to_string(context.arch) + " cannot launch " +
+                          refusal);
     device.setWorkspaceBytes(std::max<int64_t>(
         device.getWorkspaceBytes(),
         moert::alignUp(uint64_t(workspace), moert::kRegionAlignment)));
@@ -260,7 +264,7 @@ private:
                moek::cuda::canAwait(launch);
       };
       if (auto all = moek::cuda::fuse(group.parts, context);
-          all && refusalOf(*all).empty() &&
+          all && refusalOf(*all, context.arch).empty() &&
           (awaits(*all) || !awaits(group.launch))) {
         // The instruction moves before those that depend on its launch. It has
         // not waited for any instruction of another queue since then.

@@ -135,15 +135,17 @@ Status MappedFile::copyToMemory(std::span<const NodeBytes> parts,
   (void)::mprotect(copy, size(), PROT_READ);
   ::munmap(const_cast<uint8_t *>(data_), size());
   data_ = static_cast<const uint8_t *>(copy);
+  isCopy_ = true;
   return Status::ok();
 }
 
 MappedFile::MappedFile(MappedFile &&other) noexcept
-    : file_(std::move(other.file_)),
-      data_(std::exchange(other.data_, nullptr)) {}
+    : file_(std::move(other.file_)), data_(std::exchange(other.data_, nullptr)),
+      isCopy_(other.isCopy_) {}
 
 MappedFile &MappedFile::operator=(MappedFile &&other) noexcept {
   std::swap(data_, other.data_);
+  std::swap(isCopy_, other.isCopy_);
   std::swap(file_, other.file_);
   return *this;
 }

@@ -56,6 +56,8 @@ public:
   PageUse pageUse() const;
 
   std::span<const uint8_t> bytes() const { return {data_, size()}; }
+  /// Returns whether copyToMemory() has made a copy.
+  bool isCopy() const { return isCopy_; }
   const std::string &path() const { return file_.path(); }
 
 private:
@@ -64,6 +66,7 @@ private:
 
   InputFile file_;
   const uint8_t *data_ = nullptr;
+  bool isCopy_ = false;
 };
 
 /// Turns SIGBUS (a mapped file was truncated while in use) into a message that

@@ -8,7 +8,8 @@
 //   reserve        allocates all memory that the plan assigns to the device
 //   load           loads modules, and the weights that lie in its memory
 //   bind           prepares one phase; called for every phase of the plan
-//   enqueue, wait  run a step, on all devices of the plan at the same time
+//   prepare, enqueue, wait
+//                  run a step, on all devices of the plan at the same time
 //
 // Between steps, read, write and copy access its memory. All that changes from
 // step to step is in a block (StepBlock.h) at a fixed address of its memory, so
@@ -98,6 +99,14 @@ public:
   /// Returns whether the thread that calls wait() works as one of the device's
   /// threads. True for at most one device.
   virtual bool borrowsCaller() const = 0;
+
+  /// Does what must be done before any device begins this step, and is only
+  /// once: a driver may hold all work up meanwhile. Called for all devices
+  /// before enqueue() is called for one.
+  virtual Status prepare(uint32_t /*phase*/, const moek::Step & /*step*/,
+                         const StepControl & /*control*/) {
+    return Status::ok();
+  }
 
   /// Begins this device's part of a step: it waits for events and signals its
   /// own as the plan says. `step`, with all that it points to, is copied into

@@ -5,6 +5,7 @@
 #include "runtime/prove/Prove.h"
 
 #include <algorithm>
+#include <fmt/format.h>
 
 namespace moert {
 
@@ -90,6 +91,8 @@ Status Devices::run(const RunnablePhase &phase, const moek::Step &step,
         (status.code() == StatusCode::Cancelled && !other.isOk()))
       status = std::move(other);
   };
+  for (size_t i = 0; i < order_.size() && status.isOk(); ++i)
+    note(order_[i]->prepare(phase.number, step, control));
   size_t begun = 0;
   while (begun < order_.size() && status.isOk()) {
     note(order_[begun]->enqueue(phase.number, step, control));
@@ -101,7 +104,16 @@ Status Devices::run(const RunnablePhase &phase, const moek::Step &step,
   while (begun > 0)
     note(order_[--begun]->wait());
   if (status.isOk() && control.events && control.events->stopped())
-    return Status(StatusCode::Cancelled, "interrupted");
+    status = Status(StatusCode::Cancelled, "interrupted");
+  if (status.code() == StatusCode::Cancelled && control.events &&
+      control.events->isLate())
+    return Status(
+        StatusCode::Io,
+        fmt::format(
+            "the step was abandoned: a GPU and the other devices waited "
+            "for each other for {} s; if this happens again, run with "
+            "--gpu-meeting walk",
+            std::chrono::duration<double>(control.events->patience()).count()));
   return status;
 }
 

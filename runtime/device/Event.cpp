@@ -1,6 +1,7 @@
 #include "runtime/device/Event.h"
 
 #include <climits>
+#include <ctime>
 #include <linux/futex.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -28,18 +29,33 @@ void Event::advance() {
 }
 
 void Event::waitWhile(uint32_t seen) {
+  while (!waitWhile(seen, std::chrono::hours(24)))
+    ;
+}
+
+bool Event::waitWhile(uint32_t seen, std::chrono::nanoseconds longest) {
   for (int i = 0; i < kPauses; ++i) {
     if (value() != seen)
-      return;
+      return true;
     pauseBriefly();
   }
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point end = Clock::now() + longest;
   sleepers_.fetch_add(1, std::memory_order_seq_cst);
   // The futex call may return early, after a signal or a stale wake-up, so the
   // loop checks the value again.
-  while (value_.load(std::memory_order_seq_cst) == seen)
-    ::syscall(SYS_futex, &value_, FUTEX_WAIT_PRIVATE, seen, nullptr, nullptr,
+  bool isChanged = false;
+  for (std::chrono::nanoseconds left = longest; left.count() > 0;
+       left = end - Clock::now()) {
+    if ((isChanged = value_.load(std::memory_order_seq_cst) != seen))
+      break;
+    const auto seconds = std::chrono::floor<std::chrono::seconds>(left);
+    const timespec timeout = {seconds.count(), (left - seconds).count()};
+    ::syscall(SYS_futex, &value_, FUTEX_WAIT_PRIVATE, seen, &timeout, nullptr,
               0);
+  }
   sleepers_.fetch_sub(1, std::memory_order_relaxed);
+  return isChanged || value() != seen;
 }
 
 } // namespace moert

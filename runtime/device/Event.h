@@ -4,6 +4,7 @@
 #define MOE_RUNTIME_DEVICE_EVENT_H
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 
 namespace moert {
@@ -29,6 +30,8 @@ public:
   /// Returns once the counter differs from `seen`. Writes by the advancing
   /// thread before advance() are then visible.
   void waitWhile(uint32_t seen);
+  /// The same, but returns false if the counter is still `seen` after `longest`.
+  bool waitWhile(uint32_t seen, std::chrono::nanoseconds longest);
 
 private:
   std::atomic<uint32_t> value_ = 0;

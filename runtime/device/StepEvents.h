@@ -18,7 +18,8 @@
 //                        flag to 1; a graph node, or a launch of one block,
 //                        waits until the flag is not 0
 //   CPU waits for a GPU  no thread advances the counter: wait() polls the flag,
-//                        first by spinning, then between short sleeps
+//                        first by spinning, then between short sleeps; a
+//                        wait without end abandons the step (patience)
 //   between steps        the host sets all flags to 0, so the graph may contain
 //                        constants only
 //   abandoned step       all flags are set, and the board says that the step
@@ -33,6 +34,7 @@
 #include "runtime/device/Event.h"
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -51,10 +53,13 @@ public:
 
   /// The board: memory that a GPU reads and writes, in whole pages.
   static constexpr size_t kPage = 4096;
-  /// The first words of moek::cuda::Step.
   struct Head {
-    std::atomic<int32_t> tokens = 0, sequences = 0;
+    std::atomic<int32_t> tokens = 0, sequences = 0; ///< First in cuda::Step.
+    /// Set by a launch that waited for longer than the patience.
+    std::atomic<uint32_t> late = 0;
   };
+  /// Offset of Head::late in the board.
+  static constexpr size_t kLateOffset = 8;
   Head &head() { return *reinterpret_cast<Head *>(board_); }
   std::byte *board() { return board_; }
   size_t boardBytes() const { return boardBytes_; }
@@ -94,6 +99,20 @@ public:
   void stop();
   bool stopped() const { return stopped_.load(std::memory_order_acquire); }
 
+  /// The longest wait for a GPU, and of a GPU for others, within a step. Longer
+  /// than any device takes for its part: who waits for longer waits for what
+  /// will not come, and abandons the step.
+  std::chrono::nanoseconds patience() const { return patience_; }
+  /// Called before the first step.
+  void setPatience(std::chrono::nanoseconds patience) { patience_ = patience; }
+  /// Abandons the step because somebody waited for longer than that.
+  void giveUp() {
+    head().late.store(1, std::memory_order_relaxed);
+    stop();
+  }
+  /// Returns whether it was abandoned for this reason.
+  bool isLate() { return head().late.load(std::memory_order_acquire) != 0; }
+
 private:
   static constexpr size_t kLine = 64;
   using Flag = std::atomic<uint32_t>;
@@ -104,6 +123,8 @@ private:
     /// The last step in which it was signalled.
     std::atomic<uint32_t> last = 0;
     Event step; ///< Advances once per step.
+    /// Nanoseconds that a thread waited for the flag in an earlier step.
+    std::atomic<int64_t> waited = 0;
   };
 
   Flag &flag(uint32_t event) {
@@ -120,6 +141,7 @@ private:
   const uint32_t count_;
   std::unique_ptr<Signal[]> events_;
   std::vector<bool> byFlag_; ///< Changed only before the first step.
+  std::chrono::nanoseconds patience_ = std::chrono::minutes(2);
   size_t boardBytes_;
   std::byte *board_;  ///< The head, and a cache line for each flag.
   uint32_t step_ = 0; ///< Changed only between steps.

@@ -99,6 +99,7 @@ Status Engine::prepare(const EngineOptions &options) {
   // Only a pinned worker has a memory node of its own.
   DeviceOptions devices;
   devices.threads = threads;
+  devices.cuda = options.cuda;
   if (use.pin)
     for (WorkerPlace place : placeWorkers(use.topology, threads)) {
       devices.cpus.push_back(place.cpu);

@@ -59,6 +59,8 @@ struct EngineOptions {
   RungRequest rung = {};
   /// Where the files are now, if they were moved since the plan was compiled.
   WeightPaths files = {};
+  /// How GPUs and other devices wait for each other, and who hears of it.
+  CudaOptions cuda = {};
   /// Receives the progress of loading weights to GPUs; may be null.
   LoadProgress loading = {};
   /// Creates the plan's devices; tests substitute their own.

@@ -99,8 +99,8 @@ StatusOr<DeviceList> makeDevices(const Plan &plan, const WeightFiles &files,
         MOE_ASSIGN_OR_RETURN(driver, openDriver(plan, i, options.cudaLibrary));
         MOE_ASSIGN_OR_RETURN(links, CudaLinks::create(plan));
       }
-      devices.push_back(
-          std::make_unique<CudaDevice>(plan, i, files, driver, gpus++, links));
+      devices.push_back(std::make_unique<CudaDevice>(
+          plan, i, files, driver, gpus++, links, options.cuda));
       continue;
     }
     CpuDeviceOptions device;

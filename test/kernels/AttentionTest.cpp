@@ -162,7 +162,8 @@ void checkLatent(const KernelInfo &kernel, KvType type, const LatentCase &s) {
   std::optional<Rounding> rounding = roundingOf(kernel, type);
   int64_t rows = s.position + s.tokens, spanLength = rows;
   if (s.splits > 1)
-    spanLength = std::max((rows + s.splits - 1) / s.splits, kLeastSplitRows);
+    spanLength =
+        std::max((rows + s.splits - 1) / s.splits, leastSplitRows(s.splits));
   spanLength = (spanLength + kKvTile - 1) / kKvTile * kKvTile;
   std::vector<Attention> attentions;
   for (int64_t t = 0; t < s.tokens; ++t)

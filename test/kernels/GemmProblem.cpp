@@ -5,6 +5,7 @@
 #include "kernels/quant/Blocks.h"
 #include "kernels/quant/Dequant.h"
 #include "kernels/quant/Rows16.h"
+#include "test/kernels/BlockScales.h"
 
 #include <algorithm>
 #include <cmath>
@@ -16,25 +17,6 @@ namespace {
 /// Returns a normal F16 number of either sign between 2^-10 and 2^-3.
 Bits16 randomScale(std::mt19937 &random) {
   return Bits16::of(uint16_t((random() & 0x83ff) | (5 + random() % 7) << 10));
-}
-
-/// Calls body(number) for each F16 number of a block.
-template <class Block, class Body> void forScales(Block &block, Body body) {
-  if constexpr (requires { block.d(); }) { // IQ1_M's bits are scattered.
-    Bits16 d = block.d();
-    body(d);
-    for (int i = 0; i < 4; ++i)
-      block.scales[i].high = uint8_t((block.scales[i].high & 15) |
-                                     (d.value() >> (4 * i) & 15) << 4);
-  } else if constexpr (requires {
-                         requires std::is_same_v<decltype(Block::d), Bits16>;
-                       }) { // MXFP4 has an exponent.
-    body(block.d);
-  }
-  if constexpr (requires { block.m; })
-    body(block.m);
-  if constexpr (requires { block.dmin; })
-    body(block.dmin);
 }
 
 // Only the F16 numbers of a block must not be arbitrary bits, because these may
@@ -185,12 +167,17 @@ void requantizeErrors(const uint8_t *row, int64_t cols, float *out) {
 std::vector<float> weightErrors(const GemmInfo &gemm, const uint8_t *row,
                                 int64_t cols) {
   std::vector<float> errors(size_t(cols), 0.0f);
-  if (gemm.isa == Isa::Amx && gemm.activation == Encoding::F32) {
+  bool isBfloat = gemm.format == Format::BF16 || gemm.format == Format::F32;
+  if ((gemm.isa == Isa::Amx || (gemm.isa == Isa::Cuda && isBfloat)) &&
+      gemm.activation == Encoding::F32) {
     // Activations are split into two BF16 numbers, which keep all but 2^-16;
-    // the 32 columns of a tile add more roundings of each number, twice.
+    // the 32 columns of a tile add more roundings of each number, twice. A
+    // GPU's mma does so with F32 weights too, without the product of the low
+    // parts.
+    float part = gemm.format == Format::F32 ? 3 * 0x1p-16f : 0x1p-16f;
     EXPECT_TRUE(dequantizeRow(gemm.format, row, cols, errors.data()));
     for (float &error : errors)
-      error = std::abs(error) * (0x1p-16f + 2 * 20 * 0x1p-24f);
+      error = std::abs(error) * (part + 2 * 20 * 0x1p-24f);
   }
   if (gemm.activation != Encoding::A8K)
     return errors;

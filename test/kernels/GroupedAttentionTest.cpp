@@ -19,6 +19,7 @@ struct Case {
   /// whose value is.
   int64_t nanRow = -1, nanQuery = -1, nanValue = -1;
   float scale = 0.2f;
+  int64_t gap = 16; ///< Bytes between cache rows.
 };
 
 class Checked {
@@ -28,7 +29,7 @@ public:
         rows(c.position + c.tokens), q(c.tokens, c.heads * c.key, 5),
         out(c.tokens, c.heads * c.value, 3), sinks(1, c.heads),
         cache(type, gqaKvWidth(c.kvHeads, c.key, c.value), rows + 70, rows,
-              random),
+              random, c.gap),
         rounding(roundingOf(kernel, type)) {
     q.fill(random);
     for (int64_t h = 0; h < c.heads; ++h)
@@ -67,6 +68,9 @@ public:
 
 private:
   int64_t group(int64_t head) const { return head / (c.heads / c.kvHeads); }
+  double gpuError() const {
+    return gpuRounding(kernel, cache.view.type, c.tokens);
+  }
   int64_t firstSeen(int64_t token) const {
     return c.window ? std::max<int64_t>(0, c.position + token + 1 - c.window)
                     : 0;
@@ -101,6 +105,7 @@ private:
               Sum sum;
               for (int64_t i = 0; i < c.key; ++i)
                 sum.add(query[size_t(i)] * cache.at(k, column + i));
+              sum.error = gpuError() * sum.magnitude;
               return sum;
             },
             rules};
@@ -109,8 +114,10 @@ private:
   Wanted wanted(const Attention &attention, int64_t t, int64_t column) const {
     Wanted w = attention.output(0, [&](int64_t k) {
       Sum v;
-      if (k >= firstSeen(t))
-        v.add(cache.at(k, column), 0);
+      if (k < firstSeen(t))
+        return v;
+      v.add(cache.at(k, column), 0);
+      v.error = gpuError() * std::fabs(v.value);
       return v;
     });
     if (!rounding)
@@ -139,8 +146,8 @@ private:
       return {down(firstSeen(t / tokens * tokens)), rows};
     }
     int64_t base = down(firstSeen(0));
-    int64_t length =
-        std::max((rows - base + c.splits - 1) / c.splits, kLeastSplitRows);
+    int64_t length = std::max((rows - base + c.splits - 1) / c.splits,
+                              leastSplitRows(c.splits));
     return {base, (length + kKvTile - 1) / kKvTile * kKvTile};
   }
 
@@ -167,6 +174,17 @@ TEST_P(AttentionTest, DecodeAtAnyDepth) {
   for (KvType type : kKvTypes)
     for (int position : {0, 63, 64, 300})
       check(GetParam(), type, {8, 2, 64, 64, 1, position});
+}
+
+/// Kernels that copy sixteen bytes at a time need rows that begin at a
+/// multiple.
+TEST_P(AttentionTest, RowsAtAnyAddress) {
+  for (KvType type : kKvTypes)
+    for (int tokens : {1, 35}) {
+      Case c{4, 2, 24, 40, tokens, 70};
+      c.gap = 8;
+      check(GetParam(), type, c);
+    }
 }
 
 TEST_P(AttentionTest, HeadSizes) {
@@ -221,6 +239,8 @@ TEST_P(AttentionTest, SpansOfTheCache) {
     check(GetParam(), type, {9, 3, 32, 32, 9, 124, 0, 64});
     check(GetParam(), type, {4, 1, 16, 16, 1, 1100, 0, 3});
     check(GetParam(), type, {4, 1, 16, 16, 1, 5, 0, 2});
+    // So many splits have 64 rows at least.
+    check(GetParam(), type, {4, 2, 16, 16, 2, 700, 0, 200});
     // Later tokens see nothing of the first split, earlier ones nothing of the
     // last.
     check(GetParam(), type, {4, 2, 16, 16, 150, 100, 130, 4});

@@ -115,10 +115,10 @@ Weights::Weights(Format format, int64_t outer, int64_t rows, int64_t cols,
 }
 
 Cache::Cache(KvType type, int64_t width, int64_t capacity, int64_t filled,
-             Random &random)
+             Random &random, int64_t gap)
     : rowsPerUnit(type == KvType::Q8_0 ? kKvTile : 1),
       memory(kvRows(type, capacity) / rowsPerUnit,
-             kvRowBytes(type, width) * rowsPerUnit, 8 * rowsPerUnit) {
+             kvRowBytes(type, width) * rowsPerUnit, gap * rowsPerUnit) {
   view = {memory.data(), width, capacity, memory.stride / rowsPerUnit, type};
   for (int64_t r = 0; r < filled; ++r)
     if (type == KvType::Q8_0)

@@ -131,6 +131,13 @@ struct TestWorkers {
 };
 std::vector<TestWorkers> testTeams();
 
+/// The most tokens that a step of the present phase may have, which chooses a
+/// GPU's kernels; 0: as many as the step has.
+inline int32_t &phaseTokens() {
+  static int32_t tokens = 0;
+  return tokens;
+}
+
 /// Runs `kernel` with several sets of workers; see the top of this file.
 void runKernel(const KernelInfo &kernel, const void *args, Step step,
                size_t scratchBytes, std::vector<Output *> outputs);
@@ -210,10 +217,11 @@ struct Weights {
 /// all.
 std::vector<Format> allFormats();
 
-/// A cache of `capacity` rows with `filled` random ones; the rest is NaN.
+/// A cache of `capacity` rows with `filled` random ones; the rest is NaN. There
+/// are `gap` bytes between rows.
 struct Cache {
   Cache(KvType type, int64_t width, int64_t capacity, int64_t filled,
-        Random &random);
+        Random &random, int64_t gap = 8);
   double at(int64_t row, int64_t col) const;
   /// With Q8_0 only NaN is allowed, which affects the whole block.
   void set(int64_t row, int64_t col, float value);

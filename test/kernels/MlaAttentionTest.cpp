@@ -143,6 +143,9 @@ void checkMla(const KernelInfo &kernel, KvType type, bool transposed,
             {&out});
 
   std::optional<Rounding> rounding = roundingOf(kernel, type);
+  // A GPU's tensor cores read latents, weights, keys and values that are
+  // rounded to 16 bits.
+  const double half = gpuRounding(kernel, type, kPrefillTokens);
   std::vector<std::unique_ptr<ModelRows>> heads;
   std::vector<Attention> attentions; // [head][token]
   for (int64_t h = 0; h < s.heads; ++h) {
@@ -158,6 +161,9 @@ void checkMla(const KernelInfo &kernel, KvType type, bool transposed,
       }
       for (int64_t r = 0; r < s.rope; ++r)
         head.at(k, head.ropeBegin() + r).add(cache.at(k, s.latent + r), 0);
+      for (int64_t c = 0; half && c < head.codes().view.width; ++c)
+        head.at(k, c).error += half * (2 * head.at(k, c).magnitude +
+                                       std::fabs(head.at(k, c).value));
       head.round(k);
     }
     for (int64_t t = 0; t < s.tokens; ++t) {
@@ -171,7 +177,7 @@ void checkMla(const KernelInfo &kernel, KvType type, bool transposed,
               double x = query[size_t(c)], size = std::fabs(x);
               sum.add(x * key.value,
                       size * std::fmax(key.magnitude, std::fabs(key.value)));
-              sum.error += size * key.error;
+              sum.error += size * (key.error + half * std::fabs(key.value));
             }
             return sum;
           });
@@ -182,8 +188,11 @@ void checkMla(const KernelInfo &kernel, KvType type, bool transposed,
     ModelRows &head = *heads[size_t(h)];
     int64_t column = head.valueBegin() + c % s.value;
     const Attention &attention = attentions[size_t(h * s.tokens + t)];
-    Wanted wanted = attention.output(
-        double(s.latent), [&](int64_t k) { return head.at(k, column); });
+    Wanted wanted = attention.output(double(s.latent), [&](int64_t k) {
+      Sum v = head.at(k, column);
+      v.error += half * std::fabs(v.value);
+      return v;
+    });
     if (rounding)
       wanted.tolerance +=
           WeightRounding{head.codes(), rounding->bytes, attention.weights}.of(

@@ -314,12 +314,14 @@ void checkGrouped(const KernelInfo &kernel, const std::vector<Lengths> &lengths,
       return out;
     };
     Matrix<float> out = run(q.data(), pool.view, paged.step());
+    phaseTokens() = paged.tokens;
     for (size_t i = 0; i < paged.rows.size(); ++i) {
       const SequenceRows &rows = paged.rows[i];
       Cache own = ownCache(paged, i, pool, random);
       expectRows(out, rows.begin,
                  run(q.row(rows.begin), own.view, PagedStep::alone(rows)));
     }
+    phaseTokens() = 0;
   }
 }
 

@@ -142,6 +142,7 @@ void resolveGlobal(Warp &warp, const Op &op, Mask mask, uint32_t bytes,
       kind == AccessKind::Atomic || (op.order != Order::Weak && op.isGpuScope);
   for (int i = 0; i < count; ++i) {
     Allocation &allocation = *of[i];
+    request.isOfHost |= allocation.isHost;
     uint64_t offset = runs[i].begin - allocation.base,
              length = runs[i].end - runs[i].begin;
     if (kind != AccessKind::Write && !allocation.isWritten(offset, length))

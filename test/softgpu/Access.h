@@ -14,6 +14,7 @@ enum class AccessKind : uint8_t { Read, Write, Atomic };
 struct Request {
   uint64_t address[kLanes]; ///< Address in op's space, or generic.
   uint8_t *host[kLanes];
+  bool isOfHost = false; ///< A lane's is mapped memory, and checks are enabled.
 };
 
 /// Reads the lanes' addresses; op's address register is its source `source`.

@@ -79,6 +79,14 @@ static void atomic(Warp &warp, const Op &op, Mask mask) {
   // Lane after lane: each reads what the previous one wrote.
   bool down = warp.launch->options->schedule == Schedule::Reversed;
   resolve(warp, op, mask, sizeof(T), AccessKind::Atomic, request);
+  bool acquires =
+      op.order == Order::Acquire || op.order == Order::AcquireRelease;
+  bool releases =
+      op.order == Order::Release || op.order == Order::AcquireRelease;
+  if (warp.launch->isChecked && op.isSystemScope && releases)
+    warp.launch->host.release(warp, mask);
+  for (Mask left = request.isOfHost ? mask : 0; left; left &= left - 1)
+    warp.launch->host.publishAt(request.host[std::countr_zero(left)]);
   for (int i = 0; i < kLanes; ++i) {
     int lane = down ? kLanes - 1 - i : i;
     if (!(mask >> lane & 1))
@@ -100,11 +108,9 @@ static void atomic(Warp &warp, const Op &op, Mask mask) {
     store(warp.lanes<T>(op.r[0]), olds, mask);
   if (!warp.launch->isChecked || !op.isGpuScope)
     return;
+  if (op.isSystemScope && acquires)
+    warp.launch->host.acquire(warp);
   BlockRaces &races = warp.launch->memory->races;
-  bool acquires =
-      op.order == Order::Acquire || op.order == Order::AcquireRelease;
-  bool releases =
-      op.order == Order::Release || op.order == Order::AcquireRelease;
   for (Mask left = mask; left; left &= left - 1) {
     uint64_t address = request.address[std::countr_zero(left)];
     if (address >= DeviceMemory::kParamWindow)
@@ -166,6 +172,7 @@ void decodeAtomic(Decoder &decoder) {
   op.kind = uint8_t(kind);
   op.order = Order(order + 1);
   op.isGpuScope = scope > 0;
+  op.isSystemScope = scope == 3;
   op.space = space < 0    ? Space::Generic
              : space == 0 ? Space::Global
                           : Space::Shared;
@@ -178,20 +185,30 @@ void decodeAtomic(Decoder &decoder) {
     decoder.source(at, type);
 }
 
-static void fence(Warp &warp, const Op &op, Mask) {
-  if (warp.launch->isChecked && op.isGpuScope)
+static void fence(Warp &warp, const Op &op, Mask mask) {
+  if (!warp.launch->isChecked)
+    return;
+  if (op.isSystemScope) {
+    warp.launch->host.release(warp, mask);
+    warp.launch->host.acquire(warp);
+  }
+  if (op.isGpuScope)
     warp.launch->memory->races.fence(warp.block->clock);
 }
 
 void decodeFence(Decoder &decoder) {
+  bool isSystem = decoder.peek() == "sys";
   int scope;
   if (decoder.instruction().opcode == "membar") {
     scope = decoder.choose({"cta", "gl", "sys"});
   } else {
     decoder.chooseOr(-1, {"sc", "acq_rel", "acquire", "release"});
+    isSystem = decoder.peek() == "sys";
     scope = decoder.choose({"cta", "cluster", "gpu", "sys"});
   }
-  decoder.begin(fence, OpClass::Fence).isGpuScope = scope > 0;
+  Op &op = decoder.begin(fence, OpClass::Fence);
+  op.isGpuScope = scope > 0;
+  op.isSystemScope = isSystem;
 }
 
 } // namespace softgpu

@@ -50,7 +50,6 @@ uint32_t BlockRaces::launchTag(Allocation &allocation) {
   return launch_ - allocation.raceBase;
 }
 
-/// Whether the block of `clock` knows what `agent` did.
 bool BlockRaces::isBefore(uint32_t agent, const BlockClock &clock) const {
   if (agent >= kMany - 1) // Too many to tell, unless none is ordered.
     return hasFenced_ || agent != kMany;

@@ -85,9 +85,10 @@ public:
   void fence(BlockClock &clock);
   void release(uint64_t address, BlockClock &clock, bool isOrdered);
   void acquire(uint64_t address, BlockClock &clock, bool isOrdered);
+  /// Returns whether the block of `clock` has seen what `agent` did.
+  bool isBefore(uint32_t agent, const BlockClock &clock) const;
 
 private:
-  bool isBefore(uint32_t agent, const BlockClock &clock) const;
   void newAgent(BlockClock &clock);
   uint32_t launchTag(Allocation &allocation);
 
@@ -124,6 +125,11 @@ public:
   Allocation *find(uint64_t address);
   /// Like find(), for threads other than the one that runs kernels.
   Allocation *lookup(uint64_t address) const;
+  template <class Visit> void forEachLive(Visit visit) const {
+    for (const auto &[base, allocation] : allocations_)
+      if (!allocation->isFreed)
+        visit(*allocation);
+  }
   /// "8 bytes past the end of 'x' (4096 bytes at 0x1000000000000)".
   std::string describe(uint64_t address) const;
 

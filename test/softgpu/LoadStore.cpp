@@ -7,11 +7,18 @@
 
 namespace softgpu {
 
+/// Whether the host sees an access, or an access the host's, at once.
+static bool isStrong(const Op &op) {
+  return op.isSystemScope && op.order != Order::Weak;
+}
+
 /// An acquiring or relaxed load takes over what other blocks have published.
 static void acquireAll(Warp &warp, const Op &op, Mask mask,
                        const uint64_t *address) {
   if (!warp.launch->isChecked || !op.isGpuScope || op.order == Order::Weak)
     return;
+  if (op.isSystemScope && op.order == Order::Acquire)
+    warp.launch->host.acquire(warp);
   for (; mask; mask &= mask - 1)
     warp.launch->memory->races.acquire(address[std::countr_zero(mask)],
                                        warp.block->clock,
@@ -63,6 +70,10 @@ static void load(Warp &warp, const Op &op, Mask mask) {
     int lane = std::countr_zero(left);
     T element[N];
     std::memcpy(element, request.host[lane], sizeof(element));
+    if (request.isOfHost)
+      warp.launch->host.load(warp, request.host[lane],
+                             reinterpret_cast<uint8_t *>(element),
+                             sizeof(element), isStrong(op));
     for (int j = 0; j < N; ++j)
       values[j][lane] = element[j];
   }
@@ -103,9 +114,15 @@ static void storeTo(Warp &warp, const Op &op, Mask mask) {
                            reinterpret_cast<const uint8_t *>(values))
           : mask;
   resolve(warp, op, once, sizeof(T) * N, AccessKind::Write, request);
+  if (warp.launch->isChecked && op.isSystemScope && op.order == Order::Release)
+    warp.launch->host.release(warp, mask);
   for (Mask left = once; left; left &= left - 1) {
     int lane = std::countr_zero(left);
-    std::memcpy(request.host[lane], values[lane], sizeof(values[lane]));
+    if (request.isOfHost)
+      warp.launch->host.store(warp, lane, request.host[lane], values[lane],
+                              sizeof(values[lane]), isStrong(op));
+    else
+      std::memcpy(request.host[lane], values[lane], sizeof(values[lane]));
   }
   releaseAll(warp, op, mask, request.address);
 }
@@ -143,7 +160,7 @@ namespace {
 struct Modifiers {
   Space space = Space::Generic;
   Order order = Order::Weak;
-  bool isGpuScope = false, hasHint = false;
+  bool isGpuScope = false, isSystemScope = false, hasHint = false;
   int count = 1;
 };
 } // namespace
@@ -155,7 +172,7 @@ static Modifiers takeModifiers(Decoder &decoder) {
   while (ptxType(decoder.peek()).kind == PtxType::None) {
     std::string_view name = decoder.peek();
     if (name == "volatile" || name == "mmio")
-      m.order = Order::Relaxed, m.isGpuScope = true;
+      m.order = Order::Relaxed, m.isGpuScope = m.isSystemScope = true;
     else if (name == "relaxed")
       m.order = Order::Relaxed;
     else if (name == "acquire")
@@ -163,7 +180,7 @@ static Modifiers takeModifiers(Decoder &decoder) {
     else if (name == "release")
       m.order = Order::Release;
     else if (name == "gpu" || name == "sys" || name == "cluster")
-      m.isGpuScope = true;
+      m.isGpuScope = true, m.isSystemScope = name == "sys";
     else if (name == "global")
       m.space = Space::Global;
     else if (name == "shared" || name == "shared::cta")
@@ -222,6 +239,7 @@ static void decodeAccess(Decoder &decoder, bool isLoad) {
   op.space = space;
   op.order = m.order;
   op.isGpuScope = m.isGpuScope;
+  op.isSystemScope = m.isSystemScope;
   op.isSigned = type.isSigned();
   op.bytes = uint8_t(type.bytes());
   op.count = uint8_t(m.count);

@@ -99,6 +99,7 @@ struct Op {
   Space space = Space::Generic;
   Order order = Order::Weak;
   bool isGpuScope = false; ///< .gpu or .sys
+  bool isSystemScope = false;
   bool isSigned = false;   ///< Loads extend the sign.
   uint8_t bytes = 0;       ///< Of an element.
   uint8_t count = 1;       ///< Elements of a vector; number of matrices.

@@ -280,6 +280,7 @@ static void startBlock(Block &block, Launch &launch, uint64_t linear) {
   block.threads = shape.threads[0] * shape.threads[1] * shape.threads[2];
   block.barriers = {};
   block.sectors = {};
+  block.acquired = {};
   block.shared.reset(kernel.sharedBytes + shape.dynamicSharedBytes,
                      launch.isChecked);
   launch.memory->races.beginBlock(block.clock, uint32_t(linear));
@@ -460,12 +461,15 @@ LaunchResult SoftGpu::launch(const Kernel &kernel, const LaunchShape &shape,
     recording->grid = uint64_t(shape.grid[0]) * shape.grid[1] * shape.grid[2];
   }
   memory_.races.beginLaunch();
+  if (launch.isChecked)
+    launch.host.begin(memory_, kernel);
   try {
     runGrid(launch, recording ? recording->blocks : std::vector<uint64_t>(),
             recording ? recording->budget : ~uint64_t(0));
   } catch (const Finding &finding) {
     result.finding = finding;
   }
+  launch.host.end();
   for (size_t i = 0; i < kernel.ops.size(); ++i)
     launch.counters.instructions[size_t(kernel.ops[i].opClass)] +=
         launch.executed[i];

@@ -6,6 +6,7 @@
 #include "test/softgpu/Counters.h"
 #include "test/softgpu/DeviceMemory.h"
 #include "test/softgpu/Finding.h"
+#include "test/softgpu/HostView.h"
 #include "test/softgpu/SharedMemory.h"
 #include "test/softgpu/SoftGpu.h"
 
@@ -97,7 +98,9 @@ struct Block {
   SharedMemory shared;
   std::array<Barrier, 16> barriers;
   BlockClock clock; ///< What it knows of other blocks.
-  Ranges sectors;   ///< Used if AccessedRanges::wantsSectors.
+  /// By warp: its clock when it first acquired at system scope; 0: never.
+  std::array<uint32_t, kLanes> acquired{};
+  Ranges sectors; ///< Used if AccessedRanges::wantsSectors.
 
   /// Returns (x, y, z) of a lane's thread.
   void thread(const Warp &warp, int lane, uint32_t out[3]) const;
@@ -116,7 +119,8 @@ struct Launch {
   uint64_t instructions = 0; ///< Also serves as the clock.
   bool isChecked = true, isCounting = true;
   AccessedRanges *touched = nullptr; ///< The caller's; null if not wanted.
-  Recorder *recorder = nullptr;      ///< Null: nothing is recorded.
+  HostView host;
+  Recorder *recorder = nullptr; ///< Null: nothing is recorded.
 };
 
 /// Throws a Finding at `lane` of `warp`, whose instruction is `op`.

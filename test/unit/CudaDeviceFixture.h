@@ -1,9 +1,15 @@
-//===- CudaDeviceFixture.h - The sample plan on software GPUs ---*- C++ -*-===//
+//===- CudaDeviceFixture.h - The sample plan on GPUs ------------*- C++ -*-===//
+//
+// On software GPUs, or with --driver LIBRARY on this machine's: then the
+// architecture is that GPU's, and tests of what only software GPUs report or do
+// are skipped.
+//
 
 #ifndef MOE_TEST_UNIT_CUDADEVICEFIXTURE_H
 #define MOE_TEST_UNIT_CUDADEVICEFIXTURE_H
 
 #include "kernels/Registry.h"
+#include "runtime/device/cuda/CudaDriver.h"
 #include "test/softgpu/cuda/SoftCuda.h"
 #include "test/support/GpuPlan.h"
 #include "test/support/OneSequence.h"
@@ -20,7 +26,25 @@ namespace moetest {
 using namespace moert;
 using softcuda::Timing;
 
-constexpr int kArch = 89;
+/// The driver's library that these tests open.
+std::string &driverLibrary();
+inline bool isOnDriver() { return driverLibrary() != MOE_SOFTCUDA; }
+/// Ends a test that needs a software GPU.
+#define SOFTWARE_ONLY()                                                        \
+  if (isOnDriver())                                                            \
+  GTEST_SKIP() << "needs a software GPU"
+
+/// Compute capability of the GPU that plans are for: 89 of software GPUs.
+inline int planArch() {
+  static const int arch = [] {
+    if (isOnDriver())
+      if (auto driver = CudaDriver::load(driverLibrary()))
+        if (auto gpu = driver->describe(0))
+          return gpu->arch;
+    return 89;
+  }();
+  return arch;
+}
 inline const std::vector<int32_t> tokens = {3,  17, 39, 0,  8, 8,
                                             21, 30, 5,  11, 2, 26};
 
@@ -43,7 +67,7 @@ inline EngineOptions onSoftCuda() {
   options.threads = 1;
   options.makeDevices = [](const Plan &plan, const WeightFiles &files,
                            DeviceOptions devices) {
-    devices.cudaLibrary = MOE_SOFTCUDA;
+    devices.cudaLibrary = driverLibrary();
     return makeDevices(plan, files, std::move(devices));
   };
   return options;
@@ -64,7 +88,7 @@ inline void expectRow(std::span<const float> actual,
 class CudaDeviceFixture : public ::testing::Test {
 protected:
   void SetUp() override {
-    if (!softgpu::isSoftGpuSupported())
+    if (!isOnDriver() && !softgpu::isSoftGpuSupported())
       GTEST_SKIP() << "the software GPU needs a CPU with AVX2, FMA and F16C";
     if (!compiler())
       GTEST_SKIP() << "no NVRTC";
@@ -76,7 +100,8 @@ protected:
   }
 
   /// Restarts the driver, with one GPU or more.
-  void start(int arch = kArch, int driverVersion = 13000, size_t gpus = 1) {
+  void start(int arch = planArch(), int driverVersion = 13000,
+             size_t gpus = 1) {
     softcuda::Options options;
     options.timing = timing();
     options.driverVersion = driverVersion;
@@ -93,7 +118,9 @@ protected:
   fb::PlanT &plan() { return sample_.builder.plan; }
   /// Writes the sample plan, possibly modified by the test, with code for its
   /// GPU.
-  std::string write(int arch = kArch) { return write(sample_.builder, arch); }
+  std::string write(int arch = planArch()) {
+    return write(sample_.builder, arch);
+  }
   std::string write(PlanBuilder &builder, int arch) {
     if (builder.plan.devices.size() == 1)
       makeGpu(builder.plan, 0, arch);
@@ -114,7 +141,7 @@ protected:
       plan().queues[2]->device = 1;
       plan().queues[2]->kind = fb::QueueKind::Copy;
     }
-    makeGpu(plan(), 1, kArch, queues);
+    makeGpu(plan(), 1, planArch(), queues);
   }
   static uint32_t apartFromExperts(const fb::PhaseT &,
                                    const fb::InstructionT &instruction) {
@@ -129,8 +156,8 @@ protected:
     splitPlan(plan(), [](const auto &phase, const auto &instruction) {
       return 1 - apartFromExperts(phase, instruction);
     });
-    makeGpu(plan(), 0, kArch);
-    makeGpu(plan(), 1, kArch);
+    makeGpu(plan(), 0, planArch());
+    makeGpu(plan(), 1, planArch());
   }
   std::string failureOf(const std::string &path, StatusCode code) {
     auto one = OneSequence::open(path, onSoftCuda());

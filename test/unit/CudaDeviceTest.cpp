@@ -39,6 +39,7 @@ TEST_P(CudaDeviceTest, DecodeMatchesFloat64) {
 
 // The first run uses single launches, so that the capture loads nothing.
 TEST_P(CudaDeviceTest, APhaseIsCapturedOnceAndNothingIsAllocatedInSteps) {
+  SOFTWARE_ONLY();
   auto one = open();
   uint64_t allocations = softcuda::totals().allocations;
   expectDecode(one, 0, 1);
@@ -95,6 +96,7 @@ TEST_P(CudaDeviceTest, PrefillWithExpertsOnTheCpuAndAQueueOfCopies) {
 }
 
 TEST_P(CudaDeviceTest, LoadingReportsProgressOfAllWeights) {
+  SOFTWARE_ONLY();
   split(1);
   std::string path = write();
   EngineOptions options = onSoftCuda();
@@ -205,6 +207,7 @@ TEST_P(CudaDeviceTest, PtxForALaterGeneration) {
 }
 
 TEST_P(CudaDeviceTest, AnEarlierGpuIsRefusedWithTheCommand) {
+  SOFTWARE_ONLY();
   std::string path = write();
   start(75);
   EXPECT_THAT(failureOf(path, StatusCode::WrongMachine),
@@ -214,6 +217,7 @@ TEST_P(CudaDeviceTest, AnEarlierGpuIsRefusedWithTheCommand) {
 }
 
 TEST_P(CudaDeviceTest, AnOldDriverIsRefused) {
+  SOFTWARE_ONLY();
   std::string path = write();
   start(90, 12040);
   EXPECT_THAT(failureOf(path, StatusCode::WrongMachine),
@@ -237,9 +241,10 @@ TEST_P(CudaDeviceTest, NoDriver) {
 }
 
 TEST_P(CudaDeviceTest, TooLittleMemoryIsReportedBeforeAnythingIsAllocated) {
+  SOFTWARE_ONLY();
   std::string path = write();
   softcuda::Options options;
-  options.gpus[0].gpu.arch = kArch;
+  options.gpus[0].gpu.arch = planArch();
   options.gpus[0].memoryBytes = 640 << 20;
   softcuda::reset(std::move(options));
   EXPECT_THAT(failureOf(path, StatusCode::DoesNotFit),
@@ -253,6 +258,7 @@ TEST_P(CudaDeviceTest, TooLittleMemoryIsReportedBeforeAnythingIsAllocated) {
 
 // Kernels trust the arguments of their launch.
 TEST_P(CudaDeviceTest, APlanWithChangedLaunchesIsRefused) {
+  SOFTWARE_ONLY();
   write(); // Adds the launches.
   fb::Launch &launch = plan().phases[0]->instructions[0]->launches[0];
   const fb::Launch kept = launch;
@@ -272,6 +278,7 @@ TEST_P(CudaDeviceTest, APlanWithChangedLaunchesIsRefused) {
 }
 
 TEST_P(CudaDeviceTest, AFailedLaunchNamesOpLayerAndStep) {
+  SOFTWARE_ONLY();
   plan().explanation[0]->part = "ffn";
   plan().explanation[0]->layer = 0;
   auto one = open();

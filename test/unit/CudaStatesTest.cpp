@@ -17,7 +17,7 @@ protected:
     CudaDeviceFixture::SetUp();
     if (IsSkipped())
       return;
-    auto engine = Engine::open(write(delta_.builder, kArch), onSoftCuda());
+    auto engine = Engine::open(write(delta_.builder, planArch()), onSoftCuda());
     ASSERT_TRUE(engine.isOk()) << engine.status().message();
     engine_ = *std::move(engine);
     engine_->setObserver([&](const PhaseRun &times) {

@@ -18,7 +18,7 @@ protected:
     splitPlan(plan(), [](const auto &phase, const auto &instruction) {
       return phase.name == "prefill" ? 1 : apartFromExperts(phase, instruction);
     });
-    makeGpu(plan(), 1, kArch, 1);
+    makeGpu(plan(), 1, planArch(), 1);
     for (const auto &phase : plan().phases)
       for (const auto &instruction : phase->instructions)
         if (phase->name == "prefill" &&
@@ -41,6 +41,7 @@ protected:
 };
 
 TEST_F(CudaStreamedTest, ResultsDoNotDependOnTiming) {
+  SOFTWARE_ONLY();
   stream();
   std::string path = write();
   std::vector<float> first;
@@ -75,6 +76,7 @@ TEST_F(CudaStreamedTest, ResultsDoNotDependOnTiming) {
 // Experts that no token chose are not streamed: two equal tokens need only one
 // of the two experts in each instruction's first part.
 TEST_F(CudaStreamedTest, UnusedExpertsAreNotStreamed) {
+  SOFTWARE_ONLY();
   stream();
   auto one = open();
   uint64_t each = 0;
@@ -100,6 +102,7 @@ TEST_F(CudaStreamedTest, UnusedExpertsAreNotStreamed) {
 }
 
 TEST_F(CudaStreamedTest, OnlyExpertsAreStreamed) {
+  SOFTWARE_ONLY();
   stream();
   residentStreamed(weightOf("linear", 1));
   EXPECT_THAT(failureOf(write(), StatusCode::InvalidFile),
@@ -108,6 +111,7 @@ TEST_F(CudaStreamedTest, OnlyExpertsAreStreamed) {
 }
 
 TEST_F(CudaStreamedTest, AllOfAnInstructionIsStreamedOrNothing) {
+  SOFTWARE_ONLY();
   stream();
   uint32_t gate = weightOf("experts_gate_up", 1);
   for (fb::Residency &entry : plan().residency)
@@ -118,6 +122,7 @@ TEST_F(CudaStreamedTest, AllOfAnInstructionIsStreamedOrNothing) {
 }
 
 TEST_F(CudaStreamedTest, MatricesFollowEachOther) {
+  SOFTWARE_ONLY();
   stream();
   fb::WeightT &down = *plan().weights[weightOf("experts_linear", 1)];
   --down.outer;
@@ -128,6 +133,7 @@ TEST_F(CudaStreamedTest, MatricesFollowEachOther) {
 
 // The driver refuses to pin more pages.
 TEST_F(CudaStreamedTest, PagesThatAreNotPinnedAreAnError) {
+  SOFTWARE_ONLY();
   stream();
   std::string path = write();
   softcuda::Options options;

@@ -5,6 +5,7 @@
 #include "runtime/plan/Recompile.h"
 #include "tools/common/Progress.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 #include <map>
 #include <optional>
@@ -88,6 +89,18 @@ void EngineFlags::addPin(CLI::App &command) {
   moetool::addOption(command, rows::pin, options.pin);
   moetool::addFlag(command, rows::noNuma,
                    [this] { options.planNodes = false; });
+  moetool::addReader(
+      command, rows::gpuMeeting,
+      [this](const std::string &text) {
+        std::string word;
+        MOE_RETURN_IF_ERROR(parseOption(rows::gpuMeeting, text, word));
+        // The words have the order of CudaSync.
+        auto words = wordsOf(rows::gpuMeeting);
+        options.cuda.sync =
+            CudaSync(std::ranges::find(words, word) - words.begin());
+        return Status::ok();
+      },
+      "flags");
 }
 
 void EngineFlags::addRung(CLI::App &command, bool withContext) {
@@ -112,6 +125,9 @@ EngineFlags::open(const EngineOptions &others) const {
       line.emplace("loading weights to " + of);
     }
     line->update(done, total);
+  };
+  shown.cuda.note = [](const std::string &text) {
+    moetool::note("note: {}\n", text);
   };
   MOE_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine,
                        Engine::open(plan, shown));

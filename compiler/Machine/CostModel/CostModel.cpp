@@ -120,6 +120,9 @@ double productRoofline(const Product &product, const GemmInfo *gemm,
 /// the time to read them.
 double fileLayoutSeconds(const Product &product, const GemmInfo &gemm,
                          const DeviceDesc &device) {
+  if (int count =
+          moek::cuda::halfProducts(gemm.format, product.rows, device.arch))
+    return count * product.flops() / device.float32.planned();
   // GPUs since 2018 run at 1.4 to 2.6 GHz.
   constexpr double kCyclesPerSecond = 2e9;
   return product.elements() *

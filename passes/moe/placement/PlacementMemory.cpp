@@ -5,7 +5,7 @@
 #include "kernels/KvCache.h"
 #include "kernels/Registry.h"
 #include "kernels/Scratch.h"
-#include "kernels/cuda/Launch.h"
+#include "kernels/cuda/LaunchGemm.h"
 #include "passes/moe/Support.h"
 #include "passes/moe/graph/SliceExperts.h"
 #include "passes/moe/kernels/KernelSelection.h"
@@ -26,6 +26,25 @@ bool hasBlocks(Value weight) {
   return format && moek::formatInfo(*format).blockElements > 1;
 }
 
+/// Returns the bytes of a step's partial sums if attention on a GPU divides the
+/// cache into KV splits.
+int64_t partialSumBytes(LowerableOpInterface op, int64_t tokens,
+                        const moec::DeviceDesc &device) {
+  if (device.kind == moec::DeviceKind::Cpu)
+    return 0;
+  auto temporaryBytes = [&](const Execution &execution) {
+    int64_t bytes = 0;
+    Instructions instructions = op.getInstructions(execution);
+    for (const BufferShape &buffer : instructions.buffers())
+      if (!buffer.result && buffer.encoding == moek::Encoding::F32)
+        bytes += tokens * buffer.rowsPerToken * buffer.cols * 4;
+    return bytes;
+  };
+  Execution onGpu;
+  onGpu.multiprocessors = device.cores;
+  return temporaryBytes(onGpu) - temporaryBytes({});
+}
+
 /// Returns the most bytes that buffers between an op's own instructions take at
 /// once: encoded inputs of its gemms, and their outputs. The gemms that read
 /// the op's input come first. Their outputs become one row per slot, which the
@@ -44,7 +63,8 @@ int64_t innerBytes(Operation *op, const PhaseAttr &phase,
   if (auto experts = dyn_cast<ExpertsOp>(op))
     slots *= cast<RankedTensorType>(experts.getIds().getType()).getDimSize(1);
   const bool fuses = canFuseGateUp(op, device);
-  int64_t encoded = 0, written = 0, most = 0;
+  int64_t encoded = 0, written = 0;
+  int64_t most = partialSumBytes(lowerable, tokens, device);
   for (const Instruction &instruction : lowerable.getInstructions({}))
     for (Value weight : instruction.gemmWeights()) {
       ArrayRef<int64_t> shape =
@@ -113,13 +133,26 @@ int64_t workspaceBytes(Operation *op,
   auto lowerable = dyn_cast<LowerableOpInterface>(op);
   if (!lowerable)
     return 0;
-  int64_t bytes = 0;
+  int64_t bytes = 0, slots = context.maxTokens;
+  if (auto experts = dyn_cast<ExpertsOp>(op))
+    slots *= cast<RankedTensorType>(experts.getIds().getType()).getDimSize(1);
   Parameters parameters(op);
-  for (const Instruction &instruction : lowerable.getInstructions({}))
+  for (const Instruction &instruction : lowerable.getInstructions({})) {
     moek::withArguments(instruction.op, parameters, [&](const auto &args) {
       bytes = std::max(
           bytes, moek::cuda::workspaceBytes(instruction.op, &args, context));
     });
+    // Activations of products with floats, which the parameters do not tell.
+    for (Value weight : instruction.gemmWeights())
+      if (!hasBlocks(weight)) {
+        ArrayRef<int64_t> shape =
+            cast<RankedTensorType>(weight.getType()).getShape();
+        int64_t heads =
+            instruction.op == moek::OpCode::HeadLinear ? shape[0] : 1;
+        bytes = std::max(bytes,
+                         moek::cuda::narrowBytes(slots * heads, shape.back()));
+      }
+  }
   return int64_t(moert::alignUp(uint64_t(bytes), moert::kRegionAlignment));
 }
 

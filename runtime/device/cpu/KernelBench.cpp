@@ -373,7 +373,7 @@ double KernelBench::secondsOfLayers(const KernelInfo &opKernel,
   if constexpr (requires { a.kvHeads; })
     groups = a.kvHeads;
   int64_t splits =
-      combine ? std::min(fewestKvSplits(groups, pool_->team()), kMostKvSplits)
+      combine ? std::min(fewestKvSplits(groups, pool_->team()), kMostCpuKvSplits)
               : 1;
   a.splits = int32_t(splits);
   a.outStride = a.heads * int64_t(combine ? value + 2 : value);

@@ -29,6 +29,7 @@ enum Result : unsigned {
   kSuccess = 0,
   kOutOfMemory = 2,
   kNoDevice = 100,
+  kInvalidImage = 200,
   kNoBinaryForGpu = 209,
   kInvalidPtx = 218,
   kUnsupportedPtxVersion = 222,
@@ -40,6 +41,9 @@ enum Result : unsigned {
 enum Attribute : unsigned {
   kClockKhz = 13,
   kMultiprocessors = 16,
+  /// Whether the driver ends kernels that take seconds, because the GPU drives
+  /// a display.
+  kHasTimeLimit = 17,
   kIntegrated = 18,
   kMemoryClockKhz = 36,
   kMemoryBusBits = 37,
@@ -49,7 +53,7 @@ enum Attribute : unsigned {
 };
 
 constexpr unsigned kStreamNonBlocking = 1;
-constexpr unsigned kEventDisableTiming = 2;
+constexpr unsigned kEventBlockingSync = 1, kEventDisableTiming = 2;
 /// For cuStreamWaitValue32(): wait until the value, compared as a signed
 /// difference, is at least the given one. For cuStreamWriteValue32(): earlier
 /// writes become visible first.

@@ -1,17 +1,17 @@
 #include "runtime/device/cuda/CudaDevice.h"
 
 #include "runtime/base/CheckedMath.h"
+#include "runtime/base/ParallelPieces.h"
 #include "runtime/base/Text.h"
+#include "runtime/device/cuda/CudaPinnable.h"
 #include "runtime/device/cuda/CudaStep.h"
 #include "runtime/plan/PlanAccess.h"
 #include "runtime/plan/Recompile.h"
 #include "runtime/prove/Prove.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <set>
-#include <sys/mman.h>
 
 namespace moert {
 
@@ -23,11 +23,13 @@ constexpr uint64_t kDriverReserveBytes = uint64_t(128) << 20;
 CudaDevice::CudaDevice(const Plan &plan, uint32_t index,
                        const WeightFiles &files,
                        std::shared_ptr<const CudaDriver> driver, int ordinal,
-                       std::shared_ptr<const CudaLinks> links)
+                       std::shared_ptr<const CudaLinks> links,
+                       CudaOptions options)
     : plan_(plan), index_(index), files_(files),
       room_(StepRoom::of(plan.table())), weights_(plan.table(), index),
       need_(cudaNeed(plan.table(), index)), driver_(std::move(driver)),
-      ordinal_(ordinal), links_(std::move(links)) {}
+      ordinal_(ordinal), links_(std::move(links)),
+      options_(std::move(options)) {}
 
 CudaDevice::~CudaDevice() {
   if (!context_)
@@ -102,7 +104,7 @@ Status CudaDevice::reserve() {
   for (uint32_t i = 0; i < count(plan_.table().queues()); ++i)
     if (plan_.table().queues()->Get(i)->device() == index_) {
       StatusOr<std::unique_ptr<CudaQueue>> queue =
-          CudaQueue::create(*driver_, *context_, room_);
+          CudaQueue::create(*driver_, *context_, room_, queueOptions());
       if (!queue)
         return Status(queue.status()).at(name());
       memory_.steps[i] = (*queue)->step();
@@ -127,8 +129,8 @@ Status CudaDevice::reserve() {
 
 Status CudaDevice::load(const LoadProgress &progress) {
   MOE_ASSIGN_OR_RETURN(CudaContext::Use use, context_->use());
-  MOE_ASSIGN_OR_RETURN(own_->modules,
-                       CudaModules::load(*driver_, gpu_, plan_, index_));
+  MOE_ASSIGN_OR_RETURN(own_->modules, CudaModules::load(*driver_, *context_,
+                                                        gpu_, plan_, index_));
   MOE_RETURN_IF_ERROR(loadConstants());
   return weights_
       .upload(*driver_, *context_, stream(), files_, own_->weights.get(),
@@ -177,6 +179,8 @@ Status CudaDevice::bind(const ProvenPhase &phase,
                        bindCudaPhase(*driver_, plan_, phase, index_, memory_,
                                      weights_, own_->modules, *links_, events,
                                      board));
+  for (auto &[number, part] : queues)
+    part.launchesMayWait = !gpu_.hasTimeLimit;
   own_->phases.push_back({phase.phase, std::move(queues)});
   return Status::ok();
 }
@@ -215,44 +219,35 @@ Status CudaDevice::mapArenas(std::span<std::byte *const> arenas) {
   return Status::ok();
 }
 
-/// Replaces mapped pages by private memory with the same contents and address.
-/// Drivers do not pin pages of a mapped file that is not writable, and pinned
-/// pages would occupy memory anyway.
-static Status makePrivate(std::byte *memory, uint64_t bytes) {
-  void *copy = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (copy == MAP_FAILED)
-    return Status(StatusCode::DoesNotFit,
-                  fmt::format("{} of weights that are streamed to a GPU do not "
-                              "fit into memory: {}; compile with "
-                              "--stream-experts off",
-                              humanBytes(double(bytes)), std::strerror(errno)));
-  (void)::madvise(copy, bytes, MADV_HUGEPAGE);
-  std::memcpy(copy, memory, bytes);
-  if (::mremap(copy, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, memory) ==
-      MAP_FAILED) {
-    ::munmap(copy, bytes);
-    return Status(StatusCode::Io,
-                  fmt::format("moving weights that are streamed to a GPU: {}",
-                              std::strerror(errno)));
-  }
-  return Status::ok();
-}
-
 Status CudaDevice::mapStreamedWeights() {
+  std::vector<std::span<std::byte>> pieces;
   for (const CudaWeights::Streamed &piece : weights_.streamed()) {
     auto *memory = reinterpret_cast<std::byte *>(
                        const_cast<uint8_t *>(files_.bytes(piece.file).data())) +
                    piece.begin;
     // The range consists of whole pages, the last of which may hold other data.
-    uint64_t bytes = alignUp(piece.end, kPinnedPage) - piece.begin;
-    MOE_RETURN_IF_ERROR(makePrivate(memory, bytes));
-    MOE_ASSIGN_OR_RETURN(
-        cu::DevicePointer address,
-        mapHostMemory(memory, bytes, "weights that are streamed"));
+    pieces.push_back({memory, alignUp(piece.end, kPinnedPage) - piece.begin});
+    MOE_RETURN_IF_ERROR(makePinnable(pieces.back(), files_.isCopy(piece.file)));
+  }
+  // Pinning takes tenths of a second for each GiB, and a driver does it on the
+  // thread that calls it.
+  std::vector<cu::DevicePointer> addresses(pieces.size());
+  auto makeTask = [&]() -> PieceTask {
+    return [&](size_t index) -> StatusOr<uint64_t> {
+      MOE_ASSIGN_OR_RETURN(CudaContext::Use use, context_->use());
+      MOE_ASSIGN_OR_RETURN(addresses[index],
+                           mapHostMemory(pieces[index].data(),
+                                         pieces[index].size(),
+                                         "weights that are streamed"));
+      return uint64_t(pieces[index].size());
+    };
+  };
+  MOE_RETURN_IF_ERROR(forEachPiece(pieces.size(), 0, {}, makeTask));
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    const CudaWeights::Streamed &piece = weights_.streamed()[i];
     for (uint32_t weight : piece.weights)
       memory_.streamed[weight] =
-          address + plan_.table().weights()->Get(weight)->offset() -
+          addresses[i] + plan_.table().weights()->Get(weight)->offset() -
           piece.begin;
   }
   return Status::ok();
@@ -275,10 +270,11 @@ StatusOr<cu::DevicePointer> CudaDevice::reach(std::byte *pages, uint64_t bytes,
   const cu::Api &api = driver_->api();
   cu::Result registered = api.cuMemHostRegister_v2(
       pages, bytes, cu::kHostPortable | cu::kHostMapped);
-  if (registered == cu::kSuccess)
+  if (registered == cu::kSuccess) {
+    std::lock_guard lock(reaching_);
     own_->reached.emplace_back(pages, api.cuMemHostUnregister);
-  else if (registered !=
-           cu::kAlreadyRegistered) // Another GPU has already pinned it.
+  } else if (registered !=
+             cu::kAlreadyRegistered) // Another GPU has already pinned it.
     return check(registered, fmt::format("pinning {}", what));
   cu::DevicePointer address = 0;
   MOE_RETURN_IF_ERROR(
@@ -312,18 +308,33 @@ PlaceNamer CudaDevice::namerOf(const Bound &phase,
   };
 }
 
+CudaOptions CudaDevice::queueOptions() const {
+  CudaOptions options = options_;
+  if (options_.note)
+    options.note = [this](const std::string &text) {
+      options_.note(fmt::format("{}: {}", name(), text));
+    };
+  return options;
+}
+
+Status CudaDevice::prepare(uint32_t phase, const moek::Step &step,
+                           const StepControl &control) {
+  MOE_ASSIGN_OR_RETURN(CudaContext::Use use, context_->use());
+  Bound &bound = own_->phases[phase];
+  bool isWarm = std::ranges::all_of(
+      bound.queues, [](const auto &one) { return one.second.ran; });
+  for (auto &[number, part] : bound.queues)
+    if (isWarm && control.times.empty())
+      queues_.at(number)->prepare(part, namerOf(bound, step));
+  return Status::ok();
+}
+
 Status CudaDevice::enqueue(uint32_t phase, const moek::Step &step,
                            const StepControl &control) {
   MOE_ASSIGN_OR_RETURN(CudaContext::Use use, context_->use());
   Bound &bound = own_->phases[phase];
   for (auto &[number, part] : bound.queues)
     MOE_RETURN_IF_ERROR(queues_.at(number)->send(step).at(name()));
-  bool isWarm = std::ranges::all_of(
-      bound.queues, [](const auto &one) { return one.second.ran; });
-  for (auto &[number, part] : bound.queues)
-    if (isWarm && control.times.empty())
-      MOE_RETURN_IF_ERROR(
-          queues_.at(number)->prepare(part, namerOf(bound, step)));
   for (auto &[number, part] : bound.queues)
     queues_.at(number)->begin(part, control, namerOf(bound, step));
   return Status::ok();

@@ -13,6 +13,7 @@
 
 #include <map>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 namespace moert {
@@ -23,7 +24,7 @@ public:
   /// outlive, on the driver's GPU number `ordinal`.
   CudaDevice(const Plan &plan, uint32_t index, const WeightFiles &files,
              std::shared_ptr<const CudaDriver> driver, int ordinal,
-             std::shared_ptr<const CudaLinks> links);
+             std::shared_ptr<const CudaLinks> links, CudaOptions options = {});
   ~CudaDevice() override;
 
   /// Fails with WrongMachine if there is no such GPU.
@@ -36,6 +37,8 @@ public:
   int32_t threads() const override { return 0; }
   bool borrowsCaller() const override { return false; }
 
+  Status prepare(uint32_t phase, const moek::Step &step,
+                 const StepControl &control) override;
   Status enqueue(uint32_t phase, const moek::Step &step,
                  const StepControl &control) override;
   Status wait() override;
@@ -60,6 +63,8 @@ private:
   Status checkRoom() const;
   StatusOr<Memory> allocate(uint64_t bytes) const;
   Status loadConstants();
+  /// Returns the device's options, with its name in notes.
+  CudaOptions queueOptions() const;
   /// Makes accessible to the GPU those arenas of other devices that this
   /// device's instructions use, and the pages for copies between GPUs.
   Status mapArenas(std::span<std::byte *const> arenas);
@@ -89,6 +94,7 @@ private:
   const std::shared_ptr<const CudaDriver> driver_;
   const int ordinal_;
   const std::shared_ptr<const CudaLinks> links_; ///< Shared by the plan's GPUs.
+  const CudaOptions options_;
   CudaGpu gpu_;
   std::unique_ptr<CudaContext> context_; ///< Set by reserve().
 
@@ -101,6 +107,7 @@ private:
     std::vector<CudaOwned<void *>> reached; ///< Pages that this device pinned.
   };
   std::unique_ptr<Resources> own_;
+  std::mutex reaching_; ///< Guards Resources::reached while weights are pinned.
   /// Indexed by queue number of the plan.
   std::map<uint32_t, std::unique_ptr<CudaQueue>> queues_;
   CudaMemory memory_;

@@ -46,6 +46,7 @@ Status CudaDriver::findCalls(const std::string &library) {
                   fmt::format("{} lacks {}: its driver is older than CUDA "    \
                               "11.4, update it",                               \
                               library, #symbol));
+#define MOE_CUDA_OPTIONAL_CALL(symbol, ...) find(#symbol, api_.symbol);
 #include "runtime/device/cuda/CudaApi.def"
   return Status::ok();
 }
@@ -105,6 +106,7 @@ StatusOr<CudaGpu> CudaDriver::describe(int ordinal) const {
   device.memoryClockHz = kKilo * attribute(cu::kMemoryClockKhz);
   device.memoryBusBits = attribute(cu::kMemoryBusBits);
   device.sharesHostMemory = attribute(cu::kIntegrated) != 0;
+  device.hasTimeLimit = attribute(cu::kHasTimeLimit) != 0;
   std::fill(std::begin(text), std::end(text), '\0');
   if (api_.cuDeviceGetPCIBusId(text, kTextBytes - 1, device.handle) ==
       cu::kSuccess)

@@ -26,6 +26,8 @@ struct CudaGpu {
   double memoryClockHz = 0; ///< Maximum.
   int memoryBusBits = 0;    ///< Width of its memory.
   bool sharesHostMemory = false;
+  /// The driver ends a kernel that takes longer than some seconds.
+  bool hasTimeLimit = false;
   std::string pciAddress; ///< "0000:01:00.0".
 
   /// Peak bandwidth of its memory: two transfers per clock.

@@ -13,10 +13,6 @@
 namespace moert {
 
 namespace {
-/// Shared memory of a block, static and dynamic together, that needs no
-/// request.
-constexpr uint32_t kSharedWithoutAsking = 48 << 10;
-
 class Binder {
 public:
   Binder(const CudaDriver &driver, const fb::Plan &plan, const fb::Phase &phase,
@@ -225,7 +221,9 @@ private:
     bound.canAwait = moek::cuda::canAwait(launch);
     bound.canSignal = moek::cuda::canSignal(launch);
     uint32_t &allowed = shared_[function];
-    if (launch.sharedBytes > std::max(allowed, kSharedWithoutAsking)) {
+    // More than 48 KiB must be asked for, static memory included, which only
+    // the driver knows.
+    if (launch.sharedBytes > allowed) {
       allowed = launch.sharedBytes;
       MOE_RETURN_IF_ERROR(driver_.check(
           driver_.api().cuFuncSetAttribute(function, cu::kMaxDynamicSharedBytes,

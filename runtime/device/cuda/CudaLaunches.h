@@ -15,6 +15,7 @@
 #include "runtime/device/cuda/CudaLinks.h"
 #include "runtime/device/cuda/CudaModules.h"
 #include "runtime/device/cuda/CudaOperands.h"
+#include "runtime/device/cuda/CudaSync.h"
 #include "runtime/plan/Plan.h"
 
 #include <array>
@@ -47,22 +48,7 @@ struct CudaSegment {
   size_t first = 0, count = 0; ///< Range in CudaPart::launches.
   /// Graph of the launches, from the second run on.
   CudaOwned<cu::GraphExec> graph;
-};
-
-/// How a queue's segments synchronise with other queues from the second step
-/// on. The first way that the driver supports is used.
-enum class CudaSync : uint8_t {
-  /// All segments are one graph. Its nodes, or its launches if they can
-  /// (kernels/cuda/Fuse.h), write the events' flags in memory and wait for them
-  /// (StepEvents.h). The host does nothing during a step.
-  Flags,
-  /// As Flags, but the graph calls host functions on a thread of the driver, 10
-  /// to 30 us each. One call may wait behind another queue's, so this does not
-  /// work with several queues.
-  HostFunctions,
-  /// A host thread waits for events, launches a segment's graph, waits for its
-  /// end and signals its event.
-  Walk,
+  bool isRefused = false; ///< The driver does not make a graph of them.
 };
 
 /// Arguments of a host function.
@@ -80,7 +66,10 @@ struct CudaPart {
   cu::DevicePointer board = 0;  ///< The board of `events`, on the device.
   CudaSync sync = CudaSync::Flags;
   bool isOnly = true; ///< No other GPU's queue takes part in the phase.
-  CudaOwned<cu::GraphExec> graph;                   ///< Graph of all segments.
+  /// A launch may wait for the host: the driver lets kernels run for long.
+  bool launchesMayWait = true;
+  CudaOwned<cu::GraphExec> graph; ///< Graph of all segments.
+  bool isWalked = false;          ///< There will be no such graph.
   std::vector<std::unique_ptr<CudaHostCall>> calls; ///< Calls in the graph.
   /// True after the first run: the driver has then loaded all that it cannot
   /// load during a capture.

@@ -1,5 +1,6 @@
 #include "runtime/device/cuda/CudaModules.h"
 
+#include "runtime/base/ParallelPieces.h"
 #include "runtime/plan/PlanAccess.h"
 #include "runtime/plan/Recompile.h"
 
@@ -37,6 +38,14 @@ std::string versionText(int version) {
 }
 } // namespace
 
+/// Returns whether the driver has no use for an image: it is for another GPU or
+/// by a newer compiler. Old drivers call a newer compiler's cubin invalid.
+static bool isOther(cu::Result loaded, bool isPtx) {
+  return loaded == cu::kUnsupportedPtxVersion ||
+         loaded == cu::kNoBinaryForGpu || loaded == cu::kInvalidImage ||
+         (loaded == cu::kInvalidPtx && isPtx);
+}
+
 CudaImage imageFor(const fb::Module &module, int arch) {
   const fb::Image *cubin = nullptr, *ptx = nullptr;
   for (uint32_t i = 0; i < count(module.images()); ++i) {
@@ -56,49 +65,66 @@ CudaImage imageFor(const fb::Module &module, int arch) {
   return {ptx ? std::string(text(ptx->ptx())) : "", true};
 }
 
+/// Loads the module's code for this GPU and finds its kernel.
+static StatusOr<CudaOwned<cu::Module>>
+loadModule(const CudaDriver &driver, const CudaGpu &gpu, const Plan &plan,
+           const fb::Module &module, cu::Function &function) {
+  const cu::Api &api = driver.api();
+  std::string entry(text(module.entry()));
+  CudaImage image = imageFor(module, gpu.arch);
+  if (image.bytes.empty())
+    return Status(StatusCode::WrongMachine,
+                  fmt::format("{}: kernel {} is compiled for {}, and {} is "
+                              "sm_{}",
+                              plan.path(), entry, archesOf(module), gpu.name,
+                              gpu.arch))
+        .suggesting(recompile(Suggestion::ForThisGpu, plan.table(), plan.path(),
+                              {{"--gpu-arch", std::to_string(gpu.arch)}}));
+  cu::Module handle = nullptr;
+  cu::Result loaded = api.cuModuleLoadData(&handle, image.bytes.data());
+  if (isOther(loaded, image.isPtx)) {
+    int version = 0;
+    (void)api.cuDriverGetVersion(&version);
+    return Status(
+        StatusCode::WrongMachine,
+        fmt::format("{}: the driver of {} (for CUDA {}) does not accept kernel "
+                    "{} as NVRTC {} compiled it; update the driver, or "
+                    "compile with an older one: --nvrtc PATH",
+                    plan.path(), gpu.name, versionText(version), entry,
+                    text(plan.table().nvrtc())));
+  }
+  MOE_RETURN_IF_ERROR(driver.check(
+      loaded, fmt::format("{}: loading kernel {}", plan.path(), entry)));
+  CudaOwned<cu::Module> owned(handle, api.cuModuleUnload);
+  MOE_RETURN_IF_ERROR(driver.check(
+      api.cuModuleGetFunction(&function, handle, entry.c_str()),
+      fmt::format("{}: looking for kernel {}", plan.path(), entry)));
+  return owned;
+}
+
 StatusOr<CudaModules> CudaModules::load(const CudaDriver &driver,
+                                        const CudaContext &context,
                                         const CudaGpu &gpu, const Plan &plan,
                                         uint32_t device) {
   const fb::Plan &table = plan.table();
-  const cu::Api &api = driver.api();
   CudaModules result;
   result.functions_.resize(count(table.modules()));
-  for (uint32_t number : modulesOf(table, device)) {
-    const fb::Module &module = *table.modules()->Get(number);
-    std::string entry(text(module.entry()));
-    CudaImage image = imageFor(module, gpu.arch);
-    if (image.bytes.empty())
-      return Status(StatusCode::WrongMachine,
-                    fmt::format("{}: kernel {} is compiled for {}, and {} is "
-                                "sm_{}",
-                                plan.path(), entry, archesOf(module), gpu.name,
-                                gpu.arch))
-          .suggesting(recompile(Suggestion::ForThisGpu, table, plan.path(),
-                                {{"--gpu-arch", std::to_string(gpu.arch)}}));
-    cu::Module handle = nullptr;
-    cu::Result loaded = api.cuModuleLoadData(&handle, image.bytes.data());
-    if (loaded == cu::kUnsupportedPtxVersion ||
-        (loaded == cu::kInvalidPtx && image.isPtx) ||
-        loaded == cu::kNoBinaryForGpu) {
-      int version = 0;
-      (void)api.cuDriverGetVersion(&version);
-      return Status(
-          StatusCode::WrongMachine,
-          fmt::format(
-              "{}: the driver of {} (for CUDA {}) does not accept kernel "
-              "{} as NVRTC {} compiled it; update the driver, or "
-              "compile with an older one: --nvrtc PATH",
-              plan.path(), gpu.name, versionText(version), entry,
-              text(table.nvrtc())));
-    }
-    MOE_RETURN_IF_ERROR(driver.check(
-        loaded, fmt::format("{}: loading kernel {}", plan.path(), entry)));
-    result.modules_.emplace_back(handle, api.cuModuleUnload);
-    MOE_RETURN_IF_ERROR(driver.check(
-        api.cuModuleGetFunction(&result.functions_[number], handle,
-                                entry.c_str()),
-        fmt::format("{}: looking for kernel {}", plan.path(), entry)));
-  }
+  const std::set<uint32_t> wanted = modulesOf(table, device);
+  const std::vector<uint32_t> numbers(wanted.begin(), wanted.end());
+  result.modules_.resize(numbers.size());
+  // A driver compiles PTX on the thread that loads it.
+  auto makeTask = [&]() -> PieceTask {
+    return [&](size_t index) -> StatusOr<uint64_t> {
+      MOE_ASSIGN_OR_RETURN(CudaContext::Use use, context.use());
+      MOE_ASSIGN_OR_RETURN(result.modules_[index],
+                           loadModule(driver, gpu, plan,
+                                      *table.modules()->Get(numbers[index]),
+                                      result.functions_[numbers[index]]));
+      return uint64_t(1);
+    };
+  };
+  MOE_RETURN_IF_ERROR(
+      forEachPiece(numbers.size(), numbers.size(), {}, makeTask));
   return result;
 }
 

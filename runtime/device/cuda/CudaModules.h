@@ -28,10 +28,12 @@ CudaImage imageFor(const fb::Module &module, int arch);
 /// because nothing can be loaded while a step runs or is captured.
 class CudaModules {
 public:
-  /// Loads the modules in the current context, which must outlive the result.
+  /// Loads the modules in `context`, which must outlive the result, on several
+  /// threads.
   /// Fails with WrongMachine, naming the command that helps, if there is no
   /// image for `gpu` or its driver is too old.
   static StatusOr<CudaModules> load(const CudaDriver &driver,
+                                    const CudaContext &context,
                                     const CudaGpu &gpu, const Plan &plan,
                                     uint32_t device);
 

@@ -10,13 +10,18 @@
 
 namespace moert {
 
-// waitForQueues() copies the StepEvents::Head over the beginning of the Step.
+// waitForQueues() copies the board's tokens and sequences over the Step's.
 static_assert(offsetof(moek::cuda::Step, tokens) == 0 &&
               offsetof(moek::cuda::Step, sequences) == 4 &&
-              sizeof(StepEvents::Head) == 8);
+              StepEvents::kLateOffset == 8);
 
 namespace {
 using Clock = std::chrono::steady_clock;
+
+Status lacking(std::string_view symbol) {
+  return Status(StatusCode::Unsupported,
+                fmt::format("the driver has no {}", symbol));
+}
 
 double secondsSince(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
@@ -25,12 +30,16 @@ double secondsSince(Clock::time_point begin) {
 
 StatusOr<std::unique_ptr<CudaQueue>>
 CudaQueue::create(const CudaDriver &driver, const CudaContext &context,
-                  StepRoom room) {
-  std::unique_ptr<CudaQueue> queue(new CudaQueue(driver, context, room));
+                  StepRoom room, CudaOptions options) {
+  std::unique_ptr<CudaQueue> queue(
+      new CudaQueue(driver, context, room, std::move(options)));
   MOE_ASSIGN_OR_RETURN(queue->stream_, context.createStream());
   MOE_ASSIGN_OR_RETURN(queue->step_, context.allocate(cudaStepBytes(room)));
   MOE_ASSIGN_OR_RETURN(queue->pinnedStep_,
                        context.allocatePinned(cudaStepBytes(room)));
+  MOE_ASSIGN_OR_RETURN(
+      queue->reached_,
+      context.createEvent(cu::kEventBlockingSync | cu::kEventDisableTiming));
   return queue;
 }
 
@@ -50,20 +59,37 @@ Status CudaQueue::send(const moek::Step &step) {
       "sending a step's parameters");
 }
 
-Status CudaQueue::prepare(CudaPart &part, PlaceNamer name) {
+void CudaQueue::prepare(CudaPart &part, PlaceNamer name) {
+  if (!part.events || part.graph.get() || part.isWalked)
+    return;
   part_ = &part;
   name_ = std::move(name);
-  Status status;
-  while (part.events && !part.graph.get() && part.sync != CudaSync::Walk) {
-    status = captureAll();
-    if (status.code() != StatusCode::Unsupported)
+  part.sync = options_.sync;
+  Status failed; // The first one.
+  while (!part.graph.get() && part.sync != CudaSync::Walk) {
+    Status status;
+    if (part.sync == CudaSync::HostFunctions && !part.isOnly)
+      status =
+          Status(StatusCode::Unsupported,
+                 "host functions of several queues may wait for each other");
+    else
+      status = captureAll();
+    if (status.isOk())
       break;
-    bool mayCall = part.sync == CudaSync::Flags && part.isOnly;
-    part.sync = mayCall ? CudaSync::HostFunctions : CudaSync::Walk;
-    status = Status::ok();
+    if (failed.isOk())
+      failed = std::move(status);
+    part.sync = part.sync == CudaSync::Flags && part.isOnly
+                    ? CudaSync::HostFunctions
+                    : CudaSync::Walk;
   }
+  part.isWalked = part.sync == CudaSync::Walk;
+  if (!failed.isOk() && options_.note)
+    options_.note(fmt::format(
+        "in a step it waits for the other devices by {}, which takes longer, "
+        "because flags in memory failed: {}",
+        part.isWalked ? "a thread of the host" : "calling the host",
+        failed.message()));
   part_ = nullptr;
-  return status;
 }
 
 void CudaQueue::begin(CudaPart &part, const StepControl &control,
@@ -73,20 +99,10 @@ void CudaQueue::begin(CudaPart &part, const StepControl &control,
   name_ = std::move(name);
   status_ = Status::ok();
   task_ = Task::None;
-  if (!part.events) {
+  if (!part.events)
     status_ = walk();
-    return;
-  }
-  // Times are measured per instruction, which a graph does not allow.
-  if (!part.graph.get() || !control.times.empty())
-    return start(Task::Walk);
-  status_ = isGivenUp() ? Status(StatusCode::Cancelled, "interrupted")
-                        : launchGraph(part.graph.get());
-  if (status_.isOk())
-    return start(Task::Watch);
-  if (status_.code() != StatusCode::Cancelled)
-    status_ = failed(std::move(status_), 0, part.launches.size());
-  part.events->stop();
+  else // Times are measured per instruction, which a graph does not allow.
+    start(part.graph.get() && control.times.empty() ? Task::Whole : Task::Walk);
 }
 
 void CudaQueue::start(Task task) {
@@ -100,7 +116,9 @@ void CudaQueue::start(Task task) {
         ++seen;
         if (isClosing_)
           return;
-        status_ = !use ? use.status() : task_ == Task::Watch ? watch() : walk();
+        status_ = !use                   ? use.status()
+                  : task_ == Task::Whole ? runWhole()
+                                         : walk();
         if (!status_.isOk())
           part_->events->stop();
         ended_.advance();
@@ -117,8 +135,11 @@ bool CudaQueue::isGivenUp() const {
 Status CudaQueue::end() {
   if (!part_)
     return Status::ok();
-  if (task_ != Task::None)
+  if (task_ != Task::None &&
+      !ended_.waitWhile(ends_, part_->events->patience())) {
+    part_->events->giveUp();
     ended_.waitWhile(ends_);
+  }
   // Whatever the outcome, no work of the step may run after its end.
   Status last = synchronize();
   if (!last.isOk() && status_.isOk() && !part_->segments.empty())
@@ -155,9 +176,17 @@ Status CudaQueue::walk() {
   return Status::ok();
 }
 
-Status CudaQueue::watch() {
-  if (Status status = synchronize(); !status.isOk())
+Status CudaQueue::runWhole() {
+  if (isGivenUp())
+    return Status(StatusCode::Cancelled, "interrupted");
+  Status status = launchGraph(part_->graph.get());
+  if (status.isOk())
+    status = synchronize();
+  if (!status.isOk())
     return failed(std::move(status), 0, part_->launches.size());
+  // A launch that waited for too long says so in memory only.
+  if (part_->events->isLate())
+    part_->events->giveUp();
   return part_->events->stopped() ? Status(StatusCode::Cancelled, "interrupted")
                                   : Status::ok();
 }
@@ -166,11 +195,16 @@ Status CudaQueue::run(CudaSegment &segment) {
   if (!control_.times.empty())
     return runTimed(segment);
   // A graph of a single launch would be no faster than the launch.
-  if (!part_->ran || segment.count <= 1)
+  if (!part_->ran || segment.count <= 1 || segment.isRefused)
     return launchSegment(segment);
   if (!segment.graph.get()) {
-    MOE_ASSIGN_OR_RETURN(segment.graph,
-                         capture([&] { return launchSegment(segment); }));
+    StatusOr<CudaOwned<cu::GraphExec>> graph =
+        capture([&] { return launchSegment(segment); });
+    if (!graph) {
+      segment.isRefused = true;
+      return launchSegment(segment);
+    }
+    segment.graph = *std::move(graph);
   }
   if (Status status = launchGraph(segment.graph.get()); !status.isOk())
     return failed(std::move(status), segment.first, segment.count);
@@ -221,7 +255,8 @@ Status CudaQueue::captureSegment(const CudaSegment &segment) {
   // with one queue.
   bool maySynchronize =
       part_->sync == CudaSync::Flags && part_->isOnly && segment.count > 0;
-  bool awaits = maySynchronize && segment.waits.size() == 1 &&
+  bool awaits = maySynchronize && part_->launchesMayWait &&
+                segment.waits.size() == 1 &&
                 part_->launches[segment.first].canAwait;
   bool signals =
       maySynchronize && segment.signal >= 0 && part_->launches[last].canSignal;
@@ -235,6 +270,9 @@ Status CudaQueue::captureSegment(const CudaSegment &segment) {
           uintptr_t(part_->board + StepEvents::flagOffset(segment.waits[0])));
       sync.head =
           reinterpret_cast<const moek::cuda::u64 *>(uintptr_t(part_->board));
+      sync.late = reinterpret_cast<uint32_t *>(
+          uintptr_t(part_->board + StepEvents::kLateOffset));
+      sync.patience = moek::cuda::u64(part_->events->patience().count());
     }
     if (signals && i == last)
       sync.signalled = reinterpret_cast<uint32_t *>(uintptr_t(
@@ -253,6 +291,8 @@ Status CudaQueue::waitForQueues(const CudaSegment &segment) {
       MOE_RETURN_IF_ERROR(callHost(event, /*waits=*/true));
       continue;
     }
+    if (!api.cuStreamWaitValue32_v2)
+      return lacking("cuStreamWaitValue32_v2");
     MOE_RETURN_IF_ERROR(driver_.check(
         api.cuStreamWaitValue32_v2(stream(),
                                    part_->board + StepEvents::flagOffset(event),
@@ -264,7 +304,7 @@ Status CudaQueue::waitForQueues(const CudaSegment &segment) {
   // If the step was abandoned, the data waited for may not exist. The step's
   // number of tokens is then 0.
   return driver_.check(api.cuMemcpyHtoDAsync_v2(step(), part_->events->board(),
-                                                sizeof(StepEvents::Head),
+                                                StepEvents::kLateOffset,
                                                 stream()),
                        "reading whether a step is given up");
 }
@@ -275,6 +315,8 @@ Status CudaQueue::signalQueues(const CudaSegment &segment) {
   auto event = uint32_t(segment.signal);
   if (part_->sync == CudaSync::HostFunctions)
     return callHost(event, /*waits=*/false);
+  if (!driver_.api().cuStreamWriteValue32_v2)
+    return lacking("cuStreamWriteValue32_v2");
   return driver_.check(driver_.api().cuStreamWriteValue32_v2(
                            stream(),
                            part_->board + StepEvents::flagOffset(event), 1,
@@ -283,6 +325,8 @@ Status CudaQueue::signalQueues(const CudaSegment &segment) {
 }
 
 Status CudaQueue::callHost(uint32_t event, bool waits) {
+  if (!driver_.api().cuLaunchHostFunc)
+    return lacking("cuLaunchHostFunc");
   part_->calls.emplace_back(new CudaHostCall{part_->events, event, waits});
   auto function = [](void *data) {
     const auto &call = *static_cast<const CudaHostCall *>(data);
@@ -333,8 +377,14 @@ Status CudaQueue::launch(const CudaLaunch &launch) {
 }
 
 Status CudaQueue::synchronize() {
-  return driver_.check(driver_.api().cuStreamSynchronize(stream()),
-                       "waiting for the GPU");
+  const cu::Api &api = driver_.api();
+  cu::Result result;
+  if (!part_ || !part_->events)
+    result = api.cuStreamSynchronize(stream());
+  else if ((result = api.cuEventRecord(reached_.get(), stream())) ==
+           cu::kSuccess)
+    result = api.cuEventSynchronize(reached_.get());
+  return driver_.check(result, "waiting for the GPU");
 }
 
 Status CudaQueue::failed(Status status, size_t first, size_t count) const {

@@ -1,12 +1,15 @@
 //===- CudaQueue.h - Runs a GPU queue's part of steps -----------*- C++ -*-===//
 //
 // A queue has a stream, and the parameters of its steps in the device's memory.
-// A part without waits and signals is launched by the thread that begins it. So
-// is a part whose graph synchronises with other queues by itself (CudaSync);
-// a thread then only watches for failures, which a graph cannot report to
-// queues that wait for it. In all other cases, and in a part's first step, that
-// thread waits for events of other queues on the host, launches segments, and
-// signals events when the GPU has reached them.
+// A part without waits and signals is launched by the thread that begins it.
+// All others are launched by the queue's own thread: a driver's launch queue is
+// finite, so a launch may last until the GPU has passed a wait for another
+// device, which the thread that begins the step has still to begin. If the
+// part's graph synchronises with other queues by itself (CudaSync), that thread
+// then only watches for failures, which a graph cannot report to queues that
+// wait for it. In all other cases, and in a part's first step, it waits for
+// events of other queues on the host, launches segments, and signals events
+// when the GPU has reached them.
 //
 //===----------------------------------------------------------------------===//
 
@@ -32,8 +35,10 @@ public:
   /// Creates a queue for steps of a plan with `room` in the current context.
   /// `driver` and `context` must outlive it, and it must be destroyed in that
   /// context.
-  static StatusOr<std::unique_ptr<CudaQueue>>
-  create(const CudaDriver &driver, const CudaContext &context, StepRoom room);
+  static StatusOr<std::unique_ptr<CudaQueue>> create(const CudaDriver &driver,
+                                                     const CudaContext &context,
+                                                     StepRoom room,
+                                                     CudaOptions options);
   ~CudaQueue();
 
   cu::Stream stream() const { return stream_.get(); }
@@ -43,10 +48,10 @@ public:
   /// Copies the step's parameters to the device.
   Status send(const moek::Step &step);
   /// Captures the graph of a part that synchronises with other queues, unless
-  /// it has one, in the first way that the driver supports. All parts on this
-  /// GPU must have run before, and none may be running: the driver may wait for
-  /// the GPU.
-  Status prepare(CudaPart &part, PlaceNamer name);
+  /// it has one, in the first way that works from CudaOptions::sync on. All
+  /// parts on this GPU must have run before, and none may be running: the
+  /// driver may wait for the GPU.
+  void prepare(CudaPart &part, PlaceNamer name);
   /// Begins `part` after all work that is on the stream. `part`, and what
   /// `control` points to, must live until end() returns.
   void begin(CudaPart &part, const StepControl &control, PlaceNamer name);
@@ -59,14 +64,17 @@ public:
                   const PlaceNamer &name);
 
 private:
-  CudaQueue(const CudaDriver &driver, const CudaContext &context, StepRoom room)
-      : driver_(driver), context_(context), room_(room) {}
+  CudaQueue(const CudaDriver &driver, const CudaContext &context, StepRoom room,
+            CudaOptions options)
+      : driver_(driver), context_(context), room_(room),
+        options_(std::move(options)) {}
 
-  /// The work of the thread in one step.
-  enum class Task : uint8_t { None, Walk, Watch };
+  /// The work of the thread in one step: segment by segment, or the graph of
+  /// all of them.
+  enum class Task : uint8_t { None, Walk, Whole };
   void start(Task task);
   Status walk();
-  Status watch();
+  Status runWhole();
   Status captureAll();
   /// Captures a segment's launches. The first and last of them wait and signal
   /// by themselves if they can; otherwise nodes before and after them do.
@@ -85,6 +93,8 @@ private:
   capture(const std::function<Status()> &record);
   Status launchSegment(const CudaSegment &segment);
   Status launch(const CudaLaunch &launch);
+  /// Waits for the stream: with a busy core if this is all that the process
+  /// does meanwhile, otherwise asleep, because each core has a worker.
   Status synchronize();
   /// Adds the names of the first and last of `count` launches to an error.
   Status failed(Status status, size_t first, size_t count) const;
@@ -92,9 +102,12 @@ private:
   const CudaDriver &driver_;
   const CudaContext &context_;
   const StepRoom room_;
+  const CudaOptions options_;
   CudaOwned<cu::DevicePointer> step_;
   CudaOwned<void *> pinnedStep_;
   CudaOwned<cu::Stream> stream_;
+  /// Recorded where a thread waits for the stream without keeping a core busy.
+  CudaOwned<cu::Event> reached_;
 
   CudaPart *part_ = nullptr; ///< Null: no part has begun.
   StepControl control_;

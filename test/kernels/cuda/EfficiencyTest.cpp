@@ -87,7 +87,8 @@ struct Figures {
     return boundOf(counters, 0, l2Bytes, isHalf, gpu);
   }
   double peakFraction(const GpuModel &gpu) const {
-    return work.operations / 2 / gpu.int8Macs / gpu.multiprocessors /
+    double macs = isHalf ? gpu.halfMacs : gpu.int8Macs;
+    return work.operations / 2 / macs / gpu.multiprocessors /
            withoutDram(gpu).all();
   }
 };
@@ -282,6 +283,23 @@ TEST_F(EfficiencyTest, RowsOfFilesTakeTheCyclesThatPredictionsHave) {
     check(format);
 }
 
+// Weights of floats in prefill: one mma for each product where weights are
+// 16-bit numbers and many, three where they are F32.
+TEST_F(EfficiencyTest, PrefillOfFloatsIsBoundByMultiplying) {
+  for (auto [format, mma] :
+       {std::pair{Format::F16, 1}, {Format::BF16, 1}, {Format::F32, 3}}) {
+    Figures f = measure(nameOf(format, 128) + " of floats",
+                        make.ofFloats(format, 16384, 256, 128), true, true);
+    EXPECT_GE(f.usefulMacs() * mma, 0.99);
+    EXPECT_EQ(f.counters.matrixLoads.conflicts(), 0u);
+    for (const GpuModel &gpu : gpuModels())
+      if (isGeforce(gpu)) {
+        EXPECT_GE(f.peakFraction(gpu) * mma, 0.8) << gpu.name;
+      }
+    make.freeAll();
+  }
+}
+
 TEST_F(EfficiencyTest, ExpertsInPrefill) {
   Figures f =
       measure("Q4_K gate+up 6 of 8, 128",
@@ -298,6 +316,41 @@ TEST_F(EfficiencyTest, LatentAttentionIsBoundByMemory) {
       EXPECT_GE(f.bandwidthFraction(gpu), 0.85) << gpu.name;
     make.freeAll();
   }
+}
+
+// Splits keep partial sums, which are not needed, small.
+TEST_F(EfficiencyTest, GroupedAttentionIsBoundByMemory) {
+  for (KvType type : {KvType::F16, KvType::BF16, KvType::Q8_0}) {
+    Figures f =
+        measure(fmt::format("grouped {} 32 / 4 heads", kvTypeName(type)),
+                make.attention(type, 32, 4, 128, 1024, 8, 1, 1), false, true);
+    EXPECT_LE(f.movedOverNeeded(), 1.15);
+    EXPECT_EQ(f.counters.matrixLoads.conflicts(), 0u);
+    for (const GpuModel &gpu : gpuModels())
+      EXPECT_GE(f.bandwidthFraction(gpu), 0.8) << gpu.name;
+    make.freeAll();
+  }
+}
+
+// Causal tiles included, the bound of a prompt's attention is mma.
+TEST_F(EfficiencyTest, PromptsAttentionIsBoundByMultiplying) {
+  auto check = [&](const std::string &name, const Workload &work) {
+    Figures f = measure(name, work, false, true);
+    EXPECT_EQ(f.counters.matrixLoads.conflicts(), 0u);
+    for (const GpuModel &gpu : gpuModels()) {
+      double fraction = work.operations / 2 / gpu.halfMacs /
+                        gpu.multiprocessors / f.withoutDram(gpu).all();
+      fmt::print("  {}: {:.0f} % of the F16 peak, bound by {}\n", gpu.name,
+                 100 * fraction, f.withoutDram(gpu).name());
+      EXPECT_GE(fraction, 0.55) << gpu.name;
+    }
+    make.freeAll();
+  };
+  for (KvType type : {KvType::F16, KvType::BF16, KvType::Q8_0})
+    check(fmt::format("grouped {} 128 tokens", kvTypeName(type)),
+          make.attention(type, 8, 1, 128, 1024, 1, 128, 1));
+  check("decompressed f16 128 tokens",
+        make.decompressed(KvType::F16, 1, 1024, 128));
 }
 
 // For chosen rows every head is a row of the same product. If tensor cores

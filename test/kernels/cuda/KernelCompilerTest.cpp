@@ -111,6 +111,8 @@ private:
     add<OpCode::ExpertsLinear>(
         {.w = weight(format, 64, 2048, 1408), .topK = 6});
     add<OpCode::HeadLinear>({.w = weight(format, 16, 512, 128), .tail = 64});
+    if (formatInfo(format).blockElements == 1)
+      addManyRows(format);
     add<OpCode::Embed>(
         {.table = weight(format, 1, 102400, 2048), .cols = 2048});
     add<OpCode::AbsorbQuery>({.w = weight(format, 16, 128, 512),
@@ -118,6 +120,23 @@ private:
                               .nope = 128,
                               .rope = 64,
                               .latent = 512});
+  }
+  /// Products of floats in prefill: routers, and matrices of many rows.
+  void addManyRows(Format format) {
+    for (int32_t tokens : {64, 512, 4096}) {
+      context_.maxTokens = tokens;
+      for (int64_t rows : {64, 256, 2048, 16384})
+        add<OpCode::Linear>({.w = weight(format, 1, rows, 2048)});
+      add<OpCode::GateUp>({.gate = weight(format, 1, 1408, 2048),
+                           .up = weight(format, 1, 1408, 2048)});
+      add<OpCode::ExpertsGateUp>({.gate = weight(format, 64, 1408, 2048),
+                                  .up = weight(format, 64, 1408, 2048),
+                                  .topK = 6});
+      add<OpCode::ExpertsLinear>(
+          {.w = weight(format, 64, 2048, 1408), .topK = 6});
+      add<OpCode::HeadLinear>({.w = weight(format, 16, 512, 128), .tail = 64});
+    }
+    context_.maxTokens = 8;
   }
   /// Adds an instruction to the fused launch. The numbers identify the memory
   /// that it reads and writes.

@@ -1,7 +1,8 @@
 //===- LatentMmaTest.cpp - Latent attention with tensor cores -------------===//
 //
-// AttentionTest.cpp's caches have gaps between rows, which this kernel does not
-// support. Here rows are those of a real cache, in pages, of several sequences.
+// AttentionTest.cpp's caches have gaps between rows and widths that this kernel
+// does not support. Here rows are those of a real cache, in pages, of several
+// sequences.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,7 +25,10 @@ struct Shape {
 
 struct Problem {
   Problem(KvType type, const Shape &s, uint32_t seed)
-      : type(type), shape(s), width(s.latent + s.rope), random(seed) {
+      : type(type), shape(s), random(seed) {
+    if (type == KvType::Q8_0) // Whole units of 32 columns for four warps.
+      shape.latent = std::max(s.latent, 128);
+    width = shape.latent + shape.rope;
     for (auto [count, position] : s.sequences) {
       tokens += count;
       pagesNeeded += (position + count + kKvPage - 1) / kKvPage;
@@ -39,8 +43,11 @@ struct Problem {
       pages.push_back(list);
     }
     capacity = pagesNeeded * kKvPage;
-    rows.assign(size_t(capacity * width),
-                type == KvType::F16 ? 0x7e00 : 0x7fc0);
+    if (type == KvType::Q8_0)
+      codes = std::make_unique<Cache>(type, width, capacity, capacity, random);
+    else
+      rows.assign(size_t(capacity * width),
+                  type == KvType::F16 ? 0x7e00 : 0x7fc0);
     q = std::make_unique<Matrix<float>>(tokens, s.heads * width, 4);
     q->fill(random, s.size);
     int32_t begin = 0;
@@ -48,22 +55,28 @@ struct Problem {
       auto [count, position] = s.sequences[i];
       steps.push_back({begin, count, position, pages[i].data()});
       begin += count;
-      for (int64_t p = 0; p < position + count; ++p)
+      for (int64_t p = 0; !codes && p < position + count; ++p)
         for (int64_t c = 0; c < width; ++c)
           set(i, p, c, random.normal());
     }
   }
 
+  int64_t rowOf(size_t sequence, int64_t position) const {
+    return pages[sequence][size_t(position / kKvPage)] * kKvPage +
+           position % kKvPage;
+  }
   uint16_t &bits(size_t sequence, int64_t position, int64_t col) {
-    int64_t row = pages[sequence][size_t(position / kKvPage)] * kKvPage +
-                  position % kKvPage;
-    return rows[size_t(row * width + col)];
+    return rows[size_t(rowOf(sequence, position) * width + col)];
   }
   void set(size_t sequence, int64_t position, int64_t col, float value) {
+    if (codes)
+      return codes->set(rowOf(sequence, position), col, value);
     bits(sequence, position, col) =
         type == KvType::F16 ? floatToF16(value) : floatToBf16(value);
   }
   double at(size_t sequence, int64_t position, int64_t col) {
+    if (codes)
+      return codes->at(rowOf(sequence, position), col);
     uint16_t b = bits(sequence, position, col);
     return type == KvType::F16 ? f16ToFloat(b) : bf16ToFloat(b);
   }
@@ -71,8 +84,9 @@ struct Problem {
   /// Runs attention and combines its KV splits.
   void run(Matrix<float> &out) {
     Step step{int32_t(tokens), 0, steps.data(), int32_t(steps.size())};
-    KvView kv{reinterpret_cast<uint8_t *>(rows.data()), width, capacity,
-              width * 2, type};
+    KvView kv = codes ? codes->view
+                      : KvView{reinterpret_cast<uint8_t *>(rows.data()), width,
+                               capacity, width * 2, type};
     LatentAttentionArgs args{
         q->data(),   q->stride,    kv,         out.data(),   out.stride,
         shape.heads, shape.latent, shape.rope, shape.splits, shape.scale};
@@ -137,15 +151,16 @@ struct Problem {
 
   KvType type;
   Shape shape;
-  int64_t width, tokens = 0, pagesNeeded = 0, capacity = 0;
+  int64_t width = 0, tokens = 0, pagesNeeded = 0, capacity = 0;
   Random random;
   std::vector<std::vector<int32_t>> pages;
-  std::vector<uint16_t> rows;
+  std::vector<uint16_t> rows;   ///< Of F16 or BF16.
+  std::unique_ptr<Cache> codes; ///< Of Q8_0.
   std::unique_ptr<Matrix<float>> q;
   std::vector<SequenceRows> steps;
 };
 
-constexpr KvType kTypes[] = {KvType::F16, KvType::BF16};
+constexpr KvType kTypes[] = {KvType::F16, KvType::BF16, KvType::Q8_0};
 
 TEST(LatentMmaTest, DepthsAroundTiles) {
   for (KvType type : kTypes)
@@ -183,18 +198,19 @@ TEST(LatentMmaTest, NaNStaysWhereItIsSeen) {
     // Row 12 of the second sequence belongs to its third token.
     Problem problem(type, {3, 64, 64, 1, {{1, 40}, {4, 10}}}, 6);
     problem.set(1, 12, 5, NAN);
-    Matrix<float> out(5, 3 * 64);
+    int64_t latent = problem.shape.latent;
+    Matrix<float> out(5, 3 * latent);
     problem.run(out);
     for (int64_t t = 0; t < 5; ++t)
-      for (int64_t c = 0; c < 3 * 64; ++c)
+      for (int64_t c = 0; c < 3 * latent; ++c)
         ASSERT_EQ(std::isfinite(out.at(t, c)), t < 3) << t << ", " << c;
     Problem query(type, {3, 64, 64, 2, {{2, 200}}}, 7);
-    query.q->at(1, 64 + 64 + 9) = NAN; // Token 1, head 1.
-    Matrix<float> second(2, 3 * 64);
+    query.q->at(1, latent + 64 + 9) = NAN; // Token 1, head 1.
+    Matrix<float> second(2, 3 * latent);
     query.run(second);
     for (int64_t t = 0; t < 2; ++t)
-      for (int64_t c = 0; c < 3 * 64; ++c)
-        ASSERT_EQ(std::isfinite(second.at(t, c)), t != 1 || c / 64 != 1);
+      for (int64_t c = 0; c < 3 * latent; ++c)
+        ASSERT_EQ(std::isfinite(second.at(t, c)), t != 1 || c / latent != 1);
   }
 }
 

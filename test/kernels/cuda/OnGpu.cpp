@@ -8,6 +8,17 @@
 
 namespace moek::test {
 
+Files::Files(const WeightView &w) : view(w) {
+  view.rowStride = int64_t(rowBytes(w.format, uint64_t(w.cols)));
+  view.outerStride = w.rows * view.rowStride;
+  for (int64_t o = 0; o < w.outer; ++o)
+    for (int64_t r = 0; r < w.rows; ++r) {
+      const uint8_t *row = w.data + o * w.outerStride + r * w.rowStride;
+      bytes.insert(bytes.end(), row, row + view.rowStride);
+    }
+  view.data = bytes.data();
+}
+
 namespace {
 /// Bytes from the first of `rows` rows to the end of the last.
 int64_t extent(int64_t rows, int64_t stride, int64_t cols) {
@@ -326,7 +337,7 @@ struct Moved {
 
 template <OpCode Op>
 void runTyped(const void *args, const Step &step, const cuda::GemmForm &form,
-              int32_t parts) {
+              int32_t parts, int multiprocessors) {
   GpuTest &test = GpuTest::get();
   Mirror mirror(*test.gpu);
   ArgsOf<Op> moved = *static_cast<const ArgsOf<Op> *>(args);
@@ -335,6 +346,8 @@ void runTyped(const void *args, const Step &step, const cuda::GemmForm &form,
   cuda::LaunchContext context = contextOf(*test.gpu, step);
   context.form = form;
   context.parts = parts;
+  if (multiprocessors)
+    context.multiprocessors = multiprocessors;
   context.step = mirror.in(&onGpu, sizeof(onGpu));
   context.workspace =
       mirror.workspace(cuda::workspaceBytes(Op, &moved, context));
@@ -362,7 +375,8 @@ cuda::LaunchContext contextOf(Gpu &gpu, const Step &step) {
   cuda::LaunchContext context;
   // Most steps have fewer rows than their phase allows; phases for one or two
   // rows use other kernels.
-  context.maxTokens = step.tokens <= 2 ? step.tokens : step.tokens + 3;
+  int32_t tokens = std::max(step.tokens, phaseTokens());
+  context.maxTokens = tokens <= 2 ? tokens : tokens + 3;
   context.maxSequences = step.sequenceCount + 1;
   context.maxPositions = 5;
   for (int32_t i = 0; i < step.sequenceCount; ++i)
@@ -373,11 +387,11 @@ cuda::LaunchContext contextOf(Gpu &gpu, const Step &step) {
 }
 
 void runOnGpu(OpCode op, const void *args, const Step &step,
-              const cuda::GemmForm &form, int32_t parts) {
+              const cuda::GemmForm &form, int32_t parts, int multiprocessors) {
   switch (op) {
 #define MOE_CUDA_KERNEL(name, op)                                              \
   case OpCode::op:                                                             \
-    return runTyped<OpCode::op>(args, step, form, parts);
+    return runTyped<OpCode::op>(args, step, form, parts, multiprocessors);
 #include "kernels/Kernels.def"
   }
 }

@@ -9,10 +9,19 @@
 
 namespace moek::test {
 
+/// Rows as in files without gaps, as models have them.
+struct Files {
+  explicit Files(const WeightView &w);
+  std::vector<uint8_t> bytes;
+  WeightView view;
+};
+
 /// Runs an instruction whose arguments point into this process; of experts with
-/// weights that are streamed in `parts`, unless 0.
+/// weights that are streamed in `parts`, unless 0; with the launches for a GPU
+/// of so many `multiprocessors`, unless 0.
 void runOnGpu(OpCode op, const void *args, const Step &step,
-              const cuda::GemmForm &form, int32_t parts = 0);
+              const cuda::GemmForm &form, int32_t parts = 0,
+              int multiprocessors = 0);
 
 /// The step as kernels read it, with pages on the GPU.
 cuda::Step mirrorStep(const Step &step, Mirror &mirror);

@@ -19,6 +19,7 @@ public:
   int arch() const override { return options().arch; }
   int multiprocessors() const override { return options().multiprocessors; }
   bool isSoftware() const override { return true; }
+  softgpu::SoftGpuOptions &options() { return gpu_.options(); }
 
   uint64_t allocate(size_t bytes, const std::string &name) override {
     return gpu_.memory().allocate(bytes, name);

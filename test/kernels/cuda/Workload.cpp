@@ -106,6 +106,8 @@ Workload Workbench::ofFloats(Format format, int64_t rows, int64_t cols,
                   at<float>(empty(tokens * rows * 4)),
                   rows,
                   false};
+  if (int64_t bytes = cuda::workspaceBytes(OpCode::Linear, &args, c))
+    c.workspace = at<std::byte>(empty(bytes));
   add(work, OpCode::Linear, &args, c);
   return work;
 }
@@ -197,6 +199,12 @@ Workload Workbench::latent(KvType type, int32_t heads, int32_t positions,
   return work;
 }
 
+/// Returns the pairs of a query and a key that it sees: a token sees what is
+/// before it, on average half of the last tokens.
+static double pairsOf(int32_t positions, int32_t tokens) {
+  return double(tokens) * (positions - (tokens - 1) / 2.0);
+}
+
 Workload Workbench::attention(KvType type, int32_t heads, int32_t kvHeads,
                               int32_t columns, int32_t positions,
                               int32_t splits, int32_t tokens, int64_t copies) {
@@ -209,9 +217,7 @@ Workload Workbench::attention(KvType type, int32_t heads, int32_t kvHeads,
   work.copies = copies;
   work.weightBytes = kvRowBytes(type, width) * positions;
   work.neededBytes = work.weightBytes + 2 * tokens * cols * 4;
-  // A token sees what is before it: on average half of the last tokens.
-  work.operations =
-      4.0 * double(cols) * tokens * (positions - (tokens - 1) / 2.0);
+  work.operations = 4.0 * double(cols) * pairsOf(positions, tokens);
   uint64_t cache = random(bytes * copies);
   uint64_t q = random(tokens * cols * 4);
   uint64_t spans = empty(tokens * splits * outStride * 4);
@@ -234,6 +240,47 @@ Workload Workbench::attention(KvType type, int32_t heads, int32_t kvHeads,
         columns,          splits};
     add(work, OpCode::CombineSplits, &combine, c);
   }
+  return work;
+}
+
+Workload Workbench::decompressed(KvType type, int32_t heads, int32_t positions,
+                                 int32_t tokens) {
+  constexpr int32_t kLatent = 512, kRope = 64, kNope = 128, kValue = 128;
+  constexpr int32_t kWidth = kLatent + kRope;
+  auto weight = [&](int64_t cols) {
+    int64_t row = kLatent * 2;
+    return WeightView{at<uint8_t>(random(heads * cols * row)),
+                      heads,
+                      cols,
+                      kLatent,
+                      cols * row,
+                      row,
+                      Format::F16};
+  };
+  Workload work;
+  work.copies = 1;
+  work.weightBytes = kvRowBytes(type, kWidth) * positions;
+  work.neededBytes = work.weightBytes + heads * (kNope + kValue) * kLatent * 2 +
+                     tokens * heads * (kNope + kRope + kValue) * 4;
+  work.operations = 2.0 * heads *
+                    (pairsOf(positions, tokens) * (kNope + kRope + kValue) +
+                     double(positions) * kLatent * (kNope + kValue));
+  int64_t capacity = (positions + 63) / 64 * 64;
+  MlaAttentionArgs args{};
+  args.q = at<float>(random(tokens * heads * (kNope + kRope) * 4));
+  args.qStride = heads * (kNope + kRope);
+  args.kv = {at<uint8_t>(random(kvBytes(type, kWidth, capacity))), kWidth,
+             capacity, kvRowBytes(type, kWidth), type};
+  args.wk = weight(kNope), args.keyGemm = cuda::gemmOnGpu();
+  args.wv = weight(kValue), args.valueGemm = cuda::gemmOnGpu();
+  args.out = at<float>(empty(tokens * heads * kValue * 4));
+  args.outStride = heads * kValue;
+  args.heads = heads, args.nope = kNope, args.rope = kRope;
+  args.latent = kLatent, args.value = kValue, args.scale = 0.1f;
+  cuda::LaunchContext c = context(tokens, positions - tokens);
+  c.workspace = at<std::byte>(
+      empty(cuda::workspaceBytes(OpCode::MlaAttention, &args, c)));
+  add(work, OpCode::MlaAttention, &args, c);
   return work;
 }
 

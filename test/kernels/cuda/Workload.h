@@ -48,6 +48,9 @@ public:
   Workload attention(KvType type, int32_t heads, int32_t kvHeads,
                      int32_t columns, int32_t positions, int32_t splits,
                      int32_t tokens, int64_t copies);
+  /// MlaAttention of DeepSeek's heads with F16 weights.
+  Workload decompressed(KvType type, int32_t heads, int32_t positions,
+                        int32_t tokens);
   /// SparseAttention of a token to `chosen` rows of such a latent.
   Workload sparse(KvType type, int32_t heads, int32_t chosen);
   /// DeltaRule of a sequence's next tokens; its bytes are the state that it

@@ -110,6 +110,8 @@ int attributeOf(const Gpu &gpu, int attribute) {
     return o.clockKhz;
   case 16:
     return o.multiprocessors;
+  case 17:
+    return o.hasTimeLimit;
   case 19: // Host memory can be mapped.
   case 31: // Concurrent kernels.
   case 41: // Unified addresses.

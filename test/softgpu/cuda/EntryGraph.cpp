@@ -65,6 +65,7 @@ int launch(Exec &exec, Stream &stream) {
   }
   std::vector<OperationPtr> ends;
   for (const auto &node : exec.nodes) {
+    waitForRoom(*stream.gpu);
     auto [chain, isNew] = exec.chains.try_emplace({&stream, node->stream}, 0);
     if (isNew)
       chain->second = s.timeline->newChain();
@@ -178,6 +179,7 @@ int cuGraphInstantiateWithFlags(CUgraphExec *out, CUgraph handle,
   Graph *graph = graphOf(handle);
   if (!graph)
     return kInvalidHandle;
+  state().totals.instantiatedBusy += state().timeline->hasWork();
   auto exec = std::make_unique<Exec>();
   fill(*exec, *graph);
   *out = exec.get();

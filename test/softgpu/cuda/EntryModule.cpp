@@ -86,14 +86,16 @@ int load(const char *symbol, CUmodule *out, const void *data, unsigned count,
                : kInvalidPtx;
   }
   std::string ptx(image);
+  softgpu::Resources resources;
   if (kind->kind == softgpu::ImageKind::Cubin) {
-    const std::string *known = ptxOfCubin(image);
+    const CubinSource *known = sourceOfCubin(image);
     if (!known) {
       state().find(
           "a cubin was loaded whose PTX is unknown (softcuda::addCubin)");
       return kNotSupported;
     }
-    ptx = *known;
+    ptx = known->ptx;
+    resources = known->resources;
   }
   auto module = std::make_unique<Module>();
   module->gpu = &gpu;
@@ -108,8 +110,8 @@ int load(const char *symbol, CUmodule *out, const void *data, unsigned count,
     module->program = std::move(*program);
   }
   for (const auto &kernel : module->program->kernels)
-    module->functions.push_back(
-        std::make_unique<Function>(Function{&gpu, kernel.get()}));
+    module->functions.push_back(std::make_unique<Function>(
+        Function{&gpu, kernel.get(), {}, resources}));
   *out = module.get();
   state().modules[module.get()] = std::move(module);
   return kSuccess;
@@ -182,15 +184,41 @@ static void toOrdered(Gpu &gpu, softgpu::Ranges &ranges) {
   ranges = std::move(out);
 }
 
+/// Runs some of a launch's blocks and predicts the time of all.
+static softgpu::LaunchResult
+runByClock(Gpu &gpu, const Function &function,
+           const softgpu::LaunchShape &shape,
+           std::span<const void *const> arguments) {
+  const Options &options = state().options;
+  softgpu::Recording recording(*softgpu::findGpuModel(options.clock));
+  recording.l2 = &gpu.l2;
+  recording.budget = options.clockBudget;
+  recording.blocks = softgpu::sampleOrder(uint64_t(shape.grid[0]) *
+                                          shape.grid[1] * shape.grid[2]);
+  softgpu::LaunchResult result =
+      gpu.soft->launch(*function.kernel, shape, arguments, nullptr, &recording);
+  if (result.finding)
+    return result;
+  softgpu::LaunchTime time =
+      softgpu::timeOf(*function.kernel, shape, function.resources, recording);
+  state().timeline->pass(time.seconds);
+  std::lock_guard lock(state().log);
+  state().times.push_back(time);
+  return result;
+}
+
 Work kernelWork(Function &function, const softgpu::LaunchShape &shape,
                 void *const *parameters) {
   const softgpu::Kernel &kernel = *function.kernel;
   Work work;
-  if (shape.dynamicSharedBytes > function.dynamicShared) {
+  uint64_t allowed = function.dynamicShared.value_or(
+      std::max<int64_t>(int64_t(48 << 10) - int64_t(kernel.sharedBytes), 0));
+  if (shape.dynamicSharedBytes > allowed) {
     state().find(fmt::format("kernel '{}' with {} bytes of dynamic shared "
-                             "memory; cuFuncSetAttribute allows it {}",
+                             "memory and {} of static; cuFuncSetAttribute "
+                             "allows it {}",
                              kernel.name, shape.dynamicSharedBytes,
-                             function.dynamicShared));
+                             kernel.sharedBytes, allowed));
     return work;
   }
   if (auto wrong = function.gpu->soft->checkLimits(kernel, shape)) {
@@ -209,7 +237,7 @@ Work kernelWork(Function &function, const softgpu::LaunchShape &shape,
   work.gpu = function.gpu;
   work.function = &function;
   work.name = fmt::format("kernel '{}'", kernel.name);
-  work.run = [&kernel, gpu = function.gpu, shape,
+  work.run = [&kernel, &function, gpu = function.gpu, shape,
               values = std::move(values)](Operation &operation) {
     State &s = state();
     {
@@ -222,12 +250,15 @@ Work kernelWork(Function &function, const softgpu::LaunchShape &shape,
       pointers.push_back(value.data());
     std::unique_lock running(gpu->running);
     softgpu::AccessedRanges touched;
+    bool hasClock = !s.options.clock.empty();
     softgpu::LaunchResult result =
-        gpu->soft->launch(kernel, shape, pointers, &touched);
+        hasClock ? runByClock(*gpu, function, shape, pointers)
+                 : gpu->soft->launch(kernel, shape, pointers, &touched);
     toOrdered(*gpu, touched.reads);
     toOrdered(*gpu, touched.writes);
     running.unlock();
-    s.timeline->pass(double(result.counters.total()) / 1e9);
+    if (!hasClock)
+      s.timeline->pass(double(result.counters.total()) / 1e9);
     {
       std::lock_guard lock(s.log);
       ++s.totals.launches;
@@ -330,7 +361,7 @@ int cuFuncGetAttribute(int *value, int attribute, CUfunction handle) {
     *value = arch;
     break;
   case kMaxDynamicShared:
-    *value = int(function->dynamicShared);
+    *value = int(function->dynamicShared.value_or(48 << 10));
     break;
   default:
     *value = 0;
@@ -348,7 +379,8 @@ int cuFuncSetAttribute(CUfunction handle, int attribute, int value) {
   if (attribute != kMaxDynamicShared || value < 0 ||
       uint64_t(value) + function->kernel->sharedBytes > most)
     return kInvalidValue;
-  function->dynamicShared = std::max(function->dynamicShared, uint32_t(value));
+  function->dynamicShared =
+      std::max(function->dynamicShared.value_or(0), uint32_t(value));
   return kSuccess;
 }
 

@@ -10,6 +10,7 @@ using namespace softcuda;
 
 namespace {
 constexpr unsigned kNonBlocking = 1;
+constexpr unsigned kBlockingSync = 1;    ///< Of events.
 constexpr unsigned kNoMemoryBarrier = 1; ///< Of writes of values.
 
 Event *eventOf(CUevent handle) {
@@ -140,6 +141,7 @@ int cuStreamSynchronize(CUstream handle) {
   if (auto refused = refuseInCapture(__func__, stream))
     return *refused;
   Gpu *gpu = stream->gpu;
+  ++state().totals.busyWaits;
   if (!handle) {
     drain(*gpu);
   } else {
@@ -201,10 +203,11 @@ int cuLaunchHostFunc(CUstream handle, CUhostFn function, void *data) {
   return submit(*stream, std::move(work));
 }
 
-int cuEventCreate(CUevent *out, unsigned) {
+int cuEventCreate(CUevent *out, unsigned flags) {
   SOFTCUDA_BEGIN(true);
   auto event = std::make_unique<Event>();
   event->gpu = currentGpu();
+  event->isBlocking = flags & kBlockingSync;
   *out = event.get();
   state().events[event.get()] = std::move(event);
   return kSuccess;
@@ -249,6 +252,7 @@ int cuEventSynchronize(CUevent handle) {
   if (event->capture)
     return kCapturedEvent;
   Gpu *gpu = event->gpu;
+  state().totals.busyWaits += !event->isBlocking;
   waitFor(OperationPtr(event->last));
   std::lock_guard lock(state().log);
   return gpu->error;

@@ -11,6 +11,7 @@
 #ifndef MOE_TEST_SOFTGPU_CUDA_SOFTCUDA_H
 #define MOE_TEST_SOFTGPU_CUDA_SOFTCUDA_H
 
+#include "test/softgpu/Clock.h"
 #include "test/softgpu/SoftGpu.h"
 
 #include <map>
@@ -32,6 +33,7 @@ struct GpuOptions {
   int clockKhz = 2'520'000, memoryClockKhz = 10'501'000, memoryBusBits = 384;
   int multiprocessors = 128;
   int l2Bytes = 72 << 20;
+  bool hasTimeLimit = false; ///< For kernels, as on a GPU with a display.
   /// Options of the interpreter; `arch` is the compute capability,
   /// `multiprocessors` the number of blocks that run interleaved.
   softgpu::SoftGpuOptions gpu{.arch = 90};
@@ -45,6 +47,17 @@ struct Options {
   /// How long the host must make no call before Late runs operations that are
   /// not waited for.
   int idleMilliseconds = 2;
+  /// How many operations of a GPU may be enqueued and not have run. A call that
+  /// would enqueue more waits until some have run, as a driver's does when its
+  /// launch queue is full; a graph has an entry for each node.
+  size_t queueDepth = 1024;
+  /// Name of a GPU of softgpu::gpuModels(): launches take the time that the
+  /// clock predicts (takeTimes()). Of large grids only some blocks run, so that
+  /// results are wrong. "": no clock.
+  std::string clock = {};
+  /// With a clock: instructions of warps after which no further block of a
+  /// launch runs.
+  uint64_t clockBudget = 4'000'000;
   /// Whether host memory may be registered CU_MEMHOSTREGISTER_READ_ONLY.
   bool registersReadOnly = false;
   /// Results of calls that fail instead of working, by symbol.
@@ -59,6 +72,12 @@ struct Totals {
   uint64_t captures = 0;
   /// Number of times that the host waited for the GPU, or the GPU for the host.
   uint64_t roundTrips = 0;
+  /// Waits of the host that keep a core busy: all but those for events that
+  /// were created for blocking.
+  uint64_t busyWaits = 0;
+  /// Graphs that were instantiated while a GPU had work to do, for which a
+  /// driver may wait.
+  uint64_t instantiatedBusy = 0;
   uint64_t bytesToDevice = 0, bytesToHost = 0, bytesWithin = 0;
   uint64_t allocations = 0;
   /// Sums over all launches of a kernel, by name.
@@ -78,9 +97,13 @@ std::vector<std::string> findings();
 /// contexts and registered memory.
 std::vector<std::string> live();
 
+/// Returns the predicted times of the launches since the last call.
+std::vector<softgpu::LaunchTime> takeTimes();
+
 /// Registers the PTX from which a cubin was compiled: modules loaded as that
-/// cubin run this PTX. `reset` keeps it.
-void addCubin(std::string_view cubin, std::string ptx);
+/// cubin run this PTX. `reset` keeps it. The clock needs `resources`.
+void addCubin(std::string_view cubin, std::string ptx,
+              softgpu::Resources resources = {});
 
 } // namespace softcuda
 

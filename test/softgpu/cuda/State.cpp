@@ -11,8 +11,8 @@ namespace {
 std::mutex calls;
 thread_local std::vector<Gpu *> contexts;
 /// PTX by the hash of the cubin that was compiled from it.
-std::map<size_t, std::string> &cubins() {
-  static std::map<size_t, std::string> map;
+std::map<size_t, CubinSource> &cubins() {
+  static std::map<size_t, CubinSource> map;
   return map;
 }
 std::unique_ptr<State> &holder() {
@@ -98,6 +98,13 @@ void waitFor(const OperationPtr &operation) {
   lock.lock();
 }
 
+void waitForRoom(const Gpu &gpu) {
+  auto &lock = lockOfThisThread();
+  lock.unlock();
+  state().timeline->waitForRoom(gpu.ordinal);
+  lock.lock();
+}
+
 bool hasEnded(const OperationPtr &operation) {
   return !operation || state().timeline->hasEnded(operation);
 }
@@ -129,6 +136,7 @@ OperationPtr operationOf(const Work &work, uint32_t chain) {
   auto operation = std::make_shared<Operation>();
   operation->name = std::make_shared<const std::string>(work.name);
   operation->chain = chain;
+  operation->gpu = work.gpu->ordinal;
   operation->run = work.run;
   operation->isThere = work.isThere;
   operation->prepare = work.prepare;
@@ -159,6 +167,7 @@ Result submit(Stream &stream, Work work, OperationPtr *out) {
     capture->graph->nodes.push_back(std::move(node));
     return kSuccess;
   }
+  waitForRoom(*stream.gpu);
   OperationPtr operation = operationOf(work, stream.chain);
   auto follow = [&](const OperationPtr &before) {
     if (before)
@@ -300,10 +309,16 @@ std::vector<std::string> findings() {
   return state().findings;
 }
 
-void addCubin(std::string_view cubin, std::string ptx) {
-  cubins()[std::hash<std::string_view>()(cubin)] = std::move(ptx);
+std::vector<softgpu::LaunchTime> takeTimes() {
+  std::lock_guard lock(state().log);
+  return std::exchange(state().times, {});
 }
-const std::string *ptxOfCubin(std::string_view cubin) {
+
+void addCubin(std::string_view cubin, std::string ptx,
+              softgpu::Resources resources) {
+  cubins()[std::hash<std::string_view>()(cubin)] = {std::move(ptx), resources};
+}
+const CubinSource *sourceOfCubin(std::string_view cubin) {
   auto it = cubins().find(std::hash<std::string_view>()(cubin));
   return it == cubins().end() ? nullptr : &it->second;
 }

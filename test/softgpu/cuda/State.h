@@ -51,6 +51,7 @@ struct Gpu {
   uint64_t allocatedBytes = 0;
   int retained = 0;
   Result error = kSuccess; ///< A kernel's error; later calls return it.
+  softgpu::SectorCache l2; ///< For the clock.
 };
 
 struct Module {
@@ -59,7 +60,10 @@ struct Module {
   struct Function {
     Gpu *gpu;
     const softgpu::Kernel *kernel;
-    uint32_t dynamicShared = 48 << 10; ///< Upper limit.
+    /// Upper limit of dynamic memory that was asked for. Without that, 48 KiB
+    /// of static and dynamic memory together are allowed.
+    std::optional<uint32_t> dynamicShared = {};
+    softgpu::Resources resources = {};
     bool wasLaunched = false;
   };
   std::vector<std::unique_ptr<Function>> functions;
@@ -129,6 +133,7 @@ struct Stream {
 
 struct Event {
   Gpu *gpu = nullptr;
+  bool isBlocking = false; ///< Who waits for it sleeps.
   OperationPtr last; ///< Null: never recorded.
   std::shared_ptr<Capture> capture;
   std::vector<size_t> captured;
@@ -146,6 +151,7 @@ struct State {
   Options options;
   Totals totals;
   std::vector<std::string> findings;
+  std::vector<softgpu::LaunchTime> times;
   std::vector<std::unique_ptr<Gpu>> gpus;
   std::map<const void *, std::unique_ptr<Stream>> streams;
   std::map<const void *, std::unique_ptr<Event>> events;
@@ -157,7 +163,7 @@ struct State {
   std::set<std::shared_ptr<Capture>> captures;
   AccessOrder order; ///< Of all GPUs' memory and of accessible host memory.
   std::unique_ptr<Timeline> timeline;
-  /// Guards `findings`, `order` and `totals`, which operations change.
+  /// Guards `findings`, `times`, `order` and `totals`, which operations change.
   std::mutex log;
 
   /// Stops the timeline first, because running operations use all of the above.
@@ -198,6 +204,9 @@ public:
 void waitFor(const OperationPtr &operation);
 bool hasEnded(const OperationPtr &operation);
 
+/// Waits, as waitFor() does, until the GPU's queue has room for an operation.
+void waitForRoom(const Gpu &gpu);
+
 /// Returns an error for calls that a capture forbids: allocation and
 /// synchronisation (in thread-local mode only for the capturing thread), and
 /// for all threads anything on a captured stream. The capture becomes invalid.
@@ -211,7 +220,11 @@ Stream *streamOf(void *handle);
 std::vector<std::string> liveOf(const Gpu *gpu);
 
 OperationPtr operationOf(const Work &work, uint32_t chain);
-const std::string *ptxOfCubin(std::string_view cubin);
+struct CubinSource {
+  std::string ptx;
+  softgpu::Resources resources;
+};
+const CubinSource *sourceOfCubin(std::string_view cubin);
 std::vector<Gpu *> &contextsOfThisThread();
 
 /// Puts work on a stream, or into the graph that it captures.

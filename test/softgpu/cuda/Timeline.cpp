@@ -27,6 +27,18 @@ void Timeline::stop() {
     thread_.join();
 }
 
+void Timeline::waitForRoom(int gpu) {
+  std::unique_lock lock(mutex_);
+  auto isFull = [&] {
+    return std::ranges::count(pending_, gpu, [](const OperationPtr &other) {
+             return other->gpu;
+           }) >= std::ptrdiff_t(options_.queueDepth);
+  };
+  while (isFull() && !ends_)
+    if (!runOne(lock, /*isIdle=*/true))
+      changed_.wait_for(lock, kPoll);
+}
+
 OperationPtr Timeline::enqueue(OperationPtr operation) {
   std::unique_lock lock(mutex_);
   operation->clock = host_;
@@ -91,6 +103,11 @@ bool Timeline::hasEnded(const OperationPtr &operation) {
     want(*operation); // A host that polls counts as waiting.
   changed_.notify_all();
   return operation->isDone;
+}
+
+bool Timeline::hasWork() {
+  std::lock_guard lock(mutex_);
+  return !pending_.empty();
 }
 
 bool Timeline::isHere() {

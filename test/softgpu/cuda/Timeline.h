@@ -20,6 +20,7 @@ using OperationPtr = std::shared_ptr<Operation>;
 struct Operation {
   AccessOrder::Name name;
   uint32_t chain = 0;
+  int gpu = 0;                     ///< Its number.
   std::vector<OperationPtr> after; ///< These must have ended.
   /// For waits on a value and writes of one: the word, as a host address.
   uint32_t *flag = nullptr;
@@ -60,6 +61,8 @@ public:
 
   uint32_t newChain() { return ++chains_; }
 
+  /// Waits until the GPU's queue has room for an operation.
+  void waitForRoom(int gpu);
   /// Enqueues an operation; it runs after its `after` and after what the host
   /// has waited for.
   OperationPtr enqueue(OperationPtr operation);
@@ -68,6 +71,8 @@ public:
   void wait(const OperationPtr &operation);
   /// Whether it has ended; if so, the host knows it.
   bool hasEnded(const OperationPtr &operation);
+  /// Returns whether an operation of any GPU has not ended.
+  bool hasWork();
   /// Advances the GPU's clock; called by a running operation.
   void pass(double seconds);
   /// The host memory in `range` is no longer accessible to GPUs.

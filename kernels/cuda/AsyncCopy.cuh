@@ -1,0 +1,49 @@
+//===- AsyncCopy.cuh - Copies to shared memory ------------------*- C++ -*-===//
+//
+// sm_75 has no such copies: there a copy is complete when it was begun.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_KERNELS_CUDA_ASYNCCOPY_CUH
+#define MOE_KERNELS_CUDA_ASYNCCOPY_CUH
+
+#include "kernels/cuda/Device.cuh"
+
+MOE_DEVICE u32 sharedAddress(const void *p) {
+  return u32(__cvta_generic_to_shared(p));
+}
+/// Copies sixteen bytes in the background.
+MOE_DEVICE void copyAsync(void *to, const void *from) {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"
+               :
+               : "r"(sharedAddress(to)), "l"(from)
+               : "memory");
+#else
+  *(uint4 *)to = *(const uint4 *)from;
+#endif
+}
+/// Copies `bytes` of sixteen (on sm_75 all or none); the others become zero.
+MOE_DEVICE void copyAsync(void *to, const void *from, int bytes) {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+               :
+               : "r"(sharedAddress(to)), "l"(from), "r"(bytes)
+               : "memory");
+#else
+  *(uint4 *)to = bytes ? *(const uint4 *)from : make_uint4(0, 0, 0, 0);
+#endif
+}
+MOE_DEVICE void commitCopies() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+/// Waits until at most `Left` of the committed groups are in flight.
+template <int Left> MOE_DEVICE void waitCopies() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.wait_group %0;" ::"n"(Left) : "memory");
+#endif
+}
+
+#endif // MOE_KERNELS_CUDA_ASYNCCOPY_CUH

@@ -1,0 +1,133 @@
+//===- FlashCodes.cuh - FlashAttention's tiles of Q8_0 ----------*- C++ -*-===//
+//
+// Included by FlashAttention.cu. A tile has groups of sixteen rows: codes of
+// keys and of values, then their scales (KvCodes.cuh). In prefill, converting
+// codes takes five instructions per mma.
+//
+//===----------------------------------------------------------------------===//
+
+#include "kernels/cuda/KvCodes.cuh"
+
+constexpr bool kHasCodes = true;
+constexpr int kColumnTiles = (MOE_VALUE + 31) / 32 * 4;
+constexpr int kKeyBlocks = (MOE_KEY + 63) / 64;
+constexpr int kValueBlocks = (MOE_VALUE + 63) / 64;
+constexpr int kScalesAt = (kKeyBlocks + kValueBlocks) * kBlockCodes;
+constexpr int kGroupBytes =
+    kScalesAt + (kKeyBlocks + kValueBlocks) * kBlockScales;
+constexpr int kTileBytes = kGroups * kGroupBytes;
+
+/// Copies a group of rows. Those after the last one that is seen become zero,
+/// because nothing may have been written there.
+MOE_DEVICE void copyRows(u8 *tile, int group, int thread,
+                         const AttentionArgs &a, int kvHead, const Group &from,
+                         const Span &seen) {
+  constexpr int kThreads = 32 * kCopyWarps, kChunks = kGroupBytes / 16;
+  constexpr int kCodeChunks = kBlockCodes / 16, kScaleChunks = 4;
+  const u8 *rows = a.kv.data + from.row * a.kv.rowStride;
+  int blocks = kvBlocks(a.kv.width);
+  // Blocks of the head's keys, and of its values.
+  int keyAt = kvHead * kKeyBlocks;
+  int valueAt = a.kvHeads * kKeyBlocks + kvHead * kValueBlocks;
+  int left = seen.end - from.position;
+#pragma unroll
+  for (int i = 0; i < (kChunks + kThreads - 1) / kThreads; ++i) {
+    int index = i * kThreads + thread;
+    if (kChunks % kThreads != 0 && index >= kChunks)
+      break;
+    bool isCode = index < kScalesAt / 16;
+    int of = isCode ? index : index - kScalesAt / 16;
+    int each = isCode ? kCodeChunks : kScaleChunks;
+    int block = of / each;
+    block = block < kKeyBlocks ? keyAt + block : valueAt + block - kKeyBlocks;
+    const u8 *source = rows + (isCode ? 0 : blocks * kBlockCodes) +
+                       block * each * 16 + of % each * 16;
+    int bytes = chunkBytes(index, left);
+    copyAsync(tile + group * kGroupBytes + index * 16, bytes ? source : rows,
+              bytes);
+  }
+}
+
+/// The key of element k of score tile i.
+MOE_DEVICE int keyOf(int i, int k, int c) {
+  return i / 2 * 16 + 4 * c + k % 2 * 2 + i % 2;
+}
+/// The column of element k of sums tile i.
+MOE_DEVICE int valueColumn(int i, int k, int c) {
+  return i / 4 * 32 + 4 * (2 * c + k % 2) + i % 4;
+}
+
+template <class QueryOf>
+MOE_DEVICE void multiplyKeys(float (&scores)[2 * kGroups][4], const u8 *tile,
+                             QueryOf queryOf) {
+#pragma unroll
+  for (int block = 0; block < kKeyBlocks; ++block) {
+    constexpr int kBlockSteps = kKvBlock / 16;
+    float sums[2 * kGroups][4] = {};
+#pragma unroll
+    for (int i = 0; i < kBlockSteps; ++i) {
+      int step = block * kBlockSteps + i;
+      if (step >= kSteps)
+        break;
+      u32 query[kParts][4];
+      queryOf(query, step);
+#pragma unroll
+      for (int group = 0; group < kGroups; ++group) {
+        KeyCodes b = keyCodes(tile + group * kGroupBytes, step);
+        addParts(sums[2 * group], query, b.even[0], b.even[1]);
+        addParts(sums[2 * group + 1], query, b.odd[0], b.odd[1]);
+      }
+    }
+#pragma unroll
+    for (int group = 0; group < kGroups; ++group) {
+      float4 scale = scalesOf(tile + group * kGroupBytes + kScalesAt +
+                              block * kBlockScales);
+#pragma unroll
+      for (int k = 0; k < 4; ++k) {
+        float &even = scores[2 * group][k], &odd = scores[2 * group + 1][k];
+        even = fmaf(sums[2 * group][k], k % 2 ? scale.z : scale.x, even);
+        odd = fmaf(sums[2 * group + 1][k], k % 2 ? scale.w : scale.y, odd);
+      }
+    }
+  }
+}
+
+template <class IsSeen>
+MOE_DEVICE void addValues(float (&sums)[kColumnTiles][4],
+                          const float (&weights)[2 * kGroups][4],
+                          const u8 *tile, bool isMasked, IsSeen isSeen) {
+  int c = threadIdx.x % 4;
+#pragma unroll
+  for (int group = 0; group < kGroups; ++group) {
+    const u8 *rows = tile + group * kGroupBytes;
+#pragma unroll
+    for (int block = 0; block < kValueBlocks; ++block) {
+      float4 scale =
+          scalesOf(rows + kScalesAt + (kKeyBlocks + block) * kBlockScales);
+      float x[2][4];
+#pragma unroll
+      for (int i = 0; i < 2; ++i)
+#pragma unroll
+        for (int k = 0; k < 4; ++k) {
+          float s =
+              i ? (k % 2 ? scale.w : scale.y) : (k % 2 ? scale.z : scale.x);
+          x[i][k] = weights[2 * group + i][k] * s;
+          // A weight of zero would not hide a NaN in a row that is not seen.
+          if (isMasked && !isSeen(keyOf(2 * group + i, k, c), k / 2))
+            x[i][k] = 0;
+        }
+      u32 p[kParts][4];
+      narrowWeights(p, x[0], x[1]);
+#pragma unroll
+      for (int q = 2 * block; q < 2 * block + 2; ++q) {
+        if (4 * q >= kColumnTiles)
+          break;
+        uint4 v = valueCodes(rows + kKeyBlocks * kBlockCodes, q);
+#pragma unroll
+        for (int b = 0; b < 4; ++b)
+          addParts(sums[4 * q + b], p, codePair(v.x, b, v.z, b),
+                   codePair(v.y, b, v.w, b));
+      }
+    }
+  }
+}

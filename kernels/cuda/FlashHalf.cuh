@@ -1,0 +1,146 @@
+//===- FlashHalf.cuh - FlashAttention's tiles of F16 or BF16 ----*- C++ -*-===//
+//
+// Included by FlashAttention.cu. A tile is [kKeys][key columns], then
+// [kKeys][value columns], as the cache has them. A row is a multiple of 128
+// bytes, and chunk i of sixteen bytes is at i ^ (row % 8), so that eight rows
+// of a matrix load use all banks.
+//
+//===----------------------------------------------------------------------===//
+
+constexpr bool kHasCodes = false;
+constexpr int kColumnTiles = (MOE_VALUE + 15) / 16 * 2;
+constexpr int kKeyPitch = (MOE_KEY + 63) / 64 * 128;
+constexpr int kValuePitch = (MOE_VALUE + 63) / 64 * 128;
+constexpr int kTileBytes = kKeys * (kKeyPitch + kValuePitch);
+
+MOE_DEVICE int swizzled(int row, int chunk) { return (chunk ^ (row & 7)) * 16; }
+
+/// Copies the keys and values of a group of rows; those that are not seen
+/// become zero.
+MOE_DEVICE void copyRows(u8 *tile, int group, int thread,
+                         const AttentionArgs &a, int kvHead, const Group &from,
+                         const Span &seen) {
+  constexpr int kKeyChunks = 2 * kSteps, kChunks = kKeyChunks + kColumnTiles;
+  constexpr int kThreads = 32 * kCopyWarps;
+  const u8 *rows = a.kv.data + from.row * a.kv.rowStride;
+  int keyAt = kvHead * kKeyPitch;
+  int valueAt = a.kvHeads * kKeyPitch + kvHead * kValuePitch;
+#pragma unroll
+  for (int i = 0; i < (16 * kChunks + kThreads - 1) / kThreads; ++i) {
+    int index = i * kThreads + thread, r = index / kChunks;
+    int chunk = index % kChunks, row = 16 * group + r;
+    if (16 * kChunks % kThreads != 0 && r >= 16)
+      break;
+    bool isKey = chunk < kKeyChunks;
+    int of = isKey ? chunk : chunk - kKeyChunks;
+    bool isThere =
+        from.position + r >= seen.begin && from.position + r < seen.end;
+    u8 *to = tile + swizzled(row, of) +
+             (isKey ? row * kKeyPitch : kKeys * kKeyPitch + row * kValuePitch);
+    const u8 *source = rows + (isThere ? r : 0) * a.kv.rowStride +
+                       (isKey ? keyAt : valueAt) + of * 16;
+    copyAsync(to, source, isThere ? 16 : 0);
+  }
+}
+
+/// The key of element k of score tile i.
+MOE_DEVICE int keyOf(int i, int k, int c) { return 8 * i + 2 * c + k % 2; }
+/// The column of element k of sums tile i.
+MOE_DEVICE int valueColumn(int i, int k, int c) {
+  return 8 * i + 2 * c + k % 2;
+}
+
+template <class QueryOf>
+MOE_DEVICE void multiplyKeys(float (&scores)[2 * kGroups][4], const u8 *tile,
+                             QueryOf queryOf) {
+  int lane = threadIdx.x % 32;
+#pragma unroll
+  for (int step = 0; step < kSteps; ++step) {
+    u32 query[kParts][4];
+    queryOf(query, step);
+#pragma unroll
+    for (int group = 0; group < kGroups; ++group) {
+      // Rows 0 .. 7 with columns 0 .. 7 and 8 .. 15, then rows 8 .. 15.
+      int row = group * 16 + lane / 16 * 8 + lane % 8;
+      u32 b[4];
+      loadMatrices(b, tile + row * kKeyPitch +
+                          swizzled(row, 2 * step + lane / 8 % 2));
+      addParts(scores[2 * group], query, b[0], b[1]);
+      addParts(scores[2 * group + 1], query, b[2], b[3]);
+    }
+  }
+}
+
+MOE_DEVICE bool isInfiniteOrNaN(u32 half) {
+  return (half & kInfinities & 0xffff) == (kInfinities & 0xffff);
+}
+/// Replaces what is not finite by zero.
+MOE_DEVICE u32 finiteOnly(u32 pair) {
+  return (isInfiniteOrNaN(pair) ? 0 : pair & 0xffff) |
+         (isInfiniteOrNaN(pair >> 16) ? 0 : pair & 0xffff0000);
+}
+
+/// Returns whether a value of the tile is not finite.
+MOE_DEVICE bool hasNonFinite(const u8 *values) {
+  constexpr u32 kCarry = 0x80008000 - kInfinities;
+  u32 found = 0;
+  for (int i = threadIdx.x % 32; i < kKeys * kValuePitch / 16; i += 32) {
+    // Columns that are not copied are not initialised.
+    int row = i / (kValuePitch / 16), at = i % (kValuePitch / 16);
+    if ((at ^ (row & 7)) >= kColumnTiles)
+      continue;
+    uint4 x = *(const uint4 *)(values + i * 16);
+    found |= ((x.x & 0x7fff7fff) + kCarry) | ((x.y & 0x7fff7fff) + kCarry) |
+             ((x.z & 0x7fff7fff) + kCarry) | ((x.w & 0x7fff7fff) + kCarry);
+  }
+  return __any_sync(kAllLanes, (found & 0x80008000) != 0);
+}
+
+/// Makes the sums of columns NaN in which a query sees a value that is not
+/// finite.
+template <class IsSeen>
+MOE_DEVICE void spoil(float (&sums)[kColumnTiles][4], const u8 *values,
+                      IsSeen isSeen) {
+  int c = threadIdx.x % 4;
+  for (int row = 0; row < kKeys; ++row)
+#pragma unroll
+    for (int i = 0; i < kColumnTiles; ++i) {
+      u32 x =
+          *(const u32 *)(values + row * kValuePitch + swizzled(row, i) + 4 * c);
+#pragma unroll
+      for (int k = 0; k < 4; ++k)
+        if (isInfiniteOrNaN(x >> k % 2 * 16) && isSeen(row, k / 2))
+          sums[i][k] = nanValue();
+    }
+}
+
+template <class IsSeen>
+MOE_DEVICE void addValues(float (&sums)[kColumnTiles][4],
+                          const float (&weights)[2 * kGroups][4],
+                          const u8 *tile, bool isMasked, IsSeen isSeen) {
+  int lane = threadIdx.x % 32;
+  const u8 *values = tile + kKeys * kKeyPitch;
+  // A weight of zero would not hide a NaN in a row that a query does not see.
+  bool isSpoilt = isMasked && hasNonFinite(values);
+  if (isSpoilt)
+    spoil(sums, values, isSeen);
+#pragma unroll
+  for (int group = 0; group < kGroups; ++group) {
+    u32 p[kParts][4];
+    narrowWeights(p, weights[2 * group], weights[2 * group + 1]);
+#pragma unroll
+    for (int i = 0; i < kColumnTiles; i += 2) {
+      // Rows 0 .. 7 and 8 .. 15 by columns 0 .. 7, then by columns 8 .. 15.
+      int row = group * 16 + lane / 8 % 2 * 8 + lane % 8;
+      u32 b[4];
+      loadTransposed(b,
+                     values + row * kValuePitch + swizzled(row, i + lane / 16));
+      if (isSpoilt)
+#pragma unroll
+        for (u32 &x : b)
+          x = finiteOnly(x);
+      addParts(sums[i], p, b[0], b[1]);
+      addParts(sums[i + 1], p, b[2], b[3]);
+    }
+  }
+}

@@ -1,0 +1,113 @@
+//===- LatentCodes.cuh - LatentMma's tiles of Q8_0 --------------*- C++ -*-===//
+//
+// Included by LatentMma.cu. A tile has two groups of sixteen rows as the cache
+// has them: codes, then scales (KvCodes.cuh). A warp has one step of sixteen
+// columns of every block of 64, so that the scales of a step are one vector.
+//
+//===----------------------------------------------------------------------===//
+
+#include "kernels/cuda/KvCodes.cuh"
+
+constexpr int kBlocks = kWidth / kKvBlock;
+static_assert(kSteps == kBlocks && kColumns % 4 == 0, "units for each warp");
+constexpr int kGroupBytes = kBlocks * (kBlockCodes + kBlockScales);
+constexpr int kGroups = kKeys / kKvTile, kTileBytes = kGroups * kGroupBytes;
+
+/// The first of two columns of a query in half a step, `i` of the warp's.
+MOE_DEVICE int queryColumn(int warp, int i, int c) {
+  return i / 2 * kKvBlock + 16 * warp + 4 * c + 2 * (i % 2);
+}
+/// The column of element k of sums tile i.
+MOE_DEVICE int valueColumn(int warp, int i, int k, int c) {
+  return warp * kColumns * 8 + i / 4 * 32 + 4 * (2 * c + k) + i % 4;
+}
+
+/// Copies rows from `at`, a multiple of sixteen, on in the background, with
+/// zeros after the last one.
+MOE_DEVICE void copyTile(u8 *tile, const Seen &seen, int at) {
+  constexpr int kOwn = kThreads / kGroups, kChunks = kGroupBytes / 16;
+  int group = threadIdx.x / kOwn, from = at + group * kKvTile;
+  const u8 *rows = seen.row(from < seen.end ? from : at);
+#pragma unroll
+  for (int i = 0; i < (kChunks + kOwn - 1) / kOwn; ++i) {
+    int chunk = i * kOwn + threadIdx.x % kOwn;
+    if (kChunks % kOwn != 0 && chunk >= kChunks)
+      break;
+    int bytes = chunkBytes(chunk, seen.end - from);
+    copyAsync(tile + group * kGroupBytes + chunk * 16,
+              bytes ? rows + chunk * 16 : rows, bytes);
+  }
+  commitCopies();
+}
+
+MOE_DEVICE void multiplyKeys(float (&scores)[kKeys / 8][4], const u8 *tile,
+                             int warp, const u32 (&high)[kSteps][4],
+                             const u32 (&low)[kSteps][4]) {
+#pragma unroll
+  for (int block = 0; block < kBlocks; ++block)
+#pragma unroll
+    for (int group = 0; group < kGroups; ++group) {
+      const u8 *rows = tile + group * kGroupBytes;
+      KeyCodes b = keyCodes(rows, 4 * block + warp);
+      float even[4] = {}, odd[4] = {};
+      mma(even, high[block], b.even[0], b.even[1]);
+      mma(odd, high[block], b.odd[0], b.odd[1]);
+      mma(even, low[block], b.even[0], b.even[1]);
+      mma(odd, low[block], b.odd[0], b.odd[1]);
+      float4 scale =
+          scalesOf(rows + kBlocks * kBlockCodes + block * kBlockScales);
+#pragma unroll
+      for (int k = 0; k < 4; ++k) {
+        float &x = scores[2 * group][k], &y = scores[2 * group + 1][k];
+        x = fmaf(even[k], k % 2 ? scale.z : scale.x, x);
+        y = fmaf(odd[k], k % 2 ? scale.w : scale.y, y);
+      }
+    }
+}
+
+/// Stores the scores of query g, or of g + 8 if `half` is 1, by row.
+MOE_DEVICE void storeScores(float *to, const float (&scores)[kKeys / 8][4],
+                            int half, int c) {
+#pragma unroll
+  for (int group = 0; group < kGroups; ++group) {
+    const float *even = scores[2 * group] + 2 * half;
+    const float *odd = scores[2 * group + 1] + 2 * half;
+    *(float4 *)&to[16 * group + 4 * c] =
+        make_float4(even[0], odd[0], even[1], odd[1]);
+  }
+}
+
+MOE_DEVICE void addValues(float (&sums)[kColumns][4],
+                          const float (&weights)[kHeads][kWeightPitch],
+                          const u8 *tile, int warp) {
+  int lane = threadIdx.x % 32, g = lane / 4, c = lane % 4;
+#pragma unroll
+  for (int group = 0; group < kGroups; ++group) {
+    const u8 *rows = tile + group * kGroupBytes;
+    // A unit of 32 columns is half of a block.
+#pragma unroll
+    for (int i = 0; i < kColumns / 4; ++i) {
+      int unit = warp * (kColumns / 4) + i;
+      float4 scale =
+          scalesOf(rows + kBlocks * kBlockCodes + unit / 2 * kBlockScales);
+      u32 p[2][4];
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        float4 x = *(const float4 *)&weights[g + 8 * half][16 * group + 4 * c];
+        Split even = split(x.x * scale.x, x.z * scale.z);
+        Split odd = split(x.y * scale.y, x.w * scale.w);
+        p[0][half] = even.high;
+        p[1][half] = even.low;
+        p[0][2 + half] = odd.high;
+        p[1][2 + half] = odd.low;
+      }
+      uint4 v = valueCodes(rows, unit);
+#pragma unroll
+      for (int b = 0; b < 4; ++b) {
+        u32 b0 = codePair(v.x, b, v.z, b), b1 = codePair(v.y, b, v.w, b);
+        mma(sums[4 * i + b], p[0], b0, b1);
+        mma(sums[4 * i + b], p[1], b0, b1);
+      }
+    }
+  }
+}

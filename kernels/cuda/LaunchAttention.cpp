@@ -1,0 +1,336 @@
+//===- LaunchAttention.cpp - Launches of attention ------------------------===//
+
+#include "kernels/KvCache.h"
+#include "kernels/cuda/LaunchGemm.h"
+#include "kernels/cuda/Launches.h"
+#include "kernels/cuda/MakeLaunch.h"
+
+#include <algorithm>
+#include <optional>
+
+namespace moek::cuda {
+
+std::vector<Launch> launches(const moek::LatentAttentionArgs &a,
+                             const LaunchContext &context) {
+  LatentAttentionArgs args = deviceArgs(a, context.step);
+  int64_t width = a.latent + a.rope;
+  if (hasLatentMma(a.kv, a.latent, width, /*isListed=*/false, context)) {
+    uint32_t teams = latentMmaTeams(a.heads);
+    KernelSpec spec{{}, "latent_mma", {}};
+    addLatentMma(spec, a.latent, width, teams);
+    addKv(spec, a.kv.type);
+    return {makeLaunch(std::move(spec),
+                       {uint32_t(context.maxTokens), uint32_t(a.splits),
+                        blocksFor(a.heads, teams * kLatentMmaHeads)},
+                       teams * kLatentMmaThreads,
+                       latentMmaBytes(a.kv.type, width, teams), args,
+                       kLatentMmaFusion)};
+  }
+  constexpr uint32_t kHeads = 4, kRows = 8;
+  KernelSpec spec{"kernels/cuda/LatentAttention.cu", "latent_attention", {}};
+  addKv(spec, a.kv.type);
+  return {makeLaunch(std::move(spec),
+                     {uint32_t(context.maxTokens), uint32_t(a.splits),
+                      blocksFor(a.heads, kHeads)},
+                     128,
+                     floatBytes((kHeads + kRows) * width + kHeads * a.latent),
+                     args, Fusion::wide())};
+}
+
+std::vector<Launch> launches(const moek::CombineSplitsArgs &a,
+                             const LaunchContext &context) {
+  return {makeLaunch({"kernels/cuda/CombineSplits.cu", "combine_splits", {}},
+                     {uint32_t(context.maxTokens), uint32_t(a.heads),
+                      blocksFor(a.latent, kCombinedColumns)},
+                     kThreads, 0, deviceArgs(a, context.step), Fusion::wide())};
+}
+
+std::vector<Launch> launches(const moek::KvStoreArgs &a,
+                             const LaunchContext &context) {
+  KernelSpec spec{"kernels/cuda/KvStore.cu", "kv_store", {}};
+  addKv(spec, a.kv.type);
+  return {makeLaunch(std::move(spec), {uint32_t(context.maxTokens)}, kThreads,
+                     uint32_t(a.heads) * 4, deviceArgs(a, context.step),
+                     Fusion::blocks())};
+}
+
+//===----------------------------------------------------------------------===//
+// Attention
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// How FlashAttention.cu is compiled for a shape; see there.
+struct FlashForm {
+  bool isPrefill;
+  int warps, stages;
+  int64_t keys; ///< Of a tile.
+  uint32_t sharedBytes;
+
+  FlashForm(KvType type, int64_t key, int64_t value, int64_t heads,
+            int64_t kvHeads, const LaunchContext &context) {
+    bool hasCodes = type == KvType::Q8_0;
+    int64_t columns = (kvBlocks(key) + kvBlocks(value)) * kKvBlock;
+    // A thread has 255 registers, of which sums and queries take most. Two
+    // numbers of 256 columns leave none to convert codes with.
+    bool isWide = columns > 384;
+    int64_t rowBytes = kvRowBytes(type, columns);
+    // Not for a few tokens, or one of each sequence.
+    isPrefill = context.maxTokens > 32 &&
+                context.maxTokens > 2 * context.maxSequences &&
+                !(isWide && hasCodes);
+    if (isPrefill) {
+      // Half as many rows if there are too few for all multiprocessors.
+      int64_t tiles = tilesFor(context, heads / kvHeads, 128) * kvHeads;
+      warps = tiles < 2 * context.multiprocessors ? 4 : 8;
+      stages = 2;
+      keys = columns <= 256 && warps == 8 ? 64 : 32;
+      sharedBytes = uint32_t(stages * keys * rowBytes);
+      return;
+    }
+    warps = isWide ? 2 : 4;
+    keys = 16;
+    stages =
+        int(std::clamp<int64_t>(64 * 1024 / (warps * keys * rowBytes), 2, 4));
+    int64_t unit = hasCodes ? 32 : 16;
+    int64_t sums = 16 * ((value + unit - 1) / unit * unit + 4) * 4;
+    int64_t queries = (key + 15) / 16 * 2 * 512;
+    sharedBytes =
+        uint32_t(warps * std::max(stages * keys * rowBytes, sums) + queries);
+  }
+  uint32_t rows() const { return isPrefill ? 16 * uint32_t(warps) : 16; }
+  KernelSpec spec(KvType type, int64_t key, int64_t value) const {
+    KernelSpec spec{"kernels/cuda/FlashAttention.cu",
+                    (isPrefill ? "flash_prefill" + std::to_string(16 * warps)
+                               : "flash_decode") +
+                        "_" + std::to_string(key) + "_" + std::to_string(value),
+                    {{"MOE_KEY", key},
+                     {"MOE_VALUE", value},
+                     {"MOE_WARPS", warps},
+                     {"MOE_STAGES", stages}}};
+    if (isPrefill) {
+      spec.define("MOE_PREFILL");
+      spec.define("MOE_KEYS", keys);
+    }
+    addKv(spec, type);
+    return spec;
+  }
+};
+
+/// Returns whether FlashAttention.cu can read a cache: it needs the tensor
+/// cores of sm_80, groups of sixteen rows that follow each other, copied
+/// sixteen bytes at a time, and has registers for 256 columns. Exact floats
+/// stay floats.
+bool hasFlash(const moek::AttentionArgs &a, const LaunchContext &context) {
+  auto address = reinterpret_cast<uintptr_t>(a.kv.data);
+  return context.arch >= 80 && a.kv.type != KvType::F32 && a.key <= 256 &&
+         a.value <= 256 && address % 16 == 0 && a.ring % kKvTile == 0 &&
+         (a.kv.type == KvType::Q8_0 || a.kv.rowStride % 16 == 0);
+}
+} // namespace
+
+std::vector<Launch> launches(const moek::AttentionArgs &a,
+                             const LaunchContext &context) {
+  int64_t group = a.heads / a.kvHeads;
+  if (hasFlash(a, context)) {
+    FlashForm form(a.kv.type, a.key, a.value, a.heads, a.kvHeads, context);
+    return {makeLaunch(form.spec(a.kv.type, a.key, a.value),
+                       {tilesFor(context, group, form.rows()),
+                        uint32_t(a.splits), uint32_t(a.kvHeads)},
+                       uint32_t(form.warps) * 32, form.sharedBytes,
+                       deviceArgs(a, context.step), Fusion::wide())};
+  }
+  constexpr uint32_t kKeys = 32, kQueries = 16;
+  KernelSpec spec{"kernels/cuda/Attention.cu",
+                  "attention_" + std::to_string(a.value),
+                  {{"MOE_VALUE", a.value}}};
+  addKv(spec, a.kv.type);
+  int64_t row = std::max(a.key | 1, a.value);
+  return {makeLaunch(std::move(spec),
+                     {tilesFor(context, group, kQueries), uint32_t(a.splits),
+                      uint32_t(a.kvHeads)},
+                     128, floatBytes(kKeys * row + kQueries * a.key),
+                     deviceArgs(a, context.step), Fusion::wide())};
+}
+
+//===----------------------------------------------------------------------===//
+// MlaAttention: as many heads at a time as the workspace holds
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// The most bytes of keys and values of a group of heads. With 32768 positions
+/// a head of DeepSeek-V3 has 20 MiB, and 128 rows of 512 tokens in twelve heads
+/// are 48 blocks.
+constexpr int64_t kHeadRowsBytes = int64_t(256) << 20;
+
+/// Bytes of a head's keys and values as 16-bit rows (DecompressMma.cu), or as
+/// floats.
+int64_t headBytes(const moek::MlaAttentionArgs &a, bool isFlash,
+                  const LaunchContext &context) {
+  if (!isFlash)
+    return std::max<int64_t>(context.maxPositions * (a.nope + a.value) * 4, 1);
+  int64_t columns = gqaPaddedWidth(a.nope + a.rope) + gqaPaddedWidth(a.value);
+  return (context.maxPositions + 16 * context.maxSequences) * columns * 2;
+}
+int32_t headsAtATime(const moek::MlaAttentionArgs &a, bool isFlash,
+                     const LaunchContext &context) {
+  return int32_t(
+      std::clamp<int64_t>(kHeadRowsBytes / headBytes(a, isFlash, context), 1,
+                          std::max(a.heads, 1)));
+}
+
+/// Returns whether DecompressMma.cu and FlashAttention.cu support a shape.
+bool isFlash(const moek::MlaAttentionArgs &a, const LaunchContext &context) {
+  constexpr int32_t kMostLatent = 512; // 64 KB of weights in shared memory.
+  moek::AttentionArgs rows{};
+  rows.kv = a.kv;
+  rows.key = a.nope + a.rope;
+  rows.value = a.value;
+  return hasFlash(rows, context) && a.latent <= kMostLatent;
+}
+
+/// DecompressMma.cu: keys or values of some heads.
+std::optional<Launch> decompressRows(const moek::MlaAttentionArgs &a,
+                                     const WeightView &w, bool isTransposed,
+                                     const DecompressRowsArgs &args,
+                                     uint32_t heads,
+                                     const LaunchContext &context) {
+  constexpr int64_t kRows = 128, kCols = 64, kDepth = 64;
+  KernelSpec spec{"kernels/cuda/DecompressMma.cu",
+                  "decompress_mma_" + std::to_string(a.latent),
+                  {{"MOE_LATENT", a.latent}}};
+  addKv(spec, a.kv.type);
+  if (!addFormat(spec, w.format))
+    return std::nullopt;
+  if (isTransposed) {
+    spec.entry += "_transposed";
+    spec.define("MOE_TRANSPOSED");
+  }
+  // Weights are decoded once for all rows of a block; two blocks for each
+  // multiprocessor keep it busy.
+  uint32_t columns = blocksFor(args.cols, kCols);
+  int64_t positions = context.maxPositions + 16 * context.maxSequences;
+  int64_t wanted = blocksFor(2 * context.multiprocessors, columns * heads);
+  auto blocks =
+      uint32_t(std::min<int64_t>(blocksFor(positions, kRows), wanted));
+  int64_t depth = kvBlocks(a.latent) * kDepth;
+  return makeLaunch(std::move(spec), {blocks, heads, columns}, 256,
+                    uint32_t(kCols * depth * 2 + 2 * kRows * kDepth * 2 +
+                             kRows * int64_t(sizeof(i64))),
+                    args);
+}
+
+std::vector<Launch> flashLaunches(const moek::MlaAttentionArgs &a,
+                                  const LaunchContext &context) {
+  std::vector<Launch> all;
+  int32_t key = a.nope + a.rope, group = headsAtATime(a, true, context);
+  KvType type = a.kv.type == KvType::F16 ? KvType::F16 : KvType::BF16;
+  int64_t width = gqaKvWidth(group, key, a.value);
+  for (int32_t first = 0; first < a.heads; first += group) {
+    int32_t heads = std::min(group, a.heads - first);
+    DecompressRowsArgs args{context.step,
+                            deviceView(a.kv),
+                            deviceView(a.wk),
+                            reinterpret_cast<u16 *>(context.workspace),
+                            width,
+                            first,
+                            a.nope,
+                            a.rope,
+                            0,
+                            int(gqaPaddedWidth(key))};
+    std::optional<Launch> keys =
+        decompressRows(a, a.wk, !a.keyGemm, args, uint32_t(heads), context);
+    args.w = deviceView(a.wv);
+    args.cols = a.value;
+    args.rope = 0;
+    args.at = heads * args.headPitch;
+    args.headPitch = int(gqaPaddedWidth(a.value));
+    std::optional<Launch> values =
+        decompressRows(a, a.wv, false, args, uint32_t(heads), context);
+    if (!keys || !values)
+      return {};
+    all.push_back(*keys);
+    all.push_back(*values);
+    FlashForm form(type, key, a.value, heads, heads, context);
+    KernelSpec spec = form.spec(type, key, a.value);
+    spec.entry += "_contiguous";
+    spec.define("MOE_CONTIGUOUS");
+    AttentionArgs attention{};
+    attention.step = context.step;
+    attention.q = a.q ? a.q + int64_t(first) * key : nullptr;
+    attention.qStride = a.qStride;
+    attention.kv = {reinterpret_cast<u8 *>(context.workspace), width,
+                    width * 2};
+    attention.out = a.out ? a.out + int64_t(first) * a.value : nullptr;
+    attention.outStride = a.outStride;
+    attention.heads = attention.kvHeads = heads;
+    attention.key = key;
+    attention.value = a.value;
+    attention.splits = 1;
+    attention.scale = a.scale;
+    all.push_back(
+        makeLaunch(std::move(spec),
+                   {tilesFor(context, 1, form.rows()), 1, uint32_t(heads)},
+                   uint32_t(form.warps) * 32, form.sharedBytes, attention));
+  }
+  return all;
+}
+} // namespace
+
+std::vector<Launch> launches(const moek::MlaAttentionArgs &a,
+                             const LaunchContext &context) {
+  if (isFlash(a, context))
+    return flashLaunches(a, context);
+  constexpr uint32_t kRows = 8, kQueries = 16, kKeys = 32;
+  std::vector<Launch> all;
+  auto *rows = reinterpret_cast<float *>(context.workspace);
+  int32_t group = headsAtATime(a, false, context);
+  bool isTransposed = !a.keyGemm; // See kernels/Ops.def.
+  for (int32_t first = 0; first < a.heads; first += group) {
+    auto heads = uint32_t(std::min(group, a.heads - first));
+    auto decompress = [&](const WeightView &w, bool transposed, int cols,
+                          int column) {
+      KernelSpec spec{"kernels/cuda/Decompress.cu", "decompress", {}};
+      addKv(spec, a.kv.type);
+      if (!addFormat(spec, w.format))
+        return false;
+      if (transposed) {
+        spec.entry += "_transposed";
+        spec.define("MOE_TRANSPOSED");
+      }
+      all.push_back(makeLaunch(
+          std::move(spec), {blocksFor(context.maxPositions, kRows), heads},
+          kThreads, floatBytes(kRows * a.latent),
+          DecompressArgs{context.step, deviceView(a.kv), deviceView(w), rows,
+                         context.maxPositions, first, a.latent, cols, column,
+                         a.nope + a.value}));
+      return true;
+    };
+    if (!decompress(a.wk, isTransposed, a.nope, 0) ||
+        !decompress(a.wv, false, a.value, a.nope))
+      return {};
+    KernelSpec spec{"kernels/cuda/MlaAttention.cu",
+                    "mla_attention_" + std::to_string(a.value),
+                    {{"MOE_VALUE", a.value}}};
+    addKv(spec, a.kv.type);
+    int64_t width = a.nope + a.rope;
+    all.push_back(makeLaunch(
+        std::move(spec), {tilesFor(context, 1, kQueries), heads}, 128,
+        floatBytes(kKeys * (width | 1) + kKeys * a.value + kQueries * width),
+        MlaHeadsArgs{context.step, a.q, a.qStride, deviceView(a.kv), rows,
+                     context.maxPositions, a.out, a.outStride, first, a.heads,
+                     a.nope, a.rope, a.latent, a.value, a.scale}));
+  }
+  return all;
+}
+
+int64_t headRowsBytes(const moek::MlaAttentionArgs &a,
+                      const LaunchContext &context) {
+  // For either kind of rows: the type of the cache is not always known yet.
+  int64_t bytes = 0;
+  for (bool isFlash : {false, true})
+    bytes = std::max(bytes, headBytes(a, isFlash, context) *
+                                headsAtATime(a, isFlash, context));
+  return bytes;
+}
+
+} // namespace moek::cuda

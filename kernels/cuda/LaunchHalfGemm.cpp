@@ -1,0 +1,165 @@
+//===- LaunchHalfGemm.cpp - Launches of products of 16-bit floats ---------===//
+
+#include "kernels/cuda/Product.h"
+
+#include <tuple>
+
+namespace moek::cuda {
+
+namespace {
+constexpr int64_t kStepCols = 32;
+
+bool isAligned(const Matrix &w) {
+  return (reinterpret_cast<uintptr_t>(w.data) | uint64_t(w.rowStride) |
+          uint64_t(w.outerStride)) %
+             16 ==
+         0;
+}
+
+/// 16-bit numbers for each activation: see HalfGemm.cu. `fewRows` bounds the
+/// rows of weights of a router or gate; the largest router has 512 experts.
+int64_t partsOf(const Product &p) {
+  constexpr int64_t kRouterRows = 512;
+  return p.format == Format::F32 || p.args.w.rows * p.heads <= kRouterRows ? 2
+                                                                           : 1;
+}
+
+int64_t pitchOf(const Product &p) {
+  return (p.args.w.cols + kStepCols - 1) / kStepCols * kStepCols;
+}
+
+/// Rows of activations that a token has.
+int64_t rowsPerToken(const Product &p) {
+  return p.jobs == Jobs::Heads                            ? p.heads
+         : p.jobs == Jobs::Experts && !p.args.actPerToken ? p.args.topK
+                                                          : 1;
+}
+
+int64_t narrowRows(const Product &p, const LaunchContext &context) {
+  return context.maxTokens * rowsPerToken(p);
+}
+
+/// How a block of HalfGemm.cu divides its work.
+struct Shape {
+  int64_t acts, warpRows, warpCols, tiles, slices, stages, blocks;
+  bool isGate;
+
+  int64_t weightRows() const { return 16 * tiles * warpRows; } ///< Of both.
+  int64_t matrixRows() const { return weightRows() / (isGate ? 2 : 1); }
+  uint32_t threads() const {
+    return uint32_t(32 * warpRows * warpCols * slices);
+  }
+  /// Bytes of a stage of all slices.
+  int64_t stageBytes(const Product &p) const {
+    return slices * kStepCols *
+           (weightRows() * (p.format == Format::F32 ? 4 : 2) +
+            acts * 2 * partsOf(p));
+  }
+};
+
+int64_t blocksOf(const Product &p, const Shape &shape) {
+  return int64_t(blocksFor(p.args.w.rows, shape.matrixRows())) *
+         blocksFor(p.maxRows, shape.acts) * p.heads;
+}
+
+Shape shapeOf(const Product &p, const LaunchContext &context) {
+  // Half of what a multiprocessor has on GeForce GPUs (100 KiB, 1 KiB of them
+  // the driver's for each block), and on the others (164 KiB or more).
+  const bool isGeforce = multiprocessorOf(context.arch).sharedBytes < 128 << 10;
+  const int64_t half = isGeforce ? 49 << 10 : 80 << 10;
+  const bool isOne = partsOf(p) == 1;
+  Shape s{blockRowsOf(p, isOne ? 128 : 64), 4, 1, 2, 1, 0, 2, p.isGate};
+  if (s.acts == 64)
+    s.warpCols = 2;
+  if (s.acts == 128 && isGeforce)
+    s.warpRows = 2, s.warpCols = 4, s.tiles = 4; // A warp has 64 x 32.
+  else if (s.acts == 128)
+    s.warpRows = 2, s.warpCols = 2, s.tiles = 4; // 64 x 64
+  // On an H100, L2 limits a block of 128 x 128.
+  if (s.acts == 128 && context.arch >= 90 && context.arch < 120) {
+    Shape large = s;
+    large.warpRows = 4, large.blocks = 1;
+    if (blocksOf(p, large) >= context.multiprocessors)
+      s = large;
+  }
+  if (blocksOf(p, s) < context.multiprocessors && p.jobs != Jobs::Experts) {
+    s = {std::min<int64_t>(s.acts, 32), 2, 1, 2, 4, 0, 1, p.isGate};
+    if (p.format == Format::F32)
+      s.slices = 2;
+  }
+  s.stages = std::clamp<int64_t>(
+      (s.blocks == 1 ? 2 * half : half) / s.stageBytes(p), 3, 5);
+  return s;
+}
+} // namespace
+
+bool isHalfGemm(const Product &p, const LaunchContext &context) {
+  return halfProducts(p.format, double(rowsPerMatrix(p)), context.arch) > 0 &&
+         context.form.layout == Layout::Gguf && context.parts == 0 &&
+         p.args.w.cols % 8 == 0 && isAligned(p.args.w) &&
+         (!p.isGate || (p.upFormat == p.format && isAligned(p.args.up)));
+}
+
+int64_t narrowBytes(int64_t rows, int64_t cols) {
+  int64_t pitch = (cols + kStepCols - 1) / kStepCols * kStepCols;
+  return rows * (2 * pitch * 2 + 4);
+}
+int64_t narrowBytes(const Product &p, const LaunchContext &context) {
+  return narrowBytes(narrowRows(p, context), p.args.w.cols);
+}
+
+std::vector<Launch> halfGemm(const Product &p, const LaunchContext &context) {
+  const GemmArgs &g = p.args;
+  int64_t rows = narrowRows(p, context), pitch = pitchOf(p), parts = partsOf(p);
+  auto memory = reinterpret_cast<uintptr_t>(context.workspace);
+  NarrowArgs narrow{};
+  narrow.step = g.step;
+  narrow.x = g.act;
+  narrow.out = reinterpret_cast<u16 *>(memory);
+  narrow.scales = reinterpret_cast<float *>(memory + 4 * rows * pitch);
+  narrow.pitch = pitch;
+  narrow.plane = rows * pitch;
+  narrow.rowsPerToken = int(rowsPerToken(p));
+  narrow.cols = int(g.w.cols);
+  narrow.rowStride =
+      p.jobs == Jobs::Heads ? (g.w.cols + g.tail) * 4 : g.actStride;
+  narrow.tokenStride =
+      p.jobs == Jobs::Heads ? g.actStride : narrow.rowsPerToken * g.actStride;
+  KernelSpec narrowSpec{"kernels/cuda/Narrow.cu",
+                        "narrow_" + std::to_string(parts),
+                        {{"MOE_PARTS", parts}}};
+  if (!addFormat(narrowSpec, p.format))
+    return {};
+
+  HalfGemmArgs args{};
+  static_cast<GemmArgs &>(args) = g;
+  args.narrowed = narrow.out;
+  args.scales = narrow.scales;
+  args.pitch = pitch;
+  args.plane = narrow.plane;
+  args.rowsPerToken = narrow.rowsPerToken;
+  Shape shape = shapeOf(p, context);
+  KernelSpec spec = productSpec(p, "HalfGemm.cu", "half_gemm", shape.acts);
+  for (auto [name, letter, value] :
+       {std::tuple("MOE_PARTS", 'p', parts),
+        std::tuple("MOE_WARP_ROWS", 'r', shape.warpRows),
+        std::tuple("MOE_WARP_COLS", 'c', shape.warpCols),
+        std::tuple("MOE_TILES", 't', shape.tiles),
+        std::tuple("MOE_SLICES", 's', shape.slices),
+        std::tuple("MOE_STAGES", 'd', shape.stages),
+        std::tuple("MOE_BLOCKS", 'b', shape.blocks)}) {
+    spec.define(name, value);
+    spec.entry += '_' + (letter + std::to_string(value));
+  }
+  if (!addFormat(spec, p.format))
+    return {};
+  return {
+      makeLaunch(std::move(narrowSpec), {uint32_t(rows)}, kThreads, 0, narrow),
+      makeLaunch(std::move(spec),
+                 {blocksFor(g.w.rows, shape.matrixRows()),
+                  prefillGroups(p, shape.acts), uint32_t(p.heads)},
+                 shape.threads(), uint32_t(shape.stages * shape.stageBytes(p)),
+                 args)};
+}
+
+} // namespace moek::cuda

@@ -1,0 +1,86 @@
+// Rows of floats as 16-bit numbers for HalfGemm.cu: BF16, or F16 where
+// MOE_FORMAT is F16. With MOE_PARTS 2 a second row has what the first one
+// leaves of each float.
+//
+// F16 overflows at 65504 and loses bits below 2^-14, so a row is multiplied by
+// the power of two that brings its largest number below 2^15; its inverse is
+// the row's scale. Even the low part of a number 2^-13 times as large is then a
+// normal number. A row with an infinity or NaN gives one in every product.
+//
+// Where weights are F32, groups of eight columns are in the order 0, 4, 1, 5,
+// 2, 6, 3, 7: ldmatrix gives a lane columns c and c + 4 of F32 rows, which are
+// neighbours in the mma's operand.
+//
+// A block has one row; a thread takes eight columns at a time, which are one
+// store of sixteen bytes. The row is read a second time from L1 or L2.
+
+#include "kernels/cuda/Formats.cuh"
+
+#if MOE_FORMAT == MOE_F16
+#define MOE_HALF_IS_F16
+#define MOE_HALF "f16"
+#else
+#define MOE_HALF "bf16"
+#endif
+#include "kernels/cuda/HalfMma.cuh"
+
+constexpr int kEach = 8;
+
+/// Loads columns c .. c + 7, zeros past the last.
+MOE_DEVICE void loadEight(float (&v)[kEach], const float *x, int c, int cols) {
+  if (u64(x) % 16 == 0 && c + kEach <= cols) {
+    float4 a = *(const float4 *)(x + c), b = *(const float4 *)(x + c + 4);
+    v[0] = a.x, v[1] = a.y, v[2] = a.z, v[3] = a.w;
+    v[4] = b.x, v[5] = b.y, v[6] = b.z, v[7] = b.w;
+    return;
+  }
+#pragma unroll
+  for (int i = 0; i < kEach; ++i)
+    v[i] = c + i < cols ? x[c + i] : 0;
+}
+
+MOE_KERNEL(256, 4, NarrowArgs) {
+  int row = blockIdx.x, t = row / a.rowsPerToken;
+  if (t >= a.step->tokens)
+    return;
+  const float *x = (const float *)(a.x + t * a.tokenStride +
+                                   row % a.rowsPerToken * a.rowStride);
+  float scale = 1;
+#ifdef MOE_HALF_IS_F16
+  __shared__ float parts[32];
+  float most = 0;
+  for (int c = threadIdx.x; c < a.cols; c += blockDim.x)
+    most = fmaxf(most, fabsf(x[c]));
+  most = warpMax(most);
+  if (threadIdx.x % 32 == 0)
+    parts[threadIdx.x / 32] = most;
+  __syncthreads();
+  int warps = blockDim.x / 32, lane = threadIdx.x % 32;
+  most = warpMax(lane < warps ? parts[lane] : 0.0f);
+  // Exponents of 2^-100 and less would need scales that are no floats.
+  int exponent = max(int(u32(__float_as_int(most)) >> 23) - 127 - 14, -100);
+  scale = __int_as_float((127 - exponent) << 23);
+  if (threadIdx.x == 0)
+    a.scales[row] = __int_as_float((127 + exponent) << 23);
+#endif
+  u16 *out = a.out + row * a.pitch;
+  for (int c = threadIdx.x * kEach; c < a.pitch; c += blockDim.x * kEach) {
+    float v[kEach];
+    loadEight(v, x, c, a.cols);
+    u32 high[kEach / 2], low[kEach / 2];
+#pragma unroll
+    for (int i = 0; i < kEach / 2; ++i) {
+#if MOE_FORMAT == MOE_F32
+      Split two = split(v[i] * scale, v[i + 4] * scale);
+#else
+      Split two = split(v[2 * i] * scale, v[2 * i + 1] * scale);
+#endif
+      high[i] = two.high;
+      low[i] = two.low;
+    }
+    *(uint4 *)(out + c) = make_uint4(high[0], high[1], high[2], high[3]);
+#if MOE_PARTS == 2
+    *(uint4 *)(out + a.plane + c) = make_uint4(low[0], low[1], low[2], low[3]);
+#endif
+  }
+}

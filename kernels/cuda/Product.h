@@ -1,0 +1,75 @@
+//===- Product.h - What a launch of a matrix product needs ------*- C++ -*-===//
+//
+// For LaunchGemm.cpp and LaunchHalfGemm.cpp.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_KERNELS_CUDA_PRODUCT_H
+#define MOE_KERNELS_CUDA_PRODUCT_H
+
+#include "kernels/cuda/FloatGemmCycles.h"
+#include "kernels/cuda/LaunchGemm.h"
+
+#include <algorithm>
+
+namespace moek::cuda {
+
+/// How rows of activations are assigned to matrices; the numbers are those of
+/// Jobs.cuh.
+enum class Jobs { Tokens = 0, Heads = 1, Experts = 2 };
+
+/// A product of any of the five ops.
+struct Product {
+  Jobs jobs = Jobs::Tokens;
+  GemmArgs args{};
+  Format format = Format::F32, upFormat = Format::F32;
+  bool isGate = false;
+  int64_t heads = 1;
+  int64_t maxRows = 1; ///< Tokens, or slots if there are experts.
+  int64_t sharers = 1; ///< Experts that the slots are distributed to.
+  Activation activation = Activation::Silu; ///< Of a gate.
+};
+
+Product productOf(OpCode op, const void *args, const LaunchContext &context);
+
+/// Returns the source file and the definitions for a product; `rows` is the
+/// number of rows per block.
+KernelSpec productSpec(const Product &p, const char *file, const char *name,
+                       int64_t rows);
+
+/// Returns the mean number of rows per matrix.
+inline int64_t rowsPerMatrix(const Product &p) {
+  return p.jobs == Jobs::Experts ? blocksFor(p.maxRows, p.sharers) : p.maxRows;
+}
+
+/// Returns the rows of activations of a block: 16, 32, .. `most`. A block has
+/// no more rows than a matrix, or most of an mma's work would be wasted.
+inline int64_t blockRowsOf(const Product &p, int64_t most) {
+  int64_t rows = 16, wanted = rowsPerMatrix(p);
+  // Experts differ: for a mean of 48 rows, groups of 32 are faster than of 64.
+  if (p.jobs == Jobs::Experts)
+    wanted = wanted / 2 + 1;
+  while (rows < most && rows < wanted)
+    rows *= 2;
+  return rows;
+}
+
+/// Returns the number of groups of `rows` rows in prefill (Groups.cuh).
+inline uint32_t prefillGroups(const Product &p, int64_t rows) {
+  int64_t groups = (p.maxRows + rows - 1) / rows;
+  // Each expert's last group may be short.
+  if (p.jobs == Jobs::Experts)
+    groups += std::min<int64_t>(p.args.experts, p.maxRows);
+  return uint32_t(groups);
+}
+
+/// Whether HalfGemm.cu multiplies it: F32, F16 or BF16 in the layout of files,
+/// more than a few rows, not streamed.
+bool isHalfGemm(const Product &p, const LaunchContext &context);
+/// Its launches, and the bytes of workspace for the narrowed activations.
+std::vector<Launch> halfGemm(const Product &p, const LaunchContext &context);
+int64_t narrowBytes(const Product &p, const LaunchContext &context);
+
+} // namespace moek::cuda
+
+#endif // MOE_KERNELS_CUDA_PRODUCT_H

@@ -1,0 +1,304 @@
+//===- PlanClock.cpp - Simulated time of a plan's part on a GPU -----------===//
+//
+// plan_clock PLAN.fb [--gpu NAME] [--phase NAME] [--position N] [--json]
+//
+// Launches what the plan has for its first GPU in a step of a phase (decode) of
+// one token at a position (4096), on the software GPU, whose clock predicts
+// each launch's time on a GPU of its table (4090). Weights are zeros that
+// nobody loads: --blank-weights and a header in place of the model suffice.
+// Launches that differ only in addresses are timed once. Prints each kernel,
+// then the time of the graph, and the part of it that is not the reading of
+// memory.
+//
+//===----------------------------------------------------------------------===//
+
+#include "kernels/KvCache.h"
+#include "runtime/device/StepEvents.h"
+#include "runtime/device/cuda/CudaLaunches.h"
+#include "runtime/device/cuda/CudaNeed.h"
+#include "runtime/device/cuda/CudaStep.h"
+#include "runtime/plan/PlanAccess.h"
+#include "runtime/prove/Prove.h"
+#include "test/softgpu/cuda/SoftCuda.h"
+
+#include <algorithm>
+#include <cstring>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+using namespace moert;
+
+namespace {
+
+struct Flags {
+  std::string plan, gpu = "4090", phase = "decode";
+  int32_t position = 4096;
+  bool isJson = false;
+};
+
+/// Launches of one kernel with one grid.
+struct Row {
+  std::string kernel;
+  uint64_t blocks = 0;
+  int count = 0;
+  softgpu::LaunchTime time;
+};
+
+struct Times {
+  std::vector<Row> rows;
+  double launches = 0; ///< Seconds of all, without what is between them.
+  double memory = 0;   ///< Seconds of them in which DRAM delivers.
+  int kernels = 0, others = 0; ///< Nodes of the graph.
+  double seconds(const softgpu::GpuModel &) const {
+    return launches + (kernels + others) *
+                          softgpu::kClockConstants.nodeMicroseconds * 1e-6;
+  }
+};
+
+void addImages(const fb::Plan &plan) {
+  for (const fb::Module *module : *plan.modules())
+    for (const fb::Image *image : *module->images())
+      softcuda::addCubin(
+          {reinterpret_cast<const char *>(image->cubin()->data()),
+           image->cubin()->size()},
+          std::string(text(image->ptx())),
+          {image->registers(), image->spilled_bytes(), image->shared_bytes()});
+}
+
+/// Memory for everything that instructions of a GPU name: the driver's pages
+/// are zero and use nothing until they are touched.
+class Memory {
+public:
+  Memory(const CudaContext &context) : context_(context) {}
+  StatusOr<cu::DevicePointer> get(uint64_t bytes) {
+    MOE_ASSIGN_OR_RETURN(CudaOwned<cu::DevicePointer> owned,
+                         context_.allocate(std::max<uint64_t>(bytes, 1)));
+    all_.push_back(std::move(owned));
+    return all_.back().get();
+  }
+  StatusOr<CudaMemory> forPlan(const Plan &plan, uint32_t device,
+                               const CudaWeights &weights) {
+    const fb::Plan &table = plan.table();
+    const CudaNeed need = cudaNeed(table, device);
+    CudaMemory memory;
+    for (const fb::Device *each : *table.devices()) {
+      memory.arenas.emplace_back();
+      MOE_ASSIGN_OR_RETURN(memory.arenas.back(), get(each->arena_bytes()));
+    }
+    MOE_ASSIGN_OR_RETURN(memory.kv, get(need.kv));
+    MOE_ASSIGN_OR_RETURN(memory.workspace, get(need.workspace));
+    MOE_ASSIGN_OR_RETURN(memory.weights, get(need.weights));
+    for (const fb::Constant *constant : *table.constants()) {
+      memory.constants.emplace_back();
+      MOE_ASSIGN_OR_RETURN(memory.constants.back(),
+                           get(count(constant->values()) * sizeof(float)));
+    }
+    for (const CudaWeights::Streamed &piece : weights.streamed()) {
+      MOE_ASSIGN_OR_RETURN(cu::DevicePointer at, get(piece.end - piece.begin));
+      for (uint32_t weight : piece.weights)
+        memory.streamed[weight] =
+            at + table.weights()->Get(weight)->offset() - piece.begin;
+    }
+    return memory;
+  }
+
+private:
+  const CudaContext &context_;
+  std::vector<CudaOwned<cu::DevicePointer>> all_;
+};
+
+/// Writes a step of one token at `position` to each queue's block.
+Status writeSteps(const Plan &plan, const CudaDriver &driver, Memory &memory,
+                  int32_t position, CudaMemory &to) {
+  StepRoom room = StepRoom::of(plan.table());
+  std::vector<int32_t> pages(size_t(position / moek::kKvPage + 1));
+  std::iota(pages.begin(), pages.end(), 0);
+  moek::SequenceRows rows{0, 1, position, pages.data()};
+  moek::Step step{1, position, &rows, 1};
+  std::vector<std::byte> block(cudaStepBytes(room));
+  for (uint32_t queue = 0; queue < count(plan.table().queues()); ++queue) {
+    MOE_ASSIGN_OR_RETURN(to.steps[queue], memory.get(block.size()));
+    writeCudaStep(step, room, block.data(), to.steps[queue]);
+    MOE_RETURN_IF_ERROR(
+        driver.check(driver.api().cuMemcpyHtoDAsync_v2(
+                         to.steps[queue], block.data(), block.size(), nullptr),
+                     "sending a step"));
+    MOE_RETURN_IF_ERROR(driver.check(driver.api().cuStreamSynchronize(nullptr),
+                                     "sending a step"));
+  }
+  return Status::ok();
+}
+
+Status timeQueue(const CudaDriver &driver, const Plan &plan,
+                 const fb::Phase &phase, const CudaPart &part, Times &times) {
+  std::map<std::pair<std::string, std::array<uint32_t, 3>>, size_t> known;
+  for (const CudaLaunch &one : part.launches) {
+    const fb::Instruction &instruction =
+        *phase.instructions()->Get(one.instruction);
+    std::string kernel =
+        one.function && count(instruction.launches())
+            ? std::string(
+                  text(plan.table()
+                           .modules()
+                           ->Get(instruction.launches()->Get(0)->module_())
+                           ->entry()))
+            : "copy";
+    // An instruction of several launches names its first; the function tells
+    // them apart.
+    kernel += fmt::format(" {:x}", uintptr_t(one.function) & 0xfff0);
+    auto [place, isNew] =
+        known.try_emplace({kernel, one.grid}, times.rows.size());
+    if (isNew) {
+      void *argument = const_cast<std::byte *>(one.args.data());
+      MOE_RETURN_IF_ERROR(driver.check(
+          driver.api().cuLaunchKernel(
+              one.function, one.grid[0], one.grid[1], one.grid[2], one.threads,
+              1, 1, one.sharedBytes, nullptr, &argument, nullptr),
+          kernel));
+      MOE_RETURN_IF_ERROR(
+          driver.check(driver.api().cuStreamSynchronize(nullptr), kernel));
+      auto found = softcuda::takeTimes();
+      if (found.size() != 1)
+        return Status(StatusCode::Io, kernel + ": no time");
+      times.rows.push_back({kernel,
+                            uint64_t(one.grid[0]) * one.grid[1] * one.grid[2],
+                            0, found[0]});
+    }
+    Row &row = times.rows[place->second];
+    ++row.count;
+    ++times.kernels;
+    times.launches += row.time.seconds;
+    times.memory += row.time.seconds * row.time.dram;
+  }
+  for (const CudaSegment &segment : part.segments) {
+    const CudaLaunch &first = part.launches[segment.first];
+    const CudaLaunch &last = part.launches[segment.first + segment.count - 1];
+    bool awaits = segment.waits.size() == 1 && first.canAwait;
+    times.others +=
+        awaits || segment.waits.empty() ? 0 : int(segment.waits.size()) + 1;
+    times.others += segment.signal >= 0 && !last.canSignal;
+  }
+  return Status::ok();
+}
+
+StatusOr<Times> timesOf(const Flags &flags) {
+  MOE_ASSIGN_OR_RETURN(Plan plan, Plan::load(flags.plan));
+  MOE_ASSIGN_OR_RETURN(WeightFiles files, WeightFiles::open(plan, {}));
+  const fb::Plan &table = plan.table();
+  uint32_t device = 0;
+  while (device < count(table.devices()) &&
+         table.devices()->Get(device)->kind() != fb::DeviceKind::Cuda)
+    ++device;
+  if (device == count(table.devices()))
+    return Status(StatusCode::Usage, flags.plan + " has no GPU");
+  const softgpu::GpuModel &model = *softgpu::findGpuModel(flags.gpu);
+  addImages(table);
+  softcuda::Options options;
+  options.clock = flags.gpu;
+  options.gpus[0].memoryBytes = uint64_t(4) << 40;
+  options.gpus[0].multiprocessors = model.multiprocessors;
+  options.gpus[0].gpu = {.arch = model.arch,
+                         .isChecked = false,
+                         .multiprocessors = model.multiprocessors};
+  softcuda::reset(options);
+  MOE_ASSIGN_OR_RETURN(CudaDriver driver, CudaDriver::load(MOE_SOFTCUDA));
+  MOE_ASSIGN_OR_RETURN(CudaGpu gpu, driver.describe(0));
+  MOE_ASSIGN_OR_RETURN(std::unique_ptr<CudaContext> context,
+                       CudaContext::enter(driver, gpu.handle));
+  MOE_ASSIGN_OR_RETURN(CudaModules modules,
+                       CudaModules::load(driver, *context, gpu, plan, device));
+  MOE_ASSIGN_OR_RETURN(std::shared_ptr<const CudaLinks> links,
+                       CudaLinks::create(plan));
+  CudaWeights weights(table, device);
+  Memory all(*context);
+  MOE_ASSIGN_OR_RETURN(CudaMemory memory, all.forPlan(plan, device, weights));
+  MOE_RETURN_IF_ERROR(writeSteps(plan, driver, all, flags.position, memory));
+  Times times;
+  for (const fb::Phase *phase : *table.phases()) {
+    if (text(phase->name()) != flags.phase)
+      continue;
+    MOE_ASSIGN_OR_RETURN(ProvenPhase proven, provePhase(plan, *phase, files));
+    StepEvents events(phase->events());
+    MOE_ASSIGN_OR_RETURN(CudaPhase queues,
+                         bindCudaPhase(driver, plan, proven, device, memory,
+                                       weights, modules, *links, &events, 0));
+    for (const auto &[queue, part] : queues)
+      MOE_RETURN_IF_ERROR(timeQueue(driver, plan, *phase, part, times));
+    return times;
+  }
+  return Status(StatusCode::Usage,
+                fmt::format("{} has no phase {}", flags.plan, flags.phase));
+}
+
+void print(const Flags &flags, Times times) {
+  const softgpu::GpuModel &model = *softgpu::findGpuModel(flags.gpu);
+  std::ranges::sort(times.rows, std::greater(), [](const Row &row) {
+    return row.count * row.time.seconds;
+  });
+  double seconds = times.seconds(model);
+  if (flags.isJson) {
+    nlohmann::json json = {
+        {"plan", flags.plan},       {"gpu", flags.gpu},
+        {"phase", flags.phase},     {"position", flags.position},
+        {"seconds", seconds},       {"memory_seconds", times.memory},
+        {"kernels", times.kernels}, {"other_nodes", times.others}};
+    for (const Row &row : times.rows)
+      json["launches"].push_back({{"kernel", row.kernel},
+                                  {"blocks", row.blocks},
+                                  {"count", row.count},
+                                  {"seconds", row.time.seconds},
+                                  {"bound", std::string(row.time.bound())},
+                                  {"dram", row.time.dram}});
+    fmt::print("{}\n", json.dump());
+    return;
+  }
+  for (const Row &row : times.rows)
+    fmt::print("{:5} x {:8.2f} us {:9.1f} us  {:6} blocks {:4.0f} % DRAM  "
+               "{:8} {:.90}\n",
+               row.count, row.time.seconds * 1e6,
+               row.count * row.time.seconds * 1e6, row.blocks,
+               100 * row.time.dram, row.time.bound(), row.kernel);
+  fmt::print(
+      "{} of {} on a {}, position {}: {:.3f} ms; {} launches take {:.3f} "
+      "ms, {} other nodes; {:.1f} % are not memory\n",
+      flags.phase, flags.plan, flags.gpu, flags.position, seconds * 1e3,
+      times.kernels, times.launches * 1e3, times.others,
+      100 * (1 - times.memory / seconds));
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  Flags flags;
+  for (int i = 1; i < argc; ++i) {
+    auto is = [&](const char *name) {
+      return !std::strcmp(argv[i], name) && i + 1 < argc;
+    };
+    if (is("--gpu"))
+      flags.gpu = argv[++i];
+    else if (is("--phase"))
+      flags.phase = argv[++i];
+    else if (is("--position"))
+      flags.position = std::atoi(argv[++i]);
+    else if (!std::strcmp(argv[i], "--json"))
+      flags.isJson = true;
+    else
+      flags.plan = argv[i];
+  }
+  if (!softgpu::isSoftGpuSupported() || !softgpu::findGpuModel(flags.gpu) ||
+      flags.plan.empty()) {
+    fmt::print(stderr, "usage: plan_clock PLAN.fb [--gpu NAME] [--phase NAME] "
+                       "[--position N] [--json]\n");
+    return 1;
+  }
+  StatusOr<Times> times = timesOf(flags);
+  for (const std::string &finding : softcuda::findings())
+    fmt::print(stderr, "error: {}\n", finding);
+  if (!times) {
+    fmt::print(stderr, "error: {}\n", times.status().message());
+    return 1;
+  }
+  print(flags, *std::move(times));
+  return 0;
+}
