@@ -131,19 +131,37 @@ std::vector<uint64_t> lastOf(const Grid &grid, const Recording &recording,
   return of[last];
 }
 
-/// For each allocation, the part of what blocks request beyond L1 that DRAM
-/// serves: its bytes once, if the launch has not executed all of its blocks.
-std::vector<double> coldParts(const Recording &recording, const Grid &grid) {
-  std::vector<double> cold(recording.sources.size(), -1);
-  if (recording.executed.size() == recording.grid)
-    return cold;
+/// For each op, the part of what it reads beyond L1 that DRAM serves. Ops whose
+/// addresses overlap read the same memory. If blocks were left out, DRAM serves
+/// what lies between its first and last address once.
+std::vector<double> coldParts(const Recording &recording) {
+  std::vector<double> cold(recording.sources.size(), 0);
+  std::vector<size_t> order;
+  for (size_t i = 0; i < cold.size(); ++i)
+    if (recording.sources[i].requested)
+      order.push_back(i);
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return recording.sources[a].begin < recording.sources[b].begin;
+  });
   double scale = double(recording.grid) / double(recording.executed.size());
-  for (size_t i = 1; i < cold.size(); ++i) {
-    const Recording::Source &source = recording.sources[i];
-    double requested = double(source.requested) * scale;
-    cold[i] = source.isWarm || requested == 0
-                  ? 0
-                  : std::min(1.0, double(source.bytes) / requested);
+  for (size_t first = 0, next; first < order.size(); first = next) {
+    Recording::Source all = recording.sources[order[first]];
+    for (next = first + 1;
+         next < order.size() && recording.sources[order[next]].begin < all.end;
+         ++next) {
+      const Recording::Source &more = recording.sources[order[next]];
+      all.end = std::max(all.end, more.end);
+      all.requested += more.requested;
+      all.cold += more.cold;
+    }
+    double once = double(all.end - all.begin);
+    double part = double(all.cold) / double(all.requested);
+    if (scale > 1)
+      part = all.cold == 0 || once < double(recording.warmBytes)
+                 ? 0
+                 : std::min(1.0, once / (double(all.requested) * scale));
+    for (size_t i = first; i < next; ++i)
+      cold[order[i]] = part;
   }
   return cold;
 }
@@ -173,7 +191,7 @@ LaunchTime timeOf(const Kernel &kernel, const LaunchShape &shape,
   input.kernel = &kernel;
   input.code = &code;
   input.gpu = &gpu;
-  input.cold = coldParts(recording, grid);
+  input.cold = coldParts(recording);
   input.resident = time.resident;
   // A multiprocessor's part of the rates is its part of the bytes.
   double all[3] = {}, mine[3] = {};
@@ -192,7 +210,7 @@ LaunchTime timeOf(const Kernel &kernel, const LaunchShape &shape,
   };
   double bytesPerCycle = gpu.gigabytes * gpu.dramEfficiency / gpu.gigahertz;
   input.dramBytes =
-      bytesPerCycle * part(input.cold.empty() || input.cold.back() < 0 ? 2 : 1);
+      bytesPerCycle * part(recording.executed.size() == recording.grid ? 2 : 1);
   input.l2Bytes = gpu.l2Bytes * kClockConstants.l2Efficiency *
                   gpu.multiprocessors * part(1);
   std::vector<size_t> turn(recording.classes.size());

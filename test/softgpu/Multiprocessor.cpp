@@ -80,7 +80,7 @@ private:
   void issue(Part &part, int warp, Cycle now);
   void arithmetic(Part &part, const MachineOp &m, Cycle now);
   Cycle global(const MachineOp &m, const Access &a, Cycle now);
-  double beyondL1(double start, const Access &a);
+  double beyondL1(double start, uint32_t op, const Access &a);
   void arrive(int warp, const MachineOp &m, const Access &a, Cycle now);
   void release(ReplayBlock &block, int id, Cycle now);
   void end(int warp, Cycle now);
@@ -105,7 +105,7 @@ private:
   Server port_, l2_, dram_;
   std::deque<std::pair<double, double>> inFlight_; ///< Until, bytes.
   double bytesInFlight_ = 0;
-  std::vector<double> rest_; ///< Parts of sectors, by allocation.
+  std::vector<double> rest_; ///< Parts of cold sectors, by op.
   std::vector<Cycle> lineReady_;
   ReplayResult result_;
 };
@@ -244,7 +244,7 @@ void Multiprocessor::arithmetic(Part &part, const MachineOp &m, Cycle now) {
 }
 
 /// When the sectors that L1 does not have arrive.
-double Multiprocessor::beyondL1(double start, const Access &a) {
+double Multiprocessor::beyondL1(double start, uint32_t op, const Access &a) {
   constexpr double kSector = 32;
   double bytes = kSector * a.beyondL1;
   while (!inFlight_.empty() &&
@@ -254,13 +254,11 @@ double Multiprocessor::beyondL1(double start, const Access &a) {
     bytesInFlight_ -= inFlight_.front().second;
     inFlight_.pop_front();
   }
-  double cold = a.beyondL2;
-  if (a.allocation < in_.cold.size() && in_.cold[a.allocation] >= 0 &&
-      !a.isWrite) {
-    double &rest = rest_[a.allocation];
-    rest += a.beyondL1 * in_.cold[a.allocation];
-    cold = std::floor(rest);
-    rest -= cold;
+  double cold = 0;
+  if (!a.isWrite) {
+    rest_[op] += a.beyondL1 * in_.cold[op];
+    cold = std::floor(rest_[op]);
+    rest_[op] -= cold;
   }
   double done = port_.serve(start, bytes);
   done = std::max(done, l2_.serve(start, bytes)) + gpu_.latency.l2;
@@ -284,7 +282,7 @@ Cycle Multiprocessor::global(const MachineOp &m, const Access &a, Cycle now) {
   memoryBusy_ += double(cycles);
   Cycle done = start + cycles - 1 + gpu_.latency.l1;
   if (a.beyondL1)
-    done = std::max(done, Cycle(std::ceil(beyondL1(double(start), a))));
+    done = std::max(done, Cycle(std::ceil(beyondL1(double(start), m.op, a))));
   return done;
 }
 

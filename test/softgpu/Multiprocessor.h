@@ -20,8 +20,7 @@ struct ReplayInput {
   const Kernel *kernel = nullptr;
   const MachineCode *code = nullptr;
   const GpuModel *gpu = nullptr;
-  /// For each allocation, the part of what is requested beyond L1 that DRAM
-  /// serves; negative: as recorded.
+  /// For each op, the part of what it reads beyond L1 that DRAM serves.
   std::vector<double> cold;
   std::vector<const BlockTrace *> blocks; ///< In their order.
   int resident = 1;                       ///< Blocks at a time.

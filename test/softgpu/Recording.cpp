@@ -49,7 +49,7 @@ bool SectorCache::touch(uint64_t sector, uint64_t capacity) {
 Recorder::Recorder(Recording &recording, const Kernel &kernel)
     : recording_(recording), kernel_(kernel) {
   recording.regions = regionsOf(kernel);
-  recording.sources.assign(1, {});
+  recording.sources.assign(kernel.ops.size(), {});
 }
 
 void Recorder::beginBlock(const Block &block) {
@@ -123,6 +123,7 @@ void Recorder::beginOp(const Warp &warp, uint32_t pc) {
   if (regions.record[pc] < 0)
     return;
   current_ = {};
+  op_ = pc;
   const Counters &counters = warp.launch->counters;
   wavefronts_ = counters.sharedLoads.wavefronts +
                 counters.sharedStores.wavefronts +
@@ -157,19 +158,6 @@ void Recorder::endOp(Warp &warp, uint32_t pc, Mask mask) {
   trace.accesses[place] = current_;
 }
 
-uint16_t Recorder::sourceOf(Warp &warp, uint64_t address) {
-  Allocation *allocation = warp.launch->memory->find(address);
-  if (!allocation)
-    return 0;
-  auto [it, isNew] = sources_.try_emplace(allocation->base, 0);
-  if (isNew && recording_.sources.size() < UINT16_MAX) {
-    it->second = uint16_t(recording_.sources.size());
-    recording_.sources.push_back(
-        {allocation->bytes, 0, allocation->bytes < recording_.warmBytes});
-  }
-  return it->second;
-}
-
 void Recorder::global(Warp &warp, const uint64_t *address, Mask mask,
                       uint32_t bytes, bool isWrite, bool isBeyondL1) {
   uint64_t sectors[2 * kLanes] = {};
@@ -186,8 +174,9 @@ void Recorder::global(Warp &warp, const uint64_t *address, Mask mask,
   std::sort(sectors, sectors + count);
   count = int(std::unique(sectors, sectors + count) - sectors);
   current_.isWrite |= isWrite;
-  uint16_t source = sourceOf(warp, sectors[0] * kSectorBytes);
-  current_.allocation = source;
+  Recording::Source &source = recording_.sources[op_];
+  Allocation *allocation = warp.launch->memory->find(sectors[0] * kSectorBytes);
+  bool isWarm = allocation && allocation->bytes < recording_.warmBytes;
   SectorCache &l2 = recording_.l2 ? *recording_.l2 : ownL2_;
   uint64_t l2Bytes = uint64_t(recording_.gpu->l2Megabytes) << 20;
   uint64_t line = ~uint64_t(0);
@@ -201,10 +190,14 @@ void Recorder::global(Warp &warp, const uint64_t *address, Mask mask,
     if (isHit && !isWrite && !isBeyondL1)
       continue;
     ++current_.beyondL1;
-    recording_.sources[source].requested += kSectorBytes;
-    bool isCold = !l2.touch(sectors[i], l2Bytes);
-    current_.beyondL2 +=
-        isCold && !isWrite && !recording_.sources[source].isWarm;
+    bool isCold = !l2.touch(sectors[i], l2Bytes) && !isWrite && !isWarm;
+    current_.beyondL2 += isCold;
+    if (isWrite)
+      continue;
+    source.begin = std::min(source.begin, sectors[i] * kSectorBytes);
+    source.end = std::max(source.end, (sectors[i] + 1) * kSectorBytes);
+    source.requested += kSectorBytes;
+    source.cold += isCold ? kSectorBytes : 0;
   }
   BlockTrace &trace = last_->trace;
   trace.bytes[0] += uint64_t(current_.sectors) * kSectorBytes;

@@ -24,11 +24,10 @@ struct Block;
 struct Access {
   // Global memory, in sectors of 32 bytes; of cp.async also `wavefronts`.
   uint16_t sectors = 0;
-  uint16_t beyondL1 = 0;   ///< Of these, sectors that L2 serves,
-  uint16_t beyondL2 = 0;   ///< and of these, sectors that DRAM serves.
-  uint8_t lines = 0;       ///< Of 128 bytes.
-  uint8_t wavefronts = 0;  ///< Of shared memory.
-  uint16_t allocation = 0; ///< Where the sectors are; 0: several.
+  uint16_t beyondL1 = 0;  ///< Of these, sectors that L2 serves,
+  uint16_t beyondL2 = 0;  ///< and of these, sectors that DRAM serves.
+  uint8_t lines = 0;      ///< Of 128 bytes.
+  uint8_t wavefronts = 0; ///< Of shared memory.
   // Barriers.
   uint16_t barrier = 0, threads = 0; ///< 0: all threads that have not ended.
   bool isActive = false, isWrite = false;
@@ -97,13 +96,13 @@ struct Recording {
   std::vector<BlockClass> classes;
   std::vector<std::pair<uint64_t, uint32_t>> executed; ///< Block, its class.
   uint64_t grid = 0;                                   ///< All blocks.
-  /// For each allocation (Access::allocation), its bytes and what blocks that
-  /// were executed requested beyond L1.
+  /// What blocks that were executed read with an op.
   struct Source {
-    uint64_t bytes = 0, requested = 0;
-    bool isWarm = false;
+    uint64_t begin = ~uint64_t(0), end = 0; ///< Addresses.
+    uint64_t requested = 0;                 ///< Bytes beyond L1,
+    uint64_t cold = 0;                      ///< and of these, beyond L2.
   };
-  std::vector<Source> sources;
+  std::vector<Source> sources; ///< By op.
 };
 
 /// Fills a Recording while its launch runs.
@@ -128,18 +127,17 @@ private:
     std::vector<uint64_t> hash; ///< Of its warps' regions.
     std::vector<uint32_t> at;   ///< For each warp, its next op if it goes on.
   };
-  uint16_t sourceOf(Warp &warp, uint64_t address);
 
   Recording &recording_;
   const Kernel &kernel_;
   std::map<uint64_t, Open> open_;        ///< By linear block.
   std::map<uint64_t, uint32_t> classes_; ///< By hash.
-  std::map<uint64_t, uint16_t> sources_; ///< By base.
   SectorCache ownL2_;
   uint64_t l1Bytes_ = 0;
   Open *last_ = nullptr;
   const Block *lastBlock_ = nullptr;
   Access current_;
+  uint32_t op_ = 0; ///< That executes.
   uint64_t wavefronts_ = 0;
 };
 
