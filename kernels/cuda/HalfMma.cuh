@@ -62,18 +62,20 @@ MOE_DEVICE void loadMatrices(u32 (&x)[4], u32 row) {
       : "r"(row)
       : "memory");
 }
-
 MOE_DEVICE void loadMatrices(u32 (&x)[4], const void *row) {
   loadMatrices(x, sharedAddress(row));
 }
 
 /// The same, transposed: lane 4 g + c gets elements 2 c, 2 c + 1 of column g.
-MOE_DEVICE void loadTransposed(u32 (&x)[4], const void *row) {
+MOE_DEVICE void loadTransposed(u32 (&x)[4], u32 row) {
   asm volatile(
       "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
       : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
-      : "r"(sharedAddress(row))
+      : "r"(row)
       : "memory");
+}
+MOE_DEVICE void loadTransposed(u32 (&x)[4], const void *row) {
+  loadTransposed(x, sharedAddress(row));
 }
 
 #endif // MOE_KERNELS_CUDA_HALFMMA_CUH
