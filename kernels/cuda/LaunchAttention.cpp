@@ -39,10 +39,12 @@ std::vector<Launch> launches(const moek::LatentAttentionArgs &a,
 
 std::vector<Launch> launches(const moek::CombineSplitsArgs &a,
                              const LaunchContext &context) {
-  return {makeLaunch({"kernels/cuda/CombineSplits.cu", "combine_splits", {}},
-                     {uint32_t(context.maxTokens), uint32_t(a.heads),
-                      blocksFor(a.latent, kCombinedColumns)},
-                     kThreads, 0, deviceArgs(a, context.step), Fusion::wide())};
+  int64_t columns = combinedColumns(a.heads, a.latent);
+  return {makeLaunch(
+      combineSpec("kernels/cuda/CombineSplits.cu", "combine_splits", columns),
+      {uint32_t(context.maxTokens), uint32_t(a.heads),
+       blocksFor(a.latent, columns)},
+      kThreads, 0, deviceArgs(a, context.step), Fusion::wide())};
 }
 
 std::vector<Launch> launches(const moek::KvStoreArgs &a,
