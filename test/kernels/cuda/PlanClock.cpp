@@ -1,10 +1,12 @@
 //===- PlanClock.cpp - Simulated time of a plan's part on a GPU -----------===//
 //
-// plan_clock PLAN.fb [--gpu NAME] [--phase NAME] [--position N] [--json]
+// plan_clock PLAN.fb [--gpu NAME] [--phase NAME] [--position N] [--tokens N]
+//            [--json]
 //
-// Launches what the plan has for its first GPU in a step of a phase (decode) of
-// one token at a position (4096), on the software GPU, whose clock predicts
-// each launch's time on a GPU of its table (4090). Weights are zeros that
+// Launches what the plan has for its first GPU in a step of a phase (decode),
+// of the most tokens that the phase takes, from a position (4096) on, on the
+// software GPU, whose clock predicts each launch's time on a GPU of its table
+// (4090). Tokens of a prompt choose experts at random. Weights are zeros that
 // nobody loads: --blank-weights and a header in place of the model suffice.
 // Launches that differ only in addresses are timed once. Prints each kernel,
 // then the time of the graph, and the part of it that is not the reading of
@@ -12,6 +14,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "kernels/Arguments.h"
 #include "kernels/KvCache.h"
 #include "runtime/device/StepEvents.h"
 #include "runtime/device/cuda/CudaLaunches.h"
@@ -26,6 +29,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <random>
+#include <type_traits>
 
 using namespace moert;
 
@@ -34,6 +39,7 @@ namespace {
 struct Flags {
   std::string plan, gpu = "4090", phase = "decode";
   int32_t position = 4096;
+  int32_t tokens = 0; ///< 0: the most that the phase takes.
   bool isJson = false;
 };
 
@@ -108,14 +114,14 @@ private:
   std::vector<CudaOwned<cu::DevicePointer>> all_;
 };
 
-/// Writes a step of one token at `position` to each queue's block.
+/// Writes a step of `tokens` from `position` on to each queue's block.
 Status writeSteps(const Plan &plan, const CudaDriver &driver, Memory &memory,
-                  int32_t position, CudaMemory &to) {
+                  int32_t tokens, int32_t position, CudaMemory &to) {
   StepRoom room = StepRoom::of(plan.table());
-  std::vector<int32_t> pages(size_t(position / moek::kKvPage + 1));
+  std::vector<int32_t> pages(size_t((position + tokens) / moek::kKvPage + 1));
   std::iota(pages.begin(), pages.end(), 0);
-  moek::SequenceRows rows{0, 1, position, pages.data()};
-  moek::Step step{1, position, &rows, 1};
+  moek::SequenceRows rows{0, tokens, position, pages.data()};
+  moek::Step step{tokens, position, &rows, 1};
   std::vector<std::byte> block(cudaStepBytes(room));
   for (uint32_t queue = 0; queue < count(plan.table().queues()); ++queue) {
     MOE_ASSIGN_OR_RETURN(to.steps[queue], memory.get(block.size()));
@@ -130,8 +136,47 @@ Status writeSteps(const Plan &plan, const CudaDriver &driver, Memory &memory,
   return Status::ok();
 }
 
+/// Where a router writes the experts that tokens choose.
+struct Choice {
+  cu::DevicePointer ids = 0;
+  int32_t experts = 1, topK = 1;
+};
+Choice choiceOf(const Plan &plan, const ProvenOp &op, const CudaMemory &memory,
+                const CudaWeights &weights) {
+  CudaOperands operands(plan.table(), op, memory, weights, 0);
+  Choice choice;
+  moek::withArguments(op.spec().op, operands, [&](const auto &args) {
+    if constexpr (std::is_same_v<std::decay_t<decltype(args)>,
+                                 moek::RouterArgs>)
+      choice = {cu::DevicePointer(uintptr_t(args.ids)), args.experts,
+                args.topK};
+  });
+  return choice;
+}
+
+/// Lets `tokens` choose distinct experts at random: logits are all zero here,
+/// of which a router would take the first ones.
+Status choose(const CudaDriver &driver, const Choice &choice, int32_t tokens) {
+  std::mt19937 random(1);
+  std::vector<int32_t> all(size_t(choice.experts)), ids;
+  std::iota(all.begin(), all.end(), 0);
+  for (int32_t t = 0; t < tokens; ++t)
+    for (int32_t k = 0; k < choice.topK; ++k) {
+      std::swap(all[size_t(k)],
+                all[size_t(k) + random() % (all.size() - size_t(k))]);
+      ids.push_back(all[size_t(k)]);
+    }
+  MOE_RETURN_IF_ERROR(
+      driver.check(driver.api().cuMemcpyHtoDAsync_v2(choice.ids, ids.data(),
+                                                     ids.size() * 4, nullptr),
+                   "choosing experts"));
+  return driver.check(driver.api().cuStreamSynchronize(nullptr),
+                      "choosing experts");
+}
+
 Status timeQueue(const CudaDriver &driver, const Plan &plan,
-                 const fb::Phase &phase, const CudaPart &part, Times &times) {
+                 const fb::Phase &phase, const CudaPart &part, int32_t tokens,
+                 const std::map<uint32_t, Choice> &choices, Times &times) {
   std::map<std::pair<std::string, std::array<uint32_t, 3>>, size_t> known;
   for (const CudaLaunch &one : part.launches) {
     const fb::Instruction &instruction =
@@ -165,6 +210,8 @@ Status timeQueue(const CudaDriver &driver, const Plan &plan,
                             uint64_t(one.grid[0]) * one.grid[1] * one.grid[2],
                             0, found[0]});
     }
+    if (auto choice = choices.find(one.instruction); choice != choices.end())
+      MOE_RETURN_IF_ERROR(choose(driver, choice->second, tokens));
     Row &row = times.rows[place->second];
     ++row.count;
     ++times.kernels;
@@ -213,18 +260,25 @@ StatusOr<Times> timesOf(const Flags &flags) {
   CudaWeights weights(table, device);
   Memory all(*context);
   MOE_ASSIGN_OR_RETURN(CudaMemory memory, all.forPlan(plan, device, weights));
-  MOE_RETURN_IF_ERROR(writeSteps(plan, driver, all, flags.position, memory));
   Times times;
   for (const fb::Phase *phase : *table.phases()) {
     if (text(phase->name()) != flags.phase)
       continue;
+    const int32_t tokens = flags.tokens ? flags.tokens : phase->max_tokens();
+    MOE_RETURN_IF_ERROR(
+        writeSteps(plan, driver, all, tokens, flags.position, memory));
     MOE_ASSIGN_OR_RETURN(ProvenPhase proven, provePhase(plan, *phase, files));
     StepEvents events(phase->events());
     MOE_ASSIGN_OR_RETURN(CudaPhase queues,
                          bindCudaPhase(driver, plan, proven, device, memory,
                                        weights, modules, *links, &events, 0));
+    std::map<uint32_t, Choice> choices;
+    for (const ProvenOp &op : proven.ops)
+      if (op.device() == device && op.spec().op == moek::OpCode::Router)
+        choices[op.index()] = choiceOf(plan, op, memory, weights);
     for (const auto &[queue, part] : queues)
-      MOE_RETURN_IF_ERROR(timeQueue(driver, plan, *phase, part, times));
+      MOE_RETURN_IF_ERROR(
+          timeQueue(driver, plan, *phase, part, tokens, choices, times));
     return times;
   }
   return Status(StatusCode::Usage,
@@ -281,6 +335,8 @@ int main(int argc, char **argv) {
       flags.phase = argv[++i];
     else if (is("--position"))
       flags.position = std::atoi(argv[++i]);
+    else if (is("--tokens"))
+      flags.tokens = std::atoi(argv[++i]);
     else if (!std::strcmp(argv[i], "--json"))
       flags.isJson = true;
     else
@@ -289,7 +345,7 @@ int main(int argc, char **argv) {
   if (!softgpu::isSoftGpuSupported() || !softgpu::findGpuModel(flags.gpu) ||
       flags.plan.empty()) {
     fmt::print(stderr, "usage: plan_clock PLAN.fb [--gpu NAME] [--phase NAME] "
-                       "[--position N] [--json]\n");
+                       "[--position N] [--tokens N] [--json]\n");
     return 1;
   }
   StatusOr<Times> times = timesOf(flags);
