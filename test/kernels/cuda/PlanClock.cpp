@@ -9,8 +9,8 @@
 // (4090). Tokens of a prompt choose experts at random. Weights are zeros that
 // nobody loads: --blank-weights and a header in place of the model suffice.
 // Launches that differ only in addresses are timed once. Prints each kernel,
-// then the time of the graph, and the part of it that is not the reading of
-// memory.
+// then the time of the graph, and the parts of it in which DRAM does not
+// deliver and in which tensor cores do not work either.
 //
 //===----------------------------------------------------------------------===//
 
@@ -54,7 +54,8 @@ struct Row {
 struct Times {
   std::vector<Row> rows;
   double launches = 0; ///< Seconds of all, without what is between them.
-  double memory = 0;   ///< Seconds of them in which DRAM delivers.
+  double memory = 0;   ///< Seconds of them in which DRAM delivers,
+  double busy = 0;     ///< or tensor cores multiply.
   int kernels = 0, others = 0; ///< Nodes of the graph.
   double seconds(const softgpu::GpuModel &) const {
     return launches + (kernels + others) *
@@ -217,6 +218,7 @@ Status timeQueue(const CudaDriver &driver, const Plan &plan,
     ++times.kernels;
     times.launches += row.time.seconds;
     times.memory += row.time.seconds * row.time.dram;
+    times.busy += row.time.seconds * std::max(row.time.dram, row.time.tensor);
   }
   for (const CudaSegment &segment : part.segments) {
     const CudaLaunch &first = part.launches[segment.first];
@@ -293,10 +295,11 @@ void print(const Flags &flags, Times times) {
   double seconds = times.seconds(model);
   if (flags.isJson) {
     nlohmann::json json = {
-        {"plan", flags.plan},       {"gpu", flags.gpu},
-        {"phase", flags.phase},     {"position", flags.position},
-        {"seconds", seconds},       {"memory_seconds", times.memory},
-        {"kernels", times.kernels}, {"other_nodes", times.others}};
+        {"plan", flags.plan},         {"gpu", flags.gpu},
+        {"phase", flags.phase},       {"position", flags.position},
+        {"seconds", seconds},         {"memory_seconds", times.memory},
+        {"busy_seconds", times.busy}, {"kernels", times.kernels},
+        {"other_nodes", times.others}};
     for (const Row &row : times.rows)
       json["launches"].push_back({{"kernel", row.kernel},
                                   {"blocks", row.blocks},
@@ -315,10 +318,11 @@ void print(const Flags &flags, Times times) {
                100 * row.time.dram, row.time.bound(), row.kernel);
   fmt::print(
       "{} of {} on a {}, position {}: {:.3f} ms; {} launches take {:.3f} "
-      "ms, {} other nodes; {:.1f} % are not memory\n",
+      "ms, {} other nodes; {:.1f} % of it DRAM does not deliver, {:.1f} % "
+      "neither DRAM nor tensor cores work\n",
       flags.phase, flags.plan, flags.gpu, flags.position, seconds * 1e3,
       times.kernels, times.launches * 1e3, times.others,
-      100 * (1 - times.memory / seconds));
+      100 * (1 - times.memory / seconds), 100 * (1 - times.busy / seconds));
 }
 
 } // namespace
