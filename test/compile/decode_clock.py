@@ -1,0 +1,21 @@
+"""decode_clock.py FOLDER MODEL MOST [OPTIONS of moec...]
+
+Compiles a model of holes for 4090+xeon and prints plan_clock's time of a decoded
+token. Fails if neither memory nor tensor cores work for more than MOST percent of
+it.
+"""
+import json
+import os
+import subprocess
+import sys
+
+folder, model, most, *options = sys.argv[1:]
+shapes = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools", "gpu-kit", "shapes.py")
+gguf, plan = os.path.join(folder, model + ".gguf"), os.path.join(folder, model + ".fb")
+subprocess.run([sys.executable, shapes, model, gguf], check=True, stdout=subprocess.DEVNULL)
+subprocess.run(["moec", "compile", gguf, "--target", "4090+xeon", "-c", "8192", "--weights", "pack", "--blank-weights", *options,
+                "-o", plan], check=True, stdout=subprocess.DEVNULL)
+found = json.loads(subprocess.run(["plan_clock", plan, "--json"], check=True, stdout=subprocess.PIPE).stdout)
+idle = 100 * (1 - found["busy_seconds"] / found["seconds"])
+print(f"{model}: {found['seconds'] * 1e3:.2f} ms, {found['kernels']} launches, {found['other_nodes']} other nodes, {idle:.1f} % idle")
+assert idle <= float(most), f"neither memory nor tensor cores work for {idle:.1f} % of a token; at most {most} % are allowed"
