@@ -94,7 +94,7 @@ class Maker:
                           f"run: cmake --build {self.build} --target {' '.join(missing)}")
         if not os.path.exists(os.path.join(self.unit_data, "deepseek2-lite.logits.npy")):
             raise Problem(f"{self.unit_data} is empty; run: cmake --build {self.build} --target test_data")
-        is_kit = os.path.exists(os.path.join(self.folder, "kit.json"))
+        is_kit = os.path.exists(os.path.join(self.folder, "gpu-kit.sh"))  # also one whose making was interrupted
         if os.path.exists(self.folder) and not is_kit and os.listdir(self.folder):
             raise Problem(f"{self.folder} is there and is no kit")
 
@@ -145,17 +145,17 @@ class Maker:
         return json.loads(call(self.moec, "explain", path, "--json"))
 
     def unit_target(self):
-        """A GPU of the first generation that has everything, with code for all later ones, beside any CPU."""
+        """A GPU with the least shared memory, for which launches are chosen, with code for all others, beside any CPU."""
         path = os.path.join(self.work, "target.json")
         target = json.loads(call(self.moec, "targets", "4090+xeon", "--json"))
         for device in target["devices"]:
             if device["kind"] == "cpu":
                 device["isa"] = "avx2"
             elif not self.small:
-                device["arch"] = 80
+                device["arch"] = 86
         with open(path, "w") as file:
             json.dump(target, file)
-        return ["--target-file", path, *([] if self.small else ["--gpu-arch", "86,89,90,120"])]
+        return ["--target-file", path, *([] if self.small else ["--gpu-arch", "80,89,90,120"])]
 
     def profile(self):
         path = os.path.join(self.work, "profile.json")
