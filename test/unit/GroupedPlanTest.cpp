@@ -214,7 +214,7 @@ INSTANTIATE_TEST_SUITE_P(
          setInt("attention", 2, 9)},
         {"Spans", "operand out has 2 rows of 56 elements per token",
          setInt("attention", 4, 3)},
-        {"Splits", "splits = 65, expected 1 to 64", setInt("attention", 4, 65)},
+        {"Splits", "splits = 513, expected 1 to 512", setInt("attention", 4, 513)},
         {"Window", "window = -1", setInt("attention", 5, -1)},
         {"CombinedWindow", "window = -1", setInt("combine_splits", 3, -1)},
         {"Cap", "softcap is not negative",
