@@ -10,9 +10,9 @@ plan.program attributes {
     experts_used = 2 : i32, hidden = 256 : i64, layers = 1 : i32, model_hash = "",
     model_name = "", options = "", parameters = 0 : i64, target = "", vocab = 1 : i64} {
   %cpu0 = plan.device "cpu0" cpu isa "ref" memory 1000000
-  // Memory for decompressed keys and values: 64 positions of 2 heads, 24 + 16
-  // floats each.
-  // CHECK: plan.device "gpu0" {{.*}}workspace_bytes = 20480 : i64
+  // Memory for decompressed keys and values: 64 positions and 16 more of 2 heads,
+  // 64 + 64 columns of 16 bits each.
+  // CHECK: plan.device "gpu0" {{.*}}workspace_bytes = 40960 : i64
   %gpu0 = plan.device "gpu0" cuda isa "cuda" memory 1000000 {arch = 89 : i32, multiprocessors = 4 : i32}
   %cpu0.compute = plan.queue compute of %cpu0
   %gpu0.compute = plan.queue compute of %gpu0
@@ -20,8 +20,8 @@ plan.program attributes {
   %gpu0.copy = plan.queue copy of %gpu0
   // CHECK-NEXT: %[[GEMV:.*]] = plan.module "gemv_1_q4_k" of "kernels/cuda/Gemv.cu" ["MOE_JOBS=0", "MOE_ROWS=1", "MOE_FORMAT=12", {{.*}}]
   // CHECK-NEXT: %[[FLOATS:.*]] = plan.module "gemm_1_q4_k" of "kernels/cuda/FloatGemm.cu"
-  // CHECK-NEXT: %[[KEYS:.*]] = plan.module "decompress_kv_f16_f32" of "kernels/cuda/Decompress.cu"
-  // CHECK-NEXT: %[[ATTENTION:.*]] = plan.module "mla_attention_16_kv_f16" of "kernels/cuda/MlaAttention.cu"
+  // CHECK-NEXT: %[[KEYS:.*]] = plan.module "decompress_mma_32_kv_f16_f32" of "kernels/cuda/DecompressMma.cu"
+  // CHECK-NEXT: %[[ATTENTION:.*]] = plan.module "flash_decode_32_16_kv_f16_contiguous" of "kernels/cuda/FlashAttention.cu"
   // CHECK-NEXT: %[[COPY:.*]] = plan.module "copy" of "kernels/cuda/Copy.cu" []
   // CHECK-NEXT: %[[ADD:.*]] = plan.module "add" of "kernels/cuda/Pair.cu" []
   // CHECK-NOT: plan.module
@@ -51,7 +51,7 @@ plan.program attributes {
     plan.inst linear on %gpu0.compute ["linear_cuda", "gemm_q4_k_rows16_cuda"] (act = %a, w = %packed, out = %y) {accumulate = 0} for %why
     // CHECK: plan.inst linear {{.*}} launches %[[FLOATS]] grid [64, 1, 1] threads 256 shared 0 for
     plan.inst linear on %gpu0.compute ["linear_cuda", "gemm_q4_k_cuda"] (act = %x, w = %rows, out = %y) {accumulate = 0} for %why
-    // CHECK: plan.inst mla_attention {{.*}} launches %[[KEYS]] grid [8, 2, 1] {{.*}}, %[[KEYS]] grid [8, 2, 1] {{.*}}, %[[ATTENTION]] grid [1, 2, 1]
+    // CHECK: plan.inst mla_attention {{.*}} launches %[[KEYS]] grid [1, 2, 1] {{.*}}, %[[KEYS]] grid [1, 2, 1] {{.*}}, %[[ATTENTION]] grid [1, 1, 2]
     plan.inst mla_attention on %gpu0.compute ["mla_attention_cuda", "gemm_f32_cuda", "gemm_f32_cuda"] (q = %q, kv = %kv0, wk = %wk, wv = %wv, out = %o)
       {heads = 2, nope = 24, rope = 8, latent = 32, value = 16, scale = 1.0} for %why
     // CHECK: plan.inst add {{.*}} launches %[[ADD]] grid [1, 1, 1] threads 256 shared 0 for

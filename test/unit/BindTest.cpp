@@ -152,8 +152,8 @@ const Case shapeCases[] = {
      "operand out has 1 rows of 16 elements per token, "
      "expected 2 of 20",
      [](auto &s) { decode(s, "latent_attention").ints[3] = 2; }},
-    {"AttentionSplits", "splits = 65, expected 1 to 64",
-     [](auto &s) { decode(s, "latent_attention").ints[3] = 65; }},
+    {"AttentionSplits", "splits = 513, expected 1 to 512",
+     [](auto &s) { decode(s, "latent_attention").ints[3] = 513; }},
     {"HeadLinearRows", "the head weight's row count is 6, but rows is 5",
      [](auto &s) { decode(s, "head_linear").ints[1] = 5; }},
     {"HeadLinearTail",
