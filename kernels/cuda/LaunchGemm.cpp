@@ -155,10 +155,10 @@ int64_t rowSplit(const Product &p, int64_t rows, int64_t warpRows,
 
 std::vector<Launch> floatGemm(const Product &p, const LaunchContext &context) {
   int64_t rows = std::min(p.maxRows, kFewRows);
-  // Rows of weights of a warp; with a gate, four would spill.
+  // Rows of weights of a warp; with a gate or experts, four would spill.
   int64_t warpRows = 1;
   if (rows > 2 && formatInfo(p.format).blockElements == 1)
-    warpRows = p.isGate ? 2 : 4;
+    warpRows = p.isGate || p.jobs == Jobs::Experts ? 2 : 4;
   int64_t split = rowSplit(p, rows, warpRows, context);
   KernelSpec spec = productSpec(p, "FloatGemm.cu", "gemm", rows);
   if (split > 1)
