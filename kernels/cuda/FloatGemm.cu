@@ -5,14 +5,14 @@
 // Rows of weights are divided among MOE_SPLIT warps of a block of eight, whose
 // sums are added in the order of warps; matrices of few rows have too few warps
 // otherwise. A warp has MOE_WARP_ROWS weight rows: with more than two rows of
-// activations four, or two with a gate, because all use what a load of
-// activations brings, which comes from L1 for all warps. Lanes go along the
+// activations four, or two with a gate or experts, because all use what a load
+// of activations brings, which comes from L1 for all warps. Lanes go along the
 // columns, sixteen bytes of weights at a time if addresses allow it.
 //
 // A lane has kAhead loads of each row of weights in flight before it
-// multiplies: with four blocks of eight warps a multiprocessor requests 64 KB,
-// with four rows of weights and 16 warps 64 KB, where bandwidth times latency
-// is 5 KB on a 4090 and 15 on an H100.
+// multiplies, as many as registers hold: with four blocks of eight warps a
+// multiprocessor requests 64 KB, with eight rows of activations 32 KB, where
+// bandwidth times latency is 5 KB on a 4090 and 15 on an H100.
 
 #include "kernels/cuda/Gguf.cuh"
 #include "kernels/cuda/Jobs.cuh"
@@ -23,7 +23,7 @@
 #define MOE_VECTOR 8
 #endif // Other formats have no vectors.
 
-constexpr int kAhead = MOE_WARP_ROWS == 1 ? 4 : 2;
+constexpr int kAhead = MOE_WARP_ROWS == 1 ? 4 : MOE_ROWS > 4 ? 1 : 2;
 
 #ifdef MOE_VECTOR
 /// Unpacks MOE_VECTOR neighbours.
