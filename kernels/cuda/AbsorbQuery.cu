@@ -7,7 +7,12 @@
 
 #include "kernels/cuda/Gguf.cuh"
 
-constexpr int kRows = 4, kWarps = 8, kLanes = 32, kEach = 8;
+#ifdef MOE_EIGHT
+constexpr int kEach = 8;
+#else
+constexpr int kEach = 2;
+#endif
+constexpr int kRows = 4, kWarps = 8, kLanes = 32;
 constexpr int kColumns = kLanes * kEach;
 
 /// Adds the products of the warp's rows of `w` with queries `q`, of `count`
@@ -20,9 +25,11 @@ MOE_DEVICE void multiply(const AbsorbQueryArgs &a, const u8 *w, const float *q,
   for (int r = threadIdx.x / kLanes; r < a.nope; r += kWarps) {
     const u8 *row = w + r * a.w.rowStride;
     float weights[kEach];
+#ifdef MOE_EIGHT
     if constexpr (IsWhole)
       gguf::eightAt(row, c, weights);
     else
+#endif
 #pragma unroll
       for (int i = 0; i < kEach; ++i)
         weights[i] = c + i < a.latent ? gguf::valueAt(row, c + i) : 0;
@@ -48,9 +55,12 @@ MOE_KERNEL(256, 2, AbsorbQueryArgs) {
   float *out = a.out + first * a.outStride + i64(head) * (a.latent + a.rope);
   float sums[kRows][kEach] = {};
   const u8 *w = a.w.data + head * a.w.outerStride;
-  if (c + kEach <= a.latent && gguf::hasEight(w, a.w.rowStride))
+#ifdef MOE_EIGHT
+  if (c + kEach <= a.latent && (u64(w) | u64(a.w.rowStride)) % 8 == 0)
     multiply<true>(a, w, q, c, count, sums);
-  else if (c < a.latent)
+  else
+#endif
+      if (c < a.latent)
     multiply<false>(a, w, q, c, count, sums);
 #pragma unroll
   for (int t = 0; t < kRows; ++t) {
@@ -60,13 +70,14 @@ MOE_KERNEL(256, 2, AbsorbQueryArgs) {
     for (int i = 0; i < kEach; ++i) // Lanes write to different banks.
       parts[warp][i * kLanes + lane] = sums[t][i];
     __syncthreads();
-    int own = threadIdx.x % kEach * kLanes + threadIdx.x / kEach;
-    float sum = 0;
+    if (threadIdx.x < kColumns && begin + int(threadIdx.x) < a.latent) {
+      int own = threadIdx.x % kEach * kLanes + threadIdx.x / kEach;
+      float sum = 0;
 #pragma unroll
-    for (int k = 0; k < kWarps; ++k)
-      sum += parts[k][own];
-    if (begin + int(threadIdx.x) < a.latent)
+      for (int k = 0; k < kWarps; ++k)
+        sum += parts[k][own];
       out[t * a.outStride + begin + threadIdx.x] = sum;
+    }
     __syncthreads();
   }
   if (blockIdx.x == gridDim.x - 1)

@@ -23,17 +23,19 @@ MOE_DEVICE void copyAsync(void *to, const void *from) {
   *(uint4 *)to = *(const uint4 *)from;
 #endif
 }
-/// Copies `bytes` of sixteen (on sm_75 all or none); the others become zero.
-MOE_DEVICE void copyAsync(void *to, const void *from, int bytes) {
 #if __CUDA_ARCH__ >= 800
+/// Copies `bytes` of sixteen to the shared address `to`; the others become
+/// zero.
+MOE_DEVICE void copyAsync(u32 to, const void *from, int bytes) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
                :
-               : "r"(sharedAddress(to)), "l"(from), "r"(bytes)
+               : "r"(to), "l"(from), "r"(bytes)
                : "memory");
-#else
-  *(uint4 *)to = bytes ? *(const uint4 *)from : make_uint4(0, 0, 0, 0);
-#endif
 }
+MOE_DEVICE void copyAsync(void *to, const void *from, int bytes) {
+  copyAsync(sharedAddress(to), from, bytes);
+}
+#endif
 MOE_DEVICE void commitCopies() {
 #if __CUDA_ARCH__ >= 800
   asm volatile("cp.async.commit_group;" ::: "memory");

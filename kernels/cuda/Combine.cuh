@@ -6,16 +6,17 @@
 #include "kernels/cuda/Device.cuh"
 
 constexpr int kMostSplits = 512; // kernels/Scratch.h: kMostKvSplits
-constexpr int kCombined = 32, kParts = 8;
+/// Columns of a block, and threads that divide the splits of each.
+constexpr int kCombined = MOE_COLUMNS, kParts = 256 / kCombined;
 /// Loads of a thread that are in flight together: two round trips to memory
-/// take as many splits as an RTX 4090's multiprocessors need.
+/// take as many splits as an RTX 4090 needs for sixteen heads.
 constexpr int kAhead = 16;
 
 /// Combines the sums of `used` KV splits of a token's head, weighted by
-/// exp(maximum of the split - maximum of all), for 32 columns from `block` * 32
-/// on. The row of a split is [heads * value sums | heads maxima | heads sums of
-/// weights]; rows are `stride` apart. Needs 256 threads: eight divide the
-/// splits of a column by turns and their results are added in order.
+/// exp(maximum of the split - maximum of all), for kCombined columns from
+/// `block` * kCombined on. The row of a split is [heads * value sums | heads
+/// maxima | heads sums of weights]; rows are `stride` apart. Needs 256 threads:
+/// those of a column take splits by turns and their results are added in order.
 MOE_DEVICE void combineSplits(const float *rows, i64 stride, int used,
                               int heads, int value, int head, int block,
                               float *out) {
@@ -28,16 +29,17 @@ MOE_DEVICE void combineSplits(const float *rows, i64 stride, int used,
   // These loads need no factors.
   float ahead[kAhead];
 #pragma unroll
-  for (int j = 0; j < kAhead; ++j) {
-    int i = part + j * kParts;
-    ahead[j] = i < end ? x[i * stride] : 0;
-  }
+  for (int j = 0; j < kAhead; ++j)
+    if (part + j * kParts < end)
+      ahead[j] = x[(part + j * kParts) * stride];
   if (threadIdx.x < 32) {
     const float *stats = rows + i64(heads) * value + head;
     constexpr int kEach = kMostSplits / 32;
     float maxima[kEach], sums[kEach], most = -infinity(), total = 0;
 #pragma unroll
     for (int j = 0; j < kEach; ++j) {
+      if (32 * j >= used)
+        break;
       int i = threadIdx.x + 32 * j;
       maxima[j] = i < used ? stats[i * stride] : -infinity();
       sums[j] = i < used ? stats[i * stride + heads] : 0;
@@ -47,6 +49,8 @@ MOE_DEVICE void combineSplits(const float *rows, i64 stride, int used,
     float shift = most == -infinity() ? 0 : most;
 #pragma unroll
     for (int j = 0; j < kEach; ++j) {
+      if (32 * j >= used)
+        break;
       float factor = expf(maxima[j] - shift);
       factors[threadIdx.x + 32 * j] = factor;
       total = fmaf(factor, sums[j], total);

@@ -1,10 +1,10 @@
-// CombineSplits: combines the KV splits that a token sees. A block has 32
+// CombineSplits: combines the KV splits that a token sees. A block has some
 // columns of a head of a token.
 
 #include "kernels/cuda/Combine.cuh"
 #include "kernels/cuda/Spans.cuh"
 
-MOE_KERNEL(256, 4, CombineSplitsArgs) {
+MOE_KERNEL(256, 3, CombineSplitsArgs) {
   int t = blockIdx.x;
   if (t >= a.step->tokens)
     return;

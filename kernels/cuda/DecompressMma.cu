@@ -180,9 +180,8 @@ MOE_KERNEL(256, 1, DecompressRowsArgs) {
         }
       }
     }
-    // Rows of the result, with zeros up to whole steps of sixteen columns.
+    // Rows of the result, with zeros after the last column.
     int at = a.at + head * a.headPitch;
-    int end = (a.cols + a.rope + 15) / 16 * 16;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       int r = 16 * warp + g + 8 * half;
@@ -202,7 +201,7 @@ MOE_KERNEL(256, 1, DecompressRowsArgs) {
     if (blockIdx.z == 0)
       for (int r = warp; r < kRows; r += kWarps) {
         i64 row = shared.rows[r];
-        for (int i = lane; row >= 0 && i < end - a.cols; i += 32)
+        for (int i = lane; row >= 0 && i < a.headPitch - a.cols; i += 32)
           a.out[(begin + r) * a.rowElements + at + a.cols + i] = u16(
               narrow(i < a.rope ? loadKv(a.kv, row, MOE_LATENT + i) : 0, 0));
       }

@@ -4,6 +4,7 @@
 #define MOE_KERNELS_CUDA_DEVICE_CUH
 
 #include "kernels/cuda/Abi.h"
+#include "kernels/cuda/LaunchOrder.cuh"
 
 using namespace moek::cuda;
 
@@ -18,10 +19,19 @@ using namespace moek::cuda;
   MOE_DEVICE void piece(const Args &a, const uint3 threadIdx,                  \
                         const uint3 blockIdx, const uint3 blockDim,            \
                         const uint3 gridDim)
-#else
+#elif __CUDA_ARCH__ < 900
 #define MOE_KERNEL(threads, perSm, Args)                                       \
   extern "C" __global__ void __launch_bounds__(threads, perSm)                 \
       MOE_ENTRY(const __grid_constant__ Args a)
+#else
+#define MOE_KERNEL(threads, perSm, Args)                                       \
+  MOE_DEVICE void body(const Args &a);                                         \
+  extern "C" __global__ void __launch_bounds__(threads, perSm)                 \
+      MOE_ENTRY(const __grid_constant__ Args a) {                              \
+    awaitLaunchBefore();                                                       \
+    body(a);                                                                   \
+  }                                                                            \
+  MOE_DEVICE void body(const Args &a)
 #endif
 
 constexpr u32 kAllLanes = 0xffffffffu;

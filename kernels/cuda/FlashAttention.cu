@@ -12,16 +12,16 @@
 //            stages x 8 KB of F16 with 128 columns are in flight, where a 4090
 //            needs 5 KB per multiprocessor and an H100 15 KB. At the end their
 //            sums are added in the order of warps.
-//   Prefill  (MOE_PREFILL) A block has 128 queries, sixteen for each of eight
-//            warps, which share tiles of 64 keys (fewer if key or value is
-//            wide) in two stages. A matrix load of 16 x 16 elements, four
-//            wavefronts, serves two mma: 16 cycles of a 4090's multiprocessor,
-//            4 of an A100's, which is as long as the load. Tiles that see the
-//            most keys come first.
+//   Prefill  (MOE_PREFILL) A block has sixteen queries for each of four warps,
+//            which share tiles of 32 keys in two stages; three blocks fit on a
+//            multiprocessor. (sm_90: eight warps and 64 keys, one block.) A
+//            matrix load of 16 x 16 elements, four wavefronts, serves two mma:
+//            16 cycles of a 4090's multiprocessor, 4 of an A100's, which is as
+//            long as the load. Tiles that see the most keys come first.
 //
-// Registers of a thread with 128 columns: sums 64, scores 32 in prefill and 8
-// in decode, queries 32 in prefill. Decode has them in shared memory, once for
-// all warps.
+// Registers of a thread with 128 columns: sums 64, scores 16 or 32 in prefill
+// and 8 in decode, queries 32 in prefill. Decode has them in shared memory,
+// once for all warps.
 //
 // Precision. Scores, weights and sums are floats. In decode, where memory is
 // the limit, queries and weights are each split into a high and a low 16-bit
@@ -51,7 +51,8 @@ constexpr int kGroups = kKeys / 16; ///< Rows of a tile, sixteen at a time.
 constexpr int kSteps = (MOE_KEY + 15) / 16;
 /// Warps that copy a group of sixteen rows.
 constexpr int kCopyWarps = kRingWarps / kGroups;
-static_assert(kCopyWarps * kGroups == kRingWarps, "whole groups for warps");
+static_assert(kCopyWarps * kGroups == kRingWarps && kCopyWarps <= 4,
+              "whole groups for warps");
 constexpr float kLog2E = 1.4426950408889634f;
 
 /// Positions from `begin` up to `end`.
@@ -183,7 +184,16 @@ struct Query {
   }
 };
 
-MOE_KERNEL(kWarps * 32, 1, AttentionArgs) {
+/// In prefill, twelve warps of a multiprocessor hide each other's latencies if
+/// a thread has 168 registers.
+#ifdef MOE_PREFILL
+constexpr bool isNarrow = MOE_KEY <= 128 && MOE_VALUE <= 128 && !kHasCodes;
+constexpr int kPerSm = kWarps == 4 ? (isNarrow ? 3 : 2) : 1;
+#else
+constexpr int kPerSm = 1;
+#endif
+
+MOE_KERNEL(kWarps * 32, kPerSm, AttentionArgs) {
   extern __shared__ uint4 memory[];
   // Tiles are numbered across all sequences; a tile's rows are of one sequence.
   int index = gridDim.x - 1 - blockIdx.x, s = 0;

@@ -15,32 +15,54 @@ constexpr int kTileBytes = kKeys * (kKeyPitch + kValuePitch);
 
 MOE_DEVICE int swizzled(int row, int chunk) { return (chunk ^ (row & 7)) * 16; }
 
+/// Addresses of chunks of a lane's row, of which those that a multiple of eight
+/// is added to differ by constants: `odd` is 0 or 1, and added to even numbers.
+struct Swizzle {
+  u32 of[4];
+  __device__ __forceinline__ Swizzle(u32 row, int number, int odd) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+      of[i] = row + ((2 * i) ^ odd ^ (number & 7)) * 16;
+  }
+  __device__ __forceinline__ u32 chunk(int even) const {
+    return of[even / 2 % 4] + even / 8 * 128;
+  }
+};
+
+/// Copies a group's keys or values, whole rows of `Pitch` bytes. Eight threads
+/// have 128 bytes of a row, so that all addresses in shared memory differ by
+/// constants.
+template <int Pitch>
+MOE_DEVICE void copyColumns(u32 to, const u8 *from, i64 stride, int thread,
+                            int begin, int end) {
+  constexpr int kRowsAtATime = 4 * kCopyWarps;
+  int first = thread / 8, chunk = thread % 8;
+  from += first * stride + chunk * 16;
+#pragma unroll
+  for (int r = 0; r < 16; r += kRowsAtATime) {
+    bool isThere = first + r >= begin && first + r < end;
+    const u8 *row = isThere ? from + r * stride : from - first * stride;
+    u32 toRow = to + (first + r) * Pitch + (chunk ^ ((first + r) & 7)) * 16;
+#pragma unroll
+    for (int at = 0; at < Pitch; at += 128)
+      copyAsync(toRow + at, row + at, isThere ? 16 : 0);
+  }
+}
+
 /// Copies the keys and values of a group of rows; those that are not seen
 /// become zero.
 MOE_DEVICE void copyRows(u8 *tile, int group, int thread,
                          const AttentionArgs &a, int kvHead, const Group &from,
                          const Span &seen) {
-  constexpr int kKeyChunks = 2 * kSteps, kChunks = kKeyChunks + kColumnTiles;
-  constexpr int kThreads = 32 * kCopyWarps;
   const u8 *rows = a.kv.data + from.row * a.kv.rowStride;
-  int keyAt = kvHead * kKeyPitch;
-  int valueAt = a.kvHeads * kKeyPitch + kvHead * kValuePitch;
-#pragma unroll
-  for (int i = 0; i < (16 * kChunks + kThreads - 1) / kThreads; ++i) {
-    int index = i * kThreads + thread, r = index / kChunks;
-    int chunk = index % kChunks, row = 16 * group + r;
-    if (16 * kChunks % kThreads != 0 && r >= 16)
-      break;
-    bool isKey = chunk < kKeyChunks;
-    int of = isKey ? chunk : chunk - kKeyChunks;
-    bool isThere =
-        from.position + r >= seen.begin && from.position + r < seen.end;
-    u8 *to = tile + swizzled(row, of) +
-             (isKey ? row * kKeyPitch : kKeys * kKeyPitch + row * kValuePitch);
-    const u8 *source = rows + (isThere ? r : 0) * a.kv.rowStride +
-                       (isKey ? keyAt : valueAt) + of * 16;
-    copyAsync(to, source, isThere ? 16 : 0);
-  }
+  u32 to = sharedAddress(tile);
+  int begin = seen.begin - from.position, end = seen.end - from.position;
+  // Rows that are not there have the address of the group's first one.
+  copyColumns<kKeyPitch>(to + 16 * group * kKeyPitch, rows + kvHead * kKeyPitch,
+                         a.kv.rowStride, thread, begin, end);
+  copyColumns<kValuePitch>(to + kKeys * kKeyPitch + 16 * group * kValuePitch,
+                           rows + a.kvHeads * kKeyPitch + kvHead * kValuePitch,
+                           a.kv.rowStride, thread, begin, end);
 }
 
 /// The key of element k of score tile i.
@@ -54,17 +76,17 @@ template <class QueryOf>
 MOE_DEVICE void multiplyKeys(float (&scores)[2 * kGroups][4], const u8 *tile,
                              QueryOf queryOf) {
   int lane = threadIdx.x % 32;
+  // Rows 0 .. 7 with columns 0 .. 7 and 8 .. 15, then rows 8 .. 15.
+  int row = lane / 16 * 8 + lane % 8;
+  Swizzle at(sharedAddress(tile) + row * kKeyPitch, row, lane / 8 % 2);
 #pragma unroll
   for (int step = 0; step < kSteps; ++step) {
     u32 query[kParts][4];
     queryOf(query, step);
 #pragma unroll
     for (int group = 0; group < kGroups; ++group) {
-      // Rows 0 .. 7 with columns 0 .. 7 and 8 .. 15, then rows 8 .. 15.
-      int row = group * 16 + lane / 16 * 8 + lane % 8;
       u32 b[4];
-      loadMatrices(b, tile + row * kKeyPitch +
-                          swizzled(row, 2 * step + lane / 8 % 2));
+      loadMatrices(b, at.chunk(2 * step) + group * 16 * kKeyPitch);
       addParts(scores[2 * group], query, b[0], b[1]);
       addParts(scores[2 * group + 1], query, b[2], b[3]);
     }
@@ -85,7 +107,7 @@ MOE_DEVICE bool hasNonFinite(const u8 *values) {
   constexpr u32 kCarry = 0x80008000 - kInfinities;
   u32 found = 0;
   for (int i = threadIdx.x % 32; i < kKeys * kValuePitch / 16; i += 32) {
-    // Columns that are not copied are not initialised.
+    // The columns that follow a value may never have been written.
     int row = i / (kValuePitch / 16), at = i % (kValuePitch / 16);
     if ((at ^ (row & 7)) >= kColumnTiles)
       continue;
@@ -124,17 +146,17 @@ MOE_DEVICE void addValues(float (&sums)[kColumnTiles][4],
   bool isSpoilt = isMasked && hasNonFinite(values);
   if (isSpoilt)
     spoil(sums, values, isSeen);
+  // Rows 0 .. 7 and 8 .. 15 by columns 0 .. 7, then by columns 8 .. 15.
+  int row = lane / 8 % 2 * 8 + lane % 8;
+  Swizzle at(sharedAddress(values) + row * kValuePitch, row, lane / 16);
 #pragma unroll
   for (int group = 0; group < kGroups; ++group) {
     u32 p[kParts][4];
     narrowWeights(p, weights[2 * group], weights[2 * group + 1]);
 #pragma unroll
     for (int i = 0; i < kColumnTiles; i += 2) {
-      // Rows 0 .. 7 and 8 .. 15 by columns 0 .. 7, then by columns 8 .. 15.
-      int row = group * 16 + lane / 8 % 2 * 8 + lane % 8;
       u32 b[4];
-      loadTransposed(b,
-                     values + row * kValuePitch + swizzled(row, i + lane / 16));
+      loadTransposed(b, at.chunk(i) + group * 16 * kValuePitch);
       if (isSpoilt)
 #pragma unroll
         for (u32 &x : b)

@@ -4,15 +4,15 @@
 //
 // Rows of weights are divided among MOE_SPLIT warps of a block of eight, whose
 // sums are added in the order of warps; matrices of few rows have too few warps
-// otherwise. A warp has MOE_WARP_ROWS weight rows: with many rows of
-// activations two, because both use what a load of activations brings, which
-// comes from L1 for all warps. Lanes go along the columns, sixteen bytes of
-// weights at a time if addresses allow it.
+// otherwise. A warp has MOE_WARP_ROWS weight rows: with more than two rows of
+// activations four, or two with a gate, because all use what a load of
+// activations brings, which comes from L1 for all warps. Lanes go along the
+// columns, sixteen bytes of weights at a time if addresses allow it.
 //
-// A lane has kAhead loads of weights in flight before it multiplies: with four
-// blocks of eight warps a multiprocessor requests 64 KB, with two rows of
-// weights and 16 warps 32 KB, where bandwidth times latency is 5 KB on a 4090
-// and 15 on an H100.
+// A lane has kAhead loads of each row of weights in flight before it
+// multiplies: with four blocks of eight warps a multiprocessor requests 64 KB,
+// with four rows of weights and 16 warps 64 KB, where bandwidth times latency
+// is 5 KB on a 4090 and 15 on an H100.
 
 #include "kernels/cuda/Gguf.cuh"
 #include "kernels/cuda/Jobs.cuh"
@@ -23,7 +23,7 @@
 #define MOE_VECTOR 8
 #endif // Other formats have no vectors.
 
-constexpr int kAhead = 4 / MOE_WARP_ROWS;
+constexpr int kAhead = MOE_WARP_ROWS == 1 ? 4 : 2;
 
 #ifdef MOE_VECTOR
 /// Unpacks MOE_VECTOR neighbours.
@@ -88,6 +88,33 @@ MOE_DEVICE void multiply(Sums &sums, const u8 *const (&w)[MOE_WARP_ROWS],
               }
             }
       }
+    }
+    return;
+  }
+#endif
+#ifdef MOE_EIGHT
+  if (isAligned && cols % 8 == 0) {
+#pragma unroll 1 // Unrolling would spill.
+    for (i64 c = lane * 8; c < cols; c += 32 * 8 * MOE_SPLIT) {
+      float weight[MOE_WARP_ROWS][8];
+#pragma unroll
+      for (int r = 0; r < MOE_WARP_ROWS; ++r)
+        gguf::eightAt(w[r], c, weight[r]);
+#pragma unroll
+      for (int i = 0; i < MOE_ROWS; ++i)
+        if (i < count)
+#pragma unroll
+          for (int v = 0; v < 8; v += 4) {
+            float4 act = *(const float4 *)(x[i] + c + v);
+#pragma unroll
+            for (int r = 0; r < MOE_WARP_ROWS; ++r) {
+              float &sum = sums[r][i];
+              sum = fmaf(weight[r][v], act.x, sum);
+              sum = fmaf(weight[r][v + 1], act.y, sum);
+              sum = fmaf(weight[r][v + 2], act.z, sum);
+              sum = fmaf(weight[r][v + 3], act.w, sum);
+            }
+          }
     }
     return;
   }

@@ -10,6 +10,7 @@
 #define MOE_KERNELS_CUDA_FUSED_CUH
 
 #include "kernels/cuda/Abi.h"
+#include "kernels/cuda/LaunchOrder.cuh"
 
 #define MOE_FUSED static __device__ __forceinline__
 

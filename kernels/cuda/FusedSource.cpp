@@ -111,7 +111,8 @@ private:
     out_ += "extern \"C\" __global__ void __launch_bounds__(" + threads + ", " +
             perSm +
             ")\n    MOE_ENTRY(const __grid_constant__ Args f) {\n"
-            "  fused::await(f.shape);\n  unsigned block = blockIdx.x;\n";
+            "  awaitLaunchBefore();\n  fused::await(f.shape);\n"
+            "  unsigned block = blockIdx.x;\n";
     addFirst();
     addAll();
     out_ += "}\n";

@@ -42,6 +42,8 @@ constexpr int kMatrices = 2;
 #else
 constexpr int kMatrices = 1;
 #endif
+/// Whether most blocks have fewer rows than they could have.
+constexpr bool kIsUneven = MOE_JOBS == MOE_EXPERTS;
 /// The factors of a sum of activations: the scale and, with minima, the scale
 /// times the sum of the unit or of each half.
 #if MOE_MINIMA
@@ -123,10 +125,12 @@ MOE_DEVICE void unpack(float (&four)[4], const float4 &v) {
 }
 
 /// sums[tile][row][t] += unit `u` of the stage: weights of the warp's panels
-/// times activations from `act` on.
+/// times activations from `act` on, of which there are 8 `Tiles`, or with
+/// `lacksTile` eight fewer.
+template <int Tiles>
 MOE_DEVICE void multiply(float (&sums)[kTiles][4][2], const Stage &stage,
                          int matrix, int u, int warpRow, int act,
-                         const Lane &lane) {
+                         bool lacksTile, const Lane &lane) {
   constexpr int start[2] = {kMagicBits, kMagicBits};
   Codes codes;
   loadCodes(codes, stage.weights[matrix][2 * warpRow + lane.g / 4][u], lane);
@@ -152,11 +156,13 @@ MOE_DEVICE void multiply(float (&sums)[kTiles][4][2], const Stage &stage,
   for (int r = 0; r < 4; ++r)
     offset[r] = -kMagic * f[0][r];
 #pragma unroll
-  for (int two = 0; two < kTiles; two += 2) {
+  for (int two = 0; two < Tiles; two += 2) {
     u32 b[4];
     loadTiles(b, stage, act + 8 * two, u);
 #pragma unroll
     for (int k = 0; k < 2; ++k) {
+      if (kIsUneven && two + k + 1 == Tiles && lacksTile)
+        break;
       const ActScale *acts = stage.scales[u] + act + 8 * (two + k) + 2 * lane.c;
       ActScale x[2] = {acts[0], acts[1]};
 #pragma unroll
@@ -188,6 +194,25 @@ MOE_DEVICE void multiply(float (&sums)[kTiles][4][2], const Stage &stage,
       }
     }
   }
+}
+
+/// The same for all units and matrices of a stage. An expert's last rows are
+/// fewer than a block has: the warp multiplies `tiles` times eight of them.
+template <int Tiles = 2>
+MOE_DEVICE void multiplyStage(float (&sums)[kMatrices][kTiles][4][2],
+                              const Stage &stage, int units, int warpRow,
+                              int act, int tiles, const Lane &lane) {
+  if constexpr (kIsUneven && Tiles < kTiles)
+    if (tiles > Tiles)
+      return multiplyStage<Tiles + 2>(sums, stage, units, warpRow, act, tiles,
+                                      lane);
+  constexpr int kCount = kIsUneven ? Tiles : kTiles;
+#pragma unroll 1
+  for (int u = 0; u < units; ++u)
+#pragma unroll
+    for (int m = 0; m < kMatrices; ++m)
+      multiply<kCount>(sums[m], stage, m, u, warpRow, act, tiles < kCount,
+                       lane);
 }
 
 //===----------------------------------------------------------------------===//
@@ -399,13 +424,11 @@ MOE_KERNEL(kThreads, 256 / kThreads, MOE_GEMM_ARGS) {
   i64 blockRow = i64(blockIdx.x) * kBlockRows;
   i64 firstRow = blockRow + 32 * warpRow;
   int firstAct = warp / MOE_WARP_ROWS * 8 * kTiles;
-  float sums[kTiles][4][2] = {};
-#ifdef MOE_GATE
-  float ups[kTiles][4][2] = {};
-#endif
+  float sums[kMatrices][kTiles][4][2] = {};
   int units = int(a.w.cols / 32);
   // Warps past the last row multiply nothing, but they copy.
   bool isInside = firstRow < a.w.rows && firstAct < job.count;
+  int tiles = min((job.count - firstAct + 7) / 8, kTiles);
   Sources sources = sourcesOf(a, job, blockRow);
   Own own;
   fillStage(stages[0], sources, a.act, 0, units);
@@ -421,13 +444,8 @@ MOE_KERNEL(kThreads, 256 / kThreads, MOE_GEMM_ARGS) {
     }
     const Stage &stage = stages[which];
     if (isInside)
-#pragma unroll 1
-      for (int u = 0; u < min(kStageUnits, units - first); ++u) {
-        multiply(sums, stage, 0, u, warpRow, firstAct, lane);
-#ifdef MOE_GATE
-        multiply(ups, stage, 1, u, warpRow, firstAct, lane);
-#endif
-      }
+      multiplyStage(sums, stage, min(kStageUnits, units - first), warpRow,
+                    firstAct, tiles, lane);
     if (next < units)
       storeOwn(stages[which ^ 1], own, next);
   }
@@ -446,9 +464,10 @@ MOE_KERNEL(kThreads, 256 / kThreads, MOE_GEMM_ARGS) {
         i64 row = firstRow + 4 * lane.g + r;
         if (row < a.w.rows)
 #ifdef MOE_GATE
-          finish(a, job.matrix, out, row, sums[tile][r][t], ups[tile][r][t]);
+          finish(a, job.matrix, out, row, sums[0][tile][r][t],
+                 sums[1][tile][r][t]);
 #else
-          finish(a, job.matrix, out, row, sums[tile][r][t], 0);
+          finish(a, job.matrix, out, row, sums[0][tile][r][t], 0);
 #endif
       }
     }

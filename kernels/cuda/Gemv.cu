@@ -2,16 +2,18 @@
 // read from memory once and multiplied with all rows by dot products of four
 // bytes (dp4a).
 //
-// A block has a panel of 16 weight rows; its warps divide the columns and add
-// up their partial sums in the order of warps. Lane 4 k + quad has rows 4 quad
-// .. + 3 and every eighth unit (32 columns) from k on. It reads one 16-byte
-// word of a unit per bit of a code, and unpacks scales that no other lane
-// needs. An mma (GemvMma.cu) needs four lanes for a unit, each of which unpacks
-// all its scales: for Q4_K 111 instructions instead of 40 for 16 rows by 64
-// columns, out of the 160 that an H100 issues while memory delivers them (14
-// bytes per cycle and multiprocessor; 4090: three). An mma costs the same for
-// eight rows, this kernel 14 instructions more for each, and registers: from
-// three rows on the mma wins.
+// A block has a panel of 16 weight rows, or of a matrix of few rows, for which
+// there would be too few blocks, 8 or 4 of them: MOE_QUADS times 4. Its warps
+// divide the columns and add up their partial sums in the order of warps. Lane
+// 4 k + quad has rows 4 quad .. + 3 and every eighth unit (32 columns) from k
+// on (of fewer rows, lane 2 k + quad or k, and every 16th or 32nd unit). It
+// reads one 16-byte word of a unit per bit of a code, and unpacks scales that
+// no other lane needs. An mma (GemvMma.cu) needs four lanes for a unit, each of
+// which unpacks all its scales: for Q4_K 111 instructions instead of 40 for 16
+// rows by 64 columns, out of the 160 that an H100 issues while memory delivers
+// them (14 bytes per cycle and multiprocessor; 4090: three). An mma costs the
+// same for eight rows, this kernel 14 instructions more for each, and
+// registers: from three rows on the mma wins.
 //
 // While a warp multiplies, others wait for their words. Three blocks of eight
 // warps with 4-bit codes request 48 KB per multiprocessor, where bandwidth
@@ -23,7 +25,8 @@
 #include "kernels/cuda/Jobs.cuh"
 #include "kernels/cuda/Rows16.cuh"
 
-constexpr int kLanesK = 8; ///< Lanes that have the same rows.
+constexpr int kLanesK = 32 / MOE_QUADS; ///< Lanes that have the same rows.
+constexpr int kBlockRows = 4 * MOE_QUADS;
 /// Blocks per multiprocessor. Two with 6-bit codes request as many bytes as
 /// three with 4-bit codes; gate and up together would spill with three.
 #if MOE_BITS == 6 && defined(MOE_GATE)
@@ -182,7 +185,7 @@ MOE_DEVICE void multiplyPanel(float (&sums)[4][MOE_ROWS], const u8 *panel,
 #pragma unroll
     for (int i = 0; i < MOE_ROWS; ++i)
 #pragma unroll
-      for (int k = 4; k < 32; k *= 2)
+      for (int k = MOE_QUADS; k < 32; k *= 2)
         sums[r][i] += __shfl_xor_sync(kAllLanes, sums[r][i], k);
 }
 
@@ -190,26 +193,29 @@ MOE_DEVICE void multiplyPanel(float (&sums)[4][MOE_ROWS], const u8 *panel,
 // multiprocessor's registers.
 MOE_KERNEL(256, kBlocks, MOE_GEMM_ARGS) {
   MOE_BRING_NEXT(a)
-  __shared__ float parts[2][8][MOE_ROWS][16];
+  __shared__ float parts[2][8][MOE_ROWS][kBlockRows];
   Job job = findJob(a, blockIdx);
   if (job.count <= 0)
     return;
   int warp = threadIdx.x / 32, warps = blockDim.x / 32;
-  Lane lane = {int(threadIdx.x % 32) / 4, int(threadIdx.x) % 4};
+  // In the block, and the four rows' place in their panel.
+  int own = threadIdx.x % MOE_QUADS;
+  i64 firstRow = i64(blockIdx.x) * kBlockRows;
+  Lane lane = {int(threadIdx.x % 32) / MOE_QUADS, int(firstRow / 4 % 4) + own};
   const u8 *rows[MOE_ROWS];
 #pragma unroll
   for (int i = 0; i < MOE_ROWS; ++i) // Missing rows repeat the first.
     rows[i] = actRow(a, job, i < job.count ? i : 0);
-  i64 firstRow = i64(blockIdx.x) * 16;
+  i64 panelRow = firstRow / 16 * 16;
   float sums[4][MOE_ROWS] = {};
   multiplyPanel(
-      sums, a.w.data + job.matrix * a.w.outerStride + firstRow * a.w.rowStride,
+      sums, a.w.data + job.matrix * a.w.outerStride + panelRow * a.w.rowStride,
       rows, a.w.cols, lane);
 #ifdef MOE_GATE
   float ups[4][MOE_ROWS] = {};
   multiplyPanel(ups,
                 a.up.data + job.matrix * a.up.outerStride +
-                    firstRow * a.up.rowStride,
+                    panelRow * a.up.rowStride,
                 rows, a.w.cols, lane);
 #endif
   if (lane.k == 0)
@@ -217,23 +223,24 @@ MOE_KERNEL(256, kBlocks, MOE_GEMM_ARGS) {
     for (int i = 0; i < MOE_ROWS; ++i)
 #pragma unroll
       for (int r = 0; r < 4; ++r) {
-        parts[0][warp][i][4 * lane.quad + r] = sums[r][i];
+        parts[0][warp][i][4 * own + r] = sums[r][i];
 #ifdef MOE_GATE
-        parts[1][warp][i][4 * lane.quad + r] = ups[r][i];
+        parts[1][warp][i][4 * own + r] = ups[r][i];
 #endif
       }
   __syncthreads();
-  for (int i = threadIdx.x; i < 16 * job.count; i += blockDim.x) {
-    i64 row = firstRow + i % 16;
+  for (int i = threadIdx.x; i < kBlockRows * job.count; i += blockDim.x) {
+    int r = i % kBlockRows, t = i / kBlockRows;
+    i64 row = firstRow + r;
     if (row >= a.w.rows)
       continue;
     float sum = 0, up = 0;
     for (int k = 0; k < warps; ++k) {
-      sum += parts[0][k][i / 16][i % 16];
+      sum += parts[0][k][t][r];
 #ifdef MOE_GATE
-      up += parts[1][k][i / 16][i % 16];
+      up += parts[1][k][t][r];
 #endif
     }
-    finish(a, job.matrix, outRow(a, job, i / 16), row, sum, up);
+    finish(a, job.matrix, outRow(a, job, t), row, sum, up);
   }
 }

@@ -180,19 +180,13 @@ MOE_DEVICE float valueAt(const u8 *row, i64 col) {
 #endif
 }
 
-/// Whether eightAt() may be called for all rows of a matrix.
-MOE_DEVICE bool hasEight(const u8 *data, i64 rowStride) {
 #if MOE_FORMAT == MOE_Q4_K
-  return ((u64(data) | u64(rowStride)) & 7) == 0;
-#else
-  return true;
-#endif
-}
-
-/// Decodes the eight elements from column `col` on, a multiple of eight. In
-/// Q4_K they share their scales, and 24 bytes are loaded together.
+/// There is eightAt().
+#define MOE_EIGHT
+/// Decodes the eight elements from column `col` on, a multiple of eight, which
+/// share their scales. 24 bytes are loaded together: the row begins at a
+/// multiple of eight bytes.
 MOE_DEVICE void eightAt(const u8 *row, i64 col, float (&out)[8]) {
-#if MOE_FORMAT == MOE_Q4_K
   const u8 *b = row + col / kBlockElements * kBlockBytes;
   int e = int(col % kBlockElements), s = e / 32;
   uint2 head = *(const uint2 *)b, scales = *(const uint2 *)(b + 8);
@@ -213,12 +207,8 @@ MOE_DEVICE void eightAt(const u8 *row, i64 col, float (&out)[8]) {
     out[i] = __fsub_rn(
         scaled(d, ((i < 4 ? codes.x : codes.y) >> (i % 4 * 8 + shift)) & 15),
         m);
-#else
-#pragma unroll
-  for (int i = 0; i < 8; ++i)
-    out[i] = valueAt(row, col + i);
-#endif
 }
+#endif
 
 } // namespace gguf
 

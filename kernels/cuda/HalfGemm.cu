@@ -67,17 +67,21 @@ struct Stage {
   uint4 acts[MOE_PARTS][MOE_ROWS * kActWords];
 };
 
-// A thread copies the same word of rows that are kRowsApart apart.
+// A thread copies the same word of rows that are so many apart.
 constexpr int kWeightApart = kSliceThreads / kWeightWords;
 constexpr int kActApart = kSliceThreads / kActWords;
 constexpr int kWeightCopies = (kBlockRows + kWeightApart - 1) / kWeightApart;
 constexpr int kActCopies = (MOE_ROWS + kActApart - 1) / kActApart;
+static_assert(kWeightApart % 8 == 0 && kActApart % 8 == 0,
+              "rows have their words in the same order");
 
-/// Where this thread copies from: in units of sixteen bytes from the matrix,
-/// and from the activations.
+/// What this thread copies next: addresses in its rows, and the number of
+/// columns from there to the end of a row of weights, or of activations with
+/// their zeros. Addresses that only advance cost the loop four instructions.
 struct Sources {
-  const u8 *matrix[kMatrices];
-  u32 weight[kMatrices][kWeightCopies], act[kActCopies];
+  const u8 *weight[kMatrices][kWeightCopies], *act[kActCopies];
+  int weightCols, actCols;
+  u32 weightTo, actTo; ///< From the beginning of a stage.
 };
 
 /// The row of narrowed activations that is row `i` of the job.
@@ -95,58 +99,67 @@ MOE_DEVICE i64 narrowRow(const HalfGemmArgs &a, const Job &job, int i) {
 /// Rows past a matrix's last read the last one, rows past a job's last read
 /// the first one; their results are not stored.
 MOE_DEVICE Sources sourcesOf(const HalfGemmArgs &a, const Job &job,
-                             i64 blockRow, int thread) {
+                             i64 blockRow, int slice, int thread) {
   Sources s;
+  int row = thread / kWeightWords, word = thread % kWeightWords;
+  int column = slice * kStepCols + word * kStepCols / kWeightWords;
 #pragma unroll
   for (int m = 0; m < kMatrices; ++m) {
     const Matrix &w = m ? a.up : a.w;
-    s.matrix[m] = w.data + job.matrix * w.outerStride;
 #pragma unroll
     for (int i = 0; i < kWeightCopies; ++i) {
-      i64 row = blockRow + thread / kWeightWords + i * kWeightApart;
-      row = row < w.rows ? row : w.rows - 1;
-      s.weight[m][i] = u32(row * w.rowStride / 16) + thread % kWeightWords;
+      i64 at = blockRow + row + i * kWeightApart;
+      at = at < w.rows ? at : w.rows - 1;
+      s.weight[m][i] = w.data + job.matrix * w.outerStride + at * w.rowStride +
+                       column * (kIsF32 ? 4 : 2);
     }
   }
+  s.weightCols = int(a.w.cols) - column;
+  s.weightTo = placeOf<kWeightWords>(row, word) * 16;
+  row = thread / kActWords;
+  word = thread % kActWords;
+  column = slice * kStepCols + word * kStepCols / kActWords;
 #pragma unroll
   for (int i = 0; i < kActCopies; ++i) {
-    int t = thread / kActWords + i * kActApart;
-    s.act[i] = u32(narrowRow(a, job, t < job.count ? t : 0) * a.pitch / 8) +
-               thread % kActWords;
+    int t = row + i * kActApart;
+    s.act[i] = (const u8 *)(a.narrowed +
+                            narrowRow(a, job, t < job.count ? t : 0) * a.pitch +
+                            column);
   }
+  s.actCols = int(a.pitch) - column;
+  s.actTo = u32(sizeof(Stage::weights)) + placeOf<kActWords>(row, word) * 16;
   return s;
 }
 
-/// Begins the copies of step `step`; past a row's last column are zeros.
-MOE_DEVICE void fillStage(Stage &stage, const Sources &s, const HalfGemmArgs &a,
-                          int step, int thread) {
-  int word = thread % kWeightWords, row = thread / kWeightWords;
-  bool isThere =
-      (step * kWeightWords + word) * (16 / (kIsF32 ? 4 : 2)) < a.w.cols;
+/// Begins the copies of the slice's next step to the stage at shared address
+/// `stage`; past a row's last column are zeros.
+MOE_DEVICE void fillStage(u32 stage, Sources &s, const HalfGemmArgs &a,
+                          int thread) {
+  constexpr int kColumns = kStepCols * MOE_SLICES;
 #pragma unroll
   for (int m = 0; m < kMatrices; ++m)
 #pragma unroll
     for (int i = 0; i < kWeightCopies; ++i)
       if (kBlockRows % kWeightApart == 0 ||
-          row + i * kWeightApart < kBlockRows) {
-        u32 at = s.weight[m][i] + (isThere ? step * kWeightWords : 0);
-        copyAsync(&stage.weights[m][placeOf<kWeightWords>(
-                      row + i * kWeightApart, word)],
-                  s.matrix[m] + 16 * i64(at), isThere ? 16 : 0);
+          thread / kWeightWords + i * kWeightApart < kBlockRows) {
+        copyAsync(stage + s.weightTo +
+                      (m * kBlockRows + i * kWeightApart) * kWeightWords * 16,
+                  s.weight[m][i], s.weightCols > 0 ? 16 : 0);
+        s.weight[m][i] += kColumns * (kIsF32 ? 4 : 2);
       }
-  word = thread % kActWords;
-  row = thread / kActWords;
-  isThere = step * kStepCols < a.pitch;
 #pragma unroll
-  for (int p = 0; p < MOE_PARTS; ++p)
+  for (int i = 0; i < kActCopies; ++i)
+    if (MOE_ROWS % kActApart == 0 ||
+        thread / kActWords + i * kActApart < MOE_ROWS) {
 #pragma unroll
-    for (int i = 0; i < kActCopies; ++i)
-      if (MOE_ROWS % kActApart == 0 || row + i * kActApart < MOE_ROWS) {
-        u32 at = s.act[i] + (isThere ? step * kActWords : 0);
-        copyAsync(&stage.acts[p][placeOf<kActWords>(row + i * kActApart, word)],
-                  (const u8 *)(a.narrowed + p * a.plane) + 16 * i64(at),
-                  isThere ? 16 : 0);
-      }
+      for (int p = 0; p < MOE_PARTS; ++p)
+        copyAsync(stage + s.actTo +
+                      (p * MOE_ROWS + i * kActApart) * kActWords * 16,
+                  s.act[i] + p * a.plane * 2, s.actCols > 0 ? 16 : 0);
+      s.act[i] += kColumns * 2;
+    }
+  s.weightCols -= kColumns;
+  s.actCols -= kColumns;
 }
 
 using Sums = float[MOE_TILES][kTiles][4];
@@ -156,17 +169,40 @@ struct Weights {
   u32 part[kIsF32 ? 2 : 1][4];
 };
 
-/// Loads rows from `row` on, columns from 16 `k` on.
-MOE_DEVICE void loadWeights(Weights &w, const uint4 *rows, int row, int k) {
+/// Words of weights that a lane's address moves on by for the next eight
+/// columns (F32) or sixteen.
+constexpr int kLoads = kIsF32 ? 4 : 2;
+
+/// The lane's addresses for ldmatrix, from the beginning of a stage. Sixteen
+/// rows further the order of words is the same, so that all others are
+/// constants more.
+struct Operands {
+  u32 weight[kLoads], act[2];
+};
+MOE_DEVICE Operands operandsOf(int warpRow, int act) {
   int lane = threadIdx.x % 32;
+  Operands o;
   // ldmatrix order: rows 0 .. 7 and 8 .. 15 of a word, then of the next one.
-  row += lane % 16;
+  int row = warpRow * kRowTiles * 16 + lane % 16;
+#pragma unroll
+  for (int i = 0; i < kLoads; ++i)
+    o.weight[i] = placeOf<kWeightWords>(row, 2 * i + lane / 16) * 16;
+  // Words 2 k and 2 k + 1 of eight rows, then of the next eight.
+  row = act + lane / 16 * 8 + lane % 8;
+#pragma unroll
+  for (int k = 0; k < 2; ++k)
+    o.act[k] = u32(sizeof(Stage::weights)) +
+               placeOf<kActWords>(row, 2 * k + lane / 8 % 2) * 16;
+  return o;
+}
+
+/// Loads the weights of sixteen rows, at `rows`, and columns from 16 `k` on.
+MOE_DEVICE void loadWeights(Weights &w, u32 rows, const Operands &o, int k) {
 #if MOE_FORMAT == MOE_F32
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     u32 x[4];
-    loadMatrices(
-        x, rows + placeOf<kWeightWords>(row, 4 * k + 2 * half + lane / 16));
+    loadMatrices(x, rows + o.weight[2 * k + half]);
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       Split two =
@@ -176,30 +212,32 @@ MOE_DEVICE void loadWeights(Weights &w, const uint4 *rows, int row, int k) {
     }
   }
 #else
-  loadMatrices(w.part[0], rows + placeOf<kWeightWords>(row, 2 * k + lane / 16));
+  loadMatrices(w.part[0], rows + o.weight[k]);
 #endif
 }
 
-/// Adds a step's products to the sums of warp row `warpRow`, for activations
-/// from `act` on.
-MOE_DEVICE void multiply(Sums &sums, const Stage &stage, int warpRow, int act) {
-  int lane = threadIdx.x % 32;
+/// Adds a step's products to the sums, of `count` rows of activations; `stage`
+/// is a shared address. Only experts' blocks have fewer rows than they could
+/// have, which costs others no branch.
+MOE_DEVICE void multiply(Sums &sums, u32 stage, const Operands &o, int count) {
 #pragma unroll
   for (int k = 0; k < kStepCols / 16; ++k) {
     Weights w[MOE_TILES];
 #pragma unroll
     for (int i = 0; i < MOE_TILES; ++i)
-      loadWeights(w[i], stage.weights[i / kRowTiles],
-                  16 * (warpRow * kRowTiles + i % kRowTiles), k);
+      loadWeights(w[i],
+                  stage + (i / kRowTiles * kBlockRows + i % kRowTiles * 16) *
+                              kWeightWords * 16,
+                  o, k);
 #pragma unroll
-    for (int two = 0; two < kTiles; two += 2)
+    for (int two = 0; two < kTiles; two += 2) {
+      if (MOE_JOBS == MOE_EXPERTS && 8 * two >= count)
+        break;
 #pragma unroll
       for (int p = 0; p < MOE_PARTS; ++p) {
-        // Words 2 k and 2 k + 1 of eight rows, then of the next eight.
         u32 b[4];
-        loadMatrices(b, &stage.acts[p][placeOf<kActWords>(
-                            act + 8 * two + lane / 16 * 8 + lane % 8,
-                            2 * k + lane / 8 % 2)]);
+        loadMatrices(b, stage + o.act[k] +
+                            (p * MOE_ROWS + 8 * two) * kActWords * 16);
 #pragma unroll
         for (int i = 0; i < MOE_TILES; ++i)
 #pragma unroll
@@ -208,6 +246,7 @@ MOE_DEVICE void multiply(Sums &sums, const Stage &stage, int warpRow, int act) {
             mma(sums[i][two + 1], w[i].part[part], b[2], b[3]);
           }
       }
+    }
   }
 }
 
@@ -234,7 +273,6 @@ MOE_DEVICE void addSlices(Sums &sums, float *memory, int slice, int thread) {
 
 MOE_KERNEL(kThreads, MOE_BLOCKS, HalfGemmArgs) {
   extern __shared__ uint4 memory[];
-  auto *stages = (Stage(*)[MOE_SLICES])memory;
   Job job = findGroup(a);
   if (job.count <= 0)
     return;
@@ -252,30 +290,32 @@ MOE_KERNEL(kThreads, MOE_BLOCKS, HalfGemmArgs) {
   // Warps past the last row multiply nothing, but they copy.
   bool isInside =
       blockRow + warpRow * kRowTiles * 16 < a.w.rows && act < job.count;
-  Sources sources = sourcesOf(a, job, blockRow, thread);
-  // Steps of all slices together.
+  Sources sources = sourcesOf(a, job, blockRow, slice, thread);
+  Operands operands = operandsOf(warpRow, act);
+  // Steps of all slices together; a stage has one of each slice.
+  constexpr u32 kStageBytes = sizeof(Stage) * MOE_SLICES;
   int rounds =
       (int(a.w.cols) + kStepCols * MOE_SLICES - 1) / (kStepCols * MOE_SLICES);
+  u32 first = sharedAddress(memory) + slice * u32(sizeof(Stage));
+  u32 end = first + MOE_STAGES * kStageBytes;
 #pragma unroll
   for (int i = 0; i < MOE_STAGES - 1; ++i) {
     if (i < rounds)
-      fillStage(stages[i][slice], sources, a, i * MOE_SLICES + slice, thread);
+      fillStage(first + i * kStageBytes, sources, a, thread);
     commitCopies();
   }
   Sums sums = {};
-  int here = 0, there = MOE_STAGES - 1;
+  u32 here = first, there = end - kStageBytes;
   for (int round = 0; round < rounds; ++round) {
     waitCopies<MOE_STAGES - 2>();
     __syncthreads(); // This round is complete, the one before it is left.
-    int next = round + MOE_STAGES - 1;
-    if (next < rounds)
-      fillStage(stages[there][slice], sources, a, next * MOE_SLICES + slice,
-                thread);
+    if (round + MOE_STAGES - 1 < rounds)
+      fillStage(there, sources, a, thread);
     commitCopies();
     if (isInside)
-      multiply(sums, stages[here][slice], warpRow, act);
-    here = here + 1 < MOE_STAGES ? here + 1 : 0;
-    there = there + 1 < MOE_STAGES ? there + 1 : 0;
+      multiply(sums, here, operands, job.count - act);
+    there = here;
+    here = here + kStageBytes < end ? here + kStageBytes : first;
   }
 #if MOE_SLICES > 1
   __syncthreads();

@@ -52,24 +52,30 @@ MOE_DEVICE void mma(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) {
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-/// Loads four matrices of eight rows of 16 bytes; lane i passes the address of
-/// row i % 8 of matrix i / 8. Lane 4 g + c gets the four bytes from 4 c on of
-/// row g of each matrix.
-MOE_DEVICE void loadMatrices(u32 (&x)[4], const void *row) {
+/// Loads four matrices of eight rows of 16 bytes; lane i passes the shared
+/// address of row i % 8 of matrix i / 8. Lane 4 g + c gets the four bytes from
+/// 4 c on of row g of each matrix.
+MOE_DEVICE void loadMatrices(u32 (&x)[4], u32 row) {
   asm volatile(
       "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
       : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
-      : "r"(sharedAddress(row))
+      : "r"(row)
       : "memory");
+}
+MOE_DEVICE void loadMatrices(u32 (&x)[4], const void *row) {
+  loadMatrices(x, sharedAddress(row));
 }
 
 /// The same, transposed: lane 4 g + c gets elements 2 c, 2 c + 1 of column g.
-MOE_DEVICE void loadTransposed(u32 (&x)[4], const void *row) {
+MOE_DEVICE void loadTransposed(u32 (&x)[4], u32 row) {
   asm volatile(
       "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
       : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
-      : "r"(sharedAddress(row))
+      : "r"(row)
       : "memory");
+}
+MOE_DEVICE void loadTransposed(u32 (&x)[4], const void *row) {
+  loadTransposed(x, sharedAddress(row));
 }
 
 #endif // MOE_KERNELS_CUDA_HALFMMA_CUH

@@ -199,7 +199,8 @@ std::vector<Launch> launches(const moek::ExpertsCombineArgs &a,
 
 std::vector<Launch> launches(const moek::AbsorbQueryArgs &a,
                              const LaunchContext &context) {
-  constexpr uint32_t kColumns = 256, kRows = 4;
+  // Q4_K is decoded eight columns at a time (MOE_EIGHT of Gguf.cuh).
+  const uint32_t kColumns = a.w.format == Format::Q4_K ? 256 : 64, kRows = 4;
   KernelSpec spec{"kernels/cuda/AbsorbQuery.cu", "absorb_query", {}};
   if (!addFormat(spec, a.w.format))
     return {};

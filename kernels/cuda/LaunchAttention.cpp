@@ -39,10 +39,12 @@ std::vector<Launch> launches(const moek::LatentAttentionArgs &a,
 
 std::vector<Launch> launches(const moek::CombineSplitsArgs &a,
                              const LaunchContext &context) {
-  return {makeLaunch({"kernels/cuda/CombineSplits.cu", "combine_splits", {}},
-                     {uint32_t(context.maxTokens), uint32_t(a.heads),
-                      blocksFor(a.latent, kCombinedColumns)},
-                     kThreads, 0, deviceArgs(a, context.step), Fusion::wide())};
+  int64_t columns = combinedColumns(a.heads, a.latent);
+  return {makeLaunch(
+      combineSpec("kernels/cuda/CombineSplits.cu", "combine_splits", columns),
+      {uint32_t(context.maxTokens), uint32_t(a.heads),
+       blocksFor(a.latent, columns)},
+      kThreads, 0, deviceArgs(a, context.step), Fusion::wide())};
 }
 
 std::vector<Launch> launches(const moek::KvStoreArgs &a,
@@ -66,8 +68,8 @@ struct FlashForm {
   int64_t keys; ///< Of a tile.
   uint32_t sharedBytes;
 
-  FlashForm(KvType type, int64_t key, int64_t value, int64_t heads,
-            int64_t kvHeads, const LaunchContext &context) {
+  FlashForm(KvType type, int64_t key, int64_t value,
+            const LaunchContext &context) {
     bool hasCodes = type == KvType::Q8_0;
     int64_t columns = (kvBlocks(key) + kvBlocks(value)) * kKvBlock;
     // A thread has 255 registers, of which sums and queries take most. Two
@@ -79,15 +81,16 @@ struct FlashForm {
                 context.maxTokens > 2 * context.maxSequences &&
                 !(isWide && hasCodes);
     if (isPrefill) {
-      // Half as many rows if there are too few for all multiprocessors.
-      int64_t tiles = tilesFor(context, heads / kvHeads, 128) * kvHeads;
-      warps = tiles < 2 * context.multiprocessors ? 4 : 8;
+      // Three small blocks hide each other's latencies; an H100 has the shared
+      // memory for one that loads keys for twice as many queries.
+      bool isLarge = context.arch >= 90 && context.arch < 110;
+      warps = isLarge ? 8 : 4;
       stages = 2;
-      keys = columns <= 256 && warps == 8 ? 64 : 32;
+      keys = isLarge && columns <= 256 ? 64 : 32;
       sharedBytes = uint32_t(stages * keys * rowBytes);
       return;
     }
-    warps = isWide ? 2 : 4;
+    warps = columns > 320 ? 2 : 4; // Two stages within 99 KB.
     keys = 16;
     stages =
         int(std::clamp<int64_t>(64 * 1024 / (warps * keys * rowBytes), 2, 4));
@@ -132,7 +135,7 @@ std::vector<Launch> launches(const moek::AttentionArgs &a,
                              const LaunchContext &context) {
   int64_t group = a.heads / a.kvHeads;
   if (hasFlash(a, context)) {
-    FlashForm form(a.kv.type, a.key, a.value, a.heads, a.kvHeads, context);
+    FlashForm form(a.kv.type, a.key, a.value, context);
     return {makeLaunch(form.spec(a.kv.type, a.key, a.value),
                        {tilesFor(context, group, form.rows()),
                         uint32_t(a.splits), uint32_t(a.kvHeads)},
@@ -250,7 +253,7 @@ std::vector<Launch> flashLaunches(const moek::MlaAttentionArgs &a,
       return {};
     all.push_back(*keys);
     all.push_back(*values);
-    FlashForm form(type, key, a.value, heads, heads, context);
+    FlashForm form(type, key, a.value, context);
     KernelSpec spec = form.spec(type, key, a.value);
     spec.entry += "_contiguous";
     spec.define("MOE_CONTIGUOUS");

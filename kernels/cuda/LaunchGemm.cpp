@@ -155,8 +155,10 @@ int64_t rowSplit(const Product &p, int64_t rows, int64_t warpRows,
 
 std::vector<Launch> floatGemm(const Product &p, const LaunchContext &context) {
   int64_t rows = std::min(p.maxRows, kFewRows);
-  int64_t warpRows =
-      rows > 2 && formatInfo(p.format).blockElements == 1 ? 2 : 1;
+  // Rows of weights of a warp; with a gate, four would spill.
+  int64_t warpRows = 1;
+  if (rows > 2 && formatInfo(p.format).blockElements == 1)
+    warpRows = p.isGate ? 2 : 4;
   int64_t split = rowSplit(p, rows, warpRows, context);
   KernelSpec spec = productSpec(p, "FloatGemm.cu", "gemm", rows);
   if (split > 1)
@@ -206,17 +208,26 @@ std::vector<Launch> gemvMma(const Product &p) {
                      Fusion::wide(kWeightRows))};
 }
 
-std::vector<Launch> gemv(const Product &p, int64_t rows) {
-  constexpr int64_t kWeightRows = 16, kLanesK = 8;
+std::vector<Launch> gemv(const Product &p, int64_t rows,
+                         const LaunchContext &context) {
+  // Blocks of 8 rows read every other sector, but those of 16 would leave
+  // multiprocessors idle if a matrix has few rows.
+  int64_t quads = 4, groups = groupsOf(p, rows);
+  if (2 * blocksFor(p.args.w.rows, 16) * groups * p.heads <=
+      context.multiprocessors)
+    quads = 2;
   KernelSpec spec = productSpec(p, "Gemv.cu", "gemv", rows);
+  if (quads < 4)
+    spec.entry += "_q" + std::to_string(quads);
+  spec.define("MOE_QUADS", quads);
   if (!addFormat(spec, p.format))
     return {};
-  int64_t warps = warpsFor(p.args.w.cols / 32, kLanesK, kMaxWarps);
+  int64_t warps = warpsFor(p.args.w.cols / 32, 32 / quads, kMaxWarps);
   return {makeLaunch(std::move(spec),
-                     {blocksFor(p.args.w.rows, kWeightRows), groupsOf(p, rows),
+                     {blocksFor(p.args.w.rows, 4 * quads), uint32_t(groups),
                       uint32_t(p.heads)},
                      uint32_t(warps * 32), 0, p.args,
-                     Fusion::wide(kWeightRows, /*anyThreads=*/true))};
+                     Fusion::wide(int(4 * quads), /*anyThreads=*/true))};
 }
 
 /// What Products.cuh keeps for a unit of a format: floats for MOE_SUMS and
@@ -307,7 +318,7 @@ static std::vector<Launch> wholeLaunches(const Product &p,
   int64_t rows = rowsPerMatrix(p);
   if (rows > kFewRows)
     return gemm(p, context.arch);
-  return rows > 2 ? gemvMma(p) : gemv(p, rows);
+  return rows > 2 ? gemvMma(p) : gemv(p, rows, context);
 }
 
 //===----------------------------------------------------------------------===//

@@ -62,31 +62,50 @@ int64_t blocksOf(const Product &p, const Shape &shape) {
          blocksFor(p.maxRows, shape.acts) * p.heads;
 }
 
+/// The shape of a block with so many rows of activations. Its warps have 64 x
+/// 32 (rows of weights by activations), 32 x 32 or 32 x 16.
+Shape shapeFor(int64_t acts, bool isGate) {
+  if (acts == 128)
+    return {acts, 2, 4, 4, 1, 0, 2, isGate};
+  return {acts, 4, acts == 64 ? 2 : 1, 2, 1, 0, 2, isGate};
+}
+
+/// Returns the part of the multiprocessors' time that they are busy: in the end
+/// some have no block. Smaller blocks multiply less for each byte of L2.
+double busyPart(const Product &p, const Shape &shape, int multiprocessors) {
+  int64_t blocks = blocksOf(p, shape);
+  double most = double(blocksFor(blocks, multiprocessors)) * multiprocessors;
+  return double(blocks) / most *
+         (shape.acts == 128  ? 1
+          : shape.acts == 64 ? 0.75
+                             : 0.6);
+}
+
 Shape shapeOf(const Product &p, const LaunchContext &context) {
   // Half of what a multiprocessor has on GeForce GPUs (100 KiB, 1 KiB of them
   // the driver's for each block), and on the others (164 KiB or more).
   const bool isGeforce = multiprocessorOf(context.arch).sharedBytes < 128 << 10;
   const int64_t half = isGeforce ? 49 << 10 : 80 << 10;
-  const bool isOne = partsOf(p) == 1;
-  Shape s{blockRowsOf(p, isOne ? 128 : 64), 4, 1, 2, 1, 0, 2, p.isGate};
-  if (s.acts == 64)
-    s.warpCols = 2;
-  if (s.acts == 128 && isGeforce)
-    s.warpRows = 2, s.warpCols = 4, s.tiles = 4; // A warp has 64 x 32.
-  else if (s.acts == 128)
-    s.warpRows = 2, s.warpCols = 2, s.tiles = 4; // 64 x 64
-  // On an H100, L2 limits a block of 128 x 128.
+  const int sms = context.multiprocessors;
+  int64_t acts = blockRowsOf(p, partsOf(p) == 1 ? 128 : 64);
+  Shape s = shapeFor(acts, p.isGate);
+  if (p.jobs != Jobs::Experts)
+    for (acts /= 2; acts >= 32; acts /= 2) {
+      Shape smaller = shapeFor(acts, p.isGate);
+      if (busyPart(p, smaller, sms) > busyPart(p, s, sms))
+        s = smaller;
+    }
+  // L2 of an H100 limits blocks of 128 x 128; warps of 64 x 64 also read less
+  // of shared memory.
   if (s.acts == 128 && context.arch >= 90 && context.arch < 120) {
     Shape large = s;
-    large.warpRows = 4, large.blocks = 1;
-    if (blocksOf(p, large) >= context.multiprocessors)
+    large.warpRows = 4, large.warpCols = 2, large.blocks = 1;
+    if (busyPart(p, large, sms) > 0.7 * busyPart(p, s, sms))
       s = large;
   }
-  if (blocksOf(p, s) < context.multiprocessors && p.jobs != Jobs::Experts) {
-    s = {std::min<int64_t>(s.acts, 32), 2, 1, 2, 4, 0, 1, p.isGate};
-    if (p.format == Format::F32)
-      s.slices = 2;
-  }
+  if (2 * blocksOf(p, s) < sms && p.jobs != Jobs::Experts)
+    s = {std::min<int64_t>(s.acts, 32),   2, 1, 2,
+         p.format == Format::F32 ? 2 : 4, 0, 1, p.isGate};
   s.stages = std::clamp<int64_t>(
       (s.blocks == 1 ? 2 * half : half) / s.stageBytes(p), 3, 5);
   return s;

@@ -133,12 +133,12 @@ std::vector<Launch> launches(const moek::SparseAttentionArgs &a,
     all.push_back(
         makeLaunch(std::move(spec), {tokens, heads, spans}, 128, 0, args));
   }
+  int64_t columns = combinedColumns(a.heads, a.value);
   if (splits > 1)
-    all.push_back(
-        makeLaunch({"kernels/cuda/SparseCombine.cu", "sparse_combine", {}},
-                   {uint32_t(context.maxTokens), uint32_t(a.heads),
-                    blocksFor(a.value, kCombinedColumns)},
-                   kThreads, 0, args));
+    all.push_back(makeLaunch(
+        combineSpec("kernels/cuda/SparseCombine.cu", "sparse_combine", columns),
+        {tokens, uint32_t(a.heads), blocksFor(a.value, columns)}, kThreads, 0,
+        args));
   return all;
 }
 

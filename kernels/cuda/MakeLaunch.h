@@ -29,8 +29,16 @@ constexpr uint32_t tilesFor(const LaunchContext &context, int64_t rowsPerToken,
          uint32_t(context.maxSequences) - 1;
 }
 
-/// Columns of a block of Combine.cuh.
-inline constexpr int64_t kCombinedColumns = 32;
+/// Returns the columns of a block of Combine.cuh: few, so that many blocks hide
+/// the latency of memory, unless many heads make enough of them.
+constexpr int64_t combinedColumns(int64_t heads, int64_t value) {
+  return heads * value >= 128 * 256 ? 128 : 32;
+}
+inline KernelSpec combineSpec(const char *file, std::string entry,
+                              int64_t columns) {
+  return {
+      file, entry + "_" + std::to_string(columns), {{"MOE_COLUMNS", columns}}};
+}
 
 constexpr uint32_t floatBytes(int64_t count) { return uint32_t(count) * 4; }
 

@@ -1,10 +1,10 @@
 // SparseCombine: combines the KV splits of a token's list (SparseAttention.cu).
-// A block has 32 columns of a head of a token.
+// A block has some columns of a head of a token.
 
 #include "kernels/cuda/Combine.cuh"
 #include "kernels/cuda/Listed.cuh"
 
-MOE_KERNEL(256, 4, SparseSplitsArgs) {
+MOE_KERNEL(256, 3, SparseSplitsArgs) {
   int t = blockIdx.x;
   if (t >= a.step->tokens)
     return;

@@ -20,6 +20,7 @@ struct Case {
   int64_t nanRow = -1, nanQuery = -1, nanValue = -1;
   float scale = 0.2f;
   int64_t gap = 16; ///< Bytes between cache rows.
+  float size = 1;   ///< A factor of queries.
 };
 
 class Checked {
@@ -31,7 +32,7 @@ public:
         cache(type, gqaKvWidth(c.kvHeads, c.key, c.value), rows + 70, rows,
               random, c.gap),
         rounding(roundingOf(kernel, type)) {
-    q.fill(random);
+    q.fill(random, c.size);
     for (int64_t h = 0; h < c.heads; ++h)
       sinks.at(0, h) = (h % 3 == 1 ? -1 : 1) * c.sinks;
     spoilUnseen();
@@ -183,6 +184,16 @@ TEST_P(AttentionTest, RowsAtAnyAddress) {
     for (int tokens : {1, 35}) {
       Case c{4, 2, 24, 40, tokens, 70};
       c.gap = 8;
+      check(GetParam(), type, c);
+    }
+}
+
+/// Queries that F16 cannot represent.
+TEST_P(AttentionTest, LargeQueries) {
+  for (KvType type : kKvTypes)
+    for (int tokens : {1, 35}) {
+      Case c{4, 2, 64, 24, tokens, 70};
+      c.size = 1.2e6f, c.scale = 1e-6f;
       check(GetParam(), type, c);
     }
 }

@@ -131,13 +131,6 @@ struct TestWorkers {
 };
 std::vector<TestWorkers> testTeams();
 
-/// The most tokens that a step of the present phase may have, which chooses a
-/// GPU's kernels; 0: as many as the step has.
-inline int32_t &phaseTokens() {
-  static int32_t tokens = 0;
-  return tokens;
-}
-
 /// Runs `kernel` with several sets of workers; see the top of this file.
 void runKernel(const KernelInfo &kernel, const void *args, Step step,
                size_t scratchBytes, std::vector<Output *> outputs);

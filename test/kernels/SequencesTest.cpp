@@ -2,6 +2,7 @@
 // places: every bit must equal that of each sequence alone, in its own cache.
 #include "kernels/Ring.h"
 #include "test/kernels/GroupedAttention.h"
+#include "test/kernels/Phase.h"
 
 #include <numeric>
 
@@ -70,6 +71,9 @@ private:
   }
 };
 
+/// Bytes between rows, with which they are copied sixteen bytes at a time.
+constexpr int64_t kGap = 16;
+
 uint8_t *pageOf(const KvView &kv, int64_t page) {
   return kv.data + page * kKvPage * kv.rowStride;
 }
@@ -79,7 +83,7 @@ Cache ownCache(const PagedStep &paged, size_t i, const Cache &pool,
                Random &random) {
   const std::vector<int32_t> &pages = paged.pages[i];
   int64_t capacity = int64_t(pages.size()) * kKvPage;
-  Cache own(pool.view.type, pool.view.width, capacity, 0, random);
+  Cache own(pool.view.type, pool.view.width, capacity, 0, random, kGap);
   for (size_t p = 0; p < pages.size(); ++p)
     std::memcpy(pageOf(own.view, int64_t(p)), pageOf(pool.view, pages[p]),
                 size_t(kKvPage * pool.view.rowStride));
@@ -90,7 +94,7 @@ Cache ownCache(const PagedStep &paged, size_t i, const Cache &pool,
 Cache filledPool(const PagedStep &paged, KvType type, int64_t width,
                  Random &random) {
   int64_t rows = paged.pageCount * kKvPage;
-  return Cache(type, width, rows, rows, random);
+  return Cache(type, width, rows, rows, random, kGap);
 }
 
 void expectRows(const Matrix<float> &got, int64_t first,
@@ -197,7 +201,7 @@ Cache ringsOf(PagedStep &paged, KvType type, int64_t width, int64_t ring,
   auto count = int32_t(paged.rows.size());
   for (int32_t i = 0; i < count; ++i)
     paged.rows[size_t(i)].state = count - 1 - i;
-  return Cache(type, width, count * ring, count * ring, random);
+  return Cache(type, width, count * ring, count * ring, random, kGap);
 }
 
 // Rows stored in rings equal those stored in pages.
@@ -314,14 +318,14 @@ void checkGrouped(const KernelInfo &kernel, const std::vector<Lengths> &lengths,
       return out;
     };
     Matrix<float> out = run(q.data(), pool.view, paged.step());
-    phaseTokens() = paged.tokens;
+    phase() = {paged.tokens, int32_t(paged.rows.size())};
     for (size_t i = 0; i < paged.rows.size(); ++i) {
       const SequenceRows &rows = paged.rows[i];
       Cache own = ownCache(paged, i, pool, random);
       expectRows(out, rows.begin,
                  run(q.row(rows.begin), own.view, PagedStep::alone(rows)));
     }
-    phaseTokens() = 0;
+    phase() = {};
   }
 }
 
@@ -402,6 +406,7 @@ TEST_P(MlaAttentionSequencesTest, AsAlone) {
                           out.data(), out.stride, heads,     nope,
                           rope,       latent,     value,     0.15f};
     runKernel(GetParam(), &args, paged.step(), scratch, {&out});
+    phase() = {paged.tokens, int32_t(paged.rows.size())};
     for (size_t i = 0; i < paged.rows.size(); ++i) {
       const SequenceRows &rows = paged.rows[i];
       Cache own = ownCache(paged, i, pool, random);
@@ -413,6 +418,7 @@ TEST_P(MlaAttentionSequencesTest, AsAlone) {
       expectRows(out, rows.begin, alone);
       args.out = out.data();
     }
+    phase() = {};
   }
 }
 

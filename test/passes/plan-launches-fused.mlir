@@ -15,7 +15,8 @@ plan.program attributes {
   // CHECK: %[[ALL:.*]] = plan.module "fused__gemm_1_f32__gemm_1_f32__all_rms_norm__all_copy" of "kernels/cuda/Fused.cu"
   // CHECK-SAME: ["begins wide kernels/cuda/FloatGemm.cu MOE_JOBS=0 {{.*}}", "begins wide {{.*}}", "all blocks kernels/cuda/RmsNorm.cu", "all warps kernels/cuda/Copy.cu"]
   // CHECK-NEXT: %[[GEMM:.*]] = plan.module "gemm_1_f32" of "kernels/cuda/FloatGemm.cu"
-  // CHECK-NEXT: %[[LONG:.*]] = plan.module "gemm_8_f32" of "kernels/cuda/FloatGemm.cu"
+  // CHECK-NEXT: %[[NARROW:.*]] = plan.module "narrow_2_f32" of "kernels/cuda/Narrow.cu"
+  // CHECK-NEXT: %[[LONG:.*]] = plan.module "half_gemm_{{.*}}_f32" of "kernels/cuda/HalfGemm.cu"
   // CHECK-NOT: plan.module
   %gguf = plan.file model "m" bytes 1000000 header 0 hash "0123456789abcdef0123456789abcdef"
   %w = plan.weight "w" in %gguf at 0 : 1x256x256xF32 strides [262144, 1024]
@@ -55,7 +56,7 @@ plan.program attributes {
     %x = plan.buffer "x" on %gpu0 f32 cols 256 rows [1, 0] at 0
     %y = plan.buffer "y" on %gpu0 f32 cols 256 rows [1, 0] at 614400
     // Products this long are not fused.
-    // CHECK-COUNT-2: plan.inst linear {{.*}} launches %[[LONG]]
+    // CHECK-COUNT-2: plan.inst linear {{.*}} launches %[[NARROW]] {{.*}}, %[[LONG]]
     plan.inst linear on %gpu0.compute ["linear_cuda", "gemm_f32_cuda"] (act = %x, w = %w, out = %y) {accumulate = 0} for %why
     plan.inst linear on %gpu0.compute ["linear_cuda", "gemm_f32_cuda"] (act = %x, w = %w, out = %y) {accumulate = 0} barrier for %why
     plan.bind input %x output %x

@@ -76,6 +76,26 @@ TEST(CudaAbi, ConstantsAreTheHeaders) {
   EXPECT_EQ(unsigned(cu::kCaptureOfThisThread),
             unsigned(CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
   EXPECT_EQ(cu::kStreamNonBlocking, unsigned(CU_STREAM_NON_BLOCKING));
+  EXPECT_EQ(unsigned(cu::kInvalidImage), unsigned(CUDA_ERROR_INVALID_IMAGE));
+  EXPECT_EQ(unsigned(cu::kHasTimeLimit),
+            unsigned(CU_DEVICE_ATTRIBUTE_KERNEL_EXEC_TIMEOUT));
+  EXPECT_EQ(cu::kEventBlockingSync, unsigned(CU_EVENT_BLOCKING_SYNC));
+  EXPECT_EQ(cu::kProgrammaticSerialization,
+            unsigned(CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION));
+}
+
+TEST(CudaAbi, StructsAreTheHeaders) {
+  static_assert(sizeof(cu::LaunchConfig) == sizeof(CUlaunchConfig));
+  static_assert(offsetof(cu::LaunchConfig, stream) ==
+                offsetof(CUlaunchConfig, hStream));
+  static_assert(offsetof(cu::LaunchConfig, attributes) ==
+                offsetof(CUlaunchConfig, attrs));
+  static_assert(sizeof(cu::LaunchAttribute) == sizeof(CUlaunchAttribute));
+  cu::LaunchAttribute ours{cu::kProgrammaticSerialization, 1};
+  CUlaunchAttribute theirs;
+  std::memcpy(&theirs, &ours, sizeof(theirs));
+  EXPECT_EQ(theirs.id, CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION);
+  EXPECT_EQ(theirs.value.programmaticStreamSerializationAllowed, 1);
 }
 
 TEST(CudaAbi, TheToolkitsLibraryHasEverySymbol) {

@@ -430,6 +430,31 @@ TEST_P(CudaSyncTest, SingleInstructionsAreTimed) {
   EXPECT_EQ(steps, 2u); // decode and logits
 }
 
+// From sm_90 on a launch may begin while the one before ends; the software GPU
+// checks that each waits by itself. A driver may refuse such graphs.
+TEST_P(CudaSyncTest, LaunchesOverlapWhereTheGpuCan) {
+  SOFTWARE_ONLY();
+  for (auto [arch, refused] :
+       {std::pair(89, false), std::pair(90, false), std::pair(90, true)}) {
+    SCOPED_TRACE(arch);
+    SamplePlan fresh{"ref"};
+    sample_ = std::move(fresh);
+    softcuda::Options options = softcuda::options();
+    options.gpus[0].gpu.arch = arch;
+    options.failures.clear();
+    if (refused)
+      options.failures["cuLaunchKernelEx"] = 801;
+    softcuda::reset(options);
+    splitPlan(plan(), apartFromExperts);
+    makeGpu(plan(), 1, arch, 1);
+    auto one = OneSequence::open(write(arch), onSoftCuda());
+    ASSERT_TRUE(one.isOk()) << one.status().message();
+    expectDecode(*one, 0, 4);
+    EXPECT_EQ(softcuda::totals().overlappedLaunches > 0,
+              arch == 90 && !refused);
+  }
+}
+
 /// Results do not depend on the order of operations.
 class CudaBitsTest : public CudaDeviceFixture {
 protected:

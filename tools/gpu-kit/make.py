@@ -74,7 +74,8 @@ class Maker:
         self.check()
         self.stage()
         self.code()
-        kit = {"version": 1, "small": self.small, "target": self.target, "commit": self.commit(), "units": self.units(),
+        kit = {"version": 1, "small": self.small, "target": self.target, "commit": self.commit(),
+               "glibc": os.confstr("CS_GNU_LIBC_VERSION"), "units": self.units(),
                "greedy": self.greedy(), "speed": self.speed(),
                "notes": ["moec is not in the kit: with LLVM's and MLIR's libraries it would exceed 60 MiB. Plans were "
                          "compiled where the kit was made.",
@@ -89,10 +90,12 @@ class Maker:
     def check(self):
         missing = [name for name in ["moec", *PROGRAMS] if not os.path.exists(os.path.join(self.build, "bin", name))]
         if missing:
-            raise Problem(f"{self.build} lacks {', '.join(missing)}; run: cmake --build {self.build} --target {' '.join(missing)}")
+            raise Problem(f"{self.build} lacks {', '.join(missing)}; "
+                          f"run: cmake --build {self.build} --target {' '.join(missing)}")
         if not os.path.exists(os.path.join(self.unit_data, "deepseek2-lite.logits.npy")):
             raise Problem(f"{self.unit_data} is empty; run: cmake --build {self.build} --target test_data")
-        if os.path.exists(self.folder) and not os.path.exists(os.path.join(self.folder, "kit.json")) and os.listdir(self.folder):
+        is_kit = os.path.exists(os.path.join(self.folder, "kit.json"))
+        if os.path.exists(self.folder) and not is_kit and os.listdir(self.folder):
             raise Problem(f"{self.folder} is there and is no kit")
 
     def commit(self):
@@ -197,7 +200,7 @@ class Maker:
                 shape = os.path.join(scratch, model + ".gguf")
                 shapes.write(model, shape, layers)
                 target = self.target if not self.small else "4090+xeon"
-                explained = self.compile(shape, name, 256 if model == "tiny" else max(depths) + 1024, "--target", target,
+                explained = self.compile(shape, name, max(depths) + 1024, "--target", target,
                                          "--blank-weights", *options)
             made.append({"name": name, "plan": name + ".fb", "depths": depths, "fewer_threads": fewer,
                          "weights": self.behead(name), "explained": shorten(explained)})
@@ -223,7 +226,7 @@ class Maker:
     def pack(self):
         for part in ("bin", "lib", "plans"):
             print(f"packing {part}")
-            with tarfile.open(os.path.join(self.folder, part + ".tar.xz"), "w:xz", preset=6) as archive:
+            with tarfile.open(os.path.join(self.folder, part + ".tar.xz"), "w:xz", preset=3) as archive:
                 archive.add(os.path.join(self.work, part), part)
         shutil.rmtree(self.work)
         if self.size() > MOST_BYTES:

@@ -31,10 +31,10 @@ class Measured:
         if self.report["head"].get("gpu") == "software":
             raise Problem(f"{path} is of the software GPU, whose times mean nothing")
         machine = figures_of(steps, "machine")
-        probes = (machine.get("probes", []) if isinstance(machine, dict) else []) + list(
-            figures_of(steps, "memory, link and pinning"))
+        probes = (machine.get("probes", []) if isinstance(machine, dict) else []) + [
+            *figures_of(steps, "memory, link and pinning"), *figures_of(steps, "flags and patterns")]
         self.probes = {line["probe"]: line for line in probes if "error" not in line}
-        self.rows = figures_of(steps, "cuda_bench")
+        self.rows = (figures_of(steps, "cuda_bench") or {"rows": []})["rows"]
         self.speed = [line for line in steps if isinstance(line.get("figures"), dict) and line["figures"].get("bench")]
 
     def probe(self, name):
@@ -69,6 +69,7 @@ def target_of(arguments, measured):
 
 def simulated_of(arguments, gpu):
     """Seconds by row as the clock of the software GPU predicts them; {} without it."""
+    name = gpu["model"].split("-")[0].upper()  # the clock has one A100
     if arguments.clock:
         with open(arguments.clock) as file:
             text = file.read()
@@ -76,13 +77,14 @@ def simulated_of(arguments, gpu):
         clock = os.path.join(arguments.build, "bin", "cuda_clock")
         if not os.path.exists(clock):
             return {}
-        text = subprocess.run([clock, "--gpu", gpu["model"], "--json"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+        print("simulating, which takes minutes (--clock FILE takes what cuda_clock --json printed)", flush=True)
+        text = subprocess.run([clock, "--gpu", name, "--json"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                               text=True).stdout
     rows = {}
     for line in text.splitlines():
         if line.startswith("{"):
             row = json.loads(line)
-            if row.get("gpu", gpu["model"]) == gpu["model"]:
+            if row.get("gpu", name) == name:
                 rows[row["row"]] = row["seconds"]
     return rows
 
@@ -114,11 +116,20 @@ def print_rows(measured, gpu, simulated):
     return ratios
 
 
+def print_probes(measured):
+    print()
+    for name, line in measured.probes.items():
+        if "value" in line:
+            more = ", ".join(f"{key} {value}" for key, value in line.items() if key not in ("probe", "value", "unit"))
+            print(f"{name:28} {line['value']:12.4g} {line['unit']:10} {more}".rstrip())
+
+
 def print_speed(measured):
     for line in measured.speed:
         print(f"\n{line['step']}")
         for row in line["figures"]["bench"]:
-            print(f"  {row['test']:7} depth {row['depth']:6} threads {row['threads']:3} {row['tokens_per_second']:10.2f} tokens/s")
+            print(f"  {row['test']:7} depth {row['depth']:6} threads {row['threads']:3} "
+                  f"{row['tokens_per_second']:10.2f} tokens/s")
         for row in line["figures"]["by_part"]:
             if (row["measured_ms"] or 0) + (row["predicted_ms"] or 0) >= 0.01:
                 print(f"  {row['phase']:9} {row['part']:32} predicted {shown(row['predicted_ms'])} ms, "
@@ -179,8 +190,9 @@ def main(arguments):
     print(f"{measured.probes.get('device', {}).get('name', 'a GPU')} beside target {target['name']}")
     simulated = simulated_of(arguments, gpu)
     if not simulated:
-        print("no simulated times: build cuda_clock, or give --clock")
+        print("no simulated times: build cuda_clock, or give --clock; the clock does not know every GPU")
     print_rows(measured, gpu, simulated)
+    print_probes(measured)
     print_speed(measured)
     changed = calibrate(measured, gpu)
     print("\ncalibrated:" if changed else "\nnothing was measured that a target has")

@@ -60,8 +60,8 @@ def of(report):
     lines += table(["", ""], [(key, value) for key, value in head.items() if key not in ("part", "why_software", "notes")])
     lines += [f"* {note}" for note in head.get("notes", [])] + ["", "## Steps", ""]
     lines += table(["part", "step", "result", "seconds", "figures"],
-                   [(line["part"], line["step"], line["status"] + (f": {line['why']}" if "why" in line else ""), line["seconds"],
-                     summary(line.get("figures"))) for line in steps])
+                   [(line["part"], line["step"], line["status"] + (f": {line['why']}" if "why" in line else ""),
+                     line["seconds"], summary(line.get("figures"))) for line in steps])
     for line in steps:
         lines += details(line)
     for line in steps:
@@ -72,6 +72,8 @@ def of(report):
 
 def details(line):
     figures, name = line.get("figures"), line["step"]
+    if isinstance(figures, dict) and "rows" in figures:
+        figures = figures["rows"]
     if isinstance(figures, list) and figures and all(isinstance(row, dict) for row in figures):
         columns = list(dict.fromkeys(key for row in figures for key in row))
         return [f"## {name}", "", *table(columns, [[row.get(column) for column in columns] for row in figures])]

@@ -157,10 +157,17 @@ class Kit:
             os.fsync(file.fileno())
 
     def head(self):
+        notes, glibc = list(self.kit["notes"]), os.confstr("CS_GNU_LIBC_VERSION")
+        if numbers(glibc) < numbers(self.kit["glibc"]):
+            notes.append(f"The kit was made with {self.kit['glibc']}; this machine's {glibc} may be too old for its programs.")
         return {"part": "head", "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "kit": self.kit["commit"],
-                "target": self.kit["target"], "notes": self.kit["notes"], "host": platform.platform(), "cores": self.cores,
+                "target": self.kit["target"], "notes": notes, "host": platform.platform(), "cores": self.cores,
                 "gpu": "software" if self.software else "driver", "why_software": self.why_software,
                 "nvrtc": self.nvrtc}
+
+
+def numbers(version):
+    return [int(number) for number in re.findall(r"\d+", version or "")]
 
 
 def find_nvrtc():

@@ -1,9 +1,10 @@
 """The steps of gpu-kit.sh run speed."""
+import glob
 import json
 import os
 import re
 import shutil
-import sys
+import threading
 
 import run
 import steps
@@ -58,24 +59,59 @@ def rates(kit):
     return steps.probe(kit, "launches", "reads", "link", "pinning")
 
 
+class Clocks:
+    """Asks for clocks, heat and power as long as something is measured."""
+    QUERY = ["clocks.sm", "clocks.mem", "temperature.gpu", "power.draw"]
+
+    def __enter__(self):
+        self.samples, self.ended = [], threading.Event()
+        self.thread = threading.Thread(target=self.ask)
+        self.thread.start()
+        return self
+
+    def ask(self):
+        while not self.ended.wait(1):
+            text = steps.text_of("nvidia-smi", "--query-gpu=" + ",".join(self.QUERY), "--format=csv,noheader,nounits")
+            try:
+                self.samples.append([float(word) for word in text.splitlines()[0].split(",")])
+            except (AttributeError, IndexError, ValueError):
+                return
+
+    def __exit__(self, *_):
+        self.ended.set()
+        self.thread.join()
+
+    def figures(self):
+        """The least and the most of each."""
+        return {name: [min(values), max(values)] for name, values in zip(self.QUERY, zip(*self.samples))}
+
+
 def kernels(kit):
     if kit.software:
         raise run.Skipped("times of the software GPU mean nothing")
     if not kit.nvrtc:
         raise run.Skipped("this machine has no NVRTC")
-    try:
-        output = kit.run(kit.program("cuda_bench"))
-    except run.TimedOut:
-        kit.log.seek(0)  # the rows so far
-        output = kit.log.read()
+    with Clocks() as clocks:
+        try:
+            output, error = kit.run(kit.program("cuda_bench")), None
+        except run.Failed as failed:
+            kit.log.seek(0)  # the rows so far
+            output, error = kit.log.read(), failed
+    figures = {"rows": rows_of(output), "clocks": clocks.figures()}
+    if error:
+        raise type(error)(str(error), figures)
+    if not figures["rows"]:
+        raise run.Failed("cuda_bench printed no row")
+    return figures
+
+
+def rows_of(output):
     rows = []
     for line in output.splitlines():
         row = ROW.match(line)
         if row:
-            rows.append({"row": row[1], "us": float(row[2]), **{key: float(value) for key, value in
-                                                               (("gbps", row[3]), ("tops", row[4])) if value}})
-    if not rows:
-        raise run.Failed("cuda_bench printed no row")
+            rates = {key: float(value) for key, value in (("gbps", row[3]), ("tops", row[4])) if value}
+            rows.append({"row": row[1], "us": float(row[2]), **rates})
     return rows
 
 
@@ -102,6 +138,7 @@ class Weights:
 
     def __enter__(self):
         kit, name, size = self.kit, self.plan["name"], self.plan["weights"]["bytes"]
+        remove_stale()
         for place in ("/dev/shm", kit.work):
             free = shutil.disk_usage(place).free if os.path.isdir(place) else 0
             if place == "/dev/shm":
@@ -130,6 +167,13 @@ class Weights:
 
     def __exit__(self, *_):
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def remove_stale():
+    """Weights of runs that were killed."""
+    for folder in glob.glob("/dev/shm/gpu-kit-*"):
+        if not os.path.exists(f"/proc/{folder.rpartition('-')[2]}"):
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def available_memory():

@@ -26,10 +26,12 @@ def correctness(kit):
     yield "greedy text three times", 60, greedy
     yield "the same text by flags, host and walk", 60, meetings
     yield "cancel inside a step", 40, cancel
-    yield "fused launches", 90, lambda kit: tests(kit, "CudaFuseTest", "FuseTest.SmallOnesInOneBlock:FuseTest.HeadsAreRotated*", 1)
-    yield "conformance", 240, lambda kit: tests(kit, "CudaConformanceTest", "Kernels/RmsNormTest.*:Kernels/CombineSplitsTest.*", 4)
-    yield "device tests", 90, lambda kit: tests(kit, "moe_cuda_device_tests", "*/CudaDeviceTest.DecodeMatchesFloat64/Early", 2,
-                                                "--driver", kit.driver)
+    yield "fused launches", 90, lambda kit: tests(
+        kit, "CudaFuseTest", "FuseTest.SmallOnesInOneBlock:FuseTest.HeadsAreRotated*", 1)
+    yield "conformance", 240, lambda kit: tests(
+        kit, "CudaConformanceTest", "Kernels/RmsNormTest.*:Kernels/CombineSplitsTest.*", 4)
+    yield "device tests", 90, lambda kit: tests(
+        kit, "moe_cuda_device_tests", "*/CudaDeviceTest.DecodeMatchesFloat64/Early", 2, "--driver", kit.driver)
     yield "instructions against the software GPU", 90, instructions
 
 
@@ -146,12 +148,12 @@ def meetings(kit):
 
 def cancel(kit):
     """An interrupt in the middle of steps ends the program at once, and the GPU then works as before."""
-    tries, waits = 1 if kit.software else 5, []
-    for i in range(tries):
-        process = kit.start(text_words(kit, 2000))
+    waits, late = [], 0
+    for i in range(1 if kit.software else 10):
+        process = kit.start(text_words(kit, 2200))
         # Until the first text, so that it is in a step.
         process.stdout.read(1)
-        time.sleep(0.05 + 0.13 * i)
+        time.sleep(0.007 * i)
         begin = time.time()
         process.send_signal(signal.SIGINT)
         try:
@@ -159,13 +161,18 @@ def cancel(kit):
         except subprocess.TimeoutExpired:
             kit.end(process)
             process.communicate()
-            raise run.Failed("an interrupted run did not end", {"seconds": waits})
-        waits.append(round(time.time() - begin, 3))
-        if process.returncode != 130:
+            raise run.Failed("an interrupted run did not end", {"seconds": waits}) from None
+        if process.returncode == 130:
+            waits.append(round(time.time() - begin, 3))
+        elif process.returncode == 0:
+            late += 1  # the text had ended before
+        else:
             raise run.Failed(f"an interrupted run ended with {process.returncode}, not 130", {"seconds": waits})
+    if not waits:
+        raise run.Failed("no run was interrupted before its end")
     if not kit.software:
         kit.run(*text_words(kit, 2))
-    return {"seconds": waits}
+    return {"seconds": waits, "too_late": late}
 
 
 #
@@ -181,7 +188,7 @@ def tests(kit, program, small, shards, *on_gpu):
         words, shards = words + [f"--gtest_filter={small}"], 1
     else:
         words += on_gpu
-    text = together(kit, words, shards)
+    text, was_cut = together(kit, words, shards)
     figures = {"on": sorted(set(re.findall(r"^on (.*)$", text, re.M))),
                "ok": len(re.findall(r"^\[       OK \] .*\)$", text, re.M)),
                "failed": sorted(set(re.findall(r"^\[  FAILED  \] (\S+?),? .*\(\d+ ms\)$", text, re.M))),
@@ -189,18 +196,20 @@ def tests(kit, program, small, shards, *on_gpu):
                "finished": len(re.findall(r"^\[==========\] .* ran\.", text, re.M)) == shards}
     if figures["failed"]:
         raise run.Failed(f"{len(figures['failed'])} tests failed", figures)
+    if was_cut:
+        raise run.TimedOut("the limit ended it", figures)
     if not figures["finished"]:
-        raise run.TimedOut("ran out of time or ended early", figures)
+        raise run.Failed("it ended before its tests had", figures)
     if not figures["ok"]:
         raise run.Failed("no test ran", figures)
     return figures
 
 
 def together(kit, words, shards):
-    """Runs the parts of a GoogleTest program beside each other; returns what they printed, also what was cut."""
+    """Runs the parts of a GoogleTest program beside each other; returns what they printed, and whether the limit cut it."""
     # Into files: a pipe that nobody reads would hold a part up.
     paths = [f"{kit.log.name}.{number}" for number in range(shards)]
-    processes = []
+    processes, was_cut = [], False
     for number, path in enumerate(paths):
         with open(path, "w") as file:
             processes.append(kit.start(words, stdout=file, GTEST_TOTAL_SHARDS=str(shards), GTEST_SHARD_INDEX=str(number)))
@@ -210,20 +219,26 @@ def together(kit, words, shards):
         except subprocess.TimeoutExpired:
             kit.end(process)
             process.wait()
+            was_cut = True
     text = "".join(open(path, errors="replace").read() for path in paths)
     kit.log.write(text)
     for path in paths:
         os.remove(path)
-    return text
+    return text, was_cut
 
 
 def instructions(kit):
     """Every instruction of the software GPU's suite through the driver. KernelTest reads its sources from a checkout."""
     words = [kit.program("moe_softgpu_tests"), "--gtest_color=no", "--driver", kit.driver]
-    words.append("--gtest_filter=" + ("MatrixTest.*:MemoryTest.NarrowLoadsExtend" if kit.software else "-KernelTest.*:*/KernelTest.*"))
-    output = together(kit, words, 1)
+    small, whole = "MatrixTest.*:MemoryTest.NarrowLoadsExtend", "-KernelTest.*:*/KernelTest.*"
+    words.append("--gtest_filter=" + (small if kit.software else whole))
+    output, was_cut = together(kit, words, 1)
     figures = {"ok": len(re.findall(r"^\[       OK \] .*\)$", output, re.M)),
                "failed": sorted(set(re.findall(r"^\[  FAILED  \] (\S+?),? .*\(\d+ ms\)$", output, re.M)))}
-    if figures["failed"] or not figures["ok"] or " ran." not in output:
+    if figures["failed"] or not figures["ok"]:
         raise run.Failed("not all instructions gave the same", figures)
+    if was_cut:
+        raise run.TimedOut("the limit ended it", figures)
+    if " ran." not in output:
+        raise run.Failed("it ended before its tests had", figures)
     return figures

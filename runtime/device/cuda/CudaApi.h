@@ -65,6 +65,22 @@ enum FunctionAttribute : unsigned { kMaxDynamicSharedBytes = 8 };
 /// Capture ignores calls by other threads.
 enum CaptureMode : unsigned { kCaptureOfThisThread = 1 };
 
+/// An attribute of a launch. Its value is a union of 64 bytes.
+struct LaunchAttribute {
+  unsigned id = 0;
+  alignas(8) int value = 0;
+  char others[60] = {};
+};
+/// The launch may begin while the one before ends
+/// (kernels/cuda/LaunchOrder.cuh).
+constexpr unsigned kProgrammaticSerialization = 6;
+struct LaunchConfig {
+  unsigned grid[3], block[3], sharedBytes;
+  Stream stream;
+  LaunchAttribute *attributes;
+  unsigned attributeCount;
+};
+
 /// The driver's entry points.
 struct Api {
 #define MOE_CUDA_CALL(symbol, ...) Result (*symbol)(__VA_ARGS__) = nullptr;

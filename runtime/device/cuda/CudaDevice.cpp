@@ -310,6 +310,7 @@ PlaceNamer CudaDevice::namerOf(const Bound &phase,
 
 CudaOptions CudaDevice::queueOptions() const {
   CudaOptions options = options_;
+  options.overlapsLaunches = driver_->api().cuLaunchKernelEx != nullptr;
   if (options_.note)
     options.note = [this](const std::string &text) {
       options_.note(fmt::format("{}: {}", name(), text));

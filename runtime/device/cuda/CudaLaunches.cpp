@@ -13,6 +13,9 @@
 namespace moert {
 
 namespace {
+/// From here on compiled kernels wait for the launch before them.
+constexpr int kLaunchOrderArch = 90;
+
 class Binder {
 public:
   Binder(const CudaDriver &driver, const fb::Plan &plan, const fb::Phase &phase,
@@ -57,6 +60,7 @@ public:
       MOE_ASSIGN_OR_RETURN(
           CudaLaunch launch,
           bind(launches[i], modules_.function(module), op.index()));
+      launch.awaitsLaunch = modules_.arch(module) >= kLaunchOrderArch;
       part.launches.push_back(launch);
       ++segment.count;
     }

@@ -33,6 +33,9 @@ struct CudaLaunch {
   /// Whether the launch itself can wait for flags and set them
   /// (kernels/cuda/Fuse.h).
   bool canAwait = false, canSignal = false;
+  /// Whether its code waits for the launch before it by itself, so that it may
+  /// begin while that ends (kernels/cuda/LaunchOrder.cuh).
+  bool awaitsLaunch = false;
   alignas(8) std::array<std::byte, moek::cuda::kMaxArgBytes> args = {};
   /// A copy to the host, for another GPU, of `bytes` bytes. The size is that of
   /// the largest step, because copies in a graph have a fixed size.

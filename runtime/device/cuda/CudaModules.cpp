@@ -61,8 +61,10 @@ CudaImage imageFor(const fb::Module &module, int arch) {
   // The images are copied: the driver needs aligned code, and PTX terminated by
   // NUL.
   if (cubin)
-    return {{cubin->cubin()->begin(), cubin->cubin()->end()}, false};
-  return {ptx ? std::string(text(ptx->ptx())) : "", true};
+    return {
+        {cubin->cubin()->begin(), cubin->cubin()->end()}, false, cubin->arch()};
+  return {ptx ? std::string(text(ptx->ptx())) : "", true,
+          ptx ? ptx->arch() : 0};
 }
 
 /// Loads the module's code for this GPU and finds its kernel.
@@ -109,6 +111,7 @@ StatusOr<CudaModules> CudaModules::load(const CudaDriver &driver,
   const fb::Plan &table = plan.table();
   CudaModules result;
   result.functions_.resize(count(table.modules()));
+  result.archs_.resize(count(table.modules()));
   const std::set<uint32_t> wanted = modulesOf(table, device);
   const std::vector<uint32_t> numbers(wanted.begin(), wanted.end());
   result.modules_.resize(numbers.size());
@@ -120,6 +123,8 @@ StatusOr<CudaModules> CudaModules::load(const CudaDriver &driver,
                            loadModule(driver, gpu, plan,
                                       *table.modules()->Get(numbers[index]),
                                       result.functions_[numbers[index]]));
+      result.archs_[numbers[index]] =
+          imageFor(*table.modules()->Get(numbers[index]), gpu.arch).arch;
       return uint64_t(1);
     };
   };

@@ -17,6 +17,7 @@ struct CudaImage {
   /// A cubin, or PTX, which the driver compiles. Empty: no code for this GPU.
   std::string bytes;
   bool isPtx = false;
+  int arch = 0; ///< For which it was compiled.
 };
 
 /// Returns the best image for a GPU. A GPU runs cubins of its generation (arch
@@ -39,10 +40,13 @@ public:
 
   /// Returns the function of a module that the device launches.
   cu::Function function(uint32_t module) const { return functions_[module]; }
+  /// Returns the architecture for which the loaded code was compiled.
+  int arch(uint32_t module) const { return archs_[module]; }
 
 private:
   std::vector<CudaOwned<cu::Module>> modules_;
   std::vector<cu::Function> functions_; ///< By module of the plan; may be null.
+  std::vector<int> archs_;              ///< By module of the plan.
 };
 
 } // namespace moert

@@ -76,6 +76,9 @@ void CudaQueue::prepare(CudaPart &part, PlaceNamer name) {
       status = captureAll();
     if (status.isOk())
       break;
+    // A driver may refuse such edges of a graph; then it is tried without.
+    if (std::exchange(options_.overlapsLaunches, false))
+      continue;
     if (failed.isOk())
       failed = std::move(status);
     part.sync = part.sync == CudaSync::Flags && part.isOnly
@@ -211,9 +214,16 @@ Status CudaQueue::run(CudaSegment &segment) {
   return Status::ok();
 }
 
+bool CudaQueue::follows(const CudaSegment &segment, size_t index) const {
+  return options_.overlapsLaunches && index > segment.first &&
+         part_->launches[index - 1].function &&
+         part_->launches[index].awaitsLaunch;
+}
+
 Status CudaQueue::launchSegment(const CudaSegment &segment) {
   for (size_t i = 0; i < segment.count; ++i)
-    MOE_RETURN_IF_ERROR(launch(part_->launches[segment.first + i]));
+    MOE_RETURN_IF_ERROR(launch(part_->launches[segment.first + i],
+                               follows(segment, segment.first + i)));
   return Status::ok();
 }
 
@@ -279,7 +289,7 @@ Status CudaQueue::captureSegment(const CudaSegment &segment) {
           part_->board + StepEvents::flagOffset(uint32_t(segment.signal))));
     if (sync.awaited || sync.signalled)
       moek::cuda::setHostSync(one.args, sync);
-    MOE_RETURN_IF_ERROR(launch(one));
+    MOE_RETURN_IF_ERROR(launch(one, follows(segment, i)));
   }
   return signals ? Status::ok() : signalQueues(segment);
 }
@@ -360,7 +370,7 @@ CudaQueue::capture(const std::function<Status()> &record) {
   return CudaOwned<cu::GraphExec>(executable, api.cuGraphExecDestroy);
 }
 
-Status CudaQueue::launch(const CudaLaunch &launch) {
+Status CudaQueue::launch(const CudaLaunch &launch, bool follows) {
   if (launch.to)
     return driver_
         .check(driver_.api().cuMemcpyDtoHAsync_v2(launch.to, launch.from,
@@ -368,9 +378,23 @@ Status CudaQueue::launch(const CudaLaunch &launch) {
                "sending to another GPU")
         .at(name_(launch.instruction));
   void *argument = const_cast<std::byte *>(launch.args.data());
-  cu::Result result = driver_.api().cuLaunchKernel(
-      launch.function, launch.grid[0], launch.grid[1], launch.grid[2],
-      launch.threads, 1, 1, launch.sharedBytes, stream(), &argument, nullptr);
+  cu::Result result = cu::kNotSupported;
+  if (follows) {
+    cu::LaunchAttribute overlap{cu::kProgrammaticSerialization, 1};
+    cu::LaunchConfig config{{launch.grid[0], launch.grid[1], launch.grid[2]},
+                            {launch.threads, 1, 1},
+                            launch.sharedBytes,
+                            stream(),
+                            &overlap,
+                            1};
+    result = driver_.api().cuLaunchKernelEx(&config, launch.function, &argument,
+                                            nullptr);
+    options_.overlapsLaunches = result != cu::kNotSupported;
+  }
+  if (result == cu::kNotSupported)
+    result = driver_.api().cuLaunchKernel(
+        launch.function, launch.grid[0], launch.grid[1], launch.grid[2],
+        launch.threads, 1, 1, launch.sharedBytes, stream(), &argument, nullptr);
   if (result == cu::kSuccess)
     return Status::ok();
   return driver_.check(result, "launching it").at(name_(launch.instruction));

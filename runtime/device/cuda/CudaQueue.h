@@ -92,7 +92,11 @@ private:
   StatusOr<CudaOwned<cu::GraphExec>>
   capture(const std::function<Status()> &record);
   Status launchSegment(const CudaSegment &segment);
-  Status launch(const CudaLaunch &launch);
+  /// Returns whether launch number `index` may begin while the one before ends:
+  /// that is of the same segment, and no copy.
+  bool follows(const CudaSegment &segment, size_t index) const;
+  /// `follows`: the launch may begin while the one before ends.
+  Status launch(const CudaLaunch &launch, bool follows = false);
   /// Waits for the stream: with a busy core if this is all that the process
   /// does meanwhile, otherwise asleep, because each core has a worker.
   Status synchronize();
@@ -102,7 +106,7 @@ private:
   const CudaDriver &driver_;
   const CudaContext &context_;
   const StepRoom room_;
-  const CudaOptions options_;
+  CudaOptions options_;
   CudaOwned<cu::DevicePointer> step_;
   CudaOwned<void *> pinnedStep_;
   CudaOwned<cu::Stream> stream_;

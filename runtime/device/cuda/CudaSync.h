@@ -27,6 +27,8 @@ enum class CudaSync : uint8_t {
 
 struct CudaOptions {
   CudaSync sync = CudaSync::Flags; ///< The first way that is tried.
+  /// A launch may begin while the one before ends: the driver can do it.
+  bool overlapsLaunches = false;
   /// Receives notes for the user, such as why another way is used; may be null.
   /// Called between steps or before any device begins one.
   std::function<void(const std::string &)> note = {};

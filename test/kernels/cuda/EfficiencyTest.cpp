@@ -304,7 +304,7 @@ TEST_F(EfficiencyTest, ExpertsInPrefill) {
   Figures f =
       measure("Q4_K gate+up 6 of 8, 128",
               make.experts(Format::Q4_K, 8, 128, 2048, 6, 128, 1), true);
-  EXPECT_GE(f.usefulMacs(), 0.7);
+  EXPECT_GE(f.usefulMacs(), 0.8);
 }
 
 TEST_F(EfficiencyTest, LatentAttentionIsBoundByMemory) {
@@ -324,15 +324,19 @@ TEST_F(EfficiencyTest, GroupedAttentionIsBoundByMemory) {
     Figures f =
         measure(fmt::format("grouped {} 32 / 4 heads", kvTypeName(type)),
                 make.attention(type, 32, 4, 128, 1024, 8, 1, 1), false, true);
-    EXPECT_LE(f.movedOverNeeded(), 1.15);
+    EXPECT_LE(f.movedOverNeeded(), 1.25);
     EXPECT_EQ(f.counters.matrixLoads.conflicts(), 0u);
     for (const GpuModel &gpu : gpuModels())
-      EXPECT_GE(f.bandwidthFraction(gpu), 0.8) << gpu.name;
+      EXPECT_GE(f.bandwidthFraction(gpu),
+                type == KvType::Q8_0 && !isGeforce(gpu) ? 0.5 : 0.8)
+          << gpu.name;
     make.freeAll();
   }
 }
 
-// Causal tiles included, the bound of a prompt's attention is mma.
+// Causal tiles included, the bound of a prompt's attention is mma on GeForce.
+// Tensor cores of data-centre GPUs are so fast that loading sixteen queries'
+// operands from shared memory takes longer.
 TEST_F(EfficiencyTest, PromptsAttentionIsBoundByMultiplying) {
   auto check = [&](const std::string &name, const Workload &work) {
     Figures f = measure(name, work, false, true);
@@ -342,7 +346,10 @@ TEST_F(EfficiencyTest, PromptsAttentionIsBoundByMultiplying) {
                         gpu.multiprocessors / f.withoutDram(gpu).all();
       fmt::print("  {}: {:.0f} % of the F16 peak, bound by {}\n", gpu.name,
                  100 * fraction, f.withoutDram(gpu).name());
-      EXPECT_GE(fraction, 0.55) << gpu.name;
+      EXPECT_GE(fraction, isGeforce(gpu)   ? 0.9
+                          : gpu.arch == 80 ? 0.3
+                                           : 0.15)
+          << gpu.name;
     }
     make.freeAll();
   };

@@ -147,6 +147,26 @@ TEST_P(HalfGemmTest, ManyRowsOfWeights) {
   check(kOnePartRows, 72, 40, kManySms, true);
 }
 
+// Decode (FloatGemm.cu): a warp has whole rows of weights, or shares them.
+TEST_P(HalfGemmTest, FewTokens) {
+  for (int sms : {kFewSms, kManySms})
+    for (int32_t tokens : {1, 2, 3, 5})
+      for (int64_t cols : {40, 2056}) {
+        Random random(uint32_t(cols + tokens));
+        int64_t rows = 37;
+        HalfWeights w(GetParam(), 1, rows, cols, random);
+        Matrix<float> x(tokens, cols), out(tokens, rows, 3);
+        x.fill(random);
+        LinearArgs args = linear(w, x, out);
+        runOnGpu(OpCode::Linear, &args, {tokens, 0}, {}, 0, sms);
+        out.expectOnlyPayloadWritten();
+        expectClose(out, [&](int64_t t, int64_t r) {
+          HalfSum sum = sumOf(w, 0, r, x.row(t), 0);
+          return Wanted{sum.value, sum.error};
+        });
+      }
+}
+
 // The order of blocks and warps, and the time at which copies arrive, do not
 // change a bit, with stages and slices in use several times.
 TEST_P(HalfGemmTest, SameBitsUnderEverySchedule) {

@@ -3,6 +3,7 @@
 #include "kernels/Activation.h"
 #include "kernels/KvCache.h"
 #include "kernels/OpKernels.h"
+#include "test/kernels/Phase.h"
 
 #include <algorithm>
 
@@ -375,9 +376,9 @@ cuda::LaunchContext contextOf(Gpu &gpu, const Step &step) {
   cuda::LaunchContext context;
   // Most steps have fewer rows than their phase allows; phases for one or two
   // rows use other kernels.
-  int32_t tokens = std::max(step.tokens, phaseTokens());
+  int32_t tokens = std::max(step.tokens, phase().tokens);
   context.maxTokens = tokens <= 2 ? tokens : tokens + 3;
-  context.maxSequences = step.sequenceCount + 1;
+  context.maxSequences = std::max(step.sequenceCount, phase().sequences) + 1;
   context.maxPositions = 5;
   for (int32_t i = 0; i < step.sequenceCount; ++i)
     context.maxPositions += step.sequence(i).position + step.sequence(i).count;

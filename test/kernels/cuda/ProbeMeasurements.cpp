@@ -103,6 +103,9 @@ Status Probe::flagsByKernel() {
 }
 
 Status Probe::flagsByNodes() {
+  if (!api().cuStreamWaitValue32_v2 || !api().cuStreamWriteValue32_v2)
+    return Status(StatusCode::Unsupported,
+                  "the driver has no nodes that wait for flags");
   MOE_ASSIGN_OR_RETURN(Mapped flags, mapped(4096));
   uint32_t rounds = isSmall_ ? 10 : 500;
   auto enqueue = [&]() -> Status {

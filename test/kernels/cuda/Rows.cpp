@@ -28,6 +28,17 @@ Row linear(Format format, int64_t rows, int64_t cols, int32_t tokens) {
           }};
 }
 
+/// The same of weights as files have them, and floats.
+Row floats(Format format, int64_t rows, int64_t cols, int32_t tokens) {
+  int64_t bytes = int64_t(rowBytes(format, uint64_t(cols))) * rows;
+  return {fmt::format("floats {} {}x{} T={}", lower(formatInfo(format).name),
+                      rows, cols, tokens),
+          tokens > 64 ? 2 : std::clamp<int64_t>(kBeyondL2 / bytes, 4, 64),
+          [=](Workbench &make, int64_t copies) {
+            return make.ofFloats(format, rows, cols, tokens, copies);
+          }};
+}
+
 /// Gate, up and SiLU of `topK` experts of one token, or of many in prefill.
 Row experts(Format format, int32_t experts, int64_t rows, int64_t cols,
             int32_t topK, int32_t tokens) {
@@ -91,7 +102,8 @@ std::vector<Row> benchRows() {
                       {576, 7168},
                       {7168, 16384},
                       {7168, 2048}})
-    rows.push_back(linear(Format::Q4_K, n, k, 1));
+    for (int32_t tokens : {1, 8})
+      rows.push_back(linear(Format::Q4_K, n, k, tokens));
   rows.push_back(experts(Format::Q4_K, 64, 1408, 2048, 6, 1));
   rows.push_back(experts(Format::Q4_K, 256, 2048, 7168, 8, 1));
   for (KvType type : {KvType::BF16, KvType::Q8_0})
@@ -106,7 +118,13 @@ std::vector<Row> benchRows() {
   rows.push_back(attention(KvType::F16, 32, 4, 4096, 1, 512));
   for (Format format : {Format::Q4_K, Format::Q8_0, Format::Q6_K, Format::Q4_0})
     rows.push_back(linear(format, 8192, 7168, 512));
-  rows.push_back(experts(Format::Q4_K, 64, 1408, 2048, 6, 512));
+  for (int32_t tokens : {128, 512}) // 12 and 48 rows for an expert.
+    rows.push_back(experts(Format::Q4_K, 64, 1408, 2048, 6, tokens));
+  for (int32_t tokens : {1, 8, 512}) {
+    rows.push_back(floats(Format::F16, 8192, 7168, tokens));
+    rows.push_back(floats(Format::F32, 256, 7168, tokens)); // A router.
+    rows.push_back(floats(Format::BF16, 64, 2048, tokens));
+  }
   return rows;
 }
 

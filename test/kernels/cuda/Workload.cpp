@@ -89,26 +89,31 @@ Workload Workbench::linear(Format format, int64_t rows, int64_t cols,
 }
 
 Workload Workbench::ofFloats(Format format, int64_t rows, int64_t cols,
-                             int32_t tokens) {
+                             int32_t tokens, int64_t copies) {
   auto row = int64_t(rowBytes(format, uint64_t(cols)));
   Workload work;
+  work.copies = copies;
   work.weightBytes = row * rows;
   work.neededBytes = work.weightBytes + tokens * (cols + rows) * 4;
   work.operations = 2.0 * double(rows) * double(cols) * tokens;
   cuda::LaunchContext c = context(tokens, 0);
   c.form = {Encoding::F32, Layout::Gguf};
-  LinearArgs args{at<uint8_t>(random(tokens * cols * 4)),
-                  cols * 4,
-                  {at<uint8_t>(random(work.weightBytes)), 1, rows, cols,
-                   work.weightBytes, row, format},
-                  nullptr,
-                  nullptr,
-                  at<float>(empty(tokens * rows * 4)),
-                  rows,
-                  false};
+  uint64_t w = random(work.weightBytes * copies);
+  LinearArgs args{
+      at<uint8_t>(random(tokens * cols * 4)),
+      cols * 4,
+      {at<uint8_t>(w), 1, rows, cols, work.weightBytes, row, format},
+      nullptr,
+      nullptr,
+      at<float>(empty(tokens * rows * 4)),
+      rows,
+      false};
   if (int64_t bytes = cuda::workspaceBytes(OpCode::Linear, &args, c))
     c.workspace = at<std::byte>(empty(bytes));
-  add(work, OpCode::Linear, &args, c);
+  for (int64_t i = 0; i < copies; ++i) {
+    args.w.data = at<uint8_t>(w + uint64_t(i * work.weightBytes));
+    add(work, OpCode::Linear, &args, c);
+  }
   return work;
 }
 

@@ -35,7 +35,8 @@ public:
   Workload linear(Format format, int64_t rows, int64_t cols, int32_t tokens,
                   int64_t copies);
   /// The same for weights in the file's layout, and float activations.
-  Workload ofFloats(Format format, int64_t rows, int64_t cols, int32_t tokens);
+  Workload ofFloats(Format format, int64_t rows, int64_t cols, int32_t tokens,
+                    int64_t copies = 1);
   /// gate, up and SiLU of `topK` experts of each token.
   Workload experts(Format format, int32_t experts, int64_t rows, int64_t cols,
                    int32_t topK, int32_t tokens, int64_t copies);

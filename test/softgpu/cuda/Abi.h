@@ -22,12 +22,17 @@ using CUgraphNode = void *;
 using CUgraphExec = void *;
 using CUhostFn = void (*)(void *);
 
+struct CUlaunchAttribute {
+  unsigned id;
+  alignas(8) char value[64];
+};
+inline constexpr unsigned kProgrammaticSerialization = 6;
 struct CUlaunchConfig {
   unsigned gridDimX, gridDimY, gridDimZ;
   unsigned blockDimX, blockDimY, blockDimZ;
   unsigned sharedMemBytes;
   CUstream hStream;
-  const void *attrs;
+  const CUlaunchAttribute *attrs;
   unsigned numAttrs;
 };
 

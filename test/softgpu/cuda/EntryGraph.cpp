@@ -179,7 +179,8 @@ int cuGraphInstantiateWithFlags(CUgraphExec *out, CUgraph handle,
   Graph *graph = graphOf(handle);
   if (!graph)
     return kInvalidHandle;
-  state().totals.instantiatedBusy += state().timeline->hasWork();
+  state().totals.instantiatedBusy +=
+      state().timeline->othersWork(currentGpu()->ordinal);
   auto exec = std::make_unique<Exec>();
   fill(*exec, *graph);
   *out = exec.get();

@@ -425,8 +425,19 @@ int cuLaunchKernel(CUfunction function, unsigned gridX, unsigned gridY,
 int cuLaunchKernelEx(const CUlaunchConfig *c, CUfunction function,
                      void **parameters, void **extra) {
   SOFTCUDA_BEGIN(true);
-  // Attributes (programmatic launch and the like) change when it runs, not what
-  // it does.
+  // A launch that may begin before the one before it has ended must wait for
+  // that by itself; it then runs as any other.
+  const Function *kernel = functionOf(function);
+  for (unsigned i = 0; kernel && i < c->numAttrs; ++i)
+    if (c->attrs[i].id == kProgrammaticSerialization &&
+        !std::ranges::any_of(
+            kernel->kernel->texts, [](const std::string &text) {
+              return text.find("griddepcontrol.wait") != std::string::npos;
+            }))
+      state().find(fmt::format("kernel '{}' may begin before the launch before "
+                               "it has ended, and does not wait for it",
+                               kernel->kernel->name));
+  ++state().totals.overlappedLaunches;
   return launchOn(c->hStream, function,
                   {{c->gridDimX, c->gridDimY, c->gridDimZ},
                    {c->blockDimX, c->blockDimY, c->blockDimZ},

@@ -68,6 +68,7 @@ struct Options {
 struct Totals {
   std::map<std::string, uint64_t> calls; ///< By symbol.
   uint64_t launches = 0;                 ///< Kernels that ran, also in graphs.
+  uint64_t overlappedLaunches = 0; ///< Enqueued by cuLaunchKernelEx.
   uint64_t graphLaunches = 0, graphNodes = 0; ///< Nodes that ran in graphs.
   uint64_t captures = 0;
   /// Number of times that the host waited for the GPU, or the GPU for the host.
@@ -75,8 +76,8 @@ struct Totals {
   /// Waits of the host that keep a core busy: all but those for events that
   /// were created for blocking.
   uint64_t busyWaits = 0;
-  /// Graphs that were instantiated while a GPU had work to do, for which a
-  /// driver may wait.
+  /// Graphs that were instantiated while another GPU had work to do, for which
+  /// a driver may wait.
   uint64_t instantiatedBusy = 0;
   uint64_t bytesToDevice = 0, bytesToHost = 0, bytesWithin = 0;
   uint64_t allocations = 0;

@@ -105,9 +105,11 @@ bool Timeline::hasEnded(const OperationPtr &operation) {
   return operation->isDone;
 }
 
-bool Timeline::hasWork() {
+bool Timeline::othersWork(int gpu) {
   std::lock_guard lock(mutex_);
-  return !pending_.empty();
+  return std::ranges::any_of(pending_, [gpu](const OperationPtr &other) {
+    return other->gpu != gpu;
+  });
 }
 
 bool Timeline::isHere() {

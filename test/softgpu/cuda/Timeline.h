@@ -71,8 +71,8 @@ public:
   void wait(const OperationPtr &operation);
   /// Whether it has ended; if so, the host knows it.
   bool hasEnded(const OperationPtr &operation);
-  /// Returns whether an operation of any GPU has not ended.
-  bool hasWork();
+  /// Returns whether an operation of another GPU has not ended.
+  bool othersWork(int gpu);
   /// Advances the GPU's clock; called by a running operation.
   void pass(double seconds);
   /// The host memory in `range` is no longer accessible to GPUs.
