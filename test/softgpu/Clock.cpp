@@ -90,7 +90,7 @@ private:
   std::vector<uint32_t> classOf_;
 };
 
-/// Deals blocks to multiprocessors; returns those of the one that ends last.
+/// Deals blocks to multiprocessors; returns those of the one with most to do.
 std::vector<uint64_t> lastOf(const Grid &grid, const Recording &recording,
                              int resident, int &busy) {
   const GpuModel &gpu = *recording.gpu;
@@ -111,7 +111,7 @@ std::vector<uint64_t> lastOf(const Grid &grid, const Recording &recording,
     for (int m = 0; m < gpu.multiprocessors; ++m)
       slots.push({0, turn++, m});
   std::vector<std::vector<uint64_t>> of(size_t(gpu.multiprocessors));
-  std::vector<double> load(of.size()), ends(of.size());
+  std::vector<double> load(of.size());
   for (uint64_t b = 0; b < recording.grid; ++b) {
     Slot slot = slots.top();
     slots.pop();
@@ -119,7 +119,6 @@ std::vector<uint64_t> lastOf(const Grid &grid, const Recording &recording,
     auto m = size_t(slot.multiprocessor);
     of[m].push_back(b);
     load[m] += cost(b);
-    ends[m] = std::max(ends[m], slot.until);
     slots.push(slot);
   }
   size_t last = 0;
