@@ -39,9 +39,11 @@ inline double floatGemmCycles(Format format, double rows) {
     double one, eight;
   };
   uint32_t block = formatInfo(format).blockElements;
-  Cycles cycles = block == 1    ? Cycles{40, 70}
-                  : block <= 32 ? Cycles{21, 75}
-                                : Cycles{75, 160};
+  // Q4_K is decoded eight elements at a time.
+  Cycles cycles = format == Format::Q4_K ? Cycles{25, 37}
+                  : block == 1           ? Cycles{40, 70}
+                  : block <= 32          ? Cycles{21, 75}
+                                         : Cycles{75, 160};
   if (rows >= 8)
     return rows / 8 * cycles.eight;
   return cycles.one +
