@@ -122,6 +122,9 @@ struct NarrowArgs {
   float *scales; ///< [rows]; only with F16.
   i64 pitch, plane; ///< pitch: cols, rounded up to 32, with zeros.
   int rowsPerToken, cols;
+  /// Of ExpertGroup, where rows are slots: only the first `*slotCount` of `slots`
+  /// are narrowed. Nobody wrote the rows of experts on other devices. Null: all.
+  const int *slots, *slotCount;
 };
 
 /// A product whose activations were narrowed, with the members of NarrowArgs.

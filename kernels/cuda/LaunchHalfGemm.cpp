@@ -144,6 +144,10 @@ std::vector<Launch> halfGemm(const Product &p, const LaunchContext &context) {
       p.jobs == Jobs::Heads ? (g.w.cols + g.tail) * 4 : g.actStride;
   narrow.tokenStride =
       p.jobs == Jobs::Heads ? g.actStride : narrow.rowsPerToken * g.actStride;
+  if (p.jobs == Jobs::Experts && !g.actPerToken && g.slots) {
+    narrow.slots = g.slots;
+    narrow.slotCount = g.offsets + g.experts;
+  }
   KernelSpec narrowSpec{"kernels/cuda/Narrow.cu",
                         "narrow_" + std::to_string(parts),
                         {{"MOE_PARTS", parts}}};

@@ -40,7 +40,13 @@ MOE_DEVICE void loadEight(float (&v)[kEach], const float *x, int c, int cols) {
 }
 
 MOE_KERNEL(256, 4, NarrowArgs) {
-  int row = blockIdx.x, t = row / a.rowsPerToken;
+  int row = blockIdx.x;
+  if (a.slots) {
+    if (row >= *a.slotCount)
+      return;
+    row = a.slots[row];
+  }
+  int t = row / a.rowsPerToken;
   if (t >= a.step->tokens)
     return;
   const float *x = (const float *)(a.x + t * a.tokenStride +
