@@ -7,7 +7,8 @@
 module attributes {moe.target = {name = "made-up", devices = [{name = "gpu0", kind = "cuda", isa = "cuda",
     memory_bytes = 1000000000 : i64, read_bps = 1.0e9 : f64, instruction_seconds = 1.0 : f64,
     kernels_basis = "simulated",
-    kernels = [{kernel = "add_cuda", at = array<f64: 1.0>, memory = array<f64: 1.0e9>}]}]}} {
+    kernels = [{kernel = "add_cuda", at = array<f64: 1.0>, memory = array<f64: 1.0e9>}]},
+  {name = "cpu0", kind = "cpu", isa = "avx2", memory_bytes = 1000000000 : i64, cores = 1 : i64, read_bps = 1.0e9 : f64}]}} {
 plan.program attributes {
     architecture = "", compiler = "", context = 64 : i32, experts = 0 : i32,
     experts_used = 0 : i32, hidden = 1 : i64, layers = 1 : i32, model_hash = "",
