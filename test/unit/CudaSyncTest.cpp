@@ -18,7 +18,12 @@ namespace {
 class Interfering final : public Device {
 public:
   using Hook = std::function<void(const StepControl &)>;
-  static inline std::chrono::nanoseconds patience = std::chrono::minutes(2);
+  /// The events of the phases that were bound last.
+  static inline std::vector<StepEvents *> events;
+  static void setPatience(std::chrono::nanoseconds patience) {
+    for (StepEvents *each : events)
+      each->setPatience(patience);
+  }
   /// While `isLost`, the device does not take part in steps.
   Interfering(std::unique_ptr<Device> device, const Hook &before,
               const bool &isLost)
@@ -36,7 +41,7 @@ public:
   Status bind(const ProvenPhase &phase, std::span<std::byte *const> arenas,
               StepEvents *events) override {
     if (events)
-      events->setPatience(patience);
+      Interfering::events.push_back(events);
     return device_->bind(phase, arenas, events);
   }
   void unbind() override { device_->unbind(); }
@@ -309,12 +314,13 @@ TEST_P(CudaSyncTest, AWaitWithoutEndAbandonsTheStep) {
     SamplePlan fresh{"ref"};
     sample_ = std::move(fresh);
     split(1);
-    Interfering::patience = std::chrono::milliseconds(100);
+    Interfering::events.clear();
     auto one = open(interfering(lost));
-    Interfering::patience = std::chrono::minutes(2);
     expectDecode(one, 0, 2);
     isLost_ = true;
+    Interfering::setPatience(std::chrono::milliseconds(100));
     auto logits = one.append(tokens[2]);
+    Interfering::setPatience(std::chrono::minutes(2));
     isLost_ = false;
     ASSERT_FALSE(logits.isOk());
     EXPECT_EQ(logits.status().code(), StatusCode::Io);
