@@ -258,7 +258,11 @@ bool Scheduler::Impl::drain(std::chrono::steady_clock::time_point deadline) {
   accepting_ = false;
   auto allEnded = [&] { return live_.empty(); };
   wake_.notify_all();
-  const bool endedByThemselves = ended_.wait_until(lock, deadline, allEnded);
+  // A deadline in the past cancels without letting anything run in between.
+  const bool endedByThemselves =
+      std::chrono::steady_clock::now() < deadline
+          ? ended_.wait_until(lock, deadline, allEnded)
+          : allEnded();
   if (!endedByThemselves) {
     cancelAll();
     wake_.notify_all();
