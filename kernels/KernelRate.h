@@ -30,11 +30,14 @@ namespace moert {
 ///                     read or written                tokens of a sequence
 ///
 /// The variant is whatever else decides the speed. For attention it is the
-/// cache's type, then "one" or "many" tokens. For MlaAttention it is the work:
+/// cache's type, then "one" or "many" tokens; on a GPU also "one bytes", bytes
+/// of cache rows per second, and "one call", calls per second without their
+/// rows: a call takes its own time and the longer of operations and bytes. For MlaAttention it is the work:
 /// "pairs" of queries and cached rows, or decompression of cached "rows" (with
 /// a gemm that reads W_UK) or to "floats" (without one). For a gemm of a GPU,
 /// "call" has calls per second without the time of their weights: what latency
-/// takes, however small a matrix is.
+/// takes, however small a matrix is; "experts" has the rate of many matrices in
+/// one launch, at the rows of each.
 // clang-format on
 struct KernelRate {
   std::string kernel, variant;

@@ -2,7 +2,8 @@
 
 Compiles a model of holes for 4090+xeon and prints plan_clock's time of a decoded
 token. Fails if neither memory nor tensor cores work for more than MOST percent of
-it.
+it, or if moec predicted a time for the GPU that differs by more than 25 %: then
+its rates are of other kernels (cuda_clock --targets).
 """
 import json
 import os
@@ -19,3 +20,11 @@ found = json.loads(subprocess.run(["plan_clock", plan, "--json"], check=True, st
 idle = 100 * (1 - found["busy_seconds"] / found["seconds"])
 print(f"{model}: {found['seconds'] * 1e3:.2f} ms, {found['kernels']} launches, {found['other_nodes']} other nodes, {idle:.1f} % idle")
 assert idle <= float(most), f"neither memory nor tensor cores work for {idle:.1f} % of a token; at most {most} % are allowed"
+
+explained = json.loads(subprocess.run(["moec", "explain", plan, "--json"], check=True, stdout=subprocess.PIPE).stdout)
+decode = next(phase for phase in explained["phases"] if phase["name"] == "decode")
+assert decode["typical_cached"] == 4096, "plan_clock's position is another one"
+# The clock knows no link to the host.
+predicted = sum(op["seconds"] for op in decode["ops"] if op["device"] == "gpu0" and not op["part"].endswith(("to_gpu0", "to_cpu0")))
+print(f"predicted: {predicted * 1e3:.2f} ms")
+assert 0.75 < predicted / found["seconds"] < 1.25, "moec's prediction is more than 25 % off"

@@ -135,6 +135,13 @@ std::span<const GpuModel> gpuModels() {
   return kModels;
 }
 
+std::vector<std::string> gpuNames() {
+  std::vector<std::string> names;
+  for (const GpuModel &model : gpuModels())
+    names.emplace_back(model.name);
+  return names;
+}
+
 const GpuModel *findGpuModel(std::string_view name) {
   for (const GpuModel &model : gpuModels())
     if (model.name == name)

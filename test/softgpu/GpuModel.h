@@ -10,7 +10,9 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
 namespace softgpu {
 
@@ -42,6 +44,9 @@ struct GpuModel {
 
 /// RTX 3090, 4090, 5090, A100, H100.
 std::span<const GpuModel> gpuModels();
+
+/// Their names.
+std::vector<std::string> gpuNames();
 
 /// Finds a model by name, such as "4090"; null if there is none.
 const GpuModel *findGpuModel(std::string_view name);

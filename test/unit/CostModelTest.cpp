@@ -103,6 +103,58 @@ TEST_F(CostModelTest, CallsOfAGpuTakeTimeWhateverTheirWeights) {
                    1e-5 + 2 * kBytes / 1e10);
 }
 
+// No cache is in the way of a clock, so that its rates are not bounded by an
+// assumed efficiency of memory.
+TEST_F(CostModelTest, SimulatedRatesMayExceedTheAssumedEfficiency) {
+  device_.isa = moek::Isa::Cuda;
+  device_.kind = moec::DeviceKind::Cuda;
+  device_.kernelBasis = moec::Basis::Simulated;
+  device_.read = {1e9, 0.5, {}};
+  device_.kernels = {{"gemm_q8_0_rows16_cuda", "", {1}, {2e9}, {}}};
+  EXPECT_DOUBLE_EQ(seconds(OpCode::Linear, multiplying(1), "linear_cuda", {},
+                           {"gemm_q8_0_rows16_cuda"}),
+                   kBytes / 2e9);
+}
+
+// Experts of a prompt are one launch of many matrices.
+TEST_F(CostModelTest, ExpertsOfAPromptHaveARateOfTheirOwn) {
+  device_.isa = moek::Isa::Cuda;
+  device_.kind = moec::DeviceKind::Cuda;
+  device_.kernelBasis = moec::Basis::Simulated;
+  device_.kernels = {{"gemm_q8_0_rows16_cuda", "", {1}, {1e10}, {}},
+                     {"gemm_q8_0_rows16_cuda", "experts", {1}, {4e10}, {}}};
+  auto experts = [&](int64_t tokens) {
+    InstructionWork work = multiplying(double(tokens), 8);
+    work.choices = {tokens, 8, 1, {}};
+    return seconds(OpCode::ExpertsLinear, work, "experts_linear_cuda", {},
+                   {"gemm_q8_0_rows16_cuda"});
+  };
+  EXPECT_DOUBLE_EQ(experts(8), 8 * kBytes / 1e10);
+  EXPECT_DOUBLE_EQ(experts(9), 8 * kBytes / 4e10);
+}
+
+// A token's attention on a GPU is a call, and then the longer of the bytes of
+// cache rows and the operations.
+TEST_F(CostModelTest, AttentionOfATokenTakesItsCallAndBytesOrOperations) {
+  device_.isa = moek::Isa::Cuda;
+  device_.kind = moec::DeviceKind::Cuda;
+  device_.kernelBasis = moec::Basis::Simulated;
+  device_.kernels = {{"latent_attention_cuda", "f16 one", {1}, {1000}, {}},
+                     {"latent_attention_cuda", "f16 one bytes", {1}, {10}, {}},
+                     {"latent_attention_cuda", "f16 one call", {1}, {4}, {}}};
+  InstructionWork work;
+  work.kvType = moek::KvType::F16;
+  work.kvBytes = 50;
+  work.ops = 1000;
+  auto latent = [&] {
+    return seconds(OpCode::LatentAttention, work, "latent_attention_cuda",
+                   {.tokens = 1, .cached = 99});
+  };
+  EXPECT_DOUBLE_EQ(latent(), 0.25 + 5);
+  work.ops = 8000;
+  EXPECT_DOUBLE_EQ(latent(), 0.25 + 8);
+}
+
 // Not every kernel has a simulated rate, so that others take their roofline.
 TEST_F(CostModelTest, KernelsWithoutASimulatedRateTakeTheirRoofline) {
   device_.isa = moek::Isa::Cuda;

@@ -136,7 +136,10 @@ double gemmSecondsPerByte(const KernelRate &rate, double rows, bool cached,
                           const DeviceDesc &device) {
   double seconds = secondsPerUnit(rate, rows, cached, Units::Same);
   // A faster measurement found its weights in a cache that no model fits into.
-  return cached ? seconds : std::max(seconds, 1 / device.read.perSecond);
+  // The software GPU's clock has none of them in L2.
+  return cached || device.kernelBasis == Basis::Simulated
+             ? seconds
+             : std::max(seconds, 1 / device.read.perSecond);
 }
 
 /// Calls visit(n, probability) for each n above 0 of the binomial distribution
@@ -206,8 +209,13 @@ double productSeconds(const Product &product, const moe::Choices &choices,
   if (const KernelRate *calls =
           isFirst ? find(device, gemm->name, "call") : nullptr)
     call = secondsPerUnit(*calls, product.rows, false, Units::Same);
-  if (choices.tokens > 0)
+  if (choices.tokens > 0) {
+    // A GPU multiplies many tokens by a matrix for each block.
+    if (choices.tokens > moe::kFewTokens)
+      if (const KernelRate *experts = find(device, gemm->name, "experts"))
+        rate = experts;
     return call + chosenSeconds(product, choices, *rate, cached, device);
+  }
   return call + product.bytes() *
                     gemmSecondsPerByte(*rate, product.rows, cached, device);
 }
@@ -259,8 +267,15 @@ double attentionSeconds(OpCode op, const InstructionWork &work,
   if (op != OpCode::MlaAttention) {
     bool few = tokens <= moe::kFewTokens;
     if (auto seconds =
-            measured(type + (few ? " one" : " many"), work.ops, depth))
-      return *seconds;
+            measured(type + (few ? " one" : " many"), work.ops, depth)) {
+      if (!few)
+        return *seconds;
+      // On a GPU the cache's bytes may take longer than the operations.
+      return measured(type + " one call", 1, 1).value_or(0) +
+             std::max(
+                 *seconds,
+                 measured(type + " one bytes", work.kvBytes, 1).value_or(0));
+    }
     return rooflineSeconds(work.ops, work.kvBytes + work.activationBytes, peak,
                            device);
   }
@@ -322,9 +337,11 @@ double instructionSeconds(OpCode op, const InstructionWork &work,
   }
   if (!work.products.empty()) {
     double seconds = 0, roofline = 0;
+    bool hasRates = true;
     for (auto [i, product] : llvm::enumerate(work.products)) {
       const GemmInfo *gemm =
           i < kernels.gemms.size() ? kernels.gemms[i] : nullptr;
+      hasRates &= gemm && find(device, gemm->name);
       seconds += productSeconds(product, work.choices, gemm, situation, device,
                                 /*isFirst=*/i == 0);
       roofline += product.bytes();
@@ -343,10 +360,10 @@ double instructionSeconds(OpCode op, const InstructionWork &work,
         situation.tokens > moe::kFewTokens)
       seconds += 2 * bytes / device.read.planned(Peak::kAssumedRead);
     // A product of few columns is limited by the activations that it reads and
-    // writes.
-    return std::max(seconds, isCalibrated(device)
-                                 ? 0
-                                 : rooflineSeconds(0, roofline + bytes,
+    // writes; rates include them.
+    return hasRates
+               ? seconds
+               : std::max(seconds, rooflineSeconds(0, roofline + bytes,
                                                    device.float32, device));
   }
   if (const KernelRate *rate =

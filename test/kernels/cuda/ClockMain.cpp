@@ -13,7 +13,7 @@
 #include "test/kernels/cuda/Rows.h"
 #include "test/kernels/cuda/TargetRates.h"
 
-#include <cstring>
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 using namespace moek;
@@ -69,27 +69,26 @@ void print(const Options &options, const softgpu::GpuModel &model,
 
 int main(int argc, char **argv) {
   Options options;
-  for (int i = 1; i < argc; ++i) {
-    if (!std::strcmp(argv[i], "--gpu") && i + 1 < argc)
-      options.gpu = argv[++i];
-    else if (!std::strcmp(argv[i], "--budget") && i + 1 < argc)
-      options.budget = std::strtoull(argv[++i], nullptr, 10);
-    else if (!std::strcmp(argv[i], "--targets") && i + 1 < argc)
-      options.targets = argv[++i];
-    else if (!std::strcmp(argv[i], "--json"))
-      options.isJson = true;
-    else
-      options.filter = argv[i];
-  }
+  CLI::App app("Predicts times of kernels on GPUs that this machine does not "
+               "have.");
+  app.add_option("NAME", options.filter,
+                 "Rows whose names contain it; with --targets, kernels");
+  app.add_option("--gpu", options.gpu, "One GPU instead of all")
+      ->check(CLI::IsMember(softgpu::gpuNames()));
+  app.add_option("--budget", options.budget,
+                 "Instructions of warps after which no further block of a "
+                 "launch is executed")
+      ->capture_default_str();
+  app.add_option("--targets", options.targets,
+                 "Write simulated rates into the descriptions in this folder")
+      ->check(CLI::ExistingDirectory);
+  app.add_flag("--json", options.isJson, "Print a JSON object for each row");
+  CLI11_PARSE(app, argc, argv);
   GpuTest &test = GpuTest::get();
   if (!test.compiler || !softgpu::isSoftGpuSupported()) {
     fmt::print(stderr, "error: {}\n",
                test.compiler ? "this CPU cannot run the software GPU"
                              : test.why);
-    return 1;
-  }
-  if (!options.gpu.empty() && !softgpu::findGpuModel(options.gpu)) {
-    fmt::print(stderr, "error: no GPU '{}' in the table\n", options.gpu);
     return 1;
   }
   if (!options.targets.empty()) {

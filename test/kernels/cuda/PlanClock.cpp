@@ -24,8 +24,8 @@
 #include "runtime/prove/Prove.h"
 #include "test/softgpu/cuda/SoftCuda.h"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cstring>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -329,27 +329,26 @@ void print(const Flags &flags, Times times) {
 
 int main(int argc, char **argv) {
   Flags flags;
-  for (int i = 1; i < argc; ++i) {
-    auto is = [&](const char *name) {
-      return !std::strcmp(argv[i], name) && i + 1 < argc;
-    };
-    if (is("--gpu"))
-      flags.gpu = argv[++i];
-    else if (is("--phase"))
-      flags.phase = argv[++i];
-    else if (is("--position"))
-      flags.position = std::atoi(argv[++i]);
-    else if (is("--tokens"))
-      flags.tokens = std::atoi(argv[++i]);
-    else if (!std::strcmp(argv[i], "--json"))
-      flags.isJson = true;
-    else
-      flags.plan = argv[i];
-  }
-  if (!softgpu::isSoftGpuSupported() || !softgpu::findGpuModel(flags.gpu) ||
-      flags.plan.empty()) {
-    fmt::print(stderr, "usage: plan_clock PLAN.fb [--gpu NAME] [--phase NAME] "
-                       "[--position N] [--tokens N] [--json]\n");
+  CLI::App app("Predicts the time of a plan's launches on a GPU that this "
+               "machine does not have.");
+  app.add_option("PLAN.fb", flags.plan, "A plan that moec compile wrote")
+      ->required();
+  app.add_option("--gpu", flags.gpu, "The GPU")
+      ->check(CLI::IsMember(softgpu::gpuNames()))
+      ->capture_default_str();
+  app.add_option("--phase", flags.phase, "decode, prefill, ...")
+      ->capture_default_str();
+  app.add_option("--position", flags.position, "Positions in the cache")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--tokens", flags.tokens,
+                 "Tokens of the step; 0: the most that the phase takes")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_flag("--json", flags.isJson, "Print one JSON object");
+  CLI11_PARSE(app, argc, argv);
+  if (!softgpu::isSoftGpuSupported()) {
+    fmt::print(stderr, "error: this CPU cannot run the software GPU\n");
     return 1;
   }
   StatusOr<Times> times = timesOf(flags);

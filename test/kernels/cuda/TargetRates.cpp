@@ -22,14 +22,19 @@ constexpr double kGiga = 1e9;
 
 /// Seconds of a workload's launches, without those of their graph nodes, which
 /// plans count themselves.
-template <class F> double secondsOf(const GpuModel &model, F make) {
+template <class F>
+double secondsOf(const GpuModel &model, F make,
+                 std::vector<double> *each = nullptr) {
   ClockedGpu gpu(model, kBudget);
   Workbench bench(gpu);
   std::vector<softgpu::LaunchTime> times;
   gpu.secondsOf(make(bench).launches, &times);
   double seconds = 0;
-  for (const softgpu::LaunchTime &time : times)
+  for (const softgpu::LaunchTime &time : times) {
     seconds += time.seconds;
+    if (each)
+      each->push_back(time.seconds);
+  }
   return seconds;
 }
 
@@ -39,7 +44,7 @@ struct Shape {
 constexpr Shape kSmall = {2048, 2048}, kLarge = {8192, 7168};
 
 /// A product's seconds are those of a call plus those of its bytes, by the
-/// number of tokens.
+/// number of tokens. Those of files' layout read floats.
 void addGemm(std::vector<KernelRate> &rates, const GemmInfo &gemm,
              const GpuModel &model) {
   std::string name(gemm.name);
@@ -51,7 +56,10 @@ void addGemm(std::vector<KernelRate> &rates, const GemmInfo &gemm,
   for (int32_t tokens : {1, 2, 4, 8, 16, 64, 512}) {
     auto seconds = [&](Shape shape) {
       return secondsOf(model, [&](Workbench &make) {
-        return make.linear(gemm.format, shape.rows, shape.cols, tokens, 1);
+        return gemm.layout == Layout::Gguf
+                   ? make.ofFloats(gemm.format, shape.rows, shape.cols, tokens)
+                   : make.linear(gemm.format, shape.rows, shape.cols, tokens,
+                                 1);
       });
     };
     double small = seconds(kSmall), large = seconds(kLarge);
@@ -67,30 +75,152 @@ void addGemm(std::vector<KernelRate> &rates, const GemmInfo &gemm,
   rates.push_back(calls);
 }
 
-/// Operations per second of attention with 32 heads on 4, by rows of the cache.
-void addAttention(std::vector<KernelRate> &rates, KvType type, int32_t tokens,
-                  const GpuModel &model) {
-  constexpr int32_t kHeads = 32, kKvHeads = 4, kLeastSplit = 128;
-  KernelRate rate{
-      "attention_cuda",
-      fmt::format("{} {}", kvTypeName(type), tokens == 1 ? "one" : "many"),
-      {},
-      {},
-      {}};
-  for (int32_t depth : {1024, 4096, 16384}) {
-    int32_t splits = std::clamp(2 * model.multiprocessors / kKvHeads, 1,
-                                depth / kLeastSplit);
-    double operations = 0;
-    double seconds = secondsOf(model, [&](Workbench &make) {
-      Workload work = make.attention(type, kHeads, kKvHeads, 128, depth,
-                                     tokens == 1 ? splits : 1, tokens, 1);
-      operations = work.operations;
-      return work;
-    });
-    rate.at.push_back(depth);
-    rate.memory.push_back(operations / seconds);
+/// Bytes per second of experts of which each has `rows` tokens: those of
+/// further experts, so that neither the call nor a partial wave counts.
+void addExperts(std::vector<KernelRate> &rates, const GemmInfo &gemm,
+                const GpuModel &model) {
+  KernelRate rate{std::string(gemm.name), "experts", {}, {}, {}};
+  for (int32_t rows : {1, 4, 16, 64, 256}) {
+    double bytes[2] = {}, seconds[2] = {};
+    for (int32_t i : {0, 1})
+      seconds[i] = secondsOf(model, [&](Workbench &make) {
+        constexpr int32_t kFew = 16, kMany = 48;
+        int32_t experts = i ? kMany : kFew;
+        Workload work = make.experts(gemm.format, experts, 1536, 2048, 1,
+                                     experts * rows, 1);
+        bytes[i] = 2.0 * experts * 1536 *
+                   double(rowBytes(gemm.format, uint64_t(2048)));
+        return work;
+      });
+    rate.at.push_back(rows);
+    rate.memory.push_back((bytes[1] - bytes[0]) /
+                          std::max(seconds[1] - seconds[0], 1e-7));
   }
   rates.push_back(rate);
+}
+
+/// Operations per second of a router, by tokens. An op counts as in the graph:
+/// see RouterOp::getInstructions().
+void addRouter(std::vector<KernelRate> &rates, const GpuModel &model) {
+  KernelRate rate{"router_cuda", "", {}, {}, {}};
+  for (int32_t tokens : {1, 8, 64, 512}) {
+    Workload work;
+    double seconds = secondsOf(model, [&](Workbench &make) {
+      return work = make.router(128, 8, tokens);
+    });
+    rate.at.push_back(tokens);
+    rate.memory.push_back(work.operations / seconds);
+  }
+  rates.push_back(rate);
+}
+
+/// KV splits of a decoded token, as dialects/moe/Attention.cpp chooses them:
+/// two blocks for each multiprocessor.
+int32_t splitsOf(const GpuModel &model, int32_t groups, int32_t positions) {
+  constexpr int32_t kLeastSplit = 128;
+  return std::clamp(2 * model.multiprocessors / groups, 1,
+                    positions / kLeastSplit);
+}
+
+/// Two depths: what takes longer at the second is proportional to the depth.
+constexpr int32_t kNear = 4096, kFar = 32768;
+
+struct DecodeTime {
+  double call;    ///< Seconds at any depth.
+  double perByte; ///< Of cache rows.
+  double perOperation;
+};
+template <class F> DecodeTime decodeTime(const GpuModel &model, F make) {
+  double bytes[2] = {}, operations[2] = {}, seconds[2] = {};
+  for (int32_t i : {0, 1})
+    seconds[i] = secondsOf(model, [&](Workbench &bench) {
+      Workload work = make(bench, i ? kFar : kNear);
+      bytes[i] = double(work.weightBytes), operations[i] = work.operations;
+      return work;
+    });
+  double slope = seconds[1] - seconds[0];
+  return {std::max(seconds[0] - slope * kNear / (kFar - kNear), 1e-7),
+          slope / (bytes[1] - bytes[0]),
+          slope / (operations[1] - operations[0])};
+}
+
+/// A token's attention takes a call, and then the longer of its cache rows'
+/// bytes and of its operations: few heads share a row, or as many as models
+/// have.
+template <class F>
+void addDecode(std::vector<KernelRate> &rates, std::string kernel, KvType type,
+               const GpuModel &model, F make) {
+  DecodeTime few = decodeTime(model, [&](Workbench &bench, int32_t positions) {
+    return make(bench, positions, /*hasManyHeads=*/false);
+  });
+  DecodeTime many = decodeTime(model, [&](Workbench &bench, int32_t positions) {
+    return make(bench, positions, /*hasManyHeads=*/true);
+  });
+  // A cache that L2 holds would seem to be read faster than DRAM.
+  few.perByte = std::max(few.perByte,
+                         1 / (model.gigabytes * model.dramEfficiency * kGiga));
+  std::string one = fmt::format("{} one", kvTypeName(type));
+  rates.push_back({kernel, one, {1}, {1 / many.perOperation}, {}});
+  rates.push_back({kernel, one + " bytes", {1}, {1 / few.perByte}, {}});
+  rates.push_back({kernel, one + " call", {1}, {1 / few.call}, {}});
+}
+
+void addDecodes(std::vector<KernelRate> &rates, KvType type,
+                const GpuModel &model) {
+  addDecode(rates, "attention_cuda", type, model,
+            [&](Workbench &bench, int32_t positions, bool hasManyHeads) {
+              int32_t kvHeads = hasManyHeads ? 4 : 8;
+              return bench.attention(type, hasManyHeads ? 64 : 32, kvHeads, 128,
+                                     positions,
+                                     splitsOf(model, kvHeads, positions), 1, 1);
+            });
+  addDecode(rates, "latent_attention_cuda", type, model,
+            [&](Workbench &bench, int32_t positions, bool hasManyHeads) {
+              return bench.latent(
+                  type, hasManyHeads ? 128 : 16, positions,
+                  splitsOf(model, hasManyHeads ? 4 : 1, positions), 1);
+            });
+}
+
+/// Operations per second of a ubatch's attention, by rows of the cache; of MLA
+/// those of decompressing rows and those of pairs of a query and a row.
+void addPrefill(std::vector<KernelRate> &rates, KvType type,
+                const GpuModel &model) {
+  constexpr int32_t kTokens = 512;
+  std::string name(kvTypeName(type)), mla = "mla_attention_cuda";
+  KernelRate grouped{"attention_cuda", name + " many", {}, {}, {}};
+  KernelRate pairs{mla, name + " pairs", {}, {}, {}};
+  KernelRate rows{mla, name + " rows", {}, {}, {}};
+  for (int32_t depth : {1024, 4096, 16384}) {
+    Workload work;
+    double seconds = secondsOf(model, [&](Workbench &bench) {
+      return work = bench.attention(type, 32, 4, 128, depth, 1, kTokens, 1);
+    });
+    grouped.at.push_back(depth);
+    grouped.memory.push_back(work.operations / seconds);
+
+    std::vector<double> each;
+    secondsOf(
+        model,
+        [&](Workbench &bench) {
+          return work = bench.decompressed(type, 16, depth, kTokens);
+        },
+        &each);
+    // Of each group of heads: keys, values, attention.
+    double decompression = 0, attention = 0;
+    for (size_t i = 0; i < each.size(); ++i)
+      (i % 3 == 2 ? attention : decompression) += each[i];
+    rows.at.push_back(depth);
+    rows.memory.push_back(work.weightOperations / decompression);
+    pairs.at.push_back(depth);
+    pairs.memory.push_back((work.operations - work.weightOperations) /
+                           attention);
+  }
+  rates.push_back(grouped);
+  rates.push_back(pairs);
+  rates.push_back(rows);
+  rows.variant = name + " floats";
+  rates.push_back(rows);
 }
 
 /// Four digits; more would be noise.
@@ -108,13 +238,18 @@ std::vector<KernelRate> simulatedRates(const GpuModel &model,
     return name.find(filter) != std::string_view::npos;
   };
   for (const GemmInfo &gemm : gemmTable())
-    if (gemm.isa == Isa::Cuda && gemm.layout == Layout::Rows16 &&
-        wants(gemm.name))
+    if (gemm.isa == Isa::Cuda && wants(gemm.name)) {
       addGemm(rates, gemm, model);
+      if (gemm.layout == Layout::Rows16)
+        addExperts(rates, gemm, model);
+    }
+  if (wants("router_cuda"))
+    addRouter(rates, model);
   if (wants("attention_cuda"))
-    for (KvType type : {KvType::F16, KvType::Q8_0})
-      for (int32_t tokens : {1, 512})
-        addAttention(rates, type, tokens, model);
+    for (KvType type : {KvType::F16, KvType::Q8_0}) {
+      addDecodes(rates, type, model);
+      addPrefill(rates, type, model);
+    }
   return rates;
 }
 
@@ -128,7 +263,13 @@ std::string writeRates(const std::string &folder, const GpuModel &model,
   auto target = nlohmann::ordered_json::parse(in, nullptr, false);
   if (!target.is_object())
     return fmt::format("{}: not the description of a device", path);
-  auto list = nlohmann::ordered_json::array();
+  target["kernels_basis"] = "simulated";
+  target["instruction_us"] = softgpu::kClockConstants.nodeMicroseconds;
+  target.erase("kernels");
+  std::string text = target.dump(2);
+  text.erase(text.rfind('\n')); // Before the last brace.
+  text += ",\n  \"kernels\": [";
+  std::string_view separator = "\n";
   for (const KernelRate &rate : rates) {
     nlohmann::ordered_json object = {{"kernel", rate.kernel}};
     if (!rate.variant.empty())
@@ -136,12 +277,11 @@ std::string writeRates(const std::string &folder, const GpuModel &model,
     object["at"] = rate.at;
     for (double value : rate.memory)
       object["memory"].push_back(rounded(value / kGiga));
-    list.push_back(std::move(object));
+    text += fmt::format("{}    {}", separator, object.dump());
+    separator = ",\n";
   }
-  target["kernels_basis"] = "simulated";
-  target["kernels"] = std::move(list);
   std::ofstream out(path);
-  out << target.dump(2) << "\n";
+  out << text << "\n  ]\n}\n";
   return out ? "" : fmt::format("{}: cannot be written", path);
 }
 

@@ -164,6 +164,34 @@ Workload Workbench::experts(Format format, int32_t experts, int64_t rows,
   return work;
 }
 
+Workload Workbench::router(int32_t experts, int32_t topK, int32_t tokens) {
+  Workload work;
+  work.copies = 1;
+  constexpr double kSoftmaxFlops = 4; // As dialects/moe counts a choice.
+  work.operations = double(tokens) * experts * kSoftmaxFlops;
+  std::mt19937 engine(1);
+  std::normal_distribution<float> normal;
+  std::vector<float> logits(size_t(tokens) * size_t(experts));
+  for (float &each : logits)
+    each = normal(engine);
+  RouterArgs args{at<float>(upload(logits)),
+                  experts,
+                  nullptr,
+                  nullptr,
+                  at<int32_t>(empty(int64_t(tokens) * topK * 4)),
+                  at<float>(empty(int64_t(tokens) * topK * 4)),
+                  experts,
+                  topK,
+                  1,
+                  1,
+                  1,
+                  Scoring::Softmax,
+                  true,
+                  1};
+  add(work, OpCode::Router, &args, context(tokens, 0));
+  return work;
+}
+
 Workload Workbench::latent(KvType type, int32_t heads, int32_t positions,
                            int32_t splits, int64_t copies) {
   constexpr int32_t kLatent = 512, kRope = 64, kWidth = kLatent + kRope;
@@ -267,9 +295,11 @@ Workload Workbench::decompressed(KvType type, int32_t heads, int32_t positions,
   work.weightBytes = kvRowBytes(type, kWidth) * positions;
   work.neededBytes = work.weightBytes + heads * (kNope + kValue) * kLatent * 2 +
                      tokens * heads * (kNope + kRope + kValue) * 4;
-  work.operations = 2.0 * heads *
-                    (pairsOf(positions, tokens) * (kNope + kRope + kValue) +
-                     double(positions) * kLatent * (kNope + kValue));
+  work.weightOperations =
+      2.0 * heads * double(positions) * kLatent * (kNope + kValue);
+  work.operations = work.weightOperations + 2.0 * heads *
+                                                pairsOf(positions, tokens) *
+                                                (kNope + kRope + kValue);
   int64_t capacity = (positions + 63) / 64 * 64;
   MlaAttentionArgs args{};
   args.q = at<float>(random(tokens * heads * (kNope + kRope) * 4));

@@ -22,6 +22,8 @@ struct Workload {
   int64_t weightBytes = 0; ///< Weights, or cache rows.
   int64_t neededBytes = 0; ///< With activations, queries, results; once.
   double operations = 0;   ///< A multiply and an add count as two.
+  /// Those of them that decompress cache rows with weights.
+  double weightOperations = 0;
 };
 
 /// Makes workloads of random bytes on a GPU, and owns their memory.
@@ -40,6 +42,8 @@ public:
   /// gate, up and SiLU of `topK` experts of each token.
   Workload experts(Format format, int32_t experts, int64_t rows, int64_t cols,
                    int32_t topK, int32_t tokens, int64_t copies);
+  /// The choice of `topK` of `experts` by the softmax of their logits.
+  Workload router(int32_t experts, int32_t topK, int32_t tokens);
   /// Attention of one token on a latent of 512 + 64 columns, with the
   /// combination of its KV splits.
   Workload latent(KvType type, int32_t heads, int32_t positions, int32_t splits,
