@@ -50,7 +50,7 @@ findShipped(std::string_view name) {
     if (plain(entry.first) == wanted)
       return &entry;
   for (const auto &entry : shippedTargets)
-    if (auto json = parseJson(entry.first, entry.second, /*depth=*/3))
+    if (auto json = parseJson(entry.first, entry.second, /*depth=*/4))
       for (const auto &alias :
            json->value("aliases", std::vector<std::string>()))
         if (plain(alias) == wanted)
