@@ -107,6 +107,9 @@ TEST(CudaPeak, RatesAreThoseThatTheVendorGives) {
 TEST(CudaPeak, NeighboursStandInWithinAGeneration) {
   EXPECT_EQ(cudaPeak(87)->int8Ops, cudaPeak(86)->int8Ops);
   EXPECT_EQ(cudaPeak(121)->int8Ops, cudaPeak(120)->int8Ops);
+  // A B300 has given up integers for FP4.
+  EXPECT_NEAR(cudaPeak(103)->int8Ops * 148 * 1.92e9, 150e12, 5e12);
+  EXPECT_EQ(cudaPeak(103)->floatOps, cudaPeak(100)->floatOps);
   for (int unknown : {0, 61, 70, 110, 130})
     EXPECT_FALSE(cudaPeak(unknown)) << unknown;
 }

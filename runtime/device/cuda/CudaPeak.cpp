@@ -17,6 +17,7 @@ constexpr Row rows[] = {
     {89, {2048, 512}},    // RTX 4090: 661 TOPS, 165 TFLOPS, 128 at 2.52 GHz
     {90, {8192, 4096}},   // H100: 1979 TOPS, 989 TFLOPS, 132 at 1.83 GHz
     {100, {16384, 8192}}, // B200: 4500 TOPS, 2250 TFLOPS, 148 at 1.85 GHz
+    {103, {512, 8192}},   // B300: 150 TOPS, 2250 TFLOPS, 148 at 1.92 GHz
     {120, {2048, 512}},   // RTX 5090: 838 TOPS, 210 TFLOPS, 170 at 2.407 GHz
 };
 } // namespace
