@@ -19,15 +19,7 @@ StatusOr<GroupedAttention> readGroupedAttention(ModelBuilder &model,
   const HyperParams &params = model.params();
   GroupedAttention config;
   config.eps = decoder.eps;
-  MOE_ASSIGN_OR_RETURN(config.heads,
-                       params.integer("attention.head_count", 1, kMostHeads));
-  MOE_ASSIGN_OR_RETURN(
-      config.kvHeads,
-      params.integer("attention.head_count_kv", 1, config.heads, config.heads));
-  if (config.heads % config.kvHeads != 0)
-    return params.error(StatusCode::InvalidFile, "attention.head_count_kv",
-                        fmt::format("is {}, expected a divisor of the {} heads",
-                                    config.kvHeads, config.heads));
+  MOE_RETURN_IF_ERROR(readHeads(model, /*layer=*/0, config));
   MOE_ASSIGN_OR_RETURN(
       config.key,
       params.integer("attention.key_length", 1, kMostSize,
@@ -36,10 +28,28 @@ StatusOr<GroupedAttention> readGroupedAttention(ModelBuilder &model,
                                                     kMostSize, config.key));
   MOE_ASSIGN_OR_RETURN(Rope rotation, readRope(model, rope, config.key));
   config.rope = rotation.attr;
-  config.scale = 1 / std::sqrt(double(config.key));
-  model.facts().heads = config.heads;
+  MOE_ASSIGN_OR_RETURN(config.scale,
+                       params.positive("attention.scale", 0.0, true));
+  if (config.scale == 0)
+    config.scale = 1 / std::sqrt(double(config.key));
   model.facts().rope = config.rope.getDim();
   return config;
+}
+
+moert::Status readHeads(ModelBuilder &model, int64_t layer,
+                        GroupedAttention &a) {
+  const HyperParams &params = model.params();
+  MOE_ASSIGN_OR_RETURN(
+      a.heads, params.ofLayer("attention.head_count", layer, 1, kMostHeads));
+  MOE_ASSIGN_OR_RETURN(a.kvHeads, params.ofLayer("attention.head_count_kv",
+                                                 layer, 1, a.heads, a.heads));
+  if (a.heads % a.kvHeads != 0)
+    return params.error(
+        StatusCode::InvalidFile, "attention.head_count_kv",
+        fmt::format("is {} for layer {}, expected a divisor of the {} heads",
+                    a.kvHeads, layer, a.heads));
+  model.facts().heads = std::max(model.facts().heads, a.heads);
+  return moert::Status::ok();
 }
 
 namespace {
@@ -59,19 +69,28 @@ StatusOr<Value> project(ModelBuilder &model, const GroupedAttention &a,
   return model.scaled(product, fused, own, /*alone=*/!bias);
 }
 
-/// Norms, if the file has a norm, each of `heads` or all heads together, then
-/// rotates.
+/// Norms, if the file has a norm, each of `heads` or all heads together.
+StatusOr<Value> normHeads(ModelBuilder &model, const GroupedAttention &a,
+                          const std::string &name, Value x, int64_t heads) {
+  const GgufTensor *norm = model.find(name + "_norm.weight");
+  if (!norm)
+    return x;
+  bool whole = int64_t(norm->shape[0]) == columnsOf(x);
+  return model.rmsNorm(x, name + "_norm", a.eps, whole ? 1 : heads);
+}
+
+/// Norms and rotates.
 StatusOr<Value> finish(ModelBuilder &model, const GroupedAttention &a,
                        const std::string &name, Value x, int64_t heads) {
-  if (const GgufTensor *norm = model.find(name + "_norm.weight")) {
-    bool whole = int64_t(norm->shape[0]) == columnsOf(x);
-    MOE_ASSIGN_OR_RETURN(
-        x, model.rmsNorm(x, name + "_norm", a.eps, whole ? 1 : heads));
+  if (!a.normsRotated) {
+    MOE_ASSIGN_OR_RETURN(x, normHeads(model, a, name, x, heads));
   }
-  return model
-      .create<moe::RopeOp>(name + "_rope", x.getType(), x, uint64_t(heads),
-                           /*offset=*/0, a.rope)
-      .getResult();
+  if (a.rope)
+    x = model.create<moe::RopeOp>(name + "_rope", x.getType(), x,
+                                  uint64_t(heads), /*offset=*/0, a.rope);
+  if (!a.normsRotated)
+    return x;
+  return normHeads(model, a, name, x, heads);
 }
 } // namespace
 
@@ -108,24 +127,27 @@ StatusOr<Value> buildKeysAndValues(ModelBuilder &model,
 
 StatusOr<Value> attendAndProject(ModelBuilder &model, const GroupedAttention &a,
                                  const std::string &block, Value q, Value kv,
-                                 int64_t hidden, bool windowed, Value gate) {
+                                 int64_t hidden, Value gate) {
   MOE_ASSIGN_OR_RETURN(Value sinks,
                        model.vectorIfAny(block + "attn_sinks.weight", a.heads));
   Value mixed = model.create<moe::GqaAttentionOp>(
       block + "attention", model.rows(a.heads * a.value), q, kv, sinks,
       uint64_t(a.heads), uint64_t(a.kvHeads), uint64_t(a.key),
-      uint64_t(a.value), llvm::APFloat(a.scale),
-      uint64_t(windowed ? a.window : 0), llvm::APFloat(a.softcap));
+      uint64_t(a.value), llvm::APFloat(a.scale), uint64_t(a.window),
+      llvm::APFloat(a.softcap));
   if (gate)
     mixed = model.create<moe::SigmoidMulOp>(block + "attention_gate",
                                             mixed.getType(), mixed, gate);
-  return model.linear(mixed, block + "attn_output", hidden);
+  MOE_ASSIGN_OR_RETURN(Value result,
+                       model.linear(mixed, block + "attn_output", hidden));
+  return a.resultScale == 1
+             ? result
+             : model.scale(result, block + "attn_output_scale", a.resultScale);
 }
 
 StatusOr<Value> buildGroupedAttention(ModelBuilder &model,
                                       const GroupedAttention &a, int64_t layer,
-                                      const std::string &block, Value x,
-                                      bool windowed) {
+                                      const std::string &block, Value x) {
   Value q, gate;
   if (a.gated) {
     MOE_ASSIGN_OR_RETURN(
@@ -135,9 +157,13 @@ StatusOr<Value> buildGroupedAttention(ModelBuilder &model,
     MOE_ASSIGN_OR_RETURN(q, finish(model, a, block + "attn_q", q, a.heads));
   } else {
     MOE_ASSIGN_OR_RETURN(q, buildQueries(model, a, block, x));
+    if (model.has(block + "attn_gate")) {
+      MOE_ASSIGN_OR_RETURN(
+          gate, model.linear(x, block + "attn_gate", a.heads * a.value));
+    }
   }
   MOE_ASSIGN_OR_RETURN(Value kv, buildKeysAndValues(model, a, layer, block, x));
-  return attendAndProject(model, a, block, q, kv, columnsOf(x), windowed, gate);
+  return attendAndProject(model, a, block, q, kv, columnsOf(x), gate);
 }
 
 } // namespace moec

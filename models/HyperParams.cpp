@@ -59,10 +59,11 @@ StatusOr<int64_t> HyperParams::element(std::string_view name, GgufType type,
 }
 
 StatusOr<int64_t> HyperParams::ofLayer(std::string_view name, int64_t layer,
-                                       int64_t low, int64_t high) const {
+                                       int64_t low, int64_t high,
+                                       std::optional<int64_t> fallback) const {
   const GgufValue *found = model_.find(key(name));
   if (!found || !std::holds_alternative<GgufArray>(found->data))
-    return integer(name, low, high);
+    return integer(name, low, high, fallback);
   MOE_ASSIGN_OR_RETURN(int64_t value, element(name, GgufType::U32, layer));
   if (value < low || value > high)
     return error(StatusCode::InvalidFile, name,
@@ -78,12 +79,12 @@ StatusOr<bool> HyperParams::flagOfLayer(std::string_view name,
 }
 
 StatusOr<bool> HyperParams::inPeriod(std::string_view name, int64_t layer,
-                                     int64_t period) const {
+                                     int64_t period, bool first) const {
   const GgufValue *found = model_.find(key(name));
   if (found && std::holds_alternative<GgufArray>(found->data))
     return flagOfLayer(name, layer);
   MOE_ASSIGN_OR_RETURN(period, integer(name, 1, INT32_MAX, period));
-  return layer % period < period - 1;
+  return layer % period != (first ? 0 : period - 1);
 }
 
 StatusOr<double> HyperParams::real(std::string_view name,
@@ -117,10 +118,11 @@ StatusOr<double> HyperParams::within(std::string_view name, double low,
 }
 
 StatusOr<double> HyperParams::positiveOfLayer(std::string_view name,
-                                              int64_t layer) const {
+                                              int64_t layer,
+                                              bool zeroToo) const {
   const GgufValue *found = model_.find(key(name));
   if (!found || !std::holds_alternative<GgufArray>(found->data))
-    return positive(name);
+    return positive(name, {}, zeroToo);
   MOE_ASSIGN_OR_RETURN(const GgufArray *array,
                        model_.getArray(key(name), GgufType::F32));
   if (layer >= int64_t(array->floats.size()))
@@ -128,11 +130,11 @@ StatusOr<double> HyperParams::positiveOfLayer(std::string_view name,
                  fmt::format("has {} elements, expected one for each layer",
                              array->floats.size()));
   double value = array->floats[size_t(layer)];
-  if (!std::isfinite(value) || value <= 0)
+  if (!std::isfinite(value) || value < 0 || (value == 0 && !zeroToo))
     return error(StatusCode::InvalidFile, name,
-                 fmt::format("is {} for layer {}, expected a finite number "
-                             "above 0",
-                             value, layer));
+                 fmt::format("is {} for layer {}, expected a finite number {}",
+                             value, layer,
+                             zeroToo ? "not below 0" : "above 0"));
   return value;
 }
 

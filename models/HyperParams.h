@@ -21,14 +21,15 @@ public:
   /// Returns such an integer for layer `layer`; the key has one number for all
   /// layers, or an array with one per layer.
   moert::StatusOr<int64_t> ofLayer(std::string_view name, int64_t layer,
-                                   int64_t low, int64_t high) const;
+                                   int64_t low, int64_t high,
+                                   std::optional<int64_t> fallback = {}) const;
   /// Returns a flag from an array with one per layer.
   moert::StatusOr<bool> flagOfLayer(std::string_view name, int64_t layer) const;
   /// Returns the flag of a layer if the key has an array with one per layer.
   /// Otherwise returns whether the layer is not the last of every `period`
-  /// layers; the key may have another period.
+  /// layers, or with `first` not the first; the key may have another period.
   moert::StatusOr<bool> inPeriod(std::string_view name, int64_t layer,
-                                 int64_t period) const;
+                                 int64_t period, bool first = false) const;
   /// Returns a finite number above zero, or with `zeroToo` from zero on. It
   /// must also be so after conversion to float, the type that kernels use.
   moert::StatusOr<double> positive(std::string_view name,
@@ -37,10 +38,11 @@ public:
   /// Returns a number with low <= value <= high.
   moert::StatusOr<double> within(std::string_view name, double low, double high,
                                  std::optional<double> fallback = {}) const;
-  /// Returns a finite number above zero for layer `layer`; the key has one
-  /// number for all layers, or an array with one per layer.
-  moert::StatusOr<double> positiveOfLayer(std::string_view name,
-                                          int64_t layer) const;
+  /// Returns a finite number above zero, or with `zeroToo` from zero on, for
+  /// layer `layer`; the key has one number for all layers, or an array with one
+  /// per layer.
+  moert::StatusOr<double> positiveOfLayer(std::string_view name, int64_t layer,
+                                          bool zeroToo = false) const;
   moert::StatusOr<bool> flag(std::string_view name, bool fallback) const;
   moert::StatusOr<std::string> text(std::string_view name,
                                     std::string_view fallback) const;

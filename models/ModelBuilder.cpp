@@ -300,6 +300,15 @@ StatusOr<Value> ModelBuilder::rmsNorm(Value x, const std::string &name,
       .getResult();
 }
 
+StatusOr<Value> ModelBuilder::layerNorm(Value x, const std::string &name,
+                                        double eps) {
+  MOE_ASSIGN_OR_RETURN(Value scale, vector(name + ".weight", columnsOf(x)));
+  MOE_ASSIGN_OR_RETURN(Value bias, vectorIfAny(name + ".bias", columnsOf(x)));
+  return create<moe::LayerNormOp>(name, x.getType(), x, scale, bias,
+                                  llvm::APFloat(eps))
+      .getResult();
+}
+
 Value ModelBuilder::rmsNormOnly(Value x, const std::string &name, double eps,
                                 int64_t groups) {
   return create<moe::RmsNormOp>(name, x.getType(), x, /*weight=*/nullptr,
@@ -385,10 +394,18 @@ StatusOr<Value> ModelBuilder::ffn(Value x, const std::string &block,
   }
   if (hasScales)
     return scaledFfn(x, block, suffix, inner, label, activation);
-  MOE_ASSIGN_OR_RETURN(Value gate,
-                       weight(block + "ffn_gate" + suffix, {inner, hidden}));
-  MOE_ASSIGN_OR_RETURN(Value up,
-                       weight(block + "ffn_up" + suffix, {inner, hidden}));
+  Value gate, up;
+  if (has(block + "ffn_gate" + suffix)) {
+    MOE_ASSIGN_OR_RETURN(gate,
+                         weight(block + "ffn_gate" + suffix, {inner, hidden}));
+    MOE_ASSIGN_OR_RETURN(up,
+                         weight(block + "ffn_up" + suffix, {inner, hidden}));
+  } else {
+    MOE_ASSIGN_OR_RETURN(
+        Value both, weight(block + "ffn_up" + suffix, {2 * inner, hidden}));
+    gate = slice(both, 0, inner);
+    up = slice(both, inner, inner);
+  }
   MOE_ASSIGN_OR_RETURN(Value down,
                        weight(block + "ffn_down" + suffix, {hidden, inner}));
   MOE_ASSIGN_OR_RETURN(

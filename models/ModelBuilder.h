@@ -139,6 +139,9 @@ public:
   /// Norms each of `groups` parts of a row separately; they share the weight.
   moert::StatusOr<mlir::Value> rmsNorm(mlir::Value x, const std::string &name,
                                        double eps, int64_t groups = 1);
+  /// Norms a row around its mean; adds `name`.bias if the file has it.
+  moert::StatusOr<mlir::Value> layerNorm(mlir::Value x, const std::string &name,
+                                         double eps);
   /// Norms without a weight.
   mlir::Value rmsNormOnly(mlir::Value x, const std::string &name, double eps,
                           int64_t groups = 1);
@@ -165,8 +168,9 @@ public:
   /// `alone`.
   moert::StatusOr<bool> hasScale(const std::string &name, bool alone) const;
   /// Builds an FFN with weights `block`ffn_{gate,up,down}`suffix` and the
-  /// biases that exist. A `limit` above 0 clamps gate and up. If weights have
-  /// scales, it becomes several ops, labelled by their weights.
+  /// biases that exist. Without ffn_gate, ffn_up may hold gate and up, or the
+  /// FFN is down(activation(up(x))). A `limit` above 0 clamps gate and up. If
+  /// weights have scales, it becomes several ops, labelled by their weights.
   moert::StatusOr<mlir::Value>
   ffn(mlir::Value x, const std::string &block, const std::string &suffix,
       int64_t inner, const std::string &label,

@@ -78,24 +78,29 @@ readLongOrShort(ModelBuilder &model, int64_t original, int64_t pairs) {
 } // namespace
 
 StatusOr<Rope> readRope(ModelBuilder &model, const RopeTraits &traits,
-                        std::optional<int64_t> headDim) {
+                        std::optional<int64_t> headDim,
+                        std::optional<int64_t> dimensions) {
   const HyperParams &params = model.params();
   const std::string count =
       fmt::format("rope.dimension_count{}", traits.suffix);
   const std::string frequency = fmt::format("rope.freq_base{}", traits.suffix);
-  MOE_ASSIGN_OR_RETURN(
-      int64_t dim,
-      params.integer(count, 2, headDim.value_or(kMostSize), headDim));
+  MOE_ASSIGN_OR_RETURN(int64_t dim,
+                       params.integer(count, 2, headDim.value_or(kMostSize),
+                                      dimensions ? dimensions : headDim));
   if (dim % 2 != 0)
     return params.error(StatusCode::InvalidFile, count,
                         fmt::format("is {}, expected an even number", dim));
-  MOE_ASSIGN_OR_RETURN(double base, params.positive(frequency, 1e4));
+  MOE_ASSIGN_OR_RETURN(double base, params.positive(frequency, traits.base));
   if (base <= 1)
     return params.error(StatusCode::InvalidFile, frequency,
                         fmt::format("is {}, expected more than 1", base));
   std::string type = "none";
   if (traits.scaled) {
-    MOE_ASSIGN_OR_RETURN(type, params.text("rope.scaling.type", "none"));
+    // Files of Phi have the factors, but no key that says so.
+    MOE_ASSIGN_OR_RETURN(
+        type,
+        params.text("rope.scaling.type",
+                    model.has("rope_factors_long") ? "longrope" : "none"));
   }
   Rope rope;
   double factor = 1, fast = 32, slow = 1, magnitude = 1;

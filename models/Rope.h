@@ -26,18 +26,21 @@ struct RopeTraits {
   /// Suffix of the keys rope.dimension_count and rope.freq_base: windowed
   /// layers may have their own with "_swa", to which rope_freqs does not apply.
   const char *suffix = "";
+  double base = 1e4; ///< Default of rope.freq_base.
   /// Whether the keys rope.scaling.* and the tensors that replace them apply.
   bool scaled = true;
 };
 
-/// Reads the keys rope.dimension_count (`headDim` is the default, if given),
-/// rope.freq_base and rope.scaling.*. Scaling is none, linear (angles divided
-/// by the factor), YaRN (arXiv 2309.00071) or LongRoPE. LongRoPE divides
-/// frequencies by the tensor rope_factors_short or, for more positions than
-/// rope.scaling.original_context_length, by rope_factors_long. Without
-/// LongRoPE, the tensor rope_freqs may have divisors (Llama 3.1).
+/// Reads the keys rope.dimension_count (at most `headDim`; the default is
+/// `dimensions`, or else headDim), rope.freq_base and rope.scaling.*. Scaling
+/// is none, linear (angles divided by the factor), YaRN (arXiv 2309.00071) or
+/// LongRoPE. LongRoPE divides frequencies by the tensor rope_factors_short or,
+/// for more positions than rope.scaling.original_context_length, by
+/// rope_factors_long. Without LongRoPE, the tensor rope_freqs may have divisors
+/// (Llama 3.1).
 moert::StatusOr<Rope> readRope(ModelBuilder &model, const RopeTraits &traits,
-                               std::optional<int64_t> headDim = {});
+                               std::optional<int64_t> headDim = {},
+                               std::optional<int64_t> dimensions = {});
 
 } // namespace moec
 

@@ -162,8 +162,8 @@ StatusOr<Value> buildShared(ModelBuilder &model, const RoutedExperts &config,
   const GgufTensor *gate = model.find(block + "ffn_gate_shexp.weight");
   if (config.sharedInner == 0 && !gate)
     return Value();
-  int64_t inner =
-      config.sharedInner > 0 ? config.sharedInner : int64_t(gate->shape[1]);
+  // Writers disagree whether the width is that of one shared expert or of all.
+  int64_t inner = gate ? int64_t(gate->shape[1]) : config.sharedInner;
   MOE_ASSIGN_OR_RETURN(
       Value shared, model.ffn(x, block, "_shexp", inner, block + "ffn_shared",
                               moe::Activation::Silu, config.sharedLimit));
@@ -206,7 +206,11 @@ StatusOr<Choice> buildRouter(ModelBuilder &model, const RoutedExperts &config,
   MOE_ASSIGN_OR_RETURN(
       Value logitBias,
       model.vectorIfAny(block + "ffn_gate_inp.bias", config.experts));
-  MOE_ASSIGN_OR_RETURN(Value bias, model.vectorIfAny(block + "exp_probs_b.bias",
+  // Files of Hunyuan call the bias a tensor of its own.
+  const std::string correction = block + "exp_probs_b";
+  MOE_ASSIGN_OR_RETURN(Value bias, model.vectorIfAny(model.find(correction)
+                                                         ? correction
+                                                         : correction + ".bias",
                                                      config.experts));
   bool pairs = config.groups > 1 && config.experts / config.groups > 1 &&
                (bias || config.ranksPairs);
@@ -239,8 +243,10 @@ StatusOr<Value> buildRoutedExperts(ModelBuilder &model,
       /*fused=*/false);
   if (!shared)
     return mixed;
-  return model.create<moe::AddOp>(block + "ffn_shared_add", shared, mixed)
-      .getResult();
+  Value sum = model.create<moe::AddOp>(block + "ffn_shared_add", shared, mixed);
+  return config.sumScale == 1
+             ? sum
+             : model.scale(sum, block + "ffn_shared_scale", config.sumScale);
 }
 
 } // namespace moec

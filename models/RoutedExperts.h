@@ -23,6 +23,12 @@ struct RoutedExperts {
   double limit = 0, sharedLimit = 0;
   bool normalize = false; ///< Whether weights of used experts sum to 1.
   double scale = 1;       ///< Factor on the weights.
+  double sumScale = 1;    ///< Factor on the sum of routed and shared experts.
+  /// Whether the router reads the rows with which the layer began.
+  bool readsBegun = false;
+  /// Whether a layer without ffn_gate_inp is dense, because files have no key
+  /// that says so.
+  bool whereRouters = false;
 };
 
 /// Reads the keys expert_*. `defaults` gives scoring and inner if their keys
