@@ -47,6 +47,8 @@ readFeedForward(ModelBuilder &model, const Decoder &decoder,
 StatusOr<Value> buildFeedForward(ModelBuilder &model, const FeedForward &config,
                                  const std::string &block, Value x,
                                  Value begun) {
+  if (!config.isRouted && !config.gated)
+    return model.plainFfn(x, block, config.inner, config.activation);
   if (!config.isRouted)
     return model.ffn(x, block, "", config.inner, block + "ffn",
                      config.activation, config.limit);

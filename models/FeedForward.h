@@ -13,6 +13,7 @@ struct FeedForward {
   bool isRouted = false;
   RoutedExperts experts;
   int64_t inner = 0; ///< Rows of a dense FFN's gate and up.
+  bool gated = true; ///< Whether a dense FFN has a gate.
   /// Of a dense FFN.
   mlir::moe::Activation activation = mlir::moe::Activation::Silu;
   double limit = 0; ///< Clamps gate and up of a dense FFN; 0: not.

@@ -32,6 +32,8 @@ StatusOr<GroupedAttention> readGroupedAttention(ModelBuilder &model,
                        params.positive("attention.scale", 0.0, true));
   if (config.scale == 0)
     config.scale = 1 / std::sqrt(double(config.key));
+  MOE_ASSIGN_OR_RETURN(config.limit,
+                       params.positive("attention.clamp_kqv", 0.0, true));
   model.facts().rope = config.rope.getDim();
   return config;
 }
@@ -55,9 +57,10 @@ moert::Status readHeads(ModelBuilder &model, int64_t layer,
 namespace {
 /// Projects with attn_`part`, or if the file fuses the three, with rows `begin`
 /// ... of attn_qkv.
-StatusOr<Value> project(ModelBuilder &model, const GroupedAttention &a,
-                        const std::string &block, Value x,
-                        const std::string &part, int64_t begin, int64_t rows) {
+StatusOr<Value> projectFree(ModelBuilder &model, const GroupedAttention &a,
+                            const std::string &block, Value x,
+                            const std::string &part, int64_t begin,
+                            int64_t rows) {
   std::string fused = block + "attn_qkv", own = block + "attn_" + part;
   if (!model.has(fused))
     return model.linear(x, own, rows);
@@ -67,6 +70,16 @@ StatusOr<Value> project(ModelBuilder &model, const GroupedAttention &a,
   Value product = model.linear(x, own, model.slice(matrix, begin, rows),
                                model.slice(bias, begin, rows));
   return model.scaled(product, fused, own, /*alone=*/!bias);
+}
+
+/// Projects and clamps.
+StatusOr<Value> project(ModelBuilder &model, const GroupedAttention &a,
+                        const std::string &block, Value x,
+                        const std::string &part, int64_t begin, int64_t rows) {
+  MOE_ASSIGN_OR_RETURN(x, projectFree(model, a, block, x, part, begin, rows));
+  if (a.limit == 0)
+    return x;
+  return model.clamp(x, block + "attn_" + part + "_clamp", a.limit);
 }
 
 /// Norms, if the file has a norm, each of `heads` or all heads together.
@@ -94,11 +107,21 @@ StatusOr<Value> finish(ModelBuilder &model, const GroupedAttention &a,
 }
 } // namespace
 
+Value tempered(ModelBuilder &model, const Temperature &t,
+               const std::string &block, Value q) {
+  if (t.length == 0)
+    return q;
+  return model.create<moe::PositionScaleOp>(
+      block + "attn_q_temperature", q.getType(), q, uint64_t(t.length),
+      uint64_t(t.offset), llvm::APFloat(t.slope));
+}
+
 StatusOr<Value> buildQueries(ModelBuilder &model, const GroupedAttention &a,
                              const std::string &block, Value x) {
   MOE_ASSIGN_OR_RETURN(Value q,
                        project(model, a, block, x, "q", 0, a.heads * a.key));
-  return finish(model, a, block + "attn_q", q, a.heads);
+  MOE_ASSIGN_OR_RETURN(q, finish(model, a, block + "attn_q", q, a.heads));
+  return tempered(model, a.temperature, block, q);
 }
 
 StatusOr<Value> buildKeysAndValues(ModelBuilder &model,
@@ -136,8 +159,8 @@ StatusOr<Value> attendAndProject(ModelBuilder &model, const GroupedAttention &a,
       uint64_t(a.value), llvm::APFloat(a.scale), uint64_t(a.window),
       llvm::APFloat(a.softcap));
   if (gate)
-    mixed = model.create<moe::SigmoidMulOp>(block + "attention_gate",
-                                            mixed.getType(), mixed, gate);
+    mixed = model.create<moe::GateMulOp>(block + "attention_gate",
+                                         mixed.getType(), mixed, gate, a.gate);
   MOE_ASSIGN_OR_RETURN(Value result,
                        model.linear(mixed, block + "attn_output", hidden));
   return a.resultScale == 1
@@ -157,9 +180,11 @@ StatusOr<Value> buildGroupedAttention(ModelBuilder &model,
     MOE_ASSIGN_OR_RETURN(q, finish(model, a, block + "attn_q", q, a.heads));
   } else {
     MOE_ASSIGN_OR_RETURN(q, buildQueries(model, a, block, x));
-    if (model.has(block + "attn_gate")) {
-      MOE_ASSIGN_OR_RETURN(
-          gate, model.linear(x, block + "attn_gate", a.heads * a.value));
+    if (const GgufTensor *found = model.find(block + "attn_gate.weight")) {
+      const bool ofHeads = int64_t(found->shape[1]) == a.heads;
+      MOE_ASSIGN_OR_RETURN(gate,
+                           model.linear(x, block + "attn_gate",
+                                        a.heads * (ofHeads ? 1 : a.value)));
     }
   }
   MOE_ASSIGN_OR_RETURN(Value kv, buildKeysAndValues(model, a, layer, block, x));

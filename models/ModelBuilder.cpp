@@ -318,7 +318,12 @@ Value ModelBuilder::rmsNormOnly(Value x, const std::string &name, double eps,
 Value ModelBuilder::scale(Value x, const std::string &name, double factor,
                           double softcap) {
   return create<moe::ScaleOp>(name, x.getType(), x, llvm::APFloat(factor),
-                              llvm::APFloat(softcap));
+                              llvm::APFloat(softcap), llvm::APFloat(0.0));
+}
+
+Value ModelBuilder::clamp(Value x, const std::string &name, double limit) {
+  return create<moe::ScaleOp>(name, x.getType(), x, llvm::APFloat(1.0),
+                              llvm::APFloat(0.0), llvm::APFloat(limit));
 }
 
 Value ModelBuilder::regroup(Value x, const std::string &label, int64_t groups,
@@ -379,6 +384,15 @@ StatusOr<Value> ModelBuilder::scaledFfn(Value x, const std::string &block,
   return linear(product, block + "ffn_down" + suffix, columnsOf(x));
 }
 
+StatusOr<Value> ModelBuilder::plainFfn(Value x, const std::string &block,
+                                       int64_t inner,
+                                       moe::Activation activation) {
+  MOE_ASSIGN_OR_RETURN(Value up, linear(x, block + "ffn_up", inner));
+  Value active = create<moe::ActivationMulOp>(block + "ffn_inner", up.getType(),
+                                              up, /*up=*/nullptr, activation);
+  return linear(active, block + "ffn_down", columnsOf(x));
+}
+
 StatusOr<Value> ModelBuilder::ffn(Value x, const std::string &block,
                                   const std::string &suffix, int64_t inner,
                                   const std::string &label,
@@ -395,7 +409,9 @@ StatusOr<Value> ModelBuilder::ffn(Value x, const std::string &block,
   if (hasScales)
     return scaledFfn(x, block, suffix, inner, label, activation);
   Value gate, up;
-  if (has(block + "ffn_gate" + suffix)) {
+  const GgufTensor *fused = find(block + "ffn_up" + suffix + ".weight");
+  if (has(block + "ffn_gate" + suffix) || !fused ||
+      int64_t(fused->shape[1]) != 2 * inner) {
     MOE_ASSIGN_OR_RETURN(gate,
                          weight(block + "ffn_gate" + suffix, {inner, hidden}));
     MOE_ASSIGN_OR_RETURN(up,

@@ -148,6 +148,8 @@ public:
   /// Returns factor * x, or with a softcap c, c * tanh(factor * x / c).
   mlir::Value scale(mlir::Value x, const std::string &name, double factor,
                     double softcap = 0);
+  /// Clamps elements to -limit ... limit.
+  mlir::Value clamp(mlir::Value x, const std::string &name, double limit);
   /// Regroups columns: takes parts of each group's columns, from `offset` on,
   /// and orders them by part.
   mlir::Value regroup(mlir::Value x, const std::string &label, int64_t groups,
@@ -168,14 +170,19 @@ public:
   /// `alone`.
   moert::StatusOr<bool> hasScale(const std::string &name, bool alone) const;
   /// Builds an FFN with weights `block`ffn_{gate,up,down}`suffix` and the
-  /// biases that exist. Without ffn_gate, ffn_up may hold gate and up, or the
-  /// FFN is down(activation(up(x))). A `limit` above 0 clamps gate and up. If
-  /// weights have scales, it becomes several ops, labelled by their weights.
+  /// biases that exist. Without ffn_gate, ffn_up may hold gate and up. A
+  /// `limit` above 0 clamps gate and up. If weights have scales, it becomes
+  /// several ops, labelled by their weights.
   moert::StatusOr<mlir::Value>
   ffn(mlir::Value x, const std::string &block, const std::string &suffix,
       int64_t inner, const std::string &label,
       mlir::moe::Activation activation = mlir::moe::Activation::Silu,
       double limit = 0);
+  /// Builds an FFN without a gate: `block`ffn_down of activation(ffn_up of x),
+  /// with the biases that exist.
+  moert::StatusOr<mlir::Value> plainFfn(mlir::Value x, const std::string &block,
+                                        int64_t inner,
+                                        mlir::moe::Activation activation);
 
   /// Returns the verified module with its attributes.
   moert::StatusOr<mlir::OwningOpRef<mlir::ModuleOp>> finish();

@@ -172,8 +172,8 @@ StatusOr<Value> buildShared(ModelBuilder &model, const RoutedExperts &config,
   MOE_ASSIGN_OR_RETURN(Value factor,
                        model.linear(x, block + "ffn_gate_inp_shexp", 1));
   return model
-      .create<moe::SigmoidMulOp>(block + "ffn_shared_gate", shared.getType(),
-                                 shared, factor)
+      .create<moe::GateMulOp>(block + "ffn_shared_gate", shared.getType(),
+                              shared, factor)
       .getResult();
 }
 } // namespace

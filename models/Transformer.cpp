@@ -96,6 +96,8 @@ StatusOr<Transformer> readTransformer(ModelBuilder &model,
   MOE_ASSIGN_OR_RETURN(
       result.feedForward,
       readFeedForward(model, decoder, experts, traits.mayBeDense));
+  for (FeedForward &ffn : result.feedForward)
+    ffn.gated = traits.gated;
   return result;
 }
 

@@ -50,6 +50,7 @@ struct TransformerTraits {
   /// Defaults for missing keys of experts; `inner` is taken from the tensors.
   RoutedExperts experts;
   bool mayBeDense = false; ///< Whether expert_count may be missing.
+  bool gated = true;       ///< Whether dense FFNs have a gate.
 };
 
 struct Transformer {

@@ -112,9 +112,11 @@ def Moe_RmsNormOp : Moe_ComputeOp<"rms_norm", [AllTypesMatch<["x", "result"]>]> 
 
 def Moe_LayerNormOp : Moe_ComputeOp<"layer_norm", [AllTypesMatch<["x", "result"]>]> {
   let summary = "(x - mean) / sqrt(variance + eps) * weight + bias, per row";
-  let arguments = (ins Moe_Rows:$x, Moe_Vector:$weight, Moe_Vector:$bias, F64Attr:$eps);
+  let arguments = (ins Moe_Rows:$x, Moe_Vector:$weight, Optional<Moe_Vector>:$bias, F64Attr:$eps);
   let results = (outs Moe_Rows:$result);
-  let assemblyFormat = "$x `,` $weight `,` $bias attr-dict `:` type($x) `,` type($weight) `,` type($bias)";
+  let assemblyFormat = [{
+    $x `,` $weight (`,` $bias^)? attr-dict `:` type($x) `,` type($weight) (`,` type($bias)^)?
+  }];
 }
 
 def Moe_LinearOp : Moe_ComputeOp<"linear", [AttrSizedOperandSegments, Moe_ResidualOpInterface]> {
@@ -142,29 +144,61 @@ def Moe_AddOp : Moe_ComputeOp<"add", [SameOperandsAndResultType, Commutative]> {
   let assemblyFormat = "$lhs `,` $rhs attr-dict `:` type($result)";
 }
 
-def Moe_SigmoidMulOp : Moe_ComputeOp<"sigmoid_mul", [AllTypesMatch<["x", "result"]>]> {
-  let summary = "x * sigmoid(gate)";
+def Moe_GateMulOp : Moe_ComputeOp<"gate_mul", [AllTypesMatch<["x", "result"]>]> {
+  let summary = "x * function(gate)";
   let description = [{
-    `gate` has the columns of `x`, or one: a factor of the whole row.
+    `gate` has the columns of `x`, or fewer: each is then for as many consecutive
+    columns, such as those of a head or the whole row.
+    ```mlir
+    %y = moe.gate_mul %x, %heads {function = #moe.gate<softplus>} : tensor<?x96xf32>, tensor<?x6xf32>
+    ```
   }];
-  let arguments = (ins Moe_Rows:$x, Moe_Rows:$gate);
+  let arguments = (ins Moe_Rows:$x, Moe_Rows:$gate,
+                       DefaultValuedAttr<Moe_GateAttr, "::mlir::moe::Gate::Sigmoid">:$function);
   let results = (outs Moe_Rows:$result);
   let assemblyFormat = "$x `,` $gate attr-dict `:` type($x) `,` type($gate)";
 }
 
 def Moe_ScaleOp : Moe_ComputeOp<"scale", [AllTypesMatch<["x", "result"]>]> {
-  let summary = "factor * x, with a softcap c c * tanh(factor * x / c)";
+  let summary = "factor * x, with a softcap c c * tanh(factor * x / c), clamped to a limit";
+  let description = [{
+    With a `limit` l above 0 the result is clamped to -l ... l.
+  }];
   let arguments = (ins Moe_Rows:$x, F64Attr:$factor,
-                       DefaultValuedAttr<F64Attr, "0.0">:$softcap);
+                       DefaultValuedAttr<F64Attr, "0.0">:$softcap,
+                       DefaultValuedAttr<F64Attr, "0.0">:$limit);
   let results = (outs Moe_Rows:$result);
   let assemblyFormat = "$x attr-dict `:` type($x)";
 }
 
-def Moe_ActivationMulOp : Moe_ComputeOp<"activation_mul", [SameOperandsAndResultType]> {
-  let summary = "activation(gate, up) of an FFN, of any two rows";
-  let arguments = (ins Moe_Rows:$gate, Moe_Rows:$up, Moe_ActivationAttr:$activation);
+def Moe_PositionScaleOp : Moe_ComputeOp<"position_scale", [AllTypesMatch<["x", "result"]>]> {
+  let summary = "x * (1 + slope * ln(1 + floor((position + offset) / length)))";
+  let description = [{
+    The temperature of attention to long contexts: `position` is that of the
+    token in its sequence, from 0.
+  }];
+  let arguments = (ins Moe_Rows:$x, I64Attr:$length, DefaultValuedAttr<I64Attr, "0">:$offset,
+                       F64Attr:$slope);
   let results = (outs Moe_Rows:$result);
-  let assemblyFormat = "$gate `,` $up attr-dict `:` type($result)";
+  let assemblyFormat = "$x attr-dict `:` type($x)";
+}
+
+def Moe_EmbedPositionsOp : Moe_ComputeOp<"embed_positions"> {
+  let summary = "the rows of a table that positions select";
+  let description = [{
+    Learned position embeddings. `tokens` are the ids of the step's tokens, of
+    which only the number is used.
+  }];
+  let arguments = (ins Moe_Ids:$tokens, Moe_Weight:$table);
+  let results = (outs Moe_Rows:$result);
+  let assemblyFormat = "$tokens `,` $table attr-dict `:` functional-type(operands, results)";
+}
+
+def Moe_ActivationMulOp : Moe_ComputeOp<"activation_mul", [SameOperandsAndResultType]> {
+  let summary = "activation(gate, up) of an FFN, of any two rows; without up, it is 1";
+  let arguments = (ins Moe_Rows:$gate, Optional<Moe_Rows>:$up, Moe_ActivationAttr:$activation);
+  let results = (outs Moe_Rows:$result);
+  let assemblyFormat = "$gate (`,` $up^)? attr-dict `:` type($result)";
 }
 
 def Moe_FfnOp : Moe_ComputeOp<"ffn", [AttrSizedOperandSegments, Moe_ResidualOpInterface]> {

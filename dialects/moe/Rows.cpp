@@ -118,14 +118,41 @@ Instructions AddOp::getInstructions(const Execution &execution) {
 }
 
 /// An exponential, an addition, a division and a multiplication.
-Instructions SigmoidMulOp::getInstructions(const Execution &execution) {
+Instructions GateMulOp::getInstructions(const Execution &execution) {
   Instructions list(*this);
   double tokens = double(execution.tokens);
   list.reuse(getResult(), getX());
-  list.add(inst::SigmoidMul{.x = getX(), .gate = getGate(), .out = getResult()},
+  list.add(inst::GateMul{.x = getX(),
+                         .gate = getGate(),
+                         .out = getResult(),
+                         .function = getFunction()},
            moving(tokens * (double(columns(getX())) +
                             3.0 * double(columns(getGate()))),
                   rowBytes(tokens, {getX(), getGate(), getResult()})));
+  return list;
+}
+
+/// A multiplication per element.
+Instructions PositionScaleOp::getInstructions(const Execution &execution) {
+  Instructions list(*this);
+  double tokens = double(execution.tokens);
+  list.reuse(getResult(), getX());
+  list.add(inst::PositionScale{.x = getX(),
+                               .out = getResult(),
+                               .length = getLength(),
+                               .offset = getOffset(),
+                               .slope = getSlope()},
+           moving(tokens * double(columns(getX())),
+                  rowBytes(tokens, {getX(), getResult()})));
+  return list;
+}
+
+Instructions EmbedPositionsOp::getInstructions(const Execution &execution) {
+  Instructions list(*this);
+  double tokens = double(execution.tokens);
+  InstructionWork work = moving(0, rowBytes(tokens, {getResult()}));
+  work.weightBytes = bytesOf(getTable()) / double(dim(getTable(), 0)) * tokens;
+  list.add(inst::EmbedPositions{.table = getTable(), .out = getResult()}, work);
   return list;
 }
 
@@ -139,7 +166,8 @@ Instructions ScaleOp::getInstructions(const Execution &execution) {
   list.add(inst::Scale{.x = getX(),
                        .out = getResult(),
                        .factor = getFactor(),
-                       .softcap = getSoftcap()},
+                       .softcap = getSoftcap(),
+                       .limit = getLimit()},
            moving(each * tokens * double(columns(getX())),
                   rowBytes(tokens, {getX(), getResult()})));
   return list;
@@ -154,7 +182,8 @@ Instructions ActivationMulOp::getInstructions(const Execution &execution) {
                                .out = getResult(),
                                .activation = getActivation()},
            moving(kActivationFlops * tokens * double(columns(getResult())),
-                  rowBytes(tokens, {getGate(), getUp(), getResult()})));
+                  rowBytes(tokens, {getGate(), getResult()}) +
+                      (getUp() ? rowBytes(tokens, {getUp()}) : 0)));
   return list;
 }
 

@@ -171,7 +171,7 @@ TEST_F(Transformer, HeadsThatDoNotShareEvenly) {
   tiny.keys["attention.head_count_kv"] = uint32_t(3);
   expectFailure(
       tiny, StatusCode::InvalidFile,
-      "key \"llama.attention.head_count_kv\" is 3, expected a divisor "
+      "key \"llama.attention.head_count_kv\" is 3 for layer 0, expected a divisor "
       "of the 4 heads");
 }
 
@@ -380,7 +380,7 @@ TEST_F(Transformer, SharedExpertsAndTheirGate) {
                   .getDefiningOp<moe::FfnOp>());
   auto gated = find<moe::AddOp>("blk.1.ffn_shared_add")
                    .getLhs()
-                   .getDefiningOp<moe::SigmoidMulOp>();
+                   .getDefiningOp<moe::GateMulOp>();
   ASSERT_TRUE(gated);
   auto gate = gated.getGate().getDefiningOp<moe::LinearOp>();
   EXPECT_EQ(tensorOf(gate.getWeight()), "blk.1.ffn_gate_inp_shexp.weight");
