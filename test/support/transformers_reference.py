@@ -59,8 +59,8 @@ def main():
     print(f"judge: {type(reference.model).__name__} of transformers {transformers.__version__}, torch "
           f"{torch.__version__.partition('+')[0]}, float64")
     print("top:", [(int(token), round(float(logits[-1][token]), 5)) for token in np.argsort(-logits[-1])[:5]])
-    if "router" in float64.closest:
-        print(f"smallest router margin: {float64.closest['router']:.3g}")
+    for name, margin in float64.closest.items():
+        print(f"smallest {name} margin: {margin:.3g}")
     greedy = []
     for _ in range(a.greedy):
         greedy.append(int(logits[-1].argmax()))

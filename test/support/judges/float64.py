@@ -26,3 +26,24 @@ def _watched(values, k, dim=-1, **more):
 
 torch.topk = _watched
 torch.Tensor.topk = lambda self, k, dim=-1, **more: _watched(self, k, dim, **more)
+
+
+def watch_sparse_mixer():
+    """Phi's router compares with maxima and with a band: remembers how close both comparisons were."""
+    from transformers.models.phimoe import modeling_phimoe as phi
+    if hasattr(phi.sparsemixer, "watched"):
+        return
+    mixer = phi.sparsemixer
+
+    def watched(scores, jitter_eps, **more):
+        left = scores
+        for _ in range(2):
+            torch.topk(left, 1)
+            best, at = left.max(-1, keepdim=True)
+            band = ((best - scores) / scores.abs().clamp(min=best) - 2 * jitter_eps).abs().min().item()
+            closest["mixer"] = min(closest.get("mixer", torch.inf), band)
+            left = left.scatter(-1, at, -torch.inf)
+        return mixer(scores, jitter_eps, **more)
+
+    watched.watched = True
+    phi.sparsemixer = watched
