@@ -82,6 +82,20 @@ StatusOr<Value> beginForward(ModelBuilder &model, const Decoder &decoder) {
   MOE_ASSIGN_OR_RETURN(
       Value table, model.weight("token_embd", {decoder.vocab, decoder.hidden}));
   Value x = model.create<moe::EmbeddingOp>("token_embd", hidden, ids, table);
+  if (decoder.embedsPositions) {
+    const int64_t most = model.facts().contextLength;
+    if (model.positions() > most)
+      return Status(StatusCode::Unsupported,
+                    fmt::format("{}: position_embd.weight has rows for {} "
+                                "positions, but a context of {} is wanted",
+                                model.file().paths().front(), most,
+                                model.positions()));
+    MOE_ASSIGN_OR_RETURN(Value positions,
+                         model.weight("position_embd", {most, decoder.hidden}));
+    positions = model.create<moe::EmbedPositionsOp>("position_embd", hidden,
+                                                    ids, positions);
+    x = model.create<moe::AddOp>("position_embd_add", x, positions);
+  }
   if (decoder.normsEmbedding)
     x = model.rmsNormOnly(x, "token_embd_norm", decoder.eps);
   return decoder.embeddingScale == 1

@@ -28,6 +28,8 @@ struct Decoder {
   /// Whether feed-forward reads the same normed rows as attention (arXiv
   /// 2204.02311, section 2), instead of the sum after attention.
   bool parallel = false;
+  /// Whether rows of position_embd are added to embedded rows.
+  bool embedsPositions = false;
   /// Whether embedded rows are normed, without a weight.
   bool normsEmbedding = false;
   /// Factor on embedded rows; Gemma uses it because its embeddings are small.
@@ -57,8 +59,9 @@ struct DecoderParts {
   FeedForward feedForward;
 };
 
-/// Begins @forward: looks up rows [T, hidden] of token_embd, norms them if the
-/// decoder does so, and multiplies them by embeddingScale.
+/// Begins @forward: looks up rows [T, hidden] of token_embd, adds those of
+/// positions and norms them if the decoder does so, and multiplies them by
+/// embeddingScale.
 moert::StatusOr<mlir::Value> beginForward(ModelBuilder &model,
                                           const Decoder &decoder);
 

@@ -51,7 +51,7 @@ StatusOr<Value> buildFeedForward(ModelBuilder &model, const FeedForward &config,
     return model.plainFfn(x, block, config.inner, config.activation);
   if (!config.isRouted)
     return model.ffn(x, block, "", config.inner, block + "ffn",
-                     config.activation, config.limit);
+                     config.activation, config.limit, config.clampsActivated);
   return buildRoutedExperts(model, config.experts, block, x,
                             config.experts.readsBegun ? begun : Value());
 }

@@ -16,7 +16,8 @@ struct FeedForward {
   bool gated = true; ///< Whether a dense FFN has a gate.
   /// Of a dense FFN.
   mlir::moe::Activation activation = mlir::moe::Activation::Silu;
-  double limit = 0; ///< Clamps gate and up of a dense FFN; 0: not.
+  double limit = 0;             ///< Clamps gate and up of a dense FFN; 0: not.
+  bool clampsActivated = false; ///< See RoutedExperts.
 };
 
 /// Returns the FFN of each layer. Reads the keys leading_dense_block_count (the

@@ -26,16 +26,31 @@ StatusOr<GroupedAttention> readGroupedAttention(ModelBuilder &model,
                      std::max<int64_t>(decoder.hidden / config.heads, 1)));
   MOE_ASSIGN_OR_RETURN(config.value, params.integer("attention.value_length", 1,
                                                     kMostSize, config.key));
-  MOE_ASSIGN_OR_RETURN(Rope rotation, readRope(model, rope, config.key));
-  config.rope = rotation.attr;
+  if (rope.rotates) {
+    MOE_ASSIGN_OR_RETURN(Rope rotation, readRope(model, rope, config.key));
+    config.rope = rotation.attr;
+    model.facts().rope = config.rope.getDim();
+  }
   MOE_ASSIGN_OR_RETURN(config.scale,
                        params.positive("attention.scale", 0.0, true));
   if (config.scale == 0)
     config.scale = 1 / std::sqrt(double(config.key));
   MOE_ASSIGN_OR_RETURN(config.limit,
                        params.positive("attention.clamp_kqv", 0.0, true));
-  model.facts().rope = config.rope.getDim();
   return config;
+}
+
+StatusOr<Temperature> readTemperature(const HyperParams &params,
+                                      const char *length) {
+  Temperature temperature;
+  MOE_ASSIGN_OR_RETURN(
+      temperature.slope,
+      params.positive("attention.temperature_scale", 0.0, true));
+  if (temperature.slope > 0) {
+    MOE_ASSIGN_OR_RETURN(temperature.length,
+                         params.integer(length, 1, INT32_MAX));
+  }
+  return temperature;
 }
 
 moert::Status readHeads(ModelBuilder &model, int64_t layer,
@@ -85,6 +100,8 @@ StatusOr<Value> project(ModelBuilder &model, const GroupedAttention &a,
 /// Norms, if the file has a norm, each of `heads` or all heads together.
 StatusOr<Value> normHeads(ModelBuilder &model, const GroupedAttention &a,
                           const std::string &name, Value x, int64_t heads) {
+  if (a.normsBare)
+    return model.rmsNormOnly(x, name + "_norm", a.eps, heads);
   const GgufTensor *norm = model.find(name + "_norm.weight");
   if (!norm)
     return x;

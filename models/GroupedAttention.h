@@ -16,6 +16,11 @@ struct Temperature {
   double slope = 0;
 };
 
+/// Reads attention.temperature_scale, without which there is none; the key of
+/// the length is `length`.
+moert::StatusOr<Temperature> readTemperature(const HyperParams &params,
+                                             const char *length);
+
 /// Returns queries multiplied by their temperature.
 mlir::Value tempered(ModelBuilder &model, const Temperature &temperature,
                      const std::string &block, mlir::Value q);
@@ -28,6 +33,8 @@ struct GroupedAttention {
   double eps = 0;             ///< Epsilon of the norms of queries and keys.
   /// Whether these norms come after the rotation.
   bool normsRotated = false;
+  /// Whether there are norms without weights, which the file does not show.
+  bool normsBare = false;
   int64_t window = 0; ///< The last tokens that a token sees; 0: all.
   double scale = 0;   ///< Factor on scores.
   double softcap = 0; ///< c in c * tanh(score / c); 0: no softcap.

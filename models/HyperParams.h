@@ -3,16 +3,20 @@
 #ifndef MOE_MODELS_HYPERPARAMS_H
 #define MOE_MODELS_HYPERPARAMS_H
 
-#include "compiler/Import/GgufFile.h"
+#include "models/UnknownParts.h"
 
 namespace moec {
 
 /// Reads the keys `<architecture>.<name>`. A missing key is an error unless
 /// there is a fallback; a value of another type or outside its range always is.
 /// Messages name file, byte offset, key, expected and found.
+///
+/// With `asked`, keys are only asked for: each name is added there, and instead
+/// of an error comes the fallback or a number in the range.
 class HyperParams {
 public:
-  explicit HyperParams(const GgufModel &model) : model_(model) {}
+  explicit HyperParams(const GgufModel &model, AskedParts *asked = nullptr)
+      : model_(model), asked_(asked) {}
 
   /// Returns an integer with low <= value <= high.
   moert::StatusOr<int64_t> integer(std::string_view name, int64_t low,
@@ -55,6 +59,11 @@ public:
 
 private:
   std::string key(std::string_view name) const;
+  /// Returns `value`, or where keys are only asked for, `instead` of an error.
+  template <typename T>
+  moert::StatusOr<T> settled(moert::StatusOr<T> value, T instead) const {
+    return asked_ && !value ? moert::StatusOr<T>(std::move(instead)) : value;
+  }
   /// Returns a number without checking that it is positive.
   moert::StatusOr<double> real(std::string_view name,
                                std::optional<double> fallback) const;
@@ -63,6 +72,7 @@ private:
                                    int64_t index) const;
 
   const GgufModel &model_;
+  AskedParts *asked_;
 };
 
 } // namespace moec

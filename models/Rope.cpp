@@ -30,12 +30,20 @@ StatusOr<double> readScale(const HyperParams &params, const char *name,
 
 /// Returns YaRN's factor on queries and keys. Files use different names for the
 /// key.
-StatusOr<double> readMagnitude(const HyperParams &params, double factor) {
+StatusOr<double> readMagnitude(const HyperParams &params, double factor,
+                               bool isRelative) {
   MOE_ASSIGN_OR_RETURN(double own,
                        readScale(params, "rope.scaling.attn_factor", 1.0));
   MOE_ASSIGN_OR_RETURN(double yarn,
                        readScale(params, "rope.scaling.yarn_attn_factor", own));
-  return (1 + 0.1 * std::log(factor)) * yarn;
+  double multiplier = 0;
+  if (isRelative) {
+    MOE_ASSIGN_OR_RETURN(
+        multiplier,
+        params.within("rope.scaling.yarn_log_multiplier", 0, kMostScale, 0.0));
+  }
+  return (1 + 0.1 * std::log(factor)) /
+         (1 + 0.1 * multiplier * std::log(factor)) * yarn;
 }
 
 /// Reads a vector of divisors.
@@ -87,6 +95,8 @@ StatusOr<Rope> readRope(ModelBuilder &model, const RopeTraits &traits,
   MOE_ASSIGN_OR_RETURN(int64_t dim,
                        params.integer(count, 2, headDim.value_or(kMostSize),
                                       dimensions ? dimensions : headDim));
+  const int64_t all = dim;
+  dim /= traits.divisor;
   if (dim % 2 != 0)
     return params.error(StatusCode::InvalidFile, count,
                         fmt::format("is {}, expected an even number", dim));
@@ -116,7 +126,8 @@ StatusOr<Rope> readRope(ModelBuilder &model, const RopeTraits &traits,
                          params.positive("rope.scaling.yarn_beta_slow", slow));
     MOE_RETURN_IF_ERROR(refuseOther(params, "rope.scaling.yarn_ext_factor"));
     if (traits.magnitude) {
-      MOE_ASSIGN_OR_RETURN(magnitude, readMagnitude(params, factor));
+      MOE_ASSIGN_OR_RETURN(
+          magnitude, readMagnitude(params, factor, traits.relativeMagnitude));
     } else {
       MOE_RETURN_IF_ERROR(refuseOther(params, "rope.scaling.yarn_attn_factor"));
     }
@@ -141,7 +152,8 @@ StatusOr<Rope> readRope(ModelBuilder &model, const RopeTraits &traits,
     original = 0;
   } else if (*traits.suffix == 0 && model.has("rope_freqs")) {
     MOE_ASSIGN_OR_RETURN(divisors,
-                         readDivisors(model, "rope_freqs.weight", dim / 2));
+                         readDivisors(model, "rope_freqs.weight", all / 2));
+    divisors.resize(size_t(dim / 2), divisors.front());
   }
   rope.attr = mlir::moe::RopeAttr::get(
       model.tokenIds().getContext(), dim, base, factor, original, fast, slow,

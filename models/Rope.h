@@ -23,6 +23,13 @@ struct RopeTraits {
   /// Whether YaRN's magnitude, (1 + 0.1 ln factor) * attn_factor, is part of
   /// the rotation. If not, the caller applies it.
   bool magnitude = true;
+  /// Whether that magnitude is divided by 1 + 0.1 * yarn_log_multiplier * ln
+  /// factor.
+  bool relativeMagnitude = false;
+  /// Rotates this part of rope.dimension_count.
+  int64_t divisor = 1;
+  /// Whether there is a rotation at all.
+  bool rotates = true;
   /// Suffix of the keys rope.dimension_count and rope.freq_base: windowed
   /// layers may have their own with "_swa", to which rope_freqs does not apply.
   const char *suffix = "";

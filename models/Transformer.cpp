@@ -40,7 +40,10 @@ StatusOr<GroupedAttention> readWindowed(ModelBuilder &model,
   own.suffix = "_swa";
   own.base = windows.ownBase.value_or(a.rope.getBase());
   own.scaled = windows.scaledRope;
-  MOE_ASSIGN_OR_RETURN(Rope rope, readRope(model, own, a.key, a.rope.getDim()));
+  own.divisor = 1;
+  MOE_ASSIGN_OR_RETURN(
+      Rope rope,
+      readRope(model, own, a.key, a.rope.getDim() * traits.rope.divisor));
   a.rope = rope.attr;
   return a;
 }

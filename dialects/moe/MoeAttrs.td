@@ -140,7 +140,8 @@ def Moe_Scoring : I32EnumAttr<"Scoring", "how router logits become scores", [
     I32EnumAttrCase<"Softmax", 1, "softmax">,
     I32EnumAttrCase<"Sigmoid", 2, "sigmoid">,
     I32EnumAttrCase<"SoftmaxTopK", 3, "softmax_topk">,
-    I32EnumAttrCase<"SqrtSoftplus", 4, "sqrt_softplus">]> {
+    I32EnumAttrCase<"SqrtSoftplus", 4, "sqrt_softplus">,
+    I32EnumAttrCase<"SparseMixer", 5, "sparse_mixer">]> {
   let cppNamespace = "::mlir::moe";
   let genSpecializedAttr = 0;
 }

@@ -206,14 +206,16 @@ def Moe_FfnOp : Moe_ComputeOp<"ffn", [AttrSizedOperandSegments, Moe_ResidualOpIn
   let description = [{
     `gate` and `up` are [F, D], `down` is [D, F]; each may have a bias.
     `activation` is silu(g) * u by default; with a `limit` c it is
-    silu(min(g, c)) * max(-c, min(u, c)). `fused` (set by moe-fuse) asks for the
+    silu(min(g, c)) * max(-c, min(u, c)), or if it `clamps_activated` gates,
+    min(silu(g), c) * max(-c, min(u, c)). `fused` (set by moe-fuse) asks for the
     kernel that computes it without writing either factor.
   }];
   let arguments = (ins Moe_Rows:$x, Moe_Weight:$gate, Moe_Weight:$up, Moe_Weight:$down,
                        Optional<Moe_Vector>:$gate_bias, Optional<Moe_Vector>:$up_bias,
                        Optional<Moe_Vector>:$down_bias, Optional<Moe_Rows>:$residual,
                        DefaultValuedAttr<Moe_ActivationAttr, "::mlir::moe::Activation::Silu">:$activation,
-                       DefaultValuedAttr<F64Attr, "0.0">:$limit, UnitAttr:$fused);
+                       DefaultValuedAttr<F64Attr, "0.0">:$limit, UnitAttr:$fused,
+                       UnitAttr:$clamps_activated);
   let results = (outs Moe_Rows:$result);
   let assemblyFormat = [{
     $x `,` $gate `,` $up `,` $down (`gate_bias` $gate_bias^)? (`up_bias` $up_bias^)?
@@ -562,7 +564,7 @@ def Moe_ExpertsOp : Moe_ComputeOp<"experts", [AttrSizedOperandSegments, Moe_Resi
   let summary = "routed FFN: sum over a token's experts of weight * ffn(x)";
   let description = [{
     `gate`, `up` [E, F, D], `down` [E, D, F], each with a bias [E, F or D] or
-    none; `ids`, `weights` [T, k]. `activation`, `limit` and `fused` as in `moe.ffn`.
+    none; `ids`, `weights` [T, k]. `activation`, `limit`, `clamps_activated` and `fused` as in `moe.ffn`.
     `gate_scale` and `up_scale` [E, 1] multiply the product with an expert's
     matrix: formats such as NVFP4 need them, as their elements have few bits for a
     scale. The scale of `down` is the router's `expert_scale`.
@@ -577,7 +579,8 @@ def Moe_ExpertsOp : Moe_ComputeOp<"experts", [AttrSizedOperandSegments, Moe_Resi
                        Optional<Moe_Rows>:$residual,
                        DefaultValuedAttr<Moe_ActivationAttr, "::mlir::moe::Activation::Silu">:$activation,
                        DefaultValuedAttr<F64Attr, "0.0">:$limit,
-                       OptionalAttr<Moe_ExpertSliceAttr>:$slice, UnitAttr:$fused);
+                       OptionalAttr<Moe_ExpertSliceAttr>:$slice, UnitAttr:$fused,
+                       UnitAttr:$clamps_activated);
   let results = (outs Moe_Rows:$result);
   let assemblyFormat = [{
     $x `,` $ids `,` $weights `,` $gate `,` $up `,` $down (`gate_bias` $gate_bias^)?

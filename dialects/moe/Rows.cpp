@@ -19,16 +19,19 @@ void moe::addResidual(Instructions &list, Value result, Value residual,
 
 void moe::addActivation(Instructions &list, Temporary gate, Temporary up,
                         Activation activation, const APFloat &limit,
-                        const InstructionWork &work) {
+                        bool clampsActivated, const InstructionWork &work) {
   if (limit.isZero())
     list.add(
         inst::ActivationMul{
             .gate = gate, .up = up, .out = gate, .activation = activation},
         work);
   else
-    list.add(
-        inst::ClampedMul{.gate = gate, .up = up, .out = gate, .limit = limit},
-        work);
+    list.add(inst::ClampedMul{.gate = gate,
+                              .up = up,
+                              .out = gate,
+                              .limit = limit,
+                              .activated = clampsActivated},
+             work);
 }
 
 /// result = x * weight^T + bias + residual, where the last two may be null.
@@ -221,7 +224,8 @@ Instructions FfnOp::getInstructions(const Execution &execution) {
                           .out = up,
                           .accumulate = false},
              work.up);
-    addActivation(list, gate, up, getActivation(), getLimit(), work.mul);
+    addActivation(list, gate, up, getActivation(), getLimit(),
+                  getClampsActivated(), work.mul);
   }
   bool overwrites = list.reuse(getResult(), getResidual());
   list.add(inst::Linear{.act = Operand::activation(gate),
