@@ -10,6 +10,7 @@ transformers and numpy.
 """
 import argparse
 import os
+import re
 import sys
 
 import numpy as np
@@ -27,7 +28,7 @@ class Reference:
         file = GgufModel(path)
         if file.arch not in FAMILIES:
             sys.exit(f"no mapping of '{file.arch}'; there are: {', '.join(sorted(FAMILIES))}")
-        kind, config, state = FAMILIES[file.arch](file)
+        kind, config, state, *change = FAMILIES[file.arch](file)
         config = transformers.CONFIG_MAPPING[kind](**config) if isinstance(kind, str) else kind(**config)
         config._attn_implementation, config._experts_implementation = "eager", "eager"
         classes = transformers.MODEL_FOR_CAUSAL_LM_MAPPING
@@ -35,9 +36,12 @@ class Reference:
             classes = transformers.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING
         self.model = classes[type(config)]._from_config(config, attn_implementation="eager").double().eval()
         missing, unknown = self.model.load_state_dict(state, strict=False, assign=True)
-        missing = [name for name in missing if ".visual." not in name]
+        missing = [name for name in missing if not re.search(r"\.(vis|multi_modal_projector)", name)]  # Text needs neither.
         if missing or unknown:
             sys.exit(f"{file.arch}: not in the file: {missing}; not in the model: {unknown}")
+
+        for each in change:
+            each(self.model)
 
     def logits(self, ids):
         with torch.no_grad():

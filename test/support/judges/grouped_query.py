@@ -1,4 +1,5 @@
 """Grouped-query attention with norms of q and k, and experts chosen by a softmax or by sigmoids."""
+import torch
 
 # A vision tower as small as its configuration allows; text does not use it.
 NO_VISION = {"depth": 1, "hidden_size": 8, "intermediate_size": 8, "num_heads": 1, "num_position_embeddings": 4,
@@ -100,7 +101,30 @@ def olmoe(file):
     return "olmoe", file.config(norm_topk_prob=False), file.state()
 
 
+def llada_moe(file):
+    """Transformers has no LLaDA; Qwen3 MoE has the same graph, once it does not normalise weights. Read as a causal model."""
+    return "qwen3_moe", file.config(norm_topk_prob=False, decoder_sparse_step=1), file.state()
+
+
+def grovemoe(file):
+    """Transformers has no Grove MoE; Qwen3 MoE has the same graph once each expert is joined to the small one of its group.
+
+    A token's weight of an expert is also that of its small expert, whose output counts by a scale (arXiv 2508.07785 and
+    the model's code): the two are one expert as wide as both, and the scale goes into its down projection."""
+    group, scale = file.key("experts_per_group"), file.key("expert_group_scale")
+    for layer in range(file.layers):
+        for part, axis in (("gate", 1), ("up", 1), ("down", 2)):
+            small = file.tensors.pop(f"blk.{layer}.ffn_{part}_chexps.weight").repeat_interleave(group, 0)
+            name = f"blk.{layer}.ffn_{part}_exps.weight"
+            file.tensors[name] = torch.cat((file.tensors[name], small * (scale if part == "down" else 1)), axis)
+    width = file.key("expert_feed_forward_length") + file.key("expert_chunk_feed_forward_length")
+    config = file.config(norm_topk_prob=True, decoder_sparse_step=1, moe_intermediate_size=width)
+    return "qwen3_moe", config, file.state()
+
+
 FAMILIES = {
+    "llada-moe": llada_moe,
+    "grovemoe": grovemoe,
     "qwen3vl": qwen3vl,
     "qwen3vlmoe": qwen3vlmoe,
     "bailingmoe2": bailingmoe2,
