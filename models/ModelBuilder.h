@@ -137,9 +137,9 @@ public:
                     llvm::StringRef part = "");
   /// Returns a view of matrix `index` of a weight [count, rows, columns].
   mlir::Value matrix(mlir::Value weight, int64_t index);
-  /// Combines matrices of equal shape, [rows, columns] or [1, rows, columns], into one weight; `name` is their common
-  /// name. Matrices with different formats become Q8_0, or F32 if all are
-  /// floats, with a note.
+  /// Combines matrices of equal shape, [rows, columns] or [1, rows, columns],
+  /// into one weight; `name` is their common name. Matrices with different
+  /// formats become Q8_0, or F32 if all are floats, with a note.
   mlir::Value stack(llvm::ArrayRef<mlir::Value> matrices,
                     const std::string &name);
 
