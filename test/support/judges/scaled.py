@@ -64,7 +64,7 @@ def factors_of_rope(file, magnitude):
 
 def phi3(file):
     rope = factors_of_rope(file, ["attention_factor"])
-    config = file.config(rope_parameters=rope)
+    config = file.config(rope_parameters=rope, sliding_window=file.key("attention.sliding_window", 0) or None)
     config["original_max_position_embeddings"] = file.key("rope.scaling.original_context_length")
     rope["partial_rotary_factor"] = file.key("rope.dimension_count") / config["head_dim"]
     return "phi3", config, file.state({"attn_qkv": "self_attn.qkv_proj", "ffn_up": "mlp.gate_up_proj"})
