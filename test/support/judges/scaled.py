@@ -100,6 +100,8 @@ def latent(file):
     """The names of latent attention's weights; the halves of kv_b are put together."""
     heads = file.key("attention.head_count")
     for layer in range(file.layers):
+        if not file.has(f"blk.{layer}.attn_k_b.weight"):
+            continue
         k, v = (file.tensors.pop(f"blk.{layer}.attn_{part}_b.weight") for part in "kv")
         kv = torch.cat((k.transpose(1, 2), v), 1)
         file.tensors[f"blk.{layer}.attn_kv_b.weight"] = kv.reshape(-1, kv.shape[-1])
