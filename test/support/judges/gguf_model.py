@@ -83,6 +83,7 @@ class GgufModel:
     def config(self, **more):
         """What nearly every configuration of transformers has."""
         heads, d = self.key("attention.head_count"), self.key("embedding_length")
+        width = self.key("feed_forward_length", 0)
         common = {
             "vocab_size": len(self.key("tokenizer.ggml.tokens")),
             "hidden_size": d,
@@ -90,7 +91,7 @@ class GgufModel:
             "num_attention_heads": heads,
             "num_key_value_heads": self.key("attention.head_count_kv", heads),
             "head_dim": self.key("attention.key_length", None) or d // heads,
-            "intermediate_size": self.key("feed_forward_length", 0),
+            "intermediate_size": width,
             "max_position_embeddings": self.key("context_length"),
             "rms_norm_eps": self.key("attention.layer_norm_rms_epsilon", 0.0),
             "rope_parameters": self.rope(),
@@ -103,7 +104,7 @@ class GgufModel:
         if self.key("expert_count", 0):
             common["num_experts"] = self.key("expert_count")
             common["num_experts_per_tok"] = self.key("expert_used_count")
-            common["moe_intermediate_size"] = self.key("expert_feed_forward_length", common["intermediate_size"])
+            common["moe_intermediate_size"] = self.key("expert_feed_forward_length", width)
         return common | more
 
     def state(self, layer=(), outside=(), bare=(), rope_pairs=False, prefix="model.layers."):

@@ -64,7 +64,7 @@ def factors_of_rope(file, magnitude):
 
 def phi3(file):
     rope = factors_of_rope(file, ["attention_factor"])
-    config = file.config(rope_parameters=rope)
+    config = file.config(rope_parameters=rope, sliding_window=file.key("attention.sliding_window", 0) or None)
     config["original_max_position_embeddings"] = file.key("rope.scaling.original_context_length")
     rope["partial_rotary_factor"] = file.key("rope.dimension_count") / config["head_dim"]
     return "phi3", config, file.state({"attn_qkv": "self_attn.qkv_proj", "ffn_up": "mlp.gate_up_proj"})
@@ -100,6 +100,8 @@ def latent(file):
     """The names of latent attention's weights; the halves of kv_b are put together."""
     heads = file.key("attention.head_count")
     for layer in range(file.layers):
+        if not file.has(f"blk.{layer}.attn_k_b.weight"):
+            continue
         k, v = (file.tensors.pop(f"blk.{layer}.attn_{part}_b.weight") for part in "kv")
         kv = torch.cat((k.transpose(1, 2), v), 1)
         file.tensors[f"blk.{layer}.attn_kv_b.weight"] = kv.reshape(-1, kv.shape[-1])

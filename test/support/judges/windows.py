@@ -141,7 +141,8 @@ def step35(file):
             rope = model.model.language_model.rotary_emb
             rope.full_attention_inv_freq = rope.full_attention_inv_freq / factors[:len(rope.full_attention_inv_freq)]
 
-    return "step3p7", {"text_config": config}, state, divide
+    vision = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1, "image_size": 28, "max_position_embeddings": 4}
+    return "step3p7", {"text_config": config, "vision_config": vision}, state, divide
 
 
 def llama4(file):
