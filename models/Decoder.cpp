@@ -84,12 +84,6 @@ StatusOr<Value> beginForward(ModelBuilder &model, const Decoder &decoder) {
   Value x = model.create<moe::EmbeddingOp>("token_embd", hidden, ids, table);
   if (decoder.embedsPositions) {
     const int64_t most = model.facts().contextLength;
-    if (model.positions() > most)
-      return Status(StatusCode::Unsupported,
-                    fmt::format("{}: position_embd.weight has rows for {} "
-                                "positions, but a context of {} is wanted",
-                                model.file().paths().front(), most,
-                                model.positions()));
     MOE_ASSIGN_OR_RETURN(Value positions,
                          model.weight("position_embd", {most, decoder.hidden}));
     positions = model.create<moe::EmbedPositionsOp>("position_embd", hidden,
@@ -122,8 +116,13 @@ Status endForward(ModelBuilder &model, const Decoder &decoder, Value x) {
   MOE_ASSIGN_OR_RETURN(Value head,
                        model.weight(tied ? "token_embd" : "output",
                                     {decoder.vocab, decoder.hidden}));
-  x = model.create<moe::LmHeadOp>("output", logits, x, head);
-  MOE_ASSIGN_OR_RETURN(x, model.scaled(x, "output", "output", /*alone=*/true));
+  MOE_ASSIGN_OR_RETURN(Value bias,
+                       model.vectorIfAny("output.bias", decoder.vocab));
+  if (bias)
+    x = model.linear(x, "output", head, bias);
+  else
+    x = model.create<moe::LmHeadOp>("output", logits, x, head);
+  MOE_ASSIGN_OR_RETURN(x, model.scaled(x, "output", "output", /*alone=*/!bias));
   if (decoder.logitScale != 1 || decoder.softcap > 0)
     x = model.scale(x, decoder.softcap > 0 ? "output_softcap" : "output_factor",
                     decoder.logitScale, decoder.softcap);
