@@ -23,7 +23,12 @@ namespace moek {
 /// A further scoring function, sqrt(ln(1 + e^x)). It is not in Types.h, because
 /// gemms are compiled with that file.
 inline constexpr Scoring kSqrtSoftplus = Scoring(4);
-inline constexpr int32_t kScoringCount = 4;
+/// The sparse mixer of Phi-3.5-MoE (arXiv 2409.12136): the weight of the j-th
+/// best is its softmax over the experts that are neither better nor, by
+/// kMixerShare of the larger of both sizes, far below it.
+inline constexpr Scoring kSparseMixer = Scoring(5);
+inline constexpr double kMixerShare = 0.02;
+inline constexpr int32_t kScoringCount = 5;
 
 /// The most residual streams of HyperWeights.
 inline constexpr int32_t kMaxStreams = 8;

@@ -131,8 +131,18 @@ enum class Activation : int32_t {
   /// g * sigmoid(1.702 g) * (u + 1), with g clamped to at most 7 and u to -7
   /// ... 7 (gpt-oss).
   ClampedSwiglu = 2,
+  Relu = 3,    ///< max(g, 0) * u
+  GeluErf = 4, ///< g * (1 + erf(g / sqrt(2))) / 2 * u
 };
-inline constexpr int32_t kActivationCount = 3;
+inline constexpr int32_t kActivationCount = 5;
+
+/// The factor that a gate g is.
+enum class Gate : int32_t {
+  Sigmoid = 0,  ///< 1 / (1 + e^-g)
+  Softplus = 1, ///< ln(1 + e^g)
+  Identity = 2, ///< g
+};
+inline constexpr int32_t kGateCount = 3;
 
 enum class Scoring : int32_t { Softmax = 1, Sigmoid = 2, SoftmaxTopK = 3 };
 

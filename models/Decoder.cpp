@@ -42,7 +42,7 @@ static StatusOr<std::string> readPooling(const HyperParams &params) {
   return std::string(names[type]);
 }
 
-StatusOr<Decoder> readDecoder(ModelBuilder &model) {
+StatusOr<Decoder> readDecoder(ModelBuilder &model, bool centres) {
   const HyperParams &params = model.params();
   Decoder decoder;
   MOE_ASSIGN_OR_RETURN(decoder.blocks,
@@ -60,8 +60,12 @@ StatusOr<Decoder> readDecoder(ModelBuilder &model) {
   MOE_ASSIGN_OR_RETURN(decoder.hidden,
                        params.integer("embedding_length", 1, kMostSize));
   MOE_ASSIGN_OR_RETURN(decoder.vocab, readVocab(model));
-  MOE_ASSIGN_OR_RETURN(decoder.eps,
-                       params.positive("attention.layer_norm_rms_epsilon"));
+  decoder.centres = centres;
+  MOE_ASSIGN_OR_RETURN(
+      decoder.eps,
+      params.positive(centres ? "attention.layer_norm_epsilon"
+                              : "attention.layer_norm_rms_epsilon"));
+  decoder.resultsEps = decoder.eps;
   ModelFacts &facts = model.facts();
   facts.hidden = decoder.hidden;
   facts.vocab = decoder.vocab;
@@ -78,62 +82,131 @@ StatusOr<Value> beginForward(ModelBuilder &model, const Decoder &decoder) {
   MOE_ASSIGN_OR_RETURN(
       Value table, model.weight("token_embd", {decoder.vocab, decoder.hidden}));
   Value x = model.create<moe::EmbeddingOp>("token_embd", hidden, ids, table);
+  if (decoder.embedsPositions) {
+    const int64_t most = model.facts().contextLength;
+    MOE_ASSIGN_OR_RETURN(Value positions,
+                         model.weight("position_embd", {most, decoder.hidden}));
+    positions = model.create<moe::EmbedPositionsOp>("position_embd", hidden,
+                                                    ids, positions);
+    x = model.create<moe::AddOp>("position_embd_add", x, positions);
+  }
+  if (decoder.normsEmbedding)
+    x = model.rmsNormOnly(x, "token_embd_norm", decoder.eps);
   return decoder.embeddingScale == 1
              ? x
              : model.scale(x, "token_embd_scale", decoder.embeddingScale);
+}
+
+/// Returns the norm of `x` with the weight `name`.
+static StatusOr<Value> normOf(ModelBuilder &model, const Decoder &decoder,
+                              Value x, const std::string &name, double eps) {
+  return decoder.centres ? model.layerNorm(x, name, eps)
+                         : model.rmsNorm(x, name, eps);
 }
 
 Status endForward(ModelBuilder &model, const Decoder &decoder, Value x) {
   model.end(x);
   mlir::Type logits = model.rows(decoder.vocab);
   x = model.begin("logits", x.getType(), logits);
-  MOE_ASSIGN_OR_RETURN(x, model.rmsNorm(x, "output_norm", decoder.eps));
+  MOE_ASSIGN_OR_RETURN(x,
+                       normOf(model, decoder, x, "output_norm", decoder.eps));
   bool tied = !model.has("output");
   if (tied)
     model.note("output.weight is absent: token_embd.weight serves as both");
   MOE_ASSIGN_OR_RETURN(Value head,
                        model.weight(tied ? "token_embd" : "output",
                                     {decoder.vocab, decoder.hidden}));
-  x = model.create<moe::LmHeadOp>("output", logits, x, head);
-  MOE_ASSIGN_OR_RETURN(x, model.scaled(x, "output", "output", /*alone=*/true));
-  model.end(decoder.softcap > 0
-                ? model.scale(x, "output_softcap", 1, decoder.softcap)
-                : x);
+  MOE_ASSIGN_OR_RETURN(Value bias,
+                       model.vectorIfAny("output.bias", decoder.vocab));
+  if (bias)
+    x = model.linear(x, "output", head, bias);
+  else
+    x = model.create<moe::LmHeadOp>("output", logits, x, head);
+  MOE_ASSIGN_OR_RETURN(x, model.scaled(x, "output", "output", /*alone=*/!bias));
+  if (decoder.logitScale != 1 || decoder.softcap > 0)
+    x = model.scale(x, decoder.softcap > 0 ? "output_softcap" : "output_factor",
+                    decoder.logitScale, decoder.softcap);
+  model.end(x);
   return Status::ok();
+}
+
+/// Returns x + y * residualScale.
+static Value addScaled(ModelBuilder &model, const Decoder &decoder,
+                       const std::string &block, Value x, Value y,
+                       const std::string &add) {
+  if (decoder.residualScale != 1)
+    y = model.scale(y, block + add + "_scale", decoder.residualScale);
+  return model.create<moe::AddOp>(block + add, x, y);
 }
 
 StatusOr<Value> addNormed(ModelBuilder &model, const Decoder &decoder,
                           const std::string &block, Value x, Value y,
                           const char *norm, const char *add) {
-  MOE_ASSIGN_OR_RETURN(y, model.rmsNorm(y, block + norm, decoder.eps));
-  return model.create<moe::AddOp>(block + add, x, y).getResult();
+  MOE_ASSIGN_OR_RETURN(
+      y, normOf(model, decoder, y, block + norm, decoder.resultsEps));
+  return addScaled(model, decoder, block, x, y, add);
 }
+
+namespace {
+/// Builds one block after another.
+class Blocks {
+public:
+  Blocks(ModelBuilder &model, const Decoder &decoder, const DecoderParts &parts)
+      : model(model), decoder(decoder), parts(parts) {}
+
+  /// Returns the rows after the block of `layer`.
+  StatusOr<Value> build(int64_t layer, Value x) {
+    block = model.beginLayer(layer);
+    const Value begun = x;
+    MOE_ASSIGN_OR_RETURN(Value normed, normOfInput(x, "attn_norm"));
+    Value read = normed;
+    if (decoder.parallel && model.has(block + "attn_norm_2")) {
+      MOE_ASSIGN_OR_RETURN(read, normOfInput(x, "attn_norm_2"));
+    }
+    MOE_ASSIGN_OR_RETURN(Value mixed, parts.attention(layer, block, read));
+    MOE_ASSIGN_OR_RETURN(x, add(x, mixed, "post_attention_norm", "attn_add"));
+    if (!decoder.parallel) {
+      MOE_ASSIGN_OR_RETURN(normed, normOfInput(x, nameOfSecond()));
+    }
+    MOE_ASSIGN_OR_RETURN(mixed, parts.feedForward(layer, block, normed, begun));
+    return add(x, mixed, "post_ffw_norm", "ffn_add");
+  }
+
+private:
+  StatusOr<Value> normOfInput(Value x, const char *name) {
+    if (decoder.norms == Norms::Results)
+      return x;
+    return normOf(model, decoder, x, block + name, decoder.eps);
+  }
+
+  /// Returns the name of the norm before feed-forward.
+  const char *nameOfSecond() const {
+    if (decoder.norms == Norms::Inputs && !model.has(block + "ffn_norm"))
+      for (const char *other : {"post_attention_norm", "attn_output_norm"})
+        if (model.has(block + other))
+          return other;
+    return "ffn_norm";
+  }
+
+  StatusOr<Value> add(Value x, Value y, const char *norm, const char *label) {
+    if (decoder.norms != Norms::Inputs)
+      return addNormed(model, decoder, block, x, y, norm, label);
+    return addScaled(model, decoder, block, x, y, label);
+  }
+
+  ModelBuilder &model;
+  const Decoder &decoder;
+  const DecoderParts &parts;
+  std::string block;
+};
+} // namespace
 
 Status buildDecoder(ModelBuilder &model, const Decoder &decoder,
                     const DecoderParts &parts) {
   MOE_ASSIGN_OR_RETURN(Value x, beginForward(model, decoder));
-  auto add = [&](const std::string &block, Value y, const char *norm,
-                 const char *label) -> StatusOr<Value> {
-    if (decoder.normsResults)
-      return addNormed(model, decoder, block, x, y, norm, label);
-    return model.create<moe::AddOp>(block + label, x, y).getResult();
-  };
+  Blocks blocks(model, decoder, parts);
   for (int64_t layer = 0; layer < decoder.layers; ++layer) {
-    const std::string &block = model.beginLayer(layer);
-    MOE_ASSIGN_OR_RETURN(Value normed,
-                         model.rmsNorm(x, block + "attn_norm", decoder.eps));
-    MOE_ASSIGN_OR_RETURN(Value mixed, parts.attention(layer, block, normed));
-    MOE_ASSIGN_OR_RETURN(x,
-                         add(block, mixed, "post_attention_norm", "attn_add"));
-    bool other = !decoder.normsResults &&
-                 model.has(block + "post_attention_norm") &&
-                 !model.has(block + "ffn_norm");
-    MOE_ASSIGN_OR_RETURN(
-        normed,
-        model.rmsNorm(x, block + (other ? "post_attention_norm" : "ffn_norm"),
-                      decoder.eps));
-    MOE_ASSIGN_OR_RETURN(mixed, parts.feedForward(layer, block, normed));
-    MOE_ASSIGN_OR_RETURN(x, add(block, mixed, "post_ffw_norm", "ffn_add"));
+    MOE_ASSIGN_OR_RETURN(x, blocks.build(layer, x));
   }
   model.endLayers();
   return endForward(model, decoder, x);

@@ -7,55 +7,81 @@
 
 namespace moec {
 
+/// The norms around attention and feed-forward.
+enum class Norms {
+  Inputs,  ///< x + part(norm(x))
+  Results, ///< x + norm(part(x))
+  Both,    ///< x + norm(part(norm(x)))
+};
+
 /// A decoder-only transformer without the insides of its blocks.
 struct Decoder {
   int64_t hidden = 0, vocab = 0;
   int64_t layers = 0; ///< Layers in the graph.
   int64_t blocks = 0; ///< Blocks in the file, including those for MTP.
-  double eps = 0;     ///< Epsilon of every RMS norm.
+  Norms norms = Norms::Inputs;
+  /// Whether norms subtract the mean and may have a bias (LayerNorm, arXiv
+  /// 1607.06450); otherwise they are RMS norms.
+  bool centres = false;
+  double eps = 0;        ///< Epsilon of norms,
+  double resultsEps = 0; ///< and of those of results.
+  /// Whether feed-forward reads the same normed rows as attention (arXiv
+  /// 2204.02311, section 2), instead of the sum after attention.
+  bool parallel = false;
+  /// Whether rows of position_embd are added to embedded rows.
+  bool embedsPositions = false;
+  /// Whether embedded rows are normed, without a weight.
+  bool normsEmbedding = false;
   /// Factor on embedded rows; Gemma uses it because its embeddings are small.
   double embeddingScale = 1;
-  /// Whether results of attention and feed-forward are normed before they are
-  /// added.
-  bool normsResults = false;
+  /// Factors on what attention and feed-forward add, and on logits.
+  double residualScale = 1, logitScale = 1;
   double softcap = 0; ///< c in c * tanh(logits / c); 0: no softcap.
 };
 
 /// Reads the keys that every architecture has, stores them in the model's
 /// facts, and skips the blocks for multi-token prediction
-/// (nextn_predict_layers).
-moert::StatusOr<Decoder> readDecoder(ModelBuilder &model);
+/// (nextn_predict_layers). The epsilon is that of RMS norms, or if norms centre
+/// rows, attention.layer_norm_epsilon.
+moert::StatusOr<Decoder> readDecoder(ModelBuilder &model, bool centres = false);
 
 /// Builders of a block's parts. Each maps normed rows [T, hidden] of layer
 /// `layer`, whose tensors begin with `block` ("blk.3."), to rows that are added
-/// to the residual stream.
+/// to the residual stream. Feed-forward also gets the rows with which the layer
+/// began, `begun`.
 struct DecoderParts {
-  using Part = llvm::function_ref<moert::StatusOr<mlir::Value>(
+  using Attention = llvm::function_ref<moert::StatusOr<mlir::Value>(
       int64_t layer, const std::string &block, mlir::Value x)>;
-  Part attention, feedForward;
+  using FeedForward = llvm::function_ref<moert::StatusOr<mlir::Value>(
+      int64_t layer, const std::string &block, mlir::Value x,
+      mlir::Value begun)>;
+  Attention attention;
+  FeedForward feedForward;
 };
 
-/// Begins @forward: looks up rows [T, hidden] of token_embd and multiplies them
-/// by embeddingScale.
+/// Begins @forward: looks up rows [T, hidden] of token_embd, adds those of
+/// positions and norms them if the decoder does so, and multiplies them by
+/// embeddingScale.
 moert::StatusOr<mlir::Value> beginForward(ModelBuilder &model,
                                           const Decoder &decoder);
 
 /// Ends @forward with `x` and builds @logits: output_norm and output (the
-/// embedding table if the file has no output), then the softcap.
+/// embedding table if the file has no output), then logitScale and the softcap.
 moert::Status endForward(ModelBuilder &model, const Decoder &decoder,
                          mlir::Value x);
 
-/// Returns x + norm(y), with the norm's weight `block``norm`; the sum is
-/// labelled `add`.
+/// Returns x + norm(y) * residualScale, with the norm's weight `block``norm`;
+/// the sum is labelled `add`.
 moert::StatusOr<mlir::Value>
 addNormed(ModelBuilder &model, const Decoder &decoder, const std::string &block,
           mlir::Value x, mlir::Value y, const char *norm, const char *add);
 
 /// Builds @forward: the embedding, then for each layer x +=
 /// attention(attn_norm(x)) and x += feedForward(ffn_norm(x)); some files call
-/// the latter norm post_attention_norm. With normsResults, a layer is x +=
-/// post_attention_norm(attention(attn_norm(x))) and x +=
-/// post_ffw_norm(feedForward(ffn_norm(x))). @logits is as in endForward().
+/// the latter norm post_attention_norm or attn_output_norm. The norms of
+/// results are post_attention_norm and post_ffw_norm. A parallel layer is x +=
+/// attention(attn_norm(x)) + feedForward(attn_norm(x)); if the file has
+/// attn_norm_2, attention reads that. @logits is as in endForward().
 moert::Status buildDecoder(ModelBuilder &model, const Decoder &decoder,
                            const DecoderParts &parts);
 

@@ -135,16 +135,17 @@ moert::Status buildDeltaTransformer(ModelBuilder &model, bool tiled) {
   MOE_ASSIGN_OR_RETURN(std::vector<bool> recurrent, readKinds(model, decoder));
   RoutedExperts experts;
   experts.normalize = true;
-  MOE_ASSIGN_OR_RETURN(FeedForward ffn, readFeedForward(model, decoder, experts,
-                                                        /*mayBeDense=*/true));
+  MOE_ASSIGN_OR_RETURN(std::vector<FeedForward> ffn,
+                       readFeedForward(model, decoder, experts,
+                                       /*mayBeDense=*/true));
   auto attend = [&](int64_t layer, const std::string &block, Value x) {
     return recurrent[size_t(layer)]
                ? buildDeltaNet(model, net, layer, block, x)
-               : buildGroupedAttention(model, attention, layer, block, x,
-                                       /*windowed=*/false);
+               : buildGroupedAttention(model, attention, layer, block, x);
   };
-  auto feedForward = [&](int64_t layer, const std::string &block, Value x) {
-    return buildFeedForward(model, ffn, layer, block, x);
+  auto feedForward = [&](int64_t layer, const std::string &block, Value x,
+                         Value /*begun*/) {
+    return buildFeedForward(model, ffn[size_t(layer)], block, x);
   };
   return buildDecoder(model, decoder, {attend, feedForward});
 }

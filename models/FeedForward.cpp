@@ -2,18 +2,17 @@
 
 #include "models/Limits.h"
 
+#include <fmt/format.h>
+
 using mlir::Value;
 using moert::StatusOr;
 
 namespace moec {
 
-StatusOr<FeedForward> readFeedForward(ModelBuilder &model,
-                                      const Decoder &decoder,
-                                      const RoutedExperts &defaults,
-                                      bool mayBeDense) {
+StatusOr<std::vector<FeedForward>>
+readFeedForward(ModelBuilder &model, const Decoder &decoder,
+                const RoutedExperts &defaults, bool mayBeDense) {
   const HyperParams &params = model.params();
-  FeedForward config;
-  config.activation = defaults.activation;
   int64_t experts = 1;
   if (mayBeDense) {
     MOE_ASSIGN_OR_RETURN(experts,
@@ -22,27 +21,39 @@ StatusOr<FeedForward> readFeedForward(ModelBuilder &model,
   MOE_ASSIGN_OR_RETURN(
       int64_t dense,
       params.integer("leading_dense_block_count", 0, decoder.blocks, 0));
-  config.denseLayers =
-      experts == 0 ? decoder.layers : std::min(dense, decoder.layers);
-  if (config.denseLayers > 0) {
-    MOE_ASSIGN_OR_RETURN(config.denseInner,
-                         params.integer("feed_forward_length", 1, kMostSize));
+  MOE_ASSIGN_OR_RETURN(int64_t step, params.integer("interleave_moe_layer_step",
+                                                    0, kMostLayers, 1));
+  std::vector<FeedForward> result;
+  for (int64_t layer = 0; layer < decoder.layers; ++layer) {
+    FeedForward &ffn = result.emplace_back();
+    ffn.isRouted =
+        experts > 0 &&
+        (defaults.whereRouters
+             ? model.has(fmt::format("blk.{}.ffn_gate_inp", layer))
+             : layer >= dense && step > 0 && (layer + 1) % step == 0);
+    ffn.activation = defaults.activation;
+    if (ffn.isRouted) {
+      MOE_ASSIGN_OR_RETURN(ffn.experts, readRoutedExperts(params, defaults));
+      model.facts().experts = ffn.experts.experts;
+      model.facts().expertsUsed = ffn.experts.used;
+    } else {
+      MOE_ASSIGN_OR_RETURN(ffn.inner, params.ofLayer("feed_forward_length",
+                                                     layer, 1, kMostSize));
+    }
   }
-  if (config.denseLayers < decoder.layers) {
-    MOE_ASSIGN_OR_RETURN(config.experts, readRoutedExperts(params, defaults));
-  }
-  model.facts().experts = config.experts.experts;
-  model.facts().expertsUsed = config.experts.used;
-  return config;
+  return result;
 }
 
 StatusOr<Value> buildFeedForward(ModelBuilder &model, const FeedForward &config,
-                                 int64_t layer, const std::string &block,
-                                 Value x) {
-  return layer < config.denseLayers
-             ? model.ffn(x, block, "", config.denseInner, block + "ffn",
-                         config.activation)
-             : buildRoutedExperts(model, config.experts, block, x);
+                                 const std::string &block, Value x,
+                                 Value begun) {
+  if (!config.isRouted && !config.gated)
+    return model.plainFfn(x, block, config.inner, config.activation);
+  if (!config.isRouted)
+    return model.ffn(x, block, "", config.inner, block + "ffn",
+                     config.activation, config.limit, config.clampsActivated);
+  return buildRoutedExperts(model, config.experts, block, x,
+                            config.experts.readsBegun ? begun : Value());
 }
 
 } // namespace moec

@@ -8,27 +8,35 @@
 
 namespace moec {
 
-/// The FFNs of a model. The first `denseLayers` layers have a dense FFN, the
-/// others routed experts.
+/// The FFN of a layer: routed experts, or dense.
 struct FeedForward {
-  int64_t denseLayers = 0, denseInner = 0;
-  RoutedExperts experts; ///< Of routed layers.
-  mlir::moe::Activation activation =
-      mlir::moe::Activation::Silu; ///< Of dense layers.
+  bool isRouted = false;
+  RoutedExperts experts;
+  int64_t inner = 0; ///< Rows of a dense FFN's gate and up.
+  bool gated = true; ///< Whether a dense FFN has a gate.
+  /// Of a dense FFN.
+  mlir::moe::Activation activation = mlir::moe::Activation::Silu;
+  double limit = 0;             ///< Clamps gate and up of a dense FFN; 0: not.
+  bool clampsActivated = false; ///< See RoutedExperts.
 };
 
-/// Reads the keys leading_dense_block_count, feed_forward_length and expert_*,
-/// and stores them in the model's facts. With `mayBeDense`, a file without
-/// expert_count has no routed layers. Dense layers also use the activation of
-/// `defaults`.
-moert::StatusOr<FeedForward> readFeedForward(ModelBuilder &model,
-                                             const Decoder &decoder,
-                                             const RoutedExperts &defaults,
-                                             bool mayBeDense = false);
+/// Returns the FFN of each layer. Reads the keys leading_dense_block_count (the
+/// first layers are dense), interleave_moe_layer_step (of the others, the last
+/// of every so many is routed), feed_forward_length and expert_*, and stores
+/// them in the model's facts. With `mayBeDense`, a file without expert_count
+/// has no routed layers. Dense layers also use the activation of `defaults`,
+/// whose whereRouters replaces the first two keys.
+moert::StatusOr<std::vector<FeedForward>>
+readFeedForward(ModelBuilder &model, const Decoder &decoder,
+                const RoutedExperts &defaults, bool mayBeDense = false);
 
-moert::StatusOr<mlir::Value>
-buildFeedForward(ModelBuilder &model, const FeedForward &config, int64_t layer,
-                 const std::string &block, mlir::Value x);
+/// Builds the FFN for normed rows `x`. If experts are routed by the rows with
+/// which the layer began, these are `begun`.
+moert::StatusOr<mlir::Value> buildFeedForward(ModelBuilder &model,
+                                              const FeedForward &config,
+                                              const std::string &block,
+                                              mlir::Value x,
+                                              mlir::Value begun = {});
 
 } // namespace moec
 

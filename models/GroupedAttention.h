@@ -8,18 +8,45 @@
 
 namespace moec {
 
+/// A factor on queries at position p, 1 + slope * ln(1 + floor((p + offset) /
+/// length)): softmax over many tokens stays as sharp as over few (arXiv
+/// 2501.19399). A length of 0: none.
+struct Temperature {
+  int64_t length = 0, offset = 0;
+  double slope = 0;
+};
+
+/// Reads attention.temperature_scale, without which there is none; the key of
+/// the length is `length`.
+moert::StatusOr<Temperature> readTemperature(const HyperParams &params,
+                                             const char *length);
+
+/// Returns queries multiplied by their temperature.
+mlir::Value tempered(ModelBuilder &model, const Temperature &temperature,
+                     const std::string &block, mlir::Value q);
+
 /// Multi-head attention in which groups of heads share keys and values.
 struct GroupedAttention {
   int64_t heads = 0, kvHeads = 0;
   int64_t key = 0, value = 0; ///< Elements per head.
-  mlir::moe::RopeAttr rope;
-  double eps = 0;     ///< Epsilon of the norms of queries and keys.
-  int64_t window = 0; ///< Tokens that windowed layers see; 0: no window.
+  mlir::moe::RopeAttr rope;   ///< Null: queries and keys are not rotated.
+  double eps = 0;             ///< Epsilon of the norms of queries and keys.
+  /// Whether these norms come after the rotation.
+  bool normsRotated = false;
+  /// Whether there are norms without weights, which the file does not show.
+  bool normsBare = false;
+  int64_t window = 0; ///< The last tokens that a token sees; 0: all.
   double scale = 0;   ///< Factor on scores.
   double softcap = 0; ///< c in c * tanh(score / c); 0: no softcap.
   /// Whether values are normed, without a weight. Layers without attn_v then
   /// use the result of attn_k as values.
   bool normedValues = false;
+  double resultScale = 1; ///< Factor on what attn_output returns.
+  /// Clamps queries, keys and values before norms and rotation; 0: not.
+  double limit = 0;
+  Temperature temperature; ///< Of queries.
+  /// The factor that attn_gate's result is, if the file has attn_gate.
+  mlir::moe::Gate gate = mlir::moe::Gate::Sigmoid;
   /// Whether attn_q also produces a gate after the query of each head; the
   /// head's result is multiplied by its sigmoid.
   bool gated = false;
@@ -27,25 +54,30 @@ struct GroupedAttention {
 
 /// Reads the keys attention.* and rope.*. Without attention.head_count_kv,
 /// heads share nothing; without attention.key_length, a head has hidden size /
-/// heads elements.
+/// heads elements; without attention.scale, scores are divided by the square
+/// root of that. attention.clamp_kqv is the limit. Heads are those of layer 0.
 moert::StatusOr<GroupedAttention> readGroupedAttention(ModelBuilder &model,
                                                        const Decoder &decoder,
                                                        const RopeTraits &rope);
 
-/// Builds the attention of `layer` for normed rows `x`; with `windowed`, tokens
-/// only see the last tokens. Uses optional tensors of the file: biases of
-/// attn_{q,k,v,output}, attn_qkv instead of the first three, attn_{q,k}_norm
-/// (for each head or for all heads, depending on its length), and attn_sinks.
+/// Reads the heads of `layer`, whose keys may have a number for each layer.
+moert::Status readHeads(ModelBuilder &model, int64_t layer,
+                        GroupedAttention &attention);
+
+/// Builds the attention of `layer` for normed rows `x`. Uses optional tensors
+/// of the file: biases of attn_{q,k,v,output}, attn_qkv instead of the first
+/// three, attn_{q,k}_norm (for each head or for all heads, depending on its
+/// length), attn_gate (its product with x gates each element of the result or
+/// each head, depending on its rows), and attn_sinks.
 moert::StatusOr<mlir::Value>
 buildGroupedAttention(ModelBuilder &model, const GroupedAttention &attention,
-                      int64_t layer, const std::string &block, mlir::Value x,
-                      bool windowed);
+                      int64_t layer, const std::string &block, mlir::Value x);
 
 /// The steps of buildGroupedAttention(): buildQueries() returns the queries of
 /// `x`; buildKeysAndValues() returns the cache of `layer` with keys and values
 /// of `x`; attendAndProject() attends with queries to a cache, of this layer or
-/// another, multiplies by the sigmoid of `gate`, if any, and projects to
-/// `hidden` columns.
+/// another, multiplies by the factor that `gate` is, if any, and projects
+/// to `hidden` columns.
 moert::StatusOr<mlir::Value> buildQueries(ModelBuilder &model,
                                           const GroupedAttention &attention,
                                           const std::string &block,
@@ -56,7 +88,7 @@ buildKeysAndValues(ModelBuilder &model, const GroupedAttention &attention,
 moert::StatusOr<mlir::Value>
 attendAndProject(ModelBuilder &model, const GroupedAttention &attention,
                  const std::string &block, mlir::Value q, mlir::Value kv,
-                 int64_t hidden, bool windowed, mlir::Value gate = {});
+                 int64_t hidden, mlir::Value gate = {});
 
 } // namespace moec
 

@@ -3,16 +3,20 @@
 #ifndef MOE_MODELS_HYPERPARAMS_H
 #define MOE_MODELS_HYPERPARAMS_H
 
-#include "compiler/Import/GgufFile.h"
+#include "models/UnknownParts.h"
 
 namespace moec {
 
 /// Reads the keys `<architecture>.<name>`. A missing key is an error unless
 /// there is a fallback; a value of another type or outside its range always is.
 /// Messages name file, byte offset, key, expected and found.
+///
+/// With `asked`, keys are only asked for: each name is added there, and instead
+/// of an error comes the fallback or a number in the range.
 class HyperParams {
 public:
-  explicit HyperParams(const GgufModel &model) : model_(model) {}
+  explicit HyperParams(const GgufModel &model, AskedParts *asked = nullptr)
+      : model_(model), asked_(asked) {}
 
   /// Returns an integer with low <= value <= high.
   moert::StatusOr<int64_t> integer(std::string_view name, int64_t low,
@@ -21,14 +25,15 @@ public:
   /// Returns such an integer for layer `layer`; the key has one number for all
   /// layers, or an array with one per layer.
   moert::StatusOr<int64_t> ofLayer(std::string_view name, int64_t layer,
-                                   int64_t low, int64_t high) const;
+                                   int64_t low, int64_t high,
+                                   std::optional<int64_t> fallback = {}) const;
   /// Returns a flag from an array with one per layer.
   moert::StatusOr<bool> flagOfLayer(std::string_view name, int64_t layer) const;
   /// Returns the flag of a layer if the key has an array with one per layer.
   /// Otherwise returns whether the layer is not the last of every `period`
-  /// layers; the key may have another period.
+  /// layers, or with `first` not the first; the key may have another period.
   moert::StatusOr<bool> inPeriod(std::string_view name, int64_t layer,
-                                 int64_t period) const;
+                                 int64_t period, bool first = false) const;
   /// Returns a finite number above zero, or with `zeroToo` from zero on. It
   /// must also be so after conversion to float, the type that kernels use.
   moert::StatusOr<double> positive(std::string_view name,
@@ -37,10 +42,11 @@ public:
   /// Returns a number with low <= value <= high.
   moert::StatusOr<double> within(std::string_view name, double low, double high,
                                  std::optional<double> fallback = {}) const;
-  /// Returns a finite number above zero for layer `layer`; the key has one
-  /// number for all layers, or an array with one per layer.
-  moert::StatusOr<double> positiveOfLayer(std::string_view name,
-                                          int64_t layer) const;
+  /// Returns a finite number above zero, or with `zeroToo` from zero on, for
+  /// layer `layer`; the key has one number for all layers, or an array with one
+  /// per layer.
+  moert::StatusOr<double> positiveOfLayer(std::string_view name, int64_t layer,
+                                          bool zeroToo = false) const;
   moert::StatusOr<bool> flag(std::string_view name, bool fallback) const;
   moert::StatusOr<std::string> text(std::string_view name,
                                     std::string_view fallback) const;
@@ -53,6 +59,11 @@ public:
 
 private:
   std::string key(std::string_view name) const;
+  /// Returns `value`, or where keys are only asked for, `instead` of an error.
+  template <typename T>
+  moert::StatusOr<T> settled(moert::StatusOr<T> value, T instead) const {
+    return asked_ && !value ? moert::StatusOr<T>(std::move(instead)) : value;
+  }
   /// Returns a number without checking that it is positive.
   moert::StatusOr<double> real(std::string_view name,
                                std::optional<double> fallback) const;
@@ -61,6 +72,7 @@ private:
                                    int64_t index) const;
 
   const GgufModel &model_;
+  AskedParts *asked_;
 };
 
 } // namespace moec

@@ -49,6 +49,8 @@ StatusOr<LatentAttention> readLatentAttention(ModelBuilder &model, double eps) {
                                       1, kMostSize));
   attention.nope = key - rotated;
   attention.scale = scoreFactor / std::sqrt(double(key));
+  MOE_ASSIGN_OR_RETURN(attention.temperature,
+                       readTemperature(params, "attention.temperature_length"));
   ModelFacts &facts = model.facts();
   facts.heads = attention.heads;
   facts.latent = attention.latent;
@@ -78,10 +80,9 @@ StatusOr<Value> buildQuery(ModelBuilder &model, const LatentAttention &a,
       model.linear(
           x, block + (model.has(block + "attn_q_a") ? "attn_q_b" : "attn_q"),
           outputs));
-  return model
-      .create<moe::RopeOp>(block + "attn_q_rope", q.getType(), q,
-                           uint64_t(a.heads), uint64_t(a.nope), a.rope)
-      .getResult();
+  q = model.create<moe::RopeOp>(block + "attn_q_rope", q.getType(), q,
+                                uint64_t(a.heads), uint64_t(a.nope), a.rope);
+  return tempered(model, a.temperature, block, q);
 }
 
 /// The matrices W_UK and W_UV of all heads.

@@ -3,7 +3,7 @@
 #ifndef MOE_MODELS_LATENTATTENTION_H
 #define MOE_MODELS_LATENTATTENTION_H
 
-#include "models/ModelBuilder.h"
+#include "models/GroupedAttention.h"
 
 namespace moec {
 
@@ -16,7 +16,8 @@ struct LatentAttention {
   int64_t heads, nope, value, latent;
   mlir::moe::RopeAttr rope;
   double eps;
-  double scale; ///< Factor on scores.
+  double scale;            ///< Factor on scores.
+  Temperature temperature; ///< Of queries; see readTemperature().
 };
 
 /// Reads the keys attention.* and stores them in the model's facts. `eps` is

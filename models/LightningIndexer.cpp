@@ -126,7 +126,7 @@ Status buildSparseLatentModel(ModelBuilder &model, bool neox) {
   RoutedExperts defaults;
   defaults.scoring = moe::Scoring::Sigmoid;
   defaults.ranksPairs = true;
-  MOE_ASSIGN_OR_RETURN(FeedForward ffn,
+  MOE_ASSIGN_OR_RETURN(std::vector<FeedForward> ffn,
                        readFeedForward(model, decoder, defaults));
   Value chosen;
   auto attend = [&](int64_t layer, const std::string &block,
@@ -146,8 +146,9 @@ Status buildSparseLatentModel(ModelBuilder &model, bool neox) {
     return buildLatentAttention(model, attention, layer, block, x, queries,
                                 chosen);
   };
-  auto feedForward = [&](int64_t layer, const std::string &block, Value x) {
-    return buildFeedForward(model, ffn, layer, block, x);
+  auto feedForward = [&](int64_t layer, const std::string &block, Value x,
+                         Value /*begun*/) {
+    return buildFeedForward(model, ffn[size_t(layer)], block, x);
   };
   return buildDecoder(model, decoder, {attend, feedForward});
 }

@@ -32,6 +32,18 @@ std::vector<ArchitectureInfo> supportedArchitectures() {
   return result;
 }
 
+std::vector<std::string> unknownParts(mlir::MLIRContext &context,
+                                      const GgufModel &model) {
+  context.loadDialect<mlir::moe::MoeDialect, mlir::func::FuncDialect>();
+  AskedParts asked;
+  for (const Architecture &architecture : kArchitectures) {
+    ModelBuilder builder(context, model, /*positions=*/1, &asked);
+    // A builder that gives up has asked for what it needs so far.
+    (void)architecture.build(builder).isOk();
+  }
+  return unknownParts(model, asked);
+}
+
 StatusOr<mlir::OwningOpRef<mlir::ModuleOp>>
 importModel(mlir::MLIRContext &context, const GgufModel &model,
             int64_t positions) {
@@ -47,7 +59,7 @@ importModel(mlir::MLIRContext &context, const GgufModel &model,
     supported += architecture.info.name;
   }
   constexpr size_t kShown = 3;
-  std::vector<std::string> parts = unknownParts(model);
+  std::vector<std::string> parts = unknownParts(context, model);
   std::string unknown;
   if (!parts.empty())
     unknown = fmt::format(

@@ -24,6 +24,11 @@ std::vector<ArchitectureInfo> supportedArchitectures();
 /// Default length of a sequence, unless the model's own limit is lower.
 inline constexpr int64_t kDefaultContext = 4096;
 
+/// Returns the tensors and keys of a file that the builder of no architecture
+/// would ask for, one of each kind (models/UnknownParts.h).
+std::vector<std::string> unknownParts(mlir::MLIRContext &context,
+                                      const GgufModel &model);
+
 /// Returns the graph of `model` in the `moe` dialect; `context` loads the
 /// dialects.
 ///

@@ -41,8 +41,9 @@ int64_t columnsOf(Value rows) {
 }
 
 ModelBuilder::ModelBuilder(MLIRContext &context, const GgufModel &model,
-                           int64_t positions)
-    : model_(model), params_(model), positions_(positions), builder_(&context),
+                           int64_t positions, AskedParts *asked)
+    : model_(model), asked_(asked), params_(model, asked),
+      positions_(positions), builder_(&context),
       module_(ModuleOp::create(builder_.getUnknownLoc())), weights_(*module_) {}
 
 //===----------------------------------------------------------------------===//
@@ -105,12 +106,12 @@ Status ModelBuilder::error(StatusCode code, const GgufTensor &tensor,
 }
 
 bool ModelBuilder::has(const std::string &name) const {
-  return model_.findTensor(name + ".weight") != nullptr;
+  return find(name + ".weight") != nullptr;
 }
 
 StatusOr<const GgufTensor *> ModelBuilder::use(const std::string &name,
                                                ArrayRef<int64_t> shape) {
-  const GgufTensor *tensor = model_.findTensor(name);
+  const GgufTensor *tensor = find(name);
   if (!tensor)
     return Status(StatusCode::InvalidFile,
                   fmt::format("{}: tensor {} is missing",
@@ -134,7 +135,15 @@ StatusOr<const GgufTensor *> ModelBuilder::use(const std::string &name,
 StatusOr<Value> ModelBuilder::load(const std::string &name,
                                    ArrayRef<int64_t> shape,
                                    ArrayRef<int64_t> as, bool isTable) {
-  MOE_ASSIGN_OR_RETURN(const GgufTensor *tensor, use(name, shape));
+  StatusOr<const GgufTensor *> used = use(name, shape);
+  if (asked_ && !used)
+    return refer(weights_
+                     .add(name,
+                          moe::FileTensorAttr::get(builder_.getContext(), 0, 0),
+                          {}, RankedTensorType::get(as, builder_.getF32Type()))
+                     .weight,
+                 name);
+  MOE_ASSIGN_OR_RETURN(const GgufTensor *tensor, std::move(used));
   moek::FormatInfo info = moek::formatInfo(tensor->format);
   Type element = moe::getElementType(builder_.getContext(), tensor->format);
   if (!element || (!info.hasKernels && !isTable))
@@ -184,24 +193,24 @@ StatusOr<Value> ModelBuilder::table(const std::string &name, int64_t rows,
   MOE_ASSIGN_OR_RETURN(Value value,
                        load(tensor, {rows, columns}, {rows, columns},
                             /*isTable=*/true));
-  if (find(tensor)->format == moek::Format::I32)
+  if (asked_ || find(tensor)->format == moek::Format::I32)
     return value;
   return error(StatusCode::Unsupported, *find(tensor),
                fmt::format("is {}, expected I32",
                            moek::formatInfo(find(tensor)->format).name));
 }
 
-Status ModelBuilder::requireF32(const GgufTensor &tensor) const {
-  if (tensor.format == moek::Format::F32)
+Status ModelBuilder::requireF32(const std::string &tensor) const {
+  if (asked_ || find(tensor)->format == moek::Format::F32)
     return Status::ok();
-  return error(StatusCode::Unsupported, tensor,
+  return error(StatusCode::Unsupported, *find(tensor),
                fmt::format("is {}, expected F32 for norms and biases",
-                           moek::formatInfo(tensor.format).name));
+                           moek::formatInfo(find(tensor)->format).name));
 }
 
 StatusOr<Value> ModelBuilder::vector(const std::string &name, int64_t length) {
   MOE_ASSIGN_OR_RETURN(Value value, load(name, {length}));
-  MOE_RETURN_IF_ERROR(requireF32(*find(name)));
+  MOE_RETURN_IF_ERROR(requireF32(name));
   return value;
 }
 
@@ -213,7 +222,7 @@ StatusOr<Value> ModelBuilder::vectorIfAny(const std::string &name,
 StatusOr<Value> ModelBuilder::vectors(const std::string &name, int64_t count,
                                       int64_t length) {
   MOE_ASSIGN_OR_RETURN(Value value, load(name, {count, length}));
-  MOE_RETURN_IF_ERROR(requireF32(*find(name)));
+  MOE_RETURN_IF_ERROR(requireF32(name));
   return value;
 }
 
@@ -227,15 +236,19 @@ StatusOr<Value> ModelBuilder::numbersIfAny(const std::string &name,
   if (!find(name))
     return Value();
   MOE_ASSIGN_OR_RETURN(Value value, load(name, {count}, {count, 1}));
-  MOE_RETURN_IF_ERROR(requireF32(*find(name)));
+  MOE_RETURN_IF_ERROR(requireF32(name));
   return value;
 }
 
 StatusOr<std::vector<float>> ModelBuilder::floats(const std::string &name,
                                                   int64_t length) {
+  std::vector<float> values(static_cast<size_t>(length), 1.0f);
+  if (asked_) {
+    find(name);
+    return values;
+  }
   MOE_ASSIGN_OR_RETURN(const GgufTensor *tensor, use(name, {length}));
-  MOE_RETURN_IF_ERROR(requireF32(*tensor));
-  std::vector<float> values(static_cast<size_t>(length));
+  MOE_RETURN_IF_ERROR(requireF32(name));
   std::memcpy(values.data(), model_.tensorBytes(*tensor).data(),
               values.size() * sizeof(float));
   return values;
@@ -260,6 +273,20 @@ Value ModelBuilder::slice(Value weight, int64_t begin, int64_t rows,
   return refer(slice, slice.getSymName());
 }
 
+Value ModelBuilder::matrix(Value weight, int64_t index) {
+  moe::WeightOp whole = weights_.of(weight);
+  RankedTensorType type = whole.getTensorType();
+  SmallVector<int64_t> shape(type.getShape());
+  shape[0] = 1;
+  moe::WeightOp one =
+      weights_
+          .add((whole.getSymName() + "." + Twine(index)).str(),
+               moe::WeightSliceAttr::get(builder_.getContext(), 0, index),
+               whole, RankedTensorType::get(shape, type.getElementType()))
+          .weight;
+  return refer(one, one.getSymName());
+}
+
 Value ModelBuilder::stack(ArrayRef<Value> matrices, const std::string &name) {
   auto type = cast<RankedTensorType>(matrices.front().getType());
   Type element = type.getElementType();
@@ -276,7 +303,7 @@ Value ModelBuilder::stack(ArrayRef<Value> matrices, const std::string &name) {
                      name, moek::formatInfo(format).name));
   }
   SmallVector<int64_t> shape{int64_t(matrices.size())};
-  llvm::append_range(shape, type.getShape());
+  llvm::append_range(shape, type.getShape().take_back(2));
   SmallVector<moe::WeightOp> parts = llvm::map_to_vector(
       matrices, [&](Value matrix) { return weights_.of(matrix); });
   moe::WeightOp stack = weights_
@@ -300,6 +327,15 @@ StatusOr<Value> ModelBuilder::rmsNorm(Value x, const std::string &name,
       .getResult();
 }
 
+StatusOr<Value> ModelBuilder::layerNorm(Value x, const std::string &name,
+                                        double eps) {
+  MOE_ASSIGN_OR_RETURN(Value scale, vector(name + ".weight", columnsOf(x)));
+  MOE_ASSIGN_OR_RETURN(Value bias, vectorIfAny(name + ".bias", columnsOf(x)));
+  return create<moe::LayerNormOp>(name, x.getType(), x, scale, bias,
+                                  llvm::APFloat(eps))
+      .getResult();
+}
+
 Value ModelBuilder::rmsNormOnly(Value x, const std::string &name, double eps,
                                 int64_t groups) {
   return create<moe::RmsNormOp>(name, x.getType(), x, /*weight=*/nullptr,
@@ -309,7 +345,12 @@ Value ModelBuilder::rmsNormOnly(Value x, const std::string &name, double eps,
 Value ModelBuilder::scale(Value x, const std::string &name, double factor,
                           double softcap) {
   return create<moe::ScaleOp>(name, x.getType(), x, llvm::APFloat(factor),
-                              llvm::APFloat(softcap));
+                              llvm::APFloat(softcap), llvm::APFloat(0.0));
+}
+
+Value ModelBuilder::clamp(Value x, const std::string &name, double limit) {
+  return create<moe::ScaleOp>(name, x.getType(), x, llvm::APFloat(1.0),
+                              llvm::APFloat(0.0), llvm::APFloat(limit));
 }
 
 Value ModelBuilder::regroup(Value x, const std::string &label, int64_t groups,
@@ -370,10 +411,20 @@ StatusOr<Value> ModelBuilder::scaledFfn(Value x, const std::string &block,
   return linear(product, block + "ffn_down" + suffix, columnsOf(x));
 }
 
+StatusOr<Value> ModelBuilder::plainFfn(Value x, const std::string &block,
+                                       int64_t inner,
+                                       moe::Activation activation) {
+  MOE_ASSIGN_OR_RETURN(Value up, linear(x, block + "ffn_up", inner));
+  Value active = create<moe::ActivationMulOp>(block + "ffn_inner", up.getType(),
+                                              up, /*up=*/nullptr, activation);
+  return linear(active, block + "ffn_down", columnsOf(x));
+}
+
 StatusOr<Value> ModelBuilder::ffn(Value x, const std::string &block,
                                   const std::string &suffix, int64_t inner,
                                   const std::string &label,
-                                  moe::Activation activation, double limit) {
+                                  moe::Activation activation, double limit,
+                                  bool clampsActivated) {
   int64_t hidden = columnsOf(x);
   bool isPlain = limit == 0 && !find(block + "ffn_gate" + suffix + ".bias") &&
                  !find(block + "ffn_up" + suffix + ".bias") &&
@@ -385,10 +436,20 @@ StatusOr<Value> ModelBuilder::ffn(Value x, const std::string &block,
   }
   if (hasScales)
     return scaledFfn(x, block, suffix, inner, label, activation);
-  MOE_ASSIGN_OR_RETURN(Value gate,
-                       weight(block + "ffn_gate" + suffix, {inner, hidden}));
-  MOE_ASSIGN_OR_RETURN(Value up,
-                       weight(block + "ffn_up" + suffix, {inner, hidden}));
+  Value gate, up;
+  const GgufTensor *fused = find(block + "ffn_up" + suffix + ".weight");
+  if (has(block + "ffn_gate" + suffix) || !fused ||
+      int64_t(fused->shape[1]) != 2 * inner) {
+    MOE_ASSIGN_OR_RETURN(gate,
+                         weight(block + "ffn_gate" + suffix, {inner, hidden}));
+    MOE_ASSIGN_OR_RETURN(up,
+                         weight(block + "ffn_up" + suffix, {inner, hidden}));
+  } else {
+    MOE_ASSIGN_OR_RETURN(
+        Value both, weight(block + "ffn_up" + suffix, {2 * inner, hidden}));
+    gate = slice(both, 0, inner);
+    up = slice(both, inner, inner);
+  }
   MOE_ASSIGN_OR_RETURN(Value down,
                        weight(block + "ffn_down" + suffix, {hidden, inner}));
   MOE_ASSIGN_OR_RETURN(
@@ -401,7 +462,8 @@ StatusOr<Value> ModelBuilder::ffn(Value x, const std::string &block,
       vectorIfAny(block + "ffn_down" + suffix + ".bias", hidden));
   return create<moe::FfnOp>(label, x.getType(), x, gate, up, down, gateBias,
                             upBias, downBias, /*residual=*/nullptr, activation,
-                            llvm::APFloat(limit), /*fused=*/false)
+                            llvm::APFloat(limit), /*fused=*/false,
+                            clampsActivated)
       .getResult();
 }
 

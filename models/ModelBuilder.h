@@ -38,9 +38,12 @@ int64_t columnsOf(mlir::Value rows);
 /// tensor `x.weight`.
 class ModelBuilder {
 public:
-  /// `positions` is the length of the longest sequence.
+  /// `positions` is the length of the longest sequence. With `asked`, the
+  /// builder finds out what an architecture reads: names of keys and tensors
+  /// are added there, missing ones or such of other shapes are no errors, and
+  /// the module is of no use.
   ModelBuilder(mlir::MLIRContext &context, const GgufModel &model,
-               int64_t positions);
+               int64_t positions, AskedParts *asked = nullptr);
 
   const GgufModel &file() const { return model_; }
   const HyperParams &params() const { return params_; }
@@ -51,6 +54,8 @@ public:
   void note(std::string text) { notes_.push_back(std::move(text)); }
   /// Excludes tensors with this prefix from the note about unused tensors.
   void skipTensors(std::string prefix) {
+    if (asked_)
+      asked_->tensors.insert(prefix);
     skipped_.push_back(std::move(prefix));
   }
 
@@ -87,6 +92,8 @@ public:
   bool has(const std::string &name) const;
   /// Returns the tensor with this full name, or null.
   const GgufTensor *find(const std::string &tensor) const {
+    if (asked_)
+      asked_->tensors.insert(tensor);
     return model_.findTensor(tensor);
   }
   /// Loads tensor `name`.weight, which must have this shape (rows first,
@@ -128,9 +135,11 @@ public:
   /// the weight with `.part`, by default `.begin`.
   mlir::Value slice(mlir::Value weight, int64_t begin, int64_t rows,
                     llvm::StringRef part = "");
-  /// Combines matrices of equal shape into one weight; `name` is their common
-  /// name. Matrices with different formats become Q8_0, or F32 if all are
-  /// floats, with a note.
+  /// Returns a view of matrix `index` of a weight [count, rows, columns].
+  mlir::Value matrix(mlir::Value weight, int64_t index);
+  /// Combines matrices of equal shape, [rows, columns] or [1, rows, columns],
+  /// into one weight; `name` is their common name. Matrices with different
+  /// formats become Q8_0, or F32 if all are floats, with a note.
   mlir::Value stack(llvm::ArrayRef<mlir::Value> matrices,
                     const std::string &name);
 
@@ -139,12 +148,17 @@ public:
   /// Norms each of `groups` parts of a row separately; they share the weight.
   moert::StatusOr<mlir::Value> rmsNorm(mlir::Value x, const std::string &name,
                                        double eps, int64_t groups = 1);
+  /// Norms a row around its mean; adds `name`.bias if the file has it.
+  moert::StatusOr<mlir::Value> layerNorm(mlir::Value x, const std::string &name,
+                                         double eps);
   /// Norms without a weight.
   mlir::Value rmsNormOnly(mlir::Value x, const std::string &name, double eps,
                           int64_t groups = 1);
   /// Returns factor * x, or with a softcap c, c * tanh(factor * x / c).
   mlir::Value scale(mlir::Value x, const std::string &name, double factor,
                     double softcap = 0);
+  /// Clamps elements to -limit ... limit.
+  mlir::Value clamp(mlir::Value x, const std::string &name, double limit);
   /// Regroups columns: takes parts of each group's columns, from `offset` on,
   /// and orders them by part.
   mlir::Value regroup(mlir::Value x, const std::string &label, int64_t groups,
@@ -165,13 +179,19 @@ public:
   /// `alone`.
   moert::StatusOr<bool> hasScale(const std::string &name, bool alone) const;
   /// Builds an FFN with weights `block`ffn_{gate,up,down}`suffix` and the
-  /// biases that exist. A `limit` above 0 clamps gate and up. If weights have
-  /// scales, it becomes several ops, labelled by their weights.
+  /// biases that exist. Without ffn_gate, ffn_up may hold gate and up. A
+  /// `limit` above 0 clamps up, and the gate before or after its activation. If
+  /// weights have scales, it becomes several ops, labelled by their weights.
   moert::StatusOr<mlir::Value>
   ffn(mlir::Value x, const std::string &block, const std::string &suffix,
       int64_t inner, const std::string &label,
       mlir::moe::Activation activation = mlir::moe::Activation::Silu,
-      double limit = 0);
+      double limit = 0, bool clampsActivated = false);
+  /// Builds an FFN without a gate: `block`ffn_down of activation(ffn_up of x),
+  /// with the biases that exist.
+  moert::StatusOr<mlir::Value> plainFfn(mlir::Value x, const std::string &block,
+                                        int64_t inner,
+                                        mlir::moe::Activation activation);
 
   /// Returns the verified module with its attributes.
   moert::StatusOr<mlir::OwningOpRef<mlir::ModuleOp>> finish();
@@ -201,7 +221,7 @@ private:
   scaledFfn(mlir::Value x, const std::string &block, const std::string &suffix,
             int64_t inner, const std::string &label,
             mlir::moe::Activation activation);
-  moert::Status requireF32(const GgufTensor &tensor) const;
+  moert::Status requireF32(const std::string &tensor) const;
   bool isSkipped(const GgufTensor &tensor) const;
   void noteUnusedTensors();
   /// Fails if a weight's scale is not used, because results would be wrong.
@@ -210,6 +230,7 @@ private:
   mlir::ArrayAttr filesAttr(std::string &hash);
 
   const GgufModel &model_;
+  AskedParts *asked_;
   HyperParams params_;
   int64_t positions_;
   ModelFacts facts_;

@@ -30,12 +30,20 @@ StatusOr<double> readScale(const HyperParams &params, const char *name,
 
 /// Returns YaRN's factor on queries and keys. Files use different names for the
 /// key.
-StatusOr<double> readMagnitude(const HyperParams &params, double factor) {
+StatusOr<double> readMagnitude(const HyperParams &params, double factor,
+                               bool isRelative) {
   MOE_ASSIGN_OR_RETURN(double own,
                        readScale(params, "rope.scaling.attn_factor", 1.0));
   MOE_ASSIGN_OR_RETURN(double yarn,
                        readScale(params, "rope.scaling.yarn_attn_factor", own));
-  return (1 + 0.1 * std::log(factor)) * yarn;
+  double multiplier = 0;
+  if (isRelative) {
+    MOE_ASSIGN_OR_RETURN(
+        multiplier,
+        params.within("rope.scaling.yarn_log_multiplier", 0, kMostScale, 0.0));
+  }
+  return (1 + 0.1 * std::log(factor)) /
+         (1 + 0.1 * multiplier * std::log(factor)) * yarn;
 }
 
 /// Reads a vector of divisors.
@@ -78,24 +86,31 @@ readLongOrShort(ModelBuilder &model, int64_t original, int64_t pairs) {
 } // namespace
 
 StatusOr<Rope> readRope(ModelBuilder &model, const RopeTraits &traits,
-                        std::optional<int64_t> headDim) {
+                        std::optional<int64_t> headDim,
+                        std::optional<int64_t> dimensions) {
   const HyperParams &params = model.params();
   const std::string count =
       fmt::format("rope.dimension_count{}", traits.suffix);
   const std::string frequency = fmt::format("rope.freq_base{}", traits.suffix);
-  MOE_ASSIGN_OR_RETURN(
-      int64_t dim,
-      params.integer(count, 2, headDim.value_or(kMostSize), headDim));
+  MOE_ASSIGN_OR_RETURN(int64_t dim,
+                       params.integer(count, 2, headDim.value_or(kMostSize),
+                                      dimensions ? dimensions : headDim));
+  const int64_t all = dim;
+  dim /= traits.divisor;
   if (dim % 2 != 0)
     return params.error(StatusCode::InvalidFile, count,
                         fmt::format("is {}, expected an even number", dim));
-  MOE_ASSIGN_OR_RETURN(double base, params.positive(frequency, 1e4));
+  MOE_ASSIGN_OR_RETURN(double base, params.positive(frequency, traits.base));
   if (base <= 1)
     return params.error(StatusCode::InvalidFile, frequency,
                         fmt::format("is {}, expected more than 1", base));
   std::string type = "none";
   if (traits.scaled) {
-    MOE_ASSIGN_OR_RETURN(type, params.text("rope.scaling.type", "none"));
+    // Files of Phi have the factors, but no key that says so.
+    MOE_ASSIGN_OR_RETURN(
+        type,
+        params.text("rope.scaling.type",
+                    model.has("rope_factors_long") ? "longrope" : "none"));
   }
   Rope rope;
   double factor = 1, fast = 32, slow = 1, magnitude = 1;
@@ -111,7 +126,8 @@ StatusOr<Rope> readRope(ModelBuilder &model, const RopeTraits &traits,
                          params.positive("rope.scaling.yarn_beta_slow", slow));
     MOE_RETURN_IF_ERROR(refuseOther(params, "rope.scaling.yarn_ext_factor"));
     if (traits.magnitude) {
-      MOE_ASSIGN_OR_RETURN(magnitude, readMagnitude(params, factor));
+      MOE_ASSIGN_OR_RETURN(
+          magnitude, readMagnitude(params, factor, traits.relativeMagnitude));
     } else {
       MOE_RETURN_IF_ERROR(refuseOther(params, "rope.scaling.yarn_attn_factor"));
     }
@@ -136,7 +152,8 @@ StatusOr<Rope> readRope(ModelBuilder &model, const RopeTraits &traits,
     original = 0;
   } else if (*traits.suffix == 0 && model.has("rope_freqs")) {
     MOE_ASSIGN_OR_RETURN(divisors,
-                         readDivisors(model, "rope_freqs.weight", dim / 2));
+                         readDivisors(model, "rope_freqs.weight", all / 2));
+    divisors.resize(size_t(dim / 2), divisors.front());
   }
   rope.attr = mlir::moe::RopeAttr::get(
       model.tokenIds().getContext(), dim, base, factor, original, fast, slow,

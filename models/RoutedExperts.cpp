@@ -19,8 +19,10 @@ StatusOr<moe::Scoring> readScoring(const HyperParams &params,
                        params.integer("expert_gating_func", 0, INT32_MAX, 0));
   if (number == 0)
     return fallback;
+  // Files have no number for the sparse mixer.
   if (std::optional<moe::Scoring> scoring =
-          moe::symbolizeScoring(uint32_t(number)))
+          moe::symbolizeScoring(uint32_t(number));
+      scoring && *scoring != moe::Scoring::SparseMixer)
     return *scoring;
   return params.error(
       StatusCode::Unsupported, "expert_gating_func",
@@ -43,11 +45,11 @@ StatusOr<RoutedExperts> readRoutedExperts(const HyperParams &params,
       config.inner,
       params.integer("expert_feed_forward_length", 1, kMostSize, inner));
   MOE_ASSIGN_OR_RETURN(
-      int64_t shared,
+      config.shared,
       params.integer("expert_shared_count", 0, kMostSize / config.inner, 0));
   MOE_ASSIGN_OR_RETURN(config.sharedInner,
                        params.integer("expert_shared_feed_forward_length", 0,
-                                      kMostSize, shared * config.inner));
+                                      kMostSize, config.shared * config.inner));
   MOE_ASSIGN_OR_RETURN(config.scoring, readScoring(params, config.scoring));
   MOE_ASSIGN_OR_RETURN(bool normalize,
                        params.flag("expert_weights_norm", false));
@@ -164,16 +166,20 @@ StatusOr<Value> buildShared(ModelBuilder &model, const RoutedExperts &config,
     return Value();
   int64_t inner =
       config.sharedInner > 0 ? config.sharedInner : int64_t(gate->shape[1]);
-  MOE_ASSIGN_OR_RETURN(
-      Value shared, model.ffn(x, block, "_shexp", inner, block + "ffn_shared",
-                              moe::Activation::Silu, config.sharedLimit));
+  // Some writers' key is the width of one of several shared experts.
+  if (gate && int64_t(gate->shape[1]) == config.shared * config.sharedInner)
+    inner = int64_t(gate->shape[1]);
+  MOE_ASSIGN_OR_RETURN(Value shared,
+                       model.ffn(x, block, "_shexp", inner,
+                                 block + "ffn_shared", moe::Activation::Silu,
+                                 config.sharedLimit, config.clampsActivated));
   if (!model.has(block + "ffn_gate_inp_shexp"))
     return shared;
   MOE_ASSIGN_OR_RETURN(Value factor,
                        model.linear(x, block + "ffn_gate_inp_shexp", 1));
   return model
-      .create<moe::SigmoidMulOp>(block + "ffn_shared_gate", shared.getType(),
-                                 shared, factor)
+      .create<moe::GateMulOp>(block + "ffn_shared_gate", shared.getType(),
+                              shared, factor)
       .getResult();
 }
 } // namespace
@@ -185,7 +191,8 @@ struct Choice {
 };
 
 StatusOr<Choice> buildRouter(ModelBuilder &model, const RoutedExperts &config,
-                             const std::string &block, Value x, Value tokens) {
+                             const std::string &block, Value x, Value tokens,
+                             const char *label = "router") {
   MOE_ASSIGN_OR_RETURN(
       Value gateIn,
       model.weight(block + "ffn_gate_inp", {config.experts, columnsOf(x)}));
@@ -206,18 +213,61 @@ StatusOr<Choice> buildRouter(ModelBuilder &model, const RoutedExperts &config,
   MOE_ASSIGN_OR_RETURN(
       Value logitBias,
       model.vectorIfAny(block + "ffn_gate_inp.bias", config.experts));
-  MOE_ASSIGN_OR_RETURN(Value bias, model.vectorIfAny(block + "exp_probs_b.bias",
+  // Files of Hunyuan call the bias a tensor of its own.
+  const std::string correction = block + "exp_probs_b";
+  MOE_ASSIGN_OR_RETURN(Value bias, model.vectorIfAny(model.find(correction)
+                                                         ? correction
+                                                         : correction + ".bias",
                                                      config.experts));
   bool pairs = config.groups > 1 && config.experts / config.groups > 1 &&
                (bias || config.ranksPairs);
   auto router = model.create<moe::RouterOp>(
-      block + "router", model.idRows(config.used), model.rows(config.used), x,
+      block + label, model.idRows(config.used), model.rows(config.used), x,
       gateIn, logitBias, bias, scale, uint64_t(config.used), config.scoring,
       uint64_t(config.groups), uint64_t(config.groupsUsed),
       uint64_t(pairs ? 2 : 1), config.normalize, llvm::APFloat(config.scale));
   return Choice{router.getIds(), router.getWeights()};
 }
 } // namespace
+
+/// Loads ffn_`part`_chexps, a matrix for each `perSmall` experts, as one for
+/// each expert.
+static StatusOr<Value> loadSmall(ModelBuilder &model,
+                                 const RoutedExperts &config,
+                                 const std::string &block,
+                                 const std::string &part, int64_t rows,
+                                 int64_t columns) {
+  const std::string name = block + "ffn_" + part + "_chexps";
+  int64_t count = config.experts / config.perSmall;
+  MOE_ASSIGN_OR_RETURN(Value all, model.weight(name, {count, rows, columns}));
+  std::vector<Value> matrices;
+  for (int64_t expert = 0; expert < config.experts; ++expert)
+    matrices.push_back(model.matrix(all, expert / config.perSmall));
+  return model.stack(matrices, name);
+}
+
+/// Builds the small experts of the groups of the chosen experts `ids`.
+static StatusOr<Value> buildSmall(ModelBuilder &model,
+                                  const RoutedExperts &config,
+                                  const std::string &block, Value x,
+                                  const Choice &choice) {
+  int64_t hidden = columnsOf(x), inner = config.smallInner;
+  MOE_ASSIGN_OR_RETURN(Value gate,
+                       loadSmall(model, config, block, "gate", inner, hidden));
+  MOE_ASSIGN_OR_RETURN(Value up,
+                       loadSmall(model, config, block, "up", inner, hidden));
+  MOE_ASSIGN_OR_RETURN(Value down,
+                       loadSmall(model, config, block, "down", hidden, inner));
+  Value weights =
+      model.scale(choice.weights, block + "router_small", config.smallScale);
+  return model
+      .create<moe::ExpertsOp>(
+          block + "ffn_small_experts", x.getType(), x, choice.ids, weights,
+          gate, up, down, Value(), Value(), Value(), Value(), Value(),
+          /*residual=*/nullptr, config.activation, llvm::APFloat(0.0),
+          /*slice=*/nullptr, /*fused=*/false, /*clampsActivated=*/false)
+      .getResult();
+}
 
 StatusOr<Value> buildRoutedExperts(ModelBuilder &model,
                                    const RoutedExperts &config,
@@ -226,21 +276,39 @@ StatusOr<Value> buildRoutedExperts(ModelBuilder &model,
   int64_t hidden = columnsOf(x);
   MOE_ASSIGN_OR_RETURN(Choice router, buildRouter(model, config, block,
                                                   routed ? routed : x, tokens));
+  Value read = x;
+  if (config.weighsInput) {
+    read = model.create<moe::GateMulOp>(block + "ffn_weighed", x.getType(), x,
+                                        router.weights, moe::Gate::Identity);
+    // A single normalised weight is 1.
+    RoutedExperts plain = config;
+    plain.normalize = true;
+    MOE_ASSIGN_OR_RETURN(
+        router, buildRouter(model, plain, block, x, tokens, "router_choice"));
+  }
   MOE_ASSIGN_OR_RETURN(ExpertWeights w,
                        loadWeights(model, config, block, hidden));
   // The shared experts come first, so that routed ones, which end last, add to
   // their result.
   MOE_ASSIGN_OR_RETURN(Value shared, buildShared(model, config, block, x));
   Value mixed = model.create<moe::ExpertsOp>(
-      block + "ffn_experts", x.getType(), x, router.ids, router.weights, w.gate,
-      w.up, w.down, w.gateBias, w.upBias, w.downBias, w.gateScale, w.upScale,
+      block + "ffn_experts", x.getType(), read, router.ids, router.weights,
+      w.gate, w.up, w.down, w.gateBias, w.upBias, w.downBias, w.gateScale,
+      w.upScale,
       /*residual=*/nullptr, config.activation, llvm::APFloat(config.limit),
       /*slice=*/nullptr,
-      /*fused=*/false);
+      /*fused=*/false, config.clampsActivated);
+  if (config.smallInner > 0) {
+    MOE_ASSIGN_OR_RETURN(Value small,
+                         buildSmall(model, config, block, x, router));
+    mixed = model.create<moe::AddOp>(block + "ffn_small_add", small, mixed);
+  }
   if (!shared)
     return mixed;
-  return model.create<moe::AddOp>(block + "ffn_shared_add", shared, mixed)
-      .getResult();
+  Value sum = model.create<moe::AddOp>(block + "ffn_shared_add", shared, mixed);
+  return config.sumScale == 1
+             ? sum
+             : model.scale(sum, block + "ffn_shared_scale", config.sumScale);
 }
 
 } // namespace moec

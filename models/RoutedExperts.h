@@ -17,12 +17,27 @@ struct RoutedExperts {
   bool ranksPairs = false;
   int64_t inner = 0;       ///< Rows of a routed expert's gate and up.
   int64_t sharedInner = 0; ///< Rows of all shared experts; 0: unknown.
+  int64_t shared = 0;      ///< Shared experts; 0: unknown.
   mlir::moe::Scoring scoring = mlir::moe::Scoring::Softmax;
   mlir::moe::Activation activation = mlir::moe::Activation::Silu;
   /// Clamping limits of gate and up, of routed and of shared experts; 0: none.
   double limit = 0, sharedLimit = 0;
-  bool normalize = false; ///< Whether weights of used experts sum to 1.
-  double scale = 1;       ///< Factor on the weights.
+  bool clampsActivated = false; ///< Clamps the gate after its activation.
+  bool normalize = false;       ///< Whether weights of used experts sum to 1.
+  double scale = 1;             ///< Factor on the weights.
+  /// Rows of the small experts' gate and up, the experts that share one of
+  /// them, and the factor on its result; 0 rows: none.
+  int64_t smallInner = 0, perSmall = 1;
+  double smallScale = 1;
+  double sumScale = 1; ///< Factor on the sum of routed and shared experts.
+  /// Whether weights multiply what experts read instead of what they return;
+  /// only with one expert per token.
+  bool weighsInput = false;
+  /// Whether the router reads the rows with which the layer began.
+  bool readsBegun = false;
+  /// Whether a layer without ffn_gate_inp is dense, because files have no key
+  /// that says so.
+  bool whereRouters = false;
 };
 
 /// Reads the keys expert_*. `defaults` gives scoring and inner if their keys

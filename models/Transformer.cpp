@@ -1,13 +1,13 @@
 #include "models/Transformer.h"
 
-#include "models/FeedForward.h"
-#include "models/GroupedAttention.h"
 #include "models/Limits.h"
 
 #include <cmath>
 #include <fmt/format.h>
 
 using mlir::Value;
+using moert::StatusCode;
+using moert::StatusOr;
 
 namespace moec {
 
@@ -23,74 +23,120 @@ int64_t widthOfExperts(const ModelBuilder &model, const Decoder &decoder) {
   return 0;
 }
 
-/// Attention of layers without and with a window.
-struct Attentions {
-  GroupedAttention full, local;
-};
+constexpr const char *kPattern = "attention.sliding_window_pattern";
 
-moert::StatusOr<Attentions> readAttentions(ModelBuilder &model,
-                                           const Decoder &decoder,
-                                           const TransformerTraits &traits) {
+/// Returns the attention of layers with a window, given that of others.
+StatusOr<GroupedAttention> readWindowed(ModelBuilder &model,
+                                        const TransformerTraits &traits,
+                                        GroupedAttention a) {
   const HyperParams &params = model.params();
-  Attentions result;
-  GroupedAttention &full = result.full, &local = result.local;
-  MOE_ASSIGN_OR_RETURN(full, readGroupedAttention(model, decoder, traits.rope));
+  const WindowTraits &windows = traits.windows;
+  MOE_ASSIGN_OR_RETURN(a.window, params.integer("attention.sliding_window",
+                                                windows.tokens == 0 ? 0 : 1,
+                                                INT32_MAX, windows.tokens));
+  if (a.window == 0 || !windows.ownRope)
+    return a;
+  RopeTraits own = traits.rope;
+  own.suffix = "_swa";
+  own.base = windows.ownBase.value_or(a.rope.getBase());
+  own.scaled = windows.scaledRope;
+  own.divisor = 1;
+  MOE_ASSIGN_OR_RETURN(
+      Rope rope,
+      readRope(model, own, a.key, a.rope.getDim() * traits.rope.divisor));
+  a.rope = rope.attr;
+  return a;
+}
+
+/// Returns the attention of each layer.
+StatusOr<std::vector<GroupedAttention>>
+readAttention(ModelBuilder &model, const Decoder &decoder,
+              const TransformerTraits &traits) {
+  const HyperParams &params = model.params();
+  const WindowTraits &windows = traits.windows;
+  MOE_ASSIGN_OR_RETURN(GroupedAttention full,
+                       readGroupedAttention(model, decoder, traits.rope));
   MOE_ASSIGN_OR_RETURN(full.softcap,
                        params.positive("attn_logit_softcapping", traits.softcap,
                                        /*zeroToo=*/true));
-  if (decoder.layers == traits.layersOfWidthScale)
-    full.scale = 1 / std::sqrt(double(decoder.hidden) / double(full.heads));
-  local = full;
-  if (traits.windows.period == 0)
-    return result;
-  const int64_t least = traits.windows.tokens == 0 ? 0 : 1;
-  MOE_ASSIGN_OR_RETURN(local.window,
-                       params.integer("attention.sliding_window", least,
-                                      INT32_MAX, traits.windows.tokens));
-  if (traits.windows.ownRope) {
-    RopeTraits own = traits.rope;
-    own.suffix = "_swa";
-    own.scaled = false;
-    MOE_ASSIGN_OR_RETURN(Rope rope, readRope(model, own, full.rope.getDim()));
-    local.rope = rope.attr;
+  GroupedAttention local = full;
+  if (windows.period != 0) {
+    MOE_ASSIGN_OR_RETURN(local, readWindowed(model, traits, full));
   }
-  return result;
+  if (windows.period == WindowTraits::kListed && !params.has(kPattern))
+    return params.error(StatusCode::InvalidFile, kPattern, "is missing");
+  std::vector<GroupedAttention> layers;
+  for (int64_t layer = 0; layer < decoder.layers; ++layer) {
+    bool windowed = local.window > 0;
+    if (windowed) {
+      MOE_ASSIGN_OR_RETURN(windowed,
+                           params.inPeriod(kPattern, layer, windows.period,
+                                           windows.firstIsFull));
+    }
+    GroupedAttention &a = layers.emplace_back(windowed ? local : full);
+    MOE_RETURN_IF_ERROR(readHeads(model, layer, a));
+  }
+  return layers;
 }
 } // namespace
 
-moert::Status buildTransformer(ModelBuilder &model,
-                               const TransformerTraits &traits) {
-  const HyperParams &params = model.params();
-  MOE_ASSIGN_OR_RETURN(Decoder decoder, readDecoder(model));
-  decoder.normsResults = traits.normsResults;
+StatusOr<Transformer> readTransformer(ModelBuilder &model,
+                                      const TransformerTraits &traits) {
+  Transformer result;
+  Decoder &decoder = result.decoder;
+  MOE_ASSIGN_OR_RETURN(decoder, readDecoder(model, traits.centres));
+  decoder.norms = traits.norms;
+  decoder.parallel = traits.parallel;
   if (traits.scalesEmbedding)
     decoder.embeddingScale = std::sqrt(double(decoder.hidden));
   MOE_ASSIGN_OR_RETURN(decoder.softcap,
-                       params.positive("final_logit_softcapping",
-                                       traits.finalSoftcap,
-                                       /*zeroToo=*/true));
-  MOE_ASSIGN_OR_RETURN(Attentions attentions,
-                       readAttentions(model, decoder, traits));
+                       model.params().positive("final_logit_softcapping",
+                                               traits.finalSoftcap,
+                                               /*zeroToo=*/true));
+  MOE_ASSIGN_OR_RETURN(result.attention, readAttention(model, decoder, traits));
   RoutedExperts experts = traits.experts;
   experts.inner = widthOfExperts(model, decoder);
-  MOE_ASSIGN_OR_RETURN(FeedForward ffn, readFeedForward(model, decoder, experts,
-                                                        traits.mayBeDense));
-  auto attend = [&](int64_t layer, const std::string &block,
-                    Value x) -> moert::StatusOr<Value> {
-    bool windowed = attentions.local.window > 0;
-    if (windowed) {
-      MOE_ASSIGN_OR_RETURN(windowed,
-                           params.inPeriod("attention.sliding_window_pattern",
-                                           layer, traits.windows.period));
-    }
-    return buildGroupedAttention(model,
-                                 windowed ? attentions.local : attentions.full,
-                                 layer, block, x, windowed);
+  MOE_ASSIGN_OR_RETURN(
+      result.feedForward,
+      readFeedForward(model, decoder, experts, traits.mayBeDense));
+  for (FeedForward &ffn : result.feedForward)
+    ffn.gated = traits.gated;
+  return result;
+}
+
+void rotateOnlyWindowed(Transformer &transformer) {
+  auto hasWindow = [](const GroupedAttention &a) { return a.window > 0; };
+  if (llvm::none_of(transformer.attention, hasWindow))
+    return;
+  for (GroupedAttention &a : transformer.attention)
+    if (!hasWindow(a))
+      a.rope = {};
+}
+
+void scaleByWidth(Transformer &transformer) {
+  for (GroupedAttention &a : transformer.attention)
+    a.scale =
+        1 / std::sqrt(double(transformer.decoder.hidden) / double(a.heads));
+}
+
+moert::Status buildTransformer(ModelBuilder &model,
+                               const Transformer &transformer) {
+  auto attend = [&](int64_t layer, const std::string &block, Value x) {
+    return buildGroupedAttention(model, transformer.attention[size_t(layer)],
+                                 layer, block, x);
   };
-  auto feedForward = [&](int64_t layer, const std::string &block, Value x) {
-    return buildFeedForward(model, ffn, layer, block, x);
+  auto feedForward = [&](int64_t layer, const std::string &block, Value x,
+                         Value begun) {
+    return buildFeedForward(model, transformer.feedForward[size_t(layer)],
+                            block, x, begun);
   };
-  return buildDecoder(model, decoder, {attend, feedForward});
+  return buildDecoder(model, transformer.decoder, {attend, feedForward});
+}
+
+moert::Status buildTransformer(ModelBuilder &model,
+                               const TransformerTraits &traits) {
+  MOE_ASSIGN_OR_RETURN(Transformer transformer, readTransformer(model, traits));
+  return buildTransformer(model, transformer);
 }
 
 } // namespace moec

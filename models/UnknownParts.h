@@ -1,20 +1,28 @@
-//===- UnknownParts.h - Finds parts that no architecture supports ---*- C++
-//-*-===//
+//===- UnknownParts.h - Finds parts that no architecture supports -*- C++ -*-=//
 
 #ifndef MOE_MODELS_UNKNOWNPARTS_H
 #define MOE_MODELS_UNKNOWNPARTS_H
 
 #include "compiler/Import/GgufFile.h"
 
+#include <set>
 #include <string>
 #include <vector>
 
 namespace moec {
 
-/// Returns the tensors and keys of a file that no supported architecture reads,
-/// one of each kind: 'tensor "blk.0.ssm_conv1d.weight"', 'key
-/// "qwen35.ssm.state_size"'.
-std::vector<std::string> unknownParts(const GgufModel &model);
+/// What builders ask a file for, whether the file has it or not.
+struct AskedParts {
+  std::set<std::string, std::less<>> tensors; ///< Full names.
+  std::set<std::string, std::less<>> keys;    ///< Without the architecture.
+};
+
+/// Returns the tensors and keys of a file that are not among `asked`, one of
+/// each kind: 'tensor "blk.0.ssm_conv1d.weight"', 'key
+/// "qwen35.ssm.state_size"'. Tensors are of one kind if they differ in the
+/// layer, in the number of an expert, or as weight and bias.
+std::vector<std::string> unknownParts(const GgufModel &model,
+                                      const AskedParts &asked);
 
 } // namespace moec
 

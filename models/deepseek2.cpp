@@ -31,7 +31,7 @@ moert::Status buildDeepseek2(ModelBuilder &model) {
                        readLatentAttention(model, decoder.eps));
   RoutedExperts defaults;
   defaults.scoring = scoringWithoutKey(decoder);
-  MOE_ASSIGN_OR_RETURN(FeedForward ffn,
+  MOE_ASSIGN_OR_RETURN(std::vector<FeedForward> ffn,
                        readFeedForward(model, decoder, defaults));
   auto attend = [&](int64_t layer, const std::string &block,
                     Value x) -> StatusOr<Value> {
@@ -40,8 +40,9 @@ moert::Status buildDeepseek2(ModelBuilder &model) {
     return buildLatentAttention(model, attention, layer, block, x,
                                 queries ? queries : x);
   };
-  auto feedForward = [&](int64_t layer, const std::string &block, Value x) {
-    return buildFeedForward(model, ffn, layer, block, x);
+  auto feedForward = [&](int64_t layer, const std::string &block, Value x,
+                         Value /*begun*/) {
+    return buildFeedForward(model, ffn[size_t(layer)], block, x);
   };
   return buildDecoder(model, decoder, {attend, feedForward});
 }

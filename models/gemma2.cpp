@@ -18,13 +18,15 @@ moert::Status buildGemma2(ModelBuilder &model) {
   traits.windows.period = 2;
   traits.windows.tokens = 4096;
   traits.scalesEmbedding = true;
-  traits.normsResults = true;
+  traits.norms = Norms::Both;
   traits.softcap = 50;
   traits.finalSoftcap = 30;
-  traits.layersOfWidthScale = 46;
   traits.experts.activation = mlir::moe::Activation::Gelu;
   traits.mayBeDense = true;
-  return buildTransformer(model, traits);
+  MOE_ASSIGN_OR_RETURN(Transformer gemma, readTransformer(model, traits));
+  if (gemma.decoder.layers == 46)
+    scaleByWidth(gemma);
+  return buildTransformer(model, gemma);
 }
 
 } // namespace moec

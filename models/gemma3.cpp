@@ -18,12 +18,15 @@ moert::Status buildGemma3(ModelBuilder &model) {
   traits.windows.period = 6;
   traits.windows.tokens = 0;
   traits.windows.ownRope = true;
+  traits.windows.ownBase = 1e4;
   traits.scalesEmbedding = true;
-  traits.normsResults = true;
-  traits.layersOfWidthScale = 62;
+  traits.norms = Norms::Both;
   traits.experts.activation = mlir::moe::Activation::Gelu;
   traits.mayBeDense = true;
-  return buildTransformer(model, traits);
+  MOE_ASSIGN_OR_RETURN(Transformer gemma, readTransformer(model, traits));
+  if (gemma.decoder.layers == 62)
+    scaleByWidth(gemma);
+  return buildTransformer(model, gemma);
 }
 
 } // namespace moec

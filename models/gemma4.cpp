@@ -54,8 +54,8 @@ private:
     decoder.embeddingScale = std::sqrt(double(decoder.hidden));
     MOE_ASSIGN_OR_RETURN(
         window, params.integer("attention.sliding_window", 1, INT32_MAX));
-    MOE_ASSIGN_OR_RETURN(full, readHeads(/*windowed=*/false));
-    MOE_ASSIGN_OR_RETURN(local, readHeads(/*windowed=*/true));
+    MOE_ASSIGN_OR_RETURN(full, readKind(/*windowed=*/false));
+    MOE_ASSIGN_OR_RETURN(local, readKind(/*windowed=*/true));
     model.facts().rope = full.rope.getDim();
     MOE_ASSIGN_OR_RETURN(
         int64_t shared,
@@ -80,7 +80,7 @@ private:
   }
 
   /// Reads the properties of attention that all layers of a kind share.
-  StatusOr<GroupedAttention> readHeads(bool windowed) {
+  StatusOr<GroupedAttention> readKind(bool windowed) {
     const HyperParams &params = model.params();
     const char *suffix = windowed ? "_swa" : "";
     GroupedAttention a;
@@ -95,7 +95,7 @@ private:
     MOE_ASSIGN_OR_RETURN(Rope rope, readRope(model, traits, a.key));
     a.rope = rope.attr;
     a.eps = decoder.eps;
-    a.window = window;
+    a.window = windowed ? window : 0;
     a.scale = 1;
     a.normedValues = true;
     return a;
@@ -103,17 +103,7 @@ private:
 
   StatusOr<GroupedAttention> headsOf(int64_t layer, bool windowed) {
     GroupedAttention a = windowed ? local : full;
-    MOE_ASSIGN_OR_RETURN(a.heads, model.params().ofLayer("attention.head_count",
-                                                         layer, 1, kMostHeads));
-    MOE_ASSIGN_OR_RETURN(
-        a.kvHeads,
-        model.params().ofLayer("attention.head_count_kv", layer, 1, a.heads));
-    if (a.heads % a.kvHeads != 0)
-      return model.params().error(
-          StatusCode::InvalidFile, "attention.head_count_kv",
-          fmt::format("is {} for layer {}, expected a divisor of the {} heads",
-                      a.kvHeads, layer, a.heads));
-    model.facts().heads = std::max(model.facts().heads, a.heads);
+    MOE_RETURN_IF_ERROR(readHeads(model, layer, a));
     return a;
   }
 
@@ -138,9 +128,8 @@ private:
                       "with {} heads",
                       layer, a.kvHeads));
     }
-    MOE_ASSIGN_OR_RETURN(
-        Value mixed,
-        attendAndProject(model, a, block, q, cache, decoder.hidden, windowed));
+    MOE_ASSIGN_OR_RETURN(Value mixed, attendAndProject(model, a, block, q,
+                                                       cache, decoder.hidden));
     return addNormed(model, decoder, block, x, mixed, "post_attention_norm",
                      "attn_add");
   }

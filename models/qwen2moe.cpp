@@ -11,7 +11,7 @@
 namespace moec {
 
 moert::Status buildQwen2moe(ModelBuilder &model) {
-  return buildTransformer(model, {});
+  return buildTransformer(model, TransformerTraits());
 }
 
 } // namespace moec

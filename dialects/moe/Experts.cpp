@@ -255,7 +255,8 @@ Instructions ExpertsOp::getInstructions(const Execution &execution) {
                                           .activation = getActivation()},
                work.mul);
     else
-      addActivation(list, gate, up, getActivation(), getLimit(), work.mul);
+      addActivation(list, gate, up, getActivation(), getLimit(),
+                    getClampsActivated(), work.mul);
   }
   Temporary outputs = perSlot(".outputs", dim(getDown(), 1));
   list.add(inst::ExpertsLinear{.act = Operand::activation(gate),

@@ -140,16 +140,29 @@ def Moe_Scoring : I32EnumAttr<"Scoring", "how router logits become scores", [
     I32EnumAttrCase<"Softmax", 1, "softmax">,
     I32EnumAttrCase<"Sigmoid", 2, "sigmoid">,
     I32EnumAttrCase<"SoftmaxTopK", 3, "softmax_topk">,
-    I32EnumAttrCase<"SqrtSoftplus", 4, "sqrt_softplus">]> {
+    I32EnumAttrCase<"SqrtSoftplus", 4, "sqrt_softplus">,
+    I32EnumAttrCase<"SparseMixer", 5, "sparse_mixer">]> {
   let cppNamespace = "::mlir::moe";
   let genSpecializedAttr = 0;
 }
 def Moe_Activation : I32EnumAttr<"Activation", "the function of gate and up in an FFN (kernels/Abi.h)", [
     I32EnumAttrCase<"Silu", 0, "silu">,
     I32EnumAttrCase<"Gelu", 1, "gelu">,
-    I32EnumAttrCase<"ClampedSwiglu", 2, "clamped_swiglu">]> {
+    I32EnumAttrCase<"ClampedSwiglu", 2, "clamped_swiglu">,
+    I32EnumAttrCase<"Relu", 3, "relu">,
+    I32EnumAttrCase<"GeluErf", 4, "gelu_erf">]> {
   let cppNamespace = "::mlir::moe";
   let genSpecializedAttr = 0;
+}
+def Moe_Gate : I32EnumAttr<"Gate", "the factor that a gate is (kernels/Types.h)", [
+    I32EnumAttrCase<"Sigmoid", 0, "sigmoid">,
+    I32EnumAttrCase<"Softplus", 1, "softplus">,
+    I32EnumAttrCase<"Identity", 2, "identity">]> {
+  let cppNamespace = "::mlir::moe";
+  let genSpecializedAttr = 0;
+}
+def Moe_GateAttr : EnumAttr<Moe_Dialect, Moe_Gate, "gate"> {
+  let assemblyFormat = "`<` $value `>`";
 }
 def Moe_ActivationAttr : EnumAttr<Moe_Dialect, Moe_Activation, "activation"> {
   let assemblyFormat = "`<` $value `>`";

@@ -74,13 +74,32 @@ LogicalResult RmsNormOp::verify() {
 }
 
 LogicalResult LayerNormOp::verify() {
-  return OpChecks(*this)
-      .tokens({getX()})
+  OpChecks checks(*this);
+  checks.tokens({getX()})
       .positive("eps", getEps().convertToDouble(), /*zeroToo=*/true)
       .equal("weight length", columns(getX()), "to match x columns",
-             columns(getWeight()))
-      .equal("bias length", columns(getX()), "to match x columns",
-             columns(getBias()))
+             columns(getWeight()));
+  if (getBias())
+    checks.equal("bias length", columns(getX()), "to match x columns",
+                 columns(getBias()));
+  return checks.result();
+}
+
+LogicalResult PositionScaleOp::verify() {
+  return OpChecks(*this)
+      .tokens({getX()})
+      .size("length", getLength())
+      .require(getOffset() <= 1, "expected an offset of 0 or 1")
+      .positive("slope", getSlope().convertToDouble(), /*zeroToo=*/true)
+      .result();
+}
+
+LogicalResult EmbedPositionsOp::verify() {
+  return OpChecks(*this)
+      .tokens({getTokens(), getResult()})
+      .weight("table", getTable().getType(), 2)
+      .equal("table columns", columns(getResult()), "to match result columns",
+             columns(getTable()))
       .result();
 }
 
@@ -104,6 +123,7 @@ LogicalResult ScaleOp::verify() {
       .tokens({getX()})
       .require(getFactor().isFinite(), "expected a finite factor")
       .positive("softcap", getSoftcap().convertToDouble(), /*zeroToo=*/true)
+      .positive("limit", getLimit().convertToDouble(), /*zeroToo=*/true)
       .result();
 }
 
@@ -111,13 +131,10 @@ LogicalResult ActivationMulOp::verify() {
   return OpChecks(*this).tokens({getGate()}).result();
 }
 
-LogicalResult SigmoidMulOp::verify() {
-  OpChecks checks(*this);
-  checks.tokens({getX(), getGate()});
-  int64_t own = columns(getGate());
-  return checks
-      .equal("gate columns", own == 1 ? 1 : columns(getX()),
-             "to match x columns", own)
+LogicalResult GateMulOp::verify() {
+  return OpChecks(*this)
+      .tokens({getX(), getGate()})
+      .multiple("x columns", columns(getGate()), "gates", columns(getX()))
       .result();
 }
 

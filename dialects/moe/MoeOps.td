@@ -112,9 +112,11 @@ def Moe_RmsNormOp : Moe_ComputeOp<"rms_norm", [AllTypesMatch<["x", "result"]>]> 
 
 def Moe_LayerNormOp : Moe_ComputeOp<"layer_norm", [AllTypesMatch<["x", "result"]>]> {
   let summary = "(x - mean) / sqrt(variance + eps) * weight + bias, per row";
-  let arguments = (ins Moe_Rows:$x, Moe_Vector:$weight, Moe_Vector:$bias, F64Attr:$eps);
+  let arguments = (ins Moe_Rows:$x, Moe_Vector:$weight, Optional<Moe_Vector>:$bias, F64Attr:$eps);
   let results = (outs Moe_Rows:$result);
-  let assemblyFormat = "$x `,` $weight `,` $bias attr-dict `:` type($x) `,` type($weight) `,` type($bias)";
+  let assemblyFormat = [{
+    $x `,` $weight (`,` $bias^)? attr-dict `:` type($x) `,` type($weight) (`,` type($bias)^)?
+  }];
 }
 
 def Moe_LinearOp : Moe_ComputeOp<"linear", [AttrSizedOperandSegments, Moe_ResidualOpInterface]> {
@@ -142,29 +144,61 @@ def Moe_AddOp : Moe_ComputeOp<"add", [SameOperandsAndResultType, Commutative]> {
   let assemblyFormat = "$lhs `,` $rhs attr-dict `:` type($result)";
 }
 
-def Moe_SigmoidMulOp : Moe_ComputeOp<"sigmoid_mul", [AllTypesMatch<["x", "result"]>]> {
-  let summary = "x * sigmoid(gate)";
+def Moe_GateMulOp : Moe_ComputeOp<"gate_mul", [AllTypesMatch<["x", "result"]>]> {
+  let summary = "x * function(gate)";
   let description = [{
-    `gate` has the columns of `x`, or one: a factor of the whole row.
+    `gate` has the columns of `x`, or fewer: each is then for as many consecutive
+    columns, such as those of a head or the whole row.
+    ```mlir
+    %y = moe.gate_mul %x, %heads {function = #moe.gate<softplus>} : tensor<?x96xf32>, tensor<?x6xf32>
+    ```
   }];
-  let arguments = (ins Moe_Rows:$x, Moe_Rows:$gate);
+  let arguments = (ins Moe_Rows:$x, Moe_Rows:$gate,
+                       DefaultValuedAttr<Moe_GateAttr, "::mlir::moe::Gate::Sigmoid">:$function);
   let results = (outs Moe_Rows:$result);
   let assemblyFormat = "$x `,` $gate attr-dict `:` type($x) `,` type($gate)";
 }
 
 def Moe_ScaleOp : Moe_ComputeOp<"scale", [AllTypesMatch<["x", "result"]>]> {
-  let summary = "factor * x, with a softcap c c * tanh(factor * x / c)";
+  let summary = "factor * x, with a softcap c c * tanh(factor * x / c), clamped to a limit";
+  let description = [{
+    With a `limit` l above 0 the result is clamped to -l ... l.
+  }];
   let arguments = (ins Moe_Rows:$x, F64Attr:$factor,
-                       DefaultValuedAttr<F64Attr, "0.0">:$softcap);
+                       DefaultValuedAttr<F64Attr, "0.0">:$softcap,
+                       DefaultValuedAttr<F64Attr, "0.0">:$limit);
   let results = (outs Moe_Rows:$result);
   let assemblyFormat = "$x attr-dict `:` type($x)";
 }
 
-def Moe_ActivationMulOp : Moe_ComputeOp<"activation_mul", [SameOperandsAndResultType]> {
-  let summary = "activation(gate, up) of an FFN, of any two rows";
-  let arguments = (ins Moe_Rows:$gate, Moe_Rows:$up, Moe_ActivationAttr:$activation);
+def Moe_PositionScaleOp : Moe_ComputeOp<"position_scale", [AllTypesMatch<["x", "result"]>]> {
+  let summary = "x * (1 + slope * ln(1 + floor((position + offset) / length)))";
+  let description = [{
+    The temperature of attention to long contexts: `position` is that of the
+    token in its sequence, from 0.
+  }];
+  let arguments = (ins Moe_Rows:$x, I64Attr:$length, DefaultValuedAttr<I64Attr, "0">:$offset,
+                       F64Attr:$slope);
   let results = (outs Moe_Rows:$result);
-  let assemblyFormat = "$gate `,` $up attr-dict `:` type($result)";
+  let assemblyFormat = "$x attr-dict `:` type($x)";
+}
+
+def Moe_EmbedPositionsOp : Moe_ComputeOp<"embed_positions"> {
+  let summary = "the rows of a table that positions select";
+  let description = [{
+    Learned position embeddings. `tokens` are the ids of the step's tokens, of
+    which only the number is used.
+  }];
+  let arguments = (ins Moe_Ids:$tokens, Moe_Weight:$table);
+  let results = (outs Moe_Rows:$result);
+  let assemblyFormat = "$tokens `,` $table attr-dict `:` functional-type(operands, results)";
+}
+
+def Moe_ActivationMulOp : Moe_ComputeOp<"activation_mul", [SameOperandsAndResultType]> {
+  let summary = "activation(gate, up) of an FFN, of any two rows; without up, it is 1";
+  let arguments = (ins Moe_Rows:$gate, Optional<Moe_Rows>:$up, Moe_ActivationAttr:$activation);
+  let results = (outs Moe_Rows:$result);
+  let assemblyFormat = "$gate (`,` $up^)? attr-dict `:` type($result)";
 }
 
 def Moe_FfnOp : Moe_ComputeOp<"ffn", [AttrSizedOperandSegments, Moe_ResidualOpInterface]> {
@@ -172,14 +206,16 @@ def Moe_FfnOp : Moe_ComputeOp<"ffn", [AttrSizedOperandSegments, Moe_ResidualOpIn
   let description = [{
     `gate` and `up` are [F, D], `down` is [D, F]; each may have a bias.
     `activation` is silu(g) * u by default; with a `limit` c it is
-    silu(min(g, c)) * max(-c, min(u, c)). `fused` (set by moe-fuse) asks for the
+    silu(min(g, c)) * max(-c, min(u, c)), or if it `clamps_activated` gates,
+    min(silu(g), c) * max(-c, min(u, c)). `fused` (set by moe-fuse) asks for the
     kernel that computes it without writing either factor.
   }];
   let arguments = (ins Moe_Rows:$x, Moe_Weight:$gate, Moe_Weight:$up, Moe_Weight:$down,
                        Optional<Moe_Vector>:$gate_bias, Optional<Moe_Vector>:$up_bias,
                        Optional<Moe_Vector>:$down_bias, Optional<Moe_Rows>:$residual,
                        DefaultValuedAttr<Moe_ActivationAttr, "::mlir::moe::Activation::Silu">:$activation,
-                       DefaultValuedAttr<F64Attr, "0.0">:$limit, UnitAttr:$fused);
+                       DefaultValuedAttr<F64Attr, "0.0">:$limit, UnitAttr:$fused,
+                       UnitAttr:$clamps_activated);
   let results = (outs Moe_Rows:$result);
   let assemblyFormat = [{
     $x `,` $gate `,` $up `,` $down (`gate_bias` $gate_bias^)? (`up_bias` $up_bias^)?
@@ -528,7 +564,7 @@ def Moe_ExpertsOp : Moe_ComputeOp<"experts", [AttrSizedOperandSegments, Moe_Resi
   let summary = "routed FFN: sum over a token's experts of weight * ffn(x)";
   let description = [{
     `gate`, `up` [E, F, D], `down` [E, D, F], each with a bias [E, F or D] or
-    none; `ids`, `weights` [T, k]. `activation`, `limit` and `fused` as in `moe.ffn`.
+    none; `ids`, `weights` [T, k]. `activation`, `limit`, `clamps_activated` and `fused` as in `moe.ffn`.
     `gate_scale` and `up_scale` [E, 1] multiply the product with an expert's
     matrix: formats such as NVFP4 need them, as their elements have few bits for a
     scale. The scale of `down` is the router's `expert_scale`.
@@ -543,7 +579,8 @@ def Moe_ExpertsOp : Moe_ComputeOp<"experts", [AttrSizedOperandSegments, Moe_Resi
                        Optional<Moe_Rows>:$residual,
                        DefaultValuedAttr<Moe_ActivationAttr, "::mlir::moe::Activation::Silu">:$activation,
                        DefaultValuedAttr<F64Attr, "0.0">:$limit,
-                       OptionalAttr<Moe_ExpertSliceAttr>:$slice, UnitAttr:$fused);
+                       OptionalAttr<Moe_ExpertSliceAttr>:$slice, UnitAttr:$fused,
+                       UnitAttr:$clamps_activated);
   let results = (outs Moe_Rows:$result);
   let assemblyFormat = [{
     $x `,` $ids `,` $weights `,` $gate `,` $up `,` $down (`gate_bias` $gate_bias^)?

@@ -107,7 +107,7 @@ void addResidual(Instructions &list, Value result, Value residual,
 /// the clamped SwiGLU of the two.
 void addActivation(Instructions &list, Temporary gate, Temporary up,
                    Activation activation, const APFloat &limit,
-                   const InstructionWork &work);
+                   bool clampsActivated, const InstructionWork &work);
 
 /// The work of a gated FFN with `rows` rows of `inner` columns, spread
 /// evenly over `matrices` matrices of each weight. A fused kernel only writes

@@ -19,16 +19,19 @@ void moe::addResidual(Instructions &list, Value result, Value residual,
 
 void moe::addActivation(Instructions &list, Temporary gate, Temporary up,
                         Activation activation, const APFloat &limit,
-                        const InstructionWork &work) {
+                        bool clampsActivated, const InstructionWork &work) {
   if (limit.isZero())
     list.add(
         inst::ActivationMul{
             .gate = gate, .up = up, .out = gate, .activation = activation},
         work);
   else
-    list.add(
-        inst::ClampedMul{.gate = gate, .up = up, .out = gate, .limit = limit},
-        work);
+    list.add(inst::ClampedMul{.gate = gate,
+                              .up = up,
+                              .out = gate,
+                              .limit = limit,
+                              .activated = clampsActivated},
+             work);
 }
 
 /// result = x * weight^T + bias + residual, where the last two may be null.
@@ -118,14 +121,41 @@ Instructions AddOp::getInstructions(const Execution &execution) {
 }
 
 /// An exponential, an addition, a division and a multiplication.
-Instructions SigmoidMulOp::getInstructions(const Execution &execution) {
+Instructions GateMulOp::getInstructions(const Execution &execution) {
   Instructions list(*this);
   double tokens = double(execution.tokens);
   list.reuse(getResult(), getX());
-  list.add(inst::SigmoidMul{.x = getX(), .gate = getGate(), .out = getResult()},
+  list.add(inst::GateMul{.x = getX(),
+                         .gate = getGate(),
+                         .out = getResult(),
+                         .function = getFunction()},
            moving(tokens * (double(columns(getX())) +
                             3.0 * double(columns(getGate()))),
                   rowBytes(tokens, {getX(), getGate(), getResult()})));
+  return list;
+}
+
+/// A multiplication per element.
+Instructions PositionScaleOp::getInstructions(const Execution &execution) {
+  Instructions list(*this);
+  double tokens = double(execution.tokens);
+  list.reuse(getResult(), getX());
+  list.add(inst::PositionScale{.x = getX(),
+                               .out = getResult(),
+                               .length = getLength(),
+                               .offset = getOffset(),
+                               .slope = getSlope()},
+           moving(tokens * double(columns(getX())),
+                  rowBytes(tokens, {getX(), getResult()})));
+  return list;
+}
+
+Instructions EmbedPositionsOp::getInstructions(const Execution &execution) {
+  Instructions list(*this);
+  double tokens = double(execution.tokens);
+  InstructionWork work = moving(0, rowBytes(tokens, {getResult()}));
+  work.weightBytes = bytesOf(getTable()) / double(dim(getTable(), 0)) * tokens;
+  list.add(inst::EmbedPositions{.table = getTable(), .out = getResult()}, work);
   return list;
 }
 
@@ -139,7 +169,8 @@ Instructions ScaleOp::getInstructions(const Execution &execution) {
   list.add(inst::Scale{.x = getX(),
                        .out = getResult(),
                        .factor = getFactor(),
-                       .softcap = getSoftcap()},
+                       .softcap = getSoftcap(),
+                       .limit = getLimit()},
            moving(each * tokens * double(columns(getX())),
                   rowBytes(tokens, {getX(), getResult()})));
   return list;
@@ -154,7 +185,8 @@ Instructions ActivationMulOp::getInstructions(const Execution &execution) {
                                .out = getResult(),
                                .activation = getActivation()},
            moving(kActivationFlops * tokens * double(columns(getResult())),
-                  rowBytes(tokens, {getGate(), getUp(), getResult()})));
+                  rowBytes(tokens, {getGate(), getResult()}) +
+                      (getUp() ? rowBytes(tokens, {getUp()}) : 0)));
   return list;
 }
 
@@ -192,7 +224,8 @@ Instructions FfnOp::getInstructions(const Execution &execution) {
                           .out = up,
                           .accumulate = false},
              work.up);
-    addActivation(list, gate, up, getActivation(), getLimit(), work.mul);
+    addActivation(list, gate, up, getActivation(), getLimit(),
+                  getClampsActivated(), work.mul);
   }
   bool overwrites = list.reuse(getResult(), getResidual());
   list.add(inst::Linear{.act = Operand::activation(gate),

@@ -143,25 +143,32 @@ void run(const ActivationMulArgs &a, const Step &step, const Worker &worker) {
                         kFlatGrain, worker);
   withActivation<S>(a.activation, [&](auto activation) {
     forVectors<S>(range.begin, range.end, [&](int64_t i, auto lanes) {
-      lanes.store(a.out + i,
-                  activation(lanes.load(a.gate + i), lanes.load(a.up + i)));
+      auto up = a.up ? lanes.load(a.up + i) : S::set(1);
+      lanes.store(a.out + i, activation(lanes.load(a.gate + i), up));
     });
   });
 }
 
 template <class S>
-void run(const SigmoidMulArgs &a, const Step &step, const Worker &worker) {
+void run(const GateMulArgs &a, const Step &step, const Worker &worker) {
   Range range = shareOf(step.tokens * a.cols, kFlatGrain, worker);
-  while (range.begin < range.end) {
-    int64_t t = range.begin / a.cols, rowEnd = (t + 1) * a.cols;
-    int64_t end = rowEnd < range.end ? rowEnd : range.end;
-    auto ofRow = S::set(a.gateOfRow ? a.gate[t] : 0);
-    forVectors<S>(range.begin, end, [&](int64_t i, auto lanes) {
-      auto gate = a.gateOfRow ? ofRow : lanes.load(a.gate + i);
-      lanes.store(a.out + i, timesSigmoid<S>(lanes.load(a.x + i), gate));
-    });
-    range.begin = end;
-  }
+  const int64_t width = a.cols / a.gates;
+  withGate<S>(a.function, [&](auto gated) {
+    if (width == 1)
+      return forVectors<S>(range.begin, range.end, [&](int64_t i, auto lanes) {
+        lanes.store(a.out + i,
+                    gated(lanes.load(a.x + i), lanes.load(a.gate + i)));
+      });
+    while (range.begin < range.end) {
+      int64_t group = range.begin / width, groupEnd = (group + 1) * width;
+      int64_t end = groupEnd < range.end ? groupEnd : range.end;
+      auto gate = S::set(a.gate[group]);
+      forVectors<S>(range.begin, end, [&](int64_t i, auto lanes) {
+        lanes.store(a.out + i, gated(lanes.load(a.x + i), gate));
+      });
+      range.begin = end;
+    }
+  });
 }
 
 template <class S>
@@ -169,8 +176,12 @@ void run(const ScaleArgs &a, const Step &step, const Worker &worker) {
   Range range = shareOf(step.tokens * a.cols, kFlatGrain, worker);
   forVectors<S>(range.begin, range.end, [&](int64_t i, auto lanes) {
     auto scaled = S::mul(lanes.load(a.x + i), S::set(a.factor));
-    lanes.store(a.out + i,
-                a.softcap > 0 ? softcapped<S>(scaled, a.softcap) : scaled);
+    if (a.softcap > 0)
+      scaled = softcapped<S>(scaled, a.softcap);
+    // With the bound first, a NaN stays one.
+    if (a.limit > 0)
+      scaled = S::max(S::set(-a.limit), S::min(S::set(a.limit), scaled));
+    lanes.store(a.out + i, scaled);
   });
 }
 

@@ -119,9 +119,14 @@ void run(const ClampedMulArgs &a, const Step &step, const Worker &worker) {
   const auto most = S::set(a.limit), least = S::set(-a.limit);
   forVectors<S>(range.begin, range.end, [&](int64_t i, auto lanes) {
     // min and max return their second operand if one is NaN.
-    auto gate = S::min(most, lanes.load(a.gate + i));
+    auto gate = lanes.load(a.gate + i);
+    if (!a.activated)
+      gate = S::min(most, gate);
     auto up = S::max(least, S::min(most, lanes.load(a.up + i)));
-    lanes.store(a.out + i, S::mul(timesSigmoid<S>(gate, gate), up));
+    auto active = timesSigmoid<S>(gate, gate);
+    if (a.activated)
+      active = S::min(most, active);
+    lanes.store(a.out + i, S::mul(active, up));
   });
 }
 

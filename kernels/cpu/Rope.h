@@ -1,4 +1,4 @@
-//===- Rope.h - CPU kernels of RoPE and of storing cache rows ---*- C++ -*-===//
+//===- Rope.h - CPU kernels of positions and of cache rows ------*- C++ -*-===//
 
 #ifndef MOE_KERNELS_CPU_ROPE_H
 #define MOE_KERNELS_CPU_ROPE_H
@@ -21,6 +21,29 @@ void run(const RopeTableArgs &a, const Step &step, const Worker &worker) {
                 row[i] = float(std::cos(angle) * double(a.scale));
                 row[half + i] = float(std::sin(angle) * double(a.scale));
               }
+            });
+}
+
+template <class S>
+void run(const PositionScaleArgs &a, const Step &step, const Worker &worker) {
+  forTokens(step, worker,
+            [&](int64_t t, int64_t position, const SequenceRows &) {
+              int64_t periods = (position + a.offset) / a.length;
+              auto factor = S::set(typename S::Num(
+                  1 + double(a.slope) * std::log(double(1 + periods))));
+              const float *x = a.x + t * a.cols;
+              float *out = a.out + t * a.cols;
+              forVectors<S>(0, a.cols, [&](int64_t c, auto lanes) {
+                lanes.store(out + c, S::mul(lanes.load(x + c), factor));
+              });
+            });
+}
+
+template <class S>
+void run(const EmbedPositionsArgs &a, const Step &step, const Worker &worker) {
+  forTokens(step, worker,
+            [&](int64_t t, int64_t position, const SequenceRows &) {
+              weightRow<S>(a.table, 0, position, 0, a.cols, a.out + t * a.cols);
             });
 }
 

@@ -132,12 +132,33 @@ private:
   void mix(const float *logits, const int32_t *ids, float *weights) {
     if (a.scoring == Scoring::SoftmaxTopK)
       softmax(logits, a.topK, [&](int32_t i) { return ids[i]; });
+    if (a.scoring == kSparseMixer)
+      mixSparsely(logits, ids);
     double sum = 0;
     for (int32_t j = 0; j < a.topK; ++j)
       sum += score[ids[j]];
     double factor = a.normalize ? double(a.scale) / sum : double(a.scale);
     for (int32_t j = 0; j < a.topK; ++j)
       weights[j] = float(score[ids[j]] * factor * expertScale(ids[j]) + poison);
+  }
+
+  /// score[ids[j]] = the weight of choice j (kSparseMixer). Ranks are free now:
+  /// they mark the experts that are left.
+  void mixSparsely(const float *logits, const int32_t *ids) {
+    for (int32_t e = 0; e < a.experts; ++e)
+      rank[e] = 1;
+    for (int32_t j = 0; j < a.topK; ++j) {
+      const double best = logits[ids[j]];
+      double sum = 0;
+      for (int32_t e = 0; e < a.experts; ++e) {
+        const double x = logits[e], size = std::fabs(x);
+        bool isFar = (best - x) / (size > best ? size : best) > kMixerShare;
+        if (rank[e] == 1 && !isFar)
+          sum += std::exp(x - best);
+      }
+      score[ids[j]] = 1 / sum;
+      rank[ids[j]] = 0;
+    }
   }
 
   double expertScale(int32_t e) const {

@@ -70,9 +70,9 @@ void run(const LayerNormArgs &a, const Step &step, const Worker &worker) {
     const Num scale = Num(1 / std::sqrt(squares / cols + double(a.eps)));
     forVectors<S>(0, a.cols, [&](int64_t c, auto lanes) {
       auto far = S::sub(lanes.load(x + c), S::set(mean));
-      lanes.store(out + c,
-                  S::fma(S::mul(far, S::set(scale)), lanes.load(a.weight + c),
-                         lanes.load(a.bias + c)));
+      auto bias = a.bias ? lanes.load(a.bias + c) : S::zero();
+      lanes.store(out + c, S::fma(S::mul(far, S::set(scale)),
+                                  lanes.load(a.weight + c), bias));
     });
   }
 }

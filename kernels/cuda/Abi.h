@@ -86,12 +86,14 @@ struct ExpertSlice {
 #undef MOE_CPU_MEMBER
 #undef MOE_NO_MEMBER
 
-/// For ActivationMul, SigmoidMul and Add: `perToken` elements of each token.
+/// For ActivationMul, GateMul and Add: `perToken` elements of each token. In
+/// ActivationMul, y may be null. In GateMul, `share` elements of x share an
+/// element of y.
 struct PairArgs {
   const Step *step;
   const float *x, *y;
   float *out;
-  i64 perToken;
+  i64 perToken, share;
 };
 
 /// For Linear, GateUp, HeadLinear, ExpertsLinear and ExpertsGateUp: rows of

@@ -1,5 +1,5 @@
-// ClampedMul: out = silu(min(gate, limit)) * max(-limit, min(up, limit)). A
-// thread computes one element.
+// ClampedMul: out = silu(min(gate, limit)) * max(-limit, min(up, limit)), or
+// with the limit on silu(gate). A thread computes one element.
 
 #include "kernels/cuda/Device.cuh"
 
@@ -10,7 +10,8 @@ MOE_KERNEL(256, 4, ClampedMulArgs) {
     return;
   // fminf and fmaxf would drop a NaN.
   float g = a.gate[i], u = a.up[i];
-  g = g > a.limit ? a.limit : g;
+  g = g > a.limit && !a.activated ? a.limit : g;
   u = u > a.limit ? a.limit : u < -a.limit ? -a.limit : u;
-  a.out[i] = timesSigmoid(g, g) * u;
+  float active = timesSigmoid(g, g);
+  a.out[i] = (active > a.limit && a.activated ? a.limit : active) * u;
 }

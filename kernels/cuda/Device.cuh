@@ -104,10 +104,15 @@ MOE_DEVICE float activate(float g, float u) {
 #elif MOE_ACTIVATION == 1
   // (1 + tanh z) / 2 equals sigmoid(2 z), which has no difference that cancels.
   return timesSigmoid(g, 1.5957691216f * g * fmaf(0.044715f * g, g, 1)) * u;
-#else
+#elif MOE_ACTIVATION == 2
   g = g > 7 ? 7 : g;
   u = u > 7 ? 7 : u < -7 ? -7 : u;
   return timesSigmoid(g, 1.702f * g) * (u + 1);
+#elif MOE_ACTIVATION == 3
+  return (g < 0 ? 0 : g) * u;
+#else
+  // 1 + erf would cancel below 0.
+  return 0.5f * g * erfcf(-0.70710678f * g) * u;
 #endif
 }
 #endif

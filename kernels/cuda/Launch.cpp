@@ -56,11 +56,12 @@ std::vector<Launch> launches(const moek::QuantizeArgs &a,
 static std::vector<Launch> pairs(std::string entry,
                                  std::vector<Definition> defines,
                                  const float *x, const float *y, float *out,
-                                 int64_t perToken,
-                                 const LaunchContext &context) {
+                                 int64_t perToken, const LaunchContext &context,
+                                 int64_t share = 1) {
   return {makeLaunch({"kernels/cuda/Pair.cu", entry, std::move(defines)},
                      {blocksFor(context.maxTokens * perToken, kThreads)},
-                     kThreads, 0, PairArgs{context.step, x, y, out, perToken},
+                     kThreads, 0,
+                     PairArgs{context.step, x, y, out, perToken, share},
                      context.maxTokens == 1 ? Fusion::warpsOfTiles(perToken, 32)
                                             : Fusion::warps())};
 }
@@ -72,12 +73,19 @@ std::vector<Launch> launches(const moek::ActivationMulArgs &a,
                a.cols * a.rowsPerToken, context);
 }
 
-std::vector<Launch> launches(const moek::SigmoidMulArgs &a,
+std::vector<Launch> launches(const moek::GateMulArgs &a,
                              const LaunchContext &context) {
-  return a.gateOfRow ? pairs("sigmoid_mul_row", {{"MOE_SIGMOID_OF_ROW"}}, a.x,
-                             a.gate, a.out, a.cols, context)
-                     : pairs("sigmoid_mul", {{"MOE_SIGMOID"}}, a.x, a.gate,
-                             a.out, a.cols, context);
+  static constexpr const char *kNames[kGateCount] = {"", "_softplus",
+                                                     "_identity"};
+  std::string entry = std::string("gate_mul") + kNames[size_t(a.function)];
+  std::vector<Definition> defines{{"MOE_GATE", int(a.function)}};
+  const int64_t share = a.gates > 0 ? a.cols / a.gates : 1;
+  if (share > 1) {
+    entry += "_shared";
+    defines.push_back({"MOE_SHARED"});
+  }
+  return pairs(std::move(entry), std::move(defines), a.x, a.gate, a.out, a.cols,
+               context, share);
 }
 
 std::vector<Launch> launches(const moek::ScaleArgs &a,
@@ -86,6 +94,25 @@ std::vector<Launch> launches(const moek::ScaleArgs &a,
                      {blocksFor(context.maxTokens * a.cols, kThreads)},
                      kThreads, 0, deviceArgs(a, context.step),
                      Fusion::warps())};
+}
+
+std::vector<Launch> launches(const moek::PositionScaleArgs &a,
+                             const LaunchContext &context) {
+  auto threads =
+      uint32_t(std::clamp<int64_t>((a.cols + 31) / 32 * 32, 32, kThreads));
+  return {makeLaunch({"kernels/cuda/PositionScale.cu", "position_scale", {}},
+                     {uint32_t(context.maxTokens)}, threads, 0,
+                     deviceArgs(a, context.step), Fusion::blocks())};
+}
+
+std::vector<Launch> launches(const moek::EmbedPositionsArgs &a,
+                             const LaunchContext &context) {
+  KernelSpec spec{
+      "kernels/cuda/Embed.cu", "embed_positions", {{"MOE_POSITIONS"}}};
+  if (!addFormat(spec, a.table.format))
+    return {};
+  return {makeLaunch(std::move(spec), {uint32_t(context.maxTokens)}, kThreads,
+                     0, deviceArgs(a, context.step), Fusion::blocks())};
 }
 
 std::vector<Launch> launches(const moek::AddArgs &a,

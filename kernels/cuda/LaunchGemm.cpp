@@ -22,8 +22,8 @@ bool addFormat(KernelSpec &spec, Format format) {
 }
 
 const char *activationSuffix(Activation activation) {
-  static constexpr const char *kSuffixes[kActivationCount] = {"", "_gelu",
-                                                              "_clamped"};
+  static constexpr const char *kSuffixes[kActivationCount] = {
+      "", "_gelu", "_clamped", "_relu", "_gelu_erf"};
   return kSuffixes[size_t(activation)];
 }
 
@@ -155,8 +155,8 @@ int64_t rowSplit(const Product &p, int64_t rows, int64_t warpRows,
 
 std::vector<Launch> floatGemm(const Product &p, const LaunchContext &context) {
   int64_t rows = std::min(p.maxRows, kFewRows);
-  // Rows of weights of a warp. With a gate, or with the addresses of each slot's
-  // activations, four would spill.
+  // Rows of weights of a warp. With a gate, or with the addresses of each
+  // slot's activations, four would spill.
   int64_t warpRows = 1;
   if (rows > 2 && formatInfo(p.format).blockElements == 1)
     warpRows = p.isGate || p.jobs == Jobs::Experts ? 2 : 4;

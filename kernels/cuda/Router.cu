@@ -9,7 +9,13 @@
 #include "kernels/cuda/Softplus.cuh"
 
 // moek::Scoring
-enum { kSoftmax = 1, kSigmoid = 2, kSoftmaxTopK = 3, kSqrtSoftplus = 4 };
+enum {
+  kSoftmax = 1,
+  kSigmoid = 2,
+  kSoftmaxTopK = 3,
+  kSqrtSoftplus = 4,
+  kSparseMixer = 5
+};
 
 extern __shared__ double shared[]; // score, rank [experts], groupRank [groups]
 
@@ -133,6 +139,28 @@ MOE_DEVICE void dropGroups(const Routing &a, i64 *rank, i64 *groupRank) {
 }
 #endif
 
+/// score[ids[j]] = the weight of choice j (kernels/cpu/Router.h): its softmax
+/// over the experts that are neither chosen before nor far below it.
+MOE_DEVICE void mixSparsely(const float *logits, const int *ids, int topK,
+                            int experts, double *score) {
+  for (int j = 0; j < topK; ++j) {
+    double best = logits[ids[j]], sum = 0;
+    for (int e = threadIdx.x; e < experts; e += 32) {
+      double x = logits[e], size = x < 0 ? -x : x;
+      bool isLeft = true;
+      for (int i = 0; i < j; ++i)
+        isLeft &= ids[i] != e;
+      bool isFar = (best - x) / (size > best ? size : best) > 0.02;
+      if (isLeft && !isFar)
+        sum += exp(x - best);
+    }
+    sum = warpSum(sum);
+    if (threadIdx.x == 0)
+      score[ids[j]] = 1 / sum;
+    __syncwarp();
+  }
+}
+
 MOE_KERNEL(32, 1, Routing) {
   int t = blockIdx.x, lane = threadIdx.x;
   if (t >= a.step->tokens)
@@ -189,6 +217,8 @@ MOE_KERNEL(32, 1, Routing) {
   }
 #endif
   __syncwarp();
+  if (a.scoring == kSparseMixer)
+    mixSparsely(logits, ids, a.topK, a.experts, score);
 
   // With SoftmaxTopK and a bias, the first choice may not have the largest
   // score.

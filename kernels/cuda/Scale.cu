@@ -1,5 +1,5 @@
-// Scale: out = factor * x, or softcap * tanh(factor * x / softcap). A thread
-// computes one element.
+// Scale: out = factor * x, or softcap * tanh(factor * x / softcap), clamped if
+// there is a limit. A thread computes one element.
 
 #include "kernels/cuda/Device.cuh"
 
@@ -9,5 +9,10 @@ MOE_KERNEL(256, 4, ScaleArgs) {
   if (i >= count)
     return;
   float scaled = a.factor * a.x[i];
-  a.out[i] = a.softcap > 0 ? a.softcap * tanhf(scaled / a.softcap) : scaled;
+  if (a.softcap > 0)
+    scaled = a.softcap * tanhf(scaled / a.softcap);
+  // A NaN is neither above nor below a limit.
+  if (a.limit > 0)
+    scaled = scaled > a.limit ? a.limit : scaled < -a.limit ? -a.limit : scaled;
+  a.out[i] = scaled;
 }

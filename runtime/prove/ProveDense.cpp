@@ -80,18 +80,43 @@ static void proveFactors(OpProof &p) {
   p.rows(up, out.rowsPerToken, out.cols);
 }
 
-void proveActivationMul(OpProof &p) { proveFactors(p); }
+void proveActivationMul(OpProof &p) {
+  if (p.has("up"))
+    return proveFactors(p);
+  BufferRef gate = p.buffer("gate");
+  BufferRef out = p.buffer("out");
+  p.require(out.rowsPerToken >= 1, "out has at least one row per token");
+  p.rows(gate, out.rowsPerToken, out.cols);
+}
 
 void proveClampedMul(OpProof &p) { proveFactors(p); }
 
-void proveSigmoidMul(OpProof &p) {
+void proveGateMul(OpProof &p) {
   BufferRef x = p.buffer("x");
   BufferRef gate = p.buffer("gate");
+  BufferRef out = p.buffer("out");
+  int64_t cols = out.perToken(), gates = gate.perToken();
+  p.require(cols >= 1, "out has at least one row per token");
+  p.require(gates >= 1 && cols % gates == 0,
+            "gates divide the columns of x into equal parts");
+  p.rows(x, 1, cols);
+  p.rows(gate, 1, gates);
+}
+
+void provePositionScale(OpProof &p) {
+  BufferRef x = p.buffer("x");
   BufferRef out = p.buffer("out");
   int64_t cols = out.perToken();
   p.require(cols >= 1, "out has at least one row per token");
   p.rows(x, 1, cols);
-  p.rows(gate, 1, gate.perToken() == 1 ? 1 : cols);
+}
+
+void proveEmbedPositions(OpProof &p) {
+  BufferRef out = p.buffer("out");
+  const fb::Weight &table = p.matrix("table");
+  p.rows(out, 1, table.cols());
+  p.require(table.rows() >= p.plan().context(),
+            "the table has a row for each position of a context");
 }
 
 void proveScale(OpProof &p) {

@@ -19,13 +19,15 @@ constexpr FloatRange AtLeastZero = FloatRange::AtLeastZero,
                      AboveZero = FloatRange::AboveZero;
 
 /// None: an integer that is no member of the arguments.
-enum class IntType { Int, None, Bool, Activation, Scoring };
+enum class IntType { Int, None, Bool, Activation, Gate, Scoring };
 constexpr IntRange rangeOf(IntType type) {
   switch (type) {
   case IntType::Bool:
     return {0, 1};
   case IntType::Activation:
     return {0, kActivationCount - 1};
+  case IntType::Gate:
+    return {0, kGateCount - 1};
   case IntType::Scoring:
     return {1, kScoringCount};
   case IntType::Int:

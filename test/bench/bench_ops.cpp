@@ -154,9 +154,9 @@ Work attention(Arena &arena, Isa, Step step) {
 }
 
 /// Gates elements of the attention output.
-Work sigmoidMul(Arena &arena, Isa, Step step) {
-  SigmoidMulArgs a{};
-  a.cols = kQueryHeads * kHeadSize;
+Work gateMul(Arena &arena, Isa, Step step) {
+  GateMulArgs a{};
+  a.cols = a.gates = kQueryHeads * kHeadSize;
   a.x = arena.floats(step.tokens * a.cols);
   a.gate = arena.floats(step.tokens * a.cols);
   a.out = arena.make<float>(step.tokens * a.cols);
@@ -297,7 +297,7 @@ int main(int argc, char **argv) {
        attention<KvType::Q8_0, 128>,
        {{1, 4095}, {512, 3584}},
        "q8_0_window_128"},
-      {OpCode::SigmoidMul, sigmoidMul, {{1, 0}, {512, 0}}},
+      {OpCode::GateMul, gateMul, {{1, 0}, {512, 0}}},
       {OpCode::ExpertsGateUp, expertsGateUp, {{1, 0}, {8, 0}, {512, 0}}},
       {OpCode::ExpertsLinear, expertsLinear, {{1, 0}, {8, 0}, {512, 0}}},
       {OpCode::SplitChoices, splitChoices, {{1, 0}, {512, 0}}},

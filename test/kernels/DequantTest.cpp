@@ -2,8 +2,9 @@
 //
 // test/data/dequant/vectors.tar.xz contains random blocks of every format and
 // the floats that another implementation reads from them (see
-// make_dequant_vectors.py). For the formats with tables, golden.tar.xz has more:
-// X.bin, blocks of format X, and X.npy, the floats on which two decoders agree.
+// make_dequant_vectors.py). For the formats with tables, golden.tar.xz has
+// more: X.bin, blocks of format X, and X.npy, the floats on which two decoders
+// agree.
 //
 //===----------------------------------------------------------------------===//
 

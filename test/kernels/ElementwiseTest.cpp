@@ -11,7 +11,7 @@ MOE_KERNEL_SUITE(EmbedTest, Embed);
 MOE_KERNEL_SUITE(RmsNormTest, RmsNorm);
 MOE_KERNEL_SUITE(QuantizeTest, Quantize);
 MOE_KERNEL_SUITE(ActivationMulTest, ActivationMul);
-MOE_KERNEL_SUITE(SigmoidMulTest, SigmoidMul);
+MOE_KERNEL_SUITE(GateMulTest, GateMul);
 MOE_KERNEL_SUITE(ScaleTest, Scale);
 MOE_KERNEL_SUITE(AddTest, Add);
 MOE_KERNEL_SUITE(CopyTest, Copy);
@@ -217,14 +217,18 @@ double activationOf(Activation kind, double g, double u) {
     g = std::fmin(g, 7);
     u = std::fmax(-7, std::fmin(u, 7));
     return g / (1 + std::exp(-1.702 * g)) * (u + 1);
+  case Activation::Relu:
+    return std::fmax(g, 0) * u;
+  case Activation::GeluErf:
+    return g * std::erfc(-g / std::sqrt(2)) / 2 * u;
   }
   return NAN;
 }
 
 TEST_P(ActivationMulTest, EveryActivation) {
-  for (Activation kind :
-       {Activation::Silu, Activation::Gelu, Activation::ClampedSwiglu}) {
-    SCOPED_TRACE(int(kind));
+  for (int32_t i = 0; i < kActivationCount; ++i) {
+    const auto kind = Activation(i);
+    SCOPED_TRACE(i);
     Matrix<float> gate(9, 1501), up(9, 1501), out(9, 1501);
     Random random(7);
     for (int64_t r = 0; r < gate.rows; ++r)
@@ -243,7 +247,8 @@ TEST_P(ActivationMulTest, EveryActivation) {
         return Wanted{NAN, 0};
       double x = activationOf(kind, g, u);
       // The rounding of the exponent, and errors where tanh is close to -1.
-      double slope = kind == Activation::Gelu ? 4 * g * g : 4 * std::fabs(g);
+      bool isGelu = kind == Activation::Gelu || kind == Activation::GeluErf;
+      double slope = isGelu ? 4 * g * g : 4 * std::fabs(g);
       return Wanted{x, (10 + slope) * kEps * std::fabs(x) +
                            2 * kEps * std::fabs(silu(g)) +
                            1e-14 * std::fabs(g * u) + 1e-36};
@@ -251,14 +256,67 @@ TEST_P(ActivationMulTest, EveryActivation) {
   }
 }
 
-TEST_P(SigmoidMulTest, GatesOfElementsAndOfRows) {
+TEST_P(ActivationMulTest, WithoutUp) {
+  Random random(11);
+  for (Activation kind : {Activation::Gelu, Activation::GeluErf}) {
+    Matrix<float> gate(5, 301), out(5, 301);
+    gate.fill(random, 3);
+    gate.at(1, 7) = NAN;
+    ActivationMulArgs args{gate.data(), nullptr, out.data(), 301, 1, kind};
+    runKernel(GetParam(), &args, {5, 0}, 0, {&out});
+    expectClose(out, [&](int64_t r, int64_t c) {
+      double g = gate.at(r, c), y = activationOf(kind, g, 1);
+      return Wanted{y, (10 + 4 * g * g) * kEps * std::fabs(y) + 1e-14};
+    });
+  }
+}
+
+double gateOf(Gate kind, double g) {
+  switch (kind) {
+  case Gate::Sigmoid:
+    return 1 / (1 + std::exp(-g));
+  case Gate::Softplus:
+    return std::fmax(g, 0) + std::log1p(std::exp(-std::fabs(g)));
+  case Gate::Identity:
+    return g;
+  }
+  return NAN;
+}
+
+void checkGate(const KernelInfo &kernel, Gate kind, int64_t cols,
+               int64_t gates) {
+  Random random(9);
+  Matrix<float> x(5, cols), gate(5, gates), out(5, cols);
+  x.fill(random);
+  gate.fill(random, 30);
+  gate.at(3, gates / 2) = NAN;
+  GateMulArgs args{x.data(), gate.data(), out.data(), cols, gates, kind};
+  runKernel(kernel, &args, {5, 0}, 0, {&out});
+  expectClose(out, [&](int64_t r, int64_t c) {
+    double g = gate.at(r, c / (cols / gates));
+    double y = x.at(r, c) * gateOf(kind, g);
+    return Wanted{y, 8 * kEps * std::fabs(y) + 1e-36};
+  });
+}
+
+TEST_P(GateMulTest, EveryFunctionOfGatesOfElementsHeadsAndRows) {
+  for (int32_t i = 0; i < kGateCount; ++i) {
+    SCOPED_TRACE(i);
+    for (auto [cols, gates] :
+         {std::pair{1, 1}, {36, 36}, {36, 3}, {700, 1}, {1290, 6}, {64, 32}})
+      checkGate(GetParam(), Gate(i), cols, gates);
+  }
+}
+
+TEST_P(GateMulTest, GatesOfElementsAndOfRows) {
   Random random(9);
   for (int64_t cols : {1, 37, 700})
     for (bool ofRow : {false, true}) {
       Matrix<float> x(5, cols), gate(5, ofRow ? 1 : cols), out(5, cols);
       x.fill(random);
       gate.fill(random, 30);
-      SigmoidMulArgs args{x.data(), gate.data(), out.data(), cols, ofRow};
+      GateMulArgs args{x.data(), gate.data(), out.data(),
+                       cols,     gate.cols,   Gate::Sigmoid};
       auto want = [&](int64_t r, int64_t c) {
         double y = x.at(r, c) / (1 + std::exp(-gate.at(r, ofRow ? 0 : c)));
         return Wanted{y, 6 * kEps * std::fabs(y) + 1e-37};
@@ -280,7 +338,7 @@ TEST_P(ScaleTest, FactorsAndSoftcaps) {
     for (float cap : {0.0f, 30.0f}) {
       Matrix<float> x(5, cols), out(5, cols);
       x.fill(random, 100);
-      ScaleArgs args{x.data(), out.data(), cols, -0.75f, cap};
+      ScaleArgs args{x.data(), out.data(), cols, -0.75f, cap, 0};
       runKernel(GetParam(), &args, {5, 0}, 0, {&out});
       expectClose(out, [&](int64_t r, int64_t c) {
         double y = -0.75 * x.at(r, c);
@@ -295,6 +353,20 @@ TEST_P(ScaleTest, FactorsAndSoftcaps) {
       runKernel(GetParam(), &args, {5, 0}, 0, {&inPlace});
       EXPECT_EQ(inPlace.bytes(), out.bytes());
     }
+}
+
+TEST_P(ScaleTest, Limits) {
+  Random random(12);
+  Matrix<float> x(5, 301), out(5, 301);
+  x.fill(random, 4);
+  x.at(0, 0) = INFINITY;
+  x.at(1, 1) = NAN;
+  ScaleArgs args{x.data(), out.data(), 301, 0.5f, 0, 1.5f};
+  runKernel(GetParam(), &args, {5, 0}, 0, {&out});
+  expectClose(out, [&](int64_t r, int64_t c) {
+    double y = 0.5 * x.at(r, c);
+    return Wanted{y > 1.5 ? 1.5 : y < -1.5 ? -1.5 : y, 0};
+  });
 }
 
 TEST_P(ActivationMulTest, InPlaceAndOddSizes) {

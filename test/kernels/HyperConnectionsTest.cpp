@@ -312,24 +312,28 @@ TEST_P(EntryStoreTest, NormedAndTurnedByTheFirstPosition) {
 //===----------------------------------------------------------------------===//
 
 TEST_P(ClampedMulTest, WithinLimits) {
-  Random random(5);
-  const float limit = 1.5f;
-  Matrix<float> gate(6, 301), up(6, 301), out(6, 301);
-  gate.fill(random, 3);
-  up.fill(random, 3);
-  gate.at(0, 5) = NAN, up.at(1, 7) = NAN;
-  gate.at(2, 9) = INFINITY, up.at(3, 11) = -INFINITY;
-  ClampedMulArgs args{gate.data(), up.data(), out.data(), 301, 2, limit};
-  runKernel(GetParam(), &args, {3, 0}, 0, {&out});
-  expectClose(out, [&](int64_t t, int64_t c) {
-    double g = gate.at(t, c), u = up.at(t, c);
-    if (std::isnan(g) || std::isnan(u))
-      return Wanted{NAN, 0};
-    g = std::min(g, double(limit));
-    u = std::clamp(u, -double(limit), double(limit));
-    double want = g * sigmoid(g) * u;
-    return Wanted{want, 8 * kEps * std::fabs(want) + 1e-37};
-  });
+  for (bool activated : {false, true}) {
+    Random random(5);
+    const float limit = 1.5f;
+    Matrix<float> gate(6, 301), up(6, 301), out(6, 301);
+    gate.fill(random, 3);
+    up.fill(random, 3);
+    gate.at(0, 5) = NAN, up.at(1, 7) = NAN;
+    gate.at(2, 9) = INFINITY, up.at(3, 11) = -INFINITY;
+    ClampedMulArgs args{gate.data(), up.data(), out.data(), 301,
+                        2,           limit,     activated};
+    runKernel(GetParam(), &args, {3, 0}, 0, {&out});
+    expectClose(out, [&](int64_t t, int64_t c) {
+      double g = gate.at(t, c), u = up.at(t, c);
+      if (std::isnan(g) || std::isnan(u))
+        return Wanted{NAN, 0};
+      u = std::clamp(u, -double(limit), double(limit));
+      double before = activated ? g : std::min(g, double(limit));
+      double active = std::isinf(before) ? before : before * sigmoid(before);
+      double want = (activated ? std::min(active, double(limit)) : active) * u;
+      return Wanted{want, 8 * kEps * std::fabs(want) + 1e-37};
+    });
+  }
 }
 
 struct Hashing {

@@ -147,6 +147,23 @@ MOE_NON_FINITE_SUITE(Embed) {
                  })});
 }
 
+MOE_NON_FINITE_SUITE(EmbedPositions) {
+  Weights table(Format::F32, 1, 9, 37, source_);
+  Matrix<float> out(4, 37);
+  EmbedPositionsArgs args{table.view, out.data(), out.cols};
+  check(&args, {4, 3}, 0, out,
+        {inputOf("table", table,
+                 [&](int64_t row, int64_t col, int64_t r, int64_t c) {
+                   return r + 3 == row && c == col;
+                 })});
+}
+
+MOE_NON_FINITE_SUITE(PositionScale) {
+  Matrix<float> x = random(3, 37), out(3, 37);
+  PositionScaleArgs args{x.data(), out.data(), 37, 4, 0, 0.5f};
+  check(&args, {3, 7}, 0, out, {inputOf("x", x, sameElement)});
+}
+
 MOE_NON_FINITE_SUITE(RmsNorm) {
   int64_t cols = 37;
   Matrix<float> x = random(3, 2 * cols, 5), weight = random(1, cols);
@@ -218,7 +235,7 @@ MOE_NON_FINITE_SUITE(Add) {
 MOE_NON_FINITE_SUITE(Scale) {
   Matrix<float> x = random(3, 37), out(3, 37);
   for (float cap : {0.0f, 3.0f}) {
-    ScaleArgs args{x.data(), out.data(), 37, 2, cap};
+    ScaleArgs args{x.data(), out.data(), 37, 2, cap, 0};
     Input rows = inputOf("x", x, sameElement);
     rows.withInfinity = cap == 0; // A cap makes infinity finite.
     check(&args, {3, 0}, 0, out, {rows});
@@ -428,11 +445,12 @@ MOE_NON_FINITE_SUITE(Attention) {
   }
 }
 
-MOE_NON_FINITE_SUITE(SigmoidMul) {
+MOE_NON_FINITE_SUITE(GateMul) {
   for (bool ofRow : {false, true}) {
     Matrix<float> x = random(3, 37), gate = random(3, ofRow ? 1 : 37);
     Matrix<float> out(3, 37);
-    SigmoidMulArgs args{x.data(), gate.data(), out.data(), 37, ofRow};
+    GateMulArgs args{x.data(), gate.data(), out.data(),
+                     37,       gate.cols,   Gate::Sigmoid};
     Input gates = inputOf("gate", gate,
                           [=](int64_t row, int64_t col, int64_t r, int64_t c) {
                             return r == row && (ofRow || c == col);

@@ -8,6 +8,8 @@ namespace {
 
 MOE_KERNEL_SUITE(RopeTableTest, RopeTable);
 MOE_KERNEL_SUITE(RopeTest, Rope);
+MOE_KERNEL_SUITE(PositionScaleTest, PositionScale);
+MOE_KERNEL_SUITE(EmbedPositionsTest, EmbedPositions);
 MOE_KERNEL_SUITE(MlaLatentTest, MlaLatent);
 
 void checkTable(const KernelInfo &kernel, int32_t dim, Step step,
@@ -38,6 +40,41 @@ TEST_P(RopeTableTest, StaysExactAtAMillion) {
 
 TEST_P(RopeTableTest, TimesAScale) {
   checkTable(GetParam(), 64, {5, 3}, 1.3466f);
+}
+
+TEST_P(PositionScaleTest, StepsAtWholeLengths) {
+  for (int32_t offset : {0, 1})
+    for (int32_t position : {0, 5, 1000003}) {
+      Random random(21);
+      Matrix<float> x(9, 45), out(9, 45);
+      x.fill(random);
+      PositionScaleArgs args{x.data(), out.data(), 45, 4, offset, 0.1f};
+      runKernel(GetParam(), &args, {9, position}, 0, {&out});
+      expectClose(out, [&](int64_t t, int64_t c) {
+        double periods = std::floor(double(position + t + offset) / 4);
+        double y = x.at(t, c) * (1 + double(0.1f) * std::log1p(periods));
+        return Wanted{y, 2 * kEps * std::fabs(y)};
+      });
+      Matrix<float> inPlace(9, 45);
+      std::memcpy(inPlace.data(), x.data(), x.bytes().size());
+      inPlace.keepAsInitial();
+      args.x = args.out = inPlace.data();
+      runKernel(GetParam(), &args, {9, position}, 0, {&inPlace});
+      EXPECT_EQ(inPlace.bytes(), out.bytes());
+    }
+}
+
+TEST_P(EmbedPositionsTest, RowsOfPositions) {
+  for (Format format : {Format::F32, Format::F16, Format::Q8_0}) {
+    Random random(22);
+    Weights table(format, 1, 13, 96, random);
+    Matrix<float> out(5, 96);
+    EmbedPositionsArgs args{table.view, out.data(), 96};
+    runKernel(GetParam(), &args, {5, 7}, 0, {&out});
+    expectClose(out, [&](int64_t t, int64_t c) {
+      return Wanted{table.at(0, 7 + t, c), 4 * kEps * table.largest(0, 7 + t)};
+    });
+  }
 }
 
 Matrix<float> randomTable(int64_t tokens, int64_t dim, Random &random) {

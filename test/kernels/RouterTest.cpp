@@ -203,6 +203,27 @@ TEST_P(RouterTest, TiesGoToTheLowerIndex) {
   EXPECT_EQ(c.ids, (std::vector<int>{1, 2, 4}));
 }
 
+TEST_P(RouterTest, ASparseMixerWeighsAgainstWhatIsNear) {
+  // 2 % of the larger size: 4.92 and 4.95 are near 5, 4.8 is near 4.9 only.
+  const std::vector<float> logits{4.92f, -3, 5, 4.8f, 4.95f, 1, -5.2f, 0};
+  auto total = [&](double best, std::initializer_list<int> near) {
+    double sum = 0;
+    for (int e : near)
+      sum += std::exp(double(logits[size_t(e)]) - best);
+    return sum;
+  };
+  Choice c = route(GetParam(),
+                   {.experts = 8, .topK = 3, .scoring = kSparseMixer}, logits);
+  EXPECT_EQ(c.ids, (std::vector<int>{2, 4, 0}));
+  EXPECT_NEAR(c.weights[0], 1 / total(logits[2], {2, 4, 0}), 1e-6);
+  EXPECT_NEAR(c.weights[1], 1 / total(logits[4], {4, 0}), 1e-6);
+  EXPECT_NEAR(c.weights[2], 1 / total(logits[0], {0}), 1e-6);
+  // Below 0 all is measured by its own size.
+  c = route(GetParam(), {.experts = 3, .topK = 1, .scoring = kSparseMixer},
+            {-2, -2.01f, -2.1f});
+  EXPECT_NEAR(c.weights[0], 1 / (1 + std::exp(-0.01)), 1e-6);
+}
+
 TEST_P(RouterTest, SigmoidsThatRoundToOneStillRank) {
   Choice c =
       route(GetParam(), {.experts = 4, .topK = 2, .scoring = Scoring::Sigmoid},
@@ -219,7 +240,7 @@ TEST_P(RouterTest, HugeLogitsDoNotOverflow) {
 
 TEST_P(RouterTest, NaNsGiveValidDistinctIds) {
   for (Scoring scoring : {Scoring::Softmax, Scoring::Sigmoid,
-                          Scoring::SoftmaxTopK, kSqrtSoftplus})
+                          Scoring::SoftmaxTopK, kSqrtSoftplus, kSparseMixer})
     for (int groups : {1, 4})
       for (unsigned mask = 1; mask < 256; mask = mask * 2 + 1) {
         std::vector<float> logits{1, 5, 2, 3, 0, 4, -INFINITY, 2};

@@ -12,6 +12,7 @@ using namespace moek::test;
 namespace {
 
 MOE_KERNEL_SUITE(RopeTableSequencesTest, RopeTable);
+MOE_KERNEL_SUITE(PositionScaleSequencesTest, PositionScale);
 MOE_KERNEL_SUITE(MlaLatentSequencesTest, MlaLatent);
 MOE_KERNEL_SUITE(LatentAttentionSequencesTest, LatentAttention);
 MOE_KERNEL_SUITE(MlaAttentionSequencesTest, MlaAttention);
@@ -116,6 +117,21 @@ TEST_P(RopeTableSequencesTest, AsAlone) {
   for (const SequenceRows &rows : paged.rows) {
     Matrix<float> alone(rows.count, 6);
     args.out = alone.data();
+    runKernel(GetParam(), &args, PagedStep::alone(rows), 0, {&alone});
+    expectRows(out, rows.begin, alone);
+  }
+}
+
+TEST_P(PositionScaleSequencesTest, AsAlone) {
+  Random random(53);
+  PagedStep paged(kMixed, random);
+  Matrix<float> x(paged.tokens, 20), out(paged.tokens, 20);
+  x.fill(random);
+  PositionScaleArgs args{x.data(), out.data(), 20, 3, 1, 0.2f};
+  runKernel(GetParam(), &args, paged.step(), 0, {&out});
+  for (const SequenceRows &rows : paged.rows) {
+    Matrix<float> alone(rows.count, 20);
+    args.x = x.row(rows.begin), args.out = alone.data();
     runKernel(GetParam(), &args, PagedStep::alone(rows), 0, {&alone});
     expectRows(out, rows.begin, alone);
   }

@@ -62,7 +62,7 @@ moe.weight @sg : tensor<1x64xf32> = #moe.tensor<file = 0, offset = 420000>
 // CHECK: plan.inst experts_gate_up {{.*}} gate = %[[GATE]], up = %[[UP]], gate_bias = %{{.*}}, up_bias = %{{.*}}, offsets = {{.*}} {top_k = 2, activation = 2}
 // CHECK: plan.inst experts_linear {{.*}} w = %[[DOWN]], bias = %{{.*}}, offsets =
 // CHECK: plan.inst linear {{.*}} out = %[[G:.*]])
-// CHECK: plan.inst sigmoid_mul {{.*}} (x = %[[Y:.*]], gate = %[[G]], out = %[[Y]])
+// CHECK: plan.inst gate_mul {{.*}} (x = %[[Y:.*]], gate = %[[G]], out = %[[Y]])
 func.func @decode(%x: tensor<?x64xf32>) -> tensor<?x64xf32> attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 4, context = 8192>} {
   %qkv = moe.weight_ref @attn_qkv.weight : tensor<152x64xf32>
   %qkvb = moe.weight_ref @attn_qkv.bias : tensor<152xf32>
@@ -100,7 +100,7 @@ func.func @decode(%x: tensor<?x64xf32>) -> tensor<?x64xf32> attributes {moe.phas
   %ids, %w = moe.router %h, %wr logit_bias %rb {top_k = 2, scoring = #moe.scoring<softmax_topk>, moe.label = #moe.label<"r">, moe.device = "cpu0"} : (tensor<?x64xf32>, tensor<4x64xf32>, tensor<4xf32>) -> (tensor<?x2xi32>, tensor<?x2xf32>)
   %y = moe.experts %h, %ids, %w, %gate, %up, %down gate_bias %gb up_bias %gb down_bias %db {fused, activation = #moe.activation<clamped_swiglu>, moe.label = #moe.label<"e">, moe.device = "cpu0"} : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>, tensor<4x16x64xf32>, tensor<4x16x64xf32>, tensor<4x64x16xf32>, tensor<4x16xf32>, tensor<4x16xf32>, tensor<4x64xf32>) -> tensor<?x64xf32>
   %g = moe.linear %h, %sg {moe.label = #moe.label<"g">, moe.device = "cpu0"} : (tensor<?x64xf32>, tensor<1x64xf32>) -> tensor<?x1xf32>
-  %z = moe.sigmoid_mul %y, %g {moe.label = #moe.label<"z">, moe.device = "cpu0"} : tensor<?x64xf32>, tensor<?x1xf32>
+  %z = moe.gate_mul %y, %g {moe.label = #moe.label<"z">, moe.device = "cpu0"} : tensor<?x64xf32>, tensor<?x1xf32>
   return %z : tensor<?x64xf32>
 }
 }

@@ -7,6 +7,9 @@ import os
 # first.
 PARAMS_BYTES, VOCAB_ONLY = 80, 72
 ERROR = 4
+# struct llama_context_params, as numbers of four bytes: the numbers of threads, flash attention (-1: as llama.cpp likes), and
+# the formats of the KV cache (0: F32, 1: F16).
+THREADS, FLASH_ATTENTION, CACHE_FORMATS = (7, 8), 13, (26, 27)
 
 
 def find():
@@ -72,10 +75,19 @@ class Library:
         """Returns the tokenizer of a GGUF file."""
         return Vocabulary(self.api, self._load(path, True))
 
-    def logits(self, path, ids):
-        """Returns the logits after each of at most 512 tokens, as a list of rows."""
+    def logits(self, path, ids, exact=False):
+        """Returns the logits after each of at most 512 tokens, as a list of rows.
+
+        exact: with one thread, an F32 cache and no flash attention."""
         model = self._load(path, False)
-        context = self.api.llama_init_from_model(model, self.api.llama_context_default_params())
+        params = self.api.llama_context_default_params()
+        if exact:
+            numbers = ctypes.cast(params.bytes, ctypes.POINTER(ctypes.c_int32))
+            assert [numbers[at] for at in (FLASH_ATTENTION, *CACHE_FORMATS)] == [-1, 1, 1], "another struct llama_context_params"
+            for at, value in [*((at, 1) for at in THREADS), *((at, 0) for at in (FLASH_ATTENTION, *CACHE_FORMATS))]:
+                numbers[at] = value
+        context = self.api.llama_init_from_model(model, params)
+        assert context, f"llama.cpp makes no context: {''.join(self.errors).strip()}"
         tokens, wanted = (ctypes.c_int32 * len(ids))(*ids), (ctypes.c_int8 * len(ids))(*[1] * len(ids))
         batch = _Batch(n_tokens=len(ids), token=ctypes.addressof(tokens), logits=ctypes.addressof(wanted))
         status = self.api.llama_decode(context, batch)

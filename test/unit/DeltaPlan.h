@@ -105,7 +105,7 @@ private:
     p.emit("kv_store", {k, k, w("kv")}, {1, kDim, kDim});
     p.emit("attention", {q, w("kv"), none, y}, {1, 1, kDim, kDim, 1, 0},
            {kScale, 0});
-    p.emit("sigmoid_mul", {y, gate, y});
+    p.emit("gate_mul", {y, gate, y});
     p.emit("linear", {y, w("wo"), none, h}, {1});
   }
 

@@ -96,7 +96,7 @@ private:
     if (splits > 1)
       p.emit("combine_splits", {sums, o}, {kHeads, kValue, splits, kWindow});
     p.emit("linear", {n, w("wg"), none, gate}, {0});
-    p.emit("sigmoid_mul", {o, gate, o});
+    p.emit("gate_mul", {o, gate, o});
     p.emit("linear", {o, w("wo"), none, h}, {1});
 
     Ref logits = p.buffer("router_logits", kExperts);
@@ -235,7 +235,7 @@ INSTANTIATE_TEST_SUITE_P(
         {"Gate", "operand gate has 1 rows of 8 elements per token",
          [](GroupedPlan &p) {
            // The operand is the rope table's buffer.
-           p.decode("sigmoid_mul").operands[1] =
+           p.decode("gate_mul").operands[1] =
                p.decode("rope_table").operands[1];
          }},
         {"Activation", "activation = 3, expected 0 to 2",

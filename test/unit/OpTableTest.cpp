@@ -36,7 +36,7 @@ TEST(OpTableTest, NumbersAreThoseOfPlanFiles) {
                                                "combine_splits",
                                                "kv_store",
                                                "attention",
-                                               "sigmoid_mul",
+                                               "gate_mul",
                                                "scale",
                                                "regroup",
                                                "short_conv",
@@ -55,7 +55,9 @@ TEST(OpTableTest, NumbersAreThoseOfPlanFiles) {
                                                "clamped_mul",
                                                "hash_router",
                                                "split_choices",
-                                               "experts_activation_mul"};
+                                               "experts_activation_mul",
+                                               "position_scale",
+                                               "embed_positions"};
   ASSERT_GE(opTable().size(), names.size());
   for (size_t i = 0; i < names.size(); ++i) {
     EXPECT_EQ(opTable()[i].name, names[i]);

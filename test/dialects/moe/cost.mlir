@@ -144,8 +144,8 @@ func.func @grouped(%q: tensor<?x96xf32>, %k: tensor<?x32xf32>, %v: tensor<?x24xf
   // CHECK-NEXT: filling moe.gqa_attention flops=16920 weights=0 activations=2688 kv=7168 resident=0
   %c = moe.gqa_attention %n, %kv {heads = 6, kv_heads = 2, key = 16, value = 12, scale = 0.25, window = 12, moe.label = #moe.label<"filling">} : (tensor<?x96xf32>, !moe.kv<256>) -> tensor<?x72xf32>
   // A product per element, three more per gate.
-  // CHECK-NEXT: - moe.sigmoid_mul flops=300 weights=0 activations=2320 kv=0 resident=0
-  %m = moe.sigmoid_mul %c, %g : tensor<?x72xf32>, tensor<?x1xf32>
+  // CHECK-NEXT: - moe.gate_mul flops=300 weights=0 activations=2320 kv=0 resident=0
+  %m = moe.gate_mul %c, %g : tensor<?x72xf32>, tensor<?x1xf32>
   // Once a softcap, at three more.
   // CHECK-NEXT: - moe.scale flops=288 weights=0 activations=2304 kv=0 resident=0
   %s = moe.scale %m {factor = 2.0} : tensor<?x72xf32>

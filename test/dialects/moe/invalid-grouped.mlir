@@ -36,7 +36,7 @@ func.func @norm_of_groups(%x: tensor<?x64xf32>, %w: tensor<64xf32>) {
 
 func.func @sigmoid_gate(%x: tensor<?x64xf32>, %g: tensor<?x2xf32>) {
   // expected-error @below {{expected gate columns 64 to match x columns, got 2}}
-  %r = moe.sigmoid_mul %x, %g : tensor<?x64xf32>, tensor<?x2xf32>
+  %r = moe.gate_mul %x, %g : tensor<?x64xf32>, tensor<?x2xf32>
   return
 }
 

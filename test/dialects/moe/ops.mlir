@@ -100,12 +100,12 @@ func.func @grouped_attention(%q: tensor<?x96xf32>, %k: tensor<?x32xf32>, %v: ten
   return %a, %b : tensor<?x72xf32>, tensor<?x72xf32>
 }
 
-// CHECK-LABEL: func.func @sigmoid_mul
-func.func @sigmoid_mul(%x: tensor<?x64xf32>, %row: tensor<?x1xf32>) -> tensor<?x64xf32> {
-  // CHECK: %[[Y:.*]] = moe.sigmoid_mul %{{.*}}, %{{.*}} : tensor<?x64xf32>, tensor<?x1xf32>
-  %y = moe.sigmoid_mul %x, %row : tensor<?x64xf32>, tensor<?x1xf32>
-  // CHECK: moe.sigmoid_mul %[[Y]], %{{.*}} : tensor<?x64xf32>, tensor<?x64xf32>
-  %z = moe.sigmoid_mul %y, %x : tensor<?x64xf32>, tensor<?x64xf32>
+// CHECK-LABEL: func.func @gate_mul
+func.func @gate_mul(%x: tensor<?x64xf32>, %row: tensor<?x1xf32>) -> tensor<?x64xf32> {
+  // CHECK: %[[Y:.*]] = moe.gate_mul %{{.*}}, %{{.*}} : tensor<?x64xf32>, tensor<?x1xf32>
+  %y = moe.gate_mul %x, %row : tensor<?x64xf32>, tensor<?x1xf32>
+  // CHECK: moe.gate_mul %[[Y]], %{{.*}} : tensor<?x64xf32>, tensor<?x64xf32>
+  %z = moe.gate_mul %y, %x : tensor<?x64xf32>, tensor<?x64xf32>
   return %z : tensor<?x64xf32>
 }
 

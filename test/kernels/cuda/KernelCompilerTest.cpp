@@ -318,8 +318,13 @@ private:
     for (int32_t i = 0; i < kActivationCount; ++i)
       add<OpCode::ActivationMul>(
           {.cols = 2048, .rowsPerToken = 1, .activation = Activation(i)});
-    for (bool ofRow : {false, true})
-      add<OpCode::SigmoidMul>({.cols = 2048, .gateOfRow = ofRow});
+    for (int32_t i = 0; i < kGateCount; ++i)
+      for (int64_t gates : {2048, 16})
+        add<OpCode::GateMul>(
+            {.cols = 2048, .gates = gates, .function = Gate(i)});
+    add<OpCode::PositionScale>({.cols = 2048, .length = 8192});
+    add<OpCode::EmbedPositions>(
+        {.table = weight(Format::F32, 1, 1024, 2048), .cols = 2048});
     add<OpCode::Scale>({.cols = 102400});
     add<OpCode::Add>({.cols = 2048});
     add<OpCode::Copy>({.tokenBytes = 8192});

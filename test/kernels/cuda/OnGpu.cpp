@@ -101,13 +101,24 @@ struct Moved {
   }
   void move(ActivationMulArgs &a) {
     int64_t bytes = tokens * a.rowsPerToken * a.cols * 4;
-    inPair(a.gate, a.up, a.out, bytes);
+    if (a.up)
+      return inPair(a.gate, a.up, a.out, bytes);
+    const float *gate = a.gate;
+    inPair(a.gate, gate, a.out, bytes);
   }
-  void move(SigmoidMulArgs &a) {
+  void move(PositionScaleArgs &a) {
+    const float *x = a.x;
+    inPair(a.x, x, a.out, tokens * a.cols * 4);
+  }
+  void move(EmbedPositionsArgs &a) {
+    weight(a.table);
+    out(a.out, tokens * a.cols * 4);
+  }
+  void move(GateMulArgs &a) {
     int64_t bytes = tokens * a.cols * 4;
-    if (!a.gateOfRow)
+    if (a.gates == a.cols)
       return inPair(a.x, a.gate, a.out, bytes);
-    in(a.gate, tokens * 4);
+    in(a.gate, tokens * a.gates * 4);
     const float *x = a.x;
     inPair(a.x, x, a.out, bytes);
   }

@@ -1,0 +1,8 @@
+"""Mappings of GGUF files to models of the PyPI package transformers, one function for each architecture.
+
+A function takes a GgufModel and returns the model type of transformers (or a configuration class), the arguments of its
+configuration, and the model's weights by name; perhaps also a function that changes the model made from these.
+"""
+from . import grouped_query, hybrid, plain, scaled, windows
+
+FAMILIES = {name: function for module in (grouped_query, hybrid, plain, scaled, windows) for name, function in module.FAMILIES.items()}
