@@ -57,6 +57,9 @@ StatusOr<Decoder> readDecoder(ModelBuilder &model, bool centres) {
                            "skipped",
                            block));
   }
+  // These are for images, and for models that embed texts.
+  params.skip({"rope.dimension_sections", "n_deepstack_layers",
+               "embedding_length_out"});
   MOE_ASSIGN_OR_RETURN(decoder.hidden,
                        params.integer("embedding_length", 1, kMostSize));
   MOE_ASSIGN_OR_RETURN(decoder.vocab, readVocab(model));

@@ -52,6 +52,12 @@ public:
                                     std::string_view fallback) const;
 
   bool has(std::string_view name) const;
+  /// Tells whoever collects names that these keys are known, though nothing
+  /// that is built depends on them.
+  void skip(std::initializer_list<std::string_view> names) const {
+    for (std::string_view name : names)
+      key(name);
+  }
   /// Returns a failure about the value of a key: "<file>: byte <offset>: key
   /// "<key>" <message>".
   moert::Status error(moert::StatusCode code, std::string_view name,

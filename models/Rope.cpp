@@ -97,13 +97,14 @@ StatusOr<Rope> readRope(ModelBuilder &model, const RopeTraits &traits,
                                       dimensions ? dimensions : headDim));
   const int64_t all = dim;
   dim /= traits.divisor;
-  if (dim % 2 != 0)
+  if (dim < 2 || dim % 2 != 0)
     return params.error(StatusCode::InvalidFile, count,
                         fmt::format("is {}, expected an even number", dim));
   MOE_ASSIGN_OR_RETURN(double base, params.positive(frequency, traits.base));
   if (base <= 1)
     return params.error(StatusCode::InvalidFile, frequency,
                         fmt::format("is {}, expected more than 1", base));
+  params.skip({"rope.scaling.original_context_length"});
   std::string type = "none";
   if (traits.scaled) {
     // Files of Phi have the factors, but no key that says so.

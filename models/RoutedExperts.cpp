@@ -61,6 +61,7 @@ StatusOr<RoutedExperts> readRoutedExperts(const HyperParams &params,
   // 0 groups and 1 group both mean that there are no groups.
   MOE_ASSIGN_OR_RETURN(int64_t groups, params.integer("expert_group_count", 0,
                                                       config.experts, 0));
+  params.skip({"expert_group_used_count"});
   if (groups <= 1)
     return config;
   config.groups = groups;

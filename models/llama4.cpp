@@ -41,8 +41,9 @@ moert::Status buildLlama4(ModelBuilder &model) {
     GroupedAttention &attention = llama.attention[layer];
     const FeedForward &ffn = llama.feedForward[layer];
     if (ffn.isRouted && ffn.experts.used != 1)
-      return params.error(moert::StatusCode::Unsupported, "expert_used_count",
-                          "is not 1");
+      return params.error(
+          moert::StatusCode::Unsupported, "expert_used_count",
+          fmt::format("is {}; only 1 is supported", ffn.experts.used));
     if (window > 0 && layer % 4 == 3) {
       attention.rope = {};
       attention.temperature = kTemperature;

@@ -8,7 +8,7 @@ MOE_KERNEL(256, 4, PositionScaleArgs) {
   if (t >= a.step->tokens)
     return;
   i64 periods = (i64(placeOf(a.step, t).position) + a.offset) / a.length;
-  float factor = float(1 + a.slope * log(double(1 + periods)));
+  float factor = fmaf(a.slope, logf(float(1 + periods)), 1);
   for (i64 c = threadIdx.x; c < a.cols; c += blockDim.x)
     a.out[t * a.cols + c] = a.x[t * a.cols + c] * factor;
 }

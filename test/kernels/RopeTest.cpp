@@ -53,7 +53,7 @@ TEST_P(PositionScaleTest, StepsAtWholeLengths) {
       expectClose(out, [&](int64_t t, int64_t c) {
         double periods = std::floor(double(position + t + offset) / 4);
         double y = x.at(t, c) * (1 + double(0.1f) * std::log1p(periods));
-        return Wanted{y, 2 * kEps * std::fabs(y)};
+        return Wanted{y, 4 * kEps * std::fabs(y)};
       });
       Matrix<float> inPlace(9, 45);
       std::memcpy(inPlace.data(), x.data(), x.bytes().size());

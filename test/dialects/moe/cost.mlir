@@ -153,7 +153,11 @@ func.func @grouped(%q: tensor<?x96xf32>, %k: tensor<?x32xf32>, %v: tensor<?x24xf
   %t = moe.scale %s {factor = 2.0, softcap = 30.0} : tensor<?x72xf32>
   // CHECK-NEXT: - moe.activation_mul flops=1152 weights=0 activations=3456 kv=0 resident=0
   %u = moe.activation_mul %t, %m {activation = #moe.activation<gelu>} : tensor<?x72xf32>
-  return %u : tensor<?x72xf32>
+  // CHECK-NEXT: - moe.activation_mul flops=1152 weights=0 activations=2304 kv=0 resident=0
+  %only = moe.activation_mul %u {activation = #moe.activation<gelu>} : tensor<?x72xf32>
+  // CHECK-NEXT: - moe.position_scale flops=288 weights=0 activations=2304 kv=0 resident=0
+  %p = moe.position_scale %only {length = 8, slope = 0.1} : tensor<?x72xf32>
+  return %p : tensor<?x72xf32>
 }
 
 // Biases are read with the experts that are: 6.4... of 8 for 4 tokens, and added

@@ -34,9 +34,41 @@ func.func @norm_of_groups(%x: tensor<?x64xf32>, %w: tensor<64xf32>) {
 
 // -----
 
-func.func @sigmoid_gate(%x: tensor<?x64xf32>, %g: tensor<?x2xf32>) {
-  // expected-error @below {{expected gate columns 64 to match x columns, got 2}}
-  %r = moe.gate_mul %x, %g : tensor<?x64xf32>, tensor<?x2xf32>
+func.func @gates(%x: tensor<?x64xf32>, %g: tensor<?x3xf32>) {
+  // expected-error @below {{expected x columns a multiple of 3 gates, got 64}}
+  %r = moe.gate_mul %x, %g : tensor<?x64xf32>, tensor<?x3xf32>
+  return
+}
+
+// -----
+
+func.func @position_length(%x: tensor<?x64xf32>) {
+  // expected-error @below {{expected length from 1 to}}
+  %r = moe.position_scale %x {length = 0, slope = 0.1} : tensor<?x64xf32>
+  return
+}
+
+// -----
+
+func.func @position_slope(%x: tensor<?x64xf32>) {
+  // expected-error @below {{expected slope}}
+  %r = moe.position_scale %x {length = 8, slope = -0.1} : tensor<?x64xf32>
+  return
+}
+
+// -----
+
+func.func @position_table(%ids: tensor<?xi32>, %table: tensor<16x64xf32>) {
+  // expected-error @below {{expected table columns 32 to match result columns, got 64}}
+  %r = moe.embed_positions %ids, %table : (tensor<?xi32>, tensor<16x64xf32>) -> tensor<?x32xf32>
+  return
+}
+
+// -----
+
+func.func @scale_limit(%x: tensor<?x64xf32>) {
+  // expected-error @below {{expected limit}}
+  %r = moe.scale %x {factor = 1.0, limit = -1.0} : tensor<?x64xf32>
   return
 }
 

@@ -101,12 +101,29 @@ func.func @grouped_attention(%q: tensor<?x96xf32>, %k: tensor<?x32xf32>, %v: ten
 }
 
 // CHECK-LABEL: func.func @gate_mul
-func.func @gate_mul(%x: tensor<?x64xf32>, %row: tensor<?x1xf32>) -> tensor<?x64xf32> {
+func.func @gate_mul(%x: tensor<?x64xf32>, %row: tensor<?x1xf32>, %heads: tensor<?x4xf32>) -> tensor<?x64xf32> {
   // CHECK: %[[Y:.*]] = moe.gate_mul %{{.*}}, %{{.*}} : tensor<?x64xf32>, tensor<?x1xf32>
   %y = moe.gate_mul %x, %row : tensor<?x64xf32>, tensor<?x1xf32>
   // CHECK: moe.gate_mul %[[Y]], %{{.*}} : tensor<?x64xf32>, tensor<?x64xf32>
   %z = moe.gate_mul %y, %x : tensor<?x64xf32>, tensor<?x64xf32>
-  return %z : tensor<?x64xf32>
+  // CHECK: moe.gate_mul %{{.*}}, %{{.*}} {function = #moe.gate<softplus>} : tensor<?x64xf32>, tensor<?x4xf32>
+  %h = moe.gate_mul %z, %heads {function = #moe.gate<softplus>} : tensor<?x64xf32>, tensor<?x4xf32>
+  return %h : tensor<?x64xf32>
+}
+
+// CHECK-LABEL: func.func @positions
+func.func @positions(%ids: tensor<?xi32>, %table: tensor<16x64xf32>, %norm: tensor<64xf32>) -> tensor<?x64xf32> {
+  // CHECK: %[[X:.*]] = moe.embed_positions %{{.*}}, %{{.*}} : (tensor<?xi32>, tensor<16x64xf32>) -> tensor<?x64xf32>
+  %x = moe.embed_positions %ids, %table : (tensor<?xi32>, tensor<16x64xf32>) -> tensor<?x64xf32>
+  // CHECK: moe.position_scale %[[X]] {length = 8 : i64, offset = 1 : i64, slope = 1.000000e-01 : f64} : tensor<?x64xf32>
+  %y = moe.position_scale %x {length = 8, offset = 1, slope = 0.1} : tensor<?x64xf32>
+  // CHECK: moe.layer_norm %{{.*}}, %{{[a-z0-9]+}} {eps = {{.*}}} : tensor<?x64xf32>, tensor<64xf32>
+  %n = moe.layer_norm %y, %norm {eps = 1.0e-6} : tensor<?x64xf32>, tensor<64xf32>
+  // CHECK: moe.scale %{{.*}} {factor = 1.000000e+00 : f64, limit = 8.000000e+00 : f64} : tensor<?x64xf32>
+  %c = moe.scale %n {factor = 1.0, limit = 8.0} : tensor<?x64xf32>
+  // CHECK: moe.activation_mul %{{[a-z0-9]+}} {activation = #moe.activation<gelu_erf>} : tensor<?x64xf32>
+  %a = moe.activation_mul %c {activation = #moe.activation<gelu_erf>} : tensor<?x64xf32>
+  return %a : tensor<?x64xf32>
 }
 
 // CHECK-LABEL: func.func @scaled

@@ -1,7 +1,7 @@
 """Models whose layers differ in kind: Mamba 2, short convolutions and delta nets beside attention."""
 import torch
 
-from .grouped_query import sigmoid_experts
+from .grouped_query import LANGUAGE, sigmoid_experts
 from .scaled import granite_scales, latent
 
 MAMBA = {"ssm_in": "in_proj", "ssm_conv1d": "conv1d", "ssm_norm": "norm", "ssm_out": "out_proj"}
@@ -170,7 +170,98 @@ def kimi_linear(file):
     return "kimi_linear", config, file.state(names, bare={"ssm_a", "ssm_dt"})
 
 
+def minimax_m3(file):
+    """Files store the weights of norms plus one. Layers with experts choose blocks of keys."""
+    dense = file.key("leading_dense_block_count", 0)
+    for layer in range(file.layers):
+        suffix = "" if layer < dense else "_shexp"
+        parts = [file.tensors.pop(f"blk.{layer}.ffn_{part}{suffix}.weight") for part in ("gate", "up")]
+        file.tensors[f"blk.{layer}.ffn_up{suffix}.weight"] = torch.cat(parts)
+    width = file.key("expert_feed_forward_length")
+    config = file.config(
+        intermediate_size=width,
+        dense_intermediate_size=file.key("feed_forward_length"),
+        shared_intermediate_size=width * file.key("expert_shared_count"),
+        num_local_experts=file.key("expert_count"),
+        routed_scaling_factor=file.key("expert_weights_scale", 1.0),
+        layer_types=["full_attention"] * dense + ["minimax_m3_sparse"] * (file.layers - dense),
+        mlp_layer_types=["dense"] * dense + ["sparse"] * (file.layers - dense),
+        index_n_heads=file.key("attention.indexer.head_count"),
+        index_head_dim=file.key("attention.indexer.key_length"),
+        index_block_size=file.key("attention.indexer.block_size"),
+        index_topk_blocks=file.key("attention.indexer.top_k"),
+        index_local_blocks=file.key("attention.indexer.local_blocks"))
+    config["rope_parameters"]["partial_rotary_factor"] = file.key("rope.dimension_count") / config["head_dim"]
+    indexer = {f"indexer.{part}": f"self_attn.indexer.{part}" for part in ("q_proj", "k_proj", "q_norm", "k_norm")}
+    state = file.state(indexer | {"ffn_up": "mlp.gate_up_proj", "ffn_up_shexp": "mlp.shared_experts.gate_up_proj"})
+    state = {name: value - 1 if name.endswith("norm.weight") else value for name, value in state.items()}
+    return "minimax_m3_vl_text", config, state
+
+
+def bailingmoe3(file):
+    """Files have exp(A_log). f_proj and g_proj of delta nets and of attention share no names in files."""
+    kinds, dense = layer_kinds(file), file.key("leading_dense_block_count", 0)
+    names = delta_net(file, lambda a: a.log()) | latent(file)
+    state = file.state(names | {"attn_gate": "self_attn.g_proj", "ssm_f_a": "self_attn.forget_gate.f_proj", "ssm_g_a": "self_attn.g_proj"},
+                       bare={"ssm_a", "ssm_dt"})
+    config = sigmoid_experts(
+        file,
+        head_dim=file.key("kda.head_dim"),
+        layer_types=kinds,
+        mlp_layer_types=["dense"] * dense + ["sparse"] * (file.layers - dense),
+        num_local_experts=file.key("expert_count"),
+        short_conv_kernel_size=file.key("ssm.conv_kernel"),
+        kda_safe_gate=file.key("kda.safe_gate", True),
+        kda_lower_bound=file.key("kda.gate_lower_bound"),
+        **latent_sizes(file))
+    config["n_shared_experts"] = file.key("expert_shared_feed_forward_length") // file.key("expert_feed_forward_length")
+    return "bailing_hybrid", config, {name: value.flatten() if "A_log" in name else value for name, value in state.items()}
+
+
+def glm5_next(file):
+    """Files have -exp(A_log). The pools' gate is bare in the model, as are the mixers of residual streams."""
+    kinds = ["indexed_attention" if kind == "full_attention" else kind for kind in layer_kinds(file)]
+    dense = file.key("leading_dense_block_count", 0)
+    limits = set(file.per_layer("swiglu_clamp_exp") + file.per_layer("swiglu_clamp_shexp"))
+    assert len(limits) == 1, "the model's class knows one limit"
+    names = delta_net(file, lambda a: (-a).log()) | latent(file)
+    config = sigmoid_experts(
+        file,
+        layer_types=kinds,
+        mlp_layer_types=["dense"] * dense + ["sparse"] * (file.layers - dense),
+        indexer_types=["full" if full else "shared" for full in file.per_layer("attention.indexer.types", True)],
+        linear_attn_config={"head_dim": file.key("kda.head_dim"), "num_heads": file.key("attention.head_count"),
+                            "short_conv_kernel_size": file.key("ssm.conv_kernel"),
+                            "gate_lower_bound": file.key("kda.gate_lower_bound", None)},
+        swiglu_limit=limits.pop(),
+        hc_mult=file.key("hyper_connection.count"),
+        hc_eps=file.key("hyper_connection.epsilon"),
+        hc_sinkhorn_iters=file.key("hyper_connection.sinkhorn_iterations"),
+        index_topk=file.key("attention.indexer.top_k"),
+        index_head_dim=file.key("attention.indexer.key_length"),
+        index_n_heads=file.key("attention.indexer.head_count"),
+        index_kpool=file.key("attention.indexer.kpool"),
+        index_kpool_always_select_tail=file.key("attention.indexer.kpool_select_tail", False),
+        **latent_sizes(file))
+    for name in ("head_dim", "rope_parameters", "num_experts"):
+        del config[name]
+    streams = {f"hc_{part}_{name}": f"{part}_hc.{name}" for part in ("attn", "ffn") for name in ("fn", "base", "scale")}
+    pools = {f"indexer_compressor_{part}": f"self_attn.indexer.index_kpool_compress_{part}" for part in ("gate", "ape")}
+    state = file.state(names | streams | pools | {
+        "indexer.attn_q_b": "self_attn.indexer.wq_b",
+        "indexer.attn_k": "self_attn.indexer.wk",
+        "indexer.k_norm": "self_attn.indexer.k_norm",
+        "indexer.proj": "self_attn.indexer.weights_proj",
+    }, LANGUAGE, {"ssm_a", "ssm_dt", *streams, *pools}, prefix="model.language_model.layers.")
+    state = {name: value.flatten() if "A_log" in name else value for name, value in state.items()}
+    vision = {"depth": 1, "hidden_size": 8, "num_heads": 1, "intermediate_size": 8, "out_hidden_size": 8}
+    return "glm5_next", {"text_config": config, "vision_config": vision}, state
+
+
 FAMILIES = {
+    "minimax-m3": minimax_m3,
+    "bailingmoe3": bailingmoe3,
+    "glm5-next": glm5_next,
     "nemotron_h_moe": nemotron_h_moe,
     "granitehybrid": granitehybrid,
     "lfm2moe": lfm2moe,
