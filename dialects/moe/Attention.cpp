@@ -115,9 +115,10 @@ static int64_t gpuLatentHeads(int64_t heads) { return heads > 16 ? 32 : 16; }
 /// splits that two of them need would take gigabytes.
 static constexpr int64_t kMostPartialBytes = int64_t(128) << 20;
 
-/// Returns the number of KV splits with which the shortest step has two blocks
-/// for each multiprocessor of a GPU, so that one multiplies while the other
-/// waits for memory.
+/// Returns the number of KV splits with which the shortest step has one wave of
+/// blocks on a GPU, at most one for each multiprocessor: a block's warps have
+/// enough bytes in flight, a second wave would begin and end anew, and more
+/// splits would have more partial sums.
 static int64_t gpuKvSplits(PhaseAttr phase, int64_t multiprocessors,
                            const Splitting &s) {
   bool isBatch = phase.getSequences() > 1;
@@ -131,15 +132,13 @@ static int64_t gpuKvSplits(PhaseAttr phase, int64_t multiprocessors,
     rows = std::min(rows, s.window);
   int64_t affordable =
       kMostPartialBytes / (s.partialBytes * phase.getMaxTokens());
-  int64_t wanted =
-      std::min({int64_t(llvm::divideCeil(2 * multiprocessors, blocks)),
-                affordable, moek::kMostKvSplits});
-  int64_t most = llvm::divideCeil(
-      rows, moek::leastSplitRows(std::max<int64_t>(wanted, 1)));
+  int64_t wanted = std::max<int64_t>(
+      1, std::min({multiprocessors / blocks, affordable, moek::kMostKvSplits}));
+  int64_t most = llvm::divideCeil(rows, moek::leastSplitRows(wanted));
   // Splits stay short if there are enough rows for only a few.
   if (wanted > moek::kMostCpuKvSplits)
     most = std::max(most, moek::kMostCpuKvSplits + 1);
-  return std::max<int64_t>(1, std::min(wanted, most));
+  return std::min(wanted, most);
 }
 
 /// Returns the number of KV splits: attention divides the cache so that a step

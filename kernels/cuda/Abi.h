@@ -124,8 +124,9 @@ struct NarrowArgs {
   float *scales; ///< [rows]; only with F16.
   i64 pitch, plane; ///< pitch: cols, rounded up to 32, with zeros.
   int rowsPerToken, cols;
-  /// Of ExpertGroup, where rows are slots: only the first `*slotCount` of `slots`
-  /// are narrowed. Nobody wrote the rows of experts on other devices. Null: all.
+  /// Of ExpertGroup, where rows are slots: only the first `*slotCount` of
+  /// `slots` are narrowed. Nobody wrote the rows of experts on other devices.
+  /// Null: all.
   const int *slots, *slotCount;
 };
 
@@ -233,8 +234,12 @@ struct PieceShape {
   u32 grid[3], threads;
   u32 blocks; ///< Blocks of the launch that begin with this kernel.
   /// For a kernel that follows tiles of another one: the first of its tickets,
-  /// and how many of the other's blocks are side by side in a tile.
-  u32 ticket, tileBlocks;
+  /// how many of the other's blocks are side by side in a tile, and how many of
+  /// its own blocks, along its axis, belong to a tile.
+  u32 ticket, tileBlocks, perTile;
+  /// (2^32 - 1) / d for grid[0], grid[1], tileBlocks and perTile, by which
+  /// fused::divide() divides.
+  u32 inverse[4];
 };
 
 constexpr int kMaxPieces = 12;

@@ -117,6 +117,21 @@ MOE_DEVICE float activate(float g, float u) {
 }
 #endif
 
+/// Loads a sequence at once, where it stands: a compiler would load each member
+/// where it is first used, behind branches that wait for another.
+MOE_DEVICE Sequence loadSequence(const Sequence *from) {
+  static_assert(sizeof(Sequence) == 24, "three loads");
+  Sequence s;
+  asm volatile("ld.global.v2.u32 {%0, %1}, [%2];"
+               : "=r"(s.begin), "=r"(s.count)
+               : "l"(from));
+  asm volatile("ld.global.v2.u32 {%0, %1}, [%2 + 8];"
+               : "=r"(s.position), "=r"(s.state)
+               : "l"(from));
+  asm volatile("ld.global.u64 %0, [%1 + 16];" : "=l"(s.pages) : "l"(from));
+  return s;
+}
+
 /// The place of a row of the step in its sequence.
 struct Place {
   int position;

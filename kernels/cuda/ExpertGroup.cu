@@ -8,10 +8,38 @@
 
 extern __shared__ int counts[]; // [warps][experts]
 
+/// For at most 32 slots: every warp has all of them, one in a lane. A thread
+/// counts those of experts before its own; no other is waited for.
+MOE_DEVICE void groupFew(const ExpertGroupArgs &a, int slots, u32 thread,
+                         u32 threads) {
+  int lane = thread % 32;
+  int number = lane < slots ? numberOf(a.ids[lane], a.slice) : -1;
+  u32 own = number >= 0 ? u32(number) : ~0u; // None is larger than any.
+  int place = 0;
+  for (int i = 0; i < slots; ++i) {
+    u32 other = __shfl_sync(kAllLanes, own, i);
+    place += other < own || (other == own && i < lane);
+  }
+  if (thread < 32 && own != ~0u)
+    a.slots[place] = lane;
+  for (int first = 0; first <= a.slice.count; first += threads) {
+    u32 e = first + thread;
+    int before = 0;
+    for (int i = 0; i < slots; ++i)
+      before += __shfl_sync(kAllLanes, own, i) < e;
+    if (e <= u32(a.slice.count))
+      a.offsets[e] = before;
+  }
+}
+
 MOE_KERNEL(1024, 1, ExpertGroupArgs) {
   __shared__ int warpTotals[32];
   int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
   int slots = a.step->tokens * a.topK, experts = a.slice.count;
+  if (slots <= 32) {
+    groupFew(a, slots, threadIdx.x, blockDim.x);
+    return;
+  }
   int each = (slots + warps * 32 - 1) / (warps * 32) * 32;
   int begin = min(warp * each, slots), end = min(begin + each, slots);
   int *own = counts + warp * experts;

@@ -5,13 +5,14 @@
 // multiplies sixteen of them with some keys, keeps scores, softmax and weighted
 // sums in registers, and takes the next keys.
 //
-//   Decode   A block has sixteen queries and a KV split. Its four warps have
-//   the
-//            same queries and every fourth group of sixteen keys, each group in
-//            a ring of its own, so that no barrier is in the loop: 4 warps x 2
-//            stages x 8 KB of F16 with 128 columns are in flight, where a 4090
-//            needs 5 KB per multiprocessor and an H100 15 KB. At the end their
-//            sums are added in the order of warps.
+//   Decode   A block has sixteen queries and a KV split. Its eight warps have
+//            the same queries and every eighth group of sixteen keys, each group
+//            in a ring of its own, so that no barrier is in the loop: 8 warps x
+//            8 KB of F16 with 128 columns are in flight (two stages of them on
+//            an A100 or H100), where a 4090 needs 5 KB per multiprocessor and an
+//            H100 15 KB. At the end their sums are added in the order of warps.
+//            A split of 4096 positions takes few microseconds, of which code
+//            that has to be fetched is a large part: there are few branches.
 //   Prefill  (MOE_PREFILL) A block has sixteen queries for each of four warps,
 //            which share tiles of 32 keys in two stages; three blocks fit on a
 //            multiprocessor. (sm_90: eight warps and 64 keys, one block.) A
@@ -36,16 +37,19 @@
 #include "kernels/cuda/Spans.cuh"
 
 constexpr int kWarps = MOE_WARPS, kStages = MOE_STAGES;
+constexpr int kHeads = MOE_GROUP; ///< That share keys.
 #ifdef MOE_PREFILL
 constexpr int kParts = 1;
 constexpr int kKeys = MOE_KEYS; ///< Of a tile, which all warps share.
 constexpr int kRows = 16 * kWarps;
 constexpr int kRings = 1, kRingWarps = kWarps;
+constexpr int kAhead = kStages - 1; ///< Tiles that are copied ahead.
 #else
 constexpr int kParts = 2;
 constexpr int kKeys = 16; ///< Of a tile, which belongs to one warp.
 constexpr int kRows = 16;
 constexpr int kRings = kWarps, kRingWarps = 1;
+constexpr int kAhead = kStages;
 #endif
 constexpr int kGroups = kKeys / 16; ///< Rows of a tile, sixteen at a time.
 constexpr int kSteps = (MOE_KEY + 15) / 16;
@@ -113,76 +117,38 @@ MOE_DEVICE float exp2Of(float x) {
 struct Work {
   const AttentionArgs &a;
   const Sequence &sequence;
-  int group, kvHead, first, count; ///< count: queries of the whole sequence.
+  int kvHead, first, count; ///< count: queries of the whole sequence.
   Span span;
   i64 base; ///< Row of the sequence's first position, with MOE_CONTIGUOUS.
 
   /// Returns the positions that a query sees, the last one's after the last.
   __device__ __forceinline__ Span seenBy(int query) const {
-    int position = sequence.position + min(query, count - 1) / group;
+    int position = sequence.position + min(query, count - 1) / kHeads;
     return {max(firstVisible(position, a.window), span.begin),
             min(position + 1, span.end)};
   }
+  /// Those after the last query are the last one.
   __device__ __forceinline__ const float *query(int query) const {
-    return a.q + (sequence.begin + query / group) * a.qStride +
-           i64(kvHead * group + query % group) * MOE_KEY;
+    int i = min(query, count - 1);
+    return a.q + (sequence.begin + i / kHeads) * a.qStride +
+           i64(kvHead * kHeads + i % kHeads) * MOE_KEY;
   }
   __device__ __forceinline__ Group groupAt(int position) const {
-#ifdef MOE_CONTIGUOUS
+#if defined(MOE_CONTIGUOUS)
     return {base + position, position};
+#elif defined(MOE_RING)
+    return {i64(sequence.state) * MOE_RING + position % MOE_RING, position};
 #else
-    return {cacheRow(sequence.pages, sequence.state, a.ring, position),
-            position};
+    // Without a branch: there is always something to load.
+    const int *page = sequence.pages ? sequence.pages + position / kKvPage
+                                     : (const int *)a.step;
+    i64 row = i64(*page) * kKvPage + position % kKvPage;
+    return {sequence.pages ? row : position, position};
 #endif
   }
 };
 
-/// The column of a query, of two that follow each other, in a step's fragment.
-MOE_DEVICE int queryColumn(int step, int half, int c) {
-  return 16 * step + (kHasCodes ? 4 * c + 2 * half : 2 * c + 8 * half);
-}
-
-/// Queries g and g + 8 of a warp as the fragments of steps, in one or two
-/// parts. They are scaled by 2^-exponent.
-struct Query {
-  const float *row[2]; ///< Null beyond the last query.
-  int c, exponent[2];
-
-  __device__ __forceinline__ float at(int half, int column) const {
-    return row[half] && column < MOE_KEY ? row[half][column] : 0;
-  }
-  __device__ __forceinline__ void findExponents() {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      float most = 0;
-#if MOE_KV == MOE_KV_F16
-      // All loads are in flight together.
-#pragma unroll
-      for (int i = 0; i < kSteps * 4; ++i)
-        most = fmaxf(most, fabsf(at(half, 16 * (i / 4) + 4 * c + i % 4)));
-      most = fmaxf(most, __shfl_xor_sync(kAllLanes, most, 1));
-      most = fmaxf(most, __shfl_xor_sync(kAllLanes, most, 2));
-#endif
-      exponent[half] = exponentFor(most);
-    }
-  }
-  __device__ __forceinline__ void load(u32 (&parts)[kParts][4],
-                                       int step) const {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      int half = i % 2, column = queryColumn(step, i / 2, c);
-      float scale = powerOfTwo(-exponent[half]);
-      float x = at(half, column) * scale, y = at(half, column + 1) * scale;
-      if constexpr (kParts == 2) {
-        Split both = split(x, y);
-        parts[0][i] = both.high;
-        parts[kParts - 1][i] = both.low;
-      } else {
-        parts[0][i] = narrow(x, y);
-      }
-    }
-  }
-};
+#include "kernels/cuda/FlashQuery.cuh"
 
 /// In prefill, twelve warps of a multiprocessor hide each other's latencies if
 /// a thread has 168 registers.
@@ -196,28 +162,27 @@ constexpr int kPerSm = 1;
 MOE_KERNEL(kWarps * 32, kPerSm, AttentionArgs) {
   extern __shared__ uint4 memory[];
   // Tiles are numbered across all sequences; a tile's rows are of one sequence.
-  int index = gridDim.x - 1 - blockIdx.x, s = 0;
-  int groupHeads = a.heads / a.kvHeads;
+  // The first sequence is loaded before it is known that there is one.
+  int index = gridDim.x - 1 - blockIdx.x, sequences = a.step->sequences;
+  Sequence sequence = loadSequence(a.step->sequence);
   i64 base = 0;
-  for (; s < a.step->sequences; ++s) {
-    int tiles = (a.step->sequence[s].count * groupHeads + kRows - 1) / kRows;
-    if (index < tiles)
+  for (int s = 1;; ++s) {
+    int tiles = (sequence.count * kHeads + kRows - 1) / kRows;
+    if (s <= sequences && index < tiles)
       break;
+    if (s >= sequences)
+      return;
     index -= tiles;
-    base += (a.step->sequence[s].position + a.step->sequence[s].count + 15) /
-            16 * 16;
+    base += (sequence.position + sequence.count + 15) / 16 * 16;
+    sequence = loadSequence(a.step->sequence + s);
   }
-  if (s == a.step->sequences)
-    return;
-  const Sequence &sequence = a.step->sequence[s];
   Spans spans = spansOf(sequence, a.splits, a.window);
   int split = blockIdx.y;
   Work work = {a,
                sequence,
-               groupHeads,
                int(blockIdx.z),
                index * kRows,
-               sequence.count * groupHeads,
+               sequence.count * kHeads,
                {spans.base + split * spans.length,
                 spans.base + (split + 1) * spans.length},
                base};
@@ -244,37 +209,54 @@ MOE_KERNEL(kWarps * 32, kPerSm, AttentionArgs) {
     int position = at + 16 * copyGroup;
     return work.groupAt(position < seen.end ? position : seen.begin / 16 * 16);
   };
+  // Decode copies zeros after the last row instead of jumping over the copies:
+  // what a jump leads to has to be fetched first.
   auto copy = [&](int at, int stage, i64 row) {
-    if (at < seen.end)
+    if (kRings > 1 || at < seen.end)
       copyRows(ring + stage * kTileBytes, copyGroup, copyThread, a, work.kvHead,
                {row, at + 16 * copyGroup}, seen);
     commitCopies();
   };
-  // The page of a tile is looked up one tile before it is copied.
-#pragma unroll
-  for (int i = 0; i < kStages - 1; ++i)
-    copy(firstAt + i * kStride, i, groupOf(firstAt + i * kStride).row);
-  i64 nextRow = groupOf(firstAt + (kStages - 1) * kStride).row;
-
   // What the thread's queries see, and what all or some of the warp's do.
   Span own[2] = {work.seenBy(ownQuery + g), work.seenBy(ownQuery + g + 8)};
   Span some = {work.seenBy(ownQuery).begin, work.seenBy(ownQuery + 15).end};
   Span all = {work.seenBy(ownQuery + 15).begin, work.seenBy(ownQuery).end};
-  Query query;
-  query.c = c;
+  Query query = {{work.query(ownQuery + g), work.query(ownQuery + g + 8)},
+                 c,
+                 {exponentFor(0), exponentFor(0)}};
+#ifndef MOE_PREFILL
+  // A warp has every kWarps-th step. These loads come before those of the
+  // cache, which memory takes long to deliver.
+  constexpr int kOwnSteps = (kSteps + kWarps - 1) / kWarps;
+  float x[2][kOwnSteps][4];
+  query.read<kSteps % kWarps == 0>(x, warp, kWarps);
+#endif
+  // The page of a tile is looked up one tile before it is copied.
 #pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    int i = ownQuery + g + 8 * half;
-    query.row[half] = i < work.count ? work.query(i) : nullptr;
-  }
-  query.findExponents();
-  float scoreScale[2] = {a.scale * powerOfTwo(query.exponent[0]),
-                         a.scale * powerOfTwo(query.exponent[1])};
+  for (int i = 0; i < kAhead; ++i)
+    copy(firstAt + i * kStride, i, groupOf(firstAt + i * kStride).row);
+  i64 nextRow = groupOf(firstAt + kAhead * kStride).row;
+
 #ifdef MOE_PREFILL
+  if constexpr (kHasExponents)
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      float most = 0;
+#pragma unroll
+      for (int step = 0; step < kSteps; ++step) {
+        float x[2][1][4];
+        query.read<true>(x, step, 1);
+        most = fmaxf(most, Query::mostOf(x[half]));
+      }
+      query.exponent[half] = exponentFor(most);
+    }
   u32 fragments[kSteps][kParts][4];
 #pragma unroll
-  for (int step = 0; step < kSteps; ++step)
-    query.load(fragments[step], step);
+  for (int step = 0; step < kSteps; ++step) {
+    float x[2][1][4];
+    query.read<true>(x, step, 1);
+    query.narrowed(fragments[step], x, 0);
+  }
   auto queryOf = [&](u32(&parts)[kParts][4], int step) {
 #pragma unroll
     for (int i = 0; i < 4; ++i)
@@ -282,16 +264,33 @@ MOE_KERNEL(kWarps * 32, kPerSm, AttentionArgs) {
   };
 #else
   uint4 *fragments = memory + kWarps * kWarpBytes / 16;
+  if constexpr (kHasExponents) {
+    __shared__ float mosts[16][kWarps];
 #pragma unroll
-  for (int step = 0; step < kSteps; ++step)
-    if (step % kWarps == warp) {
-      u32 parts[kParts][4];
-      query.load(parts, step);
+    for (int half = 0; half < 2; ++half)
+      mosts[g + 8 * half][warp] = Query::mostOf(x[half]);
+    __syncthreads();
 #pragma unroll
-      for (int part = 0; part < kParts; ++part)
-        fragments[(step * kParts + part) * 32 + lane] = make_uint4(
-            parts[part][0], parts[part][1], parts[part][2], parts[part][3]);
+    for (int half = 0; half < 2; ++half) {
+      float most = 0;
+#pragma unroll
+      for (int w = 0; w < kWarps; ++w)
+        most = fmaxf(most, mosts[g + 8 * half][w]);
+      query.exponent[half] = exponentFor(most);
     }
+  }
+#pragma unroll
+  for (int i = 0; i < kOwnSteps; ++i) {
+    int step = warp + i * kWarps;
+    if (kSteps % kWarps != 0 && step >= kSteps)
+      break;
+    u32 parts[kParts][4];
+    query.narrowed(parts, x, i);
+#pragma unroll
+    for (int part = 0; part < kParts; ++part)
+      fragments[(step * kParts + part) * 32 + lane] = make_uint4(
+          parts[part][0], parts[part][1], parts[part][2], parts[part][3]);
+  }
   __syncthreads();
   auto queryOf = [&](u32(&parts)[kParts][4], int step) {
 #pragma unroll
@@ -304,38 +303,26 @@ MOE_KERNEL(kWarps * 32, kPerSm, AttentionArgs) {
     }
   };
 #endif
+  float scoreScale[2] = {a.scale * powerOfTwo(query.exponent[0]),
+                         a.scale * powerOfTwo(query.exponent[1])};
 
   float most[2], sum[2], sums[kColumnTiles][4] = {};
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     int i = ownQuery + g + 8 * half;
     // A sink is a score in the first split that its token sees.
-    bool hasSink =
-        a.sinks && i < work.count && (kRings == 1 || warp == 0) &&
-        work.span.begin <=
-            firstVisible(sequence.position + i / groupHeads, a.window);
-    most[half] = hasSink ? a.sinks[work.kvHead * groupHeads + i % groupHeads]
-                         : -infinity();
+    bool hasSink = a.sinks && i < work.count && (kRings == 1 || warp == 0) &&
+                   work.span.begin <=
+                       firstVisible(sequence.position + i / kHeads, a.window);
+    most[half] =
+        hasSink ? a.sinks[work.kvHead * kHeads + i % kHeads] : -infinity();
     // The four lanes of a query add up parts of its sum.
     sum[half] = hasSink && c == 0 ? kWeightScale : 0;
   }
 
-  for (int at = firstAt, stage = 0; at < seen.end; at += kStride) {
-    waitCopies<kStages - 2>();
-    // This tile is complete, and the one before it not read any more.
-#ifdef MOE_PREFILL
-    __syncthreads();
-#else
-    __syncwarp();
-#endif
-    int later = at + (kStages - 1) * kStride;
-    copy(later, (stage + kStages - 1) % kStages, nextRow);
-    nextRow = groupOf(later + kStride).row;
-    const u8 *tile = ring + stage * kTileBytes;
-    stage = (stage + 1) % kStages;
-    if (at >= some.end || at + kKeys <= some.begin)
-      continue;
-
+  auto addTile = [&](int at, const u8 *tile) {
+    if (kRings == 1 && (at >= some.end || at + kKeys <= some.begin))
+      return;
     float scores[2 * kGroups][4] = {};
     multiplyKeys(scores, tile, queryOf);
     bool isMasked = at < all.begin || at + kKeys > all.end;
@@ -347,14 +334,15 @@ MOE_KERNEL(kWarps * 32, kPerSm, AttentionArgs) {
 #pragma unroll
       for (int k = 0; k < 4; ++k)
         scores[i][k] *= scoreScale[k / 2];
-    if (a.softcap != 0) // tanh, with an error of one epsilon of the cap.
+#ifdef MOE_SOFTCAP // tanh, with an error of one epsilon of the cap.
 #pragma unroll
-      for (int i = 0; i < 2 * kGroups; ++i)
+    for (int i = 0; i < 2 * kGroups; ++i)
 #pragma unroll
-        for (int k = 0; k < 4; ++k)
-          scores[i][k] =
-              a.softcap * (1 - 2 / (expf(scores[i][k] * (2 / a.softcap)) + 1));
-    if (isMasked)
+      for (int k = 0; k < 4; ++k)
+        scores[i][k] =
+            a.softcap * (1 - 2 / (expf(scores[i][k] * (2 / a.softcap)) + 1));
+#endif
+    if (kRings > 1 || isMasked) // Eight scores cost less than a jump.
 #pragma unroll
       for (int i = 0; i < 2 * kGroups; ++i)
 #pragma unroll
@@ -391,6 +379,23 @@ MOE_KERNEL(kWarps * 32, kPerSm, AttentionArgs) {
         for (int k = 0; k < 4; ++k)
           sums[i][k] *= alpha[k / 2];
     addValues(sums, scores, tile, isMasked, isSeen);
+  };
+  for (int at = firstAt, stage = 0; at < seen.end; at += kStride) {
+    int later = at + kAhead * kStride;
+    waitCopies<kAhead - 1>(); // This tile is complete.
+#ifdef MOE_PREFILL
+    __syncthreads(); // The one before it is not read any more.
+    copy(later, (stage + kAhead) % kStages, nextRow);
+    nextRow = groupOf(later + kStride).row;
+    addTile(at, ring + stage * kTileBytes);
+#else
+    __syncwarp();
+    addTile(at, ring + stage * kTileBytes);
+    __syncwarp(); // It is not read any more.
+    copy(later, stage, nextRow);
+    nextRow = groupOf(later + kStride).row;
+#endif
+    stage = (stage + 1) % kStages;
   }
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
@@ -400,12 +405,11 @@ MOE_KERNEL(kWarps * 32, kPerSm, AttentionArgs) {
 
   // Writes the weighted sums of a query, or divides them by their sum.
   auto outOf = [&](int query) {
-    return a.out +
-           (i64(sequence.begin + query / groupHeads) * a.splits + split) *
-               a.outStride;
+    return a.out + (i64(sequence.begin + query / kHeads) * a.splits + split) *
+                       a.outStride;
   };
   auto headOf = [&](int query) {
-    return work.kvHead * groupHeads + query % groupHeads;
+    return work.kvHead * kHeads + query % kHeads;
   };
   auto finish = [&](int query, float most, float sum) {
     if (a.splits > 1) {
@@ -453,32 +457,34 @@ MOE_KERNEL(kWarps * 32, kPerSm, AttentionArgs) {
     }
   }
   __syncthreads();
-  constexpr int kThreadsOfRow = 2 * kWarps;
-  int r = threadIdx.x / kThreadsOfRow, i = work.first + r;
-  Span span = work.seenBy(i);
-  if (i >= work.count || span.begin >= span.end)
-    return;
-  float top = -infinity(), total = 0, factors[kWarps];
-#pragma unroll
-  for (int w = 0; w < kWarps; ++w)
-    top = fmaxf(top, stats[w][0][r]);
-  float shift = top == -infinity() ? 0 : top;
-#pragma unroll
-  for (int w = 0; w < kWarps; ++w) {
-    factors[w] = exp2Of((stats[w][0][r] - shift) * kLog2E);
-    total = fmaf(factors[w], stats[w][1][r], total);
-  }
-  if (threadIdx.x % kThreadsOfRow == 0)
-    finish(i, top, total);
-  float factor = factorOf(total);
-  float *out = outOf(i) + i64(headOf(i)) * MOE_VALUE;
-  for (int column = threadIdx.x % kThreadsOfRow; column < MOE_VALUE;
-       column += kThreadsOfRow) {
-    float x = 0;
+  for (int r = warp, rows = min(16, work.count - work.first); r < rows;
+       r += kWarps) {
+    int i = work.first + r;
+    Span span = work.seenBy(i);
+    if (span.begin >= span.end)
+      continue;
+    float top = -infinity(), total = 0, factors[kWarps];
 #pragma unroll
     for (int w = 0; w < kWarps; ++w)
-      x = fmaf(factors[w], parts[w][r][column], x);
-    out[column] = x * factor;
+      top = fmaxf(top, stats[w][0][r]);
+    float shift = top == -infinity() ? 0 : top;
+#pragma unroll
+    for (int w = 0; w < kWarps; ++w) {
+      factors[w] = exp2Of((stats[w][0][r] - shift) * kLog2E);
+      total = fmaf(factors[w], stats[w][1][r], total);
+    }
+    if (lane == 0)
+      finish(i, top, total);
+    float factor = factorOf(total);
+    float *out = outOf(i) + i64(headOf(i)) * MOE_VALUE;
+#pragma unroll
+    for (int column = lane; column < MOE_VALUE; column += 32) {
+      float x = 0;
+#pragma unroll
+      for (int w = 0; w < kWarps; ++w)
+        x = fmaf(factors[w], parts[w][r][column], x);
+      out[column] = x * factor;
+    }
   }
 #endif
 }

@@ -136,16 +136,12 @@ MOE_DEVICE void spoil(float (&sums)[kColumnTiles][4], const u8 *values,
     }
 }
 
-template <class IsSeen>
-MOE_DEVICE void addValues(float (&sums)[kColumnTiles][4],
+/// Adds a tile's values; without those that are not finite if `IsSpoilt`.
+template <bool IsSpoilt>
+MOE_DEVICE void addFinite(float (&sums)[kColumnTiles][4],
                           const float (&weights)[2 * kGroups][4],
-                          const u8 *tile, bool isMasked, IsSeen isSeen) {
+                          const u8 *values) {
   int lane = threadIdx.x % 32;
-  const u8 *values = tile + kKeys * kKeyPitch;
-  // A weight of zero would not hide a NaN in a row that a query does not see.
-  bool isSpoilt = isMasked && hasNonFinite(values);
-  if (isSpoilt)
-    spoil(sums, values, isSeen);
   // Rows 0 .. 7 and 8 .. 15 by columns 0 .. 7, then by columns 8 .. 15.
   int row = lane / 8 % 2 * 8 + lane % 8;
   Swizzle at(sharedAddress(values) + row * kValuePitch, row, lane / 16);
@@ -157,12 +153,26 @@ MOE_DEVICE void addValues(float (&sums)[kColumnTiles][4],
     for (int i = 0; i < kColumnTiles; i += 2) {
       u32 b[4];
       loadTransposed(b, at.chunk(i) + group * 16 * kValuePitch);
-      if (isSpoilt)
+      if constexpr (IsSpoilt)
 #pragma unroll
         for (u32 &x : b)
           x = finiteOnly(x);
       addParts(sums[i], p, b[0], b[1]);
       addParts(sums[i + 1], p, b[2], b[3]);
     }
+  }
+}
+
+template <class IsSeen>
+MOE_DEVICE void addValues(float (&sums)[kColumnTiles][4],
+                          const float (&weights)[2 * kGroups][4],
+                          const u8 *tile, bool isMasked, IsSeen isSeen) {
+  const u8 *values = tile + kKeys * kKeyPitch;
+  // A weight of zero would not hide a NaN in a row that a query does not see.
+  if (isMasked && hasNonFinite(values)) {
+    spoil(sums, values, isSeen);
+    addFinite<true>(sums, weights, values);
+  } else {
+    addFinite<false>(sums, weights, values);
   }
 }

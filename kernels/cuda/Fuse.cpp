@@ -16,6 +16,8 @@ constexpr int32_t kMaxTokens = 8;
 /// The most work that one block does when all others have ended, in rounds of
 /// all its threads or warps: it takes about as long as a launch costs.
 constexpr uint32_t kMaxRounds = 8;
+/// The same of a tile, whose warps combine the KV splits of a head in a round.
+constexpr uint32_t kMaxTileRounds = 4;
 
 template <class Args> Args argsOf(const Launch &launch) {
   Args args;
@@ -34,7 +36,9 @@ struct Piece {
   explicit Piece(const Launch &launch) : launch(launch) {}
   Launch launch;
   PieceSpec::Role role = PieceSpec::Role::Begins;
-  size_t product = 0; ///< Whose tiles it follows.
+  size_t product = 0; ///< The piece whose tiles it follows.
+  /// Blocks of the piece that begins side by side in a tile, and its own.
+  uint32_t tileBlocks = 0, perTile = 0;
 
   const Fusion &traits() const { return launch.fusion; }
   bool isWide() const { return traits().kind == PieceSpec::Kind::Wide; }
@@ -87,7 +91,8 @@ private:
     if (piece.isWide() || overwritesChoices(i))
       return false;
     piece.role = PieceSpec::Role::All;
-    if (before.size() == 1 && followsTiles(i, before[0])) {
+    if (before.size() == 1 &&
+        (followsTiles(i, before[0]) || followsHeads(i, before[0]))) {
       piece.role = PieceSpec::Role::Tiles;
       piece.product = before[0];
     }
@@ -116,7 +121,7 @@ private:
 
   /// Returns whether `i` needs nothing of `product` but its result, column by
   /// column.
-  bool followsTiles(size_t i, size_t product) const {
+  bool followsTiles(size_t i, size_t product) {
     const Piece &from = pieces_[product];
     const Fusion &traits = pieces_[i].traits();
     if (!traits.tileColumns || from.role != PieceSpec::Role::Begins ||
@@ -127,13 +132,50 @@ private:
     if (heads > 1 && (gemm.tail || gemm.w.rows % side))
       return false;
     if (traits.followedColumns != gemm.w.rows * heads ||
-        traits.tileColumns % side)
+        traits.tileColumns % side || !needsOnlyResult(i, product))
       return false;
+    pieces_[i].tileBlocks = uint32_t(traits.tileColumns / side);
+    pieces_[i].perTile = 1;
+    return true;
+  }
+
+  /// Returns whether `i` combines KV splits of `from`, heads of keys and values
+  /// one by one, or needs nothing of a combination that does so but its result,
+  /// column by column.
+  bool followsHeads(size_t i, size_t from) {
+    const Piece &before = pieces_[from];
+    const Fusion &own = pieces_[i].traits();
+    if (!needsOnlyResult(i, from))
+      return false;
+    if (before.traits().splitHeads) {
+      if (before.role != PieceSpec::Role::Begins ||
+          own.combinedHeads !=
+              before.traits().splitHeads * before.launch.grid[2])
+        return false;
+      pieces_[i].tileBlocks = before.launch.grid[0];
+      pieces_[i].perTile = uint32_t(before.traits().splitHeads);
+      return true;
+    }
+    if (!before.traits().combinedHeads ||
+        before.role != PieceSpec::Role::Tiles || !own.tileColumns)
+      return false;
+    auto combined = argsOf<CombineSplitsArgs>(before.launch);
+    int64_t columns = int64_t(before.perTile) * combined.latent;
+    if (own.followedColumns != int64_t(combined.heads) * combined.latent ||
+        columns % own.tileColumns)
+      return false;
+    pieces_[i].tileBlocks = before.tileBlocks;
+    pieces_[i].perTile = uint32_t(columns / own.tileColumns);
+    return true;
+  }
+
+  /// Returns whether all that orders `i` after `from` is the result of `from`.
+  bool needsOnlyResult(size_t i, size_t from) const {
     for (const Use &a : parts_[i].uses)
-      for (const Use &b : parts_[product].uses)
+      for (const Use &b : parts_[from].uses)
         if (isConflict(a, b) &&
             !(b.writes && a.begin == b.begin && a.end == b.end &&
-              (!a.writes || traits.isInPlace)))
+              (!a.writes || pieces_[i].traits().isInPlace)))
           return false;
     return true;
   }
@@ -176,12 +218,17 @@ private:
     return true;
   }
 
-  /// Returns whether the pieces that one block runs after all other blocks take
-  /// little time.
+  /// Returns whether the pieces that one block runs after all other blocks, or
+  /// after all others of its tile, take little time.
   bool isAllShort() const {
     uint32_t rounds = 0;
     for (const Piece &piece : pieces_)
-      if (piece.role == PieceSpec::Role::All) {
+      if (piece.role == PieceSpec::Role::Tiles) {
+        uint32_t across =
+            countOf(piece.launch.grid) / piece.launch.grid[piece.traits().axis];
+        if (blocksFor(piece.perTile * across, threads_ / 32) > kMaxTileRounds)
+          return false;
+      } else if (piece.role == PieceSpec::Role::All) {
         uint32_t each = piece.isWarps() ? threads_ / 32 : 1;
         rounds = blocksFor(countOf(piece.launch.grid), each);
         if (rounds > kMaxRounds)
@@ -211,12 +258,20 @@ private:
         blocks += shape.blocks;
       } else if (piece.role == PieceSpec::Role::Tiles) {
         const Piece &product = pieces_[piece.product];
-        shape.ticket = tickets;
-        shape.tileBlocks = uint32_t(piece.traits().tileColumns /
-                                    product.traits().productColumns);
-        tickets += blocksFor(product.launch.grid[0] * product.launch.grid[2],
-                             shape.tileBlocks);
+        shape.tileBlocks = piece.tileBlocks;
+        shape.perTile = piece.perTile;
+        // What follows a piece that follows tiles has the same block.
+        if (product.role == PieceSpec::Role::Begins) {
+          shape.ticket = tickets;
+          tickets += blocksFor(product.launch.grid[0] * product.launch.grid[2],
+                               shape.tileBlocks);
+        }
       }
+      const uint32_t divisors[] = {shape.grid[0], shape.grid[1],
+                                   std::max(shape.tileBlocks, 1u),
+                                   std::max(shape.perTile, 1u)};
+      std::ranges::transform(divisors, shape.inverse,
+                             [](uint32_t d) { return UINT32_MAX / d; });
       all.sharedBytes = std::max(all.sharedBytes, one.sharedBytes);
       end = (end + 7) / 8 * 8;
       if (end + one.argBytes > kMaxArgBytes || tickets > kTickets)
@@ -263,7 +318,10 @@ std::optional<Launch> fuse(std::span<const Fusible> parts,
 }
 
 bool canAwait(const Launch &launch) {
-  return isFused(launch.kernel) && countOf(launch.grid) == 1;
+  return isFused(launch.kernel) && countOf(launch.grid) == 1 &&
+         std::ranges::none_of(launch.kernel.pieces, [](const PieceSpec &piece) {
+           return piece.kind == PieceSpec::Kind::Wide;
+         });
 }
 
 bool canSignal(const Launch &launch) {

@@ -104,14 +104,16 @@ private:
         threads = "kThreads" + piece.number;
         perSm = "kPerSm" + piece.number;
       }
-    if (threads.empty()) {
+    const bool hasWide = !threads.empty();
+    if (!hasWide) {
       threads = std::to_string(kFusedThreads);
       perSm = "1";
     }
     out_ += "extern \"C\" __global__ void __launch_bounds__(" + threads + ", " +
             perSm +
             ")\n    MOE_ENTRY(const __grid_constant__ Args f) {\n"
-            "  awaitLaunchBefore();\n  fused::await(f.shape);\n"
+            "  awaitLaunchBefore();\n" +
+            (hasWide ? "" : "  fused::await(f.shape);\n") + // See canAwait().
             "  unsigned block = blockIdx.x;\n";
     addFirst();
     addAll();
@@ -141,17 +143,26 @@ private:
   }
 
   void addTiles(const Text &product, const Text &piece) {
-    std::string shape = piece.shape(), axis = std::to_string(piece.spec.axis);
-    out_ += "  fused::Tile tile" + piece.number + " = fused::tileOf(" +
-            product.shape() + ", " + shape + ".tileBlocks, block);\n" +
+    std::string shape = piece.shape(), tile = "tile" + piece.number;
+    out_ += "  fused::Tile " + tile + " = fused::tileOf(" + product.shape() +
+            ", " + shape + ", block);\n" +
             "  if (fused::isLast(f.shape.step->tickets + " + shape +
-            ".ticket + tile" + piece.number + ".number, tile" + piece.number +
-            ".blocks))\n" +
-            "    for (unsigned i = fused::warp(); i < fused::countOf(" + shape +
-            ", tile" + piece.number + ", " + axis +
-            "); i += fused::warps())\n      " +
-            piece.as("fused::at(" + shape + ", tile" + piece.number + ", " +
-                     axis + ", i)");
+            ".ticket + " + tile + ".number, " + tile + ".blocks)) {\n";
+    addTile(piece, tile);
+    out_ += "  }\n";
+  }
+
+  /// The blocks of a piece that belong to a tile, then those of what follows.
+  void addTile(const Text &piece, const std::string &tile) {
+    std::string shape = piece.shape(), axis = std::to_string(piece.spec.axis);
+    out_ += "    for (unsigned i = fused::warp(); i < fused::countOf(" + shape +
+            ", " + tile + ", " + axis + "); i += fused::warps())\n      " +
+            piece.as("fused::at(" + shape + ", " + tile + ", " + axis + ", i)");
+    for (const Text &other : pieces_)
+      if (other.followsTilesOf(piece)) {
+        out_ += "    __syncthreads();\n";
+        addTile(other, tile);
+      }
   }
 
   void addAll() {

@@ -19,11 +19,16 @@ struct Fusion {
   bool anyThreads = false;   ///< Blocks may have any number of whole warps.
   bool sharedByWarp = false; ///< Dynamic shared memory grows with the warps.
   int productColumns = 0; ///< Columns of a product's result that a block makes.
+  /// Of attention with KV splits: heads of the blocks with one z.
+  int64_t splitHeads = 0;
   bool choosesExperts = false; ///< Its output is what RouterWatch reads.
 
   // A kernel of kind Warps may follow tiles of a product.
   int64_t followedColumns = 0; ///< Columns of the whole product.
   int64_t tileColumns = 0;     ///< Columns of a tile; 0: it does not follow.
+  /// Heads whose KV splits it combines, if it may follow attention, heads of
+  /// keys and values by heads of keys and values.
+  int64_t combinedHeads = 0;
   int axis = 0; ///< The axis of its grid along which warps and tiles are.
   bool isInPlace = false; ///< It may follow a product that it updates.
 
@@ -32,6 +37,10 @@ struct Fusion {
     return {.kind = PieceSpec::Kind::Wide,
             .anyThreads = anyThreads,
             .productColumns = productColumns};
+  }
+  /// Attention whose blocks with one z make `heads` heads, a split each.
+  static constexpr Fusion splitAttention(int64_t heads) {
+    return {.kind = PieceSpec::Kind::Wide, .splitHeads = heads};
   }
   /// Needs the number of threads that it is launched with.
   static constexpr Fusion fixedBlocks() {
@@ -49,6 +58,13 @@ struct Fusion {
             .anyThreads = true,
             .followedColumns = columns,
             .tileColumns = tile};
+  }
+  /// It combines KV splits, a head in each warp along y.
+  static constexpr Fusion warpsOfHeads(int64_t heads) {
+    return {.kind = PieceSpec::Kind::Warps,
+            .anyThreads = true,
+            .combinedHeads = heads,
+            .axis = 1};
   }
 };
 

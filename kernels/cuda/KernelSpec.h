@@ -24,7 +24,7 @@ struct Definition {
 /// A kernel that is a piece of a fused launch (Fuse.h).
 struct PieceSpec {
   /// When the piece runs: at the beginning, in its own blocks; after each tile
-  /// of a product; or after all other pieces.
+  /// of a product, or after a piece that does; or after all other pieces.
   enum class Role : uint8_t { Begins, Tiles, All };
   /// What executes one of the piece's blocks: a block of the launch that runs
   /// nothing else, any block, or a warp.

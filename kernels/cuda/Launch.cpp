@@ -166,11 +166,15 @@ template <class Args>
 static std::vector<Launch> route(const char *entry,
                                  std::vector<Definition> defines, const Args &a,
                                  int32_t groups, const LaunchContext &context) {
-  Fusion fusion = Fusion::fixedBlocks();
+  Fusion fusion = Fusion::blocks();
   fusion.choosesExperts = true;
+  constexpr int64_t kAtOnce = 8; // Of the file.
   return {makeLaunch({"kernels/cuda/Router.cu", entry, std::move(defines)},
-                     {uint32_t(context.maxTokens)}, 32,
-                     2 * floatBytes(2 * a.experts + groups),
+                     {uint32_t(context.maxTokens)},
+                     uint32_t(std::clamp<int64_t>(blocksFor(a.experts, 32) * 32,
+                                                  32, kThreads)),
+                     2 * floatBytes(2 * a.experts + kAtOnce + groups) +
+                         floatBytes(a.topK),
                      deviceArgs(a, context.step), fusion)};
 }
 

@@ -39,6 +39,23 @@ std::vector<Launch> launches(const moek::LatentAttentionArgs &a,
 
 std::vector<Launch> launches(const moek::CombineSplitsArgs &a,
                              const LaunchContext &context) {
+  // Grouped heads have less to combine than a latent's 2 KB a head and split.
+  constexpr int64_t kWide = 256;
+  if (a.latent <= kWide) {
+    constexpr uint32_t kWarps = 4;
+    // A lane loads up to sixteen bytes at once, if all rows are aligned.
+    bool isAligned =
+        reinterpret_cast<uintptr_t>(a.x) % 16 == 0 && a.xStride % 4 == 0;
+    int64_t columns = !isAligned || a.latent % 64 ? 1 : a.latent % 128 ? 2 : 4;
+    return {makeLaunch({"kernels/cuda/CombineHeads.cu",
+                        "combine_heads_" + std::to_string(a.latent) + "_" +
+                            std::to_string(columns),
+                        {{"MOE_VALUE", a.latent}, {"MOE_COLUMNS", columns}}},
+                       {uint32_t(context.maxTokens), blocksFor(a.heads, kWarps),
+                        blocksFor(a.latent, 32 * columns)},
+                       kWarps * 32, 0, deviceArgs(a, context.step),
+                       Fusion::warpsOfHeads(a.heads))};
+  }
   int64_t columns = combinedColumns(a.heads, a.latent);
   return {makeLaunch(
       combineSpec("kernels/cuda/CombineSplits.cu", "combine_splits", columns),
@@ -63,6 +80,10 @@ std::vector<Launch> launches(const moek::KvStoreArgs &a,
 namespace {
 /// How FlashAttention.cu is compiled for a shape; see there.
 struct FlashForm {
+  /// Static shared memory, and the most bytes of tiles that are worthwhile:
+  /// more than a multiprocessor has in flight.
+  static constexpr int64_t kStaticBytes = 1024, kMostAhead = 128 * 1024;
+
   bool isPrefill;
   int warps, stages;
   int64_t keys; ///< Of a tile.
@@ -90,24 +111,33 @@ struct FlashForm {
       sharedBytes = uint32_t(stages * keys * rowBytes);
       return;
     }
-    warps = columns > 320 ? 2 : 4; // Two stages within 99 KB.
+    // Eight warps, each with a tile at least, where a multiprocessor has the
+    // memory: two of them for each of its schedulers.
     keys = 16;
-    stages =
-        int(std::clamp<int64_t>(64 * 1024 / (warps * keys * rowBytes), 2, 4));
     int64_t unit = hasCodes ? 32 : 16;
     int64_t sums = 16 * ((value + unit - 1) / unit * unit + 4) * 4;
     int64_t queries = (key + 15) / 16 * 2 * 512;
+    int64_t most = maxSharedBytes(context.arch) - queries - kStaticBytes;
+    warps = 8;
+    while (warps > 2 && warps * std::max(keys * rowBytes, sums) > most)
+      warps /= 2;
+    stages = int(std::clamp<int64_t>(
+        std::min(most, kMostAhead) / (warps * keys * rowBytes), 1, 4));
     sharedBytes =
         uint32_t(warps * std::max(stages * keys * rowBytes, sums) + queries);
   }
   uint32_t rows() const { return isPrefill ? 16 * uint32_t(warps) : 16; }
-  KernelSpec spec(KvType type, int64_t key, int64_t value) const {
+  /// `group`: heads that share keys.
+  KernelSpec spec(KvType type, int64_t key, int64_t value,
+                  int64_t group) const {
     KernelSpec spec{"kernels/cuda/FlashAttention.cu",
                     (isPrefill ? "flash_prefill" + std::to_string(16 * warps)
                                : "flash_decode") +
-                        "_" + std::to_string(key) + "_" + std::to_string(value),
+                        "_" + std::to_string(group) + "x" +
+                        std::to_string(key) + "_" + std::to_string(value),
                     {{"MOE_KEY", key},
                      {"MOE_VALUE", value},
+                     {"MOE_GROUP", group},
                      {"MOE_WARPS", warps},
                      {"MOE_STAGES", stages}}};
     if (isPrefill) {
@@ -134,13 +164,23 @@ bool hasFlash(const moek::AttentionArgs &a, const LaunchContext &context) {
 std::vector<Launch> launches(const moek::AttentionArgs &a,
                              const LaunchContext &context) {
   int64_t group = a.heads / a.kvHeads;
+  Fusion fusion = a.splits > 1 ? Fusion::splitAttention(group) : Fusion::wide();
   if (hasFlash(a, context)) {
     FlashForm form(a.kv.type, a.key, a.value, context);
-    return {makeLaunch(form.spec(a.kv.type, a.key, a.value),
+    KernelSpec spec = form.spec(a.kv.type, a.key, a.value, group);
+    if (a.ring) {
+      spec.entry += "_ring" + std::to_string(a.ring);
+      spec.define("MOE_RING", a.ring);
+    }
+    if (a.softcap != 0) {
+      spec.entry += "_capped";
+      spec.define("MOE_SOFTCAP");
+    }
+    return {makeLaunch(std::move(spec),
                        {tilesFor(context, group, form.rows()),
                         uint32_t(a.splits), uint32_t(a.kvHeads)},
                        uint32_t(form.warps) * 32, form.sharedBytes,
-                       deviceArgs(a, context.step), Fusion::wide())};
+                       deviceArgs(a, context.step), fusion)};
   }
   constexpr uint32_t kKeys = 32, kQueries = 16;
   KernelSpec spec{"kernels/cuda/Attention.cu",
@@ -152,7 +192,7 @@ std::vector<Launch> launches(const moek::AttentionArgs &a,
                      {tilesFor(context, group, kQueries), uint32_t(a.splits),
                       uint32_t(a.kvHeads)},
                      128, floatBytes(kKeys * row + kQueries * a.key),
-                     deviceArgs(a, context.step), Fusion::wide())};
+                     deviceArgs(a, context.step), fusion)};
 }
 
 //===----------------------------------------------------------------------===//
@@ -254,7 +294,7 @@ std::vector<Launch> flashLaunches(const moek::MlaAttentionArgs &a,
     all.push_back(*keys);
     all.push_back(*values);
     FlashForm form(type, key, a.value, context);
-    KernelSpec spec = form.spec(type, key, a.value);
+    KernelSpec spec = form.spec(type, key, a.value, /*group=*/1);
     spec.entry += "_contiguous";
     spec.define("MOE_CONTIGUOUS");
     AttentionArgs attention{};

@@ -1,10 +1,11 @@
 // Router: scores, selection and mixing weights of experts; with MOE_HASHED the
-// op is HashRouter, whose choices come from a row of a table. A block of one
-// warp has one token. In double, as on the CPU: in float all sigmoids above 17
-// are equal, and both devices must choose alike. A GeForce computes two lanes
-// in double per cycle, sixteen cycles for an instruction of a warp, so that
-// ranks are compared as integers, and each choice's weight is computed by one
-// lane.
+// op is HashRouter, whose choices come from a row of a table. A block has one
+// token, a thread an expert (or every blockDim.x-th). In double, as on the CPU:
+// in float all sigmoids above 17 are equal, and both devices must choose alike.
+// A GeForce computes two lanes in double per cycle, so that ranks are compared
+// as integers. A thread counts the experts that are better than its own: that
+// is the place of its own among the choices, with no step after another, where
+// looking for the best one after the other takes 300 cycles for each choice.
 
 #include "kernels/cuda/Softplus.cuh"
 
@@ -17,7 +18,12 @@ enum {
   kSparseMixer = 5
 };
 
-extern __shared__ double shared[]; // score, rank [experts], groupRank [groups]
+// score [experts], rank [experts, rounded up to kAtOnce], groupRank [groups],
+// then the choices as integers [topK]
+extern __shared__ double shared[];
+
+/// Ranks that a thread loads before it compares them.
+constexpr int kAtOnce = 8;
 
 /// The lowest rank of an expert that may be chosen. Dropped experts have minus
 /// infinity.
@@ -67,80 +73,62 @@ MOE_DEVICE double rankOf(i64 key) {
 /// The key of what was taken: of no double.
 constexpr i64 kTaken = -0x7fffffffffffffff - 1;
 
-/// The best of a lane's candidates: number e has lane e % 32.
-struct Best {
-  i64 key = kTaken;
-  int index = -1;
-};
-/// `keys` of `count` candidates. Of equal ones the first is the best.
-MOE_DEVICE Best bestOfLane(const i64 *keys, int count) {
-  Best best;
-  for (int e = threadIdx.x; e < count; e += 32)
-    if (keys[e] > best.key)
-      best = {keys[e], e};
-  return best;
-}
-MOE_DEVICE int most(int x) {
-#if __CUDA_ARCH__ >= 800
-  return __reduce_max_sync(kAllLanes, x);
-#else
+/// How many of the first `count` keys, a multiple of kAtOnce, are better than
+/// number e. Of equal ones the first is the best.
+MOE_DEVICE int betterThan(const i64 *keys, int count, int e) {
+  i64 own = keys[e];
+  int better = 0;
+  for (int at = 0; at < count; at += kAtOnce) {
+    i64 x[kAtOnce];
 #pragma unroll
-  for (int i = 16; i > 0; i /= 2)
-    x = max(x, __shfl_xor_sync(kAllLanes, x, i));
-  return x;
-#endif
-}
-/// Returns the index of the best candidate of all lanes and takes it: its key
-/// becomes kTaken. See kernels/cpu/Router.h.
-MOE_DEVICE int takeBest(Best &own, i64 *keys, int count) {
-  // The high halves of keys, then the low ones of those that are largest, in an
-  // order of signed numbers, then the lowest index.
-  int high = int(own.key >> 32), low = int(u32(own.key) ^ 0x80000000);
-  int highest = most(high);
-  bool isFirst = high == highest;
-  int lowest = most(isFirst ? low : -0x7fffffff - 1);
-  isFirst = isFirst && low == lowest && own.index >= 0;
-  int best = -1 - most(isFirst ? -1 - own.index : -0x7fffffff - 1);
-  if (own.index == best) {
-    keys[best] = kTaken;
-    own = bestOfLane(keys, count);
+    for (int i = 0; i < kAtOnce; ++i)
+      x[i] = keys[at + i];
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i)
+      better += x[i] + (at + i < e) > own; // No key is the largest integer.
   }
-  __syncwarp();
-  return best;
+  return better;
+}
+MOE_DEVICE int wholeCount(int count) {
+  return (count + kAtOnce - 1) / kAtOnce * kAtOnce;
 }
 
 /// The key of a group: its best expert or, if two count, the sum of two.
 MOE_DEVICE i64 groupKey(const Routing &a, const i64 *rank, int begin, int end) {
   i64 first = keyOf(dropped()), second = first;
-  for (int e = begin; e < end; ++e)
-    if (rank[e] > first) {
-      second = first;
-      first = rank[e];
-    } else if (rank[e] > second) {
-      second = rank[e];
-    }
+#pragma unroll 8
+  for (int e = begin; e < end; ++e) {
+    i64 x = rank[e], less = x < first ? x : first;
+    second = less > second ? less : second;
+    first = x > first ? x : first;
+  }
   if (a.groupBest <= 1)
     return first;
   return keyOf(ordered(rankOf(first) + rankOf(second)));
 }
 
-MOE_DEVICE void dropGroups(const Routing &a, i64 *rank, i64 *groupRank) {
-  int lane = threadIdx.x, size = a.experts / a.groups;
-  for (int g = lane; g < a.groups; g += 32)
+/// Drops the experts of all but the best groups. All threads come.
+MOE_DEVICE void dropGroups(const Routing &a, i64 *rank, i64 *groupRank,
+                           u32 thread, u32 threads) {
+  int size = a.experts / a.groups;
+  for (int g = thread; g < a.groups; g += threads)
     groupRank[g] = groupKey(a, rank, g * size, (g + 1) * size);
-  __syncwarp();
-  Best own = bestOfLane(groupRank, a.groups);
-  for (int i = 0; i < a.groupsUsed; ++i)
-    takeBest(own, groupRank, a.groups);
-  for (int e = lane; e < a.groups * size; e += 32)
-    if (groupRank[e / size] != kTaken)
+  __syncthreads();
+  for (int e = thread; e < a.groups * size; e += threads) {
+    i64 own = groupRank[e / size];
+    int better = 0;
+    for (int g = 0; g < a.groups; ++g)
+      better += groupRank[g] + (g < e / size) > own;
+    if (better >= a.groupsUsed)
       rank[e] = keyOf(dropped());
-  __syncwarp();
+  }
+  __syncthreads();
 }
 #endif
 
 /// score[ids[j]] = the weight of choice j (kernels/cpu/Router.h): its softmax
-/// over the experts that are neither chosen before nor far below it.
+/// over the experts that are neither chosen before nor far below it. A warp
+/// comes.
 MOE_DEVICE void mixSparsely(const float *logits, const int *ids, int topK,
                             int experts, double *score) {
   for (int j = 0; j < topK; ++j) {
@@ -161,27 +149,46 @@ MOE_DEVICE void mixSparsely(const float *logits, const int *ids, int topK,
   }
 }
 
-MOE_KERNEL(32, 1, Routing) {
-  int t = blockIdx.x, lane = threadIdx.x;
+/// Sums and maxima of a block's warps.
+struct Partial {
+  double sum[32];
+  float most[32];
+  int isBroken[32];
+};
+
+MOE_KERNEL(1024, 1, Routing) {
+  __shared__ Partial partial;
+  int t = blockIdx.x, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  int warps = blockDim.x / 32;
   if (t >= a.step->tokens)
     return;
   const float *logits = a.logits + t * a.stride;
-  int *ids = a.ids + i64(t) * a.topK;
-  float *weights = a.weights + i64(t) * a.topK;
   double *score = shared;
-
-#ifndef MOE_HASHED
+#ifdef MOE_HASHED
+  int *chosen = (int *)(score + a.experts);
+#else
   i64 *rank = (i64 *)(score + a.experts);
+  i64 *groupRank = rank + wholeCount(a.experts);
+  int *chosen = (int *)(groupRank + a.groups);
 #endif
   float largest = -infinity();
-  double poison = 0, sum = 0; // NaN if a logit or a bias is not finite.
-  for (int e = lane; e < a.experts; e += 32) {
-    poison += 0 * (double(logits[e]) + biasOf(a, e));
-    largest = logits[e] > largest ? logits[e] : largest;
+  bool isBroken = false; // A logit or a bias is not finite.
+  for (int e = threadIdx.x; e < a.experts; e += blockDim.x) {
+    float x = logits[e];
+    isBroken |= !isFinite(x) || !isFinite(float(biasOf(a, e)));
+    largest = x > largest ? x : largest;
   }
   largest = warpMax(largest);
-  poison = warpSum(poison);
-  for (int e = lane; e < a.experts; e += 32) {
+  isBroken = __any_sync(kAllLanes, isBroken);
+  if (lane == 0)
+    partial.most[warp] = largest, partial.isBroken[warp] = isBroken;
+  __syncthreads();
+  for (int w = 0; w < warps; ++w) {
+    largest = fmaxf(largest, partial.most[w]);
+    isBroken |= partial.isBroken[w] != 0;
+  }
+  double sum = 0;
+  for (int e = threadIdx.x; e < a.experts; e += blockDim.x) {
     double x = logits[e];
     score[e] = a.scoring == kSigmoid        ? 1 / (1 + exp(-x))
                : a.scoring == kSoftmax      ? exp(x - double(largest))
@@ -189,63 +196,73 @@ MOE_KERNEL(32, 1, Routing) {
                                             : x;
     sum += score[e];
   }
-  if (a.scoring == kSoftmax)
+  if (a.scoring == kSoftmax) {
     sum = warpSum(sum);
-  for (int e = lane; e < a.experts; e += 32) {
+    if (lane == 0)
+      partial.sum[warp] = sum;
+    __syncthreads();
+    sum = 0;
+    for (int w = 0; w < warps; ++w)
+      sum += partial.sum[w];
+  }
+  for (int e = threadIdx.x; e < a.experts; e += blockDim.x) {
     if (a.scoring == kSoftmax)
       score[e] /= sum;
 #ifndef MOE_HASHED
     rank[e] = keyOf(ordered(score[e] + biasOf(a, e)));
 #endif
   }
-  __syncwarp();
 
 #ifdef MOE_HASHED
   const int *row = a.table + i64(a.tokens[t]) * a.topK;
   bool isValid = isChoice(row, a);
-  poison += isValid ? 0 : double(nanValue());
-  for (int j = lane; j < a.topK; j += 32)
-    ids[j] = isValid ? row[j] : j;
+  isBroken |= !isValid;
+  for (int j = threadIdx.x; j < a.topK; j += blockDim.x)
+    chosen[j] = isValid ? row[j] : j;
 #else
+  for (int e = a.experts + threadIdx.x; e < wholeCount(a.experts);
+       e += blockDim.x)
+    rank[e] = kTaken;
+  __syncthreads();
   if (a.groups > 1)
-    dropGroups(a, rank, rank + a.experts);
-  Best own = bestOfLane(rank, a.experts);
-  for (int j = 0; j < a.topK; ++j) {
-    int best = takeBest(own, rank, a.experts);
-    if (lane == 0)
-      ids[j] = best;
+    dropGroups(a, rank, groupRank, threadIdx.x, blockDim.x);
+  for (int e = threadIdx.x; e < a.experts; e += blockDim.x) {
+    int place = betterThan(rank, wholeCount(a.experts), e);
+    if (place < a.topK)
+      chosen[place] = e;
   }
 #endif
-  __syncwarp();
-  if (a.scoring == kSparseMixer)
-    mixSparsely(logits, ids, a.topK, a.experts, score);
+  __syncthreads();
 
-  // With SoftmaxTopK and a bias, the first choice may not have the largest
-  // score.
-  double total = 0, first = score[ids[0]];
-  for (int j = 1; j < a.topK; ++j)
-    first = score[ids[j]] > first ? score[ids[j]] : first;
-  // Choice j is lane j % 32's. All lanes execute this, so that the warp stays
-  // converged afterwards (Fused.cuh).
-  auto scoreOf = [&](int j) {
-    double x = score[ids[j < a.topK ? j : 0]];
-    return a.scoring == kSoftmaxTopK ? exp(x - first) : x;
-  };
-  for (int begin = 0; begin < a.topK; begin += 32) {
-    double x = scoreOf(begin + lane);
-    for (int j = begin; j < min(a.topK, begin + 32); ++j)
-      total += __shfl_sync(kAllLanes, x, j - begin);
+  // The first warp mixes. Choice j is lane j % 32's.
+  if (warp == 0) {
+    if (a.scoring == kSparseMixer)
+      mixSparsely(logits, chosen, a.topK, a.experts, score);
+    auto scoreOf = [&](int j) {
+      return score[chosen[j < a.topK ? j : a.topK - 1]];
+    };
+    // With a bias, the first choice may not have the largest score.
+    double first = 0;
+    if (a.scoring == kSoftmaxTopK) {
+      first = scoreOf(0);
+      for (int j = 1; j < a.topK; ++j)
+        first = scoreOf(j) > first ? scoreOf(j) : first;
+    }
+    double total = 0;
+    for (int begin = 0; begin < a.topK; begin += 32) {
+      double x = scoreOf(begin + lane);
+      x = a.scoring == kSoftmaxTopK ? exp(x - first) : x;
+      total += warpSum(begin + lane < a.topK ? x : 0);
+    }
+    double factor = a.scoring == kSoftmaxTopK || a.normalize ? 1 / total : 1;
+    for (int j = lane; j < a.topK; j += 32) {
+      double x = scoreOf(j);
+      x = a.scoring == kSoftmaxTopK ? exp(x - first) : x;
+      double scale = a.expertScale ? double(a.expertScale[chosen[j]]) : 1;
+      a.ids[i64(t) * a.topK + j] = chosen[j];
+      a.weights[i64(t) * a.topK + j] =
+          isBroken ? nanValue() : float(x * factor * double(a.scale) * scale);
+    }
+    __syncwarp();
   }
-  double factor = a.scoring == kSoftmaxTopK ? 1 / total : 1;
-  if (a.normalize)
-    factor = a.scoring == kSoftmaxTopK ? factor : 1 / total;
-  for (int begin = 0; begin < a.topK; begin += 32) {
-    int j = begin + lane;
-    double x = scoreOf(j);
-    if (j >= a.topK)
-      continue;
-    double scale = a.expertScale ? double(a.expertScale[ids[j]]) : 1;
-    weights[j] = float(x * factor * double(a.scale) * scale + poison);
-  }
-  __syncwarp();
 }

@@ -54,6 +54,21 @@ struct Lifetime {
   }
 };
 
+/// Lifetimes that last until some more instructions of a queue have ended.
+struct Held {
+  SmallVector<unsigned> lifetimes;
+  int left = 0; ///< Instructions.
+};
+
+/// Returns for how many instructions after `inst` what it uses has to stay. A
+/// GPU may combine the KV splits of some heads, and quantise the result, while
+/// blocks of attention to other heads still run (kernels/cuda/Fuse.h).
+int instructionsBeside(InstOp inst) {
+  if (inst.getDevice().getDefiningOp<DeviceOp>().getKind() != DeviceKind::Cuda)
+    return 0;
+  return inst.getSpec()->op == moek::OpCode::Attention ? 2 : 0;
+}
+
 /// Memory that a device needs.
 struct Needs {
   llvm::SetVector<Value> weights;
@@ -193,14 +208,26 @@ private:
                            /*isInput=*/false, /*isOutput=*/false,
                            /*offset=*/0});
     }
+    SmallVector<Held> heldBy(queues);
     BindOp bind = phase.getBind();
     lifetimes[index[bind.getInput()]].isInput = true;
     lifetimes[index[bind.getOutput()]].isOutput = true;
     for (auto [inst, ordering] :
          llvm::zip_equal(phase.getBody().getOps<InstOp>(), orderings)) {
+      Held &held = heldBy[ordering.queue];
+      if (held.left > 0) {
+        --held.left;
+        for (unsigned i : held.lifetimes)
+          lifetimes[i].use(ordering);
+      }
+      SmallVector<unsigned> used;
       for (const Access &access : accessesOf(inst))
-        if (auto found = index.find(access.region); found != index.end())
+        if (auto found = index.find(access.region); found != index.end()) {
           lifetimes[found->second].use(ordering);
+          used.push_back(found->second);
+        }
+      if (int left = instructionsBeside(inst))
+        held = {used, left};
       Needs &need = needs[inst.getDevice()];
       // GPU kernels have no workers; plan-launches computes their workspace.
       if (inst.getDevice().getDefiningOp<DeviceOp>().getKind() ==

@@ -1,8 +1,8 @@
 // RUN: moe-opt %s -split-input-file -moe-select-kernels -moe-lower-to-plan | FileCheck %s
 
-// On a GPU a decoded token's attention has two blocks for each multiprocessor:
+// On a GPU a decoded token's attention has a block for each multiprocessor:
 // splits times groups of 16 heads of a latent (of 32, if there are more), or
-// times heads of keys and values, are at least 256 on an RTX 4090.
+// times heads of keys and values, are 128 on an RTX 4090.
 
 #gpu = {name = "gpu", devices = [{name = "gpu0", kind = "cuda", isa = "cuda", arch = 89 : i64, cores = 128 : i64, memory_bytes = 1000000000 : i64, reserved_bytes = 1000 : i64, read_bps = 1.0e12 : f64, int8_ops = 1.0e14 : f64, float_ops = 1.0e14 : f64}, {name = "cpu0", kind = "cpu", isa = "avx512", cores = 24 : i64, memory_bytes = 1000000000 : i64, reserved_bytes = 1000 : i64, read_bps = 1.0e9 : f64, int8_ops = 1.0e12 : f64, float_ops = 1.0e12 : f64}]}
 #model = {architecture = "deepseek2", name = "tiny", hash = "abc", hidden = 256 : i64, vocab = 512 : i64, layers = 1 : i64, experts = 4 : i64, experts_used = 2 : i64, parameters = 1000 : i64}
@@ -13,11 +13,11 @@ moe.weight @n : tensor<512xf32> = #moe.tensor<file = 0, offset = 2048>
 moe.weight @w16 : tensor<576x9216xf32> = #moe.tensor<file = 0, offset = 4096>
 moe.weight @w128 : tensor<576x73728xf32> = #moe.tensor<file = 0, offset = 4096>
 
-// DeepSeek-V2-Lite: 256 blocks.
+// DeepSeek-V2-Lite: 128 blocks.
 // CHECK-LABEL: plan.phase "decode"
-// CHECK: plan.buffer "attn.spans" {{.*}} f32 cols 8224 rows [256, 0]
-// CHECK: plan.inst latent_attention {{.*}} {heads = 16, latent = 512, rope = 64, splits = 256,
-// CHECK: plan.inst combine_splits {{.*}} splits = 256,
+// CHECK: plan.buffer "attn.spans" {{.*}} f32 cols 8224 rows [128, 0]
+// CHECK: plan.inst latent_attention {{.*}} {heads = 16, latent = 512, rope = 64, splits = 128,
+// CHECK: plan.inst combine_splits {{.*}} splits = 128,
 func.func @decode(%x: tensor<?x9216xf32>) -> tensor<?x8192xf32> attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 32768>} {
   %q = moe.transfer %x from "cpu0" to "gpu0" {moe.label = #moe.label<"x.to_gpu0">, moe.device = "gpu0"} : tensor<?x9216xf32>
   %n = moe.weight_ref @n : tensor<512xf32>
@@ -54,9 +54,9 @@ module attributes {moe.target = #gpu, moe.model = #model, moe.files = [#file]} {
 moe.weight @n : tensor<512xf32> = #moe.tensor<file = 0, offset = 2048>
 moe.weight @w128 : tensor<576x73728xf32> = #moe.tensor<file = 0, offset = 4096>
 
-// DeepSeek-V3: four groups of heads in 64 splits.
+// DeepSeek-V3: four groups of heads in 32 splits.
 // CHECK-LABEL: plan.phase "decode"
-// CHECK: plan.inst latent_attention {{.*}} {heads = 128, latent = 512, rope = 64, splits = 64,
+// CHECK: plan.inst latent_attention {{.*}} {heads = 128, latent = 512, rope = 64, splits = 32,
 func.func @decode(%x: tensor<?x73728xf32>) -> tensor<?x65536xf32> attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 4, context = 32768>} {
   %q = moe.transfer %x from "cpu0" to "gpu0" {moe.label = #moe.label<"x.to_gpu0">, moe.device = "gpu0"} : tensor<?x73728xf32>
   %n = moe.weight_ref @n : tensor<512xf32>
@@ -78,10 +78,10 @@ func.func @decode(%x: tensor<?x73728xf32>) -> tensor<?x65536xf32> attributes {mo
 module attributes {moe.target = #gpu, moe.model = #model, moe.files = [#file]} {
 moe.weight @wk : tensor<512x4096xf32> = #moe.tensor<file = 0, offset = 4096>
 
-// Qwen3-30B-A3B: four heads of keys and values in 64 splits. Tokens of the
+// Qwen3-30B-A3B: four heads of keys and values in 32 splits. Tokens of the
 // sequence share a block.
 // CHECK-LABEL: plan.phase "decode"
-// CHECK: plan.inst attention {{.*}} {heads = 32, kv_heads = 4, key = 128, value = 128, splits = 64, window = 0,
+// CHECK: plan.inst attention {{.*}} {heads = 32, kv_heads = 4, key = 128, value = 128, splits = 32, window = 0,
 // A window has rows for few splits.
 // CHECK: plan.inst attention {{.*}} splits = 3, window = 300,
 func.func @decode(%x: tensor<?x4096xf32>) -> tensor<?x4096xf32> attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 4, context = 32768>} {

@@ -105,10 +105,12 @@ void Translator::convert(MachineOp &m, Text text) const {
 void Translator::arithmetic(MachineOp &m, Text text) const {
   std::string_view type = text.type();
   bool wide = is64(type), isF = isFloat(type);
-  if (type == "f64")
-    return set(m, Pipe::Double);
   if (text.is({"mov", "cvta", "isspacep", "activemask"}))
     return set(m, Pipe::Free);
+  if (type == "f64" && text.is({"selp"}))
+    return set(m, Pipe::Integer, 2); // Half by half.
+  if (type == "f64")
+    return set(m, Pipe::Double);
   if (text.is({"cvt"}))
     return convert(m, text);
   if (type == "pred")

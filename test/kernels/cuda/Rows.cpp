@@ -67,8 +67,8 @@ Row attention(KvType type, int32_t heads, int32_t kvHeads, int32_t positions,
               int32_t splits, int32_t tokens) {
   int64_t bytes = kvRowBytes(type, gqaKvWidth(kvHeads, 128, 128)) * positions;
   return {fmt::format("attention {} heads={}/{} context={} splits={} T={}",
-                      kvTypeName(type), heads, kvHeads, positions, splits,
-                      tokens),
+                      kvTypeName(type), heads, kvHeads, positions,
+                      splits ? std::to_string(splits) : "plan", tokens),
           tokens > 64 ? 2 : std::max<int64_t>(2, kBeyondL2 / 4 / bytes),
           [=](Workbench &make, int64_t copies) {
             return make.attention(type, heads, kvHeads, 128, positions, splits,
@@ -113,7 +113,7 @@ std::vector<Row> benchRows() {
           rows.push_back(latent(type, heads, position, splits));
   for (KvType type : {KvType::F16, KvType::Q8_0})
     for (auto [position, splits] :
-         {std::pair<int32_t, int32_t>{4096, 1}, {4096, 64}, {32768, 128}})
+         {std::pair<int32_t, int32_t>{4096, 1}, {4096, 0}, {32768, 0}})
       rows.push_back(attention(type, 32, 4, position, splits, 1));
   rows.push_back(attention(KvType::F16, 32, 4, 4096, 1, 512));
   for (Format format : {Format::Q4_K, Format::Q8_0, Format::Q6_K, Format::Q4_0})

@@ -2,6 +2,7 @@
 
 #include "kernels/Abi.h"
 #include "kernels/Activation.h"
+#include "kernels/cuda/Fuse.h"
 
 #include <algorithm>
 #include <random>
@@ -241,6 +242,8 @@ static double pairsOf(int32_t positions, int32_t tokens) {
 Workload Workbench::attention(KvType type, int32_t heads, int32_t kvHeads,
                               int32_t columns, int32_t positions,
                               int32_t splits, int32_t tokens, int64_t copies) {
+  if (splits == 0) // As a plan: a wave of blocks.
+    splits = std::clamp(gpu_.multiprocessors() / kvHeads, 1, positions / 128);
   int64_t width = gqaKvWidth(kvHeads, columns, columns);
   int64_t capacity = (positions + 64) / 64 * 64;
   int64_t bytes = kvBytes(type, width, capacity);
@@ -265,13 +268,23 @@ Workload Workbench::attention(KvType type, int32_t heads, int32_t kvHeads,
     args.heads = heads, args.kvHeads = kvHeads;
     args.key = args.value = columns;
     args.splits = splits, args.scale = 0.1f;
-    add(work, OpCode::Attention, &args, c);
-    if (splits == 1)
+    if (splits == 1) {
+      add(work, OpCode::Attention, &args, c);
       continue;
+    }
     CombineSplitsArgs combine{
         at<float>(spans), outStride, at<float>(out), cols, heads,
         columns,          splits};
-    add(work, OpCode::CombineSplits, &combine, c);
+    cuda::Launch parts[] = {launchesOf(OpCode::Attention, &args, c)[0],
+                            launchesOf(OpCode::CombineSplits, &combine, c)[0]};
+    // As in a plan: one launch of both.
+    cuda::Fusible fusible[] = {{parts[0], {{0, 0, 1, true}}},
+                               {parts[1], {{0, 0, 1, false}}}};
+    if (auto both = cuda::fuse(fusible, c))
+      work.launches.push_back(std::move(*both));
+    else
+      work.launches.insert(work.launches.end(), std::begin(parts),
+                           std::end(parts));
   }
   return work;
 }

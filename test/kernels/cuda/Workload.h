@@ -50,6 +50,7 @@ public:
                   int64_t copies);
   /// Attention of the last `tokens` of `positions` with `columns` of keys and
   /// of values for each of `kvHeads`, with the combination of its KV splits.
+  /// `splits` 0: as many as a plan has.
   Workload attention(KvType type, int32_t heads, int32_t kvHeads,
                      int32_t columns, int32_t positions, int32_t splits,
                      int32_t tokens, int64_t copies);

@@ -1,0 +1,84 @@
+// CombineSplits of heads of at most 256 columns: a warp combines the KV splits
+// that a token sees, for 128 columns of a head. In decode it is a part of the
+// launch of attention (Fuse.h): of the blocks that read a head of keys and
+// values, the last one combines its queries' splits, 4 KB each for eight heads
+// of 128 columns. There is no branch around loads: what a jump leads to has to
+// be fetched first.
+
+#include "kernels/cuda/Spans.cuh"
+
+/// Columns of a lane, which it loads at once, and splits whose loads are in
+/// flight together: 64 registers.
+struct alignas(4 * MOE_COLUMNS) Columns {
+  float of[MOE_COLUMNS];
+};
+constexpr int kColumns = MOE_COLUMNS, kAhead = 16;
+static_assert(kColumns == 1 || MOE_VALUE % (32 * kColumns) == 0,
+              "only single columns may be missing");
+
+MOE_KERNEL(128, 4, CombineSplitsArgs) {
+  int lane = threadIdx.x % 32, t = blockIdx.x;
+  int head = blockIdx.y * (blockDim.x / 32) + threadIdx.x / 32;
+  int tokens = a.step->tokens;
+  Sequence s = loadSequence(a.step->sequence);
+  if (t >= tokens || head >= a.heads)
+    return;
+  for (int i = 1; t >= s.begin + s.count; ++i)
+    s = loadSequence(a.step->sequence + i);
+  // The splits in which the token sees something.
+  int position = s.position + t - s.begin;
+  Spans spans = spansOf(s, a.splits, a.window);
+  int first = 0, used = u32(position - spans.base) / u32(spans.length) + 1;
+  if (a.window > 0) {
+    first = (firstVisible(position, a.window) - spans.base) / spans.length;
+    used -= first;
+  }
+  // A row is [heads * value sums | heads maxima | heads sums of weights].
+  u32 pitch = u32(a.xStride) * 4; // Bytes.
+  const float *rows = a.x + (i64(t) * a.splits + first) * a.xStride;
+  const char *stats = (const char *)(rows + i64(a.heads) * MOE_VALUE + head);
+  const char *x = (const char *)(rows + i64(head) * MOE_VALUE);
+  // Columns and splits that are not there are those that are the last.
+  int column = (blockIdx.z * 32 + lane) * kColumns;
+  bool isThere = column < MOE_VALUE;
+  x += min(column, MOE_VALUE - kColumns) * 4;
+  auto rowOf = [&](const char *from, int i) {
+    return (const float *)(from + u64(u32(min(i, used - 1))) * pitch);
+  };
+  float most = -infinity(), total = 0, sums[kColumns] = {};
+  // Maximum and sum of every 32nd split.
+  float own = rowOf(stats, lane)[0], weight = rowOf(stats, lane)[a.heads];
+  float factor = 0;
+  for (int at = 0; at < used; at += kAhead) {
+    Columns ahead[kAhead];
+#pragma unroll
+    for (int i = 0; i < kAhead; ++i)
+      ahead[i] = *(const Columns *)rowOf(x, at + i);
+    if (at % 32 == 0) {
+      float next = fmaxf(most, warpMax(own)); // The last split may come twice.
+      float shift = next == -infinity() ? 0 : next;
+      float alpha = expf(most - shift);
+      most = next;
+      factor = at + lane < used ? expf(own - shift) : 0;
+      total = fmaf(factor, weight, total * alpha);
+#pragma unroll
+      for (int c = 0; c < kColumns; ++c)
+        sums[c] *= alpha;
+      own = rowOf(stats, at + 32 + lane)[0];
+      weight = rowOf(stats, at + 32 + lane)[a.heads];
+    }
+#pragma unroll
+    for (int i = 0; i < kAhead; ++i) {
+      float of = __shfl_sync(kAllLanes, factor, at % 32 + i);
+#pragma unroll
+      for (int c = 0; c < kColumns; ++c)
+        sums[c] = fmaf(of, at + i < used ? ahead[i].of[c] : 0, sums[c]);
+    }
+  }
+  float inverse = 1 / warpSum(total);
+  float *out = a.out + t * a.outStride + i64(head) * MOE_VALUE + column;
+  if (isThere)
+#pragma unroll
+    for (int c = 0; c < kColumns; ++c)
+      out[c] = sums[c] * inverse;
+}
