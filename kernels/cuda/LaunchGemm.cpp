@@ -155,8 +155,8 @@ int64_t rowSplit(const Product &p, int64_t rows, int64_t warpRows,
 
 std::vector<Launch> floatGemm(const Product &p, const LaunchContext &context) {
   int64_t rows = std::min(p.maxRows, kFewRows);
-  // Rows of weights of a warp. With a gate, or with the addresses of each slot's
-  // activations, four would spill.
+  // Rows of weights of a warp. With a gate, or with the addresses of each
+  // slot's activations, four would spill.
   int64_t warpRows = 1;
   if (rows > 2 && formatInfo(p.format).blockElements == 1)
     warpRows = p.isGate || p.jobs == Jobs::Experts ? 2 : 4;
@@ -315,6 +315,8 @@ static std::vector<Launch> wholeLaunches(const Product &p,
   if (context.form.activation == Encoding::F32 || p.jobs == Jobs::Heads ||
       rows16Shape(p.format).codeBits % 16 == 0)
     return {};
+  if (isHalfGemm(p, context))
+    return halfGemm(p, context);
   // An expert may have more rows than others; it takes several groups.
   int64_t rows = rowsPerMatrix(p);
   if (rows > kFewRows)
