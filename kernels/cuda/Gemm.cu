@@ -29,13 +29,13 @@
 #include "kernels/cuda/A8.cuh"
 #include "kernels/cuda/AsyncCopy.cuh"
 #include "kernels/cuda/Groups.cuh"
+#include "kernels/cuda/PanelStage.cuh"
 #include "kernels/cuda/Products.cuh"
 
 constexpr int kTiles = MOE_ROWS / MOE_WARP_COLS / 8;
 constexpr int kStageUnits = 4; // 128 columns: a swizzled row of 128 bytes.
 constexpr int kThreads = 32 * MOE_WARP_ROWS * MOE_WARP_COLS;
 constexpr int kBlockRows = 32 * MOE_WARP_ROWS, kPanels = kBlockRows / 16;
-constexpr int kUnitWords = kUnitBytes / 16; ///< 16-byte words of a panel.
 static_assert(kTiles % 2 == 0, "ldmatrix takes two tiles at a time");
 #ifdef MOE_GATE
 constexpr int kMatrices = 2;
@@ -72,16 +72,6 @@ struct Stage {
 #endif
 };
 
-/// If each lane reads its own vector of codes, groups of sixteen words are
-/// transposed: lane 4 g + c reads word 4 c + g % 4. Two lines of four words
-/// then cover all banks exactly once, both for lanes that read two lines and
-/// for lanes that copy two words to each of four.
-MOE_DEVICE int transposed(int quad, int c) { return 4 * quad + (c ^ quad & 2); }
-MOE_DEVICE int wordPlace(int word) {
-  constexpr int kOwn = MOE_BITS == 8 ? 32 : MOE_BITS >= 4 ? 16 : 0;
-  return word < kOwn ? (word & 16) + transposed(word % 4, word / 4 % 4) : word;
-}
-
 /// Loads the 32 bytes of unit `u` for two mma columns, 16 rows. ldmatrix gives
 /// lane 4 g + c the bytes 4 c .. 4 c + 3 of row g of each of four matrices,
 /// which have eight rows of 16 bytes.
@@ -99,24 +89,6 @@ struct Lane {
   int g, c, quad;
 };
 
-/// Loads the stage's codes of unit `u` for the lane's four rows.
-MOE_DEVICE void loadCodes(Codes &codes, const uint4 *unit, const Lane &lane) {
-#if MOE_BITS >= 4
-  codes.word[0] = unit[transposed(lane.quad, lane.c)];
-#if MOE_BITS == 8
-  codes.word[1] = unit[16 + transposed(lane.quad, lane.c)];
-#else
-#pragma unroll
-  for (int i = 1; i < kWords; ++i)
-    codes.word[i] = unit[12 + 4 * i + lane.quad];
-#endif
-#else
-#pragma unroll
-  for (int i = 0; i < kWords; ++i)
-    codes.word[i] = unit[4 * i + lane.quad];
-#endif
-}
-
 MOE_DEVICE void unpack(float (&four)[4], const float4 &v) {
   four[0] = v.x;
   four[1] = v.y;
@@ -133,7 +105,8 @@ MOE_DEVICE void multiply(float (&sums)[kTiles][4][2], const Stage &stage,
                          bool lacksTile, const Lane &lane) {
   constexpr int start[2] = {kMagicBits, kMagicBits};
   Codes codes;
-  loadCodes(codes, stage.weights[matrix][2 * warpRow + lane.g / 4][u], lane);
+  const uint4 *unit = stage.weights[matrix][2 * warpRow + lane.g / 4][u];
+  loadUnit(codes, lane.quad, lane.c, [&](int i) { return unit[i]; });
 #ifdef MOE_SHIFTS
   codes.shifts = stage.shifts[matrix][u][8 * warpRow + lane.g];
 #endif
@@ -222,14 +195,6 @@ MOE_DEVICE void multiplyStage(float (&sums)[kMatrices][kTiles][4][2],
 /// Whether a stage may have fewer units; otherwise it is always half of a
 /// block's tile.
 constexpr bool kIsRagged = kTileUnits == 1;
-/// Offset from a panel's first stage to the stage that begins with unit
-/// `first`.
-MOE_DEVICE i64 tileOffset(int first) {
-  return i64(first / kTileUnits) * kTileBytes;
-}
-MOE_DEVICE i64 codeOffset(int first) {
-  return tileOffset(first) + first % kTileUnits * kUnitBytes;
-}
 /// Offset from unit 0 of a stage to unit `u`.
 MOE_DEVICE int unitOffset(int u) {
   return kTileUnits == 1 ? u * kTileBytes : u * kUnitBytes;
@@ -290,7 +255,7 @@ MOE_DEVICE Sources sourcesOf(const GemmArgs &a, const Job &job, i64 blockRow) {
   int group = tid / kCopyLanes;
 #pragma unroll
   for (int matrix = 0; matrix < kMatrices; ++matrix)
-    s.weight[matrix] = panelOf(matrix == 1, group / kStageUnits) + kScalePart +
+    s.weight[matrix] = panelOf(matrix == 1, group / kStageUnits) +
                        unitOffset(group % kStageUnits) +
                        16 * (tid % kCopyLanes);
 #pragma unroll

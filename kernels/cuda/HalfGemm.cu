@@ -16,21 +16,24 @@
 //
 // A block has MOE_SLICES x MOE_WARP_COLS x MOE_WARP_ROWS warps, each with
 // 16 MOE_TILES weight rows (half of them of `up`, with a gate) by 8 kTiles
-// rows of activations. Columns pass through shared memory in steps of 32, of
-// which each slice takes every MOE_SLICES-th; MOE_STAGES steps of all slices
-// are in flight or in use. At the end the slices' sums are added in their
-// order: matrices of few rows have too few blocks otherwise.
+// rows of activations. Columns pass through shared memory in steps of
+// MOE_STEP_COLS, of which each slice takes every MOE_SLICES-th; MOE_STAGES
+// steps of all slices are in flight or in use. At the end the slices' sums are
+// added in their order: matrices of few rows have too few blocks otherwise.
 //
-// With 64 x 32 a warp, a step is 32 mma after 12 ldmatrix: 96 wavefronts for
-// eight warps' 1024 cycles on GeForce, whose mma take 32 cycles of a quarter of
-// a multiprocessor, and 256 on an A100. On an H100, where they are 128, a warp
-// has 64 x 64: 16 ldmatrix for 64 mma, and a block of 256 x 128 reads 24 bytes
-// from L2 for every 1024 multiply-adds.
+// With 64 x 32 a warp, 32 columns are 32 mma after 12 ldmatrix: 96 wavefronts
+// for eight warps' 1024 cycles on GeForce, whose mma take 32 cycles of a
+// quarter of a multiprocessor, and 256 on an A100. On GPUs of data centres a
+// warp has 64 x 64, which takes 16 ldmatrix for 64 mma. Its 128 sums leave
+// registers for the weights of the next sixteen columns (MOE_AHEAD 1): they
+// come while this step's are multiplied, over the barrier between stages too.
+// Otherwise all warps would ask for operands at the same time after each
+// barrier, and tensor cores would wait.
 
 #include "kernels/cuda/Formats.cuh"
 #include "kernels/cuda/Groups.cuh"
 
-#if MOE_FORMAT == MOE_F16
+#if MOE_FORMAT != MOE_F32 && MOE_FORMAT != MOE_BF16
 #define MOE_HALF_IS_F16
 #define MOE_HALF "f16"
 #else
@@ -48,12 +51,8 @@ constexpr int kRowTiles = MOE_TILES / kMatrices; ///< Of a matrix and warp.
 constexpr int kBlockRows = 16 * kRowTiles * MOE_WARP_ROWS;
 constexpr int kSliceThreads = 32 * MOE_WARP_ROWS * MOE_WARP_COLS;
 constexpr int kThreads = kSliceThreads * MOE_SLICES;
+constexpr int kStepCols = MOE_STEP_COLS;
 static_assert(kTiles % 2 == 0, "ldmatrix takes two tiles at a time");
-
-constexpr int kStepCols = 32;
-constexpr bool kIsF32 = MOE_FORMAT == MOE_F32;
-/// Words of sixteen bytes of a row and step: weights, activations.
-constexpr int kWeightWords = kIsF32 ? 8 : 4, kActWords = 4;
 
 /// Sixteen bytes with number i of row r of `Words` such. Eight rows' words with
 /// the same number are in different banks.
@@ -61,27 +60,37 @@ template <int Words> MOE_DEVICE int placeOf(int r, int i) {
   return r * Words + (i ^ r / (8 / Words) % Words);
 }
 
+/// Stops the compiler from computing `x` again where it is used.
+MOE_DEVICE void keep(u32 &x) { asm volatile("" : "+r"(x)); }
+
+#ifdef MOE_PANELS
+#include "kernels/cuda/HalfPanels.cuh"
+#else
+#include "kernels/cuda/HalfRows.cuh"
+#endif
+
+constexpr int kSteps = kStepCols / 16; ///< mma in a step.
+constexpr int kActWords = kStepCols / 8;
+static_assert(kSteps % 2 == 0, "operands alternate between two places");
+
 /// One step of one slice.
 struct Stage {
-  uint4 weights[kMatrices][kBlockRows * kWeightWords];
+  WeightStage weights;
   uint4 acts[MOE_PARTS][MOE_ROWS * kActWords];
 };
 
 // A thread copies the same word of rows that are so many apart.
-constexpr int kWeightApart = kSliceThreads / kWeightWords;
 constexpr int kActApart = kSliceThreads / kActWords;
-constexpr int kWeightCopies = (kBlockRows + kWeightApart - 1) / kWeightApart;
 constexpr int kActCopies = (MOE_ROWS + kActApart - 1) / kActApart;
-static_assert(kWeightApart % 8 == 0 && kActApart % 8 == 0,
-              "rows have their words in the same order");
+static_assert(kActApart % 8 == 0, "rows have their words in the same order");
 
-/// What this thread copies next: addresses in its rows, and the number of
-/// columns from there to the end of a row of weights, or of activations with
-/// their zeros. Addresses that only advance cost the loop four instructions.
-struct Sources {
-  const u8 *weight[kMatrices][kWeightCopies], *act[kActCopies];
-  int weightCols, actCols;
-  u32 weightTo, actTo; ///< From the beginning of a stage.
+/// What this thread copies next: words of sixteen bytes, counted from the first
+/// row of activations, and the number of columns from there to the end of a row
+/// with its zeros.
+struct ActSource {
+  u32 word[kActCopies];
+  int cols;
+  u32 to; ///< From the beginning of a stage.
 };
 
 /// The row of narrowed activations that is row `i` of the job.
@@ -96,157 +105,140 @@ MOE_DEVICE i64 narrowRow(const HalfGemmArgs &a, const Job &job, int i) {
 #endif
 }
 
-/// Rows past a matrix's last read the last one, rows past a job's last read
-/// the first one; their results are not stored.
-MOE_DEVICE Sources sourcesOf(const HalfGemmArgs &a, const Job &job,
-                             i64 blockRow, int slice, int thread) {
-  Sources s;
-  int row = thread / kWeightWords, word = thread % kWeightWords;
-  int column = slice * kStepCols + word * kStepCols / kWeightWords;
-#pragma unroll
-  for (int m = 0; m < kMatrices; ++m) {
-    const Matrix &w = m ? a.up : a.w;
-#pragma unroll
-    for (int i = 0; i < kWeightCopies; ++i) {
-      i64 at = blockRow + row + i * kWeightApart;
-      at = at < w.rows ? at : w.rows - 1;
-      s.weight[m][i] = w.data + job.matrix * w.outerStride + at * w.rowStride +
-                       column * (kIsF32 ? 4 : 2);
-    }
-  }
-  s.weightCols = int(a.w.cols) - column;
-  s.weightTo = placeOf<kWeightWords>(row, word) * 16;
-  row = thread / kActWords;
-  word = thread % kActWords;
-  column = slice * kStepCols + word * kStepCols / kActWords;
+/// Rows past a job's last read the first one; their results are not stored.
+MOE_DEVICE ActSource actSource(const HalfGemmArgs &a, const Job &job, int slice,
+                               int thread) {
+  ActSource s;
+  int row = thread / kActWords, word = thread % kActWords;
+  int column = slice * kStepCols + word * 8;
 #pragma unroll
   for (int i = 0; i < kActCopies; ++i) {
     int t = row + i * kActApart;
-    s.act[i] = (const u8 *)(a.narrowed +
-                            narrowRow(a, job, t < job.count ? t : 0) * a.pitch +
-                            column);
+    s.word[i] =
+        u32((narrowRow(a, job, t < job.count ? t : 0) * a.pitch + column) / 8);
+    keep(s.word[i]);
   }
-  s.actCols = int(a.pitch) - column;
-  s.actTo = u32(sizeof(Stage::weights)) + placeOf<kActWords>(row, word) * 16;
+  s.cols = int(a.pitch) - column;
+  s.to = u32(sizeof(WeightStage)) + placeOf<kActWords>(row, word) * 16;
+  keep(s.to);
   return s;
 }
 
-/// Begins the copies of the slice's next step to the stage at shared address
-/// `stage`; past a row's last column are zeros.
-MOE_DEVICE void fillStage(u32 stage, Sources &s, const HalfGemmArgs &a,
-                          int thread) {
-  constexpr int kColumns = kStepCols * MOE_SLICES;
-#pragma unroll
-  for (int m = 0; m < kMatrices; ++m)
-#pragma unroll
-    for (int i = 0; i < kWeightCopies; ++i)
-      if (kBlockRows % kWeightApart == 0 ||
-          thread / kWeightWords + i * kWeightApart < kBlockRows) {
-        copyAsync(stage + s.weightTo +
-                      (m * kBlockRows + i * kWeightApart) * kWeightWords * 16,
-                  s.weight[m][i], s.weightCols > 0 ? 16 : 0);
-        s.weight[m][i] += kColumns * (kIsF32 ? 4 : 2);
-      }
+/// Begins part `part` of `parts` of the copies of the slice's next step to the
+/// stage at shared address `stage`; past a row's last column are zeros.
+MOE_DEVICE void fillActs(u32 stage, ActSource &s, const HalfGemmArgs &a,
+                         int thread, int part, int parts) {
 #pragma unroll
   for (int i = 0; i < kActCopies; ++i)
-    if (MOE_ROWS % kActApart == 0 ||
-        thread / kActWords + i * kActApart < MOE_ROWS) {
+    if ((kActCopies - 1 - i) % parts == part &&
+        (MOE_ROWS % kActApart == 0 ||
+         thread / kActWords + i * kActApart < MOE_ROWS)) {
 #pragma unroll
       for (int p = 0; p < MOE_PARTS; ++p)
-        copyAsync(stage + s.actTo +
-                      (p * MOE_ROWS + i * kActApart) * kActWords * 16,
-                  s.act[i] + p * a.plane * 2, s.actCols > 0 ? 16 : 0);
-      s.act[i] += kColumns * 2;
+        copyAsync(
+            stage + s.to + (p * MOE_ROWS + i * kActApart) * kActWords * 16,
+            a.narrowed + i64(s.word[i]) * 8 + p * a.plane, s.cols > 0 ? 16 : 0);
+      s.word[i] += kActWords * MOE_SLICES;
     }
-  s.weightCols -= kColumns;
-  s.actCols -= kColumns;
+  if (part == parts - 1)
+    s.cols -= kStepCols * MOE_SLICES;
 }
 
 using Sums = float[MOE_TILES][kTiles][4];
 
-/// The operands of sixteen weight rows and columns: those of F32, high and low.
-struct Weights {
-  u32 part[kIsF32 ? 2 : 1][4];
+/// The lane's addresses for ldmatrix, from the beginning of a stage.
+struct ActLane {
+  u32 at[kSteps];
 };
-
-/// Words of weights that a lane's address moves on by for the next eight
-/// columns (F32) or sixteen.
-constexpr int kLoads = kIsF32 ? 4 : 2;
-
-/// The lane's addresses for ldmatrix, from the beginning of a stage. Sixteen
-/// rows further the order of words is the same, so that all others are
-/// constants more.
-struct Operands {
-  u32 weight[kLoads], act[2];
-};
-MOE_DEVICE Operands operandsOf(int warpRow, int act) {
+MOE_DEVICE ActLane actLane(int act) {
   int lane = threadIdx.x % 32;
-  Operands o;
-  // ldmatrix order: rows 0 .. 7 and 8 .. 15 of a word, then of the next one.
-  int row = warpRow * kRowTiles * 16 + lane % 16;
-#pragma unroll
-  for (int i = 0; i < kLoads; ++i)
-    o.weight[i] = placeOf<kWeightWords>(row, 2 * i + lane / 16) * 16;
+  ActLane o;
   // Words 2 k and 2 k + 1 of eight rows, then of the next eight.
-  row = act + lane / 16 * 8 + lane % 8;
+  int row = act + lane / 16 * 8 + lane % 8;
 #pragma unroll
-  for (int k = 0; k < 2; ++k)
-    o.act[k] = u32(sizeof(Stage::weights)) +
-               placeOf<kActWords>(row, 2 * k + lane / 8 % 2) * 16;
+  for (int k = 0; k < kSteps; ++k)
+    o.at[k] = u32(sizeof(WeightStage)) +
+              placeOf<kActWords>(row, 2 * k + lane / 8 % 2) * 16;
   return o;
 }
 
-/// Loads the weights of sixteen rows, at `rows`, and columns from 16 `k` on.
-MOE_DEVICE void loadWeights(Weights &w, u32 rows, const Operands &o, int k) {
-#if MOE_FORMAT == MOE_F32
+/// Sixteen columns of sixteen rows of activations.
+struct Acts {
+  u32 part[MOE_PARTS][4];
+};
+/// Loads rows from 16 `two` of the warp's on, columns from 16 `k` on.
+MOE_DEVICE void loadActs(Acts &b, u32 stage, const ActLane &lane, int two,
+                         int k) {
 #pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    u32 x[4];
-    loadMatrices(x, rows + o.weight[2 * k + half]);
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      Split two =
-          split(__int_as_float(int(x[i])), __int_as_float(int(x[i + 2])));
-      w.part[0][2 * half + i] = two.high;
-      w.part[1][2 * half + i] = two.low;
-    }
-  }
-#else
-  loadMatrices(w.part[0], rows + o.weight[k]);
-#endif
+  for (int p = 0; p < MOE_PARTS; ++p)
+    loadMatrices(b.part[p], stage + lane.at[k] +
+                                (p * MOE_ROWS + 16 * two) * kActWords * 16);
 }
 
-/// Adds a step's products to the sums, of `count` rows of activations; `stage`
-/// is a shared address. Only experts' blocks have fewer rows than they could
-/// have, which costs others no branch.
-MOE_DEVICE void multiply(Sums &sums, u32 stage, const Operands &o, int count) {
+MOE_DEVICE void multiply(Sums &sums, const Weights (&w)[MOE_TILES],
+                         const Acts &b, int two) {
 #pragma unroll
-  for (int k = 0; k < kStepCols / 16; ++k) {
-    Weights w[MOE_TILES];
+  for (int p = 0; p < MOE_PARTS; ++p)
 #pragma unroll
     for (int i = 0; i < MOE_TILES; ++i)
-      loadWeights(w[i],
-                  stage + (i / kRowTiles * kBlockRows + i % kRowTiles * 16) *
-                              kWeightWords * 16,
-                  o, k);
 #pragma unroll
-    for (int two = 0; two < kTiles; two += 2) {
-      if (MOE_JOBS == MOE_EXPERTS && 8 * two >= count)
-        break;
-#pragma unroll
-      for (int p = 0; p < MOE_PARTS; ++p) {
-        u32 b[4];
-        loadMatrices(b, stage + o.act[k] +
-                            (p * MOE_ROWS + 8 * two) * kActWords * 16);
-#pragma unroll
-        for (int i = 0; i < MOE_TILES; ++i)
-#pragma unroll
-          for (int part = 0; part < (kIsF32 && p == 0 ? 2 : 1); ++part) {
-            mma(sums[i][two], w[i].part[part], b[0], b[1]);
-            mma(sums[i][two + 1], w[i].part[part], b[2], b[3]);
-          }
+      for (int part = 0; part < (p == 0 ? kWeightParts : 1); ++part) {
+        mma(sums[i][2 * two], w[i].part[part], b.part[p][0], b.part[p][1]);
+        mma(sums[i][2 * two + 1], w[i].part[part], b.part[p][2], b.part[p][3]);
       }
-    }
+}
+
+/// Where a lane's operands are, and those that were loaded.
+struct Operands {
+  WeightLane weightLane;
+  ActLane actLane;
+  int count; ///< Rows of activations.
+  Held held;
+  Weights w[MOE_AHEAD + 1][MOE_TILES];
+  Acts b[2];
+};
+
+/// Loads the operands with which a stage begins.
+MOE_DEVICE void loadFirst(Operands &o, u32 stage, int k) {
+  loadActs(o.b[0], stage, o.actLane, 0, k);
+#pragma unroll
+  for (int i = 0; i < MOE_TILES; i += kLoadTiles)
+    loadWeights(o.w[0], o.held, stage, o.weightLane, i, k);
+}
+
+constexpr int kTwos = kTiles / 2;
+
+/// Multiplies columns 16 `k` .. 16 `k` + 15 of the stage at `here`, and with
+/// MOE_AHEAD loads the weights of the next ones, a few tiles at a time; those
+/// that follow the last columns are at `there`. Calls between(0 .. kTwos - 1)
+/// among the products. Only experts' blocks have fewer rows of activations than
+/// they could have, which costs others no branch.
+template <class Between>
+MOE_DEVICE void multiply(Sums &sums, Operands &o, u32 here, u32 there, int k,
+                         Between between) {
+  constexpr int kEach =
+      (MOE_TILES / kLoadTiles + kTwos - 1) / kTwos * kLoadTiles;
+  const int next = (k + 1) % kSteps, which = MOE_AHEAD * (k % 2);
+  const u32 from = next ? here : there;
+  if (!MOE_AHEAD)
+    loadFirst(o, here, k);
+#pragma unroll
+  for (int two = 0; two < kTwos; ++two) {
+    between(two);
+    const bool isNeeded = MOE_JOBS != MOE_EXPERTS || 16 * two < o.count;
+    const int now = (MOE_AHEAD * k * kTwos + two) % 2;
+    if (two + 1 < kTwos)
+      loadActs(o.b[now ^ 1], here, o.actLane, two + 1, k);
+    else if (MOE_AHEAD)
+      loadActs(o.b[now ^ 1], from, o.actLane, 0, next);
+    if (MOE_AHEAD)
+#pragma unroll
+      for (int i = two * kEach; i < two * kEach + kEach && i < MOE_TILES;
+           i += kLoadTiles)
+        loadWeights(o.w[which ^ MOE_AHEAD], o.held, from, o.weightLane, i,
+                    next);
+    if (isNeeded)
+      multiply(sums, o.w[which], o.b[now], two);
   }
 }
 
@@ -290,32 +282,73 @@ MOE_KERNEL(kThreads, MOE_BLOCKS, HalfGemmArgs) {
   // Warps past the last row multiply nothing, but they copy.
   bool isInside =
       blockRow + warpRow * kRowTiles * 16 < a.w.rows && act < job.count;
-  Sources sources = sourcesOf(a, job, blockRow, slice, thread);
-  Operands operands = operandsOf(warpRow, act);
+  WeightSource weights = weightSource(a, job, blockRow, slice, thread);
+  ActSource acts = actSource(a, job, slice, thread);
   // Steps of all slices together; a stage has one of each slice.
   constexpr u32 kStageBytes = sizeof(Stage) * MOE_SLICES;
   int rounds =
       (int(a.w.cols) + kStepCols * MOE_SLICES - 1) / (kStepCols * MOE_SLICES);
-  u32 first = sharedAddress(memory) + slice * u32(sizeof(Stage));
-  u32 end = first + MOE_STAGES * kStageBytes;
+  const u32 first = sharedAddress(memory) + slice * u32(sizeof(Stage));
+  const u32 end = first + MOE_STAGES * kStageBytes;
+  Scales scales; // Of the round that was filled last.
+  auto fill = [&](int round, u32 stage, int part, int parts) {
+    if (round < rounds) {
+      fillWeights(stage, weights, round, thread, part, parts);
+      fillActs(stage, acts, a, thread, part, parts);
+      if (part == 0)
+        loadScales(scales, weights, round, thread);
+    }
+    if (part == parts - 1)
+      commitCopies();
+  };
+  auto store = [&](int round, u32 stage) {
+    if (round < rounds)
+      storeScales(stage, scales, weights, round, thread);
+  };
 #pragma unroll
   for (int i = 0; i < MOE_STAGES - 1; ++i) {
-    if (i < rounds)
-      fillStage(first + i * kStageBytes, sources, a, thread);
-    commitCopies();
+    fill(i, first + i * kStageBytes, 0, 1);
+    store(i, first + i * kStageBytes);
   }
   Sums sums = {};
-  u32 here = first, there = end - kStageBytes;
+  Operands o{weightLane(warpRow), actLane(act), job.count - act};
+#if MOE_AHEAD
+  waitCopies<MOE_STAGES - 2>();
+  __syncthreads();
+  if (isInside)
+    loadFirst(o, first, 0);
+#endif
+  u32 here = first, free = end - kStageBytes;
   for (int round = 0; round < rounds; ++round) {
-    waitCopies<MOE_STAGES - 2>();
-    __syncthreads(); // This round is complete, the one before it is left.
-    if (round + MOE_STAGES - 1 < rounds)
-      fillStage(there, sources, a, thread);
-    commitCopies();
+    // After the last round, operands are loaded once more from its stage.
+    const u32 there = round + 1 == rounds        ? here
+                      : here + kStageBytes < end ? here + kStageBytes
+                                                 : first;
+#if MOE_AHEAD
     if (isInside)
-      multiply(sums, here, operands, job.count - act);
-    there = here;
-    here = here + kStageBytes < end ? here + kStageBytes : first;
+#pragma unroll
+      for (int k = 0; k < kSteps - 1; ++k)
+        multiply(sums, o, here, there, k, [](int) {});
+#endif
+    u32 before = (free > first ? free : end) - kStageBytes;
+    if (round)
+      store(round + MOE_STAGES - 2, before);
+    waitCopies<MOE_STAGES - 2 - MOE_AHEAD>();
+    // The stage that is needed next is complete, the free one is left.
+    __syncthreads();
+    // Copies are spread over products, so that operands do not wait for all.
+    constexpr int kFrom = MOE_AHEAD * (kSteps - 1);
+    if (isInside)
+#pragma unroll
+      for (int k = kFrom; k < kSteps; ++k)
+        multiply(sums, o, here, there, k, [&](int two) {
+          fill(round + MOE_STAGES - 1, free, (k - kFrom) * kTwos + two,
+               (kSteps - kFrom) * kTwos);
+        });
+    else
+      fill(round + MOE_STAGES - 1, free, 0, 1);
+    free = here;
+    here = there;
   }
 #if MOE_SLICES > 1
   __syncthreads();
@@ -340,8 +373,7 @@ MOE_KERNEL(kThreads, MOE_BLOCKS, HalfGemmArgs) {
 #endif
 #pragma unroll
       for (int r = 0; r < 2 * kRowTiles; ++r) {
-        i64 row = blockRow + 16 * (warpRow * kRowTiles + r / 2) + lane / 4 +
-                  8 * (r % 2);
+        i64 row = blockRow + 16 * warpRow * kRowTiles + weightRow(r / 2, r % 2);
         if (row >= a.w.rows)
           continue;
         float sum = sums[r / 2][tile][r % 2 * 2 + t] * scale, up = 0;

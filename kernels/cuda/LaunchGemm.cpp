@@ -315,6 +315,8 @@ static std::vector<Launch> wholeLaunches(const Product &p,
   if (context.form.activation == Encoding::F32 || p.jobs == Jobs::Heads ||
       rows16Shape(p.format).codeBits % 16 == 0)
     return {};
+  if (isHalfGemm(p, context))
+    return halfGemm(p, context);
   // An expert may have more rows than others; it takes several groups.
   int64_t rows = rowsPerMatrix(p);
   if (rows > kFewRows)

@@ -3,6 +3,7 @@
 #ifndef MOE_KERNELS_CUDA_LAUNCHGEMM_H
 #define MOE_KERNELS_CUDA_LAUNCHGEMM_H
 
+#include "kernels/cuda/Limits.h"
 #include "kernels/cuda/MakeLaunch.h"
 
 namespace moek::cuda {
@@ -26,8 +27,14 @@ std::vector<Launch> gemmLaunches(OpCode op, const void *args,
 /// Returns the bytes of workspace of a product: the slots of one that streams,
 /// or activations as 16-bit numbers.
 int64_t gemmBytes(OpCode op, const void *args, const LaunchContext &context);
+/// Whether panels are unpacked to F16 in prefill (HalfPanels.cuh): where F16
+/// has half of the int8 rate. On GeForce GPUs it has a quarter.
+constexpr bool hasPanelProducts(int arch) {
+  return arch >= 80 && multiprocessorOf(arch).sharedBytes >= 128 << 10;
+}
+
 /// Returns the bytes of `rows` activations as 16-bit numbers: at most so many
-/// does a product with F32, F16 or BF16 weights need.
+/// does a product by HalfGemm.cu need.
 int64_t narrowBytes(int64_t rows, int64_t cols);
 
 } // namespace moek::cuda

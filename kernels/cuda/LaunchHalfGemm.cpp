@@ -1,13 +1,44 @@
 //===- LaunchHalfGemm.cpp - Launches of products of 16-bit floats ---------===//
 
 #include "kernels/cuda/Product.h"
+#include "kernels/quant/Blocks.h"
+#include "kernels/quant/Rows16.h"
 
 #include <tuple>
 
 namespace moek::cuda {
 
 namespace {
-constexpr int64_t kStepCols = 32;
+/// Whether weights are packed, and HalfPanels.cuh unpacks them.
+bool isPanels(const Product &p) {
+  return formatInfo(p.format).blockElements > 1;
+}
+
+/// Bytes of a row's scales and minima for 32 columns in HalfPanels.cuh: F16
+/// numbers, twice. 0: it does not unpack the format, as those whose columns
+/// share shifts (IQ1).
+template <class Block> constexpr int64_t scaleBytesOf() {
+  if constexpr (requires { Block::kScales; }) {
+    using Traits = BlockTraits<Block>;
+    return Traits::kShiftCols
+               ? 0
+               : 4 * (32 / Traits::kSub) * (Traits::kOffsetSub ? 2 : 1);
+  } else {
+    return 0;
+  }
+}
+int64_t scaleBytes(Format format) {
+  switch (format) {
+#define MOE_FORMAT(name, id, elements, bytes)                                  \
+  case Format::name:                                                           \
+    return scaleBytesOf<Block##name>();
+#include "kernels/quant/Formats.def"
+  default:
+    return 0;
+  }
+}
+
+constexpr int64_t kUnitCols = 32; ///< Rows of activations have whole units.
 
 bool isAligned(const Matrix &w) {
   return (reinterpret_cast<uintptr_t>(w.data) | uint64_t(w.rowStride) |
@@ -19,13 +50,15 @@ bool isAligned(const Matrix &w) {
 /// 16-bit numbers for each activation: see HalfGemm.cu. `fewRows` bounds the
 /// rows of weights of a router or gate; the largest router has 512 experts.
 int64_t partsOf(const Product &p) {
+  if (isPanels(p))
+    return 1;
   constexpr int64_t kRouterRows = 512;
   return p.format == Format::F32 || p.args.w.rows * p.heads <= kRouterRows ? 2
                                                                            : 1;
 }
 
 int64_t pitchOf(const Product &p) {
-  return (p.args.w.cols + kStepCols - 1) / kStepCols * kStepCols;
+  return (p.args.w.cols + kUnitCols - 1) / kUnitCols * kUnitCols;
 }
 
 /// Rows of activations that a token has.
@@ -43,6 +76,7 @@ int64_t narrowRows(const Product &p, const LaunchContext &context) {
 struct Shape {
   int64_t acts, warpRows, warpCols, tiles, slices, stages, blocks;
   bool isGate;
+  int64_t ahead = 0, stepCols = 32;
 
   int64_t weightRows() const { return 16 * tiles * warpRows; } ///< Of both.
   int64_t matrixRows() const { return weightRows() / (isGate ? 2 : 1); }
@@ -51,9 +85,11 @@ struct Shape {
   }
   /// Bytes of a stage of all slices.
   int64_t stageBytes(const Product &p) const {
-    return slices * kStepCols *
-           (weightRows() * (p.format == Format::F32 ? 4 : 2) +
-            acts * 2 * partsOf(p));
+    int64_t unit =
+        isPanels(p) ? 4 * rows16Shape(p.format).codeBits + scaleBytes(p.format)
+                    : kUnitCols * (p.format == Format::F32 ? 4 : 2);
+    return slices * stepCols / kUnitCols *
+           (weightRows() * unit + acts * kUnitCols * 2 * partsOf(p));
   }
 };
 
@@ -81,11 +117,29 @@ double busyPart(const Product &p, const Shape &shape, int multiprocessors) {
                              : 0.6);
 }
 
+/// Shared memory of half of a multiprocessor: 100 KiB on GeForce GPUs, 1 KiB of
+/// them the driver's for each block, 164 KiB or more on the others.
+int64_t halfOfShared(int arch) {
+  return multiprocessorOf(arch).sharedBytes < 128 << 10 ? 49 << 10 : 80 << 10;
+}
+
+/// Blocks of panels: warps of 64 x 64, so that few unpack the same weights, two
+/// blocks on a multiprocessor, of which one multiplies while the other waits
+/// for operands. Fewer rows of activations leave registers for more blocks.
+Shape panelShape(const Product &p, const LaunchContext &context) {
+  int64_t acts = blockRowsOf(p, 128);
+  Shape s{acts, 4, 1, 4, 1, 3, acts > 32 ? 2 : 3, p.isGate};
+  if (acts == 128)
+    s.warpRows = s.warpCols = 2;
+  s.stepCols = 64;
+  s.stages = std::clamp<int64_t>(
+      2 * halfOfShared(context.arch) / s.blocks / s.stageBytes(p), 2, 4);
+  return s;
+}
+
 Shape shapeOf(const Product &p, const LaunchContext &context) {
-  // Half of what a multiprocessor has on GeForce GPUs (100 KiB, 1 KiB of them
-  // the driver's for each block), and on the others (164 KiB or more).
   const bool isGeforce = multiprocessorOf(context.arch).sharedBytes < 128 << 10;
-  const int64_t half = isGeforce ? 49 << 10 : 80 << 10;
+  const int64_t half = halfOfShared(context.arch);
   const int sms = context.multiprocessors;
   int64_t acts = blockRowsOf(p, partsOf(p) == 1 ? 128 : 64);
   Shape s = shapeFor(acts, p.isGate);
@@ -95,24 +149,30 @@ Shape shapeOf(const Product &p, const LaunchContext &context) {
       if (busyPart(p, smaller, sms) > busyPart(p, s, sms))
         s = smaller;
     }
-  // L2 of an H100 limits blocks of 128 x 128; warps of 64 x 64 also read less
-  // of shared memory.
-  if (s.acts == 128 && context.arch >= 90 && context.arch < 120) {
+  // L2 of data centres' GPUs limits blocks of 128 x 128; warps of 64 x 64 also
+  // read less of shared memory.
+  if (s.acts == 128 && !isGeforce) {
     Shape large = s;
-    large.warpRows = 4, large.warpCols = 2, large.blocks = 1;
+    large.warpRows = 4, large.warpCols = 2, large.blocks = 1, large.ahead = 1;
     if (busyPart(p, large, sms) > 0.7 * busyPart(p, s, sms))
       s = large;
   }
   if (2 * blocksOf(p, s) < sms && p.jobs != Jobs::Experts)
     s = {std::min<int64_t>(s.acts, 32),   2, 1, 2,
          p.format == Format::F32 ? 2 : 4, 0, 1, p.isGate};
+  // Fewer barriers, where stages fit.
+  if (p.format != Format::F32 && s.slices == 1)
+    s.stepCols = 64;
   s.stages = std::clamp<int64_t>(
-      (s.blocks == 1 ? 2 * half : half) / s.stageBytes(p), 3, 5);
+      (s.blocks == 1 ? 2 * half : half) / s.stageBytes(p), 3, 4);
   return s;
 }
 } // namespace
 
 bool isHalfGemm(const Product &p, const LaunchContext &context) {
+  if (context.form.layout == Layout::Rows16)
+    return hasPanelProducts(context.arch) && context.parts == 0 &&
+           rowsPerMatrix(p) > kFewRows && scaleBytes(p.format) > 0;
   return halfProducts(p.format, double(rowsPerMatrix(p)), context.arch) > 0 &&
          context.form.layout == Layout::Gguf && context.parts == 0 &&
          p.args.w.cols % 8 == 0 && isAligned(p.args.w) &&
@@ -120,7 +180,7 @@ bool isHalfGemm(const Product &p, const LaunchContext &context) {
 }
 
 int64_t narrowBytes(int64_t rows, int64_t cols) {
-  int64_t pitch = (cols + kStepCols - 1) / kStepCols * kStepCols;
+  int64_t pitch = (cols + kUnitCols - 1) / kUnitCols * kUnitCols;
   return rows * (2 * pitch * 2 + 4);
 }
 int64_t narrowBytes(const Product &p, const LaunchContext &context) {
@@ -148,11 +208,14 @@ std::vector<Launch> halfGemm(const Product &p, const LaunchContext &context) {
     narrow.slots = g.slots;
     narrow.slotCount = g.offsets + g.experts;
   }
-  KernelSpec narrowSpec{"kernels/cuda/Narrow.cu",
-                        "narrow_" + std::to_string(parts),
-                        {{"MOE_PARTS", parts}}};
-  if (!addFormat(narrowSpec, p.format))
-    return {};
+  KernelSpec narrowSpec{"kernels/cuda/NarrowA8.cu", "narrow_a8", {}};
+  if (!isPanels(p)) {
+    narrowSpec = {"kernels/cuda/Narrow.cu",
+                  "narrow_" + std::to_string(parts),
+                  {{"MOE_PARTS", parts}}};
+    if (!addFormat(narrowSpec, p.format))
+      return {};
+  }
 
   HalfGemmArgs args{};
   static_cast<GemmArgs &>(args) = g;
@@ -161,7 +224,7 @@ std::vector<Launch> halfGemm(const Product &p, const LaunchContext &context) {
   args.pitch = pitch;
   args.plane = narrow.plane;
   args.rowsPerToken = narrow.rowsPerToken;
-  Shape shape = shapeOf(p, context);
+  Shape shape = isPanels(p) ? panelShape(p, context) : shapeOf(p, context);
   KernelSpec spec = productSpec(p, "HalfGemm.cu", "half_gemm", shape.acts);
   for (auto [name, letter, value] :
        {std::tuple("MOE_PARTS", 'p', parts),
@@ -170,9 +233,15 @@ std::vector<Launch> halfGemm(const Product &p, const LaunchContext &context) {
         std::tuple("MOE_TILES", 't', shape.tiles),
         std::tuple("MOE_SLICES", 's', shape.slices),
         std::tuple("MOE_STAGES", 'd', shape.stages),
-        std::tuple("MOE_BLOCKS", 'b', shape.blocks)}) {
+        std::tuple("MOE_BLOCKS", 'b', shape.blocks),
+        std::tuple("MOE_AHEAD", 'a', shape.ahead),
+        std::tuple("MOE_STEP_COLS", 'k', shape.stepCols)}) {
     spec.define(name, value);
     spec.entry += '_' + (letter + std::to_string(value));
+  }
+  if (isPanels(p)) {
+    spec.entry += "_panels";
+    spec.define("MOE_PANELS");
   }
   if (!addFormat(spec, p.format))
     return {};

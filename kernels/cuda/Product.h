@@ -64,7 +64,7 @@ inline uint32_t prefillGroups(const Product &p, int64_t rows) {
 }
 
 /// Whether HalfGemm.cu multiplies it: F32, F16 or BF16 in the layout of files,
-/// more than a few rows, not streamed.
+/// or panels on some GPUs, more than a few rows, not streamed.
 bool isHalfGemm(const Product &p, const LaunchContext &context);
 /// Its launches, and the bytes of workspace for the narrowed activations.
 std::vector<Launch> halfGemm(const Product &p, const LaunchContext &context);

@@ -334,7 +334,10 @@ GemmProblem::Expected GemmProblem::expected(int64_t row, int64_t token) const {
   // vector sum of n terms in 8 lanes has a chain of at least n / 32; in
   // practice errors add up like a random walk, but this is the bound.
   double roundings = 8 + double(cols_) / 32;
-  return {value, roundings * 0x1p-24 * norm + requantized};
+  double each = roundings * 0x1p-24;
+  if (gemm_.isa == Isa::Cuda && isA8(gemm_.activation) && decoded_.size() > 2)
+    each += panelRounding;
+  return {value, each * norm + requantized};
 }
 
 int GemmProblem::scaleCount(Format format) {

@@ -16,6 +16,13 @@ namespace moek::test {
 /// can run, or those of the GPU.
 std::vector<GemmInfo> testedGemms();
 
+/// How much more a GPU rounds than integer products do where it unpacks panels
+/// to F16 in prefill (kernels/cuda/HalfPanels.cuh), for each product of a
+/// weight, counted with the magnitude of its offset, and an activation: the
+/// weight's scale and offset, the weight, and the activation. 0 elsewhere.
+inline double panelRounding = 0;
+inline constexpr double kPanelRounding = 3 * 0x1p-11;
+
 /// Fills random blocks whose F16 and float scales are ordinary numbers.
 void randomWeights(Format format, int64_t rows, int64_t cols, int64_t stride,
                    std::mt19937 &random, uint8_t *out);

@@ -142,9 +142,9 @@ int64_t workspaceBytes(Operation *op,
       bytes = std::max(
           bytes, moek::cuda::workspaceBytes(instruction.op, &args, context));
     });
-    // Activations of products with floats, which the parameters do not tell.
+    // Activations of products by HalfGemm.cu, which the parameters do not tell.
     for (Value weight : instruction.gemmWeights())
-      if (!hasBlocks(weight)) {
+      if (!hasBlocks(weight) || moek::cuda::hasPanelProducts(context.arch)) {
         ArrayRef<int64_t> shape =
             cast<RankedTensorType>(weight.getType()).getShape();
         int64_t heads =

@@ -7,6 +7,7 @@
 #include "kernels/OpKernels.h"
 #include "kernels/Registry.h"
 #include "kernels/cuda/Fuse.h"
+#include "kernels/cuda/Limits.h"
 #include "tools/common/Remedies.h"
 
 #include <algorithm>
@@ -531,10 +532,8 @@ TEST_P(KernelResourcesTest, NothingSpills) {
     int64_t registers = (int64_t(image.registers) * 32 + 255) / 256 * 256 *
                         (launch.threads / 32);
     EXPECT_LE(registers, 65536);
-    // GeForce GPUs have 64 KiB of shared memory per block before sm_80, and 99
-    // KiB from sm_80 on.
     EXPECT_LE(int64_t(launch.sharedBytes) + image.sharedBytes,
-              (arch < 80 ? 64 : 99) * 1024);
+              cuda::maxSharedBytes(arch));
     EXPECT_NE(image.ptx.find(launch.kernel.entry), std::string::npos);
   }
 }

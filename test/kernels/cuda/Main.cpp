@@ -1,5 +1,7 @@
 //===- Main.cpp - Runs tests on a GPU or on the software GPU --------------===//
 
+#include "kernels/cuda/LaunchGemm.h"
+#include "test/kernels/GemmProblem.h"
 #include "test/kernels/cuda/Gpu.h"
 
 #include <cstdio>
@@ -14,6 +16,8 @@ class NeedsGpu : public testing::Environment {
     GpuTest &test = GpuTest::get();
     if (!test.gpu)
       GTEST_SKIP() << test.why;
+    if (cuda::hasPanelProducts(test.gpu->arch()))
+      panelRounding = kPanelRounding;
     std::printf("on %s, sm_%d\n", test.gpu->name().c_str(), test.gpu->arch());
   }
 };

@@ -43,7 +43,11 @@ void Workbench::freeAll() {
 
 void Workbench::add(Workload &to, OpCode op, const void *args,
                     const cuda::LaunchContext &context) {
-  for (cuda::Launch &launch : launchesOf(op, args, context))
+  cuda::LaunchContext c = context;
+  int64_t bytes = cuda::workspaceBytes(op, args, c);
+  if (bytes && !c.workspace)
+    c.workspace = at<std::byte>(empty(bytes));
+  for (cuda::Launch &launch : launchesOf(op, args, c))
     to.launches.push_back(std::move(launch));
 }
 
