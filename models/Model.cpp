@@ -4,6 +4,7 @@
 #include "models/UnknownParts.h"
 #include "runtime/base/Text.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -30,6 +31,12 @@ std::vector<ArchitectureInfo> supportedArchitectures() {
   for (const Architecture &architecture : kArchitectures)
     result.push_back(architecture.info);
   return result;
+}
+
+bool isSupported(std::string_view architecture) {
+  return std::ranges::any_of(kArchitectures, [&](const Architecture &each) {
+    return each.info.name == architecture;
+  });
 }
 
 std::vector<std::string> unknownParts(mlir::MLIRContext &context,

@@ -21,6 +21,9 @@ struct ArchitectureInfo {
 /// Returns the architectures in Architectures.def, in its order.
 std::vector<ArchitectureInfo> supportedArchitectures();
 
+/// Returns whether general.architecture is one of them.
+bool isSupported(std::string_view architecture);
+
 /// Default length of a sequence, unless the model's own limit is lower.
 inline constexpr int64_t kDefaultContext = 4096;
 

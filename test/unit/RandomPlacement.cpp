@@ -1,6 +1,7 @@
 #include "test/unit/RandomPlacement.h"
 
 #include "compiler/Explain/Summary.h"
+#include "models/Model.h"
 #include "runtime/prove/Prove.h"
 #include "test/support/SampleModel.h"
 
@@ -30,9 +31,13 @@ double Dice::between(double least, double most) {
 
 RandomModels::RandomModels(TempDir &folder) : folder_(folder) {
   for (const auto &entry :
-       std::filesystem::directory_iterator(MOE_TEST_DATA "/unit"))
-    if (entry.path().extension() == ".gguf")
+       std::filesystem::directory_iterator(MOE_TEST_DATA "/unit")) {
+    if (entry.path().extension() != ".gguf")
+      continue;
+    auto model = moec::GgufModel::open(entry.path());
+    if (model.isOk() && moec::isSupported(model->architecture()))
       small_.push_back(entry.path());
+  }
   std::ranges::sort(small_);
 }
 

@@ -46,13 +46,6 @@ TEST_F(Transformer, ArchitecturesWithoutKeysOfTheirOwnAreOneGraph) {
   }
 }
 
-bool isSupported(std::string_view architecture) {
-  return llvm::is_contained(
-      llvm::map_range(moec::supportedArchitectures(),
-                      [](const auto &info) { return info.name; }),
-      architecture);
-}
-
 // Each layer has one attention or one state, and one FFN or one MoE layer, or
 // both.
 TEST_F(Transformer, EveryArchitecturesFilesAreOneGraph) {
@@ -64,7 +57,7 @@ TEST_F(Transformer, EveryArchitecturesFilesAreOneGraph) {
     SCOPED_TRACE(entry.path().filename().string());
     auto model = moec::GgufModel::open(entry.path().string());
     ASSERT_TRUE(model.isOk()) << model.status().message();
-    if (!isSupported(model->architecture()))
+    if (!moec::isSupported(model->architecture()))
       continue; // It is there for a judge's sake.
     seen.insert(std::string(model->architecture()));
     auto imported = moec::importModel(context, *model);
