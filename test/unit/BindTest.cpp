@@ -171,8 +171,8 @@ const Case shapeCases[] = {
        router.ints[2] = router.ints[3] = 4;
        router.ints[4] = 2;
      }},
-    {"RouterScoring", "scoring = 5",
-     [](auto &s) { decode(s, "router").ints[5] = 5; }},
+    {"RouterScoring", "scoring = 6",
+     [](auto &s) { decode(s, "router").ints[5] = 6; }},
     {"RouterIds", "operand ids has encoding F32, expected I32",
      [](auto &s) { useBuffer(s, "router", 3, "s"); }},
     {"GroupTopK",

@@ -96,7 +96,7 @@ private:
     if (splits > 1)
       p.emit("combine_splits", {sums, o}, {kHeads, kValue, splits, kWindow});
     p.emit("linear", {n, w("wg"), none, gate}, {0});
-    p.emit("gate_mul", {o, gate, o});
+    p.emit("gate_mul", {o, gate, o}, {0});
     p.emit("linear", {o, w("wo"), none, h}, {1});
 
     Ref logits = p.buffer("router_logits", kExperts);
@@ -232,14 +232,15 @@ INSTANTIATE_TEST_SUITE_P(
                            p.weightNamed("sinks").offset,
                        &infinity, 4);
          }},
-        {"Gate", "operand gate has 1 rows of 8 elements per token",
+        {"Gate", "gates divide the columns of x into equal parts",
          [](GroupedPlan &p) {
-           // The operand is the rope table's buffer.
-           p.decode("gate_mul").operands[1] =
-               p.decode("rope_table").operands[1];
+           // The operand is the buffer of 32 normed columns; x has 48.
+           p.decode("gate_mul").operands[1] = p.decode("rms_norm").operands[2];
          }},
-        {"Activation", "activation = 3, expected 0 to 2",
-         setInt("experts_gate_up", 1, 3)},
+        {"GateFunction", "function = 3, expected 0 to 2",
+         setInt("gate_mul", 0, 3)},
+        {"Activation", "activation = 5, expected 0 to 4",
+         setInt("experts_gate_up", 1, 5)},
         {"GateBias", "operand gate_bias is 3 x 32, expected 3 x 16",
          [](GroupedPlan &p) {
            p.decode("experts_gate_up").operands[3] = fb::Operand(

@@ -122,7 +122,13 @@ def grovemoe(file):
     return "qwen3_moe", config, file.state()
 
 
+def smollm3(file):
+    """Every fourth layer has no RoPE; files do not say so."""
+    return "smollm3", file.config(no_rope_layer_interval=4, use_sliding_window=False), file.state(rope_pairs=True)
+
+
 FAMILIES = {
+    "smollm3": smollm3,
     "llada-moe": llada_moe,
     "grovemoe": grovemoe,
     "qwen3vl": qwen3vl,

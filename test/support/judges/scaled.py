@@ -1,4 +1,4 @@
-"""Models with other norms, scale factors or factors of RoPE: OLMo 2, Granite, Phi, Ministral, SmolLM 3."""
+"""Models with other norms, scale factors or factors of RoPE: OLMo 2, Granite, Phi, Ministral."""
 import torch
 
 BEHIND = {"post_attention_norm": "post_attention_layernorm", "post_ffw_norm": "post_feedforward_layernorm"}
@@ -131,15 +131,8 @@ def mistral4(file):
     return "mistral4", config, file.state(latent(file))
 
 
-def smollm3(file):
-    """Every fourth layer does not rotate; files do not say so."""
-    rotates = [int(layer % 4 != 3) for layer in range(file.layers)]
-    return "smollm3", file.config(no_rope_layers=rotates, use_sliding_window=False), file.state(rope_pairs=True)
-
-
 FAMILIES = {
     "olmo2": olmo2,
-    "smollm3": smollm3,
     "granite": granite,
     "granitemoe": granitemoe,
     "phi3": phi3,
