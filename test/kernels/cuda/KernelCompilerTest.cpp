@@ -526,10 +526,8 @@ TEST_P(KernelResourcesTest, NothingSpills) {
     int64_t registers = (int64_t(image.registers) * 32 + 255) / 256 * 256 *
                         (launch.threads / 32);
     EXPECT_LE(registers, 65536);
-    // GeForce GPUs have 64 KiB of shared memory per block before sm_80, and 99
-    // KiB from sm_80 on.
     EXPECT_LE(int64_t(launch.sharedBytes) + image.sharedBytes,
-              (arch < 80 ? 64 : 99) * 1024);
+              cuda::maxSharedBytes(arch));
     EXPECT_NE(image.ptx.find(launch.kernel.entry), std::string::npos);
   }
 }
