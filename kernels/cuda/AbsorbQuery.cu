@@ -1,8 +1,10 @@
 // AbsorbQuery: [W_UK^T q_nope | q_rope] per head, for W_UK in the file's
 // layout, whose columns are the outputs. A block computes 256 columns of a
-// head, eight for each lane, for up to four tokens: 32 registers of sums. Its
-// eight warps take the matrix's rows in turn (a head has 128), and their sums
-// are added in the order of warps. The last block of a head copies q_rope.
+// head, eight for each lane, for one token or up to four: 8 or 32 registers of
+// sums. Its eight warps take the matrix's rows in turn (a head has 128), and
+// their sums are added in the order of warps. For one token a warp has eight
+// rows in flight: 32 blocks of DeepSeek-V2-Lite do not fill a GPU, and wait for
+// memory twice. The last block of a head copies q_rope.
 // (With a transposed W_UK the op is a HeadLinear.)
 
 #include "kernels/cuda/Gguf.cuh"
@@ -12,7 +14,8 @@ constexpr int kEach = 8;
 #else
 constexpr int kEach = 2;
 #endif
-constexpr int kRows = 4, kWarps = 8, kLanes = 32;
+constexpr int kRows = MOE_ROWS, kWarps = 8, kLanes = 32;
+constexpr int kUnrolled = kRows == 1 ? 8 : 2;
 constexpr int kColumns = kLanes * kEach;
 
 /// Adds the products of the warp's rows of `w` with queries `q`, of `count`
@@ -21,7 +24,7 @@ constexpr int kColumns = kLanes * kEach;
 template <bool IsWhole>
 MOE_DEVICE void multiply(const AbsorbQueryArgs &a, const u8 *w, const float *q,
                          int c, int count, float (&sums)[kRows][kEach]) {
-#pragma unroll(IsWhole ? 2 : 1)
+#pragma unroll(IsWhole ? kUnrolled : 1)
   for (int r = threadIdx.x / kLanes; r < a.nope; r += kWarps) {
     const u8 *row = w + r * a.w.rowStride;
     float weights[kEach];

@@ -231,8 +231,11 @@ std::vector<Launch> launches(const moek::ExpertsCombineArgs &a,
 std::vector<Launch> launches(const moek::AbsorbQueryArgs &a,
                              const LaunchContext &context) {
   // Q4_K is decoded eight columns at a time (MOE_EIGHT of Gguf.cuh).
-  const uint32_t kColumns = a.w.format == Format::Q4_K ? 256 : 64, kRows = 4;
-  KernelSpec spec{"kernels/cuda/AbsorbQuery.cu", "absorb_query", {}};
+  const uint32_t kColumns = a.w.format == Format::Q4_K ? 256 : 64;
+  const uint32_t kRows = context.maxTokens == 1 ? 1 : 4;
+  KernelSpec spec{"kernels/cuda/AbsorbQuery.cu",
+                  "absorb_query_" + std::to_string(kRows),
+                  {{"MOE_ROWS", kRows}}};
   if (!addFormat(spec, a.w.format))
     return {};
   return {makeLaunch(std::move(spec),

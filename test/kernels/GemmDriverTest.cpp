@@ -192,7 +192,7 @@ TEST_P(GateUpTest, BiasesAndActivation) {
 
 TEST_P(ExpertGroupTest, SlotsByExpertThenByToken) {
   Random random(23);
-  for (int32_t tokens : {1, 9, 200}) {
+  for (int32_t tokens : {1, 2, 5, 9, 200}) {
     Routing want(tokens, 6, 64, random);
     Matrix<int32_t> offsets(1, 65), slots(1, tokens * 6);
     ExpertGroupArgs args{want.ids.data(), offsets.data(), slots.data(), 64, 6};
@@ -212,7 +212,7 @@ TEST_P(ExpertGroupTest, SliceContainsOnlyItsExperts) {
   for (int64_t e = 0; e < 64; ++e)
     map.at(0, e) = e % 3 == 1 ? float(20 - e / 3) : -1.0f;
   for (bool byMap : {false, true})
-    for (int32_t tokens : {1, 9, 200}) {
+    for (int32_t tokens : {1, 2, 5, 9, 200}) {
       Routing want(tokens, 6, 64, random);
       int32_t begin = byMap ? 0 : 17, count = 21;
       want.group(count, [&](int32_t e) {

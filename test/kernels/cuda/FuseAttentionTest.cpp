@@ -116,4 +116,38 @@ TEST(FuseAttentionTest, ManyTokensAreCombinedByALaunchOfTheirOwn) {
   }
 }
 
+// Two teams of warps on a latent have barriers of their own: in no order of
+// warps is one released by the other's.
+TEST(FuseAttentionTest, TeamsOfWarpsInAnyOrder) {
+  if (!GpuTest::get().compiler)
+    GTEST_SKIP() << GpuTest::get().why;
+  constexpr int32_t kHeads = 32, kLatent = 64, kRope = 64;
+  constexpr int64_t kWidth = kLatent + kRope, kCapacity = 192;
+  std::vector<uint8_t> expected;
+  for (softgpu::Schedule schedule :
+       {softgpu::Schedule::Forward, softgpu::Schedule::Reversed,
+        softgpu::Schedule::Shuffled}) {
+    Scene s(schedule, 1, 1, 89, 100);
+    uint64_t q = s.floats(kHeads * kWidth);
+    uint64_t kv = s.codes(kCapacity * kWidth * 2);
+    uint64_t out = s.out(kHeads * kLatent * 4);
+    s.add<OpCode::LatentAttention>(
+        {at<float>(q),
+         kHeads * kWidth,
+         {at<uint8_t>(kv), kWidth, kCapacity, kWidth * 2, KvType::F16},
+         at<float>(out),
+         kHeads * kLatent,
+         kHeads,
+         kLatent,
+         kRope,
+         1,
+         0.1f},
+        {q, kv}, {out});
+    std::vector<uint8_t> found = s.runOneByOne();
+    if (expected.empty())
+      expected = found;
+    EXPECT_EQ(found, expected);
+  }
+}
+
 } // namespace
