@@ -9,6 +9,7 @@
 #include "test/kernels/GemmProblem.h"
 #include "test/kernels/Routing.h"
 #include "test/kernels/cuda/OnGpu.h"
+#include "test/kernels/cuda/SoftwareGpu.h"
 
 #include <algorithm>
 #include <cstring>
@@ -181,6 +182,72 @@ TEST_P(QuantGemmTest, AColumnAloneGivesItsWeights) {
                   (4 * kEps + 2 * panelRounding) * std::fabs(factor) *
                       w.weights.largest(0, r)};
   });
+}
+
+// Rows of very different size, which F16 could not represent: each is scaled. A
+// token with a NaN leaves the others alone.
+TEST_P(QuantGemmTest, LargeAndSmallActivations) {
+  Random random(57);
+  int64_t rows = 40, cols = 256, broken = 3;
+  int32_t tokens = 12;
+  Panels w(GetParam(), 1, rows, cols, random);
+  Acts acts(tokens, cols, 5);
+  for (int64_t t = 0; t < tokens; ++t) {
+    uint8_t *row = acts.memory.row(t);
+    auto *scales = reinterpret_cast<float *>(row + a8ScaleOffset(cols));
+    for (int64_t i = 0; i < cols / kA8Block; ++i)
+      scales[i] *= std::exp2(float(t) * 12 - 70) * (i == 5 ? 500.0f : 1.0f);
+    acts.values[size_t(t)] = decodeActivation(Encoding::A8, row, cols);
+    if (t == broken)
+      scales[2] = NAN;
+  }
+  Matrix<float> out(tokens, rows, 3);
+  LinearArgs args{
+      acts.memory.data(), acts.memory.stride, w.view, nullptr, nullptr,
+      out.data(),         out.stride,         false};
+  runOnGpu(OpCode::Linear, &args, {tokens, 0}, kForm);
+  expectClose(out, [&](int64_t t, int64_t r) {
+    Product p = product(w, 0, r, acts, t);
+    return Wanted{t == broken ? double(NAN) : p.value, p.error};
+  });
+}
+
+// More rounds of stages than there are stages, and a last one that is half.
+TEST_P(QuantGemmTest, SameBitsUnderEverySchedule) {
+  auto *gpu = dynamic_cast<SoftwareGpu *>(GpuTest::get().gpu.get());
+  if (!gpu)
+    GTEST_SKIP() << "silicon has its own schedule";
+  Random random(58);
+  int64_t rows = 70,
+          cols = formatInfo(GetParam()).blockElements == 32 ? 544 : 512;
+  for (int32_t tokens : {27, 90}) {
+    Panels w(GetParam(), 1, rows, cols, random);
+    Acts acts(tokens, cols, 5);
+    Matrix<float> out(tokens, rows, 3);
+    LinearArgs args{
+        acts.memory.data(), acts.memory.stride, w.view, nullptr, nullptr,
+        out.data(),         out.stride,         false};
+    std::vector<uint8_t> first;
+    for (auto [schedule, landing] :
+         {std::pair{softgpu::Schedule::Forward, softgpu::AsyncLanding::Late},
+          {softgpu::Schedule::Reversed, softgpu::AsyncLanding::Early},
+          {softgpu::Schedule::Shuffled, softgpu::AsyncLanding::Seeded}}) {
+      softgpu::SoftGpuOptions before = gpu->options();
+      gpu->options().schedule = schedule;
+      gpu->options().asyncLanding = landing;
+      out.reset();
+      runOnGpu(OpCode::Linear, &args, {tokens, 0}, kForm);
+      gpu->options() = before;
+      if (first.empty())
+        first = out.bytes();
+      EXPECT_EQ(out.bytes(), first) << tokens << " tokens";
+    }
+    out.expectOnlyPayloadWritten();
+    expectClose(out, [&](int64_t t, int64_t r) {
+      Product p = product(w, 0, r, acts, t);
+      return Wanted{p.value, p.error};
+    });
+  }
 }
 
 TEST_P(QuantGemmTest, GateUpIsSiluOfGateTimesUp) {
