@@ -22,5 +22,5 @@ MOE_KERNEL(256, 4, LayerNormArgs) {
   float scale = 1.0f / sqrtf(variance + a.eps);
   // In place this is safe: blockSum has a barrier after all threads have read.
   for (int c = threadIdx.x; c < a.cols; c += blockDim.x)
-    out[c] = (x[c] - mean) * scale * a.weight[c] + (a.bias ? a.bias[c] : 0);
+    out[c] = fmaf((x[c] - mean) * scale, a.weight[c], a.bias ? a.bias[c] : 0);
 }
