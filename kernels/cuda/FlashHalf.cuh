@@ -136,11 +136,10 @@ MOE_DEVICE void spoil(float (&sums)[kColumnTiles][4], const u8 *values,
     }
 }
 
-/// Adds a tile's values; without those that are not finite if `IsSpoilt`.
-template <bool IsSpoilt>
+/// Adds a tile's values; without those that are not finite if `isSpoilt`.
 MOE_DEVICE void addFinite(float (&sums)[kColumnTiles][4],
                           const float (&weights)[2 * kGroups][4],
-                          const u8 *values) {
+                          const u8 *values, bool isSpoilt) {
   int lane = threadIdx.x % 32;
   // Rows 0 .. 7 and 8 .. 15 by columns 0 .. 7, then by columns 8 .. 15.
   int row = lane / 8 % 2 * 8 + lane % 8;
@@ -153,7 +152,7 @@ MOE_DEVICE void addFinite(float (&sums)[kColumnTiles][4],
     for (int i = 0; i < kColumnTiles; i += 2) {
       u32 b[4];
       loadTransposed(b, at.chunk(i) + group * 16 * kValuePitch);
-      if constexpr (IsSpoilt)
+      if (isSpoilt)
 #pragma unroll
         for (u32 &x : b)
           x = finiteOnly(x);
@@ -169,10 +168,13 @@ MOE_DEVICE void addValues(float (&sums)[kColumnTiles][4],
                           const u8 *tile, bool isMasked, IsSeen isSeen) {
   const u8 *values = tile + kKeys * kKeyPitch;
   // A weight of zero would not hide a NaN in a row that a query does not see.
-  if (isMasked && hasNonFinite(values)) {
+  bool isSpoilt = isMasked && hasNonFinite(values);
+  if (isSpoilt)
     spoil(sums, values, isSeen);
-    addFinite<true>(sums, weights, values);
-  } else {
-    addFinite<false>(sums, weights, values);
-  }
+  // Decode has a copy of the code for either, so that there is one jump;
+  // prefill has no registers for it.
+  if (kRings > 1 && !isSpoilt)
+    addFinite(sums, weights, values, false);
+  else
+    addFinite(sums, weights, values, kRings > 1 || isSpoilt);
 }
