@@ -105,18 +105,17 @@ TEST_F(PlanHostTest, LoadsOnDemandAndOnce) {
 }
 
 TEST_F(PlanHostTest, RequestsWaitForOneLoad) {
-  std::promise<void> reached, go;
-  opening_ = [&](const std::string &id) {
+  auto gate = std::make_shared<moetest::Gate>();
+  opening_ = [this, gate](const std::string &id) {
     opened_.push_back(id);
-    reached.set_value();
-    go.get_future().wait();
+    gate->pass();
   };
   start();
   std::future<Opened> first = ask("a");
-  reached.get_future().wait();
+  gate->waitUntilReached();
   std::future<Opened> second = ask("a");
   EXPECT_EQ(host_->health().state, "loading");
-  go.set_value();
+  gate->open();
   Opened one = first.get(), two = second.get();
   ASSERT_TRUE(one && two);
   EXPECT_EQ(*one, *two);
@@ -172,19 +171,17 @@ TEST_F(PlanHostTest, IdleModelsAreUnloaded) {
 }
 
 TEST_F(PlanHostTest, DrainRefusesWhatWaits) {
-  std::promise<void> reached, go;
-  opening_ = [&](const std::string &) {
-    reached.set_value();
-    go.get_future().wait();
-  };
+  // The thread may still be in pass() when the test is over.
+  auto gate = std::make_shared<moetest::Gate>();
+  opening_ = [gate](const std::string &) { gate->pass(); };
   start();
   std::future<Opened> waiting = ask("a");
-  reached.get_future().wait();
+  gate->waitUntilReached();
   EXPECT_FALSE(host_->drain(std::chrono::steady_clock::now() + kNoDeadline));
   EXPECT_EQ(waiting.get().status().code(), StatusCode::Cancelled);
   EXPECT_EQ(load("b").code(), StatusCode::Cancelled);
   EXPECT_EQ(host_->health().state, "draining");
-  go.set_value();
+  gate->open();
 }
 
 TEST_F(PlanHostTest, DrainLetsGenerationsEnd) {
