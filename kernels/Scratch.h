@@ -27,8 +27,8 @@ inline constexpr int64_t kQueryTile = 16;
 inline constexpr int64_t kKeyTile = 64;
 /// The least work of a worker of LatentAttention besides rows: heads.
 inline constexpr int64_t kLatentHeads = 8;
-/// The most KV splits of a plan. Only a GPU has more than a CPU may have: two
-/// for each of its multiprocessors (an RTX 5090 has 170).
+/// The most KV splits of a plan. Only a GPU has more than a CPU may have: a
+/// block for each of its multiprocessors (an RTX 5090 has 170).
 inline constexpr int64_t kMostKvSplits = 512;
 inline constexpr int64_t kMostCpuKvSplits = 64;
 /// The fewest rows of a KV split. Half as many where a GPU needs so many splits
