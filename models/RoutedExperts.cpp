@@ -214,7 +214,7 @@ StatusOr<Choice> buildRouter(ModelBuilder &model, const RoutedExperts &config,
   MOE_ASSIGN_OR_RETURN(
       Value logitBias,
       model.vectorIfAny(block + "ffn_gate_inp.bias", config.experts));
-  // Files of Hunyuan call the bias a tensor of its own.
+  // Files of Hunyuan name this tensor without the suffix ".bias".
   const std::string correction = block + "exp_probs_b";
   MOE_ASSIGN_OR_RETURN(Value bias, model.vectorIfAny(model.find(correction)
                                                          ? correction

@@ -127,7 +127,7 @@ struct Work {
     return {max(firstVisible(position, a.window), span.begin),
             min(position + 1, span.end)};
   }
-  /// Those after the last query are the last one.
+  /// The row of a query. Rows of the tile beyond the last query read it again.
   __device__ __forceinline__ const float *query(int query) const {
     int i = min(query, count - 1);
     return a.q + (sequence.begin + i / kHeads) * a.qStride +

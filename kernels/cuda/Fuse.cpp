@@ -169,7 +169,8 @@ private:
     return true;
   }
 
-  /// Returns whether all that orders `i` after `from` is the result of `from`.
+  /// Returns whether part `i` must follow `from` only because it reads the
+  /// result of `from`, and not because both use other memory.
   bool needsOnlyResult(size_t i, size_t from) const {
     for (const Use &a : parts_[i].uses)
       for (const Use &b : parts_[from].uses)

@@ -26,8 +26,9 @@ struct Fusion {
   // A kernel of kind Warps may follow tiles of a product.
   int64_t followedColumns = 0; ///< Columns of the whole product.
   int64_t tileColumns = 0;     ///< Columns of a tile; 0: it does not follow.
-  /// Heads whose KV splits it combines, if it may follow attention, heads of
-  /// keys and values by heads of keys and values.
+  /// For a kernel that combines KV splits: its number of query heads. Fused
+  /// behind attention, it begins with a KV head as soon as that is complete.
+  /// 0: it does not follow attention.
   int64_t combinedHeads = 0;
   int axis = 0; ///< The axis of its grid along which warps and tiles are.
   bool isInPlace = false; ///< It may follow a product that it updates.

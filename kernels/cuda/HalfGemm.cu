@@ -188,7 +188,7 @@ MOE_DEVICE void multiply(Sums &sums, const Weights (&w)[MOE_TILES],
       }
 }
 
-/// Where a lane's operands are, and those that were loaded.
+/// A lane's places in the operands' tiles, and the registers it has loaded.
 struct Operands {
   WeightLane weightLane;
   ActLane actLane;

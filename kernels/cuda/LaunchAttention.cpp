@@ -111,8 +111,8 @@ struct FlashForm {
       sharedBytes = uint32_t(stages * keys * rowBytes);
       return;
     }
-    // Eight warps, each with a tile at least, where a multiprocessor has the
-    // memory: two of them for each of its schedulers.
+    // Where shared memory suffices, a block has eight warps, two for each
+    // scheduler of a multiprocessor, and each warp loads one tile or more.
     keys = 16;
     int64_t unit = hasCodes ? 32 : 16;
     int64_t sums = 16 * ((value + unit - 1) / unit * unit + 4) * 4;

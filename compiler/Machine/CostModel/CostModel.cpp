@@ -136,7 +136,7 @@ double gemmSecondsPerByte(const KernelRate &rate, double rows, bool cached,
                           const DeviceDesc &device) {
   double seconds = secondsPerUnit(rate, rows, cached, Units::Same);
   // A faster measurement found its weights in a cache that no model fits into.
-  // The software GPU's clock has none of them in L2.
+  // Simulated rates need no such bound: the clock starts with an empty L2.
   return cached || device.kernelBasis == Basis::Simulated
              ? seconds
              : std::max(seconds, 1 / device.read.perSecond);

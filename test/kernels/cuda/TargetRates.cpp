@@ -44,7 +44,7 @@ struct Shape {
 constexpr Shape kSmall = {2048, 2048}, kLarge = {8192, 7168};
 
 /// A product's seconds are those of a call plus those of its bytes, by the
-/// number of tokens. Those of files' layout read floats.
+/// number of tokens. Kernels that read rows as in files take float activations.
 void addGemm(std::vector<KernelRate> &rates, const GemmInfo &gemm,
              const GpuModel &model) {
   std::string name(gemm.name);
