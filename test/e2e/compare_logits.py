@@ -67,8 +67,11 @@ def main():
     p.add_argument("--greedy", type=ids)
     p.add_argument("--ids", type=ids)
     p.add_argument("--perplexity", type=float)
+    p.add_argument("--then", metavar="FILE", help="the rows that follow those of `ours`")
     a = p.parse_args()
     ours, ref = load(a.ours), load(a.reference)
+    if a.then:
+        ours += load(a.then)
     assert len(ours) >= len(ref) and len(ours[0]) == len(ref[0]), \
         f"shapes differ: ours {len(ours)} x {len(ours[0])}, reference {len(ref)} x {len(ref[0])}"
     rows = compared_rows(len(ref), len(a.ids)) if a.ids else range(len(ref))

@@ -2,12 +2,14 @@
 """Compiles a model, computes logits and compares them with a reference.
 
   fidelity.py --moec PATH --moert PATH --work DIR MODEL.gguf REFERENCE.npy --ids FILE|ID,ID,...
-              [--forms none,factored,...] [--modes prefill,step,ubatch5,beside] [--kv-type T]
+              [--forms none,factored,...] [--modes prefill,step,ubatch5,beside,restore] [--kv-type T]
               [--compile-args "..."] [--greedy FILE] [bounds of compare_logits.py]
 
 Every --mla form is compiled twice: for one prefill, and with --ubatch 5. Modes:
 prefill: the prompt in one batch; step: one token at a time through decode;
-ubatch5: in ubatches of 5; beside: in steps with three other sequences. --greedy
+ubatch5: in ubatches of 5; beside: in steps with three other sequences; restore:
+half of the prompt, then the rest by another process that reads the saved session,
+one token at a time. --greedy
 names a file with a line "greedy: [ids]": the continuation must be the same.
 A file for --ids has comma-separated ids, or a line "ids: ID ID ...".
 """
@@ -24,6 +26,17 @@ def run(*command):
         print("$", " ".join(command), f"-> {done.returncode}", done.stdout, done.stderr, sep="\n")
         sys.exit(1)
     return done.stdout
+
+
+def run_restored(logits, tokens, out):
+    """Computes logits of half of the tokens, and of the others in a second process; returns the second's file."""
+    session, rest = out + ".seq", out.replace(".npy", "-rest.npy")
+    if os.path.exists(session):
+        os.remove(session)
+    half = len(tokens) // 2
+    run(*logits, "--tokens", ",".join(tokens[:half]), "--out", out, "--session", session)
+    run(*logits, "--tokens", ",".join(tokens[half:]), "--out", rest, "--session", session, "--step")
+    return rest
 
 
 def main():
@@ -64,11 +77,15 @@ def main():
             out = os.path.join(a.work, f"{form}-{mode}.npy")
             more = {"ubatch5": ["--ubatch", "5"], "beside": ["--sequences", "4"]}.get(mode, [])
             fed = {"step": ["--step"], "beside": ["--beside", "3"]}.get(mode, [])
+            logits = [a.moert, "logits", plan]
+            then = []
             run(a.moec, "compile", a.model, "-o", plan, "--mla", form, "--kv-type", a.kv_type,
                 *more, *a.compile_args.split())
-            run(a.moert, "logits", plan, "--tokens", tokens, "--out", out,
-                *fed)
-            done = subprocess.run([sys.executable, compare, out, a.reference, "--ids", ids, *bounds],
+            if mode == "restore":
+                then = ["--then", run_restored(logits, tokens.split(","), out)]
+            else:
+                run(*logits, "--tokens", tokens, "--out", out, *fed)
+            done = subprocess.run([sys.executable, compare, out, a.reference, "--ids", ids, *bounds, *then],
                                   capture_output=True, text=True)
             print(f"== {form} {mode}: {'ok' if done.returncode == 0 else 'FAILED'}")
             print(done.stdout + done.stderr, end="")

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <limits>
 #include <memory>
+#include <optional>
 
 namespace moert {
 
@@ -19,7 +20,7 @@ struct LogitsFlags {
   std::vector<int32_t> tokens;
   bool step = false, json = false, force = false;
   int32_t beside = 0;
-  std::string out;
+  std::string out, session;
 };
 
 /// Appends token by token, in steps that also have tokens of `others` further
@@ -53,11 +54,17 @@ Status writeLogits(const LogitsFlags &flags) {
   MOE_RETURN_IF_ERROR(
       moetool::checkJsonAlone(flags.json, flags.out, "--out", "logits"));
   MOE_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine, flags.engine.open());
-  MOE_ASSIGN_OR_RETURN(
-      OutputTarget target,
-      engine->outputRule(flags.force).target(flags.out, OutputKind::Array));
+  OutputRule rule = engine->outputRule(flags.force);
+  std::optional<OutputTarget> session;
+  if (!flags.session.empty()) {
+    MOE_ASSIGN_OR_RETURN(session,
+                         rule.target(flags.session, OutputKind::Session));
+    rule.addInput("the session", flags.session);
+  }
+  MOE_ASSIGN_OR_RETURN(OutputTarget target,
+                       rule.target(flags.out, OutputKind::Array));
   MOE_RETURN_IF_ERROR(checkSequences(*engine, "--beside", 1 + flags.beside));
-  Sequence sequence = engine->sequence();
+  MOE_ASSIGN_OR_RETURN(Sequence sequence, sessionAt(*engine, flags.session));
   sequence.setCancel(moetool::catchInterrupt());
   MOE_ASSIGN_OR_RETURN(NpyWriter npy,
                        NpyWriter::create(std::move(target), flags.tokens.size(),
@@ -79,6 +86,8 @@ Status writeLogits(const LogitsFlags &flags) {
                           }));
   }
   MOE_RETURN_IF_ERROR(npy.commit());
+  if (session)
+    MOE_RETURN_IF_ERROR(sequence.save(std::move(*session)));
   if (flags.json)
     moetool::printDocument({{"out", flags.out},
                             {"tokens", flags.tokens.size()},
@@ -99,6 +108,7 @@ void addLogitsCommand(moetool::Tool &tool) {
   moetool::addForce(*command, flags->force);
   moetool::addOption(*command, rows::step, flags->step);
   moetool::addOption(*command, rows::beside, flags->beside);
+  moetool::addOption(*command, rows::continuedSession, flags->session);
   moetool::addOption(*command, rows::json, flags->json);
   flags->engine.addThreads(*command);
   flags->engine.addRung(*command);

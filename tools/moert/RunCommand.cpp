@@ -16,7 +16,6 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
-#include <unistd.h>
 
 namespace moert {
 
@@ -59,16 +58,10 @@ StatusOr<OutputTarget> sessionTarget(const RunFlags &flags,
 }
 
 /// Returns the saved sequence of an earlier run, rewound to the prefix that it
-/// shares with `prompt`. Returns an empty sequence if there is no saved
-/// session, for example because the file is another one that is to be replaced.
+/// shares with `prompt`.
 StatusOr<Sequence> earlierSequence(Engine &engine, const std::string &path,
                                    std::span<const int32_t> prompt) {
-  if (path.empty() || ::access(path.c_str(), F_OK) != 0)
-    return engine.sequence();
-  MOE_ASSIGN_OR_RETURN(ExistingFile content, existingFileAt(path));
-  if (content.kind != OutputKind::Session)
-    return engine.sequence();
-  MOE_ASSIGN_OR_RETURN(Sequence sequence, engine.restore(path));
+  MOE_ASSIGN_OR_RETURN(Sequence sequence, sessionAt(engine, path));
   MOE_RETURN_IF_ERROR(keepShared(sequence, prompt).status());
   return sequence;
 }

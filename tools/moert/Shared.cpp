@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <map>
 #include <optional>
+#include <unistd.h>
 
 namespace moert {
 
@@ -166,6 +167,15 @@ std::vector<int32_t> randomTokens(const Engine &engine, int32_t count) {
   for (int32_t &token : tokens)
     token = static_cast<int32_t>(random.next() % uint64_t(engine.vocab()));
   return tokens;
+}
+
+StatusOr<Sequence> sessionAt(Engine &engine, const std::string &path) {
+  if (path.empty() || ::access(path.c_str(), F_OK) != 0)
+    return engine.sequence();
+  MOE_ASSIGN_OR_RETURN(ExistingFile content, existingFileAt(path));
+  if (content.kind != OutputKind::Session)
+    return engine.sequence();
+  return engine.restore(path);
 }
 
 void addSampling(CLI::App &command, SamplerParams &sampler) {

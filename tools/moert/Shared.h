@@ -40,6 +40,11 @@ struct EngineFlags {
 Status checkSequences(const Engine &engine, std::string_view option,
                       int32_t wanted);
 
+/// Returns the sequence of a session that an earlier command saved at `path`;
+/// an empty one if `path` is empty, nothing is there, or the file is of another
+/// kind and only --force would replace it.
+StatusOr<Sequence> sessionAt(Engine &engine, const std::string &path);
+
 /// Adds the options of the sampler.
 void addSampling(CLI::App &command, SamplerParams &sampler);
 
