@@ -173,6 +173,9 @@ StatusOr<TokenizerSpec> tokenizerSpecFromGguf(const GgufModel &model,
                        model.getBool("tokenizer.ggml.add_eos_token"));
   MOE_ASSIGN_OR_RETURN(std::optional<bool> addSpacePrefix,
                        model.getBool("tokenizer.ggml.add_space_prefix"));
+  MOE_ASSIGN_OR_RETURN(
+      std::optional<bool> removeExtraSpaces,
+      model.getBool("tokenizer.ggml.remove_extra_whitespaces"));
 
   TokenizerSpec spec;
   spec.model = *kind;
@@ -181,6 +184,7 @@ StatusOr<TokenizerSpec> tokenizerSpecFromGguf(const GgufModel &model,
   spec.pre = spec.model == "gemma4" ? "gemma4" : pre.value_or("default");
   if (isSentencePiece && !addSpacePrefix.value_or(true))
     spec.pre = noSpacePrefix;
+  spec.removeExtraSpaces = isSentencePiece && removeExtraSpaces.value_or(false);
   if (!preOverride.empty())
     spec.pre = preOverride;
   spec.tokens.assign(tokens->strings.begin(), tokens->strings.end());

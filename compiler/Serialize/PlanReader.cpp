@@ -114,7 +114,7 @@ private:
     builder.create<plan::TokenizerOp>(
         location, t.model, t.pre, strings(t.tokens), t.types, t.scores,
         strings(t.merges), t.bos, t.eos, t.eot, t.unk, t.pad, t.add_bos,
-        t.add_eos, t.chat_template);
+        t.add_eos, t.remove_extra_spaces, t.chat_template);
   }
 
   Value read(const fb::ExplainT &e) {

@@ -243,6 +243,7 @@ private:
     tokenizer->pad = op.getPad();
     tokenizer->add_bos = op.getAddBos();
     tokenizer->add_eos = op.getAddEos();
+    tokenizer->remove_extra_spaces = op.getRemoveExtraSpaces();
     tokenizer->chat_template = op.getChatTemplate().str();
     result.tokenizer = std::move(tokenizer);
   }

@@ -45,7 +45,7 @@ Status addTokenizer(plan::ProgramOp program, const GgufModel &model,
       spec.types, spec.scores, strings(builder, spec.merges),
       spec.bos.value_or(-1), spec.eos.value_or(-1), spec.eot.value_or(-1),
       spec.unk.value_or(-1), spec.pad.value_or(-1), spec.addBos, spec.addEos,
-      StringRef(chat.data(), chat.size()));
+      spec.removeExtraSpaces, StringRef(chat.data(), chat.size()));
   if (!chat.empty())
     if (Status status = moert::ChatTemplate::parse(chat).status(); !status)
       builder.create<plan::NoteOp>(

@@ -340,7 +340,8 @@ def Plan_TokenizerOp : Plan_Op<"tokenizer", [HasParent<"ProgramOp">]> {
                        DefaultValuedAttr<Plan_I32, "-1">:$eot,
                        DefaultValuedAttr<Plan_I32, "-1">:$unk,
                        DefaultValuedAttr<Plan_I32, "-1">:$pad,
-                       UnitAttr:$add_bos, UnitAttr:$add_eos, StrAttr:$chat_template);
+                       UnitAttr:$add_bos, UnitAttr:$add_eos,
+                       UnitAttr:$remove_extra_spaces, StrAttr:$chat_template);
   let assemblyFormat = "$model `pre` $pre `scores` custom<Floats>($scores) attr-dict";
   let hasVerifier = 1;
 }

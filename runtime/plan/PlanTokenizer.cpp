@@ -49,6 +49,7 @@ StatusOr<Tokenizer> planTokenizer(const Plan &plan,
   spec.pad = optionalId(table->pad());
   spec.addBos = table->add_bos();
   spec.addEos = table->add_eos();
+  spec.removeExtraSpaces = table->remove_extra_spaces();
   if (!preOverride.empty()) {
     Status known = PreTokenizer::create(preOverride).status();
     if (!known)

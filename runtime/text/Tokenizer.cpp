@@ -126,6 +126,32 @@ std::vector<int32_t> endsOfGeneration(const TokenizerSpec &spec) {
   return ends;
 }
 
+/// Returns " (NAME)" for a tokenizer model of other engines, or "".
+std::string_view algorithmOf(std::string_view model) {
+  struct Known {
+    std::string_view model, algorithm;
+  };
+  for (Known known : {Known{"bert", " (WordPiece)"}, Known{"t5", " (Unigram)"},
+                      Known{"rwkv", " (RWKV's longest match)"},
+                      Known{"plamo2", " (PLaMo's Unigram)"}})
+    if (model == known.model)
+      return known.algorithm;
+  return "";
+}
+
+/// Returns text without the spaces at its beginning (if `startsText`), and with
+/// one for each run of spaces.
+std::string collapseSpaces(std::string_view text, bool startsText) {
+  std::string result;
+  bool afterSpace = startsText;
+  for (char byte : text) {
+    if (byte != ' ' || !afterSpace)
+      result += byte;
+    afterSpace = byte == ' ';
+  }
+  return result;
+}
+
 } // namespace
 
 struct Tokenizer::Impl {
@@ -139,6 +165,7 @@ struct Tokenizer::Impl {
   bool addBos, addEos;
   bool marksSpaces; ///< Whether U+2581 represents a space.
   bool addSpacePrefix;
+  bool removeExtraSpaces;
 
   /// Part of a text: a special token, or text between two of them.
   struct Part {
@@ -147,7 +174,8 @@ struct Tokenizer::Impl {
   };
   std::vector<Part> partsOf(std::string_view text,
                             const EncodeOptions &options) const;
-  std::string readable(std::string_view text, std::string_view breaker) const;
+  std::string readable(std::string_view text, std::string_view breaker,
+                       bool startsText) const;
 
   /// Buffers and results of encoding a text.
   struct Run {
@@ -171,11 +199,13 @@ Tokenizer::~Tokenizer() = default;
 StatusOr<Tokenizer> Tokenizer::create(const TokenizerSpec &spec) {
   bool isByteLevel = spec.model == "gpt2";
   if (!isByteLevel && spec.model != "llama" && spec.model != "gemma4")
-    return Status(StatusCode::Unsupported,
-                  fmt::format("tokenizer model {} is not supported; supported "
-                              "are gpt2 (byte-level BPE), llama "
-                              "(SentencePiece) and gemma4",
-                              quoted(spec.model)));
+    return Status(
+        StatusCode::Unsupported,
+        fmt::format("tokenizer model {}{} is not supported; supported "
+                    "are gpt2 (byte-level BPE), llama "
+                    "(SentencePiece's BPE) and gemma4. With --no-tokenizer "
+                    "the model compiles and runs on token ids",
+                    quoted(spec.model), algorithmOf(spec.model)));
   MOE_RETURN_IF_ERROR(checkSizes(spec));
   MOE_RETURN_IF_ERROR(checkIds(spec));
   std::optional<PreTokenizer> preTokenizer;
@@ -195,7 +225,8 @@ StatusOr<Tokenizer> Tokenizer::create(const TokenizerSpec &spec) {
       .addBos = spec.addBos,
       .addEos = spec.addEos,
       .marksSpaces = !isByteLevel,
-      .addSpacePrefix = spec.model == "llama" && spec.pre != noSpacePrefix});
+      .addSpacePrefix = spec.model == "llama" && spec.pre != noSpacePrefix,
+      .removeExtraSpaces = spec.model == "llama" && spec.removeExtraSpaces});
   std::vector<SpecialTokens::Entry> specials;
   for (size_t i = 0; i < spec.types.size(); ++i) {
     auto type = static_cast<TokenType>(spec.types[i]);
@@ -231,9 +262,10 @@ Tokenizer::Impl::partsOf(std::string_view text,
 }
 
 /// Returns text between special tokens in the model's spelling, without
-/// breakers.
+/// breakers and spaces to be dropped.
 std::string Tokenizer::Impl::readable(std::string_view text,
-                                      std::string_view breaker) const {
+                                      std::string_view breaker,
+                                      bool startsText) const {
   std::string result(text);
   auto replaceAll = [&](std::string_view from, std::string_view to) {
     if (from.empty() || result.find(from) == std::string::npos)
@@ -246,6 +278,9 @@ std::string Tokenizer::Impl::readable(std::string_view text,
     result.append(old, begin);
   };
   replaceAll(breaker, "");
+  // SentencePiece drops U+2581 only at the end of a text.
+  if (removeExtraSpaces)
+    result = collapseSpaces(result, startsText);
   if (marksSpaces)
     replaceAll(spaceMark, " ");
   return result;
@@ -333,7 +368,9 @@ Tokenizer::encode(std::string_view text, const EncodeOptions &options) const {
   // SentencePiece puts a space in front of each text that it is given, and
   // programs give it the texts between control tokens.
   bool startsText = options.startsText;
-  for (const Impl::Part &part : impl_->partsOf(text, options)) {
+  std::vector<Impl::Part> parts = impl_->partsOf(text, options);
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const Impl::Part &part = parts[i];
     if (part.id >= 0) {
       // If control tokens are not parsed, a user-defined token counts as text.
       if (startsText && impl_->addSpacePrefix && !options.parseSpecial)
@@ -344,13 +381,17 @@ Tokenizer::encode(std::string_view text, const EncodeOptions &options) const {
     }
     bool hasMark =
         impl_->marksSpaces && part.text.find(spaceMark) != std::string::npos;
-    bool addSpace = impl_->addSpacePrefix && startsText;
-    startsText = false;
-    if (!hasMark && !addSpace && options.breaker.empty()) {
+    bool wasStart = std::exchange(startsText, false);
+    bool addSpace = impl_->addSpacePrefix && wasStart;
+    if (!hasMark && !addSpace && !impl_->removeExtraSpaces &&
+        options.breaker.empty()) {
       MOE_RETURN_IF_ERROR(impl_->encodePlain(part.text, run));
       continue;
     }
-    std::string copy = impl_->readable(part.text, options.breaker);
+    std::string copy = impl_->readable(part.text, options.breaker, wasStart);
+    bool endsText = i + 1 == parts.size() || isControl(parts[i + 1].id);
+    if (impl_->removeExtraSpaces && endsText)
+      copy.erase(copy.find_last_not_of(' ') + 1);
     if (addSpace && !copy.empty())
       copy.insert(0, 1, ' ');
     MOE_RETURN_IF_ERROR(impl_->encodePlain(copy, run));

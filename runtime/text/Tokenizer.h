@@ -3,12 +3,13 @@
 // Encoding a text:
 //   1. cut out control and user-defined tokens, leftmost and longest first;
 //   2. cut the rest into words (PreTokenizer.h; model llama has no words and
-//      puts a space in front instead); each byte that is not UTF-8 is a token;
+//      puts a space in front instead, and drops extra spaces if the file says
+//      so); each byte that is not UTF-8 is a token;
 //   3. merge each word's symbols into tokens (BpeModel.h).
-// Text is not normalised, because GGUF files specify no normalisation. Decoding
-// returns exactly the encoded bytes if the vocabulary has a token for every
-// byte, except that U+2581 becomes a space in models that write spaces that
-// way.
+// Text is not normalised otherwise, because GGUF files specify no
+// normalisation. Decoding returns exactly the encoded bytes if the vocabulary
+// has a token for every byte and no space was dropped, except that U+2581
+// becomes a space in models that write spaces that way.
 //
 // A Tokenizer is immutable; threads may share it.
 //

@@ -53,6 +53,9 @@ struct TokenizerSpec {
   std::vector<std::string> merges; ///< "left right", in order of rank.
   std::vector<float> scores;       ///< By id; used only by llama.
   std::optional<int32_t> bos, eos, eot, unk, pad;
+  /// Only llama: blanks in front and at the end are dropped, and several in a
+  /// row become one (SentencePiece's remove_extra_whitespaces).
+  bool removeExtraSpaces = false;
   bool addBos = false; ///< Whether text starts with bos by default.
   bool addEos = false; ///< Whether text ends with eos by default.
 };

@@ -219,7 +219,10 @@ TEST_F(CompileTokenizer, ErrorsOfRunAreFoundBeforePacking) {
 
   model_ = "bert";
   expectRefused(moert::StatusCode::Unsupported,
-                "tokenizer model \"bert\" is not supported");
+                "tokenizer model \"bert\" (WordPiece) is not supported");
+  model_ = "t5";
+  expectRefused(moert::StatusCode::Unsupported,
+                "tokenizer model \"t5\" (Unigram) is not supported");
   model_ = "gpt2";
   pre_ = "of-tomorrow";
   expectRefused(moert::StatusCode::Unsupported, "of-tomorrow");

@@ -76,6 +76,22 @@ INSTANTIATE_TEST_SUITE_P(All, SentencePiece,
                            return name;
                          });
 
+TEST(SentencePieceOptions, NoByteTokensAndNoExtraSpaces) {
+  nlohmann::json golden = readJson("spm-no-bytes.json");
+  Tokenizer tokenizer =
+      loadTokenizer(vocabularies + std::string("spm-no-bytes.gguf"));
+  for (const nlohmann::json &item : golden["cases"])
+    EXPECT_EQ(encode(tokenizer, item[0].get<std::string>(), false),
+              item[1].get<std::vector<int32_t>>())
+        << item[0];
+  EXPECT_GT(golden["cases"].size(), 100u);
+  // Spaces are extra only beside the ends of the whole text.
+  auto continued =
+      tokenizer.encode(" and", {.addBos = false, .startsText = false});
+  ASSERT_TRUE(continued);
+  EXPECT_EQ(*continued, encode(tokenizer, "  and", false));
+}
+
 // A quadratic tokenizer would take hours: each text has 2^20 symbols, which are
 // all joined by the vocabulary's merges, or not at all.
 class LongRuns : public testing::TestWithParam<const char *> {};
