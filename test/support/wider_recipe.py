@@ -11,11 +11,11 @@ import re
 LENGTHS = re.compile(
     r"\.(embedding_length(_out|_per_layer_input)?|(expert_|expert_shared_|expert_chunk_)?feed_forward_length"
     r"|rope\.dimension_(count(_swa)?|sections)|attention\.(key|value)_length(_mla|_swa)?|attention\.\w+_lora_rank"
-    r"|attention\.indexer\.key_length|ssm\.(state|inner)_size|kda\.head_dim|moe_latent_size|hyper_connection\.low_rank)")
+    r"|attention\.indexer\.key_length|ssm\.(state|inner)_size|kda\.head_dim|moe_latent_size|hyper_connection\.low_rank|engram\.key_length)")
 
 # Tensors, without "blk.N.", and which of their dimensions (innermost first) are counts. All other dimensions are lengths.
 COUNTS = [(re.compile(name), dimensions) for name, dimensions in (
-    (r"(token_embd|output|position_embd|per_layer_token_embd)\.weight", {1}),
+    (r"(token_embd|output|position_embd|per_layer_token_embd|engram_(embd|q|k))\.weight", {1}),
     (r"output\.bias", {0}),
     (r"ffn_gate_inp(_shexp)?\.weight", {1}),
     (r"(ffn_gate_inp|exp_probs_b)\.bias|exp_probs_b|attn_sinks\.weight|layer_output_scale\.weight|.*_(exps|shexp)\.scale", {0}),
@@ -30,7 +30,7 @@ COUNTS = [(re.compile(name), dimensions) for name, dimensions in (
 
 # What is not quantised: routers and other small matrices that files keep in F32, and what is no factor of a product.
 KEPT = re.compile(r"ffn_gate_inp.*|ssm_(alpha|beta|ba|conv1d.*|norm|[ad])\b.*|shortconv\.conv.*|ple_conv1d.*|\w+_ape.*"
-                  r"|(hc_\w+|output_hc)_\w+\.weight|indexer\.proj.*|position_embd.*|.*(norm|bias|scale|sinks)\b.*"
+                  r"|(hc_\w+|output_hc)_\w+\.weight|indexer\.proj.*|position_embd.*|engram_[qk].*|.*(norm|bias|scale|sinks)\b.*"
                   r"|per_layer_model_proj.*|ffn_gate_tid2eid.*")
 
 
