@@ -121,9 +121,14 @@ void scaleByWidth(Transformer &transformer) {
 
 moert::Status buildTransformer(ModelBuilder &model,
                                const Transformer &transformer) {
-  auto attend = [&](int64_t layer, const std::string &block, Value x) {
+  auto attend = [&](int64_t layer, const std::string &block,
+                    Value x) -> StatusOr<Value> {
+    BlockChoice blocks;
+    if (transformer.choose) {
+      MOE_ASSIGN_OR_RETURN(blocks, transformer.choose(layer, block, x));
+    }
     return buildGroupedAttention(model, transformer.attention[size_t(layer)],
-                                 layer, block, x);
+                                 layer, block, x, blocks);
   };
   auto feedForward = [&](int64_t layer, const std::string &block, Value x,
                          Value begun) {
