@@ -15,11 +15,12 @@ namespace moec {
 
 StatusOr<GroupedAttention> readGroupedAttention(ModelBuilder &model,
                                                 const Decoder &decoder,
-                                                const RopeTraits &rope) {
+                                                const RopeTraits &rope,
+                                                int64_t layer) {
   const HyperParams &params = model.params();
   GroupedAttention config;
   config.eps = decoder.eps;
-  MOE_RETURN_IF_ERROR(readHeads(model, /*layer=*/0, config));
+  MOE_RETURN_IF_ERROR(readHeads(model, layer, config));
   MOE_ASSIGN_OR_RETURN(
       config.key,
       params.integer("attention.key_length", 1, kMostSize,
@@ -69,6 +70,13 @@ moert::Status readHeads(ModelBuilder &model, int64_t layer,
   return moert::Status::ok();
 }
 
+StatusOr<bool> hasAttention(const ModelBuilder &model, int64_t layer) {
+  MOE_ASSIGN_OR_RETURN(int64_t heads,
+                       model.params().ofLayer("attention.head_count_kv", layer,
+                                              0, kMostHeads, 1));
+  return heads > 0;
+}
+
 namespace {
 /// Projects with attn_`part`, or if the file fuses the three, with rows `begin`
 /// ... of attn_qkv.
@@ -80,11 +88,7 @@ StatusOr<Value> projectFree(ModelBuilder &model, const GroupedAttention &a,
   if (!model.has(fused))
     return model.linear(x, own, rows);
   int64_t all = a.heads * a.key + a.kvHeads * (a.key + a.value);
-  MOE_ASSIGN_OR_RETURN(Value matrix, model.weight(fused, {all, columnsOf(x)}));
-  MOE_ASSIGN_OR_RETURN(Value bias, model.vectorIfAny(fused + ".bias", all));
-  Value product = model.linear(x, own, model.slice(matrix, begin, rows),
-                               model.slice(bias, begin, rows));
-  return model.scaled(product, fused, own, /*alone=*/!bias);
+  return model.linearRows(x, own, fused, all, begin, rows);
 }
 
 /// Projects and clamps.

@@ -65,14 +65,19 @@ inline constexpr uint64_t kIndexPart = 1;
 /// Reads the keys attention.* and rope.*. Without attention.head_count_kv,
 /// heads share nothing; without attention.key_length, a head has hidden size /
 /// heads elements; without attention.scale, scores are divided by the square
-/// root of that. attention.clamp_kqv is the limit. Heads are those of layer 0.
+/// root of that. attention.clamp_kqv is the limit. Heads are those of `layer`.
 moert::StatusOr<GroupedAttention> readGroupedAttention(ModelBuilder &model,
                                                        const Decoder &decoder,
-                                                       const RopeTraits &rope);
+                                                       const RopeTraits &rope,
+                                                       int64_t layer = 0);
 
 /// Reads the heads of `layer`, whose keys may have a number for each layer.
 moert::Status readHeads(ModelBuilder &model, int64_t layer,
                         GroupedAttention &attention);
+
+/// Returns whether `layer` has attention: its number in attention.head_count_kv
+/// is not 0. Files say so where other layers have a state.
+moert::StatusOr<bool> hasAttention(const ModelBuilder &model, int64_t layer);
 
 /// Builds the attention of `layer` for normed rows `x`. Uses optional tensors
 /// of the file: biases of attn_{q,k,v,output}, attn_qkv instead of the first

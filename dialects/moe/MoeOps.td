@@ -102,7 +102,8 @@ def Moe_RmsNormOp : Moe_ComputeOp<"rms_norm", [AllTypesMatch<["x", "result"]>]> 
   let summary = "x / sqrt(mean(x^2) + eps) * weight, per row or part of one";
   let description = [{
     Each row has `groups` parts, such as heads, with a mean of their own; all
-    of them are multiplied by the same weight, or by none.
+    of them are multiplied by the same weight, by parts of one that is as long
+    as a row, or by none.
   }];
   let arguments = (ins Moe_Rows:$x, Optional<Moe_Vector>:$weight, F64Attr:$eps,
                        DefaultValuedAttr<I64Attr, "1">:$groups);
@@ -519,25 +520,52 @@ def Moe_RegroupOp : Moe_ComputeOp<"regroup"> {
   let assemblyFormat = "$x attr-dict `:` functional-type(operands, results)";
 }
 
+def Moe_ShortConvOp : Moe_ComputeOp<"short_conv",
+    [AllTypesMatch<["x", "result"]>, DeclareOpInterfaceMethods<Moe_StateOpInterface>]> {
+  let summary = "causal convolution of each column with its last inputs";
+  let description = [{
+    y[t] = bias + sum over j < taps of conv[:, j] * x[t - taps + 1 + j], with
+    zeros before a sequence's first row. `conv` is [columns, taps]. The layer
+    keeps taps - 1 rows of x of each sequence.
+    ```mlir
+    %y = moe.short_conv %x conv %w {layer = 0 : i64} : (tensor<?x72xf32>, tensor<72x3xf32>) -> tensor<?x72xf32>
+    ```
+  }];
+  let arguments = (ins Moe_Rows:$x, Moe_Vectors:$conv, Optional<Moe_Vector>:$bias, I64Attr:$layer);
+  let results = (outs Moe_Rows:$result);
+  let assemblyFormat = [{
+    $x `conv` $conv (`bias` $bias^)? attr-dict `:` functional-type(operands, results)
+  }];
+}
+
 def Moe_DeltaNetOp : Moe_ComputeOp<"delta_net",
-    [DeclareOpInterfaceMethods<Moe_StateOpInterface>]> {
-  let summary = "gated delta net: convolution, gates and the delta rule";
+    [AttrSizedOperandSegments, DeclareOpInterfaceMethods<Moe_StateOpInterface>]> {
+  let summary = "recurrent layer: convolution, gates and the delta rule";
   let description = [{
     arXiv 2412.06464. `x` [T, 2 * key_heads * key + heads * value]: queries, keys
     and values before the causal convolution of each column with its last
-    inputs, `conv` [columns, taps], and SiLU. `beta` and `alpha` [T, heads]; a
-    head writes with sigmoid(beta) and forgets with exp(a * softplus(alpha + dt)).
-    Value head h has the key of head h / (heads / key_heads), `tiled` of head
-    h % key_heads (kernels/Abi.h, DeltaRuleArgs). Result [T, heads * value]. The
-    layer keeps of a sequence taps - 1 rows of x and a matrix per head.
+    inputs, `conv` [columns, taps] and `bias`, and SiLU; or three parts of equal
+    width, each with its `conv`. `beta` and `alpha` [T, heads]; a head writes with
+    sigmoid(beta) and forgets with exp(a * softplus(alpha + dt)), or with a
+    `floor` below 0, exp(floor * sigmoid(|a| * (alpha + dt))). With alpha and dt
+    for each of heads * key channels, each row of a head's matrix has a decay of
+    its own (KDA, arXiv 2510.26692). Value head h has the key of head
+    h / (heads / key_heads), `tiled` of head h % key_heads (kernels/Ops.def,
+    DeltaRule). With `sums` it is Mamba 2 (arXiv 2405.21060): x is values, keys
+    and queries, there is no beta, a head writes with softplus(alpha + dt), and
+    `skip` [heads] times the value is added to the result. Result
+    [T, heads * value]. The layer keeps of a sequence taps - 1 rows of x and a
+    matrix per head.
   }];
-  let arguments = (ins Moe_Rows:$x, Moe_Rows:$beta, Moe_Rows:$alpha, Moe_Vectors:$conv,
-                       Moe_Vector:$a, Moe_Vector:$dt, I64Attr:$layer, I64Attr:$key_heads,
-                       I64Attr:$heads, I64Attr:$key, I64Attr:$value, F64Attr:$eps, UnitAttr:$tiled);
+  let arguments = (ins Variadic<Moe_Rows>:$x, Optional<Moe_Rows>:$beta, Moe_Rows:$alpha,
+                       Variadic<Moe_Vectors>:$conv, Optional<Moe_Vector>:$bias,
+                       Moe_Vector:$a, Moe_Vector:$dt, Optional<Moe_Vector>:$skip, I64Attr:$layer,
+                       I64Attr:$key_heads, I64Attr:$heads, I64Attr:$key, I64Attr:$value, F64Attr:$eps,
+                       DefaultValuedAttr<F64Attr, "0.0">:$floor, UnitAttr:$tiled, UnitAttr:$sums);
   let results = (outs Moe_Rows:$result);
   let assemblyFormat = [{
-    $x `,` $beta `,` $alpha `conv` $conv `,` $a `,` $dt attr-dict `:`
-    functional-type(operands, results)
+    $x (`beta` $beta^)? `alpha` $alpha `conv` $conv (`bias` $bias^)? `decay` $a `,` $dt
+    (`skip` $skip^)? attr-dict `:` functional-type(operands, results)
   }];
 }
 
