@@ -153,11 +153,12 @@ inline constexpr int64_t kDeltaColumns = 32;
 /// the work that grows with the chunk is 4 % of a row's, and a row's part of
 /// loading and storing S is 6 %.
 inline constexpr int64_t kDeltaChunk = 16;
-/// DeltaRule: a head's S in whole columns, a chunk's keys and queries, their
-/// products, and the written and the remaining values (DeltaChunks.h).
+/// DeltaRule: a head's S in whole columns, a chunk's keys, queries and faded
+/// keys, two rows of decays, their products, and the written and the remaining
+/// values (DeltaChunks.h).
 constexpr int64_t deltaRuleScratchBytes(int64_t key, int64_t value) {
   int64_t columns = (value + kDeltaColumns - 1) / kDeltaColumns * kDeltaColumns;
-  return (scratchFloats(key) * (columns + 2 * kDeltaChunk) +
+  return (scratchFloats(key) * (columns + 3 * kDeltaChunk + 2) +
           2 * kDeltaChunk * (kDeltaChunk + kDeltaColumns)) *
          4;
 }

@@ -111,8 +111,11 @@ Status endForward(ModelBuilder &model, const Decoder &decoder, Value x) {
   model.end(x);
   mlir::Type logits = model.rows(decoder.vocab);
   x = model.begin("logits", x.getType(), logits);
-  MOE_ASSIGN_OR_RETURN(x,
-                       normOf(model, decoder, x, "output_norm", decoder.eps));
+  // Files of LFM2 call this norm token_embd_norm.
+  const char *norm = "token_embd_norm";
+  if (model.has("output_norm") || !model.has(norm))
+    norm = "output_norm";
+  MOE_ASSIGN_OR_RETURN(x, normOf(model, decoder, x, norm, decoder.eps));
   bool tied = !model.has("output");
   if (tied)
     model.note("output.weight is absent: token_embd.weight serves as both");

@@ -94,14 +94,52 @@ StatusOr<Value> buildDeltaNet(ModelBuilder &model, const DeltaNet &net,
                        model.vector(block + "ssm_dt.bias", net.heads));
   Value out = model.create<moe::DeltaNetOp>(
       block + "delta_net", model.rows(net.heads * net.value), in.mixed, in.beta,
-      in.alpha, conv, a, dt, uint64_t(layer), uint64_t(net.keyHeads),
-      uint64_t(net.heads), uint64_t(net.key), uint64_t(net.value),
-      llvm::APFloat(net.eps), net.tiled);
+      in.alpha, conv, /*bias=*/Value(), a, dt, /*skip=*/Value(),
+      uint64_t(layer), uint64_t(net.keyHeads), uint64_t(net.heads),
+      uint64_t(net.key), uint64_t(net.value), llvm::APFloat(net.eps),
+      llvm::APFloat(0.0), net.tiled, /*sums=*/false);
   MOE_ASSIGN_OR_RETURN(
       out, model.rmsNorm(out, block + "ssm_norm", net.eps, net.heads));
   Value gated = model.create<moe::ActivationMulOp>(
       block + "ssm_gated", out.getType(), in.gate, out, moe::Activation::Silu);
   return model.linear(gated, block + "ssm_out", columnsOf(x));
+}
+
+StatusOr<Value> buildMamba(ModelBuilder &model, const DeltaNet &net,
+                           int64_t layer, const std::string &block, Value x) {
+  int64_t inner = net.heads * net.value;
+  int64_t mixed = inner + 2 * net.keyHeads * net.key;
+  auto project = [&](const char *part, int64_t begin, int64_t rows) {
+    return model.linearRows(x, block + part, block + "ssm_in",
+                            inner + mixed + net.heads, begin, rows);
+  };
+  MOE_ASSIGN_OR_RETURN(Value gate, project("ssm_gate", 0, inner));
+  MOE_ASSIGN_OR_RETURN(Value xbc, project("ssm_xbc", inner, mixed));
+  MOE_ASSIGN_OR_RETURN(Value dt, project("ssm_dt", inner + mixed, net.heads));
+  MOE_ASSIGN_OR_RETURN(
+      Value conv, model.vectors(block + "ssm_conv1d.weight", mixed, net.taps));
+  MOE_ASSIGN_OR_RETURN(Value bias,
+                       model.vectorIfAny(block + "ssm_conv1d.bias", mixed));
+  MOE_ASSIGN_OR_RETURN(Value a, model.flatVector(block + "ssm_a", net.heads));
+  MOE_ASSIGN_OR_RETURN(Value skip,
+                       model.flatVector(block + "ssm_d", net.heads));
+  MOE_ASSIGN_OR_RETURN(Value shift,
+                       model.vector(block + "ssm_dt.bias", net.heads));
+  Value out = model.create<moe::DeltaNetOp>(
+      block + "mamba", model.rows(inner), xbc, /*beta=*/Value(), dt, conv, bias,
+      a, shift, skip, uint64_t(layer), uint64_t(net.keyHeads),
+      uint64_t(net.heads), uint64_t(net.key), uint64_t(net.value),
+      llvm::APFloat(0.0), llvm::APFloat(0.0), /*tiled=*/false, /*sums=*/true);
+  out = model.create<moe::ActivationMulOp>(block + "ssm_gated", out.getType(),
+                                           gate, out, moe::Activation::Silu);
+  if (model.has(block + "ssm_norm")) {
+    MOE_ASSIGN_OR_RETURN(Value norm,
+                         model.flatVector(block + "ssm_norm.weight", inner));
+    out = model.create<moe::RmsNormOp>(block + "ssm_norm", out.getType(), out,
+                                       norm, llvm::APFloat(net.eps),
+                                       uint64_t(net.keyHeads));
+  }
+  return model.linear(out, block + "ssm_out", columnsOf(x));
 }
 
 namespace {

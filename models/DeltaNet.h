@@ -1,5 +1,7 @@
 //===- DeltaNet.h - Layers of gated delta networks --------------*- C++ -*-===//
 //
+// And of Mamba 2, whose recurrence is that of a delta net without correction.
+//
 // Gated delta networks (arXiv 2412.06464) as in Qwen3-Next and Qwen3.5: most
 // layers have a recurrent state of fixed size instead of keys and values, and
 // every fourth layer has attention with an output gate.
@@ -26,6 +28,15 @@ struct DeltaNet {
 /// Reads the keys ssm.*.
 moert::StatusOr<DeltaNet> readDeltaNet(ModelBuilder &model,
                                        const Decoder &decoder, bool tiled);
+
+/// Builds the Mamba 2 layer (arXiv 2405.21060) of `layer` for normed rows `x`:
+/// rows z, x, B, C and dt come from ssm_in, and the result is norm(y *
+/// silu(z)), each group with its own rms. `net` is as from readDeltaNet(), keys
+/// being B and queries C.
+moert::StatusOr<mlir::Value> buildMamba(ModelBuilder &model,
+                                        const DeltaNet &net, int64_t layer,
+                                        const std::string &block,
+                                        mlir::Value x);
 
 /// Builds the delta net of `layer` for normed rows `x`. Queries, keys, values
 /// and output gates come from attn_qkv and attn_gate, or grouped by key head

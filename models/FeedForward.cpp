@@ -45,6 +45,24 @@ readFeedForward(ModelBuilder &model, const Decoder &decoder,
   return result;
 }
 
+moert::Status readLimits(const HyperParams &params,
+                         std::vector<FeedForward> &layers) {
+  auto read = [&](const char *name, size_t layer) -> StatusOr<double> {
+    if (!params.has(name))
+      return 0.0;
+    return params.positiveOfLayer(name, int64_t(layer), /*zeroToo=*/true);
+  };
+  for (size_t layer = 0; layer < layers.size(); ++layer) {
+    FeedForward &ffn = layers[layer];
+    MOE_ASSIGN_OR_RETURN(ffn.experts.limit, read("swiglu_clamp_exp", layer));
+    MOE_ASSIGN_OR_RETURN(ffn.limit, read("swiglu_clamp_shexp", layer));
+    ffn.experts.sharedLimit = ffn.limit;
+    ffn.clampsActivated = ffn.limit > 0;
+    ffn.experts.clampsActivated = ffn.limit > 0 || ffn.experts.limit > 0;
+  }
+  return moert::Status::ok();
+}
+
 StatusOr<Value> buildFeedForward(ModelBuilder &model, const FeedForward &config,
                                  const std::string &block, Value x,
                                  Value begun) {

@@ -30,6 +30,12 @@ moert::StatusOr<std::vector<FeedForward>>
 readFeedForward(ModelBuilder &model, const Decoder &decoder,
                 const RoutedExperts &defaults, bool mayBeDense = false);
 
+/// Reads limits, which clamp gates after their activation: swiglu_clamp_exp of
+/// routed experts, and swiglu_clamp_shexp of shared experts and dense FFNs. 0
+/// or no key: none.
+moert::Status readLimits(const HyperParams &params,
+                         std::vector<FeedForward> &layers);
+
 /// Builds the FFN for normed rows `x`. If experts are routed by the rows with
 /// which the layer began, these are `begun`.
 moert::StatusOr<mlir::Value> buildFeedForward(ModelBuilder &model,

@@ -15,11 +15,12 @@ namespace moec {
 
 StatusOr<GroupedAttention> readGroupedAttention(ModelBuilder &model,
                                                 const Decoder &decoder,
-                                                const RopeTraits &rope) {
+                                                const RopeTraits &rope,
+                                                int64_t layer) {
   const HyperParams &params = model.params();
   GroupedAttention config;
   config.eps = decoder.eps;
-  MOE_RETURN_IF_ERROR(readHeads(model, /*layer=*/0, config));
+  MOE_RETURN_IF_ERROR(readHeads(model, layer, config));
   MOE_ASSIGN_OR_RETURN(
       config.key,
       params.integer("attention.key_length", 1, kMostSize,
@@ -69,6 +70,13 @@ moert::Status readHeads(ModelBuilder &model, int64_t layer,
   return moert::Status::ok();
 }
 
+StatusOr<bool> hasAttention(const ModelBuilder &model, int64_t layer) {
+  MOE_ASSIGN_OR_RETURN(int64_t heads,
+                       model.params().ofLayer("attention.head_count_kv", layer,
+                                              0, kMostHeads, 1));
+  return heads > 0;
+}
+
 namespace {
 /// Projects with attn_`part`, or if the file fuses the three, with rows `begin`
 /// ... of attn_qkv.
@@ -80,11 +88,7 @@ StatusOr<Value> projectFree(ModelBuilder &model, const GroupedAttention &a,
   if (!model.has(fused))
     return model.linear(x, own, rows);
   int64_t all = a.heads * a.key + a.kvHeads * (a.key + a.value);
-  MOE_ASSIGN_OR_RETURN(Value matrix, model.weight(fused, {all, columnsOf(x)}));
-  MOE_ASSIGN_OR_RETURN(Value bias, model.vectorIfAny(fused + ".bias", all));
-  Value product = model.linear(x, own, model.slice(matrix, begin, rows),
-                               model.slice(bias, begin, rows));
-  return model.scaled(product, fused, own, /*alone=*/!bias);
+  return model.linearRows(x, own, fused, all, begin, rows);
 }
 
 /// Projects and clamps.
@@ -167,14 +171,24 @@ StatusOr<Value> buildKeysAndValues(ModelBuilder &model,
 
 StatusOr<Value> attendAndProject(ModelBuilder &model, const GroupedAttention &a,
                                  const std::string &block, Value q, Value kv,
-                                 int64_t hidden, Value gate) {
-  MOE_ASSIGN_OR_RETURN(Value sinks,
-                       model.vectorIfAny(block + "attn_sinks.weight", a.heads));
-  Value mixed = model.create<moe::GqaAttentionOp>(
-      block + "attention", model.rows(a.heads * a.value), q, kv, sinks,
-      uint64_t(a.heads), uint64_t(a.kvHeads), uint64_t(a.key),
-      uint64_t(a.value), llvm::APFloat(a.scale), uint64_t(a.window),
-      llvm::APFloat(a.softcap));
+                                 int64_t hidden, Value gate,
+                                 const BlockChoice &blocks) {
+  Value mixed;
+  if (blocks.chosen) {
+    mixed = model.create<moe::BlockAttentionOp>(
+        block + "attention", model.rows(a.heads * a.value), q, kv,
+        blocks.chosen, uint64_t(a.heads), uint64_t(a.kvHeads), uint64_t(a.key),
+        uint64_t(a.value), llvm::APFloat(a.scale), uint64_t(blocks.groups),
+        uint64_t(blocks.ratio), uint64_t(blocks.local));
+  } else {
+    MOE_ASSIGN_OR_RETURN(
+        Value sinks, model.vectorIfAny(block + "attn_sinks.weight", a.heads));
+    mixed = model.create<moe::GqaAttentionOp>(
+        block + "attention", model.rows(a.heads * a.value), q, kv, sinks,
+        uint64_t(a.heads), uint64_t(a.kvHeads), uint64_t(a.key),
+        uint64_t(a.value), llvm::APFloat(a.scale), uint64_t(a.window),
+        llvm::APFloat(a.softcap));
+  }
   if (gate)
     mixed = model.create<moe::GateMulOp>(block + "attention_gate",
                                          mixed.getType(), mixed, gate, a.gate);
@@ -187,7 +201,8 @@ StatusOr<Value> attendAndProject(ModelBuilder &model, const GroupedAttention &a,
 
 StatusOr<Value> buildGroupedAttention(ModelBuilder &model,
                                       const GroupedAttention &a, int64_t layer,
-                                      const std::string &block, Value x) {
+                                      const std::string &block, Value x,
+                                      const BlockChoice &blocks) {
   Value q, gate;
   if (a.gated) {
     MOE_ASSIGN_OR_RETURN(
@@ -205,7 +220,7 @@ StatusOr<Value> buildGroupedAttention(ModelBuilder &model,
     }
   }
   MOE_ASSIGN_OR_RETURN(Value kv, buildKeysAndValues(model, a, layer, block, x));
-  return attendAndProject(model, a, block, q, kv, columnsOf(x), gate);
+  return attendAndProject(model, a, block, q, kv, columnsOf(x), gate, blocks);
 }
 
 } // namespace moec

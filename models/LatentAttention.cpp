@@ -21,16 +21,30 @@ StatusOr<double> readScoreFactor(const HyperParams &params, const Rope &rope) {
       params.within("rope.scaling.yarn_log_multiplier", 0, kMostScale, 0.0));
   return std::pow(1 + multiplier * std::log(rope.yarnFactor), 2);
 }
+
+/// Returns a rope of as many elements that turns none of them, as the latent's
+/// store needs one: after 2^31 positions the angle is below 1e-20.
+moe::RopeAttr stillRope(moe::RopeAttr rope) {
+  constexpr double kNever = 1e30;
+  std::vector<moe::Real> divisors(size_t(rope.getDim() / 2), kNever);
+  return moe::RopeAttr::get(rope.getContext(), rope.getDim(), rope.getBase(),
+                            /*factor=*/1.0, /*original_context=*/0,
+                            rope.getBetaFast(), rope.getBetaSlow(),
+                            rope.getRounded(), /*magnitude=*/1.0, divisors,
+                            rope.getNeox(), /*reversed=*/false);
+}
 } // namespace
 
-StatusOr<LatentAttention> readLatentAttention(ModelBuilder &model, double eps) {
+StatusOr<LatentAttention> readLatentAttention(ModelBuilder &model, double eps,
+                                              bool rotates) {
   const HyperParams &params = model.params();
   LatentAttention attention;
   attention.eps = eps;
   constexpr RopeTraits kTraits{
       .neox = false, .rounded = true, .magnitude = false};
   MOE_ASSIGN_OR_RETURN(Rope rope, readRope(model, kTraits));
-  attention.rope = rope.attr;
+  attention.rope = rotates ? rope.attr : stillRope(rope.attr);
+  attention.rotates = rotates;
   MOE_ASSIGN_OR_RETURN(double scoreFactor, readScoreFactor(params, rope));
   MOE_ASSIGN_OR_RETURN(attention.heads,
                        params.integer("attention.head_count", 1, kMostHeads));
@@ -80,8 +94,9 @@ StatusOr<Value> buildQuery(ModelBuilder &model, const LatentAttention &a,
       model.linear(
           x, block + (model.has(block + "attn_q_a") ? "attn_q_b" : "attn_q"),
           outputs));
-  q = model.create<moe::RopeOp>(block + "attn_q_rope", q.getType(), q,
-                                uint64_t(a.heads), uint64_t(a.nope), a.rope);
+  if (a.rotates)
+    q = model.create<moe::RopeOp>(block + "attn_q_rope", q.getType(), q,
+                                  uint64_t(a.heads), uint64_t(a.nope), a.rope);
   return tempered(model, a.temperature, block, q);
 }
 
@@ -134,6 +149,13 @@ StatusOr<Value> buildLatentAttention(ModelBuilder &model,
       up.value, chosen, uint64_t(a.heads), uint64_t(a.nope), uint64_t(rope),
       uint64_t(a.latent), uint64_t(a.value), llvm::APFloat(a.scale),
       up.transposed);
+  if (model.has(block + "attn_gate")) {
+    MOE_ASSIGN_OR_RETURN(Value gate,
+                         model.linear(x, block + "attn_gate", a.heads));
+    mixed =
+        model.create<moe::GateMulOp>(block + "attention_gate", mixed.getType(),
+                                     mixed, gate, moe::Gate::Sigmoid);
+  }
   return model.linear(mixed, block + "attn_output", hidden);
 }
 

@@ -18,12 +18,14 @@ struct LatentAttention {
   double eps;
   double scale;            ///< Factor on scores.
   Temperature temperature; ///< Of queries; see readTemperature().
+  bool rotates;            ///< Otherwise rope turns nothing.
 };
 
 /// Reads the keys attention.* and stores them in the model's facts. `eps` is
-/// the epsilon of every norm.
-moert::StatusOr<LatentAttention> readLatentAttention(ModelBuilder &model,
-                                                     double eps);
+/// the epsilon of every norm. Unless it `rotates`, elements that others rotate
+/// are used as they are.
+moert::StatusOr<LatentAttention>
+readLatentAttention(ModelBuilder &model, double eps, bool rotates = true);
 
 /// Returns the normed low-rank factor of queries [T, q_lora_rank]; null if
 /// there is none.
@@ -34,7 +36,9 @@ moert::StatusOr<mlir::Value> buildQueryLatent(ModelBuilder &model,
 
 /// Maps normed rows `x` [T, hidden] to rows that are added to the residual
 /// stream. `queries` is x, or the low-rank factor if queries have one. Each
-/// token attends to the positions `chosen`, or to all if that is null.
+/// token attends to the positions `chosen`, or to all if that is null. If the
+/// file has attn_gate, the sigmoid of its product with x multiplies each head's
+/// result.
 moert::StatusOr<mlir::Value>
 buildLatentAttention(ModelBuilder &model, const LatentAttention &config,
                      int64_t layer, const std::string &block, mlir::Value x,

@@ -219,6 +219,30 @@ StatusOr<Value> ModelBuilder::vectorIfAny(const std::string &name,
   return find(name) ? vector(name, length) : Value();
 }
 
+StatusOr<Value> ModelBuilder::reshaped(const std::string &name,
+                                       ArrayRef<int64_t> shape) {
+  SmallVector<int64_t> own(shape);
+  if (const GgufTensor *tensor = find(name)) {
+    int64_t wanted = 1, count = 1;
+    for (int64_t size : shape)
+      wanted *= size;
+    for (uint64_t size : tensor->shape) {
+      if (size == 0 || size > uint64_t(wanted / count))
+        return error(
+            StatusCode::InvalidFile, *tensor,
+            fmt::format("has the shape {}, expected {} elements",
+                        fileOrder(std::span(tensor->shape).first(tensor->rank)),
+                        wanted));
+      count *= int64_t(size);
+    }
+    if (count == wanted)
+      own.assign(tensor->shape.rbegin(), tensor->shape.rend());
+  }
+  MOE_ASSIGN_OR_RETURN(Value value, load(name, own, shape));
+  MOE_RETURN_IF_ERROR(requireF32(name));
+  return value;
+}
+
 StatusOr<Value> ModelBuilder::vectors(const std::string &name, int64_t count,
                                       int64_t length) {
   MOE_ASSIGN_OR_RETURN(Value value, load(name, {count, length}));
@@ -399,6 +423,16 @@ Value ModelBuilder::linear(Value x, const std::string &name, Value matrix,
                                /*residual=*/nullptr);
 }
 
+StatusOr<Value> ModelBuilder::linearRows(Value x, const std::string &name,
+                                         const std::string &fused, int64_t all,
+                                         int64_t begin, int64_t rows) {
+  MOE_ASSIGN_OR_RETURN(Value matrix, weight(fused, {all, columnsOf(x)}));
+  MOE_ASSIGN_OR_RETURN(Value bias, vectorIfAny(fused + ".bias", all));
+  Value product =
+      linear(x, name, slice(matrix, begin, rows), slice(bias, begin, rows));
+  return scaled(product, fused, name, /*alone=*/!bias);
+}
+
 StatusOr<Value> ModelBuilder::scaledFfn(Value x, const std::string &block,
                                         const std::string &suffix,
                                         int64_t inner, const std::string &label,
@@ -413,11 +447,13 @@ StatusOr<Value> ModelBuilder::scaledFfn(Value x, const std::string &block,
 
 StatusOr<Value> ModelBuilder::plainFfn(Value x, const std::string &block,
                                        int64_t inner,
-                                       moe::Activation activation) {
-  MOE_ASSIGN_OR_RETURN(Value up, linear(x, block + "ffn_up", inner));
-  Value active = create<moe::ActivationMulOp>(block + "ffn_inner", up.getType(),
-                                              up, /*up=*/nullptr, activation);
-  return linear(active, block + "ffn_down", columnsOf(x));
+                                       moe::Activation activation, bool squares,
+                                       const std::string &suffix) {
+  MOE_ASSIGN_OR_RETURN(Value up, linear(x, block + "ffn_up" + suffix, inner));
+  Value active =
+      create<moe::ActivationMulOp>(block + "ffn_inner" + suffix, up.getType(),
+                                   up, squares ? up : Value(), activation);
+  return linear(active, block + "ffn_down" + suffix, columnsOf(x));
 }
 
 StatusOr<Value> ModelBuilder::ffn(Value x, const std::string &block,

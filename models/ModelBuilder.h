@@ -117,6 +117,17 @@ public:
   /// Loads an optional vector; null if the file does not have it.
   moert::StatusOr<mlir::Value> vectorIfAny(const std::string &tensor,
                                            int64_t length);
+  /// Loads the elements of a tensor of any shape with `length` elements as a
+  /// vector in F32; writers differ in the shapes of some.
+  moert::StatusOr<mlir::Value> flatVector(const std::string &tensor,
+                                          int64_t length) {
+    return reshaped(tensor, {length});
+  }
+  /// Likewise [count, length] vectors.
+  moert::StatusOr<mlir::Value> flatVectors(const std::string &tensor,
+                                           int64_t count, int64_t length) {
+    return reshaped(tensor, {count, length});
+  }
   /// Loads [count, length] vectors in F32.
   moert::StatusOr<mlir::Value> vectors(const std::string &tensor, int64_t count,
                                        int64_t length);
@@ -169,6 +180,12 @@ public:
                                       int64_t outputs);
   mlir::Value linear(mlir::Value x, const std::string &name, mlir::Value matrix,
                      mlir::Value bias);
+  /// Multiplies by rows `begin` ... begin + rows - 1 of weight `fused`, which
+  /// has `all`, and adds their part of `fused`.bias if the file has it.
+  moert::StatusOr<mlir::Value> linearRows(mlir::Value x,
+                                          const std::string &name,
+                                          const std::string &fused, int64_t all,
+                                          int64_t begin, int64_t rows);
   /// Multiplies the product of weight `name` by `name`.scale, if the file has
   /// that (NVFP4). Fails unless the scale is `alone`: with a bias or another
   /// step in between, it would have to be applied before it.
@@ -187,11 +204,14 @@ public:
       int64_t inner, const std::string &label,
       mlir::moe::Activation activation = mlir::moe::Activation::Silu,
       double limit = 0, bool clampsActivated = false);
-  /// Builds an FFN without a gate: `block`ffn_down of activation(ffn_up of x),
-  /// with the biases that exist.
+  /// Builds an FFN without a gate: `block`ffn_down`suffix` of activation(u),
+  /// where u is ffn_up`suffix` of x, with the biases that exist. With
+  /// `squares`, the activation is multiplied by u: squared ReLU.
   moert::StatusOr<mlir::Value> plainFfn(mlir::Value x, const std::string &block,
                                         int64_t inner,
-                                        mlir::moe::Activation activation);
+                                        mlir::moe::Activation activation,
+                                        bool squares = false,
+                                        const std::string &suffix = "");
 
   /// Returns the verified module with its attributes.
   moert::StatusOr<mlir::OwningOpRef<mlir::ModuleOp>> finish();
@@ -212,6 +232,9 @@ private:
                                     llvm::ArrayRef<int64_t> shape) {
     return load(tensor, shape, shape);
   }
+  /// Loads a tensor in F32 with as many elements as `shape`.
+  moert::StatusOr<mlir::Value> reshaped(const std::string &tensor,
+                                        llvm::ArrayRef<int64_t> shape);
   /// Returns a reference to `weight` in the function under construction.
   mlir::Value refer(mlir::moe::WeightOp weight, llvm::StringRef name);
   moert::Status error(moert::StatusCode code, const GgufTensor &tensor,

@@ -125,10 +125,13 @@ StatusOr<ExpertWeights> loadWeights(ModelBuilder &model,
     weights.gate = model.slice(both, 0, inner);
     weights.up = model.slice(both, inner, inner);
   } else {
-    MOE_ASSIGN_OR_RETURN(weights.gate, loadExperts(model, experts, block,
-                                                   "gate", inner, hidden));
     MOE_ASSIGN_OR_RETURN(
         weights.up, loadExperts(model, experts, block, "up", inner, hidden));
+    weights.gate = weights.up;
+    if (config.gated) {
+      MOE_ASSIGN_OR_RETURN(weights.gate, loadExperts(model, experts, block,
+                                                     "gate", inner, hidden));
+    }
   }
   MOE_ASSIGN_OR_RETURN(
       weights.down, loadExperts(model, experts, block, "down", hidden, inner));
@@ -147,6 +150,11 @@ StatusOr<ExpertWeights> loadWeights(ModelBuilder &model,
                        loadScales(model,
                                   isFused ? fused : block + "ffn_gate_exps",
                                   experts, alone));
+  if (!config.gated) {
+    MOE_ASSIGN_OR_RETURN(
+        weights.gateScale,
+        loadScales(model, block + "ffn_up_exps", experts, alone));
+  }
   MOE_ASSIGN_OR_RETURN(weights.upScale,
                        loadScales(model,
                                   isFused ? fused : block + "ffn_up_exps",
@@ -165,6 +173,9 @@ StatusOr<Value> buildShared(ModelBuilder &model, const RoutedExperts &config,
   const GgufTensor *gate = model.find(block + "ffn_gate_shexp.weight");
   if (config.sharedInner == 0 && !gate)
     return Value();
+  if (!config.gated)
+    return model.plainFfn(x, block, config.sharedInner, config.activation,
+                          /*squares=*/true, "_shexp");
   int64_t inner =
       config.sharedInner > 0 ? config.sharedInner : int64_t(gate->shape[1]);
   // Some writers' key is the width of one of several shared experts.
@@ -172,7 +183,7 @@ StatusOr<Value> buildShared(ModelBuilder &model, const RoutedExperts &config,
     inner = int64_t(gate->shape[1]);
   MOE_ASSIGN_OR_RETURN(Value shared,
                        model.ffn(x, block, "_shexp", inner,
-                                 block + "ffn_shared", moe::Activation::Silu,
+                                 block + "ffn_shared", config.activation,
                                  config.sharedLimit, config.clampsActivated));
   if (!model.has(block + "ffn_gate_inp_shexp"))
     return shared;
@@ -274,7 +285,6 @@ StatusOr<Value> buildRoutedExperts(ModelBuilder &model,
                                    const RoutedExperts &config,
                                    const std::string &block, Value x,
                                    Value routed, Value tokens) {
-  int64_t hidden = columnsOf(x);
   MOE_ASSIGN_OR_RETURN(Choice router, buildRouter(model, config, block,
                                                   routed ? routed : x, tokens));
   Value read = x;
@@ -287,18 +297,26 @@ StatusOr<Value> buildRoutedExperts(ModelBuilder &model,
     MOE_ASSIGN_OR_RETURN(
         router, buildRouter(model, plain, block, x, tokens, "router_choice"));
   }
+  if (config.latent > 0) {
+    MOE_ASSIGN_OR_RETURN(
+        read, model.linear(x, block + "ffn_latent_down", config.latent));
+  }
   MOE_ASSIGN_OR_RETURN(ExpertWeights w,
-                       loadWeights(model, config, block, hidden));
+                       loadWeights(model, config, block, columnsOf(read)));
   // The shared experts come first, so that routed ones, which end last, add to
   // their result.
   MOE_ASSIGN_OR_RETURN(Value shared, buildShared(model, config, block, x));
   Value mixed = model.create<moe::ExpertsOp>(
-      block + "ffn_experts", x.getType(), read, router.ids, router.weights,
+      block + "ffn_experts", read.getType(), read, router.ids, router.weights,
       w.gate, w.up, w.down, w.gateBias, w.upBias, w.downBias, w.gateScale,
       w.upScale,
       /*residual=*/nullptr, config.activation, llvm::APFloat(config.limit),
       /*slice=*/nullptr,
       /*fused=*/false, config.clampsActivated);
+  if (config.latent > 0) {
+    MOE_ASSIGN_OR_RETURN(
+        mixed, model.linear(mixed, block + "ffn_latent_up", columnsOf(x)));
+  }
   if (config.smallInner > 0) {
     MOE_ASSIGN_OR_RETURN(Value small,
                          buildSmall(model, config, block, x, router));

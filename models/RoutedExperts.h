@@ -29,6 +29,12 @@ struct RoutedExperts {
   /// them, and the factor on its result; 0 rows: none.
   int64_t smallInner = 0, perSmall = 1;
   double smallScale = 1;
+  /// Whether experts have a gate. Without, they compute down of
+  /// activation(u) * u, where u is up of x.
+  bool gated = true;
+  /// Columns of the rows that routed experts read and return, which
+  /// ffn_latent_down and ffn_latent_up map; 0: the model's own rows.
+  int64_t latent = 0;
   double sumScale = 1; ///< Factor on the sum of routed and shared experts.
   /// Whether weights multiply what experts read instead of what they return;
   /// only with one expert per token.

@@ -54,8 +54,18 @@ readAttention(ModelBuilder &model, const Decoder &decoder,
               const TransformerTraits &traits) {
   const HyperParams &params = model.params();
   const WindowTraits &windows = traits.windows;
-  MOE_ASSIGN_OR_RETURN(GroupedAttention full,
-                       readGroupedAttention(model, decoder, traits.rope));
+  std::vector<bool> attends(size_t(decoder.layers), true);
+  if (traits.mayHaveStates)
+    for (int64_t layer = 0; layer < decoder.layers; ++layer) {
+      MOE_ASSIGN_OR_RETURN(attends[size_t(layer)], hasAttention(model, layer));
+    }
+  // Without any attention, sizes of heads do not matter.
+  int64_t first = llvm::find(attends, true) - attends.begin();
+  if (first == decoder.layers)
+    return std::vector<GroupedAttention>(size_t(decoder.layers));
+  MOE_ASSIGN_OR_RETURN(
+      GroupedAttention full,
+      readGroupedAttention(model, decoder, traits.rope, first));
   MOE_ASSIGN_OR_RETURN(full.softcap,
                        params.positive("attn_logit_softcapping", traits.softcap,
                                        /*zeroToo=*/true));
@@ -67,6 +77,10 @@ readAttention(ModelBuilder &model, const Decoder &decoder,
     return params.error(StatusCode::InvalidFile, kPattern, "is missing");
   std::vector<GroupedAttention> layers;
   for (int64_t layer = 0; layer < decoder.layers; ++layer) {
+    if (!attends[size_t(layer)]) {
+      layers.emplace_back();
+      continue;
+    }
     bool windowed = local.window > 0;
     if (windowed) {
       MOE_ASSIGN_OR_RETURN(windowed,
@@ -120,10 +134,18 @@ void scaleByWidth(Transformer &transformer) {
 }
 
 moert::Status buildTransformer(ModelBuilder &model,
-                               const Transformer &transformer) {
-  auto attend = [&](int64_t layer, const std::string &block, Value x) {
-    return buildGroupedAttention(model, transformer.attention[size_t(layer)],
-                                 layer, block, x);
+                               const Transformer &transformer,
+                               DecoderParts::Attention mix) {
+  auto attend = [&](int64_t layer, const std::string &block,
+                    Value x) -> StatusOr<Value> {
+    const GroupedAttention &attention = transformer.attention[size_t(layer)];
+    if (attention.kvHeads == 0)
+      return mix(layer, block, x);
+    BlockChoice blocks;
+    if (transformer.choose) {
+      MOE_ASSIGN_OR_RETURN(blocks, transformer.choose(layer, block, x));
+    }
+    return buildGroupedAttention(model, attention, layer, block, x, blocks);
   };
   auto feedForward = [&](int64_t layer, const std::string &block, Value x,
                          Value begun) {

@@ -13,6 +13,8 @@
 #include "models/FeedForward.h"
 #include "models/GroupedAttention.h"
 
+#include <functional>
+
 namespace moec {
 
 /// Layers that only see the last attention.sliding_window tokens.
@@ -51,12 +53,20 @@ struct TransformerTraits {
   RoutedExperts experts;
   bool mayBeDense = false; ///< Whether expert_count may be missing.
   bool gated = true;       ///< Whether dense FFNs have a gate.
+  /// Whether layers may have a state instead of attention (hasAttention()).
+  bool mayHaveStates = false;
 };
 
 struct Transformer {
   Decoder decoder;
-  std::vector<GroupedAttention> attention; ///< Of each layer.
-  std::vector<FeedForward> feedForward;    ///< Of each layer.
+  /// Of each layer; without kvHeads if the layer has a state instead.
+  std::vector<GroupedAttention> attention;
+  std::vector<FeedForward> feedForward; ///< Of each layer.
+  /// Returns the blocks that a layer attends to, for normed rows; null: every
+  /// layer attends to all positions.
+  std::function<moert::StatusOr<BlockChoice>(
+      int64_t layer, const std::string &block, mlir::Value x)>
+      choose;
 };
 
 moert::StatusOr<Transformer> readTransformer(ModelBuilder &model,
@@ -70,8 +80,10 @@ void rotateOnlyWindowed(Transformer &transformer);
 /// from the length of keys.
 void scaleByWidth(Transformer &transformer);
 
+/// Builds a transformer; `mix` builds layers with a state.
 moert::Status buildTransformer(ModelBuilder &model,
-                               const Transformer &transformer);
+                               const Transformer &transformer,
+                               DecoderParts::Attention mix = nullptr);
 /// Reads and builds.
 moert::Status buildTransformer(ModelBuilder &model,
                                const TransformerTraits &traits);

@@ -12,14 +12,6 @@
 
 namespace moec {
 
-/// Returns the limit of a layer; 0: none.
-static moert::StatusOr<double> readLimit(const HyperParams &params,
-                                         const char *name, int64_t layer) {
-  if (!params.has(name))
-    return 0.0;
-  return params.positiveOfLayer(name, layer, /*zeroToo=*/true);
-}
-
 moert::Status buildStep35(ModelBuilder &model) {
   TransformerTraits traits;
   traits.rope.divisor = 2;
@@ -27,18 +19,8 @@ moert::Status buildStep35(ModelBuilder &model) {
   traits.windows.ownRope = true;
   traits.experts.scoring = mlir::moe::Scoring::Sigmoid;
   traits.experts.whereRouters = true;
-  traits.experts.clampsActivated = true;
   MOE_ASSIGN_OR_RETURN(Transformer step, readTransformer(model, traits));
-  const HyperParams &params = model.params();
-  for (int64_t layer = 0; layer < step.decoder.layers; ++layer) {
-    FeedForward &ffn = step.feedForward[size_t(layer)];
-    MOE_ASSIGN_OR_RETURN(ffn.experts.limit,
-                         readLimit(params, "swiglu_clamp_exp", layer));
-    MOE_ASSIGN_OR_RETURN(ffn.experts.sharedLimit,
-                         readLimit(params, "swiglu_clamp_shexp", layer));
-    ffn.limit = ffn.experts.sharedLimit;
-    ffn.clampsActivated = true;
-  }
+  MOE_RETURN_IF_ERROR(readLimits(model.params(), step.feedForward));
   return buildTransformer(model, step);
 }
 

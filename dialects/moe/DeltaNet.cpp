@@ -1,4 +1,4 @@
-//===- DeltaNet.cpp - Ops of gated delta nets -----------------------------===//
+//===- DeltaNet.cpp - Ops of recurrent layers -----------------------------===//
 //
 // Verifiers and instructions.
 //
@@ -54,8 +54,105 @@ Instructions RegroupOp::getInstructions(const Execution &execution) {
 }
 
 //===----------------------------------------------------------------------===//
+// Convolutions
+//===----------------------------------------------------------------------===//
+
+LogicalResult ShortConvOp::verify() {
+  OpChecks checks(*this);
+  checks.tokens({getX()})
+      .range("layer", 0, INT32_MAX, getLayer())
+      .weight("conv", getConv().getType(), 2);
+  if (failed(checks.result()))
+    return failure();
+  checks
+      .equal("conv rows", columns(getX()), "to match x columns",
+             dim(getConv(), 0))
+      .range("conv columns", 1, moek::kMaxTaps, dim(getConv(), 1));
+  if (getBias())
+    checks.equal("bias length", columns(getX()), "to match x columns",
+                 columns(getBias()));
+  return checks.result();
+}
+
+int64_t ShortConvOp::getStateLayer() { return int64_t(getLayer()); }
+
+int64_t ShortConvOp::getStateWidth() {
+  return moek::deltaStateBegin(dim(getConv(), 1), columns(getX()));
+}
+
+/// Returns the work of a convolution of `all` columns; inputs of each sequence
+/// are read and written once per step.
+static InstructionWork workOfConvolution(Operation *op,
+                                         const Execution &execution, double all,
+                                         double taps) {
+  double rows = double(execution.tokens);
+  InstructionWork work =
+      moving(rows * all * (2 * taps + 4), 2 * rows * all * kF32Bytes);
+  work.weightBytes = all * taps * kF32Bytes;
+  work.kvBytes = 2 * double(sequencesOf(op, execution.tokens)) * (taps - 1) *
+                 all * kF32Bytes;
+  return work;
+}
+
+Instructions ShortConvOp::getInstructions(const Execution &execution) {
+  Instructions list(*this);
+  int64_t taps = dim(getConv(), 1);
+  list.add(inst::ShortConv{.x = getX(),
+                           .second = std::nullopt,
+                           .third = std::nullopt,
+                           .weight = getConv(),
+                           .second_weight = std::nullopt,
+                           .third_weight = std::nullopt,
+                           .bias = getBias(),
+                           .state = Operand::state(),
+                           .out = getResult(),
+                           .taps = taps,
+                           .silu = false},
+           workOfConvolution(*this, execution, double(columns(getX())),
+                             double(taps)));
+  return list;
+}
+
+//===----------------------------------------------------------------------===//
 // The net
 //===----------------------------------------------------------------------===//
+
+/// Returns the columns of queries, keys and values together.
+static int64_t mixedColumns(DeltaNetOp op) {
+  return 2 * op.getKeyHeads() * op.getKey() + op.getHeads() * op.getValue();
+}
+
+/// Returns whether each key channel has a decay.
+static bool hasChannels(DeltaNetOp op) {
+  return columns(op.getAlpha()) != int64_t(op.getHeads());
+}
+
+/// Checks the parts of x and the weight and bias of their convolution.
+static LogicalResult verifyConvolution(DeltaNetOp op) {
+  OpChecks checks(op);
+  int64_t parts = int64_t(op.getX().size()), all = mixedColumns(op);
+  if (parts != 1 && parts != 3)
+    return op.emitOpError("expected 1 or 3 parts of x, got ") << parts;
+  checks.equal("number of convs", parts, "to match the parts of x",
+               int64_t(op.getConv().size()));
+  if (failed(checks.result()))
+    return failure();
+  checks.multiple("x columns", parts, "parts of x", all);
+  int64_t taps = dim(op.getConv().front(), 1);
+  for (auto [x, conv] : llvm::zip_equal(op.getX(), op.getConv()))
+    checks.weight("conv", conv.getType(), 2)
+        .equal("x columns", all / parts,
+               parts == 1 ? "(2 * key_heads * key + heads * value)"
+                          : "(a third of 2 * key_heads * key + heads * value)",
+               columns(x))
+        .equal("conv rows", all / parts, "to match x columns", dim(conv, 0))
+        .equal("conv columns", taps, "to match the first conv", dim(conv, 1));
+  checks.range("conv columns", 1, moek::kMaxTaps, taps);
+  if (op.getBias())
+    checks.equal("bias length", all, "to match x columns",
+                 columns(op.getBias()));
+  return checks.result();
+}
 
 LogicalResult DeltaNetOp::verify() {
   OpChecks checks(*this);
@@ -67,21 +164,30 @@ LogicalResult DeltaNetOp::verify() {
       .size("value", value)
       .range("layer", 0, INT32_MAX, getLayer())
       .positive("eps", getEps().convertToDouble(), /*zeroToo=*/true)
-      .tokens({getX(), getBeta(), getAlpha(), getResult()})
-      .weight("conv", getConv().getType(), 2)
+      .tokens({getAlpha(), getResult()})
       .multiple("heads", keyHeads, "key_heads", heads);
-  if (failed(checks.result()))
+  for (Value x : getX())
+    checks.tokens({x});
+  if (failed(checks.result()) || failed(verifyConvolution(*this)))
     return failure();
-  int64_t all = 2 * keyHeads * key + heads * value;
+  if (bool(getBeta()) == getSums())
+    return emitOpError("expected beta, or without it sums");
+  if (getSkip() && !getSums())
+    return emitOpError("has a skip, which comes with sums");
+  if (!(getFloor().convertToDouble() <= 0))
+    return emitOpError("expected a floor of at most 0");
+  int64_t decays = hasChannels(*this) && !getSums() ? heads * key : heads;
+  if (getBeta())
+    checks.tokens({getBeta()})
+        .equal("beta columns", heads, "to match heads", columns(getBeta()));
+  if (getSkip())
+    checks.equal("skip length", heads, "to match heads", columns(getSkip()));
   return checks
-      .equal("x columns", all, "(2 * key_heads * key + heads * value)",
-             columns(getX()))
-      .equal("conv rows", all, "to match x columns", dim(getConv(), 0))
-      .range("conv columns", 1, moek::kMaxTaps, dim(getConv(), 1))
-      .equal("beta columns", heads, "to match heads", columns(getBeta()))
-      .equal("alpha columns", heads, "to match heads", columns(getAlpha()))
+      .equal("alpha columns", decays,
+             decays == heads ? "to match heads" : "(heads * key)",
+             columns(getAlpha()))
       .equal("a length", heads, "to match heads", columns(getA()))
-      .equal("dt length", heads, "to match heads", columns(getDt()))
+      .equal("dt length", decays, "to match alpha columns", columns(getDt()))
       .equal("result columns", heads * value, "(heads * value)",
              columns(getResult()))
       .result();
@@ -90,56 +196,67 @@ LogicalResult DeltaNetOp::verify() {
 int64_t DeltaNetOp::getStateLayer() { return int64_t(getLayer()); }
 
 int64_t DeltaNetOp::getStateWidth() {
-  return moek::deltaStateWidth(dim(getConv(), 1), columns(getX()), getHeads(),
-                               getKey(), getValue());
+  return moek::deltaStateWidth(dim(getConv().front(), 1), mixedColumns(*this),
+                               getHeads(), getKey(), getValue());
 }
 
 /// The state of each sequence is read and written once per step.
 Instructions DeltaNetOp::getInstructions(const Execution &execution) {
   Instructions list(*this);
-  double rows = double(execution.tokens), taps = double(dim(getConv(), 1));
+  int64_t mixed = mixedColumns(*this), taps = dim(getConv().front(), 1);
+  double rows = double(execution.tokens);
   double sequences = double(sequencesOf(*this, execution.tokens));
-  double heads = double(getHeads()), all = double(columns(getX()));
+  double heads = double(getHeads()), decays = double(columns(getAlpha()));
   double matrices = heads * double(getKey()) * double(getValue());
-  InstructionWork convolving =
-      moving(rows * all * (2 * taps + 4), 2 * rowBytes(rows, {getX()}));
-  convolving.weightBytes = all * taps * kF32Bytes;
-  convolving.kvBytes = 2 * sequences * (taps - 1) * all * kF32Bytes;
   InstructionWork gating =
-      moving(10 * rows * heads, 2 * rowBytes(rows, {getBeta(), getAlpha()}));
-  gating.weightBytes = 2 * heads * kF32Bytes;
+      moving(10 * rows * decays, 2 * rows * (heads + decays) * kF32Bytes);
+  gating.weightBytes = (heads + decays) * kF32Bytes;
   // Seven operations per element: the product with the decay, and one
   // multiply-add each for reading with the key, for the update, and for reading
-  // with the query.
+  // with the query. Sums do not read with the key.
   InstructionWork ruling =
-      moving(7 * rows * matrices, rowBytes(rows, {getX(), getResult()}));
+      moving((getSums() ? 5 : 7) * rows * matrices,
+             rowBytes(rows, {getResult()}) + rows * double(mixed) * kF32Bytes);
   ruling.kvBytes = 2 * sequences * matrices * kF32Bytes;
 
-  Temporary convolved = list.temporary(".conv", columns(getX()));
-  Temporary gates = list.temporary(".gates", 2 * int64_t(getHeads()));
-  list.add(inst::ShortConv{.x = getX(),
-                           .weight = getConv(),
+  Temporary convolved = list.temporary(".conv", mixed);
+  Temporary gates =
+      list.temporary(".gates", int64_t(getHeads()) + columns(getAlpha()));
+  auto part = [](auto values, size_t i) {
+    return i < values.size() ? Operand(values[i]) : Operand(Value());
+  };
+  list.add(inst::ShortConv{.x = getX().front(),
+                           .second = part(getX(), 1),
+                           .third = part(getX(), 2),
+                           .weight = getConv().front(),
+                           .second_weight = part(getConv(), 1),
+                           .third_weight = part(getConv(), 2),
+                           .bias = getBias(),
                            .state = Operand::state(),
                            .out = convolved,
-                           .taps = columns(getConv())},
-           convolving);
+                           .taps = taps,
+                           .silu = true},
+           workOfConvolution(*this, execution, double(mixed), double(taps)));
   list.add(inst::DeltaGates{.beta = getBeta(),
                             .alpha = getAlpha(),
                             .a = getA(),
                             .dt = getDt(),
-                            .out = gates},
+                            .out = gates,
+                            .floor = getFloor()},
            gating);
   list.add(inst::DeltaRule{.x = convolved,
                            .gates = gates,
+                           .skip = getSkip(),
                            .state = Operand::state(),
                            .out = getResult(),
                            .key_heads = getKeyHeads(),
                            .heads = getHeads(),
                            .key = getKey(),
                            .value = getValue(),
-                           .begin = moek::deltaStateBegin(columns(getConv()),
-                                                          columns(getX())),
+                           .begin = moek::deltaStateBegin(taps, mixed),
                            .tiled = getTiled(),
+                           .channels = hasChannels(*this),
+                           .sums = getSums(),
                            .eps = getEps()},
            ruling);
   return list;

@@ -64,7 +64,8 @@ LogicalResult RmsNormOp::verify() {
       .size("groups", getGroups())
       .multiple("x columns", getGroups(), "groups", columns(getX()))
       .positive("eps", getEps().convertToDouble(), /*zeroToo=*/true);
-  if (getWeight())
+  // With as many elements as x has columns, each group has its own part.
+  if (getWeight() && columns(getWeight()) != columns(getX()))
     checks.equal("weight length",
                  columns(getX()) / std::max<int64_t>(getGroups(), 1),
                  getGroups() == 1 ? "to match x columns"

@@ -102,7 +102,8 @@ def Moe_RmsNormOp : Moe_ComputeOp<"rms_norm", [AllTypesMatch<["x", "result"]>]> 
   let summary = "x / sqrt(mean(x^2) + eps) * weight, per row or part of one";
   let description = [{
     Each row has `groups` parts, such as heads, with a mean of their own; all
-    of them are multiplied by the same weight, or by none.
+    of them are multiplied by the same weight, by parts of one that is as long
+    as a row, or by none.
   }];
   let arguments = (ins Moe_Rows:$x, Optional<Moe_Vector>:$weight, F64Attr:$eps,
                        DefaultValuedAttr<I64Attr, "1">:$groups);
@@ -367,13 +368,52 @@ def Moe_ChooseEntriesOp : Moe_ComputeOp<"choose_entries"> {
     for `ratio` positions: kernels/Entries.h), the op chooses the `top_k` with
     the largest scale * sum over heads of weights[t][h] * relu(q[t][h] . row of
     e); of equal scores, the lower entry wins. `q` is [T, heads * key], `weights`
-    [T, heads], a row of `kv` has `key` elements, and the result is [T, top_k].
+    [T, heads] or absent (all 1), a row of `kv` has `key` elements, and the result
+    is [T, top_k].
   }];
-  let arguments = (ins Moe_Rows:$q, Moe_Rows:$weights, Moe_KvType:$kv, I64Attr:$heads,
+  let arguments = (ins Moe_Rows:$q, Optional<Moe_Rows>:$weights, Moe_KvType:$kv, I64Attr:$heads,
                        I64Attr:$key, I64Attr:$top_k, F64Attr:$scale,
                        DefaultValuedAttr<I64Attr, "1">:$ratio);
   let results = (outs Moe_Ids:$result);
-  let assemblyFormat = "$q `,` $weights `,` $kv attr-dict `:` functional-type(operands, results)";
+  let assemblyFormat = [{
+    $q (`,` $weights^)? `,` $kv attr-dict `:` functional-type(operands, results)
+  }];
+}
+
+def Moe_ChooseBlocksOp : Moe_ComputeOp<"choose_blocks"> {
+  let summary = "the blocks of positions that a token attends to, chosen by an indexer for each group of heads";
+  let description = [{
+    Of the blocks of `ratio` positions before the `local` last ones, of which the
+    last is the token's own, each of `groups` groups chooses the `top_k` whose
+    largest product of the group's query and a key is largest; of equal ones,
+    the lower block wins. `q` is [T, groups * key], a row of `kv` has `key`
+    elements, and the result is [T, groups * top_k].
+  }];
+  let arguments = (ins Moe_Rows:$q, Moe_KvType:$kv, I64Attr:$groups, I64Attr:$key,
+                       I64Attr:$top_k, I64Attr:$ratio, I64Attr:$local);
+  let results = (outs Moe_Ids:$result);
+  let assemblyFormat = "$q `,` $kv attr-dict `:` functional-type(operands, results)";
+}
+
+def Moe_BlockAttentionOp : Moe_ComputeOp<"block_attention"> {
+  let summary = "attention to chosen blocks of positions and to the last ones";
+  let description = [{
+    moe.gqa_attention to the blocks of `ratio` positions in `chosen`
+    [T, groups * top_k], of one group of heads or of one for each of `kv_heads`,
+    and to all positions that could not be chosen: the `local` last blocks, or
+    with local = 0 the positions behind the last complete block.
+  }];
+  let arguments = (ins Moe_Rows:$q, Moe_KvType:$kv, Moe_Ids:$chosen, I64Attr:$heads,
+                       I64Attr:$kv_heads, I64Attr:$key, I64Attr:$value, F64Attr:$scale,
+                       I64Attr:$groups, I64Attr:$ratio, I64Attr:$local);
+  let results = (outs Moe_Rows:$result);
+  let assemblyFormat = "$q `,` $kv `,` $chosen attr-dict `:` functional-type(operands, results)";
+  let extraClassDeclaration = [{
+    int64_t getTopK();
+    /// Returns the number of positions after which a token sees no additional
+    /// rows.
+    int64_t getMostPositions();
+  }];
 }
 
 def Moe_SparseAttentionOp : Moe_ComputeOp<"sparse_attention", [AttrSizedOperandSegments]> {
@@ -480,25 +520,52 @@ def Moe_RegroupOp : Moe_ComputeOp<"regroup"> {
   let assemblyFormat = "$x attr-dict `:` functional-type(operands, results)";
 }
 
+def Moe_ShortConvOp : Moe_ComputeOp<"short_conv",
+    [AllTypesMatch<["x", "result"]>, DeclareOpInterfaceMethods<Moe_StateOpInterface>]> {
+  let summary = "causal convolution of each column with its last inputs";
+  let description = [{
+    y[t] = bias + sum over j < taps of conv[:, j] * x[t - taps + 1 + j], with
+    zeros before a sequence's first row. `conv` is [columns, taps]. The layer
+    keeps taps - 1 rows of x of each sequence.
+    ```mlir
+    %y = moe.short_conv %x conv %w {layer = 0 : i64} : (tensor<?x72xf32>, tensor<72x3xf32>) -> tensor<?x72xf32>
+    ```
+  }];
+  let arguments = (ins Moe_Rows:$x, Moe_Vectors:$conv, Optional<Moe_Vector>:$bias, I64Attr:$layer);
+  let results = (outs Moe_Rows:$result);
+  let assemblyFormat = [{
+    $x `conv` $conv (`bias` $bias^)? attr-dict `:` functional-type(operands, results)
+  }];
+}
+
 def Moe_DeltaNetOp : Moe_ComputeOp<"delta_net",
-    [DeclareOpInterfaceMethods<Moe_StateOpInterface>]> {
-  let summary = "gated delta net: convolution, gates and the delta rule";
+    [AttrSizedOperandSegments, DeclareOpInterfaceMethods<Moe_StateOpInterface>]> {
+  let summary = "recurrent layer: convolution, gates and the delta rule";
   let description = [{
     arXiv 2412.06464. `x` [T, 2 * key_heads * key + heads * value]: queries, keys
     and values before the causal convolution of each column with its last
-    inputs, `conv` [columns, taps], and SiLU. `beta` and `alpha` [T, heads]; a
-    head writes with sigmoid(beta) and forgets with exp(a * softplus(alpha + dt)).
-    Value head h has the key of head h / (heads / key_heads), `tiled` of head
-    h % key_heads (kernels/Abi.h, DeltaRuleArgs). Result [T, heads * value]. The
-    layer keeps of a sequence taps - 1 rows of x and a matrix per head.
+    inputs, `conv` [columns, taps] and `bias`, and SiLU; or three parts of equal
+    width, each with its `conv`. `beta` and `alpha` [T, heads]; a head writes with
+    sigmoid(beta) and forgets with exp(a * softplus(alpha + dt)), or with a
+    `floor` below 0, exp(floor * sigmoid(|a| * (alpha + dt))). With alpha and dt
+    for each of heads * key channels, each row of a head's matrix has a decay of
+    its own (KDA, arXiv 2510.26692). Value head h has the key of head
+    h / (heads / key_heads), `tiled` of head h % key_heads (kernels/Ops.def,
+    DeltaRule). With `sums` it is Mamba 2 (arXiv 2405.21060): x is values, keys
+    and queries, there is no beta, a head writes with softplus(alpha + dt), and
+    `skip` [heads] times the value is added to the result. Result
+    [T, heads * value]. The layer keeps of a sequence taps - 1 rows of x and a
+    matrix per head.
   }];
-  let arguments = (ins Moe_Rows:$x, Moe_Rows:$beta, Moe_Rows:$alpha, Moe_Vectors:$conv,
-                       Moe_Vector:$a, Moe_Vector:$dt, I64Attr:$layer, I64Attr:$key_heads,
-                       I64Attr:$heads, I64Attr:$key, I64Attr:$value, F64Attr:$eps, UnitAttr:$tiled);
+  let arguments = (ins Variadic<Moe_Rows>:$x, Optional<Moe_Rows>:$beta, Moe_Rows:$alpha,
+                       Variadic<Moe_Vectors>:$conv, Optional<Moe_Vector>:$bias,
+                       Moe_Vector:$a, Moe_Vector:$dt, Optional<Moe_Vector>:$skip, I64Attr:$layer,
+                       I64Attr:$key_heads, I64Attr:$heads, I64Attr:$key, I64Attr:$value, F64Attr:$eps,
+                       DefaultValuedAttr<F64Attr, "0.0">:$floor, UnitAttr:$tiled, UnitAttr:$sums);
   let results = (outs Moe_Rows:$result);
   let assemblyFormat = [{
-    $x `,` $beta `,` $alpha `conv` $conv `,` $a `,` $dt attr-dict `:`
-    functional-type(operands, results)
+    $x (`beta` $beta^)? `alpha` $alpha `conv` $conv (`bias` $bias^)? `decay` $a `,` $dt
+    (`skip` $skip^)? attr-dict `:` functional-type(operands, results)
   }];
 }
 

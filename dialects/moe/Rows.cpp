@@ -80,6 +80,8 @@ Instructions RmsNormOp::getInstructions(const Execution &execution) {
                          .weight = getWeight(),
                          .out = getResult(),
                          .groups = getGroups(),
+                         .whole = getGroups() > 1 && getWeight() &&
+                                  columns(getWeight()) == columns(getX()),
                          .eps = getEps()},
            work);
   return list;

@@ -14,6 +14,11 @@
 // 2412.06464). D(i, j) is computed as D(i-1, j) g(i), so that nothing is
 // divided by a product that may have underflowed.
 //
+// With `channels`, g, D(i) and D(i, j) are vectors with an element for each row
+// of S, and multiply keys or queries before their products: k(j) is multiplied
+// by the decays of the rows after j as they come, which are 16 * key products a
+// row. With `sums`, e(i) = b(i) v(i), and nothing is read from S to write.
+//
 // One row of a head with keys and values of 128 needs 3 * 128 * 128
 // multiply-adds in either form. The recurrence executes 4 operations, a store
 // and as many loads for 3 of them. A chunk executes, in addition to the 3, a
@@ -38,22 +43,39 @@ MOE_INLINE float *stateOf(const KvView &state, const SequenceRows &rows) {
 struct DeltaHead {
   DeltaHead(const DeltaRuleArgs &a, int64_t head) : head(head) {
     int64_t of = a.tiled ? head % a.keyHeads : head / (a.heads / a.keyHeads);
-    query = of * a.key;
-    key = (a.keyHeads + of) * a.key;
-    value = 2 * a.keyHeads * a.key + head * a.value;
+    int64_t keys = a.keyHeads * a.key, values = a.heads * a.value;
+    query = of * a.key + (a.sums ? values + keys : 0);
+    key = of * a.key + (a.sums ? values : keys);
+    value = head * a.value + (a.sums ? 0 : 2 * keys);
   }
   int64_t head, query, key, value;
 };
 
+/// A head's gates in a row.
+struct DeltaRowGates {
+  DeltaRowGates(const DeltaRuleArgs &a, int64_t t, int64_t head)
+      : strength(a.gates[t * a.gatesStride + head]),
+        decays(a.gates + t * a.gatesStride + a.heads +
+               head * (a.channels ? a.key : 1)),
+        step(a.channels ? 1 : 0) {}
+  /// Returns the decay of row `d` of S.
+  MOE_INLINE float decay(int64_t d) const { return decays[d * step]; }
+  float strength;
+  const float *decays;
+  int64_t step;
+};
+
 /// Factors that normalise a query and a key: they divide by the root of the sum
-/// of squares, not of the mean.
+/// of squares, not of the mean. Without normalisation they are 1.
 template <class S> struct DeltaScales {
   using Num = typename S::Num;
   DeltaScales(const DeltaRuleArgs &a, const float *q, const float *k)
-      : query(double(rmsScale<S>(q, a.key, a.eps / float(a.key))) /
-              double(a.key)),
-        key(Num(double(rmsScale<S>(k, a.key, a.eps / float(a.key))) /
-                std::sqrt(double(a.key)))) {}
+      : query(a.sums ? 1
+                     : double(rmsScale<S>(q, a.key, a.eps / float(a.key))) /
+                           double(a.key)),
+        key(a.sums ? Num(1)
+                   : Num(double(rmsScale<S>(k, a.key, a.eps / float(a.key))) /
+                         std::sqrt(double(a.key)))) {}
   double query;
   Num key;
 };
@@ -80,12 +102,16 @@ template <class S> class DeltaChunks {
   const int64_t begin, end;
   /// Key columns, padded to whole tiles.
   const int64_t width = scratchFloats(a.key);
-  float *keys, *queries; ///< [kRows, width], lengths 1 and 1 / sqrt(key).
-  float *found;          ///< [kRows, kRows]: -b(i) D(i, j) k(i)k(j)
-  float *answered;       ///< [kRows, kRows]: D(i, j) q(i)k(j)
-  float *written;        ///< [kRows, kCols]: e.
-  float *kept;           ///< [kRows, kCols] e(j), decayed to the last row.
-  float *state;          ///< [columns / kCols, width, kCols] of S
+  /// [kRows, width], lengths 1 and 1 / sqrt(key). With channels, row i is
+  /// multiplied by D(i).
+  float *keys, *queries;
+  float *faded;    ///< With channels, [kRows, width]: D(n, j) k(j).
+  float *passed;   ///< [width] D(n), the decays of the chunk so far.
+  float *found;    ///< [kRows, kRows]: -b(i) D(i, j) k(i)k(j)
+  float *answered; ///< [kRows, kRows]: D(i, j) q(i)k(j)
+  float *written;  ///< [kRows, kCols]: e.
+  float *kept;     ///< [kRows, kCols] e(j), decayed to the last row.
+  float *state;    ///< [columns / kCols, width, kCols] of S
   float strength[kRows], decay[kRows], left[kRows];
 
 public:
@@ -99,10 +125,11 @@ public:
       return part;
     };
     keys = take(kRows * width), queries = take(kRows * width);
+    faded = take(kRows * width), passed = take(width);
     found = take(kRows * kRows), answered = take(kRows * kRows);
     written = take(kRows * kDeltaColumns), kept = take(kRows * kDeltaColumns);
     state = next;
-    std::memset(keys, 0, size_t(2 * kRows * width) * sizeof(float));
+    std::memset(keys, 0, size_t((3 * kRows + 1) * width) * sizeof(float));
   }
 
   void run() {
@@ -112,10 +139,16 @@ public:
       int64_t t = rows.begin + done;
       loadRows(t, count);
       fetchRows(t + count, rows.begin + rows.count);
-      multiplyRows(count);
+      if (a.channels)
+        fadeRows(t, count);
+      else
+        multiplyRows(count);
       forColumns([&](int64_t first, float *block) {
         for (int64_t i = 0; i < count; i += kTile) {
-          write(t, i, count, first, block);
+          if (a.sums)
+            writeValues(t, i, count, first);
+          else
+            write(t, i, count, first, block);
           answer(t, i, count, first, block);
         }
         keep(count, block);
@@ -176,9 +209,9 @@ private:
       scaleRow<S>(q, typename S::Num(scales.query), nullptr, a.key,
                   queries + i * width);
       scaleRow<S>(k, scales.key, nullptr, a.key, keys + i * width);
-      const float *gates = a.gates + 2 * (t + i) * a.heads + head.head;
-      strength[i] = gates[0];
-      decay[i] = gates[a.heads];
+      const DeltaRowGates gates(a, t + i, head.head);
+      strength[i] = gates.strength;
+      decay[i] = gates.decay(0);
     }
   }
 
@@ -202,7 +235,37 @@ private:
       }
       decay[i] = all;
     }
+    std::fill_n(passed, width, all);
   }
+
+  /// Like multiplyRows(), for decays of channels. Afterwards no product is left
+  /// to be multiplied by a decay.
+  void fadeRows(int64_t t, int64_t count) {
+    std::fill_n(passed, width, 1.0f);
+    std::fill_n(left, kRows, 1.0f);
+    for (int64_t i = 0; i < count; ++i) {
+      const float *g = DeltaRowGates(a, t + i, head.head).decays;
+      float *k = keys + i * width, *q = queries + i * width;
+      float *ofKey = found + i * kRows, *ofQuery = answered + i * kRows;
+      for (int64_t j = 0; j < i; ++j)
+        fade(faded + j * width, g);
+      std::memcpy(faded + i * width, k, size_t(width) * sizeof(float));
+      for (int64_t j = 0; j <= i; j += 4)
+        multiplyFour(k, q, faded + j * width, ofKey + j, ofQuery + j);
+      for (int64_t j = 0; j <= i; ++j)
+        ofKey[j] *= -strength[i];
+      fade(passed, g);
+      for (int64_t d = 0; d < width; ++d)
+        k[d] *= passed[d], q[d] *= passed[d];
+      decay[i] = 1;
+    }
+  }
+  /// Multiplies by a row's decays, without denormal results.
+  void fade(float *x, const float *g) {
+    for (int64_t d = 0; d < a.key; ++d)
+      x[d] = flushedTiny(x[d] * g[d]);
+  }
+
   /// Replaces a product that is about to become denormal by zero, because some
   /// CPUs take a hundred times as long for denormals.
   static float flushedTiny(float product) {
@@ -299,6 +362,21 @@ private:
     }
   }
 
+  /// Computes rows `i` ... of e for a tile whose rows do not depend on S.
+  void writeValues(int64_t t, int64_t i, int64_t count, int64_t first) {
+    for (int64_t r = i; r < i + kTile; ++r) {
+      Vec strong = S::set(r < count ? strength[r] : 0);
+      Vec fades = S::set(left[r]);
+      const float *v =
+          a.x + (t + (r < count ? r : 0)) * a.xStride + head.value + first;
+      forHalves(first, [&](int half, int64_t c, int lanes) {
+        Vec e = S::mul(strong, S::loadPart(v + c, lanes));
+        S::store(written + r * kCols + half * S::kWidth, e);
+        S::store(kept + r * kCols + half * S::kWidth, S::mul(fades, e));
+      });
+    }
+  }
+
   void answer(int64_t t, int64_t i, int64_t count, int64_t first,
               const float *block) {
     Sums sums;
@@ -328,23 +406,29 @@ private:
         continue;
       float *out =
           a.out + (t + i + r) * a.outStride + head.head * a.value + first;
+      const float *v = a.x + (t + i + r) * a.xStride + head.value + first;
+      Vec skip = S::set(a.skip ? a.skip[head.head] : 0);
       forHalves(first, [&](int half, int64_t c, int lanes) {
-        S::storePart(out + c, sums.at[r][half], lanes);
+        Vec y = sums.at[r][half];
+        if (a.skip)
+          y = S::fma(skip, S::loadPart(v + c, lanes), y);
+        S::storePart(out + c, y, lanes);
       });
     }
   }
 
   void keep(int64_t count, float *block) {
-    Vec seen = S::set(decay[count - 1]);
+    const float *from = a.channels ? faded : keys;
     for (int64_t d = 0; d < a.key; d += kTile) {
       Sums sums;
       float *at = block + d * kCols;
 #pragma GCC unroll 8
       for (int i = 0; i < kTile; ++i) {
+        Vec seen = S::set(passed[d + i]);
         sums.at[i][0] = S::mul(seen, S::load(at + i * kCols));
         sums.at[i][1] = S::mul(seen, S::load(at + i * kCols + S::kWidth));
       }
-      addProducts(sums, keys + d, 1, width, kept, count);
+      addProducts(sums, from + d, 1, width, kept, count);
 #pragma GCC unroll 8
       for (int i = 0; i < kTile; ++i) {
         S::store(at + i * kCols, sums.at[i][0]);

@@ -1,4 +1,4 @@
-//===- DeltaNet.h - CPU kernels of gated delta nets -------------*- C++ -*-===//
+//===- DeltaNet.h - CPU kernels of recurrent layers -------------*- C++ -*-===//
 //
 // S is read and written once per step. A few rows (tokens) of a sequence are
 // processed one after the other, many in chunks (DeltaChunks.h). The reference
@@ -37,17 +37,21 @@ void run(const RegroupArgs &a, const Step &step, const Worker &worker) {
 /// the next block reads the rest of their lines.
 inline constexpr int64_t kConvColumns = 512;
 
-/// Convolves columns `begin` to `begin` + `count` of a sequence's rows. kTaps
-/// is the number of taps, or 0 for any number.
-template <class S, int kTaps>
+/// Convolves columns `begin` to `begin` + `count` of a sequence's rows, which
+/// are in one part of x. kTaps is the number of taps, or 0 for any number.
+template <class S, int kTaps, bool kSilu>
 void convolveColumns(const ShortConvArgs &a, const SequenceRows &rows,
                      int64_t begin, int64_t count) {
   const int32_t taps = kTaps > 0 ? kTaps : a.taps, before = taps - 1;
+  const float *const parts[] = {a.x, a.second, a.third};
+  const float *const weights[] = {a.weight, a.secondWeight, a.thirdWeight};
+  const int64_t part = begin / a.xStride, column = begin % a.xStride;
   alignas(64) float weight[kMaxTaps][kConvColumns], zeros[kConvColumns] = {};
   for (int64_t c = 0; c < count; ++c)
     for (int32_t j = 0; j < taps; ++j)
-      weight[j][c] = a.weight[(begin + c) * taps + j];
-  const float *x = a.x + rows.begin * a.xStride + begin;
+      weight[j][c] = weights[part][(column + c) * taps + j];
+  const float *x = parts[part] + rows.begin * a.xStride + column;
+  const float *bias = a.bias ? a.bias + begin : zeros;
   float *kept = stateOf(a.state, rows) + begin;
   // Input of row t. Rows before the first one are in the state.
   auto input = [&](int64_t t) {
@@ -61,10 +65,11 @@ void convolveColumns(const ShortConvArgs &a, const SequenceRows &rows,
       in[j] = input(t - before + j);
     float *out = a.out + (rows.begin + t) * a.outStride + begin;
     forVectors<S>(0, count, [&](int64_t c, auto lanes) {
-      auto y = S::mul(S::load(weight[before] + c), lanes.load(in[before] + c));
+      auto y = S::fma(S::load(weight[before] + c), lanes.load(in[before] + c),
+                      lanes.load(bias + c));
       for (int32_t j = 0; j < before; ++j)
         y = S::fma(S::load(weight[j] + c), lanes.load(in[j] + c), y);
-      lanes.store(out + c, timesSigmoid<S>(y, y));
+      lanes.store(out + c, kSilu ? timesSigmoid<S>(y, y) : y);
     });
   }
   // In ascending order, because rows that stay in the state move to lower
@@ -76,30 +81,40 @@ void convolveColumns(const ShortConvArgs &a, const SequenceRows &rows,
 
 template <class S>
 void run(const ShortConvArgs &a, const Step &step, const Worker &worker) {
+  auto *convolve = a.silu        ? a.taps == 4 ? convolveColumns<S, 4, true>
+                                               : convolveColumns<S, 0, true>
+                          : a.taps == 3 ? convolveColumns<S, 3, false>
+                                 : convolveColumns<S, 0, false>;
   forSequences(step, worker, [&](const SequenceRows &rows, const Worker &w) {
     Range columns = shareOf(a.cols, 16, w);
-    for (int64_t c = columns.begin; c < columns.end; c += kConvColumns) {
-      int64_t left = columns.end - c;
-      int64_t count = left < kConvColumns ? left : kConvColumns;
-      if (a.taps == 4)
-        convolveColumns<S, 4>(a, rows, c, count);
-      else
-        convolveColumns<S, 0>(a, rows, c, count);
+    for (int64_t c = columns.begin, end; c < columns.end; c = end) {
+      end = (c / a.xStride + 1) * a.xStride; // The end of the part,
+      end = end < columns.end ? end : columns.end;
+      end = end < c + kConvColumns ? end : c + kConvColumns;
+      convolve(a, rows, c, end - c);
     }
   });
 }
 
-/// Computed in double: it is only a few numbers per token.
+/// Computed in double: a decay close to one is raised to the power of the
+/// text's length. Item i is decay i of the step; a head's first also computes
+/// the strength.
 template <class S>
 void run(const DeltaGatesArgs &a, const Step &step, const Worker &worker) {
-  Range items = shareOf(step.tokens * a.heads, 16, worker);
+  const int64_t each = a.decays / a.heads;
+  auto sigmoid = [](double x) { return 1 / (1 + std::exp(-x)); };
+  Range items = shareOf(step.tokens * a.decays, 16, worker);
   for (int64_t i = items.begin; i < items.end; ++i) {
-    int64_t t = i / a.heads, head = i % a.heads;
-    double x = double(a.alpha[i]) + double(a.dt[head]);
+    int64_t t = i / a.decays, channel = i % a.decays, head = channel / each;
+    double x = double(a.alpha[i]) + double(a.dt[channel]);
+    double rate = double(a.a[head]), floor = double(a.floor);
     double softplus = (x > 0 ? x : 0) + std::log1p(std::exp(x > 0 ? -x : x));
-    float *out = a.out + 2 * t * a.heads + head;
-    out[0] = float(1 / (1 + std::exp(-double(a.beta[i]))));
-    out[a.heads] = float(std::exp(double(a.a[head]) * softplus));
+    float *out = a.out + t * (a.heads + a.decays);
+    if (channel % each == 0)
+      out[head] = float(a.beta ? sigmoid(double(a.beta[t * a.heads + head]))
+                               : softplus);
+    out[a.heads + channel] = float(std::exp(
+        floor < 0 ? floor * sigmoid(std::fabs(rate) * x) : rate * softplus));
   }
 }
 
@@ -128,33 +143,36 @@ void applyDeltaRule(const DeltaRuleArgs &a, const SequenceRows &rows,
     alignas(64) float v[kColumns] = {}, out[kColumns];
     std::memcpy(v, row + head.value + first, size_t(count) * sizeof(float));
     DeltaScales<S> scales(a, q, k);
-    const float *gates = a.gates + 2 * t * a.heads + head.head;
-    typename S::Num strength = gates[0], decay = gates[a.heads];
+    const DeltaRowGates gates(a, t, head.head);
 
     Vec e[kVecs], o[kVecs];
     for (int j = 0; j < kVecs; ++j)
       e[j] = o[j] = S::zero();
-    for (int64_t d = 0; d < key; ++d) {
-      Vec x = S::set(k[d]);
-      for (int j = 0; j < kVecs; ++j)
-        e[j] = S::fma(x, S::load(held + d * kColumns + j * S::kWidth), e[j]);
-    }
+    if (!a.sums)
+      for (int64_t d = 0; d < key; ++d) {
+        Vec x = S::mul(S::set(k[d]), S::set(gates.decay(d)));
+        for (int j = 0; j < kVecs; ++j)
+          e[j] = S::fma(x, S::load(held + d * kColumns + j * S::kWidth), e[j]);
+      }
     for (int j = 0; j < kVecs; ++j)
-      e[j] = S::mul(S::set(strength * scales.key),
-                    S::sub(S::load(v + j * S::kWidth),
-                           S::mul(S::set(decay * scales.key), e[j])));
+      e[j] = S::mul(
+          S::set(typename S::Num(gates.strength) * scales.key),
+          S::sub(S::load(v + j * S::kWidth), S::mul(S::set(scales.key), e[j])));
     for (int64_t d = 0; d < key; ++d) {
-      Vec x = S::set(k[d]), y = S::set(q[d]);
+      Vec x = S::set(k[d]), y = S::set(q[d]), fade = S::set(gates.decay(d));
       for (int j = 0; j < kVecs; ++j) {
         float *at = held + d * kColumns + j * S::kWidth;
-        Vec s = S::fma(x, e[j], S::mul(S::set(decay), S::load(at)));
+        Vec s = S::fma(x, e[j], S::mul(fade, S::load(at)));
         S::store(at, s);
         o[j] = S::fma(y, s, o[j]);
       }
     }
-    for (int j = 0; j < kVecs; ++j)
+    Vec skip = S::set(a.skip ? a.skip[head.head] : 0);
+    for (int j = 0; j < kVecs; ++j) {
+      Vec y = S::mul(S::set(typename S::Num(scales.query)), o[j]);
       S::store(out + j * S::kWidth,
-               S::mul(S::set(typename S::Num(scales.query)), o[j]));
+               a.skip ? S::fma(skip, S::load(v + j * S::kWidth), y) : y);
+    }
     std::memcpy(a.out + t * a.outStride + head.head * value + first, out,
                 size_t(count) * sizeof(float));
   }

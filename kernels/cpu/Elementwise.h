@@ -80,8 +80,9 @@ void run(const RmsNormArgs &a, const Step &step, const Worker &worker) {
   for (int64_t i = rows.begin; i < rows.end; ++i) {
     int64_t t = i / a.groups, group = i % a.groups * a.cols;
     const float *x = a.x + t * a.xStride + group;
+    const float *weight = a.whole ? a.weight + group : a.weight;
     scaleRow<S>(x + columns.begin, rmsScale<S>(x, a.cols, a.eps),
-                a.weight ? a.weight + columns.begin : nullptr,
+                a.weight ? weight + columns.begin : nullptr,
                 columns.end - columns.begin,
                 a.out + t * a.outStride + group + columns.begin);
   }

@@ -3,7 +3,8 @@
 // to the last, so that S is read and written once per step, in whole sectors. A
 // lane has one column, a warp some of the keys (32 of 128). S^T k and S^T q are
 // sums over all keys, hence over the warps, added in their order: two barriers
-// per row.
+// per row, or one with MOE_SUMS, which does not need S^T k. With MOE_CHANNELS a
+// row's decays are in shared memory beside its keys.
 //
 // Steps of any size give the same bits, because the computation of a row does
 // not depend on where its step began.
@@ -17,11 +18,12 @@ constexpr int kWarps = MOE_KEY <= 128 ? 4 : (MOE_KEY + 31) / 32;
 constexpr int kKeys = (MOE_KEY + 4 * kWarps - 1) / (4 * kWarps) * 4;
 constexpr int kAll = kKeys * kWarps;
 /// Number of rows whose keys, queries and values are loaded to shared memory at
-/// a time: 34 KB for 512 keys.
-constexpr int kRows = 8;
+/// a time: 34 KB for 512 keys, with decays 25 KB.
+constexpr int kRows = MOE_CHANNELS ? 4 : 8;
 
 struct alignas(16) Row {
   float key[kAll], query[kAll]; // Zeros after MOE_KEY elements.
+  float decays[MOE_CHANNELS ? kAll : 4];
   float value[32];
   float keyScale, queryScale, strength, decay;
 };
@@ -34,10 +36,9 @@ MOE_KERNEL(32 * kWarps, 1, DeltaRuleArgs) {
   const Sequence &s = a.step->sequence[blockIdx.z];
   int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   int head = blockIdx.y, column = blockIdx.x * 32 + lane;
-  int keyHead = a.tiled ? head % a.keyHeads : head / (a.heads / a.keyHeads);
-  i64 keysAt = i64(a.keyHeads) * MOE_KEY;
-  i64 valueAt = 2 * keysAt + i64(head) * a.value + column;
+  const DeltaColumns at = columnsOf(a, head);
   bool isColumn = column < a.value;
+  float skip = a.skip ? a.skip[head] : 0;
 
   float *state =
       stateOf(a.state, s) + a.begin + i64(head) * MOE_KEY * a.value + column;
@@ -50,24 +51,26 @@ MOE_KERNEL(32 * kWarps, 1, DeltaRuleArgs) {
   }
 
   auto load = [&](Row &row, int t) {
-    const float *q = a.x + t * a.xStride + i64(keyHead) * MOE_KEY;
-    const float *gates = a.gates + i64(t) * 2 * a.heads + head;
+    const float *all = a.x + t * a.xStride, *decays = decaysOf(a, t, head);
     float ofKey = 0, ofQuery = 0;
     for (int d = lane; d < kAll; d += 32) {
-      float k = d < MOE_KEY ? q[keysAt + d] : 0, x = d < MOE_KEY ? q[d] : 0;
+      float k = d < MOE_KEY ? all[at.key + d] : 0;
+      float x = d < MOE_KEY ? all[at.query + d] : 0;
+      if (MOE_CHANNELS)
+        row.decays[d] = d < MOE_KEY ? decays[d] : 0;
       row.key[d] = k;
       row.query[d] = x;
       ofKey = fmaf(k, k, ofKey);
       ofQuery = fmaf(x, x, ofQuery);
     }
-    row.value[lane] = isColumn ? a.x[t * a.xStride + valueAt] : 0;
-    ofKey = unitScale(ofKey, a.eps);
-    ofQuery = unitScale(ofQuery, a.eps);
+    row.value[lane] = isColumn ? all[at.value + column] : 0;
+    ofKey = MOE_SUMS ? 1 : unitScale(ofKey, a.eps);
+    ofQuery = MOE_SUMS ? 1 : unitScale(ofQuery, a.eps) / sqrtf(float(MOE_KEY));
     if (lane == 0) {
       row.keyScale = ofKey;
-      row.queryScale = ofQuery / sqrtf(float(MOE_KEY));
-      row.strength = gates[0];
-      row.decay = gates[a.heads];
+      row.queryScale = ofQuery;
+      row.strength = a.gates[t * a.gatesStride + head];
+      row.decay = MOE_CHANNELS ? 1 : decays[0];
     }
   };
   auto total = [&](const float(&parts)[kWarps][32]) {
@@ -88,20 +91,31 @@ MOE_KERNEL(32 * kWarps, 1, DeltaRuleArgs) {
       const Row &row = rows[r];
       const auto *keys = (const float4 *)(row.key + warp * kKeys);
       const auto *queries = (const float4 *)(row.query + warp * kKeys);
-      float sum = 0;
+      float decay = row.decay, sum = 0;
+      if (MOE_CHANNELS) {
+        const auto *decays = (const float4 *)(row.decays + warp * kKeys);
 #pragma unroll
-      for (int i = 0; i < kKeys / 4; ++i) {
-        float4 k = keys[i];
-        sum = fmaf(k.x, S[4 * i], sum);
-        sum = fmaf(k.y, S[4 * i + 1], sum);
-        sum = fmaf(k.z, S[4 * i + 2], sum);
-        sum = fmaf(k.w, S[4 * i + 3], sum);
+        for (int i = 0; i < kKeys / 4; ++i) {
+          float4 g = decays[i];
+          S[4 * i] *= g.x, S[4 * i + 1] *= g.y;
+          S[4 * i + 2] *= g.z, S[4 * i + 3] *= g.w;
+        }
       }
-      found[warp][lane] = sum;
-      __syncthreads();
-      float decay = row.decay;
-      float written = row.strength * row.keyScale *
-                      (row.value[lane] - decay * row.keyScale * total(found));
+      float written = row.strength * row.value[lane];
+      if (!MOE_SUMS) {
+#pragma unroll
+        for (int i = 0; i < kKeys / 4; ++i) {
+          float4 k = keys[i];
+          sum = fmaf(k.x, S[4 * i], sum);
+          sum = fmaf(k.y, S[4 * i + 1], sum);
+          sum = fmaf(k.z, S[4 * i + 2], sum);
+          sum = fmaf(k.w, S[4 * i + 3], sum);
+        }
+        found[warp][lane] = sum;
+        __syncthreads();
+        written = row.strength * row.keyScale *
+                  (row.value[lane] - decay * row.keyScale * total(found));
+      }
       sum = 0;
 #pragma unroll
       for (int i = 0; i < kKeys / 4; ++i) {
@@ -119,7 +133,7 @@ MOE_KERNEL(32 * kWarps, 1, DeltaRuleArgs) {
       __syncthreads();
       if (warp == r % kWarps && isColumn)
         a.out[(first + r) * a.outStride + i64(head) * a.value + column] =
-            row.queryScale * total(answers);
+            fmaf(skip, row.value[lane], row.queryScale * total(answers));
     }
   }
 #pragma unroll

@@ -18,8 +18,8 @@ MOE_KERNEL(32 * kWarps, 1, DeltaRuleArgs) {
   const Sequence &s = a.step->sequence[blockIdx.z];
   int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   int head = blockIdx.y, column = blockIdx.x * 32 + lane;
-  int keyHead = a.tiled ? head % a.keyHeads : head / (a.heads / a.keyHeads);
-  i64 keysAt = i64(a.keyHeads) * MOE_KEY;
+  const DeltaColumns at = columnsOf(a, head);
+  float skip = a.skip ? a.skip[head] : 0;
   bool isColumn = column < a.value;
   int first = warp * kKeys, last = min(first + kKeys, MOE_KEY);
   float *state =
@@ -33,9 +33,10 @@ MOE_KERNEL(32 * kWarps, 1, DeltaRuleArgs) {
   };
 
   for (int t = s.begin; t < s.begin + s.count; ++t) {
-    const float *x = a.x + t * a.xStride, *values = x + 2 * keysAt;
-    const float *query = x + i64(keyHead) * MOE_KEY, *key = query + keysAt;
-    const float *gates = a.gates + i64(t) * 2 * a.heads;
+    const float *x = a.x + t * a.xStride, *values = x + at.value;
+    const float *query = x + at.query, *key = x + at.key;
+    const float *decays = decaysOf(a, t, head);
+    float strength = a.gates[t * a.gatesStride + head];
     // At a sequence's first row the state has arbitrary contents and must not
     // be read.
     bool isNew = s.position + t - s.begin == 0;
@@ -45,7 +46,8 @@ MOE_KERNEL(32 * kWarps, 1, DeltaRuleArgs) {
       ofQuery = fmaf(query[d], query[d], ofQuery);
     }
     for (int d = first; d < last && isColumn && !isNew; ++d)
-      sum = fmaf(key[d], state[i64(d) * a.value], sum);
+      sum = fmaf(key[d],
+                 (MOE_CHANNELS ? decays[d] : 1) * state[i64(d) * a.value], sum);
     found[warp][lane] = sum;
     // The barriers in blockSum also make `found` visible.
     ofKey = blockSum(ofKey, squares[0]) + a.eps;
@@ -53,22 +55,26 @@ MOE_KERNEL(32 * kWarps, 1, DeltaRuleArgs) {
     float keyScale = ofKey < infinity() ? 1.0f / sqrtf(ofKey) : nanValue();
     float queryScale =
         ofQuery < infinity() ? 1.0f / sqrtf(ofQuery) : nanValue();
+    queryScale /= sqrtf(float(MOE_KEY));
 
-    float decay = gates[a.heads + head];
-    float value = isColumn ? values[i64(head) * a.value + column] : 0;
+    float decay = MOE_CHANNELS ? 1 : decays[0];
+    float value = isColumn ? values[column] : 0;
     float written =
-        gates[head] * keyScale * (value - decay * keyScale * total(found));
+        strength * keyScale * (value - decay * keyScale * total(found));
+    if (MOE_SUMS)
+      queryScale = 1, written = strength * value;
     sum = 0;
     for (int d = first; d < last && isColumn; ++d) {
-      float *at = state + i64(d) * a.value;
-      float now = fmaf(key[d], written, decay * (isNew ? 0.0f : *at));
-      *at = now;
+      float *cell = state + i64(d) * a.value;
+      float fade = MOE_CHANNELS ? decays[d] : decay;
+      float now = fmaf(key[d], written, fade * (isNew ? 0.0f : *cell));
+      *cell = now;
       sum = fmaf(query[d], now, sum);
     }
     answers[warp][lane] = sum;
     __syncthreads();
     if (warp == 0 && isColumn)
       a.out[t * a.outStride + i64(head) * a.value + column] =
-          queryScale / sqrtf(float(MOE_KEY)) * total(answers);
+          fmaf(skip, value, queryScale * total(answers));
   }
 }

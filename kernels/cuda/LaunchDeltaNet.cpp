@@ -1,4 +1,4 @@
-//===- LaunchDeltaNet.cpp - Launches of gated delta nets ------------------===//
+//===- LaunchDeltaNet.cpp - Launches of recurrent layers ------------------===//
 
 #include "kernels/cuda/Launches.h"
 #include "kernels/cuda/MakeLaunch.h"
@@ -19,19 +19,19 @@ std::vector<Launch> launches(const moek::RegroupArgs &a,
 std::vector<Launch> launches(const moek::ShortConvArgs &a,
                              const LaunchContext &context) {
   constexpr uint32_t kColumns = 128, kRows = 32;
-  return {makeLaunch({"kernels/cuda/ShortConv.cu",
-                      "short_conv_" + std::to_string(a.taps),
-                      {{"MOE_TAPS", a.taps}}},
-                     {blocksFor(a.cols, kColumns), tilesFor(context, 1, kRows)},
-                     kColumns, 0, deviceArgs(a, context.step),
-                     Fusion::warps())};
+  return {makeLaunch(
+      {"kernels/cuda/ShortConv.cu",
+       "short_conv_" + std::to_string(a.taps) + (a.silu ? "_silu" : ""),
+       {{"MOE_TAPS", a.taps}, {"MOE_SILU", a.silu}}},
+      {blocksFor(a.cols, kColumns), tilesFor(context, 1, kRows)}, kColumns, 0,
+      deviceArgs(a, context.step), Fusion::warps())};
 }
 
 std::vector<Launch> launches(const moek::DeltaGatesArgs &a,
                              const LaunchContext &context) {
   constexpr uint32_t kEach = 128;
   return {makeLaunch({"kernels/cuda/DeltaGates.cu", "delta_gates", {}},
-                     {blocksFor(context.maxTokens * a.heads, kEach)}, kEach, 0,
+                     {blocksFor(context.maxTokens * a.decays, kEach)}, kEach, 0,
                      deviceArgs(a, context.step), Fusion::warps())};
 }
 
@@ -46,7 +46,8 @@ constexpr int32_t kManyRows = 9;
 constexpr int32_t kMostChunkKeys = 128;
 
 bool isInChunks(const moek::DeltaRuleArgs &a, const LaunchContext &context) {
-  return context.maxTokens >= kManyRows && a.key <= kMostChunkKeys;
+  return context.maxTokens >= kManyRows && a.key <= kMostChunkKeys &&
+         !a.channels && !a.sums;
 }
 
 /// The number of floats that DeltaPrepare.cu computes from the keys and queries
@@ -69,7 +70,12 @@ std::vector<Launch> launches(const moek::DeltaRuleArgs &a,
                              const LaunchContext &context) {
   std::string key = std::to_string(a.key);
   auto spec = [&](const char *file, const char *entry) {
-    return KernelSpec{file, entry + key, {{"MOE_KEY", a.key}}};
+    return KernelSpec{file,
+                      entry + key + (a.channels ? "_channels" : "") +
+                          (a.sums ? "_sums" : ""),
+                      {{"MOE_KEY", a.key},
+                       {"MOE_CHANNELS", a.channels},
+                       {"MOE_SUMS", a.sums}}};
   };
   uint32_t columns = blocksFor(a.value, 32);
   auto heads = uint32_t(a.heads), sequences = uint32_t(context.maxSequences);

@@ -1,4 +1,5 @@
-// ShortConv: SiLU of a causal convolution of each column over its last inputs.
+// ShortConv: a causal convolution of each column over its last inputs, with
+// MOE_SILU its SiLU.
 // A block has 128 columns of up to 32 rows of a sequence, a thread one column.
 // Only the block with a sequence's first rows reads the state, and it also
 // writes the new state, whose inputs exist already: so no block waits for
@@ -20,31 +21,38 @@ MOE_KERNEL(128, 4, ShortConvArgs) {
   if (s == a.step->sequences || c >= a.cols)
     return;
   const Sequence &sequence = a.step->sequence[s];
+  int part = int(c / a.xStride), column = int(c % a.xStride);
+  const float *x = (part == 0 ? a.x : part == 1 ? a.second : a.third) + column;
+  const float *weights = part == 0   ? a.weight
+                         : part == 1 ? a.secondWeight
+                                     : a.thirdWeight;
   float *kept = stateOf(a.state, sequence) + c;
   // Returns the input of the sequence's row `t`; rows before the first are in
   // the state.
   auto inputOf = [&](int t) -> float {
     if (t >= 0)
-      return a.x[(sequence.begin + t) * a.xStride + c];
+      return x[(sequence.begin + t) * a.xStride];
     return sequence.position > 0 ? kept[(t + kBefore) * a.cols] : 0;
   };
   int first = tile * kRows, end = min(first + kRows, sequence.count);
   float weight[MOE_TAPS], inputs[MOE_TAPS];
 #pragma unroll
   for (int j = 0; j < MOE_TAPS; ++j) {
-    weight[j] = a.weight[c * MOE_TAPS + j];
+    weight[j] = weights[column * MOE_TAPS + j];
     inputs[j] = j < kBefore ? inputOf(first - kBefore + j) : 0;
   }
+  float bias = a.bias ? a.bias[c] : 0;
 #pragma unroll 4
   for (int t = first; t < end; ++t) {
     inputs[kBefore] = inputOf(t);
-    float y = weight[kBefore] * inputs[kBefore];
+    float y = fmaf(weight[kBefore], inputs[kBefore], bias);
 #pragma unroll
     for (int j = 0; j < kBefore; ++j) {
       y = fmaf(weight[j], inputs[j], y);
       inputs[j] = inputs[j + 1];
     }
-    a.out[(sequence.begin + t) * a.outStride + c] = timesSigmoid(y, y);
+    a.out[(sequence.begin + t) * a.outStride + c] =
+        MOE_SILU ? timesSigmoid(y, y) : y;
   }
   if (tile == 0)
     for (int j = 0; j < kBefore; ++j) // Reads no row that it has written.

@@ -19,23 +19,39 @@ void proveRegroup(OpProof &p) {
 void proveShortConv(OpProof &p) {
   BufferRef x = p.buffer("x");
   BufferRef out = p.buffer("out");
-  int64_t taps = p.integer("taps"), cols = x.perToken();
-  p.require(cols >= 1, "x has at least one row per token");
-  p.vectors("weight", cols, taps);
+  const bool inParts = p.has("second");
+  int64_t taps = p.integer("taps"), part = x.perToken();
+  int64_t cols = inParts ? 3 * part : part;
+  p.require(part >= 1, "x has at least one row per token");
+  p.vectors("weight", part, taps);
+  for (const char *name : {"second_weight", "third", "third_weight"})
+    p.require(p.has(name) == inParts,
+              "either both other parts are there with weights, or none");
+  if (inParts) {
+    p.rows(p.buffer("second"), 1, part);
+    p.rows(p.buffer("third"), 1, part);
+    p.vectors("second_weight", part, taps);
+    p.vectors("third_weight", part, taps);
+  }
+  p.vector("bias", cols);
   p.state("state", (taps - 1) * cols);
   p.rows(out, 1, cols);
 }
 
 void proveDeltaGates(OpProof &p) {
-  BufferRef beta = p.buffer("beta");
   BufferRef alpha = p.buffer("alpha");
   BufferRef out = p.buffer("out");
-  int64_t heads = beta.perToken();
-  p.require(heads >= 1, "beta has at least one row per token");
-  p.rows(alpha, 1, heads);
+  int64_t decays = alpha.perToken(), heads = out.perToken() - decays;
+  p.require(heads >= 1 && decays >= 1 && decays % heads == 0,
+            "each head has as many decays");
+  if (p.has("beta"))
+    p.rows(p.buffer("beta"), 1, heads);
+  else
+    p.require(decays == heads, "heads without beta have one decay");
+  p.rows(alpha, 1, decays);
   p.vector("a", heads);
-  p.vector("dt", heads);
-  p.rows(out, 1, 2 * heads);
+  p.vector("dt", decays);
+  p.rows(out, 1, heads + decays);
 }
 
 void proveDeltaRule(OpProof &p) {
@@ -47,8 +63,10 @@ void proveDeltaRule(OpProof &p) {
   int64_t begin = p.integer("begin");
   p.require(heads % keyHeads == 0, "key_heads divide the heads");
   p.rows(x, 1, 2 * keyHeads * key + heads * value);
-  p.rows(gates, 1, 2 * heads);
+  p.rows(gates, 1, heads + heads * (p.boolean("channels") ? key : 1));
   p.rows(out, 1, heads * value);
+  p.require(!p.has("skip") || p.boolean("sums"), "skip comes with sums");
+  p.vector("skip", heads);
   p.require(heads * value <= kMaxParameter,
             "heads * value does not exceed the limit of a parameter");
   p.state("state", begin + heads * value * key);

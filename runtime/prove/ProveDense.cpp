@@ -32,7 +32,9 @@ void proveRmsNorm(OpProof &p) {
   int64_t groups = p.integer("groups");
   p.require(x.perToken() % groups == 0, "groups divide the columns of x");
   int64_t cols = x.perToken() / groups;
-  p.vector("weight", cols);
+  p.require(p.has("weight") || !p.boolean("whole"),
+            "whole says how long a weight is");
+  p.vector("weight", p.boolean("whole") ? groups * cols : cols);
   p.rows(x, 1, groups * cols);
   p.rows(out, 1, groups * cols);
 }

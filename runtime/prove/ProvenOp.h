@@ -56,7 +56,7 @@ public:
 
 private:
   friend class OpProof;
-  static constexpr size_t kMaxOperands = 8;
+  static constexpr size_t kMaxOperands = 9;
 
   size_t position(std::string_view operand) const;
   uint32_t intPosition(std::string_view name) const;

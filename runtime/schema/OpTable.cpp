@@ -42,7 +42,7 @@ struct Signature {
   OpCode op;
   OpKind kind;
   Name name;
-  std::array<OperandSpec, 8> operands{};
+  std::array<OperandSpec, 9> operands{};
   std::array<Name, 8> ints{}, floats{};
   std::array<IntRange, 8> intRanges{};
   std::array<FloatRange, 8> floatRanges{};

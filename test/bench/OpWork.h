@@ -111,8 +111,12 @@ Work copy(Arena &, Isa, Step);
 /// Kernels with states.
 Work regroup(Arena &, Isa, Step);
 Work shortConv(Arena &, Isa, Step);
+Work shortConvPlain(Arena &, Isa, Step);
 Work deltaGates(Arena &, Isa, Step);
+Work deltaGatesOfChannels(Arena &, Isa, Step);
 Work deltaRule(Arena &, Isa, Step);
+Work deltaRuleOfChannels(Arena &, Isa, Step);
+Work deltaRuleOfSums(Arena &, Isa, Step);
 Work compressBy4(Arena &, Isa, Step);
 Work compressBy128(Arena &, Isa, Step);
 

@@ -1,6 +1,8 @@
 //===- OpsStates.cpp - Benchmarks of kernels with states ------------------===//
 //
-// Gated delta nets of Qwen3-Next-80B-A3B and compressors of DeepSeek-V4-Flash.
+// Gated delta nets of Qwen3-Next-80B-A3B, those with decays of channels of
+// Kimi-Linear-48B-A3B, Mamba 2 of Nemotron 3 Nano, and compressors of
+// DeepSeek-V4-Flash.
 // `ops` is defined as in OpsDense.cpp; bytes are all bytes read and written,
 // including states. At position 0 a state is not read.
 //
@@ -65,7 +67,7 @@ Work regroup(Arena &arena, Isa, Step step) {
 
 Work shortConv(Arena &arena, Isa, Step step) {
   ShortConvArgs a{};
-  a.cols = a.xStride = a.outStride = kMixed, a.taps = kTaps;
+  a.cols = a.xStride = a.outStride = kMixed, a.taps = kTaps, a.silu = true;
   a.x = arena.floats(step.tokens * kMixed);
   a.weight = arena.floats(kMixed * kTaps);
   a.out = arena.make<float>(step.tokens * kMixed);
@@ -77,48 +79,99 @@ Work shortConv(Arena &arena, Isa, Step step) {
               stateBytes((kTaps - 1) * kMixed, step)};
 }
 
-Work deltaGates(Arena &arena, Isa, Step step) {
-  DeltaGatesArgs a{};
-  a.heads = kValueHeads;
-  a.beta = arena.floats(step.tokens * a.heads);
-  a.alpha = arena.floats(step.tokens * a.heads);
-  a.dt = arena.floats(a.heads);
-  float *rates = arena.floats(a.heads);
-  for (int64_t h = 0; h < a.heads; ++h)
-    rates[h] = -std::abs(rates[h]);
-  a.a = rates;
-  a.out = arena.make<float>(step.tokens * 2 * a.heads);
-  // Sigmoid: exponential, sum, quotient. Decay: sum, maximum, exponential, sum,
-  // logarithm, sum, product, exponential.
-  double values = double(step.tokens) * kValueHeads;
-  return {keep(a), 0, 11 * values, 16 * values + 8.0 * kValueHeads};
+/// The convolution of LFM2 8B-A1B's layers.
+Work shortConvPlain(Arena &arena, Isa, Step step) {
+  constexpr int64_t kCols = 2048;
+  constexpr int32_t kFew = 3;
+  ShortConvArgs a{};
+  a.cols = a.xStride = a.outStride = kCols, a.taps = kFew;
+  a.x = arena.floats(step.tokens * kCols);
+  a.weight = arena.floats(kCols * kFew);
+  a.out = arena.make<float>(step.tokens * kCols);
+  a.state = stateOf(arena, (kFew - 1) * kCols);
+  double values = double(step.tokens) * kCols;
+  return {keep(a), 0, (2 * kFew - 1) * values,
+          8 * values + 4.0 * kFew * kCols +
+              stateBytes((kFew - 1) * kCols, step)};
 }
 
-Work deltaRule(Arena &arena, Isa, Step step) {
+namespace {
+/// `perHead`: the decays of each head.
+Work gates(Arena &arena, Step step, int64_t heads, int64_t perHead) {
+  DeltaGatesArgs a{};
+  a.heads = heads, a.decays = heads * perHead;
+  a.beta = arena.floats(step.tokens * heads);
+  a.alpha = arena.floats(step.tokens * a.decays);
+  a.dt = arena.floats(a.decays);
+  float *rates = arena.floats(heads);
+  for (int64_t h = 0; h < heads; ++h)
+    rates[h] = -std::abs(rates[h]);
+  a.a = rates;
+  a.out = arena.make<float>(step.tokens * (heads + a.decays));
+  // Sigmoid: exponential, sum, quotient. Decay: sum, maximum, exponential, sum,
+  // logarithm, sum, product, exponential.
+  double strengths = double(step.tokens) * double(heads);
+  double decays = strengths * double(perHead);
+  return {keep(a), 0, 3 * strengths + 8 * decays,
+          8 * (strengths + decays) + 4.0 * double(heads + a.decays)};
+}
+
+struct RuleShape {
+  int32_t keyHeads, heads, key, value;
+  bool channels = false, sums = false;
+};
+
+Work rule(Arena &arena, Step step, const RuleShape &s) {
   DeltaRuleArgs a{};
-  a.keyHeads = kKeyHeads, a.heads = kValueHeads, a.eps = 1e-6f;
-  a.key = a.value = kHeadSize;
-  a.xStride = kMixed, a.outStride = kValueHeads * kHeadSize;
+  a.keyHeads = s.keyHeads, a.heads = s.heads, a.eps = 1e-6f;
+  a.key = s.key, a.value = s.value, a.channels = s.channels, a.sums = s.sums;
+  a.outStride = int64_t(s.heads) * s.value;
+  a.xStride = 2 * int64_t(s.keyHeads) * s.key + a.outStride;
+  a.gatesStride = s.heads * (1 + (s.channels ? s.key : 1));
   a.x = arena.floats(step.tokens * a.xStride);
   a.out = arena.make<float>(step.tokens * a.outStride);
+  if (s.sums)
+    a.skip = arena.floats(s.heads);
   // Strengths and decays are between 0 and 1.
-  int64_t gates = int64_t(step.tokens) * 2 * kValueHeads;
+  int64_t gates = step.tokens * a.gatesStride;
   auto *gate = arena.make<float>(gates);
   std::mt19937 random(4);
   std::uniform_real_distribution<float> uniform(0.5f, 1);
   std::generate_n(gate, gates, [&] { return uniform(random); });
   a.gates = gate;
-  a.begin = deltaStateBegin(kTaps, kMixed);
-  a.state = stateOf(
-      arena, deltaStateWidth(kTaps, kMixed, kValueHeads, kHeadSize, kHeadSize));
+  a.begin = deltaStateBegin(kTaps, a.xStride);
+  a.state = stateOf(arena,
+                    deltaStateWidth(kTaps, a.xStride, s.heads, s.key, s.value));
   // Per element of S: a product and a sum each for reading, writing and the
-  // result, and the decay. Norms are a hundredth of that.
-  int64_t elements = int64_t(kValueHeads) * kHeadSize * kHeadSize;
-  return {keep(a), size_t(deltaRuleScratchBytes(kHeadSize, kHeadSize)),
-          7.0 * step.tokens * double(elements),
+  // result, and the decay. Norms are a hundredth of that. Sums do not read.
+  int64_t elements = int64_t(s.heads) * s.key * s.value;
+  return {keep(a), size_t(deltaRuleScratchBytes(s.key, s.value)),
+          (s.sums ? 5.0 : 7.0) * step.tokens * double(elements),
           stateBytes(elements, step) +
               4.0 * step.tokens * double(a.xStride + a.outStride) +
               4.0 * double(gates)};
+}
+} // namespace
+
+Work deltaGates(Arena &arena, Isa, Step step) {
+  return gates(arena, step, kValueHeads, 1);
+}
+
+Work deltaGatesOfChannels(Arena &arena, Isa, Step step) {
+  return gates(arena, step, kValueHeads, kHeadSize);
+}
+
+Work deltaRule(Arena &arena, Isa, Step step) {
+  return rule(arena, step, {kKeyHeads, kValueHeads, kHeadSize, kHeadSize});
+}
+
+Work deltaRuleOfChannels(Arena &arena, Isa, Step step) {
+  return rule(arena, step,
+              {kValueHeads, kValueHeads, kHeadSize, kHeadSize, true});
+}
+
+Work deltaRuleOfSums(Arena &arena, Isa, Step step) {
+  return rule(arena, step, {8, 64, 128, 64, false, true});
 }
 
 Work compressBy4(Arena &arena, Isa, Step step) {

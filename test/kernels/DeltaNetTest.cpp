@@ -1,4 +1,4 @@
-// Gated delta nets compared with float64: odd shapes, states of several
+// Recurrent layers compared with float64: odd shapes, states of several
 // sequences in arbitrary rows, steps of any size.
 #include "test/kernels/KernelTest.h"
 
@@ -106,79 +106,142 @@ TEST_P(RegroupTest, PartsOfGroups) {
   }
 }
 
+struct Convolution {
+  int32_t taps;
+  int64_t cols; ///< Of each part.
+  int32_t parts = 1;
+  bool silu = true, biased = false;
+};
+
+void expectConvolution(const KernelInfo &kernel, const std::vector<Rows> &parts,
+                       const Convolution &c) {
+  SCOPED_TRACE(testing::Message() << c.taps << " taps, " << c.parts << " x "
+                                  << c.cols << " columns");
+  const int32_t taps = c.taps;
+  const int64_t cols = c.parts * c.cols;
+  std::vector<SequenceRows> rows = sequencesOf(parts);
+  Step step = stepOf(rows);
+  Random random(uint32_t(taps * 100 + c.cols));
+  std::vector<Matrix<float>> x, weight;
+  for (int32_t part = 0; part < c.parts; ++part) {
+    // The stride also says how wide each of several parts is.
+    x.emplace_back(step.tokens, c.cols, c.parts > 1 ? 0 : 5).fill(random, 2);
+    weight.emplace_back(c.cols, taps).fill(random);
+  }
+  Matrix<float> out(step.tokens, cols, 3), bias(1, cols);
+  Matrix<float> states(5, std::max<int64_t>(1, (taps - 1) * cols), 7);
+  bias.fill(random);
+  fillStates(states, parts);
+  Matrix<float> before = Matrix<float>(5, states.cols, 7);
+  std::memcpy(before.data(), states.data(), states.bytes().size());
+  auto at = [&](std::vector<Matrix<float>> &all, size_t i) {
+    return i < all.size() ? all[i].data() : nullptr;
+  };
+  ShortConvArgs args{at(x, 0),       at(x, 1),
+                     at(x, 2),       x[0].stride,
+                     at(weight, 0),  at(weight, 1),
+                     at(weight, 2),  c.biased ? bias.data() : nullptr,
+                     viewOf(states), out.data(),
+                     out.stride,     cols,
+                     taps,           c.silu};
+  runKernel(kernel, &args, step, 0, {&out, &states});
+  // Returns input `t` of sequence i; before its first row, that of its state.
+  auto input = [&](size_t i, int64_t t, int64_t column) -> double {
+    if (t >= 0)
+      return x[size_t(column / c.cols)].at(rows[i].begin + t, column % c.cols);
+    return rows[i].position > 0
+               ? before.at(rows[i].state, (t + taps - 1) * cols + column)
+               : 0;
+  };
+  for (size_t i = 0; i < rows.size(); ++i)
+    for (int64_t column = 0; column < cols; ++column) {
+      const Matrix<float> &w = weight[size_t(column / c.cols)];
+      for (int64_t t = 0; t < rows[i].count; ++t) {
+        double sum = c.biased ? double(bias.at(0, column)) : 0;
+        double magnitude = std::fabs(sum);
+        for (int64_t j = 0; j < taps; ++j) {
+          double term = double(w.at(column % c.cols, j)) *
+                        input(i, t - taps + 1 + j, column);
+          sum += term, magnitude += std::fabs(term);
+        }
+        double want = c.silu ? sum / (1 + std::exp(-sum)) : sum;
+        ASSERT_NEAR(out.at(rows[i].begin + t, column), want,
+                    kEps * (16 * magnitude + 8 * std::fabs(want)) + 1e-37);
+      }
+      for (int64_t j = 0; j < taps - 1; ++j)
+        ASSERT_EQ(states.at(rows[i].state, j * cols + column),
+                  float(input(i, rows[i].count - taps + 1 + j, column)));
+    }
+  if (taps > 1)
+    expectOthersKept(states, before, parts);
+}
+
 TEST_P(ShortConvTest, AllSequencesAndTheirStates) {
   for (const std::vector<Rows> &parts : kSteps)
-    for (auto [taps, cols] :
-         {std::pair{4, 77}, {2, 16}, {1, 5}, {8, 301}, {4, 1043}}) {
-      SCOPED_TRACE(testing::Message() << taps << " taps, " << cols);
-      std::vector<SequenceRows> rows = sequencesOf(parts);
-      Step step = stepOf(rows);
-      Random random(uint32_t(taps * 100 + cols));
-      Matrix<float> x(step.tokens, cols, 5), weight(cols, taps);
-      Matrix<float> out(step.tokens, cols, 3);
-      Matrix<float> states(5, std::max(1, (taps - 1) * cols), 7);
-      x.fill(random, 2);
-      weight.fill(random);
-      fillStates(states, parts);
-      Matrix<float> before = Matrix<float>(5, states.cols, 7);
-      std::memcpy(before.data(), states.data(), states.bytes().size());
-      ShortConvArgs args{x.data(),   x.stride,   weight.data(), viewOf(states),
-                         out.data(), out.stride, cols,          taps};
-      runKernel(GetParam(), &args, step, 0, {&out, &states});
-      // Returns input `t` of sequence i; before its first row, that of its
-      // state.
-      auto input = [&](size_t i, int64_t t, int64_t c) -> double {
-        if (t >= 0)
-          return x.at(rows[i].begin + t, c);
-        return rows[i].position > 0
-                   ? before.at(rows[i].state, (t + taps - 1) * cols + c)
-                   : 0;
-      };
-      for (size_t i = 0; i < rows.size(); ++i)
-        for (int64_t c = 0; c < cols; ++c) {
-          for (int64_t t = 0; t < rows[i].count; ++t) {
-            double sum = 0, magnitude = 0;
-            for (int64_t j = 0; j < taps; ++j) {
-              double term =
-                  double(weight.at(c, j)) * input(i, t - taps + 1 + j, c);
-              sum += term, magnitude += std::fabs(term);
-            }
-            double want = sum / (1 + std::exp(-sum));
-            ASSERT_NEAR(out.at(rows[i].begin + t, c), want,
-                        kEps * (16 * magnitude + 8 * std::fabs(want)) + 1e-37);
-          }
-          for (int64_t j = 0; j < taps - 1; ++j)
-            ASSERT_EQ(states.at(rows[i].state, j * cols + c),
-                      float(input(i, rows[i].count - taps + 1 + j, c)));
-        }
-      if (taps > 1)
-        expectOthersKept(states, before, parts);
-    }
+    for (const Convolution &c : {Convolution{4, 77},
+                                 {2, 16},
+                                 {1, 5},
+                                 {8, 301},
+                                 {4, 1043},
+                                 {4, 77, 1, true, true},
+                                 {3, 130, 1, false, false},
+                                 {5, 33, 1, false, true}})
+      expectConvolution(GetParam(), parts, c);
+}
+
+TEST_P(ShortConvTest, ThreePartsOfColumns) {
+  for (const std::vector<Rows> &parts : kSteps)
+    for (const Convolution &c :
+         {Convolution{4, 60, 3}, {4, 515, 3, true, true}, {3, 7, 3, false}})
+      expectConvolution(GetParam(), parts, c);
+}
+
+/// Compares with the definition; `each` is the number of decays of a head.
+void expectGates(const KernelInfo &kernel, int64_t heads, int64_t each,
+                 bool hasBeta, float floor) {
+  Random random(3);
+  const int64_t decays = heads * each;
+  Matrix<float> beta(7, heads), alpha(7, decays), a(1, heads), dt(1, decays);
+  Matrix<float> out(7, heads + decays);
+  beta.fill(random, 5);
+  alpha.fill(random, 20);
+  dt.fill(random);
+  for (int64_t h = 0; h < heads; ++h)
+    a.at(0, h) = (floor < 0 && h % 2 ? 1 : -1) * std::fabs(random.normal(3));
+  DeltaGatesArgs args{hasBeta ? beta.data() : nullptr,
+                      alpha.data(),
+                      a.data(),
+                      dt.data(),
+                      out.data(),
+                      decays,
+                      heads,
+                      floor};
+  runKernel(kernel, &args, {7, 0}, 0, {&out});
+  auto sigmoid = [](double x) { return 1 / (1 + std::exp(-x)); };
+  expectClose(out, [&](int64_t t, int64_t c) {
+    const int64_t channel = c < heads ? c * each : c - heads;
+    double x = double(alpha.at(t, channel)) + double(dt.at(0, channel));
+    double softplus = std::fmax(x, 0) + std::log1p(std::exp(-std::fabs(x)));
+    double rate = a.at(0, channel / each);
+    double want = c < heads ? hasBeta ? sigmoid(beta.at(t, c)) : softplus
+                  : floor < 0
+                      ? std::exp(double(floor) * sigmoid(std::fabs(rate) * x))
+                      : std::exp(rate * softplus);
+    return Wanted{want, 2 * kEps * want};
+  });
 }
 
 TEST_P(DeltaGatesTest, StrengthsAndDecays) {
-  Random random(3);
   for (int64_t heads : {1, 5, 32}) {
-    Matrix<float> beta(7, heads), alpha(7, heads), a(1, heads), dt(1, heads);
-    Matrix<float> out(7, 2 * heads);
-    beta.fill(random, 5);
-    alpha.fill(random, 20);
-    dt.fill(random);
-    for (int64_t h = 0; h < heads; ++h)
-      a.at(0, h) = -std::fabs(random.normal(3));
-    DeltaGatesArgs args{beta.data(), alpha.data(), a.data(),
-                        dt.data(),   out.data(),   heads};
-    runKernel(GetParam(), &args, {7, 0}, 0, {&out});
-    expectClose(out, [&](int64_t t, int64_t c) {
-      if (c < heads) {
-        double want = 1 / (1 + std::exp(-double(beta.at(t, c))));
-        return Wanted{want, 2 * kEps * want};
-      }
-      double x = double(alpha.at(t, c - heads)) + double(dt.at(0, c - heads));
-      double softplus = std::fmax(x, 0) + std::log1p(std::exp(-std::fabs(x)));
-      double want = std::exp(a.at(0, c - heads) * softplus);
-      return Wanted{want, 2 * kEps * want};
-    });
+    expectGates(GetParam(), heads, 1, true, 0);
+    expectGates(GetParam(), heads, 1, false, 0);
+  }
+}
+
+TEST_P(DeltaGatesTest, DecaysOfChannelsMayHaveAFloor) {
+  for (float floor : {0.0f, -5.0f, -0.5f}) {
+    expectGates(GetParam(), 5, 12, true, floor);
+    expectGates(GetParam(), 3, 33, true, floor);
   }
 }
 
@@ -186,12 +249,21 @@ struct Shape {
   int32_t keyHeads, heads, key, value;
   bool tiled;
   float eps;
+  bool channels = false, sums = false;
+  /// Returns the decays of a head.
+  int64_t decays() const { return channels ? key : 1; }
 };
 const Shape kShapes[] = {{2, 4, 16, 24, false, 1e-6f},
                          {2, 6, 24, 77, true, 1e-3f},
                          {1, 1, 7, 5, false, 1e-2f},
                          {3, 3, 33, 32, true, 1e-6f},
-                         {1, 2, 128, 40, false, 1e-6f}};
+                         {1, 2, 128, 40, false, 1e-6f},
+                         {4, 4, 12, 12, false, 1e-6f, true},
+                         {2, 4, 33, 77, false, 1e-3f, true},
+                         {1, 1, 128, 40, false, 1e-6f, true},
+                         {3, 6, 12, 20, false, 1e-6f, false, true},
+                         {1, 4, 33, 64, false, 1e-6f, false, true},
+                         {2, 2, 128, 37, true, 1e-6f, false, true}};
 constexpr int64_t kBegin = 11;
 
 /// The inputs and outputs of a step of the delta rule.
@@ -199,33 +271,51 @@ struct Delta {
   Delta(const Shape &s, const std::vector<Rows> &parts)
       : s(s), rows(sequencesOf(parts)), step(stepOf(rows)),
         x(step.tokens, 2 * s.keyHeads * s.key + s.heads * s.value, 5),
-        gates(step.tokens, 2 * s.heads), out(step.tokens, s.heads * s.value, 3),
+        gates(step.tokens, s.heads * (1 + s.decays())), skip(1, s.heads),
+        out(step.tokens, s.heads * s.value, 3),
         states(5, kBegin + int64_t(s.heads) * s.key * s.value, 9),
         before(5, states.cols, 9) {
     Random random(uint32_t(s.key * 100 + s.value));
-    x.fill(random);
-    for (int64_t t = 0; t < step.tokens; ++t)
-      for (int64_t h = 0; h < s.heads; ++h) {
+    // Keys of a sum are not normalised.
+    x.fill(random, s.sums ? float(1 / std::sqrt(double(s.key))) : 1);
+    skip.fill(random);
+    for (int64_t t = 0; t < step.tokens; ++t) {
+      for (int64_t h = 0; h < s.heads; ++h)
         gates.at(t, h) = 1 / (1 + std::exp(random.normal(3)));
-        // Some heads forget nothing, some almost everything.
-        gates.at(t, s.heads + h) =
-            std::exp(-std::exp(random.normal(h % 2 ? 1 : 5)));
-      }
+      // Some forget nothing, some almost everything.
+      for (int64_t i = 0; i < s.heads * s.decays(); ++i)
+        gates.at(t, s.heads + i) =
+            std::exp(-std::exp(random.normal(i % 2 ? 1 : 5)));
+    }
     fillStates(states, parts);
     std::memcpy(before.data(), states.data(), states.bytes().size());
   }
 
   DeltaRuleArgs args() {
-    return {x.data(),   x.stride,   gates.data(), viewOf(states), out.data(),
-            out.stride, s.keyHeads, s.heads,      s.key,          s.value,
-            kBegin,     s.tiled,    s.eps};
+    return {x.data(),
+            x.stride,
+            gates.data(),
+            gates.stride,
+            s.sums ? skip.data() : nullptr,
+            viewOf(states),
+            out.data(),
+            out.stride,
+            s.keyHeads,
+            s.heads,
+            s.key,
+            s.value,
+            kBegin,
+            s.tiled,
+            s.channels,
+            s.sums,
+            s.eps};
   }
   int64_t scratch() const { return deltaRuleScratchBytes(s.key, s.value); }
 
   const Shape s;
   std::vector<SequenceRows> rows;
   Step step;
-  Matrix<float> x, gates, out, states, before;
+  Matrix<float> x, gates, skip, out, states, before;
 };
 
 /// Compares with the definition in float64.
@@ -239,6 +329,11 @@ void expectDelta(const Delta &d) {
       int64_t keyHead = s.tiled ? h % s.keyHeads : h / (s.heads / s.keyHeads);
       int64_t base = kBegin + h * s.key * s.value;
       std::vector<double> S(size_t(s.key * s.value), 0);
+      // First columns of values, keys and queries.
+      int64_t keys = s.keyHeads * s.key, values = s.heads * s.value;
+      int64_t valueAt = h * s.value + (s.sums ? 0 : 2 * keys);
+      int64_t keyAt = keyHead * s.key + (s.sums ? values : keys);
+      int64_t queryAt = keyHead * s.key + (s.sums ? values + keys : 0);
       for (size_t i = 0; i < S.size() && rows.position > 0; ++i)
         S[i] = d.before.at(rows.state, base + int64_t(i));
       for (int64_t t = rows.begin; t < rows.begin + rows.count; ++t) {
@@ -248,21 +343,26 @@ void expectDelta(const Delta &d) {
             squares += std::pow(double(d.x.at(t, begin + i)), 2);
           std::vector<double> v;
           for (int64_t i = 0; i < s.key; ++i)
-            v.push_back(d.x.at(t, begin + i) / std::sqrt(squares));
+            v.push_back(d.x.at(t, begin + i) /
+                        (s.sums ? 1 : std::sqrt(squares)));
           return v;
         };
-        std::vector<double> q = unit(keyHead * s.key);
-        std::vector<double> k = unit((s.keyHeads + keyHead) * s.key);
-        double strength = d.gates.at(t, h), decay = d.gates.at(t, s.heads + h);
+        std::vector<double> q = unit(queryAt);
+        std::vector<double> k = unit(keyAt);
+        double strength = d.gates.at(t, h);
+        auto decay = [&](int64_t i) -> double {
+          return d.gates.at(t, s.heads + h * s.decays() + (s.channels ? i : 0));
+        };
         for (int64_t c = 0; c < s.value; ++c) {
-          double found = 0, answer = 0;
-          for (int64_t i = 0; i < s.key; ++i)
-            found += decay * S[size_t(i * s.value + c)] * k[size_t(i)];
-          double v = d.x.at(t, 2 * s.keyHeads * s.key + h * s.value + c);
+          double v = d.x.at(t, valueAt + c), found = 0;
+          double answer = s.sums ? double(d.skip.at(0, h)) * v : 0;
+          for (int64_t i = 0; i < s.key && !s.sums; ++i)
+            found += decay(i) * S[size_t(i * s.value + c)] * k[size_t(i)];
           for (int64_t i = 0; i < s.key; ++i) {
             double &at = S[size_t(i * s.value + c)];
-            at = decay * at + k[size_t(i)] * strength * (v - found);
-            answer += at * q[size_t(i)] / std::sqrt(double(s.key));
+            at = decay(i) * at + k[size_t(i)] * strength * (v - found);
+            answer +=
+                at * q[size_t(i)] / (s.sums ? 1 : std::sqrt(double(s.key)));
           }
           wanted[size_t(t * d.out.cols + h * s.value + c)] = answer;
           most = std::fmax(most, std::fabs(answer));
@@ -307,14 +407,17 @@ TEST_P(DeltaRuleTest, AllSequencesAndTheirStates) {
 
 // Registers hold some of these keys, but not others.
 TEST_P(DeltaRuleTest, LongKeys) {
-  for (int32_t key : {300, 512, 513, 640}) {
-    Delta d({2, 4, key, 40, key % 2 == 1, 1e-6f}, kSteps.back());
-    DeltaRuleArgs args = d.args();
-    runKernel(GetParam(), &args, d.step, size_t(d.scratch()),
-              {&d.out, &d.states});
-    expectDelta(d);
-    expectOthersKept(d.states, d.before, kSteps.back());
-  }
+  for (int32_t key : {300, 512, 513, 640})
+    for (auto [channels, sums] :
+         {std::pair{false, false}, {true, false}, {false, true}}) {
+      Delta d({2, 4, key, 40, key % 2 == 1, 1e-6f, channels, sums},
+              kSteps.back());
+      DeltaRuleArgs args = d.args();
+      runKernel(GetParam(), &args, d.step, size_t(d.scratch()),
+                {&d.out, &d.states});
+      expectDelta(d);
+      expectOthersKept(d.states, d.before, kSteps.back());
+    }
 }
 
 /// Runs a sequence's rows in steps of these sizes.
@@ -334,9 +437,11 @@ void runInSteps(const KernelInfo &kernel, Delta &d,
 
 // A whole prompt gives the same as its tokens one after the other.
 TEST_P(DeltaRuleTest, StepsOfAnySizeAgree) {
-  Delta d(kShapes[1], {{45, 0, 2}});
-  runInSteps(GetParam(), d, {1, 5, 1, 14, 17, 7});
-  expectDelta(d);
+  for (const Shape &shape : kShapes) {
+    Delta d(shape, {{45, 0, 2}});
+    runInSteps(GetParam(), d, {1, 5, 1, 14, 17, 7});
+    expectDelta(d);
+  }
 }
 
 // Results are equal bit for bit if steps are whole chunks of rows, or a few
@@ -347,7 +452,8 @@ TEST_P(DeltaRuleTest, StepsOfWholeChunksGiveTheSameBits) {
                                    {{16, 16, 13}, {32, 13}},
                                    {{5}, {1, 3, 1}}}) {
     int32_t all = std::accumulate(one.begin(), one.end(), 0);
-    for (const Shape &shape : {kShapes[1], Shape{1, 2, 513, 33, true, 1e-6f}}) {
+    for (const Shape &shape : {kShapes[1], kShapes[6], kShapes[9],
+                               Shape{1, 2, 513, 33, true, 1e-6f}}) {
       Delta a(shape, {{all, 0, 2}}), b(shape, {{all, 0, 2}});
       runInSteps(GetParam(), a, one);
       runInSteps(GetParam(), b, other);
@@ -367,27 +473,31 @@ TEST_P(DeltaRuleTest, StepsOfWholeChunksGiveTheSameBits) {
 TEST_P(DeltaRuleTest, ForgetsEverything) {
   for (float decay : {0.0f, 1e-38f, 1e-44f, 1e-20f}) {
     SCOPED_TRACE(decay);
-    Delta d(kShapes[0], {{37, 5, 1}});
-    for (int64_t t = 0; t < d.step.tokens; ++t)
-      for (int64_t h = 0; h < d.s.heads; ++h)
-        d.gates.at(t, d.s.heads + h) =
-            h == 0 || t % (3 * h) == 0 ? decay : 0.99f;
-    DeltaRuleArgs args = d.args();
-    runKernel(GetParam(), &args, d.step, size_t(d.scratch()),
-              {&d.out, &d.states});
-    expectDelta(d);
+    for (const Shape &shape : {kShapes[0], kShapes[5], kShapes[8]}) {
+      Delta d(shape, {{37, 5, 1}});
+      for (int64_t t = 0; t < d.step.tokens; ++t)
+        for (int64_t i = 0; i < d.s.heads * d.s.decays(); ++i)
+          d.gates.at(t, d.s.heads + i) =
+              i == 0 || t % (3 * i) == 0 ? decay : 0.99f;
+      DeltaRuleArgs args = d.args();
+      runKernel(GetParam(), &args, d.step, size_t(d.scratch()),
+                {&d.out, &d.states});
+      expectDelta(d);
+    }
   }
 }
 
 /// Runs `count` rows, of which `token` has a non-finite value.
-void expectNonFiniteWhereItCounts(const KernelInfo &kernel, int32_t count,
-                                  int64_t token) {
-  const Shape &shape = kShapes[0];
+void expectNonFiniteWhereItCounts(const KernelInfo &kernel, const Shape &shape,
+                                  int32_t count, int64_t token) {
   Delta clean(shape, {{count, 0, 1}});
   DeltaRuleArgs args = clean.args();
   runKernel(kernel, &args, clean.step, size_t(clean.scratch()),
             {&clean.out, &clean.states});
   int64_t keys = shape.keyHeads * shape.key;
+  int64_t valuesAt = shape.sums ? 0 : 2 * keys;
+  int64_t keysAt = shape.sums ? int64_t(shape.heads) * shape.value : keys;
+  int64_t queriesAt = shape.sums ? keysAt + keys : 0;
   struct Place {
     const char *name;
     int64_t column;
@@ -395,21 +505,22 @@ void expectNonFiniteWhereItCounts(const KernelInfo &kernel, int32_t count,
     std::function<bool(int64_t)> reaches; ///< Whether it affects a column.
   };
   auto head = [&](int64_t c) { return c / shape.value; };
+  int64_t each = shape.heads / shape.keyHeads;
   for (const Place &place : std::vector<Place>{
-           {"query", shape.key + 3, false, false,
-            [&](int64_t c) { return head(c) >= 2; }},
-           {"key", keys + 1, false, true,
-            [&](int64_t c) { return head(c) < 2; }},
-           {"value", 2 * keys + shape.value + 7, false, true,
+           {"query", queriesAt + shape.key + 3, false, false,
+            [&](int64_t c) { return head(c) / each == 1; }},
+           {"key", keysAt + 1, false, true,
+            [&](int64_t c) { return head(c) / each == 0; }},
+           {"value", valuesAt + shape.value + 7, false, true,
             [&](int64_t c) { return c == shape.value + 7; }},
            {"strength", 1, true, true, [&](int64_t c) { return head(c) == 1; }},
-           {"decay", 4 + 2, true, true,
+           {"decay", shape.heads + 2 * shape.decays(), true, true,
             [&](int64_t c) { return head(c) == 2; }}})
     for (float bad : {NAN, INFINITY, -INFINITY, 1e25f}) {
       SCOPED_TRACE(testing::Message()
                    << bad << " in " << place.name << " of row " << token);
       // Its square is infinite in float; a scale of zero would hide it.
-      bool isSquared = place.column < 2 * keys && !place.isGate;
+      bool isSquared = !shape.sums && place.column < 2 * keys && !place.isGate;
       if (std::isfinite(bad) && (!isSquared || kernel.isa == Isa::Ref))
         continue;
       Delta d(shape, {{count, 0, 1}});
@@ -433,7 +544,8 @@ void expectNonFiniteWhereItCounts(const KernelInfo &kernel, int32_t count,
 TEST_P(DeltaRuleTest, NonFiniteIsSeenWhereItCounts) {
   for (auto [count, token] :
        {std::pair<int32_t, int64_t>{6, 2}, {37, 2}, {37, 21}})
-    expectNonFiniteWhereItCounts(GetParam(), count, token);
+    for (const Shape &shape : {kShapes[0], kShapes[5], kShapes[8]})
+      expectNonFiniteWhereItCounts(GetParam(), shape, count, token);
 }
 
 } // namespace

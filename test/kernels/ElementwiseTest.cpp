@@ -49,10 +49,11 @@ TEST_P(EmbedTest, ColumnsOfEveryFormat) { checkEmbed(GetParam(), true); }
 
 void checkNorm(const KernelInfo &kernel, int64_t groups, int64_t cols,
                int32_t tokens, float scale, bool inPlace, bool nan = false,
-               bool weighted = true) {
+               bool weighted = true, bool whole = false) {
   Random random(2);
   float eps = 1e-6f;
-  Matrix<float> x(tokens, groups * cols, 5), weight(1, cols);
+  Matrix<float> x(tokens, groups * cols, 5),
+      weight(1, whole ? groups * cols : cols);
   x.fill(random, scale);
   if (nan)
     x.at(1, cols) = NAN;
@@ -64,7 +65,7 @@ void checkNorm(const KernelInfo &kernel, int64_t groups, int64_t cols,
     x.keepAsInitial();
   RmsNormArgs args{x.data(),   x.stride,   weighted ? weight.data() : nullptr,
                    out.data(), out.stride, groups,
-                   cols,       eps};
+                   whole,      cols,       eps};
   runKernel(kernel, &args, {tokens, 0}, 0, {&out});
   expectClose(out, [&](int64_t t, int64_t c) {
     const double *row = before.data() + t * x.stride;
@@ -72,7 +73,7 @@ void checkNorm(const KernelInfo &kernel, int64_t groups, int64_t cols,
     for (int64_t i = c / cols * cols; i < (c / cols + 1) * cols; ++i)
       squares += row[i] * row[i];
     double y = row[c] / std::sqrt(squares / double(cols) + double(eps)) *
-               (weighted ? double(weight.at(0, c % cols)) : 1);
+               (weighted ? double(weight.at(0, whole ? c : c % cols)) : 1);
     return Wanted{y, kEps * (double(cols) / 32 + 16) * std::fabs(y)};
   });
 }
@@ -85,6 +86,13 @@ TEST_P(RmsNormTest, AnyShape) {
     checkNorm(GetParam(), 1, 95, 2, 1e-4f, inPlace); // eps has an effect
     checkNorm(GetParam(), 2, 64, 2, 1e15f, inPlace);
   }
+}
+
+TEST_P(RmsNormTest, GroupsMayHaveWeightsOfTheirOwn) {
+  for (bool inPlace : {false, true})
+    for (auto [groups, cols] : {std::pair{5, 37}, {3, 64}, {1, 40}})
+      checkNorm(GetParam(), groups, cols, 4, 1, inPlace, false, true,
+                /*whole=*/true);
 }
 
 TEST_P(RmsNormTest, WorksWithoutAWeight) {

@@ -168,8 +168,8 @@ MOE_NON_FINITE_SUITE(RmsNorm) {
   int64_t cols = 37;
   Matrix<float> x = random(3, 2 * cols, 5), weight = random(1, cols);
   Matrix<float> out(3, 2 * cols, 1);
-  RmsNormArgs args{x.data(),   x.stride, weight.data(), out.data(),
-                   out.stride, 2,        cols,          1e-6f};
+  RmsNormArgs args{x.data(), x.stride, weight.data(), out.data(), out.stride,
+                   2,        false,    cols,          1e-6f};
   check(
       &args, {3, 0}, 0, out,
       {inputOf("x", x,
@@ -637,7 +637,7 @@ TEST_P(NonFiniteSquares, AreNotZeros) {
   for (int64_t c = 0; c < 40; ++c)
     x.at(0, c) = 1e30f, weight.at(0, c) = 1;
   RmsNormArgs args{x.data(), x.stride, weight.data(), out.data(), out.stride,
-                   1,        40,       1e-6f};
+                   1,        false,    40,            1e-6f};
   runKernel(GetParam(), &args, {1, 0}, 0, {&out});
   for (int64_t c = 0; c < 40; ++c)
     EXPECT_TRUE(std::isnan(out.at(0, c)) || std::fabs(out.at(0, c) - 1) < 1e-5f)

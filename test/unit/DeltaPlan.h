@@ -84,20 +84,22 @@ private:
     p.input(ids);
     p.output(h);
     p.emit("embed", {ids, w("embed"), h}, {0});
-    p.emit("rms_norm", {h, w("norm"), n}, {1}, {kEps});
+    p.emit("rms_norm", {h, w("norm"), n}, {1, 0}, {kEps});
     p.emit("linear", {n, w("mix"), none, mix}, {0});
     p.emit("linear", {n, w("beta"), none, beta}, {0});
     p.emit("linear", {n, w("alpha"), none, alpha}, {0});
-    p.emit("short_conv", {mix, w("conv"), w("state"), conv}, {kTaps});
-    p.emit("delta_gates", {beta, alpha, w("a"), w("dt"), gates});
-    p.emit("delta_rule", {conv, gates, w("state"), o},
+    p.emit("short_conv",
+           {mix, none, none, w("conv"), none, none, none, w("state"), conv},
+           {kTaps, 1});
+    p.emit("delta_gates", {beta, alpha, w("a"), w("dt"), gates}, {}, {0.0});
+    p.emit("delta_rule", {conv, gates, none, w("state"), o},
            {kKeyHeads, kHeads, kKey, kValue,
-            moek::deltaStateBegin(kTaps, kMixed), 1},
+            moek::deltaStateBegin(kTaps, kMixed), 1, 0, 0},
            {kEps});
     p.emit("linear", {o, w("o"), none, h}, {1});
     if (!attends_)
       return;
-    p.emit("rms_norm", {h, w("norm"), n}, {1}, {kEps});
+    p.emit("rms_norm", {h, w("norm"), n}, {1, 0}, {kEps});
     p.emit("linear", {n, w("wq"), none, both}, {0});
     p.emit("regroup", {both, q}, {1, 0, kDim, 0, 0});
     p.emit("regroup", {both, gate}, {1, kDim, kDim, 0, 0});

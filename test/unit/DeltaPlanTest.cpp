@@ -269,6 +269,33 @@ INSTANTIATE_TEST_SUITE_P(
         {"Taps", "taps = 9, expected 1 to 8", setInt("short_conv", 0, 9)},
         {"Weight", "operand weight is 44 x 3, expected 44 x 2",
          setInt("short_conv", 0, 2)},
+        {"Part", "either both other parts are there with weights, or none",
+         [](DeltaPlan &p) {
+           p.decode("short_conv").operands[1] =
+               p.decode("short_conv").operands[0];
+         }},
+        {"Bias", "operand bias is 1 x 4, expected 1 x 44",
+         [](DeltaPlan &p) {
+           p.decode("short_conv").operands[6] =
+               p.decode("delta_gates").operands[2];
+         }},
+        {"Beta", "operand beta has 1 rows of 44 elements per token",
+         [](DeltaPlan &p) {
+           p.decode("delta_gates").operands[0] =
+               p.decode("short_conv").operands[0];
+         }},
+        {"Decays", "each head has as many decays",
+         [](DeltaPlan &p) {
+           p.decode("delta_gates").operands[1] =
+               p.decode("short_conv").operands[0];
+         }},
+        {"Channels", "operand gates has 1 rows of 8 elements per token",
+         setInt("delta_rule", 6, 1)},
+        {"Skip", "skip comes with sums",
+         [](DeltaPlan &p) {
+           p.decode("delta_rule").operands[2] =
+               p.decode("delta_gates").operands[2];
+         }},
         {"KeyHeads", "key_heads divide the heads", setInt("delta_rule", 0, 3)},
         {"Heads", "operand x has 1 rows of 44 elements per token",
          setInt("delta_rule", 1, 8)},
@@ -279,10 +306,10 @@ INSTANTIATE_TEST_SUITE_P(
          [](DeltaPlan &p) { p.decode("delta_rule").floats[0] = -1; }},
         {"Groups", "the groups divide the columns", setInt("regroup", 0, 3)},
         {"Offset", "the parts lie inside a group", setInt("regroup", 1, 9)},
-        {"Part", "first = 0", setInt("regroup", 2, 0)},
+        {"PartOfGroup", "first = 0", setInt("regroup", 2, 0)},
         {"StateOfRows", "the state has a row for each sequence",
          [](DeltaPlan &p) {
-           p.decode("delta_rule").operands[2] =
+           p.decode("delta_rule").operands[3] =
                fb::Operand(fb::OperandKind::Kv, p.refs.at("kv").index);
          }},
         {"RowsOfState", "the cache has a row per position",

@@ -101,7 +101,7 @@ double KernelBench::stateful(const KernelInfo &opKernel, int32_t tokens) {
   switch (opKernel.op) {
   case OpCode::ShortConv: {
     ShortConvArgs a{};
-    a.cols = a.xStride = a.outStride = kMixed, a.taps = kTaps;
+    a.cols = a.xStride = a.outStride = kMixed, a.taps = kTaps, a.silu = true;
     a.x = input<float>(tokens * kMixed),
     a.weight = input<float>(kMixed * kTaps);
     a.out = output<float>(tokens * kMixed);
@@ -111,7 +111,7 @@ double KernelBench::stateful(const KernelInfo &opKernel, int32_t tokens) {
   }
   case OpCode::DeltaGates: {
     DeltaGatesArgs a{};
-    a.heads = kHeads;
+    a.heads = a.decays = kHeads;
     a.beta = input<float>(tokens * kHeads);
     a.alpha = input<float>(tokens * kHeads);
     a.a = input<float>(kHeads), a.dt = input<float>(kHeads);
@@ -122,6 +122,7 @@ double KernelBench::stateful(const KernelInfo &opKernel, int32_t tokens) {
     DeltaRuleArgs a{};
     a.keyHeads = kKeyHeads, a.heads = kHeads, a.key = a.value = kHead;
     a.eps = 1e-6f, a.xStride = kMixed, a.outStride = kHeads * kHead;
+    a.gatesStride = 2 * kHeads;
     a.x = input<float>(tokens * kMixed);
     auto *gates = output<float>(tokens * 2 * kHeads);
     std::fill_n(gates, tokens * 2 * kHeads, 0.5f);
@@ -147,7 +148,7 @@ double KernelBench::stateful(const KernelInfo &opKernel, int32_t tokens) {
   }
   case OpCode::IndexSelect: {
     IndexSelectArgs a{};
-    a.topK = kTopK, a.ratio = 1, a.scoresStride = 2 * kTopK + tokens;
+    a.topK = kTopK, a.ratio = a.groups = 1, a.scoresStride = 2 * kTopK + tokens;
     auto *scores = output<float>(tokens * a.scoresStride);
     for (int64_t i = 0; i < tokens * a.scoresStride; ++i)
       scores[i] = float((i * 37) % 1009) / 500 - 1;

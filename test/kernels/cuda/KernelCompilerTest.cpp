@@ -297,6 +297,16 @@ private:
     add<OpCode::RowStore>({.kv = kv});
     add<OpCode::EntryStore>({.kv = kv, .cols = 576, .dim = 64, .ratio = 4});
     add<OpCode::IndexScores>({.kv = kv, .heads = 64, .key = 128, .ratio = 1});
+    add<OpCode::BlockScores>({.kv = kv, .groups = 8, .key = 128, .ratio = 128});
+    add<OpCode::BlockAttention>({.kv = grouped,
+                                 .heads = 64,
+                                 .kvHeads = 8,
+                                 .key = 128,
+                                 .value = 128,
+                                 .topK = 16,
+                                 .ratio = 128,
+                                 .groups = 8,
+                                 .local = 1});
     SparseAttentionArgs sparse{.kv = kv,
                                .entries = kv,
                                .heads = 128,
@@ -345,16 +355,24 @@ private:
     add<OpCode::Regroup>(
         {.width = 512, .groups = 16, .first = 256, .second = 256});
     for (int32_t taps = 1; taps <= kMaxTaps; ++taps)
-      add<OpCode::ShortConv>({.cols = 8192, .taps = taps});
-    add<OpCode::DeltaGates>({.heads = 32});
+      for (bool silu : {false, true})
+        add<OpCode::ShortConv>(
+            {.xStride = 8192, .cols = 8192, .taps = taps, .silu = silu});
+    add<OpCode::DeltaGates>({.decays = 32, .heads = 32});
     for (int32_t tokens : {1, 512}) {
       context_.maxTokens = tokens;
       for (int32_t key : {64, 128, 300, 512, 640})
-        add<OpCode::DeltaRule>(
-            {.keyHeads = 16, .heads = 32, .key = key, .value = 128});
+        for (auto [channels, sums] :
+             {std::pair{false, false}, {true, false}, {false, true}})
+          add<OpCode::DeltaRule>({.keyHeads = 16,
+                                  .heads = 32,
+                                  .key = key,
+                                  .value = 128,
+                                  .channels = channels,
+                                  .sums = sums});
     }
     add<OpCode::LayerNorm>({.cols = 128});
-    add<OpCode::IndexSelect>({.topK = 2048, .ratio = 1});
+    add<OpCode::IndexSelect>({.topK = 2048, .ratio = 1, .groups = 1});
     add<OpCode::Compress>({.cols = 512, .ratio = 4, .overlap = true});
     add<OpCode::HyperWeights>({.cols = 24, .streams = 4, .iterations = 20});
     add<OpCode::HyperCollapse>({.cols = 4096, .streams = 4});

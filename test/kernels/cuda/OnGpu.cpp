@@ -178,23 +178,28 @@ struct Moved {
     out(a.out, floats(tokens, a.outStride, cols));
   }
   void move(ShortConvArgs &a) {
-    in(a.x, floats(tokens, a.xStride, a.cols));
-    in(a.weight, a.cols * a.taps * 4);
+    int64_t parts = a.second ? 3 : 1, part = a.cols / parts;
+    for (auto *x : {&a.x, &a.second, &a.third})
+      in(*x, floats(tokens, a.xStride, part));
+    for (auto *weight : {&a.weight, &a.secondWeight, &a.thirdWeight})
+      in(*weight, part * a.taps * 4);
+    in(a.bias, a.cols * 4);
     cache(a.state, true);
     out(a.out, floats(tokens, a.outStride, a.cols));
   }
   void move(DeltaGatesArgs &a) {
     in(a.beta, tokens * a.heads * 4);
-    in(a.alpha, tokens * a.heads * 4);
+    in(a.alpha, tokens * a.decays * 4);
     in(a.a, a.heads * 4);
-    in(a.dt, a.heads * 4);
-    out(a.out, tokens * 2 * a.heads * 4);
+    in(a.dt, a.decays * 4);
+    out(a.out, tokens * (a.heads + a.decays) * 4);
   }
   void move(DeltaRuleArgs &a) {
     int64_t values = int64_t(a.heads) * a.value;
     in(a.x,
        floats(tokens, a.xStride, 2 * int64_t(a.keyHeads) * a.key + values));
-    in(a.gates, tokens * 2 * a.heads * 4);
+    in(a.gates, tokens * a.gatesStride * 4);
+    in(a.skip, a.heads * 4);
     cache(a.state, true);
     out(a.out, floats(tokens, a.outStride, values));
   }
@@ -215,8 +220,19 @@ struct Moved {
     out(a.out, tokens * a.outStride * 4);
   }
   void move(IndexSelectArgs &a) {
-    in(a.scores, tokens * a.scoresStride * 4);
-    out(a.chosen, tokens * a.topK * 4);
+    in(a.scores, tokens * a.groups * a.scoresStride * 4);
+    out(a.chosen, tokens * a.groups * a.topK * 4);
+  }
+  void move(BlockScoresArgs &a) {
+    in(a.q, floats(tokens, a.qStride, int64_t(a.groups) * a.key));
+    cache(a.kv, false);
+    out(a.out, tokens * a.groups * a.outStride * 4);
+  }
+  void move(BlockAttentionArgs &a) {
+    in(a.q, floats(tokens, a.qStride, int64_t(a.heads) * a.key));
+    cache(a.kv, false);
+    in(a.chosen, tokens * a.groups * a.topK * 4);
+    out(a.out, floats(tokens, a.outStride, int64_t(a.heads) * a.value));
   }
   void move(SparseAttentionArgs &a) {
     in(a.q, floats(tokens, a.qStride, int64_t(a.heads) * a.key));
