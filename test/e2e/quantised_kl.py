@@ -13,7 +13,7 @@ the float64 judge with rounded activations (test/support/int8_activations.py). T
 number where it is larger. LARGER has these numbers, for runs without the judge. --strict: RATIO times that number is the bound of all
 models; kernels that round weights once more, as those of AMX, lose more.
 
-Without names all recipes that compile are taken; with K-quants, --formats Q6_K,Q4_K, rows are multiples of 256. Needs numpy and gguf.
+Without names all recipes that compile are taken. Formats are those that test/support/requantise.py writes. Needs numpy and gguf.
 """
 import argparse
 import glob
