@@ -178,13 +178,15 @@ class DeepSeek41:
         return torch.zeros_like(scores, dtype=torch.bool).scatter(1, at, best > -torch.inf)
 
     def candidates(self, scores, visible):
-        """The best blocks of each token, by their best entry, and always the one of its last entry."""
-        size = self.file.key("attention.candidate_block_size")
-        blocks = torch.nn.functional.pad(scores, (0, -scores.shape[1] % size), value=-torch.inf).unflatten(1, (-1, size)).amax(-1)
-        last = torch.arange(blocks.shape[1]) == (visible[:, None] - 1) // size
-        best, at = blocks.masked_fill(last, torch.inf).topk(min(self.file.key("attention.candidate_topk_blocks"), blocks.shape[1]))
-        kept = torch.zeros_like(blocks, dtype=torch.bool).scatter(1, at, best > -torch.inf)
-        return kept.repeat_interleave(size, 1)[:, :scores.shape[1]]
+        """The entries among which later indexers choose: of each token's best blocks, the one of its last entry first."""
+        size, most = self.file.key("attention.candidate_block_size"), self.file.key("attention.candidate_topk_blocks")
+        allowed = torch.zeros_like(scores, dtype=torch.bool)
+        for token, count in enumerate(visible.tolist()):
+            best = torch.tensor([scores[token, at:min(at + size, count)].max() for at in range(0, count, size)])
+            best[-1:] = torch.inf
+            for block in best.topk(min(most, len(best))).indices.tolist():
+                allowed[token, block * size:(block + 1) * size] = True
+        return allowed
 
     def attention(self, layer, x, shared):
         file, tokens = self.file, torch.arange(len(x))
