@@ -1,6 +1,4 @@
 """DeepSeek V2 to V4 and GLM-5: latent attention, an indexer that chooses what it sees, compressed caches."""
-import torch
-
 from .grouped_query import sigmoid_experts
 from .scaled import latent
 
