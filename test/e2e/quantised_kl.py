@@ -49,6 +49,7 @@ LARGER = {
     "gemma4-moe": 6.5e-2,
     "gemma4-ple": 1.0e-2,
     "glm-dsa": 3.7e-2,
+    "glm5-next": 2.9e-3,
     "gpt-oss": 8.7e-3,
     "granitehybrid": 1.2e-3,
     "hy_v3": 7.2e-3,
@@ -70,6 +71,8 @@ LARGER = {
     "qwen3moe": 1.7e-3,
     "qwen3next": 4.8e-3,
     "qwen3next-legacy": 1.1e-3,
+    "qwen4exp": 1.5e-2,
+    "qwen4exp-ngram": 1.6e-2,
     "step35": 2.3e-2,
 }
 MODES = {"prefill": [], "steps": ["--step"]}
