@@ -171,14 +171,24 @@ StatusOr<Value> buildKeysAndValues(ModelBuilder &model,
 
 StatusOr<Value> attendAndProject(ModelBuilder &model, const GroupedAttention &a,
                                  const std::string &block, Value q, Value kv,
-                                 int64_t hidden, Value gate) {
-  MOE_ASSIGN_OR_RETURN(Value sinks,
-                       model.vectorIfAny(block + "attn_sinks.weight", a.heads));
-  Value mixed = model.create<moe::GqaAttentionOp>(
-      block + "attention", model.rows(a.heads * a.value), q, kv, sinks,
-      uint64_t(a.heads), uint64_t(a.kvHeads), uint64_t(a.key),
-      uint64_t(a.value), llvm::APFloat(a.scale), uint64_t(a.window),
-      llvm::APFloat(a.softcap));
+                                 int64_t hidden, Value gate,
+                                 const BlockChoice &blocks) {
+  Value mixed;
+  if (blocks.chosen) {
+    mixed = model.create<moe::BlockAttentionOp>(
+        block + "attention", model.rows(a.heads * a.value), q, kv,
+        blocks.chosen, uint64_t(a.heads), uint64_t(a.kvHeads), uint64_t(a.key),
+        uint64_t(a.value), llvm::APFloat(a.scale), uint64_t(blocks.groups),
+        uint64_t(blocks.ratio), uint64_t(blocks.local));
+  } else {
+    MOE_ASSIGN_OR_RETURN(
+        Value sinks, model.vectorIfAny(block + "attn_sinks.weight", a.heads));
+    mixed = model.create<moe::GqaAttentionOp>(
+        block + "attention", model.rows(a.heads * a.value), q, kv, sinks,
+        uint64_t(a.heads), uint64_t(a.kvHeads), uint64_t(a.key),
+        uint64_t(a.value), llvm::APFloat(a.scale), uint64_t(a.window),
+        llvm::APFloat(a.softcap));
+  }
   if (gate)
     mixed = model.create<moe::GateMulOp>(block + "attention_gate",
                                          mixed.getType(), mixed, gate, a.gate);
@@ -191,7 +201,8 @@ StatusOr<Value> attendAndProject(ModelBuilder &model, const GroupedAttention &a,
 
 StatusOr<Value> buildGroupedAttention(ModelBuilder &model,
                                       const GroupedAttention &a, int64_t layer,
-                                      const std::string &block, Value x) {
+                                      const std::string &block, Value x,
+                                      const BlockChoice &blocks) {
   Value q, gate;
   if (a.gated) {
     MOE_ASSIGN_OR_RETURN(
@@ -209,7 +220,7 @@ StatusOr<Value> buildGroupedAttention(ModelBuilder &model,
     }
   }
   MOE_ASSIGN_OR_RETURN(Value kv, buildKeysAndValues(model, a, layer, block, x));
-  return attendAndProject(model, a, block, q, kv, columnsOf(x), gate);
+  return attendAndProject(model, a, block, q, kv, columnsOf(x), gate, blocks);
 }
 
 } // namespace moec

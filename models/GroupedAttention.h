@@ -52,6 +52,16 @@ struct GroupedAttention {
   bool gated = false;
 };
 
+/// The blocks of `ratio` positions that tokens attend to, as for
+/// moe.block_attention.
+struct BlockChoice {
+  mlir::Value chosen; ///< Null: tokens attend to all positions.
+  int64_t groups = 0, ratio = 0, local = 0;
+};
+
+/// Number of the cache of an indexer's keys, the second one of a layer.
+inline constexpr uint64_t kIndexPart = 1;
+
 /// Reads the keys attention.* and rope.*. Without attention.head_count_kv,
 /// heads share nothing; without attention.key_length, a head has hidden size /
 /// heads elements; without attention.scale, scores are divided by the square
@@ -73,16 +83,18 @@ moert::StatusOr<bool> hasAttention(const ModelBuilder &model, int64_t layer);
 /// of the file: biases of attn_{q,k,v,output}, attn_qkv instead of the first
 /// three, attn_{q,k}_norm (for each head or for all heads, depending on its
 /// length), attn_gate (its product with x gates each element of the result or
-/// each head, depending on its rows), and attn_sinks.
+/// each head, depending on its rows), and attn_sinks. Attends to the blocks of
+/// `blocks`, if any.
 moert::StatusOr<mlir::Value>
 buildGroupedAttention(ModelBuilder &model, const GroupedAttention &attention,
-                      int64_t layer, const std::string &block, mlir::Value x);
+                      int64_t layer, const std::string &block, mlir::Value x,
+                      const BlockChoice &blocks = {});
 
 /// The steps of buildGroupedAttention(): buildQueries() returns the queries of
 /// `x`; buildKeysAndValues() returns the cache of `layer` with keys and values
 /// of `x`; attendAndProject() attends with queries to a cache, of this layer or
-/// another, multiplies by the factor that `gate` is, if any, and projects
-/// to `hidden` columns.
+/// another, and to its `blocks` alone, if any; multiplies by the factor that
+/// `gate` is, if any, and projects to `hidden` columns.
 moert::StatusOr<mlir::Value> buildQueries(ModelBuilder &model,
                                           const GroupedAttention &attention,
                                           const std::string &block,
@@ -93,7 +105,8 @@ buildKeysAndValues(ModelBuilder &model, const GroupedAttention &attention,
 moert::StatusOr<mlir::Value>
 attendAndProject(ModelBuilder &model, const GroupedAttention &attention,
                  const std::string &block, mlir::Value q, mlir::Value kv,
-                 int64_t hidden, mlir::Value gate = {});
+                 int64_t hidden, mlir::Value gate = {},
+                 const BlockChoice &blocks = {});
 
 } // namespace moec
 

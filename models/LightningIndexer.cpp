@@ -1,6 +1,7 @@
 #include "models/LightningIndexer.h"
 
 #include "models/FeedForward.h"
+#include "models/GroupedAttention.h"
 #include "models/LatentAttention.h"
 #include "models/Limits.h"
 
@@ -14,9 +15,6 @@ using moert::StatusOr;
 namespace moe = mlir::moe;
 
 namespace moec {
-
-/// Number of the indexer's cache, the second one of a layer.
-constexpr uint64_t kIndexPart = 1;
 
 StatusOr<LightningIndexer> readIndexer(ModelBuilder &model,
                                        moe::RopeAttr rope) {

@@ -183,7 +183,7 @@ StatusOr<Value> buildShared(ModelBuilder &model, const RoutedExperts &config,
     inner = int64_t(gate->shape[1]);
   MOE_ASSIGN_OR_RETURN(Value shared,
                        model.ffn(x, block, "_shexp", inner,
-                                 block + "ffn_shared", moe::Activation::Silu,
+                                 block + "ffn_shared", config.activation,
                                  config.sharedLimit, config.clampsActivated));
   if (!model.has(block + "ffn_gate_inp_shexp"))
     return shared;

@@ -136,11 +136,16 @@ void scaleByWidth(Transformer &transformer) {
 moert::Status buildTransformer(ModelBuilder &model,
                                const Transformer &transformer,
                                DecoderParts::Attention mix) {
-  auto attend = [&](int64_t layer, const std::string &block, Value x) {
+  auto attend = [&](int64_t layer, const std::string &block,
+                    Value x) -> StatusOr<Value> {
     const GroupedAttention &attention = transformer.attention[size_t(layer)];
-    return attention.kvHeads > 0
-               ? buildGroupedAttention(model, attention, layer, block, x)
-               : mix(layer, block, x);
+    if (attention.kvHeads == 0)
+      return mix(layer, block, x);
+    BlockChoice blocks;
+    if (transformer.choose) {
+      MOE_ASSIGN_OR_RETURN(blocks, transformer.choose(layer, block, x));
+    }
+    return buildGroupedAttention(model, attention, layer, block, x, blocks);
   };
   auto feedForward = [&](int64_t layer, const std::string &block, Value x,
                          Value begun) {

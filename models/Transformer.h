@@ -13,6 +13,8 @@
 #include "models/FeedForward.h"
 #include "models/GroupedAttention.h"
 
+#include <functional>
+
 namespace moec {
 
 /// Layers that only see the last attention.sliding_window tokens.
@@ -60,6 +62,11 @@ struct Transformer {
   /// Of each layer; without kvHeads if the layer has a state instead.
   std::vector<GroupedAttention> attention;
   std::vector<FeedForward> feedForward; ///< Of each layer.
+  /// Returns the blocks that a layer attends to, for normed rows; null: every
+  /// layer attends to all positions.
+  std::function<moert::StatusOr<BlockChoice>(
+      int64_t layer, const std::string &block, mlir::Value x)>
+      choose;
 };
 
 moert::StatusOr<Transformer> readTransformer(ModelBuilder &model,

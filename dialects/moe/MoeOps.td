@@ -368,13 +368,52 @@ def Moe_ChooseEntriesOp : Moe_ComputeOp<"choose_entries"> {
     for `ratio` positions: kernels/Entries.h), the op chooses the `top_k` with
     the largest scale * sum over heads of weights[t][h] * relu(q[t][h] . row of
     e); of equal scores, the lower entry wins. `q` is [T, heads * key], `weights`
-    [T, heads], a row of `kv` has `key` elements, and the result is [T, top_k].
+    [T, heads] or absent (all 1), a row of `kv` has `key` elements, and the result
+    is [T, top_k].
   }];
-  let arguments = (ins Moe_Rows:$q, Moe_Rows:$weights, Moe_KvType:$kv, I64Attr:$heads,
+  let arguments = (ins Moe_Rows:$q, Optional<Moe_Rows>:$weights, Moe_KvType:$kv, I64Attr:$heads,
                        I64Attr:$key, I64Attr:$top_k, F64Attr:$scale,
                        DefaultValuedAttr<I64Attr, "1">:$ratio);
   let results = (outs Moe_Ids:$result);
-  let assemblyFormat = "$q `,` $weights `,` $kv attr-dict `:` functional-type(operands, results)";
+  let assemblyFormat = [{
+    $q (`,` $weights^)? `,` $kv attr-dict `:` functional-type(operands, results)
+  }];
+}
+
+def Moe_ChooseBlocksOp : Moe_ComputeOp<"choose_blocks"> {
+  let summary = "the blocks of positions that a token attends to, chosen by an indexer for each group of heads";
+  let description = [{
+    Of the blocks of `ratio` positions before the `local` last ones, of which the
+    last is the token's own, each of `groups` groups chooses the `top_k` whose
+    largest product of the group's query and a key is largest; of equal ones,
+    the lower block wins. `q` is [T, groups * key], a row of `kv` has `key`
+    elements, and the result is [T, groups * top_k].
+  }];
+  let arguments = (ins Moe_Rows:$q, Moe_KvType:$kv, I64Attr:$groups, I64Attr:$key,
+                       I64Attr:$top_k, I64Attr:$ratio, I64Attr:$local);
+  let results = (outs Moe_Ids:$result);
+  let assemblyFormat = "$q `,` $kv attr-dict `:` functional-type(operands, results)";
+}
+
+def Moe_BlockAttentionOp : Moe_ComputeOp<"block_attention"> {
+  let summary = "attention to chosen blocks of positions and to the last ones";
+  let description = [{
+    moe.gqa_attention to the blocks of `ratio` positions in `chosen`
+    [T, groups * top_k], of one group of heads or of one for each of `kv_heads`,
+    and to all positions that could not be chosen: the `local` last blocks, or
+    with local = 0 the positions behind the last complete block.
+  }];
+  let arguments = (ins Moe_Rows:$q, Moe_KvType:$kv, Moe_Ids:$chosen, I64Attr:$heads,
+                       I64Attr:$kv_heads, I64Attr:$key, I64Attr:$value, F64Attr:$scale,
+                       I64Attr:$groups, I64Attr:$ratio, I64Attr:$local);
+  let results = (outs Moe_Rows:$result);
+  let assemblyFormat = "$q `,` $kv `,` $chosen attr-dict `:` functional-type(operands, results)";
+  let extraClassDeclaration = [{
+    int64_t getTopK();
+    /// Returns the number of positions after which a token sees no additional
+    /// rows.
+    int64_t getMostPositions();
+  }];
 }
 
 def Moe_SparseAttentionOp : Moe_ComputeOp<"sparse_attention", [AttrSizedOperandSegments]> {

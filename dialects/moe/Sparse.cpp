@@ -58,9 +58,10 @@ LogicalResult ChooseEntriesOp::verify() {
       .size("top_k", getTopK())
       .size("ratio", getRatio())
       .positive("scale", getScale().convertToDouble())
-      .tokens({getQ(), getWeights(), getResult()})
+      .tokens({getQ(), getWeights() ? getWeights() : getQ(), getResult()})
       .equal("q columns", heads * key, "(heads * key)", columns(getQ()))
-      .equal("weights columns", heads, "to match heads", columns(getWeights()))
+      .equal("weights columns", heads, "to match heads",
+             getWeights() ? columns(getWeights()) : heads)
       .equal("kv width", key, "to match key", getKv().getType().getWidth())
       .equal("result columns", getTopK(), "to match top_k",
              columns(getResult()))
@@ -76,7 +77,9 @@ Instructions ChooseEntriesOp::getInstructions(const Execution &execution) {
   // For each head: a dot product, its ReLU, and adding it to the weighted sum.
   InstructionWork scoring =
       moving(pairs * double(getHeads()) * (2.0 * double(getKey()) + 3),
-             rowBytes(tokens, {getQ(), getWeights()}) + scoreBytes);
+             rowBytes(tokens, {getQ()}) + scoreBytes);
+  if (getWeights())
+    scoring.activationBytes += rowBytes(tokens, {getWeights()});
   seen.read(getKv().getType(), scoring);
   scoring.kvBytes /= double(getRatio());
   // If a token sees more entries than it selects, each score is read four
@@ -104,8 +107,124 @@ Instructions ChooseEntriesOp::getInstructions(const Execution &execution) {
   list.add(inst::IndexSelect{.scores = scores,
                              .chosen = getResult(),
                              .top_k = getTopK(),
-                             .ratio = getRatio()},
+                             .ratio = getRatio(),
+                             .groups = 1,
+                             .local = 0},
            selecting);
+  return list;
+}
+
+LogicalResult ChooseBlocksOp::verify() {
+  int64_t groups = getGroups(), key = getKey();
+  return OpChecks(*this)
+      .size("groups", groups)
+      .size("key", key)
+      .size("top_k", getTopK())
+      .size("ratio", getRatio())
+      .range("local", 0, INT32_MAX, getLocal())
+      .tokens({getQ(), getResult()})
+      .equal("q columns", groups * key, "(groups * key)", columns(getQ()))
+      .equal("kv width", key, "to match key", getKv().getType().getWidth())
+      .equal("result columns", groups * int64_t(getTopK()), "(groups * top_k)",
+             columns(getResult()))
+      .result();
+}
+
+Instructions ChooseBlocksOp::getInstructions(const Execution &execution) {
+  Instructions list(*this);
+  const double tokens = double(execution.tokens), groups = double(getGroups());
+  const Seen seen(*this, execution);
+  double scores = groups * seen.pairs / double(getRatio());
+  // For each group a dot product and a maximum.
+  InstructionWork scoring =
+      moving(seen.pairs * groups * (2.0 * double(getKey()) + 1),
+             rowBytes(tokens, {getQ()}) + scores * kF32Bytes);
+  seen.read(getKv().getType(), scoring);
+  InstructionWork selecting =
+      moving(4 * scores, rowBytes(tokens, {getResult()}) + 16 * scores);
+  PhaseAttr phase = phaseOf(*this);
+  int64_t blocks = phase ? phase.getContextLength() / int64_t(getRatio()) : 1;
+  Temporary all = list.temporary(".scores", int64_t(getGroups()) *
+                                                std::max<int64_t>(1, blocks));
+  list.add(inst::BlockScores{.q = getQ(),
+                             .kv = getKv(),
+                             .out = all,
+                             .groups = getGroups(),
+                             .key = getKey(),
+                             .ratio = getRatio(),
+                             .local = getLocal()},
+           scoring);
+  list.add(inst::IndexSelect{.scores = all,
+                             .chosen = getResult(),
+                             .top_k = getTopK(),
+                             .ratio = getRatio(),
+                             .groups = getGroups(),
+                             .local = getLocal()},
+           selecting);
+  return list;
+}
+
+int64_t BlockAttentionOp::getTopK() {
+  return columns(getChosen()) / int64_t(getGroups());
+}
+
+int64_t BlockAttentionOp::getMostPositions() {
+  return (getTopK() + std::max<int64_t>(1, int64_t(getLocal()))) *
+         int64_t(getRatio());
+}
+
+LogicalResult BlockAttentionOp::verify() {
+  int64_t heads = getHeads(), kvHeads = getKvHeads();
+  int64_t key = getKey(), value = getValue(), groups = getGroups();
+  OpChecks checks(*this);
+  checks.size("heads", heads)
+      .size("kv_heads", kvHeads)
+      .size("key", key)
+      .size("value", value)
+      .size("ratio", getRatio())
+      .size("groups", groups)
+      .range("local", 0, INT32_MAX, getLocal());
+  if (failed(checks.result()))
+    return failure();
+  return checks.positive("scale", getScale().convertToDouble())
+      .tokens({getQ(), getChosen(), getResult()})
+      .require(heads % kvHeads == 0, "expected kv_heads to divide heads")
+      .require(groups == 1 || groups == kvHeads,
+               "expected groups to be 1 or kv_heads")
+      .require(columns(getChosen()) % groups == 0,
+               "expected as many choices for each group")
+      .equal("q columns", heads * key, "(heads * key)", columns(getQ()))
+      .equal("result columns", heads * value, "(heads * value)",
+             columns(getResult()))
+      .equal("kv width", moek::gqaKvWidth(kvHeads, key, value),
+             "of the padded heads", getKv().getType().getWidth())
+      .result();
+}
+
+/// Chosen rows are read for each token.
+Instructions BlockAttentionOp::getInstructions(const Execution &execution) {
+  Instructions list(*this);
+  const Seen seen(*this, execution, getMostPositions());
+  InstructionWork work = moving(
+      seen.pairs * double(getHeads()) *
+          (2.0 * double(getKey()) + 2.0 * double(getValue()) + kSoftmaxFlops),
+      rowBytes(double(execution.tokens), {getQ(), getResult()}));
+  seen.read(getKv().getType(), work);
+  work.kvBytes = seen.pairs * double(getKv().getType().getRowBytes());
+  list.add(inst::BlockAttention{.q = getQ(),
+                                .kv = getKv(),
+                                .chosen = getChosen(),
+                                .out = getResult(),
+                                .heads = getHeads(),
+                                .kv_heads = getKvHeads(),
+                                .key = getKey(),
+                                .value = getValue(),
+                                .top_k = getTopK(),
+                                .ratio = getRatio(),
+                                .groups = getGroups(),
+                                .local = getLocal(),
+                                .scale = getScale()},
+           work);
   return list;
 }
 

@@ -4,6 +4,7 @@
 #define MOE_KERNELS_CPU_ALLOPKERNELS_H
 
 #include "kernels/cpu/Attention.h"
+#include "kernels/cpu/BlockAttention.h"
 #include "kernels/cpu/Compress.h"
 #include "kernels/cpu/Copy.h"
 #include "kernels/cpu/DeltaNet.h"

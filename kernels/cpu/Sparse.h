@@ -19,11 +19,6 @@
 
 namespace moek {
 
-/// Returns how many entries the token at `position` sees.
-MOE_INLINE int64_t entriesSeen(int64_t position, int32_t ratio) {
-  return ratio > 0 ? (position + 1) / ratio : 0;
-}
-
 /// Reads entry `entry` as floats.
 template <class S>
 MOE_INLINE void readEntry(const RingCache &cache, int64_t entry, int32_t ratio,
@@ -103,13 +98,14 @@ void scoreBlock(const IndexScoresArgs &a, const RingCache &cache, int64_t token,
       readEntry<S>(cache, first + e, a.ratio, a.key, keys + e * keyStride);
   dotRows<S>({a.q + token * a.qStride, a.key}, a.heads, {keys, keyStride}, n,
              a.key, 1, products, kKeyTile);
-  const float *weights = a.weights + token * a.weightsStride;
+  const float *weights =
+      a.weights ? a.weights + token * a.weightsStride : nullptr;
   float *out = a.out + token * a.outStride + first;
   forVectors<S>(0, n, [&](int64_t e, auto lanes) {
     auto sum = S::zero();
     for (int32_t h = 0; h < a.heads; ++h)
       // max returns its second operand if one is NaN.
-      sum = S::fma(S::set(weights[h]),
+      sum = S::fma(S::set(weights ? weights[h] : 1),
                    S::max(S::zero(), lanes.load(products + h * kKeyTile + e)),
                    sum);
     lanes.store(out + e, S::mul(S::set(a.scale), sum));
@@ -176,29 +172,36 @@ MOE_INLINE Threshold thresholdOf(const float *scores, int64_t n, int64_t k,
   return found;
 }
 
+/// Writes the numbers of the `topK` largest of `n` scores, and then -1.
+MOE_INLINE void selectEntries(const float *scores, int64_t n, int64_t topK,
+                              uint32_t *counts, int32_t *chosen) {
+  int64_t count = 0;
+  if (n <= topK) {
+    for (; count < n; ++count)
+      chosen[count] = int32_t(count);
+  } else {
+    Threshold least = thresholdOf(scores, n, topK, counts);
+    for (int64_t i = 0; i < n; ++i) {
+      uint32_t rank = scoreRank(scores[i]);
+      if (rank < least.rank || (rank == least.rank && least.equal-- <= 0))
+        continue;
+      chosen[count++] = int32_t(i);
+    }
+  }
+  for (; count < topK; ++count)
+    chosen[count] = -1;
+}
+
 template <class S>
 void run(const IndexSelectArgs &a, const Step &step, const Worker &worker) {
   auto *counts = reinterpret_cast<uint32_t *>(worker.scratch);
-  forTokens(
-      step, worker, [&](int64_t t, int64_t position, const SequenceRows &) {
-        const float *scores = a.scores + t * a.scoresStride;
-        int32_t *chosen = a.chosen + t * a.topK;
-        int64_t n = entriesSeen(position, a.ratio), count = 0;
-        if (n <= a.topK) {
-          for (; count < n; ++count)
-            chosen[count] = int32_t(count);
-        } else {
-          Threshold least = thresholdOf(scores, n, a.topK, counts);
-          for (int64_t i = 0; i < n; ++i) {
-            uint32_t rank = scoreRank(scores[i]);
-            if (rank < least.rank || (rank == least.rank && least.equal-- <= 0))
-              continue;
-            chosen[count++] = int32_t(i);
-          }
-        }
-        for (; count < a.topK; ++count)
-          chosen[count] = -1;
-      });
+  forTokens(step, worker,
+            [&](int64_t t, int64_t position, const SequenceRows &) {
+              int64_t n = entriesSeen(position, a.ratio, a.local);
+              for (int64_t g = t * a.groups; g < (t + 1) * a.groups; ++g)
+                selectEntries(a.scores + g * a.scoresStride, n, a.topK, counts,
+                              a.chosen + g * a.topK);
+            });
 }
 
 /// Processes some heads of one token over blocks of the rows that it sees. Sums

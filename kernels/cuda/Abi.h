@@ -224,6 +224,11 @@ struct SparseSplitsArgs : SparseAttentionArgs {
   float *spans;
   int splits;
 };
+/// The same of BlockAttention.
+struct BlockSplitsArgs : BlockAttentionArgs {
+  float *spans;
+  int splits;
+};
 
 //===----------------------------------------------------------------------===//
 // Launches of several kernels (Fuse.h)

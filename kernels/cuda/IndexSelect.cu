@@ -1,12 +1,12 @@
 // IndexSelect: selects the entries with the largest scores, in ascending order
-// of their numbers. A block has one token. Scores are mapped to integers in the
-// same order and counted by their first eight bits; those that share the digit
-// of the k-th largest are counted by the next eight bits, and so on. Counts are
-// integers, so the order in which they are added does not matter. Then each
-// warp has a section of the entries, and computes from the counts of the other
-// sections where its own entries go.
+// of their numbers. A block has one group of one token. Scores are mapped to
+// integers in the same order and counted by their first eight bits; those that
+// share the digit of the k-th largest are counted by the next eight bits, and
+// so on. Counts are integers, so the order in which they are added does not
+// matter. Then each warp has a section of the entries, and computes from the
+// counts of the other sections where its own entries go.
 
-#include "kernels/cuda/Device.cuh"
+#include "kernels/cuda/KvCache.cuh"
 
 constexpr int kDigits = 256, kThreads = 512, kWarps = kThreads / 32;
 
@@ -75,9 +75,10 @@ MOE_KERNEL(512, 2, IndexSelectArgs) {
   int t = blockIdx.x;
   if (t >= a.step->tokens)
     return;
-  const float *scores = a.scores + t * a.scoresStride;
-  int *chosen = a.chosen + i64(t) * a.topK;
-  int n = (placeOf(a.step, t).position + 1) / a.ratio;
+  i64 row = i64(t) * a.groups + blockIdx.y;
+  const float *scores = a.scores + row * a.scoresStride;
+  int *chosen = a.chosen + row * a.topK;
+  int n = entriesSeen(placeOf(a.step, t).position, a.ratio, a.local);
   for (int i = min(n, a.topK) + threadIdx.x; i < a.topK; i += kThreads)
     chosen[i] = -1;
   if (n <= a.topK) {

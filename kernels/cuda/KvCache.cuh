@@ -26,6 +26,14 @@ MOE_DEVICE i64 cacheRow(const int *pages, int state, int ring, int position) {
                   : cacheRow(pages, position);
 }
 
+/// As in kernels/Entries.h.
+MOE_DEVICE int entriesSeen(int position, int ratio, int local) {
+  if (ratio <= 0)
+    return 0;
+  return local == 0 ? (position + 1) / ratio
+                    : max(position / ratio + 1 - local, 0);
+}
+
 MOE_DEVICE int kvBlocks(i64 width) {
   return int((width + kKvBlock - 1) / kKvBlock);
 }

@@ -290,6 +290,9 @@ int64_t workspaceBytes(OpCode op, const void *args,
   if (op == OpCode::SparseAttention)
     return spanBytes(*static_cast<const moek::SparseAttentionArgs *>(args),
                      context);
+  if (op == OpCode::BlockAttention)
+    return spanBytes(*static_cast<const moek::BlockAttentionArgs *>(args),
+                     context);
   if (op == OpCode::DeltaRule)
     return chunkBytes(*static_cast<const moek::DeltaRuleArgs *>(args), context);
   if (op == OpCode::MlaAttention)

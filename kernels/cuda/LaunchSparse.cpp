@@ -25,19 +25,63 @@ constexpr uint32_t kHeads = 16;
 constexpr int64_t kSpan = 64;
 constexpr int64_t kMostSplits = 64;
 
-/// Returns the number of KV splits of a token's list, with which a few tokens
-/// keep all multiprocessors busy. It does not depend on addresses, which the
-/// compiler does not know.
+/// Returns the number of KV splits of a token's list of at most `most` rows,
+/// which `blocks` blocks read, with which a few tokens keep all multiprocessors
+/// busy. It does not depend on addresses, which the compiler does not know.
+int32_t splitsOf(int64_t most, int64_t blocks, const LaunchContext &context) {
+  blocks *= context.maxTokens;
+  int64_t wanted = (2 * context.multiprocessors + blocks - 1) / blocks;
+  return int32_t(std::max<int64_t>(
+      std::min({wanted, (most + kSpan - 1) / kSpan, kMostSplits}), 1));
+}
+
 int32_t splitsOf(const moek::SparseAttentionArgs &a,
                  const LaunchContext &context) {
   int64_t entries = a.ratio > 0 ? context.maxPositions / a.ratio : 0;
   if (a.topK > 0)
     entries = std::min<int64_t>(entries, a.topK);
   int64_t most = std::min<int64_t>(a.window, context.maxPositions) + entries;
-  int64_t blocks = int64_t(context.maxTokens) * blocksFor(a.heads, kHeads);
-  int64_t wanted = (2 * context.multiprocessors + blocks - 1) / blocks;
-  return int32_t(std::max<int64_t>(
-      std::min({wanted, (most + kSpan - 1) / kSpan, kMostSplits}), 1));
+  return splitsOf(most, blocksFor(a.heads, kHeads), context);
+}
+
+/// The number of blocks of SparseAttention.cu that compute a token's heads.
+uint32_t headBlocks(const moek::BlockAttentionArgs &a) {
+  return uint32_t(a.kvHeads) * blocksFor(a.heads / a.kvHeads, kHeads);
+}
+
+int32_t splitsOf(const moek::BlockAttentionArgs &a,
+                 const LaunchContext &context) {
+  int64_t most = (int64_t(a.topK) + std::max(a.local, 1)) * a.ratio;
+  return splitsOf(std::min<int64_t>(most, context.maxPositions), headBlocks(a),
+                  context);
+}
+
+/// Bytes of the sums of KV splits.
+template <class Args>
+int64_t bytesOfSpans(const Args &a, const LaunchContext &context) {
+  int64_t splits = splitsOf(a, context);
+  return splits > 1 ? context.maxTokens * splits * a.heads * (a.value + 2) * 4
+                    : 0;
+}
+
+/// The launch that combines KV splits.
+template <class Args>
+Launch combination(const char *entry, const Args &args, bool areBlocks,
+                   const LaunchContext &context) {
+  int64_t columns = combinedColumns(args.heads, args.value);
+  KernelSpec spec =
+      combineSpec("kernels/cuda/SparseCombine.cu", entry, columns);
+  if (areBlocks)
+    spec.define("MOE_BLOCKS");
+  return makeLaunch(std::move(spec),
+                    {uint32_t(context.maxTokens), uint32_t(args.heads),
+                     blocksFor(args.value, columns)},
+                    kThreads, 0, args);
+}
+
+/// Shared memory of Index.cuh.
+uint32_t indexBytes(int64_t key) {
+  return floatBytes(32 * (key | 1) + 16 * key);
 }
 
 /// With tensor cores if caches and shape allow it, otherwise in float.
@@ -90,7 +134,7 @@ std::vector<Launch> launches(const moek::RowStoreArgs &a,
 
 std::vector<Launch> launches(const moek::IndexScoresArgs &a,
                              const LaunchContext &context) {
-  constexpr uint32_t kEntries = 32, kQueries = 16;
+  constexpr uint32_t kEntries = 32;
   KernelSpec spec{"kernels/cuda/IndexScores.cu", "index_scores", {}};
   addKv(spec, a.kv.type);
   // There are eight blocks per multiprocessor, each of which reads its token's
@@ -101,14 +145,13 @@ std::vector<Launch> launches(const moek::IndexScoresArgs &a,
   return {makeLaunch(std::move(spec),
                      {uint32_t(context.maxTokens),
                       uint32_t(std::max<int64_t>(std::min(tiles, each), 1))},
-                     128, floatBytes(kEntries * (a.key | 1) + kQueries * a.key),
-                     deviceArgs(a, context.step))};
+                     128, indexBytes(a.key), deviceArgs(a, context.step))};
 }
 
 std::vector<Launch> launches(const moek::IndexSelectArgs &a,
                              const LaunchContext &context) {
   return {makeLaunch({"kernels/cuda/IndexSelect.cu", "index_select", {}},
-                     {uint32_t(context.maxTokens)}, 512, 0,
+                     {uint32_t(context.maxTokens), uint32_t(a.groups)}, 512, 0,
                      deviceArgs(a, context.step))};
 }
 
@@ -133,20 +176,54 @@ std::vector<Launch> launches(const moek::SparseAttentionArgs &a,
     all.push_back(
         makeLaunch(std::move(spec), {tokens, heads, spans}, 128, 0, args));
   }
-  int64_t columns = combinedColumns(a.heads, a.value);
   if (splits > 1)
-    all.push_back(makeLaunch(
-        combineSpec("kernels/cuda/SparseCombine.cu", "sparse_combine", columns),
-        {tokens, uint32_t(a.heads), blocksFor(a.value, columns)}, kThreads, 0,
-        args));
+    all.push_back(
+        combination("sparse_combine", args, /*areBlocks=*/false, context));
   return all;
 }
 
 int64_t spanBytes(const moek::SparseAttentionArgs &a,
                   const LaunchContext &context) {
-  int64_t splits = splitsOf(a, context);
-  return splits > 1 ? context.maxTokens * splits * a.heads * (a.value + 2) * 4
-                    : 0;
+  return bytesOfSpans(a, context);
+}
+
+std::vector<Launch> launches(const moek::BlockScoresArgs &a,
+                             const LaunchContext &context) {
+  KernelSpec spec{"kernels/cuda/BlockScores.cu", "block_scores", {}};
+  addKv(spec, a.kv.type);
+  int64_t blocks = context.maxPositions / a.ratio;
+  int64_t each =
+      (8 * context.multiprocessors + context.maxTokens - 1) / context.maxTokens;
+  return {makeLaunch(std::move(spec),
+                     {uint32_t(context.maxTokens),
+                      uint32_t(std::max<int64_t>(std::min(blocks, each), 1))},
+                     128, indexBytes(a.key), deviceArgs(a, context.step))};
+}
+
+std::vector<Launch> launches(const moek::BlockAttentionArgs &a,
+                             const LaunchContext &context) {
+  int32_t splits = splitsOf(a, context);
+  BlockSplitsArgs args{deviceArgs(a, context.step),
+                       reinterpret_cast<float *>(context.workspace), splits};
+  KernelSpec spec{"kernels/cuda/SparseAttention.cu",
+                  "block_attention_" + std::to_string(a.value),
+                  {{"MOE_VALUE", a.value}}};
+  addKv(spec, a.kv.type);
+  spec.define("MOE_BLOCKS");
+  std::vector<Launch> all;
+  all.push_back(
+      makeLaunch(std::move(spec),
+                 {uint32_t(context.maxTokens), headBlocks(a), uint32_t(splits)},
+                 128, 0, args));
+  if (splits > 1)
+    all.push_back(
+        combination("block_combine", args, /*areBlocks=*/true, context));
+  return all;
+}
+
+int64_t spanBytes(const moek::BlockAttentionArgs &a,
+                  const LaunchContext &context) {
+  return bytesOfSpans(a, context);
 }
 
 std::vector<Launch> launches(const moek::CompressArgs &a,

@@ -24,6 +24,8 @@ int64_t headRowsBytes(const moek::MlaAttentionArgs &a,
 /// Launches that split the KV cache of each token.
 int64_t spanBytes(const moek::SparseAttentionArgs &a,
                   const LaunchContext &context);
+int64_t spanBytes(const moek::BlockAttentionArgs &a,
+                  const LaunchContext &context);
 
 } // namespace moek::cuda
 

@@ -1,28 +1,101 @@
 //===- Listed.cuh - The rows that SparseAttention reads ---------*- C++ -*-===//
+//
+// And BlockAttention, for which MOE_BLOCKS is defined: its rows are positions,
+// and each of its heads of keys and values has columns of its own.
+//
+//===----------------------------------------------------------------------===//
 
 #ifndef MOE_KERNELS_CUDA_LISTED_CUH
 #define MOE_KERNELS_CUDA_LISTED_CUH
 
 #include "kernels/cuda/Spans.cuh"
 
-/// A token's list of rows: `rows` rows of its window from position `begin` on,
-/// then `entries` entries. Its KV splits are `length` long, except for the
-/// last.
+/// A token's list of rows: `rows` positions from `begin` on, then rows of
+/// chosen entries, `entries` in all. Its KV splits are `length` long, except
+/// for the last.
 struct Listed {
   int begin, rows, entries, length;
   __device__ int count() const { return rows + entries; }
+  __device__ void split(int splits) {
+    length = (count() + splits - 1) / splits;
+    length = (length + 31) / 32 * 32; // Multiples of a block's rows.
+  }
 };
-MOE_DEVICE Listed listedFor(const SparseSplitsArgs &a, int position) {
+
+/// Some of the heads that read the same rows: `count` from `first` on. Their
+/// keys and values begin at these columns; `chosen` are the entries, if they
+/// are chosen.
+struct ListedHeads {
+  int first, count, key, value;
+  const int *chosen;
+};
+
+#ifdef MOE_BLOCKS
+using ListedArgs = BlockSplitsArgs;
+
+MOE_DEVICE Listed listedFor(const ListedArgs &a, int position) {
+  int blocks = entriesSeen(position, a.ratio, a.local);
+  int begin = blocks * a.ratio;
+  Listed list = {begin, position + 1 - begin, min(blocks, a.topK) * a.ratio, 0};
+  list.split(a.splits);
+  return list;
+}
+
+/// The `i`-th part of `most` heads, of all heads of a token.
+MOE_DEVICE ListedHeads listedHeads(const ListedArgs &a, int t, int i,
+                                   int most) {
+  int group = a.heads / a.kvHeads, parts = (group + most - 1) / most;
+  int kvHead = i / parts, from = i % parts * most;
+  int own = a.groups == 1 ? 0 : kvHead;
+  int key = kvBlocks(a.key) * kKvBlock, value = kvBlocks(a.value) * kKvBlock;
+  return {kvHead * group + from, min(group - from, most), kvHead * key,
+          a.kvHeads * key + kvHead * value,
+          a.chosen + (i64(t) * a.groups + own) * a.topK};
+}
+
+/// Returns the cache row of the list's item `i`.
+MOE_DEVICE i64 listedRow(const ListedArgs &a, const Listed &list,
+                         const int *chosen, const Place &place, int i) {
+  if (i < list.rows)
+    return cacheRow(place.pages, list.begin + i);
+  i -= list.rows;
+  return cacheRow(place.pages, chosen[i / a.ratio] * a.ratio + i % a.ratio);
+}
+
+MOE_DEVICE const Kv &entriesOf(const ListedArgs &a) { return a.kv; }
+MOE_DEVICE const float *sinksOf(const ListedArgs &) { return nullptr; }
+#else
+using ListedArgs = SparseSplitsArgs;
+
+MOE_DEVICE Listed listedFor(const ListedArgs &a, int position) {
   Listed list = {firstVisible(position, a.window), 0, 0, 0};
   if (a.window > 0)
     list.rows = position + 1 - list.begin;
-  if (a.ratio > 0)
-    list.entries = (position + 1) / a.ratio;
+  list.entries = entriesSeen(position, a.ratio, 0);
   if (a.chosen)
     list.entries = min(list.entries, a.topK);
-  list.length = (list.count() + a.splits - 1) / a.splits;
-  list.length = (list.length + 31) / 32 * 32; // Multiples of a block's rows.
+  list.split(a.splits);
   return list;
 }
+
+MOE_DEVICE ListedHeads listedHeads(const ListedArgs &a, int t, int i,
+                                   int most) {
+  return {i * most, min(a.heads - i * most, most), 0, 0,
+          a.chosen ? a.chosen + i64(t) * a.topK : nullptr};
+}
+
+/// In the first or second cache.
+MOE_DEVICE i64 listedRow(const ListedArgs &a, const Listed &list,
+                         const int *chosen, const Place &place, int i) {
+  if (i < list.rows)
+    return cacheRow(place.pages, place.state, a.ring, list.begin + i);
+  int entry = i - list.rows;
+  entry = chosen ? chosen[entry] : entry;
+  return cacheRow(place.pages, (entry + 1) * a.ratio - 1);
+}
+
+MOE_DEVICE const Kv &entriesOf(const ListedArgs &a) { return a.entries; }
+MOE_DEVICE const float *sinksOf(const ListedArgs &a) { return a.sinks; }
+#endif
 
 #endif // MOE_KERNELS_CUDA_LISTED_CUH

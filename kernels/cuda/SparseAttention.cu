@@ -1,6 +1,7 @@
 // SparseAttention: attention to a window of rows and to entries (chosen ones or
-// all), with one head of keys and values for all query heads; for any shape and
-// cache type, in float. A block has sixteen heads of a token, four per warp,
+// all), with one head of keys and values for all query heads; and, with
+// MOE_BLOCKS, BlockAttention, whose list has positions. For any shape and cache
+// type, in float. A block has sixteen heads of a token, four per warp,
 // and a KV split of the token's list. 32 rows at a time are converted to floats
 // in shared memory, 128 columns after the other: a lane scores one of the rows
 // for four heads; then lanes are columns of the values.
@@ -23,11 +24,11 @@ constexpr int kChunks = (MOE_VALUE + kChunk - 1) / kChunk;
 /// Columns of a chunk that a lane sums.
 constexpr int kColumns = kChunk / 32;
 
-MOE_KERNEL(128, 3, SparseSplitsArgs) {
+MOE_KERNEL(128, 3, ListedArgs) {
   __shared__ alignas(16) float queries[kHeads * kChunk];
   __shared__ float tile[kRows * kStride], weights[kHeads][kRows];
   __shared__ i64 rowAt[kRows];
-  int t = blockIdx.x, head = blockIdx.y * kHeads, span = blockIdx.z;
+  int t = blockIdx.x, span = blockIdx.z;
   if (t >= a.step->tokens)
     return;
   Place place = placeOf(a.step, t);
@@ -37,18 +38,11 @@ MOE_KERNEL(128, 3, SparseSplitsArgs) {
   if (begin >= end)
     return;
   int lane = threadIdx.x % 32, own = threadIdx.x / 32 * kOwn;
-  int heads = min(a.heads - head, kHeads);
+  ListedHeads of = listedHeads(a, t, blockIdx.y, kHeads);
+  int head = of.first, heads = of.count;
   const float *q = a.q + t * a.qStride + i64(head) * a.key;
-  const int *chosen = a.chosen ? a.chosen + i64(t) * a.topK : nullptr;
+  const float *sinks = sinksOf(a);
 
-  // Returns the cache row of the list's item `i`, in the first or second cache.
-  auto rowOf = [&](int i) -> i64 {
-    if (i < list.rows)
-      return cacheRow(place.pages, place.state, a.ring, list.begin + i);
-    int entry = i - list.rows;
-    entry = chosen ? chosen[entry] : entry;
-    return cacheRow(place.pages, (entry + 1) * a.ratio - 1);
-  };
   // Loads columns of the `count` rows from item `at` on.
   auto load = [&](int at, int count, int from, int columns) {
     for (int r = 0; r < count; ++r)
@@ -56,14 +50,14 @@ MOE_KERNEL(128, 3, SparseSplitsArgs) {
         tile[r * kStride + c] =
             at + r < list.rows
                 ? loadKvAs<MOE_KV>(a.kv, rowAt[r], from + c)
-                : loadKvAs<MOE_ENTRIES>(a.entries, rowAt[r], from + c);
+                : loadKvAs<MOE_ENTRIES>(entriesOf(a), rowAt[r], from + c);
   };
 
   float most[kOwn], sum[kOwn], sums[kOwn][kChunks * kColumns];
 #pragma unroll
   for (int i = 0; i < kOwn; ++i) {
-    bool hasSink = a.sinks && span == 0 && own + i < heads;
-    most[i] = hasSink ? a.sinks[head + own + i] : -infinity();
+    bool hasSink = sinks && span == 0 && own + i < heads;
+    most[i] = hasSink ? sinks[head + own + i] : -infinity();
     sum[i] = hasSink ? 1 : 0;
 #pragma unroll
     for (int j = 0; j < kChunks * kColumns; ++j)
@@ -73,12 +67,13 @@ MOE_KERNEL(128, 3, SparseSplitsArgs) {
     int count = min(end - at, kRows);
     __syncthreads(); // The previous contents are not read any more.
     if (threadIdx.x < count)
-      rowAt[threadIdx.x] = rowOf(at + threadIdx.x);
+      rowAt[threadIdx.x] =
+          listedRow(a, list, of.chosen, place, at + threadIdx.x);
     float score[kOwn] = {};
     for (int from = 0; from < a.key; from += kChunk) {
       int columns = min(a.key - from, kChunk);
       __syncthreads();
-      load(at, count, from, columns);
+      load(at, count, of.key + from, columns);
       for (int h = 0; h < kHeads; ++h)
         for (int c = threadIdx.x; c < columns; c += kThreads)
           queries[h * kChunk + c] =
@@ -112,7 +107,7 @@ MOE_KERNEL(128, 3, SparseSplitsArgs) {
     for (int chunk = 0; chunk < kChunks; ++chunk) {
       int columns = min(MOE_VALUE - chunk * kChunk, kChunk);
       __syncthreads(); // The previous columns are not read any more.
-      load(at, count, chunk * kChunk, columns);
+      load(at, count, of.value + chunk * kChunk, columns);
       __syncthreads();
       for (int r = 0; r < count; ++r)
 #pragma unroll

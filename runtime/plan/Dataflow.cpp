@@ -18,6 +18,7 @@ struct Contents {
   Indices indices = Indices::None;
   int64_t experts = 0, topK = 0;
   int64_t ratio = 0; ///< Positions per entry.
+  int64_t local = 0; ///< The last entries, which cannot be chosen.
   /// Instruction that wrote offsets and slots, which must match each other.
   uint32_t writer = 0;
 };
@@ -334,6 +335,11 @@ int64_t Walk::expertsOf(const fb::Instruction &instruction,
   return 0;
 }
 
+/// The parameter `local` of instructions that have it, or 0.
+int64_t localOf(const fb::Instruction &instruction, const OpSpec &spec) {
+  return std::max<int64_t>(0, intOf(instruction, spec, "local"));
+}
+
 /// Checks that the indices which the instruction uses are bounded.
 Status Walk::checkContents(const fb::Instruction &instruction,
                            const OpSpec &spec) const {
@@ -357,11 +363,12 @@ Status Walk::checkContents(const fb::Instruction &instruction,
   }
   if (const Access *access = reading(Indices::Entries)) {
     const Contents &chosen = contentsOf(*access);
+    int64_t local = localOf(instruction, spec);
     if (chosen.indices != Indices::Entries || chosen.ratio != ratio ||
-        chosen.topK != topK)
+        chosen.topK != topK || chosen.local != local)
       return invalidPlan("operand {} does not hold an index_select's choice of "
-                         "{} entries of {} positions",
-                         access->operand->name, topK, ratio);
+                         "{} entries of {} positions before the last {}",
+                         access->operand->name, topK, ratio, local);
   }
   const Access *offsetsOf = reading(Indices::GroupOffsets);
   const Access *slotsOf = reading(Indices::GroupSlots);
@@ -396,8 +403,12 @@ Contents Walk::written(const fb::Instruction &instruction, const OpSpec &spec,
       indices == Indices::Experts
           ? int64_t(regions_[access.region].bytesPerToken / sizeof(int32_t))
           : intOf(instruction, spec, "top_k");
-  return {indices, here > 0 ? here : expertsOf(instruction, spec), topK,
-          intOf(instruction, spec, "ratio"), index};
+  return {indices,
+          here > 0 ? here : expertsOf(instruction, spec),
+          topK,
+          intOf(instruction, spec, "ratio"),
+          localOf(instruction, spec),
+          index};
 }
 
 /// Marks `target` as written; data in regions that overlap it is lost.

@@ -1,6 +1,7 @@
 // Proves what the kernels of sparse attention and residual streams assume about
 // operands whose shapes depend on each other.
 #include "kernels/Entries.h"
+#include "kernels/KvCache.h"
 #include "runtime/plan/Verify.h"
 #include "runtime/prove/OpProof.h"
 
@@ -8,11 +9,13 @@
 
 namespace moert {
 namespace {
-/// Proves that each token has room for a score for every entry of the longest
-/// context.
-void proveScores(OpProof &p, std::string_view operand, int64_t ratio) {
+/// Proves that each token, and group, has room for a score for every entry of
+/// the longest context.
+void proveScores(OpProof &p, std::string_view operand, int64_t ratio,
+                 int64_t groups = 1) {
   BufferRef scores = p.buffer(operand);
-  p.require(scores.perToken() >= p.plan().context() / ratio,
+  p.require(scores.perToken() % groups == 0 &&
+                scores.perToken() / groups >= p.plan().context() / ratio,
             "there is a score for each entry of a context");
   p.rows(scores, 1, scores.perToken());
 }
@@ -37,18 +40,41 @@ void proveRowStore(OpProof &p) {
 
 void proveIndexScores(OpProof &p) {
   BufferRef q = p.buffer("q");
-  BufferRef weights = p.buffer("weights");
   int64_t heads = p.integer("heads"), key = p.integer("key");
   p.rows(q, 1, heads * key);
-  p.rows(weights, 1, heads);
+  if (p.has("weights"))
+    p.rows(p.buffer("weights"), 1, heads);
   p.cacheRows("kv", "the rows'", key);
   proveScores(p, "out", p.integer("ratio"));
 }
 
 void proveIndexSelect(OpProof &p) {
   BufferRef chosen = p.buffer("chosen");
-  p.rows(chosen, 1, p.integer("top_k"));
-  proveScores(p, "scores", p.integer("ratio"));
+  int64_t groups = p.integer("groups");
+  p.rows(chosen, 1, groups * p.integer("top_k"));
+  proveScores(p, "scores", p.integer("ratio"), groups);
+}
+
+void proveBlockScores(OpProof &p) {
+  int64_t groups = p.integer("groups"), key = p.integer("key");
+  p.rows(p.buffer("q"), 1, groups * key);
+  p.cacheRows("kv", "the rows'", key);
+  proveScores(p, "out", p.integer("ratio"), groups);
+}
+
+/// verifyDataflow() checks that `chosen` comes from an index_select with the
+/// same top_k and ratio.
+void proveBlockAttention(OpProof &p) {
+  int64_t heads = p.integer("heads"), kvHeads = p.integer("kv_heads");
+  int64_t key = p.integer("key"), value = p.integer("value");
+  int64_t groups = p.integer("groups");
+  p.require(heads % kvHeads == 0, "kv_heads divides heads");
+  p.require(groups == 1 || groups == kvHeads,
+            "there is one group of choices, or one for each head of keys");
+  p.cacheRows("kv", "the heads'", moek::gqaKvWidth(kvHeads, key, value));
+  p.rows(p.buffer("chosen"), 1, groups * p.integer("top_k"));
+  p.rows(p.buffer("q"), 1, heads * key);
+  p.rows(p.buffer("out"), 1, heads * value);
 }
 
 /// verifyDataflow() checks that `chosen` comes from an index_select with the

@@ -170,7 +170,7 @@ Work indexScoresOfEntries(Arena &arena, Isa, Step step) {
 
 Work indexSelect(Arena &arena, Isa, Step step) {
   IndexSelectArgs a{};
-  a.topK = kIndexTopK, a.ratio = 1;
+  a.topK = kIndexTopK, a.ratio = a.groups = 1;
   a.scoresStride = entriesOf(step, 1);
   a.scores = arena.floats(step.tokens * a.scoresStride);
   a.chosen = arena.make<int32_t>(int64_t(step.tokens) * kIndexTopK);

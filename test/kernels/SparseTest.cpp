@@ -2,6 +2,7 @@
 // position and of several, windows, sinks, ties, sequences in arbitrary pages.
 #include "kernels/Entries.h"
 #include "test/kernels/AttentionModel.h"
+#include "test/kernels/Paged.h"
 
 #include <algorithm>
 #include <numeric>
@@ -16,56 +17,6 @@ MOE_KERNEL_SUITE(RowStoreTest, RowStore);
 MOE_KERNEL_SUITE(IndexScoresTest, IndexScores);
 MOE_KERNEL_SUITE(IndexSelectTest, IndexSelect);
 MOE_KERNEL_SUITE(SparseAttentionTest, SparseAttention);
-
-/// Either a chunk, single rows and a start of a prompt in one step, with pages
-/// out of order; or one row alone, far into its text.
-struct Paged {
-  explicit Paged(bool alone = false, int32_t ring = 0) : ring(ring) {
-    if (alone) {
-      rows = {{0, 1, 187, pages[2].data()}};
-      tokens = 1;
-    }
-  }
-
-  const std::vector<int32_t> pages[4] = {{5, 1, 7}, {0}, {3, 9, 2}, {6}};
-  std::vector<SequenceRows> rows = {{0, 1, 150, pages[0].data(), 2},
-                                    {1, 21, 0, pages[1].data(), 0},
-                                    {22, 7, 120, pages[2].data(), 3},
-                                    {29, 1, 3, pages[3].data(), 1}};
-  int32_t ring; ///< Rows of a sequence's ring, if a cache has rings.
-  int64_t tokens = 30;
-  static constexpr int64_t kRows = 10 * kKvPage;
-  static constexpr int64_t kContext = 192;
-
-  Step step() const {
-    return {int32_t(tokens), 0, rows.data(), int32_t(rows.size())};
-  }
-  /// The position of a token, and the cache row of a position of its sequence.
-  int64_t position(int64_t t) const {
-    const SequenceRows &own = of(t);
-    return own.position + t - own.begin;
-  }
-  int64_t row(int64_t t, int64_t position) const {
-    return ring ? of(t).state * ring + position % ring : pageRow(t, position);
-  }
-  int64_t entries(int64_t t, int64_t ratio) const {
-    return (position(t) + 1) / ratio;
-  }
-  int64_t entryRow(int64_t t, int64_t entry, int64_t ratio) const {
-    return pageRow(t, (entry + 1) * ratio - 1);
-  }
-
-private:
-  int64_t pageRow(int64_t t, int64_t position) const {
-    return of(t).pages[position / kKvPage] * kKvPage + position % kKvPage;
-  }
-  const SequenceRows &of(int64_t t) const {
-    size_t i = rows.size() - 1;
-    while (rows[i].begin > t)
-      --i;
-    return rows[i];
-  }
-};
 
 TEST_P(LayerNormTest, HandlesMeansFarFromZero) {
   Random random(1);
@@ -171,10 +122,14 @@ TEST_P(IndexScoresTest, EntriesThatATokenSees) {
       weights.fill(random);
       Cache cache(type, key, paged.kRows, paged.kRows, random);
       const float scale = 0.3f;
-      IndexScoresArgs args{q.data(),       q.stride,   weights.data(),
-                           weights.stride, cache.view, out.data(),
-                           out.stride,     heads,      key,
-                           ratio,          scale};
+      const bool weighs = ratio == 1;
+      if (!weighs)
+        std::fill_n(weights.data(), paged.tokens * weights.stride, 1.0f);
+      IndexScoresArgs args{
+          q.data(),       q.stride,   weighs ? weights.data() : nullptr,
+          weights.stride, cache.view, out.data(),
+          out.stride,     heads,      key,
+          ratio,          scale};
       runKernel(GetParam(), &args, paged.step(),
                 size_t(indexScoresScratchBytes(heads, key)), {&out});
       expectClose(out, [&, heads = heads, key = key, ratio = ratio](int64_t t,
@@ -254,8 +209,8 @@ TEST_P(IndexSelectTest, SelectsTheLargestAndTheFirstOfTies) {
           if (t == 3 && e % 5 == 2)
             score = e % 2 ? INFINITY : -INFINITY;
         }
-      IndexSelectArgs args{scores.data(), scores.stride, chosen.data(), topK,
-                           ratio};
+      IndexSelectArgs args{scores.data(), scores.stride, chosen.data(),
+                           topK,          ratio,         1};
       runKernel(GetParam(), &args, paged.step(),
                 size_t(indexSelectScratchBytes()), {&chosen});
       for (int64_t t = 0; t < paged.tokens; ++t) {
@@ -276,7 +231,7 @@ TEST_P(IndexSelectTest, ManyScores) {
     scores.at(0, e) = std::round(random.normal(100)) / 8; // Ties.
   for (int32_t topK : {1, 700, kScores - 1}) {
     Matrix<int32_t> chosen(1, topK);
-    IndexSelectArgs args{scores.data(), kScores, chosen.data(), topK, 1};
+    IndexSelectArgs args{scores.data(), kScores, chosen.data(), topK, 1, 1};
     runKernel(GetParam(), &args, {1, kScores - 1},
               size_t(indexSelectScratchBytes()), {&chosen});
     std::vector<int32_t> got(chosen.row(0), chosen.row(0) + topK);
@@ -291,7 +246,7 @@ TEST_P(IndexSelectTest, NaNsAreSelected) {
   scores.fill(random);
   scores.at(0, 9) = NAN;
   scores.at(0, 40) = -NAN;
-  IndexSelectArgs args{scores.data(), 64, chosen.data(), 4, 1};
+  IndexSelectArgs args{scores.data(), 64, chosen.data(), 4, 1, 1};
   runKernel(GetParam(), &args, {1, 60}, size_t(indexSelectScratchBytes()),
             {&chosen});
   std::vector<int32_t> got(chosen.row(0), chosen.row(0) + 4);

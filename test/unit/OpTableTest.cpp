@@ -57,7 +57,9 @@ TEST(OpTableTest, NumbersAreThoseOfPlanFiles) {
                                                "split_choices",
                                                "experts_activation_mul",
                                                "position_scale",
-                                               "embed_positions"};
+                                               "embed_positions",
+                                               "block_scores",
+                                               "block_attention"};
   ASSERT_GE(opTable().size(), names.size());
   for (size_t i = 0; i < names.size(); ++i) {
     EXPECT_EQ(opTable()[i].name, names[i]);

@@ -20,6 +20,7 @@ class SparsePlan {
 public:
   static constexpr int32_t kHidden = 16, kVocab = 20, kContext = 64;
   static constexpr int32_t kRatio = 4, kTopK = 2, kStreams = 2;
+  static constexpr int32_t kGroups = 2, kLocal = 1;
 
   SparsePlan() : builder(kHidden, kVocab, kContext, "ref") {
     Ref embed = weight("embed", {1, kVocab, kHidden});
@@ -34,6 +35,7 @@ public:
     Ref turns = builder.constant("inv_freq", {1, 0.1f});
     Ref keys = builder.kv(8), rows = builder.kv(8), entries = builder.kv(8);
     Ref compressed = builder.kv(kHidden);
+    Ref grouped = builder.kv(moek::gqaKvWidth(2, 8, 8));
     Ref state = builder.state(moek::compressStateWidth(kHidden, false), 4);
     PhaseBuilder p = builder.phase("decode", 1, 1);
     auto f32 = [&](const char *name, int64_t cols) {
@@ -43,6 +45,8 @@ public:
     Ref n = f32("n", kHidden), w = f32("w", 2), k = f32("k", 8);
     Ref scores = f32("scores", kContext), o = f32("o", kHidden);
     Ref chosen = p.buffer("chosen", kTopK, Encoding::I32);
+    Ref blockScores = f32("block_scores", kGroups * kContext / kRatio);
+    Ref blocks = p.buffer("blocks", kGroups * kTopK, Encoding::I32);
     Ref sum = f32("sum", kHidden), mix = f32("mix", 8);
     Ref streams = f32("streams", kStreams * kHidden);
     Ref out = f32("out", kHidden), spread = f32("spread", kStreams * kHidden);
@@ -71,9 +75,15 @@ public:
     p.emit("experts_activation_mul", {h, n, factors, none, offsets, slots, sum},
            {8, 1, 0});
     p.emit("index_scores", {n, w, keys, scores}, {2, 8, 1}, {0.5});
-    p.emit("index_select", {scores, chosen}, {kTopK, 1});
+    p.emit("index_select", {scores, chosen}, {kTopK, 1, 1, 0});
     p.emit("sparse_attention", {n, rows, entries, chosen, none, o},
            {2, 8, 8, 5, 1, kTopK}, {0.5});
+    p.emit("block_scores", {n, keys, blockScores},
+           {kGroups, 8, kRatio, kLocal});
+    p.emit("index_select", {blockScores, blocks},
+           {kTopK, kRatio, kGroups, kLocal});
+    p.emit("block_attention", {n, grouped, blocks, o},
+           {2, 2, 8, 8, kTopK, kRatio, kGroups, kLocal}, {0.5});
     p.emit("compress", {h, o, ape, state, sum}, {kRatio, 0});
     p.emit("entry_store", {sum, vector, turns, compressed}, {kRatio}, {1e-6});
     p.emit("linear", {o, eight, none, k}, {0});
@@ -157,6 +167,17 @@ INSTANTIATE_TEST_SUITE_P(
          setInt("sparse_attention", 4, 4)},
         {"ChosenCount", "operand chosen has 1 rows of 2 elements per token",
          setInt("sparse_attention", 5, 3)},
+        {"BlockScoresTooFew", "there is a score for each entry of a context",
+         setInt("block_scores", 2, 3)},
+        {"BlockGroups", "there is one group of choices, or one for each",
+         setInt("block_attention", 6, 3)},
+        {"BlockHeads", "kv_heads divides heads",
+         setInt("block_attention", 0, 3)},
+        {"BlockCache", "the cache's width", setInt("block_attention", 3, 65)},
+        {"BlocksOfOther", "does not hold an index_select's choice",
+         setOperand("block_attention", 2, "sparse_attention", 3)},
+        {"BlocksLocal", "does not hold an index_select's choice",
+         setInt("block_attention", 7, 0)},
         {"NoRows", "a token sees at least one row",
          [](SparsePlan &p) {
            fb::InstructionT &one = p.decode("sparse_attention");

@@ -248,7 +248,8 @@ double attentionSeconds(OpCode op, const InstructionWork &work,
   bool integers = work.kvType == moek::KvType::Q8_0 && kernels.driver &&
                   kernels.driver->isa != Isa::Ref &&
                   kernels.driver->isa != Isa::Cuda &&
-                  op != OpCode::SparseAttention && op != OpCode::IndexScores;
+                  op != OpCode::SparseAttention && op != OpCode::IndexScores &&
+                  op != OpCode::BlockScores && op != OpCode::BlockAttention;
   const Peak &peak = integers ? device.int8 : device.float32;
   // A sequence's tokens only attend to its own cache.
   int64_t tokens = situation.tokens / situation.sequences;
@@ -325,6 +326,8 @@ double instructionSeconds(OpCode op, const InstructionWork &work,
   case OpCode::MlaAttention:
   case OpCode::SparseAttention:
   case OpCode::IndexScores:
+  case OpCode::BlockScores:
+  case OpCode::BlockAttention:
     return attentionSeconds(op, work, kernels, situation, device);
   case OpCode::AbsorbQuery:
     if (const KernelRate *rate =

@@ -56,6 +56,9 @@ int64_t innerBytes(Operation *op, const PhaseAttr &phase,
   if (auto choose = dyn_cast<ChooseEntriesOp>(op))
     return tokens * 4 *
            std::max<int64_t>(1, phase.getContextLength() / choose.getRatio());
+  if (auto choose = dyn_cast<ChooseBlocksOp>(op))
+    return tokens * 4 * int64_t(choose.getGroups()) *
+           std::max<int64_t>(1, phase.getContextLength() / choose.getRatio());
   auto lowerable = dyn_cast<LowerableOpInterface>(op);
   if (!lowerable)
     return 0;

@@ -148,7 +148,7 @@ double KernelBench::stateful(const KernelInfo &opKernel, int32_t tokens) {
   }
   case OpCode::IndexSelect: {
     IndexSelectArgs a{};
-    a.topK = kTopK, a.ratio = 1, a.scoresStride = 2 * kTopK + tokens;
+    a.topK = kTopK, a.ratio = a.groups = 1, a.scoresStride = 2 * kTopK + tokens;
     auto *scores = output<float>(tokens * a.scoresStride);
     for (int64_t i = 0; i < tokens * a.scoresStride; ++i)
       scores[i] = float((i * 37) % 1009) / 500 - 1;

@@ -117,3 +117,27 @@ func.func @limited(%x: tensor<?x64xf32>, %i: tensor<?x2xi32>, %m: tensor<?x2xf32
   %y = moe.experts %x, %i, %m, %u, %u, %d gate_scale %s {limit = 7.0} : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>, tensor<5x32x64xf32>, tensor<5x32x64xf32>, tensor<5x64x32xf32>, tensor<5x1xf32>) -> tensor<?x64xf32>
   return
 }
+
+// -----
+
+func.func @block_choice(%q: tensor<?x40xf32>, %kv: !moe.kv<20>) {
+  // expected-error @below {{expected result columns 6 (groups * top_k), got 4}}
+  %c = moe.choose_blocks %q, %kv {groups = 2, key = 20, top_k = 3, ratio = 4, local = 1} : (tensor<?x40xf32>, !moe.kv<20>) -> tensor<?x4xi32>
+  return
+}
+
+// -----
+
+func.func @block_groups(%q: tensor<?x96xf32>, %kv: !moe.kv<384>, %c: tensor<?x4xi32>) {
+  // expected-error @below {{expected groups to be 1 or kv_heads}}
+  %a = moe.block_attention %q, %kv, %c {heads = 6, kv_heads = 3, key = 16, value = 16, scale = 0.25, groups = 2, ratio = 4, local = 1} : (tensor<?x96xf32>, !moe.kv<384>, tensor<?x4xi32>) -> tensor<?x96xf32>
+  return
+}
+
+// -----
+
+func.func @block_width(%q: tensor<?x96xf32>, %kv: !moe.kv<256>, %c: tensor<?x4xi32>) {
+  // expected-error @below {{expected kv width 384 of the padded heads, got 256}}
+  %a = moe.block_attention %q, %kv, %c {heads = 6, kv_heads = 3, key = 16, value = 16, scale = 0.25, groups = 1, ratio = 4, local = 0} : (tensor<?x96xf32>, !moe.kv<256>, tensor<?x4xi32>) -> tensor<?x96xf32>
+  return
+}

@@ -69,3 +69,12 @@ func.func @router_scale(%x: tensor<?x40xf32>, %t: tensor<?xi32>, %w: tensor<9x40
   %i, %r = moe.hash_router %x, %t, %w table %e expert_scale %s {scoring = #moe.scoring<sqrt_softplus>} : (tensor<?x40xf32>, tensor<?xi32>, tensor<9x40xf32>, tensor<263x3xi32>, tensor<9xf32>) -> (tensor<?x3xi32>, tensor<?x3xf32>)
   return %r : tensor<?x3xf32>
 }
+
+// CHECK-LABEL: func.func @blocks
+func.func @blocks(%q: tensor<?x40xf32>, %keys: !moe.kv<20>, %x: tensor<?x96xf32>, %kv: !moe.kv<384>) -> tensor<?x96xf32> {
+  // CHECK: %[[C:.*]] = moe.choose_blocks %{{.*}}, %{{.*}} {groups = 2 : i64, key = 20 : i64, local = 1 : i64, ratio = 4 : i64, top_k = 3 : i64}
+  %c = moe.choose_blocks %q, %keys {groups = 2, key = 20, top_k = 3, ratio = 4, local = 1} : (tensor<?x40xf32>, !moe.kv<20>) -> tensor<?x6xi32>
+  // CHECK: moe.block_attention %{{.*}}, %{{.*}}, %[[C]] {groups = 1 : i64
+  %a = moe.block_attention %x, %kv, %c {heads = 6, kv_heads = 3, key = 16, value = 16, scale = 0.25, groups = 1, ratio = 4, local = 1} : (tensor<?x96xf32>, !moe.kv<384>, tensor<?x6xi32>) -> tensor<?x96xf32>
+  return %a : tensor<?x96xf32>
+}

@@ -297,6 +297,16 @@ private:
     add<OpCode::RowStore>({.kv = kv});
     add<OpCode::EntryStore>({.kv = kv, .cols = 576, .dim = 64, .ratio = 4});
     add<OpCode::IndexScores>({.kv = kv, .heads = 64, .key = 128, .ratio = 1});
+    add<OpCode::BlockScores>({.kv = kv, .groups = 8, .key = 128, .ratio = 128});
+    add<OpCode::BlockAttention>({.kv = grouped,
+                                 .heads = 64,
+                                 .kvHeads = 8,
+                                 .key = 128,
+                                 .value = 128,
+                                 .topK = 16,
+                                 .ratio = 128,
+                                 .groups = 8,
+                                 .local = 1});
     SparseAttentionArgs sparse{.kv = kv,
                                .entries = kv,
                                .heads = 128,
@@ -362,7 +372,7 @@ private:
         add<OpCode::DeltaRule>(rule);
       }
     add<OpCode::LayerNorm>({.cols = 128});
-    add<OpCode::IndexSelect>({.topK = 2048, .ratio = 1});
+    add<OpCode::IndexSelect>({.topK = 2048, .ratio = 1, .groups = 1});
     add<OpCode::Compress>({.cols = 512, .ratio = 4, .overlap = true});
     add<OpCode::HyperWeights>({.cols = 24, .streams = 4, .iterations = 20});
     add<OpCode::HyperCollapse>({.cols = 4096, .streams = 4});

@@ -220,8 +220,19 @@ struct Moved {
     out(a.out, tokens * a.outStride * 4);
   }
   void move(IndexSelectArgs &a) {
-    in(a.scores, tokens * a.scoresStride * 4);
-    out(a.chosen, tokens * a.topK * 4);
+    in(a.scores, tokens * a.groups * a.scoresStride * 4);
+    out(a.chosen, tokens * a.groups * a.topK * 4);
+  }
+  void move(BlockScoresArgs &a) {
+    in(a.q, floats(tokens, a.qStride, int64_t(a.groups) * a.key));
+    cache(a.kv, false);
+    out(a.out, tokens * a.groups * a.outStride * 4);
+  }
+  void move(BlockAttentionArgs &a) {
+    in(a.q, floats(tokens, a.qStride, int64_t(a.heads) * a.key));
+    cache(a.kv, false);
+    in(a.chosen, tokens * a.groups * a.topK * 4);
+    out(a.out, floats(tokens, a.outStride, int64_t(a.heads) * a.value));
   }
   void move(SparseAttentionArgs &a) {
     in(a.q, floats(tokens, a.qStride, int64_t(a.heads) * a.key));
