@@ -30,7 +30,8 @@ struct alignas(16) Row {
 
 MOE_KERNEL(32 * kWarps, 1, DeltaRuleArgs) {
   __shared__ Row rows[kRows];
-  __shared__ float found[kWarps][32], answers[kWarps][32];
+  // With a single barrier a row, the next row's answers need other memory.
+  __shared__ float found[kWarps][32], answers[1 + MOE_SUMS][kWarps][32];
   if (blockIdx.z >= a.step->sequences)
     return;
   const Sequence &s = a.step->sequence[blockIdx.z];
@@ -129,11 +130,12 @@ MOE_KERNEL(32 * kWarps, 1, DeltaRuleArgs) {
         sum = fmaf(q.z, S[4 * i + 2], sum);
         sum = fmaf(q.w, S[4 * i + 3], sum);
       }
-      answers[warp][lane] = sum;
+      auto &parts = answers[MOE_SUMS ? r % 2 : 0];
+      parts[warp][lane] = sum;
       __syncthreads();
       if (warp == r % kWarps && isColumn)
         a.out[(first + r) * a.outStride + i64(head) * a.value + column] =
-            fmaf(skip, row.value[lane], row.queryScale * total(answers));
+            fmaf(skip, row.value[lane], row.queryScale * total(parts));
     }
   }
 #pragma unroll

@@ -355,22 +355,22 @@ private:
     add<OpCode::Regroup>(
         {.width = 512, .groups = 16, .first = 256, .second = 256});
     for (int32_t taps = 1; taps <= kMaxTaps; ++taps)
-      for (bool silu : {false, true})
-        add<OpCode::ShortConv>(
-            {.xStride = 8192, .cols = 8192, .taps = taps, .silu = silu});
+      add<OpCode::ShortConv>(
+          {.xStride = 8192, .cols = 8192, .taps = taps, .silu = taps != 3});
     add<OpCode::DeltaGates>({.decays = 32, .heads = 32});
+    DeltaRuleArgs rule{.keyHeads = 16, .heads = 32, .value = 128};
     for (int32_t tokens : {1, 512}) {
       context_.maxTokens = tokens;
-      for (int32_t key : {64, 128, 300, 512, 640})
-        for (auto [channels, sums] :
-             {std::pair{false, false}, {true, false}, {false, true}})
-          add<OpCode::DeltaRule>({.keyHeads = 16,
-                                  .heads = 32,
-                                  .key = key,
-                                  .value = 128,
-                                  .channels = channels,
-                                  .sums = sums});
+      for (int32_t key : {64, 128, 300, 512, 640}) {
+        rule.key = key;
+        add<OpCode::DeltaRule>(rule);
+      }
     }
+    for (int32_t key : {128, 512, 640})
+      for (bool sums : {false, true}) {
+        rule.key = key, rule.channels = !sums, rule.sums = sums;
+        add<OpCode::DeltaRule>(rule);
+      }
     add<OpCode::LayerNorm>({.cols = 128});
     add<OpCode::IndexSelect>({.topK = 2048, .ratio = 1, .groups = 1});
     add<OpCode::Compress>({.cols = 512, .ratio = 4, .overlap = true});

@@ -73,7 +73,7 @@ struct Moved {
   void move(RmsNormArgs &a) {
     bool inPlace = a.x == a.out;
     int64_t cols = a.groups * a.cols;
-    in(a.weight, a.cols * 4);
+    in(a.weight, (a.whole ? cols : a.cols) * 4);
     out(a.out, floats(tokens, a.outStride, cols));
     if (inPlace)
       a.x = a.out;
