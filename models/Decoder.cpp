@@ -115,7 +115,9 @@ Status endForward(ModelBuilder &model, const Decoder &decoder, Value x) {
   const char *norm = "token_embd_norm";
   if (model.has("output_norm") || !model.has(norm))
     norm = "output_norm";
-  MOE_ASSIGN_OR_RETURN(x, normOf(model, decoder, x, norm, decoder.eps));
+  if (decoder.normsHead) {
+    MOE_ASSIGN_OR_RETURN(x, normOf(model, decoder, x, norm, decoder.eps));
+  }
   bool tied = !model.has("output");
   if (tied)
     model.note("output.weight is absent: token_embd.weight serves as both");

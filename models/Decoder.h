@@ -30,6 +30,7 @@ struct Decoder {
   bool parallel = false;
   /// Whether rows of position_embd are added to embedded rows.
   bool embedsPositions = false;
+  bool normsHead = true; ///< Whether the head reads normed rows.
   /// Whether embedded rows are normed, without a weight.
   bool normsEmbedding = false;
   /// Factor on embedded rows; Gemma uses it because its embeddings are small.

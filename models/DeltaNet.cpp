@@ -56,11 +56,11 @@ StatusOr<Inputs> project(ModelBuilder &model, const DeltaNet &net,
   if (model.has(block + "ssm_in")) {
     MOE_ASSIGN_OR_RETURN(
         Value all, model.linear(x, block + "ssm_in", 2 * keys + 2 * values));
-    int64_t isControlGroup = each * net.value;
+    int64_t group = each * net.value;
     in.mixed = model.regroup(all, block + "ssm_qkv", net.keyHeads, 0,
-                             {net.key, net.key, isControlGroup});
+                             {net.key, net.key, group});
     in.gate = model.regroup(all, block + "ssm_gate", net.keyHeads,
-                            2 * net.key + isControlGroup, {isControlGroup});
+                            2 * net.key + group, {group});
   } else {
     MOE_ASSIGN_OR_RETURN(
         in.mixed, model.linear(x, block + "attn_qkv", 2 * keys + values));
@@ -100,8 +100,14 @@ StatusOr<Value> buildDeltaNet(ModelBuilder &model, const DeltaNet &net,
       llvm::APFloat(0.0), net.tiled, /*sums=*/false);
   MOE_ASSIGN_OR_RETURN(
       out, model.rmsNorm(out, block + "ssm_norm", net.eps, net.heads));
-  Value gated = model.create<moe::ActivationMulOp>(
-      block + "ssm_gated", out.getType(), in.gate, out, moe::Activation::Silu);
+  Value gated;
+  if (net.gate)
+    gated = model.create<moe::GateMulOp>(block + "ssm_gated", out.getType(),
+                                         out, in.gate, *net.gate);
+  else
+    gated =
+        model.create<moe::ActivationMulOp>(block + "ssm_gated", out.getType(),
+                                           in.gate, out, moe::Activation::Silu);
   return model.linear(gated, block + "ssm_out", columnsOf(x));
 }
 
@@ -142,10 +148,8 @@ StatusOr<Value> buildMamba(ModelBuilder &model, const DeltaNet &net,
   return model.linear(out, block + "ssm_out", columnsOf(x));
 }
 
-namespace {
-/// Returns, by layer, whether it has a recurrent state.
-StatusOr<std::vector<bool>> readKinds(const ModelBuilder &model,
-                                      const Decoder &decoder) {
+StatusOr<std::vector<bool>> readRecurrentLayers(const ModelBuilder &model,
+                                                const Decoder &decoder) {
   const HyperParams &params = model.params();
   std::vector<bool> recurrent;
   bool listed = params.has("attention.recurrent_layers");
@@ -162,7 +166,6 @@ StatusOr<std::vector<bool>> readKinds(const ModelBuilder &model,
   }
   return recurrent;
 }
-} // namespace
 
 moert::Status buildDeltaTransformer(ModelBuilder &model, bool tiled) {
   MOE_ASSIGN_OR_RETURN(Decoder decoder, readDecoder(model));
@@ -170,7 +173,8 @@ moert::Status buildDeltaTransformer(ModelBuilder &model, bool tiled) {
                        readGroupedAttention(model, decoder, RopeTraits()));
   attention.gated = true;
   MOE_ASSIGN_OR_RETURN(DeltaNet net, readDeltaNet(model, decoder, tiled));
-  MOE_ASSIGN_OR_RETURN(std::vector<bool> recurrent, readKinds(model, decoder));
+  MOE_ASSIGN_OR_RETURN(std::vector<bool> recurrent,
+                       readRecurrentLayers(model, decoder));
   RoutedExperts experts;
   experts.normalize = true;
   MOE_ASSIGN_OR_RETURN(std::vector<FeedForward> ffn,

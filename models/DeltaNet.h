@@ -13,6 +13,9 @@
 
 #include "models/Decoder.h"
 
+#include <optional>
+#include <vector>
+
 namespace moec {
 
 struct DeltaNet {
@@ -23,6 +26,8 @@ struct DeltaNet {
   /// Whether value head h uses key head h % keyHeads; otherwise it uses key
   /// head h / (heads / keyHeads).
   bool tiled = false;
+  /// The factor behind the norm; null: SiLU.
+  std::optional<mlir::moe::Gate> gate;
 };
 
 /// Reads the keys ssm.*.
@@ -46,6 +51,12 @@ moert::StatusOr<mlir::Value> buildDeltaNet(ModelBuilder &model,
                                            const DeltaNet &net, int64_t layer,
                                            const std::string &block,
                                            mlir::Value x);
+
+/// Returns, by layer, whether it has a recurrent state: as
+/// attention.recurrent_layers says, or all but the last of every
+/// full_attention_interval.
+moert::StatusOr<std::vector<bool>>
+readRecurrentLayers(const ModelBuilder &model, const Decoder &decoder);
 
 /// Builds a model of delta-net layers and layers with gated attention.
 /// attention.recurrent_layers says which is which, or else

@@ -151,7 +151,7 @@ StatusOr<Value> buildEntries(ModelBuilder &model, const Attention &a,
                        model.vectors(prefix + "ape.weight", ratio, width));
   Value entries = model.create<moe::CompressOp>(
       prefix + "sum", model.rows(columns), kv, gate, ape, uint64_t(layer),
-      uint64_t(part), overlap);
+      uint64_t(part), uint64_t(ratio), overlap);
   MOE_ASSIGN_OR_RETURN(Value norm,
                        model.vector(prefix + "norm.weight", columns));
   return model

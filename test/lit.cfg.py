@@ -104,6 +104,9 @@ if lit_config.params.get("nightly"):
     # The PyPI package ray[serve], for the example that serves with it.
     if all(map(importlib.util.find_spec, ("ray", "starlette"))):
         config.available_features.add("ray")
+    # The PyPI packages that have the models' own classes.
+    if all(map(importlib.util.find_spec, ("numpy", "torch", "transformers"))):
+        config.available_features.add("transformers")
     # The PyPI package xllamacpp, which brings llama.cpp to compare with.
     if importlib.util.find_spec("xllamacpp"):
         config.available_features.add("xllamacpp")

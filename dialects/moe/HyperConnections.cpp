@@ -59,10 +59,11 @@ LogicalResult HyperCollapseOp::verify() {
   int64_t streams = getStreams();
   return OpChecks(*this)
       .range("streams", 1, moek::kMaxStreams, streams)
-      .tokens({getX(), getWeights(), getResult()})
+      .tokens({getX(), getWeights() ? getWeights() : getX(), getResult()})
       .equal("x columns", streams * columns(getResult()),
              "(streams * result columns)", columns(getX()))
-      .range("weights columns", streams, INT32_MAX, columns(getWeights()))
+      .range("weights columns", streams, INT32_MAX,
+             getWeights() ? columns(getWeights()) : streams)
       .result();
 }
 
@@ -74,7 +75,8 @@ Instructions HyperCollapseOp::getInstructions(const Execution &execution) {
                                .out = getResult(),
                                .streams = getStreams()},
            moving(2.0 * tokens * double(columns(getX())),
-                  rowBytes(tokens, {getX(), getWeights(), getResult()})));
+                  rowBytes(tokens, {getX(), getResult()}) +
+                      (getWeights() ? rowBytes(tokens, {getWeights()}) : 0)));
   return list;
 }
 

@@ -443,19 +443,21 @@ def Moe_SparseAttentionOp : Moe_ComputeOp<"sparse_attention", [AttrSizedOperandS
 }
 
 def Moe_CompressOp : Moe_ComputeOp<"compress",
-    [DeclareOpInterfaceMethods<Moe_StateOpInterface, ["getStatePart"]>]> {
+    [AttrSizedOperandSegments, DeclareOpInterfaceMethods<Moe_StateOpInterface, ["getStatePart"]>]> {
   let summary = "the values of `ratio` tokens as one";
   let description = [{
     Each column is the sum of `kv` weighted by the softmax of `gate` + `ape` over
-    the tokens of an entry; with `overlap`, `kv` and `gate` have two of each
-    column (Compress in kernels/Ops.def). The entry is in the row of its
-    last token; other rows are undefined. `part` tells the states of a layer
-    apart.
+    the tokens of an entry, or their mean without gates; with `overlap`, `kv` and
+    `gate` have two of each column (Compress in kernels/Ops.def). The entry is in
+    the row of its last token; other rows are undefined. `part` tells the states
+    of a layer apart.
   }];
-  let arguments = (ins Moe_Rows:$kv, Moe_Rows:$gate, Moe_Vectors:$ape, I64Attr:$layer,
-                       I64Attr:$part, UnitAttr:$overlap);
+  let arguments = (ins Moe_Rows:$kv, Optional<Moe_Rows>:$gate, Optional<Moe_Vectors>:$ape,
+                       I64Attr:$layer, I64Attr:$part, I64Attr:$ratio, UnitAttr:$overlap);
   let results = (outs Moe_Rows:$result);
-  let assemblyFormat = "$kv `,` $gate `,` $ape attr-dict `:` functional-type(operands, results)";
+  let assemblyFormat = [{
+    $kv (`gate` $gate^)? (`ape` $ape^)? attr-dict `:` functional-type(operands, results)
+  }];
 }
 
 def Moe_EntryStoreOp : Moe_ComputeOp<"entry_store",
@@ -463,10 +465,12 @@ def Moe_EntryStoreOp : Moe_ComputeOp<"entry_store",
   let summary = "norm and RoPE of complete entries, appended to a cache";
   let description = [{
     The row of the last token of each entry of `ratio` tokens is normalised, and
-    its last elements are rotated by the position of the first token.
+    its elements before the last `tail` ones are rotated by the position of the
+    first token.
   }];
   let arguments = (ins Moe_Rows:$x, Moe_Vector:$weight, I64Attr:$layer, I64Attr:$part,
-                       I64Attr:$ratio, F64Attr:$eps, Moe_RopeAttr:$rope);
+                       I64Attr:$ratio, F64Attr:$eps, Moe_RopeAttr:$rope,
+                       DefaultValuedAttr<I64Attr, "0">:$tail);
   let results = (outs Moe_KvType:$result);
   let assemblyFormat = "$x `,` $weight attr-dict `:` functional-type(operands, results)";
 }
@@ -489,10 +493,10 @@ def Moe_HyperWeightsOp : Moe_ComputeOp<"hyper_weights", [AllTypesMatch<["x", "re
 }
 
 def Moe_HyperCollapseOp : Moe_ComputeOp<"hyper_collapse"> {
-  let summary = "the weighted sum of streams that a part reads";
-  let arguments = (ins Moe_Rows:$x, Moe_Rows:$weights, I64Attr:$streams);
+  let summary = "the weighted sum of streams that a part reads, or without weights their mean";
+  let arguments = (ins Moe_Rows:$x, Optional<Moe_Rows>:$weights, I64Attr:$streams);
   let results = (outs Moe_Rows:$result);
-  let assemblyFormat = "$x `,` $weights attr-dict `:` functional-type(operands, results)";
+  let assemblyFormat = "$x (`,` $weights^)? attr-dict `:` functional-type(operands, results)";
 }
 
 def Moe_HyperSpreadOp : Moe_ComputeOp<"hyper_spread", [AttrSizedOperandSegments]> {

@@ -314,12 +314,17 @@ LogicalResult CompressOp::verify() {
   int64_t cols = columns(getResult()) * (getOverlap() ? 2 : 1);
   return checks.range("layer", 0, INT32_MAX, getLayer())
       .range("part", 0, INT32_MAX, getPart())
-      .tokens({getKv(), getGate(), getResult()})
-      .weight("ape", getApe().getType(), 2)
+      .size("ratio", getRatio())
+      .tokens({getKv(), getGate() ? getGate() : getKv(), getResult()})
+      .require(bool(getGate()) == bool(getApe()),
+               "expected gate and ape, or neither")
       .equal("kv columns", cols, "to match result columns", columns(getKv()))
       .equal("gate columns", cols, "to match result columns",
-             columns(getGate()))
-      .equal("ape columns", cols, "to match kv columns", columns(getApe()))
+             getGate() ? columns(getGate()) : cols)
+      .equal("ape columns", cols, "to match kv columns",
+             getApe() ? columns(getApe()) : cols)
+      .equal("ape rows", int64_t(getRatio()), "to match ratio",
+             getApe() ? dim(getApe(), 0) : int64_t(getRatio()))
       .result();
 }
 
@@ -336,10 +341,13 @@ Instructions CompressOp::getInstructions(const Execution &execution) {
   double tokens = double(execution.tokens);
   InstructionWork work =
       moving(10 * tokens * double(columns(getKv())),
-             rowBytes(tokens, {getKv(), getGate()}) +
-                 rowBytes(tokens / double(dim(getApe(), 0)), {getResult()}));
-  work.weightBytes =
-      double(dim(getApe(), 0)) * double(columns(getApe())) * kF32Bytes;
+             rowBytes(tokens, {getKv()}) +
+                 rowBytes(tokens / double(getRatio()), {getResult()}));
+  if (getGate()) {
+    work.activationBytes += rowBytes(tokens, {getGate()});
+    work.weightBytes =
+        double(getRatio()) * double(columns(getApe())) * kF32Bytes;
+  }
   work.kvBytes = 2 * double(sequencesOf(*this, execution.tokens)) *
                  double(getStateWidth()) * kF32Bytes;
   list.add(inst::Compress{.kv = getKv(),
@@ -347,7 +355,7 @@ Instructions CompressOp::getInstructions(const Execution &execution) {
                           .ape = getApe(),
                           .state = Operand::state(),
                           .out = getResult(),
-                          .ratio = dim(getApe(), 0),
+                          .ratio = getRatio(),
                           .overlap = getOverlap()},
            work);
   return list;
@@ -362,7 +370,9 @@ LogicalResult EntryStoreOp::verify() {
       .positive("eps", getEps().convertToDouble(), /*zeroToo=*/true)
       .equal("weight length", columns(getX()), "to match x columns",
              columns(getWeight()))
-      .range("rope dimensions", 2, columns(getX()), getRope().getDim())
+      .range("rope dimensions", 2, columns(getX()) - int64_t(getTail()),
+             getRope().getDim())
+      .range("tail", 0, columns(getX()), getTail())
       .equal("kv width", columns(getX()), "to match x columns",
              getType().getWidth())
       .result();
@@ -388,7 +398,9 @@ Instructions EntryStoreOp::getInstructions(const Execution &execution) {
                             .inv_freq = Operand::ropeFrequencies(getRope()),
                             .kv = getResult(),
                             .ratio = getRatio(),
-                            .eps = getEps()},
+                            .eps = getEps(),
+                            .tail = getTail(),
+                            .neox = getRope().getNeox()},
            work);
   return list;
 }

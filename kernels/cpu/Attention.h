@@ -50,7 +50,7 @@ public:
   }
 
   /// Selects the group for the following calls.
-  void set(const HeadGroup &isControlGroup, Range) { group = &isControlGroup; }
+  void set(const HeadGroup &next, Range) { group = &next; }
 
   void setBlock(int64_t first, int64_t n) {
     const KvColumns &parts = w.parts;
@@ -90,9 +90,9 @@ public:
                   w.parts.value, valueBlocks, w.scale, w.cap},
                  scratch) {}
 
-  void set(const HeadGroup &isControlGroup, Range ofTokens) {
+  void set(const HeadGroup &next, Range ofTokens) {
     const KvColumns &parts = w.parts;
-    group = &isControlGroup;
+    group = &next;
     begin = ofTokens.begin;
     products.setColumns(parts.keyAt(group->head) / kKvBlock,
                         parts.valueAt(group->head) / kKvBlock);

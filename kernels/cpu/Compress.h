@@ -75,11 +75,12 @@ MOE_INLINE void compressColumns(const CompressArgs &a, const SequenceRows &rows,
   int64_t place = rows.position % a.ratio;
   for (int64_t t = rows.begin; t < rows.begin + rows.count; ++t) {
     const float *kv = a.kv + t * a.kvStride + c;
-    const float *gate = a.gate + t * a.gateStride + c;
-    const float *ape = a.ape + place * width + c;
+    const float *gate = a.gate ? a.gate + t * a.gateStride + c : nullptr;
+    const float *ape = a.gate ? a.ape + place * width + c : nullptr;
     auto add = [&](Sum &to, int64_t at) {
-      to.add(S::add(lanes.load(gate + at), lanes.load(ape + at)), S::set(1),
-             lanes.load(kv + at));
+      to.add(gate ? S::add(lanes.load(gate + at), lanes.load(ape + at))
+                  : S::zero(),
+             S::set(1), lanes.load(kv + at));
     };
     add(now, own);
     if (a.overlap)
@@ -110,40 +111,52 @@ void run(const CompressArgs &a, const Step &step, const Worker &worker) {
   });
 }
 
-/// Rotates elements `begin` to `begin` + `n` of a vector at `position`, by
-/// pairs of neighbours; `begin` and `n` are even. Angles are double as in
-/// RopeTable.
-template <class S>
+/// Rotates `n` elements from the `begin`-th of the rotated ones on, at
+/// `position`; partnerOf(i) is the i-th rotated element before its rotation.
+/// Angles are double as in RopeTable.
+template <class PartnerOf>
 void rotateEntry(const EntryStoreArgs &a, int64_t position, int64_t begin,
-                 int64_t n, float *x) {
-  for (int64_t i = 0; i < n; i += 2) {
-    double angle = double(position) * double(a.invFreq[(begin + i) / 2]);
-    double c = std::cos(angle), s = std::sin(angle);
-    double u = double(x[i]), v = double(x[i + 1]);
-    x[i] = float(u * c - v * s);
-    x[i + 1] = float(v * c + u * s);
+                 int64_t n, float *x, PartnerOf partnerOf) {
+  const int64_t half = a.dim / 2, far = a.neox ? half : 1;
+  for (int64_t i = begin; i < begin + n; ++i) {
+    const bool isFirst = a.neox ? i < half : i % 2 == 0;
+    const double angle =
+        double(position) * double(a.invFreq[a.neox ? i % half : i / 2]);
+    const double sine = isFirst ? -std::sin(angle) : std::sin(angle);
+    float &own = x[i - begin];
+    own = float(double(own) * std::cos(angle) +
+                double(partnerOf(isFirst ? i + far : i - far)) * sine);
   }
 }
 
 template <class S>
 void run(const EntryStoreArgs &a, const Step &step, const Worker &worker) {
-  forTokens(
-      step, worker, [&](int64_t t, int64_t position, const SequenceRows &s) {
-        if ((position + 1) % a.ratio != 0)
-          return;
-        const float *x = a.x + t * a.xStride;
-        auto scale = rmsScale<S>(x, a.cols, a.eps);
-        const int64_t still = a.cols - a.dim, begin = position + 1 - a.ratio;
-        storeRow<S>({a.kv, s.pages}, position, [&](auto &row) {
-          row.append(still, [&](int64_t at, int64_t n, float *to) {
-            scaleRow<S>(x + at, scale, a.weight + at, n, to);
-          });
-          row.append(a.dim, [&](int64_t at, int64_t n, float *to) {
-            scaleRow<S>(x + still + at, scale, a.weight + still + at, n, to);
-            rotateEntry<S>(a, begin, at, n, to);
-          });
-        });
-      });
+  forTokens(step, worker,
+            [&](int64_t t, int64_t position, const SequenceRows &s) {
+              if ((position + 1) % a.ratio != 0)
+                return;
+              const float *x = a.x + t * a.xStride;
+              auto scale = rmsScale<S>(x, a.cols, a.eps);
+              const int64_t lead = a.cols - a.dim - a.tail, tail = lead + a.dim;
+              const int64_t begin = position + 1 - a.ratio;
+              auto normed = [&](int64_t at, int64_t n, float *to) {
+                scaleRow<S>(x + at, scale, a.weight + at, n, to);
+              };
+              storeRow<S>({a.kv, s.pages}, position, [&](auto &row) {
+                row.append(lead, normed);
+                row.append(a.dim, [&](int64_t at, int64_t n, float *to) {
+                  normed(lead + at, n, to);
+                  rotateEntry(a, begin, at, n, to, [&](int64_t i) {
+                    float partner;
+                    normed(lead + i, 1, &partner);
+                    return partner;
+                  });
+                });
+                row.append(a.tail, [&](int64_t at, int64_t n, float *to) {
+                  normed(tail + at, n, to);
+                });
+              });
+            });
 }
 
 } // namespace moek

@@ -79,12 +79,15 @@ template <class S>
 void run(const HyperCollapseArgs &a, const Step &step, const Worker &worker) {
   forParts(a.cols, step, worker, [&](int64_t t, int64_t begin, int64_t end) {
     const float *x = a.x + t * a.xStride;
-    const float *weights = a.weights + t * a.weightsStride;
+    const float *weights =
+        a.weights ? a.weights + t * a.weightsStride : nullptr;
+    const float equal = 1 / float(a.streams);
     float *out = a.out + t * a.outStride;
     forVectors<S>(begin, end, [&](int64_t c, auto lanes) {
       auto sum = S::zero();
       for (int32_t i = 0; i < a.streams; ++i)
-        sum = S::fma(S::set(weights[i]), lanes.load(x + i * a.cols + c), sum);
+        sum = S::fma(S::set(weights ? weights[i] : equal),
+                     lanes.load(x + i * a.cols + c), sum);
       lanes.store(out + c, sum);
     });
   });

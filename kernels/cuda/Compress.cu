@@ -49,9 +49,9 @@ MOE_KERNEL(128, 4, CompressArgs) {
     const float *kv = a.kv + t * a.kvStride + c;
     const float *gate = a.gate + t * a.gateStride + c;
     const float *ape = a.ape + place * width + c;
-    now.add(gate[own] + ape[own], 1, kv[own]);
+    now.add(a.gate ? gate[own] + ape[own] : 0, 1, kv[own]);
     if (a.overlap)
-      first.add(gate[0] + ape[0], 1, kv[0]);
+      first.add(a.gate ? gate[0] + ape[0] : 0, 1, kv[0]);
     if (++place < a.ratio)
       continue;
     place = 0;

@@ -21,13 +21,15 @@ MOE_KERNEL(256, 2, EntryStoreArgs) {
   for (int c = threadIdx.x; c < a.cols; c += blockDim.x)
     row[c] = x[c] * scale * a.weight[c];
   __syncthreads();
-  int still = a.cols - a.dim, first = place.position + 1 - a.ratio;
+  int lead = a.cols - a.dim - a.tail, first = place.position + 1 - a.ratio;
   for (int i = threadIdx.x; i < a.dim / 2; i += blockDim.x) {
     Turned turned = turn(double(first) * double(a.invFreq[i]));
     float c = float(turned.cosine), s = float(turned.sine);
-    float u = row[still + 2 * i], v = row[still + 2 * i + 1];
-    row[still + 2 * i] = u * c - v * s;
-    row[still + 2 * i + 1] = v * c + u * s;
+    float *one = row + lead + (a.neox ? i : 2 * i);
+    float *other = one + (a.neox ? a.dim / 2 : 1);
+    float u = *one, v = *other;
+    *one = u * c - v * s;
+    *other = v * c + u * s;
   }
   storeRow(a.kv, cacheRow(place.pages, place.position), row, a.cols);
 }

@@ -33,7 +33,7 @@ MOE_KERNEL(256, 4, Streams) {
 #else
   float sum = 0;
   for (int i = 0; i < n; ++i)
-    sum = fmaf(weights[i], x[i * a.cols], sum);
+    sum = fmaf(a.weights ? weights[i] : 1.0f / n, x[i * a.cols], sum);
   *out = sum;
 #endif
 }

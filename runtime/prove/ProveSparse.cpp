@@ -103,16 +103,19 @@ void proveSparseAttention(OpProof &p) {
 
 void proveCompress(OpProof &p) {
   BufferRef kv = p.buffer("kv");
-  BufferRef gate = p.buffer("gate");
   BufferRef out = p.buffer("out");
   int64_t cols = out.perToken(), ratio = p.integer("ratio");
   bool overlap = p.boolean("overlap");
   p.require(cols >= 1, "out has at least one row per token");
   int64_t width = overlap ? 2 * cols : cols;
   p.rows(kv, 1, width);
-  p.rows(gate, 1, width);
+  p.require(p.has("gate") == p.has("ape"),
+            "gate and ape are both present or both absent");
+  if (p.has("gate"))
+    p.rows(p.buffer("gate"), 1, width);
   p.rows(out, 1, cols);
-  p.vectors("ape", ratio, width);
+  if (p.has("ape"))
+    p.vectors("ape", ratio, width);
   p.state("state", moek::compressStateWidth(cols, overlap));
 }
 
@@ -120,8 +123,9 @@ void proveEntryStore(OpProof &p) {
   BufferRef x = p.buffer("x");
   int64_t cols = x.perToken();
   int64_t dim = 2 * int64_t(p.constant("inv_freq").size());
-  p.require(cols >= 1 && dim <= cols, "the rotated part lies inside a row");
-  p.require((cols - dim) % 2 == 0, "the rotated part begins with a pair");
+  int64_t tail = p.integer("tail");
+  p.require(cols >= 1 && tail <= cols && dim <= cols - tail,
+            "the rotated part lies inside a row");
   p.vector("weight", cols);
   p.rows(x, 1, cols);
   p.cacheRows("kv", "the rows'", cols);
@@ -143,12 +147,14 @@ void proveHyperWeights(OpProof &p) {
 
 void proveHyperCollapse(OpProof &p) {
   BufferRef x = p.buffer("x");
-  BufferRef weights = p.buffer("weights");
   BufferRef out = p.buffer("out");
   int64_t streams = p.integer("streams");
-  p.require(weights.perToken() >= streams, "each stream has a weight");
   p.rows(x, 1, streams * out.perToken());
-  p.rows(weights, 1, weights.perToken());
+  if (p.has("weights")) {
+    BufferRef weights = p.buffer("weights");
+    p.require(weights.perToken() >= streams, "each stream has a weight");
+    p.rows(weights, 1, weights.perToken());
+  }
   p.rows(out, 1, out.perToken());
 }
 

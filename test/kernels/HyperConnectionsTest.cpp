@@ -102,14 +102,17 @@ TEST_P(HyperCollapseTest, WeightedSumOfStreams) {
     Matrix<float> x(5, n * cols, 3), weights(5, n * (n + 2)), out(5, cols, 2);
     x.fill(random);
     weights.fill(random);
-    HyperCollapseArgs args{x.data(),       x.stride,   weights.data(),
-                           weights.stride, out.data(), out.stride,
-                           cols,           n};
+    const bool isMean = cols % 2 == 0;
+    HyperCollapseArgs args{
+        x.data(),       x.stride,   isMean ? nullptr : weights.data(),
+        weights.stride, out.data(), out.stride,
+        cols,           n};
     runKernel(GetParam(), &args, {5, 0}, 0, {&out});
     expectClose(out, [&, n = n, cols = cols](int64_t t, int64_t c) {
       double sum = 0, magnitude = 0;
       for (int64_t i = 0; i < n; ++i) {
-        double term = weights.at(t, i) * double(x.at(t, i * cols + c));
+        double weight = isMean ? 1 / double(n) : double(weights.at(t, i));
+        double term = weight * double(x.at(t, i * cols + c));
         sum += term, magnitude += std::fabs(term);
       }
       return Wanted{sum, sumTolerance(n, magnitude)};
@@ -232,6 +235,17 @@ TEST_P(CompressTest, EntriesOfAPrompt) {
   }
 }
 
+TEST_P(CompressTest, AMeanWithoutGates) {
+  Compressing c(37, 4, false, 30);
+  std::fill_n(c.gate.data(), c.gate.rows * c.gate.stride, 0.0f);
+  std::fill_n(c.ape.data(), c.ape.rows * c.ape.stride, 0.0f);
+  CompressArgs args = c.args();
+  args.gate = args.ape = nullptr;
+  SequenceRows rows{0, 30, 0, nullptr, 1};
+  runKernel(GetParam(), &args, {30, 0, &rows, 1}, 0, {&c.out, &c.states});
+  c.expectEntries();
+}
+
 // A whole prompt gives the same bits as its tokens one after the other.
 TEST_P(CompressTest, StepsOfAnySizeGiveTheSameBits) {
   Compressing whole(37, 4, true, 30), parts(37, 4, true, 30);
@@ -256,7 +270,7 @@ TEST_P(CompressTest, StepsOfAnySizeGiveTheSameBits) {
   parts.expectEntries();
 }
 
-TEST_P(EntryStoreTest, NormedAndTurnedByTheFirstPosition) {
+void expectEntriesStored(const KernelInfo &kernel, int32_t tail, bool neox) {
   Random random(4);
   const int32_t ratio = 4, dim = 6;
   const int64_t cols = 70;
@@ -271,9 +285,10 @@ TEST_P(EntryStoreTest, NormedAndTurnedByTheFirstPosition) {
     Cache before(type, cols, 3 * kKvPage, 0, random);
     std::memcpy(before.memory.data(), cache.memory.data(),
                 cache.memory.bytes().size());
-    EntryStoreArgs args{x.data(), x.stride, weight.data(), invFreq, cache.view,
-                        cols,     dim,      ratio,         eps};
-    runKernel(GetParam(), &args, {30, 50, &rows, 1}, 0, {&cache.memory});
+    EntryStoreArgs args{x.data(),   x.stride, weight.data(), invFreq,
+                        cache.view, cols,     dim,           ratio,
+                        eps,        tail,     neox};
+    runKernel(kernel, &args, {30, 50, &rows, 1}, 0, {&cache.memory});
     for (int64_t p = 0; p < 2 * kKvPage; ++p) {
       int64_t row = pages[size_t(p / kKvPage)] * kKvPage + p % kKvPage;
       if (p < 50 || p >= 80 || (p + 1) % ratio != 0) {
@@ -289,11 +304,14 @@ TEST_P(EntryStoreTest, NormedAndTurnedByTheFirstPosition) {
       };
       for (int64_t c = 0; c < cols; ++c) {
         double want = normed(c);
-        if (int64_t i = c - (cols - dim); i >= 0) {
-          double angle = double(p + 1 - ratio) * double(invFreq[i / 2]);
-          double other = normed(i % 2 ? c - 1 : c + 1);
+        if (int64_t i = c - (cols - dim - tail); i >= 0 && i < dim) {
+          bool isSecond = neox ? i >= dim / 2 : i % 2;
+          int64_t far = neox ? dim / 2 : 1;
+          double angle = double(p + 1 - ratio) *
+                         double(invFreq[neox ? i % (dim / 2) : i / 2]);
+          double other = normed(isSecond ? c - far : c + far);
           want = want * std::cos(angle) +
-                 (i % 2 ? other : -other) * std::sin(angle);
+                 (isSecond ? other : -other) * std::sin(angle);
         }
         double step = type == KvType::F16    ? 0x1p-11
                       : type == KvType::BF16 ? 0x1p-8
@@ -305,6 +323,16 @@ TEST_P(EntryStoreTest, NormedAndTurnedByTheFirstPosition) {
       }
     }
   }
+}
+
+TEST_P(EntryStoreTest, NormedAndTurnedByTheFirstPosition) {
+  expectEntriesStored(GetParam(), /*tail=*/0, /*neox=*/false);
+}
+
+TEST_P(EntryStoreTest, TurnsHalvesInFrontOfTheTail) {
+  expectEntriesStored(GetParam(), /*tail=*/64, /*neox=*/true);
+  expectEntriesStored(GetParam(), /*tail=*/3, /*neox=*/true);
+  expectEntriesStored(GetParam(), /*tail=*/4, /*neox=*/false);
 }
 
 //===----------------------------------------------------------------------===//

@@ -65,6 +65,10 @@ class Library:
         self.api.llama_decode.argtypes = [ctypes.c_void_p, _Batch]
         self.api.llama_get_logits.argtypes = [ctypes.c_void_p]
         self.api.llama_get_logits.restype = ctypes.POINTER(ctypes.c_float)
+        self.api.llama_vocab_is_eog.argtypes = [ctypes.c_void_p, ctypes.c_int32]
+        self.api.llama_vocab_is_eog.restype = ctypes.c_bool
+        self.api.llama_token_to_piece.argtypes = [ctypes.c_void_p, ctypes.c_int32, ctypes.c_char_p, ctypes.c_int32,
+                                                  ctypes.c_int32, ctypes.c_bool]
         self.api.llama_backend_init()
 
     def _keep(self, level, text, _):
@@ -76,28 +80,11 @@ class Library:
         return Vocabulary(self.api, self._load(path, True))
 
     def logits(self, path, ids, exact=False):
-        """Returns the logits after each of at most 512 tokens, as a list of rows.
-
-        exact: with one thread, an F32 cache and no flash attention."""
-        model = self._load(path, False)
-        params = self.api.llama_context_default_params()
-        if exact:
-            numbers = ctypes.cast(params.bytes, ctypes.POINTER(ctypes.c_int32))
-            assert [numbers[at] for at in (FLASH_ATTENTION, *CACHE_FORMATS)] == [-1, 1, 1], "another struct llama_context_params"
-            for at, value in [*((at, 1) for at in THREADS), *((at, 0) for at in (FLASH_ATTENTION, *CACHE_FORMATS))]:
-                numbers[at] = value
-        context = self.api.llama_init_from_model(model, params)
-        assert context, f"llama.cpp makes no context: {''.join(self.errors).strip()}"
-        tokens, wanted = (ctypes.c_int32 * len(ids))(*ids), (ctypes.c_int8 * len(ids))(*[1] * len(ids))
-        batch = _Batch(n_tokens=len(ids), token=ctypes.addressof(tokens), logits=ctypes.addressof(wanted))
-        status = self.api.llama_decode(context, batch)
-        assert status == 0, f"llama_decode gives {status}"
-        vocabulary = self.api.llama_vocab_n_tokens(self.api.llama_model_get_vocab(model))
-        values = self.api.llama_get_logits(context)
-        rows = [values[at * vocabulary:(at + 1) * vocabulary] for at in range(len(ids))]
-        self.api.llama_free(context)
-        self.api.llama_model_free(model)
-        return rows
+        """Returns the logits after each of at most 512 tokens, as a list of rows. exact: as in Session."""
+        def rows(values, count, size):
+            return [values[at * size:(at + 1) * size] for at in range(count)]
+        with Session(self, path, exact) as session:
+            return session.evaluate(ids, rows)
 
     def _load(self, path, vocabulary_only):
         params = self.api.llama_model_default_params()
@@ -131,3 +118,50 @@ class Vocabulary:
         count = self.api.llama_tokenize(self.handle, data, len(data), tokens, room, False, False)
         assert count >= 0, f"{text!r} has {-count} tokens, more than {room}"
         return tokens[:count]
+
+
+class Session:
+    """A model and one sequence of at most 512 tokens.
+
+    exact: with one thread, an F32 cache and no flash attention."""
+
+    def __init__(self, library, path, exact=False):
+        self.api, self.model = library.api, library._load(path, False)
+        params = self.api.llama_context_default_params()
+        if exact:
+            numbers = ctypes.cast(params.bytes, ctypes.POINTER(ctypes.c_int32))
+            assert [numbers[at] for at in (FLASH_ATTENTION, *CACHE_FORMATS)] == [-1, 1, 1], "another struct llama_context_params"
+            for at, value in [*((at, 1) for at in THREADS), *((at, 0) for at in (FLASH_ATTENTION, *CACHE_FORMATS))]:
+                numbers[at] = value
+        self.context = self.api.llama_init_from_model(self.model, params)
+        assert self.context, f"llama.cpp makes no context: {''.join(library.errors).strip()}"
+        self.vocabulary = self.api.llama_model_get_vocab(self.model)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.api.llama_free(self.context)
+        self.api.llama_model_free(self.model)
+
+    def evaluate(self, ids, read):
+        """Appends tokens to the sequence; returns read(pointer to their logits, how many tokens, size of the vocabulary).
+
+        The pointer is of no use after the next call."""
+        tokens, wanted = (ctypes.c_int32 * len(ids))(*ids), (ctypes.c_int8 * len(ids))(*[1] * len(ids))
+        batch = _Batch(n_tokens=len(ids), token=ctypes.addressof(tokens), logits=ctypes.addressof(wanted))
+        status = self.api.llama_decode(self.context, batch)
+        assert status == 0, f"llama_decode gives {status}"
+        return read(self.api.llama_get_logits(self.context), len(ids), self.api.llama_vocab_n_tokens(self.vocabulary))
+
+    def ends_text(self, token):
+        return self.api.llama_vocab_is_eog(self.vocabulary, token)
+
+    def text(self, ids):
+        """The text of tokens, without those that are special."""
+        room, text = ctypes.create_string_buffer(256), b""
+        for token in ids:
+            size = self.api.llama_token_to_piece(self.vocabulary, token, room, len(room), 0, False)
+            assert size >= 0, f"token {token} has {-size} bytes"
+            text += room.raw[:size]
+        return text.decode(errors="replace")

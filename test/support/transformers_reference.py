@@ -25,7 +25,7 @@ from judges.gguf_model import GgufModel
 
 class Reference:
     def __init__(self, path):
-        file = GgufModel(path)
+        file = self.file = GgufModel(path)
         self.own = own.MODELS[file.arch](file) if file.arch in own.MODELS else None
         if self.own:
             self.name = f"{type(self.own).__name__} of judges/own.py"

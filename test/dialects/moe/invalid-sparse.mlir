@@ -42,7 +42,7 @@ func.func @chosen(%q: tensor<?x192xf32>, %kv: !moe.kv<32>, %c: tensor<?x14xi32>)
 
 func.func @halves(%x: tensor<?x64xf32>, %ape: tensor<4x64xf32>) {
   // expected-error @below {{expected kv columns 32 to match result columns, got 64}}
-  %e = moe.compress %x, %x, %ape {layer = 2, part = 2} : (tensor<?x64xf32>, tensor<?x64xf32>, tensor<4x64xf32>) -> tensor<?x32xf32>
+  %e = moe.compress %x gate %x ape %ape {layer = 2, part = 2, ratio = 4} : (tensor<?x64xf32>, tensor<?x64xf32>, tensor<4x64xf32>) -> tensor<?x32xf32>
   return
 }
 

@@ -22,8 +22,8 @@ func.func @attention(%q: tensor<?x192xf32>, %kv: !moe.kv<32>, %c: tensor<?x14xi3
 
 // CHECK-LABEL: func.func @entries
 func.func @entries(%x: tensor<?x64xf32>, %ape: tensor<4x64xf32>, %n: tensor<32xf32>) -> !moe.kv<32> {
-  // CHECK: moe.compress %{{.*}}, %{{.*}}, %{{.*}} {layer = 2 : i64, overlap, part = 2 : i64}
-  %e = moe.compress %x, %x, %ape {layer = 2, part = 2, overlap} : (tensor<?x64xf32>, tensor<?x64xf32>, tensor<4x64xf32>) -> tensor<?x32xf32>
+  // CHECK: moe.compress %{{.*}} gate %{{.*}} ape %{{.*}} {layer = 2 : i64, overlap, part = 2 : i64, ratio = 4 : i64}
+  %e = moe.compress %x gate %x ape %ape {layer = 2, part = 2, ratio = 4, overlap} : (tensor<?x64xf32>, tensor<?x64xf32>, tensor<4x64xf32>) -> tensor<?x32xf32>
   // CHECK: moe.entry_store %{{.*}}, %{{.*}} {eps = {{.*}}, layer = 2 : i64, part = 2 : i64, ratio = 4 : i64, rope = #moe.rope<dim = 8, base = 1.600000e+05, reversed = true>}
   %kv = moe.entry_store %e, %n {layer = 2, part = 2, ratio = 4, eps = 1.0e-06, rope = #moe.rope<dim = 8, base = 160000.0, reversed = true>} : (tensor<?x32xf32>, tensor<32xf32>) -> !moe.kv<32>
   return %kv : !moe.kv<32>

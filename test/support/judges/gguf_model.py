@@ -35,6 +35,8 @@ BARE = {"exp_probs_b", "ffn_gate_up_exps", "ffn_down_exps"}
 def values_of(tensor):
     if tensor.format == "F32":
         return np.frombuffer(bytes(tensor.data), np.float32).reshape(tensor.shape[::-1])
+    if tensor.format == "I32":
+        return np.frombuffer(bytes(tensor.data), np.int32).reshape(tensor.shape[::-1])
     import requantise
     return requantise.values_of(tensor)
 
@@ -53,6 +55,10 @@ class GgufModel:
         self.keys = {name.removeprefix(self.arch + "."): value for name, (_, value) in file.keys.items()}
         self.tensors = {name: torch.from_numpy(values_of(tensor).astype(np.float64)) for name, tensor in file.tensors.items()}
         self.layers = self.keys["block_count"] - self.keys.get("nextn_predict_layers", 0)
+        for name in [name for name, tensor in file.tensors.items() if tensor.format == "NVFP4"]:
+            # Their scales are tensors of their own: of a matrix, or of each of a stack.
+            scale = self.tensors.pop(name.removesuffix("weight") + "scale")
+            self.tensors[name] *= scale.reshape(-1, *[1] * (self.tensors[name].dim() - 1)) if scale.numel() > 1 else scale
 
     def key(self, name, *default):
         """The value of a key; a key that is absent and has no default is an error. Arrays come as lists."""
@@ -68,8 +74,10 @@ class GgufModel:
         return name in self.tensors
 
     def rope(self):
-        """rope_parameters of a model: base and YaRN."""
+        """rope_parameters of a model: base, and linear scaling or YaRN."""
         rope = {"rope_type": "default", "rope_theta": self.key("rope.freq_base", 10000.0)}
+        if self.key("rope.scaling.type", "none") == "linear":
+            rope |= {"rope_type": "linear", "factor": self.key("rope.scaling.factor")}
         if self.key("rope.scaling.type", "none") == "yarn":
             rope |= {
                 "rope_type": "yarn",
