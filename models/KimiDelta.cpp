@@ -12,8 +12,9 @@ namespace moe = mlir::moe;
 
 namespace moec {
 
-/// Epsilon of the lengths of queries and keys, which files do not have.
-static constexpr double kLengthEps = 1e-6;
+/// Epsilon of the lengths of queries and keys, and of the norms of latents,
+/// which files do not have. llama.cpp uses that of the other norms.
+static constexpr double kFixedEps = 1e-6;
 
 StatusOr<KimiDelta> readKimiDelta(ModelBuilder &model, double eps) {
   const HyperParams &params = model.params();
@@ -72,7 +73,7 @@ StatusOr<Value> buildKimiDelta(ModelBuilder &model, const KimiDelta &net,
       block + "delta_net", model.rows(columns), parts, beta, alpha, convs,
       /*bias=*/Value(), a, dt, /*skip=*/Value(), uint64_t(layer),
       uint64_t(net.heads), uint64_t(net.heads), uint64_t(net.size),
-      uint64_t(net.size), llvm::APFloat(kLengthEps), llvm::APFloat(net.floor),
+      uint64_t(net.size), llvm::APFloat(kFixedEps), llvm::APFloat(net.floor),
       /*tiled=*/false, /*sums=*/false);
   MOE_ASSIGN_OR_RETURN(
       out, model.rmsNorm(out, block + "ssm_norm", net.eps, net.heads));
@@ -87,7 +88,7 @@ moert::Status buildKimiTransformer(ModelBuilder &model, bool rotates,
                                    const RoutedExperts &defaults) {
   MOE_ASSIGN_OR_RETURN(Decoder decoder, readDecoder(model));
   MOE_ASSIGN_OR_RETURN(LatentAttention attention,
-                       readLatentAttention(model, decoder.eps, rotates));
+                       readLatentAttention(model, kFixedEps, rotates));
   MOE_ASSIGN_OR_RETURN(KimiDelta net, readKimiDelta(model, decoder.eps));
   MOE_ASSIGN_OR_RETURN(std::vector<FeedForward> ffn,
                        readFeedForward(model, decoder, defaults));

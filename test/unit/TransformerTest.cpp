@@ -72,7 +72,7 @@ TEST_F(Transformer, EveryArchitecturesFilesAreOneGraph) {
       layers = std::max(layers, label.getLayer() + 1);
       mixers[label.getLayer()] +=
           isa<moe::GqaAttentionOp, moe::MlaAttentionOp, moe::SparseAttentionOp,
-              moe::DeltaNetOp, moe::ShortConvOp>(op);
+              moe::BlockAttentionOp, moe::DeltaNetOp, moe::ShortConvOp>(op);
       // An FFN without a gate is three ops.
       ffns[label.getLayer()] +=
           isa<moe::FfnOp, moe::ExpertsOp>(op) || label.getPart() == "ffn_inner";

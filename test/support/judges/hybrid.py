@@ -100,7 +100,7 @@ def lfm2moe(file):
         num_key_value_heads=max(file.per_layer("attention.head_count_kv")),
         norm_eps=file.key("attention.layer_norm_rms_epsilon"),
         conv_L_cache=file.key("shortconv.l_cache"),
-        num_dense_layers=file.key("leading_dense_block_count", 0),
+        num_dense_layers=file.key("leading_dense_block_count", 0) if file.key("expert_count", 0) else len(kinds),
         tie_embedding=not file.has("output.weight"))
     config["hidden_act"] = "silu"
     return "lfm2_moe", config, file.state({
@@ -264,6 +264,7 @@ FAMILIES = {
     "glm5-next": glm5_next,
     "nemotron_h_moe": nemotron_h_moe,
     "granitehybrid": granitehybrid,
+    "lfm2": lfm2moe,
     "lfm2moe": lfm2moe,
     "kimi-linear": kimi_linear,
 }
