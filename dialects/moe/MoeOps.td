@@ -376,7 +376,7 @@ def Moe_ChooseEntriesOp : Moe_ComputeOp<"choose_entries"> {
                        DefaultValuedAttr<I64Attr, "1">:$ratio);
   let results = (outs Moe_Ids:$result);
   let assemblyFormat = [{
-    $q (`,` $weights^)? `,` $kv attr-dict `:` functional-type(operands, results)
+    $q `,` $kv (`weights` $weights^)? attr-dict `:` functional-type(operands, results)
   }];
 }
 

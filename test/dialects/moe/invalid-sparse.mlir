@@ -10,7 +10,7 @@ func.func @store(%x: tensor<?x64xf32>) {
 
 func.func @choice(%q: tensor<?x760xf32>, %w: tensor<?x12xf32>, %kv: !moe.kv<64>) {
   // expected-error @below {{expected q columns 768 (heads * key), got 760}}
-  %c = moe.choose_entries %q, %w, %kv {heads = 12, key = 64, top_k = 16, scale = 0.125} : (tensor<?x760xf32>, tensor<?x12xf32>, !moe.kv<64>) -> tensor<?x16xi32>
+  %c = moe.choose_entries %q, %kv weights %w {heads = 12, key = 64, top_k = 16, scale = 0.125} : (tensor<?x760xf32>, tensor<?x12xf32>, !moe.kv<64>) -> tensor<?x16xi32>
   return
 }
 

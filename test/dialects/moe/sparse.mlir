@@ -6,8 +6,8 @@ func.func @index(%h: tensor<?x64xf32>, %q: tensor<?x768xf32>, %w: tensor<?x12xf3
   %k = moe.layer_norm %h, %v, %v {eps = 1.0e-06} : tensor<?x64xf32>, tensor<64xf32>, tensor<64xf32>
   // CHECK: %[[KV:.*]] = moe.row_store %[[K]] {layer = 3 : i64, part = 1 : i64} : (tensor<?x64xf32>) -> !moe.kv<64>
   %kv = moe.row_store %k {layer = 3, part = 1} : (tensor<?x64xf32>) -> !moe.kv<64>
-  // CHECK: moe.choose_entries %{{.*}}, %{{.*}}, %[[KV]] {heads = 12 : i64, key = 64 : i64, scale = {{.*}}, top_k = 16 : i64}
-  %c = moe.choose_entries %q, %w, %kv {heads = 12, key = 64, top_k = 16, scale = 0.125} : (tensor<?x768xf32>, tensor<?x12xf32>, !moe.kv<64>) -> tensor<?x16xi32>
+  // CHECK: moe.choose_entries %{{.*}}, %[[KV]] weights %{{.*}} {heads = 12 : i64, key = 64 : i64, scale = {{.*}}, top_k = 16 : i64}
+  %c = moe.choose_entries %q, %kv weights %w {heads = 12, key = 64, top_k = 16, scale = 0.125} : (tensor<?x768xf32>, tensor<?x12xf32>, !moe.kv<64>) -> tensor<?x16xi32>
   return %c : tensor<?x16xi32>
 }
 
