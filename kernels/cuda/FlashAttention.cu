@@ -6,13 +6,14 @@
 // sums in registers, and takes the next keys.
 //
 //   Decode   A block has sixteen queries and a KV split. Its eight warps have
-//            the same queries and every eighth group of sixteen keys, each group
-//            in a ring of its own, so that no barrier is in the loop: 8 warps x
-//            8 KB of F16 with 128 columns are in flight (two stages of them on
-//            an A100 or H100), where a 4090 needs 5 KB per multiprocessor and an
-//            H100 15 KB. At the end their sums are added in the order of warps.
-//            A split of 4096 positions takes few microseconds, of which code
-//            that has to be fetched is a large part: there are few branches.
+//            the same queries and every eighth group of sixteen keys, each
+//            group in a ring of its own, so that no barrier is in the loop: 8
+//            warps x 8 KB of F16 with 128 columns are in flight (two stages of
+//            them on an A100 or H100), where a 4090 needs 5 KB per
+//            multiprocessor and an H100 15 KB. At the end their sums are added
+//            in the order of warps. A split of 4096 positions takes few
+//            microseconds, of which code that has to be fetched is a large
+//            part: there are few branches.
 //   Prefill  (MOE_PREFILL) A block has sixteen queries for each of four warps,
 //            which share tiles of 32 keys in two stages; three blocks fit on a
 //            multiprocessor. (sm_90: eight warps and 64 keys, one block.) A
@@ -57,7 +58,7 @@ constexpr int kSteps = (MOE_KEY + 15) / 16;
 constexpr int kCopyWarps = kRingWarps / kGroups;
 static_assert(kCopyWarps * kGroups == kRingWarps && kCopyWarps <= 4,
               "whole groups for warps");
-constexpr float kLog2E = 1.4426950408889634f;
+constexpr float kLog2E = 1.4426950408889634f, kLn2 = 0.6931471805599453f;
 
 /// Positions from `begin` up to `end`.
 struct Span {
@@ -91,6 +92,20 @@ MOE_DEVICE void narrowWeights(u32 (&parts)[kParts][4], const float (&x)[4],
       parts[0][i] = narrow(p[0], p[1]);
     }
   }
+}
+
+/// The warps that read a tile.
+MOE_DEVICE void syncReaders() {
+  if constexpr (kRingWarps > 1)
+    __syncthreads();
+  else
+    __syncwarp();
+}
+MOE_DEVICE bool anyReader(bool is) {
+  if constexpr (kRingWarps > 1)
+    return __syncthreads_or(is);
+  else
+    return __any_sync(kAllLanes, is);
 }
 
 #if MOE_KV == MOE_KV_Q8_0
@@ -221,8 +236,12 @@ MOE_KERNEL(kWarps * 32, kPerSm, AttentionArgs) {
   Span own[2] = {work.seenBy(ownQuery + g), work.seenBy(ownQuery + g + 8)};
   Span some = {work.seenBy(ownQuery).begin, work.seenBy(ownQuery + 15).end};
   Span all = {work.seenBy(ownQuery + 15).begin, work.seenBy(ownQuery).end};
+  // What all queries see that read a tile.
+  Span common = {work.seenBy(work.first + kRows - 1).begin,
+                 work.seenBy(work.first).end};
   Query query = {{work.query(ownQuery + g), work.query(ownQuery + g + 8)},
                  c,
+                 a.scale * kLog2E,
                  {exponentFor(0), exponentFor(0)}};
 #ifndef MOE_PREFILL
   // A warp has every kWarps-th step. These loads come before those of the
@@ -303,8 +322,15 @@ MOE_KERNEL(kWarps * 32, kPerSm, AttentionArgs) {
     }
   };
 #endif
-  float scoreScale[2] = {a.scale * powerOfTwo(query.exponent[0]),
-                         a.scale * powerOfTwo(query.exponent[1])};
+  // Products times this are scores as exponents of two; with a cap, what it
+  // makes of them is.
+  float unit[2] = {powerOfTwo(query.exponent[0]),
+                   powerOfTwo(query.exponent[1])};
+#ifdef MOE_SOFTCAP
+  const float cap = a.softcap * kLog2E;
+  float inside[2] = {unit[0] * (2 / a.softcap), unit[1] * (2 / a.softcap)};
+  unit[0] = unit[1] = 1;
+#endif
 
   float most[2], sum[2], sums[kColumnTiles][4] = {};
 #pragma unroll
@@ -314,33 +340,30 @@ MOE_KERNEL(kWarps * 32, kPerSm, AttentionArgs) {
     bool hasSink = a.sinks && i < work.count && (kRings == 1 || warp == 0) &&
                    work.span.begin <=
                        firstVisible(sequence.position + i / kHeads, a.window);
-    most[half] =
-        hasSink ? a.sinks[work.kvHead * kHeads + i % kHeads] : -infinity();
+    most[half] = hasSink ? a.sinks[work.kvHead * kHeads + i % kHeads] * kLog2E
+                         : -infinity();
     // The four lanes of a query add up parts of its sum.
     sum[half] = hasSink && c == 0 ? kWeightScale : 0;
   }
 
-  auto addTile = [&](int at, const u8 *tile) {
+  auto addTile = [&](int at, u8 *tile) {
+    auto isSeen = [&](int key, int half) {
+      return at + key >= own[half].begin && at + key < own[half].end;
+    };
+    if (at < common.begin || at + kKeys > common.end)
+      hideNonFinite(sums, tile, isSeen);
     if (kRings == 1 && (at >= some.end || at + kKeys <= some.begin))
       return;
     float scores[2 * kGroups][4] = {};
     multiplyKeys(scores, tile, queryOf);
     bool isMasked = at < all.begin || at + kKeys > all.end;
-    auto isSeen = [&](int key, int half) {
-      return at + key >= own[half].begin && at + key < own[half].end;
-    };
-#pragma unroll
-    for (int i = 0; i < 2 * kGroups; ++i)
-#pragma unroll
-      for (int k = 0; k < 4; ++k)
-        scores[i][k] *= scoreScale[k / 2];
 #ifdef MOE_SOFTCAP // tanh, with an error of one epsilon of the cap.
 #pragma unroll
     for (int i = 0; i < 2 * kGroups; ++i)
 #pragma unroll
       for (int k = 0; k < 4; ++k)
         scores[i][k] =
-            a.softcap * (1 - 2 / (expf(scores[i][k] * (2 / a.softcap)) + 1));
+            cap - 2 * cap / (exp2Of(scores[i][k] * inside[k / 2]) + 1);
 #endif
     if (kRings > 1 || isMasked) // Eight scores cost less than a jump.
 #pragma unroll
@@ -353,14 +376,16 @@ MOE_KERNEL(kWarps * 32, kPerSm, AttentionArgs) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       // fmaxf drops a NaN, but the NaN's own weight is NaN.
-      float next = most[half];
+      float next = -infinity();
 #pragma unroll
       for (int i = 0; i < 2 * kGroups; ++i)
         next = fmaxf(next, fmaxf(scores[i][2 * half], scores[i][2 * half + 1]));
+      next = fmaxf(next * unit[half], most[half]);
       next = fmaxf(next, __shfl_xor_sync(kAllLanes, next, 1));
       next = fmaxf(next, __shfl_xor_sync(kAllLanes, next, 2));
-      shift[half] = next == -infinity() ? 0 : next;
-      alpha[half] = exp2Of((most[half] - shift[half]) * kLog2E);
+      float top = next == -infinity() ? 0 : next;
+      shift[half] = float(kWeightExponent) - top;
+      alpha[half] = exp2Of(most[half] - top);
       sum[half] *= alpha[half];
       most[half] = next;
     }
@@ -368,8 +393,7 @@ MOE_KERNEL(kWarps * 32, kPerSm, AttentionArgs) {
     for (int i = 0; i < 2 * kGroups; ++i)
 #pragma unroll
       for (int k = 0; k < 4; ++k) {
-        scores[i][k] = exp2Of(
-            fmaf(scores[i][k] - shift[k / 2], kLog2E, float(kWeightExponent)));
+        scores[i][k] = exp2Of(fmaf(scores[i][k], unit[k / 2], shift[k / 2]));
         sum[k / 2] += scores[i][k];
       }
     if (__any_sync(kAllLanes, alpha[0] != 1 || alpha[1] != 1))
@@ -378,7 +402,7 @@ MOE_KERNEL(kWarps * 32, kPerSm, AttentionArgs) {
 #pragma unroll
         for (int k = 0; k < 4; ++k)
           sums[i][k] *= alpha[k / 2];
-    addValues(sums, scores, tile, isMasked, isSeen);
+    addValues(sums, scores, tile);
   };
   for (int at = firstAt, stage = 0; at < seen.end; at += kStride) {
     int later = at + kAhead * kStride;
@@ -414,7 +438,7 @@ MOE_KERNEL(kWarps * 32, kPerSm, AttentionArgs) {
   auto finish = [&](int query, float most, float sum) {
     if (a.splits > 1) {
       float *stats = outOf(query) + i64(a.heads) * MOE_VALUE + headOf(query);
-      stats[0] = most;
+      stats[0] = most * kLn2;
       stats[a.heads] = sum / kWeightScale;
     }
   };
@@ -470,7 +494,7 @@ MOE_KERNEL(kWarps * 32, kPerSm, AttentionArgs) {
     float shift = top == -infinity() ? 0 : top;
 #pragma unroll
     for (int w = 0; w < kWarps; ++w) {
-      factors[w] = exp2Of((stats[w][0][r] - shift) * kLog2E);
+      factors[w] = exp2Of(stats[w][0][r] - shift);
       total = fmaf(factors[w], stats[w][1][r], total);
     }
     if (lane == 0)

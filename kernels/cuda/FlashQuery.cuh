@@ -13,10 +13,12 @@ MOE_DEVICE int queryColumn(int step, int half, int c) {
 constexpr bool kHasExponents = MOE_KV == MOE_KV_F16;
 
 /// Queries g and g + 8 of a warp as the fragments of steps, in one or two
-/// parts. They are scaled by 2^-exponent.
+/// parts. They are multiplied by `scale`, and by 2^-exponent.
 struct Query {
   const float *row[2];
-  int c, exponent[2];
+  int c;
+  float scale;
+  int exponent[2];
 
   /// `Steps` steps from `first` on, `by` apart, of which the last may be
   /// missing unless `AreThere`. All loads are in flight together.
@@ -31,7 +33,7 @@ struct Query {
         for (int k = 0; k < 4; ++k) {
           int column = queryColumn(first + i * by, k / 2, c) + k % 2;
           bool isThere = (AreThere && MOE_KEY % 16 == 0) || column < MOE_KEY;
-          x[half][i][k] = isThere ? row[half][column] : 0;
+          x[half][i][k] = isThere ? row[half][column] * scale : 0;
         }
   }
   /// The largest of a query's columns that four lanes have.
