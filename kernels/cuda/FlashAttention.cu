@@ -6,13 +6,14 @@
 // sums in registers, and takes the next keys.
 //
 //   Decode   A block has sixteen queries and a KV split. Its eight warps have
-//            the same queries and every eighth group of sixteen keys, each group
-//            in a ring of its own, so that no barrier is in the loop: 8 warps x
-//            8 KB of F16 with 128 columns are in flight (two stages of them on
-//            an A100 or H100), where a 4090 needs 5 KB per multiprocessor and an
-//            H100 15 KB. At the end their sums are added in the order of warps.
-//            A split of 4096 positions takes few microseconds, of which code
-//            that has to be fetched is a large part: there are few branches.
+//            the same queries and every eighth group of sixteen keys, each
+//            group in a ring of its own, so that no barrier is in the loop: 8
+//            warps x 8 KB of F16 with 128 columns are in flight (two stages of
+//            them on an A100 or H100), where a 4090 needs 5 KB per
+//            multiprocessor and an H100 15 KB. At the end their sums are added
+//            in the order of warps. A split of 4096 positions takes few
+//            microseconds, of which code that has to be fetched is a large
+//            part: there are few branches.
 //   Prefill  (MOE_PREFILL) A block has sixteen queries for each of four warps,
 //            which share tiles of 32 keys in two stages; three blocks fit on a
 //            multiprocessor. (sm_90: eight warps and 64 keys, one block.) A
@@ -57,11 +58,14 @@ constexpr int kSteps = (MOE_KEY + 15) / 16;
 constexpr int kCopyWarps = kRingWarps / kGroups;
 static_assert(kCopyWarps * kGroups == kRingWarps && kCopyWarps <= 4,
               "whole groups for warps");
-constexpr float kLog2E = 1.4426950408889634f;
+constexpr float kLog2E = 1.4426950408889634f, kLn2 = 0.6931471805599453f;
 
 /// Positions from `begin` up to `end`.
 struct Span {
   int begin, end;
+  __device__ __forceinline__ bool has(int position) const {
+    return position >= begin && position < end;
+  }
 };
 
 /// Sixteen rows of the cache, of which a tile has `kGroups`.
@@ -69,6 +73,14 @@ struct Group {
   i64 row;      ///< First row in the cache.
   int position; ///< Its position.
 };
+
+/// Weights of prefill are relative to the largest score, or to one that was the
+/// largest before and is at most this exponent of two less: after the first
+/// tiles, sums need not be rescaled any more.
+constexpr int kSlack = kParts == 1 ? 4 : 0;
+/// What a weight of 1 is multiplied with: F16 overflows, see KvHalf.cuh.
+constexpr int kOneExponent = kWeightExponent > 0 ? kWeightExponent - kSlack : 0;
+constexpr float kOne = float(1 << kOneExponent);
 
 MOE_DEVICE void addParts(float (&d)[4], const u32 (&a)[kParts][4], u32 b0,
                          u32 b1) {
@@ -93,6 +105,20 @@ MOE_DEVICE void narrowWeights(u32 (&parts)[kParts][4], const float (&x)[4],
   }
 }
 
+/// The warps that read a tile.
+MOE_DEVICE void syncReaders() {
+  if constexpr (kRingWarps > 1)
+    __syncthreads();
+  else
+    __syncwarp();
+}
+MOE_DEVICE bool anyReader(bool is) {
+  if constexpr (kRingWarps > 1)
+    return __syncthreads_or(is);
+  else
+    return __any_sync(kAllLanes, is);
+}
+
 #if MOE_KV == MOE_KV_Q8_0
 #include "kernels/cuda/FlashCodes.cuh"
 #else
@@ -112,41 +138,6 @@ MOE_DEVICE float exp2Of(float x) {
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
-
-/// What a block computes: queries of a KV head, from `first` on, and a split.
-struct Work {
-  const AttentionArgs &a;
-  const Sequence &sequence;
-  int kvHead, first, count; ///< count: queries of the whole sequence.
-  Span span;
-  i64 base; ///< Row of the sequence's first position, with MOE_CONTIGUOUS.
-
-  /// Returns the positions that a query sees, the last one's after the last.
-  __device__ __forceinline__ Span seenBy(int query) const {
-    int position = sequence.position + min(query, count - 1) / kHeads;
-    return {max(firstVisible(position, a.window), span.begin),
-            min(position + 1, span.end)};
-  }
-  /// The row of a query. Rows of the tile beyond the last query read it again.
-  __device__ __forceinline__ const float *query(int query) const {
-    int i = min(query, count - 1);
-    return a.q + (sequence.begin + i / kHeads) * a.qStride +
-           i64(kvHead * kHeads + i % kHeads) * MOE_KEY;
-  }
-  __device__ __forceinline__ Group groupAt(int position) const {
-#if defined(MOE_CONTIGUOUS)
-    return {base + position, position};
-#elif defined(MOE_RING)
-    return {i64(sequence.state) * MOE_RING + position % MOE_RING, position};
-#else
-    // Without a branch: there is always something to load.
-    const int *page = sequence.pages ? sequence.pages + position / kKvPage
-                                     : (const int *)a.step;
-    i64 row = i64(*page) * kKvPage + position % kKvPage;
-    return {sequence.pages ? row : position, position};
-#endif
-  }
-};
 
 #include "kernels/cuda/FlashQuery.cuh"
 
@@ -217,14 +208,24 @@ MOE_KERNEL(kWarps * 32, kPerSm, AttentionArgs) {
                {row, at + 16 * copyGroup}, seen);
     commitCopies();
   };
-  // What the thread's queries see, and what all or some of the warp's do.
-  Span own[2] = {work.seenBy(ownQuery + g), work.seenBy(ownQuery + g + 8)};
-  Span some = {work.seenBy(ownQuery).begin, work.seenBy(ownQuery + 15).end};
-  Span all = {work.seenBy(ownQuery + 15).begin, work.seenBy(ownQuery).end};
+  // What all queries see that read a tile. Of a tile at an edge, a warp of
+  // prefill computes again what its queries see: it has no registers for that.
+  Span common = {work.seenBy(work.first + kRows - 1).begin,
+                 work.seenBy(work.first).end};
   Query query = {{work.query(ownQuery + g), work.query(ownQuery + g + 8)},
                  c,
+                 a.scale * kLog2E,
                  {exponentFor(0), exponentFor(0)}};
-#ifndef MOE_PREFILL
+  auto spanOf = [&](int query) {
+    int i = ownQuery;
+    asm volatile("" : "+r"(i)); // Not before the loop.
+    return work.seenBy(i + query);
+  };
+#ifdef MOE_PREFILL
+  auto seenOf = [&](int half) { return spanOf(g + 8 * half); };
+#else
+  Span own[2] = {work.seenBy(ownQuery + g), work.seenBy(ownQuery + g + 8)};
+  auto seenOf = [&](int half) { return own[half]; };
   // A warp has every kWarps-th step. These loads come before those of the
   // cache, which memory takes long to deliver.
   constexpr int kOwnSteps = (kSteps + kWarps - 1) / kWarps;
@@ -303,8 +304,15 @@ MOE_KERNEL(kWarps * 32, kPerSm, AttentionArgs) {
     }
   };
 #endif
-  float scoreScale[2] = {a.scale * powerOfTwo(query.exponent[0]),
-                         a.scale * powerOfTwo(query.exponent[1])};
+  // Products times this are scores as exponents of two; with a cap, what it
+  // makes of them is.
+  float unit[2] = {powerOfTwo(query.exponent[0]),
+                   powerOfTwo(query.exponent[1])};
+#ifdef MOE_SOFTCAP
+  const float cap = a.softcap * kLog2E;
+  float inside[2] = {unit[0] * (2 / a.softcap), unit[1] * (2 / a.softcap)};
+  unit[0] = unit[1] = 1;
+#endif
 
   float most[2], sum[2], sums[kColumnTiles][4] = {};
 #pragma unroll
@@ -314,53 +322,58 @@ MOE_KERNEL(kWarps * 32, kPerSm, AttentionArgs) {
     bool hasSink = a.sinks && i < work.count && (kRings == 1 || warp == 0) &&
                    work.span.begin <=
                        firstVisible(sequence.position + i / kHeads, a.window);
-    most[half] =
-        hasSink ? a.sinks[work.kvHead * kHeads + i % kHeads] : -infinity();
+    most[half] = hasSink ? a.sinks[work.kvHead * kHeads + i % kHeads] * kLog2E
+                         : -infinity();
     // The four lanes of a query add up parts of its sum.
-    sum[half] = hasSink && c == 0 ? kWeightScale : 0;
+    sum[half] = hasSink && c == 0 ? kOne : 0;
   }
 
-  auto addTile = [&](int at, const u8 *tile) {
-    if (kRings == 1 && (at >= some.end || at + kKeys <= some.begin))
-      return;
+  auto addTile = [&](int at, u8 *tile) {
+    bool isEdge = at < common.begin || at + kKeys > common.end;
+    if (isEdge) {
+      Span seen[2] = {seenOf(0), seenOf(1)};
+      hideNonFinite(sums, tile, [&](int key, int half) {
+        return seen[half].has(at + key);
+      });
+      if (kRings == 1 &&
+          (at >= spanOf(15).end || at + kKeys <= spanOf(0).begin))
+        return;
+    }
     float scores[2 * kGroups][4] = {};
     multiplyKeys(scores, tile, queryOf);
-    bool isMasked = at < all.begin || at + kKeys > all.end;
-    auto isSeen = [&](int key, int half) {
-      return at + key >= own[half].begin && at + key < own[half].end;
-    };
-#pragma unroll
-    for (int i = 0; i < 2 * kGroups; ++i)
-#pragma unroll
-      for (int k = 0; k < 4; ++k)
-        scores[i][k] *= scoreScale[k / 2];
 #ifdef MOE_SOFTCAP // tanh, with an error of one epsilon of the cap.
 #pragma unroll
     for (int i = 0; i < 2 * kGroups; ++i)
 #pragma unroll
       for (int k = 0; k < 4; ++k)
         scores[i][k] =
-            a.softcap * (1 - 2 / (expf(scores[i][k] * (2 / a.softcap)) + 1));
+            cap - 2 * cap / (exp2Of(scores[i][k] * inside[k / 2]) + 1);
 #endif
-    if (kRings > 1 || isMasked) // Eight scores cost less than a jump.
+    if (kRings > 1 || isEdge) { // Eight scores cost less than a jump.
+      Span seen[2] = {seenOf(0), seenOf(1)};
 #pragma unroll
       for (int i = 0; i < 2 * kGroups; ++i)
 #pragma unroll
         for (int k = 0; k < 4; ++k)
-          if (!isSeen(keyOf(i, k, c), k / 2))
+          if (!seen[k / 2].has(at + keyOf(i, k, c)))
             scores[i][k] = -infinity();
+    }
     float alpha[2], shift[2];
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       // fmaxf drops a NaN, but the NaN's own weight is NaN.
-      float next = most[half];
+      float next = -infinity();
 #pragma unroll
       for (int i = 0; i < 2 * kGroups; ++i)
         next = fmaxf(next, fmaxf(scores[i][2 * half], scores[i][2 * half + 1]));
+      next = fmaxf(next * unit[half], most[half]);
       next = fmaxf(next, __shfl_xor_sync(kAllLanes, next, 1));
       next = fmaxf(next, __shfl_xor_sync(kAllLanes, next, 2));
-      shift[half] = next == -infinity() ? 0 : next;
-      alpha[half] = exp2Of((most[half] - shift[half]) * kLog2E);
+      if (next <= most[half] + float(kSlack))
+        next = most[half];
+      float top = next == -infinity() ? 0 : next;
+      shift[half] = float(kOneExponent) - top;
+      alpha[half] = exp2Of(most[half] - top);
       sum[half] *= alpha[half];
       most[half] = next;
     }
@@ -368,8 +381,7 @@ MOE_KERNEL(kWarps * 32, kPerSm, AttentionArgs) {
     for (int i = 0; i < 2 * kGroups; ++i)
 #pragma unroll
       for (int k = 0; k < 4; ++k) {
-        scores[i][k] = exp2Of(
-            fmaf(scores[i][k] - shift[k / 2], kLog2E, float(kWeightExponent)));
+        scores[i][k] = exp2Of(fmaf(scores[i][k], unit[k / 2], shift[k / 2]));
         sum[k / 2] += scores[i][k];
       }
     if (__any_sync(kAllLanes, alpha[0] != 1 || alpha[1] != 1))
@@ -378,7 +390,7 @@ MOE_KERNEL(kWarps * 32, kPerSm, AttentionArgs) {
 #pragma unroll
         for (int k = 0; k < 4; ++k)
           sums[i][k] *= alpha[k / 2];
-    addValues(sums, scores, tile, isMasked, isSeen);
+    addValues(sums, scores, tile);
   };
   for (int at = firstAt, stage = 0; at < seen.end; at += kStride) {
     int later = at + kAhead * kStride;
@@ -414,18 +426,17 @@ MOE_KERNEL(kWarps * 32, kPerSm, AttentionArgs) {
   auto finish = [&](int query, float most, float sum) {
     if (a.splits > 1) {
       float *stats = outOf(query) + i64(a.heads) * MOE_VALUE + headOf(query);
-      stats[0] = most;
-      stats[a.heads] = sum / kWeightScale;
+      stats[0] = most * kLn2;
+      stats[a.heads] = sum / kOne;
     }
   };
-  auto factorOf = [&](float sum) {
-    return a.splits > 1 ? 1 / kWeightScale : 1 / sum;
-  };
+  auto factorOf = [&](float sum) { return a.splits > 1 ? 1 / kOne : 1 / sum; };
 #ifdef MOE_PREFILL
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     int i = ownQuery + g + 8 * half;
-    if (i >= work.count || own[half].begin >= own[half].end)
+    Span seen = work.seenBy(i);
+    if (i >= work.count || seen.begin >= seen.end)
       continue;
     if (c == 0)
       finish(i, most[half], sum[half]);
@@ -470,7 +481,7 @@ MOE_KERNEL(kWarps * 32, kPerSm, AttentionArgs) {
     float shift = top == -infinity() ? 0 : top;
 #pragma unroll
     for (int w = 0; w < kWarps; ++w) {
-      factors[w] = exp2Of((stats[w][0][r] - shift) * kLog2E);
+      factors[w] = exp2Of(stats[w][0][r] - shift);
       total = fmaf(factors[w], stats[w][1][r], total);
     }
     if (lane == 0)

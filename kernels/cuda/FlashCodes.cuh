@@ -92,11 +92,46 @@ MOE_DEVICE void multiplyKeys(float (&scores)[2 * kGroups][4], const u8 *tile,
   }
 }
 
+/// The scale of a row's block of values.
+MOE_DEVICE float &valueScale(u8 *tile, int row, int block) {
+  return *(float *)(tile + row / 16 * kGroupBytes + kScalesAt +
+                    (kKeyBlocks + block) * kBlockScales + row % 16 * 4);
+}
+/// Calls `each` with the scales that a thread of those that read the tile has.
+template <class Each> MOE_DEVICE void forValueScales(u8 *tile, Each each) {
+  constexpr int kReaders = 32 * kRingWarps;
+  for (int i = threadIdx.x % kReaders; i < kKeys * kValueBlocks; i += kReaders)
+    each(valueScale(tile, i % kKeys, i / kKeys));
+}
+
+/// Replaces scales of a tile's values that are not finite by zero, because a
+/// weight of zero would not hide them from queries that do not see them. Sums
+/// of those that do become NaN. All warps that read the tile call this
+/// together.
 template <class IsSeen>
+MOE_DEVICE void hideNonFinite(float (&sums)[kColumnTiles][4], u8 *tile,
+                              IsSeen isSeen) {
+  bool isFound = false;
+  forValueScales(tile, [&](float scale) { isFound |= !isFinite(scale); });
+  if (!anyReader(isFound))
+    return;
+  for (int row = 0; row < kKeys; ++row)
+#pragma unroll
+    for (int i = 0; i < kColumnTiles; ++i)
+#pragma unroll
+      for (int k = 0; k < 4; ++k)
+        if (!isFinite(valueScale(tile, row, i / 8)) && isSeen(row, k / 2))
+          sums[i][k] = nanValue();
+  syncReaders();
+  forValueScales(tile,
+                 [](float &scale) { scale = isFinite(scale) ? scale : 0; });
+  syncReaders();
+}
+
+/// Adds a tile's values.
 MOE_DEVICE void addValues(float (&sums)[kColumnTiles][4],
                           const float (&weights)[2 * kGroups][4],
-                          const u8 *tile, bool isMasked, IsSeen isSeen) {
-  int c = threadIdx.x % 4;
+                          const u8 *tile) {
 #pragma unroll
   for (int group = 0; group < kGroups; ++group) {
     const u8 *rows = tile + group * kGroupBytes;
@@ -112,9 +147,6 @@ MOE_DEVICE void addValues(float (&sums)[kColumnTiles][4],
           float s =
               i ? (k % 2 ? scale.w : scale.y) : (k % 2 ? scale.z : scale.x);
           x[i][k] = weights[2 * group + i][k] * s;
-          // A weight of zero would not hide a NaN in a row that is not seen.
-          if (isMasked && !isSeen(keyOf(2 * group + i, k, c), k / 2))
-            x[i][k] = 0;
         }
       u32 p[kParts][4];
       narrowWeights(p, x[0], x[1]);

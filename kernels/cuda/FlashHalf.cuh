@@ -24,9 +24,11 @@ struct Swizzle {
     for (int i = 0; i < 4; ++i)
       of[i] = row + ((2 * i) ^ odd ^ (number & 7)) * 16;
   }
-  __device__ __forceinline__ u32 chunk(int even) const {
-    return of[even / 2 % 4] + even / 8 * 128;
+  /// The address of a chunk is this plus `offsetOf(even)`.
+  __device__ __forceinline__ u32 base(int even) const {
+    return of[even / 2 % 4];
   }
+  static __device__ constexpr int offsetOf(int even) { return even / 8 * 128; }
 };
 
 /// Copies a group's keys or values, whole rows of `Pitch` bytes. Eight threads
@@ -72,6 +74,25 @@ MOE_DEVICE int valueColumn(int i, int k, int c) {
   return 8 * i + 2 * c + k % 2;
 }
 
+/// Matrix load number `I` of a tile's keys, its products, and those after it.
+/// Recursive instead of a loop, so that offsets are part of instructions.
+template <int I, class QueryOf>
+MOE_DEVICE void multiplyKeysFrom(float (&scores)[2 * kGroups][4],
+                                 u32 (&query)[kParts][4], const Swizzle &at,
+                                 QueryOf queryOf) {
+  if constexpr (I < kSteps * kGroups) {
+    constexpr int step = I / kGroups, group = I % kGroups;
+    if constexpr (group == 0)
+      queryOf(query, step);
+    u32 b[4];
+    loadMatrices<Swizzle::offsetOf(2 * step) + group * 16 * kKeyPitch>(
+        b, at.base(2 * step));
+    addParts(scores[2 * group], query, b[0], b[1]);
+    addParts(scores[2 * group + 1], query, b[2], b[3]);
+    multiplyKeysFrom<I + 1>(scores, query, at, queryOf);
+  }
+}
+
 template <class QueryOf>
 MOE_DEVICE void multiplyKeys(float (&scores)[2 * kGroups][4], const u8 *tile,
                              QueryOf queryOf) {
@@ -79,18 +100,8 @@ MOE_DEVICE void multiplyKeys(float (&scores)[2 * kGroups][4], const u8 *tile,
   // Rows 0 .. 7 with columns 0 .. 7 and 8 .. 15, then rows 8 .. 15.
   int row = lane / 16 * 8 + lane % 8;
   Swizzle at(sharedAddress(tile) + row * kKeyPitch, row, lane / 8 % 2);
-#pragma unroll
-  for (int step = 0; step < kSteps; ++step) {
-    u32 query[kParts][4];
-    queryOf(query, step);
-#pragma unroll
-    for (int group = 0; group < kGroups; ++group) {
-      u32 b[4];
-      loadMatrices(b, at.chunk(2 * step) + group * 16 * kKeyPitch);
-      addParts(scores[2 * group], query, b[0], b[1]);
-      addParts(scores[2 * group + 1], query, b[2], b[3]);
-    }
-  }
+  u32 query[kParts][4];
+  multiplyKeysFrom<0>(scores, query, at, queryOf);
 }
 
 MOE_DEVICE bool isInfiniteOrNaN(u32 half) {
@@ -102,20 +113,16 @@ MOE_DEVICE u32 finiteOnly(u32 pair) {
          (isInfiniteOrNaN(pair >> 16) ? 0 : pair & 0xffff0000);
 }
 
-/// Returns whether a value of the tile is not finite.
-MOE_DEVICE bool hasNonFinite(const u8 *values) {
-  constexpr u32 kCarry = 0x80008000 - kInfinities;
-  u32 found = 0;
-  for (int i = threadIdx.x % 32; i < kKeys * kValuePitch / 16; i += 32) {
-    // The columns that follow a value may never have been written.
+/// Calls `each` with the words that a thread of those that read the tile has.
+/// Columns that follow a value are left out: they may never have been written.
+template <class Each> MOE_DEVICE void forValues(u8 *values, Each each) {
+  constexpr int kReaders = 32 * kRingWarps;
+  for (int i = threadIdx.x % kReaders; i < kKeys * kValuePitch / 16;
+       i += kReaders) {
     int row = i / (kValuePitch / 16), at = i % (kValuePitch / 16);
-    if ((at ^ (row & 7)) >= kColumnTiles)
-      continue;
-    uint4 x = *(const uint4 *)(values + i * 16);
-    found |= ((x.x & 0x7fff7fff) + kCarry) | ((x.y & 0x7fff7fff) + kCarry) |
-             ((x.z & 0x7fff7fff) + kCarry) | ((x.w & 0x7fff7fff) + kCarry);
+    if ((at ^ (row & 7)) < kColumnTiles)
+      each(*(uint4 *)(values + i * 16));
   }
-  return __any_sync(kAllLanes, (found & 0x80008000) != 0);
 }
 
 /// Makes the sums of columns NaN in which a query sees a value that is not
@@ -136,45 +143,57 @@ MOE_DEVICE void spoil(float (&sums)[kColumnTiles][4], const u8 *values,
     }
 }
 
-/// Adds a tile's values; without those that are not finite if `isSpoilt`.
-MOE_DEVICE void addFinite(float (&sums)[kColumnTiles][4],
-                          const float (&weights)[2 * kGroups][4],
-                          const u8 *values, bool isSpoilt) {
-  int lane = threadIdx.x % 32;
-  // Rows 0 .. 7 and 8 .. 15 by columns 0 .. 7, then by columns 8 .. 15.
-  int row = lane / 8 % 2 * 8 + lane % 8;
-  Swizzle at(sharedAddress(values) + row * kValuePitch, row, lane / 16);
-#pragma unroll
-  for (int group = 0; group < kGroups; ++group) {
-    u32 p[kParts][4];
-    narrowWeights(p, weights[2 * group], weights[2 * group + 1]);
-#pragma unroll
-    for (int i = 0; i < kColumnTiles; i += 2) {
-      u32 b[4];
-      loadTransposed(b, at.chunk(i) + group * 16 * kValuePitch);
-      if (isSpoilt)
-#pragma unroll
-        for (u32 &x : b)
-          x = finiteOnly(x);
-      addParts(sums[i], p, b[0], b[1]);
-      addParts(sums[i + 1], p, b[2], b[3]);
-    }
+/// Replaces values of a tile that are not finite by zero, because a weight of
+/// zero would not hide them from queries that do not see them. Those that do
+/// get their NaN here. All warps that read the tile call this together.
+template <class IsSeen>
+MOE_DEVICE void hideNonFinite(float (&sums)[kColumnTiles][4], u8 *tile,
+                              IsSeen isSeen) {
+  constexpr u32 kCarry = 0x80008000 - kInfinities;
+  u8 *values = tile + kKeys * kKeyPitch;
+  u32 found = 0;
+  forValues(values, [&](const uint4 &x) {
+    found |= ((x.x & 0x7fff7fff) + kCarry) | ((x.y & 0x7fff7fff) + kCarry) |
+             ((x.z & 0x7fff7fff) + kCarry) | ((x.w & 0x7fff7fff) + kCarry);
+  });
+  if (!anyReader((found & 0x80008000) != 0))
+    return;
+  spoil(sums, values, isSeen);
+  syncReaders();
+  forValues(values, [](uint4 &x) {
+    x = make_uint4(finiteOnly(x.x), finiteOnly(x.y), finiteOnly(x.z),
+                   finiteOnly(x.w));
+  });
+  syncReaders();
+}
+
+/// Matrix load number `I` of a tile's values, its products, and those after it.
+template <int I>
+MOE_DEVICE void
+addValuesFrom(float (&sums)[kColumnTiles][4], u32 (&p)[kParts][4],
+              const float (&weights)[2 * kGroups][4], const Swizzle &at) {
+  constexpr int kLoads = kColumnTiles / 2;
+  if constexpr (I < kGroups * kLoads) {
+    constexpr int group = I / kLoads, column = I % kLoads * 2;
+    if constexpr (column == 0)
+      narrowWeights(p, weights[2 * group], weights[2 * group + 1]);
+    u32 b[4];
+    loadTransposed<kKeys * kKeyPitch + group * 16 * kValuePitch +
+                   Swizzle::offsetOf(column)>(b, at.base(column));
+    addParts(sums[column], p, b[0], b[1]);
+    addParts(sums[column + 1], p, b[2], b[3]);
+    addValuesFrom<I + 1>(sums, p, weights, at);
   }
 }
 
-template <class IsSeen>
+/// Adds a tile's values.
 MOE_DEVICE void addValues(float (&sums)[kColumnTiles][4],
                           const float (&weights)[2 * kGroups][4],
-                          const u8 *tile, bool isMasked, IsSeen isSeen) {
-  const u8 *values = tile + kKeys * kKeyPitch;
-  // A weight of zero would not hide a NaN in a row that a query does not see.
-  bool isSpoilt = isMasked && hasNonFinite(values);
-  if (isSpoilt)
-    spoil(sums, values, isSeen);
-  // Decode has a copy of the code for either, so that there is one jump;
-  // prefill has no registers for it.
-  if (kRings > 1 && !isSpoilt)
-    addFinite(sums, weights, values, false);
-  else
-    addFinite(sums, weights, values, kRings > 1 || isSpoilt);
+                          const u8 *tile) {
+  int lane = threadIdx.x % 32;
+  // Rows 0 .. 7 and 8 .. 15 by columns 0 .. 7, then by columns 8 .. 15.
+  int row = lane / 8 % 2 * 8 + lane % 8;
+  Swizzle at(sharedAddress(tile) + row * kValuePitch, row, lane / 16);
+  u32 p[kParts][4];
+  addValuesFrom<0>(sums, p, weights, at);
 }

@@ -53,13 +53,13 @@ MOE_DEVICE void mma(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) {
 }
 
 /// Loads four matrices of eight rows of 16 bytes; lane i passes the shared
-/// address of row i % 8 of matrix i / 8. Lane 4 g + c gets the four bytes from
-/// 4 c on of row g of each matrix.
-MOE_DEVICE void loadMatrices(u32 (&x)[4], u32 row) {
+/// address of row i % 8 of matrix i / 8, less `Offset`. Lane 4 g + c gets the
+/// four bytes from 4 c on of row g of each matrix.
+template <int Offset = 0> MOE_DEVICE void loadMatrices(u32 (&x)[4], u32 row) {
   asm volatile(
-      "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+      "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4 + %5];"
       : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
-      : "r"(row)
+      : "r"(row), "n"(Offset)
       : "memory");
 }
 MOE_DEVICE void loadMatrices(u32 (&x)[4], const void *row) {
@@ -67,12 +67,12 @@ MOE_DEVICE void loadMatrices(u32 (&x)[4], const void *row) {
 }
 
 /// The same, transposed: lane 4 g + c gets elements 2 c, 2 c + 1 of column g.
-MOE_DEVICE void loadTransposed(u32 (&x)[4], u32 row) {
-  asm volatile(
-      "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-      : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
-      : "r"(row)
-      : "memory");
+template <int Offset = 0> MOE_DEVICE void loadTransposed(u32 (&x)[4], u32 row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, "
+               "%3}, [%4 + %5];"
+               : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
+               : "r"(row), "n"(Offset)
+               : "memory");
 }
 MOE_DEVICE void loadTransposed(u32 (&x)[4], const void *row) {
   loadTransposed(x, sharedAddress(row));
