@@ -161,6 +161,9 @@ struct StreamExpertsArgs {
 struct GemmPartArgs : GemmArgs {
   Bring next;
 };
+struct HalfGemmPartArgs : HalfGemmArgs {
+  Bring next;
+};
 
 /// MlaAttention reads [heads][positions][nope + value] floats: the keys and
 /// values of the heads from `firstHead` on, for the positions that each

@@ -12,15 +12,42 @@
 MOE_DEVICE u32 sharedAddress(const void *p) {
   return u32(__cvta_generic_to_shared(p));
 }
-/// Copies sixteen bytes in the background.
-MOE_DEVICE void copyAsync(void *to, const void *from) {
+/// Copies sixteen bytes to the shared address `to` in the background.
+MOE_DEVICE void copyAsync(u32 to, const void *from) {
 #if __CUDA_ARCH__ >= 800
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"
                :
-               : "r"(sharedAddress(to)), "l"(from)
+               : "r"(to), "l"(from)
                : "memory");
 #else
-  *(uint4 *)to = *(const uint4 *)from;
+  uint4 v = *(const uint4 *)from;
+  asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};"
+               :
+               : "r"(to), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w)
+               : "memory");
+#endif
+}
+/// The same for four or eight bytes.
+template <int Bytes> MOE_DEVICE void copyFew(u32 to, const void *from) {
+  static_assert(Bytes == 4 || Bytes == 8);
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.ca.shared.global [%0], [%1], %2;"
+               :
+               : "r"(to), "l"(from), "n"(Bytes)
+               : "memory");
+#else
+  if (Bytes == 4) {
+    asm volatile("st.shared.u32 [%0], %1;"
+                 :
+                 : "r"(to), "r"(*(const u32 *)from)
+                 : "memory");
+  } else {
+    uint2 v = *(const uint2 *)from;
+    asm volatile("st.shared.v2.u32 [%0], {%1, %2};"
+                 :
+                 : "r"(to), "r"(v.x), "r"(v.y)
+                 : "memory");
+  }
 #endif
 }
 #if __CUDA_ARCH__ >= 800

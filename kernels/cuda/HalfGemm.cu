@@ -263,7 +263,12 @@ MOE_DEVICE void addSlices(Sums &sums, float *memory, int slice, int thread) {
 }
 #endif
 
+#ifdef MOE_PART
+MOE_KERNEL(kThreads, MOE_BLOCKS, HalfGemmPartArgs) {
+  MOE_BRING_NEXT(a)
+#else
 MOE_KERNEL(kThreads, MOE_BLOCKS, HalfGemmArgs) {
+#endif
   extern __shared__ uint4 memory[];
   Job job = findGroup(a);
   if (job.count <= 0)

@@ -161,19 +161,20 @@ constexpr int kValueBits = 6;
 constexpr int kValueBits = MOE_BITS;
 #endif
 
+/// Past the last unit it stores that one's scales, for codes that are zeros.
 MOE_DEVICE void storeScales(u32 stage, const Scales &scales,
                             const WeightSource &s, int round, int thread) {
   if (!isTurn(round, thread))
     return;
   int u = thread % kQuads / (kPanels * 4), rows = thread % (kPanels * 4);
-  int unit = unitOf(s, round) + u;
+  int unit = min(unitOf(s, round) + u, s.units - 1);
   Factors f;
   decode(f, scales.block, scales.unit, unit % kTileUnits);
   auto store = [&](int i, const float(&four)[4], float times) {
     u32 pairs[4];
 #pragma unroll
     for (int r = 0; r < 4; ++r) {
-      float x = unit < s.units ? four[r] * times : 0;
+      float x = four[r] * times;
       pairs[r] = narrow(x, x);
     }
     storeShared(stage + u32(sizeof(WeightStage::codes)) +

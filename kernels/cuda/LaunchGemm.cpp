@@ -264,9 +264,10 @@ Scaling scalingOf(Format format) {
 }
 
 /// Returns the bytes of the two stages of Gemm.cu for this many rows of
-/// activations and weights.
-uint32_t gemmSharedBytes(const Product &p, int64_t acts, int64_t weights) {
-  constexpr int64_t kStages = 2, kUnits = 4;
+/// activations and weights, and those of its Sources.
+uint32_t gemmSharedBytes(const Product &p, int64_t acts, int64_t weights,
+                         int64_t threads) {
+  constexpr int64_t kStages = 2, kUnits = 2, kScaleLoads = 4;
   Rows16Shape shape = rows16Shape(p.format);
   Scaling scaling = scalingOf(p.format);
   // A unit has quantised values and a scale, and with minima a sum for each of
@@ -274,34 +275,39 @@ uint32_t gemmSharedBytes(const Product &p, int64_t acts, int64_t weights) {
   int64_t actBytes = 32 + 4 * std::max(2 * scaling.minima, 1);
   int64_t weightBytes = 4 * shape.codeBits +
                         4 * (scaling.sums + scaling.minima) + scaling.numbers;
-  return uint32_t(
-      kStages * kUnits *
-      (acts * actBytes + weights * weightBytes * (p.isGate ? 2 : 1)));
+  int64_t matrices = p.isGate ? 2 : 1;
+  int64_t sources = blocksFor(acts * 2 * kUnits, threads) + 1 + matrices +
+                    blocksFor(matrices * kUnits * weights / 4, threads);
+  int64_t scales = 2 * acts + kScaleLoads * matrices * kUnits * weights / 4;
+  return uint32_t(kStages * kUnits *
+                      (acts * actBytes + weights * weightBytes * matrices) +
+                  4 * threads * sources + 8 * scales);
 }
 
 std::vector<Launch> gemm(const Product &p, int arch) {
-  // Columns of a warp: their sums take 64 registers of a lane, and twice as
-  // many with a gate.
+  // A warp's sums take 64 registers of a lane, of 128 where a block has eight
+  // warps.
   int64_t warpActs = p.isGate ? 32 : 64;
-  int64_t rows = blockRowsOf(p, 2 * warpActs);
-  // A block has 64 KiB of shared memory on sm_75, and 99 KiB on later GeForce
-  // GPUs.
-  int64_t warpRows = arch < 80 ? 2 : 4;
+  // Lanes of some formats would need more than 128 registers, which blocks of
+  // four warps have; on sm_120 those with two factors or more.
+  Scaling scaling = scalingOf(p.format);
+  bool isLarge = (scaling.minima > 0 && rows16Shape(p.format).codeBits != 4) ||
+                 (arch >= 120 && scaling.sums + scaling.minima > 1);
+  int64_t rows = blockRowsOf(p, isLarge ? 64 : 2 * warpActs);
   int64_t warpCols = (rows + warpActs - 1) / warpActs;
-  // On sm_103 a lane would need four bytes more than its 255 registers if it
-  // also loads the scales of halves of two matrices; half the columns take 174.
-  if (arch == 103 && p.isGate && rows == 32 && scalingOf(p.format).sums == 2)
-    warpCols = 2;
+  int64_t warpRows = p.isGate && warpCols == 2 ? 2 : 4;
+  int64_t blockRows = 32 * warpRows, threads = 32 * warpRows * warpCols;
   KernelSpec spec = productSpec(p, "Gemm.cu", "gemm_mma", rows);
   if (!addFormat(spec, p.format))
     return {};
   spec.define("MOE_WARP_ROWS", warpRows);
   spec.define("MOE_WARP_COLS", warpCols);
+  spec.define("MOE_PAIRS", p.isGate ? 2 : 1);
   return {makeLaunch(std::move(spec),
-                     {blocksFor(p.args.w.rows, warpRows * 32),
+                     {blocksFor(p.args.w.rows, blockRows),
                       prefillGroups(p, rows), uint32_t(p.heads)},
-                     uint32_t(warpRows * warpCols * 32),
-                     gemmSharedBytes(p, rows, warpRows * 32), p.args)};
+                     uint32_t(threads),
+                     gemmSharedBytes(p, rows, blockRows, threads), p.args)};
 }
 } // namespace
 
@@ -367,6 +373,17 @@ Bring bringTo(const Product &p, int64_t begin, int64_t count, u8 *slot) {
   return b;
 }
 
+/// Adds what a part copies to a launch with arguments `Args`.
+template <class PartArgs, class Args>
+void bringNext(Launch &launch, const Bring &next) {
+  PartArgs args{};
+  std::memcpy(static_cast<Args *>(&args), launch.args.data(), sizeof(Args));
+  args.next = next;
+  static_assert(sizeof(args) <= kMaxArgBytes);
+  std::memcpy(launch.args.data(), &args, sizeof(args));
+  launch.argBytes = sizeof(args);
+}
+
 /// Returns the launches of a part, which also copy the part `next`.
 std::vector<Launch> partLaunches(const Product &whole, const Bring &here,
                                  int64_t begin, const Bring &next,
@@ -380,16 +397,19 @@ std::vector<Launch> partLaunches(const Product &whole, const Bring &here,
     if (*bias)
       *bias = after(*bias, begin * p.args.w.rows);
   std::vector<Launch> launches = wholeLaunches(p, context);
+  if (launches.empty())
+    return {};
+  bool isHalf = isHalfGemm(p, context);
+  if (isHalf)
+    launches.erase(launches.begin()); // Was done for all parts.
   for (Launch &launch : launches) {
     launch.kernel.entry += "_part";
     launch.kernel.define("MOE_PART");
     launch.grid[2] = 2;
-    GemmPartArgs args{};
-    static_cast<GemmArgs &>(args) = p.args;
-    args.next = next;
-    static_assert(sizeof(args) <= kMaxArgBytes);
-    std::memcpy(launch.args.data(), &args, sizeof(args));
-    launch.argBytes = sizeof(args);
+    if (isHalf)
+      bringNext<HalfGemmPartArgs, HalfGemmArgs>(launch, next);
+    else
+      bringNext<GemmPartArgs, GemmArgs>(launch, next);
   }
   return launches;
 }
@@ -407,14 +427,23 @@ std::vector<Launch> streamedLaunches(const Product &p,
     return bringTo(p, begin, std::min(each, p.args.experts - begin),
                    after(memory, part % 2 * slot));
   };
+  // Narrowed activations lie behind the slots.
+  LaunchContext behind = context;
+  behind.workspace = after(context.workspace, 2 * slot);
   Bring here = partAt(0);
   std::vector<Launch> all{makeLaunch(
       {"kernels/cuda/StreamExperts.cu", "stream_experts", {}},
       {uint32_t(kBringBlocks)}, 256, 0, StreamExpertsArgs{context.step, here})};
+  if (isHalfGemm(p, behind)) {
+    std::vector<Launch> whole = wholeLaunches(p, behind);
+    if (whole.empty())
+      return {};
+    all.push_back(whole.front());
+  }
   for (int64_t part = 0; part * each < p.args.experts; ++part) {
     Bring next = partAt(part + 1);
     std::vector<Launch> launches =
-        partLaunches(p, here, part * each, next, context);
+        partLaunches(p, here, part * each, next, behind);
     if (launches.empty())
       return {};
     all.insert(all.end(), launches.begin(), launches.end());
@@ -439,7 +468,8 @@ int64_t gemmBytes(OpCode op, const void *args, const LaunchContext &context) {
     return 0;
   int64_t each = partExperts(p, context);
   return 2 * (slotBytes(p.args.w.outerStride, each) +
-              (p.isGate ? slotBytes(p.args.up.outerStride, each) : 0));
+              (p.isGate ? slotBytes(p.args.up.outerStride, each) : 0)) +
+         (isHalfGemm(p, context) ? narrowBytes(p, context) : 0);
 }
 
 } // namespace moek::cuda

@@ -174,7 +174,7 @@ bool isHalfGemm(const Product &p, const LaunchContext &context) {
   // longer in F16 than in int8, whose last rows have smaller tiles.
   bool isSlower = p.format == Format::MXFP4 && p.isGate;
   if (context.form.layout == Layout::Rows16)
-    return hasPanelProducts(context.arch) && context.parts == 0 && !isSlower &&
+    return hasPanelProducts(context.arch) && !isSlower &&
            rowsPerMatrix(p) > kFewRows && scaleBytes(p.format) > 0;
   return halfProducts(p.format, double(rowsPerMatrix(p)), context.arch) > 0 &&
          context.form.layout == Layout::Gguf && context.parts == 0 &&

@@ -22,7 +22,7 @@
 #else
 #define MOE_HALF "bf16"
 #endif
-#include "kernels/cuda/HalfMma.cuh"
+#include "kernels/cuda/NarrowRow.cuh"
 
 constexpr int kEach = 8;
 
@@ -40,34 +40,16 @@ MOE_DEVICE void loadEight(float (&v)[kEach], const float *x, int c, int cols) {
 }
 
 MOE_KERNEL(256, 4, NarrowArgs) {
-  int row = blockIdx.x;
-  if (a.slots) {
-    if (row >= *a.slotCount)
-      return;
-    row = a.slots[row];
-  }
-  int t = row / a.rowsPerToken;
-  if (t >= a.step->tokens)
+  int row = narrowedRow(a);
+  if (row < 0)
     return;
-  const float *x = (const float *)(a.x + t * a.tokenStride +
-                                   row % a.rowsPerToken * a.rowStride);
+  const float *x = (const float *)addressOf(a, row);
   float scale = 1;
 #ifdef MOE_HALF_IS_F16
-  __shared__ float parts[32];
   float most = 0;
   for (int c = threadIdx.x; c < a.cols; c += blockDim.x)
     most = fmaxf(most, fabsf(x[c]));
-  most = warpMax(most);
-  if (threadIdx.x % 32 == 0)
-    parts[threadIdx.x / 32] = most;
-  __syncthreads();
-  int warps = blockDim.x / 32, lane = threadIdx.x % 32;
-  most = warpMax(lane < warps ? parts[lane] : 0.0f);
-  // Exponents of 2^-100 and less would need scales that are no floats.
-  int exponent = max(int(u32(__float_as_int(most)) >> 23) - 127 - 14, -100);
-  scale = __int_as_float((127 - exponent) << 23);
-  if (threadIdx.x == 0)
-    a.scales[row] = __int_as_float((127 + exponent) << 23);
+  scale = rowScale(most, 15, a.scales + row);
 #endif
   u16 *out = a.out + row * a.pitch;
   for (int c = threadIdx.x * kEach; c < a.pitch; c += blockDim.x * kEach) {

@@ -12,37 +12,20 @@
 
 #define MOE_HALF_IS_F16
 #define MOE_HALF "f16"
-#include "kernels/cuda/HalfMma.cuh"
+#include "kernels/cuda/NarrowRow.cuh"
 
 constexpr int kEach = 16;
 
 MOE_KERNEL(256, 4, NarrowArgs) {
-  int row = blockIdx.x;
-  if (a.slots) {
-    if (row >= *a.slotCount)
-      return;
-    row = a.slots[row];
-  }
-  int t = row / a.rowsPerToken;
-  if (t >= a.step->tokens)
+  int row = narrowedRow(a);
+  if (row < 0)
     return;
-  const u8 *x = a.x + t * a.tokenStride + row % a.rowsPerToken * a.rowStride;
+  const u8 *x = addressOf(a, row);
   const float *scales = a8Scales(x, a.cols);
-  __shared__ float parts[32];
   float most = 0;
   for (int i = threadIdx.x; i < a.cols / 32; i += blockDim.x)
     most = fmaxf(most, scales[i]);
-  most = warpMax(most);
-  if (threadIdx.x % 32 == 0)
-    parts[threadIdx.x / 32] = most;
-  __syncthreads();
-  int warps = blockDim.x / 32, lane = threadIdx.x % 32;
-  most = warpMax(lane < warps ? parts[lane] : 0.0f);
-  // Exponents of 2^-100 and less would need scales that are no floats.
-  int exponent = max(int(u32(__float_as_int(most)) >> 23) - 127 - 7, -100);
-  float times = __int_as_float((127 - exponent) << 23);
-  if (threadIdx.x == 0)
-    a.scales[row] = __int_as_float((127 + exponent) << 23);
+  float times = rowScale(most, 8, a.scales + row); // Times 2^7: below 2^15.
   u16 *out = a.out + row * a.pitch;
   for (int c = threadIdx.x * kEach; c < a.cols; c += blockDim.x * kEach) {
     uint4 codes = __ldg((const uint4 *)(x + c));

@@ -64,9 +64,10 @@ inline uint32_t prefillGroups(const Product &p, int64_t rows) {
 }
 
 /// Whether HalfGemm.cu multiplies it: F32, F16 or BF16 in the layout of files,
-/// or panels on some GPUs, more than a few rows, not streamed.
+/// not streamed, or panels on some GPUs; more than a few rows.
 bool isHalfGemm(const Product &p, const LaunchContext &context);
-/// Its launches, and the bytes of workspace for the narrowed activations.
+/// Its launches, of which the first narrows activations for all that follow,
+/// and the bytes of workspace that these take.
 std::vector<Launch> halfGemm(const Product &p, const LaunchContext &context);
 int64_t narrowBytes(const Product &p, const LaunchContext &context);
 

@@ -290,50 +290,72 @@ struct UnitScales {
 MOE_DEVICE uint2 load8(const u8 *p) { return __ldg((const uint2 *)p); }
 MOE_DEVICE u32 load4(const u8 *p) { return __ldg((const u32 *)p); }
 
+/// Loads four or eight bytes of scales.
+struct FromMemory {
+  __device__ u32 four(const u8 *p) { return load4(p); }
+  __device__ uint2 eight(const u8 *p) { return load8(p); }
+};
+/// Most loads of a BlockScales and a UnitScales together.
+constexpr int kScaleLoads = 4;
+
 /// Loads a lane's scales. `quad` is g % 4: the lane's rows are the four from 4
-/// quad on.
-MOE_DEVICE void loadScales(BlockScales &block, const u8 *tile, int quad) {
+/// quad on. `from` is asked for the same bytes in the same order each time.
+template <class From>
+MOE_DEVICE void loadScales(BlockScales &block, const u8 *tile, int quad,
+                           From &from) {
 #if MOE_FORMAT == MOE_MXFP4 // One byte per row.
-  block.d.x = load4(tile + 4 * quad);
+  block.d.x = from.four(tile + 4 * quad);
 #else
-  block.d = load8(tile + 8 * quad);
+  block.d = from.eight(tile + 8 * quad);
 #endif
 #ifdef MOE_MIN
-  block.m = load8(tile + 32 + 8 * quad);
+  block.m = from.eight(tile + 32 + 8 * quad);
 #endif
 }
-MOE_DEVICE void loadScales(UnitScales &unit, const u8 *tile, int u, int quad) {
+template <class From>
+MOE_DEVICE void loadScales(UnitScales &unit, const u8 *tile, int u, int quad,
+                           From &from) {
 #if MOE_FORMAT == MOE_Q4_K || MOE_FORMAT == MOE_Q5_K
-  unit.low.x = load4(tile + 64 + 16 * u + 4 * quad);
-  unit.top.x = load4(tile + 192 + 16 * (u % 4) + 4 * quad);
+  unit.low.x = from.four(tile + 64 + 16 * u + 4 * quad);
+  unit.top.x = from.four(tile + 192 + 16 * (u % 4) + 4 * quad);
 #elif MOE_FORMAT == MOE_IQ4_XS
-  unit.low.x = load4(tile + 32 + 16 * (u % 4) + 4 * quad);
-  unit.top.x = load4(tile + 96 + 16 * (u % 2) + 4 * quad);
+  unit.low.x = from.four(tile + 32 + 16 * (u % 4) + 4 * quad);
+  unit.top.x = from.four(tile + 96 + 16 * (u % 2) + 4 * quad);
 #elif MOE_FORMAT == MOE_Q3_K
-  unit.low = load8(tile + 32 + 32 * (u % 4) + 8 * quad);
-  unit.top = load8(tile + 160 + 32 * (u % 2) + 8 * quad);
+  unit.low = from.eight(tile + 32 + 32 * (u % 4) + 8 * quad);
+  unit.top = from.eight(tile + 160 + 32 * (u % 2) + 8 * quad);
 #elif MOE_FORMAT == MOE_Q6_K
-  unit.low.x = load4(tile + 32 + 32 * u + 4 * quad);
-  unit.low.y = load4(tile + 48 + 32 * u + 4 * quad);
+  unit.low.x = from.four(tile + 32 + 32 * u + 4 * quad);
+  unit.low.y = from.four(tile + 48 + 32 * u + 4 * quad);
 #elif MOE_FORMAT == MOE_Q2_K
-  unit.low = load8(tile + 64 + 32 * u + 8 * quad);
+  unit.low = from.eight(tile + 64 + 32 * u + 8 * quad);
 #elif defined(MOE_DIGITS)
   const u8 *odd = tile + 32 + 4 * quad;
 #ifdef MOE_HALVES
-  unit.low.x = load4(odd + 32 * (u % 4));
-  unit.low.y = load4(odd + 32 * (u % 4) + 16);
+  unit.low.x = from.four(odd + 32 * (u % 4));
+  unit.low.y = from.four(odd + 32 * (u % 4) + 16);
 #else
-  unit.low.x = load4(odd + 16 * (u % 4));
+  unit.low.x = from.four(odd + 16 * (u % 4));
 #endif
 #if MOE_SHIFTS == 1
-  unit.shifts = __ldg((const u16 *)(tile + 96) + u) >> (4 * quad) & 15;
+  unit.shifts =
+      from.four(tile + 96 + u / 2 * 4) >> (u % 2 * 16 + 4 * quad) & 15;
 #elif MOE_SHIFTS == 4
-  uint2 bits = load8(tile + 160 + 8 * u);
+  uint2 bits = from.eight(tile + 160 + 8 * u);
   unit.shifts =
       __byte_perm(bits.x >> (4 * quad), bits.y >> (4 * quad), 0x6420) &
       0x0f0f0f0f;
 #endif
 #endif
+}
+
+MOE_DEVICE void loadScales(BlockScales &block, const u8 *tile, int quad) {
+  FromMemory from;
+  loadScales(block, tile, quad, from);
+}
+MOE_DEVICE void loadScales(UnitScales &unit, const u8 *tile, int u, int quad) {
+  FromMemory from;
+  loadScales(unit, tile, u, quad, from);
 }
 
 MOE_DEVICE float halfOf(const uint2 &four, int row) {

@@ -286,7 +286,10 @@ void resolveIn(Space space, Warp &warp, const Op &op, Mask mask, uint32_t bytes,
     if (launch.recorder && space != Space::Const)
       launch.recorder->global(
           warp, request.address, mask, bytes, kind != AccessKind::Read,
-          op.order != Order::Weak || op.opClass == OpClass::AsyncCopy);
+          // Copies of fewer than 16 bytes are always .ca, "cache at all
+          // levels".
+          op.order != Order::Weak ||
+              (op.opClass == OpClass::AsyncCopy && op.bytes == 16));
     return resolveGlobal(warp, op, mask, bytes, kind, request);
   }
 }
