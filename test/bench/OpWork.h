@@ -92,6 +92,8 @@ template <class Args> std::shared_ptr<const void> keep(const Args &args) {
 
 /// Kernels around attention and experts.
 Work embed(Arena &, Isa, Step);
+Work embedPositions(Arena &, Isa, Step);
+Work positionScale(Arena &, Isa, Step);
 Work scale(Arena &, Isa, Step);
 Work ropeTable(Arena &, Isa, Step);
 Work rmsNorm(Arena &, Isa, Step);
@@ -127,6 +129,8 @@ Work entryStore(Arena &, Isa, Step);
 Work indexScoresOfRows(Arena &, Isa, Step);
 Work indexScoresOfEntries(Arena &, Isa, Step);
 Work indexSelect(Arena &, Isa, Step);
+Work blockScores(Arena &, Isa, Step);
+Work blockAttention(Arena &, Isa, Step);
 Work latentOfChosenF16(Arena &, Isa, Step);
 Work latentOfChosenQ8(Arena &, Isa, Step);
 Work windowAndChosen(Arena &, Isa, Step);

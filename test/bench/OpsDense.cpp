@@ -24,6 +24,25 @@ Work embed(Arena &arena, Isa, Step step) {
   return {keep(a), 0, 2 * values, double(step.tokens * a.table.rowStride)};
 }
 
+/// Rows of learned positions.
+Work embedPositions(Arena &arena, Isa, Step step) {
+  EmbedPositionsArgs a{};
+  a.table = arena.weights(Format::F32, 1, 8192, kHidden);
+  a.cols = kHidden, a.out = arena.make<float>(step.tokens * kHidden);
+  double values = double(step.tokens) * kHidden;
+  return {keep(a), 0, 0, 8 * values};
+}
+
+/// Queries times a factor of their position.
+Work positionScale(Arena &arena, Isa, Step step) {
+  PositionScaleArgs a{};
+  a.cols = int64_t(kHeads) * kRope, a.length = 8192, a.slope = 0.1f;
+  a.x = arena.floats(step.tokens * a.cols);
+  a.out = arena.make<float>(step.tokens * a.cols);
+  double values = double(step.tokens) * double(a.cols);
+  return {keep(a), 0, values, 8 * values};
+}
+
 /// Scales logits, which some models cap.
 Work scale(Arena &arena, Isa, Step step) {
   ScaleArgs a{};

@@ -168,6 +168,59 @@ Work indexScoresOfEntries(Arena &arena, Isa, Step step) {
   return indexScores(arena, step, 4);
 }
 
+/// MiniMax-M3: blocks of 128 positions for each of four heads of keys, of which
+/// 15 are chosen beside the token's own.
+constexpr int32_t kBlockGroups = 4, kBlockHeads = 64, kBlockKey = 128;
+constexpr int32_t kBlockRatio = 128, kBlockTopK = 15;
+
+Work blockScores(Arena &arena, Isa, Step step) {
+  BlockScoresArgs a{};
+  a.groups = kBlockGroups, a.key = kBlockKey, a.ratio = kBlockRatio;
+  a.local = 1;
+  a.qStride = kBlockGroups * kBlockKey;
+  a.outStride = entriesOf(step, kBlockRatio) + 1;
+  a.q = arena.floats(step.tokens * a.qStride);
+  a.out = arena.make<float>(step.tokens * kBlockGroups * a.outStride);
+  a.kv = cache(arena, step, KvType::F16, kBlockKey);
+  double pairs = 0;
+  for (int32_t t = 0; t < step.tokens; ++t)
+    pairs += double(entriesSeen(step.position + t, a.ratio, 1)) * a.ratio;
+  return {keep(a), size_t(indexScoresScratchBytes(kBlockGroups, kBlockKey)),
+          pairs * kBlockGroups * (2 * kBlockKey + 1),
+          pairs / step.tokens * double(a.kv.rowStride)};
+}
+
+Work blockAttention(Arena &arena, Isa, Step step) {
+  BlockAttentionArgs a{};
+  a.heads = kBlockHeads, a.kvHeads = kBlockGroups;
+  a.key = a.value = kBlockKey;
+  a.groups = kBlockGroups, a.ratio = kBlockRatio, a.topK = kBlockTopK;
+  a.local = 1, a.scale = 0.05f;
+  a.qStride = a.outStride = int64_t(kBlockHeads) * kBlockKey;
+  a.q = arena.floats(step.tokens * a.qStride);
+  a.out = arena.make<float>(step.tokens * a.outStride);
+  a.kv = cache(arena, step, KvType::F16,
+               gqaKvWidth(kBlockGroups, kBlockKey, kBlockKey));
+  // Every token chooses the same blocks, the last ones before its own.
+  auto *chosen =
+      arena.make<int32_t>(int64_t(step.tokens) * kBlockGroups * kBlockTopK);
+  double rows = 0;
+  for (int32_t t = 0; t < step.tokens; ++t) {
+    int64_t seen = entriesSeen(step.position + t, a.ratio, 1);
+    int64_t n = std::min<int64_t>(seen, kBlockTopK);
+    for (int64_t i = 0; i < kBlockGroups * kBlockTopK; ++i) {
+      int64_t own = i % kBlockTopK;
+      chosen[t * kBlockGroups * kBlockTopK + i] =
+          own < n ? int32_t(seen - n + own) : -1;
+    }
+    rows += double(n * a.ratio + step.position + t + 1 - seen * a.ratio);
+  }
+  a.chosen = chosen;
+  return {keep(a), size_t(blockAttentionScratchBytes(a.heads, a.key, a.value)),
+          rows * kBlockHeads * (4.0 * kBlockKey + 5),
+          rows / step.tokens * double(a.kv.rowStride)};
+}
+
 Work indexSelect(Arena &arena, Isa, Step step) {
   IndexSelectArgs a{};
   a.topK = kIndexTopK, a.ratio = a.groups = 1;

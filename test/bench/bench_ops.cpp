@@ -251,6 +251,8 @@ int main(int argc, char **argv) {
     return 2;
   const Case cases[] = {
       {OpCode::Embed, embed, {{1, 0}, {512, 0}}},
+      {OpCode::EmbedPositions, embedPositions, {{1, 100}, {512, 0}}},
+      {OpCode::PositionScale, positionScale, {{1, 9000}, {512, 0}}},
       {OpCode::Scale, scale, {{1, 0}, {512, 0}}},
       {OpCode::RopeTable, ropeTable, {{1, 0}, {512, 0}}},
       {OpCode::RmsNorm, rmsNorm, {{1, 0}, {512, 0}}},
@@ -331,6 +333,10 @@ int main(int argc, char **argv) {
        {{1, 4095}, {1, 32767}, {64, 4095}},
        "q8_0_ratio_4"},
       {OpCode::IndexSelect, indexSelect, {{1, 4095}, {1, 32767}, {64, 4095}}},
+      {OpCode::BlockScores, blockScores, {{1, 4095}, {1, 32767}, {64, 4095}}},
+      {OpCode::BlockAttention,
+       blockAttention,
+       {{1, 4095}, {1, 32767}, {8, 4095}}},
       {OpCode::SparseAttention,
        latentOfChosenF16,
        {{1, 4095}, {1, 32767}, {8, 4095}},

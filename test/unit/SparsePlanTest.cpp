@@ -78,6 +78,7 @@ public:
     p.emit("index_select", {scores, chosen}, {kTopK, 1, 1, 0});
     p.emit("sparse_attention", {n, rows, entries, chosen, none, o},
            {2, 8, 8, 5, 1, kTopK}, {0.5});
+    p.emit("kv_store", {n, n, grouped}, {2, 8, 8});
     p.emit("block_scores", {n, keys, blockScores},
            {kGroups, 8, kRatio, kLocal});
     p.emit("index_select", {blockScores, blocks},

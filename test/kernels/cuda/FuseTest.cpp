@@ -27,7 +27,7 @@ TEST(FuseTest, ProjectionsSideBySideAndWhatFollows) {
                                nullptr, nullptr, at<float>(kv), 96, false},
                               {x}, {kv});
         s.add<OpCode::RmsNorm>({at<float>(q), 1024, at<float>(s.floats(1024)),
-                                at<float>(normed), 1024, 1, 1024, 1e-5f},
+                                at<float>(normed), 1024, 1, false, 1024, 1e-5f},
                                {q}, {normed});
         uint64_t cache = s.inOut(256 * 96 / 2), table = s.floats(32);
         s.add<OpCode::MlaLatent>({at<float>(kv),
@@ -142,7 +142,8 @@ TEST(FuseTest, TheResidualsNormBehindAllBlocks) {
                                 {x}, {y});
           s.form({}, {});
           s.add<OpCode::RmsNorm>({at<float>(y), 1024, nullptr,
-                                  at<float>(normed), 1024, 1, 1024, 1e-5f},
+                                  at<float>(normed), 1024, 1, false, 1024,
+                                  1e-5f},
                                  {y}, {normed});
           s.add<OpCode::Quantize>({at<float>(normed), 1024, at<uint8_t>(codes),
                                    a8RowBytes(1024), 1024, 1, 128},
@@ -236,7 +237,7 @@ TEST(FuseTest, ExpertsAreCombinedTileByTile) {
             {at<float>(y), at<float>(weights), at<float>(x), cols, 4, true},
             {y, weights}, {x});
         s.add<OpCode::RmsNorm>({at<float>(x), cols, nullptr, at<float>(normed),
-                                cols, 1, cols, 1e-5f},
+                                cols, 1, false, cols, 1e-5f},
                                {x}, {normed});
       },
       "gemv_experts_1_q8_0__tiles0_experts_combine__all_rms_norm");
@@ -248,9 +249,9 @@ void smallOnes(Scene &s) {
   s.add<OpCode::Copy>({at<uint8_t>(from), at<uint8_t>(y), 128 * 4, 0}, {from},
                       {y});
   s.add<OpCode::Add>({at<float>(x), at<float>(y), at<float>(x), 128}, {y}, {x});
-  s.add<OpCode::RmsNorm>(
-      {at<float>(x), 128, nullptr, at<float>(normed), 128, 1, 128, 1e-5f}, {x},
-      {normed});
+  s.add<OpCode::RmsNorm>({at<float>(x), 128, nullptr, at<float>(normed), 128, 1,
+                          false, 128, 1e-5f},
+                         {x}, {normed});
 }
 
 // Without a product, one block may run everything, and needs no counter.
@@ -304,9 +305,9 @@ TEST(FuseTest, RowsOfSeveralCachesBesideEachOther) {
         s.add<OpCode::Linear>({at<uint8_t>(x), 96 * 4, s.f32(1, cols, 96),
                                nullptr, nullptr, at<float>(to), cols, false},
                               {x}, {to});
-      s.add<OpCode::RmsNorm>(
-          {at<float>(q), 256, nullptr, at<float>(qNormed), 256, 1, 256, 1e-5f},
-          {q}, {qNormed});
+      s.add<OpCode::RmsNorm>({at<float>(q), 256, nullptr, at<float>(qNormed),
+                              256, 1, false, 256, 1e-5f},
+                             {q}, {qNormed});
       s.add<OpCode::LayerNorm>({at<float>(key), 128, at<float>(s.floats(128)),
                                 at<float>(s.floats(128)), at<float>(normed),
                                 128, 128, 1e-5f},
@@ -427,9 +428,9 @@ TEST(FuseTest, WhatTakesLongIsALaunchOfItsOwn) {
     s.add<OpCode::Linear>({at<uint8_t>(x), inner * 4, s.f32(1, cols, inner),
                            nullptr, nullptr, at<float>(y), cols, false},
                           {x}, {y});
-    s.add<OpCode::RmsNorm>(
-        {at<float>(y), cols, nullptr, at<float>(y), cols, groups, 64, 1e-5f},
-        {}, {y});
+    s.add<OpCode::RmsNorm>({at<float>(y), cols, nullptr, at<float>(y), cols,
+                            groups, false, 64, 1e-5f},
+                           {}, {y});
     return s.fused().has_value();
   };
   EXPECT_TRUE(norms(1, 8));
@@ -467,7 +468,7 @@ TEST(FuseTest, ChoicesAreNotOverwritten) {
                           {logits}, {ids, weights});
     uint64_t to = reuses ? ids : normed;
     s.add<OpCode::RmsNorm>(
-        {at<float>(weights), 6, nullptr, at<float>(to), 6, 1, 6, 1e-5f},
+        {at<float>(weights), 6, nullptr, at<float>(to), 6, 1, false, 6, 1e-5f},
         {weights}, {to});
     return s.fused().has_value();
   };
