@@ -3,6 +3,7 @@
 #include "compiler/Explain/Summary.h"
 #include "models/Model.h"
 #include "runtime/prove/Prove.h"
+#include "test/support/Compiles.h"
 #include "test/support/SampleModel.h"
 
 #include <algorithm>
@@ -35,7 +36,7 @@ RandomModels::RandomModels(TempDir &folder) : folder_(folder) {
     if (entry.path().extension() != ".gguf")
       continue;
     auto model = moec::GgufModel::open(entry.path());
-    if (model.isOk() && moec::isSupported(model->architecture()))
+    if (model.isOk() && moetest::compiles(*model))
       small_.push_back(entry.path());
   }
   std::ranges::sort(small_);

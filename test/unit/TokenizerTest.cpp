@@ -280,7 +280,7 @@ TEST(Tokenizer, ContradictionsNameTheKey) {
   using Spec = TokenizerSpec;
   auto unsupported = StatusCode::Unsupported, invalid = StatusCode::InvalidFile;
   expectError([](Spec &s) { s.model = "bert"; }, unsupported,
-              "\"bert\" is not supported; supported are gpt2");
+              "\"bert\" (WordPiece) is not supported; supported are gpt2");
   expectError([](Spec &s) { s.pre = "teken"; }, unsupported,
               "did you mean tekken?");
   expectError([](Spec &s) { s.model = "llama"; }, invalid,
