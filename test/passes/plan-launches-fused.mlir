@@ -38,7 +38,7 @@ plan.program attributes {
     // CHECK-NEXT: plan.inst add on %cpu0.compute {{.*}} after %[[LAST]] for
     plan.inst linear on %gpu0.compute ["linear_cuda", "gemm_f32_cuda"] (act = %x, w = %w, out = %y) {accumulate = 0} for %why
     plan.inst linear on %gpu0.compute ["linear_cuda", "gemm_f32_cuda"] (act = %x, w = %w, out = %z) {accumulate = 0} for %why
-    %0 = plan.inst rms_norm on %gpu0.compute ["rms_norm_cuda"] (x = %y, out = %n) {groups = 1, eps = 1.0e-5} barrier signals for %why
+    %0 = plan.inst rms_norm on %gpu0.compute ["rms_norm_cuda"] (x = %y, out = %n) {groups = 1, whole = 0, eps = 1.0e-5} barrier signals for %why
     plan.inst add on %cpu0.compute ["add_ref"] (x = %g, y = %g, out = %g) after %0 for %why
     plan.inst copy on %gpu0.compute ["copy_cuda"] (x = %n, out = %h) barrier for %why
     // This one reads the result of the previous launch.

@@ -41,7 +41,7 @@ plan.program attributes {
     // PLAN: add {{.*}} out = %x) for
     plan.inst add on %cpu0.compute ["add_ref"] (x = %in, y = %in, out = %x) for %why
     // PLAN: rms_norm {{.*}} barrier for
-    plan.inst rms_norm on %cpu0.compute ["rms_norm_ref"] (x = %x, weight = %norm, out = %n) {groups = 1, eps = 1.0e-6} for %why
+    plan.inst rms_norm on %cpu0.compute ["rms_norm_ref"] (x = %x, weight = %norm, out = %n) {groups = 1, whole = 0, eps = 1.0e-6} for %why
     // PLAN: quantize {{.*}} out = %n8) for
     plan.inst quantize on %cpu0.compute ["quantize_ref"] (x = %n, out = %n8) for %why
     // It writes what the norm reads.
@@ -71,13 +71,13 @@ plan.program attributes {
   plan.phase "prefill" tokens 1 to 16 {
     %x = plan.buffer "x" on %cpu0 f32 cols 32 rows [1, 0]
     %n = plan.buffer "n" on %cpu0 f32 cols 32 rows [1, 0]
-    plan.inst rms_norm on %cpu0.compute ["rms_norm_ref"] (x = %x, weight = %norm, out = %n) {groups = 1, eps = 1.0e-6} for %why
+    plan.inst rms_norm on %cpu0.compute ["rms_norm_ref"] (x = %x, weight = %norm, out = %n) {groups = 1, whole = 0, eps = 1.0e-6} for %why
     plan.bind input %x output %x
   }
   plan.phase "devices" tokens 1 to 1 {
     %x = plan.buffer "x" on %gpu0 f32 cols 32 rows [1, 0]
     %n = plan.buffer "n" on %gpu0 f32 cols 32 rows [1, 0]
-    plan.inst rms_norm on %gpu0.compute ["rms_norm_cuda"] (x = %x, weight = %norm, out = %n) {groups = 1, eps = 1.0e-6} for %why
+    plan.inst rms_norm on %gpu0.compute ["rms_norm_cuda"] (x = %x, weight = %norm, out = %n) {groups = 1, whole = 0, eps = 1.0e-6} for %why
     plan.bind input %x output %x
   }
   plan.phase "cache" tokens 1 to 1 {
@@ -93,7 +93,7 @@ plan.program attributes {
   plan.phase "ends" tokens 1 to 1 {
     %x = plan.buffer "x" on %cpu0 f32 cols 32 rows [1, 0]
     %n = plan.buffer "n" on %cpu0 f32 cols 32 rows [1, 0]
-    plan.inst rms_norm on %cpu0.compute ["rms_norm_ref"] (x = %x, weight = %norm, out = %n) {groups = 1, eps = 1.0e-6} for %why
+    plan.inst rms_norm on %cpu0.compute ["rms_norm_ref"] (x = %x, weight = %norm, out = %n) {groups = 1, whole = 0, eps = 1.0e-6} for %why
     plan.bind input %x output %n
   }
 

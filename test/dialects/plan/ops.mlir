@@ -74,8 +74,8 @@ plan.program attributes {
     %t = plan.buffer "table" on %cpu0 f32 cols 4 rows [1, 0] at 131072
     // CHECK: plan.inst rope_table on %[[CPU]].compute ["rope_table_ref"] (inv_freq = %[[FREQ]], out = %{{.*}}) {scale = 1.000000e+00} for %[[WHY]]
     plan.inst rope_table on %cpu0.compute ["rope_table_ref"] (inv_freq = %freq, out = %t) {scale = 1.0} for %why
-    // CHECK: plan.inst rms_norm on %[[CPU]].compute ["rms_norm_avx512"] (x = %[[X]], weight = %[[NORM]], out = %[[Y]]) {groups = 1, eps = 9.9999999999999995E-7} for %[[WHY]]
-    plan.inst rms_norm on %cpu0.compute ["rms_norm_avx512"] (x = %x, weight = %norm, out = %y) {groups = 1, eps = 1.0e-6} for %why
+    // CHECK: plan.inst rms_norm on %[[CPU]].compute ["rms_norm_avx512"] (x = %[[X]], weight = %[[NORM]], out = %[[Y]]) {groups = 1, whole = 0, eps = 9.9999999999999995E-7} for %[[WHY]]
+    plan.inst rms_norm on %cpu0.compute ["rms_norm_avx512"] (x = %x, weight = %norm, out = %y) {groups = 1, whole = 0, eps = 1.0e-6} for %why
     plan.inst quantize on %cpu0.compute ["quantize_avx512"] (x = %y, out = %a) barrier for %why
     // The optional bias is absent.
     // CHECK: plan.inst linear on %[[CPU]].compute ["linear_avx512", "gemm_q4_k_avx512"] (act = %{{.*}}, w = %[[OUT]], out = %{{.*}}) {accumulate = 0} barrier for %[[WHY]]
@@ -91,7 +91,7 @@ plan.program attributes {
     // CHECK: %[[DONE:.*]] = plan.inst copy on %[[COPY]] ["copy_cuda"] ({{.*}}) launches %[[MODULE]] grid [4, 2, 1] threads 256 shared 64, %[[MODULE]] grid [1, 1, 1] threads 32 shared 0 after %[[READY]] signals for %[[WHY]]
     %done = plan.inst copy on %gpu0.copy ["copy_cuda"] (x = %l, out = %g) launches %module grid [4, 2, 1] threads 256 shared 64, %module grid [1, 1, 1] threads 32 shared 0 after %ready signals for %why
     // CHECK: plan.inst rms_norm {{.*}} after %[[READY]], %[[DONE]] barrier for
-    plan.inst rms_norm on %cpu0.compute ["rms_norm_avx512"] (x = %x, weight = %norm, out = %y) {groups = 1, eps = 1.0e-6} after %ready, %done barrier for %why
+    plan.inst rms_norm on %cpu0.compute ["rms_norm_avx512"] (x = %x, weight = %norm, out = %y) {groups = 1, whole = 0, eps = 1.0e-6} after %ready, %done barrier for %why
     // CHECK: plan.bind input %[[X]] output %{{.*}}
     plan.bind input %x output %l
   }
