@@ -98,10 +98,7 @@ moert::Status buildKimiTransformer(ModelBuilder &model, bool rotates,
     MOE_ASSIGN_OR_RETURN(bool attends, hasAttention(model, layer));
     if (!attends)
       return buildKimiDelta(model, net, layer, block, x);
-    MOE_ASSIGN_OR_RETURN(Value queries,
-                         buildQueryLatent(model, attention, block, x));
-    return buildLatentAttention(model, attention, layer, block, x,
-                                queries ? queries : x);
+    return buildLatentAttention(model, attention, layer, block, x);
   };
   auto feedForward = [&](int64_t layer, const std::string &block, Value x,
                          Value /*begun*/) {

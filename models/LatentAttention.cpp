@@ -159,4 +159,11 @@ StatusOr<Value> buildLatentAttention(ModelBuilder &model,
   return model.linear(mixed, block + "attn_output", hidden);
 }
 
+StatusOr<Value> buildLatentAttention(ModelBuilder &model,
+                                     const LatentAttention &a, int64_t layer,
+                                     const std::string &block, Value x) {
+  MOE_ASSIGN_OR_RETURN(Value queries, buildQueryLatent(model, a, block, x));
+  return buildLatentAttention(model, a, layer, block, x, queries ? queries : x);
+}
+
 } // namespace moec

@@ -44,6 +44,12 @@ buildLatentAttention(ModelBuilder &model, const LatentAttention &config,
                      int64_t layer, const std::string &block, mlir::Value x,
                      mlir::Value queries, mlir::Value chosen = {});
 
+/// The same for all positions, with the low-rank factor of queries if they have
+/// one.
+moert::StatusOr<mlir::Value>
+buildLatentAttention(ModelBuilder &model, const LatentAttention &config,
+                     int64_t layer, const std::string &block, mlir::Value x);
+
 } // namespace moec
 
 #endif // MOE_MODELS_LATENTATTENTION_H

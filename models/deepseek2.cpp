@@ -33,12 +33,8 @@ moert::Status buildDeepseek2(ModelBuilder &model) {
   defaults.scoring = scoringWithoutKey(decoder);
   MOE_ASSIGN_OR_RETURN(std::vector<FeedForward> ffn,
                        readFeedForward(model, decoder, defaults));
-  auto attend = [&](int64_t layer, const std::string &block,
-                    Value x) -> StatusOr<Value> {
-    MOE_ASSIGN_OR_RETURN(Value queries,
-                         buildQueryLatent(model, attention, block, x));
-    return buildLatentAttention(model, attention, layer, block, x,
-                                queries ? queries : x);
+  auto attend = [&](int64_t layer, const std::string &block, Value x) {
+    return buildLatentAttention(model, attention, layer, block, x);
   };
   auto feedForward = [&](int64_t layer, const std::string &block, Value x,
                          Value /*begun*/) {

@@ -86,7 +86,7 @@ public:
     p.emit("block_attention", {n, grouped, blocks, o},
            {2, 2, 8, 8, kTopK, kRatio, kGroups, kLocal}, {0.5});
     p.emit("compress", {h, o, ape, state, sum}, {kRatio, 0});
-    p.emit("entry_store", {sum, vector, turns, compressed}, {kRatio}, {1e-6});
+    p.emit("entry_store", {sum, vector, turns, compressed}, {kRatio, 0, 0}, {1e-6});
     p.emit("linear", {o, eight, none, k}, {0});
     p.emit("hyper_weights", {k, scale, base, mix}, {kStreams, 3}, {1e-6});
     p.emit("hyper_spread", {h, none, none, streams}, {kStreams});
@@ -170,6 +170,12 @@ INSTANTIATE_TEST_SUITE_P(
          setInt("sparse_attention", 5, 3)},
         {"BlockScoresTooFew", "there is a score for each entry of a context",
          setInt("block_scores", 2, 3)},
+        {"NoBlockGroups", "groups = 0", setInt("block_scores", 0, 0)},
+        {"NoSelectGroups", "groups = 0", setInt("index_select", 2, 0)},
+        {"NoBlockRatio", "ratio = 0", setInt("block_attention", 5, 0)},
+        {"NoKeyHeads", "kv_heads = 0", setInt("block_attention", 1, 0)},
+        {"NegativeLocal", "local = -1", setInt("block_scores", 3, -1)},
+        {"NegativeTail", "tail = -1", setInt("entry_store", 1, -1)},
         {"BlockGroups", "there is one group of choices, or one for each",
          setInt("block_attention", 6, 3)},
         {"BlockHeads", "kv_heads divides heads",
