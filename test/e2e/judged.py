@@ -14,7 +14,7 @@ import sys
 import numpy as np
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from transformers_reference import Reference
+from transformers_reference import GgufModel, Reference
 
 MOST_ERROR = 1e-5
 
@@ -23,7 +23,7 @@ def error_of(folder, name):
     """The relative error of golden logits, and who judged them."""
     with open(os.path.join(folder, name + ".txt")) as file:
         ids = [int(word) for word in file.readline().split()[1:]]
-    reference = Reference(os.path.join(folder, name + ".gguf"))
+    reference = Reference(GgufModel(os.path.join(folder, name + ".gguf")))
     logits, golden = reference.logits(ids), np.load(os.path.join(folder, name + ".logits.npy"))
     return np.linalg.norm(golden - logits) / np.linalg.norm(logits), reference.name
 
