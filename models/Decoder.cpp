@@ -51,8 +51,7 @@ static Status readDrafts(ModelBuilder &model, bool mayDraft, Decoder &decoder) {
                        params.integer(kCount, 0, decoder.blocks - 1, 0));
   decoder.layers = decoder.blocks - count;
   // Some files have the key and lack the tensors.
-  const std::string join =
-      fmt::format("blk.{}.nextn.eh_proj", decoder.layers);
+  const std::string join = fmt::format("blk.{}.nextn.eh_proj", decoder.layers);
   if (model.mtp()) {
     if (count == 0 || !model.has(join))
       return params.error(StatusCode::Unsupported, kCount,
@@ -67,13 +66,13 @@ static Status readDrafts(ModelBuilder &model, bool mayDraft, Decoder &decoder) {
   }
   for (int64_t block = decoder.built(); block < decoder.blocks; ++block) {
     model.skipTensors(fmt::format("blk.{}.", block));
-    model.note(fmt::format("blk.{} predicts further tokens ahead and is "
-                           "skipped{}",
-                           block,
-                           mayDraft && block == decoder.layers &&
-                                   model.has(join)
-                               ? "; --mtp keeps it"
-                               : ""));
+    model.note(
+        fmt::format("blk.{} predicts further tokens ahead and is "
+                    "skipped{}",
+                    block,
+                    mayDraft && block == decoder.layers && model.has(join)
+                        ? "; --mtp keeps it"
+                        : ""));
   }
   return Status::ok();
 }
@@ -274,17 +273,15 @@ static Status buildDraft(ModelBuilder &model, const Decoder &decoder,
       embed(model, decoder, ownOr("embed_tokens", "token_embd"), given[0]));
   MOE_ASSIGN_OR_RETURN(
       token, normOf(model, decoder, token, name + "enorm", decoder.eps));
-  MOE_ASSIGN_OR_RETURN(
-      Value before, normOf(model, decoder, given[1], name + "hnorm",
-                           decoder.eps));
+  MOE_ASSIGN_OR_RETURN(Value before, normOf(model, decoder, given[1],
+                                            name + "hnorm", decoder.eps));
   Value x = model.create<moe::ConcatOp>(
       name + "join", model.rows(2 * decoder.hidden), token, before);
   MOE_ASSIGN_OR_RETURN(x, model.linear(x, name + "eh_proj", decoder.hidden));
   MOE_ASSIGN_OR_RETURN(x, blocks.build(decoder.layers, x));
   MOE_ASSIGN_OR_RETURN(
       x, normOf(model, decoder, x,
-                ownOr("shared_head_norm", nameOfHeadNorm(model)),
-                decoder.eps));
+                ownOr("shared_head_norm", nameOfHeadNorm(model)), decoder.eps));
   model.end(x);
   const std::string head = ownOr("shared_head_head", nameOfHead(model));
   model.endLayers();

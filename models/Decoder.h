@@ -92,9 +92,9 @@ addNormed(ModelBuilder &model, const Decoder &decoder, const std::string &block,
           mlir::Value x, mlir::Value y, const char *norm, const char *add);
 
 /// Builds @forward, and if there is a layer for it, @draft and @draft_logits as
-/// importModel() describes them. @forward: the embedding, then for each layer x +=
-/// attention(attn_norm(x)) and x += feedForward(ffn_norm(x)); some files call
-/// the latter norm post_attention_norm or attn_output_norm. The norms of
+/// importModel() describes them. @forward: the embedding, then for each layer x
+/// += attention(attn_norm(x)) and x += feedForward(ffn_norm(x)); some files
+/// call the latter norm post_attention_norm or attn_output_norm. The norms of
 /// results are post_attention_norm and post_ffw_norm. A parallel layer is x +=
 /// attention(attn_norm(x)) + feedForward(attn_norm(x)); if the file has
 /// attn_norm_2, attention reads that. @logits is as in endForward().

@@ -136,7 +136,8 @@ Status buildSparseLatentModel(ModelBuilder &model, bool neox) {
                     fmt::format("{}: tensor \"{}attn_q_a.weight\" is missing, "
                                 "which the indexer reads",
                                 model.file().paths().front(), block));
-    MOE_ASSIGN_OR_RETURN(bool chooses, hasIndexer(model, decoder, layer, block));
+    MOE_ASSIGN_OR_RETURN(bool chooses,
+                         hasIndexer(model, decoder, layer, block));
     // The layer of @draft cannot use a choice of @forward.
     if (layer >= decoder.layers)
       chosen = {};

@@ -43,8 +43,8 @@ int64_t columnsOf(Value rows) {
 ModelBuilder::ModelBuilder(MLIRContext &context, const GgufModel &model,
                            ImportOptions options, AskedParts *asked)
     : model_(model), asked_(asked), params_(model, asked), options_(options),
-      builder_(&context),
-      module_(ModuleOp::create(builder_.getUnknownLoc())), weights_(*module_) {}
+      builder_(&context), module_(ModuleOp::create(builder_.getUnknownLoc())),
+      weights_(*module_) {}
 
 //===----------------------------------------------------------------------===//
 // Functions
@@ -64,8 +64,8 @@ RankedTensorType ModelBuilder::tokenIds() {
   return RankedTensorType::get({ShapedType::kDynamic}, builder_.getI32Type());
 }
 
-ArrayRef<BlockArgument>
-ModelBuilder::begin(StringRef name, TypeRange arguments, Type result) {
+ArrayRef<BlockArgument> ModelBuilder::begin(StringRef name, TypeRange arguments,
+                                            Type result) {
   builder_.setInsertionPointToEnd(module_->getBody());
   auto function = builder_.create<func::FuncOp>(
       NameLoc::get(builder_.getStringAttr(name)), name,

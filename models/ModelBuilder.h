@@ -19,7 +19,7 @@ namespace moec {
 struct ModelFacts {
   int64_t hidden = 0;
   int64_t vocab = 0;
-  int64_t layers = 0; ///< In @forward, without skipped ones.
+  int64_t layers = 0;    ///< In @forward, without skipped ones.
   int64_t mtpLayers = 0; ///< In @draft: 1 or 0.
   int64_t contextLength = 0;
   int64_t heads = 0;
@@ -71,9 +71,8 @@ public:
 
   /// Begins `@name(arguments) -> result`; create() adds ops to it until end().
   /// Returns the arguments.
-  llvm::ArrayRef<mlir::BlockArgument> begin(llvm::StringRef name,
-                                            mlir::TypeRange arguments,
-                                            mlir::Type result);
+  llvm::ArrayRef<mlir::BlockArgument>
+  begin(llvm::StringRef name, mlir::TypeRange arguments, mlir::Type result);
   void end(mlir::Value result);
 
   /// Begins a layer; it lasts until the next one or endLayers(). Returns the

@@ -98,7 +98,8 @@ StatusOr<Transformer> readTransformer(ModelBuilder &model,
                                       const TransformerTraits &traits) {
   Transformer result;
   Decoder &decoder = result.decoder;
-  MOE_ASSIGN_OR_RETURN(decoder, readDecoder(model, {.centres = traits.centres, .drafts = traits.drafts}));
+  MOE_ASSIGN_OR_RETURN(decoder, readDecoder(model, {.centres = traits.centres,
+                                                    .drafts = traits.drafts}));
   decoder.norms = traits.norms;
   decoder.parallel = traits.parallel;
   if (traits.scalesEmbedding)

@@ -420,11 +420,10 @@ StatusOr<Lowered> lower(mlir::MLIRContext &context,
   mlir::OwningOpRef<mlir::ModuleOp> &module = lowered.module;
   report.output = outputOf(request);
   MOE_ASSIGN_OR_RETURN(
-      module,
-      importModel(context, model,
-                  {.positions = request.context ? request.context
-                                                : kDefaultContext,
-                   .mtp = request.mtp}));
+      module, importModel(context, model,
+                          {.positions = request.context ? request.context
+                                                        : kDefaultContext,
+                           .mtp = request.mtp}));
   report.notes = target.notes;
   if (request.emit == Emit::Moe) {
     MOE_RETURN_IF_ERROR(writeText(textOf(*module), request.emit, rule, report));

@@ -7,7 +7,7 @@ MOE_KERNEL(256, 4, ConcatArgs) {
   int t = blockIdx.y;
   if (t >= a.step->tokens)
     return;
-  int64_t c = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
+  int c = blockIdx.x * blockDim.x + threadIdx.x;
   if (c >= a.cols + a.more)
     return;
   a.out[t * (a.cols + a.more) + c] =

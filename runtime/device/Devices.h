@@ -31,8 +31,8 @@ struct RunnablePhase {
   PhaseKind kind = PhaseKind::Decode;
   int32_t minTokens = 0, maxTokens = 0;
   bool endsWithLogits = false; ///< Instead of hidden states.
-  uint32_t number = 0;     ///< Index in the plan.
-  size_t instructions = 0; ///< Number of instructions.
+  uint32_t number = 0;         ///< Index in the plan.
+  size_t instructions = 0;     ///< Number of instructions.
 };
 
 /// Returns the memory region that a buffer occupies in a step of `tokens`.

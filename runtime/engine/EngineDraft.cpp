@@ -49,10 +49,9 @@ Status Engine::draft(Sequence &sequence, int32_t position,
     const moek::Step step{int32_t(count), position, rows_.data(), 1};
     MOE_RETURN_IF_ERROR(
         devices_->setHidden(*draft_, hidden.first(count * hiddenSize_)));
-    MOE_ASSIGN_OR_RETURN(
-        std::span<const float> drafted,
-        runPhase(*draft_, std::as_bytes(tokens.first(count)), step,
-                 sequence.cancel_));
+    MOE_ASSIGN_OR_RETURN(std::span<const float> drafted,
+                         runPhase(*draft_, std::as_bytes(tokens.first(count)),
+                                  step, sequence.cancel_));
     // The next phase overwrites what this one gave.
     hidden_.assign(drafted.begin(), drafted.end());
     MOE_ASSIGN_OR_RETURN(std::span<const float> logits,

@@ -486,10 +486,10 @@ Status verifyPhases(const fb::Plan &plan) {
   const bool hasDraft = phase(PhaseKind::Draft) != nullptr;
   if (hasDraft != (phase(PhaseKind::DraftLogits) != nullptr) ||
       hasDraft != (plan.mtp_layers() > 0))
-    return invalidPlan("has {} of phase draft: that phase, phase draft_logits "
-                       "and a layer for them belong together",
-                       counted(uint64_t(std::max(0, plan.mtp_layers())),
-                                      "layer"));
+    return invalidPlan(
+        "has {} of phase draft: that phase, phase draft_logits "
+        "and a layer for them belong together",
+        counted(uint64_t(std::max(0, plan.mtp_layers())), "layer"));
   if (plan.sequences() > 1 && !phase(PhaseKind::Batch))
     return invalidPlan("is for {} sequences, but there is no phase named batch",
                        plan.sequences());

@@ -430,10 +430,8 @@ TEST_P(AddTest, InPlaceAndOddSizes) {
 
 TEST_P(ConcatTest, OddSizes) {
   Random random(7);
-  for (auto [cols, more] : {std::pair<int64_t, int64_t>{1, 1},
-                            {77, 5},
-                            {3, 300},
-                            {2048, 2048}}) {
+  for (auto [cols, more] :
+       {std::pair<int64_t, int64_t>{1, 1}, {77, 5}, {3, 300}, {2048, 2048}}) {
     Matrix<float> x(5, cols), y(5, more), out(5, cols + more);
     x.fill(random);
     y.fill(random);

@@ -76,6 +76,11 @@ Status appendDrafts(Engine &engine, std::span<const int32_t> tokens,
 Status writeLogits(const LogitsFlags &flags) {
   MOE_RETURN_IF_ERROR(
       moetool::checkJsonAlone(flags.json, flags.out, "--out", "logits"));
+  if (flags.draft && (flags.beside > 0 || !flags.session.empty()))
+    return Status(StatusCode::Usage,
+                  "--draft goes neither with --beside nor with --session");
+  if (flags.draft && flags.tokens.size() < 2)
+    return Status(StatusCode::Usage, "--draft needs two tokens at least");
   MOE_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine, flags.engine.open());
   OutputRule rule = engine->outputRule(flags.force);
   std::optional<OutputTarget> session;
@@ -87,11 +92,6 @@ Status writeLogits(const LogitsFlags &flags) {
   MOE_ASSIGN_OR_RETURN(OutputTarget target,
                        rule.target(flags.out, OutputKind::Array));
   MOE_RETURN_IF_ERROR(checkSequences(*engine, "--beside", 1 + flags.beside));
-  if (flags.draft && (flags.beside > 0 || session))
-    return Status(StatusCode::Usage,
-                  "--draft goes neither with --beside nor with --session");
-  if (flags.draft && flags.tokens.size() < 2)
-    return Status(StatusCode::Usage, "--draft needs two tokens at least");
   MOE_ASSIGN_OR_RETURN(Sequence sequence, sessionAt(*engine, flags.session));
   sequence.setCancel(moetool::catchInterrupt());
   MOE_ASSIGN_OR_RETURN(
