@@ -42,21 +42,48 @@ static StatusOr<std::string> readPooling(const HyperParams &params) {
   return std::string(names[type]);
 }
 
-StatusOr<Decoder> readDecoder(ModelBuilder &model, bool centres) {
+/// Reads how many of the blocks are for multi-token prediction, and which of
+/// these are built.
+static Status readDrafts(ModelBuilder &model, bool mayDraft, Decoder &decoder) {
   const HyperParams &params = model.params();
+  constexpr const char *kCount = "nextn_predict_layers";
+  MOE_ASSIGN_OR_RETURN(int64_t count,
+                       params.integer(kCount, 0, decoder.blocks - 1, 0));
+  decoder.layers = decoder.blocks - count;
+  // Some files have the key and lack the tensors.
+  const std::string join = fmt::format("blk.{}.nextn.eh_proj", decoder.layers);
+  if (model.mtp()) {
+    if (count == 0 || !model.has(join))
+      return params.error(StatusCode::Unsupported, kCount,
+                          fmt::format("names no layer for --mtp: the file "
+                                      "has no {}.weight",
+                                      join));
+    if (!mayDraft)
+      return params.error(StatusCode::Unsupported, kCount,
+                          "asks for layers of a kind that --mtp does not "
+                          "know");
+    decoder.drafts = 1;
+  }
+  for (int64_t block = decoder.built(); block < decoder.blocks; ++block) {
+    model.skipTensors(fmt::format("blk.{}.", block));
+    model.note(
+        fmt::format("blk.{} predicts further tokens ahead and is "
+                    "skipped{}",
+                    block,
+                    mayDraft && block == decoder.layers && model.has(join)
+                        ? "; --mtp keeps it"
+                        : ""));
+  }
+  return Status::ok();
+}
+
+StatusOr<Decoder> readDecoder(ModelBuilder &model, DecoderTraits traits) {
+  const HyperParams &params = model.params();
+  const bool centres = traits.centres;
   Decoder decoder;
   MOE_ASSIGN_OR_RETURN(decoder.blocks,
                        params.integer("block_count", 1, kMostLayers));
-  MOE_ASSIGN_OR_RETURN(
-      int64_t skipped,
-      params.integer("nextn_predict_layers", 0, decoder.blocks - 1, 0));
-  decoder.layers = decoder.blocks - skipped;
-  for (int64_t block = decoder.layers; block < decoder.blocks; ++block) {
-    model.skipTensors(fmt::format("blk.{}.", block));
-    model.note(fmt::format("blk.{} predicts further tokens ahead and is "
-                           "skipped",
-                           block));
-  }
+  MOE_RETURN_IF_ERROR(readDrafts(model, traits.drafts, decoder));
   // These are for images, and for models that embed texts.
   params.skip({"rope.dimension_sections", "n_deepstack_layers",
                "embedding_length_out"});
@@ -73,18 +100,21 @@ StatusOr<Decoder> readDecoder(ModelBuilder &model, bool centres) {
   facts.hidden = decoder.hidden;
   facts.vocab = decoder.vocab;
   facts.layers = decoder.layers;
+  facts.mtpLayers = decoder.drafts;
   MOE_ASSIGN_OR_RETURN(facts.contextLength,
                        params.integer("context_length", 1, INT32_MAX));
   MOE_ASSIGN_OR_RETURN(facts.pooling, readPooling(params));
   return decoder;
 }
 
-StatusOr<Value> beginForward(ModelBuilder &model, const Decoder &decoder) {
+/// Returns what the first layer reads for tokens `ids`, whose rows are in
+/// `name`.
+static StatusOr<Value> embed(ModelBuilder &model, const Decoder &decoder,
+                             const std::string &name, Value ids) {
   mlir::Type hidden = model.rows(decoder.hidden);
-  Value ids = model.begin("forward", model.tokenIds(), hidden);
-  MOE_ASSIGN_OR_RETURN(
-      Value table, model.weight("token_embd", {decoder.vocab, decoder.hidden}));
-  Value x = model.create<moe::EmbeddingOp>("token_embd", hidden, ids, table);
+  MOE_ASSIGN_OR_RETURN(Value table,
+                       model.weight(name, {decoder.vocab, decoder.hidden}));
+  Value x = model.create<moe::EmbeddingOp>(name, hidden, ids, table);
   if (decoder.embedsPositions) {
     const int64_t most = model.facts().contextLength;
     MOE_ASSIGN_OR_RETURN(Value positions,
@@ -100,6 +130,12 @@ StatusOr<Value> beginForward(ModelBuilder &model, const Decoder &decoder) {
              : model.scale(x, "token_embd_scale", decoder.embeddingScale);
 }
 
+StatusOr<Value> beginForward(ModelBuilder &model, const Decoder &decoder) {
+  Value ids =
+      model.begin("forward", model.tokenIds(), model.rows(decoder.hidden))[0];
+  return embed(model, decoder, "token_embd", ids);
+}
+
 /// Returns the norm of `x` with the weight `name`.
 static StatusOr<Value> normOf(ModelBuilder &model, const Decoder &decoder,
                               Value x, const std::string &name, double eps) {
@@ -107,23 +143,24 @@ static StatusOr<Value> normOf(ModelBuilder &model, const Decoder &decoder,
                          : model.rmsNorm(x, name, eps);
 }
 
-Status endForward(ModelBuilder &model, const Decoder &decoder, Value x) {
-  model.end(x);
+/// Returns the name of the norm before the head. Files of LFM2 call it
+/// token_embd_norm.
+static std::string nameOfHeadNorm(const ModelBuilder &model) {
+  const char *other = "token_embd_norm";
+  return model.has("output_norm") || !model.has(other) ? "output_norm" : other;
+}
+
+/// Returns the weight of the head.
+static std::string nameOfHead(const ModelBuilder &model) {
+  return model.has("output") ? "output" : "token_embd";
+}
+
+/// Builds the logits of `x` with the weight `name`, and ends the function.
+static Status endWithLogits(ModelBuilder &model, const Decoder &decoder,
+                            const std::string &name, Value x) {
   mlir::Type logits = model.rows(decoder.vocab);
-  x = model.begin("logits", x.getType(), logits);
-  // Files of LFM2 call this norm token_embd_norm.
-  const char *norm = "token_embd_norm";
-  if (model.has("output_norm") || !model.has(norm))
-    norm = "output_norm";
-  if (decoder.normsHead) {
-    MOE_ASSIGN_OR_RETURN(x, normOf(model, decoder, x, norm, decoder.eps));
-  }
-  bool tied = !model.has("output");
-  if (tied)
-    model.note("output.weight is absent: token_embd.weight serves as both");
   MOE_ASSIGN_OR_RETURN(Value head,
-                       model.weight(tied ? "token_embd" : "output",
-                                    {decoder.vocab, decoder.hidden}));
+                       model.weight(name, {decoder.vocab, decoder.hidden}));
   MOE_ASSIGN_OR_RETURN(Value bias,
                        model.vectorIfAny("output.bias", decoder.vocab));
   if (bias)
@@ -136,6 +173,18 @@ Status endForward(ModelBuilder &model, const Decoder &decoder, Value x) {
                     decoder.logitScale, decoder.softcap);
   model.end(x);
   return Status::ok();
+}
+
+Status endForward(ModelBuilder &model, const Decoder &decoder, Value x) {
+  model.end(x);
+  x = model.begin("logits", x.getType(), model.rows(decoder.vocab))[0];
+  if (decoder.normsHead) {
+    MOE_ASSIGN_OR_RETURN(
+        x, normOf(model, decoder, x, nameOfHeadNorm(model), decoder.eps));
+  }
+  if (!model.has("output"))
+    model.note("output.weight is absent: token_embd.weight serves as both");
+  return endWithLogits(model, decoder, nameOfHead(model), x);
 }
 
 /// Returns x + y * residualScale.
@@ -209,6 +258,37 @@ private:
 };
 } // namespace
 
+/// Builds @draft and @draft_logits with the layer behind those of @forward.
+static Status buildDraft(ModelBuilder &model, const Decoder &decoder,
+                         Blocks &blocks) {
+  const mlir::Type hidden = model.rows(decoder.hidden);
+  llvm::ArrayRef<mlir::BlockArgument> given =
+      model.begin("draft", {model.tokenIds(), hidden}, hidden);
+  const std::string name = model.beginLayer(decoder.layers) + "nextn.";
+  auto ownOr = [&](const char *own, const std::string &shared) {
+    return model.has(name + own) ? name + own : shared;
+  };
+  MOE_ASSIGN_OR_RETURN(
+      Value token,
+      embed(model, decoder, ownOr("embed_tokens", "token_embd"), given[0]));
+  MOE_ASSIGN_OR_RETURN(
+      token, normOf(model, decoder, token, name + "enorm", decoder.eps));
+  MOE_ASSIGN_OR_RETURN(Value before, normOf(model, decoder, given[1],
+                                            name + "hnorm", decoder.eps));
+  Value x = model.create<moe::ConcatOp>(
+      name + "join", model.rows(2 * decoder.hidden), token, before);
+  MOE_ASSIGN_OR_RETURN(x, model.linear(x, name + "eh_proj", decoder.hidden));
+  MOE_ASSIGN_OR_RETURN(x, blocks.build(decoder.layers, x));
+  MOE_ASSIGN_OR_RETURN(
+      x, normOf(model, decoder, x,
+                ownOr("shared_head_norm", nameOfHeadNorm(model)), decoder.eps));
+  model.end(x);
+  const std::string head = ownOr("shared_head_head", nameOfHead(model));
+  model.endLayers();
+  x = model.begin("draft_logits", hidden, model.rows(decoder.vocab))[0];
+  return endWithLogits(model, decoder, head, x);
+}
+
 Status buildDecoder(ModelBuilder &model, const Decoder &decoder,
                     const DecoderParts &parts) {
   MOE_ASSIGN_OR_RETURN(Value x, beginForward(model, decoder));
@@ -217,7 +297,9 @@ Status buildDecoder(ModelBuilder &model, const Decoder &decoder,
     MOE_ASSIGN_OR_RETURN(x, blocks.build(layer, x));
   }
   model.endLayers();
-  return endForward(model, decoder, x);
+  MOE_RETURN_IF_ERROR(endForward(model, decoder, x));
+  return decoder.drafts == 0 ? Status::ok()
+                             : buildDraft(model, decoder, blocks);
 }
 
 } // namespace moec

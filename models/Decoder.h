@@ -17,8 +17,9 @@ enum class Norms {
 /// A decoder-only transformer without the insides of its blocks.
 struct Decoder {
   int64_t hidden = 0, vocab = 0;
-  int64_t layers = 0; ///< Layers in the graph.
-  int64_t blocks = 0; ///< Blocks in the file, including those for MTP.
+  int64_t layers = 0; ///< Layers of @forward.
+  int64_t drafts = 0; ///< Layers of @draft, which follow them: 0 or 1.
+  int64_t blocks = 0; ///< Blocks in the file, including all those for MTP.
   Norms norms = Norms::Inputs;
   /// Whether norms subtract the mean and may have a bias (LayerNorm, arXiv
   /// 1607.06450); otherwise they are RMS norms.
@@ -38,13 +39,26 @@ struct Decoder {
   /// Factors on what attention and feed-forward add, and on logits.
   double residualScale = 1, logitScale = 1;
   double softcap = 0; ///< c in c * tanh(logits / c); 0: no softcap.
+
+  /// Layers that are built, which the first blocks of the file hold.
+  int64_t built() const { return layers + drafts; }
+};
+
+/// What readDecoder() has to know of an architecture.
+struct DecoderTraits {
+  bool centres = false; ///< As Decoder::centres.
+  /// Whether buildDecoder() can build the first block for multi-token
+  /// prediction: it reads rows behind the output norm.
+  bool drafts = false;
 };
 
 /// Reads the keys that every architecture has, stores them in the model's
 /// facts, and skips the blocks for multi-token prediction
-/// (nextn_predict_layers). The epsilon is that of RMS norms, or if norms centre
-/// rows, attention.layer_norm_epsilon.
-moert::StatusOr<Decoder> readDecoder(ModelBuilder &model, bool centres = false);
+/// (nextn_predict_layers), but for the first one if the user wants it. The
+/// epsilon is that of RMS norms, or if norms centre rows,
+/// attention.layer_norm_epsilon.
+moert::StatusOr<Decoder> readDecoder(ModelBuilder &model,
+                                     DecoderTraits traits = {});
 
 /// Builders of a block's parts. Each maps normed rows [T, hidden] of layer
 /// `layer`, whose tensors begin with `block` ("blk.3."), to rows that are added
@@ -77,9 +91,10 @@ moert::StatusOr<mlir::Value>
 addNormed(ModelBuilder &model, const Decoder &decoder, const std::string &block,
           mlir::Value x, mlir::Value y, const char *norm, const char *add);
 
-/// Builds @forward: the embedding, then for each layer x +=
-/// attention(attn_norm(x)) and x += feedForward(ffn_norm(x)); some files call
-/// the latter norm post_attention_norm or attn_output_norm. The norms of
+/// Builds @forward, and if there is a layer for it, @draft and @draft_logits as
+/// importModel() describes them. @forward: the embedding, then for each layer x
+/// += attention(attn_norm(x)) and x += feedForward(ffn_norm(x)); some files
+/// call the latter norm post_attention_norm or attn_output_norm. The norms of
 /// results are post_attention_norm and post_ffw_norm. A parallel layer is x +=
 /// attention(attn_norm(x)) + feedForward(attn_norm(x)); if the file has
 /// attn_norm_2, attention reads that. @logits is as in endForward().

@@ -164,11 +164,13 @@ StatusOr<std::vector<bool>> readRecurrentLayers(const ModelBuilder &model,
     }
     recurrent.push_back(keeps);
   }
+  // A layer for multi-token prediction has attention.
+  recurrent.resize(size_t(decoder.built()), false);
   return recurrent;
 }
 
 moert::Status buildDeltaTransformer(ModelBuilder &model, bool tiled) {
-  MOE_ASSIGN_OR_RETURN(Decoder decoder, readDecoder(model));
+  MOE_ASSIGN_OR_RETURN(Decoder decoder, readDecoder(model, {.drafts = true}));
   MOE_ASSIGN_OR_RETURN(GroupedAttention attention,
                        readGroupedAttention(model, decoder, RopeTraits()));
   attention.gated = true;

@@ -25,7 +25,7 @@ readFeedForward(ModelBuilder &model, const Decoder &decoder,
                                                     0, kMostLayers, 1));
   params.skip({"feed_forward_length"}); // Without a dense layer.
   std::vector<FeedForward> result;
-  for (int64_t layer = 0; layer < decoder.layers; ++layer) {
+  for (int64_t layer = 0; layer < decoder.built(); ++layer) {
     FeedForward &ffn = result.emplace_back();
     ffn.isRouted =
         experts > 0 &&

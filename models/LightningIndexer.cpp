@@ -84,11 +84,11 @@ StatusOr<Value> buildIndexer(ModelBuilder &model,
 
 namespace {
 /// Returns whether layer `layer` has an indexer; others use the choice of the
-/// previous indexer.
-StatusOr<bool> hasIndexer(const ModelBuilder &model, int64_t layer,
-                          const std::string &block) {
+/// previous indexer. The key says it of the layers of @forward.
+StatusOr<bool> hasIndexer(const ModelBuilder &model, const Decoder &decoder,
+                          int64_t layer, const std::string &block) {
   constexpr const char *kTypes = "attention.indexer.types";
-  bool said = model.params().has(kTypes);
+  bool said = layer < decoder.layers && model.params().has(kTypes);
   bool has = model.has(block + "indexer.attn_k");
   if (said) {
     MOE_ASSIGN_OR_RETURN(has, model.params().flagOfLayer(kTypes, layer));
@@ -116,7 +116,7 @@ moe::RopeAttr withPairs(moe::RopeAttr rope, bool neox) {
 } // namespace
 
 Status buildSparseLatentModel(ModelBuilder &model, bool neox) {
-  MOE_ASSIGN_OR_RETURN(Decoder decoder, readDecoder(model));
+  MOE_ASSIGN_OR_RETURN(Decoder decoder, readDecoder(model, {.drafts = true}));
   MOE_ASSIGN_OR_RETURN(LatentAttention attention,
                        readLatentAttention(model, decoder.eps));
   MOE_ASSIGN_OR_RETURN(LightningIndexer indexer,
@@ -136,7 +136,11 @@ Status buildSparseLatentModel(ModelBuilder &model, bool neox) {
                     fmt::format("{}: tensor \"{}attn_q_a.weight\" is missing, "
                                 "which the indexer reads",
                                 model.file().paths().front(), block));
-    MOE_ASSIGN_OR_RETURN(bool chooses, hasIndexer(model, layer, block));
+    MOE_ASSIGN_OR_RETURN(bool chooses,
+                         hasIndexer(model, decoder, layer, block));
+    // The layer of @draft cannot use a choice of @forward.
+    if (layer >= decoder.layers)
+      chosen = {};
     if (chooses) {
       MOE_ASSIGN_OR_RETURN(
           chosen, buildIndexer(model, indexer, layer, block, x, queries));

@@ -44,7 +44,7 @@ std::vector<std::string> unknownParts(mlir::MLIRContext &context,
   context.loadDialect<mlir::moe::MoeDialect, mlir::func::FuncDialect>();
   AskedParts asked;
   for (const Architecture &architecture : kArchitectures) {
-    ModelBuilder builder(context, model, /*positions=*/1, &asked);
+    ModelBuilder builder(context, model, {.positions = 1}, &asked);
     // A builder that gives up has asked for what it needs so far.
     (void)architecture.build(builder).isOk();
   }
@@ -53,12 +53,12 @@ std::vector<std::string> unknownParts(mlir::MLIRContext &context,
 
 StatusOr<mlir::OwningOpRef<mlir::ModuleOp>>
 importModel(mlir::MLIRContext &context, const GgufModel &model,
-            int64_t positions) {
+            ImportOptions options) {
   context.loadDialect<mlir::moe::MoeDialect, mlir::func::FuncDialect>();
   std::string supported;
   for (const Architecture &architecture : kArchitectures) {
     if (architecture.info.name == model.architecture()) {
-      ModelBuilder builder(context, model, positions);
+      ModelBuilder builder(context, model, options);
       MOE_RETURN_IF_ERROR(architecture.build(builder));
       return builder.finish();
     }

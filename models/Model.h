@@ -27,6 +27,14 @@ bool isSupported(std::string_view architecture);
 /// Default length of a sequence, unless the model's own limit is lower.
 inline constexpr int64_t kDefaultContext = 4096;
 
+struct ImportOptions {
+  /// The longest sequence, on which LongRoPE depends.
+  int64_t positions = kDefaultContext;
+  /// Whether the layer for multi-token prediction (MTP) is imported. The file
+  /// must then have one.
+  bool mtp = false;
+};
+
 /// Returns the tensors and keys of a file that the builder of no architecture
 /// would ask for, one of each kind (models/UnknownParts.h).
 std::vector<std::string> unknownParts(mlir::MLIRContext &context,
@@ -37,17 +45,23 @@ std::vector<std::string> unknownParts(mlir::MLIRContext &context,
 ///
 /// Functions: `@forward(tensor<?xi32>) -> tensor<?xHIDDENxf32>` maps token ids
 /// to the last residual sum. `@logits(tensor<?xHIDDENxf32>) ->
-/// tensor<?xVOCABxf32>` maps it to logits, including the output norm. Weights
+/// tensor<?xVOCABxf32>` maps it to logits, including the output norm. With
+/// ImportOptions::mtp, `@draft(tensor<?xi32>, tensor<?xHIDDENxf32>) ->
+/// tensor<?xHIDDENxf32>` is the first MTP layer (arXiv 2412.19437, section
+/// 2.2): it maps the id of each token and the hidden row of the token before
+/// it, behind the output norm, to a row that predicts the token after it, and
+/// that takes the hidden row's place if it is asked for one more token;
+/// `@draft_logits(tensor<?xHIDDENxf32>) -> tensor<?xVOCABxf32>` is its head,
+/// without a norm. Weights
 /// are `moe.weight` symbols with the tensors' names before the functions. Every
 /// op that computes has a `moe.label` such as "blk.3.attn_q", unique in its
 /// function.
 ///
 /// Module attributes:
 ///   moe.model  {architecture, name, hash, pooling: strings; hidden, vocab,
-///   layers,
-///              context_length, heads, experts, experts_used, latent, rope,
-///              parameters: i64}; hash covers all headers, parameters counts
-///              the elements of the weights in use
+///              layers, mtp_layers, context_length, heads, experts,
+///              experts_used, latent, rope, parameters: i64}; hash covers all
+///              headers, parameters counts the elements of the weights in use
 ///   moe.files  [{path, bytes, header_bytes, header_hash}], in the numbering
 ///              of #moe.tensor
 ///   moe.notes  strings: what was skipped or assumed
@@ -57,11 +71,9 @@ std::vector<std::string> unknownParts(mlir::MLIRContext &context,
 /// kernels and variants that are not implemented. Messages name file, key or
 /// tensor, expected and found; for an unknown architecture, also its parts that
 /// no supported architecture has.
-///
-/// `positions` is the longest sequence, on which LongRoPE depends.
 moert::StatusOr<mlir::OwningOpRef<mlir::ModuleOp>>
 importModel(mlir::MLIRContext &context, const GgufModel &model,
-            int64_t positions = kDefaultContext);
+            ImportOptions options = {});
 
 } // namespace moec
 

@@ -28,6 +28,7 @@ DictionaryAttr ModelBuilder::modelAttr(StringRef hash) {
   number("hidden", facts_.hidden);
   number("vocab", facts_.vocab);
   number("layers", facts_.layers);
+  number("mtp_layers", facts_.mtpLayers);
   number("context_length", facts_.contextLength);
   number("heads", facts_.heads);
   number("experts", facts_.experts);

@@ -41,10 +41,10 @@ int64_t columnsOf(Value rows) {
 }
 
 ModelBuilder::ModelBuilder(MLIRContext &context, const GgufModel &model,
-                           int64_t positions, AskedParts *asked)
-    : model_(model), asked_(asked), params_(model, asked),
-      positions_(positions), builder_(&context),
-      module_(ModuleOp::create(builder_.getUnknownLoc())), weights_(*module_) {}
+                           ImportOptions options, AskedParts *asked)
+    : model_(model), asked_(asked), params_(model, asked), options_(options),
+      builder_(&context), module_(ModuleOp::create(builder_.getUnknownLoc())),
+      weights_(*module_) {}
 
 //===----------------------------------------------------------------------===//
 // Functions
@@ -64,14 +64,15 @@ RankedTensorType ModelBuilder::tokenIds() {
   return RankedTensorType::get({ShapedType::kDynamic}, builder_.getI32Type());
 }
 
-Value ModelBuilder::begin(StringRef name, Type argument, Type result) {
+ArrayRef<BlockArgument> ModelBuilder::begin(StringRef name, TypeRange arguments,
+                                            Type result) {
   builder_.setInsertionPointToEnd(module_->getBody());
   auto function = builder_.create<func::FuncOp>(
       NameLoc::get(builder_.getStringAttr(name)), name,
-      builder_.getFunctionType({argument}, {result}));
+      builder_.getFunctionType(arguments, {result}));
   Block *body = function.addEntryBlock();
   builder_.setInsertionPointToEnd(body);
-  return body->getArgument(0);
+  return body->getArguments();
 }
 
 const std::string &ModelBuilder::beginLayer(int64_t layer) {

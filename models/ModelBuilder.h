@@ -9,6 +9,7 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 #include "models/HyperParams.h"
+#include "models/Model.h"
 
 #include <set>
 
@@ -18,7 +19,8 @@ namespace moec {
 struct ModelFacts {
   int64_t hidden = 0;
   int64_t vocab = 0;
-  int64_t layers = 0; ///< In the graph, without skipped ones.
+  int64_t layers = 0;    ///< In @forward, without skipped ones.
+  int64_t mtpLayers = 0; ///< In @draft: 1 or 0.
   int64_t contextLength = 0;
   int64_t heads = 0;
   int64_t experts = 0;
@@ -38,17 +40,17 @@ int64_t columnsOf(mlir::Value rows);
 /// tensor `x.weight`.
 class ModelBuilder {
 public:
-  /// `positions` is the length of the longest sequence. With `asked`, the
-  /// builder finds out what an architecture reads: names of keys and tensors
-  /// are added there, missing ones or such of other shapes are no errors, and
-  /// the module is of no use.
+  /// With `asked`, the builder finds out what an architecture reads: names of
+  /// keys and tensors are added there, missing ones or such of other shapes are
+  /// no errors, and the module is of no use.
   ModelBuilder(mlir::MLIRContext &context, const GgufModel &model,
-               int64_t positions, AskedParts *asked = nullptr);
+               ImportOptions options, AskedParts *asked = nullptr);
 
   const GgufModel &file() const { return model_; }
   const HyperParams &params() const { return params_; }
   ModelFacts &facts() { return facts_; }
-  int64_t positions() const { return positions_; }
+  int64_t positions() const { return options_.positions; }
+  bool mtp() const { return options_.mtp; }
 
   /// Adds a note for the user: something skipped, assumed or missing.
   void note(std::string text) { notes_.push_back(std::move(text)); }
@@ -67,9 +69,10 @@ public:
   mlir::RankedTensorType idRows(int64_t columns);
   mlir::RankedTensorType tokenIds();
 
-  /// Begins `@name(argument) -> result`; create() adds ops to it until end().
-  mlir::Value begin(llvm::StringRef name, mlir::Type argument,
-                    mlir::Type result);
+  /// Begins `@name(arguments) -> result`; create() adds ops to it until end().
+  /// Returns the arguments.
+  llvm::ArrayRef<mlir::BlockArgument>
+  begin(llvm::StringRef name, mlir::TypeRange arguments, mlir::Type result);
   void end(mlir::Value result);
 
   /// Begins a layer; it lasts until the next one or endLayers(). Returns the
@@ -255,7 +258,7 @@ private:
   const GgufModel &model_;
   AskedParts *asked_;
   HyperParams params_;
-  int64_t positions_;
+  ImportOptions options_;
   ModelFacts facts_;
   mlir::OpBuilder builder_;
   mlir::OwningOpRef<mlir::ModuleOp> module_;

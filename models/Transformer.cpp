@@ -15,7 +15,7 @@ namespace {
 /// Returns the columns of the first expert's down projection; 0 without
 /// experts.
 int64_t widthOfExperts(const ModelBuilder &model, const Decoder &decoder) {
-  for (int64_t layer = 0; layer < decoder.layers; ++layer)
+  for (int64_t layer = 0; layer < decoder.built(); ++layer)
     for (const char *name : {"ffn_down_exps", "ffn_down.0"})
       if (const GgufTensor *down =
               model.find(fmt::format("blk.{}.{}.weight", layer, name)))
@@ -54,15 +54,15 @@ readAttention(ModelBuilder &model, const Decoder &decoder,
               const TransformerTraits &traits) {
   const HyperParams &params = model.params();
   const WindowTraits &windows = traits.windows;
-  std::vector<bool> attends(size_t(decoder.layers), true);
+  std::vector<bool> attends(size_t(decoder.built()), true);
   if (traits.mayHaveStates)
-    for (int64_t layer = 0; layer < decoder.layers; ++layer) {
+    for (int64_t layer = 0; layer < decoder.built(); ++layer) {
       MOE_ASSIGN_OR_RETURN(attends[size_t(layer)], hasAttention(model, layer));
     }
   // Without any attention, sizes of heads do not matter.
   int64_t first = llvm::find(attends, true) - attends.begin();
-  if (first == decoder.layers)
-    return std::vector<GroupedAttention>(size_t(decoder.layers));
+  if (first == decoder.built())
+    return std::vector<GroupedAttention>(size_t(decoder.built()));
   MOE_ASSIGN_OR_RETURN(
       GroupedAttention full,
       readGroupedAttention(model, decoder, traits.rope, first));
@@ -76,7 +76,7 @@ readAttention(ModelBuilder &model, const Decoder &decoder,
   if (windows.period == WindowTraits::kListed && !params.has(kPattern))
     return params.error(StatusCode::InvalidFile, kPattern, "is missing");
   std::vector<GroupedAttention> layers;
-  for (int64_t layer = 0; layer < decoder.layers; ++layer) {
+  for (int64_t layer = 0; layer < decoder.built(); ++layer) {
     if (!attends[size_t(layer)]) {
       layers.emplace_back();
       continue;
@@ -98,7 +98,8 @@ StatusOr<Transformer> readTransformer(ModelBuilder &model,
                                       const TransformerTraits &traits) {
   Transformer result;
   Decoder &decoder = result.decoder;
-  MOE_ASSIGN_OR_RETURN(decoder, readDecoder(model, traits.centres));
+  MOE_ASSIGN_OR_RETURN(decoder, readDecoder(model, {.centres = traits.centres,
+                                                    .drafts = traits.drafts}));
   decoder.norms = traits.norms;
   decoder.parallel = traits.parallel;
   if (traits.scalesEmbedding)

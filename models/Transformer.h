@@ -55,6 +55,7 @@ struct TransformerTraits {
   bool gated = true;       ///< Whether dense FFNs have a gate.
   /// Whether layers may have a state instead of attention (hasAttention()).
   bool mayHaveStates = false;
+  bool drafts = false; ///< See DecoderTraits.
 };
 
 struct Transformer {

@@ -26,7 +26,7 @@ moe::Scoring scoringWithoutKey(const Decoder &decoder) {
 } // namespace
 
 moert::Status buildDeepseek2(ModelBuilder &model) {
-  MOE_ASSIGN_OR_RETURN(Decoder decoder, readDecoder(model));
+  MOE_ASSIGN_OR_RETURN(Decoder decoder, readDecoder(model, {.drafts = true}));
   MOE_ASSIGN_OR_RETURN(LatentAttention attention,
                        readLatentAttention(model, decoder.eps));
   RoutedExperts defaults;

@@ -12,6 +12,7 @@ namespace moec {
 
 moert::Status buildGlm4moe(ModelBuilder &model) {
   TransformerTraits traits;
+  traits.drafts = true;
   traits.experts.scoring = mlir::moe::Scoring::Sigmoid;
   return buildTransformer(model, traits);
 }

@@ -12,6 +12,7 @@ namespace moec {
 
 moert::Status buildHyV3(ModelBuilder &model) {
   TransformerTraits traits;
+  traits.drafts = true;
   traits.experts.scoring = mlir::moe::Scoring::Sigmoid;
   traits.experts.normalize = true;
   traits.experts.whereRouters = true;

@@ -421,7 +421,9 @@ StatusOr<Lowered> lower(mlir::MLIRContext &context,
   report.output = outputOf(request);
   MOE_ASSIGN_OR_RETURN(
       module, importModel(context, model,
-                          request.context ? request.context : kDefaultContext));
+                          {.positions = request.context ? request.context
+                                                        : kDefaultContext,
+                           .mtp = request.mtp}));
   report.notes = target.notes;
   if (request.emit == Emit::Moe) {
     MOE_RETURN_IF_ERROR(writeText(textOf(*module), request.emit, rule, report));

@@ -31,6 +31,8 @@ public:
         plan.parameters,
         plan.trained_context ? builder.getI32IntegerAttr(plan.trained_context)
                              : IntegerAttr(),
+        plan.mtp_layers ? builder.getI32IntegerAttr(plan.mtp_layers)
+                        : IntegerAttr(),
         plan.pooling.empty() ? StringAttr()
                              : builder.getStringAttr(plan.pooling),
         plan.sequences > 1 ? builder.getI32IntegerAttr(plan.sequences)
@@ -151,8 +153,10 @@ private:
           builder.getI64IntegerAttr(buffer->offset), buffer->per_worker));
     for (const auto &inst : phase.instructions)
       read(*inst);
-    builder.create<plan::BindOp>(location, buffers[phase.input],
-                                 buffers[phase.output]);
+    builder.create<plan::BindOp>(
+        location, buffers[phase.input],
+        phase.hidden < 0 ? Value() : buffers[size_t(phase.hidden)],
+        buffers[phase.output]);
   }
 
   Value value(const fb::Operand &operand) {

@@ -64,6 +64,7 @@ private:
     result.parameters = program.getParameters();
     result.checksum = 1; // Reserves the field; setPlanChecksum() fills it in.
     result.trained_context = program.getTrainedContext().value_or(0);
+    result.mtp_layers = program.getMtpLayers().value_or(0);
     result.pooling = program.getPooling().value_or("").str();
     result.sequences = program.getSequences().value_or(1);
     result.nvrtc = program.getNvrtc().value_or("").str();
@@ -278,6 +279,7 @@ private:
       write(inst, phase);
     plan::BindOp bind = op.getBind();
     phase.input = index.at(bind.getInput());
+    phase.hidden = bind.getHidden() ? int32_t(index.at(bind.getHidden())) : -1;
     phase.output = index.at(bind.getOutput());
     return Status::ok();
   }

@@ -524,6 +524,19 @@ def Moe_RegroupOp : Moe_ComputeOp<"regroup"> {
   let assemblyFormat = "$x attr-dict `:` functional-type(operands, results)";
 }
 
+def Moe_ConcatOp : Moe_ComputeOp<"concat"> {
+  let summary = "columns of two tensors, side by side";
+  let description = [{
+    The result has the columns of `x`, then those of `y`.
+    ```mlir
+    %z = moe.concat %x, %y : (tensor<?x64xf32>, tensor<?x32xf32>) -> tensor<?x96xf32>
+    ```
+  }];
+  let arguments = (ins Moe_Rows:$x, Moe_Rows:$y);
+  let results = (outs Moe_Rows:$result);
+  let assemblyFormat = "$x `,` $y attr-dict `:` functional-type(operands, results)";
+}
+
 def Moe_ShortConvOp : Moe_ComputeOp<"short_conv",
     [AllTypesMatch<["x", "result"]>, DeclareOpInterfaceMethods<Moe_StateOpInterface>]> {
   let summary = "causal convolution of each column with its last inputs";

@@ -112,6 +112,21 @@ Instructions LmHeadOp::getInstructions(const Execution &execution) {
                 double(execution.tokens));
 }
 
+LogicalResult ConcatOp::verify() {
+  return OpChecks(*this)
+      .tokens({getX(), getY(), getResult()})
+      .equal("result columns", columns(getX()) + columns(getY()),
+             "(x and y columns)", columns(getResult()))
+      .result();
+}
+
+Instructions ConcatOp::getInstructions(const Execution &execution) {
+  Instructions list(*this);
+  list.add(inst::Concat{.x = getX(), .y = getY(), .out = getResult()},
+           moving(0, 2 * rowBytes(double(execution.tokens), {getResult()})));
+  return list;
+}
+
 Instructions AddOp::getInstructions(const Execution &execution) {
   Instructions list(*this);
   double tokens = double(execution.tokens);

@@ -496,6 +496,13 @@ LogicalResult PhaseOp::verify() {
 
 BindOp PhaseOp::getBind() { return cast<BindOp>(getBody().front().back()); }
 
+SmallVector<Value, 2> BindOp::getInputs() {
+  SmallVector<Value, 2> inputs{getInput()};
+  if (Value hidden = getHidden())
+    inputs.push_back(hidden);
+  return inputs;
+}
+
 void BufferOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
   setName(getResult(), getName());
 }

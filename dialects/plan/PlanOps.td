@@ -40,7 +40,8 @@ def Plan_ProgramOp : Plan_Op<"program", [
   let summary = "a whole plan";
   let description = [{
     Without `sequences` the plan decodes one sequence at a time. `pooling` is how
-    the model embeds texts: "mean", "first", "last" or "rank". `nvrtc` is the
+    the model embeds texts: "mean", "first", "last" or "rank". `mtp_layers` counts
+    the layers of the phase "draft", which follow the others. `nvrtc` is the
     version of the compiler that made the images.
   }];
   let arguments = (ins StrAttr:$compiler, StrAttr:$target, StrAttr:$architecture,
@@ -49,6 +50,7 @@ def Plan_ProgramOp : Plan_Op<"program", [
                        Plan_I32:$experts, Plan_I32:$experts_used, StrAttr:$options,
                        Plan_I64:$parameters,
                        OptionalAttr<Plan_I32>:$trained_context,
+                       OptionalAttr<Plan_I32>:$mtp_layers,
                        OptionalAttr<StrAttr>:$pooling,
                        OptionalAttr<Plan_I32>:$sequences,
                        OptionalAttr<StrAttr>:$nvrtc);
@@ -355,6 +357,8 @@ def Plan_PhaseOp : Plan_Op<"phase", [HasParent<"ProgramOp">, SingleBlock, NoRegi
   let description = [{
     "decode" and "prefill" map token ids to hidden states, and "logits" maps hidden
     states to logits. A "decode" phase with `with_head` maps token ids to logits.
+    "draft" maps token ids and `hidden` states to hidden states, which
+    "draft_logits" maps to logits.
     One list holds the instructions of all queues in a valid order; each queue runs
     its own instructions in this order. A step ends when all queues have ended.
   }];
@@ -455,8 +459,12 @@ def Plan_InstOp : Plan_Op<"inst", [HasParent<"PhaseOp">, AttrSizedOperandSegment
 
 def Plan_BindOp : Plan_Op<"bind", [HasParent<"PhaseOp">, Terminator]> {
   let summary = "which buffers the phase's caller fills and reads";
-  let arguments = (ins Plan_Buffer:$input, Plan_Buffer:$output);
-  let assemblyFormat = "`input` $input `output` $output attr-dict";
+  let arguments = (ins Plan_Buffer:$input, Optional<Plan_Buffer>:$hidden, Plan_Buffer:$output);
+  let assemblyFormat = "`input` $input (`hidden` $hidden^)? `output` $output attr-dict";
+  let extraClassDeclaration = [{
+    /// Returns the buffers that the caller fills.
+    ::llvm::SmallVector<::mlir::Value, 2> getInputs();
+  }];
 }
 
 #endif // MOE_DIALECTS_PLAN_PLANOPS_TD

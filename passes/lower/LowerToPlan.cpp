@@ -34,6 +34,14 @@ public:
     return attr ? Builder(module.getContext()).getI32IntegerAttr(attr.getInt())
                 : IntegerAttr();
   }
+  /// The layers of @draft; null without any.
+  IntegerAttr mtpLayers() {
+    auto attr = dictionary ? dictionary.getAs<IntegerAttr>("mtp_layers")
+                           : IntegerAttr();
+    return attr && attr.getInt() > 0
+               ? Builder(module.getContext()).getI32IntegerAttr(attr.getInt())
+               : IntegerAttr();
+  }
   /// How the model embeds texts; null if it does not say.
   StringAttr pooling() {
     auto attr =
@@ -124,7 +132,7 @@ private:
     auto program = builder.create<plan::ProgramOp>(
         module.getLoc(), "moec " MOEC_VERSION, target, architecture, name, hash,
         hidden, vocab, layers, context, experts, expertsUsed, userOptions,
-        parameters, facts.trainedContext(), pooling,
+        parameters, facts.trainedContext(), facts.mtpLayers(), pooling,
         sequences > 1 ? builder.getI32IntegerAttr(sequences) : IntegerAttr(),
         /*nvrtc=*/StringAttr());
     program.getBody().emplaceBlock();
@@ -167,29 +175,34 @@ private:
     PhaseEmitter emitter(tables, function.getLoc(), phaseOf(function));
     Block &block = function.getBody().front();
     auto terminator = cast<func::ReturnOp>(block.getTerminator());
-    if (block.getNumArguments() != 1 || terminator.getNumOperands() != 1)
-      return function.emitError(
-          "expected one argument and one result of a phase");
+    const bool isDraft = phaseOf(function).getKind() == PhaseKind::Draft;
+    if (block.getNumArguments() != (isDraft ? 2 : 1) ||
+        terminator.getNumOperands() != 1)
+      return function.emitError("expected ")
+             << (isDraft ? "two arguments" : "one argument")
+             << " and one result of a phase";
     // Steps come from and go to the host.
     FailureOr<Value> host =
         tables.device(function, tables.target().host().name);
     if (mlir::failed(host))
       return failure();
-    BlockArgument argument = block.getArgument(0);
-    auto type = cast<RankedTensorType>(argument.getType());
-    Value input = emitter.buffer(
-        "input",
-        type.getElementType().isF32() ? plan::Encoding::F32
-                                      : plan::Encoding::I32,
-        type.getRank() == 1 ? 1 : type.getShape().back(), 1, 0, *host);
-    emitter.set(argument, input);
+    SmallVector<Value> inputs;
+    for (BlockArgument argument : block.getArguments()) {
+      auto type = cast<RankedTensorType>(argument.getType());
+      inputs.push_back(emitter.buffer(
+          inputs.empty() ? "input" : "hidden",
+          type.getElementType().isF32() ? plan::Encoding::F32
+                                        : plan::Encoding::I32,
+          type.getRank() == 1 ? 1 : type.getShape().back(), 1, 0, *host));
+      emitter.set(argument, inputs.back());
+    }
 
     // Weights are lowered where they are used.
     for (Operation &op : block.without_terminator())
       if (auto lowerable = dyn_cast<LowerableOpInterface>(op);
           lowerable && mlir::failed(lowerOp(lowerable, emitter)))
         return failure();
-    return emitter.end(input, emitter.get(terminator.getOperand(0)));
+    return emitter.end(inputs, emitter.get(terminator.getOperand(0)));
   }
 
   void addNotes(ModuleOp module, OpBuilder &builder) {

@@ -236,7 +236,9 @@ void PhaseEmitter::inst(const SelectedInstruction &selected,
     inst->setAttr(plan::kRunLastAttr, builder_.getUnitAttr());
 }
 
-LogicalResult PhaseEmitter::end(Value input, Value output) {
-  builder_.create<plan::BindOp>(phase_.getLoc(), input, output);
+LogicalResult PhaseEmitter::end(ArrayRef<Value> inputs, Value output) {
+  builder_.create<plan::BindOp>(phase_.getLoc(), inputs.front(),
+                                inputs.size() > 1 ? inputs.back() : Value(),
+                                output);
   return failure(failed_);
 }

@@ -70,8 +70,8 @@ public:
   void inst(const SelectedInstruction &selected, const WorkTerms &terms,
             ArrayRef<Value> operands);
 
-  /// Ends the phase.
-  LogicalResult end(Value input, Value output);
+  /// Ends the phase; `inputs` are ids or hidden states, or both in this order.
+  LogicalResult end(ArrayRef<Value> inputs, Value output);
 
   Value device() const { return device_; }
   PlanTables &tables() { return tables_; }

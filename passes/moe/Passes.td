@@ -21,7 +21,8 @@ def SpecializePhasesPass : Moe_Pass<"moe-specialize-phases"> {
     `@prefill` (longer steps, up to `ubatch` tokens) for one sequence. If
     `sequences` is above 1, also clones it into `@batch`, which decodes one token
     for each of 2 to `sequences` sequences. `@logits` gets a range that covers
-    all of these.
+    all of these, and so do `@draft` and `@draft_logits`, if there is a layer for
+    multi-token prediction.
 
     All phases append to the same KV cache: the rows that a layer caches do not
     depend on the phase that computed them.

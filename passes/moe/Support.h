@@ -20,6 +20,9 @@ inline constexpr llvm::StringLiteral kDecodeName = "decode";
 inline constexpr llvm::StringLiteral kPrefillName = "prefill";
 inline constexpr llvm::StringLiteral kBatchName = "batch";
 inline constexpr llvm::StringLiteral kLogitsName = "logits";
+/// The layer for multi-token prediction and its head.
+inline constexpr llvm::StringLiteral kDraftName = "draft";
+inline constexpr llvm::StringLiteral kDraftLogitsName = "draft_logits";
 /// Phase of the long prefill steps that stream experts to a GPU.
 inline constexpr llvm::StringLiteral kStreamedName = "streamed_prefill";
 

@@ -210,7 +210,8 @@ private:
     }
     SmallVector<Held> heldBy(queues);
     BindOp bind = phase.getBind();
-    lifetimes[index[bind.getInput()]].isInput = true;
+    for (Value input : bind.getInputs())
+      lifetimes[index[input]].isInput = true;
     lifetimes[index[bind.getOutput()]].isOutput = true;
     for (auto [inst, ordering] :
          llvm::zip_equal(phase.getBody().getOps<InstOp>(), orderings)) {

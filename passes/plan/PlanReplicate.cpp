@@ -64,7 +64,9 @@ private:
 
   void replicate(PhaseOp phase) {
     BindOp bind = phase.getBind();
-    llvm::DenseSet<Value> shared{bind.getInput(), bind.getOutput()};
+    llvm::DenseSet<Value> shared{bind.getOutput()};
+    for (Value input : bind.getInputs())
+      shared.insert(input);
     SmallVector<InstOp> small;
     for (InstOp inst : phase.getBody().getOps<InstOp>()) {
       if (isSmall(inst, phase.getMaxTokens()))

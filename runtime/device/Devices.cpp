@@ -61,7 +61,17 @@ const fb::Phase &Devices::table(const RunnablePhase &phase) const {
 
 Status Devices::setInput(const RunnablePhase &phase,
                          std::span<const std::byte> rows) {
-  const fb::Buffer &buffer = *table(phase).buffers()->Get(table(phase).input());
+  return write(phase, table(phase).input(), rows);
+}
+
+Status Devices::setHidden(const RunnablePhase &phase,
+                          std::span<const float> rows) {
+  return write(phase, uint32_t(table(phase).hidden()), std::as_bytes(rows));
+}
+
+Status Devices::write(const RunnablePhase &phase, uint32_t number,
+                      std::span<const std::byte> rows) {
+  const fb::Buffer &buffer = *table(phase).buffers()->Get(number);
   DeviceRegion region = regionOf(buffer, phase.maxTokens);
   region.bytes = rows.size();
   return devices_[buffer.device()]->write(region, rows);

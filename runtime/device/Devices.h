@@ -31,8 +31,8 @@ struct RunnablePhase {
   PhaseKind kind = PhaseKind::Decode;
   int32_t minTokens = 0, maxTokens = 0;
   bool endsWithLogits = false; ///< Instead of hidden states.
-  uint32_t number = 0;     ///< Index in the plan.
-  size_t instructions = 0; ///< Number of instructions.
+  uint32_t number = 0;         ///< Index in the plan.
+  size_t instructions = 0;     ///< Number of instructions.
 };
 
 /// Returns the memory region that a buffer occupies in a step of `tokens`.
@@ -53,6 +53,8 @@ public:
 
   /// Writes the first rows of the phase's input: I32 tokens or F32 hidden rows.
   Status setInput(const RunnablePhase &phase, std::span<const std::byte> rows);
+  /// Writes the first F32 rows of the hidden states that Draft reads too.
+  Status setHidden(const RunnablePhase &phase, std::span<const float> rows);
 
   /// Runs one step. `step` must be within the phase's token range. Returns
   /// Cancelled if `cancel` (may be null) was set before the last barrier, or
@@ -80,6 +82,8 @@ private:
   Devices(const Plan &plan, std::vector<std::unique_ptr<Device>> devices)
       : plan_(plan), devices_(std::move(devices)) {}
   const fb::Phase &table(const RunnablePhase &phase) const;
+  Status write(const RunnablePhase &phase, uint32_t buffer,
+               std::span<const std::byte> rows);
 
   const Plan &plan_;
   std::vector<std::unique_ptr<Device>> devices_;

@@ -177,6 +177,12 @@ Status Engine::createDevices(const EngineOptions &options,
     case PhaseKind::Logits:
       logits_ = phase;
       break;
+    case PhaseKind::Draft:
+      draft_ = phase;
+      break;
+    case PhaseKind::DraftLogits:
+      draftLogits_ = phase;
+      break;
     }
   return Status::ok();
 }

@@ -192,6 +192,22 @@ public:
   Status appendAll(Sequence &sequence, std::span<const int32_t> tokens,
                    const LogitsSink &sink);
 
+  /// Whether the plan has the layer for multi-token prediction (MTP), which
+  /// draft() runs.
+  bool drafts() const { return draft_.has_value(); }
+  /// Runs that layer for `tokens`, those of a sequence from `position` + 1 on,
+  /// the last of which need not be appended yet. `hidden` has a row for each:
+  /// the hidden state (HiddenSink) of the token before it. Their rows go into
+  /// the cache of that layer, which must have all rows before `position`.
+  /// `sink` receives for each token the logits of the one after it, and its
+  /// position; the request is 0. Fails with Unsupported if the plan has no such
+  /// layer, and with Usage for a sequence that shares prefixes (a cached row of
+  /// the layer depends on the next token), for positions that the sequence does
+  /// not have, and for ids outside the vocabulary.
+  Status draft(Sequence &sequence, int32_t position,
+               std::span<const int32_t> tokens, std::span<const float> hidden,
+               const LogitsSink &sink);
+
   /// Adds to `failure`, about a context that does not hold `tokens`, what to
   /// do: use a rung of this plan, another plan, or a shorter text.
   Status adviseContext(Status failure, int64_t tokens) const;
@@ -251,6 +267,10 @@ private:
   Status createDevices(const EngineOptions &options, DeviceOptions ofDevices);
 
   Status check(const Request &request) const;
+  Status checkTokens(std::span<const int32_t> tokens) const;
+  Status checkDraft(const Sequence &sequence, int32_t position,
+                    std::span<const int32_t> tokens,
+                    std::span<const float> hidden) const;
   Status givesHidden() const;
   /// Restores the state of a sequence that has none: takes the last checkpoint
   /// among its pages and evaluates the tokens after it again. An error of the
@@ -304,6 +324,7 @@ private:
   std::optional<StatePool> states_; ///< Only if some layers have states.
   RunnablePhase decode_, logits_;
   std::optional<RunnablePhase> prefill_, streamed_, batch_;
+  std::optional<RunnablePhase> draft_, draftLogits_;
   std::vector<moek::SequenceRows> rows_; ///< Sequences of the running step.
   std::vector<float> hidden_; ///< Rows between a phase and the logits phase.
   std::optional<HeadNorm> headNorm_; ///< None if the plan has another head.

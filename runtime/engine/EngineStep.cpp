@@ -26,6 +26,16 @@ Status Engine::givesHidden() const {
   return Status::ok();
 }
 
+Status Engine::checkTokens(std::span<const int32_t> tokens) const {
+  for (size_t i = 0; i < tokens.size(); ++i)
+    if (tokens[i] < 0 || tokens[i] >= vocab_)
+      return Status(StatusCode::Usage,
+                    fmt::format("token {} at index {} is outside the "
+                                "vocabulary of {}",
+                                tokens[i], i, vocab_));
+  return Status::ok();
+}
+
 Status Engine::check(const Request &request) const {
   const Sequence &sequence = *request.sequence;
   std::span<const int32_t> tokens = request.tokens;
@@ -38,12 +48,7 @@ Status Engine::check(const Request &request) const {
                   fmt::format("{} are to be evaluated together; the plan's "
                               "limit is {}",
                               counted(tokens.size(), "token"), batch()));
-  for (size_t i = 0; i < tokens.size(); ++i)
-    if (tokens[i] < 0 || tokens[i] >= vocab_)
-      return Status(StatusCode::Usage,
-                    fmt::format("token {} at index {} is outside the "
-                                "vocabulary of {}",
-                                tokens[i], i, vocab_));
+  MOE_RETURN_IF_ERROR(checkTokens(tokens));
   if (tokens.size() > size_t(context_ - sequence.position())) {
     size_t needed = size_t(sequence.position()) + tokens.size();
     return adviseContext(

@@ -457,6 +457,8 @@ Status Walk::run() {
   if (regions_[phase_.input()].encoding == uint8_t(moek::Encoding::I32))
     input.indices = Indices::Tokens;
   define(phase_.input(), input);
+  if (phase_.hidden() >= 0)
+    define(uint32_t(phase_.hidden()), Contents());
   for (uint32_t i = 0; i < count(phase_.instructions()); ++i)
     MOE_RETURN_IF_ERROR(visit(i).at(
         fmt::format("instruction {} ({})", i,

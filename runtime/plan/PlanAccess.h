@@ -135,7 +135,7 @@ inline PhaseKind kindOf(const fb::Phase &phase) {
 /// Returns whether steps of a phase that passed verifyPhases() end with logits
 /// instead of hidden states.
 inline bool endsWithLogits(const fb::Phase &phase) {
-  return phase.with_head() || kindOf(phase) == PhaseKind::Logits;
+  return phase.with_head() || isHead(kindOf(phase));
 }
 
 /// Returns whether decode steps compute their logits themselves.

@@ -1,6 +1,7 @@
 #include "kernels/Activation.h"
 #include "kernels/cuda/Limits.h"
 #include "runtime/base/CheckedMath.h"
+#include "runtime/base/Text.h"
 #include "runtime/plan/PlanAccess.h"
 #include "runtime/plan/Verify.h"
 #include "runtime/schema/OpTable.h"
@@ -361,24 +362,36 @@ Status verifyInterface(const fb::Plan &plan, const fb::Phase &phase) {
       phase.output() >= count(phase.buffers()))
     return invalidPlan("has input buffer {} and output buffer {} of {}",
                        phase.input(), phase.output(), count(phase.buffers()));
-  bool isHead = kindOf(phase) == PhaseKind::Logits;
+  const PhaseKind kind = kindOf(phase);
+  const bool isDraft = kind == PhaseKind::Draft;
+  if (isDraft ? phase.hidden() < 0 ||
+                    uint32_t(phase.hidden()) >= count(phase.buffers()) ||
+                    uint32_t(phase.hidden()) == phase.input()
+              : phase.hidden() != -1)
+    return invalidPlan("has buffer {} of {} for hidden states; only a draft "
+                       "phase has one, besides its input",
+                       phase.hidden(), count(phase.buffers()));
   if (phase.with_head() &&
-      (kindOf(phase) != PhaseKind::Decode || phase.max_tokens() != 1))
+      (kind != PhaseKind::Decode || phase.max_tokens() != 1))
     return invalidPlan("computes logits for {} tokens; only a decode phase of "
                        "one token may do that",
                        phase.max_tokens());
   struct {
     std::string_view what;
-    const fb::Buffer *buffer;
+    int64_t number;
     moek::Encoding encoding;
     int64_t perToken;
-  } ends[] = {{"input", phase.buffers()->Get(phase.input()),
-               isHead ? moek::Encoding::F32 : moek::Encoding::I32,
-               isHead ? plan.hidden() : 1},
-              {"output", phase.buffers()->Get(phase.output()),
-               moek::Encoding::F32,
+  } ends[] = {{"input", phase.input(),
+               isHead(kind) ? moek::Encoding::F32 : moek::Encoding::I32,
+               isHead(kind) ? plan.hidden() : 1},
+              {"input of hidden states", phase.hidden(), moek::Encoding::F32,
+               plan.hidden()},
+              {"output", phase.output(), moek::Encoding::F32,
                endsWithLogits(phase) ? plan.vocab() : plan.hidden()}};
-  for (const auto &[what, buffer, encoding, perToken] : ends) {
+  for (const auto &[what, number, encoding, perToken] : ends) {
+    if (number < 0)
+      continue;
+    const fb::Buffer *buffer = phase.buffers()->Get(uint32_t(number));
     if (buffer->per_worker())
       return invalidPlan("has an {} in per-worker memory", what);
     if (buffer->encoding() != uint8_t(encoding) ||
@@ -470,6 +483,13 @@ Status verifyPhases(const fb::Plan &plan) {
     return invalidPlan("phase streamed_prefill takes {} tokens and more, "
                        "expected as many as follow those of phase prefill",
                        streamed->min_tokens());
+  const bool hasDraft = phase(PhaseKind::Draft) != nullptr;
+  if (hasDraft != (phase(PhaseKind::DraftLogits) != nullptr) ||
+      hasDraft != (plan.mtp_layers() > 0))
+    return invalidPlan(
+        "has {} of phase draft: that phase, phase draft_logits "
+        "and a layer for them belong together",
+        counted(uint64_t(std::max(0, plan.mtp_layers())), "layer"));
   if (plan.sequences() > 1 && !phase(PhaseKind::Batch))
     return invalidPlan("is for {} sequences, but there is no phase named batch",
                        plan.sequences());

@@ -33,12 +33,19 @@ Status checkRange(std::string_view what, int64_t value, int64_t low,
   return Status::ok();
 }
 
+/// Returns the number of the last layer that any phase has.
+int32_t lastLayer(const fb::Plan &plan) {
+  return std::max(0, plan.layers() + plan.mtp_layers() - 1);
+}
+
 Status verifyScalars(const fb::Plan &plan) {
   MOE_RETURN_IF_ERROR(
       checkRange("the hidden size", plan.hidden(), 1, kMaxParameter));
   MOE_RETURN_IF_ERROR(
       checkRange("the vocabulary size", plan.vocab(), 1, kMaxParameter));
   MOE_RETURN_IF_ERROR(checkRange("the layer count", plan.layers(), 0, 1 << 16));
+  MOE_RETURN_IF_ERROR(
+      checkRange("the count of MTP layers", plan.mtp_layers(), 0, 1));
   MOE_RETURN_IF_ERROR(checkRange("the context", plan.context(), 1,
                                  std::numeric_limits<int32_t>::max()));
   MOE_RETURN_IF_ERROR(
@@ -283,8 +290,7 @@ Status verifyKv(const fb::Plan &plan, const fb::Kv &kv) {
   if (kv.device() >= count(plan.devices()))
     return invalidPlan("is on device {} of {}", kv.device(),
                        count(plan.devices()));
-  MOE_RETURN_IF_ERROR(
-      checkRange("layer", kv.layer(), 0, std::max(0, plan.layers() - 1)));
+  MOE_RETURN_IF_ERROR(checkRange("layer", kv.layer(), 0, lastLayer(plan)));
   if (kv.type() >= moek::kKvTypeCount)
     return invalidPlan("has unknown type {}", kv.type());
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
@@ -422,7 +428,7 @@ Status verifyTables(const fb::Plan &plan) {
     MOE_RETURN_IF_ERROR(verifyKernelName(text(plan.kernels()->Get(i))));
   for (uint32_t i = 0; i < count(plan.explanation()); ++i)
     MOE_RETURN_IF_ERROR(checkRange("layer", plan.explanation()->Get(i)->layer(),
-                                   -1, std::max(0, plan.layers() - 1))
+                                   -1, lastLayer(plan))
                             .at(fmt::format("explanation {}", i)));
   if (plan.tokenizer())
     return verifyTokenizer(plan, *plan.tokenizer()).at("tokenizer");

@@ -22,11 +22,14 @@ enum class PhaseKind : uint8_t {
   Logits,          ///< Hidden rows of any tokens to logits.
   Batch,           ///< The next token of each of several sequences.
   StreamedPrefill, ///< As Prefill, with experts copied to a GPU in each step.
+  Draft, ///< Tokens and the hidden rows before them to rows for DraftLogits.
+  DraftLogits, ///< Rows of Draft to logits of the tokens after next.
 };
 
 /// Indexed by kind.
-inline constexpr std::array<std::string_view, 5> kPhaseNames = {
-    "decode", "prefill", "logits", "batch", "streamed_prefill"};
+inline constexpr std::array<std::string_view, 7> kPhaseNames = {
+    "decode",           "prefill", "logits",      "batch",
+    "streamed_prefill", "draft",   "draft_logits"};
 
 constexpr std::string_view nameOf(PhaseKind kind) {
   return kPhaseNames[size_t(kind)];
@@ -49,6 +52,11 @@ constexpr bool isPrefill(PhaseKind kind) {
 /// each.
 constexpr bool isDecode(PhaseKind kind) {
   return kind == PhaseKind::Decode || kind == PhaseKind::Batch;
+}
+
+/// Returns whether the phase maps hidden rows of any tokens to logits.
+constexpr bool isHead(PhaseKind kind) {
+  return kind == PhaseKind::Logits || kind == PhaseKind::DraftLogits;
 }
 
 } // namespace moert

@@ -101,6 +101,7 @@ Work linear(Arena &, Isa, Step);
 Work gateUp(Arena &, Isa, Step);
 Work activationMul(Arena &, Isa, Step);
 Work add(Arena &, Isa, Step);
+Work concat(Arena &, Isa, Step);
 Work rope(Arena &, Isa, Step);
 Work mlaLatent(Arena &, Isa, Step);
 Work router(Arena &, Isa, Step);

@@ -261,6 +261,7 @@ int main(int argc, char **argv) {
       {OpCode::GateUp, gateUp, {{1, 0}, {8, 0}, {512, 0}}},
       {OpCode::ActivationMul, activationMul, {{1, 0}, {512, 0}}},
       {OpCode::Add, add, {{1, 0}, {512, 0}}},
+      {OpCode::Concat, concat, {{1, 0}, {512, 0}}},
       {OpCode::Rope, rope, {{1, 0}, {512, 0}}},
       {OpCode::MlaLatent, mlaLatent, {{1, 0}, {512, 0}}},
       {OpCode::Router, router, {{1, 0}, {512, 0}}},

@@ -2,14 +2,15 @@
 """Compiles a model, computes logits and compares them with a reference.
 
   fidelity.py --moec PATH --moert PATH --work DIR MODEL.gguf REFERENCE.npy --ids FILE|ID,ID,...
-              [--forms none,factored,...] [--modes prefill,step,ubatch5,beside,restore] [--kv-type T]
+              [--forms none,factored,...] [--modes prefill,step,ubatch5,beside,restore,draft] [--kv-type T]
               [--compile-args "..."] [--greedy FILE] [bounds of compare_logits.py]
 
 Every --mla form is compiled twice: for one prefill, and with --ubatch 5. Modes:
 prefill: the prompt in one batch; step: one token at a time through decode;
 ubatch5: in ubatches of 5; beside: in steps with three other sequences; restore:
 half of the prompt, then the rest by another process that reads the saved session,
-one token at a time. --greedy
+one token at a time; draft: the logits of the layer for multi-token prediction, for
+every token but the first, of which the reference then consists. --greedy
 names a file with a line "greedy: [ids]": the continuation must be the same.
 A file for --ids has comma-separated ids, or a line "ids: ID ID ...".
 """
@@ -75,8 +76,8 @@ def main():
         for mode in a.modes.split(","):
             plan = os.path.join(a.work, f"{form}-{mode}.fb")
             out = os.path.join(a.work, f"{form}-{mode}.npy")
-            more = {"ubatch5": ["--ubatch", "5"], "beside": ["--sequences", "4"]}.get(mode, [])
-            fed = {"step": ["--step"], "beside": ["--beside", "3"]}.get(mode, [])
+            more = {"ubatch5": ["--ubatch", "5"], "beside": ["--sequences", "4"], "draft": ["--mtp"]}.get(mode, [])
+            fed = {"step": ["--step"], "beside": ["--beside", "3"], "draft": ["--draft"]}.get(mode, [])
             logits = [a.moert, "logits", plan]
             then = []
             run(a.moec, "compile", a.model, "-o", plan, "--mla", form, "--kv-type", a.kv_type,
@@ -85,7 +86,8 @@ def main():
                 then = ["--then", run_restored(logits, tokens.split(","), out)]
             else:
                 run(*logits, "--tokens", tokens, "--out", out, *fed)
-            done = subprocess.run([sys.executable, compare, out, a.reference, "--ids", ids, *bounds, *then],
+            rows = ids.partition(",")[2] if mode == "draft" else ids
+            done = subprocess.run([sys.executable, compare, out, a.reference, "--ids", rows, *bounds, *then],
                                   capture_output=True, text=True)
             print(f"== {form} {mode}: {'ok' if done.returncode == 0 else 'FAILED'}")
             print(done.stdout + done.stderr, end="")

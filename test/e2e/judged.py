@@ -14,17 +14,23 @@ import sys
 import numpy as np
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from transformers_reference import Reference
+from transformers_reference import GgufModel, Reference, draft_logits
 
 MOST_ERROR = 1e-5
+DRAFT = ".draft"  # Ends the names of logits of layers for multi-token prediction.
 
 
 def error_of(folder, name):
     """The relative error of golden logits, and who judged them."""
     with open(os.path.join(folder, name + ".txt")) as file:
         ids = [int(word) for word in file.readline().split()[1:]]
-    reference = Reference(os.path.join(folder, name + ".gguf"))
-    logits, golden = reference.logits(ids), np.load(os.path.join(folder, name + ".logits.npy"))
+    model = GgufModel(os.path.join(folder, name.removesuffix(DRAFT) + ".gguf"))
+    if name.endswith(DRAFT):
+        logits, reference = draft_logits(model, ids)
+    else:
+        reference = Reference(model)
+        logits = reference.logits(ids)
+    golden = np.load(os.path.join(folder, name + ".logits.npy"))
     return np.linalg.norm(golden - logits) / np.linalg.norm(logits), reference.name
 
 
@@ -33,7 +39,8 @@ def main():
     p.add_argument("--unit", required=True)
     p.add_argument("names", nargs="*")
     a = p.parse_args()
-    names = a.names or sorted(os.path.basename(path).removesuffix(".gguf") for path in glob.glob(os.path.join(a.unit, "*.gguf")))
+    names = a.names or sorted(os.path.basename(path).removesuffix(suffix) for suffix in (".gguf", ".logits.npy")
+                              for path in glob.glob(os.path.join(a.unit, "*" + (DRAFT if suffix != ".gguf" else "") + suffix)))
     failed = []
     for name in names:
         error, judge = error_of(a.unit, name)

@@ -61,7 +61,7 @@ class Judge:
 
     def __init__(self, path, kept):
         """kept: names of the file's matrices whose products round nothing."""
-        self.reference = transformers_reference.Reference(path)
+        self.reference = transformers_reference.Reference(transformers_reference.GgufModel(path))
         model = self.reference.model
         unrounded = {place(value) for name, value in self.reference.file.tensors.items() if name in kept}
         self.places = {place(value) for value in model.parameters()} - unrounded

@@ -338,7 +338,21 @@ TEST_F(Deepseek, PredictionLayersAreSkipped) {
   import(tiny);
   EXPECT_EQ(fact("layers"), 2);
   EXPECT_THAT(notes(), ElementsAre("blk.2 predicts further tokens ahead and is "
-                                   "skipped"));
+                                   "skipped; --mtp keeps it"));
+}
+
+TEST_F(Deepseek, PredictionLayersThatAreMissing) {
+  TinyDeepseek tiny;
+  auto mtp = [&] {
+    auto path = tiny.build().write(dir.file("tiny.gguf"));
+    auto model = moec::GgufModel::open(path);
+    EXPECT_TRUE(model.isOk());
+    return moec::importModel(context, *model, {.mtp = true}).status().message();
+  };
+  EXPECT_THAT(mtp(), HasSubstr("the file has no blk.2.nextn.eh_proj.weight"));
+  tiny.keys["block_count"] = uint32_t(3);
+  tiny.keys["nextn_predict_layers"] = uint32_t(1);
+  EXPECT_THAT(mtp(), HasSubstr("the file has no blk.2.nextn.eh_proj.weight"));
 }
 
 TEST_F(Deepseek, VocabularyFromTheTokenizer) {

@@ -348,6 +348,12 @@ const Case phaseCases[] = {
        s.builder.plan.devices[0]->worker_bytes = 1 << 20;
        buffer(s, "h").per_worker = true;
      }},
+    {"HiddenOutsideDraft", "has buffer 0 of",
+     [](auto &s) { s.builder.plan.phases[0]->hidden = 0; }},
+    {"DraftWithoutPhases", "belong together",
+     [](auto &s) { s.builder.plan.mtp_layers = 1; }},
+    {"DraftLayers", "the count of MTP layers is 2",
+     [](auto &s) { s.builder.plan.mtp_layers = 2; }},
     {"DeviceWorkerBytes", "more than any memory",
      [](auto &s) { s.builder.plan.devices[0]->worker_bytes = UINT64_MAX; }},
     {"OpNumber", "unknown op 200", [](auto &s) { decode(s, "add").op = 200; }},

@@ -19,7 +19,8 @@ struct Transformer : testing::Test {
     auto model =
         moec::GgufModel::open(tiny.build().write(dir.file("tiny.gguf")));
     EXPECT_TRUE(model.isOk()) << model.status().message();
-    auto imported = moec::importModel(context, *model, positions);
+    auto imported =
+        moec::importModel(context, *model, {.positions = positions});
     if (!imported)
       return imported.status();
     module = *std::move(imported);

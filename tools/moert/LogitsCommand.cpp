@@ -18,7 +18,7 @@ namespace {
 struct LogitsFlags {
   EngineFlags engine;
   std::vector<int32_t> tokens;
-  bool step = false, json = false, force = false;
+  bool step = false, draft = false, json = false, force = false;
   int32_t beside = 0;
   std::string out, session;
 };
@@ -50,9 +50,37 @@ Status appendInBatch(Engine &engine, Sequence &own,
   return Status::ok();
 }
 
+/// Appends the logits that the layer for multi-token prediction gives for every
+/// token but the first.
+Status appendDrafts(Engine &engine, std::span<const int32_t> tokens,
+                    NpyWriter &npy) {
+  Sequence sequence = engine.sequence({.sharePrefixes = false});
+  sequence.setCancel(moetool::catchInterrupt());
+  std::vector<float> hidden;
+  Request request{&sequence, tokens};
+  request.hidden = [&](int32_t, std::span<const float> state) {
+    hidden.insert(hidden.end(), state.begin(), state.end());
+  };
+  auto ignore = [](size_t, int32_t, std::span<const float>) {
+    return Status::ok();
+  };
+  while (request.isOpen())
+    MOE_RETURN_IF_ERROR(engine.step({&request, 1}, ignore));
+  MOE_RETURN_IF_ERROR(request.status);
+  return engine.draft(sequence, 0, tokens.subspan(1), hidden,
+                      [&](size_t, int32_t, std::span<const float> logits) {
+                        return npy.append(logits);
+                      });
+}
+
 Status writeLogits(const LogitsFlags &flags) {
   MOE_RETURN_IF_ERROR(
       moetool::checkJsonAlone(flags.json, flags.out, "--out", "logits"));
+  if (flags.draft && (flags.beside > 0 || !flags.session.empty()))
+    return Status(StatusCode::Usage,
+                  "--draft goes neither with --beside nor with --session");
+  if (flags.draft && flags.tokens.size() < 2)
+    return Status(StatusCode::Usage, "--draft needs two tokens at least");
   MOE_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine, flags.engine.open());
   OutputRule rule = engine->outputRule(flags.force);
   std::optional<OutputTarget> session;
@@ -66,10 +94,14 @@ Status writeLogits(const LogitsFlags &flags) {
   MOE_RETURN_IF_ERROR(checkSequences(*engine, "--beside", 1 + flags.beside));
   MOE_ASSIGN_OR_RETURN(Sequence sequence, sessionAt(*engine, flags.session));
   sequence.setCancel(moetool::catchInterrupt());
-  MOE_ASSIGN_OR_RETURN(NpyWriter npy,
-                       NpyWriter::create(std::move(target), flags.tokens.size(),
-                                         size_t(engine->vocab())));
-  if (flags.beside > 0) {
+  MOE_ASSIGN_OR_RETURN(
+      NpyWriter npy,
+      NpyWriter::create(std::move(target),
+                        flags.tokens.size() - size_t(flags.draft),
+                        size_t(engine->vocab())));
+  if (flags.draft) {
+    MOE_RETURN_IF_ERROR(appendDrafts(*engine, flags.tokens, npy));
+  } else if (flags.beside > 0) {
     MOE_RETURN_IF_ERROR(
         appendInBatch(*engine, sequence, flags.tokens, flags.beside, npy));
   } else if (flags.step) {
@@ -108,6 +140,7 @@ void addLogitsCommand(moetool::Tool &tool) {
   moetool::addForce(*command, flags->force);
   moetool::addOption(*command, rows::step, flags->step);
   moetool::addOption(*command, rows::beside, flags->beside);
+  moetool::addOption(*command, rows::draftLogits, flags->draft);
   moetool::addOption(*command, rows::continuedSession, flags->session);
   moetool::addOption(*command, rows::json, flags->json);
   flags->engine.addThreads(*command);

@@ -43,8 +43,11 @@ struct SpecializePhases
       clonePhase(forward, kPrefillName, decodeMax + 1, prefillMax);
     forward.erase();
     int64_t rows = std::min(kLogitsTokens, int64_t(context));
-    setPhase(logits, kLogitsName, 1, std::max(rows, int64_t(sequences)),
-             sequences);
+    rows = std::max(rows, int64_t(sequences));
+    setPhase(logits, kLogitsName, 1, rows, sequences);
+    for (StringRef name : {kDraftName, kDraftLogitsName})
+      if (auto draft = module.lookupSymbol<func::FuncOp>(name))
+        setPhase(draft, name, 1, rows);
   }
 
 private:

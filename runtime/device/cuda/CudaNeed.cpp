@@ -21,8 +21,11 @@ constexpr uint64_t kLeastStaging = uint64_t(1) << 20;
 uint64_t largestInOut(const fb::Plan &plan, uint32_t device) {
   uint64_t most = 0;
   for (const fb::Phase *phase : *plan.phases())
-    for (uint32_t number : {phase->input(), phase->output()}) {
-      const fb::Buffer &buffer = *phase->buffers()->Get(number);
+    for (int64_t number : {int64_t(phase->input()), int64_t(phase->hidden()),
+                           int64_t(phase->output())}) {
+      if (number < 0)
+        continue;
+      const fb::Buffer &buffer = *phase->buffers()->Get(uint32_t(number));
       if (buffer.device() != device)
         continue;
       int64_t rows =

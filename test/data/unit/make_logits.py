@@ -2,7 +2,7 @@
 """Computes the logits and continuations of unit models with an independent reference.
 
   make_logits.py --reference PROGRAM.py --draw MOE-DRAW-MODEL NAME... [--second PROGRAM.py] [--seeds N] [--margin X]
-                 [--defer N] [--folder FOLDER]
+                 [--defer N | --draft] [--folder FOLDER]
 
 For each NAME it draws NAME.recipe, feeds the ids in the first line of NAME.txt to the reference and writes NAME.txt and
 NAME.logits.tar.xz with NAME.logits.npy: every position, as float32 rounded to multiples of 2^-17, which moves them by a
@@ -19,6 +19,7 @@ far its logits are from the first one's, as a part of the largest logit.
 no greedy token is closer than 0.01 to the second best and the continuation has 6 different tokens, and writes that seed into
 the recipe. --defer N writes
 NAME.deferN.* instead: the logits when the N experts of least weight come one layer later (deferred_reference.py).
+--draft writes NAME.draft.* instead: the logits of the layer for multi-token prediction, for every token but the first.
 Needs numpy, and what the reference needs.
 """
 import argparse
@@ -48,6 +49,10 @@ def module_of(program):
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def rounded(logits):
+    return np.ldexp(np.round(np.ldexp(logits, FRACTION_BITS)), -FRACTION_BITS).astype(np.float32)
 
 
 class Judge:
@@ -82,6 +87,10 @@ class Judge:
         error = np.abs(np.load(self.out) - logits).max() / np.abs(logits).max()
         return f"second {text.strip()}; largest difference {error:.2g} of the largest logit"
 
+    def drafts(self, ids):
+        logits, text, _ = self.run(ids, "--draft")
+        return rounded(logits), f"ids: {' '.join(map(str, ids))}\n{text.rstrip()}\n"
+
     def answer(self, ids, margin):
         """Logits and the text about them, or None where a decision is too close."""
         logits, text, closest = self.run(ids)
@@ -99,7 +108,7 @@ class Judge:
         lines = [f"ids: {' '.join(map(str, ids))}", text.rstrip(), f"closest decision: {decision:.3g}"]
         if self.second:
             lines.append(self.compare(ids, logits))
-        return np.ldexp(np.round(np.ldexp(logits, FRACTION_BITS)), -FRACTION_BITS).astype(np.float32), "\n".join(lines) + "\n"
+        return rounded(logits), "\n".join(lines) + "\n"
 
 
 def main():
@@ -111,6 +120,7 @@ def main():
     p.add_argument("--seeds", type=int, default=1)
     p.add_argument("--margin", type=float, default=0)
     p.add_argument("--defer", type=int, default=0)
+    p.add_argument("--draft", action="store_true")
     p.add_argument("names", nargs="+")
     a = p.parse_args()
     with tempfile.TemporaryDirectory() as work:
@@ -121,7 +131,7 @@ def main():
                 ids = [int(token) for token in file.readline().split()[1:]]
             for _ in range(a.seeds):
                 judge.make(recipe)
-                answer = judge.answer(ids, a.margin)
+                answer = judge.drafts(ids) if a.draft else judge.answer(ids, a.margin)
                 with open(recipe) as file:
                     text = file.read()
                 seed = int(re.search(r"^seed (\d+)$", text, re.M)[1])
@@ -132,7 +142,7 @@ def main():
                         file.write(re.sub(r"^seed \d+$", f"seed {seed + 1}", text, flags=re.M))
             if not answer:
                 sys.exit(f"{name}: a decision is too close, or the continuation repeats itself; another seed, or more of them (--seeds), may do")
-            stem = os.path.join(a.folder, name + (f".defer{a.defer}" if a.defer else ""))
+            stem = os.path.join(a.folder, name + (f".defer{a.defer}" if a.defer else ".draft" if a.draft else ""))
             npy = io.BytesIO()
             np.save(npy, answer[0])
             pack(stem + ".logits.tar.xz", {os.path.basename(stem) + ".logits.npy": npy.getvalue()}, width=4)

@@ -338,6 +338,7 @@ private:
         {.table = weight(Format::F32, 1, 1024, 2048), .cols = 2048});
     add<OpCode::Scale>({.cols = 102400});
     add<OpCode::Add>({.cols = 2048});
+    add<OpCode::Concat>({.cols = 2048, .more = 2048});
     add<OpCode::Copy>({.tokenBytes = 8192});
     for (bool neox : {false, true})
       add<OpCode::Rope>(

@@ -127,6 +127,11 @@ struct Moved {
     inPair(a.x, x, a.out, tokens * a.cols * 4);
   }
   void move(AddArgs &a) { inPair(a.x, a.y, a.out, tokens * a.cols * 4); }
+  void move(ConcatArgs &a) {
+    in(a.x, tokens * a.cols * 4);
+    in(a.y, tokens * a.more * 4);
+    out(a.out, tokens * (a.cols + a.more) * 4);
+  }
   void inPair(const float *&x, const float *&y, float *&to, int64_t bytes) {
     const float *host = to;
     out(to, bytes);

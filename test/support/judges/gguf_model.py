@@ -1,4 +1,5 @@
 """Common to all judges: a GGUF file's keys, and its tensors under the names of transformers' models."""
+import copy
 import re
 
 import numpy as np
@@ -28,6 +29,7 @@ LAYER = {
     "ffn_down_shexp": "mlp.shared_experts.down_proj",
 }
 OUTSIDE = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
+PER_LAYER = ("attention.head_count", "attention.head_count_kv", "feed_forward_length")
 # Their names in models stand without ".weight" or ".bias".
 BARE = {"exp_probs_b", "ffn_gate_up_exps", "ffn_down_exps"}
 
@@ -115,6 +117,24 @@ class GgufModel:
             common["moe_intermediate_size"] = self.key("expert_feed_forward_length", width)
         return common | more
 
+    def draft(self):
+        """The layer for multi-token prediction as a model of one layer, whose input is not that of tokens."""
+        result, own = copy.copy(self), f"blk.{self.layers}."
+        result.tensors = {name: value for name, value in self.tensors.items() if not name.startswith("blk.")}
+        result.tensors |= {name.replace(own, "blk.0.", 1): value for name, value in self.tensors.items() if name.startswith(own)}
+        for inner, outer in (("embed_tokens", "token_embd"), ("shared_head_norm", "output_norm"), ("shared_head_head", "output")):
+            name = f"blk.0.nextn.{inner}.weight"
+            if result.has(name):
+                result.tensors[outer + ".weight"] = result.tensors[name]
+        # Its FFN is that of later layers, and its attention sees all tokens.
+        result.keys = self.keys | {"block_count": 1, "leading_dense_block_count": 0, "full_attention_interval": 1,
+                                   "attention.indexer.types": [True]}
+        for name, (_, values) in [(name, value) for name, value in self.keys.items() if isinstance(value, tuple)]:
+            if name in PER_LAYER:
+                result.keys[name] = values[self.layers]
+        result.layers = 1
+        return result
+
     def state(self, layer=(), outside=(), bare=(), rope_pairs=False, prefix="model.layers."):
         """All tensors but those of next-token layers, under a model's names: the two tables with changes.
 
@@ -131,7 +151,7 @@ class GgufModel:
             found = re.fullmatch(r"blk\.(\d+)\.([\w.]+?)(?:\.(weight|bias))?", name)
             if found:
                 at, part, kind = int(found[1]), found[2], found[3]
-                if at >= self.layers:
+                if at >= self.layers or part.startswith("nextn."):
                     continue
                 if rope_pairs and part in ("attn_q", "attn_k"):
                     value = halves(value, (heads if part == "attn_q" else kv_heads)[at])
