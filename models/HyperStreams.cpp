@@ -53,4 +53,18 @@ Value spreadStreams(ModelBuilder &model, const HyperStreams &s,
                                           x, weights, uint64_t(s.count));
 }
 
+StatusOr<Value>
+buildStreamPart(ModelBuilder &model, const HyperStreams &s,
+                const Decoder &decoder, const std::string &name,
+                const std::string &norm, Value x,
+                llvm::function_ref<StatusOr<Value>(Value)> part) {
+  MOE_ASSIGN_OR_RETURN(Value weights,
+                       buildStreamWeights(model, s, name, decoder.eps, x,
+                                          /*readsOnly=*/false));
+  Value y = collapseStreams(model, s, name, x, weights);
+  MOE_ASSIGN_OR_RETURN(y, model.rmsNorm(y, norm, decoder.eps));
+  MOE_ASSIGN_OR_RETURN(y, part(y));
+  return spreadStreams(model, s, name, y, x, weights);
+}
+
 } // namespace moec

@@ -9,7 +9,7 @@
 #ifndef MOEC_MODELS_HYPERSTREAMS_H
 #define MOEC_MODELS_HYPERSTREAMS_H
 
-#include "models/ModelBuilder.h"
+#include "models/Decoder.h"
 
 namespace moec {
 
@@ -39,6 +39,14 @@ mlir::Value collapseStreams(ModelBuilder &model, const HyperStreams &s,
 mlir::Value spreadStreams(ModelBuilder &model, const HyperStreams &s,
                           const std::string &name, mlir::Value y,
                           mlir::Value x = {}, mlir::Value weights = {});
+
+/// Returns the streams x after a part, which maps rows [T, hidden] to rows that
+/// it adds: spread(part(norm(collapse(x))), x). The weights of the streams
+/// begin with `name`.
+moert::StatusOr<mlir::Value> buildStreamPart(
+    ModelBuilder &model, const HyperStreams &s, const Decoder &decoder,
+    const std::string &name, const std::string &norm, mlir::Value x,
+    llvm::function_ref<moert::StatusOr<mlir::Value>(mlir::Value)> part);
 
 } // namespace moec
 

@@ -230,25 +230,14 @@ Status buildDeepseek4(ModelBuilder &model) {
   MOE_ASSIGN_OR_RETURN(Value x, beginForward(model, decoder));
   Value tokens = x.getDefiningOp<moe::EmbeddingOp>().getTokens();
   x = spreadStreams(model, streams, "token_embd.", x);
-  // x = spread(part(norm(collapse(x))), x)
-  using Part = llvm::function_ref<StatusOr<Value>(Value)>;
-  auto around = [&](const std::string &name, const std::string &norm,
-                    Part part) -> Status {
-    MOE_ASSIGN_OR_RETURN(
-        Value weights, buildStreamWeights(model, streams, name, decoder.eps, x,
-                                          /*readsOnly=*/false));
-    Value y = collapseStreams(model, streams, name, x, weights);
-    MOE_ASSIGN_OR_RETURN(y, model.rmsNorm(y, norm, decoder.eps));
-    MOE_ASSIGN_OR_RETURN(y, part(y));
-    x = spreadStreams(model, streams, name, y, x, weights);
-    return Status::ok();
-  };
   for (int64_t layer = 0; layer < decoder.layers; ++layer) {
     const std::string &block = model.beginLayer(layer);
-    MOE_RETURN_IF_ERROR(
-        around(block + "hc_attn_", block + "attn_norm", [&](Value y) {
-          return buildAttention(model, attention, layer, block, y);
-        }));
+    MOE_ASSIGN_OR_RETURN(
+        x, buildStreamPart(model, streams, decoder, block + "hc_attn_",
+                           block + "attn_norm", x, [&](Value y) {
+                             return buildAttention(model, attention, layer,
+                                                   block, y);
+                           }));
     const std::string table = block + "ffn_gate_tid2eid";
     if (layer < hashed && !model.has(table))
       return Status(StatusCode::InvalidFile,
@@ -258,11 +247,12 @@ Status buildDeepseek4(ModelBuilder &model) {
                          params.positiveOfLayer("swiglu_clamp_exp", layer));
     MOE_ASSIGN_OR_RETURN(experts.sharedLimit,
                          params.positiveOfLayer("swiglu_clamp_shexp", layer));
-    MOE_RETURN_IF_ERROR(
-        around(block + "hc_ffn_", block + "ffn_norm", [&](Value y) {
-          return buildRoutedExperts(model, experts, block, y, /*routed=*/{},
-                                    tokens);
-        }));
+    MOE_ASSIGN_OR_RETURN(
+        x, buildStreamPart(model, streams, decoder, block + "hc_ffn_",
+                           block + "ffn_norm", x, [&](Value y) {
+                             return buildRoutedExperts(model, experts, block, y,
+                                                       /*routed=*/{}, tokens);
+                           }));
   }
   model.endLayers();
   MOE_ASSIGN_OR_RETURN(Value weights,

@@ -20,7 +20,7 @@
 namespace moert {
 
 /// Version of plan.fbs that this build writes and reads.
-inline constexpr unsigned kSchemaVersion = 13;
+inline constexpr unsigned kSchemaVersion = 14;
 /// Sequences that a plan decodes together at most.
 inline constexpr int kMaxSequences = 64;
 /// Buffers and caches begin at multiples of a cache line.

@@ -140,6 +140,8 @@ Work windowAndEntries(Arena &, Isa, Step);
 /// them.
 Work hyperWeights(Arena &, Isa, Step);
 Work hyperCollapse(Arena &, Isa, Step);
+Work residualMix(Arena &, Isa, Step);
+Work concat(Arena &, Isa, Step);
 Work hyperSpread(Arena &, Isa, Step);
 Work clampedMul(Arena &, Isa, Step);
 Work hashRouter(Arena &, Isa, Step);

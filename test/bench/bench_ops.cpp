@@ -359,6 +359,8 @@ int main(int argc, char **argv) {
       {OpCode::HyperWeights, hyperWeights, {{1, 0}, {512, 0}}},
       {OpCode::HyperCollapse, hyperCollapse, {{1, 0}, {512, 0}}},
       {OpCode::HyperSpread, hyperSpread, {{1, 0}, {512, 0}}},
+      {OpCode::ResidualMix, residualMix, {{1, 0}, {512, 0}}},
+      {OpCode::Concat, concat, {{1, 0}, {512, 0}}},
       {OpCode::ClampedMul, clampedMul, {{1, 0}, {512, 0}}},
       {OpCode::HashRouter, hashRouter, {{1, 0}, {512, 0}}},
   };

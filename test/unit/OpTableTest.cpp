@@ -59,7 +59,9 @@ TEST(OpTableTest, NumbersAreThoseOfPlanFiles) {
                                                "position_scale",
                                                "embed_positions",
                                                "block_scores",
-                                               "block_attention"};
+                                               "block_attention",
+                                               "residual_mix",
+                                               "concat"};
   ASSERT_GE(opTable().size(), names.size());
   for (size_t i = 0; i < names.size(); ++i) {
     EXPECT_EQ(opTable()[i].name, names[i]);

@@ -314,7 +314,8 @@ private:
                                .value = 512,
                                .window = 128,
                                .ratio = 4,
-                               .topK = 2048};
+                               .topK = 2048,
+                               .pool = 1};
     add<OpCode::SparseAttention>(sparse);
     sparse.key = 570; // No whole steps of tensor cores.
     add<OpCode::SparseAttention>(sparse);
@@ -377,6 +378,8 @@ private:
     add<OpCode::HyperWeights>({.cols = 24, .streams = 4, .iterations = 20});
     add<OpCode::HyperCollapse>({.cols = 4096, .streams = 4});
     add<OpCode::HyperSpread>({.cols = 4096, .streams = 4});
+    add<OpCode::ResidualMix>({.cols = 7168, .count = 8});
+    add<OpCode::Concat>({.first = 7168, .second = 7168});
     add<OpCode::ClampedMul>({.cols = 2048, .rowsPerToken = 1});
     add<OpCode::HashRouter>({.experts = 256, .topK = 6});
   }
@@ -460,7 +463,8 @@ TEST(SparseLaunchTest, FewTokensAreCutIntoSpans) {
                            .key = 576,
                            .value = 512,
                            .ratio = 1,
-                           .topK = 2048};
+                           .topK = 2048,
+                           .pool = 1};
   auto launchesFor = [&](int32_t tokens, int64_t positions) {
     return launchesOf(OpCode::SparseAttention, &args,
                       cuda::contextOf(tokens, 1, positions, 89, 128));

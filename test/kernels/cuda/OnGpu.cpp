@@ -275,6 +275,17 @@ struct Moved {
     in(a.weights, floats(tokens, a.weightsStride, weights));
     out(a.out, floats(tokens, a.outStride, a.streams * a.cols));
   }
+  void move(ResidualMixArgs &a) {
+    in(a.x, floats(tokens, a.xStride, a.cols));
+    in(a.stack, floats(tokens, a.stackStride, a.count * a.cols));
+    in(a.weight, a.cols * 4);
+    out(a.out, floats(tokens, a.outStride, a.cols));
+  }
+  void move(ConcatArgs &a) {
+    in(a.x, tokens * a.first * 4);
+    in(a.y, tokens * a.second * 4);
+    out(a.out, tokens * (a.first + a.second) * 4);
+  }
   void move(ClampedMulArgs &a) {
     inPair(a.gate, a.up, a.out, tokens * a.rowsPerToken * a.cols * 4);
   }
