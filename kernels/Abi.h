@@ -32,6 +32,8 @@ inline constexpr int32_t kScoringCount = 5;
 
 /// The most residual streams of HyperWeights.
 inline constexpr int32_t kMaxStreams = 8;
+/// The most rows of a stack of ResidualMix.
+inline constexpr int32_t kMaxResiduals = 63;
 
 /// The experts of a layer that this device has, if they are split between
 /// devices. The device only groups and combines the choices of its own experts.

@@ -25,7 +25,9 @@ namespace moert {
 ///   router            operation                      tokens
 ///   delta_rule        operation                      tokens of a sequence
 ///   index_scores,     operation                      rows that a token sees
-///   sparse_attention
+///   sparse_attention,
+///   block_scores,
+///   block_attention
 ///   other kernels     byte of activations or cache   tokens; with a state,
 ///                     read or written                tokens of a sequence
 ///
@@ -37,7 +39,9 @@ namespace moert {
 /// a gemm that reads W_UK) or to "floats" (without one). For a gemm of a GPU,
 /// "call" has calls per second without the time of their weights: what latency
 /// takes, however small a matrix is; "experts" has the rate of many matrices in
-/// one launch, at the rows of each.
+/// one launch, at the rows of each. For recurrent layers it is what they are
+/// besides gated delta nets: decays of "channels" (KDA), or "sums" (Mamba 2); a
+/// convolution's inputs are in three "parts", or it is "plain", without SiLU.
 // clang-format on
 struct KernelRate {
   std::string kernel, variant;

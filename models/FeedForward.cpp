@@ -46,7 +46,8 @@ readFeedForward(ModelBuilder &model, const Decoder &decoder,
 }
 
 moert::Status readLimits(const HyperParams &params,
-                         std::vector<FeedForward> &layers) {
+                         std::vector<FeedForward> &layers,
+                         bool clampsActivated) {
   auto read = [&](const char *name, size_t layer) -> StatusOr<double> {
     if (!params.has(name))
       return 0.0;
@@ -57,8 +58,9 @@ moert::Status readLimits(const HyperParams &params,
     MOE_ASSIGN_OR_RETURN(ffn.experts.limit, read("swiglu_clamp_exp", layer));
     MOE_ASSIGN_OR_RETURN(ffn.limit, read("swiglu_clamp_shexp", layer));
     ffn.experts.sharedLimit = ffn.limit;
-    ffn.clampsActivated = ffn.limit > 0;
-    ffn.experts.clampsActivated = ffn.limit > 0 || ffn.experts.limit > 0;
+    ffn.clampsActivated = clampsActivated && ffn.limit > 0;
+    ffn.experts.clampsActivated =
+        clampsActivated && (ffn.limit > 0 || ffn.experts.limit > 0);
   }
   return moert::Status::ok();
 }
@@ -70,7 +72,8 @@ StatusOr<Value> buildFeedForward(ModelBuilder &model, const FeedForward &config,
     return model.plainFfn(x, block, config.inner, config.activation);
   if (!config.isRouted)
     return model.ffn(x, block, "", config.inner, block + "ffn",
-                     config.activation, config.limit, config.clampsActivated);
+                     config.activation, config.limit, config.clampsActivated,
+                     config.softLimit);
   return buildRoutedExperts(model, config.experts, block, x,
                             config.experts.readsBegun ? begun : Value());
 }

@@ -18,6 +18,7 @@ struct FeedForward {
   mlir::moe::Activation activation = mlir::moe::Activation::Silu;
   double limit = 0;             ///< Clamps gate and up of a dense FFN; 0: not.
   bool clampsActivated = false; ///< See RoutedExperts.
+  double softLimit = 0;         ///< See RoutedExperts.
 };
 
 /// Returns the FFN of each layer. Reads the keys leading_dense_block_count (the
@@ -30,11 +31,12 @@ moert::StatusOr<std::vector<FeedForward>>
 readFeedForward(ModelBuilder &model, const Decoder &decoder,
                 const RoutedExperts &defaults, bool mayBeDense = false);
 
-/// Reads limits, which clamp gates after their activation: swiglu_clamp_exp of
-/// routed experts, and swiglu_clamp_shexp of shared experts and dense FFNs. 0
-/// or no key: none.
+/// Reads limits, which clamp gates before or after their activation:
+/// swiglu_clamp_exp of routed experts, and swiglu_clamp_shexp of shared experts
+/// and dense FFNs. 0 or no key: none.
 moert::Status readLimits(const HyperParams &params,
-                         std::vector<FeedForward> &layers);
+                         std::vector<FeedForward> &layers,
+                         bool clampsActivated);
 
 /// Builds the FFN for normed rows `x`. If experts are routed by the rows with
 /// which the layer began, these are `begun`.

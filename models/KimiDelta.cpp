@@ -12,10 +12,6 @@ namespace moe = mlir::moe;
 
 namespace moec {
 
-/// Epsilon of the lengths of queries and keys, and of the norms of latents,
-/// which files do not have. llama.cpp uses that of the other norms.
-static constexpr double kFixedEps = 1e-6;
-
 StatusOr<KimiDelta> readKimiDelta(ModelBuilder &model, double eps) {
   const HyperParams &params = model.params();
   KimiDelta net;
@@ -73,12 +69,14 @@ StatusOr<Value> buildKimiDelta(ModelBuilder &model, const KimiDelta &net,
       block + "delta_net", model.rows(columns), parts, beta, alpha, convs,
       /*bias=*/Value(), a, dt, /*skip=*/Value(), uint64_t(layer),
       uint64_t(net.heads), uint64_t(net.heads), uint64_t(net.size),
-      uint64_t(net.size), llvm::APFloat(kFixedEps), llvm::APFloat(net.floor),
+      uint64_t(net.size), llvm::APFloat(kKimiEps), llvm::APFloat(net.floor),
       /*tiled=*/false, /*sums=*/false);
   MOE_ASSIGN_OR_RETURN(
       out, model.rmsNorm(out, block + "ssm_norm", net.eps, net.heads));
-  MOE_ASSIGN_OR_RETURN(Value gate,
-                       projectTwice(model, block + "ssm_g", x, columns));
+  const std::string gates = block + "ssm_g";
+  MOE_ASSIGN_OR_RETURN(
+      Value gate, model.has(gates) ? model.linear(x, gates, columns)
+                                   : projectTwice(model, gates, x, columns));
   out = model.create<moe::GateMulOp>(block + "ssm_gated", out.getType(), out,
                                      gate, moe::Gate::Sigmoid);
   return model.linear(out, block + "attn_output", columnsOf(x));
@@ -88,11 +86,12 @@ moert::Status buildKimiTransformer(ModelBuilder &model, bool rotates,
                                    const RoutedExperts &defaults) {
   MOE_ASSIGN_OR_RETURN(Decoder decoder, readDecoder(model));
   MOE_ASSIGN_OR_RETURN(LatentAttention attention,
-                       readLatentAttention(model, kFixedEps, rotates));
+                       readLatentAttention(model, kKimiEps, rotates));
   MOE_ASSIGN_OR_RETURN(KimiDelta net, readKimiDelta(model, decoder.eps));
   MOE_ASSIGN_OR_RETURN(std::vector<FeedForward> ffn,
                        readFeedForward(model, decoder, defaults));
-  MOE_RETURN_IF_ERROR(readLimits(model.params(), ffn));
+  MOE_RETURN_IF_ERROR(
+      readLimits(model.params(), ffn, /*clampsActivated=*/true));
   auto mix = [&](int64_t layer, const std::string &block,
                  Value x) -> StatusOr<Value> {
     MOE_ASSIGN_OR_RETURN(bool attends, hasAttention(model, layer));

@@ -21,13 +21,17 @@ struct KimiDelta {
   double floor = 0;
 };
 
+/// Epsilon of the lengths of queries and keys, and of the norms of latents,
+/// which files do not have. llama.cpp uses that of the other norms.
+inline constexpr double kKimiEps = 1e-6;
+
 /// Reads attention.head_count and the keys kda.* and ssm.conv_kernel.
 moert::StatusOr<KimiDelta> readKimiDelta(ModelBuilder &model, double eps);
 
 /// Builds the delta net of `layer` for normed rows `x`. Queries, keys and
 /// values come from attn_{q,k,v} and a convolution each; decays from ssm_f_a,
 /// and output gates from ssm_g_a, both with a second factor _b if the file has
-/// it.
+/// it, or output gates from ssm_g.
 moert::StatusOr<mlir::Value> buildKimiDelta(ModelBuilder &model,
                                             const KimiDelta &net, int64_t layer,
                                             const std::string &block,

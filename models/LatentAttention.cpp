@@ -42,8 +42,17 @@ StatusOr<LatentAttention> readLatentAttention(ModelBuilder &model, double eps,
   attention.eps = eps;
   constexpr RopeTraits kTraits{
       .neox = false, .rounded = true, .magnitude = false};
-  MOE_ASSIGN_OR_RETURN(Rope rope, readRope(model, kTraits));
-  attention.rope = rotates ? rope.attr : stillRope(rope.attr);
+  constexpr const char *kShared = "rope.dimension_count";
+  Rope rope;
+  attention.shared = 0;
+  if (rotates || params.has(kShared)) {
+    MOE_ASSIGN_OR_RETURN(attention.shared,
+                         params.integer(kShared, rotates ? 2 : 0, kMostSize));
+  }
+  if (attention.shared > 0) {
+    MOE_ASSIGN_OR_RETURN(rope, readRope(model, kTraits));
+    attention.rope = rotates ? rope.attr : stillRope(rope.attr);
+  }
   attention.rotates = rotates;
   MOE_ASSIGN_OR_RETURN(double scoreFactor, readScoreFactor(params, rope));
   MOE_ASSIGN_OR_RETURN(attention.heads,
@@ -52,23 +61,22 @@ StatusOr<LatentAttention> readLatentAttention(ModelBuilder &model, double eps,
                        params.integer("attention.kv_lora_rank", 1, kMostSize));
   // If both kinds of keys are present, those without _mla describe the latent.
   bool split = params.has("attention.key_length_mla");
-  int64_t rotated = rope.attr.getDim();
   MOE_ASSIGN_OR_RETURN(int64_t key,
                        params.integer(split ? "attention.key_length_mla"
                                             : "attention.key_length",
-                                      rotated + 1, kMostSize));
+                                      attention.shared + 1, kMostSize));
   MOE_ASSIGN_OR_RETURN(attention.value,
                        params.integer(split ? "attention.value_length_mla"
                                             : "attention.value_length",
                                       1, kMostSize));
-  attention.nope = key - rotated;
+  attention.nope = key - attention.shared;
   attention.scale = scoreFactor / std::sqrt(double(key));
   MOE_ASSIGN_OR_RETURN(attention.temperature,
                        readTemperature(params, "attention.temperature_length"));
   ModelFacts &facts = model.facts();
   facts.heads = attention.heads;
   facts.latent = attention.latent;
-  facts.rope = rotated;
+  facts.rope = attention.shared;
   return attention;
 }
 
@@ -88,7 +96,7 @@ namespace {
 /// Returns rotated queries [T, heads * (nope + rope)].
 StatusOr<Value> buildQuery(ModelBuilder &model, const LatentAttention &a,
                            const std::string &block, Value x) {
-  int64_t outputs = a.heads * (a.nope + a.rope.getDim());
+  int64_t outputs = a.heads * (a.nope + a.shared);
   MOE_ASSIGN_OR_RETURN(
       Value q,
       model.linear(
@@ -98,6 +106,26 @@ StatusOr<Value> buildQuery(ModelBuilder &model, const LatentAttention &a,
     q = model.create<moe::RopeOp>(block + "attn_q_rope", q.getType(), q,
                                   uint64_t(a.heads), uint64_t(a.nope), a.rope);
   return tempered(model, a.temperature, block, q);
+}
+
+/// Returns the cache with rows [norm(latent) | shared elements].
+StatusOr<Value> storeLatents(ModelBuilder &model, const LatentAttention &a,
+                             int64_t layer, const std::string &block, Value x) {
+  int64_t width = a.latent + a.shared;
+  moe::KvType type = moe::KvType::get(x.getContext(), width);
+  MOE_ASSIGN_OR_RETURN(Value down,
+                       model.linear(x, block + "attn_kv_a_mqa", width));
+  if (a.shared == 0) {
+    MOE_ASSIGN_OR_RETURN(down,
+                         model.rmsNorm(down, block + "attn_kv_a_norm", a.eps));
+    return Value(model.create<moe::RowStoreOp>(block + "attn_latent", type,
+                                               down, uint64_t(layer)));
+  }
+  MOE_ASSIGN_OR_RETURN(Value norm,
+                       model.vector(block + "attn_kv_a_norm.weight", a.latent));
+  return Value(model.create<moe::MlaLatentOp>(block + "attn_latent", type, down,
+                                              norm, uint64_t(layer),
+                                              llvm::APFloat(a.eps), a.rope));
 }
 
 /// The matrices W_UK and W_UV of all heads.
@@ -132,26 +160,22 @@ StatusOr<Decompression> loadDecompression(ModelBuilder &model,
 StatusOr<Value> buildLatentAttention(ModelBuilder &model,
                                      const LatentAttention &a, int64_t layer,
                                      const std::string &block, Value x,
-                                     Value queries, Value chosen) {
+                                     Value queries, Value chosen,
+                                     int64_t pool) {
   int64_t hidden = columnsOf(x);
-  int64_t rope = a.rope.getDim(), width = a.latent + rope;
   MOE_ASSIGN_OR_RETURN(Value q, buildQuery(model, a, block, queries));
-  MOE_ASSIGN_OR_RETURN(Value down,
-                       model.linear(x, block + "attn_kv_a_mqa", width));
-  MOE_ASSIGN_OR_RETURN(Value norm,
-                       model.vector(block + "attn_kv_a_norm.weight", a.latent));
-  Value kv = model.create<moe::MlaLatentOp>(
-      block + "attn_latent", moe::KvType::get(x.getContext(), width), down,
-      norm, uint64_t(layer), llvm::APFloat(a.eps), a.rope);
+  MOE_ASSIGN_OR_RETURN(Value kv, storeLatents(model, a, layer, block, x));
   MOE_ASSIGN_OR_RETURN(Decompression up, loadDecompression(model, a, block));
   Value mixed = model.create<moe::MlaAttentionOp>(
       block + "attention", model.rows(a.heads * a.value), q, kv, up.key,
-      up.value, chosen, uint64_t(a.heads), uint64_t(a.nope), uint64_t(rope),
+      up.value, chosen, uint64_t(a.heads), uint64_t(a.nope), uint64_t(a.shared),
       uint64_t(a.latent), uint64_t(a.value), llvm::APFloat(a.scale),
-      up.transposed);
-  if (model.has(block + "attn_gate")) {
+      up.transposed, uint64_t(pool));
+  if (const GgufTensor *found = model.find(block + "attn_gate.weight")) {
+    const bool ofHeads = int64_t(found->shape[1]) == a.heads;
     MOE_ASSIGN_OR_RETURN(Value gate,
-                         model.linear(x, block + "attn_gate", a.heads));
+                         model.linear(x, block + "attn_gate",
+                                      ofHeads ? a.heads : a.heads * a.value));
     mixed =
         model.create<moe::GateMulOp>(block + "attention_gate", mixed.getType(),
                                      mixed, gate, moe::Gate::Sigmoid);

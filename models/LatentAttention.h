@@ -14,7 +14,9 @@ namespace moec {
 /// low-rank factor.
 struct LatentAttention {
   int64_t heads, nope, value, latent;
-  mlir::moe::RopeAttr rope;
+  int64_t
+      shared; ///< Elements of keys that all heads share, which rope rotates.
+  mlir::moe::RopeAttr rope; ///< Null if there are none.
   double eps;
   double scale;            ///< Factor on scores.
   Temperature temperature; ///< Of queries; see readTemperature().
@@ -23,7 +25,7 @@ struct LatentAttention {
 
 /// Reads the keys attention.* and stores them in the model's facts. `eps` is
 /// the epsilon of every norm. Unless it `rotates`, elements that others rotate
-/// are used as they are.
+/// are used as they are, and rope.dimension_count may be 0.
 moert::StatusOr<LatentAttention>
 readLatentAttention(ModelBuilder &model, double eps, bool rotates = true);
 
@@ -36,13 +38,15 @@ moert::StatusOr<mlir::Value> buildQueryLatent(ModelBuilder &model,
 
 /// Maps normed rows `x` [T, hidden] to rows that are added to the residual
 /// stream. `queries` is x, or the low-rank factor if queries have one. Each
-/// token attends to the positions `chosen`, or to all if that is null. If the
-/// file has attn_gate, the sigmoid of its product with x multiplies each head's
-/// result.
+/// token attends to the `chosen` blocks of `pool` positions and those behind
+/// the last block, or to all if that is null. If the file has attn_gate, the
+/// sigmoid of its product with x multiplies each head's result, or each
+/// element of it.
 moert::StatusOr<mlir::Value>
 buildLatentAttention(ModelBuilder &model, const LatentAttention &config,
                      int64_t layer, const std::string &block, mlir::Value x,
-                     mlir::Value queries, mlir::Value chosen = {});
+                     mlir::Value queries, mlir::Value chosen = {},
+                     int64_t pool = 1);
 
 /// The same for all positions, with the low-rank factor of queries if they have
 /// one.

@@ -461,7 +461,7 @@ StatusOr<Value> ModelBuilder::ffn(Value x, const std::string &block,
                                   const std::string &suffix, int64_t inner,
                                   const std::string &label,
                                   moe::Activation activation, double limit,
-                                  bool clampsActivated) {
+                                  bool clampsActivated, double softLimit) {
   int64_t hidden = columnsOf(x);
   bool isPlain = limit == 0 && !find(block + "ffn_gate" + suffix + ".bias") &&
                  !find(block + "ffn_up" + suffix + ".bias") &&
@@ -500,7 +500,7 @@ StatusOr<Value> ModelBuilder::ffn(Value x, const std::string &block,
   return create<moe::FfnOp>(label, x.getType(), x, gate, up, down, gateBias,
                             upBias, downBias, /*residual=*/nullptr, activation,
                             llvm::APFloat(limit), /*fused=*/false,
-                            clampsActivated)
+                            clampsActivated, llvm::APFloat(softLimit))
       .getResult();
 }
 

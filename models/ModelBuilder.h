@@ -200,13 +200,14 @@ public:
   moert::StatusOr<bool> hasScale(const std::string &name, bool alone) const;
   /// Builds an FFN with weights `block`ffn_{gate,up,down}`suffix` and the
   /// biases that exist. Without ffn_gate, ffn_up may hold gate and up. A
-  /// `limit` above 0 clamps up, and the gate before or after its activation. If
-  /// weights have scales, it becomes several ops, labelled by their weights.
+  /// `limit` above 0 clamps up, and the gate before or after its activation, or
+  /// with a `softLimit` both softly (SiTU). If weights have scales, it becomes
+  /// several ops, labelled by their weights.
   moert::StatusOr<mlir::Value>
   ffn(mlir::Value x, const std::string &block, const std::string &suffix,
       int64_t inner, const std::string &label,
       mlir::moe::Activation activation = mlir::moe::Activation::Silu,
-      double limit = 0, bool clampsActivated = false);
+      double limit = 0, bool clampsActivated = false, double softLimit = 0);
   /// Builds an FFN without a gate: `block`ffn_down`suffix` of activation(u),
   /// where u is ffn_up`suffix` of x, with the biases that exist. With
   /// `squares`, the activation is multiplied by u: squared ReLU.

@@ -181,10 +181,10 @@ StatusOr<Value> buildShared(ModelBuilder &model, const RoutedExperts &config,
   // Some writers' key is the width of one of several shared experts.
   if (gate && int64_t(gate->shape[1]) == config.shared * config.sharedInner)
     inner = int64_t(gate->shape[1]);
-  MOE_ASSIGN_OR_RETURN(Value shared,
-                       model.ffn(x, block, "_shexp", inner,
-                                 block + "ffn_shared", config.activation,
-                                 config.sharedLimit, config.clampsActivated));
+  MOE_ASSIGN_OR_RETURN(
+      Value shared, model.ffn(x, block, "_shexp", inner, block + "ffn_shared",
+                              config.activation, config.sharedLimit,
+                              config.clampsActivated, config.softLimit));
   if (!model.has(block + "ffn_gate_inp_shexp"))
     return shared;
   MOE_ASSIGN_OR_RETURN(Value factor,
@@ -277,7 +277,8 @@ static StatusOr<Value> buildSmall(ModelBuilder &model,
           block + "ffn_small_experts", x.getType(), x, choice.ids, weights,
           gate, up, down, Value(), Value(), Value(), Value(), Value(),
           /*residual=*/nullptr, config.activation, llvm::APFloat(0.0),
-          /*slice=*/nullptr, /*fused=*/false, /*clampsActivated=*/false)
+          /*slice=*/nullptr, /*fused=*/false, /*clampsActivated=*/false,
+          llvm::APFloat(0.0))
       .getResult();
 }
 
@@ -297,9 +298,11 @@ StatusOr<Value> buildRoutedExperts(ModelBuilder &model,
     MOE_ASSIGN_OR_RETURN(
         router, buildRouter(model, plain, block, x, tokens, "router_choice"));
   }
+  const std::string latent =
+      block +
+      (model.has(block + "ffn_routed_down") ? "ffn_routed_" : "ffn_latent_");
   if (config.latent > 0) {
-    MOE_ASSIGN_OR_RETURN(
-        read, model.linear(x, block + "ffn_latent_down", config.latent));
+    MOE_ASSIGN_OR_RETURN(read, model.linear(x, latent + "down", config.latent));
   }
   MOE_ASSIGN_OR_RETURN(ExpertWeights w,
                        loadWeights(model, config, block, columnsOf(read)));
@@ -312,10 +315,14 @@ StatusOr<Value> buildRoutedExperts(ModelBuilder &model,
       w.upScale,
       /*residual=*/nullptr, config.activation, llvm::APFloat(config.limit),
       /*slice=*/nullptr,
-      /*fused=*/false, config.clampsActivated);
+      /*fused=*/false, config.clampsActivated, llvm::APFloat(config.softLimit));
   if (config.latent > 0) {
-    MOE_ASSIGN_OR_RETURN(
-        mixed, model.linear(mixed, block + "ffn_latent_up", columnsOf(x)));
+    if (model.has(latent + "norm")) {
+      MOE_ASSIGN_OR_RETURN(
+          mixed, model.rmsNorm(mixed, latent + "norm", config.latentEps));
+    }
+    MOE_ASSIGN_OR_RETURN(mixed,
+                         model.linear(mixed, latent + "up", columnsOf(x)));
   }
   if (config.smallInner > 0) {
     MOE_ASSIGN_OR_RETURN(Value small,

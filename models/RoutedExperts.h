@@ -32,10 +32,16 @@ struct RoutedExperts {
   /// Whether experts have a gate. Without, they compute down of
   /// activation(u) * u, where u is up of x.
   bool gated = true;
+  /// SiTU instead of SwiGLU, with `limit` for gates and this for ups, of routed
+  /// and of shared experts; 0: not.
+  double softLimit = 0;
   /// Columns of the rows that routed experts read and return, which
-  /// ffn_latent_down and ffn_latent_up map; 0: the model's own rows.
+  /// ffn_latent_down and ffn_latent_up map, or ffn_routed_down and
+  /// ffn_routed_up, with a norm of the sum in front of the latter if the file
+  /// has ffn_routed_norm; 0: the model's own rows.
   int64_t latent = 0;
-  double sumScale = 1; ///< Factor on the sum of routed and shared experts.
+  double latentEps = 0; ///< Epsilon of that norm.
+  double sumScale = 1;  ///< Factor on the sum of routed and shared experts.
   /// Whether weights multiply what experts read instead of what they return;
   /// only with one expert per token.
   bool weighsInput = false;

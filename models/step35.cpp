@@ -20,7 +20,8 @@ moert::Status buildStep35(ModelBuilder &model) {
   traits.experts.scoring = mlir::moe::Scoring::Sigmoid;
   traits.experts.whereRouters = true;
   MOE_ASSIGN_OR_RETURN(Transformer step, readTransformer(model, traits));
-  MOE_RETURN_IF_ERROR(readLimits(model.params(), step.feedForward));
+  MOE_RETURN_IF_ERROR(readLimits(model.params(), step.feedForward,
+                                 /*clampsActivated=*/true));
   return buildTransformer(model, step);
 }
 

@@ -206,7 +206,8 @@ Instructions MlaAttentionOp::getInstructions(const Execution &execution) {
   Instructions list(*this);
   double heads = double(getHeads()), nope = double(getNope());
   double rope = double(getRope()), value = double(getValue());
-  const Seen seen(*this, execution, getChosen() ? columns(getChosen()) : 0);
+  const Seen seen(*this, execution,
+                  getChosen() ? mostChosen(getChosen(), getPool()) : 0);
   double decompressed = seen.rows * heads * (nope + value);
   InstructionWork work = moving(
       seen.pairs * heads * (2 * (nope + rope) + 2 * value + kSoftmaxFlops),
@@ -230,6 +231,7 @@ Instructions MlaAttentionOp::getInstructions(const Execution &execution) {
                                    .window = 0,
                                    .ratio = 1,
                                    .top_k = columns(getChosen()),
+                                   .pool = getPool(),
                                    .scale = getScale()},
              work);
   else

@@ -84,13 +84,14 @@ int64_t ShortConvOp::getStateWidth() {
 /// are read and written once per step.
 static InstructionWork workOfConvolution(Operation *op,
                                          const Execution &execution, double all,
-                                         double taps) {
+                                         double taps, StringRef variant) {
   double rows = double(execution.tokens);
   InstructionWork work =
       moving(rows * all * (2 * taps + 4), 2 * rows * all * kF32Bytes);
   work.weightBytes = all * taps * kF32Bytes;
   work.kvBytes = 2 * double(sequencesOf(op, execution.tokens)) * (taps - 1) *
                  all * kF32Bytes;
+  work.variant = variant;
   return work;
 }
 
@@ -109,7 +110,7 @@ Instructions ShortConvOp::getInstructions(const Execution &execution) {
                            .taps = taps,
                            .silu = false},
            workOfConvolution(*this, execution, double(columns(getX())),
-                             double(taps)));
+                             double(taps), "plain"));
   return list;
 }
 
@@ -211,6 +212,7 @@ Instructions DeltaNetOp::getInstructions(const Execution &execution) {
   InstructionWork gating =
       moving(10 * rows * decays, 2 * rows * (heads + decays) * kF32Bytes);
   gating.weightBytes = (heads + decays) * kF32Bytes;
+  gating.variant = hasChannels(*this) ? "channels" : "";
   // Seven operations per element: the product with the decay, and one
   // multiply-add each for reading with the key, for the update, and for reading
   // with the query. Sums do not read with the key.
@@ -218,6 +220,7 @@ Instructions DeltaNetOp::getInstructions(const Execution &execution) {
       moving((getSums() ? 5 : 7) * rows * matrices,
              rowBytes(rows, {getResult()}) + rows * double(mixed) * kF32Bytes);
   ruling.kvBytes = 2 * sequences * matrices * kF32Bytes;
+  ruling.variant = getSums() ? "sums" : gating.variant;
 
   Temporary convolved = list.temporary(".conv", mixed);
   Temporary gates =
@@ -236,7 +239,8 @@ Instructions DeltaNetOp::getInstructions(const Execution &execution) {
                            .out = convolved,
                            .taps = taps,
                            .silu = true},
-           workOfConvolution(*this, execution, double(mixed), double(taps)));
+           workOfConvolution(*this, execution, double(mixed), double(taps),
+                             getX().size() > 1 ? "parts" : ""));
   list.add(inst::DeltaGates{.beta = getBeta(),
                             .alpha = getAlpha(),
                             .a = getA(),

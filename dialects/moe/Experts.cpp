@@ -255,7 +255,7 @@ Instructions ExpertsOp::getInstructions(const Execution &execution) {
                                           .activation = getActivation()},
                work.mul);
     else
-      addActivation(list, gate, up, getActivation(), getLimit(),
+      addActivation(list, gate, up, getActivation(), getLimit(), getSoftLimit(),
                     getClampsActivated(), work.mul);
   }
   Temporary outputs = perSlot(".outputs", dim(getDown(), 1));

@@ -111,3 +111,57 @@ Instructions HyperSpreadOp::getInstructions(const Execution &execution) {
              rowBytes(tokens, {getY(), getX(), getWeights(), getResult()})));
   return list;
 }
+
+//===----------------------------------------------------------------------===//
+// Attention over depth
+//===----------------------------------------------------------------------===//
+
+LogicalResult ResidualMixOp::verify() {
+  OpChecks checks(*this);
+  checks.tokens({getX(), getStack()})
+      .positive("eps", getEps().convertToDouble(), /*zeroToo=*/true)
+      .equal("weight length", columns(getX()), "to match x columns",
+             columns(getWeight()))
+      .multiple("stack columns", columns(getX()), "x columns",
+                columns(getStack()));
+  if (failed(checks.result()))
+    return failure();
+  return checks
+      .range("rows on the stack", 1, moek::kMaxResiduals,
+             columns(getStack()) / columns(getX()))
+      .result();
+}
+
+/// A row's score is two products and sums for each element, and its part of the
+/// result one.
+Instructions ResidualMixOp::getInstructions(const Execution &execution) {
+  Instructions list(*this);
+  double tokens = double(execution.tokens);
+  InstructionWork work =
+      moving(6 * tokens * double(columns(getX()) + columns(getStack())),
+             rowBytes(tokens, {getX(), getStack(), getResult()}));
+  work.weightBytes = bytesOf(getWeight());
+  list.add(inst::ResidualMix{.x = getX(),
+                             .stack = getStack(),
+                             .weight = getWeight(),
+                             .out = getResult(),
+                             .count = columns(getStack()) / columns(getX()),
+                             .eps = getEps()},
+           work);
+  return list;
+}
+
+LogicalResult ConcatOp::verify() {
+  return OpChecks(*this)
+      .tokens({getX(), getY(), getResult()})
+      .equal("result columns", columns(getX()) + columns(getY()),
+             "(x columns + y columns)", columns(getResult()))
+      .result();
+}
+
+Instructions ConcatOp::getInstructions(const Execution &execution) {
+  Instructions list(*this);
+  list.add(inst::Concat{.x = getX(), .y = getY(), .out = getResult()},
+           moving(0, 2 * rowBytes(double(execution.tokens), {getResult()})));
+  return list;
+}

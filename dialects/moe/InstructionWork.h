@@ -24,9 +24,9 @@ inline constexpr int64_t kFewTokens = 8;
 struct Execution {
   int64_t tokens = 1; ///< Tokens of the step.
   int64_t cached = 0; ///< Cached positions of each sequence before the step.
-  /// Cores of the CPU, or multiprocessors of the GPU, that runs the op: for them
-  /// attention divides the cache into KV splits. Both are 0 where no device is
-  /// chosen yet: one split.
+  /// Cores of the CPU, or multiprocessors of the GPU, that runs the op: for
+  /// them attention divides the cache into KV splits. Both are 0 where no
+  /// device is chosen yet: one split.
   int64_t cores = 0, multiprocessors = 0;
 };
 
@@ -84,6 +84,9 @@ struct InstructionWork {
   moek::KvType kvType =
       moek::KvType::BF16; ///< Elements of the cache that it reads.
   int64_t window = 0;     ///< Cached rows that a token sees; 0: all.
+  /// Variant of the kernel's rates (kernels/KernelRate.h), where the
+  /// instruction alone decides it.
+  StringRef variant = {};
 
   Cost cost() const;
 };

@@ -150,11 +150,17 @@ static OpChecks &checkBias(OpChecks &checks, StringRef name, Value bias,
 }
 
 /// Checks that an activation limit occurs only with SiLU, and not in fused ops,
-/// whose kernels do not support one.
+/// whose kernels do not support one; and that a soft one comes with another.
 template <typename Op> static OpChecks &checkLimit(OpChecks &checks, Op op) {
   bool limited = !op.getLimit().isZero();
   return checks
       .positive("limit", op.getLimit().convertToDouble(), /*zeroToo=*/true)
+      .positive("soft_limit", op.getSoftLimit().convertToDouble(),
+                /*zeroToo=*/true)
+      .require(op.getSoftLimit().isZero() ||
+                   (limited && !op.getClampsActivated()),
+               "expected a soft_limit with a limit, and without "
+               "clamps_activated")
       .require(!limited ||
                    (op.getActivation() == Activation::Silu && !op.getFused()),
                "expected a limit with silu alone, and not fused");
@@ -244,9 +250,10 @@ LogicalResult MlaAttentionOp::verify() {
     checks.tokens({getQ(), getChosen()});
   checks.size("heads", getHeads())
       .size("nope", getNope())
-      .size("rope", getRope())
+      .size("rope", getRope(), /*zeroToo=*/true)
       .size("latent", getLatent())
       .size("value", getValue())
+      .range("pool", 1, getChosen() ? INT32_MAX : 1, getPool())
       .positive("scale", getScale().convertToDouble())
       .tokens({getQ(), getResult()});
   int64_t heads = getHeads(), latent = getLatent();
@@ -267,7 +274,7 @@ LogicalResult AbsorbQueryOp::verify() {
   OpChecks checks(*this);
   checks.size("heads", getHeads())
       .size("nope", getNope())
-      .size("rope", getRope())
+      .size("rope", getRope(), /*zeroToo=*/true)
       .size("latent", getLatent())
       .tokens({getQ(), getResult()});
   int64_t heads = getHeads();
@@ -285,7 +292,7 @@ LogicalResult LatentAttentionOp::verify() {
   return OpChecks(*this)
       .size("heads", heads)
       .size("latent", latent)
-      .size("rope", rope)
+      .size("rope", rope, /*zeroToo=*/true)
       .positive("scale", getScale().convertToDouble())
       .tokens({getQ(), getResult()})
       .equal("q columns", heads * (latent + rope), "(heads * (latent + rope))",

@@ -208,7 +208,8 @@ def Moe_FfnOp : Moe_ComputeOp<"ffn", [AttrSizedOperandSegments, Moe_ResidualOpIn
     `gate` and `up` are [F, D], `down` is [D, F]; each may have a bias.
     `activation` is silu(g) * u by default; with a `limit` c it is
     silu(min(g, c)) * max(-c, min(u, c)), or if it `clamps_activated` gates,
-    min(silu(g), c) * max(-c, min(u, c)). `fused` (set by moe-fuse) asks for the
+    min(silu(g), c) * max(-c, min(u, c)). With a `soft_limit` s too it is Kimi K3's
+    SiTU, c tanh(g / c) sigmoid(g) * s tanh(u / s). `fused` (set by moe-fuse) asks for the
     kernel that computes it without writing either factor.
   }];
   let arguments = (ins Moe_Rows:$x, Moe_Weight:$gate, Moe_Weight:$up, Moe_Weight:$down,
@@ -216,7 +217,7 @@ def Moe_FfnOp : Moe_ComputeOp<"ffn", [AttrSizedOperandSegments, Moe_ResidualOpIn
                        Optional<Moe_Vector>:$down_bias, Optional<Moe_Rows>:$residual,
                        DefaultValuedAttr<Moe_ActivationAttr, "::mlir::moe::Activation::Silu">:$activation,
                        DefaultValuedAttr<F64Attr, "0.0">:$limit, UnitAttr:$fused,
-                       UnitAttr:$clamps_activated);
+                       UnitAttr:$clamps_activated, DefaultValuedAttr<F64Attr, "0.0">:$soft_limit);
   let results = (outs Moe_Rows:$result);
   let assemblyFormat = [{
     $x `,` $gate `,` $up `,` $down (`gate_bias` $gate_bias^)? (`up_bias` $up_bias^)?
@@ -271,12 +272,14 @@ def Moe_MlaAttentionOp : Moe_ComputeOp<"mla_attention"> {
     by all heads. `q` [T, heads * (nope + rope)], already rotated; `wk` [heads,
     nope, latent], or [heads, latent, nope] with `k_transposed`; `wv` [heads,
     value, latent]; result [T, heads * value]. With `chosen` (moe.choose_entries)
-    a token sees those positions alone, and no form that decompresses all fits.
+    a token sees those blocks of `pool` positions and the positions behind the
+    last complete block alone, and no form that decompresses all fits.
   }];
   let arguments = (ins Moe_Rows:$q, Moe_KvType:$kv, Moe_Weight:$wk, Moe_Weight:$wv,
                        Optional<Moe_Ids>:$chosen,
                        I64Attr:$heads, I64Attr:$nope, I64Attr:$rope, I64Attr:$latent,
-                       I64Attr:$value, F64Attr:$scale, UnitAttr:$k_transposed);
+                       I64Attr:$value, F64Attr:$scale, UnitAttr:$k_transposed,
+                       DefaultValuedAttr<I64Attr, "1">:$pool);
   let results = (outs Moe_Rows:$result);
   let assemblyFormat = [{
     $q `,` $kv `,` $wk `,` $wv (`chosen` $chosen^)? attr-dict `:`
@@ -354,9 +357,11 @@ def Moe_RowStoreOp : Moe_ComputeOp<"row_store",
   let summary = "rows appended to a cache as they are";
   let description = [{
     `part` tells the caches of a layer apart: attention reads cache 0, an indexer
-    reads cache 1. The result stands for the cache with the rows.
+    reads cache 1. With a `ratio`, only the rows of tokens that end as many are
+    stored. The result stands for the cache with the rows.
   }];
-  let arguments = (ins Moe_Rows:$x, I64Attr:$layer, DefaultValuedAttr<I64Attr, "0">:$part);
+  let arguments = (ins Moe_Rows:$x, I64Attr:$layer, DefaultValuedAttr<I64Attr, "0">:$part,
+                       DefaultValuedAttr<I64Attr, "1">:$ratio);
   let results = (outs Moe_KvType:$result);
   let assemblyFormat = "$x attr-dict `:` functional-type(operands, results)";
 }
@@ -421,15 +426,17 @@ def Moe_SparseAttentionOp : Moe_ComputeOp<"sparse_attention", [AttrSizedOperandS
   let description = [{
     All heads share rows of `key` elements, the first `value` of which are the
     value. A token sees the last `window` rows of `kv`. It also sees `entries`,
-    each for `ratio` positions: those in `chosen`, or all entries before it. `q`
-    is [T, heads * key], the result [T, heads * value]; `sinks` are those of
-    moe.gqa_attention.
+    each for `ratio` positions: all entries before it, or those in `chosen`. These
+    are numbers of blocks of `pool` entries; entries behind the last complete
+    block are always seen. `q` is [T, heads * key], the result [T, heads * value];
+    `sinks` are those of moe.gqa_attention.
   }];
   let arguments = (ins Moe_Rows:$q, Optional<Moe_KvType>:$kv, Optional<Moe_KvType>:$entries,
                        Optional<Moe_Ids>:$chosen, Optional<Moe_Vector>:$sinks,
                        I64Attr:$heads, I64Attr:$key, I64Attr:$value, F64Attr:$scale,
                        DefaultValuedAttr<I64Attr, "0">:$window,
-                       DefaultValuedAttr<I64Attr, "0">:$ratio);
+                       DefaultValuedAttr<I64Attr, "0">:$ratio,
+                       DefaultValuedAttr<I64Attr, "1">:$pool);
   let results = (outs Moe_Rows:$result);
   let assemblyFormat = [{
     $q (`kv` $kv^)? (`entries` $entries^)? (`chosen` $chosen^)? (`sinks` $sinks^)? attr-dict `:`
@@ -509,6 +516,30 @@ def Moe_HyperSpreadOp : Moe_ComputeOp<"hyper_spread", [AttrSizedOperandSegments]
   }];
 }
 
+def Moe_ResidualMixOp : Moe_ComputeOp<"residual_mix", [AllTypesMatch<["x", "result"]>]> {
+  let summary = "the residual stream mixed with earlier states of it, by attention over depth";
+  let description = [{
+    Kimi K3. `stack` [T, n * D] has n earlier rows of each token. The result is
+    the sum of x and these, weighted by the softmax of the products of `weight`
+    [D] and each row / sqrt(mean of squares + eps).
+    ```mlir
+    %y = moe.residual_mix %x, %stack, %w {eps = 1.0e-05 : f64} : tensor<?x64xf32>, tensor<?x128xf32>, tensor<64xf32>
+    ```
+  }];
+  let arguments = (ins Moe_Rows:$x, Moe_Rows:$stack, Moe_Vector:$weight, F64Attr:$eps);
+  let results = (outs Moe_Rows:$result);
+  let assemblyFormat = [{
+    $x `,` $stack `,` $weight attr-dict `:` type($x) `,` type($stack) `,` type($weight)
+  }];
+}
+
+def Moe_ConcatOp : Moe_ComputeOp<"concat"> {
+  let summary = "the columns of one value, then those of another";
+  let arguments = (ins Moe_Rows:$x, Moe_Rows:$y);
+  let results = (outs Moe_Rows:$result);
+  let assemblyFormat = "$x `,` $y attr-dict `:` functional-type(operands, results)";
+}
+
 def Moe_RegroupOp : Moe_ComputeOp<"regroup"> {
   let summary = "columns by group to columns by part";
   let description = [{
@@ -522,19 +553,6 @@ def Moe_RegroupOp : Moe_ComputeOp<"regroup"> {
   let arguments = (ins Moe_Rows:$x, I64Attr:$groups, I64Attr:$offset, DenseI64ArrayAttr:$parts);
   let results = (outs Moe_Rows:$result);
   let assemblyFormat = "$x attr-dict `:` functional-type(operands, results)";
-}
-
-def Moe_ConcatOp : Moe_ComputeOp<"concat"> {
-  let summary = "columns of two tensors, side by side";
-  let description = [{
-    The result has the columns of `x`, then those of `y`.
-    ```mlir
-    %z = moe.concat %x, %y : (tensor<?x64xf32>, tensor<?x32xf32>) -> tensor<?x96xf32>
-    ```
-  }];
-  let arguments = (ins Moe_Rows:$x, Moe_Rows:$y);
-  let results = (outs Moe_Rows:$result);
-  let assemblyFormat = "$x `,` $y attr-dict `:` functional-type(operands, results)";
 }
 
 def Moe_ShortConvOp : Moe_ComputeOp<"short_conv",
@@ -648,7 +666,8 @@ def Moe_ExpertsOp : Moe_ComputeOp<"experts", [AttrSizedOperandSegments, Moe_Resi
   let summary = "routed FFN: sum over a token's experts of weight * ffn(x)";
   let description = [{
     `gate`, `up` [E, F, D], `down` [E, D, F], each with a bias [E, F or D] or
-    none; `ids`, `weights` [T, k]. `activation`, `limit`, `clamps_activated` and `fused` as in `moe.ffn`.
+    none; `ids`, `weights` [T, k]. `activation`, `limit`, `soft_limit`, `clamps_activated` and `fused` as in
+    `moe.ffn`.
     `gate_scale` and `up_scale` [E, 1] multiply the product with an expert's
     matrix: formats such as NVFP4 need them, as their elements have few bits for a
     scale. The scale of `down` is the router's `expert_scale`.
@@ -664,7 +683,7 @@ def Moe_ExpertsOp : Moe_ComputeOp<"experts", [AttrSizedOperandSegments, Moe_Resi
                        DefaultValuedAttr<Moe_ActivationAttr, "::mlir::moe::Activation::Silu">:$activation,
                        DefaultValuedAttr<F64Attr, "0.0">:$limit,
                        OptionalAttr<Moe_ExpertSliceAttr>:$slice, UnitAttr:$fused,
-                       UnitAttr:$clamps_activated);
+                       UnitAttr:$clamps_activated, DefaultValuedAttr<F64Attr, "0.0">:$soft_limit);
   let results = (outs Moe_Rows:$result);
   let assemblyFormat = [{
     $x `,` $ids `,` $weights `,` $gate `,` $up `,` $down (`gate_bias` $gate_bias^)?

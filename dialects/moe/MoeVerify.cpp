@@ -53,8 +53,8 @@ OpChecks &OpChecks::range(StringRef what, int64_t low, int64_t high,
   return fail("expected ", what, " from ", low, " to ", high, ", got ", value);
 }
 
-OpChecks &OpChecks::size(StringRef what, int64_t value) {
-  return range(what, 1, int64_t(1) << 24, value);
+OpChecks &OpChecks::size(StringRef what, int64_t value, bool zeroToo) {
+  return range(what, zeroToo ? 0 : 1, int64_t(1) << 24, value);
 }
 
 OpChecks &OpChecks::positive(StringRef what, double value, bool zeroToo) {

@@ -25,9 +25,10 @@ public:
                   int64_t value);
   /// Checks that low <= value <= high.
   OpChecks &range(StringRef what, int64_t low, int64_t high, int64_t value);
-  /// Checks a size from an attribute: it must be positive, and so small that
-  /// products of two sizes and a sum of products fit in 64 bits.
-  OpChecks &size(StringRef what, int64_t value);
+  /// Checks a size from an attribute: it must be positive, or with `zeroToo`
+  /// not negative, and so small that products of two sizes and a sum of
+  /// products fit in 64 bits.
+  OpChecks &size(StringRef what, int64_t value, bool zeroToo = false);
   /// Checks that `value` is finite and above zero, or at least zero with
   /// `zeroToo`.
   OpChecks &positive(StringRef what, double value, bool zeroToo = false);

@@ -73,6 +73,13 @@ private:
   int64_t window;
 };
 
+/// Returns the most positions that a token sees with `chosen`: numbers of
+/// blocks of `pool` entries of `ratio` positions, behind the last of which it
+/// sees all.
+inline int64_t mostChosen(Value chosen, int64_t pool, int64_t ratio = 1) {
+  return ((columns(chosen) + 1) * pool - 1) * ratio;
+}
+
 /// Returns the work of an op that only has arithmetic and activations, no
 /// weights and no cache.
 inline InstructionWork moving(double ops, double activationBytes) {
@@ -104,10 +111,11 @@ void addResidual(Instructions &list, Value result, Value residual,
                  bool overwrites, double tokens);
 
 /// Replaces `gate` by activation(gate) * up, or with a `limit` other than 0 by
-/// the clamped SwiGLU of the two.
+/// the clamped SwiGLU of the two, or with a `softLimit` too by their SiTU.
 void addActivation(Instructions &list, Temporary gate, Temporary up,
                    Activation activation, const APFloat &limit,
-                   bool clampsActivated, const InstructionWork &work);
+                   const APFloat &softLimit, bool clampsActivated,
+                   const InstructionWork &work);
 
 /// The work of a gated FFN with `rows` rows of `inner` columns, spread
 /// evenly over `matrices` matrices of each weight. A fused kernel only writes

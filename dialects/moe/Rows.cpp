@@ -19,7 +19,8 @@ void moe::addResidual(Instructions &list, Value result, Value residual,
 
 void moe::addActivation(Instructions &list, Temporary gate, Temporary up,
                         Activation activation, const APFloat &limit,
-                        bool clampsActivated, const InstructionWork &work) {
+                        const APFloat &softLimit, bool clampsActivated,
+                        const InstructionWork &work) {
   if (limit.isZero())
     list.add(
         inst::ActivationMul{
@@ -30,6 +31,7 @@ void moe::addActivation(Instructions &list, Temporary gate, Temporary up,
                               .up = up,
                               .out = gate,
                               .limit = limit,
+                              .soft = softLimit,
                               .activated = clampsActivated},
              work);
 }
@@ -110,21 +112,6 @@ Instructions LinearOp::getInstructions(const Execution &execution) {
 Instructions LmHeadOp::getInstructions(const Execution &execution) {
   return linear(*this, getX(), getWeight(), /*bias=*/{}, /*residual=*/{},
                 double(execution.tokens));
-}
-
-LogicalResult ConcatOp::verify() {
-  return OpChecks(*this)
-      .tokens({getX(), getY(), getResult()})
-      .equal("result columns", columns(getX()) + columns(getY()),
-             "(x and y columns)", columns(getResult()))
-      .result();
-}
-
-Instructions ConcatOp::getInstructions(const Execution &execution) {
-  Instructions list(*this);
-  list.add(inst::Concat{.x = getX(), .y = getY(), .out = getResult()},
-           moving(0, 2 * rowBytes(double(execution.tokens), {getResult()})));
-  return list;
 }
 
 Instructions AddOp::getInstructions(const Execution &execution) {
@@ -241,7 +228,7 @@ Instructions FfnOp::getInstructions(const Execution &execution) {
                           .out = up,
                           .accumulate = false},
              work.up);
-    addActivation(list, gate, up, getActivation(), getLimit(),
+    addActivation(list, gate, up, getActivation(), getLimit(), getSoftLimit(),
                   getClampsActivated(), work.mul);
   }
   bool overwrites = list.reuse(getResult(), getResidual());

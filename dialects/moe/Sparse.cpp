@@ -25,6 +25,7 @@ LogicalResult RowStoreOp::verify() {
       .tokens({getX()})
       .range("layer", 0, INT32_MAX, getLayer())
       .range("part", 0, INT32_MAX, getPart())
+      .size("ratio", getRatio())
       .equal("kv width", columns(getX()), "to match x columns",
              getType().getWidth())
       .result();
@@ -39,10 +40,11 @@ int64_t RowStoreOp::getCacheBytes(int64_t rows) {
 
 Instructions RowStoreOp::getInstructions(const Execution &execution) {
   Instructions list(*this);
-  double tokens = double(execution.tokens);
-  InstructionWork work = moving(0, rowBytes(tokens, {getX()}));
-  work.kvBytes = tokens * double(getType().getRowBytes());
-  list.add(inst::RowStore{.x = getX(), .kv = getResult()}, work);
+  double rows = double(execution.tokens) / double(getRatio());
+  InstructionWork work = moving(0, rowBytes(rows, {getX()}));
+  work.kvBytes = rows * double(getType().getRowBytes());
+  list.add(inst::RowStore{.x = getX(), .kv = getResult(), .ratio = getRatio()},
+           work);
   return list;
 }
 
@@ -241,6 +243,7 @@ LogicalResult SparseAttentionOp::verify() {
                "expected a kv, or entries of one position each")
       .range("window", hasRows, hasRows ? INT32_MAX : 0, getWindow())
       .range("ratio", hasEntries, hasEntries ? INT32_MAX : 0, getRatio())
+      .range("pool", 1, getChosen() ? INT32_MAX : 1, getPool())
       .require(hasEntries || !getChosen(), "expected entries that are chosen")
       .equal("q columns", heads * key, "(heads * key)", columns(getQ()))
       .equal("result columns", heads * value, "(heads * value)",
@@ -257,8 +260,9 @@ LogicalResult SparseAttentionOp::verify() {
 }
 
 int64_t SparseAttentionOp::getMostPositions() {
-  int64_t chosen = getChosen() ? columns(getChosen()) * int64_t(getRatio()) : 0;
-  return std::max(chosen, int64_t(getWindow()));
+  return std::max(getChosen() ? mostChosen(getChosen(), getPool(), getRatio())
+                              : 0,
+                  int64_t(getWindow()));
 }
 
 /// Chosen rows are read for each token.
@@ -273,7 +277,7 @@ Instructions SparseAttentionOp::getInstructions(const Execution &execution) {
   }
   if (entries) {
     double ratio = double(getRatio());
-    int64_t most = chosen ? columns(chosen) * int64_t(getRatio()) : 0;
+    int64_t most = chosen ? mostChosen(chosen, getPool(), getRatio()) : 0;
     const Seen seen(*this, execution, most);
     pairs += seen.pairs / ratio;
     bytes += (chosen ? seen.pairs : seen.rows) / ratio *
@@ -300,6 +304,7 @@ Instructions SparseAttentionOp::getInstructions(const Execution &execution) {
                                  .window = getWindow(),
                                  .ratio = getRatio(),
                                  .top_k = chosen ? columns(chosen) : 0,
+                                 .pool = getPool(),
                                  .scale = getScale()},
            work);
   return list;

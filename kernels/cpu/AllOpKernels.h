@@ -15,6 +15,7 @@
 #include "kernels/cpu/HyperConnections.h"
 #include "kernels/cpu/LatentAttention.h"
 #include "kernels/cpu/MlaAttention.h"
+#include "kernels/cpu/Residuals.h"
 #include "kernels/cpu/Rope.h"
 #include "kernels/cpu/Router.h"
 #include "kernels/cpu/Sparse.h"

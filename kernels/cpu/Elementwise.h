@@ -195,20 +195,6 @@ void run(const AddArgs &a, const Step &step, const Worker &worker) {
 }
 
 template <class S>
-void run(const ConcatArgs &a, const Step &step, const Worker &worker) {
-  Range rows = shareOf(step.tokens, 1, worker);
-  for (int64_t t = rows.begin; t < rows.end; ++t) {
-    float *out = a.out + t * (a.cols + a.more);
-    forVectors<S>(0, a.cols, [&](int64_t c, auto lanes) {
-      lanes.store(out + c, lanes.load(a.x + t * a.cols + c));
-    });
-    forVectors<S>(0, a.more, [&](int64_t c, auto lanes) {
-      lanes.store(out + a.cols + c, lanes.load(a.y + t * a.more + c));
-    });
-  }
-}
-
-template <class S>
 void run(const ExpertsCombineArgs &a, const Step &step, const Worker &worker) {
   int64_t parts = (a.cols + kFlatGrain - 1) / kFlatGrain;
   Range range = shareOf(step.tokens * parts, 1, worker);

@@ -123,6 +123,12 @@ void run(const ClampedMulArgs &a, const Step &step, const Worker &worker) {
   forVectors<S>(range.begin, range.end, [&](int64_t i, auto lanes) {
     // min and max return their second operand if one is NaN.
     auto gate = lanes.load(a.gate + i);
+    if (a.soft > 0) {
+      auto active = timesSigmoid<S>(softcapped<S>(gate, a.limit), gate);
+      auto soft = softcapped<S>(lanes.load(a.up + i), a.soft);
+      lanes.store(a.out + i, S::mul(active, soft));
+      return;
+    }
     if (!a.activated)
       gate = S::min(most, gate);
     auto up = S::max(least, S::min(most, lanes.load(a.up + i)));

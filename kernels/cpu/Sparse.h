@@ -76,6 +76,8 @@ template <class S>
 void run(const RowStoreArgs &a, const Step &step, const Worker &worker) {
   forTokens(
       step, worker, [&](int64_t t, int64_t position, const SequenceRows &s) {
+        if ((position + 1) % a.ratio != 0)
+          return;
         const float *x = a.x + t * a.xStride;
         storeRow<S>({a.kv, a.ring, s}, position, [&](auto &row) {
           row.append(a.kv.width, [&](int64_t begin, int64_t n, float *to) {
@@ -237,10 +239,17 @@ public:
     int64_t seen = entriesSeen(position, a.ratio);
     if (seen > 0) {
       const RingCache rows = {a.entries, s.pages};
-      const int32_t *chosen = a.chosen ? a.chosen + token * a.topK : nullptr;
-      int64_t n = chosen && a.topK < seen ? a.topK : seen;
-      for (int64_t i = 0; i < n; ++i)
-        take(rows, ((chosen ? chosen[i] : i) + 1) * a.ratio - 1);
+      // Of entry `entry`.
+      auto takeEntry = [&](int64_t entry) {
+        take(rows, (entry + 1) * a.ratio - 1);
+      };
+      const int64_t blocks = a.chosen ? seen / a.pool : 0;
+      const int32_t *chosen = a.chosen + token * a.topK;
+      for (int64_t i = 0; i < blocks && i < a.topK; ++i)
+        for (int64_t j = 0; j < a.pool; ++j)
+          takeEntry(int64_t(chosen[i]) * a.pool + j);
+      for (int64_t entry = blocks * a.pool; entry < seen; ++entry)
+        takeEntry(entry);
     }
     flush();
     for (int64_t h = 0; h < heads; ++h)

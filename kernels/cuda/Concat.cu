@@ -1,15 +1,12 @@
-// Concat: the columns of x, then those of y. A thread has one column of the
-// result.
+// Concat: out = [x | y]. A thread copies one column of a token.
 
 #include "kernels/cuda/Device.cuh"
 
 MOE_KERNEL(256, 4, ConcatArgs) {
   int t = blockIdx.y;
-  if (t >= a.step->tokens)
+  i64 c = i64(blockIdx.x) * blockDim.x + threadIdx.x, all = a.first + a.second;
+  if (t >= a.step->tokens || c >= all)
     return;
-  int c = blockIdx.x * blockDim.x + threadIdx.x;
-  if (c >= a.cols + a.more)
-    return;
-  a.out[t * (a.cols + a.more) + c] =
-      c < a.cols ? a.x[t * a.cols + c] : a.y[t * a.more + c - a.cols];
+  a.out[t * all + c] = c < a.first ? a.x[t * a.first + c]
+                                   : a.y[t * a.second + c - a.first];
 }

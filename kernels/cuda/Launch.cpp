@@ -120,14 +120,6 @@ std::vector<Launch> launches(const moek::AddArgs &a,
   return pairs("add", {}, a.x, a.y, a.out, a.cols, context);
 }
 
-std::vector<Launch> launches(const moek::ConcatArgs &a,
-                             const LaunchContext &context) {
-  return {makeLaunch(
-      {"kernels/cuda/Concat.cu", "concat", {}},
-      {blocksFor(a.cols + a.more, kThreads), uint32_t(context.maxTokens)},
-      kThreads, 0, deviceArgs(a, context.step), Fusion::warps())};
-}
-
 std::vector<Launch> launches(const moek::CopyArgs &a,
                              const LaunchContext &context) {
   int64_t bytes = context.maxTokens * a.tokenBytes + a.fixedBytes;

@@ -38,8 +38,8 @@ int32_t splitsOf(int64_t most, int64_t blocks, const LaunchContext &context) {
 int32_t splitsOf(const moek::SparseAttentionArgs &a,
                  const LaunchContext &context) {
   int64_t entries = a.ratio > 0 ? context.maxPositions / a.ratio : 0;
-  if (a.topK > 0)
-    entries = std::min<int64_t>(entries, a.topK);
+  if (a.topK > 0) // Chosen blocks, and entries behind the last one.
+    entries = std::min<int64_t>(entries, (int64_t(a.topK) + 1) * a.pool - 1);
   int64_t most = std::min<int64_t>(a.window, context.maxPositions) + entries;
   return splitsOf(most, blocksFor(a.heads, kHeads), context);
 }
@@ -270,6 +270,22 @@ std::vector<Launch> launches(const moek::HyperCollapseArgs &a,
 std::vector<Launch> launches(const moek::HyperSpreadArgs &a,
                              const LaunchContext &context) {
   return streams("hyper_spread", {{"MOE_SPREAD"}}, a, context);
+}
+
+std::vector<Launch> launches(const moek::ResidualMixArgs &a,
+                             const LaunchContext &context) {
+  constexpr uint32_t kMixThreads = 512;
+  return {makeLaunch({"kernels/cuda/ResidualMix.cu", "residual_mix", {}},
+                     {uint32_t(context.maxTokens)}, kMixThreads, 0,
+                     deviceArgs(a, context.step))};
+}
+
+std::vector<Launch> launches(const moek::ConcatArgs &a,
+                             const LaunchContext &context) {
+  return {makeLaunch(
+      {"kernels/cuda/Concat.cu", "concat", {}},
+      {blocksFor(a.first + a.second, kThreads), uint32_t(context.maxTokens)},
+      kThreads, 0, deviceArgs(a, context.step))};
 }
 
 std::vector<Launch> launches(const moek::ClampedMulArgs &a,

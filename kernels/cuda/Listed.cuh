@@ -11,10 +11,11 @@
 #include "kernels/cuda/Spans.cuh"
 
 /// A token's list of rows: `rows` positions from `begin` on, then rows of
-/// chosen entries, `entries` in all. Its KV splits are `length` long, except
-/// for the last.
+/// `entries` entries, of which the first `chosen` are chosen. Of
+/// SparseAttention, entries from `tail` on follow these. Its KV splits are
+/// `length` long, except for the last.
 struct Listed {
-  int begin, rows, entries, length;
+  int begin, rows, entries, length, chosen, tail;
   __device__ int count() const { return rows + entries; }
   __device__ void split(int splits) {
     length = (count() + splits - 1) / splits;
@@ -36,7 +37,8 @@ using ListedArgs = BlockSplitsArgs;
 MOE_DEVICE Listed listedFor(const ListedArgs &a, int position) {
   int blocks = entriesSeen(position, a.ratio, a.local);
   int begin = blocks * a.ratio;
-  Listed list = {begin, position + 1 - begin, min(blocks, a.topK) * a.ratio, 0};
+  int chosen = min(blocks, a.topK) * a.ratio;
+  Listed list = {begin, position + 1 - begin, chosen, 0, chosen, 0};
   list.split(a.splits);
   return list;
 }
@@ -68,12 +70,16 @@ MOE_DEVICE const float *sinksOf(const ListedArgs &) { return nullptr; }
 using ListedArgs = SparseSplitsArgs;
 
 MOE_DEVICE Listed listedFor(const ListedArgs &a, int position) {
-  Listed list = {firstVisible(position, a.window), 0, 0, 0};
+  Listed list = {firstVisible(position, a.window), 0, 0, 0, 0, 0};
   if (a.window > 0)
     list.rows = position + 1 - list.begin;
   list.entries = entriesSeen(position, a.ratio, 0);
-  if (a.chosen)
-    list.entries = min(list.entries, a.topK);
+  if (a.chosen) {
+    int blocks = list.entries / a.pool;
+    list.chosen = min(blocks, a.topK) * a.pool;
+    list.tail = blocks * a.pool;
+    list.entries += list.chosen - list.tail;
+  }
   list.split(a.splits);
   return list;
 }
@@ -90,7 +96,10 @@ MOE_DEVICE i64 listedRow(const ListedArgs &a, const Listed &list,
   if (i < list.rows)
     return cacheRow(place.pages, place.state, a.ring, list.begin + i);
   int entry = i - list.rows;
-  entry = chosen ? chosen[entry] : entry;
+  if (entry < list.chosen)
+    entry = chosen[entry / a.pool] * a.pool + entry % a.pool;
+  else
+    entry += list.tail - list.chosen;
   return cacheRow(place.pages, (entry + 1) * a.ratio - 1);
 }
 

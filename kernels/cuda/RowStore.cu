@@ -1,4 +1,5 @@
-// RowStore: stores a token's floats as a row of a cache. A block has one token.
+// RowStore: stores the floats of a token that ends `ratio` ones as a row of a
+// cache. A block has one token.
 
 #include "kernels/cuda/KvRow.cuh"
 
@@ -8,10 +9,12 @@ MOE_KERNEL(256, 2, RowStoreArgs) {
   int t = blockIdx.x, width = int(a.kv.width);
   if (t >= a.step->tokens)
     return;
+  Place place = placeOf(a.step, t);
+  if ((place.position + 1) % a.ratio != 0)
+    return;
   const float *x = a.x + t * a.xStride;
   for (int c = threadIdx.x; c < width; c += blockDim.x)
     row[c] = x[c];
-  Place place = placeOf(a.step, t);
   storeRow(a.kv, cacheRow(place.pages, place.state, a.ring, place.position),
            row, width);
 }

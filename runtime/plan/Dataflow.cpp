@@ -340,6 +340,12 @@ int64_t localOf(const fb::Instruction &instruction, const OpSpec &spec) {
   return std::max<int64_t>(0, intOf(instruction, spec, "local"));
 }
 
+/// Returns the positions that one of the instruction's choices stands for.
+int64_t positionsOf(const fb::Instruction &instruction, const OpSpec &spec) {
+  return intOf(instruction, spec, "ratio") *
+         std::max<int64_t>(1, intOf(instruction, spec, "pool"));
+}
+
 /// Checks that the indices which the instruction uses are bounded.
 Status Walk::checkContents(const fb::Instruction &instruction,
                            const OpSpec &spec) const {
@@ -352,7 +358,7 @@ Status Walk::checkContents(const fb::Instruction &instruction,
                          tokens->operand->name);
   int64_t topK = intOf(instruction, spec, "top_k");
   int64_t experts = topK >= 0 ? expertsOf(instruction, spec) : 0;
-  int64_t ratio = intOf(instruction, spec, "ratio");
+  int64_t ratio = positionsOf(instruction, spec);
   if (const Access *access = reading(Indices::Experts)) {
     const Contents &ids = contentsOf(*access);
     if (ids.indices != Indices::Experts || ids.experts != experts ||
@@ -406,7 +412,7 @@ Contents Walk::written(const fb::Instruction &instruction, const OpSpec &spec,
   return {indices,
           here > 0 ? here : expertsOf(instruction, spec),
           topK,
-          intOf(instruction, spec, "ratio"),
+          positionsOf(instruction, spec),
           localOf(instruction, spec),
           index};
 }

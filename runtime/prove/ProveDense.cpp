@@ -139,12 +139,6 @@ void proveAdd(OpProof &p) {
   p.rows(y, 1, cols);
 }
 
-void proveConcat(OpProof &p) {
-  int64_t x = p.buffer("x").perToken(), y = p.buffer("y").perToken();
-  p.require(x >= 1 && y >= 1, "x and y have at least one row per token");
-  p.rows(p.buffer("out"), 1, x + y);
-}
-
 void proveCopy(OpProof &p) {
   BufferRef x = p.buffer("x");
   BufferRef out = p.buffer("out");

@@ -90,6 +90,7 @@ void proveSparseAttention(OpProof &p) {
   p.require(hasRows || ratio == 1, "a token sees at least one row");
   p.require(hasEntries || !p.has("chosen"), "chosen requires entries");
   p.integer("top_k", p.has("chosen"), p.has("chosen") ? kMaxParameter : 0);
+  p.integer("pool", 1, p.has("chosen") ? kMaxParameter : 1);
   if (hasRows)
     p.cacheRows("kv", "the rows'", key, window);
   if (hasEntries)
@@ -170,6 +171,25 @@ void proveHyperSpread(OpProof &p) {
     return;
   p.rows(p.buffer("x"), 1, streams * y.perToken());
   p.rows(p.buffer("weights"), 1, streams * (streams + 2));
+}
+
+void proveResidualMix(OpProof &p) {
+  BufferRef x = p.buffer("x");
+  BufferRef out = p.buffer("out");
+  int64_t cols = x.perToken();
+  p.require(cols >= 1, "x has at least one row per token");
+  p.rows(x, 1, cols);
+  p.rows(p.buffer("stack"), 1, p.integer("count") * cols);
+  p.vector("weight", cols);
+  p.rows(out, 1, cols);
+}
+
+void proveConcat(OpProof &p) {
+  BufferRef x = p.buffer("x");
+  BufferRef y = p.buffer("y");
+  p.rows(x, 1, x.perToken());
+  p.rows(y, 1, y.perToken());
+  p.rows(p.buffer("out"), 1, x.perToken() + y.perToken());
 }
 
 } // namespace moert

@@ -101,7 +101,6 @@ Work linear(Arena &, Isa, Step);
 Work gateUp(Arena &, Isa, Step);
 Work activationMul(Arena &, Isa, Step);
 Work add(Arena &, Isa, Step);
-Work concat(Arena &, Isa, Step);
 Work rope(Arena &, Isa, Step);
 Work mlaLatent(Arena &, Isa, Step);
 Work router(Arena &, Isa, Step);
@@ -141,6 +140,8 @@ Work windowAndEntries(Arena &, Isa, Step);
 /// them.
 Work hyperWeights(Arena &, Isa, Step);
 Work hyperCollapse(Arena &, Isa, Step);
+Work residualMix(Arena &, Isa, Step);
+Work concat(Arena &, Isa, Step);
 Work hyperSpread(Arena &, Isa, Step);
 Work clampedMul(Arena &, Isa, Step);
 Work hashRouter(Arena &, Isa, Step);

@@ -120,15 +120,6 @@ Work add(Arena &arena, Isa, Step step) {
   return {keep(a), 0, double(count), 12.0 * double(count)};
 }
 
-Work concat(Arena &arena, Isa, Step step) {
-  ConcatArgs a{};
-  int64_t count = int64_t(step.tokens) * kHidden;
-  a.x = arena.floats(count), a.y = arena.floats(count);
-  a.out = arena.make<float>(2 * count);
-  a.cols = a.more = kHidden;
-  return {keep(a), 0, 0, 16.0 * double(count)};
-}
-
 Work rope(Arena &arena, Isa, Step step) {
   RopeArgs a{};
   a.heads = kHeads, a.headStride = kNope + kRope;

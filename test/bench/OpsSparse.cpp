@@ -104,14 +104,14 @@ Work sparseAttention(Arena &arena, Step step, KvType type,
 Work latentOfChosen(Arena &arena, Step step, KvType type) {
   SparseAttentionArgs a{};
   a.heads = kV32Heads, a.key = kLatent + kRope, a.value = kLatent;
-  a.ratio = 1, a.topK = kIndexTopK;
+  a.ratio = a.pool = 1, a.topK = kIndexTopK;
   return sparseAttention(arena, step, type, a);
 }
 
 Work windowAnd(Arena &arena, Step step, int32_t ratio, int32_t topK) {
   SparseAttentionArgs a{};
   a.heads = kV4Heads, a.key = a.value = kV4Key, a.window = kV4Window;
-  a.ratio = ratio, a.topK = topK;
+  a.ratio = ratio, a.topK = topK, a.pool = 1;
   return sparseAttention(arena, step, KvType::Q8_0, a);
 }
 
@@ -133,7 +133,7 @@ Work layerNorm(Arena &arena, Isa, Step step) {
 /// Stores the indexer's keys.
 Work rowStore(Arena &arena, Isa, Step step) {
   RowStoreArgs a{};
-  a.xStride = kIndexKey;
+  a.xStride = kIndexKey, a.ratio = 1;
   a.x = arena.floats(step.tokens * kIndexKey);
   a.kv = cache(arena, step, KvType::Q8_0, kIndexKey);
   // Maximum, product and sum.

@@ -19,6 +19,7 @@ constexpr int32_t kMixCols = kStreams * (2 + kStreams);
 constexpr int32_t kStreamCols = 4096;
 constexpr int32_t kV4Experts = 256, kV4TopK = 6, kV4ExpertSize = 2048;
 constexpr int32_t kV4Vocab = 129280;
+constexpr int32_t kK3Cols = 7168, kK3Blocks = 8;
 
 } // namespace
 
@@ -65,6 +66,30 @@ Work hyperSpread(Arena &arena, Isa, Step step) {
   return {keep(a), 0, kStreams * (1 + 2 * kStreams) * values,
           4 * (1 + 2 * kStreams) * values +
               4.0 * step.tokens * (kMixCols - kStreams)};
+}
+
+/// Kimi K3's residual stream with all its earlier states.
+Work residualMix(Arena &arena, Isa, Step step) {
+  ResidualMixArgs a{};
+  a.cols = a.xStride = a.outStride = kK3Cols, a.count = kK3Blocks;
+  a.stackStride = kK3Blocks * kK3Cols, a.eps = 1e-5f;
+  a.x = arena.floats(step.tokens * a.xStride);
+  a.stack = arena.floats(step.tokens * a.stackStride);
+  a.weight = arena.floats(a.cols);
+  a.out = arena.make<float>(step.tokens * a.outStride);
+  // Products and sums of two scalar products and of the result.
+  double values = double(step.tokens) * kK3Cols;
+  return {keep(a), 0, 6 * (kK3Blocks + 1) * values,
+          4 * (kK3Blocks + 2) * values + 4.0 * kK3Cols};
+}
+
+Work concat(Arena &arena, Isa, Step step) {
+  ConcatArgs a{};
+  a.first = (kK3Blocks - 1) * kK3Cols, a.second = kK3Cols;
+  a.x = arena.floats(step.tokens * a.first);
+  a.y = arena.floats(step.tokens * a.second);
+  a.out = arena.make<float>(step.tokens * (a.first + a.second));
+  return {keep(a), 0, 0, 8.0 * double(step.tokens) * kK3Blocks * kK3Cols};
 }
 
 /// The activation of the routed experts.

@@ -261,7 +261,6 @@ int main(int argc, char **argv) {
       {OpCode::GateUp, gateUp, {{1, 0}, {8, 0}, {512, 0}}},
       {OpCode::ActivationMul, activationMul, {{1, 0}, {512, 0}}},
       {OpCode::Add, add, {{1, 0}, {512, 0}}},
-      {OpCode::Concat, concat, {{1, 0}, {512, 0}}},
       {OpCode::Rope, rope, {{1, 0}, {512, 0}}},
       {OpCode::MlaLatent, mlaLatent, {{1, 0}, {512, 0}}},
       {OpCode::Router, router, {{1, 0}, {512, 0}}},
@@ -360,6 +359,8 @@ int main(int argc, char **argv) {
       {OpCode::HyperWeights, hyperWeights, {{1, 0}, {512, 0}}},
       {OpCode::HyperCollapse, hyperCollapse, {{1, 0}, {512, 0}}},
       {OpCode::HyperSpread, hyperSpread, {{1, 0}, {512, 0}}},
+      {OpCode::ResidualMix, residualMix, {{1, 0}, {512, 0}}},
+      {OpCode::Concat, concat, {{1, 0}, {512, 0}}},
       {OpCode::ClampedMul, clampedMul, {{1, 0}, {512, 0}}},
       {OpCode::HashRouter, hashRouter, {{1, 0}, {512, 0}}},
   };

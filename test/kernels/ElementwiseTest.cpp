@@ -14,7 +14,6 @@ MOE_KERNEL_SUITE(ActivationMulTest, ActivationMul);
 MOE_KERNEL_SUITE(GateMulTest, GateMul);
 MOE_KERNEL_SUITE(ScaleTest, Scale);
 MOE_KERNEL_SUITE(AddTest, Add);
-MOE_KERNEL_SUITE(ConcatTest, Concat);
 MOE_KERNEL_SUITE(CopyTest, Copy);
 MOE_KERNEL_SUITE(ExpertsCombineTest, ExpertsCombine);
 
@@ -425,21 +424,6 @@ TEST_P(AddTest, InPlaceAndOddSizes) {
     args.out = y.data();
     runKernel(GetParam(), &args, {3, 0}, 0, {&y});
     expectClose(y, want);
-  }
-}
-
-TEST_P(ConcatTest, OddSizes) {
-  Random random(7);
-  for (auto [cols, more] :
-       {std::pair<int64_t, int64_t>{1, 1}, {77, 5}, {3, 300}, {2048, 2048}}) {
-    Matrix<float> x(5, cols), y(5, more), out(5, cols + more);
-    x.fill(random);
-    y.fill(random);
-    ConcatArgs args{x.data(), cols, y.data(), more, out.data()};
-    runKernel(GetParam(), &args, {5, 0}, 0, {&out});
-    expectClose(out, [&, cols = cols](int64_t r, int64_t c) {
-      return Wanted{c < cols ? x.at(r, c) : y.at(r, c - cols), 0};
-    });
   }
 }
 

@@ -349,7 +349,7 @@ TEST_P(ClampedMulTest, WithinLimits) {
     gate.at(0, 5) = NAN, up.at(1, 7) = NAN;
     gate.at(2, 9) = INFINITY, up.at(3, 11) = -INFINITY;
     ClampedMulArgs args{gate.data(), up.data(), out.data(), 301,
-                        2,           limit,     activated};
+                        2,           limit,     /*soft=*/0, activated};
     runKernel(GetParam(), &args, {3, 0}, 0, {&out});
     expectClose(out, [&](int64_t t, int64_t c) {
       double g = gate.at(t, c), u = up.at(t, c);
@@ -360,6 +360,34 @@ TEST_P(ClampedMulTest, WithinLimits) {
       double active = std::isinf(before) ? before : before * sigmoid(before);
       double want = (activated ? std::min(active, double(limit)) : active) * u;
       return Wanted{want, 8 * kEps * std::fabs(want) + 1e-37};
+    });
+  }
+}
+
+// Limits that SiTU approaches: gates' near, ups' far and near.
+TEST_P(ClampedMulTest, WithinSoftLimits) {
+  for (float soft : {25.0f, 0.5f}) {
+    Random random(5);
+    const float limit = 1.5f;
+    Matrix<float> gate(6, 301), up(6, 301), out(6, 301);
+    gate.fill(random, 3);
+    up.fill(random, 3);
+    gate.at(0, 5) = NAN, up.at(1, 7) = NAN;
+    gate.at(2, 9) = INFINITY, up.at(3, 11) = -INFINITY;
+    ClampedMulArgs args{gate.data(), up.data(), out.data(), 301,
+                        2,           limit,     soft,       false};
+    runKernel(GetParam(), &args, {3, 0}, 0, {&out});
+    expectClose(out, [&](int64_t t, int64_t c) {
+      double g = gate.at(t, c), u = up.at(t, c);
+      double most = double(soft), active = double(limit) * sigmoid(g);
+      active *= std::tanh(g / double(limit));
+      double bent = most * std::tanh(u / most);
+      // Each softcap is off by some epsilons of its cap.
+      return Wanted{active * bent,
+                    4 * kEps *
+                            (double(limit) * sigmoid(g) * std::fabs(bent) +
+                             most * std::fabs(active)) +
+                        8 * kEps * std::fabs(active * bent) + 1e-37};
     });
   }
 }

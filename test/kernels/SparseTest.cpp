@@ -54,7 +54,8 @@ TEST_P(LayerNormTest, HandlesMeansFarFromZero) {
   }
 }
 
-void expectRowsStored(const KernelInfo &kernel, const Paged &paged) {
+void expectRowsStored(const KernelInfo &kernel, const Paged &paged,
+                      int32_t ratio = 1) {
   Random random(2);
   for (KvType type : kKvTypes)
     for (int64_t width : {5, 64, 130}) {
@@ -65,10 +66,12 @@ void expectRowsStored(const KernelInfo &kernel, const Paged &paged) {
       Cache before = Cache(type, width, paged.kRows, 0, random);
       std::memcpy(before.memory.data(), cache.memory.data(),
                   cache.memory.bytes().size());
-      RowStoreArgs args{x.data(), x.stride, cache.view, paged.ring};
+      RowStoreArgs args{x.data(), x.stride, cache.view, paged.ring, ratio};
       runKernel(kernel, &args, paged.step(), 0, {&cache.memory});
       std::vector<bool> written(size_t(paged.kRows), false);
       for (int64_t t = 0; t < paged.tokens; ++t) {
+        if ((paged.position(t) + 1) % ratio != 0)
+          continue;
         int64_t row = paged.row(t, paged.position(t));
         written[size_t(row)] = true;
         for (int64_t c = 0; c < width; ++c) {
@@ -95,6 +98,11 @@ TEST_P(RowStoreTest, RingsOfSequences) {
   expectRowsStored(GetParam(), Paged(false, 2 * kKvPage));
 }
 
+TEST_P(RowStoreTest, OnlyRowsThatEndEntries) {
+  for (int32_t ratio : {2, 4, 7})
+    expectRowsStored(GetParam(), Paged(), ratio);
+}
+
 TEST_P(RowStoreTest, NonFiniteRowsBeginWithNaN) {
   Random random(3);
   for (KvType type : {KvType::F32, KvType::F16, KvType::BF16}) {
@@ -102,7 +110,7 @@ TEST_P(RowStoreTest, NonFiniteRowsBeginWithNaN) {
     x.fill(random);
     x.at(1, 66) = type == KvType::F16 ? 70000 : INFINITY;
     Cache cache(type, 70, kKvPage, 0, random);
-    RowStoreArgs args{x.data(), x.stride, cache.view};
+    RowStoreArgs args{x.data(), x.stride, cache.view, {}, 1};
     runKernel(GetParam(), &args, {2, 0}, 0, {&cache.memory});
     EXPECT_FALSE(std::isnan(cache.at(0, 0)));
     EXPECT_TRUE(std::isnan(cache.at(1, 0)));
@@ -257,6 +265,7 @@ TEST_P(IndexSelectTest, NaNsAreSelected) {
 struct SparseShape {
   int32_t heads, key, value, window, ratio, topK; ///< topK 0: all entries.
   bool sinks;
+  int32_t pool = 1; ///< Entries that are chosen together.
 };
 
 /// Returns what a token attends to: rows of the first cache, then of the
@@ -269,12 +278,14 @@ seenBy(const Paged &paged, const SparseShape &s, int64_t t, const Cache &rows,
   for (int64_t p = std::max<int64_t>(0, position + 1 - s.window);
        p <= position && s.window > 0; ++p)
     seen.emplace_back(&rows, paged.row(t, p));
-  int64_t n = s.ratio ? paged.entries(t, s.ratio) : 0;
-  if (s.topK)
-    n = std::min<int64_t>(n, s.topK);
-  for (int64_t i = 0; i < n; ++i)
-    seen.emplace_back(&entries,
-                      paged.entryRow(t, s.topK ? chosen.at(t, i) : i, s.ratio));
+  const int64_t n = s.ratio ? paged.entries(t, s.ratio) : 0;
+  for (int64_t entry = 0; entry < n; ++entry) {
+    const int64_t block = entry / s.pool, blocks = n / s.pool;
+    const int32_t *begin = chosen.row(t);
+    if (s.topK == 0 || block == blocks ||
+        std::count(begin, begin + std::min<int64_t>(blocks, s.topK), block))
+      seen.emplace_back(&entries, paged.entryRow(t, entry, s.ratio));
+  }
   return seen;
 }
 
@@ -301,7 +312,8 @@ void expectSparse(const KernelInfo &kernel, const Paged &paged,
                   const SparseShape &s, const KvType (&types)[2]) {
   SCOPED_TRACE(testing::Message()
                << int(types[0]) << " and " << int(types[1]) << ", window "
-               << s.window << ", ratio " << s.ratio << ", top " << s.topK);
+               << s.window << ", ratio " << s.ratio << ", top " << s.topK
+               << ", pool " << s.pool);
   Random random(7);
   Matrix<float> q(paged.tokens, s.heads * s.key, 3);
   Matrix<float> out(paged.tokens, s.heads * s.value, 2);
@@ -311,9 +323,9 @@ void expectSparse(const KernelInfo &kernel, const Paged &paged,
   sinks.fill(random);
   Cache rows(types[0], s.key, paged.kRows, paged.kRows, random);
   Cache entries(types[1], s.key, paged.kRows, paged.kRows, random);
-  // Any of the visible entries, in ascending order.
+  // Any of the visible blocks of entries, in ascending order.
   for (int64_t t = 0; t < paged.tokens && s.topK; ++t) {
-    int64_t n = paged.entries(t, s.ratio), first = 0;
+    int64_t n = paged.entries(t, s.ratio) / s.pool, first = 0;
     for (int64_t i = 0; i < std::min<int64_t>(n, s.topK); ++i) {
       int64_t spare = n - std::min<int64_t>(n, s.topK) - (first - i);
       first += random.below(int(std::min<int64_t>(spare, 3) + 1));
@@ -330,7 +342,7 @@ void expectSparse(const KernelInfo &kernel, const Paged &paged,
   args.out = out.data(), args.outStride = out.stride;
   args.heads = s.heads, args.key = s.key, args.value = s.value;
   args.window = s.window, args.ratio = s.ratio, args.topK = s.topK;
-  args.scale = float(scale), args.ring = paged.ring;
+  args.pool = s.pool, args.scale = float(scale), args.ring = paged.ring;
   runKernel(kernel, &args, paged.step(),
             size_t(sparseAttentionScratchBytes(s.heads, s.key)), {&out});
   for (int64_t t = 0; t < paged.tokens; ++t) {
@@ -372,6 +384,19 @@ TEST_P(SparseAttentionTest, WindowsEntriesAndSinks) {
   for (const SparseShape &shape : kSparseShapes)
     for (KvType type : kKvTypes)
       expectSparse(GetParam(), Paged(), shape, {type, type});
+}
+
+TEST_P(SparseAttentionTest, EntriesChosenInBlocks) {
+  for (const SparseShape &shape :
+       {SparseShape{5, 48, 40, 0, 1, 3, false, 4},
+        SparseShape{6, 32, 32, 9, 2, 1, true, 3},
+        SparseShape{17, 192, 128, 0, 1, 30, false, 5}})
+    for (KvType type : kKvTypes)
+      expectSparse(GetParam(), Paged(), shape, {type, type});
+  for (const SparseShape &shape :
+       {SparseShape{17, 48, 40, 0, 1, 40, false, 4},
+        SparseShape{20, 192, 128, 0, 1, 33, false, 3}})
+    expectSparse(GetParam(), Paged(true), shape, {KvType::F16, KvType::F16});
 }
 
 TEST_P(SparseAttentionTest, RowsAndEntriesOfOtherTypes) {
@@ -416,7 +441,7 @@ TEST_P(SparseAttentionTest, NonFiniteIsSeenWhereItCounts) {
     args.entries = packed.view, args.chosen = chosen.data();
     args.out = out.data(), args.outStride = out.stride;
     args.heads = 2, args.key = args.value = width, args.ratio = 1;
-    args.topK = 2, args.scale = 1;
+    args.topK = 2, args.pool = 1, args.scale = 1;
     runKernel(GetParam(), &args, {3, 10},
               size_t(sparseAttentionScratchBytes(2, width)), {&out});
     for (int64_t t = 0; t < 3; ++t)

@@ -11,7 +11,7 @@ import re
 LENGTHS = re.compile(
     r"\.(embedding_length(_out|_per_layer_input)?|(expert_|expert_shared_|expert_chunk_)?feed_forward_length"
     r"|rope\.dimension_(count(_swa)?|sections)|attention\.(key|value)_length(_mla|_swa)?|attention\.\w+_lora_rank"
-    r"|attention\.indexer\.key_length|ssm\.(state|inner)_size|kda\.head_dim|moe_latent_size|hyper_connection\.low_rank|engram\.key_length)")
+    r"|attention\.indexer\.key_length|ssm\.(state|inner)_size|kda\.head_dim|moe_latent_size|expert_latent_length|hyper_connection\.low_rank|engram\.key_length)")
 
 # Tensors, without "blk.N.", and which of their dimensions (innermost first) are counts. All other dimensions are lengths.
 COUNTS = [(re.compile(name), dimensions) for name, dimensions in (

@@ -115,7 +115,8 @@ TEST(KernelRatesTest, KernelsOfThisMachineRunAtEverySize) {
        {"gemm_q8_0", "attention", "rms_norm", "router", "absorb_query",
         "short_conv", "delta_gates", "delta_rule", "layer_norm", "row_store",
         "index_scores", "index_select", "compress", "entry_store",
-        "hyper_weights", "hyper_collapse", "hyper_spread"}) {
+        "block_scores", "block_attention", "hyper_weights", "hyper_collapse",
+        "hyper_spread"}) {
     StatusOr<KernelRates> rates = measureKernels(
         1,
         {.seconds = 1e-5, .brief = true, .only = only, .memoryBytes = 1 << 20});

@@ -301,11 +301,30 @@ TEST_F(CostModelTest, StatesDependOnRowsPerSequence) {
                    60);
 }
 
+// KDA's rule is not the gated net's; a file without a variant's rates has
+// others.
+TEST_F(CostModelTest, RecurrentLayersHaveRatesOfTheirKind) {
+  device_.kernels = {{"delta_rule_avx512", "", {1}, {10}, {}},
+                     {"delta_rule_avx512", "channels", {1}, {5}, {}}};
+  InstructionWork work;
+  work.ops = 100;
+  auto rule = [&](StringRef variant) {
+    work.variant = variant;
+    return seconds(OpCode::DeltaRule, work, "delta_rule_avx512",
+                   {.tokens = 1, .sequences = 1});
+  };
+  EXPECT_DOUBLE_EQ(rule(""), 10);
+  EXPECT_DOUBLE_EQ(rule("channels"), 20);
+  EXPECT_DOUBLE_EQ(rule("sums"), 10);
+}
+
 TEST_F(CostModelTest, ChosenRowsDependOnCacheTypeAndRowsSeen) {
   device_.kernels = {
       {"sparse_attention_avx512", "f16 one", {100, 200}, {10, 20}, {}},
       {"sparse_attention_avx512", "f16 many", {100}, {40}, {}},
-      {"index_scores_avx512", "f16 one", {100}, {50}, {}}};
+      {"index_scores_avx512", "f16 one", {100}, {50}, {}},
+      {"block_scores_avx512", "f16 one", {100}, {25}, {}},
+      {"block_attention_avx512", "f16 one", {100}, {200}, {}}};
   InstructionWork work;
   work.ops = 1000;
   work.kvType = moek::KvType::F16;
@@ -322,6 +341,11 @@ TEST_F(CostModelTest, ChosenRowsDependOnCacheTypeAndRowsSeen) {
   situation.tokens = 1;
   EXPECT_DOUBLE_EQ(
       seconds(OpCode::IndexScores, work, "index_scores_avx512", situation), 20);
+  EXPECT_DOUBLE_EQ(
+      seconds(OpCode::BlockScores, work, "block_scores_avx512", situation), 40);
+  EXPECT_DOUBLE_EQ(seconds(OpCode::BlockAttention, work,
+                           "block_attention_avx512", situation),
+                   5);
 }
 
 // Nothing was measured on a GPU: it takes its class's fraction of the peak for

@@ -60,6 +60,7 @@ TEST(OpTableTest, NumbersAreThoseOfPlanFiles) {
                                                "embed_positions",
                                                "block_scores",
                                                "block_attention",
+                                               "residual_mix",
                                                "concat"};
   ASSERT_GE(opTable().size(), names.size());
   for (size_t i = 0; i < names.size(); ++i) {

@@ -101,14 +101,13 @@ TEST_F(SparseModels, WhatAnIndexerNeeds) {
   tiny.tensors.erase("blk.0.indexer.attn_k.weight");
   expectFailure(
       tiny, StatusCode::InvalidFile,
-      "a missing tensor \"blk.0.indexer.attn_k.weight\" leaves the first layer "
+      "a missing tensor \"blk.0.indexer.attn_k.weight\" leaves layer 0 "
       "without an indexer");
   tiny = indexed("glm-dsa");
   tiny.keys["attention.indexer.types"] = std::vector<bool>{false, true};
-  expectFailure(
-      tiny, StatusCode::InvalidFile,
-      "key \"glm-dsa.attention.indexer.types\" leaves the first layer "
-      "without an indexer");
+  expectFailure(tiny, StatusCode::InvalidFile,
+                "key \"glm-dsa.attention.indexer.types\" leaves layer 0 "
+                "without an indexer");
   tiny.keys["attention.indexer.types"] = std::vector<bool>{true};
   expectFailure(tiny, StatusCode::InvalidFile,
                 "has 1 elements, expected one for each layer");

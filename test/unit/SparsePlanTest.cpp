@@ -49,6 +49,7 @@ public:
     Ref blocks = p.buffer("blocks", kGroups * kTopK, Encoding::I32);
     Ref sum = f32("sum", kHidden), mix = f32("mix", 8);
     Ref streams = f32("streams", kStreams * kHidden);
+    Ref stack = f32("stack", 2 * kHidden);
     Ref out = f32("out", kHidden), spread = f32("spread", kStreams * kHidden);
     Ref experts = p.buffer("experts", 2, Encoding::I32);
     Ref shares = f32("shares", 2);
@@ -64,9 +65,9 @@ public:
     p.emit("layer_norm", {h, vector, vector, n}, {}, {1e-6});
     p.emit("linear", {n, two, none, w}, {0});
     p.emit("linear", {n, eight, none, k}, {0});
-    p.emit("row_store", {k, keys});
-    p.emit("row_store", {k, rows});
-    p.emit("row_store", {k, entries});
+    p.emit("row_store", {k, keys}, {1});
+    p.emit("row_store", {k, rows}, {1});
+    p.emit("row_store", {k, entries}, {1});
     p.emit("hash_router", {k, ids, table, none, experts, shares}, {8, 2, 4, 1},
            {1.0});
     p.emit("split_choices", {experts, shares, one, oneShare, other, otherShare},
@@ -77,7 +78,7 @@ public:
     p.emit("index_scores", {n, w, keys, scores}, {2, 8, 1}, {0.5});
     p.emit("index_select", {scores, chosen}, {kTopK, 1, 1, 0});
     p.emit("sparse_attention", {n, rows, entries, chosen, none, o},
-           {2, 8, 8, 5, 1, kTopK}, {0.5});
+           {2, 8, 8, 5, 1, kTopK, 1}, {0.5});
     p.emit("kv_store", {n, n, grouped}, {2, 8, 8});
     p.emit("block_scores", {n, keys, blockScores},
            {kGroups, 8, kRatio, kLocal});
@@ -86,13 +87,16 @@ public:
     p.emit("block_attention", {n, grouped, blocks, o},
            {2, 2, 8, 8, kTopK, kRatio, kGroups, kLocal}, {0.5});
     p.emit("compress", {h, o, ape, state, sum}, {kRatio, 0});
-    p.emit("entry_store", {sum, vector, turns, compressed}, {kRatio, 0, 0}, {1e-6});
+    p.emit("entry_store", {sum, vector, turns, compressed}, {kRatio, 0, 0},
+           {1e-6});
     p.emit("linear", {o, eight, none, k}, {0});
     p.emit("hyper_weights", {k, scale, base, mix}, {kStreams, 3}, {1e-6});
     p.emit("hyper_spread", {h, none, none, streams}, {kStreams});
     p.emit("hyper_spread", {o, streams, mix, spread}, {kStreams});
     p.emit("hyper_collapse", {spread, mix, n}, {kStreams});
-    p.emit("clamped_mul", {n, o, out}, {}, {1.5});
+    p.emit("concat", {n, h, stack});
+    p.emit("residual_mix", {o, stack, vector, n}, {2}, {1e-6});
+    p.emit("clamped_mul", {n, o, out}, {}, {1.5, 0});
     PhaseBuilder l = builder.phase("logits", 1, 1);
     Ref x = l.buffer("x", kHidden), logits = l.buffer("logits", kVocab);
     l.input(x);
@@ -166,6 +170,17 @@ INSTANTIATE_TEST_SUITE_P(
          setOperand("sparse_attention", 3, "hash_router", 4)},
         {"ChosenRatio", "does not hold an index_select's choice of 2 entries",
          setInt("sparse_attention", 4, 4)},
+        {"ChosenPool", "does not hold an index_select's choice of 2 entries",
+         setInt("sparse_attention", 6, 2)},
+        {"NoPool", "pool = 0", setInt("sparse_attention", 6, 0)},
+        {"PoolOfAll", "pool = 2, expected 1 to 1",
+         [](SparsePlan &p) {
+           fb::InstructionT &one = p.decode("sparse_attention");
+           one.operands[3] = fb::Operand();
+           one.ints[5] = 0;
+           one.ints[6] = 2;
+         }},
+        {"RowRatio", "ratio = 0", setInt("row_store", 0, 0)},
         {"ChosenCount", "operand chosen has 1 rows of 2 elements per token",
          setInt("sparse_attention", 5, 3)},
         {"BlockScoresTooFew", "there is a score for each entry of a context",
@@ -212,6 +227,16 @@ INSTANTIATE_TEST_SUITE_P(
         {"Spread", "operand out has 1 rows of 32 elements per token",
          setInt("hyper_spread", 0, 4)},
         {"Limit", "limit is above zero", setFloat("clamped_mul", 0)},
+        {"SoftLimit", "soft is not negative",
+         [](SparsePlan &p) { p.decode("clamped_mul").floats[1] = -1; }},
+        {"StackOfMore", "operand stack has 1 rows of 32 elements per token",
+         setInt("residual_mix", 0, 3)},
+        {"NoStack", "count = 0", setInt("residual_mix", 0, 0)},
+        {"MixWeight", "operand weight is 1 x 3",
+         setOperand("residual_mix", 2, "hyper_weights", 1)},
+        {"MixEps", "eps is not negative", setFloat("residual_mix", -1)},
+        {"ConcatWidth", "operand out has 1 rows of 16 elements per token",
+         setOperand("concat", 2, "clamped_mul", 2)},
         {"Table", "operand table has format F32, expected I32",
          [](SparsePlan &p) {
            p.builder.plan.weights[p.decode("hash_router").operands[2].index()]

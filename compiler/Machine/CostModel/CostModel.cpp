@@ -369,8 +369,14 @@ double instructionSeconds(OpCode op, const InstructionWork &work,
                : std::max(seconds, rooflineSeconds(0, roofline + bytes,
                                                    device.float32, device));
   }
-  if (const KernelRate *rate =
-          kernels.driver ? find(device, kernels.driver->name) : nullptr) {
+  const KernelRate *rate = nullptr;
+  if (kernels.driver) {
+    rate = find(device, kernels.driver->name, work.variant);
+    // Files of before a variant was measured have the main one.
+    if (!rate)
+      rate = find(device, kernels.driver->name);
+  }
+  if (rate) {
     bool byOps = op == OpCode::Router || op == OpCode::DeltaRule;
     return (byOps ? work.ops : bytes) *
            secondsPerUnit(*rate, hasState(op) ? ofSequence : tokens, false,

@@ -164,7 +164,7 @@ private:
               op.getLoc(), rows(op.getHeads() * op.getLatent()), query,
               /*kv=*/Value(), op.getKv(), chosen, /*sinks=*/Value(),
               op.getHeads(), op.getLatent() + op.getRope(), op.getLatent(),
-              op.getScale(), /*window=*/0, /*ratio=*/1),
+              op.getScale(), /*window=*/0, /*ratio=*/1, op.getPool()),
           op, "latent");
     return record(builder.create<LatentAttentionOp>(
                       op.getLoc(), rows(op.getHeads() * op.getLatent()), query,

@@ -262,7 +262,8 @@ double KernelBench::gemm(const GemmInfo &gemm, const KernelInfo &linear,
          secondsOf(calls);
 }
 
-double KernelBench::opKernel(const KernelInfo &opKernel, int32_t tokens) {
+double KernelBench::opKernel(const KernelInfo &opKernel, int32_t tokens,
+                             std::string_view variant) {
   startOver();
   KernelFn function = resolveKernel(opKernel.name);
   auto rate = [&](const auto &args, double units) {
@@ -356,7 +357,7 @@ double KernelBench::opKernel(const KernelInfo &opKernel, int32_t tokens) {
     return rate(a, double(kHeads) * kNope * kLatent);
   }
   default:
-    return stateful(opKernel, tokens);
+    return stateful(opKernel, tokens, variant);
   }
 }
 
@@ -372,9 +373,9 @@ double KernelBench::secondsOfLayers(const KernelInfo &opKernel,
   int64_t groups = 1;
   if constexpr (requires { a.kvHeads; })
     groups = a.kvHeads;
-  int64_t splits =
-      combine ? std::min(fewestKvSplits(groups, pool_->team()), kMostCpuKvSplits)
-              : 1;
+  int64_t splits = combine ? std::min(fewestKvSplits(groups, pool_->team()),
+                                      kMostCpuKvSplits)
+                           : 1;
   a.splits = int32_t(splits);
   a.outStride = a.heads * int64_t(combine ? value + 2 : value);
   a.out = output<float>(step.tokens * a.splits * a.outStride);

@@ -35,7 +35,8 @@ public:
   StepOverheads overheads();
   double gemm(const moek::GemmInfo &gemm, const moek::KernelInfo &linear,
               int32_t tokens, bool cached);
-  double opKernel(const moek::KernelInfo &opKernel, int32_t tokens);
+  double opKernel(const moek::KernelInfo &opKernel, int32_t tokens,
+                  std::string_view variant = {});
   /// `combine` may be null: then attention does not use KV splits.
   double latent(const moek::KernelInfo &opKernel,
                 const moek::KernelInfo *combine, moek::KvType type,
@@ -49,6 +50,11 @@ public:
                      int32_t tokens, int32_t depth);
   double sparse(const moek::KernelInfo &opKernel, moek::KvType type,
                 int32_t tokens, int32_t depth);
+  /// Measures the scores of blocks of keys, and attention to chosen blocks.
+  double blockScores(const moek::KernelInfo &opKernel, moek::KvType type,
+                     int32_t tokens, int32_t depth);
+  double blockAttention(const moek::KernelInfo &opKernel, moek::KvType type,
+                        int32_t tokens, int32_t depth);
   MlaRates mla(const moek::KernelInfo &opKernel, moek::KvType type,
                int32_t depth);
 
@@ -69,7 +75,10 @@ private:
   double secondsOf(const std::vector<Call> &calls, size_t group = 1);
   double run(const std::vector<Call> &calls, size_t first, size_t count);
   /// Measures layers with states, and ops on chosen rows and entries.
-  double stateful(const moek::KernelInfo &opKernel, int32_t tokens);
+  double stateful(const moek::KernelInfo &opKernel, int32_t tokens,
+                  std::string_view variant);
+  double deltaRule(const moek::KernelInfo &opKernel, int32_t tokens,
+                   std::string_view variant);
   /// Runs `a` with a separate state of `width` elements for each layer.
   template <class Args>
   double secondsOfStates(const moek::KernelInfo &opKernel, Args a,

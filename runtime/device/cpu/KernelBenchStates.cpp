@@ -1,8 +1,9 @@
 //===- KernelBenchStates.cpp - Benches of states and sparse attention -----===//
 //
-// Measures Qwen3-Next's gated delta nets, DeepSeek-V3.2's indexer and attention
-// to the rows that it chooses, and DeepSeek-V4's cache entries. Rates for other
-// shapes are scaled by their work.
+// Measures Qwen3-Next's gated delta nets, those of Kimi Linear and the Mamba 2
+// of Nemotron 3 Nano, DeepSeek-V3.2's indexer and attention to the rows that it
+// chooses, MiniMax-M3's to blocks, and DeepSeek-V4's cache entries. Rates for
+// other shapes are scaled by their work.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,12 +23,17 @@ namespace {
 constexpr int32_t kKeyHeads = 16, kHeads = 32, kHead = 128, kTaps = 4;
 /// Columns of queries, keys and values together.
 constexpr int64_t kMixed = (2 * kKeyHeads + kHeads) * kHead;
+/// Columns of queries, of keys or of values, if these have as many.
+constexpr int64_t kPart = kHeads * kHead;
 /// Shapes of the indexer and of attention to latent rows. The heads are fewer
 /// than the model's; workers take eight or more heads at a time.
 constexpr int32_t kIndexHeads = 64, kIndexKey = 128, kTopK = 2048;
 constexpr int32_t kLatentHeads = 64, kLatent = 512, kRope = 64;
 /// Shape of a cache entry and the number of positions that it stands for.
 constexpr int32_t kEntryCols = 512, kRatio = 4;
+/// Heads of Mamba 2, elements of their values, and groups that share keys.
+constexpr int32_t kSumHeads = 64, kSumValue = 64, kSumGroups = 8;
+constexpr int32_t kBlockHeads = 64, kBlockGroups = 4, kBlock = 128;
 constexpr int32_t kStreams = 4, kStreamCols = 4096, kIterations = 20;
 constexpr size_t kMostLayers = 48;
 /// Operations per score, as the cost model counts them
@@ -39,7 +45,8 @@ int64_t statesScratchBytes() {
   return std::max({deltaRuleScratchBytes(kHead, kHead),
                    indexScoresScratchBytes(kIndexHeads, kIndexKey),
                    indexSelectScratchBytes(),
-                   sparseAttentionScratchBytes(kLatentHeads, kLatent + kRope)});
+                   sparseAttentionScratchBytes(kLatentHeads, kLatent + kRope),
+                   blockAttentionScratchBytes(kBlockHeads, kHead, kHead)});
 }
 
 /// Returns the (query, visible key) pairs of a step.
@@ -88,7 +95,28 @@ double KernelBench::secondsOfStates(const KernelInfo &opKernel, Args a,
   return secondsOf(calls);
 }
 
-double KernelBench::stateful(const KernelInfo &opKernel, int32_t tokens) {
+double KernelBench::deltaRule(const KernelInfo &opKernel, int32_t tokens,
+                              std::string_view variant) {
+  DeltaRuleArgs a{};
+  a.channels = variant == "channels", a.sums = variant == "sums";
+  a.heads = a.sums ? kSumHeads : kHeads;
+  a.keyHeads = a.sums ? kSumGroups : a.channels ? kHeads : kKeyHeads;
+  a.key = kHead, a.value = a.sums ? kSumValue : kHead;
+  a.eps = 1e-6f, a.outStride = int64_t(a.heads) * a.value;
+  a.xStride = 2 * int64_t(a.keyHeads) * a.key + a.outStride;
+  a.gatesStride = a.heads + int64_t(a.heads) * (a.channels ? a.key : 1);
+  a.x = input<float>(tokens * a.xStride);
+  auto *gates = output<float>(tokens * a.gatesStride);
+  std::fill_n(gates, tokens * a.gatesStride, 0.5f);
+  a.gates = gates;
+  a.out = output<float>(tokens * a.outStride);
+  double elements = double(a.outStride) * a.key;
+  return (a.sums ? 5 : 7) * double(tokens) * elements /
+         secondsOfStates(opKernel, a, int64_t(elements), tokens);
+}
+
+double KernelBench::stateful(const KernelInfo &opKernel, int32_t tokens,
+                             std::string_view variant) {
   auto rows = double(tokens);
   auto cacheOf = [&](KvType type, int64_t width, int64_t capacity) -> KvView {
     return {output<uint8_t>(kvBytes(type, width, capacity)), width, capacity,
@@ -101,37 +129,34 @@ double KernelBench::stateful(const KernelInfo &opKernel, int32_t tokens) {
   switch (opKernel.op) {
   case OpCode::ShortConv: {
     ShortConvArgs a{};
-    a.cols = a.xStride = a.outStride = kMixed, a.taps = kTaps, a.silu = true;
-    a.x = input<float>(tokens * kMixed),
-    a.weight = input<float>(kMixed * kTaps);
-    a.out = output<float>(tokens * kMixed);
-    int64_t width = (kTaps - 1) * kMixed;
-    return (8 * rows * kMixed + 8 * double(width)) /
+    const bool hasParts = variant == "parts";
+    a.cols = a.outStride = kMixed, a.taps = kTaps, a.silu = variant != "plain";
+    a.xStride = hasParts ? kPart : kMixed;
+    a.x = input<float>(tokens * a.xStride);
+    a.weight = input<float>(a.xStride * kTaps);
+    if (hasParts) {
+      a.second = input<float>(tokens * kPart);
+      a.third = input<float>(tokens * kPart);
+      a.secondWeight = input<float>(kPart * kTaps);
+      a.thirdWeight = input<float>(kPart * kTaps);
+      a.cols = a.outStride = 3 * kPart;
+    }
+    a.out = output<float>(tokens * a.cols);
+    int64_t width = (kTaps - 1) * a.cols;
+    return (8 * rows * double(a.cols) + 8 * double(width)) /
            secondsOfStates(opKernel, a, width, tokens);
   }
   case OpCode::DeltaGates: {
     DeltaGatesArgs a{};
-    a.heads = a.decays = kHeads;
+    a.heads = kHeads, a.decays = kHeads * (variant == "channels" ? kHead : 1);
     a.beta = input<float>(tokens * kHeads);
-    a.alpha = input<float>(tokens * kHeads);
-    a.a = input<float>(kHeads), a.dt = input<float>(kHeads);
-    a.out = output<float>(tokens * 2 * kHeads);
-    return rate(a, 16 * rows * kHeads);
+    a.alpha = input<float>(tokens * a.decays);
+    a.a = input<float>(kHeads), a.dt = input<float>(a.decays);
+    a.out = output<float>(tokens * (kHeads + a.decays));
+    return rate(a, 8 * rows * double(kHeads + a.decays));
   }
-  case OpCode::DeltaRule: {
-    DeltaRuleArgs a{};
-    a.keyHeads = kKeyHeads, a.heads = kHeads, a.key = a.value = kHead;
-    a.eps = 1e-6f, a.xStride = kMixed, a.outStride = kHeads * kHead;
-    a.gatesStride = 2 * kHeads;
-    a.x = input<float>(tokens * kMixed);
-    auto *gates = output<float>(tokens * 2 * kHeads);
-    std::fill_n(gates, tokens * 2 * kHeads, 0.5f);
-    a.gates = gates;
-    a.out = output<float>(tokens * a.outStride);
-    double elements = double(kHeads) * kHead * kHead;
-    return 7 * rows * elements /
-           secondsOfStates(opKernel, a, int64_t(elements), tokens);
-  }
+  case OpCode::DeltaRule:
+    return deltaRule(opKernel, tokens, variant);
   case OpCode::LayerNorm: {
     LayerNormArgs a{};
     a.cols = a.xStride = a.outStride = kIndexKey, a.eps = 1e-6f;
@@ -143,7 +168,7 @@ double KernelBench::stateful(const KernelInfo &opKernel, int32_t tokens) {
   case OpCode::RowStore: {
     RowStoreArgs a{};
     a.xStride = kIndexKey, a.x = input<float>(tokens * kIndexKey);
-    a.kv = cacheOf(KvType::F16, kIndexKey, tokens + kRatio);
+    a.kv = cacheOf(KvType::F16, kIndexKey, tokens + kRatio), a.ratio = 1;
     return rate(a, 6 * rows * kIndexKey);
   }
   case OpCode::IndexSelect: {
@@ -243,7 +268,7 @@ double KernelBench::sparse(const KernelInfo &opKernel, KvType type,
   a.heads = kLatentHeads, a.key = kLatent + kRope, a.value = kLatent;
   a.qStride = int64_t(a.heads) * a.key,
   a.outStride = int64_t(a.heads) * a.value;
-  a.ratio = 1, a.topK = depth, a.scale = 0.05f;
+  a.ratio = a.pool = 1, a.topK = depth, a.scale = 0.05f;
   a.q = input<float>(tokens * a.qStride);
   a.out = output<float>(tokens * a.outStride);
   auto *chosen = output<int32_t>(int64_t(tokens) * depth);
@@ -255,6 +280,44 @@ double KernelBench::sparse(const KernelInfo &opKernel, KvType type,
          (2.0 * a.key + 2.0 * a.value + kSoftmaxOps) /
          secondsOfCaches(opKernel, a, &SparseAttentionArgs::entries, type,
                          a.key, rows + tokens, step);
+}
+
+double KernelBench::blockScores(const KernelInfo &opKernel, KvType type,
+                                int32_t tokens, int32_t depth) {
+  startOver();
+  BlockScoresArgs a{};
+  a.groups = kBlockGroups, a.key = kHead, a.ratio = kBlock, a.local = 1;
+  a.qStride = kBlockGroups * kHead, a.outStride = depth / kBlock + 1;
+  a.q = input<float>(tokens * a.qStride);
+  a.out = output<float>(tokens * kBlockGroups * a.outStride);
+  Step step{tokens, depth - tokens};
+  return pairsOf(step) * kBlockGroups * (2 * kHead + 1) /
+         secondsOfCaches(opKernel, a, &BlockScoresArgs::kv, type, kHead, depth,
+                         step);
+}
+
+double KernelBench::blockAttention(const KernelInfo &opKernel, KvType type,
+                                   int32_t tokens, int32_t depth) {
+  startOver();
+  // The chosen blocks are every second one before a token's own, of which it
+  // sees one row or more.
+  const int32_t blocks = depth / kBlock - 1, before = 2 * blocks * kBlock;
+  BlockAttentionArgs a{};
+  a.heads = kBlockHeads, a.kvHeads = kBlockGroups, a.key = a.value = kHead;
+  a.groups = 1, a.ratio = kBlock, a.local = 1, a.topK = blocks;
+  a.qStride = a.outStride = kBlockHeads * kHead, a.scale = 0.05f;
+  a.q = input<float>(tokens * a.qStride);
+  a.out = output<float>(tokens * a.outStride);
+  auto *chosen = output<int32_t>(int64_t(tokens) * blocks);
+  for (int64_t i = 0; i < int64_t(tokens) * blocks; ++i)
+    chosen[i] = int32_t(2 * (i % blocks));
+  a.chosen = chosen;
+  Step step{tokens, before};
+  double pairs = double(tokens) * (blocks * kBlock + (tokens + 1) / 2.0);
+  return pairs * a.heads * (2.0 * a.key + 2.0 * a.value + kSoftmaxOps) /
+         secondsOfCaches(opKernel, a, &BlockAttentionArgs::kv, type,
+                         gqaKvWidth(kBlockGroups, kHead, kHead),
+                         before + kBlock, step);
 }
 
 } // namespace moert

@@ -71,7 +71,8 @@ public:
           OpCode::HyperCollapse, OpCode::HyperSpread})
       if (const KernelInfo *opKernel = opKernelOf(op, best);
           opKernel && wanted(opKernel->name))
-        measureOpKernel(*opKernel);
+        for (const char *variant : variantsOf(op))
+          measureOpKernel(*opKernel, variant);
     for (unsigned type = 0; type < moek::kKvTypeCount; ++type) {
       measureSplits(OpCode::LatentAttention, moek::KvType(type), 16);
       // 128 tokens are processed in tiles, which take seconds in plain C++.
@@ -79,9 +80,11 @@ public:
                     best == Isa::Ref ? 16 : 128);
       measureMla(moek::KvType(type));
       measureDepths(OpCode::SparseAttention, moek::KvType(type));
+      measureDepths(OpCode::BlockAttention, moek::KvType(type));
     }
     // Indexers choose by small differences, so their keys are F16 or wider.
     measureDepths(OpCode::IndexScores, moek::KvType::F16);
+    measureDepths(OpCode::BlockScores, moek::KvType::F16);
     return Status::ok();
   }
 
@@ -118,13 +121,27 @@ private:
     return Status::ok();
   }
 
-  void measureOpKernel(const KernelInfo &opKernel) {
-    KernelRate rate{std::string(opKernel.name), {}, {}, {}, {}};
+  /// The variants of an instruction's kernels, as in KernelRate.h.
+  static std::vector<const char *> variantsOf(OpCode op) {
+    switch (op) {
+    case OpCode::ShortConv:
+      return {"", "parts", "plain"};
+    case OpCode::DeltaGates:
+      return {"", "channels"};
+    case OpCode::DeltaRule:
+      return {"", "channels", "sums"};
+    default:
+      return {""};
+    }
+  }
+
+  void measureOpKernel(const KernelInfo &opKernel, const char *variant) {
+    KernelRate rate{std::string(opKernel.name), variant, {}, {}, {}};
     for (int32_t tokens : {1, 16, 512}) {
       if (best == Isa::Ref && tokens > 16)
         break;
       rate.at.push_back(tokens);
-      rate.memory.push_back(bench.opKernel(opKernel, tokens));
+      rate.memory.push_back(bench.opKernel(opKernel, tokens, variant));
     }
     result.kernels.push_back(std::move(rate));
   }
@@ -157,7 +174,22 @@ private:
     }
   }
 
-  /// Measures an indexer, or sparse attention, with one token and with several.
+  double depthRate(const KernelInfo &opKernel, moek::KvType type,
+                   int32_t tokens, int32_t depth) {
+    switch (opKernel.op) {
+    case OpCode::IndexScores:
+      return bench.indexScores(opKernel, type, tokens, depth);
+    case OpCode::BlockScores:
+      return bench.blockScores(opKernel, type, tokens, depth);
+    case OpCode::BlockAttention:
+      return bench.blockAttention(opKernel, type, tokens, depth);
+    default:
+      return bench.sparse(opKernel, type, tokens, depth);
+    }
+  }
+
+  /// Measures an indexer, or attention to what one chose, with one token and
+  /// with several.
   void measureDepths(OpCode op, moek::KvType type) {
     const KernelInfo *opKernel = opKernelOf(op, best);
     if (!opKernel || !wanted(opKernel->name))
@@ -173,10 +205,7 @@ private:
         if (depth > 256 && (tokens > 1 || best == Isa::Ref))
           break;
         rate.at.push_back(depth);
-        rate.memory.push_back(
-            op == OpCode::IndexScores
-                ? bench.indexScores(*opKernel, type, tokens, depth)
-                : bench.sparse(*opKernel, type, tokens, depth));
+        rate.memory.push_back(depthRate(*opKernel, type, tokens, depth));
       }
       result.kernels.push_back(std::move(rate));
     }

@@ -28,13 +28,6 @@ func.func @convolution(%x: tensor<?x72xf32>, %conv: tensor<72x3xf32>, %bias: ten
   return %y : tensor<?x72xf32>
 }
 
-// CHECK-LABEL: func.func @concat
-func.func @concat(%x: tensor<?x30xf32>, %y: tensor<?x2xf32>) -> tensor<?x32xf32> {
-  // CHECK: moe.concat %{{.*}}, %{{.*}} : (tensor<?x30xf32>, tensor<?x2xf32>) -> tensor<?x32xf32>
-  %z = moe.concat %x, %y : (tensor<?x30xf32>, tensor<?x2xf32>) -> tensor<?x32xf32>
-  return %z : tensor<?x32xf32>
-}
-
 // CHECK-LABEL: func.func @regroup
 func.func @regroup(%x: tensor<?x30xf32>) -> tensor<?x24xf32> {
   // CHECK: moe.regroup %{{.*}} {groups = 3 : i64, offset = 2 : i64, parts = array<i64: 5, 3>} : (tensor<?x30xf32>) -> tensor<?x24xf32>

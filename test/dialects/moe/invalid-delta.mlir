@@ -109,11 +109,3 @@ func.func @convolution(%x: tensor<?x72xf32>, %conv: tensor<71x3xf32>) {
   %y = moe.short_conv %x conv %conv {layer = 0} : (tensor<?x72xf32>, tensor<71x3xf32>) -> tensor<?x72xf32>
   return
 }
-
-// -----
-
-func.func @sides(%x: tensor<?x30xf32>, %y: tensor<?x2xf32>) {
-  // expected-error @below {{expected result columns 32 (x and y columns), got 30}}
-  %z = moe.concat %x, %y : (tensor<?x30xf32>, tensor<?x2xf32>) -> tensor<?x30xf32>
-  return
-}

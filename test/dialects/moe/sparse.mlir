@@ -17,7 +17,18 @@ func.func @attention(%q: tensor<?x192xf32>, %kv: !moe.kv<32>, %c: tensor<?x14xi3
   %a = moe.sparse_attention %q kv %kv entries %kv chosen %c sinks %s {heads = 6, key = 32, value = 32, scale = 0.125, window = 9, ratio = 4} : (tensor<?x192xf32>, !moe.kv<32>, !moe.kv<32>, tensor<?x14xi32>, tensor<6xf32>) -> tensor<?x192xf32>
   // CHECK: moe.sparse_attention %{{.*}} entries %{{.*}} chosen %{{.*}} {heads
   %b = moe.sparse_attention %a entries %kv chosen %c {heads = 6, key = 32, value = 32, scale = 0.125, ratio = 1} : (tensor<?x192xf32>, !moe.kv<32>, tensor<?x14xi32>) -> tensor<?x192xf32>
-  return %b : tensor<?x192xf32>
+  // CHECK: moe.sparse_attention %{{.*}} entries %{{.*}} chosen %{{.*}} {heads = 6 : i64, key = 32 : i64, pool = 4 : i64, ratio
+  %d = moe.sparse_attention %b entries %kv chosen %c {heads = 6, key = 32, value = 32, scale = 0.125, ratio = 1, pool = 4} : (tensor<?x192xf32>, !moe.kv<32>, tensor<?x14xi32>) -> tensor<?x192xf32>
+  return %d : tensor<?x192xf32>
+}
+
+// CHECK-LABEL: func.func @pooled
+func.func @pooled(%q: tensor<?x40xf32>, %x: tensor<?x12xf32>, %wk: tensor<2x20x12xf32>, %wv: tensor<2x8x12xf32>, %c: tensor<?x3xi32>) -> tensor<?x16xf32> {
+  // CHECK: moe.row_store %{{.*}} {layer = 0 : i64, ratio = 4 : i64}
+  %k = moe.row_store %x {layer = 0, ratio = 4} : (tensor<?x12xf32>) -> !moe.kv<12>
+  // CHECK: moe.mla_attention %{{.*}} chosen %{{.*}} {{{.*}}pool = 4 : i64, rope = 0 : i64
+  %a = moe.mla_attention %q, %k, %wk, %wv chosen %c {heads = 2, nope = 20, rope = 0, latent = 12, value = 8, scale = 0.25, pool = 4} : (tensor<?x40xf32>, !moe.kv<12>, tensor<2x20x12xf32>, tensor<2x8x12xf32>, tensor<?x3xi32>) -> tensor<?x16xf32>
+  return %a : tensor<?x16xf32>
 }
 
 // CHECK-LABEL: func.func @entries

@@ -321,8 +321,8 @@ TEST(FuseTest, RowsOfSeveralCachesBesideEachOther) {
       s.add<OpCode::Rope>(
           {at<float>(normed), 128, at<float>(table), 1, 128, 0, 32, true},
           {table}, {normed});
-      s.add<OpCode::RowStore>({at<float>(normed), 128, keyView}, {normed},
-                              {keys});
+      s.add<OpCode::RowStore>({at<float>(normed), 128, keyView, {}, 1},
+                              {normed}, {keys});
     };
   };
   const std::string products = "gemm_1_f32__gemm_1_f32__gemm_1_f32__";

@@ -314,7 +314,8 @@ private:
                                .value = 512,
                                .window = 128,
                                .ratio = 4,
-                               .topK = 2048};
+                               .topK = 2048,
+                               .pool = 1};
     add<OpCode::SparseAttention>(sparse);
     sparse.key = 570; // No whole steps of tensor cores.
     add<OpCode::SparseAttention>(sparse);
@@ -338,7 +339,6 @@ private:
         {.table = weight(Format::F32, 1, 1024, 2048), .cols = 2048});
     add<OpCode::Scale>({.cols = 102400});
     add<OpCode::Add>({.cols = 2048});
-    add<OpCode::Concat>({.cols = 2048, .more = 2048});
     add<OpCode::Copy>({.tokenBytes = 8192});
     for (bool neox : {false, true})
       add<OpCode::Rope>(
@@ -378,6 +378,8 @@ private:
     add<OpCode::HyperWeights>({.cols = 24, .streams = 4, .iterations = 20});
     add<OpCode::HyperCollapse>({.cols = 4096, .streams = 4});
     add<OpCode::HyperSpread>({.cols = 4096, .streams = 4});
+    add<OpCode::ResidualMix>({.cols = 7168, .count = 8});
+    add<OpCode::Concat>({.first = 7168, .second = 7168});
     add<OpCode::ClampedMul>({.cols = 2048, .rowsPerToken = 1});
     add<OpCode::HashRouter>({.experts = 256, .topK = 6});
   }
@@ -461,7 +463,8 @@ TEST(SparseLaunchTest, FewTokensAreCutIntoSpans) {
                            .key = 576,
                            .value = 512,
                            .ratio = 1,
-                           .topK = 2048};
+                           .topK = 2048,
+                           .pool = 1};
   auto launchesFor = [&](int32_t tokens, int64_t positions) {
     return launchesOf(OpCode::SparseAttention, &args,
                       cuda::contextOf(tokens, 1, positions, 89, 128));

@@ -127,11 +127,6 @@ struct Moved {
     inPair(a.x, x, a.out, tokens * a.cols * 4);
   }
   void move(AddArgs &a) { inPair(a.x, a.y, a.out, tokens * a.cols * 4); }
-  void move(ConcatArgs &a) {
-    in(a.x, tokens * a.cols * 4);
-    in(a.y, tokens * a.more * 4);
-    out(a.out, tokens * (a.cols + a.more) * 4);
-  }
   void inPair(const float *&x, const float *&y, float *&to, int64_t bytes) {
     const float *host = to;
     out(to, bytes);
@@ -279,6 +274,17 @@ struct Moved {
     in(a.x, floats(tokens, a.xStride, a.streams * a.cols));
     in(a.weights, floats(tokens, a.weightsStride, weights));
     out(a.out, floats(tokens, a.outStride, a.streams * a.cols));
+  }
+  void move(ResidualMixArgs &a) {
+    in(a.x, floats(tokens, a.xStride, a.cols));
+    in(a.stack, floats(tokens, a.stackStride, a.count * a.cols));
+    in(a.weight, a.cols * 4);
+    out(a.out, floats(tokens, a.outStride, a.cols));
+  }
+  void move(ConcatArgs &a) {
+    in(a.x, tokens * a.first * 4);
+    in(a.y, tokens * a.second * 4);
+    out(a.out, tokens * (a.first + a.second) * 4);
   }
   void move(ClampedMulArgs &a) {
     inPair(a.gate, a.up, a.out, tokens * a.rowsPerToken * a.cols * 4);

@@ -223,6 +223,67 @@ void addPrefill(std::vector<KernelRate> &rates, KvType type,
   rates.push_back(rows);
 }
 
+/// Operations per second of recurrent layers and bytes per second of their
+/// convolutions, by the tokens of a sequence.
+void addStates(std::vector<KernelRate> &rates, const GpuModel &model) {
+  struct {
+    const char *variant;
+    Recurrence kind;
+    int32_t heads, value;
+  } const kinds[] = {{"", Recurrence::Gated, 32, 128},
+                     {"channels", Recurrence::Channels, 32, 128},
+                     {"sums", Recurrence::Sums, 64, 64}};
+  for (const auto &[variant, kind, heads, value] : kinds) {
+    KernelRate rate{"delta_rule_cuda", variant, {}, {}, {}};
+    for (int32_t tokens : {1, 16, 512}) {
+      Workload work;
+      double seconds = secondsOf(model, [&, kind = kind, heads = heads,
+                                         value = value](Workbench &bench) {
+        return work = bench.deltaRule(heads, 128, value, tokens, kind);
+      });
+      rate.at.push_back(tokens);
+      rate.memory.push_back(work.operations / seconds);
+    }
+    rates.push_back(rate);
+  }
+  KernelRate rate{"short_conv_cuda", "", {}, {}, {}};
+  for (int32_t tokens : {1, 16, 512}) {
+    Workload work;
+    double seconds = secondsOf(model, [&](Workbench &bench) {
+      return work = bench.shortConv(8192, tokens);
+    });
+    rate.at.push_back(tokens);
+    rate.memory.push_back(double(work.weightBytes) / seconds);
+  }
+  rates.push_back(rate);
+}
+
+/// Operations per second of the scores of blocks and of attention to blocks, by
+/// rows that a token sees.
+void addBlocks(std::vector<KernelRate> &rates, KvType type, bool scores,
+               const GpuModel &model) {
+  for (int32_t tokens : {1, 64}) {
+    KernelRate rate{
+        scores ? "block_scores_cuda" : "block_attention_cuda",
+        fmt::format("{} {}", kvTypeName(type), tokens == 1 ? "one" : "many"),
+        {},
+        {},
+        {}};
+    for (int32_t depth : {1024, 8192}) {
+      Workload work;
+      double seconds = secondsOf(model, [&](Workbench &bench) {
+        constexpr int32_t kBlock = 128;
+        return work = scores ? bench.blockScores(type, depth, tokens)
+                             : bench.blockAttention(type, depth / kBlock - 1,
+                                                    tokens);
+      });
+      rate.at.push_back(depth);
+      rate.memory.push_back(work.operations / seconds);
+    }
+    rates.push_back(rate);
+  }
+}
+
 /// Four digits; more would be noise.
 double rounded(double value) {
   double unit = std::pow(10, 3 - std::floor(std::log10(value)));
@@ -250,6 +311,13 @@ std::vector<KernelRate> simulatedRates(const GpuModel &model,
       addDecodes(rates, type, model);
       addPrefill(rates, type, model);
     }
+  if (wants("delta_rule_cuda") || wants("short_conv_cuda"))
+    addStates(rates, model);
+  if (wants("block_scores_cuda")) // Indexers' keys are F16 or wider.
+    addBlocks(rates, KvType::F16, /*scores=*/true, model);
+  if (wants("block_attention_cuda"))
+    for (KvType type : {KvType::F16, KvType::Q8_0})
+      addBlocks(rates, type, /*scores=*/false, model);
   return rates;
 }
 
@@ -265,6 +333,13 @@ std::string writeRates(const std::string &folder, const GpuModel &model,
     return fmt::format("{}: not the description of a device", path);
   target["kernels_basis"] = "simulated";
   target["instruction_us"] = softgpu::kClockConstants.nodeMicroseconds;
+  // Kernels that were not simulated now keep their rates.
+  std::vector<std::string> rows;
+  for (const auto &old : target.value("kernels", nlohmann::ordered_json()))
+    if (std::none_of(rates.begin(), rates.end(), [&](const KernelRate &rate) {
+          return rate.kernel == old.value("kernel", "");
+        }))
+      rows.push_back(old.dump());
   target.erase("kernels");
   std::string text = target.dump(2);
   text.erase(text.rfind('\n')); // Before the last brace.
@@ -277,7 +352,10 @@ std::string writeRates(const std::string &folder, const GpuModel &model,
     object["at"] = rate.at;
     for (double value : rate.memory)
       object["memory"].push_back(rounded(value / kGiga));
-    text += fmt::format("{}    {}", separator, object.dump());
+    rows.push_back(object.dump());
+  }
+  for (const std::string &row : rows) {
+    text += fmt::format("{}    {}", separator, row);
     separator = ",\n";
   }
   std::ofstream out(path);

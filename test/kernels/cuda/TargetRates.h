@@ -11,14 +11,15 @@
 
 namespace moek::test {
 
-/// The rates of products and attention that the clock predicts for a GPU, in
-/// the units of kernels/KernelRate.h. Only formats and ops whose kernel's name
-/// contains `filter`.
+/// The rates of products, attention and recurrent layers that the clock
+/// predicts for a GPU, in the units of kernels/KernelRate.h. Only formats and
+/// ops whose kernel's name contains `filter`.
 std::vector<moert::KernelRate> simulatedRates(const softgpu::GpuModel &model,
                                               const std::string &filter);
 
 /// Writes them into the description of the GPU in `folder`, such as
-/// compiler/Machine/Targets/4090.json. Returns "" or what is wrong.
+/// compiler/Machine/Targets/4090.json, where other kernels keep theirs. Returns
+/// "" or what is wrong.
 std::string writeRates(const std::string &folder,
                        const softgpu::GpuModel &model,
                        const std::vector<moert::KernelRate> &rates);

@@ -34,6 +34,7 @@ template <class T> uint64_t Workbench::upload(const std::vector<T> &values) {
   gpu_.copyIn(address, values.data(), values.size() * sizeof(T));
   return address;
 }
+template uint64_t Workbench::upload(const std::vector<int32_t> &values);
 
 void Workbench::freeAll() {
   for (uint64_t address : allocated_)
@@ -355,47 +356,11 @@ Workload Workbench::sparse(KvType type, int32_t heads, int32_t chosen) {
   args.out = at<float>(empty(heads * kLatent * 4));
   args.outStride = heads * kLatent;
   args.heads = heads, args.key = kWidth, args.value = kLatent;
-  args.ratio = 1, args.topK = chosen, args.scale = 0.1f;
+  args.ratio = args.pool = 1, args.topK = chosen, args.scale = 0.1f;
   cuda::LaunchContext c = context(1, positions - 1);
   c.workspace = at<std::byte>(
       empty(cuda::workspaceBytes(OpCode::SparseAttention, &args, c)));
   add(work, OpCode::SparseAttention, &args, c);
-  return work;
-}
-
-Workload Workbench::deltaRule(int32_t heads, int32_t key, int32_t value,
-                              int32_t tokens) {
-  int64_t matrices = int64_t(heads) * key * value;
-  int64_t cols = heads * (2 * int64_t(key) + value);
-  Workload work;
-  work.copies = 1;
-  work.weightBytes = 2 * matrices * 4;
-  work.neededBytes =
-      work.weightBytes + tokens * (cols + heads * (value + 2)) * 4;
-  work.operations = 7.0 * double(matrices) * tokens;
-  DeltaRuleArgs args{at<float>(random(tokens * cols * 4)),
-                     cols,
-                     at<float>(random(tokens * 2 * heads * 4)),
-                     2 * int64_t(heads),
-                     nullptr,
-                     {at<uint8_t>(random(matrices * 4)), matrices, 1,
-                      matrices * 4, KvType::F32},
-                     at<float>(empty(int64_t(tokens) * heads * value * 4)),
-                     int64_t(heads) * value,
-                     heads,
-                     heads,
-                     key,
-                     value,
-                     0,
-                     false,
-                     false,
-                     false,
-                     1e-6f};
-  cuda::LaunchContext c = context(tokens, 1);
-  int64_t workspace = cuda::workspaceBytes(OpCode::DeltaRule, &args, c);
-  if (workspace)
-    c.workspace = at<std::byte>(empty(workspace));
-  add(work, OpCode::DeltaRule, &args, c);
   return work;
 }
 

@@ -26,6 +26,10 @@ struct Workload {
   double weightOperations = 0;
 };
 
+/// What a recurrent layer is: a gated delta net, one whose channels have decays
+/// of their own (KDA), or Mamba 2.
+enum class Recurrence { Gated, Channels, Sums };
+
 /// Makes workloads of random bytes on a GPU, and owns their memory.
 class Workbench {
 public:
@@ -61,7 +65,17 @@ public:
   Workload sparse(KvType type, int32_t heads, int32_t chosen);
   /// DeltaRule of a sequence's next tokens; its bytes are the state that it
   /// reads and writes.
-  Workload deltaRule(int32_t heads, int32_t key, int32_t value, int32_t tokens);
+  Workload deltaRule(int32_t heads, int32_t key, int32_t value, int32_t tokens,
+                     Recurrence kind = Recurrence::Gated);
+  /// ShortConv of four taps with SiLU; its bytes are rows read and written, and
+  /// the state.
+  Workload shortConv(int32_t cols, int32_t tokens);
+  /// Scores of blocks of 128 keys, for four heads of keys, by the last `tokens`
+  /// of `positions`.
+  Workload blockScores(KvType type, int32_t positions, int32_t tokens);
+  /// Attention of 64 heads, of which 16 share keys, to `blocks` chosen blocks
+  /// of 128 positions and the last one.
+  Workload blockAttention(KvType type, int32_t blocks, int32_t tokens);
   /// The context of the step that such launches belong to.
   cuda::LaunchContext context(int32_t tokens, int32_t position);
 

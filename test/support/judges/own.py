@@ -4,9 +4,7 @@ import math
 import torch
 from torch.nn.functional import relu
 
-
-def rms(x, weight, eps):
-    return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + eps) * weight
+from .depth import KimiK3, rms
 
 
 def rotated(x, base):
@@ -248,4 +246,4 @@ class DeepSeek41:
         return rms(x, file.tensors["output_norm.weight"], self.eps) @ file.tensors["output.weight"].T
 
 
-MODELS = {"smallthinker": SmallThinker, "deepseek41": DeepSeek41}
+MODELS = {"smallthinker": SmallThinker, "deepseek41": DeepSeek41, "kimi-k3": KimiK3}
