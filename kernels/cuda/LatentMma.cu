@@ -70,8 +70,7 @@ struct Seen {
     if (i < list.rows)
       return a.kv.data + a.kv.rowStride * cacheRow(place.pages, place.state,
                                                    a.ring, list.begin + i);
-    i -= list.rows;
-    int entry = chosen ? chosen[i] : i;
+    int entry = listedEntry(a, list, chosen, i - list.rows);
     return a.entries.data +
            a.entries.rowStride *
                cacheRow(place.pages, (entry + 1) * a.ratio - 1);

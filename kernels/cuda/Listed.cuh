@@ -90,16 +90,19 @@ MOE_DEVICE ListedHeads listedHeads(const ListedArgs &a, int t, int i,
           a.chosen ? a.chosen + i64(t) * a.topK : nullptr};
 }
 
+/// Returns the `i`-th of the list's entries.
+MOE_DEVICE int listedEntry(const ListedArgs &a, const Listed &list,
+                           const int *chosen, int i) {
+  return i < list.chosen ? chosen[i / a.pool] * a.pool + i % a.pool
+                         : i + list.tail - list.chosen;
+}
+
 /// In the first or second cache.
 MOE_DEVICE i64 listedRow(const ListedArgs &a, const Listed &list,
                          const int *chosen, const Place &place, int i) {
   if (i < list.rows)
     return cacheRow(place.pages, place.state, a.ring, list.begin + i);
-  int entry = i - list.rows;
-  if (entry < list.chosen)
-    entry = chosen[entry / a.pool] * a.pool + entry % a.pool;
-  else
-    entry += list.tail - list.chosen;
+  int entry = listedEntry(a, list, chosen, i - list.rows);
   return cacheRow(place.pages, (entry + 1) * a.ratio - 1);
 }
 

@@ -10,7 +10,7 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import transformers_reference
 import torch
-from judges import FAMILIES
+from judges import FAMILIES, own
 from torch.overrides import TorchFunctionMode
 
 BLOCK, MOST = 32, 127
@@ -57,14 +57,14 @@ class Int8Activations(TorchFunctionMode):
 
 
 class Judge:
-    """Float64 logits of a file in F32 by its model's class, as they are and with activations in int8."""
+    """Float64 logits of a file in F32 by its model's class or by ours, as they are and with activations in int8."""
 
     def __init__(self, path, kept):
         """kept: names of the file's matrices whose products round nothing."""
         self.reference = transformers_reference.Reference(transformers_reference.GgufModel(path))
-        model = self.reference.model
+        matrices = self.reference.file.tensors.values() if self.reference.own else self.reference.model.parameters()
         unrounded = {place(value) for name, value in self.reference.file.tensors.items() if name in kept}
-        self.places = {place(value) for value in model.parameters()} - unrounded
+        self.places = {place(value) for value in matrices} - unrounded
 
     def logits(self, ids):
         return self.reference.logits(ids)
@@ -77,5 +77,5 @@ class Judge:
 
 
 def judges(architecture):
-    """Whether transformers has a class for an architecture."""
-    return architecture in FAMILIES
+    """Whether there is a class for an architecture whose products are seen."""
+    return architecture in FAMILIES or getattr(own.MODELS.get(architecture), "plain_products", False)

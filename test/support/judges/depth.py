@@ -13,6 +13,8 @@ class KimiK3:
     """The residual stream begins anew every block of layers; what it was is kept. What a part reads is a sum of these and of the
     stream, weighted by the softmax of their products with a vector of the part, after norms without weights."""
 
+    plain_products = True  # Those with weights are x @ matrix, which int8_activations.py sees.
+
     def __init__(self, file):
         self.file, self.eps, self.heads = file, file.key("attention.layer_norm_rms_epsilon"), file.key("attention.head_count")
 
@@ -62,11 +64,11 @@ class KimiK3:
         q = self.linear(layer, "attn_q_b", q).unflatten(1, (self.heads, -1))
         rows = self.linear(layer, "attn_kv_a_mqa", x)
         rows, shared = rms(rows[:, :latent], self.w(layer, "attn_kv_a_norm"), FIXED_EPS), rows[:, latent:]
-        k = torch.einsum("sl,hln->shn", rows, self.w(layer, "attn_k_b"))
+        k = torch.stack([rows @ matrix for matrix in self.w(layer, "attn_k_b")], 1)
         k = torch.cat((k, shared[:, None].expand(-1, self.heads, -1)), -1)
         scores = torch.einsum("thk,shk->hts", q, k) * q.shape[-1]**-0.5
         scores = scores.masked_fill(torch.ones(len(x), len(x)).triu(1).bool(), -torch.inf)
-        v = torch.einsum("sl,hvl->shv", rows, self.w(layer, "attn_v_b"))
+        v = torch.stack([rows @ matrix.T for matrix in self.w(layer, "attn_v_b")], 1)
         mixed = torch.einsum("hts,shv->thv", scores.softmax(-1), v).flatten(1)
         return self.linear(layer, "attn_output", mixed * self.linear(layer, "attn_gate", x).sigmoid())
 
@@ -80,11 +82,13 @@ class KimiK3:
         weights = scores.gather(1, chosen)
         weights = weights / weights.sum(-1, keepdim=True) * self.file.key("expert_weights_scale")
         low = self.linear(layer, "ffn_routed_down", x)
-        gate, up, down = (self.w(layer, f"ffn_{part}_exps")[chosen] for part in ("gate", "up", "down"))
-        gate, up = (torch.einsum("td,tkfd->tkf", low, part) for part in (gate, up))
-        low = torch.einsum("tkf,tkdf,tk->td", self.situ(gate, up), down, weights)
-        low = rms(low, self.w(layer, "ffn_routed_norm"), self.eps)
-        return self.linear(layer, "ffn_routed_up", low) + self.ffn(layer, x, "_shexp")
+        routed, matrices = torch.zeros_like(low), [self.w(layer, f"ffn_{part}_exps") for part in ("gate", "up", "down")]
+        for expert, (gate, up, down) in enumerate(zip(*matrices)):
+            tokens, slots = (chosen == expert).nonzero(as_tuple=True)
+            rows = low[tokens]
+            routed[tokens] += weights[tokens, slots, None] * (self.situ(rows @ gate.T, rows @ up.T) @ down.T)
+        routed = rms(routed, self.w(layer, "ffn_routed_norm"), self.eps)
+        return self.linear(layer, "ffn_routed_up", routed) + self.ffn(layer, x, "_shexp")
 
     def logits(self, ids):
         x, stack = self.file.tensors["token_embd.weight"][ids], []
