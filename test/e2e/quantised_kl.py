@@ -53,6 +53,7 @@ LARGER = {
     "gpt-oss": 8.7e-3,
     "granitehybrid": 1.2e-3,
     "hy_v3": 7.2e-3,
+    "kimi-k3": 7.1e-3,
     "kimi-linear": 9.6e-3,
     "laguna": 9.5e-3,
     "lfm2moe": 3.6e-3,
