@@ -8,6 +8,7 @@
 
 #include "models/Builders.h"
 #include "models/Decoder.h"
+#include "models/HyperStreams.h"
 #include "models/LightningIndexer.h"
 #include "models/Limits.h"
 #include "models/Rope.h"
@@ -28,23 +29,6 @@ namespace {
 //===----------------------------------------------------------------------===//
 // Hyper-parameters
 //===----------------------------------------------------------------------===//
-
-struct Streams {
-  int64_t count, iterations;
-  double eps;
-};
-
-StatusOr<Streams> readStreams(const HyperParams &params) {
-  Streams streams;
-  MOE_ASSIGN_OR_RETURN(
-      streams.count, params.integer("hyper_connection.count", 1, kMaxStreams));
-  MOE_ASSIGN_OR_RETURN(
-      streams.iterations,
-      params.integer("hyper_connection.sinkhorn_iterations", 1, 1000));
-  MOE_ASSIGN_OR_RETURN(streams.eps,
-                       params.positive("hyper_connection.epsilon", {}, true));
-  return streams;
-}
 
 /// Numbers of a layer's caches and states.
 enum Part : uint64_t { kWindow = 0, kIndex = 1, kEntries = 2 };
@@ -225,49 +209,12 @@ StatusOr<Value> buildAttention(ModelBuilder &model, const Attention &a,
       output, uint64_t(a.groups), uint64_t(columns), uint64_t(a.outputRank));
   return model.linear(mixed, block + "attn_output_b", hidden);
 }
-
-//===----------------------------------------------------------------------===//
-// Streams
-//===----------------------------------------------------------------------===//
-
-/// Returns the weights of a part [T, streams * (2 + streams)], or with
-/// `readsOnly` those for the final read of the streams.
-StatusOr<Value> buildWeights(ModelBuilder &model, const Streams &s,
-                             const std::string &name, double eps, Value x,
-                             bool readsOnly) {
-  int64_t n = s.count, columns = readsOnly ? n : n * (n + 2);
-  Value normed = model.rmsNormOnly(x, name + "norm", eps);
-  MOE_ASSIGN_OR_RETURN(Value logits,
-                       model.linear(normed, name + "fn", columns));
-  MOE_ASSIGN_OR_RETURN(Value scale,
-                       model.vector(name + "scale.weight", readsOnly ? 1 : 3));
-  MOE_ASSIGN_OR_RETURN(Value base, model.vector(name + "base.weight", columns));
-  return model
-      .create<moe::HyperWeightsOp>(name + "weights", logits.getType(), logits,
-                                   scale, base, uint64_t(n),
-                                   uint64_t(s.iterations), llvm::APFloat(s.eps))
-      .getResult();
-}
-
-Value collapse(ModelBuilder &model, const Streams &s, const std::string &name,
-               Value x, Value weights) {
-  return model.create<moe::HyperCollapseOp>(name + "in",
-                                            model.rows(columnsOf(x) / s.count),
-                                            x, weights, uint64_t(s.count));
-}
-
-Value spread(ModelBuilder &model, const Streams &s, const std::string &name,
-             Value y, Value x = {}, Value weights = {}) {
-  return model.create<moe::HyperSpreadOp>(name + "out",
-                                          model.rows(columnsOf(y) * s.count), y,
-                                          x, weights, uint64_t(s.count));
-}
 } // namespace
 
 Status buildDeepseek4(ModelBuilder &model) {
   const HyperParams &params = model.params();
   MOE_ASSIGN_OR_RETURN(Decoder decoder, readDecoder(model));
-  MOE_ASSIGN_OR_RETURN(Streams streams, readStreams(params));
+  MOE_ASSIGN_OR_RETURN(HyperStreams streams, readHyperStreams(params));
   MOE_ASSIGN_OR_RETURN(Attention attention, readAttention(model, decoder.eps));
   RoutedExperts defaults;
   defaults.scoring = moe::Scoring::SqrtSoftplus;
@@ -282,18 +229,18 @@ Status buildDeepseek4(ModelBuilder &model) {
 
   MOE_ASSIGN_OR_RETURN(Value x, beginForward(model, decoder));
   Value tokens = x.getDefiningOp<moe::EmbeddingOp>().getTokens();
-  x = spread(model, streams, "token_embd.", x);
+  x = spreadStreams(model, streams, "token_embd.", x);
   // x = spread(part(norm(collapse(x))), x)
   using Part = llvm::function_ref<StatusOr<Value>(Value)>;
   auto around = [&](const std::string &name, const std::string &norm,
                     Part part) -> Status {
-    MOE_ASSIGN_OR_RETURN(Value weights,
-                         buildWeights(model, streams, name, decoder.eps, x,
-                                      /*readsOnly=*/false));
-    Value y = collapse(model, streams, name, x, weights);
+    MOE_ASSIGN_OR_RETURN(
+        Value weights, buildStreamWeights(model, streams, name, decoder.eps, x,
+                                          /*readsOnly=*/false));
+    Value y = collapseStreams(model, streams, name, x, weights);
     MOE_ASSIGN_OR_RETURN(y, model.rmsNorm(y, norm, decoder.eps));
     MOE_ASSIGN_OR_RETURN(y, part(y));
-    x = spread(model, streams, name, y, x, weights);
+    x = spreadStreams(model, streams, name, y, x, weights);
     return Status::ok();
   };
   for (int64_t layer = 0; layer < decoder.layers; ++layer) {
@@ -319,10 +266,10 @@ Status buildDeepseek4(ModelBuilder &model) {
   }
   model.endLayers();
   MOE_ASSIGN_OR_RETURN(Value weights,
-                       buildWeights(model, streams, "output_hc_", decoder.eps,
-                                    x, /*readsOnly=*/true));
+                       buildStreamWeights(model, streams, "output_hc_",
+                                          decoder.eps, x, /*readsOnly=*/true));
   return endForward(model, decoder,
-                    collapse(model, streams, "output_hc_", x, weights));
+                    collapseStreams(model, streams, "output_hc_", x, weights));
 }
 
 } // namespace moec
