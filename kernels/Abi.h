@@ -32,6 +32,12 @@ inline constexpr int32_t kScoringCount = 5;
 
 /// The most residual streams of HyperWeights.
 inline constexpr int32_t kMaxStreams = 8;
+/// The most inputs before the token's own that ShortConv reads. It is the
+/// number of rows in a block of ShortConv.cu: only the first block reads the
+/// state.
+inline constexpr int32_t kMaxConvRows = 32;
+/// The most tokens of an n-gram of NgramEmbed.
+inline constexpr int32_t kMaxNgram = 8;
 
 /// The experts of a layer that this device has, if they are split between
 /// devices. The device only groups and combines the choices of its own experts.

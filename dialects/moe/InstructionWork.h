@@ -24,9 +24,9 @@ inline constexpr int64_t kFewTokens = 8;
 struct Execution {
   int64_t tokens = 1; ///< Tokens of the step.
   int64_t cached = 0; ///< Cached positions of each sequence before the step.
-  /// Cores of the CPU, or multiprocessors of the GPU, that runs the op: for them
-  /// attention divides the cache into KV splits. Both are 0 where no device is
-  /// chosen yet: one split.
+  /// Cores of the CPU, or multiprocessors of the GPU, that runs the op: for
+  /// them attention divides the cache into KV splits. Both are 0 where no
+  /// device is chosen yet: one split.
   int64_t cores = 0, multiprocessors = 0;
 };
 
@@ -80,6 +80,9 @@ struct InstructionWork {
   Choices choices = {};
   double ops = 0;         ///< FLOPs besides the products.
   double weightBytes = 0; ///< Besides the products' matrices.
+  /// Rows of a table that are read from the model file, each by itself; their
+  /// bytes are weightBytes.
+  double fileReads = 0;
   double activationBytes = 0, kvBytes = 0;
   moek::KvType kvType =
       moek::KvType::BF16; ///< Elements of the cache that it reads.

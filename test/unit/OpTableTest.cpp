@@ -59,7 +59,11 @@ TEST(OpTableTest, NumbersAreThoseOfPlanFiles) {
                                                "position_scale",
                                                "embed_positions",
                                                "block_scores",
-                                               "block_attention"};
+                                               "block_attention",
+                                               "ngram_embed",
+                                               "gate_streams",
+                                               "block_maxima",
+                                               "keep_blocks"};
   ASSERT_GE(opTable().size(), names.size());
   for (size_t i = 0; i < names.size(); ++i) {
     EXPECT_EQ(opTable()[i].name, names[i]);

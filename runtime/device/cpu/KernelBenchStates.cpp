@@ -102,6 +102,7 @@ double KernelBench::stateful(const KernelInfo &opKernel, int32_t tokens) {
   case OpCode::ShortConv: {
     ShortConvArgs a{};
     a.cols = a.xStride = a.outStride = kMixed, a.taps = kTaps, a.silu = true;
+    a.dilation = 1;
     a.x = input<float>(tokens * kMixed),
     a.weight = input<float>(kMixed * kTaps);
     a.out = output<float>(tokens * kMixed);
