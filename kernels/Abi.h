@@ -34,6 +34,12 @@ inline constexpr int32_t kScoringCount = 5;
 inline constexpr int32_t kMaxStreams = 8;
 /// The most rows of a stack of ResidualMix.
 inline constexpr int32_t kMaxResiduals = 63;
+/// The most inputs before the token's own that ShortConv reads. It is the
+/// number of rows in a block of ShortConv.cu: only the first block reads the
+/// state.
+inline constexpr int32_t kMaxConvRows = 32;
+/// The most tokens of an n-gram of NgramEmbed.
+inline constexpr int32_t kMaxNgram = 8;
 
 /// The experts of a layer that this device has, if they are split between
 /// devices. The device only groups and combines the choices of its own experts.

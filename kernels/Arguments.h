@@ -74,7 +74,7 @@ private:
       member = o.cache(name);
   }
   void constant(const float *&member, Name name) const {
-    member = o.constant(name).data();
+    member = o.has(name) ? o.constant(name).data() : nullptr;
   }
   template <class T> void integer(T &member, Name name) const {
     member = T(o.integer(name));

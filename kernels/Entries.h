@@ -11,8 +11,8 @@
 // complete entry.
 //
 // This header has the private memory of the instructions that work on entries,
-// as kernels/Scratch.h has that of others, and the state of Compress. Gemms are
-// compiled with Scratch.h, and not with this.
+// as kernels/Scratch.h has that of others, and the states of Compress and
+// ShortConv. Gemms are compiled with Scratch.h, and not with this.
 //
 //===----------------------------------------------------------------------===//
 
@@ -60,6 +60,11 @@ constexpr int64_t blockAttentionScratchBytes(int64_t heads, int64_t key,
   return (kKeyTile * (scratchFloats(key) + scratchFloats(value) + heads) +
           3 * scratchFloats(heads)) *
          4;
+}
+/// Number of floats in a row of the state of a ShortConv of its own.
+constexpr int64_t convStateWidth(int64_t taps, int64_t dilation,
+                                 int64_t columns) {
+  return ((taps - 1) * dilation * columns + 15) / 16 * 16;
 }
 /// Number of floats in a row of the state of Compress.
 constexpr int64_t compressStateWidth(int64_t columns, bool overlap) {

@@ -84,6 +84,39 @@ StatusOr<int64_t> HyperParams::ofLayer(std::string_view name, int64_t layer,
   return settled(read(), fallback.value_or(low));
 }
 
+StatusOr<std::vector<int64_t>> HyperParams::allIntegers(std::string_view name,
+                                                        int64_t low,
+                                                        int64_t high) const {
+  auto read = [&]() -> StatusOr<std::vector<int64_t>> {
+    MOE_ASSIGN_OR_RETURN(const GgufArray *array,
+                         model_.getArray(key(name), GgufType::U32));
+    if (!array)
+      return error(StatusCode::InvalidFile, name, "is missing");
+    for (size_t i = 0; i < array->integers.size(); ++i)
+      if (int64_t value = array->integers[i]; value < low || value > high)
+        return error(StatusCode::InvalidFile, name,
+                     fmt::format("has {} as element {}, expected {} to {}",
+                                 value, i, low, high));
+    return array->integers;
+  };
+  return settled(read(), std::vector<int64_t>());
+}
+
+StatusOr<std::vector<int64_t>>
+HyperParams::integers(std::string_view name, int64_t count, int64_t low) const {
+  std::vector<int64_t> any(size_t(count), low);
+  auto read = [&]() -> StatusOr<std::vector<int64_t>> {
+    MOE_ASSIGN_OR_RETURN(std::vector<int64_t> values,
+                         allIntegers(name, low, INT64_MAX));
+    if (int64_t(values.size()) != count)
+      return error(
+          StatusCode::InvalidFile, name,
+          fmt::format("has {} elements, expected {}", values.size(), count));
+    return values;
+  };
+  return settled(read(), std::move(any));
+}
+
 StatusOr<bool> HyperParams::flagOfLayer(std::string_view name,
                                         int64_t layer) const {
   MOE_ASSIGN_OR_RETURN(int64_t value, element(name, GgufType::Bool, layer));

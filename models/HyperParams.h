@@ -27,6 +27,12 @@ public:
   moert::StatusOr<int64_t> ofLayer(std::string_view name, int64_t layer,
                                    int64_t low, int64_t high,
                                    std::optional<int64_t> fallback = {}) const;
+  /// Returns `count` integers from `low` on, of an array with as many.
+  moert::StatusOr<std::vector<int64_t>>
+  integers(std::string_view name, int64_t count, int64_t low) const;
+  /// Returns all elements of an array, each with low <= value <= high.
+  moert::StatusOr<std::vector<int64_t>>
+  allIntegers(std::string_view name, int64_t low, int64_t high) const;
   /// Returns a flag from an array with one per layer.
   moert::StatusOr<bool> flagOfLayer(std::string_view name, int64_t layer) const;
   /// Returns the flag of a layer if the key has an array with one per layer.

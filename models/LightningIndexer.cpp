@@ -65,10 +65,12 @@ Value buildIndexChoice(ModelBuilder &model, const LightningIndexer &config,
                        const std::string &block, IndexQueries queries, Value kv,
                        int64_t ratio) {
   double scale = 1 / std::sqrt(double(config.key * config.heads));
-  return model.create<moe::ChooseEntriesOp>(
-      block + "indexer.choice", model.idRows(config.used), queries.q,
-      queries.weights, kv, uint64_t(config.heads), uint64_t(config.key),
-      uint64_t(config.used), llvm::APFloat(scale), uint64_t(ratio));
+  return model
+      .create<moe::ChooseEntriesOp>(
+          block + "indexer.choice", model.idRows(config.used), queries.q,
+          queries.weights, kv, uint64_t(config.heads), uint64_t(config.key),
+          uint64_t(config.used), llvm::APFloat(scale), uint64_t(ratio))
+      .getResult();
 }
 
 /// Returns the keys of pools, each in the row of its last token.

@@ -3,16 +3,18 @@
 // Several residual streams: a part reads their mean, after a norm of each and
 // gates of low rank, and its result is added to each stream with a factor of
 // its own; there are no other norms. Delta nets, of which the gate behind the
-// norm is a sigmoid, and attention to blocks that an indexer chooses. The
-// n-grams of some files are refused.
+// norm is a sigmoid, and attention to blocks that an indexer chooses. Before
+// one layer, values of n-grams are gated into the streams.
 //
 //===----------------------------------------------------------------------===//
 
+#include "kernels/Abi.h"
 #include "models/BlockIndexer.h"
 #include "models/Builders.h"
 #include "models/DeltaNet.h"
 #include "models/FeedForward.h"
 #include "models/Limits.h"
+#include "models/NgramTable.h"
 
 #include <cmath>
 #include <fmt/format.h>
@@ -134,28 +136,112 @@ StatusOr<BlockChoice> chooseByMeans(ModelBuilder &model, const MeanIndexer &c,
       uint64_t(layer), kIndexPart, uint64_t(c.ratio),
       llvm::APFloat(attention.eps), attention.rope,
       uint64_t(c.key - attention.rope.getDim()));
-  Value chosen = model.create<moe::ChooseEntriesOp>(
+  auto chosen = model.create<moe::ChooseEntriesOp>(
       name + "choice", model.idRows(c.blocks), q, Value(), keys,
       uint64_t(c.heads), uint64_t(c.key), uint64_t(c.blocks),
       llvm::APFloat(1 / std::sqrt(double(c.key))), uint64_t(c.ratio));
-  return BlockChoice{chosen, /*groups=*/1, c.ratio, /*local=*/0};
+  return BlockChoice{chosen.getResult(), /*groups=*/1, c.ratio, /*local=*/0};
 }
 
-Status refuseNgrams(const HyperParams &params) {
-  constexpr const char *kLayers = "ple.layers";
+/// Values of n-grams that are added to the streams before a layer.
+struct Ngrams {
+  int64_t layer = -1; ///< -1: there are none.
+  int64_t taps = 0;
+  NgramTable table;
+};
+
+/// Numbers of the layer's cache and state beside those of attention.
+constexpr uint64_t kTokensPart = 3, kConvolutionPart = 1;
+constexpr NgramKeys kNgramKeys{"ple.layer_multipliers", "ple.head_vocab_sizes",
+                               "ple.head_offsets"};
+
+StatusOr<Ngrams> readNgrams(const HyperParams &params, const Decoder &decoder) {
+  constexpr const char *kLayers = "ple.layers", *kTaps = "ple.conv_kernel";
+  Ngrams ngrams;
   if (!params.has(kLayers))
-    return Status::ok();
-  return params.error(StatusCode::Unsupported, kLayers,
-                      "tables of n-grams are not supported");
+    return ngrams;
+  // A file has the numbers of one table.
+  MOE_ASSIGN_OR_RETURN(std::vector<int64_t> layers,
+                       params.integers(kLayers, 1, 0));
+  if (layers.front() >= decoder.layers)
+    return params.error(StatusCode::InvalidFile, kLayers,
+                        fmt::format("is {}, expected at most {}",
+                                    layers.front(), decoder.layers - 1));
+  ngrams.layer = layers.front();
+  params.skip({"ple.image_token_id"});
+  NgramTable &table = ngrams.table;
+  MOE_ASSIGN_OR_RETURN(table.size,
+                       params.integer("ple.ngram_size", 2, moek::kMaxNgram));
+  MOE_ASSIGN_OR_RETURN(table.heads,
+                       params.integer("ple.heads_per_ngram", 1, kMostHeads));
+  MOE_ASSIGN_OR_RETURN(
+      table.columns,
+      params.integer("embedding_length_per_layer_input", 1, kMostSize));
+  MOE_ASSIGN_OR_RETURN(table.pad,
+                       params.integer("ple.eos_token_id", 0, kMostTokens - 1));
+  table.ends = true;
+  MOE_ASSIGN_OR_RETURN(table.multipliers,
+                       params.integers(kNgramKeys.multipliers, table.size, 0));
+  MOE_ASSIGN_OR_RETURN(table.moduli,
+                       params.integers(kNgramKeys.moduli, table.rows(), 1));
+  MOE_ASSIGN_OR_RETURN(table.offsets,
+                       params.integers(kNgramKeys.offsets, table.rows(), 0));
+  MOE_ASSIGN_OR_RETURN(
+      ngrams.taps,
+      params.integer(kTaps, 1,
+                     std::min<int64_t>(moek::kMaxTaps,
+                                       moek::kMaxConvRows / table.size + 1)));
+  return ngrams;
+}
+
+/// Norms each stream of `x` with a weight of its own.
+StatusOr<Value> normStreams(ModelBuilder &model, const Streams &s,
+                            const std::string &name, Value x) {
+  MOE_ASSIGN_OR_RETURN(Value weight,
+                       model.flatVector(name + ".weight", s.count * s.hidden));
+  return Value(model.create<moe::RmsNormOp>(
+      name, x.getType(), x, weight, llvm::APFloat(s.eps), uint64_t(s.count)));
+}
+
+/// Returns the streams `x` plus v + silu(convolution(norm(v))), where v is the
+/// value of the n-grams gated into each stream. The convolution's taps are as
+/// many tokens apart as an n-gram has.
+StatusOr<Value> addNgrams(ModelBuilder &model, const Streams &s,
+                          const Ngrams &ngrams, const std::string &block,
+                          Value x, Value tokens) {
+  const std::string name = block + "ple_";
+  const int64_t all = s.count * s.hidden;
+  MOE_ASSIGN_OR_RETURN(
+      Value found,
+      buildNgramRows(model, ngrams.table, kNgramKeys, ngrams.layer, kTokensPart,
+                     name + "embedding", "per_layer_token_embd", tokens));
+  MOE_ASSIGN_OR_RETURN(Value key, model.linear(found, name + "key", all));
+  MOE_ASSIGN_OR_RETURN(key, normStreams(model, s, name + "norm_key", key));
+  MOE_ASSIGN_OR_RETURN(Value value,
+                       model.linear(found, name + "value", s.hidden));
+  MOE_ASSIGN_OR_RETURN(Value query,
+                       normStreams(model, s, name + "norm_query", x));
+  Value gated = model.create<moe::GateStreamsOp>(
+      name + "gate", x.getType(), query, key, value, uint64_t(s.count));
+  MOE_ASSIGN_OR_RETURN(Value normed,
+                       normStreams(model, s, name + "norm_conv", gated));
+  MOE_ASSIGN_OR_RETURN(Value conv,
+                       model.vectors(name + "conv1d.weight", all, ngrams.taps));
+  Value mixed = model.create<moe::ShortConvOp>(
+      name + "conv1d", x.getType(), normed, conv, Value(),
+      uint64_t(ngrams.layer), kConvolutionPart, uint64_t(ngrams.table.size),
+      /*silu=*/true);
+  mixed = model.create<moe::AddOp>(name + "sum", gated, mixed);
+  return Value(model.create<moe::AddOp>(name + "add", x, mixed));
 }
 } // namespace
 
 Status buildQwen4exp(ModelBuilder &model) {
   const HyperParams &params = model.params();
-  MOE_RETURN_IF_ERROR(refuseNgrams(params));
   MOE_ASSIGN_OR_RETURN(Decoder decoder, readDecoder(model));
   decoder.normsHead = false;
   MOE_ASSIGN_OR_RETURN(Streams streams, readStreams(params, decoder));
+  MOE_ASSIGN_OR_RETURN(Ngrams ngrams, readNgrams(params, decoder));
   MOE_ASSIGN_OR_RETURN(GroupedAttention attention,
                        readGroupedAttention(model, decoder, RopeTraits()));
   attention.gated = true;
@@ -170,11 +256,16 @@ Status buildQwen4exp(ModelBuilder &model) {
                        readFeedForward(model, decoder, experts));
 
   MOE_ASSIGN_OR_RETURN(Value x, beginForward(model, decoder));
+  Value tokens = x.getDefiningOp<moe::EmbeddingOp>().getTokens();
   x = model.create<moe::HyperSpreadOp>(
       "token_embd.out", model.rows(streams.count * decoder.hidden), x, Value(),
       Value(), uint64_t(streams.count));
   for (int64_t layer = 0; layer < decoder.layers; ++layer) {
     const std::string block = model.beginLayer(layer);
+    if (layer == ngrams.layer) {
+      MOE_ASSIGN_OR_RETURN(x,
+                           addNgrams(model, streams, ngrams, block, x, tokens));
+    }
     MOE_ASSIGN_OR_RETURN(Read read,
                          readFrom(model, streams, block + "hc_attn_", x));
     Value y;

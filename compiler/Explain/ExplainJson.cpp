@@ -205,6 +205,7 @@ Json planJson(const fb::Plan &plan, const ExplainSummary &summary) {
   json["kv_rows"] = kvRows(plan);
   json["kv_types"] = Json::array();
   json["state_bytes"] = summary.stateBytes;
+  json["file_table_bytes"] = summary.tableBytes;
   json["window_bytes"] = summary.windowBytes;
   json["window_rows"] = summary.windowRows;
   json["state_rows"] = stateRows(plan);

@@ -96,6 +96,10 @@ void memoryGroup(Page &page, const ExplainSummary &summary,
                           "checkpoints, in {} with a window",
                           humanBytes(summary.windowBytes), summary.windowRows,
                           moert::counted(summary.windowLayers, "layer")));
+  if (summary.tableBytes > 0)
+    page.line("Tables", fmt::format("{} stay in the model file, of which "
+                                    "tokens read rows",
+                                    humanBytes(summary.tableBytes)));
   if (summary.stateBytes > 0)
     page.line("States", fmt::format("{} for sequences and checkpoints of them",
                                     humanBytes(summary.stateBytes)));

@@ -124,6 +124,11 @@ void ExplainSummary::addMemory(const fb::Plan &plan) {
                    Checked(device->arena_bytes()) + scratch;
     devices.push_back({device, bytesOf(scratch), bytesOf(used)});
   }
+  for (uint32_t i = 0; i < count(plan.residency()); ++i)
+    if (const fb::Residency &residency = *plan.residency()->Get(i);
+        residency.mode() == fb::ResidencyMode::File)
+      tableBytes +=
+          double(moert::bytesOfRows(*plan.weights()->Get(residency.weight())));
   kvRoom = moert::kvRoom(plan);
   for (uint32_t i = 0; i < count(plan.kv()); ++i) {
     const fb::Kv *kv = plan.kv()->Get(i);

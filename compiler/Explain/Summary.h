@@ -75,7 +75,9 @@ struct ExplainSummary {
   /// The notes in the plan, and a note about GPUs that it needs.
   std::vector<std::string_view> notes;
   double kvBytesPerToken = 0;
-  double kvBytes = 0;    ///< For as many tokens as kvRoom says.
+  double kvBytes = 0; ///< For as many tokens as kvRoom says.
+  /// Tables that stay in the model file and are read by rows.
+  double tableBytes = 0;
   double stateBytes = 0; ///< For layers with a recurrent state per sequence.
   /// Layers that only keep a sequence's last rows: their bytes and number, and
   /// the most rows of one of them.

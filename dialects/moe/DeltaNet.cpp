@@ -6,6 +6,8 @@
 
 #include "dialects/moe/InstructionBuilders.h"
 #include "dialects/moe/MoeWork.h"
+#include "kernels/Abi.h"
+#include "kernels/Entries.h"
 #include "kernels/KvCache.h"
 
 #include <numeric>
@@ -61,13 +63,17 @@ LogicalResult ShortConvOp::verify() {
   OpChecks checks(*this);
   checks.tokens({getX()})
       .range("layer", 0, INT32_MAX, getLayer())
+      .range("part", 0, INT32_MAX, getPart())
+      .range("dilation", 1, moek::kMaxConvRows, getDilation())
       .weight("conv", getConv().getType(), 2);
   if (failed(checks.result()))
     return failure();
   checks
       .equal("conv rows", columns(getX()), "to match x columns",
              dim(getConv(), 0))
-      .range("conv columns", 1, moek::kMaxTaps, dim(getConv(), 1));
+      .range("conv columns", 1, moek::kMaxTaps, dim(getConv(), 1))
+      .range("(conv columns - 1) * dilation", 0, moek::kMaxConvRows,
+             (dim(getConv(), 1) - 1) * int64_t(getDilation()));
   if (getBias())
     checks.equal("bias length", columns(getX()), "to match x columns",
                  columns(getBias()));
@@ -75,22 +81,25 @@ LogicalResult ShortConvOp::verify() {
 }
 
 int64_t ShortConvOp::getStateLayer() { return int64_t(getLayer()); }
+int64_t ShortConvOp::getStatePart() { return int64_t(getPart()); }
 
 int64_t ShortConvOp::getStateWidth() {
-  return moek::deltaStateBegin(dim(getConv(), 1), columns(getX()));
+  return moek::convStateWidth(dim(getConv(), 1), getDilation(),
+                              columns(getX()));
 }
 
-/// Returns the work of a convolution of `all` columns; inputs of each sequence
-/// are read and written once per step.
+/// Returns the work of a convolution of `all` columns; `before` inputs of each
+/// sequence are read and written once per step.
 static InstructionWork workOfConvolution(Operation *op,
                                          const Execution &execution, double all,
-                                         double taps, StringRef variant) {
+                                         double taps, double before,
+                                         StringRef variant) {
   double rows = double(execution.tokens);
   InstructionWork work =
       moving(rows * all * (2 * taps + 4), 2 * rows * all * kF32Bytes);
   work.weightBytes = all * taps * kF32Bytes;
-  work.kvBytes = 2 * double(sequencesOf(op, execution.tokens)) * (taps - 1) *
-                 all * kF32Bytes;
+  work.kvBytes =
+      2 * double(sequencesOf(op, execution.tokens)) * before * all * kF32Bytes;
   work.variant = variant;
   return work;
 }
@@ -108,9 +117,11 @@ Instructions ShortConvOp::getInstructions(const Execution &execution) {
                            .state = Operand::state(),
                            .out = getResult(),
                            .taps = taps,
-                           .silu = false},
+                           .silu = getSilu(),
+                           .dilation = getDilation()},
            workOfConvolution(*this, execution, double(columns(getX())),
-                             double(taps), "plain"));
+                             double(taps),
+                             double((taps - 1) * int64_t(getDilation())), "plain"));
   return list;
 }
 
@@ -238,8 +249,10 @@ Instructions DeltaNetOp::getInstructions(const Execution &execution) {
                            .state = Operand::state(),
                            .out = convolved,
                            .taps = taps,
-                           .silu = true},
+                           .silu = true,
+                           .dilation = 1},
            workOfConvolution(*this, execution, double(mixed), double(taps),
+                             double(taps - 1),
                              getX().size() > 1 ? "parts" : ""));
   list.add(inst::DeltaGates{.beta = getBeta(),
                             .alpha = getAlpha(),

@@ -40,6 +40,7 @@ public:
     ExpertMap,       ///< The map of a #moe.expert_slice.
     ExpertOffsets,   ///< Offsets of each expert's slots.
     ExpertSlots,     ///< The slots in the order of experts.
+    Constant,        ///< Numbers of the op, under a name.
   };
   /// The form in which activations are read or written.
   enum class Form : uint8_t {
@@ -80,13 +81,22 @@ public:
     return Operand(Kind::ExpertSlots, ids);
   }
 
+  /// Numbers under a name, of an array of F64, that tells them from others of
+  /// the op. The name must outlive the operand.
+  static Operand constant(StringRef name, Attribute numbers) {
+    Operand operand(Kind::Constant, {}, numbers);
+    operand.name_ = name;
+    return operand;
+  }
+
   Kind kind() const { return kind_; }
   Form form() const { return form_; }
   /// The value, or the ids of expert lists.
   Value value() const { return value_; }
   Temporary temporary() const { return temporary_; }
-  /// The #moe.rope or #moe.expert_slice.
+  /// The #moe.rope or #moe.expert_slice, or the numbers of a constant.
   Attribute attribute() const { return attribute_; }
+  StringRef name() const { return name_; } ///< Of a constant.
   /// The operand in another form.
   Operand as(Form form) const {
     Operand other = *this;
@@ -109,6 +119,7 @@ private:
   Temporary temporary_{0};
   Value value_;
   Attribute attribute_;
+  StringRef name_;
 };
 
 /// One instruction of an op.

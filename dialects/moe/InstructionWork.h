@@ -80,6 +80,9 @@ struct InstructionWork {
   Choices choices = {};
   double ops = 0;         ///< FLOPs besides the products.
   double weightBytes = 0; ///< Besides the products' matrices.
+  /// Rows of a table that are read from the model file, each by itself; their
+  /// bytes are weightBytes.
+  double fileReads = 0;
   double activationBytes = 0, kvBytes = 0;
   moek::KvType kvType =
       moek::KvType::BF16; ///< Elements of the cache that it reads.

@@ -64,8 +64,13 @@ std::optional<moek::Format> getFormat(Type elementType);
 Type getElementType(MLIRContext *context, moek::Format format);
 /// Bytes of a static tensor of any supported format.
 int64_t getTensorBytes(RankedTensorType type);
+/// Returns the weight of which `op` reads rows from the model file; null if
+/// there is none.
+Value fileTableOf(Operation *op);
+/// Returns how many rows of a file a token reads in `op`.
+double fileReadsOf(Operation *op);
 /// Returns the sum of getTensorBytes() over the weights among the operands of
-/// `op`.
+/// `op` that are resident.
 int64_t sumWeightBytes(Operation *op);
 /// Whether `value` is a weight of the module, the result of a moe.weight_ref.
 bool isWeight(Value value);

@@ -4,6 +4,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "dialects/moe/Instruction.h"
 #include "dialects/moe/MoeWork.h"
 
 #include <cmath>
@@ -27,10 +28,23 @@ bool moe::isWeight(Value value) {
   return isa_and_nonnull<WeightRefOp>(value.getDefiningOp());
 }
 
+Value moe::fileTableOf(Operation *op) {
+  auto reader = dyn_cast<FileRowsOpInterface>(op);
+  return reader ? reader.getFileTable() : Value();
+}
+
+double moe::fileReadsOf(Operation *op) {
+  double reads = 0;
+  if (auto lowerable = dyn_cast<LowerableOpInterface>(op))
+    for (const Instruction &instruction : lowerable.getInstructions({}))
+      reads += instruction.work.fileReads;
+  return reads;
+}
+
 int64_t moe::sumWeightBytes(Operation *op) {
   int64_t bytes = 0;
   for (Value operand : op->getOperands())
-    if (isWeight(operand))
+    if (isWeight(operand) && operand != fileTableOf(op))
       bytes += getTensorBytes(cast<RankedTensorType>(operand.getType()));
   return bytes;
 }

@@ -57,6 +57,19 @@ def Moe_CacheOpInterface : OpInterface<"CacheOpInterface"> {
                     [{ return 0; }]>,
     InterfaceMethod<"The value that stands for the cache; its type says what a row is.",
                     "::mlir::Value", "getCache">,
+    InterfaceMethod<"Whether rows are exact numbers, which have to stay in F32.",
+                    "bool", "isExact", (ins), [{}], [{ return false; }]>,
+  ];
+}
+
+def Moe_FileRowsOpInterface : OpInterface<"FileRowsOpInterface"> {
+  let cppNamespace = "::mlir::moe";
+  let description = [{
+    The op reads rows of a table from the model file when tokens need them. The
+    table is mapped and never resident.
+  }];
+  let methods = [
+    InterfaceMethod<"The table.", "::mlir::Value", "getFileTable">,
   ];
 }
 

@@ -366,7 +366,7 @@ def Moe_RowStoreOp : Moe_ComputeOp<"row_store",
   let assemblyFormat = "$x attr-dict `:` functional-type(operands, results)";
 }
 
-def Moe_ChooseEntriesOp : Moe_ComputeOp<"choose_entries"> {
+def Moe_ChooseEntriesOp : Moe_ComputeOp<"choose_entries", [AttrSizedOperandSegments]> {
   let summary = "the entries of a cache that a token attends to, chosen by a lightning indexer";
   let description = [{
     DeepSeek-V3.2, arXiv 2512.02556. Among the entries e that token t sees (each
@@ -375,14 +375,31 @@ def Moe_ChooseEntriesOp : Moe_ComputeOp<"choose_entries"> {
     e); of equal scores, the lower entry wins. `q` is [T, heads * key], `weights`
     [T, heads] or absent (all 1), a row of `kv` has `key` elements, and the result
     is [T, top_k].
+
+    With `blocks`, a second result [T, blocks] has the blocks of `block` entries
+    before the token's own whose largest scores are largest. A choice `within`
+    these and the token's own block sees no other entries.
   }];
-  let arguments = (ins Moe_Rows:$q, Optional<Moe_Rows>:$weights, Moe_KvType:$kv, I64Attr:$heads,
+  let arguments = (ins Moe_Rows:$q, Optional<Moe_Rows>:$weights, Moe_KvType:$kv,
+                       Optional<Moe_Ids>:$within, I64Attr:$heads,
                        I64Attr:$key, I64Attr:$top_k, F64Attr:$scale,
-                       DefaultValuedAttr<I64Attr, "1">:$ratio);
-  let results = (outs Moe_Ids:$result);
+                       DefaultValuedAttr<I64Attr, "1">:$ratio,
+                       DefaultValuedAttr<I64Attr, "0">:$block);
+  let results = (outs Moe_Ids:$result, Optional<Moe_Ids>:$blocks);
   let assemblyFormat = [{
-    $q `,` $kv (`weights` $weights^)? attr-dict `:` functional-type(operands, results)
+    $q `,` $kv (`weights` $weights^)? (`within` $within^)? attr-dict `:` functional-type(operands, results)
   }];
+  let extraClassDeclaration = [{
+    /// Returns the number of scores of a token: one for each entry, or block of
+    /// entries, of the longest context.
+    int64_t getScores();
+    int64_t getBlockScores();
+  }];
+  let builders = [OpBuilder<(ins "Type":$result, "Value":$q, "Value":$weights, "Value":$kv,
+                                 "uint64_t":$heads, "uint64_t":$key, "uint64_t":$top_k,
+                                 "llvm::APFloat":$scale, CArg<"uint64_t", "1">:$ratio), [{
+    build($_builder, $_state, result, Type(), q, weights, kv, Value(), heads, key, top_k, scale, ratio);
+  }]>];
 }
 
 def Moe_ChooseBlocksOp : Moe_ComputeOp<"choose_blocks"> {
@@ -453,8 +470,8 @@ def Moe_CompressOp : Moe_ComputeOp<"compress",
     [AttrSizedOperandSegments, DeclareOpInterfaceMethods<Moe_StateOpInterface, ["getStatePart"]>]> {
   let summary = "the values of `ratio` tokens as one";
   let description = [{
-    Each column is the sum of `kv` weighted by the softmax of `gate` + `ape` over
-    the tokens of an entry, or their mean without gates; with `overlap`, `kv` and
+    Each column is the sum of `kv` weighted by the softmax of `gate` + `ape`, or of
+    `gate`, over the tokens of an entry, or their mean without gates; with `overlap`, `kv` and
     `gate` have two of each column (Compress in kernels/Ops.def). The entry is in
     the row of its last token; other rows are undefined. `part` tells the states
     of a layer apart.
@@ -556,17 +573,20 @@ def Moe_RegroupOp : Moe_ComputeOp<"regroup"> {
 }
 
 def Moe_ShortConvOp : Moe_ComputeOp<"short_conv",
-    [AllTypesMatch<["x", "result"]>, DeclareOpInterfaceMethods<Moe_StateOpInterface>]> {
+    [AllTypesMatch<["x", "result"]>, DeclareOpInterfaceMethods<Moe_StateOpInterface, ["getStatePart"]>]> {
   let summary = "causal convolution of each column with its last inputs";
   let description = [{
-    y[t] = bias + sum over j < taps of conv[:, j] * x[t - taps + 1 + j], with
-    zeros before a sequence's first row. `conv` is [columns, taps]. The layer
-    keeps taps - 1 rows of x of each sequence.
+    y[t] = bias + sum over j < taps of conv[:, j] * x[t - (taps - 1 - j) *
+    dilation], with zeros before a sequence's first row; with `silu`, its SiLU.
+    `conv` is [columns, taps]. The layer keeps (taps - 1) * dilation rows of x of
+    each sequence; `part` tells the states of a layer apart.
     ```mlir
     %y = moe.short_conv %x conv %w {layer = 0 : i64} : (tensor<?x72xf32>, tensor<72x3xf32>) -> tensor<?x72xf32>
     ```
   }];
-  let arguments = (ins Moe_Rows:$x, Moe_Vectors:$conv, Optional<Moe_Vector>:$bias, I64Attr:$layer);
+  let arguments = (ins Moe_Rows:$x, Moe_Vectors:$conv, Optional<Moe_Vector>:$bias, I64Attr:$layer,
+                       DefaultValuedAttr<I64Attr, "0">:$part,
+                       DefaultValuedAttr<I64Attr, "1">:$dilation, UnitAttr:$silu);
   let results = (outs Moe_Rows:$result);
   let assemblyFormat = [{
     $x `conv` $conv (`bias` $bias^)? attr-dict `:` functional-type(operands, results)
@@ -693,6 +713,53 @@ def Moe_ExpertsOp : Moe_ComputeOp<"experts", [AttrSizedOperandSegments, Moe_Resi
   let extraClassDeclaration = [{
     bool hasScales() { return getGateScale() || getUpScale(); }
   }];
+}
+
+//===----------------------------------------------------------------------===//
+// N-grams
+//===----------------------------------------------------------------------===//
+
+def Moe_NgramEmbedOp : Moe_ComputeOp<"ngram_embed",
+    [DeclareOpInterfaceMethods<Moe_CacheOpInterface, ["getCachePart", "isExact"]>,
+     DeclareOpInterfaceMethods<Moe_FileRowsOpInterface>]> {
+  let summary = "rows of a table that hashes of n-grams select";
+  let description = [{
+    For each of 2 to n tokens that end with the row's token, the hash is the
+    exclusive or of the products of each with its multiplier, the latest first;
+    n is the number of `multipliers`. A row is a hash modulo one of `moduli`,
+    plus one of `offsets`: those of two tokens first. The result has the rows'
+    columns one after the other. `pad` stands for tokens before the first, and
+    with `ends` also for all before a token that is `pad`. With `map`, map[id]
+    stands for a token. Numbers have 64 bits.
+
+    The table stays in the model file. `history` keeps what stood for each token.
+    ```mlir
+    %x, %h = moe.ngram_embed %tokens, %table {layer = 1 : i64, part = 3 : i64, pad = 7 : i64, ends,
+      multipliers = array<i64: 31, 37>, moduli = array<i64: 11>, offsets = array<i64: 0>}
+      : (tensor<?xi32>, tensor<11x12xf32>) -> (tensor<?x12xf32>, !moe.kv<1, f32>)
+    ```
+  }];
+  let arguments = (ins Moe_Ids:$tokens, Moe_Weight:$table, I64Attr:$layer, I64Attr:$part,
+                       DenseI64ArrayAttr:$multipliers, DenseI64ArrayAttr:$moduli,
+                       DenseI64ArrayAttr:$offsets, OptionalAttr<DenseI64ArrayAttr>:$map,
+                       I64Attr:$pad, UnitAttr:$ends);
+  let results = (outs Moe_Rows:$result, Moe_KvType:$history);
+  let assemblyFormat = "$tokens `,` $table attr-dict `:` functional-type(operands, results)";
+}
+
+def Moe_GateStreamsOp : Moe_ComputeOp<"gate_streams", [AllTypesMatch<["q", "k", "result"]>]> {
+  let summary = "a value for each residual stream, gated by the product of query and key";
+  let description = [{
+    `q` and `k` have a row of `value`'s width for each of `streams` streams. With
+    score = q k^T / sqrt(width), a stream's part of the result is
+    sigmoid(sign(score) * sqrt(max(|score|, 1e-6))) * value.
+    ```mlir
+    %g = moe.gate_streams %q, %k, %v {streams = 3 : i64} : tensor<?x144xf32>, tensor<?x48xf32>
+    ```
+  }];
+  let arguments = (ins Moe_Rows:$q, Moe_Rows:$k, Moe_Rows:$value, I64Attr:$streams);
+  let results = (outs Moe_Rows:$result);
+  let assemblyFormat = "$q `,` $k `,` $value attr-dict `:` type($q) `,` type($value)";
 }
 
 #endif // MOE_DIALECTS_MOE_OPS_TD

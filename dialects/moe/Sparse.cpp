@@ -54,8 +54,8 @@ Instructions RowStoreOp::getInstructions(const Execution &execution) {
 
 LogicalResult ChooseEntriesOp::verify() {
   int64_t heads = getHeads(), key = getKey();
-  return OpChecks(*this)
-      .size("heads", heads)
+  OpChecks checks(*this);
+  checks.size("heads", heads)
       .size("key", key)
       .size("top_k", getTopK())
       .size("ratio", getRatio())
@@ -66,8 +66,11 @@ LogicalResult ChooseEntriesOp::verify() {
              getWeights() ? columns(getWeights()) : heads)
       .equal("kv width", key, "to match key", getKv().getType().getWidth())
       .equal("result columns", getTopK(), "to match top_k",
-             columns(getResult()))
-      .result();
+             columns(getResult()));
+  for (Value blocks : {getWithin(), getBlocks()})
+    if (blocks)
+      checks.size("block", getBlock()).tokens({getQ(), blocks});
+  return checks.result();
 }
 
 Instructions ChooseEntriesOp::getInstructions(const Execution &execution) {
@@ -93,10 +96,7 @@ Instructions ChooseEntriesOp::getInstructions(const Execution &execution) {
   InstructionWork selecting =
       moving(4 * pairs, rowBytes(tokens, {getResult()}) + 16 * pairs);
 
-  // A token has a score for each entry of the longest context.
-  PhaseAttr phase = phaseOf(*this);
-  int64_t entries = phase ? phase.getContextLength() / int64_t(getRatio()) : 1;
-  Temporary scores = list.temporary(".scores", std::max<int64_t>(1, entries));
+  Temporary scores = list.temporary(".scores", getScores());
   list.add(inst::IndexScores{.q = getQ(),
                              .weights = getWeights(),
                              .kv = getKv(),
@@ -106,14 +106,57 @@ Instructions ChooseEntriesOp::getInstructions(const Execution &execution) {
                              .ratio = getRatio(),
                              .scale = getScale()},
            scoring);
-  list.add(inst::IndexSelect{.scores = scores,
-                             .chosen = getResult(),
-                             .top_k = getTopK(),
-                             .ratio = getRatio(),
-                             .groups = 1,
-                             .local = 0},
-           selecting);
+  // Blocks are counted in positions.
+  const int64_t positions = int64_t(getBlock()) * int64_t(getRatio());
+  auto select = [&](Temporary from, Value chosen, int64_t ratio, int64_t local,
+                    const InstructionWork &work) {
+    list.add(inst::IndexSelect{.scores = from,
+                               .chosen = chosen,
+                               .top_k = columns(chosen),
+                               .ratio = ratio,
+                               .groups = 1,
+                               .local = local},
+             work);
+  };
+  InstructionWork reading = moving(seen.pairs / double(getRatio()), scoreBytes);
+  if (Value blocks = getBlocks()) {
+    Temporary most = list.temporary(".maxima", getBlockScores());
+    list.add(inst::BlockMaxima{.scores = scores,
+                               .out = most,
+                               .ratio = positions,
+                               .size = getBlock()},
+             reading);
+    InstructionWork few = selecting;
+    few.ops /= double(getBlock());
+    few.activationBytes /= double(getBlock());
+    select(most, blocks, positions, /*local=*/1, few);
+  }
+  if (Value within = getWithin()) {
+    Temporary kept = list.temporary(".kept", getScores());
+    reading.activationBytes *= 2;
+    list.add(inst::KeepBlocks{.scores = scores,
+                              .chosen = within,
+                              .out = kept,
+                              .top_k = columns(within),
+                              .ratio = positions,
+                              .local = 1,
+                              .size = getBlock()},
+             reading);
+    scores = kept;
+  }
+  select(scores, getResult(), int64_t(getRatio()), /*local=*/0, selecting);
   return list;
+}
+
+int64_t ChooseEntriesOp::getScores() {
+  PhaseAttr phase = phaseOf(*this);
+  int64_t entries = phase ? phase.getContextLength() / int64_t(getRatio()) : 1;
+  return std::max<int64_t>(1, entries);
+}
+
+int64_t ChooseEntriesOp::getBlockScores() {
+  return std::max<int64_t>(1, getScores() /
+                                  std::max<int64_t>(1, int64_t(getBlock())));
 }
 
 LogicalResult ChooseBlocksOp::verify() {
@@ -321,8 +364,7 @@ LogicalResult CompressOp::verify() {
       .range("part", 0, INT32_MAX, getPart())
       .size("ratio", getRatio())
       .tokens({getKv(), getGate() ? getGate() : getKv(), getResult()})
-      .require(bool(getGate()) == bool(getApe()),
-               "expected gate and ape, or neither")
+      .require(getGate() || !getApe(), "expected a gate with ape")
       .equal("kv columns", cols, "to match result columns", columns(getKv()))
       .equal("gate columns", cols, "to match result columns",
              getGate() ? columns(getGate()) : cols)
@@ -350,8 +392,7 @@ Instructions CompressOp::getInstructions(const Execution &execution) {
                  rowBytes(tokens / double(getRatio()), {getResult()}));
   if (getGate()) {
     work.activationBytes += rowBytes(tokens, {getGate()});
-    work.weightBytes =
-        double(getRatio()) * double(columns(getApe())) * kF32Bytes;
+    work.weightBytes = bytesOf(getApe());
   }
   work.kvBytes = 2 * double(sequencesOf(*this, execution.tokens)) *
                  double(getStateWidth()) * kF32Bytes;

@@ -5,6 +5,7 @@
 
 #include "kernels/cpu/Attention.h"
 #include "kernels/cpu/BlockAttention.h"
+#include "kernels/cpu/Candidates.h"
 #include "kernels/cpu/Compress.h"
 #include "kernels/cpu/Copy.h"
 #include "kernels/cpu/DeltaNet.h"
@@ -15,6 +16,7 @@
 #include "kernels/cpu/HyperConnections.h"
 #include "kernels/cpu/LatentAttention.h"
 #include "kernels/cpu/MlaAttention.h"
+#include "kernels/cpu/Ngrams.h"
 #include "kernels/cpu/Residuals.h"
 #include "kernels/cpu/Rope.h"
 #include "kernels/cpu/Router.h"

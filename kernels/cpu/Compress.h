@@ -76,11 +76,12 @@ MOE_INLINE void compressColumns(const CompressArgs &a, const SequenceRows &rows,
   for (int64_t t = rows.begin; t < rows.begin + rows.count; ++t) {
     const float *kv = a.kv + t * a.kvStride + c;
     const float *gate = a.gate ? a.gate + t * a.gateStride + c : nullptr;
-    const float *ape = a.gate ? a.ape + place * width + c : nullptr;
+    const float *ape = a.ape ? a.ape + place * width + c : nullptr;
     auto add = [&](Sum &to, int64_t at) {
-      to.add(gate ? S::add(lanes.load(gate + at), lanes.load(ape + at))
-                  : S::zero(),
-             S::set(1), lanes.load(kv + at));
+      auto score = gate ? lanes.load(gate + at) : S::zero();
+      if (ape)
+        score = S::add(score, lanes.load(ape + at));
+      to.add(score, S::set(1), lanes.load(kv + at));
     };
     add(now, own);
     if (a.overlap)

@@ -38,11 +38,14 @@ void run(const RegroupArgs &a, const Step &step, const Worker &worker) {
 inline constexpr int64_t kConvColumns = 512;
 
 /// Convolves columns `begin` to `begin` + `count` of a sequence's rows, which
-/// are in one part of x. kTaps is the number of taps, or 0 for any number.
+/// are in one part of x. kTaps is the number of taps without a dilation, or 0
+/// for any number and dilation.
 template <class S, int kTaps, bool kSilu>
 void convolveColumns(const ShortConvArgs &a, const SequenceRows &rows,
                      int64_t begin, int64_t count) {
-  const int32_t taps = kTaps > 0 ? kTaps : a.taps, before = taps - 1;
+  const int32_t taps = kTaps > 0 ? kTaps : a.taps, last = taps - 1;
+  const int32_t dilation = kTaps > 0 ? 1 : a.dilation;
+  const int32_t before = last * dilation;
   const float *const parts[] = {a.x, a.second, a.third};
   const float *const weights[] = {a.weight, a.secondWeight, a.thirdWeight};
   const int64_t part = begin / a.xStride, column = begin % a.xStride;
@@ -62,12 +65,12 @@ void convolveColumns(const ShortConvArgs &a, const SequenceRows &rows,
   for (int64_t t = 0; t < rows.count; ++t) {
     const float *in[kMaxTaps];
     for (int32_t j = 0; j < taps; ++j)
-      in[j] = input(t - before + j);
+      in[j] = input(t - before + j * dilation);
     float *out = a.out + (rows.begin + t) * a.outStride + begin;
     forVectors<S>(0, count, [&](int64_t c, auto lanes) {
-      auto y = S::fma(S::load(weight[before] + c), lanes.load(in[before] + c),
+      auto y = S::fma(S::load(weight[last] + c), lanes.load(in[last] + c),
                       lanes.load(bias + c));
-      for (int32_t j = 0; j < before; ++j)
+      for (int32_t j = 0; j < last; ++j)
         y = S::fma(S::load(weight[j] + c), lanes.load(in[j] + c), y);
       lanes.store(out + c, kSilu ? timesSigmoid<S>(y, y) : y);
     });
@@ -81,10 +84,11 @@ void convolveColumns(const ShortConvArgs &a, const SequenceRows &rows,
 
 template <class S>
 void run(const ShortConvArgs &a, const Step &step, const Worker &worker) {
-  auto *convolve = a.silu        ? a.taps == 4 ? convolveColumns<S, 4, true>
-                                               : convolveColumns<S, 0, true>
-                          : a.taps == 3 ? convolveColumns<S, 3, false>
-                                 : convolveColumns<S, 0, false>;
+  const int32_t taps = a.dilation == 1 ? a.taps : 0;
+  auto *convolve = a.silu      ? taps == 4 ? convolveColumns<S, 4, true>
+                                           : convolveColumns<S, 0, true>
+                        : taps == 3 ? convolveColumns<S, 3, false>
+                               : convolveColumns<S, 0, false>;
   forSequences(step, worker, [&](const SequenceRows &rows, const Worker &w) {
     Range columns = shareOf(a.cols, 16, w);
     for (int64_t c = columns.begin, end; c < columns.end; c = end) {

@@ -49,9 +49,12 @@ MOE_KERNEL(128, 4, CompressArgs) {
     const float *kv = a.kv + t * a.kvStride + c;
     const float *gate = a.gate + t * a.gateStride + c;
     const float *ape = a.ape + place * width + c;
-    now.add(a.gate ? gate[own] + ape[own] : 0, 1, kv[own]);
+    auto scoreAt = [&](i64 at) {
+      return (a.gate ? gate[at] : 0) + (a.ape ? ape[at] : 0);
+    };
+    now.add(scoreAt(own), 1, kv[own]);
     if (a.overlap)
-      first.add(a.gate ? gate[0] + ape[0] : 0, 1, kv[0]);
+      first.add(scoreAt(0), 1, kv[0]);
     if (++place < a.ratio)
       continue;
     place = 0;

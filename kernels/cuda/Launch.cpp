@@ -279,8 +279,9 @@ std::vector<Launch> launchesOf(OpCode op, const void *args,
   case OpCode::op:                                                             \
     return typed<OpCode::op>(args, context);
 #include "kernels/Kernels.def"
+  default:
+    return {}; // An op that only the host has kernels for.
   }
-  return {};
 }
 
 int64_t workspaceBytes(OpCode op, const void *args,

@@ -18,13 +18,18 @@ std::vector<Launch> launches(const moek::RegroupArgs &a,
 
 std::vector<Launch> launches(const moek::ShortConvArgs &a,
                              const LaunchContext &context) {
-  constexpr uint32_t kColumns = 128, kRows = 32;
-  return {makeLaunch(
-      {"kernels/cuda/ShortConv.cu",
-       "short_conv_" + std::to_string(a.taps) + (a.silu ? "_silu" : ""),
-       {{"MOE_TAPS", a.taps}, {"MOE_SILU", a.silu}}},
-      {blocksFor(a.cols, kColumns), tilesFor(context, 1, kRows)}, kColumns, 0,
-      deviceArgs(a, context.step), Fusion::warps())};
+  constexpr uint32_t kColumns = 128, kRows = kMaxConvRows;
+  std::string dilation =
+      a.dilation > 1 ? "_by_" + std::to_string(a.dilation) : "";
+  return {makeLaunch({"kernels/cuda/ShortConv.cu",
+                      "short_conv_" + std::to_string(a.taps) + dilation +
+                          (a.silu ? "_silu" : ""),
+                      {{"MOE_TAPS", a.taps},
+                       {"MOE_SILU", a.silu},
+                       {"MOE_DILATION", a.dilation}}},
+                     {blocksFor(a.cols, kColumns), tilesFor(context, 1, kRows)},
+                     kColumns, 0, deviceArgs(a, context.step),
+                     Fusion::warps())};
 }
 
 std::vector<Launch> launches(const moek::DeltaGatesArgs &a,

@@ -155,6 +155,20 @@ std::vector<Launch> launches(const moek::IndexSelectArgs &a,
                      deviceArgs(a, context.step))};
 }
 
+std::vector<Launch> launches(const moek::BlockMaximaArgs &a,
+                             const LaunchContext &context) {
+  return {makeLaunch({"kernels/cuda/Candidates.cu", "block_maxima", {}},
+                     {uint32_t(context.maxTokens)}, kThreads, 0,
+                     deviceArgs(a, context.step))};
+}
+
+std::vector<Launch> launches(const moek::KeepBlocksArgs &a,
+                             const LaunchContext &context) {
+  return {makeLaunch(
+      {"kernels/cuda/Candidates.cu", "keep_blocks", {{"MOE_KEEP"}}},
+      {uint32_t(context.maxTokens)}, kThreads, 0, deviceArgs(a, context.step))};
+}
+
 std::vector<Launch> launches(const moek::SparseAttentionArgs &a,
                              const LaunchContext &context) {
   int32_t splits = splitsOf(a, context);
@@ -286,6 +300,16 @@ std::vector<Launch> launches(const moek::ConcatArgs &a,
       {"kernels/cuda/Concat.cu", "concat", {}},
       {blocksFor(a.first + a.second, kThreads), uint32_t(context.maxTokens)},
       kThreads, 0, deviceArgs(a, context.step))};
+}
+
+std::vector<Launch> launches(const moek::GateStreamsArgs &a,
+                             const LaunchContext &context) {
+  auto threads =
+      uint32_t(std::clamp<int64_t>((a.cols + 31) / 32 * 32, 32, kThreads));
+  return {makeLaunch({"kernels/cuda/GateStreams.cu", "gate_streams", {}},
+                     {uint32_t(context.maxTokens), uint32_t(a.streams)},
+                     threads, 0, deviceArgs(a, context.step),
+                     Fusion::blocks())};
 }
 
 std::vector<Launch> launches(const moek::ClampedMulArgs &a,

@@ -1,5 +1,5 @@
-// ShortConv: a causal convolution of each column over its last inputs, with
-// MOE_SILU its SiLU.
+// ShortConv: a causal convolution of each column over its last inputs, or over
+// every MOE_DILATION-th of them, with MOE_SILU its SiLU.
 // A block has 128 columns of up to 32 rows of a sequence, a thread one column.
 // Only the block with a sequence's first rows reads the state, and it also
 // writes the new state, whose inputs exist already: so no block waits for
@@ -7,7 +7,9 @@
 
 #include "kernels/cuda/States.cuh"
 
-constexpr int kRows = 32, kBefore = MOE_TAPS - 1;
+constexpr int kRows = 32, kLast = MOE_TAPS - 1;
+constexpr int kBefore = kLast * MOE_DILATION;
+static_assert(kBefore <= kRows, "blocks behind the first need no state");
 
 MOE_KERNEL(128, 4, ShortConvArgs) {
   int tile = blockIdx.y, s = 0;
@@ -39,17 +41,21 @@ MOE_KERNEL(128, 4, ShortConvArgs) {
 #pragma unroll
   for (int j = 0; j < MOE_TAPS; ++j) {
     weight[j] = weights[column * MOE_TAPS + j];
-    inputs[j] = j < kBefore ? inputOf(first - kBefore + j) : 0;
+    inputs[j] = j < kLast && MOE_DILATION == 1 ? inputOf(first - kLast + j) : 0;
   }
   float bias = a.bias ? a.bias[c] : 0;
 #pragma unroll 4
   for (int t = first; t < end; ++t) {
-    inputs[kBefore] = inputOf(t);
-    float y = fmaf(weight[kBefore], inputs[kBefore], bias);
+    inputs[kLast] = inputOf(t);
+    float y = fmaf(weight[kLast], inputs[kLast], bias);
 #pragma unroll
-    for (int j = 0; j < kBefore; ++j) {
-      y = fmaf(weight[j], inputs[j], y);
-      inputs[j] = inputs[j + 1];
+    for (int j = 0; j < kLast; ++j) {
+      if (MOE_DILATION > 1) {
+        y = fmaf(weight[j], inputOf(t - kBefore + j * MOE_DILATION), y);
+      } else {
+        y = fmaf(weight[j], inputs[j], y);
+        inputs[j] = inputs[j + 1];
+      }
     }
     a.out[(sequence.begin + t) * a.outStride + c] =
         MOE_SILU ? timesSigmoid(y, y) : y;

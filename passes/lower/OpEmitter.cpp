@@ -139,6 +139,12 @@ FailureOr<Value> OpEmitter::findPlain(const Operand &operand) {
     return emitter_.tables().constant(
         (emitter_.label() + ".map").str(),
         cast<ExpertSliceAttr>(operand.attribute()).getMap());
+  case Kind::Constant: {
+    auto numbers = cast<DenseF64ArrayAttr>(operand.attribute()).asArrayRef();
+    return emitter_.tables().constant(
+        (emitter_.label() + "." + operand.name()).str(),
+        SmallVector<Real>(numbers.begin(), numbers.end()));
+  }
   case Kind::ExpertOffsets:
   case Kind::ExpertSlots: {
     PhaseEmitter::Groups groups = emitter_.groups(operand.value());

@@ -72,6 +72,7 @@ int instructionsBeside(InstOp inst) {
 /// Memory that a device needs.
 struct Needs {
   llvm::SetVector<Value> weights;
+  llvm::DenseSet<Value> tables; ///< Weights whose rows are read from a file.
   int64_t kvBytes = 0, scratchBytes = 0, arenaBytes = 0, workerBytes = 0;
 };
 
@@ -147,7 +148,7 @@ private:
       auto device = value.getDefiningOp<DeviceOp>();
       int64_t weightBytes = 0;
       for (Value weight : need.weights) {
-        if (streamed.contains({weight, value}))
+        if (streamed.contains({weight, value}) || need.tables.contains(weight))
           continue;
         WeightShape shape = shapeOf(weight);
         weightBytes += shape.bytes();
@@ -162,7 +163,7 @@ private:
   }
 
   /// Makes every weight resident on each device whose instructions read it,
-  /// unless that device streams it.
+  /// unless that device streams it or reads rows from the file.
   void
   recordResidency(ProgramOp program, llvm::MapVector<Value, Needs> &needs,
                   const llvm::DenseSet<std::pair<Value, Value>> &streamed) {
@@ -184,10 +185,11 @@ private:
     for (Value weight : weights)
       for (auto &[device, need] : needs)
         if (need.weights.contains(weight))
-          builder.create<ResidentOp>(weight.getLoc(), weight, device,
-                                     streamed.contains({weight, device})
-                                         ? ResidencyMode::Streamed
-                                         : ResidencyMode::Resident);
+          builder.create<ResidentOp>(
+              weight.getLoc(), weight, device,
+              need.tables.contains(weight)          ? ResidencyMode::File
+              : streamed.contains({weight, device}) ? ResidencyMode::Streamed
+                                                    : ResidencyMode::Resident);
   }
 
   void allocate(PhaseOp phase, llvm::MapVector<Value, Needs> &needs) {
@@ -234,9 +236,15 @@ private:
       if (inst.getDevice().getDefiningOp<DeviceOp>().getKind() ==
           DeviceKind::Cpu)
         need.scratchBytes = std::max(need.scratchBytes, scratchBytes(inst));
-      for (Value value : inst.getArguments())
-        if (isa<WeightType>(value.getType()))
-          need.weights.insert(value);
+      for (auto [position, operand] :
+           llvm::enumerate(inst.getSpec()->operands)) {
+        Value value = inst.getArgument(position);
+        if (!value || !isa<WeightType>(value.getType()))
+          continue;
+        need.weights.insert(value);
+        if (operand.byRows)
+          need.tables.insert(value);
+      }
     }
 
     for (auto &[device, need] : needs) {

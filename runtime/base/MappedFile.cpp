@@ -4,6 +4,7 @@
 #include "runtime/base/Temporaries.h"
 #include "runtime/base/Text.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cinttypes>
 #include <csignal>
@@ -52,6 +53,12 @@ void *mapInHugePages(int fd, size_t bytes, int protection) {
   (void)::madvise(data, bytes, MADV_HUGEPAGE);
   return data;
 }
+
+/// Whole pages of which single ones are read, in any order.
+void adviseRandom(uint8_t *begin, size_t bytes) {
+  (void)::madvise(begin, bytes, MADV_NOHUGEPAGE);
+  (void)::madvise(begin, bytes, MADV_RANDOM);
+}
 } // namespace
 
 StatusOr<MappedFile> MappedFile::open(const std::string &path) {
@@ -70,6 +77,16 @@ StatusOr<MappedFile> MappedFile::map(InputFile file) {
                   mapped.path() + ": cannot map: " + std::strerror(errno));
   mapped.data_ = static_cast<const uint8_t *>(data);
   return mapped;
+}
+
+void MappedFile::readByRows(uint64_t begin, uint64_t end) {
+  const auto page = uint64_t(::sysconf(_SC_PAGE_SIZE));
+  begin = (begin + page - 1) / page * page;
+  end = std::min(end, uint64_t(size())) / page * page;
+  if (begin >= end)
+    return;
+  rowPages_.emplace_back(begin, end);
+  adviseRandom(const_cast<uint8_t *>(data_) + begin, end - begin);
 }
 
 MappedFile::PageUse MappedFile::pageUse() const {
@@ -100,26 +117,46 @@ Status MappedFile::copyToMemory(std::span<const NodeBytes> parts,
   if (size() == 0)
     return Status::ok();
   uint64_t available = hostMemoryBytes(); // 0 where the system does not tell
+  uint64_t copied = size();
+  for (auto [begin, end] : rowPages_)
+    copied -= end - begin;
   void *copy = MAP_FAILED;
-  if (available == 0 || size() <= available)
+  if (available == 0 || copied <= available)
     copy = mapInHugePages(-1, size(), PROT_READ | PROT_WRITE);
   if (copy == MAP_FAILED)
     return Status(StatusCode::DoesNotFit,
                   path() + ": a copy does not fit into memory (" +
-                      humanBytes(double(size())) + " of " +
+                      humanBytes(double(copied)) + " of " +
                       humanBytes(double(available)) + ")");
   auto *to = static_cast<uint8_t *>(copy);
   if (!parts.empty())
     (void)::madvise(copy, size(), MADV_NOHUGEPAGE);
   Status status = Status::ok();
-  size_t done = 0;
+  for (auto [begin, end] : rowPages_) {
+    if (::mmap(to + begin, end - begin, PROT_READ, MAP_SHARED | MAP_FIXED,
+               file_.descriptor(), off_t(begin)) == MAP_FAILED) {
+      status = Status(StatusCode::Io,
+                      path() + ": cannot map: " + std::strerror(errno));
+      break;
+    }
+    adviseRandom(to + begin, end - begin);
+  }
+  size_t done = 0, rows = 0;
   auto copyUpTo = [&](uint64_t end, int node) {
-    if (!status.isOk() || done >= end)
-      return;
-    if (!parts.empty())
+    if (!parts.empty() && status.isOk() && done < end)
       prefer(node);
-    status = file_.readAt(done, to + done, end - done);
-    done = end;
+    while (status.isOk() && done < end) {
+      while (rows < rowPages_.size() && rowPages_[rows].second <= done)
+        ++rows;
+      uint64_t next = rows < rowPages_.size() ? rowPages_[rows].first : end;
+      if (next <= done) {
+        done = std::min(rowPages_[rows].second, end);
+        continue;
+      }
+      next = std::min(next, end);
+      status = file_.readAt(done, to + done, next - done);
+      done = next;
+    }
   };
   for (const NodeBytes &part : parts) {
     copyUpTo(part.begin, -1);
@@ -141,10 +178,11 @@ Status MappedFile::copyToMemory(std::span<const NodeBytes> parts,
 
 MappedFile::MappedFile(MappedFile &&other) noexcept
     : file_(std::move(other.file_)), data_(std::exchange(other.data_, nullptr)),
-      isCopy_(other.isCopy_) {}
+      rowPages_(std::move(other.rowPages_)), isCopy_(other.isCopy_) {}
 
 MappedFile &MappedFile::operator=(MappedFile &&other) noexcept {
   std::swap(data_, other.data_);
+  std::swap(rowPages_, other.rowPages_);
   std::swap(isCopy_, other.isCopy_);
   std::swap(file_, other.file_);
   return *this;

@@ -9,6 +9,8 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace moert {
 
@@ -34,6 +36,11 @@ public:
   MappedFile(MappedFile &&other) noexcept;
   MappedFile &operator=(MappedFile &&other) noexcept;
   ~MappedFile();
+
+  /// Says that single rows between these offsets will be read, in any order:
+  /// the system then reads no pages beside them, and copyToMemory() leaves them
+  /// in the file. Ranges must be disjoint and ascending.
+  void readByRows(uint64_t begin, uint64_t end);
 
   /// Replaces the mapping by a copy in private memory, in huge pages where
   /// available. This costs memory of the file's size and the time to read it;
@@ -66,6 +73,8 @@ private:
 
   InputFile file_;
   const uint8_t *data_ = nullptr;
+  /// The whole pages of ranges that are read by rows: offsets of begin and end.
+  std::vector<std::pair<uint64_t, uint64_t>> rowPages_;
   bool isCopy_ = false;
 };
 

@@ -46,8 +46,9 @@ uint64_t weightBytes(const Plan &plan) {
 uint64_t hostWeightBytes(const Plan &plan) {
   const fb::Plan &table = plan.table();
   auto isOfHost = [&](const fb::Residency &residency) {
-    return table.devices()->Get(residency.device())->kind() ==
-           fb::DeviceKind::Cpu;
+    return residency.mode() != fb::ResidencyMode::File &&
+           table.devices()->Get(residency.device())->kind() ==
+               fb::DeviceKind::Cpu;
   };
   // Weights without a residency entry are on the host.
   std::vector<bool> counts(count(table.weights()), true);

@@ -125,7 +125,7 @@ public:
 private:
   static uint64_t key(uint32_t weight, uint32_t device,
                       fb::ResidencyMode mode) {
-    return uint64_t(weight) << 32 | uint64_t(device) << 1 | uint64_t(mode);
+    return uint64_t(weight) << 32 | uint64_t(device) << 2 | uint64_t(mode);
   }
   std::vector<uint64_t> keys_;
 };
@@ -191,12 +191,19 @@ Status verifyHome(const fb::Plan &plan, const fb::Phase &phase,
         return invalidPlan("operand {} is on another device", name);
       break;
     case fb::OperandKind::Weight:
-      if (!residents.has(operand.index(), device,
-                         fb::ResidencyMode::Resident) &&
-          !residents.has(operand.index(), device, fb::ResidencyMode::Streamed))
+      if (spec.operands[i].byRows) {
+        if (!residents.has(operand.index(), device, fb::ResidencyMode::File))
+          return invalidPlan("operand {} is a weight that device {} does not "
+                             "read from its file",
+                             name, device);
+      } else if (!residents.has(operand.index(), device,
+                                fb::ResidencyMode::Resident) &&
+                 !residents.has(operand.index(), device,
+                                fb::ResidencyMode::Streamed)) {
         return invalidPlan("operand {} is a weight that device {} does not "
                            "have",
                            name, device);
+      }
       break;
     case fb::OperandKind::None:
     case fb::OperandKind::Constant:

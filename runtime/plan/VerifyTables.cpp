@@ -272,11 +272,14 @@ Status verifyResidency(const fb::Plan &plan) {
                          "{}",
                          i, entry.weight(), weights, entry.device(), devices);
     if (entry.mode() > fb::ResidencyMode::MAX)
-      return invalidPlan("residency {} has mode {}, expected 0 or 1", i,
-                         int(entry.mode()));
+      return invalidPlan("residency {} has mode {}, expected 0 to {}", i,
+                         int(entry.mode()), int(fb::ResidencyMode::MAX));
     if (entry.mode() == fb::ResidencyMode::Streamed &&
         plan.devices()->Get(entry.device())->kind() == fb::DeviceKind::Cpu)
       return invalidPlan("residency {} streams to a CPU", i);
+    if (entry.mode() == fb::ResidencyMode::File &&
+        plan.devices()->Get(entry.device())->kind() != fb::DeviceKind::Cpu)
+      return invalidPlan("residency {} is rows of a file on a GPU", i);
     seen.emplace_back(entry.weight(), entry.device());
   }
   std::ranges::sort(seen);

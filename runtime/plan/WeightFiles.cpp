@@ -7,6 +7,7 @@
 #include "runtime/plan/Recompile.h"
 #include "runtime/schema/WeightsFile.h"
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -228,7 +229,30 @@ StatusOr<WeightFiles> WeightFiles::open(const Plan &plan,
     MOE_ASSIGN_OR_RETURN(MappedFile mapped, MappedFile::map(std::move(file)));
     files.files_.push_back(std::move(mapped));
   }
+  files.adviseRows(plan.table());
   return files;
+}
+
+void WeightFiles::adviseRows(const fb::Plan &plan) {
+  std::vector<std::pair<uint32_t, Extent>> tables;
+  for (uint32_t i = 0; i < count(plan.residency()); ++i) {
+    const fb::Residency &residency = *plan.residency()->Get(i);
+    if (residency.mode() != fb::ResidencyMode::File)
+      continue;
+    const fb::Weight &weight = *plan.weights()->Get(residency.weight());
+    tables.emplace_back(weight.file(), extentOf(weight));
+  }
+  std::ranges::sort(tables, {}, [](const auto &table) {
+    return std::pair(table.first, table.second.offset);
+  });
+  uint32_t file = UINT32_MAX;
+  uint64_t end = 0; // Of the tables so far in `file`; views may overlap.
+  for (const auto &[of, extent] : tables) {
+    uint64_t begin = of == file ? std::max(end, extent.offset) : extent.offset;
+    file = of;
+    end = std::max(begin, extent.offset + extent.bytes);
+    files_[of].readByRows(begin, end);
+  }
 }
 
 /// Returns whether the file at `path` still has this content.

@@ -15,6 +15,7 @@
 namespace moert {
 
 namespace fb {
+struct Plan;
 struct Weight;
 } // namespace fb
 
@@ -71,6 +72,10 @@ public:
   bool isCopy(uint32_t file) const { return files_[file].isCopy(); }
 
 private:
+  /// Tables of ResidencyMode::File stay in their files, and rows are read in
+  /// any order.
+  void adviseRows(const fb::Plan &plan);
+
   std::vector<MappedFile> files_;
 };
 

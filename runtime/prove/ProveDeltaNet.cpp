@@ -1,5 +1,6 @@
 // Proves what the kernels of gated delta nets assume about operands whose
 // shapes depend on each other.
+#include "kernels/Abi.h"
 #include "runtime/plan/Verify.h"
 #include "runtime/prove/OpProof.h"
 
@@ -34,7 +35,10 @@ void proveShortConv(OpProof &p) {
     p.vectors("third_weight", part, taps);
   }
   p.vector("bias", cols);
-  p.state("state", (taps - 1) * cols);
+  int64_t before = (taps - 1) * p.integer("dilation");
+  p.require(before <= moek::kMaxConvRows,
+            "the first input is within the rows that kernels look back");
+  p.state("state", before * cols);
   p.rows(out, 1, cols);
 }
 

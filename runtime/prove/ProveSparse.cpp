@@ -55,6 +55,24 @@ void proveIndexSelect(OpProof &p) {
   proveScores(p, "scores", p.integer("ratio"), groups);
 }
 
+void proveBlockMaxima(OpProof &p) {
+  int64_t ratio = p.integer("ratio"), size = p.integer("size");
+  p.require(ratio % size == 0, "size divides ratio");
+  proveScores(p, "scores", ratio / size);
+  proveScores(p, "out", ratio);
+}
+
+/// verifyDataflow() checks that `chosen` comes from an index_select with the
+/// same top_k and ratio, before the last block.
+void proveKeepBlocks(OpProof &p) {
+  int64_t ratio = p.integer("ratio"), size = p.integer("size");
+  p.require(ratio % size == 0, "size divides ratio");
+  proveScores(p, "scores", ratio / size);
+  proveScores(p, "out", ratio / size);
+  p.rows(p.buffer("out"), 1, p.buffer("scores").perToken());
+  p.rows(p.buffer("chosen"), 1, p.integer("top_k"));
+}
+
 void proveBlockScores(OpProof &p) {
   int64_t groups = p.integer("groups"), key = p.integer("key");
   p.rows(p.buffer("q"), 1, groups * key);
@@ -110,8 +128,7 @@ void proveCompress(OpProof &p) {
   p.require(cols >= 1, "out has at least one row per token");
   int64_t width = overlap ? 2 * cols : cols;
   p.rows(kv, 1, width);
-  p.require(p.has("gate") == p.has("ape"),
-            "gate and ape are both present or both absent");
+  p.require(p.has("gate") || !p.has("ape"), "ape comes with a gate");
   if (p.has("gate"))
     p.rows(p.buffer("gate"), 1, width);
   p.rows(out, 1, cols);

@@ -73,6 +73,9 @@ struct OperandSpec {
   bool optional = false; ///< May be OperandKind::None.
   /// The weight is read by a gemm of its own (Instruction.kernels[1...]).
   bool gemm = false;
+  /// The weight stays in the model file, of which rows are read when tokens
+  /// need them (ResidencyMode::File).
+  bool byRows = false;
   Indices indices = Indices::None; ///< What the buffer contains.
 };
 
@@ -94,6 +97,8 @@ enum class OpKind : uint8_t {
   Encodes,
   /// Compares a few numbers of a token: long vectors have nothing to do.
   Narrow,
+  /// Reads what only the host's memory has: GPUs have no kernel.
+  OnHost,
 };
 
 /// An instruction's integer parameter by its name.

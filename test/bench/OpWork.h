@@ -129,6 +129,8 @@ Work entryStore(Arena &, Isa, Step);
 Work indexScoresOfRows(Arena &, Isa, Step);
 Work indexScoresOfEntries(Arena &, Isa, Step);
 Work indexSelect(Arena &, Isa, Step);
+Work blockMaxima(Arena &, Isa, Step);
+Work keepBlocks(Arena &, Isa, Step);
 Work blockScores(Arena &, Isa, Step);
 Work blockAttention(Arena &, Isa, Step);
 Work latentOfChosenF16(Arena &, Isa, Step);
@@ -144,6 +146,8 @@ Work residualMix(Arena &, Isa, Step);
 Work concat(Arena &, Isa, Step);
 Work hyperSpread(Arena &, Isa, Step);
 Work clampedMul(Arena &, Isa, Step);
+Work gateStreams(Arena &, Isa, Step);
+Work ngramEmbed(Arena &, Isa, Step);
 Work hashRouter(Arena &, Isa, Step);
 
 } // namespace moek::bench

@@ -236,6 +236,43 @@ Work indexSelect(Arena &arena, Isa, Step step) {
           4 * scores + 4.0 * step.tokens * kIndexTopK};
 }
 
+namespace {
+constexpr int32_t kBlock = 64, kCandidates = 64;
+
+/// The scores of the entries that a step's tokens see.
+double scoresOf(Step step) {
+  double scores = 0;
+  for (int32_t t = 0; t < step.tokens; ++t)
+    scores += double(entriesOf(step, t, 1));
+  return scores;
+}
+} // namespace
+
+Work blockMaxima(Arena &arena, Isa, Step step) {
+  BlockMaximaArgs a{};
+  a.ratio = a.size = kBlock;
+  a.scoresStride = entriesOf(step, 1), a.outStride = a.scoresStride / kBlock;
+  a.scores = arena.floats(step.tokens * a.scoresStride);
+  a.out = arena.make<float>(step.tokens * a.outStride);
+  return {keep(a), 0, scoresOf(step), 4 * scoresOf(step)};
+}
+
+/// Each token keeps its first blocks.
+Work keepBlocks(Arena &arena, Isa, Step step) {
+  KeepBlocksArgs a{};
+  a.ratio = a.size = kBlock, a.topK = kCandidates - 1;
+  a.scoresStride = entriesOf(step, 1);
+  a.scores = arena.floats(step.tokens * a.scoresStride);
+  a.out = arena.make<float>(step.tokens * a.scoresStride);
+  auto *chosen = arena.make<int32_t>(int64_t(step.tokens) * a.topK);
+  for (int64_t i = 0; i < int64_t(step.tokens) * a.topK; ++i)
+    chosen[i] =
+        int32_t(i % a.topK) < step.position / kBlock ? int32_t(i % a.topK) : -1;
+  a.chosen = chosen;
+  return {keep(a), 0, scoresOf(step),
+          4 * scoresOf(step) + 8.0 * step.tokens * kCandidates * kBlock};
+}
+
 Work latentOfChosenF16(Arena &arena, Isa, Step step) {
   return latentOfChosen(arena, step, KvType::F16);
 }

@@ -68,6 +68,7 @@ Work regroup(Arena &arena, Isa, Step step) {
 Work shortConv(Arena &arena, Isa, Step step) {
   ShortConvArgs a{};
   a.cols = a.xStride = a.outStride = kMixed, a.taps = kTaps, a.silu = true;
+  a.dilation = 1;
   a.x = arena.floats(step.tokens * kMixed);
   a.weight = arena.floats(kMixed * kTaps);
   a.out = arena.make<float>(step.tokens * kMixed);
@@ -85,6 +86,7 @@ Work shortConvPlain(Arena &arena, Isa, Step step) {
   constexpr int32_t kFew = 3;
   ShortConvArgs a{};
   a.cols = a.xStride = a.outStride = kCols, a.taps = kFew;
+  a.dilation = 1;
   a.x = arena.floats(step.tokens * kCols);
   a.weight = arena.floats(kCols * kFew);
   a.out = arena.make<float>(step.tokens * kCols);

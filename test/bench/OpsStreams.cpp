@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "kernels/Entries.h"
+#include "kernels/Ngrams.h"
 #include "kernels/Scratch.h"
 #include "test/bench/OpWork.h"
 
@@ -90,6 +91,47 @@ Work concat(Arena &arena, Isa, Step step) {
   a.y = arena.floats(step.tokens * a.second);
   a.out = arena.make<float>(step.tokens * (a.first + a.second));
   return {keep(a), 0, 0, 8.0 * double(step.tokens) * kK3Blocks * kK3Cols};
+}
+
+/// Values of n-grams.
+Work gateStreams(Arena &arena, Isa, Step step) {
+  GateStreamsArgs a{};
+  a.streams = kStreams, a.cols = kStreamCols;
+  const int64_t all = step.tokens * kStreams * kStreamCols;
+  a.q = arena.floats(all), a.k = arena.floats(all);
+  a.value = arena.floats(step.tokens * kStreamCols);
+  a.out = arena.make<float>(all);
+  return {keep(a), 0, 3 * double(all),
+          12.0 * double(all) + 4.0 * double(step.tokens * kStreamCols)};
+}
+
+/// Rows of a table in memory: those of a file take as long as its disk.
+Work ngramEmbed(Arena &arena, Isa, Step step) {
+  constexpr int64_t kRows = 1 << 20, kCols = 160, kContext = 1024;
+  constexpr int32_t kSize = 3, kHeads = 8;
+  NgramEmbedArgs a{};
+  a.table = arena.weights(Format::Q8_0, 1, kRows, kCols);
+  auto *tokens = arena.make<int32_t>(step.tokens);
+  std::mt19937 random(1);
+  std::generate_n(tokens, step.tokens, [&] { return int32_t(random() >> 16); });
+  a.tokens = tokens, a.size = kSize, a.heads = kHeads;
+  auto *hash = arena.make<float>(ngramNumbers(kSize, kHeads) * kWideDigits);
+  for (int64_t i = 0; i < ngramNumbers(kSize, kHeads); ++i)
+    // Multipliers with digits of any size; moduli of 2^16 + i; offsets of 0.
+    for (int64_t digit = 0; digit < kWideDigits; ++digit)
+      hash[i * kWideDigits + digit] = i < kSize ? float(random() & 0xffff)
+                                      : i < kSize + ngramColumns(kSize, kHeads)
+                                          ? float(digit == 0 ? i : digit == 1)
+                                          : 0.0f;
+  a.hash = hash;
+  auto *history = arena.make<float>(kContext);
+  a.history = {reinterpret_cast<uint8_t *>(history), 1, kContext, 4,
+               KvType::F32};
+  a.outStride = ngramColumns(kSize, kHeads) * kCols;
+  a.out = arena.make<float>(step.tokens * a.outStride);
+  return {
+      keep(a), 0, double(step.tokens * a.outStride),
+      double(step.tokens * ngramColumns(kSize, kHeads) * a.table.rowStride)};
 }
 
 /// The activation of the routed experts.

@@ -333,6 +333,8 @@ int main(int argc, char **argv) {
        {{1, 4095}, {1, 32767}, {64, 4095}},
        "q8_0_ratio_4"},
       {OpCode::IndexSelect, indexSelect, {{1, 4095}, {1, 32767}, {64, 4095}}},
+      {OpCode::BlockMaxima, blockMaxima, {{1, 32767}, {64, 4095}}},
+      {OpCode::KeepBlocks, keepBlocks, {{1, 32767}, {64, 4095}}},
       {OpCode::BlockScores, blockScores, {{1, 4095}, {1, 32767}, {64, 4095}}},
       {OpCode::BlockAttention,
        blockAttention,
@@ -362,6 +364,8 @@ int main(int argc, char **argv) {
       {OpCode::ResidualMix, residualMix, {{1, 0}, {512, 0}}},
       {OpCode::Concat, concat, {{1, 0}, {512, 0}}},
       {OpCode::ClampedMul, clampedMul, {{1, 0}, {512, 0}}},
+      {OpCode::GateStreams, gateStreams, {{1, 0}, {512, 0}}},
+      {OpCode::NgramEmbed, ngramEmbed, {{1, 100}, {512, 0}}},
       {OpCode::HashRouter, hashRouter, {{1, 0}, {512, 0}}},
   };
   for (const KernelInfo &kernel : kernelTable())

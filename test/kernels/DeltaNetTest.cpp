@@ -111,12 +111,16 @@ struct Convolution {
   int64_t cols; ///< Of each part.
   int32_t parts = 1;
   bool silu = true, biased = false;
+  int32_t dilation = 1;
+
+  int64_t before() const { return int64_t(taps - 1) * dilation; }
 };
 
 void expectConvolution(const KernelInfo &kernel, const std::vector<Rows> &parts,
                        const Convolution &c) {
-  SCOPED_TRACE(testing::Message() << c.taps << " taps, " << c.parts << " x "
-                                  << c.cols << " columns");
+  SCOPED_TRACE(testing::Message()
+               << c.taps << " taps " << c.dilation << " apart, " << c.parts
+               << " x " << c.cols << " columns");
   const int32_t taps = c.taps;
   const int64_t cols = c.parts * c.cols;
   std::vector<SequenceRows> rows = sequencesOf(parts);
@@ -129,7 +133,7 @@ void expectConvolution(const KernelInfo &kernel, const std::vector<Rows> &parts,
     weight.emplace_back(c.cols, taps).fill(random);
   }
   Matrix<float> out(step.tokens, cols, 3), bias(1, cols);
-  Matrix<float> states(5, std::max<int64_t>(1, (taps - 1) * cols), 7);
+  Matrix<float> states(5, std::max<int64_t>(1, c.before() * cols), 7);
   bias.fill(random);
   fillStates(states, parts);
   Matrix<float> before = Matrix<float>(5, states.cols, 7);
@@ -143,14 +147,15 @@ void expectConvolution(const KernelInfo &kernel, const std::vector<Rows> &parts,
                      at(weight, 2),  c.biased ? bias.data() : nullptr,
                      viewOf(states), out.data(),
                      out.stride,     cols,
-                     taps,           c.silu};
+                     taps,           c.silu,
+                     c.dilation};
   runKernel(kernel, &args, step, 0, {&out, &states});
   // Returns input `t` of sequence i; before its first row, that of its state.
   auto input = [&](size_t i, int64_t t, int64_t column) -> double {
     if (t >= 0)
       return x[size_t(column / c.cols)].at(rows[i].begin + t, column % c.cols);
     return rows[i].position > 0
-               ? before.at(rows[i].state, (t + taps - 1) * cols + column)
+               ? before.at(rows[i].state, (t + c.before()) * cols + column)
                : 0;
   };
   for (size_t i = 0; i < rows.size(); ++i)
@@ -161,16 +166,16 @@ void expectConvolution(const KernelInfo &kernel, const std::vector<Rows> &parts,
         double magnitude = std::fabs(sum);
         for (int64_t j = 0; j < taps; ++j) {
           double term = double(w.at(column % c.cols, j)) *
-                        input(i, t - taps + 1 + j, column);
+                        input(i, t - (taps - 1 - j) * c.dilation, column);
           sum += term, magnitude += std::fabs(term);
         }
         double want = c.silu ? sum / (1 + std::exp(-sum)) : sum;
         ASSERT_NEAR(out.at(rows[i].begin + t, column), want,
                     kEps * (16 * magnitude + 8 * std::fabs(want)) + 1e-37);
       }
-      for (int64_t j = 0; j < taps - 1; ++j)
+      for (int64_t j = 0; j < c.before(); ++j)
         ASSERT_EQ(states.at(rows[i].state, j * cols + column),
-                  float(input(i, rows[i].count - taps + 1 + j, column)));
+                  float(input(i, rows[i].count - c.before() + j, column)));
     }
   if (taps > 1)
     expectOthersKept(states, before, parts);
@@ -185,6 +190,9 @@ TEST_P(ShortConvTest, AllSequencesAndTheirStates) {
                                  {4, 1043},
                                  {4, 77, 1, true, true},
                                  {3, 130, 1, false, false},
+                                 {4, 77, 1, true, true, 3},
+                                 {3, 130, 1, false, false, 16},
+                                 {8, 33, 1, true, false, 4},
                                  {5, 33, 1, false, true}})
       expectConvolution(GetParam(), parts, c);
 }

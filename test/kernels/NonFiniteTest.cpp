@@ -158,6 +158,47 @@ MOE_NON_FINITE_SUITE(EmbedPositions) {
                  })});
 }
 
+MOE_NON_FINITE_SUITE(NgramEmbed) {
+  // Every number of tokens selects the same row for each of two heads.
+  std::vector<int32_t> tokens{2, 0, 4, 2};
+  Weights table(Format::F32, 1, 5, 37, source_);
+  std::vector<float> hash(4 * (2 + 2 * 2));
+  hash[4 * 2] = hash[4 * 3] = 1; // Moduli.
+  hash[4 * 5] = 3;               // The second offset.
+  Matrix<float> history(4, 1), out(4, 2 * 37, 3);
+  NgramEmbedArgs args{};
+  args.tokens = tokens.data();
+  args.table = table.view;
+  args.hash = hash.data();
+  args.history = {reinterpret_cast<uint8_t *>(history.data()), 1, 4, 4,
+                  KvType::F32};
+  args.out = out.data();
+  args.outStride = out.stride;
+  args.size = 2;
+  args.heads = 2;
+  check(&args, {4, 0}, 0, out,
+        {inputOf("table", table,
+                 [](int64_t row, int64_t col, int64_t, int64_t c) {
+                   return c % 37 == col && row == (c < 37 ? 0 : 3);
+                 })});
+}
+
+MOE_NON_FINITE_SUITE(GateStreams) {
+  constexpr int64_t kCols = 37;
+  Matrix<float> q = random(3, 2 * kCols), k = random(3, 2 * kCols);
+  Matrix<float> value = random(3, kCols), out(3, 2 * kCols);
+  GateStreamsArgs args{q.data(), k.data(), value.data(), out.data(), kCols, 2};
+  auto sameStream = [](int64_t row, int64_t col, int64_t r, int64_t c) {
+    return r == row && c / kCols == col / kCols;
+  };
+  check(&args, {3, 0}, 0, out,
+        {inputOf("q", q, sameStream), inputOf("k", k, sameStream),
+         inputOf("value", value,
+                 [](int64_t row, int64_t col, int64_t r, int64_t c) {
+                   return r == row && c % kCols == col;
+                 })});
+}
+
 MOE_NON_FINITE_SUITE(PositionScale) {
   Matrix<float> x = random(3, 37), out(3, 37);
   PositionScaleArgs args{x.data(), out.data(), 37, 4, 0, 0.5f};
@@ -636,8 +677,8 @@ TEST_P(NonFiniteSquares, AreNotZeros) {
   Matrix<float> x(1, 40), weight(1, 40), out(1, 40);
   for (int64_t c = 0; c < 40; ++c)
     x.at(0, c) = 1e30f, weight.at(0, c) = 1;
-  RmsNormArgs args{x.data(), x.stride, weight.data(), out.data(), out.stride,
-                   1,        false,    40,            1e-6f};
+  RmsNormArgs args{x.data(), x.stride, weight.data(), out.data(), out.stride, 1,
+                   false,    40,       1e-6f};
   runKernel(GetParam(), &args, {1, 0}, 0, {&out});
   for (int64_t c = 0; c < 40; ++c)
     EXPECT_TRUE(std::isnan(out.at(0, c)) || std::fabs(out.at(0, c) - 1) < 1e-5f)

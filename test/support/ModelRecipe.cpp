@@ -288,12 +288,14 @@ private:
       return function(uint32_t());
     if (type == "i32")
       return function(int32_t());
+    if (type == "u64")
+      return function(uint64_t());
     if (type == "f32")
       return function(float());
     if (type == "bool")
       return function(bool());
     return invalid(moert::quoted(type) +
-                   " is no type of a key: u32, i32, f32, bool or string");
+                   " is no type of a key: u32, i32, u64, f32, bool or string");
   }
 
   Status addTensors(const Words &words) {

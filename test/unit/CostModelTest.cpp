@@ -318,6 +318,23 @@ TEST_F(CostModelTest, RecurrentLayersHaveRatesOfTheirKind) {
   EXPECT_DOUBLE_EQ(rule("sums"), 10);
 }
 
+// Reads of a page each are limited by their number or by their bytes.
+TEST_F(CostModelTest, RowsOfFilesTakeWhatTheDiskTakes) {
+  InstructionWork work;
+  work.activationBytes = 1e9;
+  work.fileReads = 1e4, work.weightBytes = 1e6;
+  auto rows = [&] {
+    return seconds(OpCode::NgramEmbed, work, "ngram_embed_ref");
+  };
+  EXPECT_DOUBLE_EQ(rows(), 1e4 / 1e5);
+  device_.storage.readsPerSecond = 1e7;
+  EXPECT_DOUBLE_EQ(rows(), 1e4 * 4096 / 3e9);
+  device_.storage.bytesPerSecond = 1e8;
+  EXPECT_DOUBLE_EQ(rows(), 1e4 * 4096 / 1e8);
+  work.weightBytes = 1e9;
+  EXPECT_DOUBLE_EQ(rows(), 10);
+}
+
 TEST_F(CostModelTest, ChosenRowsDependOnCacheTypeAndRowsSeen) {
   device_.kernels = {
       {"sparse_attention_avx512", "f16 one", {100, 200}, {10, 20}, {}},

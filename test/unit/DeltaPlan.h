@@ -90,7 +90,7 @@ private:
     p.emit("linear", {n, w("alpha"), none, alpha}, {0});
     p.emit("short_conv",
            {mix, none, none, w("conv"), none, none, none, w("state"), conv},
-           {kTaps, 1});
+           {kTaps, 1, 1});
     p.emit("delta_gates", {beta, alpha, w("a"), w("dt"), gates}, {}, {0.0});
     p.emit("delta_rule", {conv, gates, none, w("state"), o},
            {kKeyHeads, kHeads, kKey, kValue,

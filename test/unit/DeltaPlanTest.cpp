@@ -267,6 +267,12 @@ INSTANTIATE_TEST_SUITE_P(
     Cases, DeltaProofTest,
     testing::ValuesIn(std::vector<Refusal>{
         {"Taps", "taps = 9, expected 1 to 8", setInt("short_conv", 0, 9)},
+        {"Dilation", "dilation = 0, expected 1 to 32",
+         setInt("short_conv", 2, 0)},
+        {"FarInputs", "the first input is within the rows that kernels look",
+         setInt("short_conv", 2, 17)},
+        {"FarState", "the state's parts fit its width",
+         setInt("short_conv", 2, 16)},
         {"Weight", "operand weight is 44 x 3, expected 44 x 2",
          setInt("short_conv", 0, 2)},
         {"Part", "either both other parts are there with weights, or none",

@@ -5,6 +5,7 @@
 #include "test/support/TempDir.h"
 
 #include <filesystem>
+#include <fstream>
 #include <gtest/gtest.h>
 
 using moert::MappedFile;
@@ -40,6 +41,40 @@ TEST(MappedFileTest, CopyIsOfTheFileThatWasOpened) {
   auto status = file->copyToMemory();
   EXPECT_TRUE(status.isOk()) << status.message();
   EXPECT_EQ(file->bytes()[2], 'c');
+}
+
+// A table whose rows are read from the file costs a copy no memory: its whole
+// pages are still those of the file.
+TEST(MappedFileTest, CopyLeavesRowsInTheFile) {
+  moetest::TempDir folder;
+  constexpr size_t kPage = 4096;
+  std::string content(10 * kPage + 100, '\0');
+  for (size_t i = 0; i < content.size(); ++i)
+    content[i] = char(i / kPage + 1);
+  std::string path = folder.write("weights", content);
+  auto file = MappedFile::open(path);
+  ASSERT_TRUE(file.isOk()) << file.status().message();
+  file->readByRows(2 * kPage - 7, 4 * kPage + 9);
+  file->readByRows(7 * kPage + 1, 8 * kPage);
+  file->readByRows(9 * kPage, content.size());
+  auto status = file->copyToMemory();
+  ASSERT_TRUE(status.isOk()) << status.message();
+  EXPECT_TRUE(file->isCopy());
+  ASSERT_EQ(file->bytes().size(), content.size());
+  EXPECT_TRUE(
+      std::equal(file->bytes().begin(), file->bytes().end(), content.begin()));
+
+  std::string changed(content.size(), 'z');
+  {
+    std::fstream out(path, std::ios::in | std::ios::out | std::ios::binary);
+    out.write(changed.data(), std::streamsize(changed.size()));
+  }
+  for (size_t page = 0; page <= 10; ++page) {
+    bool isOfFile = page == 2 || page == 3 || page == 9;
+    EXPECT_EQ(file->bytes()[page * kPage],
+              isOfFile ? uint8_t('z') : uint8_t(page + 1))
+        << page;
+  }
 }
 
 TEST(MappedFileTest, CopyOfAFileThatBecameShorterFailsAndKeepsTheMapping) {

@@ -61,7 +61,11 @@ TEST(OpTableTest, NumbersAreThoseOfPlanFiles) {
                                                "block_scores",
                                                "block_attention",
                                                "residual_mix",
-                                               "concat"};
+                                               "concat",
+                                               "ngram_embed",
+                                               "gate_streams",
+                                               "block_maxima",
+                                               "keep_blocks"};
   ASSERT_GE(opTable().size(), names.size());
   for (size_t i = 0; i < names.size(); ++i) {
     EXPECT_EQ(opTable()[i].name, names[i]);

@@ -45,6 +45,8 @@ TEST_F(TargetFileTest, ImpossibleValuesNameFileAndKey) {
       {"arch", 89, "for a cuda device"},
       {"link_gbps", 25, "for a cuda device"},
       {"link_latency_us", 8, "for a cuda device"},
+      {"storage_gbps", 0, "\"storage_gbps\" is 0"},
+      {"storage_kreads", -1, "\"storage_kreads\" is -1"},
   };
   for (const auto &[key, value, message] : cases) {
     Json device = cpu_;
@@ -71,6 +73,10 @@ TEST_F(TargetFileTest, ACudaDeviceHasNoIsa) {
   EXPECT_THAT(load({{"devices", {gpu, cpu_}}}).message(),
               HasSubstr("\"isa\" is for a cpu"));
   gpu.erase("isa");
+  gpu["storage_gbps"] = 3;
+  EXPECT_THAT(load({{"devices", {gpu, cpu_}}}).message(),
+              HasSubstr("\"storage_kreads\" are for a cpu"));
+  gpu.erase("storage_gbps");
   moert::Status both = load({{"devices", {gpu, cpu_}}});
   EXPECT_TRUE(both.isOk()) << both.message();
 }

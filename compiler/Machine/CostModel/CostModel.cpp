@@ -320,6 +320,9 @@ double instructionSeconds(OpCode op, const InstructionWork &work,
   double tokens = double(situation.tokens);
   double ofSequence = tokens / double(situation.sequences);
   double bytes = work.activationBytes + work.kvBytes;
+  // Rows that are read from a file take far longer than what is done with them.
+  if (work.fileReads > 0)
+    return device.storage.seconds(work.fileReads, work.weightBytes);
   switch (op) {
   case OpCode::LatentAttention:
   case OpCode::Attention:

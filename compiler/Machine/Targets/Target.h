@@ -16,6 +16,7 @@
 #include "kernels/Registry.h"
 #include "runtime/base/Status.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -63,6 +64,25 @@ inline constexpr NodeUse kNodeUses[] = {NodeUse::Any, NodeUse::Split,
 std::string_view nodeUseName(NodeUse use); ///< "any", "split", ...
 std::optional<NodeUse> nodeUseFromName(std::string_view name);
 
+/// The disk that model files are on, as rows of a table are read from it: each
+/// by itself, many of them at the same time.
+struct Storage {
+  double bytesPerSecond = 0, readsPerSecond = 0; ///< 0: not stated.
+
+  /// What files that state nothing get: an NVMe disk of the middle range on
+  /// PCIe 3 or 4, with some ten reads of a page in flight.
+  static constexpr double kAssumedBytes = 3e9, kAssumedReads = 1e5;
+  /// A system reads whole pages.
+  static constexpr double kPage = 4096;
+
+  /// Returns the seconds of `reads` reads of `bytes` together.
+  double seconds(double reads, double bytes) const {
+    double rate = bytesPerSecond > 0 ? bytesPerSecond : kAssumedBytes;
+    double most = readsPerSecond > 0 ? readsPerSecond : kAssumedReads;
+    return std::max(reads / most, std::max(bytes, reads * kPage) / rate);
+  }
+};
+
 /// One memory and the processors that read it at full speed.
 struct DeviceDesc {
   std::string name;  ///< Unique in a target: "cpu0", "gpu0", "gpu1".
@@ -95,6 +115,7 @@ struct DeviceDesc {
   /// Link to the host; 0 for a CPU, which has none.
   Peak link;
   double linkLatencySeconds = 0;
+  Storage storage; ///< Of a CPU's machine.
   /// Rates of kernels that plans for the device may use; of a CPU, of all. A
   /// kernel without rates reaches its efficiency times the peaks above.
   std::vector<moert::KernelRate> kernels;

@@ -60,6 +60,12 @@ const PeakField peakFields[] = {
 const SecondsField secondsFields[] = {
     {"link_latency", [](DeviceDesc &d, double v) { d.linkLatencySeconds = v; },
      [](const DeviceDesc &d) { return d.linkLatencySeconds; }},
+    {"storage_bps",
+     [](DeviceDesc &d, double v) { d.storage.bytesPerSecond = v; },
+     [](const DeviceDesc &d) { return d.storage.bytesPerSecond; }},
+    {"storage_rps",
+     [](DeviceDesc &d, double v) { d.storage.readsPerSecond = v; },
+     [](const DeviceDesc &d) { return d.storage.readsPerSecond; }},
     {"step_seconds", [](DeviceDesc &d, double v) { d.overheads.step = v; },
      [](const DeviceDesc &d) { return d.overheads.step; }},
     {"instruction_seconds",

@@ -19,7 +19,8 @@ using Json = nlohmann::ordered_json;
 namespace moec {
 
 namespace {
-constexpr double kKiB = 1024, kGiga = 1e9, kTera = 1e12, kMicro = 1e-6;
+constexpr double kKiB = 1024, kKilo = 1e3, kGiga = 1e9, kTera = 1e12,
+                 kMicro = 1e-6;
 constexpr double kGibibyte = double(1ull << 30);
 
 /// A numeric key: its unit, its valid range, and the field of a device.
@@ -85,6 +86,12 @@ constexpr NumberKey numberKeys[] = {
     {"link_latency_us", kMicro, 0, 1e6, false, false,
      [](DeviceDesc &d, double v) { d.linkLatencySeconds = v; },
      [](const DeviceDesc &d) { return d.linkLatencySeconds; }},
+    {"storage_gbps", kGiga, 1e-3, 1e5, false, false,
+     [](DeviceDesc &d, double v) { d.storage.bytesPerSecond = v; },
+     [](const DeviceDesc &d) { return d.storage.bytesPerSecond; }},
+    {"storage_kreads", kKilo, 1e-3, 1e6, false, false,
+     [](DeviceDesc &d, double v) { d.storage.readsPerSecond = v; },
+     [](const DeviceDesc &d) { return d.storage.readsPerSecond; }},
     {"step_us", kMicro, 0, 1e6, false, false,
      [](DeviceDesc &d, double v) { d.overheads.step = v; },
      [](const DeviceDesc &d) { return d.overheads.step; }},
@@ -316,6 +323,9 @@ Status checkAgreement(const DeviceDesc &device, std::string_view isa,
                          "\"node_link_gbps\" are for a cpu");
     if (device.link.perSecond <= 0 || device.arch == 0)
       return place.error("a cuda device needs \"arch\" and \"link_gbps\"");
+    if (device.storage.bytesPerSecond > 0 || device.storage.readsPerSecond > 0)
+      return place.error("\"storage_gbps\" and \"storage_kreads\" are for a "
+                         "cpu");
     if (!isa.empty())
       return place.error("\"isa\" is for a cpu; a cuda device has \"arch\"");
     return Status::ok();

@@ -43,6 +43,8 @@ struct ChooseKvTypes : moe::impl::ChooseKvTypesPassBase<ChooseKvTypes> {
         caches;
     llvm::SetVector<int64_t> layers;
     module.walk([&](CacheOpInterface op) {
+      if (op.isExact())
+        return;
       caches[{op.getCacheLayer(), op.getCachePart()}].push_back(op);
       layers.insert(op.getCacheLayer());
     });

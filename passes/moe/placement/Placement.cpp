@@ -53,13 +53,14 @@ void PlacementProblem::addOp(Operation *op, PhaseAttr phase,
   OpGroup &group = groupList[index];
   group.ops.push_back(op);
 
-  // Streamed experts only keep their biases on the device.
-  SmallVector<Value> streamed;
+  // Streamed experts only keep their biases on the device, and tables that are
+  // read by rows stay in the model file.
+  SmallVector<Value> elsewhere{fileTableOf(op)};
   if (auto experts = dyn_cast<ExpertsOp>(op);
       experts && op->hasAttr(kStreamedAttr))
-    streamed = {experts.getGate(), experts.getUp(), experts.getDown()};
+    elsewhere = {experts.getGate(), experts.getUp(), experts.getDown()};
   for (Value operand : op->getOperands())
-    if (isWeight(operand) && !llvm::is_contained(streamed, operand))
+    if (isWeight(operand) && !llvm::is_contained(elsewhere, operand))
       group.weights.insert(residentBytes(operand));
   if (auto cache = dyn_cast<CacheOpInterface>(op))
     group.kvBytes = cacheBytesOf(cache, kvRowCount);

@@ -52,10 +52,12 @@ int64_t partialSumBytes(LowerableOpInterface op, int64_t tokens,
 int64_t innerBytes(Operation *op, const PhaseAttr &phase,
                    const moec::DeviceDesc &device) {
   int64_t tokens = phase.getMaxTokens();
-  // Every token has a float score for each entry of the cache.
+  // Every token has a float score for each entry of the cache, and those that a
+  // bound keeps; scores of blocks are not needed as long.
   if (auto choose = dyn_cast<ChooseEntriesOp>(op))
     return tokens * 4 *
-           std::max<int64_t>(1, phase.getContextLength() / choose.getRatio());
+           (choose.getScores() * (choose.getWithin() ? 2 : 1) +
+            (choose.getBlocks() ? choose.getBlockScores() : 0));
   if (auto choose = dyn_cast<ChooseBlocksOp>(op))
     return tokens * 4 * int64_t(choose.getGroups()) *
            std::max<int64_t>(1, phase.getContextLength() / choose.getRatio());

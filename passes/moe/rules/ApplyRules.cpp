@@ -20,6 +20,8 @@ namespace {
 /// Returns the layer whose cache `op` appends to or reads, or whose recurrent
 /// state it updates.
 std::optional<int64_t> cacheOf(Operation *op) {
+  if (fileTableOf(op))
+    return std::nullopt; // Its cache is its own, and on the host.
   if (auto state = dyn_cast<StateOpInterface>(op))
     return state.getStateLayer();
   auto layer = [](Value value) -> std::optional<int64_t> {
@@ -56,6 +58,7 @@ struct ApplyRules : moe::impl::ApplyRulesPassBase<ApplyRules> {
     auto parsed = parsePlacementRules(module, *target, texts);
     if (failed(parsed))
       return signalPassFailure();
+    module.walk([&](FileRowsOpInterface op) { placeTable(op, *target); });
     noteCaches(module, *parsed);
     if (failed(checkUse(module, *parsed)))
       return signalPassFailure();
@@ -168,7 +171,21 @@ private:
     return failure(checked.wasInterrupted());
   }
 
+  /// The model file, of which an op reads rows, is the host's.
+  void placeTable(FileRowsOpInterface op, const moec::TargetDesc &target) {
+    auto type = cast<RankedTensorType>(op.getFileTable().getType());
+    const std::string &host = target.host().name;
+    op->setAttr(kDeviceAttr, StringAttr::get(&getContext(), host));
+    appendReason(op, "On " + host + ": the model file has its table of " +
+                         formatCapacity(double(getTensorBytes(type))) +
+                         ", which is not in memory; a token reads " +
+                         Twine(int64_t(fileReadsOf(op))) +
+                         " rows of it, each a page of the disk or more.");
+  }
+
   void placeOp(Operation *op, ArrayRef<PlacementRule> parsed) {
+    if (fileTableOf(op))
+      return;
     if (auto experts = dyn_cast<ExpertsOp>(op);
         experts && experts.getSliceAttr())
       return; // slice() placed it, by its label before the split.
@@ -213,6 +230,8 @@ private:
     llvm::DenseMap<int64_t, TensorDevices::Decision> ofCache;
     LogicalResult result = success();
     module.walk([&](CostOpInterface op) {
+      if (fileTableOf(op))
+        return WalkResult::advance();
       auto decision = devices->of(op);
       if (failed(decision)) {
         result = failure();

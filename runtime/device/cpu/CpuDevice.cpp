@@ -37,6 +37,7 @@ Status CpuDevice::bind(const ProvenPhase &phase,
   CpuMemory memory{arenas, kv_.data(), executor_->workerBuffers()};
   MOE_ASSIGN_OR_RETURN(BoundPhase bound,
                        bindPhase(plan_, phase, index_, memory, files_));
+  rows_.emplace_back(phase, bound);
   if (options_.instrument)
     for (BoundInstruction &instruction : bound.instructions)
       options_.instrument(instruction, bound.arguments,

@@ -6,6 +6,7 @@
 #include "runtime/device/Device.h"
 #include "runtime/device/StepBlock.h"
 #include "runtime/device/cpu/Executor.h"
+#include "runtime/device/cpu/FileRows.h"
 
 #include <functional>
 #include <optional>
@@ -48,6 +49,7 @@ public:
 
   Status enqueue(uint32_t phase, const moek::Step &step,
                  const StepControl &control) override {
+    rows_[phase].request(step);
     executor_->begin(phases_[phase], takeStep(step), control);
     return Status::ok();
   }
@@ -75,6 +77,7 @@ private:
   HostMemory arena_, kv_, block_;
   std::optional<Executor> executor_; ///< Set by reserve().
   std::vector<BoundPhase> phases_;
+  std::vector<FileRows> rows_; ///< One entry per phase.
 };
 
 } // namespace moert

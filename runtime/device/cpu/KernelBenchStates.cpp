@@ -131,6 +131,7 @@ double KernelBench::stateful(const KernelInfo &opKernel, int32_t tokens,
     ShortConvArgs a{};
     const bool hasParts = variant == "parts";
     a.cols = a.outStride = kMixed, a.taps = kTaps, a.silu = variant != "plain";
+    a.dilation = 1;
     a.xStride = hasParts ? kPart : kMixed;
     a.x = input<float>(tokens * a.xStride);
     a.weight = input<float>(a.xStride * kTaps);

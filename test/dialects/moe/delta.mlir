@@ -28,6 +28,13 @@ func.func @convolution(%x: tensor<?x72xf32>, %conv: tensor<72x3xf32>, %bias: ten
   return %y : tensor<?x72xf32>
 }
 
+// CHECK-LABEL: func.func @dilated
+func.func @dilated(%x: tensor<?x72xf32>, %conv: tensor<72x3xf32>) -> tensor<?x72xf32> {
+  // CHECK: moe.short_conv %{{.*}} conv %{{.*}} {dilation = 16 : i64, layer = 0 : i64, part = 1 : i64, silu}
+  %y = moe.short_conv %x conv %conv {layer = 0, part = 1, dilation = 16, silu} : (tensor<?x72xf32>, tensor<72x3xf32>) -> tensor<?x72xf32>
+  return %y : tensor<?x72xf32>
+}
+
 // CHECK-LABEL: func.func @regroup
 func.func @regroup(%x: tensor<?x30xf32>) -> tensor<?x24xf32> {
   // CHECK: moe.regroup %{{.*}} {groups = 3 : i64, offset = 2 : i64, parts = array<i64: 5, 3>} : (tensor<?x30xf32>) -> tensor<?x24xf32>

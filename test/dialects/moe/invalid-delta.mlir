@@ -109,3 +109,11 @@ func.func @convolution(%x: tensor<?x72xf32>, %conv: tensor<71x3xf32>) {
   %y = moe.short_conv %x conv %conv {layer = 0} : (tensor<?x72xf32>, tensor<71x3xf32>) -> tensor<?x72xf32>
   return
 }
+
+// -----
+
+func.func @far(%x: tensor<?x72xf32>, %conv: tensor<72x3xf32>) {
+  // expected-error @below {{expected (conv columns - 1) * dilation from 0 to 32, got 34}}
+  %y = moe.short_conv %x conv %conv {layer = 0, dilation = 17} : (tensor<?x72xf32>, tensor<72x3xf32>) -> tensor<?x72xf32>
+  return
+}

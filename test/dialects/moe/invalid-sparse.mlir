@@ -141,3 +141,19 @@ func.func @block_width(%q: tensor<?x96xf32>, %kv: !moe.kv<256>, %c: tensor<?x4xi
   %a = moe.block_attention %q, %kv, %c {heads = 6, kv_heads = 3, key = 16, value = 16, scale = 0.25, groups = 1, ratio = 4, local = 0} : (tensor<?x96xf32>, !moe.kv<256>, tensor<?x4xi32>) -> tensor<?x96xf32>
   return
 }
+
+// -----
+
+func.func @no_block(%q: tensor<?x768xf32>, %kv: !moe.kv<64>, %b: tensor<?x3xi32>) {
+  // expected-error @below {{expected block from 1 to}}
+  %d = moe.choose_entries %q, %kv within %b {heads = 12, key = 64, top_k = 16, scale = 0.125} : (tensor<?x768xf32>, !moe.kv<64>, tensor<?x3xi32>) -> tensor<?x16xi32>
+  return
+}
+
+// -----
+
+func.func @ape_alone(%x: tensor<?x64xf32>, %ape: tensor<4x64xf32>) {
+  // expected-error @below {{expected a gate with ape}}
+  %e = moe.compress %x ape %ape {layer = 2, part = 2, ratio = 4} : (tensor<?x64xf32>, tensor<4x64xf32>) -> tensor<?x64xf32>
+  return
+}

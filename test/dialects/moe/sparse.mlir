@@ -11,6 +11,15 @@ func.func @index(%h: tensor<?x64xf32>, %q: tensor<?x768xf32>, %w: tensor<?x12xf3
   return %c : tensor<?x16xi32>
 }
 
+// CHECK-LABEL: func.func @bounds
+func.func @bounds(%q: tensor<?x768xf32>, %kv: !moe.kv<64>) -> tensor<?x16xi32> {
+  // CHECK: %{{.*}}, %[[B:.*]] = moe.choose_entries %{{.*}}, %{{.*}} {block = 8 : i64, heads = 12 : i64, {{.*}}} : (tensor<?x768xf32>, !moe.kv<64>) -> (tensor<?x16xi32>, tensor<?x3xi32>)
+  %c, %b = moe.choose_entries %q, %kv {heads = 12, key = 64, top_k = 16, scale = 0.125, block = 8} : (tensor<?x768xf32>, !moe.kv<64>) -> (tensor<?x16xi32>, tensor<?x3xi32>)
+  // CHECK: moe.choose_entries %{{.*}}, %{{.*}} within %[[B]] {block = 8 : i64
+  %d = moe.choose_entries %q, %kv within %b {heads = 12, key = 64, top_k = 16, scale = 0.125, block = 8} : (tensor<?x768xf32>, !moe.kv<64>, tensor<?x3xi32>) -> tensor<?x16xi32>
+  return %d : tensor<?x16xi32>
+}
+
 // CHECK-LABEL: func.func @attention
 func.func @attention(%q: tensor<?x192xf32>, %kv: !moe.kv<32>, %c: tensor<?x14xi32>, %s: tensor<6xf32>) -> tensor<?x192xf32> {
   // CHECK: moe.sparse_attention %{{.*}} kv %{{.*}} entries %{{.*}} chosen %{{.*}} sinks %{{.*}} {heads = 6 : i64, key = 32 : i64, ratio = 4 : i64, scale = {{.*}}, value = 32 : i64, window = 9 : i64}

@@ -356,8 +356,12 @@ private:
     add<OpCode::Regroup>(
         {.width = 512, .groups = 16, .first = 256, .second = 256});
     for (int32_t taps = 1; taps <= kMaxTaps; ++taps)
-      add<OpCode::ShortConv>(
-          {.xStride = 8192, .cols = 8192, .taps = taps, .silu = taps != 3});
+      for (int32_t dilation : {1, 3})
+        add<OpCode::ShortConv>({.xStride = 8192,
+                                .cols = 8192,
+                                .taps = taps,
+                                .silu = taps != 3,
+                                .dilation = dilation});
     add<OpCode::DeltaGates>({.decays = 32, .heads = 32});
     DeltaRuleArgs rule{.keyHeads = 16, .heads = 32, .value = 128};
     for (int32_t tokens : {1, 512}) {
@@ -381,6 +385,9 @@ private:
     add<OpCode::ResidualMix>({.cols = 7168, .count = 8});
     add<OpCode::Concat>({.first = 7168, .second = 7168});
     add<OpCode::ClampedMul>({.cols = 2048, .rowsPerToken = 1});
+    add<OpCode::BlockMaxima>({.ratio = 64, .size = 64});
+    add<OpCode::KeepBlocks>({.topK = 31, .ratio = 64, .size = 64});
+    add<OpCode::GateStreams>({.cols = 4096, .streams = 4});
     add<OpCode::HashRouter>({.experts = 256, .topK = 6});
   }
 

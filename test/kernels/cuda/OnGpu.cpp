@@ -286,6 +286,33 @@ struct Moved {
     in(a.y, tokens * a.second * 4);
     out(a.out, tokens * (a.first + a.second) * 4);
   }
+  /// The position after the last of any sequence.
+  int64_t lastPosition() const {
+    int64_t last = 0;
+    for (int32_t i = 0; i < step.sequenceCount; ++i)
+      last = std::max<int64_t>(last, step.sequence(i).position +
+                                         step.sequence(i).count);
+    return last;
+  }
+  void move(BlockMaximaArgs &a) {
+    const int64_t last = lastPosition();
+    in(a.scores, floats(tokens, a.scoresStride, last * a.size / a.ratio));
+    out(a.out,
+        floats(tokens, a.outStride, std::max<int64_t>(last / a.ratio, 1)));
+  }
+  void move(KeepBlocksArgs &a) {
+    const int64_t seen = lastPosition() * a.size / a.ratio;
+    in(a.scores, floats(tokens, a.scoresStride, seen));
+    in(a.chosen, tokens * a.topK * 4);
+    out(a.out, floats(tokens, a.scoresStride, seen));
+  }
+  void move(GateStreamsArgs &a) {
+    int64_t all = tokens * a.streams * a.cols * 4;
+    in(a.q, all);
+    in(a.k, all);
+    in(a.value, tokens * a.cols * 4);
+    out(a.out, all);
+  }
   void move(ClampedMulArgs &a) {
     inPair(a.gate, a.up, a.out, tokens * a.rowsPerToken * a.cols * 4);
   }
@@ -432,6 +459,8 @@ void runOnGpu(OpCode op, const void *args, const Step &step,
   case OpCode::op:                                                             \
     return runTyped<OpCode::op>(args, step, form, parts, multiprocessors);
 #include "kernels/Kernels.def"
+  default:
+    FAIL() << "only the host has kernels for op " << unsigned(op);
   }
 }
 
