@@ -161,10 +161,11 @@ def TryPlacementPass : Moe_Pass<"moe-try-placement"> {
 }
 
 def KeepAttentionOnHostPass : Moe_Pass<"moe-keep-attention-on-host"> {
-  let summary = "keep attention on the host if a trial found that faster";
+  let summary = "keep attention on the host if a trial found that faster, and tables of model files";
   let description = [{
     Invariant: in a module with `moe.attention_on_host`, every op that reads or
-    appends to a KV cache has the host as its device. Other modules are unchanged.
+    appends to a KV cache has the host as its device. An op that reads rows of a
+    table from the model file always has. Other ops are unchanged.
   }];
 }
 

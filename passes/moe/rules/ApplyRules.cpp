@@ -58,7 +58,6 @@ struct ApplyRules : moe::impl::ApplyRulesPassBase<ApplyRules> {
     auto parsed = parsePlacementRules(module, *target, texts);
     if (failed(parsed))
       return signalPassFailure();
-    module.walk([&](FileRowsOpInterface op) { placeTable(op, *target); });
     noteCaches(module, *parsed);
     if (failed(checkUse(module, *parsed)))
       return signalPassFailure();
@@ -171,21 +170,9 @@ private:
     return failure(checked.wasInterrupted());
   }
 
-  /// The model file, of which an op reads rows, is the host's.
-  void placeTable(FileRowsOpInterface op, const moec::TargetDesc &target) {
-    auto type = cast<RankedTensorType>(op.getFileTable().getType());
-    const std::string &host = target.host().name;
-    op->setAttr(kDeviceAttr, StringAttr::get(&getContext(), host));
-    appendReason(op, "On " + host + ": the model file has its table of " +
-                         formatCapacity(double(getTensorBytes(type))) +
-                         ", which is not in memory; a token reads " +
-                         Twine(int64_t(fileReadsOf(op))) +
-                         " rows of it, each a page of the disk or more.");
-  }
-
   void placeOp(Operation *op, ArrayRef<PlacementRule> parsed) {
     if (fileTableOf(op))
-      return;
+      return; // moe-keep-attention-on-host places it.
     if (auto experts = dyn_cast<ExpertsOp>(op);
         experts && experts.getSliceAttr())
       return; // slice() placed it, by its label before the split.
@@ -313,7 +300,7 @@ private:
       return target.devices[gpu];
     };
     module.walk([&](CostOpInterface op) {
-      if (op->hasAttr(kDeviceAttr))
+      if (op->hasAttr(kDeviceAttr) || fileTableOf(op))
         return;
       std::optional<int64_t> layer = layerOf(op);
       bool head =
