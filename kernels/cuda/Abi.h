@@ -138,6 +138,21 @@ struct HalfGemmArgs : GemmArgs {
   int rowsPerToken;
 };
 
+/// The tiles of the last wave of a product, divided by columns (Tail.cuh). Tiles
+/// are numbered along the groups of rows first.
+struct TailArgs {
+  float *sums; ///< Of each part of each of these tiles.
+  int groups;  ///< Of rows of activations.
+  int whole;   ///< The number of tiles before them.
+  int parts;   ///< Of each.
+};
+struct GemmTailArgs : GemmArgs {
+  TailArgs tail;
+};
+struct HalfGemmTailArgs : HalfGemmArgs {
+  TailArgs tail;
+};
+
 /// Number of blocks that copy matrices, whatever the rest of a grid does.
 constexpr int kBringBlocks = 32;
 

@@ -50,6 +50,36 @@ template <int Bytes> MOE_DEVICE void copyFew(u32 to, const void *from) {
   }
 #endif
 }
+/// Copies four or sixteen bytes to the shared address `to`, or zeros.
+template <int Bytes>
+MOE_DEVICE void copyOrZero(u32 to, const void *from, bool isCopied) {
+  static_assert(Bytes == 4 || Bytes == 16);
+#if __CUDA_ARCH__ >= 800
+  if (Bytes == 16)
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+                 :
+                 : "r"(to), "l"(from), "r"(isCopied ? 16 : 0)
+                 : "memory");
+  else
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;"
+                 :
+                 : "r"(to), "l"(from), "r"(isCopied ? 4 : 0)
+                 : "memory");
+#else
+  if (Bytes == 16) {
+    uint4 v = isCopied ? *(const uint4 *)from : uint4{};
+    asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};"
+                 :
+                 : "r"(to), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w)
+                 : "memory");
+  } else {
+    asm volatile("st.shared.u32 [%0], %1;"
+                 :
+                 : "r"(to), "r"(isCopied ? *(const u32 *)from : 0)
+                 : "memory");
+  }
+#endif
+}
 #if __CUDA_ARCH__ >= 800
 /// Copies `bytes` of sixteen to the shared address `to`; the others become
 /// zero.

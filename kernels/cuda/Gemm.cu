@@ -31,9 +31,9 @@
 #define MOE_A_SIGNED // Codes minus their zero point.
 #include "kernels/cuda/A8.cuh"
 #include "kernels/cuda/AsyncCopy.cuh"
-#include "kernels/cuda/Groups.cuh"
 #include "kernels/cuda/PanelStage.cuh"
 #include "kernels/cuda/Products.cuh"
+#include "kernels/cuda/Tail.cuh"
 
 constexpr int kTiles = MOE_ROWS / MOE_WARP_COLS / 8;
 constexpr int kStageUnits = 2; // 64 columns: a swizzled row of 64 bytes.
@@ -177,6 +177,13 @@ MOE_DEVICE int threadAgain() {
   int tid;
   asm volatile("mov.u32 %0, %%tid.x;" : "=r"(tid));
   return tid;
+}
+
+/// The same of the block's number.
+MOE_DEVICE int blockAgain() {
+  int block;
+  asm volatile("mov.u32 %0, %%ctaid.x;" : "=r"(block));
+  return block;
 }
 
 /// Shared addresses of what a lane reads of unit 0 of a stage.
@@ -404,6 +411,9 @@ struct Sources {
   /// reads. The thread that copied them decodes them.
   uint2 quads[kScaleLoads][kQuads];
   u32 acts[2][kStageUnits * MOE_ROWS];
+#ifdef MOE_TAIL
+  int end; ///< The unit after those of the tile's part.
+#endif
 };
 struct Quad {
   bool isUp;
@@ -527,7 +537,7 @@ MOE_DEVICE void fillStage(u32 stage, const Sources &s, const GemmArgs &a,
     constexpr int kBytes = kIsRagged ? 4 : 8;
 #pragma unroll
     for (int i = 0; i < 8 / kBytes; ++i) {
-      int u = min(i, units - 1 - first);
+      int u = kIsRagged ? min(i, units - 1 - first) : i;
       copyFew<kBytes>(sharedAddress(&s.acts[0][0]) + i * 4 * MOE_ROWS +
                           kBytes * t,
                       from + u);
@@ -620,37 +630,111 @@ constexpr int kBlocks = kThreads == 256       ? (kHasFewRegisters ? 2 : 1)
                         : kPairs * kTiles > 4 ? 2
                                               : 4;
 
+/// Stores the results of tile `tile` of a warp's rows of activations, from row
+/// `act` of the job on; the lane's weight rows begin with `row`.
+MOE_DEVICE void finishTile(const GemmArgs &a, const Job &job, i64 row, int act,
+                           const float (&sums)[kPairs][4][2]) {
+#pragma unroll
+  for (int t = 0; t < 2; ++t) {
+    int i = act + 2 * (threadIdx.x % 4) + t;
+    if (i >= job.count)
+      continue;
+    float *out = outRow(a, job, i);
+#pragma unroll
+    for (int k = 0; k < 4 * kMatrixPairs; ++k) {
+      int pair = k / 4, r = k % 4;
+      i64 at = row + 32 * pair + r;
+      if (at < a.w.rows)
+#ifdef MOE_GATE
+        finish(a, job.matrix, out, at, sums[0][r][t], sums[1][r][t]);
+#else
+        finish(a, job.matrix, out, at, sums[pair][r][t], 0);
+#endif
+    }
+  }
+}
+
+#ifdef MOE_TAIL
+/// The sums of a part of a tile: those of tile `tile` of its warps' rows.
+MOE_DEVICE float4 *partSums(const GemmTailArgs &a, int part, int tile,
+                            int tid) {
+  return (float4 *)a.tail.sums +
+         (i64(part) * kTiles + tile) * 2 * kPairs * kThreads + tid;
+}
+#endif
+
+#if MOE_TAIL == 2
+MOE_KERNEL(kThreads, 2, GemmTailArgs) {
+  Tile tile = findTile(a, blockIdx.x);
+  WarpPlace place = placeOf(threadIdx.x);
+  i64 row = i64(tile.column) * kBlockRows + place.row;
+  int act = place.act + 8 * int(blockIdx.y);
+  if (act >= tile.job.count || row >= a.w.rows)
+    return;
+  float sums[kPairs][4][2] = {};
+#pragma unroll 4
+  for (int part = 0; part < a.tail.parts; ++part) {
+    const float4 *from =
+        partSums(a, blockIdx.x * a.tail.parts + part, blockIdx.y, threadIdx.x);
+#pragma unroll
+    for (int i = 0; i < 2 * kPairs; ++i) {
+      float4 x = from[i * kThreads];
+      float(&to)[4][2] = sums[i / 2];
+      to[i % 2 * 2][0] += x.x;
+      to[i % 2 * 2][1] += x.y;
+      to[i % 2 * 2 + 1][0] += x.z;
+      to[i % 2 * 2 + 1][1] += x.w;
+    }
+  }
+  finishTile(a, tile.job, row + 4 * place.lane.g, act, sums);
+}
+#else
+#ifdef MOE_TAIL
+MOE_KERNEL(kThreads, kBlocks, GemmTailArgs) {
+#else
 MOE_KERNEL(kThreads, kBlocks, MOE_GEMM_ARGS) {
+#endif
   MOE_BRING_NEXT(a)
   extern __shared__ uint4 memory[];
   Stage *stages = (Stage *)memory;
-  Job job = findGroup(a);
+  Tile tile = findTile(a, blockIdx.x);
+  Job job = tile.job;
   if (job.count <= 0)
     return;
   WarpPlace place = placeOf(threadIdx.x);
-  i64 blockRow = i64(blockIdx.x) * kBlockRows;
+  i64 blockRow = i64(tile.column) * kBlockRows;
   float sums[kPairs][kTiles][4][2] = {};
-  int units = int(a.w.cols / 32);
+  const int units = int(a.w.cols / 32);
+  // In twos of stages, so that the first stage is the same.
+  const Range range = rangeOf(a, tile, units, 2 * kStageUnits);
   // Warps past the last row multiply nothing, but they copy.
   bool isInside = blockRow + place.row < a.w.rows && place.act < job.count;
   int tiles = min((job.count - place.act + 7) / 8, kTiles);
   Sources &sources = *(Sources *)(stages + 2);
   findSources(sources, a, job, blockRow);
+#ifdef MOE_TAIL
+  if (threadIdx.x == 0)
+    sources.end = range.end;
+  auto end = [&] { return int(loadShared4(sharedAddress(&sources.end))); };
+#else
+  auto end = [&] { return units; };
+#endif
   u32 shared = sharedAddress(memory);
   Reads reads = readsOf(stages[0], place);
-  fillStage(shared, sources, a, 0, units);
+  fillStage(shared, sources, a, range.begin, units);
   waitCopies<0>();
-  decodeScales(stages[0], sources, 0, units);
+  decodeScales(stages[0], sources, range.begin, units);
   __syncthreads();
-  for (int first = 0; first < units; first += kStageUnits) {
+  for (int first = range.begin; first < end(); first += kStageUnits) {
     int next = first + kStageUnits;
-    if (next < units)
+    if (next < end())
       fillStage(shared + (next / kStageUnits % 2) * u32(sizeof(Stage)), sources,
                 a, next, units);
     if (isInside)
-      multiplyStage(sums, reads, min(kStageUnits, units - first), tiles,
-                    place.lane);
-    if (next < units) {
+      multiplyStage(sums, reads,
+                    kIsRagged ? min(kStageUnits, units - first) : kStageUnits,
+                    tiles, place.lane);
+    if (next < end()) {
       waitCopies<0>();
       decodeScales(stages[next / kStageUnits % 2], sources, next, units);
     }
@@ -661,28 +745,33 @@ MOE_KERNEL(kThreads, kBlocks, MOE_GEMM_ARGS) {
   if (!isInside)
     return;
   // Again, because registers are few in the loop.
-  job = findGroup(a);
-  place = placeOf(threadAgain());
+  int tid = threadAgain(), block = blockAgain();
+#ifdef MOE_TAIL
+  if (block >= a.tail.whole) {
+    float4 *to = partSums(a, block - a.tail.whole, 0, tid);
 #pragma unroll
-  for (int tile = 0; tile < kTiles; ++tile)
+    for (int i = 0; i < kTiles; ++i)
 #pragma unroll
-    for (int t = 0; t < 2; ++t) {
-      int act = place.act + 8 * tile + 2 * place.lane.c + t;
-      if (act >= job.count)
-        continue;
-      float *out = outRow(a, job, act);
-#pragma unroll
-      for (int i = 0; i < 4 * kMatrixPairs; ++i) {
-        int pair = i / 4, r = i % 4;
-        i64 row = i64(blockIdx.x) * kBlockRows + place.row + 32 * pair +
-                  4 * place.lane.g + r;
-        if (row < a.w.rows)
-#ifdef MOE_GATE
-          finish(a, job.matrix, out, row, sums[0][tile][r][t],
-                 sums[1][tile][r][t]);
-#else
-          finish(a, job.matrix, out, row, sums[pair][tile][r][t], 0);
-#endif
+      for (int k = 0; k < 2 * kPairs; ++k) {
+        const float(&x)[4][2] = sums[k / 2][i];
+        to[(i * 2 * kPairs + k) * kThreads] =
+            make_float4(x[k % 2 * 2][0], x[k % 2 * 2][1], x[k % 2 * 2 + 1][0],
+                        x[k % 2 * 2 + 1][1]);
       }
-    }
+    return;
+  }
+#endif
+  tile = findTile(a, block);
+  place = placeOf(tid);
+#pragma unroll
+  for (int i = 0; i < kTiles; ++i) {
+    float own[kPairs][4][2];
+#pragma unroll
+    for (int k = 0; k < kPairs * 8; ++k)
+      own[k / 8][k / 2 % 4][k % 2] = sums[k / 8][i][k / 2 % 4][k % 2];
+    finishTile(a, tile.job,
+               i64(tile.column) * kBlockRows + place.row + 4 * place.lane.g,
+               place.act + 8 * i, own);
+  }
 }
+#endif

@@ -13,11 +13,19 @@
 // and some 80 instructions of unpacking and scaling, or 20 cycles of a
 // multiprocessor, which gets 14 bytes per cycle on an H100 and three on a 4090.
 
+// Sixteen columns of eight rows of activations are eight lines of memory, which
+// L1 looks up one after the other: loaded by each lane as an mma needs them,
+// they would take three times as long as the weights. So a warp copies those of
+// a pass to its own shared memory in whole lines, in the shadow of the weights'
+// latency, and ldmatrix gives them to lanes.
+
 #include "kernels/cuda/A8.cuh"
+#include "kernels/cuda/AsyncCopy.cuh"
 #include "kernels/cuda/Jobs.cuh"
 #include "kernels/cuda/Rows16.cuh"
 
-#if defined(MOE_GATE) && defined(MOE_DIGITS) && MOE_BITS < 4
+#if defined(MOE_GATE) &&                                                       \
+    ((defined(MOE_DIGITS) && MOE_BITS < 4) || MOE_BITS == 3 || MOE_BITS == 6)
 constexpr int kUnits = 1; // More to unpack: two would spill.
 #elif defined(MOE_GATE) || MOE_BITS > 5 || defined(MOE_HALVES)
 constexpr int kUnits = 2;
@@ -27,6 +35,17 @@ constexpr int kUnits = 4;
 /// Floats between the sums of two rows, so that four columns' lanes use four
 /// banks.
 constexpr int kPitch = 36;
+constexpr int kRows = 8; ///< Of activations.
+#ifdef MOE_GATE
+constexpr int kMatrices = 2;
+#else
+constexpr int kMatrices = 1;
+#endif
+/// Sixteen bytes of a row's codes of a pass, and a lane's copies of them and of
+/// scales.
+constexpr int kActWords = 2 * kUnits;
+constexpr int kCodeCopies = (kRows * kActWords + 31) / 32;
+constexpr int kScaleCopies = (kRows * kUnits + 31) / 32;
 
 struct Lane {
   int g, c, quad;
@@ -38,13 +57,21 @@ struct Weights {
   UnitScales unit[kUnits];
   BlockScales block[kTileUnits == 1 ? kUnits : 1];
 };
-/// The activations of that pass: codes of row g; scales of rows 2 c and 2 c +
-/// 1, with the sums of both halves of a unit.
-struct Acts {
-  u32 low[kUnits], high[kUnits];
-  float scale[kUnits][2];
-  u32 sums[kUnits][2];
+/// The activations of that pass, in a warp's shared memory. Sixteen bytes with
+/// number i of row t are at actPlace(t, i), so that those of eight rows are in
+/// different banks. Past the last unit and row are zeros.
+struct ActStage {
+  uint4 codes[kRows * kActWords];
+  float scales[kRows][kUnits];
+  u32 sums[kRows][kUnits]; ///< Of both halves.
 };
+MOE_DEVICE int actPlace(int t, int i) {
+  return t * kActWords + (i ^ t / (8 / kActWords) % kActWords);
+}
+/// Bytes of a warp's shared memory: its activations, then its sums.
+constexpr int kWarpBytes = MOE_WARP_BYTES;
+static_assert(sizeof(ActStage) <= kWarpBytes &&
+              kMatrices * kRows * kPitch * 4 <= kWarpBytes);
 
 /// Loads units of the lane's `panel`. `first` is a multiple of kUnits; past the
 /// last unit, the last one is read again.
@@ -66,28 +93,96 @@ MOE_DEVICE void loadWeights(Weights &w, const u8 *panel, int first, int units,
   }
 }
 
-MOE_DEVICE void loadActs(Acts &a, const u8 *const (&rows)[3], i64 cols,
-                         int first, int units, const Lane &lane) {
+/// What a lane copies of each pass: sixteen bytes of codes and four of scales
+/// and sums, of rows that are a constant number apart.
+struct ActSource {
+  const u8 *codes[kCodeCopies], *scales[kScaleCopies];
+  bool isCodes[kCodeCopies], isScales[kScaleCopies]; ///< Else zeros.
+};
+MOE_DEVICE ActSource actSource(const GemmArgs &a, const Job &job) {
+  ActSource s;
+  int lane = threadIdx.x % 32;
+  auto rowOf = [&](int t) { return actRow(a, job, t < job.count ? t : 0); };
 #pragma unroll
-  for (int i = 0; i < kUnits; ++i) {
-    int unit = first + i;
-    bool isInside = kTileUnits > 1 || unit < units;
-    const u8 *q = rows[0] + 32 * i64(unit) + 4 * lane.c;
-    bool isRow = isInside && rows[0];
-    a.low[i] = isRow ? load4(q) : 0;
-    a.high[i] = isRow ? load4(q + 16) : 0;
+  for (int i = 0; i < kCodeCopies; ++i) {
+    int word = lane + 32 * i, t = word / kActWords;
+    s.isCodes[i] = t < job.count;
+    s.codes[i] = rowOf(t) + word % kActWords * 16;
+  }
+#pragma unroll
+  for (int i = 0; i < kScaleCopies; ++i) {
+    int t = (lane + 32 * i) / kUnits;
+    s.isScales[i] = t < job.count;
+    s.scales[i] = (const u8 *)(a8Scales(rowOf(t), a.w.cols) + lane % kUnits);
+  }
+  return s;
+}
+/// Begins the copies of units from `first` on.
+MOE_DEVICE void fillActs(u32 stage, const ActSource &s, i64 cols, int first,
+                         int units) {
+  int lane = threadIdx.x % 32;
+#pragma unroll
+  for (int i = 0; i < kCodeCopies; ++i) {
+    int word = lane + 32 * i, w = word % kActWords;
+    bool isInside = kTileUnits > 1 || first + w / 2 < units;
+    if (kRows * kActWords % 32 == 0 || word < kRows * kActWords)
+      copyOrZero<16>(stage + 16 * actPlace(word / kActWords, w),
+                     s.codes[i] + 32 * i64(first), isInside && s.isCodes[i]);
+  }
+  bool isInside = kTileUnits > 1 || first + lane % kUnits < units;
+#pragma unroll
+  for (int i = 0; i < kScaleCopies; ++i) {
+    int at = lane + 32 * i;
+    if (kRows * kUnits % 32 != 0 && at >= kRows * kUnits)
+      break;
+    u32 to = stage + u32(sizeof(ActStage::codes)) + 4 * at;
+    const u8 *from = s.scales[i] + 4 * first;
+    copyOrZero<4>(to, from, isInside && s.isScales[i]);
+#if defined(MOE_MIN) || defined(MOE_ZERO)
+    copyOrZero<4>(to + u32(sizeof(ActStage::scales)), from + cols / 8,
+                  isInside && s.isScales[i]);
+#endif
+  }
+  commitCopies();
+}
+
+/// A lane's activations of a pass: codes of row g; scales of rows 2 c and 2 c +
+/// 1, with the sums of both halves of a unit.
+struct Acts {
+  u32 low[kUnits], high[kUnits];
+  float scale[kUnits][2];
+  u32 sums[kUnits][2];
+};
+MOE_DEVICE void loadActs(Acts &a, const ActStage &stage, const Lane &lane) {
+  int lane32 = threadIdx.x % 32;
+#pragma unroll
+  for (int i = 0; i < kUnits; i += 2) {
+    // Matrix k of ldmatrix is word k from the first of these units on.
+    u32 at = sharedAddress(stage.codes) +
+             16 * actPlace(lane32 % 8, 2 * i + lane32 / 8 % kActWords);
+    u32 b[4];
+    asm volatile(
+        "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+        : "=r"(b[0]), "=r"(b[1]), "=r"(b[2]), "=r"(b[3])
+        : "r"(at)
+        : "memory");
+#pragma unroll
+    for (int k = 0; k < 2 && i + k < kUnits; ++k) {
+      a.low[i + k] = b[2 * k];
+      a.high[i + k] = b[2 * k + 1];
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < kUnits; ++i)
 #pragma unroll
     for (int t = 0; t < 2; ++t) {
-      const u8 *row = rows[1 + t];
-      bool isScale = isInside && row;
-      a.scale[i][t] = isScale ? __ldg(a8Scales(row, cols) + unit) : 0;
+      a.scale[i][t] = stage.scales[2 * lane.c + t][i];
 #if defined(MOE_MIN) || defined(MOE_ZERO)
-      a.sums[i][t] = isScale ? __ldg(a8Sums(row, cols) + unit) : 0;
+      a.sums[i][t] = stage.sums[2 * lane.c + t][i];
 #else
       a.sums[i][t] = 0;
 #endif
     }
-  }
 }
 
 /// sums[row][t] += weights of the lane's row times activations 2 c + t. It is a
@@ -157,8 +252,7 @@ MOE_DEVICE void storePart(float *part, const float (&sums)[4][2], int count,
 
 MOE_KERNEL(256, 2, MOE_GEMM_ARGS) {
   MOE_BRING_NEXT(a)
-  extern __shared__ float4 parts4[]; // [warps][rows][kPitch], again for up
-  float *parts = (float *)parts4;
+  extern __shared__ uint4 memory[]; // kWarpBytes for each warp.
   Job job = findJob(a, blockIdx);
   if (job.count <= 0)
     return;
@@ -168,10 +262,8 @@ MOE_KERNEL(256, 2, MOE_GEMM_ARGS) {
   i64 panels = (a.w.rows + 15) / 16;
   i64 panel = i64(blockIdx.x) * 2 + lane.g / 4;
   panel = panel < panels ? panel : panels - 1;
-  const u8 *rows[3] = {
-      lane.g < job.count ? actRow(a, job, lane.g) : nullptr,
-      2 * lane.c < job.count ? actRow(a, job, 2 * lane.c) : nullptr,
-      2 * lane.c + 1 < job.count ? actRow(a, job, 2 * lane.c + 1) : nullptr};
+  ActSource source = actSource(a, job);
+  u8 *own = (u8 *)memory + warp * kWarpBytes;
   const u8 *w =
       a.w.data + job.matrix * a.w.outerStride + panel * 16 * a.w.rowStride;
   int units = int(a.w.cols / 32);
@@ -182,36 +274,39 @@ MOE_KERNEL(256, 2, MOE_GEMM_ARGS) {
   float ups[4][2] = {};
 #endif
   for (int first = warp * kUnits; first < units; first += warps * kUnits) {
+    fillActs(sharedAddress(own), source, a.w.cols, first, units);
     Weights weights;
-    Acts acts;
     loadWeights(weights, w, first, units, lane);
 #ifdef MOE_GATE
     Weights upWeights;
     loadWeights(upWeights, up, first, units, lane);
 #endif
-    loadActs(acts, rows, a.w.cols, first, units, lane);
+    waitCopies<0>();
+    __syncwarp();
+    Acts acts;
+    loadActs(acts, *(const ActStage *)own, lane);
+    __syncwarp(); // The next copies may come.
     multiply(sums, weights, acts, first, lane);
 #ifdef MOE_GATE
     multiply(ups, upWeights, acts, first, lane);
 #endif
   }
-  int partFloats = job.count * kPitch;
-  storePart(parts + warp * partFloats, sums, job.count, lane);
+  storePart((float *)own, sums, job.count, lane);
 #ifdef MOE_GATE
-  float *upParts = parts + warps * partFloats;
-  storePart(upParts + warp * partFloats, ups, job.count, lane);
+  constexpr int kUpAt = kRows * kPitch; // Behind the sums of the gate.
+  storePart((float *)own + kUpAt, ups, job.count, lane);
 #endif
   __syncthreads();
   for (int i = threadIdx.x; i < 32 * job.count; i += blockDim.x) {
     i64 row = i64(blockIdx.x) * 32 + i % 32;
     if (row >= a.w.rows)
       continue;
-    int at = i / 32 * kPitch + i % 32;
+    const float *part = (const float *)memory + i / 32 * kPitch + i % 32;
     float sum = 0, upSum = 0;
-    for (int k = 0; k < warps; ++k) {
-      sum += parts[k * partFloats + at];
+    for (int k = 0; k < warps; ++k, part += kWarpBytes / 4) {
+      sum += part[0];
 #ifdef MOE_GATE
-      upSum += upParts[k * partFloats + at];
+      upSum += part[kUpAt];
 #endif
     }
     finish(a, job.matrix, outRow(a, job, i / 32), row, sum, upSum);

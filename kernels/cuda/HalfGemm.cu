@@ -31,7 +31,7 @@
 // barrier, and tensor cores would wait.
 
 #include "kernels/cuda/Formats.cuh"
-#include "kernels/cuda/Groups.cuh"
+#include "kernels/cuda/Tail.cuh"
 
 #if MOE_FORMAT != MOE_F32 && MOE_FORMAT != MOE_BF16
 #define MOE_HALF_IS_F16
@@ -105,12 +105,13 @@ MOE_DEVICE i64 narrowRow(const HalfGemmArgs &a, const Job &job, int i) {
 #endif
 }
 
-/// Rows past a job's last read the first one; their results are not stored.
-MOE_DEVICE ActSource actSource(const HalfGemmArgs &a, const Job &job, int slice,
-                               int thread) {
+/// From round `round` on. Rows past a job's last read the first one; their
+/// results are not stored.
+MOE_DEVICE ActSource actSource(const HalfGemmArgs &a, const Job &job, int round,
+                               int slice, int thread) {
   ActSource s;
   int row = thread / kActWords, word = thread % kActWords;
-  int column = slice * kStepCols + word * 8;
+  int column = (round * MOE_SLICES + slice) * kStepCols + word * 8;
 #pragma unroll
   for (int i = 0; i < kActCopies; ++i) {
     int t = row + i * kActApart;
@@ -263,14 +264,79 @@ MOE_DEVICE void addSlices(Sums &sums, float *memory, int slice, int thread) {
 }
 #endif
 
-#ifdef MOE_PART
+/// Stores the results of tile `tile` of a warp's rows of activations.
+MOE_DEVICE void finishTile(const HalfGemmArgs &a, const Job &job, i64 warpRow,
+                           int act, const float (&sums)[MOE_TILES][4]) {
+#pragma unroll
+  for (int t = 0; t < 2; ++t) {
+    int i = act + 2 * (threadIdx.x % 4) + t;
+    if (i >= job.count)
+      continue;
+    float *out = outRow(a, job, i);
+#ifdef MOE_HALF_IS_F16
+    float scale = a.scales[narrowRow(a, job, i)];
+#else
+    float scale = 1;
+#endif
+#pragma unroll
+    for (int r = 0; r < 2 * kRowTiles; ++r) {
+      i64 row = warpRow + weightRow(r / 2, r % 2);
+      if (row >= a.w.rows)
+        continue;
+      float sum = sums[r / 2][r % 2 * 2 + t] * scale, up = 0;
+#ifdef MOE_GATE
+      up = sums[kRowTiles + r / 2][r % 2 * 2 + t] * scale;
+#endif
+      finish(a, job.matrix, out, row, sum, up);
+    }
+  }
+}
+
+#ifdef MOE_TAIL
+static_assert(MOE_SLICES == 1, "sums are those of all warps");
+/// The sums of a part of a tile: those of tile `tile` of its warps' rows.
+MOE_DEVICE float4 *partSums(const HalfGemmTailArgs &a, int part, int tile) {
+  return (float4 *)a.tail.sums +
+         (i64(part) * kTiles + tile) * MOE_TILES * kThreads + threadIdx.x;
+}
+#endif
+
+#if MOE_TAIL == 2
+MOE_KERNEL(kThreads, 2, HalfGemmTailArgs) {
+  Tile tile = findTile(a, blockIdx.x);
+  int warp = threadIdx.x / 32, warpRow = warp % MOE_WARP_ROWS;
+  int act = warp / MOE_WARP_ROWS * 8 * kTiles + blockIdx.y * 8;
+  i64 row = i64(tile.column) * kBlockRows + 16 * kRowTiles * warpRow;
+  if (act >= tile.job.count || row >= a.w.rows)
+    return;
+  float sums[MOE_TILES][4] = {};
+#pragma unroll 2
+  for (int part = 0; part < a.tail.parts; ++part) {
+    const float4 *from =
+        partSums(a, blockIdx.x * a.tail.parts + part, blockIdx.y);
+#pragma unroll
+    for (int i = 0; i < MOE_TILES; ++i) {
+      float4 x = from[i * kThreads];
+      sums[i][0] += x.x;
+      sums[i][1] += x.y;
+      sums[i][2] += x.z;
+      sums[i][3] += x.w;
+    }
+  }
+  finishTile(a, tile.job, row, act, sums);
+}
+#else
+#ifdef MOE_TAIL
+MOE_KERNEL(kThreads, MOE_BLOCKS, HalfGemmTailArgs) {
+#elif defined(MOE_PART)
 MOE_KERNEL(kThreads, MOE_BLOCKS, HalfGemmPartArgs) {
   MOE_BRING_NEXT(a)
 #else
 MOE_KERNEL(kThreads, MOE_BLOCKS, HalfGemmArgs) {
 #endif
   extern __shared__ uint4 memory[];
-  Job job = findGroup(a);
+  const Tile tile = findTile(a, blockIdx.x);
+  const Job job = tile.job;
   if (job.count <= 0)
     return;
 #if MOE_JOBS == MOE_HEADS
@@ -283,21 +349,24 @@ MOE_KERNEL(kThreads, MOE_BLOCKS, HalfGemmArgs) {
   int slice = threadIdx.x / kSliceThreads, thread = threadIdx.x % kSliceThreads;
   int warp = thread / 32, lane = threadIdx.x % 32;
   int warpRow = warp % MOE_WARP_ROWS, act = warp / MOE_WARP_ROWS * 8 * kTiles;
-  i64 blockRow = i64(blockIdx.x) * kBlockRows;
+  i64 blockRow = i64(tile.column) * kBlockRows;
   // Warps past the last row multiply nothing, but they copy.
   bool isInside =
       blockRow + warpRow * kRowTiles * 16 < a.w.rows && act < job.count;
-  WeightSource weights = weightSource(a, job, blockRow, slice, thread);
-  ActSource acts = actSource(a, job, slice, thread);
   // Steps of all slices together; a stage has one of each slice.
   constexpr u32 kStageBytes = sizeof(Stage) * MOE_SLICES;
-  int rounds =
-      (int(a.w.cols) + kStepCols * MOE_SLICES - 1) / (kStepCols * MOE_SLICES);
+  const Range rounds = rangeOf(a, tile,
+                               (int(a.w.cols) + kStepCols * MOE_SLICES - 1) /
+                                   (kStepCols * MOE_SLICES),
+                               1);
+  WeightSource weights =
+      weightSource(a, job, blockRow, rounds.begin, slice, thread);
+  ActSource acts = actSource(a, job, rounds.begin, slice, thread);
   const u32 first = sharedAddress(memory) + slice * u32(sizeof(Stage));
   const u32 end = first + MOE_STAGES * kStageBytes;
   Scales scales; // Of the round that was filled last.
   auto fill = [&](int round, u32 stage, int part, int parts) {
-    if (round < rounds) {
+    if (round < rounds.end) {
       fillWeights(stage, weights, round, thread, part, parts);
       fillActs(stage, acts, a, thread, part, parts);
       if (part == 0)
@@ -307,13 +376,13 @@ MOE_KERNEL(kThreads, MOE_BLOCKS, HalfGemmArgs) {
       commitCopies();
   };
   auto store = [&](int round, u32 stage) {
-    if (round < rounds)
+    if (round < rounds.end)
       storeScales(stage, scales, weights, round, thread);
   };
 #pragma unroll
   for (int i = 0; i < MOE_STAGES - 1; ++i) {
-    fill(i, first + i * kStageBytes, 0, 1);
-    store(i, first + i * kStageBytes);
+    fill(rounds.begin + i, first + i * kStageBytes, 0, 1);
+    store(rounds.begin + i, first + i * kStageBytes);
   }
   Sums sums = {};
   Operands o{weightLane(warpRow), actLane(act), job.count - act};
@@ -324,9 +393,9 @@ MOE_KERNEL(kThreads, MOE_BLOCKS, HalfGemmArgs) {
     loadFirst(o, first, 0);
 #endif
   u32 here = first, free = end - kStageBytes;
-  for (int round = 0; round < rounds; ++round) {
+  for (int round = rounds.begin; round < rounds.end; ++round) {
     // After the last round, operands are loaded once more from its stage.
-    const u32 there = round + 1 == rounds        ? here
+    const u32 there = round + 1 == rounds.end    ? here
                       : here + kStageBytes < end ? here + kStageBytes
                                                  : first;
 #if MOE_AHEAD
@@ -336,7 +405,7 @@ MOE_KERNEL(kThreads, MOE_BLOCKS, HalfGemmArgs) {
         multiply(sums, o, here, there, k, [](int) {});
 #endif
     u32 before = (free > first ? free : end) - kStageBytes;
-    if (round)
+    if (round != rounds.begin)
       store(round + MOE_STAGES - 2, before);
     waitCopies<MOE_STAGES - 2 - MOE_AHEAD>();
     // The stage that is needed next is complete, the free one is left.
@@ -364,28 +433,22 @@ MOE_KERNEL(kThreads, MOE_BLOCKS, HalfGemmArgs) {
   if (!isInside)
     return;
 #pragma unroll
-  for (int tile = 0; tile < kTiles; ++tile)
+  for (int i = 0; i < kTiles; ++i) {
+    float own[MOE_TILES][4];
 #pragma unroll
-    for (int t = 0; t < 2; ++t) {
-      int i = act + 8 * tile + 2 * (lane % 4) + t;
-      if (i >= job.count)
-        continue;
-      float *out = outRow(a, job, i);
-#ifdef MOE_HALF_IS_F16
-      float scale = a.scales[narrowRow(a, job, i)];
-#else
-      float scale = 1;
-#endif
+    for (int k = 0; k < MOE_TILES * 4; ++k)
+      own[k / 4][k % 4] = sums[k / 4][i][k % 4];
+#ifdef MOE_TAIL
+    if (tile.part >= 0) {
+      float4 *to = partSums(a, int(blockIdx.x) - a.tail.whole, i);
 #pragma unroll
-      for (int r = 0; r < 2 * kRowTiles; ++r) {
-        i64 row = blockRow + 16 * warpRow * kRowTiles + weightRow(r / 2, r % 2);
-        if (row >= a.w.rows)
-          continue;
-        float sum = sums[r / 2][tile][r % 2 * 2 + t] * scale, up = 0;
-#ifdef MOE_GATE
-        up = sums[kRowTiles + r / 2][tile][r % 2 * 2 + t] * scale;
-#endif
-        finish(a, job.matrix, out, row, sum, up);
-      }
+      for (int k = 0; k < MOE_TILES; ++k)
+        to[k * kThreads] =
+            make_float4(own[k][0], own[k][1], own[k][2], own[k][3]);
+      continue;
     }
+#endif
+    finishTile(a, job, blockRow + 16 * kRowTiles * warpRow, act + 8 * i, own);
+  }
 }
+#endif

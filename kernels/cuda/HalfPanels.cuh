@@ -71,7 +71,8 @@ struct WeightSource {
 
 /// Panels past a matrix's last read the last one; their results are not stored.
 MOE_DEVICE WeightSource weightSource(const HalfGemmArgs &a, const Job &job,
-                                     i64 blockRow, int slice, int thread) {
+                                     i64 blockRow, int, int slice,
+                                     int thread) {
   i64 last = (a.w.rows + 15) / 16 - 1, first = blockRow / 16;
   auto panelAt = [&](int panel) {
     const Matrix &m = panel < kMatrixPanels ? a.w : a.up;

@@ -33,12 +33,15 @@ struct WeightSource {
   u32 to; ///< From the beginning of a stage.
 };
 
-/// Rows past a matrix's last read the last one; their results are not stored.
+/// From round `round` on. Rows past a matrix's last read the last one; their
+/// results are not stored.
 MOE_DEVICE WeightSource weightSource(const HalfGemmArgs &a, const Job &job,
-                                     i64 blockRow, int slice, int thread) {
+                                     i64 blockRow, int round, int slice,
+                                     int thread) {
   WeightSource s;
   int row = thread / kWeightWords, word = thread % kWeightWords;
-  int column = slice * kStepCols + word * kStepCols / kWeightWords;
+  int column = (round * MOE_SLICES + slice) * kStepCols +
+               word * kStepCols / kWeightWords;
 #pragma unroll
   for (int m = 0; m < kMatrices; ++m) {
     const Matrix &w = m ? a.up : a.w;

@@ -194,18 +194,27 @@ int64_t warpsFor(int64_t units, int64_t each, int64_t most) {
 
 constexpr int64_t kMaxWarps = 8;
 
-std::vector<Launch> gemvMma(const Product &p) {
+std::vector<Launch> gemvMma(const Product &p, const LaunchContext &context) {
   constexpr int64_t kWeightRows = 32, kRows = 8, kPitch = 36, kUnits = 4;
   KernelSpec spec = productSpec(p, "GemvMma.cu", "gemv_mma", kRows);
   if (!addFormat(spec, p.format))
     return {};
-  int64_t warps = warpsFor(p.args.w.cols / 32, kUnits, kMaxWarps);
-  int64_t parts = p.isGate ? 2 : 1, rows = std::min(p.maxRows, kRows);
+  // Two blocks of eight warps are on a multiprocessor, or four of four: no
+  // block has to wait for another's end.
+  int64_t blocks = blocksFor(p.args.w.rows, kWeightRows) * p.heads;
+  bool isWave = p.jobs != Jobs::Experts &&
+                blocks > 2 * context.multiprocessors &&
+                blocks <= 4 * context.multiprocessors;
+  int64_t warps =
+      warpsFor(p.args.w.cols / 32, kUnits, isWave ? kMaxWarps / 2 : kMaxWarps);
+  // A warp has rows' codes, scales and sums of its units, and in the end sums.
+  int64_t warpBytes = std::max(kRows * kUnits * (32 + 4 + 4),
+                               (p.isGate ? 2 : 1) * kRows * kPitch * 4);
+  spec.define("MOE_WARP_BYTES", warpBytes);
   return {makeLaunch(std::move(spec),
                      {blocksFor(p.args.w.rows, kWeightRows), groupsOf(p, kRows),
                       uint32_t(p.heads)},
-                     uint32_t(warps * 32),
-                     uint32_t(parts * warps * rows * kPitch * 4), p.args,
+                     uint32_t(warps * 32), uint32_t(warps * warpBytes), p.args,
                      Fusion::wide(kWeightRows))};
 }
 
@@ -284,30 +293,76 @@ uint32_t gemmSharedBytes(const Product &p, int64_t acts, int64_t weights,
                   4 * threads * sources + 8 * scales);
 }
 
-std::vector<Launch> gemm(const Product &p, int arch) {
+/// How a block of Gemm.cu divides its work.
+struct GemmShape {
+  int64_t rows, warpRows, warpCols, pairs, resident;
+  int64_t weightRows() const { return 32 * warpRows; } ///< Of each matrix.
+  int64_t threads() const { return 32 * warpRows * warpCols; }
+  int64_t tiles() const { return rows / warpCols / 8; }
+};
+GemmShape gemmShape(const Product &p, int arch) {
   // A warp's sums take 64 registers of a lane, of 128 where a block has eight
   // warps.
   int64_t warpActs = p.isGate ? 32 : 64;
   // Lanes of some formats would need more than 128 registers, which blocks of
   // four warps have; on sm_120 those with two factors or more.
   Scaling scaling = scalingOf(p.format);
+  int factors = scaling.sums + scaling.minima;
   bool isLarge = (scaling.minima > 0 && rows16Shape(p.format).codeBits != 4) ||
-                 (arch >= 120 && scaling.sums + scaling.minima > 1);
-  int64_t rows = blockRowsOf(p, isLarge ? 64 : 2 * warpActs);
-  int64_t warpCols = (rows + warpActs - 1) / warpActs;
-  int64_t warpRows = p.isGate && warpCols == 2 ? 2 : 4;
-  int64_t blockRows = 32 * warpRows, threads = 32 * warpRows * warpCols;
-  KernelSpec spec = productSpec(p, "Gemm.cu", "gemm_mma", rows);
+                 (arch >= 120 && factors > 1);
+  GemmShape s{};
+  s.rows = blockRowsOf(p, isLarge ? 64 : 2 * warpActs);
+  s.warpCols = (s.rows + warpActs - 1) / warpActs;
+  s.warpRows = p.isGate && s.warpCols == 2 ? 2 : 4;
+  s.pairs = p.isGate ? 2 : 1;
+  // kBlocks of Gemm.cu.
+  bool hasFewRegisters =
+      arch == 86 || arch == 88 || arch == 89 || (arch >= 120 && factors == 1);
+  s.resident = s.threads() == 256        ? (hasFewRegisters ? 2 : 1)
+               : s.pairs * s.tiles() > 4 ? 2
+                                         : 4;
+  return s;
+}
+Tiles tilesOf(const Product &p, const GemmShape &s) {
+  return {blocksFor(p.args.w.rows, s.weightRows()), prefillGroups(p, s.rows),
+          p.args.w.cols, s.resident, s.pairs * s.weightRows() * s.rows * 4};
+}
+/// Heads and experts have a grid of their own.
+Tail tailOf(const Product &p, const GemmShape &s,
+            const LaunchContext &context) {
+  return p.jobs == Jobs::Tokens ? tailOf(tilesOf(p, s), context) : Tail{};
+}
+int64_t panelBytes(const Product &p, const LaunchContext &context) {
+  GemmShape s = gemmShape(p, context.arch);
+  return tailBytes(tailOf(p, s, context), tilesOf(p, s));
+}
+
+/// Whether Gemm.cu multiplies it, if HalfGemm.cu does not. An expert may have
+/// more rows than others; it takes several groups.
+bool isManyRows(const Product &p, const LaunchContext &context) {
+  return context.form.layout == Layout::Rows16 && rowsPerMatrix(p) > kFewRows;
+}
+
+std::vector<Launch> gemm(const Product &p, const LaunchContext &context) {
+  GemmShape s = gemmShape(p, context.arch);
+  KernelSpec spec = productSpec(p, "Gemm.cu", "gemm_mma", s.rows);
   if (!addFormat(spec, p.format))
     return {};
-  spec.define("MOE_WARP_ROWS", warpRows);
-  spec.define("MOE_WARP_COLS", warpCols);
-  spec.define("MOE_PAIRS", p.isGate ? 2 : 1);
-  return {makeLaunch(std::move(spec),
-                     {blocksFor(p.args.w.rows, blockRows),
-                      prefillGroups(p, rows), uint32_t(p.heads)},
-                     uint32_t(threads),
-                     gemmSharedBytes(p, rows, blockRows, threads), p.args)};
+  spec.define("MOE_WARP_ROWS", s.warpRows);
+  spec.define("MOE_WARP_COLS", s.warpCols);
+  spec.define("MOE_PAIRS", s.pairs);
+  Tiles tiles = tilesOf(p, s);
+  Launch whole = makeLaunch(
+      std::move(spec),
+      {uint32_t(tiles.columns), uint32_t(tiles.groups), uint32_t(p.heads)},
+      uint32_t(s.threads()),
+      gemmSharedBytes(p, s.rows, s.weightRows(), s.threads()), p.args);
+  if (Tail tail = tailOf(p, s, context); tail.parts > 1) {
+    whole.sharedBytes += 16; // Sources::end.
+    return tailLaunches<GemmTailArgs, GemmArgs>(whole, tail, tiles, s.tiles(),
+                                                context.workspace);
+  }
+  return {std::move(whole)};
 }
 } // namespace
 
@@ -323,11 +378,10 @@ static std::vector<Launch> wholeLaunches(const Product &p,
     return {};
   if (isHalfGemm(p, context))
     return halfGemm(p, context);
-  // An expert may have more rows than others; it takes several groups.
   int64_t rows = rowsPerMatrix(p);
-  if (rows > kFewRows)
-    return gemm(p, context.arch);
-  return rows > 2 ? gemvMma(p) : gemv(p, rows, context);
+  if (isManyRows(p, context))
+    return gemm(p, context);
+  return rows > 2 ? gemvMma(p, context) : gemv(p, rows, context);
 }
 
 //===----------------------------------------------------------------------===//
@@ -463,7 +517,9 @@ std::vector<Launch> gemmLaunches(OpCode op, const void *args,
 int64_t gemmBytes(OpCode op, const void *args, const LaunchContext &context) {
   Product p = productOf(op, args, context);
   if (!context.parts)
-    return isHalfGemm(p, context) ? narrowBytes(p, context) : 0;
+    return isHalfGemm(p, context)   ? halfGemmBytes(p, context)
+           : isManyRows(p, context) ? panelBytes(p, context)
+                                    : 0;
   if (p.jobs != Jobs::Experts)
     return 0;
   int64_t each = partExperts(p, context);

@@ -33,6 +33,14 @@ constexpr bool hasPanelProducts(int arch) {
   return arch >= 80 && multiprocessorOf(arch).sharedBytes >= 128 << 10;
 }
 
+/// Returns the most bytes that sums of a product's last tiles take, which are
+/// divided by columns: Tail.cuh.
+int64_t mostTailBytes(const LaunchContext &context);
+/// Whether that is done for products of `op`.
+constexpr bool hasTail(OpCode op) {
+  return op == OpCode::Linear || op == OpCode::GateUp;
+}
+
 /// Returns the bytes of `rows` activations as 16-bit numbers: at most so many
 /// does a product by HalfGemm.cu need.
 int64_t narrowBytes(int64_t rows, int64_t cols);

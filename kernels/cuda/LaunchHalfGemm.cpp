@@ -190,6 +190,35 @@ int64_t narrowBytes(const Product &p, const LaunchContext &context) {
   return narrowBytes(narrowRows(p, context), p.args.w.cols);
 }
 
+namespace {
+Shape anyShape(const Product &p, const LaunchContext &context) {
+  return isPanels(p) ? panelShape(p, context) : shapeOf(p, context);
+}
+Tiles tilesOf(const Product &p, const Shape &shape) {
+  return {blocksFor(p.args.w.rows, shape.matrixRows()),
+          prefillGroups(p, shape.acts), p.args.w.cols, shape.blocks,
+          shape.weightRows() * shape.acts * 4};
+}
+/// Heads and experts have a grid of their own, and slices are divided already.
+Tail tailOf(const Product &p, const Shape &shape,
+            const LaunchContext &context) {
+  if (p.jobs != Jobs::Tokens || shape.slices > 1)
+    return {};
+  return tailOf(tilesOf(p, shape), context);
+}
+/// Where sums begin in the workspace.
+int64_t sumsOffset(const Product &p, const LaunchContext &context) {
+  constexpr int64_t kLine = 128;
+  return (narrowBytes(p, context) + kLine - 1) / kLine * kLine;
+}
+} // namespace
+
+int64_t halfGemmBytes(const Product &p, const LaunchContext &context) {
+  Shape shape = anyShape(p, context);
+  return sumsOffset(p, context) +
+         tailBytes(tailOf(p, shape, context), tilesOf(p, shape));
+}
+
 std::vector<Launch> halfGemm(const Product &p, const LaunchContext &context) {
   const GemmArgs &g = p.args;
   int64_t rows = narrowRows(p, context), pitch = pitchOf(p), parts = partsOf(p);
@@ -227,7 +256,7 @@ std::vector<Launch> halfGemm(const Product &p, const LaunchContext &context) {
   args.pitch = pitch;
   args.plane = narrow.plane;
   args.rowsPerToken = narrow.rowsPerToken;
-  Shape shape = isPanels(p) ? panelShape(p, context) : shapeOf(p, context);
+  Shape shape = anyShape(p, context);
   KernelSpec spec = productSpec(p, "HalfGemm.cu", "half_gemm", shape.acts);
   for (auto [name, letter, value] :
        {std::tuple("MOE_PARTS", 'p', parts),
@@ -248,13 +277,22 @@ std::vector<Launch> halfGemm(const Product &p, const LaunchContext &context) {
   }
   if (!addFormat(spec, p.format))
     return {};
-  return {
-      makeLaunch(std::move(narrowSpec), {uint32_t(rows)}, kThreads, 0, narrow),
-      makeLaunch(std::move(spec),
-                 {blocksFor(g.w.rows, shape.matrixRows()),
-                  prefillGroups(p, shape.acts), uint32_t(p.heads)},
-                 shape.threads(), uint32_t(shape.stages * shape.stageBytes(p)),
-                 args)};
+  Tiles tiles = tilesOf(p, shape);
+  std::vector<Launch> all{
+      makeLaunch(std::move(narrowSpec), {uint32_t(rows)}, kThreads, 0, narrow)};
+  Launch whole = makeLaunch(
+      std::move(spec),
+      {uint32_t(tiles.columns), uint32_t(tiles.groups), uint32_t(p.heads)},
+      shape.threads(), uint32_t(shape.stages * shape.stageBytes(p)), args);
+  if (Tail tail = tailOf(p, shape, context); tail.parts > 1) {
+    std::vector<Launch> divided = tailLaunches<HalfGemmTailArgs, HalfGemmArgs>(
+        whole, tail, tiles, shape.acts / shape.warpCols / 8,
+        context.workspace + sumsOffset(p, context));
+    all.insert(all.end(), divided.begin(), divided.end());
+  } else {
+    all.push_back(std::move(whole));
+  }
+  return all;
 }
 
 } // namespace moek::cuda

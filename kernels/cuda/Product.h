@@ -70,6 +70,48 @@ bool isHalfGemm(const Product &p, const LaunchContext &context);
 /// and the bytes of workspace that these take.
 std::vector<Launch> halfGemm(const Product &p, const LaunchContext &context);
 int64_t narrowBytes(const Product &p, const LaunchContext &context);
+/// Its workspace: those, and the sums of a tail.
+int64_t halfGemmBytes(const Product &p, const LaunchContext &context);
+
+/// The tiles of a product, each a block's.
+struct Tiles {
+  int64_t columns, groups; ///< By rows of weights and of activations.
+  int64_t cols;            ///< Over which a tile adds.
+  int64_t resident;        ///< Blocks of a multiprocessor.
+  int64_t sumBytes;        ///< Of a tile's sums.
+};
+/// The last `tiles` of them, after `whole` ones, are divided into `parts` by
+/// columns (Tail.cuh).
+struct Tail {
+  int64_t whole = 0, tiles = 0, parts = 1;
+};
+/// Returns how to divide the tiles of the last wave, from shapes alone: with
+/// one part not at all.
+Tail tailOf(const Tiles &tiles, const LaunchContext &context);
+/// Bytes of the parts' sums.
+int64_t tailBytes(const Tail &tail, const Tiles &tiles);
+
+/// Returns the launches of a product whose `tail` is divided, made of the
+/// `launch` for all tiles; `pieces` blocks add the sums of a tile.
+template <class ArgsWithTail, class Args>
+std::vector<Launch> tailLaunches(const Launch &launch, const Tail &tail,
+                                 const Tiles &tiles, int64_t pieces,
+                                 std::byte *sums) {
+  ArgsWithTail args{};
+  std::memcpy(static_cast<Args *>(&args), launch.args.data(), sizeof(Args));
+  args.tail = {reinterpret_cast<float *>(sums), int(tiles.groups),
+               int(tail.whole), int(tail.parts)};
+  auto with = [&](const char *name, int64_t number,
+                  std::initializer_list<uint32_t> grid, uint32_t shared) {
+    KernelSpec spec = launch.kernel;
+    spec.entry += name;
+    spec.define("MOE_TAIL", number);
+    return makeLaunch(std::move(spec), grid, launch.threads, shared, args);
+  };
+  return {with("_tail", 1, {uint32_t(tail.whole + tail.tiles * tail.parts)},
+               launch.sharedBytes),
+          with("_tail_sums", 2, {uint32_t(tail.tiles), uint32_t(pieces)}, 0)};
+}
 
 } // namespace moek::cuda
 

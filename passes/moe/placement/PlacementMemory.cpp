@@ -147,16 +147,22 @@ int64_t workspaceBytes(Operation *op,
       bytes = std::max(
           bytes, moek::cuda::workspaceBytes(instruction.op, &args, context));
     });
-    // Activations of products by HalfGemm.cu, which the parameters do not tell.
-    for (Value weight : instruction.gemmWeights())
+    // Sums of products' last tiles and activations of products by HalfGemm.cu,
+    // which the parameters do not tell.
+    bool hasTail = context.maxTokens > moek::cuda::kFewRows &&
+                   moek::cuda::hasTail(instruction.op);
+    int64_t tail = hasTail ? moek::cuda::mostTailBytes(context) : 0;
+    for (Value weight : instruction.gemmWeights()) {
+      int64_t narrowed = 0;
       if (!hasBlocks(weight) || moek::cuda::hasPanelProducts(context.arch)) {
         ArrayRef<int64_t> shape =
             cast<RankedTensorType>(weight.getType()).getShape();
         int64_t heads =
             instruction.op == moek::OpCode::HeadLinear ? shape[0] : 1;
-        bytes = std::max(bytes,
-                         moek::cuda::narrowBytes(slots * heads, shape.back()));
+        narrowed = moek::cuda::narrowBytes(slots * heads, shape.back());
       }
+      bytes = std::max(bytes, narrowed + tail);
+    }
   }
   return int64_t(moert::alignUp(uint64_t(bytes), moert::kRegionAlignment));
 }

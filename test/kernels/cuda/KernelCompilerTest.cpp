@@ -83,12 +83,19 @@ private:
       return;
     context_.form = {Encoding::A8, Layout::Rows16};
     LinearArgs linear{.w = weight(format, 1, 2048, 2048)};
+    // Too few columns to divide the tiles of the last wave by them.
+    LinearArgs undivided{.w = weight(format, 1, 2048, 256)};
+    GateUpArgs dense{.gate = linear.w, .up = linear.w};
     ExpertsGateUpArgs gated{.gate = weight(format, 64, 1408, 2048),
                             .up = weight(format, 64, 1408, 2048),
                             .topK = 6};
     for (int32_t tokens : {1, 2, 8, 64, 512}) {
       context_.maxTokens = tokens;
       add<OpCode::Linear>(linear);
+      if (tokens >= 64) {
+        add<OpCode::Linear>(undivided);
+        add<OpCode::GateUp>(dense);
+      }
       if (tokens != 8 && tokens != 64)
         add<OpCode::ExpertsGateUp>(gated);
       if (tokens != 512)

@@ -4,6 +4,7 @@
 #include "kernels/KvCache.h"
 #include "kernels/OpKernels.h"
 #include "test/kernels/Phase.h"
+#include "test/kernels/cuda/SoftwareGpu.h"
 
 #include <algorithm>
 
@@ -462,6 +463,33 @@ void runOnGpu(OpCode op, const void *args, const Step &step,
   default:
     FAIL() << "only the host has kernels for op " << unsigned(op);
   }
+}
+
+bool dividesTiles(OpCode op, const void *args, int32_t tokens,
+                  const cuda::GemmForm &form, int multiprocessors) {
+  cuda::LaunchContext context = cuda::contextOf(
+      tokens, 1, 512, GpuTest::get().gpu->arch(), multiprocessors);
+  context.form = form;
+  for (const cuda::Launch &launch : launchesOf(op, args, context))
+    if (launch.kernel.entry.ends_with("_tail_sums"))
+      return true;
+  return false;
+}
+
+void underEverySchedule(const std::function<void()> &run) {
+  auto *gpu = dynamic_cast<SoftwareGpu *>(GpuTest::get().gpu.get());
+  if (!gpu)
+    return run();
+  softgpu::SoftGpuOptions before = gpu->options();
+  for (auto [schedule, landing] :
+       {std::pair{softgpu::Schedule::Forward, softgpu::AsyncLanding::Late},
+        {softgpu::Schedule::Reversed, softgpu::AsyncLanding::Early},
+        {softgpu::Schedule::Shuffled, softgpu::AsyncLanding::Seeded}}) {
+    gpu->options().schedule = schedule;
+    gpu->options().asyncLanding = landing;
+    run();
+  }
+  gpu->options() = before;
 }
 
 } // namespace moek::test

@@ -7,6 +7,8 @@
 #include "test/kernels/KernelTest.h"
 #include "test/kernels/cuda/Mirror.h"
 
+#include <functional>
+
 namespace moek::test {
 
 /// Rows as in files without gaps, as models have them.
@@ -22,6 +24,15 @@ struct Files {
 void runOnGpu(OpCode op, const void *args, const Step &step,
               const cuda::GemmForm &form, int32_t parts = 0,
               int multiprocessors = 0);
+
+/// Whether the launches for a step of `tokens` on a GPU of so many
+/// multiprocessors divide a product's last tiles by columns.
+bool dividesTiles(OpCode op, const void *args, int32_t tokens,
+                  const cuda::GemmForm &form, int multiprocessors);
+
+/// Runs under several orders of blocks and warps, with copies that arrive
+/// early, late or in between, on the software GPU; on silicon once.
+void underEverySchedule(const std::function<void()> &run);
 
 /// The step as kernels read it, with pages on the GPU.
 cuda::Step mirrorStep(const Step &step, Mirror &mirror);

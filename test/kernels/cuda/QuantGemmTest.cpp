@@ -9,10 +9,10 @@
 #include "test/kernels/GemmProblem.h"
 #include "test/kernels/Routing.h"
 #include "test/kernels/cuda/OnGpu.h"
-#include "test/kernels/cuda/SoftwareGpu.h"
 
 #include <algorithm>
 #include <cstring>
+#include <tuple>
 
 using namespace moek;
 using namespace moek::test;
@@ -74,11 +74,11 @@ struct Product {
 Product product(const Panels &w, int64_t o, int64_t r, const Acts &acts,
                 int64_t row) {
   Product p;
-  double magnitude = 0;
+  double magnitude = 0, largest = w.weights.largest(o, r);
   for (int64_t c = 0; c < acts.cols; ++c) {
     double x = acts.values[size_t(row)][size_t(c)];
     p.value += w.weights.at(o, r, c) * x;
-    magnitude += w.weights.largest(o, r) * std::fabs(x);
+    magnitude += largest * std::fabs(x);
   }
   p.error = kEps * (16 + double(acts.cols) / 32) * 4 * magnitude;
   // The largest weight may be less than its offset, by half.
@@ -214,9 +214,6 @@ TEST_P(QuantGemmTest, LargeAndSmallActivations) {
 
 // More rounds of stages than there are stages, and a last one that is half.
 TEST_P(QuantGemmTest, SameBitsUnderEverySchedule) {
-  auto *gpu = dynamic_cast<SoftwareGpu *>(GpuTest::get().gpu.get());
-  if (!gpu)
-    GTEST_SKIP() << "silicon has its own schedule";
   Random random(58);
   int64_t rows = 70,
           cols = formatInfo(GetParam()).blockElements == 32 ? 544 : 512;
@@ -228,26 +225,107 @@ TEST_P(QuantGemmTest, SameBitsUnderEverySchedule) {
         acts.memory.data(), acts.memory.stride, w.view, nullptr, nullptr,
         out.data(),         out.stride,         false};
     std::vector<uint8_t> first;
-    for (auto [schedule, landing] :
-         {std::pair{softgpu::Schedule::Forward, softgpu::AsyncLanding::Late},
-          {softgpu::Schedule::Reversed, softgpu::AsyncLanding::Early},
-          {softgpu::Schedule::Shuffled, softgpu::AsyncLanding::Seeded}}) {
-      softgpu::SoftGpuOptions before = gpu->options();
-      gpu->options().schedule = schedule;
-      gpu->options().asyncLanding = landing;
+    underEverySchedule([&] {
       out.reset();
       runOnGpu(OpCode::Linear, &args, {tokens, 0}, kForm);
-      gpu->options() = before;
       if (first.empty())
         first = out.bytes();
       EXPECT_EQ(out.bytes(), first) << tokens << " tokens";
-    }
+    });
     out.expectOnlyPayloadWritten();
     expectClose(out, [&](int64_t t, int64_t r) {
       Product p = product(w, 0, r, acts, t);
       return Wanted{p.value, p.error};
     });
   }
+}
+
+// Each warp passes over its columns several times, and reuses its memory.
+TEST_P(QuantGemmTest, FewRowsOfManyColumns) {
+  Random random(60);
+  int64_t rows = 37,
+          cols = formatInfo(GetParam()).blockElements == 32 ? 2336 : 2304;
+  Panels w(GetParam(), 1, rows, cols, random);
+  for (int32_t tokens : {3, 8}) {
+    Acts acts(tokens, cols, 5);
+    Matrix<float> out(tokens, rows, 3);
+    LinearArgs args{
+        acts.memory.data(), acts.memory.stride, w.view, nullptr, nullptr,
+        out.data(),         out.stride,         false};
+    std::vector<uint8_t> first;
+    underEverySchedule([&] {
+      out.reset();
+      runOnGpu(OpCode::Linear, &args, {tokens, 0}, kForm);
+      if (first.empty())
+        first = out.bytes();
+      EXPECT_EQ(out.bytes(), first);
+    });
+    out.expectOnlyPayloadWritten();
+    expectClose(out, [&](int64_t t, int64_t r) {
+      Product p = product(w, 0, r, acts, t);
+      return Wanted{p.value, p.error};
+    });
+  }
+}
+
+// Tiles of the last wave are divided by columns, all or some of them: a row has
+// the same bits wherever it is in the step, and whoever ends first.
+TEST_P(QuantGemmTest, LastTilesByColumns) {
+  int64_t rows = 260, each = 5,
+          cols = formatInfo(GetParam()).blockElements == 32 ? 1824 : 1792;
+  Random random(59);
+  Panels w(GetParam(), 1, rows, cols, random);
+  Panels up(GetParam(), 1, rows, cols, random);
+  Acts own(each, cols, 5);
+  std::vector<Product> products, ups;
+  for (int64_t i = 0; i < each * rows; ++i) {
+    products.push_back(product(w, 0, i % rows, own, i / rows));
+    ups.push_back(product(up, 0, i % rows, own, i / rows));
+  }
+  int divided = 0;
+  for (auto [op, tokens, sms] : {std::tuple{OpCode::Linear, 70, 6},
+                                 {OpCode::Linear, 130, 2},
+
+                                 {OpCode::Linear, 130, 4},
+                                 {OpCode::GateUp, 70, 6}}) {
+    Matrix<uint8_t> acts(tokens, a8RowBytes(cols), 64);
+    for (int64_t t = 0; t < tokens; ++t)
+      std::memcpy(acts.row(t), own.memory.row(t % each),
+                  size_t(a8RowBytes(cols)));
+    Matrix<float> bias(1, rows), out(tokens, rows, 3);
+    bias.fill(random);
+    LinearArgs linear{acts.data(), acts.stride, w.view,     nullptr,
+                      bias.data(), out.data(),  out.stride, false};
+    GateUpArgs both{acts.data(), acts.stride, w.view,  up.view,    nullptr,
+                    nullptr,     nullptr,     nullptr, out.data(), out.stride};
+    const void *args = op == OpCode::Linear ? static_cast<const void *>(&linear)
+                                            : static_cast<const void *>(&both);
+    if (!dividesTiles(op, args, tokens, kForm, sms))
+      continue;
+    SCOPED_TRACE(testing::Message() << tokens << " tokens, " << sms
+                                    << " multiprocessors, op " << int(op));
+    ++divided;
+    std::vector<uint8_t> first;
+    underEverySchedule([&, op = op, tokens = tokens, sms = sms] {
+      out.reset();
+      runOnGpu(op, args, {tokens, 0}, kForm, 0, sms);
+      if (first.empty())
+        first = out.bytes();
+      EXPECT_EQ(out.bytes(), first);
+    });
+    out.expectOnlyPayloadWritten();
+    expectClose(out, [&, op = op](int64_t t, int64_t r) {
+      auto at = size_t(t % each * rows + r);
+      if (op == OpCode::GateUp)
+        return gated(products[at], ups[at]);
+      return Wanted{products[at].value + bias.at(0, r),
+                    products[at].error + 4 * kEps * std::fabs(bias.at(0, r))};
+    });
+    for (int64_t t = each; t < tokens; ++t)
+      EXPECT_EQ(std::memcmp(out.row(t), out.row(t % each), size_t(rows) * 4), 0)
+          << "row " << t;
+  }
+  EXPECT_GE(divided, 2);
 }
 
 TEST_P(QuantGemmTest, GateUpIsSiluOfGateTimesUp) {

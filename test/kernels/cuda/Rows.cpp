@@ -118,6 +118,8 @@ std::vector<Row> benchRows() {
   rows.push_back(attention(KvType::F16, 32, 4, 4096, 1, 512));
   for (Format format : {Format::Q4_K, Format::Q8_0, Format::Q6_K, Format::Q4_0})
     rows.push_back(linear(format, 8192, 7168, 512));
+  for (auto [n, k] : {std::pair<int64_t, int64_t>{2048, 2048}, {576, 7168}})
+    rows.push_back(linear(Format::Q4_K, n, k, 512));
   for (int32_t tokens : {128, 512}) // 12 and 48 rows for an expert.
     rows.push_back(experts(Format::Q4_K, 64, 1408, 2048, 6, tokens));
   for (int32_t tokens : {1, 8, 512}) {

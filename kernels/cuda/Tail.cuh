@@ -1,0 +1,63 @@
+//===- Tail.cuh - Tiles of the last wave, divided by columns ----*- C++ -*-===//
+//
+// A product of a few more tiles than a GPU has room for blocks would keep most
+// multiprocessors idle in the last wave. Its tiles are divided over blocks by
+// columns (MOE_TAIL 1), each of which stores its sums; a second launch
+// (MOE_TAIL 2) adds those of each tile in the order of columns. The host
+// chooses how many tiles, and parts of each, from shapes alone: results do not
+// depend on which block ends first, nor those of a row on the other rows of the
+// step, because tiles are numbered along the groups of rows first.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_KERNELS_CUDA_TAIL_CUH
+#define MOE_KERNELS_CUDA_TAIL_CUH
+
+#include "kernels/cuda/Groups.cuh"
+
+/// What a block multiplies: the weight rows of tile column `column`, and the
+/// part of the tile's steps with that number, unless it is negative.
+struct Tile {
+  Job job;
+  int column, part;
+};
+struct Range {
+  int begin, end;
+};
+
+#ifdef MOE_TAIL
+/// The tile of block number `block` of the first axis.
+template <class Args> MOE_DEVICE Tile findTile(const Args &a, int block) {
+  const TailArgs &t = a.tail;
+#if MOE_TAIL == 1
+  int tile = block, part = -1, after = tile - t.whole;
+  if (after >= 0) {
+    tile = t.whole + after / t.parts;
+    part = after % t.parts;
+  }
+#else
+  int tile = t.whole + block, part = -1;
+#endif
+  int column = tile / t.groups;
+  return {findJob(a, uint3{0, u32(tile - column * t.groups), 0}), column, part};
+}
+/// The steps of `count` that are the tile's, in multiples of `each`.
+template <class Args>
+MOE_DEVICE Range rangeOf(const Args &a, const Tile &tile, int count, int each) {
+  if (tile.part < 0)
+    return {0, count};
+  int steps = (count + each - 1) / each, parts = a.tail.parts;
+  return {steps * tile.part / parts * each,
+          min(steps * (tile.part + 1) / parts * each, count)};
+}
+#else
+template <class Args> MOE_DEVICE Tile findTile(const Args &a, int block) {
+  return {findGroup(a), block, -1};
+}
+template <class Args>
+MOE_DEVICE Range rangeOf(const Args &, const Tile &, int count, int) {
+  return {0, count};
+}
+#endif
+
+#endif // MOE_KERNELS_CUDA_TAIL_CUH
