@@ -5,6 +5,7 @@
 #include "kernels/KvCache.h"
 #include "kernels/Registry.h"
 #include "kernels/Scratch.h"
+#include "kernels/cuda/FloatGemmCycles.h"
 #include "kernels/cuda/LaunchGemm.h"
 #include "passes/moe/Support.h"
 #include "passes/moe/graph/SliceExperts.h"
