@@ -84,13 +84,12 @@ StatusOr<Value> buildLowQueries(ModelBuilder &model, const EntryAttention &a,
   return model.rmsNorm(low, block + "attn_q_a_norm", a.eps);
 }
 
-StatusOr<Value> buildEntryAttention(ModelBuilder &model,
-                                    const EntryAttention &a, int64_t layer,
-                                    const std::string &block, Value x,
-                                    Value low, const SeenEntries &seen,
-                                    bool normsQueries) {
-  int64_t hidden = columnsOf(x), heads = a.heads;
-  moe::RopeAttr rope = seen.ratio ? a.entryRope : a.windowRope;
+StatusOr<WindowRows> buildWindow(ModelBuilder &model, const EntryAttention &a,
+                                 int64_t layer, const std::string &block,
+                                 Value x, Value low, bool seesEntries,
+                                 bool normsQueries) {
+  int64_t heads = a.heads;
+  moe::RopeAttr rope = seesEntries ? a.entryRope : a.windowRope;
   MOE_ASSIGN_OR_RETURN(Value q,
                        model.linear(low, block + "attn_q_b", heads * a.key));
   if (normsQueries)
@@ -102,13 +101,23 @@ StatusOr<Value> buildEntryAttention(ModelBuilder &model,
   Value rows = model.create<moe::RowStoreOp>(
       block + "attn_rows", moe::KvType::get(x.getContext(), a.key), kv,
       uint64_t(layer), kWindowPart);
+  return WindowRows{q, rows};
+}
+
+StatusOr<Value> buildEntryAttention(ModelBuilder &model,
+                                    const EntryAttention &a,
+                                    const std::string &block,
+                                    const WindowRows &window,
+                                    const SeenEntries &seen, int64_t hidden) {
+  int64_t heads = a.heads;
+  moe::RopeAttr rope = seen.ratio ? a.entryRope : a.windowRope;
   MOE_ASSIGN_OR_RETURN(Value sinks,
                        model.vector(block + "attn_sinks.weight", heads));
   Value mixed = model.create<moe::SparseAttentionOp>(
-      block + "attention", q.getType(), q, rows, seen.entries, seen.chosen,
-      sinks, uint64_t(heads), uint64_t(a.key), uint64_t(a.key),
-      llvm::APFloat(1 / std::sqrt(double(a.key))), uint64_t(a.window),
-      uint64_t(seen.ratio));
+      block + "attention", window.q.getType(), window.q, window.rows,
+      seen.entries, seen.chosen, sinks, uint64_t(heads), uint64_t(a.key),
+      uint64_t(a.key), llvm::APFloat(1 / std::sqrt(double(a.key))),
+      uint64_t(a.window), uint64_t(seen.ratio));
   // Keys are also the values, so their rotation has to be undone in the result.
   mixed =
       rotateTail(model, block + "attention_rope", mixed, heads, reversed(rope));

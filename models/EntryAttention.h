@@ -45,11 +45,24 @@ struct SeenEntries {
   mlir::Value entries, chosen;
 };
 
-/// Builds the rest of a layer's attention and its output projection.
+/// Queries and the window's cache of a layer.
+struct WindowRows {
+  mlir::Value q, rows;
+};
+
+/// Builds them, in a layer that sees entries or not.
+moert::StatusOr<WindowRows> buildWindow(ModelBuilder &model,
+                                        const EntryAttention &a, int64_t layer,
+                                        const std::string &block, mlir::Value x,
+                                        mlir::Value low, bool seesEntries,
+                                        bool normsQueries);
+
+/// Builds the rest of a layer's attention and its output projection to
+/// [T, hidden].
 moert::StatusOr<mlir::Value>
-buildEntryAttention(ModelBuilder &model, const EntryAttention &a, int64_t layer,
-                    const std::string &block, mlir::Value x, mlir::Value low,
-                    const SeenEntries &seen, bool normsQueries);
+buildEntryAttention(ModelBuilder &model, const EntryAttention &a,
+                    const std::string &block, const WindowRows &window,
+                    const SeenEntries &seen, int64_t hidden);
 
 } // namespace moec
 

@@ -91,6 +91,9 @@ StatusOr<Value> buildAttention(ModelBuilder &model, const EntryAttention &a,
                                Value x) {
   MOE_ASSIGN_OR_RETURN(int64_t ratio, readRatio(model.params(), layer));
   MOE_ASSIGN_OR_RETURN(Value low, buildLowQueries(model, a, block, x));
+  MOE_ASSIGN_OR_RETURN(WindowRows window,
+                       buildWindow(model, a, layer, block, x, low, ratio > 0,
+                                   /*normsQueries=*/true));
   SeenEntries seen;
   seen.ratio = ratio;
   if (ratio > 0) {
@@ -103,8 +106,7 @@ StatusOr<Value> buildAttention(ModelBuilder &model, const EntryAttention &a,
     MOE_ASSIGN_OR_RETURN(seen.chosen,
                          buildChoice(model, a, layer, block, x, low, ratio));
   }
-  return buildEntryAttention(model, a, layer, block, x, low, seen,
-                             /*normsQueries=*/true);
+  return buildEntryAttention(model, a, block, window, seen, columnsOf(x));
 }
 } // namespace
 

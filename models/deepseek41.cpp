@@ -158,9 +158,11 @@ StatusOr<Value> buildAttention(ModelBuilder &model, const EntryAttention &a,
       int64_t ratio,
       params.ofLayer("attention.compress_ratios", layer, 0, kMostSize));
   MOE_ASSIGN_OR_RETURN(Value low, buildLowQueries(model, a, block, x));
+  MOE_ASSIGN_OR_RETURN(WindowRows window,
+                       buildWindow(model, a, layer, block, x, low, ratio > 0,
+                                   /*normsQueries=*/false));
   if (ratio == 0)
-    return buildEntryAttention(model, a, layer, block, x, low, {},
-                               /*normsQueries=*/false);
+    return buildEntryAttention(model, a, block, window, {}, columnsOf(x));
   const bool isSource = model.has(block + "attn_compressor_kv");
   MOE_RETURN_IF_ERROR(
       checkRatio(params, candidates, layer, isSource, shared, ratio));
@@ -177,8 +179,8 @@ StatusOr<Value> buildAttention(ModelBuilder &model, const EntryAttention &a,
                   fmt::format("{}: tensor \"{}indexer.attn_q_b.weight\" is "
                               "missing, and no layer before chooses entries",
                               model.file().paths().front(), block));
-  return buildEntryAttention(model, a, layer, block, x, low, shared.seen,
-                             /*normsQueries=*/false);
+  return buildEntryAttention(model, a, block, window, shared.seen,
+                             columnsOf(x));
 }
 
 //===----------------------------------------------------------------------===//

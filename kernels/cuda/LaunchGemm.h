@@ -34,8 +34,8 @@ constexpr bool hasPanelProducts(int arch) {
 }
 
 /// Returns the most bytes that sums of a product's last tiles take, which are
-/// divided by columns: Tail.cuh.
-int64_t mostTailBytes(const LaunchContext &context);
+/// divided by columns (Tail.cuh); `cols` are those that the product adds over.
+int64_t mostTailBytes(const LaunchContext &context, int64_t cols);
 /// Whether that is done for products of `op`.
 constexpr bool hasTail(OpCode op) {
   return op == OpCode::Linear || op == OpCode::GateUp;

@@ -12,11 +12,15 @@ constexpr int64_t kPartCols = 512;
 constexpr int64_t kMostParts = 16;
 /// The parts that are worth a launch more save at least this part of a wave.
 constexpr double kWorth = 0.2;
+/// Products over this many columns or fewer are not divided: with the most
+/// parts, a single round of blocks would not save enough.
+constexpr auto kFewCols =
+    int64_t(double(kPartCols) / (1 - kWorth - 1.0 / double(kMostParts)));
 } // namespace
 
-int64_t mostTailBytes(const LaunchContext &context) {
+int64_t mostTailBytes(const LaunchContext &context, int64_t cols) {
   constexpr int64_t kTileBytes = 128 << 10;
-  return int64_t(context.multiprocessors) * kTileBytes;
+  return cols <= kFewCols ? 0 : int64_t(context.multiprocessors) * kTileBytes;
 }
 
 Tail tailOf(const Tiles &tiles, const LaunchContext &context) {
@@ -33,7 +37,8 @@ Tail tailOf(const Tiles &tiles, const LaunchContext &context) {
   };
   double least = costOf(1) - kWorth * double(tiles.cols);
   for (int64_t parts = 2; parts <= kMostParts; ++parts) {
-    if (tail.tiles * parts * tiles.sumBytes > mostTailBytes(context))
+    if (tail.tiles * parts * tiles.sumBytes >
+        mostTailBytes(context, tiles.cols))
       break;
     if (costOf(parts) < least) {
       tail.parts = parts;

@@ -135,7 +135,7 @@ TEST_F(ModelRecipe, ErrorsNameFileAndLine) {
               EndsWith("0 is no shape of a small tensor"));
   EXPECT_THAT(
       errorOf("key a u8 3\n"),
-      EndsWith("\"u8\" is no type of a key: u32, i32, f32, bool or string"));
+      EndsWith("\"u8\" is no type of a key: u32, i32, u64, f32, bool or string"));
   EXPECT_THAT(errorOf("key a u32 -3\n"),
               EndsWith("\"-3\" is not a number that fits here"));
   EXPECT_THAT(errorOf("key a string[3] x\n"),

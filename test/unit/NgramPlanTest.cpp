@@ -223,7 +223,10 @@ INSTANTIATE_TEST_SUITE_P(
            p.builder.plan.constants[p.map.index]->values[3] = -1;
          }},
         {"HistoryWidth", "the cache's width",
-         [](NgramPlan &p) { p.builder.plan.kv[0]->width = 2; }},
+         [](NgramPlan &p) {
+           p.builder.plan.kv[0]->width = 2;
+           p.builder.plan.devices[0]->kv_bytes *= 2;
+         }},
         {"HistoryType", "the history's type",
          [](NgramPlan &p) {
            p.builder.plan.kv[0]->type = uint8_t(moek::KvType::F16);

@@ -152,12 +152,13 @@ int64_t workspaceBytes(Operation *op,
     // which the parameters do not tell.
     bool hasTail = context.maxTokens > moek::cuda::kFewRows &&
                    moek::cuda::hasTail(instruction.op);
-    int64_t tail = hasTail ? moek::cuda::mostTailBytes(context) : 0;
     for (Value weight : instruction.gemmWeights()) {
+      ArrayRef<int64_t> shape =
+          cast<RankedTensorType>(weight.getType()).getShape();
+      int64_t tail =
+          hasTail ? moek::cuda::mostTailBytes(context, shape.back()) : 0;
       int64_t narrowed = 0;
       if (!hasBlocks(weight) || moek::cuda::hasPanelProducts(context.arch)) {
-        ArrayRef<int64_t> shape =
-            cast<RankedTensorType>(weight.getType()).getShape();
         int64_t heads =
             instruction.op == moek::OpCode::HeadLinear ? shape[0] : 1;
         narrowed = moek::cuda::narrowBytes(slots * heads, shape.back());

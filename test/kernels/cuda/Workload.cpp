@@ -68,7 +68,8 @@ cuda::LaunchContext Workbench::context(int32_t tokens, int32_t position) {
 }
 
 Workload Workbench::linear(Format format, int64_t rows, int64_t cols,
-                           int32_t tokens, int64_t copies) {
+                           int32_t tokens, int64_t copies,
+                           int multiprocessors) {
   auto row = int64_t(rows16Bytes(format, uint64_t(cols)));
   Workload work;
   work.copies = copies;
@@ -79,6 +80,8 @@ Workload Workbench::linear(Format format, int64_t rows, int64_t cols,
   uint64_t act = random(tokens * a8RowBytes(cols));
   uint64_t out = empty(tokens * rows * 4);
   cuda::LaunchContext c = context(tokens, 0);
+  if (multiprocessors > 0)
+    c.multiprocessors = multiprocessors;
   for (int64_t i = 0; i < copies; ++i) {
     LinearArgs args{at<uint8_t>(act),
                     a8RowBytes(cols),

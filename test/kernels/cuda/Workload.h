@@ -37,9 +37,10 @@ public:
   ~Workbench() { freeAll(); }
   Workbench(const Workbench &) = delete;
 
-  /// Products of `tokens` rows with a [rows, cols] weight.
+  /// Products of `tokens` rows with a [rows, cols] weight, launched for so many
+  /// `multiprocessors`; 0: those of the GPU.
   Workload linear(Format format, int64_t rows, int64_t cols, int32_t tokens,
-                  int64_t copies);
+                  int64_t copies, int multiprocessors = 0);
   /// The same for weights in the file's layout, and float activations.
   Workload ofFloats(Format format, int64_t rows, int64_t cols, int32_t tokens,
                     int64_t copies = 1);
