@@ -7,16 +7,17 @@
 
 namespace moert {
 
-/// Returns the only instruction that reads the phase's input, if it is an RMS
-/// norm of whole rows.
-static const fb::Instruction *findNorm(const fb::Phase &phase) {
+/// Returns the only instruction that reads buffer `number` of the phase; null
+/// if there are several or none.
+static const fb::Instruction *readerOf(const fb::Phase &phase,
+                                       uint32_t number) {
   const fb::Instruction *found = nullptr;
   for (const fb::Instruction *instruction : *phase.instructions()) {
     const OpSpec &spec = *findOp(instruction->op());
     for (uint32_t i = 0; i < spec.operands.size(); ++i) {
       const fb::Operand &operand = *instruction->operands()->Get(i);
       if (operand.kind() != fb::OperandKind::Buffer ||
-          operand.index() != phase.input() ||
+          operand.index() != number ||
           spec.operands[i].role != OperandRole::Read)
         continue;
       if (found)
@@ -24,6 +25,15 @@ static const fb::Instruction *findNorm(const fb::Phase &phase) {
       found = instruction;
     }
   }
+  return found;
+}
+
+/// Returns the only instruction that reads the phase's input, or a copy of it
+/// on another device, if it is an RMS norm of whole rows.
+static const fb::Instruction *findNorm(const fb::Phase &phase) {
+  const fb::Instruction *found = readerOf(phase, phase.input());
+  if (found && moek::OpCode(found->op()) == moek::OpCode::Copy)
+    found = readerOf(phase, found->operands()->Get(1)->index());
   if (!found || moek::OpCode(found->op()) != moek::OpCode::RmsNorm)
     return nullptr;
   return intOf(*found, *findOp(found->op()), "groups") == 1 ? found : nullptr;

@@ -1,6 +1,7 @@
 """Compiles with each option of compiler/Options/Options.def, provokes a suggestion, pastes it and compares.
 
-Usage: option_table.py FOLDER MODELS SOURCE
+Usage: option_table.py FOLDER MODELS SOURCE MTP
+MTP is a model with a layer for multi-token prediction.
 """
 import os
 import re
@@ -11,7 +12,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 import tools
 
-root, models, source = sys.argv[1:]
+root, models, source, with_mtp = sys.argv[1:]
 MODEL = os.path.join(models, "tiny-kjv/tiny-kjv-q4_k_m.gguf")
 TABLE = os.path.join(source, "compiler/Options/Options.def")
 RULES = """- match:
@@ -96,9 +97,14 @@ def rows():
     return found
 
 
+def model_for(name):
+    return with_mtp if name == "--mtp" else MODEL
+
+
 def compile_again(name, words):
     """The plan of a command, and that of the command that another version of moert suggests."""
-    result = tools.run(["moec", "compile", MODEL, *words, "-o", "p.fb"], root)
+    model = model_for(name)
+    result = tools.run(["moec", "compile", model, *words, "-o", "p.fb"], root)
     assert result.code == 0, result
     with open(os.path.join(root, "p.fb"), "rb") as file:
         first = file.read()
@@ -108,7 +114,7 @@ def compile_again(name, words):
     assert len(suggested) == 1, failed
     command, has_model = suggested[0]
     if has_model: # of weights that are all packed
-        command = command.replace(" MODEL ", f" {shlex.quote(MODEL)} ")
+        command = command.replace(" MODEL ", f" {shlex.quote(model)} ")
     for default in ("--target native", "--ctx 0", "--ubatch 512", "auto"):
         assert f" {default}" not in command or default in " ".join(words), command
     pasted = tools.run(command, root)
@@ -124,7 +130,7 @@ def kept_by_remedies(name, value, words):
     given = [name] if value is None else [name, value]
     if name == "--ladder": # a rung's remedy is a ladder with its context
         return
-    failed = tools.run(["moec", "compile", MODEL, *words, *given, "--mla", "folded", "--weights", "reference",
+    failed = tools.run(["moec", "compile", model_for(name), *words, *given, "--mla", "folded", "--weights", "reference",
                         "-o", f"remedy{name}"], root)
     suggested = tools.hints(failed.err)
     assert len(suggested) == 1, f"{name}: {failed}"
