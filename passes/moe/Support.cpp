@@ -1,6 +1,7 @@
 #include "passes/moe/Support.h"
 
 #include "kernels/KvCache.h"
+#include "llvm/ADT/EquivalenceClasses.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/MathExtras.h"
@@ -29,6 +30,48 @@ int64_t moe::kvRowsOf(int64_t context, int64_t sequences) {
 int64_t moe::kvRowsOf(ModuleOp module, int64_t context) {
   auto rows = module->getAttrOfType<IntegerAttr>(kKvRowsAttr);
   return rows ? rows.getInt() : kvRowsOf(context);
+}
+
+/// Returns the layers whose caches and states `op` uses.
+static SmallVector<int64_t, 2> cachesOf(Operation *op) {
+  if (fileTableOf(op))
+    return {};
+  if (auto state = dyn_cast<StateOpInterface>(op))
+    return {state.getStateLayer()};
+  SmallVector<int64_t, 2> layers;
+  auto add = [&](ValueRange values) {
+    for (Value value : values)
+      if (auto cache = value.getDefiningOp<CacheOpInterface>();
+          cache && isa<KvType>(value.getType()))
+        layers.push_back(cache.getCacheLayer());
+  };
+  add(op->getResults());
+  add(op->getOperands());
+  return layers;
+}
+
+CacheLayers::CacheLayers(ModuleOp module) {
+  llvm::EquivalenceClasses<int64_t> together;
+  module.walk([&](CostOpInterface op) {
+    SmallVector<int64_t, 2> layers = cachesOf(op);
+    for (int64_t layer : layers)
+      together.unionSets(layers.front(), layer);
+  });
+  for (auto it = together.begin(); it != together.end(); ++it)
+    if (it->isLeader()) {
+      llvm::iterator_range members(together.member_begin(it),
+                                   together.member_end());
+      int64_t first = *llvm::min_element(members);
+      for (int64_t layer : members)
+        firstOf[layer] = first;
+    }
+}
+
+std::optional<int64_t> CacheLayers::of(Operation *op) const {
+  SmallVector<int64_t, 2> layers = cachesOf(op);
+  if (layers.empty())
+    return std::nullopt;
+  return firstOf.lookup(layers.front());
 }
 
 int64_t moe::stateRowsOf(ModuleOp module) {

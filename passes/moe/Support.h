@@ -6,6 +6,7 @@
 #include "compiler/Machine/CostModel/TypicalStep.h"
 #include "compiler/Machine/Targets/Target.h"
 #include "dialects/moe/Moe.h"
+#include "llvm/ADT/DenseMap.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 
@@ -50,6 +51,21 @@ constexpr int64_t stateRowsOf(int64_t sequences) {
 }
 /// The same for the most sequences of any phase of the module.
 int64_t stateRowsOf(ModuleOp module);
+/// The layers whose caches and states an op appends to, reads or updates.
+/// Caches that some op uses together have to be on one device, and so have
+/// those that other ops use together with these.
+class CacheLayers {
+public:
+  explicit CacheLayers(ModuleOp module);
+
+  /// Returns the first of the layers whose caches have to be where those of
+  /// `op` are; nothing if it uses none, or one beside a table that stays in the
+  /// model file, which is the host's.
+  std::optional<int64_t> of(Operation *op) const;
+
+private:
+  llvm::DenseMap<int64_t, int64_t> firstOf; ///< By the layer of a cache.
+};
 /// Returns whether `op` is an attention op that reads a layer's cache.
 bool readsCache(Operation *op);
 

@@ -32,15 +32,13 @@ static PlacementUnit::Kind kindOf(const OpGroup &group) {
   return isa<FfnOp>(op) ? PlacementUnit::Dense : PlacementUnit::Attention;
 }
 
-/// Returns the layer of the cache that the group reads, which may be another
-/// layer's; the group must be on that cache's device. Without a cache, returns
-/// the group's own layer.
-static std::optional<int64_t> layerWithCache(const OpGroup &group) {
-  for (Value operand : group.ops.front()->getOperands())
-    if (auto cache = operand.getDefiningOp<CacheOpInterface>();
-        cache && isa<KvType>(operand.getType()))
-      return cache.getCacheLayer();
-  return group.layer;
+/// Returns the layer of the caches that the group uses, which may be another
+/// layer's; the group must be on their device. Without a cache, returns the
+/// group's own layer.
+static std::optional<int64_t> layerWithCache(const OpGroup &group,
+                                             const CacheLayers &caches) {
+  std::optional<int64_t> layer = caches.of(group.ops.front());
+  return layer ? layer : group.layer;
 }
 
 //===----------------------------------------------------------------------===//
@@ -55,6 +53,10 @@ PlacementSearch::PlacementSearch(const PlacementProblem &problem,
       sources(problem.groups().size()), fixedBytes(target.devices.size(), 0) {
   for (const moec::DeviceDesc &device : target.devices)
     budgets.push_back(int64_t(device.budgetBytes()));
+  std::optional<CacheLayers> caches;
+  if (!problem.groups().empty())
+    caches.emplace(
+        problem.groups().front().ops.front()->getParentOfType<ModuleOp>());
   int64_t distinct = 0;
   WeightSet weights;
   for (auto [index, group] : llvm::enumerate(problem.groups())) {
@@ -73,7 +75,7 @@ PlacementSearch::PlacementSearch(const PlacementProblem &problem,
     PlacementUnit::Kind kind = kindOf(group);
     addUnit(kind,
             kind == PlacementUnit::Embedding ? std::nullopt
-                                             : layerWithCache(group),
+                                             : layerWithCache(group, *caches),
             int(index));
     distinct += group.kvBytes;
     for (auto [name, bytes] : group.weights)

@@ -1,6 +1,5 @@
 #include "compiler/Machine/Targets/TargetAttr.h"
 #include "llvm/ADT/DenseMap.h"
-#include "llvm/ADT/EquivalenceClasses.h"
 #include "passes/moe/Passes.h"
 #include "passes/moe/Support.h"
 #include "passes/moe/graph/SliceExperts.h"
@@ -18,25 +17,6 @@ using namespace mlir::moe;
 
 namespace {
 
-/// Returns the layers whose caches `op` appends to or reads, or whose recurrent
-/// state it updates.
-SmallVector<int64_t, 2> cachesOf(Operation *op) {
-  if (fileTableOf(op))
-    return {}; // Its cache is its own, and on the host.
-  if (auto state = dyn_cast<StateOpInterface>(op))
-    return {state.getStateLayer()};
-  SmallVector<int64_t, 2> layers;
-  auto add = [&](ValueRange values) {
-    for (Value value : values)
-      if (auto cache = value.getDefiningOp<CacheOpInterface>();
-          cache && isa<KvType>(value.getType()))
-        layers.push_back(cache.getCacheLayer());
-  };
-  add(op->getResults());
-  add(op->getOperands());
-  return layers;
-}
-
 struct ApplyRules : moe::impl::ApplyRulesPassBase<ApplyRules> {
   using ApplyRulesPassBase::ApplyRulesPassBase;
 
@@ -52,7 +32,7 @@ struct ApplyRules : moe::impl::ApplyRulesPassBase<ApplyRules> {
                              << "first";
         return signalPassFailure();
       }
-    noteSharedCaches(module);
+    caches.emplace(module);
     std::vector<std::string> texts(place.begin(), place.end());
     auto parsed = parsePlacementRules(module, *target, texts);
     if (failed(parsed))
@@ -70,35 +50,10 @@ struct ApplyRules : moe::impl::ApplyRulesPassBase<ApplyRules> {
   }
 
 private:
-  /// For each layer whose caches some op uses, the first of the layers whose
-  /// caches have to be where these are, because ops use both.
-  llvm::DenseMap<int64_t, int64_t> firstOfCaches;
+  std::optional<CacheLayers> caches;
 
-  void noteSharedCaches(ModuleOp module) {
-    firstOfCaches.clear();
-    llvm::EquivalenceClasses<int64_t> together;
-    module.walk([&](CostOpInterface op) {
-      SmallVector<int64_t, 2> layers = cachesOf(op);
-      for (int64_t layer : layers)
-        together.unionSets(layers.front(), layer);
-    });
-    for (auto it = together.begin(); it != together.end(); ++it)
-      if (it->isLeader()) {
-        llvm::iterator_range members(together.member_begin(it),
-                                     together.member_end());
-        int64_t first = *llvm::min_element(members);
-        for (int64_t layer : members)
-          firstOfCaches[layer] = first;
-      }
-  }
-
-  /// Returns the layer whose caches `op` uses; the first of several.
-  std::optional<int64_t> cacheOf(Operation *op) const {
-    SmallVector<int64_t, 2> layers = cachesOf(op);
-    if (layers.empty())
-      return std::nullopt;
-    return firstOfCaches.lookup(layers.front());
-  }
+  /// Returns the layer whose caches `op` uses; see CacheLayers.
+  std::optional<int64_t> cacheOf(Operation *op) const { return caches->of(op); }
 
   /// For each layer's cache, the index of the rule that places it.
   llvm::DenseMap<int64_t, size_t> ruleOfCache;
