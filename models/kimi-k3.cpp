@@ -52,7 +52,7 @@ struct Residuals {
   int64_t size;   ///< Layers after which it begins anew; 0: never.
   Value x, stack; ///< `stack` is null at first.
 
-  /// Returns what a part with these weights reads.
+  /// Returns the rows that an attention or FFN with these weights reads.
   StatusOr<Value> mixed(const std::string &name) {
     if (!stack)
       return x;

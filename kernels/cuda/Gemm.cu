@@ -705,7 +705,7 @@ MOE_KERNEL(kThreads, kBlocks, MOE_GEMM_ARGS) {
   i64 blockRow = i64(tile.column) * kBlockRows;
   float sums[kPairs][kTiles][4][2] = {};
   const int units = int(a.w.cols / 32);
-  // In twos of stages, so that the first stage is the same.
+  // A part begins at an even stage, so that it uses the same buffer first.
   const Range range = rangeOf(a, tile, units, 2 * kStageUnits);
   // Warps past the last row multiply nothing, but they copy.
   bool isInside = blockRow + place.row < a.w.rows && place.act < job.count;

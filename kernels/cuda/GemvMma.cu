@@ -146,8 +146,9 @@ MOE_DEVICE void fillActs(u32 stage, const ActSource &s, i64 cols, int first,
   commitCopies();
 }
 
-/// A lane's activations of a pass: codes of row g; scales of rows 2 c and 2 c +
-/// 1, with the sums of both halves of a unit.
+/// The activations that a lane multiplies in one pass, in the layout of an mma's
+/// fragments (g = lane / 4, c = lane % 4): the codes of row g, and the scales of
+/// rows 2 c and 2 c + 1 with their sums over both halves of a unit.
 struct Acts {
   u32 low[kUnits], high[kUnits];
   float scale[kUnits][2];

@@ -199,8 +199,8 @@ std::vector<Launch> gemvMma(const Product &p, const LaunchContext &context) {
   KernelSpec spec = productSpec(p, "GemvMma.cu", "gemv_mma", kRows);
   if (!addFormat(spec, p.format))
     return {};
-  // Two blocks of eight warps are on a multiprocessor, or four of four: no
-  // block has to wait for another's end.
+  // A multiprocessor holds two blocks of eight warps, or four of four. Where
+  // only the latter fit all at once, they avoid a second wave.
   int64_t blocks = blocksFor(p.args.w.rows, kWeightRows) * p.heads;
   bool isWave = p.jobs != Jobs::Experts &&
                 blocks > 2 * context.multiprocessors &&

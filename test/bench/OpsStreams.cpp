@@ -105,7 +105,7 @@ Work gateStreams(Arena &arena, Isa, Step step) {
           12.0 * double(all) + 4.0 * double(step.tokens * kStreamCols)};
 }
 
-/// Rows of a table in memory: those of a file take as long as its disk.
+/// The table is in memory here; reading rows from a file takes the disk's time.
 Work ngramEmbed(Arena &arena, Isa, Step step) {
   constexpr int64_t kRows = 1 << 20, kCols = 160, kContext = 1024;
   constexpr int32_t kSize = 3, kHeads = 8;
