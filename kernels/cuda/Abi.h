@@ -279,11 +279,20 @@ struct HostSync {
   u64 patience;
 };
 
+/// Weights that a later launch reads whatever its step is. Blocks that have
+/// ended bring them into L2 while the last block goes on alone.
+struct Prefetch {
+  const u8 *begin;
+  u64 bytes;
+};
+constexpr int kMaxPrefetches = 4;
+
 /// The parameter begins with this. The struct of each kernel follows, aligned
 /// to eight bytes.
 struct FusedArgs {
   Step *step;
   HostSync hostSync;
+  Prefetch prefetch[kMaxPrefetches];
   PieceShape shape[kMaxPieces];
 };
 

@@ -332,6 +332,24 @@ bool canSignal(const Launch &launch) {
          });
 }
 
+bool canPrefetch(const Launch &launch) {
+  return canSignal(launch) && countOf(launch.grid) > 1;
+}
+
+void setPrefetch(std::span<std::byte> args, std::span<const Prefetch> ranges) {
+  std::memcpy(args.data() + offsetof(FusedArgs, prefetch), ranges.data(),
+              std::min<size_t>(ranges.size(), kMaxPrefetches) *
+                  sizeof(Prefetch));
+}
+
+std::vector<Prefetch> prefetchesOf(std::span<const std::byte> args) {
+  std::vector<Prefetch> ranges(kMaxPrefetches);
+  std::memcpy(ranges.data(), args.data() + offsetof(FusedArgs, prefetch),
+              sizeof(FusedArgs::prefetch));
+  std::erase_if(ranges, [](const Prefetch &range) { return !range.bytes; });
+  return ranges;
+}
+
 void setHostSync(std::span<std::byte> args, const HostSync &sync) {
   std::memcpy(args.data() + offsetof(FusedArgs, hostSync), &sync, sizeof(sync));
 }

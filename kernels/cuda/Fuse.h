@@ -65,6 +65,15 @@ bool canSignal(const Launch &launch);
 /// Lets the launch with these arguments do so.
 void setHostSync(std::span<std::byte> args, const HostSync &sync);
 
+/// Returns whether the launch has blocks that end while another one goes on
+/// alone, and can bring weights into L2 meanwhile.
+bool canPrefetch(const Launch &launch);
+/// Lets the launch with these arguments do so, for at most kMaxPrefetches
+/// ranges of the GPU's memory.
+void setPrefetch(std::span<std::byte> args, std::span<const Prefetch> ranges);
+/// Returns the ranges that setPrefetch() set.
+std::vector<Prefetch> prefetchesOf(std::span<const std::byte> args);
+
 /// Returns the source of a fused kernel. Only the kernel's name is defined when
 /// it is compiled.
 std::string fusedSource(const KernelSpec &spec);

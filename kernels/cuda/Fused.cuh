@@ -105,6 +105,18 @@ MOE_FUSED void await(const FusedArgs &f) {
   __syncthreads();
 }
 
+/// Asks L2 for the weights that later launches read; nothing waits for them. A
+/// lane asks for a sector of 32 bytes: PTX does not say how much of a line
+/// beyond that a prefetch brings.
+MOE_FUSED void prefetch(const FusedArgs &f) {
+  constexpr u64 kSector = 32;
+  u64 own = (u64(blockIdx.x) * blockDim.x + threadIdx.x) * kSector;
+  u64 all = u64(gridDim.x) * blockDim.x * kSector;
+  for (const Prefetch &p : f.prefetch)
+    for (u64 at = own; at < p.bytes; at += all)
+      asm volatile("prefetch.global.L2 [%0];" ::"l"(p.begin + at));
+}
+
 /// Sets the host's flag. Called by the block that ends last, after a barrier,
 /// so that the host sees everything that the launch wrote once it sees the
 /// flag.

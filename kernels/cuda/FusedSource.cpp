@@ -171,8 +171,10 @@ private:
       if (piece.spec.role != PieceSpec::Role::All)
         continue;
       out_ += isFirst
-                  ? "if (!fused::isLast(f.shape.step->tickets, gridDim.x))\n"
+                  ? "if (!fused::isLast(f.shape.step->tickets, gridDim.x)) {\n"
+                    "  fused::prefetch(f.shape);\n"
                     "  return;\n"
+                    "}\n"
                   : "";
       isFirst = false;
       std::string count = "fused::countOf(" + piece.shape() + ")";

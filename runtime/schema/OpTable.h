@@ -19,8 +19,9 @@
 
 namespace moert {
 
-/// Version of plan.fbs that this build writes and reads.
-inline constexpr unsigned kSchemaVersion = 14;
+/// Version of plan.fbs, and of the parameters of the kernels that plans contain
+/// (kernels/cuda/Abi.h), that this build writes and reads.
+inline constexpr unsigned kSchemaVersion = 15;
 /// Sequences that a plan decodes together at most.
 inline constexpr int kMaxSequences = 64;
 /// Buffers and caches begin at multiples of a cache line.

@@ -1,7 +1,7 @@
 """decode_clock.py FOLDER MODEL MOST [OPTIONS of moec...]
 
 Compiles a model of holes for 4090+xeon and prints plan_clock's time of a decoded
-token. Fails if neither memory nor tensor cores work for more than MOST percent of
+token. Fails if neither DRAM, L2 nor tensor cores work for more than MOST percent of
 it, or if moec predicted a time for the GPU that differs by more than 25 %: then
 its rates are of other kernels (cuda_clock --targets).
 """
@@ -18,8 +18,8 @@ subprocess.run(["moec", "compile", gguf, "--target", "4090+xeon", "-c", "8192", 
                 "-o", plan], check=True, stdout=subprocess.DEVNULL)
 found = json.loads(subprocess.run(["plan_clock", plan, "--json"], check=True, stdout=subprocess.PIPE).stdout)
 idle = 100 * (1 - found["busy_seconds"] / found["seconds"])
-print(f"{model}: {found['seconds'] * 1e3:.2f} ms, {found['kernels']} launches, {found['other_nodes']} other nodes, {idle:.1f} % idle")
-assert idle <= float(most), f"neither memory nor tensor cores work for {idle:.1f} % of a token; at most {most} % are allowed"
+print(f"{model}: {found['seconds'] * 1e3:.2f} ms ({found['seconds_without_prefetch'] * 1e3:.2f} without prefetches), {found['kernels']} launches, {found['other_nodes']} other nodes, {idle:.1f} % idle")
+assert idle <= float(most), f"neither DRAM, L2 nor tensor cores work for {idle:.1f} % of a token; at most {most} % are allowed"
 
 explained = json.loads(subprocess.run(["moec", "explain", plan, "--json"], check=True, stdout=subprocess.PIPE).stdout)
 decode = next(phase for phase in explained["phases"] if phase["name"] == "decode")
@@ -27,4 +27,5 @@ assert decode["typical_cached"] == 4096, "plan_clock's position is another one"
 # The clock knows no link to the host.
 predicted = sum(op["seconds"] for op in decode["ops"] if op["device"] == "gpu0" and not op["part"].endswith(("to_gpu0", "to_cpu0")))
 print(f"predicted: {predicted * 1e3:.2f} ms")
-assert 0.75 < predicted / found["seconds"] < 1.25, "moec's prediction is more than 25 % off"
+# moec prices each kernel by itself, with its weights in DRAM.
+assert 0.75 < predicted / found["seconds_without_prefetch"] < 1.25, "moec's prediction is more than 25 % off"

@@ -51,6 +51,10 @@ TEST_F(CheckTest, Bounds) {
   EXPECT_TRUE(found(run("ld.global.u64 %rd5, [%rd0+248];", odd),
                     FindingKind::OutOfBounds, {"byte 248 of 'odd'"}));
   EXPECT_TRUE(found(run("ld.global.u32 %r1, [64];"), FindingKind::OutOfBounds));
+  EXPECT_TRUE(isClean(run("prefetch.global.L2 [%rd90];", x)));
+  EXPECT_TRUE(found(run("prefetch.global.L2 [%rd90+4];", x),
+                    FindingKind::OutOfBounds,
+                    {"prefetches 0 bytes past the end of 'x'"}));
   EXPECT_TRUE(found(run(shared() + "st.shared.u32 [%r2+1000], %r0;"),
                     FindingKind::OutOfBounds,
                     {"of 1024 bytes of shared memory"}));

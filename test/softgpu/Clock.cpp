@@ -153,10 +153,11 @@ std::vector<double> coldParts(const Recording &recording) {
       all.requested += more.requested;
       all.cold += more.cold;
     }
-    double once = double(all.end - all.begin);
+    const uint64_t touched = all.end - all.begin;
+    auto once = double(touched - recording.warmBetween(all.begin, all.end));
     double part = double(all.cold) / double(all.requested);
     if (scale > 1)
-      part = all.cold == 0 || once < double(recording.warmBytes)
+      part = all.cold == 0 || touched < recording.warmBytes
                  ? 0
                  : std::min(1.0, once / (double(all.requested) * scale));
     for (size_t i = first; i < next; ++i)

@@ -271,6 +271,31 @@ static void decodeAccess(Decoder &decoder, bool isLoad) {
 void decodeLoad(Decoder &decoder) { decodeAccess(decoder, true); }
 void decodeStore(Decoder &decoder) { decodeAccess(decoder, false); }
 
+/// A prefetch has no result, but its address must be one of an allocation:
+/// otherwise it is a mistake, though silicon does not say so.
+static void prefetchGlobal(Warp &warp, const Op &op, Mask mask) {
+  uint64_t address[kLanes];
+  addressesOf(warp, op, 0, address);
+  DeviceMemory &memory = *warp.launch->memory;
+  for (; mask; mask &= mask - 1) {
+    int lane = std::countr_zero(mask);
+    Allocation *own = memory.find(address[lane]);
+    if (!own || own->isFreed || address[lane] - own->base >= own->bytes)
+      report(warp, op, lane, FindingKind::OutOfBounds,
+             "prefetches " + memory.describe(address[lane]), address[lane]);
+  }
+}
+
+/// prefetch{.global}.level [address]
+void decodePrefetch(Decoder &decoder) {
+  if (!decoder.accept("global"))
+    return decodeHint(decoder);
+  decoder.choose({"L1", "L2", "L2::evict_last", "L2::evict_normal"});
+  decoder.needOperands(1, 1);
+  decoder.address(decoder.begin(prefetchGlobal, OpClass::Other),
+                  decoder.operand(0));
+}
+
 /// Cache hints do not change what is read.
 void decodeHint(Decoder &decoder) {
   while (!decoder.peek().empty()) {

@@ -46,6 +46,21 @@ bool SectorCache::touch(uint64_t sector, uint64_t capacity) {
   return isHit;
 }
 
+bool Recording::isWarm(uint64_t address) const {
+  return std::ranges::any_of(warm, [&](const Range &range) {
+    return range.begin <= address && address < range.end;
+  });
+}
+
+uint64_t Recording::warmBetween(uint64_t begin, uint64_t end) const {
+  uint64_t bytes = 0;
+  for (const Range &range : warm) {
+    uint64_t from = std::max(begin, range.begin), to = std::min(end, range.end);
+    bytes += to > from ? to - from : 0;
+  }
+  return bytes;
+}
+
 Recorder::Recorder(Recording &recording, const Kernel &kernel)
     : recording_(recording), kernel_(kernel) {
   recording.regions = regionsOf(kernel);
@@ -190,7 +205,8 @@ void Recorder::global(Warp &warp, const uint64_t *address, Mask mask,
     if (isHit && !isWrite && !isBeyondL1)
       continue;
     ++current_.beyondL1;
-    bool isCold = !l2.touch(sectors[i], l2Bytes) && !isWrite && !isWarm;
+    bool isCold = !l2.touch(sectors[i], l2Bytes) && !isWrite && !isWarm &&
+                  !recording_.isWarm(sectors[i] * kSectorBytes);
     current_.beyondL2 += isCold;
     if (isWrite)
       continue;

@@ -11,6 +11,7 @@
 #define MOE_TEST_SOFTGPU_RECORDING_H
 
 #include "test/softgpu/GpuModel.h"
+#include "test/softgpu/Ranges.h"
 #include "test/softgpu/Regions.h"
 #include "test/softgpu/SoftGpu.h"
 
@@ -90,6 +91,8 @@ struct Recording {
   SectorCache *l2 = nullptr;
   /// Allocations of fewer bytes are in L2 before the launch.
   uint64_t warmBytes = uint64_t(1) << 20;
+  /// Addresses that are in L2 before the launch.
+  std::vector<Range> warm;
 
   // Results.
   Regions regions;
@@ -103,6 +106,10 @@ struct Recording {
     uint64_t cold = 0;                      ///< and of these, beyond L2.
   };
   std::vector<Source> sources; ///< By op.
+
+  bool isWarm(uint64_t address) const;
+  /// Bytes between two addresses that are in L2 before the launch.
+  uint64_t warmBetween(uint64_t begin, uint64_t end) const;
 };
 
 /// Fills a Recording while its launch runs.

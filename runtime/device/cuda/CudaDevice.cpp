@@ -178,7 +178,7 @@ Status CudaDevice::bind(const ProvenPhase &phase,
   MOE_ASSIGN_OR_RETURN(CudaPhase queues,
                        bindCudaPhase(*driver_, plan_, phase, index_, memory_,
                                      weights_, own_->modules, *links_, events,
-                                     board));
+                                     board, gpu_));
   for (auto &[number, part] : queues)
     part.launchesMayWait = !gpu_.hasTimeLimit;
   own_->phases.push_back({phase.phase, std::move(queues)});

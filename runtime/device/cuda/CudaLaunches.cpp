@@ -3,6 +3,7 @@
 #include "kernels/Arguments.h"
 #include "kernels/cuda/Fuse.h"
 #include "runtime/device/Devices.h"
+#include "runtime/device/cuda/CudaPrefetch.h"
 #include "runtime/plan/PlanAccess.h"
 #include "runtime/prove/Prove.h"
 
@@ -45,6 +46,7 @@ public:
       parts.push_back({launches[0], usesOf(op)});
     }
     open_[instruction.queue()].members.push_back(op.index());
+    addWeights(op, open_[instruction.queue()]);
     if (isOpen) // The launch of a later instruction includes it.
       return Status::ok();
     if (!parts.empty()) {
@@ -61,10 +63,13 @@ public:
           CudaLaunch launch,
           bind(launches[i], modules_.function(module), op.index()));
       launch.awaitsLaunch = modules_.arch(module) >= kLaunchOrderArch;
-      part.launches.push_back(launch);
+      part.launches.push_back(std::move(launch));
       ++segment.count;
     }
     Open ended = std::exchange(open_[instruction.queue()], {});
+    CudaLaunch &first = part.launches[part.launches.size() - launches.size()];
+    first.weights = std::move(ended.weights);
+    first.otherBytes = ended.otherBytes;
     for (const CudaLink &link : links_.all())
       if (link.phase == &phase_ &&
           std::ranges::count(ended.members, link.writer)) {
@@ -88,7 +93,40 @@ private:
   struct Open {
     std::vector<uint32_t> members;
     std::vector<moek::cuda::Fusible> parts;
+    std::vector<moek::cuda::Prefetch> weights; ///< As in CudaLaunch.
+    uint64_t otherBytes = 0;
   };
+
+  /// Adds the resident weights that `op` reads: in whole, or those of as many
+  /// experts as a step may choose.
+  void addWeights(const ProvenOp &op, Open &open) const {
+    using moek::OpCode;
+    const OpCode code = op.spec().op;
+    const bool isWhole = code == OpCode::Linear || code == OpCode::GateUp ||
+                         code == OpCode::HeadLinear ||
+                         code == OpCode::AbsorbQuery;
+    const bool isOfExperts =
+        code == OpCode::ExpertsLinear || code == OpCode::ExpertsGateUp;
+    if (!isWhole && !isOfExperts)
+      return;
+    for (const fb::Operand *operand : *op.instruction().operands()) {
+      if (operand->kind() != fb::OperandKind::Weight ||
+          !weights_.has(operand->index()))
+        continue;
+      const fb::Weight &weight = *plan_.weights()->Get(operand->index());
+      const uint64_t bytes = extentOf(weight).bytes;
+      if (isWhole)
+        open.weights.push_back(
+            {reinterpret_cast<const uint8_t *>(uintptr_t(
+                 memory_.weights + weights_.offset(operand->index()))),
+             bytes});
+      else
+        open.otherBytes += bytes / uint64_t(weight.outer()) *
+                           std::min(uint64_t(op.integer("top_k")) *
+                                        uint64_t(phase_.max_tokens()),
+                                    uint64_t(weight.outer()));
+    }
+  }
 
   /// Begins a segment if the queue waits for others here or has just signalled.
   void addSegment(const fb::Instruction &instruction, CudaPart &part) {
@@ -224,6 +262,7 @@ private:
     bound.args = launch.args;
     bound.canAwait = moek::cuda::canAwait(launch);
     bound.canSignal = moek::cuda::canSignal(launch);
+    bound.canPrefetch = moek::cuda::canPrefetch(launch);
     uint32_t &allowed = shared_[function];
     // More than 48 KiB must be asked for, static memory included, which only
     // the driver knows.
@@ -268,7 +307,7 @@ StatusOr<CudaPhase> bindCudaPhase(const CudaDriver &driver, const Plan &plan,
                                   const CudaWeights &weights,
                                   const CudaModules &modules,
                                   const CudaLinks &links, StepEvents *events,
-                                  cu::DevicePointer board) {
+                                  cu::DevicePointer board, const CudaGpu &gpu) {
   Binder binder(driver, plan.table(), *phase.phase,
                 *plan.table().devices()->Get(device), memory, weights, modules,
                 links, events);
@@ -282,6 +321,7 @@ StatusOr<CudaPhase> bindCudaPhase(const CudaDriver &driver, const Plan &plan,
   for (auto &[queue, part] : bound) {
     part.board = board;
     part.isOnly = hasOneGpuQueue(plan.table(), phase);
+    prefetchWeights(part, gpu);
   }
   return bound;
 }

@@ -33,6 +33,12 @@ struct CudaLaunch {
   /// Whether the launch itself can wait for flags and set them
   /// (kernels/cuda/Fuse.h).
   bool canAwait = false, canSignal = false;
+  /// Whether it can bring later launches' weights into L2 (canPrefetch()), the
+  /// weights that it reads whatever the step is, and bytes of weights that it
+  /// reads besides, at most.
+  bool canPrefetch = false;
+  std::vector<moek::cuda::Prefetch> weights;
+  uint64_t otherBytes = 0;
   /// Whether its code waits for the launch before it by itself, so that it may
   /// begin while that ends (kernels/cuda/LaunchOrder.cuh).
   bool awaitsLaunch = false;
@@ -87,14 +93,15 @@ using CudaPhase = std::map<uint32_t, CudaPart>;
 /// their board is at address `board` on the GPU. Raises functions' limits of
 /// shared memory where launches need it. Fails with InvalidFile if the plan's
 /// launches differ from those that this moert computes, and with WrongMachine
-/// if an operand is not accessible; errors name phase and instruction.
+/// if an operand is not accessible; errors name phase and instruction. The
+/// sizes and rates of `gpu` decide what launches bring into L2 for later ones.
 StatusOr<CudaPhase> bindCudaPhase(const CudaDriver &driver, const Plan &plan,
                                   const ProvenPhase &phase, uint32_t device,
                                   const CudaMemory &memory,
                                   const CudaWeights &weights,
                                   const CudaModules &modules,
                                   const CudaLinks &links, StepEvents *events,
-                                  cu::DevicePointer board);
+                                  cu::DevicePointer board, const CudaGpu &gpu);
 
 } // namespace moert
 

@@ -132,6 +132,16 @@ public:
 
   std::optional<cuda::Launch> fused() const { return fuse(parts_, context_); }
 
+  bool isSoftware() const { return own_ != nullptr; }
+
+  /// Runs a launch that fails, and returns why.
+  std::string failureOf(const cuda::Launch &launch) {
+    auto image =
+        GpuTest::get().compiler->compile({launch.kernel, context_.arch});
+    return image ? gpu_->launch(launch, *image)
+                 : std::string(image.status().message());
+  }
+
   /// Runs the launches and returns the contents of all outputs.
   std::vector<uint8_t> run(const std::vector<cuda::Launch> &launches) {
     for (const cuda::Launch &launch : launches) {

@@ -8,6 +8,8 @@
 
 #include "test/kernels/cuda/FuseScene.h"
 
+#include <gmock/gmock.h>
+
 using namespace moek;
 using namespace moek::test;
 
@@ -127,31 +129,64 @@ TEST(FuseTest, WhatFollowsTwoProductsWaitsForBoth) {
 
 // An addition to the residual, its norm, and the quantised norm form one
 // launch, also for several tokens of a phase for more.
+/// A product that is added to the residual, the norm of the sum and its
+/// encoding.
+static void residualsNorm(Scene &s) {
+  int64_t most = s.maxTokens();
+  s.form(Encoding::A8, Layout::Rows16);
+  uint64_t x = s.codes(most * a8RowBytes(2048));
+  uint64_t y = s.inOut(most * 1024), normed = s.out(most * 4096);
+  uint64_t codes = s.out(most * a8RowBytes(1024));
+  s.add<OpCode::Linear>({at<uint8_t>(x), a8RowBytes(2048), s.q8(1, 1024, 2048),
+                         nullptr, nullptr, at<float>(y), 1024, true},
+                        {x}, {y});
+  s.form({}, {});
+  s.add<OpCode::RmsNorm>({at<float>(y), 1024, nullptr, at<float>(normed), 1024,
+                          1, false, 1024, 1e-5f},
+                         {y}, {normed});
+  s.add<OpCode::Quantize>({at<float>(normed), 1024, at<uint8_t>(codes),
+                           a8RowBytes(1024), 1024, 1, 128},
+                          {normed}, {codes});
+}
+
 TEST(FuseTest, TheResidualsNormBehindAllBlocks) {
   for (int32_t tokens : {1, 3})
-    expectOneLaunch(
-        [&](Scene &s) {
-          int64_t most = s.maxTokens();
-          s.form(Encoding::A8, Layout::Rows16);
-          uint64_t x = s.codes(most * a8RowBytes(2048));
-          uint64_t y = s.inOut(most * 1024), normed = s.out(most * 4096);
-          uint64_t codes = s.out(most * a8RowBytes(1024));
-          s.add<OpCode::Linear>({at<uint8_t>(x), a8RowBytes(2048),
-                                 s.q8(1, 1024, 2048), nullptr, nullptr,
-                                 at<float>(y), 1024, true},
-                                {x}, {y});
-          s.form({}, {});
-          s.add<OpCode::RmsNorm>({at<float>(y), 1024, nullptr,
-                                  at<float>(normed), 1024, 1, false, 1024,
-                                  1e-5f},
-                                 {y}, {normed});
-          s.add<OpCode::Quantize>({at<float>(normed), 1024, at<uint8_t>(codes),
-                                   a8RowBytes(1024), 1024, 1, 128},
-                                  {normed}, {codes});
-        },
-        tokens == 1 ? "gemv_1_q8_0__all_rms_norm__all_quantize_128"
-                    : "gemv_mma_8_q8_0__all_rms_norm__all_quantize_128",
-        tokens, tokens == 1 ? 1 : 4);
+    expectOneLaunch(residualsNorm,
+                    tokens == 1
+                        ? "gemv_1_q8_0__all_rms_norm__all_quantize_128"
+                        : "gemv_mma_8_q8_0__all_rms_norm__all_quantize_128",
+                    tokens, tokens == 1 ? 1 : 4);
+}
+
+// All blocks but the one that goes on alone ask L2 for each byte once. The
+// software GPU reports addresses that nobody allocated.
+TEST(FuseTest, BlocksThatEndBringWeights) {
+  if (!GpuTest::get().compiler)
+    GTEST_SKIP() << GpuTest::get().why;
+  Scene apart(softgpu::Schedule::Forward, 1, 1);
+  residualsNorm(apart);
+  std::vector<uint8_t> expected = apart.runOneByOne();
+  for (bool isOutside : {false, true}) {
+    Scene scene(softgpu::Schedule::Forward, 1, 1);
+    if (!scene.isSoftware())
+      GTEST_SKIP() << "silicon does not report where a prefetch goes";
+    residualsNorm(scene);
+    constexpr uint64_t kBytes = 4 << 20;
+    uint64_t weights = scene.codes(kBytes);
+    std::optional<cuda::Launch> launch = scene.fused();
+    ASSERT_TRUE(launch && cuda::canPrefetch(*launch));
+    std::vector<cuda::Prefetch> ranges = {
+        {at<uint8_t>(weights), kBytes / 2},
+        {at<uint8_t>(weights + kBytes / 2), kBytes / 2}};
+    // The last block, which asks for nothing, is not the only one outside.
+    ranges[1].bytes += isOutside ? kBytes : 0;
+    cuda::setPrefetch(launch->args, ranges);
+    ASSERT_EQ(cuda::prefetchesOf(launch->args).size(), 2u);
+    if (isOutside)
+      EXPECT_THAT(scene.failureOf(*launch), ::testing::HasSubstr("prefetches"));
+    else
+      EXPECT_EQ(scene.run({*launch}), expected);
+  }
 }
 
 // The router's logits run at the same time as a shared expert. Experts are

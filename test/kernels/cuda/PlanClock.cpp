@@ -8,17 +8,21 @@
 // software GPU, whose clock predicts each launch's time on a GPU of its table
 // (4090). Tokens of a prompt choose experts at random. Weights are zeros that
 // nobody loads: --blank-weights and a header in place of the model suffice.
-// Launches that differ only in addresses are timed once. Prints each kernel,
-// then the time of the graph, and the parts of it in which DRAM does not
-// deliver and in which tensor cores do not work either.
+// Launches that differ only in addresses are timed once. What a launch brings
+// into L2 for later ones (CudaPrefetch.h) moves while DRAM is idle in it, or
+// makes it longer; while the GPU waits for the CPU, it costs nothing. Prints
+// each kernel, then the time of the graph, and the parts of it in which DRAM
+// does not deliver, and in which L2 and tensor cores do not work either.
 //
 //===----------------------------------------------------------------------===//
 
 #include "kernels/Arguments.h"
 #include "kernels/KvCache.h"
+#include "kernels/cuda/Fuse.h"
 #include "runtime/device/StepEvents.h"
 #include "runtime/device/cuda/CudaLaunches.h"
 #include "runtime/device/cuda/CudaNeed.h"
+#include "runtime/device/cuda/CudaPrefetch.h"
 #include "runtime/device/cuda/CudaStep.h"
 #include "runtime/plan/PlanAccess.h"
 #include "runtime/prove/Prove.h"
@@ -48,6 +52,7 @@ struct Row {
   std::string kernel;
   uint64_t blocks = 0;
   int count = 0;
+  uint64_t warmBytes = 0; ///< That earlier launches brought into L2.
   softgpu::LaunchTime time;
 };
 
@@ -55,12 +60,16 @@ struct Times {
   std::vector<Row> rows;
   double launches = 0; ///< Seconds of all, without what is between them.
   double memory = 0;   ///< Seconds of them in which DRAM delivers,
-  double busy = 0;     ///< or tensor cores multiply.
+  double busy = 0;     ///< or L2 does, or tensor cores multiply.
+  /// Seconds of all if none brought weights for another one.
+  double alone = 0;
+  uint64_t prefetched = 0;     ///< Bytes that launches bring for later ones.
   int kernels = 0, others = 0; ///< Nodes of the graph.
-  double seconds(const softgpu::GpuModel &) const {
-    return launches + (kernels + others) *
-                          softgpu::kClockConstants.nodeMicroseconds * 1e-6;
+  double nodes() const {
+    return (kernels + others) * softgpu::kClockConstants.nodeMicroseconds *
+           1e-6;
   }
+  double seconds() const { return launches + nodes(); }
 };
 
 void addImages(const fb::Plan &plan) {
@@ -175,50 +184,157 @@ Status choose(const CudaDriver &driver, const Choice &choice, int32_t tokens) {
                       "choosing experts");
 }
 
+/// What launches have brought into L2 so far.
+class Brought {
+public:
+  explicit Brought(const softgpu::GpuModel &model)
+      : rate_(model.gigabytes * model.dramEfficiency * 1e9) {}
+
+  /// Returns what `launch` reads of it.
+  std::vector<softgpu::Range> readBy(const CudaLaunch &launch) const {
+    std::vector<softgpu::Range> read;
+    for (const moek::cuda::Prefetch &weight : launch.weights)
+      for (const softgpu::Range &range : ranges_) {
+        auto begin = uint64_t(uintptr_t(weight.begin));
+        softgpu::Range part{
+            std::max(begin, range.begin),
+            std::min<uint64_t>(begin + weight.bytes, range.end)};
+        if (part.begin < part.end)
+          read.push_back(part);
+      }
+    return read;
+  }
+
+  /// Adds what `launch` brings, and returns the seconds in which DRAM delivers
+  /// it.
+  double add(const CudaLaunch &launch, Times &times) {
+    uint64_t bytes = 0;
+    if (launch.canPrefetch)
+      for (const moek::cuda::Prefetch &p :
+           moek::cuda::prefetchesOf(launch.args)) {
+        auto begin = uint64_t(uintptr_t(p.begin));
+        ranges_.push_back({begin, begin + p.bytes});
+        bytes += p.bytes;
+      }
+    times.prefetched += bytes;
+    return double(bytes) / rate_;
+  }
+
+private:
+  double rate_; ///< Bytes per second of DRAM.
+  std::vector<softgpu::Range> ranges_;
+};
+
+/// What tells launches apart: the kernel, the grid, and the bytes of weights
+/// that are in L2 before.
+using Key = std::tuple<std::string, std::array<uint32_t, 3>, uint64_t>;
+
+std::string nameOf(const Plan &plan, const fb::Phase &phase,
+                   const CudaLaunch &launch) {
+  const fb::Instruction &instruction =
+      *phase.instructions()->Get(launch.instruction);
+  std::string kernel =
+      launch.function && count(instruction.launches())
+          ? std::string(
+                text(plan.table()
+                         .modules()
+                         ->Get(instruction.launches()->Get(0)->module_())
+                         ->entry()))
+          : "copy";
+  // An instruction of several launches names its first; the function tells
+  // them apart.
+  return kernel + fmt::format(" {:x}", uintptr_t(launch.function) & 0xfff0);
+}
+
+/// Launches `one` while L2 has the addresses `warm`, and returns its time.
+StatusOr<softgpu::LaunchTime> timeLaunch(const CudaDriver &driver,
+                                         const CudaLaunch &one,
+                                         const std::string &kernel,
+                                         std::vector<softgpu::Range> warm) {
+  softcuda::options().warm = std::move(warm);
+  void *argument = const_cast<std::byte *>(one.args.data());
+  MOE_RETURN_IF_ERROR(driver.check(
+      driver.api().cuLaunchKernel(one.function, one.grid[0], one.grid[1],
+                                  one.grid[2], one.threads, 1, 1,
+                                  one.sharedBytes, nullptr, &argument, nullptr),
+      kernel));
+  MOE_RETURN_IF_ERROR(
+      driver.check(driver.api().cuStreamSynchronize(nullptr), kernel));
+  auto found = softcuda::takeTimes();
+  if (found.size() != 1)
+    return Status(StatusCode::Io, kernel + ": no time");
+  return found[0];
+}
+
 Status timeQueue(const CudaDriver &driver, const Plan &plan,
                  const fb::Phase &phase, const CudaPart &part, int32_t tokens,
-                 const std::map<uint32_t, Choice> &choices, Times &times) {
-  std::map<std::pair<std::string, std::array<uint32_t, 3>>, size_t> known;
-  for (const CudaLaunch &one : part.launches) {
-    const fb::Instruction &instruction =
-        *phase.instructions()->Get(one.instruction);
-    std::string kernel =
-        one.function && count(instruction.launches())
-            ? std::string(
-                  text(plan.table()
-                           .modules()
-                           ->Get(instruction.launches()->Get(0)->module_())
-                           ->entry()))
-            : "copy";
-    // An instruction of several launches names its first; the function tells
-    // them apart.
-    kernel += fmt::format(" {:x}", uintptr_t(one.function) & 0xfff0);
-    auto [place, isNew] =
-        known.try_emplace({kernel, one.grid}, times.rows.size());
-    if (isNew) {
-      void *argument = const_cast<std::byte *>(one.args.data());
-      MOE_RETURN_IF_ERROR(driver.check(
-          driver.api().cuLaunchKernel(
-              one.function, one.grid[0], one.grid[1], one.grid[2], one.threads,
-              1, 1, one.sharedBytes, nullptr, &argument, nullptr),
-          kernel));
-      MOE_RETURN_IF_ERROR(
-          driver.check(driver.api().cuStreamSynchronize(nullptr), kernel));
-      auto found = softcuda::takeTimes();
-      if (found.size() != 1)
-        return Status(StatusCode::Io, kernel + ": no time");
-      times.rows.push_back({kernel,
-                            uint64_t(one.grid[0]) * one.grid[1] * one.grid[2],
-                            0, found[0]});
+                 const std::map<uint32_t, Choice> &choices,
+                 const softgpu::GpuModel &model, Times &times) {
+  Brought brought(model);
+  const std::vector<bool> isBeforeWait = lastBeforeWaits(part);
+  struct One {
+    Key cold, warm; ///< The same if nothing was brought for it.
+    std::vector<softgpu::Range> ranges;
+    double bringing = 0; ///< Seconds in which DRAM delivers what it brings.
+  };
+  std::vector<One> all;
+  std::map<Key, std::vector<size_t>> with;
+  for (const CudaLaunch &launch : part.launches) {
+    One one;
+    one.ranges = brought.readBy(launch);
+    uint64_t bytes = 0;
+    for (const softgpu::Range &range : one.ranges)
+      bytes += range.end - range.begin;
+    one.cold = {nameOf(plan, phase, launch), launch.grid, 0};
+    one.warm = one.cold;
+    std::get<uint64_t>(one.warm) = bytes;
+    one.bringing = brought.add(launch, times);
+    with[one.cold].push_back(all.size());
+    if (bytes > 0)
+      with[one.warm].push_back(all.size());
+    all.push_back(std::move(one));
+  }
+  // One launch of each kind is timed: of those with weights in L2 the second
+  // one, because the software GPU's L2 also has what was read for the first. If
+  // there is no second one, the weights count as read from DRAM.
+  std::map<Key, softgpu::LaunchTime> known;
+  for (size_t i = 0; i < all.size(); ++i) {
+    const CudaLaunch &launch = part.launches[i];
+    const One &one = all[i];
+    for (const Key &key : {one.cold, one.warm}) {
+      const std::vector<size_t> &same = with[key];
+      const bool isWarm = std::get<uint64_t>(key) > 0;
+      if (isWarm && same.size() == 1)
+        known.try_emplace(key, known.at(one.cold));
+      if (known.contains(key) || i != same[isWarm])
+        continue;
+      MOE_ASSIGN_OR_RETURN(
+          known[key],
+          timeLaunch(driver, launch, std::get<std::string>(key),
+                     isWarm ? one.ranges : std::vector<softgpu::Range>()));
     }
-    if (auto choice = choices.find(one.instruction); choice != choices.end())
+    if (auto choice = choices.find(launch.instruction); choice != choices.end())
       MOE_RETURN_IF_ERROR(choose(driver, choice->second, tokens));
-    Row &row = times.rows[place->second];
-    ++row.count;
+  }
+  std::map<Key, size_t> rows;
+  for (size_t i = 0; i < all.size(); ++i) {
+    const One &one = all[i];
+    const softgpu::LaunchTime &time = known.at(one.warm);
+    auto [place, isNew] = rows.try_emplace(one.warm, times.rows.size());
+    if (isNew)
+      times.rows.push_back({std::get<std::string>(one.warm), time.blocks, 0,
+                            std::get<uint64_t>(one.warm), time});
+    ++times.rows[place->second].count;
     ++times.kernels;
-    times.launches += row.time.seconds;
-    times.memory += row.time.seconds * row.time.dram;
-    times.busy += row.time.seconds * std::max(row.time.dram, row.time.tensor);
+    // What the launch brings moves while DRAM is idle, or makes it longer. If
+    // the GPU waits for another device, it moves meanwhile.
+    const double bringing = isBeforeWait[i] ? 0 : one.bringing;
+    const double memory = time.seconds * time.dram + bringing;
+    times.launches += std::max(time.seconds, memory);
+    times.memory += memory;
+    times.busy +=
+        std::max(memory, time.seconds * std::max(time.l2, time.tensor));
+    times.alone += known.at(one.cold).seconds;
   }
   for (const CudaSegment &segment : part.segments) {
     const CudaLaunch &first = part.launches[segment.first];
@@ -273,14 +389,15 @@ StatusOr<Times> timesOf(const Flags &flags) {
     StepEvents events(phase->events());
     MOE_ASSIGN_OR_RETURN(CudaPhase queues,
                          bindCudaPhase(driver, plan, proven, device, memory,
-                                       weights, modules, *links, &events, 0));
+                                       weights, modules, *links, &events, 0,
+                                       gpu));
     std::map<uint32_t, Choice> choices;
     for (const ProvenOp &op : proven.ops)
       if (op.device() == device && op.spec().op == moek::OpCode::Router)
         choices[op.index()] = choiceOf(plan, op, memory, weights);
     for (const auto &[queue, part] : queues)
       MOE_RETURN_IF_ERROR(
-          timeQueue(driver, plan, *phase, part, tokens, choices, times));
+          timeQueue(driver, plan, *phase, part, tokens, choices, model, times));
     return times;
   }
   return Status(StatusCode::Usage,
@@ -288,18 +405,23 @@ StatusOr<Times> timesOf(const Flags &flags) {
 }
 
 void print(const Flags &flags, Times times) {
-  const softgpu::GpuModel &model = *softgpu::findGpuModel(flags.gpu);
   std::ranges::sort(times.rows, std::greater(), [](const Row &row) {
     return row.count * row.time.seconds;
   });
-  double seconds = times.seconds(model);
+  double seconds = times.seconds();
   if (flags.isJson) {
     nlohmann::json json = {
-        {"plan", flags.plan},         {"gpu", flags.gpu},
-        {"phase", flags.phase},       {"position", flags.position},
-        {"seconds", seconds},         {"memory_seconds", times.memory},
-        {"busy_seconds", times.busy}, {"kernels", times.kernels},
-        {"other_nodes", times.others}};
+        {"plan", flags.plan},
+        {"gpu", flags.gpu},
+        {"phase", flags.phase},
+        {"position", flags.position},
+        {"seconds", seconds},
+        {"memory_seconds", times.memory},
+        {"busy_seconds", times.busy},
+        {"kernels", times.kernels},
+        {"other_nodes", times.others},
+        {"prefetched_bytes", times.prefetched},
+        {"seconds_without_prefetch", times.alone + times.nodes()}};
     for (const Row &row : times.rows)
       json["launches"].push_back({{"kernel", row.kernel},
                                   {"blocks", row.blocks},
@@ -319,10 +441,13 @@ void print(const Flags &flags, Times times) {
   fmt::print(
       "{} of {} on a {}, position {}: {:.3f} ms; {} launches take {:.3f} "
       "ms, {} other nodes; {:.1f} % of it DRAM does not deliver, {:.1f} % "
-      "neither DRAM nor tensor cores work\n",
+      "neither DRAM, L2 nor tensor cores work\n"
+      "{:.1f} MB are brought into L2 ahead; without that it takes {:.3f} "
+      "ms\n",
       flags.phase, flags.plan, flags.gpu, flags.position, seconds * 1e3,
       times.kernels, times.launches * 1e3, times.others,
-      100 * (1 - times.memory / seconds), 100 * (1 - times.busy / seconds));
+      100 * (1 - times.memory / seconds), 100 * (1 - times.busy / seconds),
+      double(times.prefetched) * 1e-6, (times.alone + times.nodes()) * 1e3);
 }
 
 } // namespace

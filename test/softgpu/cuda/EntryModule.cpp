@@ -193,6 +193,7 @@ runByClock(Gpu &gpu, const Function &function,
   softgpu::Recording recording(*softgpu::findGpuModel(options.clock));
   recording.l2 = &gpu.l2;
   recording.budget = options.clockBudget;
+  recording.warm = options.warm;
   recording.blocks = softgpu::sampleOrder(uint64_t(shape.grid[0]) *
                                           shape.grid[1] * shape.grid[2]);
   softgpu::LaunchResult result =

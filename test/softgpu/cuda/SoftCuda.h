@@ -58,6 +58,9 @@ struct Options {
   /// With a clock: instructions of warps after which no further block of a
   /// launch runs.
   uint64_t clockBudget = 4'000'000;
+  /// With a clock: addresses that are in L2 before a launch, besides what the
+  /// launches before it have touched.
+  std::vector<softgpu::Range> warm;
   /// Whether host memory may be registered CU_MEMHOSTREGISTER_READ_ONLY.
   bool registersReadOnly = false;
   /// Results of calls that fail instead of working, by symbol.
@@ -68,7 +71,7 @@ struct Options {
 struct Totals {
   std::map<std::string, uint64_t> calls; ///< By symbol.
   uint64_t launches = 0;                 ///< Kernels that ran, also in graphs.
-  uint64_t overlappedLaunches = 0; ///< Enqueued by cuLaunchKernelEx.
+  uint64_t overlappedLaunches = 0;       ///< Enqueued by cuLaunchKernelEx.
   uint64_t graphLaunches = 0, graphNodes = 0; ///< Nodes that ran in graphs.
   uint64_t captures = 0;
   /// Number of times that the host waited for the GPU, or the GPU for the host.
