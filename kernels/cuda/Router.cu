@@ -73,12 +73,22 @@ MOE_DEVICE double rankOf(i64 key) {
 /// The key of what was taken: of no double.
 constexpr i64 kTaken = -0x7fffffffffffffff - 1;
 
+/// How many lanes share the keys that an expert's is compared with.
+MOE_DEVICE u32 lanesOfExpert(u32 experts, u32 threads) {
+  u32 lanes = 1;
+  while (lanes < 8 && 2 * lanes * experts <= threads)
+    lanes *= 2;
+  return lanes;
+}
+
 /// How many of the first `count` keys, a multiple of kAtOnce, are better than
-/// number e. Of equal ones the first is the best.
-MOE_DEVICE int betterThan(const i64 *keys, int count, int e) {
+/// number e. Of equal ones the first is the best. `lanes` neighbouring lanes
+/// come with the same e, and get the same result; all lanes of a warp come.
+MOE_DEVICE int betterThan(const i64 *keys, int count, int e, u32 lanes) {
   i64 own = keys[e];
   int better = 0;
-  for (int at = 0; at < count; at += kAtOnce) {
+  for (int at = threadIdx.x % lanes * kAtOnce; at < count;
+       at += lanes * kAtOnce) {
     i64 x[kAtOnce];
 #pragma unroll
     for (int i = 0; i < kAtOnce; ++i)
@@ -87,6 +97,8 @@ MOE_DEVICE int betterThan(const i64 *keys, int count, int e) {
     for (int i = 0; i < kAtOnce; ++i)
       better += x[i] + (at + i < e) > own; // No key is the largest integer.
   }
+  for (u32 i = 1; i < lanes; i *= 2)
+    better += __shfl_xor_sync(kAllLanes, better, i);
   return better;
 }
 MOE_DEVICE int wholeCount(int count) {
@@ -197,13 +209,18 @@ MOE_KERNEL(1024, 1, Routing) {
     sum += score[e];
   }
   if (a.scoring == kSoftmax) {
-    sum = warpSum(sum);
-    if (lane == 0)
-      partial.sum[warp] = sum;
+    // Warps without experts would add zeros, in double.
+    const bool hasExperts = warp * 32 < a.experts;
+    if (hasExperts) {
+      sum = warpSum(sum);
+      if (lane == 0)
+        partial.sum[warp] = sum;
+    }
     __syncthreads();
     sum = 0;
-    for (int w = 0; w < warps; ++w)
-      sum += partial.sum[w];
+    if (hasExperts)
+      for (int w = 0; w < warps && w * 32 < a.experts; ++w)
+        sum += partial.sum[w];
   }
   for (int e = threadIdx.x; e < a.experts; e += blockDim.x) {
     if (a.scoring == kSoftmax)
@@ -226,9 +243,12 @@ MOE_KERNEL(1024, 1, Routing) {
   __syncthreads();
   if (a.groups > 1)
     dropGroups(a, rank, groupRank, threadIdx.x, blockDim.x);
-  for (int e = threadIdx.x; e < a.experts; e += blockDim.x) {
-    int place = betterThan(rank, wholeCount(a.experts), e);
-    if (place < a.topK)
+  const u32 lanes = lanesOfExpert(a.experts, blockDim.x);
+  for (int first = 0; first < a.experts; first += blockDim.x / lanes) {
+    int e = first + threadIdx.x / lanes;
+    int place =
+        betterThan(rank, wholeCount(a.experts), min(e, a.experts - 1), lanes);
+    if (e < a.experts && place < a.topK && threadIdx.x % lanes == 0)
       chosen[place] = e;
   }
 #endif
