@@ -34,14 +34,20 @@ std::string sourceOf(const CudaGpu &device, const CudaLimits &limits,
   std::string link = moert::pciLink(device.pciAddress);
   return fmt::format(
       "read: measured by copies within the device, bytes read and written{}; "
-      "link: pinned copies, the slower of {:.1f} GB/s to the device and {:.1f} "
-      "GB/s to the host{}; int8 and float: computed, not measured: {} SMs x {} "
+      "link: the slowest of pinned copies, {:.1f} GB/s to the device and "
+      "{:.1f} "
+      "GB/s to the host, and of reads by a kernel, {}{}; int8 and float: "
+      "computed, not measured: {} SMs x {} "
       "and {} operations a clock at {:.2f} GHz, of which kernels are assumed "
       "to "
       "reach {:.0f} % and {:.0f} %",
       share, limits.toDeviceBytesPerSecond / 1e9,
-      limits.toHostBytesPerSecond / 1e9, link.empty() ? "" : " (" + link + ")",
-      device.multiprocessors, peak.int8Ops, peak.floatOps, device.clockHz / 1e9,
+      limits.toHostBytesPerSecond / 1e9,
+      limits.kernelReadBytesPerSecond > 0
+          ? fmt::format("{:.1f} GB/s", limits.kernelReadBytesPerSecond / 1e9)
+          : "not measured",
+      link.empty() ? "" : " (" + link + ")", device.multiprocessors,
+      peak.int8Ops, peak.floatOps, device.clockHz / 1e9,
       100 * desc.int8.efficiency, 100 * desc.float32.efficiency);
 }
 
@@ -62,9 +68,12 @@ DeviceDesc descriptionOf(const CudaGpu &device, const CudaLimits &limits,
   double clocks = device.multiprocessors * device.clockHz;
   desc.int8 = {clocks * peak.int8Ops, 0, "computed"};
   desc.float32 = {clocks * peak.floatOps, 0, "computed"};
-  desc.link = {
-      std::min(limits.toDeviceBytesPerSecond, limits.toHostBytesPerSecond), 1,
-      "measured", Basis::Measured};
+  double link =
+      std::min(limits.toDeviceBytesPerSecond, limits.toHostBytesPerSecond);
+  // Launches that stream experts read them by kernels.
+  if (limits.kernelReadBytesPerSecond > 0)
+    link = std::min(link, limits.kernelReadBytesPerSecond);
+  desc.link = {link, 1, "measured", Basis::Measured};
   desc.linkLatencySeconds = limits.copyLatencySeconds;
   // The class gives the efficiency for peaks that were not measured.
   if (std::string name = classOfArch(device.arch); !name.empty())

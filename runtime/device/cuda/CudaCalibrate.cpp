@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <fmt/format.h>
 #include <limits>
 
@@ -26,6 +27,52 @@ constexpr int kCopiesPerRun = 8;
 /// In the first run, clocks and link are still in a low-power state.
 constexpr int kLeastRuns = 3;
 constexpr int kLatencyRuns = 200;
+
+/// A kernel that reads `count` times sixteen bytes at `from`, and writes a word
+/// for each thread to `to`, so that no read can be left out. Reads are of
+/// neighbouring lanes beside each other, as those of launches that stream
+/// experts (kernels/cuda/Bring.cuh). It is PTX so that calibration needs no
+/// compiler: the driver has one.
+constexpr const char *kReadKernel = R"(
+.version 6.4
+.target sm_75
+.address_size 64
+.visible .entry readHost(.param .u64 from, .param .u64 to, .param .u64 count)
+{
+  .reg .pred %p<2>;
+  .reg .b32 %r<12>;
+  .reg .b64 %rd<9>;
+  ld.param.u64 %rd1, [from];
+  ld.param.u64 %rd2, [to];
+  ld.param.u64 %rd3, [count];
+  mov.u32 %r1, %ctaid.x;
+  mov.u32 %r2, %ntid.x;
+  mov.u32 %r3, %tid.x;
+  mov.u32 %r4, %nctaid.x;
+  mad.lo.u32 %r5, %r1, %r2, %r3;
+  mul.lo.u32 %r6, %r4, %r2;
+  cvt.u64.u32 %rd4, %r5;
+  cvt.u64.u32 %rd5, %r6;
+  mad.lo.u64 %rd8, %rd4, 4, %rd2;
+  mov.u32 %r11, 0;
+next:
+  setp.ge.u64 %p1, %rd4, %rd3;
+  @%p1 bra done;
+  mad.lo.u64 %rd6, %rd4, 16, %rd1;
+  ld.global.v4.u32 {%r7, %r8, %r9, %r10}, [%rd6];
+  xor.b32 %r7, %r7, %r8;
+  xor.b32 %r9, %r9, %r10;
+  xor.b32 %r7, %r7, %r9;
+  xor.b32 %r11, %r11, %r7;
+  add.u64 %rd4, %rd4, %rd5;
+  bra next;
+done:
+  st.global.u32 [%rd8], %r11;
+  ret;
+}
+)";
+/// Blocks for each multiprocessor, and threads of a block: 16 KiB in flight.
+constexpr unsigned kReadBlocks = 4, kReadThreads = 256;
 
 /// Returns a copy size at which L2 holds neither source nor destination.
 uint64_t copyBytes(const CudaGpu &device) {
@@ -60,7 +107,7 @@ public:
     return 2 * copied; // read and written
   }
 
-  Status measureLink(CudaLimits &limits) {
+  Status measureLink(const CudaGpu &gpu, CudaLimits &limits) {
     MOE_ASSIGN_OR_RETURN(auto host, context_->allocatePinned(kLinkBytes));
     MOE_ASSIGN_OR_RETURN(auto device, context_->allocate(kLinkBytes));
     MOE_ASSIGN_OR_RETURN(limits.toDeviceBytesPerSecond,
@@ -81,10 +128,43 @@ public:
                            smallCopySeconds(device.get(), host.get()));
       limits.copyLatencySeconds = std::min(limits.copyLatencySeconds, seconds);
     }
-    return Status::ok();
+    return measureReads(gpu, limits);
   }
 
 private:
+  /// Measures reads by a kernel, of more memory than L2 could keep. A driver
+  /// that cannot compile the kernel or map memory leaves the rate at zero.
+  Status measureReads(const CudaGpu &gpu, CudaLimits &limits) {
+    cu::Module loaded = nullptr;
+    if (api().cuModuleLoadData(&loaded, kReadKernel) != cu::kSuccess)
+      return Status::ok();
+    CudaOwned<cu::Module> module(loaded, api().cuModuleUnload);
+    cu::Function function = nullptr;
+    MOE_RETURN_IF_ERROR(driver_->check(
+        api().cuModuleGetFunction(&function, module.get(), "readHost"),
+        "finding the kernel that reads the host's memory"));
+    const uint64_t bytes = std::max(kLinkBytes, 2 * gpu.l2Bytes);
+    MOE_ASSIGN_OR_RETURN(auto host, context_->allocatePinned(bytes));
+    cu::DevicePointer from = 0;
+    if (api().cuMemHostGetDevicePointer_v2(&from, host.get(), 0) !=
+        cu::kSuccess)
+      return Status::ok();
+    std::memset(host.get(), 1, bytes);
+    const unsigned blocks = kReadBlocks * unsigned(gpu.multiprocessors);
+    MOE_ASSIGN_OR_RETURN(
+        auto sink, context_->allocate(uint64_t(blocks) * kReadThreads * 4));
+    cu::DevicePointer to = sink.get();
+    uint64_t count = bytes / 16;
+    void *arguments[] = {&from, &to, &count};
+    MOE_ASSIGN_OR_RETURN(
+        limits.kernelReadBytesPerSecond,
+        bestRate(bytes, "reading the host's memory by a kernel", [&] {
+          return api().cuLaunchKernel(function, blocks, 1, 1, kReadThreads, 1,
+                                      1, 0, stream_.get(), arguments, nullptr);
+        }));
+    return Status::ok();
+  }
+
   Measurement(const CudaDriver &driver, const CudaCalibrationOptions &options)
       : driver_(&driver), options_(options) {}
 
@@ -162,7 +242,7 @@ StatusOr<CudaLimits> measureCudaDevice(const CudaDriver &driver,
                               humanBytes(2 * double(bytes))));
   MOE_ASSIGN_OR_RETURN(limits.memoryBytesPerSecond,
                        measurement.memoryBytesPerSecond(bytes));
-  MOE_RETURN_IF_ERROR(measurement.measureLink(limits));
+  MOE_RETURN_IF_ERROR(measurement.measureLink(device, limits));
   return limits;
 }
 

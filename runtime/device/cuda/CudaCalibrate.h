@@ -1,7 +1,8 @@
 //===- CudaCalibrate.h - Measures a GPU's memory and link -------*- C++ -*-===//
 //
-// The counterpart of device/cpu/Calibrate.h. It measures only copies, which
-// need no kernel; matrix rates are computed (CudaPeak.h).
+// The counterpart of device/cpu/Calibrate.h. It measures copies, and reads of
+// the host's memory by a kernel, as launches do that stream experts; matrix
+// rates are computed (CudaPeak.h).
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,6 +19,9 @@ struct CudaLimits {
   double memoryBytesPerSecond = 0;
   /// Rates of copies from and to pinned host memory.
   double toDeviceBytesPerSecond = 0, toHostBytesPerSecond = 0;
+  /// Rate at which a kernel reads mapped host memory; 0: the driver does not
+  /// compile PTX, or does not map memory.
+  double kernelReadBytesPerSecond = 0;
   /// Time from requesting a small copy to the device until the host sees its
   /// event.
   double copyLatencySeconds = 0;
