@@ -34,7 +34,8 @@ int numberBefore(const std::string &log, std::string_view what) {
 
 /// Parses a line such as "Used 40 registers, used 1 barriers, 1024 bytes smem".
 void readResources(const std::string &log, KernelImage &image) {
-  image.registers = numberBefore(log, " registers");
+  // Messages about wgmma name registers as well.
+  image.registers = numberBefore(log, " registers, used");
   image.spilledBytes = numberBefore(log, " bytes spill stores") +
                        numberBefore(log, " bytes spill loads");
   image.stackBytes = numberBefore(log, " bytes stack frame");

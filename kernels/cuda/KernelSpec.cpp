@@ -63,8 +63,7 @@ PieceSpec pieceIn(std::string_view text) {
 } // namespace
 
 bool usesWarpgroups(const KernelSpec &spec, int arch) {
-  constexpr int kHopper = 90;
-  return arch == kHopper &&
+  return arch == kWarpgroupArch &&
          std::ranges::any_of(spec.defines, [](const Definition &definition) {
            return definition.name == kWarpgroup;
          });
