@@ -354,6 +354,14 @@ TEST_F(WarpgroupTest, FaultsAreFound) {
       found(faulty("wgmma.wait",
                    "cp.async.ca.shared.global [8208], [%rm], 16;\nwgmma.wait"),
             kKind, {"writes what a wgmma reads"}));
+  // After the waits of all warps, the memory is free.
+  auto after = [&](const std::string &what) {
+    return faulty("wgmma.wait_group.sync.aligned 0;\n",
+                  "wgmma.wait_group.sync.aligned 0;\n" + what +
+                      "@%some st.shared.u32 [8192], %t;\n");
+  };
+  EXPECT_TRUE(isClean(after("bar.sync 0;\n")));
+  EXPECT_FALSE(isClean(after("")));
   EXPECT_TRUE(found(faulty("wgmma.mma", "@!%some wgmma.mma"),
                     FindingKind::DivergentWarp));
   EXPECT_TRUE(
