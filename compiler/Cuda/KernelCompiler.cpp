@@ -34,15 +34,19 @@ int numberBefore(const std::string &log, std::string_view what) {
 
 /// Parses a line such as "Used 40 registers, used 1 barriers, 1024 bytes smem".
 void readResources(const std::string &log, KernelImage &image) {
-  image.registers = numberBefore(log, " registers");
+  // Messages about wgmma name registers as well.
+  image.registers = numberBefore(log, " registers, used");
   image.spilledBytes = numberBefore(log, " bytes spill stores") +
                        numberBefore(log, " bytes spill loads");
   image.stackBytes = numberBefore(log, " bytes stack frame");
   image.sharedBytes = numberBefore(log, " bytes smem");
+  image.isSerialized =
+      log.find("wgmma.mma_async instructions are serialized") !=
+      std::string::npos;
 }
 
 // A cached kernel is a file with a line of numbers, then the cubin and the PTX.
-constexpr const char *kMagic = "moe-kernel-1";
+constexpr const char *kMagic = "moe-kernel-2";
 
 StatusOr<KernelImage> readCached(const std::string &path) {
   std::ifstream file(path, std::ios::binary);
@@ -50,7 +54,8 @@ StatusOr<KernelImage> readCached(const std::string &path) {
   KernelImage image;
   size_t cubinBytes = 0, ptxBytes = 0;
   if (!(file >> magic >> image.arch >> image.registers >> image.spilledBytes >>
-        image.stackBytes >> image.sharedBytes >> cubinBytes >> ptxBytes) ||
+        image.stackBytes >> image.sharedBytes >> image.isSerialized >>
+        cubinBytes >> ptxBytes) ||
       magic != kMagic || file.get() != '\n')
     return Status(StatusCode::Io, "not cached");
   std::error_code error;
@@ -75,10 +80,10 @@ void writeCached(const std::string &folder, const std::string &path,
   std::filesystem::create_directories(folder, error);
   if (error)
     return;
-  std::string text =
-      fmt::format("{} {} {} {} {} {} {} {}\n", kMagic, image.arch,
-                  image.registers, image.spilledBytes, image.stackBytes,
-                  image.sharedBytes, image.cubin.size(), image.ptx.size());
+  std::string text = fmt::format(
+      "{} {} {} {} {} {} {} {} {}\n", kMagic, image.arch, image.registers,
+      image.spilledBytes, image.stackBytes, image.sharedBytes,
+      int(image.isSerialized), image.cubin.size(), image.ptx.size());
   text += image.cubin;
   text += image.ptx;
   (void)moert::writeOutput(moert::OutputTarget::ofCache(path), text,
@@ -143,7 +148,8 @@ StatusOr<KernelImage> KernelCompiler::compileOne(const KernelJob &job,
   MOE_ASSIGN_OR_RETURN(std::string source, sourceOf(job.spec));
   MOE_ASSIGN_OR_RETURN(NvrtcOutput output,
                        nvrtc_.compile(job.spec.file, source, headers_,
-                                      optionsOf(job.spec), job.arch));
+                                      optionsOf(job.spec), job.arch,
+                                      usesWarpgroups(job.spec, job.arch)));
   KernelImage image;
   image.arch = job.arch;
   image.cubin = std::move(output.cubin);

@@ -20,12 +20,15 @@ namespace moec {
 struct KernelImage {
   int arch = 0;
   std::string cubin; ///< For `arch`.
-  std::string ptx;   ///< For `arch` and later.
+  std::string ptx;   ///< For `arch` and later, or for `arch` only (sm_90a).
   // Resources of the kernel as ptxas reports them.
   int registers = 0;    ///< Per thread.
   int spilledBytes = 0; ///< Stored and loaded per thread.
   int stackBytes = 0;   ///< Per thread, for arrays that are not in registers.
   int sharedBytes = 0;  ///< Static shared memory.
+  /// Products of warpgroups wait for each other, because of how registers are
+  /// used.
+  bool isSerialized = false;
 };
 
 struct KernelJob {

@@ -129,14 +129,15 @@ StatusOr<NvrtcOutput> Nvrtc::compile(const std::string &name,
                                      const std::string &source,
                                      std::span<const NvrtcHeader> headers,
                                      std::span<const std::string> options,
-                                     int arch) const {
+                                     int arch, bool isExact) const {
   std::vector<const char *> texts, names, flags;
   for (const NvrtcHeader &header : headers) {
     texts.push_back(header.text.c_str());
     names.push_back(header.name.c_str());
   }
-  std::string target = fmt::format("--gpu-architecture=sm_{}", arch);
-  flags.push_back(target.c_str());
+  const std::string target = fmt::format("sm_{}{}", arch, isExact ? "a" : "");
+  const std::string flag = "--gpu-architecture=" + target;
+  flags.push_back(flag.c_str());
   // From version 13 on NVRTC has a cache of its own, and results from it have
   // no log.
   if (major_ >= 13)
@@ -168,15 +169,15 @@ StatusOr<NvrtcOutput> Nvrtc::compile(const std::string &name,
   bool hasLog = created && read(api_->logSize, api_->log, output.log, 1);
   if (result != 0)
     return Status(StatusCode::Internal,
-                  fmt::format("NVRTC {}.{} does not compile {} for sm_{}: {}{}",
-                              major_, minor_, name, arch,
+                  fmt::format("NVRTC {}.{} does not compile {} for {}: {}{}",
+                              major_, minor_, name, target,
                               api_->errorString(result),
                               hasLog ? "\n" + output.log : ""));
   if (!read(api_->cubinSize, api_->cubin, output.cubin, 0) ||
       !read(api_->ptxSize, api_->ptx, output.ptx, 1))
     return Status(
         StatusCode::Internal,
-        fmt::format("NVRTC produced no code for {} and sm_{}", name, arch));
+        fmt::format("NVRTC produced no code for {} and {}", name, target));
   return output;
 }
 

@@ -47,13 +47,14 @@ public:
   const std::vector<int> &archs() const { return archs_; }
 
   /// Compiles `source` for one of archs(). Messages call it `name`. Fails with
-  /// Internal and the compiler's messages if the source is invalid.
+  /// Internal and the compiler's messages if the source is invalid. `isExact`:
+  /// with the features that only GPUs of this architecture have (sm_90a).
   /// Thread-safe.
   moert::StatusOr<NvrtcOutput> compile(const std::string &name,
                                        const std::string &source,
                                        std::span<const NvrtcHeader> headers,
                                        std::span<const std::string> options,
-                                       int arch) const;
+                                       int arch, bool isExact = false) const;
 
 private:
   struct Api;

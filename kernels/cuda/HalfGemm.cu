@@ -29,6 +29,9 @@
 // come while this step's are multiplied, over the barrier between stages too.
 // Otherwise all warps would ask for operands at the same time after each
 // barrier, and tensor cores would wait.
+//
+// An H100 reaches 63 % of its peak at most in this way. There, warpgroups
+// multiply (HalfWarpgroups.cuh), with 32 MOE_TILES / 2 x MOE_ROWS a warp.
 
 #include "kernels/cuda/Formats.cuh"
 #include "kernels/cuda/Tail.cuh"
@@ -40,6 +43,7 @@
 #define MOE_HALF "bf16"
 #endif
 #include "kernels/cuda/HalfMma.cuh"
+#include "kernels/cuda/Warpgroup.cuh"
 
 #ifdef MOE_GATE
 constexpr int kMatrices = 2;
@@ -147,6 +151,11 @@ MOE_DEVICE void fillActs(u32 stage, ActSource &s, const HalfGemmArgs &a,
 
 using Sums = float[MOE_TILES][kTiles][4];
 
+#ifdef MOE_HAS_WARPGROUPS
+#include "kernels/cuda/HalfWarpgroups.cuh"
+#else
+constexpr int kFilled = MOE_STAGES - 1; ///< Before the first step.
+
 /// The lane's addresses for ldmatrix, from the beginning of a stage.
 struct ActLane {
   u32 at[kSteps];
@@ -204,7 +213,7 @@ MOE_DEVICE void loadFirst(Operands &o, u32 stage, int k) {
   loadActs(o.b[0], stage, o.actLane, 0, k);
 #pragma unroll
   for (int i = 0; i < MOE_TILES; i += kLoadTiles)
-    loadWeights(o.w[0], o.held, stage, o.weightLane, i, k);
+    loadWeights(o.w[0] + i, o.held, stage, o.weightLane, i, k);
 }
 
 constexpr int kTwos = kTiles / 2;
@@ -236,12 +245,13 @@ MOE_DEVICE void multiply(Sums &sums, Operands &o, u32 here, u32 there, int k,
 #pragma unroll
       for (int i = two * kEach; i < two * kEach + kEach && i < MOE_TILES;
            i += kLoadTiles)
-        loadWeights(o.w[which ^ MOE_AHEAD], o.held, from, o.weightLane, i,
+        loadWeights(o.w[which ^ MOE_AHEAD] + i, o.held, from, o.weightLane, i,
                     next);
     if (isNeeded)
       multiply(sums, o.w[which], o.b[now], two);
   }
 }
+#endif
 
 #if MOE_SLICES > 1
 /// Adds the sums of all slices, in their order, to those of the first one.
@@ -334,7 +344,7 @@ MOE_KERNEL(kThreads, MOE_BLOCKS, HalfGemmPartArgs) {
 #else
 MOE_KERNEL(kThreads, MOE_BLOCKS, HalfGemmArgs) {
 #endif
-  extern __shared__ uint4 memory[];
+  extern __shared__ __align__(1024) uint4 memory[];
   const Tile tile = findTile(a, blockIdx.x);
   const Job job = tile.job;
   if (job.count <= 0)
@@ -350,9 +360,15 @@ MOE_KERNEL(kThreads, MOE_BLOCKS, HalfGemmArgs) {
   int warp = thread / 32, lane = threadIdx.x % 32;
   int warpRow = warp % MOE_WARP_ROWS, act = warp / MOE_WARP_ROWS * 8 * kTiles;
   i64 blockRow = i64(tile.column) * kBlockRows;
-  // Warps past the last row multiply nothing, but they copy.
+  // Warps past the last row multiply nothing, but they copy. Warpgroups
+  // multiply together.
+#ifdef MOE_HAS_WARPGROUPS
+  const int firstRow = warpRow / 4 * 4;
+#else
+  const int firstRow = warpRow;
+#endif
   bool isInside =
-      blockRow + warpRow * kRowTiles * 16 < a.w.rows && act < job.count;
+      blockRow + firstRow * kRowTiles * 16 < a.w.rows && act < job.count;
   // Steps of all slices together; a stage has one of each slice.
   constexpr u32 kStageBytes = sizeof(Stage) * MOE_SLICES;
   const Range rounds = rangeOf(a, tile,
@@ -380,11 +396,24 @@ MOE_KERNEL(kThreads, MOE_BLOCKS, HalfGemmArgs) {
       storeScales(stage, scales, weights, round, thread);
   };
 #pragma unroll
-  for (int i = 0; i < MOE_STAGES - 1; ++i) {
+  for (int i = 0; i < kFilled; ++i) {
     fill(rounds.begin + i, first + i * kStageBytes, 0, 1);
     store(rounds.begin + i, first + i * kStageBytes);
   }
   Sums sums = {};
+#ifdef MOE_HAS_WARPGROUPS
+  // An expert's last rows may be few. A branch between products would make each
+  // wait for the one before, so that there are two loops. Gates take longer to
+  // unpack than to multiply anyway.
+#if MOE_JOBS == MOE_EXPERTS && MOE_ROWS >= 64 && !defined(MOE_GATE)
+  if (job.count <= MOE_ROWS / 2)
+    multiplyRounds<MOE_ROWS / 2>(sums, rounds, first, end, warpRow, isInside,
+                                 fill, store);
+  else
+#endif
+    multiplyRounds<MOE_ROWS>(sums, rounds, first, end, warpRow, isInside, fill,
+                             store);
+#else
   Operands o{weightLane(warpRow), actLane(act), job.count - act};
 #if MOE_AHEAD
   waitCopies<MOE_STAGES - 2>();
@@ -424,6 +453,7 @@ MOE_KERNEL(kThreads, MOE_BLOCKS, HalfGemmArgs) {
     free = here;
     here = there;
   }
+#endif
 #if MOE_SLICES > 1
   __syncthreads();
   addSlices(sums, (float *)memory, slice, thread);

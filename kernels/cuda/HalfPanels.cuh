@@ -71,8 +71,7 @@ struct WeightSource {
 
 /// Panels past a matrix's last read the last one; their results are not stored.
 MOE_DEVICE WeightSource weightSource(const HalfGemmArgs &a, const Job &job,
-                                     i64 blockRow, int, int slice,
-                                     int thread) {
+                                     i64 blockRow, int, int slice, int thread) {
   i64 last = (a.w.rows + 15) / 16 - 1, first = blockRow / 16;
   auto panelAt = [&](int panel) {
     const Matrix &m = panel < kMatrixPanels ? a.w : a.up;
@@ -260,7 +259,7 @@ MOE_DEVICE Pairs pairsOf(const Codes &codes, int row, int c, int half) {
 }
 
 /// Loads the weights of tiles `i` and `i` + 1 of the warp, and columns from 16
-/// `k` on.
+/// `k` on, to w[0] and w[1].
 MOE_DEVICE void loadWeights(Weights *w, Held &held, u32 stage,
                             const WeightLane &lane, int i, int k) {
   const int half = k % 2, u = k / 2;
@@ -291,8 +290,8 @@ MOE_DEVICE void loadWeights(Weights *w, Held &held, u32 stage,
 #endif
       return y;
     };
-    w[i + r / 2].part[0][r % 2] = scaled(pairs.even);
-    w[i + r / 2].part[0][2 + r % 2] = scaled(pairs.odd);
+    w[r / 2].part[0][r % 2] = scaled(pairs.even);
+    w[r / 2].part[0][2 + r % 2] = scaled(pairs.odd);
   }
 }
 

@@ -129,12 +129,12 @@ MOE_DEVICE void loadWeights(Weights *w, Held &, u32 stage,
     for (int j = 0; j < 2; ++j) {
       Split two =
           split(__int_as_float(int(x[j])), __int_as_float(int(x[j + 2])));
-      w[i].part[0][2 * half + j] = two.high;
-      w[i].part[1][2 * half + j] = two.low;
+      w->part[0][2 * half + j] = two.high;
+      w->part[1][2 * half + j] = two.low;
     }
   }
 #else
-  loadMatrices(w[i].part[0], rows + lane.at[k]);
+  loadMatrices(w->part[0], rows + lane.at[k]);
 #endif
 }
 

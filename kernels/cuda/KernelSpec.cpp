@@ -62,6 +62,13 @@ PieceSpec pieceIn(std::string_view text) {
 }
 } // namespace
 
+bool usesWarpgroups(const KernelSpec &spec, int arch) {
+  return arch == kWarpgroupArch &&
+         std::ranges::any_of(spec.defines, [](const Definition &definition) {
+           return definition.name == kWarpgroup;
+         });
+}
+
 std::string textOf(const Definition &definition) {
   return definition.value
              ? definition.name + "=" + std::to_string(*definition.value)

@@ -51,6 +51,13 @@ struct KernelSpec {
   }
 };
 
+/// With this definition, a kernel multiplies with wgmma where there is one:
+/// Warpgroup.cuh. Elsewhere it has to do without.
+inline constexpr int kWarpgroupArch = 90;
+inline constexpr std::string_view kWarpgroup = "MOE_WARPGROUP";
+/// Whether a kernel is compiled for this architecture only (sm_90a).
+bool usesWarpgroups(const KernelSpec &spec, int arch);
+
 /// The file of a kernel that has pieces. FusedSource.cpp writes it.
 inline constexpr std::string_view kFusedFile = "kernels/cuda/Fused.cu";
 inline bool isFused(const KernelSpec &spec) { return spec.file == kFusedFile; }

@@ -77,6 +77,7 @@ struct Shape {
   int64_t acts, warpRows, warpCols, tiles, slices, stages, blocks;
   bool isGate;
   int64_t ahead = 0, stepCols = 32;
+  bool hasWarpgroups = false;
 
   int64_t weightRows() const { return 16 * tiles * warpRows; } ///< Of both.
   int64_t matrixRows() const { return weightRows() / (isGate ? 2 : 1); }
@@ -137,6 +138,35 @@ Shape panelShape(const Product &p, const LaunchContext &context) {
   return s;
 }
 
+/// Rows of activations of a block of warpgroups: sums are 128 registers.
+int64_t groupActs(const Product &p) {
+  return blockRowsOf(p, p.isGate ? 64 : 128);
+}
+bool hasWarpgroups(const Product &p, const LaunchContext &context) {
+  return context.arch == kWarpgroupArch && p.format != Format::F32 &&
+         partsOf(p) == 1 && groupActs(p) >= 32;
+}
+
+/// Blocks of two warpgroups, one on a multiprocessor: 256 rows of weights by
+/// 128 of activations, or 512 (of both matrices of a gate) by 64. L2 limits
+/// them. Experts have many small tiles, of which the last ones keep few
+/// multiprocessors busy: a block has one warpgroup, and a multiprocessor two
+/// blocks or more.
+Shape warpgroupShape(const Product &p) {
+  const bool isSmall = p.jobs == Jobs::Experts;
+  const int64_t tiles = p.isGate ? 4 : 2;
+  Shape s{groupActs(p), isSmall ? 4 : 8, 1, tiles, 1, 0, 1, p.isGate};
+  if (isSmall)
+    s.blocks = s.acts * tiles > 128 ? 2 : 3;
+  s.hasWarpgroups = true;
+  const int64_t most = maxSharedBytes(kWarpgroupArch) / s.blocks - 1024;
+  s.stepCols = 64;
+  if (most / s.stageBytes(p) < 4)
+    s.stepCols = 32;
+  s.stages = std::clamp<int64_t>(most / s.stageBytes(p), 4, 6);
+  return s;
+}
+
 Shape shapeOf(const Product &p, const LaunchContext &context) {
   const bool isGeforce = multiprocessorOf(context.arch).sharedBytes < 128 << 10;
   const int64_t half = halfOfShared(context.arch);
@@ -192,7 +222,9 @@ int64_t narrowBytes(const Product &p, const LaunchContext &context) {
 
 namespace {
 Shape anyShape(const Product &p, const LaunchContext &context) {
-  return isPanels(p) ? panelShape(p, context) : shapeOf(p, context);
+  return hasWarpgroups(p, context) ? warpgroupShape(p)
+         : isPanels(p)             ? panelShape(p, context)
+                                   : shapeOf(p, context);
 }
 Tiles tilesOf(const Product &p, const Shape &shape) {
   return {blocksFor(p.args.w.rows, shape.matrixRows()),
@@ -270,6 +302,10 @@ std::vector<Launch> halfGemm(const Product &p, const LaunchContext &context) {
         std::tuple("MOE_STEP_COLS", 'k', shape.stepCols)}) {
     spec.define(name, value);
     spec.entry += '_' + (letter + std::to_string(value));
+  }
+  if (shape.hasWarpgroups) {
+    spec.entry += "_g";
+    spec.define(std::string(kWarpgroup));
   }
   if (isPanels(p)) {
     spec.entry += "_panels";

@@ -47,8 +47,13 @@ MOE_KERNEL(256, 4, NarrowArgs) {
   float scale = 1;
 #ifdef MOE_HALF_IS_F16
   float most = 0;
-  for (int c = threadIdx.x; c < a.cols; c += blockDim.x)
-    most = fmaxf(most, fabsf(x[c]));
+  for (int c = threadIdx.x * kEach; c < a.cols; c += blockDim.x * kEach) {
+    float v[kEach];
+    loadEight(v, x, c, a.cols);
+#pragma unroll
+    for (int i = 0; i < kEach; ++i)
+      most = fmaxf(most, fabsf(v[i]));
+  }
   scale = rowScale(most, 15, a.scales + row);
 #endif
   u16 *out = a.out + row * a.pitch;

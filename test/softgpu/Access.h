@@ -38,7 +38,7 @@ void countBanks(Counters::Banks &banks, const uint64_t *address, Mask mask,
 
 inline SharedMemory::Who whoIs(const Warp &warp, int lane,
                                bool isStrong = false) {
-  return {warp.index, lane, warp.clocks, isStrong};
+  return {warp.index, lane, warp.clocks, warp.fences, isStrong};
 }
 
 } // namespace softgpu

@@ -196,7 +196,20 @@ static void fence(Warp &warp, const Op &op, Mask mask) {
     warp.launch->memory->races.fence(warp.block->clock);
 }
 
+/// Makes what the warp wrote to shared memory visible to wgmma.
+static void fenceProxy(Warp &warp, const Op &, Mask mask) {
+  if (mask == warp.live)
+    ++warp.fences[size_t(warp.index)];
+}
+
 void decodeFence(Decoder &decoder) {
+  if (decoder.accept("proxy")) {
+    decoder.choose({"async"});
+    decoder.choose({"shared::cta"});
+    decoder.needArch(90);
+    decoder.begin(fenceProxy, OpClass::Fence);
+    return;
+  }
   bool isSystem = decoder.peek() == "sys";
   int scope;
   if (decoder.instruction().opcode == "membar") {

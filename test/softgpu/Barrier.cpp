@@ -53,6 +53,7 @@ bool arriveAtBarrier(Warp &warp, const Op &op, Mask mask) {
   barrier.arrived += op.isUniform ? kLanes : uint32_t(std::popcount(mask));
   barrier.members |= Mask(1) << warp.index;
   join(barrier.clocks, warp.clocks);
+  join(barrier.fences, warp.fences);
   if (what == kReduce) {
     Mask set = warp.predicate(s[op.sources - 1]);
     barrier.count +=
@@ -108,6 +109,7 @@ bool releaseBarriers(Block &block) {
       }
       if (waited) {
         join(warp.clocks, barrier.clocks);
+        join(warp.fences, barrier.fences);
         ++warp.clocks[warp.index];
       }
     }

@@ -90,6 +90,12 @@ void Decoder::needArch(int arch) const {
                      arch, module_.arch));
 }
 
+void Decoder::needOneArch() const {
+  if (module_.archSuffix != 'a')
+    fail(fmt::format("'{}' needs sm_{}a, .target is sm_{}",
+                     instruction_->text(), module_.arch, module_.arch));
+}
+
 Place Decoder::newRegister(int bytes) {
   Place place = kernel_.frameBytes;
   uint32_t size = std::max(kUnit, uint32_t(bytes) * kLanes);

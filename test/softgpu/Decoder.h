@@ -83,6 +83,8 @@ public:
   int registerBytes(const PtxOperand &operand) const;
   /// Fails unless the module's .target supports the instruction.
   void needArch(int arch) const;
+  /// Fails unless .target is one architecture only, such as sm_90a.
+  void needOneArch() const;
   uint64_t paramBytes() const { return kernel_.paramBytes; }
   /// Returns the carry flag of the condition code, a predicate.
   Place carryFlag();

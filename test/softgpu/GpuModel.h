@@ -66,6 +66,9 @@ struct ClockConstants {
   /// Instructions of a scheduler after which it issues none for a cycle:
   /// register banks and moves that PTX does not have.
   int issuesPerBubble = 8;
+  /// Bytes per cycle that shared memory gives tensor cores: as it gives loads,
+  /// 32 banks of four bytes.
+  double sharedBytes = 128;
   /// Bytes per cycle that L2 sends to one multiprocessor at most.
   double portBytes = 64;
   /// Cycles for 128 bytes of instructions that no warp of the multiprocessor

@@ -102,6 +102,8 @@ static bool act(Warp &warp, const Op &op, Mask mask) {
   case Control::Exit:
     warp.live &= ~mask;
     warp.active &= ~mask;
+    if (!warp.live && warp.launch->isChecked)
+      checkEnd(warp, op);
     ++warp.pc;
     return warp.active || pickGroup(warp);
   case Control::Barrier: {
@@ -190,6 +192,8 @@ static bool loop(Warp &warp, uint64_t quantum) {
       Mask defined = ~Mask(0);
       if constexpr (Checked)
         defined = definedLanes(warp, op, mask);
+      if constexpr (Checked)
+        checkRegisters(warp, op, mask);
       if (op.run)
         op.run(warp, op, mask);
       if constexpr (Checked) {

@@ -19,8 +19,8 @@ class LoadTest : public PtxTest {
 };
 
 TEST_F(LoadTest, UnknownNamesFailTheLoad) {
-  EXPECT_EQ(loadError("\n\nwgmma.fence.sync.aligned;"),
-            "PTX line 11: unknown opcode 'wgmma.fence.sync.aligned'");
+  EXPECT_EQ(loadError("\n\ntcgen05.wait::ld.sync.aligned;"),
+            "PTX line 11: unknown opcode 'tcgen05.wait::ld.sync.aligned'");
   EXPECT_THAT(loadError("add.rx.f32 %f0, %f1, %f2;"),
               HasSubstr("unknown modifier '.rx' in 'add.rx.f32'"));
   EXPECT_THAT(loadError("add.s32.foo %r0, %r1, %r2;"),

@@ -231,6 +231,28 @@ MachineOp Translator::translate(const Op &op, Text text) const {
                                        m.interval + 4));
     return m;
   }
+  case OpClass::Warpgroup: {
+    m.latency = 1;
+    if (!op.results) {
+      m.pipe = text.has("fence")          ? Pipe::ProductFence
+               : text.has("commit_group") ? Pipe::ProductCommit
+                                          : Pipe::ProductWait;
+      m.groups = uint16_t(op.imm);
+      return m;
+    }
+    if (op.imm) // Its first op stands for the instruction.
+      return m;
+    m.pipe = Pipe::Product;
+    constexpr int kDepth = 16, kRows = 16, kWarps = 4;
+    int columns = 8 * op.count;
+    m.interval = uint16_t(
+        std::max(1.0, kRows * columns * kDepth / (gpu_.halfMacs / 4) + 0.5));
+    // B for all four warps once; A from a descriptor for each its rows.
+    bool isShared = op.sources == 3;
+    m.operandBytes =
+        uint16_t(2 * kDepth * (columns / kWarps + (isShared ? kRows : 0)));
+    return m;
+  }
   case OpClass::Control:
     m.pipe = op.control == Control::None ? Pipe::Other : Pipe::Branch;
     return m;
@@ -447,6 +469,9 @@ MachineCode Translator::run(const Resources &resources) {
       for (int s = 0; s < op.sources; ++s)
         read(op.r[size_t(op.results + s)]);
       read(op.guard);
+      if (op.opClass == OpClass::Warpgroup) // Adds to its results.
+        for (int r = 0; r < op.results; ++r)
+          read(op.r[size_t(r)]);
       for (int r = 0; r < op.results; ++r)
         if (!(op.r[size_t(r)] & kConstant)) {
           code.registers.push_back(

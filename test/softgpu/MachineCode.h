@@ -30,9 +30,13 @@ enum class Pipe : uint8_t {
   Tensor,
   Global, ///< Loads, stores and atomics of global and local memory.
   Shared,
-  Copy,   ///< cp.async
-  Commit, ///< cp.async.commit_group
-  Wait,   ///< cp.async.wait_group: `groups` may remain.
+  Copy,          ///< cp.async
+  Commit,        ///< cp.async.commit_group
+  Wait,          ///< cp.async.wait_group: `groups` may remain.
+  Product,       ///< wgmma.mma_async
+  ProductFence,  ///< wgmma.fence, at which the four warps meet.
+  ProductCommit, ///< wgmma.commit_group
+  ProductWait,   ///< wgmma.wait_group: `groups` may remain.
   Shuffle,
   Branch,
   Barrier,
@@ -48,9 +52,10 @@ struct MachineOp {
   uint16_t latency = 0;  ///< Cycles from issue to result, without queues.
   uint16_t interval = 1; ///< Cycles that an instruction occupies its pipe.
   uint16_t groups = 0;
-  int32_t record = -1;    ///< Its Access in the region's; -1: none.
-  uint32_t registers = 0; ///< MachineCode::registers: reads, then writes.
-  uint32_t line = 0;      ///< Of machine code: 128 bytes, 8 instructions.
+  uint16_t operandBytes = 0; ///< A product's, of shared memory: a warp's part.
+  int32_t record = -1;       ///< Its Access in the region's; -1: none.
+  uint32_t registers = 0;    ///< MachineCode::registers: reads, then writes.
+  uint32_t line = 0;         ///< Of machine code: 128 bytes, 8 instructions.
 };
 
 struct MachineRegion {

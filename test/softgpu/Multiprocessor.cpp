@@ -6,6 +6,7 @@
 #include <cmath>
 #include <deque>
 #include <limits>
+#include <map>
 
 namespace softgpu {
 
@@ -38,6 +39,9 @@ struct ReplayWarp {
   std::vector<Cycle> groups; ///< When committed copies have landed.
   Cycle open = 0;            ///< When copies since the last commit have.
   Cycle stores = 0;          ///< When its stores have arrived.
+  int index = 0;             ///< In its block.
+  Cycle products = 0;        ///< When its last product ends.
+  std::vector<Cycle> productGroups;
   bool isDone = true;
 };
 
@@ -50,6 +54,7 @@ struct ReplayBlock {
   std::vector<int> warps;
   int live = 0;
   ReplayBarrier barriers[16];
+  ReplayBarrier productFences[8]; ///< By warpgroup.
 };
 
 struct Part {
@@ -81,6 +86,9 @@ private:
   void arithmetic(Part &part, const MachineOp &m, Cycle now);
   Cycle global(const MachineOp &m, const Access &a, Cycle now);
   double beyondL1(double start, uint32_t op, const Access &a);
+  Cycle multiply(Part &part, const MachineOp &m, Cycle now);
+  void readOperands(Cycle now);
+  void meet(int warp, Cycle now);
   void arrive(int warp, const MachineOp &m, const Access &a, Cycle now);
   void release(ReplayBlock &block, int id, Cycle now);
   void end(int warp, Cycle now);
@@ -102,6 +110,9 @@ private:
   size_t nextBlock_ = 0;
   Cycle memoryFree_ = 0;
   double memoryBusy_ = 0;
+  /// Operands that products read from shared memory: from when, cycles.
+  std::multimap<Cycle, double> operands_;
+  double operandsFree_ = 0, operandRest_ = 0;
   Server port_, l2_, dram_;
   std::deque<std::pair<double, double>> inFlight_; ///< Until, bytes.
   double bytesInFlight_ = 0;
@@ -129,6 +140,7 @@ void Multiprocessor::startBlock(Cycle now) {
     w.ready.assign(code_.registerCount, now);
     w.own = now;
     w.block = index;
+    w.index = int(blocks_.back().warps.size());
     w.isDone = false;
     blocks_.back().warps.push_back(int(slot));
     ++blocks_.back().live;
@@ -191,6 +203,8 @@ Cycle Multiprocessor::free(const Part &part, const MachineOp &m) const {
     return part.fp64;
   case Pipe::Tensor:
     return part.tensor;
+  case Pipe::Product: // One waits behind the one that runs.
+    return part.tensor - m.interval;
   case Pipe::Global:
   case Pipe::Shared:
   case Pipe::Copy:
@@ -298,6 +312,53 @@ Cycle Multiprocessor::fetch(uint32_t line, Cycle now) {
   return ready;
 }
 
+/// Returns when the product ends. It takes its turn on the tensor cores of the
+/// part, with the operands that shared memory gives all parts together.
+Cycle Multiprocessor::multiply(Part &part, const MachineOp &m, Cycle now) {
+  constexpr int kPieces = 4; // Operands are read while it multiplies.
+  Cycle start = std::max(now, part.tensor);
+  double cycles = m.operandBytes / kClockConstants.sharedBytes;
+  for (int i = 0; i < kPieces; ++i)
+    operands_.emplace(start + i * m.interval / kPieces, cycles / kPieces);
+  operandsFree_ =
+      std::max(operandsFree_, double(std::max(start, memoryFree_))) + cycles;
+  part.tensor = std::max(start + m.interval, Cycle(std::ceil(operandsFree_)));
+  part.tensors += m.interval;
+  return part.tensor;
+}
+
+/// Loads and stores wait for the operands that products have read until now.
+void Multiprocessor::readOperands(Cycle now) {
+  double cycles = 0;
+  while (!operands_.empty() && operands_.begin()->first <= now) {
+    cycles += operands_.begin()->second;
+    operands_.erase(operands_.begin());
+  }
+  operandRest_ += cycles;
+  auto whole = Cycle(operandRest_);
+  operandRest_ -= double(whole);
+  if (whole)
+    memoryFree_ = std::max(now, memoryFree_) + whole;
+  memoryBusy_ += cycles;
+}
+
+/// wgmma.fence: products begin when all four warps have come.
+void Multiprocessor::meet(int warp, Cycle now) {
+  constexpr int kWarps = 4;
+  ReplayWarp &w = warps_[size_t(warp)];
+  ReplayBarrier &fence =
+      blocks_[size_t(w.block)].productFences[w.index / kWarps];
+  fence.waiting.push_back(warp);
+  w.own = kNever;
+  w.earliest = kNever;
+  if (++fence.arrived < kWarps)
+    return;
+  std::vector<int> waiting = std::move(fence.waiting);
+  fence = {};
+  for (int each : waiting)
+    wake(each, now + gpu_.latency.arithmetic);
+}
+
 void Multiprocessor::release(ReplayBlock &block, int id, Cycle now) {
   ReplayBarrier &barrier = block.barriers[id];
   std::vector<int> waiting = std::move(barrier.waiting);
@@ -391,6 +452,25 @@ void Multiprocessor::issue(Part &part, int warp, Cycle now) {
     w->own = std::max(w->own, until);
     break;
   }
+  case Pipe::Product:
+    w->products = std::max(w->products, multiply(part, m, now));
+    break;
+  case Pipe::ProductFence:
+    meet(warp, now);
+    break;
+  case Pipe::ProductCommit:
+    w->productGroups.push_back(w->products);
+    break;
+  case Pipe::ProductWait: {
+    size_t due = w->productGroups.size() -
+                 std::min<size_t>(m.groups, w->productGroups.size());
+    // The last sums come as late as those of an mma.
+    if (due)
+      w->own = std::max(w->own, w->productGroups[due - 1] + gpu_.latency.mma);
+    w->productGroups.erase(w->productGroups.begin(),
+                           w->productGroups.begin() + long(due));
+    break;
+  }
   case Pipe::Fence:
     w->own = std::max(now + m.latency, w->stores);
     break;
@@ -448,6 +528,7 @@ ReplayResult Multiprocessor::run() {
       continue;
     }
     now = std::max(now, next);
+    readOperands(now);
     for (Part &part : parts_) {
       if (part.next > now)
         continue;

@@ -53,6 +53,7 @@ enum class OpClass : uint8_t {
   DotProduct,
   MatrixLoad,
   Mma,
+  Warpgroup, ///< wgmma
   Other
 };
 inline constexpr int kOpClasses = int(OpClass::Other) + 1;
@@ -100,9 +101,9 @@ struct Op {
   Order order = Order::Weak;
   bool isGpuScope = false; ///< .gpu or .sys
   bool isSystemScope = false;
-  bool isSigned = false;   ///< Loads extend the sign.
-  uint8_t bytes = 0;       ///< Of an element.
-  uint8_t count = 1;       ///< Elements of a vector; number of matrices.
+  bool isSigned = false; ///< Loads extend the sign.
+  uint8_t bytes = 0;     ///< Of an element.
+  uint8_t count = 1;     ///< Elements of a vector; number of matrices.
   uint8_t registerBytes = 0;
   uint8_t addressBytes =
       8;            ///< Of the address register; 0: `imm` is the address.

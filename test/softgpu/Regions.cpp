@@ -24,6 +24,10 @@ bool endsRegion(const Op &op) {
   // A cp.async that waits or commits has no address.
   return op.control != Control::None || op.opClass == OpClass::Barrier ||
          op.opClass == OpClass::Fence || op.opClass == OpClass::Atomic ||
+         // All ops of a wgmma.mma_async together (Warpgroup.cpp); the order of
+         // these instructions is the source's.
+         (op.opClass == OpClass::Warpgroup &&
+          (!op.results || op.imm == 8 * (op.count - 1))) ||
          (op.opClass == OpClass::AsyncCopy && !op.bytes) ||
          (op.order != Order::Weak && op.opClass != OpClass::SharedLoad &&
           op.opClass != OpClass::SharedStore);

@@ -92,6 +92,9 @@ SharedMemory::write(uint64_t offset, uint64_t bytes, const Who &who) {
     const Access &writer = granule.writer, &reader = granule.reader;
     if (granule.pending & touched)
       conflict = pendingCopy("writes");
+    else if (granule.products)
+      conflict = Conflict{FindingKind::AsyncProduct,
+                          "writes what a wgmma reads that was not waited for"};
     else if ((writer.bytes & touched) && !(writer.isStrong && who.isStrong) &&
              !isOrdered(writer, who))
       conflict = race("writes", "has written", writer.warp, writer.lane,
@@ -113,6 +116,7 @@ SharedMemory::write(uint64_t offset, uint64_t bytes, const Who &who) {
     granule.writer = {
         who.clocks[who.warp], uint8_t(who.warp), uint8_t(who.lane),
         uint8_t((same ? writer.bytes : 0) | touched), who.isStrong};
+    granule.fence = who.fences[size_t(who.warp)];
     granule.written |= touched;
     if (touched == 15)
       granule.reader.bytes = 0, granule.readerWarps = 0;
@@ -134,7 +138,28 @@ void SharedMemory::landCopy(uint64_t offset, uint64_t bytes, const Who &who) {
     granule.pending &= uint8_t(~touched);
     granule.writer = {who.clocks[who.warp], uint8_t(who.warp),
                       uint8_t(who.lane), touched, false};
+    granule.fence = who.fences[size_t(who.warp)];
   });
+}
+
+std::optional<SharedMemory::Conflict>
+SharedMemory::readForProduct(uint64_t offset, const Who &who) {
+  std::optional<Conflict> conflict = read(offset, 4, who);
+  Granule &granule = granules_[offset >> 2];
+  size_t writer = granule.writer.warp;
+  if (!conflict && who.fences[writer] <= granule.fence)
+    conflict = Conflict{
+        FindingKind::AsyncProduct,
+        fmt::format("reads what warp {} has written, with no "
+                    "fence.proxy.async by that warp and barrier between",
+                    writer)};
+  ++granule.products;
+  return conflict;
+}
+
+void SharedMemory::endProduct(uint32_t granule, const Who &who) {
+  --granules_[granule].products;
+  (void)read(uint64_t(granule) * 4, 4, who);
 }
 
 } // namespace softgpu

@@ -26,6 +26,7 @@ public:
   struct Who { ///< The lane that accesses.
     int warp, lane;
     const Clocks &clocks;
+    const Clocks &fences;  ///< Proxy fences of warps that it knows of.
     bool isStrong = false; ///< Atomic or volatile.
   };
   struct Conflict {
@@ -45,6 +46,10 @@ public:
   std::optional<Conflict> issueCopy(uint64_t offset, uint64_t bytes,
                                     const Who &who);
   void landCopy(uint64_t offset, uint64_t bytes, const Who &who);
+  /// A wgmma of the warp reads the granule at `offset` from now on, through the
+  /// async proxy; and the warp has waited for it.
+  std::optional<Conflict> readForProduct(uint64_t offset, const Who &who);
+  void endProduct(uint32_t granule, const Who &who);
 
   uint32_t barrierEpoch = 0; ///< Number of barriers of the whole block so far.
   Clocks atBarrier{};        ///< Clocks of all warps at the last of these.
@@ -60,6 +65,8 @@ private:
     Access writer, reader;
     uint32_t readerWarps = 0, readerEpoch = 0;
     uint8_t written = 0, pending = 0; ///< One bit per byte.
+    uint16_t products = 0;            ///< Reads of wgmma in flight.
+    uint32_t fence = 0; ///< Proxy fences of the writer before its write.
   };
   static bool isOrdered(const Access &before, const Who &who);
 

@@ -26,6 +26,7 @@ std::string_view findingName(FindingKind kind) {
                                                 "divergent barrier",
                                                 "divergent warp",
                                                 "cp.async not waited for",
+                                                "operands of wgmma",
                                                 "barrier deadlock",
                                                 "launch limit",
                                                 "trap",
@@ -41,7 +42,7 @@ std::string_view opClassName(OpClass opClass) {
       "shared store", "local access", "constant load", "async copy",
       "atomic",       "shuffle",      "vote",          "barrier",
       "fence",        "dot product",  "matrix load",   "mma",
-      "other"};
+      "warpgroup",    "other"};
   return kNames[size_t(opClass)];
 }
 
@@ -281,6 +282,7 @@ static void startBlock(Block &block, Launch &launch, uint64_t linear) {
   block.barriers = {};
   block.sectors = {};
   block.acquired = {};
+  block.products = {};
   block.shared.reset(kernel.sharedBytes + shape.dynamicSharedBytes,
                      launch.isChecked);
   launch.memory->races.beginBlock(block.clock, uint32_t(linear));

@@ -9,6 +9,7 @@
 #include "test/softgpu/HostView.h"
 #include "test/softgpu/SharedMemory.h"
 #include "test/softgpu/SoftGpu.h"
+#include "test/softgpu/Warpgroup.h"
 
 #include <cstring>
 #include <vector>
@@ -55,6 +56,9 @@ struct Warp {
   std::vector<uint8_t> localWritten;
   std::array<uint32_t, kLanes>
       clocks{}; ///< Known clock of each warp, including its own.
+  std::array<uint32_t, kLanes>
+      fences{}; ///< Known proxy fences of each warp, likewise.
+  WarpgroupState warpgroup;
   std::vector<AsyncCopy> openCopies; ///< Since the last commit.
   std::vector<CopyGroup> copyGroups; ///< Committed, oldest first.
   uint64_t executed = 0;
@@ -83,7 +87,7 @@ struct Barrier {
   uint32_t arrived = 0;  ///< Threads that have arrived; whole warps if aligned.
   uint32_t expected = 0; ///< Threads expected; 0: all live ones.
   uint32_t count = 0;    ///< Of bar.red: lanes whose predicate was true.
-  std::array<uint32_t, kLanes> clocks{};
+  std::array<uint32_t, kLanes> clocks{}, fences{};
   Mask members = 0; ///< Warps that have arrived.
 };
 
@@ -100,6 +104,8 @@ struct Block {
   BlockClock clock; ///< What it knows of other blocks.
   /// By warp: its clock when it first acquired at system scope; 0: never.
   std::array<uint32_t, kLanes> acquired{};
+  /// By warpgroup: what its warps multiply, in order.
+  std::array<std::vector<uint64_t>, kLanes / 4> products;
   Ranges sectors; ///< Used if AccessedRanges::wantsSectors.
 
   /// Returns (x, y, z) of a lane's thread.

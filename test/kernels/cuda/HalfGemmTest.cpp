@@ -201,7 +201,7 @@ TEST_P(HalfGemmTest, LastTilesByColumns) {
     wanted.push_back(sumOf(w, 0, i % rows, own.row(i / rows),
                            roundingOf(GetParam(), GetParam() != Format::F32)));
   int divided = 0;
-  for (auto [tokens, sms] : {std::pair{70, 6}, {130, 3}, {130, 8}}) {
+  for (auto [tokens, sms] : {std::pair{70, 6}, {130, 3}, {130, 4}, {130, 8}}) {
     Matrix<float> x(tokens, cols, 3), out(tokens, rows, 1);
     for (int64_t t = 0; t < tokens; ++t)
       std::copy_n(own.row(t % each), cols, x.row(t));

@@ -563,6 +563,7 @@ TEST_P(KernelResourcesTest, NothingSpills) {
     SCOPED_TRACE(launch.kernel.entry);
     EXPECT_EQ(image.spilledBytes, 0);
     EXPECT_EQ(image.stackBytes, 0);
+    EXPECT_FALSE(image.isSerialized);
     EXPECT_GT(image.registers, 0);
     // Registers are given to warps in units of 256; a block must fit.
     int64_t registers = (int64_t(image.registers) * 32 + 255) / 256 * 256 *

@@ -285,9 +285,10 @@ TEST_P(QuantGemmTest, LastTilesByColumns) {
   int divided = 0;
   for (auto [op, tokens, sms] : {std::tuple{OpCode::Linear, 70, 6},
                                  {OpCode::Linear, 130, 2},
-
                                  {OpCode::Linear, 130, 4},
-                                 {OpCode::GateUp, 70, 6}}) {
+                                 {OpCode::Linear, 130, 8},
+                                 {OpCode::GateUp, 70, 6},
+                                 {OpCode::GateUp, 70, 8}}) {
     Matrix<uint8_t> acts(tokens, a8RowBytes(cols), 64);
     for (int64_t t = 0; t < tokens; ++t)
       std::memcpy(acts.row(t), own.memory.row(t % each),

@@ -1,0 +1,50 @@
+//===- Warpgroup.h - State of wgmma -----------------------------*- C++ -*-===//
+//
+// Products of warpgroups run in the background: registers and shared memory
+// that they use are theirs from wgmma.mma_async until the wait. The software
+// GPU multiplies at once, and reports what would then have differed.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_TEST_SOFTGPU_WARPGROUP_H
+#define MOE_TEST_SOFTGPU_WARPGROUP_H
+
+#include "test/softgpu/Program.h"
+
+#include <deque>
+#include <vector>
+
+namespace softgpu {
+
+/// What a warp knows of its products. Empty in kernels without wgmma.
+struct WarpgroupState {
+  /// Of a register (by Place / kUnit): the groups that read or write it last.
+  struct Use {
+    uint32_t read = 0, written = 0;
+    bool isFenced = false; ///< wgmma.fence came after its last change.
+  };
+  std::vector<Use> uses;
+  /// Granules of shared memory that a group reads.
+  struct Group {
+    uint32_t number;
+    std::vector<uint32_t> granules;
+  };
+  std::deque<Group> groups; ///< Not waited for; the last one may be open.
+  uint32_t next = 1;        ///< Number of the open group.
+  uint32_t done = 0;        ///< All groups up to this one were waited for.
+  uint32_t products = 0;    ///< Executed so far.
+};
+
+struct Warp;
+
+/// Checks of an op that is no wgmma, before it runs: it may not touch registers
+/// of products in flight.
+void checkRegisters(Warp &warp, const Op &op, Mask mask);
+
+/// Checks that a warp's end leaves no product in flight, and that the four
+/// warps of its group executed the same ones.
+void checkEnd(Warp &warp, const Op &op);
+
+} // namespace softgpu
+
+#endif // MOE_TEST_SOFTGPU_WARPGROUP_H
