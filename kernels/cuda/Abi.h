@@ -138,8 +138,8 @@ struct HalfGemmArgs : GemmArgs {
   int rowsPerToken;
 };
 
-/// The tiles of the last wave of a product, divided by columns (Tail.cuh). Tiles
-/// are numbered along the groups of rows first.
+/// The tiles of the last wave of a product, divided by columns (Tail.cuh).
+/// Tiles are numbered along the groups of rows first.
 struct TailArgs {
   float *sums; ///< Of each part of each of these tiles.
   int groups;  ///< Of rows of activations.
@@ -221,6 +221,30 @@ struct MlaHeadsArgs {
   i64 outStride;
   int firstHead, heads, nope, rope, latent, value; ///< heads: those of q.
   float scale;
+};
+
+/// Rows that have the same parts in FlashParts.cuh: as many positions, from a
+/// multiple of that.
+constexpr int kPartRows = 1024;
+
+/// Attention of a prompt, of which the KV heads from `wholeHeads` on are
+/// divided into parts.
+struct AttentionPartsArgs : AttentionArgs {
+  /// [T * parts] rows, `pitch` apart: [heads * value sums | heads maxima |
+  /// heads sums of weights].
+  float *parts;
+  i64 pitch;
+  int wholeHeads;
+  int tiles; ///< Of a head.
+};
+/// Adds them up.
+struct CombinePartsArgs {
+  const Step *step;
+  const float *parts;
+  i64 pitch;
+  float *out; ///< Of the first of these heads.
+  i64 outStride;
+  int heads;
 };
 
 /// Rows of a chunk, and number of floats of DeltaChunk.cuh's ChunkMix: the

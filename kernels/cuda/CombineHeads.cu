@@ -3,20 +3,32 @@
 // launch of attention (Fuse.h): of the blocks that read a head of keys and
 // values, the last one combines its queries' splits, 4 KB each for eight heads
 // of 128 columns. There is no branch around loads: what a jump leads to has to
-// be fetched first.
+// be fetched first. With MOE_PARTS it combines the parts of a prompt's
+// attention (FlashParts.cuh).
 
+#ifdef MOE_PARTS
+#include "kernels/cuda/FlashParts.cuh"
+using CombineOf = CombinePartsArgs;
+#else
 #include "kernels/cuda/Spans.cuh"
+using CombineOf = CombineSplitsArgs;
+#endif
 
 /// Columns of a lane, which it loads at once, and splits whose loads are in
 /// flight together: 64 registers.
 struct alignas(4 * MOE_COLUMNS) Columns {
   float of[MOE_COLUMNS];
 };
-constexpr int kColumns = MOE_COLUMNS, kAhead = 16;
+constexpr int kColumns = MOE_COLUMNS;
+#ifdef MOE_PARTS
+constexpr int kAhead = MOE_PARTS;
+#else
+constexpr int kAhead = 16;
+#endif
 static_assert(kColumns == 1 || MOE_VALUE % (32 * kColumns) == 0,
               "only single columns may be missing");
 
-MOE_KERNEL(128, 4, CombineSplitsArgs) {
+MOE_KERNEL(128, 4, CombineOf) {
   int lane = threadIdx.x % 32, t = blockIdx.x;
   int head = blockIdx.y * (blockDim.x / 32) + threadIdx.x / 32;
   int tokens = a.step->tokens;
@@ -27,15 +39,25 @@ MOE_KERNEL(128, 4, CombineSplitsArgs) {
     s = loadSequence(a.step->sequence + i);
   // The splits in which the token sees something.
   int position = s.position + t - s.begin;
+#ifdef MOE_PARTS
+  int length = partLength(position, MOE_PARTS);
+  if (length == kAllKeys)
+    return; // Its result is there.
+  int used = position / length + 1;
+  i64 stride = a.pitch;
+  const float *rows = a.parts + i64(t) * MOE_PARTS * stride;
+#else
   Spans spans = spansOf(s, a.splits, a.window);
   int first = 0, used = u32(position - spans.base) / u32(spans.length) + 1;
   if (a.window > 0) {
     first = (firstVisible(position, a.window) - spans.base) / spans.length;
     used -= first;
   }
+  i64 stride = a.xStride;
+  const float *rows = a.x + (i64(t) * a.splits + first) * stride;
+#endif
   // A row is [heads * value sums | heads maxima | heads sums of weights].
-  u32 pitch = u32(a.xStride) * 4; // Bytes.
-  const float *rows = a.x + (i64(t) * a.splits + first) * a.xStride;
+  u32 pitch = u32(stride) * 4; // Bytes.
   const char *stats = (const char *)(rows + i64(a.heads) * MOE_VALUE + head);
   const char *x = (const char *)(rows + i64(head) * MOE_VALUE);
   // Columns and splits that are not there are those that are the last.

@@ -16,14 +16,18 @@
 //            part: there are few branches.
 //   Prefill  (MOE_PREFILL) A block has sixteen queries for each of four warps,
 //            which share tiles of 32 keys in two stages; three blocks fit on a
-//            multiprocessor. (sm_90: eight warps and 64 keys, one block.) A
-//            matrix load of 16 x 16 elements, four wavefronts, serves two mma:
-//            16 cycles of a 4090's multiprocessor, 4 of an A100's, which is as
-//            long as the load. Tiles that see the most keys come first.
+//            multiprocessor. A matrix load of 16 x 16 elements, four
+//            wavefronts, serves two mma: 16 cycles of a 4090's multiprocessor,
+//            4 of an A100's, which is as long as the load: there a warp has 32
+//            queries (MOE_TALL), for which it loads operands once, and two
+//            blocks fit. (sm_90 to 103: eight warps and 64 keys, one block.)
+//            Tiles that see the most keys come first. Those that do not fill a
+//            wave are divided (FlashParts.cuh). On an H100, F16 and BF16 are
+//            multiplied by warpgroups (FlashWarpgroup.cuh).
 //
-// Registers of a thread with 128 columns: sums 64, scores 16 or 32 in prefill
-// and 8 in decode, queries 32 in prefill. Decode has them in shared memory,
-// once for all warps.
+// Registers of a thread with 128 columns: sums 64, scores 16 in prefill and 8
+// in decode, queries 32 in prefill; with 32 queries of a warp sums and scores
+// twice that. Then, and in decode, queries are in shared memory.
 //
 // Precision. Scores, weights and sums are floats. In decode, where memory is
 // the limit, queries and weights are each split into a high and a low 16-bit
@@ -36,18 +40,27 @@
 
 #include "kernels/cuda/KvHalf.cuh"
 #include "kernels/cuda/Spans.cuh"
+#include "kernels/cuda/Warpgroup.cuh"
+#ifdef MOE_PARTS
+#include "kernels/cuda/FlashParts.cuh"
+using AttentionOf = AttentionPartsArgs;
+#else
+using AttentionOf = AttentionArgs;
+#endif
 
 constexpr int kWarps = MOE_WARPS, kStages = MOE_STAGES;
 constexpr int kHeads = MOE_GROUP; ///< That share keys.
 #ifdef MOE_PREFILL
 constexpr int kParts = 1;
 constexpr int kKeys = MOE_KEYS; ///< Of a tile, which all warps share.
-constexpr int kRows = 16 * kWarps;
+constexpr int kTall = MOE_TALL; ///< Sixteens of a warp's queries.
+constexpr int kRows = 16 * kTall * kWarps;
 constexpr int kRings = 1, kRingWarps = kWarps;
 constexpr int kAhead = kStages - 1; ///< Tiles that are copied ahead.
 #else
 constexpr int kParts = 2;
 constexpr int kKeys = 16; ///< Of a tile, which belongs to one warp.
+constexpr int kTall = 1;
 constexpr int kRows = 16;
 constexpr int kRings = kWarps, kRingWarps = 1;
 constexpr int kAhead = kStages;
@@ -105,8 +118,11 @@ MOE_DEVICE void narrowWeights(u32 (&parts)[kParts][4], const float (&x)[4],
   }
 }
 
-/// The warps that read a tile.
+/// The warps that read a tile. What they wrote there is seen by all.
 MOE_DEVICE void syncReaders() {
+#ifdef MOE_HAS_WARPGROUPS
+  fenceShared();
+#endif
   if constexpr (kRingWarps > 1)
     __syncthreads();
   else
@@ -126,57 +142,38 @@ MOE_DEVICE bool anyReader(bool is) {
 #endif
 
 constexpr int kRingBytes = kStages * kTileBytes;
+#ifdef MOE_PREFILL
+/// Steps whose queries a thread of prefill has in registers.
+constexpr int kHeldSteps = MOE_HELD < kSteps ? MOE_HELD : kSteps;
+#endif
 /// At the end of decode, the sums of each warp replace its tiles.
 constexpr int kSumPitch = kColumnTiles * 8 + 4;
 constexpr int kSumBytes = 16 * kSumPitch * 4;
 /// Bytes of a warp's tiles in decode, which the queries follow.
 constexpr int kWarpBytes = kRingBytes > kSumBytes ? kRingBytes : kSumBytes;
 
-/// 2^x, within two units in the last place.
-MOE_DEVICE float exp2Of(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
-
 #include "kernels/cuda/FlashQuery.cuh"
+#include "kernels/cuda/FlashSoftmax.cuh"
 
 /// In prefill, twelve warps of a multiprocessor hide each other's latencies if
 /// a thread has 168 registers.
 #ifdef MOE_PREFILL
-constexpr bool isNarrow = MOE_KEY <= 128 && MOE_VALUE <= 128 && !kHasCodes;
+constexpr bool isNarrow =
+    MOE_KEY <= 128 && MOE_VALUE <= 128 && !kHasCodes && kTall == 1;
 constexpr int kPerSm = kWarps == 4 ? (isNarrow ? 3 : 2) : 1;
 #else
 constexpr int kPerSm = 1;
 #endif
 
-MOE_KERNEL(kWarps * 32, kPerSm, AttentionArgs) {
+#ifdef MOE_HAS_WARPGROUPS
+#include "kernels/cuda/FlashWarpgroup.cuh"
+#else
+MOE_KERNEL(kWarps * 32, kPerSm, AttentionOf) {
   extern __shared__ uint4 memory[];
-  // Tiles are numbered across all sequences; a tile's rows are of one sequence.
-  // The first sequence is loaded before it is known that there is one.
-  int index = gridDim.x - 1 - blockIdx.x, sequences = a.step->sequences;
-  Sequence sequence = loadSequence(a.step->sequence);
-  i64 base = 0;
-  for (int s = 1;; ++s) {
-    int tiles = (sequence.count * kHeads + kRows - 1) / kRows;
-    if (s <= sequences && index < tiles)
-      break;
-    if (s >= sequences)
-      return;
-    index -= tiles;
-    base += (sequence.position + sequence.count + 15) / 16 * 16;
-    sequence = loadSequence(a.step->sequence + s);
-  }
-  Spans spans = spansOf(sequence, a.splits, a.window);
-  int split = blockIdx.y;
-  Work work = {a,
-               sequence,
-               int(blockIdx.z),
-               index * kRows,
-               sequence.count * kHeads,
-               {spans.base + split * spans.length,
-                spans.base + (split + 1) * spans.length},
-               base};
+  Work work{a};
+  if (!work.find(blockIdx, gridDim))
+    return;
+  const Sequence &sequence = work.sequence;
   Span seen = {work.seenBy(work.first).begin,
                work.seenBy(work.first + kRows - 1).end};
   if (seen.begin >= seen.end)
@@ -185,8 +182,10 @@ MOE_KERNEL(kWarps * 32, kPerSm, AttentionArgs) {
   int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   int g = lane / 4, c = lane % 4;
 #ifdef MOE_PREFILL
+  // Tiles begin at the same positions for every row, wherever it is in a step.
   constexpr int kStride = kKeys;
-  int ownQuery = work.first + 16 * warp, firstAt = seen.begin / 16 * 16;
+  int ownQuery = work.first + 16 * kTall * warp;
+  int firstAt = seen.begin / kKeys * kKeys;
   u8 *ring = (u8 *)memory;
   int copyGroup = warp / kCopyWarps;
   int copyThread = warp % kCopyWarps * 32 + lane;
@@ -197,8 +196,9 @@ MOE_KERNEL(kWarps * 32, kPerSm, AttentionArgs) {
   int copyGroup = 0, copyThread = lane;
 #endif
   auto groupOf = [&](int at) {
-    int position = at + 16 * copyGroup;
-    return work.groupAt(position < seen.end ? position : seen.begin / 16 * 16);
+    int position = at + 16 * copyGroup, first = seen.begin / 16 * 16;
+    return work.groupAt(position >= first && position < seen.end ? position
+                                                                 : first);
   };
   // Decode copies zeros after the last row instead of jumping over the copies:
   // what a jump leads to has to be fetched first.
@@ -212,23 +212,30 @@ MOE_KERNEL(kWarps * 32, kPerSm, AttentionArgs) {
   // prefill computes again what its queries see: it has no registers for that.
   Span common = {work.seenBy(work.first + kRows - 1).begin,
                  work.seenBy(work.first).end};
-  Query query = {{work.query(ownQuery + g), work.query(ownQuery + g + 8)},
+  // The first of a lane's queries of a half of a sixteen; the second is 8 later.
+  auto queryAt = [&](int tall) {
+    int first = ownQuery + 16 * tall + g;
+    return Query{{work.query(first), work.query(first + 8)},
                  c,
                  a.scale * kLog2E,
                  {exponentFor(0), exponentFor(0)}};
+  };
   auto spanOf = [&](int query) {
     int i = ownQuery;
     asm volatile("" : "+r"(i)); // Not before the loop.
     return work.seenBy(i + query);
   };
 #ifdef MOE_PREFILL
-  auto seenOf = [&](int half) { return spanOf(g + 8 * half); };
+  auto seenOf = [&](int tall, int half) {
+    return spanOf(16 * tall + 8 * half + g);
+  };
 #else
   Span own[2] = {work.seenBy(ownQuery + g), work.seenBy(ownQuery + g + 8)};
-  auto seenOf = [&](int half) { return own[half]; };
+  auto seenOf = [&](int, int half) { return own[half]; };
   // A warp has every kWarps-th step. These loads come before those of the
   // cache, which memory takes long to deliver.
   constexpr int kOwnSteps = (kSteps + kWarps - 1) / kWarps;
+  Query query = queryAt(0);
   float x[2][kOwnSteps][4];
   query.read<kSteps % kWarps == 0>(x, warp, kWarps);
 #endif
@@ -238,30 +245,52 @@ MOE_KERNEL(kWarps * 32, kPerSm, AttentionArgs) {
     copy(firstAt + i * kStride, i, groupOf(firstAt + i * kStride).row);
   i64 nextRow = groupOf(firstAt + kAhead * kStride).row;
 
+  // Products times this are scores as exponents of two; with a cap, what it
+  // makes of them is.
+  float unit[kTall][2];
 #ifdef MOE_PREFILL
-  if constexpr (kHasExponents)
+  // Fragments of the first steps stay in registers, a lane's others in shared
+  // memory.
+  u32 fragments[kTall][kHeldSteps > 0 ? kHeldSteps : 1][4];
+  uint4 *others =
+      memory + kRingBytes / 16 + warp * kTall * (kSteps - kHeldSteps) * 32 + lane;
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      float most = 0;
+  for (int tall = 0; tall < kTall; ++tall) {
+    Query query = queryAt(tall);
+    float x[2][kSteps][4];
+    query.read<true>(x, 0, 1);
+    if constexpr (kHasExponents)
 #pragma unroll
-      for (int step = 0; step < kSteps; ++step) {
-        float x[2][1][4];
-        query.read<true>(x, step, 1);
-        most = fmaxf(most, Query::mostOf(x[half]));
-      }
-      query.exponent[half] = exponentFor(most);
+      for (int half = 0; half < 2; ++half)
+        query.exponent[half] = exponentFor(Query::mostOf(x[half]));
+#pragma unroll
+    for (int step = 0; step < kSteps; ++step) {
+      u32 parts[1][4];
+      query.narrowed(parts, x, step);
+      if (step < kHeldSteps)
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+          fragments[tall][step][i] = parts[0][i];
+      else
+        others[((step - kHeldSteps) * kTall + tall) * 32] =
+            make_uint4(parts[0][0], parts[0][1], parts[0][2], parts[0][3]);
     }
-  u32 fragments[kSteps][kParts][4];
 #pragma unroll
-  for (int step = 0; step < kSteps; ++step) {
-    float x[2][1][4];
-    query.read<true>(x, step, 1);
-    query.narrowed(fragments[step], x, 0);
+    for (int half = 0; half < 2; ++half)
+      unit[tall][half] = powerOfTwo(query.exponent[half]);
   }
-  auto queryOf = [&](u32(&parts)[kParts][4], int step) {
+  auto queryOf = [&](u32(&parts)[kParts][4], int step, int tall) {
+    if (step < kHeldSteps) {
 #pragma unroll
-    for (int i = 0; i < 4; ++i)
-      parts[0][i] = fragments[step][0][i];
+      for (int i = 0; i < 4; ++i)
+        parts[0][i] = fragments[tall][step][i];
+      return;
+    }
+    uint4 x = others[((step - kHeldSteps) * kTall + tall) * 32];
+    parts[0][0] = x.x;
+    parts[0][1] = x.y;
+    parts[0][2] = x.z;
+    parts[0][3] = x.w;
   };
 #else
   uint4 *fragments = memory + kWarps * kWarpBytes / 16;
@@ -293,7 +322,10 @@ MOE_KERNEL(kWarps * 32, kPerSm, AttentionArgs) {
           parts[part][0], parts[part][1], parts[part][2], parts[part][3]);
   }
   __syncthreads();
-  auto queryOf = [&](u32(&parts)[kParts][4], int step) {
+#pragma unroll
+  for (int half = 0; half < 2; ++half)
+    unit[0][half] = powerOfTwo(query.exponent[half]);
+  auto queryOf = [&](u32(&parts)[kParts][4], int step, int) {
 #pragma unroll
     for (int part = 0; part < kParts; ++part) {
       uint4 x = fragments[(step * kParts + part) * 32 + lane];
@@ -304,92 +336,48 @@ MOE_KERNEL(kWarps * 32, kPerSm, AttentionArgs) {
     }
   };
 #endif
-  // Products times this are scores as exponents of two; with a cap, what it
-  // makes of them is.
-  float unit[2] = {powerOfTwo(query.exponent[0]),
-                   powerOfTwo(query.exponent[1])};
 #ifdef MOE_SOFTCAP
   const float cap = a.softcap * kLog2E;
-  float inside[2] = {unit[0] * (2 / a.softcap), unit[1] * (2 / a.softcap)};
-  unit[0] = unit[1] = 1;
+  float inside[kTall][2];
+#pragma unroll
+  for (int tall = 0; tall < kTall; ++tall)
+    insideCap(inside[tall], unit[tall], a.softcap);
 #endif
 
-  float most[2], sum[2], sums[kColumnTiles][4] = {};
+  float most[kTall][2], sum[kTall][2], sums[kTall][kColumnTiles][4] = {};
 #pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    int i = ownQuery + g + 8 * half;
-    // A sink is a score in the first split that its token sees.
-    bool hasSink = a.sinks && i < work.count && (kRings == 1 || warp == 0) &&
-                   work.span.begin <=
-                       firstVisible(sequence.position + i / kHeads, a.window);
-    most[half] = hasSink ? a.sinks[work.kvHead * kHeads + i % kHeads] * kLog2E
-                         : -infinity();
-    // The four lanes of a query add up parts of its sum.
-    sum[half] = hasSink && c == 0 ? kOne : 0;
-  }
+  for (int tall = 0; tall < kTall; ++tall)
+    startSums(most[tall], sum[tall], work, ownQuery + 16 * tall,
+              kRings == 1 || warp == 0);
 
   auto addTile = [&](int at, u8 *tile) {
     bool isEdge = at < common.begin || at + kKeys > common.end;
     if (isEdge) {
-      Span seen[2] = {seenOf(0), seenOf(1)};
-      hideNonFinite(sums, tile, [&](int key, int half) {
-        return seen[half].has(at + key);
+      hideNonFinite(sums, tile, [&](int key, int tall, int half) {
+        return seenOf(tall, half).has(at + key);
       });
-      if (kRings == 1 &&
-          (at >= spanOf(15).end || at + kKeys <= spanOf(0).begin))
+      if (kRings == 1 && (at >= spanOf(16 * kTall - 1).end ||
+                          at + kKeys <= spanOf(0).begin))
         return;
     }
-    float scores[2 * kGroups][4] = {};
+    float scores[kTall][2 * kGroups][4] = {};
     multiplyKeys(scores, tile, queryOf);
-#ifdef MOE_SOFTCAP // tanh, with an error of one epsilon of the cap.
+    float alpha[kTall][2];
+    bool isScaled = false;
 #pragma unroll
-    for (int i = 0; i < 2 * kGroups; ++i)
-#pragma unroll
-      for (int k = 0; k < 4; ++k)
-        scores[i][k] =
-            cap - 2 * cap / (exp2Of(scores[i][k] * inside[k / 2]) + 1);
+    for (int tall = 0; tall < kTall; ++tall) {
+#ifdef MOE_SOFTCAP
+      capScores(scores[tall], inside[tall], cap);
 #endif
-    if (kRings > 1 || isEdge) { // Eight scores cost less than a jump.
-      Span seen[2] = {seenOf(0), seenOf(1)};
-#pragma unroll
-      for (int i = 0; i < 2 * kGroups; ++i)
-#pragma unroll
-        for (int k = 0; k < 4; ++k)
-          if (!seen[k / 2].has(at + keyOf(i, k, c)))
-            scores[i][k] = -infinity();
+      if (kRings > 1 || isEdge) // Eight scores cost less than a jump.
+        hideUnseen(scores[tall], at, c, {seenOf(tall, 0), seenOf(tall, 1)});
+      isScaled |= weigh(scores[tall], alpha[tall], most[tall], sum[tall],
+                        unit[tall]);
     }
-    float alpha[2], shift[2];
+    if (__any_sync(kAllLanes, isScaled))
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      // fmaxf drops a NaN, but the NaN's own weight is NaN.
-      float next = -infinity();
-#pragma unroll
-      for (int i = 0; i < 2 * kGroups; ++i)
-        next = fmaxf(next, fmaxf(scores[i][2 * half], scores[i][2 * half + 1]));
-      next = fmaxf(next * unit[half], most[half]);
-      next = fmaxf(next, __shfl_xor_sync(kAllLanes, next, 1));
-      next = fmaxf(next, __shfl_xor_sync(kAllLanes, next, 2));
-      if (next <= most[half] + float(kSlack))
-        next = most[half];
-      float top = next == -infinity() ? 0 : next;
-      shift[half] = float(kOneExponent) - top;
-      alpha[half] = exp2Of(most[half] - top);
-      sum[half] *= alpha[half];
-      most[half] = next;
-    }
-#pragma unroll
-    for (int i = 0; i < 2 * kGroups; ++i)
-#pragma unroll
-      for (int k = 0; k < 4; ++k) {
-        scores[i][k] = exp2Of(fmaf(scores[i][k], unit[k / 2], shift[k / 2]));
-        sum[k / 2] += scores[i][k];
-      }
-    if (__any_sync(kAllLanes, alpha[0] != 1 || alpha[1] != 1))
-#pragma unroll
-      for (int i = 0; i < kColumnTiles; ++i)
-#pragma unroll
-        for (int k = 0; k < 4; ++k)
-          sums[i][k] *= alpha[k / 2];
+      for (int tall = 0; tall < kTall; ++tall)
+        rescale(sums[tall], alpha[tall]);
     addValues(sums, scores, tile);
   };
   for (int at = firstAt, stage = 0; at < seen.end; at += kStride) {
@@ -410,45 +398,12 @@ MOE_KERNEL(kWarps * 32, kPerSm, AttentionArgs) {
     stage = (stage + 1) % kStages;
   }
 #pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    sum[half] += __shfl_xor_sync(kAllLanes, sum[half], 1);
-    sum[half] += __shfl_xor_sync(kAllLanes, sum[half], 2);
-  }
-
-  // Writes the weighted sums of a query, or divides them by their sum.
-  auto outOf = [&](int query) {
-    return a.out + (i64(sequence.begin + query / kHeads) * a.splits + split) *
-                       a.outStride;
-  };
-  auto headOf = [&](int query) {
-    return work.kvHead * kHeads + query % kHeads;
-  };
-  auto finish = [&](int query, float most, float sum) {
-    if (a.splits > 1) {
-      float *stats = outOf(query) + i64(a.heads) * MOE_VALUE + headOf(query);
-      stats[0] = most * kLn2;
-      stats[a.heads] = sum / kOne;
-    }
-  };
-  auto factorOf = [&](float sum) { return a.splits > 1 ? 1 / kOne : 1 / sum; };
+  for (int tall = 0; tall < kTall; ++tall)
+    addLanes(sum[tall]);
 #ifdef MOE_PREFILL
 #pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    int i = ownQuery + g + 8 * half;
-    Span seen = work.seenBy(i);
-    if (i >= work.count || seen.begin >= seen.end)
-      continue;
-    if (c == 0)
-      finish(i, most[half], sum[half]);
-    float factor = factorOf(sum[half]);
-    float *out = outOf(i) + i64(headOf(i)) * MOE_VALUE;
-#pragma unroll
-    for (int j = 0; j < kColumnTiles; ++j)
-#pragma unroll
-      for (int k = 0; k < 2; ++k)
-        if (valueColumn(j, k, c) < MOE_VALUE)
-          out[valueColumn(j, k, c)] = sums[j][2 * half + k] * factor;
-  }
+  for (int tall = 0; tall < kTall; ++tall)
+    writeSums(work, ownQuery + 16 * tall, most[tall], sum[tall], sums[tall]);
 #else
   // The warps' sums, relative to their own maxima, one after the other.
   waitCopies<0>();
@@ -461,10 +416,11 @@ MOE_KERNEL(kWarps * 32, kPerSm, AttentionArgs) {
     for (int j = 0; j < kColumnTiles; ++j)
 #pragma unroll
       for (int k = 0; k < 2; ++k)
-        parts[warp][g + 8 * half][valueColumn(j, k, c)] = sums[j][2 * half + k];
+        parts[warp][g + 8 * half][valueColumn(j, k, c)] =
+            sums[0][j][2 * half + k];
     if (c == 0) {
-      stats[warp][0][g + 8 * half] = most[half];
-      stats[warp][1][g + 8 * half] = sum[half];
+      stats[warp][0][g + 8 * half] = most[0][half];
+      stats[warp][1][g + 8 * half] = sum[0][half];
     }
   }
   __syncthreads();
@@ -485,9 +441,9 @@ MOE_KERNEL(kWarps * 32, kPerSm, AttentionArgs) {
       total = fmaf(factors[w], stats[w][1][r], total);
     }
     if (lane == 0)
-      finish(i, top, total);
-    float factor = factorOf(total);
-    float *out = outOf(i) + i64(headOf(i)) * MOE_VALUE;
+      writeStats(work, i, top, total);
+    float factor = factorOf(work, total);
+    float *out = work.outOf(i) + i64(work.headOf(i)) * MOE_VALUE;
 #pragma unroll
     for (int column = lane; column < MOE_VALUE; column += 32) {
       float x = 0;
@@ -499,3 +455,4 @@ MOE_KERNEL(kWarps * 32, kPerSm, AttentionArgs) {
   }
 #endif
 }
+#endif // MOE_HAS_WARPGROUPS

@@ -29,7 +29,8 @@ MOE_DEVICE void copyRows(u8 *tile, int group, int thread,
   // Blocks of the head's keys, and of its values.
   int keyAt = kvHead * kKeyBlocks;
   int valueAt = a.kvHeads * kKeyBlocks + kvHead * kValueBlocks;
-  int left = seen.end - from.position;
+  // Nor is a group before the first one that is seen.
+  int left = from.position + 16 > seen.begin ? seen.end - from.position : 0;
 #pragma unroll
   for (int i = 0; i < (kChunks + kThreads - 1) / kThreads; ++i) {
     int index = i * kThreads + thread;
@@ -57,25 +58,40 @@ MOE_DEVICE int valueColumn(int i, int k, int c) {
   return i / 4 * 32 + 4 * (2 * c + k % 2) + i % 4;
 }
 
+/// Calls `each` with the elements of sums tiles whose columns follow each
+/// other.
+template <class Each> MOE_DEVICE void forPairs(Each each) {
+#pragma unroll
+  for (int i = 0; i < kColumnTiles; i += 2)
+#pragma unroll
+    for (int k = 0; k < 2; ++k)
+      each(i, k, i + 1, k);
+}
+
 template <class QueryOf>
-MOE_DEVICE void multiplyKeys(float (&scores)[2 * kGroups][4], const u8 *tile,
-                             QueryOf queryOf) {
+MOE_DEVICE void multiplyKeys(float (&scores)[kTall][2 * kGroups][4],
+                             const u8 *tile, QueryOf queryOf) {
 #pragma unroll
   for (int block = 0; block < kKeyBlocks; ++block) {
     constexpr int kBlockSteps = kKvBlock / 16;
-    float sums[2 * kGroups][4] = {};
+    float sums[kTall][2 * kGroups][4] = {};
 #pragma unroll
     for (int i = 0; i < kBlockSteps; ++i) {
       int step = block * kBlockSteps + i;
       if (step >= kSteps)
         break;
-      u32 query[kParts][4];
-      queryOf(query, step);
+      u32 query[kTall][kParts][4];
+#pragma unroll
+      for (int tall = 0; tall < kTall; ++tall)
+        queryOf(query[tall], step, tall);
 #pragma unroll
       for (int group = 0; group < kGroups; ++group) {
         KeyCodes b = keyCodes(tile + group * kGroupBytes, step);
-        addParts(sums[2 * group], query, b.even[0], b.even[1]);
-        addParts(sums[2 * group + 1], query, b.odd[0], b.odd[1]);
+#pragma unroll
+        for (int tall = 0; tall < kTall; ++tall) {
+          addParts(sums[tall][2 * group], query[tall], b.even[0], b.even[1]);
+          addParts(sums[tall][2 * group + 1], query[tall], b.odd[0], b.odd[1]);
+        }
       }
     }
 #pragma unroll
@@ -83,11 +99,16 @@ MOE_DEVICE void multiplyKeys(float (&scores)[2 * kGroups][4], const u8 *tile,
       float4 scale = scalesOf(tile + group * kGroupBytes + kScalesAt +
                               block * kBlockScales);
 #pragma unroll
-      for (int k = 0; k < 4; ++k) {
-        float &even = scores[2 * group][k], &odd = scores[2 * group + 1][k];
-        even = fmaf(sums[2 * group][k], k % 2 ? scale.z : scale.x, even);
-        odd = fmaf(sums[2 * group + 1][k], k % 2 ? scale.w : scale.y, odd);
-      }
+      for (int tall = 0; tall < kTall; ++tall)
+#pragma unroll
+        for (int k = 0; k < 4; ++k) {
+          float &even = scores[tall][2 * group][k];
+          float &odd = scores[tall][2 * group + 1][k];
+          even =
+              fmaf(sums[tall][2 * group][k], k % 2 ? scale.z : scale.x, even);
+          odd = fmaf(sums[tall][2 * group + 1][k], k % 2 ? scale.w : scale.y,
+                     odd);
+        }
     }
   }
 }
@@ -109,7 +130,7 @@ template <class Each> MOE_DEVICE void forValueScales(u8 *tile, Each each) {
 /// of those that do become NaN. All warps that read the tile call this
 /// together.
 template <class IsSeen>
-MOE_DEVICE void hideNonFinite(float (&sums)[kColumnTiles][4], u8 *tile,
+MOE_DEVICE void hideNonFinite(float (&sums)[kTall][kColumnTiles][4], u8 *tile,
                               IsSeen isSeen) {
   bool isFound = false;
   forValueScales(tile, [&](float scale) { isFound |= !isFinite(scale); });
@@ -119,9 +140,12 @@ MOE_DEVICE void hideNonFinite(float (&sums)[kColumnTiles][4], u8 *tile,
 #pragma unroll
     for (int i = 0; i < kColumnTiles; ++i)
 #pragma unroll
-      for (int k = 0; k < 4; ++k)
-        if (!isFinite(valueScale(tile, row, i / 8)) && isSeen(row, k / 2))
-          sums[i][k] = nanValue();
+      for (int tall = 0; tall < kTall; ++tall)
+#pragma unroll
+        for (int k = 0; k < 4; ++k)
+          if (!isFinite(valueScale(tile, row, i / 8)) &&
+              isSeen(row, tall, k / 2))
+            sums[tall][i][k] = nanValue();
   syncReaders();
   forValueScales(tile,
                  [](float &scale) { scale = isFinite(scale) ? scale : 0; });
@@ -129,8 +153,8 @@ MOE_DEVICE void hideNonFinite(float (&sums)[kColumnTiles][4], u8 *tile,
 }
 
 /// Adds a tile's values.
-MOE_DEVICE void addValues(float (&sums)[kColumnTiles][4],
-                          const float (&weights)[2 * kGroups][4],
+MOE_DEVICE void addValues(float (&sums)[kTall][kColumnTiles][4],
+                          const float (&weights)[kTall][2 * kGroups][4],
                           const u8 *tile) {
 #pragma unroll
   for (int group = 0; group < kGroups; ++group) {
@@ -139,26 +163,32 @@ MOE_DEVICE void addValues(float (&sums)[kColumnTiles][4],
     for (int block = 0; block < kValueBlocks; ++block) {
       float4 scale =
           scalesOf(rows + kScalesAt + (kKeyBlocks + block) * kBlockScales);
-      float x[2][4];
+      u32 p[kTall][kParts][4];
 #pragma unroll
-      for (int i = 0; i < 2; ++i)
+      for (int tall = 0; tall < kTall; ++tall) {
+        float x[2][4];
 #pragma unroll
-        for (int k = 0; k < 4; ++k) {
-          float s =
-              i ? (k % 2 ? scale.w : scale.y) : (k % 2 ? scale.z : scale.x);
-          x[i][k] = weights[2 * group + i][k] * s;
-        }
-      u32 p[kParts][4];
-      narrowWeights(p, x[0], x[1]);
+        for (int i = 0; i < 2; ++i)
+#pragma unroll
+          for (int k = 0; k < 4; ++k) {
+            float s =
+                i ? (k % 2 ? scale.w : scale.y) : (k % 2 ? scale.z : scale.x);
+            x[i][k] = weights[tall][2 * group + i][k] * s;
+          }
+        narrowWeights(p[tall], x[0], x[1]);
+      }
 #pragma unroll
       for (int q = 2 * block; q < 2 * block + 2; ++q) {
         if (4 * q >= kColumnTiles)
           break;
         uint4 v = valueCodes(rows + kKeyBlocks * kBlockCodes, q);
 #pragma unroll
-        for (int b = 0; b < 4; ++b)
-          addParts(sums[4 * q + b], p, codePair(v.x, b, v.z, b),
-                   codePair(v.y, b, v.w, b));
+        for (int b = 0; b < 4; ++b) {
+          u32 low = codePair(v.x, b, v.z, b), high = codePair(v.y, b, v.w, b);
+#pragma unroll
+          for (int tall = 0; tall < kTall; ++tall)
+            addParts(sums[tall][4 * q + b], p[tall], low, high);
+        }
       }
     }
   }

@@ -3,7 +3,8 @@
 // Included by FlashAttention.cu. A tile is [kKeys][key columns], then
 // [kKeys][value columns], as the cache has them. A row is a multiple of 128
 // bytes, and chunk i of sixteen bytes is at i ^ (row % 8), so that eight rows
-// of a matrix load use all banks.
+// of a matrix load use all banks. For products of warpgroups (Warpgroup.cuh),
+// each 128 bytes of all rows follow each other.
 //
 //===----------------------------------------------------------------------===//
 
@@ -13,7 +14,20 @@ constexpr int kKeyPitch = (MOE_KEY + 63) / 64 * 128;
 constexpr int kValuePitch = (MOE_VALUE + 63) / 64 * 128;
 constexpr int kTileBytes = kKeys * (kKeyPitch + kValuePitch);
 
-MOE_DEVICE int swizzled(int row, int chunk) { return (chunk ^ (row & 7)) * 16; }
+#ifdef MOE_HAS_WARPGROUPS
+/// From a row to the next one, and from 128 bytes of a row to the next ones.
+template <int Pitch> constexpr int kNextRow = 128;
+constexpr int kNextColumns = kKeys * 128;
+#else
+template <int Pitch> constexpr int kNextRow = Pitch;
+constexpr int kNextColumns = 128;
+#endif
+
+/// Where a chunk of a row is.
+template <int Pitch> MOE_DEVICE int chunkAt(int row, int chunk) {
+  return row * kNextRow<Pitch> + chunk / 8 * kNextColumns +
+         ((chunk ^ row) & 7) * 16;
+}
 
 /// Addresses of chunks of a lane's row, of which those that a multiple of eight
 /// is added to differ by constants: `odd` is 0 or 1, and added to even numbers.
@@ -44,27 +58,40 @@ MOE_DEVICE void copyColumns(u32 to, const u8 *from, i64 stride, int thread,
   for (int r = 0; r < 16; r += kRowsAtATime) {
     bool isThere = first + r >= begin && first + r < end;
     const u8 *row = isThere ? from + r * stride : from - first * stride;
-    u32 toRow = to + (first + r) * Pitch + (chunk ^ ((first + r) & 7)) * 16;
+    u32 toRow = to + chunkAt<Pitch>(first + r, chunk);
 #pragma unroll
-    for (int at = 0; at < Pitch; at += 128)
-      copyAsync(toRow + at, row + at, isThere ? 16 : 0);
+    for (int i = 0; i < Pitch / 128; ++i)
+      copyAsync(toRow + i * kNextColumns, row + i * 128, isThere ? 16 : 0);
   }
 }
 
-/// Copies the keys and values of a group of rows; those that are not seen
-/// become zero.
+/// Copies the keys of a group of rows; those that are not seen become zero.
+MOE_DEVICE void copyKeys(u8 *tile, int group, int thread,
+                         const AttentionArgs &a, int kvHead, const Group &from,
+                         const Span &seen) {
+  // Rows that are not there have the address of the group's first one.
+  copyColumns<kKeyPitch>(sharedAddress(tile) + 16 * group * kNextRow<kKeyPitch>,
+                         a.kv.data + from.row * a.kv.rowStride +
+                             kvHead * kKeyPitch,
+                         a.kv.rowStride, thread, seen.begin - from.position,
+                         seen.end - from.position);
+}
+/// The same of values.
+MOE_DEVICE void copyValues(u8 *tile, int group, int thread,
+                           const AttentionArgs &a, int kvHead,
+                           const Group &from, const Span &seen) {
+  copyColumns<kValuePitch>(sharedAddress(tile) + kKeys * kKeyPitch +
+                               16 * group * kNextRow<kValuePitch>,
+                           a.kv.data + from.row * a.kv.rowStride +
+                               a.kvHeads * kKeyPitch + kvHead * kValuePitch,
+                           a.kv.rowStride, thread, seen.begin - from.position,
+                           seen.end - from.position);
+}
 MOE_DEVICE void copyRows(u8 *tile, int group, int thread,
                          const AttentionArgs &a, int kvHead, const Group &from,
                          const Span &seen) {
-  const u8 *rows = a.kv.data + from.row * a.kv.rowStride;
-  u32 to = sharedAddress(tile);
-  int begin = seen.begin - from.position, end = seen.end - from.position;
-  // Rows that are not there have the address of the group's first one.
-  copyColumns<kKeyPitch>(to + 16 * group * kKeyPitch, rows + kvHead * kKeyPitch,
-                         a.kv.rowStride, thread, begin, end);
-  copyColumns<kValuePitch>(to + kKeys * kKeyPitch + 16 * group * kValuePitch,
-                           rows + a.kvHeads * kKeyPitch + kvHead * kValuePitch,
-                           a.kv.rowStride, thread, begin, end);
+  copyKeys(tile, group, thread, a, kvHead, from, seen);
+  copyValues(tile, group, thread, a, kvHead, from, seen);
 }
 
 /// The key of element k of score tile i.
@@ -74,34 +101,58 @@ MOE_DEVICE int valueColumn(int i, int k, int c) {
   return 8 * i + 2 * c + k % 2;
 }
 
-/// Matrix load number `I` of a tile's keys, its products, and those after it.
-/// Recursive instead of a loop, so that offsets are part of instructions.
+/// Calls `each` with the elements of sums tiles whose columns follow each
+/// other.
+template <class Each> MOE_DEVICE void forPairs(Each each) {
+#pragma unroll
+  for (int i = 0; i < kColumnTiles; ++i)
+    each(i, 0, i, 1);
+}
+
+/// Matrix load number `I` of a tile's keys.
+template <int I> MOE_DEVICE void loadKeys(u32 (&b)[4], const Swizzle &at) {
+  constexpr int step = I / kGroups, group = I % kGroups;
+  if constexpr (I < kSteps * kGroups)
+    loadMatrices<Swizzle::offsetOf(2 * step) + group * 16 * kKeyPitch>(
+        b, at.base(2 * step));
+}
+
+/// The products of load `I`, which is in `b`, and those after it. The next load
+/// is in flight meanwhile. Recursive instead of a loop, so that offsets are
+/// part of instructions.
 template <int I, class QueryOf>
-MOE_DEVICE void multiplyKeysFrom(float (&scores)[2 * kGroups][4],
-                                 u32 (&query)[kParts][4], const Swizzle &at,
-                                 QueryOf queryOf) {
+MOE_DEVICE void multiplyKeysFrom(float (&scores)[kTall][2 * kGroups][4],
+                                 u32 (&query)[kTall][kParts][4], u32 (&b)[2][4],
+                                 const Swizzle &at, QueryOf queryOf) {
   if constexpr (I < kSteps * kGroups) {
     constexpr int step = I / kGroups, group = I % kGroups;
     if constexpr (group == 0)
-      queryOf(query, step);
-    u32 b[4];
-    loadMatrices<Swizzle::offsetOf(2 * step) + group * 16 * kKeyPitch>(
-        b, at.base(2 * step));
-    addParts(scores[2 * group], query, b[0], b[1]);
-    addParts(scores[2 * group + 1], query, b[2], b[3]);
-    multiplyKeysFrom<I + 1>(scores, query, at, queryOf);
+#pragma unroll
+      for (int tall = 0; tall < kTall; ++tall)
+        queryOf(query[tall], step, tall);
+    loadKeys<I + 1>(b[(I + 1) % 2], at);
+    if constexpr (group == 0 && step % 2 == 0 && kTall > 1)
+      __syncwarp();
+    const u32(&own)[4] = b[I % 2];
+#pragma unroll
+    for (int tall = 0; tall < kTall; ++tall) {
+      addParts(scores[tall][2 * group], query[tall], own[0], own[1]);
+      addParts(scores[tall][2 * group + 1], query[tall], own[2], own[3]);
+    }
+    multiplyKeysFrom<I + 1>(scores, query, b, at, queryOf);
   }
 }
 
 template <class QueryOf>
-MOE_DEVICE void multiplyKeys(float (&scores)[2 * kGroups][4], const u8 *tile,
-                             QueryOf queryOf) {
+MOE_DEVICE void multiplyKeys(float (&scores)[kTall][2 * kGroups][4],
+                             const u8 *tile, QueryOf queryOf) {
   int lane = threadIdx.x % 32;
   // Rows 0 .. 7 with columns 0 .. 7 and 8 .. 15, then rows 8 .. 15.
   int row = lane / 16 * 8 + lane % 8;
   Swizzle at(sharedAddress(tile) + row * kKeyPitch, row, lane / 8 % 2);
-  u32 query[kParts][4];
-  multiplyKeysFrom<0>(scores, query, at, queryOf);
+  u32 query[kTall][kParts][4], b[2][4];
+  loadKeys<0>(b[0], at);
+  multiplyKeysFrom<0>(scores, query, b, at, queryOf);
 }
 
 MOE_DEVICE bool isInfiniteOrNaN(u32 half) {
@@ -119,27 +170,28 @@ template <class Each> MOE_DEVICE void forValues(u8 *values, Each each) {
   constexpr int kReaders = 32 * kRingWarps;
   for (int i = threadIdx.x % kReaders; i < kKeys * kValuePitch / 16;
        i += kReaders) {
-    int row = i / (kValuePitch / 16), at = i % (kValuePitch / 16);
-    if ((at ^ (row & 7)) < kColumnTiles)
-      each(*(uint4 *)(values + i * 16));
+    int row = i / (kValuePitch / 16), chunk = i % (kValuePitch / 16);
+    if (chunk < kColumnTiles)
+      each(*(uint4 *)(values + chunkAt<kValuePitch>(row, chunk)));
   }
 }
 
 /// Makes the sums of columns NaN in which a query sees a value that is not
 /// finite.
 template <class IsSeen>
-MOE_DEVICE void spoil(float (&sums)[kColumnTiles][4], const u8 *values,
+MOE_DEVICE void spoil(float (&sums)[kTall][kColumnTiles][4], const u8 *values,
                       IsSeen isSeen) {
   int c = threadIdx.x % 4;
   for (int row = 0; row < kKeys; ++row)
 #pragma unroll
     for (int i = 0; i < kColumnTiles; ++i) {
-      u32 x =
-          *(const u32 *)(values + row * kValuePitch + swizzled(row, i) + 4 * c);
+      u32 x = *(const u32 *)(values + chunkAt<kValuePitch>(row, i) + 4 * c);
 #pragma unroll
-      for (int k = 0; k < 4; ++k)
-        if (isInfiniteOrNaN(x >> k % 2 * 16) && isSeen(row, k / 2))
-          sums[i][k] = nanValue();
+      for (int tall = 0; tall < kTall; ++tall)
+#pragma unroll
+        for (int k = 0; k < 4; ++k)
+          if (isInfiniteOrNaN(x >> k % 2 * 16) && isSeen(row, tall, k / 2))
+            sums[tall][i][k] = nanValue();
     }
 }
 
@@ -147,7 +199,7 @@ MOE_DEVICE void spoil(float (&sums)[kColumnTiles][4], const u8 *values,
 /// zero would not hide them from queries that do not see them. Those that do
 /// get their NaN here. All warps that read the tile call this together.
 template <class IsSeen>
-MOE_DEVICE void hideNonFinite(float (&sums)[kColumnTiles][4], u8 *tile,
+MOE_DEVICE void hideNonFinite(float (&sums)[kTall][kColumnTiles][4], u8 *tile,
                               IsSeen isSeen) {
   constexpr u32 kCarry = 0x80008000 - kInfinities;
   u8 *values = tile + kKeys * kKeyPitch;
@@ -167,33 +219,49 @@ MOE_DEVICE void hideNonFinite(float (&sums)[kColumnTiles][4], u8 *tile,
   syncReaders();
 }
 
-/// Matrix load number `I` of a tile's values, its products, and those after it.
-template <int I>
-MOE_DEVICE void
-addValuesFrom(float (&sums)[kColumnTiles][4], u32 (&p)[kParts][4],
-              const float (&weights)[2 * kGroups][4], const Swizzle &at) {
-  constexpr int kLoads = kColumnTiles / 2;
-  if constexpr (I < kGroups * kLoads) {
-    constexpr int group = I / kLoads, column = I % kLoads * 2;
-    if constexpr (column == 0)
-      narrowWeights(p, weights[2 * group], weights[2 * group + 1]);
-    u32 b[4];
+constexpr int kValueLoads = kColumnTiles / 2; ///< Of sixteen rows.
+
+/// Matrix load number `I` of a tile's values.
+template <int I> MOE_DEVICE void loadValues(u32 (&b)[4], const Swizzle &at) {
+  constexpr int group = I / kValueLoads, column = I % kValueLoads * 2;
+  if constexpr (group < kGroups)
     loadTransposed<kKeys * kKeyPitch + group * 16 * kValuePitch +
                    Swizzle::offsetOf(column)>(b, at.base(column));
-    addParts(sums[column], p, b[0], b[1]);
-    addParts(sums[column + 1], p, b[2], b[3]);
-    addValuesFrom<I + 1>(sums, p, weights, at);
+}
+
+/// The products of load `I`, which is in `b`, and those after it.
+template <int I>
+MOE_DEVICE void addValuesFrom(float (&sums)[kTall][kColumnTiles][4],
+                              u32 (&p)[kTall][kParts][4], u32 (&b)[2][4],
+                              const float (&weights)[kTall][2 * kGroups][4],
+                              const Swizzle &at) {
+  if constexpr (I < kGroups * kValueLoads) {
+    constexpr int group = I / kValueLoads, column = I % kValueLoads * 2;
+    if constexpr (column == 0)
+#pragma unroll
+      for (int tall = 0; tall < kTall; ++tall)
+        narrowWeights(p[tall], weights[tall][2 * group],
+                      weights[tall][2 * group + 1]);
+    loadValues<I + 1>(b[(I + 1) % 2], at);
+    const u32(&own)[4] = b[I % 2];
+#pragma unroll
+    for (int tall = 0; tall < kTall; ++tall) {
+      addParts(sums[tall][column], p[tall], own[0], own[1]);
+      addParts(sums[tall][column + 1], p[tall], own[2], own[3]);
+    }
+    addValuesFrom<I + 1>(sums, p, b, weights, at);
   }
 }
 
 /// Adds a tile's values.
-MOE_DEVICE void addValues(float (&sums)[kColumnTiles][4],
-                          const float (&weights)[2 * kGroups][4],
+MOE_DEVICE void addValues(float (&sums)[kTall][kColumnTiles][4],
+                          const float (&weights)[kTall][2 * kGroups][4],
                           const u8 *tile) {
   int lane = threadIdx.x % 32;
   // Rows 0 .. 7 and 8 .. 15 by columns 0 .. 7, then by columns 8 .. 15.
   int row = lane / 8 % 2 * 8 + lane % 8;
   Swizzle at(sharedAddress(tile) + row * kValuePitch, row, lane / 16);
-  u32 p[kParts][4];
-  addValuesFrom<0>(sums, p, weights, at);
+  u32 p[kTall][kParts][4], b[2][4];
+  loadValues<0>(b[0], at);
+  addValuesFrom<0>(sums, p, b, weights, at);
 }

@@ -1,16 +1,31 @@
 //===- FlashQuery.cuh - FlashAttention's queries ----------------*- C++ -*-===//
 //
-// Included by FlashAttention.cu, after its tiles.
+// Included by FlashAttention.cu, after its tiles. And what a block computes.
 //
 //===----------------------------------------------------------------------===//
 
-/// What a block computes: queries of a KV head, from `first` on, and a split.
+/// What a block computes: queries of a KV head, from `first` on, and the
+/// positions of a split or part.
 struct Work {
-  const AttentionArgs &a;
-  const Sequence &sequence;
-  int kvHead, first, count; ///< count: queries of the whole sequence.
+  const AttentionOf &a;
+  Sequence sequence;
+  int kvHead, first;
+  int count; ///< Queries of the sequence up to the last that tiles may have.
   Span span;
   i64 base; ///< Row of the sequence's first position, with MOE_CONTIGUOUS.
+  int part; ///< Of the splits, or of the parts; -1 if there are none.
+
+  /// Whether others add to the sums.
+  __device__ __forceinline__ bool isPart() const { return part >= 0; }
+  /// The heads of a row of sums.
+  __device__ __forceinline__ int firstHead() const {
+#ifdef MOE_PARTS
+    return isPart() ? a.wholeHeads * kHeads : 0;
+#else
+    return 0;
+#endif
+  }
+  __device__ __forceinline__ int heads() const { return a.heads - firstHead(); }
 
   /// Returns the positions that a query sees, the last one's after the last.
   __device__ __forceinline__ Span seenBy(int query) const {
@@ -23,6 +38,19 @@ struct Work {
     int i = min(query, count - 1);
     return a.q + (sequence.begin + i / kHeads) * a.qStride +
            i64(kvHead * kHeads + i % kHeads) * MOE_KEY;
+  }
+  __device__ __forceinline__ float *outOf(int query) const {
+    i64 row = sequence.begin + query / kHeads;
+#ifdef MOE_PARTS
+    if (isPart())
+      return a.parts + (row * MOE_PARTS + part) * a.pitch;
+    return a.out + row * a.outStride;
+#else
+    return a.out + (row * a.splits + (isPart() ? part : 0)) * a.outStride;
+#endif
+  }
+  __device__ __forceinline__ int headOf(int query) const {
+    return kvHead * kHeads + query % kHeads - firstHead();
   }
   __device__ __forceinline__ Group groupAt(int position) const {
 #if defined(MOE_CONTIGUOUS)
@@ -37,7 +65,109 @@ struct Work {
     return {sequence.pages ? row : position, position};
 #endif
   }
+
+  /// Finds the sequence and queries of tile `index`. Tiles are numbered across
+  /// all sequences; a tile's rows are of one, and have the same parts. Returns
+  /// whether there are any.
+  __device__ __forceinline__ bool findTile(int index) {
+    // The first sequence is loaded before it is known that there is one.
+    int sequences = a.step->sequences;
+    sequence = loadSequence(a.step->sequence);
+    base = 0;
+    for (int s = 1;; ++s) {
+      if (s <= sequences) {
+#ifdef MOE_PARTS
+        for (int row = 0; row < sequence.count;) {
+          int end =
+              min(sequence.count,
+                  row + kPartRows - (sequence.position + row) % kPartRows);
+          first = row * kHeads + index * kRows;
+          count = end * kHeads;
+          if (first < count)
+            return true;
+          index -= (count - row * kHeads + kRows - 1) / kRows;
+          row = end;
+        }
+#else
+        first = index * kRows;
+        count = sequence.count * kHeads;
+        if (first < count)
+          return true;
+        index -= (count + kRows - 1) / kRows;
+#endif
+      }
+      if (s >= sequences)
+        return false;
+      base += (sequence.position + sequence.count + 15) / 16 * 16;
+      sequence = loadSequence(a.step->sequence + s);
+    }
+  }
+
+  /// Finds what the block of this index computes, if anything. Tiles that see
+  /// the most keys come first.
+  __device__ __forceinline__ bool find(const uint3 blockIdx,
+                                       const uint3 gridDim) {
+#ifdef MOE_PARTS
+    int index = blockIdx.x, whole = a.wholeHeads * a.tiles;
+    part = 0;
+    bool isDivided = index >= whole;
+    if (isDivided) { // The last parts, which may be short, come last.
+      int tiles = (a.kvHeads - a.wholeHeads) * a.tiles;
+      index -= whole;
+      part = index / tiles;
+      index -= part * tiles;
+    }
+    kvHead = (isDivided ? a.wholeHeads : 0) + index / a.tiles;
+    if (!findTile(a.tiles - 1 - index % a.tiles))
+      return false;
+    int length = partLength(sequence.position + first / kHeads, MOE_PARTS);
+    if (!isDivided || length == kAllKeys) {
+      span = {0, kAllKeys};
+      bool isFirst = part == 0;
+      part = -1;
+      return isFirst;
+    }
+    span = {part * length, (part + 1) * length};
+#else
+    kvHead = blockIdx.z;
+    if (!findTile(gridDim.x - 1 - blockIdx.x))
+      return false;
+    Spans spans = spansOf(sequence, a.splits, a.window);
+    int split = blockIdx.y;
+    span = {spans.base + split * spans.length,
+            spans.base + (split + 1) * spans.length};
+    part = a.splits > 1 ? split : -1;
+#endif
+    return true;
+  }
 };
+
+/// Two columns that follow each other, or zeros for those after `count`. Rows
+/// are aligned to them with MOE_PAIRS.
+struct Pair {
+  float x, y;
+};
+MOE_DEVICE Pair loadPair(const float *from, int count) {
+#ifdef MOE_PAIRS
+  if (count >= 2) {
+    float2 pair = *(const float2 *)from;
+    return {pair.x, pair.y};
+  }
+#endif
+  return {count > 0 ? from[0] : 0, count > 1 ? from[1] : 0};
+}
+MOE_DEVICE void storePair(float *to, float x, float y, int count) {
+#ifdef MOE_PAIRS
+  if (count >= 2) {
+    *(float2 *)to = make_float2(x, y);
+    return;
+  }
+#endif
+  if (count > 0)
+    to[0] = x;
+  if (count > 1)
+    to[1] = y;
+}
 
 /// The column of a query, of two that follow each other, in a step's fragment.
 MOE_DEVICE int queryColumn(int step, int half, int c) {
@@ -65,10 +195,13 @@ struct Query {
 #pragma unroll
       for (int i = 0; i < Steps; ++i)
 #pragma unroll
-        for (int k = 0; k < 4; ++k) {
-          int column = queryColumn(first + i * by, k / 2, c) + k % 2;
-          bool isThere = (AreThere && MOE_KEY % 16 == 0) || column < MOE_KEY;
-          x[half][i][k] = isThere ? row[half][column] * scale : 0;
+        for (int k = 0; k < 4; k += 2) {
+          int column = queryColumn(first + i * by, k / 2, c);
+          constexpr bool isWhole = AreThere && MOE_KEY % 16 == 0;
+          Pair pair = loadPair(row[half] + column,
+                               isWhole ? 2 : min(MOE_KEY - column, 2));
+          x[half][i][k] = pair.x * scale;
+          x[half][i][k + 1] = pair.y * scale;
         }
   }
   /// The largest of a query's columns that four lanes have.

@@ -296,6 +296,8 @@ int64_t workspaceBytes(OpCode op, const void *args,
                      context);
   if (op == OpCode::DeltaRule)
     return chunkBytes(*static_cast<const moek::DeltaRuleArgs *>(args), context);
+  if (op == OpCode::Attention)
+    return partBytes(*static_cast<const moek::AttentionArgs *>(args), context);
   if (op == OpCode::MlaAttention)
     return headRowsBytes(*static_cast<const moek::MlaAttentionArgs *>(args),
                          context);

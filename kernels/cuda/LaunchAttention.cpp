@@ -6,6 +6,7 @@
 #include "kernels/cuda/MakeLaunch.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 
 namespace moek::cuda {
@@ -37,16 +38,23 @@ std::vector<Launch> launches(const moek::LatentAttentionArgs &a,
                      args, Fusion::wide())};
 }
 
+namespace {
+/// A lane of CombineHeads.cu loads up to sixteen bytes at once, if all rows are
+/// aligned.
+int64_t combinedAtOnce(int64_t value, bool isAligned) {
+  return !isAligned || value % 64 ? 1 : value % 128 ? 2 : 4;
+}
+} // namespace
+
 std::vector<Launch> launches(const moek::CombineSplitsArgs &a,
                              const LaunchContext &context) {
   // Grouped heads have less to combine than a latent's 2 KB a head and split.
   constexpr int64_t kWide = 256;
   if (a.latent <= kWide) {
     constexpr uint32_t kWarps = 4;
-    // A lane loads up to sixteen bytes at once, if all rows are aligned.
     bool isAligned =
         reinterpret_cast<uintptr_t>(a.x) % 16 == 0 && a.xStride % 4 == 0;
-    int64_t columns = !isAligned || a.latent % 64 ? 1 : a.latent % 128 ? 2 : 4;
+    int64_t columns = combinedAtOnce(a.latent, isAligned);
     return {makeLaunch({"kernels/cuda/CombineHeads.cu",
                         "combine_heads_" + std::to_string(a.latent) + "_" +
                             std::to_string(columns),
@@ -85,9 +93,14 @@ struct FlashForm {
   static constexpr int64_t kStaticBytes = 1024, kMostAhead = 128 * 1024;
 
   bool isPrefill;
+  bool isWide; ///< Of registers, few are left.
   int warps, stages;
-  int64_t keys; ///< Of a tile.
+  int64_t keys;      ///< Of a tile.
+  int64_t tall = 1;  ///< Sixteens of a warp's queries.
+  int64_t held = 16; ///< Steps of them that registers hold.
   uint32_t sharedBytes;
+  bool isSmall = false;     ///< In registers.
+  bool isWarpgroup = false; ///< FlashWarpgroup.cuh
 
   FlashForm(KvType type, int64_t key, int64_t value,
             const LaunchContext &context) {
@@ -95,20 +108,37 @@ struct FlashForm {
     int64_t columns = (kvBlocks(key) + kvBlocks(value)) * kKvBlock;
     // A thread has 255 registers, of which sums and queries take most. Two
     // numbers of 256 columns leave none to convert codes with.
-    bool isWide = columns > 384;
+    isWide = columns > 384;
     int64_t rowBytes = kvRowBytes(type, columns);
     // Not for a few tokens, or one of each sequence.
     isPrefill = context.maxTokens > 32 &&
                 context.maxTokens > 2 * context.maxSequences &&
                 !(isWide && hasCodes);
     if (isPrefill) {
-      // Three small blocks hide each other's latencies; an H100 has the shared
+      isWarpgroup = context.arch == 90 && !hasCodes && value % 64 == 0 &&
+                    value <= 128 && key <= 192;
+      // Three small blocks hide each other's latencies; sm_90 has the shared
       // memory for one that loads keys for twice as many queries.
       bool isLarge = context.arch >= 90 && context.arch < 110;
       warps = isLarge ? 8 : 4;
-      stages = 2;
-      keys = isLarge && columns <= 256 ? 64 : 32;
-      sharedBytes = uint32_t(stages * keys * rowBytes);
+      stages = isWarpgroup ? 3 : 2;
+      keys = isWarpgroup                 ? (key <= 128 ? 128 : 64)
+             : isLarge && columns <= 256 ? 64
+                                         : 32;
+      // On an A100, tensor cores are as fast as loads of their operands: a warp
+      // has twice the queries, for which it loads keys and values once. Two
+      // such blocks fit.
+      if ((context.arch == 80 || context.arch == 87) && key <= 128 &&
+          value <= 128) {
+        tall = 2;
+        held = 0;
+      }
+      if (isWide) // Sums take the registers of the other steps.
+        held = 12;
+      isSmall = key <= 128 && value <= 128 && !hasCodes && tall == 1;
+      int64_t loaded = std::max<int64_t>((key + 15) / 16 - held, 0);
+      sharedBytes =
+          uint32_t(stages * keys * rowBytes + warps * tall * loaded * 512);
       return;
     }
     // Where shared memory suffices, a block has eight warps, two for each
@@ -126,13 +156,16 @@ struct FlashForm {
     sharedBytes =
         uint32_t(warps * std::max(stages * keys * rowBytes, sums) + queries);
   }
-  uint32_t rows() const { return isPrefill ? 16 * uint32_t(warps) : 16; }
+  /// Blocks of a multiprocessor, as FlashAttention.cu asks for.
+  int resident() const { return warps > 4 ? 1 : isSmall ? 3 : 2; }
+  uint32_t rows() const { return isPrefill ? uint32_t(16 * tall * warps) : 16; }
   /// `group`: heads that share keys.
   KernelSpec spec(KvType type, int64_t key, int64_t value,
                   int64_t group) const {
     KernelSpec spec{"kernels/cuda/FlashAttention.cu",
-                    (isPrefill ? "flash_prefill" + std::to_string(16 * warps)
-                               : "flash_decode") +
+                    (isWarpgroup ? "flash_warpgroup"
+                     : isPrefill ? "flash_prefill" + std::to_string(rows())
+                                 : "flash_decode") +
                         "_" + std::to_string(group) + "x" +
                         std::to_string(key) + "_" + std::to_string(value),
                     {{"MOE_KEY", key},
@@ -143,11 +176,149 @@ struct FlashForm {
     if (isPrefill) {
       spec.define("MOE_PREFILL");
       spec.define("MOE_KEYS", keys);
+      spec.define("MOE_TALL", tall);
+      spec.define("MOE_HELD", held);
+      if (isWarpgroup)
+        spec.define(std::string(kWarpgroup));
     }
     addKv(spec, type);
     return spec;
   }
 };
+
+/// How the tiles of a prompt's attention are divided (FlashParts.cuh): those of
+/// the KV heads from `whole` on, into `count` parts; with one part not at all.
+struct Parts {
+  int64_t whole = 0, count = 1;
+  int64_t tiles = 0; ///< Of a head.
+};
+
+/// Floats of a row of sums, in whole sixteen bytes.
+int64_t partFloats(int64_t heads, int64_t value) {
+  return (heads * (value + 2) + 3) / 4 * 4;
+}
+
+/// Returns it for `kvHeads` heads, from shapes alone.
+Parts partsOf(const FlashForm &form, int64_t group, int64_t kvHeads,
+              int64_t value, const LaunchContext &context) {
+  constexpr int64_t kMostParts = 8, kMostBytes = int64_t(128) << 20;
+  /// Storing and adding a part's sums, of a tile's time (by the clock).
+  constexpr double kPartCost = 0.035;
+  constexpr double kWorth = 0.95;
+  Parts best;
+  // Rows of the same parts, of which each sequence may have some more groups.
+  best.tiles = tilesFor(context, group, form.rows()) +
+               context.maxTokens / kPartRows + context.maxSequences;
+  best.whole = kvHeads;
+  if (!form.isPrefill || form.isWide || context.maxPositions <= 2 * kPartRows)
+    return best;
+  const auto multiprocessors = double(context.multiprocessors);
+  const auto resident = double(form.resident());
+  const double each = blocksFor(context.maxTokens * group, form.rows());
+  // How long a multiprocessor takes for work of tiles. A block alone does not
+  // hide its latency.
+  auto timeOf = [&](double blocks, double work) {
+    return blocks < std::min(resident, 2.0) ? 1.6 * work : work;
+  };
+  auto costOf = [&](int64_t whole, int64_t count) {
+    double tiles = double(whole) * each, part = 1 / double(count);
+    double parts = double((kvHeads - whole) * count) * each;
+    double added = kPartCost * parts / multiprocessors;
+    double most = std::ceil(tiles / multiprocessors);
+    double least = timeOf(most, most);
+    if (count == 1 || most > resident)
+      return added + least;
+    if (most == 0) { // Rounds of parts in all places, and the rest.
+      double rounds = std::floor(parts / multiprocessors / resident);
+      double rest = std::ceil(parts / multiprocessors - rounds * resident);
+      return added + rounds * resident * part + timeOf(rest, rest * part);
+    }
+    // Parts in the places that tiles leave. If the tiles take longer, they
+    // are alone then.
+    double free = resident - most;
+    double work = (tiles + parts * part) / multiprocessors - most;
+    return added +
+           std::max(least, work < free
+                               ? work * resident / free +
+                                     timeOf(most, most * (1 - work / free))
+                               : most + work + timeOf(1, part));
+  };
+  double least = kWorth * costOf(kvHeads, 1);
+  for (int64_t whole = 0; whole < kvHeads; ++whole)
+    for (int64_t count = 2; count <= kMostParts; ++count) {
+      int64_t bytes = context.maxTokens * count * 4 *
+                      partFloats((kvHeads - whole) * group, value);
+      if (bytes <= kMostBytes && costOf(whole, count) < least) {
+        least = costOf(whole, count);
+        best.whole = whole;
+        best.count = count;
+      }
+    }
+  return best;
+}
+
+int64_t partBytes(const Parts &parts, int64_t group, int64_t kvHeads,
+                  int64_t value, const LaunchContext &context) {
+  return parts.count == 1
+             ? 0
+             : context.maxTokens * parts.count * 4 *
+                   partFloats((kvHeads - parts.whole) * group, value);
+}
+
+/// The launches of a prompt's attention, of which some heads are in parts.
+std::vector<Launch> partLaunches(KernelSpec spec, const FlashForm &form,
+                                 const Parts &parts,
+                                 const AttentionArgs &attention,
+                                 const LaunchContext &context,
+                                 std::byte *workspace) {
+  constexpr uint32_t kWarps = 4;
+  int64_t group = attention.heads / attention.kvHeads, value = attention.value;
+  int64_t divided = attention.kvHeads - parts.whole;
+  spec.entry += "_parts" + std::to_string(parts.count);
+  spec.define("MOE_PARTS", parts.count);
+  AttentionPartsArgs args{};
+  static_cast<AttentionArgs &>(args) = attention;
+  args.parts = reinterpret_cast<float *>(workspace);
+  args.pitch = partFloats(divided * group, value);
+  args.wholeHeads = int(parts.whole);
+  args.tiles = int(parts.tiles);
+  int64_t columns = combinedAtOnce(value, true);
+  CombinePartsArgs combine{
+      context.step,
+      args.parts,
+      args.pitch,
+      args.out ? args.out + parts.whole * group * value : nullptr,
+      args.outStride,
+      int(divided * group)};
+  return {makeLaunch(
+              std::move(spec),
+              {uint32_t(parts.tiles * (parts.whole + divided * parts.count))},
+              uint32_t(form.warps) * 32, form.sharedBytes, args),
+          makeLaunch({"kernels/cuda/CombineHeads.cu",
+                      "combine_parts" + std::to_string(parts.count) + "_" +
+                          std::to_string(value),
+                      {{"MOE_VALUE", value},
+                       {"MOE_COLUMNS", columns},
+                       {"MOE_PARTS", parts.count}}},
+                     {uint32_t(context.maxTokens),
+                      blocksFor(divided * group, kWarps),
+                      blocksFor(value, 32 * columns)},
+                     kWarps * 32, 0, combine)};
+}
+
+/// Lets a prompt's kernel read queries and write results two columns at a time,
+/// if all of their rows are aligned to that.
+void addPairs(KernelSpec &spec, const FlashForm &form, const float *q,
+              int64_t qStride, const float *out, int64_t outStride, int64_t key,
+              int64_t value) {
+  auto addresses =
+      reinterpret_cast<uintptr_t>(q) | reinterpret_cast<uintptr_t>(out);
+  if (form.isPrefill && addresses % 8 == 0 &&
+      (qStride | outStride | key | value) % 2 == 0) {
+    spec.entry += "_pairs";
+    spec.define("MOE_PAIRS");
+  }
+}
 
 /// Returns whether FlashAttention.cu can read a cache: it needs the tensor
 /// cores of sm_80, groups of sixteen rows that follow each other, copied
@@ -176,6 +347,13 @@ std::vector<Launch> launches(const moek::AttentionArgs &a,
       spec.entry += "_capped";
       spec.define("MOE_SOFTCAP");
     }
+    addPairs(spec, form, a.q, a.qStride, a.out, a.outStride, a.key, a.value);
+    Parts parts =
+        a.window ? Parts{} : partsOf(form, group, a.kvHeads, a.value, context);
+    if (parts.count > 1)
+      return partLaunches(std::move(spec), form, parts,
+                          deviceArgs(a, context.step), context,
+                          context.workspace);
     return {makeLaunch(std::move(spec),
                        {tilesFor(context, group, form.rows()),
                         uint32_t(a.splits), uint32_t(a.kvHeads)},
@@ -193,6 +371,19 @@ std::vector<Launch> launches(const moek::AttentionArgs &a,
                       uint32_t(a.kvHeads)},
                      128, floatBytes(kKeys * row + kQueries * a.key),
                      deviceArgs(a, context.step), fusion)};
+}
+
+int64_t partBytes(const moek::AttentionArgs &a, const LaunchContext &context) {
+  int64_t group = a.kvHeads ? a.heads / a.kvHeads : 1, bytes = 0;
+  if (a.window == 0 && a.splits <= 1)
+    // The type of the cache is not always known yet.
+    for (KvType type : {KvType::F16, KvType::Q8_0}) {
+      FlashForm form(type, a.key, a.value, context);
+      bytes = std::max(
+          bytes, partBytes(partsOf(form, group, a.kvHeads, a.value, context),
+                           group, a.kvHeads, a.value, context));
+    }
+  return bytes;
 }
 
 //===----------------------------------------------------------------------===//
@@ -297,6 +488,7 @@ std::vector<Launch> flashLaunches(const moek::MlaAttentionArgs &a,
     KernelSpec spec = form.spec(type, key, a.value, /*group=*/1);
     spec.entry += "_contiguous";
     spec.define("MOE_CONTIGUOUS");
+    addPairs(spec, form, a.q, a.qStride, a.out, a.outStride, key, a.value);
     AttentionArgs attention{};
     attention.step = context.step;
     attention.q = a.q ? a.q + int64_t(first) * key : nullptr;

@@ -18,6 +18,8 @@ namespace moek::cuda {
 
 /// Launches of DeltaRule that process rows in chunks.
 int64_t chunkBytes(const moek::DeltaRuleArgs &a, const LaunchContext &context);
+/// Attention of a prompt, in parts.
+int64_t partBytes(const moek::AttentionArgs &a, const LaunchContext &context);
 /// Keys and values of the heads that MlaAttention takes at a time.
 int64_t headRowsBytes(const moek::MlaAttentionArgs &a,
                       const LaunchContext &context);

@@ -273,6 +273,32 @@ private:
         {.kv = cache(512), .cols = 512, .dim = 64, .ratio = 4}, {2}, {9});
     addJoined();
   }
+  /// Attention of prompts: in parts or whole, with windows and caps.
+  void addPrompts(KvView kv) {
+    cuda::LaunchContext before = context_;
+    context_.maxTokens = 512;
+    for (auto [key, value] :
+         {std::pair{64, 64}, {128, 128}, {80, 96}, {192, 128}, {256, 256}}) {
+      kv.width = gqaKvWidth(4, key, value);
+      kv.rowStride = kvRowBytes(kv.type, kv.width);
+      for (int multiprocessors : {82, 108, 132, 170})
+        for (float softcap : {0.0f, 30.0f}) {
+          context_.multiprocessors = multiprocessors;
+          AttentionArgs args{.kv = kv,
+                             .heads = 32,
+                             .kvHeads = 4,
+                             .key = key,
+                             .value = value,
+                             .splits = 1,
+                             .softcap = softcap};
+          add<OpCode::Attention>(args);
+          args.window = 128;
+          args.ring = 1024;
+          add<OpCode::Attention>(args);
+        }
+    }
+    context_ = before;
+  }
   void addCache(KvType type) {
     constexpr int64_t kWidth = 576;
     KvView kv{nullptr, kWidth, 4096, kvRowBytes(type, kWidth), type};
@@ -301,6 +327,7 @@ private:
                             .key = 128,
                             .value = 128,
                             .splits = 16});
+    addPrompts(grouped);
     add<OpCode::RowStore>({.kv = kv});
     add<OpCode::EntryStore>({.kv = kv, .cols = 576, .dim = 64, .ratio = 4});
     add<OpCode::IndexScores>({.kv = kv, .heads = 64, .key = 128, .ratio = 1});

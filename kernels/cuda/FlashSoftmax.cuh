@@ -1,0 +1,158 @@
+//===- FlashSoftmax.cuh - Weights and sums of sixteen queries ---*- C++ -*-===//
+//
+// Included by FlashAttention.cu, after its queries. A lane has queries g and
+// g + 8 of the sixteen, in fragments of mma.
+//
+//===----------------------------------------------------------------------===//
+
+/// 2^x, within two units in the last place.
+MOE_DEVICE float exp2Of(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+#ifdef MOE_SOFTCAP
+/// Products times `inside` are twice what tanh is applied to; the cap's result
+/// is an exponent of two.
+MOE_DEVICE void insideCap(float (&inside)[2], float (&unit)[2], float softcap) {
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    inside[half] = unit[half] * (2 / softcap);
+    unit[half] = 1;
+  }
+}
+/// tanh, with an error of one epsilon of the cap.
+template <int Count>
+MOE_DEVICE void capScores(float (&scores)[Count][4], const float (&inside)[2],
+                          float cap) {
+#pragma unroll
+  for (int i = 0; i < Count; ++i)
+#pragma unroll
+    for (int k = 0; k < 4; ++k)
+      scores[i][k] = cap - 2 * cap / (exp2Of(scores[i][k] * inside[k / 2]) + 1);
+}
+#endif
+
+/// The scores of a tile that begins at position `at`.
+template <int Count>
+MOE_DEVICE void hideUnseen(float (&scores)[Count][4], int at, int c,
+                           const Span (&seen)[2]) {
+#pragma unroll
+  for (int i = 0; i < Count; ++i)
+#pragma unroll
+    for (int k = 0; k < 4; ++k)
+      if (!seen[k / 2].has(at + keyOf(i, k, c)))
+        scores[i][k] = -infinity();
+}
+
+/// Before any key: queries from `first` on have their sinks, if they are this
+/// warp's to add.
+MOE_DEVICE void startSums(float (&most)[2], float (&sum)[2], const Work &work,
+                          int first, bool isOwn) {
+  int lane = threadIdx.x % 32;
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    int i = first + 8 * half + lane / 4;
+    // A sink is a score in the first split that its token sees.
+    bool hasSink =
+        work.a.sinks && i < work.count && isOwn &&
+        work.span.begin <=
+            firstVisible(work.sequence.position + i / kHeads, work.a.window);
+    most[half] = hasSink
+                     ? work.a.sinks[work.kvHead * kHeads + i % kHeads] * kLog2E
+                     : -infinity();
+    // The four lanes of a query add up parts of its sum.
+    sum[half] = hasSink && lane % 4 == 0 ? kOne : 0;
+  }
+}
+
+/// Makes weights of scores. Sums before are to be multiplied by `alpha`;
+/// returns whether any of the lane's are.
+template <int Count>
+MOE_DEVICE bool weigh(float (&scores)[Count][4], float (&alpha)[2],
+                      float (&most)[2], float (&sum)[2],
+                      const float (&unit)[2]) {
+  float shift[2];
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    // fmaxf drops a NaN, but the NaN's own weight is NaN.
+    float next = -infinity();
+#pragma unroll
+    for (int i = 0; i < Count; ++i)
+      next = fmaxf(next, fmaxf(scores[i][2 * half], scores[i][2 * half + 1]));
+    next = fmaxf(next * unit[half], most[half]);
+    next = fmaxf(next, __shfl_xor_sync(kAllLanes, next, 1));
+    next = fmaxf(next, __shfl_xor_sync(kAllLanes, next, 2));
+    if (next <= most[half] + float(kSlack))
+      next = most[half];
+    float top = next == -infinity() ? 0 : next;
+    shift[half] = float(kOneExponent) - top;
+    alpha[half] = exp2Of(most[half] - top);
+    sum[half] *= alpha[half];
+    most[half] = next;
+  }
+#pragma unroll
+  for (int i = 0; i < Count; ++i)
+#pragma unroll
+    for (int k = 0; k < 4; ++k) {
+      scores[i][k] = exp2Of(fmaf(scores[i][k], unit[k / 2], shift[k / 2]));
+      sum[k / 2] += scores[i][k];
+    }
+  return alpha[0] != 1 || alpha[1] != 1;
+}
+
+MOE_DEVICE void rescale(float (&sums)[kColumnTiles][4],
+                        const float (&alpha)[2]) {
+#pragma unroll
+  for (int i = 0; i < kColumnTiles; ++i)
+#pragma unroll
+    for (int k = 0; k < 4; ++k)
+      sums[i][k] *= alpha[k / 2];
+}
+
+/// Adds up the parts of a query's sum.
+MOE_DEVICE void addLanes(float (&sum)[2]) {
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    sum[half] += __shfl_xor_sync(kAllLanes, sum[half], 1);
+    sum[half] += __shfl_xor_sync(kAllLanes, sum[half], 2);
+  }
+}
+
+/// Of a part, writes what its weighted sums are combined by.
+MOE_DEVICE void writeStats(const Work &work, int query, float most, float sum) {
+  if (!work.isPart())
+    return;
+  float *stats =
+      work.outOf(query) + i64(work.heads()) * MOE_VALUE + work.headOf(query);
+  stats[0] = most * kLn2;
+  stats[work.heads()] = sum / kOne;
+}
+/// What weighted sums are multiplied with: those of a part are not divided.
+MOE_DEVICE float factorOf(const Work &work, float sum) {
+  return work.isPart() ? 1 / kOne : 1 / sum;
+}
+
+/// Writes the results of sixteen queries from `first` on.
+MOE_DEVICE void writeSums(const Work &work, int first, const float (&most)[2],
+                          const float (&sum)[2],
+                          const float (&sums)[kColumnTiles][4]) {
+  int lane = threadIdx.x % 32, c = lane % 4;
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    int i = first + 8 * half + lane / 4;
+    Span seen = work.seenBy(i);
+    if (i >= work.count || seen.begin >= seen.end)
+      continue;
+    if (c == 0)
+      writeStats(work, i, most[half], sum[half]);
+    float factor = factorOf(work, sum[half]);
+    float *out = work.outOf(i) + i64(work.headOf(i)) * MOE_VALUE;
+    forPairs([&](int j, int k, int otherJ, int otherK) {
+      int column = valueColumn(j, k, c);
+      storePair(out + column, sums[j][2 * half + k] * factor,
+                sums[otherJ][2 * half + otherK] * factor, MOE_VALUE - column);
+    });
+  }
+}
