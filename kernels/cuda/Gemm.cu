@@ -107,9 +107,9 @@ MOE_DEVICE void addTiles(float (&sums)[kPairs][kTiles][4][2],
 #pragma unroll
   for (int k = 0; k < kProducts; ++k) {
     int ahead = k + kAhead;
-    if (ahead < kProducts)
+    if (ahead < kProducts && isOwn)
       multiplyTile(c[ahead], rows, ahead, x.b[I % 2 * 2], x.b[I % 2 * 2 + 1]);
-    else if (hasNext)
+    if (ahead >= kProducts && hasNext)
       multiplyTile(next[ahead - kProducts], rows, ahead - kProducts,
                    nextX.b[(I + 1) % 2 * 2], nextX.b[(I + 1) % 2 * 2 + 1]);
     if (isOwn)
