@@ -251,7 +251,6 @@ MOE_KERNEL(kThreads, kBlocks, MOE_GEMM_ARGS) {
   auto end = [&] { return units; };
 #endif
   Reads reads = readsOf(stage, place);
-  __syncthreads(); // The sources are complete.
   fillStage(stage, sources, range.begin, units);
   waitCopies<0>();
   decodeScales(stage, sources, range.begin, units);
