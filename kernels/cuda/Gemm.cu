@@ -83,19 +83,16 @@ struct Acts {
 constexpr int kAhead = kSums == 2 || kPairs == 1 ? 1 : 2;
 static_assert(kAhead < kProducts);
 
-/// Adds the products of tile `I`, of which `c` has the first kAhead, and of the
-/// tiles after it. There are `Tiles`, or with `lacksTile` one fewer. Assemblers
-/// would begin with all loads and mma, and run out of registers: the warp's
-/// barriers keep the order, and `zero`, which is 0, makes the activations of
-/// later tiles depend on a product of this one.
+/// Adds the products of tile `I` of `Tiles`, of which `c` has the first kAhead,
+/// and of the tiles after it. Assemblers would begin with all loads and mma,
+/// and run out of registers: the warp's barriers keep the order, and `zero`,
+/// which is 0, makes the activations of later tiles depend on a product of this
+/// one.
 template <int Tiles, int I>
 MOE_DEVICE void addTiles(float (&sums)[kPairs][kTiles][4][2],
                          Products (&c)[kProducts], const Rows (&rows)[kPairs],
-                         const Acts &x, u32 acts, u32 scales, u32 zero,
-                         bool lacksTile) {
+                         const Acts &x, u32 acts, u32 scales, u32 zero) {
   constexpr bool isLast = I + 1 == Tiles;
-  const bool isOwn = !kIsUneven || !isLast || !lacksTile;
-  const bool hasNext = !isLast && (!kIsUneven || I + 2 < Tiles || !lacksTile);
   [[maybe_unused]] Products next[kProducts];
   [[maybe_unused]] Acts nextX = x;
   if constexpr (!isLast) {
@@ -107,30 +104,28 @@ MOE_DEVICE void addTiles(float (&sums)[kPairs][kTiles][4][2],
 #pragma unroll
   for (int k = 0; k < kProducts; ++k) {
     int ahead = k + kAhead;
-    if (ahead < kProducts && isOwn)
+    if (ahead < kProducts)
       multiplyTile(c[ahead], rows, ahead, x.b[I % 2 * 2], x.b[I % 2 * 2 + 1]);
-    if (ahead >= kProducts && hasNext)
+    else if constexpr (!isLast)
       multiplyTile(next[ahead - kProducts], rows, ahead - kProducts,
                    nextX.b[(I + 1) % 2 * 2], nextX.b[(I + 1) % 2 * 2 + 1]);
-    if (isOwn)
-      addScaled(sums[k / 2][I], c[k], rows, k, x.x);
+    addScaled(sums[k / 2][I], c[k], rows, k, x.x);
     if (!isLast || ahead < kProducts)
       __syncwarp();
   }
   if constexpr (!isLast)
-    addTiles<Tiles, I + 1>(sums, next, rows, nextX, acts, scales, zero,
-                           lacksTile);
+    addTiles<Tiles, I + 1>(sums, next, rows, nextX, acts, scales, zero);
 }
 
 /// Multiplies unit `u` of a stage. An expert's last rows are fewer than a block
 /// has: the warp multiplies `tiles` times eight of them.
-template <int Tiles = 2>
+template <int Tiles = 1>
 MOE_DEVICE void multiplyUnit(float (&sums)[kPairs][kTiles][4][2],
                              const Reads &reads, int u, int tiles, u32 zero,
                              const Lane &lane) {
   if constexpr (kIsUneven && Tiles < kTiles)
     if (tiles > Tiles)
-      return multiplyUnit<Tiles + 2>(sums, reads, u, tiles, zero, lane);
+      return multiplyUnit<Tiles + 1>(sums, reads, u, tiles, zero, lane);
   constexpr int kCount = kIsUneven ? Tiles : kTiles;
   u32 acts = reads.acts ^ 32 * u,
       scales = reads.scales + u * MOE_ROWS * u32(sizeof(ActScale));
@@ -145,7 +140,7 @@ MOE_DEVICE void multiplyUnit(float (&sums)[kPairs][kTiles][4][2],
 #pragma unroll
   for (int k = 0; k < kAhead; ++k)
     multiplyTile(c[k], rows, k, x.b[0], x.b[1]);
-  addTiles<kCount, 0>(sums, c, rows, x, acts, scales, zero, tiles < kCount);
+  addTiles<kCount, 0>(sums, c, rows, x, acts, scales, zero);
 }
 
 /// Blocks per multiprocessor: lanes with more than 32 sums have 255 registers.
