@@ -55,8 +55,8 @@ MOE_DEVICE void multiply(Sums &sums, const u8 *const (&w)[MOE_WARP_ROWS],
 #ifdef MOE_VECTOR
   if (isAligned) {
     constexpr int kBytes = 16 / MOE_VECTOR, kStep = 32 * MOE_VECTOR * MOE_SPLIT;
-#pragma unroll 1 // Unrolling more would spill.
-    for (i64 c = lane * MOE_VECTOR; c < cols; c += kStep * kAhead) {
+#pragma unroll 1 // Unrolling more would spill, and 64 bits on sm_120.
+    for (int c = int(lane) * MOE_VECTOR; c < int(cols); c += kStep * kAhead) {
       uint4 bits[kAhead][MOE_WARP_ROWS] = {};
 #pragma unroll
       for (int k = 0; k < kAhead; ++k)
@@ -167,7 +167,11 @@ MOE_KERNEL(256, kBlocksPerSm, MOE_GEMM_ARGS) {
   int part = threadIdx.x / 32 % MOE_SPLIT;
   int first = threadIdx.x / 32 / MOE_SPLIT * MOE_WARP_ROWS;
   bool isAligned = address % 16 == 0;
+#ifdef MOE_VECTOR
 #pragma unroll
+#else
+#pragma unroll 1 // On sm_120, two copies of the product would spill.
+#endif
   for (int m = 0; m < kMatrices; ++m) {
     const Matrix &matrix = m ? a.up : a.w;
     const u8 *w[MOE_WARP_ROWS];

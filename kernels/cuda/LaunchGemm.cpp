@@ -285,47 +285,48 @@ uint32_t gemmSharedBytes(const Product &p, int64_t acts, int64_t weights,
   int64_t weightBytes = 4 * shape.codeBits +
                         4 * (scaling.sums + scaling.minima) + scaling.numbers;
   int64_t matrices = p.isGate ? 2 : 1;
-  int64_t sources = blocksFor(acts * 2 * kUnits, threads) + 1 + matrices +
-                    blocksFor(matrices * kUnits * weights / 4, threads);
-  int64_t scales = 2 * acts + kScaleLoads * matrices * kUnits * weights / 4;
+  int64_t quads = matrices * kUnits * weights / 4;
+  int64_t addresses =
+      threads * (blocksFor(acts * 2 * kUnits, threads) + matrices) +
+      acts * (scaling.minima ? 2 : 1) + quads;
+  int64_t scales = 2 * acts + kScaleLoads * quads;
+  constexpr int64_t kTile = 24; // The block's.
   return uint32_t(kStages * kUnits *
                       (acts * actBytes + weights * weightBytes * matrices) +
-                  4 * threads * sources + 8 * scales);
+                  8 * (addresses + scales) + kTile);
 }
 
 /// How a block of Gemm.cu divides its work.
 struct GemmShape {
-  int64_t rows, warpRows, warpCols, pairs, resident;
-  int64_t weightRows() const { return 32 * warpRows; } ///< Of each matrix.
+  int64_t rows, warpRows, warpCols, pairs, matrices, resident;
+  /// Of each matrix.
+  int64_t weightRows() const { return 32 * warpRows * pairs / matrices; }
   int64_t threads() const { return 32 * warpRows * warpCols; }
   int64_t tiles() const { return rows / warpCols / 8; }
 };
 GemmShape gemmShape(const Product &p, int arch) {
-  // A warp's sums take 64 registers of a lane, of 128 where a block has eight
-  // warps.
-  int64_t warpActs = p.isGate ? 32 : 64;
-  // Lanes of some formats would need more than 128 registers, which blocks of
-  // four warps have; on sm_120 those with two factors or more.
-  Scaling scaling = scalingOf(p.format);
-  int factors = scaling.sums + scaling.minima;
-  bool isLarge = (scaling.minima > 0 && rows16Shape(p.format).codeBits != 4) ||
-                 (arch >= 120 && factors > 1);
   GemmShape s{};
-  s.rows = blockRowsOf(p, isLarge ? 64 : 2 * warpActs);
+  // With two sums of a unit, 255 registers are too few on sm_120; sm_75 has
+  // less shared memory.
+  // Half of a block's warps would be idle for experts of 64 rows.
+  bool isSmall = arch < 80 || (arch >= 120 && scalingOf(p.format).sums > 1) ||
+                 (p.jobs == Jobs::Experts && rowsPerMatrix(p) < 128);
+  s.rows = blockRowsOf(p, isSmall ? 64 : 128);
+  s.matrices = p.isGate ? 2 : 1;
+  // Of 128 rows, a warp multiplies 64 with 64 weight rows: 128 sums of a lane.
+  // Of fewer, it has half as many sums.
+  bool isLarge = s.rows == 128;
+  int64_t warpActs = p.isGate && !isLarge ? 32 : 64;
   s.warpCols = (s.rows + warpActs - 1) / warpActs;
-  s.warpRows = p.isGate && s.warpCols == 2 ? 2 : 4;
-  s.pairs = p.isGate ? 2 : 1;
+  s.warpRows = p.isGate && s.rows == 64 ? 2 : 4;
+  s.pairs = p.isGate || isLarge ? 2 : 1;
   // kBlocks of Gemm.cu.
-  bool hasFewRegisters =
-      arch == 86 || arch == 88 || arch == 89 || (arch >= 120 && factors == 1);
-  s.resident = s.threads() == 256        ? (hasFewRegisters ? 2 : 1)
-               : s.pairs * s.tiles() > 4 ? 2
-                                         : 4;
+  s.resident = isLarge ? 1 : s.pairs * s.tiles() > 4 ? 2 : 4;
   return s;
 }
 Tiles tilesOf(const Product &p, const GemmShape &s) {
   return {blocksFor(p.args.w.rows, s.weightRows()), prefillGroups(p, s.rows),
-          p.args.w.cols, s.resident, s.pairs * s.weightRows() * s.rows * 4};
+          p.args.w.cols, s.resident, s.matrices * s.weightRows() * s.rows * 4};
 }
 /// Heads and experts have a grid of their own. On sm_120, MXFP4 has no register
 /// left for a part.
@@ -360,11 +361,9 @@ std::vector<Launch> gemm(const Product &p, const LaunchContext &context) {
       {uint32_t(tiles.columns), uint32_t(tiles.groups), uint32_t(p.heads)},
       uint32_t(s.threads()),
       gemmSharedBytes(p, s.rows, s.weightRows(), s.threads()), p.args);
-  if (Tail tail = tailOf(p, s, context); tail.parts > 1) {
-    whole.sharedBytes += 16; // Sources::end.
+  if (Tail tail = tailOf(p, s, context); tail.parts > 1)
     return tailLaunches<GemmTailArgs, GemmArgs>(whole, tail, tiles, s.tiles(),
                                                 context.workspace);
-  }
   return {std::move(whole)};
 }
 } // namespace

@@ -310,6 +310,21 @@ TEST_F(EfficiencyTest, ExpertsInPrefill) {
   EXPECT_GE(f.usefulMacs(), 0.8);
 }
 
+// Rows of experts are rounded up to tiles of eight, whatever a block could
+// have.
+TEST_F(EfficiencyTest, ExpertsOfFewRowsMultiplyLittleElse) {
+  constexpr int32_t kExperts = 8;
+  for (int32_t rows : {4, 8, 12, 20, 33, 64}) {
+    Figures f = measure(
+        fmt::format("Q4_K gate+up of {} rows each", rows),
+        make.experts(Format::Q4_K, kExperts, 128, 512, 1, kExperts * rows, 1),
+        true);
+    double tiles = (rows + 7) / 8;
+    EXPECT_GE(f.usefulMacs(), 0.99 * rows / (8 * tiles));
+    make.freeAll();
+  }
+}
+
 TEST_F(EfficiencyTest, LatentAttentionIsBoundByMemory) {
   for (KvType type : {KvType::F16, KvType::BF16}) {
     Figures f = measure(fmt::format("latent {} 16 heads", kvTypeName(type)),
