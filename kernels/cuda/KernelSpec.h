@@ -53,8 +53,8 @@ struct KernelSpec {
 
 /// With this definition, a kernel multiplies with wgmma where there is one:
 /// Warpgroup.cuh. Elsewhere it has to do without.
-inline constexpr int kWarpgroupArch = 90;
 inline constexpr std::string_view kWarpgroup = "MOE_WARPGROUP";
+inline constexpr int kWarpgroupArch = 90;
 /// Whether a kernel is compiled for this architecture only (sm_90a).
 bool usesWarpgroups(const KernelSpec &spec, int arch);
 
