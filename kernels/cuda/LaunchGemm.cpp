@@ -306,10 +306,9 @@ struct GemmShape {
 };
 GemmShape gemmShape(const Product &p, int arch) {
   GemmShape s{};
-  // With two sums of a unit, 255 registers are too few on sm_120; sm_75 has
-  // less shared memory.
-  // Half of a block's warps would be idle for experts of 64 rows.
-  bool isSmall = arch < 80 || (arch >= 120 && scalingOf(p.format).sums > 1) ||
+  // With two sums of a unit, 255 registers are too few; sm_75 has less shared
+  // memory. Half of a block's warps would be idle for experts of 64 rows.
+  bool isSmall = arch < 80 || scalingOf(p.format).sums > 1 ||
                  (p.jobs == Jobs::Experts && rowsPerMatrix(p) < 128);
   s.rows = blockRowsOf(p, isSmall ? 64 : 128);
   s.matrices = p.isGate ? 2 : 1;
