@@ -202,7 +202,8 @@ int64_t partFloats(int64_t heads, int64_t value) {
 Parts partsOf(const FlashForm &form, int64_t group, int64_t kvHeads,
               int64_t value, const LaunchContext &context) {
   constexpr int64_t kMostParts = 8, kMostBytes = int64_t(128) << 20;
-  /// Storing and adding a part's sums, of a tile's time (by the clock).
+  /// What a further part of a tile costs, as a share of the tile's time, by
+  /// the simulated clock: its sums are stored, and a second launch adds them.
   constexpr double kPartCost = 0.035;
   constexpr double kWorth = 0.95;
   Parts best;

@@ -77,7 +77,8 @@ MOE_DEVICE void commitProducts() {
 template <int Left> MOE_DEVICE void waitProducts() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(Left) : "memory");
 }
-/// Keeps the compiler from reading sums before the wait that this follows.
+/// Stands between waitProducts() and the first use of the sums: the compiler may
+/// not move reads of `d` before it, and so not before the wait.
 template <int Count> MOE_DEVICE void keepSums(float (&d)[Count][4]) {
 #pragma unroll
   for (int i = 0; i < Count; ++i)
@@ -87,7 +88,8 @@ template <int Count> MOE_DEVICE void keepSums(float (&d)[Count][4]) {
                  : "memory");
 }
 
-// Operands: the sums are %0 to %(N/2 - 1).
+// Operand lists of the assembly below: an instruction of N columns has N / 2
+// sums in a lane, %0 to %(N/2 - 1); the operands of A and B follow.
 #define MOE_TEN(t)                                                             \
   "%" #t "0, %" #t "1, %" #t "2, %" #t "3, %" #t "4, %" #t "5, %" #t "6, %" #t \
   "7, %" #t "8, %" #t "9"

@@ -31,7 +31,8 @@ struct Stored {
   bool isTransposed;
   int majors;
 
-  // Strides: patterns one after the other, first along the rows.
+  // Swizzle patterns follow each other in memory, first along the rows; the
+  // strides of the descriptor say so.
   int pattern() const { return 128 * words; }
   int across() const { return isTransposed ? 8 * words : 8; }
   int patterns() const { return (majors + across() - 1) / across(); }
@@ -421,9 +422,10 @@ protected:
   }
 };
 
-// arXiv 2402.13499 and 2501.12084: from 64 columns on, products reach the peak
-// of dense F16, an m64n256k16 every 128 cycles, whether A comes from shared
-// memory or from registers.
+// The dense peak of F16 is an m64n256k16 every 128 cycles. That products reach
+// it from 64 columns on, with A from shared memory or from registers, is
+// attributed to arXiv 2402.13499 and 2501.12084; their tables were not at hand
+// when this was written.
 TEST_F(WarpgroupClockTest, ProductsReachThePeakFrom64ColumnsOn) {
   for (bool sharedA : {false, true})
     for (int n : {64, 128, 256})

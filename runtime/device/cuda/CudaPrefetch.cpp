@@ -24,7 +24,8 @@ public:
   explicit Cursor(const std::vector<CudaLaunch> &launches)
       : launches_(launches) {}
 
-  /// Goes to the weights of launch number `first`, or stays beyond.
+  /// Skips what is left of the weights of launches before number `first`: these
+  /// have begun.
   void advance(size_t first) {
     if (launch_ < first)
       launch_ = first, weight_ = 0, offset_ = 0;

@@ -310,8 +310,8 @@ TEST_F(EfficiencyTest, ExpertsInPrefill) {
   EXPECT_GE(f.usefulMacs(), 0.8);
 }
 
-// Rows of experts are rounded up to tiles of eight, whatever a block could
-// have.
+// The rows of each expert are rounded up to a multiple of eight, the columns of
+// an mma, and not to the rows of a block.
 TEST_F(EfficiencyTest, ExpertsOfFewRowsMultiplyLittleElse) {
   constexpr int32_t kExperts = 8;
   for (int32_t rows : {4, 8, 12, 20, 33, 64}) {
