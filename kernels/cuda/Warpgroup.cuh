@@ -77,8 +77,8 @@ MOE_DEVICE void commitProducts() {
 template <int Left> MOE_DEVICE void waitProducts() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(Left) : "memory");
 }
-/// Stands between waitProducts() and the first use of the sums: the compiler may
-/// not move reads of `d` before it, and so not before the wait.
+/// Stands between waitProducts() and the first use of the sums: the compiler
+/// may not move reads of `d` before it, and so not before the wait.
 template <int Count> MOE_DEVICE void keepSums(float (&d)[Count][4]) {
 #pragma unroll
   for (int i = 0; i < Count; ++i)
