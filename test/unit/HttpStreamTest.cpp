@@ -333,6 +333,31 @@ TEST(HttpStreamTest, StoppingLetsAStreamEnd) {
   stopping.join();
 }
 
+TEST(HttpStreamTest, WhoseConnectionEndsCannotConnectAgain) {
+  for (int turn = 0; turn < 20; ++turn) {
+    TestServer server;
+    uint16_t port = server->port();
+    std::atomic<int> connected{0}, answered{0};
+    std::vector<std::thread> clients;
+    for (int i = 0; i < 8; ++i)
+      clients.emplace_back([&, client = server.client()]() mutable {
+        while (client.request("GET", "/x").isComplete)
+          ++answered;
+        try {
+          HttpClient::tcp(port);
+          ++connected;
+        } catch (const std::runtime_error &) {
+        }
+      });
+    while (answered < 8)
+      std::this_thread::yield();
+    server->stop(20s);
+    for (std::thread &client : clients)
+      client.join();
+    EXPECT_EQ(connected, 0) << "of turn " << turn;
+  }
+}
+
 TEST(HttpStreamTest, AnAnswerThatBeginsWhileTheServerStopsSaysClose) {
   TestServer server;
   Exchange exchange(server, server.client());

@@ -147,18 +147,21 @@ void HttpServer::Impl::run() {
 
 void HttpServer::Impl::stop(std::chrono::milliseconds grace) {
   std::lock_guard lock(stopping_);
-  core_->isDraining = true;
   std::vector<std::future<void>> closed;
   for (const auto &acceptor : acceptors_)
     closed.push_back(acceptor->close());
+  if (!threads_.empty())
+    for (std::future<void> &acceptor : closed)
+      acceptor.wait();
+  // Connections end from here on. A client that sees the end of one must not
+  // reach this server by another, so the acceptors are closed before.
+  core_->isDraining = true;
   auto toAll = [&](void (Connection::*action)()) {
     for (const auto &connection : core_->connections())
       asio::post(connection->socket().get_executor(),
                  [connection, action] { (connection.get()->*action)(); });
   };
   if (!threads_.empty()) {
-    for (std::future<void> &acceptor : closed)
-      acceptor.wait();
     toAll(&Connection::drain);
     if (!core_->waitUntilEmpty(grace)) {
       toAll(&Connection::cut);
