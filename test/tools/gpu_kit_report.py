@@ -12,6 +12,7 @@ rows = [{"row": "node", "us": 1.0}, {"row": "linear q4_k 8192x7168 T=1", "us": 1
         {"row": "linear q4_k 8192x7168 T=512", "us": 452.0, "gbps": 73.0, "tops": 133.0},
         {"row": "latent BF16 heads=16 context=32768 splits=128", "us": 30.4, "gbps": 1242.0, "tops": 38.0}]
 bench = {"weights": "random", "bench": [{"test": "decode", "depth": 4096, "threads": 16, "tokens_per_second": 210.5}],
+         "decode_without_prefetch": 180.25,
          "by_part": [{"phase": "decode", "part": "ffn_experts", "predicted_ms": 1.25, "measured_ms": 1.5}]}
 
 

@@ -130,6 +130,8 @@ def print_speed(measured):
         for row in line["figures"]["bench"]:
             print(f"  {row['test']:7} depth {row['depth']:6} threads {row['threads']:3} "
                   f"{row['tokens_per_second']:10.2f} tokens/s")
+        if "decode_without_prefetch" in line["figures"]:
+            print(f"  decode without prefetch into L2: {line['figures']['decode_without_prefetch']:.2f} tokens/s")
         for row in line["figures"]["by_part"]:
             if (row["measured_ms"] or 0) + (row["predicted_ms"] or 0) >= 0.01:
                 print(f"  {row['phase']:9} {row['part']:32} predicted {shown(row['predicted_ms'])} ms, "

@@ -85,6 +85,9 @@ def details(line):
         rows.setdefault((row["threads"], row["depth"]), {})[row["test"]] = row["tokens_per_second"]
     lines += table(["threads", "depth", "prompt, tokens/s", "decode, tokens/s"],
                    [(*key, tests.get("prompt"), tests.get("decode")) for key, tests in rows.items()])
+    if "decode_without_prefetch" in figures:
+        lines += [f"Without weights that launches bring into L2 for later ones (`--no-gpu-prefetch`), decode at the first depth: "
+                  f"{figures['decode_without_prefetch']:.1f} tokens/s.", ""]
     if figures["by_part"]:
         lines += ["A step by part, milliseconds; measured one instruction after another:", ""]
         lines += table(["phase", "part", "predicted", "measured"],

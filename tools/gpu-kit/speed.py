@@ -187,19 +187,25 @@ def bench(kit, plan):
         raise run.Skipped("too large for the software GPU")
     prompt, gen = (2, 1) if kit.software else (512, 32)
     figures = {"weights": "random", "bench": [], "by_part": []}
+
+    def rows(weights, prompt, depth, threads, *options):
+        # Each run and the one before them fills the cache anew.
+        runs = ["2"] if depth < 16384 and not kit.software else ["1", "--no-warmup"]
+        return json.loads(kit.run(kit.moert, "bench", weights.path(), "-p", prompt, "-n", gen, "-d", depth, "-t", threads,
+                                  "-r", *runs, *options, "--no-limits", "-o", "json"))
+
     with Weights(kit, plan) as weights:
         try:
             for threads in [0, max(1, kit.cores - 1)] if plan["fewer_threads"] else [0]:
                 for depth in plan["depths"][:1] if kit.software or threads else plan["depths"]:
-                    # Each run and the one before them fills the cache anew.
-                    runs = ["2"] if depth < 16384 and not kit.software else ["1", "--no-warmup"]
-                    output = kit.run(kit.moert, "bench", weights.path(), "-p", prompt, "-n", gen, "-d", depth, "-t", threads,
-                                     "-r", *runs, "--no-limits", "-o", "json")
-                    for row in json.loads(output):
+                    for row in rows(weights, prompt, depth, threads):
                         figures["bench"].append({"test": "prompt" if row["n_prompt"] else "decode", "depth": depth,
                                                  "threads": row["n_threads"], "tokens_per_second": max(row["samples_ts"])})
                 if not threads:
                     figures["by_part"] = parts(kit, plan, weights, prompt, gen)
+            # What it gains that launches bring weights of later ones into L2.
+            (row,) = rows(weights, 0, plan["depths"][0], 0, "--no-gpu-prefetch")
+            figures["decode_without_prefetch"] = max(row["samples_ts"])
         except run.Failed as error:
             raise type(error)(str(error), figures) from None
     return figures

@@ -102,6 +102,8 @@ void EngineFlags::addPin(CLI::App &command) {
         return Status::ok();
       },
       "flags");
+  moetool::addFlag(command, rows::noGpuPrefetch,
+                   [this] { options.cuda.prefetches = false; });
 }
 
 void EngineFlags::addRung(CLI::App &command, bool withContext) {

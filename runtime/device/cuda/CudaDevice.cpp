@@ -4,6 +4,7 @@
 #include "runtime/base/ParallelPieces.h"
 #include "runtime/base/Text.h"
 #include "runtime/device/cuda/CudaPinnable.h"
+#include "runtime/device/cuda/CudaPrefetch.h"
 #include "runtime/device/cuda/CudaStep.h"
 #include "runtime/plan/PlanAccess.h"
 #include "runtime/plan/Recompile.h"
@@ -178,9 +179,12 @@ Status CudaDevice::bind(const ProvenPhase &phase,
   MOE_ASSIGN_OR_RETURN(CudaPhase queues,
                        bindCudaPhase(*driver_, plan_, phase, index_, memory_,
                                      weights_, own_->modules, *links_, events,
-                                     board, gpu_));
-  for (auto &[number, part] : queues)
+                                     board));
+  for (auto &[number, part] : queues) {
     part.launchesMayWait = !gpu_.hasTimeLimit;
+    if (options_.prefetches)
+      prefetchWeights(part, gpu_);
+  }
   own_->phases.push_back({phase.phase, std::move(queues)});
   return Status::ok();
 }

@@ -3,7 +3,6 @@
 #include "kernels/Arguments.h"
 #include "kernels/cuda/Fuse.h"
 #include "runtime/device/Devices.h"
-#include "runtime/device/cuda/CudaPrefetch.h"
 #include "runtime/plan/PlanAccess.h"
 #include "runtime/prove/Prove.h"
 
@@ -307,7 +306,7 @@ StatusOr<CudaPhase> bindCudaPhase(const CudaDriver &driver, const Plan &plan,
                                   const CudaWeights &weights,
                                   const CudaModules &modules,
                                   const CudaLinks &links, StepEvents *events,
-                                  cu::DevicePointer board, const CudaGpu &gpu) {
+                                  cu::DevicePointer board) {
   Binder binder(driver, plan.table(), *phase.phase,
                 *plan.table().devices()->Get(device), memory, weights, modules,
                 links, events);
@@ -321,7 +320,6 @@ StatusOr<CudaPhase> bindCudaPhase(const CudaDriver &driver, const Plan &plan,
   for (auto &[queue, part] : bound) {
     part.board = board;
     part.isOnly = hasOneGpuQueue(plan.table(), phase);
-    prefetchWeights(part, gpu);
   }
   return bound;
 }

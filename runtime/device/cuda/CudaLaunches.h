@@ -93,15 +93,14 @@ using CudaPhase = std::map<uint32_t, CudaPart>;
 /// their board is at address `board` on the GPU. Raises functions' limits of
 /// shared memory where launches need it. Fails with InvalidFile if the plan's
 /// launches differ from those that this moert computes, and with WrongMachine
-/// if an operand is not accessible; errors name phase and instruction. The
-/// sizes and rates of `gpu` decide what launches bring into L2 for later ones.
+/// if an operand is not accessible; errors name phase and instruction.
 StatusOr<CudaPhase> bindCudaPhase(const CudaDriver &driver, const Plan &plan,
                                   const ProvenPhase &phase, uint32_t device,
                                   const CudaMemory &memory,
                                   const CudaWeights &weights,
                                   const CudaModules &modules,
                                   const CudaLinks &links, StepEvents *events,
-                                  cu::DevicePointer board, const CudaGpu &gpu);
+                                  cu::DevicePointer board);
 
 } // namespace moert
 

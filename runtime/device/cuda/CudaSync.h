@@ -29,6 +29,8 @@ struct CudaOptions {
   CudaSync sync = CudaSync::Flags; ///< The first way that is tried.
   /// A launch may begin while the one before ends: the driver can do it.
   bool overlapsLaunches = false;
+  /// Launches bring weights of later ones into L2 (CudaPrefetch.h).
+  bool prefetches = true;
   /// Receives notes for the user, such as why another way is used; may be null.
   /// Called between steps or before any device begins one.
   std::function<void(const std::string &)> note = {};

@@ -4,8 +4,9 @@
 // names contain NAME, as the software GPU's clock predicts them for GPUs of its
 // table. No GPU is needed.
 //
-// cuda_clock --targets FOLDER [--gpu NAME] [KERNEL] writes simulated rates of
-// kernels whose names contain KERNEL into the descriptions of GPUs in FOLDER.
+// cuda_clock --targets FOLDER [--gpu NAME] [--most-rows N] [KERNEL] writes
+// simulated rates of kernels whose names contain KERNEL into the descriptions
+// of GPUs in FOLDER.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,6 +24,7 @@ namespace {
 
 struct Options {
   std::string gpu, filter, targets;
+  int32_t mostRows = 0;
   bool isJson = false;
   uint64_t budget = ClockedGpu::kBudget;
 };
@@ -82,6 +84,11 @@ int main(int argc, char **argv) {
   app.add_option("--targets", options.targets,
                  "Write simulated rates into the descriptions in this folder")
       ->check(CLI::ExistingDirectory);
+  app.add_option("--most-rows", options.mostRows,
+                 "With --targets: of products only rates of at most so many "
+                 "rows; 0 is all. Others stay")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
   app.add_flag("--json", options.isJson, "Print a JSON object for each row");
   CLI11_PARSE(app, argc, argv);
   GpuTest &test = GpuTest::get();
@@ -95,8 +102,9 @@ int main(int argc, char **argv) {
     for (const softgpu::GpuModel &model : softgpu::gpuModels()) {
       if (!options.gpu.empty() && model.name != options.gpu)
         continue;
-      std::string wrong = writeRates(options.targets, model,
-                                     simulatedRates(model, options.filter));
+      RatesChoice choice{options.filter, options.mostRows};
+      std::string wrong = writeRates(options.targets, model, choice,
+                                     simulatedRates(model, choice));
       if (!wrong.empty()) {
         fmt::print(stderr, "error: {}\n", wrong);
         return 1;

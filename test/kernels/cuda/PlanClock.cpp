@@ -389,8 +389,9 @@ StatusOr<Times> timesOf(const Flags &flags) {
     StepEvents events(phase->events());
     MOE_ASSIGN_OR_RETURN(CudaPhase queues,
                          bindCudaPhase(driver, plan, proven, device, memory,
-                                       weights, modules, *links, &events, 0,
-                                       gpu));
+                                       weights, modules, *links, &events, 0));
+    for (auto &[queue, part] : queues)
+      prefetchWeights(part, gpu);
     std::map<uint32_t, Choice> choices;
     for (const ProvenOp &op : proven.ops)
       if (op.device() == device && op.spec().op == moek::OpCode::Router)

@@ -46,7 +46,7 @@ constexpr Shape kSmall = {2048, 2048}, kLarge = {8192, 7168};
 /// A product's seconds are those of a call plus those of its bytes, by the
 /// number of tokens. Kernels that read rows as in files take float activations.
 void addGemm(std::vector<KernelRate> &rates, const GemmInfo &gemm,
-             const GpuModel &model) {
+             const GpuModel &model, int32_t mostRows) {
   std::string name(gemm.name);
   KernelRate bytes{name, "", {}, {}, {}}, calls{name, "call", {}, {}, {}};
   auto fileBytes = [&](Shape shape) {
@@ -54,6 +54,8 @@ void addGemm(std::vector<KernelRate> &rates, const GemmInfo &gemm,
            double(shape.rows);
   };
   for (int32_t tokens : {1, 2, 4, 8, 16, 64, 512}) {
+    if (tokens > mostRows)
+      break;
     auto seconds = [&](Shape shape) {
       return secondsOf(model, [&](Workbench &make) {
         return gemm.layout == Layout::Gguf
@@ -78,9 +80,11 @@ void addGemm(std::vector<KernelRate> &rates, const GemmInfo &gemm,
 /// Bytes per second of experts of which each has `rows` tokens: those of
 /// further experts, so that neither the call nor a partial wave counts.
 void addExperts(std::vector<KernelRate> &rates, const GemmInfo &gemm,
-                const GpuModel &model) {
+                const GpuModel &model, int32_t mostRows) {
   KernelRate rate{std::string(gemm.name), "experts", {}, {}, {}};
   for (int32_t rows : {1, 4, 16, 64, 256}) {
+    if (rows > mostRows)
+      break;
     double bytes[2] = {}, seconds[2] = {};
     for (int32_t i : {0, 1})
       seconds[i] = secondsOf(model, [&](Workbench &make) {
@@ -290,19 +294,32 @@ double rounded(double value) {
   return std::round(value * unit) / unit;
 }
 
+/// Adds to a rate what its kernel had in a target for more rows.
+void keepMoreRows(KernelRate &rate, const nlohmann::ordered_json &old) {
+  if (rate.kernel != old.value("kernel", "") ||
+      rate.variant != old.value("variant", ""))
+    return;
+  for (size_t i = 0; i < old["at"].size() && i < old["memory"].size(); ++i)
+    if (double at = old["at"][i]; rate.at.empty() || at > rate.at.back()) {
+      rate.at.push_back(at);
+      rate.memory.push_back(double(old["memory"][i]) * kGiga);
+    }
+}
+
 } // namespace
 
 std::vector<KernelRate> simulatedRates(const GpuModel &model,
-                                       const std::string &filter) {
+                                       const RatesChoice &choice) {
   std::vector<KernelRate> rates;
   auto wants = [&](std::string_view name) {
-    return name.find(filter) != std::string_view::npos;
+    return name.find(choice.kernel) != std::string_view::npos;
   };
+  int32_t mostRows = choice.mostRows ? choice.mostRows : INT32_MAX;
   for (const GemmInfo &gemm : gemmTable())
     if (gemm.isa == Isa::Cuda && wants(gemm.name)) {
-      addGemm(rates, gemm, model);
+      addGemm(rates, gemm, model, mostRows);
       if (gemm.layout == Layout::Rows16)
-        addExperts(rates, gemm, model);
+        addExperts(rates, gemm, model, mostRows);
     }
   if (wants("router_cuda"))
     addRouter(rates, model);
@@ -322,7 +339,8 @@ std::vector<KernelRate> simulatedRates(const GpuModel &model,
 }
 
 std::string writeRates(const std::string &folder, const GpuModel &model,
-                       const std::vector<KernelRate> &rates) {
+                       const RatesChoice &choice,
+                       std::vector<KernelRate> rates) {
   std::string name(model.name);
   std::transform(name.begin(), name.end(), name.begin(),
                  [](unsigned char c) { return char(std::tolower(c)); });
@@ -335,7 +353,12 @@ std::string writeRates(const std::string &folder, const GpuModel &model,
   target["instruction_us"] = softgpu::kClockConstants.nodeMicroseconds;
   // Kernels that were not simulated now keep their rates.
   std::vector<std::string> rows;
-  for (const auto &old : target.value("kernels", nlohmann::ordered_json()))
+  const auto olds = target.value("kernels", nlohmann::ordered_json());
+  if (choice.mostRows)
+    for (KernelRate &rate : rates)
+      for (const auto &old : olds)
+        keepMoreRows(rate, old);
+  for (const auto &old : olds)
     if (std::none_of(rates.begin(), rates.end(), [&](const KernelRate &rate) {
           return rate.kernel == old.value("kernel", "");
         }))

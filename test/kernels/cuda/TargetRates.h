@@ -11,18 +11,25 @@
 
 namespace moek::test {
 
+/// Which rates are simulated.
+struct RatesChoice {
+  std::string kernel; ///< Formats and ops whose kernel's name contains it.
+  /// Of products only those with at most so many rows (of each expert); 0: any.
+  int32_t mostRows = 0;
+};
+
 /// The rates of products, attention and recurrent layers that the clock
-/// predicts for a GPU, in the units of kernels/KernelRate.h. Only formats and
-/// ops whose kernel's name contains `filter`.
+/// predicts for a GPU, in the units of kernels/KernelRate.h.
 std::vector<moert::KernelRate> simulatedRates(const softgpu::GpuModel &model,
-                                              const std::string &filter);
+                                              const RatesChoice &choice);
 
 /// Writes them into the description of the GPU in `folder`, such as
-/// compiler/Machine/Targets/4090.json, where other kernels keep theirs. Returns
-/// "" or what is wrong.
+/// compiler/Machine/Targets/4090.json, where other kernels keep theirs, and so
+/// do products of more rows than were chosen. Returns "" or what is wrong.
 std::string writeRates(const std::string &folder,
                        const softgpu::GpuModel &model,
-                       const std::vector<moert::KernelRate> &rates);
+                       const RatesChoice &choice,
+                       std::vector<moert::KernelRate> rates);
 
 } // namespace moek::test
 
