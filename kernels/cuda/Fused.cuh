@@ -21,6 +21,9 @@ MOE_FUSED u32 lane() { return threadIdx.x % 32; }
 MOE_FUSED u32 warp() { return threadIdx.x / 32; }
 MOE_FUSED u32 warps() { return blockDim.x / 32; }
 
+MOE_FUSED constexpr int larger(int a, int b) { return a > b ? a : b; }
+MOE_FUSED constexpr int smaller(int a, int b) { return a < b ? a : b; }
+
 MOE_FUSED uint3 gridOf(const PieceShape &p) {
   return {p.grid[0], p.grid[1], p.grid[2]};
 }

@@ -87,31 +87,28 @@ private:
     for (const Text &piece : pieces_)
       out_ += "  " + piece.space + "::PieceArgs a" + piece.number + ";\n";
     out_ += "};\n";
-    // The launch bounds are those of the initial pieces: the most threads, and
-    // the most blocks per multiprocessor that one of them requests.
-    std::string threads, perSm;
+    // The launch bounds are those of the initial pieces: the most threads of a
+    // block, and as many of a multiprocessor as the piece that requests fewest,
+    // which needs the most registers.
+    std::string threads, all;
+    auto join = [](std::string &to, const char *how, const std::string &own) {
+      to = to.empty() ? own : how + ("(" + to + ", " + own + ")");
+    };
     for (const Text &piece : pieces_)
       if (piece.isWide()) {
-        bool isFirst = threads.empty();
-        std::string t = piece.space + "::kPieceThreads";
-        std::string n = piece.space + "::kPiecesPerSm";
-        out_ +=
-            "constexpr int kThreads" + piece.number + " = " +
-            (isFirst ? t : threads + " > " + t + " ? " + threads + " : " + t) +
-            ", kPerSm" + piece.number + " = " +
-            (isFirst ? n : perSm + " < " + n + " ? " + perSm + " : " + n) +
-            ";\n";
-        threads = "kThreads" + piece.number;
-        perSm = "kPerSm" + piece.number;
+        std::string own = piece.space + "::kPieceThreads";
+        join(threads, "fused::larger", own);
+        join(all, "fused::smaller",
+             own + " * " + piece.space + "::kPiecesPerSm");
       }
     const bool hasWide = !threads.empty();
-    if (!hasWide) {
-      threads = std::to_string(kFusedThreads);
-      perSm = "1";
-    }
-    out_ += "extern \"C\" __global__ void __launch_bounds__(" + threads + ", " +
-            perSm +
-            ")\n    MOE_ENTRY(const __grid_constant__ Args f) {\n"
+    if (!hasWide)
+      threads = all = std::to_string(kFusedThreads);
+    out_ += "constexpr int kThreads = " + threads +
+            ", kPerSm = fused::larger((" + all +
+            ") / kThreads, 1);\n"
+            "extern \"C\" __global__ void __launch_bounds__(kThreads, kPerSm)\n"
+            "    MOE_ENTRY(const __grid_constant__ Args f) {\n"
             "  awaitLaunchBefore();\n" +
             (hasWide ? "" : "  fused::await(f.shape);\n") + // See canAwait().
             "  unsigned block = blockIdx.x;\n";

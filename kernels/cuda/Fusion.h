@@ -33,10 +33,11 @@ struct Fusion {
   int axis = 0; ///< The axis of its grid along which warps and tiles are.
   bool isInPlace = false; ///< It may follow a product that it updates.
 
-  static constexpr Fusion wide(int productColumns = 0,
-                               bool anyThreads = false) {
+  static constexpr Fusion wide(int productColumns = 0, bool anyThreads = false,
+                               bool sharedByWarp = false) {
     return {.kind = PieceSpec::Kind::Wide,
             .anyThreads = anyThreads,
+            .sharedByWarp = sharedByWarp,
             .productColumns = productColumns};
   }
   /// Attention whose blocks with one z make `heads` heads, a split each.

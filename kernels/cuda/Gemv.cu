@@ -27,9 +27,19 @@
 
 constexpr int kLanesK = 32 / MOE_QUADS; ///< Lanes that have the same rows.
 constexpr int kBlockRows = 4 * MOE_QUADS;
+/// Units that a lane loads before it multiplies. A matrix of few rows has one
+/// block on a multiprocessor: nobody else hides the latency of the second. In a
+/// fused launch, blocks of other products do.
+#if MOE_QUADS < 4 && !defined(MOE_PIECE)
+constexpr int kAtOnce = 2;
+#else
+constexpr int kAtOnce = 1;
+#endif
 /// Blocks per multiprocessor. Two with 6-bit codes request as many bytes as
-/// three with 4-bit codes; gate and up together would spill with three.
-#if MOE_BITS == 6 && defined(MOE_GATE)
+/// three with 4-bit codes; gate and up together would spill with three, and so
+/// would two units.
+#if (MOE_BITS == 6 && defined(MOE_GATE)) ||                                    \
+    (MOE_QUADS < 4 && !defined(MOE_PIECE))
 constexpr int kBlocks = MOE_ROWS == 1 ? 2 : 1;
 #else
 constexpr int kBlocks = MOE_ROWS == 1 ? 3 : 1;
@@ -171,14 +181,21 @@ MOE_DEVICE void multiplyPanel(float (&sums)[4][MOE_ROWS], const u8 *panel,
                               const Lane &lane) {
   int units = int(cols / 32), step = blockDim.x / 32 * kLanesK;
   int unit = threadIdx.x / 32 * kLanesK + lane.k;
-  for (; unit < units; unit += step) {
-    Unit w;
-    Act acts[MOE_ROWS];
-    loadUnit(w, panel, unit, lane.quad);
+  for (; unit < units; unit += step * kAtOnce) {
+    Unit w[kAtOnce];
+    Act acts[kAtOnce][MOE_ROWS];
 #pragma unroll
-    for (int i = 0; i < MOE_ROWS; ++i)
-      loadAct(acts[i], rows[i], cols, unit);
-    multiply(sums, w, unit, acts);
+    for (int j = 0; j < kAtOnce; ++j)
+      if (int own = unit + j * step; j == 0 || own < units) {
+        loadUnit(w[j], panel, own, lane.quad);
+#pragma unroll
+        for (int i = 0; i < MOE_ROWS; ++i)
+          loadAct(acts[j][i], rows[i], cols, own);
+      }
+#pragma unroll
+    for (int j = 0; j < kAtOnce; ++j)
+      if (int own = unit + j * step; j == 0 || own < units)
+        multiply(sums, w[j], own, acts[j]);
   }
 #pragma unroll
   for (int r = 0; r < 4; ++r)
@@ -195,8 +212,11 @@ MOE_KERNEL(256, kBlocks, MOE_GEMM_ARGS) {
   MOE_BRING_NEXT(a)
   __shared__ float parts[2][8][MOE_ROWS][kBlockRows];
   Job job = findJob(a, blockIdx);
+#if MOE_JOBS == MOE_EXPERTS || defined(MOE_PIECE)
+  // A kernel of its own, for tokens, loads weights before it knows the step.
   if (job.count <= 0)
     return;
+#endif
   int warp = threadIdx.x / 32, warps = blockDim.x / 32;
   // In the block, and the four rows' place in their panel.
   int own = threadIdx.x % MOE_QUADS;

@@ -3,10 +3,14 @@
 // memory once. (For fewer rows Gemv.cu is faster.)
 //
 // A block has two panels, 32 weight rows; its warps divide the columns and add
-// up their partial sums in the order of warps. A lane has kUnits units of
-// weights in flight at a time, as many as registers hold: with eight warps of 4
-// units of Q4_K a block requests 16 KB at once, where bandwidth times latency
-// is 5 KB per multiprocessor on a 4090 and 15 on an H100.
+// up their partial sums in the order of warps. Of a matrix of few rows, for
+// which there would be too few blocks, it has 16 or 8 of them (MOE_QUADS times
+// 4), and the lanes of an mma that would have the other rows have the same ones
+// of other units. Such an mma is multiplied with the activations of each of
+// these units, and a lane takes the result of its own. A lane has kUnits units
+// of weights in flight at a time, as many as registers hold: with eight warps
+// of 4 units of Q4_K a block requests 16 KB at once, where bandwidth times
+// latency is 5 KB per multiprocessor on a 4090 and 15 on an H100.
 //
 // An mma costs as much for one row as for eight, and far less than reading the
 // weights: 32 columns of 32 weight rows are 512 bytes of 4-bit codes, two mma
@@ -24,14 +28,26 @@
 #include "kernels/cuda/Jobs.cuh"
 #include "kernels/cuda/Rows16.cuh"
 
-#if defined(MOE_GATE) &&                                                       \
-    ((defined(MOE_DIGITS) && MOE_BITS < 4) || MOE_BITS == 3 || MOE_BITS == 6)
+/// Units that share an mma.
+constexpr int kShare = 8 / MOE_QUADS;
+#if (defined(MOE_GATE) &&                                                      \
+     (MOE_QUADS < 8 || (defined(MOE_DIGITS) && MOE_BITS < 4) ||                \
+      MOE_BITS == 3 || MOE_BITS == 6)) ||                                      \
+    (MOE_QUADS == 2 && __CUDA_ARCH__ >= 900 &&                                 \
+     (defined(MOE_HALVES) || __CUDA_ARCH__ >= 1200))
 constexpr int kUnits = 1; // More to unpack: two would spill.
-#elif defined(MOE_GATE) || MOE_BITS > 5 || defined(MOE_HALVES)
+#elif defined(MOE_GATE) || MOE_BITS > 5 || defined(MOE_HALVES) || MOE_QUADS == 2
 constexpr int kUnits = 2;
 #else
 constexpr int kUnits = 4;
 #endif
+/// Units of a warp's pass; those of one block at most.
+constexpr int kPassUnits = kUnits * kShare;
+static_assert(kPassUnits <= 8);
+constexpr int kBlockRows = 4 * MOE_QUADS; ///< Of weights.
+/// A block that has a multiprocessor for itself has as many warps as two
+/// others.
+constexpr int kThreads = MOE_QUADS < 8 ? 512 : 256;
 /// Floats between the sums of two rows, so that four columns' lanes use four
 /// banks.
 constexpr int kPitch = 36;
@@ -43,15 +59,17 @@ constexpr int kMatrices = 1;
 #endif
 /// Sixteen bytes of a row's codes of a pass, and a lane's copies of them and of
 /// scales.
-constexpr int kActWords = 2 * kUnits;
+constexpr int kActWords = 2 * kPassUnits;
 constexpr int kCodeCopies = (kRows * kActWords + 31) / 32;
-constexpr int kScaleCopies = (kRows * kUnits + 31) / 32;
+constexpr int kScaleCopies = (kRows * kPassUnits + 31) / 32;
 
 struct Lane {
-  int g, c, quad;
+  int c, quad; ///< Of its panel.
+  int row;     ///< The first of its four rows, in the block.
+  int share;   ///< Which of the units that share an mma is the lane's.
 };
 
-/// The weights of a matrix that a warp reads in one pass.
+/// The weights of a matrix that a lane reads in one pass.
 struct Weights {
   Codes codes[kUnits];
   UnitScales unit[kUnits];
@@ -62,24 +80,27 @@ struct Weights {
 /// different banks. Past the last unit and row are zeros.
 struct ActStage {
   uint4 codes[kRows * kActWords];
-  float scales[kRows][kUnits];
-  u32 sums[kRows][kUnits]; ///< Of both halves.
+  float scales[kRows][kPassUnits];
+  u32 sums[kRows][kPassUnits]; ///< Of both halves.
 };
 MOE_DEVICE int actPlace(int t, int i) {
-  return t * kActWords + (i ^ t / (8 / kActWords) % kActWords);
+  constexpr int kRowsOfLine = kActWords < 8 ? 8 / kActWords : 1;
+  return t * kActWords + (i ^ t / kRowsOfLine % kActWords);
 }
 /// Bytes of a warp's shared memory: its activations, then its sums.
 constexpr int kWarpBytes = MOE_WARP_BYTES;
 static_assert(sizeof(ActStage) <= kWarpBytes &&
               kMatrices * kRows * kPitch * 4 <= kWarpBytes);
 
-/// Loads units of the lane's `panel`. `first` is a multiple of kUnits; past the
-/// last unit, the last one is read again.
+/// Loads units of the lane's `panel`. `first` is a multiple of kPassUnits; past
+/// the last unit, the last one is read again.
 MOE_DEVICE void loadWeights(Weights &w, const u8 *panel, int first, int units,
                             const Lane &lane) {
 #pragma unroll
   for (int i = 0; i < kUnits; ++i) {
-    int unit = kTileUnits == 1 ? min(first + i, units - 1) : first + i;
+    int unit = first + i * kShare + lane.share;
+    if (kTileUnits == 1)
+      unit = min(unit, units - 1);
     int u = unit % kTileUnits;
     const u8 *tile = panel + i64(unit / kTileUnits) * kTileBytes;
     loadCodes(w.codes[i], tile + kScalePart + u * kUnitBytes + 16 * lane.quad,
@@ -111,9 +132,10 @@ MOE_DEVICE ActSource actSource(const GemmArgs &a, const Job &job) {
   }
 #pragma unroll
   for (int i = 0; i < kScaleCopies; ++i) {
-    int t = (lane + 32 * i) / kUnits;
+    int t = (lane + 32 * i) / kPassUnits;
     s.isScales[i] = t < job.count;
-    s.scales[i] = (const u8 *)(a8Scales(rowOf(t), a.w.cols) + lane % kUnits);
+    s.scales[i] =
+        (const u8 *)(a8Scales(rowOf(t), a.w.cols) + lane % kPassUnits);
   }
   return s;
 }
@@ -129,11 +151,11 @@ MOE_DEVICE void fillActs(u32 stage, const ActSource &s, i64 cols, int first,
       copyOrZero<16>(stage + 16 * actPlace(word / kActWords, w),
                      s.codes[i] + 32 * i64(first), isInside && s.isCodes[i]);
   }
-  bool isInside = kTileUnits > 1 || first + lane % kUnits < units;
+  bool isInside = kTileUnits > 1 || first + lane % kPassUnits < units;
 #pragma unroll
   for (int i = 0; i < kScaleCopies; ++i) {
     int at = lane + 32 * i;
-    if (kRows * kUnits % 32 != 0 && at >= kRows * kUnits)
+    if (kRows * kPassUnits % 32 != 0 && at >= kRows * kPassUnits)
       break;
     u32 to = stage + u32(sizeof(ActStage::codes)) + 4 * at;
     const u8 *from = s.scales[i] + 4 * first;
@@ -146,55 +168,72 @@ MOE_DEVICE void fillActs(u32 stage, const ActSource &s, i64 cols, int first,
   commitCopies();
 }
 
-/// The activations that a lane multiplies in one pass, in the layout of an mma's
-/// fragments (g = lane / 4, c = lane % 4): the codes of row g, and the scales of
-/// rows 2 c and 2 c + 1 with their sums over both halves of a unit.
-struct Acts {
-  u32 low[kUnits], high[kUnits];
-  float scale[kUnits][2];
-  u32 sums[kUnits][2];
+/// Codes of activations as operands of an mma (g = lane / 4): of row g, those
+/// of the units that share it, or else of two units.
+constexpr int kCodeUnits = kShare > 1 ? kShare : 2;
+struct ActCodes {
+  u32 low[kCodeUnits], high[kCodeUnits];
 };
-MOE_DEVICE void loadActs(Acts &a, const ActStage &stage, const Lane &lane) {
-  int lane32 = threadIdx.x % 32;
+/// Loads those from unit `first` of the pass on.
+MOE_DEVICE void loadCodes(ActCodes &a, const ActStage &stage, int first) {
+  int lane = threadIdx.x % 32;
 #pragma unroll
-  for (int i = 0; i < kUnits; i += 2) {
+  for (int i = 0; i < kCodeUnits; i += 2) {
     // Matrix k of ldmatrix is word k from the first of these units on.
     u32 at = sharedAddress(stage.codes) +
-             16 * actPlace(lane32 % 8, 2 * i + lane32 / 8 % kActWords);
-    u32 b[4];
+             16 * actPlace(lane % 8, 2 * (first + i) + lane / 8 % kActWords);
     asm volatile(
         "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-        : "=r"(b[0]), "=r"(b[1]), "=r"(b[2]), "=r"(b[3])
+        : "=r"(a.low[i]), "=r"(a.high[i]), "=r"(a.low[i + 1]),
+          "=r"(a.high[i + 1])
         : "r"(at)
         : "memory");
-#pragma unroll
-    for (int k = 0; k < 2 && i + k < kUnits; ++k) {
-      a.low[i + k] = b[2 * k];
-      a.high[i + k] = b[2 * k + 1];
-    }
   }
+}
+
+/// The products of two rows' codes with the activations of the lane's unit: of
+/// the units that share the mma, from number `first` of `a` on.
+MOE_DEVICE void products(int (&c)[4], const RowCodes &u, const RowCodes &v,
+                         const ActCodes &a, int first, int half,
+                         const int (&start)[2], const Lane &lane) {
 #pragma unroll
-  for (int i = 0; i < kUnits; ++i)
-#pragma unroll
-    for (int t = 0; t < 2; ++t) {
-      a.scale[i][t] = stage.scales[2 * lane.c + t][i];
-#if defined(MOE_MIN) || defined(MOE_ZERO)
-      a.sums[i][t] = stage.sums[2 * lane.c + t][i];
+  for (int s = 0; s < kShare; ++s) {
+    u32 low = a.low[first + s], high = a.high[first + s];
+    int of[4];
+#ifdef MOE_HALVES
+    mma16(of, half ? u.high : u.low, half ? v.high : v.low, half ? high : low,
+          start);
 #else
-      a.sums[i][t] = 0;
+    mma32(of, u.low, v.low, u.high, v.high, low, high, start);
 #endif
-    }
+#pragma unroll
+    for (int k = 0; k < 4; ++k)
+      c[k] = s == 0 || lane.share == s ? of[k] : c[k];
+  }
 }
 
 /// sums[row][t] += weights of the lane's row times activations 2 c + t. It is a
 /// partial sum: the lanes of a group add up to the whole.
-MOE_DEVICE void multiply(float (&sums)[4][2], const Weights &w, const Acts &a,
-                         int first, const Lane &lane) {
+MOE_DEVICE void multiply(float (&sums)[4][2], const Weights &w,
+                         const ActStage &stage, int first, const Lane &lane) {
+  ActCodes acts;
 #pragma unroll
   for (int i = 0; i < kUnits; ++i) {
+    if (kShare > 1 || i % 2 == 0)
+      loadCodes(acts, stage, i * kShare);
+    // Of rows 2 c and 2 c + 1, the sums over both halves of a unit.
+    float scale[2];
+    u32 actSums[2] = {};
+#pragma unroll
+    for (int t = 0; t < 2; ++t) {
+      scale[t] = stage.scales[2 * lane.c + t][i * kShare + lane.share];
+#if defined(MOE_MIN) || defined(MOE_ZERO)
+      actSums[t] = stage.sums[2 * lane.c + t][i * kShare + lane.share];
+#endif
+    }
     Factors f;
     decode(f, w.block[kTileUnits == 1 ? i : 0], w.unit[i],
-           (first + i) % kTileUnits);
+           (first + i * kShare + lane.share) % kTileUnits);
     RowCodes rows[4];
 #pragma unroll
     for (int r = 0; r < 4; ++r)
@@ -207,31 +246,24 @@ MOE_DEVICE void multiply(float (&sums)[4][2], const Weights &w, const Acts &a,
 #endif
 #pragma unroll
       for (int t = 0; t < 2; ++t) {
-        int both = kHalves == 1
-                       ? firstSum(a.sums[i][t]) + secondSum(a.sums[i][t])
-                   : half == 0 ? firstSum(a.sums[i][t])
-                               : secondSum(a.sums[i][t]);
+        int both = kHalves == 1 ? firstSum(actSums[t]) + secondSum(actSums[t])
+                   : half == 0  ? firstSum(actSums[t])
+                                : secondSum(actSums[t]);
         start[t] = kMagicBits - kZero * both;
 #ifdef MOE_MIN
-        sum[t] = a.scale[i][t] * float(both);
+        sum[t] = scale[t] * float(both);
 #endif
       }
 #pragma unroll
       for (int pair = 0; pair < 2; ++pair) {
         int c[4];
-        const RowCodes &u = rows[2 * pair], &v = rows[2 * pair + 1];
-#ifdef MOE_HALVES
-        mma16(c, half ? u.high : u.low, half ? v.high : v.low,
-              half ? a.high[i] : a.low[i], start);
-#else
-        mma32(c, u.low, v.low, u.high, v.high, a.low[i], a.high[i], start);
-#endif
+        products(c, rows[2 * pair], rows[2 * pair + 1], acts,
+                 kShare > 1 ? 0 : i % 2, half, start, lane);
 #pragma unroll
         for (int k = 0; k < 4; ++k) {
           int r = 2 * pair + k / 2, t = k % 2;
           float product = __int_as_float(c[k]) - kMagic;
-          sums[r][t] =
-              fmaf(product, f.scale[half][r] * a.scale[i][t], sums[r][t]);
+          sums[r][t] = fmaf(product, f.scale[half][r] * scale[t], sums[r][t]);
 #ifdef MOE_MIN
           sums[r][t] = fmaf(f.min[half][r], sum[t], sums[r][t]);
 #endif
@@ -241,30 +273,40 @@ MOE_DEVICE void multiply(float (&sums)[4][2], const Weights &w, const Acts &a,
   }
 }
 
-/// Writes a warp's sums to shared memory: [row of activations][weight row].
-MOE_DEVICE void storePart(float *part, const float (&sums)[4][2], int count,
+/// Adds up the sums of lanes that have the same rows, and writes a warp's to
+/// shared memory: [row of activations][weight row].
+MOE_DEVICE void storePart(float *part, float (&sums)[4][2], int count,
                           const Lane &lane) {
 #pragma unroll
+  for (int k = 4 * MOE_QUADS; k < 32; k *= 2)
+#pragma unroll
+    for (int r = 0; r < 4; ++r)
+#pragma unroll
+      for (int t = 0; t < 2; ++t)
+        sums[r][t] += __shfl_xor_sync(kAllLanes, sums[r][t], k);
+#pragma unroll
   for (int t = 0; t < 2; ++t)
-    if (2 * lane.c + t < count)
-      *(float4 *)(part + (2 * lane.c + t) * kPitch + 4 * lane.g) =
+    if (lane.share == 0 && 2 * lane.c + t < count)
+      *(float4 *)(part + (2 * lane.c + t) * kPitch + lane.row) =
           make_float4(sums[0][t], sums[1][t], sums[2][t], sums[3][t]);
 }
 
-MOE_KERNEL(256, 2, MOE_GEMM_ARGS) {
+MOE_KERNEL(kThreads, 512 / kThreads, MOE_GEMM_ARGS) {
   MOE_BRING_NEXT(a)
   extern __shared__ uint4 memory[]; // kWarpBytes for each warp.
   Job job = findJob(a, blockIdx);
   if (job.count <= 0)
     return;
   int warp = threadIdx.x / 32, warps = blockDim.x / 32;
-  Lane lane = {int(threadIdx.x % 32) / 4, int(threadIdx.x) % 4,
-               int(threadIdx.x % 32) / 4 % 4};
+  int g = int(threadIdx.x % 32) / 4, own = 4 * (g % MOE_QUADS);
+  i64 firstRow = i64(blockIdx.x) * kBlockRows;
+  Lane lane = {int(threadIdx.x) % 4, int((firstRow + own) / 4 % 4), own,
+               g / MOE_QUADS};
   i64 panels = (a.w.rows + 15) / 16;
-  i64 panel = i64(blockIdx.x) * 2 + lane.g / 4;
+  i64 panel = (firstRow + own) / 16;
   panel = panel < panels ? panel : panels - 1;
   ActSource source = actSource(a, job);
-  u8 *own = (u8 *)memory + warp * kWarpBytes;
+  u8 *memoryOfWarp = (u8 *)memory + warp * kWarpBytes;
   const u8 *w =
       a.w.data + job.matrix * a.w.outerStride + panel * 16 * a.w.rowStride;
   int units = int(a.w.cols / 32);
@@ -274,8 +316,9 @@ MOE_KERNEL(256, 2, MOE_GEMM_ARGS) {
       a.up.data + job.matrix * a.up.outerStride + panel * 16 * a.up.rowStride;
   float ups[4][2] = {};
 #endif
-  for (int first = warp * kUnits; first < units; first += warps * kUnits) {
-    fillActs(sharedAddress(own), source, a.w.cols, first, units);
+  for (int first = warp * kPassUnits; first < units;
+       first += warps * kPassUnits) {
+    fillActs(sharedAddress(memoryOfWarp), source, a.w.cols, first, units);
     Weights weights;
     loadWeights(weights, w, first, units, lane);
 #ifdef MOE_GATE
@@ -284,25 +327,25 @@ MOE_KERNEL(256, 2, MOE_GEMM_ARGS) {
 #endif
     waitCopies<0>();
     __syncwarp();
-    Acts acts;
-    loadActs(acts, *(const ActStage *)own, lane);
-    __syncwarp(); // The next copies may come.
-    multiply(sums, weights, acts, first, lane);
+    const ActStage &stage = *(const ActStage *)memoryOfWarp;
+    multiply(sums, weights, stage, first, lane);
 #ifdef MOE_GATE
-    multiply(ups, upWeights, acts, first, lane);
+    multiply(ups, upWeights, stage, first, lane);
 #endif
+    __syncwarp(); // The next copies may come.
   }
-  storePart((float *)own, sums, job.count, lane);
+  storePart((float *)memoryOfWarp, sums, job.count, lane);
 #ifdef MOE_GATE
   constexpr int kUpAt = kRows * kPitch; // Behind the sums of the gate.
-  storePart((float *)own + kUpAt, ups, job.count, lane);
+  storePart((float *)memoryOfWarp + kUpAt, ups, job.count, lane);
 #endif
   __syncthreads();
-  for (int i = threadIdx.x; i < 32 * job.count; i += blockDim.x) {
-    i64 row = i64(blockIdx.x) * 32 + i % 32;
+  for (int i = threadIdx.x; i < kBlockRows * job.count; i += blockDim.x) {
+    int r = i % kBlockRows, t = i / kBlockRows;
+    i64 row = firstRow + r;
     if (row >= a.w.rows)
       continue;
-    const float *part = (const float *)memory + i / 32 * kPitch + i % 32;
+    const float *part = (const float *)memory + t * kPitch + r;
     float sum = 0, upSum = 0;
     for (int k = 0; k < warps; ++k, part += kWarpBytes / 4) {
       sum += part[0];
@@ -310,6 +353,6 @@ MOE_KERNEL(256, 2, MOE_GEMM_ARGS) {
       upSum += part[kUpAt];
 #endif
     }
-    finish(a, job.matrix, outRow(a, job, i / 32), row, sum, upSum);
+    finish(a, job.matrix, outRow(a, job, t), row, sum, upSum);
   }
 }

@@ -195,27 +195,40 @@ int64_t warpsFor(int64_t units, int64_t each, int64_t most) {
 constexpr int64_t kMaxWarps = 8;
 
 std::vector<Launch> gemvMma(const Product &p, const LaunchContext &context) {
-  constexpr int64_t kWeightRows = 32, kRows = 8, kPitch = 36, kUnits = 4;
+  constexpr int64_t kRows = 8, kPitch = 36;
+  // Blocks of fewer weight rows multiply them more than once with an mma, but
+  // more multiprocessors have one. Two quads of gate and up would spill.
+  int64_t quads = 8;
+  while (quads > (p.isGate ? 4 : 2) && p.jobs != Jobs::Experts &&
+         2 * blocksFor(p.args.w.rows, 4 * quads) * p.heads <=
+             context.multiprocessors)
+    quads /= 2;
+  const int64_t weightRows = 4 * quads, passUnits = quads == 8 ? 4 : 8;
   KernelSpec spec = productSpec(p, "GemvMma.cu", "gemv_mma", kRows);
+  if (quads < 8)
+    spec.entry += "_q" + std::to_string(quads);
+  spec.define("MOE_QUADS", quads);
   if (!addFormat(spec, p.format))
     return {};
   // A multiprocessor holds two blocks of eight warps, or four of four. Where
-  // only the latter fit all at once, they avoid a second wave.
-  int64_t blocks = blocksFor(p.args.w.rows, kWeightRows) * p.heads;
+  // only the latter fit all at once, they avoid a second wave. Where blocks are
+  // few, each has 16 warps.
+  int64_t blocks = blocksFor(p.args.w.rows, weightRows) * p.heads;
   bool isWave = p.jobs != Jobs::Experts &&
                 blocks > 2 * context.multiprocessors &&
                 blocks <= 4 * context.multiprocessors;
-  int64_t warps =
-      warpsFor(p.args.w.cols / 32, kUnits, isWave ? kMaxWarps / 2 : kMaxWarps);
+  int64_t most = quads < 8 ? 2 * kMaxWarps : isWave ? kMaxWarps / 2 : kMaxWarps;
+  int64_t warps = warpsFor(p.args.w.cols / 32, passUnits, most);
   // A warp has rows' codes, scales and sums of its units, and in the end sums.
-  int64_t warpBytes = std::max(kRows * kUnits * (32 + 4 + 4),
+  int64_t warpBytes = std::max(kRows * passUnits * (32 + 4 + 4),
                                (p.isGate ? 2 : 1) * kRows * kPitch * 4);
   spec.define("MOE_WARP_BYTES", warpBytes);
   return {makeLaunch(std::move(spec),
-                     {blocksFor(p.args.w.rows, kWeightRows), groupsOf(p, kRows),
+                     {blocksFor(p.args.w.rows, weightRows), groupsOf(p, kRows),
                       uint32_t(p.heads)},
                      uint32_t(warps * 32), uint32_t(warps * warpBytes), p.args,
-                     Fusion::wide(kWeightRows))};
+                     Fusion::wide(int(weightRows), /*anyThreads=*/true,
+                                  /*sharedByWarp=*/true))};
 }
 
 std::vector<Launch> gemv(const Product &p, int64_t rows,

@@ -86,12 +86,21 @@ private:
     // Too few columns to divide the tiles of the last wave by them.
     LinearArgs undivided{.w = weight(format, 1, 2048, 256)};
     GateUpArgs dense{.gate = linear.w, .up = linear.w};
+    // So few rows that a decode block has only some of a panel's.
+    const WeightView few = weight(format, 1, 576, 2048),
+                     more = weight(format, 1, 1408, 2048);
     ExpertsGateUpArgs gated{.gate = weight(format, 64, 1408, 2048),
                             .up = weight(format, 64, 1408, 2048),
                             .topK = 6};
     for (int32_t tokens : {1, 2, 8, 64, 512}) {
       context_.maxTokens = tokens;
       add<OpCode::Linear>(linear);
+      if (tokens <= 8) {
+        add<OpCode::Linear>({.w = few});
+        add<OpCode::Linear>({.w = more});
+        add<OpCode::GateUp>({.gate = few, .up = few});
+        add<OpCode::GateUp>({.gate = more, .up = more});
+      }
       if (tokens >= 64) {
         add<OpCode::Linear>(undivided);
         add<OpCode::GateUp>(dense);

@@ -102,7 +102,15 @@ TEST_P(QuantGemmTest, LinearAddsBiasAndWhatWasThere) {
   // An odd number of units, if blocks allow it.
   int64_t rows = 45,
           cols = formatInfo(GetParam()).blockElements == 32 ? 544 : 512;
-  for (int32_t tokens : {1, 2, 3, 8, 11, 40})
+  // By the number of multiprocessors, blocks have more or fewer weight rows.
+  for (auto [tokens, sms] : {std::pair{1, 0},
+                             {2, 0},
+                             {3, 0},
+                             {8, 0},
+                             {8, 4},
+                             {8, 1},
+                             {11, 0},
+                             {40, 0}})
     for (bool accumulate : {false, true}) {
       Panels w(GetParam(), 1, rows, cols, random);
       Acts acts(tokens, cols, 5);
@@ -116,7 +124,7 @@ TEST_P(QuantGemmTest, LinearAddsBiasAndWhatWasThere) {
       LinearArgs args{
           acts.memory.data(), acts.memory.stride, w.view,     nullptr,
           bias.data(),        out.data(),         out.stride, accumulate};
-      runOnGpu(OpCode::Linear, &args, {tokens, 0}, kForm);
+      runOnGpu(OpCode::Linear, &args, {tokens, 0}, kForm, 0, sms);
       out.expectOnlyPayloadWritten();
       expectClose(out, [&](int64_t t, int64_t r) {
         Product p = product(w, 0, r, acts, t);
@@ -134,9 +142,15 @@ TEST_P(QuantGemmTest, LinearAddsBiasAndWhatWasThere) {
 // long.
 TEST_P(QuantGemmTest, OneTokenAFewAndMany) {
   Random random(55);
-  // A GPU of one multiprocessor has blocks of more rows.
-  for (auto [tokens, sms] :
-       {std::pair{1, 0}, {1, 1}, {2, 0}, {2, 1}, {3, 0}, {11, 0}}) {
+  // A GPU of few multiprocessors has blocks of more rows.
+  for (auto [tokens, sms] : {std::pair{1, 0},
+                             {1, 1},
+                             {2, 0},
+                             {2, 1},
+                             {3, 0},
+                             {3, 2},
+                             {3, 1},
+                             {11, 0}}) {
     int64_t rows = 19, cols = 256;
     Panels w(GetParam(), 1, rows, cols, random);
     Acts acts(tokens, cols, 5);
@@ -246,7 +260,7 @@ TEST_P(QuantGemmTest, FewRowsOfManyColumns) {
   int64_t rows = 37,
           cols = formatInfo(GetParam()).blockElements == 32 ? 2336 : 2304;
   Panels w(GetParam(), 1, rows, cols, random);
-  for (int32_t tokens : {3, 8}) {
+  for (auto [tokens, sms] : {std::pair{1, 0}, {3, 0}, {3, 4}, {8, 1}}) {
     Acts acts(tokens, cols, 5);
     Matrix<float> out(tokens, rows, 3);
     LinearArgs args{
@@ -255,7 +269,7 @@ TEST_P(QuantGemmTest, FewRowsOfManyColumns) {
     std::vector<uint8_t> first;
     underEverySchedule([&] {
       out.reset();
-      runOnGpu(OpCode::Linear, &args, {tokens, 0}, kForm);
+      runOnGpu(OpCode::Linear, &args, {tokens, 0}, kForm, 0, sms);
       if (first.empty())
         first = out.bytes();
       EXPECT_EQ(out.bytes(), first);
@@ -334,7 +348,8 @@ TEST_P(QuantGemmTest, LastTilesByColumns) {
 
 TEST_P(QuantGemmTest, GateUpIsSiluOfGateTimesUp) {
   Random random(52);
-  for (int32_t tokens : {1, 2, 5, 8, 23, 70}) {
+  for (auto [tokens, sms] :
+       {std::pair{1, 0}, {2, 0}, {5, 0}, {5, 4}, {8, 1}, {23, 0}, {70, 0}}) {
     int64_t rows = 37, cols = 768;
     Panels gate(GetParam(), 1, rows, cols, random);
     Panels up(GetParam(), 1, rows, cols, random);
@@ -350,7 +365,7 @@ TEST_P(QuantGemmTest, GateUpIsSiluOfGateTimesUp) {
                     nullptr,
                     out.data(),
                     out.stride};
-    runOnGpu(OpCode::GateUp, &args, {tokens, 0}, kForm);
+    runOnGpu(OpCode::GateUp, &args, {tokens, 0}, kForm, 0, sms);
     out.expectOnlyPayloadWritten();
     expectClose(out, [&](int64_t t, int64_t r) {
       return gated(product(gate, 0, r, acts, t), product(up, 0, r, acts, t));

@@ -87,6 +87,34 @@ TEST_F(TimeTest, EightRowsCostLittleMore) {
   }
 }
 
+/// What a launch takes at least: its node of the graph, its block, the latency
+/// of DRAM, and the bytes of its weights.
+double leastSeconds(const GpuModel &gpu, const Workload &work) {
+  double cycles = softgpu::kClockConstants.blockStart + gpu.latency.dram;
+  return softgpu::kClockConstants.nodeMicroseconds * 1e-6 +
+         cycles / gpu.gigahertz / 1e9 +
+         double(work.weightBytes) / gpu.gigabytes / gpu.dramEfficiency / 1e9;
+}
+
+// A matrix of few rows has few blocks, of which each needs all columns at once.
+TEST_F(TimeTest, SmallMatricesComeNearTheirLaunch) {
+  for (const GpuModel &gpu : softgpu::gpuModels())
+    for (auto [rows, cols] :
+         {std::pair<int64_t, int64_t>{576, 7168}, {2048, 2048}})
+      for (int32_t tokens : {1, 8}) {
+        Result r = time(gpu, [=](Workbench &make) {
+          return make.linear(Format::Q4_K, rows, cols, tokens, 1);
+        });
+        double part = leastSeconds(gpu, r.work) / r.seconds;
+        fmt::print("      {} x {}, {} rows: {:.0f} %\n", rows, cols, tokens,
+                   100 * part);
+        EXPECT_GE(part, tokens == 1        ? 0.65
+                        : isConsumers(gpu) ? 0.55
+                                           : 0.4)
+            << gpu.name << " " << rows << " x " << cols << ", " << tokens;
+      }
+}
+
 TEST_F(TimeTest, PrefillReachesPartOfTheTensorPeak) {
   for (const GpuModel &gpu : softgpu::gpuModels()) {
     Result r = time(gpu, [](Workbench &make) {
