@@ -111,6 +111,26 @@ TEST(FuseTest, HeadsThatAreNotWholeTilesAreWaitedFor) {
         "gemm_heads_1_f32__all_quantize_32");
 }
 
+// A matrix of few rows has smaller blocks of fewer warps. In one launch, its
+// blocks have as many warps as the others, and memory for each.
+TEST(FuseTest, ProductsWithBlocksOfTwoSizes) {
+  expectOneLaunch(
+      [](Scene &s) {
+        s.form(Encoding::A8, Layout::Rows16);
+        constexpr int64_t kCols = 768;
+        int64_t most = s.maxTokens();
+        uint64_t x = s.codes(most * a8RowBytes(kCols));
+        for (int64_t rows : {160, 32}) {
+          uint64_t y = s.out(most * rows * 4);
+          s.add<OpCode::Linear>({at<uint8_t>(x), a8RowBytes(kCols),
+                                 s.q8(1, rows, kCols), nullptr, nullptr,
+                                 at<float>(y), rows, false},
+                                {x}, {y});
+        }
+      },
+      "gemv_mma_8_q8_0__gemv_mma_8_q2_q8_0", 5, 8);
+}
+
 // The sum of two products' results cannot follow the tiles of either product.
 TEST(FuseTest, WhatFollowsTwoProductsWaitsForBoth) {
   expectOneLaunch(
