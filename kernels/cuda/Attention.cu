@@ -50,7 +50,7 @@ MOE_KERNEL(128, 2, AttentionArgs) {
     return;
   const Sequence &sequence = a.step->sequence[s];
   int count = min(sequence.count * group - tile * kQueries, kQueries);
-  Spans spans = spansOf(sequence, a.splits, a.window);
+  Spans spans = spansOf(sequence, Divisor(u32(a.splits)), a.window);
   int spanBegin = spans.base + span * spans.length;
   int spanEnd = spanBegin + spans.length;
   auto queryOf = [&](int i) {

@@ -5,79 +5,88 @@
 
 #include "kernels/cuda/Device.cuh"
 
-constexpr int kMostSplits = 512; // kernels/Scratch.h: kMostKvSplits
-/// Columns of a block, and threads that divide the splits of each.
-constexpr int kCombined = MOE_COLUMNS, kParts = 256 / kCombined;
-/// Loads of a thread that are in flight together: two round trips to memory
-/// take as many splits as an RTX 4090 needs for sixteen heads.
-constexpr int kAhead = 16;
+/// Columns of a block, of which a lane has some that it loads at once.
+constexpr int kCombined = MOE_COLUMNS, kColumns = kCombined / 32;
+struct alignas(4 * kColumns) Columns {
+  float of[kColumns];
+};
+/// Warps of a block, and splits of each whose loads are in flight together.
+constexpr int kWarps = 8, kAhead = 8, kTogether = kWarps * kAhead;
+
+static_assert(kAhead <= 32, "a lane for each split of a warp");
 
 /// Combines the sums of `used` KV splits of a token's head, weighted by
 /// exp(maximum of the split - maximum of all), for kCombined columns from
 /// `block` * kCombined on. The row of a split is [heads * value sums | heads
 /// maxima | heads sums of weights]; rows are `stride` apart. Needs 256 threads:
-/// those of a column take splits by turns and their results are added in order.
+/// warps take splits by turns, relative to their own maxima, and their results
+/// are added in order. No branch is around loads: those of splits that are not
+/// there are the last one's.
 MOE_DEVICE void combineSplits(const float *rows, i64 stride, int used,
                               int heads, int value, int head, int block,
                               float *out) {
-  __shared__ float factors[kMostSplits], parts[kParts][kCombined];
-  __shared__ float inverse;
-  int column = threadIdx.x % kCombined, part = threadIdx.x / kCombined;
-  int c = block * kCombined + column;
-  const float *x = rows + i64(head) * value + c;
-  int end = c < value ? used : 0;
-  // These loads need no factors.
-  float ahead[kAhead];
+  __shared__ float parts[kWarps][kCombined], stats[kWarps][2];
+  int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  int column = block * kCombined + lane * kColumns;
+  const float *x = rows + i64(head) * value + min(column, value - kColumns);
+  const float *maxima = rows + i64(heads) * value + head;
+  u32 pitch = u32(stride) * 4; // Bytes.
+  auto rowOf = [&](const float *from, int i) {
+    return (const float *)((const char *)from +
+                           u64(u32(min(i, used - 1))) * pitch);
+  };
+  float most = -infinity(), total = 0, sums[kColumns] = {};
+  for (int at = warp; at < used; at += kTogether) {
+    // Maximum and sum of weights of one of the warp's splits.
+    int own = at + kWarps * lane;
+    bool isThere = lane < kAhead && own < used;
+    const float *of = rowOf(maxima, isThere ? own : at);
+    float maximum = of[0], weight = of[heads];
+    Columns ahead[kAhead];
 #pragma unroll
-  for (int j = 0; j < kAhead; ++j)
-    if (part + j * kParts < end)
-      ahead[j] = x[(part + j * kParts) * stride];
-  if (threadIdx.x < 32) {
-    const float *stats = rows + i64(heads) * value + head;
-    constexpr int kEach = kMostSplits / 32;
-    float maxima[kEach], sums[kEach], most = -infinity(), total = 0;
+    for (int j = 0; j < kAhead; ++j)
+      ahead[j] = *(const Columns *)rowOf(x, at + kWarps * j);
+    float next = fmaxf(most, warpMax(maximum)); // Some come several times.
+    float shift = next == -infinity() ? 0 : next, alpha = expf(most - shift);
+    float factor = isThere ? expf(maximum - shift) : 0;
+    most = next;
+    total = fmaf(factor, weight, total * alpha);
 #pragma unroll
-    for (int j = 0; j < kEach; ++j) {
-      if (32 * j >= used)
-        break;
-      int i = threadIdx.x + 32 * j;
-      maxima[j] = i < used ? stats[i * stride] : -infinity();
-      sums[j] = i < used ? stats[i * stride + heads] : 0;
-      most = fmaxf(most, maxima[j]);
+    for (int c = 0; c < kColumns; ++c)
+      sums[c] *= alpha;
+#pragma unroll
+    for (int j = 0; j < kAhead; ++j) {
+      float each = __shfl_sync(kAllLanes, factor, j);
+      bool isUsed = at + kWarps * j < used;
+#pragma unroll
+      for (int c = 0; c < kColumns; ++c)
+        sums[c] = fmaf(each, isUsed ? ahead[j].of[c] : 0, sums[c]);
     }
-    most = warpMax(most);
-    float shift = most == -infinity() ? 0 : most;
+  }
+  total = warpSum(total);
 #pragma unroll
-    for (int j = 0; j < kEach; ++j) {
-      if (32 * j >= used)
-        break;
-      float factor = expf(maxima[j] - shift);
-      factors[threadIdx.x + 32 * j] = factor;
-      total = fmaf(factor, sums[j], total);
-    }
-    total = warpSum(total);
-    if (threadIdx.x == 0)
-      inverse = 1 / total;
+  for (int c = 0; c < kColumns; ++c)
+    parts[warp][lane * kColumns + c] = sums[c];
+  if (lane == 0) {
+    stats[warp][0] = most;
+    stats[warp][1] = total;
   }
   __syncthreads();
-  float sum = 0;
-#pragma unroll
-  for (int j = 0; j < kAhead; ++j) {
-    int i = part + j * kParts;
-    if (i < end)
-      sum = fmaf(factors[i], ahead[j], sum);
-  }
-#pragma unroll 8
-  for (int i = part + kAhead * kParts; i < end; i += kParts)
-    sum = fmaf(factors[i], x[i * stride], sum);
-  parts[part][column] = sum;
-  __syncthreads();
-  if (part != 0 || c >= value)
+  int own = threadIdx.x, c = block * kCombined + own;
+  if (own >= kCombined || c >= value)
     return;
+  float top = -infinity(), sum = 0, all = 0;
 #pragma unroll
-  for (int k = 1; k < kParts; ++k)
-    sum += parts[k][column];
-  out[i64(head) * value + c] = sum * inverse;
+  for (int w = 0; w < kWarps; ++w)
+    top = fmaxf(top, stats[w][0]);
+  float shift = top == -infinity() ? 0 : top;
+#pragma unroll
+  for (int w = 0; w < kWarps; ++w) {
+    float factor = expf(stats[w][0] - shift);
+    sum = fmaf(factor, parts[w][own], sum);
+    all = fmaf(factor, stats[w][1], all);
+  }
+  out[i64(head) * value + c] = sum / all;
 }
 
 #endif // MOE_KERNELS_CUDA_COMBINE_CUH

@@ -31,12 +31,14 @@ static_assert(kColumns == 1 || MOE_VALUE % (32 * kColumns) == 0,
 MOE_KERNEL(128, 4, CombineOf) {
   int lane = threadIdx.x % 32, t = blockIdx.x;
   int head = blockIdx.y * (blockDim.x / 32) + threadIdx.x / 32;
+#ifndef MOE_PARTS
+  Divisor splits(u32(a.splits));
+#endif
   int tokens = a.step->tokens;
   Sequence s = loadSequence(a.step->sequence);
   if (t >= tokens || head >= a.heads)
     return;
-  for (int i = 1; t >= s.begin + s.count; ++i)
-    s = loadSequence(a.step->sequence + i);
+  s = sequenceFrom(s, a.step, t);
   // The splits in which the token sees something.
   int position = s.position + t - s.begin;
 #ifdef MOE_PARTS
@@ -47,10 +49,10 @@ MOE_KERNEL(128, 4, CombineOf) {
   i64 stride = a.pitch;
   const float *rows = a.parts + i64(t) * MOE_PARTS * stride;
 #else
-  Spans spans = spansOf(s, a.splits, a.window);
-  int first = 0, used = u32(position - spans.base) / u32(spans.length) + 1;
-  if (a.window > 0) {
-    first = (firstVisible(position, a.window) - spans.base) / spans.length;
+  Spans spans = spansOf(s, splits, a.window);
+  int first = 0, used = spans.splitOf(position) + 1;
+  if (MOE_RARE(a.window > 0)) {
+    first = spans.splitOf(firstVisible(position, a.window));
     used -= first;
   }
   i64 stride = a.xStride;

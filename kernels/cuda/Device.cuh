@@ -36,6 +36,11 @@ using namespace moek::cuda;
 
 constexpr u32 kAllLanes = 0xffffffffu;
 
+/// A condition, of which the code that depends on it is elsewhere: what a jump
+/// over it leads to would have to be fetched first, which takes as long as a
+/// load.
+#define MOE_RARE(condition) __builtin_expect(condition, 0)
+
 MOE_DEVICE float nanValue() { return __int_as_float(0x7fc00000); }
 MOE_DEVICE float infinity() { return __int_as_float(0x7f800000); }
 MOE_DEVICE bool isFinite(float x) { return fabsf(x) < infinity(); }
@@ -63,6 +68,14 @@ MOE_DEVICE u16 floatToBf16(float value) {
 }
 
 MOE_DEVICE u16 loadU16(const u8 *p) { return u16(p[0] | p[1] << 8); }
+
+/// Stores two floats at once. A compiler divides stores of a float2.
+MOE_DEVICE void storeTwo(float *to, float x, float y) {
+  asm volatile("st.global.v2.f32 [%0], {%1, %2};"
+               :
+               : "l"(to), "f"(x), "f"(y)
+               : "memory");
+}
 
 /// Adds in the same order for every lane, so that all get the same bits.
 MOE_DEVICE float warpSum(float x) {
@@ -129,6 +142,16 @@ MOE_DEVICE Sequence loadSequence(const Sequence *from) {
                : "=r"(s.position), "=r"(s.state)
                : "l"(from));
   asm volatile("ld.global.u64 %0, [%1 + 16];" : "=l"(s.pages) : "l"(from));
+  return s;
+}
+
+/// Returns the sequence of row `t`, which the step has. `first` is the step's
+/// first one, loaded together with its number of tokens.
+MOE_DEVICE Sequence sequenceFrom(const Sequence &first, const Step *step,
+                                 int t) {
+  Sequence s = first;
+  for (int i = 1; MOE_RARE(t >= s.begin + s.count); ++i)
+    s = loadSequence(step->sequence + i);
   return s;
 }
 

@@ -5,15 +5,16 @@
 // multiplies sixteen of them with some keys, keeps scores, softmax and weighted
 // sums in registers, and takes the next keys.
 //
-//   Decode   A block has sixteen queries and a KV split. Its eight warps have
-//            the same queries and every eighth group of sixteen keys, each
-//            group in a ring of its own, so that no barrier is in the loop: 8
-//            warps x 8 KB of F16 with 128 columns are in flight (two stages of
-//            them on an A100 or H100), where a 4090 needs 5 KB per
-//            multiprocessor and an H100 15 KB. At the end their sums are added
-//            in the order of warps. A split of 4096 positions takes few
-//            microseconds, of which code that has to be fetched is a large
-//            part: there are few branches.
+//   Decode   A block has eight queries or sixteen (MOE_QUERIES) and a KV split.
+//            Its eight warps have the same queries and every eighth group of
+//            sixteen keys, each group in a ring of its own, so that no barrier
+//            is in the loop: 8 warps x 8 KB of F16 with 128 columns are in
+//            flight (two stages of them on an A100 or H100), where a 4090 needs
+//            5 KB per multiprocessor and an H100 15 KB. At the end each warp
+//            leaves its sums where its tiles were, and they are added in the
+//            order of warps. A split of 4096 positions takes few microseconds,
+//            of which code that has to be fetched is a large part: there are
+//            few branches, and what is rare is out of the way (MOE_RARE).
 //   Prefill  (MOE_PREFILL) A block has sixteen queries for each of four warps,
 //            which share tiles of 32 keys in two stages; three blocks fit on a
 //            multiprocessor. A matrix load of 16 x 16 elements, four
@@ -32,7 +33,8 @@
 // Precision. Scores, weights and sums are floats. In decode, where memory is
 // the limit, queries and weights are each split into a high and a low 16-bit
 // part, which are multiplied separately (kParts): the error is 2^-17 (BF16,
-// Q8_0) or 2^-21 of a number. In prefill that would halve the rate of tensor
+// Q8_0) or 2^-21 of a number. Of eight queries, both parts are the sixteen rows
+// of one product. In prefill two products would halve the rate of tensor
 // cores, so there they are rounded to one 16-bit number, as the cache has
 // rounded its keys and values (F16: 2^-11; BF16: 2^-8; Q8_0: 2^-8 of
 // a block's largest): the error of a result grows by no more than a factor of
@@ -57,11 +59,13 @@ constexpr int kTall = MOE_TALL; ///< Sixteens of a warp's queries.
 constexpr int kRows = 16 * kTall * kWarps;
 constexpr int kRings = 1, kRingWarps = kWarps;
 constexpr int kAhead = kStages - 1; ///< Tiles that are copied ahead.
+constexpr int kHalves = 2; ///< Queries of a lane, of each sixteen.
 #else
-constexpr int kParts = 2;
+constexpr int kHalves = MOE_QUERIES / 8;
+constexpr int kParts = kHalves; ///< One product for both parts of eight.
 constexpr int kKeys = 16; ///< Of a tile, which belongs to one warp.
 constexpr int kTall = 1;
-constexpr int kRows = 16;
+constexpr int kRows = MOE_QUERIES;
 constexpr int kRings = kWarps, kRingWarps = 1;
 constexpr int kAhead = kStages;
 #endif
@@ -90,7 +94,7 @@ struct Group {
 /// Weights of prefill are relative to the largest score, or to one that was the
 /// largest before and is at most this exponent of two less: after the first
 /// tiles, sums need not be rescaled any more.
-constexpr int kSlack = kParts == 1 ? 4 : 0;
+constexpr int kSlack = kRings == 1 ? 4 : 0;
 /// What a weight of 1 is multiplied with: F16 overflows, see KvHalf.cuh.
 constexpr int kOneExponent = kWeightExponent > 0 ? kWeightExponent - kSlack : 0;
 constexpr float kOne = float(1 << kOneExponent);
@@ -102,13 +106,28 @@ MOE_DEVICE void addParts(float (&d)[4], const u32 (&a)[kParts][4], u32 b0,
     mma(d, a[part], b0, b1);
 }
 
+/// Of eight queries, the rows of a fragment are the high and the low parts.
+/// Adds up what they were multiplied to.
+template <int Count> MOE_DEVICE void addRows(float (&products)[Count][4]) {
+  if constexpr (kHalves == 1)
+#pragma unroll
+    for (int i = 0; i < Count; ++i)
+#pragma unroll
+      for (int k = 0; k < 2; ++k)
+        products[i][k] += products[i][k + 2];
+}
+
 /// Weights of sixteen keys as the fragments of one step.
 MOE_DEVICE void narrowWeights(u32 (&parts)[kParts][4], const float (&x)[4],
                               const float (&y)[4]) {
 #pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    const float *p = (i / 2 ? y : x) + i % 2 * 2;
-    if constexpr (kParts == 2) {
+  for (int i = 0; i < 4; i += 3 - kHalves) {
+    const float *p = (i / 2 ? y : x) + (kHalves == 2 ? i % 2 * 2 : 0);
+    if constexpr (kHalves == 1) {
+      Split both = split(p[0], p[1]);
+      parts[0][i] = both.high;
+      parts[0][i + 1] = both.low;
+    } else if constexpr (kParts == 2) {
       Split both = split(p[0], p[1]);
       parts[0][i] = both.high;
       parts[kParts - 1][i] = both.low;
@@ -146,9 +165,10 @@ constexpr int kRingBytes = kStages * kTileBytes;
 /// Steps whose queries a thread of prefill has in registers.
 constexpr int kHeldSteps = MOE_HELD < kSteps ? MOE_HELD : kSteps;
 #endif
-/// At the end of decode, the sums of each warp replace its tiles.
+/// At the end of decode, the sums of each warp replace its tiles: rows of sums,
+/// and then the maximum and the sum of weights.
 constexpr int kSumPitch = kColumnTiles * 8 + 4;
-constexpr int kSumBytes = 16 * kSumPitch * 4;
+constexpr int kSumBytes = kRows * kSumPitch * 4;
 /// Bytes of a warp's tiles in decode, which the queries follow.
 constexpr int kWarpBytes = kRingBytes > kSumBytes ? kRingBytes : kSumBytes;
 
@@ -200,10 +220,8 @@ MOE_KERNEL(kWarps * 32, kPerSm, AttentionOf) {
     return work.groupAt(position >= first && position < seen.end ? position
                                                                  : first);
   };
-  // Decode copies zeros after the last row instead of jumping over the copies:
-  // what a jump leads to has to be fetched first.
   auto copy = [&](int at, int stage, i64 row) {
-    if (kRings > 1 || at < seen.end)
+    if (at < seen.end)
       copyRows(ring + stage * kTileBytes, copyGroup, copyThread, a, work.kvHead,
                {row, at + 16 * copyGroup}, seen);
     commitCopies();
@@ -215,10 +233,14 @@ MOE_KERNEL(kWarps * 32, kPerSm, AttentionOf) {
   // The first of a lane's queries of a half of a sixteen; the second is 8 later.
   auto queryAt = [&](int tall) {
     int first = ownQuery + 16 * tall + g;
+#if defined(MOE_QUERIES) && MOE_QUERIES == 8
+    return Query{{work.query(first)}, c, a.scale * kLog2E, {exponentFor(0)}};
+#else
     return Query{{work.query(first), work.query(first + 8)},
                  c,
                  a.scale * kLog2E,
                  {exponentFor(0), exponentFor(0)}};
+#endif
   };
   auto spanOf = [&](int query) {
     int i = ownQuery;
@@ -230,13 +252,11 @@ MOE_KERNEL(kWarps * 32, kPerSm, AttentionOf) {
     return spanOf(16 * tall + 8 * half + g);
   };
 #else
-  Span own[2] = {work.seenBy(ownQuery + g), work.seenBy(ownQuery + g + 8)};
-  auto seenOf = [&](int, int half) { return own[half]; };
   // A warp has every kWarps-th step. These loads come before those of the
-  // cache, which memory takes long to deliver.
+  // cache, which memory takes long to deliver; nothing waits for them before.
   constexpr int kOwnSteps = (kSteps + kWarps - 1) / kWarps;
   Query query = queryAt(0);
-  float x[2][kOwnSteps][4];
+  float x[kHalves][kOwnSteps][4];
   query.read<kSteps % kWarps == 0>(x, warp, kWarps);
 #endif
   // The page of a tile is looked up one tile before it is copied.
@@ -244,10 +264,18 @@ MOE_KERNEL(kWarps * 32, kPerSm, AttentionOf) {
   for (int i = 0; i < kAhead; ++i)
     copy(firstAt + i * kStride, i, groupOf(firstAt + i * kStride).row);
   i64 nextRow = groupOf(firstAt + kAhead * kStride).row;
+#ifndef MOE_PREFILL
+  query.multiply(x);
+  Span own[kHalves];
+#pragma unroll
+  for (int half = 0; half < kHalves; ++half)
+    own[half] = work.seenBy(ownQuery + 8 * half + g);
+  auto seenOf = [&](int, int half) { return own[half]; };
+#endif
 
   // Products times this are scores as exponents of two; with a cap, what it
   // makes of them is.
-  float unit[kTall][2];
+  float unit[kTall][kHalves];
 #ifdef MOE_PREFILL
   // Fragments of the first steps stay in registers, a lane's others in shared
   // memory.
@@ -295,13 +323,13 @@ MOE_KERNEL(kWarps * 32, kPerSm, AttentionOf) {
 #else
   uint4 *fragments = memory + kWarps * kWarpBytes / 16;
   if constexpr (kHasExponents) {
-    __shared__ float mosts[16][kWarps];
+    __shared__ float mosts[kRows][kWarps];
 #pragma unroll
-    for (int half = 0; half < 2; ++half)
+    for (int half = 0; half < kHalves; ++half)
       mosts[g + 8 * half][warp] = Query::mostOf(x[half]);
     __syncthreads();
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
+    for (int half = 0; half < kHalves; ++half) {
       float most = 0;
 #pragma unroll
       for (int w = 0; w < kWarps; ++w)
@@ -323,7 +351,7 @@ MOE_KERNEL(kWarps * 32, kPerSm, AttentionOf) {
   }
   __syncthreads();
 #pragma unroll
-  for (int half = 0; half < 2; ++half)
+  for (int half = 0; half < kHalves; ++half)
     unit[0][half] = powerOfTwo(query.exponent[half]);
   auto queryOf = [&](u32(&parts)[kParts][4], int step, int) {
 #pragma unroll
@@ -338,13 +366,14 @@ MOE_KERNEL(kWarps * 32, kPerSm, AttentionOf) {
 #endif
 #ifdef MOE_SOFTCAP
   const float cap = a.softcap * kLog2E;
-  float inside[kTall][2];
+  float inside[kTall][kHalves];
 #pragma unroll
   for (int tall = 0; tall < kTall; ++tall)
     insideCap(inside[tall], unit[tall], a.softcap);
 #endif
 
-  float most[kTall][2], sum[kTall][2], sums[kTall][kColumnTiles][4] = {};
+  float most[kTall][kHalves], sum[kTall][kHalves];
+  float sums[kTall][kColumnTiles][4] = {};
 #pragma unroll
   for (int tall = 0; tall < kTall; ++tall)
     startSums(most[tall], sum[tall], work, ownQuery + 16 * tall,
@@ -352,7 +381,7 @@ MOE_KERNEL(kWarps * 32, kPerSm, AttentionOf) {
 
   auto addTile = [&](int at, u8 *tile) {
     bool isEdge = at < common.begin || at + kKeys > common.end;
-    if (isEdge) {
+    if (kRings == 1 ? isEdge : MOE_RARE(isEdge)) {
       hideNonFinite(sums, tile, [&](int key, int tall, int half) {
         return seenOf(tall, half).has(at + key);
       });
@@ -362,15 +391,20 @@ MOE_KERNEL(kWarps * 32, kPerSm, AttentionOf) {
     }
     float scores[kTall][2 * kGroups][4] = {};
     multiplyKeys(scores, tile, queryOf);
-    float alpha[kTall][2];
+    float alpha[kTall][kHalves];
     bool isScaled = false;
 #pragma unroll
     for (int tall = 0; tall < kTall; ++tall) {
+      addRows(scores[tall]);
 #ifdef MOE_SOFTCAP
       capScores(scores[tall], inside[tall], cap);
 #endif
-      if (kRings > 1 || isEdge) // Eight scores cost less than a jump.
+#ifdef MOE_PREFILL
+      if (isEdge)
         hideUnseen(scores[tall], at, c, {seenOf(tall, 0), seenOf(tall, 1)});
+#else // A few scores cost less than a jump.
+      hideUnseen(scores[tall], at, c, own);
+#endif
       isScaled |= weigh(scores[tall], alpha[tall], most[tall], sum[tall],
                         unit[tall]);
     }
@@ -392,8 +426,12 @@ MOE_KERNEL(kWarps * 32, kPerSm, AttentionOf) {
     __syncwarp();
     addTile(at, ring + stage * kTileBytes);
     __syncwarp(); // It is not read any more.
-    copy(later, stage, nextRow);
-    nextRow = groupOf(later + kStride).row;
+    if (later < seen.end) {
+      copy(later, stage, nextRow);
+      nextRow = groupOf(later + kStride).row;
+    } else {
+      commitCopies();
+    }
 #endif
     stage = (stage + 1) % kStages;
   }
@@ -405,26 +443,30 @@ MOE_KERNEL(kWarps * 32, kPerSm, AttentionOf) {
   for (int tall = 0; tall < kTall; ++tall)
     writeSums(work, ownQuery + 16 * tall, most[tall], sum[tall], sums[tall]);
 #else
-  // The warps' sums, relative to their own maxima, one after the other.
+  // The warps' sums, relative to their own maxima, one after the other. A warp
+  // that waits for no tile any more leaves them where these were.
   waitCopies<0>();
-  __syncthreads();
-  float(*parts)[16][kSumPitch] = (float(*)[16][kSumPitch])memory;
-  float(*stats)[2][16] = (float(*)[2][16])fragments; // Maximum and sum.
+  __syncwarp();
+  addRows(sums[0]);
+  auto partOf = [&](int w, int row) {
+    return (float *)((u8 *)memory + w * kWarpBytes) + row * kSumPitch;
+  };
+  constexpr int kStats = kColumnTiles * 8; // Maximum and sum.
 #pragma unroll
-  for (int half = 0; half < 2; ++half) {
+  for (int half = 0; half < kHalves; ++half) {
+    float *to = partOf(warp, g + 8 * half);
 #pragma unroll
     for (int j = 0; j < kColumnTiles; ++j)
 #pragma unroll
       for (int k = 0; k < 2; ++k)
-        parts[warp][g + 8 * half][valueColumn(j, k, c)] =
-            sums[0][j][2 * half + k];
+        to[valueColumn(j, k, c)] = sums[0][j][2 * half + k];
     if (c == 0) {
-      stats[warp][0][g + 8 * half] = most[0][half];
-      stats[warp][1][g + 8 * half] = sum[0][half];
+      to[kStats] = most[0][half];
+      to[kStats + 1] = sum[0][half];
     }
   }
   __syncthreads();
-  for (int r = warp, rows = min(16, work.count - work.first); r < rows;
+  for (int r = warp, rows = min(kRows, work.count - work.first); r < rows;
        r += kWarps) {
     int i = work.first + r;
     Span span = work.seenBy(i);
@@ -433,24 +475,27 @@ MOE_KERNEL(kWarps * 32, kPerSm, AttentionOf) {
     float top = -infinity(), total = 0, factors[kWarps];
 #pragma unroll
     for (int w = 0; w < kWarps; ++w)
-      top = fmaxf(top, stats[w][0][r]);
+      top = fmaxf(top, partOf(w, r)[kStats]);
     float shift = top == -infinity() ? 0 : top;
 #pragma unroll
     for (int w = 0; w < kWarps; ++w) {
-      factors[w] = exp2Of(stats[w][0][r] - shift);
-      total = fmaf(factors[w], stats[w][1][r], total);
+      factors[w] = exp2Of(partOf(w, r)[kStats] - shift);
+      total = fmaf(factors[w], partOf(w, r)[kStats + 1], total);
     }
     if (lane == 0)
       writeStats(work, i, top, total);
     float factor = factorOf(work, total);
     float *out = work.outOf(i) + i64(work.headOf(i)) * MOE_VALUE;
 #pragma unroll
-    for (int column = lane; column < MOE_VALUE; column += 32) {
-      float x = 0;
+    for (int column = 2 * lane; column < MOE_VALUE; column += 64) {
+      Pair x = {};
 #pragma unroll
-      for (int w = 0; w < kWarps; ++w)
-        x = fmaf(factors[w], parts[w][r][column], x);
-      out[column] = x * factor;
+      for (int w = 0; w < kWarps; ++w) {
+        float2 part = *(const float2 *)(partOf(w, r) + column);
+        x.x = fmaf(factors[w], part.x, x.x);
+        x.y = fmaf(factors[w], part.y, x.y);
+      }
+      storePair(out + column, x.x * factor, x.y * factor, MOE_VALUE - column);
     }
   }
 #endif

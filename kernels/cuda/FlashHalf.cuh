@@ -53,6 +53,11 @@ MOE_DEVICE void copyColumns(u32 to, const u8 *from, i64 stride, int thread,
                             int begin, int end) {
   constexpr int kRowsAtATime = 4 * kCopyWarps;
   int first = thread / 8, chunk = thread % 8;
+#ifdef MOE_CONTIGUOUS
+  // Not known to be small: a compiler would make row and group bytes of a word
+  // of which the others were never written (dp2a).
+  asm("" : "+r"(first));
+#endif
   from += first * stride + chunk * 16;
 #pragma unroll
   for (int r = 0; r < 16; r += kRowsAtATime) {

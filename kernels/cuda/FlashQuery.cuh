@@ -36,8 +36,8 @@ struct Work {
   /// The row of a query. Rows of the tile beyond the last query read it again.
   __device__ __forceinline__ const float *query(int query) const {
     int i = min(query, count - 1);
-    return a.q + (sequence.begin + i / kHeads) * a.qStride +
-           i64(kvHead * kHeads + i % kHeads) * MOE_KEY;
+    return a.q + (sequence.begin + int(i / kHeads)) * a.qStride +
+           i64(kvHead * kHeads + int(i % kHeads)) * MOE_KEY;
   }
   __device__ __forceinline__ float *outOf(int query) const {
     i64 row = sequence.begin + query / kHeads;
@@ -59,10 +59,11 @@ struct Work {
     return {i64(sequence.state) * MOE_RING + position % MOE_RING, position};
 #else
     // Without a branch: there is always something to load.
-    const int *page = sequence.pages ? sequence.pages + position / kKvPage
-                                     : (const int *)a.step;
-    i64 row = i64(*page) * kKvPage + position % kKvPage;
-    return {sequence.pages ? row : position, position};
+    bool hasPages = sequence.pages != nullptr;
+    const int *pages = hasPages ? sequence.pages : (const int *)a.step;
+    u32 page = hasPages ? u32(position) / kKvPage : 0;
+    i64 row = i64(pages[page]) * kKvPage + u32(position) % kKvPage;
+    return {hasPages ? row : position, position};
 #endif
   }
 
@@ -74,9 +75,9 @@ struct Work {
     int sequences = a.step->sequences;
     sequence = loadSequence(a.step->sequence);
     base = 0;
+#ifdef MOE_PARTS
     for (int s = 1;; ++s) {
       if (s <= sequences) {
-#ifdef MOE_PARTS
         for (int row = 0; row < sequence.count;) {
           int end =
               min(sequence.count,
@@ -88,19 +89,25 @@ struct Work {
           index -= (count - row * kHeads + kRows - 1) / kRows;
           row = end;
         }
-#else
-        first = index * kRows;
-        count = sequence.count * kHeads;
-        if (first < count)
-          return true;
-        index -= (count + kRows - 1) / kRows;
-#endif
       }
       if (s >= sequences)
         return false;
-      base += (sequence.position + sequence.count + 15) / 16 * 16;
       sequence = loadSequence(a.step->sequence + s);
     }
+#else
+    first = index * kRows;
+    count = sequence.count * kHeads;
+    for (int s = 1; MOE_RARE(s > sequences || first >= count); ++s) {
+      if (s >= sequences)
+        return false;
+      index -= (count + kRows - 1) / kRows;
+      base += (sequence.position + sequence.count + 15) / 16 * 16;
+      sequence = loadSequence(a.step->sequence + s);
+      first = index * kRows;
+      count = sequence.count * kHeads;
+    }
+    return true;
+#endif
   }
 
   /// Finds what the block of this index computes, if anything. Tiles that see
@@ -130,9 +137,10 @@ struct Work {
     span = {part * length, (part + 1) * length};
 #else
     kvHead = blockIdx.z;
+    Divisor splits(u32(a.splits));
     if (!findTile(gridDim.x - 1 - blockIdx.x))
       return false;
-    Spans spans = spansOf(sequence, a.splits, a.window);
+    Spans spans = spansOf(sequence, splits, a.window);
     int split = blockIdx.y;
     span = {spans.base + split * spans.length,
             spans.base + (split + 1) * spans.length};
@@ -174,24 +182,28 @@ MOE_DEVICE int queryColumn(int step, int half, int c) {
   return 16 * step + (kHasCodes ? 4 * c + 2 * half : 2 * c + 8 * half);
 }
 
+/// Whether queries are multiplied by the scale of scores some time after they
+/// were read, so that copies begin before. In prefill, which has no registers
+/// left, they are multiplied at once.
+constexpr bool kIsLate = kRings > 1;
 /// Whether queries are scaled by powers of two.
 constexpr bool kHasExponents = MOE_KV == MOE_KV_F16;
 
-/// Queries g and g + 8 of a warp as the fragments of steps, in one or two
-/// parts. They are multiplied by `scale`, and by 2^-exponent.
+/// Queries g and g + 8 of a warp, or g alone, as the fragments of steps, in one
+/// or two parts. They are multiplied by `scale`, and by 2^-exponent.
 struct Query {
-  const float *row[2];
+  const float *row[kHalves];
   int c;
   float scale;
-  int exponent[2];
+  int exponent[kHalves];
 
   /// `Steps` steps from `first` on, `by` apart, of which the last may be
   /// missing unless `AreThere`. All loads are in flight together.
   template <bool AreThere, int Steps>
-  __device__ __forceinline__ void read(float (&x)[2][Steps][4], int first,
+  __device__ __forceinline__ void read(float (&x)[kHalves][Steps][4], int first,
                                        int by) const {
 #pragma unroll
-    for (int half = 0; half < 2; ++half)
+    for (int half = 0; half < kHalves; ++half)
 #pragma unroll
       for (int i = 0; i < Steps; ++i)
 #pragma unroll
@@ -200,9 +212,21 @@ struct Query {
           constexpr bool isWhole = AreThere && MOE_KEY % 16 == 0;
           Pair pair = loadPair(row[half] + column,
                                isWhole ? 2 : min(MOE_KEY - column, 2));
-          x[half][i][k] = pair.x * scale;
-          x[half][i][k + 1] = pair.y * scale;
+          x[half][i][k] = kIsLate ? pair.x : pair.x * scale;
+          x[half][i][k + 1] = kIsLate ? pair.y : pair.y * scale;
         }
+  }
+  /// Multiplies by `scale` what was read, where that is late.
+  template <int Steps>
+  __device__ __forceinline__ void
+  multiply(float (&x)[kHalves][Steps][4]) const {
+#pragma unroll
+    for (int half = 0; half < kHalves; ++half)
+#pragma unroll
+      for (int i = 0; i < Steps; ++i)
+#pragma unroll
+        for (int k = 0; k < 4; ++k)
+          x[half][i][k] *= scale;
   }
   /// The largest of a query's columns that four lanes have.
   template <int Steps>
@@ -218,13 +242,19 @@ struct Query {
   }
   template <int Steps>
   __device__ __forceinline__ void narrowed(u32 (&parts)[kParts][4],
-                                           const float (&x)[2][Steps][4],
+                                           const float (&x)[kHalves][Steps][4],
                                            int i) const {
 #pragma unroll
-    for (int j = 0; j < 4; ++j) {
-      float scale = powerOfTwo(-exponent[j % 2]);
-      const float *pair = x[j % 2][i] + j / 2 * 2;
-      if constexpr (kParts == 2) {
+    for (int j = 0; j < 4; j += 3 - kHalves) {
+      int half = kHalves == 2 ? j % 2 : 0;
+      float scale = powerOfTwo(-exponent[half]);
+      const float *pair = x[half][i] + j / 2 * 2;
+      if constexpr (kHalves ==
+                    1) { // In the rows of queries that are not there.
+        Split both = split(pair[0] * scale, pair[1] * scale);
+        parts[0][j] = both.high;
+        parts[0][j + 1] = both.low;
+      } else if constexpr (kParts == 2) {
         Split both = split(pair[0] * scale, pair[1] * scale);
         parts[0][j] = both.high;
         parts[kParts - 1][j] = both.low;

@@ -1,7 +1,7 @@
-//===- FlashSoftmax.cuh - Weights and sums of sixteen queries ---*- C++ -*-===//
+//===- FlashSoftmax.cuh - Weights and sums of queries -----------*- C++ -*-===//
 //
 // Included by FlashAttention.cu, after its queries. A lane has queries g and
-// g + 8 of the sixteen, in fragments of mma.
+// g + 8 of the sixteen, in fragments of mma; where there are eight, it has g.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,21 +15,22 @@ MOE_DEVICE float exp2Of(float x) {
 #ifdef MOE_SOFTCAP
 /// Products times `inside` are twice what tanh is applied to; the cap's result
 /// is an exponent of two.
-MOE_DEVICE void insideCap(float (&inside)[2], float (&unit)[2], float softcap) {
+MOE_DEVICE void insideCap(float (&inside)[kHalves], float (&unit)[kHalves],
+                          float softcap) {
 #pragma unroll
-  for (int half = 0; half < 2; ++half) {
+  for (int half = 0; half < kHalves; ++half) {
     inside[half] = unit[half] * (2 / softcap);
     unit[half] = 1;
   }
 }
 /// tanh, with an error of one epsilon of the cap.
 template <int Count>
-MOE_DEVICE void capScores(float (&scores)[Count][4], const float (&inside)[2],
-                          float cap) {
+MOE_DEVICE void capScores(float (&scores)[Count][4],
+                          const float (&inside)[kHalves], float cap) {
 #pragma unroll
   for (int i = 0; i < Count; ++i)
 #pragma unroll
-    for (int k = 0; k < 4; ++k)
+    for (int k = 0; k < 2 * kHalves; ++k)
       scores[i][k] = cap - 2 * cap / (exp2Of(scores[i][k] * inside[k / 2]) + 1);
 }
 #endif
@@ -37,22 +38,22 @@ MOE_DEVICE void capScores(float (&scores)[Count][4], const float (&inside)[2],
 /// The scores of a tile that begins at position `at`.
 template <int Count>
 MOE_DEVICE void hideUnseen(float (&scores)[Count][4], int at, int c,
-                           const Span (&seen)[2]) {
+                           const Span (&seen)[kHalves]) {
 #pragma unroll
   for (int i = 0; i < Count; ++i)
 #pragma unroll
-    for (int k = 0; k < 4; ++k)
+    for (int k = 0; k < 2 * kHalves; ++k)
       if (!seen[k / 2].has(at + keyOf(i, k, c)))
         scores[i][k] = -infinity();
 }
 
 /// Before any key: queries from `first` on have their sinks, if they are this
 /// warp's to add.
-MOE_DEVICE void startSums(float (&most)[2], float (&sum)[2], const Work &work,
-                          int first, bool isOwn) {
+MOE_DEVICE void startSums(float (&most)[kHalves], float (&sum)[kHalves],
+                          const Work &work, int first, bool isOwn) {
   int lane = threadIdx.x % 32;
 #pragma unroll
-  for (int half = 0; half < 2; ++half) {
+  for (int half = 0; half < kHalves; ++half) {
     int i = first + 8 * half + lane / 4;
     // A sink is a score in the first split that its token sees.
     bool hasSink =
@@ -70,12 +71,12 @@ MOE_DEVICE void startSums(float (&most)[2], float (&sum)[2], const Work &work,
 /// Makes weights of scores. Sums before are to be multiplied by `alpha`;
 /// returns whether any of the lane's are.
 template <int Count>
-MOE_DEVICE bool weigh(float (&scores)[Count][4], float (&alpha)[2],
-                      float (&most)[2], float (&sum)[2],
-                      const float (&unit)[2]) {
-  float shift[2];
+MOE_DEVICE bool weigh(float (&scores)[Count][4], float (&alpha)[kHalves],
+                      float (&most)[kHalves], float (&sum)[kHalves],
+                      const float (&unit)[kHalves]) {
+  float shift[kHalves];
 #pragma unroll
-  for (int half = 0; half < 2; ++half) {
+  for (int half = 0; half < kHalves; ++half) {
     // fmaxf drops a NaN, but the NaN's own weight is NaN.
     float next = -infinity();
 #pragma unroll
@@ -95,26 +96,26 @@ MOE_DEVICE bool weigh(float (&scores)[Count][4], float (&alpha)[2],
 #pragma unroll
   for (int i = 0; i < Count; ++i)
 #pragma unroll
-    for (int k = 0; k < 4; ++k) {
+    for (int k = 0; k < 2 * kHalves; ++k) {
       scores[i][k] = exp2Of(fmaf(scores[i][k], unit[k / 2], shift[k / 2]));
       sum[k / 2] += scores[i][k];
     }
-  return alpha[0] != 1 || alpha[1] != 1;
+  return alpha[0] != 1 || alpha[kHalves - 1] != 1;
 }
 
 MOE_DEVICE void rescale(float (&sums)[kColumnTiles][4],
-                        const float (&alpha)[2]) {
+                        const float (&alpha)[kHalves]) {
 #pragma unroll
   for (int i = 0; i < kColumnTiles; ++i)
 #pragma unroll
     for (int k = 0; k < 4; ++k)
-      sums[i][k] *= alpha[k / 2];
+      sums[i][k] *= alpha[kHalves == 2 ? k / 2 : 0];
 }
 
 /// Adds up the parts of a query's sum.
-MOE_DEVICE void addLanes(float (&sum)[2]) {
+MOE_DEVICE void addLanes(float (&sum)[kHalves]) {
 #pragma unroll
-  for (int half = 0; half < 2; ++half) {
+  for (int half = 0; half < kHalves; ++half) {
     sum[half] += __shfl_xor_sync(kAllLanes, sum[half], 1);
     sum[half] += __shfl_xor_sync(kAllLanes, sum[half], 2);
   }

@@ -51,12 +51,14 @@ MOE_FUSED bool isLast(u32 *ticket, u32 count) {
   if (count == 1)
     return true;
   if (threadIdx.x == 0) {
-    // A block's barrier and a fence order what all its threads did.
+    // A block's barrier and a fence order what all its threads did; what they
+    // read afterwards comes after the atomic operation.
     __threadfence();
-    before = atomicAdd(ticket, 1);
-    __threadfence();
-    if (before == count - 1)
-      atomicExch(ticket, 0); // For the next launch.
+    // The last one sets it to 0 for the next launch.
+    asm volatile("atom.acquire.gpu.global.inc.u32 %0, [%1], %2;"
+                 : "=r"(before)
+                 : "l"(ticket), "r"(count - 1)
+                 : "memory");
   }
   __syncthreads(); // The next call's first one comes before `before` changes.
   return before == count - 1;

@@ -21,7 +21,7 @@ MOE_KERNEL(128, 2, LatentAttentionArgs) {
   if (t >= a.step->tokens)
     return;
   const Sequence &s = a.step->sequence[sequenceOf(a.step, t)];
-  int length = spansOf(s, a.splits, 0).length;
+  int length = spansOf(s, Divisor(u32(a.splits)), 0).length;
   int visible = s.position + t - s.begin + 1;
   int begin = span * length, end = min(begin + length, visible);
   if (begin >= end)

@@ -22,6 +22,16 @@ MOE_DEVICE int valueColumn(int warp, int i, int k, int c) {
   return warp * kColumns * 8 + i / 4 * 32 + 4 * (2 * c + k) + i % 4;
 }
 
+/// Calls `each` with the elements of sums tiles whose columns follow each
+/// other.
+template <class Each> MOE_DEVICE void forPairs(Each each) {
+#pragma unroll
+  for (int i = 0; i < kColumns; i += 2)
+#pragma unroll
+    for (int k = 0; k < 2; ++k)
+      each(i, k, i + 1, k);
+}
+
 /// Copies rows from `at`, a multiple of sixteen, on in the background, with
 /// zeros after the last one.
 MOE_DEVICE void copyTile(u8 *tile, const Seen &seen, int at) {

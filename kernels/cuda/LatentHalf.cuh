@@ -16,20 +16,32 @@ MOE_DEVICE int valueColumn(int warp, int i, int k, int c) {
   return warp * kColumns * 8 + 8 * i + 2 * c + k;
 }
 
+/// Calls `each` with the elements of sums tiles whose columns follow each
+/// other.
+template <class Each> MOE_DEVICE void forPairs(Each each) {
+#pragma unroll
+  for (int i = 0; i < kColumns; ++i)
+    each(i, 0, i, 1);
+}
+
 /// Copies rows from number `at` on in the background, with zeros after the last
 /// one. Each lane looks up one row, so that a list's look-ups are in flight
-/// together.
+/// together. Eight lanes have 128 bytes of a row: addresses of a lane's row
+/// differ by constants.
 MOE_DEVICE void copyTile(u8 *tile, const Seen &seen, int at) {
+  constexpr int kTogether = 4 * kWarps * kTeams;
+  static_assert(kKeys % kTogether == 0 && kRowBytes % 128 == 0, "whole rows");
   int lane = threadIdx.x % 32;
   u64 own = u64(seen.row(at + lane < seen.end ? at + lane : at));
 #pragma unroll
-  for (int i = 0; i < kKeys / kWarps / kTeams; ++i) {
-    int r = threadIdx.x / 32 + i * kWarps * kTeams;
+  for (int i = 0; i < kKeys / kTogether; ++i) {
+    int r = i * kTogether + threadIdx.x / 8, byte = threadIdx.x % 8 * 16;
     bool isThere = at + r < seen.end;
-    const u8 *row = (const u8 *)__shfl_sync(kAllLanes, own, r);
+    const u8 *row = (const u8 *)__shfl_sync(kAllLanes, own, r) + byte;
+    u32 to = sharedAddress(tile) + r * kTilePitch + byte;
 #pragma unroll
-    for (int at = lane * 16; at < kRowBytes; at += 32 * 16)
-      copyAsync(tile + r * kTilePitch + at, row + at, isThere ? 16 : 0);
+    for (int j = 0; j < kRowBytes; j += 128)
+      copyAsync(to + j, row + j, isThere ? 16 : 0);
   }
   commitCopies();
 }

@@ -60,8 +60,10 @@ struct Seen {
   Listed list;
   const int *chosen;
 
-  __device__ __forceinline__ Seen(const AttentionOf &a, int t, int span)
-      : a(a), place(placeOf(a.step, t)), list(listedFor(a, place.position)),
+  __device__ __forceinline__ Seen(const AttentionOf &a, const Sequence &s,
+                                  int t, int span)
+      : a(a), place{s.position + t - s.begin, s.pages, s.state},
+        list(listedFor(a, place.position)),
         chosen(a.chosen ? a.chosen + i64(t) * a.topK : nullptr) {
     begin = span * list.length;
     end = min(begin + list.length, list.count());
@@ -76,10 +78,10 @@ struct Seen {
                cacheRow(place.pages, (entry + 1) * a.ratio - 1);
   }
 #else
-  __device__ __forceinline__ Seen(const AttentionOf &a, int t, int span)
-      : a(a), place(placeOf(a.step, t)) {
-    int length =
-        spansOf(a.step->sequence[sequenceOf(a.step, t)], a.splits, 0).length;
+  __device__ __forceinline__ Seen(const AttentionOf &a, const Sequence &s,
+                                  int t, int span)
+      : a(a), place{s.position + t - s.begin, s.pages, s.state} {
+    int length = spansOf(s, Divisor(u32(a.splits)), 0).length;
     begin = span * length;
     end = min(begin + length, place.position + 1);
   }
@@ -123,9 +125,11 @@ MOE_KERNEL(kThreads, kTeams == 1 ? 2 : 1, AttentionOf) {
   Team &shared = block.team[team];
   int t = blockIdx.x, span = blockIdx.y;
   int firstHead = (blockIdx.z * kTeams + team) * kHeads;
-  if (t >= a.step->tokens)
+  int tokens = a.step->tokens;
+  Sequence first = loadSequence(a.step->sequence);
+  if (t >= tokens)
     return;
-  Seen seen(a, t, span);
+  Seen seen(a, sequenceFrom(first, a.step, t), t, span);
   int begin = seen.begin, end = seen.end;
   if (begin >= end)
     return;
@@ -138,20 +142,27 @@ MOE_KERNEL(kThreads, kTeams == 1 ? 2 : 1, AttentionOf) {
   u32 high[kSteps][4], low[kSteps][4];
   int exponent[2];
   {
-    const float *q = a.q + t * a.qStride + i64(firstHead) * kWidth;
     // All loads are in flight at once: one after the other they would take
-    // longer than a short split.
+    // longer than a short split. Without branches: rows after the last head
+    // have its queries, and are not stored.
     float x[2][2 * kSteps][2], most[2] = {0, 0};
 #pragma unroll
-    for (int half = 0; half < 2; ++half)
+    for (int half = 0; half < 2; ++half) {
+      int own = min(firstHead + g + 8 * half, a.heads - 1);
+      const float *q = a.q + t * a.qStride + i64(own) * kWidth;
 #pragma unroll
-      for (int i = 0; i < 2 * kSteps; ++i)
-#pragma unroll
-        for (int k = 0; k < 2; ++k)
-          x[half][i][k] =
-              g + 8 * half < heads
-                  ? q[i64(g + 8 * half) * kWidth + queryColumn(warp, i, c) + k]
-                  : 0;
+      for (int i = 0; i < 2 * kSteps; ++i) {
+        const float *pair = q + queryColumn(warp, i, c);
+#ifdef MOE_PAIRS
+        float2 both = *(const float2 *)pair;
+        x[half][i][0] = both.x;
+        x[half][i][1] = both.y;
+#else
+        x[half][i][0] = pair[0];
+        x[half][i][1] = pair[1];
+#endif
+      }
+    }
 #pragma unroll
     for (int half = 0; half < 2; ++half)
 #pragma unroll
@@ -281,10 +292,16 @@ MOE_KERNEL(kThreads, kTeams == 1 ? 2 : 1, AttentionOf) {
       continue;
     float scale = shared.alpha[g + 8 * half];
     float *to = out + i64(firstHead + g + 8 * half) * kLatent;
-#pragma unroll
-    for (int i = 0; i < kColumns; ++i)
-#pragma unroll
-      for (int k = 0; k < 2; ++k)
-        to[valueColumn(warp, i, k, c)] = sums[i][2 * half + k] * scale;
+    forPairs([&](int i, int k, int otherI, int otherK) {
+      float *pair = to + valueColumn(warp, i, k, c);
+      float x = sums[i][2 * half + k] * scale;
+      float y = sums[otherI][2 * half + otherK] * scale;
+#ifdef MOE_PAIRS
+      storeTwo(pair, x, y);
+#else
+      pair[0] = x;
+      pair[1] = y;
+#endif
+    });
   }
 }

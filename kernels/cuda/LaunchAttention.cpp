@@ -11,6 +11,20 @@
 
 namespace moek::cuda {
 
+namespace {
+/// Lets a kernel read queries and write results two columns at a time,
+/// if all of their rows are aligned to that.
+void addPairs(KernelSpec &spec, const float *q, int64_t qStride,
+              const float *out, int64_t outStride, int64_t key, int64_t value) {
+  auto addresses =
+      reinterpret_cast<uintptr_t>(q) | reinterpret_cast<uintptr_t>(out);
+  if (addresses % 8 == 0 && (qStride | outStride | key | value) % 2 == 0) {
+    spec.entry += "_pairs";
+    spec.define("MOE_PAIRS");
+  }
+}
+} // namespace
+
 std::vector<Launch> launches(const moek::LatentAttentionArgs &a,
                              const LaunchContext &context) {
   LatentAttentionArgs args = deviceArgs(a, context.step);
@@ -20,6 +34,7 @@ std::vector<Launch> launches(const moek::LatentAttentionArgs &a,
     KernelSpec spec{{}, "latent_mma", {}};
     addLatentMma(spec, a.latent, width, teams);
     addKv(spec, a.kv.type);
+    addPairs(spec, a.q, a.qStride, a.out, a.outStride, width, a.latent);
     return {makeLaunch(std::move(spec),
                        {uint32_t(context.maxTokens), uint32_t(a.splits),
                         blocksFor(a.heads, teams * kLatentMmaHeads)},
@@ -50,10 +65,10 @@ std::vector<Launch> launches(const moek::CombineSplitsArgs &a,
                              const LaunchContext &context) {
   // Grouped heads have less to combine than a latent's 2 KB a head and split.
   constexpr int64_t kWide = 256;
+  bool isAligned =
+      reinterpret_cast<uintptr_t>(a.x) % 16 == 0 && a.xStride % 4 == 0;
   if (a.latent <= kWide) {
     constexpr uint32_t kWarps = 4;
-    bool isAligned =
-        reinterpret_cast<uintptr_t>(a.x) % 16 == 0 && a.xStride % 4 == 0;
     int64_t columns = combinedAtOnce(a.latent, isAligned);
     return {makeLaunch({"kernels/cuda/CombineHeads.cu",
                         "combine_heads_" + std::to_string(a.latent) + "_" +
@@ -64,7 +79,7 @@ std::vector<Launch> launches(const moek::CombineSplitsArgs &a,
                        kWarps * 32, 0, deviceArgs(a, context.step),
                        Fusion::warpsOfHeads(a.heads))};
   }
-  int64_t columns = combinedColumns(a.heads, a.latent);
+  int64_t columns = combinedColumns(a.heads, a.latent, isAligned);
   return {makeLaunch(
       combineSpec("kernels/cuda/CombineSplits.cu", "combine_splits", columns),
       {uint32_t(context.maxTokens), uint32_t(a.heads),
@@ -95,14 +110,16 @@ struct FlashForm {
   bool isPrefill;
   bool isWide; ///< Of registers, few are left.
   int warps, stages;
-  int64_t keys;      ///< Of a tile.
-  int64_t tall = 1;  ///< Sixteens of a warp's queries.
-  int64_t held = 16; ///< Steps of them that registers hold.
+  int64_t keys;         ///< Of a tile.
+  int64_t tall = 1;     ///< Sixteens of a warp's queries.
+  int64_t held = 16;    ///< Steps of them that registers hold.
+  int64_t queries = 16; ///< Of a block in decode.
   uint32_t sharedBytes;
   bool isSmall = false;     ///< In registers.
   bool isWarpgroup = false; ///< FlashWarpgroup.cuh
 
-  FlashForm(KvType type, int64_t key, int64_t value,
+  /// `group`: heads that share keys.
+  FlashForm(KvType type, int64_t key, int64_t value, int64_t group,
             const LaunchContext &context) {
     bool hasCodes = type == KvType::Q8_0;
     int64_t columns = (kvBlocks(key) + kvBlocks(value)) * kKvBlock;
@@ -127,14 +144,15 @@ struct FlashForm {
                                          : 32;
       // On an A100, tensor cores are as fast as loads of their operands: a warp
       // has twice the queries, for which it loads keys and values once. Two
-      // such blocks fit.
+      // such blocks fit, with a third tile that is copied meanwhile.
       if ((context.arch == 80 || context.arch == 87) && key <= 128 &&
           value <= 128) {
         tall = 2;
         held = 0;
+        stages = 3;
       }
       if (isWide) // Sums take the registers of the other steps.
-        held = 12;
+        held = 10;
       isSmall = key <= 128 && value <= 128 && !hasCodes && tall == 1;
       int64_t loaded = std::max<int64_t>((key + 15) / 16 - held, 0);
       sharedBytes =
@@ -144,28 +162,33 @@ struct FlashForm {
     // Where shared memory suffices, a block has eight warps, two for each
     // scheduler of a multiprocessor, and each warp loads one tile or more.
     keys = 16;
+    // Eight queries of a sequence multiply half as often as sixteen. More than
+    // eight read keys twice then.
+    if (context.maxTokens * group <= 8 * context.maxSequences)
+      queries = 8;
     int64_t unit = hasCodes ? 32 : 16;
-    int64_t sums = 16 * ((value + unit - 1) / unit * unit + 4) * 4;
-    int64_t queries = (key + 15) / 16 * 2 * 512;
-    int64_t most = maxSharedBytes(context.arch) - queries - kStaticBytes;
+    int64_t sums = queries * ((value + unit - 1) / unit * unit + 4) * 4;
+    int64_t queryBytes = (key + 15) / 16 * queries / 8 * 512;
+    int64_t most = maxSharedBytes(context.arch) - queryBytes - kStaticBytes;
     warps = 8;
     while (warps > 2 && warps * std::max(keys * rowBytes, sums) > most)
       warps /= 2;
     stages = int(std::clamp<int64_t>(
         std::min(most, kMostAhead) / (warps * keys * rowBytes), 1, 4));
     sharedBytes =
-        uint32_t(warps * std::max(stages * keys * rowBytes, sums) + queries);
+        uint32_t(warps * std::max(stages * keys * rowBytes, sums) + queryBytes);
   }
   /// Blocks of a multiprocessor, as FlashAttention.cu asks for.
   int resident() const { return warps > 4 ? 1 : isSmall ? 3 : 2; }
-  uint32_t rows() const { return isPrefill ? uint32_t(16 * tall * warps) : 16; }
-  /// `group`: heads that share keys.
+  uint32_t rows() const {
+    return uint32_t(isPrefill ? 16 * tall * warps : queries);
+  }
   KernelSpec spec(KvType type, int64_t key, int64_t value,
                   int64_t group) const {
     KernelSpec spec{"kernels/cuda/FlashAttention.cu",
                     (isWarpgroup ? "flash_warpgroup"
                      : isPrefill ? "flash_prefill" + std::to_string(rows())
-                                 : "flash_decode") +
+                                 : "flash_decode" + std::to_string(rows())) +
                         "_" + std::to_string(group) + "x" +
                         std::to_string(key) + "_" + std::to_string(value),
                     {{"MOE_KEY", key},
@@ -180,6 +203,8 @@ struct FlashForm {
       spec.define("MOE_HELD", held);
       if (isWarpgroup)
         spec.define(std::string(kWarpgroup));
+    } else {
+      spec.define("MOE_QUERIES", queries);
     }
     addKv(spec, type);
     return spec;
@@ -307,20 +332,6 @@ std::vector<Launch> partLaunches(KernelSpec spec, const FlashForm &form,
                      kWarps * 32, 0, combine)};
 }
 
-/// Lets a prompt's kernel read queries and write results two columns at a time,
-/// if all of their rows are aligned to that.
-void addPairs(KernelSpec &spec, const FlashForm &form, const float *q,
-              int64_t qStride, const float *out, int64_t outStride, int64_t key,
-              int64_t value) {
-  auto addresses =
-      reinterpret_cast<uintptr_t>(q) | reinterpret_cast<uintptr_t>(out);
-  if (form.isPrefill && addresses % 8 == 0 &&
-      (qStride | outStride | key | value) % 2 == 0) {
-    spec.entry += "_pairs";
-    spec.define("MOE_PAIRS");
-  }
-}
-
 /// Returns whether FlashAttention.cu can read a cache: it needs the tensor
 /// cores of sm_80, groups of sixteen rows that follow each other, copied
 /// sixteen bytes at a time, and has registers for 256 columns. Exact floats
@@ -338,7 +349,7 @@ std::vector<Launch> launches(const moek::AttentionArgs &a,
   int64_t group = a.heads / a.kvHeads;
   Fusion fusion = a.splits > 1 ? Fusion::splitAttention(group) : Fusion::wide();
   if (hasFlash(a, context)) {
-    FlashForm form(a.kv.type, a.key, a.value, context);
+    FlashForm form(a.kv.type, a.key, a.value, group, context);
     KernelSpec spec = form.spec(a.kv.type, a.key, a.value, group);
     if (a.ring) {
       spec.entry += "_ring" + std::to_string(a.ring);
@@ -348,7 +359,7 @@ std::vector<Launch> launches(const moek::AttentionArgs &a,
       spec.entry += "_capped";
       spec.define("MOE_SOFTCAP");
     }
-    addPairs(spec, form, a.q, a.qStride, a.out, a.outStride, a.key, a.value);
+    addPairs(spec, a.q, a.qStride, a.out, a.outStride, a.key, a.value);
     Parts parts =
         a.window ? Parts{} : partsOf(form, group, a.kvHeads, a.value, context);
     if (parts.count > 1)
@@ -379,7 +390,7 @@ int64_t partBytes(const moek::AttentionArgs &a, const LaunchContext &context) {
   if (a.window == 0 && a.splits <= 1)
     // The type of the cache is not always known yet.
     for (KvType type : {KvType::F16, KvType::Q8_0}) {
-      FlashForm form(type, a.key, a.value, context);
+      FlashForm form(type, a.key, a.value, group, context);
       bytes = std::max(
           bytes, partBytes(partsOf(form, group, a.kvHeads, a.value, context),
                            group, a.kvHeads, a.value, context));
@@ -485,11 +496,11 @@ std::vector<Launch> flashLaunches(const moek::MlaAttentionArgs &a,
       return {};
     all.push_back(*keys);
     all.push_back(*values);
-    FlashForm form(type, key, a.value, context);
+    FlashForm form(type, key, a.value, /*group=*/1, context);
     KernelSpec spec = form.spec(type, key, a.value, /*group=*/1);
     spec.entry += "_contiguous";
     spec.define("MOE_CONTIGUOUS");
-    addPairs(spec, form, a.q, a.qStride, a.out, a.outStride, key, a.value);
+    addPairs(spec, a.q, a.qStride, a.out, a.outStride, key, a.value);
     AttentionArgs attention{};
     attention.step = context.step;
     attention.q = a.q ? a.q + int64_t(first) * key : nullptr;

@@ -68,7 +68,9 @@ int64_t bytesOfSpans(const Args &a, const LaunchContext &context) {
 template <class Args>
 Launch combination(const char *entry, const Args &args, bool areBlocks,
                    const LaunchContext &context) {
-  int64_t columns = combinedColumns(args.heads, args.value);
+  bool isAligned = reinterpret_cast<uintptr_t>(args.spans) % 16 == 0 &&
+                   int64_t(args.heads) * (args.value + 2) % 4 == 0;
+  int64_t columns = combinedColumns(args.heads, args.value, isAligned);
   KernelSpec spec =
       combineSpec("kernels/cuda/SparseCombine.cu", entry, columns);
   if (areBlocks)

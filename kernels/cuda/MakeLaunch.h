@@ -30,9 +30,11 @@ constexpr uint32_t tilesFor(const LaunchContext &context, int64_t rowsPerToken,
 }
 
 /// Returns the columns of a block of Combine.cuh: few, so that many blocks hide
-/// the latency of memory, unless many heads make enough of them.
-constexpr int64_t combinedColumns(int64_t heads, int64_t value) {
-  return heads * value >= 128 * 256 ? 128 : 32;
+/// the latency of memory, unless many heads make enough of them. A lane loads
+/// its columns at once if rows are aligned to sixteen bytes.
+constexpr int64_t combinedColumns(int64_t heads, int64_t value,
+                                  bool isAligned) {
+  return !isAligned || value % 4 ? 32 : heads * value >= 128 * 256 ? 128 : 64;
 }
 inline KernelSpec combineSpec(const char *file, std::string entry,
                               int64_t columns) {

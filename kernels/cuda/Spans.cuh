@@ -14,18 +14,52 @@ MOE_DEVICE int firstVisible(int position, int window) {
   return window > 0 ? max(position + 1 - window, 0) : 0;
 }
 
+/// A divisor and its reciprocal, which a compiler would not compute before the
+/// number that is divided is there.
+struct Divisor {
+  u32 number, reciprocal;
+  __device__ __forceinline__ explicit Divisor(u32 d) : number(d) {
+    // An approximation below 2^32 / d, and a step of Newton's.
+    float inverse;
+    asm volatile("rcp.approx.ftz.f32 %0, %1;"
+                 : "=f"(inverse)
+                 : "f"(__uint2float_rn(d)));
+    reciprocal = __float2uint_rz(inverse * 4294966784.0f);
+    reciprocal += __umulhi(reciprocal, 0 - d * reciprocal);
+  }
+  /// The quotient is at most two more than the product with the reciprocal.
+  __device__ __forceinline__ u32 divide(u32 n) const {
+    u32 quotient = __umulhi(n, reciprocal), rest = n - quotient * number;
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      bool isMore = rest >= number;
+      quotient += isMore;
+      rest -= isMore ? number : 0;
+    }
+    return quotient;
+  }
+};
+
 /// KV splits of the rows that a sequence sees: they begin at `base` and at
 /// multiples of `length` after it. As on the CPU (kernels/cpu/KvSplits.h), so
 /// that either device can combine the other's splits.
 struct Spans {
   int base, length;
+  /// The split of a row.
+  __device__ __forceinline__ int splitOf(int position) const {
+    return int(Divisor(u32(length)).divide(u32(position - base)));
+  }
 };
-MOE_DEVICE Spans spansOf(const Sequence &s, int splits, int window) {
-  int base = firstVisible(s.position, window) / kKvTile * kKvTile;
-  int length = (s.position + s.count - base + splits - 1) / splits;
-  if (splits > 1)
-    length = max(length, leastSplitRows(splits));
-  return {base, (length + kKvTile - 1) / kKvTile * kKvTile};
+/// `splits`: a number that no load is needed for, so that its reciprocal is
+/// there before the sequence.
+MOE_DEVICE Spans spansOf(const Sequence &s, const Divisor &splits, int window) {
+  constexpr u32 kInTile = kKvTile - 1;
+  u32 base = u32(firstVisible(s.position, window)) & ~kInTile;
+  u32 rows = u32(s.position + s.count) - base;
+  u32 length = splits.divide(rows + splits.number - 1);
+  if (splits.number > 1)
+    length = max(length, u32(leastSplitRows(int(splits.number))));
+  return {int(base), int((length + kInTile) & ~kInTile)};
 }
 
 #endif // MOE_KERNELS_CUDA_SPANS_CUH

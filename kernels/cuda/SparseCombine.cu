@@ -4,7 +4,7 @@
 #include "kernels/cuda/Combine.cuh"
 #include "kernels/cuda/Listed.cuh"
 
-MOE_KERNEL(256, 3, ListedArgs) {
+MOE_KERNEL(256, kColumns == 4 ? 2 : 3, ListedArgs) {
   int t = blockIdx.x;
   if (t >= a.step->tokens)
     return;

@@ -21,7 +21,7 @@ plan.program attributes {
   // CHECK-NEXT: %[[GEMV:.*]] = plan.module "gemv_1_q4_k" of "kernels/cuda/Gemv.cu" ["MOE_JOBS=0", "MOE_ROWS=1", {{.*}}"MOE_FORMAT=12", {{.*}}]
   // CHECK-NEXT: %[[FLOATS:.*]] = plan.module "gemm_1_q4_k" of "kernels/cuda/FloatGemm.cu"
   // CHECK-NEXT: %[[KEYS:.*]] = plan.module "decompress_mma_32_kv_f16_f32" of "kernels/cuda/DecompressMma.cu"
-  // CHECK-NEXT: %[[ATTENTION:.*]] = plan.module "flash_decode_1x32_16_kv_f16_contiguous" of "kernels/cuda/FlashAttention.cu"
+  // CHECK-NEXT: %[[ATTENTION:.*]] = plan.module "flash_decode8_1x32_16_kv_f16_contiguous_pairs" of "kernels/cuda/FlashAttention.cu"
   // CHECK-NEXT: %[[COPY:.*]] = plan.module "copy" of "kernels/cuda/Copy.cu" []
   // CHECK-NEXT: %[[ADD:.*]] = plan.module "add" of "kernels/cuda/Pair.cu" []
   // CHECK-NOT: plan.module

@@ -169,7 +169,8 @@ std::vector<double> coldParts(const Recording &recording) {
 } // namespace
 
 LaunchTime timeOf(const Kernel &kernel, const LaunchShape &shape,
-                  const Resources &resources, const Recording &recording) {
+                  const Resources &resources, const Recording &recording,
+                  int leastStall) {
   const GpuModel &gpu = *recording.gpu;
   LaunchTime time;
   time.blocks = recording.grid;
@@ -227,7 +228,13 @@ LaunchTime timeOf(const Kernel &kernel, const LaunchShape &shape,
         input.blocks.size() >= size_t(3 * time.resident))
       break;
   }
+  input.leastStall = leastStall;
   ReplayResult result = replay(input);
+  for (const Stall &s : result.stalls)
+    time.stalls.push_back("cycle " + std::to_string(int64_t(s.cycle)) +
+                          ", warp " + std::to_string(s.warp) + " after " +
+                          std::to_string(int64_t(s.waited)) + ": " +
+                          kernel.texts[s.op]);
   size_t replayed = input.blocks.size();
   time.cycles = result.cycles;
   if (replayed < own.size()) {

@@ -22,6 +22,8 @@ struct LaunchTime {
   uint64_t blocks = 0, executed = 0; ///< Of the grid; of them in the recording.
   int resident = 0;                  ///< Blocks on a multiprocessor at once.
   int busy = 0;                      ///< Multiprocessors that have blocks.
+  /// Of its last block: see `leastStall` of timeOf().
+  std::vector<std::string> stalls;
   // Of the multiprocessor that ends last: the part of the time in which each
   // unit was busy.
   double issue = 0, floats = 0, integers = 0, special = 0, tensor = 0,
@@ -35,9 +37,11 @@ struct LaunchTime {
 /// the first ones represents it.
 std::vector<uint64_t> sampleOrder(uint64_t blocks);
 
-/// Predicts the time of a recorded launch on `recording.gpu`.
+/// Predicts the time of a recorded launch on `recording.gpu`. With
+/// `leastStall`, lists where warps waited for so many cycles.
 LaunchTime timeOf(const Kernel &kernel, const LaunchShape &shape,
-                  const Resources &resources, const Recording &recording);
+                  const Resources &resources, const Recording &recording,
+                  int leastStall = 0);
 
 /// The time of a sequence of launches in a graph, each of which depends on the
 /// one before.

@@ -35,6 +35,7 @@ struct ReplayWarp {
   std::vector<Cycle> ready; ///< By register.
   Cycle earliest = 0;       ///< Of the instruction at `at`.
   Cycle own = 0;            ///< After its instruction before.
+  Cycle issued = 0;         ///< Its instruction before.
   int block = -1;
   std::vector<Cycle> groups; ///< When committed copies have landed.
   Cycle open = 0;            ///< When copies since the last commit have.
@@ -139,6 +140,7 @@ void Multiprocessor::startBlock(Cycle now) {
     w.trace = &own;
     w.ready.assign(code_.registerCount, now);
     w.own = now;
+    w.issued = now;
     w.block = index;
     w.index = int(blocks_.back().warps.size());
     w.isDone = false;
@@ -407,6 +409,11 @@ void Multiprocessor::issue(Part &part, int warp, Cycle now) {
   if (m.record >= 0 && w->access + size_t(m.record) < w->trace->accesses.size())
     a = &w->trace->accesses[w->access + size_t(m.record)];
   ++w->at;
+  if (in_.leastStall && now - w->issued >= in_.leastStall &&
+      size_t(w->block) + 1 == in_.blocks.size())
+    result_.stalls.push_back(
+        {w->index, double(now), double(now - w->issued), m.op});
+  w->issued = now;
   w->own = now + m.slots;
   Cycle result = now + m.latency + (m.slots - 1);
   part.issued += m.slots;

@@ -25,6 +25,15 @@ struct ReplayInput {
   std::vector<const BlockTrace *> blocks; ///< In their order.
   int resident = 1;                       ///< Blocks at a time.
   double l2Bytes = 0, dramBytes = 0;      ///< Per cycle, for this one.
+  /// Of the last block, stalls of so many cycles are kept; 0 keeps none.
+  int leastStall = 0;
+};
+
+/// Cycles in which a warp issued nothing, before an instruction.
+struct Stall {
+  int warp = 0;                 ///< Of its block.
+  double cycle = 0, waited = 0; ///< When it issued it, and after how long.
+  uint32_t op = 0;
 };
 
 /// Where cycles went.
@@ -35,6 +44,7 @@ struct ReplayResult {
   double issue = 0, floats = 0, integers = 0, special = 0, tensor = 0;
   double shared = 0; ///< Loads, stores and shuffles of all parts.
   double l2 = 0, dram = 0;
+  std::vector<Stall> stalls; ///< See ReplayInput::leastStall.
 };
 
 ReplayResult replay(const ReplayInput &input);

@@ -25,6 +25,7 @@ namespace {
 struct Options {
   std::string gpu, filter, targets;
   int32_t mostRows = 0;
+  int stalls = 0;
   bool isJson = false;
   uint64_t budget = ClockedGpu::kBudget;
 };
@@ -33,6 +34,7 @@ struct Options {
 void print(const Options &options, const softgpu::GpuModel &model,
            const Row &row) {
   ClockedGpu gpu(model, options.budget);
+  gpu.listStalls(options.stalls);
   Workbench make(gpu);
   Workload work = row.make(make, 1);
   std::vector<softgpu::LaunchTime> times;
@@ -55,7 +57,7 @@ void print(const Options &options, const softgpu::GpuModel &model,
   fmt::print("{:5} {:44} {:9.2f} us {:7.1f} GB/s {:3.0f} % {:7.2f} TOPS\n",
              model.name, row.name, seconds * 1e6, rate,
              100 * rate / model.gigabytes, work.operations / seconds / 1e12);
-  for (const softgpu::LaunchTime &t : times)
+  for (const softgpu::LaunchTime &t : times) {
     fmt::print("      {:9.2f} us, {}; {} blocks ({} executed), {} on each of "
                "{}; busy: issue {:.0f} %, float {:.0f}, integer {:.0f}, "
                "special {:.0f}, mma {:.0f}, shared {:.0f}, L2 {:.0f}, DRAM "
@@ -64,6 +66,9 @@ void print(const Options &options, const softgpu::GpuModel &model,
                t.busy, 100 * t.issue, 100 * t.floats, 100 * t.integers,
                100 * t.special, 100 * t.tensor, 100 * t.shared, 100 * t.l2,
                100 * t.dram);
+    for (const std::string &stall : t.stalls)
+      fmt::print("          {}\n", stall);
+  }
   std::fflush(stdout);
 }
 
@@ -89,6 +94,10 @@ int main(int argc, char **argv) {
                  "rows; 0 is all. Others stay")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
+  app.add_option("--stalls", options.stalls,
+                 "List where a warp of the block that ends last waited for so "
+                 "many cycles")
+      ->check(CLI::NonNegativeNumber);
   app.add_flag("--json", options.isJson, "Print a JSON object for each row");
   CLI11_PARSE(app, argc, argv);
   GpuTest &test = GpuTest::get();

@@ -27,7 +27,8 @@ softgpu::LaunchResult ClockedGpu::run(const softgpu::Kernel &kernel,
   softgpu::LaunchResult result =
       gpu_.launch(kernel, shape, {&argument, 1}, nullptr, &recording);
   if (!result.finding)
-    times_.push_back(softgpu::timeOf(kernel, shape, resources_, recording));
+    times_.push_back(
+        softgpu::timeOf(kernel, shape, resources_, recording, leastStall_));
   return result;
 }
 

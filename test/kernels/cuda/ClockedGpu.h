@@ -23,6 +23,8 @@ public:
   std::string launch(const cuda::Launch &launch,
                      const moec::KernelImage &image) override;
 
+  /// Lists stalls of at least so many cycles in times.
+  void listStalls(int cycles) { leastStall_ = cycles; }
   /// The times of launches since the last call.
   std::vector<softgpu::LaunchTime> takeTimes() { return std::move(times_); }
   /// Compiles `launches`, runs them and returns the seconds of their graph.
@@ -37,6 +39,7 @@ private:
 
   const softgpu::GpuModel &model_;
   uint64_t budget_;
+  int leastStall_ = 0;
   softgpu::SectorCache l2_;
   softgpu::Resources resources_; ///< Of the launch that runs.
   std::vector<softgpu::LaunchTime> times_;

@@ -53,35 +53,40 @@ Script attention(const Heads &h, bool isQuantized = false) {
 // One token, whose splits are 64 rows or more; the last has a few.
 TEST(FuseAttentionTest, SplitsAreCombinedHeadByHead) {
   for (int arch : {80, 89})
-    expectOneLaunch(attention({16, 2, 64, 5}),
-                    "flash_decode_8x64_64_kv_f16__tiles0_combine_heads_64_2", 1,
-                    1, arch, 300);
+    expectOneLaunch(
+        attention({16, 2, 64, 5}),
+        "flash_decode8_8x64_64_kv_f16_pairs__tiles0_combine_heads_64_2", 1, 1,
+        arch, 300);
 }
 
 // More splits than are loaded at once, and than a warp has lanes.
 TEST(FuseAttentionTest, ManySplits) {
-  expectOneLaunch(attention({2, 1, 32, 40, KvType::BF16}),
-                  "flash_decode_2x32_32_kv_bf16__tiles0_combine_heads_32_1", 1,
-                  1, 89, 999);
+  expectOneLaunch(
+      attention({2, 1, 32, 40, KvType::BF16}),
+      "flash_decode8_2x32_32_kv_bf16_pairs__tiles0_combine_heads_32_1", 1, 1,
+      89, 999);
 }
 
 // A token's heads have tiles of their own, of which all are waited for.
 TEST(FuseAttentionTest, MoreQueriesThanATile) {
-  expectOneLaunch(attention({24, 1, 128, 3, KvType::Q8_0}),
-                  "flash_decode_24x128_128_kv_q8_0__tiles0_combine_heads_128_4",
-                  1, 1, 89, 190);
-  expectOneLaunch(attention({12, 2, 64, 3}),
-                  "flash_decode_6x64_64_kv_f16__tiles0_combine_heads_64_2", 3,
-                  4, 89, 189);
+  expectOneLaunch(
+      attention({24, 1, 128, 3, KvType::Q8_0}),
+      "flash_decode16_24x128_128_kv_q8_0_pairs__tiles0_combine_heads_128_4", 1,
+      1, 89, 190);
+  expectOneLaunch(
+      attention({12, 2, 64, 3}),
+      "flash_decode16_6x64_64_kv_f16_pairs__tiles0_combine_heads_64_2", 3, 4,
+      89, 189);
 }
 
 // The window's splits begin at a multiple of sixteen rows.
 TEST(FuseAttentionTest, SplitsOfAWindow) {
   Heads h{8, 2, 64, 3};
   h.window = 130;
-  expectOneLaunch(attention(h),
-                  "flash_decode_4x64_64_kv_f16__tiles0_combine_heads_64_2", 1,
-                  1, 89, 500);
+  expectOneLaunch(
+      attention(h),
+      "flash_decode8_4x64_64_kv_f16_pairs__tiles0_combine_heads_64_2", 1, 1, 89,
+      500);
 }
 
 // A float cache, whose kernel has fewer queries a tile.
@@ -93,18 +98,20 @@ TEST(FuseAttentionTest, SplitsOfFloats) {
 
 // The columns of a KV head's queries are whole tiles of Quantize.
 TEST(FuseAttentionTest, CodesBehindTheCombination) {
-  expectOneLaunch(attention({16, 2, 64, 3}, true),
-                  "flash_decode_8x64_64_kv_f16__tiles0_combine_heads_64_2__"
-                  "tiles1_quantize_32",
-                  1, 1, 89, 180);
+  expectOneLaunch(
+      attention({16, 2, 64, 3}, true),
+      "flash_decode8_8x64_64_kv_f16_pairs__tiles0_combine_heads_64_2__"
+      "tiles1_quantize_32",
+      1, 1, 89, 180);
 }
 
 // Three heads of 32 columns are not: they wait for all.
 TEST(FuseAttentionTest, CodesOfHeadsThatAreNotWholeTiles) {
-  expectOneLaunch(attention({6, 2, 32, 3}, true),
-                  "flash_decode_3x32_32_kv_f16__tiles0_combine_heads_32_1__"
-                  "all_quantize_32",
-                  1, 1, 89, 180);
+  expectOneLaunch(
+      attention({6, 2, 32, 3}, true),
+      "flash_decode8_3x32_32_kv_f16_pairs__tiles0_combine_heads_32_1__"
+      "all_quantize_32",
+      1, 1, 89, 180);
 }
 
 // One block must not combine what takes longer than a launch.

@@ -149,6 +149,51 @@ TEST_F(TimeTest, LatentAttentionIsSplitOverMultiprocessors) {
   }
 }
 
+/// What reading a short cache takes at least, however a kernel does it: the
+/// launches, the loads that say where its rows are (the step's sequence, then
+/// its pages, from L2), one load from DRAM, and the bytes at the rate that
+/// reading reaches.
+double leastSeconds(const GpuModel &gpu, const Workload &work) {
+  return double(work.launches.size()) *
+             softgpu::kClockConstants.nodeMicroseconds * 1e-6 +
+         (2 * gpu.latency.l2 + gpu.latency.dram) / gpu.gigahertz * 1e-9 +
+         double(work.weightBytes) / (gpu.gigabytes * gpu.dramEfficiency) * 1e-9;
+}
+
+// Of 8 MB, 80 % of the bandwidth would be less than that on data centres' GPUs
+// and a 5090.
+TEST_F(TimeTest, AShortCacheTakesLittleMoreThanItsLatencies) {
+  struct {
+    std::string_view gpu;
+    double grouped, latent;
+  } bounds[] = {{"3090", 0.65, 0.47},
+                {"4090", 0.72, 0.57},
+                {"5090", 0.6, 0.44},
+                {"A100", 0.56, 0.43},
+                {"H100", 0.49, 0.4}};
+  for (const auto &bound : bounds) {
+    const GpuModel &gpu = *softgpu::findGpuModel(bound.gpu);
+    auto partOf = [&](const Result &r) {
+      double part = leastSeconds(gpu, r.work) / r.seconds;
+      fmt::print("  {:.0f} % of the time is inevitable\n", 100 * part);
+      return part;
+    };
+    EXPECT_GE(partOf(time(gpu,
+                          [](Workbench &make) {
+                            return make.attention(KvType::F16, 32, 4, 128, 4096,
+                                                  0, 1, 1);
+                          })),
+              bound.grouped)
+        << gpu.name;
+    EXPECT_GE(partOf(time(gpu,
+                          [](Workbench &make) {
+                            return make.latent(KvType::BF16, 16, 4096, 128, 1);
+                          })),
+              bound.latent)
+        << gpu.name;
+  }
+}
+
 TEST_F(TimeTest, DeltaRuleReadsAndWritesItsStates) {
   for (const GpuModel &gpu : softgpu::gpuModels()) {
     Result r = time(
