@@ -246,12 +246,17 @@ MOE_KERNEL(kThreads, kBlocks, MOE_GEMM_ARGS) {
   auto end = [&] { return units; };
 #endif
   Reads reads = readsOf(stage, place);
-  fillStage(stage, sources, range.begin, units);
+  copyCodes(stage, sources, range.begin, units);
+  copyScales(sources, range.begin, units);
+  commitCopies();
   waitCopies<0>();
   decodeScales(stage, sources, range.begin, units);
+  copyScales(sources, range.begin + kStageUnits, units);
+  commitCopies();
   __syncthreads();
-  // Of two warps of a quarter of a multiprocessor, one brings its part of the
-  // next stage while the other one multiplies.
+  // Of two warps of a quarter of a multiprocessor, one prepares its part of the
+  // next stage while the other one multiplies: it decodes the scales of that
+  // stage, and begins the copies of its codes and of the scales after those.
   const int turn = threadIdx.x / 128;
   for (int first = range.begin; first < end(); first += kStageUnits) {
     int next = first + kStageUnits;
@@ -260,16 +265,18 @@ MOE_KERNEL(kThreads, kBlocks, MOE_GEMM_ARGS) {
         next / kStageUnits % 2 ? u32(sizeof(Stage)) : 0 - u32(sizeof(Stage));
 #pragma unroll 1
     for (int u = 0; u < kStageUnits; ++u) {
-      if (u == turn && next < end())
-        fillStage(stage + step, sources, next, units);
+      if (u == turn && next < end()) {
+        waitCopies<0>();
+        decodeScales(stage + step, sources, next, units);
+        copyCodes(stage + step, sources, next, units);
+        copyScales(sources, next + kStageUnits, units);
+        commitCopies();
+      }
       if (tiles > 0) // Columns are a multiple of 32.
         multiplyUnit(sums, reads, u, tiles, u32(a.w.cols) & 31, place.lane);
     }
     __syncwarp(); // Else some formats' registers would be spilled.
-    if (next < end()) {
-      waitCopies<0>();
-      decodeScales(stage + step, sources, next, units);
-    }
+    waitCopies<0>();
     stage += step;
     reads = reads + step;
     __syncthreads(); // The other stage is complete, this one free.
@@ -280,8 +287,8 @@ MOE_KERNEL(kThreads, kBlocks, MOE_GEMM_ARGS) {
   int tid = threadAgain();
 #ifdef MOE_TAIL
   int block = blockAgain();
-  if (block >= a.tail.whole) {
-    float4 *to = partSums(a, block - a.tail.whole, 0, tid);
+  if (block < a.tail.divided * a.tail.parts) {
+    float4 *to = partSums(a, block, 0, tid);
 #pragma unroll
     for (int i = 0; i < kTiles; ++i)
 #pragma unroll
