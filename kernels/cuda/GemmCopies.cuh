@@ -2,8 +2,9 @@
 //
 // While a stage is multiplied, codes of the next and scales of the one after it
 // are copied in the background, and each thread decodes, once for the block,
-// the scales of the next stage, which it has copied before. What each thread copies is found once and kept in shared memory
-// as whole addresses, because registers are few while a stage is multiplied.
+// the scales of the next stage, which it has copied before. What each thread
+// copies is found once and kept in shared memory as whole addresses, because
+// registers are few while a stage is multiplied.
 //
 //===----------------------------------------------------------------------===//
 
@@ -178,8 +179,8 @@ MOE_DEVICE void copyCodes(u32 stage, u32 sources, int first, int units) {
   }
 }
 
-/// Begins the copies of the scales of columns from 32 `first` on, or of the last
-/// stage if there are none.
+/// Begins the copies of the scales of columns from 32 `first` on, or of the
+/// last stage if there are none.
 MOE_DEVICE void copyScales(u32 sources, int first, int units) {
   int tid = threadAgain();
   u32 own = sources + 8 * tid;

@@ -306,10 +306,10 @@ struct GemmShape {
 };
 GemmShape gemmShape(const Product &p, int arch) {
   GemmShape s{};
-  // With two sums of a unit, 255 registers are too few; sm_75 has less shared
-  // memory. Half of a block's warps would be idle for experts of 64 rows.
-  bool isSmall = arch < 80 || scalingOf(p.format).sums > 1 ||
-                 (p.jobs == Jobs::Experts && rowsPerMatrix(p) < 128);
+  // sm_75 has less shared memory. Half of a block's warps would be idle for
+  // experts of 64 rows.
+  bool isSmall =
+      arch < 80 || (p.jobs == Jobs::Experts && rowsPerMatrix(p) < 128);
   s.rows = blockRowsOf(p, isSmall ? 64 : 128);
   s.matrices = p.isGate ? 2 : 1;
   // Of 128 rows, a warp multiplies 64 with 64 weight rows: 128 sums of a lane.

@@ -19,9 +19,8 @@ constexpr int64_t kMostParts = 16;
 constexpr double kWorth = 0.15;
 /// Products over this many columns or fewer are not divided: with the most
 /// parts, a single round of blocks would not save enough.
-constexpr auto kFewCols =
-    int64_t(double(kSumCols + kStartCols) /
-            (1 - kWorth - 1.0 / double(kMostParts)));
+constexpr auto kFewCols = int64_t(double(kSumCols + kStartCols) /
+                                  (1 - kWorth - 1.0 / double(kMostParts)));
 
 /// Returns the time until all tiles are multiplied and added, in columns of a
 /// tile. Blocks begin in their order wherever one has ended, so that slots are
@@ -31,8 +30,7 @@ double costOf(const Tail &tail, int64_t parts, int64_t slots, int64_t cols) {
   const auto whole = double(cols);
   const double part =
       whole / double(parts) + double(parts > 1 ? kStartCols : 0);
-  const double sums =
-      parts > 1 ? double(kSumCols * blocks) / double(slots) : 0;
+  const double sums = parts > 1 ? double(kSumCols * blocks) / double(slots) : 0;
   // `late` slots have one part more than the others.
   const double rounds = double(blocks / slots);
   const int64_t late = blocks % slots, wholeLate = tail.whole % slots;
