@@ -327,13 +327,10 @@ Tiles tilesOf(const Product &p, const GemmShape &s) {
   return {blocksFor(p.args.w.rows, s.weightRows()), prefillGroups(p, s.rows),
           p.args.w.cols, s.resident, s.matrices * s.weightRows() * s.rows * 4};
 }
-/// Heads and experts have a grid of their own. On sm_120, MXFP4 has no register
-/// left for a part.
+/// Heads and experts have a grid of their own.
 Tail tailOf(const Product &p, const GemmShape &s,
             const LaunchContext &context) {
-  bool hasTail = p.jobs == Jobs::Tokens &&
-                 !(context.arch >= 120 && p.format == Format::MXFP4);
-  return hasTail ? tailOf(tilesOf(p, s), context) : Tail{};
+  return p.jobs == Jobs::Tokens ? tailOf(tilesOf(p, s), context) : Tail{};
 }
 int64_t panelBytes(const Product &p, const LaunchContext &context) {
   GemmShape s = gemmShape(p, context.arch);
