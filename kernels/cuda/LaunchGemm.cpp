@@ -327,10 +327,14 @@ Tiles tilesOf(const Product &p, const GemmShape &s) {
   return {blocksFor(p.args.w.rows, s.weightRows()), prefillGroups(p, s.rows),
           p.args.w.cols, s.resident, s.matrices * s.weightRows() * s.rows * 4};
 }
-/// Heads and experts have a grid of their own.
+/// Heads and experts have a grid of their own. On sm_120, formats of five bits
+/// with minima have no register left for a part.
 Tail tailOf(const Product &p, const GemmShape &s,
             const LaunchContext &context) {
-  return p.jobs == Jobs::Tokens ? tailOf(tilesOf(p, s), context) : Tail{};
+  bool hasTail = p.jobs == Jobs::Tokens &&
+                 !(context.arch >= 120 && rows16Shape(p.format).codeBits == 5 &&
+                   scalingOf(p.format).minima > 0);
+  return hasTail ? tailOf(tilesOf(p, s), context) : Tail{};
 }
 int64_t panelBytes(const Product &p, const LaunchContext &context) {
   GemmShape s = gemmShape(p, context.arch);

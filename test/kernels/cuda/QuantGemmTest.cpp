@@ -326,7 +326,11 @@ TEST_P(QuantGemmTest, LastTilesByColumns) {
       EXPECT_EQ(std::memcmp(out.row(t), out.row(t % each), size_t(rows) * 4), 0)
           << "row " << t;
   }
-  EXPECT_GE(divided, 2);
+  // LaunchGemm.cpp divides none of these formats there.
+  bool isUndivided =
+      (GetParam() == Format::Q5_1 || GetParam() == Format::Q5_K) &&
+      GpuTest::get().gpu->arch() >= 120;
+  EXPECT_GE(divided, isUndivided ? 0 : 2);
 }
 
 TEST_P(QuantGemmTest, GateUpIsSiluOfGateTimesUp) {
