@@ -275,7 +275,6 @@ MOE_KERNEL(kThreads, kBlocks, MOE_GEMM_ARGS) {
   // Of two warps of a quarter of a multiprocessor, one prepares its part of the
   // next stage while the other one multiplies: it decodes the scales of that
   // stage, and begins the copies of its codes and of the scales after those.
-  const int turn = threadIdx.x / 128;
   for (int first = range.begin; first < end(); first += kStageUnits) {
     int next = first + kStageUnits;
     // To the other stage.
@@ -283,7 +282,7 @@ MOE_KERNEL(kThreads, kBlocks, MOE_GEMM_ARGS) {
         next / kStageUnits % 2 ? u32(sizeof(Stage)) : 0 - u32(sizeof(Stage));
 #pragma unroll 1
     for (int u = 0; u < kStageUnits; ++u) {
-      if (u == turn && next < end()) {
+      if (u == threadAgain() / 128 && next < end()) {
         waitCopies<0>();
         decodeScales(stage + step, sources, next, units);
         copyCodes(stage + step, sources, next, units);
