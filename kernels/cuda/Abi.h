@@ -138,12 +138,12 @@ struct HalfGemmArgs : GemmArgs {
   int rowsPerToken;
 };
 
-/// The tiles of the last wave of a product, divided by columns (Tail.cuh).
-/// Tiles are numbered along the groups of rows first.
+/// The tiles of a product that are divided by columns (Tail.cuh). Tiles are
+/// numbered along the groups of rows first.
 struct TailArgs {
   float *sums; ///< Of each part of each of these tiles.
   int groups;  ///< Of rows of activations.
-  int whole;   ///< The number of tiles before them.
+  int divided; ///< The number of these tiles, which are the first ones.
   int parts;   ///< Of each.
 };
 struct GemmTailArgs : GemmArgs {

@@ -22,21 +22,26 @@
 // warp scales the sums of one mma while the next ones are under way (kAhead),
 // and a lane has 128 sums and 255 registers: of 64 x 64 results, weights and
 // activations are read half as often as of 32 x 64. There are two warps in a
-// quarter. One begins the copies of the next stage while the other multiplies.
+// quarter. One decodes scales and begins copies for the next stage while the
+// other multiplies.
 
 #include "kernels/cuda/GemmCopies.cuh"
 
 /// Whether most blocks have fewer rows than they could have.
 constexpr bool kIsUneven = MOE_JOBS == MOE_EXPERTS;
 
+/// Groups of weight rows that a unit's tiles meet at a time. With two sums of a
+/// unit, the codes and factors of two groups would need too many registers, and
+/// a warp loads its activations twice.
+constexpr int kPassPairs = kSums == 2 ? 1 : kPairs;
 /// Products of sixteen weight rows with a tile: [sum of the unit or a half][as
 /// mma returns them]. A warp has kProducts of these for a tile.
 using Products = int[kSums][4];
-constexpr int kProducts = 2 * kPairs;
+constexpr int kProducts = 2 * kPassPairs;
 
 /// Multiplies the weight rows with number `k` with the tile whose codes are b0
 /// and b1.
-MOE_DEVICE void multiplyTile(Products &c, const Rows (&rows)[kPairs], int k,
+MOE_DEVICE void multiplyTile(Products &c, const Rows (&rows)[kPassPairs], int k,
                              u32 b0, u32 b1) {
   constexpr int start[2] = {kMagicBits, kMagicBits};
   const RowCodes *codes = rows[k / 2].codes + k % 2 * 2;
@@ -51,7 +56,7 @@ MOE_DEVICE void multiplyTile(Products &c, const Rows (&rows)[kPairs], int k,
 
 /// Adds the scaled products of the weight rows with number `k`.
 MOE_DEVICE void addScaled(float (&sums)[4][2], const Products &c,
-                          const Rows (&rows)[kPairs], int k,
+                          const Rows (&rows)[kPassPairs], int k,
                           const ActScale (&x)[2]) {
   const Rows &w = rows[k / 2];
 #pragma unroll
@@ -80,18 +85,19 @@ struct Acts {
 
 /// Number of products that are under way while another is scaled: as many as
 /// hide their latency, in few registers.
-constexpr int kAhead = kSums == 2 || kPairs == 1 ? 1 : 2;
+constexpr int kAhead = kPassPairs == 1 ? 1 : 2;
 static_assert(kAhead < kProducts);
 
-/// Adds the products of tile `I` of `Tiles`, of which `c` has the first kAhead,
-/// and of the tiles after it. Assemblers would begin with all loads and mma,
-/// and run out of registers: the warp's barriers keep the order, and `zero`,
-/// which is 0, makes the activations of later tiles depend on a product of this
-/// one.
-template <int Tiles, int I>
+/// Adds the products of tile `I` of `Tiles` with groups from number `First` on,
+/// of which `c` has the first kAhead, and of the tiles after it. Assemblers
+/// would begin with all loads and mma, and run out of registers: the warp's
+/// barriers keep the order, and `zero`, which is 0, makes the activations of
+/// later tiles depend on a product of this one.
+template <int First, int Tiles, int I>
 MOE_DEVICE void addTiles(float (&sums)[kPairs][kTiles][4][2],
-                         Products (&c)[kProducts], const Rows (&rows)[kPairs],
-                         const Acts &x, u32 acts, u32 scales, u32 zero) {
+                         Products (&c)[kProducts],
+                         const Rows (&rows)[kPassPairs], const Acts &x,
+                         u32 acts, u32 scales, u32 zero) {
   constexpr bool isLast = I + 1 == Tiles;
   [[maybe_unused]] Products next[kProducts];
   [[maybe_unused]] Acts nextX = x;
@@ -109,12 +115,37 @@ MOE_DEVICE void addTiles(float (&sums)[kPairs][kTiles][4][2],
     else if constexpr (!isLast)
       multiplyTile(next[ahead - kProducts], rows, ahead - kProducts,
                    nextX.b[(I + 1) % 2 * 2], nextX.b[(I + 1) % 2 * 2 + 1]);
-    addScaled(sums[k / 2][I], c[k], rows, k, x.x);
+    addScaled(sums[First + k / 2][I], c[k], rows, k, x.x);
     if (!isLast || ahead < kProducts)
       __syncwarp();
   }
   if constexpr (!isLast)
-    addTiles<Tiles, I + 1>(sums, next, rows, nextX, acts, scales, zero);
+    addTiles<First, Tiles, I + 1>(sums, next, rows, nextX, acts, scales, zero);
+}
+
+/// Multiplies a unit's `Tiles` tiles with groups from number `First` on.
+template <int First, int Tiles>
+MOE_DEVICE void multiplyGroups(float (&sums)[kPairs][kTiles][4][2],
+                               const Reads &reads, int u, u32 zero,
+                               const Lane &lane) {
+  u32 acts = reads.acts ^ 32 * u,
+      scales = reads.scales + u * MOE_ROWS * u32(sizeof(ActScale));
+  Rows rows[kPassPairs];
+  loadRows<First>(rows[0], reads, u, lane);
+  if constexpr (kPassPairs == 2)
+    loadRows<First + 1>(rows[1], reads, u, lane);
+  Acts x;
+  loadTiles<0>(x.b, acts);
+  loadScales<0>(x.x, scales);
+  Products c[kProducts];
+#pragma unroll
+  for (int k = 0; k < kAhead; ++k)
+    multiplyTile(c[k], rows, k, x.b[0], x.b[1]);
+  addTiles<First, Tiles, 0>(sums, c, rows, x, acts, scales, zero);
+  if constexpr (First + kPassPairs < kPairs) {
+    __syncwarp();
+    multiplyGroups<First + kPassPairs, Tiles>(sums, reads, u, zero, lane);
+  }
 }
 
 /// Multiplies unit `u` of a stage. An expert's last rows are fewer than a block
@@ -127,20 +158,7 @@ MOE_DEVICE void multiplyUnit(float (&sums)[kPairs][kTiles][4][2],
     if (tiles > Tiles)
       return multiplyUnit<Tiles + 1>(sums, reads, u, tiles, zero, lane);
   constexpr int kCount = kIsUneven ? Tiles : kTiles;
-  u32 acts = reads.acts ^ 32 * u,
-      scales = reads.scales + u * MOE_ROWS * u32(sizeof(ActScale));
-  Rows rows[kPairs];
-  loadRows<0>(rows[0], reads, u, lane);
-  if constexpr (kPairs == 2)
-    loadRows<1>(rows[1], reads, u, lane);
-  Acts x;
-  loadTiles<0>(x.b, acts);
-  loadScales<0>(x.x, scales);
-  Products c[kProducts];
-#pragma unroll
-  for (int k = 0; k < kAhead; ++k)
-    multiplyTile(c[k], rows, k, x.b[0], x.b[1]);
-  addTiles<kCount, 0>(sums, c, rows, x, acts, scales, zero);
+  multiplyGroups<0, kCount>(sums, reads, u, zero, lane);
 }
 
 /// Blocks per multiprocessor: lanes with more than 32 sums have 255 registers.
@@ -246,13 +264,17 @@ MOE_KERNEL(kThreads, kBlocks, MOE_GEMM_ARGS) {
   auto end = [&] { return units; };
 #endif
   Reads reads = readsOf(stage, place);
-  fillStage(stage, sources, range.begin, units);
+  copyCodes(stage, sources, range.begin, units);
+  copyScales(sources, range.begin, units);
+  commitCopies();
   waitCopies<0>();
   decodeScales(stage, sources, range.begin, units);
+  copyScales(sources, range.begin + kStageUnits, units);
+  commitCopies();
   __syncthreads();
-  // Of two warps of a quarter of a multiprocessor, one brings its part of the
-  // next stage while the other one multiplies.
-  const int turn = threadIdx.x / 128;
+  // Of two warps of a quarter of a multiprocessor, one prepares its part of the
+  // next stage while the other one multiplies: it decodes the scales of that
+  // stage, and begins the copies of its codes and of the scales after those.
   for (int first = range.begin; first < end(); first += kStageUnits) {
     int next = first + kStageUnits;
     // To the other stage.
@@ -260,16 +282,18 @@ MOE_KERNEL(kThreads, kBlocks, MOE_GEMM_ARGS) {
         next / kStageUnits % 2 ? u32(sizeof(Stage)) : 0 - u32(sizeof(Stage));
 #pragma unroll 1
     for (int u = 0; u < kStageUnits; ++u) {
-      if (u == turn && next < end())
-        fillStage(stage + step, sources, next, units);
+      if (u == threadAgain() / 128 && next < end()) {
+        waitCopies<0>();
+        decodeScales(stage + step, sources, next, units);
+        copyCodes(stage + step, sources, next, units);
+        copyScales(sources, next + kStageUnits, units);
+        commitCopies();
+      }
       if (tiles > 0) // Columns are a multiple of 32.
         multiplyUnit(sums, reads, u, tiles, u32(a.w.cols) & 31, place.lane);
     }
     __syncwarp(); // Else some formats' registers would be spilled.
-    if (next < end()) {
-      waitCopies<0>();
-      decodeScales(stage + step, sources, next, units);
-    }
+    waitCopies<0>();
     stage += step;
     reads = reads + step;
     __syncthreads(); // The other stage is complete, this one free.
@@ -280,8 +304,8 @@ MOE_KERNEL(kThreads, kBlocks, MOE_GEMM_ARGS) {
   int tid = threadAgain();
 #ifdef MOE_TAIL
   int block = blockAgain();
-  if (block >= a.tail.whole) {
-    float4 *to = partSums(a, block - a.tail.whole, 0, tid);
+  if (block < a.tail.divided * a.tail.parts) {
+    float4 *to = partSums(a, block, 0, tid);
 #pragma unroll
     for (int i = 0; i < kTiles; ++i)
 #pragma unroll

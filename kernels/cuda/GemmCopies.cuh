@@ -1,9 +1,10 @@
 //===- GemmCopies.cuh - Copies of Gemm.cu's next stage ----------*- C++ -*-===//
 //
-// While a stage is multiplied, codes and scales of the next are copied in the
-// background; then each thread decodes, once for the block, the scales that it
-// has copied. What each thread copies is found once and kept in shared memory
-// as whole addresses, because registers are few while a stage is multiplied.
+// While a stage is multiplied, codes of the next and scales of the one after it
+// are copied in the background, and each thread decodes, once for the block,
+// the scales of the next stage, which it has copied before. What each thread
+// copies is found once and kept in shared memory as whole addresses, because
+// registers are few while a stage is multiplied.
 //
 //===----------------------------------------------------------------------===//
 
@@ -47,7 +48,7 @@ struct Sources {
   u64 act[kActCopies][kThreads], weight[kMatrices][kThreads];
   u64 number[kActNumbers][MOE_ROWS]; ///< A row's scales and sums of unit 0.
   u64 tile[kQuads];                  ///< A quad's first tile.
-  /// The next stage's scales as they are in memory: of a row of activations
+  /// A later stage's scales as they are in memory: of a row of activations
   /// both scales and both sums, and of four rows of weights what loadScales()
   /// reads. The thread that copied them decodes them.
   uint2 quads[kScaleLoads][kQuads];
@@ -138,9 +139,9 @@ struct FromShared : RawScales {
   }
 };
 
-/// Begins the copies of columns from 32 `first` on to the stage at the shared
-/// address `stage`; the Sources are at `sources`.
-MOE_DEVICE void fillStage(u32 stage, u32 sources, int first, int units) {
+/// Begins the copies of the codes of columns from 32 `first` on to the stage at
+/// the shared address `stage`; the Sources are at `sources`.
+MOE_DEVICE void copyCodes(u32 stage, u32 sources, int first, int units) {
   int tid = threadAgain();
   u32 own = sources + 8 * tid;
   // All are read before the first copy, so that they are waited for once.
@@ -176,6 +177,14 @@ MOE_DEVICE void fillStage(u32 stage, u32 sources, int first, int units) {
                         16 * i * kCopyLanes);
       }
   }
+}
+
+/// Begins the copies of the scales of columns from 32 `first` on, or of the
+/// last stage if there are none.
+MOE_DEVICE void copyScales(u32 sources, int first, int units) {
+  int tid = threadAgain();
+  u32 own = sources + 8 * tid;
+  first = min(first, (units - 1) / kStageUnits * kStageUnits);
   if (int t = scaleRow(tid); t >= 0) {
     // Both units together, unless there may be but one.
     constexpr int kBytes = kIsRagged ? 4 : 8;
@@ -208,7 +217,6 @@ MOE_DEVICE void fillStage(u32 stage, u32 sources, int first, int units) {
     loadScales(unitScales, tile, unit % kTileUnits, quad.rows % 4, to);
     loadScales(block, tile, quad.rows % 4, to);
   }
-  commitCopies();
 }
 
 /// Decodes the scales that this thread has copied for the stage at the shared

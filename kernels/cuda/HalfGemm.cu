@@ -470,7 +470,7 @@ MOE_KERNEL(kThreads, MOE_BLOCKS, HalfGemmArgs) {
       own[k / 4][k % 4] = sums[k / 4][i][k % 4];
 #ifdef MOE_TAIL
     if (tile.part >= 0) {
-      float4 *to = partSums(a, int(blockIdx.x) - a.tail.whole, i);
+      float4 *to = partSums(a, int(blockIdx.x), i);
 #pragma unroll
       for (int k = 0; k < MOE_TILES; ++k)
         to[k * kThreads] =

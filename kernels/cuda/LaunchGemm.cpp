@@ -319,10 +319,10 @@ struct GemmShape {
 };
 GemmShape gemmShape(const Product &p, int arch) {
   GemmShape s{};
-  // With two sums of a unit, 255 registers are too few; sm_75 has less shared
-  // memory. Half of a block's warps would be idle for experts of 64 rows.
-  bool isSmall = arch < 80 || scalingOf(p.format).sums > 1 ||
-                 (p.jobs == Jobs::Experts && rowsPerMatrix(p) < 128);
+  // sm_75 has less shared memory. Half of a block's warps would be idle for
+  // experts of 64 rows.
+  bool isSmall =
+      arch < 80 || (p.jobs == Jobs::Experts && rowsPerMatrix(p) < 128);
   s.rows = blockRowsOf(p, isSmall ? 64 : 128);
   s.matrices = p.isGate ? 2 : 1;
   // Of 128 rows, a warp multiplies 64 with 64 weight rows: 128 sums of a lane.
@@ -340,12 +340,13 @@ Tiles tilesOf(const Product &p, const GemmShape &s) {
   return {blocksFor(p.args.w.rows, s.weightRows()), prefillGroups(p, s.rows),
           p.args.w.cols, s.resident, s.matrices * s.weightRows() * s.rows * 4};
 }
-/// Heads and experts have a grid of their own. On sm_120, MXFP4 has no register
-/// left for a part.
+/// Heads and experts have a grid of their own. On sm_120, formats of five bits
+/// with minima have no register left for a part.
 Tail tailOf(const Product &p, const GemmShape &s,
             const LaunchContext &context) {
   bool hasTail = p.jobs == Jobs::Tokens &&
-                 !(context.arch >= 120 && p.format == Format::MXFP4);
+                 !(context.arch >= 120 && rows16Shape(p.format).codeBits == 5 &&
+                   scalingOf(p.format).minima > 0);
   return hasTail ? tailOf(tilesOf(p, s), context) : Tail{};
 }
 int64_t panelBytes(const Product &p, const LaunchContext &context) {

@@ -232,9 +232,11 @@ Tiles tilesOf(const Product &p, const Shape &shape) {
           shape.weightRows() * shape.acts * 4};
 }
 /// Heads and experts have a grid of their own, and slices are divided already.
+/// On sm_120, gates have no register left for a part.
 Tail tailOf(const Product &p, const Shape &shape,
             const LaunchContext &context) {
-  if (p.jobs != Jobs::Tokens || shape.slices > 1)
+  if (p.jobs != Jobs::Tokens || shape.slices > 1 ||
+      (context.arch >= 120 && p.isGate))
     return {};
   return tailOf(tilesOf(p, shape), context);
 }

@@ -80,13 +80,13 @@ struct Tiles {
   int64_t resident;        ///< Blocks of a multiprocessor.
   int64_t sumBytes;        ///< Of a tile's sums.
 };
-/// The last `tiles` of them, after `whole` ones, are divided into `parts` by
-/// columns (Tail.cuh).
+/// The first `tiles` of them are divided into `parts` by columns, and `whole`
+/// ones follow (Tail.cuh).
 struct Tail {
   int64_t whole = 0, tiles = 0, parts = 1;
 };
-/// Returns how to divide the tiles of the last wave, from shapes alone: with
-/// one part not at all.
+/// Returns how to divide as many tiles as the last wave would have, from shapes
+/// alone: with one part not at all.
 Tail tailOf(const Tiles &tiles, const LaunchContext &context);
 /// Bytes of the parts' sums.
 int64_t tailBytes(const Tail &tail, const Tiles &tiles);
@@ -100,7 +100,7 @@ std::vector<Launch> tailLaunches(const Launch &launch, const Tail &tail,
   ArgsWithTail args{};
   std::memcpy(static_cast<Args *>(&args), launch.args.data(), sizeof(Args));
   args.tail = {reinterpret_cast<float *>(sums), int(tiles.groups),
-               int(tail.whole), int(tail.parts)};
+               int(tail.tiles), int(tail.parts)};
   auto with = [&](const char *name, int64_t number,
                   std::initializer_list<uint32_t> grid, uint32_t shared) {
     KernelSpec spec = launch.kernel;

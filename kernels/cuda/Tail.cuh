@@ -1,12 +1,14 @@
-//===- Tail.cuh - Tiles of the last wave, divided by columns ----*- C++ -*-===//
+//===- Tail.cuh - Tiles that are divided by columns -------------*- C++ -*-===//
 //
 // A product of a few more tiles than a GPU has room for blocks would keep most
-// multiprocessors idle in the last wave. Its tiles are divided over blocks by
-// columns (MOE_TAIL 1), each of which stores its sums; a second launch
-// (MOE_TAIL 2) adds those of each tile in the order of columns. The host
-// chooses how many tiles, and parts of each, from shapes alone: results do not
-// depend on which block ends first, nor those of a row on the other rows of the
-// step, because tiles are numbered along the groups of rows first.
+// multiprocessors idle in the last wave. As many tiles as that wave would have
+// are divided over blocks by columns (MOE_TAIL 1), each of which stores its
+// sums; a second launch (MOE_TAIL 2) adds those of each tile in the order of
+// columns. These blocks come first: memory takes their sums while whole tiles
+// are multiplied. The host chooses how many tiles, and parts of each, from
+// shapes alone: results do not depend on which block ends first, nor those of a
+// row on the other rows of the step, because tiles are numbered along the
+// groups of rows first.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,13 +32,11 @@ struct Range {
 template <class Args> MOE_DEVICE Tile findTile(const Args &a, int block) {
   const TailArgs &t = a.tail;
 #if MOE_TAIL == 1
-  int tile = block, part = -1, after = tile - t.whole;
-  if (after >= 0) {
-    tile = t.whole + after / t.parts;
-    part = after % t.parts;
-  }
+  int after = block - t.divided * t.parts;
+  int tile = after < 0 ? block / t.parts : t.divided + after;
+  int part = after < 0 ? block % t.parts : -1;
 #else
-  int tile = t.whole + block, part = -1;
+  int tile = block, part = -1;
 #endif
   int column = tile / t.groups;
   return {findJob(a, uint3{0, u32(tile - column * t.groups), 0}), column, part};

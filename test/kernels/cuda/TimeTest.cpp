@@ -52,9 +52,10 @@ protected:
     }
   };
   /// Times what `make` makes on a GPU.
-  template <class F> Result time(const GpuModel &model, F make) {
+  template <class F>
+  Result time(const GpuModel &model, F make, uint64_t budget = kBudget) {
     // A few blocks of each class are enough for a bound.
-    ClockedGpu gpu(model, kBudget);
+    ClockedGpu gpu(model, budget);
     Workbench bench(gpu);
     Result result;
     result.work = make(bench);
@@ -122,6 +123,32 @@ TEST_F(TimeTest, PrefillReachesPartOfTheTensorPeak) {
     });
     EXPECT_GE(r.ofPeak(gpu, gpu.int8Macs), isConsumers(gpu) ? 0.2 : 0.07)
         << gpu.name;
+  }
+}
+
+// Scales are decoded while the other warp of a quarter multiplies. 128 tiles of
+// 256 x 128 are one wave of a 4090 and a part of a 5090's. A 3090 divides 48 of
+// them by columns.
+TEST_F(TimeTest, PrefillOfGeforceReachesPartOfTheInt8Rate) {
+  constexpr uint64_t kMore = 6'000'000;
+  for (auto [name, format, cols, part] :
+       {std::tuple{"3090", Format::Q8_0, 7168, 0.51},
+        {"3090", Format::Q4_K, 7168, 0.48},
+        {"4090", Format::Q8_0, 4096, 0.63},
+        {"4090", Format::Q4_0, 4096, 0.65},
+        {"4090", Format::Q6_K, 4096, 0.39},
+        {"4090", Format::IQ2_S, 4096, 0.39},
+        {"5090", Format::Q8_0, 4096, 0.47},
+        {"5090", Format::Q6_K, 4096, 0.29}}) {
+    const GpuModel &gpu = *softgpu::findGpuModel(name);
+    Result r = time(
+        gpu,
+        [&, format = format, cols = cols](Workbench &make) {
+          return make.linear(format, 8192, cols, 512, 1);
+        },
+        kMore);
+    EXPECT_GE(r.ofPeak(gpu, gpu.int8Macs), part)
+        << name << ' ' << formatInfo(format).name;
   }
 }
 
