@@ -144,12 +144,11 @@ struct FlashForm {
                                          : 32;
       // On an A100, tensor cores are as fast as loads of their operands: a warp
       // has twice the queries, for which it loads keys and values once. Two
-      // such blocks fit, with a third tile that is copied meanwhile.
+      // such blocks fit.
       if ((context.arch == 80 || context.arch == 87) && key <= 128 &&
           value <= 128) {
         tall = 2;
         held = 0;
-        stages = 3;
       }
       if (isWide) // Sums take the registers of the other steps.
         held = 10;
