@@ -30,13 +30,15 @@
 
 /// Units that share an mma.
 constexpr int kShare = 8 / MOE_QUADS;
+// As many units of a lane as registers hold.
 #if (defined(MOE_GATE) &&                                                      \
      (MOE_QUADS < 8 || (defined(MOE_DIGITS) && MOE_BITS < 4) ||                \
       MOE_BITS == 3 || MOE_BITS == 6)) ||                                      \
-    (MOE_QUADS == 2 && __CUDA_ARCH__ >= 900 &&                                 \
-     (defined(MOE_HALVES) || __CUDA_ARCH__ >= 1200))
-constexpr int kUnits = 1; // More to unpack: two would spill.
-#elif defined(MOE_GATE) || MOE_BITS > 5 || defined(MOE_HALVES) || MOE_QUADS == 2
+    (MOE_QUADS == 2 && (defined(MOE_HALVES) || __CUDA_ARCH__ >= 1200))
+constexpr int kUnits = 1;
+#elif defined(MOE_GATE) || MOE_BITS > 5 || defined(MOE_HALVES) ||              \
+    MOE_QUADS == 2 ||                                                          \
+    (MOE_QUADS == 4 && (MOE_BITS > 4 || __CUDA_ARCH__ >= 1200))
 constexpr int kUnits = 2;
 #else
 constexpr int kUnits = 4;
@@ -47,7 +49,7 @@ static_assert(kPassUnits <= 8);
 constexpr int kBlockRows = 4 * MOE_QUADS; ///< Of weights.
 /// A block that has a multiprocessor for itself has as many warps as two
 /// others.
-constexpr int kThreads = MOE_QUADS < 8 ? 512 : 256;
+constexpr int kThreads = MOE_THREADS;
 /// Floats between the sums of two rows, so that four columns' lanes use four
 /// banks.
 constexpr int kPitch = 36;
@@ -92,19 +94,33 @@ constexpr int kWarpBytes = MOE_WARP_BYTES;
 static_assert(sizeof(ActStage) <= kWarpBytes &&
               kMatrices * kRows * kPitch * 4 <= kWarpBytes);
 
+/// Returns `p`, of which a compiler then does not know how it was computed: it
+/// would compute each address that follows from it anew from all its parts, in
+/// twice as many instructions.
+MOE_DEVICE const u8 *settled(const u8 *p) {
+  asm("" : "+l"(p));
+  return p;
+}
+
 /// Loads units of the lane's `panel`. `first` is a multiple of kPassUnits; past
 /// the last unit, the last one is read again.
 MOE_DEVICE void loadWeights(Weights &w, const u8 *panel, int first, int units,
                             const Lane &lane) {
+  const int own = first + lane.share;
+  const u8 *tile, *codes;
 #pragma unroll
   for (int i = 0; i < kUnits; ++i) {
-    int unit = first + i * kShare + lane.share;
-    if (kTileUnits == 1)
-      unit = min(unit, units - 1);
-    int u = unit % kTileUnits;
-    const u8 *tile = panel + i64(unit / kTileUnits) * kTileBytes;
-    loadCodes(w.codes[i], tile + kScalePart + u * kUnitBytes + 16 * lane.quad,
-              lane.c);
+    // The units of a pass are in one block, unless blocks are units.
+    if (kTileUnits == 1 || i == 0) {
+      int unit = kTileUnits == 1 ? min(own + i * kShare, units - 1) : own;
+      tile = settled(panel + i64(unit / kTileUnits) * kTileBytes);
+      codes = settled(tile + kScalePart + unit % kTileUnits * kUnitBytes +
+                      16 * lane.quad);
+    } else {
+      codes += kShare * kUnitBytes;
+    }
+    const int u = kTileUnits == 1 ? 0 : own % kTileUnits + i * kShare;
+    loadCodes(w.codes[i], codes, lane.c);
     loadScales(w.unit[i], tile, u, lane.quad);
 #ifdef MOE_SHIFTS
     w.codes[i].shifts = w.unit[i].shifts;
@@ -115,7 +131,8 @@ MOE_DEVICE void loadWeights(Weights &w, const u8 *panel, int first, int units,
 }
 
 /// What a lane copies of each pass: sixteen bytes of codes and four of scales
-/// and sums, of rows that are a constant number apart.
+/// and sums, of rows that are a constant number apart. Of rows that the job
+/// does not have, nothing is read.
 struct ActSource {
   const u8 *codes[kCodeCopies], *scales[kScaleCopies];
   bool isCodes[kCodeCopies], isScales[kScaleCopies]; ///< Else zeros.
@@ -123,20 +140,25 @@ struct ActSource {
 MOE_DEVICE ActSource actSource(const GemmArgs &a, const Job &job) {
   ActSource s;
   int lane = threadIdx.x % 32;
-  auto rowOf = [&](int t) { return actRow(a, job, t < job.count ? t : 0); };
+  // Copy i is of row `first` + i * `step`, and in it from byte `at` on.
+  auto find = [&](const u8 *&p, bool &isRow, const u8 *before, int i, int first,
+                  int step, i64 at) {
+    int t = first + i * step;
+    isRow = t < job.count;
+#if MOE_JOBS == MOE_EXPERTS
+    p = settled(actRow(a, job, isRow ? t : 0) + at);
+#else
+    p = settled(i == 0 ? actRow(a, job, t) + at : before + step * a.actStride);
+#endif
+  };
 #pragma unroll
-  for (int i = 0; i < kCodeCopies; ++i) {
-    int word = lane + 32 * i, t = word / kActWords;
-    s.isCodes[i] = t < job.count;
-    s.codes[i] = rowOf(t) + word % kActWords * 16;
-  }
+  for (int i = 0; i < kCodeCopies; ++i)
+    find(s.codes[i], s.isCodes[i], i ? s.codes[i - 1] : nullptr, i,
+         lane / kActWords, 32 / kActWords, lane % kActWords * 16);
 #pragma unroll
-  for (int i = 0; i < kScaleCopies; ++i) {
-    int t = (lane + 32 * i) / kPassUnits;
-    s.isScales[i] = t < job.count;
-    s.scales[i] =
-        (const u8 *)(a8Scales(rowOf(t), a.w.cols) + lane % kPassUnits);
-  }
+  for (int i = 0; i < kScaleCopies; ++i)
+    find(s.scales[i], s.isScales[i], i ? s.scales[i - 1] : nullptr, i,
+         lane / kPassUnits, 32 / kPassUnits, a.w.cols + lane % kPassUnits * 4);
   return s;
 }
 /// Begins the copies of units from `first` on.
@@ -217,8 +239,11 @@ MOE_DEVICE void products(int (&c)[4], const RowCodes &u, const RowCodes &v,
 MOE_DEVICE void multiply(float (&sums)[4][2], const Weights &w,
                          const ActStage &stage, int first, const Lane &lane) {
   ActCodes acts;
+  BlockFloats block;
 #pragma unroll
   for (int i = 0; i < kUnits; ++i) {
+    if (kTileUnits == 1 || i == 0)
+      block = floatsOf(w.block[i]);
     if (kShare > 1 || i % 2 == 0)
       loadCodes(acts, stage, i * kShare);
     // Of rows 2 c and 2 c + 1, the sums over both halves of a unit.
@@ -232,8 +257,7 @@ MOE_DEVICE void multiply(float (&sums)[4][2], const Weights &w,
 #endif
     }
     Factors f;
-    decode(f, w.block[kTileUnits == 1 ? i : 0], w.unit[i],
-           (first + i * kShare + lane.share) % kTileUnits);
+    decode(f, block, w.unit[i], (first + i * kShare + lane.share) % kTileUnits);
     RowCodes rows[4];
 #pragma unroll
     for (int r = 0; r < 4; ++r)
@@ -295,36 +319,41 @@ MOE_KERNEL(kThreads, 512 / kThreads, MOE_GEMM_ARGS) {
   MOE_BRING_NEXT(a)
   extern __shared__ uint4 memory[]; // kWarpBytes for each warp.
   Job job = findJob(a, blockIdx);
+#if MOE_JOBS == MOE_EXPERTS || defined(MOE_PIECE)
+  // A kernel of its own, for tokens, loads weights before it knows the step.
   if (job.count <= 0)
     return;
+#endif
+  // Numbers of 32 bits without a sign: fewer instructions to the first load.
   int warp = threadIdx.x / 32, warps = blockDim.x / 32;
-  int g = int(threadIdx.x % 32) / 4, own = 4 * (g % MOE_QUADS);
-  i64 firstRow = i64(blockIdx.x) * kBlockRows;
-  Lane lane = {int(threadIdx.x) % 4, int((firstRow + own) / 4 % 4), own,
-               g / MOE_QUADS};
-  i64 panels = (a.w.rows + 15) / 16;
-  i64 panel = (firstRow + own) / 16;
-  panel = panel < panels ? panel : panels - 1;
-  ActSource source = actSource(a, job);
+  u32 g = threadIdx.x % 32 / 4, own = 4 * (g % MOE_QUADS);
+  u32 firstRow = blockIdx.x * kBlockRows;
+  Lane lane = {int(threadIdx.x % 4), int((firstRow + own) / 4 % 4), int(own),
+               int(g / MOE_QUADS)};
+  u32 panels = (u32(a.w.rows) + 15) / 16;
+  u32 panel = min((firstRow + own) / 16, panels - 1);
   u8 *memoryOfWarp = (u8 *)memory + warp * kWarpBytes;
-  const u8 *w =
-      a.w.data + job.matrix * a.w.outerStride + panel * 16 * a.w.rowStride;
-  int units = int(a.w.cols / 32);
+  const u8 *w = settled(a.w.data + job.matrix * a.w.outerStride +
+                        u64(panel) * u32(16 * a.w.rowStride));
+  int units = int(u32(a.w.cols) / 32);
   float sums[4][2] = {};
 #ifdef MOE_GATE
-  const u8 *up =
-      a.up.data + job.matrix * a.up.outerStride + panel * 16 * a.up.rowStride;
+  const u8 *up = settled(a.up.data + job.matrix * a.up.outerStride +
+                         u64(panel) * u32(16 * a.up.rowStride));
   float ups[4][2] = {};
 #endif
-  for (int first = warp * kPassUnits; first < units;
-       first += warps * kPassUnits) {
-    fillActs(sharedAddress(memoryOfWarp), source, a.w.cols, first, units);
-    Weights weights;
-    loadWeights(weights, w, first, units, lane);
+  int first = warp * kPassUnits;
+  // A warp that a fused launch has beyond those of this one has no units.
+  const int begin = first < units ? first : 0;
+  Weights weights;
+  loadWeights(weights, w, begin, units, lane);
 #ifdef MOE_GATE
-    Weights upWeights;
-    loadWeights(upWeights, up, first, units, lane);
+  Weights upWeights;
+  loadWeights(upWeights, up, begin, units, lane);
 #endif
+  ActSource source = actSource(a, job);
+  while (first < units) {
+    fillActs(sharedAddress(memoryOfWarp), source, a.w.cols, first, units);
     waitCopies<0>();
     __syncwarp();
     const ActStage &stage = *(const ActStage *)memoryOfWarp;
@@ -333,6 +362,13 @@ MOE_KERNEL(kThreads, 512 / kThreads, MOE_GEMM_ARGS) {
     multiply(ups, upWeights, stage, first, lane);
 #endif
     __syncwarp(); // The next copies may come.
+    first += warps * kPassUnits;
+    if (first >= units)
+      break;
+    loadWeights(weights, w, first, units, lane);
+#ifdef MOE_GATE
+    loadWeights(upWeights, up, first, units, lane);
+#endif
   }
   storePart((float *)memoryOfWarp, sums, job.count, lane);
 #ifdef MOE_GATE
@@ -342,7 +378,7 @@ MOE_KERNEL(kThreads, 512 / kThreads, MOE_GEMM_ARGS) {
   __syncthreads();
   for (int i = threadIdx.x; i < kBlockRows * job.count; i += blockDim.x) {
     int r = i % kBlockRows, t = i / kBlockRows;
-    i64 row = firstRow + r;
+    i64 row = i64(firstRow) + r;
     if (row >= a.w.rows)
       continue;
     const float *part = (const float *)memory + t * kPitch + r;

@@ -197,28 +197,38 @@ constexpr int64_t kMaxWarps = 8;
 std::vector<Launch> gemvMma(const Product &p, const LaunchContext &context) {
   constexpr int64_t kRows = 8, kPitch = 36;
   // Blocks of fewer weight rows multiply them more than once with an mma, but
-  // more multiprocessors have one. Two quads of gate and up would spill.
+  // more multiprocessors have one. Two quads of gate and up would spill,
+  // on sm_120 four as well.
   int64_t quads = 8;
-  while (quads > (p.isGate ? 4 : 2) && p.jobs != Jobs::Experts &&
+  while (quads > (!p.isGate            ? 2
+                  : context.arch < 120 ? 4
+                                       : 8) &&
+         p.jobs != Jobs::Experts &&
          2 * blocksFor(p.args.w.rows, 4 * quads) * p.heads <=
              context.multiprocessors)
     quads /= 2;
   const int64_t weightRows = 4 * quads, passUnits = quads == 8 ? 4 : 8;
-  KernelSpec spec = productSpec(p, "GemvMma.cu", "gemv_mma", kRows);
-  if (quads < 8)
-    spec.entry += "_q" + std::to_string(quads);
-  spec.define("MOE_QUADS", quads);
-  if (!addFormat(spec, p.format))
-    return {};
   // A multiprocessor holds two blocks of eight warps, or four of four. Where
-  // only the latter fit all at once, they avoid a second wave. Where blocks are
-  // few, each has 16 warps.
+  // only the latter fit all at once, they avoid a second wave. Where each block
+  // has a multiprocessor for itself, it has 16 warps.
   int64_t blocks = blocksFor(p.args.w.rows, weightRows) * p.heads;
+  bool isAlone = p.jobs != Jobs::Experts && blocks <= context.multiprocessors;
   bool isWave = p.jobs != Jobs::Experts &&
                 blocks > 2 * context.multiprocessors &&
                 blocks <= 4 * context.multiprocessors;
-  int64_t most = quads < 8 ? 2 * kMaxWarps : isWave ? kMaxWarps / 2 : kMaxWarps;
-  int64_t warps = warpsFor(p.args.w.cols / 32, passUnits, most);
+  KernelSpec spec = productSpec(p, "GemvMma.cu", "gemv_mma", kRows);
+  if (isAlone)
+    spec.entry += "_q" + std::to_string(quads);
+  spec.define("MOE_QUADS", quads);
+  spec.define("MOE_THREADS", (isAlone ? 2 : 1) * kMaxWarps * 32);
+  if (!addFormat(spec, p.format))
+    return {};
+  // Of 16 warps, each quarter of a multiprocessor has four: it ends first if
+  // all have units, even if not all have as many.
+  int64_t units = p.args.w.cols / 32;
+  int64_t warps =
+      isAlone ? std::min<int64_t>(2 * kMaxWarps, blocksFor(units, passUnits))
+              : warpsFor(units, passUnits, isWave ? kMaxWarps / 2 : kMaxWarps);
   // A warp has rows' codes, scales and sums of its units, and in the end sums.
   int64_t warpBytes = std::max(kRows * passUnits * (32 + 4 + 4),
                                (p.isGate ? 2 : 1) * kRows * kPitch * 4);

@@ -420,18 +420,46 @@ struct Factors {
 #endif
 };
 
-MOE_DEVICE void decode(Factors &f, const BlockScales &block,
-                       const UnitScales &unit, int u) {
+/// Scale and minimum of row `r` of a block.
+MOE_DEVICE float scaleOf(const BlockScales &block, int r) {
+#if MOE_FORMAT == MOE_MXFP4
+  return exponentToFloat(block.d.x >> (8 * r) & 255);
+#else
+  return halfOf(block.d, r);
+#endif
+}
+MOE_DEVICE float minOf(const BlockScales &block, int r) {
+  return halfOf(block.m, r);
+}
+/// The same as floats, for a block of which several units are multiplied.
+struct BlockFloats {
+  float scale[4], min[4];
+};
+MOE_DEVICE float scaleOf(const BlockFloats &block, int r) {
+  return block.scale[r];
+}
+MOE_DEVICE float minOf(const BlockFloats &block, int r) { return block.min[r]; }
+MOE_DEVICE BlockFloats floatsOf(const BlockScales &block) {
+  BlockFloats f;
+#pragma unroll
+  for (int r = 0; r < 4; ++r) {
+    f.scale[r] = scaleOf(block, r);
+#ifdef MOE_MIN
+    f.min[r] = minOf(block, r);
+#endif
+  }
+  return f;
+}
+
+template <class Block>
+MOE_DEVICE void decode(Factors &f, const Block &block, const UnitScales &unit,
+                       int u) {
   [[maybe_unused]] Integers n = integersOf(unit, u);
 #pragma unroll
   for (int r = 0; r < 4; ++r) {
-#if MOE_FORMAT == MOE_MXFP4
-    float d = exponentToFloat(block.d.x >> (8 * r) & 255);
-#else
-    float d = halfOf(block.d, r);
-#endif
+    float d = scaleOf(block, r);
 #ifdef MOE_MIN
-    float m = halfOf(block.m, r);
+    float m = minOf(block, r);
 #endif
 #if MOE_FORMAT == MOE_Q4_K || MOE_FORMAT == MOE_Q5_K
     f.scale[0][r] = d * byteOf(n.scale.x, r, 0);
