@@ -59,11 +59,10 @@ struct Work {
     return {i64(sequence.state) * MOE_RING + position % MOE_RING, position};
 #else
     // Without a branch: there is always something to load.
-    bool hasPages = sequence.pages != nullptr;
-    const int *pages = hasPages ? sequence.pages : (const int *)a.step;
-    u32 page = hasPages ? u32(position) / kKvPage : 0;
-    i64 row = i64(pages[page]) * kKvPage + u32(position) % kKvPage;
-    return {hasPages ? row : position, position};
+    const int *page = sequence.pages ? sequence.pages + position / kKvPage
+                                     : (const int *)a.step;
+    i64 row = i64(*page) * kKvPage + position % kKvPage;
+    return {sequence.pages ? row : position, position};
 #endif
   }
 
