@@ -79,15 +79,6 @@ TEST_F(TimeTest, LargeMatricesOfATokenReachMostOfTheBandwidth) {
   }
 }
 
-TEST_F(TimeTest, EightRowsCostLittleMore) {
-  for (const GpuModel &gpu : softgpu::gpuModels()) {
-    Result r = time(gpu, [](Workbench &make) {
-      return make.linear(Format::Q4_K, 8192, 7168, 8, 1);
-    });
-    EXPECT_GE(r.ofBandwidth(gpu), isConsumers(gpu) ? 0.7 : 0.5) << gpu.name;
-  }
-}
-
 /// What `work` takes at least, however a kernel does it: the nodes of its
 /// launches, `cycles` before the last bytes are asked for, one load from DRAM,
 /// and the bytes at the rate that reading reaches.
@@ -96,6 +87,19 @@ double leastSeconds(const GpuModel &gpu, const Workload &work, double cycles) {
              softgpu::kClockConstants.nodeMicroseconds * 1e-6 +
          (cycles + gpu.latency.dram) / gpu.gigahertz * 1e-9 +
          double(work.weightBytes) / (gpu.gigabytes * gpu.dramEfficiency) * 1e-9;
+}
+
+TEST_F(TimeTest, EightRowsCostLittleMore) {
+  for (const GpuModel &gpu : softgpu::gpuModels()) {
+    Result r = time(gpu, [](Workbench &make) {
+      return make.linear(Format::Q4_K, 8192, 7168, 8, 1);
+    });
+    double part =
+        leastSeconds(gpu, r.work, softgpu::kClockConstants.blockStart) /
+        r.seconds;
+    fmt::print("      {:.1f} % of it at least\n", 100 * part);
+    EXPECT_GE(part, 0.93) << gpu.name;
+  }
 }
 
 // A matrix of few rows has few blocks, of which each needs all columns at once.
@@ -112,9 +116,11 @@ TEST_F(TimeTest, SmallMatricesComeNearTheirLaunch) {
             r.seconds;
         fmt::print("      {} x {}, {} rows: {:.0f} %\n", rows, cols, tokens,
                    100 * part);
-        EXPECT_GE(part, tokens == 1        ? 0.65
-                        : isConsumers(gpu) ? 0.55
-                                           : 0.4)
+        // Unpacking 576 rows takes two thirds of an A100's multiprocessors, or
+        // half of an H100's, longer than memory needs.
+        EXPECT_GE(part, tokens == 1                       ? 0.65
+                        : isConsumers(gpu) || cols < 7168 ? 0.6
+                                                          : 0.42)
             << gpu.name << " " << rows << " x " << cols << ", " << tokens;
       }
 }
