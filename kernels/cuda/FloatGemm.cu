@@ -130,7 +130,11 @@ MOE_DEVICE void multiply(Sums &sums, const u8 *const (&w)[MOE_WARP_ROWS],
     }
 }
 
+#if defined(MOE_GATE) && MOE_JOBS == MOE_EXPERTS && __CUDA_ARCH__ >= 1200
+constexpr int kBlocksPerSm = MOE_ROWS == 1 ? 4 : 1; // Two would spill.
+#else
 constexpr int kBlocksPerSm = MOE_ROWS == 1 ? 4 : 2;
+#endif
 
 #ifdef MOE_GATE
 constexpr int kMatrices = 2;

@@ -160,8 +160,6 @@ std::vector<Launch> floatGemm(const Product &p, const LaunchContext &context) {
   int64_t warpRows = 1;
   if (rows > 2 && formatInfo(p.format).blockElements == 1)
     warpRows = p.isGate || p.jobs == Jobs::Experts ? 2 : 4;
-  if (p.isGate && p.jobs == Jobs::Experts && context.arch >= 120)
-    warpRows = 1; // Two would spill there.
   int64_t split = rowSplit(p, rows, warpRows, context);
   KernelSpec spec = productSpec(p, "FloatGemm.cu", "gemm", rows);
   if (split > 1)
