@@ -131,6 +131,27 @@ TEST(FuseTest, ProductsWithBlocksOfTwoSizes) {
       "gemv_mma_8_q8_0__gemv_mma_8_q2_q8_0", 5, 8);
 }
 
+// Blocks of a matrix of few columns get as many warps as those of the others:
+// more than there are units for.
+TEST(FuseTest, ProductsWithMoreWarpsThanUnits) {
+  expectOneLaunch(
+      [](Scene &s) {
+        s.form(Encoding::A8, Layout::Rows16);
+        int64_t most = s.maxTokens();
+        auto multiply = [&](WeightView w) {
+          uint64_t x = s.codes(most * a8RowBytes(w.cols));
+          uint64_t y = s.out(most * w.rows * 4);
+          s.add<OpCode::Linear>({at<uint8_t>(x), a8RowBytes(w.cols), w, nullptr,
+                                 nullptr, at<float>(y), w.rows, false},
+                                {x}, {y});
+        };
+        multiply(s.q8(1, 160, 1024));
+        constexpr int64_t kRows = 32, kCols = 256, kBytes = kRows * 144;
+        multiply(s.matrix(s.codes(kBytes), 1, kRows, kCols, Format::Q4_K));
+      },
+      "gemv_mma_8_q8_0__gemv_mma_8_q2_q4_k", 5, 8);
+}
+
 // The sum of two products' results cannot follow the tiles of either product.
 TEST(FuseTest, WhatFollowsTwoProductsWaitsForBoth) {
   expectOneLaunch(
