@@ -36,9 +36,9 @@ using namespace moek::cuda;
 
 constexpr u32 kAllLanes = 0xffffffffu;
 
-/// A condition, of which the code that depends on it is elsewhere: what a jump
-/// over it leads to would have to be fetched first, which takes as long as a
-/// load.
+/// A condition that is almost never true. The compiler then puts the code that
+/// depends on it behind the function, so that the usual path needs no jump: the
+/// target of a jump has to be fetched, which takes as long as a load.
 #define MOE_RARE(condition) __builtin_expect(condition, 0)
 
 MOE_DEVICE float nanValue() { return __int_as_float(0x7fc00000); }
