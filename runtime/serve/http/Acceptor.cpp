@@ -85,6 +85,7 @@ void Acceptor::start() {
 std::future<void> Acceptor::close() {
   auto closed = std::make_shared<std::promise<void>>();
   asio::post(acceptor_.get_executor(), [self = shared_from_this(), closed] {
+    self->acceptWaiting();
     ErrorCode ignored;
     self->acceptor_.close(ignored);
     self->pause_.cancel();
@@ -99,22 +100,42 @@ void Acceptor::accept() {
   acceptor_.async_accept(
       asio::make_strand(context_),
       [self = shared_from_this()](ErrorCode error, auto socket) {
-        if (!self->acceptor_.is_open())
-          return;
         if (!error) {
-          try {
-            self->onAccepted(std::move(socket));
-          } catch (const std::exception &) {
-            // No memory for this connection; it is closed.
-          }
+          self->onAccepted(std::move(socket));
           return self->accept();
         }
+        if (!self->acceptor_.is_open())
+          return;
         self->pause_.expires_after(kPause);
         self->pause_.async_wait([self](ErrorCode) { self->accept(); });
       });
 }
 
+/// Accepts the clients whose connections the system has established already:
+/// closing the listening socket resets these, without an answer. Of a socket
+/// that was handed over, the next process serves them.
+void Acceptor::acceptWaiting() {
+  if (file_.isAdopted())
+    return;
+  ErrorCode error;
+  acceptor_.non_blocking(true, error);
+  // Clients that go on connecting must not keep the socket open.
+  for (int i = 0; i < SOMAXCONN && !error; ++i) {
+    StreamSocket socket = acceptor_.accept(asio::make_strand(context_), error);
+    if (!error)
+      onAccepted(std::move(socket));
+  }
+}
+
 void Acceptor::onAccepted(StreamSocket socket) {
+  try {
+    serve(std::move(socket));
+  } catch (const std::exception &) {
+    // No memory for this connection; it is closed.
+  }
+}
+
+void Acceptor::serve(StreamSocket socket) {
   bool isUnix = file_.isUnix();
   PeerAddress peer{"unix", ""};
   if (!isUnix) {

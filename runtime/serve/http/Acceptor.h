@@ -22,12 +22,15 @@ public:
            ListenSocket socket);
 
   void start();
-  /// Accepts no more, once the result is ready. Any thread.
+  /// Accepts the clients that wait, then closes the listening socket. The
+  /// result is ready when it is closed. Any thread.
   std::future<void> close();
 
 private:
   void accept();
+  void acceptWaiting();
   void onAccepted(StreamSocket socket);
+  void serve(StreamSocket socket);
 
   boost::asio::io_context &context_;
   const std::shared_ptr<ServerCore> core_;

@@ -90,7 +90,8 @@ ListenSocket::ListenSocket(ListenSocket &&other) noexcept
     : fd_(std::exchange(other.fd_, -1)), family_(other.family_),
       address_(std::move(other.address_)),
       path_(std::exchange(other.path_, "")), port_(other.port_),
-      device_(other.device_), inode_(other.inode_) {}
+      isAdopted_(other.isAdopted_), device_(other.device_),
+      inode_(other.inode_) {}
 
 ListenSocket::~ListenSocket() {
   if (fd_ >= 0)
@@ -206,6 +207,7 @@ StatusOr<ListenSocket> adoptSocket(int fd) {
   (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
   (void)fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
   ListenSocket listener(fd, family);
+  listener.isAdopted_ = true;
   if (family == AF_UNIX) {
     constexpr size_t head = offsetof(sockaddr_un, sun_path);
     const char *path = reinterpret_cast<sockaddr_un *>(&address)->sun_path;

@@ -25,6 +25,8 @@ public:
   /// The address in numbers, such as "127.0.0.1"; the path of a unix socket.
   const std::string &address() const { return address_; }
   uint16_t port() const { return port_; }
+  /// Whether adoptSocket() made it: others keep it open when this closes.
+  bool isAdopted() const { return isAdopted_; }
   /// Gives the descriptor away.
   int release();
 
@@ -38,6 +40,7 @@ private:
   std::string address_;
   std::string path_; ///< Of a unix socket whose file is to be removed; or "".
   uint16_t port_ = 0;
+  bool isAdopted_ = false;
   uint64_t device_ = 0, inode_ = 0; ///< Of a unix socket's file.
 };
 
