@@ -42,23 +42,28 @@
 #define MOE_HAS_WARPGROUPS
 #endif
 
-/// A matrix in shared memory, as products take it.
+/// A matrix in shared memory, as wgmma takes it (PTX ISA, "Matrix-descriptor").
 using Tile64 = unsigned long long;
 
+/// Makes a descriptor with a leading and a stride byte offset, which mean
+/// different distances in the two orders below. `swizzle` 1 is that of 128
+/// bytes, 2 that of 64.
 MOE_DEVICE Tile64 tileOf(u32 address, int leadingBytes, int strideBytes,
                          int swizzle) {
   return Tile64(swizzle) << 62 | Tile64(strideBytes / 16) << 32 |
          Tile64(leadingBytes / 16) << 16 | (address & 0x3ffff) >> 4;
 }
-/// The tile whose row 0 begins at `address`, plus 32 bytes for each sixteen k
-/// before its first. A row has `RowBytes` of k; eight rows are aligned to eight
-/// times as many bytes.
+/// Returns the matrix with k along the rows of memory, which have `RowBytes`
+/// bytes; its stride is that of eight rows. `address` is where row 0 begins,
+/// plus 32 bytes for each sixteen k before the first that is multiplied; row 0
+/// is aligned to 8 * `RowBytes`.
 template <int RowBytes> MOE_DEVICE Tile64 columnsOf(u32 address) {
   static_assert(RowBytes == 64 || RowBytes == 128);
   return tileOf(address, 16, 8 * RowBytes, RowBytes == 128 ? 1 : 2);
 }
-/// The tile with sixteen rows of 128 bytes from `address` on, each with 64
-/// columns of one k.
+/// Returns the matrix whose sixteen k are sixteen rows of 128 bytes from
+/// `address` on, each with 64 columns. The next 64 columns are `apart` bytes
+/// further (the leading offset), the next eight k 1024 (the stride).
 MOE_DEVICE Tile64 rowsOf(u32 address, int apart) {
   return tileOf(address, apart, 8 * 128, 1);
 }
