@@ -21,7 +21,7 @@ struct Latencies {
   int arithmetic = 4; ///< Float and integer.
   int special = 22;   ///< Special functions and slow conversions.
   int shuffle = 23;
-  int mma; ///< Of 4096 bytes of operands: m16n8k16 F16, m16n8k32 int8.
+  int mma; ///< m16n8k16 of F16, m16n8k32 of int8.
   int shared, l1, l2, dram;
 };
 
