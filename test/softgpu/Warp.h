@@ -63,7 +63,7 @@ struct Warp {
   std::vector<CopyGroup> copyGroups; ///< Committed, oldest first.
   uint64_t executed = 0;
   Mask shuffleUndefined = 0; ///< Lanes of the last shfl.
-  bool runsLast = false; ///< The last group in the order runs, not the first.
+  bool runsLast = false; ///< The group last in the order runs, not the first.
 
   template <class T> T *lanes(Place place) {
     return reinterpret_cast<T *>(bases[place >> 31] + (place & ~kConstant));
