@@ -68,7 +68,7 @@ MOE_KERNEL(1024, 1, ExpertGroupArgs) {
         counts[w * experts + e] = total;
         total += count;
       }
-    int sum = total; // Inclusive, over the warp.
+    int sum = total; // Becomes the sum over lanes up to and including this one.
 #pragma unroll
     for (int i = 1; i < 32; i *= 2) {
       int other = __shfl_up_sync(kAllLanes, sum, i);

@@ -5,9 +5,9 @@
 // accumulate in shared memory and are rescaled when a block of rows raises the
 // maximum.
 //
-// Floats in shared memory: queries [MOE_HEADS][width], rows [8][width], sums
-// [MOE_HEADS][latent]. With four heads of 576 columns and eight rows that is 9
-// + 18 + 8 = 35 KB; a larger group or block would take too much.
+// Floats in shared memory: queries [kHeads][width], rows [kRows][width], sums
+// [kHeads][latent]. With four heads of 576 columns and eight rows that is 9 +
+// 18 + 8 = 35 KB; a larger group or block would take too much.
 
 #include "kernels/cuda/Spans.cuh"
 
