@@ -95,8 +95,8 @@ struct Group {
 /// raised only when a score exceeds it by more than this exponent of two: after
 /// the first tiles, sums hardly ever need to be rescaled.
 constexpr int kSlack = kRings == 1 ? 4 : 0;
-/// A weight relative to an equal score is kOne, so that weights in F16 are at
-/// most 2^kWeightExponent (KvHalf.cuh).
+/// kOne is the weight of a score that equals the running maximum. Weights in
+/// F16 are thus at most 2^kWeightExponent (KvHalf.cuh).
 constexpr int kOneExponent = kWeightExponent > 0 ? kWeightExponent - kSlack : 0;
 constexpr float kOne = float(1 << kOneExponent);
 

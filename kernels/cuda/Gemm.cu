@@ -266,8 +266,8 @@ MOE_KERNEL(kThreads, kBlocks, MOE_GEMM_ARGS) {
   const int tiles = blockRow + place.row < a.w.rows
                         ? min((tile.job.count - place.act + 7) / 8, kTiles)
                         : 0;
-  // Parts begin at multiples of two stages, so that the first stage of each is
-  // that of the first buffer.
+  // Parts begin at multiples of two stages, so that the first stage of each
+  // part is in the first buffer.
   const Range range = rangeOf(a, tile, units, 2 * kStageUnits);
   Sources &s = *(Sources *)((Stage *)memory + 2);
   findSources(s, a, tile.job, blockRow);

@@ -63,10 +63,10 @@ constexpr int kQuads = kStepUnits * kPanels * 4;
 constexpr int kTurns = kSliceThreads / kQuads;
 static_assert(kTurns * kQuads == kSliceThreads);
 
-/// What this thread copies. `codes` is the address of its first word of codes
-/// in round 0; `to` says where its words go, from the beginning of a stage;
-/// `panel` is the panel whose scales it decodes; `unit` the unit of its codes
-/// in a round.
+/// What this thread copies. `codes`, plus codeOffset() of a round's first unit,
+/// is the address of its first word of codes; `to` says where its words go,
+/// from the beginning of a stage; `panel` is the panel whose scales it decodes;
+/// `unit` the unit of its codes in a round.
 struct WeightSource {
   const u8 *codes, *panel;
   u32 to[kWeightCopies];
