@@ -60,8 +60,9 @@ MOE_DEVICE void copyColumns(u32 to, const u8 *from, i64 stride, int thread,
   constexpr int kRowsAtATime = 4 * kCopyWarps;
   int first = thread / 8, chunk = thread % 8;
 #ifdef MOE_CONTIGUOUS
-  // Not known to be small: a compiler would make row and group bytes of a word
-  // of which the others were never written (dp2a).
+  // Hides from the compiler that the number is small: it would pack row and
+  // group into bytes of one word for dp2a, whose other bytes were never
+  // written.
   asm("" : "+r"(first));
 #endif
   from += first * stride + chunk * 16;

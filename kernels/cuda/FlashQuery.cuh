@@ -263,8 +263,7 @@ struct Query {
       int half = kHalves == 2 ? j % 2 : 0;
       float scale = powerOfTwo(-exponent[half]);
       const float *pair = x[half][i] + j / 2 * 2;
-      if constexpr (kHalves ==
-                    1) { // In the rows of queries that are not there.
+      if constexpr (kHalves == 1) { // Low parts are rows g + 8.
         Split both = split(pair[0] * scale, pair[1] * scale);
         parts[0][j] = both.high;
         parts[0][j + 1] = both.low;

@@ -49,7 +49,7 @@ constexpr int kUnits = 4;
 /// format.
 constexpr int kPassUnits = kUnits * kShare;
 static_assert(kPassUnits <= 8);
-constexpr int kBlockRows = 4 * MOE_QUADS; ///< Of weights.
+constexpr int kBlockRows = 4 * MOE_QUADS; ///< Weight rows of a block.
 /// Threads of the largest block. One that has a multiprocessor for itself has
 /// 512, as two others together.
 constexpr int kThreads = MOE_THREADS;
@@ -57,7 +57,7 @@ constexpr int kThreads = MOE_THREADS;
 /// shared memory: 32 weight rows and four more, so that lanes with different
 /// rows of activations write to different banks.
 constexpr int kPitch = 36;
-constexpr int kRows = 8; ///< Of activations.
+constexpr int kRows = 8; ///< Rows of activations of a block.
 #ifdef MOE_GATE
 constexpr int kMatrices = 2;
 #else

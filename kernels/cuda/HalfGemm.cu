@@ -51,7 +51,7 @@ constexpr int kMatrices = 2;
 constexpr int kMatrices = 1;
 #endif
 constexpr int kTiles = MOE_ROWS / MOE_WARP_COLS / 8;
-constexpr int kRowTiles = MOE_TILES / kMatrices; ///< Of a matrix and warp.
+constexpr int kRowTiles = MOE_TILES / kMatrices; ///< A warp's of a matrix.
 constexpr int kBlockRows = 16 * kRowTiles * MOE_WARP_ROWS;
 constexpr int kSliceThreads = 32 * MOE_WARP_ROWS * MOE_WARP_COLS;
 constexpr int kThreads = kSliceThreads * MOE_SLICES;
@@ -392,7 +392,7 @@ MOE_KERNEL(kThreads, MOE_BLOCKS, HalfGemmArgs) {
   ActSource acts = actSource(a, job, rounds.begin, slice, thread);
   const u32 first = sharedAddress(memory) + slice * u32(sizeof(Stage));
   const u32 end = first + MOE_STAGES * kStageBytes;
-  Scales scales; // Of the round that was filled last.
+  Scales scales; // Those that fill() has loaded; store() stores them.
   auto fill = [&](int round, u32 stage, int part, int parts) {
     if (round < rounds.end) {
       fillWeights(stage, weights, round, thread, part, parts);

@@ -33,7 +33,7 @@
 #include "kernels/cuda/PanelStage.cuh"
 
 constexpr int kStepUnits = kStepCols / 32;
-constexpr int kPanels = MOE_TILES * MOE_WARP_ROWS; ///< Of all matrices.
+constexpr int kPanels = MOE_TILES * MOE_WARP_ROWS; ///< Of both matrices.
 constexpr int kMatrixPanels = kPanels / kMatrices;
 static_assert(kRowTiles % 2 == 0, "a lane has rows of two panels");
 /// Number of 16-bit numbers of a weight.
@@ -46,7 +46,7 @@ constexpr int kFactors = kHalves;
 #endif
 
 struct WeightStage {
-  /// At the places that wordPlace() returns.
+  /// Words of a unit are at the places that wordPlace() returns.
   uint4 codes[kPanels][kStepUnits][kUnitWords];
   /// Scales (of each half), then minima. A vector has those of four rows, each
   /// as an F16 number twice.

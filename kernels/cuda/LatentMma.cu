@@ -41,7 +41,8 @@ using AttentionOf = LatentAttentionArgs;
 #endif
 
 constexpr int kTeams = MOE_TEAMS, kThreads = 128 * kTeams;
-constexpr int kHeads = 16, kKeys = 32, kWarps = 4; ///< Of a team.
+/// Heads of a team, rows of a tile, and warps of a team.
+constexpr int kHeads = 16, kKeys = 32, kWarps = 4;
 constexpr int kLatent = MOE_LATENT, kWidth = MOE_LATENT + MOE_ROPE;
 constexpr int kSteps = kWidth / 16 / kWarps;   ///< Steps of a warp's columns.
 constexpr int kColumns = kLatent / 8 / kWarps; ///< mma columns of a warp.

@@ -170,7 +170,7 @@ static std::vector<Launch> route(const char *entry,
                                  int32_t groups, const LaunchContext &context) {
   Fusion fusion = Fusion::blocks();
   fusion.choosesExperts = true;
-  constexpr int64_t kAtOnce = 8; // Of the file.
+  constexpr int64_t kAtOnce = 8; // As in Router.cu.
   return {makeLaunch({"kernels/cuda/Router.cu", entry, std::move(defines)},
                      {uint32_t(context.maxTokens)},
                      uint32_t(std::clamp<int64_t>(blocksFor(a.experts, 32) * 32,

@@ -110,10 +110,10 @@ struct FlashForm {
   bool isPrefill;
   bool isWide; ///< Keys and values have more than 384 columns together.
   int warps, stages;
-  int64_t keys;         ///< Of a tile.
+  int64_t keys;         ///< Keys of a tile.
   int64_t tall = 1;     ///< A warp has 16 `tall` queries.
   int64_t held = 16;    ///< Steps of 16 columns of them kept in registers.
-  int64_t queries = 16; ///< Of a block in decode.
+  int64_t queries = 16; ///< Queries of a block in decode.
   uint32_t sharedBytes;
   bool isSmall = false;     ///< A thread needs at most 168 registers.
   bool isWarpgroup = false; ///< FlashWarpgroup.cuh
@@ -127,7 +127,7 @@ struct FlashForm {
     // numbers of 256 columns leave none to convert codes with.
     isWide = columns > 384;
     int64_t rowBytes = kvRowBytes(type, columns);
-    // Not for a few tokens, or one of each sequence.
+    // A few tokens, or one or two of each sequence, are decoded.
     isPrefill = context.maxTokens > 32 &&
                 context.maxTokens > 2 * context.maxSequences &&
                 !(isWide && hasCodes);
@@ -214,7 +214,7 @@ struct FlashForm {
 /// the KV heads from `whole` on, into `count` parts; with one part not at all.
 struct Parts {
   int64_t whole = 0, count = 1;
-  int64_t tiles = 0; ///< Of a head.
+  int64_t tiles = 0; ///< Tiles of queries of a KV head.
 };
 
 /// Floats of a row of a part's sums, rounded up to a multiple of sixteen bytes.
@@ -573,7 +573,8 @@ std::vector<Launch> launches(const moek::MlaAttentionArgs &a,
 
 int64_t headRowsBytes(const moek::MlaAttentionArgs &a,
                       const LaunchContext &context) {
-  // For either kind of rows: the type of the cache is not always known yet.
+  // The larger of both kinds of rows, because the type of the cache is not
+  // always known yet.
   int64_t bytes = 0;
   for (bool isFlash : {false, true})
     bytes = std::max(bytes, headBytes(a, isFlash, context) *

@@ -133,7 +133,7 @@ uint32_t groupsOf(const Product &p, int64_t rows) {
                                  : blocksFor(p.maxRows, rows);
 }
 
-constexpr int64_t kFloatWarps = 8; ///< Of a block of FloatGemm.cu.
+constexpr int64_t kFloatWarps = 8; ///< Warps of a block of FloatGemm.cu.
 
 /// Returns how many of a block's warps share a row of weights: as many as give
 /// a multiprocessor 16 warps, while each still has a few loads of 32 lanes. A
@@ -225,8 +225,8 @@ std::vector<Launch> gemvMma(const Product &p, const LaunchContext &context) {
   spec.define("MOE_THREADS", (isAlone ? 2 : 1) * kMaxWarps * 32);
   if (!addFormat(spec, p.format))
     return {};
-  // Of 16 warps, each quarter of a multiprocessor has four: it ends first if
-  // all have units, even if not all have as many.
+  // With 16 warps, each quarter of a multiprocessor has four. The block ends
+  // first if all warps have units, even if some have more than others.
   int64_t units = p.args.w.cols / 32;
   int64_t warps =
       isAlone ? std::min<int64_t>(2 * kMaxWarps, blocksFor(units, passUnits))
@@ -326,7 +326,7 @@ uint32_t gemmSharedBytes(const Product &p, int64_t acts, int64_t weights,
 /// How a block of Gemm.cu divides its work.
 struct GemmShape {
   int64_t rows, warpRows, warpCols, pairs, matrices, resident;
-  /// Of each matrix.
+  /// Weight rows of a block, of each matrix.
   int64_t weightRows() const { return 32 * warpRows * pairs / matrices; }
   int64_t threads() const { return 32 * warpRows * warpCols; }
   int64_t tiles() const { return rows / warpCols / 8; }
@@ -339,8 +339,8 @@ GemmShape gemmShape(const Product &p, int arch) {
       arch < 80 || (p.jobs == Jobs::Experts && rowsPerMatrix(p) < 128);
   s.rows = blockRowsOf(p, isSmall ? 64 : 128);
   s.matrices = p.isGate ? 2 : 1;
-  // Of 128 rows, a warp multiplies 64 with 64 weight rows: 128 sums of a lane.
-  // Of fewer, it has half as many sums.
+  // With 128 rows of activations, a warp multiplies 64 of them by 64 weight
+  // rows: 128 sums of a lane. With fewer, a lane has half as many sums.
   bool isLarge = s.rows == 128;
   int64_t warpActs = p.isGate && !isLarge ? 32 : 64;
   s.warpCols = (s.rows + warpActs - 1) / warpActs;
@@ -425,7 +425,7 @@ int32_t streamedParts(int64_t bytes, int64_t experts) {
 }
 
 int64_t slotBytes(int64_t matrixBytes, int64_t count) {
-  constexpr int64_t kLine = 128; // Of a GPU's cache.
+  constexpr int64_t kLine = 128; // Bytes of a line of a GPU's cache.
   return (matrixBytes * count + kLine - 1) / kLine * kLine;
 }
 

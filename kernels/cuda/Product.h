@@ -27,7 +27,7 @@ struct Product {
   int64_t heads = 1;
   int64_t maxRows = 1; ///< Tokens, or slots if there are experts.
   int64_t sharers = 1; ///< Experts that the slots are distributed to.
-  Activation activation = Activation::Silu; ///< Of a gate.
+  Activation activation = Activation::Silu; ///< Used if isGate.
 };
 
 Product productOf(OpCode op, const void *args, const LaunchContext &context);
