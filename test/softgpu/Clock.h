@@ -1,8 +1,9 @@
 //===- Clock.h - Predicts the time of launches ------------------*- C++ -*-===//
 //
-// From a recording of some of a launch's blocks: blocks are dealt to
-// multiprocessors as these become free, and the multiprocessor that ends last
-// is replayed (Multiprocessor.h). README.md, "Time", says what is modelled.
+// The time is predicted from a recording of some of a launch's blocks: blocks
+// are dealt to multiprocessors as these become free, and the multiprocessor
+// that ends last is replayed (Multiprocessor.h). README.md, "Time", says what
+// is modelled.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,7 +25,7 @@ struct LaunchTime {
   int busy = 0;                      ///< Multiprocessors that have blocks.
   /// Stalls of the last block that was replayed: see `leastStall` of timeOf().
   std::vector<std::string> stalls;
-  // Of the multiprocessor that ends last: the part of the time in which each
+  // For the multiprocessor that ends last: the part of the time in which each
   // unit was busy.
   double issue = 0, floats = 0, integers = 0, special = 0, tensor = 0,
          shared = 0, l2 = 0, dram = 0;

@@ -96,8 +96,9 @@ private:
   uint32_t launch_ = 0;
   bool hasFenced_ =
       false; ///< In this launch; otherwise no block knows of others.
-  std::vector<uint32_t> blocks_;                            ///< By agent.
-  std::unordered_map<uint64_t, BlockClock::View> released_; ///< By address.
+  std::vector<uint32_t> blocks_; ///< The block of each agent.
+  /// What strong writes to each address have released.
+  std::unordered_map<uint64_t, BlockClock::View> released_;
 };
 
 class DeviceMemory {

@@ -37,7 +37,7 @@ struct GpuModel {
   // What follows only the clock uses.
   double mmaSync;        ///< The part of these rates that mma.sync reaches.
   double dramEfficiency; ///< The part of `gigabytes` that reading reaches.
-  int l1Kilobytes;       ///< With shared memory.
+  int l1Kilobytes;       ///< L1 and shared memory together.
   int l2Megabytes;
   Latencies latency;
 };

@@ -59,16 +59,16 @@ struct MachineOp {
 };
 
 struct MachineRegion {
-  uint32_t begin = 0, end = 0; ///< Of MachineCode::ops.
+  uint32_t begin = 0, end = 0; ///< Range in MachineCode::ops.
   uint32_t spills = 0;         ///< Loads and stores of spilled registers.
 };
 
 struct MachineCode {
-  std::vector<MachineRegion> regions; ///< As Regions::all.
+  std::vector<MachineRegion> regions; ///< One for each of Regions::all.
   std::vector<MachineOp> ops;         ///< Region by region, as they issue.
   std::vector<uint32_t> registers;
   uint32_t registerCount = 0;
-  uint32_t instructions = 0; ///< Of the whole kernel.
+  uint32_t instructions = 0; ///< Number in the whole kernel.
 };
 
 /// What the assembler reports of a kernel.

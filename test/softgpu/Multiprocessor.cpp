@@ -58,7 +58,7 @@ struct ReplayBlock {
   std::vector<int> warps;
   int live = 0;
   ReplayBarrier barriers[16];
-  ReplayBarrier productFences[8]; ///< By warpgroup.
+  ReplayBarrier productFences[8]; ///< wgmma.fence of each warpgroup.
 };
 
 /// One of the four schedulers with its pipes, and when each is free. `lite` and

@@ -23,7 +23,7 @@ struct ReplayInput {
   /// For each op of the kernel, the part of what it reads beyond L1 that DRAM
   /// serves.
   std::vector<double> cold;
-  std::vector<const BlockTrace *> blocks; ///< In their order.
+  std::vector<const BlockTrace *> blocks; ///< In the order in which they begin.
   int resident = 1;                       ///< Blocks at a time.
   double l2Bytes = 0, dramBytes = 0;      ///< This multiprocessor's, per cycle.
   /// Stalls of at least so many cycles of the last block are kept; 0: none.
@@ -32,7 +32,7 @@ struct ReplayInput {
 
 /// A time in which a warp issued nothing.
 struct Stall {
-  int warp = 0;                 ///< Of its block.
+  int warp = 0;                 ///< Its number in its block.
   double cycle = 0, waited = 0; ///< Its end, and its length, in cycles.
   uint32_t op = 0;              ///< The instruction that was issued then.
 };

@@ -27,8 +27,8 @@ struct Access {
   uint16_t sectors = 0;
   uint16_t beyondL1 = 0;  ///< Of these, sectors that L2 serves,
   uint16_t beyondL2 = 0;  ///< and of these, sectors that DRAM serves.
-  uint8_t lines = 0;      ///< Of 128 bytes.
-  uint8_t wavefronts = 0; ///< Of shared memory.
+  uint8_t lines = 0;      ///< Lines of 128 bytes that it touched.
+  uint8_t wavefronts = 0; ///< Wavefronts of shared memory.
   // Barriers.
   uint16_t barrier = 0, threads = 0; ///< 0: all threads that have not ended.
   bool isActive = false, isWrite = false;
@@ -42,7 +42,7 @@ struct WarpTrace {
 
 struct BlockTrace {
   uint64_t block = 0;
-  uint64_t instructions = 0; ///< Of all its warps.
+  uint64_t instructions = 0; ///< Sum over its warps.
   uint64_t bytes[3] = {};    ///< Requested by lanes; from L2; from DRAM.
   std::vector<WarpTrace> warps;
 };
@@ -105,7 +105,7 @@ struct Recording {
     uint64_t requested = 0;                 ///< Bytes beyond L1,
     uint64_t cold = 0;                      ///< and of these, beyond L2.
   };
-  std::vector<Source> sources; ///< By op.
+  std::vector<Source> sources; ///< For each op of the kernel.
 
   bool isWarm(uint64_t address) const;
   /// Bytes between two addresses that are in L2 before the launch.
@@ -138,7 +138,7 @@ private:
   Recording &recording_;
   const Kernel &kernel_;
   std::map<uint64_t, Open> open_;        ///< By linear block.
-  std::map<uint64_t, uint32_t> classes_; ///< By hash.
+  std::map<uint64_t, uint32_t> classes_; ///< Numbers of classes by hash.
   SectorCache ownL2_;
   uint64_t l1Bytes_ = 0;
   Open *last_ = nullptr;

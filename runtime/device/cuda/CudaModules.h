@@ -17,7 +17,7 @@ struct CudaImage {
   /// A cubin, or PTX, which the driver compiles. Empty: no code for this GPU.
   std::string bytes;
   bool isPtx = false;
-  int arch = 0; ///< For which it was compiled.
+  int arch = 0; ///< The architecture for which it was compiled.
 };
 
 /// Returns the best image for a GPU. A GPU runs cubins of its generation (arch

@@ -51,7 +51,7 @@ struct Gpu {
   uint64_t allocatedBytes = 0;
   int retained = 0;
   Result error = kSuccess; ///< A kernel's error; later calls return it.
-  softgpu::SectorCache l2; ///< For the clock.
+  softgpu::SectorCache l2; ///< What L2 holds, for the clock.
 };
 
 struct Module {
@@ -144,7 +144,7 @@ struct HostRange {
   uint64_t bytes = 0;
   bool isOwned = false; ///< Allocated by cuMemHostAlloc.
   bool isMapped = false;
-  std::vector<uint64_t> addresses; ///< By GPU.
+  std::vector<uint64_t> addresses; ///< Its device address on each GPU.
 };
 
 struct State {

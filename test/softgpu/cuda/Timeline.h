@@ -95,7 +95,7 @@ private:
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<OperationPtr> pending_; ///< In order of enqueueing.
-  std::vector<uint32_t> numbers_;     ///< By chain.
+  std::vector<uint32_t> numbers_;     ///< Last number of each chain.
   Clock host_;
   FlagOrder flags_;
   uint32_t chains_ = 0;
