@@ -21,17 +21,17 @@
 // steps of all slices are in flight or in use. At the end the slices' sums are
 // added in their order: matrices of few rows have too few blocks otherwise.
 //
-// With 64 x 32 a warp, 32 columns are 32 mma after 12 ldmatrix: 96 wavefronts
-// for eight warps' 1024 cycles on GeForce, whose mma take 32 cycles of a
-// quarter of a multiprocessor, and 256 on an A100. On GPUs of data centres a
-// warp has 64 x 64, which takes 16 ldmatrix for 64 mma. Its 128 sums leave
-// registers for the weights of the next sixteen columns (MOE_AHEAD 1): they
-// come while this step's are multiplied, over the barrier between stages too.
-// Otherwise all warps would ask for operands at the same time after each
-// barrier, and tensor cores would wait.
+// With 64 x 32 results a warp, 32 columns are 32 mma after 12 ldmatrix.x4. For
+// eight warps these are 384 wavefronts of shared memory, in 2048 cycles of mma
+// on GeForce (32 cycles of a quarter of a multiprocessor each), but in 512 on
+// an A100. On GPUs of data centres a warp therefore has 64 x 64, which takes 16
+// ldmatrix for 64 mma. Its 128 sums leave registers for the weights of the next
+// sixteen columns (MOE_AHEAD 1): they come while this step's are multiplied,
+// over the barrier between stages too. Otherwise all warps would ask for
+// operands at the same time after each barrier, and tensor cores would wait.
 //
 // An H100 reaches 63 % of its peak at most in this way. There, warpgroups
-// multiply (HalfWarpgroups.cuh), with 32 MOE_TILES / 2 x MOE_ROWS a warp.
+// multiply (HalfWarpgroups.cuh), with 16 MOE_TILES x MOE_ROWS results a warp.
 
 #include "kernels/cuda/Formats.cuh"
 #include "kernels/cuda/Tail.cuh"

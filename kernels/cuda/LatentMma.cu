@@ -21,10 +21,10 @@
 //
 // A tile is 36 KB (19 KB of Q8_0) and 136 mma per warp. On a 4090 the mma of a
 // team take 4.4 of the 11.7 thousand cycles in which a multiprocessor's share
-// of the bandwidth delivers the tile of F16, on an H100 about half of 2.6
-// thousand: with 16 heads memory is the limit, with 128 the mma. A team has
-// barriers of its own between scores, softmax and values, so that one of two
-// teams keeps the tensor cores busy while the other waits.
+// of the bandwidth delivers the tile of F16, on an H100 0.9 of 2.6 thousand:
+// with 16 heads memory is the limit, with 128 the mma. A team has barriers of
+// its own between scores, softmax and values, so that one of two teams keeps
+// the tensor cores busy while the other waits.
 //
 // Shared memory: two tiles of 32 rows of 1168 bytes (16 more than a row has, so
 // that eight rows use all banks), and for each team scores [4][16][36] floats
