@@ -14,7 +14,9 @@
 MOE_DEVICE const float *a8Scales(const u8 *row, i64 cols) {
   return (const float *)(row + cols);
 }
-/// Returns both sums of each block of 32, the first in the low half.
+/// Sums of the quantised values, one word per block of 32 columns: the sum of
+/// its columns 0 .. 15 is in the low half, that of columns 16 .. 31 in the high
+/// half. Both are signed; firstSum() and secondSum() extract them.
 MOE_DEVICE const u32 *a8Sums(const u8 *row, i64 cols) {
   return (const u32 *)(row + cols + cols / 8);
 }

@@ -34,16 +34,20 @@ using i16 = short;
 
 constexpr int kMaxSequences = 64;
 
-/// moek::SequenceRows.
+/// A sequence of the step, as moek::SequenceRows: its rows are `begin` ..
+/// `begin` + `count` - 1 of the step, at positions from `position` on. `pages`
+/// is its page table, `state` its row (or ring of rows) in caches of states.
 struct Sequence {
   int begin, count, position, state;
   const int *pages;
 };
 
-/// Number of counters of blocks that have ended; see Fuse.h.
+/// The number of counters in Step by which blocks of fused launches find out
+/// which of them ends last (Fuse.h).
 constexpr int kTickets = 512;
 
-/// moek::Step, and tickets, which are 0 before and after each launch.
+/// moek::Step, and the counters of fused launches. Every launch finds all
+/// counters 0, and leaves them 0.
 struct Step {
   int tokens, sequences;
   Sequence sequence[kMaxSequences];
@@ -96,41 +100,42 @@ struct PairArgs {
   i64 perToken, share;
 };
 
-/// For Linear, GateUp, HeadLinear, ExpertsLinear and ExpertsGateUp: rows of
-/// `act` times `w` (and `up`), each row with the matrix of its head or expert.
+/// Arguments of Linear, GateUp, HeadLinear, ExpertsLinear and ExpertsGateUp:
+/// each row of `act` is multiplied with `w`, with a gate also with `up`, or
+/// with the matrix of its head or expert in them.
 struct GemmArgs {
   const Step *step;
   const u8 *act;
   i64 actStride; ///< Bytes.
   Matrix w;
   Matrix up;
-  const float *bias, *upBias; ///< [matrices, rows] or null.
+  const float *bias, *upBias; ///< [matrices, w.rows] or null.
   float *out;
   i64 outStride;
-  const int *offsets, *slots; ///< Of ExpertGroup; null without experts.
+  const int *offsets, *slots; ///< From ExpertGroup; else null.
   int experts, topK;
-  int actPerToken; ///< The row of act for slot s is s / topK instead of s.
-  int accumulate;
-  int tail; ///< HeadLinear: columns of a head that are copied.
+  int actPerToken; ///< Slot s reads row s / topK of act instead of row s.
+  int accumulate;  ///< Adds to `out` instead of overwriting it.
+  int tail; ///< HeadLinear: columns of a head of act copied behind its result.
 };
 
-/// Narrow.cu: `rowsPerToken` rows of `cols` floats of each token as 16-bit
-/// numbers, for HalfGemm.cu.
+/// Arguments of Narrow.cu and NarrowA8.cu, which convert `rowsPerToken` rows of
+/// `cols` columns of each token to 16-bit numbers for HalfGemm.cu.
 struct NarrowArgs {
   const Step *step;
   const u8 *x;
-  i64 tokenStride, rowStride; ///< Bytes between tokens, and rows of a token.
-  u16 *out;      ///< [rows, pitch], and `plane` elements later the low parts.
+  i64 tokenStride, rowStride; ///< Bytes.
+  u16 *out;      ///< [rows, pitch]; low parts, if any, `plane` elements behind.
   float *scales; ///< [rows]; only with F16.
-  i64 pitch, plane; ///< pitch: cols, rounded up to 32, with zeros.
+  i64 pitch, plane; ///< pitch: cols rounded up to 32; the rest is zeros.
   int rowsPerToken, cols;
-  /// Of ExpertGroup, where rows are slots: only the first `*slotCount` of
-  /// `slots` are narrowed. Nobody wrote the rows of experts on other devices.
-  /// Null: all.
+  /// Where rows are slots of experts: the result of ExpertGroup. Only the first
+  /// `*slotCount` of `slots` are narrowed, because rows of experts on other
+  /// devices were never written. Null: all rows are.
   const int *slots, *slotCount;
 };
 
-/// A product whose activations were narrowed, with the members of NarrowArgs.
+/// Arguments of HalfGemm.cu: the activations are those that NarrowArgs made.
 struct HalfGemmArgs : GemmArgs {
   const u16 *narrowed;
   const float *scales;
@@ -138,13 +143,14 @@ struct HalfGemmArgs : GemmArgs {
   int rowsPerToken;
 };
 
-/// The tiles of a product that are divided by columns (Tail.cuh). Tiles are
-/// numbered along the groups of rows first.
+/// How the first `divided` tiles of a product are divided by columns
+/// (Tail.cuh). Tile number i has row group i % groups and tile column i /
+/// groups.
 struct TailArgs {
-  float *sums; ///< Of each part of each of these tiles.
-  int groups;  ///< Of rows of activations.
-  int divided; ///< The number of these tiles, which are the first ones.
-  int parts;   ///< Of each.
+  float *sums; ///< The partial sums, for each part of each divided tile.
+  int groups;  ///< The number of groups of rows of activations.
+  int divided; ///< The number of divided tiles.
+  int parts;   ///< The number of parts of a divided tile.
 };
 struct GemmTailArgs : GemmArgs {
   TailArgs tail;
@@ -153,11 +159,12 @@ struct HalfGemmTailArgs : HalfGemmArgs {
   TailArgs tail;
 };
 
-/// Number of blocks that copy matrices, whatever the rest of a grid does.
+/// The most blocks of a grid that copy experts from the host (Bring.cuh).
 constexpr int kBringBlocks = 32;
 
-/// Copies the matrices of `count` experts, of one weight or two, from the
-/// host's memory, if the experts have rows.
+/// Experts to copy from the host's memory: `count` consecutive matrices of one
+/// weight, or of two (gate and up). Expert e is copied if it has rows, which
+/// means that offsets[e] < offsets[e + 1].
 struct Bring {
   const u8 *from[2];
   u8 *to[2];
@@ -171,8 +178,9 @@ struct StreamExpertsArgs {
   Bring part;
 };
 
-/// A part of the experts, which was copied before, and the next part. Blocks
-/// with z = 0 copy the next part, the others multiply.
+/// A launch that multiplies experts copied before and copies the next ones. The
+/// grid has two layers: blocks with z = 0 copy `next`, those with z = 1
+/// multiply.
 struct GemmPartArgs : GemmArgs {
   Bring next;
 };
@@ -180,11 +188,12 @@ struct HalfGemmPartArgs : HalfGemmArgs {
   Bring next;
 };
 
-/// MlaAttention reads [heads][positions][nope + value] floats: the keys and
-/// values of the heads from `firstHead` on, for the positions that each
-/// sequence sees, one sequence after the other. Decompress.cu computes `cols`
-/// of their columns, from `column` on, from the cache's latents and a matrix
-/// [heads, cols, latent], or the transposed one.
+/// Arguments of Decompress.cu. Its result, which MlaAttention.cu reads, is
+/// floats [heads][positions][nope + value]: keys without their rope part, and
+/// values, of the heads from `firstHead` on, for all positions that a sequence
+/// sees, one sequence after the other. A launch computes `cols` of these
+/// columns, from `column` on: the product of cached latents with the matrices
+/// [heads, cols, latent], or [heads, latent, cols] with MOE_TRANSPOSED.
 struct DecompressArgs {
   const Step *step;
   Kv kv;
@@ -194,10 +203,11 @@ struct DecompressArgs {
   int firstHead, latent, cols, column, width; ///< width: nope + value
 };
 
-/// The same as 16-bit rows (DecompressMma.cu), which FlashAttention.cu reads
-/// like a cache of groups of heads, of which each has its own: [positions][keys
-/// of all heads | values of all heads], each in whole 64 columns. A sequence's
-/// rows begin at a multiple of sixteen.
+/// Arguments of DecompressMma.cu, whose result has 16-bit rows.
+/// FlashAttention.cu reads them as a cache in which every head has keys and
+/// values of its own. Row [keys of all heads | values of all heads]; each key
+/// and value is padded to whole 64 columns. A sequence's rows begin at a
+/// multiple of sixteen.
 struct DecompressRowsArgs {
   const Step *step;
   Kv kv;
@@ -206,7 +216,7 @@ struct DecompressRowsArgs {
   i64 rowElements;
   int firstHead, cols;
   int rope; ///< Columns of the cache that follow a key's; 0 for values.
-  int at, headPitch; ///< Columns of the first head, and of each.
+  int at, headPitch; ///< First column of the first head; columns per head.
 };
 
 /// MlaAttention for the heads whose keys and values are decompressed.
@@ -219,30 +229,30 @@ struct MlaHeadsArgs {
   i64 positions;
   float *out;
   i64 outStride;
-  int firstHead, heads, nope, rope, latent, value; ///< heads: those of q.
+  int firstHead, heads, nope, rope, latent, value; ///< heads: of all of q.
   float scale;
 };
 
-/// Rows that have the same parts in FlashParts.cuh: as many positions, from a
-/// multiple of that.
+/// Rows at positions p with the same p / kPartRows have the same division of
+/// keys into parts (FlashParts.cuh).
 constexpr int kPartRows = 1024;
 
-/// Attention of a prompt, of which the KV heads from `wholeHeads` on are
-/// divided into parts.
+/// Attention of a prompt in which blocks for the KV heads from `wholeHeads` on
+/// see only a part of the keys each (FlashParts.cuh).
 struct AttentionPartsArgs : AttentionArgs {
   /// [T * parts] rows, `pitch` apart: [heads * value sums | heads maxima |
   /// heads sums of weights].
   float *parts;
   i64 pitch;
   int wholeHeads;
-  int tiles; ///< Of a head.
+  int tiles; ///< Tiles of queries per KV head; blocks without rows return.
 };
-/// Adds them up.
+/// Arguments of CombineHeads.cu with MOE_PARTS, which adds these parts.
 struct CombinePartsArgs {
   const Step *step;
   const float *parts;
   i64 pitch;
-  float *out; ///< Of the first of these heads.
+  float *out; ///< The result's column of the first head that is in parts.
   i64 outStride;
   int heads;
 };
@@ -276,16 +286,17 @@ struct BlockSplitsArgs : BlockAttentionArgs {
 // Launches of several kernels (Fuse.h)
 //===----------------------------------------------------------------------===//
 
-/// The shape of one kernel of a fused launch.
+/// One kernel (piece) of a fused launch, and which blocks execute it.
 struct PieceShape {
   u32 grid[3], threads;
-  u32 blocks; ///< Blocks of the launch that begin with this kernel.
-  /// For a kernel that follows tiles of another one: the first of its tickets,
-  /// how many of the other's blocks are side by side in a tile, and how many of
-  /// its own blocks, along its axis, belong to a tile.
+  u32 blocks; ///< Blocks of the launch that begin with this piece, or 0.
+  /// For a piece that follows tiles of another one: `ticket` is the number of
+  /// its first tile's counter, `tileBlocks` how many of the other piece's
+  /// blocks side by side make up a tile, and `perTile` how many of its own
+  /// blocks, along its axis, a tile has.
   u32 ticket, tileBlocks, perTile;
-  /// (2^32 - 1) / d for grid[0], grid[1], tileBlocks and perTile, by which
-  /// fused::divide() divides.
+  /// The integers (2^32 - 1) / d for d = grid[0], grid[1], tileBlocks and
+  /// perTile, with which fused::divide() divides.
   u32 inverse[4];
 };
 

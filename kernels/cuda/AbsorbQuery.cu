@@ -1,11 +1,13 @@
-// AbsorbQuery: [W_UK^T q_nope | q_rope] per head, for W_UK in the file's
-// layout, whose columns are the outputs. A block computes 256 columns of a
-// head, eight for each lane, for one token or up to four: 8 or 32 registers of
-// sums. Its eight warps take the matrix's rows in turn (a head has 128), and
-// their sums are added in the order of warps. For one token a warp has eight
-// rows in flight: 32 blocks of DeepSeek-V2-Lite do not fill a GPU, and wait for
-// memory twice. The last block of a head copies q_rope.
-// (With a transposed W_UK the op is a HeadLinear.)
+// AbsorbQuery: out = [W_UK^T q_nope | q_rope] for each head, with W_UK in the
+// file's layout: a row has the `latent` outputs. A lane computes kEach outputs,
+// of one token or of up to four, in kRows * kEach registers: eight outputs
+// where the format can be decoded eight elements at a time (MOE_EIGHT), so that
+// a block has 256, otherwise two, so that it has 64. The block's eight warps
+// take the matrix's rows in turn (a head has 128); their sums are added in the
+// order of warps. For one token a warp has eight rows in flight: the 32 blocks
+// of DeepSeek-V2-Lite do not fill a GPU, and with 16 rows a warp they wait for
+// memory twice. The last block along x of a head copies q_rope. (With a
+// transposed W_UK the op is a HeadLinear.)
 
 #include "kernels/cuda/Gguf.cuh"
 
@@ -18,9 +20,9 @@ constexpr int kRows = MOE_ROWS, kWarps = 8, kLanes = 32;
 constexpr int kUnrolled = kRows == 1 ? 8 : 2;
 constexpr int kColumns = kLanes * kEach;
 
-/// Adds the products of the warp's rows of `w` with queries `q`, of `count`
-/// tokens, to the sums of columns c ... c + 7. `IsWhole`: the matrix has all of
-/// these columns, and they are loaded together.
+/// sums[t][i] += w[r][c + i] * q[t][r] over the warp's rows r, for the first
+/// `count` tokens. `IsWhole`: columns c .. c + 7 exist and are loaded together.
+/// Otherwise columns beyond `latent` count as zero.
 template <bool IsWhole>
 MOE_DEVICE void multiply(const AbsorbQueryArgs &a, const u8 *w, const float *q,
                          int c, int count, float (&sums)[kRows][kEach]) {

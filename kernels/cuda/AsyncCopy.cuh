@@ -1,6 +1,10 @@
 //===- AsyncCopy.cuh - Copies to shared memory ------------------*- C++ -*-===//
 //
-// sm_75 has no such copies: there a copy is complete when it was begun.
+// Copies from global to shared memory by cp.async, which run in the background:
+// commitCopies() closes a group of them, waitCopies() waits for groups. A
+// thread sees its own copies after that wait, others after a barrier as well.
+// sm_75 has no cp.async: there the functions load and store at once, and commit
+// and wait do nothing.
 //
 //===----------------------------------------------------------------------===//
 
@@ -12,7 +16,8 @@
 MOE_DEVICE u32 sharedAddress(const void *p) {
   return u32(__cvta_generic_to_shared(p));
 }
-/// Copies sixteen bytes to the shared address `to` in the background.
+/// Begins a copy of sixteen bytes to the shared address `to`. Both addresses
+/// are multiples of sixteen; the data bypasses L1 (cg).
 MOE_DEVICE void copyAsync(u32 to, const void *from) {
 #if __CUDA_ARCH__ >= 800
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"
@@ -27,7 +32,7 @@ MOE_DEVICE void copyAsync(u32 to, const void *from) {
                : "memory");
 #endif
 }
-/// The same for four or eight bytes.
+/// The same for four or eight bytes, which pass through L1 (ca).
 template <int Bytes> MOE_DEVICE void copyFew(u32 to, const void *from) {
   static_assert(Bytes == 4 || Bytes == 8);
 #if __CUDA_ARCH__ >= 800
@@ -50,7 +55,9 @@ template <int Bytes> MOE_DEVICE void copyFew(u32 to, const void *from) {
   }
 #endif
 }
-/// Copies four or sixteen bytes to the shared address `to`, or zeros.
+/// Begins a copy of four or sixteen bytes to the shared address `to`, or fills
+/// them with zeros if not `isCopied`. `from` must be a valid address in either
+/// case.
 template <int Bytes>
 MOE_DEVICE void copyOrZero(u32 to, const void *from, bool isCopied) {
   static_assert(Bytes == 4 || Bytes == 16);
@@ -81,8 +88,8 @@ MOE_DEVICE void copyOrZero(u32 to, const void *from, bool isCopied) {
 #endif
 }
 #if __CUDA_ARCH__ >= 800
-/// Copies `bytes` of sixteen to the shared address `to`; the others become
-/// zero.
+/// Begins a copy of the first `bytes` of sixteen bytes to the shared address
+/// `to`; the others become zero.
 MOE_DEVICE void copyAsync(u32 to, const void *from, int bytes) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
                :

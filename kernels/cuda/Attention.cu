@@ -23,8 +23,9 @@ struct Query {
   int begin, end; ///< Positions of the block's split that it sees.
 };
 
-/// Loads `count` rows from position `at` on: `columns` columns from column
-/// `from` on.
+/// Copies `columns` columns of the cache, from column `from` on, to shared
+/// memory as floats: those of `count` positions from `at` on, `stride` floats
+/// apart.
 MOE_DEVICE void loadRows(float *to, int stride, const AttentionArgs &a,
                          const Sequence &s, int at, int count, int from,
                          int columns) {
@@ -61,8 +62,8 @@ MOE_KERNEL(128, 2, AttentionArgs) {
     q.end = min(position + 1, spanEnd);
     return q;
   };
-  // The rows from the first one that the first query sees to the last one that
-  // the last query sees.
+  // Positions that any query of the tile sees: from the first one of the first
+  // query to the last one of the last query.
   int begin = queryOf(0).begin, end = queryOf(count - 1).end;
   if (begin >= end)
     return;

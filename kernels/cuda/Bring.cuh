@@ -26,7 +26,9 @@ MOE_DEVICE uint4 loadOfHost(const uint4 *p) {
   return x;
 }
 
-/// The part of the copy of thread `thread` of `threads`.
+/// Copies the share of thread `thread` of `threads`: every `threads`-th word of
+/// sixteen bytes, with four loads in flight, or every `threads`-th byte if an
+/// address is not a multiple of sixteen.
 MOE_DEVICE void bringMatrix(const u8 *from, u8 *to, i64 bytes, i64 thread,
                             i64 threads) {
   i64 done = 0;
@@ -53,8 +55,9 @@ MOE_DEVICE void bringMatrix(const u8 *from, u8 *to, i64 bytes, i64 thread,
     to[i] = from[i];
 }
 
-/// Copies with the first kBringBlocks blocks of a grid that is `blocks` wide;
-/// this one is block number `block`.
+/// Copies what `b` says with the first kBringBlocks blocks of a grid of
+/// `blocks` blocks; the calling block is number `block`. Nothing is signalled:
+/// the launch after this one reads the copies.
 MOE_DEVICE void bring(const Bring &b, i64 block, i64 blocks) {
   if (blocks > kBringBlocks)
     blocks = kBringBlocks;

@@ -1,6 +1,6 @@
 // BlockMaxima: the largest score of each block of entries before a token's own.
-// With MOE_KEEP, KeepBlocks: minus infinity for entries outside of chosen blocks.
-// A block has one token.
+// With MOE_KEEP, KeepBlocks: minus infinity for entries outside of chosen
+// blocks. A block has one token.
 
 #include "kernels/cuda/Device.cuh"
 
@@ -18,7 +18,8 @@ MOE_KERNEL(256, 4, KeepBlocksArgs) {
     if (i / a.size != own)
       out[i] = -infinity();
   __syncthreads();
-  // Every block is chosen once, and the own one is not among them.
+  // Chosen blocks are distinct, and the token's own block is not among them, so
+  // no entry is written twice.
   for (i64 i = threadIdx.x; i < i64(a.topK + 1) * a.size; i += blockDim.x) {
     int k = int(i / a.size), block = k < a.topK ? chosen[k] : own;
     int entry = block * a.size + int(i % a.size);

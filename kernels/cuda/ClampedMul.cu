@@ -1,6 +1,7 @@
-// ClampedMul: out = silu(min(gate, limit)) * max(-limit, min(up, limit)), or
-// with the limit on silu(gate); or SiTU, whose limits are soft. A thread computes
-// one element.
+// ClampedMul: out = silu(min(g, limit)) * clamp(u, -limit, limit), with g the
+// gate and u the up value; with `activated` it is min(silu(g), limit) instead
+// of silu(min(g, limit)). With `soft` (SiTU) limits are soft: limit * tanh(g /
+// limit) * sigmoid(g) * soft * tanh(u / soft). A thread computes one element.
 
 #include "kernels/cuda/Device.cuh"
 

@@ -5,23 +5,28 @@
 
 #include "kernels/cuda/Device.cuh"
 
-/// Columns of a block, of which a lane has some that it loads at once.
+/// A block combines kCombined columns of a head; each lane of a warp has
+/// kColumns neighbouring ones, which it loads with one instruction.
 constexpr int kCombined = MOE_COLUMNS, kColumns = kCombined / 32;
 struct alignas(4 * kColumns) Columns {
   float of[kColumns];
 };
-/// Warps of a block, and splits of each whose loads are in flight together.
+/// Each of kWarps warps has the loads of kAhead splits in flight at a time.
 constexpr int kWarps = 8, kAhead = 8, kTogether = kWarps * kAhead;
 
 static_assert(kAhead <= 32, "a lane for each split of a warp");
 
-/// Combines the sums of `used` KV splits of a token's head, weighted by
-/// exp(maximum of the split - maximum of all), for kCombined columns from
-/// `block` * kCombined on. The row of a split is [heads * value sums | heads
-/// maxima | heads sums of weights]; rows are `stride` apart. Needs 256 threads:
-/// warps take splits by turns, relative to their own maxima, and their results
-/// are added in order. No branch is around loads: those of splits that are not
-/// there are the last one's.
+/// out = sum over splits of e_s x_s / sum over splits of e_s w_s, with e_s =
+/// exp(maximum of split s - largest maximum), for kCombined columns of a
+/// token's head from column `block` * kCombined on. x_s are the weighted sums
+/// of split s and w_s its sum of weights, of `used` splits; the row of a split
+/// is [heads * value sums | heads maxima | heads sums of weights], and rows are
+/// `stride` floats apart.
+///
+/// Needs 256 threads. Warp w takes splits w, w + 8, ..., relative to its own
+/// running maximum; the warps' results are added in the order of warps. Loads
+/// have no branch around them: beyond the last split they read the last one
+/// again, and its weight is zero.
 MOE_DEVICE void combineSplits(const float *rows, i64 stride, int used,
                               int heads, int value, int head, int block,
                               float *out) {
@@ -37,7 +42,8 @@ MOE_DEVICE void combineSplits(const float *rows, i64 stride, int used,
   };
   float most = -infinity(), total = 0, sums[kColumns] = {};
   for (int at = warp; at < used; at += kTogether) {
-    // Maximum and sum of weights of one of the warp's splits.
+    // Lane j < kAhead has the maximum and the sum of weights of the warp's j-th
+    // split of this round.
     int own = at + kWarps * lane;
     bool isThere = lane < kAhead && own < used;
     const float *of = rowOf(maxima, isThere ? own : at);
@@ -46,7 +52,7 @@ MOE_DEVICE void combineSplits(const float *rows, i64 stride, int used,
 #pragma unroll
     for (int j = 0; j < kAhead; ++j)
       ahead[j] = *(const Columns *)rowOf(x, at + kWarps * j);
-    float next = fmaxf(most, warpMax(maximum)); // Some come several times.
+    float next = fmaxf(most, warpMax(maximum)); // Lanes >= kAhead repeat one.
     float shift = next == -infinity() ? 0 : next, alpha = expf(most - shift);
     float factor = isThere ? expf(maximum - shift) : 0;
     most = next;

@@ -1,10 +1,11 @@
-// CombineSplits of heads of at most 256 columns: a warp combines the KV splits
-// that a token sees, for 128 columns of a head. In decode it is a part of the
-// launch of attention (Fuse.h): of the blocks that read a head of keys and
-// values, the last one combines its queries' splits, 4 KB each for eight heads
-// of 128 columns. There is no branch around loads: what a jump leads to has to
-// be fetched first. With MOE_PARTS it combines the parts of a prompt's
-// attention (FlashParts.cuh).
+// CombineSplits for heads of at most 256 columns: a warp combines the KV splits
+// that a token sees, for 32 * MOE_COLUMNS columns of a head. In decode it is
+// part of the launch of attention (Fuse.h): of the blocks that read a KV head,
+// the last one to end combines the splits of its queries, 4 KB a split for
+// eight heads of 128 columns. Loads have no branch around them, because the
+// target of a jump has to be fetched first: beyond the last split they read the
+// last one again, with a weight of zero. With MOE_PARTS it combines the parts
+// of a prompt's attention (FlashParts.cuh).
 
 #ifdef MOE_PARTS
 #include "kernels/cuda/FlashParts.cuh"
@@ -14,8 +15,8 @@ using CombineOf = CombinePartsArgs;
 using CombineOf = CombineSplitsArgs;
 #endif
 
-/// Columns of a lane, which it loads at once, and splits whose loads are in
-/// flight together: 64 registers.
+/// A lane loads its kColumns (at most 4) neighbouring columns with one
+/// instruction, and has the loads of kAhead splits in flight: 64 registers.
 struct alignas(4 * MOE_COLUMNS) Columns {
   float of[MOE_COLUMNS];
 };
@@ -62,7 +63,7 @@ MOE_KERNEL(128, 4, CombineOf) {
   u32 pitch = u32(stride) * 4; // Bytes.
   const char *stats = (const char *)(rows + i64(a.heads) * MOE_VALUE + head);
   const char *x = (const char *)(rows + i64(head) * MOE_VALUE);
-  // Columns and splits that are not there are those that are the last.
+  // Beyond the last column or split, a lane loads the last one again.
   int column = (blockIdx.z * 32 + lane) * kColumns;
   bool isThere = column < MOE_VALUE;
   x += min(column, MOE_VALUE - kColumns) * 4;
@@ -70,7 +71,7 @@ MOE_KERNEL(128, 4, CombineOf) {
     return (const float *)(from + u64(u32(min(i, used - 1))) * pitch);
   };
   float most = -infinity(), total = 0, sums[kColumns] = {};
-  // Maximum and sum of every 32nd split.
+  // Lane i has the maximum and the sum of weights of split i, then i + 32, ...
   float own = rowOf(stats, lane)[0], weight = rowOf(stats, lane)[a.heads];
   float factor = 0;
   for (int at = 0; at < used; at += kAhead) {

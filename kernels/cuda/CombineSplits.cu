@@ -1,5 +1,5 @@
-// CombineSplits: combines the KV splits that a token sees. A block has some
-// columns of a head of a token.
+// CombineSplits: combines the KV splits that a token sees. A block has
+// MOE_COLUMNS columns (Combine.cuh) of a head of a token.
 
 #include "kernels/cuda/Combine.cuh"
 #include "kernels/cuda/Spans.cuh"

@@ -1,16 +1,24 @@
-// Compress: combines the values of several tokens into one, by a softmax of the
-// gates of each column. A thread has one column of a sequence and processes its
-// rows in order. Incomplete sums are relative to a running maximum, as the
-// state stores them, so that it does not matter where a step ends.
+// Compress: every `ratio` tokens of a sequence become one entry, whose columns
+// are sums of the tokens' values weighted by the softmax of their gates (plus
+// `ape` of the token's place), column by column. A thread has one column of a
+// sequence and processes its rows in order. Incomplete sums are relative to a
+// running maximum, as the state stores them, so that it does not matter where a
+// step ends.
+//
+// With `overlap` a token has two sets of columns, and an entry combines the
+// second set of its own tokens (`now`) with the first set of the tokens of the
+// entry before (`before`). `first` collects the first set for the next entry.
 
 #include "kernels/cuda/States.cuh"
 
-/// An incomplete softmax-weighted sum.
+/// An incomplete sum of values weighted by exp(gate): relative to the largest
+/// gate, `weight` is the sum of weights and `sum` that of weighted values.
 struct OnlineSoftmaxSum {
   float most, weight, sum;
 
-  /// Adds `value` with the weight exp(`gate`) * `w`. A NaN gate makes the sums
-  /// NaN, but not the maximum.
+  /// Adds exp(`gate`) * `w` to the weight and exp(`gate`) * `value` to the sum:
+  /// a token with w = 1, or another sum with its maximum as `gate`. A NaN gate
+  /// makes both NaN, but not the maximum.
   __device__ void add(float gate, float w, float value) {
     float next = gate > most ? gate : most;
     float before = expf(most - next), now = expf(gate - next);

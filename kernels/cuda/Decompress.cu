@@ -1,8 +1,9 @@
-// Decompress: computes a head's keys or values from latent cache rows, for
-// MlaAttention. Eight rows of the cache are converted to floats in shared
-// memory. If the matrix's rows are the outputs, a warp computes one of them at
-// a time, with its lanes along the latent; if the matrix is transposed
-// (MOE_TRANSPOSED), a thread computes one column.
+// Decompress: multiplies cached latents with a head's matrix to get its keys or
+// values for MlaAttention.cu (DecompressArgs). A block has eight positions,
+// whose latents it converts to floats in shared memory. If the matrix's rows
+// are the outputs, a warp computes one output at a time, with its lanes along
+// the latent; if the matrix is transposed (MOE_TRANSPOSED), a thread computes
+// one output.
 
 #include "kernels/cuda/Gguf.cuh"
 #include "kernels/cuda/KvCache.cuh"

@@ -4,17 +4,19 @@
 //
 // A block has 64 columns of a head, whose weights it decodes once, and takes
 // 128 positions at a time, sixteen for each of eight warps. Per sixteen columns
-// of the latent a warp loads five matrices, 20 wavefronts, for eight mma: 64
-// cycles of a 4090's multiprocessor, 16 of an A100's. Latents are copied in the
-// background, 64 columns at a time, in two stages; codes of Q8_0 are converted
-// to BF16 on the way.
+// of the latent a warp loads operands by five ldmatrix.x4, which are 20
+// wavefronts of shared memory, for eight mma. These take 64 cycles of a 4090's
+// multiprocessor and 16 of an A100's. Latents are copied in the background, 64
+// columns at a time, in two stages; codes of Q8_0 are converted to BF16 on the
+// way, without cp.async.
 //
 // Weights and results are rounded to the 16 bits of the cache's type, or BF16,
 // as the cache has rounded the latents (see FlashAttention.cu).
 //
 // Shared memory: weights [64][latent] (or [latent][64], if the matrix is
 // transposed: MOE_TRANSPOSED), 64 KB for 512; two stages of latents [128][64],
-// 32 KB. Chunks of sixteen bytes are at chunk ^ (row % 8).
+// 32 KB. Of each 64 columns of a row, the sixteen bytes with number i are at
+// place i ^ (row % 8), so that ldmatrix reads eight rows from all banks.
 
 #include "kernels/cuda/Gguf.cuh"
 #include "kernels/cuda/KvHalf.cuh"
@@ -31,13 +33,13 @@ constexpr int kPitch = kChunks * kDepth * 2;
 struct Shared {
   u8 weights[kCols * kChunks * kDepth * 2];
   u8 latents[2][kRows * kDepth * 2];
-  i64 rows[kRows]; ///< In the cache; -1: none.
+  i64 rows[kRows]; ///< Rows in the cache of the positions; -1: none.
 };
 
 MOE_DEVICE int swizzled(int row, int chunk) { return (chunk ^ (row & 7)) * 16; }
 
-/// Decodes the block's weights, of output columns from `first` on, with zeros
-/// beyond the matrix.
+/// Decodes weights of 64 output columns, from `first` on, to 16-bit numbers in
+/// shared memory, with zeros beyond the matrix.
 MOE_DEVICE void decodeWeights(u8 *to, const DecompressRowsArgs &a, const u8 *w,
                               int first) {
   auto at = [&](int n, int c) {
@@ -62,8 +64,9 @@ MOE_DEVICE void decodeWeights(u8 *to, const DecompressRowsArgs &a, const u8 *w,
   }
 }
 
-/// Finds the cache rows of positions from `first` on. Those of a sequence
-/// begin at a multiple of sixteen (FlashAttention.cu).
+/// rows[r] = the cache row of position `first` + r, or -1. Positions are
+/// numbered through all sequences; those of a sequence begin at a multiple of
+/// sixteen, so that there are gaps of up to fifteen.
 MOE_DEVICE void findRows(i64 *rows, const Step *step, i64 first) {
   for (int r = threadIdx.x; r < kRows; r += kThreads) {
     i64 position = first + r, row = -1;
@@ -78,10 +81,11 @@ MOE_DEVICE void findRows(i64 *rows, const Step *step, i64 first) {
   }
 }
 
-/// Copies 64 columns of the latents; what is beyond them becomes zero.
+/// Begins the copies of columns 64 `chunk` .. 64 `chunk` + 63 of all rows to
+/// `to`; columns beyond the latent, and rows that are -1, become zero.
 MOE_DEVICE void copyLatents(u8 *to, const i64 *rows, const Kv &kv, int chunk) {
 #if MOE_KV == MOE_KV_Q8_0
-  // Four columns of four rows are sixteen bytes.
+  // A thread reads sixteen bytes, which are four columns of four rows.
   for (int i = threadIdx.x; i < kRows * kDepth / 16; i += kThreads) {
     int r = i / (kDepth / 4) * 4, word = i % (kDepth / 4);
     i64 row = rows[r];

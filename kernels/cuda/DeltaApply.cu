@@ -1,9 +1,9 @@
-// DeltaApply: the gated delta rule in chunks of sixteen rows (DeltaChunk.cuh).
-// A block keeps 32 columns of a head's matrix S in registers from a sequence's
-// first row to its last, so that S is read and written once per step. A warp
-// has a quarter of the keys; a thread has every fourth of those by four
-// columns. S^T k and S^T q are sums over all keys, hence over the warps, added
-// in their order.
+// DeltaApply: the gated delta rule in chunks of sixteen rows, with the names of
+// DeltaChunk.cuh. A block keeps 32 columns of a head's matrix S [keys, columns]
+// in registers from a sequence's first row to its last, so that S is read and
+// written once per step. Each of four warps has a quarter of the keys, and a
+// thread every fourth of those by four columns. S^T k and S^T q are sums over
+// all keys, hence over the warps; they are added in the order of warps.
 
 #include "kernels/cuda/DeltaChunk.cuh"
 #include "kernels/cuda/States.cuh"
@@ -12,13 +12,14 @@ constexpr int kWarps = 4, kThreads = 32 * kWarps;
 constexpr int kKeys = kAll / kWarps; ///< Keys of a warp.
 constexpr int kTile = kKeys / 4;     ///< Keys of a thread.
 constexpr int kColumns = 32;
-/// Rows of a warp in `parts`: its keys of S, later its sums for keys and
-/// queries.
+/// Rows of a warp in `parts`: first its keys' rows of S, then its partial sums
+/// of S^T k (16 rows) and of S^T q (16 rows).
 constexpr int kPart = kKeys > 2 * kChunk ? kKeys : 2 * kChunk;
 
 struct alignas(16) Shared {
-  float keys[2][kAll][kChunk]; ///< Keys, and queries.
+  float keys[2][kAll][kChunk]; ///< [0]: keys, [1]: queries.
   float parts[kWarps][kPart][kColumns];
+  /// For each row i: v_i - D_i,-1 S^T k_i; u_i; and D_15,i u_i.
   float asked[kChunk][kColumns], written[kChunk][kColumns],
       left[kChunk][kColumns];
   ChunkMix mix;
@@ -37,9 +38,10 @@ MOE_DEVICE float4 asFour(const float (&x)[4]) {
   return {x[0], x[1], x[2], x[3]};
 }
 
-/// Adds row `row` of a lower triangular matrix times `x` to `sum`. Entries
-/// above the diagonal are not read, because a NaN in a later row must have no
-/// effect. A warp has four rows, from 4 * warp on.
+/// sum += `triangle` * x, columns `column` .. + 3, where `triangle` is row
+/// `row` of a lower triangular matrix. Entries above the diagonal are not read,
+/// because a NaN in a later row must have no effect. A warp has rows 4 * warp
+/// .. + 3, so that columns before 4 * warp need no comparison.
 MOE_DEVICE void addLower(float (&sum)[4], const float (&triangle)[kChunk],
                          const float (&x)[kChunk][kColumns], int column,
                          int warp, int row) {
@@ -63,12 +65,12 @@ MOE_KERNEL(kThreads, 2, DeltaChunkArgs) {
   for (int i = 0; i < blockIdx.z; ++i)
     tile += chunksOf(a.step->sequence[i]);
   int thread = threadIdx.x, lane = thread % 32, warp = thread / 32;
-  int group = lane / 8, column = lane % 8 * 4; // Its first key and column,
-  int row = thread / 8;                        // or its row of a chunk.
+  int group = lane / 8, column = lane % 8 * 4; // The first key and column of S,
+  int row = thread / 8; // or the row of a chunk it computes.
   int head = blockIdx.y,
       keyHead = a.tiled ? head % a.keyHeads : head / (a.heads / a.keyHeads);
   int firstColumn = blockIdx.x * kColumns + column;
-  int columns = min(max(a.value - firstColumn, 0), 4); // Of values.
+  int columns = min(max(a.value - firstColumn, 0), 4); // That exist.
   const float *values =
       a.x + 2 * i64(a.keyHeads) * MOE_KEY + i64(head) * a.value + firstColumn;
   float *out = a.out + i64(head) * a.value + firstColumn;
@@ -131,7 +133,9 @@ MOE_KERNEL(kThreads, 2, DeltaChunkArgs) {
     if (chunk + 1 < chunks)
       fetch(chunk + 1);
 
-    // Four rows of keys and four of queries, by four columns.
+    // Partial sums over the warp's keys, for four columns: of S^T k for rows 4
+    // group .. + 3 in found[0 .. 3], of S^T q for the same rows in found[4 ..
+    // 7].
     float found[8][4] = {};
 #pragma unroll 4
     for (int d = 0; d < kKeys; ++d) {

@@ -1,17 +1,18 @@
 //===- DeltaChunk.cuh - The gated delta rule in chunks of 16 rows ---------===//
 //
 // Let S be the state before a chunk, k_i and q_i unit keys and queries, b_i
-// strengths and g_i decays, with rows counted from 0, and
-// D_ij = g_j+1 * .. * g_i:
+// strengths and g_i decays, with rows i = 0 .. 15, and let D_ij be the product
+// of g_(j+1), .., g_i, so that D_i,-1 = g_0 * .. * g_i:
 //   u_i = b_i (v_i - D_i,-1 S^T k_i - sum over j < i of D_ij (k_i k_j) u_j)
 //   out_i = D_i,-1 S^T q_i + sum over j <= i of D_ij (q_i k_j) u_j
 //   S' = D_15,-1 S + sum over j of k_j (D_15,j u_j)^T
-// The first line is (I + A) u = b (v - ..) with a strictly lower triangular A.
-// DeltaPrepare.cu computes its inverse once per head and chunk, for all chunks
-// at once; its entries are at most one because strengths and keys are. What
-// remains are products with S, chunk after chunk: DeltaApply.cu. Ratios of
-// decays are products of at most sixteen decays, so nothing is divided, and
-// what underflows becomes zero.
+// The first line is (I + A) u = b (v - ..) with the strictly lower triangular
+// A_ij = b_i D_ij (k_i k_j). DeltaPrepare.cu computes the inverse of I + A once
+// per head and chunk, for all chunks at once; its entries are at most one
+// because strengths, decays and the lengths of keys are. What remains are
+// products with S, chunk after chunk: DeltaApply.cu. Ratios of decays are
+// products of at most sixteen decays, so nothing is divided, and what
+// underflows becomes zero.
 //
 // The arithmetic is float: tensor cores of GeForce multiply TF32 only as fast
 // as its lanes multiply floats, and would need three products instead of one.
@@ -24,7 +25,7 @@
 #include "kernels/cuda/Device.cuh"
 
 constexpr int kChunk = kDeltaRows;
-/// Keys of a head, padded with zeros to whole sixteens.
+/// Elements of a key, padded with zeros to a multiple of sixteen.
 constexpr int kAll = (MOE_KEY + 15) / 16 * 16;
 
 /// Data of a chunk and key head: unit keys, and unit queries divided by the
@@ -34,8 +35,8 @@ struct alignas(16) ChunkKeys {
 };
 /// Data of a chunk and head.
 struct alignas(16) ChunkMix {
-  float solved[kChunk][kChunk]; ///< Inverse of I + A, times b_j.
-  float seen[kChunk][kChunk];   ///< D_ij (q_i k_j), j <= i.
+  float solved[kChunk][kChunk]; ///< [i][j]: inverse of I + A, times b_j.
+  float seen[kChunk][kChunk];   ///< [i][j]: D_ij (q_i k_j) for j <= i.
   float kept[kChunk];           ///< D_i,-1
   float left[kChunk];           ///< D_15,j
 };

@@ -1,6 +1,7 @@
 // DeltaGates: the write strength of each head, and its decay or those of its
-// channels. A thread computes one decay of a token, in double as on the CPU: a
-// decay close to one is raised to the power of the text's length.
+// channels: a row of the result is [heads strengths | decays]. A thread
+// computes one decay of a token, in double as on the CPU, because a decay close
+// to one is raised to the power of the text's length.
 
 #include "kernels/cuda/Softplus.cuh"
 

@@ -49,7 +49,8 @@ MOE_KERNEL(32 * kWarps, 4, DeltaChunkArgs) {
   for (int i = threadIdx.x; i < 2 * kAll * kChunk; i += 32 * kWarps)
     to[i] = rows[i / (kAll * kChunk)][i % kChunk][i / kChunk % kAll];
   {
-    // Two rows by two columns per thread.
+    // dots[0] = keys x keys^T, dots[1] = queries x keys^T. Each half of the
+    // block computes one of them, a thread rows i, i + 8 by columns j, j + 8.
     int of = threadIdx.x / 64, i = threadIdx.x / 8 % 8, j = threadIdx.x % 8;
     float sums[2][2] = {};
 #pragma unroll 4
@@ -78,8 +79,8 @@ MOE_KERNEL(32 * kWarps, 4, DeltaChunkArgs) {
   }
   __syncthreads();
 
-  // A lane computes a column: in the first half of a warp one of A and its
-  // inverse, in the second half one of the matrix D_ij (q_i k_j).
+  // Lane j % 16 computes column j of a matrix, from the first row down: in the
+  // first half of a warp A and the inverse of I + A, in the second half `seen`.
   int sharing = a.heads / a.keyHeads, j = lane % kChunk;
   bool isSeen = lane >= kChunk;
   for (int h = warp; h < sharing; h += kWarps) {

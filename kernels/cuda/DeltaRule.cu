@@ -12,8 +12,9 @@
 #include "kernels/cuda/Rms.cuh"
 #include "kernels/cuda/States.cuh"
 
-/// A warp has 32 keys, read four at a time from shared memory. At most 512 keys
-/// are 16 warps, for which a multiprocessor has enough registers.
+/// A warp has at most 32 elements of a key, read four at a time from shared
+/// memory. Keys of 512, the longest, take 16 warps, for which a multiprocessor
+/// has enough registers.
 constexpr int kWarps = MOE_KEY <= 128 ? 4 : (MOE_KEY + 31) / 32;
 constexpr int kKeys = (MOE_KEY + 4 * kWarps - 1) / (4 * kWarps) * 4;
 constexpr int kAll = kKeys * kWarps;
@@ -22,9 +23,9 @@ constexpr int kAll = kKeys * kWarps;
 constexpr int kRows = MOE_CHANNELS ? 4 : 8;
 
 struct alignas(16) Row {
-  float key[kAll], query[kAll]; // Zeros after MOE_KEY elements.
+  float key[kAll], query[kAll]; // As in x; zeros behind MOE_KEY elements.
   float decays[MOE_CHANNELS ? kAll : 4];
-  float value[32];
+  float value[32]; // The block's columns.
   float keyScale, queryScale, strength, decay;
 };
 

@@ -9,9 +9,11 @@
 using namespace moek::cuda;
 
 #define MOE_DEVICE static __device__ __forceinline__
-/// Defines a kernel with the parameter `a`; its name is chosen when it is
-/// compiled. As a piece of a fused launch (Fuse.h) it is a function, whose
-/// block and threads are not those of the launch.
+/// MOE_KERNEL(threads, perSm, Args) { body } defines a kernel with the
+/// parameter `a` of type Args, for blocks of at most `threads` threads, of
+/// which a multiprocessor shall hold `perSm`. Its name MOE_ENTRY is a macro of
+/// the compilation. As a piece of a fused launch (MOE_PIECE, Fuse.h) it is a
+/// function, with parameters threadIdx to gridDim in place of the launch's own.
 #ifdef MOE_PIECE
 #define MOE_KERNEL(threads, perSm, Args)                                       \
   using PieceArgs = Args;                                                      \
@@ -77,7 +79,8 @@ MOE_DEVICE void storeTwo(float *to, float x, float y) {
                : "memory");
 }
 
-/// Adds in the same order for every lane, so that all get the same bits.
+/// The sum over a warp, in all lanes. All lanes add the same pairs, and a + b
+/// has the bits of b + a, so that they get the same bits.
 MOE_DEVICE float warpSum(float x) {
 #pragma unroll
   for (int i = 16; i > 0; i /= 2)
@@ -91,8 +94,9 @@ MOE_DEVICE float warpMax(float x) {
   return x;
 }
 
-/// Sum over all threads of a block, which has at most 32 warps, all whole.
-/// `shared` has room for 32 floats that are not used otherwise meanwhile.
+/// The sum over a block of at most 32 whole warps, in all threads. All threads
+/// must call it. `shared` has room for 32 floats, which nothing else may use
+/// until the block's next barrier.
 MOE_DEVICE float blockSum(float x, float *shared) {
   int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   x = warpSum(x);
@@ -103,14 +107,16 @@ MOE_DEVICE float blockSum(float x, float *shared) {
   return warpSum(x);
 }
 
-/// A function of its own, so that a compiler cannot leave out a rounding: two
-/// kernels, or kernel and CPU, must get the same bits.
+/// x * sigmoid(gate), in one function so that every kernel rounds in the same
+/// places: the results of two kernels for an op have the same bits.
 MOE_DEVICE float timesSigmoid(float x, float gate) {
   return x / (1.0f + expf(-gate));
 }
 
 #ifdef MOE_ACTIVATION // moek::Activation
-/// Combines gate and up. fminf and fmaxf would drop a NaN.
+/// The product of the activated gate `g` and `u`, by moek::Activation: 0 SiLU,
+/// 1 GELU by tanh, 2 the clamped SiLU of gpt-oss, 3 ReLU, 4 GELU by erf.
+/// Comparisons instead of fminf and fmaxf keep a NaN.
 MOE_DEVICE float activate(float g, float u) {
 #if MOE_ACTIVATION == 0
   return timesSigmoid(g, g) * u;
@@ -130,8 +136,9 @@ MOE_DEVICE float activate(float g, float u) {
 }
 #endif
 
-/// Loads a sequence at once, where it stands: a compiler would load each member
-/// where it is first used, behind branches that wait for another.
+/// Loads a whole sequence by three loads at this place of the code. A compiler
+/// would load each member where it is first used, behind branches that wait for
+/// other loads.
 MOE_DEVICE Sequence loadSequence(const Sequence *from) {
   static_assert(sizeof(Sequence) == 24, "three loads");
   Sequence s;
@@ -145,8 +152,9 @@ MOE_DEVICE Sequence loadSequence(const Sequence *from) {
   return s;
 }
 
-/// Returns the sequence of row `t`, which the step has. `first` is the step's
-/// first one, loaded together with its number of tokens.
+/// Returns the sequence of row `t` of the step; t is less than the number of
+/// tokens. `first` is the step's first sequence, which callers load together
+/// with that number.
 MOE_DEVICE Sequence sequenceFrom(const Sequence &first, const Step *step,
                                  int t) {
   Sequence s = first;

@@ -8,13 +8,15 @@
 
 extern __shared__ int counts[]; // [warps][experts]
 
-/// For at most 32 slots: every warp has all of them, one in a lane. A thread
-/// counts those of experts before its own; no other is waited for.
+/// For at most 32 slots, without barriers and shared memory: lane i of every
+/// warp has slot i. The first warp finds the place of each slot by counting
+/// those of smaller experts, and of the same one with a smaller number; each
+/// thread finds offsets[e] of its e by counting the slots of experts below e.
 MOE_DEVICE void groupFew(const ExpertGroupArgs &a, int slots, u32 thread,
                          u32 threads) {
   int lane = thread % 32;
   int number = lane < slots ? numberOf(a.ids[lane], a.slice) : -1;
-  u32 own = number >= 0 ? u32(number) : ~0u; // None is larger than any.
+  u32 own = number >= 0 ? u32(number) : ~0u; // Of no expert here: behind all.
   int place = 0;
   for (int i = 0; i < slots; ++i) {
     u32 other = __shfl_sync(kAllLanes, own, i);
@@ -66,7 +68,7 @@ MOE_KERNEL(1024, 1, ExpertGroupArgs) {
         counts[w * experts + e] = total;
         total += count;
       }
-    int sum = total; // Inclusive, over the warp.
+    int sum = total; // Becomes the sum over lanes up to and including this one.
 #pragma unroll
     for (int i = 1; i < 32; i *= 2) {
       int other = __shfl_up_sync(kAllLanes, sum, i);

@@ -3,7 +3,8 @@
 
 #include "kernels/cuda/Device.cuh"
 
-/// Like moek::ExpertSlice::numberOf().
+/// Returns the number of an expert among those of this device; it is negative
+/// if the expert is on another one. As moek::ExpertSlice::numberOf().
 MOE_DEVICE int numberOf(int expert, const ExpertSlice &slice) {
   if (slice.map)
     return int(slice.map[expert]);

@@ -1,5 +1,6 @@
-// ExpertsActivationMul: a thread computes one element, in the order of the
-// experts' lists.
+// ExpertsActivationMul: out = activate(gate, up) for each slot, with factors of
+// its expert. A thread computes one element; blockIdx.y is the slot's place in
+// the experts' lists (ExpertGroup), which tells its expert.
 
 #include "kernels/cuda/Device.cuh"
 

@@ -1,5 +1,7 @@
-// ExpertsCombine: out[t] (+)= sum over choices of weight * y[slot], in the
-// order of choices, over those whose expert is on this device.
+// ExpertsCombine: out[t] = sum over choices j of weights[j] * y[t * topK + j],
+// added to out[t] with `accumulate`. Choices are added in their order; those
+// whose expert is on another device are left out. A thread has one column of a
+// token.
 
 #include "kernels/cuda/ExpertSlice.cuh"
 

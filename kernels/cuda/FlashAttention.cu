@@ -32,12 +32,12 @@
 //
 // Precision. Scores, weights and sums are floats. In decode, where memory is
 // the limit, queries and weights are each split into a high and a low 16-bit
-// part, which are multiplied separately (kParts): the error is 2^-17 (BF16,
-// Q8_0) or 2^-21 of a number. Of eight queries, both parts are the sixteen rows
-// of one product. In prefill two products would halve the rate of tensor
-// cores, so there they are rounded to one 16-bit number, as the cache has
-// rounded its keys and values (F16: 2^-11; BF16: 2^-8; Q8_0: 2^-8 of
-// a block's largest): the error of a result grows by no more than a factor of
+// part, which are multiplied separately (kParts): the error is at most 2^-16
+// (BF16, Q8_0) or 2^-22 (F16) of a number. Of eight queries, both parts are the
+// sixteen rows of one product. In prefill two products would halve the rate of
+// tensor cores, so there they are rounded to one 16-bit number, as the cache
+// has rounded its keys and values (F16: 2^-11; BF16: 2^-8; Q8_0: 2^-8 of a
+// block's largest): the error of a result grows by no more than a factor of
 // sqrt(2).
 
 #include "kernels/cuda/KvHalf.cuh"
@@ -51,7 +51,7 @@ using AttentionOf = AttentionArgs;
 #endif
 
 constexpr int kWarps = MOE_WARPS, kStages = MOE_STAGES;
-constexpr int kHeads = MOE_GROUP; ///< That share keys.
+constexpr int kHeads = MOE_GROUP; ///< Query heads that share a KV head.
 #ifdef MOE_PREFILL
 constexpr int kParts = 1;
 constexpr int kKeys = MOE_KEYS; ///< Of a tile, which all warps share.
@@ -91,14 +91,16 @@ struct Group {
   int position; ///< Its position.
 };
 
-/// Weights of prefill are relative to the largest score, or to one that was the
-/// largest before and is at most this exponent of two less: after the first
-/// tiles, sums need not be rescaled any more.
+/// Weights are relative to a running maximum of scores. In prefill that is
+/// raised only when a score exceeds it by more than this exponent of two: after
+/// the first tiles, sums hardly ever need to be rescaled.
 constexpr int kSlack = kRings == 1 ? 4 : 0;
-/// What a weight of 1 is multiplied with: F16 overflows, see KvHalf.cuh.
+/// kOne is the weight of a score that equals the running maximum. Weights in
+/// F16 are thus at most 2^kWeightExponent (KvHalf.cuh).
 constexpr int kOneExponent = kWeightExponent > 0 ? kWeightExponent - kSlack : 0;
 constexpr float kOne = float(1 << kOneExponent);
 
+/// d += (sum of the parts of a) * b.
 MOE_DEVICE void addParts(float (&d)[4], const u32 (&a)[kParts][4], u32 b0,
                          u32 b1) {
 #pragma unroll
@@ -106,8 +108,9 @@ MOE_DEVICE void addParts(float (&d)[4], const u32 (&a)[kParts][4], u32 b0,
     mma(d, a[part], b0, b1);
 }
 
-/// Of eight queries, the rows of a fragment are the high and the low parts.
-/// Adds up what they were multiplied to.
+/// Of eight queries, a fragment has the products of the high parts in elements
+/// 0 and 1, and those of the low parts in elements 2 and 3. Adds the latter to
+/// the former.
 template <int Count> MOE_DEVICE void addRows(float (&products)[Count][4]) {
   if constexpr (kHalves == 1)
 #pragma unroll
@@ -117,7 +120,8 @@ template <int Count> MOE_DEVICE void addRows(float (&products)[Count][4]) {
         products[i][k] += products[i][k + 2];
 }
 
-/// Weights of sixteen keys as the fragments of one step.
+/// Makes operand A, in 16-bit parts, of the weights of sixteen keys: `x` and
+/// `y` are the fragments of a group's two score tiles.
 MOE_DEVICE void narrowWeights(u32 (&parts)[kParts][4], const float (&x)[4],
                               const float (&y)[4]) {
 #pragma unroll
@@ -137,7 +141,8 @@ MOE_DEVICE void narrowWeights(u32 (&parts)[kParts][4], const float (&x)[4],
   }
 }
 
-/// The warps that read a tile. What they wrote there is seen by all.
+/// A barrier of the warps that read a tile; afterwards all see what they wrote
+/// to it.
 MOE_DEVICE void syncReaders() {
 #ifdef MOE_HAS_WARPGROUPS
   fenceShared();
@@ -175,8 +180,8 @@ constexpr int kWarpBytes = kRingBytes > kSumBytes ? kRingBytes : kSumBytes;
 #include "kernels/cuda/FlashQuery.cuh"
 #include "kernels/cuda/FlashSoftmax.cuh"
 
-/// In prefill, twelve warps of a multiprocessor hide each other's latencies if
-/// a thread has 168 registers.
+/// Blocks per multiprocessor. In prefill, three blocks of four warps hide each
+/// other's latencies if a thread gets by with 168 registers.
 #ifdef MOE_PREFILL
 constexpr bool isNarrow =
     MOE_KEY <= 128 && MOE_VALUE <= 128 && !kHasCodes && kTall == 1;
@@ -273,8 +278,8 @@ MOE_KERNEL(kWarps * 32, kPerSm, AttentionOf) {
   auto seenOf = [&](int, int half) { return own[half]; };
 #endif
 
-  // Products times this are scores as exponents of two; with a cap, what it
-  // makes of them is.
+  // A product of a query and a key, times `unit`, is a score times log2(e).
+  // With a cap, capScores() replaces products by such scores, and `unit` is 1.
   float unit[kTall][kHalves];
 #ifdef MOE_PREFILL
   // Fragments of the first steps stay in registers, a lane's others in shared

@@ -1,8 +1,9 @@
 //===- FlashCodes.cuh - FlashAttention's tiles of Q8_0 ----------*- C++ -*-===//
 //
-// Included by FlashAttention.cu. A tile has groups of sixteen rows: codes of
-// keys and of values, then their scales (KvCodes.cuh). In prefill, converting
-// codes takes five instructions per mma.
+// Included by FlashAttention.cu. A tile has kGroups groups of sixteen rows as
+// the cache has them (KvCodes.cuh), of one KV head: [codes of the key's blocks
+// of 64 columns | codes of the value's | scales of the key's blocks | scales of
+// the value's]. In prefill, converting codes takes five instructions per mma.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,8 +18,9 @@ constexpr int kGroupBytes =
     kScalesAt + (kKeyBlocks + kValueBlocks) * kBlockScales;
 constexpr int kTileBytes = kGroups * kGroupBytes;
 
-/// Copies a group of rows. Those after the last one that is seen become zero,
-/// because nothing may have been written there.
+/// Begins the copies of this thread's share of group `group` of a tile. Rows
+/// after the last one that is seen become zero, because nothing may have been
+/// written there.
 MOE_DEVICE void copyRows(u8 *tile, int group, int thread,
                          const AttentionArgs &a, int kvHead, const Group &from,
                          const Span &seen) {
@@ -29,7 +31,7 @@ MOE_DEVICE void copyRows(u8 *tile, int group, int thread,
   // Blocks of the head's keys, and of its values.
   int keyAt = kvHead * kKeyBlocks;
   int valueAt = a.kvHeads * kKeyBlocks + kvHead * kValueBlocks;
-  // Nor is a group before the first one that is seen.
+  // A group that ends before the first row that is seen becomes zero as well.
   int left = from.position + 16 > seen.begin ? seen.end - from.position : 0;
 #pragma unroll
   for (int i = 0; i < (kChunks + kThreads - 1) / kThreads; ++i) {
@@ -49,17 +51,20 @@ MOE_DEVICE void copyRows(u8 *tile, int group, int thread,
   }
 }
 
-/// The key of element k of score tile i.
+/// The row of the tile whose score is element k of a lane's fragment of score
+/// tile i, with c = lane % 4. Elements k and k + 2 have the same row.
 MOE_DEVICE int keyOf(int i, int k, int c) {
   return i / 2 * 16 + 4 * c + k % 2 * 2 + i % 2;
 }
-/// The column of element k of sums tile i.
+/// The column of a value that element k of a lane's fragment of sums tile i
+/// has.
 MOE_DEVICE int valueColumn(int i, int k, int c) {
   return i / 4 * 32 + 4 * (2 * c + k % 2) + i % 4;
 }
 
-/// Calls `each` with the elements of sums tiles whose columns follow each
-/// other.
+/// Calls each(i, k, j, l) for every two of a lane's sums of query g that are
+/// neighbouring columns: element k of tile i and element l of tile j. Elements
+/// k + 2 and l + 2 are the same columns of query g + 8.
 template <class Each> MOE_DEVICE void forPairs(Each each) {
 #pragma unroll
   for (int i = 0; i < kColumnTiles; i += 2)
@@ -68,6 +73,9 @@ template <class Each> MOE_DEVICE void forPairs(Each each) {
       each(i, k, i + 1, k);
 }
 
+/// scores += queries * keys of the tile. queryOf(fragment, step, tall) loads
+/// sixteen columns of sixteen queries. The products of a block of 64 columns
+/// are multiplied by the rows' scales before they are added.
 template <class QueryOf>
 MOE_DEVICE void multiplyKeys(float (&scores)[kTall][2 * kGroups][4],
                              const u8 *tile, QueryOf queryOf) {
@@ -113,22 +121,23 @@ MOE_DEVICE void multiplyKeys(float (&scores)[kTall][2 * kGroups][4],
   }
 }
 
-/// The scale of a row's block of values.
+/// The scale of block `block` of the value in row `row` of a tile.
 MOE_DEVICE float &valueScale(u8 *tile, int row, int block) {
   return *(float *)(tile + row / 16 * kGroupBytes + kScalesAt +
                     (kKeyBlocks + block) * kBlockScales + row % 16 * 4);
 }
-/// Calls `each` with the scales that a thread of those that read the tile has.
+/// Calls each(scale) for this thread's share of the scales of a tile's values.
+/// Together the threads of the kRingWarps warps that read the tile have all.
 template <class Each> MOE_DEVICE void forValueScales(u8 *tile, Each each) {
   constexpr int kReaders = 32 * kRingWarps;
   for (int i = threadIdx.x % kReaders; i < kKeys * kValueBlocks; i += kReaders)
     each(valueScale(tile, i % kKeys, i / kKeys));
 }
 
-/// Replaces scales of a tile's values that are not finite by zero, because a
-/// weight of zero would not hide them from queries that do not see them. Sums
-/// of those that do become NaN. All warps that read the tile call this
-/// together.
+/// Replaces scales of a tile's values that are not finite by zero: a query that
+/// does not see their rows has weights of zero there, and zero times NaN is
+/// NaN. Sums of queries that see such a row become NaN here. All warps that
+/// read the tile call this together.
 template <class IsSeen>
 MOE_DEVICE void hideNonFinite(float (&sums)[kTall][kColumnTiles][4], u8 *tile,
                               IsSeen isSeen) {
@@ -152,7 +161,8 @@ MOE_DEVICE void hideNonFinite(float (&sums)[kTall][kColumnTiles][4], u8 *tile,
   syncReaders();
 }
 
-/// Adds a tile's values.
+/// sums += weights * values of the tile. Weights are multiplied by the scales
+/// of a block of 64 columns before they become 16-bit numbers.
 MOE_DEVICE void addValues(float (&sums)[kTall][kColumnTiles][4],
                           const float (&weights)[kTall][2 * kGroups][4],
                           const u8 *tile) {

@@ -1,23 +1,27 @@
 //===- FlashQuery.cuh - FlashAttention's queries ----------------*- C++ -*-===//
 //
-// Included by FlashAttention.cu, after its tiles. And what a block computes.
+// What a block of FlashAttention.cu computes, and its queries as operands of
+// mma. Included by that file after FlashHalf.cuh or FlashCodes.cuh.
 //
 //===----------------------------------------------------------------------===//
 
-/// What a block computes: queries of a KV head, from `first` on, and the
-/// positions of a split or part.
+/// What a block computes: kRows queries of KV head `kvHead`, from number
+/// `first` of the sequence on, with the positions `span` of a split or part.
+/// Query i of a sequence is head i % kHeads of those that share the KV head, of
+/// row i / kHeads.
 struct Work {
   const AttentionOf &a;
   Sequence sequence;
   int kvHead, first;
-  int count; ///< Queries of the sequence up to the last that tiles may have.
+  int count; ///< Queries from this number on are not this tile's.
   Span span;
-  i64 base; ///< Row of the sequence's first position, with MOE_CONTIGUOUS.
-  int part; ///< Of the splits, or of the parts; -1 if there are none.
+  i64 base; ///< With MOE_CONTIGUOUS: row of the sequence's position 0.
+  int part; ///< Number of the split or part; -1: the block sees all keys.
 
-  /// Whether others add to the sums.
+  /// Whether other blocks have other keys of the same queries.
   __device__ __forceinline__ bool isPart() const { return part >= 0; }
-  /// The heads of a row of sums.
+  /// The query heads that a row of the result has, from firstHead() on: all
+  /// heads, or for a part those of the KV heads that are in parts.
   __device__ __forceinline__ int firstHead() const {
 #ifdef MOE_PARTS
     return isPart() ? a.wholeHeads * kHeads : 0;
@@ -27,18 +31,21 @@ struct Work {
   }
   __device__ __forceinline__ int heads() const { return a.heads - firstHead(); }
 
-  /// Returns the positions that a query sees, the last one's after the last.
+  /// Returns the positions of `span` that a query sees. Numbers beyond the last
+  /// query stand for the last one.
   __device__ __forceinline__ Span seenBy(int query) const {
     int position = sequence.position + min(query, count - 1) / kHeads;
     return {max(firstVisible(position, a.window), span.begin),
             min(position + 1, span.end)};
   }
-  /// The row of a query. Rows of the tile beyond the last query read it again.
+  /// Returns the elements of a query. Numbers beyond the last query stand for
+  /// the last one.
   __device__ __forceinline__ const float *query(int query) const {
     int i = min(query, count - 1);
     return a.q + (sequence.begin + int(i / kHeads)) * a.qStride +
            i64(kvHead * kHeads + int(i % kHeads)) * MOE_KEY;
   }
+  /// Returns the row of the result, or of sums, that the query's head is in.
   __device__ __forceinline__ float *outOf(int query) const {
     i64 row = sequence.begin + query / kHeads;
 #ifdef MOE_PARTS
@@ -52,6 +59,7 @@ struct Work {
   __device__ __forceinline__ int headOf(int query) const {
     return kvHead * kHeads + query % kHeads - firstHead();
   }
+  /// Returns the group of sixteen cache rows that begins at `position`.
   __device__ __forceinline__ Group groupAt(int position) const {
 #if defined(MOE_CONTIGUOUS)
     return {base + position, position};
@@ -66,9 +74,10 @@ struct Work {
 #endif
   }
 
-  /// Finds the sequence and queries of tile `index`. Tiles are numbered across
-  /// all sequences; a tile's rows are of one, and have the same parts. Returns
-  /// whether there are any.
+  /// Finds the sequence and queries of tile `index`, and returns whether there
+  /// are any. Tiles are numbered across all sequences; the rows of a tile
+  /// belong to one sequence and, with MOE_PARTS, have the same division into
+  /// parts.
   __device__ __forceinline__ bool findTile(int index) {
     // The first sequence is loaded before it is known that there is one.
     int sequences = a.step->sequences;
@@ -109,8 +118,8 @@ struct Work {
 #endif
   }
 
-  /// Finds what the block of this index computes, if anything. Tiles that see
-  /// the most keys come first.
+  /// Finds what the block with this index computes, and returns whether there
+  /// is anything. Tiles that see the most keys come first.
   __device__ __forceinline__ bool find(const uint3 blockIdx,
                                        const uint3 gridDim) {
 #ifdef MOE_PARTS
@@ -149,8 +158,8 @@ struct Work {
   }
 };
 
-/// Two columns that follow each other, or zeros for those after `count`. Rows
-/// are aligned to them with MOE_PAIRS.
+/// Two neighbouring columns, of which `count` exist; the others are zero. With
+/// MOE_PAIRS rows are aligned to eight bytes, and both are one load or store.
 struct Pair {
   float x, y;
 };
@@ -176,28 +185,33 @@ MOE_DEVICE void storePair(float *to, float x, float y, int count) {
     to[1] = y;
 }
 
-/// The column of a query, of two that follow each other, in a step's fragment.
+/// The first of the two neighbouring columns of a query in register 2 `half`
+/// (row g) or 2 `half` + 1 (row g + 8) of operand A of a step. With codes of
+/// Q8_0 the elements of k have another order (KvCodes.cuh).
 MOE_DEVICE int queryColumn(int step, int half, int c) {
   return 16 * step + (kHasCodes ? 4 * c + 2 * half : 2 * c + 8 * half);
 }
 
-/// Whether queries are multiplied by the scale of scores some time after they
-/// were read, so that copies begin before. In prefill, which has no registers
-/// left, they are multiplied at once.
+/// Whether queries are multiplied by the scale of scores by multiply(), some
+/// time after read(), so that the copies of the cache begin while they are
+/// loaded. In prefill, which has no registers left, read() multiplies.
 constexpr bool kIsLate = kRings > 1;
-/// Whether queries are scaled by powers of two.
+/// Whether queries are scaled by a power of two, so that F16 does not overflow.
 constexpr bool kHasExponents = MOE_KV == MOE_KV_F16;
 
-/// Queries g and g + 8 of a warp, or g alone, as the fragments of steps, in one
-/// or two parts. They are multiplied by `scale`, and by 2^-exponent.
+/// The lane's queries g and g + 8 of sixteen, or g alone of eight, on their way
+/// to operands A. Numbers are x[query][step][element]: elements 0 and 1 are the
+/// columns from queryColumn(step, 0, c) on, 2 and 3 those from
+/// queryColumn(step, 1, c) on. They are multiplied by `scale`, and by
+/// 2^-exponent when they are narrowed.
 struct Query {
   const float *row[kHalves];
   int c;
   float scale;
   int exponent[kHalves];
 
-  /// `Steps` steps from `first` on, `by` apart, of which the last may be
-  /// missing unless `AreThere`. All loads are in flight together.
+  /// Loads `Steps` steps, from `first` on and `by` apart; unless `AreThere` the
+  /// last one may be beyond the key. All loads are in flight together.
   template <bool AreThere, int Steps>
   __device__ __forceinline__ void read(float (&x)[kHalves][Steps][4], int first,
                                        int by) const {
@@ -215,7 +229,7 @@ struct Query {
           x[half][i][k + 1] = kIsLate ? pair.y : pair.y * scale;
         }
   }
-  /// Multiplies by `scale` what was read, where that is late.
+  /// Multiplies by `scale` what read() has loaded, if kIsLate.
   template <int Steps>
   __device__ __forceinline__ void
   multiply(float (&x)[kHalves][Steps][4]) const {
@@ -227,7 +241,8 @@ struct Query {
         for (int k = 0; k < 4; ++k)
           x[half][i][k] *= scale;
   }
-  /// The largest of a query's columns that four lanes have.
+  /// The largest absolute value of those columns of a query that its four lanes
+  /// have.
   template <int Steps>
   static __device__ __forceinline__ float mostOf(const float (&x)[Steps][4]) {
     float most = 0;
@@ -248,8 +263,7 @@ struct Query {
       int half = kHalves == 2 ? j % 2 : 0;
       float scale = powerOfTwo(-exponent[half]);
       const float *pair = x[half][i] + j / 2 * 2;
-      if constexpr (kHalves ==
-                    1) { // In the rows of queries that are not there.
+      if constexpr (kHalves == 1) { // Low parts are rows g + 8.
         Split both = split(pair[0] * scale, pair[1] * scale);
         parts[0][j] = both.high;
         parts[0][j + 1] = both.low;

@@ -1,7 +1,9 @@
 //===- FlashSoftmax.cuh - Weights and sums of queries -----------*- C++ -*-===//
 //
-// Included by FlashAttention.cu, after its queries. A lane has queries g and
-// g + 8 of the sixteen, in fragments of mma; where there are eight, it has g.
+// Included by FlashAttention.cu, after its queries. Scores and sums are
+// fragments of mma: lane 4 g + c has queries g (elements 0 and 1) and g + 8
+// (elements 2 and 3) of sixteen, or of eight (kHalves 1) query g in elements 0
+// and 1.
 //
 //===----------------------------------------------------------------------===//
 
@@ -13,8 +15,9 @@ MOE_DEVICE float exp2Of(float x) {
 }
 
 #ifdef MOE_SOFTCAP
-/// Products times `inside` are twice what tanh is applied to; the cap's result
-/// is an exponent of two.
+/// Prepares capScores(). A product times `unit` is a score times log2(e); with
+/// z = score / softcap, a product times `inside` is 2 z log2(e). Capped scores
+/// need no further factor, so that `unit` becomes 1.
 MOE_DEVICE void insideCap(float (&inside)[kHalves], float (&unit)[kHalves],
                           float softcap) {
 #pragma unroll
@@ -23,7 +26,8 @@ MOE_DEVICE void insideCap(float (&inside)[kHalves], float (&unit)[kHalves],
     unit[half] = 1;
   }
 }
-/// tanh, with an error of one epsilon of the cap.
+/// Replaces products by cap * tanh z, where `cap` is softcap * log2(e), as cap
+/// - 2 cap / (e^2z + 1). The error is one epsilon of the cap.
 template <int Count>
 MOE_DEVICE void capScores(float (&scores)[Count][4],
                           const float (&inside)[kHalves], float cap) {
@@ -35,7 +39,8 @@ MOE_DEVICE void capScores(float (&scores)[Count][4],
 }
 #endif
 
-/// The scores of a tile that begins at position `at`.
+/// Makes the scores of keys that a query does not see minus infinity. `at` is
+/// the position of the tile's first key.
 template <int Count>
 MOE_DEVICE void hideUnseen(float (&scores)[Count][4], int at, int c,
                            const Span (&seen)[kHalves]) {
@@ -47,8 +52,10 @@ MOE_DEVICE void hideUnseen(float (&scores)[Count][4], int at, int c,
         scores[i][k] = -infinity();
 }
 
-/// Before any key: queries from `first` on have their sinks, if they are this
-/// warp's to add.
+/// Sets the maximum and the sum of weights, of the lane's queries among those
+/// from `first` on, to their values before any key: minus infinity and 0. A
+/// query with a sink begins with the sink's score and a weight of one instead,
+/// if `isOwn`; of several warps with the same queries only one adds the sink.
 MOE_DEVICE void startSums(float (&most)[kHalves], float (&sum)[kHalves],
                           const Work &work, int first, bool isOwn) {
   int lane = threadIdx.x % 32;
@@ -68,8 +75,10 @@ MOE_DEVICE void startSums(float (&most)[kHalves], float (&sum)[kHalves],
   }
 }
 
-/// Makes weights of scores. Sums before are to be multiplied by `alpha`;
-/// returns whether any of the lane's are.
+/// Replaces scores by weights kOne * 2^(score * unit - most), where `most` is
+/// the query's largest score so far, or at most kSlack less; updates `most` and
+/// the lane's part of `sum`. Sums of the tiles before must be multiplied by
+/// `alpha`; returns whether a factor of this lane is not 1.
 template <int Count>
 MOE_DEVICE bool weigh(float (&scores)[Count][4], float (&alpha)[kHalves],
                       float (&most)[kHalves], float (&sum)[kHalves],
@@ -112,7 +121,7 @@ MOE_DEVICE void rescale(float (&sums)[kColumnTiles][4],
       sums[i][k] *= alpha[kHalves == 2 ? k / 2 : 0];
 }
 
-/// Adds up the parts of a query's sum.
+/// Adds the parts of a query's sum of weights that its four lanes have.
 MOE_DEVICE void addLanes(float (&sum)[kHalves]) {
 #pragma unroll
   for (int half = 0; half < kHalves; ++half) {
@@ -121,7 +130,9 @@ MOE_DEVICE void addLanes(float (&sum)[kHalves]) {
   }
 }
 
-/// Of a part, writes what its weighted sums are combined by.
+/// For a split or part, writes the query's largest score, as an exponent of e,
+/// and its sum of weights behind the weighted sums, where the kernel that
+/// combines them reads both.
 MOE_DEVICE void writeStats(const Work &work, int query, float most, float sum) {
   if (!work.isPart())
     return;
@@ -130,7 +141,8 @@ MOE_DEVICE void writeStats(const Work &work, int query, float most, float sum) {
   stats[0] = most * kLn2;
   stats[work.heads()] = sum / kOne;
 }
-/// What weighted sums are multiplied with: those of a part are not divided.
+/// The factor of weighted sums as they are stored: the sums of a split or part
+/// are not divided by the sum of weights.
 MOE_DEVICE float factorOf(const Work &work, float sum) {
   return work.isPart() ? 1 / kOne : 1 / sum;
 }

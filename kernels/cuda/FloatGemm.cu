@@ -2,12 +2,13 @@
 // which models use for routers and small projections, and every other format
 // for weights that were not repacked. Sums are float.
 //
-// Rows of weights are divided among MOE_SPLIT warps of a block of eight, whose
-// sums are added in the order of warps; matrices of few rows have too few warps
-// otherwise. A warp has MOE_WARP_ROWS weight rows: with more than two rows of
-// activations four, or two with a gate or experts, because all use what a load
-// of activations brings, which comes from L1 for all warps. Lanes go along the
-// columns, sixteen bytes of weights at a time if addresses allow it.
+// The columns of a weight row are divided among MOE_SPLIT of a block's eight
+// warps, whose sums are added in the order of warps; matrices of few rows have
+// too few warps otherwise. A warp has MOE_WARP_ROWS weight rows: one, but with
+// more than two rows of activations four, or two with a gate or experts,
+// because all of them use what a load of activations brings, which comes from
+// L1 for all warps. Lanes go along the columns, sixteen bytes of weights at a
+// time if addresses allow it.
 //
 // A lane has kAhead loads of each row of weights in flight before it
 // multiplies, as many as registers hold: with four blocks of eight warps a
@@ -26,7 +27,8 @@
 constexpr int kAhead = MOE_WARP_ROWS == 1 ? 4 : MOE_ROWS > 4 ? 1 : 2;
 
 #ifdef MOE_VECTOR
-/// Unpacks MOE_VECTOR neighbours.
+/// Converts sixteen bytes, which are MOE_VECTOR neighbouring weights, to
+/// floats.
 MOE_DEVICE void unpack(const uint4 &bits, float (&out)[MOE_VECTOR]) {
   u32 word[4] = {bits.x, bits.y, bits.z, bits.w};
 #pragma unroll
@@ -46,8 +48,10 @@ MOE_DEVICE void unpack(const uint4 &bits, float (&out)[MOE_VECTOR]) {
 
 using Sums = float[MOE_WARP_ROWS][MOE_ROWS];
 
-/// sums[r][i] = w[r] * x[i] over this lane's columns. The warp is number `part`
-/// of MOE_SPLIT.
+/// sums[r][i] += w[r] * x[i] over this lane's columns, for the first `count`
+/// rows of activations. The warp is number `part` of the MOE_SPLIT that share
+/// the rows; it takes every MOE_SPLIT-th group of 32 vectors, eights or
+/// elements.
 MOE_DEVICE void multiply(Sums &sums, const u8 *const (&w)[MOE_WARP_ROWS],
                          const float *const (&x)[MOE_ROWS], int count, i64 cols,
                          bool isAligned, int part) {

@@ -16,7 +16,8 @@ constexpr int32_t kMaxTokens = 8;
 /// The most work that one block does when all others have ended, in rounds of
 /// all its threads or warps: it takes about as long as a launch costs.
 constexpr uint32_t kMaxRounds = 8;
-/// The same of a tile, whose warps combine the KV splits of a head in a round.
+/// The same for the work behind a tile, in rounds of all warps of a block: in
+/// one round each warp combines the KV splits of a head, for example.
 constexpr uint32_t kMaxTileRounds = 4;
 
 template <class Args> Args argsOf(const Launch &launch) {
@@ -37,7 +38,8 @@ struct Piece {
   Launch launch;
   PieceSpec::Role role = PieceSpec::Role::Begins;
   size_t product = 0; ///< The piece whose tiles it follows.
-  /// Blocks of the piece that begins side by side in a tile, and its own.
+  /// How many neighbouring blocks of the followed piece make up a tile, and how
+  /// many of its own blocks a tile has.
   uint32_t tileBlocks = 0, perTile = 0;
 
   const Fusion &traits() const { return launch.fusion; }
@@ -119,8 +121,8 @@ private:
     return false;
   }
 
-  /// Returns whether `i` needs nothing of `product` but its result, column by
-  /// column.
+  /// Returns whether piece `i` can follow tiles of `product`: it needs nothing
+  /// of that but its result, column by column.
   bool followsTiles(size_t i, size_t product) {
     const Piece &from = pieces_[product];
     const Fusion &traits = pieces_[i].traits();
@@ -139,9 +141,9 @@ private:
     return true;
   }
 
-  /// Returns whether `i` combines KV splits of `from`, heads of keys and values
-  /// one by one, or needs nothing of a combination that does so but its result,
-  /// column by column.
+  /// Returns whether piece `i` can follow the heads of attention: it combines
+  /// KV splits of `from`, one KV head after the other, or it follows a piece
+  /// that does so, of which it needs nothing but its result, column by column.
   bool followsHeads(size_t i, size_t from) {
     const Piece &before = pieces_[from];
     const Fusion &own = pieces_[i].traits();

@@ -6,9 +6,8 @@
 //
 //   begins          with blocks of its own, beside the other pieces that begin;
 //   follows tiles   of a product that begins: of the blocks that compute some
-//   of
-//                   the product's columns, the one that ends last executes the
-//                   piece for these columns;
+//                   of its columns (a tile), the one that ends last executes
+//                   the piece for these columns;
 //   follows all     the block of the launch that ends last executes it.
 //
 // Blocks find out who is last by atomic counters (Step::tickets), and no block

@@ -1,8 +1,9 @@
 //===- Fused.cuh - Several kernels in one launch ----------------*- C++ -*-===//
 //
-// What the source that Fuse.cpp writes is made of. Blocks are numbered through
-// all pieces that begin. Who ends last of a tile, or of all blocks, goes on
-// with what follows: nobody waits for another block.
+// What the source of a fused kernel, which FusedSource.cpp writes, calls.
+// Blocks of the launch are numbered through all pieces that begin. The block
+// that ends last of a tile, or of all, goes on with what follows: no block
+// waits for another.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,21 +31,24 @@ MOE_FUSED uint3 gridOf(const PieceShape &p) {
 MOE_FUSED u32 countOf(const PieceShape &p) {
   return p.grid[0] * p.grid[1] * p.grid[2];
 }
-/// Returns n / d, exactly if n * d is below 2^32, in two instructions where a
-/// division takes twenty, before anything else can begin. With `inverse` =
-/// (2^32 - 1 - r) / d, (n + 1) * inverse / 2^32 is (n + 1) / d less
-/// (n + 1) (r + 1) / (d 2^32), which is below 1 / d.
+/// Returns n / d for `inverse` = (2^32 - 1) / d, exactly if (n + 1) * d is at
+/// most 2^32. With r the remainder of that division, (n + 1) * inverse / 2^32
+/// is (n + 1) / d less (n + 1) (r + 1) / (d 2^32). That is more than 0 and at
+/// most 1 / d, so that the integer part is that of n / d. It takes two
+/// instructions; a division takes twenty, before anything else of the block can
+/// begin.
 MOE_FUSED u32 divide(u32 n, u32 inverse) {
   return u32((u64(n) * inverse + inverse) >> 32);
 }
-/// The piece's block number `i`.
+/// The index of the piece's block number `i`; x varies fastest.
 MOE_FUSED uint3 at(const PieceShape &p, u32 i) {
   u32 row = divide(i, p.inverse[0]), z = divide(row, p.inverse[1]);
   return {i - row * p.grid[0], row - z * p.grid[1], z};
 }
 
-/// Whether all of `count` blocks, this one the last, came here: what they wrote
-/// before is then seen. All threads of a block come together.
+/// Counts this block at `ticket`, and returns to all of its threads whether it
+/// is the last of `count` blocks that do so. The last one sees what all of them
+/// wrote before. All threads of a block must call it.
 MOE_FUSED bool isLast(u32 *ticket, u32 count) {
   __shared__ u32 before;
   __syncthreads();
@@ -132,12 +136,14 @@ MOE_FUSED void signalHost(const FusedArgs &f) {
         : "memory");
 }
 
-/// Columns that `blocks` blocks of a product make: those side by side, of all
-/// its rows.
+/// A tile of a product: the columns that some neighbouring blocks compute, for
+/// all rows. Blocks are neighbours along x, then along z (heads); `blocks` is
+/// the number of blocks along all axes that compute the tile.
 struct Tile {
   u32 number, blocks;
 };
-/// The tile of `block` of a product, whose tiles `piece` follows.
+/// Returns the tile that block number `block` of `product` belongs to, with the
+/// size of tiles that `piece` follows.
 MOE_FUSED Tile tileOf(const PieceShape &product, const PieceShape &piece,
                       u32 block) {
   uint3 b = at(product, block);
@@ -145,12 +151,15 @@ MOE_FUSED Tile tileOf(const PieceShape &product, const PieceShape &piece,
   u32 number = divide(b.z * product.grid[0] + b.x, piece.inverse[2]);
   return {number, min(side, all - number * side) * product.grid[1]};
 }
-/// How many blocks of a piece a tile has, which are numbered along `axis`.
+/// Returns how many blocks of piece `p` belong to `tile`: p.perTile along
+/// `axis` (0: x, 1: y) and all along the other axes; none if the tile is beyond
+/// the grid.
 MOE_FUSED u32 countOf(const PieceShape &p, Tile tile, int axis) {
   return tile.number * p.perTile < p.grid[axis]
              ? p.perTile * p.grid[1 - axis] * p.grid[2]
              : 0;
 }
+/// Returns the index of the `i`-th of these blocks.
 MOE_FUSED uint3 at(const PieceShape &p, Tile tile, int axis, u32 i) {
   u32 rest = divide(i, p.inverse[3]);
   u32 own = tile.number * p.perTile + i - rest * p.perTile;
@@ -161,13 +170,15 @@ MOE_FUSED uint3 at(const PieceShape &p, Tile tile, int axis, u32 i) {
 
 } // namespace fused
 
-/// Piece `i`, of the file in namespace `file`, as its block `index`.
+/// Executes block `index` of piece number `i`, whose kernel is file::piece(),
+/// with as many threads of the calling block as the piece has.
 #define MOE_AS_BLOCK(i, file, index)                                           \
   if (threadIdx.x < f.shape.shape[i].threads)                                  \
     file::piece(f.a##i, uint3{threadIdx.x, 0, 0}, index,                       \
                 uint3{f.shape.shape[i].threads, 1, 1},                         \
                 fused::gridOf(f.shape.shape[i]));
-/// The same of one whose blocks are warps.
+/// The same for a piece whose blocks are single warps: the calling warp
+/// executes it.
 #define MOE_AS_WARP(i, file, index)                                            \
   file::piece(f.a##i, uint3{fused::lane(), 0, 0}, index, uint3{32, 1, 1},      \
               fused::gridOf(f.shape.shape[i]));

@@ -8,7 +8,8 @@
 namespace moek::cuda {
 
 namespace {
-/// Returns every macro that a source defines, so that another may define it.
+/// Returns the names of all macros that a source defines, which are undefined
+/// behind each piece so that the next one may define them anew.
 std::set<std::string> macros() {
   std::set<std::string> names;
   for (const Source &source : sources())
@@ -30,8 +31,8 @@ std::set<std::string> macros() {
 /// One piece, and its names in the fused source.
 struct Text {
   const PieceSpec &spec;
-  std::string number; ///< Of the piece.
-  std::string space;  ///< The namespace of its file.
+  std::string number; ///< The piece's number in the launch.
+  std::string space;  ///< The namespace that its file is included in.
 
   bool begins() const { return spec.role == PieceSpec::Role::Begins; }
   bool isWide() const { return spec.kind == PieceSpec::Kind::Wide; }
@@ -149,7 +150,8 @@ private:
     out_ += "  }\n";
   }
 
-  /// The blocks of a piece that belong to a tile, then those of what follows.
+  /// Has the warps of a block execute the blocks of `piece` that belong to a
+  /// tile, and then those of the pieces that follow `piece`.
   void addTile(const Text &piece, const std::string &tile) {
     std::string shape = piece.shape(), axis = std::to_string(piece.spec.axis);
     out_ += "    for (unsigned i = fused::warp(); i < fused::countOf(" + shape +

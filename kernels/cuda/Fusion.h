@@ -18,19 +18,20 @@ struct Fusion {
   std::optional<PieceSpec::Kind> kind = {};
   bool anyThreads = false;   ///< Blocks may have any number of whole warps.
   bool sharedByWarp = false; ///< Dynamic shared memory grows with the warps.
-  int productColumns = 0; ///< Columns of a product's result that a block makes.
-  /// Of attention with KV splits: heads of the blocks with one z.
+  int productColumns = 0; ///< For a product: columns of its result per block.
+  /// For attention with KV splits: how many query heads the blocks with the
+  /// same blockIdx.z compute, which are those of a KV head.
   int64_t splitHeads = 0;
   bool choosesExperts = false; ///< Its output is what RouterWatch reads.
 
-  // A kernel of kind Warps may follow tiles of a product.
-  int64_t followedColumns = 0; ///< Columns of the whole product.
-  int64_t tileColumns = 0;     ///< Columns of a tile; 0: it does not follow.
+  // The rest is for kernels of kind Warps, which may follow tiles of a product.
+  int64_t followedColumns = 0; ///< Columns that the product must have.
+  int64_t tileColumns = 0;     ///< Columns of a tile; 0: it follows none.
   /// For a kernel that combines KV splits: its number of query heads. Fused
   /// behind attention, it begins with a KV head as soon as that is complete.
   /// 0: it does not follow attention.
   int64_t combinedHeads = 0;
-  int axis = 0; ///< The axis of its grid along which warps and tiles are.
+  int axis = 0;           ///< The grid's axis that is cut into warps and tiles.
   bool isInPlace = false; ///< It may follow a product that it updates.
 
   static constexpr Fusion wide(int productColumns = 0, bool anyThreads = false,
@@ -40,11 +41,12 @@ struct Fusion {
             .sharedByWarp = sharedByWarp,
             .productColumns = productColumns};
   }
-  /// Attention whose blocks with one z make `heads` heads, a split each.
+  /// Attention with KV splits: the blocks with the same z compute `heads` query
+  /// heads, each block one split of them.
   static constexpr Fusion splitAttention(int64_t heads) {
     return {.kind = PieceSpec::Kind::Wide, .splitHeads = heads};
   }
-  /// Needs the number of threads that it is launched with.
+  /// A kernel whose blocks need the number of threads that it is launched with.
   static constexpr Fusion fixedBlocks() {
     return {.kind = PieceSpec::Kind::Blocks};
   }

@@ -1,5 +1,6 @@
-// GateStreams: a value gated into each residual stream by the product of its
-// query and key. A block has one stream of a token.
+// GateStreams: out = sigmoid(sign(s) sqrt(max(|s|, 10^-6))) * value for each
+// residual stream, where s is the product of its query and key, divided by the
+// root of the number of columns. A block has one stream of a token.
 
 #include "kernels/cuda/Device.cuh"
 
@@ -18,7 +19,8 @@ MOE_KERNEL(256, 4, GateStreamsArgs) {
   // A gate of 0 or 1 would hide a score that is not finite.
   float gate = nanValue();
   if (fabs(score) < double(infinity()))
-    gate = float(1 / (1 + exp(-copysign(sqrt(fmax(fabs(score), 1e-6)), score))));
+    gate =
+        float(1 / (1 + exp(-copysign(sqrt(fmax(fabs(score), 1e-6)), score))));
   for (i64 c = threadIdx.x; c < a.cols; c += blockDim.x)
     out[c] = gate * value[c];
 }

@@ -12,9 +12,10 @@
 //   t = fma(kMagic + sum, scale, -kMagic * scale) = sum * scale, rounded once
 //   total = fma(t, activation's scale, total)
 //
-// -kMagic * scale is exact: a scale has at most 19 bits (F16 times eight), and
-// kMagic two. A minimum takes a third operation: minimum times the activations'
-// sum. For formats in which columns 0 .. 15 and 16 .. 31 have separate scales,
+// -kMagic * scale is exact: a scale has at most 19 significant bits (11 of an
+// F16 number, 8 of an integer that it is multiplied by), and kMagic has two. A
+// minimum takes a third operation: minimum times the activations' sum. For
+// formats in which columns 0 .. 15 and 16 .. 31 have separate scales,
 // Products.cuh describes how operations are saved.
 //
 // An mma takes 16 cycles of a quarter of a multiprocessor on GeForce, of which
@@ -30,17 +31,20 @@
 /// Whether most blocks have fewer rows than they could have.
 constexpr bool kIsUneven = MOE_JOBS == MOE_EXPERTS;
 
-/// Groups of weight rows that a unit's tiles meet at a time. With two sums of a
-/// unit, the codes and factors of two groups would need too many registers, and
-/// a warp loads its activations twice.
+/// The number of groups of 32 weight rows that a warp multiplies in one pass
+/// over its tiles of activations. With two sums of a unit, the codes and
+/// factors of two groups would need too many registers: a warp then takes one
+/// pass for each group, and loads its activations twice.
 constexpr int kPassPairs = kSums == 2 ? 1 : kPairs;
-/// Products of sixteen weight rows with a tile: [sum of the unit or a half][as
-/// mma returns them]. A warp has kProducts of these for a tile.
+/// The result of one mma, or of two with kSums 2: sixteen weight rows by a tile
+/// of eight rows of activations, in the order of mma. In a pass a warp has
+/// kProducts of these for each tile.
 using Products = int[kSums][4];
 constexpr int kProducts = 2 * kPassPairs;
 
-/// Multiplies the weight rows with number `k` with the tile whose codes are b0
-/// and b1.
+/// c = product number `k` of a tile whose operand B is b0 and b1. Its weight
+/// rows are rows 2 (k % 2) and 2 (k % 2) + 1 of the four that each lane has of
+/// group k / 2.
 MOE_DEVICE void multiplyTile(Products &c, const Rows (&rows)[kPassPairs], int k,
                              u32 b0, u32 b1) {
   constexpr int start[2] = {kMagicBits, kMagicBits};
@@ -54,7 +58,8 @@ MOE_DEVICE void multiplyTile(Products &c, const Rows (&rows)[kPassPairs], int k,
 #endif
 }
 
-/// Adds the scaled products of the weight rows with number `k`.
+/// Scales product number `k` and adds it to sums[row][t], for the lane's four
+/// weight rows and its two rows of activations.
 MOE_DEVICE void addScaled(float (&sums)[4][2], const Products &c,
                           const Rows (&rows)[kPassPairs], int k,
                           const ActScale (&x)[2]) {
@@ -76,23 +81,28 @@ MOE_DEVICE void addScaled(float (&sums)[4][2], const Products &c,
   }
 }
 
-/// What a warp has of a tile's activations: the codes of two tiles, of which
-/// the first has an even number, and its factors.
+/// A lane's activations: operand B of two tiles, the even one in b[0] and b[1],
+/// the odd one in b[2] and b[3]; and the factors of rows 2 c and 2 c + 1 of the
+/// tile that is being multiplied.
 struct Acts {
   u32 b[4];
   ActScale x[2];
 };
 
-/// Number of products that are under way while another is scaled: as many as
-/// hide their latency, in few registers.
+/// The number of products that run while another one is scaled: as many as hide
+/// their latency, in few registers.
 constexpr int kAhead = kPassPairs == 1 ? 1 : 2;
 static_assert(kAhead < kProducts);
 
-/// Adds the products of tile `I` of `Tiles` with groups from number `First` on,
-/// of which `c` has the first kAhead, and of the tiles after it. Assemblers
-/// would begin with all loads and mma, and run out of registers: the warp's
-/// barriers keep the order, and `zero`, which is 0, makes the activations of
-/// later tiles depend on a product of this one.
+/// Scales the products of tile `I` and adds them to `sums`, then does so for
+/// all tiles after it, up to number `Tiles` - 1. The groups of weight rows are
+/// kPassPairs, from number `First` on; `c` has the tile's first kAhead
+/// products. While a product is scaled, the mma of the one kAhead later runs,
+/// which at the end is one of the next tile.
+///
+/// Assemblers would begin with all loads and mma, and run out of registers. So
+/// warp barriers keep the order, and `zero`, whose value is 0, makes the
+/// addresses of later activations depend on a product of this tile.
 template <int First, int Tiles, int I>
 MOE_DEVICE void addTiles(float (&sums)[kPairs][kTiles][4][2],
                          Products (&c)[kProducts],
@@ -123,7 +133,8 @@ MOE_DEVICE void addTiles(float (&sums)[kPairs][kTiles][4][2],
     addTiles<First, Tiles, I + 1>(sums, next, rows, nextX, acts, scales, zero);
 }
 
-/// Multiplies a unit's `Tiles` tiles with groups from number `First` on.
+/// Multiplies `Tiles` tiles of unit `u` of a stage with all groups of weight
+/// rows from number `First` on, kPassPairs at a time.
 template <int First, int Tiles>
 MOE_DEVICE void multiplyGroups(float (&sums)[kPairs][kTiles][4][2],
                                const Reads &reads, int u, u32 zero,
@@ -148,8 +159,9 @@ MOE_DEVICE void multiplyGroups(float (&sums)[kPairs][kTiles][4][2],
   }
 }
 
-/// Multiplies unit `u` of a stage. An expert's last rows are fewer than a block
-/// has: the warp multiplies `tiles` times eight of them.
+/// Multiplies unit `u` of a stage. Where an expert's last rows are fewer than a
+/// block could have, the warp multiplies `tiles` tiles of eight rows only: the
+/// recursion finds the code for that number.
 template <int Tiles = 1>
 MOE_DEVICE void multiplyUnit(float (&sums)[kPairs][kTiles][4][2],
                              const Reads &reads, int u, int tiles, u32 zero,
@@ -161,11 +173,13 @@ MOE_DEVICE void multiplyUnit(float (&sums)[kPairs][kTiles][4][2],
   multiplyGroups<0, kCount>(sums, reads, u, zero, lane);
 }
 
-/// Blocks per multiprocessor: lanes with more than 32 sums have 255 registers.
+/// Blocks per multiprocessor. Lanes with more than 32 sums need up to 255
+/// registers: 256 threads, in one block or two.
 constexpr int kBlocks = kThreads == 256 ? 1 : kPairs * kTiles > 4 ? 2 : 4;
 
-/// Stores the results of tile `tile` of a warp's rows of activations, from row
-/// `act` of the job on; the lane's weight rows begin with `row`.
+/// Stores the results of a tile of eight rows of activations, from row `act` of
+/// the job on. `row` is the first weight row of the lane, which has rows row +
+/// 32 pair .. + 3.
 MOE_DEVICE void finishTile(const GemmArgs &a, const Job &job, i64 row, int act,
                            const float (&sums)[kPairs][4][2]) {
 #pragma unroll
@@ -196,7 +210,9 @@ MOE_DEVICE int blockAgain() {
   return block;
 }
 
-/// The sums of a part of a tile: those of tile `tile` of its warps' rows.
+/// The workspace of part number `part` for this thread's sums of tile `tile` of
+/// eight rows: 2 kPairs vectors, kThreads apart, of a layout [part][tile][2
+/// kPairs][kThreads].
 MOE_DEVICE float4 *partSums(const GemmTailArgs &a, int part, int tile,
                             int tid) {
   return (float4 *)a.tail.sums +
@@ -250,7 +266,8 @@ MOE_KERNEL(kThreads, kBlocks, MOE_GEMM_ARGS) {
   const int tiles = blockRow + place.row < a.w.rows
                         ? min((tile.job.count - place.act + 7) / 8, kTiles)
                         : 0;
-  // A part begins at an even stage, so that it uses the same buffer first.
+  // Parts begin at multiples of two stages, so that the first stage of each
+  // part is in the first buffer.
   const Range range = rangeOf(a, tile, units, 2 * kStageUnits);
   Sources &s = *(Sources *)((Stage *)memory + 2);
   findSources(s, a, tile.job, blockRow);
@@ -272,12 +289,13 @@ MOE_KERNEL(kThreads, kBlocks, MOE_GEMM_ARGS) {
   copyScales(sources, range.begin + kStageUnits, units);
   commitCopies();
   __syncthreads();
-  // Of two warps of a quarter of a multiprocessor, one prepares its part of the
-  // next stage while the other one multiplies: it decodes the scales of that
-  // stage, and begins the copies of its codes and of the scales after those.
+  // A quarter of a multiprocessor has two warps of a block of eight. One of
+  // them prepares its share of the next stage while the other one multiplies:
+  // it decodes the scales of that stage, and begins the copies of its codes and
+  // of the scales of the stage after it.
   for (int first = range.begin; first < end(); first += kStageUnits) {
     int next = first + kStageUnits;
-    // To the other stage.
+    // Bytes from this stage to the other one.
     const u32 step =
         next / kStageUnits % 2 ? u32(sizeof(Stage)) : 0 - u32(sizeof(Stage));
 #pragma unroll 1
@@ -300,7 +318,7 @@ MOE_KERNEL(kThreads, kBlocks, MOE_GEMM_ARGS) {
   }
   if (tiles <= 0)
     return;
-  // Again, because registers are few in the loop.
+  // Computed again, so that it takes no register in the loop.
   int tid = threadAgain();
 #ifdef MOE_TAIL
   int block = blockAgain();

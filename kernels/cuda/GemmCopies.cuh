@@ -1,10 +1,11 @@
 //===- GemmCopies.cuh - Copies of Gemm.cu's next stage ----------*- C++ -*-===//
 //
-// While a stage is multiplied, codes of the next and scales of the one after it
-// are copied in the background, and each thread decodes, once for the block,
-// the scales of the next stage, which it has copied before. What each thread
-// copies is found once and kept in shared memory as whole addresses, because
-// registers are few while a stage is multiplied.
+// While a stage is multiplied, the codes of the next stage and the scales of
+// the one after that are copied in the background. Each thread decodes the
+// scales of the next stage that it has copied itself before, so that each is
+// decoded once for the block. What a thread copies is found once and kept in
+// shared memory as addresses (Sources), because registers are few while a stage
+// is multiplied.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,52 +15,59 @@
 #include "kernels/cuda/GemmStage.cuh"
 #include "kernels/cuda/Tail.cuh"
 
-/// Whether the last stage may lack a unit; otherwise a stage is always half of
-/// a block's tile. In place of a missing unit is the last one again, multiplied
-/// with activations whose scale is zero.
+/// Whether the last stage may have one unit instead of two: where a block of
+/// the format is a single unit, the number of units may be odd. The last unit
+/// is then there twice, the second time multiplied with activations whose scale
+/// is zero.
 constexpr bool kIsRagged = kTileUnits == 1;
 MOE_DEVICE bool lacksUnit(int first, int units) {
   return kIsRagged && first + 1 == units;
 }
-/// Offset from unit 0 of a stage to unit `u`.
+/// Bytes from the codes of a stage's unit 0 in a panel to those of its unit
+/// `u`.
 MOE_DEVICE int unitOffset(int u) {
   return kTileUnits == 1 ? u * kTileBytes : u * kUnitBytes;
 }
 
-// Activations: a thread copies sixteen bytes each of rows that are kThreads / 4
-// apart.
+// Activations: kActLanes threads copy the 64 bytes of a row, each thread the
+// same sixteen of rows that are kThreads / kActLanes apart.
 constexpr int kActLanes = 2 * kStageUnits;
 constexpr int kActCopies = (MOE_ROWS * kActLanes + kThreads - 1) / kThreads;
 static_assert(kThreads / kActLanes % 8 == 0);
-// Weights: kCopyLanes threads divide a panel's words of a unit.
+// Weights: kCopyLanes threads copy the words of one unit of a panel, of each
+// matrix.
 constexpr int kCopyLanes = kThreads / (kPanels * kStageUnits);
 constexpr int kWordCopies = (kUnitWords + kCopyLanes - 1) / kCopyLanes;
 static_assert(kCopyLanes % 4 == 0 && 16 % kCopyLanes == 0);
-// Scales: the last threads have those of a row of activations each, the first
-// ones those of a unit of four weight rows.
+// Scales: each of the last MOE_ROWS threads copies and decodes those of a row
+// of activations, and each of the first ones those of quads. A quad is four
+// weight rows of a unit.
 static_assert(MOE_ROWS <= kThreads && kStageUnits == 2);
 constexpr int kQuads = kMatrices * kStageUnits * kBlockRows / 4;
 constexpr int kOwnQuads = (kQuads + kThreads - 1) / kThreads;
-/// Of a row of activations: scales, and with minima sums.
+/// Arrays of a row of activations that are copied: scales and, with minima,
+/// sums.
 constexpr int kActNumbers = MOE_MINIMA ? 2 : 1;
 
+/// The addresses that threads copy from, and the scales on their way.
 struct Sources {
-  /// What each thread copies of unit 0: of activations and of weights.
+  /// Addresses in global memory of what each thread copies of the first stage.
   u64 act[kActCopies][kThreads], weight[kMatrices][kThreads];
-  u64 number[kActNumbers][MOE_ROWS]; ///< A row's scales and sums of unit 0.
-  u64 tile[kQuads];                  ///< A quad's first tile.
+  u64 number[kActNumbers][MOE_ROWS]; ///< Addresses of scales and sums.
+  u64 tile[kQuads]; ///< Address of a quad's first tile in its panel.
   /// A later stage's scales as they are in memory: of a row of activations
   /// both scales and both sums, and of four rows of weights what loadScales()
   /// reads. The thread that copied them decodes them.
   uint2 quads[kScaleLoads][kQuads];
   u32 acts[2][kStageUnits * MOE_ROWS];
-  Tile tileOfBlock; ///< For the end.
-  int end;          ///< The unit after those of the tile's part.
+  Tile tileOfBlock; ///< Read again at the end.
+  int end;          ///< The unit behind the last one of the block's part.
 };
 struct Quad {
   bool isUp;
-  int unit, rows; ///< rows: 4 rows .. 4 rows + 3 of the block's.
+  int unit, rows; ///< Weight rows 4 rows .. 4 rows + 3 of the block.
 };
+/// The `i`-th quad of thread `tid`, if isQuad().
 MOE_DEVICE Quad quadOf(int tid, int i) {
   int at = tid + i * kThreads;
   return {kMatrices > 1 && at >= kStageUnits * kBlockRows / 4,
@@ -72,8 +80,9 @@ MOE_DEVICE bool isQuad(int tid, int i) {
 /// The row of activations whose scales a thread copies, if it is not negative.
 MOE_DEVICE int scaleRow(int tid) { return tid - (kThreads - MOE_ROWS); }
 
-/// Panels past a matrix's last read the last one, rows past a job's last read
-/// the first one; their results are not stored.
+/// Finds what this thread copies. Panels past a matrix's last read the last
+/// one, rows past a job's last read the first one; their results are not
+/// stored.
 MOE_DEVICE void findSources(Sources &s, const GemmArgs &a, const Job &job,
                             i64 blockRow) {
   int tid = threadIdx.x;
@@ -112,7 +121,11 @@ MOE_DEVICE void findSources(Sources &s, const GemmArgs &a, const Job &job,
     }
 }
 
-/// Where scales are copied to, and read from (Rows16.cuh).
+/// What loadScales() of Rows16.cuh takes its bytes from. With ToShared it
+/// begins copies of them to Sources::quads, and its results mean nothing; with
+/// FromShared it reads from there what these copies have brought, in the same
+/// order. `item` is the number of the quad; each load has an array of kQuads
+/// items.
 struct RawScales {
   u32 first;
   int item;
@@ -139,12 +152,14 @@ struct FromShared : RawScales {
   }
 };
 
-/// Begins the copies of the codes of columns from 32 `first` on to the stage at
-/// the shared address `stage`; the Sources are at `sources`.
+/// Begins the copies of codes of activations and weights, for the units `first`
+/// and `first` + 1 of `units`, to the stage at the shared address `stage`. The
+/// Sources are at the shared address `sources`.
 MOE_DEVICE void copyCodes(u32 stage, u32 sources, int first, int units) {
   int tid = threadAgain();
   u32 own = sources + 8 * tid;
-  // All are read before the first copy, so that they are waited for once.
+  // All addresses are read before the first copy, so that the thread waits for
+  // shared memory once.
   u64 acts[kActCopies], weights[kMatrices];
 #pragma unroll
   for (int i = 0; i < kActCopies; ++i)
@@ -179,14 +194,14 @@ MOE_DEVICE void copyCodes(u32 stage, u32 sources, int first, int units) {
   }
 }
 
-/// Begins the copies of the scales of columns from 32 `first` on, or of the
-/// last stage if there are none.
+/// Begins the copies of scales, as they are in memory, for the units `first`
+/// and `first` + 1; past the last stage, those of the last stage again.
 MOE_DEVICE void copyScales(u32 sources, int first, int units) {
   int tid = threadAgain();
   u32 own = sources + 8 * tid;
   first = min(first, (units - 1) / kStageUnits * kStageUnits);
   if (int t = scaleRow(tid); t >= 0) {
-    // Both units together, unless there may be but one.
+    // Both units by one copy, unless the second may be missing.
     constexpr int kBytes = kIsRagged ? 4 : 8;
 #pragma unroll
     for (int k = 0; k < kActNumbers; ++k) {
@@ -219,8 +234,8 @@ MOE_DEVICE void copyScales(u32 sources, int first, int units) {
   }
 }
 
-/// Decodes the scales that this thread has copied for the stage at the shared
-/// address `stage` from unit `first` on.
+/// Decodes the scales of units `first` and `first` + 1 that this thread has
+/// copied, to the stage at the shared address `stage`.
 MOE_DEVICE void decodeScales(u32 stage, u32 sources, int first, int units) {
   int tid = threadAgain();
   if (int t = scaleRow(tid); t >= 0) {
@@ -260,7 +275,7 @@ MOE_DEVICE void decodeScales(u32 stage, u32 sources, int first, int units) {
     loadScales(block, nullptr, quad.rows % 4, from);
     float f[kFactors][4];
     decode(f, block, unitScales, unit % kTileUnits);
-    // Of the unit of the matrix, and of the quad in it.
+    // The number of the quad's matrix and unit, and of the quad among all.
     int place = quad.isUp * kStageUnits + quad.unit;
     [[maybe_unused]] int number = place * (kBlockRows / 4) + quad.rows;
     u32 to = stage + MOE_AT(Stage, factors) +

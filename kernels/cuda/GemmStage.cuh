@@ -1,7 +1,8 @@
 //===- GemmStage.cuh - A stage of Gemm.cu in shared memory ------*- C++ -*-===//
 //
-// What a block keeps of 64 columns, and how lanes read it. Addresses are 32-bit
-// numbers with constant offsets: a lane with 64 sums has few other registers.
+// What a block of Gemm.cu keeps of 64 columns, and how lanes read it. Addresses
+// are 32-bit numbers with constant offsets: a lane with 64 or 128 sums has few
+// other registers.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,7 +16,7 @@
 #include "kernels/cuda/Products.cuh"
 
 constexpr int kTiles = MOE_ROWS / MOE_WARP_COLS / 8;
-constexpr int kStageUnits = 2; // 64 columns: a swizzled row of 64 bytes.
+constexpr int kStageUnits = 2; // 64 columns, 64 bytes of activations a row.
 constexpr int kThreads = 32 * MOE_WARP_ROWS * MOE_WARP_COLS;
 static_assert(kTiles % 2 == 0, "ldmatrix takes two tiles at a time");
 #ifdef MOE_GATE
@@ -26,11 +27,12 @@ constexpr int kMatrices = 1;
 /// Groups of 32 weight rows of a warp, and how many are of the same matrix.
 constexpr int kPairs = MOE_PAIRS, kMatrixPairs = kPairs / kMatrices;
 static_assert(kPairs % kMatrices == 0);
-/// Of each matrix.
+/// Weight rows of a block, and panels of sixteen of them, of each matrix.
 constexpr int kBlockRows = 32 * kMatrixPairs * MOE_WARP_ROWS,
               kPanels = kBlockRows / 16;
-/// The factors of a sum of activations: the scale and, with minima, the scale
-/// times the sum of the unit or of each half.
+/// The scale of a row of activations for a unit and, with minima, the scale
+/// times the sum of its quantised values: of the whole unit, or of each half
+/// (and a gap, so that it can be loaded at once).
 #if MOE_MINIMA
 struct alignas(8 * MOE_MINIMA) ActScale {
   float scale, sum[2 * MOE_MINIMA - 1];
@@ -42,8 +44,9 @@ struct ActScale {
 #endif
 
 struct Stage {
-  /// Codes of activations. Sixteen bytes with number i are at place i ^ t / 2 %
-  /// 4 of row t, so that those of eight rows are in different banks.
+  /// Quantised activations. The sixteen bytes with number i of row t are at
+  /// place i ^ (t / 2 % 4), so that ldmatrix reads those of eight rows from
+  /// different banks.
   u8 acts[MOE_ROWS][32 * kStageUnits];
   /// Codes of weights, at the places that wordPlace() returns.
   uint4 weights[kMatrices][kPanels][kStageUnits][kUnitWords];
@@ -63,9 +66,11 @@ struct Stage {
 /// The place of sixteen bytes with number `i` of row `t` in a stage's acts.
 MOE_DEVICE int actPlace(int t, int i) { return 4 * t + (i ^ t / 2 % 4); }
 
-/// Loads 32 bytes of sixteen rows from the shared address `from` on as columns
-/// of two mma. ldmatrix gives lane 4 g + c the bytes 4 c .. 4 c + 3 of row g of
-/// each of four matrices, which have eight rows of 16 bytes.
+/// Loads 32 columns of sixteen rows of activations as operands B of two tiles:
+/// b[0] and b[1] for the first eight rows, b[2] and b[3] for the others. `from`
+/// + `Offset` is the address of row lane % 8 of matrix lane / 8; the four
+/// matrices have eight rows of 16 bytes each, of which lane 4 g + c gets bytes
+/// 4 c .. 4 c + 3 of row g.
 template <int Offset> MOE_DEVICE void loadTiles(u32 (&b)[4], u32 from) {
   asm volatile(
       "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4 + %5];"
@@ -155,12 +160,13 @@ template <int Offset> MOE_DEVICE void loadScales(ActScale (&x)[2], u32 from) {
 #endif
 }
 
+/// Lane 4 g + c; quad = g % 4 tells which four rows of a panel it has.
 struct Lane {
   int g, c, quad;
 };
 
-/// A lane, and where its warp's rows of weights and activations begin in the
-/// block's.
+/// A lane, and the first of its warp's rows of weights (in each matrix) and of
+/// activations, in the block.
 struct WarpPlace {
   Lane lane;
   int row, act;
@@ -181,7 +187,7 @@ MOE_DEVICE int threadAgain() {
   return tid;
 }
 
-/// Shared addresses of what a lane reads of unit 0 of a stage.
+/// The shared addresses from which a lane reads unit 0 of a stage.
 struct Reads {
   u32 acts, weights, factors, scales;
 #ifdef MOE_FOLDED
@@ -204,11 +210,11 @@ MOE_DEVICE Reads operator+(Reads r, u32 bytes) {
 #endif
   return r;
 }
-/// The first word that the lane reads of a unit (PanelStage.cuh).
+/// The place of the first word that the lane reads of a unit (PanelStage.cuh).
 MOE_DEVICE int firstWord(const Lane &lane) {
   return MOE_BITS >= 4 ? transposed(lane.quad, lane.c) : lane.quad;
 }
-/// `stage` is the shared address of a stage.
+/// Returns the lane's addresses in the stage at the shared address `stage`.
 MOE_DEVICE Reads readsOf(u32 stage, const WarpPlace &place) {
   const Lane &lane = place.lane;
   int lane32 = threadIdx.x % 32, t = place.act + lane32 / 16 * 8 + lane32 % 8;
@@ -254,16 +260,19 @@ MOE_DEVICE void storeFold(u32 to, const Fold &fold) {
 }
 #endif
 
-/// A unit's weights of a lane: four rows of each pair of panels.
+/// A lane's weights of a unit and a group of 32 rows (two panels): four rows,
+/// as operands A, with their factors.
 struct Rows {
   RowCodes codes[4];
   float f[kFactors][4], offset[4];
 };
-/// Where group `pair` of a warp's rows is: its matrix, and the number of the
-/// matrix' groups before it.
+/// Group `pair` of a warp's weight rows is in matrix matrixOf(pair), behind
+/// before(pair) other groups of the warp.
 MOE_DEVICE constexpr int matrixOf(int pair) { return pair / kMatrixPairs; }
 MOE_DEVICE constexpr int before(int pair) { return pair % kMatrixPairs; }
 
+/// Loads factors `Factor` .. kFactors - 1 of the lane's four rows of group
+/// `Pair`.
 template <int Factor, int Pair>
 MOE_DEVICE void loadFactors(Rows &rows, u32 from) {
   if constexpr (Factor < kFactors) {

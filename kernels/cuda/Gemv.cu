@@ -2,18 +2,18 @@
 // read from memory once and multiplied with all rows by dot products of four
 // bytes (dp4a).
 //
-// A block has a panel of 16 weight rows, or of a matrix of few rows, for which
-// there would be too few blocks, 8 or 4 of them: MOE_QUADS times 4. Its warps
-// divide the columns and add up their partial sums in the order of warps. Lane
-// 4 k + quad has rows 4 quad .. + 3 and every eighth unit (32 columns) from k
-// on (of fewer rows, lane 2 k + quad or k, and every 16th or 32nd unit). It
-// reads one 16-byte word of a unit per bit of a code, and unpacks scales that
-// no other lane needs. An mma (GemvMma.cu) needs four lanes for a unit, each of
-// which unpacks all its scales: for Q4_K 111 instructions instead of 40 for 16
-// rows by 64 columns, out of the 160 that an H100 issues while memory delivers
-// them (14 bytes per cycle and multiprocessor; 4090: three). An mma costs the
-// same for eight rows, this kernel 14 instructions more for each, and
-// registers: from three rows on the mma wins.
+// A block has a panel of 16 weight rows, or 8 rows of a matrix with so few that
+// there would be too few blocks: 4 MOE_QUADS rows. Its warps divide the
+// columns, and their partial sums are added in the order of warps. Lane
+// MOE_QUADS k + q has rows 4 q .. 4 q + 3 and, of the warp's units (32
+// columns), every eighth one from number k on (with two quads, every
+// sixteenth). It reads one 16-byte word of a unit per bit of a code, and
+// unpacks scales that no other lane needs. An mma (GemvMma.cu) needs four lanes
+// for a unit, each of which unpacks all its scales: for Q4_K 111 instructions
+// instead of 40 for 16 rows by 64 columns, out of the 160 that an H100 issues
+// while memory delivers them (14 bytes per cycle and multiprocessor; a 4090's:
+// three). An mma costs the same for eight rows of activations, this kernel 14
+// instructions more for each, and registers: from three rows on the mma wins.
 //
 // While a warp multiplies, others wait for their words. Three blocks of eight
 // warps with 4-bit codes request 48 KB per multiprocessor, where bandwidth
@@ -28,16 +28,16 @@
 constexpr int kLanesK = 32 / MOE_QUADS; ///< Lanes that have the same rows.
 constexpr int kBlockRows = 4 * MOE_QUADS;
 /// Units that a lane loads before it multiplies. A matrix of few rows has one
-/// block on a multiprocessor: nobody else hides the latency of the second. In a
-/// fused launch, blocks of other products do.
+/// block on a multiprocessor, so that no other block hides the latency of a
+/// second unit's loads. In a fused launch, blocks of other products do.
 #if MOE_QUADS < 4 && !defined(MOE_PIECE)
 constexpr int kAtOnce = 2;
 #else
 constexpr int kAtOnce = 1;
 #endif
-/// Blocks per multiprocessor. Two with 6-bit codes request as many bytes as
-/// three with 4-bit codes; gate and up together would spill with three, and so
-/// would two units.
+/// Blocks per multiprocessor. Two with 6-bit codes have as many bytes in flight
+/// as three with 4-bit codes. With three, gate and up of 6-bit codes would
+/// spill, and so would two units in flight.
 #if (MOE_BITS == 6 && defined(MOE_GATE)) ||                                    \
     (MOE_QUADS < 4 && !defined(MOE_PIECE))
 constexpr int kBlocks = MOE_ROWS == 1 ? 2 : 1;
@@ -46,10 +46,10 @@ constexpr int kBlocks = MOE_ROWS == 1 ? 3 : 1;
 #endif
 
 struct Lane {
-  int k, quad;
+  int k, quad; ///< quad: rows 4 quad .. 4 quad + 3 of a panel.
 };
 
-/// A unit's weights for the lane's four rows.
+/// A unit's weights of the lane's four rows: codes and scales as stored.
 struct Unit {
   uint4 word[MOE_BITS];
   UnitScales unit;
@@ -67,7 +67,8 @@ MOE_DEVICE void loadUnit(Unit &w, const u8 *panel, int unit, int quad) {
   loadScales(w.block, tile, quad);
 }
 
-/// A unit's activations of one row: codes of groups 0 .. 7, scale and sums.
+/// A unit's activations of one row: the quantised values of groups 0 .. 7 of
+/// four columns, their scale, and sums as a8Sums() has them.
 struct Act {
   u32 group[8];
   float scale;
@@ -93,6 +94,7 @@ MOE_DEVICE void loadAct(Act &x, const u8 *row, i64 cols, int unit) {
 #endif
 }
 
+/// Returns `sum` plus the products of four bytes of weights and activations.
 MOE_DEVICE int dot(u32 weights, u32 act, int sum) {
 #ifdef MOE_A_SIGNED
   asm("dp4a.s32.s32 %0, %1, %2, %0;" : "+r"(sum) : "r"(weights), "r"(act));
@@ -218,7 +220,8 @@ MOE_KERNEL(256, kBlocks, MOE_GEMM_ARGS) {
     return;
 #endif
   int warp = threadIdx.x / 32, warps = blockDim.x / 32;
-  // In the block, and the four rows' place in their panel.
+  // The number of the lane's four rows among those of the block; `lane.quad` is
+  // their number in their panel.
   int own = threadIdx.x % MOE_QUADS;
   i64 firstRow = i64(blockIdx.x) * kBlockRows;
   Lane lane = {int(threadIdx.x % 32) / MOE_QUADS, int(firstRow / 4 % 4) + own};

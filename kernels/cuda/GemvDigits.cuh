@@ -1,7 +1,17 @@
 //===- GemvDigits.cuh - Decode products of IQ1 formats ----------*- C++ -*-===//
 //
-// Included by Gemv.cu. Two bits of a code are its column's digit; the shift is
-// common to many columns, whose activations are added up once for all rows:
+// Included by Gemv.cu. Two bits of a code are its column's digit; a shift bit
+// is common to many columns, whose activations are added up once for all rows:
+//
+//   weight = scale (digit + shift / 4 - 9 / 8)
+//   sum of weight x = scale (sum of digit x + shift / 4 sum of x
+//                            - 9 / 8 sum of x)
+//
+// Scale is eight times that of codes (kernels/cuda/Rows16.cuh). Everything is
+// exact but the product with it. An H100's memory delivers the bytes faster
+// than its integer lanes could assemble codes: for IQ1_S that takes 41 lane
+// operations for 32 weights. So digits stay in place and need only a mask and a
+// dot product for four.
 //
 //   weight = scale (digit + shift / 4 - 9 / 8)
 //   sum of weight x = scale (sum of digit x + shift / 4 sum of x
@@ -14,9 +24,11 @@
 //
 //===----------------------------------------------------------------------===//
 
-/// Multiplies the digits of groups 0 .. 3 (with two words, of all eight) with
-/// activations. It works from the top bits of the bytes down: each step leaves
-/// sums that are four times too large, which the next step compensates.
+/// Returns the sum of products of digits and activations, for groups 0 .. 3,
+/// with two words for groups 0 .. 7. The digits of group c are in bits 2 c and
+/// 2 c + 1 of the bytes of words[0], those of group c + 4 in words[1]: masked
+/// in place they count 4^c times. So it begins with c = 3, and divides the sum
+/// by four, which is exact, before each further c.
 template <int kWords>
 MOE_DEVICE int dotDigits(const u32 (&words)[kWords], const u32 *groups) {
   int sum = 0;
@@ -36,13 +48,14 @@ MOE_DEVICE float asFloat(int x) {
 }
 
 #if MOE_SHIFTS == 4
-/// Returns sums of eight columns each, two 16-bit sums, for half of a unit.
+/// Returns the sums of two eights of activations as 16-bit numbers, the first
+/// in the low half. `groups` are those of half a unit and `sum` its sum.
 MOE_DEVICE u32 eightsOf(const u32 *groups, int sum) {
   int first = dot(0x01010101, groups[1], dot(0x01010101, groups[0], 0));
   return __byte_perm(u32(first), u32(sum - first), 0x5410);
 }
-/// Adds the `eights` whose shift bit is set: bytes 2 half and 2 half + 1 of
-/// `bits`.
+/// Returns the sum of those of the two `eights` of a half whose shift is 1;
+/// bytes 2 half and 2 half + 1 of `bits` are the shifts, 0 or 1.
 MOE_DEVICE float dotShifts(u32 eights, u32 bits, int half) {
   int sum = kMagicBits;
   if (half == 0)
@@ -59,7 +72,7 @@ MOE_DEVICE void multiply(float (&sums)[4][MOE_ROWS], const Unit &w, int unit,
   constexpr float kQuarter = 0.25f, kNone = -1.125f;
   Factors f;
   decode(f, w.block, w.unit, unit % kTileUnits);
-  float each[MOE_ROWS][kHalves]; // Sums of activations.
+  float each[MOE_ROWS][kHalves]; // Sums of activations that share a scale.
 #if MOE_SHIFTS == 4
   u32 eights[MOE_ROWS][kHalves];
 #else

@@ -2,35 +2,37 @@
 // sequences. The rows are the columns of one mma, and every weight is read from
 // memory once. (For fewer rows Gemv.cu is faster.)
 //
-// A block has two panels, 32 weight rows; its warps divide the columns and add
-// up their partial sums in the order of warps. Of a matrix of few rows, for
-// which there would be too few blocks, it has 16 or 8 of them (MOE_QUADS times
-// 4), and the lanes of an mma that would have the other rows have the same ones
-// of other units. Such an mma is multiplied with the activations of each of
-// these units, and a lane takes the result of its own. A lane has kUnits units
-// of weights in flight at a time, as many as registers hold: with eight warps
-// of 4 units of Q4_K a block requests 16 KB at once, where bandwidth times
-// latency is 5 KB per multiprocessor on a 4090 and 15 on an H100.
+// A block has two panels, 32 weight rows. Its warps divide the columns, and
+// their partial sums are added in the order of warps. Of a matrix of few rows,
+// for which there would be too few blocks, a block has 16 or 8 weight rows
+// (MOE_QUADS times 4); then lanes that would have the other rows of an mma have
+// the same rows of other units. Such an mma is multiplied with the activations
+// of each of these units, and a lane takes the result of its own. A lane has
+// kUnits units of weights in flight at a time, as many as registers hold: with
+// eight warps of 4 units of Q4_K a block requests 16 KB at once, where
+// bandwidth times latency is 5 KB per multiprocessor on a 4090 and 15 on an
+// H100.
 //
 // An mma costs as much for one row as for eight, and far less than reading the
 // weights: 32 columns of 32 weight rows are 512 bytes of 4-bit codes, two mma
 // and some 80 instructions of unpacking and scaling, or 20 cycles of a
 // multiprocessor, which gets 14 bytes per cycle on an H100 and three on a 4090.
 
-// Sixteen columns of eight rows of activations are eight lines of memory, which
-// L1 looks up one after the other: loaded by each lane as an mma needs them,
-// they would take three times as long as the weights. So a warp copies those of
-// a pass to its own shared memory in whole lines, in the shadow of the weights'
-// latency, and ldmatrix gives them to lanes.
+// Sixteen columns of eight rows of activations are in eight lines of memory,
+// which L1 looks up one after the other: loaded by each lane as an mma needs
+// them, they would take three times as long as the weights. So a warp copies
+// the activations of a pass to its own shared memory in whole lines, while its
+// weights are on their way, and reads them from there by ldmatrix.
 
 #include "kernels/cuda/A8.cuh"
 #include "kernels/cuda/AsyncCopy.cuh"
 #include "kernels/cuda/Jobs.cuh"
 #include "kernels/cuda/Rows16.cuh"
 
-/// Units that share an mma.
+/// Units whose weight rows are in one mma: with 4 MOE_QUADS rows in a block,
+/// the 32 rows of two mma are those of 8 / MOE_QUADS units.
 constexpr int kShare = 8 / MOE_QUADS;
-// As many units of a lane as registers hold.
+// Units that a lane has of each pass: as many as registers hold.
 #if (defined(MOE_GATE) &&                                                      \
      (MOE_QUADS < 8 || (defined(MOE_DIGITS) && MOE_BITS < 4) ||                \
       MOE_BITS == 3 || MOE_BITS == 6)) ||                                      \
@@ -43,32 +45,34 @@ constexpr int kUnits = 2;
 #else
 constexpr int kUnits = 4;
 #endif
-/// Units of a warp's pass; those of one block at most.
+/// Units of a warp's pass, which are at most the eight of a block of the
+/// format.
 constexpr int kPassUnits = kUnits * kShare;
 static_assert(kPassUnits <= 8);
-constexpr int kBlockRows = 4 * MOE_QUADS; ///< Of weights.
-/// A block that has a multiprocessor for itself has as many warps as two
-/// others.
+constexpr int kBlockRows = 4 * MOE_QUADS; ///< Weight rows of a block.
+/// Threads of the largest block. One that has a multiprocessor for itself has
+/// 512, as two others together.
 constexpr int kThreads = MOE_THREADS;
-/// Floats between the sums of two rows, so that four columns' lanes use four
-/// banks.
+/// Floats from the sums of a row of activations to those of the next one in
+/// shared memory: 32 weight rows and four more, so that lanes with different
+/// rows of activations write to different banks.
 constexpr int kPitch = 36;
-constexpr int kRows = 8; ///< Of activations.
+constexpr int kRows = 8; ///< Rows of activations of a block.
 #ifdef MOE_GATE
 constexpr int kMatrices = 2;
 #else
 constexpr int kMatrices = 1;
 #endif
-/// Sixteen bytes of a row's codes of a pass, and a lane's copies of them and of
-/// scales.
+/// Words of sixteen bytes of a row's quantised activations in a pass, and how
+/// many of these words, and of its scales, a lane copies.
 constexpr int kActWords = 2 * kPassUnits;
 constexpr int kCodeCopies = (kRows * kActWords + 31) / 32;
 constexpr int kScaleCopies = (kRows * kPassUnits + 31) / 32;
 
 struct Lane {
-  int c, quad; ///< Of its panel.
+  int c, quad; ///< Lane % 4; its rows are 4 quad .. + 3 of a panel.
   int row;     ///< The first of its four rows, in the block.
-  int share;   ///< Which of the units that share an mma is the lane's.
+  int share;   ///< Number of its unit among the kShare of an mma.
 };
 
 /// The weights of a matrix that a lane reads in one pass.
@@ -77,13 +81,13 @@ struct Weights {
   UnitScales unit[kUnits];
   BlockScales block[kTileUnits == 1 ? kUnits : 1];
 };
-/// The activations of that pass, in a warp's shared memory. Sixteen bytes with
-/// number i of row t are at actPlace(t, i), so that those of eight rows are in
-/// different banks. Past the last unit and row are zeros.
+/// The activations of that pass, in a warp's shared memory. The sixteen bytes
+/// with number i of row t are at actPlace(t, i), so that ldmatrix reads those
+/// of eight rows from different banks. Beyond the last unit and row are zeros.
 struct ActStage {
   uint4 codes[kRows * kActWords];
   float scales[kRows][kPassUnits];
-  u32 sums[kRows][kPassUnits]; ///< Of both halves.
+  u32 sums[kRows][kPassUnits]; ///< As a8Sums() has them.
 };
 MOE_DEVICE int actPlace(int t, int i) {
   constexpr int kRowsOfLine = kActWords < 8 ? 8 / kActWords : 1;
@@ -94,16 +98,17 @@ constexpr int kWarpBytes = MOE_WARP_BYTES;
 static_assert(sizeof(ActStage) <= kWarpBytes &&
               kMatrices * kRows * kPitch * 4 <= kWarpBytes);
 
-/// Returns `p`, of which a compiler then does not know how it was computed: it
-/// would compute each address that follows from it anew from all its parts, in
-/// twice as many instructions.
+/// Returns `p`, hiding from the compiler how it was computed. Otherwise it
+/// would compute each address that follows from `p` anew from all parts of `p`,
+/// in twice as many instructions.
 MOE_DEVICE const u8 *settled(const u8 *p) {
   asm("" : "+l"(p));
   return p;
 }
 
-/// Loads units of the lane's `panel`. `first` is a multiple of kPassUnits; past
-/// the last unit, the last one is read again.
+/// Begins the loads of the lane's units of a pass, which begins at unit
+/// `first`, a multiple of kPassUnits, of its rows' `panel`. Beyond the last
+/// unit, the last one is read again; its activations are zeros.
 MOE_DEVICE void loadWeights(Weights &w, const u8 *panel, int first, int units,
                             const Lane &lane) {
   const int own = first + lane.share;
@@ -130,9 +135,9 @@ MOE_DEVICE void loadWeights(Weights &w, const u8 *panel, int first, int units,
   }
 }
 
-/// What a lane copies of each pass: sixteen bytes of codes and four of scales
-/// and sums, of rows that are a constant number apart. Of rows that the job
-/// does not have, nothing is read.
+/// What a lane copies of each pass: words of sixteen bytes of codes, and of
+/// four bytes of scales and of sums. Copies i and i + 1 are of rows a constant
+/// number apart. Of rows that the job does not have, nothing is read.
 struct ActSource {
   const u8 *codes[kCodeCopies], *scales[kScaleCopies];
   bool isCodes[kCodeCopies], isScales[kScaleCopies]; ///< Else zeros.
@@ -161,7 +166,8 @@ MOE_DEVICE ActSource actSource(const GemmArgs &a, const Job &job) {
          lane / kPassUnits, 32 / kPassUnits, a.w.cols + lane % kPassUnits * 4);
   return s;
 }
-/// Begins the copies of units from `first` on.
+/// Begins the copies of the activations of a pass from unit `first` on to the
+/// ActStage at the shared address `stage`.
 MOE_DEVICE void fillActs(u32 stage, const ActSource &s, i64 cols, int first,
                          int units) {
   int lane = threadIdx.x % 32;
@@ -190,18 +196,20 @@ MOE_DEVICE void fillActs(u32 stage, const ActSource &s, i64 cols, int first,
   commitCopies();
 }
 
-/// Codes of activations as operands of an mma (g = lane / 4): of row g, those
-/// of the units that share it, or else of two units.
+/// Operand B of kCodeUnits units, which is row g = lane / 4 of the activations:
+/// b0 in `low`, b1 in `high`. These are the units that share an mma, or two
+/// units.
 constexpr int kCodeUnits = kShare > 1 ? kShare : 2;
 struct ActCodes {
   u32 low[kCodeUnits], high[kCodeUnits];
 };
-/// Loads those from unit `first` of the pass on.
+/// Loads them from unit `first` of the pass on.
 MOE_DEVICE void loadCodes(ActCodes &a, const ActStage &stage, int first) {
   int lane = threadIdx.x % 32;
 #pragma unroll
   for (int i = 0; i < kCodeUnits; i += 2) {
-    // Matrix k of ldmatrix is word k from the first of these units on.
+    // Matrix k of ldmatrix is word k of the rows, counted from the first of
+    // these two units.
     u32 at = sharedAddress(stage.codes) +
              16 * actPlace(lane % 8, 2 * (first + i) + lane / 8 % kActWords);
     asm volatile(
@@ -213,8 +221,10 @@ MOE_DEVICE void loadCodes(ActCodes &a, const ActStage &stage, int first) {
   }
 }
 
-/// The products of two rows' codes with the activations of the lane's unit: of
-/// the units that share the mma, from number `first` of `a` on.
+/// c = start + products of weight rows u (row g of the mma) and v (row g + 8)
+/// with the activations of the lane's unit. The mma is executed for each of the
+/// kShare units from number `first` of `a` on, and a lane keeps the result of
+/// its own unit.
 MOE_DEVICE void products(int (&c)[4], const RowCodes &u, const RowCodes &v,
                          const ActCodes &a, int first, int half,
                          const int (&start)[2], const Lane &lane) {
@@ -234,8 +244,9 @@ MOE_DEVICE void products(int (&c)[4], const RowCodes &u, const RowCodes &v,
   }
 }
 
-/// sums[row][t] += weights of the lane's row times activations 2 c + t. It is a
-/// partial sum: the lanes of a group add up to the whole.
+/// sums[row][t] += weights of the lane's row times row 2 c + t of activations,
+/// for the lane's units of a pass. These are sums over the columns of its units
+/// only: lanes that differ in `share`, and other warps, have other units.
 MOE_DEVICE void multiply(float (&sums)[4][2], const Weights &w,
                          const ActStage &stage, int first, const Lane &lane) {
   ActCodes acts;
@@ -246,7 +257,7 @@ MOE_DEVICE void multiply(float (&sums)[4][2], const Weights &w,
       block = floatsOf(w.block[i]);
     if (kShare > 1 || i % 2 == 0)
       loadCodes(acts, stage, i * kShare);
-    // Of rows 2 c and 2 c + 1, the sums over both halves of a unit.
+    // The scales and sums of rows 2 c and 2 c + 1 of activations.
     float scale[2];
     u32 actSums[2] = {};
 #pragma unroll
@@ -297,8 +308,8 @@ MOE_DEVICE void multiply(float (&sums)[4][2], const Weights &w,
   }
 }
 
-/// Adds up the sums of lanes that have the same rows, and writes a warp's to
-/// shared memory: [row of activations][weight row].
+/// Adds the sums of lanes that have the same rows of other units, and writes
+/// the warp's sums to shared memory as [row of activations][weight row].
 MOE_DEVICE void storePart(float *part, float (&sums)[4][2], int count,
                           const Lane &lane) {
 #pragma unroll

@@ -21,17 +21,17 @@
 // steps of all slices are in flight or in use. At the end the slices' sums are
 // added in their order: matrices of few rows have too few blocks otherwise.
 //
-// With 64 x 32 a warp, 32 columns are 32 mma after 12 ldmatrix: 96 wavefronts
-// for eight warps' 1024 cycles on GeForce, whose mma take 32 cycles of a
-// quarter of a multiprocessor, and 256 on an A100. On GPUs of data centres a
-// warp has 64 x 64, which takes 16 ldmatrix for 64 mma. Its 128 sums leave
-// registers for the weights of the next sixteen columns (MOE_AHEAD 1): they
-// come while this step's are multiplied, over the barrier between stages too.
-// Otherwise all warps would ask for operands at the same time after each
-// barrier, and tensor cores would wait.
+// With 64 x 32 results a warp, 32 columns are 32 mma after 12 ldmatrix.x4. For
+// eight warps these are 384 wavefronts of shared memory, in 2048 cycles of mma
+// on GeForce (32 cycles of a quarter of a multiprocessor each), but in 512 on
+// an A100. On GPUs of data centres a warp therefore has 64 x 64, which takes 16
+// ldmatrix for 64 mma. Its 128 sums leave registers for the weights of the next
+// sixteen columns (MOE_AHEAD 1): they come while this step's are multiplied,
+// over the barrier between stages too. Otherwise all warps would ask for
+// operands at the same time after each barrier, and tensor cores would wait.
 //
 // An H100 reaches 63 % of its peak at most in this way. There, warpgroups
-// multiply (HalfWarpgroups.cuh), with 32 MOE_TILES / 2 x MOE_ROWS a warp.
+// multiply (HalfWarpgroups.cuh), with 16 MOE_TILES x MOE_ROWS results a warp.
 
 #include "kernels/cuda/Formats.cuh"
 #include "kernels/cuda/Tail.cuh"
@@ -51,15 +51,16 @@ constexpr int kMatrices = 2;
 constexpr int kMatrices = 1;
 #endif
 constexpr int kTiles = MOE_ROWS / MOE_WARP_COLS / 8;
-constexpr int kRowTiles = MOE_TILES / kMatrices; ///< Of a matrix and warp.
+constexpr int kRowTiles = MOE_TILES / kMatrices; ///< A warp's of a matrix.
 constexpr int kBlockRows = 16 * kRowTiles * MOE_WARP_ROWS;
 constexpr int kSliceThreads = 32 * MOE_WARP_ROWS * MOE_WARP_COLS;
 constexpr int kThreads = kSliceThreads * MOE_SLICES;
 constexpr int kStepCols = MOE_STEP_COLS;
 static_assert(kTiles % 2 == 0, "ldmatrix takes two tiles at a time");
 
-/// Sixteen bytes with number i of row r of `Words` such. Eight rows' words with
-/// the same number are in different banks.
+/// The place of sixteen bytes with number i of row r, counted in sixteen bytes,
+/// where a row has `Words` of them. Eight rows' bytes with the same number are
+/// in different banks.
 template <int Words> MOE_DEVICE int placeOf(int r, int i) {
   return r * Words + (i ^ r / (8 / Words) % Words);
 }
@@ -77,24 +78,24 @@ constexpr int kSteps = kStepCols / 16; ///< mma in a step.
 constexpr int kActWords = kStepCols / 8;
 static_assert(kSteps % 2 == 0, "operands alternate between two places");
 
-/// One step of one slice.
+/// A stage of one slice: the weights and activations of MOE_STEP_COLS columns.
 struct Stage {
   WeightStage weights;
   uint4 acts[MOE_PARTS][MOE_ROWS * kActWords];
 };
 
-// A thread copies the same word of rows that are so many apart.
+// A thread copies the same sixteen bytes of rows that are kActApart apart.
 constexpr int kActApart = kSliceThreads / kActWords;
 constexpr int kActCopies = (MOE_ROWS + kActApart - 1) / kActApart;
 static_assert(kActApart % 8 == 0, "rows have their words in the same order");
 
-/// What this thread copies next: words of sixteen bytes, counted from the first
-/// row of activations, and the number of columns from there to the end of a row
-/// with its zeros.
+/// What this thread copies next of activations: for each of its rows, the
+/// number of sixteen bytes from the beginning of all rows; and how many columns
+/// a row has from there on, with the zeros that fill it up.
 struct ActSource {
   u32 word[kActCopies];
   int cols;
-  u32 to; ///< From the beginning of a stage.
+  u32 to; ///< Where the first goes, from the beginning of a stage.
 };
 
 /// The row of narrowed activations that is row `i` of the job.
@@ -109,8 +110,8 @@ MOE_DEVICE i64 narrowRow(const HalfGemmArgs &a, const Job &job, int i) {
 #endif
 }
 
-/// From round `round` on. Rows past a job's last read the first one; their
-/// results are not stored.
+/// Returns what the thread copies first for round `round`. Rows past a job's
+/// last read the first one; their results are not stored.
 MOE_DEVICE ActSource actSource(const HalfGemmArgs &a, const Job &job, int round,
                                int slice, int thread) {
   ActSource s;
@@ -129,8 +130,8 @@ MOE_DEVICE ActSource actSource(const HalfGemmArgs &a, const Job &job, int round,
   return s;
 }
 
-/// Begins part `part` of `parts` of the copies of the slice's next step to the
-/// stage at shared address `stage`; past a row's last column are zeros.
+/// Begins share `part` of `parts` of the copies of the slice's next step to the
+/// stage at shared address `stage`. Columns past a row's last become zero.
 MOE_DEVICE void fillActs(u32 stage, ActSource &s, const HalfGemmArgs &a,
                          int thread, int part, int parts) {
 #pragma unroll
@@ -154,16 +155,18 @@ using Sums = float[MOE_TILES][kTiles][4];
 #ifdef MOE_HAS_WARPGROUPS
 #include "kernels/cuda/HalfWarpgroups.cuh"
 #else
-constexpr int kFilled = MOE_STAGES - 1; ///< Before the first step.
+constexpr int kFilled = MOE_STAGES - 1; ///< Stages filled before the loop.
 
-/// The lane's addresses for ldmatrix, from the beginning of a stage.
+/// Offsets of the lane's addresses for ldmatrix from the beginning of a stage,
+/// for each sixteen columns of the first sixteen of the warp's rows.
 struct ActLane {
   u32 at[kSteps];
 };
 MOE_DEVICE ActLane actLane(int act) {
   int lane = threadIdx.x % 32;
   ActLane o;
-  // Words 2 k and 2 k + 1 of eight rows, then of the next eight.
+  // The order of the four matrices: words 2 k and 2 k + 1 of the first eight
+  // rows, then of the next eight.
   int row = act + lane / 16 * 8 + lane % 8;
 #pragma unroll
   for (int k = 0; k < kSteps; ++k)
@@ -172,11 +175,13 @@ MOE_DEVICE ActLane actLane(int act) {
   return o;
 }
 
-/// Sixteen columns of sixteen rows of activations.
+/// Sixteen columns of sixteen rows of activations as operands B: elements 0 and
+/// 1 are the first eight rows, 2 and 3 the others.
 struct Acts {
   u32 part[MOE_PARTS][4];
 };
-/// Loads rows from 16 `two` of the warp's on, columns from 16 `k` on.
+/// Loads rows 16 `two` .. 16 `two` + 15 of the warp's, columns 16 `k` .. 16 `k`
+/// + 15 of the stage.
 MOE_DEVICE void loadActs(Acts &b, u32 stage, const ActLane &lane, int two,
                          int k) {
 #pragma unroll
@@ -185,6 +190,9 @@ MOE_DEVICE void loadActs(Acts &b, u32 stage, const ActLane &lane, int two,
                                 (p * MOE_ROWS + 16 * two) * kActWords * 16);
 }
 
+/// sums += w * b for all of the warp's tiles of weight rows and rows 16 `two`
+/// .. 16 `two` + 15 of activations. If both are split into two parts, low times
+/// low is left out.
 MOE_DEVICE void multiply(Sums &sums, const Weights (&w)[MOE_TILES],
                          const Acts &b, int two) {
 #pragma unroll
@@ -202,13 +210,14 @@ MOE_DEVICE void multiply(Sums &sums, const Weights (&w)[MOE_TILES],
 struct Operands {
   WeightLane weightLane;
   ActLane actLane;
-  int count; ///< Rows of activations.
+  int count; ///< Rows of activations that the job has for the warp.
   Held held;
   Weights w[MOE_AHEAD + 1][MOE_TILES];
   Acts b[2];
 };
 
-/// Loads the operands with which a stage begins.
+/// Loads all weights of columns 16 `k` .. 16 `k` + 15 of a stage, and the first
+/// sixteen rows of activations.
 MOE_DEVICE void loadFirst(Operands &o, u32 stage, int k) {
   loadActs(o.b[0], stage, o.actLane, 0, k);
 #pragma unroll
@@ -274,7 +283,8 @@ MOE_DEVICE void addSlices(Sums &sums, float *memory, int slice, int thread) {
 }
 #endif
 
-/// Stores the results of tile `tile` of a warp's rows of activations.
+/// Stores the results of a tile of eight rows of activations, from row `act` of
+/// the job on; `warpRow` is the warp's first weight row.
 MOE_DEVICE void finishTile(const HalfGemmArgs &a, const Job &job, i64 warpRow,
                            int act, const float (&sums)[MOE_TILES][4]) {
 #pragma unroll
@@ -304,7 +314,9 @@ MOE_DEVICE void finishTile(const HalfGemmArgs &a, const Job &job, i64 warpRow,
 
 #ifdef MOE_TAIL
 static_assert(MOE_SLICES == 1, "sums are those of all warps");
-/// The sums of a part of a tile: those of tile `tile` of its warps' rows.
+/// The workspace of part number `part` for this thread's sums of tile `tile` of
+/// eight rows: MOE_TILES vectors, kThreads apart, of a layout
+/// [part][tile][MOE_TILES][kThreads].
 MOE_DEVICE float4 *partSums(const HalfGemmTailArgs &a, int part, int tile) {
   return (float4 *)a.tail.sums +
          (i64(part) * kTiles + tile) * MOE_TILES * kThreads + threadIdx.x;
@@ -369,7 +381,7 @@ MOE_KERNEL(kThreads, MOE_BLOCKS, HalfGemmArgs) {
 #endif
   bool isInside =
       blockRow + firstRow * kRowTiles * 16 < a.w.rows && act < job.count;
-  // Steps of all slices together; a stage has one of each slice.
+  // A round is one step of each slice.
   constexpr u32 kStageBytes = sizeof(Stage) * MOE_SLICES;
   const Range rounds = rangeOf(a, tile,
                                (int(a.w.cols) + kStepCols * MOE_SLICES - 1) /
@@ -380,7 +392,7 @@ MOE_KERNEL(kThreads, MOE_BLOCKS, HalfGemmArgs) {
   ActSource acts = actSource(a, job, rounds.begin, slice, thread);
   const u32 first = sharedAddress(memory) + slice * u32(sizeof(Stage));
   const u32 end = first + MOE_STAGES * kStageBytes;
-  Scales scales; // Of the round that was filled last.
+  Scales scales; // Those that fill() has loaded; store() stores them.
   auto fill = [&](int round, u32 stage, int part, int parts) {
     if (round < rounds.end) {
       fillWeights(stage, weights, round, thread, part, parts);
@@ -437,7 +449,8 @@ MOE_KERNEL(kThreads, MOE_BLOCKS, HalfGemmArgs) {
     if (round != rounds.begin)
       store(round + MOE_STAGES - 2, before);
     waitCopies<MOE_STAGES - 2 - MOE_AHEAD>();
-    // The stage that is needed next is complete, the free one is left.
+    // The stage that is needed next is complete, and no warp reads the free one
+    // any more.
     __syncthreads();
     // Copies are spread over products, so that operands do not wait for all.
     constexpr int kFrom = MOE_AHEAD * (kSteps - 1);

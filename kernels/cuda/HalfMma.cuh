@@ -35,8 +35,9 @@ MOE_DEVICE float widenHigh(u32 pair) {
 }
 #endif
 
-/// Two floats, each as the sum of a high and a low 16-bit number. Together they
-/// have an error of 2^-16 (BF16) or 2^-22 (F16) of the float.
+/// Two floats, each as the sum of a 16-bit number in `high` and one in `low`,
+/// the first float in the low halves. The sum's error is at most 2^-16 (BF16)
+/// or 2^-22 (F16) of the float.
 struct Split {
   u32 high, low;
 };
@@ -45,6 +46,7 @@ MOE_DEVICE Split split(float x, float y) {
   return {high, narrow(x - widenLow(high), y - widenHigh(high))};
 }
 
+/// d += a * b, with the fragments above.
 MOE_DEVICE void mma(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) {
   asm("mma.sync.aligned.m16n8k16.row.col.f32." MOE_HALF "." MOE_HALF
       ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
@@ -66,7 +68,8 @@ MOE_DEVICE void loadMatrices(u32 (&x)[4], const void *row) {
   loadMatrices(x, sharedAddress(row));
 }
 
-/// The same, transposed: lane 4 g + c gets elements 2 c, 2 c + 1 of column g.
+/// The same with each matrix transposed: lane 4 g + c gets column g of rows 2 c
+/// and 2 c + 1, which is operand B of a row-major matrix.
 template <int Offset = 0> MOE_DEVICE void loadTransposed(u32 (&x)[4], u32 row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, "
                "%3}, [%4 + %5];"

@@ -1,23 +1,25 @@
 //===- HalfPanels.cuh - Weights of HalfGemm.cu: packed panels ---*- C++ -*-===//
 //
-// Quantised weights, unpacked to F16 in registers, where tensor cores multiply
-// F16 at half of the int8 rate: then a scale for 32 columns of an int8 product
-// (Gemm.cu) costs more than the other half.
+// Quantised weights, unpacked to F16 in registers, for GPUs whose tensor cores
+// multiply F16 at half of the int8 rate: there a scale for every 32 columns of
+// an int8 product (Gemm.cu) costs more than the other half.
 //
-// A lane's sixteen bytes have four rows of two panels, which are rows g and g +
-// 8 of two mma, by column groups c and c + 4 of a unit: the first four columns
-// of each group are one k of sixteen for it, the other four the next. Columns 4
-// c, 4 c + 2 and 4 c + 1, 4 c + 3 are its neighbours in k, so that bytes 0 and
-// 2 of a word, and 1 and 3, are a register; activations have the same order
-// (NarrowA8.cu).
+// A lane's sixteen bytes have four rows, which are rows g and g + 8 of two mma,
+// by two groups of four columns of a unit (Rows16.cuh): group c, of the unit's
+// first sixteen columns, and group c + 4, of the other sixteen. One group is
+// what the lane has of the sixteen k of an mma, in another order: columns 4 c
+// and 4 c + 2 are its k 2 c and 2 c + 1, columns 4 c + 1 and 4 c + 3 its k 2 c
+// + 8 and 2 c + 9. So bytes 0 and 2 of a word become a register, and bytes 1
+// and 3 another one. Activations have the same order (NarrowA8.cu).
 //
 // A code c of b bits becomes F16 without a conversion: put into the low bits of
 // the mantissa of 2^(10 - b) it is 2^(10 - b) + c 2^-b. Subtracting that number
-// for the code of weight 0 is exact; a product with the scale times 2^b, and a
-// sum with the minimum, round once. So a weight has an error of 2^-11 of itself
-// and of its scale's product, which is 2^-11 too; the scale's exponent is as
-// large as that of the sub-block's largest weight. Weights must be F16 numbers
-// in size: above 65504 they are infinite, below 2^-14 their error is 2^-25.
+// for the code of weight 0 is exact; a product with the scale times 2^b, or a
+// multiply-add with the minimum, rounds once. Scales and minima are rounded to
+// F16 as well. So the error of a weight is at most 2^-11 of itself, of its code
+// times the scale, and of the minimum. The scale times 2^b is about as large as
+// the sub-block's largest weight. Weights must be F16 numbers in size: above
+// 65504 they are infinite, below 2^-14 their error is 2^-25.
 //
 // For Q4_K a register of two weights takes three instructions (and a shift for
 // eight), sixteen registers for 32 mma of a warp's sixteen columns: 52
@@ -31,7 +33,7 @@
 #include "kernels/cuda/PanelStage.cuh"
 
 constexpr int kStepUnits = kStepCols / 32;
-constexpr int kPanels = MOE_TILES * MOE_WARP_ROWS; ///< Of all matrices.
+constexpr int kPanels = MOE_TILES * MOE_WARP_ROWS; ///< Of both matrices.
 constexpr int kMatrixPanels = kPanels / kMatrices;
 static_assert(kRowTiles % 2 == 0, "a lane has rows of two panels");
 /// Number of 16-bit numbers of a weight.
@@ -44,24 +46,27 @@ constexpr int kFactors = kHalves;
 #endif
 
 struct WeightStage {
-  /// At the places that wordPlace() returns.
+  /// Words of a unit are at the places that wordPlace() returns.
   uint4 codes[kPanels][kStepUnits][kUnitWords];
-  /// For four rows each: scales (of both halves), then minima; F16, twice.
+  /// Scales (of each half), then minima. A vector has those of four rows, each
+  /// as an F16 number twice.
   uint4 factors[kStepUnits][kFactors][kPanels * 4];
 };
 
-// Codes: kCopyLanes threads divide a panel's words of a unit.
+// Codes: kCopyLanes threads copy the words of one unit of a panel.
 constexpr int kCopyLanes = kSliceThreads / (kPanels * kStepUnits);
 constexpr int kWeightCopies = (kUnitWords + kCopyLanes - 1) / kCopyLanes;
 static_assert(kCopyLanes % 4 == 0 && 16 % kCopyLanes == 0);
-// Scales: a thread has those of four rows and a unit, every kTurns-th round.
+// Scales: a thread loads and stores those of four rows of a unit (a quad), in
+// every kTurns-th round.
 constexpr int kQuads = kStepUnits * kPanels * 4;
 constexpr int kTurns = kSliceThreads / kQuads;
 static_assert(kTurns * kQuads == kSliceThreads);
 
-/// What this thread copies: its words of a round's codes, from the beginning of
-/// the first unit's tile but for its place there, and to a stage; and the panel
-/// whose scales it decodes.
+/// What this thread copies. `codes`, plus codeOffset() of a round's first unit,
+/// is the address of its first word of codes; `to` says where its words go,
+/// from the beginning of a stage; `panel` is the panel whose scales it decodes;
+/// `unit` the unit of its codes in a round.
 struct WeightSource {
   const u8 *codes, *panel;
   u32 to[kWeightCopies];
@@ -99,8 +104,8 @@ MOE_DEVICE int unitOf(const WeightSource &s, int round) {
   return (round * MOE_SLICES + (MOE_SLICES > 1 ? s.slice : 0)) * kStepUnits;
 }
 
-/// Begins part `part` of `parts` of the copies of a round's codes to the stage
-/// at shared address `stage`; units past the last are zeros.
+/// Begins share `part` of `parts` of the copies of a round's codes to the stage
+/// at shared address `stage`. Units past the last become zeros.
 MOE_DEVICE void fillWeights(u32 stage, WeightSource &s, int round, int thread,
                             int part, int parts) {
   static_assert(kTileUnits % kStepUnits == 0 || kTileUnits == 1);
@@ -120,6 +125,7 @@ struct Scales {
   UnitScales unit;
   BlockScales block;
 };
+/// Whether this thread has scales of the round.
 MOE_DEVICE bool isTurn(int round, int thread) {
   return kTurns == 1 || round % kTurns == thread / kQuads;
 }
@@ -150,7 +156,7 @@ MOE_DEVICE uint4 loadShared(u32 from) {
 }
 
 /// Bits of the largest difference between a code, or value, and that of weight
-/// 0, which an F16 number then has.
+/// 0: the exponent b above.
 #if MOE_FORMAT == MOE_IQ4_NL || MOE_FORMAT == MOE_IQ4_XS
 constexpr int kValueBits = 7;
 #elif MOE_FORMAT == MOE_MXFP4 || MOE_FORMAT == MOE_IQ3_S
@@ -161,7 +167,9 @@ constexpr int kValueBits = 6;
 constexpr int kValueBits = MOE_BITS;
 #endif
 
-/// Past the last unit it stores that one's scales, for codes that are zeros.
+/// Decodes the scales that loadScales() has loaded and stores them to the stage
+/// as F16 numbers. Past the last unit, whose codes are zeros, these are those
+/// of the last unit again.
 MOE_DEVICE void storeScales(u32 stage, const Scales &scales,
                             const WeightSource &s, int round, int thread) {
   if (!isTurn(round, thread))
@@ -195,8 +203,8 @@ struct Weights {
   u32 part[kWeightParts][4];
 };
 
-/// The lane's place: offsets of its codes and of its rows' factors, from the
-/// beginning of a stage.
+/// Offsets of the lane's codes and of its rows' factors from the beginning of a
+/// stage, for the warp's first two panels.
 struct WeightLane {
   u32 codes, rows;
   int quad, c;
@@ -208,8 +216,8 @@ MOE_DEVICE WeightLane weightLane(int warpRow) {
           lane % 4};
 }
 
-/// Tiles that are loaded together, and what is kept for the next columns: codes
-/// of a unit have 32 of them.
+/// Tiles that one loadWeights() loads, and what it keeps for the next columns:
+/// codes of a unit have 32 of them.
 constexpr int kLoadTiles = 2;
 struct Held {
   Codes codes[MOE_TILES / 2];
@@ -224,22 +232,22 @@ MOE_DEVICE u32 minus(u32 x, u32 y) {
 MOE_DEVICE constexpr u32 twice(int n) {
   return ((25 - kValueBits) << 10 | n) * 0x00010001u;
 }
-/// Codes of four columns as two pairs of F16 numbers, columns 0 and 2, 1 and 3:
-/// differences to weight 0, times 2^-kValueBits.
+/// Codes of four columns as F16 numbers, less that of weight 0, times
+/// 2^-kValueBits: columns 0 and 2 in `even`, 1 and 3 in `odd`.
 struct Pairs {
   u32 even, odd;
 };
 MOE_DEVICE Pairs pairsOf(const Codes &codes, int row, int c, int half) {
   u32 even, odd;
 #if MOE_BITS == 4 && !defined(MOE_VALUES)
-  // Codes in bits 4 to 7 count sixteen times as much, in a number of a
-  // sixteenth.
+  // Codes in bits 4 to 7 count sixteen times as much, so they are put into a
+  // number whose exponent is less by four.
   u32 w = part(codes.word[0], row);
   const u32 mask = half ? 0x00f000f0 : 0x000f000f;
   const u32 top = half ? twice(0) - 0x10001000 : twice(0);
   even = maskedOr(w, mask, top);
   odd = maskedOr(w >> 8, mask, top);
-  // A sixteenth of 2^6 is 2^2: weight 0's number is as much less.
+  // The number of weight 0 has the same exponent and position of the code.
   const u32 zero = half ? top + (kZero << 4) * 0x00010001u : twice(kZero);
   return {minus(even, zero), minus(odd, zero)};
 #else
@@ -258,8 +266,8 @@ MOE_DEVICE Pairs pairsOf(const Codes &codes, int row, int c, int half) {
 #endif
 }
 
-/// Loads the weights of tiles `i` and `i` + 1 of the warp, and columns from 16
-/// `k` on, to w[0] and w[1].
+/// Loads columns 16 `k` .. 16 `k` + 15 of tiles `i` and `i` + 1 of the warp's
+/// rows to w[0] and w[1].
 MOE_DEVICE void loadWeights(Weights *w, Held &held, u32 stage,
                             const WeightLane &lane, int i, int k) {
   const int half = k % 2, u = k / 2;
@@ -295,8 +303,8 @@ MOE_DEVICE void loadWeights(Weights *w, Held &held, u32 stage,
   }
 }
 
-/// Row of tile `i` of the warp that the lane's sums 0 and 1 (`half` 0) or 2 and
-/// 3 belong to, from the warp's first one.
+/// Returns the weight row, from the warp's first one, of a lane's sums of tile
+/// `i`: of sums 0 and 1 (`half` 0) or of sums 2 and 3 (`half` 1).
 MOE_DEVICE int weightRow(int i, int half) {
   return 16 * (i - i % 2) + int(threadIdx.x % 32) / 4 * 4 + 2 * (i % 2) + half;
 }

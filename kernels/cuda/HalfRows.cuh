@@ -19,22 +19,22 @@ struct WeightStage {
   uint4 rows[kMatrices][kBlockRows * kWeightWords];
 };
 
-// A thread copies the same word of rows that are so many apart.
+// A thread copies the same sixteen bytes of rows that are kWeightApart apart.
 constexpr int kWeightApart = kSliceThreads / kWeightWords;
 constexpr int kWeightCopies = (kBlockRows + kWeightApart - 1) / kWeightApart;
 static_assert(kWeightApart % 8 == 0, "rows have their words in the same order");
 
-/// What this thread copies next: addresses in its rows, and the number of
-/// columns from there to the end of a row. Addresses that only advance cost the
-/// loop four instructions.
+/// What this thread copies next of weights: addresses in its rows, and how many
+/// columns a row has from there on. Addresses that only advance cost the loop
+/// four instructions.
 struct WeightSource {
   const u8 *row[kMatrices][kWeightCopies];
   int cols;
-  u32 to; ///< From the beginning of a stage.
+  u32 to; ///< Where the first goes, from the beginning of a stage.
 };
 
-/// From round `round` on. Rows past a matrix's last read the last one; their
-/// results are not stored.
+/// Returns what the thread copies first for round `round`. Rows past a matrix's
+/// last read the last one; their results are not stored.
 MOE_DEVICE WeightSource weightSource(const HalfGemmArgs &a, const Job &job,
                                      i64 blockRow, int round, int slice,
                                      int thread) {
@@ -58,8 +58,8 @@ MOE_DEVICE WeightSource weightSource(const HalfGemmArgs &a, const Job &job,
   return s;
 }
 
-/// Begins part `part` of `parts` of the copies of the slice's next step to the
-/// stage at shared address `stage`; past a row's last column are zeros.
+/// Begins share `part` of `parts` of the copies of the slice's next step to the
+/// stage at shared address `stage`. Columns past a row's last become zero.
 MOE_DEVICE void fillWeights(u32 stage, WeightSource &s, int, int thread,
                             int part, int parts) {
   constexpr int kColumns = kStepCols * MOE_SLICES;
@@ -85,25 +85,27 @@ MOE_DEVICE void loadScales(Scales &, const WeightSource &, int, int) {}
 MOE_DEVICE void storeScales(u32, const Scales &, const WeightSource &, int,
                             int) {}
 
-/// The operands of sixteen weight rows and columns: those of F32, high and low.
+/// Operand A of sixteen weight rows by sixteen columns; of F32 that of the high
+/// parts, and that of the low parts.
 struct Weights {
   u32 part[kWeightParts][4];
 };
 
-/// Words of weights that a lane's address moves on by for the next eight
-/// columns (F32) or sixteen.
+/// Matrix loads of sixteen weight rows in a step: each loads sixteen columns,
+/// or eight of F32.
 constexpr int kLoads = kStepCols / (kIsF32 ? 8 : 16);
 
-/// The lane's addresses for ldmatrix, from the beginning of a stage. Sixteen
-/// rows further the order of words is the same, so that all others are
-/// constants more.
+/// Offsets of the lane's addresses for ldmatrix from the beginning of a stage,
+/// for the warp's first sixteen rows. Sixteen rows further the words have the
+/// same order, so that all other addresses are constants more.
 struct WeightLane {
   u32 at[kLoads];
 };
 MOE_DEVICE WeightLane weightLane(int warpRow) {
   int lane = threadIdx.x % 32;
   WeightLane o;
-  // ldmatrix order: rows 0 .. 7 and 8 .. 15 of a word, then of the next one.
+  // The order of the four matrices: rows 0 .. 7 and 8 .. 15 of a word, then of
+  // the next word.
   int row = warpRow * kRowTiles * 16 + lane % 16;
 #pragma unroll
   for (int i = 0; i < kLoads; ++i)
@@ -111,11 +113,13 @@ MOE_DEVICE WeightLane weightLane(int warpRow) {
   return o;
 }
 
-/// Tiles that are loaded together, and what is kept for the next columns.
+/// Tiles that one loadWeights() loads, and what it keeps for the next columns.
 constexpr int kLoadTiles = 1;
 struct Held {};
 
-/// Loads the weights of tile `i` of the warp, and columns from 16 `k` on.
+/// Loads columns 16 `k` .. 16 `k` + 15 of tile `i` of the warp's rows to `w`.
+/// Of F32, ldmatrix gives a lane columns c and c + 4 of eight, which become
+/// neighbours in k; activations have the same order (Narrow.cu).
 MOE_DEVICE void loadWeights(Weights *w, Held &, u32 stage,
                             const WeightLane &lane, int i, int k) {
   u32 rows = stage + (i / kRowTiles * kBlockRows + i % kRowTiles * 16) *
@@ -138,8 +142,8 @@ MOE_DEVICE void loadWeights(Weights *w, Held &, u32 stage,
 #endif
 }
 
-/// Row of tile `i` of the warp that the lane's sums 0 and 1 (`half` 0) or 2 and
-/// 3 belong to, from the warp's first one.
+/// Returns the weight row, from the warp's first one, of a lane's sums of tile
+/// `i`: of sums 0 and 1 (`half` 0) or of sums 2 and 3 (`half` 1).
 MOE_DEVICE int weightRow(int i, int half) {
   return 16 * i + int(threadIdx.x % 32) / 4 + 8 * half;
 }

@@ -1,15 +1,18 @@
 //===- HalfWarpgroups.cuh - HalfGemm.cu's products on sm_90a ----*- C++ -*-===//
 //
-// Weights are A, from registers: a warp's tiles of sixteen rows are its part of
-// as many products of its warpgroup, so that what HalfPanels.cuh and
-// HalfRows.cuh load for mma.m16n8k16 serves as it is. Activations are B: their
-// stages have the order of a descriptor (placeOf()). While a warpgroup
-// multiplies two tiles, it loads, or unpacks, the next two; the other one of
-// the multiprocessor, or of its other block, does the same in turn.
+// Weights are operand A, from registers: a wgmma has 64 rows, sixteen of each
+// of four warps, in the fragments of mma.m16n8k16, so that what HalfPanels.cuh
+// and HalfRows.cuh load serves as it is. Activations are operand B, from shared
+// memory, where their stages have the order that a descriptor needs
+// (placeOf()). While the tensor cores multiply two tiles of a warpgroup's
+// warps, it loads or unpacks the next two. The other warpgroup of the
+// multiprocessor, of the same block or another one, does the same, so that one
+// loads while the other multiplies.
 //
-// By the clock, 512 rows of 8192 x 7168, tensor cores multiply for 57 % of the
-// time with Q4_K, and L2, of which a block of 256 x 128 needs 25 bytes a cycle
-// at the peak, delivers 85 % of what it can; F16 needs 48 bytes.
+// By the simulated clock, with 512 rows and 8192 x 7168 weights of Q4_K, tensor
+// cores multiply for 57 % of the time, and L2 delivers 85 % of what it can: a
+// block of 256 x 128 needs 25 bytes a cycle from it at the tensor cores' peak.
+// With F16 it would need 48.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,14 +24,14 @@ static_assert(MOE_PARTS == 1 && kWeightParts == 1 && MOE_SLICES == 1 &&
 static_assert(sizeof(WeightStage) % 1024 == 0 && sizeof(Stage) % 1024 == 0,
               "tiles of eight rows of activations are aligned to their bytes");
 
-/// Tiles of a warp that a warpgroup multiplies together. While it does, the
-/// next ones are loaded to the other half of their registers.
+/// Tiles of a warp that are committed together. While they are multiplied, the
+/// next ones are loaded to the other half of the registers for weights.
 constexpr int kGroupTiles = 2;
 static_assert(MOE_TILES % kGroupTiles == 0);
 
-/// Multiplies columns 16 `k` .. 16 `k` + 15 of `Acts` rows of activations of
-/// the stage at `here` in the background. The last tiles may still be in flight
-/// then, and nothing else.
+/// Begins the products of all tiles with columns 16 `k` .. 16 `k` + 15 of
+/// `Acts` rows of activations of the stage at `here`. On return all are
+/// complete but those of the last kGroupTiles tiles.
 template <int Acts>
 MOE_DEVICE void multiplyStep(Sums &sums, Weights (&w)[2][kGroupTiles],
                              Held &held, u32 here, const WeightLane &lane,
@@ -51,8 +54,8 @@ MOE_DEVICE void multiplyStep(Sums &sums, Weights (&w)[2][kGroupTiles],
   }
 }
 
-// The last products of a round are in flight when the next one begins: of the
-// stages, one is theirs and one this round's.
+// The last products of a round still run when the next one begins, so that two
+// stages are in use: the one they read and this round's.
 constexpr int kFilled = MOE_STAGES - 2;
 
 /// Multiplies `rounds` by `Acts` rows of activations. Stages are at shared

@@ -1,6 +1,8 @@
-// HyperCollapse: the input of a layer's part from the residual streams. With
-// MOE_SPREAD, HyperSpread: the streams mixed with the part's output. A thread
-// has one column of a token.
+// HyperCollapse: out = sum over streams i of w_i x_i, the input of a layer's
+// part (without weights, their mean). With MOE_SPREAD, HyperSpread: stream `to`
+// becomes post[to] * y + sum over streams of mix[from][to] * x[from], where y
+// is the part's output (without x, y). Weights of a token are [n for the input
+// | n post | n x n mix]. A thread has one column of a token.
 
 #include "kernels/cuda/Device.cuh"
 

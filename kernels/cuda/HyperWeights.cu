@@ -1,7 +1,11 @@
-// HyperWeights: the weights with which a layer's part reads residual streams,
-// writes to them and mixes them. A warp has one token, a lane up to two of the
-// at most 64 pairs of streams. In double, because these few numbers per token
-// are divided repeatedly.
+// HyperWeights: the weights with which a layer's part reads n residual streams,
+// writes to them and mixes them (HyperStreams.cu), from logits:
+//   input  sigmoid(logit) + eps
+//   post   2 sigmoid(logit)
+//   mix    the softmax of each row + eps, columns divided by their sums, then
+//          rows and columns in turn (Sinkhorn's iterations)
+// A warp has one token, a lane up to two of the at most 64 pairs of streams. In
+// double, because these few numbers per token are divided repeatedly.
 
 #include "kernels/cuda/Device.cuh"
 
@@ -9,7 +13,8 @@ constexpr int kMostPairs = 64, kOwn = kMostPairs / 32; // moek::kMaxStreams^2
 
 MOE_DEVICE double sigmoidOf(double x) { return 1 / (1 + exp(-x)); }
 
-/// Replaces each pair by change(pair), which sees the previous values.
+/// Replaces mix[i] by change(i) for all pairs i; change() sees the previous
+/// values of all pairs.
 template <class Change>
 MOE_DEVICE void forPairs(double *mix, int pairs, Change change) {
   double changed[kOwn];

@@ -1,5 +1,6 @@
-// IndexScores: a lightning indexer's score of each entry that a token sees. A
-// block has one token and every gridDim.y-th group of 32 entries.
+// IndexScores: a lightning indexer's score of each entry that a token sees,
+// scale * sum over heads h of weight_h * max(q_h * key, 0). A block has one
+// token and every gridDim.y-th group of 32 entries.
 
 #include "kernels/cuda/Index.cuh"
 

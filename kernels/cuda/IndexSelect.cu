@@ -10,7 +10,8 @@
 
 constexpr int kDigits = 256, kThreads = 512, kWarps = kThreads / 32;
 
-/// Minus zero equals zero, and NaN ranks above all numbers.
+/// Returns an integer with the order of scores. Minus zero equals zero, and NaN
+/// ranks above all numbers.
 MOE_DEVICE u32 rankOf(float score) {
   if (score != score)
     return 0xffffffffu;
@@ -25,9 +26,9 @@ struct Threshold {
   int equal;
 };
 
-/// For the first warp: returns the digit of the `k`-th largest of those
-/// counted, and how many with that digit are among the k largest. A lane has
-/// eight digits; the first lane has the largest ones.
+/// Called by the first warp: returns the digit of the `k`-th largest of the
+/// scores in `counts`, and how many scores with that digit are among the k
+/// largest. A lane has eight digits; the first lane has the largest ones.
 MOE_DEVICE Threshold largestDigit(const u32 *counts, int k) {
   constexpr int kOwn = kDigits / 32;
   int lane = threadIdx.x, first = kDigits - 1 - lane * kOwn, own = 0;

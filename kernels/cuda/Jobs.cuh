@@ -1,12 +1,15 @@
 //===- Jobs.cuh - The matrix and rows that a block multiplies ---*- C++ -*-===//
 //
-// MOE_JOBS selects the kind of product. Tokens are multiplied with a single
-// matrix. Heads have a matrix each, which is multiplied with every token.
-// Experts have a matrix each, which is multiplied with the slots that `offsets`
-// and `slots` assign to it. A block multiplies at most MOE_ROWS rows, found by
-// blockIdx.y: a group of tokens, or the slot with that number. If a slot's
-// group does not begin with it, the block has nothing to do. blockIdx.z is the
-// head.
+// MOE_JOBS selects the kind of product. Tokens: all rows are multiplied with a
+// single matrix. Heads: each has a matrix (blockIdx.z), which is multiplied
+// with every token. Experts: each has a matrix, which is multiplied with the
+// slots that ExpertGroup assigned to it, elements offsets[expert] ..
+// offsets[expert + 1] - 1 of `slots`.
+//
+// A block multiplies at most MOE_ROWS rows, which blockIdx.y selects: that
+// group of tokens, or a group of slots that begins with number blockIdx.y in
+// `slots`. The grid is for every number, because only the GPU knows where
+// groups begin; a block whose number begins no group has nothing to do.
 //
 //===----------------------------------------------------------------------===//
 
@@ -34,6 +37,8 @@
 #define MOE_HEADS 1
 #define MOE_EXPERTS 2
 
+/// Rows `first` .. `first` + `count` - 1 (of `slots`, with experts) and their
+/// matrix.
 struct Job {
   int matrix, first, count; ///< count 0: nothing to do.
 };
@@ -96,8 +101,9 @@ MOE_DEVICE float *outRow(const GemmArgs &a, const Job &job, int i) {
 #endif
 }
 
-/// The epilogue: stores the result of row `row` of matrix `matrix` from its
-/// sum; `up` is the sum of the second matrix.
+/// The epilogue: makes the result of weight row `row` of matrix `matrix` from
+/// its sum (and from `up`, that of the second matrix), and stores it in
+/// out[row].
 MOE_DEVICE void finish(const GemmArgs &a, int matrix, float *out, i64 row,
                        float sum, float up) {
   if (a.bias)

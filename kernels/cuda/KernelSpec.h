@@ -26,8 +26,8 @@ struct PieceSpec {
   /// When the piece runs: at the beginning, in its own blocks; after each tile
   /// of a product, or after a piece that does; or after all other pieces.
   enum class Role : uint8_t { Begins, Tiles, All };
-  /// What executes one of the piece's blocks: a block of the launch that runs
-  /// nothing else, any block, or a warp.
+  /// What executes one of the piece's blocks. Wide: a block of the launch that
+  /// begins with it. Blocks: any block. Warps: a single warp.
   enum class Kind : uint8_t { Wide, Blocks, Warps };
 
   Role role = Role::Begins;

@@ -5,12 +5,14 @@
 
 #include "kernels/cuda/Device.cuh"
 
-// Values of moek::KvType. MOE_KV is the type that a kernel is compiled for.
+// Values of moek::KvType. MOE_KV is the type of the cache that a kernel is
+// compiled for.
 #define MOE_KV_F32 0
 #define MOE_KV_F16 1
 #define MOE_KV_BF16 2
 #define MOE_KV_Q8_0 3
 
+/// Positions of a page; and of Q8_0, rows of a tile and columns of a block.
 constexpr int kKvPage = 64, kKvTile = 16, kKvBlock = 64;
 
 /// Returns the row of the cache that holds `position`.
@@ -19,14 +21,16 @@ MOE_DEVICE i64 cacheRow(const int *pages, int position) {
                : position;
 }
 
-/// The same for a cache in which sequences may have a ring of rows instead of
-/// pages.
+/// The same for a cache in which sequences may have a ring of `ring` rows
+/// instead of pages; `ring` is 0 if they have pages.
 MOE_DEVICE i64 cacheRow(const int *pages, int state, int ring, int position) {
   return ring > 0 ? i64(state) * ring + position % ring
                   : cacheRow(pages, position);
 }
 
-/// As in kernels/Entries.h.
+/// Returns how many entries (or blocks of positions), which are `ratio`
+/// positions each, a token at `position` sees: the complete ones, or with
+/// `local` those before its last `local` ones. As in kernels/Entries.h.
 MOE_DEVICE int entriesSeen(int position, int ratio, int local) {
   if (ratio <= 0)
     return 0;
@@ -37,10 +41,14 @@ MOE_DEVICE int entriesSeen(int position, int ratio, int local) {
 MOE_DEVICE int kvBlocks(i64 width) {
   return int((width + kKvBlock - 1) / kKvBlock);
 }
-/// Returns where a row's codes begin in a Q8_0 cache: four in every 64 bytes.
+/// Returns where a row's codes begin in a Q8_0 cache: columns 4 i .. 4 i + 3
+/// are the four bytes at 64 i, between those of the fifteen other rows of its
+/// tile.
 MOE_DEVICE u8 *kvCodes(const Kv &kv, i64 row) {
   return kv.data + row / kKvTile * kKvTile * kv.rowStride + row % kKvTile * 4;
 }
+/// Returns the scale of columns 64 `block` .. 64 `block` + 63 of a row. A
+/// tile's scales follow its codes as [blocks][16 rows].
 MOE_DEVICE float *kvScale(const Kv &kv, i64 row, int block) {
   return (float *)(kv.data + row / kKvTile * kKvTile * kv.rowStride +
                    i64(kvBlocks(kv.width)) * kKvBlock * kKvTile) +

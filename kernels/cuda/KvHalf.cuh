@@ -1,7 +1,7 @@
 //===- KvHalf.cuh - 16-bit products with rows of a cache --------*- C++ -*-===//
 //
-// The type of HalfMma.cuh is that of the cache (MOE_KV). The codes of a Q8_0
-// cache are BF16, in which they are exact.
+// The 16-bit type of HalfMma.cuh is that of the cache (MOE_KV); for a Q8_0
+// cache it is BF16, in which codes are exact.
 //
 //===----------------------------------------------------------------------===//
 
@@ -13,8 +13,9 @@
 #if MOE_KV == MOE_KV_F16
 #define MOE_HALF_IS_F16
 #define MOE_HALF "f16"
-/// F16 overflows at 65504: queries are scaled by a power of two, and weights,
-/// which are at most 1, by 2^14, so that small ones keep their bits.
+/// F16 overflows at 65504, so queries are scaled by a power of two
+/// (exponentFor()). Weights, which are at most 1, are multiplied by 2^14, so
+/// that small ones keep their bits.
 constexpr int kWeightExponent = 14;
 /// Bits of an infinity, in both halves of a word.
 constexpr u32 kInfinities = 0x7c007c00;
@@ -27,8 +28,8 @@ constexpr float kWeightScale = float(1 << kWeightExponent);
 
 #include "kernels/cuda/HalfMma.cuh"
 
-/// Returns the exponent that brings `most` below 2^14, or 0 if the type needs
-/// no scaling.
+/// Returns the exponent e for which `most` * 2^-e is below 2^14; always 0 for
+/// BF16, which has the range of floats.
 MOE_DEVICE int exponentFor(float most) {
 #if MOE_KV == MOE_KV_F16
   int exponent = int(u32(__float_as_int(most)) >> 23) - 127 - 13;

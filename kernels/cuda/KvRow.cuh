@@ -6,9 +6,11 @@
 #include "kernels/cuda/KvCache.cuh"
 
 #if MOE_KV == MOE_KV_Q8_0
-/// Stores the `width` floats at `row`, which has room for whole blocks, as row
-/// `to` of a cache. All threads of a block must call it. A warp takes a block
-/// of 64 elements, a lane the elements 2 i and 2 i + 1.
+/// Stores the `width` floats at `row`, in shared memory with room for whole
+/// blocks of 64, as row `to` of a cache. Each block gets the scale largest /
+/// 127, and codes round(x / scale) + 128; a block with an infinity or NaN gets
+/// a NaN as its scale. All threads of a block must call it. A warp takes a
+/// block of 64 elements, a lane the elements 2 i and 2 i + 1.
 MOE_DEVICE void storeRow(const Kv &kv, i64 to, float *row, int width) {
   int lane = threadIdx.x % 32, blocks = kvBlocks(kv.width);
   for (int c = width + threadIdx.x; c < blocks * kKvBlock; c += blockDim.x)

@@ -7,8 +7,8 @@
 
 extern __shared__ int isBroken[]; // [heads]
 
-/// Stores a lane's two elements of block `b` of the row. Returns whether
-/// everything stored of the block is finite.
+/// Stores a lane's two elements of block `b` of the row, as storeRow() does
+/// (KvRow.cuh). Returns whether everything stored of the block is finite.
 MOE_DEVICE bool storeBlock(const Kv &kv, i64 row, int b, float u, float v) {
   int lane = threadIdx.x % 32;
 #if MOE_KV == MOE_KV_Q8_0
@@ -54,7 +54,8 @@ MOE_KERNEL(256, 2, KvStoreArgs) {
       atomicOr(&isBroken[head], 1); // Set by key or value, in any order.
   }
   __syncthreads();
-  // The score of such a row is NaN.
+  // A head with a number that is not finite gets a NaN in its key, so that
+  // every score of the row is NaN.
   for (int h = threadIdx.x; h < a.heads; h += blockDim.x)
     if (isBroken[h])
 #if MOE_KV == MOE_KV_Q8_0

@@ -5,9 +5,9 @@
 // accumulate in shared memory and are rescaled when a block of rows raises the
 // maximum.
 //
-// Floats in shared memory: queries [MOE_HEADS][width], rows [8][width], sums
-// [MOE_HEADS][latent]. With four heads of 576 columns and eight rows that is 9
-// + 18 + 8 = 35 KB; a larger group or block would take too much.
+// Floats in shared memory: queries [kHeads][width], rows [kRows][width], sums
+// [kHeads][latent]. With four heads of 576 columns and eight rows that is 9 +
+// 18 + 8 = 35 KB; a larger group or block would take too much.
 
 #include "kernels/cuda/Spans.cuh"
 
@@ -33,7 +33,7 @@ MOE_KERNEL(128, 2, LatentAttentionArgs) {
     q[i] = a.q[t * a.qStride + i64(head) * width + i];
   for (int i = threadIdx.x; i < heads * a.latent; i += kThreads)
     sums[i] = 0;
-  float most = -infinity(), sum = 0; // For the warp's head.
+  float most = -infinity(), sum = 0; // Softmax of the warp's head so far.
   for (int at = begin; at < end; at += kRows) {
     int count = min(end - at, kRows);
     __syncthreads();
@@ -44,7 +44,7 @@ MOE_KERNEL(128, 2, LatentAttentionArgs) {
     }
     __syncthreads();
     if (warp < heads) {
-      float score = -infinity(); // Of row `lane`.
+      float score = -infinity(); // Lane r gets that of row r.
       for (int r = 0; r < count; ++r) {
         float dot = 0;
         for (int c = lane; c < width; c += 32)

@@ -1,8 +1,9 @@
 //===- LatentCodes.cuh - LatentMma's tiles of Q8_0 --------------*- C++ -*-===//
 //
 // Included by LatentMma.cu. A tile has two groups of sixteen rows as the cache
-// has them: codes, then scales (KvCodes.cuh). A warp has one step of sixteen
-// columns of every block of 64, so that the scales of a step are one vector.
+// has them: codes of all blocks of 64 columns, then their scales (KvCodes.cuh).
+// A warp multiplies one step of sixteen columns of each block, so that a lane
+// loads the scales of a step with one instruction.
 //
 //===----------------------------------------------------------------------===//
 
@@ -13,17 +14,21 @@ static_assert(kSteps == kBlocks && kColumns % 4 == 0, "units for each warp");
 constexpr int kGroupBytes = kBlocks * (kBlockCodes + kBlockScales);
 constexpr int kGroups = kKeys / kKvTile, kTileBytes = kGroups * kGroupBytes;
 
-/// The first of two columns of a query in half a step, `i` of the warp's.
+/// The first of the two neighbouring columns of a query that are the warp's
+/// half step number `i`: registers 0 and 1 (i even) or 2 and 3 (i odd) of
+/// operand A of its step i / 2.
 MOE_DEVICE int queryColumn(int warp, int i, int c) {
   return i / 2 * kKvBlock + 16 * warp + 4 * c + 2 * (i % 2);
 }
-/// The column of element k of sums tile i.
+/// The column of a value that elements k and k + 2 of a lane's fragment of the
+/// warp's sums tile i have.
 MOE_DEVICE int valueColumn(int warp, int i, int k, int c) {
   return warp * kColumns * 8 + i / 4 * 32 + 4 * (2 * c + k) + i % 4;
 }
 
-/// Calls `each` with the elements of sums tiles whose columns follow each
-/// other.
+/// Calls each(i, k, j, l) for every two of a lane's sums of query g that are
+/// neighbouring columns: element k of tile i and element l of tile j. Elements
+/// k + 2 and l + 2 are the same columns of query g + 8.
 template <class Each> MOE_DEVICE void forPairs(Each each) {
 #pragma unroll
   for (int i = 0; i < kColumns; i += 2)
@@ -32,8 +37,8 @@ template <class Each> MOE_DEVICE void forPairs(Each each) {
       each(i, k, i + 1, k);
 }
 
-/// Copies rows from `at`, a multiple of sixteen, on in the background, with
-/// zeros after the last one.
+/// Begins the copies of a tile: rows from number `at` on, a multiple of
+/// sixteen; rows after the last one become zero.
 MOE_DEVICE void copyTile(u8 *tile, const Seen &seen, int at) {
   constexpr int kOwn = kThreads / kGroups, kChunks = kGroupBytes / 16;
   int group = threadIdx.x / kOwn, from = at + group * kKvTile;
@@ -50,6 +55,8 @@ MOE_DEVICE void copyTile(u8 *tile, const Seen &seen, int at) {
   commitCopies();
 }
 
+// scores += (high + low) * keys of the tile, over the warp's columns, where
+// high and low are the parts of the queries.
 MOE_DEVICE void multiplyKeys(float (&scores)[kKeys / 8][4], const u8 *tile,
                              int warp, const u32 (&high)[kSteps][4],
                              const u32 (&low)[kSteps][4]) {
@@ -75,7 +82,8 @@ MOE_DEVICE void multiplyKeys(float (&scores)[kKeys / 8][4], const u8 *tile,
     }
 }
 
-/// Stores the scores of query g, or of g + 8 if `half` is 1, by row.
+/// Stores a lane's scores of query g, or of g + 8 if `half` is 1, in the order
+/// of the tile's rows.
 MOE_DEVICE void storeScores(float *to, const float (&scores)[kKeys / 8][4],
                             int half, int c) {
 #pragma unroll
@@ -87,6 +95,8 @@ MOE_DEVICE void storeScores(float *to, const float (&scores)[kKeys / 8][4],
   }
 }
 
+// sums += weights * values of the tile, for the warp's columns. Weights are
+// multiplied by the scales of a block of columns before they are split.
 MOE_DEVICE void addValues(float (&sums)[kColumns][4],
                           const float (&weights)[kHeads][kWeightPitch],
                           const u8 *tile, int warp) {

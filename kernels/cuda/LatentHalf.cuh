@@ -1,33 +1,38 @@
 //===- LatentHalf.cuh - LatentMma's tiles of F16 or BF16 --------*- C++ -*-===//
 //
-// Included by LatentMma.cu. A tile has 32 rows as the cache has them.
+// Included by LatentMma.cu. A tile has 32 rows as the cache has them, each
+// followed by sixteen bytes, so that ldmatrix reads eight rows from all banks.
 //
 //===----------------------------------------------------------------------===//
 
 constexpr int kRowBytes = kWidth * 2, kTilePitch = kRowBytes + 16;
 constexpr int kTileBytes = kKeys * kTilePitch;
 
-/// The first of two columns of a query in half a step, `i` of the warp's.
+/// The first of the two neighbouring columns of a query that are the warp's
+/// half step number `i`: registers 0 and 1 (i even) or 2 and 3 (i odd) of
+/// operand A of its step i / 2.
 MOE_DEVICE int queryColumn(int warp, int i, int c) {
   return warp * kSteps * 16 + 8 * i + 2 * c;
 }
-/// The column of element k of sums tile i.
+/// The column of a value that elements k and k + 2 of a lane's fragment of the
+/// warp's sums tile i have.
 MOE_DEVICE int valueColumn(int warp, int i, int k, int c) {
   return warp * kColumns * 8 + 8 * i + 2 * c + k;
 }
 
-/// Calls `each` with the elements of sums tiles whose columns follow each
-/// other.
+/// Calls each(i, k, j, l) for every two of a lane's sums of query g that are
+/// neighbouring columns: element k of tile i and element l of tile j. Elements
+/// k + 2 and l + 2 are the same columns of query g + 8.
 template <class Each> MOE_DEVICE void forPairs(Each each) {
 #pragma unroll
   for (int i = 0; i < kColumns; ++i)
     each(i, 0, i, 1);
 }
 
-/// Copies rows from number `at` on in the background, with zeros after the last
-/// one. Each lane looks up one row, so that a list's look-ups are in flight
-/// together. Eight lanes have 128 bytes of a row: addresses of a lane's row
-/// differ by constants.
+/// Begins the copies of a tile: the rows from number `at` on; rows after the
+/// last one become zero. Lane i of each warp looks up row `at` + i, so that the
+/// look-ups of a list are in flight together. Eight lanes copy 128 bytes of a
+/// row at a time, so that a lane's addresses differ by constants.
 MOE_DEVICE void copyTile(u8 *tile, const Seen &seen, int at) {
   constexpr int kTogether = 4 * kWarps * kTeams;
   static_assert(kKeys % kTogether == 0 && kRowBytes % 128 == 0, "whole rows");
@@ -46,6 +51,8 @@ MOE_DEVICE void copyTile(u8 *tile, const Seen &seen, int at) {
   commitCopies();
 }
 
+// scores += (high + low) * keys of the tile, over the warp's columns, where
+// high and low are the parts of the queries.
 MOE_DEVICE void multiplyKeys(float (&scores)[kKeys / 8][4], const u8 *tile,
                              int warp, const u32 (&high)[kSteps][4],
                              const u32 (&low)[kSteps][4]) {
@@ -67,7 +74,8 @@ MOE_DEVICE void multiplyKeys(float (&scores)[kKeys / 8][4], const u8 *tile,
     }
 }
 
-/// Stores the scores of query g, or of g + 8 if `half` is 1, by row.
+/// Stores a lane's scores of query g, or of g + 8 if `half` is 1, in the order
+/// of the tile's rows.
 MOE_DEVICE void storeScores(float *to, const float (&scores)[kKeys / 8][4],
                             int half, int c) {
 #pragma unroll
@@ -76,6 +84,8 @@ MOE_DEVICE void storeScores(float *to, const float (&scores)[kKeys / 8][4],
         make_float2(scores[i][2 * half], scores[i][2 * half + 1]);
 }
 
+// sums += weights * values of the tile, for the warp's columns; weights are
+// split into two parts.
 MOE_DEVICE void addValues(float (&sums)[kColumns][4],
                           const float (&weights)[kHeads][kWeightPitch],
                           const u8 *tile, int warp) {

@@ -14,17 +14,17 @@
 //   softmax  Eight threads per head, four rows each.
 //   values   Each warp has a quarter of the latent's columns: 128, 64
 //            registers.
-// Scores and sums are floats. Queries and weights are floats too and are split
-// into sums of two 16-bit numbers, each multiplied separately: the error is
-// 2^-17 (BF16, Q8_0) or 2^-21 of the largest, where a single 16-bit number
-// would have an error of 2^-9 or 2^-11 in each.
+// Scores and sums are floats. Queries and weights are split into sums of two
+// 16-bit numbers, each multiplied separately: the error is at most 2^-16 (BF16,
+// Q8_0) or 2^-22 (F16) of the largest, where a single 16-bit number would have
+// an error of 2^-8 or 2^-11 of itself.
 //
 // A tile is 36 KB (19 KB of Q8_0) and 136 mma per warp. On a 4090 the mma of a
 // team take 4.4 of the 11.7 thousand cycles in which a multiprocessor's share
-// of the bandwidth delivers the tile of F16, on an H100 about half of 2.6
-// thousand: with 16 heads memory is the limit, with 128 the mma. A team waits
-// at barriers of its own between its steps, so that two of them keep tensor
-// cores busy.
+// of the bandwidth delivers the tile of F16, on an H100 0.9 of 2.6 thousand:
+// with 16 heads memory is the limit, with 128 the mma. A team has barriers of
+// its own between scores, softmax and values, so that one of two teams keeps
+// the tensor cores busy while the other waits.
 //
 // Shared memory: two tiles of 32 rows of 1168 bytes (16 more than a row has, so
 // that eight rows use all banks), and for each team scores [4][16][36] floats
@@ -41,17 +41,21 @@ using AttentionOf = LatentAttentionArgs;
 #endif
 
 constexpr int kTeams = MOE_TEAMS, kThreads = 128 * kTeams;
-constexpr int kHeads = 16, kKeys = 32, kWarps = 4; ///< Of a team.
+/// Heads of a team, rows of a tile, and warps of a team.
+constexpr int kHeads = 16, kKeys = 32, kWarps = 4;
 constexpr int kLatent = MOE_LATENT, kWidth = MOE_LATENT + MOE_ROPE;
 constexpr int kSteps = kWidth / 16 / kWarps;   ///< Steps of a warp's columns.
 constexpr int kColumns = kLatent / 8 / kWarps; ///< mma columns of a warp.
 static_assert(kWidth % 64 == 0 && kLatent % 64 == 0, "whole steps for warps");
 
 constexpr int kScorePitch = kKeys + 4;
-/// So that lanes load eight bytes, or sixteen for Q8_0, from all banks.
+/// Floats from the weights of a head to those of the next one: more than kKeys,
+/// so that lanes load eight bytes, or sixteen for Q8_0, from all banks.
 constexpr int kWeightPitch = kKeys + (MOE_KV == MOE_KV_Q8_0 ? 16 : 8);
 
-/// The rows that a block sees: a range of the token's rows in their order.
+/// The rows that a block reads: numbers `begin` .. `end` - 1 of those that the
+/// token sees. row(i) is the address of number i. Number i is position i or,
+/// with MOE_LISTED, the i-th of the token's list.
 struct Seen {
   const AttentionOf &a;
   Place place;
@@ -97,7 +101,8 @@ struct Seen {
 #include "kernels/cuda/LatentHalf.cuh"
 #endif
 
-/// A team's memory.
+/// A team's shared memory: each warp's partial scores; weights; and each warp's
+/// largest query elements and the factors that rescale sums.
 struct Team {
   float scores[kWarps][kHeads][kScorePitch];
   float weights[kHeads][kWeightPitch];
@@ -108,7 +113,8 @@ struct Shared {
   Team team[kTeams];
 };
 
-/// A barrier of the four warps of a team.
+/// A barrier of the four warps of a team. With two teams, barrier 0 is that of
+/// the whole block, and 1 and 2 are theirs.
 MOE_DEVICE void joinTeam(int team) {
   if constexpr (kTeams == 1)
     __syncthreads();
@@ -143,8 +149,8 @@ MOE_KERNEL(kThreads, kTeams == 1 ? 2 : 1, AttentionOf) {
   int exponent[2];
   {
     // All loads are in flight at once: one after the other they would take
-    // longer than a short split. Without branches: rows after the last head
-    // have its queries, and are not stored.
+    // longer than a short split. They have no branches: rows after the last
+    // head read the queries of the last head, and their results are not stored.
     float x[2][2 * kSteps][2], most[2] = {0, 0};
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
@@ -195,7 +201,9 @@ MOE_KERNEL(kThreads, kTeams == 1 ? 2 : 1, AttentionOf) {
   }
 
   float sums[kColumns][4] = {};
-  // Values for head threadIdx.x / 8, the same in its eight threads.
+  // Softmax: eight threads have a head. `most` and `sum` are its largest score
+  // and sum of weights so far, the same in all eight; a thread weighs rows
+  // `own` .. `own` + 3 of each tile.
   int head = threadIdx.x % 128 / 8, own = threadIdx.x % 8 * 4;
   float most = -infinity(), sum = 0, scoreScale;
 #ifdef MOE_LISTED

@@ -30,7 +30,8 @@ std::vector<Launch> launches(const moek::RopeTableArgs &a,
 
 std::vector<Launch> launches(const moek::RmsNormArgs &a,
                              const LaunchContext &context) {
-  // With four columns a thread, a row of 7168 takes two rounds of loads.
+  // With four columns a thread, and 1024 threads, a row of 7168 takes two
+  // rounds of loads.
   auto threads =
       uint32_t(std::clamp<int64_t>((a.cols / 4 + 31) / 32 * 32, 32, 1024));
   return {makeLaunch({"kernels/cuda/RmsNorm.cu", "rms_norm", {}},
@@ -123,8 +124,8 @@ std::vector<Launch> launches(const moek::AddArgs &a,
 std::vector<Launch> launches(const moek::CopyArgs &a,
                              const LaunchContext &context) {
   int64_t bytes = context.maxTokens * a.tokenBytes + a.fixedBytes;
-  // A thread copies two words. There are enough threads to keep loads in flight
-  // on every multiprocessor.
+  // A thread copies two words of sixteen bytes at a time. There are at most
+  // eight blocks per multiprocessor, enough to keep loads in flight on each.
   uint32_t blocks = std::min(blocksFor(bytes, kThreads * 32),
                              uint32_t(context.multiprocessors * 8));
   return {makeLaunch({"kernels/cuda/Copy.cu", "copy", {}}, {blocks}, kThreads,
@@ -138,7 +139,8 @@ std::vector<Launch> launches(const moek::RopeArgs &a,
     spec.entry += "_neox";
     spec.define("MOE_NEOX");
   }
-  // One warp rotates the 32 pairs of a head, which is a tile of the product.
+  // A head of 64 elements has 32 pairs, so that one warp rotates it, as a tile
+  // of the product before it.
   Fusion fusion =
       a.dim == 64
           ? Fusion::warpsOfTiles(int64_t(a.heads) * a.headStride, a.headStride)
@@ -168,7 +170,7 @@ static std::vector<Launch> route(const char *entry,
                                  int32_t groups, const LaunchContext &context) {
   Fusion fusion = Fusion::blocks();
   fusion.choosesExperts = true;
-  constexpr int64_t kAtOnce = 8; // Of the file.
+  constexpr int64_t kAtOnce = 8; // As in Router.cu.
   return {makeLaunch({"kernels/cuda/Router.cu", entry, std::move(defines)},
                      {uint32_t(context.maxTokens)},
                      uint32_t(std::clamp<int64_t>(blocksFor(a.experts, 32) * 32,

@@ -62,7 +62,7 @@ struct LaunchContext {
   int32_t maxSequences = 1; ///< The most sequences of a step.
   /// The most positions that a step's sequences see together.
   int64_t maxPositions = 1;
-  GemmForm form; ///< Of the gemm weights.
+  GemmForm form; ///< Form of the instruction's gemm weights.
   int arch = 89; ///< Compute capability * 10.
   int multiprocessors = 128;
   /// If above 0, an instruction of experts streams its gemm weights from the

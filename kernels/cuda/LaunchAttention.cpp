@@ -12,8 +12,8 @@
 namespace moek::cuda {
 
 namespace {
-/// Lets a kernel read queries and write results two columns at a time,
-/// if all of their rows are aligned to that.
+/// Has a kernel read queries and write results two columns at a time
+/// (MOE_PAIRS), if all of their rows are aligned to eight bytes.
 void addPairs(KernelSpec &spec, const float *q, int64_t qStride,
               const float *out, int64_t outStride, int64_t key, int64_t value) {
   auto addresses =
@@ -103,22 +103,22 @@ std::vector<Launch> launches(const moek::KvStoreArgs &a,
 namespace {
 /// How FlashAttention.cu is compiled for a shape; see there.
 struct FlashForm {
-  /// Static shared memory, and the most bytes of tiles that are worthwhile:
-  /// more than a multiprocessor has in flight.
+  /// A bound of static shared memory, and of the bytes of tiles in decode: more
+  /// are not worthwhile, because memory does not need so many in flight.
   static constexpr int64_t kStaticBytes = 1024, kMostAhead = 128 * 1024;
 
   bool isPrefill;
-  bool isWide; ///< Of registers, few are left.
+  bool isWide; ///< Keys and values have more than 384 columns together.
   int warps, stages;
-  int64_t keys;         ///< Of a tile.
-  int64_t tall = 1;     ///< Sixteens of a warp's queries.
-  int64_t held = 16;    ///< Steps of them that registers hold.
-  int64_t queries = 16; ///< Of a block in decode.
+  int64_t keys;         ///< Keys of a tile.
+  int64_t tall = 1;     ///< A warp has 16 `tall` queries.
+  int64_t held = 16;    ///< Steps of 16 columns of them kept in registers.
+  int64_t queries = 16; ///< Queries of a block in decode.
   uint32_t sharedBytes;
-  bool isSmall = false;     ///< In registers.
+  bool isSmall = false;     ///< A thread needs at most 168 registers.
   bool isWarpgroup = false; ///< FlashWarpgroup.cuh
 
-  /// `group`: heads that share keys.
+  /// `group` is the number of query heads that share a KV head.
   FlashForm(KvType type, int64_t key, int64_t value, int64_t group,
             const LaunchContext &context) {
     bool hasCodes = type == KvType::Q8_0;
@@ -127,7 +127,7 @@ struct FlashForm {
     // numbers of 256 columns leave none to convert codes with.
     isWide = columns > 384;
     int64_t rowBytes = kvRowBytes(type, columns);
-    // Not for a few tokens, or one of each sequence.
+    // A few tokens, or one or two of each sequence, are decoded.
     isPrefill = context.maxTokens > 32 &&
                 context.maxTokens > 2 * context.maxSequences &&
                 !(isWide && hasCodes);
@@ -214,15 +214,15 @@ struct FlashForm {
 /// the KV heads from `whole` on, into `count` parts; with one part not at all.
 struct Parts {
   int64_t whole = 0, count = 1;
-  int64_t tiles = 0; ///< Of a head.
+  int64_t tiles = 0; ///< Tiles of queries of a KV head.
 };
 
-/// Floats of a row of sums, in whole sixteen bytes.
+/// Floats of a row of a part's sums, rounded up to a multiple of sixteen bytes.
 int64_t partFloats(int64_t heads, int64_t value) {
   return (heads * (value + 2) + 3) / 4 * 4;
 }
 
-/// Returns it for `kvHeads` heads, from shapes alone.
+/// Returns the division for `kvHeads` KV heads, from shapes alone.
 Parts partsOf(const FlashForm &form, int64_t group, int64_t kvHeads,
               int64_t value, const LaunchContext &context) {
   constexpr int64_t kMostParts = 8, kMostBytes = int64_t(128) << 20;
@@ -231,7 +231,8 @@ Parts partsOf(const FlashForm &form, int64_t group, int64_t kvHeads,
   constexpr double kPartCost = 0.035;
   constexpr double kWorth = 0.95;
   Parts best;
-  // Rows of the same parts, of which each sequence may have some more groups.
+  // Tiles per KV head: a tile has rows with one division into parts, of which a
+  // sequence of n rows meets at most n / kPartRows + 2.
   best.tiles = tilesFor(context, group, form.rows()) +
                context.maxTokens / kPartRows + context.maxSequences;
   best.whole = kvHeads;
@@ -240,8 +241,8 @@ Parts partsOf(const FlashForm &form, int64_t group, int64_t kvHeads,
   const auto multiprocessors = double(context.multiprocessors);
   const auto resident = double(form.resident());
   const double each = blocksFor(context.maxTokens * group, form.rows());
-  // How long a multiprocessor takes for work of tiles. A block alone does not
-  // hide its latency.
+  // The time of a multiprocessor for `work`, in times of a tile, with `blocks`
+  // blocks at once. A block alone does not hide its latency.
   auto timeOf = [&](double blocks, double work) {
     return blocks < std::min(resident, 2.0) ? 1.6 * work : work;
   };
@@ -253,7 +254,7 @@ Parts partsOf(const FlashForm &form, int64_t group, int64_t kvHeads,
     double least = timeOf(most, most);
     if (count == 1 || most > resident)
       return added + least;
-    if (most == 0) { // Rounds of parts in all places, and the rest.
+    if (most == 0) { // Only parts: rounds that fill all places, and the rest.
       double rounds = std::floor(parts / multiprocessors / resident);
       double rest = std::ceil(parts / multiprocessors - rounds * resident);
       return added + rounds * resident * part + timeOf(rest, rest * part);
@@ -290,7 +291,8 @@ int64_t partBytes(const Parts &parts, int64_t group, int64_t kvHeads,
                    partFloats((kvHeads - parts.whole) * group, value);
 }
 
-/// The launches of a prompt's attention, of which some heads are in parts.
+/// The launches of a prompt's attention with some heads in parts: that of
+/// FlashAttention.cu, and the one that adds the parts.
 std::vector<Launch> partLaunches(KernelSpec spec, const FlashForm &form,
                                  const Parts &parts,
                                  const AttentionArgs &attention,
@@ -571,7 +573,8 @@ std::vector<Launch> launches(const moek::MlaAttentionArgs &a,
 
 int64_t headRowsBytes(const moek::MlaAttentionArgs &a,
                       const LaunchContext &context) {
-  // For either kind of rows: the type of the cache is not always known yet.
+  // The larger of both kinds of rows, because the type of the cache is not
+  // always known yet.
   int64_t bytes = 0;
   for (bool isFlash : {false, true})
     bytes = std::max(bytes, headBytes(a, isFlash, context) *

@@ -125,19 +125,20 @@ KernelSpec productSpec(const Product &p, const char *file, const char *name,
 }
 
 namespace {
-/// Returns the number of groups of at most `rows` rows; an expert's group may
-/// begin at any slot.
+/// Returns the size of a grid along groups of at most `rows` rows. A group of
+/// an expert may begin at any slot, so that there are as many blocks as slots
+/// (Jobs.cuh).
 uint32_t groupsOf(const Product &p, int64_t rows) {
   return p.jobs == Jobs::Experts ? uint32_t(p.maxRows)
                                  : blocksFor(p.maxRows, rows);
 }
 
-constexpr int64_t kFloatWarps = 8; ///< Of a block of FloatGemm.cu.
+constexpr int64_t kFloatWarps = 8; ///< Warps of a block of FloatGemm.cu.
 
-/// Returns how many of a block's warps share a row of weights: each should have
-/// a few loads of 32 lanes, and a multiprocessor 16 warps, if the matrix has as
-/// much. A block reads its rows of activations from L2: no more than twice the
-/// bytes of its weights.
+/// Returns how many of a block's warps share a row of weights: as many as give
+/// a multiprocessor 16 warps, while each still has a few loads of 32 lanes. A
+/// block reads its rows of activations from L2; it shall not read more than
+/// twice the bytes of its weights from there.
 int64_t rowSplit(const Product &p, int64_t rows, int64_t warpRows,
                  const LaunchContext &context) {
   FormatInfo info = formatInfo(p.format);
@@ -175,8 +176,9 @@ std::vector<Launch> floatGemm(const Product &p, const LaunchContext &context) {
                      256, 0, p.args, Fusion::wide(int(blockRows)))};
 }
 
-/// Returns the number of warps for `units`, of which each warp takes `each` at
-/// a time, that keeps all of them busy to the end.
+/// Returns how many warps a block has for `units` units, of which a warp takes
+/// `each` at a time: the number with which the fewest warps are idle at the
+/// end.
 int64_t warpsFor(int64_t units, int64_t each, int64_t most) {
   int64_t steps = (units + each - 1) / each, best = 1, bestIdle = INT64_MAX;
   for (int64_t warps = 1; warps <= std::min(most, steps); ++warps) {
@@ -196,9 +198,9 @@ constexpr int64_t kMaxWarps = 8;
 
 std::vector<Launch> gemvMma(const Product &p, const LaunchContext &context) {
   constexpr int64_t kRows = 8, kPitch = 36;
-  // Blocks of fewer weight rows multiply them more than once with an mma, but
-  // more multiprocessors have one. Two quads of gate and up would spill,
-  // on sm_120 four as well.
+  // With fewer weight rows than 32, a block multiplies by an mma more than
+  // once, but more multiprocessors have a block. With a gate, two quads would
+  // spill, on sm_120 four as well.
   int64_t quads = 8;
   while (quads > (!p.isGate            ? 2
                   : context.arch < 120 ? 4
@@ -223,13 +225,14 @@ std::vector<Launch> gemvMma(const Product &p, const LaunchContext &context) {
   spec.define("MOE_THREADS", (isAlone ? 2 : 1) * kMaxWarps * 32);
   if (!addFormat(spec, p.format))
     return {};
-  // Of 16 warps, each quarter of a multiprocessor has four: it ends first if
-  // all have units, even if not all have as many.
+  // With 16 warps, each quarter of a multiprocessor has four. The block ends
+  // first if all warps have units, even if some have more than others.
   int64_t units = p.args.w.cols / 32;
   int64_t warps =
       isAlone ? std::min<int64_t>(2 * kMaxWarps, blocksFor(units, passUnits))
               : warpsFor(units, passUnits, isWave ? kMaxWarps / 2 : kMaxWarps);
-  // A warp has rows' codes, scales and sums of its units, and in the end sums.
+  // A warp's shared memory: codes, scales and sums of eight rows of activations
+  // for a pass, and at the end the warp's sums.
   int64_t warpBytes = std::max(kRows * passUnits * (32 + 4 + 4),
                                (p.isGate ? 2 : 1) * kRows * kPitch * 4);
   spec.define("MOE_WARP_BYTES", warpBytes);
@@ -263,8 +266,8 @@ std::vector<Launch> gemv(const Product &p, int64_t rows,
                      Fusion::wide(int(4 * quads), /*anyThreads=*/true))};
 }
 
-/// What Products.cuh keeps for a unit of a format: floats for MOE_SUMS and
-/// MOE_MINIMA, and bytes of a row's numbers for MOE_FOLDED and MOE_SHIFTS.
+/// What Products.cuh keeps for a unit of a weight row: as many floats as
+/// MOE_SUMS and MOE_MINIMA, and `numbers` bytes for MOE_FOLDED and MOE_SHIFTS.
 struct Scaling {
   int sums, minima, numbers;
 };
@@ -295,15 +298,16 @@ Scaling scalingOf(Format format) {
   }
 }
 
-/// Returns the bytes of the two stages of Gemm.cu for this many rows of
-/// activations and weights, and those of its Sources.
+/// Returns the bytes of the two stages of Gemm.cu (struct Stage) and of its
+/// Sources, for `acts` rows of activations and `weights` weight rows of each
+/// matrix.
 uint32_t gemmSharedBytes(const Product &p, int64_t acts, int64_t weights,
                          int64_t threads) {
   constexpr int64_t kStages = 2, kUnits = 2, kScaleLoads = 4;
   Rows16Shape shape = rows16Shape(p.format);
   Scaling scaling = scalingOf(p.format);
-  // A unit has quantised values and a scale, and with minima a sum for each of
-  // them; two sums are followed by a gap.
+  // A row of activations has 32 quantised values and a scale of a unit, and
+  // with minima a sum for each of them; two sums are followed by a gap.
   int64_t actBytes = 32 + 4 * std::max(2 * scaling.minima, 1);
   int64_t weightBytes = 4 * shape.codeBits +
                         4 * (scaling.sums + scaling.minima) + scaling.numbers;
@@ -313,7 +317,7 @@ uint32_t gemmSharedBytes(const Product &p, int64_t acts, int64_t weights,
       threads * (blocksFor(acts * 2 * kUnits, threads) + matrices) +
       acts * (scaling.minima ? 2 : 1) + quads;
   int64_t scales = 2 * acts + kScaleLoads * quads;
-  constexpr int64_t kTile = 24; // The block's.
+  constexpr int64_t kTile = 24; // Sources::tileOfBlock and `end`.
   return uint32_t(kStages * kUnits *
                       (acts * actBytes + weights * weightBytes * matrices) +
                   8 * (addresses + scales) + kTile);
@@ -322,7 +326,7 @@ uint32_t gemmSharedBytes(const Product &p, int64_t acts, int64_t weights,
 /// How a block of Gemm.cu divides its work.
 struct GemmShape {
   int64_t rows, warpRows, warpCols, pairs, matrices, resident;
-  /// Of each matrix.
+  /// Weight rows of a block, of each matrix.
   int64_t weightRows() const { return 32 * warpRows * pairs / matrices; }
   int64_t threads() const { return 32 * warpRows * warpCols; }
   int64_t tiles() const { return rows / warpCols / 8; }
@@ -335,8 +339,8 @@ GemmShape gemmShape(const Product &p, int arch) {
       arch < 80 || (p.jobs == Jobs::Experts && rowsPerMatrix(p) < 128);
   s.rows = blockRowsOf(p, isSmall ? 64 : 128);
   s.matrices = p.isGate ? 2 : 1;
-  // Of 128 rows, a warp multiplies 64 with 64 weight rows: 128 sums of a lane.
-  // Of fewer, it has half as many sums.
+  // With 128 rows of activations, a warp multiplies 64 of them by 64 weight
+  // rows: 128 sums of a lane. With fewer, a lane has half as many sums.
   bool isLarge = s.rows == 128;
   int64_t warpActs = p.isGate && !isLarge ? 32 : 64;
   s.warpCols = (s.rows + warpActs - 1) / warpActs;
@@ -350,8 +354,9 @@ Tiles tilesOf(const Product &p, const GemmShape &s) {
   return {blocksFor(p.args.w.rows, s.weightRows()), prefillGroups(p, s.rows),
           p.args.w.cols, s.resident, s.matrices * s.weightRows() * s.rows * 4};
 }
-/// Heads and experts have a grid of their own. On sm_120, formats of five bits
-/// with minima have no register left for a part.
+/// Returns how a product's last tiles are divided. Heads and experts are not:
+/// their grids have other axes. On sm_120, formats of five bits with minima
+/// have no register left for a part.
 Tail tailOf(const Product &p, const GemmShape &s,
             const LaunchContext &context) {
   bool hasTail = p.jobs == Jobs::Tokens &&
@@ -364,8 +369,8 @@ int64_t panelBytes(const Product &p, const LaunchContext &context) {
   return tailBytes(tailOf(p, s, context), tilesOf(p, s));
 }
 
-/// Whether Gemm.cu multiplies it, if HalfGemm.cu does not. An expert may have
-/// more rows than others; it takes several groups.
+/// Whether Gemm.cu does a product that HalfGemm.cu does not. The mean number of
+/// rows decides; an expert that has more takes several groups.
 bool isManyRows(const Product &p, const LaunchContext &context) {
   return context.form.layout == Layout::Rows16 && rowsPerMatrix(p) > kFewRows;
 }
@@ -420,7 +425,7 @@ int32_t streamedParts(int64_t bytes, int64_t experts) {
 }
 
 int64_t slotBytes(int64_t matrixBytes, int64_t count) {
-  constexpr int64_t kLine = 128; // Of a GPU's cache.
+  constexpr int64_t kLine = 128; // Bytes of a line of a GPU's cache.
   return (matrixBytes * count + kLine - 1) / kLine * kLine;
 }
 
@@ -436,7 +441,7 @@ template <class T> T *after(T *p, int64_t elements) {
                                uintptr_t(elements) * sizeof(T));
 }
 
-/// Copies `count` experts from number `begin` on to `slot`.
+/// Describes copies of `count` experts from number `begin` on to `slot`.
 Bring bringTo(const Product &p, int64_t begin, int64_t count, u8 *slot) {
   Bring b{};
   const Matrix *weights[] = {&p.args.w, &p.args.up};

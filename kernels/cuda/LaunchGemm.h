@@ -25,7 +25,7 @@ std::vector<Launch> gemmLaunches(OpCode op, const void *args,
                                  const LaunchContext &context);
 
 /// Returns the bytes of workspace of a product: the slots of one that streams,
-/// or activations as 16-bit numbers.
+/// activations as 16-bit numbers, and the sums of divided tiles.
 int64_t gemmBytes(OpCode op, const void *args, const LaunchContext &context);
 /// Whether panels are unpacked to F16 in prefill (HalfPanels.cuh): where F16
 /// has half of the int8 rate. On GeForce GPUs it has a quarter.
@@ -33,16 +33,16 @@ constexpr bool hasPanelProducts(int arch) {
   return arch >= 80 && multiprocessorOf(arch).sharedBytes >= 128 << 10;
 }
 
-/// Returns the most bytes that sums of a product's last tiles take, which are
-/// divided by columns (Tail.cuh); `cols` are those that the product adds over.
+/// Returns the most bytes that the sums of divided tiles (Tail.cuh) may take,
+/// for a product over `cols` columns; 0 if such a product is not divided.
 int64_t mostTailBytes(const LaunchContext &context, int64_t cols);
 /// Whether that is done for products of `op`.
 constexpr bool hasTail(OpCode op) {
   return op == OpCode::Linear || op == OpCode::GateUp;
 }
 
-/// Returns the bytes of `rows` activations as 16-bit numbers: at most so many
-/// does a product by HalfGemm.cu need.
+/// Returns the most bytes that a product by HalfGemm.cu needs for `rows` rows
+/// of activations as 16-bit numbers: two for each, and a scale per row.
 int64_t narrowBytes(int64_t rows, int64_t cols);
 
 } // namespace moek::cuda

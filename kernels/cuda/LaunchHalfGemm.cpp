@@ -14,9 +14,9 @@ bool isPanels(const Product &p) {
   return formatInfo(p.format).blockElements > 1;
 }
 
-/// Bytes of a row's scales and minima for 32 columns in HalfPanels.cuh: F16
-/// numbers, twice. 0: it does not unpack the format, as those whose columns
-/// share shifts (IQ1).
+/// Bytes of a row's scales and minima for 32 columns in HalfPanels.cuh, where
+/// each is an F16 number, twice. 0 for a format that it does not unpack: one
+/// whose columns share shifts (IQ1).
 template <class Block> constexpr int64_t scaleBytesOf() {
   if constexpr (requires { Block::kScales; }) {
     using Traits = BlockTraits<Block>;
@@ -47,8 +47,9 @@ bool isAligned(const Matrix &w) {
          0;
 }
 
-/// 16-bit numbers for each activation: see HalfGemm.cu. `fewRows` bounds the
-/// rows of weights of a router or gate; the largest router has 512 experts.
+/// Returns how many 16-bit numbers stand for an activation (HalfGemm.cu).
+/// Matrices of at most kRouterRows rows count as routers and gates; the largest
+/// router has 512 experts.
 int64_t partsOf(const Product &p) {
   if (isPanels(p))
     return 1;
@@ -79,7 +80,7 @@ struct Shape {
   int64_t ahead = 0, stepCols = 32;
   bool hasWarpgroups = false;
 
-  int64_t weightRows() const { return 16 * tiles * warpRows; } ///< Of both.
+  int64_t weightRows() const { return 16 * tiles * warpRows; } ///< With `up`.
   int64_t matrixRows() const { return weightRows() / (isGate ? 2 : 1); }
   uint32_t threads() const {
     return uint32_t(32 * warpRows * warpCols * slices);
@@ -99,16 +100,18 @@ int64_t blocksOf(const Product &p, const Shape &shape) {
          blocksFor(p.maxRows, shape.acts) * p.heads;
 }
 
-/// The shape of a block with so many rows of activations. Its warps have 64 x
-/// 32 (rows of weights by activations), 32 x 32 or 32 x 16.
+/// Returns the shape of a block with `acts` rows of activations. Its warps have
+/// 64 x 32 (rows of weights by activations) for 128 rows, else 32 x 32 or, for
+/// fewer than 32 rows, 32 x 16.
 Shape shapeFor(int64_t acts, bool isGate) {
   if (acts == 128)
     return {acts, 2, 4, 4, 1, 0, 2, isGate};
   return {acts, 4, acts == 64 ? 2 : 1, 2, 1, 0, 2, isGate};
 }
 
-/// Returns the part of the multiprocessors' time that they are busy: in the end
-/// some have no block. Smaller blocks multiply less for each byte of L2.
+/// Returns how well blocks of a shape use the GPU: the part of the time that
+/// multiprocessors are busy, because in the end some have no block, times a
+/// factor for smaller blocks, which multiply less for each byte of L2.
 double busyPart(const Product &p, const Shape &shape, int multiprocessors) {
   int64_t blocks = blocksOf(p, shape);
   double most = double(blocksFor(blocks, multiprocessors)) * multiprocessors;
@@ -118,8 +121,9 @@ double busyPart(const Product &p, const Shape &shape, int multiprocessors) {
                              : 0.6);
 }
 
-/// Shared memory of half of a multiprocessor: 100 KiB on GeForce GPUs, 1 KiB of
-/// them the driver's for each block, 164 KiB or more on the others.
+/// Shared memory of one of two blocks of a multiprocessor. That has 100 KiB on
+/// GeForce GPUs, of which the driver takes 1 KiB for each block, and 164 KiB or
+/// more on the others.
 int64_t halfOfShared(int arch) {
   return multiprocessorOf(arch).sharedBytes < 128 << 10 ? 49 << 10 : 80 << 10;
 }
@@ -138,7 +142,7 @@ Shape panelShape(const Product &p, const LaunchContext &context) {
   return s;
 }
 
-/// Rows of activations of a block of warpgroups: sums are 128 registers.
+/// Rows of activations of a block of warpgroups, for which a lane has 128 sums.
 int64_t groupActs(const Product &p) {
   return blockRowsOf(p, p.isGate ? 64 : 128);
 }
@@ -231,8 +235,9 @@ Tiles tilesOf(const Product &p, const Shape &shape) {
           prefillGroups(p, shape.acts), p.args.w.cols, shape.blocks,
           shape.weightRows() * shape.acts * 4};
 }
-/// Heads and experts have a grid of their own, and slices are divided already.
-/// On sm_120, gates have no register left for a part.
+/// Returns how a product's last tiles are divided. Heads and experts are not,
+/// because their grids have other axes, nor slices, which divide columns
+/// already. On sm_120, gates have no register left for a part.
 Tail tailOf(const Product &p, const Shape &shape,
             const LaunchContext &context) {
   if (p.jobs != Jobs::Tokens || shape.slices > 1 ||
@@ -240,7 +245,7 @@ Tail tailOf(const Product &p, const Shape &shape,
     return {};
   return tailOf(tilesOf(p, shape), context);
 }
-/// Where sums begin in the workspace.
+/// Bytes of the workspace before the sums of divided tiles.
 int64_t sumsOffset(const Product &p, const LaunchContext &context) {
   constexpr int64_t kLine = 128;
   return (narrowBytes(p, context) + kLine - 1) / kLine * kLine;

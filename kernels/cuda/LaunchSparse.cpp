@@ -1,6 +1,7 @@
 //===- LaunchSparse.cpp - Launches of sparse attention --------------------===//
 //
-// And of the other instructions that models with sparse attention need.
+// Also launches of the other instructions that models with sparse attention
+// need.
 //
 //===----------------------------------------------------------------------===//
 
@@ -13,7 +14,8 @@
 namespace moek::cuda {
 
 namespace {
-/// Shared memory for a row of a cache as floats, of Q8_0 in whole blocks.
+/// Bytes of shared memory for a row of a cache as floats, filled up to whole
+/// blocks of 64 columns.
 uint32_t rowBytes(const KvView &kv) {
   return floatBytes(kvBlocks(kv.width) * kKvBlock);
 }
@@ -21,13 +23,15 @@ uint32_t rowBytes(const KvView &kv) {
 /// The number of heads that a block of SparseAttention.cu or LatentMma.cu
 /// computes.
 constexpr uint32_t kHeads = 16;
-/// The fewest rows of a KV split: two times what a block takes at a time.
+/// The fewest rows of a KV split: twice the 32 rows that a block takes at a
+/// time.
 constexpr int64_t kSpan = 64;
 constexpr int64_t kMostSplits = 64;
 
 /// Returns the number of KV splits of a token's list of at most `most` rows,
-/// which `blocks` blocks read, with which a few tokens keep all multiprocessors
-/// busy. It does not depend on addresses, which the compiler does not know.
+/// which `blocks` blocks read: enough that the step's tokens give each
+/// multiprocessor two blocks. It does not depend on addresses, which the
+/// compiler does not know.
 int32_t splitsOf(int64_t most, int64_t blocks, const LaunchContext &context) {
   blocks *= context.maxTokens;
   int64_t wanted = (2 * context.multiprocessors + blocks - 1) / blocks;
@@ -86,7 +90,8 @@ uint32_t indexBytes(int64_t key) {
   return floatBytes(32 * (key | 1) + 16 * key);
 }
 
-/// With tensor cores if caches and shape allow it, otherwise in float.
+/// Returns what SparseAttention is compiled from: LatentMma.cu, with tensor
+/// cores, if caches and shape allow it, otherwise SparseAttention.cu, in float.
 KernelSpec sparseSpec(const moek::SparseAttentionArgs &a,
                       const LaunchContext &context) {
   bool hasRows = a.window > 0, hasEntries = a.ratio > 0;

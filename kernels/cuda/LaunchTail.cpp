@@ -5,13 +5,14 @@
 namespace moek::cuda {
 
 namespace {
-/// The cost of adding a part's sums, as the number of columns that its tile
-/// multiplies in that time: by the clock of a 3090, the sums of a tile of 256 x
-/// 128 and their addition read and store 190 KiB, which takes a
+/// The cost of storing and adding a part's sums, as the number of columns that
+/// its tile multiplies in that time. By the clock of a 3090, the sums of a tile
+/// of 256 x 128 and their addition read and store 190 KiB, which takes a
 /// multiprocessor's share of DRAM 18 us, and the tile multiplies 7168 columns
 /// in 227 us. Other GPUs have about the same ratio.
 constexpr int64_t kSumCols = 512;
-/// The start of a part: until its first columns have arrived.
+/// The cost of starting a part, until its first columns have arrived, in
+/// columns.
 constexpr int64_t kStartCols = 64;
 constexpr int64_t kMostParts = 16;
 /// A division has to save at least this fraction of a wave, to be worth the
@@ -23,8 +24,9 @@ constexpr auto kFewCols = int64_t(double(kSumCols + kStartCols) /
                                   (1 - kWorth - 1.0 / double(kMostParts)));
 
 /// Returns the time until all tiles are multiplied and added, in columns of a
-/// tile. Blocks begin in their order wherever one has ended, so that slots are
-/// at most a part apart when whole tiles begin.
+/// tile, if the tail has `parts` parts. `slots` is the number of blocks that
+/// the GPU holds at once. Blocks begin in their order wherever one has ended,
+/// so that slots are at most a part apart when whole tiles begin.
 double costOf(const Tail &tail, int64_t parts, int64_t slots, int64_t cols) {
   const int64_t blocks = tail.tiles * parts;
   const auto whole = double(cols);
@@ -47,7 +49,8 @@ double costOf(const Tail &tail, int64_t parts, int64_t slots, int64_t cols) {
 } // namespace
 
 int64_t mostTailBytes(const LaunchContext &context, int64_t cols) {
-  // Two of the largest tile for each multiprocessor.
+  // Sums of two tiles for each multiprocessor: the largest tile has 256 x 128
+  // floats, which are 128 KiB.
   constexpr int64_t kBytes = 256 << 10;
   return cols <= kFewCols ? 0 : int64_t(context.multiprocessors) * kBytes;
 }

@@ -16,14 +16,15 @@ namespace moek::cuda {
 
 // Bytes of workspace that the launches of an instruction need.
 
-/// Launches of DeltaRule that process rows in chunks.
+/// For launches of DeltaRule that process rows in chunks: keys and mixes of
+/// chunks.
 int64_t chunkBytes(const moek::DeltaRuleArgs &a, const LaunchContext &context);
-/// Attention of a prompt, in parts.
+/// For attention of a prompt in parts: their sums.
 int64_t partBytes(const moek::AttentionArgs &a, const LaunchContext &context);
-/// Keys and values of the heads that MlaAttention takes at a time.
+/// For MlaAttention: keys and values of the heads that it takes at a time.
 int64_t headRowsBytes(const moek::MlaAttentionArgs &a,
                       const LaunchContext &context);
-/// Launches that split the KV cache of each token.
+/// For sparse attention with KV splits: their sums.
 int64_t spanBytes(const moek::SparseAttentionArgs &a,
                   const LaunchContext &context);
 int64_t spanBytes(const moek::BlockAttentionArgs &a,

@@ -45,9 +45,9 @@ constexpr int64_t maxSharedBytes(int arch) {
   return multiprocessorOf(arch).sharedBytes - (arch < 80 ? 0 : 1024);
 }
 
-/// Returns how many warps a multiprocessor holds at once, for blocks of so many
-/// threads, registers per thread and bytes of shared memory. 0: a block does
-/// not fit.
+/// Returns how many warps a multiprocessor holds at once, for blocks of
+/// `threads` threads with `registers` registers each and `sharedBytes` of
+/// static and dynamic shared memory; 0 if a block does not fit.
 constexpr int residentWarps(int arch, int threads, int registers,
                             int64_t sharedBytes) {
   Multiprocessor sm = multiprocessorOf(arch);

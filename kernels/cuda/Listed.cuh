@@ -1,7 +1,8 @@
 //===- Listed.cuh - The rows that SparseAttention reads ---------*- C++ -*-===//
 //
-// And BlockAttention, for which MOE_BLOCKS is defined: its rows are positions,
-// and each of its heads of keys and values has columns of its own.
+// Also those of BlockAttention, for which MOE_BLOCKS is defined: its entries
+// are the positions of chosen blocks, in the same cache, and each of its KV
+// heads has columns of its own.
 //
 //===----------------------------------------------------------------------===//
 
@@ -10,10 +11,10 @@
 
 #include "kernels/cuda/Spans.cuh"
 
-/// A token's list of rows: `rows` positions from `begin` on, then rows of
-/// `entries` entries, of which the first `chosen` are chosen. Of
-/// SparseAttention, entries from `tail` on follow these. Its KV splits are
-/// `length` long, except for the last.
+/// A token's list: `rows` positions from `begin` on, then `entries` entries. Of
+/// these the first `chosen` are chosen ones; in SparseAttention the others are
+/// the entries from number `tail` on. A KV split has `length` items of the
+/// list, the last one the rest.
 struct Listed {
   int begin, rows, entries, length, chosen, tail;
   __device__ int count() const { return rows + entries; }
@@ -23,9 +24,9 @@ struct Listed {
   }
 };
 
-/// Some of the heads that read the same rows: `count` from `first` on. Their
-/// keys and values begin at these columns; `chosen` are the entries, if they
-/// are chosen.
+/// Some of the query heads that read the same rows: `count` of them from number
+/// `first` on. Their keys and values begin at columns `key` and `value` of a
+/// row; `chosen` is the list of chosen entries or blocks, or null.
 struct ListedHeads {
   int first, count, key, value;
   const int *chosen;
@@ -43,7 +44,8 @@ MOE_DEVICE Listed listedFor(const ListedArgs &a, int position) {
   return list;
 }
 
-/// The `i`-th part of `most` heads, of all heads of a token.
+/// Returns the `i`-th group of at most `most` heads of a token; a group's heads
+/// share a KV head.
 MOE_DEVICE ListedHeads listedHeads(const ListedArgs &a, int t, int i,
                                    int most) {
   int group = a.heads / a.kvHeads, parts = (group + most - 1) / most;
@@ -97,7 +99,8 @@ MOE_DEVICE int listedEntry(const ListedArgs &a, const Listed &list,
                          : i + list.tail - list.chosen;
 }
 
-/// In the first or second cache.
+/// Returns the row of the list's item `i`: in the cache of positions if i <
+/// list.rows, otherwise in that of entries.
 MOE_DEVICE i64 listedRow(const ListedArgs &a, const Listed &list,
                          const int *chosen, const Place &place, int i) {
   if (i < list.rows)

@@ -29,9 +29,10 @@ constexpr uint32_t tilesFor(const LaunchContext &context, int64_t rowsPerToken,
          uint32_t(context.maxSequences) - 1;
 }
 
-/// Returns the columns of a block of Combine.cuh: few, so that many blocks hide
-/// the latency of memory, unless many heads make enough of them. A lane loads
-/// its columns at once if rows are aligned to sixteen bytes.
+/// Returns the columns of a block of Combine.cuh: 64, so that many blocks hide
+/// the latency of memory, or 128 where many heads make enough blocks; 32, one
+/// per lane, if rows are not aligned to sixteen bytes, because a lane loads its
+/// columns at once.
 constexpr int64_t combinedColumns(int64_t heads, int64_t value,
                                   bool isAligned) {
   return !isAligned || value % 4 ? 32 : heads * value >= 128 * 256 ? 128 : 64;

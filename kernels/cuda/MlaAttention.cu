@@ -54,7 +54,7 @@ MOE_KERNEL(128, 2, MlaHeadsArgs) {
     for (int j = 0; j < kColumns; ++j)
       sums[i][j] = 0;
   }
-  int end = sequence.position + first + count; // Last query's end.
+  int end = sequence.position + first + count; // What the last query sees.
   for (int at = 0; at < end; at += kKeys) {
     int rowCount = min(end - at, kKeys);
     __syncthreads();

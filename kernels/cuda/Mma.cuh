@@ -32,8 +32,9 @@ MOE_DEVICE void mmaHalf(int *d, u32 a, u32 b, int c0, int c1) {
 }
 #endif
 
-/// d = a * b + start, where start[t] belongs to columns 2 c + t. Copying the
-/// start values into d first would cost a move per sum.
+/// d = a * b + start with 16 columns of a (k = 16), where start[t] is added to
+/// the sums of column 2 c + t of b. Copying the start values into d first would
+/// cost a move per sum.
 MOE_DEVICE void mma16(int *d, u32 a0, u32 a1, u32 b, const int *start) {
 #if __CUDA_ARCH__ < 800
   mmaHalf(d, a0, b, start[0], start[1]);
@@ -46,6 +47,7 @@ MOE_DEVICE void mma16(int *d, u32 a0, u32 a1, u32 b, const int *start) {
 #endif
 }
 
+/// The same with 32 columns of a.
 MOE_DEVICE void mma32(int *d, u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1,
                       const int *start) {
 #if __CUDA_ARCH__ < 800
@@ -62,9 +64,10 @@ MOE_DEVICE void mma32(int *d, u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1,
 #endif
 }
 
-/// If a sum starts at these bits, its result read as a float is kMagic + sum,
-/// exact within 2^22. Subtracting kMagic is one operation at full rate; a
-/// conversion takes four times that.
+/// The bits of kMagic = 1.5 * 2^23. An integer sum that starts at them has,
+/// read as a float, the value kMagic + sum, exactly if |sum| is below 2^22.
+/// Subtracting kMagic is one operation at full rate; a conversion takes four
+/// times that.
 constexpr int kMagicBits = 0x4b400000;
 constexpr float kMagic = 12582912.0f;
 

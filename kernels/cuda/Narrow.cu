@@ -3,9 +3,10 @@
 // leaves of each float.
 //
 // F16 overflows at 65504 and loses bits below 2^-14, so a row is multiplied by
-// the power of two that brings its largest number below 2^15; its inverse is
-// the row's scale. Even the low part of a number 2^-13 times as large is then a
-// normal number. A row with an infinity or NaN gives one in every product.
+// the power of two that brings its largest number below 2^15; the inverse of
+// the factor is the row's scale. Even the low part of a number 2^-13 times as
+// large as the largest is then within the range of normal numbers. A row with
+// an infinity or NaN gives one in every product.
 //
 // Where weights are F32, groups of eight columns are in the order 0, 4, 1, 5,
 // 2, 6, 3, 7: ldmatrix gives a lane columns c and c + 4 of F32 rows, which are

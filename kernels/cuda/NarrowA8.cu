@@ -2,9 +2,9 @@
 // the order 0, 2, .. 14, 1, 3, .. 15 (HalfPanels.cuh).
 //
 // A row is multiplied by the power of two that brings its largest scale times
-// 128 below 2^15, so that nothing overflows; its inverse is the row's scale. A
-// number is rounded by 2^-11 of itself, where A8 has rounded it by 2^-8 of the
-// largest of 32. A NaN of a scale is one in every product.
+// 128 below 2^15, so that nothing overflows; the inverse of the factor is the
+// row's scale. A number is rounded by 2^-11 of itself, where A8 has rounded it
+// by 2^-8 of the largest of 32. If a scale is NaN, every product of the row is.
 //
 // A block has one row; a thread takes sixteen columns at a time.
 

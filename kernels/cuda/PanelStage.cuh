@@ -11,11 +11,16 @@
 
 constexpr int kUnitWords = kUnitBytes / 16; ///< 16-byte words of a panel.
 
-/// If each lane reads its own vector of codes, groups of sixteen words are
-/// transposed: lane 4 g + c reads word 4 c + g % 4. Two lines of four words
-/// then cover all banks exactly once, both for lanes that read two lines and
-/// for lanes that copy two words to each of four.
+/// The place, among sixteen words of sixteen bytes, of the one that lane 4 g +
+/// c with quad = g % 4 reads: word 4 c + quad of the panel, which is column
+/// group c of rows 4 quad .. + 3. Eight lanes are served at a time. Those that
+/// read have two quads, whose eight places are 128 bytes; those that copy have
+/// all quads of two neighbouring c, whose places are in different banks because
+/// of the XOR.
 MOE_DEVICE int transposed(int quad, int c) { return 4 * quad + (c ^ quad & 2); }
+/// Returns the place in shared memory of a unit's word number `word`. Words
+/// that several lanes share (top bits of 5 and 6 bits, codes of 2 and 3) keep
+/// theirs.
 MOE_DEVICE int wordPlace(int word) {
   constexpr int kOwn = MOE_BITS == 8 ? 32 : MOE_BITS >= 4 ? 16 : 0;
   return word < kOwn ? (word & 16) + transposed(word % 4, word / 4 % 4) : word;
@@ -41,8 +46,8 @@ MOE_DEVICE void loadUnit(Codes &codes, int quad, int c, At at) {
 #endif
 }
 
-/// Offset from a panel's first byte to the tile of unit `unit`, and to its
-/// codes.
+/// Offsets from a panel's first byte to the tile that has unit `unit`, and to
+/// the unit's codes in it.
 MOE_DEVICE i64 tileOffset(int unit) {
   return i64(unit / kTileUnits) * kTileBytes;
 }

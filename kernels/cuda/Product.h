@@ -27,7 +27,7 @@ struct Product {
   int64_t heads = 1;
   int64_t maxRows = 1; ///< Tokens, or slots if there are experts.
   int64_t sharers = 1; ///< Experts that the slots are distributed to.
-  Activation activation = Activation::Silu; ///< Of a gate.
+  Activation activation = Activation::Silu; ///< Used if isGate.
 };
 
 Product productOf(OpCode op, const void *args, const LaunchContext &context);
@@ -66,33 +66,35 @@ inline uint32_t prefillGroups(const Product &p, int64_t rows) {
 /// Whether HalfGemm.cu multiplies it: F32, F16 or BF16 in the layout of files,
 /// not streamed, or panels on some GPUs; more than a few rows.
 bool isHalfGemm(const Product &p, const LaunchContext &context);
-/// Its launches, of which the first narrows activations for all that follow,
-/// and the bytes of workspace that these take.
+/// The launches of such a product. The first one narrows the activations (to
+/// narrowBytes() of workspace) for all that follow.
 std::vector<Launch> halfGemm(const Product &p, const LaunchContext &context);
 int64_t narrowBytes(const Product &p, const LaunchContext &context);
-/// Its workspace: those, and the sums of a tail.
+/// The whole workspace of such a product: narrowed activations, and the sums of
+/// divided tiles.
 int64_t halfGemmBytes(const Product &p, const LaunchContext &context);
 
-/// The tiles of a product, each a block's.
+/// The tiles of a product; a block multiplies one.
 struct Tiles {
-  int64_t columns, groups; ///< By rows of weights and of activations.
-  int64_t cols;            ///< Over which a tile adds.
+  int64_t columns, groups; ///< Numbers along weight rows and activations.
+  int64_t cols;            ///< Columns that the product adds over.
   int64_t resident;        ///< Blocks of a multiprocessor.
-  int64_t sumBytes;        ///< Of a tile's sums.
+  int64_t sumBytes;        ///< Bytes of a tile's sums.
 };
-/// The first `tiles` of them are divided into `parts` by columns, and `whole`
-/// ones follow (Tail.cuh).
+/// How they are divided (Tail.cuh): each of the first `tiles` into `parts`
+/// parts by columns; `whole` tiles follow. With parts 1 none is divided.
 struct Tail {
   int64_t whole = 0, tiles = 0, parts = 1;
 };
-/// Returns how to divide as many tiles as the last wave would have, from shapes
-/// alone: with one part not at all.
+/// Returns how to divide as many tiles as the last wave would have, if that is
+/// worth it, from shapes alone.
 Tail tailOf(const Tiles &tiles, const LaunchContext &context);
-/// Bytes of the parts' sums.
+/// Bytes of workspace for the sums of all parts.
 int64_t tailBytes(const Tail &tail, const Tiles &tiles);
 
-/// Returns the launches of a product whose `tail` is divided, made of the
-/// `launch` for all tiles; `pieces` blocks add the sums of a tile.
+/// Returns the two launches of a product with a divided `tail`, made of the
+/// `launch` for all tiles: one multiplies, and one adds the parts' sums, which
+/// are in the workspace at `sums`, with `pieces` blocks for a tile.
 template <class ArgsWithTail, class Args>
 std::vector<Launch> tailLaunches(const Launch &launch, const Tail &tail,
                                  const Tiles &tiles, int64_t pieces,

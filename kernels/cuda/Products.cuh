@@ -53,7 +53,8 @@
 constexpr int kSums = MOE_SUMS, kFactors = kSums + MOE_MINIMA;
 
 #ifdef MOE_FOLDED
-/// One byte for each of four rows; x is for columns 0 .. 15, y for 16 .. 31.
+/// The multiples and starts of the formula above, a byte for each of four rows;
+/// x is for columns 0 .. 15 of the unit, y for 16 .. 31.
 struct Fold {
   uint2 multiple;
 #ifdef MOE_ZERO
@@ -79,7 +80,7 @@ MOE_DEVICE Fold foldOf(const UnitScales &unit, int u) {
 #endif
 }
 
-/// Returns byte `i`, sign-extended.
+/// Returns byte `i` of `word`, sign-extended.
 MOE_DEVICE u32 signedByte(u32 word, int i) {
   u32 value;
   asm("prmt.b32 %0, %1, 0, %2;"
@@ -88,7 +89,7 @@ MOE_DEVICE u32 signedByte(u32 word, int i) {
   return value;
 }
 
-/// Returns the signed bytes of a row.
+/// Returns a row's codes multiplied by their scales: operand A as signed bytes.
 MOE_DEVICE RowCodes foldedCodes(const Codes &codes, const Fold &fold, int row,
                                 int c) {
   RowCodes r = rowCodes(codes, row, c);

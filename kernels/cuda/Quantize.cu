@@ -1,10 +1,11 @@
 // Quantize: rows of floats as A8, or A8K where MOE_BLOCK_COLS is 128.
 //
-// A warp takes 128 columns, a lane four neighbours: eight lanes form a block of
-// 32, four lanes a sum of 16. If 128 columns share a scale, all lanes do. A
-// block with a NaN or an infinity gets a NaN scale; a block whose largest value
-// is below 1e-36 becomes zero, because its inverse scale would overflow.
-// kernels/cpu/Elementwise.h does the same.
+// A warp takes 128 columns, a lane four neighbours: eight lanes have a block of
+// 32, which shares a scale (with MOE_BLOCK_COLS 128 all lanes share one), and
+// four lanes the sixteen columns of a sum. The scale is the largest absolute
+// value / 127. A block with a NaN or an infinity gets a NaN scale; a block
+// whose largest value is below 1e-36 becomes zero, because its inverse scale
+// would overflow. kernels/cpu/Elementwise.h does the same.
 
 #include "kernels/cuda/A8.cuh"
 

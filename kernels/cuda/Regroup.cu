@@ -1,6 +1,6 @@
-// Regroup: reorders the parts of each group's columns, so that the first parts
-// of all groups come before the second parts. A thread has one column of the
-// result.
+// Regroup: a row of x has groups of `width` columns, each with a first, second
+// and third part. The result has the first parts of all groups, then the second
+// parts, then the third ones. A thread has one column of the result.
 
 #include "kernels/cuda/Device.cuh"
 

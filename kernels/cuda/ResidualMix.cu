@@ -1,5 +1,6 @@
 // ResidualMix: the sum of a row and of those on its stack, weighted by the
-// softmax of their scores. A block has one token; what it reads twice is in L2.
+// softmax of their scores. The score of a row is the product of row / rms(row)
+// and `weight`. A block has one token; what it reads twice is in L2.
 
 #include "kernels/cuda/Rms.cuh"
 

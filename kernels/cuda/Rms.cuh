@@ -5,8 +5,8 @@
 
 #include "kernels/cuda/Device.cuh"
 
-/// Whether rows whose addresses, combined by OR, are `addresses` can be read
-/// four columns at a time.
+/// Whether rows of `cols` floats can be read and written four columns at a
+/// time; `addresses` are those of all rows, combined by OR.
 MOE_DEVICE bool isVector(int cols, u64 addresses) {
   return cols % 4 == 0 && addresses % 16 == 0;
 }

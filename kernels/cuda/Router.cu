@@ -25,8 +25,8 @@ extern __shared__ double shared[];
 /// Ranks that a thread loads before it compares them.
 constexpr int kAtOnce = 8;
 
-/// The lowest rank of an expert that may be chosen. Dropped experts have minus
-/// infinity.
+/// The lowest rank of an expert that may be chosen, which NaN and minus
+/// infinity become by ordered(). Dropped experts have minus infinity.
 MOE_DEVICE double lowest() { return -1.7976931348623157e308; }
 MOE_DEVICE double ordered(double x) { return x >= lowest() ? x : lowest(); }
 
@@ -61,8 +61,8 @@ MOE_DEVICE double biasOf(const Routing &a, int e) {
 
 MOE_DEVICE double dropped() { return __longlong_as_double(0xfff0000000000000); }
 
-/// An integer with the order of doubles that are not NaN; equal ones have equal
-/// keys, also zeros of both signs.
+/// Returns an integer with the order of doubles that are not NaN. Equal
+/// doubles, also zeros of both signs, have equal keys. rankOf() is the inverse.
 MOE_DEVICE i64 keyOf(double x) {
   i64 bits = __double_as_longlong(x + 0.0);
   return bits ^ (bits >> 63 & 0x7fffffffffffffff);
@@ -70,10 +70,11 @@ MOE_DEVICE i64 keyOf(double x) {
 MOE_DEVICE double rankOf(i64 key) {
   return __longlong_as_double(key ^ (key >> 63 & 0x7fffffffffffffff));
 }
-/// The key of what was taken: of no double.
+/// A key below that of every number, with which the array of keys is filled up.
 constexpr i64 kTaken = -0x7fffffffffffffff - 1;
 
-/// How many lanes share the keys that an expert's is compared with.
+/// Returns how many neighbouring lanes compare an expert's key with the keys of
+/// all experts together: at most eight, if the block has enough threads.
 MOE_DEVICE u32 lanesOfExpert(u32 experts, u32 threads) {
   u32 lanes = 1;
   while (lanes < 8 && 2 * lanes * experts <= threads)
@@ -81,9 +82,10 @@ MOE_DEVICE u32 lanesOfExpert(u32 experts, u32 threads) {
   return lanes;
 }
 
-/// How many of the first `count` keys, a multiple of kAtOnce, are better than
-/// number e. Of equal ones the first is the best. `lanes` neighbouring lanes
-/// come with the same e, and get the same result; all lanes of a warp come.
+/// Returns how many of the first `count` keys, a multiple of kAtOnce, are
+/// better than that of expert `e`. Of equal keys the first is the best. `lanes`
+/// neighbouring lanes call it with the same e and get the same result; all
+/// lanes of a warp call it.
 MOE_DEVICE int betterThan(const i64 *keys, int count, int e, u32 lanes) {
   i64 own = keys[e];
   int better = 0;
@@ -105,7 +107,8 @@ MOE_DEVICE int wholeCount(int count) {
   return (count + kAtOnce - 1) / kAtOnce * kAtOnce;
 }
 
-/// The key of a group: its best expert or, if two count, the sum of two.
+/// Returns the key by which a group is ranked: that of its best expert or, if
+/// `groupBest` is two, of the sum of its best two.
 MOE_DEVICE i64 groupKey(const Routing &a, const i64 *rank, int begin, int end) {
   i64 first = keyOf(dropped()), second = first;
 #pragma unroll 8
@@ -119,7 +122,8 @@ MOE_DEVICE i64 groupKey(const Routing &a, const i64 *rank, int begin, int end) {
   return keyOf(ordered(rankOf(first) + rankOf(second)));
 }
 
-/// Drops the experts of all but the best groups. All threads come.
+/// Drops the experts of all groups but the `groupsUsed` best ones. All threads
+/// of the block call it.
 MOE_DEVICE void dropGroups(const Routing &a, i64 *rank, i64 *groupRank,
                            u32 thread, u32 threads) {
   int size = a.experts / a.groups;
@@ -139,8 +143,8 @@ MOE_DEVICE void dropGroups(const Routing &a, i64 *rank, i64 *groupRank,
 #endif
 
 /// score[ids[j]] = the weight of choice j (kernels/cpu/Router.h): its softmax
-/// over the experts that are neither chosen before nor far below it. A warp
-/// comes.
+/// over the experts that no earlier choice took and whose logit is not far
+/// below its own. A whole warp calls it.
 MOE_DEVICE void mixSparsely(const float *logits, const int *ids, int topK,
                             int experts, double *score) {
   for (int j = 0; j < topK; ++j) {

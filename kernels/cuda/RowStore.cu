@@ -1,5 +1,5 @@
-// RowStore: stores the floats of a token that ends `ratio` ones as a row of a
-// cache. A block has one token.
+// RowStore: stores the floats of every `ratio`-th token of a sequence as a row
+// of a cache. A block has one token.
 
 #include "kernels/cuda/KvRow.cuh"
 

@@ -6,14 +6,16 @@
 // rows, so sixteen bytes belong to four rows and can be used as rows of an mma
 // operand.
 //
-// A warp takes two panels. Lane 4 g + c reads sixteen bytes of panel g / 4:
-// rows 4 (g % 4) .. + 3, which are rows 4 g .. 4 g + 3 of the two panels
-// together, and column groups c and c + 4 of the eight in 32 columns. Its rows
-// 0 and 1 become rows g and g + 8 of one mma, rows 2 and 3 those of another;
-// groups c and c + 4 are the columns that the lane must hold. So lanes exchange
-// nothing.
+// A warp takes two panels, 32 weight rows. Lane 4 g + c reads sixteen bytes of
+// panel g / 4: rows 4 (g % 4) .. + 3, which are rows 4 g .. 4 g + 3 of the two
+// panels together, and column groups c and c + 4 of the eight groups of four
+// columns in a unit. Its rows 0 and 1 become rows g and g + 8 of one mma, rows
+// 2 and 3 those of another; groups c and c + 4 are the columns of operand A
+// that the lane must hold. So lanes exchange nothing.
 //
-// A unit is 32 columns. A block of the format has kTileUnits of them.
+// A unit is 32 columns. A block of the format has kTileUnits of them; sixteen
+// rows of a block are a tile of a panel: its scales, then the codes of each
+// unit.
 //
 //===----------------------------------------------------------------------===//
 
@@ -93,8 +95,8 @@
     MOE_FORMAT == MOE_Q4_K || MOE_FORMAT == MOE_Q5_K || MOE_FORMAT == MOE_Q2_K
 #define MOE_MIN
 #endif
-/// A code is eight times two bits, plus twice a bit that columns share: all
-/// columns of a unit, or (MOE_SHIFTS 4) each eight.
+/// A code is eight times a digit of two bits, plus twice a shift bit that
+/// columns share: all columns of a unit, or (MOE_SHIFTS 4) each eight of them.
 #if MOE_FORMAT == MOE_IQ1_S
 #define MOE_SHIFTS 1
 #elif MOE_FORMAT == MOE_IQ1_M
@@ -116,6 +118,7 @@ constexpr int kZero = MOE_ZERO; ///< Code of weight 0.
 constexpr int kZero = 0;
 #endif
 
+/// Units of a tile; bytes of its scales, of the codes of a unit, and of all.
 constexpr int kTileUnits = kBlockElements / 32;
 constexpr int kScalePart = 16 * MOE_SCALE_BYTES;
 constexpr int kUnitBytes = 64 * MOE_BITS;
@@ -143,7 +146,7 @@ struct Codes {
 };
 
 /// Loads a lane's codes. `unit` is where the unit's codes begin, plus 16 (g %
-/// 4).
+/// 4), which is where the lane's four rows begin in each 64 bytes.
 MOE_DEVICE void loadCodes(Codes &codes, const u8 *unit, int c) {
 #if MOE_BITS == 8
   codes.word[0] = loadOnce(unit + 64 * c);
@@ -174,9 +177,10 @@ MOE_DEVICE constexpr u32 valuesFrom(int i) {
     word |= u32(kValues[4 * i + k] & 255) << (8 * k);
   return word;
 }
-/// Returns the format's values of the four nibbles in the low half of `n`. A
-/// prmt selects from eight bytes: for sixteen values, one prmt for each half of
-/// the table, and the nibbles' top bits select between the results.
+/// Returns the format's values of the four nibbles in the low half of `n`, as
+/// bytes. A prmt selects from eight bytes: for sixteen values it takes one prmt
+/// for each half of the table, and a third one in which the nibbles' top bits
+/// select between the results.
 MOE_DEVICE u32 lookUp(u32 n) {
 #if MOE_BITS == 3
   // __byte_perm would clear the selectors' top bits, which select a byte's
@@ -205,8 +209,8 @@ MOE_DEVICE u32 maskedOr(u32 x, u32 mask, u32 y) {
   return z;
 }
 
-/// Shifts left by `i` bits, or right by -i; a mask must then remove bits that
-/// came from a neighbouring byte.
+/// Rotates left by `i` bits, or right by -i: a shift after which a mask must
+/// remove the bits that came from a neighbouring byte.
 MOE_DEVICE u32 rotated(u32 w, int i) { return __funnelshift_l(w, w, i); }
 
 #ifdef MOE_SHIFTS
@@ -221,13 +225,16 @@ MOE_DEVICE u32 shiftOf(const Codes &codes, int row, int group) {
 }
 #endif
 
-/// Codes of a row as mma operands: groups c and c + 4.
+/// Codes of a row as registers of operand A: four bytes of column group c in
+/// `low`, and of group c + 4 in `high`.
 struct RowCodes {
   u32 low, high;
 };
+/// Returns the word of row `row` of four.
 MOE_DEVICE u32 part(const uint4 &v, int row) {
   return row == 0 ? v.x : row == 1 ? v.y : row == 2 ? v.z : v.w;
 }
+/// Unpacks the codes of row `row` of the lane's four.
 MOE_DEVICE RowCodes rowCodes(const Codes &codes, int row, int c) {
   u32 w = part(codes.word[0], row);
 #if MOE_BITS == 8
@@ -298,8 +305,9 @@ struct FromMemory {
 /// Most loads of a BlockScales and a UnitScales together.
 constexpr int kScaleLoads = 4;
 
-/// Loads a lane's scales. `quad` is g % 4: the lane's rows are the four from 4
-/// quad on. `from` is asked for the same bytes in the same order each time.
+/// Load a lane's scales from the tile at `tile`: those of the block, and those
+/// of its unit `u`. `quad` is g % 4: the lane's rows are the four from 4 quad
+/// on. `from` is asked for the same bytes in the same order each time.
 template <class From>
 MOE_DEVICE void loadScales(BlockScales &block, const u8 *tile, int quad,
                            From &from) {
@@ -358,12 +366,13 @@ MOE_DEVICE void loadScales(UnitScales &unit, const u8 *tile, int u, int quad) {
   loadScales(unit, tile, u, quad, from);
 }
 
+/// Returns one of four F16 numbers.
 MOE_DEVICE float halfOf(const uint2 &four, int row) {
   u32 word = row < 2 ? four.x : four.y;
   return f16ToFloat(u16(row % 2 ? word >> 16 : word));
 }
-/// Returns byte `i` minus `zero`, without a conversion: it is put into the
-/// mantissa of 2^23.
+/// Returns byte `i` minus `zero` as a float, without a conversion: the byte is
+/// put into the mantissa of 2^23, from which 2^23 + zero is subtracted.
 MOE_DEVICE float byteOf(u32 word, int i, int zero) {
   return __int_as_float(int(__byte_perm(word, 0x4b000000, 0x7440 + i))) -
          (8388608.0f + zero);
@@ -373,9 +382,9 @@ MOE_DEVICE float byteOf(const uint2 &words, int row, int half, int zero) {
   return byteOf(row < 2 ? words.x : words.y, row % 2 * 2 + half, zero);
 }
 
-/// A unit's scales and minima as stored, one byte each. x has four rows. With
+/// A unit's scales and minima as integers, one byte each. x has four rows. With
 /// halves, y has those of the second half or, where a row's two numbers are
-/// adjacent (Q2_K, Q3_K), rows 2 and 3.
+/// adjacent (Q2_K, Q3_K), x has rows 0 and 1 and y rows 2 and 3.
 struct Integers {
   uint2 scale, min;
 };
@@ -431,7 +440,8 @@ MOE_DEVICE float scaleOf(const BlockScales &block, int r) {
 MOE_DEVICE float minOf(const BlockScales &block, int r) {
   return halfOf(block.m, r);
 }
-/// The same as floats, for a block of which several units are multiplied.
+/// The same as floats, converted once for a block of which several units are
+/// multiplied.
 struct BlockFloats {
   float scale[4], min[4];
 };
@@ -451,6 +461,8 @@ MOE_DEVICE BlockFloats floatsOf(const BlockScales &block) {
   return f;
 }
 
+/// Computes the factors of unit `u` of a block for the lane's four rows; scales
+/// of grid formats include kUnit.
 template <class Block>
 MOE_DEVICE void decode(Factors &f, const Block &block, const UnitScales &unit,
                        int u) {

@@ -1,9 +1,8 @@
-// ShortConv: a causal convolution of each column over its last inputs, or over
-// every MOE_DILATION-th of them, with MOE_SILU its SiLU.
-// A block has 128 columns of up to 32 rows of a sequence, a thread one column.
-// Only the block with a sequence's first rows reads the state, and it also
-// writes the new state, whose inputs exist already: so no block waits for
-// another.
+// ShortConv: out[t] = bias + sum over taps j of weight[j] * x[t - (MOE_TAPS - 1
+// - j) * MOE_DILATION] for each column, with MOE_SILU its SiLU. A block has 128
+// columns of up to 32 rows of a sequence, a thread one column. Only the block
+// with a sequence's first rows reads the state, and it also writes the new
+// state, whose inputs exist already: so no block waits for another.
 
 #include "kernels/cuda/States.cuh"
 

@@ -43,7 +43,8 @@ MOE_KERNEL(128, 3, ListedArgs) {
   const float *q = a.q + t * a.qStride + i64(head) * a.key;
   const float *sinks = sinksOf(a);
 
-  // Loads columns of the `count` rows from item `at` on.
+  // Loads `columns` columns from column `from` on, of the list's `count` items
+  // from item `at` on, whose rows are in rowAt.
   auto load = [&](int at, int count, int from, int columns) {
     for (int r = 0; r < count; ++r)
       for (int c = threadIdx.x; c < columns; c += kThreads)

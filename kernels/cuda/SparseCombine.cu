@@ -1,5 +1,5 @@
-// SparseCombine: combines the KV splits of a token's list (SparseAttention.cu).
-// A block has some columns of a head of a token.
+// SparseCombine: combines the KV splits of a token's list (SparseAttention.cu,
+// LatentMma.cu). A block has MOE_COLUMNS columns of a head of a token.
 
 #include "kernels/cuda/Combine.cuh"
 #include "kernels/cuda/Listed.cuh"

@@ -1,14 +1,15 @@
 //===- Tail.cuh - Tiles that are divided by columns -------------*- C++ -*-===//
 //
 // A product of a few more tiles than a GPU has room for blocks would keep most
-// multiprocessors idle in the last wave. As many tiles as that wave would have
-// are divided over blocks by columns (MOE_TAIL 1), each of which stores its
-// sums; a second launch (MOE_TAIL 2) adds those of each tile in the order of
-// columns. These blocks come first: memory takes their sums while whole tiles
-// are multiplied. The host chooses how many tiles, and parts of each, from
-// shapes alone: results do not depend on which block ends first, nor those of a
-// row on the other rows of the step, because tiles are numbered along the
-// groups of rows first.
+// multiprocessors idle in the last wave. So as many tiles as that wave would
+// have are divided by columns: several blocks (MOE_TAIL 1) multiply a part of
+// the columns of a tile each, and store their sums; a second launch (MOE_TAIL
+// 2) adds those of each tile in the order of columns. The blocks of divided
+// tiles come first, so that memory takes their sums while whole tiles are
+// multiplied. The host chooses how many tiles, and parts of each, from shapes
+// alone: results do not depend on which block ends first, nor those of a row on
+// the other rows of the step, because tiles are numbered along the groups of
+// rows first.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,18 +18,21 @@
 
 #include "kernels/cuda/Groups.cuh"
 
-/// What a block multiplies: the weight rows of tile column `column`, and the
-/// part of the tile's steps with that number, unless it is negative.
+/// What a block multiplies: the weight rows of tile column `column` with the
+/// rows of `job`. If `part` is not negative, it is the number of the part of
+/// the columns that the block has; otherwise it has all.
 struct Tile {
   Job job;
   int column, part;
 };
+/// Steps `begin` .. `end` - 1 along the columns.
 struct Range {
   int begin, end;
 };
 
 #ifdef MOE_TAIL
-/// The tile of block number `block` of the first axis.
+/// Returns what block number `block` along x multiplies, or (MOE_TAIL 2) whose
+/// sums it adds.
 template <class Args> MOE_DEVICE Tile findTile(const Args &a, int block) {
   const TailArgs &t = a.tail;
 #if MOE_TAIL == 1
@@ -41,7 +45,8 @@ template <class Args> MOE_DEVICE Tile findTile(const Args &a, int block) {
   int column = tile / t.groups;
   return {findJob(a, uint3{0, u32(tile - column * t.groups), 0}), column, part};
 }
-/// The steps of `count` that are the tile's, in multiples of `each`.
+/// Returns which of `count` steps along the columns the block has. A part
+/// begins at a multiple of `each`.
 template <class Args>
 MOE_DEVICE Range rangeOf(const Args &a, const Tile &tile, int count, int each) {
   if (tile.part < 0)

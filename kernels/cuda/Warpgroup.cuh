@@ -13,19 +13,21 @@
 // Until its wait, neither the registers of A and D nor the shared memory of B
 // may change; products in flight may share D. All four warps execute the same.
 //
-// Of A a warp has the registers of mma.m16n8k16 (HalfMma.cuh) for its sixteen
-// rows, of D d[i] those of the same mma for columns 8 i .. 8 i + 7.
+// A warp passes its sixteen rows of A in the registers of mma.m16n8k16
+// (HalfMma.cuh), and gets its sixteen rows of D: d[i] has columns 8 i .. 8 i +
+// 7, in the registers of the same mma.
 //
-// B is in shared memory, row-wise (`columnsOf`): each of its N columns, which
-// is a row of the memory, has neighbouring k in 128 bytes, of which the sixteen
-// bytes with number i are at i ^ row % 8; or in 64 bytes, at i ^ row / 2 % 4.
-// Columns follow each other. Another sixteen k are 32 bytes further. Or it is
-// k-wise (`rowsOf`): a row has 64 neighbouring columns of one k, words in the
-// same order, rows of k follow each other, and 64 columns further are `apart`
-// bytes further.
+// B is in shared memory in one of two orders. Row-wise (columnsOf()), each row
+// of the memory is a column of B with neighbouring k: 128 bytes, of which the
+// sixteen bytes with number i are at place i ^ (row % 8), or 64 bytes with
+// place i ^ (row / 2 % 4). Rows follow each other, and another sixteen k are 32
+// bytes further. K-wise (rowsOf()), each row is one k with 64 neighbouring
+// columns, whose sixteen bytes are in the same order. Rows of k follow each
+// other, and 64 columns further are `apart` bytes further.
 //
-// What the generic proxy wrote (stores, cp.async that was waited for) products
-// may read after fenceShared() by the thread that wrote it, and a barrier.
+// What a thread wrote to shared memory through the generic proxy (stores, or
+// cp.async that it waited for) products may read after that thread's
+// fenceShared() and a barrier.
 //
 // Who includes this defines MOE_HALF as for HalfMma.cuh. A kernel asks for it
 // with the definition MOE_WARPGROUP (KernelSpec.h), and uses it where
@@ -42,23 +44,28 @@
 #define MOE_HAS_WARPGROUPS
 #endif
 
-/// A matrix in shared memory, as products take it.
+/// A matrix in shared memory, as wgmma takes it (PTX ISA, "Matrix-descriptor").
 using Tile64 = unsigned long long;
 
+/// Makes a descriptor with a leading and a stride byte offset, which mean
+/// different distances in the two orders below. `swizzle` 1 is that of 128
+/// bytes, 2 that of 64.
 MOE_DEVICE Tile64 tileOf(u32 address, int leadingBytes, int strideBytes,
                          int swizzle) {
   return Tile64(swizzle) << 62 | Tile64(strideBytes / 16) << 32 |
          Tile64(leadingBytes / 16) << 16 | (address & 0x3ffff) >> 4;
 }
-/// The tile whose row 0 begins at `address`, plus 32 bytes for each sixteen k
-/// before its first. A row has `RowBytes` of k; eight rows are aligned to eight
-/// times as many bytes.
+/// Returns the matrix with k along the rows of memory, which have `RowBytes`
+/// bytes; its stride is that of eight rows. `address` is where row 0 begins,
+/// plus 32 bytes for each sixteen k before the first that is multiplied; row 0
+/// is aligned to 8 * `RowBytes`.
 template <int RowBytes> MOE_DEVICE Tile64 columnsOf(u32 address) {
   static_assert(RowBytes == 64 || RowBytes == 128);
   return tileOf(address, 16, 8 * RowBytes, RowBytes == 128 ? 1 : 2);
 }
-/// The tile with sixteen rows of 128 bytes from `address` on, each with 64
-/// columns of one k.
+/// Returns the matrix whose sixteen k are sixteen rows of 128 bytes from
+/// `address` on, each with 64 columns. The next 64 columns are `apart` bytes
+/// further (the leading offset), the next eight k 1024 (the stride).
 MOE_DEVICE Tile64 rowsOf(u32 address, int apart) {
   return tileOf(address, apart, 8 * 128, 1);
 }

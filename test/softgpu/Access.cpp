@@ -31,7 +31,8 @@ struct Run {
   uint64_t begin, end;
 };
 
-/// Merges the lanes' ranges where they touch or repeat; returns at most 32.
+/// Merges the ranges of lanes that continue the previous one's or lie in it;
+/// returns how many are left, at most 32.
 int runsOf(const uint64_t *address, Mask mask, uint32_t bytes, Run *runs) {
   int count = 0;
   for (Mask left = mask; left; left &= left - 1) {

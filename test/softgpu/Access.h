@@ -14,7 +14,7 @@ enum class AccessKind : uint8_t { Read, Write, Atomic };
 struct Request {
   uint64_t address[kLanes]; ///< Address in op's space, or generic.
   uint8_t *host[kLanes];
-  bool isOfHost = false; ///< A lane's is mapped memory, and checks are enabled.
+  bool isOfHost = false; ///< Some lane's is mapped; set if checks are enabled.
 };
 
 /// Reads the lanes' addresses; op's address register is its source `source`.
@@ -32,7 +32,8 @@ Mask checkConflicts(Warp &warp, const Op &op, Mask mask, uint32_t bytes,
 /// Adds the request and its distinct bytes and 32-byte sectors to `traffic`.
 void countSectors(Counters::Traffic &traffic, const uint64_t *address,
                   Mask mask, uint32_t bytes);
-/// Counts the passes through the 32 banks that the lanes need for `bytes` each.
+/// Counts the wavefronts (passes through the 32 banks) that the lanes need for
+/// `bytes` bytes each.
 void countBanks(Counters::Banks &banks, const uint64_t *address, Mask mask,
                 uint32_t bytes);
 

@@ -28,8 +28,8 @@ static bool landsEarly(const Warp &warp, const AsyncCopy &copy) {
   return hash >> 63;
 }
 
-/// r: destination, source, [size of the source], [predicate: ignore the
-/// source]. kind: 1 the size exists, 2 the predicate exists.
+/// r: destination, source, then [size of the source] or [predicate: ignore the
+/// source]. kind: 1 there is a size, 2 there is a predicate.
 static void copyAsync(Warp &warp, const Op &op, Mask mask) {
   Request to, from;
   Op part = op; // One of the two addresses at a time.
@@ -49,7 +49,8 @@ static void copyAsync(Warp &warp, const Op &op, Mask mask) {
   for (int i = 0; size && i < kLanes; ++i)
     zeros |= size[i] == 0 ? Mask(1) << i : 0;
   part.space = Space::Global;
-  // The source's size is read; in one request if it is the whole size.
+  // Lanes that read a whole word make one request together. A lane with a
+  // smaller size reads byte by byte.
   Mask whole = mask & ~zeros;
   for (int i = 0; size && i < kLanes; ++i)
     if (whole >> i & 1 && size[i] != op.bytes) {
@@ -186,7 +187,8 @@ void decodeAsyncCopy(Decoder &decoder) {
   op.isStrict = true;
   op.bytes = uint8_t(size.bits);
   decoder.address(op, decoder.operand(1));
-  // So far the sources are the second address; r needs the destination first.
+  // The op has only the register of the source's address so far; in `r` the
+  // destination's comes before it.
   Op from = op;
   op.sources = 0;
   decoder.address(op, decoder.operand(0));

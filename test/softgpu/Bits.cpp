@@ -82,13 +82,13 @@ static constexpr auto kShr = [](T a, uint32_t b) {
 };
 
 void decodeShift(Decoder &decoder) {
-  bool isAbandonedPipe = decoder.instruction().opcode == "shl";
+  bool isLeft = decoder.instruction().opcode == "shl";
   PtxType type = decoder.type();
   Handler handler = nullptr;
   auto pick = [&]<class T>(T) {
     using U = std::make_unsigned_t<T>;
-    handler = isAbandonedPipe ? binary<kShl<U>, U, U, uint32_t>
-                              : binary<kShr<T>, T, T, uint32_t>;
+    handler = isLeft ? binary<kShl<U>, U, U, uint32_t>
+                     : binary<kShr<T>, T, T, uint32_t>;
   };
   bool isSigned = type.isSigned();
   if (!type.isInteger() || type.pair)

@@ -1,9 +1,10 @@
 //===- BlockRaces.cpp - Detects races between blocks ----------------------===//
 //
-// Each granule of 4 bytes of global memory stores its last weak or strong
-// writer and its last reader in this launch as a tag: launch (6 bits), agent
-// (21), strong (1), bytes of the granule (4). Tags of earlier launches are
-// ignored; before launch numbers repeat, an allocation's tags are cleared.
+// Each granule of 4 bytes of global memory has a tag of its last writer and one
+// of its last reader in this launch: from the top bit down launch (6 bits),
+// agent (21), strong (1), and the bytes of the granule that it touched (4).
+// Tags of earlier launches are ignored; before launch numbers repeat, an
+// allocation's tags are cleared.
 //===----------------------------------------------------------------------===//
 
 #include "test/softgpu/DeviceMemory.h"
@@ -51,7 +52,11 @@ uint32_t BlockRaces::launchTag(Allocation &allocation) {
 }
 
 bool BlockRaces::isBefore(uint32_t agent, const BlockClock &clock) const {
-  if (agent >= kMany - 1) // Too many to tell, unless none is ordered.
+  // Agents without a number of their own share kMany - 1, and are never
+  // reported. kMany stands for several readers: as long as no block has fenced
+  // in this launch, nothing orders them; from then on they are taken for
+  // ordered.
+  if (agent >= kMany - 1)
     return hasFenced_ || agent != kMany;
   uint32_t block = blocks_[agent];
   if (block == clock.block)
@@ -127,14 +132,18 @@ void BlockRaces::fence(BlockClock &clock) {
   newAgent(clock);
 }
 
-/// A strong write: blocks that read it see what this block fenced before or, if
-/// the write itself releases, all that the block has done.
+/// A strong write to `address`: blocks that acquire it see what this block did
+/// before its last fence or, if the write itself releases (`isOrdered`), all
+/// that the block has done.
 void BlockRaces::release(uint64_t address, BlockClock &clock, bool isOrdered) {
   if (isOrdered)
     fence(clock);
   released_[address].join(clock.fenced);
 }
 
+/// A strong read of `address`: the block now knows what the writers had fenced
+/// before; unless the read acquires (`isOrdered`), only from its own next fence
+/// on.
 void BlockRaces::acquire(uint64_t address, BlockClock &clock, bool isOrdered) {
   auto it = released_.find(address);
   if (it != released_.end())

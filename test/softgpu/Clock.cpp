@@ -9,7 +9,8 @@
 
 namespace softgpu {
 
-/// Instructions of warps after which a replay is extrapolated.
+/// After so many instructions of warps a replay ends, and the time of the
+/// multiprocessor's other blocks is extrapolated.
 static constexpr uint64_t kReplayed = 6'000'000;
 
 std::string_view LaunchTime::bound() const {
@@ -90,7 +91,9 @@ private:
   std::vector<uint32_t> classOf_;
 };
 
-/// Deals blocks to multiprocessors; returns those of the one with most to do.
+/// Deals blocks to multiprocessors, each to the place that becomes free first
+/// by a rough cost of blocks in cycles, and returns those of the multiprocessor
+/// with most work.
 std::vector<uint64_t> lastOf(const Grid &grid, const Recording &recording,
                              int resident, int &busy) {
   const GpuModel &gpu = *recording.gpu;
@@ -130,9 +133,9 @@ std::vector<uint64_t> lastOf(const Grid &grid, const Recording &recording,
   return of[last];
 }
 
-/// For each op, the part of what it reads beyond L1 that DRAM serves. Ops whose
-/// addresses overlap read the same memory. If blocks were left out, DRAM serves
-/// what lies between its first and last address once.
+/// Returns, for each op, the part of what it reads beyond L1 that DRAM serves.
+/// Ops whose addresses overlap read the same memory. If blocks were left out,
+/// DRAM serves what lies between its first and last address once.
 std::vector<double> coldParts(const Recording &recording) {
   std::vector<double> cold(recording.sources.size(), 0);
   std::vector<size_t> order;
@@ -194,7 +197,8 @@ LaunchTime timeOf(const Kernel &kernel, const LaunchShape &shape,
   input.gpu = &gpu;
   input.cold = coldParts(recording);
   input.resident = time.resident;
-  // A multiprocessor's part of the rates is its part of the bytes.
+  // The replayed multiprocessor's share of the rates of L2 and DRAM is its
+  // share of the launch's bytes.
   double all[3] = {}, mine[3] = {};
   auto add = [&](double *to, uint64_t block) {
     const BlockClass &of = recording.classes[grid.classOf(block)];
@@ -219,8 +223,9 @@ LaunchTime timeOf(const Kernel &kernel, const LaunchShape &shape,
   for (uint64_t b : own) {
     uint32_t c = grid.classOf(b);
     const BlockClass &of = recording.classes[c];
-    // Kept blocks by turns; the first one found caches empty, as the first of
-    // many does, and comes first.
+    // Blocks of a class are replayed by those that were kept, in turn. The
+    // first one kept found caches empty, as the first of many does, and comes
+    // first.
     size_t kept = std::min(turn[c]++, of.kept.size() - 1);
     input.blocks.push_back(&of.kept[recording.grid == 1 ? 0 : kept]);
     instructions += of.instructions;

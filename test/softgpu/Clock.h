@@ -1,8 +1,9 @@
 //===- Clock.h - Predicts the time of launches ------------------*- C++ -*-===//
 //
-// From a recording of some of a launch's blocks: blocks are dealt to
-// multiprocessors as these become free, and the multiprocessor that ends last
-// is replayed (Multiprocessor.h). README.md, "Time", says what is modelled.
+// The time is predicted from a recording of some of a launch's blocks: blocks
+// are dealt to multiprocessors as these become free, and the multiprocessor
+// that ends last is replayed (Multiprocessor.h). README.md, "Time", says what
+// is modelled.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,12 +20,12 @@ namespace softgpu {
 struct LaunchTime {
   double seconds = 0; ///< From the first instruction to the last.
   double cycles = 0;
-  uint64_t blocks = 0, executed = 0; ///< Of the grid; of them in the recording.
+  uint64_t blocks = 0, executed = 0; ///< Of the grid; of these recorded.
   int resident = 0;                  ///< Blocks on a multiprocessor at once.
   int busy = 0;                      ///< Multiprocessors that have blocks.
-  /// Of its last block: see `leastStall` of timeOf().
+  /// Stalls of the last block that was replayed: see `leastStall` of timeOf().
   std::vector<std::string> stalls;
-  // Of the multiprocessor that ends last: the part of the time in which each
+  // For the multiprocessor that ends last: the part of the time in which each
   // unit was busy.
   double issue = 0, floats = 0, integers = 0, special = 0, tensor = 0,
          shared = 0, l2 = 0, dram = 0;
@@ -33,8 +34,8 @@ struct LaunchTime {
   std::string_view bound() const;
 };
 
-/// The order in which blocks of a grid should be recorded so that any number of
-/// the first ones represents it.
+/// Returns the order in which blocks of a grid should be recorded, so that any
+/// number of the first ones are spread evenly over the grid.
 std::vector<uint64_t> sampleOrder(uint64_t blocks);
 
 /// Predicts the time of a recorded launch on `recording.gpu`. With

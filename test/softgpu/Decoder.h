@@ -111,7 +111,8 @@ private:
     const PtxFunction *function = nullptr;
     std::map<std::string, uint32_t> labels;
     std::vector<std::pair<uint32_t, std::string>> branches; ///< Op, label.
-    std::vector<std::pair<size_t, std::string>> targets;    ///< Of tables.
+    std::vector<std::pair<size_t, std::string>>
+        targets;                  ///< Index in a table, label.
     std::vector<uint32_t> leaves; ///< Ops that jump to its end.
     std::vector<std::map<std::string, Register>>
         registers; ///< By scope, inner last.

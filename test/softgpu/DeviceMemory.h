@@ -43,8 +43,8 @@ struct Allocation {
   uint8_t *host = nullptr; ///< Where its bytes are.
   bool isFreed = false, isReadOnly = false;
   bool isHost = false;         ///< Mapped host memory: `host` is not owned.
-  uint64_t *valid = nullptr;   ///< A bit per written byte. Null: all were.
-  uint32_t *writers = nullptr; ///< By granules of 4 bytes: RaceTags.
+  uint64_t *valid = nullptr;   ///< A bit per byte: written. Null: all were.
+  uint32_t *writers = nullptr; ///< Tags by granule (BlockRaces.cpp).
   uint32_t *readers = nullptr;
   uint32_t raceBase = 0; ///< Launch at which tags were cleared.
   LazyPages pages, validPages, racePages;
@@ -53,8 +53,9 @@ struct Allocation {
   void markWritten(uint64_t offset, uint64_t count);
 };
 
-/// What a block has seen of other blocks' work. After a release a block counts
-/// as a new agent.
+/// What a block has seen of other blocks' work. Blocks are known by agents:
+/// after each fence or release a block continues as a new agent, so that what
+/// it did before can be told from what follows.
 struct BlockClock {
   struct View { ///< Newest known agent per block.
     std::unordered_map<uint32_t, uint32_t> newest;
@@ -95,8 +96,9 @@ private:
   uint32_t launch_ = 0;
   bool hasFenced_ =
       false; ///< In this launch; otherwise no block knows of others.
-  std::vector<uint32_t> blocks_;                            ///< By agent.
-  std::unordered_map<uint64_t, BlockClock::View> released_; ///< By address.
+  std::vector<uint32_t> blocks_; ///< The block of each agent.
+  /// What strong writes to each address have released.
+  std::unordered_map<uint64_t, BlockClock::View> released_;
 };
 
 class DeviceMemory {

@@ -21,7 +21,7 @@ struct Latencies {
   int arithmetic = 4; ///< Float and integer.
   int special = 22;   ///< Special functions and slow conversions.
   int shuffle = 23;
-  int mma; ///< Of 4096 bytes of operands: m16n8k16 F16, m16n8k32 int8.
+  int mma; ///< m16n8k16 of F16, m16n8k32 of int8.
   int shared, l1, l2, dram;
 };
 
@@ -37,7 +37,7 @@ struct GpuModel {
   // What follows only the clock uses.
   double mmaSync;        ///< The part of these rates that mma.sync reaches.
   double dramEfficiency; ///< The part of `gigabytes` that reading reaches.
-  int l1Kilobytes;       ///< With shared memory.
+  int l1Kilobytes;       ///< L1 and shared memory together.
   int l2Megabytes;
   Latencies latency;
 };

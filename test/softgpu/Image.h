@@ -15,8 +15,8 @@ enum class ImageKind { Cubin, Ptx };
 struct Image {
   ImageKind kind = ImageKind::Ptx;
   int arch = 0;    ///< 89 for sm_89.
-  char suffix = 0; ///< Of PTX: 'a' (this arch only), 'f' (its family).
-  int versionMajor = 0, versionMinor = 0; ///< Of PTX.
+  char suffix = 0; ///< For PTX: 'a' (this arch only), 'f' (its family).
+  int versionMajor = 0, versionMinor = 0; ///< PTX's version.
 };
 
 /// Identifies an image by a cubin's ELF header or by PTX's directives.

@@ -7,12 +7,14 @@
 
 namespace softgpu {
 
-/// Whether the host sees an access, or an access the host's, at once.
+/// Whether an access is strong at system scope: the host sees a store at once,
+/// and a load sees the host's stores at once.
 static bool isStrong(const Op &op) {
   return op.isSystemScope && op.order != Order::Weak;
 }
 
-/// An acquiring or relaxed load takes over what other blocks have published.
+/// Takes over, for a strong load, what blocks that wrote to these addresses
+/// have released.
 static void acquireAll(Warp &warp, const Op &op, Mask mask,
                        const uint64_t *address) {
   if (!warp.launch->isChecked || !op.isGpuScope || op.order == Order::Weak)
@@ -25,6 +27,8 @@ static void acquireAll(Warp &warp, const Op &op, Mask mask,
                                        op.order == Order::Acquire);
 }
 
+/// Publishes, by a strong store to these addresses, what the block has fenced
+/// or, if the store releases, all that it has done.
 static void releaseAll(Warp &warp, const Op &op, Mask mask,
                        const uint64_t *address) {
   if (!warp.launch->isChecked || !op.isGpuScope || op.order == Order::Weak)

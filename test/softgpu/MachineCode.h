@@ -17,8 +17,8 @@
 
 namespace softgpu {
 
-/// Units of a multiprocessor. Each of its four parts has one of those up to
-/// Tensor; it shares the others.
+/// Units of a multiprocessor. Each of its four parts (schedulers) has those
+/// from Float to Tensor for itself; the parts share the others.
 enum class Pipe : uint8_t {
   Free,     ///< Takes no issue slot.
   Float,    ///< F32 additions and products.
@@ -45,30 +45,30 @@ enum class Pipe : uint8_t {
 };
 
 struct MachineOp {
-  uint32_t op = 0; ///< Of the kernel.
+  uint32_t op = 0; ///< Index in Kernel::ops.
   Pipe pipe = Pipe::Free;
   uint8_t slots = 1; ///< Instructions, all on this pipe.
   uint8_t reads = 0, writes = 0;
   uint16_t latency = 0;  ///< Cycles from issue to result, without queues.
   uint16_t interval = 1; ///< Cycles that an instruction occupies its pipe.
   uint16_t groups = 0;
-  uint16_t operandBytes = 0; ///< A product's, of shared memory: a warp's part.
-  int32_t record = -1;       ///< Its Access in the region's; -1: none.
-  uint32_t registers = 0;    ///< MachineCode::registers: reads, then writes.
-  uint32_t line = 0;         ///< Of machine code: 128 bytes, 8 instructions.
+  uint16_t operandBytes = 0; ///< wgmma: its warp's share of shared memory.
+  int32_t record = -1;       ///< Number of its Access in the region; -1: none.
+  uint32_t registers = 0; ///< First of its reads, then writes, in `registers`.
+  uint32_t line = 0;      ///< Its 128 bytes (8 instructions) of machine code.
 };
 
 struct MachineRegion {
-  uint32_t begin = 0, end = 0; ///< Of MachineCode::ops.
+  uint32_t begin = 0, end = 0; ///< Range in MachineCode::ops.
   uint32_t spills = 0;         ///< Loads and stores of spilled registers.
 };
 
 struct MachineCode {
-  std::vector<MachineRegion> regions; ///< As Regions::all.
-  std::vector<MachineOp> ops;         ///< Of each region in its order.
+  std::vector<MachineRegion> regions; ///< One for each of Regions::all.
+  std::vector<MachineOp> ops;         ///< Region by region, as they issue.
   std::vector<uint32_t> registers;
   uint32_t registerCount = 0;
-  uint32_t instructions = 0; ///< Of the whole kernel.
+  uint32_t instructions = 0; ///< Number in the whole kernel.
 };
 
 /// What the assembler reports of a kernel.
@@ -81,8 +81,10 @@ struct Resources {
 MachineCode machineCodeOf(const Kernel &kernel, const Regions &regions,
                           const GpuModel &gpu, const Resources &resources);
 
-/// Puts a region's ops in the order in which they issue. `widths` are the
-/// 32-bit registers of each register, `isLive` those in use after the region.
+/// Puts a region's ops in the order in which they issue. `widths` has the
+/// number of 32-bit registers that each register takes, `isLive` whether it is
+/// read after the region; at most `limit` registers of 32 bits are in use at a
+/// time, if the ops allow it.
 void scheduleRegion(const Kernel &kernel, const MachineCode &code,
                     const std::vector<uint8_t> &widths,
                     const std::vector<bool> &isLive, int limit,

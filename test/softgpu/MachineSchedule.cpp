@@ -14,7 +14,7 @@ namespace softgpu {
 
 namespace {
 
-/// What the order assumes that a global load takes, and one of shared memory.
+/// Cycles that the scheduler assumes for a load of global and of shared memory.
 constexpr int kGlobalCycles = 400, kSharedCycles = 30;
 
 int cyclesOf(const MachineOp &m) {
@@ -38,7 +38,8 @@ struct Memory {
   uint32_t at = 0;
 };
 
-/// Whether one may not pass the other.
+/// Whether the two accesses must stay in their order: both are of one space,
+/// one of them writes, and their addresses may overlap.
 bool isOrdered(const Memory &a, const Memory &b) {
   if (a.space != b.space || (!a.isWrite && !b.isWrite) || a.isConstant ||
       b.isConstant)
@@ -48,9 +49,9 @@ bool isOrdered(const Memory &a, const Memory &b) {
 }
 
 struct Node {
-  std::vector<std::pair<uint32_t, int>> next; ///< And the cycles until it.
-  int before = 0;                             ///< Not yet in order.
-  int earliest = 0, height = 0;
+  std::vector<std::pair<uint32_t, int>> next; ///< Successor, cycles until it.
+  int before = 0;               ///< Predecessors that are not scheduled yet.
+  int earliest = 0, height = 0; ///< Cycle; longest chain behind it.
 };
 
 class Scheduler {
@@ -84,7 +85,7 @@ private:
   }
   void connect();
   Memory memoryOf(uint32_t index) const;
-  /// The registers that the op takes more than it frees.
+  /// How many more 32-bit registers are in use after the op than before it.
   int growth(const MachineOp &m) const;
   void take(const MachineOp &m);
   void order();
@@ -96,10 +97,11 @@ private:
   int limit_;
   std::span<MachineOp> ops_;
   std::vector<Node> nodes_;
-  /// By register that the region uses: index in the arrays after it.
+  /// The registers that the region uses. The arrays below are indexed by a
+  /// register's place in this list, which localOf_ has.
   std::vector<std::pair<uint32_t, uint32_t>> local_;
-  std::vector<uint32_t> uses_;  ///< Still to come.
-  std::vector<uint8_t> isHeld_; ///< In a register now.
+  std::vector<uint32_t> uses_;  ///< Reads that are not scheduled yet.
+  std::vector<uint8_t> isHeld_; ///< Occupies a register now.
   std::vector<uint8_t> isConstant_;
   std::vector<uint32_t> version_, localOf_;
   int pressure_ = 0;

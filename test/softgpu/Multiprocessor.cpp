@@ -18,7 +18,8 @@ constexpr int kParts = 4;
 /// Cycles of work that the load and store unit queues before warps wait.
 constexpr Cycle kMemoryQueue = 16;
 
-/// Something that serves bytes one after the other.
+/// A unit that serves bytes one after the other, with the cycle from which it
+/// is free and its busy cycles.
 struct Server {
   double perByte = 0, free = 0, busy = 0;
   double serve(double now, double bytes) {
@@ -30,19 +31,21 @@ struct Server {
 
 struct ReplayWarp {
   const WarpTrace *trace = nullptr;
-  size_t next = 0; ///< Region of the trace that follows.
+  size_t next = 0; ///< Number in the trace of the region that follows.
+  /// The next op, the end of its region, and the region's first access in the
+  /// trace.
   uint32_t at = 0, end = 0, access = 0;
-  std::vector<Cycle> ready; ///< By register.
-  Cycle earliest = 0;       ///< Of the instruction at `at`.
-  Cycle own = 0;            ///< After its instruction before.
-  Cycle issued = 0;         ///< Its instruction before.
+  std::vector<Cycle> ready; ///< When each register has its value.
+  Cycle earliest = 0;       ///< When the op at `at` has its operands.
+  Cycle own = 0;            ///< When it may issue again.
+  Cycle issued = 0;         ///< When it issued last.
   int block = -1;
-  std::vector<Cycle> groups; ///< When committed copies have landed.
-  Cycle open = 0;            ///< When copies since the last commit have.
-  Cycle stores = 0;          ///< When its stores have arrived.
-  int index = 0;             ///< In its block.
-  Cycle products = 0;        ///< When its last product ends.
-  std::vector<Cycle> productGroups;
+  std::vector<Cycle> groups;        ///< When committed copies have landed.
+  Cycle open = 0;                   ///< When those since the last commit have.
+  Cycle stores = 0;                 ///< When its stores have arrived.
+  int index = 0;                    ///< In its block.
+  Cycle products = 0;               ///< When its last wgmma ends.
+  std::vector<Cycle> productGroups; ///< When committed wgmma end.
   bool isDone = true;
 };
 
@@ -55,13 +58,15 @@ struct ReplayBlock {
   std::vector<int> warps;
   int live = 0;
   ReplayBarrier barriers[16];
-  ReplayBarrier productFences[8]; ///< By warpgroup.
+  ReplayBarrier productFences[8]; ///< wgmma.fence of each warpgroup.
 };
 
+/// One of the four schedulers with its pipes, and when each is free. `lite` and
+/// `heavy` are the halves of the float lanes; integer products take the latter.
 struct Part {
   std::vector<int> warps; ///< Oldest first.
   int last = -1;          ///< The warp that issued last.
-  Cycle next = 0;
+  Cycle next = 0;         ///< When it looks for a warp again.
   int sinceBubble = 0;
   Cycle lite = 0, heavy = 0, integer = 0, special = 0, tensor = 0, fp64 = 0;
   double issued = 0, floats = 0, integers = 0, specials = 0, tensors = 0;
@@ -111,13 +116,15 @@ private:
   size_t nextBlock_ = 0;
   Cycle memoryFree_ = 0;
   double memoryBusy_ = 0;
-  /// Operands that products read from shared memory: from when, cycles.
+  /// Reads of wgmma operands from shared memory: when they begin, and the
+  /// cycles that they take.
   std::multimap<Cycle, double> operands_;
   double operandsFree_ = 0, operandRest_ = 0;
   Server port_, l2_, dram_;
-  std::deque<std::pair<double, double>> inFlight_; ///< Until, bytes.
+  std::deque<std::pair<double, double>> inFlight_; ///< Arrival, bytes.
   double bytesInFlight_ = 0;
-  std::vector<double> rest_; ///< Parts of cold sectors, by op.
+  std::vector<double>
+      rest_; ///< Fractions of cold sectors not yet served, by op.
   std::vector<Cycle> lineReady_;
   ReplayResult result_;
 };
@@ -129,7 +136,7 @@ void Multiprocessor::startBlock(Cycle now) {
   int index = int(blocks_.size());
   blocks_.emplace_back();
   for (const WarpTrace &own : trace.warps) {
-    // The part with the fewest warps takes the next one, whose index says so.
+    // A warp takes the lowest free slot, whose number says in which part it is.
     size_t slot = 0;
     while (slot < warps_.size() && !warps_[slot].isDone)
       ++slot;
@@ -187,7 +194,7 @@ void Multiprocessor::advance(ReplayWarp &w) {
   }
 }
 
-/// When the instruction's pipe takes it.
+/// Returns when the instruction's pipe is free to take it.
 Cycle Multiprocessor::free(const Part &part, const MachineOp &m) const {
   switch (m.pipe) {
   case Pipe::Float:
@@ -259,7 +266,9 @@ void Multiprocessor::arithmetic(Part &part, const MachineOp &m, Cycle now) {
   }
 }
 
-/// When the sectors that L1 does not have arrive.
+/// Returns when the sectors that L1 does not have arrive: they wait for room
+/// among the bytes in flight, take their turn at the port, at L2 and (the cold
+/// ones) at DRAM, and then the latency.
 double Multiprocessor::beyondL1(double start, uint32_t op, const Access &a) {
   constexpr double kSector = 32;
   double bytes = kSector * a.beyondL1;
@@ -286,7 +295,8 @@ double Multiprocessor::beyondL1(double start, uint32_t op, const Access &a) {
   return done;
 }
 
-/// Returns when the result is there; of a store, when it has arrived.
+/// An access of global memory, or a cp.async. Returns when the result is there;
+/// for a store, when it has arrived.
 Cycle Multiprocessor::global(const MachineOp &m, const Access &a, Cycle now) {
   Cycle start = std::max(now, memoryFree_);
   // L1 looks up a line and moves four sectors in a cycle; cp.async passes
@@ -302,11 +312,14 @@ Cycle Multiprocessor::global(const MachineOp &m, const Access &a, Cycle now) {
   return done;
 }
 
+/// Returns when a line of machine code is there; the first warp that needs it
+/// fetches it.
 Cycle Multiprocessor::fetch(uint32_t line, Cycle now) {
   Cycle &ready = lineReady_[line];
   if (ready >= 0)
     return ready;
-  // In order behind the line before; after a jump from L2.
+  // A line follows the one before it, which is fetched in order; after a jump
+  // it comes from L2.
   ready =
       line && lineReady_[line - 1] >= 0
           ? std::max(now, lineReady_[line - 1] + kClockConstants.fetchCycles)
@@ -314,8 +327,9 @@ Cycle Multiprocessor::fetch(uint32_t line, Cycle now) {
   return ready;
 }
 
-/// Returns when the product ends. It takes its turn on the tensor cores of the
-/// part, with the operands that shared memory gives all parts together.
+/// A wgmma of one warp. Returns when it ends: it takes its turn on the tensor
+/// cores of the part, and needs the operands that shared memory gives all parts
+/// together.
 Cycle Multiprocessor::multiply(Part &part, const MachineOp &m, Cycle now) {
   constexpr int kPieces = 4; // Operands are read while it multiplies.
   Cycle start = std::max(now, part.tensor);
@@ -329,7 +343,8 @@ Cycle Multiprocessor::multiply(Part &part, const MachineOp &m, Cycle now) {
   return part.tensor;
 }
 
-/// Loads and stores wait for the operands that products have read until now.
+/// Occupies shared memory for the operands that wgmma have read until now, so
+/// that loads and stores wait for it.
 void Multiprocessor::readOperands(Cycle now) {
   double cycles = 0;
   while (!operands_.empty() && operands_.begin()->first <= now) {

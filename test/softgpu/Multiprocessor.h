@@ -20,20 +20,21 @@ struct ReplayInput {
   const Kernel *kernel = nullptr;
   const MachineCode *code = nullptr;
   const GpuModel *gpu = nullptr;
-  /// For each op, the part of what it reads beyond L1 that DRAM serves.
+  /// For each op of the kernel, the part of what it reads beyond L1 that DRAM
+  /// serves.
   std::vector<double> cold;
-  std::vector<const BlockTrace *> blocks; ///< In their order.
+  std::vector<const BlockTrace *> blocks; ///< In the order in which they begin.
   int resident = 1;                       ///< Blocks at a time.
-  double l2Bytes = 0, dramBytes = 0;      ///< Per cycle, for this one.
-  /// Of the last block, stalls of so many cycles are kept; 0 keeps none.
+  double l2Bytes = 0, dramBytes = 0;      ///< This multiprocessor's, per cycle.
+  /// Stalls of at least so many cycles of the last block are kept; 0: none.
   int leastStall = 0;
 };
 
-/// Cycles in which a warp issued nothing, before an instruction.
+/// A time in which a warp issued nothing.
 struct Stall {
-  int warp = 0;                 ///< Of its block.
-  double cycle = 0, waited = 0; ///< When it issued it, and after how long.
-  uint32_t op = 0;
+  int warp = 0;                 ///< Its number in its block.
+  double cycle = 0, waited = 0; ///< Its end, and its length, in cycles.
+  uint32_t op = 0;              ///< The instruction that was issued then.
 };
 
 /// Where cycles went.

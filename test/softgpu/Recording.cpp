@@ -75,8 +75,8 @@ void Recorder::beginBlock(const Block &block) {
   open.hash.assign(block.warps.size(), block.warps.size());
   open.at.assign(block.warps.size(), ~0u);
   open.l1.clear();
-  // What shared memory leaves of L1, for a block that has the multiprocessor
-  // for itself.
+  // L1 has what shared memory leaves of it, as if the block had the
+  // multiprocessor for itself.
   uint64_t shared = const_cast<Block &>(block).shared.size();
   uint64_t all = uint64_t(recording_.gpu->l1Kilobytes) << 10;
   l1Bytes_ = all > shared ? all - shared : 0;

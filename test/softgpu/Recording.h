@@ -27,8 +27,8 @@ struct Access {
   uint16_t sectors = 0;
   uint16_t beyondL1 = 0;  ///< Of these, sectors that L2 serves,
   uint16_t beyondL2 = 0;  ///< and of these, sectors that DRAM serves.
-  uint8_t lines = 0;      ///< Of 128 bytes.
-  uint8_t wavefronts = 0; ///< Of shared memory.
+  uint8_t lines = 0;      ///< Lines of 128 bytes that it touched.
+  uint8_t wavefronts = 0; ///< Wavefronts of shared memory.
   // Barriers.
   uint16_t barrier = 0, threads = 0; ///< 0: all threads that have not ended.
   bool isActive = false, isWrite = false;
@@ -42,8 +42,8 @@ struct WarpTrace {
 
 struct BlockTrace {
   uint64_t block = 0;
-  uint64_t instructions = 0; ///< Of all its warps.
-  uint64_t bytes[3] = {};    ///< Beyond the lanes, L1, L2.
+  uint64_t instructions = 0; ///< Sum over its warps.
+  uint64_t bytes[3] = {};    ///< Requested by lanes; from L2; from DRAM.
   std::vector<WarpTrace> warps;
 };
 
@@ -85,7 +85,7 @@ struct Recording {
   /// Blocks to execute, ascending; empty: all. If some are left out, what the
   /// launch computes is wrong.
   std::vector<uint64_t> blocks;
-  /// No further block is begun after so many instructions of warps.
+  /// After so many instructions of warps no further block is begun.
   uint64_t budget = ~uint64_t(0);
   /// L2, which the caller may keep from launch to launch; null: empty.
   SectorCache *l2 = nullptr;
@@ -99,13 +99,13 @@ struct Recording {
   std::vector<BlockClass> classes;
   std::vector<std::pair<uint64_t, uint32_t>> executed; ///< Block, its class.
   uint64_t grid = 0;                                   ///< All blocks.
-  /// What blocks that were executed read with an op.
+  /// What the executed blocks read with one op.
   struct Source {
     uint64_t begin = ~uint64_t(0), end = 0; ///< Addresses.
     uint64_t requested = 0;                 ///< Bytes beyond L1,
     uint64_t cold = 0;                      ///< and of these, beyond L2.
   };
-  std::vector<Source> sources; ///< By op.
+  std::vector<Source> sources; ///< For each op of the kernel.
 
   bool isWarm(uint64_t address) const;
   /// Bytes between two addresses that are in L2 before the launch.
@@ -131,20 +131,20 @@ private:
   struct Open { ///< A block that runs.
     BlockTrace trace;
     SectorCache l1;
-    std::vector<uint64_t> hash; ///< Of its warps' regions.
+    std::vector<uint64_t> hash; ///< For each warp, of its regions.
     std::vector<uint32_t> at;   ///< For each warp, its next op if it goes on.
   };
 
   Recording &recording_;
   const Kernel &kernel_;
   std::map<uint64_t, Open> open_;        ///< By linear block.
-  std::map<uint64_t, uint32_t> classes_; ///< By hash.
+  std::map<uint64_t, uint32_t> classes_; ///< Numbers of classes by hash.
   SectorCache ownL2_;
   uint64_t l1Bytes_ = 0;
   Open *last_ = nullptr;
   const Block *lastBlock_ = nullptr;
   Access current_;
-  uint32_t op_ = 0; ///< That executes.
+  uint32_t op_ = 0; ///< The op that executes.
   uint64_t wavefronts_ = 0;
 };
 

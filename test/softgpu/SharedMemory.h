@@ -47,7 +47,7 @@ public:
                                     const Who &who);
   void landCopy(uint64_t offset, uint64_t bytes, const Who &who);
   /// A wgmma of the warp reads the granule at `offset` from now on, through the
-  /// async proxy; and the warp has waited for it.
+  /// async proxy; endProduct() says that the warp has waited for it.
   std::optional<Conflict> readForProduct(uint64_t offset, const Who &who);
   void endProduct(uint32_t granule, const Who &who);
 

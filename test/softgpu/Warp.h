@@ -63,7 +63,7 @@ struct Warp {
   std::vector<CopyGroup> copyGroups; ///< Committed, oldest first.
   uint64_t executed = 0;
   Mask shuffleUndefined = 0; ///< Lanes of the last shfl.
-  bool runsLast = false; ///< The last group in the order runs, not the first.
+  bool runsLast = false; ///< The group last in the order runs, not the first.
 
   template <class T> T *lanes(Place place) {
     return reinterpret_cast<T *>(bases[place >> 31] + (place & ~kConstant));
@@ -86,7 +86,7 @@ struct Barrier {
   uint32_t lanes = 0;    ///< Lanes that have arrived.
   uint32_t arrived = 0;  ///< Threads that have arrived; whole warps if aligned.
   uint32_t expected = 0; ///< Threads expected; 0: all live ones.
-  uint32_t count = 0;    ///< Of bar.red: lanes whose predicate was true.
+  uint32_t count = 0;    ///< bar.red: lanes whose predicate was true.
   std::array<uint32_t, kLanes> clocks{}, fences{};
   Mask members = 0; ///< Warps that have arrived.
 };
@@ -102,9 +102,10 @@ struct Block {
   SharedMemory shared;
   std::array<Barrier, 16> barriers;
   BlockClock clock; ///< What it knows of other blocks.
-  /// By warp: its clock when it first acquired at system scope; 0: never.
+  /// For each warp, its clock when it first acquired at system scope; 0: never.
   std::array<uint32_t, kLanes> acquired{};
-  /// By warpgroup: what its warps multiply, in order.
+  /// For each warpgroup, hashes of the products that its warps execute, in
+  /// order.
   std::array<std::vector<uint64_t>, kLanes / 4> products;
   Ranges sectors; ///< Used if AccessedRanges::wantsSectors.
 
@@ -120,7 +121,7 @@ struct Launch {
   std::vector<uint8_t> params;
   std::vector<std::byte> constants; ///< Kernel::constants, aligned.
   std::byte *constantBase = nullptr;
-  std::vector<uint64_t> executed; ///< By op.
+  std::vector<uint64_t> executed; ///< How often each op was executed.
   Counters counters;
   uint64_t instructions = 0; ///< Also serves as the clock.
   bool isChecked = true, isCounting = true;

@@ -40,7 +40,7 @@ public:
     words_ = kWords[bits >> 62];
   }
 
-  /// Why a driver or GPU would not take it; null: it is right.
+  /// Returns what is wrong with the descriptor; null if it is right.
   const char *fault() const {
     if (words_ > 1 && base_)
       return "has a base offset, which is not supported";
@@ -56,7 +56,9 @@ public:
     return nullptr;
   }
 
-  /// Address of element (major, k): a row of A or a column of B.
+  /// Returns the address of an element: row `major` of A, or column `major` of
+  /// B, at depth `k`. The comments have shape : strides in elements, with LBO
+  /// the leading and SBO the stride offset.
   uint64_t at(int major, int k) const {
     uint64_t m = uint64_t(major), d = uint64_t(k), offset;
     if (!isTransposed_) {
@@ -161,7 +163,7 @@ static void multiplyGroup(Warp &warp, const Op &op, Mask mask) {
   if (warp.launch->isChecked) {
     WarpgroupState &state = stateOf(warp);
     for (int i = 0; i < 4; ++i) {
-      // Sums that are only written need no fence for their values.
+      // Sums that are only written (scale-d 0) need no fence.
       if (adds) {
         checkUse(warp, op, op.r[size_t(i)], true);
         if (warp.written[op.r[size_t(i)] / kUnit] != ~Mask(0))
@@ -181,7 +183,9 @@ static void multiplyGroup(Warp &warp, const Op &op, Mask mask) {
       report(warp, op, 0, FindingKind::DivergentWarp,
              fmt::format("scale-d is true in lanes {:#x} only", adds));
     if (isFirst) {
-      // Warps of a group that have come as far used the same operands.
+      // The warps of a warpgroup must execute the same products with the same
+      // descriptors: this one is compared with what another warp has recorded
+      // as its product of the same number.
       uint64_t own = (descriptor * 0x9E3779B97F4A7C15 ^
                       (isShared ? warp.lanes<uint64_t>(a[0])[0] : 0)) +
                      warp.pc + (adds ? 1u << 31 : 0u);
@@ -313,7 +317,8 @@ void checkRegisters(Warp &warp, const Op &op, Mask mask) {
   WarpgroupState::Use from;
   for (int i = 0; i < op.sources; ++i) {
     from = useOf(op.r[size_t(op.results + i)]);
-    // A move only renames: assemblers remove it.
+    // A move may take the sums of a product in flight: assemblers remove it, so
+    // that it only gives the register another name.
     if (!isMove && from.written > state.done)
       report(warp, op, std::countr_zero(mask), FindingKind::AsyncProduct,
              "reads the sums of a wgmma that was not waited for");

@@ -18,7 +18,8 @@ namespace softgpu {
 
 /// What a warp knows of its products. Empty in kernels without wgmma.
 struct WarpgroupState {
-  /// Of a register (by Place / kUnit): the groups that read or write it last.
+  /// For a register (index Place / kUnit): the last groups of products that
+  /// read and wrote it.
   struct Use {
     uint32_t read = 0, written = 0;
     bool isFenced = false; ///< wgmma.fence came after its last change.

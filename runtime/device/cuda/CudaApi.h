@@ -71,8 +71,8 @@ struct LaunchAttribute {
   alignas(8) int value = 0;
   char others[60] = {};
 };
-/// The launch may begin while the one before ends
-/// (kernels/cuda/LaunchOrder.cuh).
+/// The attribute of a launch that may begin while the one before it ends
+/// (programmatic dependent launch; kernels/cuda/LaunchOrder.cuh).
 constexpr unsigned kProgrammaticSerialization = 6;
 struct LaunchConfig {
   unsigned grid[3], block[3], sharedBytes;

@@ -28,9 +28,9 @@ constexpr int kCopiesPerRun = 8;
 constexpr int kLeastRuns = 3;
 constexpr int kLatencyRuns = 200;
 
-/// A kernel that reads `count` times sixteen bytes at `from`, and writes a word
-/// for each thread to `to`, so that no read can be left out. Reads are of
-/// neighbouring lanes beside each other, as those of launches that stream
+/// A kernel that reads `count` words of sixteen bytes from `from` on, and
+/// writes a word for each thread to `to`, so that no read can be left out.
+/// Neighbouring lanes read neighbouring words, as in launches that stream
 /// experts (kernels/cuda/Bring.cuh). It is PTX so that calibration needs no
 /// compiler: the driver has one.
 constexpr const char *kReadKernel = R"(
@@ -71,7 +71,8 @@ done:
   ret;
 }
 )";
-/// Blocks for each multiprocessor, and threads of a block: 16 KiB in flight.
+/// Blocks for each multiprocessor, and threads of a block. Each thread has one
+/// load of sixteen bytes in flight: 16 KiB per multiprocessor.
 constexpr unsigned kReadBlocks = 4, kReadThreads = 256;
 
 /// Returns a copy size at which L2 holds neither source nor destination.

@@ -51,9 +51,9 @@ public:
   StatusOr<CudaGpu> describe(int ordinal) const;
 
   /// Returns the error of a driver call under the driver's name, such as
-  /// "allocating 2 GiB: CUDA_ERROR_OUT_OF_MEMORY (out of memory)". The code is
-  /// DoesNotFit for lack of memory, WrongMachine for lack of devices,
-  /// Unsupported if driver or GPU cannot do it, else Io.
+  /// "allocating 2 GiB of device memory: CUDA_ERROR_OUT_OF_MEMORY (2: out of
+  /// memory)". The code is DoesNotFit for lack of memory, WrongMachine for lack
+  /// of devices, Unsupported if driver or GPU cannot do it, else Io.
   Status check(cu::Result result, std::string_view action) const;
 
 private:

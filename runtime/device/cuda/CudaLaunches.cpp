@@ -13,7 +13,8 @@
 namespace moert {
 
 namespace {
-/// From here on compiled kernels wait for the launch before them.
+/// From this compute capability on, compiled kernels wait for the launch before
+/// them by themselves (kernels/cuda/LaunchOrder.cuh).
 constexpr int kLaunchOrderArch = 90;
 
 class Binder {

@@ -33,9 +33,9 @@ struct CudaLaunch {
   /// Whether the launch itself can wait for flags and set them
   /// (kernels/cuda/Fuse.h).
   bool canAwait = false, canSignal = false;
-  /// Whether it can bring later launches' weights into L2 (canPrefetch()), the
-  /// weights that it reads whatever the step is, and bytes of weights that it
-  /// reads besides, at most.
+  /// Whether it can bring weights of later launches into L2 (canPrefetch());
+  /// the weights that it reads whatever the step is; and the most bytes of
+  /// other weights (experts') that it reads.
   bool canPrefetch = false;
   std::vector<moek::cuda::Prefetch> weights;
   uint64_t otherBytes = 0;

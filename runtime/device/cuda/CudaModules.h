@@ -17,7 +17,7 @@ struct CudaImage {
   /// A cubin, or PTX, which the driver compiles. Empty: no code for this GPU.
   std::string bytes;
   bool isPtx = false;
-  int arch = 0; ///< For which it was compiled.
+  int arch = 0; ///< The architecture for which it was compiled.
 };
 
 /// Returns the best image for a GPU. A GPU runs cubins of its generation (arch
@@ -30,9 +30,8 @@ CudaImage imageFor(const fb::Module &module, int arch);
 class CudaModules {
 public:
   /// Loads the modules in `context`, which must outlive the result, on several
-  /// threads.
-  /// Fails with WrongMachine, naming the command that helps, if there is no
-  /// image for `gpu` or its driver is too old.
+  /// threads. Fails with WrongMachine, naming the command that helps, if there
+  /// is no image for `gpu` or its driver is too old.
   static StatusOr<CudaModules> load(const CudaDriver &driver,
                                     const CudaContext &context,
                                     const CudaGpu &gpu, const Plan &plan,

@@ -13,10 +13,11 @@ struct CudaPeak {
   int int8Ops = 0, floatOps = 0;
 };
 
-/// Returns published figures, not measurements. For each compute capability
-/// they are those of consumer cards, which sum floats at half the rate of
-/// workstation cards. A capability that is not in the table gets the figures of
-/// the next lower one of its generation, or nullopt if there is none.
+/// Returns published figures, not measurements. For compute capabilities of
+/// consumer cards they are those of the latter, which sum floats at half the
+/// rate of workstation cards. A capability that is not in the table gets the
+/// figures of the next lower one of its generation, or nullopt if there is
+/// none.
 std::optional<CudaPeak> cudaPeak(int arch);
 
 } // namespace moert

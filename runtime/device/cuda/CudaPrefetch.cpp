@@ -17,8 +17,8 @@ constexpr uint64_t kL2Part = 2;
 /// Smaller weights, biases say, are not worth one of kMaxPrefetches ranges.
 constexpr uint64_t kLeastBytes = uint64_t(64) << 10;
 
-/// The weights of all launches in their order, and the first byte that nobody
-/// has brought yet.
+/// A place in the weights of all launches, in the order in which they are read:
+/// the first byte that no launch has brought yet.
 class Cursor {
 public:
   explicit Cursor(const std::vector<CudaLaunch> &launches)
@@ -33,7 +33,7 @@ public:
 
   /// The launch with the next bytes.
   size_t launch() const { return launch_; }
-  /// Whether there are more.
+  /// Moves on to the next weight that is worth a range; false if there is none.
   bool find() {
     for (; launch_ < launches_.size(); ++launch_, weight_ = 0, offset_ = 0)
       for (; weight_ < launches_[launch_].weights.size();

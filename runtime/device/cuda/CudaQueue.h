@@ -92,8 +92,8 @@ private:
   StatusOr<CudaOwned<cu::GraphExec>>
   capture(const std::function<Status()> &record);
   Status launchSegment(const CudaSegment &segment);
-  /// Returns whether launch number `index` may begin while the one before ends:
-  /// that is of the same segment, and no copy.
+  /// Returns whether launch number `index` may begin while the launch before it
+  /// ends. That must be a kernel of the same segment, not a copy.
   bool follows(const CudaSegment &segment, size_t index) const;
   /// `follows`: the launch may begin while the one before ends.
   Status launch(const CudaLaunch &launch, bool follows = false);

@@ -10,8 +10,8 @@ using namespace softcuda;
 
 namespace {
 constexpr unsigned kNonBlocking = 1;
-constexpr unsigned kBlockingSync = 1;    ///< Of events.
-constexpr unsigned kNoMemoryBarrier = 1; ///< Of writes of values.
+constexpr unsigned kBlockingSync = 1;    ///< Flag of events.
+constexpr unsigned kNoMemoryBarrier = 1; ///< Flag of value writes.
 
 Event *eventOf(CUevent handle) {
   auto it = state().events.find(handle);

@@ -38,8 +38,9 @@ private:
   std::vector<uint32_t> latest_;
 };
 
-/// Words in memory by which streams tell each other, and the host, how far they
-/// are.
+/// Flags: words in memory by which streams tell each other, and the host, how
+/// far they are. They order what came before their write before what follows
+/// their read.
 class FlagOrder {
 public:
   /// Records that a GPU operation with the clock `clock` wrote the flag
@@ -62,7 +63,7 @@ private:
   Clock all_;
 };
 
-/// The last accesses of each byte.
+/// The last write of each byte, and the reads since then.
 class AccessOrder {
 public:
   using Name = std::shared_ptr<const std::string>;
@@ -78,7 +79,7 @@ public:
 private:
   struct Access {
     Stamp stamp;
-    Name name; ///< Null: no access.
+    Name name; ///< Of the operation; null: no access.
   };
   struct Segment {
     uint64_t end;

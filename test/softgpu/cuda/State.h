@@ -51,7 +51,7 @@ struct Gpu {
   uint64_t allocatedBytes = 0;
   int retained = 0;
   Result error = kSuccess; ///< A kernel's error; later calls return it.
-  softgpu::SectorCache l2; ///< For the clock.
+  softgpu::SectorCache l2; ///< What L2 holds, for the clock.
 };
 
 struct Module {
@@ -97,7 +97,7 @@ struct Graph;
 struct Node {
   Work work;
   std::vector<size_t> after;    ///< Nodes of the same graph.
-  const void *stream = nullptr; ///< On which it was captured.
+  const void *stream = nullptr; ///< The stream on which it was captured.
 };
 
 struct Graph {
@@ -106,7 +106,7 @@ struct Graph {
 
 struct Exec {
   std::vector<std::unique_ptr<Node>> nodes;
-  std::vector<const Node *> origins; ///< The nodes that handles refer to.
+  std::vector<const Node *> origins; ///< Nodes of the graph it was made of.
   std::map<std::pair<const void *, const void *>, uint32_t> chains;
   OperationPtr last;
 };
@@ -124,7 +124,7 @@ struct Capture {
 struct Stream {
   Gpu *gpu = nullptr;
   bool isBlocking = true; ///< Synchronises with the default stream.
-  uint32_t chain = 0;
+  uint32_t chain = 0;     ///< Its number in stamps (Order.h).
   OperationPtr last;
   std::vector<OperationPtr> waits; ///< What the next operation waits for.
   std::shared_ptr<Capture> capture;
@@ -133,8 +133,8 @@ struct Stream {
 
 struct Event {
   Gpu *gpu = nullptr;
-  bool isBlocking = false; ///< Who waits for it sleeps.
-  OperationPtr last; ///< Null: never recorded.
+  bool isBlocking = false; ///< A host thread that waits for it sleeps.
+  OperationPtr last;       ///< Null: never recorded.
   std::shared_ptr<Capture> capture;
   std::vector<size_t> captured;
 };
@@ -144,7 +144,7 @@ struct HostRange {
   uint64_t bytes = 0;
   bool isOwned = false; ///< Allocated by cuMemHostAlloc.
   bool isMapped = false;
-  std::vector<uint64_t> addresses; ///< By GPU.
+  std::vector<uint64_t> addresses; ///< Its device address on each GPU.
 };
 
 struct State {

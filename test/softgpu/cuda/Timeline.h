@@ -33,7 +33,7 @@ struct Operation {
   /// then.
   std::function<void(Operation &)> prepare;
   softgpu::Range hostReads, hostWrites; ///< Pinned memory that it copies.
-  bool isMapped = false;                ///< Kernels may write it too.
+  bool isMapped = false; ///< That memory is mapped: kernels may write it too.
   bool isKernel = false;
   bool isOfHost = false; ///< A host function.
   /// An operation before it may wait for the host, so that what it reads can
@@ -95,7 +95,7 @@ private:
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<OperationPtr> pending_; ///< In order of enqueueing.
-  std::vector<uint32_t> numbers_;     ///< By chain.
+  std::vector<uint32_t> numbers_;     ///< Last number of each chain.
   Clock host_;
   FlagOrder flags_;
   uint32_t chains_ = 0;
