@@ -155,8 +155,10 @@ MOE_KERNEL(256, kBlocksPerSm, MOE_GEMM_ARGS) {
   if (job.count <= 0)
     return;
   const float *x[MOE_ROWS];
-  u64 address =
-      u64(a.w.data) | a.w.outerStride | a.w.rowStride | a.w.cols % 8 * 4;
+  u64 address = u64(a.w.data) | a.w.outerStride | a.w.rowStride;
+#ifdef MOE_VECTOR // A row's last sixteen bytes are of the row.
+  address |= a.w.cols % MOE_VECTOR * (16 / MOE_VECTOR);
+#endif
 #ifdef MOE_GATE
   address |= u64(a.up.data) | a.up.outerStride | a.up.rowStride;
 #endif

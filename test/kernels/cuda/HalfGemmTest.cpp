@@ -166,6 +166,28 @@ TEST_P(HalfGemmTest, FewTokens) {
       }
 }
 
+// Rows begin at multiples of sixteen bytes although they end elsewhere, as
+// those of a part of a matrix do: what follows them is not read as a weight.
+TEST_P(HalfGemmTest, RowsThatEndBetweenAlignedAddresses) {
+  for (int32_t tokens : {1, 3})
+    for (int64_t cols : {4, 12, 28, 1036}) {
+      SCOPED_TRACE(testing::Message() << cols << " columns");
+      Random random(uint32_t(cols + tokens));
+      int64_t rows = 21;
+      HalfWeights w(GetParam(), 1, rows, cols, random);
+      Matrix<float> x(tokens, cols, 4), out(tokens, rows, 3);
+      x.fill(random);
+      LinearArgs args = linear(w, x, out);
+      args.w = w.values.view;
+      runOnGpu(OpCode::Linear, &args, {tokens, 0}, {}, 0, kFewSms);
+      out.expectOnlyPayloadWritten();
+      expectClose(out, [&](int64_t t, int64_t r) {
+        HalfSum sum = sumOf(w, 0, r, x.row(t), 0);
+        return Wanted{sum.value, sum.error};
+      });
+    }
+}
+
 // The order of blocks and warps, and the time at which copies arrive, do not
 // change a bit, with stages and slices in use several times.
 TEST_P(HalfGemmTest, SameBitsUnderEverySchedule) {
