@@ -95,15 +95,11 @@ MOE_DEVICE float e4m3ToFloat(u32 x) {
 
 /// Weights are read once, so they bypass L1.
 MOE_DEVICE uint4 loadOnce(const u8 *p) {
-#ifdef MOE_KEEP_WEIGHTS
-  return __ldg((const uint4 *)p);
-#else
   uint4 x;
   asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
                : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w)
                : "l"(p));
   return x;
-#endif
 }
 
 #endif // MOE_KERNELS_CUDA_FORMATS_CUH

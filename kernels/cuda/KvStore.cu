@@ -3,32 +3,9 @@
 // token; a warp takes one block of 64 elements, a lane its elements 2 i and 2 i
 // + 1.
 
-#include "kernels/cuda/KvCache.cuh"
+#include "kernels/cuda/KvRow.cuh"
 
 extern __shared__ int isBroken[]; // [heads]
-
-/// Stores a lane's two elements of block `b` of the row, as storeRow() does
-/// (KvRow.cuh). Returns whether everything stored of the block is finite.
-MOE_DEVICE bool storeBlock(const Kv &kv, i64 row, int b, float u, float v) {
-  int lane = threadIdx.x % 32;
-#if MOE_KV == MOE_KV_Q8_0
-  bool isFine = __all_sync(kAllLanes, isFinite(u) && isFinite(v));
-  float most = warpMax(fmaxf(fabsf(u), fabsf(v)));
-  float inverse = isFine && most >= 1e-36f ? 127 / most : 0;
-  int first = inverse != 0 ? __float2int_rn(u * inverse) : 0;
-  int second = inverse != 0 ? __float2int_rn(v * inverse) : 0;
-  u8 *codes = kvCodes(kv, row) + i64(b) * kKvBlock * kKvTile;
-  *(u16 *)(codes + lane / 2 * 64 + lane % 2 * 2) =
-      u16((first + 128) | (second + 128) << 8);
-  if (lane == 0)
-    *kvScale(kv, row, b) = !isFine ? nanValue() : inverse != 0 ? most / 127 : 0;
-  return isFine;
-#else
-  int column = b * kKvBlock + 2 * lane;
-  float x = storeKv(kv, row, column, u), y = storeKv(kv, row, column + 1, v);
-  return __all_sync(kAllLanes, isFinite(x) && isFinite(y));
-#endif
-}
 
 MOE_KERNEL(256, 2, KvStoreArgs) {
   int t = blockIdx.x, lane = threadIdx.x % 32;

@@ -71,7 +71,7 @@ MOE_DEVICE double rankOf(i64 key) {
   return __longlong_as_double(key ^ (key >> 63 & 0x7fffffffffffffff));
 }
 /// A key below that of every number, with which the array of keys is filled up.
-constexpr i64 kTaken = -0x7fffffffffffffff - 1;
+constexpr i64 kBelowAll = -0x7fffffffffffffff - 1;
 
 /// Returns how many neighbouring lanes compare an expert's key with the keys of
 /// all experts together: at most eight, if the block has enough threads.
@@ -243,7 +243,7 @@ MOE_KERNEL(1024, 1, Routing) {
 #else
   for (int e = a.experts + threadIdx.x; e < wholeCount(a.experts);
        e += blockDim.x)
-    rank[e] = kTaken;
+    rank[e] = kBelowAll;
   __syncthreads();
   if (a.groups > 1)
     dropGroups(a, rank, groupRank, threadIdx.x, blockDim.x);

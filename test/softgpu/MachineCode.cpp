@@ -98,7 +98,7 @@ void Translator::convert(MachineOp &m, Text text) const {
   // Conversions from an integer have half of the integer rate from sm_86 on.
   // Those to an integer, and before sm_86 all, take the 16 lanes of special
   // functions.
-  bool isFast = toFloat && gpu_.arch != 80 && gpu_.arch >= 86;
+  bool isFast = toFloat && gpu_.arch >= 86;
   set(m, isFast ? Pipe::Integer : Pipe::Special);
   if (isFast)
     m.interval = 2;
