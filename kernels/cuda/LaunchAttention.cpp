@@ -117,6 +117,7 @@ struct FlashForm {
   uint32_t sharedBytes;
   bool isSmall = false;     ///< A thread needs at most 168 registers.
   bool isWarpgroup = false; ///< FlashWarpgroup.cuh
+  bool isInTeams = false;   ///< FlashTeams.cuh
 
   /// `group` is the number of query heads that share a KV head.
   FlashForm(KvType type, int64_t key, int64_t value, int64_t group,
@@ -144,9 +145,14 @@ struct FlashForm {
                                          : 32;
       // On an A100, tensor cores are as fast as loads of their operands: a warp
       // has twice the queries, for which it loads keys and values once. Two
-      // such blocks fit.
-      if ((context.arch == 80 || context.arch == 87) && key <= 128 &&
-          value <= 128) {
+      // blocks of four warps fit, or one of two teams.
+      bool isA100 = context.arch == 80 || context.arch == 87;
+      isInTeams = isA100 && !hasCodes && key <= 192 && value <= 128;
+      if (isInTeams) {
+        warps = 8;
+        stages = 3;
+      }
+      if (isInTeams || (isA100 && key <= 128 && value <= 128)) {
         tall = 2;
         held = 0;
       }
@@ -200,6 +206,8 @@ struct FlashForm {
       spec.define("MOE_KEYS", keys);
       spec.define("MOE_TALL", tall);
       spec.define("MOE_HELD", held);
+      if (isInTeams)
+        spec.define("MOE_TEAMS");
       if (isWarpgroup)
         spec.define(std::string(kWarpgroup));
     } else {
