@@ -466,7 +466,7 @@ MOE_KERNEL(kWarps * 32, kPerSm, AttentionOf) {
     int after = stage == kStages - 1 ? 0 : stage + 1;
     u8 *last = ring + (stage == 0 ? kStages - 1 : stage - 1) * kTileBytes;
     waitCopies<1>(); // This tile's keys, and the values of the last one.
-    if (isEdge(at - kStride)) {
+    if (at > firstAt && isEdge(at - kStride)) {
       __syncthreads();
       hideValues(at - kStride, last);
     }
