@@ -230,15 +230,15 @@ MOE_KERNEL(kWarps * 32, kPerSm, AttentionOf) {
                                                                  : first);
   };
 #ifdef MOE_TEAMS
-  auto copyKeysAt = [&](int at, u8 *tile, i64 row) {
+  auto copyKeysAt = [&](int at, u8 *tile) {
     if (at < seen.end)
       copyKeys(tile, copyGroup, copyThread, a, work.kvHead,
-               {row, at + 16 * copyGroup}, seen);
+               {groupOf(at).row, at + 16 * copyGroup}, seen);
   };
-  auto copyValuesAt = [&](int at, u8 *tile, i64 row) {
+  auto copyValuesAt = [&](int at, u8 *tile) {
     if (at < seen.end)
       copyValues(tile, copyGroup, copyThread, a, work.kvHead,
-                 {row, at + 16 * copyGroup}, seen);
+                 {groupOf(at).row, at + 16 * copyGroup}, seen);
   };
 #else
   auto copy = [&](int at, int stage, i64 row) {
@@ -283,14 +283,11 @@ MOE_KERNEL(kWarps * 32, kPerSm, AttentionOf) {
 #endif
   // The page of a tile is looked up one tile before it is copied.
 #ifdef MOE_TEAMS
-  i64 row = groupOf(firstAt).row, nextRow = groupOf(firstAt + kStride).row;
-  copyKeysAt(firstAt, ring, row);
+  copyKeysAt(firstAt, ring);
   commitCopies();
-  copyKeysAt(firstAt + kStride, ring + kTileBytes, nextRow);
-  copyValuesAt(firstAt, ring, row);
+  copyKeysAt(firstAt + kStride, ring + kTileBytes);
+  copyValuesAt(firstAt, ring);
   commitCopies();
-  row = nextRow;
-  nextRow = groupOf(firstAt + 2 * kStride).row;
   // The tile before the first one has weights of zero.
   clearValues(ring + (kStages - 1) * kTileBytes);
 #else
@@ -317,21 +314,19 @@ MOE_KERNEL(kWarps * 32, kPerSm, AttentionOf) {
   u32 fragments[kTall][kHeldSteps > 0 ? kHeldSteps : 1][4];
   uint4 *others =
       memory + kRingBytes / 16 + warp * kTall * (kSteps - kHeldSteps) * 32 + lane;
-  float x[kTall][2][kSteps][4];
-#pragma unroll
-  for (int tall = 0; tall < kTall; ++tall)
-    queryAt(tall).read<true>(x[tall], 0, 1);
 #pragma unroll
   for (int tall = 0; tall < kTall; ++tall) {
     Query query = queryAt(tall);
+    float x[2][kSteps][4];
+    query.read<true>(x, 0, 1);
     if constexpr (kHasExponents)
 #pragma unroll
       for (int half = 0; half < 2; ++half)
-        query.exponent[half] = exponentFor(Query::mostOf(x[tall][half]));
+        query.exponent[half] = exponentFor(Query::mostOf(x[half]));
 #pragma unroll
     for (int step = 0; step < kSteps; ++step) {
       u32 parts[1][4];
-      query.narrowed(parts, x[tall], step);
+      query.narrowed(parts, x, step);
       if (step < kHeldSteps)
 #pragma unroll
         for (int i = 0; i < 4; ++i)
@@ -462,7 +457,8 @@ MOE_KERNEL(kWarps * 32, kPerSm, AttentionOf) {
     waitCopies<1>(); // The first keys, with which team 0 begins.
     endTurn(1);
   }
-  for (int at = firstAt, stage = 0;; at += kStride) {
+  int at = firstAt, stage = 0;
+  while (true) {
     int after = stage == kStages - 1 ? 0 : stage + 1;
     u8 *last = ring + (stage == 0 ? kStages - 1 : stage - 1) * kTileBytes;
     waitCopies<1>(); // This tile's keys, and the values of the last one.
@@ -470,16 +466,10 @@ MOE_KERNEL(kWarps * 32, kPerSm, AttentionOf) {
       __syncthreads();
       hideValues(at - kStride, last);
     }
+    if (at >= seen.end)
+      break;
     Turn turn(last, ring + stage * kTileBytes, lane);
     float scores[kTall][2 * kGroups][4] = {};
-    if (at >= seen.end) {
-      beginTurn(team);
-      turn.multiply<kValuesOfTurn>(sums, weights, scores, queryOf, [&] {
-        if (team == 0)
-          endTurn(0);
-      });
-      break;
-    }
     turn.loadQueries(0, queryOf);
     beginTurn(team);
     turn.multiply<kValuesOfTurn + kKeysOfTurn>(
@@ -488,11 +478,9 @@ MOE_KERNEL(kWarps * 32, kPerSm, AttentionOf) {
             waitCopies<0>(); // Of the next tile, with which team 0 begins.
           endTurn(team);
         });
-    copyKeysAt(at + 2 * kStride, last, nextRow);
-    copyValuesAt(at + kStride, ring + after * kTileBytes, row);
+    copyKeysAt(at + 2 * kStride, last);
+    copyValuesAt(at + kStride, ring + after * kTileBytes);
     commitCopies();
-    row = nextRow;
-    nextRow = groupOf(at + 3 * kStride).row;
     hideScores(scores, at);
     rescaleAll(weighAll(scores));
 #pragma unroll
@@ -502,7 +490,17 @@ MOE_KERNEL(kWarps * 32, kPerSm, AttentionOf) {
         narrowWeights(weights[tall][group], scores[tall][2 * group],
                       scores[tall][2 * group + 1]);
     stage = after;
+    at += kStride;
   }
+  // The values of the last tile.
+  u8 *last = ring + (stage == 0 ? kStages - 1 : stage - 1) * kTileBytes;
+  Turn turn(last, last, lane);
+  float scores[kTall][2 * kGroups][4];
+  beginTurn(team);
+  turn.multiply<kValuesOfTurn>(sums, weights, scores, queryOf, [&] {
+    if (team == 0)
+      endTurn(0);
+  });
 #else
   auto addTile = [&](int at, u8 *tile) {
     bool edge = isEdge(at);

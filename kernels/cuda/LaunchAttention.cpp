@@ -146,15 +146,13 @@ struct FlashForm {
       // On an A100, tensor cores are as fast as loads of their operands: a warp
       // has twice the queries, for which it loads keys and values once. Two
       // blocks of four warps fit, or one of two teams.
-      bool isA100 = context.arch == 80 || context.arch == 87;
-      isInTeams = isA100 && !hasCodes && key <= 192 && value <= 128;
-      if (isInTeams) {
-        warps = 8;
-        stages = 3;
-      }
-      if (isInTeams || (isA100 && key <= 128 && value <= 128)) {
+      if ((context.arch == 80 || context.arch == 87) && key <= 128 &&
+          value <= 128) {
         tall = 2;
         held = 0;
+        isInTeams = !hasCodes;
+        warps = isInTeams ? 8 : 4;
+        stages = isInTeams ? 3 : 2;
       }
       if (isWide) // Sums take the registers of the other steps.
         held = 10;
