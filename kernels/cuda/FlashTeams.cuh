@@ -1,6 +1,6 @@
 //===- FlashTeams.cuh - Teams of warps multiply in turns --------*- C++ -*-===//
 //
-// Included by FlashAttention.cu for prompts on an A100 (MOE_TALL), whose tensor
+// Included by FlashAttention.cu for prompts on an A100 (MOE_TEAMS), whose tensor
 // cores take no longer for a tile than softmax, barriers and copies do. A block
 // has two teams of four warps, one warp of each on every scheduler. While one
 // team multiplies, the other one makes weights of its scores; then they change
