@@ -20,11 +20,12 @@
 //            multiprocessor. A matrix load of 16 x 16 elements, four
 //            wavefronts, serves two mma: 16 cycles of a 4090's multiprocessor,
 //            4 of an A100's, which is as long as the load: there a warp has 32
-//            queries (MOE_TALL), for which it loads operands once, and two
-//            blocks fit. (sm_90 to 103: eight warps and 64 keys, one block.)
-//            Tiles that see the most keys come first. Those that do not fill a
-//            wave are divided (FlashParts.cuh). On an H100, F16 and BF16 are
-//            multiplied by warpgroups (FlashWarpgroup.cuh).
+//            queries (MOE_TALL), for which it loads operands once, and with F16
+//            and BF16 two teams of four warps multiply in turns (MOE_TEAMS,
+//            FlashTeams.cuh). (sm_90 to 103: eight warps and 64 keys, one
+//            block.) Tiles that see the most keys come first. Those that do not
+//            fill a wave are divided (FlashParts.cuh). On an H100, F16 and BF16
+//            are multiplied by warpgroups (FlashWarpgroup.cuh).
 //
 // Registers of a thread with 128 columns: sums 64, scores 16 in prefill and 8
 // in decode, queries 32 in prefill; with 32 queries of a warp sums and scores
@@ -179,6 +180,9 @@ constexpr int kWarpBytes = kRingBytes > kSumBytes ? kRingBytes : kSumBytes;
 
 #include "kernels/cuda/FlashQuery.cuh"
 #include "kernels/cuda/FlashSoftmax.cuh"
+#ifdef MOE_TEAMS
+#include "kernels/cuda/FlashTeams.cuh"
+#endif
 
 /// Blocks per multiprocessor. In prefill, three blocks of four warps hide each
 /// other's latencies if a thread gets by with 168 registers.
@@ -225,12 +229,25 @@ MOE_KERNEL(kWarps * 32, kPerSm, AttentionOf) {
     return work.groupAt(position >= first && position < seen.end ? position
                                                                  : first);
   };
+#ifdef MOE_TEAMS
+  auto copyKeysAt = [&](int at, u8 *tile) {
+    if (at < seen.end)
+      copyKeys(tile, copyGroup, copyThread, a, work.kvHead,
+               {groupOf(at).row, at + 16 * copyGroup}, seen);
+  };
+  auto copyValuesAt = [&](int at, u8 *tile) {
+    if (at < seen.end)
+      copyValues(tile, copyGroup, copyThread, a, work.kvHead,
+                 {groupOf(at).row, at + 16 * copyGroup}, seen);
+  };
+#else
   auto copy = [&](int at, int stage, i64 row) {
     if (at < seen.end)
       copyRows(ring + stage * kTileBytes, copyGroup, copyThread, a, work.kvHead,
                {row, at + 16 * copyGroup}, seen);
     commitCopies();
   };
+#endif
   // What all queries see that read a tile. Of a tile at an edge, a warp of
   // prefill computes again what its queries see: it has no registers for that.
   Span common = {work.seenBy(work.first + kRows - 1).begin,
@@ -265,10 +282,20 @@ MOE_KERNEL(kWarps * 32, kPerSm, AttentionOf) {
   query.read<kSteps % kWarps == 0>(x, warp, kWarps);
 #endif
   // The page of a tile is looked up one tile before it is copied.
+#ifdef MOE_TEAMS
+  copyKeysAt(firstAt, ring);
+  commitCopies();
+  copyKeysAt(firstAt + kStride, ring + kTileBytes);
+  copyValuesAt(firstAt, ring);
+  commitCopies();
+  // The tile before the first one has weights of zero.
+  clearValues(ring + (kStages - 1) * kTileBytes);
+#else
 #pragma unroll
   for (int i = 0; i < kAhead; ++i)
     copy(firstAt + i * kStride, i, groupOf(firstAt + i * kStride).row);
   i64 nextRow = groupOf(firstAt + kAhead * kStride).row;
+#endif
 #ifndef MOE_PREFILL
   query.multiply(x);
   Span own[kHalves];
@@ -384,20 +411,15 @@ MOE_KERNEL(kWarps * 32, kPerSm, AttentionOf) {
     startSums(most[tall], sum[tall], work, ownQuery + 16 * tall,
               kRings == 1 || warp == 0);
 
-  auto addTile = [&](int at, u8 *tile) {
-    bool isEdge = at < common.begin || at + kKeys > common.end;
-    if (kRings == 1 ? isEdge : MOE_RARE(isEdge)) {
-      hideNonFinite(sums, tile, [&](int key, int tall, int half) {
-        return seenOf(tall, half).has(at + key);
-      });
-      if (kRings == 1 && (at >= spanOf(16 * kTall - 1).end ||
-                          at + kKeys <= spanOf(0).begin))
-        return;
-    }
-    float scores[kTall][2 * kGroups][4] = {};
-    multiplyKeys(scores, tile, queryOf);
-    float alpha[kTall][kHalves];
-    bool isScaled = false;
+  auto isEdge = [&](int at) {
+    return at < common.begin || at + kKeys > common.end;
+  };
+  auto hideValues = [&](int at, u8 *tile) {
+    hideNonFinite(sums, tile, [&](int key, int tall, int half) {
+      return seenOf(tall, half).has(at + key);
+    });
+  };
+  auto hideScores = [&](float(&scores)[kTall][2 * kGroups][4], int at) {
 #pragma unroll
     for (int tall = 0; tall < kTall; ++tall) {
       addRows(scores[tall]);
@@ -405,18 +427,93 @@ MOE_KERNEL(kWarps * 32, kPerSm, AttentionOf) {
       capScores(scores[tall], inside[tall], cap);
 #endif
 #ifdef MOE_PREFILL
-      if (isEdge)
+      if (isEdge(at))
         hideUnseen(scores[tall], at, c, {seenOf(tall, 0), seenOf(tall, 1)});
 #else // A few scores cost less than a jump.
       hideUnseen(scores[tall], at, c, own);
 #endif
+    }
+  };
+  // Makes weights of scores. Returns whether sums have to be rescaled.
+  float alpha[kTall][kHalves];
+  auto weighAll = [&](float(&scores)[kTall][2 * kGroups][4]) {
+    bool isScaled = false;
+#pragma unroll
+    for (int tall = 0; tall < kTall; ++tall)
       isScaled |= weigh(scores[tall], alpha[tall], most[tall], sum[tall],
                         unit[tall]);
-    }
+    return isScaled;
+  };
+  auto rescaleAll = [&](bool isScaled) {
     if (__any_sync(kAllLanes, isScaled))
 #pragma unroll
       for (int tall = 0; tall < kTall; ++tall)
         rescale(sums[tall], alpha[tall]);
+  };
+#ifdef MOE_TEAMS
+  const int team = warp / kTeamWarps;
+  u32 weights[kTall][kGroups][kParts][4] = {}; // Of the tile before.
+  if (team == 1) {
+    waitCopies<1>(); // The first keys, with which team 0 begins.
+    endTurn(1);
+  }
+  int at = firstAt, stage = 0;
+  while (true) {
+    int after = stage == kStages - 1 ? 0 : stage + 1;
+    u8 *last = ring + (stage == 0 ? kStages - 1 : stage - 1) * kTileBytes;
+    waitCopies<1>(); // This tile's keys, and the values of the last one.
+    if (at > firstAt && isEdge(at - kStride)) {
+      __syncthreads();
+      hideValues(at - kStride, last);
+    }
+    if (at >= seen.end)
+      break;
+    Turn turn(last, ring + stage * kTileBytes, lane);
+    float scores[kTall][2 * kGroups][4] = {};
+    turn.loadQueries(0, queryOf);
+    beginTurn(team);
+    turn.multiply<kValuesOfTurn + kKeysOfTurn>(
+        sums, weights, scores, queryOf, [&] {
+          if (team == 1)
+            waitCopies<0>(); // Of the next tile, with which team 0 begins.
+          endTurn(team);
+        });
+    copyKeysAt(at + 2 * kStride, last);
+    copyValuesAt(at + kStride, ring + after * kTileBytes);
+    commitCopies();
+    hideScores(scores, at);
+    rescaleAll(weighAll(scores));
+#pragma unroll
+    for (int tall = 0; tall < kTall; ++tall)
+#pragma unroll
+      for (int group = 0; group < kGroups; ++group)
+        narrowWeights(weights[tall][group], scores[tall][2 * group],
+                      scores[tall][2 * group + 1]);
+    stage = after;
+    at += kStride;
+  }
+  // The values of the last tile.
+  u8 *last = ring + (stage == 0 ? kStages - 1 : stage - 1) * kTileBytes;
+  Turn turn(last, last, lane);
+  float scores[kTall][2 * kGroups][4];
+  beginTurn(team);
+  turn.multiply<kValuesOfTurn>(sums, weights, scores, queryOf, [&] {
+    if (team == 0)
+      endTurn(0);
+  });
+#else
+  auto addTile = [&](int at, u8 *tile) {
+    bool edge = isEdge(at);
+    if (kRings == 1 ? edge : MOE_RARE(edge)) {
+      hideValues(at, tile);
+      if (kRings == 1 && (at >= spanOf(16 * kTall - 1).end ||
+                          at + kKeys <= spanOf(0).begin))
+        return;
+    }
+    float scores[kTall][2 * kGroups][4] = {};
+    multiplyKeys(scores, tile, queryOf);
+    hideScores(scores, at);
+    rescaleAll(weighAll(scores));
     addValues(sums, scores, tile);
   };
   for (int at = firstAt, stage = 0; at < seen.end; at += kStride) {
@@ -440,6 +537,7 @@ MOE_KERNEL(kWarps * 32, kPerSm, AttentionOf) {
 #endif
     stage = (stage + 1) % kStages;
   }
+#endif
 #pragma unroll
   for (int tall = 0; tall < kTall; ++tall)
     addLanes(sum[tall]);

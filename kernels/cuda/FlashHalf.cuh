@@ -152,8 +152,6 @@ MOE_DEVICE void multiplyKeysFrom(float (&scores)[kTall][2 * kGroups][4],
       for (int tall = 0; tall < kTall; ++tall)
         queryOf(query[tall], step, tall);
     loadKeys<I + 1>(b[(I + 1) % 2], at);
-    if constexpr (group == 0 && step % 2 == 0 && kTall > 1)
-      __syncwarp();
     const u32(&own)[4] = b[I % 2];
 #pragma unroll
     for (int tall = 0; tall < kTall; ++tall) {

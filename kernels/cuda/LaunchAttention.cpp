@@ -117,6 +117,7 @@ struct FlashForm {
   uint32_t sharedBytes;
   bool isSmall = false;     ///< A thread needs at most 168 registers.
   bool isWarpgroup = false; ///< FlashWarpgroup.cuh
+  bool isInTeams = false;   ///< FlashTeams.cuh
 
   /// `group` is the number of query heads that share a KV head.
   FlashForm(KvType type, int64_t key, int64_t value, int64_t group,
@@ -144,11 +145,14 @@ struct FlashForm {
                                          : 32;
       // On an A100, tensor cores are as fast as loads of their operands: a warp
       // has twice the queries, for which it loads keys and values once. Two
-      // such blocks fit.
+      // blocks of four warps fit, or one of two teams.
       if ((context.arch == 80 || context.arch == 87) && key <= 128 &&
           value <= 128) {
         tall = 2;
         held = 0;
+        isInTeams = !hasCodes;
+        warps = isInTeams ? 8 : 4;
+        stages = isInTeams ? 3 : 2;
       }
       if (isWide) // Sums take the registers of the other steps.
         held = 10;
@@ -200,6 +204,8 @@ struct FlashForm {
       spec.define("MOE_KEYS", keys);
       spec.define("MOE_TALL", tall);
       spec.define("MOE_HELD", held);
+      if (isInTeams)
+        spec.define("MOE_TEAMS");
       if (isWarpgroup)
         spec.define(std::string(kWarpgroup));
     } else {

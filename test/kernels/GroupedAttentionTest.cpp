@@ -311,6 +311,10 @@ TEST_P(AttentionTest, NaNStaysWhereItIsSeen) {
     // A weight of zero does not hide a NaN in a value.
     check(GetParam(), type, {4, 2, 16, 16, 5, 10, 0, 1, 0, 0, -1, -1, 12});
     check(GetParam(), type, {4, 2, 16, 16, 40, 10, 9, 1, 0, 0, -1, -1, 12});
+    // Only some of the tokens that a GPU's block has see the first tile of 32
+    // rows, or the last one; all of them see the tiles between.
+    check(GetParam(), type, {8, 1, 16, 16, 40, 300, 236, 1, 0, 0, -1, -1, 70});
+    check(GetParam(), type, {8, 1, 16, 16, 40, 300, 0, 1, 0, 0, -1, -1, 330});
   }
 }
 
