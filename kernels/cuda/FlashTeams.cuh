@@ -1,7 +1,7 @@
 //===- FlashTeams.cuh - Teams of warps multiply in turns --------*- C++ -*-===//
 //
-// Included by FlashAttention.cu for prompts on an A100 (MOE_TEAMS), whose tensor
-// cores take no longer for a tile than softmax, barriers and copies do. A block
+// Included by FlashAttention.cu for prompts on an A100 (MOE_TEAMS), where a
+// tile takes tensor cores no longer than softmax, barriers and copies. A block
 // has two teams of four warps, one warp of each on every scheduler. While one
 // team multiplies, the other one makes weights of its scores; then they change
 // (the method of FlashAttention-3, arXiv 2407.08608, section 3.1):
