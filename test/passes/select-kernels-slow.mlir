@@ -4,7 +4,7 @@
 // pays. Two matrices of 256 x 256 are 131072 products; a core computes 5e8 per
 // second.
 
-#xeon = {name = "xeon", devices = [{name = "cpu0", kind = "cpu", isa = "avx512", cores = 1 : i64, memory_bytes = 1000 : i64, read_bps = 1.0e9 : f64}]}
+#xeon = {name = "xeon", devices = [{name = "cpu0", kind = "cpu", isa = "avx512", cores = 1 : i64, memory_bytes = 1000 : i64, read_bps = 2.5e8 : f64}]}
 // CHECK: moe.notes = ["told before", "TQ1_0 has no fast kernel on cpu0 (avx512): 2 weights in it take 0.3 ms per token, while reading their bytes takes 0.1 ms; a model file in another format is faster"]
 // CHECK: moe.linear {{.*}}linear_avx512(gemm_tq1_0_ref)
 // CHECK: moe.linear {{.*}}linear_avx512(gemm_tq1_0_ref)
