@@ -45,10 +45,11 @@ constexpr int kUnits = 2;
 #else
 constexpr int kUnits = 4;
 #endif
-/// Units of a warp's pass, which are at most the eight of a block of the
-/// format.
+/// Units of a warp's pass, which are at most the eight of a super-block.
 constexpr int kPassUnits = kUnits * kShare;
 static_assert(kPassUnits <= 8);
+/// Whether the units of a pass are in one block; else each unit finds its own.
+constexpr bool kIsInBlock = kTileUnits >= kPassUnits;
 constexpr int kBlockRows = 4 * MOE_QUADS; ///< Weight rows of a block.
 /// Threads of the largest block. One that has a multiprocessor for itself has
 /// 512, as two others together.
@@ -79,7 +80,7 @@ struct Lane {
 struct Weights {
   Codes codes[kUnits];
   UnitScales unit[kUnits];
-  BlockScales block[kTileUnits == 1 ? kUnits : 1];
+  BlockScales block[kIsInBlock ? 1 : kUnits];
 };
 /// The activations of that pass, in a warp's shared memory. The sixteen bytes
 /// with number i of row t are at actPlace(t, i), so that ldmatrix reads those
@@ -115,23 +116,24 @@ MOE_DEVICE void loadWeights(Weights &w, const u8 *panel, int first, int units,
   const u8 *tile, *codes;
 #pragma unroll
   for (int i = 0; i < kUnits; ++i) {
-    // The units of a pass are in one block, unless blocks are units.
-    if (kTileUnits == 1 || i == 0) {
-      int unit = kTileUnits == 1 ? min(own + i * kShare, units - 1) : own;
+    const int unit =
+        kIsInBlock ? own + i * kShare : min(own + i * kShare, units - 1);
+    if (!kIsInBlock || i == 0) {
       tile = settled(panel + i64(unit / kTileUnits) * kTileBytes);
       codes = settled(tile + kScalePart + unit % kTileUnits * kUnitBytes +
                       16 * lane.quad);
     } else {
       codes += kShare * kUnitBytes;
     }
-    const int u = kTileUnits == 1 ? 0 : own % kTileUnits + i * kShare;
+    const int u =
+        kIsInBlock ? own % kTileUnits + i * kShare : unit % kTileUnits;
     loadCodes(w.codes[i], codes, lane.c);
     loadScales(w.unit[i], tile, u, lane.quad);
 #ifdef MOE_SHIFTS
     w.codes[i].shifts = w.unit[i].shifts;
 #endif
-    if (kTileUnits == 1 || i == 0)
-      loadScales(w.block[kTileUnits == 1 ? i : 0], tile, lane.quad);
+    if (!kIsInBlock || i == 0)
+      loadScales(w.block[kIsInBlock ? 0 : i], tile, lane.quad);
   }
 }
 
@@ -174,12 +176,12 @@ MOE_DEVICE void fillActs(u32 stage, const ActSource &s, i64 cols, int first,
 #pragma unroll
   for (int i = 0; i < kCodeCopies; ++i) {
     int word = lane + 32 * i, w = word % kActWords;
-    bool isInside = kTileUnits > 1 || first + w / 2 < units;
+    bool isInside = kIsInBlock || first + w / 2 < units;
     if (kRows * kActWords % 32 == 0 || word < kRows * kActWords)
       copyOrZero<16>(stage + 16 * actPlace(word / kActWords, w),
                      s.codes[i] + 32 * i64(first), isInside && s.isCodes[i]);
   }
-  bool isInside = kTileUnits > 1 || first + lane % kPassUnits < units;
+  bool isInside = kIsInBlock || first + lane % kPassUnits < units;
 #pragma unroll
   for (int i = 0; i < kScaleCopies; ++i) {
     int at = lane + 32 * i;
@@ -253,7 +255,7 @@ MOE_DEVICE void multiply(float (&sums)[4][2], const Weights &w,
   BlockFloats block;
 #pragma unroll
   for (int i = 0; i < kUnits; ++i) {
-    if (kTileUnits == 1 || i == 0)
+    if (!kIsInBlock || i == 0)
       block = floatsOf(w.block[i]);
     if (kShare > 1 || i % 2 == 0)
       loadCodes(acts, stage, i * kShare);

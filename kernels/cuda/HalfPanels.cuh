@@ -159,7 +159,8 @@ MOE_DEVICE uint4 loadShared(u32 from) {
 /// 0: the exponent b above.
 #if MOE_FORMAT == MOE_IQ4_NL || MOE_FORMAT == MOE_IQ4_XS
 constexpr int kValueBits = 7;
-#elif MOE_FORMAT == MOE_MXFP4 || MOE_FORMAT == MOE_IQ3_S
+#elif MOE_FORMAT == MOE_MXFP4 || MOE_FORMAT == MOE_NVFP4 ||                    \
+    MOE_FORMAT == MOE_IQ3_S
 constexpr int kValueBits = 4;
 #elif defined(MOE_VALUES)
 constexpr int kValueBits = 6;

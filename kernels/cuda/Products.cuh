@@ -2,7 +2,7 @@
 //
 // A unit has 32 columns. In most formats they share a scale: one mma, and two
 // float operations for each of its sums. In formats with a scale per sixteen
-// columns (MOE_HALVES) both would be twice as many. But there a scale is an
+// columns (MOE_HALVES) both would be twice as many. But most such scales are an
 // integer times d. Where that integer times a code fits in a byte (MOE_FOLDED),
 // codes are multiplied by it as they are unpacked:
 //
@@ -19,8 +19,9 @@
 // so the four bytes of a word take one multiply-add, whatever carries pass
 // between bytes in intermediate results: modulo 2^32 it is the sum of 256^i b.
 //
-// Where it does not fit (Q6_K: 128 * 32; IQ2: 31 * 43) there are two mma of 16
-// columns, whose sums share the operations for the activations' scale.
+// Where it does not fit (Q6_K: 128 * 32; IQ2: 31 * 43), or scales are floats
+// (NVFP4), there are two mma of 16 columns, whose sums share the operations for
+// the activations' scale.
 //
 //===----------------------------------------------------------------------===//
 

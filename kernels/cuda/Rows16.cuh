@@ -55,6 +55,9 @@
 #elif MOE_FORMAT == MOE_MXFP4
 #define MOE_BITS 4
 #define MOE_SCALE_BYTES 1
+#elif MOE_FORMAT == MOE_NVFP4
+#define MOE_BITS 4
+#define MOE_SCALE_BYTES 4
 #elif MOE_FORMAT == MOE_IQ3_XXS || MOE_FORMAT == MOE_IQ3_S
 #define MOE_BITS 4
 #define MOE_SCALE_BYTES 6
@@ -105,7 +108,8 @@
 /// Columns 0 .. 15 and 16 .. 31 of a unit have separate scales.
 #if MOE_FORMAT == MOE_Q2_K || MOE_FORMAT == MOE_Q3_K ||                        \
     MOE_FORMAT == MOE_Q6_K || MOE_FORMAT == MOE_IQ1_M ||                       \
-    MOE_FORMAT == MOE_IQ2_XS || MOE_FORMAT == MOE_IQ2_S
+    MOE_FORMAT == MOE_IQ2_XS || MOE_FORMAT == MOE_IQ2_S ||                     \
+    MOE_FORMAT == MOE_NVFP4
 #define MOE_HALVES
 constexpr int kHalves = 2;
 #else
@@ -282,7 +286,7 @@ MOE_DEVICE RowCodes rowCodes(const Codes &codes, int row, int c) {
 // Scales
 //===----------------------------------------------------------------------===//
 
-/// The scales that a block has for four rows, as stored.
+/// The scales that a block has for four rows, as stored. NVFP4 has none.
 struct BlockScales {
   uint2 d, m;
 };
@@ -313,7 +317,7 @@ MOE_DEVICE void loadScales(BlockScales &block, const u8 *tile, int quad,
                            From &from) {
 #if MOE_FORMAT == MOE_MXFP4 // One byte per row.
   block.d.x = from.four(tile + 4 * quad);
-#else
+#elif MOE_FORMAT != MOE_NVFP4
   block.d = from.eight(tile + 8 * quad);
 #endif
 #ifdef MOE_MIN
@@ -335,6 +339,9 @@ MOE_DEVICE void loadScales(UnitScales &unit, const u8 *tile, int u, int quad,
 #elif MOE_FORMAT == MOE_Q6_K
   unit.low.x = from.four(tile + 32 + 32 * u + 4 * quad);
   unit.low.y = from.four(tile + 48 + 32 * u + 4 * quad);
+#elif MOE_FORMAT == MOE_NVFP4
+  unit.low.x = from.four(tile + 32 * u + 4 * quad);
+  unit.low.y = from.four(tile + 32 * u + 16 + 4 * quad);
 #elif MOE_FORMAT == MOE_Q2_K
   unit.low = from.eight(tile + 64 + 32 * u + 8 * quad);
 #elif defined(MOE_DIGITS)
@@ -380,6 +387,13 @@ MOE_DEVICE float byteOf(u32 word, int i, int zero) {
 /// The same for a pair of words with two bytes per row.
 MOE_DEVICE float byteOf(const uint2 &words, int row, int half, int zero) {
   return byteOf(row < 2 ? words.x : words.y, row % 2 * 2 + half, zero);
+}
+
+/// Returns half of the E4M3 number in byte `i`, which has no sign. Its bits are
+/// those of a float with another bias, also below the normal range.
+MOE_DEVICE float halfOfE4m3(u32 word, int i) {
+  u32 bits = (i < 3 ? word << (20 - 8 * i) : word >> 4) & 0x07f00000;
+  return __int_as_float(int(bits)) * 0x1p119f;
 }
 
 /// A unit's scales and minima as integers, one byte each. x has four rows. With
@@ -433,6 +447,8 @@ struct Factors {
 MOE_DEVICE float scaleOf(const BlockScales &block, int r) {
 #if MOE_FORMAT == MOE_MXFP4
   return exponentToFloat(block.d.x >> (8 * r) & 255);
+#elif MOE_FORMAT == MOE_NVFP4
+  return 1;
 #else
   return halfOf(block.d, r);
 #endif
@@ -469,7 +485,7 @@ MOE_DEVICE void decode(Factors &f, const Block &block, const UnitScales &unit,
   [[maybe_unused]] Integers n = integersOf(unit, u);
 #pragma unroll
   for (int r = 0; r < 4; ++r) {
-    float d = scaleOf(block, r);
+    [[maybe_unused]] float d = scaleOf(block, r);
 #ifdef MOE_MIN
     float m = minOf(block, r);
 #endif
@@ -484,6 +500,9 @@ MOE_DEVICE void decode(Factors &f, const Block &block, const UnitScales &unit,
 #elif MOE_FORMAT == MOE_Q6_K
     f.scale[0][r] = d * byteOf(n.scale.x ^ 0x80808080, r, 128);
     f.scale[1][r] = d * byteOf(n.scale.y ^ 0x80808080, r, 128);
+#elif MOE_FORMAT == MOE_NVFP4
+    f.scale[0][r] = halfOfE4m3(unit.low.x, r);
+    f.scale[1][r] = halfOfE4m3(unit.low.y, r);
 #elif MOE_FORMAT == MOE_Q2_K
     f.scale[0][r] = d * byteOf(n.scale, r, 0, 0);
     f.scale[1][r] = d * byteOf(n.scale, r, 1, 0);

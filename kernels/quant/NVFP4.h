@@ -12,14 +12,28 @@ namespace moek {
 /// 16 s + i in its low and 16 s + 8 + i in its high nibble.
 struct BlockNVFP4 {
   static constexpr int kElements = 64;
-  uint8_t scales[4]; ///< E4M3 (bias 7) without a sign; 0x7f means 0.
+  static constexpr int kCodeBits = 4, kSub = 16, kZero = 12;
+  static constexpr ScaleCode kScales = ScaleCode::Floats;
+  static constexpr auto &kValues = kFp4Values;
+  uint8_t scales[4]; ///< E4M3 (bias 7); the sign is ignored, 0x7f means 0.
   uint8_t codes[32];
 
+  /// Writes codes, which are indices into kFp4Values, in column order.
+  void unpackCodes(uint8_t *out) const {
+    for (int s = 0; s < 4; ++s, out += 16)
+      for (int i = 0; i < 8; ++i) {
+        out[i] = codes[8 * s + i] & 15;
+        out[i + 8] = codes[8 * s + i] >> 4;
+      }
+  }
+
+  /// The stored scale as seven bits that every reader understands alike.
+  uint8_t scaleBits(int s) const {
+    return scales[s] == 0x7f ? 0 : scales[s] & 0x7f;
+  }
   /// Half of the stored scale, because kFp4Values are doubled.
   float scale(int s) const {
-    int exponent = scales[s] >> 3 & 15, mantissa = scales[s] & 7;
-    if (scales[s] == 0x7f)
-      return 0;
+    int exponent = scaleBits(s) >> 3, mantissa = scaleBits(s) & 7;
     if (exponent == 0)
       return float(mantissa) * 0x1p-10f;
     return std::bit_cast<float>(uint32_t(exponent - 8 + 127) << 23 |
@@ -27,14 +41,6 @@ struct BlockNVFP4 {
   }
 };
 static_assert(sizeof(BlockNVFP4) == 36);
-
-inline void dequantize(const BlockNVFP4 &block, float *out) {
-  for (int e = 0; e < BlockNVFP4::kElements; ++e) {
-    int s = e / 16, i = e % 16;
-    int code = block.codes[8 * s + i % 8] >> (i / 8 * 4) & 15;
-    out[e] = block.scale(s) * float(kFp4Values[code]);
-  }
-}
 
 } // namespace moek
 

@@ -147,7 +147,7 @@ void packScales(const Block *const *blocks, int count, uint8_t *out) {
   };
   if constexpr (Traits::kIsExponent)
     put([](const Block &block) { return block.d; });
-  else
+  else if constexpr (!Traits::kIsFloats)
     put([](const Block &block) { return halfOf(block); });
   if constexpr (Traits::kIsOffset1)
     put([](const Block &block) { return block.m; });
@@ -172,6 +172,10 @@ void packScales(const Block *const *blocks, int count, uint8_t *out) {
   if constexpr (Traits::kScaleCode == ScaleCode::Bytes)
     putBytes<kPaired>(out, kScales, ofRows([](const Block &block, int i) {
                         return block.scale(i);
+                      }));
+  if constexpr (Traits::kIsFloats)
+    putBytes<kPaired>(out, kScales, ofRows([](const Block &block, int i) {
+                        return block.scaleBits(i);
                       }));
   if constexpr (Traits::kScaleCode == ScaleCode::NibblePairs)
     putBytes<kPaired>(out, kScales, ofRows([](const Block &block, int i) {

@@ -20,8 +20,8 @@
 //   code part    for every 32 columns, 64 bytes per bit of code
 //
 // A scale part consists of (f16 means 32 bytes, u8 16 bytes): f16 d (Exponent:
-// u8 d); f16 m or dmin if the block has it; and then, by its ScaleCode
-// (Traits.h), with S = 256 / kSub:
+// u8 d; Floats: none); f16 m or dmin if the block has it; and then, by its
+// ScaleCode (Traits.h), with S = kElements / kSub:
 //   Half, Exponent  nothing
 //   Bytes           u8[S] signed scales
 //   SixBits         S six-bit numbers (scale + 32)
@@ -29,6 +29,8 @@
 //   NibblePairs     u8[S] scale | minimum << 4
 //   OddNibbles      u8[S / 2] of n, where the scale is 2 n + 1: number i in the
 //                   low half, number S / 2 + i in the high half
+//   Floats          u8[S] of E4M3 numbers without a sign; 0x7f is 480,
+//                   where in the file it means 0, which here is 0
 // With kShiftCols, 16 bits for each kShiftCols columns follow; bit r is row
 // r's. N six-bit numbers are stored as u8[N / 2] with the low four bits of
 // number i in the low half and of number N / 2 + i in the high half, then u8[N

@@ -6,7 +6,8 @@
 //   x[c] = d * kUnit * scale(s) * (value(code[c]) - kZero) + offset(s),
 //   s = c / kSub
 //
-//   kElements       columns of a block: 32, or 256 for a super-block
+//   kElements       columns of a block: 32, 64 with ScaleCode::Floats, or 256
+//                   for a super-block
 //   kCodeBits       bits of a code in Rows16: 2, 3, 4, 5, 6 or 8
 //   kSub            columns that share a scale and an offset: 16 or 32
 //   kZero           the code of weight 0. If it is 128, codes have 8 bits, and
@@ -19,13 +20,15 @@
 //   kShiftCols      optional: columns that share a bit that shifts their values
 //                   by one step, see IQ1_S.h; unpackCodes() includes it
 //   Bits16 d        F16 (a method if its bits are scattered); uint8_t: the
-//                   exponent of d
+//                   exponent of d; none with ScaleCode::Floats, where d is 1
 //   Bits16 m        optional F16 offset that is added
 //   Bits16 dmin     optional F16 factor; dmin * min(s) is subtracted
 //   unpackCodes(to) writes the codes in column order, one byte each
 //   octet(i)        optional: codes 8 i .. 8 i + 7 from the lowest byte up.
 //                   Super-blocks that have it need no kernels/cpu/gguf/X.h.
 //   scale(s), min(s)    integer scale and minimum of a super-block's sub-block
+//   scaleBits(s)    ScaleCode::Floats: twice scale(s), which is no integer, as
+//                   E4M3 without a sign
 //   shift(i)        the shift bit of columns kShiftCols i ...
 //
 // Everything else is derived from these: values (dequantize(), below), the
@@ -58,7 +61,13 @@ enum class ScaleCode : uint8_t {
   SixBitPairs, ///< 0 .. 63, and minima 0 .. 63.
   NibblePairs, ///< 0 .. 15, and minima 0 .. 15.
   OddNibbles,  ///< 1, 3, .. 31.
+  Floats,      ///< Halves of E4M3 numbers without a sign, and no d.
 };
+
+/// Seven places higher, the bits of an E4M3 number are those of an F16 number,
+/// also below the normal range: 2^-8 of it. scale(s) of ScaleCode::Floats is
+/// this factor times that number.
+inline constexpr float kFloatsUnit = 0x1p7f;
 
 /// Properties that follow from the members of a quantised format's block.
 template <class Block> struct BlockTraits {
@@ -72,6 +81,9 @@ template <class Block> struct BlockTraits {
   /// Codes have 8 bits, and 128 is zero.
   static constexpr bool kIsSigned = kZero == 128;
   static constexpr bool kIsExponent = kScaleCode == ScaleCode::Exponent;
+  static constexpr bool kIsFloats = kScaleCode == ScaleCode::Floats;
+  /// Sub-blocks have a scale of their own.
+  static constexpr bool kHasNumbers = kIsSuper || kIsFloats;
   static constexpr float kUnit = [] {
     if constexpr (requires { Block::kUnit; })
       return Block::kUnit;
@@ -116,8 +128,10 @@ template <class Block> struct BlockTraits {
                                  16 * 127 * ((1 << kBits) - 1) <= 32767;
   /// Bytes per row and block in Rows16 of vectors over rows: of the F16 numbers
   /// (or exponents), of the integers after them, and of the bits of kShiftCols.
-  static constexpr int kHalfBytes =
-      kIsExponent ? 1 : 2 * (1 + kIsOffset1 + kHasDmin);
+  static constexpr int kHalfBytes = kIsFloats ? 0
+                                    : kIsExponent
+                                        ? 1
+                                        : 2 * (1 + kIsOffset1 + kHasDmin);
   static constexpr int kNumberBytes = [] {
     int scales = kElements / kSub;
     switch (kScaleCode) {
@@ -126,6 +140,7 @@ template <class Block> struct BlockTraits {
       return 0;
     case ScaleCode::Bytes:
     case ScaleCode::NibblePairs:
+    case ScaleCode::Floats:
       return scales;
     case ScaleCode::SixBits:
       return scales * 6 / 8;
@@ -143,8 +158,9 @@ template <class Block> struct BlockTraits {
   /// A grid encodes more values in its bits than codes of single values could.
   static constexpr bool kIsGrid = kPackedBytes != int(sizeof(Block));
 
-  static_assert(kElements == 32 || kIsSuper);
-  static_assert((kScaleCode != ScaleCode::Half && !kIsExponent) == kIsSuper);
+  static_assert(kElements == 32 || kHasNumbers);
+  static_assert((kScaleCode != ScaleCode::Half && !kIsExponent) == kHasNumbers);
+  static_assert(!kIsFloats || kElements == 64);
   static_assert(kPackedBytes >= int(sizeof(Block)));
 };
 
@@ -161,6 +177,8 @@ template <class Block>
 template <class Block> constexpr float scaleOf(const Block &block) {
   if constexpr (BlockTraits<Block>::kIsExponent)
     return exponentToFloat(block.d);
+  else if constexpr (BlockTraits<Block>::kIsFloats)
+    return 1;
   else
     return f16ToFloat(halfOf(block)) * BlockTraits<Block>::kUnit;
 }
@@ -175,7 +193,7 @@ void dequantize(const Block &block, float *out) {
   float d = scaleOf(block);
   for (int i = 0; i < Traits::kElements; ++i) {
     float scale = d;
-    if constexpr (Traits::kIsSuper)
+    if constexpr (Traits::kHasNumbers)
       scale = d * float(block.scale(i / Traits::kSub));
     int code = codes[i] - Traits::kZero;
     if constexpr (Traits::kHasValues)

@@ -121,12 +121,12 @@ template <class Block> float largestWeight(const Block &block) {
       requires { Block::kScales; } && !requires { block.m; } &&
       !requires { block.dmin; }) {
     using Traits = BlockTraits<Block>;
-    int most = 1;
-    if constexpr (Traits::kIsSuper)
-      for (int s = most = 0; s < Traits::kElements / Traits::kSub; ++s)
-        most = std::max(most, std::abs(block.scale(s)));
-    return std::abs(scaleOf(block)) *
-           float(most * std::max(Traits::kHigh, -Traits::kLow));
+    float most = Traits::kHasNumbers ? 0 : 1;
+    if constexpr (Traits::kHasNumbers)
+      for (int s = 0; s < Traits::kElements / Traits::kSub; ++s)
+        most = std::max(most, std::abs(float(block.scale(s))));
+    return std::abs(scaleOf(block)) * most *
+           float(std::max(Traits::kHigh, -Traits::kLow));
   }
   float largest = 0;
   // These fill values give the smallest and the largest code of each format,

@@ -61,10 +61,11 @@ template <Format F> void expectCodes() {
                                                     r * rowBytes(F, kCols))[i];
       uint8_t codes[kBlock];
       block.unpackCodes(codes);
-      if constexpr (F == Format::MXFP4)
+      if constexpr (F == Format::MXFP4) {
         ASSERT_EQ(tile[r], block.d);
-      else
+      } else if constexpr (F != Format::NVFP4) { // It has scales only.
         ASSERT_EQ(tile[2 * r] | tile[2 * r + 1] << 8, halfOf(block).value());
+      }
       for (int c = 0; c < kBlock; ++c)
         ASSERT_EQ(codeAt(tile + 16 * kShape.scaleBytes +
                              c / 32 * 64 * kShape.codeBits,
@@ -89,6 +90,7 @@ TEST(Rows16, CodesLieWhereTheHeaderSays) {
   expectCodes<Format::IQ4_NL>();
   expectCodes<Format::IQ4_XS>();
   expectCodes<Format::MXFP4>();
+  expectCodes<Format::NVFP4>();
 }
 
 TEST(Rows16, GridsAreLaidOutAsCodesOfColumns) {
@@ -116,6 +118,31 @@ TEST(Rows16, NibblesAndShiftsLieWhereTheHeaderSays) {
     for (int i = 0; i < 32; ++i)
       ASSERT_EQ(shifts[2 * i + r / 8] >> (r % 8) & 1, block.shift(i));
   }
+}
+
+// In files 0x7f means 0, and a sign nothing: each byte's value is that of seven
+// bits in the panel.
+TEST(Rows16, FloatScalesLieWhereTheHeaderSays) {
+  std::vector<uint8_t> rows = rowsOf(Format::NVFP4, 16, 64);
+  auto *blocks = reinterpret_cast<BlockNVFP4 *>(rows.data());
+  constexpr uint8_t kSpecial[][2] = {{0x7f, 0},    {0xff, 0x7f}, {0x80, 0},
+                                     {0x81, 0x01}, {0x7e, 0x7e}, {0x07, 0x07},
+                                     {0x08, 0x08}};
+  for (size_t i = 0; i < std::size(kSpecial); ++i)
+    blocks[i].scales[i % 4] = kSpecial[i][0];
+  std::vector<uint8_t> tile =
+      layOut(Layout::Rows16, Format::NVFP4, rows, 16, 64);
+  ASSERT_EQ(tile.size(), rows.size());
+  for (size_t i = 0; i < std::size(kSpecial); ++i)
+    EXPECT_EQ(tile[16 * (i % 4) + i], kSpecial[i][1]);
+  for (size_t r = 0; r < 16; ++r)
+    for (size_t s = 0; s < 4; ++s) {
+      ASSERT_LT(tile[16 * s + r], 0x80);
+      // Seven places higher they are F16.
+      ASSERT_EQ(f16ToFloat(Bits16::of(uint16_t(tile[16 * s + r] << 7))) *
+                    kFloatsUnit,
+                blocks[r].scale(int(s)));
+    }
 }
 
 TEST(Rows16, SixBitNumbersLieWhereTheHeaderSays) {

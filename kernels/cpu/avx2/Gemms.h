@@ -33,6 +33,8 @@ struct Gemms {
                                  __m256 sums[R][T]) {
     if constexpr (G::kSpan == 256)
       addSpan256<G, R, T>(rows, tokens, i, sums);
+    else if constexpr (G::kSpan == 64)
+      addSpan64<G, R, T>(rows, tokens, i, sums);
     else
       addSpan32<G, R, T>(rows, tokens, i, sums);
   }
@@ -51,6 +53,8 @@ struct Gemms {
                                  int64_t block, __m256 sums[2][T]) {
     if constexpr (Tile<F>::kSuper)
       dotSuper<F, T>(tile, x, block, sums);
+    else if constexpr (Tile<F>::kIsFloats)
+      dotFloats<F, T>(tile, x, block, sums);
     else
       dotBlock<F, T>(tile, x, block, sums);
   }

@@ -5,13 +5,15 @@
 //
 //   w[c] = scale * (code[c] - kZero) + kOffsetSign * offset
 //
-//   kSpan        columns per block: 256 or 32
+//   kSpan        columns per block: 256, 64 (ScaleCode::Floats) or 32
 //   kMaxCode     codes are 0 .. kMaxCode; 0 means signed codes, -128 .. 127,
 //                with kZero 0
 //   kSub         columns per scale: 32 or 16
 //   kOffsetSub   columns per offset: 32, 16, or 0 for none
 //   codes(block, v)  columns 32 v .. 32 v + 31
 //   scales(block)    if kSpan is 256: 8 or 16 scales, one per lane
+//   scales(block, v) if kSpan is 64: the scales of columns 32 v .. 32 v + 15 in
+//                    the lower lanes, of the 16 after them in the upper ones
 //   offsets(block)   if kSpan is 256, with kOffsetSub: offsets, one per lane
 // Blocks of 32 have an F16 scale `d` and, with kOffsetSub, an F16 offset `m`.
 //
@@ -65,6 +67,29 @@ template <Format F> struct SmallBlock {
   }
 };
 
+/// Blocks of 64 columns with ScaleCode::Floats: eight bytes of codes hold eight
+/// columns in their low and the next eight in their high nibbles.
+template <Format F> struct FloatsBlock {
+  using Block = BlockOf<F>;
+  MOE_INLINE static __m256i codes(const Block *block, int v) {
+    __m128i bytes = load128(block->codes + 16 * v);
+    __m128i high = _mm_srli_epi16(bytes, 4);
+    __m256i q = _mm256_set_m128i(_mm_unpackhi_epi64(bytes, high),
+                                 _mm_unpacklo_epi64(bytes, high));
+    return valuesOf<Block>(_mm256_and_si256(q, _mm256_set1_epi8(15)));
+  }
+  MOE_INLINE static __m256 scales(const Block *block, int v) {
+    // What scaleBits() does.
+    __m128i index =
+        _mm_setr_epi8(0, 0, 0, 0, 1, 1, 1, 1, -1, -1, -1, -1, -1, -1, -1, -1);
+    __m128i bytes = _mm_shuffle_epi8(
+        _mm_set1_epi32(load32(block->scales) >> (16 * v)), index);
+    __m128i bits = _mm_set1_epi8(0x7f);
+    return floatScales(_mm_andnot_si128(_mm_cmpeq_epi8(bytes, bits),
+                                        _mm_and_si128(bytes, bits)));
+  }
+};
+
 /// codes(), scales() and offsets() of a super-block: see kernels/cpu/gguf. For
 /// formats with octet() the codes are looked up octet by octet.
 template <Format F> struct SuperBlock {
@@ -91,8 +116,10 @@ template <Format F> struct SuperBlock {
 };
 
 template <Format F>
-struct Gguf : std::conditional_t<BlockTraits<BlockOf<F>>::kIsSuper,
-                                 SuperBlock<F>, SmallBlock<F>> {
+struct Gguf
+    : std::conditional_t<BlockTraits<BlockOf<F>>::kIsSuper, SuperBlock<F>,
+                         std::conditional_t<BlockTraits<BlockOf<F>>::kIsFloats,
+                                            FloatsBlock<F>, SmallBlock<F>>> {
   using Block = BlockOf<F>;
   using Traits = BlockTraits<Block>;
   static constexpr int kSpan = Traits::kElements, kSub = Traits::kSub;

@@ -65,6 +65,14 @@ MOE_INLINE __m256 exponents(__m256i numbers) {
       _mm256_max_epi32(bits, _mm256_set1_epi32(0x00200000)));
 }
 
+/// Returns scale(s) of blocks or sub-blocks from the lower eight of their
+/// scaleBits(s).
+MOE_INLINE __m256 floatScales(__m128i numbers) {
+  return _mm256_mul_ps(
+      _mm256_cvtph_ps(_mm_slli_epi16(_mm_cvtepu8_epi16(numbers), 7)),
+      _mm256_set1_ps(kFloatsUnit));
+}
+
 /// Broadcasts d * kUnit of a block to every lane.
 template <class Block> MOE_INLINE __m256 broadcastScale(const Block &block) {
   if constexpr (BlockTraits<Block>::kIsExponent)

@@ -56,6 +56,26 @@ MOE_INLINE void dequantizeSuperBlock(const typename F::Block *block,
   }
 }
 
+/// Converts a block of 64 columns with ScaleCode::Floats.
+template <class F>
+MOE_INLINE void dequantizeFloatsBlock(const typename F::Block *block,
+                                      float *out) {
+#pragma GCC unroll 2
+  for (int v = 0; v < 2; ++v) {
+    alignas(32) uint8_t codes[32];
+    alignas(32) float scales[8];
+    _mm256_store_si256((__m256i *)codes, F::codes(block, v));
+    _mm256_store_ps(scales, F::scales(block, v));
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) {
+      __m256 scale = _mm256_set1_ps(scales[i / 2 * 4]);
+      _mm256_storeu_ps(out + 32 * v + 8 * i,
+                       _mm256_fmadd_ps(widenCodes<F>(codes, i), scale,
+                                       baseOf<F>(scale, _mm256_setzero_ps())));
+    }
+  }
+}
+
 template <class F>
 MOE_INLINE void dequantizeSmallBlock(const typename F::Block *block,
                                      float *out) {
@@ -77,6 +97,8 @@ MOE_INLINE void dequantizeBlocks(const uint8_t *row, int64_t cols, float *out) {
   for (int64_t c = 0; c < cols; c += F::kSpan)
     if constexpr (F::kSpan == 256)
       dequantizeSuperBlock<F>(blocks + c / 256, out + c);
+    else if constexpr (F::kSpan == 64)
+      dequantizeFloatsBlock<F>(blocks + c / 64, out + c);
     else
       dequantizeSmallBlock<F>(blocks + c / 32, out + c);
 }

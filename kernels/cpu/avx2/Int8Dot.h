@@ -145,6 +145,34 @@ MOE_INLINE void addSpan32(const typename F::Block *const rows[R],
   }
 }
 
+/// Blocks of 64 columns with ScaleCode::Floats.
+template <class F, int R, int T>
+MOE_INLINE void addSpan64(const typename F::Block *const rows[R],
+                          const A8Row tokens[T], int64_t i, __m256 sums[R][T]) {
+  static_assert(F::kOffsetSub == 0);
+#pragma GCC unroll 2
+  for (int v = 0; v < 2; ++v) {
+    __m256i codes[R];
+    __m256 scales[R];
+#pragma GCC unroll 4
+    for (int r = 0; r < R; ++r) {
+      codes[r] = F::codes(rows[r] + i, v);
+      scales[r] = F::scales(rows[r] + i, v);
+    }
+#pragma GCC unroll 4
+    for (int t = 0; t < T; ++t) {
+      __m256i x = load256(tokens[t].q + 64 * i + 32 * v);
+      __m256i zeros = zeroProducts(F::kZero, x);
+      __m256 scale = _mm256_set1_ps(tokens[t].scale[2 * i + v]);
+#pragma GCC unroll 4
+      for (int r = 0; r < R; ++r)
+        sums[r][t] =
+            _mm256_fmadd_ps(_mm256_cvtepi32_ps(dots<F>(codes[r], x, zeros)),
+                            _mm256_mul_ps(scales[r], scale), sums[r][t]);
+    }
+  }
+}
+
 } // namespace
 } // namespace moek::avx2
 

@@ -89,6 +89,14 @@ void expand(Panel<F> &panel, const uint8_t *w, int64_t wStride, int64_t rows,
       if constexpr (F::kOffsetSub != 0)
         storeLanes<256 / F::kOffsetSub, Block, F::offsets>(
             blocks, &panel.offsets[col / F::kOffsetSub]);
+    } else if constexpr (F::kSpan == 64) {
+      for (int s = 0; s < 64 / F::kSub; ++s) {
+        alignas(8) uint8_t numbers[8];
+        for (int r = 0; r < 8; ++r)
+          numbers[r] = blocks[r]->scaleBits(s);
+        _mm256_store_ps(panel.scales[col / F::kSub + s],
+                        floatScales(load64(numbers)));
+      }
     } else {
       alignas(16) int16_t bits[8];
       alignas(8) uint8_t bytes[8];

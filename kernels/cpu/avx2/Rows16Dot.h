@@ -33,11 +33,11 @@ template <Format F> constexpr int dotChunk() {
 
 /// Multiplies columns 32 s ... of a tile's halves from `half` on (H times 8
 /// rows) with T tokens' blocks of activations. `scales` are integers, one per
-/// kSub columns, or ones.
+/// kSub columns, or ones. `dots` are the kSums sums.
 template <Format F, int H, int T>
 MOE_INLINE void blockDots(const uint8_t *tile, int s, int half,
                           const __m256i (*scales)[2], const A8Row *rows,
-                          int64_t block, __m256i dots[H][T]) {
+                          int64_t block, __m256i (*dots)[H][T]) {
   using Tile = Rows16Tile<F>;
   constexpr int kChunk = dotChunk<F>();
   // Groups g and g + 4 share bytes, so they are unpacked one after the other;
@@ -49,7 +49,8 @@ MOE_INLINE void blockDots(const uint8_t *tile, int s, int half,
     int g = kNibbles ? i / 2 + i % 2 * 4 : i;
     int chain = kChunk == 8 ? 0 : g / 4;
     int link = (kChunk == 8 ? i : g) % kChunk;
-    bool first = chain == 0 && g < kChunk;
+    int part = Tile::kSums == 2 ? chain : 0;
+    bool first = chain == part && g % 4 < kChunk;
     __m256i codes[H];
 #pragma GCC unroll 2
     for (int h = 0; h < H; ++h)
@@ -65,8 +66,8 @@ MOE_INLINE void blockDots(const uint8_t *tile, int s, int half,
         if (link + 1 != kChunk)
           continue;
         __m256i wide = _mm256_madd_epi16(sum, scales[h][g * 4 / Tile::kSub]);
-        dots[h][t] =
-            first || kChunk == 8 ? wide : addInOrder32(dots[h][t], wide);
+        __m256i &to = dots[part][h][t];
+        to = first || kChunk == 8 ? wide : addInOrder32(to, wide);
       }
     }
   }
@@ -111,13 +112,14 @@ MOE_INLINE void dotSuper(const uint8_t *tile, const A8Row *rows, int64_t block,
 #pragma GCC unroll 1
     for (int s = 0; s < 8; ++s) {
       prefetchStream<kStepBytes>(tile + (8 * half + s) * kStepBytes);
-      __m256i scales[H][2], dots[H][T];
+      __m256i scales[H][2], sums32[1][H][T];
+      auto &dots = sums32[0];
 #pragma GCC unroll 2
       for (int h = 0; h < H; ++h)
 #pragma GCC unroll 2
         for (int i = 0; i < kSubs; ++i)
           scales[h][i] = Tile::scale(tile, integers, s, i, half + h);
-      blockDots<F, H, T>(tile, s, half, scales, rows, block + s, dots);
+      blockDots<F, H, T>(tile, s, half, scales, rows, block + s, sums32);
 #pragma GCC unroll 2
       for (int h = 0; h < H; ++h) {
         __m256i zeros, minimaPairs;
@@ -167,6 +169,45 @@ MOE_INLINE void dotSuper(const uint8_t *tile, const A8Row *rows, int64_t block,
   }
 }
 
+/// Multiplies a tile of 64 columns with ScaleCode::Floats with T tokens, in the
+/// same order.
+template <Format F, int T>
+MOE_INLINE void dotFloats(const uint8_t *tile, const A8Row *rows, int64_t block,
+                          __m256 sums[2][T]) {
+  using Tile = Rows16Tile<F>;
+  constexpr int H = T == 1 ? 2 : 1;
+  constexpr int kStepBytes = Tile::kPartBytes * H / 2;
+  const __m256i ones = _mm256_set1_epi16(1);
+  const __m256i scales[2][2] = {{ones, ones}, {ones, ones}};
+#pragma GCC unroll 1
+  for (int half = 0; half < 2; half += H)
+#pragma GCC unroll 1
+    for (int s = 0; s < 2; ++s) {
+      prefetchStream<kStepBytes>(tile + (2 * half + s) * kStepBytes);
+      __m256i dots[2][H][T];
+      blockDots<F, H, T>(tile, s, half, scales, rows, block + s, dots);
+#pragma GCC unroll 2
+      for (int i = 0; i < 2; ++i) {
+        // Of a pair of activations' sums, number i counts.
+        __m256i zeros = _mm256_set1_epi32(Tile::kZero << (16 * i));
+#pragma GCC unroll 2
+        for (int h = 0; h < H; ++h) {
+          __m256 scale = Tile::floatScale(tile, 2 * s + i, half + h);
+#pragma GCC unroll 4
+          for (int t = 0; t < T; ++t) {
+            __m256i dot = _mm256_sub_epi32(
+                dots[i][h][t],
+                _mm256_madd_epi16(pairSumsOf(rows[t], block + s), zeros));
+            __m256 xScale = _mm256_set1_ps(rows[t].scale[block + s]);
+            __m256 &sum = sums[half + h][t];
+            sum = _mm256_fmadd_ps(_mm256_cvtepi32_ps(dot),
+                                  _mm256_mul_ps(scale, xScale), sum);
+          }
+        }
+      }
+    }
+}
+
 /// Multiplies a tile of 32 columns with T tokens; `block` is the index of the
 /// tokens' block.
 template <Format F, int T>
@@ -179,8 +220,9 @@ MOE_INLINE void dotBlock(const uint8_t *tile, const A8Row *rows, int64_t block,
   const __m256i scales[2][2] = {{ones}, {ones}};
 #pragma GCC unroll 2
   for (int half = 0; half < 2; half += H) {
-    __m256i dots[H][T];
-    blockDots<F, H, T>(tile, 0, half, scales, rows, block, dots);
+    __m256i sums32[1][H][T];
+    auto &dots = sums32[0];
+    blockDots<F, H, T>(tile, 0, half, scales, rows, block, sums32);
 #pragma GCC unroll 2
     for (int h = 0; h < H; ++h) {
       __m256 d = Tile::factor(tile, 0, half + h);

@@ -24,10 +24,11 @@ constexpr int kRows16TileTokens = 4;
 
 template <Format F> struct alignas(64) Rows16Panel {
   using Tile = Rows16Tile<F>;
-  static constexpr int kScaleSub = Tile::kSuper ? Tile::kSub : kPanelCols;
+  static constexpr int kScaleSub = Tile::kHasNumbers ? Tile::kSub : kPanelCols;
   static constexpr int kOffsetSub =
       Tile::kOffsetSub ? Tile::kOffsetSub : kPanelCols;
   uint8_t codes[kPanelCols / 4][2][32];
+  /// Integers or, with ScaleCode::Floats, the bits of floats.
   __m256i scales[kPanelCols / kScaleSub][2];
   __m256 d[kPanelCols / Tile::kCols][2];
   __m256 offsets[kPanelCols / kOffsetSub][2];
@@ -44,7 +45,8 @@ MOE_INLINE void expandTile(Rows16Panel<F> &panel, int64_t col,
   if constexpr (Tile::kSuper)
     Tile::unpack(tile, integers);
   for (int half = 0; half < 2; ++half) {
-    panel.d[col / Tile::kCols][half] = Tile::factor(tile, 0, half);
+    if constexpr (!Tile::kIsFloats)
+      panel.d[col / Tile::kCols][half] = Tile::factor(tile, 0, half);
     for (int s = 0; s < Tile::kCols / 32; ++s) {
       int64_t block = col / 32 + s;
 #pragma GCC unroll 8
@@ -57,6 +59,9 @@ MOE_INLINE void expandTile(Rows16Panel<F> &panel, int64_t col,
         if constexpr (Tile::kSuper)
           panel.scales[kSubs * block + i][half] =
               Tile::scale(tile, integers, s, i, half);
+        else if constexpr (Tile::kIsFloats)
+          panel.scales[kSubs * block + i][half] =
+              _mm256_castps_si256(Tile::floatScale(tile, kSubs * s + i, half));
 #pragma GCC unroll 2
       for (int i = 0; i < kOffsetSubs; ++i) {
         __m256 offset = Tile::factor(tile, 1, half);
@@ -69,16 +74,18 @@ MOE_INLINE void expandTile(Rows16Panel<F> &panel, int64_t col,
   }
 }
 
-/// Multiplies 32 columns (`block` of the panel) with T tokens to int32 sums.
+/// Multiplies 32 columns (`block` of the panel) with T tokens to int32 sums; of
+/// kSums sums this is number `part`.
 template <Format F, int T>
-MOE_INLINE void panelDots(const Rows16Panel<F> &panel, int64_t block,
+MOE_INLINE void panelDots(const Rows16Panel<F> &panel, int64_t block, int part,
                           const int8_t *const q[T],
                           const TokenTable<Rows16Tile<F>> &table,
                           int64_t firstToken, __m256i dots[T][2]) {
   using Tile = Rows16Tile<F>;
-  constexpr int kChunk = Tile::kChunk;
+  constexpr int kChunk = Tile::kChunk, kChunks = 8 / kChunk / Tile::kSums;
+  const int first = part * kChunks;
 #pragma GCC unroll 8
-  for (int chunk = 0; chunk < 8 / kChunk; ++chunk) {
+  for (int chunk = first; chunk < first + kChunks; ++chunk) {
     __m256i sums[T][2];
 #pragma GCC unroll 8
     for (int g = chunk * kChunk; g < (chunk + 1) * kChunk; ++g) {
@@ -111,7 +118,7 @@ MOE_INLINE void panelDots(const Rows16Panel<F> &panel, int64_t block,
 #pragma GCC unroll 8
       for (int t = 0; t < T; ++t) {
         __m256i wide = _mm256_madd_epi16(sums[t][h], scale);
-        dots[t][h] = chunk == 0 ? wide : addInOrder32(dots[t][h], wide);
+        dots[t][h] = chunk == first ? wide : addInOrder32(dots[t][h], wide);
       }
     }
   }
@@ -143,8 +150,26 @@ void panelTile(const Rows16Panel<F> &panel,
       parts[t][0] = parts[t][1] = _mm256_setzero_ps();
 #pragma GCC unroll 1
     for (int64_t block = col / 32; block < (col + Tile::kCols) / 32; ++block) {
+      if constexpr (Tile::kIsFloats) {
+#pragma GCC unroll 2
+        for (int part = 0; part < Tile::kSums; ++part) {
+          __m256i dots[T][2];
+          panelDots<F, T>(panel, block, part, q, table, firstToken, dots);
+          const __m256i *scale = panel.scales[Tile::kSums * block + part];
+#pragma GCC unroll 2
+          for (int h = 0; h < 2; ++h)
+#pragma GCC unroll 8
+            for (int t = 0; t < T; ++t)
+              sums[t][h] = _mm256_fmadd_ps(
+                  _mm256_cvtepi32_ps(dots[t][h]),
+                  _mm256_mul_ps(_mm256_castsi256_ps(scale[h]),
+                                _mm256_set1_ps(xScale[t][block])),
+                  sums[t][h]);
+        }
+        continue;
+      }
       __m256i dots[T][2];
-      panelDots<F, T>(panel, block, q, table, firstToken, dots);
+      panelDots<F, T>(panel, block, 0, q, table, firstToken, dots);
 #pragma GCC unroll 2
       for (int h = 0; h < 2; ++h) {
 #pragma GCC unroll 8

@@ -77,6 +77,9 @@ template <Format F> struct Rows16Tile : Rows16Traits<F> {
   static constexpr int kZero = kSigned ? 0 : Traits::kZero;
   /// The format has integer scales, and F16 d and dmin.
   static constexpr bool kSuper = Traits::kIsSuper;
+  /// Integer sums of 32 columns: those of each 16 have a float scale, or all
+  /// have one, or they were multiplied with integer scales.
+  static constexpr int kSums = Traits::kIsFloats ? 2 : 1;
   /// Number of groups of four columns that add up in int16 without overflow
   /// once kZero is subtracted; intermediate sums may wrap.
   static constexpr int kReach =
@@ -87,6 +90,7 @@ template <Format F> struct Rows16Tile : Rows16Traits<F> {
                                                                      : 1;
   static_assert(2 * 127 * kReach * kChunk <= 32767);
   static_assert(kSigned || kChunk == kSub / 4 || kZero == 0);
+  static_assert(kSums == 1 || kChunk == 4);
 
   /// Returns columns 32 s + 4 g ... of 8 rows.
   MOE_INLINE static __m256i code(const uint8_t *tile, int s, int half, int g) {
@@ -110,6 +114,11 @@ template <Format F> struct Rows16Tile : Rows16Traits<F> {
     if constexpr (Traits::kUnit != 1)
       return _mm256_mul_ps(halves, _mm256_set1_ps(Traits::kUnit));
     return halves;
+  }
+
+  /// ScaleCode::Floats: returns scale number `i`.
+  MOE_INLINE static __m256 floatScale(const uint8_t *tile, int i, int half) {
+    return floatScales(load64(tile + kNumbersAt + 16 * i + 8 * half));
   }
 
   /// Scales and minima of six or four bits, unpacked to one byte each.

@@ -47,8 +47,8 @@ struct Gemms {
   template <Format F, int T>
   MOE_INLINE static void dotTile(const uint8_t *tile, const A8Row *x,
                                  int64_t block, __m512 sums[1][T]) {
-    if constexpr (Tile<F>::kIsSuper)
-      dotSuper<F, T>(tile, x, block, sums[0]);
+    if constexpr (Tile<F>::kHasNumbers)
+      dotNumbers<F, T>(tile, x, block, sums[0]);
     else
       dotBlock<F, T>(tile, x, block, sums[0]);
   }

@@ -14,7 +14,8 @@
 //   scales(block)    kSub 16: 16 scales; kSub 32: 8 scales in lanes 0..7 and,
 //                    with kOffsetSub 32, 8 offsets in lanes 8..15
 //   offsets(block)   kOffsetSub 16 only: 16 offsets
-// kSpan = 64, two blocks of 32 with F16 `d` and, with an offset, `m`
+// kSpan = 64, two blocks of 32 with F16 `d` and, with an offset, `m`, or one
+// with ScaleCode::Floats
 //   codes<Half>(block)  64 codes, or, when Half, 32 and then zeros
 //
 // GgufPanel<F> is the same for panels, where unpacking is rare but scaling
@@ -91,6 +92,21 @@ template <Format F> struct SmallBlock {
   }
 };
 
+/// Blocks of 64 columns with ScaleCode::Floats: eight bytes of codes hold eight
+/// columns in their low and the next eight in their high nibbles.
+template <Format F> struct FloatsBlock {
+  using Block = BlockOf<F>;
+  template <bool Half> MOE_INLINE static __m512i codes(const Block *block) {
+    static_assert(!Half);
+    __m512i twice =
+        _mm512_permutexvar_epi64(_mm512_setr_epi64(0, 0, 1, 1, 2, 2, 3, 3),
+                                 _mm512_castsi256_si512(load256(block->codes)));
+    __m512i q =
+        _mm512_srlv_epi64(twice, _mm512_setr_epi64(0, 4, 0, 4, 0, 4, 0, 4));
+    return valuesOf<Block>(_mm512_and_si512(q, _mm512_set1_epi8(15)));
+  }
+};
+
 /// codes(), scales() and offsets() of a super-block: see kernels/cpu/gguf. For
 /// formats with octet() the codes are looked up octet by octet.
 template <Format F> struct SuperBlock {
@@ -123,8 +139,10 @@ template <Format F> struct SuperBlock {
 };
 
 template <Format F>
-struct Gguf : std::conditional_t<BlockTraits<BlockOf<F>>::kIsSuper,
-                                 SuperBlock<F>, SmallBlock<F>> {
+struct Gguf
+    : std::conditional_t<BlockTraits<BlockOf<F>>::kIsSuper, SuperBlock<F>,
+                         std::conditional_t<BlockTraits<BlockOf<F>>::kIsFloats,
+                                            FloatsBlock<F>, SmallBlock<F>>> {
   using Block = BlockOf<F>;
   using Traits = BlockTraits<Block>;
   static constexpr int kSpan = Traits::kIsSuper ? 256 : 64;

@@ -44,6 +44,15 @@ MOE_INLINE __m512 exponents(__m512i numbers) {
       _mm512_sub_ps(_mm512_cvtepi32_ps(numbers), _mm512_set1_ps(128)));
 }
 
+/// Returns E4M3 numbers without a sign, divided by twice kFloatsUnit.
+MOE_INLINE __m512 smallFloats(__m128i numbers) {
+  return _mm512_cvtph_ps(_mm256_slli_epi16(_mm256_cvtepu8_epi16(numbers), 7));
+}
+/// Returns scale(s) of sixteen blocks or sub-blocks from their scaleBits(s).
+MOE_INLINE __m512 floatScales(__m128i numbers) {
+  return _mm512_mul_ps(smallFloats(numbers), _mm512_set1_ps(kFloatsUnit));
+}
+
 /// Broadcasts d * kUnit of a block to every lane.
 template <class Block> MOE_INLINE __m512 broadcastScale(const Block &block) {
   if constexpr (BlockTraits<Block>::kIsExponent)

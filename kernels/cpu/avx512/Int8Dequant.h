@@ -9,7 +9,7 @@
 #ifndef MOE_KERNELS_CPU_AVX512_INT8DEQUANT_H
 #define MOE_KERNELS_CPU_AVX512_INT8DEQUANT_H
 
-#include "kernels/cpu/avx512/Gguf.h"
+#include "kernels/cpu/avx512/Int8Dot.h"
 
 namespace moek::avx512 {
 namespace {
@@ -54,6 +54,24 @@ MOE_INLINE void dequantizeSuperBlock(const typename F::Block *block,
                                      _mm512_set1_ps(bases[kFine ? i : i / 2])));
 }
 
+/// Converts a block of 64 columns with ScaleCode::Floats.
+template <class F>
+MOE_INLINE void dequantizeFloatsBlock(const typename F::Block *block,
+                                      float *out) {
+  alignas(64) uint8_t codes[64];
+  alignas(64) float scales[16];
+  _mm512_store_si512(codes, F::template codes<false>(block));
+  _mm512_store_ps(scales, spreadScales<false>(block));
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    __m512 scale = _mm512_set1_ps(scales[4 * i]);
+    _mm512_storeu_ps(
+        out + 16 * i,
+        _mm512_fmsub_ps(widenCodes(codes, i), scale,
+                        _mm512_mul_ps(_mm512_set1_ps(float(F::kZero)), scale)));
+  }
+}
+
 /// Converts one block of 32, or two if not Half.
 template <class F, bool Half>
 MOE_INLINE void dequantizeSmallBlocks(const typename F::Block *block,
@@ -79,6 +97,9 @@ MOE_INLINE void dequantizeBlocks(const uint8_t *row, int64_t cols, float *out) {
   if constexpr (F::kSpan == 256) {
     for (int64_t c = 0; c < cols; c += 256)
       dequantizeSuperBlock<F>(blocks + c / 256, out + c);
+  } else if constexpr (F::kSpan == F::Block::kElements) {
+    for (int64_t c = 0; c < cols; c += 64)
+      dequantizeFloatsBlock<F>(blocks + c / 64, out + c);
   } else {
     static_assert(F::kOffsetSign > 0);
     int64_t c = 0;

@@ -135,16 +135,25 @@ MOE_INLINE __m512 spreadF16(const T &first, const T *second) {
   return _mm512_cvtph_ps(both);
 }
 
-/// Returns the scales of two blocks, each in its half of the lanes.
+/// Returns the scales of two blocks, each in its half of the lanes, or of a
+/// block with four scales, each in its quarter.
 template <bool Half, class Block>
 MOE_INLINE __m512 spreadScales(const Block *blocks) {
-  if constexpr (BlockTraits<Block>::kIsExponent)
+  if constexpr (BlockTraits<Block>::kIsFloats) {
+    // What scaleBits() does.
+    __m128i bytes = _mm_shuffle_epi8(
+        _mm_set1_epi32(load32(blocks->scales)),
+        _mm_setr_epi8(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3));
+    __m128i bits = _mm_set1_epi8(0x7f);
+    return floatScales(_mm_maskz_mov_epi8(_mm_cmpneq_epi8_mask(bytes, bits),
+                                          _mm_and_si128(bytes, bits)));
+  } else if constexpr (BlockTraits<Block>::kIsExponent)
     return exponents(halves32(blocks[0].d, Half ? blocks[0].d : blocks[1].d));
   else
     return spreadF16<Half>(blocks[0].d, &blocks[1].d);
 }
 
-/// Adds the products of two blocks (one if Half) with T tokens.
+/// Adds the products of 64 columns, or 32 if Half, with T tokens.
 template <class F, int T, bool Half>
 MOE_INLINE void addSpan64(const typename F::Block *block,
                           const TokenSpan<F> tokens[T], __m512 *sums) {

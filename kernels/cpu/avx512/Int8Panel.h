@@ -97,7 +97,7 @@ void expand256(Panel<F> &panel, int group, int64_t col,
   }
 }
 
-/// Blocks of 32: expands two of them (one if Half) per row.
+/// Blocks of 32 or 64: expands two or one of them (one of 32 if Half) per row.
 template <class F, bool Half>
 void expand64(Panel<F> &panel, int group, int64_t col,
               const typename F::Block *const blocks[16]) {
@@ -107,25 +107,35 @@ void expand64(Panel<F> &panel, int group, int64_t col,
   for (int r = 0; r < 16; ++r)
     codes[r] = F::template codes<Half>(blocks[r]);
   storeCodes(panel, group, col, codes, kBlocks * 8);
-  for (int b = 0; b < kBlocks; ++b) {
-    alignas(32) int16_t bits[16];
-    alignas(16) uint8_t bytes[16];
-    for (int r = 0; r < 16; ++r)
-      if constexpr (BlockTraits<typename F::Block>::kIsExponent)
-        bytes[r] = blocks[r][b].d;
-      else
-        bits[r] = load16(blocks[r][b].d);
-    __m512 scales;
-    if constexpr (BlockTraits<typename F::Block>::kIsExponent)
-      scales = exponents(_mm512_cvtepu8_epi32(load128(bytes)));
-    else
-      scales = _mm512_cvtph_ps(load256(bits));
-    _mm512_store_ps(panel.scales[col / 32 + b][group], scales);
-    if constexpr (F::kOffsetSub != 0) {
+  if constexpr (BlockTraits<typename F::Block>::kIsFloats) {
+    for (int s = 0; s < 64 / F::kSub; ++s) {
+      alignas(16) uint8_t numbers[16];
       for (int r = 0; r < 16; ++r)
-        bits[r] = load16(blocks[r][b].m);
-      _mm512_store_ps(panel.offsets[col / 32 + b][group],
-                      _mm512_cvtph_ps(load256(bits)));
+        numbers[r] = blocks[r]->scaleBits(s);
+      _mm512_store_ps(panel.scales[col / F::kSub + s][group],
+                      floatScales(load128(numbers)));
+    }
+  } else {
+    for (int b = 0; b < kBlocks; ++b) {
+      alignas(32) int16_t bits[16];
+      alignas(16) uint8_t bytes[16];
+      for (int r = 0; r < 16; ++r)
+        if constexpr (BlockTraits<typename F::Block>::kIsExponent)
+          bytes[r] = blocks[r][b].d;
+        else
+          bits[r] = load16(blocks[r][b].d);
+      __m512 scales;
+      if constexpr (BlockTraits<typename F::Block>::kIsExponent)
+        scales = exponents(_mm512_cvtepu8_epi32(load128(bytes)));
+      else
+        scales = _mm512_cvtph_ps(load256(bits));
+      _mm512_store_ps(panel.scales[col / 32 + b][group], scales);
+      if constexpr (F::kOffsetSub != 0) {
+        for (int r = 0; r < 16; ++r)
+          bits[r] = load16(blocks[r][b].m);
+        _mm512_store_ps(panel.offsets[col / 32 + b][group],
+                        _mm512_cvtph_ps(load256(bits)));
+      }
     }
   }
 }
@@ -153,7 +163,7 @@ void expandGroup(Panel<F> &panel, int group, const uint8_t *w, int64_t wStride,
     for (int r = 0; r < 16; ++r)
       blocks[r] += kSpanBlocks;
   }
-  if constexpr (F::kSpan == 64)
+  if constexpr (F::kSpan == 2 * Block::kElements)
     if (col < count)
       expand64<F, true>(panel, group, col, blocks);
 }

@@ -59,7 +59,7 @@ MOE_INLINE __m512i groupDotsByFour(__m512i sums, const __m512i *q,
   return sums;
 }
 
-/// The terms of a token's activations for a tile of 256 columns, apart from
+/// The terms of a token's activations for a tile with kHasNumbers, apart from
 /// products. They are in memory because broadcasts from there use no vector
 /// port.
 template <Format F> struct TokenSums {
@@ -68,6 +68,15 @@ template <Format F> struct TokenSums {
   alignas(32) float scaled[8];   ///< Scale * sum of q, per 32 columns.
 
   MOE_INLINE void read(const A8Row &row, int64_t block) {
+    if constexpr (Tile::kCols == 64) {
+      static_assert(Tile::kSub == 16 && Tile::kOffsetSub == 0);
+      __m128i four = _mm_loadl_epi64(
+          reinterpret_cast<const __m128i *>(row.sum + 2 * block));
+      return _mm_store_si128(
+          reinterpret_cast<__m128i *>(start),
+          _mm_madd_epi16(_mm_cvtepi16_epi32(four),
+                         _mm_set1_epi32(-Tile::kZero & 0xffff)));
+    }
     __m256i sums = load256(row.sum + 2 * block);
     if constexpr (Tile::kZero != 0 && Tile::kSub == 32)
       _mm256_store_si256(
@@ -90,12 +99,12 @@ template <Format F> struct TokenSums {
   }
 };
 
-/// Multiplies a tile of 256 columns with T tokens; `block` is the index of the
-/// tokens' first block of 32 columns. Integer scales are applied per kSub
-/// columns, d and dmin once.
+/// Multiplies a tile with kHasNumbers with T tokens; `block` is the index of
+/// the tokens' first block of 32 columns. Numbers are applied per kSub columns,
+/// d and dmin once.
 template <Format F, int T>
-MOE_INLINE void dotSuper(const uint8_t *tile, const A8Row *rows, int64_t block,
-                         __m512 sums[T]) {
+MOE_INLINE void dotNumbers(const uint8_t *tile, const A8Row *rows,
+                           int64_t block, __m512 sums[T]) {
   using Tile = Rows16Tile<F>;
   // For one token, shifting each sum costs less than shifting the codes.
   constexpr bool kByFour = Tile::kPairs && T == 1;
@@ -109,7 +118,7 @@ MOE_INLINE void dotSuper(const uint8_t *tile, const A8Row *rows, int64_t block,
     parts[t] = minima[t] = _mm512_setzero_ps();
   }
 #pragma GCC unroll 1
-  for (int s = 0; s < 8; ++s) {
+  for (int s = 0; s < Tile::kCols / 32; ++s) {
     prefetchPanel<Tile::kPartBytes>(tile + s * Tile::kPartBytes);
     __m512i q[8];
     if constexpr (kByFour)

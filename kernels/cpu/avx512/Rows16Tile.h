@@ -130,17 +130,20 @@ MOE_INLINE void sixBits(const uint8_t *from, __m512i numbers[N / 4]) {
 }
 
 /// A format's tile. Formats with kPairs have pairScales(), others scales() and,
-/// with 256 columns, number().
+/// with kHasNumbers, number().
 template <Format F> struct Rows16Tile : Rows16Traits<F> {
   using Traits = Rows16Traits<F>;
-  using Traits::kBits, Traits::kCols, Traits::kHasMinima, Traits::kHasValues,
-      Traits::kIsOffset1, Traits::kNumbersAt, Traits::kOffsets, Traits::kPairs,
-      Traits::kScaleCode, Traits::kScalePart, Traits::kScales,
-      Traits::kShiftCols, Traits::kSixBits;
+  using Traits::kBits, Traits::kHasMinima, Traits::kHasNumbers,
+      Traits::kHasValues, Traits::kIsFloats, Traits::kIsOffset1,
+      Traits::kNumbersAt, Traits::kOffsets, Traits::kPairs, Traits::kScaleCode,
+      Traits::kScalePart, Traits::kScales, Traits::kShiftCols, Traits::kSixBits;
 
-  /// Returns d * kUnit of the rows.
+  /// Returns d * kUnit of the rows, or else what their numbers are multiples
+  /// of.
   MOE_INLINE static __m512 scale(const uint8_t *tile) {
-    if constexpr (Traits::kIsExponent)
+    if constexpr (kIsFloats)
+      return _mm512_set1_ps(kFloatsUnit);
+    else if constexpr (Traits::kIsExponent)
       return exponents(_mm512_cvtepu8_epi32(load128(tile)));
     else if constexpr (Traits::kUnit != 1)
       return _mm512_mul_ps(rowHalves(tile), _mm512_set1_ps(Traits::kUnit));
@@ -195,10 +198,12 @@ template <Format F> struct Rows16Tile : Rows16Traits<F> {
     }
   }
 
-  /// Returns the integer scale of columns kSub i ...
+  /// Returns the scale of columns kSub i ... as a multiple of scale().
   MOE_INLINE static __m512 number(const uint8_t *tile, const Integers &integers,
                                   int i) {
-    static_assert(kCols == 256 && !kPairs);
+    static_assert(kHasNumbers && !kPairs);
+    if constexpr (kIsFloats)
+      return smallFloats(load128(tile + kNumbersAt + 16 * i));
     if constexpr (kHasMinima)
       return rowBytesUnsigned(load128(integers.bytes + 16 * i));
     return rowBytesSigned(load128(
@@ -219,7 +224,7 @@ template <Format F> struct Rows16Tile : Rows16Traits<F> {
     auto put = [](float *to, int i, __m512 v) {
       _mm512_store_ps(to + 16 * Step * i, v);
     };
-    if constexpr (kCols == 32) {
+    if constexpr (!kHasNumbers) {
       put(scale, 0, d);
       if constexpr (kIsOffset1)
         put(offset, 0, rowHalves(tile + 32));

@@ -55,8 +55,6 @@ public:
       if (rows16Shape(format).codeBits % 16 != 0)
         addFused(format);
     }
-    // This format exists only in the layout of files.
-    add<OpCode::Linear>({.w = weight(Format::NVFP4, 1, 64, 2048)});
     for (KvType type : {KvType::F32, KvType::F16, KvType::BF16, KvType::Q8_0})
       addCache(type);
     addOthers();

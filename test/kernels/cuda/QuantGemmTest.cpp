@@ -46,6 +46,13 @@ struct Panels {
   WeightView view;
 };
 
+/// Returns a number of columns of which the last block of few is beyond whole
+/// super-blocks, after `cols` of these.
+int64_t raggedCols(Format format, int64_t cols) {
+  uint32_t block = formatInfo(format).blockElements;
+  return block < 256 ? cols + block : cols;
+}
+
 /// Random A8 rows.
 struct Acts {
   Acts(int64_t rows, int64_t cols, uint32_t seed)
@@ -100,8 +107,7 @@ class QuantGemmTest : public testing::TestWithParam<Format> {};
 TEST_P(QuantGemmTest, LinearAddsBiasAndWhatWasThere) {
   Random random(51);
   // An odd number of units, if blocks allow it.
-  int64_t rows = 45,
-          cols = formatInfo(GetParam()).blockElements == 32 ? 544 : 512;
+  int64_t rows = 45, cols = raggedCols(GetParam(), 512);
   // By the number of multiprocessors, blocks have more or fewer weight rows.
   for (auto [tokens, sms] : {std::pair{1, 0},
                              {2, 0},
@@ -229,8 +235,7 @@ TEST_P(QuantGemmTest, LargeAndSmallActivations) {
 // More rounds of stages than there are stages, and a last one that is half.
 TEST_P(QuantGemmTest, SameBitsUnderEverySchedule) {
   Random random(58);
-  int64_t rows = 70,
-          cols = formatInfo(GetParam()).blockElements == 32 ? 544 : 512;
+  int64_t rows = 70, cols = raggedCols(GetParam(), 512);
   for (int32_t tokens : {27, 90}) {
     Panels w(GetParam(), 1, rows, cols, random);
     Acts acts(tokens, cols, 5);
@@ -257,8 +262,7 @@ TEST_P(QuantGemmTest, SameBitsUnderEverySchedule) {
 // Each warp passes over its columns several times, and reuses its memory.
 TEST_P(QuantGemmTest, FewRowsOfManyColumns) {
   Random random(60);
-  int64_t rows = 37,
-          cols = formatInfo(GetParam()).blockElements == 32 ? 2336 : 2304;
+  int64_t rows = 37, cols = raggedCols(GetParam(), 2304);
   Panels w(GetParam(), 1, rows, cols, random);
   for (auto [tokens, sms] : {std::pair{1, 0}, {3, 0}, {3, 4}, {8, 1}}) {
     Acts acts(tokens, cols, 5);
@@ -285,8 +289,7 @@ TEST_P(QuantGemmTest, FewRowsOfManyColumns) {
 // Tiles of the last wave are divided by columns, all or some of them: a row has
 // the same bits wherever it is in the step, and whoever ends first.
 TEST_P(QuantGemmTest, LastTilesByColumns) {
-  int64_t rows = 520, each = 5,
-          cols = formatInfo(GetParam()).blockElements == 32 ? 1824 : 1792;
+  int64_t rows = 520, each = 5, cols = raggedCols(GetParam(), 1792);
   Random random(59);
   Panels w(GetParam(), 1, rows, cols, random);
   Panels up(GetParam(), 1, rows, cols, random);

@@ -117,7 +117,7 @@ std::vector<Row> benchRows() {
       rows.push_back(attention(type, 32, 4, position, splits, 1));
   rows.push_back(attention(KvType::F16, 32, 4, 4096, 1, 512));
   for (Format format : {Format::Q4_K, Format::Q8_0, Format::Q6_K, Format::Q4_0,
-                        Format::IQ2_XS, Format::MXFP4})
+                        Format::IQ2_XS, Format::MXFP4, Format::NVFP4})
     rows.push_back(linear(format, 8192, 7168, 512));
   for (auto [n, k] : {std::pair<int64_t, int64_t>{2048, 2048}, {576, 7168}})
     rows.push_back(linear(Format::Q4_K, n, k, 512));

@@ -103,9 +103,10 @@ template <class T> T *at(uint64_t address) {
 inline constexpr Format kPackedFormats[] = {
     Format::IQ1_S,  Format::IQ1_M,  Format::Q2_K,  Format::IQ2_XXS,
     Format::IQ2_XS, Format::IQ2_S,  Format::Q3_K,  Format::IQ3_XXS,
-    Format::IQ3_S,  Format::IQ4_XS, Format::MXFP4, Format::Q4_0,
-    Format::IQ4_NL, Format::Q4_K,   Format::Q4_1,  Format::Q5_0,
-    Format::Q5_K,   Format::Q5_1,   Format::Q6_K,  Format::Q8_0};
+    Format::IQ3_S,  Format::IQ4_XS, Format::MXFP4, Format::NVFP4,
+    Format::Q4_0,   Format::IQ4_NL, Format::Q4_K,  Format::Q4_1,
+    Format::Q5_0,   Format::Q5_K,   Format::Q5_1,  Format::Q6_K,
+    Format::Q8_0};
 
 } // namespace moek::test
 
