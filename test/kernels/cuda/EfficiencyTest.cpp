@@ -206,13 +206,18 @@ double wantedOfBandwidth(Format format, int32_t tokens, const GpuModel &gpu) {
   return isSmallGrid(format) ? 0.5 : 0.55;
 }
 
+/// Multiprocessors of a GPU for which a small matrix is a large one: its blocks
+/// have as many rows as they may, and no last tiles are divided by columns
+/// (Tail.cuh).
+constexpr int kFew = 1;
+
 // All weights are read once from memory, and on no GPU does anything else take
 // longer.
 TEST_P(GemmEfficiencyTest, DecodeIsBoundByMemory) {
   for (int32_t tokens : {1, 2, 8}) {
     SCOPED_TRACE(tokens);
     Figures f = measure(nameOf(format, tokens),
-                        make.linear(format, 64, 7168, tokens, 1), false);
+                        make.linear(format, 64, 7168, tokens, 1, kFew), false);
     EXPECT_LE(f.movedOverNeeded(), 1.05);
     for (const GpuModel &gpu : gpuModels())
       EXPECT_GE(f.bandwidthFraction(gpu),
@@ -225,9 +230,6 @@ TEST_P(GemmEfficiencyTest, DecodeIsBoundByMemory) {
 TEST_P(GemmEfficiencyTest, PrefillIsBoundByMultiplying) {
   // In other formats the last words do not fill a line.
   bool isWhole = rows16Shape(format).codeBits % 4 == 0;
-  // As many tiles as one multiprocessor takes at once: none is divided by
-  // columns, as the last ones of a product may be (Tail.cuh).
-  constexpr int kFew = 1;
   for (int32_t tokens : {64, 128}) {
     SCOPED_TRACE(tokens);
     Figures f = measure(nameOf(format, tokens),
