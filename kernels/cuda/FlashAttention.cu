@@ -195,7 +195,12 @@ constexpr int kPerSm = 1;
 #endif
 
 #ifdef MOE_HAS_WARPGROUPS
+#include "kernels/cuda/FlashProducts.cuh"
+#if MOE_TALL == 2
+#include "kernels/cuda/FlashTurns.cuh"
+#else
 #include "kernels/cuda/FlashWarpgroup.cuh"
+#endif
 #else
 MOE_KERNEL(kWarps * 32, kPerSm, AttentionOf) {
   extern __shared__ uint4 memory[];
