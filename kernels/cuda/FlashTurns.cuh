@@ -12,8 +12,9 @@
 // (FlashWarpgroup.cuh) products would take half as long, and tensor cores would
 // wait for L2.
 //
-// Registers of a thread: sums 128, scores 32, weights 32. Queries are operands
-// in shared memory.
+// Registers of a thread: sums 128, scores 32, weights 16, and queries of the
+// first steps. Other queries are operands in shared memory, which is then busy
+// for as long as their scores take.
 //
 //===----------------------------------------------------------------------===//
 
