@@ -25,7 +25,9 @@
 //            FlashTeams.cuh). (sm_90 to 103: eight warps and 64 keys, one
 //            block.) Tiles that see the most keys come first. Those that do not
 //            fill a wave are divided (FlashParts.cuh). On an H100, F16 and BF16
-//            are multiplied by warpgroups (FlashWarpgroup.cuh).
+//            are multiplied by warpgroups, of 64 queries each
+//            (FlashWarpgroup.cuh) or, where a prompt has many rows, of 128
+//            (FlashTurns.cuh).
 //
 // Registers of a thread with 128 columns: sums 64, scores 16 in prefill and 8
 // in decode, queries 32 in prefill; with 32 queries of a warp sums and scores
@@ -195,7 +197,12 @@ constexpr int kPerSm = 1;
 #endif
 
 #ifdef MOE_HAS_WARPGROUPS
+#include "kernels/cuda/FlashProducts.cuh"
+#if MOE_TALL == 2
+#include "kernels/cuda/FlashTurns.cuh"
+#else
 #include "kernels/cuda/FlashWarpgroup.cuh"
+#endif
 #else
 MOE_KERNEL(kWarps * 32, kPerSm, AttentionOf) {
   extern __shared__ uint4 memory[];

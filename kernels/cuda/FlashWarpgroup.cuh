@@ -16,45 +16,14 @@ static_assert(kWarps == 8 && kStages == 3 && kTall == 1 && kParts == 1 &&
                   !kHasCodes && MOE_VALUE % 64 == 0,
               "what launches choose");
 
-/// Has the registers of operands final here, before a fence: a compiler would
-/// move them later.
-template <int Count> MOE_DEVICE void keepOperands(u32 (&x)[Count][4]) {
-#pragma unroll
-  for (int i = 0; i < Count; ++i)
-    asm volatile(""
-                 : "+r"(x[i][0]), "+r"(x[i][1]), "+r"(x[i][2]), "+r"(x[i][3])
-                 :
-                 : "memory");
-}
-
-template <int Count> MOE_DEVICE void clear(float (&scores)[Count][4]) {
-#pragma unroll
-  for (int i = 0; i < Count; ++i)
-#pragma unroll
-    for (int k = 0; k < 4; ++k)
-      scores[i][k] = 0;
-}
-
 /// Scores of a tile's keys.
 MOE_DEVICE void beginScores(float (&scores)[kKeys / 8][4],
                             const u32 (&queries)[kSteps][4], u32 tile) {
+  Tile64 keys = columnsOf<128>(tile);
 #pragma unroll
   for (int step = 0; step < kSteps; ++step)
-    multiplyGroup(
-        scores, queries[step],
-        columnsOf<128>(tile + step / 4 * kNextColumns + step % 4 * 32));
-  commitProducts();
-}
-
-/// Adds weighted values of a tile to sums.
-MOE_DEVICE void beginSums(float (&sums)[kColumnTiles][4],
-                          const u32 (&weights)[kGroups][4], u32 tile) {
-  constexpr int kRowsAt = 16 * kNextRow<kValuePitch>;
-#pragma unroll
-  for (int i = 0; i < kGroups; ++i)
-    multiplyGroup<true>(
-        sums, weights[i],
-        rowsOf(tile + kKeys * kKeyPitch + i * kRowsAt, kNextColumns));
+    multiplyGroup(scores, queries[step],
+                  laterTile(keys, step / 4 * kNextColumns + step % 4 * 32));
   commitProducts();
 }
 

@@ -118,10 +118,12 @@ struct FlashForm {
   bool isSmall = false;     ///< A thread needs at most 168 registers.
   bool isWarpgroup = false; ///< FlashWarpgroup.cuh
   bool isInTeams = false;   ///< FlashTeams.cuh
+  int64_t mostParts = 1;    ///< Parts of a tile's keys (FlashParts.cuh).
 
-  /// `group` is the number of query heads that share a KV head.
+  /// `group` is the number of query heads that share a KV head, of which a
+  /// launch has `kvHeads`.
   FlashForm(KvType type, int64_t key, int64_t value, int64_t group,
-            const LaunchContext &context) {
+            int64_t kvHeads, bool isDivisible, const LaunchContext &context) {
     bool hasCodes = type == KvType::Q8_0;
     int64_t columns = (kvBlocks(key) + kvBlocks(value)) * kKvBlock;
     // A thread has 255 registers, of which sums and queries take most. Two
@@ -143,6 +145,23 @@ struct FlashForm {
       keys = isWarpgroup                 ? (key <= 128 ? 128 : 64)
              : isLarge && columns <= 256 ? 64
                                          : 32;
+      // Twice the queries in a block read keys and values half as often, and
+      // take 1.5 times as long: where they are no more waves for that.
+      if (isWarpgroup && key <= 128) {
+        auto wavesOf = [&](int64_t rows) {
+          return blocksFor(blocksFor(context.maxTokens * group, rows) * kvHeads,
+                           context.multiprocessors);
+        };
+        if (3 * wavesOf(256) <= 2 * wavesOf(128)) {
+          tall = 2;
+          held = 2;
+          stages = 4;
+          keys = 64;
+        }
+      }
+      if (isDivisible && !isWide && context.maxPositions > 2 * kPartRows &&
+          !(isWarpgroup && tall == 2))
+        mostParts = 8;
       // On an A100, tensor cores are as fast as loads of their operands: a warp
       // has twice the queries, for which it loads keys and values once. Two
       // blocks of four warps fit, or one of two teams.
@@ -158,6 +177,8 @@ struct FlashForm {
         held = 10;
       isSmall = key <= 128 && value <= 128 && !hasCodes && tall == 1;
       int64_t loaded = std::max<int64_t>((key + 15) / 16 - held, 0);
+      if (isWarpgroup) // Those in shared memory have the layout of keys.
+        loaded = tall == 2 ? kvBlocks(key) * 4 : 0;
       sharedBytes =
           uint32_t(stages * keys * rowBytes + warps * tall * loaded * 512);
       return;
@@ -190,10 +211,10 @@ struct FlashForm {
                   int64_t group) const {
     KernelSpec spec{"kernels/cuda/FlashAttention.cu",
                     (isWarpgroup ? "flash_warpgroup"
-                     : isPrefill ? "flash_prefill" + std::to_string(rows())
-                                 : "flash_decode" + std::to_string(rows())) +
-                        "_" + std::to_string(group) + "x" +
-                        std::to_string(key) + "_" + std::to_string(value),
+                     : isPrefill ? "flash_prefill"
+                                 : "flash_decode") +
+                        std::to_string(rows()) + "_" + std::to_string(group) +
+                        "x" + std::to_string(key) + "_" + std::to_string(value),
                     {{"MOE_KEY", key},
                      {"MOE_VALUE", value},
                      {"MOE_GROUP", group},
@@ -231,7 +252,7 @@ int64_t partFloats(int64_t heads, int64_t value) {
 /// Returns the division for `kvHeads` KV heads, from shapes alone.
 Parts partsOf(const FlashForm &form, int64_t group, int64_t kvHeads,
               int64_t value, const LaunchContext &context) {
-  constexpr int64_t kMostParts = 8, kMostBytes = int64_t(128) << 20;
+  constexpr int64_t kMostBytes = int64_t(128) << 20;
   /// What a further part of a tile costs, as a share of the tile's time, by
   /// the simulated clock: its sums are stored, and a second launch adds them.
   constexpr double kPartCost = 0.035;
@@ -242,7 +263,7 @@ Parts partsOf(const FlashForm &form, int64_t group, int64_t kvHeads,
   best.tiles = tilesFor(context, group, form.rows()) +
                context.maxTokens / kPartRows + context.maxSequences;
   best.whole = kvHeads;
-  if (!form.isPrefill || form.isWide || context.maxPositions <= 2 * kPartRows)
+  if (form.mostParts == 1)
     return best;
   const auto multiprocessors = double(context.multiprocessors);
   const auto resident = double(form.resident());
@@ -277,7 +298,7 @@ Parts partsOf(const FlashForm &form, int64_t group, int64_t kvHeads,
   };
   double least = kWorth * costOf(kvHeads, 1);
   for (int64_t whole = 0; whole < kvHeads; ++whole)
-    for (int64_t count = 2; count <= kMostParts; ++count) {
+    for (int64_t count = 2; count <= form.mostParts; ++count) {
       int64_t bytes = context.maxTokens * count * 4 *
                       partFloats((kvHeads - whole) * group, value);
       if (bytes <= kMostBytes && costOf(whole, count) < least) {
@@ -356,7 +377,8 @@ std::vector<Launch> launches(const moek::AttentionArgs &a,
   int64_t group = a.heads / a.kvHeads;
   Fusion fusion = a.splits > 1 ? Fusion::splitAttention(group) : Fusion::wide();
   if (hasFlash(a, context)) {
-    FlashForm form(a.kv.type, a.key, a.value, group, context);
+    FlashForm form(a.kv.type, a.key, a.value, group, a.kvHeads,
+                   /*isDivisible=*/!a.window, context);
     KernelSpec spec = form.spec(a.kv.type, a.key, a.value, group);
     if (a.ring) {
       spec.entry += "_ring" + std::to_string(a.ring);
@@ -367,8 +389,7 @@ std::vector<Launch> launches(const moek::AttentionArgs &a,
       spec.define("MOE_SOFTCAP");
     }
     addPairs(spec, a.q, a.qStride, a.out, a.outStride, a.key, a.value);
-    Parts parts =
-        a.window ? Parts{} : partsOf(form, group, a.kvHeads, a.value, context);
+    Parts parts = partsOf(form, group, a.kvHeads, a.value, context);
     if (parts.count > 1)
       return partLaunches(std::move(spec), form, parts,
                           deviceArgs(a, context.step), context,
@@ -397,7 +418,8 @@ int64_t partBytes(const moek::AttentionArgs &a, const LaunchContext &context) {
   if (a.window == 0 && a.splits <= 1)
     // The type of the cache is not always known yet.
     for (KvType type : {KvType::F16, KvType::Q8_0}) {
-      FlashForm form(type, a.key, a.value, group, context);
+      FlashForm form(type, a.key, a.value, group, a.kvHeads,
+                     /*isDivisible=*/true, context);
       bytes = std::max(
           bytes, partBytes(partsOf(form, group, a.kvHeads, a.value, context),
                            group, a.kvHeads, a.value, context));
@@ -503,7 +525,8 @@ std::vector<Launch> flashLaunches(const moek::MlaAttentionArgs &a,
       return {};
     all.push_back(*keys);
     all.push_back(*values);
-    FlashForm form(type, key, a.value, /*group=*/1, context);
+    FlashForm form(type, key, a.value, /*group=*/1, heads,
+                   /*isDivisible=*/false, context);
     KernelSpec spec = form.spec(type, key, a.value, /*group=*/1);
     spec.entry += "_contiguous";
     spec.define("MOE_CONTIGUOUS");

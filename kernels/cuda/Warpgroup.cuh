@@ -70,6 +70,11 @@ MOE_DEVICE Tile64 rowsOf(u32 address, int apart) {
   return tileOf(address, apart, 8 * 128, 1);
 }
 
+/// The tile that begins some bytes, a multiple of sixteen, after `tile`.
+MOE_DEVICE Tile64 laterTile(Tile64 tile, int bytes) {
+  return tile + bytes / 16;
+}
+
 /// Orders what this thread wrote to shared memory before products that read it
 /// after a barrier.
 MOE_DEVICE void fenceShared() {

@@ -17,6 +17,10 @@ constexpr Cycle kNever = std::numeric_limits<Cycle>::max() / 2;
 constexpr int kParts = 4;
 /// Cycles of work that the load and store unit queues before warps wait.
 constexpr Cycle kMemoryQueue = 16;
+/// Products of warpgroups that wait behind the one that runs, before warps do.
+/// With fewer, weights of attention could not be made beside products of the
+/// same warpgroup, which makes it 14 % faster (arXiv 2407.08608, table 2).
+constexpr int kProductsQueued = 8;
 
 /// A unit that serves bytes one after the other, with the cycle from which it
 /// is free and its busy cycles.
@@ -212,8 +216,8 @@ Cycle Multiprocessor::free(const Part &part, const MachineOp &m) const {
     return part.fp64;
   case Pipe::Tensor:
     return part.tensor;
-  case Pipe::Product: // One waits behind the one that runs.
-    return part.tensor - m.interval;
+  case Pipe::Product:
+    return part.tensor - Cycle(kProductsQueued) * m.interval;
   case Pipe::Global:
   case Pipe::Shared:
   case Pipe::Copy:

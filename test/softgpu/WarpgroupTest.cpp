@@ -386,33 +386,38 @@ TEST_F(WarpgroupTest, FaultsAreFound) {
             FindingKind::OutOfBounds));
 }
 
-/// Cycles of an H100 for each product of a warpgroup that multiplies all the
-/// time.
 class WarpgroupClockTest : public WarpgroupTest {
 protected:
+  /// Cycles of an H100 for a block of one warpgroup with these products.
+  double cyclesOf(const Product &p, const std::string &products) {
+    const GpuModel &model = *findGpuModel("H100");
+    const Kernel &kernel =
+        loadText(text(p,
+                      "fence.proxy.async.shared::cta;\nbar.sync 0;\n"
+                      "wgmma.fence.sync.aligned;\n" +
+                          products + "wgmma.wait_group.sync.aligned 0;\n",
+                      128, false));
+    LaunchShape shape{{1, 1, 1}, {128, 1, 1}, 0};
+    Recording recording(model);
+    auto memory = [&](size_t words) {
+      return upload(std::vector<uint32_t>(words));
+    };
+    size_t threads = 128;
+    uint64_t a = memory(4 * threads), image = memory(kBytes / 4),
+             c = memory(threads * size_t(p.n) / 2),
+             d = memory(threads * size_t(p.n) / 2);
+    const void *arguments[] = {&a, &image, &c, &d};
+    EXPECT_TRUE(isClean(
+        gpu.software().launch(kernel, shape, arguments, nullptr, &recording)));
+    return softgpu::timeOf(kernel, shape, {.registers = 200}, recording).cycles;
+  }
+  /// The same for each product of a warpgroup that multiplies all the time.
   double cyclesOf(const Product &p) {
     auto timeOf = [&](int times) {
-      std::string products = "fence.proxy.async.shared::cta;\nbar.sync 0;\n"
-                             "wgmma.fence.sync.aligned;\n";
+      std::string products;
       for (int i = 0; i < times; ++i)
         products += instruction(p) + "wgmma.commit_group.sync.aligned;\n";
-      products += "wgmma.wait_group.sync.aligned 0;\n";
-      const GpuModel &model = *findGpuModel("H100");
-      const Kernel &kernel = loadText(text(p, products, 128, false));
-      LaunchShape shape{{1, 1, 1}, {128, 1, 1}, 0};
-      Recording recording(model);
-      auto memory = [&](size_t words) {
-        return upload(std::vector<uint32_t>(words));
-      };
-      size_t threads = 128;
-      uint64_t a = memory(4 * threads), image = memory(kBytes / 4),
-               c = memory(threads * size_t(p.n) / 2),
-               d = memory(threads * size_t(p.n) / 2);
-      const void *arguments[] = {&a, &image, &c, &d};
-      EXPECT_TRUE(isClean(gpu.software().launch(kernel, shape, arguments,
-                                                nullptr, &recording)));
-      return softgpu::timeOf(kernel, shape, {.registers = 200}, recording)
-          .cycles;
+      return cyclesOf(p, products);
     };
     return (timeOf(192) - timeOf(64)) / 128;
   }
@@ -445,29 +450,29 @@ TEST_F(WarpgroupClockTest, SharedMemoryBoundsFewColumns) {
 // its sums have come.
 TEST_F(WarpgroupClockTest, WaitingForEachProductCosts) {
   Product p{.n = 128};
-  std::string one = instruction(p) + "wgmma.commit_group.sync.aligned;\n";
-  const GpuModel &model = *findGpuModel("H100");
   auto cycles = [&](int left) {
-    std::string products = "fence.proxy.async.shared::cta;\nbar.sync 0;\n"
-                           "wgmma.fence.sync.aligned;\n";
+    std::string products;
     for (int i = 0; i < 64; ++i)
-      products +=
-          one + fmt::format("wgmma.wait_group.sync.aligned {};\n", left);
-    products += "wgmma.wait_group.sync.aligned 0;\n";
-    const Kernel &kernel = loadText(text(p, products, 128, false));
-    LaunchShape shape{{1, 1, 1}, {128, 1, 1}, 0};
-    Recording recording(model);
-    auto memory = [&](size_t words) {
-      return upload(std::vector<uint32_t>(words));
-    };
-    uint64_t a = memory(512), image = memory(kBytes / 4), c = memory(128 * 64),
-             d = memory(128 * 64);
-    const void *arguments[] = {&a, &image, &c, &d};
-    EXPECT_TRUE(isClean(
-        gpu.software().launch(kernel, shape, arguments, nullptr, &recording)));
-    return softgpu::timeOf(kernel, shape, {.registers = 200}, recording).cycles;
+      products += instruction(p) + "wgmma.commit_group.sync.aligned;\n" +
+                  fmt::format("wgmma.wait_group.sync.aligned {};\n", left);
+    return cyclesOf(p, products);
   };
-  EXPECT_GT(cycles(0) - cycles(1), 60 * model.latency.mma);
+  EXPECT_GT(cycles(0) - cycles(1), 60 * findGpuModel("H100")->latency.mma);
+}
+// A warp goes on while eight products wait for tensor cores: 100 additions, of
+// which each needs the one before it, cost nothing beside them.
+TEST_F(WarpgroupClockTest, ProductsWaitInAQueue) {
+  Product p{.n = 128};
+  auto cycles = [&](int products, int additions) {
+    std::string text;
+    for (int i = 0; i < products; ++i)
+      text += instruction(p);
+    text += "wgmma.commit_group.sync.aligned;\n";
+    for (int i = 0; i < additions; ++i)
+      text += "add.u32 %i, %i, %t;\n";
+    return cyclesOf(p, text);
+  };
+  EXPECT_LT(cycles(8, 100), cycles(8, 0) + 50);
 }
 
 } // namespace

@@ -115,7 +115,8 @@ std::vector<Row> benchRows() {
     for (auto [position, splits] :
          {std::pair<int32_t, int32_t>{4096, 1}, {4096, 0}, {32768, 0}})
       rows.push_back(attention(type, 32, 4, position, splits, 1));
-  rows.push_back(attention(KvType::F16, 32, 4, 4096, 1, 512));
+  for (int32_t tokens : {512, 2048})
+    rows.push_back(attention(KvType::F16, 32, 4, 4096, 1, tokens));
   for (Format format : {Format::Q4_K, Format::Q8_0, Format::Q6_K, Format::Q4_0,
                         Format::IQ2_XS, Format::MXFP4, Format::NVFP4})
     rows.push_back(linear(format, 8192, 7168, 512));

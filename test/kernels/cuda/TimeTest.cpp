@@ -175,6 +175,19 @@ TEST_F(TimeTest, WarpgroupsReachMoreOfTheTensorPeak) {
   EXPECT_GE(floats.ofPeak(gpu, gpu.halfMacs), 0.33);
 }
 
+// Blocks of 128 queries, which fill a wave, wait for L2; with 256 there are
+// half as many, which is no less work for each multiprocessor where rows are
+// many.
+TEST_F(TimeTest, AttentionOfPromptsReachesPartOfTheTensorPeak) {
+  const GpuModel &gpu = *softgpu::findGpuModel("H100");
+  for (auto [tokens, part] : {std::pair{512, 0.495}, {2048, 0.53}}) {
+    Result r = time(gpu, [tokens = tokens](Workbench &make) {
+      return make.attention(KvType::F16, 32, 4, 128, 4096, 1, tokens, 1);
+    });
+    EXPECT_GE(r.ofPeak(gpu, gpu.halfMacs), part) << tokens << " rows";
+  }
+}
+
 TEST_F(TimeTest, LatentAttentionIsSplitOverMultiprocessors) {
   for (const GpuModel &gpu : softgpu::gpuModels()) {
     Result r = time(gpu, [](Workbench &make) {
