@@ -2,6 +2,7 @@
 #include "compiler/Machine/CostModel/CostModel.h"
 
 #include "compiler/Machine/CostModel/MemoryNodes.h"
+#include "compiler/Machine/CostModel/WeightsInL2.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -425,6 +426,28 @@ TEST_F(CostModelTest, WithoutRatesKernelsReachAFractionOfThePeaks) {
   device_.int8.efficiency = 0;
   EXPECT_DOUBLE_EQ(linear(1e6),
                    2e6 * kElements / (10e12 * moec::Peak::kAssumed));
+}
+
+// From memory, 1000 bytes take 10 ns; from L2, at 16 bytes a cycle of 2 GHz for
+// each of 25 multiprocessors, 1.25 ns.
+TEST_F(CostModelTest, WeightsInL2SaveWhatMemoryTakesLonger) {
+  device_.kind = moec::DeviceKind::Cuda;
+  device_.cores = 25;
+  device_.kernelBasis = moec::Basis::Simulated;
+  const moek::GemmInfo *gemm = moek::findGemm("gemm_q8_0_cuda");
+  // A kernel that takes 20 ns waits for memory half of the time.
+  device_.kernels = {{"gemm_q8_0_cuda", "", {1, 2}, {50e9, 25e9}, {}}};
+  EXPECT_DOUBLE_EQ(moec::secondsSavedByL2(1000, gemm, 1, device_), 8.75e-9 / 2);
+  EXPECT_DOUBLE_EQ(moec::secondsSavedByL2(1000, gemm, 2, device_), 8.75e-9 / 4);
+  // No kernel is faster than memory, whatever its rate.
+  device_.kernels[0].memory = {200e9, 200e9};
+  EXPECT_DOUBLE_EQ(moec::secondsSavedByL2(1000, gemm, 1, device_), 8.75e-9);
+  // Without a rate, kernels reach an efficiency of memory's peak.
+  EXPECT_DOUBLE_EQ(moec::secondsSavedByL2(1000, nullptr, 1, device_),
+                   8.75e-9 * 0.9);
+  // One multiprocessor takes less from L2 than memory delivers.
+  device_.cores = 1;
+  EXPECT_EQ(moec::secondsSavedByL2(1000, gemm, 1, device_), 0);
 }
 
 TEST_F(CostModelTest, CacheKeepsDataOfHalfItsSize) {
