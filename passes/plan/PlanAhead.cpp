@@ -122,7 +122,7 @@ plan::savedAhead(PhaseOp phase, const moec::TargetDesc &target) {
     for (const Reader &reader : readers)
       launches.push_back(reader.launch);
     for (const auto &ranges :
-         moek::cuda::weightsAhead(launches, gpu->l2Bytes, gpu->read.perSecond))
+         moek::cuda::weightsAhead(launches, gpu->l2Bytes, gpu->peakRead()))
       for (const moek::cuda::AheadRange &range : ranges) {
         const Reader::Weight &weight =
             readers[range.launch].weights[range.weight];

@@ -14,9 +14,6 @@ namespace mlir::plan {
 /// (kernels/cuda/WeightsAhead.h). Launches are those of plan-launches. Nothing
 /// is saved on a GPU whose L2 the target does not state. That bringing weights
 /// takes no time itself is an assumption: launches do it while memory is idle.
-/// The target has the rate of memory that kernels are assumed to reach, and the
-/// runtime uses the peak: so launches bring fewer bytes here, each of which
-/// saves more than by the peak.
 llvm::DenseMap<Operation *, double> savedAhead(PhaseOp phase,
                                                const moec::TargetDesc &target);
 

@@ -3,6 +3,7 @@
 
 #include "compiler/Machine/CostModel/MemoryNodes.h"
 #include "compiler/Machine/CostModel/WeightsInL2.h"
+#include "compiler/Machine/Targets/TargetAttr.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -448,6 +449,26 @@ TEST_F(CostModelTest, WeightsInL2SaveWhatMemoryTakesLonger) {
   // One multiprocessor takes less from L2 than memory delivers.
   device_.cores = 1;
   EXPECT_EQ(moec::secondsSavedByL2(1000, gemm, 1, device_), 0);
+}
+
+// Passes get what kernels reach of a rate, and the peak of memory beside it.
+TEST_F(CostModelTest, ThePeakOfMemorySurvivesTheAttribute) {
+  mlir::MLIRContext context;
+  mlir::OwningOpRef<mlir::ModuleOp> module =
+      mlir::ModuleOp::create(mlir::UnknownLoc::get(&context));
+  device_.name = "cpu0";
+  device_.memoryBytes = 1000;
+  device_.read = {100e9, 0.6, "", {}};
+  EXPECT_EQ(device_.peakRead(), 100e9);
+  for (int turn = 0; turn < 2; ++turn) {
+    (*module)->setAttr(mlir::moe::kTargetAttr,
+                       moec::toAttr(&context, {"one", {device_}, {}}));
+    auto target = moec::targetOf(*module);
+    ASSERT_TRUE(mlir::succeeded(target));
+    device_ = target->devices.front();
+    EXPECT_DOUBLE_EQ(device_.read.planned(), 60e9);
+    EXPECT_EQ(device_.peakRead(), 100e9);
+  }
 }
 
 TEST_F(CostModelTest, CacheKeepsDataOfHalfItsSize) {

@@ -12,7 +12,7 @@ static constexpr double kL2BytesPerSecond = 16 * 2e9;
 
 double secondsSavedByL2(double bytes, const moek::GemmInfo *gemm, double rows,
                         const DeviceDesc &device) {
-  const double memory = 1 / device.read.perSecond;
+  const double memory = 1 / device.peakRead();
   const double l2 = 1 / (kL2BytesPerSecond * device.cores);
   std::optional<double> measured;
   if (gemm)

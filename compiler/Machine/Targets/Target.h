@@ -101,6 +101,10 @@ struct DeviceDesc {
   /// l2 is that of all multiprocessors. 0: unknown.
   uint64_t l1Bytes = 0, l2Bytes = 0, l3Bytes = 0;
   Peak read; ///< Bytes read by all cores together.
+  /// The peak of `read` where passes get what kernels reach of it instead
+  /// (TargetAttr.h); 0: it is in `read`.
+  double readPeak = 0;
+  double peakRead() const { return readPeak > 0 ? readPeak : read.perSecond; }
   /// Read rates of 1, 2, ... cores; empty if not measured.
   std::vector<double> readBytesPerSecondByCores;
   Peak int8;    ///< Operations; a multiply-add counts as 2.
