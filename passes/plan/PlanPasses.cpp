@@ -18,9 +18,10 @@ void plan::buildPlanPipeline(OpPassManager &manager,
   manager.addPass(createPlanOrderPass());
   manager.addPass(createPlanAllocatePass());
   manager.addPass(createPlanSchedulePass());
-  // The cost of barriers is only known once they are placed.
-  manager.addPass(createPlanOverheadPass());
   manager.addPass(createPlanLaunchesPass());
+  // The cost of barriers is only known once they are placed, and what launches
+  // bring ahead once there are launches.
+  manager.addPass(createPlanOverheadPass());
   manager.addPass(createPlanCheckMemoryPass());
 }
 
