@@ -162,6 +162,16 @@ MOE_DEVICE bool anyReader(bool is) {
     return __any_sync(kAllLanes, is);
 }
 
+/// Barriers of all threads of the block at which some only arrive, and others
+/// wait for them. They wait for what those have written before.
+MOE_DEVICE void arriveAt(int barrier) {
+  asm volatile("bar.arrive %0, %1;" ::"r"(barrier), "n"(32 * kWarps)
+               : "memory");
+}
+MOE_DEVICE void waitAt(int barrier) {
+  asm volatile("bar.sync %0, %1;" ::"r"(barrier), "n"(32 * kWarps) : "memory");
+}
+
 #if MOE_KV == MOE_KV_Q8_0
 #include "kernels/cuda/FlashCodes.cuh"
 #else

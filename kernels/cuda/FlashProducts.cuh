@@ -1,5 +1,4 @@
-//===- FlashProducts.cuh - FlashAttention's products of warpgroups -*- C++
-//-*-===//
+//===- FlashProducts.cuh - Products of a prompt's warpgroups ----*- C++ -*-===//
 //
 // Included by FlashAttention.cu: what prefill on an H100 has in common, whether
 // a warpgroup has 64 queries (FlashWarpgroup.cuh) or 128 (FlashTurns.cuh).

@@ -25,19 +25,9 @@ static_assert(kStages == 3 && kWarps == 8, "as above");
 
 /// Waits until the other team has ended its turn, and sees what it copied.
 /// Barriers 1 and 2 belong to the teams; all warps use barrier 0.
-MOE_DEVICE void beginTurn(int team) {
-  asm volatile("bar.sync %0, %1;"
-               :
-               : "r"(1 + team), "n"(32 * kWarps)
-               : "memory");
-}
+MOE_DEVICE void beginTurn(int team) { waitAt(1 + team); }
 /// Lets the other team begin.
-MOE_DEVICE void endTurn(int team) {
-  asm volatile("bar.arrive %0, %1;"
-               :
-               : "r"(2 - team), "n"(32 * kWarps)
-               : "memory");
-}
+MOE_DEVICE void endTurn(int team) { arriveAt(2 - team); }
 
 /// Matrix loads of a turn, in order: of a tile's values, then of the next
 /// one's keys.

@@ -76,15 +76,6 @@ struct Queries {
   }
 };
 
-/// Barriers of all threads, of which some only come.
-MOE_DEVICE void arriveAt(int barrier) {
-  asm volatile("bar.arrive %0, %1;" ::"r"(barrier), "n"(32 * kWarps)
-               : "memory");
-}
-MOE_DEVICE void waitAt(int barrier) {
-  asm volatile("bar.sync %0, %1;" ::"r"(barrier), "n"(32 * kWarps) : "memory");
-}
-
 /// The same, but what depends on it is computed where it is used, and takes no
 /// register until then.
 MOE_DEVICE int here(int x) {

@@ -18,8 +18,9 @@ constexpr int kParts = 4;
 /// Cycles of work that the load and store unit queues before warps wait.
 constexpr Cycle kMemoryQueue = 16;
 /// Products of warpgroups that wait behind the one that runs, before warps do.
-/// With fewer, weights of attention could not be made beside products of the
-/// same warpgroup, which makes it 14 % faster (arXiv 2407.08608, table 2).
+/// An assumption: measurements only show that it is more than one, as weights
+/// of attention are made beside products of the same warpgroup, which makes it
+/// 14 % faster (arXiv 2407.08608, table 2).
 constexpr int kProductsQueued = 8;
 
 /// A unit that serves bytes one after the other, with the cycle from which it
