@@ -20,10 +20,6 @@ namespace moec {
 
 namespace {
 
-/// Part name of plan-overhead's entry for the seconds that a GPU saves because
-/// it finds weights in L2.
-constexpr std::string_view kPrefetchPart = "prefetch";
-
 /// Replaces values that are not costs by 0. The bounds are far outside of any
 /// machine's costs, and small enough that sums and ratios of millions of values
 /// stay finite. NaN fails both comparisons.
@@ -55,9 +51,9 @@ OpCost readOp(const fb::Explain &entry) {
   op.weightBytes = costOf(entry.weight_bytes());
   op.activationBytes = costOf(entry.activation_bytes());
   op.kvBytes = costOf(entry.kv_bytes());
-  // Negative seconds are time that is saved.
-  const bool isSaved = op.part == kOverlapPart || op.part == kPrefetchPart;
-  op.seconds = isSaved ? -costOf(-entry.seconds()) : costOf(entry.seconds());
+  // The overlap entry has negative seconds: the time that is saved.
+  op.seconds = op.part == kOverlapPart ? -costOf(-entry.seconds())
+                                       : costOf(entry.seconds());
   for (uint32_t i = 0; i < count(entry.rejected()); ++i)
     op.rejected.push_back(readRejected(*entry.rejected()->Get(i)));
   return op;

@@ -47,9 +47,8 @@ Timeline::Timeline(const fb::Plan &plan, const PhaseCost &cost) {
   }
   std::map<uint32_t, size_t> ops = opsByEntry(plan, cost.name);
   std::vector<double> parts(cost.ops.size());
-  std::vector<const fb::Instruction *> taken; // One per span.
-  // By device.
-  std::map<std::string_view, double> instructions, work, rest, saved;
+  std::vector<const fb::Instruction *> taken;            // One per span.
+  std::map<std::string_view, double> instructions, rest; // By device.
   for (uint32_t i = 0; i < count(phase->instructions()); ++i) {
     const fb::Instruction *instruction = phase->instructions()->Get(i);
     auto op = ops.find(instruction->explain());
@@ -61,17 +60,9 @@ Timeline::Timeline(const fb::Plan &plan, const PhaseCost &cost) {
     ++parts[op->second];
     ++instructions[queues[instruction->queue()].device];
   }
-  for (size_t i = 0; i < cost.ops.size(); ++i) {
-    const OpCost &op = cost.ops[i];
-    (parts[i] > 0     ? work
-     : op.seconds < 0 ? saved
-                      : rest)[op.device] += op.seconds;
-  }
-  // The part of its time that a device's work takes if some of it is saved.
-  auto remaining = [&](std::string_view device) {
-    return work[device] > 0 ? std::max(1 + saved[device] / work[device], 0.0)
-                            : 1.0;
-  };
+  for (size_t i = 0; i < cost.ops.size(); ++i)
+    if (parts[i] == 0)
+      rest[cost.ops[i].device] += cost.ops[i].seconds;
 
   std::vector<double> queueFree(queues.size()), eventAt(phase->events());
   for (size_t i = 0; i < spans.size(); ++i) {
@@ -83,9 +74,8 @@ Timeline::Timeline(const fb::Plan &plan, const PhaseCost &cost) {
       if (uint32_t event = instruction->waits()->Get(j); event < eventAt.size())
         free = std::max(free, eventAt[event]);
     span.start = free;
-    span.seconds =
-        cost.ops[span.op].seconds / parts[span.op] * remaining(queue.device) +
-        rest[queue.device] / instructions[queue.device];
+    span.seconds = cost.ops[span.op].seconds / parts[span.op] +
+                   rest[queue.device] / instructions[queue.device];
     free += span.seconds;
     queue.busy += span.seconds;
     if (int32_t event = instruction->signal();

@@ -30,8 +30,7 @@ struct Timeline {
   /// Simulates the phase that `cost` describes; the timeline is empty for a
   /// phase that is not in the plan's program. The instructions of an op share
   /// its seconds equally. Other entries of a device, such as the start of a
-  /// step, are spread over all its instructions; seconds that it saves are
-  /// taken from each in proportion.
+  /// step, are spread over all its instructions.
   Timeline(const moert::fb::Plan &plan, const PhaseCost &cost);
 
   std::vector<TimelineQueue> queues; ///< In the order of the plan.

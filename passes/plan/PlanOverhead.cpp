@@ -1,5 +1,5 @@
 #include "compiler/Machine/Targets/TargetAttr.h"
-#include "passes/plan/PlanAhead.h"
+#include "llvm/ADT/DenseMap.h"
 #include "passes/plan/PlanPasses.h"
 #include "runtime/base/Text.h"
 
@@ -58,11 +58,8 @@ struct PlanOverhead : plan::impl::PlanOverheadPassBase<PlanOverhead> {
     if (failed(target))
       return signalPassFailure();
     module.walk([&](PhaseOp phase) {
-      saved = savedAhead(phase, *target);
-      for (const moec::DeviceDesc &device : target->devices) {
+      for (const moec::DeviceDesc &device : target->devices)
         explain(phase, device);
-        explainAhead(phase, device);
-      }
       explainOverlap(phase, *target);
     });
     module->removeAttr(moe::kTargetAttr);
@@ -107,21 +104,6 @@ private:
              overhead.seconds(device.overheads));
   }
 
-  /// Adds an entry for what `device` saves because launches find weights in L2.
-  void explainAhead(PhaseOp phase, const moec::DeviceDesc &device) {
-    double seconds = 0;
-    for (InstOp inst : phase.getBody().getOps<InstOp>())
-      if (inst.getDevice().getDefiningOp<DeviceOp>().getName() ==
-          StringRef(device.name))
-        seconds += saved.lookup(inst);
-    if (seconds > 0)
-      addEntry(phase, "prefetch", device.name,
-               "Weights of later launches come into L2 while the last block of "
-               "a launch works alone, and while the GPU waits for another "
-               "device: reading them then takes less time.",
-               -seconds);
-  }
-
   /// Adds an entry for the overlap of queues: the time of a step minus the sum
   /// of its instructions' times, which is negative. An op's seconds are divided
   /// equally among its instructions.
@@ -141,8 +123,7 @@ private:
       const moec::DeviceDesc *device =
           target.find(std::string_view(runsOn.getName()));
       double seconds = explain.getSeconds().convertToDouble() /
-                           double(parts[inst.getExplain()]) -
-                       saved.lookup(inst);
+                       double(parts[inst.getExplain()]);
       if (device)
         seconds += device->overheads.instruction +
                    (inst.getBarrier() ? device->overheads.barrier : 0);
@@ -179,9 +160,6 @@ private:
                               /*rejected=*/ArrayAttr());
     ++numEntries;
   }
-
-  /// Seconds that instructions of a phase save by prefetches.
-  llvm::DenseMap<Operation *, double> saved;
 };
 
 } // namespace

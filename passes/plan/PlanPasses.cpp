@@ -18,10 +18,9 @@ void plan::buildPlanPipeline(OpPassManager &manager,
   manager.addPass(createPlanOrderPass());
   manager.addPass(createPlanAllocatePass());
   manager.addPass(createPlanSchedulePass());
-  manager.addPass(createPlanLaunchesPass());
-  // The cost of barriers is only known once they are placed, and what launches
-  // bring ahead once there are launches.
+  // The cost of barriers is only known once they are placed.
   manager.addPass(createPlanOverheadPass());
+  manager.addPass(createPlanLaunchesPass());
   manager.addPass(createPlanCheckMemoryPass());
 }
 

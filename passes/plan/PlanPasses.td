@@ -119,6 +119,20 @@ def PlanSchedulePass : Plan_Pass<"plan-schedule"> {
   ];
 }
 
+def PlanOverheadPass : Plan_Pass<"plan-overhead"> {
+  let summary = "explain the time of a step besides the work of its instructions";
+  let description = [{
+    Adds the time to wake the workers, to go from instruction to instruction and to
+    wait at the barriers that plan-schedule set. The target gives the time of each.
+
+    Invariant: each phase has, for every device that it uses, a `plan.explain` called
+    "overhead", which also says how the seconds of the other entries were computed.
+    A phase with several queues also has one called "overlap", whose negative seconds
+    are what queues save by working at the same time. The target is removed.
+  }];
+  let statistics = [Statistic<"numEntries", "entries", "Explanations added">];
+}
+
 def PlanLaunchesPass : Plan_Pass<"plan-launches"> {
   let summary = "choose the kernels and grids of GPU instructions";
   let description = [{
@@ -138,23 +152,6 @@ def PlanLaunchesPass : Plan_Pass<"plan-launches"> {
     Statistic<"numLaunches", "launches", "Launches of all phases">,
     Statistic<"numFused", "fused", "Instructions included in the launch of another one">,
   ];
-}
-
-def PlanOverheadPass : Plan_Pass<"plan-overhead"> {
-  let summary = "explain the time of a step besides the work of its instructions";
-  let description = [{
-    Adds the time to wake the workers, to go from instruction to instruction and to
-    wait at the barriers that plan-schedule set. The target gives the time of each.
-    Subtracts what launches of plan-launches save by bringing weights of later ones
-    into a GPU's L2, if the target states its size.
-
-    Invariant: each phase has, for every device that it uses, a `plan.explain` called
-    "overhead", which also says how the seconds of the other entries were computed.
-    A device whose launches find weights in L2 has one called "prefetch", and a phase
-    with several queues one called "overlap": their negative seconds are what is
-    saved by that, and by queues that work at the same time. The target is removed.
-  }];
-  let statistics = [Statistic<"numEntries", "entries", "Explanations added">];
 }
 
 def PlanPackWeightsPass : Plan_Pass<"plan-pack-weights"> {

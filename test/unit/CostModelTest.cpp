@@ -2,8 +2,6 @@
 #include "compiler/Machine/CostModel/CostModel.h"
 
 #include "compiler/Machine/CostModel/MemoryNodes.h"
-#include "compiler/Machine/CostModel/WeightsInL2.h"
-#include "compiler/Machine/Targets/TargetAttr.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -427,48 +425,6 @@ TEST_F(CostModelTest, WithoutRatesKernelsReachAFractionOfThePeaks) {
   device_.int8.efficiency = 0;
   EXPECT_DOUBLE_EQ(linear(1e6),
                    2e6 * kElements / (10e12 * moec::Peak::kAssumed));
-}
-
-// From memory, 1000 bytes take 10 ns; from L2, at 16 bytes a cycle of 2 GHz for
-// each of 25 multiprocessors, 1.25 ns.
-TEST_F(CostModelTest, WeightsInL2SaveWhatMemoryTakesLonger) {
-  device_.kind = moec::DeviceKind::Cuda;
-  device_.cores = 25;
-  device_.kernelBasis = moec::Basis::Simulated;
-  const moek::GemmInfo *gemm = moek::findGemm("gemm_q8_0_cuda");
-  // A kernel that takes 20 ns waits for memory half of the time.
-  device_.kernels = {{"gemm_q8_0_cuda", "", {1, 2}, {50e9, 25e9}, {}}};
-  EXPECT_DOUBLE_EQ(moec::secondsSavedByL2(1000, gemm, 1, device_), 8.75e-9 / 2);
-  EXPECT_DOUBLE_EQ(moec::secondsSavedByL2(1000, gemm, 2, device_), 8.75e-9 / 4);
-  // No kernel is faster than memory, whatever its rate.
-  device_.kernels[0].memory = {200e9, 200e9};
-  EXPECT_DOUBLE_EQ(moec::secondsSavedByL2(1000, gemm, 1, device_), 8.75e-9);
-  // Without a rate, kernels reach an efficiency of memory's peak.
-  EXPECT_DOUBLE_EQ(moec::secondsSavedByL2(1000, nullptr, 1, device_),
-                   8.75e-9 * 0.9);
-  // One multiprocessor takes less from L2 than memory delivers.
-  device_.cores = 1;
-  EXPECT_EQ(moec::secondsSavedByL2(1000, gemm, 1, device_), 0);
-}
-
-// Passes get what kernels reach of a rate, and the peak of memory beside it.
-TEST_F(CostModelTest, ThePeakOfMemorySurvivesTheAttribute) {
-  mlir::MLIRContext context;
-  mlir::OwningOpRef<mlir::ModuleOp> module =
-      mlir::ModuleOp::create(mlir::UnknownLoc::get(&context));
-  device_.name = "cpu0";
-  device_.memoryBytes = 1000;
-  device_.read = {100e9, 0.6, "", {}};
-  EXPECT_EQ(device_.peakRead(), 100e9);
-  for (int turn = 0; turn < 2; ++turn) {
-    (*module)->setAttr(mlir::moe::kTargetAttr,
-                       moec::toAttr(&context, {"one", {device_}, {}}));
-    auto target = moec::targetOf(*module);
-    ASSERT_TRUE(mlir::succeeded(target));
-    device_ = target->devices.front();
-    EXPECT_DOUBLE_EQ(device_.read.planned(), 60e9);
-    EXPECT_EQ(device_.peakRead(), 100e9);
-  }
 }
 
 TEST_F(CostModelTest, CacheKeepsDataOfHalfItsSize) {

@@ -126,26 +126,6 @@ TEST_F(ExplainHtmlTest, OverheadIsSpreadOverTheDevicesInstructions) {
   EXPECT_DOUBLE_EQ(timeline.seconds, 10);
 }
 
-// What a GPU saves by weights in L2 shortens its ops, not those of others.
-TEST_F(ExplainHtmlTest, SavedSecondsAreTakenFromTheDevicesWork) {
-  uint32_t attn = op("attn", "gpu0", 4), shared = op("shared", "gpu0", 1),
-           experts = op("experts", "cpu0", 8);
-  op("overhead", "gpu0", 1);
-  op("prefetch", "gpu0", -2);
-  run(attn, 1);
-  run(shared, 1);
-  run(experts, 0);
-  const fb::Plan &plan = table();
-  moec::ExplainSummary summary(plan);
-  const moec::PhaseCost &decode = *summary.phase("decode");
-  EXPECT_DOUBLE_EQ(decode.seconds, 12);
-  EXPECT_EQ(decode.deviceSeconds[0], std::pair(std::string_view("gpu0"), 4.0));
-  moec::Timeline timeline(plan, decode);
-  EXPECT_DOUBLE_EQ(timeline.spans[0].seconds, 4 * 0.6 + 0.5);
-  EXPECT_DOUBLE_EQ(timeline.spans[1].seconds, 1 * 0.6 + 0.5);
-  EXPECT_DOUBLE_EQ(timeline.spans[2].seconds, 8);
-}
-
 TEST_F(ExplainHtmlTest, NoTimelineOfWhatIsNotThere) {
   uint32_t other = op("attn", "gpu0", 4, "prefill");
   op("attn", "gpu0", 4, "nowhere");

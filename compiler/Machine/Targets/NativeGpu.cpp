@@ -64,7 +64,6 @@ DeviceDesc descriptionOf(const CudaGpu &device, const CudaLimits &limits,
   desc.reservedBytes = device.memoryBytes -
                        std::min(device.memoryBytes, limits.freeBytes) +
                        kHeadroomBytes;
-  desc.l2Bytes = device.l2Bytes;
   desc.read = {limits.memoryBytesPerSecond, 1, "measured", Basis::Measured};
   double clocks = device.multiprocessors * device.clockHz;
   desc.int8 = {clocks * peak.int8Ops, 0, "computed"};

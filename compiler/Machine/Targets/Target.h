@@ -97,14 +97,10 @@ struct DeviceDesc {
   uint64_t memoryBytes = 0;
   /// Bytes of memoryBytes that plans leave to the system and the driver.
   uint64_t reservedBytes = 0;
-  /// Data caches: l1 and l2 per core, l3 of all cores that share one. Of a GPU,
-  /// l2 is that of all multiprocessors. 0: unknown.
+  /// Data caches: l1 and l2 per core, l3 of all cores that share one; 0:
+  /// unknown.
   uint64_t l1Bytes = 0, l2Bytes = 0, l3Bytes = 0;
   Peak read; ///< Bytes read by all cores together.
-  /// The peak of `read` where passes get what kernels reach of it instead
-  /// (TargetAttr.h); 0: it is in `read`.
-  double readPeak = 0;
-  double peakRead() const { return readPeak > 0 ? readPeak : read.perSecond; }
   /// Read rates of 1, 2, ... cores; empty if not measured.
   std::vector<double> readBytesPerSecondByCores;
   Peak int8;    ///< Operations; a multiply-add counts as 2.

@@ -58,8 +58,6 @@ const PeakField peakFields[] = {
     {"link_bps", &DeviceDesc::link, Peak::kAssumedRead},
 };
 const SecondsField secondsFields[] = {
-    {"read_peak_bps", [](DeviceDesc &d, double v) { d.readPeak = v; },
-     [](const DeviceDesc &d) { return d.peakRead(); }},
     {"link_latency", [](DeviceDesc &d, double v) { d.linkLatencySeconds = v; },
      [](const DeviceDesc &d) { return d.linkLatencySeconds; }},
     {"storage_bps",

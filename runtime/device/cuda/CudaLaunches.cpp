@@ -2,7 +2,6 @@
 
 #include "kernels/Arguments.h"
 #include "kernels/cuda/Fuse.h"
-#include "kernels/cuda/WeightsAhead.h"
 #include "runtime/device/Devices.h"
 #include "runtime/plan/PlanAccess.h"
 #include "runtime/prove/Prove.h"
@@ -101,9 +100,14 @@ private:
   /// Adds the resident weights that `op` reads: in whole, or those of as many
   /// experts as a step may choose.
   void addWeights(const ProvenOp &op, Open &open) const {
-    using moek::cuda::WeightUse;
-    const WeightUse use = moek::cuda::weightUseOf(op.spec().op);
-    if (use == WeightUse::None)
+    using moek::OpCode;
+    const OpCode code = op.spec().op;
+    const bool isWhole = code == OpCode::Linear || code == OpCode::GateUp ||
+                         code == OpCode::HeadLinear ||
+                         code == OpCode::AbsorbQuery;
+    const bool isOfExperts =
+        code == OpCode::ExpertsLinear || code == OpCode::ExpertsGateUp;
+    if (!isWhole && !isOfExperts)
       return;
     for (const fb::Operand *operand : *op.instruction().operands()) {
       if (operand->kind() != fb::OperandKind::Weight ||
@@ -111,7 +115,7 @@ private:
         continue;
       const fb::Weight &weight = *plan_.weights()->Get(operand->index());
       const uint64_t bytes = extentOf(weight).bytes;
-      if (use == WeightUse::Whole)
+      if (isWhole)
         open.weights.push_back(
             {reinterpret_cast<const uint8_t *>(uintptr_t(
                  memory_.weights + weights_.offset(operand->index()))),

@@ -8,8 +8,12 @@
 namespace moert {
 
 /// Has launches of `part` that end with a single block bring weights of later
-/// launches into the L2 of `gpu` (kernels/cuda/WeightsAhead.h chooses which),
-/// because memory would be idle meanwhile.
+/// launches into the L2 of `gpu`, because memory would be idle meanwhile. What
+/// a launch brings is at most what memory delivers in the few microseconds of
+/// such a block or, where the GPU waits for another device after the launch, as
+/// much as L2 keeps. Weights come in the order in which they are read, each
+/// byte once, and only if L2 keeps them until then beside other weights that
+/// are read in between.
 void prefetchWeights(CudaPart &part, const CudaGpu &gpu);
 
 /// Returns, for each launch of `part`, whether it is the last one that can
