@@ -162,8 +162,8 @@ MOE_DEVICE bool anyReader(bool is) {
     return __any_sync(kAllLanes, is);
 }
 
-/// Barriers of all threads of the block at which some only arrive, and others
-/// wait for them. They wait for what those have written before.
+/// A named barrier of all threads of the block: half of them arrive and go on,
+/// the others wait, and then see what those have written before they arrived.
 MOE_DEVICE void arriveAt(int barrier) {
   asm volatile("bar.arrive %0, %1;" ::"r"(barrier), "n"(32 * kWarps)
                : "memory");
