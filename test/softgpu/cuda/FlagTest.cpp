@@ -137,8 +137,11 @@ TEST_P(FlagTest, FlagsCompareAsAsked) {
     CUstream s = stream();
     *flag = c.now;
     EXPECT_EQ(cuStreamWaitValue32_v2(s, at, c.value, c.how), kOk);
-    for (int i = 0; i < 20 && cuStreamQuery(s) == kNotReady; ++i)
-      std::this_thread::sleep_for(std::chrono::milliseconds(c.isThere ? 5 : 1));
+    auto end = std::chrono::steady_clock::now() +
+               std::chrono::milliseconds(c.isThere ? 20'000 : 20);
+    while (cuStreamQuery(s) == kNotReady &&
+           std::chrono::steady_clock::now() < end)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
     EXPECT_EQ(cuStreamQuery(s), c.isThere ? kOk : kNotReady)
         << c.how << " " << c.now << " " << c.value;
     *flag = c.how == 3 ? 0 : c.value; // Releases the waiting stream.
