@@ -289,7 +289,7 @@ void resolveIn(Space space, Warp &warp, const Op &op, Mask mask, uint32_t bytes,
           warp, request.address, mask, bytes, kind != AccessKind::Read,
           // Copies of fewer than 16 bytes are always .ca, "cache at all
           // levels".
-          op.order != Order::Weak ||
+          op.order != Order::Weak || op.opClass == OpClass::BulkCopy ||
               (op.opClass == OpClass::AsyncCopy && op.bytes == 16));
     return resolveGlobal(warp, op, mask, bytes, kind, request);
   }

@@ -151,6 +151,8 @@ static void waitAll(Warp &warp, const Op &op, Mask mask) {
 
 void decodeAsyncCopy(Decoder &decoder) {
   decoder.choose({"async"});
+  if (decoder.accept("bulk"))
+    return decodeBulkCopy(decoder);
   decoder.needArch(80);
   switch (
       decoder.choose({"ca", "cg", "commit_group", "wait_group", "wait_all"})) {

@@ -203,6 +203,13 @@ static void fenceProxy(Warp &warp, const Op &, Mask mask) {
 }
 
 void decodeFence(Decoder &decoder) {
+  if (decoder.accept("mbarrier_init")) {
+    decoder.choose({"release"});
+    decoder.choose({"cluster"});
+    decoder.needArch(90);
+    decoder.begin(fenceMbarriers, OpClass::Fence);
+    return;
+  }
   if (decoder.accept("proxy")) {
     decoder.choose({"async"});
     decoder.choose({"shared::cta"});

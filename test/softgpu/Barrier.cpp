@@ -8,12 +8,6 @@
 
 namespace softgpu {
 
-static void join(std::array<uint32_t, kLanes> &to,
-                 const std::array<uint32_t, kLanes> &from) {
-  for (int i = 0; i < kLanes; ++i)
-    to[i] = std::max(to[i], from[i]);
-}
-
 void syncWarp(Warp &warp, const Op &op, Mask mask) {
   const uint32_t *members = warp.lanes<uint32_t>(op.r[0]);
   Mask named = members[std::countr_zero(mask)];
@@ -52,8 +46,11 @@ bool arriveAtBarrier(Warp &warp, const Op &op, Mask mask) {
   barrier.lanes += uint32_t(std::popcount(mask));
   barrier.arrived += op.isUniform ? kLanes : uint32_t(std::popcount(mask));
   barrier.members |= Mask(1) << warp.index;
-  join(barrier.clocks, warp.clocks);
-  join(barrier.fences, warp.fences);
+  joinClocks(barrier.clocks, warp.clocks);
+  joinClocks(barrier.fences, warp.fences);
+  barrier.peers.resize(std::max(barrier.peers.size(), warp.peers.size()));
+  for (size_t rank = 0; rank < warp.peers.size(); ++rank)
+    joinClocks(barrier.peers[rank], warp.peers[rank]);
   if (what == kReduce) {
     Mask set = warp.predicate(s[op.sources - 1]);
     barrier.count +=
@@ -108,8 +105,11 @@ bool releaseBarriers(Block &block) {
         reduce(warp, block.launch->kernel->ops[group.pc - 1], group, barrier);
       }
       if (waited) {
-        join(warp.clocks, barrier.clocks);
-        join(warp.fences, barrier.fences);
+        joinClocks(warp.clocks, barrier.clocks);
+        joinClocks(warp.fences, barrier.fences);
+        for (size_t rank = 0; rank < barrier.peers.size(); ++rank)
+          if (rank != block.rank)
+            joinClocks(warp.clocksOf(rank), barrier.peers[rank]);
         ++warp.clocks[warp.index];
       }
     }

@@ -91,19 +91,41 @@ private:
   std::vector<uint32_t> classOf_;
 };
 
-/// Deals blocks to multiprocessors, each to the place that becomes free first
-/// by a rough cost of blocks in cycles, and returns those of the multiprocessor
-/// with most work.
+/// The blocks of each cluster of the grid, by rank.
+std::vector<std::vector<uint64_t>> clustersOf(const Kernel &kernel,
+                                              const LaunchShape &shape) {
+  const uint32_t *grid = shape.grid, *each = kernel.cluster;
+  std::vector<std::vector<uint64_t>> clusters;
+  for (uint64_t z = 0; z < grid[2]; z += each[2])
+    for (uint64_t y = 0; y < grid[1]; y += each[1])
+      for (uint64_t x = 0; x < grid[0]; x += each[0]) {
+        std::vector<uint64_t> &own = clusters.emplace_back();
+        for (uint64_t r = 0; r < kernel.clusterBlocks(); ++r)
+          own.push_back(x + r % each[0] +
+                        grid[0] * (y + r / each[0] % each[1] +
+                                   grid[1] * (z + r / each[0] / each[1])));
+      }
+  return clusters;
+}
+
+/// Deals clusters of blocks to groups of multiprocessors, each to the place
+/// that becomes free first by a rough cost of blocks in cycles, and returns the
+/// blocks of the multiprocessor with most work. Blocks without a cluster are
+/// clusters of one.
 std::vector<uint64_t> lastOf(const Grid &grid, const Recording &recording,
+                             const std::vector<std::vector<uint64_t>> &clusters,
                              int resident, int &busy) {
   const GpuModel &gpu = *recording.gpu;
+  const size_t size = clusters.front().size();
+  const int groups =
+      size == 1 ? gpu.multiprocessors : std::max(1, gpu.clustersOf(int(size)));
   auto cost = [&](uint64_t block) {
     const BlockClass &of = recording.classes[grid.classOf(block)];
     return 300 + double(of.instructions) / 2 + double(of.bytes[1]) / 16;
   };
   struct Slot {
     double until;
-    int turn, multiprocessor;
+    int turn, group;
     bool operator>(const Slot &other) const {
       return until != other.until ? until > other.until : turn > other.turn;
     }
@@ -111,17 +133,21 @@ std::vector<uint64_t> lastOf(const Grid &grid, const Recording &recording,
   std::priority_queue<Slot, std::vector<Slot>, std::greater<Slot>> slots;
   int turn = 0;
   for (int r = 0; r < resident; ++r)
-    for (int m = 0; m < gpu.multiprocessors; ++m)
-      slots.push({0, turn++, m});
-  std::vector<std::vector<uint64_t>> of(size_t(gpu.multiprocessors));
+    for (int g = 0; g < groups; ++g)
+      slots.push({0, turn++, g});
+  std::vector<std::vector<uint64_t>> of(size_t(groups) * size);
   std::vector<double> load(of.size());
-  for (uint64_t b = 0; b < recording.grid; ++b) {
+  for (const std::vector<uint64_t> &cluster : clusters) {
     Slot slot = slots.top();
     slots.pop();
-    slot.until += cost(b);
-    auto m = size_t(slot.multiprocessor);
-    of[m].push_back(b);
-    load[m] += cost(b);
+    double most = 0;
+    for (size_t rank = 0; rank < size; ++rank) {
+      size_t m = size_t(slot.group) * size + rank;
+      of[m].push_back(cluster[rank]);
+      load[m] += cost(cluster[rank]);
+      most = std::max(most, cost(cluster[rank]));
+    }
+    slot.until += most;
     slots.push(slot);
   }
   size_t last = 0;
@@ -189,7 +215,8 @@ LaunchTime timeOf(const Kernel &kernel, const LaunchShape &shape,
                       warps);
   MachineCode code = machineCodeOf(kernel, recording.regions, gpu, resources);
   Grid grid(shape, recording);
-  std::vector<uint64_t> own = lastOf(grid, recording, time.resident, time.busy);
+  std::vector<uint64_t> own = lastOf(grid, recording, clustersOf(kernel, shape),
+                                     time.resident, time.busy);
 
   ReplayInput input;
   input.kernel = &kernel;

@@ -525,6 +525,7 @@ void Decoder::decode(const PtxFunction &entry) {
   kernel_.name = entry.name;
   std::copy_n(entry.maxThreads, 3, kernel_.maxThreads);
   std::copy_n(entry.requiredThreads, 3, kernel_.requiredThreads);
+  std::copy_n(entry.cluster, 3, kernel_.cluster);
   Frame frame;
   frame.function = &entry;
   frame.registers.emplace_back();

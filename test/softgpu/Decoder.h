@@ -144,6 +144,9 @@ using DecodeFunction = void (*)(Decoder &);
 #define SOFTGPU_OPCODE(name, function) void function(Decoder &decoder);
 #include "test/softgpu/Opcodes.def"
 #undef SOFTGPU_OPCODE
+// Parts of opcodes that these share with others.
+void decodeBulkCopy(Decoder &decoder);
+void decodeClusterBarrier(Decoder &decoder);
 
 } // namespace softgpu
 

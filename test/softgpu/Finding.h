@@ -21,6 +21,7 @@ enum class FindingKind : uint8_t {
   DivergentBarrier,
   DivergentWarp, ///< shfl, vote, mma, ... without all lanes it names.
   AsyncRead,     ///< A destination of cp.async touched before its wait.
+  Mbarrier,      ///< Counts of an mbarrier that cannot be right.
   AsyncProduct,  ///< Operands of wgmma without its fence, or before its wait.
   BarrierDeadlock,
   LaunchLimit,

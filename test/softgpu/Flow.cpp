@@ -72,6 +72,8 @@ void decodeBarrier(Decoder &decoder) {
     decoder.needNamedLanes();
     return;
   }
+  if (decoder.accept("cluster"))
+    return decodeClusterBarrier(decoder);
   decoder.accept("cta");
   int what = decoder.choose({"sync", "arrive", "red"});
   int reduction = what == 2 ? decoder.choose({"popc", "and", "or"}) : 0;

@@ -106,33 +106,43 @@ static constexpr GpuModel kA100 = {.name = "A100",
                                                .l1 = 38,
                                                .l2 = 262,
                                                .dram = 466}};
-static constexpr GpuModel kH100 = {.name = "H100",
-                                   .arch = 90,
-                                   .multiprocessors = 132,
-                                   .gigahertz = 1.83,
-                                   .gigabytes = 3350,
-                                   .l2Bytes = 24,
-                                   .int8Macs = 4096,
-                                   .halfMacs = 2048,
-                                   .floatLanes = 128,
-                                   .integerLanes = 64,
-                                   .isShared = false,
-                                   .mmaSync = 0.63,
-                                   .dramEfficiency = 0.81,
-                                   .l1Kilobytes = 256,
-                                   .l2Megabytes = 50,
-                                   .latency = {.arithmetic = 4,
-                                               .special = 22,
-                                               .shuffle = 23,
-                                               .mma = 33,
-                                               .shared = 29,
-                                               .l1 = 41,
-                                               .l2 = 300,
-                                               .dram = 640}};
+static constexpr GpuModel kH100 = {
+    .name = "H100",
+    .arch = 90,
+    .multiprocessors = 132,
+    .gigahertz = 1.83,
+    .gigabytes = 3350,
+    .l2Bytes = 24,
+    .int8Macs = 4096,
+    .halfMacs = 2048,
+    .floatLanes = 128,
+    .integerLanes = 64,
+    .isShared = false,
+    .mmaSync = 0.63,
+    .dramEfficiency = 0.81,
+    .l1Kilobytes = 256,
+    .l2Megabytes = 50,
+    .latency = {.arithmetic = 4,
+                .special = 22,
+                .shuffle = 23,
+                .mma = 33,
+                .shared = 29,
+                .l1 = 41,
+                .l2 = 300,
+                .dram = 640},
+    // An assumption; parts have up to 18.
+    .clusterParts = {16, 16, 16, 16, 16, 16, 18, 18}};
 
 std::span<const GpuModel> gpuModels() {
   static constexpr GpuModel kModels[] = {k3090, k4090, k5090, kA100, kH100};
   return kModels;
+}
+
+int GpuModel::clustersOf(int blocks) const {
+  int count = 0;
+  for (int part : clusterParts)
+    count += part / blocks;
+  return count;
 }
 
 std::vector<std::string> gpuNames() {

@@ -8,6 +8,7 @@
 #ifndef MOE_TEST_SOFTGPU_GPUMODEL_H
 #define MOE_TEST_SOFTGPU_GPUMODEL_H
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -40,6 +41,13 @@ struct GpuModel {
   int l1Kilobytes;       ///< L1 and shared memory together.
   int l2Megabytes;
   Latencies latency;
+  /// Multiprocessors of each part of the GPU that a cluster cannot leave
+  /// (GPC); empty if the clock knows of none.
+  std::array<int, 8> clusterParts = {};
+
+  /// Returns how many clusters of so many blocks have room at once, if a block
+  /// takes a multiprocessor.
+  int clustersOf(int blocks) const;
 };
 
 /// RTX 3090, 4090, 5090, A100, H100.
@@ -74,6 +82,9 @@ struct ClockConstants {
   /// Cycles for 128 bytes of instructions that no warp of the multiprocessor
   /// has executed before; they are fetched in order, ahead of the warps.
   int fetchCycles = 16;
+  /// From the last arrival at a cluster's barrier to the next instruction: a
+  /// message from one multiprocessor to another takes 180 (arXiv 2402.13499).
+  int clusterCycles = 200;
   int barrierCycles = 20; ///< From the last arrival to the next instruction.
   int branchCycles = 8;   ///< From a branch to the next instruction.
 };

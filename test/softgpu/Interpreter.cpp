@@ -117,6 +117,15 @@ static bool act(Warp &warp, const Op &op, Mask mask) {
     warp.active &= ~mask;
     return warp.active || pickGroup(warp);
   }
+  case Control::Await: {
+    int at = awaitOthers(warp, op, mask);
+    ++warp.pc;
+    if (at < 0)
+      return true;
+    warp.groups.push_back({warp.pc, mask, at});
+    warp.active &= ~mask;
+    return warp.active || pickGroup(warp);
+  }
   case Control::Trap:
     report(warp, op, std::countr_zero(mask), FindingKind::Trap, "trap");
   case Control::Pause:

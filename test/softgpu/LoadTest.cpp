@@ -34,7 +34,7 @@ TEST_F(LoadTest, UnknownNamesFailTheLoad) {
                         "{%r0,%r1}, {%r2}, {%f0,%f1,%f2,%f3};"),
               HasSubstr("unknown modifier '.m16n8k4'"));
   EXPECT_THAT(loadError("cp.async.bulk.wait_group 0;"),
-              HasSubstr("unknown modifier '.bulk'"));
+              HasSubstr("unknown modifier '.wait_group'"));
   EXPECT_THAT(loadError("mov.u32 %r0, %nosuch;"),
               HasSubstr("unknown name '%nosuch'"));
   EXPECT_THAT(loadError("bra NOWHERE;"), HasSubstr("no label 'NOWHERE'"));

@@ -255,6 +255,19 @@ MachineOp Translator::translate(const Op &op, Text text) const {
         uint16_t(2 * kDepth * (columns / kWarps + (isShared ? kRows : 0)));
     return m;
   }
+  case OpClass::BulkCopy:
+    m.pipe = Pipe::BulkCopy;
+    return m;
+  case OpClass::Mbarrier:
+    m.pipe = op.control == Control::Await ? Pipe::AwaitBytes
+             : text.has("expect_tx")      ? Pipe::ExpectBytes
+                                          : Pipe::Other;
+    m.latency = uint16_t(gpu_.latency.shared);
+    return m;
+  case OpClass::ClusterBarrier:
+    m.pipe =
+        op.control == Control::Await ? Pipe::ClusterWait : Pipe::ClusterArrive;
+    return m;
   case OpClass::Control:
     m.pipe = op.control == Control::None ? Pipe::Other : Pipe::Branch;
     return m;

@@ -37,6 +37,11 @@ enum class Pipe : uint8_t {
   ProductFence,  ///< wgmma.fence, at which the four warps meet.
   ProductCommit, ///< wgmma.commit_group
   ProductWait,   ///< wgmma.wait_group: `groups` may remain.
+  BulkCopy,      ///< cp.async.bulk
+  ExpectBytes,   ///< mbarrier.arrive.expect_tx
+  AwaitBytes,    ///< mbarrier.try_wait
+  ClusterArrive, ///< barrier.cluster.arrive
+  ClusterWait,
   Shuffle,
   Branch,
   Barrier,

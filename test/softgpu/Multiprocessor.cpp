@@ -45,12 +45,14 @@ struct ReplayWarp {
   Cycle own = 0;            ///< When it may issue again.
   Cycle issued = 0;         ///< When it issued last.
   int block = -1;
-  std::vector<Cycle> groups;        ///< When committed copies have landed.
-  Cycle open = 0;                   ///< When those since the last commit have.
-  Cycle stores = 0;                 ///< When its stores have arrived.
-  int index = 0;                    ///< In its block.
-  Cycle products = 0;               ///< When its last wgmma ends.
-  std::vector<Cycle> productGroups; ///< When committed wgmma end.
+  std::vector<Cycle> groups;    ///< When committed copies have landed.
+  Cycle open = 0;               ///< When those since the last commit have.
+  Cycle stores = 0;             ///< When its stores have arrived.
+  int index = 0;                ///< In its block.
+  std::map<int, size_t> phases; ///< Phases of mbarriers that it waited for.
+  size_t arrivals = 0, meetings = 0; ///< At its cluster's barrier, and waits.
+  Cycle products = 0;                ///< When its last wgmma ends.
+  std::vector<Cycle> productGroups;  ///< When committed wgmma end.
   bool isDone = true;
 };
 
@@ -59,11 +61,22 @@ struct ReplayBarrier {
   std::vector<int> waiting;
 };
 
+/// A phase of an mbarrier, or (without bytes) of the cluster's barrier.
+struct ReplayPhase {
+  double expected = 0, copied = 0; ///< Bytes.
+  int arrived = 0;
+  bool isComplete = false;
+  Cycle ready = 0;
+  std::vector<int> waiting;
+};
+
 struct ReplayBlock {
   std::vector<int> warps;
   int live = 0;
   ReplayBarrier barriers[16];
   ReplayBarrier productFences[8]; ///< wgmma.fence of each warpgroup.
+  std::map<int, std::deque<ReplayPhase>> mbarriers;
+  std::deque<ReplayPhase> meetings; ///< Phases of barrier.cluster.
 };
 
 /// One of the four schedulers with its pipes, and when each is free. `lite` and
@@ -102,6 +115,11 @@ private:
   void meet(int warp, Cycle now);
   void arrive(int warp, const MachineOp &m, const Access &a, Cycle now);
   void release(ReplayBlock &block, int id, Cycle now);
+  void count(ReplayPhase &phase, bool isComplete, Cycle now);
+  void await(int warp, std::deque<ReplayPhase> &phases, size_t number);
+  void copyBulk(ReplayBlock &block, const MachineOp &m, const Access &a,
+                Cycle now);
+  bool releaseAll(Cycle now);
   void end(int warp, Cycle now);
   Cycle fetch(uint32_t line, Cycle now);
   void wake(int warp, Cycle when) {
@@ -121,8 +139,8 @@ private:
   size_t nextBlock_ = 0;
   Cycle memoryFree_ = 0;
   double memoryBusy_ = 0;
-  /// Reads of wgmma operands from shared memory: when they begin, and the
-  /// cycles that they take.
+  /// Reads of wgmma operands from shared memory, and writes of bulk copies:
+  /// when they begin, and the cycles that they take.
   std::multimap<Cycle, double> operands_;
   double operandsFree_ = 0, operandRest_ = 0;
   Server port_, l2_, dram_;
@@ -273,7 +291,8 @@ void Multiprocessor::arithmetic(Part &part, const MachineOp &m, Cycle now) {
 
 /// Returns when the sectors that L1 does not have arrive: they wait for room
 /// among the bytes in flight, take their turn at the port, at L2 and (the cold
-/// ones) at DRAM, and then the latency.
+/// ones) at DRAM, and then the latency. What a bulk copy brings to a cluster
+/// comes from L2 once and passes each port.
 double Multiprocessor::beyondL1(double start, uint32_t op, const Access &a) {
   constexpr double kSector = 32;
   double bytes = kSector * a.beyondL1;
@@ -290,7 +309,7 @@ double Multiprocessor::beyondL1(double start, uint32_t op, const Access &a) {
     cold = std::floor(rest_[op]);
     rest_[op] -= cold;
   }
-  double done = port_.serve(start, bytes);
+  double done = port_.serve(start, std::max<double>(bytes, a.copied));
   done = std::max(done, l2_.serve(start, bytes)) + gpu_.latency.l2;
   if (cold > 0)
     done =
@@ -379,6 +398,84 @@ void Multiprocessor::meet(int warp, Cycle now) {
   fence = {};
   for (int each : waiting)
     wake(each, now + gpu_.latency.arithmetic);
+}
+
+/// Wakes those who wait for a phase that is complete now.
+void Multiprocessor::count(ReplayPhase &phase, bool isComplete, Cycle ready) {
+  phase.ready = std::max(phase.ready, ready);
+  if (!isComplete || phase.isComplete)
+    return;
+  phase.isComplete = true;
+  std::vector<int> waiting = std::move(phase.waiting);
+  for (int warp : waiting)
+    wake(warp, phase.ready);
+}
+
+/// The warp waits for the phase with this number.
+void Multiprocessor::await(int warp, std::deque<ReplayPhase> &phases,
+                           size_t number) {
+  if (phases.size() <= number)
+    phases.resize(number + 1);
+  ReplayPhase &phase = phases[number];
+  ReplayWarp &w = warps_[size_t(warp)];
+  if (phase.isComplete) {
+    w.own = std::max(w.own, phase.ready);
+    return;
+  }
+  phase.waiting.push_back(warp);
+  w.own = kNever;
+  w.earliest = kNever;
+}
+
+/// A bulk copy by this block. The other blocks of its cluster are taken to be
+/// in step with it and to copy as much, so that all bytes of the phase that are
+/// for this block arrive together with its own. They are written to shared
+/// memory as they come through the port.
+void Multiprocessor::copyBulk(ReplayBlock &block, const MachineOp &m,
+                              const Access &a, Cycle now) {
+  constexpr int kPieces = 16;
+  double done = beyondL1(double(now), m.op, a);
+  double cycles = a.copied / kClockConstants.sharedBytes;
+  double time = a.copied / kClockConstants.portBytes;
+  for (int i = 0; i < kPieces; ++i)
+    operands_.emplace(Cycle(done - time * (kPieces - i) / kPieces),
+                      cycles / kPieces);
+  std::deque<ReplayPhase> &phases = block.mbarriers[a.barrier];
+  size_t number = 0;
+  while (number < phases.size() && phases[number].isComplete)
+    ++number;
+  if (number == phases.size())
+    phases.emplace_back();
+  ReplayPhase &phase = phases[number];
+  phase.copied += a.copied;
+  count(phase, phase.arrived && phase.copied >= phase.expected,
+        Cycle(std::ceil(done)));
+}
+
+/// Lets one wait end that nothing else will end, as of a barrier whose warps do
+/// not all come. Returns whether there was any.
+bool Multiprocessor::releaseAll(Cycle now) {
+  for (ReplayBlock &block : blocks_) {
+    for (int id = 0; id < 16; ++id)
+      if (!block.barriers[id].waiting.empty()) {
+        release(block, id, now);
+        return true;
+      }
+    auto end = [&](std::deque<ReplayPhase> &phases) {
+      for (ReplayPhase &phase : phases)
+        if (!phase.waiting.empty()) {
+          count(phase, true, now);
+          return true;
+        }
+      return false;
+    };
+    if (end(block.meetings))
+      return true;
+    for (auto &[at, phases] : block.mbarriers)
+      if (end(phases))
+        return true;
+  }
+  return false;
 }
 
 void Multiprocessor::release(ReplayBlock &block, int id, Cycle now) {
@@ -498,6 +595,43 @@ void Multiprocessor::issue(Part &part, int warp, Cycle now) {
                            w->productGroups.begin() + long(due));
     break;
   }
+  case Pipe::BulkCopy:
+    if (a->isActive)
+      copyBulk(blocks_[size_t(w->block)], m, *a, now);
+    break;
+  case Pipe::ExpectBytes:
+    if (a->isActive) {
+      std::deque<ReplayPhase> &phases =
+          blocks_[size_t(w->block)].mbarriers[a->barrier];
+      size_t number = 0;
+      while (number < phases.size() && phases[number].arrived)
+        ++number;
+      if (number == phases.size())
+        phases.emplace_back();
+      ReplayPhase &phase = phases[number];
+      phase.arrived = 1;
+      phase.expected = a->copied;
+      count(phase, phase.copied >= phase.expected, now);
+    }
+    break;
+  case Pipe::AwaitBytes:
+    if (a->isActive)
+      await(warp, blocks_[size_t(w->block)].mbarriers[a->barrier],
+            w->phases[a->barrier]++);
+    break;
+  case Pipe::ClusterArrive: {
+    ReplayBlock &block = blocks_[size_t(w->block)];
+    size_t number = w->arrivals++;
+    if (block.meetings.size() <= number)
+      block.meetings.resize(number + 1);
+    ReplayPhase &phase = block.meetings[number];
+    count(phase, ++phase.arrived >= block.live,
+          now + kClockConstants.clusterCycles);
+    break;
+  }
+  case Pipe::ClusterWait:
+    await(warp, blocks_[size_t(w->block)].meetings, w->meetings++);
+    break;
   case Pipe::Fence:
     w->own = std::max(now + m.latency, w->stores);
     break;
@@ -543,14 +677,7 @@ ReplayResult Multiprocessor::run() {
     for (Part &part : parts_)
       next = std::min(next, part.next);
     if (next >= kNever) { // A barrier whose warps do not all come.
-      bool any = false;
-      for (ReplayBlock &block : blocks_)
-        for (int id = 0; id < 16 && !any; ++id)
-          if (!block.barriers[id].waiting.empty()) {
-            release(block, id, now);
-            any = true;
-          }
-      if (!any)
+      if (!releaseAll(now))
         break;
       continue;
     }

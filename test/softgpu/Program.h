@@ -54,6 +54,9 @@ enum class OpClass : uint8_t {
   MatrixLoad,
   Mma,
   Warpgroup, ///< wgmma
+  BulkCopy,
+  Mbarrier,
+  ClusterBarrier,
   Other
 };
 inline constexpr int kOpClasses = int(OpClass::Other) + 1;
@@ -74,6 +77,7 @@ enum class Control : uint8_t {
   Indexed,
   Exit,
   Barrier,
+  Await, ///< For others than threads at a bar (Cluster.h).
   Trap,
   Pause
 };
@@ -165,6 +169,10 @@ struct Kernel {
   uint64_t sharedBytes = 0; ///< Static; dynamic shared follows.
   uint64_t localBytes = 0;  ///< Per thread.
   uint32_t maxThreads[3] = {0, 0, 0}, requiredThreads[3] = {0, 0, 0};
+  uint32_t cluster[3] = {1, 1, 1}; ///< Blocks of a cluster.
+  uint32_t clusterBlocks() const {
+    return cluster[0] * cluster[1] * cluster[2];
+  }
 };
 
 /// Variables of a module and their addresses.

@@ -121,6 +121,7 @@ struct PtxFunction {
   std::map<std::string, std::vector<std::string>> branchTargets;
   uint32_t maxThreads[3] = {0, 0, 0};      ///< .maxntid; 0 without.
   uint32_t requiredThreads[3] = {0, 0, 0}; ///< .reqntid
+  uint32_t cluster[3] = {1, 1, 1};         ///< .reqnctapercluster
   int minBlocksPerSm = 0, maxRegisters = 0;
 };
 

@@ -350,7 +350,9 @@ void Parser::parseFunction(bool isEntry) {
       function.minBlocksPerSm = int(number());
     else if (token.is(".maxnreg"))
       function.maxRegisters = int(number());
-    else if (token.is(".noreturn"))
+    else if (token.is(".reqnctapercluster"))
+      three(function.cluster);
+    else if (token.is(".noreturn") || token.is(".explicitcluster"))
       continue;
     else if (!parseIgnored(std::string(token.text)))
       fail(token.line,

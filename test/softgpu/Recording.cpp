@@ -173,6 +173,11 @@ void Recorder::endOp(Warp &warp, uint32_t pc, Mask mask) {
   trace.accesses[place] = current_;
 }
 
+void Recorder::background(uint32_t barrier, uint32_t bytes) {
+  current_.barrier = uint16_t(barrier / 8);
+  current_.copied += bytes;
+}
+
 void Recorder::global(Warp &warp, const uint64_t *address, Mask mask,
                       uint32_t bytes, bool isWrite, bool isBeyondL1) {
   uint64_t sectors[2 * kLanes] = {};

@@ -29,7 +29,10 @@ struct Access {
   uint16_t beyondL2 = 0;  ///< and of these, sectors that DRAM serves.
   uint8_t lines = 0;      ///< Lines of 128 bytes that it touched.
   uint8_t wavefronts = 0; ///< Wavefronts of shared memory.
-  // Barriers.
+  // Barriers. An mbarrier's number is its place in shared memory by 8;
+  // `copied` has the bytes that are expected there, or that a bulk copy brings
+  // to all its blocks.
+  uint32_t copied = 0;
   uint16_t barrier = 0, threads = 0; ///< 0: all threads that have not ended.
   bool isActive = false, isWrite = false;
 };
@@ -126,6 +129,8 @@ public:
   /// A request of global memory by the op between beginOp() and endOp().
   void global(Warp &warp, const uint64_t *address, Mask mask, uint32_t bytes,
               bool isWrite, bool isBeyondL1);
+  /// That op uses the mbarrier at `barrier`, for a number of bytes.
+  void background(uint32_t barrier, uint32_t bytes);
 
 private:
   struct Open { ///< A block that runs.

@@ -12,6 +12,8 @@ bool isRecorded(const Op &op) {
   case OpClass::AsyncCopy:
   case OpClass::Atomic:
   case OpClass::MatrixLoad:
+  case OpClass::BulkCopy:
+  case OpClass::Mbarrier:
     return true;
   case OpClass::Barrier: // Not bar.warp.sync.
     return op.control == Control::Barrier;
@@ -23,6 +25,8 @@ bool isRecorded(const Op &op) {
 bool endsRegion(const Op &op) {
   // A cp.async that waits or commits has no address.
   return op.control != Control::None || op.opClass == OpClass::Barrier ||
+         op.opClass == OpClass::BulkCopy || op.opClass == OpClass::Mbarrier ||
+         op.opClass == OpClass::ClusterBarrier ||
          op.opClass == OpClass::Fence || op.opClass == OpClass::Atomic ||
          // All ops of a wgmma.mma_async together (Warpgroup.cpp); the order of
          // these instructions is the source's.

@@ -142,12 +142,19 @@ void SharedMemory::landCopy(uint64_t offset, uint64_t bytes, const Who &who) {
   });
 }
 
+void SharedMemory::landBulk(uint64_t offset, uint64_t bytes) {
+  eachGranule(granules_, offset, bytes, [&](Granule &granule, uint8_t touched) {
+    granule.pending &= uint8_t(~touched);
+  });
+}
+
 std::optional<SharedMemory::Conflict>
 SharedMemory::readForProduct(uint64_t offset, const Who &who) {
   std::optional<Conflict> conflict = read(offset, 4, who);
   Granule &granule = granules_[offset >> 2];
   size_t writer = granule.writer.warp;
-  if (!conflict && who.fences[writer] <= granule.fence)
+  if (!conflict && writer != size_t(kProxyWarp) &&
+      who.fences[writer] <= granule.fence)
     conflict = Conflict{
         FindingKind::AsyncProduct,
         fmt::format("reads what warp {} has written, with no "

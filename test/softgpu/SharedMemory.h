@@ -12,6 +12,7 @@
 
 #include "test/softgpu/Finding.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -46,6 +47,8 @@ public:
   std::optional<Conflict> issueCopy(uint64_t offset, uint64_t bytes,
                                     const Who &who);
   void landCopy(uint64_t offset, uint64_t bytes, const Who &who);
+  /// A thread has waited for a bulk copy, whose writer is kProxyWarp.
+  void landBulk(uint64_t offset, uint64_t bytes);
   /// A wgmma of the warp reads the granule at `offset` from now on, through the
   /// async proxy; endProduct() says that the warp has waited for it.
   std::optional<Conflict> readForProduct(uint64_t offset, const Who &who);
@@ -53,6 +56,10 @@ public:
 
   uint32_t barrierEpoch = 0; ///< Number of barriers of the whole block so far.
   Clocks atBarrier{};        ///< Clocks of all warps at the last of these.
+
+  /// The place of the async proxy among the clocks of warps. A block that bulk
+  /// copies write to has fewer warps.
+  static constexpr int kProxyWarp = 31;
 
 private:
   struct Access {
@@ -73,6 +80,13 @@ private:
   std::vector<uint8_t> bytes_;
   std::vector<Granule> granules_;
 };
+
+/// `to` learns what `from` knows.
+inline void joinClocks(SharedMemory::Clocks &to,
+                       const SharedMemory::Clocks &from) {
+  for (size_t i = 0; i < to.size(); ++i)
+    to[i] = std::max(to[i], from[i]);
+}
 
 } // namespace softgpu
 

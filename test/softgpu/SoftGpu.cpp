@@ -26,6 +26,7 @@ std::string_view findingName(FindingKind kind) {
                                                 "divergent barrier",
                                                 "divergent warp",
                                                 "cp.async not waited for",
+                                                "mbarrier",
                                                 "operands of wgmma",
                                                 "barrier deadlock",
                                                 "launch limit",
@@ -42,7 +43,8 @@ std::string_view opClassName(OpClass opClass) {
       "shared store", "local access", "constant load", "async copy",
       "atomic",       "shuffle",      "vote",          "barrier",
       "fence",        "dot product",  "matrix load",   "mma",
-      "warpgroup",    "other"};
+      "warpgroup",    "bulk copy",    "mbarrier",      "cluster barrier",
+      "other"};
   return kNames[size_t(opClass)];
 }
 
@@ -147,6 +149,10 @@ moert::StatusOr<std::unique_ptr<Program>> SoftGpu::load(std::string_view ptx) {
   return std::make_unique<Program>(std::move(program));
 }
 
+/// The most that every GPU with clusters has, without the attribute for
+/// clusters of non-portable size.
+static constexpr uint32_t kMostClusterBlocks = 8;
+
 std::optional<Finding> SoftGpu::checkLimits(const Kernel &kernel,
                                             const LaunchShape &shape) const {
   auto refuse = [&](std::string what) {
@@ -177,6 +183,15 @@ std::optional<Finding> SoftGpu::checkLimits(const Kernel &kernel,
       !std::equal(threads, threads + 3, kernel.requiredThreads))
     return refuse(fmt::format("with {} threads per block; it requires {}",
                               list(threads), list(kernel.requiredThreads)));
+  for (int i = 0; i < 3; ++i)
+    if (!kernel.cluster[i] || grid[i] % kernel.cluster[i])
+      return refuse(
+          fmt::format("with a grid of {}, no multiple of its clusters "
+                      "of {}",
+                      list(grid), list(kernel.cluster)));
+  if (kernel.clusterBlocks() > kMostClusterBlocks)
+    return refuse(fmt::format("has clusters of {} blocks; at most {}",
+                              list(kernel.cluster), kMostClusterBlocks));
   if (kernel.sharedBytes > 48 << 10)
     return refuse(
         fmt::format("has {} bytes of static shared memory; at most 49152",
@@ -270,10 +285,16 @@ static std::byte *aligned(std::vector<std::byte> &bytes) {
   return bytes.data() + (-address & (kAlign - 1));
 }
 
-static void startBlock(Block &block, Launch &launch, uint64_t linear) {
+static void startBlock(Block &block, Launch &launch, Cluster &cluster,
+                       uint32_t rank, uint64_t linear) {
   const Kernel &kernel = *launch.kernel;
   const LaunchShape &shape = launch.shape;
   block.launch = &launch;
+  block.cluster = &cluster;
+  block.rank = rank;
+  block.hasEnded = false;
+  block.mbarriers.clear();
+  block.copies = 0;
   block.linear = linear;
   block.id[0] = uint32_t(linear % shape.grid[0]);
   block.id[1] = uint32_t(linear / shape.grid[0] % shape.grid[1]);
@@ -320,9 +341,11 @@ static void startBlock(Block &block, Launch &launch, uint64_t linear) {
 static constexpr uint64_t kWarpQuantum = 20'000;
 static constexpr int kPasses = 64;
 
-/// Runs a block for one turn; returns true when it has ended.
+/// Runs a block for one turn, or until its warps wait for other blocks; returns
+/// whether any warp executed anything.
 static bool runBlock(Block &block, const std::vector<uint32_t> &order) {
   Launch &launch = *block.launch;
+  bool any = false;
   for (int pass = 0; pass < kPasses; ++pass) {
     bool moved = false, done = true;
     for (uint32_t index : order) {
@@ -334,18 +357,12 @@ static bool runBlock(Block &block, const std::vector<uint32_t> &order) {
       launch.instructions += warp.executed - before;
       done &= warp.isDone();
       moved |= releaseBarriers(block);
+      moved |= releaseWaits(block);
     }
-    if (done)
-      return true;
-    for (Warp &warp : block.warps) {
-      if (moved || warp.isDone())
-        continue;
-      warp.pc = warp.groups[0].pc - 1;
-      report(warp, launch.kernel->ops[warp.pc], std::countr_zero(warp.live),
-             FindingKind::BarrierDeadlock,
-             fmt::format("waits at barrier {} for threads that do not come",
-                         warp.groups[0].barrier));
-    }
+    any |= moved;
+    block.hasEnded = done;
+    if (done || !moved)
+      break;
     if (launch.instructions > launch.options->instructionLimit) {
       for (Warp &warp : block.warps)
         if (!warp.isDone())
@@ -355,7 +372,39 @@ static bool runBlock(Block &block, const std::vector<uint32_t> &order) {
                              launch.instructions));
     }
   }
-  return false;
+  if (block.hasEnded && launch.isChecked)
+    checkBlockEnd(block);
+  return any;
+}
+
+/// Reports a warp of the cluster, none of which can go on.
+static void reportDeadlock(Cluster &cluster) {
+  for (auto &block : cluster.blocks)
+    for (Warp &warp : block->warps) {
+      if (warp.isDone())
+        continue;
+      warp.pc = warp.groups[0].pc - 1;
+      const Op &op = block->launch->kernel->ops[warp.pc];
+      report(warp, op, std::countr_zero(warp.live),
+             FindingKind::BarrierDeadlock,
+             describeWait(warp, op, warp.groups[0].barrier));
+    }
+}
+
+/// Runs the blocks of a cluster for one turn each; returns true when all have
+/// ended.
+static bool runCluster(Cluster &cluster, const std::vector<uint32_t> &blocks,
+                       const std::vector<uint32_t> &warps) {
+  bool moved = false, done = true;
+  for (uint32_t rank : blocks) {
+    Block &block = *cluster.blocks[rank];
+    if (!block.hasEnded)
+      moved |= runBlock(block, warps);
+    done &= block.hasEnded;
+  }
+  if (!done && !moved)
+    reportDeadlock(cluster);
+  return done;
 }
 
 template <class T>
@@ -395,7 +444,44 @@ static void runGrid(Launch &launch, const std::vector<uint64_t> &chosen,
                      launch.shape.threads[2];
   std::vector<uint32_t> warps =
       orderOf<uint32_t>((threads + kLanes - 1) / kLanes, *launch.options);
-  std::vector<std::unique_ptr<Block>> running, idle;
+  const uint32_t *each = launch.kernel->cluster;
+  uint32_t size = launch.kernel->clusterBlocks();
+  std::vector<uint32_t> ranks = orderOf<uint32_t>(size, *launch.options);
+  std::vector<bool> hasBegun(size > 1 ? uint64_t(grid[0]) * grid[1] * grid[2]
+                                      : 0);
+  // Begins the cluster of a block, unless another of its blocks has begun it.
+  std::vector<std::unique_ptr<Cluster>> running, idle;
+  auto begin = [&](uint64_t linear) {
+    uint64_t corner[3] = {linear % grid[0], linear / grid[0] % grid[1],
+                          linear / grid[0] / grid[1]};
+    for (int i = 0; i < 3; ++i)
+      corner[i] = corner[i] / each[i] * each[i];
+    uint64_t first = corner[0] + grid[0] * (corner[1] + grid[1] * corner[2]);
+    if (size > 1) {
+      if (hasBegun[first])
+        return;
+      hasBegun[first] = true;
+    }
+    if (idle.empty()) {
+      idle.push_back(std::make_unique<Cluster>());
+      for (uint32_t rank = 0; rank < size; ++rank)
+        idle.back()->blocks.push_back(std::make_unique<Block>());
+    }
+    running.push_back(std::move(idle.back()));
+    idle.pop_back();
+    Cluster &cluster = *running.back();
+    cluster.phases[0] = cluster.phases[1] = {};
+    for (uint32_t rank = 0; rank < size; ++rank) {
+      uint64_t x = rank % each[0], y = rank / each[0] % each[1],
+               z = rank / each[0] / each[1];
+      Block &block = *cluster.blocks[rank];
+      startBlock(block, launch, cluster, rank,
+                 first + x + grid[0] * (y + grid[1] * z));
+      if (launch.recorder)
+        launch.recorder->beginBlock(block);
+      ++launch.counters.blocks;
+    }
+  };
   uint64_t next = 0;
   while (next < blocks || !running.empty()) {
     if (launch.instructions > budget)
@@ -403,23 +489,18 @@ static void runGrid(Launch &launch, const std::vector<uint64_t> &chosen,
     // Blocks that end in their first turn do not need other blocks to run
     // concurrently.
     if (next < blocks &&
-        running.size() < size_t(launch.options->multiprocessors)) {
-      if (idle.empty())
-        idle.push_back(std::make_unique<Block>());
-      running.push_back(std::move(idle.back()));
-      idle.pop_back();
-      startBlock(*running.back(), launch, blockAt(next++));
-      if (launch.recorder)
-        launch.recorder->beginBlock(*running.back());
-      ++launch.counters.blocks;
-    }
+        (running.empty() || (running.size() + 1) * size <=
+                                size_t(launch.options->multiprocessors)))
+      begin(blockAt(next++));
     for (size_t i = running.size(); i-- > 0;)
-      if (runBlock(*running[i], warps)) {
-        if (launch.touched)
-          for (const Range &range : running[i]->sectors.settled())
-            launch.touched->blockSectors += (range.end - range.begin) / 32;
-        if (launch.recorder)
-          launch.recorder->endBlock(*running[i]);
+      if (runCluster(*running[i], ranks, warps)) {
+        for (const auto &block : running[i]->blocks) {
+          if (launch.touched)
+            for (const Range &range : block->sectors.settled())
+              launch.touched->blockSectors += (range.end - range.begin) / 32;
+          if (launch.recorder)
+            launch.recorder->endBlock(*block);
+        }
         idle.push_back(std::move(running[i]));
         running.erase(running.begin() + long(i));
       }

@@ -3,6 +3,7 @@
 #ifndef MOE_TEST_SOFTGPU_WARP_H
 #define MOE_TEST_SOFTGPU_WARP_H
 
+#include "test/softgpu/Cluster.h"
 #include "test/softgpu/Counters.h"
 #include "test/softgpu/DeviceMemory.h"
 #include "test/softgpu/Finding.h"
@@ -24,7 +25,8 @@ class Recorder;
 struct LaneGroup {
   uint32_t pc = 0;
   Mask lanes = 0;
-  int barrier = -1; ///< The barrier where it waits; -1: may run.
+  /// The barrier where it waits, or kAtMbarrier, kAtCluster; -1: may run.
+  int barrier = -1;
   bool operator==(const LaneGroup &) const = default;
 };
 
@@ -58,6 +60,11 @@ struct Warp {
       clocks{}; ///< Known clock of each warp, including its own.
   std::array<uint32_t, kLanes>
       fences{}; ///< Known proxy fences of each warp, likewise.
+  /// Known clocks of the warps of the cluster's other blocks, by rank; empty if
+  /// none.
+  std::vector<SharedMemory::Clocks> peers;
+  SharedMemory::Clocks &clocksOf(size_t rank);
+  uint64_t clusterArrivals = 0, clusterWaits = 0; ///< Of barrier.cluster.
   WarpgroupState warpgroup;
   std::vector<AsyncCopy> openCopies; ///< Since the last commit.
   std::vector<CopyGroup> copyGroups; ///< Committed, oldest first.
@@ -88,7 +95,8 @@ struct Barrier {
   uint32_t expected = 0; ///< Threads expected; 0: all live ones.
   uint32_t count = 0;    ///< bar.red: lanes whose predicate was true.
   std::array<uint32_t, kLanes> clocks{}, fences{};
-  Mask members = 0; ///< Warps that have arrived.
+  std::vector<SharedMemory::Clocks> peers; ///< As Warp::peers.
+  Mask members = 0;                        ///< Warps that have arrived.
 };
 
 struct Block {
@@ -101,7 +109,12 @@ struct Block {
   std::vector<uint32_t> written;
   SharedMemory shared;
   std::array<Barrier, 16> barriers;
-  BlockClock clock; ///< What it knows of other blocks.
+  Cluster *cluster = nullptr;
+  uint32_t rank = 0; ///< In its cluster.
+  bool hasEnded = false;
+  std::map<uint32_t, Mbarrier> mbarriers; ///< By place in shared memory.
+  uint32_t copies = 0; ///< Bulk copies to it: the clock of the async proxy.
+  BlockClock clock;    ///< What it knows of other blocks.
   /// For each warp, its clock when it first acquired at system scope; 0: never.
   std::array<uint32_t, kLanes> acquired{};
   /// For each warpgroup, hashes of the products that its warps execute, in
@@ -112,6 +125,13 @@ struct Block {
   /// Returns (x, y, z) of a lane's thread.
   void thread(const Warp &warp, int lane, uint32_t out[3]) const;
 };
+
+inline SharedMemory::Clocks &Warp::clocksOf(size_t rank) {
+  if (rank == block->rank)
+    return clocks;
+  peers.resize(block->cluster->blocks.size());
+  return peers[rank];
+}
 
 struct Launch {
   const Kernel *kernel = nullptr;
