@@ -128,6 +128,9 @@ struct NarrowArgs {
   u16 *out;      ///< [rows, pitch]; low parts, if any, `plane` elements behind.
   float *scales; ///< [rows]; only with F16.
   i64 pitch, plane; ///< pitch: cols rounded up to 32; the rest is zeros.
+  // With MOE_TILED `out` is [pitch / 64, rows, 64], where rows are a multiple
+  // of MOE_TILED, 64 columns of all rows are `plane` elements, and pitch is
+  // rounded up to 64.
   int rowsPerToken, cols;
   /// Where rows are slots of experts: the result of ExpertGroup. Only the first
   /// `*slotCount` of `slots` are narrowed, because rows of experts on other

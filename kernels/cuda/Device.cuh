@@ -14,6 +14,14 @@ using namespace moek::cuda;
 /// which a multiprocessor shall hold `perSm`. Its name MOE_ENTRY is a macro of
 /// the compilation. As a piece of a fused launch (MOE_PIECE, Fuse.h) it is a
 /// function, with parameters threadIdx to gridDim in place of the launch's own.
+// A kernel that is compiled for one architecture may have clusters of blocks
+// (Cluster.cuh). Its grid has a multiple of MOE_CLUSTER blocks along x.
+#if defined(MOE_CLUSTER) && defined(__CUDA_ARCH_FEAT_SM90_ALL)
+#define MOE_BOUNDS(threads, perSm)                                             \
+  __launch_bounds__(threads, perSm) __cluster_dims__(MOE_CLUSTER, 1, 1)
+#else
+#define MOE_BOUNDS(threads, perSm) __launch_bounds__(threads, perSm)
+#endif
 #ifdef MOE_PIECE
 #define MOE_KERNEL(threads, perSm, Args)                                       \
   using PieceArgs = Args;                                                      \
@@ -23,12 +31,12 @@ using namespace moek::cuda;
                         const uint3 gridDim)
 #elif __CUDA_ARCH__ < 900
 #define MOE_KERNEL(threads, perSm, Args)                                       \
-  extern "C" __global__ void __launch_bounds__(threads, perSm)                 \
+  extern "C" __global__ void MOE_BOUNDS(threads, perSm)                        \
       MOE_ENTRY(const __grid_constant__ Args a)
 #else
 #define MOE_KERNEL(threads, perSm, Args)                                       \
   MOE_DEVICE void body(const Args &a);                                         \
-  extern "C" __global__ void __launch_bounds__(threads, perSm)                 \
+  extern "C" __global__ void MOE_BOUNDS(threads, perSm)                        \
       MOE_ENTRY(const __grid_constant__ Args a) {                              \
     awaitLaunchBefore();                                                       \
     body(a);                                                                   \

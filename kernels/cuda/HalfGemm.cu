@@ -84,20 +84,6 @@ struct Stage {
   uint4 acts[MOE_PARTS][MOE_ROWS * kActWords];
 };
 
-// A thread copies the same sixteen bytes of rows that are kActApart apart.
-constexpr int kActApart = kSliceThreads / kActWords;
-constexpr int kActCopies = (MOE_ROWS + kActApart - 1) / kActApart;
-static_assert(kActApart % 8 == 0, "rows have their words in the same order");
-
-/// What this thread copies next of activations: for each of its rows, the
-/// number of sixteen bytes from the beginning of all rows; and how many columns
-/// a row has from there on, with the zeros that fill it up.
-struct ActSource {
-  u32 word[kActCopies];
-  int cols;
-  u32 to; ///< Where the first goes, from the beginning of a stage.
-};
-
 /// The row of narrowed activations that is row `i` of the job.
 MOE_DEVICE i64 narrowRow(const HalfGemmArgs &a, const Job &job, int i) {
 #if MOE_JOBS == MOE_EXPERTS
@@ -110,45 +96,11 @@ MOE_DEVICE i64 narrowRow(const HalfGemmArgs &a, const Job &job, int i) {
 #endif
 }
 
-/// Returns what the thread copies first for round `round`. Rows past a job's
-/// last read the first one; their results are not stored.
-MOE_DEVICE ActSource actSource(const HalfGemmArgs &a, const Job &job, int round,
-                               int slice, int thread) {
-  ActSource s;
-  int row = thread / kActWords, word = thread % kActWords;
-  int column = (round * MOE_SLICES + slice) * kStepCols + word * 8;
-#pragma unroll
-  for (int i = 0; i < kActCopies; ++i) {
-    int t = row + i * kActApart;
-    s.word[i] =
-        u32((narrowRow(a, job, t < job.count ? t : 0) * a.pitch + column) / 8);
-    keep(s.word[i]);
-  }
-  s.cols = int(a.pitch) - column;
-  s.to = u32(sizeof(WeightStage)) + placeOf<kActWords>(row, word) * 16;
-  keep(s.to);
-  return s;
-}
-
-/// Begins share `part` of `parts` of the copies of the slice's next step to the
-/// stage at shared address `stage`. Columns past a row's last become zero.
-MOE_DEVICE void fillActs(u32 stage, ActSource &s, const HalfGemmArgs &a,
-                         int thread, int part, int parts) {
-#pragma unroll
-  for (int i = 0; i < kActCopies; ++i)
-    if ((kActCopies - 1 - i) % parts == part &&
-        (MOE_ROWS % kActApart == 0 ||
-         thread / kActWords + i * kActApart < MOE_ROWS)) {
-#pragma unroll
-      for (int p = 0; p < MOE_PARTS; ++p)
-        copyAsync(
-            stage + s.to + (p * MOE_ROWS + i * kActApart) * kActWords * 16,
-            a.narrowed + i64(s.word[i]) * 8 + p * a.plane, s.cols > 0 ? 16 : 0);
-      s.word[i] += kActWords * MOE_SLICES;
-    }
-  if (part == parts - 1)
-    s.cols -= kStepCols * MOE_SLICES;
-}
+#ifdef MOE_CLUSTER
+#include "kernels/cuda/HalfTiles.cuh"
+#else
+#include "kernels/cuda/HalfActs.cuh"
+#endif
 
 using Sums = float[MOE_TILES][kTiles][4];
 
@@ -389,9 +341,9 @@ MOE_KERNEL(kThreads, MOE_BLOCKS, HalfGemmArgs) {
                                1);
   WeightSource weights =
       weightSource(a, job, blockRow, rounds.begin, slice, thread);
-  ActSource acts = actSource(a, job, rounds.begin, slice, thread);
   const u32 first = sharedAddress(memory) + slice * u32(sizeof(Stage));
   const u32 end = first + MOE_STAGES * kStageBytes;
+  ActSource acts = actSource(a, job, rounds.begin, slice, thread, end);
   Scales scales; // Those that fill() has loaded; store() stores them.
   auto fill = [&](int round, u32 stage, int part, int parts) {
     if (round < rounds.end) {
@@ -414,17 +366,22 @@ MOE_KERNEL(kThreads, MOE_BLOCKS, HalfGemmArgs) {
   }
   Sums sums = {};
 #ifdef MOE_HAS_WARPGROUPS
+  auto await = [&](int round) {
+    if (round < rounds.end)
+      awaitActs(acts);
+  };
   // An expert's last rows may be few. A branch between products would make each
   // wait for the one before, so that there are two loops. Gates take longer to
   // unpack than to multiply anyway.
 #if MOE_JOBS == MOE_EXPERTS && MOE_ROWS >= 64 && !defined(MOE_GATE)
   if (job.count <= MOE_ROWS / 2)
     multiplyRounds<MOE_ROWS / 2>(sums, rounds, first, end, warpRow, isInside,
-                                 fill, store);
+                                 fill, store, await);
   else
 #endif
     multiplyRounds<MOE_ROWS>(sums, rounds, first, end, warpRow, isInside, fill,
-                             store);
+                             store, await);
+  endActs(acts);
 #else
   Operands o{weightLane(warpRow), actLane(act), job.count - act};
 #if MOE_AHEAD

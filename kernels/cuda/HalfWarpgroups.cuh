@@ -26,7 +26,7 @@ static_assert(sizeof(WeightStage) % 1024 == 0 && sizeof(Stage) % 1024 == 0,
 
 /// Tiles of a warp that are committed together. While they are multiplied, the
 /// next ones are loaded to the other half of the registers for weights.
-constexpr int kGroupTiles = 2;
+constexpr int kGroupTiles = MOE_TILES == 1 ? 1 : 2;
 static_assert(MOE_TILES % kGroupTiles == 0);
 
 /// Begins the products of all tiles with columns 16 `k` .. 16 `k` + 15 of
@@ -61,11 +61,12 @@ constexpr int kFilled = MOE_STAGES - 2;
 /// Multiplies `rounds` by `Acts` rows of activations. Stages are at shared
 /// addresses `first` .. `end` - 1, of which kFilled are filled or being filled.
 /// fill(round, stage, part, parts) begins copies; store(round, stage) stores
-/// the scales that the last fill() has loaded.
-template <int Acts, class Fill, class Store>
+/// the scales that the last fill() has loaded; await(round) waits for
+/// activations that did not come by cp.async.
+template <int Acts, class Fill, class Store, class Await>
 MOE_DEVICE void multiplyRounds(Sums &sums, Range rounds, u32 first, u32 end,
                                int warpRow, bool isInside, Fill fill,
-                               Store store) {
+                               Store store, Await await) {
   const WeightLane lane = weightLane(warpRow);
   Weights w[2][kGroupTiles];
   Held held;
@@ -73,13 +74,14 @@ MOE_DEVICE void multiplyRounds(Sums &sums, Range rounds, u32 first, u32 end,
     return stage + u32(sizeof(Stage)) < end ? stage + u32(sizeof(Stage))
                                             : first;
   };
-  auto waitForStage = [] {
+  auto waitForStage = [&](int round) {
     waitCopies<kFilled - 1>();
+    await(round);
     fenceShared();
     __syncthreads();
   };
   u32 here = first, free = first + kFilled * u32(sizeof(Stage)), before = free;
-  waitForStage();
+  waitForStage(rounds.begin);
   for (int round = rounds.begin; round < rounds.end; ++round) {
     if (round != rounds.begin)
       store(round + kFilled - 1, before);
@@ -92,7 +94,7 @@ MOE_DEVICE void multiplyRounds(Sums &sums, Range rounds, u32 first, u32 end,
     before = free;
     free = next(free);
     here = next(here);
-    waitForStage();
+    waitForStage(round + 1);
   }
   waitProducts<0>();
 #pragma unroll

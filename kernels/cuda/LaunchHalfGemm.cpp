@@ -4,6 +4,7 @@
 #include "kernels/quant/Blocks.h"
 #include "kernels/quant/Rows16.h"
 
+#include <cmath>
 #include <tuple>
 
 namespace moek::cuda {
@@ -39,6 +40,7 @@ int64_t scaleBytes(Format format) {
 }
 
 constexpr int64_t kUnitCols = 32; ///< Rows of activations have whole units.
+constexpr int64_t kTileCols = 64; ///< Columns of a tile of HalfTiles.cuh.
 
 bool isAligned(const Matrix &w) {
   return (reinterpret_cast<uintptr_t>(w.data) | uint64_t(w.rowStride) |
@@ -79,6 +81,7 @@ struct Shape {
   bool isGate;
   int64_t ahead = 0, stepCols = 32;
   bool hasWarpgroups = false;
+  int64_t cluster = 0; ///< Blocks that share activations; 0: none.
 
   int64_t weightRows() const { return 16 * tiles * warpRows; } ///< With `up`.
   int64_t matrixRows() const { return weightRows() / (isGate ? 2 : 1); }
@@ -171,6 +174,40 @@ Shape warpgroupShape(const Product &p) {
   return s;
 }
 
+/// Clusters of four blocks along the weight rows, each of which copies a fourth
+/// of the activations for all. Then a block of 128 x 256 needs 384 bytes of L2
+/// for a column of F16 weights, where one of 256 x 128 alone needs 768.
+constexpr int64_t kClusterBlocks = 4;
+
+/// Returns the shape of blocks in clusters, or one without if a product has too
+/// few tiles of it. A lane has 128 sums. Panels gain nothing by the clock: L2
+/// delivers half as much then, but each weight has to be unpacked as before.
+Shape clusterShape(const Product &p, const LaunchContext &context) {
+  const int64_t tiles = p.isGate ? 2 : 1;
+  Shape s{256 / tiles, 8, 1, tiles, 1, 0, 1, p.isGate};
+  s.hasWarpgroups = true;
+  s.stepCols = 64;
+  const int64_t most = maxSharedBytes(kWarpgroupArch) - 1024;
+  s.stages = std::min<int64_t>(most / s.stageBytes(p), 6);
+  // Multiprocessors that are no whole cluster in their part of the GPU stay
+  // free: an H100 has room for 32 clusters of four.
+  const int64_t slots =
+      (context.multiprocessors / kClusterBlocks - 1) * kClusterBlocks;
+  const int64_t columns = blocksFor(p.args.w.rows, s.matrixRows());
+  const int64_t groups = blocksFor(p.maxRows, s.acts);
+  const double waves =
+      double(blocksFor(columns, kClusterBlocks) * kClusterBlocks * groups) /
+      double(std::max<int64_t>(slots, 1));
+  // Fewer blocks are better divided by columns (Tail.cuh). Rows that fill up
+  // the last group cost as much as others.
+  constexpr double kLeastBusy = 0.75;
+  if (p.jobs == Jobs::Tokens && !isPanels(p) && s.stages >= 4 &&
+      p.args.w.cols >= 64 && 3 * groups * s.acts <= 4 * p.maxRows &&
+      waves / std::ceil(waves) >= kLeastBusy)
+    s.cluster = kClusterBlocks;
+  return s;
+}
+
 Shape shapeOf(const Product &p, const LaunchContext &context) {
   const bool isGeforce = multiprocessorOf(context.arch).sharedBytes < 128 << 10;
   const int64_t half = halfOfShared(context.arch);
@@ -226,6 +263,9 @@ int64_t narrowBytes(const Product &p, const LaunchContext &context) {
 
 namespace {
 Shape anyShape(const Product &p, const LaunchContext &context) {
+  if (hasWarpgroups(p, context))
+    if (Shape s = clusterShape(p, context); s.cluster)
+      return s;
   return hasWarpgroups(p, context) ? warpgroupShape(p)
          : isPanels(p)             ? panelShape(p, context)
                                    : shapeOf(p, context);
@@ -237,10 +277,11 @@ Tiles tilesOf(const Product &p, const Shape &shape) {
 }
 /// Returns how a product's last tiles are divided. Heads and experts are not,
 /// because their grids have other axes, nor slices, which divide columns
-/// already. On sm_120, gates have no register left for a part.
+/// already, nor clusters, which have tiles enough. On sm_120, gates have no
+/// register left for a part.
 Tail tailOf(const Product &p, const Shape &shape,
             const LaunchContext &context) {
-  if (p.jobs != Jobs::Tokens || shape.slices > 1 ||
+  if (p.jobs != Jobs::Tokens || shape.slices > 1 || shape.cluster ||
       (context.arch >= 120 && p.isGate))
     return {};
   return tailOf(tilesOf(p, shape), context);
@@ -260,6 +301,7 @@ int64_t halfGemmBytes(const Product &p, const LaunchContext &context) {
 
 std::vector<Launch> halfGemm(const Product &p, const LaunchContext &context) {
   const GemmArgs &g = p.args;
+  const Shape shape = anyShape(p, context);
   int64_t rows = narrowRows(p, context), pitch = pitchOf(p), parts = partsOf(p);
   auto memory = reinterpret_cast<uintptr_t>(context.workspace);
   NarrowArgs narrow{};
@@ -269,6 +311,13 @@ std::vector<Launch> halfGemm(const Product &p, const LaunchContext &context) {
   narrow.scales = reinterpret_cast<float *>(memory + 4 * rows * pitch);
   narrow.pitch = pitch;
   narrow.plane = rows * pitch;
+  if (shape.cluster) {
+    // Tiles of HalfTiles.cuh. The memory has room for two numbers for each
+    // activation, and so for the zeros that fill up rows and columns.
+    rows = blocksFor(rows, shape.acts) * shape.acts;
+    narrow.pitch = blocksFor(pitch, kTileCols) * kTileCols;
+    narrow.plane = rows * kTileCols;
+  }
   narrow.rowsPerToken = int(rowsPerToken(p));
   narrow.cols = int(g.w.cols);
   narrow.rowStride =
@@ -287,15 +336,18 @@ std::vector<Launch> halfGemm(const Product &p, const LaunchContext &context) {
     if (!addFormat(narrowSpec, p.format))
       return {};
   }
+  if (shape.cluster) {
+    narrowSpec.entry += "_tiled_" + std::to_string(shape.acts);
+    narrowSpec.define("MOE_TILED", shape.acts);
+  }
 
   HalfGemmArgs args{};
   static_cast<GemmArgs &>(args) = g;
   args.narrowed = narrow.out;
   args.scales = narrow.scales;
-  args.pitch = pitch;
+  args.pitch = narrow.pitch;
   args.plane = narrow.plane;
   args.rowsPerToken = narrow.rowsPerToken;
-  Shape shape = anyShape(p, context);
   KernelSpec spec = productSpec(p, "HalfGemm.cu", "half_gemm", shape.acts);
   for (auto [name, letter, value] :
        {std::tuple("MOE_PARTS", 'p', parts),
@@ -310,6 +362,10 @@ std::vector<Launch> halfGemm(const Product &p, const LaunchContext &context) {
     spec.define(name, value);
     spec.entry += '_' + (letter + std::to_string(value));
   }
+  if (shape.cluster) {
+    spec.entry += "_l" + std::to_string(shape.cluster);
+    spec.define("MOE_CLUSTER", shape.cluster);
+  }
   if (shape.hasWarpgroups) {
     spec.entry += "_g";
     spec.define(std::string(kWarpgroup));
@@ -323,10 +379,15 @@ std::vector<Launch> halfGemm(const Product &p, const LaunchContext &context) {
   Tiles tiles = tilesOf(p, shape);
   std::vector<Launch> all{
       makeLaunch(std::move(narrowSpec), {uint32_t(rows)}, kThreads, 0, narrow)};
-  Launch whole = makeLaunch(
-      std::move(spec),
-      {uint32_t(tiles.columns), uint32_t(tiles.groups), uint32_t(p.heads)},
-      shape.threads(), uint32_t(shape.stages * shape.stageBytes(p)), args);
+  // Clusters have a barrier of eight bytes for each stage.
+  const int64_t each = std::max<int64_t>(shape.cluster, 1),
+                barriers = shape.cluster ? 8 * shape.stages : 0;
+  Launch whole =
+      makeLaunch(std::move(spec),
+                 {uint32_t(blocksFor(tiles.columns, each) * each),
+                  uint32_t(tiles.groups), uint32_t(p.heads)},
+                 shape.threads(),
+                 uint32_t(shape.stages * shape.stageBytes(p) + barriers), args);
   if (Tail tail = tailOf(p, shape, context); tail.parts > 1) {
     std::vector<Launch> divided = tailLaunches<HalfGemmTailArgs, HalfGemmArgs>(
         whole, tail, tiles, shape.acts / shape.warpCols / 8,

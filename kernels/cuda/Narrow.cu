@@ -43,7 +43,7 @@ MOE_DEVICE void loadEight(float (&v)[kEach], const float *x, int c, int cols) {
 MOE_KERNEL(256, 4, NarrowArgs) {
   int row = narrowedRow(a);
   if (row < 0)
-    return;
+    return zeroRow(a);
   const float *x = (const float *)addressOf(a, row);
   float scale = 1;
 #ifdef MOE_HALF_IS_F16
@@ -57,7 +57,6 @@ MOE_KERNEL(256, 4, NarrowArgs) {
   }
   scale = rowScale(most, 15, a.scales + row);
 #endif
-  u16 *out = a.out + row * a.pitch;
   for (int c = threadIdx.x * kEach; c < a.pitch; c += blockDim.x * kEach) {
     float v[kEach];
     loadEight(v, x, c, a.cols);
@@ -72,9 +71,10 @@ MOE_KERNEL(256, 4, NarrowArgs) {
       high[i] = two.high;
       low[i] = two.low;
     }
-    *(uint4 *)(out + c) = make_uint4(high[0], high[1], high[2], high[3]);
+    u16 *out = narrowedAt(a, row, c);
+    *(uint4 *)out = make_uint4(high[0], high[1], high[2], high[3]);
 #if MOE_PARTS == 2
-    *(uint4 *)(out + a.plane + c) = make_uint4(low[0], low[1], low[2], low[3]);
+    *(uint4 *)(out + a.plane) = make_uint4(low[0], low[1], low[2], low[3]);
 #endif
   }
 }

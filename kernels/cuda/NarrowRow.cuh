@@ -24,6 +24,27 @@ MOE_DEVICE const u8 *addressOf(const NarrowArgs &a, int row) {
          row % a.rowsPerToken * a.rowStride;
 }
 
+#ifdef MOE_TILED
+/// Returns where column `c`, a multiple of eight, of a row is stored for
+/// HalfTiles.cuh: at sixteen bytes that have another place in each of eight
+/// rows.
+MOE_DEVICE u16 *narrowedAt(const NarrowArgs &a, int row, int c) {
+  return a.out + i64(c / 64) * a.plane + row * 64 + (c / 8 % 8 ^ row % 8) * 8;
+}
+/// Tiles have MOE_TILED rows. Those that a step does not have are zeros.
+MOE_DEVICE void zeroRow(const NarrowArgs &a) {
+  int row = blockIdx.x;
+  if (row < (a.step->tokens + MOE_TILED - 1) / MOE_TILED * MOE_TILED)
+    for (int c = threadIdx.x * 8; c < a.pitch; c += blockDim.x * 8)
+      *(uint4 *)narrowedAt(a, row, c) = uint4{};
+}
+#else
+MOE_DEVICE u16 *narrowedAt(const NarrowArgs &a, int row, int c) {
+  return a.out + row * a.pitch + c;
+}
+MOE_DEVICE void zeroRow(const NarrowArgs &) {}
+#endif
+
 /// Returns the power of two that brings the largest `most` of the block's
 /// threads below 2^bits, and stores its inverse in `inverse`.
 MOE_DEVICE float rowScale(float most, int bits, float *inverse) {

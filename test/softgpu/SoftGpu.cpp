@@ -391,20 +391,30 @@ static void reportDeadlock(Cluster &cluster) {
     }
 }
 
-/// Runs the blocks of a cluster for one turn each; returns true when all have
-/// ended.
+/// Instructions of a cluster's turn. Its blocks wait for each other often, so
+/// that each gets many turns in one of the cluster.
+static constexpr uint64_t kClusterTurn = 4'000'000;
+
+/// Runs a cluster for one turn; returns true when all its blocks have ended.
 static bool runCluster(Cluster &cluster, const std::vector<uint32_t> &blocks,
                        const std::vector<uint32_t> &warps) {
-  bool moved = false, done = true;
-  for (uint32_t rank : blocks) {
-    Block &block = *cluster.blocks[rank];
-    if (!block.hasEnded)
-      moved |= runBlock(block, warps);
-    done &= block.hasEnded;
+  const Launch &launch = *cluster.blocks.front()->launch;
+  const uint64_t start = launch.instructions;
+  for (;;) {
+    bool moved = false, done = true;
+    for (uint32_t rank : blocks) {
+      Block &block = *cluster.blocks[rank];
+      if (!block.hasEnded)
+        moved |= runBlock(block, warps);
+      done &= block.hasEnded;
+    }
+    if (done)
+      return true;
+    if (!moved)
+      reportDeadlock(cluster);
+    if (blocks.size() == 1 || launch.instructions - start > kClusterTurn)
+      return false;
   }
-  if (!done && !moved)
-    reportDeadlock(cluster);
-  return done;
 }
 
 template <class T>
