@@ -201,7 +201,7 @@ Shape clusterShape(const Product &p, const LaunchContext &context) {
   // Fewer blocks are better divided by columns (Tail.cuh). Rows that fill up
   // the last group cost as much as others.
   constexpr double kLeastBusy = 0.75;
-  if (p.jobs == Jobs::Tokens && !isPanels(p) && s.stages >= 4 &&
+  if (slots > 0 && p.jobs == Jobs::Tokens && !isPanels(p) && s.stages >= 4 &&
       p.args.w.cols >= 64 && 3 * groups * s.acts <= 4 * p.maxRows &&
       waves / std::ceil(waves) >= kLeastBusy)
     s.cluster = kClusterBlocks;

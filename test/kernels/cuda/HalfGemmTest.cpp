@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "kernels/quant/Half.h"
+#include "test/kernels/Phase.h"
 #include "test/kernels/Routing.h"
 #include "test/kernels/cuda/OnGpu.h"
 
@@ -146,6 +147,65 @@ TEST_P(HalfGemmTest, ManyRowsOfWeights) {
   check(kOnePartRows, 72, 40, kManySms, true);
 }
 
+/// Whether blocks of these launches share activations in clusters.
+bool hasClusters(OpCode op, const void *args, int32_t tokens, int sms) {
+  auto launches = launchesOf(
+      op, args,
+      cuda::contextOf(tokens, 1, 512, GpuTest::get().gpu->arch(), sms));
+  for (const cuda::Definition &definition : launches.back().kernel.defines)
+    if (definition.name == "MOE_CLUSTER")
+      return true;
+  return false;
+}
+
+// On an H100, blocks of a cluster have other weight rows and the same
+// activations. Some blocks have no rows of weights, or fewer than a tile; some
+// rows of the last tile of activations are missing, or a whole tile is; columns
+// end within a tile, after fewer steps than stages or more.
+TEST_P(HalfGemmTest, ClustersShareActivations) {
+  if (GpuTest::get().gpu->arch() != 90 || GetParam() == Format::F32)
+    GTEST_SKIP() << "clusters are for F16 and BF16 on an H100";
+  constexpr int kSms = 8; // Has room for one cluster.
+  Random random(11);
+  for (auto [rows, cols, tokens] : {std::tuple{523, 72, 253},
+                                    {1024, 200, 201},
+                                    {650, 584, 400},
+                                    {1300, 320, 250}}) {
+    HalfWeights w(GetParam(), 1, rows, cols, random);
+    Matrix<float> x(tokens, cols), out(tokens, rows);
+    LinearArgs args = linear(w, x, out);
+    ASSERT_TRUE(hasClusters(OpCode::Linear, &args, tokens, kSms));
+    check(rows, cols, tokens, kSms, tokens % 2 == 0);
+  }
+  // A step has fewer tokens than its phase: for the second tile there are none.
+  phase() = {505, 1};
+  check(700, 136, 100, kSms);
+  phase() = {};
+}
+
+TEST_P(HalfGemmTest, ClustersGiveTheSameBitsUnderEverySchedule) {
+  if (GpuTest::get().gpu->arch() != 90 || GetParam() == Format::F32)
+    GTEST_SKIP() << "clusters are for F16 and BF16 on an H100";
+  Random random(12);
+  int64_t rows = 600, cols = 456;
+  int32_t tokens = 240;
+  HalfWeights w(GetParam(), 1, rows, cols, random);
+  Matrix<float> x(tokens, cols), out(tokens, rows, 1);
+  x.fill(random);
+  LinearArgs args = linear(w, x, out);
+  // One block after another (without clusters) adds in the same order.
+  std::vector<uint8_t> first;
+  for (int sms : {1, 8})
+    underEverySchedule([&, sms = sms] {
+      out.reset();
+      EXPECT_EQ(hasClusters(OpCode::Linear, &args, tokens, sms), sms == 8);
+      runOnGpu(OpCode::Linear, &args, {tokens, 0}, {}, 0, sms);
+      if (first.empty())
+        first = out.bytes();
+      EXPECT_EQ(out.bytes(), first) << sms;
+    });
+}
+
 // Decode (FloatGemm.cu): a warp has whole rows of weights, or shares them.
 TEST_P(HalfGemmTest, FewTokens) {
   for (int sms : {kFewSms, kManySms})
@@ -257,7 +317,8 @@ TEST_P(HalfGemmTest, GateAndUp) {
   for (auto [rows, tokens, sms] :
        {std::tuple<int64_t, int32_t, int>{37, 23, kFewSms},
         {70, 40, kManySms},
-        {kOnePartRows, 129, kFewSms}}) {
+        {kOnePartRows, 129, kFewSms},
+        {kOnePartRows, 250, 8}}) { // In clusters on an H100.
     Random random(4);
     int64_t cols = 168;
     HalfWeights gate(GetParam(), 1, rows, cols, random);
