@@ -32,6 +32,7 @@
 //
 // An H100 reaches 63 % of its peak at most in this way. There, warpgroups
 // multiply (HalfWarpgroups.cuh), with 16 MOE_TILES x MOE_ROWS results a warp.
+// In clusters of MOE_CLUSTER blocks they share activations (HalfTiles.cuh).
 
 #include "kernels/cuda/Formats.cuh"
 #include "kernels/cuda/Tail.cuh"

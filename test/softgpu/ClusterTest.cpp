@@ -261,5 +261,72 @@ TEST_F(ClusterTest, FaultsAreFound) {
             FindingKind::SharedRace));
 }
 
+class ClusterClockTest : public ClusterTest {
+protected:
+  void SetUp() override {
+    ClusterTest::SetUp();
+    if (isOnDriver())
+      GTEST_SKIP() << "the clock is the software GPU's";
+  }
+  /// Cycles of an H100 for each round of 128 blocks that need 32 KiB each. Each
+  /// copies a fourth of it to four blocks, or (`isAlone`) all for itself.
+  double cyclesOf(bool isAlone) {
+    std::string ptx = text();
+    auto replace = [&](const std::string &from, const std::string &to) {
+      for (size_t at = 0; (at = ptx.find(from, at)) != std::string::npos;
+           at += to.size())
+        ptx.replace(at, from.size(), to);
+    };
+    replace("768", "24576");
+    replace("512", "16384");
+    replace("256", "8192");
+    replace("1024", "32768");
+    if (isAlone) {
+      replace("cluster 4, 1, 1", "cluster 1, 1, 1");
+      replace("and.b32 %r3, %r2, 3", "mov.u32 %r3, 0");
+      replace("%r13, 8192", "%r13, 32768");
+      replace("%h0, 15", "%h0, 1");
+    }
+    const Kernel &kernel = loadText(ptx);
+    constexpr uint32_t kGrid = 128;
+    uint64_t in = upload(std::vector<uint32_t>(32 * 8192)),
+             sums = zeros(size_t(kGrid) * kThreads * 4);
+    auto timeOf = [&](uint32_t rounds) {
+      LaunchShape shape{{kGrid, 1, 1}, {kThreads, 1, 1}, 0};
+      Recording recording(model);
+      const void *arguments[] = {&in, &sums, &rounds};
+      EXPECT_TRUE(isClean(gpu.software().launch(kernel, shape, arguments,
+                                                nullptr, &recording)));
+      LaunchTime time =
+          softgpu::timeOf(kernel, shape, {.registers = 40}, recording);
+      EXPECT_EQ(time.busy, 128);
+      return time.cycles;
+    };
+    return (timeOf(30) - timeOf(10)) / 20;
+  }
+  const GpuModel &model = *findGpuModel("H100");
+};
+
+// L2 delivers what a cluster shares once, and each block's port all of it.
+TEST_F(ClusterClockTest, WhatBlocksShareComesFromL2Once) {
+  constexpr double kBytes = 32768;
+  double l2 = model.l2Bytes * kClockConstants.l2Efficiency *
+              model.multiprocessors / 128;
+  double alone = cyclesOf(true), shared = cyclesOf(false);
+  EXPECT_GT(alone, kBytes / l2 + model.latency.l2);
+  EXPECT_LT(alone, kBytes / l2 + 3 * model.latency.l2);
+  double port = kBytes / kClockConstants.portBytes;
+  EXPECT_GT(shared, port + model.latency.l2 + kClockConstants.clusterCycles);
+  EXPECT_LT(shared, 0.65 * alone);
+}
+
+// An H100 has room for 32 clusters of four blocks, not 33.
+TEST_F(ClusterClockTest, ClustersStayInTheirPartOfTheGpu) {
+  EXPECT_EQ(model.clustersOf(1), model.multiprocessors);
+  EXPECT_EQ(model.clustersOf(2), 66);
+  EXPECT_EQ(model.clustersOf(4), 32);
+  EXPECT_EQ(model.clustersOf(8), 16);
+}
+
 } // namespace
 } // namespace softgpu
