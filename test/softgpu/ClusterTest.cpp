@@ -268,23 +268,25 @@ protected:
     if (isOnDriver())
       GTEST_SKIP() << "the clock is the software GPU's";
   }
-  /// Cycles of an H100 for each round of 128 blocks that need 32 KiB each. Each
-  /// copies a fourth of it to four blocks, or (`isAlone`) all for itself.
-  double cyclesOf(bool isAlone) {
+  /// Cycles of an H100 for each round of 128 blocks that need four pieces of
+  /// `piece` bytes each. Each copies a piece to four blocks, or (`isAlone`) all
+  /// for itself.
+  double cyclesOf(bool isAlone, int piece) {
     std::string ptx = text();
     auto replace = [&](const std::string &from, const std::string &to) {
       for (size_t at = 0; (at = ptx.find(from, at)) != std::string::npos;
            at += to.size())
         ptx.replace(at, from.size(), to);
     };
-    replace("768", "24576");
-    replace("512", "16384");
-    replace("256", "8192");
-    replace("1024", "32768");
+    replace("768", std::to_string(3 * piece));
+    replace("512", std::to_string(2 * piece));
+    replace("256", std::to_string(piece));
+    replace("1024", std::to_string(4 * piece));
     if (isAlone) {
       replace("cluster 4, 1, 1", "cluster 1, 1, 1");
       replace("and.b32 %r3, %r2, 3", "mov.u32 %r3, 0");
-      replace("%r13, 8192", "%r13, 32768");
+      replace(fmt::format("%r13, {}", piece),
+              fmt::format("%r13, {}", 4 * piece));
       replace("%h0, 15", "%h0, 1");
     }
     const Kernel &kernel = loadText(ptx);
@@ -312,12 +314,14 @@ TEST_F(ClusterClockTest, WhatBlocksShareComesFromL2Once) {
   constexpr double kBytes = 32768;
   double l2 = model.l2Bytes * kClockConstants.l2Efficiency *
               model.multiprocessors / 128;
-  double alone = cyclesOf(true), shared = cyclesOf(false);
+  double alone = cyclesOf(true, 8192), shared = cyclesOf(false, 8192);
   EXPECT_GT(alone, kBytes / l2 + model.latency.l2);
   EXPECT_LT(alone, kBytes / l2 + 3 * model.latency.l2);
-  double port = kBytes / kClockConstants.portBytes;
-  EXPECT_GT(shared, port + model.latency.l2 + kClockConstants.clusterCycles);
+  EXPECT_GT(shared, kBytes / kClockConstants.portBytes + model.latency.l2 +
+                        kClockConstants.clusterCycles);
   EXPECT_LT(shared, 0.65 * alone);
+  EXPECT_GE(shared - cyclesOf(false, 4096),
+            kBytes / 2 / kClockConstants.portBytes);
 }
 
 // An H100 has room for 32 clusters of four blocks, not 33.

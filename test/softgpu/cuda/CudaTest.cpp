@@ -471,6 +471,34 @@ TEST_P(CudaTest, SharedMemoryAbove48KiBMustBeRequested) {
   EXPECT_EQ(blocks, 2);
 }
 
+// A kernel that is compiled with a cluster's size needs no attribute.
+TEST_P(CudaTest, GridsHaveWholeClusters) {
+  start(1, 90);
+  CUmodule clusters = nullptr;
+  CUfunction meet = nullptr;
+  EXPECT_EQ(cuModuleLoadData(&clusters, R"(.version 8.0
+.target sm_90
+.address_size 64
+.visible .entry meet() .explicitcluster .reqnctapercluster 4, 1, 1 {
+barrier.cluster.arrive.aligned;
+barrier.cluster.wait.aligned;
+ret;
+}
+)"),
+            kOk);
+  EXPECT_EQ(cuModuleGetFunction(&meet, clusters, "meet"), kOk);
+  auto launch = [&](unsigned blocks) {
+    return cuLaunchKernel(meet, blocks, 1, 1, 64, 1, 1, 0, nullptr, nullptr,
+                          nullptr);
+  };
+  EXPECT_EQ(launch(8), kOk);
+  EXPECT_EQ(cuCtxSynchronize(), kOk);
+  EXPECT_THAT(findings(), IsEmpty());
+  EXPECT_EQ(launch(6), kInvalidValue);
+  EXPECT_THAT(findings(),
+              ElementsAre(HasSubstr("no multiple of its clusters")));
+}
+
 TEST_P(CudaTest, RegisteredMemory) {
   std::vector<uint32_t> host(4096, 3);
   CUdeviceptr at = 0, y = device(0);
