@@ -144,7 +144,7 @@ private:
     std::string shape = piece.shape(), tile = "tile" + piece.number;
     out_ += "  fused::Tile " + tile + " = fused::tileOf(" + product.shape() +
             ", " + shape + ", block);\n" +
-            "  if (fused::isLast(f.shape.step->tickets + " + shape +
+            "  if (isLast(f.shape.step->tickets + " + shape +
             ".ticket + " + tile + ".number, " + tile + ".blocks)) {\n";
     addTile(piece, tile);
     out_ += "  }\n";
@@ -170,7 +170,7 @@ private:
       if (piece.spec.role != PieceSpec::Role::All)
         continue;
       out_ += isFirst
-                  ? "if (!fused::isLast(f.shape.step->tickets, gridDim.x)) {\n"
+                  ? "if (!isLast(f.shape.step->tickets, gridDim.x)) {\n"
                     "  fused::prefetch(f.shape);\n"
                     "  return;\n"
                     "}\n"
