@@ -88,7 +88,9 @@ struct Prompts {
     runOnGpu(OpCode::Attention, &a, step, {}, 0, sms);
     phase() = {};
   }
-  bool hasParts() const { return launches().size() > 1; }
+  bool hasParts() const {
+    return launches()[0].kernel.entry.find("_parts") != std::string::npos;
+  }
   /// On a GPU of one multiprocessor, where fewer blocks are no loss, an H100
   /// has 256 queries in a block (FlashTurns.cuh). Others have what they have.
   void onOneMultiprocessor() {
