@@ -42,12 +42,12 @@ struct Sequence {
   const int *pages;
 };
 
-/// The number of counters in Step by which blocks of fused launches find out
-/// which of them ends last (Fuse.h).
+/// The number of counters in Step by which blocks of a launch find out which of
+/// them ends last (Tickets.cuh).
 constexpr int kTickets = 512;
 
-/// moek::Step, and the counters of fused launches. Every launch finds all
-/// counters 0, and leaves them 0.
+/// moek::Step, and the counters of blocks. Every launch finds all counters 0,
+/// and leaves them 0.
 struct Step {
   int tokens, sequences;
   Sequence sequence[kMaxSequences];
@@ -243,21 +243,11 @@ constexpr int kPartRows = 1024;
 /// Attention of a prompt in which blocks for the KV heads from `wholeHeads` on
 /// see only a part of the keys each (FlashParts.cuh).
 struct AttentionPartsArgs : AttentionArgs {
-  /// [T * parts] rows, `pitch` apart: [heads * value sums | heads maxima |
-  /// heads sums of weights].
-  float *parts;
-  i64 pitch;
+  float
+      *parts; ///< Sums that blocks store for others, aligned to sixteen bytes.
+  u32 *tickets; ///< A counter of Step for each divided tile.
   int wholeHeads;
   int tiles; ///< Tiles of queries per KV head; blocks without rows return.
-};
-/// Arguments of CombineHeads.cu with MOE_PARTS, which adds these parts.
-struct CombinePartsArgs {
-  const Step *step;
-  const float *parts;
-  i64 pitch;
-  float *out; ///< The result's column of the first head that is in parts.
-  i64 outStride;
-  int heads;
 };
 
 /// Rows of a chunk, and number of floats of DeltaChunk.cuh's ChunkMix: the

@@ -4,37 +4,23 @@
 // the last one to end combines the splits of its queries, 4 KB a split for
 // eight heads of 128 columns. Loads have no branch around them, because the
 // target of a jump has to be fetched first: beyond the last split they read the
-// last one again, with a weight of zero. With MOE_PARTS it combines the parts
-// of a prompt's attention (FlashParts.cuh).
+// last one again, with a weight of zero.
 
-#ifdef MOE_PARTS
-#include "kernels/cuda/FlashParts.cuh"
-using CombineOf = CombinePartsArgs;
-#else
 #include "kernels/cuda/Spans.cuh"
-using CombineOf = CombineSplitsArgs;
-#endif
 
 /// A lane loads its kColumns (at most 4) neighbouring columns with one
 /// instruction, and has the loads of kAhead splits in flight: 64 registers.
 struct alignas(4 * MOE_COLUMNS) Columns {
   float of[MOE_COLUMNS];
 };
-constexpr int kColumns = MOE_COLUMNS;
-#ifdef MOE_PARTS
-constexpr int kAhead = MOE_PARTS;
-#else
-constexpr int kAhead = 16;
-#endif
+constexpr int kColumns = MOE_COLUMNS, kAhead = 16;
 static_assert(kColumns == 1 || MOE_VALUE % (32 * kColumns) == 0,
               "only single columns may be missing");
 
-MOE_KERNEL(128, 4, CombineOf) {
+MOE_KERNEL(128, 4, CombineSplitsArgs) {
   int lane = threadIdx.x % 32, t = blockIdx.x;
   int head = blockIdx.y * (blockDim.x / 32) + threadIdx.x / 32;
-#ifndef MOE_PARTS
   Divisor splits(u32(a.splits));
-#endif
   int tokens = a.step->tokens;
   Sequence s = loadSequence(a.step->sequence);
   if (t >= tokens || head >= a.heads)
@@ -42,14 +28,6 @@ MOE_KERNEL(128, 4, CombineOf) {
   s = sequenceFrom(s, a.step, t);
   // The splits in which the token sees something.
   int position = s.position + t - s.begin;
-#ifdef MOE_PARTS
-  int length = partLength(position, MOE_PARTS);
-  if (length == kAllKeys)
-    return; // Its result is there.
-  int used = position / length + 1;
-  i64 stride = a.pitch;
-  const float *rows = a.parts + i64(t) * MOE_PARTS * stride;
-#else
   Spans spans = spansOf(s, splits, a.window);
   int first = 0, used = spans.splitOf(position) + 1;
   if (MOE_RARE(a.window > 0)) {
@@ -58,7 +36,6 @@ MOE_KERNEL(128, 4, CombineOf) {
   }
   i64 stride = a.xStride;
   const float *rows = a.x + (i64(t) * a.splits + first) * stride;
-#endif
   // A row is [heads * value sums | heads maxima | heads sums of weights].
   u32 pitch = u32(stride) * 4; // Bytes.
   const char *stats = (const char *)(rows + i64(a.heads) * MOE_VALUE + head);

@@ -192,6 +192,9 @@ constexpr int kWarpBytes = kRingBytes > kSumBytes ? kRingBytes : kSumBytes;
 
 #include "kernels/cuda/FlashQuery.cuh"
 #include "kernels/cuda/FlashSoftmax.cuh"
+#ifdef MOE_PREFILL
+#include "kernels/cuda/FlashPrompt.cuh"
+#endif
 #ifdef MOE_TEAMS
 #include "kernels/cuda/FlashTeams.cuh"
 #endif
@@ -219,12 +222,7 @@ MOE_KERNEL(kWarps * 32, kPerSm, AttentionOf) {
   Work work{a};
   if (!work.find(blockIdx, gridDim))
     return;
-  const Sequence &sequence = work.sequence;
-  Span seen = {work.seenBy(work.first).begin,
-               work.seenBy(work.first + kRows - 1).end};
-  if (seen.begin >= seen.end)
-    return;
-
+  const Span seen = work.seen;
   int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   int g = lane / 4, c = lane % 4;
 #ifdef MOE_PREFILL
@@ -241,21 +239,17 @@ MOE_KERNEL(kWarps * 32, kPerSm, AttentionOf) {
   u8 *ring = (u8 *)memory + warp * kWarpBytes;
   int copyGroup = 0, copyThread = lane;
 #endif
-  auto groupOf = [&](int at) {
-    int position = at + 16 * copyGroup, first = seen.begin / 16 * 16;
-    return work.groupAt(position >= first && position < seen.end ? position
-                                                                 : first);
-  };
+  auto rowOf = [&](int at) { return work.rowOf(at + 16 * copyGroup); };
 #ifdef MOE_TEAMS
   auto copyKeysAt = [&](int at, u8 *tile) {
     if (at < seen.end)
       copyKeys(tile, copyGroup, copyThread, a, work.kvHead,
-               {groupOf(at).row, at + 16 * copyGroup}, seen);
+               {rowOf(at), at + 16 * copyGroup}, seen);
   };
   auto copyValuesAt = [&](int at, u8 *tile) {
     if (at < seen.end)
       copyValues(tile, copyGroup, copyThread, a, work.kvHead,
-                 {groupOf(at).row, at + 16 * copyGroup}, seen);
+                 {rowOf(at), at + 16 * copyGroup}, seen);
   };
 #else
   auto copy = [&](int at, int stage, i64 row) {
@@ -267,20 +261,7 @@ MOE_KERNEL(kWarps * 32, kPerSm, AttentionOf) {
 #endif
   // What all queries see that read a tile. Of a tile at an edge, a warp of
   // prefill computes again what its queries see: it has no registers for that.
-  Span common = {work.seenBy(work.first + kRows - 1).begin,
-                 work.seenBy(work.first).end};
-  // The first of a lane's queries of a half of a sixteen; the second is 8 later.
-  auto queryAt = [&](int tall) {
-    int first = ownQuery + 16 * tall + g;
-#if defined(MOE_QUERIES) && MOE_QUERIES == 8
-    return Query{{work.query(first)}, c, a.scale * kLog2E, {exponentFor(0)}};
-#else
-    return Query{{work.query(first), work.query(first + 8)},
-                 c,
-                 a.scale * kLog2E,
-                 {exponentFor(0), exponentFor(0)}};
-#endif
-  };
+  Span common = work.common();
   auto spanOf = [&](int query) {
     int i = ownQuery;
     asm volatile("" : "+r"(i)); // Not before the loop.
@@ -294,7 +275,15 @@ MOE_KERNEL(kWarps * 32, kPerSm, AttentionOf) {
   // A warp has every kWarps-th step. These loads come before those of the
   // cache, which memory takes long to deliver; nothing waits for them before.
   constexpr int kOwnSteps = (kSteps + kWarps - 1) / kWarps;
-  Query query = queryAt(0);
+#if MOE_QUERIES == 8
+  Query query = {
+      {work.query(ownQuery + g)}, c, a.scale * kLog2E, {exponentFor(0)}};
+#else
+  Query query = {{work.query(ownQuery + g), work.query(ownQuery + g + 8)},
+                 c,
+                 a.scale * kLog2E,
+                 {exponentFor(0), exponentFor(0)}};
+#endif
   float x[kHalves][kOwnSteps][4];
   query.read<kSteps % kWarps == 0>(x, warp, kWarps);
 #endif
@@ -310,8 +299,8 @@ MOE_KERNEL(kWarps * 32, kPerSm, AttentionOf) {
 #else
 #pragma unroll
   for (int i = 0; i < kAhead; ++i)
-    copy(firstAt + i * kStride, i, groupOf(firstAt + i * kStride).row);
-  i64 nextRow = groupOf(firstAt + kAhead * kStride).row;
+    copy(firstAt + i * kStride, i, rowOf(firstAt + i * kStride));
+  i64 nextRow = rowOf(firstAt + kAhead * kStride);
 #endif
 #ifndef MOE_PREFILL
   query.multiply(x);
@@ -331,30 +320,19 @@ MOE_KERNEL(kWarps * 32, kPerSm, AttentionOf) {
   u32 fragments[kTall][kHeldSteps > 0 ? kHeldSteps : 1][4];
   uint4 *others =
       memory + kRingBytes / 16 + warp * kTall * (kSteps - kHeldSteps) * 32 + lane;
+  auto firstOf = [&](int tall) { return ownQuery + 16 * tall; };
 #pragma unroll
   for (int tall = 0; tall < kTall; ++tall) {
-    Query query = queryAt(tall);
-    float x[2][kSteps][4];
-    query.read<true>(x, 0, 1);
-    if constexpr (kHasExponents)
-#pragma unroll
-      for (int half = 0; half < 2; ++half)
-        query.exponent[half] = exponentFor(Query::mostOf(x[half]));
-#pragma unroll
-    for (int step = 0; step < kSteps; ++step) {
-      u32 parts[1][4];
-      query.narrowed(parts, x, step);
+    PromptQueries queries(work, firstOf(tall));
+    queries.narrow(unit[tall], [&](int step, const u32(&parts)[4]) {
       if (step < kHeldSteps)
 #pragma unroll
         for (int i = 0; i < 4; ++i)
-          fragments[tall][step][i] = parts[0][i];
+          fragments[tall][step][i] = parts[i];
       else
         others[((step - kHeldSteps) * kTall + tall) * 32] =
-            make_uint4(parts[0][0], parts[0][1], parts[0][2], parts[0][3]);
-    }
-#pragma unroll
-    for (int half = 0; half < 2; ++half)
-      unit[tall][half] = powerOfTwo(query.exponent[half]);
+            make_uint4(parts[0], parts[1], parts[2], parts[3]);
+    });
   }
   auto queryOf = [&](u32(&parts)[kParts][4], int step, int tall) {
     if (step < kHeldSteps) {
@@ -539,7 +517,7 @@ MOE_KERNEL(kWarps * 32, kPerSm, AttentionOf) {
 #ifdef MOE_PREFILL
     __syncthreads(); // The one before it is not read any more.
     copy(later, (stage + kAhead) % kStages, nextRow);
-    nextRow = groupOf(later + kStride).row;
+    nextRow = rowOf(later + kStride);
     addTile(at, ring + stage * kTileBytes);
 #else
     __syncwarp();
@@ -547,7 +525,7 @@ MOE_KERNEL(kWarps * 32, kPerSm, AttentionOf) {
     __syncwarp(); // It is not read any more.
     if (later < seen.end) {
       copy(later, stage, nextRow);
-      nextRow = groupOf(later + kStride).row;
+      nextRow = rowOf(later + kStride);
     } else {
       commitCopies();
     }
@@ -555,14 +533,10 @@ MOE_KERNEL(kWarps * 32, kPerSm, AttentionOf) {
     stage = (stage + 1) % kStages;
   }
 #endif
-#pragma unroll
-  for (int tall = 0; tall < kTall; ++tall)
-    addLanes(sum[tall]);
 #ifdef MOE_PREFILL
-#pragma unroll
-  for (int tall = 0; tall < kTall; ++tall)
-    writeSums(work, ownQuery + 16 * tall, most[tall], sum[tall], sums[tall]);
+  writeAll(work, firstOf, most, sum, sums);
 #else
+  addLanes(sum[0]);
   // The warps' sums, relative to their own maxima, one after the other. A warp
   // that waits for no tile any more leaves them where these were.
   waitCopies<0>();

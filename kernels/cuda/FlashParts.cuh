@@ -2,11 +2,10 @@
 //
 // Tiles of queries that do not fill the last wave of blocks leave most
 // multiprocessors idle in it. So the tiles of some KV heads are divided:
-// MOE_PARTS blocks each take a part of the keys of a tile and store their sums,
-// and CombineHeads.cu adds these in the order of parts. The host chooses the
-// heads and the number of parts from shapes alone. Where a row's parts begin
-// depends on its own position alone, so that its result has the same bits
-// wherever it is in a step.
+// MOE_PARTS blocks each take a part of the keys of a tile, and then add their
+// sums (FlashMerge.cuh). The host chooses the heads and the number of parts
+// from shapes alone. Where a row's parts begin depends on its own position
+// alone, so that its result has the same bits wherever it is in a step.
 //
 //===----------------------------------------------------------------------===//
 

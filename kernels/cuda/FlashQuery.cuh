@@ -15,21 +15,20 @@ struct Work {
   int kvHead, first;
   int count; ///< Queries from this number on are not this tile's.
   Span span;
-  i64 base; ///< With MOE_CONTIGUOUS: row of the sequence's position 0.
-  int part; ///< Number of the split or part; -1: the block sees all keys.
-
-  /// Whether other blocks have other keys of the same queries.
-  __device__ __forceinline__ bool isPart() const { return part >= 0; }
-  /// The query heads that a row of the result has, from firstHead() on: all
-  /// heads, or for a part those of the KV heads that are in parts.
-  __device__ __forceinline__ int firstHead() const {
+  Span seen; ///< What any of the tile's queries sees of it.
+  i64 base;  ///< With MOE_CONTIGUOUS: row of the sequence's position 0.
 #ifdef MOE_PARTS
-    return isPart() ? a.wholeHeads * kHeads : 0;
-#else
-    return 0;
-#endif
+  /// Whether other blocks have other keys of the same queries.
+  __device__ __forceinline__ bool isPart() const {
+    return span.end != kAllKeys;
   }
-  __device__ __forceinline__ int heads() const { return a.heads - firstHead(); }
+  /// Whether the result is that of a KV split, which another kernel combines.
+  __device__ __forceinline__ bool isSplit() const { return false; }
+#else
+  int split; ///< Number of the KV split; -1: the block sees all keys.
+
+  __device__ __forceinline__ bool isSplit() const { return split >= 0; }
+#endif
 
   /// Returns the positions of `span` that a query sees. Numbers beyond the last
   /// query stand for the last one.
@@ -45,32 +44,39 @@ struct Work {
     return a.q + (sequence.begin + int(i / kHeads)) * a.qStride +
            i64(kvHead * kHeads + int(i % kHeads)) * MOE_KEY;
   }
-  /// Returns the row of the result, or of sums, that the query's head is in.
+  /// Returns the row of the result, or of a split's sums, that the query's head
+  /// is in.
   __device__ __forceinline__ float *outOf(int query) const {
     i64 row = sequence.begin + query / kHeads;
-#ifdef MOE_PARTS
-    if (isPart())
-      return a.parts + (row * MOE_PARTS + part) * a.pitch;
-    return a.out + row * a.outStride;
-#else
-    return a.out + (row * a.splits + (isPart() ? part : 0)) * a.outStride;
+#ifndef MOE_PARTS
+    if (isSplit())
+      row = row * a.splits + split;
 #endif
+    return a.out + row * a.outStride;
   }
   __device__ __forceinline__ int headOf(int query) const {
-    return kvHead * kHeads + query % kHeads - firstHead();
+    return kvHead * kHeads + query % kHeads;
   }
-  /// Returns the group of sixteen cache rows that begins at `position`.
-  __device__ __forceinline__ Group groupAt(int position) const {
+  /// Returns the positions that all of the tile's queries see.
+  __device__ __forceinline__ Span common() const {
+    return {seenBy(first + kRows - 1).begin, seenBy(first).end};
+  }
+  /// Returns the first row of the sixteen rows of the cache that begin at
+  /// `position`, or if no query sees these, of some that are there.
+  __device__ __forceinline__ i64 rowOf(int position) const {
+    int least = seen.begin / 16 * 16;
+    if (position < least || position >= seen.end)
+      position = least;
 #if defined(MOE_CONTIGUOUS)
-    return {base + position, position};
+    return base + position;
 #elif defined(MOE_RING)
-    return {i64(sequence.state) * MOE_RING + position % MOE_RING, position};
+    return i64(sequence.state) * MOE_RING + position % MOE_RING;
 #else
     // Without a branch: there is always something to load.
     const int *page = sequence.pages ? sequence.pages + position / kKvPage
                                      : (const int *)a.step;
     i64 row = i64(*page) * kKvPage + position % kKvPage;
-    return {sequence.pages ? row : position, position};
+    return sequence.pages ? row : position;
 #endif
   }
 
@@ -118,19 +124,25 @@ struct Work {
 #endif
   }
 
-  /// Finds what the block with this index computes, and returns whether there
-  /// is anything. Tiles that see the most keys come first.
-  __device__ __forceinline__ bool find(const uint3 blockIdx,
-                                       const uint3 gridDim) {
+#ifdef MOE_PARTS
+  /// The number of the tile, of those whose keys are divided, that a block has.
+  __device__ __forceinline__ int dividedTile(int block) const {
+    return (block - a.wholeHeads * a.tiles) %
+           ((a.kvHeads - a.wholeHeads) * a.tiles);
+  }
+#endif
+
+  /// Finds the block's tile and positions, and returns whether there are any.
+  /// Tiles that see the most keys come first.
+  __device__ __forceinline__ bool findSpan(const uint3 blockIdx,
+                                           const uint3 gridDim) {
 #ifdef MOE_PARTS
     int index = blockIdx.x, whole = a.wholeHeads * a.tiles;
-    part = 0;
+    int part = 0;
     bool isDivided = index >= whole;
     if (isDivided) { // The last parts, which may be short, come last.
-      int tiles = (a.kvHeads - a.wholeHeads) * a.tiles;
-      index -= whole;
-      part = index / tiles;
-      index -= part * tiles;
+      part = (index - whole) / ((a.kvHeads - a.wholeHeads) * a.tiles);
+      index = dividedTile(index);
     }
     kvHead = (isDivided ? a.wholeHeads : 0) + index / a.tiles;
     if (!findTile(a.tiles - 1 - index % a.tiles))
@@ -138,9 +150,7 @@ struct Work {
     int length = partLength(sequence.position + first / kHeads, MOE_PARTS);
     if (!isDivided || length == kAllKeys) {
       span = {0, kAllKeys};
-      bool isFirst = part == 0;
-      part = -1;
-      return isFirst;
+      return part == 0;
     }
     span = {part * length, (part + 1) * length};
 #else
@@ -149,12 +159,21 @@ struct Work {
     if (!findTile(gridDim.x - 1 - blockIdx.x))
       return false;
     Spans spans = spansOf(sequence, splits, a.window);
-    int split = blockIdx.y;
-    span = {spans.base + split * spans.length,
-            spans.base + (split + 1) * spans.length};
-    part = a.splits > 1 ? split : -1;
+    int own = blockIdx.y;
+    span = {spans.base + own * spans.length,
+            spans.base + (own + 1) * spans.length};
+    split = a.splits > 1 ? own : -1;
 #endif
     return true;
+  }
+  /// Finds what the block with this index computes, and returns whether there
+  /// is anything.
+  __device__ __forceinline__ bool find(const uint3 blockIdx,
+                                       const uint3 gridDim) {
+    if (!findSpan(blockIdx, gridDim))
+      return false;
+    seen = {seenBy(first).begin, seenBy(first + kRows - 1).end};
+    return seen.begin < seen.end;
   }
 };
 

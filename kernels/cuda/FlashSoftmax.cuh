@@ -130,24 +130,25 @@ MOE_DEVICE void addLanes(float (&sum)[kHalves]) {
   }
 }
 
-/// For a split or part, writes the query's largest score, as an exponent of e,
-/// and its sum of weights behind the weighted sums, where the kernel that
-/// combines them reads both.
+/// For a KV split, writes the query's largest score, as an exponent of e, and
+/// its sum of weights behind the weighted sums, where the kernel that combines
+/// splits reads both.
 MOE_DEVICE void writeStats(const Work &work, int query, float most, float sum) {
-  if (!work.isPart())
+  if (!work.isSplit())
     return;
   float *stats =
-      work.outOf(query) + i64(work.heads()) * MOE_VALUE + work.headOf(query);
+      work.outOf(query) + i64(work.a.heads) * MOE_VALUE + work.headOf(query);
   stats[0] = most * kLn2;
-  stats[work.heads()] = sum / kOne;
+  stats[work.a.heads] = sum / kOne;
 }
-/// The factor of weighted sums as they are stored: the sums of a split or part
-/// are not divided by the sum of weights.
+/// The factor of weighted sums as they are stored: the sums of a KV split are
+/// not divided by the sum of weights.
 MOE_DEVICE float factorOf(const Work &work, float sum) {
-  return work.isPart() ? 1 / kOne : 1 / sum;
+  return work.isSplit() ? 1 / kOne : 1 / sum;
 }
 
-/// Writes the results of sixteen queries from `first` on.
+/// Writes the results, or a KV split's sums, of sixteen queries from `first`
+/// on.
 MOE_DEVICE void writeSums(const Work &work, int first, const float (&most)[2],
                           const float (&sum)[2],
                           const float (&sums)[kColumnTiles][4]) {

@@ -88,25 +88,16 @@ MOE_KERNEL(kWarps * 32, 1, AttentionOf) {
   Work work{a};
   if (!work.find(blockIdx, gridDim))
     return;
-  Span seen = {work.seenBy(work.first).begin,
-               work.seenBy(work.first + kRows - 1).end};
-  if (seen.begin >= seen.end)
-    return;
+  const Span seen = work.seen;
 
-  int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  int g = lane / 4, c = lane % 4;
+  int warp = threadIdx.x / 32, c = threadIdx.x % 4;
   /// The first of a warp's queries of the warpgroup's 64 with this number.
   auto queryAt = [&](int tall) {
     return work.first + (warp / 4 * kTall + tall) * kPiece + warp % 4 * 16;
   };
   int copyGroup = warp / kCopyWarps;
   u8 *ring = (u8 *)memory;
-  auto rowOf = [&](int at) {
-    int position = at + 16 * copyGroup, first = seen.begin / 16 * 16;
-    return work
-        .groupAt(position >= first && position < seen.end ? position : first)
-        .row;
-  };
+  auto rowOf = [&](int at) { return work.rowOf(at + 16 * copyGroup); };
   // Without a branch: rows after the last one become zero.
   auto copy = [&](int at, int stage, i64 row) {
     int thread = here(threadIdx.x), group = thread / (32 * kCopyWarps);
@@ -127,27 +118,11 @@ MOE_KERNEL(kWarps * 32, 1, AttentionOf) {
   float sums[kTall][kColumnTiles][4] = {};
 #pragma unroll
   for (int tall = 0; tall < kTall; ++tall) {
-    int own = queryAt(tall);
-    Query query = {{work.query(own + g), work.query(own + g + 8)},
-                   c,
-                   a.scale * kLog2E,
-                   {exponentFor(0), exponentFor(0)}};
-    float x[2][kSteps][4];
-    query.read<true>(x, 0, 1);
-    if constexpr (kHasExponents)
-#pragma unroll
-      for (int half = 0; half < 2; ++half)
-        query.exponent[half] = exponentFor(Query::mostOf(x[half]));
-#pragma unroll
-    for (int step = 0; step < kSteps; ++step) {
-      u32 parts[1][4];
-      query.narrowed(parts, x, step);
-      queries.set(tall, step, parts[0]);
-    }
-#pragma unroll
-    for (int half = 0; half < 2; ++half)
-      unit[tall][half] = powerOfTwo(query.exponent[half]);
-    startSums(most[tall], sum[tall], work, own, true);
+    PromptQueries loaded(work, queryAt(tall));
+    loaded.narrow(unit[tall], [&](int step, const u32(&parts)[4]) {
+      queries.set(tall, step, parts);
+    });
+    startSums(most[tall], sum[tall], work, queryAt(tall), true);
   }
 #ifdef MOE_SOFTCAP
   float inside[kTall][2];
@@ -157,8 +132,7 @@ MOE_KERNEL(kWarps * 32, 1, AttentionOf) {
 #endif
 
   // What all queries see that read a tile.
-  Span common = {work.seenBy(work.first + kRows - 1).begin,
-                 work.seenBy(work.first).end};
+  Span common = work.common();
   auto isEdge = [&] { return at < common.begin || at + kKeys > common.end; };
   auto seenOf = [&](int tall, int half) {
     int thread = here(threadIdx.x), row = thread % 32 / 4 + 8 * half;
@@ -278,9 +252,5 @@ MOE_KERNEL(kWarps * 32, 1, AttentionOf) {
   beginSums(sums[kTall - 1], weights, tileOf(stage));
   waitProducts<0>();
   keepSums(sums[kTall - 1]);
-#pragma unroll
-  for (int tall = 0; tall < kTall; ++tall) {
-    addLanes(sum[tall]);
-    writeSums(work, queryAt(tall), most[tall], sum[tall], sums[tall]);
-  }
+  writeAll(work, queryAt, most, sum, sums);
 }

@@ -32,10 +32,7 @@ MOE_KERNEL(kWarps * 32, 1, AttentionOf) {
   Work work{a};
   if (!work.find(blockIdx, gridDim))
     return;
-  Span seen = {work.seenBy(work.first).begin,
-               work.seenBy(work.first + kRows - 1).end};
-  if (seen.begin >= seen.end)
-    return;
+  const Span seen = work.seen;
 
   int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   int g = lane / 4, c = lane % 4;
@@ -43,12 +40,7 @@ MOE_KERNEL(kWarps * 32, 1, AttentionOf) {
   int copyGroup = warp / kCopyWarps;
   int copyThread = warp % kCopyWarps * 32 + lane;
   u8 *ring = (u8 *)memory;
-  auto rowOf = [&](int at) {
-    int position = at + 16 * copyGroup, first = seen.begin / 16 * 16;
-    return work
-        .groupAt(position >= first && position < seen.end ? position : first)
-        .row;
-  };
+  auto rowOf = [&](int at) { return work.rowOf(at + 16 * copyGroup); };
   auto keysTo = [&](int at, int stage, i64 row) {
     if (at < seen.end)
       copyKeys(ring + stage * kTileBytes, copyGroup, copyThread, a, work.kvHead,
@@ -60,12 +52,7 @@ MOE_KERNEL(kWarps * 32, 1, AttentionOf) {
                  work.kvHead, {row, at + 16 * copyGroup}, seen);
   };
   // Queries come before the first keys.
-  Query query = {{work.query(ownQuery + g), work.query(ownQuery + g + 8)},
-                 c,
-                 a.scale * kLog2E,
-                 {exponentFor(0), exponentFor(0)}};
-  float x[2][kSteps][4];
-  query.read<true>(x, 0, 1);
+  PromptQueries loaded(work, ownQuery);
   // What is copied together: the keys of a tile, and the values before it.
   int at = seen.begin / kKeys * kKeys, stage = 0;
   i64 firstRow = rowOf(at), valueRow = rowOf(at + kKeys);
@@ -77,30 +64,21 @@ MOE_KERNEL(kWarps * 32, 1, AttentionOf) {
   i64 keyRow = rowOf(at + 2 * kKeys);
 
   u32 queries[kSteps][4];
-  if constexpr (kHasExponents)
-#pragma unroll
-    for (int half = 0; half < 2; ++half)
-      query.exponent[half] = exponentFor(Query::mostOf(x[half]));
-#pragma unroll
-  for (int step = 0; step < kSteps; ++step) {
-    u32 parts[1][4];
-    query.narrowed(parts, x, step);
+  float unit[1][2];
+  loaded.narrow(unit[0], [&](int step, const u32(&parts)[4]) {
 #pragma unroll
     for (int i = 0; i < 4; ++i)
-      queries[step][i] = parts[0][i];
-  }
-  float unit[2] = {powerOfTwo(query.exponent[0]),
-                   powerOfTwo(query.exponent[1])};
+      queries[step][i] = parts[i];
+  });
 #ifdef MOE_SOFTCAP
   float inside[2];
-  insideCap(inside, unit, a.softcap);
+  insideCap(inside, unit[0], a.softcap);
 #endif
-  float most[2], sum[2], sums[1][kColumnTiles][4] = {};
-  startSums(most, sum, work, ownQuery, true);
+  float most[1][2], sum[1][2], sums[1][kColumnTiles][4] = {};
+  startSums(most[0], sum[0], work, ownQuery, true);
 
   // What all queries see that read a tile.
-  Span common = {work.seenBy(work.first + kRows - 1).begin,
-                 work.seenBy(work.first).end};
+  Span common = work.common();
   auto isEdge = [&](int at) {
     return at < common.begin || at + kKeys > common.end;
   };
@@ -140,7 +118,7 @@ MOE_KERNEL(kWarps * 32, 1, AttentionOf) {
 #endif
     if (isEdge(at))
       hideUnseen(scores, at, c, {seenOf(0), seenOf(1)});
-    isScaled = weigh(scores, alpha, most, sum, unit);
+    isScaled = weigh(scores, alpha, most[0], sum[0], unit[0]);
   };
   auto keepWeights = [&] {
 #pragma unroll
@@ -198,6 +176,6 @@ MOE_KERNEL(kWarps * 32, 1, AttentionOf) {
   beginSums(sums[0], weights, tileOf(stage));
   waitProducts<0>();
   keepSums(sums[0]);
-  addLanes(sum);
-  writeSums(work, ownQuery, most, sum, sums[0]);
+  writeAll(
+      work, [&](int) { return ownQuery; }, most, sum, sums);
 }

@@ -244,9 +244,15 @@ struct Parts {
   int64_t tiles = 0; ///< Tiles of queries of a KV head.
 };
 
-/// Floats of a row of a part's sums, rounded up to a multiple of sixteen bytes.
-int64_t partFloats(int64_t heads, int64_t value) {
-  return (heads * (value + 2) + 3) / 4 * 4;
+/// Returns the bytes of the sums that blocks store for each other. Of a tile of
+/// n parts, each of n - 1 pairs of sums has room for both.
+int64_t partBytes(const FlashForm &form, const Parts &parts, int64_t kvHeads,
+                  int64_t value) {
+  // Columns are a multiple of 16, or with codes of 32. With each sixteen
+  // queries are the maxima and sums of weights, in four floats of a lane.
+  int64_t floats = form.rows() * ((value + 31) / 32 * 32 + 8);
+  return 2 * (parts.count - 1) * (kvHeads - parts.whole) * parts.tiles *
+         floats * 4;
 }
 
 /// Returns the division for `kvHeads` KV heads, from shapes alone.
@@ -254,7 +260,7 @@ Parts partsOf(const FlashForm &form, int64_t group, int64_t kvHeads,
               int64_t value, const LaunchContext &context) {
   constexpr int64_t kMostBytes = int64_t(128) << 20;
   /// What a further part of a tile costs, as a share of the tile's time, by
-  /// the simulated clock: its sums are stored, and a second launch adds them.
+  /// the simulated clock: its sums are stored, and another block adds them.
   constexpr double kPartCost = 0.035;
   constexpr double kWorth = 0.95;
   Parts best;
@@ -299,65 +305,35 @@ Parts partsOf(const FlashForm &form, int64_t group, int64_t kvHeads,
   double least = kWorth * costOf(kvHeads, 1);
   for (int64_t whole = 0; whole < kvHeads; ++whole)
     for (int64_t count = 2; count <= form.mostParts; ++count) {
-      int64_t bytes = context.maxTokens * count * 4 *
-                      partFloats((kvHeads - whole) * group, value);
-      if (bytes <= kMostBytes && costOf(whole, count) < least) {
+      Parts parts{whole, count, best.tiles};
+      if ((kvHeads - whole) * parts.tiles <= kTickets &&
+          partBytes(form, parts, kvHeads, value) <= kMostBytes &&
+          costOf(whole, count) < least) {
         least = costOf(whole, count);
-        best.whole = whole;
-        best.count = count;
+        best = parts;
       }
     }
   return best;
 }
 
-int64_t partBytes(const Parts &parts, int64_t group, int64_t kvHeads,
-                  int64_t value, const LaunchContext &context) {
-  return parts.count == 1
-             ? 0
-             : context.maxTokens * parts.count * 4 *
-                   partFloats((kvHeads - parts.whole) * group, value);
-}
-
-/// The launches of a prompt's attention with some heads in parts: that of
-/// FlashAttention.cu, and the one that adds the parts.
-std::vector<Launch> partLaunches(KernelSpec spec, const FlashForm &form,
-                                 const Parts &parts,
-                                 const AttentionArgs &attention,
-                                 const LaunchContext &context,
-                                 std::byte *workspace) {
-  constexpr uint32_t kWarps = 4;
-  int64_t group = attention.heads / attention.kvHeads, value = attention.value;
+/// The launch of a prompt's attention with some heads in parts.
+Launch partLaunch(KernelSpec spec, const FlashForm &form, const Parts &parts,
+                  const AttentionArgs &attention,
+                  const LaunchContext &context) {
   int64_t divided = attention.kvHeads - parts.whole;
   spec.entry += "_parts" + std::to_string(parts.count);
   spec.define("MOE_PARTS", parts.count);
   AttentionPartsArgs args{};
   static_cast<AttentionArgs &>(args) = attention;
-  args.parts = reinterpret_cast<float *>(workspace);
-  args.pitch = partFloats(divided * group, value);
+  args.parts = reinterpret_cast<float *>(context.workspace);
+  if (context.step)
+    args.tickets = const_cast<u32 *>(context.step->tickets);
   args.wholeHeads = int(parts.whole);
   args.tiles = int(parts.tiles);
-  int64_t columns = combinedAtOnce(value, true);
-  CombinePartsArgs combine{
-      context.step,
-      args.parts,
-      args.pitch,
-      args.out ? args.out + parts.whole * group * value : nullptr,
-      args.outStride,
-      int(divided * group)};
-  return {makeLaunch(
-              std::move(spec),
-              {uint32_t(parts.tiles * (parts.whole + divided * parts.count))},
-              uint32_t(form.warps) * 32, form.sharedBytes, args),
-          makeLaunch({"kernels/cuda/CombineHeads.cu",
-                      "combine_parts" + std::to_string(parts.count) + "_" +
-                          std::to_string(value),
-                      {{"MOE_VALUE", value},
-                       {"MOE_COLUMNS", columns},
-                       {"MOE_PARTS", parts.count}}},
-                     {uint32_t(context.maxTokens),
-                      blocksFor(divided * group, kWarps),
-                      blocksFor(value, 32 * columns)},
-                     kWarps * 32, 0, combine)};
+  return makeLaunch(
+      std::move(spec),
+      {uint32_t(parts.tiles * (parts.whole + divided * parts.count))},
+      uint32_t(form.warps) * 32, form.sharedBytes, args);
 }
 
 /// Returns whether FlashAttention.cu can read a cache: it needs the tensor
@@ -391,9 +367,8 @@ std::vector<Launch> launches(const moek::AttentionArgs &a,
     addPairs(spec, a.q, a.qStride, a.out, a.outStride, a.key, a.value);
     Parts parts = partsOf(form, group, a.kvHeads, a.value, context);
     if (parts.count > 1)
-      return partLaunches(std::move(spec), form, parts,
-                          deviceArgs(a, context.step), context,
-                          context.workspace);
+      return {partLaunch(std::move(spec), form, parts,
+                         deviceArgs(a, context.step), context)};
     return {makeLaunch(std::move(spec),
                        {tilesFor(context, group, form.rows()),
                         uint32_t(a.splits), uint32_t(a.kvHeads)},
@@ -421,8 +396,9 @@ int64_t partBytes(const moek::AttentionArgs &a, const LaunchContext &context) {
       FlashForm form(type, a.key, a.value, group, a.kvHeads,
                      /*isDivisible=*/true, context);
       bytes = std::max(
-          bytes, partBytes(partsOf(form, group, a.kvHeads, a.value, context),
-                           group, a.kvHeads, a.value, context));
+          bytes,
+          partBytes(form, partsOf(form, group, a.kvHeads, a.value, context),
+                    a.kvHeads, a.value));
     }
   return bytes;
 }

@@ -12,6 +12,8 @@
 #include "test/kernels/Phase.h"
 #include "test/kernels/cuda/OnGpu.h"
 
+#include <cstring>
+
 using namespace moek;
 using namespace moek::test;
 
@@ -88,7 +90,9 @@ struct Prompts {
     runOnGpu(OpCode::Attention, &a, step, {}, 0, sms);
     phase() = {};
   }
-  bool hasParts() const { return launches().size() > 1; }
+  bool hasParts() const {
+    return launches()[0].kernel.entry.find("_parts") != std::string::npos;
+  }
   /// On a GPU of one multiprocessor, where fewer blocks are no loss, an H100
   /// has 256 queries in a block (FlashTurns.cuh). Others have what they have.
   void onOneMultiprocessor() {
@@ -209,6 +213,32 @@ TEST_P(FlashAttentionTest, KeysInPartsOfOddShapes) {
   Prompts capped(GetParam(), {6, 2, 128, 128, {{44, 2200}}, 0, 4.0f, 0, 1}, 3);
   ASSERT_TRUE(capped.hasParts());
   checkUnderEverySchedule(capped);
+}
+
+// With every head in parts there would be more tiles than counters.
+TEST_P(FlashAttentionTest, EveryDividedTileHasACounter) {
+  Prompts prompts(GetParam(), {32, 32, 128, 128, {{1, 4096}}}, 8);
+  cuda::LaunchContext context;
+  context.arch = 86;
+  context.maxTokens = 2048;
+  context.maxPositions = 8192;
+  bool hasParts = false;
+  for (int sms : {100, 170, 700, 2100}) {
+    context.multiprocessors = sms;
+    Matrix<float> out = prompts.results();
+    AttentionArgs args = prompts.args(out);
+    args.kv.data = nullptr; // Aligned.
+    cuda::Launch launch = launchesOf(OpCode::Attention, &args, context)[0];
+    if (launch.kernel.entry.find("_parts") == std::string::npos)
+      continue;
+    hasParts = true;
+    cuda::AttentionPartsArgs parts;
+    ASSERT_EQ(launch.argBytes, sizeof(parts));
+    std::memcpy(&parts, launch.args.data(), sizeof(parts));
+    EXPECT_LE((parts.kvHeads - parts.wholeHeads) * parts.tiles, cuda::kTickets)
+        << sms << " multiprocessors";
+  }
+  EXPECT_TRUE(hasParts);
 }
 
 // A step's tiles of keys are used several times, in any order of warps.

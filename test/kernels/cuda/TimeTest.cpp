@@ -192,6 +192,16 @@ TEST_F(TimeTest, AttentionOfPromptsReachesPartOfTheTensorPeak) {
   }
 }
 
+// Blocks that have parts of a tile's keys add their sums while others multiply.
+TEST_F(TimeTest, AttentionInPartsReachesPartOfTheTensorPeak) {
+  const GpuModel &gpu = *softgpu::findGpuModel("5090");
+  Result r = time(gpu, [](Workbench &make) {
+    return make.attention(KvType::F16, 32, 4, 128, 4096, 1, 512, 1);
+  });
+  EXPECT_EQ(r.launches.size(), 1);
+  EXPECT_GE(r.ofPeak(gpu, gpu.halfMacs), 0.76);
+}
+
 TEST_F(TimeTest, LatentAttentionIsSplitOverMultiprocessors) {
   for (const GpuModel &gpu : softgpu::gpuModels()) {
     Result r = time(gpu, [](Workbench &make) {
