@@ -12,6 +12,7 @@
 
 #include "kernels/cuda/Abi.h"
 #include "kernels/cuda/LaunchOrder.cuh"
+#include "kernels/cuda/Ticket.cuh"
 
 #define MOE_FUSED static __device__ __forceinline__
 
@@ -46,26 +47,10 @@ MOE_FUSED uint3 at(const PieceShape &p, u32 i) {
   return {i - row * p.grid[0], row - z * p.grid[1], z};
 }
 
-/// Counts this block at `ticket`, and returns to all of its threads whether it
-/// is the last of `count` blocks that do so. The last one sees what all of them
-/// wrote before. All threads of a block must call it.
+/// Calls endsLast() with memory of its own.
 MOE_FUSED bool isLast(u32 *ticket, u32 count) {
   __shared__ u32 before;
-  __syncthreads();
-  if (count == 1)
-    return true;
-  if (threadIdx.x == 0) {
-    // A block's barrier and a fence order what all its threads did; what they
-    // read afterwards comes after the atomic operation.
-    __threadfence();
-    // The last one sets it to 0 for the next launch.
-    asm volatile("atom.acquire.gpu.global.inc.u32 %0, [%1], %2;"
-                 : "=r"(before)
-                 : "l"(ticket), "r"(count - 1)
-                 : "memory");
-  }
-  __syncthreads(); // The next call's first one comes before `before` changes.
-  return before == count - 1;
+  return endsLast(ticket, count, before);
 }
 
 constexpr u32 kEveryLane = 0xffffffffu;
