@@ -43,11 +43,12 @@ struct Sequence {
 };
 
 /// The number of counters in Step by which blocks of a launch find out which of
-/// them ends last (Tickets.cuh).
+/// them ends last (Tickets.cuh): those of fused launches, of products whose tiles
+/// are divided, and of attention in parts.
 constexpr int kTickets = 512;
 
-/// moek::Step, and the counters of blocks. Every launch finds all counters 0,
-/// and leaves them 0.
+/// moek::Step, and these counters. Every launch finds all of them 0, and leaves
+/// them 0.
 struct Step {
   int tokens, sequences;
   Sequence sequence[kMaxSequences];
@@ -146,14 +147,25 @@ struct HalfGemmArgs : GemmArgs {
   int rowsPerToken;
 };
 
-/// How the first `divided` tiles of a product are divided by columns
-/// (Tail.cuh). Tile number i has row group i % groups and tile column i /
-/// groups.
+/// A part of the columns of the tiles of a tile column (Tail.cuh).
+struct TailPart {
+  u16 begin, end; ///< Steps along the columns.
+  u8 column;      ///< Tile column.
+  u8 number;      ///< Number among the `count` parts of the tile column.
+  u8 count;
+  u8 first; ///< Number of the first of these among all parts.
+};
+constexpr int kMostTailParts = 192;
+
+/// How the tiles of the first tile columns of a product are divided (Tail.cuh).
 struct TailArgs {
-  float *sums; ///< The partial sums, for each part of each divided tile.
-  int groups;  ///< The number of groups of rows of activations.
-  int divided; ///< The number of divided tiles.
-  int parts;   ///< The number of parts of a divided tile.
+  float *sums;  ///< The partial sums, for each part of each divided tile.
+  u32 *tickets; ///< [tile columns][groups] counters, if blocks add in place.
+  int groups;   ///< The number of groups of rows of activations.
+  int divided;  ///< The number of divided tile columns.
+  /// The number of parts of a tile, or in place of all divided tile columns.
+  int parts;
+  TailPart part[kMostTailParts]; ///< In place: in the order of blocks.
 };
 struct GemmTailArgs : GemmArgs {
   TailArgs tail;

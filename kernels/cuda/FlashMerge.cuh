@@ -123,14 +123,8 @@ MOE_DEVICE bool mergeParts(Work &work, float (&most)[kTall][2],
   constexpr int kSlot = kSumWords * kThreads;
   float4 *slots = (float4 *)work.a.parts +
                   i64(tile) * (2 * (MOE_PARTS - 1) * kSlot) + threadIdx.x;
-  u32 before = drawTicket([&] {
-    u32 now;
-    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];"
-                 : "=r"(now)
-                 : "l"(stored)
-                 : "memory");
-    return now;
-  });
+  __shared__ u32 word;
+  u32 before = drawTicket(word, [&] { return readTicket(stored); });
 #pragma unroll 1
   for (int width = 1; width < used; width *= 2) {
     int second = (part & -width) | width;
@@ -142,7 +136,7 @@ MOE_DEVICE bool mergeParts(Work &work, float (&most)[kTall][2],
     int own = 2 * (second - 1) + (part & width ? 1 : 0);
     if (!(before & bit)) {
       storeSums(slots + own * kSlot, most, sum, sums);
-      before = drawTicket([&] {
+      before = drawTicket(word, [&] {
         u32 last;
         asm volatile("atom.acquire.gpu.global.or.b32 %0, [%1], %2;"
                      : "=r"(last)

@@ -144,8 +144,8 @@ private:
     std::string shape = piece.shape(), tile = "tile" + piece.number;
     out_ += "  fused::Tile " + tile + " = fused::tileOf(" + product.shape() +
             ", " + shape + ", block);\n" +
-            "  if (isLast(f.shape.step->tickets + " + shape + ".ticket + " +
-            tile + ".number, " + tile + ".blocks)) {\n";
+            "  if (isLastBlock(f.shape.step->tickets + " + shape +
+            ".ticket + " + tile + ".number, " + tile + ".blocks)) {\n";
     addTile(piece, tile);
     out_ += "  }\n";
   }
@@ -169,11 +169,12 @@ private:
     for (const Text &piece : pieces_) {
       if (piece.spec.role != PieceSpec::Role::All)
         continue;
-      out_ += isFirst ? "if (!isLast(f.shape.step->tickets, gridDim.x)) {\n"
-                        "  fused::prefetch(f.shape);\n"
-                        "  return;\n"
-                        "}\n"
-                      : "";
+      out_ += isFirst
+                  ? "if (!isLastBlock(f.shape.step->tickets, gridDim.x)) {\n"
+                    "  fused::prefetch(f.shape);\n"
+                    "  return;\n"
+                    "}\n"
+                  : "";
       isFirst = false;
       std::string count = "fused::countOf(" + piece.shape() + ")";
       std::string index = "fused::at(" + piece.shape() + ", i)";

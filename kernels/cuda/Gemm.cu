@@ -189,15 +189,28 @@ MOE_DEVICE void finishTile(const GemmArgs &a, const Job &job, i64 row, int act,
       continue;
     float *out = outRow(a, job, i);
 #pragma unroll
-    for (int k = 0; k < 4 * kMatrixPairs; ++k) {
-      int pair = k / 4, r = k % 4;
-      i64 at = row + 32 * pair + r;
-      if (at < a.w.rows)
+    for (int pair = 0; pair < kMatrixPairs; ++pair) {
 #ifdef MOE_GATE
-        finish(a, job.matrix, out, at, sums[0][r][t], sums[1][r][t]);
+      const float(&sum)[4][2] = sums[0], (&up)[4][2] = sums[1];
 #else
-        finish(a, job.matrix, out, at, sums[pair][r][t], 0);
+      const float(&sum)[4][2] = sums[pair], (&up)[4][2] = sums[pair];
 #endif
+      const i64 at = row + 32 * pair;
+      // Stores of single floats would be parts of four times as many sectors.
+      if (at + 3 < a.w.rows && u64(out) % 16 == 0) {
+        auto *to = (float4 *)(out + at);
+        float4 x = a.accumulate ? *to : float4{};
+        x.x = resultOf(a, job.matrix, at, sum[0][t], up[0][t], x.x);
+        x.y = resultOf(a, job.matrix, at + 1, sum[1][t], up[1][t], x.y);
+        x.z = resultOf(a, job.matrix, at + 2, sum[2][t], up[2][t], x.z);
+        x.w = resultOf(a, job.matrix, at + 3, sum[3][t], up[3][t], x.w);
+        *to = x;
+        continue;
+      }
+#pragma unroll
+      for (int r = 0; r < 4; ++r)
+        if (at + r < a.w.rows)
+          finish(a, job.matrix, out, at + r, sum[r][t], up[r][t]);
     }
   }
 }
@@ -209,16 +222,16 @@ MOE_DEVICE int blockAgain() {
   asm volatile("mov.u32 %0, %%ctaid.x;" : "=r"(block));
   return block;
 }
-
-/// The workspace of part number `part` for this thread's sums of tile `tile` of
-/// eight rows: 2 kPairs vectors, kThreads apart, of a layout [part][tile][2
-/// kPairs][kThreads].
-MOE_DEVICE float4 *partSums(const GemmTailArgs &a, int part, int tile,
-                            int tid) {
-  return (float4 *)a.tail.sums +
-         (i64(part) * kTiles + tile) * 2 * kPairs * kThreads + tid;
-}
 #endif
+
+/// A lane's sums of a tile of eight rows of activations.
+using TileSums = float[kPairs][4][2];
+MOE_DEVICE void takeSums(TileSums &own,
+                         const float (&sums)[kPairs][kTiles][4][2], int tile) {
+#pragma unroll
+  for (int k = 0; k < kPairs * 8; ++k)
+    own[k / 8][k / 2 % 4][k % 2] = sums[k / 8][tile][k / 2 % 4][k % 2];
+}
 
 #if MOE_TAIL == 2
 MOE_KERNEL(kThreads, 2, GemmTailArgs) {
@@ -228,21 +241,13 @@ MOE_KERNEL(kThreads, 2, GemmTailArgs) {
   int act = place.act + 8 * int(blockIdx.y);
   if (act >= tile.job.count || row >= a.w.rows)
     return;
-  float sums[kPairs][4][2] = {};
-#pragma unroll 4
-  for (int part = 0; part < a.tail.parts; ++part) {
-    const float4 *from =
-        partSums(a, blockIdx.x * a.tail.parts + part, blockIdx.y, threadIdx.x);
-#pragma unroll
-    for (int i = 0; i < 2 * kPairs; ++i) {
-      float4 x = from[i * kThreads];
-      float(&to)[4][2] = sums[i / 2];
-      to[i % 2 * 2][0] += x.x;
-      to[i % 2 * 2][1] += x.y;
-      to[i % 2 * 2 + 1][0] += x.z;
-      to[i % 2 * 2 + 1][1] += x.w;
-    }
-  }
+  TileSums sums = {};
+  const PartSums parts = partsOf(a.tail, blockIdx.x);
+#pragma unroll 8
+  for (int part = 0; part < a.tail.parts; ++part)
+    addSums<kThreads>(
+        sums, sumsOf<TileSums, kTiles, kThreads>(
+                  a.tail, parts, part, int(blockIdx.y), int(threadIdx.x)));
   finishTile(a, tile.job, row + 4 * place.lane.g, act, sums);
 }
 #else
@@ -268,7 +273,7 @@ MOE_KERNEL(kThreads, kBlocks, MOE_GEMM_ARGS) {
                         : 0;
   // Parts begin at multiples of two stages, so that the first stage of each
   // part is in the first buffer.
-  const Range range = rangeOf(a, tile, units, 2 * kStageUnits);
+  const Range range = rangeOf(a, blockIdx.x, units, 2 * kStageUnits);
   Sources &s = *(Sources *)((Stage *)memory + 2);
   findSources(s, a, tile.job, blockRow);
   if (threadIdx.x == 0) {
@@ -316,34 +321,60 @@ MOE_KERNEL(kThreads, kBlocks, MOE_GEMM_ARGS) {
     reads = reads + step;
     __syncthreads(); // The other stage is complete, this one free.
   }
-  if (tiles <= 0)
-    return;
   // Computed again, so that it takes no register in the loop.
   int tid = threadAgain();
 #ifdef MOE_TAIL
-  int block = blockAgain();
-  if (block < a.tail.divided * a.tail.parts) {
-    float4 *to = partSums(a, block, 0, tid);
+#if MOE_TAIL == 3
+  using Others = OtherParts<TileSums, kTiles, kThreads, int(2 * sizeof(Stage))>;
+#endif
+  const int block = blockAgain();
+  PartSums parts = {0, 0, 1, 0};
+  if (isPart(a.tail, block)) {
+    parts = partsOf(a.tail, block);
+    auto store = [&] {
+      if (tiles <= 0)
+        return;
 #pragma unroll
-    for (int i = 0; i < kTiles; ++i)
-#pragma unroll
-      for (int k = 0; k < 2 * kPairs; ++k) {
-        const float(&x)[4][2] = sums[k / 2][i];
-        to[(i * 2 * kPairs + k) * kThreads] =
-            make_float4(x[k % 2 * 2][0], x[k % 2 * 2][1], x[k % 2 * 2 + 1][0],
-                        x[k % 2 * 2 + 1][1]);
+      for (int i = 0; i < kTiles; ++i) {
+        TileSums own;
+        takeSums(own, sums, i);
+        storeSums<kThreads>(sumsOf<TileSums, kTiles, kThreads>(
+                                a.tail, parts, parts.own, i, tid),
+                            own);
       }
+    };
+#if MOE_TAIL == 3
+    if (!takesTile(a.tail, block, parts, Others::wordOf(memory), store))
+      return;
+#else
+    store();
     return;
+#endif
   }
+#endif
+  if (tiles <= 0)
+    return;
+#if MOE_TAIL == 3
+  Others others(a.tail, parts, memory, tid);
 #endif
   tile = s.tileOfBlock;
   place = placeOf(tid);
-#pragma unroll
+  // A loop with moves of registers, because a block executes this code once:
+  // eight times as much would take longer to arrive than the moves take.
+#pragma unroll 1
   for (int i = 0; i < kTiles; ++i) {
-    float own[kPairs][4][2];
+    TileSums own;
+    takeSums(own, sums, 0);
 #pragma unroll
-    for (int k = 0; k < kPairs * 8; ++k)
-      own[k / 8][k / 2 % 4][k % 2] = sums[k / 8][i][k / 2 % 4][k % 2];
+    for (int k = 0; k < kPairs * 8 * (kTiles - 1); ++k) {
+      float(&to)[kTiles][4][2] = sums[k / 8 / (kTiles - 1)];
+      int tile = k / 8 % (kTiles - 1);
+      to[tile][k / 2 % 4][k % 2] = to[tile + 1][k / 2 % 4][k % 2];
+    }
+#if MOE_TAIL == 3
+    if (parts.count > 1)
+      others.addTo(own);
+#endif
     finishTile(a, tile.job,
                i64(tile.column) * kBlockRows + place.row + 4 * place.lane.g,
                place.act + 8 * i, own);

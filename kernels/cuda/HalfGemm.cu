@@ -265,16 +265,13 @@ MOE_DEVICE void finishTile(const HalfGemmArgs &a, const Job &job, i64 warpRow,
   }
 }
 
-#ifdef MOE_TAIL
-static_assert(MOE_SLICES == 1, "sums are those of all warps");
-/// The workspace of part number `part` for this thread's sums of tile `tile` of
-/// eight rows: MOE_TILES vectors, kThreads apart, of a layout
-/// [part][tile][MOE_TILES][kThreads].
-MOE_DEVICE float4 *partSums(const HalfGemmTailArgs &a, int part, int tile) {
-  return (float4 *)a.tail.sums +
-         (i64(part) * kTiles + tile) * MOE_TILES * kThreads + threadIdx.x;
+/// A lane's sums of a tile of eight rows of activations.
+using TileSums = float[MOE_TILES][4];
+MOE_DEVICE void takeSums(TileSums &own, const Sums &sums, int tile) {
+#pragma unroll
+  for (int k = 0; k < MOE_TILES * 4; ++k)
+    own[k / 4][k % 4] = sums[k / 4][tile][k % 4];
 }
-#endif
 
 #if MOE_TAIL == 2
 MOE_KERNEL(kThreads, 2, HalfGemmTailArgs) {
@@ -284,20 +281,13 @@ MOE_KERNEL(kThreads, 2, HalfGemmTailArgs) {
   i64 row = i64(tile.column) * kBlockRows + 16 * kRowTiles * warpRow;
   if (act >= tile.job.count || row >= a.w.rows)
     return;
-  float sums[MOE_TILES][4] = {};
+  TileSums sums = {};
+  const PartSums parts = partsOf(a.tail, blockIdx.x);
 #pragma unroll 2
-  for (int part = 0; part < a.tail.parts; ++part) {
-    const float4 *from =
-        partSums(a, blockIdx.x * a.tail.parts + part, blockIdx.y);
-#pragma unroll
-    for (int i = 0; i < MOE_TILES; ++i) {
-      float4 x = from[i * kThreads];
-      sums[i][0] += x.x;
-      sums[i][1] += x.y;
-      sums[i][2] += x.z;
-      sums[i][3] += x.w;
-    }
-  }
+  for (int part = 0; part < a.tail.parts; ++part)
+    addSums<kThreads>(
+        sums, sumsOf<TileSums, kTiles, kThreads>(
+                  a.tail, parts, part, int(blockIdx.y), int(threadIdx.x)));
   finishTile(a, tile.job, row, act, sums);
 }
 #else
@@ -336,7 +326,7 @@ MOE_KERNEL(kThreads, MOE_BLOCKS, HalfGemmArgs) {
       blockRow + firstRow * kRowTiles * 16 < a.w.rows && act < job.count;
   // A round is one step of each slice.
   constexpr u32 kStageBytes = sizeof(Stage) * MOE_SLICES;
-  const Range rounds = rangeOf(a, tile,
+  const Range rounds = rangeOf(a, blockIdx.x,
                                (int(a.w.cols) + kStepCols * MOE_SLICES - 1) /
                                    (kStepCols * MOE_SLICES),
                                1);
@@ -431,23 +421,49 @@ MOE_KERNEL(kThreads, MOE_BLOCKS, HalfGemmArgs) {
   if (slice)
     return;
 #endif
+#ifdef MOE_TAIL
+  static_assert(MOE_SLICES == 1, "sums are those of all warps");
+#if MOE_TAIL == 3
+  using Others =
+      OtherParts<TileSums, kTiles, kThreads, int(MOE_STAGES * kStageBytes)>;
+#endif
+  const int block = int(blockIdx.x);
+  PartSums parts = {0, 0, 1, 0};
+  if (isPart(a.tail, block)) {
+    parts = partsOf(a.tail, block);
+    auto store = [&] {
+      if (!isInside)
+        return;
+#pragma unroll
+      for (int i = 0; i < kTiles; ++i) {
+        TileSums own;
+        takeSums(own, sums, i);
+        storeSums<kThreads>(sumsOf<TileSums, kTiles, kThreads>(
+                                a.tail, parts, parts.own, i, int(threadIdx.x)),
+                            own);
+      }
+    };
+#if MOE_TAIL == 3
+    if (!takesTile(a.tail, block, parts, Others::wordOf(memory), store))
+      return;
+#else
+    store();
+    return;
+#endif
+  }
+#endif
   if (!isInside)
     return;
+#if MOE_TAIL == 3
+  Others others(a.tail, parts, memory, int(threadIdx.x));
+#endif
 #pragma unroll
   for (int i = 0; i < kTiles; ++i) {
-    float own[MOE_TILES][4];
-#pragma unroll
-    for (int k = 0; k < MOE_TILES * 4; ++k)
-      own[k / 4][k % 4] = sums[k / 4][i][k % 4];
-#ifdef MOE_TAIL
-    if (tile.part >= 0) {
-      float4 *to = partSums(a, int(blockIdx.x), i);
-#pragma unroll
-      for (int k = 0; k < MOE_TILES; ++k)
-        to[k * kThreads] =
-            make_float4(own[k][0], own[k][1], own[k][2], own[k][3]);
-      continue;
-    }
+    TileSums own;
+    takeSums(own, sums, i);
+#if MOE_TAIL == 3
+    if (parts.count > 1)
+      others.addTo(own);
 #endif
     finishTile(a, job, blockRow + 16 * kRowTiles * warpRow, act + 8 * i, own);
   }

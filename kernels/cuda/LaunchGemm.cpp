@@ -351,8 +351,13 @@ GemmShape gemmShape(const Product &p, int arch) {
   return s;
 }
 Tiles tilesOf(const Product &p, const GemmShape &s) {
-  return {blocksFor(p.args.w.rows, s.weightRows()), prefillGroups(p, s.rows),
-          p.args.w.cols, s.resident, s.matrices * s.weightRows() * s.rows * 4};
+  constexpr int64_t kStepCols = 128; // Two stages.
+  return {blocksFor(p.args.w.rows, s.weightRows()),
+          prefillGroups(p, s.rows),
+          p.args.w.cols,
+          kStepCols,
+          s.resident,
+          s.matrices * s.weightRows() * s.rows * 4};
 }
 /// Returns how a product's last tiles are divided. Heads and experts are not:
 /// their grids have other axes. On sm_120, formats of five bits with minima
@@ -389,7 +394,7 @@ std::vector<Launch> gemm(const Product &p, const LaunchContext &context) {
       {uint32_t(tiles.columns), uint32_t(tiles.groups), uint32_t(p.heads)},
       uint32_t(s.threads()),
       gemmSharedBytes(p, s.rows, s.weightRows(), s.threads()), p.args);
-  if (Tail tail = tailOf(p, s, context); tail.parts > 1)
+  if (Tail tail = tailOf(p, s, context); tail.isDivided())
     return tailLaunches<GemmTailArgs, GemmArgs>(whole, tail, tiles, s.tiles(),
                                                 context.workspace);
   return {std::move(whole)};

@@ -272,7 +272,10 @@ Shape anyShape(const Product &p, const LaunchContext &context) {
 }
 Tiles tilesOf(const Product &p, const Shape &shape) {
   return {blocksFor(p.args.w.rows, shape.matrixRows()),
-          prefillGroups(p, shape.acts), p.args.w.cols, shape.blocks,
+          prefillGroups(p, shape.acts),
+          p.args.w.cols,
+          shape.stepCols,
+          shape.blocks,
           shape.weightRows() * shape.acts * 4};
 }
 /// Returns how a product's last tiles are divided. Heads and experts are not,
@@ -388,7 +391,7 @@ std::vector<Launch> halfGemm(const Product &p, const LaunchContext &context) {
                   uint32_t(tiles.groups), uint32_t(p.heads)},
                  shape.threads(),
                  uint32_t(shape.stages * shape.stageBytes(p) + barriers), args);
-  if (Tail tail = tailOf(p, shape, context); tail.parts > 1) {
+  if (Tail tail = tailOf(p, shape, context); tail.isDivided()) {
     std::vector<Launch> divided = tailLaunches<HalfGemmTailArgs, HalfGemmArgs>(
         whole, tail, tiles, shape.acts / shape.warpCols / 8,
         context.workspace + sumsOffset(p, context));

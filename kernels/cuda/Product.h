@@ -11,6 +11,7 @@
 #include "kernels/cuda/LaunchGemm.h"
 
 #include <algorithm>
+#include <cstddef>
 
 namespace moek::cuda {
 
@@ -78,31 +79,56 @@ int64_t halfGemmBytes(const Product &p, const LaunchContext &context);
 struct Tiles {
   int64_t columns, groups; ///< Numbers along weight rows and activations.
   int64_t cols;            ///< Columns that the product adds over.
+  int64_t stepCols;        ///< A part begins at a multiple of so many columns.
   int64_t resident;        ///< Blocks of a multiprocessor.
   int64_t sumBytes;        ///< Bytes of a tile's sums.
+
+  int64_t all() const { return columns * groups; }
+  int64_t steps() const { return (cols + stepCols - 1) / stepCols; }
 };
-/// How they are divided (Tail.cuh): each of the first `tiles` into `parts`
-/// parts by columns; `whole` tiles follow. With parts 1 none is divided.
+/// How they are divided (Tail.cuh): the tiles of the first `columns` tile
+/// columns, which have `parts` parts together. None is if `columns` is 0.
 struct Tail {
-  int64_t whole = 0, tiles = 0, parts = 1;
+  int64_t columns = 0, parts = 0;
+  /// The parts in the order of blocks, where the block of a tile that ends last
+  /// adds. Empty where a second launch does, for which tile columns have equal
+  /// parts.
+  std::vector<TailPart> inPlace;
+
+  bool isDivided() const { return columns > 0; }
 };
-/// Returns how to divide as many tiles as the last wave would have, if that is
-/// worth it, from shapes alone.
+/// Returns how to divide tiles for the least time, from shapes alone.
 Tail tailOf(const Tiles &tiles, const LaunchContext &context);
+/// Returns the parts of `columns` tile columns of `steps` steps each, the
+/// longest first, where the tile columns, one behind the other, are cut into
+/// `shares` shares of the same length.
+std::vector<TailPart> partsOf(int64_t columns, int64_t steps, int64_t shares);
 /// Bytes of workspace for the sums of all parts.
 int64_t tailBytes(const Tail &tail, const Tiles &tiles);
 
-/// Returns the two launches of a product with a divided `tail`, made of the
-/// `launch` for all tiles: one multiplies, and one adds the parts' sums, which
-/// are in the workspace at `sums`, with `pieces` blocks for a tile.
+/// The counters of a step, whose address may not be known yet.
+inline u32 *ticketsOf(const Step *step) {
+  return reinterpret_cast<u32 *>(reinterpret_cast<uintptr_t>(step) +
+                                 offsetof(Step, tickets));
+}
+/// Returns the launches of a product with a divided `tail`, made of the
+/// `launch` for all tiles. The first one multiplies; parts' sums are in the
+/// workspace at `sums`. The second one, if any, adds them, with `pieces` blocks
+/// for a tile.
 template <class ArgsWithTail, class Args>
 std::vector<Launch> tailLaunches(const Launch &launch, const Tail &tail,
                                  const Tiles &tiles, int64_t pieces,
                                  std::byte *sums) {
   ArgsWithTail args{};
   std::memcpy(static_cast<Args *>(&args), launch.args.data(), sizeof(Args));
-  args.tail = {reinterpret_cast<float *>(sums), int(tiles.groups),
-               int(tail.tiles), int(tail.parts)};
+  TailArgs &t = args.tail;
+  t.sums = reinterpret_cast<float *>(sums);
+  t.groups = int(tiles.groups);
+  t.divided = int(tail.columns);
+  const bool isInPlace = !tail.inPlace.empty();
+  t.parts = int(isInPlace ? tail.parts : tail.parts / tail.columns);
+  t.tickets = isInPlace ? ticketsOf(args.step) : nullptr;
+  std::ranges::copy(tail.inPlace, t.part);
   auto with = [&](const char *name, int64_t number,
                   std::initializer_list<uint32_t> grid, uint32_t shared) {
     KernelSpec spec = launch.kernel;
@@ -110,9 +136,13 @@ std::vector<Launch> tailLaunches(const Launch &launch, const Tail &tail,
     spec.define("MOE_TAIL", number);
     return makeLaunch(std::move(spec), grid, launch.threads, shared, args);
   };
-  return {with("_tail", 1, {uint32_t(tail.whole + tail.tiles * tail.parts)},
-               launch.sharedBytes),
-          with("_tail_sums", 2, {uint32_t(tail.tiles), uint32_t(pieces)}, 0)};
+  const int64_t whole = tiles.columns - tail.columns;
+  const auto blocks = uint32_t((tail.parts + whole) * tiles.groups);
+  if (isInPlace)
+    return {with("_tail_here", 3, {blocks}, launch.sharedBytes)};
+  const auto divided = uint32_t(tail.columns * tiles.groups);
+  return {with("_tail", 1, {blocks}, launch.sharedBytes),
+          with("_tail_sums", 2, {divided, uint32_t(pieces)}, 0)};
 }
 
 } // namespace moek::cuda

@@ -12,6 +12,9 @@ ClockedGpu::ClockedGpu(const softgpu::GpuModel &model, uint64_t budget)
 
 std::string ClockedGpu::launch(const cuda::Launch &launch,
                                const moec::KernelImage &image) {
+  // Whether a block of such a launch adds what others have stored depends on
+  // these, so that all are executed.
+  isWhole_ = launch.kernel.entry.ends_with("_tail_here");
   resources_ = {image.registers, image.spilledBytes, image.sharedBytes};
   return SoftwareGpu::launch(launch, image);
 }
@@ -21,7 +24,7 @@ softgpu::LaunchResult ClockedGpu::run(const softgpu::Kernel &kernel,
                                       const void *argument) {
   softgpu::Recording recording(model_);
   recording.l2 = &l2_;
-  recording.budget = budget_;
+  recording.budget = isWhole_ ? UINT64_MAX : budget_;
   recording.blocks = softgpu::sampleOrder(uint64_t(shape.grid[0]) *
                                           shape.grid[1] * shape.grid[2]);
   softgpu::LaunchResult result =

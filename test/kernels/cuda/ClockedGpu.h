@@ -39,6 +39,7 @@ private:
 
   const softgpu::GpuModel &model_;
   uint64_t budget_;
+  bool isWhole_ = false; ///< All blocks of the next launch are executed.
   int leastStall_ = 0;
   softgpu::SectorCache l2_;
   softgpu::Resources resources_; ///< Of the launch that runs.

@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 
 using namespace moek;
 using namespace moek::test;
@@ -270,10 +271,11 @@ TEST_P(HalfGemmTest, SameBitsUnderEverySchedule) {
   }
 }
 
-// Tiles of the last wave are divided by columns, all or some of them: a row has
-// the same bits wherever it is in the step, and whoever ends first.
+// Tiles are divided by columns, all or some of them, and their parts added in
+// place or by a second launch: a row has the same bits wherever it is in the
+// step, and whoever ends first.
 TEST_P(HalfGemmTest, LastTilesByColumns) {
-  int64_t rows = 530, cols = 1800, each = 5;
+  int64_t rows = 530, cols = 3016, each = 5;
   Random random(9);
   HalfWeights w(GetParam(), 1, rows, cols, random);
   Matrix<float> own(each, cols);
@@ -282,19 +284,24 @@ TEST_P(HalfGemmTest, LastTilesByColumns) {
   for (int64_t i = 0; i < each * rows; ++i)
     wanted.push_back(sumOf(w, 0, i % rows, own.row(i / rows),
                            roundingOf(GetParam(), GetParam() != Format::F32)));
-  int divided = 0;
-  for (auto [tokens, sms] : {std::pair{70, 6}, {130, 3}, {130, 4}, {130, 8}}) {
+  std::map<Division, int> divided;
+  // At most twice for each way, of many GPUs.
+  for (int i = 0; i < 24; ++i) {
+    const int tokens = i % 2 ? 70 : 130, sms = 2 + i / 2;
     Matrix<float> x(tokens, cols, 3), out(tokens, rows, 1);
     for (int64_t t = 0; t < tokens; ++t)
       std::copy_n(own.row(t % each), cols, x.row(t));
     LinearArgs args = linear(w, x, out);
-    if (!dividesTiles(OpCode::Linear, &args, tokens, {}, sms))
+    const Division division =
+        divisionOf(OpCode::Linear, &args, tokens, {}, sms);
+    if (division == Division::None || divided[division] == 2)
       continue;
     SCOPED_TRACE(testing::Message()
-                 << tokens << " tokens, " << sms << " multiprocessors");
-    ++divided;
+                 << tokens << " tokens, " << sms
+                 << " multiprocessors, division " << int(division));
+    ++divided[division];
     std::vector<uint8_t> first;
-    underEverySchedule([&, tokens = tokens, sms = sms] {
+    underEverySchedule([&] {
       out.reset();
       runOnGpu(OpCode::Linear, &args, {tokens, 0}, {}, 0, sms);
       if (first.empty())
@@ -310,7 +317,8 @@ TEST_P(HalfGemmTest, LastTilesByColumns) {
       EXPECT_EQ(std::memcmp(out.row(t), out.row(t % each), size_t(rows) * 4), 0)
           << "row " << t;
   }
-  EXPECT_GE(divided, 1);
+  EXPECT_GE(divided[Division::InPlace], 1);
+  EXPECT_GE(divided[Division::SecondLaunch], 1);
 }
 
 TEST_P(HalfGemmTest, GateAndUp) {

@@ -17,6 +17,7 @@
 #include <map>
 #include <set>
 #include <unistd.h>
+#include <utility>
 
 using namespace moec;
 using namespace moek;
@@ -84,6 +85,10 @@ private:
     // Too few columns to divide the tiles of the last wave by them.
     LinearArgs undivided{.w = weight(format, 1, 2048, 256)};
     GateUpArgs dense{.gate = linear.w, .up = linear.w};
+    // Tiles whose parts are added in place, on GPUs that are chosen for it.
+    LinearArgs inPlace{.w = weight(format, 1, 8192, 7168)};
+    GateUpArgs denseInPlace{.gate = weight(format, 1, 4096, 7168),
+                            .up = weight(format, 1, 4096, 7168)};
     // So few rows that a decode block has only some of a panel's.
     const WeightView few = weight(format, 1, 576, 2048),
                      more = weight(format, 1, 1408, 2048);
@@ -102,6 +107,11 @@ private:
       if (tokens >= 64) {
         add<OpCode::Linear>(undivided);
         add<OpCode::GateUp>(dense);
+        const int multiprocessors =
+            std::exchange(context_.multiprocessors, tokens == 64 ? 48 : 170);
+        add<OpCode::Linear>(inPlace);
+        add<OpCode::GateUp>(denseInPlace);
+        context_.multiprocessors = multiprocessors;
       }
       if (tokens != 8 && tokens != 64)
         add<OpCode::ExpertsGateUp>(gated);

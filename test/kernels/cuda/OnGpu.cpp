@@ -465,15 +465,18 @@ void runOnGpu(OpCode op, const void *args, const Step &step,
   }
 }
 
-bool dividesTiles(OpCode op, const void *args, int32_t tokens,
-                  const cuda::GemmForm &form, int multiprocessors) {
+Division divisionOf(OpCode op, const void *args, int32_t tokens,
+                    const cuda::GemmForm &form, int multiprocessors) {
   cuda::LaunchContext context = cuda::contextOf(
       tokens, 1, 512, GpuTest::get().gpu->arch(), multiprocessors);
   context.form = form;
-  for (const cuda::Launch &launch : launchesOf(op, args, context))
+  for (const cuda::Launch &launch : launchesOf(op, args, context)) {
+    if (launch.kernel.entry.ends_with("_tail_here"))
+      return Division::InPlace;
     if (launch.kernel.entry.ends_with("_tail_sums"))
-      return true;
-  return false;
+      return Division::SecondLaunch;
+  }
+  return Division::None;
 }
 
 void underEverySchedule(const std::function<void()> &run) {

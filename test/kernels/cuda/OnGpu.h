@@ -25,10 +25,11 @@ void runOnGpu(OpCode op, const void *args, const Step &step,
               const cuda::GemmForm &form, int32_t parts = 0,
               int multiprocessors = 0);
 
-/// Whether the launches for a step of `tokens` on a GPU of so many
-/// multiprocessors divide a product's last tiles by columns.
-bool dividesTiles(OpCode op, const void *args, int32_t tokens,
-                  const cuda::GemmForm &form, int multiprocessors);
+/// How the launches for a step of `tokens` on a GPU of so many multiprocessors
+/// divide a product's tiles by columns (kernels/cuda/Tail.cuh).
+enum class Division { None, InPlace, SecondLaunch };
+Division divisionOf(OpCode op, const void *args, int32_t tokens,
+                    const cuda::GemmForm &form, int multiprocessors);
 
 /// Runs under several orders of blocks and warps, with copies that arrive
 /// early, late or in between, on the software GPU; on silicon once.

@@ -12,6 +12,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
+#include <span>
 #include <tuple>
 
 using namespace moek;
@@ -286,26 +288,28 @@ TEST_P(QuantGemmTest, FewRowsOfManyColumns) {
   }
 }
 
-// Tiles of the last wave are divided by columns, all or some of them: a row has
-// the same bits wherever it is in the step, and whoever ends first.
-TEST_P(QuantGemmTest, LastTilesByColumns) {
-  int64_t rows = 520, each = 5, cols = raggedCols(GetParam(), 1792);
+/// A product whose tiles may be divided, on a GPU of `sms` multiprocessors.
+struct DividedProduct {
+  OpCode op;
+  int32_t tokens, sms;
+};
+/// Tests products of `cols` columns, and counts them by how their tiles are
+/// divided. A row has the same bits wherever it is in the step, and whoever
+/// ends first.
+std::map<Division, int> checkDivisions(Format format, int64_t cols,
+                                       std::span<const DividedProduct> all) {
+  int64_t rows = 520, each = 5;
   Random random(59);
-  Panels w(GetParam(), 1, rows, cols, random);
-  Panels up(GetParam(), 1, rows, cols, random);
+  Panels w(format, 1, rows, cols, random);
+  Panels up(format, 1, rows, cols, random);
   Acts own(each, cols, 5);
   std::vector<Product> products, ups;
   for (int64_t i = 0; i < each * rows; ++i) {
     products.push_back(product(w, 0, i % rows, own, i / rows));
     ups.push_back(product(up, 0, i % rows, own, i / rows));
   }
-  int divided = 0;
-  for (auto [op, tokens, sms] : {std::tuple{OpCode::Linear, 70, 6},
-                                 {OpCode::Linear, 70, 2},
-                                 {OpCode::Linear, 130, 5},
-                                 {OpCode::Linear, 130, 8},
-                                 {OpCode::GateUp, 70, 6},
-                                 {OpCode::GateUp, 70, 8}}) {
+  std::map<Division, int> divided;
+  for (auto [op, tokens, sms] : all) {
     Matrix<uint8_t> acts(tokens, a8RowBytes(cols), 64);
     for (int64_t t = 0; t < tokens; ++t)
       std::memcpy(acts.row(t), own.memory.row(t % each),
@@ -318,11 +322,13 @@ TEST_P(QuantGemmTest, LastTilesByColumns) {
                     nullptr,     nullptr,     nullptr, out.data(), out.stride};
     const void *args = op == OpCode::Linear ? static_cast<const void *>(&linear)
                                             : static_cast<const void *>(&both);
-    if (!dividesTiles(op, args, tokens, kForm, sms))
+    const Division division = divisionOf(op, args, tokens, kForm, sms);
+    if (division == Division::None)
       continue;
-    SCOPED_TRACE(testing::Message() << tokens << " tokens, " << sms
-                                    << " multiprocessors, op " << int(op));
-    ++divided;
+    SCOPED_TRACE(testing::Message()
+                 << tokens << " tokens, " << sms << " multiprocessors, op "
+                 << int(op) << ", division " << int(division));
+    ++divided[division];
     std::vector<uint8_t> first;
     underEverySchedule([&, op = op, tokens = tokens, sms = sms] {
       out.reset();
@@ -343,11 +349,31 @@ TEST_P(QuantGemmTest, LastTilesByColumns) {
       EXPECT_EQ(std::memcmp(out.row(t), out.row(t % each), size_t(rows) * 4), 0)
           << "row " << t;
   }
+  return divided;
+}
+
+// Tiles are divided by columns, all or some of them, and their parts added in
+// place or by a second launch.
+TEST_P(QuantGemmTest, LastTilesByColumns) {
+  constexpr DividedProduct kProducts[] = {
+      {OpCode::Linear, 70, 6},  {OpCode::Linear, 70, 2},
+      {OpCode::Linear, 130, 5}, {OpCode::Linear, 130, 8},
+      {OpCode::GateUp, 70, 6},  {OpCode::GateUp, 70, 8}};
+  std::map<Division, int> divided =
+      checkDivisions(GetParam(), raggedCols(GetParam(), 1792), kProducts);
   // LaunchGemm.cpp divides none of these formats there.
   bool isUndivided =
       (GetParam() == Format::Q5_1 || GetParam() == Format::Q5_K) &&
       GpuTest::get().gpu->arch() >= 120;
-  EXPECT_GE(divided, isUndivided ? 0 : 2);
+  EXPECT_GE(divided[Division::InPlace], isUndivided ? 0 : 1);
+  EXPECT_GE(divided[Division::SecondLaunch], isUndivided ? 0 : 1);
+}
+
+// Eight blocks at once multiply five tiles: some have three parts, whose sums
+// the block that ends last adds in their order.
+TEST_P(QuantGemmTest, TilesInThreeParts) {
+  constexpr DividedProduct kProducts[] = {{OpCode::Linear, 20, 2}};
+  checkDivisions(GetParam(), raggedCols(GetParam(), 5120), kProducts);
 }
 
 TEST_P(QuantGemmTest, GateUpIsSiluOfGateTimesUp) {
