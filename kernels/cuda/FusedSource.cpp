@@ -144,7 +144,7 @@ private:
     std::string shape = piece.shape(), tile = "tile" + piece.number;
     out_ += "  fused::Tile " + tile + " = fused::tileOf(" + product.shape() +
             ", " + shape + ", block);\n" +
-            "  if (isLastBlock(f.shape.step->tickets + " + shape +
+            "  if (fused::isLastBlock(f.shape.step->tickets + " + shape +
             ".ticket + " + tile + ".number, " + tile + ".blocks)) {\n";
     addTile(piece, tile);
     out_ += "  }\n";
@@ -169,12 +169,13 @@ private:
     for (const Text &piece : pieces_) {
       if (piece.spec.role != PieceSpec::Role::All)
         continue;
-      out_ += isFirst
-                  ? "if (!isLastBlock(f.shape.step->tickets, gridDim.x)) {\n"
-                    "  fused::prefetch(f.shape);\n"
-                    "  return;\n"
-                    "}\n"
-                  : "";
+      out_ +=
+          isFirst
+              ? "if (!fused::isLastBlock(f.shape.step->tickets, gridDim.x)) {\n"
+                "  fused::prefetch(f.shape);\n"
+                "  return;\n"
+                "}\n"
+              : "";
       isFirst = false;
       std::string count = "fused::countOf(" + piece.shape() + ")";
       std::string index = "fused::at(" + piece.shape() + ", i)";
