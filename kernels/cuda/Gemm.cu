@@ -200,11 +200,11 @@ MOE_DEVICE void finishTile(const GemmArgs &a, const Job &job, i64 row, int act,
       if (at + 3 < a.w.rows && u64(out) % 16 == 0) {
         auto *to = (float4 *)(out + at);
         float4 x = a.accumulate ? *to : float4{};
-        x.x = resultOf(a, job.matrix, at, sum[0][t], up[0][t], x.x);
-        x.y = resultOf(a, job.matrix, at + 1, sum[1][t], up[1][t], x.y);
-        x.z = resultOf(a, job.matrix, at + 2, sum[2][t], up[2][t], x.z);
-        x.w = resultOf(a, job.matrix, at + 3, sum[3][t], up[3][t], x.w);
-        *to = x;
+        float results[] = {x.x, x.y, x.z, x.w};
+#pragma unroll
+        for (int r = 0; r < 4; ++r)
+          finish(a, job.matrix, results - at, at + r, sum[r][t], up[r][t]);
+        *to = make_float4(results[0], results[1], results[2], results[3]);
         continue;
       }
 #pragma unroll

@@ -101,25 +101,20 @@ MOE_DEVICE float *outRow(const GemmArgs &a, const Job &job, int i) {
 #endif
 }
 
-/// The epilogue: returns the result of weight row `row` of matrix `matrix`,
-/// made from its sum (and from `up`, that of the second matrix), and from what
-/// was there `before` if results accumulate.
-MOE_DEVICE float resultOf(const GemmArgs &a, int matrix, i64 row, float sum,
-                          float up, float before) {
+/// The epilogue: makes the result of weight row `row` of matrix `matrix` from
+/// its sum (and from `up`, that of the second matrix), and stores it in
+/// out[row].
+MOE_DEVICE void finish(const GemmArgs &a, int matrix, float *out, i64 row,
+                       float sum, float up) {
   if (a.bias)
     sum += a.bias[matrix * a.w.rows + row];
 #ifdef MOE_GATE
   if (a.upBias)
     up += a.upBias[matrix * a.w.rows + row];
-  return activate(sum, up);
+  out[row] = activate(sum, up);
 #else
-  return a.accumulate ? sum + before : sum;
+  out[row] = a.accumulate ? sum + out[row] : sum;
 #endif
-}
-/// The same for one row, whose result is stored in out[row].
-MOE_DEVICE void finish(const GemmArgs &a, int matrix, float *out, i64 row,
-                       float sum, float up) {
-  out[row] = resultOf(a, matrix, row, sum, up, a.accumulate ? out[row] : 0.0f);
 }
 
 #endif // MOE_KERNELS_CUDA_JOBS_CUH
