@@ -14,10 +14,10 @@
 //                                          // first use of the barrier, then 1,
 //                                          // then 0.
 //
-// Before a stage is filled again, every warp of every block must have said by
-// arriveAtCluster() that it no longer reads it; waitForCluster() waits for
-// that. Between two calls of one is one of the other. A block must not end
-// before it has waited for everything that is copied to it.
+// Before a stage is filled again, every warp of every block calls
+// arriveAtCluster(), once it no longer reads the stage; waitForCluster() waits
+// until all have. A warp calls the two in turns. A block must not end before it
+// has waited for everything that is copied to it.
 //
 //===----------------------------------------------------------------------===//
 
