@@ -5,18 +5,18 @@
 // tiles' time is more than T / S. Two ways to divide some tiles are compared
 // with each other and with none:
 //
-// In place. The columns of some tile columns, one behind the other, are cut
-// into equal shares, and these where a tile ends (partsOf()). A tile then has
-// two or three parts of different lengths. The longest ones begin first, so
-// that the others fill what remains: parts cost a share's time together. The
-// block that ends last of a tile's adds, in the time in which its
-// multiprocessor loads the others' sums. All groups of rows of activations are
-// cut at the same columns, so that a row has the same bits in every group.
-// Whole tiles follow, in full waves.
+// In place. The columns of some tiles, written one tile behind the other, are
+// cut into shares of equal length, and a share that spans two tiles is cut
+// again where the first one ends (partsOf()). So a tile has two or three parts,
+// of different lengths. Blocks with the longest parts begin first and shorter
+// ones follow on multiprocessors that become free. The block that ends last of
+// a tile's parts loads the sums of the others and adds them to its own. All
+// groups of rows of activations are cut at the same columns, so that a row has
+// the same bits in every group. Tiles that are not cut follow, in full waves.
 //
-// By a second launch. Tiles of the last wave have as many equal parts as suit.
-// All multiprocessors share the additions, which is better if there are many of
-// a tile.
+// By a second launch. Each tile of the last wave has the same number of equal
+// parts, and a second launch adds their sums. All multiprocessors share these
+// additions, so that this way is better where a tile has many parts.
 //
 //===----------------------------------------------------------------------===//
 

@@ -12,8 +12,9 @@ ClockedGpu::ClockedGpu(const softgpu::GpuModel &model, uint64_t budget)
 
 std::string ClockedGpu::launch(const cuda::Launch &launch,
                                const moec::KernelImage &image) {
-  // Whether a block of such a launch adds what others have stored depends on
-  // these, so that all are executed.
+  // In such a launch the block of a tile that ends last adds the sums of the
+  // tile's other blocks. In a sample of the blocks hardly any tile has all of
+  // its blocks, so that nothing would be added: all blocks are executed.
   isWhole_ = launch.kernel.entry.ends_with("_tail_here");
   resources_ = {image.registers, image.spilledBytes, image.sharedBytes};
   return SoftwareGpu::launch(launch, image);
