@@ -61,6 +61,17 @@ tokenVariables(const Tokenizer &tokenizer) {
           {"eos_token", name(tokenizer.eos())}};
 }
 
+ChatFormat::ChatFormat(ChatTemplate chat, const Tokenizer &tokenizer,
+                       bool isPlain)
+    : template_(std::make_shared<const ChatTemplate>(std::move(chat))),
+      tokenizer_(&tokenizer), isPlain_(isPlain) {
+  auto render = [&](const Json &variables) {
+    return template_->render(
+        {.json = variables.dump(), .strings = tokenVariables(tokenizer)});
+  };
+  history_ = std::make_shared<const History>(render);
+}
+
 StatusOr<ChatFormat> ChatFormat::create(const Plan &plan,
                                         const Tokenizer &tokenizer) {
   MOE_ASSIGN_OR_RETURN(ChatTemplate chat, planChatTemplate(plan));

@@ -3,6 +3,7 @@
 #ifndef MOE_RUNTIME_CHAT_CHATFORMAT_H
 #define MOE_RUNTIME_CHAT_CHATFORMAT_H
 
+#include "runtime/chat/History.h"
 #include "runtime/chat/Messages.h"
 #include "runtime/plan/Plan.h"
 #include "runtime/text/ChatTemplate.h"
@@ -69,13 +70,14 @@ public:
                               const ChatOptions &options = {}) const;
 
   const Tokenizer &tokenizer() const { return *tokenizer_; }
+  /// What conversations the template takes, for fitPrompt().
+  const History &history() const { return *history_; }
 
 private:
-  ChatFormat(ChatTemplate chat, const Tokenizer &tokenizer, bool isPlain)
-      : template_(std::make_shared<const ChatTemplate>(std::move(chat))),
-        tokenizer_(&tokenizer), isPlain_(isPlain) {}
+  ChatFormat(ChatTemplate chat, const Tokenizer &tokenizer, bool isPlain);
 
   std::shared_ptr<const ChatTemplate> template_;
+  std::shared_ptr<const History> history_;
   const Tokenizer *tokenizer_;
   bool isPlain_;
 };

@@ -35,17 +35,12 @@ bool needsGenericTools(std::string_view templateSource);
 /// The form in which such models write calls.
 const ToolFormat &genericToolFormat();
 
-struct GenericToolOptions {
-  bool isRequired = false; ///< The reply must call a tool.
-  /// Tells of the tools in the user's first message, for templates that take no
-  /// system message.
-  bool isInUserMessage = false;
-};
-
-/// The conversation without what such a template ignores: its tools, calls and
-/// their answers are text. Roles alternate where they did before.
+/// The conversation without what such a template ignores: its tools, which an
+/// instruction in front of the messages tells of, calls and their answers are
+/// text. With `isRequired` the reply must call a tool. fitMessages() makes it
+/// fit for templates that take no instructions.
 Messages withGenericTools(Messages messages, const std::vector<Tool> &tools,
-                          const GenericToolOptions &options);
+                          bool isRequired);
 
 } // namespace moert
 

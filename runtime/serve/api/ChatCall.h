@@ -11,8 +11,10 @@
 #include "runtime/chat/ChatFormat.h"
 #include "runtime/chat/ToolFormat.h"
 #include "runtime/serve/Generation.h"
+#include "runtime/serve/api/Parts.h"
 
 #include <chrono>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -48,6 +50,14 @@ struct ToolChoice {
   std::string name = {};
 };
 
+/// A tool as a client knows it, where that is not the function that the model
+/// is offered.
+struct ToolOrigin {
+  std::string name, space; ///< `space`: the namespace that it is in, or "".
+  /// Its input is a text, which the function has as its argument `input`.
+  bool isCustom = false;
+};
+
 /// A conversation to go on with.
 struct ChatCall {
   GenerateCall generate;
@@ -56,6 +66,13 @@ struct ChatCall {
   std::vector<Tool> tools;
   ToolChoice choice;
   bool parallelCalls = true;
+  /// The only tools that may be called; not set: all.
+  std::optional<std::vector<std::string>> allowed;
+  std::map<std::string, ToolOrigin> origins; ///< By the names of `tools`.
+  /// The fields that the last messages of `messages` come from.
+  std::vector<std::string> places;
+  /// A part that the model cannot read, in a message that waits for its answer.
+  UnreadPart unread = {};
   /// What the ids of calls begin with.
   std::string callIdPrefix = "call_";
 };

@@ -20,6 +20,7 @@ class Tokenizer;
 struct ToolUse {
   const ToolFormat *format = nullptr; ///< Null: replies have no calls.
   std::vector<Tool> tools = {};
+  std::map<std::string, ToolOrigin> origins = {}; ///< As in ChatCall.
   /// Names a call that the model gave no name.
   std::function<std::string()> newCallId = {};
 };

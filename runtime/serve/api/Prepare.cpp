@@ -3,6 +3,7 @@
 #include "runtime/chat/GenericTools.h"
 #include "runtime/chat/ToolGrammar.h"
 
+#include <algorithm>
 #include <chrono>
 #include <fmt/format.h>
 #include <random>
@@ -12,29 +13,20 @@ namespace moert {
 using Json = nlohmann::ordered_json;
 
 namespace {
-/// Messages whose calls have their arguments as text instead of as JSON: some
-/// templates join them to other text.
-Messages withArgumentTexts(Messages messages) {
-  for (Json &message : messages.list()) {
-    if (!message.contains("tool_calls") || !message["tool_calls"].is_array())
-      continue;
-    for (Json &call : message["tool_calls"])
-      if (call.is_object() && call.contains("function") &&
-          call["function"].contains("arguments") &&
-          !call["function"]["arguments"].is_string())
-        call["function"]["arguments"] = call["function"]["arguments"].dump();
-  }
-  return messages;
-}
-
 /// The grammar that holds the reply to its tools; null where it is free.
 StatusOr<std::shared_ptr<const Automaton>>
 toolAutomaton(const ToolFormat &format, const ServedText &backend,
               const ChatCall &call) {
   using Choice = ToolChoice::Kind;
+  auto mayCall = [&](const std::string &name) {
+    if (call.choice.kind == Choice::Named)
+      return name == call.choice.name;
+    return !call.allowed ||
+           std::ranges::find(*call.allowed, name) != call.allowed->end();
+  };
   std::vector<Tool> tools;
   for (const Tool &tool : call.tools)
-    if (call.choice.kind != Choice::Named || tool.name == call.choice.name)
+    if (mayCall(tool.name))
       tools.push_back(tool);
   ToolGrammarOptions options;
   options.isRequired = call.choice.kind != Choice::Auto;
@@ -52,20 +44,16 @@ bool isGeneric(const ServedText &backend, const ChatCall &call) {
   return hasTools(call) && needsGenericTools(backend.facts().chatTemplate);
 }
 
-StatusOr<ChatPrompt> genericPrompt(const ChatFormat &format,
-                                   const ChatCall &call) {
-  GenericToolOptions options{.isRequired =
-                                 call.choice.kind != ToolChoice::Kind::Auto};
-  auto prompt = [&] {
-    return format.prompt(withGenericTools(call.messages, call.tools, options),
-                         call.options);
-  };
-  StatusOr<ChatPrompt> first = prompt();
-  if (first)
-    return first;
-  options.isInUserMessage = true;
-  StatusOr<ChatPrompt> second = prompt();
-  return second ? std::move(second) : std::move(first);
+/// The field that a message comes from.
+std::string placeOf(const ChatCall &call, size_t message) {
+  const size_t all = call.messages.list().size();
+  const size_t own = std::min(call.places.size(), all);
+  if (message < all && message >= all - own)
+    if (const std::string &place =
+            call.places[call.places.size() - (all - message)];
+        !place.empty())
+      return place;
+  return fmt::format("messages[{}]", message);
 }
 
 ApiError badField(const std::string &param, std::string_view what) {
@@ -106,18 +94,33 @@ std::variant<ChatPrompt, ApiError> chatPrompt(const ServedText &backend,
                                     "/v1/completions",
                                     backend.facts().id),
                     .code = "no_chat_template"};
-  StatusOr<ChatPrompt> prompt =
-      isGeneric(backend, call) ? genericPrompt(*format, call)
-                               : format->prompt(call.messages, call.options);
-  if (!prompt)
-    if (StatusOr<ChatPrompt> other =
-            format->prompt(withArgumentTexts(call.messages), call.options))
-      prompt = std::move(other);
-  if (prompt)
-    return *std::move(prompt);
-  return ApiError{.message = "the chat template cannot write these messages: " +
-                             prompt.status().message(),
-                  .param = "messages"};
+  if (!call.unread.place.empty())
+    return ApiError{
+        .message = fmt::format(
+            "{} is {} {}, but this model reads text alone: "
+            "leave it out, or say what is in it",
+            call.unread.place,
+            call.unread.kind == "image" || call.unread.kind == "audio" ? "an"
+                                                                       : "a",
+            call.unread.kind),
+        .param = call.unread.place,
+        .code = "unsupported_parameter"};
+  const bool isRequired = call.choice.kind != ToolChoice::Kind::Auto;
+  auto prompt =
+      fitPrompt(*format,
+                isGeneric(backend, call)
+                    ? withGenericTools(call.messages, call.tools, isRequired)
+                    : call.messages,
+                call.options);
+  if (auto *made = std::get_if<ChatPrompt>(&prompt))
+    return std::move(*made);
+  const FitFault &fault = std::get<FitFault>(prompt);
+  const std::string place = placeOf(call, fault.message);
+  return ApiError{.message =
+                      fmt::format("{}: the chat template cannot write this "
+                                  "message: {}",
+                                  place, fault.status.message()),
+                  .param = place};
 }
 
 Prepared prepareChat(const ServedText &backend, const ApiSettings &settings,
@@ -149,6 +152,7 @@ Prepared prepareChat(const ServedText &backend, const ApiSettings &settings,
   if (auto *plan = std::get_if<RunPlan>(&prepared)) {
     plan->toolUse.format = format;
     plan->toolUse.tools = call.tools;
+    plan->toolUse.origins = call.origins;
     plan->toolUse.newCallId = [settings, prefix = call.callIdPrefix] {
       return moert::newCallId(settings, prefix);
     };
@@ -177,7 +181,7 @@ Prepared preparePrompts(const ServedText &backend, const ApiSettings &settings,
           .message = fmt::format(
               "the prompt has {} tokens, but the context has room for {} and "
               "one to generate: shorten it, or serve the model with a larger "
-              "context",
+              "context (option -c of moert serve)",
               prompt.tokens.size(), context - 1),
           .code = "context_length_exceeded",
           .promptTokens = int32_t(prompt.tokens.size()),
@@ -212,6 +216,7 @@ ReplyFacts replyFacts(const ServedText &backend, const ApiSettings &settings,
   facts.model = backend.facts().id;
   facts.created = secondsNow(settings);
   facts.tokenizer = &backend.tokenizer();
+  facts.origins = plan.toolUse.origins;
   facts.choices = int32_t(plan.requests.size());
   facts.choicesPerPrompt = plan.choicesPerPrompt;
   for (size_t i = 0; i < plan.requests.size();

@@ -70,8 +70,6 @@ private:
   Json chunk(Json choice) const {
     Json json = head();
     json["choices"].push_back(std::move(choice));
-    if (includesUsage_)
-      json["usage"] = nullptr;
     return json;
   }
 
