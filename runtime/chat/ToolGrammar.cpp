@@ -46,6 +46,12 @@ public:
       grammar_.define(root, calls);
       return std::move(grammar_);
     }
+    if (options_.answer) {
+      grammar_.define(
+          root, grammar_.choice(
+                    {grammar_.embed(*options_.answer, "answer-"), calls}));
+      return std::move(grammar_);
+    }
     ExprId text = textWithout(firstMark());
     grammar_.define(root,
                     grammar_.sequence(
@@ -285,7 +291,7 @@ toolGrammar(const ToolFormat &format, const std::vector<Tool> &tools,
   // A bare object may be an answer, and gpt-oss chooses a channel by what the
   // scheduler takes for a mark of reasoning: both cannot be told from text.
   bool hasMark = !format.isBare && format.otherOpen.empty();
-  if (tools.empty() || (!options.isRequired && !hasMark))
+  if (tools.empty() || (!options.isRequired && !options.answer && !hasMark))
     return std::shared_ptr<const Automaton>();
   MOE_ASSIGN_OR_RETURN(
       Grammar grammar,

@@ -15,10 +15,13 @@ namespace moert {
 class Tokenizer;
 
 struct ToolGrammarOptions {
-  /// The reply is calls and nothing else. Otherwise it is text, in which calls
-  /// are held to their tools' schemas from their opening mark on.
+  /// The reply is calls and nothing else. Otherwise it may be text, in which
+  /// calls are held to their tools' schemas from their opening mark on.
   bool isRequired = false;
   bool isParallel = true; ///< More than one call.
+  /// What a reply that calls no tool is, where calls are not required. Null:
+  /// any text, in which calls may be.
+  const Grammar *answer = nullptr;
 };
 
 /// The grammar of a reply in the form `format`. Marks that are control tokens

@@ -20,7 +20,8 @@ StatusOr<std::shared_ptr<const Automaton>> compile(int32_t kind,
     Field schema = body["schema"];
     if (!schema || schema.object())
       automaton =
-          readGrammar(schema, body["grammar"], body["regex"], body["choices"]);
+          readGrammar(schema, body["grammar"], body["regex"], body["choices"])
+              .automaton;
     return problem.error ? Status(StatusCode::Usage, problem.error->message)
                          : Status::ok();
   };

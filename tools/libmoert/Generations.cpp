@@ -134,11 +134,11 @@ StatusOr<RunPlan> planOf(const moert_scheduler &scheduler,
       request["n"].fail("must be 1: submit the request several times");
   }));
   if (options.constraint) {
-    if (call.generate.grammar)
+    if (call.generate.format.automaton)
       return Status(StatusCode::Usage,
                     "the options have a constraint, and the request has a "
                     "format of the answer too");
-    call.generate.grammar = options.constraint->automaton;
+    call.generate.format.automaton = options.constraint->automaton;
   }
   Prepared prepared = prepareChat(scheduler, settings, call);
   if (auto *error = std::get_if<ApiError>(&prepared))

@@ -12,10 +12,16 @@ namespace moert {
 
 using Json = nlohmann::ordered_json;
 
+void logOnce(const Exchange &exchange, const std::string &what) {
+  const auto &log = exchange.settings().log;
+  std::string line = fmt::format("{}: {}", exchange.request.path, what);
+  if (log && exchange.context->lines.add(line))
+    log(line);
+}
+
 void logSkipped(const Exchange &exchange, const Json &body,
                 const Problem &problem) {
-  const auto &log = exchange.settings().log;
-  if (!log)
+  if (!exchange.settings().log)
     return;
   constexpr size_t mostNameBytes = 64, mostNames = 32;
   std::vector<std::string> names;
@@ -29,10 +35,7 @@ void logSkipped(const Exchange &exchange, const Json &body,
   if (!names.empty())
     parts.push_back(
         fmt::format("fields that have no effect: {}", fmt::join(names, ", ")));
-  std::string line =
-      fmt::format("{}: {}", exchange.request.path, fmt::join(parts, "; "));
-  if (exchange.context->lines.add(line))
-    log(line);
+  logOnce(exchange, fmt::format("{}", fmt::join(parts, "; ")));
 }
 
 std::optional<Json> bodyJson(const Exchange &exchange) {

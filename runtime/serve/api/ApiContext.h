@@ -57,8 +57,10 @@ struct Exchange {
   void fail(const ApiError &error) const { sendError(*answer, style, error); }
 };
 
+/// Adds a line to the log, unless it is there.
+void logOnce(const Exchange &exchange, const std::string &what);
 /// Says in the log what of the request has no effect: fields that nobody asked
-/// for, and what readers noted. A line that was said is not said again.
+/// for, and what readers noted.
 void logSkipped(const Exchange &exchange, const nlohmann::ordered_json &body,
                 const Problem &problem);
 

@@ -22,7 +22,7 @@ struct ApiSettings {
   /// With one model: whether requests for any other name get it. The answer
   /// says which model it was.
   bool acceptsAnyModel = true;
-  std::string version = "0.1.0"; ///< Of the server, for Ollama's clients.
+  std::string version = "0.1.0"; ///< Of the server.
 
   /// Where assistants, threads and responses are kept; null: in memory, until
   /// the server ends.

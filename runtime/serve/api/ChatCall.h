@@ -22,6 +22,14 @@
 
 namespace moert {
 
+/// What a request wants its answer to follow.
+struct AnswerFormat {
+  std::shared_ptr<const Automaton> automaton; ///< Null: the answer is free.
+  /// What it was compiled from, for grammars that have more than the answer.
+  /// May be null where there is an automaton.
+  std::shared_ptr<const Grammar> grammar = {};
+};
+
 /// How a text is generated, but for its prompt.
 struct GenerateCall {
   std::string model; ///< "": the server's first one.
@@ -29,8 +37,8 @@ struct GenerateCall {
   /// Whether the request gave a seed; otherwise each gets its own.
   bool hasSeed = false;
   ReplyOptions reply;
-  std::shared_ptr<const Automaton> grammar; ///< Null: none.
-  int32_t topLogprobs = -1;                 ///< -1: no probabilities.
+  AnswerFormat format;
+  int32_t topLogprobs = -1; ///< -1: no probabilities.
   /// As in GenerationRequest.
   std::optional<std::chrono::milliseconds> mostDecodeTime;
   int32_t choices = 1;
@@ -73,6 +81,8 @@ struct ChatCall {
   std::vector<std::string> places;
   /// A part that the model cannot read, in a message that waits for its answer.
   UnreadPart unread = {};
+  /// The context that the client counts on, in tokens; 0: it does not say.
+  int32_t wantedContext = 0;
   /// What the ids of calls begin with.
   std::string callIdPrefix = "call_";
 };

@@ -69,15 +69,15 @@ void readLogitBias(const Field &field, std::map<int32_t, float> &biases) {
 }
 
 /// Compiles a grammar; an error is the field's.
-std::shared_ptr<const Automaton> compiled(const Field &field,
-                                          StatusOr<Grammar> grammar) {
+AnswerFormat compiled(const Field &field, StatusOr<Grammar> grammar) {
   StatusOr<Automaton> automaton = grammar
                                       ? Automaton::compile(*grammar)
                                       : StatusOr<Automaton>(grammar.status());
   if (automaton)
-    return std::make_shared<const Automaton>(*std::move(automaton));
+    return {std::make_shared<const Automaton>(*std::move(automaton)),
+            std::make_shared<const Grammar>(*std::move(grammar))};
   field.fail("cannot be used: " + automaton.status().message());
-  return nullptr;
+  return {};
 }
 
 StatusOr<Grammar> choiceGrammar(std::vector<std::string> texts) {
@@ -151,6 +151,8 @@ Field oneOf(std::initializer_list<Field> fields) {
   for (const Field &field : fields) {
     if (!field)
       continue;
+    if (given && given->json() == field.json())
+      continue;
     if (given)
       field.fail(fmt::format("cannot be combined with {}", given->path()));
     else
@@ -159,18 +161,16 @@ Field oneOf(std::initializer_list<Field> fields) {
   return given ? *given : *fields.begin();
 }
 
-std::shared_ptr<const Automaton> readGrammar(const Field &schema,
-                                             const Field &grammar,
-                                             const Field &regex,
-                                             const Field &choice) {
+AnswerFormat readGrammar(const Field &schema, const Field &grammar,
+                         const Field &regex, const Field &choice) {
   Field given = oneOf({schema, grammar, regex, choice});
   if (!given)
-    return nullptr;
+    return {};
   if (schema) {
     if (schema.json() == true)
       return compiled(schema, jsonObjects());
     if (!schema.object())
-      return nullptr;
+      return {};
     return compiled(schema, parseJsonSchema(schema.json()));
   }
   if (choice) {
@@ -179,13 +179,13 @@ std::shared_ptr<const Automaton> readGrammar(const Field &schema,
       texts.push_back(item.text().value_or(""));
     if (texts.empty() || std::ranges::find(texts, "") != texts.end()) {
       choice.mustBe("a list of texts that are not empty");
-      return nullptr;
+      return {};
     }
     return compiled(choice, choiceGrammar(std::move(texts)));
   }
   std::optional<std::string> text = given.text();
   if (!text)
-    return nullptr;
+    return {};
   return compiled(given, grammar ? parseGbnf(*text) : parseRegex(*text));
 }
 

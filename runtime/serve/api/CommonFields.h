@@ -28,16 +28,15 @@ std::vector<std::string> readStops(const Field &stop);
 int32_t readMostTokens(const Field &object,
                        std::initializer_list<const char *> names);
 
-/// The one of `fields` that is there, or else an absent one. Two are an error.
+/// The one of `fields` that is there, or else an absent one. Two are an error,
+/// unless they are equal.
 Field oneOf(std::initializer_list<Field> fields);
 
 /// What output must follow: `schema` is a JSON schema (true: any JSON object),
 /// `grammar` a text in GBNF, `regex` an expression, `choice` a list of texts.
 /// Absent ones are no limit; two are an error. Errors name the field.
-std::shared_ptr<const Automaton> readGrammar(const Field &schema,
-                                             const Field &grammar,
-                                             const Field &regex,
-                                             const Field &choice);
+AnswerFormat readGrammar(const Field &schema, const Field &grammar,
+                         const Field &regex, const Field &choice);
 
 /// A tool with `name`, `description` and `strict`; `schema` is the field that
 /// has its arguments' schema.

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <mutex>
 
 namespace moert {
@@ -17,7 +18,27 @@ struct EmbedRequest {
   std::vector<PromptField> prompts;
   bool isBase64 = false;
   bool truncates = false; ///< Texts are cut to the context.
+  size_t dimensions = 0;  ///< Of the vectors; 0: as many as the model has.
 };
+
+/// Reads `dimensions`: the first ones of a vector are a vector of length 1 too,
+/// once they are scaled.
+void readDimensions(const Field &body, EmbedRequest &request) {
+  constexpr int64_t most = 1 << 20;
+  request.dimensions = size_t(body["dimensions"].integer(1, most).value_or(0));
+}
+
+void shorten(std::vector<float> &vector, size_t dimensions) {
+  if (dimensions == 0 || dimensions >= vector.size())
+    return;
+  vector.resize(dimensions);
+  double sum = 0;
+  for (float value : vector)
+    sum += double(value) * value;
+  if (sum > 0)
+    for (float &value : vector)
+      value = float(value / std::sqrt(sum));
+}
 
 using WriteEmbeddings = std::function<Json(
     const ModelFacts &, const std::vector<std::vector<float>> &vectors,
@@ -28,9 +49,11 @@ using WriteEmbeddings = std::function<Json(
 class EmbeddingJob : public std::enable_shared_from_this<EmbeddingJob> {
 public:
   EmbeddingJob(Exchange exchange, std::shared_ptr<Backend> backend,
-               std::vector<ChatPrompt> prompts, WriteEmbeddings write)
+               std::vector<ChatPrompt> prompts, size_t dimensions,
+               WriteEmbeddings write)
       : exchange_(std::move(exchange)), backend_(std::move(backend)),
-        prompts_(std::move(prompts)), write_(std::move(write)),
+        prompts_(std::move(prompts)), dimensions_(dimensions),
+        write_(std::move(write)),
         together_(size_t(std::max(1, backend_->facts().sequences))),
         vectors_(prompts_.size()) {}
 
@@ -68,9 +91,10 @@ private:
   void take(size_t index, StatusOr<std::vector<float>> vector) {
     {
       std::lock_guard lock(mutex_);
-      if (vector)
+      if (vector) {
+        shorten(*vector, dimensions_);
         vectors_[index] = *std::move(vector);
-      else if (status_.isOk())
+      } else if (status_.isOk())
         status_ = vector.status();
       --running_;
     }
@@ -80,6 +104,7 @@ private:
   const Exchange exchange_;
   const std::shared_ptr<Backend> backend_;
   const std::vector<ChatPrompt> prompts_;
+  const size_t dimensions_;
   const WriteEmbeddings write_;
   const size_t together_; ///< Most texts that are embedded at the same time.
   std::mutex mutex_;
@@ -107,7 +132,8 @@ void embedAll(Exchange exchange, EmbedRequest request, WriteEmbeddings write) {
                     int64_t(text.tokens.size()) > room)
                   text.tokens.resize(size_t(room));
               std::make_shared<EmbeddingJob>(exchange, std::move(backend),
-                                             std::move(texts), write)
+                                             std::move(texts),
+                                             request.dimensions, write)
                   ->advance();
             });
 }
@@ -138,7 +164,7 @@ void createEmbeddings(Exchange exchange) {
         request.prompts = readPrompts(body["input"].required());
         request.isBase64 =
             body["encoding_format"].word({"float", "base64"}) == "base64";
-        body["dimensions"].refuse("vectors have the model's dimensions");
+        readDimensions(body, request);
       });
   if (!request)
     return;
@@ -180,9 +206,12 @@ void ollamaEmbed(Exchange exchange) {
   auto request = readBody<EmbedRequest>(
       exchange, [](const Field &body, EmbedRequest &request) {
         request.model = body["model"].required().text().value_or("");
-        request.prompts = readPrompts(body["input"].required());
+        // An empty text, or list, asks for the model to be loaded.
+        if (Field input = body["input"].required();
+            input && input.json() != "" && input.json() != Json::array())
+          request.prompts = readPrompts(input);
         request.truncates = body["truncate"].boolean().value_or(true);
-        body["dimensions"].refuse("vectors have the model's dimensions");
+        readDimensions(body, request);
       });
   if (request)
     embedAll(std::move(exchange), *std::move(request),

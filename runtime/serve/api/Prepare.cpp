@@ -31,6 +31,7 @@ toolAutomaton(const ToolFormat &format, const ServedText &backend,
   ToolGrammarOptions options;
   options.isRequired = call.choice.kind != Choice::Auto;
   options.isParallel = call.parallelCalls && call.choice.kind != Choice::Named;
+  options.answer = call.generate.format.grammar.get();
   return toolGrammar(format, tools, backend.tokenizer(), options);
 }
 
@@ -125,7 +126,6 @@ std::variant<ChatPrompt, ApiError> chatPrompt(const ServedText &backend,
 
 Prepared prepareChat(const ServedText &backend, const ApiSettings &settings,
                      const ChatCall &call) {
-  using Choice = ToolChoice::Kind;
   auto prompt = chatPrompt(backend, call);
   if (auto *error = std::get_if<ApiError>(&prompt))
     return *error;
@@ -134,18 +134,14 @@ Prepared prepareChat(const ServedText &backend, const ApiSettings &settings,
                              : hasTools(call)
                                  ? toolFormatOf(backend.facts().chatTemplate)
                                  : nullptr;
-  bool mustCall = hasTools(call) && call.choice.kind != Choice::Auto;
-  if (mustCall && generate.grammar)
-    return badField("tool_choice",
-                    "cannot force a call while the format of the answer is "
-                    "given too");
-  // With a format of its own the answer is free of calls.
-  if (format && !generate.grammar) {
+  // A format whose grammar is not known holds the whole reply.
+  if (format && (!generate.format.automaton || generate.format.grammar)) {
     auto automaton = toolAutomaton(*format, backend, call);
     if (!automaton)
       return badField("tools",
                       "cannot be used: " + automaton.status().message());
-    generate.grammar = *automaton;
+    if (*automaton)
+      generate.format = {*automaton};
   }
   Prepared prepared = preparePrompts(backend, settings, generate,
                                      {std::get<ChatPrompt>(std::move(prompt))});
@@ -199,7 +195,7 @@ Prepared preparePrompts(const ServedText &backend, const ApiSettings &settings,
       request.sampling.seed = call.hasSeed ? call.sampling.seed + uint64_t(i)
                                            : randomNumber(settings);
       request.reply = call.reply;
-      request.grammar = call.grammar;
+      request.grammar = call.format.automaton;
       request.topLogprobs = call.topLogprobs;
       request.mostDecodeTime = call.mostDecodeTime;
       request.client = call.client;

@@ -165,7 +165,7 @@ void readOutputFormat(const Field &body, GenerateCall &generate) {
   if (!format.object())
     return;
   (void)format["type"].required().word({"json_schema"});
-  generate.grammar = readGrammar(format["schema"].required(), body.none(),
+  generate.format = readGrammar(format["schema"].required(), body.none(),
                                  body.none(), body.none());
 }
 } // namespace

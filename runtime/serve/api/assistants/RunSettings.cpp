@@ -77,7 +77,7 @@ void readRunSettings(const Field &body, const ApiSettings &settings,
   if (format.isText())
     (void)format.word({"auto"});
   else
-    generate.grammar = readOpenAiFormat(body);
+    generate.format = readOpenAiFormat(body);
   if (auto most = body["max_completion_tokens"].integer(1, kMostRequestTokens))
     generate.reply.maxTokens = int32_t(*most);
 }

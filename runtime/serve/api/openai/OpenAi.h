@@ -40,7 +40,7 @@ void readOpenAiTools(const Field &body, ChatCall &call, bool isFlat = false);
 /// The grammar of `response_format`, or of what other servers take in its
 /// place: json_schema, grammar, regex, the fields that begin with guided_, and
 /// structured_outputs.
-std::shared_ptr<const Automaton> readOpenAiFormat(const Field &body);
+AnswerFormat readOpenAiFormat(const Field &body);
 
 // Parts of replies.
 

@@ -174,7 +174,7 @@ void readOpenAiChat(const Field &body, const ApiSettings &settings,
   generate.choices = int32_t(body["n"].integer(1, kMostChoices).value_or(1));
   generate.streams = body["stream"].boolean().value_or(false);
   readLogprobs(body, generate);
-  generate.grammar = readOpenAiFormat(body);
+  generate.format = readOpenAiFormat(body);
   body["functions"].refuse("use tools");
   body["function_call"].refuse("use tool_choice");
   body["audio"].refuse("this model writes text alone");

@@ -155,7 +155,7 @@ void readFormat(const Field &text, GenerateCall &generate) {
   Field schema = type == "json_schema"   ? format["schema"].required()
                  : type == "json_object" ? format.as(anyObject)
                                          : format.none();
-  generate.grammar = readGrammar(schema, text.none(), text.none(), text.none());
+  generate.format = readGrammar(schema, text.none(), text.none(), text.none());
 }
 } // namespace
 
