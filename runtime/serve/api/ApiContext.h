@@ -24,6 +24,10 @@ struct ApiContext {
   ModelHost &host;
   ApiSettings settings;
   ActiveRuns runs = {};
+
+  /// ApiSettings::later.
+  void later(const std::string &client, uint64_t bytes,
+             std::function<void()> job) const;
 };
 
 /// One request on its way through an endpoint.
