@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <gmock/gmock.h>
+#include <sys/stat.h>
 
 using namespace moert;
 using namespace moetest;
@@ -69,6 +70,46 @@ TEST_F(PrefixStoreTest, ATextIsFoundAfterARestart) {
   ASSERT_TRUE(restored.isOk()) << restored.status().message();
   EXPECT_EQ(restored->position(), 40);
   EXPECT_EQ(append(*restored, {7}), 1);
+}
+
+TEST_F(PrefixStoreTest, AGroupFindsItsOwnTextsAlone) {
+  const std::vector<int32_t> text = textOf(1, 60);
+  ASSERT_TRUE(store()->save(sequenceOf(text), "a").isOk());
+  auto both = store();
+  EXPECT_EQ(both->find(text, "b"), 0);
+  ASSERT_TRUE(both->save(sequenceOf(joined(text, {1, 2})), "b").isOk());
+  // The longer text of another group replaces nothing.
+  EXPECT_EQ(files().size(), 2u);
+  auto again = store();
+  EXPECT_EQ(again->find(joined(text, {1, 2, 3}), "a"), 60);
+  EXPECT_EQ(again->find(joined(text, {1, 2, 3}), "b"), 62);
+  EXPECT_EQ(again->find(joined(text, {1, 2, 3}), ""), 0);
+  EXPECT_FALSE(again->restore(text, "c").isOk());
+}
+
+TEST_F(PrefixStoreTest, NoOtherUserCanReadIt) {
+  auto modeOf = [](const std::string &path) {
+    return fs::status(path).permissions() & fs::perms::all;
+  };
+  const mode_t before = ::umask(0);
+  ASSERT_TRUE(store()->save(sequenceOf(textOf(1, 30)), kGroup).isOk());
+  const std::string file = place() + "/" + files()[0];
+  EXPECT_EQ(modeOf(place()), fs::perms::owner_all);
+  EXPECT_EQ(modeOf(file), fs::perms::owner_read | fs::perms::owner_write);
+  // What an earlier version has made loses others' rights.
+  fs::permissions(place(), fs::perms(0755));
+  fs::permissions(file, fs::perms(0644));
+  store();
+  ::umask(before);
+  EXPECT_EQ(modeOf(place()), fs::perms::owner_all);
+  EXPECT_EQ(modeOf(file), fs::perms::owner_read | fs::perms::owner_write);
+  // A folder with other files is its user's affair.
+  fs::permissions(place(), fs::perms(0755));
+  std::ofstream(place() + "/notes") << "x";
+  auto refused = PrefixStore::open(*engine_, place(), 1 << 30);
+  ASSERT_FALSE(refused.isOk());
+  EXPECT_THAT(refused.status().message(), HasSubstr("chmod 700 " + place()));
+  EXPECT_EQ(modeOf(place()), fs::perms(0755));
 }
 
 TEST_F(PrefixStoreTest, ALongerTextReplacesItsBeginning) {
