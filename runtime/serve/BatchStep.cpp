@@ -16,7 +16,8 @@ bool Batch::waitsForPrefix(size_t index) const {
     return false;
   for (size_t i = 0; i < index; ++i) {
     const LiveGeneration &first = *running_[i];
-    if (!first.isPrompt() || first.embeds() || first.position() < position)
+    if (!first.isPrompt() || first.embeds() || first.position() < position ||
+        first.request().group != second.request().group)
       continue;
     auto equal = std::ranges::mismatch(first.text(), second.text()).in1 -
                  first.text().begin();

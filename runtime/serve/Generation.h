@@ -36,6 +36,12 @@ struct GenerationRequest {
   /// long since its first token and has a line's end. Not set: no limit.
   std::optional<std::chrono::milliseconds> mostDecodeTime;
   std::string client;   ///< Whose share of the engine it uses.
+  /// Names those who may find out what each other asked: a prompt is found in
+  /// the cache where one of the same group has been evaluated.
+  std::string group;
+  /// Whether it is another choice of a request that was taken: the limits of
+  /// the queue have counted that one.
+  bool isFurtherChoice = false;
   int32_t priority = 0; ///< A higher one is taken from the queue first.
   /// If it is set, nothing is generated: the prompt's embedding is computed.
   /// Other fields but `prompt`, `client` and `priority` do not matter then.

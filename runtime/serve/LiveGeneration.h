@@ -41,6 +41,8 @@ public:
   /// evaluated.
   std::optional<Sequence> sequence;
 
+  /// Without its prompt.
+  const GenerationRequest &request() const { return request_; }
   const std::string &client() const { return request_.client; }
   int32_t priority() const { return request_.priority; }
   std::span<const int32_t> text() const { return text_; }

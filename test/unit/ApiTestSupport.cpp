@@ -135,8 +135,8 @@ void FakeBackend::run(const GenerationRequest &request,
   sink(std::move(event));
 }
 
-void FakeBackend::embed(std::vector<int32_t> tokens, std::string,
-                        EmbedThen then) {
+uint64_t FakeBackend::embed(std::vector<int32_t> tokens, std::string,
+                            EmbedThen then) {
   auto answer = [this, length = float(tokens.size()), then] {
     if (failure.isOk())
       then(std::vector<float>{length, 0.5f});
@@ -147,6 +147,7 @@ void FakeBackend::embed(std::vector<int32_t> tokens, std::string,
     embeddings.push_back(answer);
   else
     answer();
+  return embedded++;
 }
 
 BackendStats FakeBackend::stats() const {

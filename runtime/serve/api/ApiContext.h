@@ -42,6 +42,10 @@ struct ApiContext {
   ApiSettings settings;
   ActiveRuns runs = {};
   LogLines lines = {};
+
+  /// ApiSettings::later.
+  void later(const std::string &client, uint64_t bytes,
+             std::function<void()> job) const;
 };
 
 /// One request on its way through an endpoint.

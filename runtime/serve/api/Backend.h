@@ -108,9 +108,10 @@ public:
   /// Calls `then` once, from any thread, with the pooled hidden state of
   /// `tokens` at length 1. `client` is as in GenerationRequest. Fails as
   /// submit() does, and with Unsupported if the model has no use for it.
+  /// Returns its name for cancel(), or 0 if `then` was called at once.
   using EmbedThen = std::function<void(StatusOr<std::vector<float>>)>;
-  virtual void embed(std::vector<int32_t> tokens, std::string client,
-                     EmbedThen then) = 0;
+  virtual uint64_t embed(std::vector<int32_t> tokens, std::string client,
+                         EmbedThen then) = 0;
 };
 
 /// The models of a server.

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <map>
 #include <mutex>
 
 namespace moert {
@@ -55,8 +56,20 @@ public:
         prompts_(std::move(prompts)), dimensions_(dimensions),
         write_(std::move(write)),
         together_(size_t(std::max(1, backend_->facts().sequences))),
-        vectors_(prompts_.size()) {}
+        vectors_(prompts_.size()) {
+    exchange_.request.body = {}; // It has been read, and may be large.
+  }
 
+  void start() {
+    std::weak_ptr<EmbeddingJob> weak = weak_from_this();
+    exchange_.answer->onGone([weak] {
+      if (std::shared_ptr<EmbeddingJob> job = weak.lock())
+        job->cancel();
+    });
+    advance();
+  }
+
+private:
   /// Submits what may run now, and answers after the last one.
   void advance() {
     std::unique_lock lock(mutex_);
@@ -69,25 +82,46 @@ public:
       ++running_;
       tokens_ += prompts_[index].tokens.size();
       lock.unlock();
-      backend_->embed(prompts_[index].tokens, exchange_.request.client,
-                      [job = shared_from_this(),
-                       index](StatusOr<std::vector<float>> vector) {
-                        job->take(index, std::move(vector));
-                      });
+      const uint64_t name = backend_->embed(
+          prompts_[index].tokens, exchange_.request.client,
+          [job = shared_from_this(), index](StatusOr<std::vector<float>> vector) {
+            job->take(index, std::move(vector));
+          });
       lock.lock();
+      names_[index] = name;
+      if (isGone_)
+        backend_->cancel(name);
     }
     isSubmitting_ = false;
     if (running_ > 0 || isAnswered_)
       return;
     isAnswered_ = true;
     lock.unlock();
+    // Many vectors take long to write.
+    const uint64_t bytes =
+        vectors_.empty()
+            ? 0
+            : vectors_.size() * vectors_.front().size() * sizeof(float);
+    exchange_.context->later(exchange_.request.client, bytes,
+                             [job = shared_from_this()] { job->answer(); });
+  }
+
+  void answer() {
     if (status_.isOk())
       sendJson(*exchange_.answer, write_(backend_->facts(), vectors_, tokens_));
     else
       exchange_.fail(errorOf(status_, backend_->retryAfterSeconds()));
   }
 
-private:
+  /// Nobody waits for the answer any more.
+  void cancel() {
+    std::lock_guard lock(mutex_);
+    isGone_ = true;
+    next_ = prompts_.size();
+    for (auto [index, name] : names_)
+      backend_->cancel(name);
+  }
+
   void take(size_t index, StatusOr<std::vector<float>> vector) {
     {
       std::lock_guard lock(mutex_);
@@ -97,11 +131,12 @@ private:
       } else if (status_.isOk())
         status_ = vector.status();
       --running_;
+      names_.erase(index);
     }
     advance();
   }
 
-  const Exchange exchange_;
+  Exchange exchange_;
   const std::shared_ptr<Backend> backend_;
   const std::vector<ChatPrompt> prompts_;
   const size_t dimensions_;
@@ -111,7 +146,8 @@ private:
   // Under the lock, and unchanged once `isAnswered_`.
   std::vector<std::vector<float>> vectors_;
   size_t next_ = 0, running_ = 0, tokens_ = 0;
-  bool isSubmitting_ = false, isAnswered_ = false;
+  bool isSubmitting_ = false, isAnswered_ = false, isGone_ = false;
+  std::map<size_t, uint64_t> names_; ///< Of those that run, for cancel().
   Status status_; ///< Of the first that failed.
 };
 
@@ -134,7 +170,7 @@ void embedAll(Exchange exchange, EmbedRequest request, WriteEmbeddings write) {
               std::make_shared<EmbeddingJob>(exchange, std::move(backend),
                                              std::move(texts),
                                              request.dimensions, write)
-                  ->advance();
+                  ->start();
             });
 }
 } // namespace

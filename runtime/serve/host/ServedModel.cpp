@@ -90,10 +90,12 @@ StatusOr<uint64_t> ServedModel::submit(GenerationRequest request,
   return scheduler_->submit(std::move(request), std::move(sink));
 }
 
-void ServedModel::embed(std::vector<int32_t> tokens, std::string client,
-                        EmbedThen then) {
-  if (!pooling_)
-    return then(pooling_.status());
+uint64_t ServedModel::embed(std::vector<int32_t> tokens, std::string client,
+                            EmbedThen then) {
+  if (!pooling_) {
+    then(pooling_.status());
+    return 0;
+  }
   GenerationRequest request;
   request.prompt = std::move(tokens);
   request.client = std::move(client);
@@ -109,8 +111,10 @@ void ServedModel::embed(std::vector<int32_t> tokens, std::string client,
         else
           then(std::move(event.embedding));
       });
-  if (!id)
-    then(id.status());
+  if (id)
+    return *id;
+  then(id.status());
+  return 0;
 }
 
 BackendStats ServedModel::stats() const {

@@ -244,8 +244,7 @@ void run(const Exchange &exchange, std::shared_ptr<Backend> backend,
   const GenerationRequest &first = plan.requests[0];
   auto writer = std::make_unique<OllamaWriter>(
       std::move(facts), isChat, first.topLogprobs >= 0, first.prompt);
-  startRun(std::move(backend), exchange.answer, std::move(plan),
-           std::move(writer));
+  startRun(exchange, std::move(backend), std::move(plan), std::move(writer));
 }
 
 std::variant<ChatPrompt, ApiError>

@@ -142,7 +142,8 @@ void readText(const Field &body, const ApiSettings &settings,
 
 void runText(const Exchange &exchange, std::shared_ptr<Backend> backend,
              const TextRequest &request) {
-  auto prompts = promptsOf(*backend, request.prompts, "prompt");
+  auto prompts = promptsOf(*backend, request.prompts, "prompt",
+                           request.generate.choices);
   if (auto *error = std::get_if<ApiError>(&prompts))
     return exchange.fail(*error);
   std::vector<ChatPrompt> list =
@@ -174,8 +175,7 @@ void runText(const Exchange &exchange, std::shared_ptr<Backend> backend,
   auto writer = std::make_unique<TextWriter>(
       std::move(facts), request.generate.topLogprobs, request.includesUsage,
       std::move(echoes));
-  startRun(std::move(backend), exchange.answer, std::move(plan),
-           std::move(writer));
+  startRun(exchange, std::move(backend), std::move(plan), std::move(writer));
 }
 } // namespace
 
