@@ -113,8 +113,8 @@ void Batch::storeOne() {
   const Sequence *sequence = kept_.nextToStore(
       options_.storeLeastTokens, std::numeric_limits<uint64_t>::max());
   if (sequence)
-    noteStored(store_->save(*sequence,
-                            groups_.nameOf(sequence->options().group)));
+    noteStored(
+        store_->save(*sequence, groups_.nameOf(sequence->options().group)));
 }
 
 void Batch::storeBehind() {
@@ -140,9 +140,8 @@ bool Batch::begin(LiveGeneration &generation) {
   const int32_t others = pagesNeeded();
   if (needed + others > engine_.freePages() + kept_.pages())
     return false;
-  // Every token of a text to embed is evaluated.
   StatusOr<Sequence> sequence =
-      generation.embeds()
+      generation.needsAllTokens()
           ? StatusOr<Sequence>(engine_.sequence({.sharePrefixes = false}))
           : kept_.begin(generation.text(), groups_.numberOf(group));
   if (!sequence) {
@@ -154,7 +153,7 @@ bool Batch::begin(LiveGeneration &generation) {
       kept_.put(*std::move(sequence));
       return false;
     }
-  if (store_ && !generation.embeds())
+  if (store_ && !generation.needsAllTokens())
     takeStored(generation.text(), group, *sequence);
   generation.sequence = *std::move(sequence);
   leaveTwo(generation);
@@ -200,7 +199,7 @@ void Batch::retire() {
       continue;
     // After a failure it is unknown what the cache holds.
     if (generation->sequence && !generation->hasFailed() &&
-        !generation->embeds())
+        !generation->needsAllTokens())
       kept_.put(*std::move(generation->sequence));
     generation->sequence.reset();
     ended_.push_back(std::move(generation));

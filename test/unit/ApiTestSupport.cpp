@@ -100,6 +100,10 @@ void FakeBackend::run(const GenerationRequest &request,
       *byteTokenizer().encode(reply, {.addBos = false, .addEos = false});
   tokens.push_back(endToken());
   GenerationEvent event;
+  if (request.promptLogprobs)
+    for (size_t i = 1; i < request.prompt.size(); ++i)
+      event.promptLogprobs.push_back(
+          {request.prompt[i], -0.25f, {{request.prompt[i], -0.25f}}});
   size_t inEvent = 0;
   for (int32_t token : tokens) {
     if (!stream->takesMore())

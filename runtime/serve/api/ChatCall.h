@@ -39,6 +39,8 @@ struct GenerateCall {
   ReplyOptions reply;
   AnswerFormat format;
   int32_t topLogprobs = -1; ///< -1: no probabilities.
+  /// Whether the prompt's tokens have probabilities too.
+  bool promptLogprobs = false;
   /// As in GenerationRequest.
   std::optional<std::chrono::milliseconds> mostDecodeTime;
   int32_t choices = 1;
@@ -101,6 +103,8 @@ struct Choice {
   std::vector<ToolCall> calls;
   /// Of the tokens of `text`.
   std::vector<TokenLogprob> logprobs;
+  /// As in GenerationEvent.
+  std::vector<TokenLogprob> promptLogprobs;
   Finish finish = Finish::Stop;
   StopReason reason = StopReason::EndOfText;
   std::string stop; ///< The stop string that ended it, or "".

@@ -197,6 +197,7 @@ Prepared preparePrompts(const ServedText &backend, const ApiSettings &settings,
     request.reply = call.reply;
     request.grammar = call.format.automaton;
     request.topLogprobs = call.topLogprobs;
+    request.promptLogprobs = call.promptLogprobs;
     request.mostDecodeTime = call.mostDecodeTime;
     request.client = call.client;
     plan.requests.push_back(std::move(request));
