@@ -183,6 +183,7 @@ void readResponse(const Field &body, const ApiSettings &settings,
   readSampling(body, settings, generate);
   readReasoningEffort(body["reasoning"]["effort"], call);
   readResponseLogprobs(body, generate);
+  readService(body, generate);
   readFormat(body["text"], generate);
   generate.reply = ReplyOptions::forChat();
   generate.reply.maxTokens = int32_t(
