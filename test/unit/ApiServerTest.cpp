@@ -218,6 +218,13 @@ TEST_F(ApiTest, TokensAndTexts) {
             R"({"prompt":"<user>Hi<assistant>"})");
 }
 
+TEST_F(ApiTest, ModelsWithoutAClassifierRankNothing) {
+  auto answer = post("/v1/rerank", {{"query", "a"}, {"documents", {"b", "c"}}});
+  EXPECT_EQ(answer->status, 501);
+  EXPECT_THAT(answer->body, HasSubstr("plans have no classifiers"));
+  EXPECT_EQ(post("/rerank", {{"query", "a"}})->status, 400);
+}
+
 TEST_F(ApiTest, TokenizersForClientsOfVllm) {
   Json info = request("GET", "/tokenizer_info")->json();
   EXPECT_EQ(info["bos_token"], "<s>");
