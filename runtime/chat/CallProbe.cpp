@@ -86,7 +86,7 @@ struct Variant {
 
 class CallLearner {
 public:
-  CallLearner(const TemplateRender &render, const Tokenizer &tokenizer,
+  CallLearner(const RenderVariables &render, const Tokenizer &tokenizer,
               const CallProbeSetting &setting)
       : render_(render), tokenizer_(tokenizer), setting_(setting) {}
 
@@ -97,12 +97,15 @@ public:
       if (std::optional<ToolFormat> own = ownForm(told))
         forms.push_back(*own);
     }
+    // What tools are described by may show another form than earlier turns do.
+    const bool hasOwn = !forms.empty();
     for (const ToolFormat &known : knownToolFormats(told)) {
-      const ToolFormat form = withControls(known, tokenizer_);
-      if (std::ranges::none_of(forms, [&](const ToolFormat &other) {
-            return other.name == form.name;
-          }))
-        forms.push_back(form);
+      const std::string_view mark = markOf(known.firstMark());
+      if (hasOwn &&
+          (told.find(mark) == told.npos ||
+           namedControls(forms.front().firstMark()).find(mark) != mark.npos))
+        continue;
+      forms.push_back(withControls(known, tokenizer_));
     }
     return forms;
   }
@@ -199,7 +202,9 @@ private:
           if (!one)
             continue;
           one_ = *std::move(one);
-          two_ = write({textCall(0), textCall(1)});
+          // Each message has a call of its own where headers name them.
+          if (!*setting_.channels)
+            two_ = write({textCall(0), textCall(1)});
           return true;
         }
     return false;
@@ -251,11 +256,14 @@ private:
   }
 
   std::optional<ToolFormat> ownForm(std::string_view told) {
+    // The header of a message is what calls, if the message is the arguments.
+    if (*setting_.channels && Json::accept(withoutBlanks(one_.text)))
+      return withControls(*toolFormatNamed("gpt-oss"), tokenizer_);
     // What is known of a form is more than one text shows.
     for (const ToolFormat &known :
          knownToolFormats(namedControls(one_.text) + std::string(told))) {
       const ToolFormat form = withControls(known, tokenizer_);
-      if (readsAll(form) || isHeaderForm(form))
+      if (readsAll(form))
         return form;
     }
     for (std::optional<ToolFormat> form :
@@ -263,13 +271,6 @@ private:
       if (form && readsAll(*form))
         return form;
     return std::nullopt;
-  }
-
-  /// Whether the header of a message is what calls, and the message is the
-  /// arguments.
-  bool isHeaderForm(const ToolFormat &form) const {
-    return *setting_.channels && form.nameClose == (*setting_.channels)->body &&
-           Json::accept(withoutBlanks(one_.text));
   }
 
   //===--------------------------------------------------------------------===//
@@ -598,7 +599,7 @@ private:
     return form;
   }
 
-  const TemplateRender &render_;
+  const RenderVariables &render_;
   const Tokenizer &tokenizer_;
   const CallProbeSetting &setting_;
   Variant variant_ = {};
@@ -615,7 +616,7 @@ std::string_view afterQuestion(std::string_view text) {
                          : text.substr(at + kQuestion.size());
 }
 
-std::vector<ToolFormat> learnCalls(const TemplateRender &render,
+std::vector<ToolFormat> learnCalls(const RenderVariables &render,
                                    const Tokenizer &tokenizer,
                                    const CallProbeSetting &setting) {
   return CallLearner(render, tokenizer, setting).run();

@@ -16,7 +16,7 @@ struct CallProbeSetting {
   /// What stands between the user's text and an answer, and the answer's whole
   /// text after it.
   std::string answerHead, answerTail;
-  /// Marks of the answer, which may stand before calls.
+  /// Marks of reasoning and answer, which may stand before calls.
   std::vector<std::string> answerMarks;
   const std::optional<Channels> *channels = nullptr;
 };
@@ -24,7 +24,7 @@ struct CallProbeSetting {
 /// The forms in which the template writes calls, or of which what it tells the
 /// model of its tools has the signs; the template's own is first. Each form that
 /// the template writes reads back what was written.
-std::vector<ToolFormat> learnCalls(const TemplateRender &render,
+std::vector<ToolFormat> learnCalls(const RenderVariables &render,
                                    const Tokenizer &tokenizer,
                                    const CallProbeSetting &setting);
 

@@ -101,6 +101,7 @@ ChatFormat::ChatFormat(ChatTemplate chat, const Tokenizer &tokenizer,
         {.json = variables.dump(), .strings = tokenVariables(tokenizer)});
   };
   speech_ = std::make_shared<const Speech>(learnSpeech(render, tokenizer));
+  history_ = std::make_shared<const History>(render);
 }
 
 StatusOr<ChatFormat> ChatFormat::create(const Plan &plan,

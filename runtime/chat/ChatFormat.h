@@ -3,6 +3,7 @@
 #ifndef MOE_RUNTIME_CHAT_CHATFORMAT_H
 #define MOE_RUNTIME_CHAT_CHATFORMAT_H
 
+#include "runtime/chat/History.h"
 #include "runtime/chat/Messages.h"
 #include "runtime/chat/Speech.h"
 #include "runtime/plan/Plan.h"
@@ -73,12 +74,15 @@ public:
   const Tokenizer &tokenizer() const { return *tokenizer_; }
   /// How the model speaks; never null.
   const std::shared_ptr<const Speech> &speech() const { return speech_; }
+  /// What conversations the template takes, for fitPrompt().
+  const History &history() const { return *history_; }
 
 private:
   ChatFormat(ChatTemplate chat, const Tokenizer &tokenizer, bool isPlain);
 
   std::shared_ptr<const ChatTemplate> template_;
   std::shared_ptr<const Speech> speech_;
+  std::shared_ptr<const History> history_;
   const Tokenizer *tokenizer_;
   bool isPlain_;
 };

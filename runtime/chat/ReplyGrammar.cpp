@@ -281,4 +281,14 @@ StatusOr<std::shared_ptr<const Automaton>> replyGrammar(const ReplyWish &wish) {
   return std::make_shared<const Automaton>(std::move(automaton));
 }
 
+StatusOr<std::shared_ptr<const Automaton>>
+answerGrammar(const Grammar &answer, const Speech &speech,
+              std::string_view prompt) {
+  ReplyWish wish;
+  wish.speech = &speech;
+  wish.prompt = prompt;
+  wish.answer = &answer;
+  return replyGrammar(wish);
+}
+
 } // namespace moert

@@ -42,6 +42,11 @@ struct ReplyWish {
 /// is to be held.
 StatusOr<std::shared_ptr<const Automaton>> replyGrammar(const ReplyWish &wish);
 
+/// The grammar of a reply to `prompt` whose answer follows `answer`.
+StatusOr<std::shared_ptr<const Automaton>>
+answerGrammar(const Grammar &answer, const Speech &speech,
+              std::string_view prompt);
+
 } // namespace moert
 
 #endif // MOE_RUNTIME_CHAT_REPLYGRAMMAR_H

@@ -31,7 +31,7 @@ std::string formText(const ToolFormat &form) {
     body = fmt::format("{{\"{}\": \"NAME\", \"{}\": {{...}}}}", form.nameKey,
                        form.argumentsKey);
     if (form.body == Body::JsonList)
-      body = "[" + body + "]";
+      body = "[" + body + (form.sectionClose.starts_with("]") ? "" : "]");
     break;
   case Body::NamedJson:
     body = "NAME" + id + form.nameClose + "{\"KEY\": VALUE}";

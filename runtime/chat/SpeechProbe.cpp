@@ -35,7 +35,7 @@ constexpr ChannelFamily kChannelFamilies[] = {
 
 class SpeechLearner {
 public:
-  SpeechLearner(const TemplateRender &render, const Tokenizer &tokenizer)
+  SpeechLearner(const RenderVariables &render, const Tokenizer &tokenizer)
       : render_(render), tokenizer_(tokenizer) {}
 
   Speech run() {
@@ -181,7 +181,10 @@ private:
       const size_t first = text.find(kThought), second = text.find(kAnswer);
       if (first == text.npos || second == text.npos || second < first)
         continue;
+      // A template that knows no parts writes the list as it is.
       const std::string_view all = text;
+      if (all.substr(first, second - first).find("type") != all.npos)
+        continue;
       return fromParts(all.substr(0, first),
                        all.substr(first + kThought.size(),
                                   second - first - kThought.size()));
@@ -322,12 +325,14 @@ private:
     setting.answerHead = answerHead_;
     setting.answerTail = answerTail_;
     setting.answerMarks = speech_.answerEnds;
-    setting.answerMarks.push_back(speech_.answerBegin);
+    setting.answerMarks.insert(setting.answerMarks.end(),
+                               {speech_.answerBegin, speech_.reasoningBegin,
+                                speech_.reasoningEnd});
     setting.channels = &speech_.channels;
     speech_.calls = learnCalls(render_, tokenizer_, setting);
   }
 
-  const TemplateRender &render_;
+  const RenderVariables &render_;
   const Tokenizer &tokenizer_;
   Speech speech_;
   std::string prompt_; ///< Between the question and a reply.
@@ -335,7 +340,7 @@ private:
 };
 } // namespace
 
-Speech learnSpeech(const TemplateRender &render, const Tokenizer &tokenizer) {
+Speech learnSpeech(const RenderVariables &render, const Tokenizer &tokenizer) {
   return SpeechLearner(render, tokenizer).run();
 }
 

@@ -12,21 +12,15 @@
 #ifndef MOE_RUNTIME_CHAT_SPEECHPROBE_H
 #define MOE_RUNTIME_CHAT_SPEECHPROBE_H
 
-#include "runtime/base/Status.h"
 #include "runtime/chat/Speech.h"
-
-#include <functional>
+#include "runtime/chat/TemplateHabits.h"
 
 namespace moert {
-
-/// Renders the variables of a chat template.
-using TemplateRender =
-    std::function<StatusOr<std::string>(const nlohmann::ordered_json &)>;
 
 /// How the model of this template and vocabulary speaks. A template that
 /// refuses a probe, or writes nothing of it, is asked in other ways; what is
 /// never shown is then missing.
-Speech learnSpeech(const TemplateRender &render, const Tokenizer &tokenizer);
+Speech learnSpeech(const RenderVariables &render, const Tokenizer &tokenizer);
 
 } // namespace moert
 

@@ -205,10 +205,7 @@ bool ToolCallParser::stepParameters() {
   skipBlanks();
   if (held_.empty())
     return false;
-  if (take(form_->parameterOpen)) {
-    place_ = Place::ParameterName;
-    return true;
-  }
+  // A call's end may begin as a parameter does.
   if (take(form_->close)) {
     addArguments("}");
     endCall();
@@ -216,6 +213,10 @@ bool ToolCallParser::stepParameters() {
   }
   if (mayBecome(form_->parameterOpen) || mayBecome(form_->close))
     return false;
+  if (take(form_->parameterOpen)) {
+    place_ = Place::ParameterName;
+    return true;
+  }
   return fail(
       fmt::format("has other text where {} or {} should be",
                   moert::quoted(namedControls(markOf(form_->parameterOpen))),

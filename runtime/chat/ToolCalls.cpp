@@ -75,9 +75,19 @@ bool ToolCallParser::fail(std::string_view what) {
 bool ToolCallParser::failOrText(std::string_view what) {
   if (!isTentative_ || hasBegun_)
     return fail(what);
-  // What follows the mark may have a call.
+  // Another form may begin with the same mark. What follows the mark may have a
+  // call, too.
   held_.insert(0, seen_.substr(markBytes_));
-  emitText(seen_.substr(0, markBytes_));
+  seen_.resize(markBytes_);
+  const std::string_view mark = withoutBlanks(seen_);
+  for (const ToolFormat *next = form_ + 1;
+       !mark.empty() && next != formats_->data() + formats_->size(); ++next)
+    if (markOf(next->firstMark()) == mark) {
+      form_ = next;
+      enterForm(!next->sectionOpen.empty());
+      return true;
+    }
+  emitText(seen_);
   hasText_ = true;
   isTentative_ = isInSection_ = false;
   place_ = Place::Text;
@@ -224,10 +234,16 @@ bool ToolCallParser::stepText() {
   dropsBlanks_ = false;
   auto bare = std::ranges::find(*formats_, true, &ToolFormat::isBare);
   if (bare != formats_->end() && !hasText_ && calls_ == 0) {
+    // A control token may tell that a call follows.
     size_t first = held_.find_first_not_of(kBlanks);
+    while (first != held_.npos && held_[first] == kControlOpen &&
+           held_.find(bare->open, first) != first)
+      first = held_.find_first_not_of(kBlanks,
+                                      held_.find(kControlClose, first) + 1);
     if (first == held_.npos)
       return false;
     if (held_[first] == '{') {
+      held_.erase(0, first);
       form_ = &*bare;
       enterCall();
       isTentative_ = needsKnownTool_ = true;
@@ -284,15 +300,18 @@ bool ToolCallParser::stepText() {
   held_.erase(0, at + found.size());
   form_ = format;
   isTentative_ = !hasControl(found);
-  needsKnownTool_ = !isSection && !form_->sectionOpen.empty();
-  if (isSection) {
-    hasBegun_ = false;
-    isInSection_ = true;
-    place_ = Place::Section;
-  } else {
-    enterCall();
-  }
+  enterForm(isSection);
   return true;
+}
+
+void ToolCallParser::enterForm(bool isSection) {
+  needsKnownTool_ = !isSection && !form_->sectionOpen.empty();
+  isInSection_ = isSection;
+  hasBegun_ = false;
+  if (isSection)
+    place_ = Place::Section;
+  else
+    enterCall();
 }
 
 bool ToolCallParser::stepSection() {

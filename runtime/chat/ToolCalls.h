@@ -104,6 +104,8 @@ private:
 
   void emitText(std::string_view text);
   void addArguments(std::string_view text);
+  /// After a mark of form_: of all calls, or of one.
+  void enterForm(bool isSection);
   void enterCall();
   /// Fails where the text has no name.
   bool begin(std::string_view name, std::string id = {});

@@ -73,8 +73,7 @@ LiveGeneration::create(GenerationRequest request, GenerationSink sink,
   made->room_ = room;
   const GenerationRequest &kept = made->request_;
   if (kept.grammar)
-    made->constraint_.emplace(kept.grammar, vocabulary(),
-                              kept.reply.splitReasoning, kept.promptText);
+    made->constraint_.emplace(kept.grammar, vocabulary());
   return made;
 }
 

@@ -115,8 +115,8 @@ std::string Utf8Stream::push(std::string_view bytes) {
     size_t valid = validUtf8Prefix(rest);
     text += rest.substr(0, valid);
     rest.remove_prefix(valid);
-    if (rest.empty())
-      break;
+    if (rest.empty() || isControlMark(rest.front()))
+      continue;
     Utf8Unit unit = nextUtf8(rest.substr(0, 4));
     if (unit.kind == Utf8Kind::Truncated) {
       held_ = rest;

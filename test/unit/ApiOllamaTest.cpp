@@ -56,7 +56,8 @@ TEST_F(ApiTest, OllamaToolsAndThinking) {
           ->json();
   EXPECT_EQ(json["message"].dump(),
             R"({"role":"assistant","content":"","thinking":"Hm",)"
-            R"("tool_calls":[{"function":{"name":"add",)"
+            R"("tool_calls":[{"id":"call_0123456789abcdef01234567",)"
+            R"("function":{"name":"add",)"
             R"("arguments":{"x":1}}}]})");
   model().bytesPerEvent = 1000;
   auto lines = post("/api/chat", ollamaBody({{"tools", tools}}))->events();
@@ -146,7 +147,7 @@ TEST_F(ApiTest, OllamaErrors) {
        ollamaBody(
            {{"messages",
              {{{"role", "user"}, {"content", ""}, {"images", {"aGk="}}}}}}),
-       "messages[0].images is not supported"},
+       "messages[0].images[0] is an image"},
       {"/api/generate",
        {{"model", "tiny"}, {"prompt", "a"}, {"images", {"aGk="}}},
        "images is not supported"},

@@ -56,7 +56,7 @@ TEST_F(ApiTest, AChatStream) {
   ASSERT_EQ(events.size(), 8u);
   auto delta = [&](const char *json) {
     return head + R"({"index":0,"delta":)" + json +
-           R"(,"logprobs":null,"finish_reason":null}],"usage":null})";
+           R"(,"logprobs":null,"finish_reason":null}]})";
   };
   EXPECT_EQ(events[0].dump(), delta(R"({"role":"assistant","content":""})"));
   EXPECT_EQ(events[1].dump(), delta(R"({"reasoning_content":"H"})"));
@@ -184,6 +184,42 @@ TEST_F(ApiTest, AMalformedCallIsAnError) {
   EXPECT_EQ(stream->status, 200);
   EXPECT_TRUE(stream->hasEnded);
   EXPECT_EQ(stream->events().back()["error"]["code"], "malformed_tool_call");
+}
+
+TEST_F(ApiTest, ACallThatIsCutHasWhatThereIs) {
+  model().replies = {"Well <tool_call>{\"name\": \"add\", \"arguments\": "
+                     "{\"x\": 123456}}</tool_call>"};
+  Json more = {{"tools", kOpenAiTools}, {"max_tokens", 55}};
+  Json choice =
+      post("/v1/chat/completions", chatBody(more))->json()["choices"][0];
+  EXPECT_EQ(choice["finish_reason"], "length");
+  EXPECT_EQ(choice["message"]["content"], "Well");
+  EXPECT_EQ(choice["message"]["tool_calls"][0]["function"].dump(),
+            R"({"name":"add","arguments":"{\"x\": 1234"})");
+  more["stream"] = true;
+  auto events = post("/v1/chat/completions", chatBody(more))->events();
+  EXPECT_EQ(events[events.size() - 2]["choices"][0]["finish_reason"], "length");
+  Json message =
+      post("/v1/messages",
+           {{"model", "tiny"},
+            {"max_tokens", 55},
+            {"messages", {{{"role", "user"}, {"content", "Hi"}}}},
+            {"tools",
+             {{{"name", "add"}, {"input_schema", {{"type", "object"}}}}}}})
+          ->json();
+  EXPECT_EQ(message["stop_reason"], "max_tokens");
+  EXPECT_EQ(message["content"].dump(), R"([{"type":"text","text":"Well"}])");
+  Json response =
+      post("/v1/responses", {{"input", "Hi"},
+                             {"max_output_tokens", 55},
+                             {"tools",
+                              {{{"type", "function"},
+                                {"name", "add"},
+                                {"parameters", {{"type", "object"}}}}}}})
+          ->json();
+  EXPECT_EQ(response["status"], "incomplete");
+  EXPECT_EQ(response["output"][0]["status"], "completed");
+  EXPECT_EQ(response["output"][1]["status"], "incomplete");
 }
 
 TEST_F(ApiTest, MessagesBecomeThePrompt) {

@@ -336,7 +336,7 @@ TEST(GenericTools, AreDescribedInTheSystemMessage) {
                                          "test");
   ASSERT_TRUE(messages.isOk()) << messages.status().message();
   moert::Messages with =
-      moert::withGenericTools(*messages, genericTestTools(), {});
+      moert::withGenericTools(*messages, genericTestTools(), false);
   ASSERT_EQ(with.list().size(), 4u);
   std::string system = with.list()[0]["content"];
   EXPECT_THAT(system, testing::StartsWith("Be kind.\n\n# Tools\n"));
@@ -358,11 +358,6 @@ TEST(GenericTools, AreDescribedInTheSystemMessage) {
   for (const auto &event : parser.push(std::string(with.list()[2]["content"])))
     calls += event.kind == moert::ToolEvent::Kind::Begin;
   EXPECT_EQ(calls, 2u);
-  with = moert::withGenericTools(*messages, genericTestTools(),
-                                 {.isInUserMessage = true});
-  EXPECT_EQ(with.list()[0]["role"], "user");
-  EXPECT_THAT(std::string(with.list()[0]["content"]),
-              testing::EndsWith("\n\n1+1?"));
 }
 
 } // namespace

@@ -12,6 +12,29 @@ namespace moert {
 
 using Json = nlohmann::ordered_json;
 
+void logSkipped(const Exchange &exchange, const Json &body,
+                const Problem &problem) {
+  const auto &log = exchange.settings().log;
+  if (!log)
+    return;
+  constexpr size_t mostNameBytes = 64, mostNames = 32;
+  std::vector<std::string> names;
+  for (const auto &[key, value] : body.items())
+    if (!problem.known.contains(key) && key.size() <= mostNameBytes &&
+        names.size() < mostNames)
+      names.push_back(moert::quoted(key));
+  if (names.empty() && problem.notes.empty())
+    return;
+  std::vector<std::string> parts = problem.notes;
+  if (!names.empty())
+    parts.push_back(
+        fmt::format("fields that have no effect: {}", fmt::join(names, ", ")));
+  std::string line =
+      fmt::format("{}: {}", exchange.request.path, fmt::join(parts, "; "));
+  if (exchange.context->lines.add(line))
+    log(line);
+}
+
 std::optional<Json> bodyJson(const Exchange &exchange) {
   StatusOr<Json> json =
       parseJson("body", exchange.request.body, kMostRequestNesting);

@@ -14,16 +14,34 @@
 
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 
 namespace moert {
+
+/// Lines that the log has, so that each is said once.
+class LogLines {
+public:
+  /// Whether the line is a new one. After many of them none is.
+  bool add(const std::string &line) {
+    constexpr size_t most = 1024;
+    std::lock_guard lock(mutex_);
+    return lines_.size() < most && lines_.insert(line).second;
+  }
+
+private:
+  std::mutex mutex_;
+  std::set<std::string> lines_;
+};
 
 /// What all requests share. It lives as long as one of them.
 struct ApiContext {
   ModelHost &host;
   ApiSettings settings;
   ActiveRuns runs = {};
+  LogLines lines = {};
 };
 
 /// One request on its way through an endpoint.
@@ -38,6 +56,11 @@ struct Exchange {
   const ApiSettings &settings() const { return context->settings; }
   void fail(const ApiError &error) const { sendError(*answer, style, error); }
 };
+
+/// Says in the log what of the request has no effect: fields that nobody asked
+/// for, and what readers noted. A line that was said is not said again.
+void logSkipped(const Exchange &exchange, const nlohmann::ordered_json &body,
+                const Problem &problem);
 
 /// The body as JSON, or nothing after an error has been sent.
 std::optional<nlohmann::ordered_json> bodyJson(const Exchange &exchange);
@@ -80,6 +103,7 @@ std::optional<Call> readBody(const Exchange &exchange, Read read) {
     exchange.fail(*problem.error);
     return std::nullopt;
   }
+  logSkipped(exchange, *json, problem);
   return call;
 }
 

@@ -39,6 +39,11 @@ struct ApiSettings {
   /// by the model's name; empty: the server has none. Called from any thread.
   std::function<StatusOr<std::string>(const std::string &)> placementPage = {};
 
+  /// Called from any thread with a line about a request: what of it has no
+  /// effect. It has names and words of the request, but no texts. Empty: no
+  /// log.
+  std::function<void(const std::string &)> log = {};
+
   /// Seconds since 1970, and random numbers for ids and seeds. Called from any
   /// thread. Empty: the system's.
   std::function<int64_t()> now = {};

@@ -11,14 +11,23 @@
 #include "runtime/chat/ChatFormat.h"
 #include "runtime/chat/ToolFormat.h"
 #include "runtime/serve/Generation.h"
+#include "runtime/serve/api/Parts.h"
 
 #include <chrono>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace moert {
+
+/// What a request wants its answer to follow.
+struct AnswerFormat {
+  std::shared_ptr<const Automaton> automaton; ///< Null: the answer is free.
+  /// What it was compiled from, for grammars that have more than the answer.
+  std::shared_ptr<const Grammar> grammar = {};
+};
 
 /// How a text is generated, but for its prompt.
 struct GenerateCall {
@@ -27,7 +36,7 @@ struct GenerateCall {
   /// Whether the request gave a seed; otherwise each gets its own.
   bool hasSeed = false;
   ReplyOptions reply;
-  std::shared_ptr<const Automaton> grammar; ///< Null: none.
+  AnswerFormat format;
   int32_t topLogprobs = -1;                 ///< -1: no probabilities.
   /// As in GenerationRequest.
   std::optional<std::chrono::milliseconds> mostDecodeTime;
@@ -48,6 +57,14 @@ struct ToolChoice {
   std::string name = {};
 };
 
+/// A tool as a client knows it, where that is not the function that the model
+/// is offered.
+struct ToolOrigin {
+  std::string name, space; ///< `space`: the namespace that it is in, or "".
+  /// Its input is a text, which the function has as its argument `input`.
+  bool isCustom = false;
+};
+
 /// A conversation to go on with.
 struct ChatCall {
   GenerateCall generate;
@@ -56,6 +73,13 @@ struct ChatCall {
   std::vector<Tool> tools;
   ToolChoice choice;
   bool parallelCalls = true;
+  /// The only tools that may be called; not set: all.
+  std::optional<std::vector<std::string>> allowed;
+  std::map<std::string, ToolOrigin> origins; ///< By the names of `tools`.
+  /// The fields that the last messages of `messages` come from.
+  std::vector<std::string> places;
+  /// A part that the model cannot read, in a message that waits for its answer.
+  UnreadPart unread = {};
   /// What the ids of calls begin with.
   std::string callIdPrefix = "call_";
 };

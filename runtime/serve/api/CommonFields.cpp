@@ -69,15 +69,15 @@ void readLogitBias(const Field &field, std::map<int32_t, float> &biases) {
 }
 
 /// Compiles a grammar; an error is the field's.
-std::shared_ptr<const Automaton> compiled(const Field &field,
-                                          StatusOr<Grammar> grammar) {
+AnswerFormat compiled(const Field &field, StatusOr<Grammar> grammar) {
   StatusOr<Automaton> automaton = grammar
                                       ? Automaton::compile(*grammar)
                                       : StatusOr<Automaton>(grammar.status());
   if (automaton)
-    return std::make_shared<const Automaton>(*std::move(automaton));
+    return {std::make_shared<const Automaton>(*std::move(automaton)),
+            std::make_shared<const Grammar>(*std::move(grammar))};
   field.fail("cannot be used: " + automaton.status().message());
-  return nullptr;
+  return {};
 }
 
 StatusOr<Grammar> choiceGrammar(std::vector<std::string> texts) {
@@ -126,10 +126,7 @@ void readSampling(const Field &object, const ApiSettings &settings,
   for (const ForeignSampler &sampler : kForeign) {
     Field field = object[sampler.name];
     if (auto value = field.number(-1e9, 1e9); value && *value != sampler.off)
-      field.fail(fmt::format("is not supported: leave it out, or send {}, "
-                             "which switches it off",
-                             sampler.off),
-                 "unsupported_parameter");
+      field.note("is skipped: this server has no such sampler");
   }
 }
 
@@ -162,18 +159,16 @@ Field oneOf(std::initializer_list<Field> fields) {
   return given ? *given : *fields.begin();
 }
 
-std::shared_ptr<const Automaton> readGrammar(const Field &schema,
-                                             const Field &grammar,
-                                             const Field &regex,
-                                             const Field &choice) {
+AnswerFormat readGrammar(const Field &schema, const Field &grammar,
+                         const Field &regex, const Field &choice) {
   Field given = oneOf({schema, grammar, regex, choice});
   if (!given)
-    return nullptr;
+    return {};
   if (schema) {
     if (schema.json() == true)
       return compiled(schema, jsonObjects());
     if (!schema.object())
-      return nullptr;
+      return {};
     return compiled(schema, parseJsonSchema(schema.json()));
   }
   if (choice) {
@@ -182,40 +177,14 @@ std::shared_ptr<const Automaton> readGrammar(const Field &schema,
       texts.push_back(item.text().value_or(""));
     if (texts.empty() || std::ranges::find(texts, "") != texts.end()) {
       choice.mustBe("a list of texts that are not empty");
-      return nullptr;
+      return {};
     }
     return compiled(choice, choiceGrammar(std::move(texts)));
   }
   std::optional<std::string> text = given.text();
   if (!text)
-    return nullptr;
+    return {};
   return compiled(given, grammar ? parseGbnf(*text) : parseRegex(*text));
-}
-
-std::string readContent(const Field &content,
-                        std::initializer_list<std::string_view> textTypes) {
-  if (!content.isList()) {
-    if (content && !content.isText())
-      content.mustBe("a string or a list of parts");
-    return content.isText() ? *content.text() : "";
-  }
-  std::string text;
-  for (const Field &part : content.list(kMostMessages)) {
-    if (part.isText()) {
-      text += *part.text();
-      continue;
-    }
-    std::optional<std::string> type = part["type"].required().text();
-    if (type && std::ranges::find(textTypes, *type) == textTypes.end()) {
-      part["type"].fail(
-          fmt::format("{} is not supported: this model reads text alone",
-                      moert::quoted(*type)),
-          "unsupported_parameter");
-      return text;
-    }
-    text += part["text"].required().text().value_or("");
-  }
-  return text;
 }
 
 Tool readTool(const Field &function, const Field &schema) {
@@ -234,12 +203,31 @@ Tool readTool(const Field &function, const Field &schema) {
   return tool;
 }
 
+MessageParts messageParts(std::string role, Content content,
+                          const Field &place) {
+  MessageParts parts{.role = std::move(role),
+                     .content = std::move(content.text),
+                     .place = place.path(),
+                     .unread = std::move(content.unread)};
+  if (parts.role == "assistant")
+    parts.reasoning = std::move(content.reasoning);
+  else
+    parts.content += content.reasoning;
+  return parts;
+}
+
 void addMessage(ChatCall &call, MessageParts parts) {
+  Json &list = call.messages.list();
+  const bool followsTool = !list.empty() && list.back()["role"] == "tool";
+  if (parts.role == "assistant")
+    call.unread = {};
+  else if (parts.role == "user" && !followsTool && call.unread.place.empty())
+    call.unread = std::move(parts.unread);
+
   Json message = {{"role", std::move(parts.role)},
                   {"content", std::move(parts.content)}};
-  // The names that templates know it by.
   if (!parts.reasoning.empty())
-    message["reasoning_content"] = message["thinking"] = parts.reasoning;
+    message["reasoning_content"] = std::move(parts.reasoning);
   if (!parts.name.empty())
     message["name"] = std::move(parts.name);
   if (!parts.toolCallId.empty())
@@ -254,7 +242,13 @@ void addMessage(ChatCall &call, MessageParts parts) {
            {"arguments",
             object ? Json::parse(*object) : Json(toolCall.arguments)}}}});
   }
-  call.messages.list().push_back(std::move(message));
+  list.push_back(std::move(message));
+  call.places.push_back(std::move(parts.place));
+}
+
+void addInstructions(ChatCall &call, const std::string &text) {
+  Json &list = call.messages.list();
+  list.insert(list.begin(), Json{{"role", "system"}, {"content", text}});
 }
 
 void setTools(ChatCall &call) {
@@ -294,16 +288,32 @@ void readLogprobs(const Field &body, GenerateCall &call) {
     top.fail("needs logprobs to be true");
 }
 
-void setReasoningEffort(const std::string &effort, ChatCall &call) {
-  if (effort == "none") {
+void readReasoningEffort(const Field &effort, ChatCall &call) {
+  const std::optional<std::string> word = effort.text();
+  if (!word)
+    return;
+  if (*word == "none") {
     call.options.thinking = Thinking::Off;
     return;
   }
   // Templates know three words.
-  call.messages.variables()["reasoning_effort"] = effort == "minimal" ? "low"
-                                                  : effort == "xhigh" ? "high"
-                                                  : effort == "max"   ? "high"
-                                                                      : effort;
+  constexpr std::pair<std::string_view, const char *> known[] = {
+      {"minimal", "low"}, {"low", "low"},    {"medium", "medium"},
+      {"high", "high"},   {"xhigh", "high"}, {"max", "high"}};
+  for (const auto &[name, ours] : known)
+    if (*word == name) {
+      call.messages.variables()["reasoning_effort"] = ours;
+      return;
+    }
+  effort.note("is skipped: models know low, medium and high");
+}
+
+double shownFloat(float value) {
+  char text[64];
+  auto [end, error] = std::to_chars(text, text + sizeof text, value);
+  double shown = double(value);
+  std::from_chars(text, end, shown);
+  return shown;
 }
 
 void readTemplateVariables(const Field &variables, ChatCall &call) {

@@ -177,7 +177,7 @@ void readCompletion(const Field &body, const ApiSettings &settings,
   generate.streams = body["stream"].boolean().value_or(false);
   if (auto most = body["n_probs"].integer(0, kMostTopLogprobs); most && *most)
     generate.topLogprobs = int32_t(*most);
-  generate.grammar = readOpenAiFormat(body);
+  generate.format = readOpenAiFormat(body);
   request.returnsTokens = body["return_tokens"].boolean().value_or(false);
   request.responseFields = body["response_fields"].texts(kMostTools);
   // No time, or less, is no limit.

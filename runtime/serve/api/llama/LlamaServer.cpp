@@ -76,14 +76,14 @@ Json pieceJson(std::string_view bytes) {
 } // namespace
 
 Json samplingJson(const SamplerParams &params) {
-  return {{"temperature", params.temperature},
+  return {{"temperature", shownFloat(params.temperature)},
           {"top_k", params.topK},
-          {"top_p", params.topP},
-          {"min_p", params.minP},
-          {"repeat_penalty", params.repetitionPenalty},
+          {"top_p", shownFloat(params.topP)},
+          {"min_p", shownFloat(params.minP)},
+          {"repeat_penalty", shownFloat(params.repetitionPenalty)},
           {"repeat_last_n", params.repetitionWindow},
-          {"presence_penalty", params.presencePenalty},
-          {"frequency_penalty", params.frequencyPenalty}};
+          {"presence_penalty", shownFloat(params.presencePenalty)},
+          {"frequency_penalty", shownFloat(params.frequencyPenalty)}};
 }
 
 void tokenize(Exchange exchange) {

@@ -43,8 +43,11 @@ public:
   Json whole(std::span<const Choice> choices) override {
     const Choice &choice = choices[0];
     Json json = line(choice.text, choice.reasoning);
+    // A call that was cut off has no arguments yet.
     for (const ToolCall &call : choice.calls)
-      json["message"]["tool_calls"].push_back(callJson(call));
+      if (auto arguments = argumentsObject(call.arguments))
+        json["message"]["tool_calls"].push_back(
+            callJson(call, *std::move(arguments)));
     addLogprobs(json, choice.logprobs);
     addEnd(json, choice);
     return json;
@@ -57,9 +60,13 @@ public:
     case Delta::Kind::Reasoning:
       return jsonText(line("", delta.text)) + "\n";
     case Delta::Kind::CallEnd: {
+      const ToolCall &call = choice.calls[delta.call];
+      auto arguments = argumentsObject(call.arguments);
+      if (!arguments)
+        break;
       Json json = line("", "");
       json["message"]["tool_calls"].push_back(
-          callJson(choice.calls[delta.call]));
+          callJson(call, *std::move(arguments)));
       return jsonText(json) + "\n";
     }
     case Delta::Kind::CallBegin:
@@ -108,11 +115,10 @@ private:
       json["logprobs"] = logprobsJson(*facts_.tokenizer, entries)["content"];
   }
 
-  static Json callJson(const ToolCall &call) {
-    return {{"function",
-             {{"name", call.name},
-              {"arguments", Json::parse(call.arguments, nullptr,
-                                        /*allow_exceptions=*/false)}}}};
+  static Json callJson(const ToolCall &call, Json arguments) {
+    return {{"id", call.id},
+            {"function",
+             {{"name", call.name}, {"arguments", std::move(arguments)}}}};
   }
 
   void addEnd(Json &json, const Choice &choice) const {
@@ -152,7 +158,6 @@ void readCommon(const Field &body, const ApiSettings &settings,
   call.options.noSpecial = settings.noSpecial;
   Field options = body["options"];
   readSampling(options, settings, generate);
-  generate.reply = ReplyOptions::forChat();
   generate.reply.stops = readStops(options["stop"]);
   // Both negative numbers of Ollama mean as much as fits.
   if (auto most = options["num_predict"].integer(-2, kMostRequestTokens);
@@ -169,12 +174,11 @@ void readCommon(const Field &body, const ApiSettings &settings,
   else if (format.isText() && format.word({"json"}))
     schema = format.as(anyObject);
   if (!format.isText() || schema)
-    generate.grammar =
+    generate.format =
         readGrammar(schema, body.none(), body.none(), body.none());
   Field think = body["think"];
   if (think.isText()) {
-    if (auto effort = think.word({"low", "medium", "high"}))
-      setReasoningEffort(*effort, call);
+    readReasoningEffort(think, call);
   } else if (auto thinks = think.boolean()) {
     if (*thinks)
       call.messages.variables()["enable_thinking"] = true;

@@ -32,7 +32,8 @@ Json ollamaModelJson(const ModelFacts &facts) {
 
 Json capabilities(const ModelFacts &facts) {
   Json list = {"completion"};
-  if (toolFormatOf(facts.chatTemplate))
+  // A template without tools of its own has them described in words.
+  if (!facts.chatTemplate.empty())
     list.push_back("tools");
   if (facts.chatTemplate.find("think") != std::string::npos)
     list.push_back("thinking");

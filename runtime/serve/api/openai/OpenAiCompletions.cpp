@@ -70,8 +70,6 @@ private:
   Json chunk(Json choice) const {
     Json json = head();
     json["choices"].push_back(std::move(choice));
-    if (includesUsage_)
-      json["usage"] = nullptr;
     return json;
   }
 
@@ -139,7 +137,7 @@ void readText(const Field &body, const ApiSettings &settings,
                           "probabilities of prompts are not computed",
                           "unsupported_parameter");
   request.suffix = body["suffix"].text().value_or("");
-  generate.grammar = readOpenAiFormat(body);
+  generate.format = readOpenAiFormat(body);
 }
 
 void runText(const Exchange &exchange, std::shared_ptr<Backend> backend,

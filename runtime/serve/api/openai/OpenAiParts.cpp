@@ -20,7 +20,7 @@ Json tokenJson(const Tokenizer &tokenizer, int32_t token, float logprob) {
 }
 } // namespace
 
-std::shared_ptr<const Automaton> readOpenAiFormat(const Field &body) {
+AnswerFormat readOpenAiFormat(const Field &body) {
   static const Json anyObject = true;
   Field format = body["response_format"];
   Field schema = format.none();

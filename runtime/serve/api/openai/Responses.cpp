@@ -116,7 +116,7 @@ std::optional<ResponseRequest> readRequest(const Exchange &exchange) {
 /// Instructions are of this answer alone.
 void addInstructions(ResponseRequest &request) {
   if (const Json &text = request.echoed["instructions"]; text.is_string())
-    request.call.messages.setSystem(text.get_ref<const std::string &>());
+    addInstructions(request.call, text.get_ref<const std::string &>());
 }
 
 std::optional<Json> keptResponse(const Exchange &exchange) {
@@ -132,12 +132,13 @@ void createResponse(Exchange exchange) {
   addInstructions(*request);
   auto context = exchange.context;
   std::string client = exchange.request.client;
+  const bool hasLogprobs = request->call.generate.topLogprobs >= 0;
   answerChat(std::move(exchange), std::move(request->call),
-             [context, client, kept = std::move(kept), isKept = request->isKept,
-              input = std::move(request->input),
+             [context, client, hasLogprobs, kept = std::move(kept),
+              isKept = request->isKept, input = std::move(request->input),
               echoed = std::move(request->echoed)](const ReplyFacts &facts) {
                return makeResponseWriter(
-                   facts, echoed,
+                   facts, echoed, hasLogprobs,
                    [=](const Choice &choice, const Json &response) {
                      if (isKept)
                        keep(context->settings, client, response,

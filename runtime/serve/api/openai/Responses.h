@@ -38,6 +38,7 @@ using ResponseFinished =
     std::function<void(const Choice &, const nlohmann::ordered_json &)>;
 std::unique_ptr<ReplyWriter> makeResponseWriter(const ReplyFacts &facts,
                                                 nlohmann::ordered_json echoed,
+                                                bool hasLogprobs,
                                                 ResponseFinished finished);
 
 } // namespace moert
