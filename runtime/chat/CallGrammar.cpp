@@ -68,7 +68,10 @@ StatusOr<ExprId> CallGrammar::call(const ToolFormat &form, const Tool &tool) {
     break;
   case Body::NamedBare:
     body = grammar_.sequence(
-        {grammar_.bytes("{"), text(form.close), grammar_.bytes("}")});
+        {grammar_.bytes("{"),
+         textWithout(grammar_, fmt::format("text{}", texts_++), {form.close},
+                     {.hasControls = true}),
+         grammar_.bytes("}")});
     break;
   case Body::Tagged:
     body = tagged(form, tool);
@@ -97,17 +100,15 @@ StatusOr<ExprId> CallGrammar::object(const ToolFormat &form, const Tool &tool) {
 /// What precedes the arguments.
 ExprId CallGrammar::head(const ToolFormat &form, const std::string &name) {
   ExprId written = grammar_.bytes(name);
-  const ExprId id =
-      grammar_.repeat(grammar_.chars({{'0', '9'}, {'A', 'Z'}, {'a', 'z'}}), 1,
-                      64);
+  const ExprId id = grammar_.repeat(
+      grammar_.chars({{'0', '9'}, {'A', 'Z'}, {'a', 'z'}}), 1, 64);
   if (form.nameIsId)
     written = grammar_.sequence(
         {grammar_.bytes("functions." + name + ":"),
          grammar_.repeat(grammar_.chars({{'0', '9'}}), 1, 3)});
   if (!form.idOpen.empty())
-    written = grammar_.sequence(
-        {written,
-         grammar_.optional(grammar_.sequence({mark(form.idOpen), id}))});
+    written = grammar_.sequence({written, grammar_.optional(grammar_.sequence(
+                                              {mark(form.idOpen), id}))});
   if (!form.idClose.empty())
     written = grammar_.sequence({id, mark(form.idClose), written});
   return grammar_.sequence({mark(form.open), written, mark(form.nameClose),
@@ -139,16 +140,15 @@ StatusOr<ExprId> CallGrammar::schemaExpr(const Tool &tool, const Json &schema,
     parsed = status;
   }
   if (mustHold_ || tool.isStrict)
-    return parsed.status().at(fmt::format("the arguments of {}{}",
-                                          moert::quoted(tool.name), place));
+    return parsed.status().at(
+        fmt::format("the arguments of {}{}", moert::quoted(tool.name), place));
   return otherwise;
 }
 
 StatusOr<ExprId> CallGrammar::tagged(const ToolFormat &form, const Tool &tool) {
   const Json none = Json::object();
   auto found = tool.parameters.find("properties");
-  const bool isListed =
-      found != tool.parameters.end() && found->is_object();
+  const bool isListed = found != tool.parameters.end() && found->is_object();
   const Json &properties = isListed ? *found : none;
   const Json required = tool.parameters.value("required", Json::array());
   std::vector<ExprId> parts;
@@ -181,8 +181,8 @@ StatusOr<ExprId> CallGrammar::value(const ToolFormat &form, const Tool &tool,
   const std::string close = form.closeOf(name);
   std::vector<ExprId> ways;
   auto add = [&](const char *type, ExprId written) {
-    ways.push_back(grammar_.sequence(
-        {mark(form.attributesOf(type)), valueOpen, written}));
+    ways.push_back(
+        grammar_.sequence({mark(form.attributesOf(type)), valueOpen, written}));
   };
   // Strings between marks are plain text.
   if (!allowed.values.empty()) {
@@ -208,7 +208,10 @@ StatusOr<ExprId> CallGrammar::value(const ToolFormat &form, const Tool &tool,
   const bool isText = allowed.types == std::vector<std::string>{"string"};
   if (!isText) {
     if (form.values == ToolFormat::Values::Nested) {
-      add("object", text(close));
+      // Values inside have marks of their own: the first mark that closes the
+      // parameter ends it.
+      add("object", textWithout(grammar_, fmt::format("text{}", texts_++), {},
+                                {.hasControls = true}));
     } else {
       MOE_ASSIGN_OR_RETURN(ExprId json, jsonValue(tool, name, schema));
       if (form.typeAttributes.empty()) {
@@ -227,8 +230,8 @@ StatusOr<ExprId> CallGrammar::value(const ToolFormat &form, const Tool &tool,
         }
       }
       if (form.values == ToolFormat::Values::Python)
-        for (auto [type, words] :
-             std::initializer_list<std::pair<const char *, std::vector<std::string>>>{
+        for (auto [type, words] : std::initializer_list<
+                 std::pair<const char *, std::vector<std::string>>>{
                  {"boolean", {"True", "False"}}, {"null", {"None"}}})
           if (allowed.allows(type) && allowed.values.empty())
             for (const std::string &word : words)

@@ -22,17 +22,17 @@ constexpr std::string_view kValues[] = {"vqone", "vqtwo"};
 
 /// Arguments of every type, each under a key of its own.
 Json typedArguments() {
-  return {{"zqstring", "vq"},      {"zqinteger", 7},
-          {"zqnumber", 2.5},       {"zqboolean", true},
-          {"zqnull", nullptr},     {"zqarray", {"vq", 1}},
+  return {{"zqstring", "vq"},          {"zqinteger", 7},
+          {"zqnumber", 2.5},           {"zqboolean", true},
+          {"zqnull", nullptr},         {"zqarray", {"vq", 1}},
           {"zqobject", {{"vk", "vq"}}}};
 }
 
 Json parametersOf(const Json &arguments) {
   Json properties = Json::object();
   for (const auto &[key, value] : arguments.items()) {
-    std::string type = value.is_number_integer() ? "integer"
-                                                 : value.type_name();
+    std::string type =
+        value.is_number_integer() ? "integer" : value.type_name();
     properties[key] = {{"type", type}, {"description", "d"}};
   }
   return {{"type", "object"},
@@ -46,8 +46,7 @@ struct ProbeCall {
 };
 
 ProbeCall textCall(size_t index) {
-  return {kNames[index],
-          {{kKeys[0], kValues[0]}, {kKeys[1], kValues[1]}}};
+  return {kNames[index], {{kKeys[0], kValues[0]}, {kKeys[1], kValues[1]}}};
 }
 
 std::vector<Tool> probeTools(const std::vector<ProbeCall> &calls) {
@@ -79,7 +78,7 @@ struct Written {
 
 /// How a template wants to be given calls.
 struct Variant {
-  bool hasFunctionIds;  ///< Ids such as functions.f:0, else nine letters.
+  bool hasFunctionIds;   ///< Ids such as functions.f:0, else nine letters.
   bool hasTextArguments; ///< Arguments are JSON text, else objects.
   bool hasResults;       ///< Answers of the tools follow.
 };
@@ -174,9 +173,9 @@ private:
     tail.remove_prefix(commonBegin(tail, setting_.answerHead).size());
     std::string text = withControls(tail, tokenizer_);
     // Without a token that ends the turn, what follows is what follows answers.
-    text.resize(text.size() -
-                commonEnd(text, withControls(setting_.answerTail, tokenizer_))
-                    .size());
+    text.resize(
+        text.size() -
+        commonEnd(text, withControls(setting_.answerTail, tokenizer_)).size());
     for (bool isLess = true; isLess;) {
       isLess = false;
       for (const std::string &mark : setting_.answerMarks)
@@ -313,9 +312,8 @@ private:
         commonEnd(before, middle->substr(close.size()));
     form.close = close;
     form.open = open;
-    form.between =
-        middle->substr(close.size(),
-                       middle->size() - close.size() - open.size());
+    form.between = middle->substr(close.size(),
+                                  middle->size() - close.size() - open.size());
     form.sectionOpen = before.substr(0, before.size() - open.size());
     form.sectionClose = after.substr(close.size());
     // Blanks alone are no section.
@@ -386,8 +384,7 @@ private:
       return form;
     }
     setMarks(form, before, middle, after);
-    form.isBare =
-        withoutBlanks(form.open).empty() && form.sectionOpen.empty();
+    form.isBare = withoutBlanks(form.open).empty() && form.sectionOpen.empty();
     return form;
   }
 
@@ -505,8 +502,8 @@ private:
     };
     if (!cut(after) || (middle && !cut(*middle)))
       return std::nullopt;
-    std::string head = all[0].head.substr(
-        0, all[0].head.size() - form.parameterOpen.size());
+    std::string head =
+        all[0].head.substr(0, all[0].head.size() - form.parameterOpen.size());
     if (all.size() > 1 && all[0].head != all[1].head)
       setNumbered(form, head, all[1].head);
     else
@@ -530,10 +527,9 @@ private:
       numbered.replace(at, 1, 1, ToolFormat::kNumber);
     form.nameClose = atoms.front();
     form.headEnd = atoms.size() > 1 ? atoms.back() : std::string_view();
-    form.attributes =
-        numbered.substr(form.nameClose.size(), numbered.size() -
-                                                   form.nameClose.size() -
-                                                   form.headEnd.size());
+    form.attributes = numbered.substr(form.nameClose.size(),
+                                      numbered.size() - form.nameClose.size() -
+                                          form.headEnd.size());
   }
 
   /// Learns what stands before values of each type, and how they are written.
@@ -542,36 +538,22 @@ private:
     if (!typed)
       return form;
     std::map<std::string, std::string> before;
+    const std::string mark = form.parameterNameClose;
+    const std::string_view last = atomsOf(mark).back();
     for (const auto &[key, value] : typed->calls[0].arguments.items()) {
       const size_t at = typed->text.find(key);
-      const std::string shown =
-          value.is_string() ? value.get<std::string>() : std::string();
       if (at == typed->text.npos)
         continue;
       const std::string_view rest =
           std::string_view(typed->text).substr(at + key.size());
-      // The mark that ends with the value's first character.
-      const std::string first = value.is_string()    ? shown
-                                : value.is_boolean() ? ""
-                                : value.is_null()    ? ""
-                                : value.is_number()  ? value.dump()
-                                                     : "";
-      size_t end = first.empty() ? rest.npos : rest.find(first);
-      if (value.is_boolean())
-        end = std::min(rest.find("true"), rest.find("True"));
-      if (value.is_null())
-        end = std::min(rest.find("null>"), rest.find("None"));
-      if (value.is_structured())
-        end = rest.find_first_of(value.is_array() ? "[" : "{");
-      if (end != rest.npos && end < 200)
+      if (const size_t end = rest.find(last); end != rest.npos)
         before[value.is_number_integer() ? "integer" : value.type_name()] =
-            rest.substr(0, end);
+            rest.substr(0, end + last.size());
     }
     const std::string &string = before["string"];
     bool differs = false;
-    for (const auto &[type, mark] : before)
-      differs |= type != "null" && type != "array" && type != "object" &&
-                 mark != string;
+    for (const auto &[type, other] : before)
+      differs |= other != string;
     if (differs) {
       const std::vector<std::string_view> atoms = atomsOf(string);
       form.parameterNameClose = atoms.front();
@@ -581,13 +563,14 @@ private:
       for (const auto &[type, mark] : before)
         if (mark.starts_with(form.parameterNameClose) &&
             mark.ends_with(form.valueOpen) && mark.size() >= around)
-          form.typeAttributes[type] = mark.substr(
-              form.parameterNameClose.size(), mark.size() - around);
+          form.typeAttributes[type] =
+              mark.substr(form.parameterNameClose.size(), mark.size() - around);
       if (!form.typeAttributes.contains("null"))
         form.typeAttributes["null"] = form.attributesOf("object");
     }
     // The notation that reads all of it is the model's.
-    for (auto values : {ToolFormat::Values::Python, ToolFormat::Values::Nested}) {
+    for (auto values :
+         {ToolFormat::Values::Python, ToolFormat::Values::Nested}) {
       form.values = values;
       if (reads(form, *typed))
         break;

@@ -22,8 +22,8 @@ struct CallProbeSetting {
 };
 
 /// The forms in which the template writes calls, or of which what it tells the
-/// model of its tools has the signs; the template's own is first. Each form that
-/// the template writes reads back what was written.
+/// model of its tools has the signs; the template's own is first. Each form
+/// that the template writes reads back what was written.
 std::vector<ToolFormat> learnCalls(const RenderVariables &render,
                                    const Tokenizer &tokenizer,
                                    const CallProbeSetting &setting);

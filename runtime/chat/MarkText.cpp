@@ -22,8 +22,8 @@ size_t tagBytes(std::string_view text) {
   if (text.front() != '<' && text.front() != '[')
     return 0;
   const size_t end = text.find_first_of(" \t\r\n\"'{}\xFF<>[]", 1);
-  const bool isTag = end != text.npos && end > 1 && end < kMostTagBytes &&
-                     text[end] == close;
+  const bool isTag =
+      end != text.npos && end > 1 && end < kMostTagBytes && text[end] == close;
   return isTag ? end + 1 : 0;
 }
 
@@ -55,9 +55,9 @@ std::string exchanged(std::string_view mark, bool opens) {
   const std::string name = namedControls(mark);
   const bool isControl = !mark.empty() && mark.front() == kControlOpen;
   for (const Brackets &pair : kBrackets) {
-    const auto [before, after] = opens
-                                     ? std::pair(pair.closeBefore, pair.closeAfter)
-                                     : std::pair(pair.before, pair.after);
+    const auto [before, after] =
+        opens ? std::pair(pair.closeBefore, pair.closeAfter)
+              : std::pair(pair.before, pair.after);
     if (!name.starts_with(before) || !name.ends_with(after) ||
         name.size() <= before.size() + after.size())
       continue;
@@ -118,8 +118,8 @@ std::string_view commonBegin(std::string_view text, std::string_view other) {
 std::string_view commonEnd(std::string_view text, std::string_view other) {
   const std::vector<std::string_view> a = atomsOf(text), b = atomsOf(other);
   size_t bytes = 0;
-  for (size_t i = 1; i <= std::min(a.size(), b.size()) &&
-                     a[a.size() - i] == b[b.size() - i];
+  for (size_t i = 1;
+       i <= std::min(a.size(), b.size()) && a[a.size() - i] == b[b.size() - i];
        ++i)
     bytes += a[a.size() - i].size();
   return text.substr(text.size() - bytes);

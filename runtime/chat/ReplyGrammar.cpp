@@ -84,8 +84,8 @@ private:
     if (holdsCalls()) {
       MOE_ASSIGN_OR_RETURN(ExprId all, calls());
       if (isFree()) {
-        const ExprId text = textWithout(grammar_, "text", callMarks(),
-                                        {.hasControls = true});
+        const ExprId text =
+            textWithout(grammar_, "text", callMarks(), {.hasControls = true});
         return grammar_.sequence(
             {text, repeated(grammar_.sequence({all, text}))});
       }
@@ -106,8 +106,10 @@ private:
     const ExprId end = ends.empty()
                            ? grammar_.empty()
                            : repeated(grammar_.choice(std::move(ends)));
+    // Before a call, an answer may be empty.
     const ExprId body = grammar_.sequence(
-        {grammar_.optional(mark(speech.answerBegin)), inner, end});
+        {grammar_.optional(mark(speech.answerBegin)),
+         holdsCalls() ? end : grammar_.empty(), inner, end});
     if (!speech.reasons())
       return body;
     const std::string_view thoughtEnd = withoutBlanks(speech.reasoningEnd);
@@ -162,8 +164,7 @@ private:
       return {};
     header.remove_prefix(at);
     const size_t name = channels().channel.size();
-    return std::string(
-        header.substr(0, header.find_first_of(" \xFF", name)));
+    return std::string(header.substr(0, header.find_first_of(" \xFF", name)));
   }
 
   /// The type of a message's text, which models write or leave out.
@@ -178,16 +179,16 @@ private:
   ExprId callHeader(const std::string &name) {
     const std::string channel = channelOf(channels().call),
                       thinking = channelOf(channels().reasoning);
-    const ExprId to = grammar_.sequence(
-        {grammar_.bytes(" to="), grammar_.optional(grammar_.bytes("functions.")),
-         grammar_.bytes(name)});
+    const ExprId to =
+        grammar_.sequence({grammar_.bytes(" to="),
+                           grammar_.optional(grammar_.bytes("functions.")),
+                           grammar_.bytes(name)});
     if (channel.empty())
       return grammar_.sequence({to, mark(channels().body)});
     const ExprId where = grammar_.choice({mark(channel), mark(thinking)});
-    return grammar_.sequence(
-        {grammar_.choice({grammar_.sequence({to, where}),
-                          grammar_.sequence({where, to})}),
-         type(), mark(channels().body)});
+    return grammar_.sequence({grammar_.choice({grammar_.sequence({to, where}),
+                                               grammar_.sequence({where, to})}),
+                              type(), mark(channels().body)});
   }
 
   StatusOr<ExprId> callMessage(const Tool &tool) {
@@ -218,6 +219,8 @@ private:
     const ExprId body = mark(channels().body);
     // Reasoning, and what a model says before it calls.
     std::vector<ExprId> headers = {mark(channels().reasoning)};
+    if (holdsCalls() && isFree())
+      headers.push_back(mark(channels().answer));
     if (const std::string channel = channelOf(channels().call);
         !channel.empty())
       headers.push_back(mark(channel));
@@ -228,8 +231,8 @@ private:
     if (!wish_.mustCall) {
       const ExprId said =
           wish_.answer ? grammar_.embed(*wish_.answer, "answer-") : text;
-      ExprId all = grammar_.sequence(
-          {mark(channels().answer), type(), body, said});
+      ExprId all =
+          grammar_.sequence({mark(channels().answer), type(), body, said});
       if (isFree())
         all = grammar_.choice(
             {all, grammar_.sequence({header, body, text}), text});
@@ -242,11 +245,10 @@ private:
         each.push_back(one);
       }
       const ExprId one = grammar_.choice(std::move(each));
-      last.push_back(
-          wish_.isParallel
-              ? grammar_.sequence(
-                    {one, repeated(grammar_.sequence({next, one}))})
-              : one);
+      last.push_back(wish_.isParallel
+                         ? grammar_.sequence(
+                               {one, repeated(grammar_.sequence({next, one}))})
+                         : one);
     }
     const ExprId all =
         grammar_.sequence({before, grammar_.choice(std::move(last)), end});
@@ -254,9 +256,8 @@ private:
       return all;
     std::vector<ExprId> ways = {grammar_.sequence({text, next, all})};
     if (!wish_.mustCall)
-      ways.push_back(wish_.answer
-                         ? grammar_.embed(*wish_.answer, "begun-answer-")
-                         : text);
+      ways.push_back(
+          wish_.answer ? grammar_.embed(*wish_.answer, "begun-answer-") : text);
     return grammar_.choice(std::move(ways));
   }
 

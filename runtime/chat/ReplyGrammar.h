@@ -3,8 +3,8 @@
 // The grammar of a reply from its first token on, as its model speaks
 // (Speech.h): reasoning, which is free and may always end, then the answer and
 // calls of tools. It is over bytes and control tokens (controlBytes() of
-// StreamDecoder.h), so that a token may be the end of one part and the beginning
-// of the next.
+// StreamDecoder.h), so that a token may be the end of one part and the
+// beginning of the next.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,8 +30,8 @@ struct ReplyWish {
   const std::vector<Tool> *tools = nullptr;
   /// The forms of calls: those of the speech, or that of GenericTools.h.
   const std::vector<ToolFormat> *forms = nullptr;
-  bool mustCall = false;   ///< The reply is calls and nothing else.
-  bool isParallel = true;  ///< More than one call.
+  bool mustCall = false;  ///< The reply is calls and nothing else.
+  bool isParallel = true; ///< More than one call.
   /// What the answer is, if the reply is one. Null: any text.
   const Grammar *answer = nullptr;
 };

@@ -23,8 +23,8 @@ Found firstOf(std::string_view text, std::span<const std::string_view> marks) {
     if (mark.empty())
       continue;
     const size_t at = text.find(mark);
-    if (at < found.at || (at == found.at && at != text.npos &&
-                          mark.size() > found.mark.size()))
+    if (at < found.at ||
+        (at == found.at && at != text.npos && mark.size() > found.mark.size()))
       found = {at, mark};
   }
   return found;
@@ -35,7 +35,8 @@ size_t heldBytes(std::string_view text,
                  std::span<const std::string_view> marks) {
   size_t held = 0;
   for (std::string_view mark : marks)
-    for (size_t size = std::min(mark.size(), text.size() + 1); size-- > held + 1;)
+    for (size_t size = std::min(mark.size(), text.size() + 1);
+         size-- > held + 1;)
       if (text.ends_with(mark.substr(0, size))) {
         held = size;
         break;
@@ -156,13 +157,15 @@ bool ReplySplitter::stepReasoning(bool isEnd) {
     if (found.at == text.npos)
       break;
     found.at += from;
-    const std::string_view before = withoutBlanksAtEnd(text.substr(0, found.at));
+    const std::string_view before =
+        withoutBlanksAtEnd(text.substr(0, found.at));
     const bool isCall = found.mark != end;
     // Reasoning may talk about a mark that is no control token: only at the
     // beginning of a line it is one.
     const bool beginsLine =
-        before.empty() || text.substr(before.size(), found.at - before.size())
-                                  .find('\n') != text.npos;
+        (before.empty() && startsPart_) ||
+        text.substr(before.size(), found.at - before.size()).find('\n') !=
+            text.npos;
     if (isCall && found.mark.front() != kControlOpen && !beginsLine) {
       from = found.at + found.mark.size();
       continue;
@@ -284,7 +287,8 @@ std::vector<ReplySplitter::Part> ReplySplitter::push(std::string_view text) {
   pending_ += text;
   // A control token is not cut.
   size_t whole = pending_.rfind(kControlOpen);
-  if (whole == pending_.npos || pending_.find(kControlClose, whole) != pending_.npos)
+  if (whole == pending_.npos ||
+      pending_.find(kControlClose, whole) != pending_.npos)
     whole = pending_.size();
   held_ += pending_.substr(0, whole);
   pending_.erase(0, whole);

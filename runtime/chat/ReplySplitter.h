@@ -5,9 +5,9 @@
 // of reasoning are text. Where headers name each message, each is reasoning or
 // answer as its header says.
 //
-// Text in and out has control tokens as controlBytes() of StreamDecoder.h. A call of a tool is
-// a part of the answer. Where a header is what calls (gpt-oss), it comes out in
-// the form of Speech::calls, whatever its spelling.
+// Text in and out has control tokens as controlBytes() of StreamDecoder.h. A
+// call of a tool is a part of the answer. Where a header is what calls
+// (gpt-oss), it comes out in the form of Speech::calls, whatever its spelling.
 //
 //===----------------------------------------------------------------------===//
 
@@ -69,7 +69,7 @@ private:
   std::string held_;
   std::string pending_; ///< The beginning of a control token.
   std::vector<Part> parts_;
-  bool startsPart_ = true; ///< Where line ends are to be removed.
+  bool startsPart_ = true;   ///< Where line ends are to be removed.
   bool isReasoning_ = false; ///< Of a Message.
   std::string messageEnd_;   ///< What its end is written as.
 };

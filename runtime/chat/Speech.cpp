@@ -13,18 +13,17 @@ namespace {
 std::string shown(std::string_view mark) {
   std::string text;
   for (char c : namedControls(mark))
-    text += c == '\n'                    ? std::string("\\n")
-            : c == ToolFormat::kKey      ? std::string("NAME")
-            : c == ToolFormat::kNumber   ? std::string("N")
-                                         : std::string(1, c);
+    text += c == '\n'                  ? std::string("\\n")
+            : c == ToolFormat::kKey    ? std::string("NAME")
+            : c == ToolFormat::kNumber ? std::string("N")
+                                       : std::string(1, c);
   return text;
 }
 
 std::string formText(const ToolFormat &form) {
   using Body = ToolFormat::Body;
   std::string body;
-  const std::string id =
-      form.idOpen.empty() ? "" : "[" + form.idOpen + "ID]";
+  const std::string id = form.idOpen.empty() ? "" : "[" + form.idOpen + "ID]";
   switch (form.body) {
   case Body::Json:
   case Body::JsonList:
@@ -60,9 +59,9 @@ bool Speech::isInside(std::string_view prompt) const {
 std::vector<std::pair<std::string, std::string>> Speech::rows() const {
   std::vector<std::pair<std::string, std::string>> rows;
   if (channels) {
-    rows.emplace_back("messages", fmt::format("{}HEADER{}",
-                                              shown(channels->start),
-                                              shown(channels->body)));
+    rows.emplace_back("messages",
+                      fmt::format("{}HEADER{}", shown(channels->start),
+                                  shown(channels->body)));
     rows.emplace_back("reasoning", shown(channels->reasoning));
     rows.emplace_back("answer", shown(channels->answer));
     if (!channels->call.empty())

@@ -6,8 +6,9 @@
 // SpeechProbe.h); what renders prompts, masks tokens, and splits and parses
 // replies reads it here, so that they agree.
 //
-// All marks have control tokens as controlBytes() (StreamDecoder.h): the name of a control token that a model spells is text, and no mark. Marks that
-// are "" do not exist.
+// All marks have control tokens as controlBytes() (StreamDecoder.h): the name
+// of a control token that a model spells is text, and no mark. Marks that are
+// "" do not exist.
 //
 //===----------------------------------------------------------------------===//
 
@@ -57,8 +58,8 @@ struct Speech {
 
   bool reasons() const { return channels || !reasoningEnd.empty(); }
   bool knowsTools() const { return tellsTools && !calls.empty(); }
-  /// Whether text before a reply, in which control tokens are names, has begun the
-  /// reasoning.
+  /// Whether text before a reply, in which control tokens are names, has begun
+  /// the reasoning.
   bool isInside(std::string_view prompt) const;
   /// Lines that describe this to a person.
   std::vector<std::pair<std::string, std::string>> rows() const;

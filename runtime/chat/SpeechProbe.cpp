@@ -132,9 +132,9 @@ private:
       channels.reasoning = marked(family.reasoning);
       channels.answer = marked(family.answer);
       channels.call = marked(family.call);
-      for (std::string_view end : {std::string_view("<|end|>"),
-                                   std::string_view("<|eom|>"),
-                                   std::string_view("<|call|>")})
+      for (std::string_view end :
+           {std::string_view("<|end|>"), std::string_view("<|eom|>"),
+            std::string_view("<|call|>")})
         if (isSpecial(end))
           if (std::string mark = marked(end); !mark.empty())
             channels.ends.push_back(std::move(mark));
@@ -202,19 +202,19 @@ private:
     const std::string opener = openerOf(end);
     if (!opener.empty() && withoutBlanksAtEnd(before).ends_with(opener)) {
       set(opener, end);
-      speech_.answerBegin = marked(
-          withoutBlanks(withoutBlanks(between).substr(end.size())));
+      speech_.answerBegin =
+          marked(withoutBlanks(withoutBlanks(between).substr(end.size())));
       return true;
     }
     const std::string_view answer =
         withoutBlanks(commonEnd(between, answerHead_));
-    const std::string_view rest = withoutBlanks(
-        between.substr(0, between.size() - commonEnd(between, answerHead_).size()));
+    const std::string_view rest = withoutBlanks(between.substr(
+        0, between.size() - commonEnd(between, answerHead_).size()));
     std::string_view begin = before.substr(commonBegin(before, prompt_).size());
     // Prompts may begin the reasoning by words that earlier turns lack.
     if (withoutBlanks(begin).empty())
-      begin = std::string_view(prompt_).substr(
-          commonBegin(prompt_, before).size());
+      begin =
+          std::string_view(prompt_).substr(commonBegin(prompt_, before).size());
     if (rest.empty())
       return false;
     set(withoutBlanks(begin), rest);
@@ -233,8 +233,8 @@ private:
         continue;
       const std::string_view end = atoms.back();
       const std::string opener = openerOf(end);
-      const std::string_view before = withoutBlanksAtEnd(
-          withoutBlanksAtEnd(text).substr(
+      const std::string_view before =
+          withoutBlanksAtEnd(withoutBlanksAtEnd(text).substr(
               0, withoutBlanksAtEnd(text).size() - end.size()));
       if (!opener.empty() && before.ends_with(opener)) {
         set(opener, end);
@@ -274,9 +274,11 @@ private:
   /// Whether a mark's name says that it is about reasoning.
   static bool isThought(std::string_view mark) {
     std::string name(mark);
-    std::ranges::transform(name, name.begin(),
-                           [](unsigned char c) { return char(std::tolower(c)); });
-    return name.find("think") != name.npos || name.find("reason") != name.npos ||
+    std::ranges::transform(name, name.begin(), [](unsigned char c) {
+      return char(std::tolower(c));
+    });
+    return name.find("think") != name.npos ||
+           name.find("reason") != name.npos ||
            name.find("thought") != name.npos;
   }
 
@@ -325,9 +327,9 @@ private:
     setting.answerHead = answerHead_;
     setting.answerTail = answerTail_;
     setting.answerMarks = speech_.answerEnds;
-    setting.answerMarks.insert(setting.answerMarks.end(),
-                               {speech_.answerBegin, speech_.reasoningBegin,
-                                speech_.reasoningEnd});
+    setting.answerMarks.insert(
+        setting.answerMarks.end(),
+        {speech_.answerBegin, speech_.reasoningBegin, speech_.reasoningEnd});
     setting.channels = &speech_.channels;
     speech_.calls = learnCalls(render_, tokenizer_, setting);
   }

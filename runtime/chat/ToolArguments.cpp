@@ -228,8 +228,7 @@ bool ToolCallParser::isTextParameter() const {
     return withoutBlanks(attributes_) ==
            withoutBlanks(form_->attributesOf("string"));
   const Json &root = toolSchema(*tools_, name_);
-  return valueTypes(parameterSchema(*tools_, name_, parameter_), root)
-      .isText();
+  return valueTypes(parameterSchema(*tools_, name_, parameter_), root).isText();
 }
 
 bool ToolCallParser::stepParameterName() {

@@ -243,12 +243,12 @@ bool ToolCallParser::stepText() {
     if (first == held_.npos)
       return false;
     if (held_[first] == '{') {
-      held_.erase(0, first);
       form_ = &*bare;
       enterCall();
       isTentative_ = needsKnownTool_ = true;
-      seen_.clear();
-      markBytes_ = 0;
+      seen_ = held_.substr(0, first);
+      markBytes_ = first;
+      held_.erase(0, first);
       return true;
     }
   }
@@ -348,9 +348,8 @@ bool ToolCallParser::stepClose() {
   }
   if (held_.empty() || mayBecome(form_->close))
     return false;
-  return fail(
-      fmt::format("has other text where {} should be",
-                  moert::quoted(namedControls(markOf(form_->close)))));
+  return fail(fmt::format("has other text where {} should be",
+                          moert::quoted(namedControls(markOf(form_->close)))));
 }
 
 bool ToolCallParser::stepHead() {

@@ -221,10 +221,9 @@ std::string withControls(std::string_view text, const Tokenizer &tokenizer) {
 ToolFormat withControls(ToolFormat format, const Tokenizer &tokenizer) {
   for (std::string *mark :
        {&format.sectionOpen, &format.sectionClose, &format.open, &format.close,
-        &format.between, &format.nameClose, &format.headEnd,
-        &format.attributes, &format.idOpen, &format.idClose,
-        &format.parameterOpen, &format.parameterNameClose, &format.valueOpen,
-        &format.parameterClose})
+        &format.between, &format.nameClose, &format.headEnd, &format.attributes,
+        &format.idOpen, &format.idClose, &format.parameterOpen,
+        &format.parameterNameClose, &format.valueOpen, &format.parameterClose})
     *mark = withControls(*mark, tokenizer);
   return format;
 }

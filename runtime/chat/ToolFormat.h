@@ -37,7 +37,7 @@ struct ToolFormat {
   Body body = Body::Json;
   std::string sectionOpen = {}, sectionClose = {}; ///< Around all calls.
   std::string open = {}, close = {};               ///< Around each call.
-  std::string between = {};   ///< Between two calls.
+  std::string between = {};                        ///< Between two calls.
   std::string nameClose = {}; ///< After the name; not of Json.
   /// If it exists, attributes may stand between nameClose and it; a model
   /// writes `attributes`, in which kNumber stands for the call's number.

@@ -207,7 +207,9 @@ std::string valueJson(const Json &schema, const Json &root,
     if (std::optional<std::string> json = jsonOfPython(inner))
       if (auto value = written(allowed, *json))
         return *value;
-  if (inner == "None" && !allowed.types.empty() && allowed.allows("null"))
+  const bool mayBeNull = !allowed.types.empty() && allowed.allows("null");
+  if (mayBeNull &&
+      (inner == "None" || (inner.empty() && !allowed.allows("string"))))
     return "null";
   return asText;
 }

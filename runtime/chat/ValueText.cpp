@@ -130,8 +130,8 @@ private:
 
   bool word(std::string &json) {
     constexpr std::pair<std::string_view, std::string_view> words[] = {
-        {"True", "true"},   {"False", "false"}, {"None", "null"},
-        {"true", "true"},   {"false", "false"}, {"null", "null"}};
+        {"True", "true"}, {"False", "false"}, {"None", "null"},
+        {"true", "true"}, {"false", "false"}, {"null", "null"}};
     const std::string_view word =
         text_.substr(0, text_.find_first_of(",]} \t\r\n"));
     for (auto [written, meant] : words)
@@ -179,8 +179,7 @@ std::optional<std::string> nested(std::string_view text,
                                   const Json &root, size_t depth) {
   const std::string open = std::string(prefix) + "<";
   auto trimmed = [](std::string_view all) {
-    const size_t first =
-        std::min(all.find_first_not_of(" \t\r\n"), all.size());
+    const size_t first = std::min(all.find_first_not_of(" \t\r\n"), all.size());
     all.remove_prefix(first);
     return all.substr(0, all.find_last_not_of(" \t\r\n") + 1);
   };
@@ -194,7 +193,7 @@ std::optional<std::string> nested(std::string_view text,
   while (!text.empty()) {
     if (!text.starts_with(open))
       return std::nullopt;
-    const size_t end = text.find('>');
+    const size_t end = text.find('>', open.size());
     if (end == text.npos)
       return std::nullopt;
     const std::string name(text.substr(open.size(), end - open.size()));

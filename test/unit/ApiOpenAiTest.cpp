@@ -37,7 +37,7 @@ TEST_F(ApiTest, AChatCompletion) {
   EXPECT_EQ(asked().promptText, "<user>Hi<assistant>");
   EXPECT_EQ(asked().client, "alice");
   EXPECT_EQ(asked().sampling.seed, 3u);
-  EXPECT_TRUE(asked().reply.splitReasoning);
+  EXPECT_NE(asked().reply.speech, nullptr);
 }
 
 TEST_F(ApiTest, AChatStream) {
@@ -323,7 +323,7 @@ TEST_F(ApiTest, TextCompletions) {
             R"([{"index":0,"text":"SayHello","logprobs":null,)"
             R"("finish_reason":"stop"}])");
   EXPECT_EQ(byteTokenizer().decode(asked().prompt), "Say");
-  EXPECT_FALSE(asked().reply.splitReasoning);
+  EXPECT_EQ(asked().reply.speech, nullptr);
   json = post("/v1/completions", {{"prompt", {"a", "b"}}, {"n", 2}})->json();
   EXPECT_EQ(json["choices"].size(), 4u);
   json = post("/v1/completions",
