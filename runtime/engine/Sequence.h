@@ -21,6 +21,8 @@ struct SequenceOptions {
   /// Reuse cached pages of other sequences that begin with the same tokens, and
   /// publish this sequence's pages.
   bool sharePrefixes = true;
+  /// Pages are shared with sequences of the same group alone; at least 0.
+  int32_t group = 0;
 };
 
 /// A text that an engine works on: its tokens, the pages of the cache that hold
@@ -33,6 +35,7 @@ public:
   Sequence &operator=(Sequence &&other) noexcept;
   ~Sequence();
 
+  const SequenceOptions &options() const { return options_; }
   /// Number of tokens in the cache.
   int32_t position() const { return int32_t(tokens_.size()); }
   std::span<const int32_t> tokens() const { return tokens_; }

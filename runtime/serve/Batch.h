@@ -4,6 +4,7 @@
 #define MOE_RUNTIME_SERVE_BATCH_H
 
 #include "runtime/engine/Engine.h"
+#include "runtime/serve/ClientGroups.h"
 #include "runtime/serve/DeviceTimes.h"
 #include "runtime/serve/DraftPolicy.h"
 #include "runtime/serve/FairShare.h"
@@ -89,7 +90,8 @@ private:
   void noteStored(const Status &status);
   /// Replaces a sequence that has the beginning of `text` by one from the
   /// store, if that has enough more of it.
-  void takeStored(std::span<const int32_t> text, Sequence &sequence);
+  void takeStored(std::span<const int32_t> text, const std::string &group,
+                  Sequence &sequence);
   /// Pages that the running ones may still need.
   int32_t pagesNeeded() const;
   size_t mostKept() const;
@@ -123,6 +125,7 @@ private:
   KeptSequences kept_;
   std::unique_ptr<PrefixStore> store_;
   std::chrono::steady_clock::time_point stored_; ///< Begin of storeBehind().
+  ClientGroups groups_;
   FairShare admission_, prefill_;
   PrefillChunk chunk_;
   DraftPolicy drafts_;

@@ -12,11 +12,13 @@ using moek::kKvPage;
 bool Batch::waitsForPrefix(size_t index) const {
   const LiveGeneration &second = *running_[index];
   const int32_t position = second.position();
-  if (position % kKvPage != 0 || second.embeds())
+  if (position % kKvPage != 0 || second.needsAllTokens())
     return false;
   for (size_t i = 0; i < index; ++i) {
     const LiveGeneration &first = *running_[i];
-    if (!first.isPrompt() || first.embeds() || first.position() < position)
+    if (!first.isPrompt() || first.needsAllTokens() ||
+        first.position() < position ||
+        first.request().group != second.request().group)
       continue;
     auto equal = std::ranges::mismatch(first.text(), second.text()).in1 -
                  first.text().begin();
@@ -46,7 +48,7 @@ void Batch::leaveTwo(LiveGeneration &generation) {
 
 void Batch::findPrefixes() {
   for (const auto &generation : running_) {
-    if (!generation->isPrompt())
+    if (!generation->isPrompt() || generation->needsAllTokens())
       continue;
     const int32_t before = generation->position();
     engine_.takePrefix(*generation->sequence, generation->rest());
@@ -194,13 +196,15 @@ void Batch::run(std::vector<Part> parts, LiveGenerations &waiting) {
     // short that it need not be.
     generation.sequence->setCancel(part.isPrompt ? generation.cancelFlag()
                                                  : nullptr);
-    requests.push_back({.sequence = &*generation.sequence,
-                        .tokens = part.drafted > 0
-                                      ? generation.withDraft(part.drafted)
-                                      : generation.rest(),
-                        .most = part.most,
-                        .together = part.drafted > 0,
-                        .hidden = hiddenSinkOf(generation)});
+    requests.push_back(
+        {.sequence = &*generation.sequence,
+         .tokens = part.drafted > 0 ? generation.withDraft(part.drafted)
+                                    : generation.rest(),
+         .logits = generation.request().promptLogprobs ? Request::Logits::All
+                                               : Request::Logits::Last,
+         .most = part.most,
+         .together = part.drafted > 0,
+         .hidden = hiddenSinkOf(generation)});
   }
   for (const LiveGenerations *each : {&running_, &waiting})
     for (const auto &generation : *each)

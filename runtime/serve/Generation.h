@@ -32,10 +32,19 @@ struct GenerationRequest {
   std::shared_ptr<const Automaton> grammar;
   /// How many alternatives to report of each token; -1: no probabilities.
   int32_t topLogprobs = -1;
+  /// Whether the prompt's tokens are reported too, with `topLogprobs`, or no,
+  /// alternatives. All of them are evaluated then, whatever is in the cache.
+  bool promptLogprobs = false;
   /// The text ends, as one that has reached its length, once it has taken so
   /// long since its first token and has a line's end. Not set: no limit.
   std::optional<std::chrono::milliseconds> mostDecodeTime;
-  std::string client;   ///< Whose share of the engine it uses.
+  std::string client; ///< Whose share of the engine it uses.
+  /// Names those who may find out what each other asked: a prompt is found in
+  /// the cache where one of the same group has been evaluated.
+  std::string group;
+  /// Whether it is another choice of a request that was taken: the limits of
+  /// the queue have counted that one.
+  bool isFurtherChoice = false;
   int32_t priority = 0; ///< A higher one is taken from the queue first.
   /// If it is set, nothing is generated: the prompt's embedding is computed.
   /// Other fields but `prompt`, `client` and `priority` do not matter then.
@@ -67,6 +76,9 @@ struct GenerationStats {
 struct GenerationEvent {
   std::vector<ReplyEvent> events;     ///< What the tokens made certain.
   std::vector<TokenLogprob> logprobs; ///< Of the tokens since the last event.
+  /// Of the prompt's tokens from the second on, if they are wanted: in the
+  /// first event.
+  std::vector<TokenLogprob> promptLogprobs = {};
   /// The tokens since the last event, as in Reply.
   std::vector<int32_t> tokens = {};
   /// Whether this is the last one. Then `reply`, `stats` and `status` are set:

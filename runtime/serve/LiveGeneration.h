@@ -41,6 +41,8 @@ public:
   /// evaluated.
   std::optional<Sequence> sequence;
 
+  /// Without its prompt.
+  const GenerationRequest &request() const { return request_; }
   const std::string &client() const { return request_.client; }
   int32_t priority() const { return request_.priority; }
   std::span<const int32_t> text() const { return text_; }
@@ -51,6 +53,9 @@ public:
   /// Whether only an embedding is wanted. Then text() has one token more than
   /// the prompt, because the engine gives no hidden state of the last one.
   bool embeds() const { return pooled_.has_value(); }
+  /// Whether every token of the prompt is evaluated, because what it gives is
+  /// wanted.
+  bool needsAllTokens() const { return embeds() || request_.promptLogprobs; }
   /// Whether more than the last token is still to be evaluated.
   bool isPrompt() const { return rest().size() > 1; }
 
@@ -126,6 +131,8 @@ private:
                  Sampler sampler, ReplyStream reply);
   StatusOr<int32_t> choose(std::span<const float> logits);
   void note(std::span<const float> logits, int32_t token);
+  /// Keeps the probability of the prompt's token after the one at `position`.
+  void notePrompt(int32_t position, std::span<const float> logits);
   /// Whether GenerationRequest::mostDecodeTime is over.
   bool isOutOfTime() const;
   /// Counts whether the draft had the token that was chosen.
@@ -148,7 +155,8 @@ private:
   std::vector<int32_t> drafted_;
   size_t verified_ = 0; ///< Of the drafted tokens, evaluated in this step.
   std::vector<TokenLogprob> logprobs_; ///< That were not sent yet.
-  std::vector<int32_t> unsent_;        ///< Tokens, likewise.
+  std::vector<TokenLogprob> promptLogprobs_;
+  std::vector<int32_t> unsent_; ///< Tokens, likewise.
   Ending ending_ = Ending::None;
   GenerationStats stats_;
   Clock::time_point submitted_ = Clock::now();

@@ -135,8 +135,6 @@ const Fault kFaults[] = {
     {"/v1/completions", R"({"prompt": [99999]})", "prompt", "has token 99999"},
     {"/v1/completions", R"({"prompt": "a", "best_of": 3})", "best_of",
      "unless it equals n"},
-    {"/v1/completions", R"({"prompt": "a", "echo": true, "logprobs": 1})",
-     "logprobs", "together with echo"},
 };
 
 TEST_F(ApiTest, FaultsNameTheirField) {

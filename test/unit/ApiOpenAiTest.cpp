@@ -351,6 +351,27 @@ TEST_F(ApiTest, TextStreams) {
   EXPECT_EQ(events[7], "[DONE]");
 }
 
+// As programs that measure likelihoods ask.
+TEST_F(ApiTest, AnEchoHasTheProbabilitiesOfThePrompt) {
+  Json body = {{"prompt", "ab </s>"},
+               {"echo", true},
+               {"logprobs", 1},
+               {"max_tokens", 1}};
+  Json choice = post("/v1/completions", body)->json()["choices"][0];
+  EXPECT_TRUE(asked().promptLogprobs);
+  EXPECT_EQ(choice["text"], "ab </s>H");
+  Json logprobs = choice["logprobs"];
+  EXPECT_EQ(logprobs["tokens"].dump(), R"(["a","b"," ","</s>","H"])");
+  EXPECT_EQ(logprobs["token_logprobs"].dump(), "[null,-0.25,-0.25,-0.25,-0.5]");
+  EXPECT_EQ(logprobs["top_logprobs"].size(), 5u);
+  EXPECT_EQ(logprobs["text_offset"].dump(), "[0,1,2,3,7]");
+  body["stream"] = true;
+  auto events = post("/v1/completions", body)->events();
+  EXPECT_EQ(events[0]["choices"][0]["text"], "ab </s>");
+  EXPECT_EQ(events[0]["choices"][0]["logprobs"]["tokens"].size(), 4u);
+  EXPECT_EQ(events[1]["choices"][0]["logprobs"]["text_offset"].dump(), "[7]");
+}
+
 TEST_F(ApiTest, ToolsOfATemplateWithoutAForm) {
   host_.backends[0] = std::make_shared<FakeBackend>(
       "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}");

@@ -1,5 +1,7 @@
 // What clients put into messages: parts of all types, in all interfaces.
 #include "ApiTestSupport.h"
+#include "runtime/constrain/Matcher.h"
+#include "runtime/constrain/TokenTrie.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -377,6 +379,58 @@ TEST_F(ApiTest, WhatHasNoEffectIsInTheLog) {
         "\"prompt_cache_key\"", "\"from_2027\""})
     EXPECT_THAT(log[0], HasSubstr(text));
   EXPECT_THAT(log[0], Not(HasSubstr("secret")));
+}
+
+TEST_F(ApiTest, ModelsForAnthropicsClients) {
+  Json json = request("GET", "/v1/models")->json();
+  EXPECT_EQ(json["has_more"], false);
+  EXPECT_EQ(json["first_id"], "tiny");
+  EXPECT_EQ(json["last_id"], "tiny");
+  Json model = json["data"][0];
+  EXPECT_EQ(model["type"], "model");
+  EXPECT_EQ(model["display_name"], "tiny");
+  EXPECT_EQ(model["created_at"], "2023-11-14T22:13:20Z");
+  EXPECT_EQ(request("GET", "/v1/models/tiny")->json(), model);
+}
+
+TEST_F(ApiTest, AFormatBesideToolsHoldsAnswersThatCallNone) {
+  Json schema = {{"type", "object"},
+                 {"properties", {{"a", {{"type", "integer"}}}}},
+                 {"required", {"a"}}};
+  Json body = {{"messages", {{{"role", "user"}, {"content", "Hi"}}}},
+               {"response_format",
+                {{"type", "json_schema"},
+                 {"json_schema", {{"name", "n"}, {"schema", schema}}}}},
+               {"tools",
+                {{{"type", "function"},
+                  {"function", {{"name", "f"}, {"parameters", schema}}}}}}};
+  for (const char *choice : {"auto", "required"}) {
+    body["tool_choice"] = choice;
+    ASSERT_EQ(post("/v1/chat/completions", body)->status, 200);
+    auto accepts = [&](std::string_view text) {
+      auto tokens = byteTokenizer().encode(text, {.addBos = false});
+      Matcher matcher(asked().grammar,
+                      std::make_shared<const TokenTrie>(byteTokenizer()));
+      return std::ranges::all_of(
+          *tokens, [&](int32_t token) { return matcher.accept(token).isOk(); });
+    };
+    EXPECT_TRUE(accepts("<tool_call>\n{\"name\": \"f\", \"arguments\": "
+                        "{\"a\": 1}}\n</tool_call>"))
+        << choice;
+    EXPECT_EQ(accepts("{\"a\": 1}"), choice[0] == 'a') << choice;
+    EXPECT_FALSE(accepts("Hello")) << choice;
+  }
+}
+
+TEST_F(ApiTest, LogprobsOfAResponse) {
+  Json body = {{"input", "Hi"}, {"top_logprobs", 2}};
+  Json part = post("/v1/responses", body)->json()["output"][0]["content"][0];
+  ASSERT_EQ(part["logprobs"].size(), 5u);
+  EXPECT_EQ(part["logprobs"][0]["token"], "H");
+  EXPECT_EQ(part["logprobs"][0]["top_logprobs"].size(), 2u);
+  body["stream"] = true;
+  Json last = post("/v1/responses", body)->events().back();
+  EXPECT_EQ(last["response"]["output"][0]["content"][0], part);
 }
 
 TEST_F(ApiTest, APromptThatIsTooLongInAnthropicsWords) {

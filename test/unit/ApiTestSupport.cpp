@@ -100,6 +100,10 @@ void FakeBackend::run(const GenerationRequest &request,
       *byteTokenizer().encode(reply, {.addBos = false, .addEos = false});
   tokens.push_back(endToken());
   GenerationEvent event;
+  if (request.promptLogprobs)
+    for (size_t i = 1; i < request.prompt.size(); ++i)
+      event.promptLogprobs.push_back(
+          {request.prompt[i], -0.25f, {{request.prompt[i], -0.25f}}});
   size_t inEvent = 0;
   for (int32_t token : tokens) {
     if (!stream->takesMore())
@@ -135,8 +139,8 @@ void FakeBackend::run(const GenerationRequest &request,
   sink(std::move(event));
 }
 
-void FakeBackend::embed(std::vector<int32_t> tokens, std::string,
-                        EmbedThen then) {
+uint64_t FakeBackend::embed(std::vector<int32_t> tokens, std::string,
+                            EmbedThen then) {
   auto answer = [this, length = float(tokens.size()), then] {
     if (failure.isOk())
       then(std::vector<float>{length, 0.5f});
@@ -147,6 +151,7 @@ void FakeBackend::embed(std::vector<int32_t> tokens, std::string,
     embeddings.push_back(answer);
   else
     answer();
+  return embedded++;
 }
 
 BackendStats FakeBackend::stats() const {

@@ -3,6 +3,7 @@
 #include "test/unit/SchedulerTestSupport.h"
 
 #include <algorithm>
+#include <deque>
 #include <gmock/gmock.h>
 
 using namespace moert;
@@ -226,6 +227,29 @@ TEST_F(SchedulerTest, AFullQueueRefusesAtOnce) {
   complete(greedy({5}, 1, "a"));
 }
 
+TEST_F(SchedulerTest, FurtherChoicesDoNotCountInTheQueue) {
+  open();
+  start({.queue = 1, .queuePerClient = 1});
+  Gate gate;
+  Received first([&](const GenerationEvent &) { gate.pass(); });
+  submit(greedy({3, 4}, 4), first);
+  gate.waitUntilReached();
+  std::deque<Received> others(20);
+  for (Received &each : others) {
+    GenerationRequest request = greedy({3, 4}, 4);
+    request.isFurtherChoice = true;
+    submit(std::move(request), each);
+  }
+  Received refused;
+  EXPECT_EQ(
+      scheduler_->submit(greedy({3, 4}, 4), refused.sink()).status().code(),
+      StatusCode::DoesNotFit);
+  gate.open();
+  first.end();
+  for (Received &each : others)
+    EXPECT_EQ(each.reply().tokens.size(), 4u);
+}
+
 TEST_F(SchedulerTest, DrainingLetsThemEndAndTakesNoMore) {
   open();
   Scheduler &scheduler = start();
@@ -325,6 +349,34 @@ TEST_F(SchedulerTest, EqualPromptsAreEvaluatedOnce) {
 
 // Logits after a prompt do not depend on what the cache held of it: its last
 // token always passes the prefill phase, also where an ubatch would end before.
+// What one group asked is not found by another: neither full pages, nor what is
+// kept, nor what another prompt is about to evaluate.
+TEST_F(SchedulerTest, GroupsShareNothing) {
+  open();
+  start();
+  const std::vector<int32_t> prompt = textOf(5, 2 * kPage + 9);
+  auto of = [&](const char *group, std::vector<int32_t> text) {
+    GenerationRequest request = greedy(std::move(text), 3, group);
+    request.group = group;
+    return request;
+  };
+  EXPECT_EQ(complete(of("a", prompt))->stats().cachedTokens, 0);
+  EXPECT_EQ(complete(of("b", prompt))->stats().cachedTokens, 0);
+  EXPECT_GT(complete(of("a", prompt))->stats().cachedTokens, kPage);
+  EXPECT_EQ(complete(of("c", prompt))->stats().cachedTokens, 0);
+  EXPECT_GT(complete(of("b", prompt))->stats().cachedTokens, kPage);
+  // At the same time.
+  const std::vector<int32_t> other = textOf(8, 2 * kPage + 9);
+  Received a, b, c;
+  submit(of("a", other), a);
+  submit(of("b", other), b);
+  submit(of("a", other), c);
+  EXPECT_EQ(a.stats().cachedTokens, 0);
+  EXPECT_EQ(b.stats().cachedTokens, 0);
+  EXPECT_GT(c.stats().cachedTokens, kPage);
+  EXPECT_EQ(a.reply().tokens, b.reply().tokens);
+}
+
 TEST_F(SchedulerTest, PrefillEvaluatesTheLastTokenOfAPrompt) {
   open(/*context=*/4 * kPage, /*pages=*/16, /*sequences=*/4, /*ubatch=*/24);
   int32_t decoded = 0;
@@ -597,6 +649,46 @@ TEST_F(SchedulerTest, LogprobsAreThoseOfTheModel) {
       EXPECT_NEAR(logprob, expected(token), 1e-4);
     EXPECT_GE(logprobs[i].top[0].second, logprobs[i].top[1].second);
     text.push_back(logprobs[i].token);
+  }
+}
+
+// Beside others, and whatever the cache has of the prompt.
+TEST_F(SchedulerTest, LogprobsOfPromptsAreThoseOfTheModel) {
+  open();
+  start();
+  const std::vector<int32_t> prompt = textOf(7, 2 * kPage + 9);
+  (void)complete(greedy(prompt, 2));
+  Received beside;
+  submit(greedy(textOf(3, 40), 60), beside);
+  for (bool isAlone : {false, true}) {
+    if (isAlone)
+      (void)beside.end();
+    GenerationRequest request = greedy(prompt, isAlone ? 0 : 4);
+    request.topLogprobs = 2;
+    request.promptLogprobs = true;
+    std::vector<TokenLogprob> logprobs;
+    Received received([&](const GenerationEvent &event) {
+      logprobs.insert(logprobs.end(), event.promptLogprobs.begin(),
+                      event.promptLogprobs.end());
+    });
+    submit(request, received);
+    EXPECT_EQ(received.reply().tokens, alone(request));
+    EXPECT_EQ(received.stats().cachedTokens, 0);
+    ASSERT_EQ(logprobs.size(), prompt.size() - 1);
+    const auto reference = plan_->reference(prompt);
+    for (size_t i = 0; i < logprobs.size(); ++i) {
+      double sum = 0;
+      for (double logit : reference[i])
+        sum += std::exp(logit);
+      EXPECT_EQ(logprobs[i].token, prompt[i + 1]);
+      EXPECT_NEAR(logprobs[i].logprob,
+                  reference[i][size_t(prompt[i + 1])] - std::log(sum), 1e-4)
+          << i;
+      ASSERT_EQ(logprobs[i].top.size(), 2u);
+      EXPECT_NEAR(logprobs[i].top[0].second,
+                  *std::ranges::max_element(reference[i]) - std::log(sum),
+                  1e-4);
+    }
   }
 }
 

@@ -3,6 +3,7 @@
 #include "runtime/base/ReadInput.h"
 #include "runtime/base/Temporaries.h"
 #include "runtime/base/Text.h"
+#include "runtime/base/WorkQueue.h"
 #include "runtime/serve/api/Router.h"
 #include "runtime/serve/host/PlanHost.h"
 #include "runtime/serve/http/HttpServer.h"
@@ -42,6 +43,7 @@ struct ServeFlags {
   SchedulerOptions scheduler;
   HttpSettings http;
   SamplerParams sampler;
+  CLI::Option *seed = nullptr; ///< Of the sampler.
 };
 
 std::string environment(const char *name) {
@@ -154,6 +156,10 @@ Status serve(ServeFlags &flags) {
       activatedSockets(environment("LISTEN_FDS"), environment("LISTEN_PID"));
   MOE_ASSIGN_OR_RETURN(std::vector<NamedPlan> plans, plansOf(flags));
   MOE_RETURN_IF_ERROR(Sampler::create(flags.sampler).status());
+  // Without keys there is one client, which has all of the queue.
+  flags.scheduler.queuePerClient = flags.http.apiKeyFile.empty()
+                                       ? flags.scheduler.queue
+                                       : std::max(1, flags.scheduler.queue / 2);
   if (flags.speculation == "off")
     flags.scheduler.speculation = Speculation::Off;
   auto pages = std::make_shared<PlacementPages>(plans);
@@ -193,6 +199,18 @@ Status serve(ServeFlags &flags) {
       moetool::note("{}\n", accessJson(record));
     };
   ApiSettings api{.sampling = flags.sampler, .version = MOE_VERSION};
+  if (moetool::isGiven(flags.seed))
+    api.seed = flags.sampler.seed;
+  // What goes on with a request on a scheduler's thread is done here.
+  auto later = std::make_shared<WorkQueue>(WorkQueue::Limits());
+  api.later = [weak = std::weak_ptr(later)](const std::string &client,
+                                            uint64_t bytes,
+                                            std::function<void()> job) {
+    if (std::shared_ptr<WorkQueue> queue = weak.lock())
+      queue->add({client, bytes, std::move(job)});
+    else
+      job();
+  };
   // Requests may come before create() has returned.
   auto listening = std::make_shared<std::atomic<const HttpServer *>>(nullptr);
   api.moreMetrics = [listening] {
@@ -278,7 +296,7 @@ void addServeCommand(moetool::Tool &tool) {
   moetool::addOption(*command, rows::cacheSize, flags->scheduler.storeBytes);
   moetool::addOption(*command, rows::database, flags->database);
   moetool::addOption(*command, rows::grace, flags->graceSeconds);
-  addSampling(*command, flags->sampler);
+  flags->seed = addSampling(*command, flags->sampler);
   flags->engine.addThreads(*command);
   flags->engine.addRung(*command);
   flags->engine.addWeights(*command);

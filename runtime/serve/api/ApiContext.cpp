@@ -7,15 +7,25 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <thread>
 
 namespace moert {
 
 using Json = nlohmann::ordered_json;
 
+/// When a server that stops has been replaced by another one, most likely.
+static constexpr int32_t kStoppingSeconds = 5;
+
+void logOnce(const Exchange &exchange, const std::string &what) {
+  const auto &log = exchange.settings().log;
+  std::string line = fmt::format("{}: {}", exchange.request.path, what);
+  if (log && exchange.context->lines.add(line))
+    log(line);
+}
+
 void logSkipped(const Exchange &exchange, const Json &body,
                 const Problem &problem) {
-  const auto &log = exchange.settings().log;
-  if (!log)
+  if (!exchange.settings().log)
     return;
   constexpr size_t mostNameBytes = 64, mostNames = 32;
   std::vector<std::string> names;
@@ -29,10 +39,15 @@ void logSkipped(const Exchange &exchange, const Json &body,
   if (!names.empty())
     parts.push_back(
         fmt::format("fields that have no effect: {}", fmt::join(names, ", ")));
-  std::string line =
-      fmt::format("{}: {}", exchange.request.path, fmt::join(parts, "; "));
-  if (exchange.context->lines.add(line))
-    log(line);
+  logOnce(exchange, fmt::format("{}", fmt::join(parts, "; ")));
+}
+
+void ApiContext::later(const std::string &client, uint64_t bytes,
+                       std::function<void()> job) const {
+  if (settings.later)
+    settings.later(client, bytes, std::move(job));
+  else
+    job();
 }
 
 std::optional<Json> bodyJson(const Exchange &exchange) {
@@ -73,12 +88,21 @@ void withModel(
     }
   }
   auto shared = std::make_shared<Exchange>(std::move(exchange));
-  host.open(known, [shared, then = std::move(then)](
-                       StatusOr<std::shared_ptr<Backend>> backend) {
+  auto go = [shared, then = std::move(then)](
+                StatusOr<std::shared_ptr<Backend>> backend) {
     if (backend)
       then(*shared, *std::move(backend));
     else
-      shared->fail(errorOf(backend.status()));
+      shared->fail(errorOf(backend.status(), kStoppingSeconds));
+  };
+  host.open(known, [shared, go = std::move(go),
+                    here = std::this_thread::get_id()](
+                       StatusOr<std::shared_ptr<Backend>> backend) {
+    if (std::this_thread::get_id() == here)
+      return go(std::move(backend));
+    // The thread that has loaded the model loads the next one.
+    shared->context->later(shared->request.client, shared->request.body.size(),
+                           [go, backend] { go(backend); });
   });
 }
 
@@ -95,7 +119,7 @@ void answerChat(Exchange exchange, ChatCall call, MakeWriter writer) {
               RunPlan plan = std::get<RunPlan>(std::move(prepared));
               ReplyFacts facts =
                   replyFacts(*backend, exchange.settings(), plan);
-              startRun(std::move(backend), exchange.answer, std::move(plan),
+              startRun(exchange, std::move(backend), std::move(plan),
                        writer(facts));
             });
 }

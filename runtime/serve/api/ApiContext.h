@@ -42,6 +42,10 @@ struct ApiContext {
   ApiSettings settings;
   ActiveRuns runs = {};
   LogLines lines = {};
+
+  /// ApiSettings::later.
+  void later(const std::string &client, uint64_t bytes,
+             std::function<void()> job) const;
 };
 
 /// One request on its way through an endpoint.
@@ -57,8 +61,10 @@ struct Exchange {
   void fail(const ApiError &error) const { sendError(*answer, style, error); }
 };
 
+/// Adds a line to the log, unless it is there.
+void logOnce(const Exchange &exchange, const std::string &what);
 /// Says in the log what of the request has no effect: fields that nobody asked
-/// for, and what readers noted. A line that was said is not said again.
+/// for, and what readers noted.
 void logSkipped(const Exchange &exchange, const nlohmann::ordered_json &body,
                 const Problem &problem);
 

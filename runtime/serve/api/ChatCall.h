@@ -37,7 +37,9 @@ struct GenerateCall {
   bool hasSeed = false;
   ReplyOptions reply;
   AnswerFormat format;
-  int32_t topLogprobs = -1;                 ///< -1: no probabilities.
+  int32_t topLogprobs = -1; ///< -1: no probabilities.
+  /// Whether the prompt's tokens have probabilities too.
+  bool promptLogprobs = false;
   /// As in GenerationRequest.
   std::optional<std::chrono::milliseconds> mostDecodeTime;
   int32_t choices = 1;
@@ -80,6 +82,8 @@ struct ChatCall {
   std::vector<std::string> places;
   /// A part that the model cannot read, in a message that waits for its answer.
   UnreadPart unread = {};
+  /// The context that the client counts on, in tokens; 0: it does not say.
+  int32_t wantedContext = 0;
   /// What the ids of calls begin with.
   std::string callIdPrefix = "call_";
 };
@@ -98,6 +102,8 @@ struct Choice {
   std::vector<ToolCall> calls;
   /// Of the tokens of `text`.
   std::vector<TokenLogprob> logprobs;
+  /// As in GenerationEvent.
+  std::vector<TokenLogprob> promptLogprobs;
   Finish finish = Finish::Stop;
   StopReason reason = StopReason::EndOfText;
   std::string stop; ///< The stop string that ended it, or "".

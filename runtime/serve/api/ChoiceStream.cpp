@@ -72,6 +72,8 @@ void ChoiceStream::addToolEvents(std::vector<ToolEvent> events,
 void ChoiceStream::receive(GenerationEvent &event, const Emit &emit) {
   if (hasEnded_)
     return;
+  if (!event.promptLogprobs.empty())
+    choice_.promptLogprobs = std::move(event.promptLogprobs);
   bool hasText = false, hasReasoning = false;
   logprobs_.insert(logprobs_.end(), event.logprobs.begin(),
                    event.logprobs.end());

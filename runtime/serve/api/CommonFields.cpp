@@ -151,6 +151,8 @@ Field oneOf(std::initializer_list<Field> fields) {
   for (const Field &field : fields) {
     if (!field)
       continue;
+    if (given && given->json() == field.json())
+      continue;
     if (given)
       field.fail(fmt::format("cannot be combined with {}", given->path()));
     else

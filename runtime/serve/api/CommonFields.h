@@ -28,7 +28,8 @@ std::vector<std::string> readStops(const Field &stop);
 int32_t readMostTokens(const Field &object,
                        std::initializer_list<const char *> names);
 
-/// The one of `fields` that is there, or else an absent one. Two are an error.
+/// The one of `fields` that is there, or else an absent one. Two are an error,
+/// unless they are equal.
 Field oneOf(std::initializer_list<Field> fields);
 
 /// What output must follow: `schema` is a JSON schema (true: any JSON object),

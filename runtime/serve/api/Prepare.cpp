@@ -120,7 +120,6 @@ std::variant<ChatPrompt, ApiError> chatPrompt(const ServedText &backend,
 
 Prepared prepareChat(const ServedText &backend, const ApiSettings &settings,
                      const ChatCall &call) {
-  using Choice = ToolChoice::Kind;
   auto prompt = chatPrompt(backend, call);
   if (auto *error = std::get_if<ApiError>(&prompt))
     return *error;
@@ -192,20 +191,20 @@ Prepared preparePrompts(const ServedText &backend, const ApiSettings &settings,
         return badField("prompt",
                         fmt::format("has token {}, but the model has {} tokens",
                                     token, vocabulary));
-    for (int32_t i = 0; i < call.choices; ++i) {
-      GenerationRequest request;
-      request.prompt = prompt.tokens;
-      request.promptText = prompt.text;
-      request.sampling = call.sampling;
-      request.sampling.seed = call.hasSeed ? call.sampling.seed + uint64_t(i)
-                                           : randomNumber(settings);
-      request.reply = call.reply;
-      request.grammar = call.format.automaton;
-      request.topLogprobs = call.topLogprobs;
-      request.mostDecodeTime = call.mostDecodeTime;
-      request.client = call.client;
-      plan.requests.push_back(std::move(request));
-    }
+    GenerationRequest request;
+    request.prompt = prompt.tokens;
+    request.promptText = prompt.text;
+    request.sampling = call.sampling;
+    if (!call.hasSeed)
+      request.sampling.seed =
+          settings.seed ? *settings.seed : randomNumber(settings);
+    request.reply = call.reply;
+    request.grammar = call.format.automaton;
+    request.topLogprobs = call.topLogprobs;
+    request.promptLogprobs = call.promptLogprobs;
+    request.mostDecodeTime = call.mostDecodeTime;
+    request.client = call.client;
+    plan.requests.push_back(std::move(request));
   }
   return plan;
 }
@@ -218,11 +217,10 @@ ReplyFacts replyFacts(const ServedText &backend, const ApiSettings &settings,
   facts.created = secondsNow(settings);
   facts.tokenizer = &backend.tokenizer();
   facts.origins = plan.toolUse.origins;
-  facts.choices = int32_t(plan.requests.size());
+  facts.choices = int32_t(plan.choices());
   facts.choicesPerPrompt = plan.choicesPerPrompt;
-  for (size_t i = 0; i < plan.requests.size();
-       i += size_t(plan.choicesPerPrompt))
-    facts.promptTokens += int32_t(plan.requests[i].prompt.size());
+  for (const GenerationRequest &request : plan.requests)
+    facts.promptTokens += int32_t(request.prompt.size());
   return facts;
 }
 

@@ -48,6 +48,9 @@ public:
   virtual ~ReplyWriter() = default;
 
   virtual ErrorStyle errorStyle() const = 0;
+  /// Whether its functions may wait for the disk, at any event; whole() and
+  /// end() of all may.
+  virtual bool mayWait() const { return false; }
   /// The whole answer of a request that does not stream.
   virtual nlohmann::ordered_json whole(std::span<const Choice> choices) = 0;
 

@@ -204,7 +204,8 @@ void readInfill(const Field &body, CompletionRequest &request) {
 std::variant<std::vector<ChatPrompt>, ApiError>
 promptsFor(const Backend &backend, const CompletionRequest &request) {
   if (!request.infill)
-    return promptsOf(backend, request.prompts, "prompt");
+    return promptsOf(backend, request.prompts, "prompt",
+                     request.generate.choices);
   auto prompt = infillPrompt(backend, *request.infill);
   if (auto *error = std::get_if<ApiError>(&prompt))
     return *error;
@@ -240,10 +241,12 @@ void complete(Exchange exchange, bool isInfill) {
                   replyFacts(*backend, exchange.settings(), plan);
               std::vector<CompletionFacts> completions;
               for (const GenerationRequest &each : plan.requests)
-                completions.push_back(factsOfCompletion(each, plan.streams));
+                completions.insert(completions.end(),
+                                   size_t(plan.choicesPerPrompt),
+                                   factsOfCompletion(each, plan.streams));
               auto writer = std::make_unique<CompletionWriter>(
                   std::move(facts), std::move(completions), request);
-              startRun(std::move(backend), exchange.answer, std::move(plan),
+              startRun(exchange, std::move(backend), std::move(plan),
                        std::move(writer));
             });
 }

@@ -204,7 +204,10 @@ void reportHealth(Exchange exchange) {
 void reportSlots(Exchange exchange) {
   Json list = Json::array();
   for (const auto &backend : exchange.context->host.loaded())
-    for (const BackendSlot &slot : backend->slots())
+    for (const BackendSlot &slot : backend->slots()) {
+      // A client sees its own; without keys there is one client.
+      if (slot.client != exchange.request.client)
+        continue;
       list.push_back({{"id", slot.id},
                       {"model", backend->facts().id},
                       {"n_ctx", backend->facts().contextTokens},
@@ -214,6 +217,7 @@ void reportSlots(Exchange exchange) {
                       {"n_prompt_tokens", slot.promptTokens},
                       {"n_past", slot.position},
                       {"n_decoded", slot.generatedTokens}});
+    }
   sendJson(*exchange.answer, list);
 }
 

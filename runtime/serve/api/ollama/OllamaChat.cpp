@@ -20,6 +20,7 @@ struct GenerateRequest {
   /// What an earlier answer gave as its context.
   std::vector<int32_t> context;
   bool isEmpty = false; ///< It asks for the model to be loaded, no more.
+  bool unloads = false; ///< Or to be unloaded.
 };
 
 int64_t nanoseconds(double seconds) { return int64_t(seconds * 1e9); }
@@ -126,17 +127,20 @@ private:
     json["done"] = true;
     json["done_reason"] =
         choice.finish == Choice::Finish::Length ? "length" : "stop";
-    json["total_duration"] = nanoseconds(
-        stats.queueSeconds + stats.promptSeconds + stats.decodeSeconds);
-    json["load_duration"] = nanoseconds(stats.queueSeconds);
+    const int64_t load = nanoseconds(stats.queueSeconds),
+                  prompt = nanoseconds(stats.promptSeconds),
+                  decode = nanoseconds(stats.decodeSeconds);
+    // Clients divide the count of tokens by the time of decoding, which begins
+    // with the first token. The time of that one, which is a part of the
+    // prompt's, belongs to the same sum.
+    const int64_t first =
+        std::min(prompt, decode / std::max(1, stats.generatedTokens - 1));
+    json["total_duration"] = load + prompt + decode;
+    json["load_duration"] = load;
     json["prompt_eval_count"] = stats.promptTokens;
-    json["prompt_eval_duration"] = nanoseconds(stats.promptSeconds);
+    json["prompt_eval_duration"] = prompt - first;
     json["eval_count"] = stats.generatedTokens;
-    // Clients divide these two. The time begins with the first token, so that
-    // it is that of one token less.
-    int32_t decoded = std::max(1, stats.generatedTokens - 1);
-    json["eval_duration"] =
-        nanoseconds(stats.decodeSeconds * stats.generatedTokens / decoded);
+    json["eval_duration"] = decode + first;
     if (isChat_)
       return;
     std::vector<int32_t> context = prompt_;
@@ -148,6 +152,15 @@ private:
   bool isChat_, hasLogprobs_;
   std::vector<int32_t> prompt_;
 };
+
+/// Whether the model is not to be kept in memory: 0, "0" or "0s".
+bool isNotKept(const Field &keep) {
+  if (!keep.isText())
+    return keep.number(-1e12, 1e12) == 0;
+  const std::string text = *keep.text();
+  return !text.empty() && text[0] == '0' &&
+         text.find_first_of("123456789") == text.npos;
+}
 
 /// What /api/chat and /api/generate share.
 void readCommon(const Field &body, const ApiSettings &settings,
@@ -163,10 +176,9 @@ void readCommon(const Field &body, const ApiSettings &settings,
   if (auto most = options["num_predict"].integer(-2, kMostRequestTokens);
       most && *most >= 0)
     generate.reply.maxTokens = int32_t(*most);
-  (void)options["num_ctx"].integer(0, kMostRequestTokens);
+  call.wantedContext =
+      int32_t(options["num_ctx"].integer(0, kMostRequestTokens).value_or(0));
   generate.streams = body["stream"].boolean().value_or(true);
-  if (Field keep = body["keep_alive"]; keep && !keep.isText())
-    (void)keep.number(-1e12, 1e12);
   Field format = body["format"];
   Field schema = format;
   if (format.isText() && format.json() == "")
@@ -189,9 +201,9 @@ void readCommon(const Field &body, const ApiSettings &settings,
   readLogprobs(body, generate);
 }
 
-/// What an answer to a request that only loads the model is.
-void answerLoaded(const Exchange &exchange, const Backend &backend,
-                  bool isChat) {
+/// What an answer to a request that only loads the model, or unloads it, is.
+void answerLoaded(const Exchange &exchange, const Backend &backend, bool isChat,
+                  bool unloads) {
   Json json = {{"model", backend.facts().id},
                {"created_at", isoTime(secondsNow(exchange.settings()))}};
   if (isChat)
@@ -199,21 +211,39 @@ void answerLoaded(const Exchange &exchange, const Backend &backend,
   else
     json["response"] = "";
   json["done"] = true;
-  json["done_reason"] = "load";
+  // The server keeps its models: --idle of moert serve unloads them.
+  json["done_reason"] = unloads ? "unload" : "load";
   sendJson(*exchange.answer, json);
 }
 
+/// Ends a reply where the context ends that the client counts on. Prompts are
+/// never cut: one that is longer has the context of the server.
+void limitContext(const Exchange &exchange, const Backend &backend,
+                  int32_t wanted, RunPlan &plan) {
+  const int32_t context = backend.facts().contextTokens;
+  if (wanted > context && context > 0)
+    logOnce(exchange, fmt::format("options.num_ctx {} is more than the context "
+                                  "of {}: serve the model with -c {}",
+                                  wanted, context, wanted));
+  for (GenerationRequest &request : plan.requests) {
+    const int64_t room = int64_t(wanted) - int64_t(request.prompt.size());
+    int32_t &most = request.reply.maxTokens;
+    if (wanted > 0 && room > 0 && (most < 0 || most > room))
+      most = int32_t(room);
+  }
+}
+
 void run(const Exchange &exchange, std::shared_ptr<Backend> backend,
-         Prepared prepared, bool isChat) {
+         Prepared prepared, const ChatCall &call, bool isChat) {
   if (auto *error = std::get_if<ApiError>(&prepared))
     return exchange.fail(*error);
   RunPlan plan = std::get<RunPlan>(std::move(prepared));
+  limitContext(exchange, *backend, call.wantedContext, plan);
   ReplyFacts facts = replyFacts(*backend, exchange.settings(), plan);
   const GenerationRequest &first = plan.requests[0];
   auto writer = std::make_unique<OllamaWriter>(
       std::move(facts), isChat, first.topLogprobs >= 0, first.prompt);
-  startRun(std::move(backend), exchange.answer, std::move(plan),
-           std::move(writer));
+  startRun(exchange, std::move(backend), std::move(plan), std::move(writer));
 }
 
 std::variant<ChatPrompt, ApiError>
@@ -254,6 +284,7 @@ void readGenerate(const Field &body, const ApiSettings &settings,
   request.prompt = body["prompt"].text().value_or("");
   request.suffix = body["suffix"].text().value_or("");
   request.isRaw = body["raw"].boolean().value_or(false);
+  request.unloads = isNotKept(body["keep_alive"]);
   request.isEmpty = request.prompt.empty() && request.suffix.empty();
   for (const Field &token : body["context"].list(size_t(kMostRequestTokens)))
     request.context.push_back(int32_t(token.integer(0, INT32_MAX).value_or(0)));
@@ -266,11 +297,12 @@ void readGenerate(const Field &body, const ApiSettings &settings,
 } // namespace
 
 void ollamaChat(Exchange exchange) {
-  bool isEmpty = false;
+  bool isEmpty = false, unloads = false;
   auto call =
       readBody<ChatCall>(exchange, [&](const Field &body, ChatCall &call) {
         readCommon(body, exchange.settings(), call);
         Field messages = body["messages"];
+        unloads = isNotKept(body["keep_alive"]);
         isEmpty = !messages || (messages.isList() && messages.json().empty());
         if (!isEmpty)
           readOpenAiMessages(messages, call);
@@ -281,16 +313,16 @@ void ollamaChat(Exchange exchange) {
     return;
   call->generate.client = exchange.request.client;
   std::string model = call->generate.model;
-  withModel(std::move(exchange), model,
-            [call = *std::move(call), isEmpty](
-                const Exchange &exchange, std::shared_ptr<Backend> backend) {
-              if (isEmpty)
-                return answerLoaded(exchange, *backend, /*isChat=*/true);
-              Prepared prepared =
-                  prepareChat(*backend, exchange.settings(), call);
-              run(exchange, std::move(backend), std::move(prepared),
-                  /*isChat=*/true);
-            });
+  withModel(
+      std::move(exchange), model,
+      [call = *std::move(call), isEmpty,
+       unloads](const Exchange &exchange, std::shared_ptr<Backend> backend) {
+        if (isEmpty)
+          return answerLoaded(exchange, *backend, /*isChat=*/true, unloads);
+        Prepared prepared = prepareChat(*backend, exchange.settings(), call);
+        run(exchange, std::move(backend), std::move(prepared), call,
+            /*isChat=*/true);
+      });
 }
 
 void ollamaGenerate(Exchange exchange) {
@@ -306,11 +338,12 @@ void ollamaGenerate(Exchange exchange) {
             [request = *std::move(request)](const Exchange &exchange,
                                             std::shared_ptr<Backend> backend) {
               if (request.isEmpty)
-                return answerLoaded(exchange, *backend, /*isChat=*/false);
+                return answerLoaded(exchange, *backend, /*isChat=*/false,
+                                    request.unloads);
               Prepared prepared =
                   prepareGenerate(*backend, exchange.settings(), request);
               run(exchange, std::move(backend), std::move(prepared),
-                  /*isChat=*/false);
+                  request.call, /*isChat=*/false);
             });
 }
 

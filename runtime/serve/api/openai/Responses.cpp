@@ -155,6 +155,15 @@ void countResponseTokens(Exchange exchange) {
   answerTokenCount(std::move(exchange), std::move(request->call));
 }
 
+void compactResponse(Exchange exchange) {
+  exchange.fail({.status = 501,
+                 .message = "this server makes no shorter form of a "
+                            "conversation: ask for a summary by /v1/responses "
+                            "and go on with that, as clients do where this is "
+                            "not offered",
+                 .code = "not_supported"});
+}
+
 void retrieveResponse(Exchange exchange) {
   if (auto stream = exchange.request.query.find("stream");
       stream != exchange.request.query.end() && stream->second == "true")

@@ -17,6 +17,8 @@ void countResponseTokens(Exchange exchange);
 void retrieveResponse(Exchange exchange);
 void deleteResponse(Exchange exchange);
 void listResponseInput(Exchange exchange);
+/// Says that there is no such thing.
+void compactResponse(Exchange exchange);
 
 /// A request for a response, with what its answer repeats.
 struct ResponseRequest {

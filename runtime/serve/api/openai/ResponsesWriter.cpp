@@ -110,13 +110,9 @@ private:
   }
 
   Json inProgress() const {
-    Json json = {{"id", "resp_" + facts_.id},
-                 {"object", "response"},
-                 {"created_at", facts_.created},
-                 {"status", "in_progress"},
-                 {"error", nullptr},
-                 {"incomplete_details", nullptr},
-                 {"model", facts_.model},
+    Json json = {{"id", "resp_" + facts_.id},     {"object", "response"},
+                 {"created_at", facts_.created},  {"status", "in_progress"},
+                 {"incomplete_details", nullptr}, {"model", facts_.model},
                  {"output", Json::array()}};
     json.update(echoed_);
     json["usage"] = nullptr;
