@@ -204,7 +204,7 @@ private:
   }
 
   StatusOr<ExprId> tagged(const Tool &tool) {
-    std::vector<ExprId> parts;
+    Series parts{.isAnyOrder = true};
     auto properties = tool.parameters.find("properties");
     if (properties == tool.parameters.end() || !properties->is_object())
       return grammar_.empty();
@@ -214,9 +214,10 @@ private:
       bool isRequired =
           required.is_array() && std::find(required.begin(), required.end(),
                                            Json(name)) != required.end();
-      parts.push_back(isRequired ? one : grammar_.optional(one));
+      parts.entries.push_back(one);
+      parts.isRequired.push_back(isRequired);
     }
-    return grammar_.sequence(std::move(parts));
+    return grammar_.series(std::move(parts));
   }
 
   StatusOr<ExprId> parameter(const Tool &tool, const std::string &name,

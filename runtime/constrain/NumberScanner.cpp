@@ -75,9 +75,9 @@ constexpr int kMostDigits = 18; ///< That are kept of a number.
 constexpr int kMostExponentDigits = 3;
 /// Exponents beyond which doubles are infinite or zero.
 constexpr int kLeastPower = -345, kMostPower = 310;
-/// Room for rounding: bounds are widened by so much where a text is only
-/// begun. When it ends, they are exact.
-constexpr long double kSlack = 1e-15L;
+/// Room for rounding: bounds are widened by so much where a number with a
+/// fraction is only begun. It will be rounded to a double.
+constexpr long double kSlack = 3e-16L;
 
 /// A number so far. `digits` are its first significant digits, and its value
 /// is digits * 10^(scale + exponent).
@@ -221,16 +221,17 @@ struct Amounts {
   }
 
   /// Whether there is one from `from` to, but without, `to`.
-  bool anyBetween(long double from, long double to) const {
-    const long double first = std::max(from, least * (1 - kSlack));
-    const long double last = std::min(to, most + std::abs(most) * kSlack);
-    if (first > last || from > most)
+  bool anyBetween(long double from, long double to, long double slack) const {
+    const long double first = std::max(from * (1 - slack), least);
+    const long double last = std::min(to * (1 + slack), most);
+    if (first > last)
       return false;
     if (step == 0 || !std::isfinite(last))
       return true;
-    const long double multiple =
-        std::ceil(first / step * (1 - kSlack)) * step;
-    return multiple <= last && (multiple < to || step != std::floor(step));
+    const bool isWhole = step == std::floor(step);
+    const long double room = isWhole ? slack : std::max(slack, kSlack);
+    const long double multiple = std::ceil(first / step * (1 - room)) * step;
+    return multiple <= last * (1 + room) && (multiple < to || room > 0);
   }
 };
 
@@ -277,7 +278,7 @@ private:
     if (isFree_)
       return true;
     if (begun.digits == 0)
-      return amounts.anyBetween(0, INFINITY);
+      return amounts.anyBetween(0, INFINITY, 0);
     // For a power of ten, the numbers that begin with these digits.
     const auto digits = static_cast<long double>(begun.digits);
     const int length = int(std::floor(std::log10(digits))) + 1;
@@ -295,7 +296,8 @@ private:
     const int last = std::min(kMostPower, powerOf(amounts.most, 0)) + 1 - length;
     for (int power = first; power <= last; ++power) {
       const long double scale = std::pow(10.0L, power);
-      if (amounts.anyBetween(digits * scale, (digits + 1) * scale))
+      if (amounts.anyBetween(digits * scale, (digits + 1) * scale,
+                             power < 0 ? kSlack : 0))
         return true;
     }
     return false;

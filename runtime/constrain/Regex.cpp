@@ -502,7 +502,7 @@ StatusOr<Pattern> parsePattern(std::string_view pattern, RegexMatch match) {
     auto nfa = NfaBuilder(parsed).run(root, isBegun, isEnded);
     if (!nfa)
       return Status(StatusCode::Usage,
-                    "pattern: it needs over " + std::to_string(kMaxStates) +
+                    "pattern:1:1: it needs over " + std::to_string(kMaxStates) +
                         " states; repeat fewer times, or smaller parts");
     result.conditions.push_back({std::move(nfa), isNegated});
     return Status::ok();

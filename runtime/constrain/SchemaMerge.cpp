@@ -35,8 +35,16 @@ public:
   /// Returns false if some could not be added.
   bool add(const Json &from) {
     closeNames(from);
+    // What `items` means depends on `prefixItems` beside it.
+    const bool hasLists =
+        (to_.contains("items") || to_.contains("prefixItems")) &&
+        (from.contains("items") || from.contains("prefixItems"));
+    const bool skipsLists = hasLists && (to_.contains("prefixItems") ||
+                                         from.contains("prefixItems"));
+    isExact_ &= !skipsLists;
     for (const auto &[word, value] : from.items())
-      addWord(word, value);
+      if (!skipsLists || !isAnyOf(word, {"items", "prefixItems"}))
+        addWord(word, value);
     return isExact_;
   }
 
@@ -79,13 +87,7 @@ private:
   void addWord(const std::string &word, const Json &value) {
     auto it = to_.find(word);
     if (it == to_.end()) {
-      const bool isOrdered =
-          word == "prefixItems" || (word == "items" && to_.contains("prefixItems"));
-      // What `items` of the other one means depends on prefixItems.
-      if (isOrdered && (to_.contains("items") || to_.contains("prefixItems")))
-        isExact_ = false;
-      else
-        to_[word] = value;
+      to_[word] = value;
       return;
     }
     Json &known = *it;
@@ -105,8 +107,8 @@ private:
       addAll(known, value);
     else if (isAnyOf(word, {"properties", "patternProperties"}))
       addSchemas(known, value);
-    else if (isAnyOf(word, {"additionalProperties", "propertyNames"}) ||
-             (word == "items" && !to_.contains("prefixItems")))
+    else if (isAnyOf(word,
+                     {"additionalProperties", "propertyNames", "items"}))
       known = both(known, value);
     else
       isExact_ = false;

@@ -158,6 +158,11 @@ private:
       if (!value->is_string())
         return (words.at / name).error("expected a string");
       const auto reference = decoded(value->get<std::string>());
+      if (name[1] != 'r' && countAnchors(root_, reference, 0) > 1)
+        return (words.at / name)
+            .error("what " + moert::quoted(reference) +
+                   " refers to depends on the place from which it is reached, "
+                   "which is not supported");
       if (seen_.insert(reference).second)
         open_.push_back({reference, words.at / name});
       if (words.to.contains("$ref"))
@@ -204,6 +209,21 @@ private:
       if (const Source *found = findNamed(value, reference, depth + 1))
         return found;
     return nullptr;
+  }
+
+  static size_t countAnchors(const Source &schema, const std::string &reference,
+                             int depth) {
+    if (depth > 2 * kDeepestSource || !schema.is_structured())
+      return 0;
+    size_t count = 0;
+    for (const char *name : {"$anchor", "$dynamicAnchor"})
+      if (schema.is_object() && schema.contains(name) &&
+          schema[name].is_string() &&
+          reference.ends_with("#" + schema[name].get<std::string>()))
+        ++count;
+    for (const Source &value : schema)
+      count += countAnchors(value, reference, depth + 1);
+    return count;
   }
 
   static bool isSameId(const std::string &id, const std::string &reference) {

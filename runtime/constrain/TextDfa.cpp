@@ -166,7 +166,9 @@ size_t TextDfa::classOf(uint32_t c) const {
 }
 
 TextDfa::StateId TextDfa::next(StateId from, uint32_t c) {
-  if (from == kDead || dfas_.empty())
+  if (from == kDead || (c >= 0xD800 && c <= 0xDFFF))
+    return kDead;
+  if (dfas_.empty())
     return from;
   constexpr StateId kUnknown = -2;
   const size_t at = classOf(c);
@@ -201,7 +203,7 @@ uint64_t TextDfa::work() const {
 void TextDfa::explore(size_t maxStates, uint64_t maxWork) {
   for (StateId state = 0; size_t(state) < states_.size(); ++state) {
     for (uint32_t c : borders_)
-      if (c <= CharSet::kMaxCodePoint && (c < 0xD800 || c > 0xDFFF))
+      if (c <= CharSet::kMaxCodePoint)
         next(state, c);
     accepts(state);
     if (states_.size() > maxStates || work() > maxWork)
