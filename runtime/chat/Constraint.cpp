@@ -88,6 +88,13 @@ StatusOr<std::span<const uint64_t>> Constraint::allowed() {
   return mask;
 }
 
+StatusOr<bool> Constraint::prepare(uint64_t steps) {
+  const bool isFree = !isAnswer_ && splitter_.isReasoning();
+  if (isFree || !mark_.empty())
+    return true;
+  return matcher_->prepare(steps);
+}
+
 Status Constraint::acceptReasoning(std::string_view bytes) {
   auto parts = splitter_.push(bytes);
   const bool hasAnswer = std::ranges::any_of(

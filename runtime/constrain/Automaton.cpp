@@ -93,9 +93,9 @@ private:
       return;
     case Expr::Kind::Checked:
       automaton_.checks_.push_back(expr.check);
-      addCall(expr.parts[0], from,
-              {.followUp = to,
-               .check = int32_t(automaton_.checks_.size()) - 1});
+      addCall(
+          expr.parts[0], from,
+          {.followUp = to, .check = int32_t(automaton_.checks_.size()) - 1});
       return;
     case Expr::Kind::Series:
       addSeries(grammar_.series(expr), from, to);
@@ -162,7 +162,8 @@ private:
     for (ExprId id : series.rest)
       states.rest.push_back(entry(id));
     automaton_.series_[size_t(index)] = std::move(states);
-    at(from).calls.push_back({.entry = first, .followUp = to, .isSeries = true});
+    at(from).calls.push_back(
+        {.entry = first, .followUp = to, .isSeries = true});
   }
 
   void addBytes(std::string_view bytes, StateId from, StateId to) {
@@ -247,7 +248,7 @@ private:
   Automaton automaton_;
   std::vector<StateId> entries_; ///< Indexed by rule.
   std::unordered_map<const Scanner *, int32_t> scanIds_;
-  std::vector<RuleId> open_;     ///< Rules in the order of their entries.
+  std::vector<RuleId> open_; ///< Rules in the order of their entries.
 };
 
 bool Automaton::operator==(const Automaton &other) const {

@@ -31,8 +31,9 @@ public:
     bool operator==(const ByteEdge &) const = default;
   };
   struct Call {
-    StateId entry = kNone;    ///< First state of what is called.
-    StateId followUp = kNone; ///< Where the caller continues; kNone: its rule ends.
+    StateId entry = kNone; ///< First state of what is called.
+    StateId followUp =
+        kNone;          ///< Where the caller continues; kNone: its rule ends.
     int32_t check = -1; ///< Index into checks(), of a condition for the return.
     bool isSeries = false; ///< Of a series, with nothing read yet.
     bool operator==(const Call &) const = default;
@@ -48,9 +49,9 @@ public:
     std::vector<ByteEdge> bytes = {};
     std::vector<StateId> empty = {}; ///< Targets of edges that read nothing.
     std::vector<Call> calls = {};
-    int32_t scan = -1;      ///< Index into scanners().
+    int32_t scan = -1;       ///< Index into scanners().
     StateId scanEnd = kNone; ///< Where its text has been read.
-    int32_t series = -1;    ///< Index into series().
+    int32_t series = -1;     ///< Index into series().
     Turn turn = Turn::None;
     bool isEnd = false; ///< The rule ends here.
     bool operator==(const State &) const = default;

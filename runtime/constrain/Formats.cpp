@@ -10,13 +10,11 @@ namespace {
 #define MOE_LEAP                                                               \
   "(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|"                              \
   "(?:0[48]|[2468][048]|[13579][26])00)"
-#define MOE_ANY_YEAR                                                           \
-  "(?:[1-9][0-9]{3}|0[1-9][0-9]{2}|00[1-9][0-9]|000[1-9])"
+#define MOE_ANY_YEAR "(?:[1-9][0-9]{3}|0[1-9][0-9]{2}|00[1-9][0-9]|000[1-9])"
 #define MOE_DATE                                                               \
-  "(?:" MOE_ANY_YEAR                                                           \
-  "-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|"                         \
-  "(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)|02-(?:0[1-9]|1[0-9]|2[0-8]))|"        \
-  MOE_LEAP "-02-29)"
+  "(?:" MOE_ANY_YEAR "-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|"      \
+  "(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)|02-(?:0[1-9]|1[0-9]|2[0-8]))"         \
+  "|" MOE_LEAP "-02-29)"
 #define MOE_TIME                                                               \
   "(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\\.[0-9]+)?"                   \
   "(?:[Zz]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])"
@@ -51,15 +49,14 @@ namespace {
   "(?:#(?:[" MOE_CHARS "/?" more "]|" MOE_ESCAPE ")*)?"
 #define MOE_ABSOLUTE_PATH(more)                                                \
   "/(?:" MOE_SEGMENT_1(more) "(?:/" MOE_SEGMENT(more) ")*)?"
-#define MOE_ROOTLESS(more)                                                     \
-  MOE_SEGMENT_1(more) "(?:/" MOE_SEGMENT(more) ")*"
+#define MOE_ROOTLESS(more) MOE_SEGMENT_1(more) "(?:/" MOE_SEGMENT(more) ")*"
 #define MOE_URI(more)                                                          \
-  "(?:[A-Za-z][A-Za-z0-9+.\\-]*:(?:" MOE_HIER(more)                            \
-  "|" MOE_ABSOLUTE_PATH(more) "|" MOE_ROOTLESS(more) ")?)" MOE_TAIL(more) ")"
+  "(?:[A-Za-z][A-Za-z0-9+.\\-]*:(?:" MOE_HIER(more) "|" MOE_ABSOLUTE_PATH(     \
+      more) "|" MOE_ROOTLESS(more) ")?)" MOE_TAIL(more) ")"
 #define MOE_RELATIVE(more)                                                     \
-  "(?:(?:" MOE_HIER(more) "|" MOE_ABSOLUTE_PATH(more)                          \
-  "|(?:[A-Za-z0-9\\-._~!$&'()*+,;=@" more "]|" MOE_ESCAPE                      \
-  ")+(?:/" MOE_SEGMENT(more) ")*)?)" MOE_TAIL(more) ")"
+  "(?:(?:" MOE_HIER(more) "|" MOE_ABSOLUTE_PATH(                               \
+      more) "|(?:[A-Za-z0-9\\-._~!$&'()*+,;=@" more "]|" MOE_ESCAPE            \
+            ")+(?:/" MOE_SEGMENT(more) ")*)?)" MOE_TAIL(more) ")"
 #define MOE_LABEL "[A-Za-z0-9](?:[A-Za-z0-9\\-]{0,61}[A-Za-z0-9])?"
 #define MOE_POINTER "(?:/(?:[^/~]|~[01])*)*"
 #define MOE_DURATION_TIME                                                      \

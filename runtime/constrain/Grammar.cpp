@@ -195,17 +195,16 @@ private:
     int32_t available = 0;
     for (size_t i = 0; i < series.entries.size(); ++i) {
       const bool can = part(series.entries[i]);
-      const bool must = series.isAnyOrder ? !series.isRequired.empty() &&
-                                                series.isRequired[i]
-                                          : int32_t(i) < series.least;
+      const bool must = series.isAnyOrder
+                            ? !series.isRequired.empty() && series.isRequired[i]
+                            : int32_t(i) < series.least;
       if (must && !can)
         return false;
       available += can;
     }
     if (series.least > 1 && series.separator >= 0 && !part(series.separator))
       return false;
-    return available >= series.least ||
-           std::ranges::any_of(series.rest, part);
+    return available >= series.least || std::ranges::any_of(series.rest, part);
   }
 
   const Grammar &grammar_;

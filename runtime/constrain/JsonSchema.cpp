@@ -39,8 +39,7 @@ valueCheck(std::shared_ptr<const SchemaValidator> validator, const Json &schema,
 std::shared_ptr<const TextCheck> uniqueCheck() {
   auto holds = [](std::string_view text) {
     const Json list = Json::parse(std::string(text) + "]", nullptr, false);
-    return list.is_array() &&
-           std::ranges::count(list, list.back()) == 1;
+    return list.is_array() && std::ranges::count(list, list.back()) == 1;
   };
   static const auto check = std::make_shared<const TextCheck>(
       "unique item", holds, TextCheck::Scope::Enclosing);
@@ -86,8 +85,8 @@ private:
     auto [it, isNew] = rules_.try_emplace(key, Rule{});
     if (isNew) {
       // Recursive schemas refer to the rule before it is defined.
-      it->second.id = grammar_.declare("schema " +
-                                       std::to_string(rules_.size()));
+      it->second.id =
+          grammar_.declare("schema " + std::to_string(rules_.size()));
       MOE_ASSIGN_OR_RETURN(MaybeExpr body, translateNew(schema, key, depth));
       Rule &rule = rules_[key];
       rule.isEmpty = !body;
@@ -134,7 +133,8 @@ private:
     return ways.empty() ? MaybeExpr() : MaybeExpr(grammar_.choice(ways));
   }
 
-  MaybeExpr checked(MaybeExpr expr, const Json &schema, const std::string &key) {
+  MaybeExpr checked(MaybeExpr expr, const Json &schema,
+                    const std::string &key) {
     if (!expr)
       return expr;
     return grammar_.checked(*expr, valueCheck(validator_, schema, key));
@@ -222,10 +222,9 @@ private:
     };
     if (auto patterns = words.find("pattern"); patterns != words.end())
       for (const Json &each : *patterns) {
-        MOE_ASSIGN_OR_RETURN(
-            Pattern pattern,
-            parsePattern(each.get_ref<const std::string &>(),
-                         RegexMatch::Anywhere));
+        MOE_ASSIGN_OR_RETURN(Pattern pattern,
+                             parsePattern(each.get_ref<const std::string &>(),
+                                          RegexMatch::Anywhere));
         add(pattern);
       }
     if (auto formats = words.find("format"); formats != words.end())
@@ -248,9 +247,9 @@ private:
         return;
       const long double value = JsonNumber::of(*it).value;
       const bool isExclusive = name[0] == 'e';
-      const bool isNarrower =
-          !into || (isLower ? value > *into : value < *into) ||
-          (value == *into && isExclusive);
+      const bool isNarrower = !into ||
+                              (isLower ? value > *into : value < *into) ||
+                              (value == *into && isExclusive);
       if (isNarrower) {
         into = value;
         excludes = isExclusive;
@@ -332,8 +331,8 @@ private:
     const Json &properties = keyword("properties", kNone);
     // Every text without further members is valid too, and models that are
     // free to add some do.
-    const bool isClosed = words.contains("properties") &&
-                          !words.contains("additionalProperties");
+    const bool isClosed =
+        words.contains("properties") && !words.contains("additionalProperties");
     const Json &additional = keyword("additionalProperties", kAnything);
     const Json &names = keyword("propertyNames", kAnything);
     std::set<std::string> required;
@@ -343,9 +342,8 @@ private:
       MaybeExpr value;
       parts.known.insert(name);
       if (validator_->accepts(names, Json(name))) {
-        MOE_ASSIGN_OR_RETURN(value,
-                             translate(withPatterns(schema, name, parts),
-                                       depth + 1));
+        MOE_ASSIGN_OR_RETURN(
+            value, translate(withPatterns(schema, name, parts), depth + 1));
       }
       const bool isRequired = required.erase(name) > 0;
       if (value)
@@ -418,10 +416,9 @@ private:
         if (isIn)
           schemas.push_back(*parts.patterns[i].second);
       }
-      const Json schema = schemas.empty() ? additional
-                          : schemas.size() == 1
-                              ? schemas[0]
-                              : Json{{"allOf", schemas}};
+      const Json schema = schemas.empty()       ? additional
+                          : schemas.size() == 1 ? schemas[0]
+                                                : Json{{"allOf", schemas}};
       MOE_RETURN_IF_ERROR(
           addRestMember(std::move(conditions), schema, names, parts, depth));
     }

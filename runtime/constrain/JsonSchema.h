@@ -10,8 +10,8 @@
 // ones. Models that are free to add some do.
 //
 // Types, properties, patternProperties, required, items, lengths, counts,
-// patterns, formats, bounds, multipleOf, enum, const, anyOf, allOf and $ref lead
-// the text: what cannot become valid is never begun. oneOf, not, if,
+// patterns, formats, bounds, multipleOf, enum, const, anyOf, allOf and $ref
+// lead the text: what cannot become valid is never begun. oneOf, not, if,
 // uniqueItems, contains, dependentRequired and the like lead as far as a
 // grammar can; then they are checked where the value would end
 // (SchemaValidator.h). Annotations and unknown words have no effect.

@@ -124,8 +124,8 @@ ExprId JsonText::objectOf(const std::vector<Member> &members,
                           int32_t most) {
   Series series{.isAnyOrder = true, .least = least, .most = most};
   auto text = [&](const Member &member) {
-    return spaced(grammar_.sequence({spaced(member.name), grammar_.bytes(":"),
-                                     space(), member.value}));
+    return spaced(grammar_.sequence(
+        {spaced(member.name), grammar_.bytes(":"), space(), member.value}));
   };
   for (const Member &member : members) {
     series.entries.push_back(text(member));

@@ -45,7 +45,7 @@ struct MatcherLimits {
   size_t rewind = 1024; ///< Tokens that can be taken back.
   /// Steps of work for all tokens of a text, and further ones for each. A step
   /// takes about ten nanoseconds.
-  uint64_t work = 4'000'000'000, workPerToken = 20'000'000;
+  uint64_t work = 1'000'000'000, workPerToken = 5'000'000;
 };
 
 /// Not shared between threads. Grammar and vocabulary are, and must not change.
@@ -153,7 +153,7 @@ private:
     Way way = {};
     std::shared_ptr<TokenTable> made = {};
     std::shared_ptr<const TokenTable> table = {};
-    size_t index = 0;  ///< Of the next entry.
+    size_t index = 0;       ///< Of the next entry.
     size_t dead = SIZE_MAX; ///< The byte at which the last entry was refused.
     std::vector<PositionId> path = {};
     struct ScanPoint {
@@ -201,6 +201,7 @@ private:
   void apply(const std::shared_ptr<const TokenTable> &table, Way way);
   void allow(Mask &mask, int32_t token) const;
   uint64_t workSoFar() const;
+  bool isOver(uint64_t until);
 
   std::shared_ptr<const Automaton> automaton_;
   std::shared_ptr<const TokenTrie> tokens_;
@@ -217,7 +218,7 @@ private:
   std::map<Seen, int32_t> seenIds_;
   std::vector<Position> positions_;
   std::unordered_multimap<uint64_t, PositionId> positionIds_;
-  std::unordered_map<PositionId, Mask> masks_; ///< Up to kMostMaskBytes.
+  std::unordered_map<PositionId, Mask> masks_;     ///< Up to kMostMaskBytes.
   std::vector<std::shared_ptr<LearntScan>> scans_; ///< By scanner; or null.
   std::vector<LearntScan *> usedScans_;
   std::optional<Pending> pending_;
@@ -229,6 +230,7 @@ private:
   std::string text_; ///< All of it, and what is tried.
   size_t tokenCount_ = 0;
   uint64_t work_ = 0, spent_ = 0; ///< Without, and with, that of scanners.
+  uint32_t rounds_ = 0;
 };
 
 } // namespace moert

@@ -6,7 +6,7 @@
 namespace moert {
 
 namespace {
-/// Entries that are tried until the work is looked at again.
+/// Entries that are tried until the work of scanners is looked at again.
 constexpr size_t kRound = 64;
 } // namespace
 
@@ -15,6 +15,10 @@ uint64_t Matcher::workSoFar() const {
   for (const LearntScan *scan : usedScans_)
     sum += scan->run->work();
   return sum;
+}
+
+bool Matcher::isOver(uint64_t until) {
+  return work_ >= until || (++rounds_ % kRound == 0 && workSoFar() >= until);
 }
 
 void Matcher::allow(Mask &mask, int32_t token) const {
@@ -50,9 +54,8 @@ void Matcher::begin(PositionId at) {
   }
   if (others.empty())
     return;
-  const PositionId from = others.size() == ways.size()
-                              ? at
-                              : positionOf(std::move(others), false);
+  const PositionId from =
+      others.size() == ways.size() ? at : positionOf(std::move(others), false);
   pending.jobs.push_back(
       {.kind = Job::Kind::Walk, .from = from, .path = {from}});
 }
@@ -63,12 +66,11 @@ bool Matcher::walk(Job &job, uint64_t until) {
   const size_t count = isList ? job.table->leaving.size() : entries.size();
   const bool keepsText = automaton_->hasChecks();
   const size_t length = text_.size();
-  size_t tried = 0;
   // path[n] is the position after n bytes of the entry. An entry is also
   // refused if it shares `dead` bytes with an earlier one that was refused at
   // byte number `dead`.
   while (job.index < count && !isFull_) {
-    if (++tried % kRound == 0 && workSoFar() >= until)
+    if (isOver(until))
       return false;
     const size_t index =
         isList ? job.table->leaving[job.index].index : job.index;
@@ -114,11 +116,10 @@ bool Matcher::makeTable(Job &job, uint64_t until) {
                              std::min(job.sharedSince, entry.shared)});
     job.sharedSince = UINT32_MAX;
   };
-  size_t tried = 0;
   bool deadHasLeft = !job.scanPath.empty() && job.dead != SIZE_MAX &&
                      job.scanPath.back().hasLeft;
   while (job.index < entries.size()) {
-    if (++tried % kRound == 0 && workSoFar() >= until)
+    if (isOver(until))
       return false;
     const TokenTrie::Entry &entry = entries[job.index++];
     ++work_;
@@ -149,8 +150,8 @@ bool Matcher::makeTable(Job &job, uint64_t until) {
     }
     const ScanState &last = job.scanPath.back().state;
     const int32_t need = run.need(last);
-    const bool staysInside = job.dead == SIZE_MAX && run.goesOn(last) &&
-                             (!hasLimit || need >= 0);
+    const bool staysInside =
+        job.dead == SIZE_MAX && run.goesOn(last) && (!hasLimit || need >= 0);
     if (staysInside) {
       allow(table.inside, entry.id);
       if (hasLimit)
@@ -188,16 +189,13 @@ void Matcher::apply(const std::shared_ptr<const TokenTable> &table, Way way) {
   }
   work_ += mask.size() / 8;
   const PositionId from = positionOf({way}, false);
-  pending_->jobs.push_back({.kind = Job::Kind::List,
-                            .from = from,
-                            .table = table,
-                            .path = {from}});
+  pending_->jobs.push_back(
+      {.kind = Job::Kind::List, .from = from, .table = table, .path = {from}});
 }
 
 bool Matcher::work(uint64_t steps) {
   const uint64_t begun = workSoFar();
-  const uint64_t until =
-      steps > UINT64_MAX - begun ? UINT64_MAX : begun + steps;
+  const uint64_t until = begun + std::clamp<uint64_t>(steps, 1, INT64_MAX);
   while (!pending_->jobs.empty() && !isFull_) {
     // A job may add another one.
     Job job = std::move(pending_->jobs.back());
@@ -269,7 +267,7 @@ StatusOr<bool> Matcher::prepare(uint64_t steps) {
 StatusOr<std::span<const uint64_t>> Matcher::allowed() {
   bool isReady = false;
   while (!isReady) {
-    MOE_ASSIGN_OR_RETURN(isReady, prepare(UINT64_MAX / 2));
+    MOE_ASSIGN_OR_RETURN(isReady, prepare(INT64_MAX));
   }
   if (hasTextualMask_)
     return std::span<const uint64_t>(textualMask_);

@@ -81,11 +81,10 @@ int32_t Matcher::seenWith(const Automaton::SeriesStates &series, int32_t data,
     if (seen.bits.size() <= *entry / 64)
       seen.bits.resize(*entry / 64 + 1, 0);
     seen.bits[*entry / 64] |= uint64_t(1) << *entry % 64;
-    seen.required +=
-        !series.isRequired.empty() && series.isRequired[*entry];
+    seen.required += !series.isRequired.empty() && series.isRequired[*entry];
   }
-  auto [it, isNew] = seenIds_.try_emplace(std::move(seen),
-                                          int32_t(seen_.size()));
+  auto [it, isNew] =
+      seenIds_.try_emplace(std::move(seen), int32_t(seen_.size()));
   if (isNew)
     seen_.push_back(it->first);
   return it->second;
@@ -104,16 +103,15 @@ void Matcher::followSeries(Way way, const Automaton::State &state,
       isAny ? series.required - seen_[size_t(own.data)].required : 0;
   if (state.turn != Turn::Part && count >= series.least && missing == 0)
     leave(way.frame);
-  const int32_t room = series.most == Expr::kUnbounded
-                           ? INT32_MAX
-                           : series.most - count;
+  const int32_t room =
+      series.most == Expr::kUnbounded ? INT32_MAX : series.most - count;
   if (room <= 0)
     return;
   auto call = [&](Automaton::StateId entry, std::optional<size_t> number) {
     Frame after = own;
     after.data = seenWith(series, own.data, number);
-    follow(wayTo(entry, frame({.followUp = series.next,
-                               .parent = frame(after)})));
+    follow(
+        wayTo(entry, frame({.followUp = series.next, .parent = frame(after)})));
   };
   // The first entry that may come, if any order is allowed.
   auto mayCome = [&](size_t i) {
@@ -123,9 +121,8 @@ void Matcher::followSeries(Way way, const Automaton::State &state,
     return isRequired || missing < room;
   };
   const size_t entries = series.entries.size();
-  const bool hasRest =
-      !series.rest.empty() &&
-      (isAny ? missing < room : size_t(count) >= entries);
+  const bool hasRest = !series.rest.empty() &&
+                       (isAny ? missing < room : size_t(count) >= entries);
   if (state.turn == Turn::Next) {
     bool hasMore = hasRest || (!isAny && size_t(count) < entries);
     for (size_t i = 0; isAny && i < entries && !hasMore; ++i)
@@ -163,8 +160,7 @@ Matcher::PositionId Matcher::close(std::vector<Way> open) {
     const Frame left = frames_[size_t(id)];
     if (left.check >= 0) {
       isTextual_ = true;
-      const std::string_view text =
-          std::string_view(text_).substr(left.start);
+      const std::string_view text = std::string_view(text_).substr(left.start);
       work_ += 64 + text.size() / 2;
       if (!automaton_->check(left.check).holds(text))
         return;

@@ -193,9 +193,8 @@ struct Begun {
     const int power = scale + (isExponentNegative ? -exponent : exponent);
     const std::string text =
         std::to_string(digits) + "e" + std::to_string(power);
-    const long double value = isWhole()
-                                  ? std::strtold(text.c_str(), nullptr)
-                                  : std::strtod(text.c_str(), nullptr);
+    const long double value = isWhole() ? std::strtold(text.c_str(), nullptr)
+                                        : std::strtod(text.c_str(), nullptr);
     return {isNegative ? -value : value, isWhole()};
   }
 };
@@ -238,8 +237,8 @@ struct Amounts {
 class NumberRun final : public ScanRun {
 public:
   explicit NumberRun(const NumberRules &rules)
-      : rules_(rules), isFree_(!rules.least && !rules.most &&
-                               rules.divisors.empty()),
+      : rules_(rules),
+        isFree_(!rules.least && !rules.most && rules.divisors.empty()),
         amounts_{Amounts::of(rules, false), Amounts::of(rules, true)} {}
 
   ScanState start() const override { return Begun().pack(); }
@@ -293,7 +292,8 @@ private:
         std::max(kLeastPower,
                  powerOf(std::max(amounts.least, amounts.step / 10), -345)) -
         length - 1;
-    const int last = std::min(kMostPower, powerOf(amounts.most, 0)) + 1 - length;
+    const int last =
+        std::min(kMostPower, powerOf(amounts.most, 0)) + 1 - length;
     for (int power = first; power <= last; ++power) {
       const long double scale = std::pow(10.0L, power);
       if (amounts.anyBetween(digits * scale, (digits + 1) * scale,
@@ -309,7 +309,8 @@ private:
       return true;
     if (begun.canEnd() && rules_.holds(begun.number()))
       return true;
-    for (char c : {'-', '+', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9'}) {
+    for (char c :
+         {'-', '+', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9'}) {
       Begun more = begun;
       if (more.take(c) && exponentCanBecomeValid(more))
         return true;

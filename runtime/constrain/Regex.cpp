@@ -190,8 +190,8 @@ private:
       return false;
     size_t length = 0;
     if (rest[1] >= '1' && rest[1] <= '9')
-      for (length = 2; length < rest.size() && rest[length] >= '0' &&
-                       rest[length] <= '9';
+      for (length = 2;
+           length < rest.size() && rest[length] >= '0' && rest[length] <= '9';
            ++length)
         ;
     else if (rest.starts_with("\\k<") && rest.find('>') != rest.npos)
@@ -309,10 +309,10 @@ private:
       uint32_t value = 0;
       for (size_t i = at; i < at + 4; ++i) {
         const char c = i < text_.rest().size() ? text_.rest()[i] : '\0';
-        const int digit = c >= '0' && c <= '9'                     ? c - '0'
-                          : (c | 0x20) >= 'a' && (c | 0x20) <= 'f' ? (c | 0x20) -
-                                                                         'a' + 10
-                                                                   : -1;
+        const int digit = c >= '0' && c <= '9' ? c - '0'
+                          : (c | 0x20) >= 'a' && (c | 0x20) <= 'f'
+                              ? (c | 0x20) - 'a' + 10
+                              : -1;
         if (digit < 0)
           return UINT32_MAX;
         value = value << 4 | uint32_t(digit);
@@ -320,11 +320,12 @@ private:
       return value;
     };
     const uint32_t high = unit(0);
-    const uint32_t low = text_.rest().substr(std::min<size_t>(
-                                                 4, text_.rest().size()))
-                                 .starts_with("\\u")
-                             ? unit(6)
-                             : UINT32_MAX;
+    const uint32_t low =
+        text_.rest()
+                .substr(std::min<size_t>(4, text_.rest().size()))
+                .starts_with("\\u")
+            ? unit(6)
+            : UINT32_MAX;
     if (high >= 0xD800 && high <= 0xDBFF && low >= 0xDC00 && low <= 0xDFFF) {
       text_.seek(text_.offset() + 10);
       return CharSet::only(0x10000 + ((high & 0x3FF) << 10) + (low & 0x3FF));
@@ -357,8 +358,7 @@ private:
       if (isRange && isOne(first)) {
         text_.take("-");
         MOE_ASSIGN_OR_RETURN(CharSet last, atom(/*inClass=*/true));
-        if (!isOne(last) ||
-            last.ranges()[0].first < first.ranges()[0].first)
+        if (!isOne(last) || last.ranges()[0].first < first.ranges()[0].first)
           return text_.error("a range needs two characters, the smaller one "
                              "first");
         first = {{first.ranges()[0].first, last.ranges()[0].first}};
@@ -524,15 +524,15 @@ StatusOr<Grammar> parseRegex(std::string_view pattern) {
                        parsePattern(pattern, RegexMatch::Whole));
   Grammar grammar;
   RuleId root = grammar.declare("root");
-  ExprId body = grammar.scan(TextScanner::create(
-      {.conditions = parsed.conditions, .isJson = false}));
+  ExprId body = grammar.scan(
+      TextScanner::create({.conditions = parsed.conditions, .isJson = false}));
   if (parsed.rest)
-    body = grammar.checked(
-        body, std::make_shared<const TextCheck>(
-                  "pattern " + std::string(pattern),
-                  [rest = parsed.rest](std::string_view text) {
-                    return rest->matches(text);
-                  }));
+    body =
+        grammar.checked(body, std::make_shared<const TextCheck>(
+                                  "pattern " + std::string(pattern),
+                                  [rest = parsed.rest](std::string_view text) {
+                                    return rest->matches(text);
+                                  }));
   grammar.define(root, body);
   return grammar;
 }

@@ -12,7 +12,8 @@ ScanLibrary::find(const std::shared_ptr<const Scanner> &scanner) {
   const uint64_t hash = scanner->hash();
   auto [begin, end] = scans_.equal_range(hash);
   for (auto it = begin; it != end; ++it)
-    if (it->second->scanner == scanner || it->second->scanner->equals(*scanner)) {
+    if (it->second->scanner == scanner ||
+        it->second->scanner->equals(*scanner)) {
       if (!it->second->run->isFull())
         return it->second;
       scans_.erase(it);

@@ -15,9 +15,9 @@ constexpr size_t kMostWays = 64;
 /// References and combinations inside each other for the same value.
 constexpr int kDeepestMerge = 32;
 /// Keywords that are looked at when a value is complete.
-constexpr const char *kOnlyChecked[] = {
-    "not",           "dependentRequired", "dependentSchemas",
-    "unevaluatedItems", "unevaluatedProperties"};
+constexpr const char *kOnlyChecked[] = {"not", "dependentRequired",
+                                        "dependentSchemas", "unevaluatedItems",
+                                        "unevaluatedProperties"};
 
 Json both(const Json &one, const Json &two) {
   if (one == true || one == two)
@@ -79,8 +79,7 @@ private:
       for (auto &[name, schema] : *list) {
         Json &properties = to_["properties"];
         auto it = properties.find(name);
-        properties[name] =
-            it == properties.end() ? schema : both(*it, schema);
+        properties[name] = it == properties.end() ? schema : both(*it, schema);
       }
   }
 
@@ -107,8 +106,7 @@ private:
       addAll(known, value);
     else if (isAnyOf(word, {"properties", "patternProperties"}))
       addSchemas(known, value);
-    else if (isAnyOf(word,
-                     {"additionalProperties", "propertyNames", "items"}))
+    else if (isAnyOf(word, {"additionalProperties", "propertyNames", "items"}))
       known = both(known, value);
     else
       isExact_ = false;
@@ -247,8 +245,8 @@ private:
 /// Follows references that have nothing beside them.
 const Json *resolved(const Json &schema, const SchemaSource &source) {
   const Json *at = &schema;
-  for (int i = 0; i < kDeepestMerge && at->is_object() && at->contains("$ref") &&
-                  at->size() == 1;
+  for (int i = 0; i < kDeepestMerge && at->is_object() &&
+                  at->contains("$ref") && at->size() == 1;
        ++i)
     at = &source.references.at((*at)["$ref"].get<std::string>());
   return at->is_object() ? at : nullptr;
@@ -330,7 +328,8 @@ bool areDisjoint(const Json &schemas, const SchemaSource &source) {
     return true;
   return std::ranges::all_of(byKind, [&](const auto &entry) {
     return entry.second.size() < 2 || haveDistinctValues(entry.second) ||
-           (entry.first == "object" && haveDistinctMember(entry.second, source));
+           (entry.first == "object" &&
+            haveDistinctMember(entry.second, source));
   });
 }
 

@@ -15,8 +15,8 @@ using Source = nlohmann::ordered_json;
 
 Status schemaError(std::string_view pointer, std::string_view message) {
   return Status(StatusCode::Usage,
-                "schema at " + moert::quoted("#" + std::string(pointer)) + ": " +
-                    std::string(message));
+                "schema at " + moert::quoted("#" + std::string(pointer)) +
+                    ": " + std::string(message));
 }
 
 namespace {
@@ -89,9 +89,9 @@ public:
             "; references to other documents are not supported");
       const bool isPointer = reference.starts_with("#/");
       MOE_ASSIGN_OR_RETURN(
-          Json read, this->read(*schema,
-                                isPointer ? Place(reference.substr(1)) : Place(),
-                                0));
+          Json read,
+          this->read(*schema, isPointer ? Place(reference.substr(1)) : Place(),
+                     0));
       result_.references[reference] = std::move(read);
     }
     return std::move(result_);
@@ -130,6 +130,12 @@ private:
     MOE_RETURN_IF_ERROR(readObjects(words));
     MOE_RETURN_IF_ERROR(readLists(words));
     MOE_RETURN_IF_ERROR(readCombinations(words));
+    if (auto other = words.to.find("not"); other != words.to.end()) {
+      if (*other == true || other->empty())
+        return Json(false);
+      if (*other == false)
+        words.to.erase(other);
+    }
     return withNull(std::move(words));
   }
 
@@ -195,9 +201,9 @@ private:
       return nullptr;
     if (schema.is_object()) {
       for (const char *name : {"$anchor", "$dynamicAnchor"})
-        if (auto it = schema.find(name); it != schema.end() &&
-                                         it->is_string() &&
-                                         "#" + it->get<std::string>() == reference)
+        if (auto it = schema.find(name);
+            it != schema.end() && it->is_string() &&
+            "#" + it->get<std::string>() == reference)
           return &schema;
       for (const char *name : {"$id", "id"})
         if (auto it = schema.find(name);
@@ -254,8 +260,8 @@ private:
     std::set<std::string> types;
     for (const Source &each : list) {
       if (!each.is_string() ||
-          std::ranges::find(kTypes, std::string_view(
-                                        each.get_ref<const std::string &>())) ==
+          std::ranges::find(
+              kTypes, std::string_view(each.get_ref<const std::string &>())) ==
               std::end(kTypes))
         return (words.at / "type")
             .error("expected object, array, string, number, integer, boolean "

@@ -19,7 +19,8 @@ public:
 
   /// `schema` has the form of SchemaSource; its references are those of the
   /// source.
-  bool accepts(const nlohmann::json &schema, const nlohmann::json &value) const {
+  bool accepts(const nlohmann::json &schema,
+               const nlohmann::json &value) const {
     return accepts(schema, value, 0);
   }
   const SchemaSource &source() const { return source_; }

@@ -23,8 +23,8 @@ SubsetDfa::SubsetDfa(std::shared_ptr<const CharNfa> nfa)
   std::ranges::sort(borders_);
   borders_.erase(std::ranges::unique(borders_).begin(), borders_.end());
   for (uint32_t c = 0; c < 0x80; ++c)
-    asciiClass_.push_back(uint16_t(
-        std::ranges::upper_bound(borders_, c) - borders_.begin() - 1));
+    asciiClass_.push_back(
+        uint16_t(std::ranges::upper_bound(borders_, c) - borders_.begin() - 1));
   find({nfa_->start()}, false);
 }
 
@@ -141,8 +141,8 @@ TextDfa::TextDfa(const std::vector<TextCondition> &conditions) {
   std::ranges::sort(borders_);
   borders_.erase(std::ranges::unique(borders_).begin(), borders_.end());
   for (uint32_t c = 0; c < 0x80; ++c)
-    asciiClass_.push_back(uint16_t(
-        std::ranges::upper_bound(borders_, c) - borders_.begin() - 1));
+    asciiClass_.push_back(
+        uint16_t(std::ranges::upper_bound(borders_, c) - borders_.begin() - 1));
   find(std::vector<int32_t>(dfas_.size(), 0));
 }
 

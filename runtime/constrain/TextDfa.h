@@ -34,7 +34,7 @@ private:
   struct State {
     std::vector<CharNfa::StateId> members; ///< Sorted; before free edges.
     bool isStart, afterWord;
-    int8_t accepts = -1; ///< -1: not known.
+    int8_t accepts = -1;            ///< -1: not known.
     std::vector<StateId> next = {}; ///< By class.
   };
   StateId find(std::vector<CharNfa::StateId> members, bool afterWord);

@@ -40,10 +40,10 @@ uint32_t missingOf(uint32_t packed) { return packed >> 24 & 15; }
 uint32_t valueOf(uint32_t packed) { return packed & 0xFFFFFF; }
 
 int hexDigit(uint8_t byte) {
-  return byte >= '0' && byte <= '9'                     ? byte - '0'
-         : (byte | 0x20) >= 'a' && (byte | 0x20) <= 'f' ? (byte | 0x20) - 'a' +
-                                                              10
-                                                        : -1;
+  return byte >= '0' && byte <= '9' ? byte - '0'
+         : (byte | 0x20) >= 'a' && (byte | 0x20) <= 'f'
+             ? (byte | 0x20) - 'a' + 10
+             : -1;
 }
 
 class TextRun final : public ScanRun {
@@ -210,8 +210,8 @@ private:
                  uint32_t more, bool isLimited) {
     constexpr uint32_t kSmallest[] = {0, 0x80, 0x800, 0x10000};
     const uint32_t first = std::max(value << 6 * missing, kSmallest[more]);
-    const uint32_t last = std::min(((value + 1) << 6 * missing) - 1,
-                                   CharSet::kMaxCodePoint);
+    const uint32_t last =
+        std::min(((value + 1) << 6 * missing) - 1, CharSet::kMaxCodePoint);
     if (first > last || (first >= 0xD800 && last <= 0xDFFF))
       return false;
     // The number of all bytes tells overlong forms from others.
@@ -268,8 +268,8 @@ private:
                    highest = std::min(last, 0xDBFFu);
     if (!anyFrom(state, first, std::min(last, 0xD7FFu), isLimited) &&
         !anyFrom(state, std::max(first, 0xE000u), last, isLimited) &&
-        !(high <= highest && anyFrom(state, pairs(high).first,
-                                     pairs(highest).second, isLimited)))
+        !(high <= highest &&
+          anyFrom(state, pairs(high).first, pairs(highest).second, isLimited)))
       return false;
     state.inside = missing > 0 ? pack(kHex, missing, value)
                                : pack(kHighUnit, 0, value & 0x3FF);
@@ -315,19 +315,19 @@ uint64_t mixedScan(uint64_t hash, uint64_t value) {
 
 TextScanner::TextScanner(TextRules rules)
     : rules_(std::move(rules)), dfa_(rules_.conditions) {
-  hash_ = mixedScan(mixedScan(uint64_t(rules_.least), uint64_t(uint32_t(rules_.most))),
-                rules_.isJson);
+  hash_ = mixedScan(
+      mixedScan(uint64_t(rules_.least), uint64_t(uint32_t(rules_.most))),
+      rules_.isJson);
   for (const TextCondition &condition : rules_.conditions)
     hash_ = mixedScan(mixedScan(hash_, condition.nfa->stateCount()),
-                  condition.isNegated);
+                      condition.isNegated);
   // Conditions that exclude each other, and lengths that a pattern does not
   // have, are found before a text runs into them.
-  const bool canConflict =
-      rules_.conditions.size() > 1 ||
-      (!rules_.conditions.empty() &&
-       (rules_.least > 0 || rules_.most >= 0 ||
-        rules_.conditions[0].isNegated ||
-        rules_.conditions[0].nfa->hasWordBorders()));
+  const bool canConflict = rules_.conditions.size() > 1 ||
+                           (!rules_.conditions.empty() &&
+                            (rules_.least > 0 || rules_.most >= 0 ||
+                             rules_.conditions[0].isNegated ||
+                             rules_.conditions[0].nfa->hasWordBorders()));
   if (canConflict)
     dfa_.explore(kMostExplored, kMostExploring);
   readsEmpty_ = !rules_.isJson && rules_.least == 0 && dfa_.accepts(0);

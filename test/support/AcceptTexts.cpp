@@ -48,8 +48,7 @@ std::vector<std::string> piecesOf(const std::string &text, size_t longest,
 bool isAllowed(Matcher &matcher, int32_t token, bool hasMasks) {
   if (hasMasks) {
     auto mask = matcher.allowed();
-    const bool isSet =
-        mask && (*mask)[size_t(token) / 64] >> (token % 64) & 1;
+    const bool isSet = mask && (*mask)[size_t(token) / 64] >> (token % 64) & 1;
     // A mask and accept() must say the same.
     if (isSet != matcher.accept(token).isOk()) {
       std::cerr << "a mask is not what is accepted\n";

@@ -175,9 +175,8 @@ TEST(Constrain, RegexTexts) {
     for (const char *text : each.no)
       EXPECT_FALSE(accepts(grammar, text)) << each.pattern << " " << text;
   }
-  for (const char *pattern :
-       {"(a", "a)", "*a", "a**", "[b-a]", "[a", "(?a)", "\\q", "x{3,2}",
-        "((a{1000}){1000}){1000}"})
+  for (const char *pattern : {"(a", "a)", "*a", "a**", "[b-a]", "[a", "(?a)",
+                              "\\q", "x{3,2}", "((a{1000}){1000}){1000}"})
     EXPECT_THAT(failure(parseRegex(pattern).status()), HasSubstr("pattern:1:"))
         << pattern;
 }
@@ -480,6 +479,7 @@ TEST(Constrain, SchemasThatAreWrongNameTheirPlace) {
               HasSubstr("#/uniqueItems"));
   EXPECT_THAT(failureOfSchema(R"({"minItems": -1})"), HasSubstr("#/minItems"));
   EXPECT_THAT(failureOfSchema("false"), HasSubstr("no value fits"));
+  EXPECT_THAT(failureOfSchema(R"({"not": {}})"), HasSubstr("no value fits"));
 }
 
 TEST(Constrain, WithoutSpacesATextHasOneForm) {

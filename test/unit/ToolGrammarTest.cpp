@@ -215,7 +215,7 @@ TEST(ToolGrammar, SeveralCalls) {
 TEST(ToolGrammar, WhatCannotBeHeldIsAnError) {
   std::vector<Tool> bad = {
       {"f", "", Json::parse(R"({"type": "object", "properties": {
-                                "a": {"type": "string", "not": {}}}})")}};
+                                "a": {"$ref": "other.json"}}})")}};
   const ToolFormat &hermes = *toolFormatNamed("hermes");
   auto required =
       toolGrammar(hermes, bad, markTokenizer(), {.isRequired = true});
