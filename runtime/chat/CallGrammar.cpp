@@ -4,6 +4,7 @@
 #include "runtime/chat/FreeText.h"
 #include "runtime/chat/ToolValue.h"
 #include "runtime/constrain/JsonSchema.h"
+#include "runtime/constrain/SchemaValidator.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -85,16 +86,15 @@ StatusOr<ExprId> CallGrammar::call(const ToolFormat &form, const Tool &tool) {
 /// An object with a call's name and arguments.
 StatusOr<ExprId> CallGrammar::object(const ToolFormat &form, const Tool &tool) {
   MOE_ASSIGN_OR_RETURN(ExprId body, arguments(tool));
-  auto member = [&](const std::string &key, ExprId value) {
-    return json_.member(grammar_.bytes(Json(key).dump()), value);
+  auto key = [&](const std::string &name) {
+    return json_.stringOf(std::set<std::string>{name});
   };
   std::vector<JsonText::Member> members = {
-      {member(form.nameKey, grammar_.bytes(Json(tool.name).dump())), true},
-      {member(form.argumentsKey, body), true}};
+      {key(form.nameKey), json_.constant(tool.name), true},
+      {key(form.argumentsKey), body, true}};
   if (!form.idKey.empty())
-    members.insert(form.idIsFirst ? members.begin() : members.end(),
-                   {member(form.idKey, json_.string()), form.idIsFirst});
-  return json_.objectOf(members, std::nullopt);
+    members.push_back({key(form.idKey), json_.string(), form.idIsFirst});
+  return json_.objectOf(members, {});
 }
 
 /// What precedes the arguments.
@@ -147,28 +147,57 @@ StatusOr<ExprId> CallGrammar::schemaExpr(const Tool &tool, const Json &schema,
 
 StatusOr<ExprId> CallGrammar::tagged(const ToolFormat &form, const Tool &tool) {
   const Json none = Json::object();
-  auto found = tool.parameters.find("properties");
-  const bool isListed = found != tool.parameters.end() && found->is_object();
+  const Json &schema = tool.parameters.is_object() ? tool.parameters : none;
+  auto found = schema.find("properties");
+  const bool isListed = found != schema.end() && found->is_object();
   const Json &properties = isListed ? *found : none;
-  const Json required = tool.parameters.value("required", Json::array());
-  std::vector<ExprId> parts;
-  for (const auto &[name, schema] : properties.items()) {
-    MOE_ASSIGN_OR_RETURN(ExprId one, parameter(form, tool, name, schema));
-    const bool isRequired =
-        required.is_array() && std::find(required.begin(), required.end(),
-                                         Json(name)) != required.end();
-    parts.push_back(isRequired ? one : grammar_.optional(one));
+  const Json required = schema.value("required", Json::array());
+  Series all{.isAnyOrder = true};
+  for (const auto &[name, each] : properties.items()) {
+    MOE_ASSIGN_OR_RETURN(
+        ExprId one, parameter(form, tool, grammar_.bytes(name), name, each));
+    all.entries.push_back(one);
+    all.isRequired.push_back(required.is_array() &&
+                             std::find(required.begin(), required.end(),
+                                       Json(name)) != required.end());
   }
-  return grammar_.sequence(std::move(parts));
+  // As for JSON: a schema without properties is open, one with them if it says
+  // so.
+  auto more = schema.find("additionalProperties");
+  const bool isOpen = more == schema.end() ? !isListed : *more != false;
+  if (isOpen && form.closeOf("x") == form.closeOf("y")) {
+    MOE_ASSIGN_OR_RETURN(
+        ExprId one,
+        parameter(form, tool, otherName(form, properties), "",
+                  more != schema.end() && more->is_object() ? *more : Json()));
+    all.rest.push_back(one);
+  }
+  return grammar_.series(std::move(all));
+}
+
+/// A name of a parameter that is none of these.
+ExprId CallGrammar::otherName(const ToolFormat &form, const Json &properties) {
+  const ExprId name = text(form.parameterNameClose);
+  std::set<std::string> known;
+  for (const auto &[each, schema] : properties.items())
+    known.insert(each);
+  std::string key = "no name of";
+  for (const std::string &each : known)
+    key += " " + Json(each).dump();
+  return grammar_.checked(
+      name, std::make_shared<const TextCheck>(
+                key, [known = std::move(known)](std::string_view text) {
+                  return !text.empty() && !known.contains(std::string(text));
+                }));
 }
 
 StatusOr<ExprId> CallGrammar::parameter(const ToolFormat &form,
-                                        const Tool &tool,
+                                        const Tool &tool, ExprId written,
                                         const std::string &name,
                                         const Json &schema) {
-  MOE_ASSIGN_OR_RETURN(ExprId written, value(form, tool, name, schema));
-  return grammar_.sequence({mark(form.parameterOpen), grammar_.bytes(name),
-                            mark(form.parameterNameClose), written,
+  MOE_ASSIGN_OR_RETURN(ExprId body, value(form, tool, name, schema));
+  return grammar_.sequence({mark(form.parameterOpen), written,
+                            mark(form.parameterNameClose), body,
                             mark(form.closeOf(name))});
 }
 
@@ -190,17 +219,10 @@ StatusOr<ExprId> CallGrammar::value(const ToolFormat &form, const Tool &tool,
       if (each.is_string())
         add("string", grammar_.bytes(each.get<std::string>()));
   } else if (allowed.allows("string")) {
-    for (const char *key : {"pattern", "format", "minLength", "maxLength"})
-      if (schema.is_object() && schema.contains(key) &&
-          (mustHold_ || tool.isStrict))
-        return Status(
-            StatusCode::Usage,
-            fmt::format("the arguments of {} at parameter {}: {} is not "
-                        "supported in the form of {}, which writes strings as "
-                        "plain text: leave it out",
-                        moert::quoted(tool.name), moert::quoted(name), key,
-                        form.name));
-    add("string", text(close));
+    StatusOr<ExprId> written = plainText(tool, name, schema, close);
+    if (!written)
+      return written.status();
+    add("string", *written);
     // Such text may be any value, unless attributes tell them apart.
     if (form.typeAttributes.empty())
       return grammar_.choice(std::move(ways));
@@ -239,6 +261,35 @@ StatusOr<ExprId> CallGrammar::value(const ToolFormat &form, const Tool &tool,
     }
   }
   return grammar_.choice(std::move(ways));
+}
+
+/// A string as plain text, held to what its schema says of strings.
+StatusOr<ExprId> CallGrammar::plainText(const Tool &tool,
+                                        const std::string &name,
+                                        const Json &schema,
+                                        const std::string &close) {
+  const ExprId any = text(close);
+  Json limits = Json::object();
+  for (const char *key : {"pattern", "format", "minLength", "maxLength"})
+    if (schema.is_object() && schema.contains(key))
+      limits[key] = schema[key];
+  if (limits.empty())
+    return any;
+  StatusOr<SchemaSource> source = SchemaSource::read(limits);
+  if (!source) {
+    if (!mustHold_ && !tool.isStrict)
+      return any;
+    return source.status().at(fmt::format("the arguments of {} at parameter {}",
+                                          moert::quoted(tool.name),
+                                          moert::quoted(name)));
+  }
+  auto validator = std::make_shared<const SchemaValidator>(*std::move(source));
+  return grammar_.checked(
+      any, std::make_shared<const TextCheck>(
+               "text " + limits.dump(), [validator](std::string_view text) {
+                 return validator->accepts(validator->source().root,
+                                           std::string(text));
+               }));
 }
 
 StatusOr<ExprId> CallGrammar::jsonValue(const Tool &tool,

@@ -35,12 +35,17 @@ private:
   StatusOr<ExprId> object(const ToolFormat &form, const Tool &tool);
   ExprId head(const ToolFormat &form, const std::string &name);
   StatusOr<ExprId> tagged(const ToolFormat &form, const Tool &tool);
+  ExprId otherName(const ToolFormat &form,
+                   const nlohmann::ordered_json &properties);
   StatusOr<ExprId> parameter(const ToolFormat &form, const Tool &tool,
-                             const std::string &name,
+                             ExprId written, const std::string &name,
                              const nlohmann::ordered_json &schema);
   StatusOr<ExprId> value(const ToolFormat &form, const Tool &tool,
                          const std::string &name,
                          const nlohmann::ordered_json &schema);
+  StatusOr<ExprId> plainText(const Tool &tool, const std::string &name,
+                             const nlohmann::ordered_json &schema,
+                             const std::string &close);
   StatusOr<ExprId> jsonValue(const Tool &tool, const std::string &name,
                              nlohmann::ordered_json schema);
   ExprId text(std::string_view mark);

@@ -24,4 +24,8 @@ StatusOr<std::span<const uint64_t>> Constraint::allowed() {
   return mask;
 }
 
+StatusOr<bool> Constraint::prepare(uint64_t steps) {
+  return matcher_->prepare(steps);
+}
+
 } // namespace moert

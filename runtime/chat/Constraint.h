@@ -38,6 +38,10 @@ public:
   /// and with Unsupported if no token of the vocabulary can follow.
   StatusOr<std::span<const uint64_t>> allowed();
 
+  /// Works on what allowed() will return (Matcher::prepare). Returns whether it
+  /// is ready.
+  StatusOr<bool> prepare(uint64_t steps);
+
   /// Takes the next token, which must be allowed.
   Status accept(int32_t token) { return matcher_->accept(token); }
 

@@ -49,10 +49,20 @@ void TokenTrie::build(const std::vector<std::string_view> &tokens) {
         size_t(std::ranges::mismatch(last, bytes).in1 - last.begin());
     entryOf_[size_t(id)] = int32_t(entries_.size());
     entries_.push_back({id, uint32_t(buffer_.size()), uint32_t(bytes.size()),
-                        uint32_t(shared)});
+                        uint32_t(shared), 0});
     buffer_ += bytes;
     last = bytes;
   }
+  std::vector<uint32_t> open; // Entries whose next one has not been reached.
+  for (uint32_t i = 0; i < entries_.size(); ++i) {
+    while (!open.empty() && entries_[open.back()].shared > entries_[i].shared) {
+      entries_[open.back()].nextApart = i;
+      open.pop_back();
+    }
+    open.push_back(i);
+  }
+  for (uint32_t i : open)
+    entries_[i].nextApart = uint32_t(entries_.size());
 }
 
 std::string_view TokenTrie::bytesOf(int32_t id) const {

@@ -21,6 +21,9 @@ public:
     int32_t id;
     uint32_t offset, length; ///< Of its bytes in the buffer.
     uint32_t shared; ///< Leading bytes equal to those of the last entry.
+    /// The next entry that shares fewer bytes with the one before it than this
+    /// one does; the number of entries if there is none.
+    uint32_t nextApart;
   };
 
   /// `ends` are the tokens that end a text. Tokens without bytes can never be

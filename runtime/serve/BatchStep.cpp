@@ -83,8 +83,14 @@ std::vector<Batch::Part> Batch::plan() {
   std::vector<Part> parts;
   std::vector<PendingPrompt> prompts;
   std::vector<LiveGeneration *> prompting;
+  std::vector<bool> isReady; ///< The masks of those with a prompt.
   for (size_t i = 0; i < running_.size(); ++i) {
     LiveGeneration &each = *running_[i];
+    const bool hasMask =
+        each.prepareMask(uint64_t(options_.maskSteps) / running_.size());
+    // Without its mask, a generation sits out the step.
+    if (each.hasEnded() || (!hasMask && !each.isPrompt()))
+      continue;
     if (!each.isPrompt()) {
       parts.push_back({.generation = &each,
                        .isPrompt = false,
@@ -95,6 +101,7 @@ std::vector<Batch::Part> Batch::plan() {
       prompts.push_back({each.client(), each.priority(), each.id,
                          int32_t(each.rest().size())});
       prompting.push_back(&each);
+      isReady.push_back(hasMask);
     }
   }
   addDrafts(parts);
@@ -104,6 +111,9 @@ std::vector<Batch::Part> Batch::plan() {
     // As in leaveTwo(): the last token is not left alone.
     if (shares[i] > 1 && prompts[i].left == shares[i] + 1)
       --shares[i];
+    // The end of the prompt, after which a token is chosen, waits for the mask.
+    if (!isReady[i])
+      shares[i] = std::min(shares[i], prompts[i].left - 2);
     if (shares[i] > 0)
       parts.push_back({.generation = prompting[i],
                        .isPrompt = true,
@@ -255,7 +265,11 @@ void Batch::step(LiveGenerations &waiting) {
     return;
   findPrefixes();
   makeRoom(waiting);
-  run(plan(), waiting);
+  std::vector<Part> parts = plan();
+  if (parts.empty())
+    retire(); // All wait for their masks, or have failed.
+  else
+    run(std::move(parts), waiting);
 }
 
 } // namespace moert

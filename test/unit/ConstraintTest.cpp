@@ -215,6 +215,23 @@ TEST_F(ConstrainedSchedulerTest, ADeadEndIsAnErrorAndNoText) {
   expectNoPageIsLost();
 }
 
+// The mask of a hard grammar takes the work of many steps. Others go on
+// meanwhile, and the reply is the one that it would be alone.
+TEST_F(ConstrainedSchedulerTest, ASequenceSitsOutStepsUntilItsMaskIsReady) {
+  auto hard = [&] { return held("root ::= ([a-z ]{0,60}){0,60} \".\"", 3); };
+  auto first = complete(hard());
+  ASSERT_TRUE(first->end().status.isOk()) << first->end().status.message();
+  EXPECT_EQ(first->stats().generatedTokens, 3);
+  start({.maskSteps = 50}); // And forgets what has been learnt.
+  Received other, slow;
+  GenerationRequest request = greedy({8, 9}, 60);
+  submit(request, other);
+  submit(hard(), slow);
+  EXPECT_EQ(slow.reply().tokens, first->reply().tokens);
+  EXPECT_GE(slow.stats().promptSteps, 5);
+  EXPECT_EQ(other.reply().tokens, alone(request));
+}
+
 TEST_F(ConstrainedSchedulerTest, OthersGoOnBesideAFailure) {
   Received good, bad;
   GenerationRequest request = greedy({8, 9}, 30);

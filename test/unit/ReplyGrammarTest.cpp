@@ -227,7 +227,7 @@ TEST(ReplyGrammar, SeveralCalls) {
 TEST(ReplyGrammar, WhatCannotBeHeldIsAnError) {
   std::vector<Tool> bad = {
       {"f", "", Json::parse(R"({"type": "object", "properties": {
-                                "a": {"type": "string", "not": {}}}})")}};
+                                "a": {"$ref": "other.json"}}})")}};
   const ToolFormat &hermes = *toolFormatNamed("hermes");
   auto required = grammarOf(hermes, bad, {.mustCall = true});
   EXPECT_EQ(required.status().code(), StatusCode::Usage);
