@@ -294,6 +294,8 @@ StatusOr<ExprId> CallGrammar::plainText(const Tool &tool,
 
 StatusOr<ExprId> CallGrammar::jsonValue(const Tool &tool,
                                         const std::string &name, Json schema) {
+  if (schema.is_null())
+    return json_.value();
   // References are to the whole schema.
   for (const char *key : {"$defs", "definitions"})
     if (schema.is_object() && tool.parameters.contains(key))

@@ -79,7 +79,7 @@ private:
 
   StatusOr<ExprId> answer() {
     std::vector<ExprId> ways;
-    if (wish_.answer)
+    if (wish_.answer && !wish_.mustCall)
       ways.push_back(grammar_.embed(*wish_.answer, "answer-"));
     if (holdsCalls()) {
       MOE_ASSIGN_OR_RETURN(ExprId all, calls());

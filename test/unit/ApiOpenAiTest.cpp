@@ -65,7 +65,7 @@ TEST_F(ApiTest, AChatStream) {
   EXPECT_EQ(events[5]["choices"][0]["delta"], Json::object());
   EXPECT_TRUE(events[5].contains("timings"));
   EXPECT_EQ(events[6]["choices"], Json::array());
-  EXPECT_EQ(events[6]["usage"]["completion_tokens"], 21);
+  EXPECT_EQ(events[6]["usage"]["completion_tokens"], 8);
   EXPECT_EQ(events[6]["usage"]["completion_tokens_details"]["reasoning_tokens"],
             2);
   EXPECT_EQ(events[7], "[DONE]");
