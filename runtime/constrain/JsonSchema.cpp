@@ -186,10 +186,12 @@ private:
 
   /// Those of the constants that satisfy the other keywords.
   Result constants(const Json &words) {
+    Json others = words;
+    others.erase("enum");
     std::set<std::string> texts;
     std::vector<ExprId> ways;
     for (const Json &value : words["enum"]) {
-      if (!validator_->accepts(words, value))
+      if (!validator_->accepts(others, value))
         continue;
       if (value.is_string())
         texts.insert(value.get<std::string>());
