@@ -76,9 +76,18 @@ constexpr int kMostFraction = 40;
 constexpr int kMostExponentDigits = 3;
 /// Powers of ten beyond which doubles are zero or infinite.
 constexpr int kLeastPower = -345, kMostPower = 310;
-/// Room for rounding: bounds are widened by so much where a number with a
-/// fraction is only begun. It will be rounded to a double.
-constexpr long double kSlack = 3e-16L;
+/// Room for rounding of the powers of ten that are not whole, and of quotients
+/// of doubles.
+constexpr long double kSlack = 1e-18L, kQuotientSlack = 2.3e-16L;
+
+/// The smallest number that is rounded to a double, or the largest one.
+long double roundedFrom(long double bound, double direction) {
+  const auto value = double(bound);
+  const auto next = std::nextafter(value, direction);
+  return std::isfinite(next) && value == bound
+             ? (bound + static_cast<long double>(next)) / 2
+             : bound;
+}
 
 /// A number so far. `digits` are its first significant digits, and its value
 /// is digits * 10^(scale + exponent).
@@ -231,15 +240,19 @@ struct Amounts {
 
   bool isWhole() const { return step > 0 && step == std::floor(step); }
 
-  /// Whether there is one from `from` to, but without, `to`.
+  /// Whether there is one from `from` to, but without, `to`. With `slack`, they
+  /// are not exact, and numbers are going to be rounded to doubles.
   bool anyBetween(long double from, long double to, long double slack) const {
-    const long double first = std::max(from * (1 - slack), least);
-    const long double last = std::min(to * (1 + slack), most);
+    const bool isRounded = slack > 0;
+    const long double first = std::max(
+        from * (1 - slack), isRounded ? roundedFrom(least, 0) : least);
+    const long double last = std::min(
+        to * (1 + slack), isRounded ? roundedFrom(most, INFINITY) : most);
     if (first > last)
       return false;
     if (step == 0 || !std::isfinite(last))
       return true;
-    const long double room = isWhole() ? slack : std::max(slack, kSlack);
+    const long double room = isWhole() ? slack : kQuotientSlack;
     const long double multiple = std::ceil(first / step * (1 - room)) * step;
     return multiple <= last * (1 + room) && (multiple < to || room > 0);
   }
