@@ -244,8 +244,8 @@ struct Amounts {
   /// are not exact, and numbers are going to be rounded to doubles.
   bool anyBetween(long double from, long double to, long double slack) const {
     const bool isRounded = slack > 0;
-    const long double first = std::max(
-        from * (1 - slack), isRounded ? roundedFrom(least, 0) : least);
+    const long double first =
+        std::max(from * (1 - slack), isRounded ? roundedFrom(least, 0) : least);
     const long double last = std::min(
         to * (1 + slack), isRounded ? roundedFrom(most, INFINITY) : most);
     if (first > last)
@@ -271,8 +271,8 @@ public:
     Begun begun = Begun::unpack(state);
     // Within bounds, a fraction has no digits that do not count: it would not
     // have to end.
-    const bool isOver = !isFree_ && begun.isExact() && byte >= '0' &&
-                        byte <= '9';
+    const bool isOver =
+        !isFree_ && begun.isExact() && byte >= '0' && byte <= '9';
     if (isOver || !begun.take(char(byte)) || !canBecomeValid(begun))
       return false;
     state = begun.pack();

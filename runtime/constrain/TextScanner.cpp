@@ -49,8 +49,7 @@ int hexDigit(uint8_t byte) {
 class TextRun final : public ScanRun {
 public:
   explicit TextRun(const TextScanner &scanner)
-      : rules_(scanner.rules()), dfa_(scanner.dfa()),
-        mostStates_(kMostStates) {
+      : rules_(scanner.rules()), dfa_(scanner.dfa()), mostStates_(kMostStates) {
     for (const TextCondition &condition : rules_.conditions)
       mostStates_ += condition.nfa->stateCount();
   }

@@ -167,16 +167,17 @@ TEST(Schema, DatesExist) {
 // model cannot run into a dead end.
 TEST(Schema, NumbersHaveNoDeadEnds) {
   std::mt19937 random(17);
-  for (const char *schema :
-       {R"({"type": "integer", "minimum": 5, "maximum": 10})",
-        R"({"type": "integer", "minimum": -9007199254740993,
+  for (
+      const char *schema :
+      {R"({"type": "integer", "minimum": 5, "maximum": 10})",
+       R"({"type": "integer", "minimum": -9007199254740993,
             "maximum": 9223372036854775807})",
-        R"({"type": "integer", "minimum": 101, "maximum": 150, "multipleOf": 7})",
-        R"({"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1})",
-        R"({"type": "number", "minimum": 0.5, "maximum": 0.75})",
-        R"({"type": "integer"})",
-        R"({"type": "number", "minimum": -3.5, "multipleOf": 0.25})",
-        R"({"const": 99.99})", R"({"enum": [120, -7]})"}) {
+       R"({"type": "integer", "minimum": 101, "maximum": 150, "multipleOf": 7})",
+       R"({"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1})",
+       R"({"type": "number", "minimum": 0.5, "maximum": 0.75})",
+       R"({"type": "integer"})",
+       R"({"type": "number", "minimum": -3.5, "multipleOf": 0.25})",
+       R"({"const": 99.99})", R"({"enum": [120, -7]})"}) {
     Matcher matcher = matcherOf(Json::parse(schema));
     SchemaSource source = *SchemaSource::read(Json::parse(schema));
     SchemaValidator validator(source);
@@ -201,8 +202,7 @@ TEST(Schema, NumbersHaveNoDeadEnds) {
           break;
         text += char(token);
       }
-      EXPECT_TRUE(
-          validator.accepts(source.root, nlohmann::json::parse(text)))
+      EXPECT_TRUE(validator.accepts(source.root, nlohmann::json::parse(text)))
           << schema << " " << text;
     }
   }
@@ -218,9 +218,10 @@ TEST(Schema, StringsThatCannotBecomeValidAreNotBegun) {
   EXPECT_TRUE(isSet(*mask, 'a'));
   EXPECT_FALSE(isSet(*mask, 'b'));
   EXPECT_TRUE(isSet(*mask, '\\'));
-  EXPECT_THAT(failure(Json::parse(
-                  R"({"type": "string", "pattern": "^a{3}$", "minLength": 4})")),
-              HasSubstr("no value fits"));
+  EXPECT_THAT(
+      failure(Json::parse(
+          R"({"type": "string", "pattern": "^a{3}$", "minLength": 4})")),
+      HasSubstr("no value fits"));
 }
 
 TEST(Schema, WhatNoGrammarDescribesIsCheckedAtTheEnd) {
@@ -277,16 +278,17 @@ TEST(Schema, WhatNoGrammarDescribesIsCheckedAtTheEnd) {
 }
 
 TEST(Schema, WordsThatDoNotApplyHaveNoEffect) {
-  for (const char *schema :
-       {R"({"type": "integer", "maxLength": 3, "pattern": "x", "items": false})",
-        R"({"enum": [5, "a"], "additionalProperties": false, "format": "uri"})",
-        R"({"anyOf": [{"type": "integer"}], "type": ["integer", "string"],
+  for (
+      const char *schema :
+      {R"({"type": "integer", "maxLength": 3, "pattern": "x", "items": false})",
+       R"({"enum": [5, "a"], "additionalProperties": false, "format": "uri"})",
+       R"({"anyOf": [{"type": "integer"}], "type": ["integer", "string"],
             "discriminator": {"propertyName": "k"}, "x-order": 3,
             "contentMediaType": "text/plain", "example": "a"})",
-        R"({"$ref": "#/$defs/a%20b", "description": "d", "$defs": {"a b":
+       R"({"$ref": "#/$defs/a%20b", "description": "d", "$defs": {"a b":
             {"type": "integer", "format": "int64", "minimum": -9223372036854775808,
              "maximum": 9223372036854775807}}})",
-        R"({"type": "integer", "minimum": 0, "exclusiveMinimum": true})"})
+       R"({"type": "integer", "minimum": 0, "exclusiveMinimum": true})"})
     EXPECT_TRUE(accepts(schema, "5")) << schema;
   EXPECT_TRUE(accepts(R"({"type": "string", "nullable": true})", "null"));
   EXPECT_TRUE(accepts(R"({"items": [{"type": "null"}, true]})", "[null,1,2]"));
@@ -335,14 +337,16 @@ TEST(Schema, HugeSchemasAreRefusedOrWork) {
              {"additionalProperties", true}},
         nested, deep,
         Json{{"type", "string"}, {"pattern", "((a{1000}){1000}){1000}"}},
-        Json{{"type", "string"},
-             {"pattern", std::string(100'000, '(') + std::string(100'000, ')')}},
+        Json{
+            {"type", "string"},
+            {"pattern", std::string(100'000, '(') + std::string(100'000, ')')}},
         Json{{"type", "string"}, {"maxLength", 1'000'000}},
         Json{{"type", "array"}, {"minItems", 999'999}, {"maxItems", 1'000'000}},
         Json{{"$ref", "#/$defs/a"},
              {"$defs", {{"a", {{"allOf", {{{"$ref", "#/$defs/a"}}}}}}}}},
-        Json{{"$defs", {{"a", {{"allOf", {{{"$ref", "#/$defs/a"}},
-                                          {{"type", "object"}}}}}}}},
+        Json{{"$defs",
+              {{"a",
+                {{"allOf", {{{"$ref", "#/$defs/a"}}, {{"type", "object"}}}}}}}},
              {"$ref", "#/$defs/a"}}})
     EXPECT_LT(secondsFor(schema), 2) << schema.dump().substr(0, 80);
   EXPECT_TRUE(compiled(nested).isOk());
@@ -354,15 +358,15 @@ TEST(Schema, HugeSchemasAreRefusedOrWork) {
 
 TEST(Schema, CountsCostNoStates) {
   auto states = [](int most) {
-    auto automaton = compiled({{"type", "array"},
-                               {"items", {{"type", "string"},
-                                          {"maxLength", most}}},
-                               {"maxItems", most}});
+    auto automaton =
+        compiled({{"type", "array"},
+                  {"items", {{"type", "string"}, {"maxLength", most}}},
+                  {"maxItems", most}});
     return (*automaton)->stateCount();
   };
   EXPECT_EQ(states(10), states(1'000'000));
-  Matcher matcher = matcherOf({{"type", "string"}, {"minLength", 2},
-                               {"maxLength", 5'000}});
+  Matcher matcher =
+      matcherOf({{"type", "string"}, {"minLength", 2}, {"maxLength", 5'000}});
   EXPECT_FALSE(accepts(matcher, "\"a\""));
   EXPECT_TRUE(accepts(matcher, "\"" + std::string(5'000, 'x') + "\""));
   EXPECT_FALSE(accepts(matcher, "\"" + std::string(5'001, 'x') + "\""));
