@@ -121,8 +121,20 @@ private:
 
   Result anyOf(const Json &schemas, int depth) {
     std::vector<ExprId> ways;
+    // Constants of all of them are one list.
+    Json values = Json::array();
     for (const Json &schema : schemas) {
+      if (schema.is_object() && schema.size() == 1 && schema.contains("enum")) {
+        values.insert(values.end(), schema["enum"].begin(),
+                      schema["enum"].end());
+        continue;
+      }
       MOE_ASSIGN_OR_RETURN(MaybeExpr way, translate(schema, depth + 1));
+      if (way)
+        ways.push_back(*way);
+    }
+    if (!values.empty()) {
+      MOE_ASSIGN_OR_RETURN(MaybeExpr way, constants({{"enum", values}}));
       if (way)
         ways.push_back(*way);
     }
@@ -186,10 +198,12 @@ private:
 
   /// Those of the constants that satisfy the other keywords.
   Result constants(const Json &words) {
+    Json others = words;
+    others.erase("enum");
     std::set<std::string> texts;
     std::vector<ExprId> ways;
     for (const Json &value : words["enum"]) {
-      if (!validator_->accepts(words, value))
+      if (!validator_->accepts(others, value))
         continue;
       if (value.is_string())
         texts.insert(value.get<std::string>());

@@ -7,7 +7,7 @@
 namespace moert {
 
 namespace {
-constexpr int32_t kMostSpace = 64;
+constexpr int32_t kMostSpace = 128;
 
 std::shared_ptr<const CharNfa> spaces() {
   CharNfa nfa;

@@ -38,7 +38,7 @@ public:
   /// Exactly one value.
   ExprId constant(const nlohmann::json &value);
 
-  /// White space where JSON allows it: up to 64 characters.
+  /// White space where JSON allows it: up to 128 characters.
   ExprId space();
 
   /// An object: `{`, members with `,` between them, `}`, in any order. `rest`

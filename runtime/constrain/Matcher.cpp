@@ -69,6 +69,11 @@ Status Matcher::accept(int32_t token) {
   std::string_view bytes = tokens_->bytesOf(token);
   if (bytes.empty())
     return refused("is not text");
+  if (positions_.size() > limits_.positions) {
+    pending_.reset();
+    forget();
+    at = history_.back().position;
+  }
   isFull_ = false;
   const uint64_t begun = workSoFar();
   const size_t length = text_.size();

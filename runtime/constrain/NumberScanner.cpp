@@ -71,13 +71,23 @@ enum Phase : uint32_t {
   kExponentEnd,   ///< After a digit of the exponent.
 };
 
-constexpr int kMostDigits = 18; ///< That are kept of a number.
+/// Digits after the point, where a number is within bounds.
+constexpr int kMostFraction = 40;
 constexpr int kMostExponentDigits = 3;
-/// Exponents beyond which doubles are infinite or zero.
+/// Powers of ten beyond which doubles are zero or infinite.
 constexpr int kLeastPower = -345, kMostPower = 310;
-/// Room for rounding: bounds are widened by so much where a number with a
-/// fraction is only begun. It will be rounded to a double.
-constexpr long double kSlack = 3e-16L;
+/// Room for rounding of the powers of ten that are not whole, and of quotients
+/// of doubles.
+constexpr long double kSlack = 1e-18L, kQuotientSlack = 2.3e-16L;
+
+/// The smallest number that is rounded to a double, or the largest one.
+long double roundedFrom(long double bound, double direction) {
+  const auto value = double(bound);
+  const auto next = std::nextafter(value, direction);
+  return std::isfinite(next) && value == bound
+             ? (bound + static_cast<long double>(next)) / 2
+             : bound;
+}
 
 /// A number so far. `digits` are its first significant digits, and its value
 /// is digits * 10^(scale + exponent).
@@ -121,6 +131,12 @@ struct Begun {
       scale -= isKept && scale > -8000;
     else
       scale += !isKept && scale < 8000;
+  }
+
+  /// Whether more digits of a fraction would not change the number.
+  bool isExact() const {
+    return phase == kFraction &&
+           (digits >= 100'000'000'000'000'000u || scale <= -kMostFraction);
   }
 
   /// Takes a character. Returns false if no number goes on like this.
@@ -202,6 +218,7 @@ struct Begun {
 /// Which numbers of one sign are wanted, by their amount.
 struct Amounts {
   long double least = 0, most = INFINITY, step = 0; ///< 0: any number.
+  bool excludesMost = false;
 
   static Amounts of(const NumberRules &rules, bool isNegative) {
     Amounts amounts;
@@ -212,6 +229,8 @@ struct Amounts {
       amounts.least = std::max(0.0L, *low * sign);
     if (high)
       amounts.most = *high * sign;
+    amounts.excludesMost =
+        isNegative ? rules.excludesLeast : rules.excludesMost;
     if (rules.isInteger)
       amounts.step = 1;
     for (const JsonNumber &divisor : rules.divisors)
@@ -219,16 +238,21 @@ struct Amounts {
     return amounts;
   }
 
-  /// Whether there is one from `from` to, but without, `to`.
+  bool isWhole() const { return step > 0 && step == std::floor(step); }
+
+  /// Whether there is one from `from` to, but without, `to`. With `slack`, they
+  /// are not exact, and numbers are going to be rounded to doubles.
   bool anyBetween(long double from, long double to, long double slack) const {
-    const long double first = std::max(from * (1 - slack), least);
-    const long double last = std::min(to * (1 + slack), most);
+    const bool isRounded = slack > 0;
+    const long double first =
+        std::max(from * (1 - slack), isRounded ? roundedFrom(least, 0) : least);
+    const long double last = std::min(
+        to * (1 + slack), isRounded ? roundedFrom(most, INFINITY) : most);
     if (first > last)
       return false;
     if (step == 0 || !std::isfinite(last))
       return true;
-    const bool isWhole = step == std::floor(step);
-    const long double room = isWhole ? slack : std::max(slack, kSlack);
+    const long double room = isWhole() ? slack : kQuotientSlack;
     const long double multiple = std::ceil(first / step * (1 - room)) * step;
     return multiple <= last * (1 + room) && (multiple < to || room > 0);
   }
@@ -245,7 +269,11 @@ public:
 
   bool next(ScanState &state, uint8_t byte) override {
     Begun begun = Begun::unpack(state);
-    if (!begun.take(char(byte)) || !canBecomeValid(begun))
+    // Within bounds, a fraction has no digits that do not count: it would not
+    // have to end.
+    const bool isOver =
+        !isFree_ && begun.isExact() && byte >= '0' && byte <= '9';
+    if (isOver || !begun.take(char(byte)) || !canBecomeValid(begun))
       return false;
     state = begun.pack();
     return true;
@@ -270,34 +298,78 @@ private:
     if (begun.phase >= kExponent)
       return exponentCanBecomeValid(begun);
     const Amounts &amounts = amounts_[size_t(begun.isNegative)];
-    if (amounts.most < 0)
+    if (amounts.most < 0 || (amounts.most == 0 && amounts.excludesMost))
       return false;
-    // Digits and an exponent can follow. Before a first digit other than 0
-    // everything is possible.
-    if (isFree_)
+    if (isFree_ && !rules_.isInteger)
       return true;
-    if (begun.digits == 0)
+    if (begun.phase <= kFirst)
       return amounts.anyBetween(0, INFINITY, 0);
-    // For a power of ten, the numbers that begin with these digits.
+    if (begun.isExact())
+      return rules_.holds(begun.number()) ||
+             (canBeScientific(begun, amounts) && holdsWithExponent(begun));
+    return canGoOn(begun, amounts) || canBeScientific(begun, amounts);
+  }
+
+  /// Whether more digits lead to a number that is wanted. An exponent could
+  /// mend what has become too large or too exact; but a model that has written
+  /// 500 where 100 is the most would go on with zeros for ever.
+  static bool canGoOn(const Begun &begun, const Amounts &amounts) {
     const auto digits = static_cast<long double>(begun.digits);
-    const int length = int(std::floor(std::log10(digits))) + 1;
+    if (begun.phase != kWhole) {
+      if (amounts.isWhole())
+        return isWholeAmount(begun, amounts);
+      const long double unit = std::pow(10.0L, begun.scale);
+      return amounts.anyBetween(digits * unit, (digits + 1) * unit, kSlack);
+    }
     if (!std::isfinite(amounts.most))
       return true;
-    if (amounts.step == 0 && amounts.least == 0)
-      return amounts.most > 0;
-    auto powerOf = [](long double value, int otherwise) {
-      return value > 0 ? int(std::floor(std::log10(value))) : otherwise;
-    };
-    const int first =
-        std::max(kLeastPower,
-                 powerOf(std::max(amounts.least, amounts.step / 10), -345)) -
-        length - 1;
-    const int last =
-        std::min(kMostPower, powerOf(amounts.most, 0)) + 1 - length;
-    for (int power = first; power <= last; ++power) {
-      const long double scale = std::pow(10.0L, power);
-      if (amounts.anyBetween(digits * scale, (digits + 1) * scale,
-                             power < 0 ? kSlack : 0))
+    for (int power = begun.scale; power <= kMostPower; ++power) {
+      const long double unit = std::pow(10.0L, power);
+      if (digits * unit > amounts.most)
+        return false;
+      if (amounts.anyBetween(digits * unit, (digits + 1) * unit, 0))
+        return true;
+    }
+    return false;
+  }
+
+  /// Whether the digits after the point are zeros, after a number that is
+  /// wanted.
+  static bool isWholeAmount(const Begun &begun, const Amounts &amounts) {
+    uint64_t whole = begun.digits;
+    for (int i = begun.scale; i < 0 && whole != 0; ++i, whole /= 10)
+      if (whole % 10 != 0)
+        return false;
+    const auto amount = static_cast<long double>(whole);
+    return amounts.anyBetween(amount, amount + 1, 0) &&
+           std::fmod(amount, amounts.step) == 0;
+  }
+
+  /// Whether an exponent can follow as programs write it: after a single digit,
+  /// or one with a fraction. Not for integers: a model that has written 9.99
+  /// would have to make it another number.
+  static bool canBeScientific(const Begun &begun, const Amounts &amounts) {
+    if (begun.digits == 0 || amounts.isWhole())
+      return false;
+    const auto digits = static_cast<long double>(begun.digits);
+    const int length = int(std::floor(std::log10(digits))) + 1;
+    if (length + begun.scale != 1)
+      return false;
+    for (int power = kLeastPower; power <= kMostPower; ++power) {
+      const long double unit = std::pow(10.0L, power - length);
+      if (amounts.anyBetween(digits * unit, (digits + 1) * unit, kSlack))
+        return true;
+    }
+    return false;
+  }
+
+  /// Tries all exponents.
+  bool holdsWithExponent(Begun begun) const {
+    begun.phase = kExponentEnd;
+    for (int power = kLeastPower; power <= kMostPower; ++power) {
+      begun.isExponentNegative = power < 0;
+      begun.exponent = std::abs(power);
+      if (rules_.holds(begun.number()))
         return true;
     }
     return false;

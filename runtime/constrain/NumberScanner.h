@@ -37,8 +37,9 @@ struct NumberRules {
 /// jsonschema, the quotient with a fraction is that of doubles.
 bool isMultiple(const JsonNumber &number, const JsonNumber &divisor);
 
-/// Reads numbers in every spelling, with exponents of up to three digits. A
-/// text that no more digits can make valid ends early.
+/// Reads numbers with exponents of up to three digits. A text that no more
+/// digits can make valid ends early, so of the spellings with an exponent those
+/// are left out that programs do not write: 500e-1, or 1.5e1 as an integer.
 class NumberScanner final : public Scanner {
 public:
   static std::shared_ptr<const NumberScanner> create(NumberRules rules) {

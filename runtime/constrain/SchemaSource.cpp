@@ -24,8 +24,8 @@ constexpr int kDeepestSource = 100;
 /// Schemas inside each other and beside each other, and values of all enums.
 constexpr size_t kMaxSchemas = 100'000;
 constexpr size_t kMaxValues = 100'000;
-/// Entries of one list or object of schemas.
-constexpr size_t kMaxEntries = 4000;
+/// Schemas of one list, and names of one object.
+constexpr size_t kMaxEntries = 4000, kMaxNames = 1000;
 
 constexpr std::string_view kTypes[] = {"object",  "array",   "string", "number",
                                        "integer", "boolean", "null"};
@@ -386,7 +386,7 @@ private:
     const Place at = words.at / name;
     if (!value->is_object())
       return at.error("expected an object");
-    MOE_RETURN_IF_ERROR(checkEntries(*value, at));
+    MOE_RETURN_IF_ERROR(checkNames(*value, at));
     Json &to = words.to[name] = Json::object();
     for (const auto &[key, schema] : value->items()) {
       if (std::string_view(name) == "patternProperties")
@@ -399,6 +399,12 @@ private:
   static Status checkEntries(const Source &list, const Place &at) {
     if (list.size() > kMaxEntries)
       return at.error("more than " + std::to_string(kMaxEntries) + " schemas");
+    return Status::ok();
+  }
+
+  static Status checkNames(const Source &names, const Place &at) {
+    if (names.size() > kMaxNames)
+      return at.error("more than " + std::to_string(kMaxNames) + " names");
     return Status::ok();
   }
 
@@ -438,7 +444,7 @@ private:
         names && !names->is_boolean()) {
       if (!names->is_array())
         return (words.at / "required").error("expected a list of names");
-      MOE_RETURN_IF_ERROR(checkEntries(*names, words.at / "required"));
+      MOE_RETURN_IF_ERROR(checkNames(*names, words.at / "required"));
       MOE_ASSIGN_OR_RETURN(words.to["required"],
                            readNames(*names, words.at / "required"));
     }

@@ -12,7 +12,7 @@ namespace {
 /// work.
 constexpr size_t kMostExplored = 2000;
 constexpr uint64_t kMostExploring = 400'000;
-/// States that texts may lead to.
+/// States that texts may lead to beyond those of the conditions.
 constexpr size_t kMostStates = 50'000;
 /// Characters of ASCII after which a state is dense.
 constexpr int kDense = 12;
@@ -49,7 +49,10 @@ int hexDigit(uint8_t byte) {
 class TextRun final : public ScanRun {
 public:
   explicit TextRun(const TextScanner &scanner)
-      : rules_(scanner.rules()), dfa_(scanner.dfa()) {}
+      : rules_(scanner.rules()), dfa_(scanner.dfa()), mostStates_(kMostStates) {
+    for (const TextCondition &condition : rules_.conditions)
+      mostStates_ += condition.nfa->stateCount();
+  }
 
   ScanState start() const override {
     return {dfa_.start(), pack(rules_.isJson ? kBefore : kBetween), 0};
@@ -70,7 +73,7 @@ public:
     return anyFrom(state, 0, CharSet::kMaxCodePoint, true);
   }
   uint64_t work() const override { return dfa_.work(); }
-  bool isFull() const override { return dfa_.stateCount() > kMostStates; }
+  bool isFull() const override { return dfa_.stateCount() > mostStates_; }
 
   bool isDense(const ScanState &state) override {
     // A text that may be too short can only be looked at with its length.
@@ -304,6 +307,7 @@ private:
 
   const TextRules rules_;
   TextDfa dfa_;
+  size_t mostStates_;
   std::vector<int8_t> dense_; ///< By state of the automaton; -1: not known.
 };
 

@@ -20,7 +20,7 @@ import sys
 from jsonschema import Draft202012Validator
 
 IN_PLACE = {"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "$ref", "$dynamicRef",
-            "unevaluatedProperties", "dependencies", "unevaluatedItems"}
+            "unevaluatedProperties", "dependencies", "unevaluatedItems", "contains"}
 BY_NAME = {"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"}
 LISTS = {"allOf", "anyOf", "oneOf", "prefixItems"}
 ONE = {"additionalProperties", "items", "contains", "not", "if", "then", "else", "propertyNames", "unevaluatedItems",
@@ -86,7 +86,8 @@ def spelled(value, rng):
             return rng.choice(["%d.0", "%d.00", "%de0", "%dE+0", "%d.0e+00"]) % value
         return json.dumps(value)
     if isinstance(value, float):
-        return rng.choice([repr(value), repr(value), "%.17e" % value])
+        return rng.choice([repr(value), "%.12g" % value if float("%.12g" % value) == value else repr(value),
+                           "%.16e" % value if value != int(value) else repr(value)])
     if isinstance(value, list):
         return "[" + space() + ",".join(space() + spelled(each, rng) + space() for each in value) + "]"
     members = list(value.items())
