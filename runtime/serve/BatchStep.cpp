@@ -211,7 +211,7 @@ void Batch::run(std::vector<Part> parts, LiveGenerations &waiting) {
          .tokens = part.drafted > 0 ? generation.withDraft(part.drafted)
                                     : generation.rest(),
          .logits = generation.request().promptLogprobs ? Request::Logits::All
-                                               : Request::Logits::Last,
+                                                       : Request::Logits::Last,
          .most = part.most,
          .together = part.drafted > 0,
          .hidden = hiddenSinkOf(generation)});
@@ -238,6 +238,7 @@ void Batch::run(std::vector<Part> parts, LiveGenerations &waiting) {
   for (size_t i = 0; i < parts.size(); ++i) {
     LiveGeneration &generation = *parts[i].generation;
     generation.settle();
+    generation.reportProgress();
     const Status &own = requests[i].status;
     if (!status.isOk())
       generation.fail(status);

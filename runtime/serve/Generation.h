@@ -32,6 +32,8 @@ struct GenerationRequest {
   std::shared_ptr<const Automaton> grammar;
   /// How many alternatives to report of each token; -1: no probabilities.
   int32_t topLogprobs = -1;
+  /// Whether there are events while the prompt is evaluated.
+  bool reportsProgress = false;
   /// Whether the prompt's tokens are reported too, with `topLogprobs`, or no,
   /// alternatives. All of them are evaluated then, whatever is in the cache.
   bool promptLogprobs = false;
@@ -81,11 +83,15 @@ struct GenerationEvent {
   std::vector<TokenLogprob> promptLogprobs = {};
   /// The tokens since the last event, as in Reply.
   std::vector<int32_t> tokens = {};
-  /// Whether this is the last one. Then `reply`, `stats` and `status` are set:
-  /// a failure other than the client's cancellation ends it with an error.
+  /// Up to this event.
+  GenerationStats stats = {};
+  /// Of the prompt, that have been evaluated or were in the cache; 0 in events
+  /// after the first token.
+  int32_t promptDone = 0;
+  /// Whether this is the last one. Then `reply` and `status` are set: a failure
+  /// other than the client's cancellation ends it with an error.
   bool isEnd = false;
   Reply reply = {};
-  GenerationStats stats = {};
   Status status = {};
   /// Of length 1, [Engine::hidden()]; empty unless GenerationRequest::embed.
   std::vector<float> embedding = {};

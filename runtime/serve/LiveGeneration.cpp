@@ -229,7 +229,8 @@ void LiveGeneration::takeLogits(int32_t position,
   if (!events.empty())
     sink_({.events = std::move(events),
            .logprobs = std::exchange(logprobs_, {}),
-           .tokens = std::exchange(unsent_, {})});
+           .tokens = std::exchange(unsent_, {}),
+           .stats = statsNow()});
 }
 
 void LiveGeneration::settle() {
@@ -244,6 +245,27 @@ void LiveGeneration::settle() {
   if (sequence->position() > most)
     if (Status status = sequence->rewind(most); !status.isOk())
       fail(std::move(status));
+}
+
+void LiveGeneration::reportProgress() {
+  if (!request_.reportsProgress || hasEnded() || firstLogits_ || !sequence)
+    return;
+  sink_({.events = {},
+         .logprobs = {},
+         .stats = statsNow(),
+         .promptDone = position()});
+}
+
+GenerationStats LiveGeneration::statsNow() const {
+  const Clock::time_point now = Clock::now();
+  GenerationStats stats = stats_;
+  if (firstLogits_)
+    stats.decodeSeconds = secondsBetween(*firstLogits_, now);
+  else if (begun_)
+    stats.promptSeconds = secondsBetween(*begun_, now);
+  else
+    stats.queueSeconds = secondsBetween(submitted_, now);
+  return stats;
 }
 
 void LiveGeneration::takeHidden(int32_t position,
@@ -270,13 +292,7 @@ void LiveGeneration::fail(Status status) {
 
 void LiveGeneration::end(std::vector<ReplyEvent> events, Status status) {
   ending_ = status.isOk() ? Ending::Finished : Ending::Failed;
-  const Clock::time_point now = Clock::now();
-  if (firstLogits_)
-    stats_.decodeSeconds = secondsBetween(*firstLogits_, now);
-  else if (begun_)
-    stats_.promptSeconds = secondsBetween(*begun_, now);
-  else
-    stats_.queueSeconds = secondsBetween(submitted_, now);
+  stats_ = statsNow();
   GenerationEvent last{.events = std::move(events),
                        .logprobs = std::exchange(logprobs_, {}),
                        .tokens = std::exchange(unsent_, {})};

@@ -107,6 +107,8 @@ public:
   /// also returns the sequence to the tokens that were chosen.
   void takeLogits(int32_t position, std::span<const float> logits);
   void settle();
+  /// Says how much of the prompt is done, if that is wanted.
+  void reportProgress();
 
   /// Takes the hidden state of the prompt's token at `position`, and sends the
   /// embedding after the last one.
@@ -143,6 +145,8 @@ private:
   /// Counts whether the draft had the token that was chosen.
   void compareWithDraft(int32_t token);
   void end(std::vector<ReplyEvent> events, Status status);
+  /// The stats, with the times up to now.
+  GenerationStats statsNow() const;
 
   GenerationRequest request_; ///< Without its prompt.
   GenerationSink sink_;

@@ -102,6 +102,11 @@ void FakeBackend::run(const GenerationRequest &request,
       *byteTokenizer().encode(reply, {.addBos = false, .addEos = false});
   tokens.push_back(endToken());
   GenerationEvent event;
+  if (request.reportsProgress)
+    sink({.events = {},
+          .logprobs = {},
+          .stats = {.promptTokens = int32_t(request.prompt.size())},
+          .promptDone = 1});
   if (request.promptLogprobs)
     for (size_t i = 1; i < request.prompt.size(); ++i)
       event.promptLogprobs.push_back(
@@ -272,7 +277,7 @@ ApiTest::request(std::string method, std::string path, std::string body) {
   request.method = std::move(method);
   request.path = std::move(path);
   request.body = std::move(body);
-  request.client = "alice";
+  request.client = client_;
   handler_(std::move(request), answer);
   return answer;
 }

@@ -652,6 +652,27 @@ TEST_F(SchedulerTest, LogprobsAreThoseOfTheModel) {
   }
 }
 
+TEST_F(SchedulerTest, PromptsReportTheirProgress) {
+  open(/*context=*/4 * kPage, /*pages=*/16, /*sequences=*/4, /*ubatch=*/24);
+  start();
+  GenerationRequest request = greedy(textOf(5, 100), 3);
+  request.reportsProgress = true;
+  std::vector<int32_t> done;
+  bool areTimesOfNow = true;
+  Received received([&](const GenerationEvent &event) {
+    if (event.promptDone > 0)
+      done.push_back(event.promptDone);
+    areTimesOfNow &= event.stats.promptTokens == 100 &&
+                     event.stats.promptSeconds > 0;
+  });
+  submit(request, received);
+  EXPECT_EQ(received.reply().tokens, alone(request));
+  EXPECT_TRUE(areTimesOfNow);
+  EXPECT_GE(done.size(), 4u);
+  EXPECT_TRUE(std::ranges::is_sorted(done));
+  EXPECT_LT(done.back(), 100);
+}
+
 // Beside others, and whatever the cache has of the prompt.
 TEST_F(SchedulerTest, LogprobsOfPromptsAreThoseOfTheModel) {
   open();

@@ -134,6 +134,8 @@ StatusOr<RunPlan> planOf(const moert_scheduler &scheduler,
     if (call.generate.choices != 1)
       request["n"].fail("must be 1: submit the request several times");
   }));
+  // Events of the library have no kind for it.
+  call.generate.reportsProgress = false;
   if (options.constraint) {
     if (call.generate.format.automaton)
       return Status(StatusCode::Usage,

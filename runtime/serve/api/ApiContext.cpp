@@ -16,6 +16,13 @@ using Json = nlohmann::ordered_json;
 /// When a server that stops has been replaced by another one, most likely.
 static constexpr int32_t kStoppingSeconds = 5;
 
+void setClient(const Exchange &exchange, GenerateCall &call) {
+  const std::string &client = exchange.request.client;
+  call.client = client.empty() ? call.user : client;
+  if (!client.empty())
+    call.priority = std::min(call.priority, 0);
+}
+
 void logOnce(const Exchange &exchange, const std::string &what) {
   const auto &log = exchange.settings().log;
   std::string line = fmt::format("{}: {}", exchange.request.path, what);
@@ -108,20 +115,18 @@ void withModel(
 
 void answerChat(Exchange exchange, ChatCall call, MakeWriter writer) {
   std::string model = call.generate.model;
-  call.generate.client = exchange.request.client;
-  withModel(std::move(exchange), model,
-            [call = std::move(call), writer = std::move(writer)](
-                const Exchange &exchange, std::shared_ptr<Backend> backend) {
-              Prepared prepared =
-                  prepareChat(*backend, exchange.settings(), call);
-              if (auto *error = std::get_if<ApiError>(&prepared))
-                return exchange.fail(*error);
-              RunPlan plan = std::get<RunPlan>(std::move(prepared));
-              ReplyFacts facts =
-                  replyFacts(*backend, exchange.settings(), plan);
-              startRun(exchange, std::move(backend), std::move(plan),
-                       writer(facts));
-            });
+  setClient(exchange, call.generate);
+  withModel(
+      std::move(exchange), model,
+      [call = std::move(call), writer = std::move(writer)](
+          const Exchange &exchange, std::shared_ptr<Backend> backend) {
+        Prepared prepared = prepareChat(*backend, exchange.settings(), call);
+        if (auto *error = std::get_if<ApiError>(&prepared))
+          return exchange.fail(*error);
+        RunPlan plan = std::get<RunPlan>(std::move(prepared));
+        ReplyFacts facts = replyFacts(*backend, exchange.settings(), plan);
+        startRun(exchange, std::move(backend), std::move(plan), writer(facts));
+      });
 }
 
 void answerPrompt(Exchange exchange, ChatCall call,

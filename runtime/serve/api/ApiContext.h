@@ -10,6 +10,7 @@
 #include "runtime/serve/api/ChatCall.h"
 #include "runtime/serve/api/Fields.h"
 #include "runtime/serve/api/ReplyWriter.h"
+#include "runtime/serve/api/Usage.h"
 #include "runtime/serve/api/assistants/ActiveRuns.h"
 
 #include <functional>
@@ -42,6 +43,7 @@ struct ApiContext {
   ApiSettings settings;
   ActiveRuns runs = {};
   LogLines lines = {};
+  UsageBook usage = {};
 
   /// ApiSettings::later.
   void later(const std::string &client, uint64_t bytes,
@@ -60,6 +62,11 @@ struct Exchange {
   const ApiSettings &settings() const { return context->settings; }
   void fail(const ApiError &error) const { sendError(*answer, style, error); }
 };
+
+/// Says whose share of the engine the call uses: that of the client, or without
+/// keys of the user whom it names. A client with a key does not get ahead of
+/// others.
+void setClient(const Exchange &exchange, GenerateCall &call);
 
 /// Adds a line to the log, unless it is there.
 void logOnce(const Exchange &exchange, const std::string &what);

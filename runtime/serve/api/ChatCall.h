@@ -44,7 +44,11 @@ struct GenerateCall {
   std::optional<std::chrono::milliseconds> mostDecodeTime;
   int32_t choices = 1;
   bool streams = false;
-  std::string client;
+  std::string client; ///< As in GenerationRequest.
+  std::string user;   ///< Whom the request is for, as the client says; or "".
+  int32_t priority = 0;
+  bool reportsProgress = false;
+  bool timesTokens = false; ///< Pieces of a stream have the times up to them.
 };
 
 /// Which tools a reply calls.
@@ -120,12 +124,14 @@ struct Delta {
     CallBegin,     ///< Of calls.back(), whose id and name are known.
     CallArguments, ///< The next fragment of them.
     CallEnd,
+    Progress, ///< `promptDone` of the prompt's tokens are evaluated.
   };
   Kind kind;
   std::string text = {};
   size_t call = 0;                         ///< Which of the choice's calls.
   std::vector<TokenLogprob> logprobs = {}; ///< Of Text.
   std::vector<int32_t> tokens = {};        ///< Of Text, with marks before it.
+  int32_t promptDone = 0;                  ///< Of Progress.
 };
 
 } // namespace moert

@@ -72,6 +72,9 @@ void ChoiceStream::addToolEvents(std::vector<ToolEvent> events,
 void ChoiceStream::receive(GenerationEvent &event, const Emit &emit) {
   if (hasEnded_)
     return;
+  choice_.stats = event.stats;
+  if (event.promptDone > 0)
+    emit({.kind = Delta::Kind::Progress, .promptDone = event.promptDone});
   if (!event.promptLogprobs.empty())
     choice_.promptLogprobs = std::move(event.promptLogprobs);
   bool hasText = false, hasReasoning = false;
@@ -124,7 +127,6 @@ void ChoiceStream::end(GenerationEvent &event, const Emit &emit) {
                    : choice_.calls.empty() ? Choice::Finish::Stop
                                            : Choice::Finish::ToolCalls;
   choice_.tokens = std::move(event.reply.tokens);
-  choice_.stats = event.stats;
   if (choice_.reasoning.empty())
     return;
   auto tokens =

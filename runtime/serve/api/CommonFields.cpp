@@ -130,6 +130,16 @@ void readSampling(const Field &object, const ApiSettings &settings,
   }
 }
 
+void readService(const Field &body, GenerateCall &call) {
+  constexpr size_t mostUserBytes = 64;
+  if (auto user = body["user"].text())
+    call.user = user->substr(0, mostUserBytes);
+  constexpr int32_t most = 1'000'000;
+  call.priority = int32_t(body["priority"].integer(-most, most).value_or(0));
+  call.reportsProgress = body["return_progress"].boolean().value_or(false);
+  call.timesTokens = body["timings_per_token"].boolean().value_or(false);
+}
+
 std::vector<std::string> readStops(const Field &stop) {
   std::vector<std::string> stops = stop.texts(kMostStops);
   if (std::ranges::find(stops, "") != stops.end())

@@ -20,6 +20,10 @@ namespace moert {
 void readSampling(const Field &object, const ApiSettings &settings,
                   GenerateCall &call);
 
+/// `priority` and `user`: without keys, each user has a share of the engine.
+/// Also llama-server's return_progress and timings_per_token.
+void readService(const Field &body, GenerateCall &call);
+
 /// `stop`: a text or a list of texts, none of them empty.
 std::vector<std::string> readStops(const Field &stop);
 

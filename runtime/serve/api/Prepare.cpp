@@ -165,6 +165,7 @@ Prepared preparePrompts(const ServedText &backend, const ApiSettings &settings,
                         const std::vector<ChatPrompt> &prompts) {
   RunPlan plan;
   plan.streams = call.streams;
+  plan.timesTokens = call.timesTokens;
   plan.choicesPerPrompt = call.choices;
   int32_t context = backend.facts().contextTokens;
   int32_t vocabulary = backend.tokenizer().vocabularySize();
@@ -204,6 +205,8 @@ Prepared preparePrompts(const ServedText &backend, const ApiSettings &settings,
     request.promptLogprobs = call.promptLogprobs;
     request.mostDecodeTime = call.mostDecodeTime;
     request.client = call.client;
+    request.priority = call.priority;
+    request.reportsProgress = call.reportsProgress && call.streams;
     plan.requests.push_back(std::move(request));
   }
   return plan;
@@ -217,6 +220,7 @@ ReplyFacts replyFacts(const ServedText &backend, const ApiSettings &settings,
   facts.created = secondsNow(settings);
   facts.tokenizer = &backend.tokenizer();
   facts.origins = plan.toolUse.origins;
+  facts.timesTokens = plan.timesTokens;
   facts.choices = int32_t(plan.choices());
   facts.choicesPerPrompt = plan.choicesPerPrompt;
   for (const GenerationRequest &request : plan.requests)

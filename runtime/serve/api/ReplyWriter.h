@@ -26,6 +26,7 @@ struct ReplyFacts {
   int32_t promptTokens = 0; ///< Of all prompts.
   const Tokenizer *tokenizer = nullptr;
   std::map<std::string, ToolOrigin> origins = {}; ///< As in ChatCall.
+  bool timesTokens = false;                       ///< As in GenerateCall.
 
   /// What the client knows of a tool, or null if that is the model's function.
   const ToolOrigin *origin(const std::string &tool) const {

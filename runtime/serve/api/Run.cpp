@@ -164,6 +164,10 @@ void Run::receiveEnd(size_t index, const GenerationEvent &event,
   if (event.reply.stop >= 0)
     choice.stop = plan_.requests[index / size_t(plan_.choicesPerPrompt)]
                       .reply.stops[size_t(event.reply.stop)];
+  const std::string &user =
+      plan_.requests[index / size_t(plan_.choicesPerPrompt)].client;
+  context_->usage.add(client_.empty() ? user : client_, backend_->facts().id,
+                      choice.stats);
   if (plan_.streams) {
     begin(bytes);
     bytes += writer_->choiceEnd(index, choice);
@@ -247,9 +251,9 @@ void Run::submit(size_t index) {
   if (request.client.empty())
     request.client = client_;
   request.isFurtherChoice = index > 0;
-  StatusOr<uint64_t> generation = backend_->submit(
-      std::move(request), [self = shared_from_this(), index](
-                              GenerationEvent event) {
+  StatusOr<uint64_t> generation =
+      backend_->submit(std::move(request), [self = shared_from_this(),
+                                            index](GenerationEvent event) {
         self->receive(index, std::move(event));
       });
   bool isOver = false;

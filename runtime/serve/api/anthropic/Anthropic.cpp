@@ -85,6 +85,8 @@ public:
           {{"type", "input_json_delta"}, {"partial_json", delta.text}});
     case Delta::Kind::CallEnd:
       return leave();
+    case Delta::Kind::Progress:
+      break;
     }
     return bytes;
   }

@@ -166,7 +166,7 @@ void readOutputFormat(const Field &body, GenerateCall &generate) {
     return;
   (void)format["type"].required().word({"json_schema"});
   generate.format = readGrammar(format["schema"].required(), body.none(),
-                                 body.none(), body.none());
+                                body.none(), body.none());
 }
 } // namespace
 
@@ -203,6 +203,9 @@ void readAnthropic(const Field &body, const ApiSettings &settings,
   generate.streams = body["stream"].boolean().value_or(false);
   readReasoningEffort(body["output_config"]["effort"], call);
   readOutputFormat(body, generate);
+  readService(body, generate);
+  if (Field user = body["metadata"]["user_id"]; user.isText())
+    generate.user = *user.text();
 }
 
 } // namespace moert

@@ -72,6 +72,7 @@ public:
     }
     case Delta::Kind::CallBegin:
     case Delta::Kind::CallArguments:
+    case Delta::Kind::Progress:
       // Calls are sent whole: their arguments are objects.
       break;
     }
@@ -311,7 +312,7 @@ void ollamaChat(Exchange exchange) {
       });
   if (!call)
     return;
-  call->generate.client = exchange.request.client;
+  setClient(exchange, call->generate);
   std::string model = call->generate.model;
   withModel(
       std::move(exchange), model,
@@ -332,7 +333,7 @@ void ollamaGenerate(Exchange exchange) {
       });
   if (!request)
     return;
-  request->call.generate.client = exchange.request.client;
+  setClient(exchange, request->call.generate);
   std::string model = request->call.generate.model;
   withModel(std::move(exchange), model,
             [request = *std::move(request)](const Exchange &exchange,

@@ -48,6 +48,8 @@ nlohmann::ordered_json usageJson(const ReplyFacts &facts,
                                  std::span<const Choice> choices);
 /// As llama-server reports them, in milliseconds.
 nlohmann::ordered_json timingsJson(const GenerationStats &stats);
+/// How much of a prompt is evaluated, as llama-server reports it.
+nlohmann::ordered_json progressJson(const Choice &choice, int32_t promptDone);
 /// The tokens of a text with their probabilities, as chat completions have
 /// them.
 nlohmann::ordered_json logprobsJson(const Tokenizer &tokenizer,

@@ -75,10 +75,16 @@ public:
     case Delta::Kind::Text: {
       Json json = chunk(index, {{"content", delta.text}});
       json["choices"][0]["logprobs"] = logprobs(delta.logprobs);
-      return sseEvent(json);
+      return pieceEvent(std::move(json), choice);
     }
     case Delta::Kind::Reasoning:
-      return sseEvent(chunk(index, {{"reasoning_content", delta.text}}));
+      return pieceEvent(chunk(index, {{"reasoning_content", delta.text}}),
+                        choice);
+    case Delta::Kind::Progress: {
+      Json json = chunk(index, Json::object());
+      json["prompt_progress"] = progressJson(choice, delta.promptDone);
+      return sseEvent(json);
+    }
     case Delta::Kind::CallBegin: {
       const ToolCall &call = choice.calls[delta.call];
       if (isCustom(facts_, call))
@@ -99,9 +105,10 @@ public:
       // An input is a text, which is known when its JSON is complete.
       if (isCustom(facts_, choice.calls[delta.call]))
         break;
-      return sseEvent(
+      return pieceEvent(
           callChunk(index, {{"index", delta.call},
-                            {"function", {{"arguments", delta.text}}}}));
+                            {"function", {{"arguments", delta.text}}}}),
+          choice);
     case Delta::Kind::CallEnd:
       if (const ToolCall &call = choice.calls[delta.call];
           isCustom(facts_, call))
@@ -173,6 +180,7 @@ void readOpenAiChat(const Field &body, const ApiSettings &settings,
   generate.choices = int32_t(body["n"].integer(1, kMostChoices).value_or(1));
   generate.streams = body["stream"].boolean().value_or(false);
   readLogprobs(body, generate);
+  readService(body, generate);
   generate.format = readOpenAiFormat(body);
   body["functions"].refuse("use tools");
   body["function_call"].refuse("use tool_choice");

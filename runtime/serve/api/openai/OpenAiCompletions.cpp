@@ -50,11 +50,17 @@ public:
 
   std::string delta(size_t index, const Choice &choice,
                     const Delta &delta) override {
+    if (delta.kind == Delta::Kind::Progress) {
+      Json json = chunk(choiceJson(index, "", {}, nullptr));
+      json["prompt_progress"] = progressJson(choice, delta.promptDone);
+      return sseEvent(json);
+    }
     std::string bytes = echo(index, choice);
     LogprobLists lists;
     addTokens(index, delta.logprobs, lists);
     return bytes +
-           sseEvent(chunk(choiceJson(index, delta.text, lists, nullptr)));
+           pieceEvent(chunk(choiceJson(index, delta.text, lists, nullptr)),
+                      choice);
   }
 
   std::string choiceEnd(size_t index, const Choice &choice) override {
@@ -196,6 +202,7 @@ void readText(const Field &body, const ApiSettings &settings,
     body["best_of"].fail("is not supported unless it equals n",
                          "unsupported_parameter");
   generate.streams = body["stream"].boolean().value_or(false);
+  readService(body, generate);
   if (Field options = body["stream_options"])
     request.includesUsage = options["include_usage"].boolean().value_or(false);
   request.echoes = body["echo"].boolean().value_or(false);
@@ -255,7 +262,7 @@ void completeText(Exchange exchange) {
       });
   if (!request)
     return;
-  request->generate.client = exchange.request.client;
+  setClient(exchange, request->generate);
   std::string model = request->generate.model;
   withModel(std::move(exchange), model,
             [request = *std::move(request)](const Exchange &exchange,

@@ -110,6 +110,13 @@ Json usageJson(const ReplyFacts &facts, std::span<const Choice> choices) {
           {"completion_tokens_details", {{"reasoning_tokens", reasoning}}}};
 }
 
+Json progressJson(const Choice &choice, int32_t promptDone) {
+  return {{"total", choice.stats.promptTokens},
+          {"cache", choice.stats.cachedTokens},
+          {"processed", promptDone},
+          {"time_ms", 1e3 * choice.stats.promptSeconds}};
+}
+
 Json timingsJson(const GenerationStats &stats) {
   auto each = [](double seconds, int32_t tokens) {
     return tokens > 0 ? 1e3 * seconds / tokens : 0;

@@ -183,6 +183,7 @@ void readResponse(const Field &body, const ApiSettings &settings,
   readSampling(body, settings, generate);
   readReasoningEffort(body["reasoning"]["effort"], call);
   readResponseLogprobs(body, generate);
+  readService(body, generate);
   readFormat(body["text"], generate);
   generate.reply.maxTokens = int32_t(
       body["max_output_tokens"].integer(1, kMostRequestTokens).value_or(-1));

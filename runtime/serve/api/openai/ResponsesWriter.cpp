@@ -69,6 +69,8 @@ public:
       break;
     case Delta::Kind::CallEnd:
       return leave();
+    case Delta::Kind::Progress:
+      break;
     }
     return bytes;
   }
