@@ -23,6 +23,7 @@
 #include <memory>
 #include <mutex>
 #include <sys/resource.h>
+#include <thread>
 
 namespace moert {
 
@@ -150,6 +151,20 @@ void serveUntilSignal(HttpServer &server, const ServiceNotifier &service) {
   }
 }
 
+/// While it lives, a signal ends the process at once: for who does not want to
+/// wait until running requests have ended.
+class EndAtNextSignal {
+private:
+  std::jthread thread_{[](std::stop_token stop) {
+    const sigset_t signals = serverSignals();
+    const timespec time = {.tv_sec = 0, .tv_nsec = 20'000'000};
+    while (!stop.stop_requested())
+      if (int signal = ::sigtimedwait(&signals, nullptr, &time);
+          signal == SIGINT || signal == SIGTERM)
+        endBySignal(signal);
+  }};
+};
+
 Status serve(ServeFlags &flags) {
   flags.http.inheritedSockets =
       activatedSockets(environment("LISTEN_FDS"), environment("LISTEN_PID"));
@@ -243,6 +258,7 @@ Status serve(ServeFlags &flags) {
   moetool::note("stopping: running requests have {} to end\n",
                 counted(grace.count() / 1000, "second"));
   (void)service.stopping("waiting for running requests");
+  const EndAtNextSignal impatience;
   Clock::time_point deadline = Clock::now() + grace;
   host->drain(deadline);
   auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
