@@ -41,6 +41,16 @@ TEST(Calibrate, MeasuresEveryLimitOfAThreadPool) {
   }
 }
 
+// A measurement that waited for a rate of 0 to add up would take forever.
+TEST(Calibrate, RatesThatTheCpuLacksAreNotMeasured) {
+  CalibrationOptions options = quick();
+  options.isa = moek::Isa::Ref; // Has no dot products of BF16.
+  options.seconds = 1e6;
+  StatusOr<Calibrator> calibrator = Calibrator::create(2, options);
+  ASSERT_TRUE(calibrator.isOk()) << calibrator.status().message();
+  EXPECT_EQ(calibrator->opsPerSecond(moek::Peak::Bf16).best, 0);
+}
+
 TEST(Calibrate, BandwidthByNumberOfThreads) {
   std::vector<int> announced;
   StatusOr<std::vector<Rate>> rates = readBandwidthByThreads(

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstring>
 #include <fmt/format.h>
+#include <numeric>
 #include <sys/mman.h>
 
 namespace moert {
@@ -39,7 +40,6 @@ StatusOr<Calibrator> Calibrator::create(int threads,
                                         const CalibrationOptions &options) {
   Calibrator calibrator;
   calibrator.options_ = options;
-  calibrator.isa_ = bestHostIsa();
   MOE_ASSIGN_OR_RETURN(calibrator.pool_,
                        WorkerPool::create(threads, physicalCores()));
   uint64_t total =
@@ -56,35 +56,41 @@ StatusOr<Calibrator> Calibrator::create(int threads,
 
 template <class Work> Rate Calibrator::rateOf(const Work &work) {
   using Clock = std::chrono::steady_clock;
+  auto secondsSince = [](Clock::time_point begin, Clock::time_point end) {
+    return std::chrono::duration<double>(end - begin).count();
+  };
   std::vector<double> done(size_t(pool_->team()));
   Rate rate;
   double spent = 0, all = 0, queuedBefore = pool_->secondsQueued();
-  Clock::time_point begin = Clock::now();
-  // At least three runs, because in the first one caches and CPU clocks are
-  // cold.
-  for (int run = 0; run < 3 || spent < options_.seconds; ++run) {
-    Clock::time_point start, end;
-    pool_->run([&](int32_t worker) {
+  const Clock::time_point begin = Clock::now();
+  Clock::time_point start;
+  bool goesOn = true;
+  int runs = 0;
+  auto endRun = [&] {
+    const Clock::time_point end = Clock::now();
+    const double seconds = secondsSince(start, end);
+    const double total = std::accumulate(done.begin(), done.end(), 0.0);
+    spent += seconds;
+    all += total;
+    rate.best = std::max(rate.best, total / std::max(seconds, 1e-9));
+    // At least three runs, because in the first one caches and CPU clocks are
+    // cold.
+    goesOn = ++runs < 3 || secondsSince(begin, end) < options_.seconds;
+  };
+  // Workers stay awake and pinned between the runs.
+  pool_->run([&](int32_t worker) {
+    while (goesOn) {
       // Measures from when all workers are awake until the slowest one is done.
       // The last worker to arrive reads the clock: one that was suspended after
       // a barrier would read it too late.
       pool_->barrier().arriveAndWait([&] { start = Clock::now(); });
       done[size_t(worker)] = work(worker);
-      pool_->barrier().arriveAndWait([&] { end = Clock::now(); });
-    });
-    double seconds = std::chrono::duration<double>(end - start).count();
-    spent += seconds;
-    double total = 0;
-    for (double amount : done)
-      total += amount;
-    all += total;
-    rate.best = std::max(rate.best, total / std::max(seconds, 1e-9));
-  }
+      pool_->barrier().arriveAndWait(endRun);
+    }
+  });
   rate.sustained = all / std::max(spent, 1e-9);
-  rate.queued =
-      std::max(pool_->secondsQueued() - queuedBefore, 0.0) /
-      std::max(std::chrono::duration<double>(Clock::now() - begin).count(),
-               1e-9);
+  rate.queued = std::max(pool_->secondsQueued() - queuedBefore, 0.0) /
+                std::max(secondsSince(begin, Clock::now()), 1e-9);
   return rate;
 }
 
@@ -100,14 +106,16 @@ Rate Calibrator::readBytesPerSecond() {
   std::vector<uint64_t> checksums(size_t(pool_->team()));
   return rateOf([&](int32_t worker) {
     checksums[size_t(worker)] +=
-        moek::readAll(isa_, {share(worker), size_t(share_)});
+        moek::readAll(options_.isa, {share(worker), size_t(share_)});
     return double(share_);
   });
 }
 
 Rate Calibrator::opsPerSecond(moek::Peak kind) {
+  if (moek::runPeakLoop(options_.isa, kind, 1) == 0)
+    return {};
   return rateOf([&](int32_t) {
-    return moek::runPeakLoop(isa_, kind, options_.loopIterations);
+    return moek::runPeakLoop(options_.isa, kind, options_.loopIterations);
   });
 }
 

@@ -62,8 +62,14 @@ struct CpuLimits {
   Disturbance disturbance = {}; ///< The worst over all measurements.
 };
 
+/// Returns the best instruction set that this CPU and the kernels support.
+moek::Isa bestHostIsa();
+
 struct CalibrationOptions {
-  double seconds = 0.3; ///< Duration of each measurement.
+  /// Each measurement ends once it has taken so long, waits included, and has
+  /// done three runs.
+  double seconds = 0.3;
+  moek::Isa isa = bestHostIsa();
   /// Bytes that all threads together read in a run. 0: four times the
   /// last-level cache, at least 64 MiB per thread, at most an eighth of the
   /// memory.
@@ -71,9 +77,6 @@ struct CalibrationOptions {
   /// Iterations of a peak loop: about a millisecond.
   int64_t loopIterations = 200'000;
 };
-
-/// Returns the best instruction set that this CPU and the kernels support.
-moek::Isa bestHostIsa();
 
 /// A thread pool with memory that each thread has touched first, so that its
 /// part lies on its own memory node.
@@ -84,6 +87,7 @@ public:
                                      const CalibrationOptions &options = {});
 
   Rate readBytesPerSecond();
+  /// The rate is 0 if the CPU has no such instruction.
   Rate opsPerSecond(moek::Peak kind);
   /// Measures all limits.
   CpuLimits measure();
@@ -94,7 +98,6 @@ private:
   template <class Work> Rate rateOf(const Work &work);
 
   CalibrationOptions options_;
-  moek::Isa isa_ = moek::Isa::Ref;
   std::unique_ptr<WorkerPool> pool_;
   HostMemory memory_;
   uint64_t share_ = 0; ///< Bytes of memory_ per worker.
