@@ -113,8 +113,8 @@ void Batch::storeOne() {
   const Sequence *sequence = kept_.nextToStore(
       options_.storeLeastTokens, std::numeric_limits<uint64_t>::max());
   if (sequence)
-    noteStored(store_->save(*sequence,
-                            groups_.nameOf(sequence->options().group)));
+    noteStored(
+        store_->save(*sequence, groups_.nameOf(sequence->options().group)));
 }
 
 void Batch::storeBehind() {

@@ -35,7 +35,7 @@ struct GenerationRequest {
   /// The text ends, as one that has reached its length, once it has taken so
   /// long since its first token and has a line's end. Not set: no limit.
   std::optional<std::chrono::milliseconds> mostDecodeTime;
-  std::string client;   ///< Whose share of the engine it uses.
+  std::string client; ///< Whose share of the engine it uses.
   /// Names those who may find out what each other asked: a prompt is found in
   /// the cache where one of the same group has been evaluated.
   std::string group;

@@ -61,7 +61,8 @@ TEST_F(PrefixStoreTest, ATextIsFoundAfterARestart) {
   auto again = store();
   EXPECT_EQ(again->files(), 1u);
   EXPECT_EQ(again->find(joined(text, {7, 8}), kGroup), kPage + 20);
-  EXPECT_EQ(again->find(text, kGroup), kPage + 19) << "the last token is wanted";
+  EXPECT_EQ(again->find(text, kGroup), kPage + 19)
+      << "the last token is wanted";
   EXPECT_EQ(again->find(std::span(text).first(30), kGroup), 29);
   EXPECT_EQ(again->find(std::vector<int32_t>{39, 39}, kGroup), 0);
   auto branch = joined({text.begin(), text.begin() + 40}, {7, 8, 9});

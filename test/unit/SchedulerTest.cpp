@@ -241,10 +241,9 @@ TEST_F(SchedulerTest, FurtherChoicesDoNotCountInTheQueue) {
     submit(std::move(request), each);
   }
   Received refused;
-  EXPECT_EQ(scheduler_->submit(greedy({3, 4}, 4), refused.sink())
-                .status()
-                .code(),
-            StatusCode::DoesNotFit);
+  EXPECT_EQ(
+      scheduler_->submit(greedy({3, 4}, 4), refused.sink()).status().code(),
+      StatusCode::DoesNotFit);
   gate.open();
   first.end();
   for (Received &each : others)

@@ -83,19 +83,17 @@ void withModel(
 void answerChat(Exchange exchange, ChatCall call, MakeWriter writer) {
   std::string model = call.generate.model;
   call.generate.client = exchange.request.client;
-  withModel(std::move(exchange), model,
-            [call = std::move(call), writer = std::move(writer)](
-                const Exchange &exchange, std::shared_ptr<Backend> backend) {
-              Prepared prepared =
-                  prepareChat(*backend, exchange.settings(), call);
-              if (auto *error = std::get_if<ApiError>(&prepared))
-                return exchange.fail(*error);
-              RunPlan plan = std::get<RunPlan>(std::move(prepared));
-              ReplyFacts facts =
-                  replyFacts(*backend, exchange.settings(), plan);
-              startRun(exchange, std::move(backend), std::move(plan),
-                       writer(facts));
-            });
+  withModel(
+      std::move(exchange), model,
+      [call = std::move(call), writer = std::move(writer)](
+          const Exchange &exchange, std::shared_ptr<Backend> backend) {
+        Prepared prepared = prepareChat(*backend, exchange.settings(), call);
+        if (auto *error = std::get_if<ApiError>(&prepared))
+          return exchange.fail(*error);
+        RunPlan plan = std::get<RunPlan>(std::move(prepared));
+        ReplyFacts facts = replyFacts(*backend, exchange.settings(), plan);
+        startRun(exchange, std::move(backend), std::move(plan), writer(facts));
+      });
 }
 
 void answerPrompt(Exchange exchange, ChatCall call,

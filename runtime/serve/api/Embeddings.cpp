@@ -59,11 +59,12 @@ private:
       ++running_;
       tokens_ += prompts_[index].tokens.size();
       lock.unlock();
-      const uint64_t name = backend_->embed(
-          prompts_[index].tokens, exchange_.request.client,
-          [job = shared_from_this(), index](StatusOr<std::vector<float>> vector) {
-            job->take(index, std::move(vector));
-          });
+      const uint64_t name =
+          backend_->embed(prompts_[index].tokens, exchange_.request.client,
+                          [job = shared_from_this(),
+                           index](StatusOr<std::vector<float>> vector) {
+                            job->take(index, std::move(vector));
+                          });
       lock.lock();
       names_[index] = name;
       if (isGone_)
@@ -121,7 +122,7 @@ private:
   size_t next_ = 0, running_ = 0, tokens_ = 0;
   bool isSubmitting_ = false, isAnswered_ = false, isGone_ = false;
   std::map<size_t, uint64_t> names_; ///< Of those that run, for cancel().
-  Status status_; ///< Of the first that failed.
+  Status status_;                    ///< Of the first that failed.
 };
 
 void embedAll(Exchange exchange, EmbedRequest request, WriteEmbeddings write) {

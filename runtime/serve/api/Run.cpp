@@ -247,9 +247,9 @@ void Run::submit(size_t index) {
   if (request.client.empty())
     request.client = client_;
   request.isFurtherChoice = index > 0;
-  StatusOr<uint64_t> generation = backend_->submit(
-      std::move(request), [self = shared_from_this(), index](
-                              GenerationEvent event) {
+  StatusOr<uint64_t> generation =
+      backend_->submit(std::move(request), [self = shared_from_this(),
+                                            index](GenerationEvent event) {
         self->receive(index, std::move(event));
       });
   bool isOver = false;

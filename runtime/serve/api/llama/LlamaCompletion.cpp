@@ -225,30 +225,29 @@ void complete(Exchange exchange, bool isInfill) {
     return;
   request->generate.client = exchange.request.client;
   std::string model = request->generate.model;
-  withModel(std::move(exchange), model,
-            [request = *std::move(request)](const Exchange &exchange,
-                                            std::shared_ptr<Backend> backend) {
-              auto prompts = promptsFor(*backend, request);
-              if (auto *error = std::get_if<ApiError>(&prompts))
-                return exchange.fail(*error);
-              Prepared prepared = preparePrompts(
-                  *backend, exchange.settings(), request.generate,
-                  std::get<std::vector<ChatPrompt>>(std::move(prompts)));
-              if (auto *error = std::get_if<ApiError>(&prepared))
-                return exchange.fail(*error);
-              RunPlan plan = std::get<RunPlan>(std::move(prepared));
-              ReplyFacts facts =
-                  replyFacts(*backend, exchange.settings(), plan);
-              std::vector<CompletionFacts> completions;
-              for (const GenerationRequest &each : plan.requests)
-                completions.insert(completions.end(),
-                                   size_t(plan.choicesPerPrompt),
-                                   factsOfCompletion(each, plan.streams));
-              auto writer = std::make_unique<CompletionWriter>(
-                  std::move(facts), std::move(completions), request);
-              startRun(exchange, std::move(backend), std::move(plan),
-                       std::move(writer));
-            });
+  withModel(
+      std::move(exchange), model,
+      [request = *std::move(request)](const Exchange &exchange,
+                                      std::shared_ptr<Backend> backend) {
+        auto prompts = promptsFor(*backend, request);
+        if (auto *error = std::get_if<ApiError>(&prompts))
+          return exchange.fail(*error);
+        Prepared prepared = preparePrompts(
+            *backend, exchange.settings(), request.generate,
+            std::get<std::vector<ChatPrompt>>(std::move(prompts)));
+        if (auto *error = std::get_if<ApiError>(&prepared))
+          return exchange.fail(*error);
+        RunPlan plan = std::get<RunPlan>(std::move(prepared));
+        ReplyFacts facts = replyFacts(*backend, exchange.settings(), plan);
+        std::vector<CompletionFacts> completions;
+        for (const GenerationRequest &each : plan.requests)
+          completions.insert(completions.end(), size_t(plan.choicesPerPrompt),
+                             factsOfCompletion(each, plan.streams));
+        auto writer = std::make_unique<CompletionWriter>(
+            std::move(facts), std::move(completions), request);
+        startRun(exchange, std::move(backend), std::move(plan),
+                 std::move(writer));
+      });
 }
 } // namespace
 

@@ -144,8 +144,8 @@ void readText(const Field &body, const ApiSettings &settings,
 
 void runText(const Exchange &exchange, std::shared_ptr<Backend> backend,
              const TextRequest &request) {
-  auto prompts = promptsOf(*backend, request.prompts, "prompt",
-                           request.generate.choices);
+  auto prompts =
+      promptsOf(*backend, request.prompts, "prompt", request.generate.choices);
   if (auto *error = std::get_if<ApiError>(&prompts))
     return exchange.fail(*error);
   std::vector<ChatPrompt> list =
