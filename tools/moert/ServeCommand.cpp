@@ -70,7 +70,8 @@ StatusOr<std::vector<NamedPlan>> plansOf(const ServeFlags &flags) {
   int32_t wanted = flags.scheduler.sequences;
   MOE_ASSIGN_OR_RETURN(
       std::string path,
-      planOfModel(flags.engine.plan, wanted > 0 ? wanted : kModelSequences));
+      planOfModel(flags.engine.plan, wanted > 0 ? wanted : kModelSequences,
+                  flags.engine.options.rung.context));
   std::string name = flags.alias;
   if (name.empty())
     name = std::filesystem::path(flags.engine.plan).stem().string();

@@ -72,6 +72,7 @@ private:
   void read();
   void onRead(ErrorCode error, size_t bytes);
   void onEndOfInput();
+  void askWhetherGone();
   void advance();
   bool beginRequest();
   bool takeHead();
