@@ -255,9 +255,10 @@ private:
   static size_t find(Open &open, const Json::object_t &members,
                      const std::string &name) {
     if (members.size() < kManyMembers)
-      return size_t(std::ranges::find(members, name, [](const auto &member) {
-                      return std::string_view(member.first);
-                    }) -
+      return size_t(std::ranges::find(members, name,
+                                      [](const auto &member) {
+                                        return std::string_view(member.first);
+                                      }) -
                     members.begin());
     if (open.indices.empty())
       for (const auto &[known, value] : members)

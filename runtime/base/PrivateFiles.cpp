@@ -71,10 +71,10 @@ Status makePrivateFile(const std::string &path) {
   if (fd < 0)
     return failure(path, "cannot be opened");
   struct stat info;
-  const bool isPrivate = ::fstat(fd, &info) == 0 &&
-                         (!S_ISREG(info.st_mode) ||
-                          (info.st_mode & kOthers) == 0 ||
-                          ::fchmod(fd, info.st_mode & ~kOthers & 07777) == 0);
+  const bool isPrivate =
+      ::fstat(fd, &info) == 0 &&
+      (!S_ISREG(info.st_mode) || (info.st_mode & kOthers) == 0 ||
+       ::fchmod(fd, info.st_mode & ~kOthers & 07777) == 0);
   ::close(fd);
   return isPrivate ? Status::ok() : isOpenToOthers(path, "600");
 }

@@ -4,8 +4,9 @@
 // pages; several may hold the same page, which none of them then writes to. A
 // full page is published under the token ids from the beginning of the text to
 // its end: a sequence that begins with the same tokens, and is of the same
-// group, takes the page instead of computing it. A published page that no sequence holds is kept until its
-// memory is needed; the page that was released first goes first.
+// group, takes the page instead of computing it. A published page that no
+// sequence holds is kept until its memory is needed; the page that was released
+// first goes first.
 //
 // The pool knows page numbers and token ids only; KvPages has the memory.
 //

@@ -2,8 +2,6 @@
 
 #include "runtime/chat/History.h"
 
-#include <cctype>
-#include <cstdint>
 #include <fmt/format.h>
 
 namespace moert {
@@ -28,33 +26,14 @@ std::string toolText(const std::vector<Tool> &tools, bool isRequired) {
   return text + (isRequired ? " Answer with a call and nothing else."
                             : " If no tool helps, answer without a call.");
 }
-
-/// Whether a template reads the variable `tools`.
-bool readsTools(std::string_view source) {
-  constexpr std::string_view name = "tools";
-  auto isInName = [&](size_t at) {
-    return at < source.size() &&
-           (isalnum(uint8_t(source[at])) || source[at] == '_');
-  };
-  for (size_t at = source.find(name); at != source.npos;
-       at = source.find(name, at + 1))
-    if ((at == 0 || !isInName(at - 1)) && !isInName(at + name.size()))
-      return true;
-  return false;
-}
 } // namespace
 
-bool needsGenericTools(std::string_view source) {
-  return !toolFormatOf(source) || !readsTools(source);
-}
-
 const ToolFormat &genericToolFormat() {
-  static constexpr ToolFormat format = {.name = "generic",
-                                        .sign = "",
-                                        .body = ToolFormat::Body::Json,
-                                        .open = "<tool_call>\n",
-                                        .close = "\n</tool_call>",
-                                        .between = "\n"};
+  static const ToolFormat format = {.name = "generic",
+                                    .body = ToolFormat::Body::Json,
+                                    .open = "<tool_call>\n",
+                                    .close = "\n</tool_call>",
+                                    .between = "\n"};
   return format;
 }
 

@@ -1,7 +1,8 @@
 //===- GenericTools.h - Tools for templates that know none ------*- C++ -*-===//
 //
-// Some chat templates have no form for calls of tools, or one that is not
-// known. Their models are told of the tools in words, in the system message:
+// Some chat templates have no form for calls of tools, or do not tell their
+// model of them (Speech::knowsTools()). Such models are told of the tools in
+// words, in the system message:
 //
 //   # Tools
 //   ... Each line is a tool that you may call, as JSON: ...
@@ -23,14 +24,9 @@
 #include "runtime/chat/Messages.h"
 #include "runtime/chat/ToolFormat.h"
 
-#include <string_view>
 #include <vector>
 
 namespace moert {
-
-/// Whether a chat template is one of these: it has no form for calls that is
-/// known, or it tells the model of no tools, as DeepSeek V3.1's.
-bool needsGenericTools(std::string_view templateSource);
 
 /// The form in which such models write calls.
 const ToolFormat &genericToolFormat();

@@ -69,9 +69,8 @@ int32_t Engine::takePrefix(Sequence &sequence,
     return 0;
   std::vector<int32_t> found;
   size_t usable = 0; // Number of found pages up to the last with a checkpoint.
-  int32_t last =
-      sequence.pages_.empty() ? KvPool::root(sequence.options_.group)
-                              : sequence.pages_.back();
+  int32_t last = sequence.pages_.empty() ? KvPool::root(sequence.options_.group)
+                                         : sequence.pages_.back();
   // The last token is always computed, because its logits are wanted.
   for (std::span<const int32_t> rest = tokens; rest.size() > size_t(kKvPage);
        rest = rest.subspan(kKvPage)) {

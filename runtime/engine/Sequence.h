@@ -58,8 +58,8 @@ public:
   Status save(const std::string &path) const;
   /// Passes the content of such a file to `out`, in pieces. Returns its first
   /// error and those of devices.
-  Status write(
-      const std::function<Status(std::span<const uint8_t>)> &out) const;
+  Status
+  write(const std::function<Status(std::span<const uint8_t>)> &out) const;
   /// Bytes of the file that save() writes.
   uint64_t savedBytes() const;
 

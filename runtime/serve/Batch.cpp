@@ -156,7 +156,7 @@ bool Batch::begin(LiveGeneration &generation) {
   if (store_ && !generation.needsAllTokens())
     takeStored(generation.text(), group, *sequence);
   generation.sequence = *std::move(sequence);
-  leaveTwo(generation);
+  leavePromptEnd(generation);
   if (!generation.hasBegun()) {
     sums_.promptTokens += uint64_t(generation.stats().promptTokens);
     sums_.cachedTokens += uint64_t(generation.begin());

@@ -96,6 +96,7 @@ private:
   int32_t pagesNeeded() const;
   size_t mostKept() const;
 
+  /// Chooses the parts of a step. None: all wait for their masks.
   std::vector<Part> plan();
   /// Adds drafts to parts that generate, as many as the batch phase has rows
   /// for.
@@ -103,11 +104,11 @@ private:
   /// Whether another prompt computes pages that this one will take.
   bool waitsForPrefix(size_t index) const;
   void findPrefixes();
-  /// If only the last token of a prompt is left, gives up one more, so that the
-  /// prefill phase evaluates the two. The decode phase rounds otherwise, and
-  /// the first token would depend on what the cache happened to hold. Not for
-  /// layers with states, which do not return to an earlier position for free.
-  void leaveTwo(LiveGeneration &generation);
+  /// If less than the last kPromptEnd tokens of a prompt are left, gives up what
+  /// lacks, so that the prefill phase evaluates them together, whatever the
+  /// cache holds. Not for layers with states, which do not return to an earlier
+  /// position for free.
+  void leavePromptEnd(LiveGeneration &generation);
   /// Frees pages for the step, as long as there is something to give up.
   void makeRoom(LiveGenerations &waiting);
   bool freeSome(LiveGenerations &waiting);

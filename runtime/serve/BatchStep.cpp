@@ -37,12 +37,15 @@ bool Batch::waitsForPrefix(size_t index) const {
   return false;
 }
 
-void Batch::leaveTwo(LiveGeneration &generation) {
+void Batch::leavePromptEnd(LiveGeneration &generation) {
   const int32_t position = generation.position();
-  if (engine_.stateSlots() > 0 || engine_.ubatch() < 2 || position == 0 ||
-      generation.rest().size() != 1 || generation.stats().generatedTokens > 0)
+  const auto length = int32_t(generation.text().size());
+  const int32_t wanted = std::max(
+      0, length - std::max(2, std::min(kPromptEnd, engine_.ubatch())));
+  if (engine_.stateSlots() > 0 || engine_.ubatch() < 2 || position <= wanted ||
+      generation.stats().generatedTokens > 0)
     return;
-  if (Status status = generation.sequence->rewind(position - 1); !status.isOk())
+  if (Status status = generation.sequence->rewind(wanted); !status.isOk())
     generation.fail(std::move(status));
 }
 
@@ -51,8 +54,9 @@ void Batch::findPrefixes() {
     if (!generation->isPrompt() || generation->needsAllTokens())
       continue;
     const int32_t before = generation->position();
-    engine_.takePrefix(*generation->sequence, generation->rest());
-    leaveTwo(*generation);
+    if (engine_.takePrefix(*generation->sequence, generation->rest()) == 0)
+      continue;
+    leavePromptEnd(*generation);
     const int32_t found = generation->position() - before;
     // A generation that goes on has its prompt counted already.
     if (generation->stats().generatedTokens > 0)
@@ -83,8 +87,14 @@ std::vector<Batch::Part> Batch::plan() {
   std::vector<Part> parts;
   std::vector<PendingPrompt> prompts;
   std::vector<LiveGeneration *> prompting;
+  std::vector<bool> isReady; ///< The masks of those with a prompt.
   for (size_t i = 0; i < running_.size(); ++i) {
     LiveGeneration &each = *running_[i];
+    const bool hasMask =
+        each.prepareMask(uint64_t(options_.maskSteps) / running_.size());
+    // Without its mask, a generation sits out the step.
+    if (each.hasEnded() || (!hasMask && !each.isPrompt()))
+      continue;
     if (!each.isPrompt()) {
       parts.push_back({.generation = &each,
                        .isPrompt = false,
@@ -95,15 +105,17 @@ std::vector<Batch::Part> Batch::plan() {
       prompts.push_back({each.client(), each.priority(), each.id,
                          int32_t(each.rest().size())});
       prompting.push_back(&each);
+      isReady.push_back(hasMask);
     }
   }
   addDrafts(parts);
   const int32_t tokens = chunk_.tokens(/*othersWait=*/!parts.empty());
-  std::vector<int32_t> shares = dividePrefill(prompts, tokens, prefill_);
+  std::vector<int32_t> shares =
+      dividePrefill(prompts, tokens, engine_.ubatch(), prefill_);
   for (size_t i = 0; i < shares.size(); ++i) {
-    // As in leaveTwo(): the last token is not left alone.
-    if (shares[i] > 1 && prompts[i].left == shares[i] + 1)
-      --shares[i];
+    // The end of the prompt, after which a token is chosen, waits for the mask.
+    if (!isReady[i] && shares[i] == prompts[i].left)
+      shares[i] = 0;
     if (shares[i] > 0)
       parts.push_back({.generation = prompting[i],
                        .isPrompt = true,
@@ -256,7 +268,11 @@ void Batch::step(LiveGenerations &waiting) {
     return;
   findPrefixes();
   makeRoom(waiting);
-  run(plan(), waiting);
+  std::vector<Part> parts = plan();
+  if (parts.empty())
+    retire(); // All wait for their masks, or have failed.
+  else
+    run(std::move(parts), waiting);
 }
 
 } // namespace moert

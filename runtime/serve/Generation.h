@@ -27,8 +27,8 @@ struct GenerationRequest {
   std::string promptText;
   SamplerParams sampling;
   ReplyOptions reply;
-  /// The grammar that the text must follow; null: none. With reasoning that is
-  /// told from the answer, only the answer follows it.
+  /// The grammar that the text must follow from its first token on
+  /// (ReplyGrammar.h); null: none.
   std::shared_ptr<const Automaton> grammar;
   /// How many alternatives to report of each token; -1: no probabilities.
   int32_t topLogprobs = -1;

@@ -5,6 +5,9 @@
 
 namespace moert {
 
+/// Tokens that a sequence must have in common with a text to be of use.
+static constexpr int32_t kLeastShared = 16;
+
 /// Number of leading tokens that are equal.
 static int32_t sharedTokens(std::span<const int32_t> a,
                             std::span<const int32_t> b) {
@@ -35,6 +38,9 @@ StatusOr<Sequence> KeptSequences::begin(std::span<const int32_t> text,
       most = shared;
     }
   }
+  // To copy a page for a few tokens takes as long as to evaluate them.
+  if (most < kLeastShared)
+    most = 0;
   auto takeBest = [&]() -> StatusOr<Sequence> {
     if (most == best->sequence.position()) {
       Sequence whole = std::move(best->sequence);

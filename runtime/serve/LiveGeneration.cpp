@@ -10,6 +10,9 @@
 namespace moert {
 
 namespace {
+/// Steps of work on the mask after a drafted token: about half a millisecond.
+constexpr uint64_t kDraftMaskSteps = 20'000;
+
 double secondsBetween(LiveGeneration::Clock::time_point from,
                       LiveGeneration::Clock::time_point to) {
   return std::chrono::duration<double>(to - from).count();
@@ -73,8 +76,7 @@ LiveGeneration::create(GenerationRequest request, GenerationSink sink,
   made->room_ = room;
   const GenerationRequest &kept = made->request_;
   if (kept.grammar)
-    made->constraint_.emplace(kept.grammar, vocabulary(),
-                              kept.reply.splitReasoning, kept.promptText);
+    made->constraint_.emplace(kept.grammar, vocabulary());
   return made;
 }
 
@@ -94,6 +96,16 @@ int32_t LiveGeneration::begin() {
   stats_.queueSeconds = secondsBetween(submitted_, *begun_);
   stats_.cachedTokens = position();
   return stats_.cachedTokens;
+}
+
+bool LiveGeneration::prepareMask(uint64_t steps) {
+  if (!constraint_ || hasEnded())
+    return true;
+  StatusOr<bool> isReady = constraint_->prepare(steps);
+  if (isReady)
+    return *isReady;
+  fail(isReady.status());
+  return false;
 }
 
 StatusOr<int32_t> LiveGeneration::choose(std::span<const float> logits) {
@@ -176,6 +188,9 @@ void LiveGeneration::takeLogits(int32_t position,
   const size_t index = chosen_.size();
   if (size_t(position) + 1 != text_.size() + index ||
       (index > 0 && drafted_[index] != chosen_.back()))
+    return;
+  // After a drafted token, what is not ready at once is left to the next step.
+  if (index > 0 && !prepareMask(kDraftMaskSteps))
     return;
   if (!firstLogits_) {
     firstLogits_ = Clock::now();

@@ -96,6 +96,11 @@ public:
   /// the first `count` drafted ones.
   std::span<const int32_t> withDraft(int32_t count);
 
+  /// Works on which tokens a grammar allows next, for about `steps` steps of
+  /// work (Matcher::prepare). Returns whether a token can be chosen without
+  /// more of it. A grammar that takes too long fails the generation.
+  bool prepareMask(uint64_t steps);
+
   /// Chooses a token by the logits after the one at `position`, and sends what
   /// that makes certain. Logits after a token that was drafted wrongly are
   /// ignored. The text, which a step may be reading, changes at settle(), which

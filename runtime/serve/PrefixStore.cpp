@@ -209,7 +209,8 @@ Status PrefixStore::save(const Sequence &sequence, const std::string &group) {
   std::string name = prepare(sequence, group);
   if (name.empty())
     return Status::ok();
-  MOE_RETURN_IF_ERROR(sequence.save(OutputTarget::ofCache(pathOf(name)).forOwnerOnly()));
+  MOE_RETURN_IF_ERROR(
+      sequence.save(OutputTarget::ofCache(pathOf(name)).forOwnerOnly()));
   added({std::move(name), {tokens.begin(), tokens.end()}}, group);
   return Status::ok();
 }

@@ -34,7 +34,7 @@ TEST_F(ApiTest, AMessage) {
       R"("thinking":"Hm","signature":""},{"type":"text","text":"Hello"}],)"
       R"("stop_reason":"end_turn","stop_sequence":null,"usage":)"
       R"({"input_tokens":33,"cache_creation_input_tokens":0,)"
-      R"("cache_read_input_tokens":2,"output_tokens":22}})");
+      R"("cache_read_input_tokens":2,"output_tokens":9}})");
   EXPECT_EQ(asked().promptText, "<system>Be kind.<user>Hi<assistant>");
   EXPECT_EQ(asked().reply.maxTokens, 100);
 }

@@ -111,7 +111,7 @@ const Fault kFaults[] = {
     {"/v1/chat/completions",
      R"({"messages": [{"role": "user", "content": "a"}], "response_format":
         {"type": "json_schema", "json_schema": {"schema": {"type": "object",
-         "properties": {"a": {"not": {}}}}}}})",
+         "properties": {"a": {"$ref": "b.json"}}}}}})",
      "response_format.json_schema.schema", "#/properties/a"},
     {"/v1/chat/completions",
      R"({"messages": [{"role": "user", "content": "a"}], "response_format":

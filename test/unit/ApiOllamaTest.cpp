@@ -131,7 +131,7 @@ TEST_F(ApiTest, OllamaModels) {
 
 TEST_F(ApiTest, WhatOllamasClientsAskBeforeTheyChat) {
   Json show = post("/api/show", {{"model", "tiny"}})->json();
-  EXPECT_EQ(show["capabilities"], (Json{"completion", "tools"}));
+  EXPECT_EQ(show["capabilities"], (Json{"completion", "tools", "thinking"}));
   EXPECT_EQ(show["details"]["quantization_level"], "Q4_K_M");
   EXPECT_EQ(show["model_info"]["qwen3moe.context_length"], 4096);
   for (const Json &keep : {Json(0), Json("0"), Json("0s")})

@@ -37,7 +37,7 @@ TEST_F(ApiTest, AChatCompletion) {
   EXPECT_EQ(asked().promptText, "<user>Hi<assistant>");
   EXPECT_EQ(asked().client, "alice");
   EXPECT_EQ(asked().sampling.seed, 3u);
-  EXPECT_TRUE(asked().reply.splitReasoning);
+  EXPECT_NE(asked().reply.speech, nullptr);
 }
 
 TEST_F(ApiTest, AChatStream) {
@@ -65,7 +65,7 @@ TEST_F(ApiTest, AChatStream) {
   EXPECT_EQ(events[5]["choices"][0]["delta"], Json::object());
   EXPECT_TRUE(events[5].contains("timings"));
   EXPECT_EQ(events[6]["choices"], Json::array());
-  EXPECT_EQ(events[6]["usage"]["completion_tokens"], 21);
+  EXPECT_EQ(events[6]["usage"]["completion_tokens"], 8);
   EXPECT_EQ(events[6]["usage"]["completion_tokens_details"]["reasoning_tokens"],
             2);
   EXPECT_EQ(events[7], "[DONE]");
@@ -323,7 +323,7 @@ TEST_F(ApiTest, TextCompletions) {
             R"([{"index":0,"text":"SayHello","logprobs":null,)"
             R"("finish_reason":"stop"}])");
   EXPECT_EQ(byteTokenizer().decode(asked().prompt), "Say");
-  EXPECT_FALSE(asked().reply.splitReasoning);
+  EXPECT_EQ(asked().reply.speech, nullptr);
   json = post("/v1/completions", {{"prompt", {"a", "b"}}, {"n", 2}})->json();
   EXPECT_EQ(json["choices"].size(), 4u);
   json = post("/v1/completions",

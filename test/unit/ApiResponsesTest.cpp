@@ -36,8 +36,8 @@ TEST_F(ApiTest, AResponse) {
   EXPECT_EQ(json["usage"].dump(),
             R"({"input_tokens":35,"input_tokens_details":{"cached_tokens":2,)"
             R"("cache_write_tokens":0},)"
-            R"("output_tokens":22,"output_tokens_details":)"
-            R"({"reasoning_tokens":2},"total_tokens":57})");
+            R"("output_tokens":9,"output_tokens_details":)"
+            R"({"reasoning_tokens":2},"total_tokens":44})");
   EXPECT_EQ(asked().promptText, "<system>Be kind.<user>Hi<assistant>");
 }
 

@@ -92,8 +92,8 @@ TEST_F(ApiTest, ARefusalHasItsStatusInAStreamToo) {
 TEST_F(ApiTest, ChoicesBeyondThoseThatRunTogetherFollow) {
   model().waits = true;
   model().modelFacts.sequences = 4;
-  auto answer = post("/v1/completions",
-                     {{"prompt", {"a", "b"}}, {"n", 20}, {"seed", 7}});
+  auto answer =
+      post("/v1/completions", {{"prompt", {"a", "b"}}, {"n", 20}, {"seed", 7}});
   EXPECT_EQ(model().requests.size(), 8u);
   for (int i = 0; i < 40 && !answer->hasEnded; ++i)
     model().play();
@@ -113,8 +113,7 @@ TEST_F(ApiTest, TooManyChoicesAreRefusedBeforeTheyAreMade) {
   for (int i = 0; i < 2048; ++i)
     prompts.push_back("p");
   for (const char *path : {"/v1/completions", "/completion"}) {
-    auto answer =
-        post(path, {{"prompt", prompts}, {"n", 2}});
+    auto answer = post(path, {{"prompt", prompts}, {"n", 2}});
     EXPECT_EQ(answer->status, 400);
     EXPECT_THAT(answer->body, HasSubstr("at most 2048 choices"));
   }

@@ -7,8 +7,10 @@ constexpr const char *kControls[] = {
     "<s>",           "</s>",           "<|im_end|>",
     "[CALL]",        "<|fim_prefix|>", "<|fim_suffix|>",
     "<|fim_middle|>"};
-/// As files of code models have them: no control tokens.
-constexpr const char *kUserDefined[] = {"<|repo_name|>", "<|file_sep|>"};
+/// As files of code models have them, and of models that reason: no control
+/// tokens.
+constexpr const char *kUserDefined[] = {"<|repo_name|>", "<|file_sep|>",
+                                        "<think>", "</think>"};
 
 Tokenizer makeByteTokenizer() {
   TokenizerSpec spec;

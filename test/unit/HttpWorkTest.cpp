@@ -47,22 +47,23 @@ TEST(HttpWorkTest, NoThreadThatReceivesAndSendsRunsTheHandler) {
     std::lock_guard lock(mutex);
     sending.insert(std::this_thread::get_id());
   };
-  TestServer server(settings, [&](HttpRequest request,
-                                  std::shared_ptr<HttpAnswer> answer) {
-    {
-      std::lock_guard lock(mutex);
-      handling.insert(std::this_thread::get_id());
-    }
-    answer->send(200, "text/plain", request.body);
-  });
+  TestServer server(
+      settings, [&](HttpRequest request, std::shared_ptr<HttpAnswer> answer) {
+        {
+          std::lock_guard lock(mutex);
+          handling.insert(std::this_thread::get_id());
+        }
+        answer->send(200, "text/plain", request.body);
+      });
   std::vector<HttpClient> clients;
   for (int i = 0; i < 8; ++i)
     clients.push_back(server.client());
   for (int i = 0; i < 40; ++i)
     for (HttpClient &client : clients) {
       const std::string body(size_t(i) * 10'000, 'x');
-      EXPECT_EQ(client.request("POST", i % 5 == 0 ? "/health" : "/x", body).body,
-                body);
+      EXPECT_EQ(
+          client.request("POST", i % 5 == 0 ? "/health" : "/x", body).body,
+          body);
     }
   std::lock_guard lock(mutex);
   EXPECT_EQ(handling.count(std::this_thread::get_id()), 0u);

@@ -1,5 +1,6 @@
 // Generations that share an engine: what they generate, who gets what, and what
 // becomes of the cache.
+#include "runtime/serve/PrefillShares.h"
 #include "test/unit/SchedulerTestSupport.h"
 
 #include <algorithm>
@@ -337,12 +338,15 @@ TEST_F(SchedulerTest, EqualPromptsAreEvaluatedOnce) {
     EXPECT_EQ(each.reply().tokens, expected);
     cached += each.stats().cachedTokens;
   }
-  EXPECT_EQ(cached, 3 * 2 * kPage);
+  // Of the others' prompts the end is evaluated again.
+  const int32_t most = 2 * kPage + 10 - kPromptEnd;
+  EXPECT_EQ(cached, 3 * most);
   waitForAll();
   SchedulerStats stats = scheduler_->stats();
   EXPECT_EQ(stats.cachedTokens, uint64_t(cached));
   // Each evaluates the rest of its prompt and four of its five tokens.
-  EXPECT_EQ(stats.evaluatedTokens, 1 + 2u * kPage + 4 * 10 + 4 * 4);
+  EXPECT_EQ(stats.evaluatedTokens,
+            1 + uint64_t(most) + 4 * kPromptEnd + 4 * 4);
   EXPECT_EQ(stats.promptTokens, 1 + 4u * prompt.size());
   EXPECT_EQ(stats.generatedTokens, 1 + 4u * 5);
 }
@@ -423,19 +427,18 @@ TEST_F(SchedulerTest, ASecondTurnEvaluatesTheNewPartAlone) {
   for (int32_t token : textOf(5, 12))
     text.push_back(token);
   auto second = complete(greedy(text, 6));
-  // The last token of a reply is in no step.
-  EXPECT_EQ(second->stats().cachedTokens, int32_t(text.size()) - 12 - 1);
+  EXPECT_EQ(second->stats().cachedTokens, int32_t(text.size()) - kPromptEnd);
   EXPECT_EQ(second->reply().tokens, alone(greedy(text, 6)));
-  // The same again: only the last two tokens of the prompt, which the prefill
-  // phase evaluates as it did before.
+  // The same again: only the end of the prompt, which the prefill phase
+  // evaluates as it did before.
   auto again = complete(greedy(text, 6));
-  EXPECT_EQ(again->stats().cachedTokens, int32_t(text.size()) - 2);
+  EXPECT_EQ(again->stats().cachedTokens, int32_t(text.size()) - kPromptEnd);
   EXPECT_EQ(again->reply().tokens, second->reply().tokens);
   // Another reply to the first question.
   text.resize(size_t(kPage) + 20 + 5);
   text.push_back(7);
   auto other = complete(greedy(text, 6));
-  EXPECT_EQ(other->stats().cachedTokens, kPage + 20 + 4);
+  EXPECT_EQ(other->stats().cachedTokens, int32_t(text.size()) - kPromptEnd);
   EXPECT_EQ(other->reply().tokens, alone(greedy(text, 6)));
   expectNoPageIsLost();
 }
@@ -594,10 +597,10 @@ TEST_F(SchedulerTest, AShortPromptIsAnsweredBesideALongOne) {
   longOne.end();
   shortOne.end();
   EXPECT_EQ(order, (std::vector<std::string>{"short", "long"}));
-  // Both begin in the first step. The short one gets every other slice of
-  // chunks of 16: two steps and a half. Then 7 pages go on, 16 tokens a step.
+  // Both begin in the first step. The short one gets a slice of a chunk of 16,
+  // then its end together. Then 7 pages go on, 16 tokens a step.
   EXPECT_EQ(shortOne.stats().queueSteps, 0);
-  EXPECT_EQ(shortOne.stats().promptSteps, 3);
+  EXPECT_EQ(shortOne.stats().promptSteps, 2);
   EXPECT_GE(longOne.stats().promptSteps, 7 * kPage / 16);
 }
 

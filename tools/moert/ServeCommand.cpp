@@ -24,6 +24,7 @@
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <sys/resource.h>
+#include <thread>
 
 namespace moert {
 
@@ -70,7 +71,8 @@ StatusOr<std::vector<NamedPlan>> plansOf(const ServeFlags &flags) {
   int32_t wanted = flags.scheduler.sequences;
   MOE_ASSIGN_OR_RETURN(
       std::string path,
-      planOfModel(flags.engine.plan, wanted > 0 ? wanted : kModelSequences));
+      planOfModel(flags.engine.plan, wanted > 0 ? wanted : kModelSequences,
+                  flags.engine.options.rung.context));
   std::string name = flags.alias;
   if (name.empty())
     name = std::filesystem::path(flags.engine.plan).stem().string();
@@ -150,6 +152,20 @@ void serveUntilSignal(HttpServer &server, const ServiceNotifier &service) {
       (void)service.watchdog();
   }
 }
+
+/// While it lives, a signal ends the process at once: for who does not want to
+/// wait until running requests have ended.
+class EndAtNextSignal {
+private:
+  std::jthread thread_{[](std::stop_token stop) {
+    const sigset_t signals = serverSignals();
+    const timespec time = {.tv_sec = 0, .tv_nsec = 20'000'000};
+    while (!stop.stop_requested())
+      if (int signal = ::sigtimedwait(&signals, nullptr, &time);
+          signal == SIGINT || signal == SIGTERM)
+        endBySignal(signal);
+  }};
+};
 
 Status serve(ServeFlags &flags) {
   flags.http.inheritedSockets =
@@ -252,6 +268,7 @@ Status serve(ServeFlags &flags) {
   moetool::note("stopping: running requests have {} to end\n",
                 counted(grace.count() / 1000, "second"));
   (void)service.stopping("waiting for running requests");
+  const EndAtNextSignal impatience;
   Clock::time_point deadline = Clock::now() + grace;
   host->drain(deadline);
   auto left = std::chrono::duration_cast<std::chrono::milliseconds>(

@@ -26,7 +26,6 @@ namespace moert {
 struct AnswerFormat {
   std::shared_ptr<const Automaton> automaton; ///< Null: the answer is free.
   /// What it was compiled from, for grammars that have more than the answer.
-  /// May be null where there is an automaton.
   std::shared_ptr<const Grammar> grammar = {};
 };
 

@@ -8,8 +8,8 @@ namespace moert {
 ChoiceStream::ChoiceStream(const Tokenizer &tokenizer, const ToolUse &use,
                            Choice &choice)
     : tokenizer_(tokenizer), use_(use), choice_(choice) {
-  if (use.format)
-    parser_.emplace(*use.format, use.tools);
+  if (use.formats)
+    parser_.emplace(*use.formats, use.tools);
 }
 
 void ChoiceStream::addText(std::string_view text, const Emit &emit) {

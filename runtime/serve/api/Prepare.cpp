@@ -1,7 +1,7 @@
 #include "runtime/serve/api/Prepare.h"
 
 #include "runtime/chat/GenericTools.h"
-#include "runtime/chat/ToolGrammar.h"
+#include "runtime/chat/ReplyGrammar.h"
 
 #include <algorithm>
 #include <chrono>
@@ -13,10 +13,8 @@ namespace moert {
 using Json = nlohmann::ordered_json;
 
 namespace {
-/// The grammar that holds the reply to its tools; null where it is free.
-StatusOr<std::shared_ptr<const Automaton>>
-toolAutomaton(const ToolFormat &format, const ServedText &backend,
-              const ChatCall &call) {
+/// The tools that the reply may call.
+std::vector<Tool> toolsToCall(const ChatCall &call) {
   using Choice = ToolChoice::Kind;
   auto mayCall = [&](const std::string &name) {
     if (call.choice.kind == Choice::Named)
@@ -28,11 +26,7 @@ toolAutomaton(const ToolFormat &format, const ServedText &backend,
   for (const Tool &tool : call.tools)
     if (mayCall(tool.name))
       tools.push_back(tool);
-  ToolGrammarOptions options;
-  options.isRequired = call.choice.kind != Choice::Auto;
-  options.isParallel = call.parallelCalls && call.choice.kind != Choice::Named;
-  options.answer = call.generate.format.grammar.get();
-  return toolGrammar(format, tools, backend.tokenizer(), options);
+  return tools;
 }
 
 /// Whether the reply may call tools.
@@ -42,7 +36,7 @@ bool hasTools(const ChatCall &call) {
 
 /// Whether the model is told of its tools in words.
 bool isGeneric(const ServedText &backend, const ChatCall &call) {
-  return hasTools(call) && needsGenericTools(backend.facts().chatTemplate);
+  return hasTools(call) && !backend.chatFormat()->speech()->knowsTools();
 }
 
 /// The field that a message comes from.
@@ -129,24 +123,34 @@ Prepared prepareChat(const ServedText &backend, const ApiSettings &settings,
   auto prompt = chatPrompt(backend, call);
   if (auto *error = std::get_if<ApiError>(&prompt))
     return *error;
+  using Choice = ToolChoice::Kind;
   GenerateCall generate = call.generate;
-  const ToolFormat *format = isGeneric(backend, call) ? &genericToolFormat()
-                             : hasTools(call)
-                                 ? toolFormatOf(backend.facts().chatTemplate)
-                                 : nullptr;
-  // A format whose grammar is not known holds the whole reply.
-  if (format && (!generate.format.automaton || generate.format.grammar)) {
-    auto automaton = toolAutomaton(*format, backend, call);
-    if (!automaton)
-      return badField("tools",
-                      "cannot be used: " + automaton.status().message());
-    if (*automaton)
-      generate.format = {*automaton};
-  }
+  const std::shared_ptr<const Speech> &speech = backend.chatFormat()->speech();
+  std::shared_ptr<const std::vector<ToolFormat>> forms(speech, &speech->calls);
+  if (isGeneric(backend, call))
+    forms = std::make_shared<const std::vector<ToolFormat>>(
+        1, withControls(genericToolFormat(), backend.tokenizer()));
+  const std::vector<Tool> tools = toolsToCall(call);
+  ReplyWish wish;
+  wish.speech = speech.get();
+  wish.prompt = std::get<ChatPrompt>(prompt).text;
+  wish.forms = forms.get();
+  wish.tools = hasTools(call) ? &tools : nullptr;
+  wish.mustCall = hasTools(call) && call.choice.kind != Choice::Auto;
+  wish.isParallel = call.parallelCalls && call.choice.kind != Choice::Named;
+  wish.answer = generate.format.grammar.get();
+  auto automaton = replyGrammar(wish);
+  if (!automaton)
+    return badField(wish.tools ? "tools" : "response_format",
+                    "cannot be used: " + automaton.status().message());
+  generate.format = {*automaton};
+  generate.reply.speech = speech;
+  generate.reply.findsCalls = hasTools(call);
   Prepared prepared = preparePrompts(backend, settings, generate,
                                      {std::get<ChatPrompt>(std::move(prompt))});
   if (auto *plan = std::get_if<RunPlan>(&prepared)) {
-    plan->toolUse.format = format;
+    if (hasTools(call))
+      plan->toolUse.formats = forms;
     plan->toolUse.tools = call.tools;
     plan->toolUse.origins = call.origins;
     plan->toolUse.newCallId = [settings, prefix = call.callIdPrefix] {

@@ -72,6 +72,7 @@ private:
   void read();
   void onRead(ErrorCode error, size_t bytes);
   void onEndOfInput();
+  void askWhetherGone();
   void advance();
   bool beginRequest();
   bool takeHead();
@@ -129,7 +130,7 @@ private:
   const StaticFile *file_ = nullptr; ///< That is asked for, or null.
   size_t requestCount_ = 0;
   std::shared_ptr<BodySpace::Share> body_; ///< Of the request's body.
-  bool mayContinue_ = true;  ///< Whether a request may follow the answer.
+  bool mayContinue_ = true; ///< Whether a request may follow the answer.
   std::shared_ptr<AnswerQueue> answer_;
   AccessRecord record_;
   Clock::time_point requestStart_;

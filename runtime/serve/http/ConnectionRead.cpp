@@ -14,6 +14,10 @@ constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
 /// before it counts as silent.
 constexpr std::chrono::seconds kHeadPause{1}, kBodyPause{5};
 
+/// A client that sends no more is not asked whether it is there if it gets its
+/// answer so soon.
+constexpr std::chrono::milliseconds kAnswerAtOnce{50};
+
 /// Runs the handler, unless that is of no use any more.
 void handle(const ServerCore &core, HttpRequest request,
             const AnswerQueue &queue, std::shared_ptr<HttpAnswer> answer,
@@ -85,7 +89,13 @@ void Connection::onEndOfInput() {
   // A client that has closed its socket looks like one that only sends no more.
   // The first one's system refuses whatever is sent to it, which
   // watchForReset() sees. A unix socket's end needs no such question.
-  if (peer_.isUnix || !answer_)
+  if (!peer_.isUnix && answer_)
+    arm(deadline_, kAnswerAtOnce, &Connection::askWhetherGone);
+}
+
+/// Sends something that says nothing.
+void Connection::askWhetherGone() {
+  if (!answer_)
     return;
   if (answer_->look().status == 0 && reader_->head().isHttp11)
     raw_ += kContinue;

@@ -28,9 +28,9 @@ struct HttpLimits {
   /// Bytes of all bodies that are being received or read by the handler; 503
   /// beyond. One client or peer address has at most three quarters of them.
   uint64_t bodyBytesInAll = uint64_t(128) << 20;
-  /// Open connections. Beyond, the one that has been silent for longest, between
-  /// requests or before the end of one's headers, gives way to a new one; 503
-  /// where there is none.
+  /// Open connections. Beyond, the one that has been silent for longest,
+  /// between requests or before the end of one's headers, gives way to a new
+  /// one; 503 where there is none.
   size_t connections = 1024;
   /// The same for one peer address (one /64 network for IPv6). A proxy is one
   /// peer. Connections to a unix socket are not counted.
@@ -42,8 +42,8 @@ struct HttpLimits {
   size_t waitingRequests = 1024, waitingRequestsPerClient = 256;
   /// Bytes of a body from which on a request does not delay smaller ones, and
   /// of such bodies that are read at one time; one alone may have more.
-  uint64_t largeBody = uint64_t(256) << 10,
-           largeBodiesTogether = uint64_t(16) << 20;
+  uint64_t largeBody = uint64_t(256) << 10, largeBodiesTogether = uint64_t(16)
+                                                                  << 20;
   /// Bytes that are read, and dropped, after the last answer of a connection.
   uint64_t droppedBytes = uint64_t(512) << 10;
   /// Bytes of an answer that wait for the client; it is cut off beyond. An

@@ -76,15 +76,14 @@ StatusOr<KeyRing> KeyRing::parse(std::string_view text) {
       if (other.hash == hash)
         return lineError(number, "this key is in the file already");
     if (client.name.empty())
-      client.name = client.group =
-          fmt::format("key-{:02x}{:02x}{:02x}{:02x}", hash[0], hash[1], hash[2],
-                      hash[3]);
+      client.name = client.group = fmt::format(
+          "key-{:02x}{:02x}{:02x}{:02x}", hash[0], hash[1], hash[2], hash[3]);
     // A client has one group, whichever of its keys it sends.
     for (const Key &other : ring.keys_)
       if (other.client.name == client.name &&
           other.client.group != client.group)
-        return lineError(number, fmt::format("{} is in another group above",
-                                             client.name));
+        return lineError(
+            number, fmt::format("{} is in another group above", client.name));
     ring.keys_.push_back({std::move(client), hash});
   }
   if (ring.keys_.empty())

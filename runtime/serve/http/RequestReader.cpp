@@ -27,6 +27,7 @@ struct Body {
     reader(http::header<isRequest, Fields> &, std::string &body)
         : body_(body) {}
     void init(const boost::optional<uint64_t> &length, error_code &error) {
+      length_ = length.value_or(UINT64_MAX);
       if (length)
         body_.reserve(size_t(std::min(*length, kMostReservedBytes)));
       error = {};
@@ -37,6 +38,11 @@ struct Body {
       size_t bytes = 0;
       for (boost::asio::const_buffer part :
            boost::beast::buffers_range_ref(buffers)) {
+        // Doubled, but to no more than what was announced.
+        const size_t needed = body_.size() + part.size();
+        if (needed > body_.capacity())
+          body_.reserve(std::max(
+              needed, size_t(std::min<uint64_t>(length_, 2 * needed))));
         body_.append(static_cast<const char *>(part.data()), part.size());
         bytes += part.size();
       }
@@ -46,6 +52,7 @@ struct Body {
 
   private:
     std::string &body_;
+    uint64_t length_ = UINT64_MAX; ///< Announced.
   };
 };
 

@@ -194,7 +194,6 @@ void readAnthropic(const Field &body, const ApiSettings &settings,
       thinking["type"].note("is skipped: it is enabled, disabled or adaptive");
   }
   readSampling(body, settings, generate);
-  generate.reply = ReplyOptions::forChat();
   generate.reply.stops = readStops(body["stop_sequences"]);
   Field most = body["max_tokens"];
   if (needsLimit)

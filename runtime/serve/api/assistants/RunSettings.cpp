@@ -71,7 +71,6 @@ void readRunSettings(const Field &body, const ApiSettings &settings,
       tool["type"].required().mustBe("\"function\"");
   readOpenAiTools(body, call);
   readSampling(body, settings, generate);
-  generate.reply = ReplyOptions::forChat();
   readReasoningEffort(body["reasoning_effort"], call);
   Field format = body["response_format"];
   if (format.isText())

@@ -172,7 +172,6 @@ void readCommon(const Field &body, const ApiSettings &settings,
   call.options.noSpecial = settings.noSpecial;
   Field options = body["options"];
   readSampling(options, settings, generate);
-  generate.reply = ReplyOptions::forChat();
   generate.reply.stops = readStops(options["stop"]);
   // Both negative numbers of Ollama mean as much as fits.
   if (auto most = options["num_predict"].integer(-2, kMostRequestTokens);

@@ -33,12 +33,11 @@ Json ollamaModelJson(const ModelFacts &facts) {
 }
 
 Json capabilities(const Backend &backend) {
-  const ModelFacts &facts = backend.facts();
   Json list = {"completion"};
   // Models whose template has no form for calls are told of tools in words.
   if (backend.chatFormat())
     list.push_back("tools");
-  if (facts.chatTemplate.find("think") != std::string::npos)
+  if (backend.chatFormat() && backend.chatFormat()->speech()->reasons())
     list.push_back("thinking");
   return list;
 }

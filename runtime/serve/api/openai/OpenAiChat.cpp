@@ -173,7 +173,6 @@ void readOpenAiChat(const Field &body, const ApiSettings &settings,
   readTemplateVariables(body["chat_template_kwargs"], call);
   readReasoningEffort(body["reasoning_effort"], call);
   readSampling(body, settings, generate);
-  generate.reply = ReplyOptions::forChat();
   generate.reply.stops = readStops(body["stop"]);
   generate.reply.maxTokens = readMostTokens(
       body, {"n_predict", "max_tokens", "max_completion_tokens"});

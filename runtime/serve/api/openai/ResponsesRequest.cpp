@@ -196,7 +196,6 @@ void readResponse(const Field &body, const ApiSettings &settings,
   readResponseLogprobs(body, generate);
   readService(body, generate);
   readFormat(body["text"], generate);
-  generate.reply = ReplyOptions::forChat();
   generate.reply.maxTokens = int32_t(
       body["max_output_tokens"].integer(1, kMostRequestTokens).value_or(-1));
   generate.streams = body["stream"].boolean().value_or(false);
