@@ -363,6 +363,14 @@ void join(Json &message, const Json &next) {
     message["tool_calls"] = next["tool_calls"];
 }
 
+/// Whether a template that wants a message of the user has none.
+bool lacksUser(const Json &list, const TemplateHabits &habits) {
+  return !habits.takesSystemAlone && !list.empty() &&
+         !isRole(list.back(), "assistant") &&
+         std::ranges::none_of(
+             list, [](const Json &message) { return isRole(message, "user"); });
+}
+
 Json withTurns(Json list, const TemplateHabits &habits) {
   Json done = Json::array();
   auto part = [&](const char *role, const char *text) {
@@ -398,7 +406,30 @@ Json withTurns(Json list, const TemplateHabits &habits) {
     }
     done.push_back(std::move(message));
   }
+  if (lacksUser(done, habits))
+    part("user", kUserBridge);
   return done;
+}
+
+/// Templates count on members of a tool's schema that clients leave out.
+void fitTools(Json &variables, const TemplateHabits &habits) {
+  Json &tools = variables["tools"];
+  if (tools.empty() && habits.wantsToolList)
+    tools = Json::array();
+  for (Json &tool : tools) {
+    if (!tool.is_object() || !tool.contains("function") ||
+        !tool["function"].is_object())
+      continue;
+    Json &parameters = tool["function"]["parameters"];
+    if (parameters.is_null())
+      parameters = Json::object();
+    if (!parameters.is_object())
+      continue;
+    if (parameters.empty() || parameters.value("type", Json()) == "object")
+      parameters.emplace("type", "object");
+    if (parameters.value("type", Json()) == "object")
+      parameters.emplace("properties", Json::object());
+  }
 }
 
 void fitReasoning(Json &message, const TemplateHabits &habits) {
@@ -473,6 +504,7 @@ Messages fitMessages(Messages messages, const TemplateHabits &habits) {
   } else {
     messages = withCallsAsText(std::move(messages));
   }
+  fitTools(messages.variables(), habits);
   Json list = withInstructions(std::move(messages.list()), habits);
   messages.list() = withTurns(std::move(list), habits);
   if (habits.wantsParts)
@@ -482,6 +514,10 @@ Messages fitMessages(Messages messages, const TemplateHabits &habits) {
         parts.push_back({{"type", "text"}, {"text", std::move(text)}});
       message["content"] = std::move(parts);
     }
+  if (habits.wantsNullBesideCall)
+    for (Json &message : messages.list())
+      if (hasCalls(message) && contentOf(message).empty())
+        message["content"] = nullptr;
   return messages;
 }
 

@@ -67,7 +67,9 @@ private:
   }
   Json calls(std::initializer_list<size_t> words) const {
     Json message = {{"role", "assistant"}, {"content", ""}};
-    if (habits_.wantsParts)
+    if (habits_.wantsNullBesideCall)
+      message["content"] = nullptr;
+    else if (habits_.wantsParts)
       message["content"] = Json::array();
     size_t number = 0;
     for (size_t word : words)
@@ -83,14 +85,17 @@ private:
 
   std::string rendered(const Json &messages) const {
     Json tools = nullptr;
+    if (habits_.wantsToolList)
+      tools = Json::array();
     if (hasTools_)
-      tools = Json::array(
-          {{{"type", "function"},
-            {"function",
-             {{"name", "probe"},
-              {"description", "A tool."},
-              {"parameters",
-               {{"type", "object"}, {"properties", Json::object()}}}}}}});
+      tools = Json::array({{{"type", "function"},
+                            {"function",
+                             {{"name", "probe"},
+                              {"description", "A tool."},
+                              {"parameters",
+                               {{"type", "object"},
+                                {"properties", Json::object()},
+                                {"required", Json::array()}}}}}}});
     StatusOr<std::string> text = render_({{"messages", messages},
                                           {"tools", std::move(tools)},
                                           {"add_generation_prompt", true}});
@@ -141,13 +146,15 @@ void Probe::findCalls() {
   };
   habits_.takesCalls = false;
   for (Ids ids : {Ids::Any, Ids::Nine, Ids::Name})
-    for (bool takesObjects : {true, false}) {
-      if (habits_.takesCalls)
-        break;
-      habits_.ids = ids;
-      habits_.takesObjects = takesObjects;
-      habits_.takesCalls = isWritten();
-    }
+    for (bool takesObjects : {true, false})
+      for (bool wantsNull : {false, true}) {
+        if (habits_.takesCalls)
+          break;
+        habits_.ids = ids;
+        habits_.takesObjects = takesObjects;
+        habits_.wantsNullBesideCall = wantsNull;
+        habits_.takesCalls = isWritten();
+      }
   if (!habits_.takesCalls)
     return;
 
@@ -159,7 +166,10 @@ void Probe::findCalls() {
 
   Json beside = calls({2});
   beside["content"] = content(1);
-  habits_.takesTextBesideCall = takes({user(0), beside, result(3)}, 4);
+  // Some take the text for a thought, and leave it out of earlier turns.
+  habits_.takesTextBesideCall =
+      takes({user(0), beside, result(3)}, 4) &&
+      takes({user(0), beside, result(3), assistant(4), user(5)}, 6);
   habits_.takesCallAfterText =
       takes({user(0), assistant(1), calls({2}), result(3)}, 4);
   habits_.takesSeveralCalls =
@@ -192,10 +202,12 @@ void Probe::findReasoningNames() {
 }
 
 TemplateHabits Probe::habits() {
-  if (!takes(Json::array({user(0)}), 1)) {
-    habits_.wantsParts = true;
-    habits_.wantsParts = takes(Json::array({user(0)}), 1);
-  }
+  for (bool TemplateHabits::*member :
+       {&TemplateHabits::wantsToolList, &TemplateHabits::wantsParts})
+    if (!takes(Json::array({user(0)}), 1)) {
+      habits_.*member = true;
+      habits_.*member = takes(Json::array({user(0)}), 1);
+    }
   // Some templates put instructions behind earlier turns: the order of the two
   // does not matter.
   habits_.systemRole = "";
@@ -221,6 +233,9 @@ TemplateHabits Probe::habits() {
   habits_.takesAssistantsInARow =
       takes({user(0), assistant(1), assistant(2), user(3)}, 4);
   findCalls();
+  // Some take the first message for the user's, whoever says it.
+  if (habits_.takesCalls && !takes({calls({0}), result(1), user(2)}, 3))
+    habits_.takesAssistantFirst = false;
   findReasoningNames();
   return std::move(habits_);
 }

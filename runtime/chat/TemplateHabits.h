@@ -26,6 +26,9 @@ struct TemplateHabits {
   /// Contents are lists of parts {"type": "text", "text": ...}, not strings.
   bool wantsParts = false;
 
+  /// Without tools, `tools` is an empty list, not null.
+  bool wantsToolList = false;
+
   /// The role of instructions in front of all messages: "system", "developer",
   /// or "" if the template takes none of them.
   std::string systemRole = "system";
@@ -39,6 +42,8 @@ struct TemplateHabits {
 
   /// Calls of tools and their results; otherwise both have to be text.
   bool takesCalls = true;
+  /// The content beside a call is null where there is none.
+  bool wantsNullBesideCall = false;
   /// Arguments are JSON objects; otherwise their JSON text.
   bool takesObjects = true;
   /// Arguments may be a text that is no JSON.

@@ -123,6 +123,31 @@ std::vector<NamedTemplate> templates() {
        "{%- elif m.role == 'tool' and not tools %}"
        "{%- else %}{{ '<' + m.role + '>' + m.content }}{%- endif %}"
        "{%- endfor %}"},
+      {"tools are a list, and have properties",
+       chatMl("", "{%- for t in tools %}{{ t.function.name }}"
+                  "{%- for p in t.function.parameters.properties.items() %}"
+                  "{{ p }}{%- endfor %}{%- endfor %}")},
+      {"calls beside no content",
+       "{%- for m in messages %}{{ '<' + m.role + '>' }}"
+       "{%- if m.role == 'assistant' and m.content is none %}"
+       "{{ m.tool_calls | tojson }}{%- else %}{{ m.content }}{%- endif %}"
+       "{%- endfor %}"},
+      {"the first message is the user's",
+       "{%- if messages[0].role == 'system' %}{{ messages[0].content }}"
+       "{%- set messages = messages[1:] %}{%- endif %}"
+       "{%- if tools and messages %}"
+       "{{ '<user>' + (messages[0].content or '') }}"
+       "{%- set messages = messages[1:] %}{%- endif %}" +
+           chatMl("")},
+      {"text beside a call is a thought",
+       "{%- set ns = namespace(last=-1) %}{%- for m in messages %}"
+       "{%- if m.role == 'assistant' and not m.tool_calls %}"
+       "{%- set ns.last = loop.index0 %}{%- endif %}{%- endfor %}"
+       "{%- for m in messages %}{{ '<' + m.role + '>' }}"
+       "{%- if not m.tool_calls or loop.index0 > ns.last %}"
+       "{{ m.content or '' }}{%- endif %}"
+       "{%- if m.tool_calls %}{{ m.tool_calls | tojson }}{%- endif %}"
+       "{%- endfor %}"},
       {"needs two turns of a tool",
        "{%- for m in messages %}{%- if m.role == 'tool' %}"
        "{%- if loop.index0 == 0 or (messages[loop.index0 - 1].role != 'tool' "
@@ -343,6 +368,18 @@ TEST(HistoryTest, IdsOfNineLettersAreTheSameEachTime) {
   EXPECT_THAT(text, HasSubstr("[RESULT]twoaB3dE6gH9[RESULT]one"));
   const std::string id = text.substr(text.size() - 9);
   EXPECT_NE(text.find(id), text.size() - 9) << "the call has the same id";
+}
+
+TEST(HistoryTest, ACallWithoutTextHasTheContentThatTheTemplateWants) {
+  for (const NamedTemplate &one : templates())
+    if (one.name == "calls beside no content") {
+      EXPECT_EQ(rendered(one.source, R"([{"role": "user", "content": "a"},
+        {"role": "assistant", "content": "", "tool_calls": [{"id": "1",
+         "function": {"name": "f", "arguments": {}}}]},
+        {"role": "tool", "tool_call_id": "1", "content": "b"}])"),
+                "<user>a<assistant>[{\"id\": \"1\", \"function\": {\"name\": "
+                "\"f\", \"arguments\": {}}}]<tool>b");
+    }
 }
 
 TEST(HistoryTest, AFaultNamesTheMessage) {
