@@ -172,7 +172,13 @@ StatusOr<ExprId> CallGrammar::tagged(const ToolFormat &form, const Tool &tool) {
                   more != schema.end() && more->is_object() ? *more : Json()));
     all.rest.push_back(one);
   }
-  return grammar_.series(std::move(all));
+  // Some leave a line for parameters that are not there.
+  const std::string &before =
+      isListed && !properties.empty() ? form.parameterClose : form.nameClose;
+  return grammar_.sequence({grammar_.series(std::move(all)),
+                            before.ends_with('\n')
+                                ? grammar_.optional(grammar_.bytes("\n"))
+                                : grammar_.empty()});
 }
 
 /// A name of a parameter that is none of these.

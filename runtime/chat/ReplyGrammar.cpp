@@ -89,7 +89,7 @@ private:
         return grammar_.sequence(
             {text, repeated(grammar_.sequence({all, text}))});
       }
-      ways.push_back(all);
+      ways.push_back(grammar_.sequence({blanks(), all, blanks()}));
     }
     if (ways.empty())
       return textWithout(grammar_, "text", {}, {.hasControls = true});
@@ -107,9 +107,9 @@ private:
                            ? grammar_.empty()
                            : repeated(grammar_.choice(std::move(ends)));
     // Before a call, an answer may be empty.
-    const ExprId body = grammar_.sequence(
-        {grammar_.optional(mark(speech.answerBegin)),
-         holdsCalls() ? end : grammar_.empty(), inner, end});
+    const ExprId body =
+        grammar_.sequence({grammar_.optional(mark(speech.answerBegin)),
+                           holdsCalls() ? end : grammar_.empty(), inner, end});
     if (!speech.reasons())
       return body;
     const std::string_view thoughtEnd = withoutBlanks(speech.reasoningEnd);
