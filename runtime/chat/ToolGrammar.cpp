@@ -15,20 +15,11 @@ using Json = nlohmann::ordered_json;
 using Body = ToolFormat::Body;
 
 namespace {
-/// The code points of a text, which is UTF-8.
-std::vector<uint32_t> codePoints(std::string_view text) {
-  std::vector<uint32_t> points;
-  for (size_t i = 0; i < text.size();) {
-    size_t size = 1;
-    while (i + size < text.size() && (uint8_t(text[i + size]) & 0xC0) == 0x80)
-      ++size;
-    uint32_t point = uint8_t(text[i]) & (size == 1 ? 0x7F : 0xFF >> (size + 1));
-    for (size_t k = 1; k < size; ++k)
-      point = point << 6 | (uint8_t(text[i + k]) & 0x3F);
-    points.push_back(point);
-    i += size;
-  }
-  return points;
+/// A mark without the white space around it.
+std::string_view withoutBlanks(std::string_view mark) {
+  const size_t first = std::min(mark.find_first_not_of(" \n"), mark.size());
+  const size_t last = mark.find_last_not_of(" \n") + 1;
+  return mark.substr(first, std::max(first, last) - first);
 }
 
 class ToolGrammarBuilder {
@@ -78,47 +69,7 @@ private:
 
   /// Any text in which `mark` is nowhere. Control tokens are no text.
   ExprId textWithout(std::string_view mark) {
-    size_t first = std::min(mark.find_first_not_of(" \n"), mark.size());
-    size_t last = mark.find_last_not_of(" \n") + 1;
-    std::vector<uint32_t> points =
-        codePoints(mark.substr(first, std::max(first, last) - first));
-    // Rules are the states of Knuth, Morris and Pratt's automaton: how much of
-    // the mark the text ends with.
-    std::vector<size_t> borders(points.size() + 1, 0);
-    for (size_t i = 1, k = 0; i < points.size(); ++i) {
-      while (k > 0 && points[i] != points[k])
-        k = borders[k];
-      k += points[i] == points[k];
-      borders[i + 1] = k;
-    }
-    std::string prefix = fmt::format("text{}-", texts_++);
-    std::vector<RuleId> states;
-    for (size_t i = 0; i < points.size(); ++i)
-      states.push_back(grammar_.declare(prefix + std::to_string(i)));
-    for (size_t i = 0; i < points.size(); ++i) {
-      CharSet others = CharSet::all();
-      std::vector<ExprId> ways = {grammar_.empty()};
-      CharSet seen;
-      for (uint32_t c : points) {
-        if (seen.contains(c))
-          continue;
-        seen.add(CharSet::Range{c, c});
-        size_t next = i;
-        while (next > 0 && points[next] != c)
-          next = borders[next];
-        next += points[next] == c;
-        if (next == 0)
-          continue;
-        others = others.without(CharSet::only(c));
-        if (next < points.size())
-          ways.push_back(grammar_.sequence(
-              {grammar_.chars(CharSet::only(c)), grammar_.rule(states[next])}));
-      }
-      ways.push_back(grammar_.sequence(
-          {grammar_.chars(others), grammar_.rule(states[0])}));
-      grammar_.define(states[i], grammar_.choice(std::move(ways)));
-    }
-    return grammar_.rule(states[0]);
+    return addTextWithout(grammar_, withoutBlanks(mark));
   }
 
   StatusOr<ExprId> allCalls() {
@@ -249,24 +200,14 @@ private:
   /// Strings between marks are plain text.
   StatusOr<ExprId> stringValue(const Tool &tool, const std::string &name,
                                const Json &schema) {
-    std::vector<ExprId> texts;
-    Json values = schema.contains("const")
-                      ? Json::array({schema["const"]})
-                      : schema.value("enum", Json::array());
-    for (const Json &value : values)
-      if (value.is_string())
-        texts.push_back(grammar_.bytes(value.get<std::string>()));
-    if (!texts.empty())
-      return grammar_.choice(std::move(texts));
-    for (const char *key : {"pattern", "format", "minLength", "maxLength"})
-      if (schema.contains(key) && (options_.isRequired || tool.isStrict))
-        return Status(
-            StatusCode::Usage,
-            fmt::format("the arguments of {} at parameter {}: {} is not "
-                        "supported in the form of {}, which writes strings as "
-                        "plain text: leave it out",
-                        moert::quoted(tool.name), moert::quoted(name), key,
-                        format_.name));
+    const std::string_view end = withoutBlanks(format_.parameterClose);
+    StatusOr<std::optional<ExprId>> text = addPlainText(grammar_, schema, end);
+    if (text && *text)
+      return **text;
+    if (options_.isRequired || tool.isStrict)
+      return (text ? Status(StatusCode::Usage, "no text fits") : text.status())
+          .at(fmt::format("the arguments of {} at parameter {}",
+                          moert::quoted(tool.name), moert::quoted(name)));
     return textWithout(format_.parameterClose);
   }
 
@@ -276,7 +217,7 @@ private:
   ToolGrammarOptions options_;
   Grammar grammar_;
   JsonText json_;
-  int texts_ = 0, schemas_ = 0;
+  int schemas_ = 0;
 };
 } // namespace
 

@@ -35,6 +35,22 @@ valueCheck(std::shared_ptr<const SchemaValidator> validator, const Json &schema,
   return std::make_shared<const TextCheck>("schema " + key, std::move(holds));
 }
 
+/// A check that judges strings that are written as they are.
+std::shared_ptr<const TextCheck>
+plainCheck(std::shared_ptr<const SchemaValidator> validator,
+           const std::string &key) {
+  auto holds = [validator = std::move(validator)](std::string_view text) {
+    return validator->accepts(validator->source().root, Json(text));
+  };
+  return std::make_shared<const TextCheck>("plain " + key, std::move(holds));
+}
+
+/// Texts in which a mark is nowhere.
+TextCondition without(std::string_view mark) {
+  return {std::make_shared<const CharNfa>(CharNfa::ofTextsWith(mark)),
+          /*isNegated=*/true};
+}
+
 /// A check of a list so far, whose last item is complete.
 std::shared_ptr<const TextCheck> uniqueCheck() {
   auto holds = [](std::string_view text) {
@@ -44,6 +60,43 @@ std::shared_ptr<const TextCheck> uniqueCheck() {
   static const auto check = std::make_shared<const TextCheck>(
       "unique item", holds, TextCheck::Scope::Enclosing);
   return check;
+}
+
+/// A number of items, characters or members; kUnbounded if it is too large to
+/// matter.
+int32_t countOf(const Json &words, const char *name, int32_t absent) {
+  auto it = words.find(name);
+  const auto count = it == words.end() ? absent : it->get<int32_t>();
+  return count == INT32_MAX && name[1] == 'a' ? Expr::kUnbounded : count;
+}
+
+/// What keywords say about strings. `isExact` becomes false if a check has to
+/// judge them, too.
+StatusOr<TextRules> textRules(const Json &words, bool &isExact) {
+  TextRules rules;
+  rules.least = countOf(words, "minLength", 0);
+  rules.most = countOf(words, "maxLength", Expr::kUnbounded);
+  auto add = [&](const Pattern &pattern) {
+    rules.conditions.insert(rules.conditions.end(), pattern.conditions.begin(),
+                            pattern.conditions.end());
+    isExact &= !pattern.rest;
+  };
+  if (auto patterns = words.find("pattern"); patterns != words.end())
+    for (const Json &each : *patterns) {
+      MOE_ASSIGN_OR_RETURN(Pattern pattern,
+                           parsePattern(each.get_ref<const std::string &>(),
+                                        RegexMatch::Anywhere));
+      add(pattern);
+    }
+  if (auto formats = words.find("format"); formats != words.end())
+    for (const Json &name : *formats) {
+      if (const Pattern *pattern =
+              patternOfFormat(name.get_ref<const std::string &>()))
+        add(*pattern);
+      else
+        isExact = false;
+    }
+  return rules;
 }
 
 class SchemaTranslator {
@@ -186,12 +239,6 @@ private:
     return translateNumber(words, type == "integer");
   }
 
-  static int32_t countOf(const Json &words, const char *name, int32_t absent) {
-    auto it = words.find(name);
-    const auto count = it == words.end() ? absent : it->get<int32_t>();
-    return count == INT32_MAX && name[1] == 'a' ? Expr::kUnbounded : count;
-  }
-
   //===--------------------------------------------------------------------===//
   // Constants, strings and numbers
   //===--------------------------------------------------------------------===//
@@ -222,34 +269,6 @@ private:
       return rules.status();
     MaybeExpr text = text_.stringOf(*std::move(rules));
     return isExact ? text : checked(text, words, words.dump());
-  }
-
-  static StatusOr<TextRules> textRules(const Json &words, bool &isExact) {
-    TextRules rules;
-    rules.least = countOf(words, "minLength", 0);
-    rules.most = countOf(words, "maxLength", Expr::kUnbounded);
-    auto add = [&](const Pattern &pattern) {
-      rules.conditions.insert(rules.conditions.end(),
-                              pattern.conditions.begin(),
-                              pattern.conditions.end());
-      isExact &= !pattern.rest;
-    };
-    if (auto patterns = words.find("pattern"); patterns != words.end())
-      for (const Json &each : *patterns) {
-        MOE_ASSIGN_OR_RETURN(Pattern pattern,
-                             parsePattern(each.get_ref<const std::string &>(),
-                                          RegexMatch::Anywhere));
-        add(pattern);
-      }
-    if (auto formats = words.find("format"); formats != words.end())
-      for (const Json &name : *formats) {
-        if (const Pattern *pattern =
-                patternOfFormat(name.get_ref<const std::string &>()))
-          add(*pattern);
-        else
-          isExact = false;
-      }
-    return rules;
   }
 
   Result translateNumber(const Json &words, bool isInteger) {
@@ -496,6 +515,48 @@ StatusOr<Grammar> parseJsonSchema(const nlohmann::ordered_json &schema,
                                   const JsonTextOptions &options) {
   MOE_ASSIGN_OR_RETURN(SchemaSource source, SchemaSource::read(schema));
   return SchemaTranslator(std::move(source), options).run();
+}
+
+StatusOr<std::optional<ExprId>>
+addPlainText(Grammar &grammar, const nlohmann::ordered_json &schema,
+             std::string_view end) {
+  MOE_ASSIGN_OR_RETURN(SchemaSource source, SchemaSource::read(schema));
+  const MergedSchema merged = mergedSchema(source.root, source);
+  bool isExact = merged.isExact;
+  const auto validator =
+      std::make_shared<const SchemaValidator>(std::move(source));
+  std::vector<ExprId> ways;
+  for (const Json &words : merged.ways) {
+    auto types = words.find("type");
+    if (types != words.end() &&
+        std::ranges::find(*types, Json("string")) == types->end())
+      continue;
+    MOE_ASSIGN_OR_RETURN(TextRules rules, textRules(words, isExact));
+    rules.isJson = false;
+    if (auto values = words.find("enum"); values != words.end()) {
+      std::set<std::string> texts;
+      for (const Json &value : *values)
+        if (value.is_string())
+          texts.insert(value.get<std::string>());
+      rules.conditions.push_back(
+          {std::make_shared<const CharNfa>(CharNfa::ofTexts(texts))});
+    }
+    rules.conditions.push_back(without(end));
+    auto scanner = TextScanner::create(std::move(rules));
+    if (!scanner->isEmpty())
+      ways.push_back(grammar.scan(std::move(scanner)));
+  }
+  if (ways.empty())
+    return std::optional<ExprId>();
+  ExprId text = grammar.choice(std::move(ways));
+  if (!isExact)
+    text = grammar.checked(text, plainCheck(validator, schema.dump()));
+  return std::optional(text);
+}
+
+ExprId addTextWithout(Grammar &grammar, std::string_view mark) {
+  return grammar.scan(
+      TextScanner::create({.conditions = {without(mark)}, .isJson = false}));
 }
 
 Grammar jsonObjects(const JsonTextOptions &options) {
