@@ -1,6 +1,7 @@
 #include "runtime/chat/ToolGrammar.h"
 
 #include "runtime/base/Text.h"
+#include "runtime/constrain/GrammarCache.h"
 #include "runtime/constrain/JsonSchema.h"
 #include "runtime/constrain/JsonText.h"
 #include "runtime/constrain/TokenTrie.h"
@@ -45,6 +46,22 @@ public:
     return std::move(grammar_);
   }
 
+  /// What the grammar depends on.
+  std::string key() const {
+    std::string key = fmt::format("tools {} {} {}", format_.name,
+                                  options_.isRequired, options_.isParallel);
+    for (std::string_view mark :
+         {format_.sectionOpen, format_.sectionClose, format_.open,
+          format_.close, format_.between, format_.nameClose,
+          format_.parameterOpen, format_.parameterNameClose, format_.valueOpen,
+          format_.parameterClose})
+      key += "\n" + markBytes(mark);
+    for (const Tool &tool : tools_)
+      key += fmt::format("\n{} {} {}", tool.isStrict, Json(tool.name).dump(),
+                         tool.parameters.dump());
+    return key;
+  }
+
 private:
   std::string_view firstMark() const {
     return format_.sectionOpen.empty() ? format_.open : format_.sectionOpen;
@@ -53,7 +70,9 @@ private:
   /// Returns an expression that matches a mark as the model writes it: names of
   /// control tokens match these tokens. The mark ends before a token that ends
   /// generation, as the model writes nothing after that.
-  ExprId mark(std::string_view text) {
+  ExprId mark(std::string_view text) { return grammar_.bytes(markBytes(text)); }
+
+  std::string markBytes(std::string_view text) const {
     auto tokens = tokenizer_.encode(
         text, {.addBos = false, .addEos = false, .startsText = false});
     std::string bytes;
@@ -64,7 +83,7 @@ private:
       bytes +=
           tokenizer_.isControl(token) ? controlBytes(name) : std::string(name);
     }
-    return grammar_.bytes(std::move(bytes));
+    return bytes;
   }
 
   /// Any text in which `mark` is nowhere. Control tokens are no text.
@@ -229,11 +248,12 @@ toolGrammar(const ToolFormat &format, const std::vector<Tool> &tools,
   bool hasMark = !format.isBare && format.otherOpen.empty();
   if (tools.empty() || (!options.isRequired && !hasMark))
     return std::shared_ptr<const Automaton>();
-  MOE_ASSIGN_OR_RETURN(
-      Grammar grammar,
-      ToolGrammarBuilder(format, tools, tokenizer, options).run());
-  MOE_ASSIGN_OR_RETURN(Automaton automaton, Automaton::compile(grammar));
-  return std::make_shared<const Automaton>(std::move(automaton));
+  ToolGrammarBuilder builder(format, tools, tokenizer, options);
+  return sharedGrammars().get(builder.key(), [&]() -> GrammarCache::Compiled {
+    MOE_ASSIGN_OR_RETURN(Grammar grammar, builder.run());
+    MOE_ASSIGN_OR_RETURN(Automaton automaton, Automaton::compile(grammar));
+    return std::make_shared<const Automaton>(std::move(automaton));
+  });
 }
 
 } // namespace moert

@@ -23,6 +23,11 @@ constexpr size_t kMaxBytes = size_t(32) << 20;
 /// Patterns of one object whose combinations are told apart.
 constexpr size_t kMaxPatterns = 4;
 
+/// The text of a schema, whatever bytes its strings have.
+std::string textOf(const Json &schema) {
+  return schema.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
 /// A check that judges whole values.
 std::shared_ptr<const TextCheck>
 valueCheck(std::shared_ptr<const SchemaValidator> validator, const Json &schema,
@@ -130,7 +135,7 @@ private:
       return MaybeExpr(text_.value());
     if (depth > kDeepestRule)
       return schemaError("", "what is combined is nested too deep");
-    const std::string key = schema.dump();
+    const std::string key = textOf(schema);
     bytes_ += key.size();
     if (bytes_ > kMaxBytes || rules_.size() > kMaxRules)
       return schemaError("", "too large: references and combinations are "
@@ -268,7 +273,7 @@ private:
     if (!rules)
       return rules.status();
     MaybeExpr text = text_.stringOf(*std::move(rules));
-    return isExact ? text : checked(text, words, words.dump());
+    return isExact ? text : checked(text, words, textOf(words));
   }
 
   Result translateNumber(const Json &words, bool isInteger) {
@@ -332,7 +337,7 @@ private:
         (most != Expr::kUnbounded && least > most))
       return MaybeExpr();
     MaybeExpr list = text_.listOf(first, rest, least, most);
-    return isExact ? list : checked(list, words, words.dump());
+    return isExact ? list : checked(list, words, textOf(words));
   }
 
   //===--------------------------------------------------------------------===//
@@ -413,7 +418,7 @@ private:
     if (least > 0 && !parts.rest.empty())
       parts.isExact = false;
     MaybeExpr object = text_.objectOf(parts.members, parts.rest, least, most);
-    return parts.isExact ? object : checked(object, words, words.dump());
+    return parts.isExact ? object : checked(object, words, textOf(words));
   }
 
   /// The schema of a member, with those of the patterns that its name matches.
@@ -550,7 +555,7 @@ addPlainText(Grammar &grammar, const nlohmann::ordered_json &schema,
     return std::optional<ExprId>();
   ExprId text = grammar.choice(std::move(ways));
   if (!isExact)
-    text = grammar.checked(text, plainCheck(validator, schema.dump()));
+    text = grammar.checked(text, plainCheck(validator, textOf(Json(schema))));
   return std::optional(text);
 }
 

@@ -1,5 +1,6 @@
 //===- SchemaTest.cpp - Masks that allow all that a schema allows ---------===//
 
+#include "runtime/constrain/GrammarCache.h"
 #include "runtime/constrain/JsonSchema.h"
 #include "runtime/constrain/Matcher.h"
 #include "runtime/constrain/SchemaValidator.h"
@@ -370,6 +371,28 @@ TEST(Schema, CountsCostNoStates) {
   EXPECT_FALSE(accepts(matcher, "\"a\""));
   EXPECT_TRUE(accepts(matcher, "\"" + std::string(5'000, 'x') + "\""));
   EXPECT_FALSE(accepts(matcher, "\"" + std::string(5'001, 'x') + "\""));
+}
+
+TEST(Schema, GrammarsOfOneTextAreShared) {
+  GrammarCache cache;
+  int made = 0;
+  auto get = [&](const std::string &key) {
+    return cache.get(key, [&] {
+      ++made;
+      return compiled({{"const", key}});
+    });
+  };
+  auto first = get("a");
+  ASSERT_TRUE(first.isOk());
+  EXPECT_EQ(*get("a"), *first);
+  EXPECT_NE(*get("b"), *first);
+  EXPECT_EQ(made, 2);
+  for (size_t i = 0; i < GrammarCache::kMost; ++i)
+    EXPECT_TRUE(get(std::to_string(i)).isOk());
+  EXPECT_NE(*get("a"), *first);
+  auto failed = cache.get("c", [] { return compiled({{"type", "no"}}); });
+  EXPECT_EQ(failed.status().code(), StatusCode::Usage);
+  EXPECT_TRUE(get("c").isOk());
 }
 
 // A mask is made in pieces, and is the same as in one.

@@ -3,12 +3,14 @@
 #include "runtime/base/Text.h"
 #include "runtime/chat/ToolValue.h"
 #include "runtime/constrain/Gbnf.h"
+#include "runtime/constrain/GrammarCache.h"
 #include "runtime/constrain/JsonSchema.h"
 #include "runtime/constrain/Regex.h"
 
 #include <algorithm>
 #include <charconv>
 #include <fmt/format.h>
+#include <functional>
 
 namespace moert {
 
@@ -68,14 +70,20 @@ void readLogitBias(const Field &field, std::map<int32_t, float> &biases) {
   }
 }
 
-/// Compiles a grammar; an error is the field's.
-std::shared_ptr<const Automaton> compiled(const Field &field,
-                                          StatusOr<Grammar> grammar) {
-  StatusOr<Automaton> automaton = grammar
-                                      ? Automaton::compile(*grammar)
-                                      : StatusOr<Automaton>(grammar.status());
+/// Compiles a grammar, unless a request had the same text of this kind; an
+/// error is the field's.
+std::shared_ptr<const Automaton>
+compiled(const Field &field, std::string_view kind, const std::string &text,
+         const std::function<StatusOr<Grammar>()> &parse) {
+  auto make = [&]() -> GrammarCache::Compiled {
+    MOE_ASSIGN_OR_RETURN(Grammar grammar, parse());
+    MOE_ASSIGN_OR_RETURN(Automaton automaton, Automaton::compile(grammar));
+    return std::make_shared<const Automaton>(std::move(automaton));
+  };
+  GrammarCache::Compiled automaton =
+      sharedGrammars().get(fmt::format("{} {}", kind, text), make);
   if (automaton)
-    return std::make_shared<const Automaton>(*std::move(automaton));
+    return *std::move(automaton);
   field.fail("cannot be used: " + automaton.status().message());
   return nullptr;
 }
@@ -171,10 +179,11 @@ std::shared_ptr<const Automaton> readGrammar(const Field &schema,
     return nullptr;
   if (schema) {
     if (schema.json() == true)
-      return compiled(schema, jsonObjects());
+      return compiled(schema, "object", "", [] { return jsonObjects(); });
     if (!schema.object())
       return nullptr;
-    return compiled(schema, parseJsonSchema(schema.json()));
+    return compiled(schema, "schema", schema.json().dump(),
+                    [&] { return parseJsonSchema(schema.json()); });
   }
   if (choice) {
     std::vector<std::string> texts;
@@ -184,12 +193,15 @@ std::shared_ptr<const Automaton> readGrammar(const Field &schema,
       choice.mustBe("a list of texts that are not empty");
       return nullptr;
     }
-    return compiled(choice, choiceGrammar(std::move(texts)));
+    return compiled(choice, "choice", nlohmann::json(texts).dump(),
+                    [&] { return choiceGrammar(texts); });
   }
   std::optional<std::string> text = given.text();
   if (!text)
     return nullptr;
-  return compiled(given, grammar ? parseGbnf(*text) : parseRegex(*text));
+  return compiled(given, grammar ? "gbnf" : "regex", *text, [&] {
+    return grammar ? parseGbnf(*text) : parseRegex(*text);
+  });
 }
 
 std::string readContent(const Field &content,
