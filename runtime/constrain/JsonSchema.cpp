@@ -40,6 +40,18 @@ valueCheck(std::shared_ptr<const SchemaValidator> validator, const Json &schema,
   return std::make_shared<const TextCheck>("schema " + key, std::move(holds));
 }
 
+/// A check of integers that have more digits than a scanner keeps.
+std::shared_ptr<const TextCheck>
+multipleCheck(const std::vector<JsonNumber> &divisors, const Json &words) {
+  auto holds = [divisors](std::string_view text) {
+    return std::ranges::all_of(divisors, [&](const JsonNumber &divisor) {
+      return isWrittenMultiple(text, divisor);
+    });
+  };
+  return std::make_shared<const TextCheck>("multiple " + textOf(words),
+                                           std::move(holds));
+}
+
 /// A check that judges strings that are written as they are.
 std::shared_ptr<const TextCheck>
 plainCheck(std::shared_ptr<const SchemaValidator> validator,
@@ -252,6 +264,14 @@ private:
   Result constants(const Json &words) {
     Json others = words;
     others.erase("enum");
+    // Objects are closed here, too.
+    if (words.contains("properties") &&
+        !words.contains("additionalProperties")) {
+      others["additionalProperties"] = false;
+      if (words.contains("required"))
+        for (const Json &name : words["required"])
+          others["properties"].emplace(name.get<std::string>(), true);
+    }
     std::set<std::string> texts;
     std::vector<ExprId> ways;
     for (const Json &value : words["enum"]) {
@@ -300,7 +320,11 @@ private:
     if (auto divisors = words.find("multipleOf"); divisors != words.end())
       for (const Json &divisor : *divisors)
         rules.divisors.push_back(JsonNumber::of(divisor));
-    return text_.numberOf(rules);
+    MaybeExpr number = text_.numberOf(rules);
+    if (number && std::ranges::any_of(rules.divisors, &JsonNumber::isWritten))
+      number = grammar_.checked(
+          *number, multipleCheck(rules.divisors, words["multipleOf"]));
+    return number;
   }
 
   //===--------------------------------------------------------------------===//
