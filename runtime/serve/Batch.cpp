@@ -141,22 +141,25 @@ bool Batch::begin(LiveGeneration &generation) {
   if (needed + others > engine_.freePages() + kept_.pages())
     return false;
   // Every token of a text to embed is evaluated.
-  StatusOr<Sequence> sequence =
+  StatusOr<KeptSequences::Begun> begun =
       generation.embeds()
-          ? StatusOr<Sequence>(engine_.sequence({.sharePrefixes = false}))
+          ? KeptSequences::Begun{engine_.sequence({.sharePrefixes = false})}
           : kept_.begin(generation.text(), groups_.numberOf(group));
-  if (!sequence) {
-    generation.fail(sequence.status());
+  if (!begun) {
+    generation.fail(begun.status());
     return true;
   }
-  while (needed - pagesOf(sequence->position()) + others > engine_.freePages())
-    if (!kept_.dropOldest()) {
-      kept_.put(*std::move(sequence));
+  Sequence &sequence = begun->sequence;
+  while (needed - pagesOf(sequence.position()) + others > engine_.freePages())
+    if (!kept_.dropLeast()) {
+      // It waits for its turn, which is not to count again.
+      kept_.put(std::move(sequence), std::max(0, begun->turns - 1));
       return false;
     }
   if (store_ && !generation.embeds())
-    takeStored(generation.text(), group, *sequence);
-  generation.sequence = *std::move(sequence);
+    takeStored(generation.text(), group, sequence);
+  generation.sequence = std::move(sequence);
+  generation.turns = begun->turns;
   leavePromptEnd(generation);
   if (!generation.hasBegun()) {
     sums_.promptTokens += uint64_t(generation.stats().promptTokens);
@@ -201,7 +204,7 @@ void Batch::retire() {
     // After a failure it is unknown what the cache holds.
     if (generation->sequence && !generation->hasFailed() &&
         !generation->embeds())
-      kept_.put(*std::move(generation->sequence));
+      kept_.put(*std::move(generation->sequence), generation->turns);
     generation->sequence.reset();
     ended_.push_back(std::move(generation));
   }

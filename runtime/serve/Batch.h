@@ -63,7 +63,7 @@ public:
   /// Gives finished sequences up until `pages` pages of the cache are free, or
   /// none is left.
   void dropKept(int32_t pages) {
-    while (engine_.freePages() < pages && kept_.dropOldest()) {
+    while (engine_.freePages() < pages && kept_.dropLeast()) {
     }
   }
 

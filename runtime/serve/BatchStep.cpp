@@ -122,7 +122,7 @@ void Batch::putBack(size_t index, LiveGenerations &waiting) {
 }
 
 bool Batch::freeSome(LiveGenerations &waiting) {
-  if (kept_.dropOldest())
+  if (kept_.dropLeast())
     return true;
   if (running_.size() < 2)
     return false;

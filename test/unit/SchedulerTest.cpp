@@ -443,6 +443,30 @@ TEST_F(SchedulerTest, ASecondTurnEvaluatesTheNewPartAlone) {
   expectNoPageIsLost();
 }
 
+// A conversation that grows stays in the cache, although what comes between its
+// turns needs more than the rest of the cache.
+TEST_F(SchedulerTest, AConversationOutlivesWhatComesBetweenItsTurns) {
+  open(/*context=*/8 * kPage, /*pages=*/12, /*sequences=*/2);
+  start();
+  std::vector<int32_t> text = textOf(1, kPage);
+  uint32_t other = 100;
+  for (int turn = 0; turn < 7; ++turn) {
+    const auto before = int32_t(text.size());
+    for (int32_t token : textOf(uint32_t(turn), 40))
+      text.push_back(token);
+    auto done = complete(greedy(text, 10));
+    if (turn > 0) {
+      EXPECT_GE(done->stats().cachedTokens, before * 95 / 100) << turn;
+    }
+    for (int32_t token : done->reply().tokens)
+      text.push_back(token);
+    // A title first, which finds the conversation still young.
+    for (int i = 0; i < (turn == 0 ? 1 : 5); ++i)
+      complete(greedy(textOf(other++, 2 * kPage), 5));
+  }
+  expectNoPageIsLost();
+}
+
 // Texts that grow beyond what was assumed are put back when no page is left.
 TEST_F(SchedulerTest, ThoseThatArePutBackGoOnAsIfNothingHappened) {
   open(/*context=*/4 * kPage, /*pages=*/5, /*sequences=*/3);
