@@ -103,10 +103,10 @@ private:
   /// Whether another prompt computes pages that this one will take.
   bool waitsForPrefix(size_t index) const;
   void findPrefixes();
-  /// If less than the last kPromptEnd tokens of a prompt are left, gives up what
-  /// lacks, so that the prefill phase evaluates them together, whatever the
-  /// cache holds. Not for layers with states, which do not return to an earlier
-  /// position for free.
+  /// If less than the last kPromptEnd tokens of a prompt are left, gives up
+  /// what lacks, so that the prefill phase evaluates them together, whatever
+  /// the cache holds. Not for layers with states, which do not return to an
+  /// earlier position for free.
   void leavePromptEnd(LiveGeneration &generation);
   /// Frees pages for the step, as long as there is something to give up.
   void makeRoom(LiveGenerations &waiting);

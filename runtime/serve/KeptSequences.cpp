@@ -8,8 +8,8 @@ namespace moert {
 /// Tokens that a sequence must have in common with a text to be of use.
 static constexpr int32_t kLeastShared = 16;
 
-/// Other texts that a conversation outlives for each of its turns, up to so many
-/// turns: an agent makes a handful of other requests between two of them.
+/// Other texts that a conversation outlives for each of its turns, up to so
+/// many turns: an agent makes a handful of other requests between two of them.
 static constexpr int32_t kUsesPerTurn = 8, kMostTurns = 8;
 
 /// Number of leading tokens that are equal.

@@ -87,8 +87,9 @@ struct SchedulerOptions {
 class Scheduler {
 public:
   /// Starts the thread. Until the scheduler is destroyed, nothing else may use
-  /// the engine but through withEngine(); engine and tokenizer must outlive it. Fails with Usage for an
-  /// option outside its range and with Io if the store's folder cannot be used.
+  /// the engine but through withEngine(); engine and tokenizer must outlive it.
+  /// Fails with Usage for an option outside its range and with Io if the
+  /// store's folder cannot be used.
   static StatusOr<std::unique_ptr<Scheduler>>
   create(Engine &engine, const Tokenizer &tokenizer,
          SchedulerOptions options = {});

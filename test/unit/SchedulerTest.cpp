@@ -345,8 +345,7 @@ TEST_F(SchedulerTest, EqualPromptsAreEvaluatedOnce) {
   SchedulerStats stats = scheduler_->stats();
   EXPECT_EQ(stats.cachedTokens, uint64_t(cached));
   // Each evaluates the rest of its prompt and four of its five tokens.
-  EXPECT_EQ(stats.evaluatedTokens,
-            1 + uint64_t(most) + 4 * kPromptEnd + 4 * 4);
+  EXPECT_EQ(stats.evaluatedTokens, 1 + uint64_t(most) + 4 * kPromptEnd + 4 * 4);
   EXPECT_EQ(stats.promptTokens, 1 + 4u * prompt.size());
   EXPECT_EQ(stats.generatedTokens, 1 + 4u * 5);
 }

@@ -1,5 +1,6 @@
 #include "runtime/serve/api/CommonFields.h"
 #include "runtime/serve/api/anthropic/Anthropic.h"
+#include "runtime/serve/api/anthropic/BillingHeader.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -123,8 +124,9 @@ void readAnthropic(const Field &body, const ApiSettings &settings,
   call.options.noSpecial = settings.noSpecial;
   call.callIdPrefix = "toolu_";
   if (Field system = body["system"])
-    addMessage(call,
-               {.role = "system", .content = readContent(system, {"text"})});
+    addMessage(
+        call, {.role = "system",
+               .content = withoutBillingHeader(readContent(system, {"text"}))});
   readMessages(body["messages"], call);
   // A last message of the assistant is the beginning of the answer.
   call.options.continuesLast = true;
