@@ -80,6 +80,15 @@ KeptSequences::begin(std::span<const int32_t> text, int32_t group) {
   return takeBest();
 }
 
+int32_t KeptSequences::shared(std::span<const int32_t> text,
+                              int32_t group) const {
+  int32_t most = 0;
+  for (const Kept &each : kept_)
+    if (each.sequence.options().group == group)
+      most = std::max(most, sharedTokens(each.sequence.tokens(), text));
+  return most;
+}
+
 bool KeptSequences::hasToStore(int32_t leastTokens) const {
   return std::ranges::any_of(kept_, [&](const Kept &each) {
     return !each.wasReturned && each.sequence.position() >= leastTokens;

@@ -47,6 +47,9 @@ public:
   /// logits are wanted.
   StatusOr<Begun> begin(std::span<const int32_t> text, int32_t group);
 
+  /// Returns how many of the first tokens of `text` those of a group have.
+  int32_t shared(std::span<const int32_t> text, int32_t group) const;
+
   /// Gives up the one that is worth least. Returns whether there was one.
   bool dropLeast();
   /// Gives up some, so that no more than `count` are left.
