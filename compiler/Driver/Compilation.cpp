@@ -86,15 +86,20 @@ Status fillOptions(const CompileRequest &request, int64_t context,
   return Status::ok();
 }
 
-/// Returns the context of --ctx, after checking it against the context that the
-/// model was trained for.
-StatusOr<int64_t> contextOf(const CompileRequest &request,
-                            mlir::ModuleOp module) {
+/// The context that the model was trained for.
+int64_t trainedContext(mlir::ModuleOp module) {
   auto facts =
       module->getAttrOfType<mlir::DictionaryAttr>(mlir::moe::kModelAttr);
   auto trained = facts ? facts.getAs<mlir::IntegerAttr>("context_length")
                        : mlir::IntegerAttr();
-  int64_t most = trained ? trained.getInt() : kDefaultContext;
+  return trained ? trained.getInt() : kDefaultContext;
+}
+
+/// Returns the context of --ctx, after checking it against the context that the
+/// model was trained for.
+StatusOr<int64_t> contextOf(const CompileRequest &request,
+                            mlir::ModuleOp module) {
+  const int64_t most = trainedContext(module);
   if (request.context == 0)
     return std::min(most, kDefaultContext);
   if (request.context > most)
@@ -518,6 +523,16 @@ StatusOr<CompileReport> compileFor(const CompileRequest &request,
   MOE_RETURN_IF_ERROR(writePair(*one.module, request, given, one.report));
   std::ranges::move(notesOf(one.program), std::back_inserter(one.report.notes));
   return std::move(one.report);
+}
+
+StatusOr<int64_t> trainedContext(const GgufModel &model) {
+  mlir::MLIRContext context;
+  loadDialects(context);
+  MOE_ASSIGN_OR_RETURN(
+      mlir::OwningOpRef<mlir::ModuleOp> module,
+      importModel(context, model,
+                  {.positions = kDefaultContext, .mtp = false}));
+  return trainedContext(*module);
 }
 
 bool compiles(CompileRequest request, const CompileInputs &given) {

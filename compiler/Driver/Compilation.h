@@ -90,6 +90,10 @@ moert::StatusOr<CompileReport> compileFor(const CompileRequest &request,
                                           const CompileInputs &given,
                                           std::optional<PassFailure> &failed);
 
+/// Returns the context that a model was trained for; kDefaultContext if its file
+/// does not say.
+moert::StatusOr<int64_t> trainedContext(const GgufModel &model);
+
 /// Returns whether a request, or every rung of its ladder, can be compiled.
 /// Writes nothing.
 bool compiles(CompileRequest request, const CompileInputs &given);

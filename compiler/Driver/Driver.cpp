@@ -71,19 +71,9 @@ StatusOr<TargetDesc> targetOf(const CompileRequest &request) {
 }
 } // namespace
 
-StatusOr<CompileReport> compileModel(const CompileRequest &request) {
-  MOE_ASSIGN_OR_RETURN(GgufModel model, GgufModel::open(request.model));
-  const moert::OutputRule rule = ruleOf(request, model);
-  if (request.emit != Emit::Forecast)
-    MOE_RETURN_IF_ERROR(
-        rule.target(outputOf(request), outputKindOf(request.emit)).status());
-  MOE_ASSIGN_OR_RETURN(TargetDesc target, targetOf(request));
-  if (!request.dumpFolder.empty())
-    MOE_RETURN_IF_ERROR(makeFolder(request.dumpFolder));
-
-  const CompileInputs given{model, std::move(target), rule};
-  if (!request.ladder.empty())
-    return compileLadder(request, given);
+/// Compiles one plan, or says which near request can be compiled.
+static StatusOr<CompileReport> compileOne(const CompileRequest &request,
+                                          const CompileInputs &given) {
   std::optional<PassFailure> failed;
   auto report = compileFor(request, given, failed);
   if (!failed || request.emit == Emit::Forecast)
@@ -96,6 +86,34 @@ StatusOr<CompileReport> compileModel(const CompileRequest &request) {
     return report;
   failure.fix = remedy->change();
   return withRequest(failure.status(), *remedy);
+}
+
+StatusOr<CompileReport> compileModel(const CompileRequest &request) {
+  MOE_ASSIGN_OR_RETURN(GgufModel model, GgufModel::open(request.model));
+  const moert::OutputRule rule = ruleOf(request, model);
+  if (request.emit != Emit::Forecast)
+    MOE_RETURN_IF_ERROR(
+        rule.target(outputOf(request), outputKindOf(request.emit)).status());
+  MOE_ASSIGN_OR_RETURN(TargetDesc target, targetOf(request));
+  if (!request.dumpFolder.empty())
+    MOE_RETURN_IF_ERROR(makeFolder(request.dumpFolder));
+
+  const CompileInputs given{model, std::move(target), rule};
+  if (!request.ladder.empty() && request.ladder.front().isAuto) {
+    CompileRequest own = request;
+    MOE_ASSIGN_OR_RETURN(own.ladder, ladderThatFits(request, given));
+    if (own.ladder.size() > 1)
+      return compileLadder(own, given);
+    if (!own.ladder.empty()) {
+      own.context = own.ladder.front().context;
+      own.kvBudget = std::max(own.kvBudget, own.ladder.front().kvBudget);
+    }
+    own.ladder.clear();
+    return compileOne(own, given);
+  }
+  if (!request.ladder.empty())
+    return compileLadder(request, given);
+  return compileOne(request, given);
 }
 
 StatusOr<std::vector<std::string>> checkModel(const GgufModel &model) {

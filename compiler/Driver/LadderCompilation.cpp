@@ -66,6 +66,8 @@ std::string wordOf(const LadderRung &rung) {
 
 StatusOr<std::vector<LadderRung>> parseLadder(std::string_view text) {
   std::vector<LadderRung> ladder;
+  if (text == "auto")
+    return std::vector<LadderRung>{{.isAuto = true}};
   for (;;) {
     size_t comma = text.find(',');
     MOE_ASSIGN_OR_RETURN(LadderRung rung, parseRung(text.substr(0, comma)));
@@ -92,6 +94,8 @@ StatusOr<std::vector<LadderRung>> parseLadder(std::string_view text) {
 
 std::string ladderWord(const std::vector<LadderRung> &ladder) {
   std::string text;
+  if (!ladder.empty() && ladder.front().isAuto)
+    return "auto";
   for (const LadderRung &rung : ladder)
     text += (text.empty() ? "" : ",") + wordOf(rung);
   return text;
@@ -226,6 +230,8 @@ StatusOr<CompileReport> compileLadder(const CompileRequest &request,
   for (size_t i = 0; i < request.ladder.size(); ++i) {
     CompileRequest own = request;
     own.context = request.ladder[i].context;
+    if (request.ladder[i].kvBudget > 0)
+      own.kvBudget = request.ladder[i].kvBudget;
     if (!request.dumpFolder.empty()) {
       own.dumpFolder = fmt::format("{}/rung-{}", request.dumpFolder, i + 1);
       MOE_RETURN_IF_ERROR(makeFolder(own.dumpFolder));

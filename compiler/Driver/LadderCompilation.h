@@ -21,14 +21,27 @@ struct CompileInputs;
 struct LadderRung {
   int64_t context = 0;   ///< Tokens per sequence.
   int64_t vramLimit = 0; ///< Bytes of each GPU to use; 0: no limit.
+  /// Bytes of the KV cache of all sequences; 0: as --kv-budget says.
+  int64_t kvBudget = 0;
+  /// Whether --ladder auto stands for it, and in place of all rungs while their
+  /// contexts are unknown.
+  bool isAuto = false;
 
   bool operator==(const LadderRung &) const = default;
 };
 
 /// Parses a ladder such as "4096,32768@16GiB": two or more contexts, each with
 /// an optional limit of GPU memory. The result is sorted by context, then by
-/// memory, like the rungs of a plan. Fails with Usage for an invalid text.
+/// memory, like the rungs of a plan. "auto" gives one rung, which
+/// ladderThatFits() replaces. Fails with Usage for an invalid text.
 moert::StatusOr<std::vector<LadderRung>> parseLadder(std::string_view text);
+
+/// Returns the contexts from 4096 tokens, each twice the one before, to that
+/// which the model was trained for, as far as they fit the target. Where a
+/// context for each sequence does not fit, all sequences share one. Empty if not
+/// even the first one fits.
+moert::StatusOr<std::vector<LadderRung>>
+ladderThatFits(const CompileRequest &request, const CompileInputs &given);
 
 /// Returns the ladder in the syntax of parseLadder().
 std::string ladderWord(const std::vector<LadderRung> &ladder);

@@ -1,7 +1,10 @@
 #include "runtime/base/JsonPlace.h"
 
+#include "runtime/base/Text.h"
+
 #include <algorithm>
 #include <fmt/format.h>
+#include <unordered_map>
 
 using Json = nlohmann::ordered_json;
 
@@ -163,42 +166,74 @@ std::string reasonOf(std::string_view what) {
   return reason;
 }
 
-/// The JSON library looks members up one by one, so that an object of n members
-/// takes time in proportion to n * n.
+/// Objects keep their members in a list, which is searched from the front.
 constexpr size_t kMostMembers = 5000;
+/// Members from which on names are looked up by hash while an object is built.
+constexpr size_t kManyMembers = 16;
+/// Containers above so many bytes keep the room that they do not use: a copy
+/// would take more for a moment.
+constexpr size_t kLargeContainer = size_t(1) << 20;
+/// Most bytes of the values of a text. Short ones take twenty times what they
+/// take in the text.
+constexpr size_t kMostBuiltBytes = size_t(512) << 20;
 
-/// Checks a text without building values. Unlike the parser it reports the
-/// position of every error, and it stops where the nesting is too deep.
-class Checker : public nlohmann::json_sax<Json> {
+/// Builds values from a text. Unlike the library's own parser it reports the
+/// position of every error, stops where the nesting is too deep or memory would
+/// be, and takes time in proportion to the text.
+class Builder : public nlohmann::json_sax<Json> {
 public:
-  explicit Checker(int depth) : left_(depth) {}
+  explicit Builder(int depth) : left_(depth) {}
 
   size_t offset = 0;
   std::string error; ///< Empty if the nesting is too deep.
+  Json root;
 
-  bool null() override { return true; }
-  bool boolean(bool) override { return true; }
-  bool number_integer(number_integer_t) override { return true; }
-  bool number_unsigned(number_unsigned_t) override { return true; }
-  bool number_float(number_float_t, const string_t &) override { return true; }
-  bool string(string_t &) override { return true; }
-  bool binary(binary_t &) override { return true; }
-  bool key(string_t &) override {
-    if (++members_.back() <= kMostMembers)
-      return true;
-    error = fmt::format("an object has more than {} members", kMostMembers);
-    return false;
+  bool null() override { return add(nullptr) != nullptr; }
+  bool boolean(bool value) override { return add(value) != nullptr; }
+  bool number_integer(number_integer_t value) override {
+    return add(value) != nullptr;
   }
-  bool start_object(size_t) override {
-    members_.push_back(0);
-    return --left_ >= 0;
+  bool number_unsigned(number_unsigned_t value) override {
+    return add(value) != nullptr;
+  }
+  bool number_float(number_float_t value, const string_t &) override {
+    return add(value) != nullptr;
+  }
+  bool string(string_t &value) override {
+    return count(sizeof(string_t) + value.size()) &&
+           add(std::move(value)) != nullptr;
+  }
+  bool binary(binary_t &) override { return true; }
+  bool start_object(size_t) override { return enter(Json::object()); }
+  bool start_array(size_t) override { return enter(Json::array()); }
+
+  bool key(string_t &name) override {
+    Open &open = open_.back();
+    auto &members = open.value->get_ref<Json::object_t &>();
+    open.member = find(open, members, name);
+    if (open.member < members.size())
+      return true; // The last of equal names counts.
+    if (members.size() == kMostMembers) {
+      error = fmt::format("an object has more than {} members", kMostMembers);
+      return false;
+    }
+    if (!count(sizeof(Json::object_t::value_type) + name.size()))
+      return false;
+    if (!open.indices.empty())
+      open.indices.emplace(name, members.size());
+    static_cast<Json::object_t::Container &>(members).emplace_back(
+        std::move(name), nullptr);
+    return true;
   }
   bool end_object() override {
-    members_.pop_back();
-    return ++left_ > 0;
+    shrink(static_cast<Json::object_t::Container &>(
+        open_.back().value->get_ref<Json::object_t &>()));
+    return leave();
   }
-  bool start_array(size_t) override { return --left_ >= 0; }
-  bool end_array() override { return ++left_ > 0; }
+  bool end_array() override {
+    shrink(open_.back().value->get_ref<Json::array_t &>());
+    return leave();
+  }
   bool parse_error(size_t position, const std::string &,
                    const nlohmann::detail::exception &problem) override {
     // `position` is the number of bytes read, including the offending one.
@@ -208,8 +243,78 @@ public:
   }
 
 private:
+  /// A list or object around the position.
+  struct Open {
+    Json *value;
+    size_t member = 0; ///< Of an object, that whose value comes next.
+    /// Of an object with many members.
+    std::unordered_map<std::string, size_t> indices = {};
+  };
+
+  /// The index of a member, or the number of members.
+  static size_t find(Open &open, const Json::object_t &members,
+                     const std::string &name) {
+    if (members.size() < kManyMembers)
+      return size_t(std::ranges::find(members, name,
+                                      [](const auto &member) {
+                                        return std::string_view(member.first);
+                                      }) -
+                    members.begin());
+    if (open.indices.empty())
+      for (const auto &[known, value] : members)
+        open.indices.emplace(known, open.indices.size());
+    auto found = open.indices.find(name);
+    return found == open.indices.end() ? members.size() : found->second;
+  }
+
+  template <class Container> static void shrink(Container &container) {
+    const size_t unused = container.capacity() - container.size();
+    if (unused > container.size() / 8 &&
+        container.capacity() * sizeof(container[0]) <= kLargeContainer)
+      container.shrink_to_fit();
+  }
+
+  bool count(size_t bytes) {
+    builtBytes_ += bytes;
+    if (builtBytes_ <= kMostBuiltBytes)
+      return true;
+    error = fmt::format("has so many values that they take more than {}",
+                        humanBytes(double(kMostBuiltBytes)));
+    return false;
+  }
+
+  /// Puts a value where the next one belongs; null if there is no room.
+  template <class Value> Json *add(Value &&value) {
+    if (open_.empty())
+      return &(root = std::forward<Value>(value));
+    Open &open = open_.back();
+    if (open.value->is_object())
+      return &(open.value->get_ref<Json::object_t &>()
+                   .begin()[ptrdiff_t(open.member)]
+                   .second = std::forward<Value>(value));
+    if (!count(sizeof(Json)))
+      return nullptr;
+    return &open.value->get_ref<Json::array_t &>().emplace_back(
+        std::forward<Value>(value));
+  }
+
+  bool enter(Json value) {
+    if (--left_ < 0 || !count(sizeof(Json::array_t)))
+      return false;
+    Json *place = add(std::move(value));
+    if (place)
+      open_.push_back({place});
+    return place != nullptr;
+  }
+  bool leave() {
+    open_.pop_back();
+    ++left_;
+    return true;
+  }
+
   int left_;
-  std::vector<size_t> members_; ///< Of each object around the position.
+  size_t builtBytes_ = 0;
+  std::vector<Open> open_;
 };
 } // namespace
 
@@ -236,19 +341,17 @@ Status JsonPlace::error(std::string_view message) const {
 
 StatusOr<Json> parseJson(std::string_view file, std::string_view json,
                          int depth) {
-  Checker checker(depth);
-  if (!Json::sax_parse(json, &checker, Json::input_format_t::json,
-                       /*strict=*/true, /*ignore_comments=*/true)) {
-    if (!checker.error.empty())
-      return errorAt(file, json, checker.offset, checker.error);
-    Scanner scanner(json);
-    scanner.toDepth(depth);
-    return errorAt(
-        file, json, scanner.position(),
-        fmt::format("lists and objects are nested more than {} deep", depth));
-  }
-  return Json::parse(json, nullptr, /*allow_exceptions=*/false,
-                     /*ignore_comments=*/true);
+  Builder builder(depth);
+  if (Json::sax_parse(json, &builder, Json::input_format_t::json,
+                      /*strict=*/true, /*ignore_comments=*/true))
+    return std::move(builder.root);
+  if (!builder.error.empty())
+    return errorAt(file, json, builder.offset, builder.error);
+  Scanner scanner(json);
+  scanner.toDepth(depth);
+  return errorAt(
+      file, json, scanner.position(),
+      fmt::format("lists and objects are nested more than {} deep", depth));
 }
 
 } // namespace moert

@@ -78,7 +78,7 @@ Status OutputFile::openTemporary() {
     return failure("cannot write");
   removeStaleTemporaries(place_.folder(), place_.name());
   // A file that replaces another is private until it has that file's mode.
-  mode_t mode = place_.existing ? 0600 : 0666;
+  mode_t mode = place_.existing || target_.isForOwnerOnly() ? 0600 : 0666;
   for (int attempt = 0; attempt < 16; ++attempt) {
     temporary_ = place_.folder() + "/" + temporaryName(place_.name());
     removed_ = RemovedOnSignal(temporary_);
@@ -192,7 +192,8 @@ Status OutputFile::replace(const std::string &path) {
                     path_ + ": is no longer a regular file and is left "
                             "unchanged");
     MOE_RETURN_IF_ERROR(recheck());
-    copyOwnership(old, fd_);
+    if (!target_.isForOwnerOnly())
+      copyOwnership(old, fd_);
   }
   MOE_RETURN_IF_ERROR(flush());
   if (::rename(temporary_.c_str(), path.c_str()) != 0)

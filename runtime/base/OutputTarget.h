@@ -20,6 +20,13 @@ public:
   }
 
   const std::string &path() const { return path_; }
+  /// Makes a file that other users cannot read, also where it replaces one that
+  /// they can.
+  OutputTarget forOwnerOnly() && {
+    ownerOnly_ = true;
+    return std::move(*this);
+  }
+  bool isForOwnerOnly() const { return ownerOnly_; }
 
   /// Returns where the path leads now, if the rule allows an output there.
   StatusOr<OutputPlace> check() const {
@@ -37,6 +44,7 @@ private:
 
   std::string path_;
   MayReplace mayReplace_;
+  bool ownerOnly_ = false;
 };
 
 } // namespace moert

@@ -74,7 +74,7 @@ int32_t KvPool::find(int32_t previous, std::span<const int32_t> tokens) {
 int32_t KvPool::publish(int32_t page, int32_t previous,
                         std::span<const int32_t> tokens) {
   assert(tokens.size() == size_t(moek::kKvPage));
-  assert(previous == kNone || at(previous).published);
+  assert(previous < 0 || at(previous).published);
   if (int32_t other = find(previous, tokens); other != kNone) {
     release(page);
     return other;
@@ -83,7 +83,7 @@ int32_t KvPool::publish(int32_t page, int32_t previous,
   made.published = true;
   made.previous = previous;
   made.tokens.assign(tokens.begin(), tokens.end());
-  if (previous != kNone)
+  if (previous >= 0)
     at(previous).next.push_back(page);
   index_.emplace(hashOf(previous, tokens), page);
   return page;
@@ -107,7 +107,7 @@ void KvPool::withdraw(int32_t page) {
 void KvPool::unpublish(int32_t page) {
   Page &gone = at(page);
   assert(gone.published && gone.next.empty());
-  if (gone.previous != kNone)
+  if (gone.previous >= 0)
     std::erase(at(gone.previous).next, page);
   auto [begin, end] = index_.equal_range(hashOf(gone.previous, gone.tokens));
   index_.erase(std::find_if(

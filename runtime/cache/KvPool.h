@@ -3,9 +3,10 @@
 // A page is kKvPage rows (one per token) of every layer's cache. Sequences hold
 // pages; several may hold the same page, which none of them then writes to. A
 // full page is published under the token ids from the beginning of the text to
-// its end: a sequence that begins with the same tokens takes the page instead
-// of computing it. A published page that no sequence holds is kept until its
-// memory is needed; the page that was released first goes first.
+// its end: a sequence that begins with the same tokens, and is of the same
+// group, takes the page instead of computing it. A published page that no
+// sequence holds is kept until its memory is needed; the page that was released
+// first goes first.
 //
 // The pool knows page numbers and token ids only; KvPages has the memory.
 //
@@ -27,8 +28,10 @@ namespace moert {
 
 class KvPool {
 public:
-  /// Stands for the page before the first page of a sequence.
   static constexpr int32_t kNone = -1;
+  /// Stands for the page before the first page of the sequences of a group,
+  /// whose number is at least 0.
+  static constexpr int32_t root(int32_t group) { return -1 - group; }
 
   explicit KvPool(int32_t pages);
 
@@ -59,7 +62,7 @@ public:
   bool isPublished(int32_t page) const { return at(page).published; }
 
   /// Returns the published page with these kKvPage tokens after `previous`,
-  /// which is published or kNone, and makes the caller a holder. Returns kNone
+  /// which is published or a root, and makes the caller a holder. Returns kNone
   /// if none exists.
   int32_t find(int32_t previous, std::span<const int32_t> tokens);
 

@@ -570,7 +570,8 @@ addPlainText(Grammar &grammar, const nlohmann::ordered_json &schema,
       rules.conditions.push_back(
           {std::make_shared<const CharNfa>(CharNfa::ofTexts(texts))});
     }
-    rules.conditions.push_back(without(end));
+    if (!end.empty())
+      rules.conditions.push_back(without(end));
     auto scanner = TextScanner::create(std::move(rules));
     if (!scanner->isEmpty())
       ways.push_back(grammar.scan(std::move(scanner)));
@@ -584,8 +585,10 @@ addPlainText(Grammar &grammar, const nlohmann::ordered_json &schema,
 }
 
 ExprId addTextWithout(Grammar &grammar, std::string_view mark) {
-  return grammar.scan(
-      TextScanner::create({.conditions = {without(mark)}, .isJson = false}));
+  TextRules rules{.isJson = false};
+  if (!mark.empty())
+    rules.conditions.push_back(without(mark));
+  return grammar.scan(TextScanner::create(std::move(rules)));
 }
 
 Grammar jsonObjects(const JsonTextOptions &options) {

@@ -39,13 +39,14 @@ StatusOr<Grammar> parseJsonSchema(const nlohmann::ordered_json &schema,
                                   const JsonTextOptions &options = {});
 
 /// Adds the strings that `schema` accepts, as plain text without quotes and
-/// escapes, in which `end` is nowhere: for texts between marks. Absent if it
+/// escapes, in which `end`, if it is not "", is nowhere: for texts between
+/// marks. Absent if it
 /// accepts no string. Fails as parseJsonSchema() does.
 StatusOr<std::optional<ExprId>>
 addPlainText(Grammar &grammar, const nlohmann::ordered_json &schema,
              std::string_view end);
 
-/// Adds any text in which `mark` is nowhere.
+/// Adds any text in which `mark`, if it is not "", is nowhere.
 ExprId addTextWithout(Grammar &grammar, std::string_view mark);
 
 /// Returns the grammar of all JSON objects.

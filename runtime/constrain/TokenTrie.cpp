@@ -2,6 +2,7 @@
 
 #include "runtime/constrain/TokenTrie.h"
 
+#include "runtime/text/StreamDecoder.h"
 #include "runtime/text/Tokenizer.h"
 
 #include <algorithm>
@@ -9,19 +10,11 @@
 
 namespace moert {
 
-namespace {
-constexpr char kControl = '\xFF';
-} // namespace
-
 TokenTrie::TokenTrie(const std::vector<std::string_view> &tokens,
                      std::vector<int32_t> ends)
     : ends_(std::move(ends)) {
   std::ranges::sort(ends_);
   build(tokens);
-}
-
-std::string controlBytes(std::string_view name) {
-  return kControl + std::string(name) + kControl;
 }
 
 TokenTrie::TokenTrie(const Tokenizer &tokenizer) {
@@ -33,7 +26,7 @@ TokenTrie::TokenTrie(const Tokenizer &tokenizer) {
       ends_.push_back(id);
     else if (tokenizer.isControl(id))
       tokens[size_t(id)] = controls.emplace_back(controlBytes(bytes));
-    else if (bytes.find(kControl) == bytes.npos)
+    else if (std::ranges::none_of(bytes, isControlMark))
       tokens[size_t(id)] = bytes;
   }
   build(tokens);

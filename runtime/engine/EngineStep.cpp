@@ -69,8 +69,8 @@ int32_t Engine::takePrefix(Sequence &sequence,
     return 0;
   std::vector<int32_t> found;
   size_t usable = 0; // Number of found pages up to the last with a checkpoint.
-  int32_t last =
-      sequence.pages_.empty() ? KvPool::kNone : sequence.pages_.back();
+  int32_t last = sequence.pages_.empty() ? KvPool::root(sequence.options_.group)
+                                         : sequence.pages_.back();
   // The last token is always computed, because its logits are wanted.
   for (std::span<const int32_t> rest = tokens; rest.size() > size_t(kKvPage);
        rest = rest.subspan(kKvPage)) {
@@ -156,7 +156,8 @@ void Engine::publish(Sequence &sequence) {
   std::span<const int32_t> tokens = sequence.tokens_;
   for (size_t &i = sequence.published_; (i + 1) * kKvPage <= tokens.size(); ++i)
     sequence.pages_[i] = pool_->publish(
-        sequence.pages_[i], i == 0 ? KvPool::kNone : sequence.pages_[i - 1],
+        sequence.pages_[i],
+        i == 0 ? KvPool::root(sequence.options_.group) : sequence.pages_[i - 1],
         tokens.subspan(i * kKvPage, kKvPage));
 }
 

@@ -21,6 +21,8 @@ struct SequenceOptions {
   /// Reuse cached pages of other sequences that begin with the same tokens, and
   /// publish this sequence's pages.
   bool sharePrefixes = true;
+  /// Pages are shared with sequences of the same group alone; at least 0.
+  int32_t group = 0;
 };
 
 /// A text that an engine works on: its tokens, the pages of the cache that hold
@@ -33,6 +35,7 @@ public:
   Sequence &operator=(Sequence &&other) noexcept;
   ~Sequence();
 
+  const SequenceOptions &options() const { return options_; }
   /// Number of tokens in the cache.
   int32_t position() const { return int32_t(tokens_.size()); }
   std::span<const int32_t> tokens() const { return tokens_; }
@@ -55,8 +58,8 @@ public:
   Status save(const std::string &path) const;
   /// Passes the content of such a file to `out`, in pieces. Returns its first
   /// error and those of devices.
-  Status write(
-      const std::function<Status(std::span<const uint8_t>)> &out) const;
+  Status
+  write(const std::function<Status(std::span<const uint8_t>)> &out) const;
   /// Bytes of the file that save() writes.
   uint64_t savedBytes() const;
 

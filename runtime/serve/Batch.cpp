@@ -85,14 +85,16 @@ size_t Batch::mostKept() const {
   return std::min(size_t(options_.keptSequences), size_t(free / 2));
 }
 
-void Batch::takeStored(std::span<const int32_t> text, Sequence &sequence) {
-  const int32_t gained = store_->find(text) - sequence.position();
+void Batch::takeStored(std::span<const int32_t> text, const std::string &group,
+                       Sequence &sequence) {
+  const int32_t gained = store_->find(text, group) - sequence.position();
   if (gained < kLeastRestored ||
-      store_->pagesToRestore(text) > engine_.freePages())
+      store_->pagesToRestore(text, group) > engine_.freePages())
     return;
   // What it has may be needed to read the file.
-  sequence = engine_.sequence();
-  StatusOr<Sequence> restored = store_->restore(text);
+  const SequenceOptions options = sequence.options();
+  sequence = engine_.sequence(options);
+  StatusOr<Sequence> restored = store_->restore(text, group, options);
   if (!restored) {
     sums_.storeFailure = restored.status().message();
     return;
@@ -111,7 +113,8 @@ void Batch::storeOne() {
   const Sequence *sequence = kept_.nextToStore(
       options_.storeLeastTokens, std::numeric_limits<uint64_t>::max());
   if (sequence)
-    noteStored(store_->save(*sequence));
+    noteStored(
+        store_->save(*sequence, groups_.nameOf(sequence->options().group)));
 }
 
 void Batch::storeBehind() {
@@ -125,21 +128,22 @@ void Batch::storeBehind() {
   if (const Sequence *sequence =
           kept_.nextToStore(options_.storeLeastTokens, kMostCopied)) {
     stored_ = now;
-    noteStored(store_->saveBehind(*sequence));
+    noteStored(store_->saveBehind(*sequence,
+                                  groups_.nameOf(sequence->options().group)));
   }
 }
 
 bool Batch::begin(LiveGeneration &generation) {
   generation.expectTokens(options_.assumedTokens);
+  const std::string &group = generation.request().group;
   const int32_t needed = pagesOf(generation.expectedTokens());
   const int32_t others = pagesNeeded();
   if (needed + others > engine_.freePages() + kept_.pages())
     return false;
-  // Every token of a text to embed is evaluated.
   StatusOr<Sequence> sequence =
-      generation.embeds()
+      generation.needsAllTokens()
           ? StatusOr<Sequence>(engine_.sequence({.sharePrefixes = false}))
-          : kept_.begin(generation.text());
+          : kept_.begin(generation.text(), groups_.numberOf(group));
   if (!sequence) {
     generation.fail(sequence.status());
     return true;
@@ -149,10 +153,10 @@ bool Batch::begin(LiveGeneration &generation) {
       kept_.put(*std::move(sequence));
       return false;
     }
-  if (store_ && !generation.embeds())
-    takeStored(generation.text(), *sequence);
+  if (store_ && !generation.needsAllTokens())
+    takeStored(generation.text(), group, *sequence);
   generation.sequence = *std::move(sequence);
-  leaveTwo(generation);
+  leavePromptEnd(generation);
   if (!generation.hasBegun()) {
     sums_.promptTokens += uint64_t(generation.stats().promptTokens);
     sums_.cachedTokens += uint64_t(generation.begin());
@@ -195,7 +199,7 @@ void Batch::retire() {
       continue;
     // After a failure it is unknown what the cache holds.
     if (generation->sequence && !generation->hasFailed() &&
-        !generation->embeds())
+        !generation->needsAllTokens())
       kept_.put(*std::move(generation->sequence));
     generation->sequence.reset();
     ended_.push_back(std::move(generation));

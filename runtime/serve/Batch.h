@@ -4,6 +4,7 @@
 #define MOE_RUNTIME_SERVE_BATCH_H
 
 #include "runtime/engine/Engine.h"
+#include "runtime/serve/ClientGroups.h"
 #include "runtime/serve/DeviceTimes.h"
 #include "runtime/serve/DraftPolicy.h"
 #include "runtime/serve/FairShare.h"
@@ -89,7 +90,8 @@ private:
   void noteStored(const Status &status);
   /// Replaces a sequence that has the beginning of `text` by one from the
   /// store, if that has enough more of it.
-  void takeStored(std::span<const int32_t> text, Sequence &sequence);
+  void takeStored(std::span<const int32_t> text, const std::string &group,
+                  Sequence &sequence);
   /// Pages that the running ones may still need.
   int32_t pagesNeeded() const;
   size_t mostKept() const;
@@ -102,11 +104,11 @@ private:
   /// Whether another prompt computes pages that this one will take.
   bool waitsForPrefix(size_t index) const;
   void findPrefixes();
-  /// If only the last token of a prompt is left, gives up one more, so that the
-  /// prefill phase evaluates the two. The decode phase rounds otherwise, and
-  /// the first token would depend on what the cache happened to hold. Not for
-  /// layers with states, which do not return to an earlier position for free.
-  void leaveTwo(LiveGeneration &generation);
+  /// If less than the last kPromptEnd tokens of a prompt are left, gives up what
+  /// lacks, so that the prefill phase evaluates them together, whatever the
+  /// cache holds. Not for layers with states, which do not return to an earlier
+  /// position for free.
+  void leavePromptEnd(LiveGeneration &generation);
   /// Frees pages for the step, as long as there is something to give up.
   void makeRoom(LiveGenerations &waiting);
   bool freeSome(LiveGenerations &waiting);
@@ -124,6 +126,7 @@ private:
   KeptSequences kept_;
   std::unique_ptr<PrefixStore> store_;
   std::chrono::steady_clock::time_point stored_; ///< Begin of storeBehind().
+  ClientGroups groups_;
   FairShare admission_, prefill_;
   PrefillChunk chunk_;
   DraftPolicy drafts_;

@@ -12,11 +12,13 @@ using moek::kKvPage;
 bool Batch::waitsForPrefix(size_t index) const {
   const LiveGeneration &second = *running_[index];
   const int32_t position = second.position();
-  if (position % kKvPage != 0 || second.embeds())
+  if (position % kKvPage != 0 || second.needsAllTokens())
     return false;
   for (size_t i = 0; i < index; ++i) {
     const LiveGeneration &first = *running_[i];
-    if (!first.isPrompt() || first.embeds() || first.position() < position)
+    if (!first.isPrompt() || first.needsAllTokens() ||
+        first.position() < position ||
+        first.request().group != second.request().group)
       continue;
     auto equal = std::ranges::mismatch(first.text(), second.text()).in1 -
                  first.text().begin();
@@ -35,22 +37,26 @@ bool Batch::waitsForPrefix(size_t index) const {
   return false;
 }
 
-void Batch::leaveTwo(LiveGeneration &generation) {
+void Batch::leavePromptEnd(LiveGeneration &generation) {
   const int32_t position = generation.position();
-  if (engine_.stateSlots() > 0 || engine_.ubatch() < 2 || position == 0 ||
-      generation.rest().size() != 1 || generation.stats().generatedTokens > 0)
+  const auto length = int32_t(generation.text().size());
+  const int32_t wanted = std::max(
+      0, length - std::max(2, std::min(kPromptEnd, engine_.ubatch())));
+  if (engine_.stateSlots() > 0 || engine_.ubatch() < 2 || position <= wanted ||
+      generation.stats().generatedTokens > 0)
     return;
-  if (Status status = generation.sequence->rewind(position - 1); !status.isOk())
+  if (Status status = generation.sequence->rewind(wanted); !status.isOk())
     generation.fail(std::move(status));
 }
 
 void Batch::findPrefixes() {
   for (const auto &generation : running_) {
-    if (!generation->isPrompt())
+    if (!generation->isPrompt() || generation->needsAllTokens())
       continue;
     const int32_t before = generation->position();
-    engine_.takePrefix(*generation->sequence, generation->rest());
-    leaveTwo(*generation);
+    if (engine_.takePrefix(*generation->sequence, generation->rest()) == 0)
+      continue;
+    leavePromptEnd(*generation);
     const int32_t found = generation->position() - before;
     // A generation that goes on has its prompt counted already.
     if (generation->stats().generatedTokens > 0)
@@ -104,14 +110,12 @@ std::vector<Batch::Part> Batch::plan() {
   }
   addDrafts(parts);
   const int32_t tokens = chunk_.tokens(/*othersWait=*/!parts.empty());
-  std::vector<int32_t> shares = dividePrefill(prompts, tokens, prefill_);
+  std::vector<int32_t> shares =
+      dividePrefill(prompts, tokens, engine_.ubatch(), prefill_);
   for (size_t i = 0; i < shares.size(); ++i) {
-    // As in leaveTwo(): the last token is not left alone.
-    if (shares[i] > 1 && prompts[i].left == shares[i] + 1)
-      --shares[i];
     // The end of the prompt, after which a token is chosen, waits for the mask.
-    if (!isReady[i])
-      shares[i] = std::min(shares[i], prompts[i].left - 2);
+    if (!isReady[i] && shares[i] == prompts[i].left)
+      shares[i] = 0;
     if (shares[i] > 0)
       parts.push_back({.generation = prompting[i],
                        .isPrompt = true,
@@ -204,13 +208,15 @@ void Batch::run(std::vector<Part> parts, LiveGenerations &waiting) {
     // short that it need not be.
     generation.sequence->setCancel(part.isPrompt ? generation.cancelFlag()
                                                  : nullptr);
-    requests.push_back({.sequence = &*generation.sequence,
-                        .tokens = part.drafted > 0
-                                      ? generation.withDraft(part.drafted)
-                                      : generation.rest(),
-                        .most = part.most,
-                        .together = part.drafted > 0,
-                        .hidden = hiddenSinkOf(generation)});
+    requests.push_back(
+        {.sequence = &*generation.sequence,
+         .tokens = part.drafted > 0 ? generation.withDraft(part.drafted)
+                                    : generation.rest(),
+         .logits = generation.request().promptLogprobs ? Request::Logits::All
+                                                       : Request::Logits::Last,
+         .most = part.most,
+         .together = part.drafted > 0,
+         .hidden = hiddenSinkOf(generation)});
   }
   for (const LiveGenerations *each : {&running_, &waiting})
     for (const auto &generation : *each)
@@ -234,6 +240,7 @@ void Batch::run(std::vector<Part> parts, LiveGenerations &waiting) {
   for (size_t i = 0; i < parts.size(); ++i) {
     LiveGeneration &generation = *parts[i].generation;
     generation.settle();
+    generation.reportProgress();
     const Status &own = requests[i].status;
     if (!status.isOk())
       generation.fail(status);

@@ -32,6 +32,9 @@ struct HttpRequest {
   /// server asks for no key. Requests of one client share its part of the
   /// engine.
   std::string client;
+  /// Names those who may find out what each other asked: clients whose keys
+  /// have the same group, or else the client alone.
+  std::string group;
 };
 
 using HttpHeaders = std::vector<std::pair<std::string, std::string>>;
@@ -63,8 +66,9 @@ public:
   virtual void onGone(std::function<void()> gone) = 0;
 };
 
-/// Answers a request, now or later. Called on a thread of the HTTP server, which
-/// it must not hold for longer than parsing takes.
+/// Answers a request, now or later. Called on one of the server's threads for
+/// handlers, never on one that receives and sends: it may take its time, which
+/// the requests of the same client wait for before those of others do.
 using HttpHandler =
     std::function<void(HttpRequest, std::shared_ptr<HttpAnswer>)>;
 

@@ -6,9 +6,10 @@ namespace moert {
 
 static Status writeFile(const std::string &path,
                         const std::vector<uint8_t> &content) {
-  MOE_ASSIGN_OR_RETURN(OutputFile file,
-                       OutputFile::create(OutputTarget::ofCache(path),
-                                          OutputFile::Content::Binary));
+  MOE_ASSIGN_OR_RETURN(
+      OutputFile file,
+      OutputFile::create(OutputTarget::ofCache(path).forOwnerOnly(),
+                         OutputFile::Content::Binary));
   MOE_RETURN_IF_ERROR(file.write(content.data(), content.size()));
   return file.commit();
 }

@@ -5,6 +5,9 @@
 
 namespace moert {
 
+/// Tokens that a sequence must have in common with a text to be of use.
+static constexpr int32_t kLeastShared = 16;
+
 /// Number of leading tokens that are equal.
 static int32_t sharedTokens(std::span<const int32_t> a,
                             std::span<const int32_t> b) {
@@ -19,12 +22,15 @@ void KeptSequences::put(Sequence sequence) {
   shrinkTo(limit_);
 }
 
-StatusOr<Sequence> KeptSequences::begin(std::span<const int32_t> text) {
+StatusOr<Sequence> KeptSequences::begin(std::span<const int32_t> text,
+                                        int32_t group) {
   const std::span<const int32_t> prefix = text.first(text.size() - 1);
   const bool hasStates = engine_.stateSlots() > 0;
   auto best = kept_.end();
   int32_t most = 0;
   for (auto it = kept_.begin(); it != kept_.end(); ++it) {
+    if (it->sequence.options().group != group)
+      continue;
     const int32_t shared = sharedTokens(it->sequence.tokens(), prefix);
     // A state is that after the last token: there is none in the middle.
     if (shared > most && (!hasStates || shared == it->sequence.position())) {
@@ -32,6 +38,9 @@ StatusOr<Sequence> KeptSequences::begin(std::span<const int32_t> text) {
       most = shared;
     }
   }
+  // To copy a page for a few tokens takes as long as to evaluate them.
+  if (most < kLeastShared)
+    most = 0;
   auto takeBest = [&]() -> StatusOr<Sequence> {
     if (most == best->sequence.position()) {
       Sequence whole = std::move(best->sequence);
@@ -48,7 +57,7 @@ StatusOr<Sequence> KeptSequences::begin(std::span<const int32_t> text) {
   if (most > 0 && text.size() - size_t(most) <= size_t(moek::kKvPage))
     return takeBest();
   {
-    Sequence fresh = engine_.sequence();
+    Sequence fresh = engine_.sequence({.group = group});
     if (engine_.takePrefix(fresh, text) >= most)
       return fresh;
   }

@@ -34,8 +34,9 @@ public:
   bool hasToStore(int32_t leastTokens) const;
 
   /// Returns a sequence with as many of the first tokens of `text` as the cache
-  /// holds, but not the last one, whose logits are wanted.
-  StatusOr<Sequence> begin(std::span<const int32_t> text);
+  /// holds for a group (SequenceOptions::group), but not the last one, whose
+  /// logits are wanted.
+  StatusOr<Sequence> begin(std::span<const int32_t> text, int32_t group);
 
   /// Gives up the least recently used one. Returns whether there was one.
   bool dropOldest();

@@ -76,8 +76,7 @@ LiveGeneration::create(GenerationRequest request, GenerationSink sink,
   made->room_ = room;
   const GenerationRequest &kept = made->request_;
   if (kept.grammar)
-    made->constraint_.emplace(kept.grammar, vocabulary(),
-                              kept.reply.splitReasoning, kept.promptText);
+    made->constraint_.emplace(kept.grammar, vocabulary());
   return made;
 }
 
@@ -129,6 +128,16 @@ void LiveGeneration::note(std::span<const float> logits, int32_t token) {
       {token, logprobs.of(token), logprobs.top(size_t(request_.topLogprobs))});
 }
 
+void LiveGeneration::notePrompt(int32_t position,
+                                std::span<const float> logits) {
+  Logprobs logprobs(logits);
+  const int32_t token = text_[size_t(position) + 1];
+  const size_t top = size_t(std::max(0, request_.topLogprobs));
+  // It begins again if its pages were taken away meanwhile.
+  promptLogprobs_.resize(size_t(position));
+  promptLogprobs_.push_back({token, logprobs.of(token), logprobs.top(top)});
+}
+
 std::span<const int32_t> LiveGeneration::draft(int32_t most) {
   const int32_t position = this->position();
   int64_t room = std::min(int64_t(most), int64_t(room_) - position - 1);
@@ -171,6 +180,11 @@ void LiveGeneration::takeLogits(int32_t position,
                                 std::span<const float> logits) {
   if (hasEnded())
     return;
+  if (position + 1 < stats_.promptTokens) {
+    if (request_.promptLogprobs && stats_.generatedTokens == 0)
+      notePrompt(position, logits);
+    return;
+  }
   const size_t index = chosen_.size();
   if (size_t(position) + 1 != text_.size() + index ||
       (index > 0 && drafted_[index] != chosen_.back()))
@@ -182,6 +196,10 @@ void LiveGeneration::takeLogits(int32_t position,
     firstLogits_ = Clock::now();
     firstTokenSeconds_ = secondsBetween(submitted_, *firstLogits_);
     stats_.promptSeconds = secondsBetween(*begun_, *firstLogits_);
+    if (request_.promptLogprobs)
+      sink_({.events = {},
+             .logprobs = {},
+             .promptLogprobs = std::exchange(promptLogprobs_, {})});
   }
   if (!reply_.takesMore())
     return finish(StopReason::Length);
@@ -209,8 +227,10 @@ void LiveGeneration::takeLogits(int32_t position,
     return end(std::move(events), Status::ok());
   chosen_.push_back(*token);
   if (!events.empty())
-    sink_({std::move(events), std::exchange(logprobs_, {}),
-           std::exchange(unsent_, {})});
+    sink_({.events = std::move(events),
+           .logprobs = std::exchange(logprobs_, {}),
+           .tokens = std::exchange(unsent_, {}),
+           .stats = statsNow()});
 }
 
 void LiveGeneration::settle() {
@@ -225,6 +245,27 @@ void LiveGeneration::settle() {
   if (sequence->position() > most)
     if (Status status = sequence->rewind(most); !status.isOk())
       fail(std::move(status));
+}
+
+void LiveGeneration::reportProgress() {
+  if (!request_.reportsProgress || hasEnded() || firstLogits_ || !sequence)
+    return;
+  sink_({.events = {},
+         .logprobs = {},
+         .stats = statsNow(),
+         .promptDone = position()});
+}
+
+GenerationStats LiveGeneration::statsNow() const {
+  const Clock::time_point now = Clock::now();
+  GenerationStats stats = stats_;
+  if (firstLogits_)
+    stats.decodeSeconds = secondsBetween(*firstLogits_, now);
+  else if (begun_)
+    stats.promptSeconds = secondsBetween(*begun_, now);
+  else
+    stats.queueSeconds = secondsBetween(submitted_, now);
+  return stats;
 }
 
 void LiveGeneration::takeHidden(int32_t position,
@@ -251,15 +292,10 @@ void LiveGeneration::fail(Status status) {
 
 void LiveGeneration::end(std::vector<ReplyEvent> events, Status status) {
   ending_ = status.isOk() ? Ending::Finished : Ending::Failed;
-  const Clock::time_point now = Clock::now();
-  if (firstLogits_)
-    stats_.decodeSeconds = secondsBetween(*firstLogits_, now);
-  else if (begun_)
-    stats_.promptSeconds = secondsBetween(*begun_, now);
-  else
-    stats_.queueSeconds = secondsBetween(submitted_, now);
-  GenerationEvent last{std::move(events), std::exchange(logprobs_, {}),
-                       std::exchange(unsent_, {})};
+  stats_ = statsNow();
+  GenerationEvent last{.events = std::move(events),
+                       .logprobs = std::exchange(logprobs_, {}),
+                       .tokens = std::exchange(unsent_, {})};
   last.isEnd = true;
   last.reply = reply_.reply();
   last.stats = stats_;

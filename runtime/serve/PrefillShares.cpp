@@ -1,6 +1,7 @@
 #include "runtime/serve/PrefillShares.h"
 
 #include <algorithm>
+#include <numeric>
 #include <optional>
 
 namespace moert {
@@ -43,14 +44,38 @@ public:
     return got;
   }
 
-  std::vector<int32_t> shares() && {
-    for (size_t i = 0; i < prompts_.size(); ++i)
-      if (shares_[i] > 1 && prompts_[i].left - shares_[i] == 1)
-        --shares_[i];
-    return std::move(shares_);
+  /// Leaves no short ends, where `most` is the limit of all shares.
+  void avoidShortEnds(int32_t most, FairShare &fair) {
+    int32_t room =
+        most - std::accumulate(shares_.begin(), shares_.end(), int32_t(0));
+    for (size_t i = 0; i < prompts_.size(); ++i) {
+      const int32_t rest = prompts_[i].left - shares_[i];
+      if (shares_[i] == 0 || rest == 0 || rest >= kPromptEnd)
+        continue;
+      for (size_t j = 0; j < prompts_.size() && room < rest; ++j)
+        room += lend(j, rest - room, fair);
+      int32_t change = rest <= room ? rest : rest - kPromptEnd;
+      if (shares_[i] + change <= 0)
+        change = 0;
+      shares_[i] += change;
+      room -= change;
+      fair.charge(prompts_[i].client, change);
+    }
   }
 
+  std::vector<int32_t> shares() && { return std::move(shares_); }
+
 private:
+  /// Takes at most `most` from a prompt that is far from its end.
+  int32_t lend(size_t i, int32_t most, FairShare &fair) {
+    if (prompts_[i].left - shares_[i] < kPromptEnd)
+      return 0;
+    const int32_t lent = std::min(shares_[i], most);
+    shares_[i] -= lent;
+    fair.charge(prompts_[i].client, -lent);
+    return lent;
+  }
+
   bool comesBefore(size_t i, size_t j, bool shortest) const {
     const PendingPrompt &a = prompts_[i], &b = prompts_[j];
     if (a.priority != b.priority)
@@ -66,7 +91,8 @@ private:
 } // namespace
 
 std::vector<int32_t> dividePrefill(const std::vector<PendingPrompt> &prompts,
-                                   int32_t tokens, FairShare &fair) {
+                                   int32_t tokens, int32_t most,
+                                   FairShare &fair) {
   Division division(prompts);
   // The smaller the chunk, the smaller the slices, so that turns are taken
   // within it.
@@ -83,6 +109,7 @@ std::vector<int32_t> dividePrefill(const std::vector<PendingPrompt> &prompts,
     tokens -= got;
     shortest = !shortest;
   }
+  division.avoidShortEnds(most, fair);
   return std::move(division).shares();
 }
 

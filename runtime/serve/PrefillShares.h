@@ -19,15 +19,23 @@ struct PendingPrompt {
   int32_t left = 0;     ///< Tokens to evaluate, above 0.
 };
 
+/// Tokens of a prompt's end that are evaluated together, where a prompt has so
+/// many. Products of fewer rows than 12 may use other kernels, which add in
+/// another order (kernels/Gemms.def); what a prompt's last token gives would
+/// then depend on how much of the prompt was in the cache, and on the chunks in
+/// which it was evaluated.
+inline constexpr int32_t kPromptEnd = 16;
+
 /// Divides `tokens` between prompts, and returns the share of each. Clients
 /// take turns by `fair`, which is charged for what they get. Of a client's
 /// prompts, those of the highest priority share: by turns the one with the
 /// least left, so that a short question is answered beside a long document, and
-/// the earliest, so that the document is finished. No prompt is left with a
-/// single token, unless it gets nothing else: engines treat one token as
-/// generated.
+/// the earliest, so that the document is finished. No prompt is left with less
+/// than kPromptEnd: it gets its rest too if all together stay within `most`, or
+/// others that are far from their ends can wait, and else less.
 std::vector<int32_t> dividePrefill(const std::vector<PendingPrompt> &prompts,
-                                   int32_t tokens, FairShare &fair);
+                                   int32_t tokens, int32_t most,
+                                   FairShare &fair);
 
 } // namespace moert
 

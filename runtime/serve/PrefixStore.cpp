@@ -1,6 +1,7 @@
 #include "runtime/serve/PrefixStore.h"
 
 #include "runtime/base/ContentHash.h"
+#include "runtime/base/PrivateFiles.h"
 #include "runtime/base/Temporaries.h"
 #include "runtime/serve/KeptSequences.h"
 
@@ -42,9 +43,13 @@ std::string prefixOf(const Engine &engine) {
   return fmt::format("{:016x}-", engine.plan().fingerprint());
 }
 
-std::string nameOf(const Engine &engine, std::span<const int32_t> tokens) {
+/// A group's name ends before the first token: its letters are no token's
+/// number.
+std::string nameOf(const Engine &engine, const std::string &group,
+                   std::span<const int32_t> tokens) {
   const uint64_t hash =
-      hash64({{reinterpret_cast<const uint8_t *>(tokens.data()),
+      hash64({{reinterpret_cast<const uint8_t *>(group.data()), group.size()},
+              {reinterpret_cast<const uint8_t *>(tokens.data()),
                tokens.size_bytes()}});
   return fmt::format("{}{:016x}{}", prefixOf(engine), hash, kSuffix);
 }
@@ -77,14 +82,9 @@ std::vector<StoredFile> filesIn(const std::string &folder) {
 
 StatusOr<std::unique_ptr<PrefixStore>>
 PrefixStore::open(Engine &engine, std::string folder, uint64_t maxBytes) {
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error || !fs::is_directory(folder, error))
-    return Status(StatusCode::Io,
-                  fmt::format("{}: cannot be used as a folder for evaluated "
-                              "texts: {}",
-                              folder,
-                              error ? error.message() : "it is a file"));
+  MOE_RETURN_IF_ERROR(makePrivateFolder(folder, [](std::string_view name) {
+    return isStored(name) || !nameOfTemporary(name).empty();
+  }));
   std::unique_ptr<PrefixStore> store(
       new PrefixStore(engine, std::move(folder), maxBytes));
   MOE_RETURN_IF_ERROR(store->readFolder());
@@ -108,6 +108,7 @@ Status PrefixStore::readFolder() {
   std::vector<StoredFile> files = filesIn(folder_);
   std::ranges::sort(files, {}, &StoredFile::used);
   for (StoredFile &file : files) {
+    MOE_RETURN_IF_ERROR(makePrivateFile(pathOf(file.name)));
     if (!file.name.starts_with(prefixOf(engine_)))
       continue;
     auto tokens = engine_.savedTokens(pathOf(file.name));
@@ -130,34 +131,40 @@ int32_t PrefixStore::usable(const Entry &entry,
 }
 
 std::vector<PrefixStore::Entry>::const_iterator
-PrefixStore::best(std::span<const int32_t> text) const {
+PrefixStore::best(std::span<const int32_t> text,
+                  const std::string &group) const {
   auto best = entries_.end();
   int32_t most = 0;
   for (auto it = entries_.begin(); it != entries_.end(); ++it)
-    if (int32_t tokens = usable(*it, text); tokens > most) {
+    if (int32_t tokens = usable(*it, text);
+        tokens > most && it->name == nameOf(engine_, group, it->tokens)) {
       best = it;
       most = tokens;
     }
   return best;
 }
 
-int32_t PrefixStore::find(std::span<const int32_t> text) const {
-  auto entry = best(text);
+int32_t PrefixStore::find(std::span<const int32_t> text,
+                          const std::string &group) const {
+  auto entry = best(text, group);
   return entry == entries_.end() ? 0 : usable(*entry, text);
 }
 
-int32_t PrefixStore::pagesToRestore(std::span<const int32_t> text) const {
-  auto entry = best(text);
+int32_t PrefixStore::pagesToRestore(std::span<const int32_t> text,
+                                    const std::string &group) const {
+  auto entry = best(text, group);
   return entry == entries_.end() ? 0 : pagesOf(int64_t(entry->tokens.size()));
 }
 
-StatusOr<Sequence> PrefixStore::restore(std::span<const int32_t> text) {
-  auto entry = best(text);
+StatusOr<Sequence> PrefixStore::restore(std::span<const int32_t> text,
+                                        const std::string &group,
+                                        SequenceOptions options) {
+  auto entry = best(text, group);
   if (entry == entries_.end())
     return Status(StatusCode::Usage, "no file holds a beginning of the text");
   const int32_t tokens = usable(*entry, text);
   const std::string name = entry->name;
-  StatusOr<Sequence> sequence = engine_.restore(pathOf(name));
+  StatusOr<Sequence> sequence = engine_.restore(pathOf(name), options);
   if (!sequence) {
     if (sequence.status().code() == StatusCode::InvalidFile)
       remove(name);
@@ -171,8 +178,9 @@ StatusOr<Sequence> PrefixStore::restore(std::span<const int32_t> text) {
   return sequence;
 }
 
-std::string PrefixStore::prepare(const Sequence &sequence) {
-  std::string name = nameOf(engine_, sequence.tokens());
+std::string PrefixStore::prepare(const Sequence &sequence,
+                                 const std::string &group) {
+  std::string name = nameOf(engine_, group, sequence.tokens());
   const bool isKnown = std::ranges::any_of(
       entries_, [&](const Entry &entry) { return entry.name == name; });
   if (isKnown || sequence.savedBytes() > maxBytes_)
@@ -181,13 +189,14 @@ std::string PrefixStore::prepare(const Sequence &sequence) {
   return name;
 }
 
-void PrefixStore::added(Entry added) {
+void PrefixStore::added(Entry added, const std::string &group) {
   // A text that goes on replaces its beginning, except where that could not be
   // taken from it.
   if (engine_.stateSlots() == 0)
     std::erase_if(entries_, [&](const Entry &entry) {
       auto differs = std::ranges::mismatch(entry.tokens, added.tokens).in1;
-      if (differs != entry.tokens.end())
+      if (differs != entry.tokens.end() ||
+          entry.name != nameOf(engine_, group, entry.tokens))
         return false;
       remove(entry.name);
       return true;
@@ -195,19 +204,21 @@ void PrefixStore::added(Entry added) {
   entries_.push_back(std::move(added));
 }
 
-Status PrefixStore::save(const Sequence &sequence) {
+Status PrefixStore::save(const Sequence &sequence, const std::string &group) {
   const std::span<const int32_t> tokens = sequence.tokens();
-  std::string name = prepare(sequence);
+  std::string name = prepare(sequence, group);
   if (name.empty())
     return Status::ok();
-  MOE_RETURN_IF_ERROR(sequence.save(OutputTarget::ofCache(pathOf(name))));
-  added({std::move(name), {tokens.begin(), tokens.end()}});
+  MOE_RETURN_IF_ERROR(
+      sequence.save(OutputTarget::ofCache(pathOf(name)).forOwnerOnly()));
+  added({std::move(name), {tokens.begin(), tokens.end()}}, group);
   return Status::ok();
 }
 
-Status PrefixStore::saveBehind(const Sequence &sequence) {
+Status PrefixStore::saveBehind(const Sequence &sequence,
+                               const std::string &group) {
   const std::span<const int32_t> tokens = sequence.tokens();
-  std::string name = prepare(sequence);
+  std::string name = prepare(sequence, group);
   if (name.empty())
     return Status::ok();
   std::vector<uint8_t> content;
@@ -218,13 +229,14 @@ Status PrefixStore::saveBehind(const Sequence &sequence) {
   }));
   writer_.write(pathOf(name), std::move(content));
   written_ = {std::move(name), {tokens.begin(), tokens.end()}};
+  writtenGroup_ = group;
   return Status::ok();
 }
 
 Status PrefixStore::finish(bool wait) {
   std::optional<Status> result = writer_.takeResult(wait);
   if (result && result->isOk())
-    added(std::exchange(written_, {}));
+    added(std::exchange(written_, {}), writtenGroup_);
   return result.value_or(Status::ok());
 }
 

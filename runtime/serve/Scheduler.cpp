@@ -94,7 +94,7 @@ public:
 
 private:
   // With the lock.
-  Status mayQueue(const std::string &client);
+  Status mayQueue(const GenerationRequest &request);
   int32_t retrySeconds() const;
   void cancelAll();
 
@@ -165,11 +165,13 @@ int32_t Scheduler::Impl::retrySeconds() const {
                             double(kMostRetrySeconds)));
 }
 
-Status Scheduler::Impl::mayQueue(const std::string &client) {
+Status Scheduler::Impl::mayQueue(const GenerationRequest &request) {
   if (!accepting_)
     return Status(StatusCode::Cancelled,
                   "the server is about to stop and takes no new requests");
-  auto of = queuedOf_.find(client);
+  if (request.isFurtherChoice)
+    return Status::ok();
+  auto of = queuedOf_.find(request.client);
   const int32_t own = of == queuedOf_.end() ? 0 : of->second;
   if (queued_ < options_.queue && own < options_.queuePerClient)
     return Status::ok();
@@ -191,7 +193,7 @@ StatusOr<GenerationId> Scheduler::Impl::submit(GenerationRequest request,
   // An overloaded server refuses before it does any work for a request.
   {
     std::lock_guard lock(mutex_);
-    if (Status may = mayQueue(request.client); !may.isOk())
+    if (Status may = mayQueue(request); !may.isOk())
       return refuse(std::move(may));
   }
   auto prepare = [&]() -> StatusOr<std::unique_ptr<LiveGeneration>> {
@@ -209,7 +211,7 @@ StatusOr<GenerationId> Scheduler::Impl::submit(GenerationRequest request,
     if (!made)
       return refuse(made.status());
     LiveGeneration &generation = **made;
-    if (Status may = mayQueue(generation.client()); !may.isOk())
+    if (Status may = mayQueue(generation.request()); !may.isOk())
       return refuse(std::move(may));
     id = generation.id = ++lastId_;
     ++queued_;

@@ -56,6 +56,11 @@ assert "compiling 'my model.gguf' for this machine" in first.err, first
 assert len([name for name in os.listdir(os.path.join(cache, "moec/plans")) if name.endswith(".fb")]) == 1
 second = must(["moert", "-m", *words[1:]])
 assert "compiling" not in second.err and second.out == first.out, second
+# A context is compiled for whatever plan is kept, and found again.
+short = must([*words, "-c", "100"])
+assert "compiling" not in short.err and short.out == first.out, short
+long = tools.run([*words, "-c", "100000"], root)
+assert long.code != 0 and "--ctx 100000: the model was trained for 512 tokens" in long.err, long
 os.utime(os.path.join(root, "my model.gguf"), (1, 1))
 assert "compiling" in must(words).err
 # moert runs a plan without compiling it; without a prompt it starts a conversation.

@@ -37,6 +37,7 @@ public:
   Status refusal, failure;
   /// Texts that wait for their embedding, if `waits`: tests call these.
   std::vector<std::function<void()>> embeddings;
+  uint64_t embedded = 100; ///< The name of the next of them.
   /// Whether events wait for play().
   bool waits = false;
   /// What was asked for.
@@ -56,8 +57,8 @@ public:
                             GenerationSink sink) override;
   void cancel(uint64_t id) override { cancelled.push_back(id); }
   int32_t retryAfterSeconds() const override { return 7; }
-  void embed(std::vector<int32_t> tokens, std::string client,
-             EmbedThen then) override;
+  uint64_t embed(std::vector<int32_t> tokens, std::string client,
+                 EmbedThen then) override;
   BackendStats stats() const override;
   std::vector<BackendSlot> slots() const override;
 
@@ -135,6 +136,7 @@ protected:
   /// What the model was asked for last.
   const GenerationRequest &asked() { return model().requests.back(); }
 
+  std::string client_ = "alice"; ///< Of the requests.
   FakeHost host_;
   ApiSettings settings_;
   HttpHandler handler_;

@@ -8,6 +8,7 @@
 #include "test/support/SampleModel.h"
 #include "test/support/TempDir.h"
 #include "test/support/TinyDeepseek.h"
+#include "test/support/TinyModel.h"
 #include "tools/common/Remedies.h"
 
 #include <algorithm>
@@ -285,6 +286,76 @@ TEST(CompileNotes, APlanForAGpuSaysThatMoertRunsOnCpus) {
   EXPECT_EQ(has(notes("3060+xeon")), 0);
   request.place = {"*=gpu0"};
   EXPECT_EQ(has(notes("3060+xeon")), 1);
+}
+
+/// A small model with room for 4 sequences, compiled for what fits.
+class AutoLadder : public ::testing::Test {
+protected:
+  moert::StatusOr<moec::CompileReport> compile(uint32_t trained,
+                                               int64_t dramLimit = 0) {
+    TinyTransformer model("llama");
+    model.keys["context_length"] = trained;
+    model.build().write(folder_.file("m.gguf"));
+    moec::CompileRequest request;
+    request.model = folder_.file("m.gguf");
+    request.target = "xeon";
+    request.ladder = *moec::parseLadder("auto");
+    request.sequences = 4;
+    request.dramLimit = dramLimit;
+    request.weights = "reference";
+    request.noTokenizer = true;
+    request.output = folder_.file("m.fb");
+    return moec::compileModel(request);
+  }
+  /// Contexts of the rungs, and whether the cache holds one for each sequence.
+  std::vector<std::pair<uint32_t, bool>> rungs() {
+    auto plan = moert::Plan::load(folder_.file("m.fb"));
+    EXPECT_TRUE(plan.isOk()) << plan.status().message();
+    std::vector<std::pair<uint32_t, bool>> rungs;
+    for (uint32_t i = 1; i <= std::max(1u, plan->rungs()); ++i) {
+      const auto &rung = plan->rung(i);
+      rungs.emplace_back(rung.context(),
+                         rung.kv()->Get(0)->capacity() >=
+                             4 * int64_t(rung.context()));
+    }
+    return rungs;
+  }
+
+  TempDir folder_;
+};
+
+TEST_F(AutoLadder, GoesUpToWhatTheModelWasTrainedFor) {
+  using Rungs = std::vector<std::pair<uint32_t, bool>>;
+  auto report = compile(40000);
+  ASSERT_TRUE(report.isOk()) << report.status().message();
+  EXPECT_EQ(rungs(), (Rungs{{4096, true},
+                            {8192, true},
+                            {16384, true},
+                            {32768, true},
+                            {40000, true}}));
+  ASSERT_TRUE(compile(4096).isOk());
+  EXPECT_EQ(rungs(), (Rungs{{4096, true}}));
+  ASSERT_TRUE(compile(100).isOk());
+  EXPECT_EQ(rungs(), (Rungs{{100, true}}));
+}
+
+TEST_F(AutoLadder, SequencesShareAContextWhereMemoryHoldsNoMore) {
+  // A token takes 1 KiB of cache: 4 contexts of 65536 are 256 MiB.
+  auto report = compile(65536, 200 << 20);
+  ASSERT_TRUE(report.isOk()) << report.status().message();
+  auto all = rungs();
+  ASSERT_EQ(all.size(), 5u);
+  EXPECT_EQ(all[3], std::pair(32768u, true));
+  EXPECT_EQ(all[4], std::pair(65536u, false));
+  // Not even one: shorter contexts are left.
+  report = compile(1 << 20, 200 << 20);
+  ASSERT_TRUE(report.isOk()) << report.status().message();
+  all = rungs();
+  EXPECT_EQ(all.back(), std::pair(131072u, false));
+  // Nothing fits: the failure is that of a plan.
+  report = compile(65536, 1 << 20);
+  ASSERT_FALSE(report.isOk());
+  EXPECT_EQ(report.status().code(), moert::StatusCode::DoesNotFit);
 }
 
 } // namespace

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <map>
 #include <numeric>
+#include <random>
 
 using namespace moert;
 
@@ -70,7 +71,7 @@ TEST(FairShare, ClientsAreForgotten) {
 
 std::vector<int32_t> divide(const std::vector<PendingPrompt> &prompts,
                             int32_t tokens, FairShare &fair) {
-  std::vector<int32_t> shares = dividePrefill(prompts, tokens, fair);
+  std::vector<int32_t> shares = dividePrefill(prompts, tokens, tokens, fair);
   EXPECT_EQ(shares.size(), prompts.size());
   EXPECT_LE(std::accumulate(shares.begin(), shares.end(), 0), tokens);
   return shares;
@@ -100,12 +101,47 @@ TEST(DividePrefill, TheShortestAndTheEarliestTakeTurns) {
   EXPECT_EQ(shares[1], 200);
 }
 
-TEST(DividePrefill, NoPromptIsLeftWithOneToken) {
+TEST(DividePrefill, NoPromptIsLeftWithAShortEnd) {
   FairShare fair(64);
-  EXPECT_EQ(divide({{"", 0, 1, 257}}, 256, fair)[0], 255);
+  EXPECT_EQ(divide({{"", 0, 1, 257}}, 256, fair)[0], 257 - kPromptEnd);
   EXPECT_EQ(divide({{"", 0, 1, 256}}, 256, fair)[0], 256);
   EXPECT_EQ(divide({{"", 0, 1, 2}}, 1, fair)[0], 1);
   EXPECT_TRUE(divide({}, 256, fair).empty());
+  // Where a step may have more, the rest comes along.
+  EXPECT_EQ(dividePrefill({{"", 0, 1, 70}}, 64, 512, fair)[0], 70);
+  EXPECT_EQ(dividePrefill({{"", 0, 1, 80}}, 64, 512, fair)[0], 64);
+}
+
+TEST(DividePrefill, RandomPromptsEndTogether) {
+  std::mt19937 random(11);
+  for (int round = 0; round < 200; ++round) {
+    FairShare fair(64);
+    const int32_t most = 32 + int32_t(random() % 500);
+    std::vector<PendingPrompt> prompts;
+    for (uint32_t i = 0; i < 1 + random() % 5; ++i)
+      prompts.push_back({i % 2 ? "a" : "b", 0, i, 1 + int32_t(random() % 900)});
+    std::vector<int32_t> whole;
+    for (const PendingPrompt &prompt : prompts)
+      whole.push_back(prompt.left);
+    while (!prompts.empty()) {
+      const int32_t tokens = 16 + int32_t(random() % uint32_t(most - 15));
+      auto shares = dividePrefill(prompts, tokens, most, fair);
+      ASSERT_GT(std::accumulate(shares.begin(), shares.end(), 0), 0);
+      ASSERT_LE(std::accumulate(shares.begin(), shares.end(), 0), most);
+      for (size_t i = prompts.size(); i-- > 0;) {
+        prompts[i].left -= shares[i];
+        if (prompts[i].left == 0)
+          prompts.erase(prompts.begin() + ptrdiff_t(i));
+        else
+          EXPECT_TRUE(prompts[i].left >= std::min(kPromptEnd, whole[i]) ||
+                      shares[i] < kPromptEnd)
+              << prompts[i].left;
+      }
+      whole.resize(prompts.size());
+      for (size_t i = 0; i < prompts.size(); ++i)
+        whole[i] = prompts[i].left;
+    }
+  }
 }
 
 TEST(PrefillChunk, FindsTheChunkThatTakesSoManySteps) {

@@ -2,6 +2,7 @@
 
 #include "HttpTestServer.h"
 
+#include <cstring>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -191,7 +192,7 @@ TEST(HttpLimitsTest, AChunksLineHasALimit) {
 
 TEST(HttpLimitsTest, BodiesTogetherHaveALimit) {
   HttpSettings settings;
-  settings.limits.bodyBytesInAll = 100'000;
+  settings.limits.bodyBytesInAll = 140'000;
   TestServer server(settings);
   HttpClient first = server.client(), second = server.client();
   first.send("POST /x HTTP/1.1\r\nHost: localhost\r\n"
@@ -206,6 +207,9 @@ TEST(HttpLimitsTest, BodiesTogetherHaveALimit) {
   EXPECT_EQ(first.receive().status, 200);
   second = server.client();
   EXPECT_EQ(second.request("POST", "/x", std::string(80'000, 'x')).status, 200);
+  // One client alone has three quarters.
+  HttpClient alone = server.client();
+  EXPECT_EQ(alone.request("POST", "/x", std::string(106'000, 'x')).status, 503);
   // What was refused and what was answered is given back.
   HttpClient third = server.client();
   EXPECT_EQ(third.request("POST", "/x", std::string(100'000, 'x')).status, 200);
@@ -264,15 +268,21 @@ TEST(HttpLimitsTest, AConnectionEndsAfterItsRequests) {
   EXPECT_EQ(client.receiveToEnd(), "");
 }
 
+/// A server that takes two connections, of all or of one peer.
+HttpSettings twoConnections(bool perPeer) {
+  HttpSettings settings;
+  (perPeer ? settings.limits.connectionsPerPeer : settings.limits.connections) =
+      2;
+  return settings;
+}
+
 TEST(HttpLimitsTest, TooManyConnectionsAreRefused) {
   for (bool perPeer : {false, true}) {
-    HttpSettings settings;
-    (perPeer ? settings.limits.connectionsPerPeer
-             : settings.limits.connections) = 2;
-    TestServer server(settings);
+    TestServer server(twoConnections(perPeer));
     HttpClient first = server.client(), second = server.client();
-    EXPECT_EQ(first.request("GET", "/").status, 200);
-    EXPECT_EQ(second.request("GET", "/").status, 200);
+    first.send(HttpClient::requestText("GET", "/hold/1"));
+    second.send(HttpClient::requestText("GET", "/hold/2"));
+    server.held(1);
     HttpClient third = server.client();
     HttpResponse response = third.receive();
     EXPECT_EQ(response.status, 503);
@@ -288,6 +298,79 @@ TEST(HttpLimitsTest, TooManyConnectionsAreRefused) {
     HttpClient fourth = server.client();
     EXPECT_EQ(fourth.request("GET", "/").status, 200);
   }
+}
+
+TEST(HttpLimitsTest, SilentConnectionsGiveWay) {
+  for (bool perPeer : {false, true}) {
+    HttpSettings settings = twoConnections(perPeer);
+    settings.limits.headerTime = settings.limits.idleTime = 1h;
+    TestServer server(settings);
+    HttpClient busy = server.client();
+    busy.send(HttpClient::requestText("GET", "/hold"));
+    server.held();
+    // One has sent nothing, one waits between two requests.
+    HttpClient silent = server.client();
+    HttpClient idle = server.client();
+    EXPECT_EQ(silent.receiveToEnd(), "");
+    EXPECT_EQ(idle.request("GET", "/x").status, 200);
+    std::vector<HttpClient> open;
+    for (int i = 0; i < 50; ++i) {
+      // The server may be about to learn that the one before has its answer.
+      open.push_back(server.client());
+      HttpResponse response = open.back().request("GET", "/y");
+      while (response.status == 503) {
+        open.back().close();
+        std::this_thread::sleep_for(1ms);
+        open.back() = server.client();
+        response = open.back().request("GET", "/y");
+      }
+      EXPECT_EQ(response.status, 200);
+    }
+    server.held()->send(200, "text/plain", "late");
+    EXPECT_EQ(busy.receive().body, "late");
+  }
+}
+
+TEST(HttpLimitsTest, WhatFollowsTheLastAnswerIsNotReadToItsEnd) {
+  HttpSettings settings;
+  settings.limits.bodyBytes = 1000;
+  settings.limits.lingerTime = 200ms;
+  TestServer server(settings);
+  for (bool isChunked : {false, true}) {
+    HttpClient client = server.client();
+    client.send(std::string("POST / HTTP/1.1\r\nHost: localhost\r\n") +
+                (isChunked ? "Transfer-Encoding: chunked"
+                           : "Content-Length: 268435456") +
+                "\r\n\r\n");
+    const std::string part =
+        isChunked ? "10000\r\n" + std::string(0x10000, 'x') + "\r\n"
+                  : std::string(0x10000, 'x');
+    size_t sent = 0;
+    while (sent < 4096 && client.send(part))
+      ++sent;
+    // What the system's buffers took is the most.
+    EXPECT_LT(sent, 1024u);
+  }
+}
+
+TEST(HttpLimitsTest, AFoldedHeaderIsRefused) {
+  TestServer server;
+  const std::string start = "GET / HTTP/1.1\r\nHost: localhost\r\n";
+  for (const char *rest :
+       {"X: a\r\n b\r\n\r\n", "X: a\r\n\tb\r\n\r\n",
+        "X: a\r\n GET /other HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        " X: a\r\n\r\n"})
+    for (size_t cut = 1; cut < start.size() + std::strlen(rest); cut += 7) {
+      HttpClient client = server.client();
+      const std::string request = start + rest;
+      client.send(request.substr(0, cut));
+      client.send(request.substr(cut));
+      expectRefused(client, 400, "begins with a space");
+    }
+  EXPECT_EQ(server->counts().requests, 0u);
+  // A body may have such lines.
+  HttpClient client = server.client();
+  EXPECT_EQ(client.request("POST", "/", "a\r\n b\r\n\r\n c").status, 200);
 }
 
 } // namespace

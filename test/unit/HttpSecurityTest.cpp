@@ -25,8 +25,8 @@ TEST(HttpSecurityTest, KeysAreOneALineWithOrWithoutAName) {
   ASSERT_TRUE(ring.isOk()) << ring.status().message();
   EXPECT_EQ(ring->size(), 4u);
   auto client = [&](std::string_view key) {
-    const std::string *name = ring->clientOf(key);
-    return name ? *name : "(none)";
+    const KeyRing::Client *found = ring->clientOf(key);
+    return found ? found->name : "(none)";
   };
   EXPECT_EQ(client("sk-one"), "alice");
   EXPECT_EQ(client("sk-three"), "alice");
@@ -38,6 +38,20 @@ TEST(HttpSecurityTest, KeysAreOneALineWithOrWithoutAName) {
     EXPECT_EQ(client(key), "(none)") << key;
 }
 
+TEST(HttpSecurityTest, AGroupOfKeysIsWrittenAfterItsName) {
+  auto ring = KeyRing::parse("alice@team:sk-one\nbob@team:sk-two\n"
+                             "team:sk-three\nsk@four\nalice@team:sk-five");
+  ASSERT_TRUE(ring.isOk()) << ring.status().message();
+  auto groupOf = [&](const char *key) { return ring->clientOf(key)->group; };
+  EXPECT_EQ(ring->clientOf("sk-one")->name, "alice");
+  EXPECT_EQ(groupOf("sk-one"), "@team");
+  EXPECT_EQ(groupOf("sk-two"), "@team");
+  EXPECT_EQ(groupOf("sk-five"), "@team");
+  // A client that is called like a group is not in it.
+  EXPECT_EQ(groupOf("sk-three"), "team");
+  EXPECT_EQ(groupOf("sk@four"), ring->clientOf("sk@four")->name);
+}
+
 TEST(HttpSecurityTest, ErrorsOfAKeyFileNameTheLineButNoKey) {
   struct {
     const char *text, *message;
@@ -47,8 +61,11 @@ TEST(HttpSecurityTest, ErrorsOfAKeyFileNameTheLineButNoKey) {
       {"good\nbad key", "line 2: a key is printable ASCII without spaces"},
       {"caf\xC3\xA9", "line 1: a key is printable ASCII without spaces"},
       {"alice:", "line 1: a key is printable ASCII without spaces"},
-      {"a b:secret", "line 1: the name before \":\" is not 1 to 64 letters, "
-                     "digits and \"_.-\""},
+      {"a b:secret", "line 1: the name before \":\", or its group after "
+                     "\"@\", is not 1 to 64 letters, digits and \"_.-\""},
+      {"a@:secret", "line 1: the name before \":\", or its group after "
+                    "\"@\", is not 1 to 64 letters, digits and \"_.-\""},
+      {"a@x:one\na@y:two", "line 2: a is in another group above"},
       {"a:secret\n\nb:secret", "line 3: this key is in the file already"},
   };
   for (const auto &[text, message] : cases) {
@@ -290,6 +307,21 @@ TEST(HttpSecurityTest, PagesOfOtherOriginsAreRefused) {
             "GET",
             "/",
             {{"origin", "https://evil.example"}},
+            0},
+           {"whose answer the page does not read",
+            method,
+            "/props",
+            {{"sec-fetch-site", "cross-site"}, {"sec-fetch-mode", "no-cors"}},
+            403},
+           {"a link to the page",
+            "GET",
+            "/",
+            {{"sec-fetch-site", "cross-site"}, {"sec-fetch-mode", "navigate"}},
+            0},
+           {"by its own page",
+            method,
+            "/props",
+            {{"sec-fetch-site", "same-origin"}},
             0}});
   check({.hosts = {}, .allowedOrigins = {"*"}, .publicPaths = {}}, nullptr,
         {{"every one", "POST", "/x", {{"origin", "https://any.example"}}, 0},

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <fstream>
 #include <gmock/gmock.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -236,6 +237,25 @@ TEST_F(ObjectStoreTest, AKilledProcessLosesNothing) {
     ASSERT_TRUE(*check->step());
     EXPECT_EQ(check->text(0), "ok");
   }
+}
+
+TEST_F(ObjectStoreTest, NoOtherUserCanReadTheFile) {
+  namespace fs = std::filesystem;
+  const mode_t before = ::umask(0);
+  moetest::TempDir folder;
+  for (bool exists : {false, true}) {
+    const std::string path = folder.file(exists ? "old.db" : "new.db");
+    if (exists) {
+      ASSERT_TRUE(ObjectStore::open(path).isOk());
+      fs::permissions(path, fs::perms(0644));
+    }
+    auto store = ObjectStore::open(path);
+    ASSERT_TRUE(store.isOk()) << store.status().message();
+    ASSERT_TRUE((*store)->add({object("t1")}).isOk());
+    for (const std::string &file : {path, path + "-wal"})
+      EXPECT_EQ(fs::status(file).permissions(), fs::perms(0600)) << file;
+  }
+  ::umask(before);
 }
 
 } // namespace

@@ -1,8 +1,10 @@
 // Generations that share an engine: what they generate, who gets what, and what
 // becomes of the cache.
+#include "runtime/serve/PrefillShares.h"
 #include "test/unit/SchedulerTestSupport.h"
 
 #include <algorithm>
+#include <deque>
 #include <gmock/gmock.h>
 
 using namespace moert;
@@ -226,6 +228,29 @@ TEST_F(SchedulerTest, AFullQueueRefusesAtOnce) {
   complete(greedy({5}, 1, "a"));
 }
 
+TEST_F(SchedulerTest, FurtherChoicesDoNotCountInTheQueue) {
+  open();
+  start({.queue = 1, .queuePerClient = 1});
+  Gate gate;
+  Received first([&](const GenerationEvent &) { gate.pass(); });
+  submit(greedy({3, 4}, 4), first);
+  gate.waitUntilReached();
+  std::deque<Received> others(20);
+  for (Received &each : others) {
+    GenerationRequest request = greedy({3, 4}, 4);
+    request.isFurtherChoice = true;
+    submit(std::move(request), each);
+  }
+  Received refused;
+  EXPECT_EQ(
+      scheduler_->submit(greedy({3, 4}, 4), refused.sink()).status().code(),
+      StatusCode::DoesNotFit);
+  gate.open();
+  first.end();
+  for (Received &each : others)
+    EXPECT_EQ(each.reply().tokens.size(), 4u);
+}
+
 TEST_F(SchedulerTest, DrainingLetsThemEndAndTakesNoMore) {
   open();
   Scheduler &scheduler = start();
@@ -313,18 +338,49 @@ TEST_F(SchedulerTest, EqualPromptsAreEvaluatedOnce) {
     EXPECT_EQ(each.reply().tokens, expected);
     cached += each.stats().cachedTokens;
   }
-  EXPECT_EQ(cached, 3 * 2 * kPage);
+  // Of the others' prompts the end is evaluated again.
+  const int32_t most = 2 * kPage + 10 - kPromptEnd;
+  EXPECT_EQ(cached, 3 * most);
   waitForAll();
   SchedulerStats stats = scheduler_->stats();
   EXPECT_EQ(stats.cachedTokens, uint64_t(cached));
   // Each evaluates the rest of its prompt and four of its five tokens.
-  EXPECT_EQ(stats.evaluatedTokens, 1 + 2u * kPage + 4 * 10 + 4 * 4);
+  EXPECT_EQ(stats.evaluatedTokens,
+            1 + uint64_t(most) + 4 * kPromptEnd + 4 * 4);
   EXPECT_EQ(stats.promptTokens, 1 + 4u * prompt.size());
   EXPECT_EQ(stats.generatedTokens, 1 + 4u * 5);
 }
 
 // Logits after a prompt do not depend on what the cache held of it: its last
 // token always passes the prefill phase, also where an ubatch would end before.
+// What one group asked is not found by another: neither full pages, nor what is
+// kept, nor what another prompt is about to evaluate.
+TEST_F(SchedulerTest, GroupsShareNothing) {
+  open();
+  start();
+  const std::vector<int32_t> prompt = textOf(5, 2 * kPage + 9);
+  auto of = [&](const char *group, std::vector<int32_t> text) {
+    GenerationRequest request = greedy(std::move(text), 3, group);
+    request.group = group;
+    return request;
+  };
+  EXPECT_EQ(complete(of("a", prompt))->stats().cachedTokens, 0);
+  EXPECT_EQ(complete(of("b", prompt))->stats().cachedTokens, 0);
+  EXPECT_GT(complete(of("a", prompt))->stats().cachedTokens, kPage);
+  EXPECT_EQ(complete(of("c", prompt))->stats().cachedTokens, 0);
+  EXPECT_GT(complete(of("b", prompt))->stats().cachedTokens, kPage);
+  // At the same time.
+  const std::vector<int32_t> other = textOf(8, 2 * kPage + 9);
+  Received a, b, c;
+  submit(of("a", other), a);
+  submit(of("b", other), b);
+  submit(of("a", other), c);
+  EXPECT_EQ(a.stats().cachedTokens, 0);
+  EXPECT_EQ(b.stats().cachedTokens, 0);
+  EXPECT_GT(c.stats().cachedTokens, kPage);
+  EXPECT_EQ(a.reply().tokens, b.reply().tokens);
+}
+
 TEST_F(SchedulerTest, PrefillEvaluatesTheLastTokenOfAPrompt) {
   open(/*context=*/4 * kPage, /*pages=*/16, /*sequences=*/4, /*ubatch=*/24);
   int32_t decoded = 0;
@@ -371,19 +427,18 @@ TEST_F(SchedulerTest, ASecondTurnEvaluatesTheNewPartAlone) {
   for (int32_t token : textOf(5, 12))
     text.push_back(token);
   auto second = complete(greedy(text, 6));
-  // The last token of a reply is in no step.
-  EXPECT_EQ(second->stats().cachedTokens, int32_t(text.size()) - 12 - 1);
+  EXPECT_EQ(second->stats().cachedTokens, int32_t(text.size()) - kPromptEnd);
   EXPECT_EQ(second->reply().tokens, alone(greedy(text, 6)));
-  // The same again: only the last two tokens of the prompt, which the prefill
-  // phase evaluates as it did before.
+  // The same again: only the end of the prompt, which the prefill phase
+  // evaluates as it did before.
   auto again = complete(greedy(text, 6));
-  EXPECT_EQ(again->stats().cachedTokens, int32_t(text.size()) - 2);
+  EXPECT_EQ(again->stats().cachedTokens, int32_t(text.size()) - kPromptEnd);
   EXPECT_EQ(again->reply().tokens, second->reply().tokens);
   // Another reply to the first question.
   text.resize(size_t(kPage) + 20 + 5);
   text.push_back(7);
   auto other = complete(greedy(text, 6));
-  EXPECT_EQ(other->stats().cachedTokens, kPage + 20 + 4);
+  EXPECT_EQ(other->stats().cachedTokens, int32_t(text.size()) - kPromptEnd);
   EXPECT_EQ(other->reply().tokens, alone(greedy(text, 6)));
   expectNoPageIsLost();
 }
@@ -542,10 +597,10 @@ TEST_F(SchedulerTest, AShortPromptIsAnsweredBesideALongOne) {
   longOne.end();
   shortOne.end();
   EXPECT_EQ(order, (std::vector<std::string>{"short", "long"}));
-  // Both begin in the first step. The short one gets every other slice of
-  // chunks of 16: two steps and a half. Then 7 pages go on, 16 tokens a step.
+  // Both begin in the first step. The short one gets a slice of a chunk of 16,
+  // then its end together. Then 7 pages go on, 16 tokens a step.
   EXPECT_EQ(shortOne.stats().queueSteps, 0);
-  EXPECT_EQ(shortOne.stats().promptSteps, 3);
+  EXPECT_EQ(shortOne.stats().promptSteps, 2);
   EXPECT_GE(longOne.stats().promptSteps, 7 * kPage / 16);
 }
 
@@ -597,6 +652,67 @@ TEST_F(SchedulerTest, LogprobsAreThoseOfTheModel) {
       EXPECT_NEAR(logprob, expected(token), 1e-4);
     EXPECT_GE(logprobs[i].top[0].second, logprobs[i].top[1].second);
     text.push_back(logprobs[i].token);
+  }
+}
+
+TEST_F(SchedulerTest, PromptsReportTheirProgress) {
+  open(/*context=*/4 * kPage, /*pages=*/16, /*sequences=*/4, /*ubatch=*/24);
+  start();
+  GenerationRequest request = greedy(textOf(5, 100), 3);
+  request.reportsProgress = true;
+  std::vector<int32_t> done;
+  bool areTimesOfNow = true;
+  Received received([&](const GenerationEvent &event) {
+    if (event.promptDone > 0)
+      done.push_back(event.promptDone);
+    areTimesOfNow &= event.stats.promptTokens == 100 &&
+                     event.stats.promptSeconds > 0;
+  });
+  submit(request, received);
+  EXPECT_EQ(received.reply().tokens, alone(request));
+  EXPECT_TRUE(areTimesOfNow);
+  EXPECT_GE(done.size(), 4u);
+  EXPECT_TRUE(std::ranges::is_sorted(done));
+  EXPECT_LT(done.back(), 100);
+}
+
+// Beside others, and whatever the cache has of the prompt.
+TEST_F(SchedulerTest, LogprobsOfPromptsAreThoseOfTheModel) {
+  open();
+  start();
+  const std::vector<int32_t> prompt = textOf(7, 2 * kPage + 9);
+  (void)complete(greedy(prompt, 2));
+  Received beside;
+  submit(greedy(textOf(3, 40), 60), beside);
+  for (bool isAlone : {false, true}) {
+    if (isAlone)
+      (void)beside.end();
+    GenerationRequest request = greedy(prompt, isAlone ? 0 : 4);
+    request.topLogprobs = 2;
+    request.promptLogprobs = true;
+    std::vector<TokenLogprob> logprobs;
+    Received received([&](const GenerationEvent &event) {
+      logprobs.insert(logprobs.end(), event.promptLogprobs.begin(),
+                      event.promptLogprobs.end());
+    });
+    submit(request, received);
+    EXPECT_EQ(received.reply().tokens, alone(request));
+    EXPECT_EQ(received.stats().cachedTokens, 0);
+    ASSERT_EQ(logprobs.size(), prompt.size() - 1);
+    const auto reference = plan_->reference(prompt);
+    for (size_t i = 0; i < logprobs.size(); ++i) {
+      double sum = 0;
+      for (double logit : reference[i])
+        sum += std::exp(logit);
+      EXPECT_EQ(logprobs[i].token, prompt[i + 1]);
+      EXPECT_NEAR(logprobs[i].logprob,
+                  reference[i][size_t(prompt[i + 1])] - std::log(sum), 1e-4)
+          << i;
+      ASSERT_EQ(logprobs[i].top.size(), 2u);
+      EXPECT_NEAR(logprobs[i].top[0].second,
+                  *std::ranges::max_element(reference[i]) - std::log(sum),
+                  1e-4);
+    }
   }
 }
 

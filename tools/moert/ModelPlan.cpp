@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <filesystem>
 #include <fmt/format.h>
@@ -35,8 +36,15 @@ bool isGguf(const std::string &path) {
          std::memcmp(magic, "GGUF", sizeof(magic)) == 0;
 }
 
+/// What a model is compiled for.
+struct PlanWish {
+  int32_t sequences = 1;
+  int64_t context = 0; ///< 0: a ladder of those that fit.
+};
+
 /// Returns the path of a model's plan in the cache; it changes with the file.
-StatusOr<std::string> cachedPlan(const std::string &model, int32_t sequences) {
+StatusOr<std::string> cachedPlan(const std::string &model,
+                                 const PlanWish &wish) {
   std::string cache = userCacheFolder();
   if (cache.empty())
     return Status(StatusCode::Io, "there is no folder for plans, since neither "
@@ -49,8 +57,7 @@ StatusOr<std::string> cachedPlan(const std::string &model, int32_t sequences) {
   auto time = stdfs::last_write_time(path, error).time_since_epoch().count();
   std::string key = fmt::format("{}\n{}\n{}\n{}", path.string(), time,
                                 stdfs::file_size(path, error), MOE_VERSION);
-  if (sequences > 1)
-    key += fmt::format("\n{}", sequences);
+  key += fmt::format("\n{}\n{}", wish.sequences, wish.context);
   uint64_t hash = hash64(
       {std::span(reinterpret_cast<const uint8_t *>(key.data()), key.size())});
   stdfs::path folder = stdfs::path(cache) / "plans";
@@ -61,25 +68,34 @@ StatusOr<std::string> cachedPlan(const std::string &model, int32_t sequences) {
       .string();
 }
 
-/// Returns whether the plan exists, is undamaged and can run on this machine.
-bool isUsable(const std::string &plan) {
+/// Returns whether the plan exists, is undamaged, can run on this machine and
+/// has a rung for so many tokens.
+bool isUsable(const std::string &plan, int64_t context) {
   if (::access(plan.c_str(), F_OK) != 0)
     return false;
   auto loaded = Plan::load(plan);
-  return loaded && loaded->checkMachine().isOk();
+  if (!loaded || !loaded->checkMachine().isOk())
+    return false;
+  // The last rung has the longest context.
+  return int64_t(loaded->rung(std::max(1u, loaded->rungs())).context()) >=
+         context;
 }
 
 /// Runs moec with this process's streams. If it fails, its own messages tell
 /// why.
 Status compile(const std::string &model, const std::string &plan,
-               int32_t sequences) {
+               const PlanWish &wish) {
   std::error_code error;
   bool isLarge = stdfs::file_size(model, error) > kLargestPacked;
   std::vector<std::string> words = {"moec", "compile", model, "-o", plan};
   if (isLarge)
     words.insert(words.end(), {"--weights", "reference"});
-  if (sequences > 1)
-    words.insert(words.end(), {"--sequences", std::to_string(sequences)});
+  if (wish.sequences > 1)
+    words.insert(words.end(), {"--sequences", std::to_string(wish.sequences)});
+  if (wish.context > 0)
+    words.insert(words.end(), {"--ctx", std::to_string(wish.context)});
+  else
+    words.insert(words.end(), {"--ladder", "auto"});
   std::vector<char *> argv;
   for (std::string &word : words)
     argv.push_back(word.data());
@@ -120,14 +136,42 @@ bool hasPrompt(const std::vector<std::string> &words) {
            word.starts_with("--file=");
   });
 }
+
+/// Returns the number after -c or --ctx; 0 if there is none, or something else,
+/// which the command then says.
+int64_t contextAmong(const std::vector<std::string> &words) {
+  auto number = [](std::string_view text) {
+    int64_t value = 0;
+    auto [end, error] =
+        std::from_chars(text.data(), text.data() + text.size(), value);
+    const bool isAll = error == std::errc() && end == text.data() + text.size();
+    return isAll ? std::max<int64_t>(0, value) : 0;
+  };
+  for (size_t i = 0; i < words.size(); ++i) {
+    if ((words[i] == "-c" || words[i] == "--ctx") && i + 1 < words.size())
+      return number(words[i + 1]);
+    if (words[i].starts_with("--ctx="))
+      return number(std::string_view(words[i]).substr(6));
+  }
+  return 0;
+}
 } // namespace
 
-StatusOr<std::string> planOfModel(const std::string &file, int32_t sequences) {
+StatusOr<std::string> planOfModel(const std::string &file, int32_t sequences,
+                                  int64_t context) {
   if (!isGguf(file))
     return file;
-  MOE_ASSIGN_OR_RETURN(std::string plan, cachedPlan(file, sequences));
-  if (!isUsable(plan))
-    MOE_RETURN_IF_ERROR(compile(file, plan, sequences));
+  PlanWish wish{.sequences = sequences};
+  MOE_ASSIGN_OR_RETURN(std::string plan, cachedPlan(file, wish));
+  if (isUsable(plan, context))
+    return plan;
+  if (context > 0) {
+    wish.context = context;
+    MOE_ASSIGN_OR_RETURN(plan, cachedPlan(file, wish));
+    if (isUsable(plan, context))
+      return plan;
+  }
+  MOE_RETURN_IF_ERROR(compile(file, plan, wish));
   return plan;
 }
 
@@ -147,7 +191,8 @@ StatusOr<std::vector<std::string>> withPlan(std::vector<std::string> words) {
       return words;
     MOE_RETURN_IF_ERROR(InputFile::open(file).status());
   }
-  MOE_ASSIGN_OR_RETURN(words.front(), planOfModel(file, 1));
+  MOE_ASSIGN_OR_RETURN(words.front(),
+                       planOfModel(file, 1, contextAmong(words)));
   words.insert(words.begin(), hasPrompt(words) ? "run" : "chat");
   return words;
 }

@@ -21,8 +21,11 @@ StatusOr<std::vector<std::string>> withPlan(std::vector<std::string> words);
 
 /// Returns `file` if it is no model, else the path of its plan for at least
 /// `sequences` texts at the same time, which moec compiles where the cache has
-/// none. Fails as withPlan() does.
-StatusOr<std::string> planOfModel(const std::string &file, int32_t sequences);
+/// none: a ladder of the contexts that fit this machine, or a plan for
+/// `context` tokens where that ladder does not hold so many; 0: any. Fails as
+/// withPlan() does.
+StatusOr<std::string> planOfModel(const std::string &file, int32_t sequences,
+                                  int64_t context = 0);
 
 } // namespace moert
 

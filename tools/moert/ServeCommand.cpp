@@ -3,6 +3,7 @@
 #include "runtime/base/ReadInput.h"
 #include "runtime/base/Temporaries.h"
 #include "runtime/base/Text.h"
+#include "runtime/base/WorkQueue.h"
 #include "runtime/serve/api/Router.h"
 #include "runtime/serve/host/PlanHost.h"
 #include "runtime/serve/http/HttpServer.h"
@@ -21,7 +22,9 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <nlohmann/json.hpp>
 #include <sys/resource.h>
+#include <thread>
 
 namespace moert {
 
@@ -41,6 +44,7 @@ struct ServeFlags {
   SchedulerOptions scheduler;
   HttpSettings http;
   SamplerParams sampler;
+  CLI::Option *seed = nullptr; ///< Of the sampler.
 };
 
 std::string environment(const char *name) {
@@ -67,7 +71,8 @@ StatusOr<std::vector<NamedPlan>> plansOf(const ServeFlags &flags) {
   int32_t wanted = flags.scheduler.sequences;
   MOE_ASSIGN_OR_RETURN(
       std::string path,
-      planOfModel(flags.engine.plan, wanted > 0 ? wanted : kModelSequences));
+      planOfModel(flags.engine.plan, wanted > 0 ? wanted : kModelSequences,
+                  flags.engine.options.rung.context));
   std::string name = flags.alias;
   if (name.empty())
     name = std::filesystem::path(flags.engine.plan).stem().string();
@@ -148,11 +153,29 @@ void serveUntilSignal(HttpServer &server, const ServiceNotifier &service) {
   }
 }
 
+/// While it lives, a signal ends the process at once: for who does not want to
+/// wait until running requests have ended.
+class EndAtNextSignal {
+private:
+  std::jthread thread_{[](std::stop_token stop) {
+    const sigset_t signals = serverSignals();
+    const timespec time = {.tv_sec = 0, .tv_nsec = 20'000'000};
+    while (!stop.stop_requested())
+      if (int signal = ::sigtimedwait(&signals, nullptr, &time);
+          signal == SIGINT || signal == SIGTERM)
+        endBySignal(signal);
+  }};
+};
+
 Status serve(ServeFlags &flags) {
   flags.http.inheritedSockets =
       activatedSockets(environment("LISTEN_FDS"), environment("LISTEN_PID"));
   MOE_ASSIGN_OR_RETURN(std::vector<NamedPlan> plans, plansOf(flags));
   MOE_RETURN_IF_ERROR(Sampler::create(flags.sampler).status());
+  // Without keys there is one client, which has all of the queue.
+  flags.scheduler.queuePerClient = flags.http.apiKeyFile.empty()
+                                       ? flags.scheduler.queue
+                                       : std::max(1, flags.scheduler.queue / 2);
   if (flags.speculation == "off")
     flags.scheduler.speculation = Speculation::Off;
   auto pages = std::make_shared<PlacementPages>(plans);
@@ -192,12 +215,32 @@ Status serve(ServeFlags &flags) {
       moetool::note("{}\n", accessJson(record));
     };
   ApiSettings api{.sampling = flags.sampler, .version = MOE_VERSION};
+  if (moetool::isGiven(flags.seed))
+    api.seed = flags.sampler.seed;
+  // What goes on with a request on a scheduler's thread is done here.
+  auto later = std::make_shared<WorkQueue>(WorkQueue::Limits());
+  api.later = [weak = std::weak_ptr(later)](const std::string &client,
+                                            uint64_t bytes,
+                                            std::function<void()> job) {
+    if (std::shared_ptr<WorkQueue> queue = weak.lock())
+      queue->add({client, bytes, std::move(job)});
+    else
+      job();
+  };
   // Requests may come before create() has returned.
   auto listening = std::make_shared<std::atomic<const HttpServer *>>(nullptr);
   api.moreMetrics = [listening] {
     const HttpServer *server = *listening;
     return metricsText(server ? server->counts() : HttpCounts());
   };
+  if (flags.log == "text")
+    api.log = [](const std::string &line) {
+      moetool::note("{}\n", loggedText(line));
+    };
+  else if (flags.log == "json")
+    api.log = [](const std::string &line) {
+      moetool::note("{}\n", nlohmann::json{{"note", loggedText(line)}}.dump());
+    };
   api.placementPage = [pages](const std::string &id) {
     return pages->page(id);
   };
@@ -225,6 +268,7 @@ Status serve(ServeFlags &flags) {
   moetool::note("stopping: running requests have {} to end\n",
                 counted(grace.count() / 1000, "second"));
   (void)service.stopping("waiting for running requests");
+  const EndAtNextSignal impatience;
   Clock::time_point deadline = Clock::now() + grace;
   host->drain(deadline);
   auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
@@ -269,7 +313,7 @@ void addServeCommand(moetool::Tool &tool) {
   moetool::addOption(*command, rows::cacheSize, flags->scheduler.storeBytes);
   moetool::addOption(*command, rows::database, flags->database);
   moetool::addOption(*command, rows::grace, flags->graceSeconds);
-  addSampling(*command, flags->sampler);
+  flags->seed = addSampling(*command, flags->sampler);
   flags->engine.addThreads(*command);
   flags->engine.addRung(*command);
   flags->engine.addWeights(*command);

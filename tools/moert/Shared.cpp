@@ -180,14 +180,14 @@ StatusOr<Sequence> sessionAt(Engine &engine, const std::string &path) {
   return engine.restore(path);
 }
 
-void addSampling(CLI::App &command, SamplerParams &sampler) {
+CLI::Option *addSampling(CLI::App &command, SamplerParams &sampler) {
   moetool::addOption(command, rows::temperature, sampler.temperature);
   moetool::addOption(command, rows::topK, sampler.topK);
   moetool::addOption(command, rows::topP, sampler.topP);
   moetool::addOption(command, rows::minP, sampler.minP);
   moetool::addOption(command, rows::repeatPenalty, sampler.repetitionPenalty);
   moetool::addOption(command, rows::repeatLast, sampler.repetitionWindow);
-  moetool::addOption(command, rows::seed, sampler.seed);
+  return moetool::addOption(command, rows::seed, sampler.seed);
 }
 
 void ProgressLine::show(const std::string &text) {

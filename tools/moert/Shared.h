@@ -46,7 +46,7 @@ Status checkSequences(const Engine &engine, std::string_view option,
 StatusOr<Sequence> sessionAt(Engine &engine, const std::string &path);
 
 /// Adds the options of the sampler.
-void addSampling(CLI::App &command, SamplerParams &sampler);
+CLI::Option *addSampling(CLI::App &command, SamplerParams &sampler);
 
 /// Returns random token ids, the same in every run. Real text would favour some
 /// experts, and there may be no tokenizer.

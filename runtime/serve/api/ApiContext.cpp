@@ -7,10 +7,55 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <thread>
 
 namespace moert {
 
 using Json = nlohmann::ordered_json;
+
+/// When a server that stops has been replaced by another one, most likely.
+static constexpr int32_t kStoppingSeconds = 5;
+
+void setClient(const Exchange &exchange, GenerateCall &call) {
+  const std::string &client = exchange.request.client;
+  call.client = client.empty() ? call.user : client;
+  if (!client.empty())
+    call.priority = std::min(call.priority, 0);
+}
+
+void logOnce(const Exchange &exchange, const std::string &what) {
+  const auto &log = exchange.settings().log;
+  std::string line = fmt::format("{}: {}", exchange.request.path, what);
+  if (log && exchange.context->lines.add(line))
+    log(line);
+}
+
+void logSkipped(const Exchange &exchange, const Json &body,
+                const Problem &problem) {
+  if (!exchange.settings().log)
+    return;
+  constexpr size_t mostNameBytes = 64, mostNames = 32;
+  std::vector<std::string> names;
+  for (const auto &[key, value] : body.items())
+    if (!problem.known.contains(key) && key.size() <= mostNameBytes &&
+        names.size() < mostNames)
+      names.push_back(moert::quoted(key));
+  if (names.empty() && problem.notes.empty())
+    return;
+  std::vector<std::string> parts = problem.notes;
+  if (!names.empty())
+    parts.push_back(
+        fmt::format("fields that have no effect: {}", fmt::join(names, ", ")));
+  logOnce(exchange, fmt::format("{}", fmt::join(parts, "; ")));
+}
+
+void ApiContext::later(const std::string &client, uint64_t bytes,
+                       std::function<void()> job) const {
+  if (settings.later)
+    settings.later(client, bytes, std::move(job));
+  else
+    job();
+}
 
 std::optional<Json> bodyJson(const Exchange &exchange) {
   StatusOr<Json> json =
@@ -50,31 +95,38 @@ void withModel(
     }
   }
   auto shared = std::make_shared<Exchange>(std::move(exchange));
-  host.open(known, [shared, then = std::move(then)](
-                       StatusOr<std::shared_ptr<Backend>> backend) {
+  auto go = [shared, then = std::move(then)](
+                StatusOr<std::shared_ptr<Backend>> backend) {
     if (backend)
       then(*shared, *std::move(backend));
     else
-      shared->fail(errorOf(backend.status()));
+      shared->fail(errorOf(backend.status(), kStoppingSeconds));
+  };
+  host.open(known, [shared, go = std::move(go),
+                    here = std::this_thread::get_id()](
+                       StatusOr<std::shared_ptr<Backend>> backend) {
+    if (std::this_thread::get_id() == here)
+      return go(std::move(backend));
+    // The thread that has loaded the model loads the next one.
+    shared->context->later(shared->request.client, shared->request.body.size(),
+                           [go, backend] { go(backend); });
   });
 }
 
 void answerChat(Exchange exchange, ChatCall call, MakeWriter writer) {
   std::string model = call.generate.model;
-  call.generate.client = exchange.request.client;
-  withModel(std::move(exchange), model,
-            [call = std::move(call), writer = std::move(writer)](
-                const Exchange &exchange, std::shared_ptr<Backend> backend) {
-              Prepared prepared =
-                  prepareChat(*backend, exchange.settings(), call);
-              if (auto *error = std::get_if<ApiError>(&prepared))
-                return exchange.fail(*error);
-              RunPlan plan = std::get<RunPlan>(std::move(prepared));
-              ReplyFacts facts =
-                  replyFacts(*backend, exchange.settings(), plan);
-              startRun(std::move(backend), exchange.answer, std::move(plan),
-                       writer(facts));
-            });
+  setClient(exchange, call.generate);
+  withModel(
+      std::move(exchange), model,
+      [call = std::move(call), writer = std::move(writer)](
+          const Exchange &exchange, std::shared_ptr<Backend> backend) {
+        Prepared prepared = prepareChat(*backend, exchange.settings(), call);
+        if (auto *error = std::get_if<ApiError>(&prepared))
+          return exchange.fail(*error);
+        RunPlan plan = std::get<RunPlan>(std::move(prepared));
+        ReplyFacts facts = replyFacts(*backend, exchange.settings(), plan);
+        startRun(exchange, std::move(backend), std::move(plan), writer(facts));
+      });
 }
 
 void answerPrompt(Exchange exchange, ChatCall call,

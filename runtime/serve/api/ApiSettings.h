@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace moert {
@@ -22,7 +23,17 @@ struct ApiSettings {
   /// With one model: whether requests for any other name get it. The answer
   /// says which model it was.
   bool acceptsAnyModel = true;
-  std::string version = "0.1.0"; ///< Of the server, for Ollama's clients.
+  /// For requests that have none; not set: each gets its own.
+  std::optional<uint64_t> seed = {};
+  std::string version = "0.1.0"; ///< Of the server.
+
+  /// Runs a job on a thread that may take its time, in turn for clients:
+  /// `bytes` are those that it works on. For what goes on with a request on a
+  /// thread that others wait for, such as a scheduler's. Called from any
+  /// thread. Empty: at once.
+  std::function<void(const std::string &client, uint64_t bytes,
+                     std::function<void()> job)>
+      later = {};
 
   /// Where assistants, threads and responses are kept; null: in memory, until
   /// the server ends.
@@ -39,6 +50,11 @@ struct ApiSettings {
   /// by the model's name; empty: the server has none. Called from any thread.
   std::function<StatusOr<std::string>(const std::string &)> placementPage = {};
 
+  /// Called from any thread with a line about a request: what of it has no
+  /// effect. It has names and words of the request, but no texts. Empty: no
+  /// log.
+  std::function<void(const std::string &)> log = {};
+
   /// Seconds since 1970, and random numbers for ids and seeds. Called from any
   /// thread. Empty: the system's.
   std::function<int64_t()> now = {};
@@ -52,6 +68,7 @@ inline constexpr size_t kMostStops = 16;
 inline constexpr int32_t kMostTopLogprobs = 20;
 inline constexpr size_t kMostMessages = 65536;
 inline constexpr size_t kMostTools = 1024;
+/// Of a request: prompts, and the choices of all of them.
 inline constexpr size_t kMostPrompts = 2048;
 inline constexpr int32_t kMostRequestTokens = 1 << 30;
 

@@ -27,7 +27,7 @@ namespace moert {
 struct ModelFacts {
   std::string id;           ///< The name that requests choose it by.
   std::string architecture; ///< As the model's file names it: "qwen3moe".
-  std::string quantization; ///< "Q4_K_M"; "" if it is not known.
+  std::string quantization; ///< Of most weights: "Q4_K"; "": not known.
   std::string digest;       ///< Of the model's file, in hexadecimal; may be "".
   std::string chatTemplate; ///< Its source; "" if there is none.
   int64_t created = 0;      ///< Of the plan's file, in seconds since 1970.
@@ -108,9 +108,10 @@ public:
   /// Calls `then` once, from any thread, with the pooled hidden state of
   /// `tokens` at length 1. `client` is as in GenerationRequest. Fails as
   /// submit() does, and with Unsupported if the model has no use for it.
+  /// Returns its name for cancel(), or 0 if `then` was called at once.
   using EmbedThen = std::function<void(StatusOr<std::vector<float>>)>;
-  virtual void embed(std::vector<int32_t> tokens, std::string client,
-                     EmbedThen then) = 0;
+  virtual uint64_t embed(std::vector<int32_t> tokens, std::string client,
+                         EmbedThen then) = 0;
 };
 
 /// The models of a server.

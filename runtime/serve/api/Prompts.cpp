@@ -42,7 +42,13 @@ std::vector<PromptField> readPrompts(const Field &field) {
 
 std::variant<std::vector<ChatPrompt>, ApiError>
 promptsOf(const Backend &backend, const std::vector<PromptField> &prompts,
-          const std::string &param) {
+          const std::string &param, int32_t choices) {
+  if (prompts.size() * size_t(choices) > kMostPrompts)
+    return ApiError{
+        .message = fmt::format("{} prompts of {} choices each are too many for "
+                               "one request: send at most {} choices",
+                               prompts.size(), choices, kMostPrompts),
+        .param = param};
   const Tokenizer &tokenizer = backend.tokenizer();
   std::vector<ChatPrompt> result;
   for (const PromptField &prompt : prompts) {

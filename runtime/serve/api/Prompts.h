@@ -23,10 +23,11 @@ struct PromptField {
 /// A text, a list of texts, a list of tokens, or a list of such lists.
 std::vector<PromptField> readPrompts(const Field &field);
 
-/// The prompts' tokens and texts. Errors name `param`.
+/// The prompts' tokens and texts. Errors name `param`. Fails before it reads
+/// any if they have more than kMostPrompts choices together.
 std::variant<std::vector<ChatPrompt>, ApiError>
 promptsOf(const Backend &backend, const std::vector<PromptField> &prompts,
-          const std::string &param);
+          const std::string &param, int32_t choices = 1);
 
 /// A place in a file between whose ends the model is to write.
 struct InfillRequest {

@@ -2,19 +2,29 @@
 
 #include "runtime/serve/api/ChoiceStream.h"
 
+#include <algorithm>
+#include <deque>
 #include <mutex>
 #include <optional>
 
 namespace moert {
 
 namespace {
+/// Choices of a request that are submitted, for each sequence of the model: one
+/// that runs, and one that waits for its place.
+constexpr size_t kRounds = 2;
+
 class Run : public std::enable_shared_from_this<Run> {
 public:
-  Run(std::shared_ptr<Backend> backend, std::shared_ptr<HttpAnswer> answer,
-      RunPlan plan, std::unique_ptr<ReplyWriter> writer)
-      : backend_(std::move(backend)), answer_(std::move(answer)),
-        plan_(std::move(plan)), writer_(std::move(writer)),
-        choices_(plan_.requests.size()) {
+  Run(const Exchange &exchange, std::shared_ptr<HttpAnswer> answer,
+      std::shared_ptr<Backend> backend, RunPlan plan,
+      std::unique_ptr<ReplyWriter> writer)
+      : context_(exchange.context), client_(exchange.request.client),
+        group_(exchange.request.group), answer_(std::move(answer)),
+        backend_(std::move(backend)), plan_(std::move(plan)),
+        writer_(std::move(writer)),
+        together_(kRounds * size_t(std::max(1, backend_->facts().sequences))),
+        choices_(plan_.choices()) {
     for (Choice &choice : choices_)
       states_.push_back({{backend_->tokenizer(), plan_.toolUse, choice}, {}});
   }
@@ -27,7 +37,12 @@ private:
     std::optional<uint64_t> generation; ///< Its name, once it is known.
   };
 
+  void submitMore();
+  std::optional<size_t> nextChoice();
+  void submit(size_t index);
   void receive(size_t index, GenerationEvent event);
+  void takeEvents();
+  void take(size_t index, GenerationEvent event);
   void receiveEnd(size_t index, const GenerationEvent &event,
                   std::string &bytes);
   ApiError errorOf(const ChoiceStream &stream) const;
@@ -35,17 +50,25 @@ private:
   void fail(const ApiError &error, std::string bytes);
   void cancelAll();
 
-  std::shared_ptr<Backend> backend_;
-  std::shared_ptr<HttpAnswer> answer_;
-  RunPlan plan_;
-  std::unique_ptr<ReplyWriter> writer_;
+  const std::shared_ptr<ApiContext> context_;
+  const std::string client_, group_;
+  const std::shared_ptr<HttpAnswer> answer_;
+  const std::shared_ptr<Backend> backend_;
+  const RunPlan plan_;
+  const std::unique_ptr<ReplyWriter> writer_;
+  const size_t together_; ///< Most choices that run or wait.
+
+  std::mutex eventsMutex_;
+  /// Those that a thread for long work takes.
+  std::deque<std::pair<size_t, GenerationEvent>> events_;
 
   /// Guards all below. Recursive: an answer may say that its client is gone
   /// while it is written to.
   std::recursive_mutex mutex_;
   std::vector<Choice> choices_;
   std::vector<State> states_;
-  bool hasBegun_ = false;
+  size_t next_ = 0, running_ = 0, ended_ = 0; ///< Choices.
+  bool isSubmitting_ = false, hasBegun_ = false;
   bool isOver_ = false; ///< Answered, or nobody waits for an answer.
 };
 
@@ -59,8 +82,38 @@ void Run::begin(std::string &bytes) {
 }
 
 void Run::receive(size_t index, GenerationEvent event) {
+  const bool isEnd = event.isEnd;
+  if (!isEnd && !writer_->mayWait())
+    return take(index, std::move(event));
+  // The scheduler's thread waits neither for the disk nor for a long answer.
+  {
+    std::lock_guard lock(eventsMutex_);
+    events_.emplace_back(index, std::move(event));
+    if (events_.size() > 1)
+      return;
+  }
+  context_->later(client_, 0,
+                  [self = shared_from_this()] { self->takeEvents(); });
+}
+
+/// Takes the events that wait, in order.
+void Run::takeEvents() {
+  std::unique_lock lock(eventsMutex_);
+  while (!events_.empty()) {
+    auto [index, event] = std::move(events_.front());
+    lock.unlock();
+    take(index, std::move(event));
+    lock.lock();
+    // The one at the front is the sign that somebody takes them.
+    events_.pop_front();
+  }
+}
+
+void Run::take(size_t index, GenerationEvent event) {
   std::unique_lock lock(mutex_);
   ChoiceStream &stream = states_[index].stream;
+  if (event.isEnd)
+    --running_;
   if (isOver_ || stream.hasEnded())
     return;
   std::string bytes;
@@ -82,6 +135,8 @@ void Run::receive(size_t index, GenerationEvent event) {
   lock.unlock();
   if (isOver)
     cancelAll();
+  else if (event.isEnd)
+    submitMore();
 }
 
 /// Why the choice failed, for the client.
@@ -107,14 +162,18 @@ void Run::receiveEnd(size_t index, const GenerationEvent &event,
                      std::string &bytes) {
   Choice &choice = choices_[index];
   if (event.reply.stop >= 0)
-    choice.stop = plan_.requests[index].reply.stops[size_t(event.reply.stop)];
+    choice.stop = plan_.requests[index / size_t(plan_.choicesPerPrompt)]
+                      .reply.stops[size_t(event.reply.stop)];
+  const std::string &user =
+      plan_.requests[index / size_t(plan_.choicesPerPrompt)].client;
+  context_->usage.add(client_.empty() ? user : client_, backend_->facts().id,
+                      choice.stats);
   if (plan_.streams) {
     begin(bytes);
     bytes += writer_->choiceEnd(index, choice);
   }
-  for (const State &other : states_)
-    if (!other.stream.hasEnded())
-      return;
+  if (++ended_ < choices_.size())
+    return;
   isOver_ = true;
   if (plan_.streams)
     bytes += writer_->end(choices_);
@@ -157,38 +216,74 @@ void Run::start() {
     if (std::shared_ptr<Run> run = weak.lock())
       run->cancelAll();
   });
-  for (size_t i = 0; i < plan_.requests.size(); ++i) {
-    // The stops stay here: the last event says which of them ended the text.
-    StatusOr<uint64_t> generation =
-        backend_->submit(plan_.requests[i],
-                         [self = shared_from_this(), i](GenerationEvent event) {
-                           self->receive(i, std::move(event));
-                         });
-    bool isOver = false;
-    {
-      std::lock_guard lock(mutex_);
-      if (generation)
-        states_[i].generation = *generation;
-      else
-        fail(moert::errorOf(generation.status(), backend_->retryAfterSeconds()),
-             {});
-      isOver = isOver_;
-      if (!generation && hasBegun_)
-        answer_->end();
-    }
-    if (isOver) {
-      cancelAll();
+  submitMore();
+}
+
+void Run::submitMore() {
+  {
+    std::lock_guard lock(mutex_);
+    // A backend that answers at once calls this from the loop below.
+    if (isSubmitting_)
       return;
-    }
+    isSubmitting_ = true;
   }
+  while (std::optional<size_t> next = nextChoice())
+    submit(*next);
+}
+
+/// The choice to submit now, or none: then submitMore() has ended.
+std::optional<size_t> Run::nextChoice() {
+  std::lock_guard lock(mutex_);
+  if (!isOver_ && running_ < together_ && next_ < choices_.size()) {
+    ++running_;
+    return next_++;
+  }
+  isSubmitting_ = false;
+  return std::nullopt;
+}
+
+void Run::submit(size_t index) {
+  const auto ofPrompt = size_t(plan_.choicesPerPrompt);
+  // The stops stay here: the last event says which of them ended the text.
+  GenerationRequest request = plan_.requests[index / ofPrompt];
+  request.sampling.seed += index % ofPrompt;
+  request.group = group_;
+  if (request.client.empty())
+    request.client = client_;
+  request.isFurtherChoice = index > 0;
+  StatusOr<uint64_t> generation =
+      backend_->submit(std::move(request), [self = shared_from_this(),
+                                            index](GenerationEvent event) {
+        self->receive(index, std::move(event));
+      });
+  bool isOver = false;
+  {
+    std::lock_guard lock(mutex_);
+    std::string bytes;
+    if (!generation) {
+      fail(moert::errorOf(generation.status(), backend_->retryAfterSeconds()),
+           {});
+      if (hasBegun_)
+        answer_->end();
+    } else {
+      states_[index].generation = *generation;
+      if (plan_.streams && !isOver_)
+        begin(bytes);
+    }
+    if (!bytes.empty())
+      answer_->write(std::move(bytes));
+    isOver = isOver_;
+  }
+  if (isOver)
+    cancelAll();
 }
 } // namespace
 
-void startRun(std::shared_ptr<Backend> backend,
-              std::shared_ptr<HttpAnswer> answer, RunPlan plan,
-              std::unique_ptr<ReplyWriter> writer) {
-  std::make_shared<Run>(std::move(backend), std::move(answer), std::move(plan),
-                        std::move(writer))
+void startRun(const Exchange &exchange, std::shared_ptr<Backend> backend,
+              RunPlan plan, std::unique_ptr<ReplyWriter> writer,
+              std::shared_ptr<HttpAnswer> answer) {
+  std::make_shared<Run>(exchange, answer ? std::move(answer) : exchange.answer,
+                        std::move(backend), std::move(plan), std::move(writer))
       ->start();
 }
 

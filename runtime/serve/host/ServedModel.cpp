@@ -5,6 +5,7 @@
 #include "runtime/plan/PlanTokenizer.h"
 #include "runtime/plan/PlanWeights.h"
 
+#include <algorithm>
 #include <sys/stat.h>
 
 namespace moert {
@@ -27,11 +28,21 @@ std::string_view stateName(GenerationRow::State state) {
 }
 } // namespace
 
+/// The format of most bytes of the weights: "Q4_K".
+static std::string mainFormat(const Plan &plan) {
+  const auto formats = bytesByFormat(plan);
+  const auto most = std::ranges::max_element(
+      formats, {}, [](const auto &entry) { return entry.second; });
+  return most == formats.end() ? "" : most->first;
+}
+
 ModelFacts factsOf(const Plan &plan, const std::string &path, std::string id) {
   const fb::Plan &table = plan.table();
   ModelFacts facts;
   facts.id = std::move(id);
   facts.architecture = textOf(table.architecture());
+  facts.quantization = mainFormat(plan);
+  facts.digest = textOf(table.model_hash());
   facts.chatTemplate = planChatTemplateSource(plan);
   struct stat file = {};
   if (::stat(path.c_str(), &file) == 0)
@@ -79,10 +90,12 @@ StatusOr<uint64_t> ServedModel::submit(GenerationRequest request,
   return scheduler_->submit(std::move(request), std::move(sink));
 }
 
-void ServedModel::embed(std::vector<int32_t> tokens, std::string client,
-                        EmbedThen then) {
-  if (!pooling_)
-    return then(pooling_.status());
+uint64_t ServedModel::embed(std::vector<int32_t> tokens, std::string client,
+                            EmbedThen then) {
+  if (!pooling_) {
+    then(pooling_.status());
+    return 0;
+  }
   GenerationRequest request;
   request.prompt = std::move(tokens);
   request.client = std::move(client);
@@ -98,8 +111,10 @@ void ServedModel::embed(std::vector<int32_t> tokens, std::string client,
         else
           then(std::move(event.embedding));
       });
-  if (!id)
-    then(id.status());
+  if (id)
+    return *id;
+  then(id.status());
+  return 0;
 }
 
 BackendStats ServedModel::stats() const {

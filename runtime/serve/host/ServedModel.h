@@ -38,8 +38,8 @@ public:
   }
   StatusOr<uint64_t> submit(GenerationRequest request,
                             GenerationSink sink) override;
-  void embed(std::vector<int32_t> tokens, std::string client,
-             EmbedThen then) override;
+  uint64_t embed(std::vector<int32_t> tokens, std::string client,
+                 EmbedThen then) override;
   void cancel(uint64_t id) override { scheduler_->cancel(id); }
   int32_t retryAfterSeconds() const override {
     return scheduler_->retryAfterSeconds();

@@ -146,7 +146,8 @@ void Acceptor::serve(StreamSocket socket) {
   auto transport = tls ? makeTlsTransport(std::move(socket), tls)
                        : makePlainTransport(std::move(socket));
   auto connection = std::make_shared<Connection>(
-      core_, std::move(transport), Connection::Peer{peer.name, isUnix});
+      core_, std::move(transport),
+      Connection::Peer{peer.name, peer.group, isUnix});
   ServerCore::Place place = core_->add(connection, peer.group);
   if (place == ServerCore::Place::Dropped)
     return;

@@ -109,6 +109,12 @@ Admission admit(const AdmissionRules &rules, const KeyRing *keys,
            .message = fmt::format("web pages of {} may not use this server; "
                                   "allow them with --allow-origin",
                                   moert::quoted(origin))});
+  } else if (valueOf(head.headers, "sec-fetch-site") == "cross-site" &&
+             !isFile && !isOriginListed(rules.allowedOrigins, "*")) {
+    // Browsers send no Origin with a GET whose answer the page cannot read.
+    return refuse({.status = 403,
+                   .message = "web pages elsewhere may not use this server; "
+                              "allow them with --allow-origin"});
   }
   if (admission.isOptions) {
     admission.headers.emplace_back("Allow", kMethods);
@@ -123,8 +129,10 @@ Admission admit(const AdmissionRules &rules, const KeyRing *keys,
     return admission;
   std::vector<std::string_view> presented = presentedKeys(head.headers);
   for (std::string_view key : presented)
-    if (const std::string *client = keys->clientOf(key))
-      admission.client = *client;
+    if (const KeyRing::Client *client = keys->clientOf(key)) {
+      admission.client = client->name;
+      admission.group = client->group;
+    }
   bool isPublic =
       isFile || std::find(rules.publicPaths.begin(), rules.publicPaths.end(),
                           target.path) != rules.publicPaths.end();

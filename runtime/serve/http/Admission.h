@@ -22,7 +22,7 @@ struct AdmissionRules {
 
 struct Admission {
   std::optional<Refusal> refusal; ///< None: the request may be answered.
-  std::string client;             ///< HttpRequest::client.
+  std::string client, group;      ///< As in HttpRequest.
   HttpHeaders headers;            ///< Of the answer, whichever it is: CORS.
   bool isOptions = false; ///< The server itself answers: 204 with the headers.
 };

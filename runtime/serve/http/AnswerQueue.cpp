@@ -187,6 +187,11 @@ void AnswerQueue::leave() {
     gone();
 }
 
+bool AnswerQueue::isGone() const {
+  std::lock_guard lock(mutex_);
+  return gone_;
+}
+
 std::chrono::milliseconds
 AnswerQueue::pingAfter(std::chrono::milliseconds interval) {
   using std::chrono::milliseconds;

@@ -60,6 +60,8 @@ public:
   /// The client has left, or was cut off: tells the handler, unless its answer
   /// has ended. Afterwards nothing is accepted, and wake is not called.
   void leave();
+  /// Whether the client has left.
+  bool isGone() const;
   /// Writes the ping if there is one and nothing was written for `interval`.
   /// Returns when to ask again; zero: never.
   std::chrono::milliseconds pingAfter(std::chrono::milliseconds interval);

@@ -29,7 +29,6 @@ Connection::Connection(std::shared_ptr<ServerCore> core,
 Connection::~Connection() {
   if (answer_)
     answer_->leave();
-  releaseBody();
   core_->remove(this);
 }
 
@@ -65,6 +64,11 @@ void Connection::drain() {
     close();
 }
 
+void Connection::giveWay() {
+  if (silentSince() <= Clock::now())
+    close();
+}
+
 void Connection::cut() {
   if (phase_ == Phase::Closed)
     return;
@@ -88,6 +92,7 @@ void Connection::arm(Timer &timer, std::chrono::milliseconds time,
 
 std::shared_ptr<AnswerQueue> Connection::newAnswer() {
   phase_ = Phase::Answering;
+  silentSince_ = Clock::time_point::max();
   disarm(deadline_);
   AnswerQueue::Options options;
   if (reader_) {
@@ -111,7 +116,7 @@ std::shared_ptr<AnswerQueue> Connection::newAnswer() {
 
 void Connection::refuse(const Refusal &refusal, bool keepAlive) {
   ++core_->refusedRequests;
-  releaseBody();
+  body_.reset();
   mayContinue_ = mayContinue_ && keepAlive;
   const auto &bodyOf = core_->settings().errorBody;
   newAnswer()->send(refusal.status, "application/json",
@@ -233,6 +238,7 @@ void Connection::onAnswered() {
   if (!keepAlive || core_->isDraining)
     return endConnection();
   phase_ = Phase::Idle;
+  silentSince_ = Clock::now();
   arm(deadline_, limits().idleTime, &Connection::onReadTimeout);
   advance();
 }
@@ -256,7 +262,7 @@ void Connection::close() {
     answer_->leave();
     answer_.reset();
   }
-  releaseBody();
+  body_.reset();
   for (Timer *timer : {&deadline_, &writeDeadline_, &pingTimer_})
     disarm(*timer);
   ErrorCode ignored;

@@ -11,6 +11,7 @@
 #include "runtime/serve/http/Transport.h"
 
 #include <array>
+#include <atomic>
 #include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <cstddef>
@@ -27,8 +28,11 @@ namespace moert {
 /// executor, which is a strand.
 class Connection : public std::enable_shared_from_this<Connection> {
 public:
+  using Clock = std::chrono::steady_clock;
   struct Peer {
     std::string name; ///< For the log: "127.0.0.1:40312" or "unix".
+    /// Whose connections are counted together; "" for unix sockets.
+    std::string group;
     bool isUnix = false;
   };
   Connection(std::shared_ptr<ServerCore> core,
@@ -44,10 +48,15 @@ public:
   /// Closes at once. The client gets no more of its answer.
   void cut();
 
+  /// Closes if it is silent still, because another one needs its place.
+  void giveWay();
+
   StreamSocket &socket() { return transport_->socket(); }
+  /// Since when it has neither been answered nor got on with a request; in the
+  /// future while it does. Any thread.
+  Clock::time_point silentSince() const { return silentSince_; }
 
 private:
-  using Clock = std::chrono::steady_clock;
   using Timer = boost::asio::steady_timer;
   enum class Phase {
     Handshake,
@@ -63,16 +72,21 @@ private:
   void read();
   void onRead(ErrorCode error, size_t bytes);
   void onEndOfInput();
+  void askWhetherGone();
   void advance();
   bool beginRequest();
   bool takeHead();
   bool countBody();
-  void releaseBody();
   void dispatch();
+  void handOver();
   void onReadTimeout();
 
   // Answering.
   std::shared_ptr<AnswerQueue> newAnswer();
+  /// Whose share of bodies and handlers a request takes.
+  const std::string &owner() const {
+    return admission_.client.empty() ? peer_.group : admission_.client;
+  }
   void refuse(const Refusal &refusal, bool keepAlive);
   void answerFile();
   void onAnswered();
@@ -106,6 +120,8 @@ private:
   std::array<char, 16384> chunk_;
   std::string input_; ///< Bytes that no request has used yet.
   bool reading_ = false, inputEnded_ = false;
+  uint64_t dropped_ = 0; ///< Bytes that were read after the last answer.
+  std::atomic<Clock::time_point> silentSince_{Clock::now()};
 
   // The request and its answer.
   std::optional<RequestReader> reader_;
@@ -113,8 +129,8 @@ private:
   Admission admission_;
   const StaticFile *file_ = nullptr; ///< That is asked for, or null.
   size_t requestCount_ = 0;
-  uint64_t countedBody_ = 0; ///< Bytes taken of the core's space for bodies.
-  bool mayContinue_ = true;  ///< Whether a request may follow the answer.
+  std::shared_ptr<BodySpace::Share> body_; ///< Of the request's body.
+  bool mayContinue_ = true; ///< Whether a request may follow the answer.
   std::shared_ptr<AnswerQueue> answer_;
   AccessRecord record_;
   Clock::time_point requestStart_;

@@ -10,6 +10,37 @@ namespace moert {
 namespace {
 constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
 
+/// A client may take so long for the headers, and between parts of a body,
+/// before it counts as silent.
+constexpr std::chrono::seconds kHeadPause{1}, kBodyPause{5};
+
+/// A client that sends no more is not asked whether it is there if it gets its
+/// answer so soon.
+constexpr std::chrono::milliseconds kAnswerAtOnce{50};
+
+/// Runs the handler, unless that is of no use any more.
+void handle(const ServerCore &core, HttpRequest request,
+            const AnswerQueue &queue, std::shared_ptr<HttpAnswer> answer,
+            std::chrono::steady_clock::time_point latest) {
+  if (queue.isGone())
+    return;
+  if (std::chrono::steady_clock::now() > latest) {
+    constexpr std::string_view message =
+        "the request waited too long to be read; try again";
+    const auto &bodyOf = core.settings().errorBody;
+    answer->send(503, "application/json",
+                 bodyOf ? bodyOf(request.path, 503, message)
+                        : errorBody(message),
+                 {{"Retry-After", "5"}});
+    return;
+  }
+  try {
+    core.handler()(std::move(request), std::move(answer));
+  } catch (...) {
+    // The answer went with its last reference: the client gets an error.
+  }
+}
+
 bool isEnd(ErrorCode error) {
   return error == boost::asio::error::eof ||
          error == boost::asio::ssl::error::stream_truncated;
@@ -37,8 +68,13 @@ void Connection::onRead(ErrorCode error, size_t bytes) {
     inputEnded_ = true;
     return onEndOfInput();
   }
-  if (phase_ == Phase::Ending)
-    return read();
+  if (phase_ == Phase::Ending) {
+    // Who sends on and on is not read any more, and closed when its time is up.
+    dropped_ += bytes;
+    if (dropped_ < limits().droppedBytes)
+      read();
+    return;
+  }
   input_.append(chunk_.data(), bytes);
   if (phase_ != Phase::Answering)
     return advance();
@@ -53,7 +89,13 @@ void Connection::onEndOfInput() {
   // A client that has closed its socket looks like one that only sends no more.
   // The first one's system refuses whatever is sent to it, which
   // watchForReset() sees. A unix socket's end needs no such question.
-  if (peer_.isUnix || !answer_)
+  if (!peer_.isUnix && answer_)
+    arm(deadline_, kAnswerAtOnce, &Connection::askWhetherGone);
+}
+
+/// Sends something that says nothing.
+void Connection::askWhetherGone() {
+  if (!answer_)
     return;
   if (answer_->look().status == 0 && reader_->head().isHttp11)
     raw_ += kContinue;
@@ -100,6 +142,7 @@ bool Connection::beginRequest() {
   if (input_.empty())
     return false;
   phase_ = Phase::Head;
+  silentSince_ = Clock::now() + kHeadPause;
   reader_.emplace(limits().headerBytes);
   target_ = {};
   admission_ = {};
@@ -138,6 +181,7 @@ bool Connection::takeHead() {
   if (reader_->state() != RequestReader::State::Body)
     return true;
   phase_ = Phase::Body;
+  body_ = std::make_shared<BodySpace::Share>(core_->bodies(), owner());
   arm(deadline_, limits().bodyTime, &Connection::onReadTimeout);
   if (head.expectsContinue && input_.empty()) {
     raw_ += kContinue;
@@ -150,50 +194,59 @@ bool Connection::takeHead() {
 bool Connection::countBody() {
   if (phase_ != Phase::Body)
     return true;
-  uint64_t more = reader_->bodySize() - countedBody_;
-  if (!core_->takeBodySpace(more)) {
+  silentSince_ = Clock::now() + kBodyPause;
+  if (!body_->growTo(reader_->bodySize())) {
     refuse({.status = 503,
             .message = "the server receives too much at this moment; try again",
             .headers = {{"Retry-After", "1"}}},
            false);
     return false;
   }
-  countedBody_ += more;
   return true;
 }
 
-void Connection::releaseBody() {
-  core_->returnBodySpace(countedBody_);
-  countedBody_ = 0;
-}
-
 void Connection::dispatch() {
-  const RequestHead &head = reader_->head();
   if (admission_.isOptions) {
     newAnswer()->send(204, "", "", {});
     return read();
   }
-  ++core_->requests;
   if (file_) {
+    ++core_->requests;
     answerFile();
     return read();
   }
-  HttpRequest request;
-  // The body is left out by the queue.
-  request.method = head.method == "HEAD" ? "GET" : head.method;
-  request.path = target_.path;
-  request.query = std::move(target_.query);
-  request.headers = head.headers;
-  request.body = reader_->takeBody();
-  request.client = admission_.client;
-  std::shared_ptr<HttpAnswer> answer = makeAnswer(newAnswer());
-  try {
-    core_->handler()(std::move(request), std::move(answer));
-  } catch (...) {
-    // The answer went with its last reference: the client gets an error.
-  }
-  releaseBody();
+  handOver();
   read();
+}
+
+/// Hands the request to a thread for handlers.
+void Connection::handOver() {
+  WorkQueue &work = core_->workFor(target_.path);
+  if (!work.hasRoom(owner()))
+    return refuse({.status = 503,
+                   .message = "too many requests wait to be read; try again",
+                   .headers = {{"Retry-After", "1"}}},
+                  true);
+  ++core_->requests;
+  const RequestHead &head = reader_->head();
+  auto request = std::make_shared<HttpRequest>();
+  // The body is left out by the queue.
+  request->method = head.method == "HEAD" ? "GET" : head.method;
+  request->path = target_.path;
+  request->query = std::move(target_.query);
+  request->headers = head.headers;
+  request->body = reader_->takeBody();
+  request->client = admission_.client;
+  request->group = admission_.group;
+  const uint64_t bytes = request->body.size();
+  std::shared_ptr<AnswerQueue> queue = newAnswer();
+  work.add({owner(), bytes,
+            [core = core_, request = std::move(request), queue,
+             answer = makeAnswer(queue), body = std::move(body_),
+             latest = Clock::now() + limits().waitingTime]() mutable {
+              handle(*core, std::move(*request), *queue, std::move(answer),
+                     latest);
+            }});
 }
 
 void Connection::onReadTimeout() {

@@ -168,6 +168,7 @@ void HttpServer::Impl::stop(std::chrono::milliseconds grace) {
       core_->waitUntilEmpty(kCloseTime);
     }
   }
+  core_->stopWork();
   work_.reset();
   context_.stop();
   for (std::thread &thread : threads_)

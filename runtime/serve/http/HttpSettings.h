@@ -25,15 +25,27 @@ struct HttpLimits {
   /// Bytes of a request's body; 413 beyond. A length that is announced is
   /// refused before the body is read.
   uint64_t bodyBytes = uint64_t(64) << 20;
-  /// Bytes of all bodies that are being received; 503 beyond.
-  uint64_t bodyBytesInAll = uint64_t(512) << 20;
-  /// Open connections; 503 beyond.
+  /// Bytes of all bodies that are being received or read by the handler; 503
+  /// beyond. One client or peer address has at most three quarters of them.
+  uint64_t bodyBytesInAll = uint64_t(128) << 20;
+  /// Open connections. Beyond, the one that has been silent for longest,
+  /// between requests or before the end of one's headers, gives way to a new
+  /// one; 503 where there is none.
   size_t connections = 1024;
-  /// Open connections of one peer address (one /64 network for IPv6); 503
-  /// beyond. A proxy is one peer. Connections to a unix socket are not counted.
+  /// The same for one peer address (one /64 network for IPv6). A proxy is one
+  /// peer. Connections to a unix socket are not counted.
   size_t connectionsPerPeer = 256;
   /// After so many requests a connection is closed.
   size_t requestsPerConnection = 10'000;
+  /// Requests that wait for a thread to read them, of all clients and of one
+  /// (by its key, else by its address); 503 beyond.
+  size_t waitingRequests = 1024, waitingRequestsPerClient = 256;
+  /// Bytes of a body from which on a request does not delay smaller ones, and
+  /// of such bodies that are read at one time; one alone may have more.
+  uint64_t largeBody = uint64_t(256) << 10, largeBodiesTogether = uint64_t(16)
+                                                                  << 20;
+  /// Bytes that are read, and dropped, after the last answer of a connection.
+  uint64_t droppedBytes = uint64_t(512) << 10;
   /// Bytes of an answer that wait for the client; it is cut off beyond. An
   /// answer of one piece may be larger.
   size_t pendingBytes = size_t(8) << 20;
@@ -43,6 +55,8 @@ struct HttpLimits {
   std::chrono::milliseconds headerTime{10'000};
   /// From the end of the headers to the end of the body. 408.
   std::chrono::milliseconds bodyTime{120'000};
+  /// From the end of a request to the beginning of its handler; 503.
+  std::chrono::milliseconds waitingTime{60'000};
   /// Between an answer and the next request; the connection is closed then.
   std::chrono::milliseconds idleTime{75'000};
   /// A client that takes nothing of its answer for so long is cut off.
@@ -90,10 +104,15 @@ struct HttpSettings {
   /// The Content-Security-Policy of static files.
   std::string contentSecurityPolicy{kStrictContentSecurityPolicy};
 
-  int threads = 2; ///< That receive and send, and run the handler.
+  int threads = 2; ///< That receive and send, and do nothing else.
+  /// Threads that run the handler, in turn for its clients; at least 3.
+  int handlerThreads = 4;
+  /// Paths whose requests have a thread of their own, because their answers
+  /// must not wait for others.
+  std::vector<std::string> monitorPaths = {"/health", "/v1/health", "/metrics"};
   HttpLimits limits;
   /// How often HttpAnswer::begin()'s ping is written.
-  std::chrono::milliseconds pingInterval{15'000};
+  std::chrono::milliseconds pingInterval{5'000};
   /// Returns the JSON of an error that the server itself answers with, as
   /// clients of the path's interface expect it. Called from any thread. Empty:
   /// OpenAI's form.

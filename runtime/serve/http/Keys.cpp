@@ -55,14 +55,19 @@ StatusOr<KeyRing> KeyRing::parse(std::string_view text) {
     if (line.empty() || line.starts_with('#'))
       continue;
     size_t colon = line.find(':');
-    std::string_view name;
+    Client client;
     if (colon != line.npos) {
-      name = trimmed(line.substr(0, colon));
+      std::string_view name = trimmed(line.substr(0, colon));
       line = trimmed(line.substr(colon + 1));
-      if (!isName(name))
+      const size_t at = std::min(name.find('@'), name.size());
+      const bool hasGroup = at < name.size();
+      if (!isName(name.substr(0, at)) ||
+          (hasGroup && !isName(name.substr(at + 1))))
         return lineError(number,
-                         "the name before \":\" is not 1 to 64 letters, "
-                         "digits and \"_.-\"");
+                         "the name before \":\", or its group after \"@\", is "
+                         "not 1 to 64 letters, digits and \"_.-\"");
+      client = {std::string(name.substr(0, at)),
+                std::string(hasGroup ? name.substr(at) : name)};
     }
     if (!isKey(line))
       return lineError(number, "a key is printable ASCII without spaces");
@@ -70,10 +75,15 @@ StatusOr<KeyRing> KeyRing::parse(std::string_view text) {
     for (const Key &other : ring.keys_)
       if (other.hash == hash)
         return lineError(number, "this key is in the file already");
-    std::string client(name);
-    if (client.empty())
-      client = fmt::format("key-{:02x}{:02x}{:02x}{:02x}", hash[0], hash[1],
-                           hash[2], hash[3]);
+    if (client.name.empty())
+      client.name = client.group = fmt::format(
+          "key-{:02x}{:02x}{:02x}{:02x}", hash[0], hash[1], hash[2], hash[3]);
+    // A client has one group, whichever of its keys it sends.
+    for (const Key &other : ring.keys_)
+      if (other.client.name == client.name &&
+          other.client.group != client.group)
+        return lineError(
+            number, fmt::format("{} is in another group above", client.name));
     ring.keys_.push_back({std::move(client), hash});
   }
   if (ring.keys_.empty())
@@ -82,9 +92,9 @@ StatusOr<KeyRing> KeyRing::parse(std::string_view text) {
   return ring;
 }
 
-const std::string *KeyRing::clientOf(std::string_view key) const {
+const KeyRing::Client *KeyRing::clientOf(std::string_view key) const {
   Hash hash = hashOf(key);
-  const std::string *found = nullptr;
+  const Client *found = nullptr;
   for (const Key &candidate : keys_)
     if (CRYPTO_memcmp(candidate.hash.data(), hash.data(), hash.size()) == 0)
       found = &candidate.client;

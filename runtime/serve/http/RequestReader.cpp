@@ -27,6 +27,7 @@ struct Body {
     reader(http::header<isRequest, Fields> &, std::string &body)
         : body_(body) {}
     void init(const boost::optional<uint64_t> &length, error_code &error) {
+      length_ = length.value_or(UINT64_MAX);
       if (length)
         body_.reserve(size_t(std::min(*length, kMostReservedBytes)));
       error = {};
@@ -37,6 +38,11 @@ struct Body {
       size_t bytes = 0;
       for (boost::asio::const_buffer part :
            boost::beast::buffers_range_ref(buffers)) {
+        // Doubled, but to no more than what was announced.
+        const size_t needed = body_.size() + part.size();
+        if (needed > body_.capacity())
+          body_.reserve(std::max(
+              needed, size_t(std::min<uint64_t>(length_, 2 * needed))));
         body_.append(static_cast<const char *>(part.data()), part.size());
         bytes += part.size();
       }
@@ -46,6 +52,7 @@ struct Body {
 
   private:
     std::string &body_;
+    uint64_t length_ = UINT64_MAX; ///< Announced.
   };
 };
 
@@ -74,14 +81,37 @@ void RequestReader::fail(int status, std::string message) {
   refusal_ = {status, std::move(message)};
 }
 
+/// Whether a line of the headers goes on the next one (RFC 9112, 5.2), which
+/// proxies and servers read differently. The bytes begin within the headers,
+/// `atLine` says whether at the beginning of a line.
+static bool hasFoldedLine(std::string_view bytes, bool atLine) {
+  auto isSpace = [&](size_t at) {
+    return at < bytes.size() && (bytes[at] == ' ' || bytes[at] == '\t');
+  };
+  if (atLine && isSpace(0))
+    return true;
+  const size_t end = std::min(bytes.find("\r\n\r\n"), bytes.size());
+  for (size_t line = bytes.find("\r\n"); line < end;
+       line = bytes.find("\r\n", line + 2))
+    if (isSpace(line + 2))
+      return true;
+  return false;
+}
+
 size_t RequestReader::feed(std::string_view bytes) {
   size_t used = 0;
+  if (state_ == State::Head && hasFoldedLine(bytes, hasLine_)) {
+    fail(400, "a line of the headers begins with a space: send each header on "
+              "one line");
+    return 0;
+  }
   while (used < bytes.size() &&
          (state_ == State::Head || state_ == State::Body)) {
     error_code error;
     size_t step = parser_->put(
         boost::asio::buffer(bytes.data() + used, bytes.size() - used), error);
     used += step;
+    hasLine_ |= step > 0;
     if (error == http::error::need_more)
       return used;
     if (error == http::error::header_limit)

@@ -58,6 +58,7 @@ private:
 
   std::unique_ptr<Parser> parser_;
   State state_ = State::Head;
+  bool hasLine_ = false; ///< Whether lines of the headers were used.
   RequestHead head_;
   Refusal refusal_;
 };

@@ -25,25 +25,34 @@ namespace moert {
 /// The keys of clients. Only their hashes are kept.
 class KeyRing {
 public:
-  /// Reads keys from a text: one a line, as KEY or NAME:KEY, where a name is up
-  /// to 64 letters, digits and "_.-"; empty lines and those that begin with "#"
-  /// do not count. Several keys may have the same name, which is what clients
-  /// are told apart by; without a name it is made of the key's hash. Fails with
+  /// Whose key it is.
+  struct Client {
+    std::string name;
+    /// Clients of one group may find out what each other asked; without a group
+    /// it is the name. A group's begins with "@".
+    std::string group;
+  };
+
+  /// Reads keys from a text: one a line, as KEY, NAME:KEY or NAME@GROUP:KEY,
+  /// where names and groups are up to 64 letters, digits and "_.-"; empty lines
+  /// and those that begin with "#" do not count. Several keys may have the same
+  /// name, which is what clients are told apart by; without a name it is made
+  /// of the key's hash. Fails with
   /// InvalidFile, naming the line but never the key: for a key with spaces or
   /// outside printable ASCII, for one that is there twice, and for a text
   /// without keys.
   static StatusOr<KeyRing> parse(std::string_view text);
 
-  /// Returns the name of the client that has `key`, or null. Takes the same
-  /// time for every key.
-  const std::string *clientOf(std::string_view key) const;
+  /// Returns the client that has `key`, or null. Takes the same time for every
+  /// key.
+  const Client *clientOf(std::string_view key) const;
 
   size_t size() const { return keys_.size(); }
 
 private:
   using Hash = std::array<unsigned char, 32>;
   struct Key {
-    std::string client;
+    Client client;
     Hash hash;
   };
   static Hash hashOf(std::string_view key);

@@ -1,16 +1,31 @@
 #include "runtime/serve/http/ServerCore.h"
 
+#include "runtime/serve/http/Connection.h"
 #include "runtime/serve/http/TlsFiles.h"
+
+#include <algorithm>
+#include <boost/asio/post.hpp>
 
 namespace moert {
 
 namespace {
 /// Connections beyond the limit that are told so at one time.
 constexpr size_t kMostRefused = 64;
+
+WorkQueue::Limits workLimits(const HttpSettings &settings) {
+  const HttpLimits &limits = settings.limits;
+  return {.threads = settings.handlerThreads,
+          .waiting = limits.waitingRequests,
+          .waitingPerClient = limits.waitingRequestsPerClient,
+          .largeBytes = limits.largeBody,
+          .bytesTogether = limits.largeBodiesTogether};
+}
 } // namespace
 
 ServerCore::ServerCore(HttpSettings settings, HttpHandler handler)
-    : settings_(std::move(settings)), handler_(std::move(handler)) {
+    : settings_(std::move(settings)), handler_(std::move(handler)),
+      bodies_(std::make_shared<BodySpace>(settings_.limits.bodyBytesInAll)),
+      work_(workLimits(settings_)), monitors_({}) {
   rules_.hosts.allowed = settings_.allowedHosts;
   rules_.allowedOrigins = settings_.allowedOrigins;
   rules_.publicPaths = settings_.publicPaths;
@@ -59,43 +74,91 @@ std::shared_ptr<ssl_ctx_st> ServerCore::tls() const {
   return tls_;
 }
 
+WorkQueue &ServerCore::workFor(const std::string &path) {
+  return std::ranges::find(settings_.monitorPaths, path) ==
+                 settings_.monitorPaths.end()
+             ? work_
+             : monitors_;
+}
+
+void ServerCore::stopWork() {
+  work_.stop();
+  monitors_.stop();
+}
+
 ServerCore::Place ServerCore::add(const std::shared_ptr<Connection> &connection,
                                   const std::string &group) {
-  std::lock_guard lock(mutex_);
-  const HttpLimits &limits = settings_.limits;
-  ++allConnections_;
-  bool isCounted = !group.empty();
-  size_t ofGroup = isCounted ? ++groups_[group] : 0;
-  Place place = Place::Served;
-  if (connections_.size() >= limits.connections + kMostRefused)
-    place = Place::Dropped;
-  else if (connections_.size() >= limits.connections ||
-           ofGroup > limits.connectionsPerPeer)
-    place = Place::Refused;
-  if (isCounted && ofGroup > limits.connectionsPerPeer + kMostRefused)
-    place = Place::Dropped;
-  if (place != Place::Served)
-    ++refusedConnections_;
-  if (place == Place::Dropped) {
-    if (isCounted && --groups_[group] == 0)
-      groups_.erase(group);
-  } else {
-    connections_[connection.get()] = {connection, group};
+  std::shared_ptr<Connection> silent;
+  Place place;
+  {
+    std::lock_guard lock(mutex_);
+    const HttpLimits &limits = settings_.limits;
+    if (countOf(group) >= limits.connectionsPerPeer)
+      silent = removeSilent(group);
+    else if (connections_.size() >= limits.connections)
+      silent = removeSilent("");
+    place = placeFor(group);
+    ++allConnections_;
+    if (place != Place::Served)
+      ++refusedConnections_;
+    if (place != Place::Dropped) {
+      connections_[connection.get()] = {connection, group};
+      if (!group.empty())
+        ++groups_[group];
+    }
   }
+  if (silent)
+    boost::asio::post(silent->socket().get_executor(),
+                      [silent] { silent->giveWay(); });
   return place;
+}
+
+size_t ServerCore::countOf(const std::string &group) const {
+  auto found = groups_.find(group);
+  return found == groups_.end() ? 0 : found->second;
+}
+
+ServerCore::Place ServerCore::placeFor(const std::string &group) const {
+  const HttpLimits &limits = settings_.limits;
+  const size_t ofGroup = countOf(group);
+  if (connections_.size() >= limits.connections + kMostRefused ||
+      ofGroup >= limits.connectionsPerPeer + kMostRefused)
+    return Place::Dropped;
+  return connections_.size() >= limits.connections ||
+                 ofGroup >= limits.connectionsPerPeer
+             ? Place::Refused
+             : Place::Served;
 }
 
 void ServerCore::remove(const Connection *connection) {
   std::lock_guard lock(mutex_);
-  auto found = connections_.find(connection);
-  if (found == connections_.end())
-    return;
-  if (auto group = groups_.find(found->second.group);
+  if (auto found = connections_.find(connection); found != connections_.end())
+    erase(found);
+}
+
+void ServerCore::erase(Entries::iterator entry) {
+  if (auto group = groups_.find(entry->second.group);
       group != groups_.end() && --group->second == 0)
     groups_.erase(group);
-  connections_.erase(found);
+  connections_.erase(entry);
   if (connections_.empty())
     removed_.notify_all();
+}
+
+std::shared_ptr<Connection> ServerCore::removeSilent(const std::string &group) {
+  auto oldest = connections_.end();
+  Connection::Clock::time_point since = Connection::Clock::now();
+  for (auto it = connections_.begin(); it != connections_.end(); ++it)
+    if ((group.empty() || it->second.group == group) &&
+        it->first->silentSince() < since) {
+      since = it->first->silentSince();
+      oldest = it;
+    }
+  if (oldest == connections_.end())
+    return nullptr;
+  std::shared_ptr<Connection> found = oldest->second.connection.lock();
+  erase(oldest);
+  return found;
 }
 
 std::vector<std::shared_ptr<Connection>> ServerCore::connections() const {
@@ -112,17 +175,10 @@ bool ServerCore::waitUntilEmpty(std::chrono::milliseconds most) {
   return removed_.wait_for(lock, most, [&] { return connections_.empty(); });
 }
 
-bool ServerCore::takeBodySpace(uint64_t bytes) {
-  if (bodyBytes_.fetch_add(bytes) + bytes <= settings_.limits.bodyBytesInAll)
-    return true;
-  bodyBytes_ -= bytes;
-  return false;
-}
-
 HttpCounts ServerCore::counts() const {
   std::lock_guard lock(mutex_);
   return {.openConnections = connections_.size(),
-          .bodyBytes = bodyBytes_,
+          .bodyBytes = bodies_->used(),
           .connections = allConnections_,
           .refusedConnections = refusedConnections_,
           .requests = requests,

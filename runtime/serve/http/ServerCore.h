@@ -3,8 +3,10 @@
 #ifndef MOE_RUNTIME_SERVE_HTTP_SERVERCORE_H
 #define MOE_RUNTIME_SERVE_HTTP_SERVERCORE_H
 
+#include "runtime/base/WorkQueue.h"
 #include "runtime/serve/Exchange.h"
 #include "runtime/serve/http/Admission.h"
+#include "runtime/serve/http/BodySpace.h"
 #include "runtime/serve/http/HttpServer.h"
 #include "runtime/serve/http/HttpSettings.h"
 
@@ -41,23 +43,26 @@ public:
   std::shared_ptr<const KeyRing> keys() const; ///< Null: none are asked for.
   std::shared_ptr<ssl_ctx_st> tls() const;     ///< Null: no TLS.
 
+  /// Where handlers run: those of monitors apart from all others.
+  WorkQueue &workFor(const std::string &path);
+  const std::shared_ptr<BodySpace> &bodies() const { return bodies_; }
+  /// Waits for the handlers that run. When no connection is left.
+  void stopWork();
+
   /// How a new connection is treated.
   enum class Place {
     Served,
     Refused, ///< It gets an error: a limit is reached.
     Dropped, ///< It gets nothing: there are too many that get an error.
   };
-  /// `group` is the peer's share (peerGroup()), "" for unix sockets.
+  /// `group` is the peer's share (peerGroup()), "" for unix sockets. Closes a
+  /// connection that is silent if that makes a place.
   Place add(const std::shared_ptr<Connection> &connection,
             const std::string &group);
   void remove(const Connection *connection);
   std::vector<std::shared_ptr<Connection>> connections() const;
   /// Returns whether all connections were removed in time.
   bool waitUntilEmpty(std::chrono::milliseconds most);
-
-  /// Takes space for a part of a body. Returns whether there was any.
-  bool takeBodySpace(uint64_t bytes);
-  void returnBodySpace(uint64_t bytes) { bodyBytes_ -= bytes; }
 
   std::atomic<bool> isDraining{false};
   std::atomic<uint64_t> requests{0}, refusedRequests{0}, cutAnswers{0};
@@ -69,14 +74,26 @@ private:
     std::string group;
   };
 
+  using Entries = std::map<const Connection *, Entry>;
+
+  // With the lock.
+  /// Removes the connection that has been silent for longest, of a group or, if
+  /// that is "", of all, and returns it; null if none is silent. The lock must
+  /// be free when it goes.
+  std::shared_ptr<Connection> removeSilent(const std::string &group);
+  void erase(Entries::iterator entry);
+  Place placeFor(const std::string &group) const;
+  size_t countOf(const std::string &group) const; ///< Its connections.
+
   const HttpSettings settings_;
   const HttpHandler handler_;
   AdmissionRules rules_;
-  std::atomic<uint64_t> bodyBytes_{0};
+  const std::shared_ptr<BodySpace> bodies_;
+  WorkQueue work_, monitors_;
 
   mutable std::mutex mutex_; ///< Of all below.
   std::condition_variable removed_;
-  std::map<const Connection *, Entry> connections_;
+  Entries connections_;
   std::map<std::string, size_t> groups_; ///< Connections of each.
   uint64_t allConnections_ = 0, refusedConnections_ = 0;
   std::shared_ptr<const KeyRing> keys_;

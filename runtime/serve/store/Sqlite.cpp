@@ -1,7 +1,10 @@
 #include "runtime/serve/store/Sqlite.h"
 
+#include "runtime/base/PrivateFiles.h"
+
 #include <fmt/format.h>
 #include <sqlite3.h>
+#include <unistd.h>
 
 namespace moert {
 
@@ -99,6 +102,11 @@ StatusOr<SqliteDatabase> SqliteDatabase::open(const std::string &path) {
   SqliteDatabase result;
   result.place_ = path.empty() ? "database in memory" : path;
   result.logPages_ = std::make_unique<int>(0);
+  // SQLite gives its log the mode of the database.
+  if (!path.empty())
+    for (const std::string &file : {path, path + "-wal", path + "-shm"})
+      if (file == path || ::access(file.c_str(), F_OK) == 0)
+        MOE_RETURN_IF_ERROR(makePrivateFile(file));
   sqlite3 *database = nullptr;
   int code =
       sqlite3_open_v2(path.empty() ? ":memory:" : path.c_str(), &database,

@@ -55,9 +55,10 @@ private:
 /// A connection.
 class SqliteDatabase {
 public:
-  /// Opens the file, which is created if it does not exist; "" is a database in
-  /// memory. Other processes are kept out. Fails with InvalidFile if the file
-  /// is no database, with Usage if another process has it, otherwise with Io.
+  /// Opens the file, which is created if it does not exist and which no other
+  /// user can read then; "" is a database in memory. Other processes are kept
+  /// out. Fails with InvalidFile if the file is no database, with Usage if
+  /// another process has it, otherwise with Io.
   static StatusOr<SqliteDatabase> open(const std::string &path);
 
   StatusOr<SqliteStatement> prepare(std::string_view sql) const;

@@ -52,6 +52,7 @@ public:
       : record_(std::move(record)) {}
 
   ErrorStyle errorStyle() const override { return ErrorStyle::OpenAi; }
+  bool mayWait() const override { return true; }
   Json whole(std::span<const Choice>) override { return {}; }
   std::string delta(size_t, const Choice &choice, const Delta &delta) override {
     std::lock_guard lock(record_->mutex_);
@@ -105,8 +106,8 @@ void RunRecord::start(const Exchange &exchange,
   record->facts_ = replyFacts(*backend, exchange.settings(), plan);
   lock.unlock();
   record->write(std::move(firstEvents));
-  startRun(std::move(backend), record, std::move(plan),
-           std::make_unique<Writer>(record));
+  startRun(exchange, std::move(backend), std::move(plan),
+           std::make_unique<Writer>(record), record);
 }
 
 void RunRecord::cancel() {
@@ -338,6 +339,7 @@ std::string RunRecord::delta(const Choice &choice, const Delta &delta) {
   // Threads have no place for reasoning.
   case Delta::Kind::Reasoning:
   case Delta::Kind::CallEnd:
+  case Delta::Kind::Progress:
     break;
   }
   return events;

@@ -98,7 +98,8 @@ public:
     return list;
   }
 
-  std::string delta(size_t index, const Choice &, const Delta &delta) override {
+  std::string delta(size_t index, const Choice &choice,
+                    const Delta &delta) override {
     sentTokens_[index] += int32_t(delta.tokens.size());
     Json json = {{"index", index},
                  {"content", delta.text},
@@ -107,7 +108,12 @@ public:
                  {"id_slot", -1},
                  {"tokens_predicted", sentTokens_[index]},
                  {"tokens_evaluated", completions_[index].promptTokens}};
-    addLogprobs(json, delta.logprobs);
+    if (delta.kind == Delta::Kind::Progress)
+      json["prompt_progress"] = progressJson(choice, delta.promptDone);
+    else
+      addLogprobs(json, delta.logprobs);
+    if (facts_.timesTokens)
+      json["timings"] = timingsJson(choice.stats);
     return sseEvent(json);
   }
 
@@ -175,9 +181,10 @@ void readCompletion(const Field &body, const ApiSettings &settings,
     generate.choices = int32_t(*choices);
   generate.reply.ignoreEos = body["ignore_eos"].boolean().value_or(false);
   generate.streams = body["stream"].boolean().value_or(false);
+  readService(body, generate);
   if (auto most = body["n_probs"].integer(0, kMostTopLogprobs); most && *most)
     generate.topLogprobs = int32_t(*most);
-  generate.grammar = readOpenAiFormat(body);
+  generate.format = readOpenAiFormat(body);
   request.returnsTokens = body["return_tokens"].boolean().value_or(false);
   request.responseFields = body["response_fields"].texts(kMostTools);
   // No time, or less, is no limit.
@@ -204,7 +211,8 @@ void readInfill(const Field &body, CompletionRequest &request) {
 std::variant<std::vector<ChatPrompt>, ApiError>
 promptsFor(const Backend &backend, const CompletionRequest &request) {
   if (!request.infill)
-    return promptsOf(backend, request.prompts, "prompt");
+    return promptsOf(backend, request.prompts, "prompt",
+                     request.generate.choices);
   auto prompt = infillPrompt(backend, *request.infill);
   if (auto *error = std::get_if<ApiError>(&prompt))
     return *error;
@@ -222,30 +230,31 @@ void complete(Exchange exchange, bool isInfill) {
       });
   if (!request)
     return;
-  request->generate.client = exchange.request.client;
+  setClient(exchange, request->generate);
   std::string model = request->generate.model;
-  withModel(std::move(exchange), model,
-            [request = *std::move(request)](const Exchange &exchange,
-                                            std::shared_ptr<Backend> backend) {
-              auto prompts = promptsFor(*backend, request);
-              if (auto *error = std::get_if<ApiError>(&prompts))
-                return exchange.fail(*error);
-              Prepared prepared = preparePrompts(
-                  *backend, exchange.settings(), request.generate,
-                  std::get<std::vector<ChatPrompt>>(std::move(prompts)));
-              if (auto *error = std::get_if<ApiError>(&prepared))
-                return exchange.fail(*error);
-              RunPlan plan = std::get<RunPlan>(std::move(prepared));
-              ReplyFacts facts =
-                  replyFacts(*backend, exchange.settings(), plan);
-              std::vector<CompletionFacts> completions;
-              for (const GenerationRequest &each : plan.requests)
-                completions.push_back(factsOfCompletion(each, plan.streams));
-              auto writer = std::make_unique<CompletionWriter>(
-                  std::move(facts), std::move(completions), request);
-              startRun(std::move(backend), exchange.answer, std::move(plan),
-                       std::move(writer));
-            });
+  withModel(
+      std::move(exchange), model,
+      [request = *std::move(request)](const Exchange &exchange,
+                                      std::shared_ptr<Backend> backend) {
+        auto prompts = promptsFor(*backend, request);
+        if (auto *error = std::get_if<ApiError>(&prompts))
+          return exchange.fail(*error);
+        Prepared prepared = preparePrompts(
+            *backend, exchange.settings(), request.generate,
+            std::get<std::vector<ChatPrompt>>(std::move(prompts)));
+        if (auto *error = std::get_if<ApiError>(&prepared))
+          return exchange.fail(*error);
+        RunPlan plan = std::get<RunPlan>(std::move(prepared));
+        ReplyFacts facts = replyFacts(*backend, exchange.settings(), plan);
+        std::vector<CompletionFacts> completions;
+        for (const GenerationRequest &each : plan.requests)
+          completions.insert(completions.end(), size_t(plan.choicesPerPrompt),
+                             factsOfCompletion(each, plan.streams));
+        auto writer = std::make_unique<CompletionWriter>(
+            std::move(facts), std::move(completions), request);
+        startRun(exchange, std::move(backend), std::move(plan),
+                 std::move(writer));
+      });
 }
 } // namespace
 

@@ -191,6 +191,22 @@ void reportMetrics(Exchange exchange) {
                         std::move(text));
 }
 
+void reportUsage(Exchange exchange) {
+  Json data = Json::array();
+  for (const auto &[key, usage] : exchange.context->usage.entries()) {
+    const auto &[client, model] = key;
+    if (!exchange.request.client.empty() && client != exchange.request.client)
+      continue;
+    data.push_back({{"client", client},
+                    {"model", model},
+                    {"requests", usage.requests},
+                    {"prompt_tokens", usage.promptTokens},
+                    {"cached_tokens", usage.cachedTokens},
+                    {"completion_tokens", usage.generatedTokens}});
+  }
+  sendJson(*exchange.answer, {{"object", "list"}, {"data", std::move(data)}});
+}
+
 void reportHealth(Exchange exchange) {
   ModelHost::Health health = exchange.context->host.health();
   Json json = {{"status", health.state}};
@@ -204,7 +220,11 @@ void reportHealth(Exchange exchange) {
 void reportSlots(Exchange exchange) {
   Json list = Json::array();
   for (const auto &backend : exchange.context->host.loaded())
-    for (const BackendSlot &slot : backend->slots())
+    for (const BackendSlot &slot : backend->slots()) {
+      // A client sees its own; without keys all are.
+      if (!exchange.request.client.empty() &&
+          slot.client != exchange.request.client)
+        continue;
       list.push_back({{"id", slot.id},
                       {"model", backend->facts().id},
                       {"n_ctx", backend->facts().contextTokens},
@@ -214,6 +234,7 @@ void reportSlots(Exchange exchange) {
                       {"n_prompt_tokens", slot.promptTokens},
                       {"n_past", slot.position},
                       {"n_decoded", slot.generatedTokens}});
+    }
   sendJson(*exchange.answer, list);
 }
 
