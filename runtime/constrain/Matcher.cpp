@@ -93,6 +93,7 @@ Status Matcher::accept(int32_t token) {
 
 void Matcher::remember(PositionId at) {
   ++tokenCount_;
+  verdicts_.clear();
   pending_.reset();
   hasTextualMask_ = false;
   history_.push_back({at, text_.size()});

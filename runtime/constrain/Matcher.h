@@ -182,6 +182,7 @@ private:
   /// Follows all edges that read nothing.
   PositionId close(std::vector<Way> open);
   PositionId positionOf(std::vector<Way> ways, bool canEnd);
+  bool holds(int32_t check, std::string_view text);
   FrameId frame(Frame frame);
   Way wayTo(Automaton::StateId state, FrameId frame);
   ScanRun &scanRun(int32_t index);
@@ -221,6 +222,8 @@ private:
   std::unordered_map<PositionId, Mask> masks_;     ///< Up to kMostMaskBytes.
   std::vector<std::shared_ptr<LearntScan>> scans_; ///< By scanner; or null.
   std::vector<LearntScan *> usedScans_;
+  /// Of checks whose text ends with a bracket, for the next token.
+  std::unordered_map<std::string, bool> verdicts_;
   std::optional<Pending> pending_;
   Mask textualMask_; ///< Of the present position, where it depends on the text.
   bool hasTextualMask_ = false;
