@@ -4,6 +4,8 @@
 
 #include "runtime/base/Text.h"
 
+#include <algorithm>
+
 namespace moert {
 
 Matcher::Matcher(std::shared_ptr<const Automaton> automaton,
@@ -31,6 +33,12 @@ void Matcher::restart() {
   hasTextualMask_ = false;
   tokenCount_ = spent_ = 0;
   start();
+}
+
+bool Matcher::isSpent() const {
+  auto lock = library_->lock();
+  return std::ranges::any_of(
+      usedScans_, [](const LearntScan *scan) { return scan->run->isFull(); });
 }
 
 size_t Matcher::bytes() const {

@@ -83,6 +83,9 @@ public:
   const std::shared_ptr<const Automaton> &sharedAutomaton() const {
     return automaton_;
   }
+  /// Whether a scanner has learnt more states than it may, so that the matcher
+  /// is no use for another text.
+  bool isSpent() const;
   /// Returns about how many bytes positions and masks take.
   size_t bytes() const;
 
