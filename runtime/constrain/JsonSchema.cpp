@@ -37,7 +37,9 @@ valueCheck(std::shared_ptr<const SchemaValidator> validator, const Json &schema,
     const Json value = Json::parse(text, nullptr, /*allow_exceptions=*/false);
     return !value.is_discarded() && validator->accepts(schema, value);
   };
-  return std::make_shared<const TextCheck>("schema " + key, std::move(holds));
+  return std::make_shared<const TextCheck>("schema " + key, std::move(holds),
+                                           TextCheck::Scope::Own,
+                                           /*ofJson=*/true);
 }
 
 /// A check of integers that have more digits than a scanner keeps.
@@ -75,7 +77,7 @@ std::shared_ptr<const TextCheck> uniqueCheck() {
     return list.is_array() && std::ranges::count(list, list.back()) == 1;
   };
   static const auto check = std::make_shared<const TextCheck>(
-      "unique item", holds, TextCheck::Scope::Enclosing);
+      "unique item", holds, TextCheck::Scope::Enclosing, /*ofJson=*/true);
   return check;
 }
 

@@ -1,5 +1,6 @@
 //===- SchemaTest.cpp - Masks that allow all that a schema allows ---------===//
 
+#include "runtime/constrain/Gbnf.h"
 #include "runtime/constrain/GrammarCache.h"
 #include "runtime/constrain/JsonSchema.h"
 #include "runtime/constrain/Matcher.h"
@@ -420,6 +421,37 @@ TEST(Schema, MasksAreMadeInPieces) {
     ASSERT_TRUE(pieces.accept(uint8_t(byte)).isOk());
   }
   EXPECT_GT(calls, 200);
+}
+
+// Which tokens stay inside a string is found once, not for each place that a
+// string may be in.
+TEST(Schema, MasksInsideTextsAreFoundOnce) {
+  auto grammar = parseGbnf("root ::= \"[\" (item (\",\" item)*)? \"]\"\n"
+                           "item ::= root | string\n"
+                           "string ::= \"\\\"\" [^\\\"]* \"\\\"\"\n");
+  ASSERT_TRUE(grammar.isOk()) << grammar.status().message();
+  auto ofText =
+      std::make_shared<const Automaton>(*Automaton::compile(*grammar));
+  auto ofSchema = compiled(Json::parse(
+      R"({"$defs": {"a": {"type": "array", "items": {"anyOf": [
+          {"$ref": "#/$defs/a"}, {"type": "string", "maxLength": 9}]}}},
+          "$ref": "#/$defs/a"})"));
+  ASSERT_TRUE(ofSchema.isOk());
+  for (const auto &automaton : {ofText, *ofSchema}) {
+    Matcher matcher(automaton, byteTrie());
+    auto piecesAfter = [&](std::string_view text) {
+      for (char byte : text)
+        EXPECT_TRUE(matcher.accept(uint8_t(byte)).isOk()) << text;
+      int pieces = 1;
+      for (; !*matcher.prepare(20); ++pieces)
+        ;
+      return pieces;
+    };
+    const int first = piecesAfter("[\"a");
+    const int second = piecesAfter("\",[[\"b");
+    EXPECT_GT(first, 10);
+    EXPECT_LT(2 * second, first);
+  }
 }
 
 TEST(Schema, ATextThatTakesTooLongIsRefused) {
