@@ -55,8 +55,8 @@ Messages withCallsAsText(Messages messages);
 
 /// Why there is no prompt.
 struct FitFault {
-  /// The first message that the template does not take; the number of messages
-  /// if it is none of them.
+  /// The first message that the template does not take; the last one of a
+  /// conversation of thousands.
   size_t message;
   Status status; ///< What the template says.
 };
