@@ -18,6 +18,20 @@ static ArrayAttr strings(Builder &builder,
   return builder.getArrayAttr(attrs);
 }
 
+/// The chat template of a model. A file may have one for conversations with
+/// tools besides: then the template is the one or the other. The signs keep
+/// white space at their ends.
+static moert::StatusOr<std::string> chatTemplateOf(const GgufModel &model) {
+  MOE_ASSIGN_OR_RETURN(std::optional<std::string_view> chat,
+                       model.getString("tokenizer.chat_template"));
+  MOE_ASSIGN_OR_RETURN(std::optional<std::string_view> withTools,
+                       model.getString("tokenizer.chat_template.tool_use"));
+  if (!chat || !withTools || *chat == *withTools)
+    return std::string(withTools && !chat ? *withTools : chat.value_or(""));
+  return "{% if tools +%}" + std::string(*withTools) + "{%+ else +%}" +
+         std::string(*chat) + "{%+ endif %}";
+}
+
 Status addTokenizer(plan::ProgramOp program, const GgufModel &model,
                     bool wanted, std::string_view pre) {
   // The tokenizer follows the tables and precedes the phases, as in the output
@@ -37,9 +51,7 @@ Status addTokenizer(plan::ProgramOp program, const GgufModel &model,
   }
   MOE_ASSIGN_OR_RETURN(moert::TokenizerSpec spec,
                        tokenizerSpecFromGguf(model, pre));
-  MOE_ASSIGN_OR_RETURN(std::optional<std::string_view> chatTemplate,
-                       model.getString("tokenizer.chat_template"));
-  std::string_view chat = chatTemplate.value_or("");
+  MOE_ASSIGN_OR_RETURN(const std::string chat, chatTemplateOf(model));
   builder.create<plan::TokenizerOp>(
       program.getLoc(), spec.model, spec.pre, strings(builder, spec.tokens),
       spec.types, spec.scores, strings(builder, spec.merges),

@@ -1,6 +1,8 @@
 #include "runtime/chat/ChatFormat.h"
 
+#include "runtime/chat/SpeechProbe.h"
 #include "runtime/plan/PlanTokenizer.h"
+#include "runtime/text/StreamDecoder.h"
 
 #include <optional>
 
@@ -32,23 +34,52 @@ constexpr std::string_view plainTemplate =
     "{% for m in messages %}{% if m.role != 'assistant' and not loop.first %}"
     "{{ '\n' }}{% endif %}{{ m.content }}{% endfor %}";
 
-/// Breaks the names of special tokens in all strings of `json`, at any depth.
+/// Breaks the names of special tokens in all strings of `json`, at any depth,
+/// names of members among them.
 void breakNames(Json &json, const Tokenizer &tokenizer) {
-  if (json.is_string())
+  if (json.is_string()) {
     json = tokenizer.breakNames(json.get<std::string>(), breaker);
-  else if (json.is_structured())
+  } else if (json.is_array()) {
     for (Json &item : json)
       breakNames(item, tokenizer);
+  } else if (json.is_object()) {
+    Json broken = Json::object();
+    for (auto &[name, value] : json.items()) {
+      breakNames(value, tokenizer);
+      broken[tokenizer.breakNames(name, breaker)] = std::move(value);
+    }
+    json = std::move(broken);
+  }
 }
 
-/// Returns `text`, which ends where a reply begins, with the beginning of
-/// reasoning appended.
-std::string insideThinking(std::string text) {
-  size_t last = text.find_last_not_of(" \n");
-  std::string_view shown = std::string_view(text).substr(0, last + 1);
-  if (!shown.ends_with("<think>"))
-    text += "<think>\n";
-  return text;
+/// The breaker as a template writes it in JSON that is ASCII.
+void unescapeBreakers(std::string &text) {
+  constexpr std::string_view escaped = "\\ufdd0";
+  for (size_t at = 0; (at = text.find(escaped, at)) != text.npos;
+       at += breaker.size())
+    text.replace(at, escaped.size(), breaker);
+}
+
+/// Takes reasoning that an answer of the assistant begins with, marks and all,
+/// out of it: templates know it by fields of its own.
+void splitReasoning(Json &message, const Speech &speech) {
+  const std::string begin = namedControls(withoutBlanks(speech.reasoningBegin)),
+                    end = namedControls(withoutBlanks(speech.reasoningEnd));
+  auto content = message.find("content");
+  if (begin.empty() || end.empty() || message["role"] != "assistant" ||
+      content == message.end() || !content->is_string() ||
+      message.contains("reasoning_content"))
+    return;
+  const std::string text = content->get<std::string>();
+  const std::string_view all = withoutBlanks(text);
+  const size_t at = all.find(end);
+  if (!all.starts_with(begin) || at == all.npos)
+    return;
+  const std::string reasoning(
+      withoutBlanks(all.substr(begin.size(), at - begin.size())));
+  *content = withoutBlanks(all.substr(at + end.size()));
+  for (const char *name : {"reasoning_content", "reasoning", "thinking"})
+    message[name] = reasoning;
 }
 } // namespace
 
@@ -59,6 +90,18 @@ tokenVariables(const Tokenizer &tokenizer) {
   };
   return {{"bos_token", name(tokenizer.bos())},
           {"eos_token", name(tokenizer.eos())}};
+}
+
+ChatFormat::ChatFormat(ChatTemplate chat, const Tokenizer &tokenizer,
+                       bool isPlain)
+    : template_(std::make_shared<const ChatTemplate>(std::move(chat))),
+      tokenizer_(&tokenizer), isPlain_(isPlain) {
+  auto render = [&](const Json &variables) {
+    return template_->render(
+        {.json = variables.dump(), .strings = tokenVariables(tokenizer)});
+  };
+  speech_ = std::make_shared<const Speech>(learnSpeech(render, tokenizer));
+  history_ = std::make_shared<const History>(render);
 }
 
 StatusOr<ChatFormat> ChatFormat::create(const Plan &plan,
@@ -81,10 +124,13 @@ ChatFormat ChatFormat::plain(const Tokenizer &tokenizer) {
 StatusOr<std::string> ChatFormat::render(const Messages &messages,
                                          const ChatOptions &options) const {
   Json variables = messages.variables();
-  if (options.noSpecial)
+  if (options.noSpecial) {
     for (Json &message : variables["messages"])
-      if (message["role"] != "assistant" && message.contains("content"))
-        breakNames(message["content"], *tokenizer_);
+      splitReasoning(message, *speech_);
+    for (const char *name : {"messages", "tools"})
+      if (variables.contains(name))
+        breakNames(variables[name], *tokenizer_);
+  }
   if (!variables.contains("add_generation_prompt"))
     variables["add_generation_prompt"] = true;
   const bool continues =
@@ -100,6 +146,8 @@ StatusOr<std::string> ChatFormat::render(const Messages &messages,
   input.json = variables.dump();
   input.strings = tokenVariables(*tokenizer_);
   MOE_ASSIGN_OR_RETURN(std::string text, template_->render(input));
+  if (options.noSpecial)
+    unescapeBreakers(text);
   if (continues) {
     // What the template writes after the text ends the message.
     const size_t end = text.rfind(endMark);
@@ -110,8 +158,10 @@ StatusOr<std::string> ChatFormat::render(const Messages &messages,
     text.resize(end);
     return text;
   }
-  return options.thinking == Thinking::Forced ? insideThinking(std::move(text))
-                                              : text;
+  if (options.thinking == Thinking::Forced && !speech_->isInside(text) &&
+      !speech_->reasoningBegin.empty())
+    text += namedControls(withoutBlanks(speech_->reasoningBegin)) + "\n";
+  return text;
 }
 
 StatusOr<std::vector<int32_t>> ChatFormat::encode(std::string_view text,

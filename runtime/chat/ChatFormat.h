@@ -3,7 +3,9 @@
 #ifndef MOE_RUNTIME_CHAT_CHATFORMAT_H
 #define MOE_RUNTIME_CHAT_CHATFORMAT_H
 
+#include "runtime/chat/History.h"
 #include "runtime/chat/Messages.h"
+#include "runtime/chat/Speech.h"
 #include "runtime/plan/Plan.h"
 #include "runtime/text/ChatTemplate.h"
 #include "runtime/text/Tokenizer.h"
@@ -20,13 +22,14 @@ namespace moert {
 enum class Thinking {
   Default, ///< The template decides.
   Off,     ///< enable_thinking is false.
-  Forced,  ///< enable_thinking is true, and the reply begins inside <think>.
+  Forced,  ///< enable_thinking is true, and the reply begins inside reasoning.
 };
 
 struct ChatOptions {
   Thinking thinking = Thinking::Default;
-  /// Treats the names of special tokens inside messages as ordinary text. Set
-  /// it if the messages' authors must not be able to end each other's turns.
+  /// Treats the names of special tokens inside messages and tools as ordinary
+  /// text, whoever wrote them. Set it if authors must not be able to end each
+  /// other's turns.
   bool noSpecial = false;
   /// If the last message is the assistant's, has a text and calls no tools, the
   /// reply goes on with it instead of being a new message.
@@ -69,13 +72,17 @@ public:
                               const ChatOptions &options = {}) const;
 
   const Tokenizer &tokenizer() const { return *tokenizer_; }
+  /// How the model speaks; never null.
+  const std::shared_ptr<const Speech> &speech() const { return speech_; }
+  /// What conversations the template takes, for fitPrompt().
+  const History &history() const { return *history_; }
 
 private:
-  ChatFormat(ChatTemplate chat, const Tokenizer &tokenizer, bool isPlain)
-      : template_(std::make_shared<const ChatTemplate>(std::move(chat))),
-        tokenizer_(&tokenizer), isPlain_(isPlain) {}
+  ChatFormat(ChatTemplate chat, const Tokenizer &tokenizer, bool isPlain);
 
   std::shared_ptr<const ChatTemplate> template_;
+  std::shared_ptr<const Speech> speech_;
+  std::shared_ptr<const History> history_;
   const Tokenizer *tokenizer_;
   bool isPlain_;
 };

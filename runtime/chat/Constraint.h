@@ -1,11 +1,7 @@
 //===- Constraint.h - Holds a reply to a grammar ----------------*- C++ -*-===//
 //
-// The answer follows the grammar from its first byte to its end. Where
-// reasoning is told from the answer, what comes before the answer is reasoning,
-// which is free, and the marks around it (Reasoning.h): the model may begin to
-// reason, and a grammar holds again as soon as it has ended.
-//
-// Everything that cannot be held to the grammar is an error.
+// The grammar is that of the whole reply, with its reasoning and marks
+// (ReplyGrammar.h). Everything that cannot be held to it is an error.
 //
 //===----------------------------------------------------------------------===//
 
@@ -13,14 +9,9 @@
 #define MOE_RUNTIME_CHAT_CONSTRAINT_H
 
 #include "runtime/constrain/MatcherPool.h"
-#include "runtime/text/Reasoning.h"
 
 #include <memory>
-#include <optional>
 #include <span>
-#include <string>
-#include <string_view>
-#include <vector>
 
 namespace moert {
 
@@ -28,26 +19,18 @@ class Tokenizer;
 
 /// What the constraints of a tokenizer share. Immutable; threads may share it.
 struct ConstraintVocabulary {
-  /// `tokenizer` must outlive this.
   explicit ConstraintVocabulary(const Tokenizer &tokenizer);
 
-  const Tokenizer &tokenizer;
   std::shared_ptr<const TokenTrie> trie;
   /// Of finished constraints. It may change although this is immutable.
   std::shared_ptr<MatcherPool> matchers;
-  /// Tokens that can only begin a mark, or are one.
-  std::vector<int32_t> marks;
-  /// A bit for every token that does not end generation.
-  std::vector<uint64_t> others;
 };
 
 /// Not for several threads.
 class Constraint {
 public:
-  /// `prompt` is the text before the reply: it may have begun the reasoning.
   Constraint(std::shared_ptr<const Automaton> grammar,
-             std::shared_ptr<const ConstraintVocabulary> vocabulary,
-             bool splitReasoning, std::string_view prompt);
+             std::shared_ptr<const ConstraintVocabulary> vocabulary);
   ~Constraint();
 
   /// Returns a bit per token that may be next (Matcher::allowed). Valid until
@@ -55,28 +38,19 @@ public:
   /// and with Unsupported if no token of the vocabulary can follow.
   StatusOr<std::span<const uint64_t>> allowed();
 
-  /// Takes the next token, which must be allowed.
-  Status accept(int32_t token);
+  /// Works on what allowed() will return (Matcher::prepare). Returns whether it
+  /// is ready.
+  StatusOr<bool> prepare(uint64_t steps);
 
-  /// Whether nothing can follow: the answer is complete.
-  bool hasEnded() const { return isAnswer_ && matcher_->hasEnded(); }
+  /// Takes the next token, which must be allowed.
+  Status accept(int32_t token) { return matcher_->accept(token); }
+
+  /// Whether nothing can follow: the reply is complete.
+  bool hasEnded() const { return matcher_->hasEnded(); }
 
 private:
-  /// Most tokens of marks before the answer: a model that goes on and on with
-  /// marks is held to the answer's grammar after these.
-  static constexpr int kMostMarkTokens = 32;
-
-  void allowMarks(std::vector<uint64_t> &mask) const;
-  Status acceptMark(std::string_view bytes);
-  Status acceptReasoning(std::string_view bytes);
-
   std::shared_ptr<const ConstraintVocabulary> vocabulary_;
   std::unique_ptr<Matcher> matcher_;
-  bool isAnswer_; ///< The answer has begun.
-  ReasoningSplitter splitter_;
-  std::string mark_; ///< The part of a mark that has been written.
-  int markTokens_ = 0;
-  std::vector<uint64_t> mask_; ///< What allowed() returned, if not a matcher's.
 };
 
 } // namespace moert

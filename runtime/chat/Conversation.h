@@ -37,9 +37,9 @@ public:
   StatusOr<ChatPrompt> prompt() const;
 
   /// Returns a stream for the reply to `prompt`.
-  StatusOr<ReplyStream>
-  reply(const ChatPrompt &prompt,
-        ReplyOptions options = ReplyOptions::forChat()) const {
+  StatusOr<ReplyStream> reply(const ChatPrompt &prompt,
+                              ReplyOptions options = {}) const {
+    options.speech = format_.speech();
     return ReplyStream::create(format_.tokenizer(), prompt.text,
                                std::move(options));
   }

@@ -1,7 +1,8 @@
 //===- GenericTools.h - Tools for templates that know none ------*- C++ -*-===//
 //
-// Some chat templates have no form for calls of tools, or one that is not
-// known. Their models are told of the tools in words, in the system message:
+// Some chat templates have no form for calls of tools, or do not tell their
+// model of them (Speech::knowsTools()). Such models are told of the tools in
+// words, in the system message:
 //
 //   # Tools
 //   ... Each line is a tool that you may call, as JSON: ...
@@ -23,29 +24,19 @@
 #include "runtime/chat/Messages.h"
 #include "runtime/chat/ToolFormat.h"
 
-#include <string_view>
 #include <vector>
 
 namespace moert {
 
-/// Whether a chat template is one of these: it has no form for calls that is
-/// known, or it tells the model of no tools, as DeepSeek V3.1's.
-bool needsGenericTools(std::string_view templateSource);
-
 /// The form in which such models write calls.
 const ToolFormat &genericToolFormat();
 
-struct GenericToolOptions {
-  bool isRequired = false; ///< The reply must call a tool.
-  /// Tells of the tools in the user's first message, for templates that take no
-  /// system message.
-  bool isInUserMessage = false;
-};
-
-/// The conversation without what such a template ignores: its tools, calls and
-/// their answers are text. Roles alternate where they did before.
+/// The conversation without what such a template ignores: its tools, which an
+/// instruction in front of the messages tells of, calls and their answers are
+/// text. With `isRequired` the reply must call a tool. fitMessages() makes it
+/// fit for templates that take no instructions.
 Messages withGenericTools(Messages messages, const std::vector<Tool> &tools,
-                          const GenericToolOptions &options);
+                          bool isRequired);
 
 } // namespace moert
 

@@ -8,41 +8,51 @@ std::string_view stopReasonName(StopReason reason) {
   return names[static_cast<size_t>(reason)];
 }
 
+ReplyStream::ReplyStream(const Tokenizer &tokenizer, StreamDecoder decoder,
+                         std::string_view prompt, ReplyOptions options)
+    : tokenizer_(&tokenizer), decoder_(std::move(decoder)),
+      options_(std::move(options)) {
+  if (options_.speech)
+    splitter_.emplace(options_.speech, prompt, options_.findsCalls);
+}
+
 StatusOr<ReplyStream> ReplyStream::create(const Tokenizer &tokenizer,
                                           std::string_view prompt,
                                           ReplyOptions options) {
-  MOE_ASSIGN_OR_RETURN(
-      StreamDecoder decoder,
-      StreamDecoder::create(tokenizer, options.stops, options.showControl));
+  MOE_ASSIGN_OR_RETURN(StreamDecoder decoder,
+                       StreamDecoder::create(tokenizer, options.stops,
+                                             options.speech != nullptr));
   return ReplyStream(tokenizer, std::move(decoder), prompt, std::move(options));
 }
 
-void ReplyStream::add(std::vector<ReasoningSplitter::Part> parts,
+void ReplyStream::add(std::vector<ReplySplitter::Part> parts,
                       std::vector<ReplyEvent> &events) {
   using Kind = ReplyEvent::Kind;
-  for (ReasoningSplitter::Part &part : parts) {
-    if (part.text.empty())
-      continue;
-    (part.isReasoning ? reply_.reasoning : reply_.text) += part.text;
-    events.push_back({part.isReasoning ? Kind::Reasoning : Kind::Text,
-                      std::move(part.text)});
+  for (ReplySplitter::Part &part : parts) {
+    std::string shown = withoutControls(part.text);
+    (part.isReasoning ? reply_.reasoning : reply_.text) += shown;
+    if (part.isReasoning || !options_.findsCalls)
+      part.text = std::move(shown);
+    if (!part.text.empty())
+      events.push_back({part.isReasoning ? Kind::Reasoning : Kind::Text,
+                        std::move(part.text)});
   }
 }
 
 void ReplyStream::add(std::string text, std::vector<ReplyEvent> &events) {
   if (text.empty())
     return;
-  reply_.raw += text;
-  if (options_.splitReasoning)
-    add(splitter_.push(text), events);
+  reply_.raw += namedControls(text);
+  if (splitter_)
+    add(splitter_->push(text), events);
   else
     add({{false, std::move(text)}}, events);
 }
 
 void ReplyStream::end(StopReason reason, std::vector<ReplyEvent> &events) {
   add(decoder_.finish(), events);
-  if (options_.splitReasoning)
-    add(splitter_.finish(), events);
+  if (splitter_)
+    add(splitter_->finish(), events);
   reply_.reason = reason;
   reply_.stop = decoder_.stoppedBy();
   events.push_back({ReplyEvent::Kind::End, {}, reason});

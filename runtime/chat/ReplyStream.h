@@ -19,10 +19,11 @@
 #define MOE_RUNTIME_CHAT_REPLYSTREAM_H
 
 #include "runtime/base/Status.h"
-#include "runtime/text/Reasoning.h"
+#include "runtime/chat/ReplySplitter.h"
 #include "runtime/text/StreamDecoder.h"
 #include "runtime/text/Tokenizer.h"
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -47,28 +48,26 @@ struct ReplyOptions {
   std::vector<std::string> stops; ///< Texts that end the reply; not shown.
   /// Continues after an end-of-generation token.
   bool ignoreEos = false;
-  bool showControl = false; ///< The names of control tokens are text.
-  /// Separates reasoning from the answer. Needs showControl, because the marks
-  /// between them may be control tokens.
-  bool splitReasoning = false;
-
-  /// Returns the options for replies in a chat.
-  static ReplyOptions forChat() {
-    return {.stops = {}, .showControl = true, .splitReasoning = true};
-  }
+  /// How the model speaks: separates its reasoning from its answer. Null: all
+  /// is text, in which control tokens are left out.
+  std::shared_ptr<const Speech> speech = nullptr;
+  /// The answer keeps its control tokens, as controlBytes(), for a
+  /// ToolCallParser. Needs `speech`.
+  bool findsCalls = false;
 };
 
 /// A piece of a reply. The last event of a stream is its end.
 struct ReplyEvent {
   enum class Kind { Text, Reasoning, End };
   Kind kind = Kind::Text;
-  std::string text = {}; ///< Whole characters, at least one; "" for End.
+  /// Whole characters, at least one; "" for End.
+  std::string text = {};
   StopReason reason = StopReason::Length; ///< Only for End.
 };
 
 /// The whole reply so far.
 struct Reply {
-  std::string text;      ///< The answer, without reasoning.
+  std::string text;      ///< The answer, without reasoning and marks.
   std::string reasoning; ///< "" if it is not separated.
   std::string raw;       ///< Answer, reasoning and marks, as generated.
   /// All generated tokens, including those of a stop string, but not an
@@ -105,18 +104,16 @@ public:
 
 private:
   ReplyStream(const Tokenizer &tokenizer, StreamDecoder decoder,
-              std::string_view prompt, ReplyOptions options)
-      : tokenizer_(&tokenizer), decoder_(std::move(decoder)), splitter_(prompt),
-        options_(std::move(options)) {}
+              std::string_view prompt, ReplyOptions options);
 
   void add(std::string text, std::vector<ReplyEvent> &events);
-  void add(std::vector<ReasoningSplitter::Part> parts,
+  void add(std::vector<ReplySplitter::Part> parts,
            std::vector<ReplyEvent> &events);
   void end(StopReason reason, std::vector<ReplyEvent> &events);
 
   const Tokenizer *tokenizer_;
   StreamDecoder decoder_;
-  ReasoningSplitter splitter_;
+  std::optional<ReplySplitter> splitter_;
   ReplyOptions options_;
   Reply reply_;
 };

@@ -5,6 +5,10 @@
 // name comes as soon as it is known, then its arguments in fragments that are
 // valid JSON together.
 //
+// Control tokens in the text are as controlBytes() of StreamDecoder.h: they are
+// marks of calls, or no part of what comes out. Where a mark that is no control
+// token is followed by something else than a call, it is text.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef MOE_RUNTIME_CHAT_TOOLCALLS_H
@@ -37,30 +41,36 @@ struct ToolEvent {
 
 class ToolCallParser {
 public:
-  /// `tools` tells the types of tagged parameters. Both must outlive the
-  /// parser.
-  ToolCallParser(const ToolFormat &format, const std::vector<Tool> &tools)
-      : format_(&format), tools_(&tools) {}
+  /// A reply may have calls in any of `formats`, at least one. `tools` tells
+  /// the types of tagged parameters. Both must outlive the parser.
+  ToolCallParser(const std::vector<ToolFormat> &formats,
+                 const std::vector<Tool> &tools)
+      : formats_(&formats), form_(&formats.front()), tools_(&tools) {}
 
   /// Takes more text and returns what is certain. What comes in all does not
-  /// depend on how the text is cut. White space before and after calls is
-  /// removed.
+  /// depend on how the text is cut, if no control token is. White space before
+  /// and after calls is removed.
   std::vector<ToolEvent> push(std::string_view text);
   /// The text has ended: returns what was held back, or the error of a call
   /// that is not complete.
   std::vector<ToolEvent> finish();
 
 private:
+  /// Longer names and attributes are taken for a call that was never closed.
+  static constexpr size_t kMostNameBytes = 512;
+
   enum class Place {
     Text,
     Section, ///< Between the calls of a section.
     Head,    ///< In the name of a call.
+    HeadEnd, ///< In the attributes after a name.
     Object,  ///< In an object of Json.
     Arguments,
-    Parameters, ///< Between the parameters of Tagged.
+    BareArguments, ///< Of NamedBare.
+    Parameters,    ///< Between the parameters of Tagged.
     ParameterName,
     Value,
-    StringValue,
+    TextValue,
     Close, ///< Before the mark that closes a call.
     Failed,
   };
@@ -71,12 +81,14 @@ private:
   bool stepText();
   bool stepSection();
   bool stepHead();
+  bool stepHeadEnd();
   bool stepObject();
   bool stepArguments();
+  bool stepBareArguments();
   bool stepParameters();
   bool stepParameterName();
   bool stepValue();
-  bool stepStringValue();
+  bool stepTextValue();
   bool stepClose();
 
   /// Scans the next byte of JSON and returns it: line ends and the like inside
@@ -86,24 +98,32 @@ private:
   bool endMember();
   bool setName(std::string name);
   bool setArguments(std::string_view text);
+  bool isArguments(std::string_view key) const;
+  bool isTextParameter() const;
+  std::string valueOf(std::string_view text) const;
 
   void emitText(std::string_view text);
   void addArguments(std::string_view text);
+  /// After a mark of form_: of all calls, or of one.
+  void enterForm(bool isSection);
   void enterCall();
   /// Fails where the text has no name.
-  bool begin(std::string_view name);
+  bool begin(std::string_view name, std::string id = {});
   void endCall();
   bool fail(std::string_view what);
-  /// A call that has no mark and has not begun was none, but text.
+  /// What has not begun, after a mark that may be text, was no call but text.
   bool failOrText(std::string_view what);
 
+  /// Removes bytes from the front of the held text.
+  void consume(size_t bytes);
   /// Whether the held text begins with `mark`, which is then removed.
   bool take(std::string_view mark);
   /// Whether more text could make the held text begin with `mark`.
   bool mayBecome(std::string_view mark) const;
   void skipBlanks();
 
-  const ToolFormat *format_;
+  const std::vector<ToolFormat> *formats_;
+  const ToolFormat *form_; ///< Of the current call, or of the last one.
   const std::vector<Tool> *tools_;
   Place place_ = Place::Text;
   std::string held_; ///< Text that is not decided yet.
@@ -111,16 +131,20 @@ private:
   bool isInSection_ = false;
   bool hasText_ = false;     ///< Anything but blanks was text.
   bool dropsBlanks_ = false; ///< After a call.
+  /// After a call without its section's beginning, whose end may follow.
+  bool dropsSectionClose_ = false;
   size_t calls_ = 0;
 
-  // Of the current call:
+  // Of the current call, or of what may become one:
+  bool isTentative_ = false; ///< Its mark, or its absence, may be text.
+  bool needsKnownTool_ = false;
+  std::string seen_; ///< What was consumed since the mark, while tentative.
+  size_t markBytes_ = 0;
   JsonScanner scanner_;
   std::string name_;
   bool hasBegun_ = false;
-  bool isTentative_ = false;
-  std::string seen_; ///< What a tentative call has read.
   /// Of Json: a member of the object, and arguments that came before the name.
-  std::string key_, piece_, earlyArguments_;
+  std::string key_, piece_, earlyArguments_, id_;
   bool hasArguments_ = false;
   /// Of Tagged: the current parameter.
   std::string parameter_, attributes_;

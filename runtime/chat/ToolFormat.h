@@ -3,11 +3,15 @@
 #ifndef MOE_RUNTIME_CHAT_TOOLFORMAT_H
 #define MOE_RUNTIME_CHAT_TOOLFORMAT_H
 
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace moert {
+
+class Tokenizer;
 
 /// A function that a model may call.
 struct Tool {
@@ -19,43 +23,72 @@ struct Tool {
   bool isStrict = false;
 };
 
-/// How a family of templates writes calls. Marks have the white space that
-/// models write around them; a parser ignores it. Marks that are "" do not
-/// exist.
+/// How a model writes calls. Marks have the white space that models write
+/// around them; a parser ignores it. Marks that are "" do not exist.
 struct ToolFormat {
   enum class Body {
     Json,      ///< An object with the name and the arguments.
     JsonList,  ///< A list of such objects.
     NamedJson, ///< The name, then an object of arguments.
+    NamedBare, ///< The same, whose keys have no quotes (BareJson.h).
     Tagged,    ///< The name, then each parameter between marks.
   };
-  std::string_view name;
-  /// Texts that a template of the family has: both of them.
-  std::string_view sign, otherSign = "";
-  Body body;
-  std::string_view sectionOpen = "", sectionClose = ""; ///< Around all calls.
-  std::string_view open = "", close = "";               ///< Around each call.
-  std::string_view otherOpen = ""; ///< Another one that models write.
-  std::string_view between = "";   ///< Between two calls.
-  std::string_view nameClose = ""; ///< After the name; not of Json.
-  /// Of Json: the member that has the arguments.
-  std::string_view argumentsKey = "arguments";
+  std::string name = {};
+  Body body = Body::Json;
+  std::string sectionOpen = {}, sectionClose = {}; ///< Around all calls.
+  std::string open = {}, close = {};               ///< Around each call.
+  std::string between = {};                        ///< Between two calls.
+  std::string nameClose = {}; ///< After the name; not of Json.
+  /// If it exists, attributes may stand between nameClose and it; a model
+  /// writes `attributes`, in which kNumber stands for the call's number.
+  std::string headEnd = {}, attributes = {};
+  /// Between a name and the call's id after it, or between an id and the name
+  /// after it.
+  std::string idOpen = {}, idClose = {};
+  /// Of Json: the members that have the name, the arguments, and the id, which
+  /// stands before the name or after the arguments; "" if there is none.
+  std::string nameKey = "name", argumentsKey = "arguments", idKey = {};
+  bool idIsFirst = false;
   /// Of Tagged: around a parameter's name and around its value. Attributes may
-  /// stand before valueOpen.
-  std::string_view parameterOpen = "", parameterNameClose = "";
-  std::string_view valueOpen = "", parameterClose = "";
-  /// Of Tagged: attributes of values that are strings and of others.
-  std::string_view stringAttribute = "", otherAttribute = "";
-  /// A mark that is no part of a reply and begins no call.
-  std::string_view dropped = "";
+  /// stand before valueOpen. In parameterClose, kKey stands for the name.
+  std::string parameterOpen = {}, parameterNameClose = {};
+  std::string valueOpen = {}, parameterClose = {};
+  /// Of Tagged: the attributes of a value, by its JSON type.
+  std::map<std::string, std::string> typeAttributes = {};
+  /// Of Tagged: what values that are no strings are written as.
+  enum class Values {
+    Json,
+    Python, ///< True, False and None in place of JSON's words.
+    Nested, ///< Objects and lists have parameters in turn (NestedValue.h).
+  };
+  Values values = Values::Json;
   bool nameIsId = false; ///< A call's name is its id too: "functions.f:0".
   bool isBare = false;   ///< A reply that is an object may be a call.
+
+  static constexpr char kKey = '\x01', kNumber = '\x02';
+
+  /// What ends the value of this parameter.
+  std::string closeOf(std::string_view parameter) const;
+  /// What begins the calls of a reply: sectionOpen or open.
+  const std::string &firstMark() const {
+    return sectionOpen.empty() ? open : sectionOpen;
+  }
+  /// The attributes of a value of this JSON type; "" if it has none.
+  std::string attributesOf(const std::string &type) const;
 };
 
-/// The form that a chat template describes; null if it describes none.
-const ToolFormat *toolFormatOf(std::string_view templateSource);
+/// The forms that families of models use whose texts begin with, or contain,
+/// marks of their own: those of them that `text`, such as the description of
+/// tools in a prompt, has the signs of. The likeliest is first.
+std::vector<ToolFormat> knownToolFormats(std::string_view text);
 /// The form of this name; null if there is none.
 const ToolFormat *toolFormatNamed(std::string_view name);
+
+/// `text` with the names of control tokens as controlBytes() of
+/// StreamDecoder.h, up to the first token that ends generation.
+std::string withControls(std::string_view text, const Tokenizer &tokenizer);
+/// The form with withControls() of all its marks.
+ToolFormat withControls(ToolFormat format, const Tokenizer &tokenizer);
 
 } // namespace moert
 

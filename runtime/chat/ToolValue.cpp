@@ -2,7 +2,9 @@
 
 #include "runtime/base/JsonPlace.h"
 #include "runtime/chat/JsonScanner.h"
+#include "runtime/chat/ValueText.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 #include <set>
 
@@ -16,53 +18,111 @@ std::optional<Json> parsed(std::string_view text) {
   return json ? std::optional(*std::move(json)) : std::nullopt;
 }
 
-const Json *schemaOf(const std::vector<Tool> &tools, std::string_view name,
-                     std::string_view parameter) {
-  for (const Tool &tool : tools) {
-    if (tool.name != name || !tool.parameters.is_object() ||
-        !tool.parameters.contains("properties"))
-      continue;
-    const Json &properties = tool.parameters["properties"];
-    if (properties.is_object() && properties.contains(parameter))
-      return &properties[std::string(parameter)];
+constexpr int kMostReferences = 16;
+
+/// The schema that "#/..." names; null if there is none.
+const Json *referenced(const Json &reference, const Json &root) {
+  if (!reference.is_string() ||
+      !reference.get_ref<const std::string &>().starts_with("#"))
+    return nullptr;
+  try {
+    Json::json_pointer pointer(
+        reference.get_ref<const std::string &>().substr(1));
+    return root.contains(pointer) ? &root.at(pointer) : nullptr;
+  } catch (const Json::exception &) { // An index that is no number, and such.
+    return nullptr;
   }
-  return nullptr;
 }
 
-/// The names of the types that a schema allows; none if it does not say.
-std::set<std::string> typesOf(const Json *schema) {
-  std::set<std::string> types;
-  if (!schema || !schema->is_object())
-    return types;
-  auto add = [&](const Json &type) {
-    if (type.is_string())
-      types.insert(type.get<std::string>());
-  };
-  if (auto type = schema->find("type"); type != schema->end()) {
-    if (type->is_array())
-      for (const Json &item : *type)
-        add(item);
-    else
-      add(*type);
+void addTypes(const Json &schema, const Json &root, int depth,
+              std::set<std::string> &types, std::vector<Json> &values,
+              bool &isOpen) {
+  if (!schema.is_object() || depth > kMostReferences) {
+    isOpen = true;
+    return;
   }
-  for (const char *key : {"anyOf", "oneOf"})
-    if (auto list = schema->find(key);
-        list != schema->end() && list->is_array())
-      for (const Json &item : *list)
-        types.merge(typesOf(&item));
-  if (auto values = schema->find("enum");
-      types.empty() && values != schema->end() && values->is_array())
-    for (const Json &value : *values)
-      types.insert(value.is_string() ? "string" : value.type_name());
-  return types;
+  if (auto it = schema.find("$ref"); it != schema.end()) {
+    const Json *other = referenced(*it, root);
+    return other ? addTypes(*other, root, depth + 1, types, values, isOpen)
+                 : void(isOpen = true);
+  }
+  if (auto it = schema.find("const"); it != schema.end()) {
+    values.push_back(*it);
+    types.insert(it->type_name());
+    return;
+  }
+  if (auto it = schema.find("enum"); it != schema.end() && it->is_array()) {
+    for (const Json &value : *it) {
+      values.push_back(value);
+      types.insert(value.type_name());
+    }
+    return;
+  }
+  for (const char *key : {"anyOf", "oneOf", "allOf"})
+    if (auto it = schema.find(key);
+        it != schema.end() && it->is_array() && !it->empty()) {
+      for (const Json &item : *it)
+        addTypes(item, root, depth + 1, types, values, isOpen);
+      return;
+    }
+  auto type = schema.find("type");
+  if (type == schema.end()) {
+    isOpen = true;
+    return;
+  }
+  // Values of a type without values of its own are all allowed.
+  for (const Json &name : type->is_array() ? *type : Json::array({*type}))
+    if (name.is_string())
+      types.insert(name.get<std::string>());
+  if (schema.value("nullable", Json(false)) == true)
+    types.insert("null");
 }
 
-bool isOfType(const Json &value, const std::set<std::string> &types) {
-  if (types.empty() || types.contains(value.type_name()))
-    return true;
-  return value.is_number_integer() && types.contains("integer");
+/// JSON text without white space around it, if `text` is a value that the types
+/// allow.
+std::optional<std::string> written(const ValueTypes &allowed,
+                                   std::string_view text) {
+  std::optional<Json> value = parsed(text);
+  if (!value || !Json::accept(text))
+    return std::nullopt;
+  if (!allowed.values.empty())
+    return std::ranges::find(allowed.values, *value) != allowed.values.end()
+               ? std::optional<std::string>(text)
+               : std::nullopt;
+  const bool isInteger =
+      value->is_number_integer() && allowed.allows("integer");
+  return isInteger || allowed.allows(value->type_name())
+             ? std::optional<std::string>(text)
+             : std::nullopt;
 }
 } // namespace
+
+bool ValueTypes::allows(std::string_view type) const {
+  return types.empty() || std::ranges::find(types, type) != types.end();
+}
+
+ValueTypes valueTypes(const Json &schema, const Json &root) {
+  std::set<std::string> types;
+  ValueTypes result;
+  bool isOpen = false;
+  addTypes(schema, root, 0, types, result.values, isOpen);
+  if (isOpen) {
+    result.values.clear();
+    return result;
+  }
+  // A constant beside a type is one of its values.
+  auto isConstant = [&](const std::string &type) {
+    return std::ranges::any_of(result.values, [&](const Json &value) {
+      return value.type_name() == type;
+    });
+  };
+  if (!std::ranges::all_of(types, isConstant))
+    result.values.clear();
+  result.types.assign(types.begin(), types.end());
+  result.isString = schema.is_object() && schema.contains("type") &&
+                    schema["type"] == "string" && types.size() == 1;
+  return result;
+}
 
 std::string jsonEscaped(std::string_view text) {
   std::string result;
@@ -106,25 +166,52 @@ std::optional<std::string> objectText(std::string_view text) {
   return value->dump();
 }
 
-bool parameterIsString(const std::vector<Tool> &tools, std::string_view tool,
-                       std::string_view parameter) {
-  return typesOf(schemaOf(tools, tool, parameter)) ==
-         std::set<std::string>{"string"};
+const Json &toolSchema(const std::vector<Tool> &tools, std::string_view name) {
+  static const Json none;
+  auto it = std::ranges::find(tools, name, &Tool::name);
+  return it == tools.end() ? none : it->parameters;
 }
 
-std::string parameterJson(const std::vector<Tool> &tools, std::string_view tool,
-                          std::string_view parameter, std::string_view text) {
-  std::set<std::string> types = typesOf(schemaOf(tools, tool, parameter));
-  // Templates that print values as Python does taught models these words.
-  constexpr std::pair<std::string_view, std::string_view> words[] = {
-      {"True", "true"}, {"False", "false"}, {"None", "null"}};
-  std::optional<Json> value = parsed(text);
-  for (auto [python, json] : words)
-    if (text == python && !types.contains("string"))
-      value = Json::parse(json);
-  if (value && isOfType(*value, types))
-    return value->dump();
-  return "\"" + jsonEscaped(text) + "\"";
+const Json &parameterSchema(const std::vector<Tool> &tools,
+                            std::string_view tool, std::string_view parameter) {
+  static const Json none;
+  const Json &schema = toolSchema(tools, tool);
+  if (!schema.is_object())
+    return none;
+  auto properties = schema.find("properties");
+  if (properties == schema.end() || !properties->is_object())
+    return none;
+  auto it = properties->find(std::string(parameter));
+  return it == properties->end() ? none : *it;
+}
+
+std::string valueJson(const Json &schema, const Json &root,
+                      std::string_view text) {
+  const ValueTypes allowed = valueTypes(schema, root);
+  const std::string asText = "\"" + jsonEscaped(text) + "\"";
+  if (allowed.isText())
+    return asText;
+  // Where constants are all that is allowed, the text of one is that.
+  if (!allowed.values.empty())
+    if (auto value = written(allowed, asText))
+      return *value;
+  const size_t first = text.find_first_not_of(" \t\r\n");
+  std::string_view inner =
+      first == text.npos
+          ? std::string_view()
+          : text.substr(first, text.find_last_not_of(" \t\r\n") + 1 - first);
+  if (auto value = written(allowed, inner))
+    return *value;
+  // Templates that print values as Python does taught models its notation.
+  if (!allowed.types.empty() && !allowed.allows("string"))
+    if (std::optional<std::string> json = jsonOfPython(inner))
+      if (auto value = written(allowed, *json))
+        return *value;
+  const bool mayBeNull = !allowed.types.empty() && allowed.allows("null");
+  if (mayBeNull &&
+      (inner == "None" || (inner.empty() && !allowed.allows("string"))))
+    return "null";
+  return asText;
 }
 
 } // namespace moert

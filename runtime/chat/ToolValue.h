@@ -1,4 +1,10 @@
 //===- ToolValue.h - Values of a tool's parameters --------------*- C++ -*-===//
+//
+// Where a form writes parameters between marks, strings are plain text and
+// other values are JSON. What a parameter's schema says decides which of them a
+// value is; mask, parser and prompt all ask here.
+//
+//===----------------------------------------------------------------------===//
 
 #ifndef MOE_RUNTIME_CHAT_TOOLVALUE_H
 #define MOE_RUNTIME_CHAT_TOOLVALUE_H
@@ -23,14 +29,38 @@ std::string stringOf(std::string_view json);
 /// depth.
 std::optional<std::string> objectText(std::string_view text);
 
-/// Whether the schema of a tool's parameter allows strings alone.
-bool parameterIsString(const std::vector<Tool> &tools, std::string_view tool,
-                       std::string_view parameter);
+/// The schema of a tool's parameter; null, which allows all values, if the
+/// tool, or the parameter, has none.
+const nlohmann::ordered_json &parameterSchema(const std::vector<Tool> &tools,
+                                              std::string_view tool,
+                                              std::string_view parameter);
+/// The whole schema of a tool, to which references in it are; null if there is
+/// no such tool.
+const nlohmann::ordered_json &toolSchema(const std::vector<Tool> &tools,
+                                         std::string_view tool);
 
-/// A parameter's value, written as plain text, as JSON: of the types that its
-/// schema allows the one that the text is, and a string if it is none of them.
-std::string parameterJson(const std::vector<Tool> &tools, std::string_view tool,
-                          std::string_view parameter, std::string_view text);
+/// What a value may be.
+struct ValueTypes {
+  /// The names of JSON's types; empty: all.
+  std::vector<std::string> types;
+  /// The only values; empty: all of the types.
+  std::vector<nlohmann::ordered_json> values;
+
+  bool allows(std::string_view type) const;
+  /// Whether a value is text whatever it looks like: any string is allowed, and
+  /// nothing else.
+  bool isText() const { return values.empty() && isString; }
+  bool isString = false; ///< The schema says {"type": "string"}.
+};
+ValueTypes valueTypes(const nlohmann::ordered_json &schema,
+                      const nlohmann::ordered_json &root);
+
+/// A value that was written as plain text, as JSON. Of values and types that
+/// the schema allows it is the one that the text is, as it is written; and a
+/// string if it is none of them.
+std::string valueJson(const nlohmann::ordered_json &schema,
+                      const nlohmann::ordered_json &root,
+                      std::string_view text);
 
 } // namespace moert
 

@@ -3,6 +3,7 @@
 #include "runtime/constrain/Automaton.h"
 
 #include <algorithm>
+#include <unordered_map>
 
 namespace moert {
 
@@ -82,11 +83,87 @@ private:
     case Expr::Kind::Repeat:
       addRepeat(expr, from, to);
       return;
-    case Expr::Kind::Rule:
+    case Expr::Kind::Rule: {
       StateId entry = entryOf(expr.rule);
       at(from).calls.push_back({entry, to});
       return;
     }
+    case Expr::Kind::Scan:
+      addScan(expr.scanner, from, to);
+      return;
+    case Expr::Kind::Checked:
+      automaton_.checks_.push_back(expr.check);
+      addCall(
+          expr.parts[0], from,
+          {.followUp = to, .check = int32_t(automaton_.checks_.size()) - 1});
+      return;
+    case Expr::Kind::Series:
+      addSeries(grammar_.series(expr), from, to);
+      return;
+    }
+  }
+
+  /// Adds states for an expression that ends as a rule does.
+  StateId addSubrule(ExprId id) {
+    const StateId entry = addState(), end = addState();
+    at(end).isEnd = true;
+    add(id, entry, end);
+    return entry;
+  }
+
+  void addCall(ExprId id, StateId from, Automaton::Call call) {
+    const Expr &expr = grammar_[id];
+    call.entry =
+        expr.kind == Expr::Kind::Rule ? entryOf(expr.rule) : addSubrule(id);
+    at(from).calls.push_back(call);
+  }
+
+  void addScan(const std::shared_ptr<const Scanner> &scanner, StateId from,
+               StateId to) {
+    const StateId state = addState();
+    auto [it, isNew] = scanIds_.try_emplace(
+        scanner.get(), int32_t(automaton_.scanners_.size()));
+    if (isNew)
+      automaton_.scanners_.push_back(scanner);
+    at(state).scan = it->second;
+    at(state).scanEnd = to;
+    at(from).empty.push_back(state);
+  }
+
+  void addSeries(const Series &series, StateId from, StateId to) {
+    const auto index = int32_t(automaton_.series_.size());
+    automaton_.series_.emplace_back();
+    auto turn = [&](Automaton::Turn which) {
+      const StateId state = addState();
+      at(state).series = index;
+      at(state).turn = which;
+      return state;
+    };
+    Automaton::SeriesStates states;
+    states.isAnyOrder = series.isAnyOrder;
+    states.isRequired = series.isRequired;
+    states.required = int32_t(std::ranges::count(series.isRequired, true));
+    states.least = series.least;
+    states.most = series.most;
+    const StateId first = turn(Automaton::Turn::First);
+    states.next = first;
+    if (series.separator >= 0) {
+      states.next = turn(Automaton::Turn::Next);
+      states.separator = addState();
+      add(series.separator, states.separator, turn(Automaton::Turn::Part));
+    }
+    auto entry = [&](ExprId id) {
+      const Expr &expr = grammar_[id];
+      return expr.kind == Expr::Kind::Rule ? entryOf(expr.rule)
+                                           : addSubrule(id);
+    };
+    for (ExprId id : series.entries)
+      states.entries.push_back(entry(id));
+    for (ExprId id : series.rest)
+      states.rest.push_back(entry(id));
+    automaton_.series_[size_t(index)] = std::move(states);
+    at(from).calls.push_back(
+        {.entry = first, .followUp = to, .isSeries = true});
   }
 
   void addBytes(std::string_view bytes, StateId from, StateId to) {
@@ -106,10 +183,19 @@ private:
     }
   }
 
+  /// Repetitions up to this number are copies; of more, the number that has
+  /// been read is kept.
+  static constexpr int32_t kMostCopies = 4;
+
   /// Adds `least` copies, then either a loop, or further copies each of which
   /// may be the last one.
   void addRepeat(const Expr &expr, StateId from, StateId to) {
     ExprId part = expr.parts[0];
+    if (std::max(expr.least, expr.most) > kMostCopies) {
+      addSeries({.rest = {part}, .least = expr.least, .most = expr.most}, from,
+                to);
+      return;
+    }
     for (int32_t i = 0; i < expr.least && !isFull(); ++i) {
       StateId next = addState();
       add(part, from, next);
@@ -138,14 +224,15 @@ private:
   void skipEndsAfterCalls() {
     for (Automaton::State &state : automaton_.states_)
       for (Automaton::Call &call : state.calls)
-        if (onlyEnds(call.followUp))
+        if (call.check < 0 && !call.isSeries && onlyEnds(call.followUp))
           call.followUp = Automaton::kNone;
   }
 
   bool onlyEnds(StateId id) const {
     for (size_t steps = 0; steps < 64; ++steps) {
       const Automaton::State &state = automaton_[id];
-      if (!state.bytes.empty() || !state.calls.empty())
+      if (!state.bytes.empty() || !state.calls.empty() || state.scan >= 0 ||
+          state.series >= 0)
         return false;
       if (state.isEnd)
         return state.empty.empty();
@@ -160,8 +247,21 @@ private:
   size_t maxStates_;
   Automaton automaton_;
   std::vector<StateId> entries_; ///< Indexed by rule.
-  std::vector<RuleId> open_;     ///< Rules in the order of their entries.
+  std::unordered_map<const Scanner *, int32_t> scanIds_;
+  std::vector<RuleId> open_; ///< Rules in the order of their entries.
 };
+
+bool Automaton::operator==(const Automaton &other) const {
+  auto equal = [](const auto &one, const auto &two) {
+    return one == two || *one == *two;
+  };
+  auto equalScanners = [](const auto &one, const auto &two) {
+    return one == two || one->equals(*two);
+  };
+  return states_ == other.states_ && series_ == other.series_ &&
+         std::ranges::equal(scanners_, other.scanners_, equalScanners) &&
+         std::ranges::equal(checks_, other.checks_, equal);
+}
 
 StatusOr<Automaton> Automaton::compile(const Grammar &grammar,
                                        size_t maxStates) {

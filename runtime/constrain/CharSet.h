@@ -31,6 +31,7 @@ public:
   CharSet intersection(const CharSet &other) const;
 
   bool isEmpty() const { return ranges_.empty(); }
+  bool operator==(const CharSet &) const = default;
   bool contains(uint32_t c) const;
   /// Ascending, disjoint and not adjacent.
   const std::vector<Range> &ranges() const { return ranges_; }

@@ -45,6 +45,28 @@ ExprId Grammar::rule(RuleId id) {
   return add({.kind = Expr::Kind::Rule, .rule = id});
 }
 
+ExprId Grammar::scan(std::shared_ptr<const Scanner> scanner) {
+  return add({.kind = Expr::Kind::Scan, .scanner = std::move(scanner)});
+}
+
+ExprId Grammar::checked(ExprId part, std::shared_ptr<const TextCheck> check) {
+  return add({.kind = Expr::Kind::Checked,
+              .parts = {part},
+              .check = std::move(check)});
+}
+
+ExprId Grammar::series(Series series) {
+  // All parts, for those who look for rules.
+  std::vector<ExprId> parts = series.entries;
+  parts.insert(parts.end(), series.rest.begin(), series.rest.end());
+  if (series.separator >= 0)
+    parts.push_back(series.separator);
+  series_.push_back(std::move(series));
+  return add({.kind = Expr::Kind::Series,
+              .parts = std::move(parts),
+              .series = int32_t(series_.size()) - 1});
+}
+
 ExprId Grammar::embed(const Grammar &other, const std::string &prefix) {
   std::vector<RuleId> rules;
   for (RuleId id = 0; id < other.ruleCount(); ++id)
@@ -56,6 +78,16 @@ ExprId Grammar::embed(const Grammar &other, const std::string &prefix) {
       part = exprs[size_t(part)];
     if (expr.kind == Expr::Kind::Rule)
       expr.rule = rules[size_t(expr.rule)];
+    if (expr.kind == Expr::Kind::Series) {
+      Series series = other.series(expr);
+      for (std::vector<ExprId> *list : {&series.entries, &series.rest})
+        for (ExprId &part : *list)
+          part = exprs[size_t(part)];
+      if (series.separator >= 0)
+        series.separator = exprs[size_t(series.separator)];
+      expr.series = int32_t(series_.size());
+      series_.push_back(std::move(series));
+    }
     exprs.push_back(add(std::move(expr)));
   }
   for (RuleId id = 0; id < other.ruleCount(); ++id)
@@ -146,8 +178,33 @@ private:
       return expr.least == 0 || part(expr.parts[0]);
     case Expr::Kind::Rule:
       return of[size_t(expr.rule)];
+    case Expr::Kind::Scan:
+      return !empty || expr.scanner->readsEmpty();
+    case Expr::Kind::Checked:
+      return part(expr.parts[0]);
+    case Expr::Kind::Series:
+      return seriesHolds(of, grammar_.series(expr), empty);
     }
     return false;
+  }
+
+  bool seriesHolds(const std::vector<bool> &of, const Series &series,
+                   bool empty) const {
+    auto part = [&](ExprId p) { return holds(of, p, empty); };
+    // Some of the parts have to be there.
+    int32_t available = 0;
+    for (size_t i = 0; i < series.entries.size(); ++i) {
+      const bool can = part(series.entries[i]);
+      const bool must = series.isAnyOrder
+                            ? !series.isRequired.empty() && series.isRequired[i]
+                            : int32_t(i) < series.least;
+      if (must && !can)
+        return false;
+      available += can;
+    }
+    if (series.least > 1 && series.separator >= 0 && !part(series.separator))
+      return false;
+    return available >= series.least || std::ranges::any_of(series.rest, part);
   }
 
   const Grammar &grammar_;

@@ -11,9 +11,12 @@
 
 #include "runtime/base/Status.h"
 #include "runtime/constrain/CharSet.h"
+#include "runtime/constrain/Scanner.h"
 
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -23,9 +26,36 @@ namespace moert {
 using ExprId = int32_t;
 using RuleId = int32_t;
 
-/// A grammar's text has at most this many repetitions by count, such as 3 and
-/// 7 in x{3,7}: each is a copy of the repeated expression in the automaton.
+/// Most repetitions by count in the text of a grammar or an expression, such
+/// as 3 and 7 in x{3,7}.
 inline constexpr int32_t kMaxRepetitions = 4096;
+
+/// A condition on a text that an expression has read, for what grammars cannot
+/// describe. Immutable; threads may share it.
+class TextCheck {
+public:
+  /// Where the text begins that is looked at.
+  enum class Scope : uint8_t {
+    Own,      ///< Where the expression does.
+    Enclosing ///< Where the text of the next enclosing check does.
+  };
+  /// `key` says what is checked: checks with equal keys must be equal.
+  TextCheck(std::string key, std::function<bool(std::string_view)> holds,
+            Scope scope = Scope::Own)
+      : key_(std::move(key)), holds_(std::move(holds)), scope_(scope) {}
+
+  /// Asked where the expression could end, of the text up to there.
+  bool holds(std::string_view text) const { return holds_(text); }
+  Scope scope() const { return scope_; }
+  bool operator==(const TextCheck &other) const {
+    return key_ == other.key_ && scope_ == other.scope_;
+  }
+
+private:
+  std::string key_;
+  std::function<bool(std::string_view)> holds_;
+  Scope scope_;
+};
 
 /// One node of an expression.
 struct Expr {
@@ -36,6 +66,9 @@ struct Expr {
     Choice,   ///< One of `parts`, which are not empty.
     Repeat,   ///< parts[0], from `least` to `most` times.
     Rule,     ///< The rule `rule`.
+    Scan,     ///< A text that `scanner` reads.
+    Checked,  ///< parts[0], if `check` holds for its text.
+    Series,   ///< Of `series`.
   };
   Kind kind;
   std::string bytes = {};
@@ -43,8 +76,29 @@ struct Expr {
   std::vector<ExprId> parts = {};
   int32_t least = 0, most = 0; ///< kUnbounded: no upper limit.
   RuleId rule = -1;
+  std::shared_ptr<const Scanner> scanner = {};
+  std::shared_ptr<const TextCheck> check = {};
+  int32_t series = -1; ///< Grammar::series().
 
   static constexpr int32_t kUnbounded = -1;
+};
+
+/// Parts of a text with separators between them. Their number costs no states:
+/// what has been read is kept with the position in the text.
+struct Series {
+  /// Each of `entries` at most once: in any order, or else in this one, in
+  /// which all before the last one must be present.
+  std::vector<ExprId> entries = {};
+  /// Entries without which the text does not end; only where any order is
+  /// allowed. Empty: none, else by entry.
+  std::vector<bool> isRequired = {};
+  bool isAnyOrder = false;
+  /// Parts that may be present any number of times: in any order among the
+  /// entries, or else after them. They differ from all entries.
+  std::vector<ExprId> rest = {};
+  ExprId separator = -1; ///< -1: none.
+  /// How many parts there are.
+  int32_t least = 0, most = Expr::kUnbounded;
 };
 
 /// Rules, the first of which describes the whole text. A translator declares
@@ -58,6 +112,9 @@ public:
   ExprId repeat(ExprId part, int32_t least, int32_t most);
   ExprId optional(ExprId part) { return repeat(part, 0, 1); }
   ExprId rule(RuleId id);
+  ExprId scan(std::shared_ptr<const Scanner> scanner);
+  ExprId checked(ExprId part, std::shared_ptr<const TextCheck> check);
+  ExprId series(Series series);
   ExprId empty() { return sequence({}); }
   /// The whole text of another grammar, whose rules are added under names of
   /// their own that begin with `prefix`.
@@ -69,9 +126,13 @@ public:
   bool isDefined(RuleId id) const { return rules_[size_t(id)].body >= 0; }
 
   const Expr &operator[](ExprId id) const { return exprs_[size_t(id)]; }
+  const Series &series(const Expr &expr) const {
+    return series_[size_t(expr.series)];
+  }
   ExprId body(RuleId id) const { return rules_[size_t(id)].body; }
   const std::string &name(RuleId id) const { return rules_[size_t(id)].name; }
   RuleId ruleCount() const { return RuleId(rules_.size()); }
+  size_t exprCount() const { return exprs_.size(); }
 
   /// Fails with Usage, naming the rule, if a rule that the first one reaches is
   /// not defined, is left-recursive, or can never end.
@@ -85,6 +146,7 @@ private:
     ExprId body = -1;
   };
   std::vector<Expr> exprs_;
+  std::vector<Series> series_;
   std::vector<NamedRule> rules_;
   std::map<std::string, RuleId> ids_;
 };

@@ -2,598 +2,593 @@
 
 #include "runtime/constrain/JsonSchema.h"
 
-#include "runtime/base/Text.h"
+#include "runtime/constrain/Formats.h"
 #include "runtime/constrain/JsonText.h"
-#include "runtime/constrain/Regex.h"
+#include "runtime/constrain/SchemaMerge.h"
+#include "runtime/constrain/SchemaValidator.h"
 
 #include <algorithm>
-#include <cmath>
-#include <set>
+#include <unordered_map>
 
 namespace moert {
 
 namespace {
-using Json = nlohmann::ordered_json;
+using Json = nlohmann::json;
 
-constexpr int kMaxDepth = 100;
-/// An enum of more values is refused, as is a schema of more rules.
-constexpr size_t kMaxValues = 10'000;
+/// Schemas inside each other, after merging.
+constexpr int kDeepestRule = 200;
+/// Schemas and bytes of all of them, each with those inside it.
+constexpr size_t kMaxRules = 50'000;
+constexpr size_t kMaxBytes = size_t(32) << 20;
+/// Patterns of one object whose combinations are told apart.
+constexpr size_t kMaxPatterns = 4;
 
-/// The keywords that limit values, with the type that they are about; keywords
-/// of "" are about all types.
-struct Keyword {
-  std::string_view name, type;
-};
-constexpr Keyword kKeywords[] = {{"type", ""},
-                                 {"enum", ""},
-                                 {"const", ""},
-                                 {"anyOf", ""},
-                                 {"oneOf", ""},
-                                 {"allOf", ""},
-                                 {"$ref", ""},
-                                 {"properties", "object"},
-                                 {"required", "object"},
-                                 {"additionalProperties", "object"},
-                                 {"items", "array"},
-                                 {"prefixItems", "array"},
-                                 {"minItems", "array"},
-                                 {"maxItems", "array"},
-                                 {"minLength", "string"},
-                                 {"maxLength", "string"},
-                                 {"pattern", "string"},
-                                 {"format", "string"},
-                                 {"minimum", "integer"},
-                                 {"maximum", "integer"},
-                                 {"exclusiveMinimum", "integer"},
-                                 {"exclusiveMaximum", "integer"}};
-constexpr std::string_view kAnnotations[] = {
-    "title",    "description", "default", "examples",    "$schema",
-    "$id",      "$comment",    "$defs",   "definitions", "deprecated",
-    "readOnly", "writeOnly",   "$anchor"};
-constexpr std::string_view kTypes[] = {"object",  "array",   "string", "number",
-                                       "integer", "boolean", "null"};
+/// The text of a schema, whatever bytes its strings have.
+std::string textOf(const Json &schema) {
+  return schema.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
 
-/// Formats as regular expressions; dates have at most 31 days in any month.
-struct Format {
-  std::string_view name, pattern;
-};
-#define MOE_DATE "[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])"
-#define MOE_TIME                                                               \
-  "([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\\.[0-9]{1,9})?"                   \
-  "(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])"
-#define MOE_BYTE "(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
-constexpr Format kFormats[] = {
-    {"date", MOE_DATE},
-    {"time", MOE_TIME},
-    {"date-time", MOE_DATE "T" MOE_TIME},
-    {"uuid", "[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"},
-    {"ipv4", MOE_BYTE "(\\." MOE_BYTE "){3}"}};
+/// A check that judges whole values.
+std::shared_ptr<const TextCheck>
+valueCheck(std::shared_ptr<const SchemaValidator> validator, const Json &schema,
+           const std::string &key) {
+  auto holds = [validator = std::move(validator),
+                schema](std::string_view text) {
+    const Json value = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+    return !value.is_discarded() && validator->accepts(schema, value);
+  };
+  return std::make_shared<const TextCheck>("schema " + key, std::move(holds));
+}
 
-/// A JSON pointer (RFC 6901).
-class Pointer {
-public:
-  Pointer() = default;
-  explicit Pointer(std::string text) : text_(std::move(text)) {}
+/// A check of integers that have more digits than a scanner keeps.
+std::shared_ptr<const TextCheck>
+multipleCheck(const std::vector<JsonNumber> &divisors, const Json &words) {
+  auto holds = [divisors](std::string_view text) {
+    return std::ranges::all_of(divisors, [&](const JsonNumber &divisor) {
+      return isWrittenMultiple(text, divisor);
+    });
+  };
+  return std::make_shared<const TextCheck>("multiple " + textOf(words),
+                                           std::move(holds));
+}
 
-  Pointer operator/(std::string_view key) const {
-    Pointer result = *this;
-    result.text_ += '/';
-    for (char c : key)
-      result.text_ += c == '~' ? "~0" : c == '/' ? "~1" : std::string(1, c);
-    return result;
-  }
-  Pointer operator/(size_t index) const {
-    return *this / std::string_view(std::to_string(index));
-  }
-  Status error(std::string_view message) const {
-    return Status(StatusCode::Usage, "schema at " + moert::quoted("#" + text_) +
-                                         ": " + std::string(message));
-  }
+/// A check that judges strings that are written as they are.
+std::shared_ptr<const TextCheck>
+plainCheck(std::shared_ptr<const SchemaValidator> validator,
+           const std::string &key) {
+  auto holds = [validator = std::move(validator)](std::string_view text) {
+    return validator->accepts(validator->source().root, Json(text));
+  };
+  return std::make_shared<const TextCheck>("plain " + key, std::move(holds));
+}
 
-private:
-  std::string text_;
-};
+/// Texts in which a mark is nowhere.
+TextCondition without(std::string_view mark) {
+  return {std::make_shared<const CharNfa>(CharNfa::ofTextsWith(mark)),
+          /*isNegated=*/true};
+}
+
+/// A check of a list so far, whose last item is complete.
+std::shared_ptr<const TextCheck> uniqueCheck() {
+  auto holds = [](std::string_view text) {
+    const Json list = Json::parse(std::string(text) + "]", nullptr, false);
+    return list.is_array() && std::ranges::count(list, list.back()) == 1;
+  };
+  static const auto check = std::make_shared<const TextCheck>(
+      "unique item", holds, TextCheck::Scope::Enclosing);
+  return check;
+}
+
+/// A number of items, characters or members; kUnbounded if it is too large to
+/// matter.
+int32_t countOf(const Json &words, const char *name, int32_t absent) {
+  auto it = words.find(name);
+  const auto count = it == words.end() ? absent : it->get<int32_t>();
+  return count == INT32_MAX && name[1] == 'a' ? Expr::kUnbounded : count;
+}
+
+/// What keywords say about strings. `isExact` becomes false if a check has to
+/// judge them, too.
+StatusOr<TextRules> textRules(const Json &words, bool &isExact) {
+  TextRules rules;
+  rules.least = countOf(words, "minLength", 0);
+  rules.most = countOf(words, "maxLength", Expr::kUnbounded);
+  auto add = [&](const Pattern &pattern) {
+    rules.conditions.insert(rules.conditions.end(), pattern.conditions.begin(),
+                            pattern.conditions.end());
+    isExact &= !pattern.rest;
+  };
+  if (auto patterns = words.find("pattern"); patterns != words.end())
+    for (const Json &each : *patterns) {
+      MOE_ASSIGN_OR_RETURN(Pattern pattern,
+                           parsePattern(each.get_ref<const std::string &>(),
+                                        RegexMatch::Anywhere));
+      add(pattern);
+    }
+  if (auto formats = words.find("format"); formats != words.end())
+    for (const Json &name : *formats) {
+      if (const Pattern *pattern =
+              patternOfFormat(name.get_ref<const std::string &>()))
+        add(*pattern);
+      else
+        isExact = false;
+    }
+  return rules;
+}
 
 class SchemaTranslator {
 public:
-  SchemaTranslator(const Json &root, const JsonTextOptions &options)
-      : root_(root), text_(grammar_, options) {}
+  SchemaTranslator(SchemaSource source, const JsonTextOptions &options)
+      : validator_(std::make_shared<const SchemaValidator>(std::move(source))),
+        text_(grammar_, options) {}
 
   StatusOr<Grammar> run() {
-    RuleId id = grammar_.declare("#");
-    MOE_ASSIGN_OR_RETURN(std::optional<ExprId> body, translate(root_, {}, 0));
+    const RuleId root = grammar_.declare("root");
+    MOE_ASSIGN_OR_RETURN(std::optional<ExprId> body,
+                         translate(source().root, 0));
     if (!body)
-      return Pointer().error("no value fits");
-    grammar_.define(id, *body);
+      return schemaError("", "no value fits");
+    grammar_.define(root, *body);
     return std::move(grammar_);
   }
 
 private:
   /// An empty optional stands for a schema that no value satisfies.
   using Result = StatusOr<std::optional<ExprId>>;
+  using MaybeExpr = std::optional<ExprId>;
 
-  Result translate(const Json &schema, const Pointer &at, int depth) {
-    if (depth > kMaxDepth)
-      return at.error("schemas are nested too deep");
+  const SchemaSource &source() const { return validator_->source(); }
+
+  /// Translates a schema into a rule, once for all places where it is.
+  Result translate(const Json &schema, int depth) {
     if (schema.is_boolean())
-      return schema.get<bool>() ? std::optional(text_.value()) : std::nullopt;
-    if (!schema.is_object())
-      return at.error("a schema is an object or a boolean");
-    MOE_RETURN_IF_ERROR(checkKeywords(schema, at));
-    for (std::string_view whole :
-         {"$ref", "anyOf", "oneOf", "allOf", "const", "enum"})
-      if (schema.contains(whole))
-        return translateWhole(whole, schema, at, depth);
-    MOE_ASSIGN_OR_RETURN(std::vector<std::string> types, typesOf(schema, at));
-    if (types.empty())
-      return std::optional(text_.value());
+      return schema == true ? MaybeExpr(text_.value()) : std::nullopt;
+    if (schema.empty())
+      return MaybeExpr(text_.value());
+    if (depth > kDeepestRule)
+      return schemaError("", "what is combined is nested too deep");
+    const std::string key = textOf(schema);
+    bytes_ += key.size();
+    if (bytes_ > kMaxBytes || rules_.size() > kMaxRules)
+      return schemaError("", "too large: references and combinations are "
+                             "written out in it too often");
+    auto [it, isNew] = rules_.try_emplace(key, Rule{});
+    if (isNew) {
+      // Recursive schemas refer to the rule before it is defined.
+      it->second.id =
+          grammar_.declare("schema " + std::to_string(rules_.size()));
+      MOE_ASSIGN_OR_RETURN(MaybeExpr body, translateNew(schema, key, depth));
+      Rule &rule = rules_[key];
+      rule.isEmpty = !body;
+      if (body)
+        grammar_.define(rule.id, *body);
+    }
+    const Rule &rule = rules_[key];
+    return rule.isEmpty ? MaybeExpr() : MaybeExpr(grammar_.rule(rule.id));
+  }
+
+  Result translateNew(const Json &schema, const std::string &key, int depth) {
+    if (schema.size() == 1) {
+      const std::string word = schema.begin().key();
+      if (word == "$ref")
+        return translate(source().references.at(schema[word]), depth + 1);
+      if (word == "anyOf" || word == "oneOf") {
+        MOE_ASSIGN_OR_RETURN(MaybeExpr any, anyOf(schema[word], depth));
+        const bool isExact =
+            word == "anyOf" || areDisjoint(schema[word], source());
+        return isExact ? any : checked(any, schema, key);
+      }
+    }
+    const MergedSchema merged = mergedSchema(schema, source());
+    std::vector<ExprId> ways;
+    for (const Json &words : merged.ways) {
+      MOE_ASSIGN_OR_RETURN(MaybeExpr way, translateWords(words, depth));
+      if (way)
+        ways.push_back(*way);
+    }
+    return merged.isExact ? choice(ways) : checked(choice(ways), schema, key);
+  }
+
+  Result anyOf(const Json &schemas, int depth) {
+    std::vector<ExprId> ways;
+    // Constants of all of them are one list.
+    Json values = Json::array();
+    for (const Json &schema : schemas) {
+      if (schema.is_object() && schema.size() == 1 && schema.contains("enum")) {
+        values.insert(values.end(), schema["enum"].begin(),
+                      schema["enum"].end());
+        continue;
+      }
+      MOE_ASSIGN_OR_RETURN(MaybeExpr way, translate(schema, depth + 1));
+      if (way)
+        ways.push_back(*way);
+    }
+    if (!values.empty()) {
+      MOE_ASSIGN_OR_RETURN(MaybeExpr way, constants({{"enum", values}}));
+      if (way)
+        ways.push_back(*way);
+    }
+    return choice(ways);
+  }
+
+  MaybeExpr choice(const std::vector<ExprId> &ways) {
+    return ways.empty() ? MaybeExpr() : MaybeExpr(grammar_.choice(ways));
+  }
+
+  MaybeExpr checked(MaybeExpr expr, const Json &schema,
+                    const std::string &key) {
+    if (!expr)
+      return expr;
+    return grammar_.checked(*expr, valueCheck(validator_, schema, key));
+  }
+
+  /// Translates a schema without combinations.
+  Result translateWords(const Json &words, int depth) {
+    if (words.contains("enum"))
+      return constants(words);
+    std::vector<std::string> types = {"object", "array",   "string",
+                                      "number", "boolean", "null"};
+    if (auto it = words.find("type"); it != words.end())
+      types = it->get<std::vector<std::string>>();
+    // An integer is a number, too.
+    if (std::ranges::find(types, "number") != types.end())
+      std::erase(types, "integer");
     std::vector<ExprId> ways;
     for (const std::string &type : types) {
-      MOE_ASSIGN_OR_RETURN(std::optional<ExprId> way,
-                           translateType(type, schema, at, depth));
+      MOE_ASSIGN_OR_RETURN(MaybeExpr way, translateType(type, words, depth));
       if (way)
         ways.push_back(*way);
     }
-    return anyOf(std::move(ways));
+    return choice(ways);
   }
 
-  std::optional<ExprId> anyOf(std::vector<ExprId> ways) {
-    if (ways.empty())
-      return std::nullopt;
-    return grammar_.choice(std::move(ways));
-  }
-
-  static Status checkKeywords(const Json &schema, const Pointer &at) {
-    for (const auto &[name, value] : schema.items()) {
-      bool isKnown = std::ranges::find(kKeywords, std::string_view(name),
-                                       &Keyword::name) != std::end(kKeywords) ||
-                     std::ranges::find(kAnnotations, std::string_view(name)) !=
-                         std::end(kAnnotations);
-      if (!isKnown)
-        return (at / name).error("this keyword is not supported");
-    }
-    return Status::ok();
-  }
-
-  /// Translates a keyword that describes the whole value, such as const. Other
-  /// keywords in the same schema would have to hold too, and are not supported.
-  Result translateWhole(std::string_view keyword, const Json &schema,
-                        const Pointer &at, int depth) {
-    for (const Keyword &other : kKeywords) {
-      bool isSame = other.name == keyword || !schema.contains(other.name);
-      // "type" is allowed next to const and enum: it is checked with each
-      // constant.
-      bool isType =
-          other.name == "type" && (keyword == "const" || keyword == "enum");
-      if (!isSame && !isType)
-        return (at / other.name)
-            .error("this keyword is not supported beside " +
-                   std::string(keyword));
-    }
-    const Json &value = schema[keyword];
-    const Pointer place = at / keyword;
-    if (keyword == "$ref")
-      return translateReference(value, place, depth);
-    if (keyword == "const")
-      return constants(Json::array({value}), schema, place, at);
-    if (!value.is_array() || value.empty())
-      return place.error("expected a list that is not empty");
-    if (keyword == "enum")
-      return constants(value, schema, place, at);
-    if (keyword == "allOf" && value.size() > 1)
-      return place.error("only one schema is supported here");
-    if (keyword == "oneOf")
-      for (size_t i = 0; i < value.size(); ++i)
-        for (size_t k = 0; k < i; ++k)
-          if (!areDisjoint(value[k], value[i], 0))
-            return (place / i).error(
-                "a value may fit this schema and schema " + std::to_string(k) +
-                "; use anyOf, or give both a required member with different "
-                "constants");
-    std::vector<ExprId> ways;
-    for (size_t i = 0; i < value.size(); ++i) {
-      MOE_ASSIGN_OR_RETURN(std::optional<ExprId> way,
-                           translate(value[i], place / i, depth + 1));
-      if (way)
-        ways.push_back(*way);
-    }
-    return anyOf(std::move(ways));
-  }
-
-  //===--------------------------------------------------------------------===//
-  // References
-  //===--------------------------------------------------------------------===//
-
-  /// Returns the schema that a pointer names; null where there is none.
-  const Json *find(std::string_view reference) const {
-    if (!reference.starts_with("#") ||
-        (reference.size() > 1 && reference[1] != '/'))
-      return nullptr;
-    try {
-      Json::json_pointer pointer{std::string(reference.substr(1))};
-      return root_.contains(pointer) ? &root_.at(pointer) : nullptr;
-    } catch (const Json::exception &) { // An index that is no number, and such.
-      return nullptr;
-    }
-  }
-
-  Result translateReference(const Json &value, const Pointer &at, int depth) {
-    if (!value.is_string())
-      return at.error("expected a string");
-    const std::string &reference = value.get_ref<const std::string &>();
-    const Json *schema = find(reference);
-    if (!schema)
-      return at.error("the schema has no " + moert::quoted(reference) +
-                      "; references to other documents are not supported");
-    RuleId id = grammar_.declare(reference);
-    if (id != 0 && !isOpen_.contains(id)) {
-      isOpen_.insert(id);
-      MOE_ASSIGN_OR_RETURN(
-          std::optional<ExprId> body,
-          translate(*schema, Pointer(reference.substr(1)), depth + 1));
-      if (!body)
-        return at.error("no value fits " + moert::quoted(reference));
-      grammar_.define(id, *body);
-    }
-    return std::optional(grammar_.rule(id));
-  }
-
-  //===--------------------------------------------------------------------===//
-  // Types and constants
-  //===--------------------------------------------------------------------===//
-
-  static StatusOr<std::vector<std::string>> typesOf(const Json &schema,
-                                                    const Pointer &at) {
-    std::vector<std::string> types;
-    if (auto it = schema.find("type"); it != schema.end()) {
-      Json list = it->is_array() ? *it : Json::array({*it});
-      for (const Json &type : list) {
-        if (!type.is_string() ||
-            std::ranges::find(
-                kTypes,
-                std::string_view(type.get_ref<const std::string &>())) ==
-                std::end(kTypes))
-          return (at / "type")
-              .error("expected object, array, string, number, "
-                     "integer, boolean or null");
-        types.push_back(type);
-      }
-      if (types.empty())
-        return (at / "type").error("expected a type");
-    } else {
-      // Without "type", a keyword for one type does not restrict values of
-      // other types. Schemas that omit "type" mean the types that their
-      // keywords describe, so only those are accepted.
-      for (const Keyword &keyword : kKeywords)
-        if (!keyword.type.empty() && schema.contains(keyword.name) &&
-            std::ranges::find(types, keyword.type) == types.end())
-          types.emplace_back(keyword.type);
-    }
-    for (const Keyword &keyword : kKeywords)
-      if (!keyword.type.empty() && schema.contains(keyword.name) &&
-          std::ranges::find(types, keyword.type) == types.end()) {
-        bool isNumber = keyword.type == "integer" &&
-                        std::ranges::find(types, "number") != types.end();
-        if (isNumber)
-          return (at / keyword.name)
-              .error("limits are only supported for type integer");
-      }
-    if (std::ranges::find(types, "number") != types.end() &&
-        std::ranges::find(types, "integer") != types.end())
-      for (std::string_view limit :
-           {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"})
-        if (schema.contains(limit))
-          return (at / limit)
-              .error("limits are only supported for type integer");
-    return types;
-  }
-
-  static bool hasType(const Json &value, std::string_view type) {
-    if (type == "integer")
-      return value.is_number_integer() ||
-             (value.is_number() &&
-              std::nearbyint(value.get<double>()) == value.get<double>());
-    return type == "object"    ? value.is_object()
-           : type == "array"   ? value.is_array()
-           : type == "string"  ? value.is_string()
-           : type == "number"  ? value.is_number()
-           : type == "boolean" ? value.is_boolean()
-                               : value.is_null();
-  }
-
-  Result constants(const Json &values, const Json &schema, const Pointer &place,
-                   const Pointer &at) {
-    if (values.size() > kMaxValues)
-      return place.error("more than " + std::to_string(kMaxValues) + " values");
-    std::vector<std::string> types;
-    if (schema.contains("type")) {
-      MOE_ASSIGN_OR_RETURN(types, typesOf(schema, at));
-    }
-    std::vector<ExprId> ways;
-    for (const Json &value : values)
-      if (types.empty() || std::ranges::any_of(types, [&](const auto &type) {
-            return hasType(value, type);
-          }))
-        ways.push_back(grammar_.bytes(value.dump()));
-    return anyOf(std::move(ways));
-  }
-
-  Result translateType(std::string_view type, const Json &schema,
-                       const Pointer &at, int depth) {
+  Result translateType(const std::string &type, const Json &words, int depth) {
     if (type == "object")
-      return translateObject(schema, at, depth);
+      return translateObject(words, depth);
     if (type == "array")
-      return translateArray(schema, at, depth);
+      return translateList(words, depth);
     if (type == "string")
-      return translateString(schema, at);
-    if (type == "integer")
-      return translateInteger(schema, at);
-    return std::optional(type == "number"    ? text_.number()
-                         : type == "boolean" ? text_.boolean()
-                                             : text_.null());
+      return translateText(words);
+    if (type == "boolean")
+      return MaybeExpr(text_.boolean());
+    if (type == "null")
+      return MaybeExpr(text_.null());
+    return translateNumber(words, type == "integer");
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Constants, strings and numbers
+  //===--------------------------------------------------------------------===//
+
+  /// Those of the constants that satisfy the other keywords.
+  Result constants(const Json &words) {
+    Json others = words;
+    others.erase("enum");
+    // Objects are closed here, too.
+    if (words.contains("properties") &&
+        !words.contains("additionalProperties")) {
+      others["additionalProperties"] = false;
+      if (words.contains("required"))
+        for (const Json &name : words["required"])
+          others["properties"].emplace(name.get<std::string>(), true);
+    }
+    std::set<std::string> texts;
+    std::vector<ExprId> ways;
+    for (const Json &value : words["enum"]) {
+      if (!validator_->accepts(others, value))
+        continue;
+      if (value.is_string())
+        texts.insert(value.get<std::string>());
+      else
+        ways.push_back(text_.constant(value));
+    }
+    if (!texts.empty())
+      ways.push_back(text_.stringOf(texts));
+    return choice(ways);
+  }
+
+  Result translateText(const Json &words) {
+    bool isExact = true;
+    StatusOr<TextRules> rules = textRules(words, isExact);
+    if (!rules)
+      return rules.status();
+    MaybeExpr text = text_.stringOf(*std::move(rules));
+    return isExact ? text : checked(text, words, textOf(words));
+  }
+
+  Result translateNumber(const Json &words, bool isInteger) {
+    NumberRules rules{.isInteger = isInteger};
+    auto bound = [&](const char *name, std::optional<long double> &into,
+                     bool &excludes, bool isLower) {
+      auto it = words.find(name);
+      if (it == words.end())
+        return;
+      const long double value = JsonNumber::of(*it).value;
+      const bool isExclusive = name[0] == 'e';
+      const bool isNarrower = !into ||
+                              (isLower ? value > *into : value < *into) ||
+                              (value == *into && isExclusive);
+      if (isNarrower) {
+        into = value;
+        excludes = isExclusive;
+      }
+    };
+    bound("minimum", rules.least, rules.excludesLeast, true);
+    bound("exclusiveMinimum", rules.least, rules.excludesLeast, true);
+    bound("maximum", rules.most, rules.excludesMost, false);
+    bound("exclusiveMaximum", rules.most, rules.excludesMost, false);
+    if (auto divisors = words.find("multipleOf"); divisors != words.end())
+      for (const Json &divisor : *divisors)
+        rules.divisors.push_back(JsonNumber::of(divisor));
+    MaybeExpr number = text_.numberOf(rules);
+    if (number && std::ranges::any_of(rules.divisors, &JsonNumber::isWritten))
+      number = grammar_.checked(
+          *number, multipleCheck(rules.divisors, words["multipleOf"]));
+    return number;
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Lists
+  //===--------------------------------------------------------------------===//
+
+  Result translateList(const Json &words, int depth) {
+    const int32_t least = countOf(words, "minItems", 0);
+    const int32_t most = countOf(words, "maxItems", Expr::kUnbounded);
+    const bool isUnique = words.contains("uniqueItems");
+    const bool isExact = !isUnique && !words.contains("contains");
+    auto item = [&](const Json &schema) -> Result {
+      MOE_ASSIGN_OR_RETURN(MaybeExpr expr, translate(schema, depth + 1));
+      if (expr && isUnique)
+        expr = grammar_.checked(*expr, uniqueCheck());
+      return expr;
+    };
+    std::vector<ExprId> first;
+    bool endsEarly = false;
+    if (auto it = words.find("prefixItems"); it != words.end())
+      for (const Json &schema : *it) {
+        MOE_ASSIGN_OR_RETURN(MaybeExpr expr, item(schema));
+        endsEarly = !expr;
+        if (endsEarly)
+          break;
+        first.push_back(*expr);
+      }
+    MaybeExpr rest;
+    if (!endsEarly) {
+      auto it = words.find("items");
+      MOE_ASSIGN_OR_RETURN(rest, item(it == words.end() ? Json(true) : *it));
+    }
+    if ((!rest && least > int32_t(first.size())) ||
+        (most != Expr::kUnbounded && least > most))
+      return MaybeExpr();
+    MaybeExpr list = text_.listOf(first, rest, least, most);
+    return isExact ? list : checked(list, words, textOf(words));
   }
 
   //===--------------------------------------------------------------------===//
   // Objects
   //===--------------------------------------------------------------------===//
 
-  Result translateObject(const Json &schema, const Pointer &at, int depth) {
+  /// What an object may be, while it is put together.
+  struct ObjectParts {
+    std::vector<JsonText::Member> members, rest;
+    std::vector<std::pair<Pattern, const Json *>> patterns;
+    std::set<std::string> known; ///< Names that have their own member.
+    bool isExact = true;
+  };
+
+  Result translateObject(const Json &words, int depth) {
     static const Json kNone = Json::object(), kNoNames = Json::array(),
                       kAnything = true;
     auto keyword = [&](const char *name, const Json &absent) -> const Json & {
-      auto it = schema.find(name);
-      return it == schema.end() ? absent : *it;
+      auto it = words.find(name);
+      return it == words.end() ? absent : *it;
     };
+    ObjectParts parts;
+    for (const auto &[text, schema] :
+         keyword("patternProperties", kNone).items()) {
+      MOE_ASSIGN_OR_RETURN(Pattern pattern,
+                           parsePattern(text, RegexMatch::Anywhere));
+      parts.patterns.emplace_back(std::move(pattern), &schema);
+    }
     const Json &properties = keyword("properties", kNone);
-    const Json &required = keyword("required", kNoNames);
-    const Json &additional = keyword("additionalProperties", kAnything);
-    if (!properties.is_object())
-      return (at / "properties").error("expected an object");
-    if (!required.is_array())
-      return (at / "required").error("expected a list of names");
-    std::set<std::string> open, known;
-    for (const Json &name : required) {
-      if (!name.is_string())
-        return (at / "required").error("expected a list of names");
-      open.insert(name.get<std::string>());
-    }
-    std::vector<JsonText::Member> members;
-    auto add = [&](const std::string &name, ExprId value) {
-      ExprId text = text_.member(grammar_.bytes(Json(name).dump()), value);
-      members.push_back({text, open.erase(name) > 0});
-      known.insert(name);
-    };
-    for (const auto &[name, value] : properties.items()) {
-      MOE_ASSIGN_OR_RETURN(
-          std::optional<ExprId> expr,
-          translate(value, at / "properties" / name, depth + 1));
-      known.insert(name);
-      if (expr)
-        add(name, *expr);
-      else if (open.contains(name))
-        return (at / "properties" / name)
-            .error("no value fits this required member");
-    }
-    MOE_ASSIGN_OR_RETURN(
-        std::optional<ExprId> rest,
-        translate(additional, at / "additionalProperties", depth + 1));
-    // Required names without a schema of their own.
-    for (const Json &name : required) {
-      if (known.contains(name.get<std::string>()))
-        continue;
-      if (!rest)
-        return (at / "required")
-            .error(moert::quoted(name.get<std::string>()) +
-                   " is required, but additionalProperties forbids it");
-      add(name, *rest);
-    }
     // Every text without further members is valid too, and models that are
     // free to add some do.
-    const bool isClosed = schema.contains("properties") &&
-                          !schema.contains("additionalProperties");
-    std::optional<ExprId> more;
-    if (rest && !isClosed)
-      more = text_.member(
-          known.empty() ? text_.string() : text_.stringExcept(known), *rest);
-    return std::optional(text_.objectOf(members, more));
-  }
-
-  //===--------------------------------------------------------------------===//
-  // Lists, strings and integers
-  //===--------------------------------------------------------------------===//
-
-  static StatusOr<int32_t> countOf(const Json &schema, const char *name,
-                                   int32_t absent, const Pointer &at) {
-    auto it = schema.find(name);
-    if (it == schema.end())
-      return absent;
-    if (!it->is_number() || it->get<double>() < 0 ||
-        it->get<double>() > kMaxRepetitions || !hasType(*it, "integer"))
-      return (at / name).error("expected an integer from 0 to " +
-                               std::to_string(kMaxRepetitions));
-    return int32_t(it->get<double>());
-  }
-
-  Result translateArray(const Json &schema, const Pointer &at, int depth) {
-    MOE_ASSIGN_OR_RETURN(int32_t least, countOf(schema, "minItems", 0, at));
-    MOE_ASSIGN_OR_RETURN(int32_t most,
-                         countOf(schema, "maxItems", Expr::kUnbounded, at));
-    std::vector<ExprId> first;
-    bool endsEarly = false;
-    if (auto it = schema.find("prefixItems"); it != schema.end()) {
-      if (!it->is_array())
-        return (at / "prefixItems").error("expected a list of schemas");
-      for (size_t i = 0; i < it->size() && !endsEarly; ++i) {
+    const bool isClosed =
+        words.contains("properties") && !words.contains("additionalProperties");
+    const Json &additional = keyword("additionalProperties", kAnything);
+    const Json &names = keyword("propertyNames", kAnything);
+    std::set<std::string> required;
+    for (const Json &name : keyword("required", kNoNames))
+      required.insert(name.get<std::string>());
+    auto add = [&](const std::string &name, const Json &schema) -> Status {
+      MaybeExpr value;
+      parts.known.insert(name);
+      if (validator_->accepts(names, Json(name))) {
         MOE_ASSIGN_OR_RETURN(
-            std::optional<ExprId> item,
-            translate((*it)[i], at / "prefixItems" / i, depth + 1));
-        endsEarly = !item;
-        if (item)
-          first.push_back(*item);
+            value, translate(withPatterns(schema, name, parts), depth + 1));
       }
-    }
-    std::optional<ExprId> rest;
-    if (auto it = schema.find("items"); it == schema.end()) {
-      rest = text_.value();
-    } else {
-      if (it->is_array())
-        return (at / "items").error("a list of schemas is called prefixItems");
-      MOE_ASSIGN_OR_RETURN(rest, translate(*it, at / "items", depth + 1));
-    }
-    if (endsEarly)
-      rest = std::nullopt;
-    bool isTooLong = !rest && least > int32_t(first.size());
-    if (isTooLong || (most != Expr::kUnbounded && least > most))
-      return std::optional<ExprId>();
-    return std::optional(text_.listOf(first, rest, least, most));
-  }
-
-  Result translateString(const Json &schema, const Pointer &at) {
-    bool hasLength =
-        schema.contains("minLength") || schema.contains("maxLength");
-    MOE_ASSIGN_OR_RETURN(int32_t least, countOf(schema, "minLength", 0, at));
-    MOE_ASSIGN_OR_RETURN(int32_t most,
-                         countOf(schema, "maxLength", Expr::kUnbounded, at));
-    auto pattern = schema.find("pattern"), format = schema.find("format");
-    if (pattern == schema.end() && format == schema.end()) {
-      if (most != Expr::kUnbounded && least > most)
-        return std::optional<ExprId>();
-      return std::optional(hasLength ? text_.stringOfLength(least, most)
-                                     : text_.string());
-    }
-    for (const char *name : {"minLength", "maxLength", "format"})
-      if (schema.contains(name) &&
-          (pattern != schema.end() || std::string_view(name) != "format"))
-        return (at / name).error(
-            "this keyword is not supported beside " +
-            std::string(pattern != schema.end() ? "pattern" : "format"));
-    bool isPattern = pattern != schema.end();
-    const Json &word = isPattern ? *pattern : *format;
-    const Pointer place = at / (isPattern ? "pattern" : "format");
-    if (!word.is_string())
-      return place.error("expected a string");
-    std::string expression = word.get<std::string>();
-    if (!isPattern) {
-      const auto *known = std::ranges::find(
-          kFormats, std::string_view(expression), &Format::name);
-      if (known == std::end(kFormats))
-        return place.error("this format is not supported; known ones are date, "
-                           "time, date-time, uuid and ipv4");
-      expression = known->pattern;
-    }
-    StatusOr<ExprId> content =
-        addRegex(grammar_, expression,
-                 isPattern ? RegexMatch::Anywhere : RegexMatch::Whole,
-                 JsonText::character);
-    if (!content)
-      return place.error(content.status().message());
-    return std::optional(text_.quoted(*content));
-  }
-
-  Result translateInteger(const Json &schema, const Pointer &at) {
-    std::optional<int64_t> least, most;
-    auto limit = [&](const char *name, std::optional<int64_t> &into,
-                     bool isLower, bool isExclusive) {
-      auto it = schema.find(name);
-      if (it == schema.end())
-        return Status::ok();
-      // A double represents every integer up to 2^53.
-      constexpr double kMost = 9007199254740992.0;
-      double value = it->is_number() ? it->get<double>() : NAN;
-      if (!(std::abs(value) <= kMost))
-        return (at / name).error("expected a number up to 2^53");
-      auto bound = int64_t(isLower ? std::ceil(value) : std::floor(value));
-      if (isExclusive && double(bound) == value)
-        bound += isLower ? 1 : -1;
-      if (!into)
-        into = bound;
-      into = isLower ? std::max(*into, bound) : std::min(*into, bound);
+      const bool isRequired = required.erase(name) > 0;
+      if (value)
+        parts.members.push_back(
+            {text_.stringOf(std::set{name}), *value, isRequired});
+      else
+        isImpossible_ |= isRequired;
       return Status::ok();
     };
-    MOE_RETURN_IF_ERROR(limit("minimum", least, true, false));
-    MOE_RETURN_IF_ERROR(limit("exclusiveMinimum", least, true, true));
-    MOE_RETURN_IF_ERROR(limit("maximum", most, false, false));
-    MOE_RETURN_IF_ERROR(limit("exclusiveMaximum", most, false, true));
-    if (least && most && *least > *most)
-      return std::optional<ExprId>();
-    return std::optional(text_.integersBetween(least, most));
+    const bool wasImpossible = std::exchange(isImpossible_, false);
+    for (const auto &[name, schema] : properties.items())
+      MOE_RETURN_IF_ERROR(add(name, schema));
+    // Required names without a schema of their own.
+    for (const std::string &name : std::set<std::string>(required)) {
+      const bool hasPattern =
+          std::ranges::any_of(parts.patterns, [&](const auto &pattern) {
+            return pattern.first.matches(name);
+          });
+      MOE_RETURN_IF_ERROR(add(name, hasPattern ? kAnything : additional));
+    }
+    if (std::exchange(isImpossible_, wasImpossible))
+      return MaybeExpr();
+    MOE_RETURN_IF_ERROR(
+        addRest(isClosed ? Json(false) : additional, names, parts, depth));
+    const int32_t least = countOf(words, "minProperties", 0);
+    const int32_t most = countOf(words, "maxProperties", Expr::kUnbounded);
+    const auto needed = int32_t(std::ranges::count_if(
+        parts.members, [](const auto &member) { return member.isRequired; }));
+    if (most != Expr::kUnbounded && std::max(least, needed) > most)
+      return MaybeExpr();
+    if (parts.rest.empty() && least > int32_t(parts.members.size()))
+      return MaybeExpr();
+    // Additional members may have the same name, which counts once.
+    if (least > 0 && !parts.rest.empty())
+      parts.isExact = false;
+    MaybeExpr object = text_.objectOf(parts.members, parts.rest, least, most);
+    return parts.isExact ? object : checked(object, words, textOf(words));
   }
 
-  //===--------------------------------------------------------------------===//
-  // oneOf
-  //===--------------------------------------------------------------------===//
-
-  /// Follows references, at most a few: circles are not disjoint from anything.
-  const Json *resolved(const Json &schema) const {
-    const Json *at = &schema;
-    for (int i = 0; i < 8 && at && at->is_object() && at->contains("$ref"); ++i)
-      at = (*at)["$ref"].is_string()
-               ? find((*at)["$ref"].get_ref<const std::string &>())
-               : nullptr;
-    return at && at->is_object() ? at : nullptr;
+  /// The schema of a member, with those of the patterns that its name matches.
+  static Json withPatterns(const Json &schema, const std::string &name,
+                           const ObjectParts &parts) {
+    Json all = Json::array({schema});
+    for (const auto &[pattern, other] : parts.patterns)
+      if (pattern.matches(name))
+        all.push_back(*other);
+    return all.size() == 1 ? schema : Json{{"allOf", std::move(all)}};
   }
 
-  /// Whether it is certain that no value fits both schemas.
-  bool areDisjoint(const Json &one, const Json &two, int depth) const {
-    const Json *a = resolved(one), *b = resolved(two);
-    if (!a || !b || depth > 8)
-      return false;
-    std::optional<Json> valuesOfA = valuesOf(*a), valuesOfB = valuesOf(*b);
-    if (valuesOfA && valuesOfB)
-      return std::ranges::none_of(*valuesOfA, [&](const Json &value) {
-        return std::ranges::find(*valuesOfB, value) != valuesOfB->end();
-      });
-    StatusOr<std::vector<std::string>> typesOfA = typesOf(*a, {}),
-                                       typesOfB = typesOf(*b, {});
-    if (!typesOfA || !typesOfB || !a->contains("type") || !b->contains("type"))
-      return false;
-    auto isNumber = [](const std::string &type) {
-      return type == "integer" || type == "number";
-    };
-    bool shareType = std::ranges::any_of(*typesOfA, [&](const auto &x) {
-      return std::ranges::any_of(*typesOfB, [&](const auto &y) {
-        return x == y || (isNumber(x) && isNumber(y));
-      });
-    });
-    if (!shareType)
-      return true;
-    // Objects that both need a member for which no value fits both.
-    if (*typesOfA != std::vector<std::string>{"object"} ||
-        *typesOfB != *typesOfA || !a->contains("properties") ||
-        !b->contains("properties") || !a->contains("required") ||
-        !b->contains("required"))
-      return false;
-    return std::ranges::any_of((*a)["required"], [&](const Json &name) {
-      const Json &ofA = (*a)["properties"], &ofB = (*b)["properties"];
-      return name.is_string() && ofA.is_object() && ofB.is_object() &&
-             std::ranges::find((*b)["required"], name) !=
-                 (*b)["required"].end() &&
-             ofA.contains(name.get<std::string>()) &&
-             ofB.contains(name.get<std::string>()) &&
-             areDisjoint(ofA[name.get<std::string>()],
-                         ofB[name.get<std::string>()], depth + 1);
-    });
+  /// Adds members whose names are not known: for each set of patterns that a
+  /// name may match.
+  Status addRest(const Json &additional, const Json &names, ObjectParts &parts,
+                 int depth) {
+    bool isOpaque = parts.patterns.size() > kMaxPatterns;
+    for (const auto &[pattern, schema] : parts.patterns)
+      isOpaque |= pattern.rest || pattern.conditions.size() != 1;
+    if (isOpaque && !parts.patterns.empty()) {
+      parts.isExact = false;
+      return addRestMember({}, Json(true), names, parts, depth);
+    }
+    const size_t count = parts.patterns.size();
+    for (size_t subset = 0; subset < size_t(1) << count; ++subset) {
+      std::vector<TextCondition> conditions;
+      Json schemas = Json::array();
+      for (size_t i = 0; i < count; ++i) {
+        const bool isIn = subset >> i & 1;
+        TextCondition condition = parts.patterns[i].first.conditions[0];
+        condition.isNegated ^= !isIn;
+        conditions.push_back(std::move(condition));
+        if (isIn)
+          schemas.push_back(*parts.patterns[i].second);
+      }
+      const Json schema = schemas.empty()       ? additional
+                          : schemas.size() == 1 ? schemas[0]
+                                                : Json{{"allOf", schemas}};
+      MOE_RETURN_IF_ERROR(
+          addRestMember(std::move(conditions), schema, names, parts, depth));
+    }
+    return Status::ok();
   }
 
-  /// Returns the constants of a schema that consists of constants only.
-  static std::optional<Json> valuesOf(const Json &schema) {
-    if (schema.contains("const"))
-      return Json::array({schema["const"]});
-    if (schema.contains("enum") && schema["enum"].is_array())
-      return schema["enum"];
-    return std::nullopt;
+  Status addRestMember(std::vector<TextCondition> conditions,
+                       const Json &schema, const Json &names,
+                       ObjectParts &parts, int depth) {
+    if (schema == false)
+      return Status::ok();
+    MOE_ASSIGN_OR_RETURN(MaybeExpr value, translate(schema, depth + 1));
+    if (!value)
+      return Status::ok();
+    TextRules rules;
+    if (names.is_object()) {
+      const MergedSchema merged = mergedSchema(names, source());
+      const bool isSimple = merged.isExact && merged.ways.size() == 1 &&
+                            !merged.ways[0].contains("enum");
+      if (isSimple) {
+        MOE_ASSIGN_OR_RETURN(rules, textRules(merged.ways[0], parts.isExact));
+      } else {
+        parts.isExact = false;
+      }
+      if (isSimple && merged.ways[0].contains("type") &&
+          !isOfOneType("string", merged.ways[0]["type"]))
+        return Status::ok();
+    } else if (names == false) {
+      return Status::ok();
+    }
+    rules.conditions.insert(rules.conditions.end(), conditions.begin(),
+                            conditions.end());
+    if (!parts.known.empty())
+      rules.conditions.push_back(
+          {std::make_shared<const CharNfa>(CharNfa::ofTexts(parts.known)),
+           /*isNegated=*/true});
+    if (MaybeExpr name = text_.stringOf(std::move(rules)))
+      parts.rest.push_back({*name, *value, false});
+    return Status::ok();
   }
 
-  const Json &root_;
+  static bool isOfOneType(const char *type, const Json &types) {
+    return std::ranges::find(types, Json(type)) != types.end();
+  }
+
+  struct Rule {
+    RuleId id = -1;
+    bool isEmpty = false;
+  };
+
+  const std::shared_ptr<const SchemaValidator> validator_;
   Grammar grammar_;
   JsonText text_;
-  std::set<RuleId> isOpen_; ///< References whose rules have been begun.
+  std::unordered_map<std::string, Rule> rules_; ///< By schema.
+  size_t bytes_ = 0;
+  bool isImpossible_ = false; ///< A required member has no value.
 };
 } // namespace
 
-StatusOr<Grammar> parseJsonSchema(const Json &schema,
+StatusOr<Grammar> parseJsonSchema(const nlohmann::ordered_json &schema,
                                   const JsonTextOptions &options) {
-  return SchemaTranslator(schema, options).run();
+  MOE_ASSIGN_OR_RETURN(SchemaSource source, SchemaSource::read(schema));
+  return SchemaTranslator(std::move(source), options).run();
+}
+
+StatusOr<std::optional<ExprId>>
+addPlainText(Grammar &grammar, const nlohmann::ordered_json &schema,
+             std::string_view end) {
+  MOE_ASSIGN_OR_RETURN(SchemaSource source, SchemaSource::read(schema));
+  const MergedSchema merged = mergedSchema(source.root, source);
+  bool isExact = merged.isExact;
+  const auto validator =
+      std::make_shared<const SchemaValidator>(std::move(source));
+  std::vector<ExprId> ways;
+  for (const Json &words : merged.ways) {
+    auto types = words.find("type");
+    if (types != words.end() &&
+        std::ranges::find(*types, Json("string")) == types->end())
+      continue;
+    MOE_ASSIGN_OR_RETURN(TextRules rules, textRules(words, isExact));
+    rules.isJson = false;
+    if (auto values = words.find("enum"); values != words.end()) {
+      std::set<std::string> texts;
+      for (const Json &value : *values)
+        if (value.is_string())
+          texts.insert(value.get<std::string>());
+      rules.conditions.push_back(
+          {std::make_shared<const CharNfa>(CharNfa::ofTexts(texts))});
+    }
+    if (!end.empty())
+      rules.conditions.push_back(without(end));
+    auto scanner = TextScanner::create(std::move(rules));
+    if (!scanner->isEmpty())
+      ways.push_back(grammar.scan(std::move(scanner)));
+  }
+  if (ways.empty())
+    return std::optional<ExprId>();
+  ExprId text = grammar.choice(std::move(ways));
+  if (!isExact)
+    text = grammar.checked(text, plainCheck(validator, textOf(Json(schema))));
+  return std::optional(text);
+}
+
+ExprId addTextWithout(Grammar &grammar, std::string_view mark) {
+  TextRules rules{.isJson = false};
+  if (!mark.empty())
+    rules.conditions.push_back(without(mark));
+  return grammar.scan(TextScanner::create(std::move(rules)));
 }
 
 Grammar jsonObjects(const JsonTextOptions &options) {

@@ -1,36 +1,20 @@
 //===- JsonSchema.h - JSON schemas as grammars ------------------*- C++ -*-===//
 //
-// Translates a JSON schema (draft 2020-12) into a grammar of JSON texts, every
-// one of which the schema accepts. It does not hold the other way round: of the
-// texts of a value the grammar has one form. Members come in the order of
-// `properties`, then additional ones; numbers of integer type have no fraction
-// and no exponent; white space is at most a line break with indentation, or a
-// blank.
+// Translates a JSON schema (draft 2020-12, with the spellings of older drafts
+// and OpenAPI's nullable) into the grammar of the JSON texts that it accepts:
+// members in any order, strings and numbers in every spelling, white space of
+// up to 128 characters wherever JSON allows it.
 //
-// Nothing is ignored: a keyword that limits values and is not supported is an
-// error that names its place. Annotations (title, description, default,
-// examples, ...) limit nothing.
+// One thing is not as JSON Schema has it: an object whose schema has
+// `properties` and no `additionalProperties` has no other members but required
+// ones. Models that are free to add some do.
 //
-// supported                       | how
-// --------------------------------|------------------------------------------
-// true, false, {}                 | false only where a member or item is absent
-// type, a name or a list          |
-// enum, const                     | their texts as they are
-// anyOf                           |
-// oneOf                           | if no value fits two: distinct types, or a
-//                                 | required member with distinct constants
-// allOf                           | if it has one schema
-// $ref to "#", "#/..."            | also recursive
-// properties, required,           | a required name that has no schema is an
-//   additionalProperties          |   additional one; with properties and
-//   without
-//                                 |   additionalProperties there are no others
-// items, prefixItems, minItems,   |
-//   maxItems                      |
-// minLength, maxLength, pattern   | pattern alone, or lengths
-// format                          | date, time, date-time, uuid, ipv4
-// minimum, maximum, and           | of integers
-//   exclusive ones                |
+// Types, properties, patternProperties, required, items, lengths, counts,
+// patterns, formats, bounds, multipleOf, enum, const, anyOf, allOf and $ref
+// lead the text: what cannot become valid is never begun. oneOf, not, if,
+// uniqueItems, contains, dependentRequired and the like lead as far as a
+// grammar can; then they are checked where the value would end
+// (SchemaValidator.h). Annotations and unknown words have no effect.
 //
 //===----------------------------------------------------------------------===//
 
@@ -40,19 +24,30 @@
 #include "runtime/constrain/Grammar.h"
 
 #include <nlohmann/json.hpp>
+#include <optional>
 
 namespace moert {
 
 struct JsonTextOptions {
-  /// Whether white space may be between the parts of a text. Without it the
-  /// text is as short as can be.
+  /// Whether white space may be between the parts of a text.
   bool hasSpaces = true;
 };
 
 /// Returns the grammar of JSON texts that `schema` accepts. Fails with Usage;
-/// the message has the JSON pointer of what is wrong or not supported.
+/// the message has the JSON pointer of what is wrong or cannot be held.
 StatusOr<Grammar> parseJsonSchema(const nlohmann::ordered_json &schema,
                                   const JsonTextOptions &options = {});
+
+/// Adds the strings that `schema` accepts, as plain text without quotes and
+/// escapes, in which `end`, if it is not "", is nowhere: for texts between
+/// marks. Absent if it
+/// accepts no string. Fails as parseJsonSchema() does.
+StatusOr<std::optional<ExprId>>
+addPlainText(Grammar &grammar, const nlohmann::ordered_json &schema,
+             std::string_view end);
+
+/// Adds any text in which `mark`, if it is not "", is nowhere.
+ExprId addTextWithout(Grammar &grammar, std::string_view mark);
 
 /// Returns the grammar of all JSON objects.
 Grammar jsonObjects(const JsonTextOptions &options = {});

@@ -5,6 +5,8 @@
 
 #include "runtime/constrain/Grammar.h"
 #include "runtime/constrain/JsonSchema.h"
+#include "runtime/constrain/NumberScanner.h"
+#include "runtime/constrain/TextScanner.h"
 
 #include <optional>
 #include <set>
@@ -12,7 +14,7 @@
 namespace moert {
 
 /// Adds the parts of JSON texts to a grammar. Parts that are used often are
-/// rules, added once.
+/// rules, added once. Strings and numbers are read in every spelling.
 class JsonText {
 public:
   JsonText(Grammar &grammar, JsonTextOptions options)
@@ -24,47 +26,42 @@ public:
   ExprId list();
   ExprId string();
   ExprId number();
-  ExprId integer();
   ExprId boolean();
   ExprId null() { return grammar_.bytes("null"); }
-  /// Integers from `least` to `most`; absent: no limit.
-  ExprId integersBetween(std::optional<int64_t> least,
-                         std::optional<int64_t> most);
 
-  /// A character of a string: one of `set`, escaped if JSON requires it.
-  static ExprId character(Grammar &grammar, const CharSet &set);
-  /// Any character in any spelling, except halves of surrogate pairs.
-  ExprId anyCharacter();
-  /// Strings of `least` to `most` code points.
-  ExprId stringOfLength(int32_t least, int32_t most);
-  /// Strings other than `names`, which are compared as they would be written.
-  ExprId stringExcept(const std::set<std::string> &names);
-  ExprId quoted(ExprId content);
+  /// Strings whose value meets the rules; absent: there is none.
+  std::optional<ExprId> stringOf(TextRules rules);
+  /// Strings of these values.
+  ExprId stringOf(const std::set<std::string> &texts);
+  /// Numbers that meet the rules; absent: there is none.
+  std::optional<ExprId> numberOf(const NumberRules &rules);
+  /// Exactly one value.
+  ExprId constant(const nlohmann::json &value);
 
-  /// White space where JSON allows it.
+  /// White space where JSON allows it: up to 128 characters.
   ExprId space();
-  /// An object: `{`, members with `,` between them, `}`. Members that are not
-  /// required may be omitted; `rest`, if it is present, may follow any number
-  /// of times.
+
+  /// An object: `{`, members with `,` between them, `}`, in any order. `rest`
+  /// may be present any number of times.
   struct Member {
-    ExprId text; ///< Name and value.
+    ExprId name, value;
     bool isRequired;
   };
   ExprId objectOf(const std::vector<Member> &members,
-                  std::optional<ExprId> rest);
+                  const std::vector<Member> &rest, int32_t least = 0,
+                  int32_t most = Expr::kUnbounded);
   /// An array: `[`, the items `first` in this order, then `rest`, if it is
   /// present, any number of times, `]`. It has `least` to `most` items.
   ExprId listOf(const std::vector<ExprId> &first, std::optional<ExprId> rest,
                 int32_t least, int32_t most);
-  ExprId member(ExprId name, ExprId value);
 
 private:
   /// Returns the rule, which `body` defines when it is first used.
   template <class Body> ExprId rule(const char *name, Body body);
-  ExprId digits(int32_t least, int32_t most);
-  /// Numbers without sign, of at least one digit, from `low` to `high`.
-  ExprId naturalsBetween(const std::string &low, const std::string &high);
-  ExprId sameLength(const std::string &low, const std::string &high);
+  ExprId scan(std::shared_ptr<const Scanner> scanner);
+  /// A part of a list or object, and white space.
+  ExprId spaced(ExprId part) { return grammar_.sequence({part, space()}); }
+  ExprId enclosed(const char *open, Series series, const char *close);
 
   Grammar &grammar_;
   JsonTextOptions options_;

@@ -3,9 +3,13 @@
 // Follows a text through an Automaton, token by token. All ways to read the
 // text so far are followed at the same time: a position is the set of (state,
 // stack of states to return to), of which equal ones are kept once. Positions
-// and the steps between them are remembered, so that text inside a string or a
-// list costs a look-up per byte: a deterministic automaton that is built where
-// texts go.
+// and the steps between them are remembered, so that text inside a list costs a
+// look-up per byte: a deterministic automaton that is built where texts go.
+//
+// Inside strings most tokens of a vocabulary may follow. Which ones, does not
+// depend on the stack as long as they stay inside: a table of them is kept for
+// each state of a scanner (ScanLibrary.h), and only tokens that leave the
+// string are tried one by one.
 //
 // Every limit closes: a text that would need more is refused, never allowed.
 //
@@ -16,11 +20,13 @@
 
 #include "runtime/base/Status.h"
 #include "runtime/constrain/Automaton.h"
+#include "runtime/constrain/ScanLibrary.h"
 #include "runtime/constrain/TokenTrie.h"
 
 #include <array>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <span>
 #include <unordered_map>
 #include <vector>
@@ -29,25 +35,36 @@ namespace moert {
 
 struct MatcherLimits {
   /// Rules inside each other, such as lists in lists. Deeper text is refused.
-  int32_t depth = 500;
+  int32_t depth = 2000;
   /// Ways to read the text so far; more are an error.
   size_t ways = 4096;
   /// Positions to remember between tokens, at 1 KiB each and up to eight times
   /// as many during one. Masks have a bit per token and position.
   size_t positions = 8192;
+  size_t mostPositions() const { return 8 * positions; } ///< During a token.
   size_t rewind = 1024; ///< Tokens that can be taken back.
+  /// Steps of work for all tokens of a text, and further ones for each. A step
+  /// takes about ten nanoseconds.
+  uint64_t work = 1'000'000'000, workPerToken = 5'000'000;
 };
 
 /// Not shared between threads. Grammar and vocabulary are, and must not change.
 class Matcher {
 public:
+  /// Matchers of one vocabulary may share a library, also between threads.
   Matcher(std::shared_ptr<const Automaton> automaton,
-          std::shared_ptr<const TokenTrie> tokens, MatcherLimits limits = {});
+          std::shared_ptr<const TokenTrie> tokens, MatcherLimits limits = {},
+          std::shared_ptr<ScanLibrary> library = nullptr);
+
+  /// Works on the mask of the next token, for about `steps` steps of work.
+  /// Returns whether allowed() has it ready; call again until it does. Fails
+  /// with DoesNotFit if a limit is exceeded.
+  StatusOr<bool> prepare(uint64_t steps);
 
   /// Returns a bit per token of the vocabulary: bit id % 64 of word id / 64 is
   /// set if the token may be next. The tokens that end a text may be next where
-  /// the text is complete. Valid until the next call. Fails with DoesNotFit if
-  /// a limit is exceeded.
+  /// the text is complete. Valid until the next call. Does what prepare() has
+  /// left to do. Fails with DoesNotFit if a limit is exceeded.
   StatusOr<std::span<const uint64_t>> allowed();
 
   /// Takes the next token. Fails with Usage, and changes nothing, if the
@@ -63,6 +80,9 @@ public:
   void restart();
 
   const Automaton &automaton() const { return *automaton_; }
+  const std::shared_ptr<const Automaton> &sharedAutomaton() const {
+    return automaton_;
+  }
   /// Returns about how many bytes positions and masks take.
   size_t bytes() const;
 
@@ -75,19 +95,40 @@ public:
 private:
   using PositionId = int32_t;
   using FrameId = int32_t;
+  using Mask = std::vector<uint64_t>;
   static constexpr PositionId kUnknown = -1, kDead = -2, kEnded = -3;
   static constexpr FrameId kBottom = -1;
+  static constexpr size_t kMostMaskBytes = size_t(16) << 20;
 
-  /// A stack of states to return to, for the rules that enclose the current
-  /// position.
+  /// A stack of states to return to, for what encloses the current position.
   struct Frame {
-    Automaton::StateId followUp;
-    FrameId parent;
-    int32_t depth;
+    Automaton::StateId followUp = Automaton::kNone;
+    FrameId parent = kBottom;
+    /// Of the states of a series: how many parts have been read, or, if they
+    /// come in any order, an index into seen_.
+    int32_t data = 0;
+    int32_t check = -1; ///< A condition for the return; -1: none.
+    uint32_t start = 0; ///< Of the text of the innermost check, in bytes.
+    int32_t depth = 1;
+    bool operator==(const Frame &) const = default;
+  };
+  struct FrameHash {
+    size_t operator()(const Frame &frame) const;
+  };
+  /// The entries of a series that have been read.
+  struct Seen {
+    std::vector<uint64_t> bits; ///< Without zero words at the end.
+    int32_t count = 0;          ///< Of all parts, as far as it matters.
+    int32_t required = 0;       ///< Of the required entries.
+    auto operator<=>(const Seen &) const = default;
+    bool has(size_t entry) const {
+      return entry / 64 < bits.size() && (bits[entry / 64] >> entry % 64 & 1);
+    }
   };
   struct Way {
     Automaton::StateId state;
     FrameId frame;
+    ScanState scan = {};
     auto operator<=>(const Way &) const = default;
   };
   struct Position {
@@ -95,34 +136,101 @@ private:
     bool canEnd;
     std::unique_ptr<std::array<PositionId, 256>> next; ///< By byte.
   };
+  struct Past {
+    PositionId position;
+    size_t length; ///< Of the text, in bytes.
+  };
 
-  PositionId step(PositionId from, uint8_t byte);
-  /// Follows all edges that read nothing.
-  PositionId close(std::vector<Way> open);
-  FrameId frame(Automaton::StateId followUp, FrameId parent);
-  static uint64_t hashOf(const Position &position);
+  /// A part of the work on a mask: entries of the trie are tried in order.
+  struct Job {
+    enum class Kind : uint8_t {
+      Walk, ///< All entries, from a position.
+      List, ///< Those of a table that leave its text, from a position.
+      Table ///< Makes the table of a way.
+    };
+    Kind kind;
+    PositionId from = kDead;
+    Way way = {};
+    std::shared_ptr<TokenTable> made = {};
+    std::shared_ptr<const TokenTable> table = {};
+    size_t index = 0;       ///< Of the next entry.
+    size_t dead = SIZE_MAX; ///< The byte at which the last entry was refused.
+    std::vector<PositionId> path = {};
+    struct ScanPoint {
+      ScanState state;
+      bool hasLeft; ///< The scanner's text may have ended before.
+    };
+    std::vector<ScanPoint> scanPath = {};
+    uint32_t sharedSince = UINT32_MAX; ///< Fewest since the last in the table.
+  };
+  struct Pending {
+    PositionId at;
+    Mask mask;
+    std::vector<Job> jobs; ///< The last one first.
+  };
+
+  // Matcher.cpp
   void remember(PositionId at);
   /// Begins the history, which is empty, with the position before any text.
   void start();
   Status fullStatus() const;
-  void computeMask(PositionId at, std::vector<uint64_t> &mask);
   /// Forgets everything but the positions of the history.
   void forget();
+
+  // MatcherStep.cpp
+  PositionId step(PositionId from, uint8_t byte);
+  /// Follows all edges that read nothing.
+  PositionId close(std::vector<Way> open);
+  PositionId positionOf(std::vector<Way> ways, bool canEnd);
+  FrameId frame(Frame frame);
+  Way wayTo(Automaton::StateId state, FrameId frame);
+  ScanRun &scanRun(int32_t index);
+  template <class Follow>
+  void followSeries(Way way, const Automaton::State &state, Follow follow,
+                    const std::function<void(FrameId)> &leave);
+  int32_t seenWith(const Automaton::SeriesStates &series, int32_t data,
+                   std::optional<size_t> entry);
+  static uint64_t hashOf(const Position &position);
+
+  // MatcherMask.cpp
+  void begin(PositionId at);
+  /// Works on jobs, for so many steps. Returns whether none is left.
+  bool work(uint64_t steps);
+  bool walk(Job &job, uint64_t until);
+  bool makeTable(Job &job, uint64_t until);
+  void apply(const std::shared_ptr<const TokenTable> &table, Way way);
+  void allow(Mask &mask, int32_t token) const;
+  uint64_t workSoFar() const;
+  bool isOver(uint64_t until);
 
   std::shared_ptr<const Automaton> automaton_;
   std::shared_ptr<const TokenTrie> tokens_;
   MatcherLimits limits_;
+  std::shared_ptr<ScanLibrary> library_;
   bool isFull_ = false; ///< A limit was exceeded since it was last cleared.
+  /// A step depended on the text before it, or on its length, since it was last
+  /// cleared.
+  bool isTextual_ = false;
 
   std::vector<Frame> frames_;
-  std::unordered_map<uint64_t, FrameId> frameIds_;
+  std::unordered_map<Frame, FrameId, FrameHash> frameIds_;
+  std::vector<Seen> seen_;
+  std::map<Seen, int32_t> seenIds_;
   std::vector<Position> positions_;
   std::unordered_multimap<uint64_t, PositionId> positionIds_;
-  std::unordered_map<PositionId, std::vector<uint64_t>> masks_;
+  std::unordered_map<PositionId, Mask> masks_;     ///< Up to kMostMaskBytes.
+  std::vector<std::shared_ptr<LearntScan>> scans_; ///< By scanner; or null.
+  std::vector<LearntScan *> usedScans_;
+  std::optional<Pending> pending_;
+  Mask textualMask_; ///< Of the present position, where it depends on the text.
+  bool hasTextualMask_ = false;
   /// The positions after each of the last tokens, and the one before the first
   /// of these tokens.
-  std::deque<PositionId> history_;
+  std::deque<Past> history_;
+  std::string text_; ///< All of it, and what is tried.
   size_t tokenCount_ = 0;
+  uint64_t work_ = 0, spent_ = 0; ///< Without, and with, that of scanners.
+  uint32_t rounds_ = 0;
 };
 
 } // namespace moert

@@ -9,7 +9,8 @@ MatcherPool::take(std::shared_ptr<const Automaton> automaton) {
   {
     std::lock_guard lock(mutex_);
     auto it = std::ranges::find_if(idle_, [&](const auto &matcher) {
-      return matcher->automaton() == *automaton;
+      return matcher->sharedAutomaton() == automaton ||
+             matcher->automaton() == *automaton;
     });
     if (it != idle_.end()) {
       std::unique_ptr<Matcher> found = std::move(*it);
@@ -17,7 +18,8 @@ MatcherPool::take(std::shared_ptr<const Automaton> automaton) {
       return found;
     }
   }
-  return std::make_unique<Matcher>(std::move(automaton), tokens_);
+  return std::make_unique<Matcher>(std::move(automaton), tokens_,
+                                   MatcherLimits(), library_);
 }
 
 void MatcherPool::put(std::unique_ptr<Matcher> matcher) {

@@ -20,7 +20,7 @@ public:
   static constexpr size_t kMost = 8, kMostBytes = size_t(64) << 20;
 
   explicit MatcherPool(std::shared_ptr<const TokenTrie> tokens)
-      : tokens_(std::move(tokens)) {}
+      : tokens_(std::move(tokens)), library_(std::make_shared<ScanLibrary>()) {}
 
   /// Returns a matcher at the beginning of a text: a kept one of an equal
   /// grammar, or a new one.
@@ -30,6 +30,7 @@ public:
 
 private:
   std::shared_ptr<const TokenTrie> tokens_;
+  std::shared_ptr<ScanLibrary> library_;
   std::mutex mutex_;
   std::list<std::unique_ptr<Matcher>> idle_; ///< That put last is in front.
 };

@@ -1,31 +1,57 @@
-//===- Regex.h - Regular expressions as grammars ----------------*- C++ -*-===//
+//===- Regex.h - Regular expressions ----------------------------*- C++ -*-===//
 
 #ifndef MOE_RUNTIME_CONSTRAIN_REGEX_H
 #define MOE_RUNTIME_CONSTRAIN_REGEX_H
 
 #include "runtime/constrain/Grammar.h"
+#include "runtime/constrain/TextDfa.h"
 
-#include <functional>
+#include <optional>
 #include <string_view>
 
 namespace moert {
 
-/// How an expression matches a text without ^ and $: a search in the text, as
-/// JSON Schema's `pattern` is, or the whole text.
+/// How an expression matches a text: a search in the text, as JSON Schema's
+/// `pattern` is, or the whole text.
 enum class RegexMatch { Anywhere, Whole };
 
-/// Returns the expression of a set of characters, which a translator may write
-/// differently in its text: JSON strings have escapes.
-using CharWriter = std::function<ExprId(Grammar &, const CharSet &)>;
+/// An expression that PCRE2 matches, for what no automaton can. Threads may
+/// share it.
+class BacktrackingRegex {
+public:
+  /// Fails with Usage and a position.
+  static StatusOr<std::shared_ptr<const BacktrackingRegex>>
+  compile(std::string_view pattern, RegexMatch match);
+  ~BacktrackingRegex();
 
-/// Adds a regular expression to a grammar. Understood are the parts of ECMA-262
-/// that are regular: literals, ., [...], \d \w \s and their complements, \t \n
-/// \v \f \r \xHH \uHHHH \u{H...}, (...), (?:...), |, * + ? {n,m} (lazy ones
-/// match the same texts), and ^ and $ at the ends of the whole expression or of
-/// its alternatives. `.` is every character but line ends. Fails with Usage and
-/// a position for others, such as \1, \b and (?=...).
-StatusOr<ExprId> addRegex(Grammar &grammar, std::string_view pattern,
-                          RegexMatch match, const CharWriter &write);
+  /// Whether a text, which is UTF-8, matches. False also where that takes more
+  /// than a fixed number of steps.
+  bool matches(std::string_view text) const;
+
+private:
+  BacktrackingRegex() = default;
+  struct Code;
+  std::unique_ptr<Code> code_;
+};
+
+/// The texts that an expression matches.
+struct Pattern {
+  /// Every text that matches meets these.
+  std::vector<TextCondition> conditions;
+  /// Null, or what the texts that meet the conditions must match, too.
+  std::shared_ptr<const BacktrackingRegex> rest;
+
+  bool matches(std::string_view text) const;
+};
+
+/// Translates a regular expression in the syntax of ECMA-262. Of automata are
+/// literals, ., [...], \d \w \s and their complements, \t \n \v \f \r \cX \xHH
+/// \uHHHH \u{H...}, (...), (?:...), (?<n>...), |, * + ? {n,m} (lazy ones match
+/// the same texts), ^ $ \b \B anywhere, and looking ahead directly after a
+/// first ^. `.` is every character but line ends. Other expressions are
+/// matched by BacktrackingRegex. Fails with Usage and a position if the
+/// expression is wrong, or needs over 10,000 states.
+StatusOr<Pattern> parsePattern(std::string_view pattern, RegexMatch match);
 
 /// Returns the grammar of the texts that match as a whole.
 StatusOr<Grammar> parseRegex(std::string_view pattern);

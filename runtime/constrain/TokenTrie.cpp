@@ -2,6 +2,7 @@
 
 #include "runtime/constrain/TokenTrie.h"
 
+#include "runtime/text/StreamDecoder.h"
 #include "runtime/text/Tokenizer.h"
 
 #include <algorithm>
@@ -9,19 +10,11 @@
 
 namespace moert {
 
-namespace {
-constexpr char kControl = '\xFF';
-} // namespace
-
 TokenTrie::TokenTrie(const std::vector<std::string_view> &tokens,
                      std::vector<int32_t> ends)
     : ends_(std::move(ends)) {
   std::ranges::sort(ends_);
   build(tokens);
-}
-
-std::string controlBytes(std::string_view name) {
-  return kControl + std::string(name) + kControl;
 }
 
 TokenTrie::TokenTrie(const Tokenizer &tokenizer) {
@@ -33,7 +26,7 @@ TokenTrie::TokenTrie(const Tokenizer &tokenizer) {
       ends_.push_back(id);
     else if (tokenizer.isControl(id))
       tokens[size_t(id)] = controls.emplace_back(controlBytes(bytes));
-    else if (bytes.find(kControl) == bytes.npos)
+    else if (std::ranges::none_of(bytes, isControlMark))
       tokens[size_t(id)] = bytes;
   }
   build(tokens);
@@ -56,10 +49,20 @@ void TokenTrie::build(const std::vector<std::string_view> &tokens) {
         size_t(std::ranges::mismatch(last, bytes).in1 - last.begin());
     entryOf_[size_t(id)] = int32_t(entries_.size());
     entries_.push_back({id, uint32_t(buffer_.size()), uint32_t(bytes.size()),
-                        uint32_t(shared)});
+                        uint32_t(shared), 0});
     buffer_ += bytes;
     last = bytes;
   }
+  std::vector<uint32_t> open; // Entries whose next one has not been reached.
+  for (uint32_t i = 0; i < entries_.size(); ++i) {
+    while (!open.empty() && entries_[open.back()].shared > entries_[i].shared) {
+      entries_[open.back()].nextApart = i;
+      open.pop_back();
+    }
+    open.push_back(i);
+  }
+  for (uint32_t i : open)
+    entries_[i].nextApart = uint32_t(entries_.size());
 }
 
 std::string_view TokenTrie::bytesOf(int32_t id) const {

@@ -12,10 +12,6 @@ namespace moert {
 
 class Tokenizer;
 
-/// The bytes that stand for a control token in a grammar. No text has them:
-/// they are not UTF-8, and no other token has the first one.
-std::string controlBytes(std::string_view name);
-
 /// Tokens sorted by their bytes, each with the length of the prefix that it
 /// shares with the one before: the nodes of a trie in depth-first order.
 /// Immutable; threads may share it.
@@ -25,6 +21,9 @@ public:
     int32_t id;
     uint32_t offset, length; ///< Of its bytes in the buffer.
     uint32_t shared; ///< Leading bytes equal to those of the last entry.
+    /// The next entry that shares fewer bytes with the one before it than this
+    /// one does; the number of entries if there is none.
+    uint32_t nextApart;
   };
 
   /// `ends` are the tokens that end a text. Tokens without bytes can never be
@@ -33,7 +32,7 @@ public:
             std::vector<int32_t> ends);
   /// Control tokens are not text: of a grammar of texts only those that end
   /// generation can be chosen. A grammar that means others has their
-  /// controlBytes().
+  /// controlBytes() (StreamDecoder.h).
   explicit TokenTrie(const Tokenizer &tokenizer);
 
   const std::vector<Entry> &entries() const { return entries_; }

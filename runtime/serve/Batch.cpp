@@ -140,9 +140,8 @@ bool Batch::begin(LiveGeneration &generation) {
   const int32_t others = pagesNeeded();
   if (needed + others > engine_.freePages() + kept_.pages())
     return false;
-  // Every token of a text to embed is evaluated.
   StatusOr<KeptSequences::Begun> begun =
-      generation.embeds()
+      generation.needsAllTokens()
           ? KeptSequences::Begun{engine_.sequence({.sharePrefixes = false})}
           : kept_.begin(generation.text(), groups_.numberOf(group));
   if (!begun) {
@@ -156,7 +155,7 @@ bool Batch::begin(LiveGeneration &generation) {
       kept_.put(std::move(sequence), std::max(0, begun->turns - 1));
       return false;
     }
-  if (store_ && !generation.embeds())
+  if (store_ && !generation.needsAllTokens())
     takeStored(generation.text(), group, sequence);
   generation.sequence = std::move(sequence);
   generation.turns = begun->turns;
@@ -173,7 +172,7 @@ bool Batch::begin(LiveGeneration &generation) {
 }
 
 bool Batch::awaitsFile(const LiveGeneration &generation) {
-  if (!store_ || generation.embeds())
+  if (!store_ || generation.needsAllTokens())
     return false;
   const std::string &group = generation.request().group;
   const int32_t known =
@@ -224,7 +223,7 @@ void Batch::retire() {
       continue;
     // After a failure it is unknown what the cache holds.
     if (generation->sequence && !generation->hasFailed() &&
-        !generation->embeds())
+        !generation->needsAllTokens())
       kept_.put(*std::move(generation->sequence), generation->turns);
     generation->sequence.reset();
     ended_.push_back(std::move(generation));

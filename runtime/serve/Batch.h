@@ -105,6 +105,7 @@ private:
   int32_t pagesNeeded() const;
   size_t mostKept() const;
 
+  /// Chooses the parts of a step. None: all wait for their masks.
   std::vector<Part> plan();
   /// Adds drafts to parts that generate, as many as the batch phase has rows
   /// for.

@@ -12,11 +12,12 @@ using moek::kKvPage;
 bool Batch::waitsForPrefix(size_t index) const {
   const LiveGeneration &second = *running_[index];
   const int32_t position = second.position();
-  if (position % kKvPage != 0 || second.embeds())
+  if (position % kKvPage != 0 || second.needsAllTokens())
     return false;
   for (size_t i = 0; i < index; ++i) {
     const LiveGeneration &first = *running_[i];
-    if (!first.isPrompt() || first.embeds() || first.position() < position ||
+    if (!first.isPrompt() || first.needsAllTokens() ||
+        first.position() < position ||
         first.request().group != second.request().group)
       continue;
     auto equal = std::ranges::mismatch(first.text(), second.text()).in1 -
@@ -50,7 +51,7 @@ void Batch::leavePromptEnd(LiveGeneration &generation) {
 
 void Batch::findPrefixes() {
   for (const auto &generation : running_) {
-    if (!generation->isPrompt())
+    if (!generation->isPrompt() || generation->needsAllTokens())
       continue;
     const int32_t before = generation->position();
     if (engine_.takePrefix(*generation->sequence, generation->rest()) == 0)
@@ -86,8 +87,14 @@ std::vector<Batch::Part> Batch::plan() {
   std::vector<Part> parts;
   std::vector<PendingPrompt> prompts;
   std::vector<LiveGeneration *> prompting;
+  std::vector<bool> isReady; ///< The masks of those with a prompt.
   for (size_t i = 0; i < running_.size(); ++i) {
     LiveGeneration &each = *running_[i];
+    const bool hasMask =
+        each.prepareMask(uint64_t(options_.maskSteps) / running_.size());
+    // Without its mask, a generation sits out the step.
+    if (each.hasEnded() || (!hasMask && !each.isPrompt()))
+      continue;
     if (!each.isPrompt()) {
       parts.push_back({.generation = &each,
                        .isPrompt = false,
@@ -98,18 +105,23 @@ std::vector<Batch::Part> Batch::plan() {
       prompts.push_back({each.client(), each.priority(), each.id,
                          int32_t(each.rest().size())});
       prompting.push_back(&each);
+      isReady.push_back(hasMask);
     }
   }
   addDrafts(parts);
   const int32_t tokens = chunk_.tokens(/*othersWait=*/!parts.empty());
   std::vector<int32_t> shares =
       dividePrefill(prompts, tokens, engine_.ubatch(), prefill_);
-  for (size_t i = 0; i < shares.size(); ++i)
+  for (size_t i = 0; i < shares.size(); ++i) {
+    // The end of the prompt, after which a token is chosen, waits for the mask.
+    if (!isReady[i] && shares[i] == prompts[i].left)
+      shares[i] = 0;
     if (shares[i] > 0)
       parts.push_back({.generation = prompting[i],
                        .isPrompt = true,
                        .most = shares[i],
                        .position = prompting[i]->position()});
+  }
   return parts;
 }
 
@@ -196,13 +208,15 @@ void Batch::run(std::vector<Part> parts, LiveGenerations &waiting) {
     // short that it need not be.
     generation.sequence->setCancel(part.isPrompt ? generation.cancelFlag()
                                                  : nullptr);
-    requests.push_back({.sequence = &*generation.sequence,
-                        .tokens = part.drafted > 0
-                                      ? generation.withDraft(part.drafted)
-                                      : generation.rest(),
-                        .most = part.most,
-                        .together = part.drafted > 0,
-                        .hidden = hiddenSinkOf(generation)});
+    requests.push_back(
+        {.sequence = &*generation.sequence,
+         .tokens = part.drafted > 0 ? generation.withDraft(part.drafted)
+                                    : generation.rest(),
+         .logits = generation.request().promptLogprobs ? Request::Logits::All
+                                                       : Request::Logits::Last,
+         .most = part.most,
+         .together = part.drafted > 0,
+         .hidden = hiddenSinkOf(generation)});
   }
   for (const LiveGenerations *each : {&running_, &waiting})
     for (const auto &generation : *each)
@@ -226,6 +240,7 @@ void Batch::run(std::vector<Part> parts, LiveGenerations &waiting) {
   for (size_t i = 0; i < parts.size(); ++i) {
     LiveGeneration &generation = *parts[i].generation;
     generation.settle();
+    generation.reportProgress();
     const Status &own = requests[i].status;
     if (!status.isOk())
       generation.fail(status);
@@ -253,7 +268,11 @@ void Batch::step(LiveGenerations &waiting) {
     return;
   findPrefixes();
   makeRoom(waiting);
-  run(plan(), waiting);
+  std::vector<Part> parts = plan();
+  if (parts.empty())
+    retire(); // All wait for their masks, or have failed.
+  else
+    run(std::move(parts), waiting);
 }
 
 } // namespace moert

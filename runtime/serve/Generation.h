@@ -27,11 +27,16 @@ struct GenerationRequest {
   std::string promptText;
   SamplerParams sampling;
   ReplyOptions reply;
-  /// The grammar that the text must follow; null: none. With reasoning that is
-  /// told from the answer, only the answer follows it.
+  /// The grammar that the text must follow from its first token on
+  /// (ReplyGrammar.h); null: none.
   std::shared_ptr<const Automaton> grammar;
   /// How many alternatives to report of each token; -1: no probabilities.
   int32_t topLogprobs = -1;
+  /// Whether there are events while the prompt is evaluated.
+  bool reportsProgress = false;
+  /// Whether the prompt's tokens are reported too, with `topLogprobs`, or no,
+  /// alternatives. All of them are evaluated then, whatever is in the cache.
+  bool promptLogprobs = false;
   /// The text ends, as one that has reached its length, once it has taken so
   /// long since its first token and has a line's end. Not set: no limit.
   std::optional<std::chrono::milliseconds> mostDecodeTime;
@@ -73,13 +78,20 @@ struct GenerationStats {
 struct GenerationEvent {
   std::vector<ReplyEvent> events;     ///< What the tokens made certain.
   std::vector<TokenLogprob> logprobs; ///< Of the tokens since the last event.
+  /// Of the prompt's tokens from the second on, if they are wanted: in the
+  /// first event.
+  std::vector<TokenLogprob> promptLogprobs = {};
   /// The tokens since the last event, as in Reply.
   std::vector<int32_t> tokens = {};
-  /// Whether this is the last one. Then `reply`, `stats` and `status` are set:
-  /// a failure other than the client's cancellation ends it with an error.
+  /// Up to this event.
+  GenerationStats stats = {};
+  /// Of the prompt, that have been evaluated or were in the cache; 0 in events
+  /// after the first token.
+  int32_t promptDone = 0;
+  /// Whether this is the last one. Then `reply` and `status` are set: a failure
+  /// other than the client's cancellation ends it with an error.
   bool isEnd = false;
   Reply reply = {};
-  GenerationStats stats = {};
   Status status = {};
   /// Of length 1, [Engine::hidden()]; empty unless GenerationRequest::embed.
   std::vector<float> embedding = {};

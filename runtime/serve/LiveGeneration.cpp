@@ -10,6 +10,9 @@
 namespace moert {
 
 namespace {
+/// Steps of work on the mask after a drafted token: about half a millisecond.
+constexpr uint64_t kDraftMaskSteps = 20'000;
+
 double secondsBetween(LiveGeneration::Clock::time_point from,
                       LiveGeneration::Clock::time_point to) {
   return std::chrono::duration<double>(to - from).count();
@@ -73,8 +76,7 @@ LiveGeneration::create(GenerationRequest request, GenerationSink sink,
   made->room_ = room;
   const GenerationRequest &kept = made->request_;
   if (kept.grammar)
-    made->constraint_.emplace(kept.grammar, vocabulary(),
-                              kept.reply.splitReasoning, kept.promptText);
+    made->constraint_.emplace(kept.grammar, vocabulary());
   return made;
 }
 
@@ -96,6 +98,16 @@ int32_t LiveGeneration::begin() {
   return stats_.cachedTokens;
 }
 
+bool LiveGeneration::prepareMask(uint64_t steps) {
+  if (!constraint_ || hasEnded())
+    return true;
+  StatusOr<bool> isReady = constraint_->prepare(steps);
+  if (isReady)
+    return *isReady;
+  fail(isReady.status());
+  return false;
+}
+
 StatusOr<int32_t> LiveGeneration::choose(std::span<const float> logits) {
   std::span<const uint64_t> allowed;
   if (constraint_) {
@@ -114,6 +126,16 @@ void LiveGeneration::note(std::span<const float> logits, int32_t token) {
   Logprobs logprobs(logits);
   logprobs_.push_back(
       {token, logprobs.of(token), logprobs.top(size_t(request_.topLogprobs))});
+}
+
+void LiveGeneration::notePrompt(int32_t position,
+                                std::span<const float> logits) {
+  Logprobs logprobs(logits);
+  const int32_t token = text_[size_t(position) + 1];
+  const size_t top = size_t(std::max(0, request_.topLogprobs));
+  // It begins again if its pages were taken away meanwhile.
+  promptLogprobs_.resize(size_t(position));
+  promptLogprobs_.push_back({token, logprobs.of(token), logprobs.top(top)});
 }
 
 std::span<const int32_t> LiveGeneration::draft(int32_t most) {
@@ -158,14 +180,26 @@ void LiveGeneration::takeLogits(int32_t position,
                                 std::span<const float> logits) {
   if (hasEnded())
     return;
+  if (position + 1 < stats_.promptTokens) {
+    if (request_.promptLogprobs && stats_.generatedTokens == 0)
+      notePrompt(position, logits);
+    return;
+  }
   const size_t index = chosen_.size();
   if (size_t(position) + 1 != text_.size() + index ||
       (index > 0 && drafted_[index] != chosen_.back()))
+    return;
+  // After a drafted token, what is not ready at once is left to the next step.
+  if (index > 0 && !prepareMask(kDraftMaskSteps))
     return;
   if (!firstLogits_) {
     firstLogits_ = Clock::now();
     firstTokenSeconds_ = secondsBetween(submitted_, *firstLogits_);
     stats_.promptSeconds = secondsBetween(*begun_, *firstLogits_);
+    if (request_.promptLogprobs)
+      sink_({.events = {},
+             .logprobs = {},
+             .promptLogprobs = std::exchange(promptLogprobs_, {})});
   }
   if (!reply_.takesMore())
     return finish(StopReason::Length);
@@ -193,8 +227,10 @@ void LiveGeneration::takeLogits(int32_t position,
     return end(std::move(events), Status::ok());
   chosen_.push_back(*token);
   if (!events.empty())
-    sink_({std::move(events), std::exchange(logprobs_, {}),
-           std::exchange(unsent_, {})});
+    sink_({.events = std::move(events),
+           .logprobs = std::exchange(logprobs_, {}),
+           .tokens = std::exchange(unsent_, {}),
+           .stats = statsNow()});
 }
 
 void LiveGeneration::settle() {
@@ -209,6 +245,27 @@ void LiveGeneration::settle() {
   if (sequence->position() > most)
     if (Status status = sequence->rewind(most); !status.isOk())
       fail(std::move(status));
+}
+
+void LiveGeneration::reportProgress() {
+  if (!request_.reportsProgress || hasEnded() || firstLogits_ || !sequence)
+    return;
+  sink_({.events = {},
+         .logprobs = {},
+         .stats = statsNow(),
+         .promptDone = position()});
+}
+
+GenerationStats LiveGeneration::statsNow() const {
+  const Clock::time_point now = Clock::now();
+  GenerationStats stats = stats_;
+  if (firstLogits_)
+    stats.decodeSeconds = secondsBetween(*firstLogits_, now);
+  else if (begun_)
+    stats.promptSeconds = secondsBetween(*begun_, now);
+  else
+    stats.queueSeconds = secondsBetween(submitted_, now);
+  return stats;
 }
 
 void LiveGeneration::takeHidden(int32_t position,
@@ -235,15 +292,10 @@ void LiveGeneration::fail(Status status) {
 
 void LiveGeneration::end(std::vector<ReplyEvent> events, Status status) {
   ending_ = status.isOk() ? Ending::Finished : Ending::Failed;
-  const Clock::time_point now = Clock::now();
-  if (firstLogits_)
-    stats_.decodeSeconds = secondsBetween(*firstLogits_, now);
-  else if (begun_)
-    stats_.promptSeconds = secondsBetween(*begun_, now);
-  else
-    stats_.queueSeconds = secondsBetween(submitted_, now);
-  GenerationEvent last{std::move(events), std::exchange(logprobs_, {}),
-                       std::exchange(unsent_, {})};
+  stats_ = statsNow();
+  GenerationEvent last{.events = std::move(events),
+                       .logprobs = std::exchange(logprobs_, {}),
+                       .tokens = std::exchange(unsent_, {})};
   last.isEnd = true;
   last.reply = reply_.reply();
   last.stats = stats_;

@@ -56,6 +56,9 @@ public:
   /// Whether only an embedding is wanted. Then text() has one token more than
   /// the prompt, because the engine gives no hidden state of the last one.
   bool embeds() const { return pooled_.has_value(); }
+  /// Whether every token of the prompt is evaluated, because what it gives is
+  /// wanted.
+  bool needsAllTokens() const { return embeds() || request_.promptLogprobs; }
   /// Whether more than the last token is still to be evaluated.
   bool isPrompt() const { return rest().size() > 1; }
 
@@ -96,12 +99,19 @@ public:
   /// the first `count` drafted ones.
   std::span<const int32_t> withDraft(int32_t count);
 
+  /// Works on which tokens a grammar allows next, for about `steps` steps of
+  /// work (Matcher::prepare). Returns whether a token can be chosen without
+  /// more of it. A grammar that takes too long fails the generation.
+  bool prepareMask(uint64_t steps);
+
   /// Chooses a token by the logits after the one at `position`, and sends what
   /// that makes certain. Logits after a token that was drafted wrongly are
   /// ignored. The text, which a step may be reading, changes at settle(), which
   /// also returns the sequence to the tokens that were chosen.
   void takeLogits(int32_t position, std::span<const float> logits);
   void settle();
+  /// Says how much of the prompt is done, if that is wanted.
+  void reportProgress();
 
   /// Takes the hidden state of the prompt's token at `position`, and sends the
   /// embedding after the last one.
@@ -131,11 +141,15 @@ private:
                  Sampler sampler, ReplyStream reply);
   StatusOr<int32_t> choose(std::span<const float> logits);
   void note(std::span<const float> logits, int32_t token);
+  /// Keeps the probability of the prompt's token after the one at `position`.
+  void notePrompt(int32_t position, std::span<const float> logits);
   /// Whether GenerationRequest::mostDecodeTime is over.
   bool isOutOfTime() const;
   /// Counts whether the draft had the token that was chosen.
   void compareWithDraft(int32_t token);
   void end(std::vector<ReplyEvent> events, Status status);
+  /// The stats, with the times up to now.
+  GenerationStats statsNow() const;
 
   GenerationRequest request_; ///< Without its prompt.
   GenerationSink sink_;
@@ -153,7 +167,8 @@ private:
   std::vector<int32_t> drafted_;
   size_t verified_ = 0; ///< Of the drafted tokens, evaluated in this step.
   std::vector<TokenLogprob> logprobs_; ///< That were not sent yet.
-  std::vector<int32_t> unsent_;        ///< Tokens, likewise.
+  std::vector<TokenLogprob> promptLogprobs_;
+  std::vector<int32_t> unsent_; ///< Tokens, likewise.
   Ending ending_ = Ending::None;
   GenerationStats stats_;
   Clock::time_point submitted_ = Clock::now();

@@ -40,6 +40,7 @@ Status checkOptions(const SchedulerOptions &options) {
                      {"running limit of a client", options.runningPerClient, 0},
                      {"prefill chunk", options.prefillChunk, 0},
                      {"number of assumed tokens", options.assumedTokens, 1},
+                     {"work on masks", options.maskSteps, 1},
                      {"number of kept sequences", options.keptSequences, 0},
                      {"least tokens of a file", options.storeLeastTokens, 1}})
     if (each.value < each.least)

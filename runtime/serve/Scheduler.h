@@ -66,6 +66,10 @@ struct SchedulerOptions {
   Speculation speculation = Speculation::WherePays;
   /// Tokens for which a generation without a limit of its own reserves room.
   int32_t assumedTokens = 512;
+  /// Steps of work on masks of grammars between two steps of the engine, of all
+  /// generations together (Matcher::prepare). A generation whose mask is not
+  /// ready sits out steps.
+  int32_t maskSteps = 300'000;
   /// Most finished sequences to keep. If the model has states, the memory for
   /// them sets a lower limit.
   int32_t keptSequences = 64;

@@ -12,9 +12,26 @@
 
 namespace moert {
 
+/// Enclose the name of a control token where text and control tokens are one
+/// string: "\xFF</think>\xFE". No text has these bytes, as they are not UTF-8,
+/// so that a name that was written as text cannot be taken for the token.
+inline constexpr char kControlOpen = '\xFF', kControlClose = '\xFE';
+
+/// The bytes of a control token in such a string.
+std::string controlBytes(std::string_view name);
+/// Whether a byte is one of the two.
+inline bool isControlMark(char byte) {
+  return byte == kControlOpen || byte == kControlClose;
+}
+
+/// Returns `text` without its control tokens.
+std::string withoutControls(std::string_view text);
+/// Returns `text` with the names of its control tokens as text.
+std::string namedControls(std::string_view text);
+
 /// Searches a stream of bytes for any of several strings. All are matched at
 /// once by the Knuth-Morris-Pratt method, so the result does not depend on how
-/// the stream is cut into pieces.
+/// the stream is cut into pieces. A control token counts as its name.
 class StopMatcher {
 public:
   /// Fails with Usage for an empty string.
@@ -49,7 +66,8 @@ private:
 };
 
 /// Converts a stream of bytes to valid UTF-8. An incomplete sequence is held
-/// back; each maximal subpart of an invalid one becomes one U+FFFD.
+/// back; each maximal subpart of an invalid one becomes one U+FFFD. The
+/// marks of control tokens are passed on.
 class Utf8Stream {
 public:
   std::string push(std::string_view bytes);
@@ -68,10 +86,11 @@ public:
   /// string.
   static StatusOr<StreamDecoder>
   create(const Tokenizer &tokenizer, const std::vector<std::string> &stops = {},
-         bool showControl = false);
+         bool keepsControls = false);
 
   /// Returns the text that is certain after token `id`. Control tokens give no
-  /// text, unless `showControl` is set. After a stop string, the text is empty.
+  /// text, unless `keepsControls` is set: then each gives its name as
+  /// controlBytes(). After a stop string, the text is empty.
   std::string push(int32_t id);
   /// Returns the rest of the text; an incomplete character becomes U+FFFD.
   std::string finish();
@@ -82,13 +101,14 @@ public:
   int stoppedBy() const { return stops_.stoppedBy(); }
 
 private:
-  StreamDecoder(const Tokenizer &tokenizer, StopMatcher stops, bool showControl)
+  StreamDecoder(const Tokenizer &tokenizer, StopMatcher stops,
+                bool keepsControls)
       : tokenizer_(&tokenizer), stops_(std::move(stops)),
-        showControl_(showControl) {}
+        keepsControls_(keepsControls) {}
 
   const Tokenizer *tokenizer_;
   StopMatcher stops_;
-  bool showControl_;
+  bool keepsControls_;
   Utf8Stream utf8_;
 };
 

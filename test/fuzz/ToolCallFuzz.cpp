@@ -14,6 +14,7 @@ using Json = nlohmann::ordered_json;
 namespace {
 constexpr std::string_view kForms[] = {
     "deepseek-v3.2", "deepseek-v3",  "deepseek-v3.1", "kimi-k2",
+    "deepseek-v4",   "gemma4",
     "gpt-oss",       "mistral-args", "mistral-list",  "minimax-m2",
     "glm-4.5",       "qwen3-coder",  "hermes",        "llama-3.1",
 };
@@ -31,7 +32,8 @@ const std::vector<Tool> &tools() {
 /// Events with neighbours of one kind joined, so that cuts do not show.
 std::vector<ToolEvent> parse(const ToolFormat &format, std::string_view text,
                              size_t piece) {
-  ToolCallParser parser(format, tools());
+  const std::vector<ToolFormat> formats = {format};
+  ToolCallParser parser(formats, tools());
   std::vector<ToolEvent> all;
   auto add = [&](std::vector<ToolEvent> events) {
     for (ToolEvent &event : events)

@@ -34,7 +34,7 @@ TEST_F(ApiTest, AMessage) {
       R"("thinking":"Hm","signature":""},{"type":"text","text":"Hello"}],)"
       R"("stop_reason":"end_turn","stop_sequence":null,"usage":)"
       R"({"input_tokens":33,"cache_creation_input_tokens":0,)"
-      R"("cache_read_input_tokens":2,"output_tokens":22}})");
+      R"("cache_read_input_tokens":2,"output_tokens":9}})");
   EXPECT_EQ(asked().promptText, "<system>Be kind.<user>Hi<assistant>");
   EXPECT_EQ(asked().reply.maxTokens, 100);
 }
@@ -167,15 +167,14 @@ TEST_F(ApiTest, MessageErrors) {
       {{{"max_tokens", nullptr}}, "max_tokens is missing"},
       {{{"max_tokens", 0}}, "max_tokens must be a whole number from 1"},
       {{{"messages", Json::array()}}, "messages must have one message"},
-      {{{"messages", {{{"role", "system"}, {"content", "x"}}}}},
+      {{{"messages", {{{"role", "robot"}, {"content", "x"}}}}},
        "messages[0].role must be one of"},
       {{{"messages", {{{"role", "user"}, {"content", {{{"type", "image"}}}}}}}},
-       "messages[0].content[0].type must be one of"},
-      {{{"tools", {{{"type", "web_search_20250305"}, {"name", "w"}}}}},
-       "tools[0].type must be \"custom\""},
+       "messages[0].content[0].type is an image"},
+      {{{"tools", {{{"name", "w"}}}}}, "tools[0].input_schema is missing"},
       {{{"tool_choice", {{"type", "tool"}, {"name", "x"}}}},
        "tool_choice.name names none"},
-      {{{"thinking", {{"type", "maybe"}}}}, "thinking.type must be one of"},
+      {{{"thinking", {{"type", 1}}}}, "thinking.type must be a string"},
       {{{"stop_sequences", 5}}, "stop_sequences must be"},
       {{{"system", 5}}, "system must be"},
       {{{"stream", "yes"}}, "stream must be true or false"}};

@@ -31,7 +31,9 @@ TEST_F(ApiTest, AMessageFollowsItsSchema) {
   Json both = hello({{"max_tokens", 10},
                      {"output_config", {{"format", format}}},
                      {"output_format", format}});
-  EXPECT_EQ(post("/v1/messages", both)->status, 400);
+  EXPECT_EQ(post("/v1/messages", both)->status, 200) << "the same twice";
+  both["output_format"]["schema"] = true;
+  EXPECT_EQ(post("/v1/messages", both)->status, 400) << "two formats";
   Json wrong = hello(
       {{"max_tokens", 10}, {"output_config", {{"format", {{"type", "xml"}}}}}});
   EXPECT_THAT(post("/v1/messages", wrong)->body,

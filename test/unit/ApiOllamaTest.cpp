@@ -19,7 +19,7 @@ Json ollamaBody(Json more = Json::object()) {
 const char *const kEnd =
     R"("done":true,"done_reason":"stop","total_duration":750000000,)"
     R"("load_duration":0,"prompt_eval_count":19,)"
-    R"("prompt_eval_duration":500000000,"eval_count":5,)"
+    R"("prompt_eval_duration":437500000,"eval_count":5,)"
     R"("eval_duration":312500000})";
 
 TEST_F(ApiTest, AnOllamaChat) {
@@ -56,7 +56,8 @@ TEST_F(ApiTest, OllamaToolsAndThinking) {
           ->json();
   EXPECT_EQ(json["message"].dump(),
             R"({"role":"assistant","content":"","thinking":"Hm",)"
-            R"("tool_calls":[{"function":{"name":"add",)"
+            R"("tool_calls":[{"id":"call_0123456789abcdef01234567",)"
+            R"("function":{"name":"add",)"
             R"("arguments":{"x":1}}}]})");
   model().bytesPerEvent = 1000;
   auto lines = post("/api/chat", ollamaBody({{"tools", tools}}))->events();
@@ -125,7 +126,51 @@ TEST_F(ApiTest, OllamaModels) {
   EXPECT_EQ(show["model_info"]["qwen3moe.context_length"], 4096);
   EXPECT_EQ(show["capabilities"][1], "tools");
   EXPECT_EQ(request("GET", "/api/ps")->json()["models"][0]["name"], "tiny");
-  EXPECT_EQ(request("GET", "/api/version")->body, R"({"version":"0.1.0"})");
+  EXPECT_EQ(request("GET", "/api/version")->body, R"({"version":"0.12.6"})");
+}
+
+TEST_F(ApiTest, WhatOllamasClientsAskBeforeTheyChat) {
+  Json show = post("/api/show", {{"model", "tiny"}})->json();
+  EXPECT_EQ(show["capabilities"], (Json{"completion", "tools", "thinking"}));
+  EXPECT_EQ(show["details"]["quantization_level"], "Q4_K_M");
+  EXPECT_EQ(show["model_info"]["qwen3moe.context_length"], 4096);
+  for (const Json &keep : {Json(0), Json("0"), Json("0s")})
+    for (const char *path : {"/api/generate", "/api/chat"})
+      EXPECT_EQ(post(path, {{"model", "tiny"}, {"keep_alive", keep}})
+                    ->json()["done_reason"],
+                "unload");
+  for (const Json &keep : {Json(-1), Json("5m"), Json("10m0s"), Json(nullptr)})
+    EXPECT_EQ(post("/api/generate", {{"model", "tiny"}, {"keep_alive", keep}})
+                  ->json()["done_reason"],
+              "load");
+  EXPECT_EQ(post("/api/pull", {{"model", "tiny"}})->events().back()["status"],
+            "success");
+  EXPECT_EQ(post("/api/embed", {{"model", "tiny"}, {"input", ""}})
+                ->json()["embeddings"],
+            Json::array());
+  Json cut = post("/api/embed",
+                  {{"model", "tiny"}, {"input", "abc"}, {"dimensions", 1}})
+                 ->json();
+  EXPECT_EQ(cut["embeddings"].dump(), "[[1.0]]");
+}
+
+TEST_F(ApiTest, AContextThatOllamasClientCountsOnEndsTheReply) {
+  Json options = {{"options", {{"num_ctx", 22}}}, {"stream", false}};
+  Json json = post("/api/chat", ollamaBody(options))->json();
+  EXPECT_EQ(json["prompt_eval_count"], 19);
+  EXPECT_EQ(json["eval_count"], 3);
+  EXPECT_EQ(json["done_reason"], "length");
+  options["options"]["num_ctx"] = 4;
+  EXPECT_EQ(post("/api/chat", ollamaBody(options))->json()["eval_count"], 5)
+      << "a prompt is never cut";
+}
+
+TEST_F(ApiTest, OllamasTimesAddUp) {
+  Json json = post("/api/chat", ollamaBody({{"stream", false}}))->json();
+  EXPECT_EQ(json["total_duration"].get<int64_t>(),
+            json["load_duration"].get<int64_t>() +
+                json["prompt_eval_duration"].get<int64_t>() +
+                json["eval_duration"].get<int64_t>());
 }
 
 TEST_F(ApiTest, OllamaErrors) {
@@ -146,7 +191,7 @@ TEST_F(ApiTest, OllamaErrors) {
        ollamaBody(
            {{"messages",
              {{{"role", "user"}, {"content", ""}, {"images", {"aGk="}}}}}}),
-       "messages[0].images is not supported"},
+       "messages[0].images[0] is an image"},
       {"/api/generate",
        {{"model", "tiny"}, {"prompt", "a"}, {"images", {"aGk="}}},
        "images is not supported"},

@@ -37,7 +37,7 @@ TEST_F(ApiTest, AChatCompletion) {
   EXPECT_EQ(asked().promptText, "<user>Hi<assistant>");
   EXPECT_EQ(asked().client, "alice");
   EXPECT_EQ(asked().sampling.seed, 3u);
-  EXPECT_TRUE(asked().reply.splitReasoning);
+  EXPECT_NE(asked().reply.speech, nullptr);
 }
 
 TEST_F(ApiTest, AChatStream) {
@@ -56,7 +56,7 @@ TEST_F(ApiTest, AChatStream) {
   ASSERT_EQ(events.size(), 8u);
   auto delta = [&](const char *json) {
     return head + R"({"index":0,"delta":)" + json +
-           R"(,"logprobs":null,"finish_reason":null}],"usage":null})";
+           R"(,"logprobs":null,"finish_reason":null}]})";
   };
   EXPECT_EQ(events[0].dump(), delta(R"({"role":"assistant","content":""})"));
   EXPECT_EQ(events[1].dump(), delta(R"({"reasoning_content":"H"})"));
@@ -65,7 +65,7 @@ TEST_F(ApiTest, AChatStream) {
   EXPECT_EQ(events[5]["choices"][0]["delta"], Json::object());
   EXPECT_TRUE(events[5].contains("timings"));
   EXPECT_EQ(events[6]["choices"], Json::array());
-  EXPECT_EQ(events[6]["usage"]["completion_tokens"], 21);
+  EXPECT_EQ(events[6]["usage"]["completion_tokens"], 8);
   EXPECT_EQ(events[6]["usage"]["completion_tokens_details"]["reasoning_tokens"],
             2);
   EXPECT_EQ(events[7], "[DONE]");
@@ -186,6 +186,42 @@ TEST_F(ApiTest, AMalformedCallIsAnError) {
   EXPECT_EQ(stream->events().back()["error"]["code"], "malformed_tool_call");
 }
 
+TEST_F(ApiTest, ACallThatIsCutHasWhatThereIs) {
+  model().replies = {"Well <tool_call>{\"name\": \"add\", \"arguments\": "
+                     "{\"x\": 123456}}</tool_call>"};
+  Json more = {{"tools", kOpenAiTools}, {"max_tokens", 55}};
+  Json choice =
+      post("/v1/chat/completions", chatBody(more))->json()["choices"][0];
+  EXPECT_EQ(choice["finish_reason"], "length");
+  EXPECT_EQ(choice["message"]["content"], "Well");
+  EXPECT_EQ(choice["message"]["tool_calls"][0]["function"].dump(),
+            R"({"name":"add","arguments":"{\"x\": 1234"})");
+  more["stream"] = true;
+  auto events = post("/v1/chat/completions", chatBody(more))->events();
+  EXPECT_EQ(events[events.size() - 2]["choices"][0]["finish_reason"], "length");
+  Json message =
+      post("/v1/messages",
+           {{"model", "tiny"},
+            {"max_tokens", 55},
+            {"messages", {{{"role", "user"}, {"content", "Hi"}}}},
+            {"tools",
+             {{{"name", "add"}, {"input_schema", {{"type", "object"}}}}}}})
+          ->json();
+  EXPECT_EQ(message["stop_reason"], "max_tokens");
+  EXPECT_EQ(message["content"].dump(), R"([{"type":"text","text":"Well"}])");
+  Json response =
+      post("/v1/responses", {{"input", "Hi"},
+                             {"max_output_tokens", 55},
+                             {"tools",
+                              {{{"type", "function"},
+                                {"name", "add"},
+                                {"parameters", {{"type", "object"}}}}}}})
+          ->json();
+  EXPECT_EQ(response["status"], "incomplete");
+  EXPECT_EQ(response["output"][0]["status"], "completed");
+  EXPECT_EQ(response["output"][1]["status"], "incomplete");
+}
+
 TEST_F(ApiTest, MessagesBecomeThePrompt) {
   Json messages = Json::parse(R"([
     {"role": "developer", "content": [{"type": "text", "text": "Be"},
@@ -287,7 +323,7 @@ TEST_F(ApiTest, TextCompletions) {
             R"([{"index":0,"text":"SayHello","logprobs":null,)"
             R"("finish_reason":"stop"}])");
   EXPECT_EQ(byteTokenizer().decode(asked().prompt), "Say");
-  EXPECT_FALSE(asked().reply.splitReasoning);
+  EXPECT_EQ(asked().reply.speech, nullptr);
   json = post("/v1/completions", {{"prompt", {"a", "b"}}, {"n", 2}})->json();
   EXPECT_EQ(json["choices"].size(), 4u);
   json = post("/v1/completions",
@@ -313,6 +349,27 @@ TEST_F(ApiTest, TextStreams) {
             R"({"index":0,"text":"H","logprobs":null,"finish_reason":null})");
   EXPECT_EQ(events[6]["choices"][0]["finish_reason"], "stop");
   EXPECT_EQ(events[7], "[DONE]");
+}
+
+// As programs that measure likelihoods ask.
+TEST_F(ApiTest, AnEchoHasTheProbabilitiesOfThePrompt) {
+  Json body = {{"prompt", "ab </s>"},
+               {"echo", true},
+               {"logprobs", 1},
+               {"max_tokens", 1}};
+  Json choice = post("/v1/completions", body)->json()["choices"][0];
+  EXPECT_TRUE(asked().promptLogprobs);
+  EXPECT_EQ(choice["text"], "ab </s>H");
+  Json logprobs = choice["logprobs"];
+  EXPECT_EQ(logprobs["tokens"].dump(), R"(["a","b"," ","</s>","H"])");
+  EXPECT_EQ(logprobs["token_logprobs"].dump(), "[null,-0.25,-0.25,-0.25,-0.5]");
+  EXPECT_EQ(logprobs["top_logprobs"].size(), 5u);
+  EXPECT_EQ(logprobs["text_offset"].dump(), "[0,1,2,3,7]");
+  body["stream"] = true;
+  auto events = post("/v1/completions", body)->events();
+  EXPECT_EQ(events[0]["choices"][0]["text"], "ab </s>");
+  EXPECT_EQ(events[0]["choices"][0]["logprobs"]["tokens"].size(), 4u);
+  EXPECT_EQ(events[1]["choices"][0]["logprobs"]["text_offset"].dump(), "[7]");
 }
 
 TEST_F(ApiTest, ToolsOfATemplateWithoutAForm) {

@@ -36,8 +36,8 @@ TEST_F(ApiTest, AResponse) {
   EXPECT_EQ(json["usage"].dump(),
             R"({"input_tokens":35,"input_tokens_details":{"cached_tokens":2,)"
             R"("cache_write_tokens":0},)"
-            R"("output_tokens":22,"output_tokens_details":)"
-            R"({"reasoning_tokens":2},"total_tokens":57})");
+            R"("output_tokens":9,"output_tokens_details":)"
+            R"({"reasoning_tokens":2},"total_tokens":44})");
   EXPECT_EQ(asked().promptText, "<system>Be kind.<user>Hi<assistant>");
 }
 
@@ -134,11 +134,10 @@ TEST_F(ApiTest, ResponseErrors) {
       {Json::object(), "input"},
       {{{"input", 5}}, "input"},
       {{{"input", Json::array()}}, "input"},
-      {{{"input", {{{"type", "item_reference"}}}}}, "input[0].type"},
+      {{{"input", {{{"type", "item_reference"}}}}}, "input[0]"},
       {{{"input", "a"}, {"background", true}}, "background"},
       {{{"input", "a"}, {"max_output_tokens", 0}}, "max_output_tokens"},
-      {{{"input", "a"}, {"tools", {{{"type", "web_search"}}}}},
-       "tools[0].type"},
+      {{{"input", "a"}, {"tools", {{{"name", "f"}}}}}, "tools[0].type"},
       {{{"input", "a"},
         {"text",
          {{"format", {{"type", "json_schema"}, {"schema", {{"not", 1}}}}}}}},
@@ -180,6 +179,51 @@ TEST_F(ApiTest, OldResponsesMakeRoom) {
   EXPECT_EQ(request("GET", paths[0])->status, 404);
   EXPECT_EQ(request("GET", paths[1])->status, 200);
   EXPECT_EQ(request("GET", paths[2])->status, 200);
+}
+
+TEST_F(ApiTest, ConversationsAreKept) {
+  settings_.random = nullptr;
+  handler_ = makeApi(host_, settings_);
+  Json conversation =
+      post("/v1/conversations", {{"metadata", {{"a", "b"}}},
+                                 {"items",
+                                  {{{"type", "message"},
+                                    {"role", "user"},
+                                    {"content", "I am Ann."}}}}})
+          ->json();
+  EXPECT_EQ(conversation["object"], "conversation");
+  EXPECT_EQ(conversation["metadata"]["a"], "b");
+  const std::string id = conversation["id"], path = "/v1/conversations/" + id;
+  EXPECT_EQ(request("GET", path)->json(), conversation);
+  for (const char *text : {"Who am I?", "Sure?"}) {
+    Json response = post("/v1/responses", {{"input", text},
+                                           {"conversation", id},
+                                           {"instructions", "Be kind."}})
+                        ->json();
+    EXPECT_EQ(response["conversation"]["id"], id);
+  }
+  EXPECT_EQ(asked().promptText,
+            "<system>Be kind.<user>I am Ann.<user>Who am I?<assistant>Hello"
+            "<user>Sure?<assistant>");
+  Json items = request("GET", path + "/items")->json()["data"];
+  ASSERT_EQ(items.size(), 5u);
+  EXPECT_EQ(items[0]["role"], "assistant") << "the newest first";
+  const std::string item = items[0]["id"];
+  EXPECT_EQ(request("GET", path + "/items/" + item)->json(), items[0]);
+  EXPECT_EQ(request("DELETE", path + "/items/" + item)->status, 200);
+  EXPECT_EQ(request("GET", path + "/items/" + item)->status, 404);
+  Json more = post(path + "/items",
+                   {{"items", {{{"role", "user"}, {"content", "More."}}}}})
+                  ->json();
+  EXPECT_EQ(more["data"][0]["content"][0]["text"], "More.");
+  client_ = "bob";
+  EXPECT_EQ(request("GET", path)->status, 404) << "another client";
+  EXPECT_EQ(
+      post("/v1/responses", {{"input", "a"}, {"conversation", id}})->status,
+      404);
+  client_ = "alice";
+  EXPECT_EQ(request("DELETE", path)->json()["deleted"], true);
+  EXPECT_EQ(request("GET", path + "/items")->status, 404);
 }
 
 } // namespace

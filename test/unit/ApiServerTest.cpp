@@ -33,6 +33,64 @@ TEST_F(ApiTest, ACompletion) {
             "lo");
 }
 
+TEST_F(ApiTest, UsersShareAServerWithoutKeys) {
+  auto ask = [&](const Json &more) {
+    Json body = {{"messages", {{{"role", "user"}, {"content", "Hi"}}}}};
+    body.update(more);
+    post("/v1/chat/completions", body);
+    return asked();
+  };
+  Json more = {{"user", "bob"}, {"priority", 3}};
+  EXPECT_EQ(ask(more).client, "alice") << "a key is whom it belongs to";
+  EXPECT_EQ(asked().priority, 0) << "and does not get ahead of others";
+  more["priority"] = -2;
+  EXPECT_EQ(ask(more).priority, -2);
+  client_ = "";
+  EXPECT_EQ(ask(more).client, "bob");
+  more["priority"] = 3;
+  EXPECT_EQ(ask(more).priority, 3);
+  EXPECT_EQ(ask(Json::object()).client, "");
+  post("/v1/messages", {{"model", "tiny"},
+                        {"max_tokens", 3},
+                        {"metadata", {{"user_id", "eve"}}},
+                        {"messages", {{{"role", "user"}, {"content", "a"}}}}});
+  EXPECT_EQ(asked().client, "eve");
+  Json all = request("GET", "/usage")->json()["data"];
+  ASSERT_EQ(all.size(), 4u) << all;
+  EXPECT_EQ(all[1]["client"], "alice");
+  client_ = "alice";
+  Json own = request("GET", "/usage")->json()["data"];
+  ASSERT_EQ(own.size(), 1u);
+  EXPECT_EQ(own[0].dump(),
+            R"({"client":"alice","model":"tiny","requests":2,)"
+            R"("prompt_tokens":38,"cached_tokens":4,"completion_tokens":10})");
+}
+
+TEST_F(ApiTest, ProgressAndTimesWhereTheyAreWanted) {
+  model().bytesPerEvent = 3;
+  Json chat = {{"messages", {{{"role", "user"}, {"content", "Hi"}}}},
+               {"stream", true}};
+  Json text = {{"prompt", "Say"}, {"stream", true}};
+  const std::pair<const char *, Json> requests[] = {
+      {"/v1/chat/completions", chat},
+      {"/v1/completions", text},
+      {"/completion", text}};
+  for (const auto &[path, body] : requests) {
+    auto count = [&](const Json &body, const char *key) {
+      int events = 0;
+      for (const Json &event : post(path, body)->events())
+        events += event.is_object() && event.contains(key);
+      return events;
+    };
+    Json wanted = body;
+    wanted["return_progress"] = wanted["timings_per_token"] = true;
+    EXPECT_EQ(count(body, "prompt_progress"), 0) << path;
+    EXPECT_EQ(count(body, "timings"), 1) << path;
+    EXPECT_EQ(count(wanted, "prompt_progress"), 1) << path;
+    EXPECT_GE(count(wanted, "timings"), 3) << path;
+  }
+}
+
 TEST_F(ApiTest, ACompletionStream) {
   model().bytesPerEvent = 3;
   auto answer = post("/completion",
@@ -136,7 +194,7 @@ TEST_F(ApiTest, FieldsOfACompletionAreSelected) {
 
 TEST_F(ApiTest, TokensAndTexts) {
   EXPECT_EQ(post("/tokenize", {{"content", "Hi</s>"}})->body,
-            R"({"tokens":[72,105,257]})");
+            R"({"tokens":[72,105,257],"count":3,"max_model_len":4096})");
   EXPECT_EQ(post("/tokenize", {{"content", "</s>"}, {"parse_special", false}})
                 ->json()["tokens"]
                 .size(),
@@ -144,20 +202,36 @@ TEST_F(ApiTest, TokensAndTexts) {
   EXPECT_EQ(post("/tokenize", {{"content", "H\xC3\xA4"}, {"with_pieces", true}})
                 ->body,
             R"({"tokens":[{"id":72,"piece":"H"},{"id":195,"piece":[195]},)"
-            R"({"id":164,"piece":[164]}]})");
+            R"({"id":164,"piece":[164]}],"count":3,"max_model_len":4096})");
   EXPECT_EQ(post("/detokenize", {{"tokens", {72, 105}}})->body,
-            R"({"content":"Hi"})");
+            R"({"content":"Hi","prompt":"Hi"})");
   EXPECT_EQ(post("/detokenize", {{"tokens", {-1}}})->status, 400);
   Json bad = post("/detokenize", {{"tokens", {72, 999999}}})->json()["error"];
   EXPECT_EQ(bad["param"], "tokens[1]");
   EXPECT_EQ(
       post("/tokenize", {{"content", Json::parse(R"(["H", 105, "!"])")}})->body,
-      R"({"tokens":[72,105,33]})");
+      R"({"tokens":[72,105,33],"count":3,"max_model_len":4096})");
   EXPECT_EQ(post("/tokenize", {{"content", {999999}}})->status, 400);
   EXPECT_EQ(post("/apply-template",
                  {{"messages", {{{"role", "user"}, {"content", "Hi"}}}}})
                 ->body,
             R"({"prompt":"<user>Hi<assistant>"})");
+}
+
+TEST_F(ApiTest, ModelsWithoutAClassifierRankNothing) {
+  auto answer = post("/v1/rerank", {{"query", "a"}, {"documents", {"b", "c"}}});
+  EXPECT_EQ(answer->status, 501);
+  EXPECT_THAT(answer->body, HasSubstr("plans have no classifiers"));
+  EXPECT_EQ(post("/rerank", {{"query", "a"}})->status, 400);
+}
+
+TEST_F(ApiTest, TokenizersForClientsOfVllm) {
+  Json info = request("GET", "/tokenizer_info")->json();
+  EXPECT_EQ(info["bos_token"], "<s>");
+  EXPECT_EQ(info["eos_token"], "</s>");
+  EXPECT_EQ(info["chat_template"], FakeBackend::defaultTemplate());
+  Json body = {{"prompt", "Hi"}, {"add_special_tokens", false}};
+  EXPECT_EQ(post("/tokenize", body)->json()["tokens"], Json({72, 105}));
 }
 
 TEST_F(ApiTest, Properties) {

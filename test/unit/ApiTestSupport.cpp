@@ -7,8 +7,10 @@ constexpr const char *kControls[] = {
     "<s>",           "</s>",           "<|im_end|>",
     "[CALL]",        "<|fim_prefix|>", "<|fim_suffix|>",
     "<|fim_middle|>"};
-/// As files of code models have them: no control tokens.
-constexpr const char *kUserDefined[] = {"<|repo_name|>", "<|file_sep|>"};
+/// As files of code models have them, and of models that reason: no control
+/// tokens.
+constexpr const char *kUserDefined[] = {"<|repo_name|>", "<|file_sep|>",
+                                        "<think>", "</think>"};
 
 Tokenizer makeByteTokenizer() {
   TokenizerSpec spec;
@@ -100,6 +102,15 @@ void FakeBackend::run(const GenerationRequest &request,
       *byteTokenizer().encode(reply, {.addBos = false, .addEos = false});
   tokens.push_back(endToken());
   GenerationEvent event;
+  if (request.reportsProgress)
+    sink({.events = {},
+          .logprobs = {},
+          .stats = {.promptTokens = int32_t(request.prompt.size())},
+          .promptDone = 1});
+  if (request.promptLogprobs)
+    for (size_t i = 1; i < request.prompt.size(); ++i)
+      event.promptLogprobs.push_back(
+          {request.prompt[i], -0.25f, {{request.prompt[i], -0.25f}}});
   size_t inEvent = 0;
   for (int32_t token : tokens) {
     if (!stream->takesMore())
@@ -266,7 +277,7 @@ ApiTest::request(std::string method, std::string path, std::string body) {
   request.method = std::move(method);
   request.path = std::move(path);
   request.body = std::move(body);
-  request.client = "alice";
+  request.client = client_;
   handler_(std::move(request), answer);
   return answer;
 }

@@ -136,6 +136,7 @@ protected:
   /// What the model was asked for last.
   const GenerationRequest &asked() { return model().requests.back(); }
 
+  std::string client_ = "alice"; ///< Of the requests.
   FakeHost host_;
   ApiSettings settings_;
   HttpHandler handler_;

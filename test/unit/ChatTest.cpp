@@ -1,6 +1,8 @@
 // Conversations as prompts, and tokens as replies, without an engine.
 #include "runtime/chat/Conversation.h"
 
+#include "runtime/text/StreamDecoder.h"
+
 #include <gtest/gtest.h>
 
 using namespace moert;
@@ -40,6 +42,14 @@ protected:
 
   const Tokenizer tokenizer_ = makeTokenizer();
 };
+
+/// The options for replies of a model that thinks between its two tokens.
+ReplyOptions thinking() {
+  auto speech = std::make_shared<Speech>();
+  speech->reasoningBegin = controlBytes("<think>");
+  speech->reasoningEnd = controlBytes("</think>");
+  return {.stops = {}, .speech = speech};
+}
 
 std::string textOf(const std::vector<ReplyEvent> &events, Kind kind) {
   std::string text;
@@ -116,7 +126,7 @@ TEST_F(ChatTest, AnEmptyStopStringIsRefused) {
 }
 
 TEST_F(ChatTest, ReasoningIsToldFromTheAnswer) {
-  ReplyStream reply = stream(ReplyOptions::forChat());
+  ReplyStream reply = stream(thinking());
   for (Token token : {Think, NewLine, A, EndThink, B})
     reply.push(token);
   reply.push(Eos);
@@ -124,7 +134,7 @@ TEST_F(ChatTest, ReasoningIsToldFromTheAnswer) {
   EXPECT_EQ(reply.reply().text, "b");
   EXPECT_EQ(reply.reply().raw, "<think>\na</think>b");
   // The prompt may have begun it.
-  ReplyStream inside = stream(ReplyOptions::forChat(), "a<think>\n");
+  ReplyStream inside = stream(thinking(), "a<think>\n");
   inside.push(A);
   inside.push(EndThink);
   inside.finish(StopReason::Cancelled);
@@ -170,7 +180,7 @@ TEST_F(ChatTest, TokensOfAStopStringAreNoPartOfTheHistory) {
   Conversation chat = conversation(kAll);
   chat.messages().add("user", "c");
   auto prompt = chat.prompt();
-  ReplyOptions options = ReplyOptions::forChat();
+  ReplyOptions options;
   options.stops = {"b"};
   auto reply = chat.reply(*prompt, options);
   for (Token token : {A, AB})
@@ -190,7 +200,7 @@ TEST_F(ChatTest, ThinkingIsTheTemplatesToHandle) {
   chat.options().thinking = Thinking::Off;
   EXPECT_EQ(chat.prompt()->text, "ab");
   chat.options().thinking = Thinking::Forced;
-  EXPECT_EQ(chat.prompt()->text, "b<think>\n");
+  EXPECT_EQ(chat.prompt()->text, "b<think>\n") << "by the vocabulary's marks";
 }
 
 TEST_F(ChatTest, NamesOfTokensMayBeText) {

@@ -112,6 +112,9 @@ TEST(Constrain, GbnfTexts) {
 }
 
 TEST(Constrain, GbnfErrorsNameThePlace) {
+  std::string wide = "[a-z]";
+  for (int i = 0; i < 10; ++i)
+    wide = "(" + wide + "){4}";
   EXPECT_THAT(failureOfGbnf("a ::= \"b\""), HasSubstr("no rule root"));
   EXPECT_THAT(failureOfGbnf("root ::= other"),
               HasSubstr("rule other is used but not defined"));
@@ -127,7 +130,7 @@ TEST(Constrain, GbnfErrorsNameThePlace) {
               HasSubstr("left-recursive"));
   EXPECT_THAT(failureOfGbnf("root ::= x\nx ::= y \"a\" | \"b\"\ny ::= x?"),
               HasSubstr("left-recursive"));
-  EXPECT_THAT(failureOfGbnf("root ::= ((\"a\"{1000}){1000}){1000}"),
+  EXPECT_THAT(failureOfGbnf("root ::= " + wide),
               HasSubstr("over 500000 states"));
   EXPECT_THAT(failureOfGbnf("root ::= " + std::string(1000, '(')),
               HasSubstr("nested too deep"));
@@ -157,6 +160,13 @@ TEST(Constrain, RegexTexts) {
       {"[\\d.a-f-]*", {"", "1.f-"}, {"g"}},
       {"[^\\x41\\u{1F600}]", {"a", "\xC3\xA4"}, {"A", "\xF0\x9F\x98\x80"}},
       {"\\.\\\\.", {".\\x"}, {"x\\x", ".\\\n"}},
+      {"a{2", {"a{2"}, {"aa"}},
+      {".*\\bcat\\b.*", {"cat", "a cat."}, {"cats", "concat"}},
+      {"(^a|b$)+", {"a", "b", "ab"}, {"ba", "bb"}},
+      {"^(?=.*\\d)(?!.*x)[a-z0-9]{2,3}", {"a1", "12b"}, {"ab", "x1", "1"}},
+      {"(a|b)\\1", {"aa", "bb"}, {"ab", "a"}},
+      {"\\p{Lu}.", {"Ab", "\xC3\x84x"}, {"ab", "1b"}},
+      {"a(?!b)[a-c]", {"aa", "ac"}, {"ab"}},
   };
   for (const auto &each : cases) {
     Grammar grammar = regex(each.pattern);
@@ -165,8 +175,8 @@ TEST(Constrain, RegexTexts) {
     for (const char *text : each.no)
       EXPECT_FALSE(accepts(grammar, text)) << each.pattern << " " << text;
   }
-  for (const char *pattern : {"(a", "a)", "*a", "a**", "[b-a]", "[a", "(?=a)",
-                              "(?<!a)", "\\1", "\\b", "a$b", "a{2", "x{3,2}"})
+  for (const char *pattern : {"(a", "a)", "*a", "a**", "[b-a]", "[a", "(?a)",
+                              "\\q", "x{3,2}", "((a{1000}){1000}){1000}"})
     EXPECT_THAT(failure(parseRegex(pattern).status()), HasSubstr("pattern:1:"))
         << pattern;
 }
@@ -361,11 +371,11 @@ INSTANTIATE_TEST_SUITE_P(
                    {"1", "-0.5e+10", "\"a\\u00e4\\n\"", "[1, {\"a\":null}]"},
                    {"01", "1.", ".5", "\"\\ud800\"", "\"\n\"", "[1,]", "nul"}},
         SchemaCase{R"({"type": "integer"})",
-                   {"0", "-7", "120"},
-                   {"-", "00", "1.0", "\"1\""}},
+                   {"0", "-7", "120", "1.0", "1e3", "-0", "10e-1"},
+                   {"-", "00", "1.5", "\"1\"", "1e-1", "15e-2"}},
         SchemaCase{R"({"type": "integer", "minimum": -12, "maximum": 345})",
                    {"-12", "-9", "0", "99", "100", "345"},
-                   {"-13", "-20", "346", "400", "1000", "-0"}},
+                   {"-13", "-20", "346", "400", "1000", "0.5"}},
         SchemaCase{R"({"type": "integer", "exclusiveMinimum": 9.5})",
                    {"10", "11", "99", "100", "12345"},
                    {"9", "0", "-10"}},
@@ -429,8 +439,8 @@ INSTANTIATE_TEST_SUITE_P(
                    {"{\"a\":1,\"b\":2}"},
                    {"{\"a\":2}"}},
         SchemaCase{R"({"required": ["x"]})",
-                   {"{\"x\":1}", "{\"x\":1,\"y\":2}"},
-                   {"{}", "1"}},
+                   {"{\"x\":1}", "{\"y\":2,\"x\":1}", "1"},
+                   {"{}"}},
         SchemaCase{R"({"$ref": "#/$defs/tree", "$defs": {"tree": {
                          "type": "object", "properties": {"next": {"anyOf":
                          [{"type": "null"}, {"$ref": "#/$defs/tree"}]}},
@@ -446,33 +456,30 @@ INSTANTIATE_TEST_SUITE_P(
                    {"{\"k\":\"a\",\"v\":1}", "{\"k\":\"b\"}"},
                    {"{\"k\":\"a\"}", "{\"k\":\"b\",\"v\":1}"}}));
 
-TEST(Constrain, SchemasThatAreNotSupportedNameTheirPlace) {
-  EXPECT_THAT(failureOfSchema(R"({"properties": {"a~/b": {"not": {}}}})"),
-              HasSubstr("schema at \"#/properties/a~0~1b/not\": this keyword "
-                        "is not supported"));
-  EXPECT_THAT(failureOfSchema(R"({"type": "number", "minimum": 1})"),
+TEST(Constrain, SchemasThatAreWrongNameTheirPlace) {
+  EXPECT_THAT(failureOfSchema(R"({"properties": {"a~/b": {"not": 1}}})"),
+              HasSubstr("schema at \"#/properties/a~0~1b/not\": a schema is "
+                        "an object or a boolean"));
+  EXPECT_THAT(failureOfSchema(R"({"type": "number", "minimum": "1"})"),
               HasSubstr("#/minimum"));
-  EXPECT_THAT(failureOfSchema(R"({"oneOf": [{"type": "number"},
-                                            {"type": "integer"}]})"),
-              HasSubstr("#/oneOf/1"));
   EXPECT_THAT(failureOfSchema(R"({"$ref": "other.json"})"),
               HasSubstr("other documents"));
   EXPECT_THAT(failureOfSchema(R"({"$ref": "#/x/9"})"), HasSubstr("#/$ref"));
   EXPECT_THAT(failureOfSchema(R"({"$ref": "#"})"), HasSubstr("never ends"));
   EXPECT_THAT(failureOfSchema(R"({"type": "strin"})"), HasSubstr("#/type"));
-  EXPECT_THAT(failureOfSchema(R"({"type": "string", "format": "email"})"),
-              HasSubstr("#/format"));
-  EXPECT_THAT(failureOfSchema(R"s({"type": "string", "pattern": "(?=a)"})s"),
+  EXPECT_THAT(failureOfSchema(R"s({"type": "string", "pattern": "(a"})s"),
               HasSubstr("#/pattern"));
-  EXPECT_THAT(failureOfSchema(R"({"anyOf": [{}], "type": "null"})"),
-              HasSubstr("#/type"));
+  EXPECT_THAT(failureOfSchema(R"({"anyOf": [{"enum": 1}], "type": "null"})"),
+              HasSubstr("#/anyOf/0/enum"));
   EXPECT_THAT(
-      failureOfSchema(R"({"required": ["a"], "additionalProperties": false})"),
-      HasSubstr("#/required"));
-  EXPECT_THAT(failureOfSchema(R"({"type": "array", "uniqueItems": true})"),
+      failureOfSchema(R"({"required": ["a"], "additionalProperties": false,
+                          "type": "object"})"),
+      HasSubstr("no value fits"));
+  EXPECT_THAT(failureOfSchema(R"({"type": "array", "uniqueItems": 1})"),
               HasSubstr("#/uniqueItems"));
   EXPECT_THAT(failureOfSchema(R"({"minItems": -1})"), HasSubstr("#/minItems"));
   EXPECT_THAT(failureOfSchema("false"), HasSubstr("no value fits"));
+  EXPECT_THAT(failureOfSchema(R"({"not": {}})"), HasSubstr("no value fits"));
 }
 
 TEST(Constrain, WithoutSpacesATextHasOneForm) {

@@ -1,8 +1,9 @@
-// Replies held to a grammar: from the first token of the answer, whatever came
-// before it, and never beyond.
+// Replies held to a grammar from their first token on, and never beyond.
 #include "runtime/chat/Constraint.h"
 
+#include "runtime/chat/ReplyGrammar.h"
 #include "runtime/constrain/Gbnf.h"
+#include "runtime/text/StreamDecoder.h"
 #include "runtime/text/Tokenizer.h"
 #include "test/unit/SchedulerTestSupport.h"
 
@@ -38,27 +39,20 @@ Tokenizer tokenizerOf(const std::vector<std::string> &words) {
   return *Tokenizer::create(spec);
 }
 
+/// Holds tokens of a small vocabulary to a grammar.
 class ConstraintTest : public testing::Test {
 protected:
-  enum Token : int32_t {
-    Eos,
-    Think,
-    EndThink,
-    Channel,
-    Message,
-    End,
-    Start,
-    Analysis,
-    Final,
-    Assistant,
-    A,
-    B,
-    EndThinkA
-  };
+  enum Token : int32_t { Eos, Think, EndThink, A, B, Straddling };
 
-  Constraint constraint(std::string_view grammar, bool split,
-                        std::string_view prompt = "") {
-    return Constraint(grammarOf(grammar), vocabulary_, split, prompt);
+  Constraint constraint(std::string_view grammar) {
+    return Constraint(grammarOf(grammar), vocabulary_);
+  }
+  /// A reply whose answer is "ab".
+  Constraint reply(const Speech &speech, std::string_view prompt) {
+    auto answer = parseGbnf("root ::= \"ab\"");
+    auto automaton = answerGrammar(*answer, speech, prompt);
+    EXPECT_TRUE(automaton.isOk()) << automaton.status().message();
+    return Constraint(*automaton, vocabulary_);
   }
   /// The tokens that are allowed next.
   std::vector<int32_t> allowed(Constraint &constraint) {
@@ -80,15 +74,14 @@ protected:
     }
   }
 
-  const Tokenizer tokenizer_ = tokenizerOf(
-      {"<eos>", "<think>", "</think>", "<|channel|>", "<|message|>", "<|end|>",
-       "<|start|>", "analysis", "final", "assistant", "a", "b", "</think>a"});
+  const Tokenizer tokenizer_ =
+      tokenizerOf({"<eos>", "<think>", "</think>", "a", "b", "!a"});
   const std::shared_ptr<const ConstraintVocabulary> vocabulary_ =
       std::make_shared<const ConstraintVocabulary>(tokenizer_);
 };
 
-TEST_F(ConstraintTest, WithoutReasoningTheGrammarHoldsFromTheFirstToken) {
-  Constraint plain = constraint("root ::= \"ab\"", false);
+TEST_F(ConstraintTest, TheGrammarHoldsFromTheFirstToken) {
+  Constraint plain = constraint("root ::= \"ab\"");
   EXPECT_EQ(allowed(plain), std::vector<int32_t>{A});
   accept(plain, {A});
   EXPECT_FALSE(plain.hasEnded());
@@ -98,55 +91,41 @@ TEST_F(ConstraintTest, WithoutReasoningTheGrammarHoldsFromTheFirstToken) {
 }
 
 TEST_F(ConstraintTest, TheModelMayReasonFirst) {
-  Constraint each = constraint("root ::= \"ab\"", true);
-  EXPECT_EQ(allowed(each),
-            (std::vector<int32_t>{Think, EndThink, Channel, End, Start, A}));
+  Speech speech;
+  speech.reasoningBegin = controlBytes("<think>");
+  speech.reasoningEnd = controlBytes("</think>");
+  Constraint each = reply(speech, "");
+  EXPECT_EQ(allowed(each), (std::vector<int32_t>{Think, EndThink, A}));
   accept(each, {Think});
   // Everything but the end of the text.
   EXPECT_EQ(allowed(each).size(), size_t(tokenizer_.vocabularySize()) - 1);
-  accept(each, {B, B, A, EndThink});
+  accept(each, {B, Think, A, EndThink});
+  EXPECT_EQ(allowed(each), std::vector<int32_t>{A});
   accept(each, {A, B});
   EXPECT_TRUE(each.hasEnded());
-  // Or not.
-  Constraint direct = constraint("root ::= \"ab\"", true);
-  accept(direct, {A});
-  EXPECT_EQ(allowed(direct), std::vector<int32_t>{B});
+  // The prompt may have begun it.
+  Constraint inside = reply(speech, "say ab<think>\n");
+  accept(inside, {B, EndThink, A});
+  EXPECT_EQ(allowed(inside), std::vector<int32_t>{B});
+  // A model without reasoning answers at once.
+  Constraint direct = reply(plainSpeech(), "<think>");
+  EXPECT_EQ(allowed(direct), std::vector<int32_t>{A});
 }
 
-TEST_F(ConstraintTest, ThePromptMayHaveBegunTheReasoning) {
-  Constraint each = constraint("root ::= \"ab\"", true, "say ab<think>\n");
-  accept(each, {B, EndThink, A});
+TEST_F(ConstraintTest, ATokenMayEndTheReasoningAndBeginTheAnswer) {
+  Speech speech;
+  speech.reasoningBegin = "?";
+  speech.reasoningEnd = "!";
+  Constraint each = reply(speech, "?");
+  accept(each, {B, Straddling});
   EXPECT_EQ(allowed(each), std::vector<int32_t>{B});
-}
-
-TEST_F(ConstraintTest, ChannelsAreFollowedToTheAnswer) {
-  Constraint each = constraint("root ::= \"ab\"", true);
-  accept(each, {Channel});
-  // Or the first letter of one.
-  EXPECT_EQ(allowed(each), (std::vector<int32_t>{Analysis, Final, A}));
-  accept(each, {Analysis});
-  EXPECT_EQ(allowed(each), std::vector<int32_t>{Message});
-  accept(each, {Message, B, B, End, Start});
-  EXPECT_EQ(allowed(each), (std::vector<int32_t>{Assistant, A}));
-  accept(each, {Assistant, Channel, Final, Message, A});
-  EXPECT_EQ(allowed(each), std::vector<int32_t>{B});
-}
-
-TEST_F(ConstraintTest, MarksDoNotGoOnForEver) {
-  Constraint each = constraint("root ::= \"ab\"", true);
-  for (int i = 0; i < 32; ++i)
-    accept(each, {Think, EndThink});
-  EXPECT_EQ(allowed(each), std::vector<int32_t>{A});
+  accept(each, {B});
+  EXPECT_TRUE(each.hasEnded());
 }
 
 TEST_F(ConstraintTest, WhatCannotBeHeldIsAnError) {
-  Constraint both = constraint("root ::= \"ab\"", true);
-  accept(both, {Think});
-  Status status = both.accept(EndThinkA);
-  EXPECT_EQ(status.code(), StatusCode::Unsupported);
-  EXPECT_THAT(status.message(), HasSubstr("also begins the answer"));
   // No token of this vocabulary has a c.
-  Constraint dead = constraint("root ::= \"ac\"", false);
+  Constraint dead = constraint("root ::= \"ac\"");
   accept(dead, {A});
   auto mask = dead.allowed();
   ASSERT_FALSE(mask.isOk());
@@ -234,6 +213,23 @@ TEST_F(ConstrainedSchedulerTest, ADeadEndIsAnErrorAndNoText) {
   waitForAll();
   EXPECT_EQ(scheduler_->stats().failed, 3u);
   expectNoPageIsLost();
+}
+
+// The mask of a hard grammar takes the work of many steps. Others go on
+// meanwhile, and the reply is the one that it would be alone.
+TEST_F(ConstrainedSchedulerTest, ASequenceSitsOutStepsUntilItsMaskIsReady) {
+  auto hard = [&] { return held("root ::= ([a-z ]{0,60}){0,60} \".\"", 3); };
+  auto first = complete(hard());
+  ASSERT_TRUE(first->end().status.isOk()) << first->end().status.message();
+  EXPECT_EQ(first->stats().generatedTokens, 3);
+  start({.maskSteps = 50}); // And forgets what has been learnt.
+  Received other, slow;
+  GenerationRequest request = greedy({8, 9}, 60);
+  submit(request, other);
+  submit(hard(), slow);
+  EXPECT_EQ(slow.reply().tokens, first->reply().tokens);
+  EXPECT_GE(slow.stats().promptSteps, 5);
+  EXPECT_EQ(other.reply().tokens, alone(request));
 }
 
 TEST_F(ConstrainedSchedulerTest, OthersGoOnBesideAFailure) {

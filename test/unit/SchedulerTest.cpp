@@ -678,4 +678,65 @@ TEST_F(SchedulerTest, LogprobsAreThoseOfTheModel) {
   }
 }
 
+TEST_F(SchedulerTest, PromptsReportTheirProgress) {
+  open(/*context=*/4 * kPage, /*pages=*/16, /*sequences=*/4, /*ubatch=*/24);
+  start();
+  GenerationRequest request = greedy(textOf(5, 100), 3);
+  request.reportsProgress = true;
+  std::vector<int32_t> done;
+  bool areTimesOfNow = true;
+  Received received([&](const GenerationEvent &event) {
+    if (event.promptDone > 0)
+      done.push_back(event.promptDone);
+    areTimesOfNow &= event.stats.promptTokens == 100 &&
+                     event.stats.promptSeconds > 0;
+  });
+  submit(request, received);
+  EXPECT_EQ(received.reply().tokens, alone(request));
+  EXPECT_TRUE(areTimesOfNow);
+  EXPECT_GE(done.size(), 4u);
+  EXPECT_TRUE(std::ranges::is_sorted(done));
+  EXPECT_LT(done.back(), 100);
+}
+
+// Beside others, and whatever the cache has of the prompt.
+TEST_F(SchedulerTest, LogprobsOfPromptsAreThoseOfTheModel) {
+  open();
+  start();
+  const std::vector<int32_t> prompt = textOf(7, 2 * kPage + 9);
+  (void)complete(greedy(prompt, 2));
+  Received beside;
+  submit(greedy(textOf(3, 40), 60), beside);
+  for (bool isAlone : {false, true}) {
+    if (isAlone)
+      (void)beside.end();
+    GenerationRequest request = greedy(prompt, isAlone ? 0 : 4);
+    request.topLogprobs = 2;
+    request.promptLogprobs = true;
+    std::vector<TokenLogprob> logprobs;
+    Received received([&](const GenerationEvent &event) {
+      logprobs.insert(logprobs.end(), event.promptLogprobs.begin(),
+                      event.promptLogprobs.end());
+    });
+    submit(request, received);
+    EXPECT_EQ(received.reply().tokens, alone(request));
+    EXPECT_EQ(received.stats().cachedTokens, 0);
+    ASSERT_EQ(logprobs.size(), prompt.size() - 1);
+    const auto reference = plan_->reference(prompt);
+    for (size_t i = 0; i < logprobs.size(); ++i) {
+      double sum = 0;
+      for (double logit : reference[i])
+        sum += std::exp(logit);
+      EXPECT_EQ(logprobs[i].token, prompt[i + 1]);
+      EXPECT_NEAR(logprobs[i].logprob,
+                  reference[i][size_t(prompt[i + 1])] - std::log(sum), 1e-4)
+          << i;
+      ASSERT_EQ(logprobs[i].top.size(), 2u);
+      EXPECT_NEAR(logprobs[i].top[0].second,
+                  *std::ranges::max_element(reference[i]) - std::log(sum),
+                  1e-4);
+    }
+  }
+}
+
 } // namespace

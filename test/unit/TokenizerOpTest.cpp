@@ -5,6 +5,7 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 #include "mlir/Parser/Parser.h"
+#include "runtime/text/ChatTemplate.h"
 #include "test/support/GgufBuilder.h"
 #include "test/support/TempDir.h"
 
@@ -54,6 +55,26 @@ struct TokenizerOpTest : testing::Test {
   moetest::TempDir dir;
   moetest::GgufBuilder gguf;
 };
+
+TEST_F(TokenizerOpTest, ATemplateForToolsIsUsedBesideTools) {
+  addVocabulary();
+  gguf.add("tokenizer.chat_template", "\nplain {{ messages[0].content }} \n");
+  gguf.add("tokenizer.chat_template.tool_use",
+           "  {% for t in tools %}{{ t }}{% endfor %}\n\n  ");
+  ASSERT_TRUE(add().isOk());
+  std::string source;
+  program().walk(
+      [&](plan::TokenizerOp op) { source = op.getChatTemplate().str(); });
+  auto chat = moert::ChatTemplate::parse(source);
+  ASSERT_TRUE(chat.isOk()) << chat.status().message();
+  auto rendered = [&](std::string json) {
+    auto text = chat->render({.json = std::move(json)});
+    return text ? *text : text.status().message();
+  };
+  EXPECT_EQ(rendered(R"({"messages": [{"content": "a"}], "tools": null})"),
+            "\nplain a \n");
+  EXPECT_EQ(rendered(R"({"messages": [], "tools": ["x", "y"]})"), "  xy\n  ");
+}
 
 TEST_F(TokenizerOpTest, CarriesVocabularyAndTemplate) {
   addVocabulary();

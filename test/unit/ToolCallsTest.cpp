@@ -42,7 +42,8 @@ std::vector<ToolEvent> merged(std::vector<ToolEvent> events) {
 
 std::vector<ToolEvent> parse(const ToolFormat &format,
                              const std::vector<std::string> &pieces) {
-  ToolCallParser parser(format, tools());
+  const std::vector<ToolFormat> formats = {format};
+  ToolCallParser parser(formats, tools());
   std::vector<ToolEvent> events;
   for (const std::string &piece : pieces)
     for (ToolEvent &event : parser.push(piece))
@@ -93,8 +94,7 @@ const Case kCases[] = {
      "<tool_call>{\"name\": \"add\", \"arguments\": {}, \"arguments\": "
      "{\"x\": 1}}</tool_call>",
      "add({}!the model wrote a call of \"add\" that has arguments twice"},
-    {"hermes", "<tool_call>{\"name\": \"<x\"}</tool_call>",
-     "!the model wrote a tool call that has no name"},
+    {"hermes", "<tool_call>{\"name\": \"<x\"}</tool_call>", "<x({})"},
     {"hermes",
      "Let me see.\n<tool_call>\n{\"name\": \"get_weather\", \"arguments\": "
      "{\"city\": \"Z\xC3\xBCrich\"}}\n</tool_call>",
@@ -122,7 +122,7 @@ const Case kCases[] = {
      "<tool_call>\n<function=add>\n</function>\n</tool_call>\n<tool_call>\n"
      "<function=add>\n<parameter=xs>\n[1, 2.5]\n</parameter>\n</function>\n"
      "</tool_call>",
-     "add({})add({\"xs\": [1,2.5]})"},
+     "add({})add({\"xs\": [1, 2.5]})"},
     {"qwen3-coder",
      "<tool_call>\n<function=get_weather>\n<parameter=city>\n5\n</parameter>\n"
      "<parameter=days>\nsoon\n</parameter>\n</function>\n</tool_call>",
@@ -131,7 +131,7 @@ const Case kCases[] = {
      "<tool_call>get_weather\n<arg_key>city</arg_key>\n<arg_value>Bern"
      "</arg_value>\n<arg_key>at</arg_key>\n<arg_value>{\"x\": 1}</arg_value>\n"
      "</tool_call>",
-     "get_weather({\"city\": \"Bern\", \"at\": {\"x\":1}})"},
+     "get_weather({\"city\": \"Bern\", \"at\": {\"x\": 1}})"},
     {"glm-4.5",
      "ok<tool_call>add<arg_key>xs</arg_key><arg_value>[]</arg_value></"
      "tool_call>"
@@ -170,15 +170,8 @@ const Case kCases[] = {
      "<|tool_call_begin|>functions.add:1<|tool_call_argument_begin|>{}"
      "<|tool_call_end|><|tool_calls_section_end|>",
      "add#functions.add:0({\"xs\": [0]})add#functions.add:1({})"},
-    {"gpt-oss",
-     "<|channel|>commentary to=functions.add <|constrain|>json<|message|>"
-     "{\"xs\":[1]}",
+    {"gpt-oss", "<|channel|>commentary to=functions.add<|message|>{\"xs\":[1]}",
      "add({\"xs\":[1]})"},
-    {"gpt-oss",
-     " to=functions.add<|channel|>commentary json<|message|>{}<|call|>",
-     "add({})"},
-    {"gpt-oss", "<|channel|>commentary<|message|>I shall call.",
-     "'I shall call.'"},
     {"mistral-args",
      "[TOOL_CALLS]add[ARGS]{\"xs\": "
      "[]}[TOOL_CALLS]get_weather[CALL_ID]a1b2c3d4e"
@@ -202,10 +195,16 @@ const Case kCases[] = {
     // What is malformed says so.
     {"hermes", "<tool_call>{\"name\": \"add\", \"arguments\": {\"x\": 01}}",
      "add({\"x\": 0!the model wrote a call of \"add\" that is not valid JSON"},
-    {"hermes", "<tool_call>\nadd(1)",
-     "!the model wrote a tool call that is no JSON object"},
+    // After a mark that is no control token, what is no call is text.
+    {"hermes", "<tool_call>\nadd(1)", "'<tool_call>\nadd(1)'"},
     {"hermes", "<tool_call>{\"arguments\": {}}</tool_call>",
-     "!the model wrote a tool call that has no name"},
+     "'<tool_call>{\"arguments\": {}}</tool_call>'"},
+    {"hermes",
+     "Write `<tool_call>` first.\n<tool_call>{\"name\": \"add\"}</tool_call>",
+     "'Write `<tool_call>` first.'add({})"},
+    {"qwen3-coder", "<function=add>\n</function>\n</tool_call>\nDone.",
+     "add({})'Done.'"},
+    {"qwen3-coder", "Use <function=other>.", "'Use <function=other>.'"},
     {"hermes", "<tool_call>{\"name\": \"add\", \"arguments\": [1]}</tool_call>",
      "add(!the model wrote a call of \"add\" that has arguments that are no "
      "JSON "
@@ -220,13 +219,9 @@ const Case kCases[] = {
      "add({!the model wrote a call of \"add\" that has other text where "
      "\"<parameter=\" or \"</function>\" should be"},
     {"kimi-k2", "<|tool_calls_section_begin|>sorry",
-     "!the model wrote a tool call that has other text where a call should "
-     "begin "
-     "or the calls end"},
+     "'<|tool_calls_section_begin|>sorry'"},
     {"deepseek-v3.1", "<\uFF5Ctool\u2581calls\u2581begin\uFF5C>",
-     "!the model wrote a tool call that is not complete: the reply ended "
-     "inside "
-     "it"},
+     "'<\uFF5Ctool\u2581calls\u2581begin\uFF5C>'"},
 };
 
 TEST(ToolCalls, EveryFamilyIsRead) {
@@ -250,7 +245,8 @@ TEST(ToolCalls, CutsMakeNoDifference) {
 }
 
 TEST(ToolCalls, ArgumentsComeAsTheyAreWritten) {
-  ToolCallParser parser(*toolFormatNamed("hermes"), tools());
+  const std::vector<ToolFormat> formats = {*toolFormatNamed("hermes")};
+  ToolCallParser parser(formats, tools());
   EXPECT_TRUE(parser.push("<tool_call>{\"name\": \"ad").empty());
   EXPECT_EQ(parser.push("d\", "),
             (std::vector<ToolEvent>{{ToolEvent::Kind::Begin, "add"}}));
@@ -259,31 +255,11 @@ TEST(ToolCalls, ArgumentsComeAsTheyAreWritten) {
   EXPECT_EQ(parser.push("\": 1"),
             (std::vector<ToolEvent>{{ToolEvent::Kind::Arguments, "\": 1"}}));
   // A long string between marks does not wait for its end.
-  ToolCallParser tagged(*toolFormatNamed("qwen3-coder"), tools());
+  const std::vector<ToolFormat> coder = {*toolFormatNamed("qwen3-coder")};
+  ToolCallParser tagged(coder, tools());
   tagged.push("<tool_call>\n<function=get_weather>\n<parameter=city>\n");
   EXPECT_EQ(tagged.push("line\n</par"),
             (std::vector<ToolEvent>{{ToolEvent::Kind::Arguments, "line"}}));
-}
-
-TEST(ToolCalls, ATemplateTellsTheForm) {
-  const std::pair<const char *, const char *> cases[] = {
-      {"x {{ '<tool_call>\\n{\"name\": \"' }}", "hermes"},
-      {"<tool_call>\\n<function=example", "qwen3-coder"},
-      {"<tool_call>{{ name }}<arg_key>", "glm-4.5"},
-      {"[TOOL_CALLS] [", "mistral-list"},
-      {"[TOOL_CALLS]{{ name }}[ARGS]", "mistral-args"},
-      {"<\uFF5Ctool\u2581sep\uFF5C> ```json", "deepseek-v3"},
-      {"<\uFF5Ctool\u2581sep\uFF5C>", "deepseek-v3.1"},
-      {"\uFF5CDSML\uFF5C", "deepseek-v3.2"},
-      {"<|python_tag|>", "llama-3.1"},
-      {"<|channel|>commentary to=functions", "gpt-oss"},
-      {"<minimax:tool_call>", "minimax-m2"},
-      {"<|tool_call_argument_begin|>", "kimi-k2"},
-      {"{{ messages[0].content }}", ""}};
-  for (auto [source, name] : cases) {
-    const ToolFormat *format = toolFormatOf(source);
-    EXPECT_EQ(format ? format->name : "", name) << source;
-  }
 }
 
 TEST(JsonScanner, AgreesWithTheParser) {
@@ -312,17 +288,6 @@ std::vector<Tool> genericTestTools() {
   return {{.name = "add", .description = "Adds \"two\"."}};
 }
 
-TEST(GenericTools, TemplatesThatNeedThem) {
-  EXPECT_TRUE(moert::needsGenericTools("{{ messages[0].content }}"));
-  EXPECT_TRUE(moert::needsGenericTools(
-      "{% for t in m.tool_calls %}<\uFF5Ctool\u2581sep\uFF5C>{% endfor %}"))
-      << "DeepSeek V3.1's tells of no tools";
-  EXPECT_FALSE(
-      moert::needsGenericTools("{% if tools %}<tool_call>{% endif %}"));
-  EXPECT_TRUE(
-      moert::needsGenericTools("{% if tools %}<|tool_call>{% endif %}"));
-}
-
 TEST(GenericTools, AreDescribedInTheSystemMessage) {
   auto messages = moert::Messages::parse(R"([
       {"role": "system", "content": "Be kind."},
@@ -336,7 +301,7 @@ TEST(GenericTools, AreDescribedInTheSystemMessage) {
                                          "test");
   ASSERT_TRUE(messages.isOk()) << messages.status().message();
   moert::Messages with =
-      moert::withGenericTools(*messages, genericTestTools(), {});
+      moert::withGenericTools(*messages, genericTestTools(), false);
   ASSERT_EQ(with.list().size(), 4u);
   std::string system = with.list()[0]["content"];
   EXPECT_THAT(system, testing::StartsWith("Be kind.\n\n# Tools\n"));
@@ -353,16 +318,12 @@ TEST(GenericTools, AreDescribedInTheSystemMessage) {
             "</tool_response>\nSo?");
   // The calls are those that the form's parser finds again.
   std::vector<Tool> tools = genericTestTools();
-  moert::ToolCallParser parser(moert::genericToolFormat(), tools);
+  const std::vector<moert::ToolFormat> formats = {moert::genericToolFormat()};
+  moert::ToolCallParser parser(formats, tools);
   size_t calls = 0;
   for (const auto &event : parser.push(std::string(with.list()[2]["content"])))
     calls += event.kind == moert::ToolEvent::Kind::Begin;
   EXPECT_EQ(calls, 2u);
-  with = moert::withGenericTools(*messages, genericTestTools(),
-                                 {.isInUserMessage = true});
-  EXPECT_EQ(with.list()[0]["role"], "user");
-  EXPECT_THAT(std::string(with.list()[0]["content"]),
-              testing::EndsWith("\n\n1+1?"));
 }
 
 } // namespace

@@ -10,16 +10,15 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 /// Reads a constraint as requests have it, in the field for its kind.
-StatusOr<std::shared_ptr<const Automaton>> compile(int32_t kind,
-                                                   std::string_view text) {
-  std::shared_ptr<const Automaton> automaton;
+StatusOr<AnswerFormat> compile(int32_t kind, std::string_view text) {
+  AnswerFormat format;
   auto read = [&](const char *name, const Json &value) {
     Problem problem;
     Json whole = {{name, value}};
     Field body(whole, problem);
     Field schema = body["schema"];
     if (!schema || schema.object())
-      automaton =
+      format =
           readGrammar(schema, body["grammar"], body["regex"], body["choices"]);
     return problem.error ? Status(StatusCode::Usage, problem.error->message)
                          : Status::ok();
@@ -35,16 +34,16 @@ StatusOr<std::shared_ptr<const Automaton>> compile(int32_t kind,
   switch (kind) {
   case MOERT_JSON_SCHEMA:
     MOE_RETURN_IF_ERROR(readParsed("schema"));
-    return automaton;
+    return format;
   case MOERT_CHOICES:
     MOE_RETURN_IF_ERROR(readParsed("choices"));
-    return automaton;
+    return format;
   case MOERT_GBNF:
     MOE_RETURN_IF_ERROR(read("grammar", std::string(text)));
-    return automaton;
+    return format;
   case MOERT_REGEX:
     MOE_RETURN_IF_ERROR(read("regex", std::string(text)));
-    return automaton;
+    return format;
   default:
     return Status(StatusCode::Usage, "kind is not a moert_constraint_kind");
   }
@@ -57,9 +56,8 @@ moert_status moert_constraint_create(moert_engine *handle, int32_t kind,
   return guarded(handle, [&]() -> Status {
     if ((!text && bytes) || !constraint)
       return nullPointer();
-    MOE_ASSIGN_OR_RETURN(std::shared_ptr<const Automaton> automaton,
-                         compile(kind, {text, bytes}));
-    *constraint = new moert_constraint{std::move(automaton)};
+    MOE_ASSIGN_OR_RETURN(AnswerFormat format, compile(kind, {text, bytes}));
+    *constraint = new moert_constraint{std::move(format)};
     return Status::ok();
   });
 }

@@ -1,4 +1,5 @@
 // Functions of generations.
+#include "runtime/chat/ReplyGrammar.h"
 #include "tools/libmoert/Generations.h"
 
 #include "runtime/serve/api/openai/OpenAi.h"
@@ -133,12 +134,14 @@ StatusOr<RunPlan> planOf(const moert_scheduler &scheduler,
     if (call.generate.choices != 1)
       request["n"].fail("must be 1: submit the request several times");
   }));
+  // Events of the library have no kind for it.
+  call.generate.reportsProgress = false;
   if (options.constraint) {
-    if (call.generate.grammar)
+    if (call.generate.format.automaton)
       return Status(StatusCode::Usage,
                     "the options have a constraint, and the request has a "
                     "format of the answer too");
-    call.generate.grammar = options.constraint->automaton;
+    call.generate.format = options.constraint->format;
   }
   Prepared prepared = prepareChat(scheduler, settings, call);
   if (auto *error = std::get_if<ApiError>(&prepared))
@@ -169,13 +172,20 @@ moert_status moert_submit(moert_scheduler *scheduler, const int32_t *ids,
     MOE_ASSIGN_OR_RETURN(request.reply, replyOptionsOf(generate));
     request.topLogprobs = options.logprobs - 1;
     if (options.constraint)
-      request.grammar = options.constraint->automaton;
+      request.grammar = options.constraint->format.automaton;
     if (options.is_chat != 0) {
-      request.reply.showControl = request.reply.splitReasoning = true;
+      request.reply.speech = scheduler->chat ? scheduler->chat->speech()
+                                             : speechOf(*scheduler->engine);
       MOE_RETURN_IF_ERROR(
           checkTokens(*scheduler->engine->engine, request.prompt));
       request.promptText = bytesOf(scheduler->tokenizer(), request.prompt,
                                    /*controlNames=*/true);
+      if (options.constraint) {
+        MOE_ASSIGN_OR_RETURN(
+            request.grammar,
+            answerGrammar(*options.constraint->format.grammar,
+                          *request.reply.speech, request.promptText));
+      }
     }
     return submit(*scheduler, std::move(request), {}, options, generation);
   });

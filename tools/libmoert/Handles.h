@@ -3,11 +3,12 @@
 #ifndef MOE_TOOLS_LIBMOERT_HANDLES_H
 #define MOE_TOOLS_LIBMOERT_HANDLES_H
 
+#include "runtime/chat/Constraint.h"
 #include "runtime/chat/ReplyStream.h"
 #include "runtime/engine/Engine.h"
 #include "runtime/moert.h"
-#include "runtime/chat/Constraint.h"
 #include "runtime/serve/Scheduler.h"
+#include "runtime/serve/api/ChatCall.h"
 #include "runtime/text/Sampler.h"
 #include "runtime/text/Tokenizer.h"
 
@@ -41,10 +42,12 @@ struct moert_engine {
   moert::Scheduler *scheduler = nullptr;
   /// Made when a constraint first needs it.
   std::shared_ptr<const moert::ConstraintVocabulary> vocabulary;
+  /// Made when a reply in a chat first needs it (speechOf()).
+  std::shared_ptr<const moert::Speech> speech;
 };
 
 struct moert_constraint {
-  std::shared_ptr<const moert::Automaton> automaton;
+  moert::AnswerFormat format;
 };
 
 struct moert_sequence {
@@ -75,6 +78,10 @@ namespace moert::capi {
 inline moert_status toC(StatusCode code) {
   return static_cast<moert_status>(exitCode(code));
 }
+
+/// How the engine's model speaks, by the plan's chat template; without one it
+/// has no marks. The engine has a tokenizer.
+const std::shared_ptr<const Speech> &speechOf(moert_engine &handle);
 
 inline Status nullPointer() {
   return Status(StatusCode::Usage, "a pointer argument is null");

@@ -22,6 +22,8 @@ moert_event_kind kindOf(Delta::Kind kind) {
     return MOERT_EVENT_CALL_ARGUMENTS;
   case Delta::Kind::CallEnd:
     return MOERT_EVENT_CALL_END;
+  case Delta::Kind::Progress:
+    break;
   }
   return MOERT_EVENT_TEXT;
 }

@@ -1,5 +1,4 @@
 // Functions of replies.
-#include "runtime/plan/PlanTokenizer.h"
 #include "runtime/serve/api/Prepare.h"
 #include "runtime/serve/api/openai/OpenAi.h"
 #include "tools/libmoert/Handles.h"
@@ -26,7 +25,8 @@ struct moert_reply {
 
 namespace {
 /// Reads `tools` of a moert_reply_options, which is not null.
-StatusOr<ToolUse> toolsOf(const Engine &engine, const char *text) {
+StatusOr<ToolUse> toolsOf(const std::shared_ptr<const Speech> &speech,
+                          const char *text) {
   ToolUse use;
   ChatCall call;
   MOE_RETURN_IF_ERROR(readJson("tools", text, [&](const Field &tools) {
@@ -36,8 +36,8 @@ StatusOr<ToolUse> toolsOf(const Engine &engine, const char *text) {
       readOpenAiTool(tool, /*isFlat=*/false, call);
   }));
   use.tools = std::move(call.tools);
-  use.format = toolFormatOf(planChatTemplateSource(engine.plan()));
-  if (!use.format)
+  use.formats = {speech, &speech->calls};
+  if (speech->calls.empty())
     return Status(StatusCode::Unsupported,
                   "the model's chat template has no form for calls of tools "
                   "that is known");
@@ -73,7 +73,7 @@ moert_status moert_reply_create(moert_engine *handle, const char *prompt,
                                 size_t bytes, const moert_reply_options *given,
                                 moert_reply **reply) {
   return withTokenizer(
-      handle, [&](Engine &engine, const Tokenizer &tokenizer) -> Status {
+      handle, [&](Engine &, const Tokenizer &tokenizer) -> Status {
         if ((!prompt && bytes) || !reply)
           return nullPointer();
         moert_reply_options defaults = {};
@@ -83,14 +83,16 @@ moert_status moert_reply_create(moert_engine *handle, const char *prompt,
         ReplyOptions wanted;
         wanted.maxTokens = options.max_tokens;
         wanted.ignoreEos = options.ignore_eos != 0;
-        wanted.showControl = wanted.splitReasoning = options.is_chat != 0;
+        if (options.is_chat != 0)
+          wanted.speech = speechOf(*handle);
+        wanted.findsCalls = options.tools != nullptr;
         MOE_ASSIGN_OR_RETURN(wanted.stops,
                              stopsOf(options.stops, options.stop_count));
         ToolUse use;
         if (options.tools && !options.is_chat)
           return Status(StatusCode::Usage, "tools need is_chat");
         if (options.tools) {
-          MOE_ASSIGN_OR_RETURN(use, toolsOf(engine, options.tools));
+          MOE_ASSIGN_OR_RETURN(use, toolsOf(wanted.speech, options.tools));
         }
         MOE_ASSIGN_OR_RETURN(
             ReplyStream stream,

@@ -1,4 +1,5 @@
 // Functions of sequences, samplers and steps.
+#include "runtime/chat/ReplyGrammar.h"
 #include "runtime/chat/Generate.h"
 #include "tools/libmoert/Handles.h"
 
@@ -233,9 +234,15 @@ moert_status moert_sampler_constrain(moert_sampler *handle,
         auto &vocabulary = handle->engine->vocabulary;
         if (!vocabulary)
           vocabulary = std::make_shared<const ConstraintVocabulary>(tokenizer);
-        handle->constraint.emplace(
-            constraint->automaton, vocabulary, prompt != nullptr,
-            std::string_view(prompt ? prompt : "", bytes));
+        std::shared_ptr<const Automaton> automaton =
+            constraint->format.automaton;
+        if (prompt) {
+          MOE_ASSIGN_OR_RETURN(
+              automaton,
+              answerGrammar(*constraint->format.grammar,
+                            *speechOf(*handle->engine), {prompt, bytes}));
+        }
+        handle->constraint.emplace(std::move(automaton), vocabulary);
         ++handle->engine->replies;
         return Status::ok();
       });

@@ -102,6 +102,16 @@ moert_status withChat(moert_engine *handle, const moert_message *messages,
 }
 } // namespace
 
+const std::shared_ptr<const Speech> &
+moert::capi::speechOf(moert_engine &handle) {
+  if (!handle.speech) {
+    auto format = ChatFormat::create(handle.engine->plan(), *handle.tokenizer);
+    handle.speech =
+        format ? format->speech() : std::make_shared<const Speech>();
+  }
+  return handle.speech;
+}
+
 moert_status moert_tokenize(moert_engine *handle, const char *text,
                             size_t bytes, int addBos, int32_t *ids,
                             size_t capacity, size_t *count) {

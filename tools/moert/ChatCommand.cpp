@@ -20,7 +20,7 @@ namespace {
 struct ChatCommandFlags {
   EngineFlags engine;
   ChatFlags chat;
-  ReplyOptions reply = ReplyOptions::forChat();
+  ReplyOptions reply;
   SamplerParams sampler;
   CLI::Option *limit = nullptr; ///< -n, which may not be given.
   bool stats = false;

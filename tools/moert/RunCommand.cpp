@@ -3,6 +3,7 @@
 #include "runtime/base/ReadInput.h"
 #include "runtime/base/Text.h"
 #include "runtime/chat/Generate.h"
+#include "runtime/chat/ReplyGrammar.h"
 #include "runtime/constrain/Gbnf.h"
 #include "runtime/constrain/JsonSchema.h"
 #include "runtime/plan/PlanTokenizer.h"
@@ -116,6 +117,7 @@ struct Prompt {
   std::string text;
   bool isEmpty = false; ///< The user gave no text; templates do not count.
   std::vector<int32_t> tokens;
+  std::shared_ptr<const Speech> speech = nullptr; ///< Of a chat.
 };
 
 StatusOr<Prompt> chatPrompt(const RunFlags &flags, const Plan &plan,
@@ -134,7 +136,8 @@ StatusOr<Prompt> chatPrompt(const RunFlags &flags, const Plan &plan,
   }
   MOE_ASSIGN_OR_RETURN(ChatPrompt prompt,
                        format.prompt(messages, flags.chat.options()));
-  return Prompt{std::move(prompt.text), isEmpty, std::move(prompt.tokens)};
+  return Prompt{std::move(prompt.text), isEmpty, std::move(prompt.tokens),
+                format.speech()};
 }
 
 StatusOr<Prompt> plainPrompt(const RunFlags &flags,
@@ -148,13 +151,13 @@ StatusOr<Prompt> plainPrompt(const RunFlags &flags,
   return prompt;
 }
 
-/// Returns what --grammar or --json-schema holds the text to; null without
+/// Returns what --grammar or --json-schema holds the text to; nothing without
 /// them.
-StatusOr<std::shared_ptr<const Automaton>> automatonOf(const RunFlags &flags) {
+StatusOr<std::optional<Grammar>> grammarOf(const RunFlags &flags) {
   bool isSchema = !flags.schemaFile.empty();
   const std::string &file = isSchema ? flags.schemaFile : flags.grammarFile;
   if (file.empty())
-    return std::shared_ptr<const Automaton>();
+    return std::optional<Grammar>();
   MOE_ASSIGN_OR_RETURN(
       const std::string *text,
       flags.chat.texts->read(isSchema ? "the schema" : "the grammar", file,
@@ -170,10 +173,9 @@ StatusOr<std::shared_ptr<const Automaton>> automatonOf(const RunFlags &flags) {
   }
   if (!grammar)
     return grammar.status().at(inputName(file));
-  StatusOr<Automaton> automaton = Automaton::compile(*grammar);
-  if (!automaton)
+  if (auto automaton = Automaton::compile(*grammar); !automaton)
     return automaton.status().at(inputName(file));
-  return std::make_shared<const Automaton>(*std::move(automaton));
+  return std::optional(*std::move(grammar));
 }
 
 Status runPrompt(const RunFlags &flags) {
@@ -184,8 +186,7 @@ Status runPrompt(const RunFlags &flags) {
     MOE_RETURN_IF_ERROR(promptText(flags).status());
   // Check the parameters before a large plan is loaded.
   MOE_RETURN_IF_ERROR(Sampler::create(flags.sampler).status());
-  MOE_ASSIGN_OR_RETURN(std::shared_ptr<const Automaton> automaton,
-                       automatonOf(flags));
+  MOE_ASSIGN_OR_RETURN(std::optional<Grammar> grammar, grammarOf(flags));
   const std::string &file = flags.sessionFile;
   if (!file.empty())
     MOE_RETURN_IF_ERROR(sessionTarget(flags, nullptr).status());
@@ -216,14 +217,18 @@ Status runPrompt(const RunFlags &flags) {
   sequence.setCancel(moetool::catchInterrupt());
 
   ReplyOptions options = flags.reply;
-  options.showControl = options.splitReasoning = isChat;
+  options.speech = prompt.speech;
   MOE_ASSIGN_OR_RETURN(ReplyStream reply,
                        ReplyStream::create(tokenizer, prompt.text, options));
   std::optional<Constraint> constraint;
-  if (automaton)
+  if (grammar) {
+    MOE_ASSIGN_OR_RETURN(std::shared_ptr<const Automaton> automaton,
+                         answerGrammar(*grammar,
+                                       isChat ? *prompt.speech : plainSpeech(),
+                                       prompt.text));
     constraint.emplace(std::move(automaton),
-                       std::make_shared<ConstraintVocabulary>(tokenizer),
-                       options.splitReasoning, prompt.text);
+                       std::make_shared<ConstraintVocabulary>(tokenizer));
+  }
   ReplyPrinter printer(flags.chat.hidesReasoning());
   MOE_ASSIGN_OR_RETURN(
       GenerateStats stats,

@@ -22,6 +22,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <nlohmann/json.hpp>
 #include <sys/resource.h>
 #include <thread>
 
@@ -232,6 +233,14 @@ Status serve(ServeFlags &flags) {
     const HttpServer *server = *listening;
     return metricsText(server ? server->counts() : HttpCounts());
   };
+  if (flags.log == "text")
+    api.log = [](const std::string &line) {
+      moetool::note("{}\n", loggedText(line));
+    };
+  else if (flags.log == "json")
+    api.log = [](const std::string &line) {
+      moetool::note("{}\n", nlohmann::json{{"note", loggedText(line)}}.dump());
+    };
   api.placementPage = [pages](const std::string &id) {
     return pages->page(id);
   };

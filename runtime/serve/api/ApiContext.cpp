@@ -16,6 +16,39 @@ using Json = nlohmann::ordered_json;
 /// When a server that stops has been replaced by another one, most likely.
 static constexpr int32_t kStoppingSeconds = 5;
 
+void setClient(const Exchange &exchange, GenerateCall &call) {
+  const std::string &client = exchange.request.client;
+  call.client = client.empty() ? call.user : client;
+  if (!client.empty())
+    call.priority = std::min(call.priority, 0);
+}
+
+void logOnce(const Exchange &exchange, const std::string &what) {
+  const auto &log = exchange.settings().log;
+  std::string line = fmt::format("{}: {}", exchange.request.path, what);
+  if (log && exchange.context->lines.add(line))
+    log(line);
+}
+
+void logSkipped(const Exchange &exchange, const Json &body,
+                const Problem &problem) {
+  if (!exchange.settings().log)
+    return;
+  constexpr size_t mostNameBytes = 64, mostNames = 32;
+  std::vector<std::string> names;
+  for (const auto &[key, value] : body.items())
+    if (!problem.known.contains(key) && key.size() <= mostNameBytes &&
+        names.size() < mostNames)
+      names.push_back(moert::quoted(key));
+  if (names.empty() && problem.notes.empty())
+    return;
+  std::vector<std::string> parts = problem.notes;
+  if (!names.empty())
+    parts.push_back(
+        fmt::format("fields that have no effect: {}", fmt::join(names, ", ")));
+  logOnce(exchange, fmt::format("{}", fmt::join(parts, "; ")));
+}
+
 void ApiContext::later(const std::string &client, uint64_t bytes,
                        std::function<void()> job) const {
   if (settings.later)
@@ -82,7 +115,7 @@ void withModel(
 
 void answerChat(Exchange exchange, ChatCall call, MakeWriter writer) {
   std::string model = call.generate.model;
-  call.generate.client = exchange.request.client;
+  setClient(exchange, call.generate);
   withModel(
       std::move(exchange), model,
       [call = std::move(call), writer = std::move(writer)](

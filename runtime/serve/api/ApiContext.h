@@ -10,20 +10,40 @@
 #include "runtime/serve/api/ChatCall.h"
 #include "runtime/serve/api/Fields.h"
 #include "runtime/serve/api/ReplyWriter.h"
+#include "runtime/serve/api/Usage.h"
 #include "runtime/serve/api/assistants/ActiveRuns.h"
 
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 
 namespace moert {
+
+/// Lines that the log has, so that each is said once.
+class LogLines {
+public:
+  /// Whether the line is a new one. After many of them none is.
+  bool add(const std::string &line) {
+    constexpr size_t most = 1024;
+    std::lock_guard lock(mutex_);
+    return lines_.size() < most && lines_.insert(line).second;
+  }
+
+private:
+  std::mutex mutex_;
+  std::set<std::string> lines_;
+};
 
 /// What all requests share. It lives as long as one of them.
 struct ApiContext {
   ModelHost &host;
   ApiSettings settings;
   ActiveRuns runs = {};
+  LogLines lines = {};
+  UsageBook usage = {};
 
   /// ApiSettings::later.
   void later(const std::string &client, uint64_t bytes,
@@ -42,6 +62,18 @@ struct Exchange {
   const ApiSettings &settings() const { return context->settings; }
   void fail(const ApiError &error) const { sendError(*answer, style, error); }
 };
+
+/// Says whose share of the engine the call uses: that of the client, or without
+/// keys of the user whom it names. A client with a key does not get ahead of
+/// others.
+void setClient(const Exchange &exchange, GenerateCall &call);
+
+/// Adds a line to the log, unless it is there.
+void logOnce(const Exchange &exchange, const std::string &what);
+/// Says in the log what of the request has no effect: fields that nobody asked
+/// for, and what readers noted.
+void logSkipped(const Exchange &exchange, const nlohmann::ordered_json &body,
+                const Problem &problem);
 
 /// The body as JSON, or nothing after an error has been sent.
 std::optional<nlohmann::ordered_json> bodyJson(const Exchange &exchange);
@@ -84,6 +116,7 @@ std::optional<Call> readBody(const Exchange &exchange, Read read) {
     exchange.fail(*problem.error);
     return std::nullopt;
   }
+  logSkipped(exchange, *json, problem);
   return call;
 }
 

@@ -1,5 +1,7 @@
 #include "runtime/serve/api/ApiError.h"
 
+#include <fmt/format.h>
+
 namespace moert {
 
 using Json = nlohmann::ordered_json;
@@ -73,11 +75,19 @@ Json errorJson(ErrorStyle style, const ApiError &error) {
     }
     return {{"error", std::move(json)}};
   }
-  case ErrorStyle::Anthropic:
+  case ErrorStyle::Anthropic: {
+    std::string message = error.message;
+    // By these words Anthropic's clients know that they have to shorten a
+    // conversation.
+    if (error.contextTokens > 0)
+      message =
+          fmt::format("prompt is too long: {} tokens > {} maximum; {}",
+                      error.promptTokens, error.contextTokens, error.message);
     return {{"type", "error"},
             {"error",
              {{"type", typeOf(error.status).anthropic},
-              {"message", error.message}}}};
+              {"message", std::move(message)}}}};
+  }
   case ErrorStyle::Ollama:
     break;
   }
@@ -88,8 +98,8 @@ void sendError(HttpAnswer &answer, ErrorStyle style, const ApiError &error,
                HttpHeaders headers) {
   if (error.retryAfter > 0)
     headers.emplace_back("Retry-After", std::to_string(error.retryAfter));
-  // Anthropic's own server says 529 where it is overloaded. Its clients repeat a
-  // request after 503 too, and proxies send that one to another server.
+  // Anthropic's own server says 529 where it is overloaded. Its clients repeat
+  // a request after 503 too, and proxies send that one to another server.
   answer.send(error.status, kJsonType, jsonText(errorJson(style, error)),
               std::move(headers));
 }

@@ -25,7 +25,7 @@ struct ApiSettings {
   bool acceptsAnyModel = true;
   /// For requests that have none; not set: each gets its own.
   std::optional<uint64_t> seed = {};
-  std::string version = "0.1.0"; ///< Of the server, for Ollama's clients.
+  std::string version = "0.1.0"; ///< Of the server.
 
   /// Runs a job on a thread that may take its time, in turn for clients:
   /// `bytes` are those that it works on. For what goes on with a request on a
@@ -49,6 +49,11 @@ struct ApiSettings {
   /// The page that shows where the parts of a model run (moec explain --html),
   /// by the model's name; empty: the server has none. Called from any thread.
   std::function<StatusOr<std::string>(const std::string &)> placementPage = {};
+
+  /// Called from any thread with a line about a request: what of it has no
+  /// effect. It has names and words of the request, but no texts. Empty: no
+  /// log.
+  std::function<void(const std::string &)> log = {};
 
   /// Seconds since 1970, and random numbers for ids and seeds. Called from any
   /// thread. Empty: the system's.

@@ -27,7 +27,7 @@ namespace moert {
 struct ModelFacts {
   std::string id;           ///< The name that requests choose it by.
   std::string architecture; ///< As the model's file names it: "qwen3moe".
-  std::string quantization; ///< "Q4_K_M"; "" if it is not known.
+  std::string quantization; ///< Of most weights: "Q4_K"; "": not known.
   std::string digest;       ///< Of the model's file, in hexadecimal; may be "".
   std::string chatTemplate; ///< Its source; "" if there is none.
   int64_t created = 0;      ///< Of the plan's file, in seconds since 1970.

@@ -11,14 +11,24 @@
 #include "runtime/chat/ChatFormat.h"
 #include "runtime/chat/ToolFormat.h"
 #include "runtime/serve/Generation.h"
+#include "runtime/serve/api/Parts.h"
 
 #include <chrono>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace moert {
+
+/// What a request wants its answer to follow.
+struct AnswerFormat {
+  std::shared_ptr<const Automaton> automaton; ///< Null: the answer is free.
+  /// What it was compiled from, for grammars that have more than the answer.
+  std::shared_ptr<const Grammar> grammar = {};
+  std::string key = {}; ///< Of the grammar, for GrammarCache.
+};
 
 /// How a text is generated, but for its prompt.
 struct GenerateCall {
@@ -27,13 +37,19 @@ struct GenerateCall {
   /// Whether the request gave a seed; otherwise each gets its own.
   bool hasSeed = false;
   ReplyOptions reply;
-  std::shared_ptr<const Automaton> grammar; ///< Null: none.
-  int32_t topLogprobs = -1;                 ///< -1: no probabilities.
+  AnswerFormat format;
+  int32_t topLogprobs = -1; ///< -1: no probabilities.
+  /// Whether the prompt's tokens have probabilities too.
+  bool promptLogprobs = false;
   /// As in GenerationRequest.
   std::optional<std::chrono::milliseconds> mostDecodeTime;
   int32_t choices = 1;
   bool streams = false;
-  std::string client;
+  std::string client; ///< As in GenerationRequest.
+  std::string user;   ///< Whom the request is for, as the client says; or "".
+  int32_t priority = 0;
+  bool reportsProgress = false;
+  bool timesTokens = false; ///< Pieces of a stream have the times up to them.
 };
 
 /// Which tools a reply calls.
@@ -48,6 +64,14 @@ struct ToolChoice {
   std::string name = {};
 };
 
+/// A tool as a client knows it, where that is not the function that the model
+/// is offered.
+struct ToolOrigin {
+  std::string name, space; ///< `space`: the namespace that it is in, or "".
+  /// Its input is a text, which the function has as its argument `input`.
+  bool isCustom = false;
+};
+
 /// A conversation to go on with.
 struct ChatCall {
   GenerateCall generate;
@@ -56,6 +80,15 @@ struct ChatCall {
   std::vector<Tool> tools;
   ToolChoice choice;
   bool parallelCalls = true;
+  /// The only tools that may be called; not set: all.
+  std::optional<std::vector<std::string>> allowed;
+  std::map<std::string, ToolOrigin> origins; ///< By the names of `tools`.
+  /// The fields that the last messages of `messages` come from.
+  std::vector<std::string> places;
+  /// A part that the model cannot read, in a message that waits for its answer.
+  UnreadPart unread = {};
+  /// The context that the client counts on, in tokens; 0: it does not say.
+  int32_t wantedContext = 0;
   /// What the ids of calls begin with.
   std::string callIdPrefix = "call_";
 };
@@ -74,6 +107,8 @@ struct Choice {
   std::vector<ToolCall> calls;
   /// Of the tokens of `text`.
   std::vector<TokenLogprob> logprobs;
+  /// As in GenerationEvent.
+  std::vector<TokenLogprob> promptLogprobs;
   Finish finish = Finish::Stop;
   StopReason reason = StopReason::EndOfText;
   std::string stop; ///< The stop string that ended it, or "".
@@ -90,12 +125,14 @@ struct Delta {
     CallBegin,     ///< Of calls.back(), whose id and name are known.
     CallArguments, ///< The next fragment of them.
     CallEnd,
+    Progress, ///< `promptDone` of the prompt's tokens are evaluated.
   };
   Kind kind;
   std::string text = {};
   size_t call = 0;                         ///< Which of the choice's calls.
   std::vector<TokenLogprob> logprobs = {}; ///< Of Text.
   std::vector<int32_t> tokens = {};        ///< Of Text, with marks before it.
+  int32_t promptDone = 0;                  ///< Of Progress.
 };
 
 } // namespace moert

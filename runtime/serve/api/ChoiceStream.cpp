@@ -8,8 +8,8 @@ namespace moert {
 ChoiceStream::ChoiceStream(const Tokenizer &tokenizer, const ToolUse &use,
                            Choice &choice)
     : tokenizer_(tokenizer), use_(use), choice_(choice) {
-  if (use.format)
-    parser_.emplace(*use.format, use.tools);
+  if (use.formats)
+    parser_.emplace(*use.formats, use.tools);
 }
 
 void ChoiceStream::addText(std::string_view text, const Emit &emit) {
@@ -72,6 +72,11 @@ void ChoiceStream::addToolEvents(std::vector<ToolEvent> events,
 void ChoiceStream::receive(GenerationEvent &event, const Emit &emit) {
   if (hasEnded_)
     return;
+  choice_.stats = event.stats;
+  if (event.promptDone > 0)
+    emit({.kind = Delta::Kind::Progress, .promptDone = event.promptDone});
+  if (!event.promptLogprobs.empty())
+    choice_.promptLogprobs = std::move(event.promptLogprobs);
   bool hasText = false, hasReasoning = false;
   logprobs_.insert(logprobs_.end(), event.logprobs.begin(),
                    event.logprobs.end());
@@ -111,18 +116,17 @@ void ChoiceStream::end(GenerationEvent &event, const Emit &emit) {
                choice_.reason == StopReason::ContextFull;
   if (parser_)
     addToolEvents(parser_->finish(), emit);
-  if (isMalformed_) {
-    if (isCut)
-      failure_ = Status(StatusCode::Unsupported,
-                        failure_.message() +
-                            "; its length was limited: ask for more tokens");
-    return;
+  // A call that was cut off is no fault: the reply has what there is of it.
+  if (isCut && isMalformed_) {
+    isMalformed_ = false;
+    failure_ = {};
   }
+  if (isMalformed_)
+    return;
   choice_.finish = isCut                   ? Choice::Finish::Length
                    : choice_.calls.empty() ? Choice::Finish::Stop
                                            : Choice::Finish::ToolCalls;
   choice_.tokens = std::move(event.reply.tokens);
-  choice_.stats = event.stats;
   if (choice_.reasoning.empty())
     return;
   auto tokens =

@@ -18,8 +18,10 @@ class Tokenizer;
 
 /// How a reply writes calls of tools.
 struct ToolUse {
-  const ToolFormat *format = nullptr; ///< Null: replies have no calls.
+  /// Null: replies have no calls.
+  std::shared_ptr<const std::vector<ToolFormat>> formats = nullptr;
   std::vector<Tool> tools = {};
+  std::map<std::string, ToolOrigin> origins = {}; ///< As in ChatCall.
   /// Names a call that the model gave no name.
   std::function<std::string()> newCallId = {};
 };

@@ -3,12 +3,14 @@
 #include "runtime/base/Text.h"
 #include "runtime/chat/ToolValue.h"
 #include "runtime/constrain/Gbnf.h"
+#include "runtime/constrain/GrammarCache.h"
 #include "runtime/constrain/JsonSchema.h"
 #include "runtime/constrain/Regex.h"
 
 #include <algorithm>
 #include <charconv>
 #include <fmt/format.h>
+#include <functional>
 
 namespace moert {
 
@@ -68,16 +70,30 @@ void readLogitBias(const Field &field, std::map<int32_t, float> &biases) {
   }
 }
 
-/// Compiles a grammar; an error is the field's.
-std::shared_ptr<const Automaton> compiled(const Field &field,
-                                          StatusOr<Grammar> grammar) {
-  StatusOr<Automaton> automaton = grammar
-                                      ? Automaton::compile(*grammar)
-                                      : StatusOr<Automaton>(grammar.status());
-  if (automaton)
-    return std::make_shared<const Automaton>(*std::move(automaton));
+/// Compiles a grammar, unless a request had the same text of this kind; an
+/// error is the field's.
+AnswerFormat compiled(const Field &field, std::string_view kind,
+                      const std::string &text,
+                      const std::function<StatusOr<Grammar>()> &parse) {
+  AnswerFormat format;
+  format.key = fmt::format("{} {}", kind, text);
+  StatusOr<Grammar> grammar = parse();
+  GrammarCache::Compiled automaton =
+      grammar ? sharedGrammars().get(
+                    format.key,
+                    [&]() -> GrammarCache::Compiled {
+                      MOE_ASSIGN_OR_RETURN(Automaton made,
+                                           Automaton::compile(*grammar));
+                      return std::make_shared<const Automaton>(std::move(made));
+                    })
+              : GrammarCache::Compiled(grammar.status());
+  if (automaton) {
+    format.automaton = *automaton;
+    format.grammar = std::make_shared<const Grammar>(*std::move(grammar));
+    return format;
+  }
   field.fail("cannot be used: " + automaton.status().message());
-  return nullptr;
+  return {};
 }
 
 StatusOr<Grammar> choiceGrammar(std::vector<std::string> texts) {
@@ -126,11 +142,18 @@ void readSampling(const Field &object, const ApiSettings &settings,
   for (const ForeignSampler &sampler : kForeign) {
     Field field = object[sampler.name];
     if (auto value = field.number(-1e9, 1e9); value && *value != sampler.off)
-      field.fail(fmt::format("is not supported: leave it out, or send {}, "
-                             "which switches it off",
-                             sampler.off),
-                 "unsupported_parameter");
+      field.note("is skipped: this server has no such sampler");
   }
+}
+
+void readService(const Field &body, GenerateCall &call) {
+  constexpr size_t mostUserBytes = 64;
+  if (auto user = body["user"].text())
+    call.user = user->substr(0, mostUserBytes);
+  constexpr int32_t most = 1'000'000;
+  call.priority = int32_t(body["priority"].integer(-most, most).value_or(0));
+  call.reportsProgress = body["return_progress"].boolean().value_or(false);
+  call.timesTokens = body["timings_per_token"].boolean().value_or(false);
 }
 
 std::vector<std::string> readStops(const Field &stop) {
@@ -154,6 +177,8 @@ Field oneOf(std::initializer_list<Field> fields) {
   for (const Field &field : fields) {
     if (!field)
       continue;
+    if (given && given->json() == field.json())
+      continue;
     if (given)
       field.fail(fmt::format("cannot be combined with {}", given->path()));
     else
@@ -162,19 +187,18 @@ Field oneOf(std::initializer_list<Field> fields) {
   return given ? *given : *fields.begin();
 }
 
-std::shared_ptr<const Automaton> readGrammar(const Field &schema,
-                                             const Field &grammar,
-                                             const Field &regex,
-                                             const Field &choice) {
+AnswerFormat readGrammar(const Field &schema, const Field &grammar,
+                         const Field &regex, const Field &choice) {
   Field given = oneOf({schema, grammar, regex, choice});
   if (!given)
-    return nullptr;
+    return {};
   if (schema) {
     if (schema.json() == true)
-      return compiled(schema, jsonObjects());
+      return compiled(schema, "object", "", [] { return jsonObjects(); });
     if (!schema.object())
-      return nullptr;
-    return compiled(schema, parseJsonSchema(schema.json()));
+      return {};
+    return compiled(schema, "schema", schema.json().dump(),
+                    [&] { return parseJsonSchema(schema.json()); });
   }
   if (choice) {
     std::vector<std::string> texts;
@@ -182,40 +206,17 @@ std::shared_ptr<const Automaton> readGrammar(const Field &schema,
       texts.push_back(item.text().value_or(""));
     if (texts.empty() || std::ranges::find(texts, "") != texts.end()) {
       choice.mustBe("a list of texts that are not empty");
-      return nullptr;
+      return {};
     }
-    return compiled(choice, choiceGrammar(std::move(texts)));
+    return compiled(choice, "choice", nlohmann::json(texts).dump(),
+                    [&] { return choiceGrammar(texts); });
   }
   std::optional<std::string> text = given.text();
   if (!text)
-    return nullptr;
-  return compiled(given, grammar ? parseGbnf(*text) : parseRegex(*text));
-}
-
-std::string readContent(const Field &content,
-                        std::initializer_list<std::string_view> textTypes) {
-  if (!content.isList()) {
-    if (content && !content.isText())
-      content.mustBe("a string or a list of parts");
-    return content.isText() ? *content.text() : "";
-  }
-  std::string text;
-  for (const Field &part : content.list(kMostMessages)) {
-    if (part.isText()) {
-      text += *part.text();
-      continue;
-    }
-    std::optional<std::string> type = part["type"].required().text();
-    if (type && std::ranges::find(textTypes, *type) == textTypes.end()) {
-      part["type"].fail(
-          fmt::format("{} is not supported: this model reads text alone",
-                      moert::quoted(*type)),
-          "unsupported_parameter");
-      return text;
-    }
-    text += part["text"].required().text().value_or("");
-  }
-  return text;
+    return {};
+  return compiled(given, grammar ? "gbnf" : "regex", *text, [&] {
+    return grammar ? parseGbnf(*text) : parseRegex(*text);
+  });
 }
 
 Tool readTool(const Field &function, const Field &schema) {
@@ -234,12 +235,31 @@ Tool readTool(const Field &function, const Field &schema) {
   return tool;
 }
 
+MessageParts messageParts(std::string role, Content content,
+                          const Field &place) {
+  MessageParts parts{.role = std::move(role),
+                     .content = std::move(content.text),
+                     .place = place.path(),
+                     .unread = std::move(content.unread)};
+  if (parts.role == "assistant")
+    parts.reasoning = std::move(content.reasoning);
+  else
+    parts.content += content.reasoning;
+  return parts;
+}
+
 void addMessage(ChatCall &call, MessageParts parts) {
+  Json &list = call.messages.list();
+  const bool followsTool = !list.empty() && list.back()["role"] == "tool";
+  if (parts.role == "assistant")
+    call.unread = {};
+  else if (parts.role == "user" && !followsTool && call.unread.place.empty())
+    call.unread = std::move(parts.unread);
+
   Json message = {{"role", std::move(parts.role)},
                   {"content", std::move(parts.content)}};
-  // The names that templates know it by.
   if (!parts.reasoning.empty())
-    message["reasoning_content"] = message["thinking"] = parts.reasoning;
+    message["reasoning_content"] = std::move(parts.reasoning);
   if (!parts.name.empty())
     message["name"] = std::move(parts.name);
   if (!parts.toolCallId.empty())
@@ -254,7 +274,13 @@ void addMessage(ChatCall &call, MessageParts parts) {
            {"arguments",
             object ? Json::parse(*object) : Json(toolCall.arguments)}}}});
   }
-  call.messages.list().push_back(std::move(message));
+  list.push_back(std::move(message));
+  call.places.push_back(std::move(parts.place));
+}
+
+void addInstructions(ChatCall &call, const std::string &text) {
+  Json &list = call.messages.list();
+  list.insert(list.begin(), Json{{"role", "system"}, {"content", text}});
 }
 
 void setTools(ChatCall &call) {
@@ -294,16 +320,32 @@ void readLogprobs(const Field &body, GenerateCall &call) {
     top.fail("needs logprobs to be true");
 }
 
-void setReasoningEffort(const std::string &effort, ChatCall &call) {
-  if (effort == "none") {
+void readReasoningEffort(const Field &effort, ChatCall &call) {
+  const std::optional<std::string> word = effort.text();
+  if (!word)
+    return;
+  if (*word == "none") {
     call.options.thinking = Thinking::Off;
     return;
   }
   // Templates know three words.
-  call.messages.variables()["reasoning_effort"] = effort == "minimal" ? "low"
-                                                  : effort == "xhigh" ? "high"
-                                                  : effort == "max"   ? "high"
-                                                                      : effort;
+  constexpr std::pair<std::string_view, const char *> known[] = {
+      {"minimal", "low"}, {"low", "low"},    {"medium", "medium"},
+      {"high", "high"},   {"xhigh", "high"}, {"max", "high"}};
+  for (const auto &[name, ours] : known)
+    if (*word == name) {
+      call.messages.variables()["reasoning_effort"] = ours;
+      return;
+    }
+  effort.note("is skipped: models know low, medium and high");
+}
+
+double shownFloat(float value) {
+  char text[64];
+  auto [end, error] = std::to_chars(text, text + sizeof text, value);
+  double shown = double(value);
+  std::from_chars(text, end, shown);
+  return shown;
 }
 
 void readTemplateVariables(const Field &variables, ChatCall &call) {

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
+#include <fmt/format.h>
 #include <map>
 #include <mutex>
 
@@ -18,7 +20,27 @@ struct EmbedRequest {
   std::vector<PromptField> prompts;
   bool isBase64 = false;
   bool truncates = false; ///< Texts are cut to the context.
+  size_t dimensions = 0;  ///< Of the vectors; 0: as many as the model has.
 };
+
+/// Reads `dimensions`: the first ones of a vector are a vector of length 1 too,
+/// once they are scaled.
+void readDimensions(const Field &body, EmbedRequest &request) {
+  constexpr int64_t most = 1 << 20;
+  request.dimensions = size_t(body["dimensions"].integer(1, most).value_or(0));
+}
+
+void shorten(std::vector<float> &vector, size_t dimensions) {
+  if (dimensions == 0 || dimensions >= vector.size())
+    return;
+  vector.resize(dimensions);
+  double sum = 0;
+  for (float value : vector)
+    sum += double(value) * value;
+  if (sum > 0)
+    for (float &value : vector)
+      value = float(value / std::sqrt(sum));
+}
 
 using WriteEmbeddings = std::function<Json(
     const ModelFacts &, const std::vector<std::vector<float>> &vectors,
@@ -29,9 +51,11 @@ using WriteEmbeddings = std::function<Json(
 class EmbeddingJob : public std::enable_shared_from_this<EmbeddingJob> {
 public:
   EmbeddingJob(Exchange exchange, std::shared_ptr<Backend> backend,
-               std::vector<ChatPrompt> prompts, WriteEmbeddings write)
+               std::vector<ChatPrompt> prompts, size_t dimensions,
+               WriteEmbeddings write)
       : exchange_(std::move(exchange)), backend_(std::move(backend)),
-        prompts_(std::move(prompts)), write_(std::move(write)),
+        prompts_(std::move(prompts)), dimensions_(dimensions),
+        write_(std::move(write)),
         together_(size_t(std::max(1, backend_->facts().sequences))),
         vectors_(prompts_.size()) {
     exchange_.request.body = {}; // It has been read, and may be large.
@@ -77,12 +101,16 @@ private:
     lock.unlock();
     // Many vectors take long to write.
     const uint64_t bytes =
-        vectors_.size() * vectors_.front().size() * sizeof(float);
+        vectors_.empty()
+            ? 0
+            : vectors_.size() * vectors_.front().size() * sizeof(float);
     exchange_.context->later(exchange_.request.client, bytes,
                              [job = shared_from_this()] { job->answer(); });
   }
 
   void answer() {
+    exchange_.context->usage.add(exchange_.request.client, backend_->facts().id,
+                                 {.promptTokens = int32_t(tokens_)});
     if (status_.isOk())
       sendJson(*exchange_.answer, write_(backend_->facts(), vectors_, tokens_));
     else
@@ -101,9 +129,10 @@ private:
   void take(size_t index, StatusOr<std::vector<float>> vector) {
     {
       std::lock_guard lock(mutex_);
-      if (vector)
+      if (vector) {
+        shorten(*vector, dimensions_);
         vectors_[index] = *std::move(vector);
-      else if (status_.isOk())
+      } else if (status_.isOk())
         status_ = vector.status();
       --running_;
       names_.erase(index);
@@ -114,6 +143,7 @@ private:
   Exchange exchange_;
   const std::shared_ptr<Backend> backend_;
   const std::vector<ChatPrompt> prompts_;
+  const size_t dimensions_;
   const WriteEmbeddings write_;
   const size_t together_; ///< Most texts that are embedded at the same time.
   std::mutex mutex_;
@@ -142,7 +172,8 @@ void embedAll(Exchange exchange, EmbedRequest request, WriteEmbeddings write) {
                     int64_t(text.tokens.size()) > room)
                   text.tokens.resize(size_t(room));
               std::make_shared<EmbeddingJob>(exchange, std::move(backend),
-                                             std::move(texts), write)
+                                             std::move(texts),
+                                             request.dimensions, write)
                   ->start();
             });
 }
@@ -173,7 +204,7 @@ void createEmbeddings(Exchange exchange) {
         request.prompts = readPrompts(body["input"].required());
         request.isBase64 =
             body["encoding_format"].word({"float", "base64"}) == "base64";
-        body["dimensions"].refuse("vectors have the model's dimensions");
+        readDimensions(body, request);
       });
   if (!request)
     return;
@@ -215,9 +246,12 @@ void ollamaEmbed(Exchange exchange) {
   auto request = readBody<EmbedRequest>(
       exchange, [](const Field &body, EmbedRequest &request) {
         request.model = body["model"].required().text().value_or("");
-        request.prompts = readPrompts(body["input"].required());
+        // An empty text, or list, asks for the model to be loaded.
+        if (Field input = body["input"].required();
+            input && input.json() != "" && input.json() != Json::array())
+          request.prompts = readPrompts(input);
         request.truncates = body["truncate"].boolean().value_or(true);
-        body["dimensions"].refuse("vectors have the model's dimensions");
+        readDimensions(body, request);
       });
   if (request)
     embedAll(std::move(exchange), *std::move(request),
@@ -226,6 +260,28 @@ void ollamaEmbed(Exchange exchange) {
                            {"embeddings", vectors},
                            {"prompt_eval_count", tokens}};
              });
+}
+
+void rankDocuments(Exchange exchange) {
+  auto model = readBody<std::string>(
+      exchange, [](const Field &body, std::string &model) {
+        model = body["model"].text().value_or("");
+        (void)body["query"].required().text();
+        (void)body["documents"].required().list(kMostPrompts);
+      });
+  if (!model)
+    return;
+  withModel(std::move(exchange), *model,
+            [](const Exchange &exchange, std::shared_ptr<Backend> backend) {
+              exchange.fail(
+                  {.status = 501,
+                   .message = fmt::format(
+                       "the model {} gives no scores: plans have no "
+                       "classifiers, which rerankers end in; compare the "
+                       "vectors of /v1/embeddings",
+                       backend->facts().id),
+                   .code = "not_supported"});
+            });
 }
 
 void llamaEmbedding(Exchange exchange) {

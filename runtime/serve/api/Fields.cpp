@@ -39,6 +39,8 @@ void Problem::add(std::string param, std::string_view what,
 }
 
 Field Field::operator[](std::string_view key) const {
+  if (path_.empty() && !problem_->known.contains(key))
+    problem_->known.emplace(key);
   std::string path =
       path_.empty() ? std::string(key) : path_ + "." + std::string(key);
   const Json *member = nullptr;
@@ -173,6 +175,19 @@ void Field::fail(std::string_view what, std::string_view code) const {
 void Field::mustBe(std::string_view expected) const {
   fail(fmt::format("must be {}, but is {}", expected,
                    json_ ? nameOf(*json_) : "missing"));
+}
+
+void Field::note(std::string_view what) const {
+  // A word of the request names what is skipped; longer texts may be private.
+  constexpr size_t mostNotes = 16, mostBytes = 64;
+  if (!json_ || problem_->notes.size() >= mostNotes)
+    return;
+  const bool isWord = isText() && json_->size() > 0 &&
+                      json_->get_ref<const std::string &>().size() <= mostBytes;
+  problem_->notes.push_back(fmt::format(
+      "{}{} {}", path_,
+      isWord ? " " + moert::quoted(json_->get_ref<const std::string &>()) : "",
+      what));
 }
 
 void Field::refuse(std::string_view why) const {

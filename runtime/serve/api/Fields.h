@@ -23,15 +23,20 @@
 #include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace moert {
 
-/// The first thing that is wrong with a request.
+/// The first thing that is wrong with a request, and what of it is skipped.
 struct Problem {
   std::optional<ApiError> error;
+  /// What has no effect, with the fields' names: "tools[0].type web_search".
+  std::vector<std::string> notes = {};
+  /// The body's members that were asked for.
+  std::set<std::string, std::less<>> known = {};
   void add(std::string param, std::string_view what,
            std::string_view code = {});
 };
@@ -83,6 +88,8 @@ public:
   void fail(std::string_view what, std::string_view code = {}) const;
   /// Says that the value is not of a type: "must be <expected>, but is ...".
   void mustBe(std::string_view expected) const;
+  /// Notes that the value has no effect: "is skipped: ...".
+  void note(std::string_view what) const;
   /// An error, with the reason, unless the field is absent, false, or an empty
   /// list: such values ask for nothing.
   void refuse(std::string_view why) const;

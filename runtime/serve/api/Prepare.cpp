@@ -1,8 +1,9 @@
 #include "runtime/serve/api/Prepare.h"
 
 #include "runtime/chat/GenericTools.h"
-#include "runtime/chat/ToolGrammar.h"
+#include "runtime/chat/ReplyGrammar.h"
 
+#include <algorithm>
 #include <chrono>
 #include <fmt/format.h>
 #include <random>
@@ -12,34 +13,20 @@ namespace moert {
 using Json = nlohmann::ordered_json;
 
 namespace {
-/// Messages whose calls have their arguments as text instead of as JSON: some
-/// templates join them to other text.
-Messages withArgumentTexts(Messages messages) {
-  for (Json &message : messages.list()) {
-    if (!message.contains("tool_calls") || !message["tool_calls"].is_array())
-      continue;
-    for (Json &call : message["tool_calls"])
-      if (call.is_object() && call.contains("function") &&
-          call["function"].contains("arguments") &&
-          !call["function"]["arguments"].is_string())
-        call["function"]["arguments"] = call["function"]["arguments"].dump();
-  }
-  return messages;
-}
-
-/// The grammar that holds the reply to its tools; null where it is free.
-StatusOr<std::shared_ptr<const Automaton>>
-toolAutomaton(const ToolFormat &format, const ServedText &backend,
-              const ChatCall &call) {
+/// The tools that the reply may call.
+std::vector<Tool> toolsToCall(const ChatCall &call) {
   using Choice = ToolChoice::Kind;
+  auto mayCall = [&](const std::string &name) {
+    if (call.choice.kind == Choice::Named)
+      return name == call.choice.name;
+    return !call.allowed ||
+           std::ranges::find(*call.allowed, name) != call.allowed->end();
+  };
   std::vector<Tool> tools;
   for (const Tool &tool : call.tools)
-    if (call.choice.kind != Choice::Named || tool.name == call.choice.name)
+    if (mayCall(tool.name))
       tools.push_back(tool);
-  ToolGrammarOptions options;
-  options.isRequired = call.choice.kind != Choice::Auto;
-  options.isParallel = call.parallelCalls && call.choice.kind != Choice::Named;
-  return toolGrammar(format, tools, backend.tokenizer(), options);
+  return tools;
 }
 
 /// Whether the reply may call tools.
@@ -49,23 +36,19 @@ bool hasTools(const ChatCall &call) {
 
 /// Whether the model is told of its tools in words.
 bool isGeneric(const ServedText &backend, const ChatCall &call) {
-  return hasTools(call) && needsGenericTools(backend.facts().chatTemplate);
+  return hasTools(call) && !backend.chatFormat()->speech()->knowsTools();
 }
 
-StatusOr<ChatPrompt> genericPrompt(const ChatFormat &format,
-                                   const ChatCall &call) {
-  GenericToolOptions options{.isRequired =
-                                 call.choice.kind != ToolChoice::Kind::Auto};
-  auto prompt = [&] {
-    return format.prompt(withGenericTools(call.messages, call.tools, options),
-                         call.options);
-  };
-  StatusOr<ChatPrompt> first = prompt();
-  if (first)
-    return first;
-  options.isInUserMessage = true;
-  StatusOr<ChatPrompt> second = prompt();
-  return second ? std::move(second) : std::move(first);
+/// The field that a message comes from.
+std::string placeOf(const ChatCall &call, size_t message) {
+  const size_t all = call.messages.list().size();
+  const size_t own = std::min(call.places.size(), all);
+  if (message < all && message >= all - own)
+    if (const std::string &place =
+            call.places[call.places.size() - (all - message)];
+        !place.empty())
+      return place;
+  return fmt::format("messages[{}]", message);
 }
 
 ApiError badField(const std::string &param, std::string_view what) {
@@ -106,49 +89,71 @@ std::variant<ChatPrompt, ApiError> chatPrompt(const ServedText &backend,
                                     "/v1/completions",
                                     backend.facts().id),
                     .code = "no_chat_template"};
-  StatusOr<ChatPrompt> prompt =
-      isGeneric(backend, call) ? genericPrompt(*format, call)
-                               : format->prompt(call.messages, call.options);
-  if (!prompt)
-    if (StatusOr<ChatPrompt> other =
-            format->prompt(withArgumentTexts(call.messages), call.options))
-      prompt = std::move(other);
-  if (prompt)
-    return *std::move(prompt);
-  return ApiError{.message = "the chat template cannot write these messages: " +
-                             prompt.status().message(),
-                  .param = "messages"};
+  if (!call.unread.place.empty())
+    return ApiError{
+        .message = fmt::format(
+            "{} is {} {}, but this model reads text alone: "
+            "leave it out, or say what is in it",
+            call.unread.place,
+            call.unread.kind == "image" || call.unread.kind == "audio" ? "an"
+                                                                       : "a",
+            call.unread.kind),
+        .param = call.unread.place,
+        .code = "unsupported_parameter"};
+  const bool isRequired = call.choice.kind != ToolChoice::Kind::Auto;
+  auto prompt =
+      fitPrompt(*format,
+                isGeneric(backend, call)
+                    ? withGenericTools(call.messages, call.tools, isRequired)
+                    : call.messages,
+                call.options);
+  if (auto *made = std::get_if<ChatPrompt>(&prompt))
+    return std::move(*made);
+  const FitFault &fault = std::get<FitFault>(prompt);
+  const std::string place = placeOf(call, fault.message);
+  return ApiError{.message =
+                      fmt::format("{}: the chat template cannot write this "
+                                  "message: {}",
+                                  place, fault.status.message()),
+                  .param = place};
 }
 
 Prepared prepareChat(const ServedText &backend, const ApiSettings &settings,
                      const ChatCall &call) {
-  using Choice = ToolChoice::Kind;
   auto prompt = chatPrompt(backend, call);
   if (auto *error = std::get_if<ApiError>(&prompt))
     return *error;
+  using Choice = ToolChoice::Kind;
   GenerateCall generate = call.generate;
-  const ToolFormat *format = isGeneric(backend, call) ? &genericToolFormat()
-                             : hasTools(call)
-                                 ? toolFormatOf(backend.facts().chatTemplate)
-                                 : nullptr;
-  bool mustCall = hasTools(call) && call.choice.kind != Choice::Auto;
-  if (mustCall && generate.grammar)
-    return badField("tool_choice",
-                    "cannot force a call while the format of the answer is "
-                    "given too");
-  // With a format of its own the answer is free of calls.
-  if (format && !generate.grammar) {
-    auto automaton = toolAutomaton(*format, backend, call);
-    if (!automaton)
-      return badField("tools",
-                      "cannot be used: " + automaton.status().message());
-    generate.grammar = *automaton;
-  }
+  const std::shared_ptr<const Speech> &speech = backend.chatFormat()->speech();
+  std::shared_ptr<const std::vector<ToolFormat>> forms(speech, &speech->calls);
+  if (isGeneric(backend, call))
+    forms = std::make_shared<const std::vector<ToolFormat>>(
+        1, withControls(genericToolFormat(), backend.tokenizer()));
+  const std::vector<Tool> tools = toolsToCall(call);
+  ReplyWish wish;
+  wish.speech = speech.get();
+  wish.prompt = std::get<ChatPrompt>(prompt).text;
+  wish.forms = forms.get();
+  wish.tools = hasTools(call) ? &tools : nullptr;
+  wish.mustCall = hasTools(call) && call.choice.kind != Choice::Auto;
+  wish.isParallel = call.parallelCalls && call.choice.kind != Choice::Named;
+  wish.answer = generate.format.grammar.get();
+  wish.answerKey = generate.format.key;
+  auto automaton = replyGrammar(wish);
+  if (!automaton)
+    return badField(wish.tools ? "tools" : "response_format",
+                    "cannot be used: " + automaton.status().message());
+  generate.format = {*automaton};
+  generate.reply.speech = speech;
+  generate.reply.findsCalls = hasTools(call);
   Prepared prepared = preparePrompts(backend, settings, generate,
                                      {std::get<ChatPrompt>(std::move(prompt))});
   if (auto *plan = std::get_if<RunPlan>(&prepared)) {
-    plan->toolUse.format = format;
+    if (hasTools(call))
+      plan->toolUse.formats = forms;
     plan->toolUse.tools = call.tools;
+    plan->toolUse.origins = call.origins;
     plan->toolUse.newCallId = [settings, prefix = call.callIdPrefix] {
       return moert::newCallId(settings, prefix);
     };
@@ -161,6 +166,7 @@ Prepared preparePrompts(const ServedText &backend, const ApiSettings &settings,
                         const std::vector<ChatPrompt> &prompts) {
   RunPlan plan;
   plan.streams = call.streams;
+  plan.timesTokens = call.timesTokens;
   plan.choicesPerPrompt = call.choices;
   int32_t context = backend.facts().contextTokens;
   int32_t vocabulary = backend.tokenizer().vocabularySize();
@@ -177,7 +183,7 @@ Prepared preparePrompts(const ServedText &backend, const ApiSettings &settings,
           .message = fmt::format(
               "the prompt has {} tokens, but the context has room for {} and "
               "one to generate: shorten it, or serve the model with a larger "
-              "context",
+              "context (option -c of moert serve)",
               prompt.tokens.size(), context - 1),
           .code = "context_length_exceeded",
           .promptTokens = int32_t(prompt.tokens.size()),
@@ -195,10 +201,13 @@ Prepared preparePrompts(const ServedText &backend, const ApiSettings &settings,
       request.sampling.seed =
           settings.seed ? *settings.seed : randomNumber(settings);
     request.reply = call.reply;
-    request.grammar = call.grammar;
+    request.grammar = call.format.automaton;
     request.topLogprobs = call.topLogprobs;
+    request.promptLogprobs = call.promptLogprobs;
     request.mostDecodeTime = call.mostDecodeTime;
     request.client = call.client;
+    request.priority = call.priority;
+    request.reportsProgress = call.reportsProgress && call.streams;
     plan.requests.push_back(std::move(request));
   }
   return plan;
@@ -211,6 +220,8 @@ ReplyFacts replyFacts(const ServedText &backend, const ApiSettings &settings,
   facts.model = backend.facts().id;
   facts.created = secondsNow(settings);
   facts.tokenizer = &backend.tokenizer();
+  facts.origins = plan.toolUse.origins;
+  facts.timesTokens = plan.timesTokens;
   facts.choices = int32_t(plan.choices());
   facts.choicesPerPrompt = plan.choicesPerPrompt;
   for (const GenerationRequest &request : plan.requests)

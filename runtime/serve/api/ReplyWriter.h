@@ -6,7 +6,9 @@
 #include "runtime/serve/api/ApiError.h"
 #include "runtime/serve/api/ChatCall.h"
 
+#include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -23,7 +25,22 @@ struct ReplyFacts {
   int32_t choices = 1, choicesPerPrompt = 1;
   int32_t promptTokens = 0; ///< Of all prompts.
   const Tokenizer *tokenizer = nullptr;
+  std::map<std::string, ToolOrigin> origins = {}; ///< As in ChatCall.
+  bool timesTokens = false;                       ///< As in GenerateCall.
+
+  /// What the client knows of a tool, or null if that is the model's function.
+  const ToolOrigin *origin(const std::string &tool) const {
+    auto found = origins.find(tool);
+    return found == origins.end() ? nullptr : &found->second;
+  }
 };
+
+/// The arguments of a call as an object; nothing if they were cut off.
+std::optional<nlohmann::ordered_json>
+argumentsObject(const std::string &arguments);
+/// The input of a call of a custom tool: the argument `input`. Arguments that
+/// were cut off are the input themselves.
+std::string customInput(const std::string &arguments);
 
 /// Writes what is generated for one request as its interface does. Functions
 /// are called one at a time, from any thread.

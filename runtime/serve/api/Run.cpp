@@ -164,6 +164,10 @@ void Run::receiveEnd(size_t index, const GenerationEvent &event,
   if (event.reply.stop >= 0)
     choice.stop = plan_.requests[index / size_t(plan_.choicesPerPrompt)]
                       .reply.stops[size_t(event.reply.stop)];
+  const std::string &user =
+      plan_.requests[index / size_t(plan_.choicesPerPrompt)].client;
+  context_->usage.add(client_.empty() ? user : client_, backend_->facts().id,
+                      choice.stats);
   if (plan_.streams) {
     begin(bytes);
     bytes += writer_->choiceEnd(index, choice);

@@ -5,6 +5,7 @@
 #include "runtime/plan/PlanTokenizer.h"
 #include "runtime/plan/PlanWeights.h"
 
+#include <algorithm>
 #include <sys/stat.h>
 
 namespace moert {
@@ -27,11 +28,21 @@ std::string_view stateName(GenerationRow::State state) {
 }
 } // namespace
 
+/// The format of most bytes of the weights: "Q4_K".
+static std::string mainFormat(const Plan &plan) {
+  const auto formats = bytesByFormat(plan);
+  const auto most = std::ranges::max_element(
+      formats, {}, [](const auto &entry) { return entry.second; });
+  return most == formats.end() ? "" : most->first;
+}
+
 ModelFacts factsOf(const Plan &plan, const std::string &path, std::string id) {
   const fb::Plan &table = plan.table();
   ModelFacts facts;
   facts.id = std::move(id);
   facts.architecture = textOf(table.architecture());
+  facts.quantization = mainFormat(plan);
+  facts.digest = textOf(table.model_hash());
   facts.chatTemplate = planChatTemplateSource(plan);
   struct stat file = {};
   if (::stat(path.c_str(), &file) == 0)

@@ -20,11 +20,6 @@ const char *stopReason(const Choice &choice) {
   return choice.stop.empty() ? "end_turn" : "stop_sequence";
 }
 
-/// A call's arguments, which are a JSON object.
-Json inputOf(const ToolCall &call) {
-  return Json::parse(call.arguments, nullptr, /*allow_exceptions=*/false);
-}
-
 class MessageWriter : public ReplyWriter {
 public:
   explicit MessageWriter(ReplyFacts facts) : facts_(std::move(facts)) {}
@@ -43,11 +38,13 @@ public:
                          {"signature", ""}});
     if (!choice.text.empty())
       content.push_back({{"type", "text"}, {"text", choice.text}});
+    // A call that was cut off has no input yet.
     for (const ToolCall &call : choice.calls)
-      content.push_back({{"type", "tool_use"},
-                         {"id", call.id},
-                         {"name", call.name},
-                         {"input", inputOf(call)}});
+      if (auto input = argumentsObject(call.arguments))
+        content.push_back({{"type", "tool_use"},
+                           {"id", call.id},
+                           {"name", call.name},
+                           {"input", *std::move(input)}});
     Json json = head();
     json["content"] = std::move(content);
     json["stop_reason"] = stopReason(choice);
@@ -88,6 +85,8 @@ public:
           {{"type", "input_json_delta"}, {"partial_json", delta.text}});
     case Delta::Kind::CallEnd:
       return leave();
+    case Delta::Kind::Progress:
+      break;
     }
     return bytes;
   }

@@ -10,45 +10,56 @@ namespace moert {
 using Json = nlohmann::ordered_json;
 
 namespace {
+/// What a tool answered.
+void addResult(const Field &block, std::string before, ChatCall &call) {
+  MessageParts parts =
+      messageParts("tool", readContent(block["content"]), block);
+  if (block["is_error"].boolean().value_or(false))
+    parts.content = "Error: " + parts.content;
+  parts.content = std::move(before) + parts.content;
+  parts.toolCallId = block["tool_use_id"].required().text().value_or("");
+  addMessage(call, std::move(parts));
+}
+
 /// The blocks of one message, which may become several: answers of tools are
 /// messages of their own, before what the user says.
-void readBlocks(const std::string &role, const Field &content, ChatCall &call) {
-  MessageParts said{.role = role, .content = ""};
+void readBlocks(const std::string &role, const Field &message,
+                const Field &blocks, ChatCall &call) {
+  Content content;
+  std::vector<ToolCall> calls;
   bool hasAnswers = false;
-  for (const Field &block : content.list(kMostMessages)) {
+  for (const Field &block : blocks.list(kMostMessages)) {
+    if (block.isText()) {
+      readPart(block, content);
+      continue;
+    }
     if (!block.object())
       continue;
-    std::string type = block["type"]
-                           .required()
-                           .word({"text", "thinking", "redacted_thinking",
-                                  "tool_use", "tool_result"})
-                           .value_or("");
-    if (type == "text") {
-      said.content += block["text"].required().text().value_or("");
-    } else if (type == "thinking") {
-      said.reasoning += block["thinking"].required().text().value_or("");
-    } else if (type == "tool_use") {
-      ToolCall toolCall;
-      toolCall.id = block["id"].required().text().value_or("");
-      toolCall.name = block["name"].required().text().value_or("");
+    const std::string type = block["type"].required().text().value_or("");
+    if (type == "tool_use") {
       Field input = block["input"].required();
-      if (input.object())
-        toolCall.arguments = input.json().dump();
-      said.calls.push_back(std::move(toolCall));
+      calls.push_back({.id = block["id"].required().text().value_or(""),
+                       .name = block["name"].required().text().value_or(""),
+                       .arguments = input.isText()   ? *input.text()
+                                    : input.object() ? input.json().dump()
+                                                     : ""});
     } else if (type == "tool_result") {
       hasAnswers = true;
-      std::string text = readContent(block["content"], {"text"});
-      if (block["is_error"].boolean().value_or(false))
-        text = "Error: " + text;
-      addMessage(
-          call,
-          {.role = "tool",
-           .content = std::move(text),
-           .toolCallId = block["tool_use_id"].required().text().value_or("")});
+      // Anthropic's clients put answers first. What stands before one stays
+      // there.
+      std::string before;
+      if (std::string text = std::exchange(content.text, {}); !text.empty())
+        before = fmt::format("[{0}]\n{1}\n[/{0}]\n", role, text);
+      addResult(block, std::move(before), call);
+    } else {
+      readPart(block, content);
     }
   }
-  if (!hasAnswers || !said.content.empty())
-    addMessage(call, std::move(said));
+  if (hasAnswers && content.text.empty())
+    return;
+  MessageParts said = messageParts(role, std::move(content), message);
+  said.calls = std::move(calls);
+  addMessage(call, std::move(said));
 }
 
 void readMessages(const Field &messages, ChatCall &call) {
@@ -58,24 +69,67 @@ void readMessages(const Field &messages, ChatCall &call) {
   for (const Field &message : list) {
     if (!message.object())
       continue;
-    std::string role =
-        message["role"].required().word({"user", "assistant"}).value_or("");
+    std::string role = message["role"]
+                           .required()
+                           .word({"user", "assistant", "system"})
+                           .value_or("");
     Field content = message["content"].required();
     if (content.isList())
-      readBlocks(role, content, call);
+      readBlocks(role, message, content, call);
     else
-      addMessage(call, {.role = role, .content = readContent(content, {})});
+      addMessage(call, messageParts(role, readContent(content), message));
   }
 }
 
-void readTools(const Field &body, ChatCall &call) {
-  for (const Field &item : body["tools"].list(kMostTools)) {
-    if (!item.object())
-      continue;
-    // Other types are tools that Anthropic's own servers run.
-    (void)item["type"].word({"custom"});
-    call.tools.push_back(readTool(item, item["input_schema"].required()));
+/// Tools that Anthropic defines and clients run: what their schemas are.
+struct TypedTool {
+  std::string_view prefix; ///< Of the type; the rest is a date.
+  const char *description, *schema;
+};
+constexpr TypedTool kTypedTools[] = {
+    {"bash_", "Runs a command in a shell whose state lasts.",
+     R"({"type": "object", "properties": {
+         "command": {"type": "string", "description": "The command."},
+         "restart": {"type": "boolean",
+                     "description": "Starts the shell anew."}}})"},
+    {"text_editor_",
+     "Views and changes text files. view shows a file, or a part of it, or "
+     "lists a folder; create writes a new file; str_replace replaces a text "
+     "that occurs once; insert adds text after a line.",
+     R"({"type": "object", "properties": {
+         "command": {"type": "string",
+                     "enum": ["view", "create", "str_replace", "insert"]},
+         "path": {"type": "string"},
+         "view_range": {"type": "array", "items": {"type": "integer"}},
+         "file_text": {"type": "string"},
+         "old_str": {"type": "string"},
+         "new_str": {"type": "string"},
+         "insert_line": {"type": "integer"},
+         "insert_text": {"type": "string"}},
+         "required": ["command", "path"]})"}};
+
+void readTool(const Field &item, ChatCall &call) {
+  const std::string type = item["type"].text().value_or("custom");
+  if (type == "custom" || item["input_schema"]) {
+    call.tools.push_back(
+        moert::readTool(item, item["input_schema"].required()));
+    return;
   }
+  for (const TypedTool &typed : kTypedTools)
+    if (type.starts_with(typed.prefix)) {
+      Tool tool = moert::readTool(item, item.none());
+      tool.description = typed.description;
+      tool.parameters = Json::parse(typed.schema);
+      call.tools.push_back(std::move(tool));
+      return;
+    }
+  item["type"].note("is skipped: this server has no such tool");
+}
+
+void readTools(const Field &body, ChatCall &call) {
+  for (const Field &item : body["tools"].list(kMostTools))
+    if (item.object())
+      readTool(item, call);
   using Kind = ToolChoice::Kind;
   Field choice = body["tool_choice"];
   if (choice.object()) {
@@ -112,8 +166,8 @@ void readOutputFormat(const Field &body, GenerateCall &generate) {
   if (!format.object())
     return;
   (void)format["type"].required().word({"json_schema"});
-  generate.grammar = readGrammar(format["schema"].required(), body.none(),
-                                 body.none(), body.none());
+  generate.format = readGrammar(format["schema"].required(), body.none(),
+                                body.none(), body.none());
 }
 } // namespace
 
@@ -123,28 +177,27 @@ void readAnthropic(const Field &body, const ApiSettings &settings,
   generate.model = body["model"].text().value_or("");
   call.options.noSpecial = settings.noSpecial;
   call.callIdPrefix = "toolu_";
-  if (Field system = body["system"])
-    addMessage(
-        call, {.role = "system",
-               .content = withoutBillingHeader(readContent(system, {"text"}))});
+  if (Field system = body["system"]) {
+    Content content = readContent(system);
+    content.text = withoutBillingHeader(std::move(content.text));
+    addMessage(call, messageParts("system", std::move(content), system));
+  }
   readMessages(body["messages"], call);
   // A last message of the assistant is the beginning of the answer.
   call.options.continuesLast = true;
   readTools(body, call);
   if (Field thinking = body["thinking"]) {
-    std::string type = thinking["type"]
-                           .required()
-                           .word({"enabled", "disabled", "adaptive"})
-                           .value_or("");
+    const std::string type = thinking["type"].required().text().value_or("");
     // The budget is the model's to keep: nothing cuts its reasoning short.
     (void)thinking["budget_tokens"].integer(0, kMostRequestTokens);
     if (type == "disabled")
       call.options.thinking = Thinking::Off;
     else if (type == "enabled")
       call.messages.variables()["enable_thinking"] = true;
+    else if (type != "adaptive")
+      thinking["type"].note("is skipped: it is enabled, disabled or adaptive");
   }
   readSampling(body, settings, generate);
-  generate.reply = ReplyOptions::forChat();
   generate.reply.stops = readStops(body["stop_sequences"]);
   Field most = body["max_tokens"];
   if (needsLimit)
@@ -152,10 +205,11 @@ void readAnthropic(const Field &body, const ApiSettings &settings,
   generate.reply.maxTokens =
       int32_t(most.integer(1, kMostRequestTokens).value_or(-1));
   generate.streams = body["stream"].boolean().value_or(false);
-  if (auto effort = body["output_config"]["effort"].word(
-          {"low", "medium", "high", "xhigh", "max"}))
-    setReasoningEffort(*effort, call);
+  readReasoningEffort(body["output_config"]["effort"], call);
   readOutputFormat(body, generate);
+  readService(body, generate);
+  if (Field user = body["metadata"]["user_id"]; user.isText())
+    generate.user = *user.text();
 }
 
 } // namespace moert

@@ -339,6 +339,7 @@ std::string RunRecord::delta(const Choice &choice, const Delta &delta) {
   // Threads have no place for reasoning.
   case Delta::Kind::Reasoning:
   case Delta::Kind::CallEnd:
+  case Delta::Kind::Progress:
     break;
   }
   return events;

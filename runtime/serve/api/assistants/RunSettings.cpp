@@ -65,17 +65,18 @@ void readRunSettings(const Field &body, const ApiSettings &settings,
   GenerateCall &generate = call.generate;
   generate.model = body["model"].text().value_or("");
   call.options.noSpecial = settings.noSpecial;
+  // An assistant is kept with its tools: one that does nothing would be a lie.
+  for (const Field &tool : body["tools"].list(kMostTools))
+    if (tool.isObject() && isHostedTool(tool))
+      tool["type"].required().mustBe("\"function\"");
   readOpenAiTools(body, call);
   readSampling(body, settings, generate);
-  generate.reply = ReplyOptions::forChat();
-  if (auto effort = body["reasoning_effort"].word(
-          {"none", "minimal", "low", "medium", "high", "xhigh"}))
-    setReasoningEffort(*effort, call);
+  readReasoningEffort(body["reasoning_effort"], call);
   Field format = body["response_format"];
   if (format.isText())
     (void)format.word({"auto"});
   else
-    generate.grammar = readOpenAiFormat(body);
+    generate.format = readOpenAiFormat(body);
   if (auto most = body["max_completion_tokens"].integer(1, kMostRequestTokens))
     generate.reply.maxTokens = int32_t(*most);
 }
@@ -175,8 +176,7 @@ Prepared prepareRun(const Backend &backend, const ApiSettings &settings,
     for (const MessageParts &message : messages)
       addMessage(call, message);
     if (run["instructions"].is_string())
-      call.messages.setSystem(
-          run["instructions"].get_ref<const std::string &>());
+      addInstructions(call, run["instructions"].get_ref<const std::string &>());
     Prepared prepared = prepareChat(backend, settings, call);
     auto most = body["max_prompt_tokens"].integer(1, kMostRequestTokens);
     auto *error = std::get_if<ApiError>(&prepared);

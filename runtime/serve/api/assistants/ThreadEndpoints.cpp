@@ -35,10 +35,14 @@ Json newMessage(const Exchange &exchange, const std::string &thread,
   message["attachments"].refuse("this server keeps no files");
   Json content = Json::array();
   Field parts = message["content"].required();
-  content.push_back({{"type", "text"},
-                     {"text",
-                      {{"value", readContent(parts, {"text"})},
-                       {"annotations", Json::array()}}}});
+  Content said = readContent(parts);
+  if (!said.unread.place.empty())
+    parts.fail("has a part that is no text, and this server keeps no files",
+               "unsupported_parameter");
+  content.push_back(
+      {{"type", "text"},
+       {"text",
+        {{"value", std::move(said.text)}, {"annotations", Json::array()}}}});
   int64_t now = secondsNow(exchange);
   return {{"id", newId(exchange, "msg_")},
           {"object", "thread.message"},

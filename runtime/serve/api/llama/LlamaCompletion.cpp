@@ -98,7 +98,8 @@ public:
     return list;
   }
 
-  std::string delta(size_t index, const Choice &, const Delta &delta) override {
+  std::string delta(size_t index, const Choice &choice,
+                    const Delta &delta) override {
     sentTokens_[index] += int32_t(delta.tokens.size());
     Json json = {{"index", index},
                  {"content", delta.text},
@@ -107,7 +108,12 @@ public:
                  {"id_slot", -1},
                  {"tokens_predicted", sentTokens_[index]},
                  {"tokens_evaluated", completions_[index].promptTokens}};
-    addLogprobs(json, delta.logprobs);
+    if (delta.kind == Delta::Kind::Progress)
+      json["prompt_progress"] = progressJson(choice, delta.promptDone);
+    else
+      addLogprobs(json, delta.logprobs);
+    if (facts_.timesTokens)
+      json["timings"] = timingsJson(choice.stats);
     return sseEvent(json);
   }
 
@@ -175,9 +181,10 @@ void readCompletion(const Field &body, const ApiSettings &settings,
     generate.choices = int32_t(*choices);
   generate.reply.ignoreEos = body["ignore_eos"].boolean().value_or(false);
   generate.streams = body["stream"].boolean().value_or(false);
+  readService(body, generate);
   if (auto most = body["n_probs"].integer(0, kMostTopLogprobs); most && *most)
     generate.topLogprobs = int32_t(*most);
-  generate.grammar = readOpenAiFormat(body);
+  generate.format = readOpenAiFormat(body);
   request.returnsTokens = body["return_tokens"].boolean().value_or(false);
   request.responseFields = body["response_fields"].texts(kMostTools);
   // No time, or less, is no limit.
@@ -223,7 +230,7 @@ void complete(Exchange exchange, bool isInfill) {
       });
   if (!request)
     return;
-  request->generate.client = exchange.request.client;
+  setClient(exchange, request->generate);
   std::string model = request->generate.model;
   withModel(
       std::move(exchange), model,

@@ -191,6 +191,22 @@ void reportMetrics(Exchange exchange) {
                         std::move(text));
 }
 
+void reportUsage(Exchange exchange) {
+  Json data = Json::array();
+  for (const auto &[key, usage] : exchange.context->usage.entries()) {
+    const auto &[client, model] = key;
+    if (!exchange.request.client.empty() && client != exchange.request.client)
+      continue;
+    data.push_back({{"client", client},
+                    {"model", model},
+                    {"requests", usage.requests},
+                    {"prompt_tokens", usage.promptTokens},
+                    {"cached_tokens", usage.cachedTokens},
+                    {"completion_tokens", usage.generatedTokens}});
+  }
+  sendJson(*exchange.answer, {{"object", "list"}, {"data", std::move(data)}});
+}
+
 void reportHealth(Exchange exchange) {
   ModelHost::Health health = exchange.context->host.health();
   Json json = {{"status", health.state}};
@@ -205,8 +221,9 @@ void reportSlots(Exchange exchange) {
   Json list = Json::array();
   for (const auto &backend : exchange.context->host.loaded())
     for (const BackendSlot &slot : backend->slots()) {
-      // A client sees its own; without keys there is one client.
-      if (slot.client != exchange.request.client)
+      // A client sees its own; without keys all are.
+      if (!exchange.request.client.empty() &&
+          slot.client != exchange.request.client)
         continue;
       list.push_back({{"id", slot.id},
                       {"model", backend->facts().id},

@@ -12,6 +12,9 @@ namespace moert {
 // Endpoints.
 void reportHealth(Exchange exchange);
 void reportMetrics(Exchange exchange);
+/// What the client has used since the server's start, by model; without keys,
+/// what each user has.
+void reportUsage(Exchange exchange);
 /// A web page: which device runs which part of a model, and why. The query may
 /// name the `model`.
 void showPlacement(Exchange exchange);

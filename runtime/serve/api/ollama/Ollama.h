@@ -14,6 +14,8 @@ void ollamaTags(Exchange exchange);
 void ollamaShow(Exchange exchange);
 void ollamaRunning(Exchange exchange);
 void ollamaVersion(Exchange exchange);
+/// Says that a model is there, if it is: clients ask before they use it.
+void ollamaPull(Exchange exchange);
 
 /// Seconds since 1970 as "2025-07-04T09:05:03Z".
 std::string isoTime(int64_t seconds);

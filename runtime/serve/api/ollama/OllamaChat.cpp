@@ -20,6 +20,7 @@ struct GenerateRequest {
   /// What an earlier answer gave as its context.
   std::vector<int32_t> context;
   bool isEmpty = false; ///< It asks for the model to be loaded, no more.
+  bool unloads = false; ///< Or to be unloaded.
 };
 
 int64_t nanoseconds(double seconds) { return int64_t(seconds * 1e9); }
@@ -43,8 +44,11 @@ public:
   Json whole(std::span<const Choice> choices) override {
     const Choice &choice = choices[0];
     Json json = line(choice.text, choice.reasoning);
+    // A call that was cut off has no arguments yet.
     for (const ToolCall &call : choice.calls)
-      json["message"]["tool_calls"].push_back(callJson(call));
+      if (auto arguments = argumentsObject(call.arguments))
+        json["message"]["tool_calls"].push_back(
+            callJson(call, *std::move(arguments)));
     addLogprobs(json, choice.logprobs);
     addEnd(json, choice);
     return json;
@@ -57,13 +61,18 @@ public:
     case Delta::Kind::Reasoning:
       return jsonText(line("", delta.text)) + "\n";
     case Delta::Kind::CallEnd: {
+      const ToolCall &call = choice.calls[delta.call];
+      auto arguments = argumentsObject(call.arguments);
+      if (!arguments)
+        break;
       Json json = line("", "");
       json["message"]["tool_calls"].push_back(
-          callJson(choice.calls[delta.call]));
+          callJson(call, *std::move(arguments)));
       return jsonText(json) + "\n";
     }
     case Delta::Kind::CallBegin:
     case Delta::Kind::CallArguments:
+    case Delta::Kind::Progress:
       // Calls are sent whole: their arguments are objects.
       break;
     }
@@ -108,11 +117,10 @@ private:
       json["logprobs"] = logprobsJson(*facts_.tokenizer, entries)["content"];
   }
 
-  static Json callJson(const ToolCall &call) {
-    return {{"function",
-             {{"name", call.name},
-              {"arguments", Json::parse(call.arguments, nullptr,
-                                        /*allow_exceptions=*/false)}}}};
+  static Json callJson(const ToolCall &call, Json arguments) {
+    return {{"id", call.id},
+            {"function",
+             {{"name", call.name}, {"arguments", std::move(arguments)}}}};
   }
 
   void addEnd(Json &json, const Choice &choice) const {
@@ -120,17 +128,20 @@ private:
     json["done"] = true;
     json["done_reason"] =
         choice.finish == Choice::Finish::Length ? "length" : "stop";
-    json["total_duration"] = nanoseconds(
-        stats.queueSeconds + stats.promptSeconds + stats.decodeSeconds);
-    json["load_duration"] = nanoseconds(stats.queueSeconds);
+    const int64_t load = nanoseconds(stats.queueSeconds),
+                  prompt = nanoseconds(stats.promptSeconds),
+                  decode = nanoseconds(stats.decodeSeconds);
+    // Clients divide the count of tokens by the time of decoding, which begins
+    // with the first token. The time of that one, which is a part of the
+    // prompt's, belongs to the same sum.
+    const int64_t first =
+        std::min(prompt, decode / std::max(1, stats.generatedTokens - 1));
+    json["total_duration"] = load + prompt + decode;
+    json["load_duration"] = load;
     json["prompt_eval_count"] = stats.promptTokens;
-    json["prompt_eval_duration"] = nanoseconds(stats.promptSeconds);
+    json["prompt_eval_duration"] = prompt - first;
     json["eval_count"] = stats.generatedTokens;
-    // Clients divide these two. The time begins with the first token, so that
-    // it is that of one token less.
-    int32_t decoded = std::max(1, stats.generatedTokens - 1);
-    json["eval_duration"] =
-        nanoseconds(stats.decodeSeconds * stats.generatedTokens / decoded);
+    json["eval_duration"] = decode + first;
     if (isChat_)
       return;
     std::vector<int32_t> context = prompt_;
@@ -143,6 +154,15 @@ private:
   std::vector<int32_t> prompt_;
 };
 
+/// Whether the model is not to be kept in memory: 0, "0" or "0s".
+bool isNotKept(const Field &keep) {
+  if (!keep.isText())
+    return keep.number(-1e12, 1e12) == 0;
+  const std::string text = *keep.text();
+  return !text.empty() && text[0] == '0' &&
+         text.find_first_of("123456789") == text.npos;
+}
+
 /// What /api/chat and /api/generate share.
 void readCommon(const Field &body, const ApiSettings &settings,
                 ChatCall &call) {
@@ -152,16 +172,14 @@ void readCommon(const Field &body, const ApiSettings &settings,
   call.options.noSpecial = settings.noSpecial;
   Field options = body["options"];
   readSampling(options, settings, generate);
-  generate.reply = ReplyOptions::forChat();
   generate.reply.stops = readStops(options["stop"]);
   // Both negative numbers of Ollama mean as much as fits.
   if (auto most = options["num_predict"].integer(-2, kMostRequestTokens);
       most && *most >= 0)
     generate.reply.maxTokens = int32_t(*most);
-  (void)options["num_ctx"].integer(0, kMostRequestTokens);
+  call.wantedContext =
+      int32_t(options["num_ctx"].integer(0, kMostRequestTokens).value_or(0));
   generate.streams = body["stream"].boolean().value_or(true);
-  if (Field keep = body["keep_alive"]; keep && !keep.isText())
-    (void)keep.number(-1e12, 1e12);
   Field format = body["format"];
   Field schema = format;
   if (format.isText() && format.json() == "")
@@ -169,12 +187,11 @@ void readCommon(const Field &body, const ApiSettings &settings,
   else if (format.isText() && format.word({"json"}))
     schema = format.as(anyObject);
   if (!format.isText() || schema)
-    generate.grammar =
+    generate.format =
         readGrammar(schema, body.none(), body.none(), body.none());
   Field think = body["think"];
   if (think.isText()) {
-    if (auto effort = think.word({"low", "medium", "high"}))
-      setReasoningEffort(*effort, call);
+    readReasoningEffort(think, call);
   } else if (auto thinks = think.boolean()) {
     if (*thinks)
       call.messages.variables()["enable_thinking"] = true;
@@ -185,9 +202,9 @@ void readCommon(const Field &body, const ApiSettings &settings,
   readLogprobs(body, generate);
 }
 
-/// What an answer to a request that only loads the model is.
-void answerLoaded(const Exchange &exchange, const Backend &backend,
-                  bool isChat) {
+/// What an answer to a request that only loads the model, or unloads it, is.
+void answerLoaded(const Exchange &exchange, const Backend &backend, bool isChat,
+                  bool unloads) {
   Json json = {{"model", backend.facts().id},
                {"created_at", isoTime(secondsNow(exchange.settings()))}};
   if (isChat)
@@ -195,15 +212,34 @@ void answerLoaded(const Exchange &exchange, const Backend &backend,
   else
     json["response"] = "";
   json["done"] = true;
-  json["done_reason"] = "load";
+  // The server keeps its models: --idle of moert serve unloads them.
+  json["done_reason"] = unloads ? "unload" : "load";
   sendJson(*exchange.answer, json);
 }
 
+/// Ends a reply where the context ends that the client counts on. Prompts are
+/// never cut: one that is longer has the context of the server.
+void limitContext(const Exchange &exchange, const Backend &backend,
+                  int32_t wanted, RunPlan &plan) {
+  const int32_t context = backend.facts().contextTokens;
+  if (wanted > context && context > 0)
+    logOnce(exchange, fmt::format("options.num_ctx {} is more than the context "
+                                  "of {}: serve the model with -c {}",
+                                  wanted, context, wanted));
+  for (GenerationRequest &request : plan.requests) {
+    const int64_t room = int64_t(wanted) - int64_t(request.prompt.size());
+    int32_t &most = request.reply.maxTokens;
+    if (wanted > 0 && room > 0 && (most < 0 || most > room))
+      most = int32_t(room);
+  }
+}
+
 void run(const Exchange &exchange, std::shared_ptr<Backend> backend,
-         Prepared prepared, bool isChat) {
+         Prepared prepared, const ChatCall &call, bool isChat) {
   if (auto *error = std::get_if<ApiError>(&prepared))
     return exchange.fail(*error);
   RunPlan plan = std::get<RunPlan>(std::move(prepared));
+  limitContext(exchange, *backend, call.wantedContext, plan);
   ReplyFacts facts = replyFacts(*backend, exchange.settings(), plan);
   const GenerationRequest &first = plan.requests[0];
   auto writer = std::make_unique<OllamaWriter>(
@@ -249,6 +285,7 @@ void readGenerate(const Field &body, const ApiSettings &settings,
   request.prompt = body["prompt"].text().value_or("");
   request.suffix = body["suffix"].text().value_or("");
   request.isRaw = body["raw"].boolean().value_or(false);
+  request.unloads = isNotKept(body["keep_alive"]);
   request.isEmpty = request.prompt.empty() && request.suffix.empty();
   for (const Field &token : body["context"].list(size_t(kMostRequestTokens)))
     request.context.push_back(int32_t(token.integer(0, INT32_MAX).value_or(0)));
@@ -261,11 +298,12 @@ void readGenerate(const Field &body, const ApiSettings &settings,
 } // namespace
 
 void ollamaChat(Exchange exchange) {
-  bool isEmpty = false;
+  bool isEmpty = false, unloads = false;
   auto call =
       readBody<ChatCall>(exchange, [&](const Field &body, ChatCall &call) {
         readCommon(body, exchange.settings(), call);
         Field messages = body["messages"];
+        unloads = isNotKept(body["keep_alive"]);
         isEmpty = !messages || (messages.isList() && messages.json().empty());
         if (!isEmpty)
           readOpenAiMessages(messages, call);
@@ -274,18 +312,18 @@ void ollamaChat(Exchange exchange) {
       });
   if (!call)
     return;
-  call->generate.client = exchange.request.client;
+  setClient(exchange, call->generate);
   std::string model = call->generate.model;
-  withModel(std::move(exchange), model,
-            [call = *std::move(call), isEmpty](
-                const Exchange &exchange, std::shared_ptr<Backend> backend) {
-              if (isEmpty)
-                return answerLoaded(exchange, *backend, /*isChat=*/true);
-              Prepared prepared =
-                  prepareChat(*backend, exchange.settings(), call);
-              run(exchange, std::move(backend), std::move(prepared),
-                  /*isChat=*/true);
-            });
+  withModel(
+      std::move(exchange), model,
+      [call = *std::move(call), isEmpty,
+       unloads](const Exchange &exchange, std::shared_ptr<Backend> backend) {
+        if (isEmpty)
+          return answerLoaded(exchange, *backend, /*isChat=*/true, unloads);
+        Prepared prepared = prepareChat(*backend, exchange.settings(), call);
+        run(exchange, std::move(backend), std::move(prepared), call,
+            /*isChat=*/true);
+      });
 }
 
 void ollamaGenerate(Exchange exchange) {
@@ -295,17 +333,18 @@ void ollamaGenerate(Exchange exchange) {
       });
   if (!request)
     return;
-  request->call.generate.client = exchange.request.client;
+  setClient(exchange, request->call.generate);
   std::string model = request->call.generate.model;
   withModel(std::move(exchange), model,
             [request = *std::move(request)](const Exchange &exchange,
                                             std::shared_ptr<Backend> backend) {
               if (request.isEmpty)
-                return answerLoaded(exchange, *backend, /*isChat=*/false);
+                return answerLoaded(exchange, *backend, /*isChat=*/false,
+                                    request.unloads);
               Prepared prepared =
                   prepareGenerate(*backend, exchange.settings(), request);
               run(exchange, std::move(backend), std::move(prepared),
-                  /*isChat=*/false);
+                  request.call, /*isChat=*/false);
             });
 }
 

@@ -1,4 +1,3 @@
-#include "runtime/chat/ToolFormat.h"
 #include "runtime/serve/api/Prepare.h"
 #include "runtime/serve/api/ollama/Ollama.h"
 
@@ -11,6 +10,9 @@ namespace moert {
 using Json = nlohmann::ordered_json;
 
 namespace {
+/// The version of Ollama whose interface this is. Clients refuse older ones.
+constexpr const char *kOllamaVersion = "0.12.6";
+
 Json detailsJson(const ModelFacts &facts) {
   return {{"parent_model", ""},
           {"format", "gguf"},
@@ -30,11 +32,12 @@ Json ollamaModelJson(const ModelFacts &facts) {
           {"details", detailsJson(facts)}};
 }
 
-Json capabilities(const ModelFacts &facts) {
+Json capabilities(const Backend &backend) {
   Json list = {"completion"};
-  if (toolFormatOf(facts.chatTemplate))
+  // Models whose template has no form for calls are told of tools in words.
+  if (backend.chatFormat())
     list.push_back("tools");
-  if (facts.chatTemplate.find("think") != std::string::npos)
+  if (backend.chatFormat() && backend.chatFormat()->speech()->reasons())
     list.push_back("thinking");
   return list;
 }
@@ -91,13 +94,34 @@ void ollamaShow(Exchange exchange) {
                           {"general.parameter_count", facts.parameters},
                           {facts.architecture + ".context_length",
                            facts.contextTokens}}},
-                        {"capabilities", capabilities(facts)},
+                        {"capabilities", capabilities(*backend)},
                         {"modified_at", isoTime(facts.created)}});
             });
 }
 
 void ollamaVersion(Exchange exchange) {
-  sendJson(*exchange.answer, {{"version", exchange.settings().version}});
+  sendJson(*exchange.answer, {{"version", kOllamaVersion}});
+}
+
+void ollamaPull(Exchange exchange) {
+  bool streams = true;
+  auto name = readBody<std::string>(
+      exchange, [&](const Field &body, std::string &name) {
+        Field field = body["model"] ? body["model"] : body["name"];
+        name = (field ? field : body["model"].required()).text().value_or("");
+        streams = body["stream"].boolean().value_or(true);
+      });
+  if (!name)
+    return;
+  withModel(std::move(exchange), *name,
+            [streams](const Exchange &exchange, std::shared_ptr<Backend>) {
+              const Json success = {{"status", "success"}};
+              if (!streams)
+                return sendJson(*exchange.answer, success);
+              exchange.answer->send(200, "application/x-ndjson",
+                                    jsonText({{"status", "pulling manifest"}}) +
+                                        "\n" + jsonText(success) + "\n");
+            });
 }
 
 } // namespace moert

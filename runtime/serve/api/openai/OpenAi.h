@@ -24,8 +24,15 @@ void readOpenAiChat(const Field &body, const ApiSettings &settings,
                     ChatCall &call);
 /// Messages in OpenAI's form.
 void readOpenAiMessages(const Field &messages, ChatCall &call);
+/// Whether a tool, or a choice of one, is of a type that OpenAI's own servers
+/// run: "web_search". Such tools are not offered.
+bool isHostedTool(const Field &tool);
+/// A call of a custom tool, which takes a text, as one of its function.
+ToolCall customCall(const Field &name, const Field &input);
 /// One of `tools`, which is added to those of the call. With `isFlat` it has
-/// its members in itself and not in `function`, as /v1/responses has them.
+/// its members in itself and not in `function`, as /v1/responses has them. A
+/// custom tool becomes a function of one text, and the tools of a namespace
+/// become tools of the call.
 void readOpenAiTool(const Field &tool, bool isFlat, ChatCall &call);
 /// `tools`, `tool_choice` and `parallel_tool_calls`.
 void readOpenAiTools(const Field &body, ChatCall &call, bool isFlat = false);
@@ -33,7 +40,7 @@ void readOpenAiTools(const Field &body, ChatCall &call, bool isFlat = false);
 /// The grammar of `response_format`, or of what other servers take in its
 /// place: json_schema, grammar, regex, the fields that begin with guided_, and
 /// structured_outputs.
-std::shared_ptr<const Automaton> readOpenAiFormat(const Field &body);
+AnswerFormat readOpenAiFormat(const Field &body);
 
 // Parts of replies.
 
@@ -41,6 +48,8 @@ nlohmann::ordered_json usageJson(const ReplyFacts &facts,
                                  std::span<const Choice> choices);
 /// As llama-server reports them, in milliseconds.
 nlohmann::ordered_json timingsJson(const GenerationStats &stats);
+/// How much of a prompt is evaluated, as llama-server reports it.
+nlohmann::ordered_json progressJson(const Choice &choice, int32_t promptDone);
 /// The tokens of a text with their probabilities, as chat completions have
 /// them.
 nlohmann::ordered_json logprobsJson(const Tokenizer &tokenizer,

@@ -14,7 +14,12 @@ struct ChatRequest {
   bool includesUsage = false;
 };
 
-Json messageJson(const Choice &choice) {
+bool isCustom(const ReplyFacts &facts, const ToolCall &call) {
+  const ToolOrigin *origin = facts.origin(call.name);
+  return origin && origin->isCustom;
+}
+
+Json messageJson(const ReplyFacts &facts, const Choice &choice) {
   Json message = {{"role", "assistant"},
                   {"content", choice.text.empty() && !choice.calls.empty()
                                   ? Json(nullptr)
@@ -24,9 +29,16 @@ Json messageJson(const Choice &choice) {
     message["reasoning_content"] = choice.reasoning;
   for (const ToolCall &call : choice.calls)
     message["tool_calls"].push_back(
-        {{"id", call.id},
-         {"type", "function"},
-         {"function", {{"name", call.name}, {"arguments", call.arguments}}}});
+        isCustom(facts, call)
+            ? Json{{"id", call.id},
+                   {"type", "custom"},
+                   {"custom",
+                    {{"name", facts.origin(call.name)->name},
+                     {"input", customInput(call.arguments)}}}}
+            : Json{{"id", call.id},
+                   {"type", "function"},
+                   {"function",
+                    {{"name", call.name}, {"arguments", call.arguments}}}});
   return message;
 }
 
@@ -41,7 +53,7 @@ public:
     for (size_t i = 0; i < choices.size(); ++i)
       json["choices"].push_back(
           {{"index", i},
-           {"message", messageJson(choices[i])},
+           {"message", messageJson(facts_, choices[i])},
            {"logprobs", logprobs(choices[i].logprobs)},
            {"finish_reason", finishName(choices[i].finish)}});
     json["usage"] = usageJson(facts_, choices);
@@ -63,12 +75,26 @@ public:
     case Delta::Kind::Text: {
       Json json = chunk(index, {{"content", delta.text}});
       json["choices"][0]["logprobs"] = logprobs(delta.logprobs);
-      return sseEvent(json);
+      return pieceEvent(std::move(json), choice);
     }
     case Delta::Kind::Reasoning:
-      return sseEvent(chunk(index, {{"reasoning_content", delta.text}}));
+      return pieceEvent(chunk(index, {{"reasoning_content", delta.text}}),
+                        choice);
+    case Delta::Kind::Progress: {
+      Json json = chunk(index, Json::object());
+      json["prompt_progress"] = progressJson(choice, delta.promptDone);
+      return sseEvent(json);
+    }
     case Delta::Kind::CallBegin: {
       const ToolCall &call = choice.calls[delta.call];
+      if (isCustom(facts_, call))
+        return sseEvent(callChunk(
+            index,
+            {{"index", delta.call},
+             {"id", call.id},
+             {"type", "custom"},
+             {"custom",
+              {{"name", facts_.origin(call.name)->name}, {"input", ""}}}}));
       return sseEvent(callChunk(
           index, {{"index", delta.call},
                   {"id", call.id},
@@ -76,10 +102,19 @@ public:
                   {"function", {{"name", call.name}, {"arguments", ""}}}}));
     }
     case Delta::Kind::CallArguments:
-      return sseEvent(
+      // An input is a text, which is known when its JSON is complete.
+      if (isCustom(facts_, choice.calls[delta.call]))
+        break;
+      return pieceEvent(
           callChunk(index, {{"index", delta.call},
-                            {"function", {{"arguments", delta.text}}}}));
+                            {"function", {{"arguments", delta.text}}}}),
+          choice);
     case Delta::Kind::CallEnd:
+      if (const ToolCall &call = choice.calls[delta.call];
+          isCustom(facts_, call))
+        return sseEvent(callChunk(
+            index, {{"index", delta.call},
+                    {"custom", {{"input", customInput(call.arguments)}}}}));
       break;
     }
     return {};
@@ -111,8 +146,6 @@ private:
                                {"delta", std::move(delta)},
                                {"logprobs", nullptr},
                                {"finish_reason", nullptr}});
-    if (includesUsage_)
-      json["usage"] = nullptr;
     return json;
   }
 
@@ -138,11 +171,8 @@ void readOpenAiChat(const Field &body, const ApiSettings &settings,
   readContinuation(body, call);
   readOpenAiTools(body, call);
   readTemplateVariables(body["chat_template_kwargs"], call);
-  if (auto effort = body["reasoning_effort"].word(
-          {"none", "minimal", "low", "medium", "high", "xhigh"}))
-    setReasoningEffort(*effort, call);
+  readReasoningEffort(body["reasoning_effort"], call);
   readSampling(body, settings, generate);
-  generate.reply = ReplyOptions::forChat();
   generate.reply.stops = readStops(body["stop"]);
   generate.reply.maxTokens = readMostTokens(
       body, {"n_predict", "max_tokens", "max_completion_tokens"});
@@ -150,11 +180,12 @@ void readOpenAiChat(const Field &body, const ApiSettings &settings,
   generate.choices = int32_t(body["n"].integer(1, kMostChoices).value_or(1));
   generate.streams = body["stream"].boolean().value_or(false);
   readLogprobs(body, generate);
-  generate.grammar = readOpenAiFormat(body);
+  readService(body, generate);
+  generate.format = readOpenAiFormat(body);
   body["functions"].refuse("use tools");
   body["function_call"].refuse("use tool_choice");
   body["audio"].refuse("this model writes text alone");
-  body["web_search_options"].refuse("this server searches nothing");
+  body["web_search_options"].note("is skipped: this server searches nothing");
   for (const Field &modality : body["modalities"].list(kMostTools))
     (void)modality.word({"text"});
 }

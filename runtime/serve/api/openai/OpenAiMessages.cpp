@@ -1,4 +1,3 @@
-#include "runtime/base/Text.h"
 #include "runtime/serve/api/CommonFields.h"
 #include "runtime/serve/api/openai/OpenAi.h"
 
@@ -10,79 +9,219 @@ namespace moert {
 using Json = nlohmann::ordered_json;
 
 namespace {
+/// Arguments of a call: a text, or an object, as Ollama's clients send it.
+std::string argumentsOf(const Field &arguments) {
+  return arguments.isObject() ? arguments.json().dump()
+                              : arguments.text().value_or("{}");
+}
+
+/// A call in the form {"name": ..., "arguments": ...}.
+ToolCall readFunction(const Field &function) {
+  return {.id = "",
+          .name = function["name"].required().text().value_or(""),
+          .arguments = argumentsOf(function["arguments"])};
+}
+
 std::vector<ToolCall> readCalls(const Field &list) {
   std::vector<ToolCall> calls;
   for (const Field &item : list.list(kMostTools)) {
     if (!item.object())
       continue;
-    (void)item["type"].word({"function"});
-    Field function = item["function"].required();
     ToolCall call;
+    if (Field custom = item["custom"])
+      call = customCall(custom["name"].required(), custom["input"]);
+    else
+      call = readFunction(item["function"].required());
     call.id = item["id"].text().value_or("");
-    call.name = function["name"].required().text().value_or("");
-    Field arguments = function["arguments"];
-    // Ollama's clients send an object.
-    call.arguments = arguments.isObject() ? arguments.json().dump()
-                                          : arguments.text().value_or("{}");
     calls.push_back(std::move(call));
   }
   return calls;
 }
 
+void addImages(const Field &images, Content &content) {
+  for (const Field &image : images.list(kMostMessages)) {
+    if (!content.text.empty())
+      content.text += '\n';
+    content.text += omitted("image");
+    if (content.unread.place.empty())
+      content.unread = {.place = image.path(), .kind = "image"};
+  }
+}
+
 void readMessage(const Field &message, ChatCall &call) {
   if (!message.object())
     return;
-  MessageParts parts;
-  parts.role = message["role"]
-                   .required()
-                   .word({"system", "developer", "user", "assistant", "tool"})
-                   .value_or("");
-  bool isAssistant = parts.role == "assistant";
-  // Templates know no developers; what they say has the same weight.
-  if (parts.role == "developer")
-    parts.role = "system";
-  Field content = message["content"];
+  std::string role = message["role"]
+                         .required()
+                         .word({"system", "developer", "user", "assistant",
+                                "tool", "function"})
+                         .value_or("");
+  const bool isAssistant = role == "assistant";
+  if (role == "function")
+    role = "tool";
+  Field field = message["content"];
   if (!isAssistant)
-    (void)content.required();
-  parts.content = readContent(content, {"text", "input_text", "output_text"});
-  message["images"].refuse("this model reads text alone");
+    (void)field.required();
+  Content content = readContent(field);
+  // Ollama's clients send images beside the text.
+  addImages(message["images"], content);
+  content.text += message["refusal"].text().value_or("");
+  MessageParts parts = messageParts(role, std::move(content), message);
   parts.name = message["name"].text().value_or("");
   parts.toolCallId = message["tool_call_id"].text().value_or("");
   if (parts.name.empty())
     parts.name = message["tool_name"].text().value_or("");
   if (isAssistant) {
-    message["audio"].refuse("this model reads text alone");
-    message["function_call"].refuse("use tool_calls");
-    parts.reasoning = message["reasoning_content"].text().value_or("");
-    if (parts.reasoning.empty())
-      parts.reasoning = message["thinking"].text().value_or("");
+    if (message["audio"])
+      parts.content += omitted("audio");
+    // The names that servers and clients have for it.
+    for (const char *name : {"reasoning_content", "reasoning", "thinking"})
+      if (Field reasoning = message[name]; reasoning && parts.reasoning.empty())
+        parts.reasoning = reasoning.isObject() ? itemText(reasoning)
+                                               : readContent(reasoning).text;
     parts.calls = readCalls(message["tool_calls"]);
+    if (Field function = message["function_call"])
+      parts.calls.push_back(readFunction(function));
   }
   addMessage(call, std::move(parts));
 }
 
-ToolChoice readChoice(const Field &choice, const std::vector<Tool> &tools,
-                      bool isFlat) {
-  using Kind = ToolChoice::Kind;
-  if (!choice.isObject()) {
-    std::string word =
-        choice && !choice.isText()
-            ? (choice.mustBe("\"none\", \"auto\", \"required\" or a function"),
-               "auto")
-            : choice.word({"none", "auto", "required"}).value_or("auto");
-    return {word == "none"       ? Kind::None
-            : word == "required" ? Kind::Required
-                                 : Kind::Auto};
-  }
-  (void)choice["type"].required().word({"function"});
-  Field name = isFlat ? choice["name"] : choice["function"].required()["name"];
-  ToolChoice result{Kind::Named, name.required().text().value_or("")};
-  auto isCalled = [&](const Tool &tool) { return tool.name == result.name; };
-  if (std::ranges::none_of(tools, isCalled))
+/// A tool of this type and name among those of the call: its name there.
+std::string offeredName(const Field &choice, bool isFlat,
+                        const ChatCall &call) {
+  const std::string type = choice["type"].text().value_or("");
+  Field inner = type == "custom" ? choice["custom"] : choice["function"];
+  Field name = (isFlat || !inner ? choice : inner)["name"];
+  if (!name)
+    name = choice["function"]["name"];
+  const std::string text = name.required().text().value_or("");
+  const std::string space = choice["namespace"].text().value_or("");
+  for (const auto &[offered, origin] : call.origins)
+    if (origin.name == text && (space.empty() || origin.space == space))
+      return offered;
+  auto isCalled = [&](const Tool &tool) { return tool.name == text; };
+  if (std::ranges::none_of(call.tools, isCalled))
     name.fail("names none of the tools");
-  return result;
+  return text;
+}
+
+ToolChoice::Kind choiceKind(const Field &word) {
+  using Kind = ToolChoice::Kind;
+  const std::string text =
+      word.word({"none", "auto", "required"}).value_or("auto");
+  return text == "none"       ? Kind::None
+         : text == "required" ? Kind::Required
+                              : Kind::Auto;
+}
+
+/// Leaves those of the call's tools that the choice lists.
+void readAllowedTools(const Field &choice, bool isFlat, ChatCall &call) {
+  Field allowed = choice["allowed_tools"] ? choice["allowed_tools"] : choice;
+  call.choice.kind = choiceKind(allowed["mode"]);
+  std::vector<std::string> names;
+  for (const Field &item : allowed["tools"].required().list(kMostTools))
+    if (!isHostedTool(item))
+      names.push_back(offeredName(item, isFlat, call));
+  call.allowed = std::move(names);
+}
+
+void readChoice(const Field &choice, bool isFlat, ChatCall &call) {
+  using Kind = ToolChoice::Kind;
+  if (!choice)
+    return;
+  if (choice.isText()) {
+    call.choice.kind = choiceKind(choice);
+    return;
+  }
+  if (!choice.isObject())
+    return choice.mustBe("\"none\", \"auto\", \"required\" or a function");
+  const std::string type = choice["type"].required().text().value_or("");
+  if (type == "allowed_tools")
+    return readAllowedTools(choice, isFlat, call);
+  if (isHostedTool(choice))
+    return choice["type"].note("is skipped: this server has no such tool");
+  call.choice = {Kind::Named, offeredName(choice, isFlat, call)};
+}
+
+/// A tool whose input is one text, as the function that is offered for it.
+Tool customTool(const Field &item) {
+  Tool tool = readTool(item, item.none());
+  Field format = item["format"];
+  // Chat completions have the grammar in an object of its own.
+  Field grammar = format["grammar"] ? format["grammar"] : format;
+  if (Field definition = grammar["definition"])
+    tool.description +=
+        fmt::format("\n\nThe input has this form ({}):\n{}",
+                    grammar["syntax"].text().value_or("grammar"),
+                    definition.text().value_or(""));
+  tool.parameters = {
+      {"type", "object"},
+      {"properties",
+       {{"input",
+         {{"type", "string"}, {"description", "The input, as a text."}}}}},
+      {"required", {"input"}}};
+  return tool;
+}
+
+void addTool(Tool tool, ToolOrigin origin, ChatCall &call) {
+  auto isCalled = [&](const Tool &other) { return other.name == tool.name; };
+  if (std::ranges::any_of(call.tools, isCalled))
+    tool.name = origin.space + tool.name;
+  if (origin.isCustom || !origin.space.empty())
+    call.origins[tool.name] = std::move(origin);
+  call.tools.push_back(std::move(tool));
+}
+
+void readToolOf(const Field &item, bool isFlat, const std::string &space,
+                ChatCall &call) {
+  if (!item.object())
+    return;
+  const std::string type = item["type"].required().text().value_or("");
+  if (type == "namespace") {
+    const std::string name = item["name"].required().text().value_or("");
+    std::string about = item["description"].text().value_or("");
+    for (const Field &inner : item["tools"].list(kMostTools)) {
+      const size_t count = call.tools.size();
+      readToolOf(inner, isFlat, name, call);
+      // What is said of all of them is said once.
+      if (call.tools.size() > count && !about.empty())
+        call.tools[count].description =
+            fmt::format("{}: {}\n\n{}", name, std::exchange(about, {}),
+                        call.tools[count].description);
+    }
+    return;
+  }
+  if (isHostedTool(item))
+    return item["type"].note("is skipped: this server has no such tool");
+  if (type == "custom") {
+    Field custom = item["custom"] ? item["custom"] : item;
+    Tool tool = customTool(custom);
+    std::string name = tool.name;
+    return addTool(std::move(tool), {std::move(name), space, true}, call);
+  }
+  Field function = isFlat ? item : item["function"].required();
+  Tool tool =
+      readTool(function, function["parameters"] ? function["parameters"]
+                                                : function["input_schema"]);
+  std::string name = tool.name;
+  addTool(std::move(tool), {std::move(name), space, false}, call);
 }
 } // namespace
+
+bool isHostedTool(const Field &item) {
+  const std::string type = item["type"].text().value_or("");
+  return type != "function" && type != "custom" && type != "namespace" &&
+         !item["parameters"] && !item["input_schema"] && !item["function"];
+}
+
+ToolCall customCall(const Field &name, const Field &input) {
+  const std::string text = input.isText() ? *input.text()
+                           : input        ? input.json().dump()
+                                          : "";
+  return {.id = "",
+          .name = name.text().value_or(""),
+          .arguments = jsonText(Json{{"input", text}})};
+}
 
 void readOpenAiMessages(const Field &messages, ChatCall &call) {
   std::vector<Field> list = messages.required().list(kMostMessages);
@@ -93,17 +232,13 @@ void readOpenAiMessages(const Field &messages, ChatCall &call) {
 }
 
 void readOpenAiTool(const Field &item, bool isFlat, ChatCall &call) {
-  if (!item.object())
-    return;
-  (void)item["type"].required().word({"function"});
-  Field function = isFlat ? item : item["function"].required();
-  call.tools.push_back(readTool(function, function["parameters"]));
+  readToolOf(item, isFlat, "", call);
 }
 
 void readOpenAiTools(const Field &body, ChatCall &call, bool isFlat) {
   for (const Field &item : body["tools"].list(kMostTools))
     readOpenAiTool(item, isFlat, call);
-  call.choice = readChoice(body["tool_choice"], call.tools, isFlat);
+  readChoice(body["tool_choice"], isFlat, call);
   if (call.choice.kind == ToolChoice::Kind::Required && call.tools.empty())
     body["tool_choice"].fail("needs tools, and there are none");
   call.parallelCalls = body["parallel_tool_calls"].boolean().value_or(true);

@@ -20,7 +20,7 @@ Json tokenJson(const Tokenizer &tokenizer, int32_t token, float logprob) {
 }
 } // namespace
 
-std::shared_ptr<const Automaton> readOpenAiFormat(const Field &body) {
+AnswerFormat readOpenAiFormat(const Field &body) {
   static const Json anyObject = true;
   Field format = body["response_format"];
   Field schema = format.none();
@@ -108,6 +108,13 @@ Json usageJson(const ReplyFacts &facts, std::span<const Choice> choices) {
           {"prompt_tokens_details",
            {{"cached_tokens", cachedTokens(facts, choices)}}},
           {"completion_tokens_details", {{"reasoning_tokens", reasoning}}}};
+}
+
+Json progressJson(const Choice &choice, int32_t promptDone) {
+  return {{"total", choice.stats.promptTokens},
+          {"cache", choice.stats.cachedTokens},
+          {"processed", promptDone},
+          {"time_ms", 1e3 * choice.stats.promptSeconds}};
 }
 
 Json timingsJson(const GenerationStats &stats) {

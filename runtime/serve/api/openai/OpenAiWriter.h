@@ -21,6 +21,14 @@ protected:
   OpenAiWriter(ReplyFacts facts, bool includesUsage)
       : facts_(std::move(facts)), includesUsage_(includesUsage) {}
 
+  /// A piece of a stream, with the times up to it where they are wanted.
+  std::string pieceEvent(nlohmann::ordered_json json,
+                         const Choice &choice) const {
+    if (facts_.timesTokens)
+      json["timings"] = timingsJson(choice.stats);
+    return sseEvent(json);
+  }
+
   /// What ends a stream. With usage it is `chunk`, which has no choices, before
   /// the mark that all streams end in.
   std::string streamEnd(nlohmann::ordered_json chunk,

@@ -10,9 +10,10 @@ using Json = nlohmann::ordered_json;
 namespace {
 class ResponseWriter : public ReplyWriter {
 public:
-  ResponseWriter(ReplyFacts facts, Json echoed, ResponseFinished finished)
+  ResponseWriter(ReplyFacts facts, Json echoed, bool hasLogprobs,
+                 ResponseFinished finished)
       : facts_(std::move(facts)), echoed_(std::move(echoed)),
-        finished_(std::move(finished)) {}
+        hasLogprobs_(hasLogprobs), finished_(std::move(finished)) {}
 
   ErrorStyle errorStyle() const override { return ErrorStyle::OpenAi; }
 
@@ -20,11 +21,16 @@ public:
     const Choice &choice = choices[0];
     if (!choice.reasoning.empty())
       output_.push_back(reasoningItem(choice.reasoning, output_.size()));
+    // What was being written when the answer was cut is the last item.
+    const char *last = endOf(choice);
     if (!choice.text.empty() || choice.calls.empty())
-      output_.push_back(messageItem(choice.text, output_.size(), "completed"));
+      output_.push_back(messageItem(choice.text, choice.logprobs,
+                                    output_.size(),
+                                    choice.calls.empty() ? last : kComplete));
     for (const ToolCall &call : choice.calls)
       output_.push_back(
-          callItem(call, call.arguments, output_.size(), "completed"));
+          callItem(call, call.arguments, output_.size(),
+                   &call == &choice.calls.back() ? last : kComplete));
     Json json = response(choices);
     finished_(choice, json);
     return json;
@@ -56,15 +62,21 @@ public:
       bytes += enter(Open::Call);
       break;
     case Delta::Kind::CallArguments:
-      return grow("response.function_call_arguments.delta", delta);
+      // The text of a custom tool is known when its JSON is complete.
+      if (!isCustom(call_))
+        return grow("response.function_call_arguments.delta", delta);
+      text_ += delta.text;
+      break;
     case Delta::Kind::CallEnd:
       return leave();
+    case Delta::Kind::Progress:
+      break;
     }
     return bytes;
   }
 
   std::string end(std::span<const Choice> choices) override {
-    std::string bytes = leave();
+    std::string bytes = leave(endOf(choices[0]));
     Json json = response(choices);
     finished_(choices[0], json);
     bool isCut = choices[0].finish == Choice::Finish::Length;
@@ -88,15 +100,21 @@ public:
 
 private:
   enum class Open { Nothing, Message, Reasoning, Call };
+  static constexpr const char *kComplete = "completed";
+
+  static const char *endOf(const Choice &choice) {
+    return choice.finish == Choice::Finish::Length ? "incomplete" : kComplete;
+  }
+
+  bool isCustom(const ToolCall &call) const {
+    const ToolOrigin *origin = facts_.origin(call.name);
+    return origin && origin->isCustom;
+  }
 
   Json inProgress() const {
-    Json json = {{"id", "resp_" + facts_.id},
-                 {"object", "response"},
-                 {"created_at", facts_.created},
-                 {"status", "in_progress"},
-                 {"error", nullptr},
-                 {"incomplete_details", nullptr},
-                 {"model", facts_.model},
+    Json json = {{"id", "resp_" + facts_.id},     {"object", "response"},
+                 {"created_at", facts_.created},  {"status", "in_progress"},
+                 {"incomplete_details", nullptr}, {"model", facts_.model},
                  {"output", Json::array()}};
     json.update(echoed_);
     json["usage"] = nullptr;
@@ -126,22 +144,29 @@ private:
     return fmt::format("{}_{}_{}", prefix, facts_.id, index);
   }
 
-  static Json textPart(const std::string &text) {
+  Json logprobs(std::span<const TokenLogprob> entries) const {
+    return hasLogprobs_ ? logprobsJson(*facts_.tokenizer, entries)["content"]
+                        : Json::array();
+  }
+
+  Json textPart(const std::string &text,
+                std::span<const TokenLogprob> entries) const {
     return {{"type", "output_text"},
             {"text", text},
             {"annotations", Json::array()},
-            {"logprobs", Json::array()}};
+            {"logprobs", logprobs(entries)}};
   }
 
   static Json reasoningPart(const std::string &text) {
     return {{"type", "reasoning_text"}, {"text", text}};
   }
 
-  Json messageItem(const std::string &text, size_t index,
+  Json messageItem(const std::string &text,
+                   std::span<const TokenLogprob> entries, size_t index,
                    const char *status) const {
     Json content = Json::array();
-    if (std::string_view(status) == "completed")
-      content.push_back(textPart(text));
+    if (std::string_view(status) != "in_progress")
+      content.push_back(textPart(text, entries));
     return {{"type", "message"},
             {"id", itemId("msg", index)},
             {"status", status},
@@ -161,16 +186,28 @@ private:
 
   Json callItem(const ToolCall &call, const std::string &arguments,
                 size_t index, const char *status) const {
-    return {{"type", "function_call"}, {"id", itemId("fc", index)},
-            {"call_id", call.id},      {"name", call.name},
-            {"arguments", arguments},  {"status", status}};
+    const ToolOrigin *origin = facts_.origin(call.name);
+    Json json = {{"type", "function_call"},
+                 {"id", itemId(isCustom(call) ? "ctc" : "fc", index)},
+                 {"call_id", call.id},
+                 {"name", origin ? origin->name : call.name}};
+    if (origin && !origin->space.empty())
+      json["namespace"] = origin->space;
+    if (isCustom(call)) {
+      json["type"] = "custom_tool_call";
+      json["input"] = arguments.empty() ? "" : customInput(arguments);
+    } else {
+      json["arguments"] = arguments;
+    }
+    json["status"] = status;
+    return json;
   }
 
   /// The open item, with its text if it is complete.
   Json item(const char *status) const {
     switch (open_) {
     case Open::Message:
-      return messageItem(text_, output_.size(), status);
+      return messageItem(text_, logprobs_, output_.size(), status);
     case Open::Reasoning:
       return reasoningItem(text_, output_.size());
     default:
@@ -199,75 +236,101 @@ private:
       return {};
     std::string bytes = leave();
     open_ = kind;
-    text_.clear();
     bytes +=
         event("response.output_item.added", {{"output_index", output_.size()},
                                              {"item", item("in_progress")}});
     if (kind == Open::Call)
       return bytes;
     Json fields = place(true);
-    fields["part"] = part("");
+    fields["part"] = part();
     bytes += event("response.content_part.added", std::move(fields));
     return bytes;
   }
 
-  Json part(const std::string &text) const {
-    return open_ == Open::Message ? textPart(text) : reasoningPart(text);
+  /// The part of the open item, as far as it is known.
+  Json part() const {
+    return open_ == Open::Message ? textPart(text_, logprobs_)
+                                  : reasoningPart(text_);
   }
 
   std::string grow(const char *type, const Delta &delta) {
     text_ += delta.text;
     Json fields = place(true);
     fields["delta"] = delta.text;
-    if (open_ == Open::Message)
-      fields["logprobs"] = Json::array();
+    if (open_ == Open::Message) {
+      fields["logprobs"] = logprobs(delta.logprobs);
+      logprobs_.insert(logprobs_.end(), delta.logprobs.begin(),
+                       delta.logprobs.end());
+    }
     return event(type, std::move(fields));
   }
 
-  std::string leave() {
+  /// The last events of the open item.
+  std::string leave(const char *status = kComplete) {
     if (open_ == Open::Nothing)
       return {};
     std::string bytes;
-    Json fields = place(true);
-    if (open_ == Open::Call) {
-      fields["name"] = call_.name;
-      fields["arguments"] = text_;
-      bytes = event("response.function_call_arguments.done", fields);
-    } else {
-      Json done = fields;
-      done["text"] = text_;
-      if (open_ == Open::Message)
-        done["logprobs"] = Json::array();
-      bytes = event(open_ == Open::Message ? "response.output_text.done"
-                                           : "response.reasoning_text.done",
-                    std::move(done));
-      fields["part"] = part(text_);
-      bytes += event("response.content_part.done", std::move(fields));
-    }
-    Json complete = item("completed");
+    if (open_ == Open::Call)
+      bytes = leaveCall();
+    else
+      bytes = leaveText();
+    Json complete = item(status);
     bytes += event("response.output_item.done",
                    {{"output_index", output_.size()}, {"item", complete}});
     output_.push_back(std::move(complete));
     open_ = Open::Nothing;
     text_.clear();
+    logprobs_.clear();
     return bytes;
+  }
+
+  std::string leaveCall() {
+    Json fields = place(true);
+    if (!isCustom(call_)) {
+      fields["name"] = item("in_progress")["name"];
+      fields["arguments"] = text_;
+      return event("response.function_call_arguments.done", std::move(fields));
+    }
+    const std::string input = customInput(text_);
+    Json delta = fields;
+    delta["delta"] = input;
+    std::string bytes =
+        event("response.custom_tool_call_input.delta", std::move(delta));
+    fields["input"] = input;
+    return bytes +
+           event("response.custom_tool_call_input.done", std::move(fields));
+  }
+
+  std::string leaveText() {
+    Json fields = place(true), done = fields;
+    done["text"] = text_;
+    if (open_ == Open::Message)
+      done["logprobs"] = logprobs(logprobs_);
+    std::string bytes =
+        event(open_ == Open::Message ? "response.output_text.done"
+                                     : "response.reasoning_text.done",
+              std::move(done));
+    fields["part"] = part();
+    return bytes + event("response.content_part.done", std::move(fields));
   }
 
   ReplyFacts facts_;
   Json echoed_;
+  bool hasLogprobs_;
   ResponseFinished finished_;
   Json output_ = Json::array(); ///< Items that are complete.
   Open open_ = Open::Nothing;
-  std::string text_; ///< Of the open item.
-  ToolCall call_;    ///< The open one; its arguments are in text_.
+  std::string text_;                   ///< Of the open item.
+  std::vector<TokenLogprob> logprobs_; ///< Likewise.
+  ToolCall call_; ///< The open one; its arguments are in text_.
   int sequence_ = 0;
 };
 } // namespace
 
 std::unique_ptr<ReplyWriter> makeResponseWriter(const ReplyFacts &facts,
-                                                Json echoed,
+                                                Json echoed, bool hasLogprobs,
                                                 ResponseFinished finished) {
-  return std::make_unique<ResponseWriter>(facts, std::move(echoed),
+  return std::make_unique<ResponseWriter>(facts, std::move(echoed), hasLogprobs,
                                           std::move(finished));
 }
 

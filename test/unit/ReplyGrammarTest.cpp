@@ -1,10 +1,11 @@
 // Grammars that hold calls of tools to their schemas.
-#include "runtime/chat/ToolGrammar.h"
+#include "runtime/chat/ReplyGrammar.h"
 
 #include "runtime/chat/ToolCalls.h"
 #include "runtime/constrain/Matcher.h"
 #include "runtime/text/Tokenizer.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -51,10 +52,27 @@ const std::vector<Tool> &grammarTools() {
   return all;
 }
 
+struct Wanted {
+  bool mustCall = false;
+  bool isParallel = true;
+};
+
+StatusOr<std::shared_ptr<const Automaton>>
+grammarOf(const ToolFormat &format, const std::vector<Tool> &tools,
+          const Wanted &wanted) {
+  const std::vector<ToolFormat> forms = {withControls(format, markTokenizer())};
+  ReplyWish wish;
+  wish.tools = &tools;
+  wish.forms = &forms;
+  wish.mustCall = wanted.mustCall;
+  wish.isParallel = wanted.isParallel;
+  return replyGrammar(wish);
+}
+
 std::shared_ptr<const Automaton> grammar(const char *format, bool isRequired,
                                          bool isParallel = true) {
-  auto automaton = toolGrammar(*toolFormatNamed(format), grammarTools(),
-                               markTokenizer(), {isRequired, isParallel});
+  auto automaton = grammarOf(*toolFormatNamed(format), grammarTools(),
+                             {isRequired, isParallel});
   EXPECT_TRUE(automaton.isOk()) << automaton.status().message();
   return automaton ? *automaton : nullptr;
 }
@@ -103,11 +121,6 @@ const Form kForms[] = {
      "<|tool_calls_section_begin|><|tool_call_begin|>functions.add"
      "<|tool_call_argument_begin|>{\"x\": 1}<|tool_call_end|>"
      "<|tool_calls_section_end|>"},
-    {"gpt-oss",
-     " to=functions.add<|channel|>commentary <|constrain|>json<|message|>"
-     "{\"x\": 1}",
-     " to=functions.add<|channel|>commentary <|constrain|>json<|message|>1",
-     " to=functions.sub<|channel|>commentary <|constrain|>json<|message|>{}"},
     {"deepseek-v3",
      "<\uFF5Ctool\u2581calls\u2581begin\uFF5C><\uFF5Ctool\u2581call\u2581begin"
      "\uFF5C>function<\uFF5Ctool\u2581sep\uFF5C>add\n```json\n{\"x\": 1}\n```"
@@ -149,7 +162,7 @@ const Form kForms[] = {
      "</\uFF5CDSML\uFF5Cfunction_calls>",
      "x"}};
 
-TEST(ToolGrammar, RequiredCallsFollowTheirSchemas) {
+TEST(ReplyGrammar, RequiredCallsFollowTheirSchemas) {
   for (const Form &form : kForms) {
     auto required = grammar(form.format, /*isRequired=*/true);
     EXPECT_TRUE(accepts(required, form.call)) << form.format;
@@ -160,9 +173,10 @@ TEST(ToolGrammar, RequiredCallsFollowTheirSchemas) {
   }
 }
 
-TEST(ToolGrammar, WhatItAllowsIsParsed) {
+TEST(ReplyGrammar, WhatItAllowsIsParsed) {
   for (const Form &form : kForms) {
-    ToolCallParser parser(*toolFormatNamed(form.format), grammarTools());
+    const std::vector<ToolFormat> formats = {*toolFormatNamed(form.format)};
+    ToolCallParser parser(formats, grammarTools());
     std::string arguments;
     bool hasEnded = false;
     auto take = [&](const std::vector<ToolEvent> &events) {
@@ -181,7 +195,7 @@ TEST(ToolGrammar, WhatItAllowsIsParsed) {
   }
 }
 
-TEST(ToolGrammar, OtherwiseTextIsFreeUntilACallBegins) {
+TEST(ReplyGrammar, OtherwiseTextIsFreeUntilACallBegins) {
   for (const Form &form : kForms) {
     auto free = grammar(form.format, /*isRequired=*/false);
     if (!free)
@@ -199,10 +213,9 @@ TEST(ToolGrammar, OtherwiseTextIsFreeUntilACallBegins) {
   EXPECT_FALSE(accepts(hermes, kForms[0].wrongType));
   EXPECT_TRUE(accepts(hermes, "<<tool_cal <tool_call"));
   EXPECT_EQ(grammar("llama-3.1", false), nullptr);
-  EXPECT_EQ(grammar("gpt-oss", false), nullptr);
 }
 
-TEST(ToolGrammar, SeveralCalls) {
+TEST(ReplyGrammar, SeveralCalls) {
   const std::string one = kForms[0].call;
   EXPECT_TRUE(accepts(grammar("hermes", true), one + "\n" + one));
   EXPECT_FALSE(
@@ -212,29 +225,53 @@ TEST(ToolGrammar, SeveralCalls) {
                       "{\"anything\": [1]}}\n</tool_call>"));
 }
 
-TEST(ToolGrammar, WhatCannotBeHeldIsAnError) {
+TEST(ReplyGrammar, WhatCannotBeHeldIsAnError) {
   std::vector<Tool> bad = {
       {"f", "", Json::parse(R"({"type": "object", "properties": {
-                                "a": {"type": "string", "not": {}}}})")}};
+                                "a": {"$ref": "other.json"}}})")}};
   const ToolFormat &hermes = *toolFormatNamed("hermes");
-  auto required =
-      toolGrammar(hermes, bad, markTokenizer(), {.isRequired = true});
+  auto required = grammarOf(hermes, bad, {.mustCall = true});
   EXPECT_EQ(required.status().code(), StatusCode::Usage);
   EXPECT_THAT(required.status().message(), HasSubstr("\"f\""));
   EXPECT_THAT(required.status().message(), HasSubstr("#/properties/a"));
   // A call that need not be made is then held to any object.
-  auto free = toolGrammar(hermes, bad, markTokenizer(), {});
+  auto free = grammarOf(hermes, bad, {});
   ASSERT_TRUE(free.isOk()) << free.status().message();
   EXPECT_TRUE(accepts(*free, "<tool_call>\n{\"name\": \"f\", \"arguments\": "
                              "{\"b\": 1}}\n</tool_call>"));
   bad[0].isStrict = true;
-  EXPECT_FALSE(toolGrammar(hermes, bad, markTokenizer(), {}).isOk());
+  EXPECT_FALSE(grammarOf(hermes, bad, {}).isOk());
   bad[0].parameters = Json::parse(
       R"({"type": "object", "properties": {"a": {"type": "string",
-          "minLength": 2}}})");
-  auto tagged = toolGrammar(*toolFormatNamed("glm-4.5"), bad, markTokenizer(),
-                            {.isRequired = true});
-  EXPECT_THAT(tagged.status().message(), HasSubstr("minLength"));
+          "pattern": "("}}})");
+  auto tagged = grammarOf(*toolFormatNamed("glm-4.5"), bad, {.mustCall = true});
+  EXPECT_THAT(tagged.status().message(), HasSubstr("pattern"));
+}
+
+// Text between marks is held to its schema, and parameters come in any order.
+TEST(ReplyGrammar, ParametersBetweenMarks) {
+  const std::vector<Tool> tools = {
+      {"f", "", Json::parse(R"({"type": "object", "required": ["b"],
+          "properties": {"a": {"type": "string", "minLength": 2},
+          "b": {"type": "string", "pattern": "^[a-z/.]+$"},
+          "c": {"enum": ["red", "blue"], "type": "string"}}})")}};
+  auto automaton =
+      *grammarOf(*toolFormatNamed("qwen3-coder"), tools, {.mustCall = true});
+  auto call = [](std::initializer_list<std::pair<const char *, const char *>>
+                     parameters) {
+    std::string text = "<tool_call>\n<function=f>\n";
+    for (auto [name, value] : parameters)
+      text += fmt::format("<parameter={}>\n{}\n</parameter>\n", name, value);
+    return text + "</function>\n</tool_call>";
+  };
+  EXPECT_TRUE(accepts(automaton, call({{"a", "xy"}, {"b", "src/x.c"}})));
+  EXPECT_TRUE(accepts(automaton,
+                      call({{"c", "red"}, {"b", "x"}, {"a", "\"q\"\n<x>"}})));
+  EXPECT_FALSE(accepts(automaton, call({{"b", "x"}, {"a", "x"}})));
+  EXPECT_FALSE(accepts(automaton, call({{"b", "X"}})));
+  EXPECT_FALSE(accepts(automaton, call({{"a", "xy"}})));
+  EXPECT_FALSE(accepts(automaton, call({{"b", "x"}, {"b", "y"}})));
+  EXPECT_FALSE(accepts(automaton, call({{"b", "x"}, {"c", "green"}})));
 }
 
 } // namespace

@@ -1,0 +1,312 @@
+#include "runtime/chat/CallGrammar.h"
+
+#include "runtime/base/Text.h"
+#include "runtime/chat/FreeText.h"
+#include "runtime/chat/ToolValue.h"
+#include "runtime/constrain/JsonSchema.h"
+#include "runtime/text/StreamDecoder.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace moert {
+
+using Json = nlohmann::ordered_json;
+using Body = ToolFormat::Body;
+
+/// A mark in which kNumber stands for digits.
+ExprId CallGrammar::mark(const std::string &bytes) {
+  std::vector<ExprId> parts;
+  size_t from = 0;
+  for (size_t at; (at = bytes.find(ToolFormat::kNumber, from)) != bytes.npos;
+       from = at + 1)
+    parts.insert(parts.end(),
+                 {grammar_.bytes(bytes.substr(from, at - from)),
+                  grammar_.repeat(grammar_.chars({{'0', '9'}}), 1, 3)});
+  parts.push_back(grammar_.bytes(bytes.substr(from)));
+  return grammar_.sequence(std::move(parts));
+}
+
+/// What of a mark text could have: it has no control tokens.
+static std::string_view textOf(std::string_view mark) {
+  mark = withoutBlanks(mark);
+  return mark.substr(0, mark.find(kControlOpen));
+}
+
+/// Any text that does not have this mark.
+ExprId CallGrammar::text(std::string_view mark) {
+  return addTextWithout(grammar_, textOf(mark));
+}
+
+StatusOr<ExprId> CallGrammar::calls(const ToolFormat &form, bool isParallel) {
+  std::vector<ExprId> each;
+  for (const Tool &tool : tools_) {
+    MOE_ASSIGN_OR_RETURN(ExprId one, call(form, tool));
+    each.push_back(one);
+  }
+  RuleId rule = grammar_.declare("calls-" + form.name);
+  grammar_.define(rule, grammar_.choice(std::move(each)));
+  ExprId all = grammar_.rule(rule);
+  if (isParallel && !form.isBare)
+    all = grammar_.sequence(
+        {all, grammar_.repeat(grammar_.sequence({mark(form.between), all}), 0,
+                              Expr::kUnbounded)});
+  if (form.body == Body::JsonList)
+    all = grammar_.sequence({grammar_.bytes("["), json_.space(), all,
+                             json_.space(), grammar_.bytes("]")});
+  // The mark that closes a list is its bracket.
+  std::string close = form.sectionClose;
+  if (form.body == Body::JsonList && close.starts_with("]"))
+    close.erase(0, 1);
+  return grammar_.sequence({mark(form.sectionOpen), all, mark(close)});
+}
+
+StatusOr<ExprId> CallGrammar::call(const ToolFormat &form, const Tool &tool) {
+  StatusOr<ExprId> body = grammar_.empty();
+  switch (form.body) {
+  case Body::Json:
+  case Body::JsonList: {
+    MOE_ASSIGN_OR_RETURN(ExprId one, object(form, tool));
+    const ExprId open = form.isBare ? grammar_.empty() : mark(form.open);
+    return grammar_.sequence({open, one, mark(form.close)});
+  }
+  case Body::NamedJson:
+    body = arguments(tool);
+    break;
+  case Body::NamedBare:
+    body = grammar_.sequence(
+        {grammar_.bytes("{"),
+         textWithout(grammar_, fmt::format("text{}", texts_++), {form.close},
+                     {.hasControls = true}),
+         grammar_.bytes("}")});
+    break;
+  case Body::Tagged:
+    body = tagged(form, tool);
+    break;
+  }
+  if (!body)
+    return body.status();
+  return grammar_.sequence({head(form, tool.name), *body, mark(form.close)});
+}
+
+/// An object with a call's name and arguments.
+StatusOr<ExprId> CallGrammar::object(const ToolFormat &form, const Tool &tool) {
+  MOE_ASSIGN_OR_RETURN(ExprId body, arguments(tool));
+  auto key = [&](const std::string &name) {
+    return json_.stringOf(std::set<std::string>{name});
+  };
+  std::vector<JsonText::Member> members = {
+      {key(form.nameKey), json_.constant(tool.name), true},
+      {key(form.argumentsKey), body, true}};
+  if (!form.idKey.empty())
+    members.push_back({key(form.idKey), json_.string(), form.idIsFirst});
+  return json_.objectOf(members, {});
+}
+
+/// What precedes the arguments.
+ExprId CallGrammar::head(const ToolFormat &form, const std::string &name) {
+  ExprId written = grammar_.bytes(name);
+  const ExprId id = grammar_.repeat(
+      grammar_.chars({{'0', '9'}, {'A', 'Z'}, {'a', 'z'}}), 1, 64);
+  if (form.nameIsId)
+    written = grammar_.sequence(
+        {grammar_.bytes("functions." + name + ":"),
+         grammar_.repeat(grammar_.chars({{'0', '9'}}), 1, 3)});
+  if (!form.idOpen.empty())
+    written = grammar_.sequence({written, grammar_.optional(grammar_.sequence(
+                                              {mark(form.idOpen), id}))});
+  if (!form.idClose.empty())
+    written = grammar_.sequence({id, mark(form.idClose), written});
+  return grammar_.sequence({mark(form.open), written, mark(form.nameClose),
+                            mark(form.attributes), mark(form.headEnd)});
+}
+
+//===----------------------------------------------------------------------===//
+// Arguments
+//===----------------------------------------------------------------------===//
+
+StatusOr<ExprId> CallGrammar::arguments(const Tool &tool) {
+  Json schema = tool.parameters;
+  // No schema, and one that says nothing, allow all objects.
+  if (!schema.is_object())
+    schema = Json::object();
+  if (!schema.contains("type"))
+    schema["type"] = "object";
+  return schemaExpr(tool, schema, json_.object(), "");
+}
+
+StatusOr<ExprId> CallGrammar::schemaExpr(const Tool &tool, const Json &schema,
+                                         ExprId otherwise,
+                                         std::string_view place) {
+  StatusOr<Grammar> parsed = parseJsonSchema(schema);
+  if (parsed) {
+    Status status = parsed->check();
+    if (status)
+      return grammar_.embed(*parsed, fmt::format("schema{}-", schemas_++));
+    parsed = status;
+  }
+  if (mustHold_ || tool.isStrict)
+    return parsed.status().at(
+        fmt::format("the arguments of {}{}", moert::quoted(tool.name), place));
+  return otherwise;
+}
+
+StatusOr<ExprId> CallGrammar::tagged(const ToolFormat &form, const Tool &tool) {
+  const Json none = Json::object();
+  const Json &schema = tool.parameters.is_object() ? tool.parameters : none;
+  auto found = schema.find("properties");
+  const bool isListed = found != schema.end() && found->is_object();
+  const Json &properties = isListed ? *found : none;
+  const Json required = schema.value("required", Json::array());
+  Series all{.isAnyOrder = true};
+  for (const auto &[name, each] : properties.items()) {
+    MOE_ASSIGN_OR_RETURN(
+        ExprId one, parameter(form, tool, grammar_.bytes(name), name, each));
+    all.entries.push_back(one);
+    all.isRequired.push_back(required.is_array() &&
+                             std::find(required.begin(), required.end(),
+                                       Json(name)) != required.end());
+  }
+  // As for JSON: a schema without properties is open, one with them if it says
+  // so.
+  auto more = schema.find("additionalProperties");
+  const bool isOpen = more == schema.end() ? !isListed : *more != false;
+  if (isOpen && form.closeOf("x") == form.closeOf("y")) {
+    MOE_ASSIGN_OR_RETURN(
+        ExprId one,
+        parameter(form, tool, otherName(form, properties), "",
+                  more != schema.end() && more->is_object() ? *more : Json()));
+    all.rest.push_back(one);
+  }
+  // Some leave a line for parameters that are not there.
+  const std::string &before =
+      isListed && !properties.empty() ? form.parameterClose : form.nameClose;
+  return grammar_.sequence({grammar_.series(std::move(all)),
+                            before.ends_with('\n')
+                                ? grammar_.optional(grammar_.bytes("\n"))
+                                : grammar_.empty()});
+}
+
+/// A name of a parameter that is none of these.
+ExprId CallGrammar::otherName(const ToolFormat &form, const Json &properties) {
+  const ExprId name = text(form.parameterNameClose);
+  std::set<std::string> known;
+  for (const auto &[each, schema] : properties.items())
+    known.insert(each);
+  std::string key = "no name of";
+  for (const std::string &each : known)
+    key += " " + Json(each).dump();
+  return grammar_.checked(
+      name, std::make_shared<const TextCheck>(
+                key, [known = std::move(known)](std::string_view text) {
+                  return !text.empty() && !known.contains(std::string(text));
+                }));
+}
+
+StatusOr<ExprId> CallGrammar::parameter(const ToolFormat &form,
+                                        const Tool &tool, ExprId written,
+                                        const std::string &name,
+                                        const Json &schema) {
+  MOE_ASSIGN_OR_RETURN(ExprId body, value(form, tool, name, schema));
+  return grammar_.sequence({mark(form.parameterOpen), written,
+                            mark(form.parameterNameClose), body,
+                            mark(form.closeOf(name))});
+}
+
+/// A value with what stands between its parameter's name and it.
+StatusOr<ExprId> CallGrammar::value(const ToolFormat &form, const Tool &tool,
+                                    const std::string &name,
+                                    const Json &schema) {
+  const ValueTypes allowed = valueTypes(schema, tool.parameters);
+  const ExprId valueOpen = mark(form.valueOpen);
+  const std::string close = form.closeOf(name);
+  std::vector<ExprId> ways;
+  auto add = [&](const char *type, ExprId written) {
+    ways.push_back(
+        grammar_.sequence({mark(form.attributesOf(type)), valueOpen, written}));
+  };
+  // Strings between marks are plain text.
+  if (!allowed.values.empty()) {
+    for (const Json &each : allowed.values)
+      if (each.is_string())
+        add("string", grammar_.bytes(each.get<std::string>()));
+  } else if (allowed.allows("string")) {
+    StatusOr<ExprId> written = plainText(tool, name, schema, close);
+    if (!written)
+      return written.status();
+    add("string", *written);
+    // Such text may be any value, unless attributes tell them apart.
+    if (form.typeAttributes.empty())
+      return grammar_.choice(std::move(ways));
+  }
+  const bool isText = allowed.types == std::vector<std::string>{"string"};
+  if (!isText) {
+    if (form.values == ToolFormat::Values::Nested) {
+      // Values inside have marks of their own: the first mark that closes the
+      // parameter ends it.
+      add("object", textWithout(grammar_, fmt::format("text{}", texts_++), {},
+                                {.hasControls = true}));
+    } else {
+      MOE_ASSIGN_OR_RETURN(ExprId json, jsonValue(tool, name, schema));
+      if (form.typeAttributes.empty()) {
+        add("object", json);
+      } else {
+        // Each type has its attributes; the schema holds the value.
+        std::vector<std::string> seen;
+        for (const char *type :
+             {"integer", "number", "boolean", "null", "object", "array"}) {
+          const std::string attributes = form.attributesOf(type);
+          if (!allowed.allows(type) ||
+              std::ranges::find(seen, attributes) != seen.end())
+            continue;
+          seen.push_back(attributes);
+          add(type, json);
+        }
+      }
+      if (form.values == ToolFormat::Values::Python)
+        for (auto [type, words] : std::initializer_list<
+                 std::pair<const char *, std::vector<std::string>>>{
+                 {"boolean", {"True", "False"}}, {"null", {"None"}}})
+          if (allowed.allows(type) && allowed.values.empty())
+            for (const std::string &word : words)
+              add(type, grammar_.bytes(word));
+    }
+  }
+  return grammar_.choice(std::move(ways));
+}
+
+/// A string as plain text, held to its schema.
+StatusOr<ExprId> CallGrammar::plainText(const Tool &tool,
+                                        const std::string &name, Json schema,
+                                        const std::string &close) {
+  if (!schema.is_object())
+    return text(close);
+  addDefinitions(tool, schema);
+  StatusOr<std::optional<ExprId>> held =
+      addPlainText(grammar_, schema, textOf(close));
+  if (held && *held)
+    return **held;
+  if (!mustHold_ && !tool.isStrict)
+    return text(close);
+  return (held ? Status(StatusCode::Usage, "no text fits") : held.status())
+      .at(fmt::format("the arguments of {} at parameter {}",
+                      moert::quoted(tool.name), moert::quoted(name)));
+}
+
+/// References are to the whole schema.
+void CallGrammar::addDefinitions(const Tool &tool, Json &schema) {
+  for (const char *key : {"$defs", "definitions"})
+    if (schema.is_object() && tool.parameters.contains(key))
+      schema[key] = tool.parameters[key];
+}
+
+StatusOr<ExprId> CallGrammar::jsonValue(const Tool &tool,
+                                        const std::string &name, Json schema) {
+  if (schema.is_null())
+    return json_.value();
+  addDefinitions(tool, schema);
+  return schemaExpr(tool, schema, json_.value(),
+                    " at parameter " + moert::quoted(name));
+}
+
+} // namespace moert

@@ -1,0 +1,67 @@
+//===- CallGrammar.h - Grammars of calls of tools ---------------*- C++ -*-===//
+
+#ifndef MOE_RUNTIME_CHAT_CALLGRAMMAR_H
+#define MOE_RUNTIME_CHAT_CALLGRAMMAR_H
+
+#include "runtime/base/Status.h"
+#include "runtime/chat/ToolFormat.h"
+#include "runtime/constrain/Grammar.h"
+#include "runtime/constrain/JsonText.h"
+
+#include <string>
+#include <vector>
+
+namespace moert {
+
+/// Adds calls of tools to a grammar, in the spelling in which a model of the
+/// form writes them.
+class CallGrammar {
+public:
+  /// With `mustHold`, a schema that cannot be held to is an error, which names
+  /// the tool and the place in its schema; otherwise the arguments of a tool
+  /// that is not strict are then any object.
+  CallGrammar(Grammar &grammar, const std::vector<Tool> &tools, bool mustHold)
+      : grammar_(grammar), tools_(tools), mustHold_(mustHold),
+        json_(grammar, {}) {}
+
+  /// One call, or several with `isParallel`, and what stands around them.
+  StatusOr<ExprId> calls(const ToolFormat &form, bool isParallel);
+  /// One call, with its marks but not those around all calls.
+  StatusOr<ExprId> call(const ToolFormat &form, const Tool &tool);
+  /// The arguments alone, as JSON.
+  StatusOr<ExprId> arguments(const Tool &tool);
+
+private:
+  StatusOr<ExprId> object(const ToolFormat &form, const Tool &tool);
+  ExprId head(const ToolFormat &form, const std::string &name);
+  StatusOr<ExprId> tagged(const ToolFormat &form, const Tool &tool);
+  ExprId otherName(const ToolFormat &form,
+                   const nlohmann::ordered_json &properties);
+  StatusOr<ExprId> parameter(const ToolFormat &form, const Tool &tool,
+                             ExprId written, const std::string &name,
+                             const nlohmann::ordered_json &schema);
+  StatusOr<ExprId> value(const ToolFormat &form, const Tool &tool,
+                         const std::string &name,
+                         const nlohmann::ordered_json &schema);
+  StatusOr<ExprId> plainText(const Tool &tool, const std::string &name,
+                             nlohmann::ordered_json schema,
+                             const std::string &close);
+  static void addDefinitions(const Tool &tool, nlohmann::ordered_json &schema);
+  StatusOr<ExprId> jsonValue(const Tool &tool, const std::string &name,
+                             nlohmann::ordered_json schema);
+  ExprId text(std::string_view mark);
+  StatusOr<ExprId> schemaExpr(const Tool &tool,
+                              const nlohmann::ordered_json &schema,
+                              ExprId otherwise, std::string_view place);
+  ExprId mark(const std::string &bytes);
+
+  Grammar &grammar_;
+  const std::vector<Tool> &tools_;
+  bool mustHold_;
+  JsonText json_;
+  int texts_ = 0, schemas_ = 0;
+};
+
+} // namespace moert
+
+#endif // MOE_RUNTIME_CHAT_CALLGRAMMAR_H

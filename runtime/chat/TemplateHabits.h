@@ -1,0 +1,77 @@
+//===- TemplateHabits.h - How a template takes conversations ----*- C++ -*-===//
+//
+// Chat templates differ in what they accept: some raise an exception for a
+// second system message, some leave out the text beside a call, some want ids
+// of nine letters. What a template does is found by rendering small
+// conversations with it, whose texts are words that occur nowhere else, and by
+// looking for these words in the result. No template is known by its name.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_RUNTIME_CHAT_TEMPLATEHABITS_H
+#define MOE_RUNTIME_CHAT_TEMPLATEHABITS_H
+
+#include "runtime/base/Status.h"
+
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+namespace moert {
+
+/// A template takes a conversation if it renders it and all texts of the
+/// messages are in the result, in their order.
+struct TemplateHabits {
+  /// Contents are lists of parts {"type": "text", "text": ...}, not strings.
+  bool wantsParts = false;
+
+  /// The role of instructions in front of all messages: "system", "developer",
+  /// or "" if the template takes none of them.
+  std::string systemRole = "system";
+  bool takesSystemsInARow = true; ///< In front of all messages.
+  bool takesLateSystem = true;    ///< After other messages, anywhere.
+  bool takesSystemAlone = true;   ///< Without a message of the user.
+
+  bool takesAssistantFirst = true;
+  bool takesUsersInARow = true;
+  bool takesAssistantsInARow = true;
+
+  /// Calls of tools and their results; otherwise both have to be text.
+  bool takesCalls = true;
+  /// Arguments are JSON objects; otherwise their JSON text.
+  bool takesObjects = true;
+  /// Arguments may be a text that is no JSON.
+  bool takesBrokenArguments = true;
+  enum class Ids {
+    Any,
+    Nine, ///< Nine letters or digits.
+    Name, ///< "functions.NAME:NUMBER": the id says the name of the tool.
+  };
+  Ids ids = Ids::Any;
+  bool takesSeveralCalls = true; ///< In one message.
+  bool takesTextBesideCall = true;
+  bool takesCallAfterText = true; ///< In the assistant's next message.
+  bool takesUserAfterTool = true;
+  bool takesLooseResults = true; ///< Without a call.
+
+  /// The members of an assistant's message that have its reasoning.
+  std::vector<std::string> reasoningNames = {"reasoning_content", "thinking",
+                                             "reasoning"};
+
+  /// Those of a template that takes alternating texts of user and assistant,
+  /// beginning with the user's, and nothing else.
+  static TemplateHabits plainest();
+};
+
+/// Renders the variables of a template: an object with `messages` and others.
+using RenderVariables =
+    std::function<StatusOr<std::string>(const nlohmann::ordered_json &)>;
+
+/// The habits of a template, with or without tools: some write calls only
+/// beside the tools.
+TemplateHabits habitsOf(const RenderVariables &render, bool hasTools);
+
+} // namespace moert
+
+#endif // MOE_RUNTIME_CHAT_TEMPLATEHABITS_H

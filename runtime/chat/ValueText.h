@@ -1,0 +1,38 @@
+//===- ValueText.h - Values that are not written as JSON --------*- C++ -*-===//
+//
+// Some families write arguments in notations of their own. Each function
+// converts one to JSON, and gives nothing for text that is none of it or is
+// nested deeper than JsonScanner::kMostNesting.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_RUNTIME_CHAT_VALUETEXT_H
+#define MOE_RUNTIME_CHAT_VALUETEXT_H
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace moert {
+
+/// Gemma's: keys have no quotes, and strings stand between two marks, as in
+/// {city:<|"|>Bern<|"|>,days:3}.
+std::optional<std::string> jsonOfBare(std::string_view text);
+/// The mark around such strings.
+inline constexpr std::string_view kBareQuote = "<|\"|>";
+
+/// Python's literals: {'city': 'Bern', 'now': True, 'at': None}.
+std::optional<std::string> jsonOfPython(std::string_view text);
+
+/// MiniMax M3's: members between marks of their names, items between those of
+/// "item", all with `prefix` in front: P<city>BernP</city>. `schema`, whose
+/// references are to `root`, tells the types of what is inside (valueJson()).
+std::optional<std::string> jsonOfNested(std::string_view text,
+                                        std::string_view prefix,
+                                        const nlohmann::ordered_json &schema,
+                                        const nlohmann::ordered_json &root);
+
+} // namespace moert
+
+#endif // MOE_RUNTIME_CHAT_VALUETEXT_H

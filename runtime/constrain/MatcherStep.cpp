@@ -1,0 +1,266 @@
+// Steps from one position to the next one.
+#include "runtime/constrain/Matcher.h"
+
+#include <algorithm>
+#include <bit>
+#include <set>
+
+namespace moert {
+
+namespace {
+uint64_t mixed(uint64_t hash, uint64_t value) {
+  hash = (hash ^ value) * 0x9E3779B97F4A7C15u;
+  return hash ^ hash >> 29;
+}
+} // namespace
+
+size_t Matcher::FrameHash::operator()(const Frame &frame) const {
+  uint64_t hash = mixed(uint32_t(frame.followUp), uint32_t(frame.parent));
+  return mixed(mixed(hash, uint64_t(uint32_t(frame.data)) << 32 | frame.start),
+               uint32_t(frame.check));
+}
+
+uint64_t Matcher::hashOf(const Position &position) {
+  uint64_t hash = position.canEnd;
+  for (const Way &way : position.ways) {
+    hash = mixed(mixed(hash, uint32_t(way.state)), uint32_t(way.frame));
+    hash = mixed(mixed(hash, uint32_t(way.scan.at)),
+                 uint64_t(way.scan.inside) << 32 | uint32_t(way.scan.count));
+  }
+  return hash;
+}
+
+Matcher::FrameId Matcher::frame(Frame frame) {
+  frame.start = 0;
+  frame.depth = 1;
+  if (frame.parent != kBottom) {
+    frame.start = frames_[size_t(frame.parent)].start;
+    frame.depth = frames_[size_t(frame.parent)].depth + 1;
+  }
+  if (frame.check >= 0 &&
+      automaton_->check(frame.check).scope() == TextCheck::Scope::Own) {
+    frame.start = uint32_t(text_.size());
+    isTextual_ = true;
+  }
+  auto [it, isNew] = frameIds_.try_emplace(frame, FrameId(frames_.size()));
+  if (isNew)
+    frames_.push_back(frame);
+  return it->second;
+}
+
+ScanRun &Matcher::scanRun(int32_t index) {
+  std::shared_ptr<LearntScan> &scan = scans_[size_t(index)];
+  if (!scan) {
+    scan = library_->find(automaton_->scanners()[size_t(index)]);
+    usedScans_.push_back(scan.get());
+  }
+  return *scan->run;
+}
+
+Matcher::Way Matcher::wayTo(Automaton::StateId state, FrameId frame) {
+  Way way{state, frame};
+  if (int32_t scan = (*automaton_)[state].scan; scan >= 0)
+    way.scan = scanRun(scan).start();
+  return way;
+}
+
+/// Returns the data of a series after another part: an entry, or one of the
+/// rest.
+int32_t Matcher::seenWith(const Automaton::SeriesStates &series, int32_t data,
+                          std::optional<size_t> entry) {
+  auto counted = [&](int32_t count, int32_t enough) {
+    return series.most == Expr::kUnbounded ? std::min(count + 1, enough)
+                                           : count + 1;
+  };
+  if (!series.isAnyOrder)
+    return counted(data,
+                   std::max(series.least, int32_t(series.entries.size())));
+  Seen seen = seen_[size_t(data)];
+  seen.count = counted(seen.count, series.least);
+  if (entry) {
+    if (seen.bits.size() <= *entry / 64)
+      seen.bits.resize(*entry / 64 + 1, 0);
+    seen.bits[*entry / 64] |= uint64_t(1) << *entry % 64;
+    seen.required += !series.isRequired.empty() && series.isRequired[*entry];
+  }
+  auto [it, isNew] =
+      seenIds_.try_emplace(std::move(seen), int32_t(seen_.size()));
+  if (isNew)
+    seen_.push_back(it->first);
+  return it->second;
+}
+
+template <class Follow>
+void Matcher::followSeries(Way way, const Automaton::State &state,
+                           Follow follow,
+                           const std::function<void(FrameId)> &leave) {
+  using Turn = Automaton::Turn;
+  const Automaton::SeriesStates &series = automaton_->series(state.series);
+  const Frame own = frames_[size_t(way.frame)];
+  const bool isAny = series.isAnyOrder;
+  const int32_t count = isAny ? seen_[size_t(own.data)].count : own.data;
+  const int32_t missing =
+      isAny ? series.required - seen_[size_t(own.data)].required : 0;
+  if (state.turn != Turn::Part && count >= series.least && missing == 0)
+    leave(way.frame);
+  const int32_t room =
+      series.most == Expr::kUnbounded ? INT32_MAX : series.most - count;
+  if (room <= 0)
+    return;
+  auto call = [&](Automaton::StateId entry, std::optional<size_t> number) {
+    Frame after = own;
+    after.data = seenWith(series, own.data, number);
+    follow(
+        wayTo(entry, frame({.followUp = series.next, .parent = frame(after)})));
+  };
+  // The first entry that may come, if any order is allowed.
+  auto mayCome = [&](size_t i) {
+    if (seen_[size_t(own.data)].has(i))
+      return false;
+    const bool isRequired = !series.isRequired.empty() && series.isRequired[i];
+    return isRequired || missing < room;
+  };
+  const size_t entries = series.entries.size();
+  const bool hasRest = !series.rest.empty() &&
+                       (isAny ? missing < room : size_t(count) >= entries);
+  if (state.turn == Turn::Next) {
+    bool hasMore = hasRest || (!isAny && size_t(count) < entries);
+    for (size_t i = 0; isAny && i < entries && !hasMore; ++i)
+      hasMore = mayCome(i);
+    if (hasMore)
+      follow(wayTo(series.separator, way.frame));
+    return;
+  }
+  work_ += entries / 16;
+  if (!isAny && size_t(count) < entries)
+    call(series.entries[size_t(count)], std::nullopt);
+  for (size_t i = 0; isAny && i < entries; ++i)
+    if (mayCome(i))
+      call(series.entries[i], i);
+  if (hasRest)
+    for (Automaton::StateId entry : series.rest)
+      call(entry, std::nullopt);
+}
+
+Matcher::PositionId Matcher::close(std::vector<Way> open) {
+  std::set<Way> seen(open.begin(), open.end());
+  std::vector<Way> ways;
+  bool canEnd = false;
+  auto follow = [&](Way way) {
+    const bool fits = way.frame == kBottom ||
+                      frames_[size_t(way.frame)].depth <= limits_.depth;
+    if (fits && seen.insert(way).second)
+      open.push_back(way);
+  };
+  std::function<void(FrameId)> leave = [&](FrameId id) {
+    if (id == kBottom) {
+      canEnd = true;
+      return;
+    }
+    const Frame left = frames_[size_t(id)];
+    if (left.check >= 0) {
+      isTextual_ = true;
+      const std::string_view text = std::string_view(text_).substr(left.start);
+      work_ += 64 + text.size() / 2;
+      if (!automaton_->check(left.check).holds(text))
+        return;
+    }
+    follow(wayTo(left.followUp, left.parent));
+  };
+  while (!open.empty()) {
+    if (seen.size() > limits_.ways) {
+      isFull_ = true;
+      return kDead;
+    }
+    const Way way = open.back();
+    open.pop_back();
+    const Automaton::State &state = (*automaton_)[way.state];
+    if (!state.bytes.empty())
+      ways.push_back(way);
+    if (state.scan >= 0) {
+      ScanRun &run = scanRun(state.scan);
+      if (run.goesOn(way.scan))
+        ways.push_back(way);
+      if (run.canEnd(way.scan))
+        follow(wayTo(state.scanEnd, way.frame));
+    }
+    for (Automaton::StateId target : state.empty)
+      follow(wayTo(target, way.frame));
+    for (const Automaton::Call &call : state.calls) {
+      FrameId inside = way.frame;
+      if (call.followUp != Automaton::kNone)
+        inside = frame({.followUp = call.followUp,
+                        .parent = way.frame,
+                        .check = call.check});
+      follow(wayTo(call.entry, inside));
+    }
+    if (state.series >= 0)
+      followSeries(way, state, follow, leave);
+    if (state.isEnd)
+      leave(way.frame);
+  }
+  work_ += seen.size();
+  if (ways.empty() && !canEnd)
+    return kDead;
+  return positionOf(std::move(ways), canEnd);
+}
+
+Matcher::PositionId Matcher::positionOf(std::vector<Way> ways, bool canEnd) {
+  Position position{std::move(ways), canEnd, nullptr};
+  std::ranges::sort(position.ways);
+  const uint64_t hash = hashOf(position);
+  auto [begin, end] = positionIds_.equal_range(hash);
+  for (auto it = begin; it != end; ++it)
+    if (const Position &known = positions_[size_t(it->second)];
+        known.canEnd == position.canEnd && known.ways == position.ways)
+      return it->second;
+  if (positions_.size() >= limits_.mostPositions()) {
+    isFull_ = true;
+    return kDead;
+  }
+  auto id = PositionId(positions_.size());
+  positions_.push_back(std::move(position));
+  positionIds_.emplace(hash, id);
+  return id;
+}
+
+Matcher::PositionId Matcher::step(PositionId from, uint8_t byte) {
+  if (from < 0)
+    return kDead;
+  ++work_;
+  if (!positions_[size_t(from)].next) {
+    positions_[size_t(from)].next =
+        std::make_unique<std::array<PositionId, 256>>();
+    positions_[size_t(from)].next->fill(kUnknown);
+  }
+  PositionId known = (*positions_[size_t(from)].next)[byte];
+  if (known != kUnknown)
+    return known;
+  std::vector<Way> targets;
+  for (const Way &way : positions_[size_t(from)].ways) {
+    const Automaton::State &state = (*automaton_)[way.state];
+    for (const Automaton::ByteEdge &edge : state.bytes)
+      if (edge.first <= byte && byte <= edge.last)
+        targets.push_back(wayTo(edge.target, way.frame));
+    if (state.scan >= 0) {
+      Way next = way;
+      ScanRun &run = scanRun(state.scan);
+      if (run.next(next.scan, byte))
+        targets.push_back(next);
+      isFull_ |= run.isFull();
+    }
+  }
+  work_ += positions_[size_t(from)].ways.size();
+  std::ranges::sort(targets);
+  targets.erase(std::ranges::unique(targets).begin(), targets.end());
+  const bool wasTextual = std::exchange(isTextual_, false);
+  PositionId to = targets.empty() ? kDead : close(std::move(targets));
+  // A step that exceeded a limit is not remembered, because it may succeed once
+  // other positions have been forgotten.
+  if (!isFull_ && !isTextual_)
+    (*positions_[size_t(from)].next)[byte] = to;
+  isTextual_ |= wasTextual;
+  return to;
+}
+
+} // namespace moert

@@ -1,0 +1,336 @@
+#include "runtime/constrain/SchemaMerge.h"
+
+#include "runtime/constrain/SchemaValidator.h"
+
+#include <algorithm>
+#include <set>
+
+namespace moert {
+
+using Json = nlohmann::json;
+
+namespace {
+/// More ways are not written out: the combination is then only checked.
+constexpr size_t kMostWays = 64;
+/// References and combinations inside each other for the same value.
+constexpr int kDeepestMerge = 32;
+/// Keywords that are looked at when a value is complete.
+constexpr const char *kOnlyChecked[] = {"not", "dependentRequired",
+                                        "dependentSchemas", "unevaluatedItems",
+                                        "unevaluatedProperties"};
+
+Json both(const Json &one, const Json &two) {
+  if (one == true || one == two)
+    return two;
+  if (two == true)
+    return one;
+  return {{"allOf", {one, two}}};
+}
+
+/// Adds the keywords of one schema to those of another one.
+class WordMerger {
+public:
+  explicit WordMerger(Json &to) : to_(to) {}
+
+  /// Returns false if some could not be added.
+  bool add(const Json &from) {
+    closeNames(from);
+    // What `items` means depends on `prefixItems` beside it.
+    const bool hasLists =
+        (to_.contains("items") || to_.contains("prefixItems")) &&
+        (from.contains("items") || from.contains("prefixItems"));
+    const bool skipsLists = hasLists && (to_.contains("prefixItems") ||
+                                         from.contains("prefixItems"));
+    isExact_ &= !skipsLists;
+    for (const auto &[word, value] : from.items())
+      if (!skipsLists || !isAnyOf(word, {"items", "prefixItems"}))
+        addWord(word, value);
+    return isExact_;
+  }
+
+private:
+  static bool isAnyOf(const std::string &word,
+                      std::initializer_list<const char *> words) {
+    return std::ranges::find(words, word) != words.end();
+  }
+
+  /// Names that one of them lists are additional ones of the other.
+  void closeNames(const Json &from) {
+    const bool hasPatterns =
+        to_.contains("patternProperties") || from.contains("patternProperties");
+    auto close = [&](const Json &closed, const Json &other) {
+      std::vector<std::pair<std::string, Json>> found;
+      auto rest = closed.find("additionalProperties");
+      auto names = other.find("properties");
+      if (rest == closed.end() || *rest == true || names == other.end())
+        return found;
+      auto known = closed.find("properties");
+      for (const auto &[name, schema] : names->items())
+        if (known == closed.end() || !known->contains(name))
+          found.emplace_back(name, *rest);
+      return found;
+    };
+    auto forOld = close(from, to_), forNew = close(to_, from);
+    if (hasPatterns && (!forOld.empty() || !forNew.empty())) {
+      isExact_ = false;
+      return;
+    }
+    for (auto *list : {&forOld, &forNew})
+      for (auto &[name, schema] : *list) {
+        Json &properties = to_["properties"];
+        auto it = properties.find(name);
+        properties[name] = it == properties.end() ? schema : both(*it, schema);
+      }
+  }
+
+  void addWord(const std::string &word, const Json &value) {
+    auto it = to_.find(word);
+    if (it == to_.end()) {
+      to_[word] = value;
+      return;
+    }
+    Json &known = *it;
+    if (known == value)
+      return;
+    if (word == "type")
+      known = commonTypes(known, value);
+    else if (word == "enum")
+      known = commonValues(known, value);
+    else if (isAnyOf(word, {"minimum", "exclusiveMinimum", "minLength",
+                            "minItems", "minProperties"}))
+      known = std::max(known, value);
+    else if (isAnyOf(word, {"maximum", "exclusiveMaximum", "maxLength",
+                            "maxItems", "maxProperties"}))
+      known = std::min(known, value);
+    else if (isAnyOf(word, {"pattern", "format", "multipleOf", "required"}))
+      addAll(known, value);
+    else if (isAnyOf(word, {"properties", "patternProperties"}))
+      addSchemas(known, value);
+    else if (isAnyOf(word, {"additionalProperties", "propertyNames", "items"}))
+      known = both(known, value);
+    else
+      isExact_ = false;
+  }
+
+  static Json commonTypes(const Json &one, const Json &two) {
+    std::set<std::string> common;
+    auto add = [&](const Json &from, const Json &other) {
+      for (const Json &type : from)
+        if (std::ranges::find(other, type) != other.end() ||
+            (type == "integer" &&
+             std::ranges::find(other, Json("number")) != other.end()))
+          common.insert(type.get<std::string>());
+    };
+    add(one, two);
+    add(two, one);
+    return common;
+  }
+
+  static Json commonValues(const Json &one, const Json &two) {
+    // Sorted, so that long lists take no long time.
+    std::set<Json> known(two.begin(), two.end());
+    Json common = Json::array();
+    for (const Json &value : one)
+      if (known.contains(value))
+        common.push_back(value);
+    return common;
+  }
+
+  static void addAll(Json &known, const Json &more) {
+    std::set<Json> all(known.begin(), known.end());
+    all.insert(more.begin(), more.end());
+    known = all;
+  }
+
+  static void addSchemas(Json &known, const Json &more) {
+    for (const auto &[name, schema] : more.items()) {
+      auto it = known.find(name);
+      known[name] = it == known.end() ? schema : both(*it, schema);
+    }
+  }
+
+  Json &to_;
+  bool isExact_ = true;
+};
+
+class Merger {
+public:
+  explicit Merger(const SchemaSource &source) : source_(source) {}
+
+  MergedSchema run(const Json &schema) {
+    std::vector<Json> ways = {Json::object()};
+    add(ways, schema, 0);
+    return {std::move(ways), isExact_};
+  }
+
+private:
+  /// Adds a schema to each of the ways.
+  void add(std::vector<Json> &ways, const Json &schema, int depth) {
+    if (schema.is_boolean()) {
+      if (schema == false)
+        ways.clear();
+      return;
+    }
+    if (depth > kDeepestMerge) {
+      isExact_ = false;
+      return;
+    }
+    addWords(ways, schema);
+    if (auto it = schema.find("$ref"); it != schema.end())
+      add(ways, source_.references.at(it->get<std::string>()), depth + 1);
+    if (auto all = schema.find("allOf"); all != schema.end())
+      for (const Json &each : *all)
+        add(ways, each, depth + 1);
+    for (const char *name : {"anyOf", "oneOf"}) {
+      auto list = schema.find(name);
+      if (list == schema.end())
+        continue;
+      if (name[0] == 'o' && !areDisjoint(*list, source_))
+        isExact_ = false;
+      addChoice(ways, list->get<std::vector<Json>>(), depth);
+    }
+    if (auto condition = schema.find("if"); condition != schema.end()) {
+      isExact_ = false;
+      const Json none = true;
+      auto branch = [&](const char *name) -> const Json & {
+        auto it = schema.find(name);
+        return it == schema.end() ? none : *it;
+      };
+      addChoice(ways, {both(*condition, branch("then")), branch("else")},
+                depth);
+    }
+    for (const char *word : kOnlyChecked)
+      if (schema.contains(word))
+        isExact_ = false;
+    // What unevaluatedProperties lets through is then checked.
+    if (schema.contains("unevaluatedProperties"))
+      for (Json &way : ways)
+        if (!way.contains("additionalProperties"))
+          way["additionalProperties"] = true;
+  }
+
+  void addWords(std::vector<Json> &ways, const Json &schema) {
+    Json words = schema;
+    for (const char *word :
+         {"$ref", "allOf", "anyOf", "oneOf", "if", "then", "else"})
+      words.erase(word);
+    for (const char *word : kOnlyChecked)
+      words.erase(word);
+    for (Json &way : ways)
+      isExact_ &= WordMerger(way).add(words);
+  }
+
+  void addChoice(std::vector<Json> &ways, const std::vector<Json> &choices,
+                 int depth) {
+    if (choices.size() * ways.size() > kMostWays) {
+      isExact_ = false;
+      return;
+    }
+    std::vector<Json> all;
+    for (const Json &choice : choices) {
+      std::vector<Json> copy = ways;
+      add(copy, choice, depth + 1);
+      all.insert(all.end(), copy.begin(), copy.end());
+    }
+    if (all.size() > kMostWays)
+      isExact_ = false; // And goes on with what was before.
+    else
+      ways = std::move(all);
+  }
+
+  const SchemaSource &source_;
+  bool isExact_ = true;
+};
+
+/// Follows references that have nothing beside them.
+const Json *resolved(const Json &schema, const SchemaSource &source) {
+  const Json *at = &schema;
+  for (int i = 0; i < kDeepestMerge && at->is_object() &&
+                  at->contains("$ref") && at->size() == 1;
+       ++i)
+    at = &source.references.at((*at)["$ref"].get<std::string>());
+  return at->is_object() ? at : nullptr;
+}
+
+/// The kinds of values that a schema accepts: its types, numbers as one.
+std::set<std::string> kindsOf(const Json &schema) {
+  std::set<std::string> kinds;
+  auto types = schema.find("type");
+  if (types != schema.end()) {
+    for (const Json &type : *types)
+      kinds.insert(type == "integer" ? "number" : type.get<std::string>());
+  } else if (auto values = schema.find("enum"); values != schema.end()) {
+    for (const Json &value : *values)
+      kinds.insert(value.is_number() ? "number" : value.type_name());
+  } else {
+    kinds = {"object", "array", "string", "number", "boolean", "null"};
+  }
+  return kinds;
+}
+
+/// Whether no value is in two of the lists, and each schema has one.
+bool haveDistinctValues(const std::vector<const Json *> &schemas) {
+  std::set<Json> seen;
+  for (const Json *schema : schemas) {
+    if (!schema || !schema->is_object() || !schema->contains("enum"))
+      return false;
+    std::set<Json> own((*schema)["enum"].begin(), (*schema)["enum"].end());
+    for (const Json &value : own)
+      if (!seen.insert(value).second)
+        return false;
+  }
+  return true;
+}
+
+/// Whether objects of these schemas differ in a member that all of them need.
+bool haveDistinctMember(const std::vector<const Json *> &schemas,
+                        const SchemaSource &source) {
+  auto needed = schemas[0]->find("required");
+  if (needed == schemas[0]->end())
+    return false;
+  return std::ranges::any_of(*needed, [&](const Json &name) {
+    std::vector<const Json *> members;
+    for (const Json *schema : schemas) {
+      auto required = schema->find("required");
+      auto properties = schema->find("properties");
+      const auto key = name.get<std::string>();
+      if (required == schema->end() || properties == schema->end() ||
+          std::ranges::find(*required, name) == required->end() ||
+          !properties->contains(key))
+        return false;
+      members.push_back(resolved((*properties)[key], source));
+    }
+    return haveDistinctValues(members);
+  });
+}
+} // namespace
+
+MergedSchema mergedSchema(const Json &schema, const SchemaSource &source) {
+  return Merger(source).run(schema);
+}
+
+bool areDisjoint(const Json &schemas, const SchemaSource &source) {
+  if (schemas.size() < 2)
+    return true;
+  std::map<std::string, std::vector<const Json *>> byKind;
+  std::vector<const Json *> all;
+  for (const Json &schema : schemas) {
+    if (schema == false)
+      continue;
+    const Json *words = resolved(schema, source);
+    if (!words)
+      return false;
+    all.push_back(words);
+    for (const std::string &kind : kindsOf(*words))
+      byKind[kind].push_back(words);
+  }
+  if (haveDistinctValues(all))
+    return true;
+  return std::ranges::all_of(byKind, [&](const auto &entry) {
+    return entry.second.size() < 2 || haveDistinctValues(entry.second) ||
+           (entry.first == "object" &&
+            haveDistinctMember(entry.second, source));
+  });
+}
+
+} // namespace moert
