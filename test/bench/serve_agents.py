@@ -5,9 +5,9 @@ subagent between their turns, clients that leave and try again, and several keys
   serve_agents.py PLAN.fb [--moert PATH] [--seconds 600] [--agents 4] [--tools 100] [--most TOKENS] [--check]
                   [options of moert serve]
 
-Each agent has a key, a system prompt and tools of its own and streams /v1/chat/completions. It begins with a prompt of a
-third of --most tokens (default: six tenths of the context), and each turn adds the reply and a tool's result until the
-prompt has --most; then it begins another conversation. After some turns it asks for a title, or a subagent asks for
+Each agent has a key, a system prompt and tools of its own and streams /v1/chat/completions. It begins with a short
+prompt, and each turn adds the reply and a tool's result until the prompt has --most tokens (default: six tenths of the
+context); then it begins another conversation. After some turns it asks for a title, or a subagent asks for
 something under another system prompt. One request in eight is given up halfway and sent again. The table says what came
 of it; with --check it fails where a request is lost, something still runs or holds pages afterwards, a stream stops for
 more than 10 s while it generates, a turn finds less than 95 % of the earlier prompt although the cache has room for all
@@ -143,8 +143,8 @@ class Agent:
     def run(self, deadline):
         while time.monotonic() < deadline:
             size = self.arguments.most
-            messages = [{"role": "system", "content": "You are an agent. " + self.text(min(60, size // 30))},
-                        {"role": "user", "content": self.text(size // 4)}]
+            messages = [{"role": "system", "content": "You are an agent. " + self.text(min(60, size // 40))},
+                        {"role": "user", "content": self.text(size // 12)}]
             earlier = 0
             while time.monotonic() < deadline:
                 if self.draw.random() < 0.125:
@@ -205,7 +205,7 @@ def main():
     if server.metric("moert_cache_pages_free") != pages:
         failures.append("pages are held")
     growth = server.resident(most=True) - early
-    found = sorted(report.found) or [0.0]
+    found = sorted(report.found) or sys.exit("no conversation had a second turn: give a larger --most")
     server.stop()
     rows = {
         "answers": ", ".join(f"{count} x {status}" for status, count in sorted(report.statuses.items(), key=str)),
