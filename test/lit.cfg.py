@@ -92,6 +92,10 @@ config.available_features.update(
 if importlib.util.find_spec("yaml"):
     config.available_features.add("python-yaml")
 
+# The PyPI package that judges JSON schemas.
+if importlib.util.find_spec("jsonschema"):
+    config.available_features.add("python-jsonschema")
+
 # What takes minutes: `ctest -L nightly`.
 if lit_config.params.get("nightly"):
     config.available_features.add("nightly")

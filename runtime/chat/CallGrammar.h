@@ -44,8 +44,9 @@ private:
                          const std::string &name,
                          const nlohmann::ordered_json &schema);
   StatusOr<ExprId> plainText(const Tool &tool, const std::string &name,
-                             const nlohmann::ordered_json &schema,
+                             nlohmann::ordered_json schema,
                              const std::string &close);
+  static void addDefinitions(const Tool &tool, nlohmann::ordered_json &schema);
   StatusOr<ExprId> jsonValue(const Tool &tool, const std::string &name,
                              nlohmann::ordered_json schema);
   ExprId text(std::string_view mark);

@@ -181,4 +181,49 @@ TEST_F(ApiTest, OldResponsesMakeRoom) {
   EXPECT_EQ(request("GET", paths[2])->status, 200);
 }
 
+TEST_F(ApiTest, ConversationsAreKept) {
+  settings_.random = nullptr;
+  handler_ = makeApi(host_, settings_);
+  Json conversation =
+      post("/v1/conversations", {{"metadata", {{"a", "b"}}},
+                                 {"items",
+                                  {{{"type", "message"},
+                                    {"role", "user"},
+                                    {"content", "I am Ann."}}}}})
+          ->json();
+  EXPECT_EQ(conversation["object"], "conversation");
+  EXPECT_EQ(conversation["metadata"]["a"], "b");
+  const std::string id = conversation["id"], path = "/v1/conversations/" + id;
+  EXPECT_EQ(request("GET", path)->json(), conversation);
+  for (const char *text : {"Who am I?", "Sure?"}) {
+    Json response = post("/v1/responses", {{"input", text},
+                                           {"conversation", id},
+                                           {"instructions", "Be kind."}})
+                        ->json();
+    EXPECT_EQ(response["conversation"]["id"], id);
+  }
+  EXPECT_EQ(asked().promptText,
+            "<system>Be kind.<user>I am Ann.<user>Who am I?<assistant>Hello"
+            "<user>Sure?<assistant>");
+  Json items = request("GET", path + "/items")->json()["data"];
+  ASSERT_EQ(items.size(), 5u);
+  EXPECT_EQ(items[0]["role"], "assistant") << "the newest first";
+  const std::string item = items[0]["id"];
+  EXPECT_EQ(request("GET", path + "/items/" + item)->json(), items[0]);
+  EXPECT_EQ(request("DELETE", path + "/items/" + item)->status, 200);
+  EXPECT_EQ(request("GET", path + "/items/" + item)->status, 404);
+  Json more = post(path + "/items",
+                   {{"items", {{{"role", "user"}, {"content", "More."}}}}})
+                  ->json();
+  EXPECT_EQ(more["data"][0]["content"][0]["text"], "More.");
+  client_ = "bob";
+  EXPECT_EQ(request("GET", path)->status, 404) << "another client";
+  EXPECT_EQ(
+      post("/v1/responses", {{"input", "a"}, {"conversation", id}})->status,
+      404);
+  client_ = "alice";
+  EXPECT_EQ(request("DELETE", path)->json()["deleted"], true);
+  EXPECT_EQ(request("GET", path + "/items")->status, 404);
+}
+
 } // namespace

@@ -194,7 +194,7 @@ TEST_F(ApiTest, FieldsOfACompletionAreSelected) {
 
 TEST_F(ApiTest, TokensAndTexts) {
   EXPECT_EQ(post("/tokenize", {{"content", "Hi</s>"}})->body,
-            R"({"tokens":[72,105,257]})");
+            R"({"tokens":[72,105,257],"count":3,"max_model_len":4096})");
   EXPECT_EQ(post("/tokenize", {{"content", "</s>"}, {"parse_special", false}})
                 ->json()["tokens"]
                 .size(),
@@ -202,20 +202,36 @@ TEST_F(ApiTest, TokensAndTexts) {
   EXPECT_EQ(post("/tokenize", {{"content", "H\xC3\xA4"}, {"with_pieces", true}})
                 ->body,
             R"({"tokens":[{"id":72,"piece":"H"},{"id":195,"piece":[195]},)"
-            R"({"id":164,"piece":[164]}]})");
+            R"({"id":164,"piece":[164]}],"count":3,"max_model_len":4096})");
   EXPECT_EQ(post("/detokenize", {{"tokens", {72, 105}}})->body,
-            R"({"content":"Hi"})");
+            R"({"content":"Hi","prompt":"Hi"})");
   EXPECT_EQ(post("/detokenize", {{"tokens", {-1}}})->status, 400);
   Json bad = post("/detokenize", {{"tokens", {72, 999999}}})->json()["error"];
   EXPECT_EQ(bad["param"], "tokens[1]");
   EXPECT_EQ(
       post("/tokenize", {{"content", Json::parse(R"(["H", 105, "!"])")}})->body,
-      R"({"tokens":[72,105,33]})");
+      R"({"tokens":[72,105,33],"count":3,"max_model_len":4096})");
   EXPECT_EQ(post("/tokenize", {{"content", {999999}}})->status, 400);
   EXPECT_EQ(post("/apply-template",
                  {{"messages", {{{"role", "user"}, {"content", "Hi"}}}}})
                 ->body,
             R"({"prompt":"<user>Hi<assistant>"})");
+}
+
+TEST_F(ApiTest, ModelsWithoutAClassifierRankNothing) {
+  auto answer = post("/v1/rerank", {{"query", "a"}, {"documents", {"b", "c"}}});
+  EXPECT_EQ(answer->status, 501);
+  EXPECT_THAT(answer->body, HasSubstr("plans have no classifiers"));
+  EXPECT_EQ(post("/rerank", {{"query", "a"}})->status, 400);
+}
+
+TEST_F(ApiTest, TokenizersForClientsOfVllm) {
+  Json info = request("GET", "/tokenizer_info")->json();
+  EXPECT_EQ(info["bos_token"], "<s>");
+  EXPECT_EQ(info["eos_token"], "</s>");
+  EXPECT_EQ(info["chat_template"], FakeBackend::defaultTemplate());
+  Json body = {{"prompt", "Hi"}, {"add_special_tokens", false}};
+  EXPECT_EQ(post("/tokenize", body)->json()["tokens"], Json({72, 105}));
 }
 
 TEST_F(ApiTest, Properties) {

@@ -1,5 +1,6 @@
 //===- SchemaTest.cpp - Masks that allow all that a schema allows ---------===//
 
+#include "runtime/constrain/GrammarCache.h"
 #include "runtime/constrain/JsonSchema.h"
 #include "runtime/constrain/Matcher.h"
 #include "runtime/constrain/SchemaValidator.h"
@@ -235,6 +236,9 @@ TEST(Schema, WhatNoGrammarDescribesIsCheckedAtTheEnd) {
       {R"({"type": "array", "contains": {"const": 7}, "maxContains": 1})",
        {"[7]", "[1,7,2]"},
        {"[]", "[1]", "[7,7]"}},
+      {R"({"type": "integer", "multipleOf": 3})",
+       {"111111111111111111111111111111", "-9", "3.0"},
+       {"111111111111111111111111111112", "4"}},
       {R"({"not": {"const": "x"}})", {"\"xy\"", "1", "{\"x\":1}"}, {"\"x\""}},
       {R"({"oneOf": [{"type": "integer"}, {"minimum": 2}]})",
        {"1", "2.5", "1.0"},
@@ -370,6 +374,28 @@ TEST(Schema, CountsCostNoStates) {
   EXPECT_FALSE(accepts(matcher, "\"a\""));
   EXPECT_TRUE(accepts(matcher, "\"" + std::string(5'000, 'x') + "\""));
   EXPECT_FALSE(accepts(matcher, "\"" + std::string(5'001, 'x') + "\""));
+}
+
+TEST(Schema, GrammarsOfOneTextAreShared) {
+  GrammarCache cache;
+  int made = 0;
+  auto get = [&](const std::string &key) {
+    return cache.get(key, [&] {
+      ++made;
+      return compiled({{"const", key}});
+    });
+  };
+  auto first = get("a");
+  ASSERT_TRUE(first.isOk());
+  EXPECT_EQ(*get("a"), *first);
+  EXPECT_NE(*get("b"), *first);
+  EXPECT_EQ(made, 2);
+  for (size_t i = 0; i < GrammarCache::kMost; ++i)
+    EXPECT_TRUE(get(std::to_string(i)).isOk());
+  EXPECT_NE(*get("a"), *first);
+  auto failed = cache.get("c", [] { return compiled({{"type", "no"}}); });
+  EXPECT_EQ(failed.status().code(), StatusCode::Usage);
+  EXPECT_TRUE(get("c").isOk());
 }
 
 // A mask is made in pieces, and is the same as in one.

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <fmt/format.h>
 #include <map>
 #include <mutex>
 
@@ -259,6 +260,28 @@ void ollamaEmbed(Exchange exchange) {
                            {"embeddings", vectors},
                            {"prompt_eval_count", tokens}};
              });
+}
+
+void rankDocuments(Exchange exchange) {
+  auto model = readBody<std::string>(
+      exchange, [](const Field &body, std::string &model) {
+        model = body["model"].text().value_or("");
+        (void)body["query"].required().text();
+        (void)body["documents"].required().list(kMostPrompts);
+      });
+  if (!model)
+    return;
+  withModel(std::move(exchange), *model,
+            [](const Exchange &exchange, std::shared_ptr<Backend> backend) {
+              exchange.fail(
+                  {.status = 501,
+                   .message = fmt::format(
+                       "the model {} gives no scores: plans have no "
+                       "classifiers, which rerankers end in; compare the "
+                       "vectors of /v1/embeddings",
+                       backend->facts().id),
+                   .code = "not_supported"});
+            });
 }
 
 void llamaEmbedding(Exchange exchange) {

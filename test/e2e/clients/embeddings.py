@@ -31,7 +31,9 @@ def clients(target):
     assert vectors[0] != vectors[1] and abs(math.hypot(*vectors[0]) - 1) < 1e-3, math.hypot(*vectors[0])
     check_close(vectors, [create(model=MODEL, input=text).data[0].embedding for text in TEXTS])
     assert len(create(model=MODEL, input=[[5, 6, 7], [8]]).data) == 2
-    for param, fields in {"input": {"input": []}, "dimensions": {"input": "x", "dimensions": 5}}.items():
+    short, = create(model=MODEL, input=TEXTS[0], dimensions=5).data
+    assert len(short.embedding) == 5 and abs(math.hypot(*short.embedding) - 1) < 1e-3, short
+    for param, fields in {"input": {"input": []}, "dimensions": {"input": "x", "dimensions": 0}}.items():
         with refused(openai.BadRequestError) as error:
             create(model=MODEL, **fields)
         assert error[0].param == param, error[0].body

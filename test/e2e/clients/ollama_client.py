@@ -102,8 +102,9 @@ def mistakes(target):
     with refused(ollama.ResponseError) as error:
         api.generate(MODEL, "x", options={"temperature": -5})
     assert error[0].status_code == 400 and "options.temperature" in error[0].error, error[0]
+    assert api.pull(MODEL).status == "success"
     with refused(ollama.ResponseError) as error:
-        api.pull(MODEL)
+        api.push(MODEL)
     assert error[0].status_code == 404, error[0]
 
 

@@ -41,7 +41,8 @@ def completions(target):
     assert create(model=MODEL, prompt=[[5, 6, 7], [8]], max_tokens=2).usage.prompt_tokens == 4
     found = create(model=MODEL, prompt="The sky is", max_tokens=3, logprobs=2).choices[0].logprobs
     assert len(found.tokens) == len(found.token_logprobs) == len(found.text_offset), found
-    assert all(len(top) == 2 for top in found.top_logprobs) and found.text_offset[0] == 0, found
+    # One more, where the token that was chosen is none of the two.
+    assert all(len(top) in (2, 3) for top in found.top_logprobs) and found.text_offset[0] == 0, found
 
 
 @check("text")
@@ -205,10 +206,9 @@ def tool_chosen(target):
 
 @check("calls")
 def tool_cut(target):
-    """A call that is not complete is an error that says so."""
-    with refused(openai.APIStatusError) as error:
-        client(target).chat.completions.create(**{**LONG, "max_tokens": 4}, tools=[FUNCTION_TOOL])
-    assert error[0].status_code == 422 and "not complete" in error[0].message, error[0].body
+    """A reply that ends inside a call says that its length did."""
+    found = client(target).chat.completions.create(**{**LONG, "max_tokens": 4}, tools=[FUNCTION_TOOL]).choices[0]
+    assert found.finish_reason == "length", found
 
 
 @check("chat")

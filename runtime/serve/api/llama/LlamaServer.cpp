@@ -61,6 +61,18 @@ ApiError noSuchToken(const std::string &field, size_t index,
           .param = param};
 }
 
+/// The model that a query names; "": the server's first one.
+std::string askedModel(const Exchange &exchange) {
+  auto found = exchange.request.query.find("model");
+  return found == exchange.request.query.end() ? "" : found->second;
+}
+
+/// The name of a token; "" if there is none.
+std::string tokenName(const Tokenizer &tokenizer,
+                      std::optional<int32_t> token) {
+  return token ? std::string(tokenizer.tokenBytes(*token)) : std::string();
+}
+
 /// A token's text; its bytes, where they are no text.
 Json pieceJson(std::string_view bytes) {
   std::string text(bytes);
@@ -90,8 +102,13 @@ void tokenize(Exchange exchange) {
   auto request = readBody<TokenizeRequest>(
       exchange, [](const Field &body, TokenizeRequest &request) {
         request.model = body["model"].text().value_or("");
-        request.parts = readParts(body["content"].required());
-        request.addsSpecial = body["add_special"].boolean().value_or(false);
+        // llama-server's names, and those of vLLM, which adds special tokens
+        // unless it is told not to.
+        Field content = oneOf({body["content"], body["prompt"]});
+        request.parts = readParts(content.required());
+        request.addsSpecial =
+            body["prompt"] ? body["add_special_tokens"].boolean().value_or(true)
+                           : body["add_special"].boolean().value_or(false);
         request.parsesSpecial = body["parse_special"].boolean().value_or(true);
         request.hasPieces = body["with_pieces"].boolean().value_or(false);
       });
@@ -128,7 +145,11 @@ void tokenize(Exchange exchange) {
                   ? Json{{"id", token},
                          {"piece", pieceJson(tokenizer.tokenBytes(token))}}
                   : Json(token));
-        sendJson(*exchange.answer, {{"tokens", std::move(list)}});
+        const size_t count = list.size();
+        sendJson(*exchange.answer,
+                 {{"tokens", std::move(list)},
+                  {"count", count},
+                  {"max_model_len", backend->facts().contextTokens}});
       });
 }
 
@@ -151,8 +172,8 @@ void detokenize(Exchange exchange) {
               if (auto bad = unknownToken(tokenizer, request.tokens))
                 return exchange.fail(
                     noSuchToken("tokens", *bad, request.tokens));
-              sendJson(*exchange.answer,
-                       {{"content", tokenizer.decode(request.tokens)}});
+              std::string text = tokenizer.decode(request.tokens);
+              sendJson(*exchange.answer, {{"content", text}, {"prompt", text}});
             });
 }
 
@@ -172,19 +193,27 @@ void applyTemplate(Exchange exchange) {
                  });
 }
 
+void tokenizerInfo(Exchange exchange) {
+  const std::string model = askedModel(exchange);
+  withModel(std::move(exchange), model,
+            [](const Exchange &exchange, std::shared_ptr<Backend> backend) {
+              const Tokenizer &tokenizer = backend->tokenizer();
+              sendJson(*exchange.answer,
+                       {{"tokenizer_class", "moert"},
+                        {"vocab_size", tokenizer.vocabularySize()},
+                        {"model_max_length", backend->facts().contextTokens},
+                        {"bos_token", tokenName(tokenizer, tokenizer.bos())},
+                        {"eos_token", tokenName(tokenizer, tokenizer.eos())},
+                        {"chat_template", backend->facts().chatTemplate}});
+            });
+}
+
 void serverProperties(Exchange exchange) {
-  std::string model;
-  if (auto found = exchange.request.query.find("model");
-      found != exchange.request.query.end())
-    model = found->second;
+  const std::string model = askedModel(exchange);
   withModel(std::move(exchange), model,
             [](const Exchange &exchange, std::shared_ptr<Backend> backend) {
               const ModelFacts &facts = backend->facts();
               const Tokenizer &tokenizer = backend->tokenizer();
-              auto name = [&](std::optional<int32_t> token) {
-                return token ? std::string(tokenizer.tokenBytes(*token))
-                             : std::string();
-              };
               sendJson(
                   *exchange.answer,
                   {{"default_generation_settings",
@@ -193,8 +222,8 @@ void serverProperties(Exchange exchange) {
                    {"total_slots", facts.sequences},
                    {"model_alias", facts.id},
                    {"chat_template", facts.chatTemplate},
-                   {"bos_token", name(tokenizer.bos())},
-                   {"eos_token", name(tokenizer.eos())},
+                   {"bos_token", tokenName(tokenizer, tokenizer.bos())},
+                   {"eos_token", tokenName(tokenizer, tokenizer.eos())},
                    {"modalities", {{"vision", false}, {"audio", false}}},
                    {"build_info", "moert " + exchange.settings().version}});
             });

@@ -13,6 +13,8 @@ void llamaInfill(Exchange exchange);
 void tokenize(Exchange exchange);
 void detokenize(Exchange exchange);
 void applyTemplate(Exchange exchange);
+/// What vLLM's clients ask of a tokenizer.
+void tokenizerInfo(Exchange exchange);
 void serverProperties(Exchange exchange);
 /// There are none.
 void listAdapters(Exchange exchange);

@@ -74,8 +74,64 @@ void keep(const ApiSettings &settings, const std::string &client, Json response,
     (void)settings.store->add({std::move(object)});
 }
 
-/// The items of a request in the form in which the interface lists them.
-Json inputItems(const Json &input, const std::string &id) {
+/// Puts the messages of the conversation that it belongs to before the
+/// request's.
+bool readStored(const Exchange &exchange, ResponseRequest &request) {
+  if (request.conversation.empty())
+    return true;
+  auto items = conversationItems(exchange, request.conversation);
+  if (!items)
+    return false;
+  Problem problem;
+  ChatCall stored;
+  stored.origins = request.call.origins;
+  readResponseItems(Field(*items, problem), stored);
+  if (problem.error) {
+    exchange.fail(*problem.error);
+    return false;
+  }
+  Json &list = request.call.messages.list();
+  Json &earlier = stored.messages.list();
+  list.insert(list.begin(), earlier.begin(), earlier.end());
+  return true;
+}
+
+/// Reads a request with the conversation that it goes on with; answers with an
+/// error if there is one.
+std::optional<ResponseRequest> readRequest(const Exchange &exchange) {
+  auto request = readBody<ResponseRequest>(
+      exchange, [&](const Field &body, ResponseRequest &request) {
+        readResponse(body, exchange.settings(), request);
+      });
+  if (!request)
+    return std::nullopt;
+  if (exchange.settings().store)
+    exchange.settings().store->tidy();
+  if (!continueConversation(exchange, *request) ||
+      !readStored(exchange, *request))
+    return std::nullopt;
+  return request;
+}
+
+/// Instructions are of this answer alone.
+void addInstructions(ResponseRequest &request) {
+  if (const Json &text = request.echoed["instructions"]; text.is_string())
+    addInstructions(request.call, text.get_ref<const std::string &>());
+}
+
+std::optional<Json> keptResponse(const Exchange &exchange) {
+  return findObject(exchange, kKind, exchange.names[0]);
+}
+} // namespace
+
+Json newItems(Json input, const std::string &id) {
+  if (input.is_array())
+    for (Json &item : input)
+      item.erase("id");
+  return listedItems(input, id);
+}
+
+Json listedItems(const Json &input, const std::string &id) {
   Json items = input;
   if (input.is_string())
     items = Json::array({{{"role", "user"}, {"content", input}}});
@@ -97,33 +153,6 @@ Json inputItems(const Json &input, const std::string &id) {
   return items;
 }
 
-/// Reads a request with the conversation that it goes on with; answers with an
-/// error if there is one.
-std::optional<ResponseRequest> readRequest(const Exchange &exchange) {
-  auto request = readBody<ResponseRequest>(
-      exchange, [&](const Field &body, ResponseRequest &request) {
-        readResponse(body, exchange.settings(), request);
-      });
-  if (!request)
-    return std::nullopt;
-  if (exchange.settings().store)
-    exchange.settings().store->tidy();
-  if (!continueConversation(exchange, *request))
-    return std::nullopt;
-  return request;
-}
-
-/// Instructions are of this answer alone.
-void addInstructions(ResponseRequest &request) {
-  if (const Json &text = request.echoed["instructions"]; text.is_string())
-    addInstructions(request.call, text.get_ref<const std::string &>());
-}
-
-std::optional<Json> keptResponse(const Exchange &exchange) {
-  return findObject(exchange, kKind, exchange.names[0]);
-}
-} // namespace
-
 void createResponse(Exchange exchange) {
   auto request = readRequest(exchange);
   if (!request)
@@ -135,7 +164,8 @@ void createResponse(Exchange exchange) {
   const bool hasLogprobs = request->call.generate.topLogprobs >= 0;
   answerChat(std::move(exchange), std::move(request->call),
              [context, client, hasLogprobs, kept = std::move(kept),
-              isKept = request->isKept, input = std::move(request->input),
+              isKept = request->isKept, conversation = request->conversation,
+              input = std::move(request->input),
               echoed = std::move(request->echoed)](const ReplyFacts &facts) {
                return makeResponseWriter(
                    facts, echoed, hasLogprobs,
@@ -143,6 +173,12 @@ void createResponse(Exchange exchange) {
                      if (isKept)
                        keep(context->settings, client, response,
                             withAnswer(kept, choice), input);
+                     if (conversation.empty())
+                       return;
+                     Json items = newItems(input, response["id"]);
+                     for (const Json &item : response["output"])
+                       items.push_back(item);
+                     keepItems(context->settings, client, conversation, items);
                    });
              });
 }
@@ -181,7 +217,7 @@ void deleteResponse(Exchange exchange) {
 
 void listResponseInput(Exchange exchange) {
   if (auto kept = keptResponse(exchange))
-    sendList(exchange, inputItems((*kept)["input"], exchange.names[0]),
+    sendList(exchange, listedItems((*kept)["input"], exchange.names[0]),
              /*hasMore=*/false);
 }
 

@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace moert {
@@ -20,18 +21,50 @@ void listResponseInput(Exchange exchange);
 /// Says that there is no such thing.
 void compactResponse(Exchange exchange);
 
+// Endpoints of /v1/conversations.
+void createConversation(Exchange exchange);
+void retrieveConversation(Exchange exchange);
+void modifyConversation(Exchange exchange);
+void deleteConversation(Exchange exchange);
+void addConversationItems(Exchange exchange);
+void listConversationItems(Exchange exchange);
+void retrieveConversationItem(Exchange exchange);
+void deleteConversationItem(Exchange exchange);
+
+/// The items of a conversation of this client, the oldest first; answers with
+/// an error if there is none.
+std::optional<nlohmann::ordered_json>
+conversationItems(const Exchange &exchange, const std::string &conversation);
+/// Adds items to a conversation. What cannot be kept is lost: the answer that
+/// it belongs to has been sent.
+void keepItems(const ApiSettings &settings, const std::string &client,
+               const std::string &conversation,
+               const nlohmann::ordered_json &items);
+/// Items of a request in the form in which the interface lists them, with ids
+/// that have `id` in them.
+nlohmann::ordered_json listedItems(const nlohmann::ordered_json &input,
+                                   const std::string &id);
+/// The same for items that are stored once more: all get new ids.
+nlohmann::ordered_json newItems(nlohmann::ordered_json input,
+                                const std::string &id);
+
 /// A request for a response, with what its answer repeats.
 struct ResponseRequest {
   ChatCall call;
   nlohmann::ordered_json echoed; ///< Fields of the request, as they came.
   std::string previousId;        ///< "": a new conversation.
+  std::string conversation;      ///< That it belongs to; "": none.
   nlohmann::ordered_json input;  ///< The items of the request.
   bool isKept = true;
 };
 
-/// Reads a request. The messages in the list `previous` come before the
-/// request's own. Its instructions come before all messages and are not stored
-/// with the conversation.
+/// Reads items as messages of the call, which has its tools already.
+void readResponseItems(const Field &items, ChatCall &call);
+/// The conversation that a request belongs to; "" if it names none.
+std::string readConversation(const Field &body);
+/// Reads a request. Its items come after the messages that the call has. Its
+/// instructions come before all messages and are not stored with the
+/// conversation.
 void readResponse(const Field &body, const ApiSettings &settings,
                   ResponseRequest &request);
 

@@ -159,24 +159,35 @@ void readFormat(const Field &text, GenerateCall &generate) {
 }
 } // namespace
 
+void readResponseItems(const Field &items, ChatCall &call) {
+  ItemReader reader(call);
+  for (const Field &item : items.list(kMostMessages))
+    reader.read(item);
+  reader.finish();
+}
+
+std::string readConversation(const Field &body) {
+  Field conversation = body["conversation"];
+  if (conversation.isObject())
+    conversation = conversation["id"].required();
+  return conversation.text().value_or("");
+}
+
 void readResponse(const Field &body, const ApiSettings &settings,
                   ResponseRequest &request) {
   ChatCall &call = request.call;
   GenerateCall &generate = call.generate;
   generate.model = body["model"].text().value_or("");
   call.options.noSpecial = settings.noSpecial;
+  // First: calls of the input are named as the tools are offered.
+  readOpenAiTools(body, call, /*isFlat=*/true);
   Field input = body["input"].required();
   if (input)
     request.input = input.json();
-  // First: calls of the input are named as the tools are offered.
-  readOpenAiTools(body, call, /*isFlat=*/true);
   if (input.isText()) {
     addMessage(call, {.role = "user", .content = *input.text()});
   } else {
-    ItemReader reader(call);
-    for (const Field &item : input.list(kMostMessages))
-      reader.read(item);
-    reader.finish();
+    readResponseItems(input, call);
     if (input.isList() && input.json().empty())
       input.fail("must have one item at least");
   }
@@ -193,7 +204,9 @@ void readResponse(const Field &body, const ApiSettings &settings,
   (void)body["instructions"].text();
   body["background"].refuse("wait for the answer, or stream it");
   body["prompt"].refuse("this server has no stored prompts");
-  body["conversation"].refuse("use previous_response_id");
+  request.conversation = readConversation(body);
+  if (!request.conversation.empty() && !request.previousId.empty())
+    body["conversation"].fail("cannot be combined with previous_response_id");
   // What the answer repeats.
   Json &echoed = request.echoed;
   for (const char *key :
@@ -201,6 +214,9 @@ void readResponse(const Field &body, const ApiSettings &settings,
     echoed[key] = body[key] ? body[key].json() : Json(nullptr);
   echoed["metadata"] =
       body["metadata"] ? body["metadata"].json() : Json::object();
+  echoed["conversation"] = request.conversation.empty()
+                               ? Json(nullptr)
+                               : Json{{"id", request.conversation}};
   echoed["parallel_tool_calls"] = call.parallelCalls;
   echoed["reasoning"] = {{"effort", nullptr}, {"summary", nullptr}};
   if (Field effort = body["reasoning"]["effort"])
