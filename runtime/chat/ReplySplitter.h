@@ -70,7 +70,7 @@ private:
   std::string pending_; ///< The beginning of a control token.
   std::vector<Part> parts_;
   bool startsPart_ = true;   ///< Where line ends are to be removed.
-  bool isReasoning_ = false; ///< Of a Message.
+  bool isReasoning_ = false; ///< Whether a Message is reasoning.
   std::string messageEnd_;   ///< What its end is written as.
 };
 

@@ -27,7 +27,7 @@ namespace moert {
 /// A part of a reply.
 struct ToolEvent {
   enum class Kind {
-    Text,      ///< Of the reply, outside of calls.
+    Text,      ///< Text of the reply outside of calls.
     Begin,     ///< A call begins: `text` is the tool's name.
     Arguments, ///< The next fragment of its arguments.
     End,       ///< The call is complete.
@@ -35,7 +35,7 @@ struct ToolEvent {
   };
   Kind kind;
   std::string text = {};
-  std::string id = {}; ///< Of Begin: the model's own name of the call, or "".
+  std::string id = {}; ///< For Begin: the id that the model wrote, or "".
   bool operator==(const ToolEvent &) const = default;
 };
 
@@ -66,7 +66,7 @@ private:
     HeadEnd, ///< In the attributes after a name.
     Object,  ///< In an object of Json.
     Arguments,
-    BareArguments, ///< Of NamedBare.
+    BareArguments, ///< Arguments of NamedBare.
     Parameters,    ///< Between the parameters of Tagged.
     ParameterName,
     Value,
@@ -123,7 +123,7 @@ private:
   void skipBlanks();
 
   const std::vector<ToolFormat> *formats_;
-  const ToolFormat *form_; ///< Of the current call, or of the last one.
+  const ToolFormat *form_; ///< The form of the current call, or of the last.
   const std::vector<Tool> *tools_;
   Place place_ = Place::Text;
   std::string held_; ///< Text that is not decided yet.
