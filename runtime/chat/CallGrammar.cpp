@@ -2,6 +2,7 @@
 
 #include "runtime/base/Text.h"
 #include "runtime/chat/FreeText.h"
+#include "runtime/chat/Speech.h"
 #include "runtime/chat/ToolValue.h"
 #include "runtime/constrain/JsonSchema.h"
 #include "runtime/text/StreamDecoder.h"

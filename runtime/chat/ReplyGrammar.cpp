@@ -272,10 +272,23 @@ private:
 std::string keyOf(const ReplyWish &wish) {
   std::string key = fmt::format("reply {} {} {}", wish.mustCall,
                                 wish.isParallel, wish.answerKey);
-  for (const auto &[name, value] : wish.speech->rows())
-    key += "\n" + name + value;
-  key += fmt::format("\n{} {}", wish.speech->isInside(wish.prompt),
-                     hasBegunMessage(*wish.speech, wish.prompt));
+  const Speech &speech = *wish.speech;
+  for (const std::string *mark :
+       {&speech.reasoningBegin, &speech.reasoningEnd, &speech.answerBegin})
+    key += "\n" + *mark;
+  for (const std::string &mark : speech.answerEnds)
+    key += "\n" + mark;
+  if (speech.channels) {
+    const Channels &channels = *speech.channels;
+    for (const std::string *mark :
+         {&channels.start, &channels.body, &channels.channel,
+          &channels.reasoning, &channels.answer, &channels.call})
+      key += "\n" + *mark;
+    for (const std::string &mark : channels.ends)
+      key += "\n" + mark;
+  }
+  key += fmt::format("\n{} {}", speech.isInside(wish.prompt),
+                     hasBegunMessage(speech, wish.prompt));
   if (!wish.tools)
     return key;
   for (const ToolFormat &form : *wish.forms) {
