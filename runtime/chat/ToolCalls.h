@@ -111,7 +111,8 @@ private:
   bool begin(std::string_view name, std::string id = {});
   void endCall();
   bool fail(std::string_view what);
-  /// What has not begun, after a mark that may be text, was no call but text.
+  /// Fails if a call has begun. Otherwise the mark before it may be that of
+  /// another form, or text.
   bool failOrText(std::string_view what);
 
   /// Removes bytes from the front of the held text.
@@ -130,8 +131,9 @@ private:
   std::vector<ToolEvent> events_;
   bool isInSection_ = false;
   bool hasText_ = false;     ///< Anything but blanks was text.
-  bool dropsBlanks_ = false; ///< After a call.
-  /// After a call without its section's beginning, whose end may follow.
+  bool dropsBlanks_ = false; ///< White space after a call is removed.
+  /// A call came without the mark that begins its section; the section's end
+  /// may follow all the same, and is removed.
   bool dropsSectionClose_ = false;
   size_t calls_ = 0;
 
