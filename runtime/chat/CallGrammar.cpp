@@ -2,9 +2,10 @@
 
 #include "runtime/base/Text.h"
 #include "runtime/chat/FreeText.h"
+#include "runtime/chat/Speech.h"
 #include "runtime/chat/ToolValue.h"
 #include "runtime/constrain/JsonSchema.h"
-#include "runtime/constrain/SchemaValidator.h"
+#include "runtime/text/StreamDecoder.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -27,9 +28,15 @@ ExprId CallGrammar::mark(const std::string &bytes) {
   return grammar_.sequence(std::move(parts));
 }
 
+/// What of a mark text could have: it has no control tokens.
+static std::string_view textOf(std::string_view mark) {
+  mark = withoutBlanks(mark);
+  return mark.substr(0, mark.find(kControlOpen));
+}
+
 /// Any text that does not have this mark.
 ExprId CallGrammar::text(std::string_view mark) {
-  return textWithout(grammar_, fmt::format("text{}", texts_++), {mark});
+  return addTextWithout(grammar_, textOf(mark));
 }
 
 StatusOr<ExprId> CallGrammar::calls(const ToolFormat &form, bool isParallel) {
@@ -172,7 +179,13 @@ StatusOr<ExprId> CallGrammar::tagged(const ToolFormat &form, const Tool &tool) {
                   more != schema.end() && more->is_object() ? *more : Json()));
     all.rest.push_back(one);
   }
-  return grammar_.series(std::move(all));
+  // Some leave a line for parameters that are not there.
+  const std::string &before =
+      isListed && !properties.empty() ? form.parameterClose : form.nameClose;
+  return grammar_.sequence({grammar_.series(std::move(all)),
+                            before.ends_with('\n')
+                                ? grammar_.optional(grammar_.bytes("\n"))
+                                : grammar_.empty()});
 }
 
 /// A name of a parameter that is none of these.
@@ -263,43 +276,36 @@ StatusOr<ExprId> CallGrammar::value(const ToolFormat &form, const Tool &tool,
   return grammar_.choice(std::move(ways));
 }
 
-/// A string as plain text, held to what its schema says of strings.
+/// A string as plain text, held to its schema.
 StatusOr<ExprId> CallGrammar::plainText(const Tool &tool,
-                                        const std::string &name,
-                                        const Json &schema,
+                                        const std::string &name, Json schema,
                                         const std::string &close) {
-  const ExprId any = text(close);
-  Json limits = Json::object();
-  for (const char *key : {"pattern", "format", "minLength", "maxLength"})
-    if (schema.is_object() && schema.contains(key))
-      limits[key] = schema[key];
-  if (limits.empty())
-    return any;
-  StatusOr<SchemaSource> source = SchemaSource::read(limits);
-  if (!source) {
-    if (!mustHold_ && !tool.isStrict)
-      return any;
-    return source.status().at(fmt::format("the arguments of {} at parameter {}",
-                                          moert::quoted(tool.name),
-                                          moert::quoted(name)));
-  }
-  auto validator = std::make_shared<const SchemaValidator>(*std::move(source));
-  return grammar_.checked(
-      any, std::make_shared<const TextCheck>(
-               "text " + limits.dump(), [validator](std::string_view text) {
-                 return validator->accepts(validator->source().root,
-                                           std::string(text));
-               }));
+  if (!schema.is_object())
+    return text(close);
+  addDefinitions(tool, schema);
+  StatusOr<std::optional<ExprId>> held =
+      addPlainText(grammar_, schema, textOf(close));
+  if (held && *held)
+    return **held;
+  if (!mustHold_ && !tool.isStrict)
+    return text(close);
+  return (held ? Status(StatusCode::Usage, "no text fits") : held.status())
+      .at(fmt::format("the arguments of {} at parameter {}",
+                      moert::quoted(tool.name), moert::quoted(name)));
+}
+
+/// References are to the whole schema.
+void CallGrammar::addDefinitions(const Tool &tool, Json &schema) {
+  for (const char *key : {"$defs", "definitions"})
+    if (schema.is_object() && tool.parameters.contains(key))
+      schema[key] = tool.parameters[key];
 }
 
 StatusOr<ExprId> CallGrammar::jsonValue(const Tool &tool,
                                         const std::string &name, Json schema) {
   if (schema.is_null())
     return json_.value();
-  // References are to the whole schema.
-  for (const char *key : {"$defs", "definitions"})
-    if (schema.is_object() && tool.parameters.contains(key))
-      schema[key] = tool.parameters[key];
+  addDefinitions(tool, schema);
   return schemaExpr(tool, schema, json_.value(),
                     " at parameter " + moert::quoted(name));
 }

@@ -18,8 +18,8 @@ namespace moert {
 class CallGrammar {
 public:
   /// With `mustHold`, a schema that cannot be held to is an error, which names
-  /// the tool and the place in its schema; otherwise the arguments of a tool
-  /// that is not strict are then any object.
+  /// the tool and the place in its schema; otherwise a tool that is not strict
+  /// then takes any object as its arguments.
   CallGrammar(Grammar &grammar, const std::vector<Tool> &tools, bool mustHold)
       : grammar_(grammar), tools_(tools), mustHold_(mustHold),
         json_(grammar, {}) {}
@@ -44,8 +44,9 @@ private:
                          const std::string &name,
                          const nlohmann::ordered_json &schema);
   StatusOr<ExprId> plainText(const Tool &tool, const std::string &name,
-                             const nlohmann::ordered_json &schema,
+                             nlohmann::ordered_json schema,
                              const std::string &close);
+  static void addDefinitions(const Tool &tool, nlohmann::ordered_json &schema);
   StatusOr<ExprId> jsonValue(const Tool &tool, const std::string &name,
                              nlohmann::ordered_json schema);
   ExprId text(std::string_view mark);

@@ -2,7 +2,9 @@
 
 #include "runtime/chat/JsonScanner.h"
 #include "runtime/chat/MarkText.h"
+#include "runtime/chat/ReplyGrammar.h"
 #include "runtime/chat/ToolCalls.h"
+#include "runtime/constrain/Matcher.h"
 #include "runtime/text/StreamDecoder.h"
 
 #include <algorithm>
@@ -250,26 +252,61 @@ private:
     return true;
   }
 
+  /// Whether the grammar of calls in this form has what was written.
+  bool says(const ToolFormat &form, const Written &written) const {
+    static const std::vector<std::string> bytes = [] {
+      std::vector<std::string> all;
+      for (int byte = 0; byte < 256; ++byte)
+        all.emplace_back(1, char(byte));
+      return all;
+    }();
+    static const auto trie = std::make_shared<const TokenTrie>(
+        std::vector<std::string_view>(bytes.begin(), bytes.end()),
+        std::vector<int32_t>());
+    const std::vector<ToolFormat> forms = {form};
+    const std::vector<Tool> tools = probeTools(written.calls);
+    ReplyWish wish;
+    wish.tools = &tools;
+    wish.forms = &forms;
+    wish.mustCall = true;
+    auto grammar = replyGrammar(wish);
+    if (!grammar || !*grammar)
+      return false;
+    Matcher matcher(*grammar, trie);
+    for (char byte : withoutBlanks(written.text))
+      if (!matcher.accept(uint8_t(byte)))
+        return false;
+    return matcher.canEnd();
+  }
+
   bool readsAll(const ToolFormat &form) const {
     return reads(form, one_) && (!two_ || reads(form, *two_));
+  }
+  bool saysAll(const ToolFormat &form) const {
+    return says(form, one_) && (!two_ || says(form, *two_));
   }
 
   std::optional<ToolFormat> ownForm(std::string_view told) {
     // The header of a message is what calls, if the message is the arguments.
     if (*setting_.channels && Json::accept(withoutBlanks(one_.text)))
       return withControls(*toolFormatNamed("gpt-oss"), tokenizer_);
-    // What is known of a form is more than one text shows.
+    // What is known of a form is more than one text shows. A form that reads
+    // what it would not have written so is the last resort.
+    std::vector<ToolFormat> forms;
     for (const ToolFormat &known :
-         knownToolFormats(namedControls(one_.text) + std::string(told))) {
-      const ToolFormat form = withControls(known, tokenizer_);
-      if (readsAll(form))
-        return form;
-    }
+         knownToolFormats(namedControls(one_.text) + std::string(told)))
+      forms.push_back(withControls(known, tokenizer_));
     for (std::optional<ToolFormat> form :
          {jsonForm(), namedForm(), taggedForm()})
-      if (form && readsAll(*form))
-        return form;
-    return std::nullopt;
+      if (form)
+        forms.push_back(*std::move(form));
+    std::erase_if(forms,
+                  [&](const ToolFormat &form) { return !readsAll(form); });
+    auto best = std::ranges::find_if(
+        forms, [&](const ToolFormat &form) { return saysAll(form); });
+    if (best == forms.end())
+      best = forms.begin();
+    return best == forms.end() ? std::nullopt : std::optional(*best);
   }
 
   //===--------------------------------------------------------------------===//
@@ -537,6 +574,9 @@ private:
     std::optional<Written> typed = write({{kNames[0], typedArguments()}});
     if (!typed)
       return form;
+    // Some templates leave null out.
+    if (typed->text.find("zqnull") == typed->text.npos)
+      typed->calls[0].arguments.erase("zqnull");
     std::map<std::string, std::string> before;
     const std::string mark = form.parameterNameClose;
     const std::string_view last = atomsOf(mark).back();

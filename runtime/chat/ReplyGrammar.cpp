@@ -2,15 +2,26 @@
 
 #include "runtime/chat/CallGrammar.h"
 #include "runtime/chat/FreeText.h"
+#include "runtime/constrain/GrammarCache.h"
 #include "runtime/text/StreamDecoder.h"
 
 #include <algorithm>
+#include <fmt/format.h>
 
 namespace moert {
 
 namespace {
 /// Most blanks between the end of the reasoning and the answer.
 constexpr int32_t kMostBlanks = 16;
+
+/// Whether the prompt ends inside a message that a header names.
+bool hasBegunMessage(const Speech &speech, std::string_view prompt) {
+  if (!speech.channels)
+    return false;
+  const size_t at = prompt.rfind(namedControls(speech.channels->start));
+  return at != prompt.npos &&
+         prompt.find(namedControls(speech.channels->body), at) != prompt.npos;
+}
 
 class ReplyGrammarBuilder {
 public:
@@ -89,7 +100,7 @@ private:
         return grammar_.sequence(
             {text, repeated(grammar_.sequence({all, text}))});
       }
-      ways.push_back(all);
+      ways.push_back(grammar_.sequence({blanks(), all, blanks()}));
     }
     if (ways.empty())
       return textWithout(grammar_, "text", {}, {.hasControls = true});
@@ -107,9 +118,9 @@ private:
                            ? grammar_.empty()
                            : repeated(grammar_.choice(std::move(ends)));
     // Before a call, an answer may be empty.
-    const ExprId body = grammar_.sequence(
-        {grammar_.optional(mark(speech.answerBegin)),
-         holdsCalls() ? end : grammar_.empty(), inner, end});
+    const ExprId body =
+        grammar_.sequence({grammar_.optional(mark(speech.answerBegin)),
+                           holdsCalls() ? end : grammar_.empty(), inner, end});
     if (!speech.reasons())
       return body;
     const std::string_view thoughtEnd = withoutBlanks(speech.reasoningEnd);
@@ -145,15 +156,6 @@ private:
   //===--------------------------------------------------------------------===//
 
   const Channels &channels() const { return *wish_.speech->channels; }
-
-  /// Whether the prompt ends inside a message.
-  bool hasBegunMessage() const {
-    const std::string start = namedControls(channels().start);
-    const size_t at = wish_.prompt.rfind(start);
-    return at != wish_.prompt.npos &&
-           wish_.prompt.find(namedControls(channels().body), at) !=
-               wish_.prompt.npos;
-  }
 
   /// What a channel's name in a template's header is followed or preceded by.
   std::string channelOf(std::string_view header) const {
@@ -252,7 +254,7 @@ private:
     }
     const ExprId all =
         grammar_.sequence({before, grammar_.choice(std::move(last)), end});
-    if (!hasBegunMessage())
+    if (!hasBegunMessage(*wish_.speech, wish_.prompt))
       return all;
     std::vector<ExprId> ways = {grammar_.sequence({text, next, all})};
     if (!wish_.mustCall)
@@ -265,6 +267,49 @@ private:
   Grammar grammar_;
   std::optional<CallGrammar> calls_;
 };
+
+/// All that a grammar depends on.
+std::string keyOf(const ReplyWish &wish) {
+  std::string key = fmt::format("reply {} {} {}", wish.mustCall,
+                                wish.isParallel, wish.answerKey);
+  const Speech &speech = *wish.speech;
+  for (const std::string *mark :
+       {&speech.reasoningBegin, &speech.reasoningEnd, &speech.answerBegin})
+    key += "\n" + *mark;
+  for (const std::string &mark : speech.answerEnds)
+    key += "\n" + mark;
+  if (speech.channels) {
+    const Channels &channels = *speech.channels;
+    for (const std::string *mark :
+         {&channels.start, &channels.body, &channels.channel,
+          &channels.reasoning, &channels.answer, &channels.call})
+      key += "\n" + *mark;
+    for (const std::string &mark : channels.ends)
+      key += "\n" + mark;
+  }
+  key += fmt::format("\n{} {}", speech.isInside(wish.prompt),
+                     hasBegunMessage(speech, wish.prompt));
+  if (!wish.tools)
+    return key;
+  for (const ToolFormat &form : *wish.forms) {
+    for (const std::string *mark :
+         {&form.name, &form.sectionOpen, &form.sectionClose, &form.open,
+          &form.close, &form.between, &form.nameClose, &form.headEnd,
+          &form.attributes, &form.idOpen, &form.idClose, &form.nameKey,
+          &form.argumentsKey, &form.idKey, &form.parameterOpen,
+          &form.parameterNameClose, &form.valueOpen, &form.parameterClose})
+      key += "\n" + *mark;
+    for (const auto &[type, text] : form.typeAttributes)
+      key += "\n" + type + text;
+    key += fmt::format("\n{} {} {} {} {}", int(form.body), int(form.values),
+                       form.idIsFirst, form.nameIsId, form.isBare);
+  }
+  for (const Tool &tool : *wish.tools)
+    key +=
+        fmt::format("\n{} {} {}", tool.isStrict,
+                    nlohmann::json(tool.name).dump(), tool.parameters.dump());
+  return key;
+}
 } // namespace
 
 StatusOr<std::shared_ptr<const Automaton>> replyGrammar(const ReplyWish &wish) {
@@ -277,9 +322,14 @@ StatusOr<std::shared_ptr<const Automaton>> replyGrammar(const ReplyWish &wish) {
        (!wanted.mustCall &&
         std::ranges::all_of(*wanted.forms, &ToolFormat::isBare))))
     return std::shared_ptr<const Automaton>();
-  MOE_ASSIGN_OR_RETURN(Grammar grammar, ReplyGrammarBuilder(wanted).run());
-  MOE_ASSIGN_OR_RETURN(Automaton automaton, Automaton::compile(grammar));
-  return std::make_shared<const Automaton>(std::move(automaton));
+  auto make = [&]() -> GrammarCache::Compiled {
+    MOE_ASSIGN_OR_RETURN(Grammar grammar, ReplyGrammarBuilder(wanted).run());
+    MOE_ASSIGN_OR_RETURN(Automaton automaton, Automaton::compile(grammar));
+    return std::make_shared<const Automaton>(std::move(automaton));
+  };
+  if (wanted.answer && wanted.answerKey.empty())
+    return make();
+  return sharedGrammars().get(keyOf(wanted), make);
 }
 
 StatusOr<std::shared_ptr<const Automaton>>

@@ -34,6 +34,8 @@ struct ReplyWish {
   bool isParallel = true; ///< More than one call.
   /// What the answer is, if the reply is one. Null: any text.
   const Grammar *answer = nullptr;
+  /// What `answer` depends on, for GrammarCache; "": it is not known.
+  std::string_view answerKey = {};
 };
 
 /// The grammar of a reply. Fails with Usage, naming the tool and the place in

@@ -89,7 +89,7 @@ std::vector<std::pair<std::string, std::string>> Speech::rows() const {
   for (const std::string &end : ends)
     names += (names.empty() ? "" : " ") + end;
   if (!names.empty())
-    rows.emplace_back("ends of a turn", names);
+    rows.emplace_back("turn ends", names);
   return rows;
 }
 

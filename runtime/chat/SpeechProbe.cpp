@@ -226,7 +226,7 @@ private:
   bool fromSwitch() {
     const std::string off = promptText(thinking(false)),
                       on = promptText(thinking(true));
-    for (const std::string &text : {off, prompt_}) {
+    for (const std::string &text : {off, prompt_, answerHead_}) {
       const std::vector<std::string_view> atoms =
           atomsOf(withoutBlanksAtEnd(text));
       if (atoms.empty())

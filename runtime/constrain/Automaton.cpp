@@ -2,6 +2,8 @@
 
 #include "runtime/constrain/Automaton.h"
 
+#include "runtime/constrain/RegularRules.h"
+
 #include <algorithm>
 #include <unordered_map>
 
@@ -22,7 +24,10 @@ public:
     entryOf(0);
     for (size_t i = 0; i < open_.size(); ++i) {
       StateId end = addState();
-      add(grammar_.body(open_[i]), entries_[size_t(open_[i])], end);
+      if (auto scanner = scannerOfRule(grammar_, open_[i]))
+        addScan(scanner, entries_[size_t(open_[i])], end);
+      else
+        add(grammar_.body(open_[i]), entries_[size_t(open_[i])], end);
       if (isFull())
         return Status(StatusCode::Usage,
                       "the grammar has over " + std::to_string(maxStates_) +

@@ -40,13 +40,17 @@ public:
     Enclosing ///< Where the text of the next enclosing check does.
   };
   /// `key` says what is checked: checks with equal keys must be equal.
+  /// `ofJson`: the text is JSON, in which white space before a bracket changes
+  /// nothing.
   TextCheck(std::string key, std::function<bool(std::string_view)> holds,
-            Scope scope = Scope::Own)
-      : key_(std::move(key)), holds_(std::move(holds)), scope_(scope) {}
+            Scope scope = Scope::Own, bool ofJson = false)
+      : key_(std::move(key)), holds_(std::move(holds)), scope_(scope),
+        ofJson_(ofJson) {}
 
   /// Asked where the expression could end, of the text up to there.
   bool holds(std::string_view text) const { return holds_(text); }
   Scope scope() const { return scope_; }
+  bool ofJson() const { return ofJson_; }
   bool operator==(const TextCheck &other) const {
     return key_ == other.key_ && scope_ == other.scope_;
   }
@@ -55,6 +59,7 @@ private:
   std::string key_;
   std::function<bool(std::string_view)> holds_;
   Scope scope_;
+  bool ofJson_;
 };
 
 /// One node of an expression.

@@ -23,6 +23,11 @@ constexpr size_t kMaxBytes = size_t(32) << 20;
 /// Patterns of one object whose combinations are told apart.
 constexpr size_t kMaxPatterns = 4;
 
+/// The text of a schema, whatever bytes its strings have.
+std::string textOf(const Json &schema) {
+  return schema.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
 /// A check that judges whole values.
 std::shared_ptr<const TextCheck>
 valueCheck(std::shared_ptr<const SchemaValidator> validator, const Json &schema,
@@ -32,7 +37,37 @@ valueCheck(std::shared_ptr<const SchemaValidator> validator, const Json &schema,
     const Json value = Json::parse(text, nullptr, /*allow_exceptions=*/false);
     return !value.is_discarded() && validator->accepts(schema, value);
   };
-  return std::make_shared<const TextCheck>("schema " + key, std::move(holds));
+  return std::make_shared<const TextCheck>("schema " + key, std::move(holds),
+                                           TextCheck::Scope::Own,
+                                           /*ofJson=*/true);
+}
+
+/// A check of integers that have more digits than a scanner keeps.
+std::shared_ptr<const TextCheck>
+multipleCheck(const std::vector<JsonNumber> &divisors, const Json &words) {
+  auto holds = [divisors](std::string_view text) {
+    return std::ranges::all_of(divisors, [&](const JsonNumber &divisor) {
+      return isWrittenMultiple(text, divisor);
+    });
+  };
+  return std::make_shared<const TextCheck>("multiple " + textOf(words),
+                                           std::move(holds));
+}
+
+/// A check that judges strings that are written as they are.
+std::shared_ptr<const TextCheck>
+plainCheck(std::shared_ptr<const SchemaValidator> validator,
+           const std::string &key) {
+  auto holds = [validator = std::move(validator)](std::string_view text) {
+    return validator->accepts(validator->source().root, Json(text));
+  };
+  return std::make_shared<const TextCheck>("plain " + key, std::move(holds));
+}
+
+/// Texts in which a mark is nowhere.
+TextCondition without(std::string_view mark) {
+  return {std::make_shared<const CharNfa>(CharNfa::ofTextsWith(mark)),
+          /*isNegated=*/true};
 }
 
 /// A check of a list so far, whose last item is complete.
@@ -42,8 +77,45 @@ std::shared_ptr<const TextCheck> uniqueCheck() {
     return list.is_array() && std::ranges::count(list, list.back()) == 1;
   };
   static const auto check = std::make_shared<const TextCheck>(
-      "unique item", holds, TextCheck::Scope::Enclosing);
+      "unique item", holds, TextCheck::Scope::Enclosing, /*ofJson=*/true);
   return check;
+}
+
+/// A number of items, characters or members; kUnbounded if it is too large to
+/// matter.
+int32_t countOf(const Json &words, const char *name, int32_t absent) {
+  auto it = words.find(name);
+  const auto count = it == words.end() ? absent : it->get<int32_t>();
+  return count == INT32_MAX && name[1] == 'a' ? Expr::kUnbounded : count;
+}
+
+/// What keywords say about strings. `isExact` becomes false if a check has to
+/// judge them, too.
+StatusOr<TextRules> textRules(const Json &words, bool &isExact) {
+  TextRules rules;
+  rules.least = countOf(words, "minLength", 0);
+  rules.most = countOf(words, "maxLength", Expr::kUnbounded);
+  auto add = [&](const Pattern &pattern) {
+    rules.conditions.insert(rules.conditions.end(), pattern.conditions.begin(),
+                            pattern.conditions.end());
+    isExact &= !pattern.rest;
+  };
+  if (auto patterns = words.find("pattern"); patterns != words.end())
+    for (const Json &each : *patterns) {
+      MOE_ASSIGN_OR_RETURN(Pattern pattern,
+                           parsePattern(each.get_ref<const std::string &>(),
+                                        RegexMatch::Anywhere));
+      add(pattern);
+    }
+  if (auto formats = words.find("format"); formats != words.end())
+    for (const Json &name : *formats) {
+      if (const Pattern *pattern =
+              patternOfFormat(name.get_ref<const std::string &>()))
+        add(*pattern);
+      else
+        isExact = false;
+    }
+  return rules;
 }
 
 class SchemaTranslator {
@@ -77,7 +149,7 @@ private:
       return MaybeExpr(text_.value());
     if (depth > kDeepestRule)
       return schemaError("", "what is combined is nested too deep");
-    const std::string key = schema.dump();
+    const std::string key = textOf(schema);
     bytes_ += key.size();
     if (bytes_ > kMaxBytes || rules_.size() > kMaxRules)
       return schemaError("", "too large: references and combinations are "
@@ -186,12 +258,6 @@ private:
     return translateNumber(words, type == "integer");
   }
 
-  static int32_t countOf(const Json &words, const char *name, int32_t absent) {
-    auto it = words.find(name);
-    const auto count = it == words.end() ? absent : it->get<int32_t>();
-    return count == INT32_MAX && name[1] == 'a' ? Expr::kUnbounded : count;
-  }
-
   //===--------------------------------------------------------------------===//
   // Constants, strings and numbers
   //===--------------------------------------------------------------------===//
@@ -200,6 +266,14 @@ private:
   Result constants(const Json &words) {
     Json others = words;
     others.erase("enum");
+    // Objects are closed here, too.
+    if (words.contains("properties") &&
+        !words.contains("additionalProperties")) {
+      others["additionalProperties"] = false;
+      if (words.contains("required"))
+        for (const Json &name : words["required"])
+          others["properties"].emplace(name.get<std::string>(), true);
+    }
     std::set<std::string> texts;
     std::vector<ExprId> ways;
     for (const Json &value : words["enum"]) {
@@ -221,35 +295,7 @@ private:
     if (!rules)
       return rules.status();
     MaybeExpr text = text_.stringOf(*std::move(rules));
-    return isExact ? text : checked(text, words, words.dump());
-  }
-
-  static StatusOr<TextRules> textRules(const Json &words, bool &isExact) {
-    TextRules rules;
-    rules.least = countOf(words, "minLength", 0);
-    rules.most = countOf(words, "maxLength", Expr::kUnbounded);
-    auto add = [&](const Pattern &pattern) {
-      rules.conditions.insert(rules.conditions.end(),
-                              pattern.conditions.begin(),
-                              pattern.conditions.end());
-      isExact &= !pattern.rest;
-    };
-    if (auto patterns = words.find("pattern"); patterns != words.end())
-      for (const Json &each : *patterns) {
-        MOE_ASSIGN_OR_RETURN(Pattern pattern,
-                             parsePattern(each.get_ref<const std::string &>(),
-                                          RegexMatch::Anywhere));
-        add(pattern);
-      }
-    if (auto formats = words.find("format"); formats != words.end())
-      for (const Json &name : *formats) {
-        if (const Pattern *pattern =
-                patternOfFormat(name.get_ref<const std::string &>()))
-          add(*pattern);
-        else
-          isExact = false;
-      }
-    return rules;
+    return isExact ? text : checked(text, words, textOf(words));
   }
 
   Result translateNumber(const Json &words, bool isInteger) {
@@ -276,7 +322,11 @@ private:
     if (auto divisors = words.find("multipleOf"); divisors != words.end())
       for (const Json &divisor : *divisors)
         rules.divisors.push_back(JsonNumber::of(divisor));
-    return text_.numberOf(rules);
+    MaybeExpr number = text_.numberOf(rules);
+    if (number && std::ranges::any_of(rules.divisors, &JsonNumber::isWritten))
+      number = grammar_.checked(
+          *number, multipleCheck(rules.divisors, words["multipleOf"]));
+    return number;
   }
 
   //===--------------------------------------------------------------------===//
@@ -313,7 +363,7 @@ private:
         (most != Expr::kUnbounded && least > most))
       return MaybeExpr();
     MaybeExpr list = text_.listOf(first, rest, least, most);
-    return isExact ? list : checked(list, words, words.dump());
+    return isExact ? list : checked(list, words, textOf(words));
   }
 
   //===--------------------------------------------------------------------===//
@@ -394,7 +444,7 @@ private:
     if (least > 0 && !parts.rest.empty())
       parts.isExact = false;
     MaybeExpr object = text_.objectOf(parts.members, parts.rest, least, most);
-    return parts.isExact ? object : checked(object, words, words.dump());
+    return parts.isExact ? object : checked(object, words, textOf(words));
   }
 
   /// The schema of a member, with those of the patterns that its name matches.
@@ -496,6 +546,51 @@ StatusOr<Grammar> parseJsonSchema(const nlohmann::ordered_json &schema,
                                   const JsonTextOptions &options) {
   MOE_ASSIGN_OR_RETURN(SchemaSource source, SchemaSource::read(schema));
   return SchemaTranslator(std::move(source), options).run();
+}
+
+StatusOr<std::optional<ExprId>>
+addPlainText(Grammar &grammar, const nlohmann::ordered_json &schema,
+             std::string_view end) {
+  MOE_ASSIGN_OR_RETURN(SchemaSource source, SchemaSource::read(schema));
+  const MergedSchema merged = mergedSchema(source.root, source);
+  bool isExact = merged.isExact;
+  const auto validator =
+      std::make_shared<const SchemaValidator>(std::move(source));
+  std::vector<ExprId> ways;
+  for (const Json &words : merged.ways) {
+    auto types = words.find("type");
+    if (types != words.end() &&
+        std::ranges::find(*types, Json("string")) == types->end())
+      continue;
+    MOE_ASSIGN_OR_RETURN(TextRules rules, textRules(words, isExact));
+    rules.isJson = false;
+    if (auto values = words.find("enum"); values != words.end()) {
+      std::set<std::string> texts;
+      for (const Json &value : *values)
+        if (value.is_string())
+          texts.insert(value.get<std::string>());
+      rules.conditions.push_back(
+          {std::make_shared<const CharNfa>(CharNfa::ofTexts(texts))});
+    }
+    if (!end.empty())
+      rules.conditions.push_back(without(end));
+    auto scanner = TextScanner::create(std::move(rules));
+    if (!scanner->isEmpty())
+      ways.push_back(grammar.scan(std::move(scanner)));
+  }
+  if (ways.empty())
+    return std::optional<ExprId>();
+  ExprId text = grammar.choice(std::move(ways));
+  if (!isExact)
+    text = grammar.checked(text, plainCheck(validator, textOf(Json(schema))));
+  return std::optional(text);
+}
+
+ExprId addTextWithout(Grammar &grammar, std::string_view mark) {
+  TextRules rules{.isJson = false};
+  if (!mark.empty())
+    rules.conditions.push_back(without(mark));
+  return grammar.scan(TextScanner::create(std::move(rules)));
 }
 
 Grammar jsonObjects(const JsonTextOptions &options) {

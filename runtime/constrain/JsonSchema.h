@@ -24,6 +24,7 @@
 #include "runtime/constrain/Grammar.h"
 
 #include <nlohmann/json.hpp>
+#include <optional>
 
 namespace moert {
 
@@ -36,6 +37,17 @@ struct JsonTextOptions {
 /// the message has the JSON pointer of what is wrong or cannot be held.
 StatusOr<Grammar> parseJsonSchema(const nlohmann::ordered_json &schema,
                                   const JsonTextOptions &options = {});
+
+/// Adds the strings that `schema` accepts, as plain text without quotes and
+/// escapes, in which `end`, if it is not "", is nowhere: for texts between
+/// marks. Absent if it
+/// accepts no string. Fails as parseJsonSchema() does.
+StatusOr<std::optional<ExprId>>
+addPlainText(Grammar &grammar, const nlohmann::ordered_json &schema,
+             std::string_view end);
+
+/// Adds any text in which `mark`, if it is not "", is nowhere.
+ExprId addTextWithout(Grammar &grammar, std::string_view mark);
 
 /// Returns the grammar of all JSON objects.
 Grammar jsonObjects(const JsonTextOptions &options = {});

@@ -4,6 +4,8 @@
 
 #include "runtime/base/Text.h"
 
+#include <algorithm>
+
 namespace moert {
 
 Matcher::Matcher(std::shared_ptr<const Automaton> automaton,
@@ -31,6 +33,12 @@ void Matcher::restart() {
   hasTextualMask_ = false;
   tokenCount_ = spent_ = 0;
   start();
+}
+
+bool Matcher::isSpent() const {
+  auto lock = library_->lock();
+  return std::ranges::any_of(
+      usedScans_, [](const LearntScan *scan) { return scan->run->isFull(); });
 }
 
 size_t Matcher::bytes() const {
@@ -93,6 +101,7 @@ Status Matcher::accept(int32_t token) {
 
 void Matcher::remember(PositionId at) {
   ++tokenCount_;
+  verdicts_.clear();
   pending_.reset();
   hasTextualMask_ = false;
   history_.push_back({at, text_.size()});

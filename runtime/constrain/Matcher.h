@@ -83,6 +83,9 @@ public:
   const std::shared_ptr<const Automaton> &sharedAutomaton() const {
     return automaton_;
   }
+  /// Whether a scanner has learnt more states than it may, so that the matcher
+  /// is no use for another text.
+  bool isSpent() const;
   /// Returns about how many bytes positions and masks take.
   size_t bytes() const;
 
@@ -182,6 +185,7 @@ private:
   /// Follows all edges that read nothing.
   PositionId close(std::vector<Way> open);
   PositionId positionOf(std::vector<Way> ways, bool canEnd);
+  bool holds(int32_t check, std::string_view text);
   FrameId frame(Frame frame);
   Way wayTo(Automaton::StateId state, FrameId frame);
   ScanRun &scanRun(int32_t index);
@@ -221,6 +225,8 @@ private:
   std::unordered_map<PositionId, Mask> masks_;     ///< Up to kMostMaskBytes.
   std::vector<std::shared_ptr<LearntScan>> scans_; ///< By scanner; or null.
   std::vector<LearntScan *> usedScans_;
+  /// Of checks whose text ends with a bracket, for the next token.
+  std::unordered_map<std::string, bool> verdicts_;
   std::optional<Pending> pending_;
   Mask textualMask_; ///< Of the present position, where it depends on the text.
   bool hasTextualMask_ = false;

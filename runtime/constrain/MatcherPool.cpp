@@ -23,7 +23,7 @@ MatcherPool::take(std::shared_ptr<const Automaton> automaton) {
 }
 
 void MatcherPool::put(std::unique_ptr<Matcher> matcher) {
-  if (matcher->bytes() > kMostBytes)
+  if (matcher->bytes() > kMostBytes || matcher->isSpent())
     return;
   matcher->restart();
   std::unique_ptr<Matcher> dropped; // Destroyed without the lock.

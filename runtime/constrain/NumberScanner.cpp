@@ -20,7 +20,24 @@ bool JsonNumber::isInteger() const {
   return isWritten || (std::isfinite(value) && std::trunc(value) == value);
 }
 
+bool isWrittenMultiple(std::string_view number, const JsonNumber &divisor) {
+  if (!divisor.isWritten || divisor.value > 1e18L)
+    return true;
+  const auto by = uint64_t(divisor.value);
+  uint64_t rest = 0;
+  for (char c : number) {
+    if (c != '-' && (c < '0' || c > '9'))
+      return true;
+    if (c != '-')
+      rest = uint64_t(
+          (static_cast<unsigned __int128>(rest) * 10 + uint64_t(c - '0')) % by);
+  }
+  return rest == 0;
+}
+
 bool isMultiple(const JsonNumber &number, const JsonNumber &divisor) {
+  if (divisor.isWritten && number.isRounded)
+    return true;
   if (divisor.isWritten)
     return std::fmod(number.value, divisor.value) == 0;
   const double quotient = double(number.value) / double(divisor.value);
@@ -211,7 +228,7 @@ struct Begun {
         std::to_string(digits) + "e" + std::to_string(power);
     const long double value = isWhole() ? std::strtold(text.c_str(), nullptr)
                                         : std::strtod(text.c_str(), nullptr);
-    return {isNegative ? -value : value, isWhole()};
+    return {isNegative ? -value : value, isWhole(), isWhole()};
   }
 };
 
@@ -219,6 +236,7 @@ struct Begun {
 struct Amounts {
   long double least = 0, most = INFINITY, step = 0; ///< 0: any number.
   bool excludesMost = false;
+  bool hasFractions = false; ///< Of doubles: it is a multiple of one.
 
   static Amounts of(const NumberRules &rules, bool isNegative) {
     Amounts amounts;
@@ -233,8 +251,10 @@ struct Amounts {
         isNegative ? rules.excludesLeast : rules.excludesMost;
     if (rules.isInteger)
       amounts.step = 1;
-    for (const JsonNumber &divisor : rules.divisors)
+    for (const JsonNumber &divisor : rules.divisors) {
       amounts.step = std::max(amounts.step, divisor.value);
+      amounts.hasFractions |= !divisor.isWritten;
+    }
     return amounts;
   }
 
@@ -349,7 +369,7 @@ private:
   /// or one with a fraction. Not for integers: a model that has written 9.99
   /// would have to make it another number.
   static bool canBeScientific(const Begun &begun, const Amounts &amounts) {
-    if (begun.digits == 0 || amounts.isWhole())
+    if (begun.digits == 0 || (amounts.isWhole() && !amounts.hasFractions))
       return false;
     const auto digits = static_cast<long double>(begun.digits);
     const int length = int(std::floor(std::log10(digits))) + 1;

@@ -7,6 +7,7 @@
 
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 namespace moert {
@@ -15,7 +16,8 @@ namespace moert {
 /// exponent is the nearest double, as in most programs that read JSON.
 struct JsonNumber {
   long double value;
-  bool isWritten; ///< As an integer: without fraction and exponent.
+  bool isWritten;         ///< As an integer: without fraction and exponent.
+  bool isRounded = false; ///< It has more digits than are kept.
 
   static JsonNumber of(const nlohmann::json &number);
   bool isInteger() const;
@@ -34,8 +36,13 @@ struct NumberRules {
 };
 
 /// Whether a number is a multiple of another one, above 0. As in Python's
-/// jsonschema, the quotient with a fraction is that of doubles.
+/// jsonschema, the quotient with a fraction is that of doubles. True for a
+/// rounded number and an integer: isWrittenMultiple() is exact.
 bool isMultiple(const JsonNumber &number, const JsonNumber &divisor);
+
+/// Whether the text of a number is a multiple of an integer, if it is one
+/// itself, of any length. True for other numbers.
+bool isWrittenMultiple(std::string_view number, const JsonNumber &divisor);
 
 /// Reads numbers with exponents of up to three digits. A text that no more
 /// digits can make valid ends early, so of the spellings with an exponent those

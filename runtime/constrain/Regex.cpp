@@ -493,7 +493,7 @@ bool Pattern::matches(std::string_view text) const {
          (!rest || rest->matches(text));
 }
 
-StatusOr<Pattern> parsePattern(std::string_view pattern, RegexMatch match) {
+static StatusOr<Pattern> parseEcma(std::string_view pattern, RegexMatch match) {
   MOE_ASSIGN_OR_RETURN(ParsedRegex parsed, RegexParser(pattern).run());
   const bool isWhole = match == RegexMatch::Whole;
   Pattern result;
@@ -517,6 +517,17 @@ StatusOr<Pattern> parsePattern(std::string_view pattern, RegexMatch match) {
                          BacktrackingRegex::compile(pattern, match));
   }
   return result;
+}
+
+StatusOr<Pattern> parsePattern(std::string_view pattern, RegexMatch match) {
+  StatusOr<Pattern> parsed = parseEcma(pattern, match);
+  if (parsed)
+    return parsed;
+  // What other engines understand can still be checked at the end of a text.
+  auto rest = BacktrackingRegex::compile(pattern, match);
+  if (!rest)
+    return parsed;
+  return Pattern{{}, *std::move(rest)};
 }
 
 StatusOr<Grammar> parseRegex(std::string_view pattern) {

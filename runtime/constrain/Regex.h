@@ -48,9 +48,9 @@ struct Pattern {
 /// literals, ., [...], \d \w \s and their complements, \t \n \v \f \r \cX \xHH
 /// \uHHHH \u{H...}, (...), (?:...), (?<n>...), |, * + ? {n,m} (lazy ones match
 /// the same texts), ^ $ \b \B anywhere, and looking ahead directly after a
-/// first ^. `.` is every character but line ends. Other expressions are
-/// matched by BacktrackingRegex. Fails with Usage and a position if the
-/// expression is wrong, or needs over 10,000 states.
+/// first ^. `.` is every character but line ends. Other expressions, and those
+/// of over 10,000 states, are matched by BacktrackingRegex. Fails with Usage
+/// and a position if that does not understand one either.
 StatusOr<Pattern> parsePattern(std::string_view pattern, RegexMatch match);
 
 /// Returns the grammar of the texts that match as a whole.

@@ -278,10 +278,11 @@ private:
     if (const Source *list = words.find("enum")) {
       if (!list->is_array())
         return (words.at / "enum").error("expected a list");
-      MOE_RETURN_IF_ERROR(countValues(list->size(), words.at / "enum"));
+      MOE_RETURN_IF_ERROR(countValues(*list, words.at / "enum"));
       words.to["enum"] = Json(*list);
     }
     if (const Source *value = words.find("const")) {
+      MOE_RETURN_IF_ERROR(countValues(*value, words.at / "const"));
       const Json list = Json::array({Json(*value)});
       if (words.to.contains("enum"))
         words.to["allOf"].push_back({{"enum", list}});
@@ -291,7 +292,18 @@ private:
     return Status::ok();
   }
 
-  Status countValues(size_t more, const Place &at) {
+  static bool isDeeper(const Source &value, int depth) {
+    if (!value.is_structured())
+      return false;
+    return depth == 0 || std::ranges::any_of(value, [&](const Source &inner) {
+             return isDeeper(inner, depth - 1);
+           });
+  }
+
+  Status countValues(const Source &list, const Place &at) {
+    if (isDeeper(list, kDeepestSource))
+      return at.error("values are nested too deep");
+    const size_t more = list.size();
     values_ += more;
     if (values_ > kMaxValues)
       return at.error("the whole has more than " + std::to_string(kMaxValues) +

@@ -154,6 +154,11 @@ public:
   /// saved with another plan) or DoesNotFit.
   StatusOr<Sequence> restore(const std::string &path,
                              SequenceOptions options = {});
+  /// The two halves of restore(): reading and checking the file, which takes as
+  /// long as it is large and which any thread may do, and copying it.
+  StatusOr<SavedSequence> readSaved(const std::string &path) const;
+  StatusOr<Sequence> restore(const SavedSequence &saved,
+                             SequenceOptions options = {});
   /// Returns the tokens of such a file, without reading or checking the rest.
   /// Fails as restore() does.
   StatusOr<std::vector<int32_t>> savedTokens(const std::string &path) const;
@@ -288,7 +293,9 @@ private:
   Status makeWritable(int32_t &page);
   Status poolIsFull() const;
   Status statesAreFull() const;
-  /// Fills an empty sequence with the contents of a file from save().
+  /// Checks the contents of a file from save().
+  Status checkSaved(std::span<const uint8_t> bytes) const;
+  /// Fills an empty sequence with contents that were checked.
   Status load(std::span<const uint8_t> bytes, Sequence &sequence);
   /// Adds the sequence's full pages to the index of the pool.
   void publish(Sequence &sequence);

@@ -25,6 +25,19 @@ struct SequenceOptions {
   int32_t group = 0;
 };
 
+/// The checked content of a file that Sequence::save() wrote, for
+/// Engine::restore().
+class SavedSequence {
+public:
+  std::span<const uint8_t> bytes() const {
+    return {reinterpret_cast<const uint8_t *>(bytes_.data()), bytes_.size()};
+  }
+
+private:
+  friend class Engine;
+  std::string bytes_;
+};
+
 /// A text that an engine works on: its tokens, the pages of the cache that hold
 /// their keys and values, and the state of layers that keep a state instead. A
 /// sequence must be destroyed before its engine and used from one thread at a

@@ -159,7 +159,26 @@ static Status checkHeader(std::span<const uint8_t> bytes, const Plan &plan,
                                   plan.rungName(), plan.path()));
 }
 
-Status Engine::load(std::span<const uint8_t> bytes, Sequence &sequence) {
+/// The parts of a saved sequence that Engine::checkSaved() has accepted.
+struct SavedParts {
+  explicit SavedParts(std::span<const uint8_t> bytes, uint64_t stateBytes) {
+    Reader reader(bytes);
+    const auto header = reader.take<Header>();
+    tokens.resize(header.tokens);
+    std::memcpy(tokens.data(),
+                reader.take(header.tokens * sizeof(int32_t)).data(),
+                header.tokens * sizeof(int32_t));
+    for (uint64_t i = 0; i < header.pages; ++i)
+      pages.push_back(reader.take(header.pageBytes));
+    state = reader.take(stateBytes == 0 ? 0 : header.stateBytes);
+  }
+
+  std::vector<int32_t> tokens;
+  std::vector<std::span<const uint8_t>> pages;
+  std::span<const uint8_t> state;
+};
+
+Status Engine::checkSaved(std::span<const uint8_t> bytes) const {
   MOE_RETURN_IF_ERROR(checkHeader(bytes, plan_, kvPages_.bytes()));
   Reader reader(bytes);
   auto header = reader.take<Header>();
@@ -187,29 +206,27 @@ Status Engine::load(std::span<const uint8_t> bytes, Sequence &sequence) {
     return damaged(fmt::format("it holds {}, and the context is {}",
                                counted(header.tokens, "token"), context_));
 
+  const SavedParts parts(bytes, stateBytes);
   Digest digest;
   digest.add(bytes.first(sizeof(Header)));
-  std::span<const uint8_t> ids = reader.take(header.tokens * sizeof(int32_t));
-  digest.add(ids);
-  std::vector<std::span<const uint8_t>> contents;
-  for (uint64_t i = 0; i < pages; ++i) {
-    contents.push_back(reader.take(header.pageBytes));
-    digest.add(contents.back());
-  }
-  std::span<const uint8_t> state = reader.take(stateBytes);
+  digest.add(bytesOf(std::span<const int32_t>(parts.tokens)));
+  for (std::span<const uint8_t> page : parts.pages)
+    digest.add(page);
   if (stateBytes > 0)
-    digest.add(state);
-  if (digest.value() != reader.take<uint64_t>())
+    digest.add(parts.state);
+  if (digest.value() != Reader(bytes.last(sizeof(uint64_t))).take<uint64_t>())
     return damaged("its checksum is not that of its content");
-
-  std::vector<int32_t> tokens(header.tokens);
-  std::memcpy(tokens.data(), ids.data(), ids.size());
-  for (int32_t token : tokens)
+  for (int32_t token : parts.tokens)
     if (token < 0 || token >= vocab_)
       return damaged(fmt::format("token {} is outside the vocabulary of {}",
                                  token, vocab_));
-  takePrefix(sequence, tokens);
-  for (size_t i = sequence.pages_.size(); i < contents.size(); ++i) {
+  return Status::ok();
+}
+
+Status Engine::load(std::span<const uint8_t> bytes, Sequence &sequence) {
+  SavedParts parts(bytes, states_ ? states_->bytes() : 0);
+  takePrefix(sequence, parts.tokens);
+  for (size_t i = sequence.pages_.size(); i < parts.pages.size(); ++i) {
     std::optional<int32_t> page = pool_->allocate();
     if (!page) {
       sequence.trim();
@@ -217,7 +234,7 @@ Status Engine::load(std::span<const uint8_t> bytes, Sequence &sequence) {
     }
     sequence.pages_.push_back(*page);
     if (Status written = kvPages_.write(
-            *page, reinterpret_cast<const std::byte *>(contents[i].data()));
+            *page, reinterpret_cast<const std::byte *>(parts.pages[i].data()));
         !written.isOk()) {
       sequence.trim();
       return written;
@@ -226,14 +243,15 @@ Status Engine::load(std::span<const uint8_t> bytes, Sequence &sequence) {
   // A sequence without a slot, or a file without a state: restoreState() makes
   // it later.
   sequence.dropState();
-  if (!state.empty())
+  if (!parts.state.empty())
     sequence.state_ = states_->allocate();
   if (sequence.state_ != StatePool::kNone) {
     MOE_RETURN_IF_ERROR(states_->write(
-        sequence.state_, reinterpret_cast<const std::byte *>(state.data())));
-    states_->assume(sequence.state_, int32_t(tokens.size()));
+        sequence.state_,
+        reinterpret_cast<const std::byte *>(parts.state.data())));
+    states_->assume(sequence.state_, int32_t(parts.tokens.size()));
   }
-  sequence.tokens_ = std::move(tokens);
+  sequence.tokens_ = std::move(parts.tokens);
   publish(sequence);
   return Status::ok();
 }
@@ -258,8 +276,7 @@ Engine::savedTokens(const std::string &path) const {
   return tokens;
 }
 
-StatusOr<Sequence> Engine::restore(const std::string &path,
-                                   SequenceOptions options) {
+StatusOr<SavedSequence> Engine::readSaved(const std::string &path) const {
   // A sequence has at most the pool's pages and one state.
   uint64_t most = sizeof(Header) + sizeof(uint64_t) +
                   uint64_t(context_) * sizeof(int32_t) +
@@ -274,14 +291,24 @@ StatusOr<Sequence> Engine::restore(const std::string &path,
   };
   constexpr uint64_t kStart = uint64_t(1)
                               << 16; // Bytes that checkStart() sees.
-  MOE_ASSIGN_OR_RETURN(std::string bytes,
+  SavedSequence saved;
+  MOE_ASSIGN_OR_RETURN(saved.bytes_,
                        readInput(path, std::max(most, kStart), checkStart));
+  MOE_RETURN_IF_ERROR(checkSaved(saved.bytes()).at(inputName(path)));
+  return saved;
+}
+
+StatusOr<Sequence> Engine::restore(const SavedSequence &saved,
+                                   SequenceOptions options) {
   Sequence sequence(*this, options);
-  MOE_RETURN_IF_ERROR(
-      load({reinterpret_cast<const uint8_t *>(bytes.data()), bytes.size()},
-           sequence)
-          .at(inputName(path)));
+  MOE_RETURN_IF_ERROR(load(saved.bytes(), sequence));
   return sequence;
+}
+
+StatusOr<Sequence> Engine::restore(const std::string &path,
+                                   SequenceOptions options) {
+  MOE_ASSIGN_OR_RETURN(SavedSequence saved, readSaved(path));
+  return restore(saved, options);
 }
 
 } // namespace moert

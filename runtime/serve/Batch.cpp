@@ -17,14 +17,13 @@ static constexpr int32_t kLeastRestored = 32;
 /// ten milliseconds.
 static constexpr uint64_t kMostCopied = uint64_t(64) << 20;
 
-Batch::Batch(Engine &engine, const SchedulerOptions &options,
-             std::unique_ptr<PrefixStore> store)
+Batch::Batch(Engine &engine, const SchedulerOptions &options)
     : engine_(engine), options_(options),
       mostRunning_(options.sequences > 0
                        ? std::min(options.sequences, engine.batch())
                        : engine.batch()),
-      kept_(engine, size_t(options.keptSequences)), store_(std::move(store)),
-      admission_(kQuantum), prefill_(kQuantum),
+      kept_(engine, size_t(options.keptSequences)), admission_(kQuantum),
+      prefill_(kQuantum),
       chunk_(options.prefillChunk, engine.ubatch(), options.stepFactor),
       drafts_(engine.batch()), deviceTimes_(engine) {}
 
@@ -43,7 +42,8 @@ Batch::clientsThatMayBegin(const LiveGenerations &waiting) const {
   std::vector<std::string_view> clients;
   for (const auto &generation : waiting) {
     std::string_view client = generation->client();
-    if (std::ranges::find(clients, client) == clients.end() &&
+    if (!generation->waitsForFile &&
+        std::ranges::find(clients, client) == clients.end() &&
         (options_.runningPerClient == 0 ||
          runningOf(client) < options_.runningPerClient))
       clients.push_back(client);
@@ -56,7 +56,7 @@ size_t Batch::chooseWaiting(const LiveGenerations &waiting,
   std::string_view client = clients[admission_.next(clients)];
   size_t best = waiting.size();
   for (size_t i = 0; i < waiting.size(); ++i) {
-    if (waiting[i]->client() != client)
+    if (waiting[i]->client() != client || waiting[i]->waitsForFile)
       continue;
     auto isBefore = [&](const LiveGeneration &a, const LiveGeneration &b) {
       return a.priority() != b.priority() ? a.priority() > b.priority()
@@ -140,22 +140,25 @@ bool Batch::begin(LiveGeneration &generation) {
   const int32_t others = pagesNeeded();
   if (needed + others > engine_.freePages() + kept_.pages())
     return false;
-  StatusOr<Sequence> sequence =
+  StatusOr<KeptSequences::Begun> begun =
       generation.needsAllTokens()
-          ? StatusOr<Sequence>(engine_.sequence({.sharePrefixes = false}))
+          ? KeptSequences::Begun{engine_.sequence({.sharePrefixes = false})}
           : kept_.begin(generation.text(), groups_.numberOf(group));
-  if (!sequence) {
-    generation.fail(sequence.status());
+  if (!begun) {
+    generation.fail(begun.status());
     return true;
   }
-  while (needed - pagesOf(sequence->position()) + others > engine_.freePages())
-    if (!kept_.dropOldest()) {
-      kept_.put(*std::move(sequence));
+  Sequence &sequence = begun->sequence;
+  while (needed - pagesOf(sequence.position()) + others > engine_.freePages())
+    if (!kept_.dropLeast()) {
+      // It waits for its turn, which is not to count again.
+      kept_.put(std::move(sequence), std::max(0, begun->turns - 1));
       return false;
     }
   if (store_ && !generation.needsAllTokens())
-    takeStored(generation.text(), group, *sequence);
-  generation.sequence = *std::move(sequence);
+    takeStored(generation.text(), group, sequence);
+  generation.sequence = std::move(sequence);
+  generation.turns = begun->turns;
   leavePromptEnd(generation);
   if (!generation.hasBegun()) {
     sums_.promptTokens += uint64_t(generation.stats().promptTokens);
@@ -168,12 +171,31 @@ bool Batch::begin(LiveGeneration &generation) {
   return true;
 }
 
+bool Batch::awaitsFile(const LiveGeneration &generation) {
+  if (!store_ || generation.needsAllTokens())
+    return false;
+  const std::string &group = generation.request().group;
+  const int32_t known =
+      kept_.shared(generation.text(), groups_.numberOf(group));
+  return store_->find(generation.text(), group) - known >= kLeastRestored &&
+         !store_->isReady(generation.text(), group, options_.storeReadAtOnce);
+}
+
 void Batch::admit(LiveGenerations &waiting) {
+  if (store_)
+    store_->takeRead();
+  for (const auto &generation : waiting)
+    generation->waitsForFile = false;
   while (int32_t(running_.size()) < mostRunning_) {
     std::vector<std::string_view> clients = clientsThatMayBegin(waiting);
     if (clients.empty())
       break;
     const size_t index = chooseWaiting(waiting, clients);
+    // Reading takes as long as the file is large: others go on meanwhile.
+    if (awaitsFile(*waiting[index])) {
+      waiting[index]->waitsForFile = true;
+      continue;
+    }
     // What does not fit blocks what came later, which could otherwise keep it
     // from ever running.
     if (!begin(*waiting[index]))
@@ -184,6 +206,8 @@ void Batch::admit(LiveGenerations &waiting) {
     waiting.erase(from);
     kept_.shrinkTo(mostKept());
   }
+  if (store_ && waiting.empty())
+    store_->dropRead();
 }
 
 void Batch::endCancelled() {
@@ -200,7 +224,7 @@ void Batch::retire() {
     // After a failure it is unknown what the cache holds.
     if (generation->sequence && !generation->hasFailed() &&
         !generation->needsAllTokens())
-      kept_.put(*std::move(generation->sequence));
+      kept_.put(*std::move(generation->sequence), generation->turns);
     generation->sequence.reset();
     ended_.push_back(std::move(generation));
   }

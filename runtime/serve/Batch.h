@@ -26,10 +26,13 @@ using LiveGenerations = std::vector<std::unique_ptr<LiveGeneration>>;
 /// runs it. Not for several threads.
 class Batch {
 public:
-  /// `engine` must outlive this; options have been checked. `store` may be
-  /// null.
-  Batch(Engine &engine, const SchedulerOptions &options,
-        std::unique_ptr<PrefixStore> store);
+  /// `engine` must outlive this; options have been checked.
+  Batch(Engine &engine, const SchedulerOptions &options);
+
+  /// Before the first generation.
+  void setStore(std::unique_ptr<PrefixStore> store) {
+    store_ = std::move(store);
+  }
 
   /// Most tokens in a text: those of the context, or of the whole cache if that
   /// is smaller.
@@ -60,10 +63,13 @@ public:
   /// storeIdleSeconds.
   void storeBehind();
 
+  /// Whether a file has been read that a generation waits for.
+  bool hasReadFile() const { return store_ && store_->hasRead(); }
+
   /// Gives finished sequences up until `pages` pages of the cache are free, or
   /// none is left.
   void dropKept(int32_t pages) {
-    while (engine_.freePages() < pages && kept_.dropOldest()) {
+    while (engine_.freePages() < pages && kept_.dropLeast()) {
     }
   }
 
@@ -87,6 +93,9 @@ private:
   clientsThatMayBegin(const LiveGenerations &waiting) const;
   /// Gives a generation a sequence, if the cache has room for all of it.
   bool begin(LiveGeneration &generation);
+  /// Whether a file has enough more of the generation's text than the cache,
+  /// and has to be read first.
+  bool awaitsFile(const LiveGeneration &generation);
   void noteStored(const Status &status);
   /// Replaces a sequence that has the beginning of `text` by one from the
   /// store, if that has enough more of it.
@@ -104,10 +113,10 @@ private:
   /// Whether another prompt computes pages that this one will take.
   bool waitsForPrefix(size_t index) const;
   void findPrefixes();
-  /// If less than the last kPromptEnd tokens of a prompt are left, gives up what
-  /// lacks, so that the prefill phase evaluates them together, whatever the
-  /// cache holds. Not for layers with states, which do not return to an earlier
-  /// position for free.
+  /// If less than the last kPromptEnd tokens of a prompt are left, gives up
+  /// what lacks, so that the prefill phase evaluates them together, whatever
+  /// the cache holds. Not for layers with states, which do not return to an
+  /// earlier position for free.
   void leavePromptEnd(LiveGeneration &generation);
   /// Frees pages for the step, as long as there is something to give up.
   void makeRoom(LiveGenerations &waiting);

@@ -40,8 +40,8 @@ bool Batch::waitsForPrefix(size_t index) const {
 void Batch::leavePromptEnd(LiveGeneration &generation) {
   const int32_t position = generation.position();
   const auto length = int32_t(generation.text().size());
-  const int32_t wanted = std::max(
-      0, length - std::max(2, std::min(kPromptEnd, engine_.ubatch())));
+  const int32_t wanted =
+      std::max(0, length - std::max(2, std::min(kPromptEnd, engine_.ubatch())));
   if (engine_.stateSlots() > 0 || engine_.ubatch() < 2 || position <= wanted ||
       generation.stats().generatedTokens > 0)
     return;
@@ -134,7 +134,7 @@ void Batch::putBack(size_t index, LiveGenerations &waiting) {
 }
 
 bool Batch::freeSome(LiveGenerations &waiting) {
-  if (kept_.dropOldest())
+  if (kept_.dropLeast())
     return true;
   if (running_.size() < 2)
     return false;

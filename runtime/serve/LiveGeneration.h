@@ -40,6 +40,9 @@ public:
   /// While it runs. The tokens of the text after its position are still to be
   /// evaluated.
   std::optional<Sequence> sequence;
+  int32_t turns = 0; ///< Of its conversation: KeptSequences::Begun.
+  /// Whether a file with its beginning is being read.
+  bool waitsForFile = false;
 
   /// Without its prompt.
   const GenerationRequest &request() const { return request_; }

@@ -81,12 +81,13 @@ std::vector<StoredFile> filesIn(const std::string &folder) {
 } // namespace
 
 StatusOr<std::unique_ptr<PrefixStore>>
-PrefixStore::open(Engine &engine, std::string folder, uint64_t maxBytes) {
+PrefixStore::open(Engine &engine, std::string folder, uint64_t maxBytes,
+                  std::function<void()> onRead) {
   MOE_RETURN_IF_ERROR(makePrivateFolder(folder, [](std::string_view name) {
     return isStored(name) || !nameOfTemporary(name).empty();
   }));
   std::unique_ptr<PrefixStore> store(
-      new PrefixStore(engine, std::move(folder), maxBytes));
+      new PrefixStore(engine, std::move(folder), maxBytes, std::move(onRead)));
   MOE_RETURN_IF_ERROR(store->readFolder());
   store->makeRoom(0);
   return store;
@@ -164,7 +165,12 @@ StatusOr<Sequence> PrefixStore::restore(std::span<const int32_t> text,
     return Status(StatusCode::Usage, "no file holds a beginning of the text");
   const int32_t tokens = usable(*entry, text);
   const std::string name = entry->name;
-  StatusOr<Sequence> sequence = engine_.restore(pathOf(name), options);
+  Read read = std::exchange(read_, {});
+  if (read.name != name)
+    read.content = engine_.readSaved(pathOf(name));
+  StatusOr<Sequence> sequence =
+      *read.content ? engine_.restore(**read.content, options)
+                    : StatusOr<Sequence>(read.content->status());
   if (!sequence) {
     if (sequence.status().code() == StatusCode::InvalidFile)
       remove(name);
@@ -176,6 +182,27 @@ StatusOr<Sequence> PrefixStore::restore(std::span<const int32_t> text,
   fs::last_write_time(pathOf(name), fs::file_time_type::clock::now(), ignored);
   MOE_RETURN_IF_ERROR(sequence->rewind(tokens));
   return sequence;
+}
+
+bool PrefixStore::isReady(std::span<const int32_t> text,
+                          const std::string &group, uint64_t readAtOnce) {
+  auto entry = best(text, group);
+  if (entry == entries_.end() || entry->name == read_.name)
+    return true;
+  std::error_code gone;
+  const uint64_t bytes = fs::file_size(pathOf(entry->name), gone);
+  if (gone || bytes <= readAtOnce)
+    return true;
+  if (!reader_.isBusy()) {
+    reading_ = entry->name;
+    reader_.read(pathOf(reading_));
+  }
+  return false;
+}
+
+void PrefixStore::takeRead() {
+  if (auto result = reader_.takeResult())
+    read_ = {std::move(reading_), std::move(result)};
 }
 
 std::string PrefixStore::prepare(const Sequence &sequence,

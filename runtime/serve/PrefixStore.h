@@ -19,6 +19,7 @@
 
 #include "runtime/engine/Engine.h"
 #include "runtime/serve/FileWriter.h"
+#include "runtime/serve/PrefixReader.h"
 
 #include <cstdint>
 #include <memory>
@@ -34,8 +35,11 @@ public:
   /// Creates the folder, if it does not exist, and reads what it holds.
   /// `engine` must outlive the store. Fails with Io, also if other users can
   /// read the folder and it is not the store's own (privateFolder()).
+  /// `onRead` is called on another thread when takeRead() has something to
+  /// take; it may be null.
   static StatusOr<std::unique_ptr<PrefixStore>>
-  open(Engine &engine, std::string folder, uint64_t maxBytes);
+  open(Engine &engine, std::string folder, uint64_t maxBytes,
+       std::function<void()> onRead = nullptr);
 
   /// Returns how many of the first tokens of `text` a file holds, but for the
   /// last one, whose logits are wanted.
@@ -49,6 +53,18 @@ public:
   StatusOr<Sequence> restore(std::span<const int32_t> text,
                              const std::string &group,
                              SequenceOptions options = {});
+
+  /// Whether the file for `text` can be restored at once: it has been read, has
+  /// at most `readAtOnce` bytes, or there is none. Else begins to read it on
+  /// another thread, unless that has something to do.
+  bool isReady(std::span<const int32_t> text, const std::string &group,
+               uint64_t readAtOnce);
+  /// Takes up what was read.
+  void takeRead();
+  /// Whether takeRead() has something to take.
+  bool hasRead() const { return reader_.hasResult(); }
+  /// Forgets what was read and not restored.
+  void dropRead() { read_ = {}; }
 
   /// Writes a sequence, unless it is in a file. A file whose text it continues
   /// is removed. Does nothing if it is larger than the limit. Fails with Io.
@@ -71,8 +87,10 @@ private:
     std::vector<int32_t> tokens;
   };
 
-  PrefixStore(Engine &engine, std::string folder, uint64_t maxBytes)
-      : engine_(engine), folder_(std::move(folder)), maxBytes_(maxBytes) {}
+  PrefixStore(Engine &engine, std::string folder, uint64_t maxBytes,
+              std::function<void()> onRead)
+      : engine_(engine), folder_(std::move(folder)), maxBytes_(maxBytes),
+        reader_(engine, std::move(onRead)) {}
   Status readFolder();
   std::string pathOf(const std::string &name) const {
     return folder_ + "/" + name;
@@ -99,6 +117,13 @@ private:
   Entry written_; ///< What saveBehind() writes.
   std::string writtenGroup_;
   FileWriter writer_;
+  struct Read {
+    std::string name; ///< Of a file; "": none.
+    std::optional<StatusOr<SavedSequence>> content;
+  };
+  Read read_;           ///< That was read.
+  std::string reading_; ///< The name of the file that is being read.
+  PrefixReader reader_;
 };
 
 } // namespace moert

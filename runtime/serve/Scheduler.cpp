@@ -58,13 +58,11 @@ Status checkOptions(const SchedulerOptions &options) {
 class Scheduler::Impl {
 public:
   Impl(Engine &engine, const Tokenizer &tokenizer,
-       const SchedulerOptions &options, std::unique_ptr<PrefixStore> store)
+       const SchedulerOptions &options)
       : engine_(engine), tokenizer_(tokenizer), options_(options),
-        room_(Batch::roomOf(engine)),
-        batch_(engine, options, std::move(store)) {
-    publish({});
-    thread_ = std::thread([this] { work(); });
-  }
+        room_(Batch::roomOf(engine)), batch_(engine, options) {}
+  /// Opens the store and starts the thread.
+  Status start();
   ~Impl() {
     {
       std::lock_guard lock(mutex_);
@@ -72,7 +70,8 @@ public:
       stopping_ = true;
     }
     wake_.notify_all();
-    thread_.join();
+    if (thread_.joinable())
+      thread_.join();
   }
 
   StatusOr<GenerationId> submit(GenerationRequest request, GenerationSink sink);
@@ -107,6 +106,8 @@ private:
   /// Lets other threads see this moment, in which some have ended.
   void publish(const LiveGenerations &ended);
 
+  /// Those that wait may have what they lacked. Any thread.
+  void wakeWaiting();
   Status checkLength(int64_t tokens) const;
   std::shared_ptr<const ConstraintVocabulary> vocabulary();
 
@@ -128,7 +129,8 @@ private:
   uint64_t refused_ = 0;
   double meanSeconds_ = kFirstSeconds;
   bool accepting_ = true, stopping_ = false;
-  /// Those that wait cannot begin before somebody else gives pages back.
+  /// Those that wait cannot begin before somebody else gives pages back, or a
+  /// file has been read.
   bool lacksPages_ = false;
   bool hasToStore_ = false; ///< A finished sequence, in a file.
   SchedulerStats stats_;
@@ -142,6 +144,27 @@ private:
   uint64_t finished_ = 0, cancelled_ = 0, failed_ = 0, generated_ = 0;
   std::thread thread_;
 };
+
+Status Scheduler::Impl::start() {
+  if (!options_.storeFolder.empty()) {
+    MOE_ASSIGN_OR_RETURN(std::unique_ptr<PrefixStore> store,
+                         PrefixStore::open(engine_, options_.storeFolder,
+                                           options_.storeBytes,
+                                           [this] { wakeWaiting(); }));
+    batch_.setStore(std::move(store));
+  }
+  publish({});
+  thread_ = std::thread([this] { work(); });
+  return Status::ok();
+}
+
+void Scheduler::Impl::wakeWaiting() {
+  {
+    std::lock_guard lock(mutex_);
+    lacksPages_ = false;
+  }
+  wake_.notify_all();
+}
 
 Status Scheduler::Impl::checkLength(int64_t tokens) const {
   if (tokens <= room_)
@@ -243,11 +266,7 @@ Status Scheduler::Impl::withEngine(int32_t pages,
     batch_.dropKept(pages);
     status = use();
   }
-  {
-    std::lock_guard lock(mutex_);
-    lacksPages_ = false;
-  }
-  wake_.notify_all();
+  wakeWaiting();
   return status;
 }
 
@@ -373,7 +392,8 @@ void Scheduler::Impl::work() {
     publish(ended);
     {
       std::lock_guard lock(mutex_);
-      lacksPages_ = batch_.running().empty() && !waiting_.empty();
+      lacksPages_ = batch_.running().empty() && !waiting_.empty() &&
+                    !batch_.hasReadFile();
     }
     batch_.step(waiting_);
     batch_.storeBehind();
@@ -388,13 +408,9 @@ StatusOr<std::unique_ptr<Scheduler>>
 Scheduler::create(Engine &engine, const Tokenizer &tokenizer,
                   SchedulerOptions options) {
   MOE_RETURN_IF_ERROR(checkOptions(options));
-  std::unique_ptr<PrefixStore> store;
-  if (!options.storeFolder.empty()) {
-    MOE_ASSIGN_OR_RETURN(store, PrefixStore::open(engine, options.storeFolder,
-                                                  options.storeBytes));
-  }
-  return std::unique_ptr<Scheduler>(new Scheduler(
-      std::make_unique<Impl>(engine, tokenizer, options, std::move(store))));
+  auto impl = std::make_unique<Impl>(engine, tokenizer, options);
+  MOE_RETURN_IF_ERROR(impl->start());
+  return std::unique_ptr<Scheduler>(new Scheduler(std::move(impl)));
 }
 
 StatusOr<GenerationId> Scheduler::submit(GenerationRequest request,

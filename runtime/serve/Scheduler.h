@@ -81,6 +81,9 @@ struct SchedulerOptions {
   std::string storeFolder = {};
   uint64_t storeBytes = uint64_t(16) << 30; ///< Of all files in the folder.
   int32_t storeLeastTokens = 256; ///< Of a sequence that is worth a file.
+  /// Bytes of a file that is read between two steps, in some ten milliseconds.
+  /// A larger one is read on another thread, while others go on.
+  uint64_t storeReadAtOnce = uint64_t(16) << 20;
   /// How long nothing must have run before a large file is written, and the
   /// least time between small ones.
   double storeIdleSeconds = 2;

@@ -6,7 +6,10 @@
 // request does whose grammar is new; in `again` a second document of the same
 // grammar follows, and most masks are known.
 //
-// A token is one iteration; `most_us` is the longest one.
+// A token is one iteration; `most_us` is the longest one. In `tools`, calls of
+// an agent's 100 tools (150 KB of schemas) are made one after the other, so
+// that each has its own names and strings; `compileTools` measures what their
+// grammar takes until it can be used.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,6 +19,7 @@
 #include <algorithm>
 #include <benchmark/benchmark.h>
 #include <chrono>
+#include <malloc.h>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -147,6 +151,153 @@ double follow(Matcher &matcher, const std::vector<int32_t> &text,
   return most;
 }
 
+/// Schemas as agents' tools have them: some limits, nested objects and lists.
+nlohmann::ordered_json parameterOf(std::mt19937 &random, int depth) {
+  using Json = nlohmann::ordered_json;
+  const std::string words = "what it is for, and when it is to be given, "
+                            "in some words that models read";
+  switch (random() % (depth < 2 ? 10 : 7)) {
+  case 0:
+    return {{"type", "integer"}, {"minimum", 0}, {"maximum", 1000}};
+  case 1:
+    return {{"type", "boolean"}, {"default", false}, {"description", words}};
+  case 2:
+    return {{"type", "string"},
+            {"enum", {"one", "two", "n" + std::to_string(random() % 99)}}};
+  case 3:
+    return {{"type", {"string", "null"}}, {"pattern", "^[a-z_./]+$"}};
+  case 4:
+  case 5:
+  case 6:
+    return {{"type", "string"},
+            {"description", words + words},
+            {"maxLength", random() % 2 ? 10'000 : 255}};
+  case 7:
+  case 8:
+    return {{"type", "array"},
+            {"items", parameterOf(random, depth + 1)},
+            {"maxItems", 1000}};
+  default:
+    Json object = {{"type", "object"}, {"properties", Json::object()}};
+    for (int i = 0; i < 4; ++i)
+      object["properties"]["field" + std::to_string(i)] =
+          parameterOf(random, depth + 1);
+    object["required"] = {"field0"};
+    return object;
+  }
+}
+
+std::vector<nlohmann::ordered_json> agentTools() {
+  std::mt19937 random(4);
+  std::vector<nlohmann::ordered_json> tools;
+  for (int i = 0; i < 100; ++i) {
+    tools.push_back(
+        {{"type", "object"}, {"properties", nlohmann::ordered_json::object()}});
+    for (int k = 0; k < 8; ++k)
+      tools.back()["properties"]["parameter" + std::to_string(k)] =
+          parameterOf(random, 0);
+    tools.back()["required"] = {"parameter0"};
+  }
+  return tools;
+}
+
+std::string toolName(size_t i) { return "tool_" + std::to_string(i); }
+
+std::shared_ptr<const Automaton>
+toolsAutomaton(const std::vector<nlohmann::ordered_json> &tools) {
+  Grammar grammar;
+  const RuleId root = grammar.declare("root");
+  std::vector<ExprId> calls;
+  for (size_t i = 0; i < tools.size(); ++i) {
+    auto schema = parseJsonSchema(tools[i]);
+    calls.push_back(grammar.sequence(
+        {grammar.bytes("{\"name\": \"" + toolName(i) + "\", \"arguments\": "),
+         grammar.embed(*schema, toolName(i)), grammar.bytes("}")}));
+  }
+  grammar.define(root, grammar.repeat(grammar.choice(std::move(calls)), 1,
+                                      Expr::kUnbounded));
+  auto compiled = Automaton::compile(grammar);
+  return std::make_shared<const Automaton>(*std::move(compiled));
+}
+
+void compileTools(benchmark::State &state) {
+  const auto tools = agentTools();
+  size_t size = 0;
+  for (const auto &tool : tools)
+    size += tool.dump().size();
+  double kept = 0;
+  for (auto iteration : state) {
+    (void)iteration;
+    const auto before = mallinfo2();
+    auto automaton = toolsAutomaton(tools);
+    const auto after = mallinfo2();
+    kept = double(after.uordblks + after.hblkhd) -
+           double(before.uordblks + before.hblkhd);
+    state.counters["states"] = double(automaton->stateCount());
+  }
+  state.counters["schema_KB"] = double(size) / 1000;
+  state.counters["kept_MB"] = kept / 1e6;
+}
+
+/// A value that a parameter may have.
+std::string valueFor(const nlohmann::ordered_json &schema) {
+  if (schema.contains("enum"))
+    return schema["enum"][1].dump();
+  const auto &type = schema["type"];
+  if (type == "integer")
+    return "42";
+  if (type == "boolean")
+    return "true";
+  if (type == "array")
+    return "[" + valueFor(schema["items"]) + ", " + valueFor(schema["items"]) +
+           "]";
+  if (type == "object") {
+    std::string text;
+    for (const auto &[name, inner] : schema["properties"].items())
+      text += (text.empty() ? "{" : ", ") + ("\"" + name + "\": ") +
+              valueFor(inner);
+    return text + "}";
+  }
+  return schema.contains("pattern") ? "\"some.name/of_it\""
+                                    : "\"a text of some words, as they come\"";
+}
+
+void maskOfTools(benchmark::State &state, bool again) {
+  static const Problem problem;
+  static const auto tools = agentTools();
+  static const auto automaton = toolsAutomaton(tools);
+  static const auto texts = [] {
+    std::vector<std::vector<int32_t>> all;
+    for (size_t i = 0; i < tools.size(); i += 5)
+      all.push_back(tokensOf(
+          problem.list, "{\"name\": \"" + toolName(i) +
+                            "\", \"arguments\": " + valueFor(tools[i]) + "}"));
+    return all;
+  }();
+  double most = 0, seconds = 0;
+  size_t tokens = 0;
+  for (auto iteration : state) {
+    (void)iteration;
+    Matcher matcher(automaton, problem.trie);
+    for (int round = 0; round <= int(again); ++round) {
+      seconds = 0;
+      tokens = 0;
+      most = 0;
+      for (const auto &text : texts) {
+        matcher.restart();
+        const double longest = follow(matcher, text, seconds);
+        if (longest < 0)
+          return state.SkipWithError("the grammar refuses a call");
+        most = std::max(most, longest);
+        tokens += text.size();
+      }
+    }
+  }
+  state.counters["tokens"] = double(tokens);
+  state.counters["us_per_token"] = seconds * 1e6 / double(tokens);
+  state.counters["most_us"] = most * 1e6;
+}
+
 void maskOf(benchmark::State &state, bool again) {
   static const Problem problem;
   const std::vector<int32_t> &text = again ? problem.second : problem.first;
@@ -176,4 +327,11 @@ BENCHMARK_CAPTURE(maskOf, first, false)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(maskOf, again, true)
     ->Unit(benchmark::kMillisecond)
     ->Iterations(5);
+BENCHMARK_CAPTURE(maskOfTools, tools_first, false)
+    ->Unit(benchmark::kMillisecond)
+    ->Iterations(1);
+BENCHMARK_CAPTURE(maskOfTools, tools_again, true)
+    ->Unit(benchmark::kMillisecond)
+    ->Iterations(1);
+BENCHMARK(compileTools)->Unit(benchmark::kMillisecond);
 BENCHMARK_MAIN();

@@ -1,10 +1,11 @@
 """Compares grammars of JSON schemas with the PyPI package jsonschema, format checks included.
 
-    json_schema.py ACCEPT_TEXTS [--suite=FOLDER] [--random=N] [--seed=K] [--tokens] [--verbose]
+    json_schema.py ACCEPT_TEXTS [--suite=FOLDER] [--random=N] [--hypothesis=N] [--seed=K] [--tokens] [--verbose]
 
 ACCEPT_TEXTS is the program moe-accept-texts. FOLDER has the tests of JSON Schema's own suite for a
-draft (tests/draft2020-12). Of N random schemas, N is used, or of hypothesis-jsonschema if it is
-installed. Every instance is written in a random spelling: order of members, white space, escapes,
+draft (tests/draft2020-12), and is left out if it does not exist. --random draws N schemas and
+instances; --hypothesis takes instances of N schemas from the PyPI package hypothesis-jsonschema, if
+it is installed. Every instance is written in a random spelling: order of members, white space, escapes,
 forms of numbers. Prints how many schemas are held, the refusals by keyword, and every instance
 about which the two do not agree; fails if there is one, or fewer than 95 % are held.
 """
@@ -264,13 +265,39 @@ def random_cases(count, rng):
         yield "random", schema, instances_of(schema, rng)
 
 
+def hypothesis_cases(cases, count):
+    """Instances that hypothesis-jsonschema makes for the first schemas."""
+    try:
+        import warnings
+
+        from hypothesis import HealthCheck, given, settings
+        from hypothesis_jsonschema import from_schema
+    except ImportError:
+        return
+    warnings.simplefilter("ignore")
+    for source, schema, _ in cases[:count]:
+        found = []
+        try:
+            @settings(max_examples=12, database=None, deadline=None, derandomize=True,
+                      suppress_health_check=list(HealthCheck))
+            @given(from_schema(schema))
+            def collect(value):
+                found.append(value)
+            collect()
+        except Exception:  # Of schemas that it cannot make instances of.
+            pass
+        if found:
+            yield "hypothesis " + source, schema, found
+
+
 def is_judged(schema):
     """Whether the package checks the formats of a schema: for some it needs others."""
     known = Draft202012Validator.FORMAT_CHECKER.checkers
     formats = {each.get("format") for each in schemas_of(schema)}
     # Of names with characters beyond ASCII it knows more than the grammar.
-    return not formats & ({"uri", "uri-reference", "iri", "iri-reference", "hostname", "duration", "uri-template"} - set(known)
-                          | {"idn-hostname"})
+    checked = {"date", "time", "date-time", "duration", "uuid", "ipv4", "ipv6", "email", "idn-email", "hostname", "uri",
+               "uri-reference", "iri", "iri-reference", "uri-template", "json-pointer", "relative-json-pointer"}
+    return not formats & (checked - set(known) | {"idn-hostname"})
 
 
 def accepts(schema, value):
@@ -285,6 +312,7 @@ def main():
     parser.add_argument("program")
     parser.add_argument("--suite")
     parser.add_argument("--random", type=int, default=0)
+    parser.add_argument("--hypothesis", type=int, default=0)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--tokens", action="store_true")
     parser.add_argument("--verbose", action="store_true")
@@ -292,6 +320,9 @@ def main():
     rng = random.Random(options.seed)
     cases = list(suite_cases(options.suite)) if options.suite else []
     cases += random_cases(options.random, rng)
+    if options.hypothesis:
+        shuffled = random.Random(options.seed).sample(cases, len(cases))
+        cases += hypothesis_cases(shuffled, options.hypothesis)
 
     inputs, judged = [], []
     for source, schema, values in cases:

@@ -5,6 +5,7 @@
 #include "runtime/constrain/TokenTrie.h"
 #include "test/fuzz/Fuzz.h"
 
+#include <chrono>
 #include <random>
 
 using namespace moert;
@@ -35,6 +36,23 @@ struct Vocabulary {
   int32_t end() const { return int32_t(texts.size()) - 1; }
 };
 
+/// Makes a mask as a scheduler does: in pieces, of which none takes long.
+/// Returns false if it takes too many.
+bool isPrepared(Matcher &matcher) {
+  constexpr int kMostPieces = 100;
+  constexpr uint64_t kSteps = 20'000;
+  constexpr std::chrono::seconds kMostTime(2);
+  for (int i = 0; i < kMostPieces; ++i) {
+    const auto begun = std::chrono::steady_clock::now();
+    auto isReady = matcher.prepare(kSteps);
+    require(std::chrono::steady_clock::now() - begun < kMostTime,
+            "a piece of the work on a mask is short");
+    if (!isReady || *isReady)
+      return isReady.isOk();
+  }
+  return false;
+}
+
 bool has(std::span<const uint64_t> mask, int32_t token) {
   return (mask[size_t(token) / 64] >> (token % 64) & 1) != 0;
 }
@@ -51,9 +69,9 @@ std::string walk(const Grammar &grammar, uint32_t seed) {
   std::string text;
   const auto count = int32_t(vocabulary.texts.size());
   for (int i = 0; i < kMostTokens && !matcher.hasEnded(); ++i) {
-    auto mask = matcher.allowed();
-    if (!mask)
+    if (!isPrepared(matcher))
       return "";
+    auto mask = matcher.allowed();
     std::vector<int32_t> allowed;
     for (int32_t token = 0; token < count; ++token)
       if (has(*mask, token))

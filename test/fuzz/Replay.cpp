@@ -114,11 +114,27 @@ private:
       text += other.substr(std::min(at, other.size()));
       break;
     }
-    case 7: // Deep nesting.
+    case 7: // Deep nesting, long names, long lists.
       if (below(8) == 0 && !text.empty())
-        text.insert(at, std::string(below(3000), text[at]));
+        text.insert(at, std::string(below(below(16) == 0 ? kMostBytes : 3000),
+                                    text[at]));
+      if (below(64) == 0 && !text.empty())
+        repeat(text, at);
       break;
     }
+  }
+
+  /// Repeats what follows a comma up to the next one.
+  static void repeat(std::string &text, size_t at) {
+    const size_t begin = text.find(',', at);
+    if (begin == text.npos)
+      return;
+    const std::string item =
+        text.substr(begin, text.find(',', begin + 1) - begin);
+    std::string items;
+    while (items.size() + text.size() < kMostBytes / 2)
+      items += item;
+    text.insert(begin, items);
   }
 
   const std::vector<std::string> &corpus_;

@@ -39,6 +39,27 @@ TEST_F(ApiTest, AMessage) {
   EXPECT_EQ(asked().reply.maxTokens, 100);
 }
 
+// It changes from request to request, and no prompt would begin like another.
+TEST_F(ApiTest, ABillingHeaderDoesNotStandInFrontOfThePrompt) {
+  const std::string begin =
+      "x-anthropic-billing-header: cc_version=2.1.37.3a3; "
+      "cc_entrypoint=cli; cch=";
+  for (const char *end : {"00000;", "9f3c1;", "1;\n", "a;  ", "a\n"}) {
+    auto answer = post(
+        "/v1/messages",
+        messageBody({{"system",
+                      {{{"type", "text"}, {"text", begin + end}},
+                       {{"type", "text"}, {"text", "You are kind; a=b."}}}}}));
+    EXPECT_EQ(answer->status, 200);
+    EXPECT_EQ(asked().promptText,
+              "<system>You are kind; a=b.<user>Hi<assistant>");
+  }
+  // Elsewhere it is text.
+  post("/v1/messages", messageBody({{"system", "Say " + begin + "1;"}}));
+  EXPECT_EQ(asked().promptText,
+            "<system>Say " + begin + "1;<user>Hi<assistant>");
+}
+
 TEST_F(ApiTest, AMessageStream) {
   model().bytesPerEvent = 1000;
   model().replies = {"<think>Hm</think>Hello<tool_call>{\"name\": \"add\", "

@@ -314,9 +314,8 @@ protected:
     std::vector<std::pair<uint32_t, bool>> rungs;
     for (uint32_t i = 1; i <= std::max(1u, plan->rungs()); ++i) {
       const auto &rung = plan->rung(i);
-      rungs.emplace_back(rung.context(),
-                         rung.kv()->Get(0)->capacity() >=
-                             4 * int64_t(rung.context()));
+      rungs.emplace_back(rung.context(), rung.kv()->Get(0)->capacity() >=
+                                             4 * int64_t(rung.context()));
     }
     return rungs;
   }

@@ -167,6 +167,8 @@ TEST(Constrain, RegexTexts) {
       {"(a|b)\\1", {"aa", "bb"}, {"ab", "a"}},
       {"\\p{Lu}.", {"Ab", "\xC3\x84x"}, {"ab", "1b"}},
       {"a(?!b)[a-c]", {"aa", "ac"}, {"ab"}},
+      {"(?i)ab", {"aB", "AB"}, {"a"}},
+      {"(?>a+)b", {"aab"}, {"aa"}},
   };
   for (const auto &each : cases) {
     Grammar grammar = regex(each.pattern);

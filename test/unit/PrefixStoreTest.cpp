@@ -222,11 +222,18 @@ TEST_F(PrefixStoreTest, AFolderThatCannotBeIsAnError) {
 template <typename PlanT>
 class StoredConversationTest : public StoreFixture<PlanT> {
 protected:
+  uint64_t readAtOnce_ = 1 << 20;
+  void reopenScheduler() {
+    this->scheduler_.reset();
+    this->reopen();
+    begin();
+  }
   void begin(double idleSeconds = 0) {
     SchedulerOptions options;
     options.storeFolder = this->place();
     options.storeLeastTokens = 20;
     options.storeIdleSeconds = idleSeconds;
+    options.storeReadAtOnce = readAtOnce_;
     this->start(options);
   }
 };
@@ -286,6 +293,42 @@ TYPED_TEST(StoredConversationTest, IsWrittenWhileOthersGenerate) {
   while (running > 0)
     std::this_thread::yield();
   this->waitForAll();
+}
+
+// Large files are read on another thread, while others generate or nothing
+// does.
+TYPED_TEST(StoredConversationTest, OthersGoOnWhileAFileIsRead) {
+  this->openOn(this->bestIsa());
+  this->begin();
+  const std::vector<int32_t> text = this->textOf(4, kPage + 20);
+  this->complete(this->greedy(text, 20));
+  while (this->scheduler_->stats().storedFiles == 0)
+    std::this_thread::yield();
+  this->scheduler_.reset();
+  this->reopen();
+  this->readAtOnce_ = 0;
+  this->begin();
+  std::vector<int32_t> longer = text;
+  for (int32_t token : this->alone(this->greedy(text, 20)))
+    longer.push_back(token);
+  longer.push_back(7);
+  // Nothing else runs: the end of reading wakes the scheduler.
+  const GenerationRequest request = this->greedy(longer, 5);
+  EXPECT_GT(this->complete(request)->stats().cachedTokens, kPage);
+  // One that is cancelled while it waits, and others beside it.
+  this->reopenScheduler();
+  std::vector<Received> others(3);
+  Received cancelled, last;
+  const GenerationId id = this->submit(request, cancelled);
+  for (Received &each : others)
+    this->submit(this->greedy(this->textOf(9, 12), 5), each);
+  this->scheduler_->cancel(id);
+  cancelled.end();
+  this->submit(request, last);
+  for (Received &each : others)
+    EXPECT_EQ(each.reply().tokens.size(), 5u);
+  EXPECT_EQ(last.reply().tokens, this->alone(request));
+  this->expectNoPageIsLost();
 }
 
 TYPED_TEST(StoredConversationTest, GoesOnAfterARestart) {

@@ -5,6 +5,7 @@
 #include "runtime/constrain/Matcher.h"
 #include "runtime/text/Tokenizer.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -245,6 +246,32 @@ TEST(ReplyGrammar, WhatCannotBeHeldIsAnError) {
           "pattern": "("}}})");
   auto tagged = grammarOf(*toolFormatNamed("glm-4.5"), bad, {.mustCall = true});
   EXPECT_THAT(tagged.status().message(), HasSubstr("pattern"));
+}
+
+// Text between marks is held to its schema, and parameters come in any order.
+TEST(ReplyGrammar, ParametersBetweenMarks) {
+  const std::vector<Tool> tools = {
+      {"f", "", Json::parse(R"({"type": "object", "required": ["b"],
+          "properties": {"a": {"type": "string", "minLength": 2},
+          "b": {"type": "string", "pattern": "^[a-z/.]+$"},
+          "c": {"enum": ["red", "blue"], "type": "string"}}})")}};
+  auto automaton =
+      *grammarOf(*toolFormatNamed("qwen3-coder"), tools, {.mustCall = true});
+  auto call = [](std::initializer_list<std::pair<const char *, const char *>>
+                     parameters) {
+    std::string text = "<tool_call>\n<function=f>\n";
+    for (auto [name, value] : parameters)
+      text += fmt::format("<parameter={}>\n{}\n</parameter>\n", name, value);
+    return text + "</function>\n</tool_call>";
+  };
+  EXPECT_TRUE(accepts(automaton, call({{"a", "xy"}, {"b", "src/x.c"}})));
+  EXPECT_TRUE(accepts(automaton,
+                      call({{"c", "red"}, {"b", "x"}, {"a", "\"q\"\n<x>"}})));
+  EXPECT_FALSE(accepts(automaton, call({{"b", "x"}, {"a", "x"}})));
+  EXPECT_FALSE(accepts(automaton, call({{"b", "X"}})));
+  EXPECT_FALSE(accepts(automaton, call({{"a", "xy"}})));
+  EXPECT_FALSE(accepts(automaton, call({{"b", "x"}, {"b", "y"}})));
+  EXPECT_FALSE(accepts(automaton, call({{"b", "x"}, {"c", "green"}})));
 }
 
 } // namespace

@@ -345,8 +345,7 @@ TEST_F(SchedulerTest, EqualPromptsAreEvaluatedOnce) {
   SchedulerStats stats = scheduler_->stats();
   EXPECT_EQ(stats.cachedTokens, uint64_t(cached));
   // Each evaluates the rest of its prompt and four of its five tokens.
-  EXPECT_EQ(stats.evaluatedTokens,
-            1 + uint64_t(most) + 4 * kPromptEnd + 4 * 4);
+  EXPECT_EQ(stats.evaluatedTokens, 1 + uint64_t(most) + 4 * kPromptEnd + 4 * 4);
   EXPECT_EQ(stats.promptTokens, 1 + 4u * prompt.size());
   EXPECT_EQ(stats.generatedTokens, 1 + 4u * 5);
 }
@@ -440,6 +439,30 @@ TEST_F(SchedulerTest, ASecondTurnEvaluatesTheNewPartAlone) {
   auto other = complete(greedy(text, 6));
   EXPECT_EQ(other->stats().cachedTokens, int32_t(text.size()) - kPromptEnd);
   EXPECT_EQ(other->reply().tokens, alone(greedy(text, 6)));
+  expectNoPageIsLost();
+}
+
+// A conversation that grows stays in the cache, although what comes between its
+// turns needs more than the rest of the cache.
+TEST_F(SchedulerTest, AConversationOutlivesWhatComesBetweenItsTurns) {
+  open(/*context=*/8 * kPage, /*pages=*/12, /*sequences=*/2);
+  start();
+  std::vector<int32_t> text = textOf(1, kPage);
+  uint32_t other = 100;
+  for (int turn = 0; turn < 7; ++turn) {
+    const auto before = int32_t(text.size());
+    for (int32_t token : textOf(uint32_t(turn), 40))
+      text.push_back(token);
+    auto done = complete(greedy(text, 10));
+    if (turn > 0) {
+      EXPECT_GE(done->stats().cachedTokens, before * 95 / 100) << turn;
+    }
+    for (int32_t token : done->reply().tokens)
+      text.push_back(token);
+    // A title first, which finds the conversation still young.
+    for (int i = 0; i < (turn == 0 ? 1 : 5); ++i)
+      complete(greedy(textOf(other++, 2 * kPage), 5));
+  }
   expectNoPageIsLost();
 }
 

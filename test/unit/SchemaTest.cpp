@@ -1,5 +1,7 @@
 //===- SchemaTest.cpp - Masks that allow all that a schema allows ---------===//
 
+#include "runtime/constrain/Gbnf.h"
+#include "runtime/constrain/GrammarCache.h"
 #include "runtime/constrain/JsonSchema.h"
 #include "runtime/constrain/Matcher.h"
 #include "runtime/constrain/SchemaValidator.h"
@@ -235,6 +237,9 @@ TEST(Schema, WhatNoGrammarDescribesIsCheckedAtTheEnd) {
       {R"({"type": "array", "contains": {"const": 7}, "maxContains": 1})",
        {"[7]", "[1,7,2]"},
        {"[]", "[1]", "[7,7]"}},
+      {R"({"type": "integer", "multipleOf": 3})",
+       {"111111111111111111111111111111", "-9", "3.0"},
+       {"111111111111111111111111111112", "4"}},
       {R"({"not": {"const": "x"}})", {"\"xy\"", "1", "{\"x\":1}"}, {"\"x\""}},
       {R"({"oneOf": [{"type": "integer"}, {"minimum": 2}]})",
        {"1", "2.5", "1.0"},
@@ -372,6 +377,28 @@ TEST(Schema, CountsCostNoStates) {
   EXPECT_FALSE(accepts(matcher, "\"" + std::string(5'001, 'x') + "\""));
 }
 
+TEST(Schema, GrammarsOfOneTextAreShared) {
+  GrammarCache cache;
+  int made = 0;
+  auto get = [&](const std::string &key) {
+    return cache.get(key, [&] {
+      ++made;
+      return compiled({{"const", key}});
+    });
+  };
+  auto first = get("a");
+  ASSERT_TRUE(first.isOk());
+  EXPECT_EQ(*get("a"), *first);
+  EXPECT_NE(*get("b"), *first);
+  EXPECT_EQ(made, 2);
+  for (size_t i = 0; i < GrammarCache::kMost; ++i)
+    EXPECT_TRUE(get(std::to_string(i)).isOk());
+  EXPECT_NE(*get("a"), *first);
+  auto failed = cache.get("c", [] { return compiled({{"type", "no"}}); });
+  EXPECT_EQ(failed.status().code(), StatusCode::Usage);
+  EXPECT_TRUE(get("c").isOk());
+}
+
 // A mask is made in pieces, and is the same as in one.
 TEST(Schema, MasksAreMadeInPieces) {
   const Json schema = Json::parse(
@@ -394,6 +421,37 @@ TEST(Schema, MasksAreMadeInPieces) {
     ASSERT_TRUE(pieces.accept(uint8_t(byte)).isOk());
   }
   EXPECT_GT(calls, 200);
+}
+
+// Which tokens stay inside a string is found once, not for each place that a
+// string may be in.
+TEST(Schema, MasksInsideTextsAreFoundOnce) {
+  auto grammar = parseGbnf("root ::= \"[\" (item (\",\" item)*)? \"]\"\n"
+                           "item ::= root | string\n"
+                           "string ::= \"\\\"\" [^\\\"]* \"\\\"\"\n");
+  ASSERT_TRUE(grammar.isOk()) << grammar.status().message();
+  auto ofText =
+      std::make_shared<const Automaton>(*Automaton::compile(*grammar));
+  auto ofSchema = compiled(Json::parse(
+      R"({"$defs": {"a": {"type": "array", "items": {"anyOf": [
+          {"$ref": "#/$defs/a"}, {"type": "string", "maxLength": 9}]}}},
+          "$ref": "#/$defs/a"})"));
+  ASSERT_TRUE(ofSchema.isOk());
+  for (const auto &automaton : {ofText, *ofSchema}) {
+    Matcher matcher(automaton, byteTrie());
+    auto piecesAfter = [&](std::string_view text) {
+      for (char byte : text)
+        EXPECT_TRUE(matcher.accept(uint8_t(byte)).isOk()) << text;
+      int pieces = 1;
+      for (; !*matcher.prepare(20); ++pieces)
+        ;
+      return pieces;
+    };
+    const int first = piecesAfter("[\"a");
+    const int second = piecesAfter("\",[[\"b");
+    EXPECT_GT(first, 10);
+    EXPECT_LT(2 * second, first);
+  }
 }
 
 TEST(Schema, ATextThatTakesTooLongIsRefused) {

@@ -1,5 +1,6 @@
 // moert info: shows properties and needs of a plan.
 #include "runtime/base/Text.h"
+#include "runtime/chat/ChatFormat.h"
 #include "runtime/device/cpu/ThreadCount.h"
 #include "runtime/device/cuda/CudaLinks.h"
 #include "runtime/device/cuda/CudaNeed.h"
@@ -74,6 +75,19 @@ Json describeMemory(const Plan &plan) {
           {"paged_bytes_per_token", pagedBytesPerToken(plan, fit)}};
 }
 
+/// How the model speaks, as lines with a name and a text (Speech::rows());
+/// empty without a tokenizer or a chat template.
+Json describeSpeech(const Plan &plan) {
+  Json rows = Json::array();
+  StatusOr<Tokenizer> tokenizer = planTokenizer(plan);
+  if (!tokenizer)
+    return rows;
+  if (StatusOr<ChatFormat> chat = ChatFormat::create(plan, *tokenizer))
+    for (const auto &[name, value] : chat->speech()->rows())
+      rows.push_back({{"name", name}, {"text", value}});
+  return rows;
+}
+
 /// Adds whether moert can run the plan here, by opening it as moert would.
 void addVerdict(const Plan &plan, const EngineOptions &options, Json &object) {
   if (plan.checkMachine())
@@ -134,6 +148,7 @@ Json describe(const Plan &plan, const EngineOptions &options,
   object["notes"] = Json::array();
   for (uint32_t i = 0; i < count(table.notes()); ++i)
     object["notes"].push_back(string(table.notes()->Get(i)));
+  object["speech"] = describeSpeech(plan);
   addVerdict(plan, options, object);
   return object;
 }
@@ -222,6 +237,9 @@ void printInfo(const Json &info) {
     for (const Json &file : info["files"])
       line("file", fmt::format("{} ({})", file["path"].get<std::string>(),
                                bytes(file["bytes"])));
+  for (const Json &row : info["speech"])
+    line(row["name"].get<std::string>(),
+         printable(row["text"].get<std::string>()));
   for (const Json &note : info["notes"])
     line("note", note.get<std::string>());
   if (info.contains("memory")) {

@@ -69,10 +69,10 @@ StatusOr<std::vector<NamedPlan>> plansOf(const ServeFlags &flags) {
   if (!flags.models.empty())
     return plansIn(flags.models);
   int32_t wanted = flags.scheduler.sequences;
-  MOE_ASSIGN_OR_RETURN(
-      std::string path,
-      planOfModel(flags.engine.plan, wanted > 0 ? wanted : kModelSequences,
-                  flags.engine.options.rung.context));
+  MOE_ASSIGN_OR_RETURN(std::string path,
+                       planOfModel(flags.engine.plan,
+                                   wanted > 0 ? wanted : kModelSequences,
+                                   flags.engine.options.rung.context));
   std::string name = flags.alias;
   if (name.empty())
     name = std::filesystem::path(flags.engine.plan).stem().string();

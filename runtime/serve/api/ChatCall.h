@@ -27,6 +27,7 @@ struct AnswerFormat {
   std::shared_ptr<const Automaton> automaton; ///< Null: the answer is free.
   /// What it was compiled from, for grammars that have more than the answer.
   std::shared_ptr<const Grammar> grammar = {};
+  std::string key = {}; ///< Of the grammar, for GrammarCache.
 };
 
 /// How a text is generated, but for its prompt.

@@ -3,12 +3,14 @@
 #include "runtime/base/Text.h"
 #include "runtime/chat/ToolValue.h"
 #include "runtime/constrain/Gbnf.h"
+#include "runtime/constrain/GrammarCache.h"
 #include "runtime/constrain/JsonSchema.h"
 #include "runtime/constrain/Regex.h"
 
 #include <algorithm>
 #include <charconv>
 #include <fmt/format.h>
+#include <functional>
 
 namespace moert {
 
@@ -68,14 +70,28 @@ void readLogitBias(const Field &field, std::map<int32_t, float> &biases) {
   }
 }
 
-/// Compiles a grammar; an error is the field's.
-AnswerFormat compiled(const Field &field, StatusOr<Grammar> grammar) {
-  StatusOr<Automaton> automaton = grammar
-                                      ? Automaton::compile(*grammar)
-                                      : StatusOr<Automaton>(grammar.status());
-  if (automaton)
-    return {std::make_shared<const Automaton>(*std::move(automaton)),
-            std::make_shared<const Grammar>(*std::move(grammar))};
+/// Compiles a grammar, unless a request had the same text of this kind; an
+/// error is the field's.
+AnswerFormat compiled(const Field &field, std::string_view kind,
+                      const std::string &text,
+                      const std::function<StatusOr<Grammar>()> &parse) {
+  AnswerFormat format;
+  format.key = fmt::format("{} {}", kind, text);
+  StatusOr<Grammar> grammar = parse();
+  GrammarCache::Compiled automaton =
+      grammar ? sharedGrammars().get(
+                    format.key,
+                    [&]() -> GrammarCache::Compiled {
+                      MOE_ASSIGN_OR_RETURN(Automaton made,
+                                           Automaton::compile(*grammar));
+                      return std::make_shared<const Automaton>(std::move(made));
+                    })
+              : GrammarCache::Compiled(grammar.status());
+  if (automaton) {
+    format.automaton = *automaton;
+    format.grammar = std::make_shared<const Grammar>(*std::move(grammar));
+    return format;
+  }
   field.fail("cannot be used: " + automaton.status().message());
   return {};
 }
@@ -178,10 +194,11 @@ AnswerFormat readGrammar(const Field &schema, const Field &grammar,
     return {};
   if (schema) {
     if (schema.json() == true)
-      return compiled(schema, jsonObjects());
+      return compiled(schema, "object", "", [] { return jsonObjects(); });
     if (!schema.object())
       return {};
-    return compiled(schema, parseJsonSchema(schema.json()));
+    return compiled(schema, "schema", schema.json().dump(),
+                    [&] { return parseJsonSchema(schema.json()); });
   }
   if (choice) {
     std::vector<std::string> texts;
@@ -191,12 +208,15 @@ AnswerFormat readGrammar(const Field &schema, const Field &grammar,
       choice.mustBe("a list of texts that are not empty");
       return {};
     }
-    return compiled(choice, choiceGrammar(std::move(texts)));
+    return compiled(choice, "choice", nlohmann::json(texts).dump(),
+                    [&] { return choiceGrammar(texts); });
   }
   std::optional<std::string> text = given.text();
   if (!text)
     return {};
-  return compiled(given, grammar ? parseGbnf(*text) : parseRegex(*text));
+  return compiled(given, grammar ? "gbnf" : "regex", *text, [&] {
+    return grammar ? parseGbnf(*text) : parseRegex(*text);
+  });
 }
 
 Tool readTool(const Field &function, const Field &schema) {

@@ -139,6 +139,7 @@ Prepared prepareChat(const ServedText &backend, const ApiSettings &settings,
   wish.mustCall = hasTools(call) && call.choice.kind != Choice::Auto;
   wish.isParallel = call.parallelCalls && call.choice.kind != Choice::Named;
   wish.answer = generate.format.grammar.get();
+  wish.answerKey = generate.format.key;
   auto automaton = replyGrammar(wish);
   if (!automaton)
     return badField(wish.tools ? "tools" : "response_format",

@@ -1,5 +1,6 @@
 #include "runtime/serve/api/CommonFields.h"
 #include "runtime/serve/api/anthropic/Anthropic.h"
+#include "runtime/serve/api/anthropic/BillingHeader.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -176,8 +177,11 @@ void readAnthropic(const Field &body, const ApiSettings &settings,
   generate.model = body["model"].text().value_or("");
   call.options.noSpecial = settings.noSpecial;
   call.callIdPrefix = "toolu_";
-  if (Field system = body["system"])
-    addMessage(call, messageParts("system", readContent(system), system));
+  if (Field system = body["system"]) {
+    Content content = readContent(system);
+    content.text = withoutBillingHeader(std::move(content.text));
+    addMessage(call, messageParts("system", std::move(content), system));
+  }
   readMessages(body["messages"], call);
   // A last message of the assistant is the beginning of the answer.
   call.options.continuesLast = true;

@@ -1,0 +1,119 @@
+// moe-speech TEMPLATE.jinja ...: how the model of each chat template speaks,
+// and whether turns with reasoning and calls come back from mask and parser.
+// The vocabulary is all bytes, and what looks like control tokens in the
+// template.
+#include "runtime/chat/MarkText.h"
+#include "test/unit/RoundTrip.h"
+
+#include <cstdio>
+#include <fstream>
+#include <regex>
+#include <set>
+#include <sstream>
+
+using namespace moert;
+using namespace moetest;
+
+namespace {
+std::vector<std::string> controlsOf(const std::string &source) {
+  constexpr const char *patterns[] = {
+      R"(<\|[^|<>'"\s]{1,40}\|>)", "<\uFF5C[^<>'\"\\s]{1,60}>",
+      R"(\[/?[A-Z_]{3,24}\])",     R"(\]<\]minimax\[>\[)",
+      R"(<\|[a-z_"]+>)",           R"(<[a-z_"]+\|>)"};
+  std::set<std::string> found;
+  for (const char *pattern : patterns) {
+    const std::regex expression(pattern);
+    for (std::sregex_iterator it(source.begin(), source.end(), expression), end;
+         it != end; ++it)
+      found.insert(it->str());
+  }
+  if (found.contains("<|message|>"))
+    found.insert({"<|start|>", "<|end|>", "<|constrain|>"});
+  return {found.begin(), found.end()};
+}
+
+/// What a template writes behind an answer: the token that ends a turn.
+std::string endOf(const std::string &source) {
+  const Json messages = {{{"role", "user"}, {"content", "zq"}},
+                         {{"role", "assistant"}, {"content", "zqanswer"}}};
+  auto text = ChatTemplate::parse(source)->render(
+      {.json = Json({{"messages", messages}}).dump(),
+       .strings = {{"bos_token", "<s>"}, {"eos_token", "</s>"}}});
+  const size_t at = text ? text->rfind("zqanswer") : std::string::npos;
+  if (at == std::string::npos)
+    return "</s>";
+  const std::string_view rest =
+      withoutBlanks(std::string_view(*text).substr(at + 8));
+  const std::vector<std::string_view> atoms = atomsOf(rest);
+  for (std::string_view atom : atoms)
+    if (atom.size() > 2 && atom.find("close") == atom.npos &&
+        atom.find("END_TEXT") == atom.npos &&
+        atom.find("END_RESPONSE") == atom.npos)
+      return std::string(atom);
+  return rest.starts_with("[e~[") ? "[e~[" : "</s>";
+}
+
+/// What is wrong with a turn that came back; "" if nothing is.
+std::string difference(const Turn &wanted, const Heard &heard) {
+  if (!heard.error.empty())
+    return heard.error;
+  if (withoutBlanks(heard.turn.content) != withoutBlanks(wanted.content))
+    return "content: " + heard.turn.content;
+  if (withoutBlanks(heard.turn.reasoning) != withoutBlanks(wanted.reasoning))
+    return "reasoning: " + heard.turn.reasoning;
+  if (heard.turn.calls.size() != wanted.calls.size())
+    return "calls: " + std::to_string(heard.turn.calls.size());
+  for (size_t i = 0; i < wanted.calls.size(); ++i)
+    if (heard.turn.calls[i].name != wanted.calls[i].name ||
+        nlohmann::json(heard.turn.calls[i].arguments) !=
+            nlohmann::json(wanted.calls[i].arguments))
+      return "call of " + heard.turn.calls[i].name + ": " +
+             heard.turn.calls[i].arguments.dump();
+  return {};
+}
+
+void show(const std::string &path) {
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  const std::string source = text.str();
+  std::printf("%s\n", path.c_str());
+  if (auto parsed = ChatTemplate::parse(source); !parsed) {
+    std::printf("  %s\n", parsed.status().message().c_str());
+    return;
+  }
+  RoundTrip trip(source, controlsOf(source), endOf(source));
+  for (const auto &[name, value] : trip.speech().rows())
+    std::printf("  %-10s %.200s\n", name.c_str(), value.c_str());
+  std::mt19937 random(1);
+  int passed = 0, refused = 0;
+  for (Turn turn : turns(trip.speech().reasons(), true, true)) {
+    if (trip.speech().calls.empty() && !turn.calls.empty())
+      continue;
+    // Some templates leave the reasoning of earlier turns out.
+    if (!trip.render(turn)) {
+      turn.reasoning.clear();
+      if (!trip.render(turn)) {
+        ++refused;
+        continue;
+      }
+    }
+    trip.tokenize(trip.tokenizer(), random);
+    std::string fault = difference(turn, trip.hear(trip.tokenizer()));
+    if (fault.empty() && !turn.calls.empty())
+      fault = trip.masked(trip.tokenizer(), turn.content.empty());
+    if (fault.empty())
+      ++passed;
+    else
+      std::printf("  WRONG: %s\n    said: %s\n", fault.c_str(),
+                  trip.said().c_str());
+  }
+  std::printf("  %d turns came back, %d cannot be written\n", passed, refused);
+}
+} // namespace
+
+int main(int argc, char **argv) {
+  for (int i = 1; i < argc; ++i)
+    show(argv[i]);
+  return 0;
+}
