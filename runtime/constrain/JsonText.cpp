@@ -7,13 +7,24 @@
 namespace moert {
 
 namespace {
-constexpr int32_t kMostSpace = 128;
+/// Most characters of white space at a place, and line ends among them: small
+/// models like to go on with these.
+constexpr int32_t kMostSpace = 128, kMostLineEnds = 8;
 
 std::shared_ptr<const CharNfa> spaces() {
   CharNfa nfa;
-  const CharNfa::StateId state = nfa.addState();
-  nfa.addChars(state, {{'\t', '\n'}, {'\r', '\r'}, {' ', ' '}}, state);
-  nfa.setEnds(state, state);
+  const CharNfa::StateId end = nfa.addState(), start = nfa.addState();
+  CharNfa::StateId state = start;
+  for (int32_t lineEnds = 0;; ++lineEnds) {
+    nfa.addChars(state, {{'\t', '\t'}, {' ', ' '}}, state);
+    nfa.addEdge(state, CharNfa::kFree, end);
+    if (lineEnds == kMostLineEnds)
+      break;
+    const CharNfa::StateId next = nfa.addState();
+    nfa.addChars(state, {{'\n', '\n'}, {'\r', '\r'}}, next);
+    state = next;
+  }
+  nfa.setEnds(start, end);
   return std::make_shared<const CharNfa>(std::move(nfa));
 }
 } // namespace

@@ -38,7 +38,8 @@ public:
   /// Exactly one value.
   ExprId constant(const nlohmann::json &value);
 
-  /// White space where JSON allows it: up to 128 characters.
+  /// White space where JSON allows it: up to 128 characters, 8 line ends among
+  /// them.
   ExprId space();
 
   /// An object: `{`, members with `,` between them, `}`, in any order. `rest`

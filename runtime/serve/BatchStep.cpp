@@ -170,7 +170,6 @@ void Batch::account(const std::vector<Part> &parts, double seconds) {
       ++generating;
       const int32_t accepted =
           generation.stats().acceptedTokens - part.accepted;
-      ++generating;
       rows += 1 + part.drafted;
       sums_.draftedTokens += uint64_t(part.drafted);
       sums_.acceptedTokens += uint64_t(accepted);
