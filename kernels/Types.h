@@ -31,7 +31,7 @@ struct SequenceRows {
 /// The inputs that change between two runs of the same instruction list.
 struct Step {
   int32_t tokens;   ///< Number of tokens T, at least 1.
-  int32_t position; ///< Of the first token, if all belong to one sequence.
+  int32_t position; ///< The first token's, if all are of one sequence.
   /// [sequenceCount] The sequences whose rows, in this order, make up the step.
   /// Null: one sequence, whose position p is row p of the cache.
   const SequenceRows *sequences = nullptr;

@@ -5,6 +5,7 @@
 #include "models/GroupedAttention.h"
 #include "models/Limits.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 
 using mlir::Value;
@@ -151,13 +152,20 @@ StatusOr<Value> buildMamba(ModelBuilder &model, const DeltaNet &net,
 StatusOr<std::vector<bool>> readRecurrentLayers(const ModelBuilder &model,
                                                 const Decoder &decoder) {
   const HyperParams &params = model.params();
+  // Some writers say by a layer's heads of keys that it has none.
+  std::vector<bool> attends;
+  for (int64_t layer = 0; layer < decoder.layers; ++layer) {
+    MOE_ASSIGN_OR_RETURN(bool has, hasAttention(model, layer));
+    attends.push_back(has);
+  }
+  const bool isSaid = std::ranges::find(attends, false) != attends.end();
   std::vector<bool> recurrent;
   bool listed = params.has("attention.recurrent_layers");
   MOE_ASSIGN_OR_RETURN(
       int64_t interval,
       params.integer("full_attention_interval", 1, kMostLayers, 4));
   for (int64_t layer = 0; layer < decoder.layers; ++layer) {
-    bool keeps = (layer + 1) % interval != 0;
+    bool keeps = isSaid ? !attends[size_t(layer)] : (layer + 1) % interval != 0;
     if (listed) {
       MOE_ASSIGN_OR_RETURN(
           keeps, params.flagOfLayer("attention.recurrent_layers", layer));
@@ -169,14 +177,20 @@ StatusOr<std::vector<bool>> readRecurrentLayers(const ModelBuilder &model,
   return recurrent;
 }
 
+int64_t firstAttention(const std::vector<bool> &recurrent) {
+  auto first = std::ranges::find(recurrent, false);
+  return first == recurrent.end() ? 0 : first - recurrent.begin();
+}
+
 moert::Status buildDeltaTransformer(ModelBuilder &model, bool tiled) {
   MOE_ASSIGN_OR_RETURN(Decoder decoder, readDecoder(model, {.drafts = true}));
-  MOE_ASSIGN_OR_RETURN(GroupedAttention attention,
-                       readGroupedAttention(model, decoder, RopeTraits()));
-  attention.gated = true;
-  MOE_ASSIGN_OR_RETURN(DeltaNet net, readDeltaNet(model, decoder, tiled));
   MOE_ASSIGN_OR_RETURN(std::vector<bool> recurrent,
                        readRecurrentLayers(model, decoder));
+  MOE_ASSIGN_OR_RETURN(GroupedAttention attention,
+                       readGroupedAttention(model, decoder, RopeTraits(),
+                                            firstAttention(recurrent)));
+  attention.gated = true;
+  MOE_ASSIGN_OR_RETURN(DeltaNet net, readDeltaNet(model, decoder, tiled));
   RoutedExperts experts;
   experts.normalize = true;
   MOE_ASSIGN_OR_RETURN(std::vector<FeedForward> ffn,

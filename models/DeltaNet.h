@@ -53,10 +53,13 @@ moert::StatusOr<mlir::Value> buildDeltaNet(ModelBuilder &model,
                                            mlir::Value x);
 
 /// Returns, by layer, whether it has a recurrent state: as
-/// attention.recurrent_layers says, or all but the last of every
+/// attention.recurrent_layers says, or those with no heads of keys in
+/// attention.head_count_kv, or all but the last of every
 /// full_attention_interval.
 moert::StatusOr<std::vector<bool>>
 readRecurrentLayers(const ModelBuilder &model, const Decoder &decoder);
+/// The first layer that is not; 0 if all are.
+int64_t firstAttention(const std::vector<bool> &recurrent);
 
 /// Builds a model of delta-net layers and layers with gated attention.
 /// attention.recurrent_layers says which is which, or else

@@ -44,7 +44,7 @@ struct GroupedAttention {
   double resultScale = 1; ///< Factor on what attn_output returns.
   /// Clamps queries, keys and values before norms and rotation; 0: not.
   double limit = 0;
-  Temperature temperature; ///< Of queries.
+  Temperature temperature; ///< Scales queries.
   /// The factor that attn_gate's result is, if the file has attn_gate.
   mlir::moe::Gate gate = mlir::moe::Gate::Sigmoid;
   /// Whether attn_q also produces a gate after the query of each head; the

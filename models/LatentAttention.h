@@ -19,7 +19,7 @@ struct LatentAttention {
   mlir::moe::RopeAttr rope; ///< Null if there are none.
   double eps;
   double scale;            ///< Factor on scores.
-  Temperature temperature; ///< Of queries; see readTemperature().
+  Temperature temperature; ///< Scales queries; see readTemperature().
   bool rotates;            ///< Otherwise rope turns nothing.
 };
 

@@ -18,6 +18,8 @@ using namespace mlir;
 namespace moec {
 
 namespace {
+constexpr std::string_view kBias = ".bias";
+
 std::string supportedFormats() {
   std::string names;
   for (unsigned number = 0; number < 256; ++number) {
@@ -209,7 +211,13 @@ Status ModelBuilder::requireF32(const std::string &tensor) const {
                            moek::formatInfo(find(tensor)->format).name));
 }
 
-StatusOr<Value> ModelBuilder::vector(const std::string &name, int64_t length) {
+StatusOr<Value> ModelBuilder::vector(const std::string &full, int64_t length) {
+  // Some writers leave the ending of a bias out.
+  std::string name = full;
+  if (const std::string_view bare = std::string_view(full).substr(
+          0, full.size() - std::min(full.size(), kBias.size()));
+      full.ends_with(kBias) && !find(full) && find(std::string(bare)))
+    name = bare;
   MOE_ASSIGN_OR_RETURN(Value value, load(name, {length}));
   MOE_RETURN_IF_ERROR(requireF32(name));
   return value;

@@ -32,8 +32,8 @@ struct RoutedExperts {
   /// Whether experts have a gate. Without, they compute down of
   /// activation(u) * u, where u is up of x.
   bool gated = true;
-  /// SiTU instead of SwiGLU, with `limit` for gates and this for ups, of routed
-  /// and of shared experts; 0: not.
+  /// If not 0, routed and shared experts have SiTU instead of SwiGLU: `limit`
+  /// bounds gates, and this number bounds ups.
   double softLimit = 0;
   /// Columns of the rows that routed experts read and return, which
   /// ffn_latent_down and ffn_latent_up map, or ffn_routed_down and

@@ -62,7 +62,7 @@ struct Transformer {
   Decoder decoder;
   /// Of each layer; without kvHeads if the layer has a state instead.
   std::vector<GroupedAttention> attention;
-  std::vector<FeedForward> feedForward; ///< Of each layer.
+  std::vector<FeedForward> feedForward; ///< One for each layer.
   /// Returns the blocks that a layer attends to, for normed rows; null: every
   /// layer attends to all positions.
   std::function<moert::StatusOr<BlockChoice>(

@@ -69,7 +69,7 @@ StatusOr<Candidates> readCandidates(const HyperParams &params,
 /// What layers share with those before them.
 struct Shared {
   SeenEntries seen;
-  Value keys;   ///< Of the indexer.
+  Value keys;   ///< The indexer's keys.
   Value blocks; ///< To which choices are bounded, or null.
 };
 

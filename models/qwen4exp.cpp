@@ -242,14 +242,15 @@ Status buildQwen4exp(ModelBuilder &model) {
   decoder.normsHead = false;
   MOE_ASSIGN_OR_RETURN(Streams streams, readStreams(params, decoder));
   MOE_ASSIGN_OR_RETURN(Ngrams ngrams, readNgrams(params, decoder));
+  MOE_ASSIGN_OR_RETURN(std::vector<bool> recurrent,
+                       readRecurrentLayers(model, decoder));
   MOE_ASSIGN_OR_RETURN(GroupedAttention attention,
-                       readGroupedAttention(model, decoder, RopeTraits()));
+                       readGroupedAttention(model, decoder, RopeTraits(),
+                                            firstAttention(recurrent)));
   attention.gated = true;
   MOE_ASSIGN_OR_RETURN(DeltaNet net,
                        readDeltaNet(model, decoder, /*tiled=*/true));
   net.gate = moe::Gate::Sigmoid;
-  MOE_ASSIGN_OR_RETURN(std::vector<bool> recurrent,
-                       readRecurrentLayers(model, decoder));
   RoutedExperts experts;
   experts.normalize = true;
   MOE_ASSIGN_OR_RETURN(std::vector<FeedForward> ffn,

@@ -14,8 +14,8 @@ import lit.formats
 config.name = "moe"
 config.test_format = lit.formats.ShTest(execute_external=False)
 config.suffixes = [".mlir", ".test"]
-# GoogleTest's folders, and what tests read.
-config.excludes = ["data", "unit", "kernels", "support", "bench"]
+# Tests of GoogleTest, and what tests share. data/unit has a format of its own, in its lit.local.cfg.
+config.excludes = ["kernels", "support", "bench"]
 config.test_source_root = config.source_dir + "/test"
 config.test_exec_root = config.build_dir + "/test"
 
@@ -170,6 +170,8 @@ config.substitutions += [
     # The tools, for a test's own script.
     ("%bin", config.bin_dir),
     ("%build", config.build_dir),
+    # This program, for the test of a format of tests.
+    ("%lit", os.path.dirname(lit.__path__[0]) + "/lit.py"),
     ("%fetched", config.build_dir + "/fetched"),
     # Models drawn from recipes, archives unpacked, and links to tracked files: see test/data/CMakeLists.txt.
     ("%data", config.build_dir + "/test/data"),

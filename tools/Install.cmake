@@ -39,6 +39,9 @@ if(MOE_BUILD_COMPILER)
 endif()
 install(FILES ${PROJECT_SOURCE_DIR}/README.md ${PROJECT_SOURCE_DIR}/tools/moec.md ${PROJECT_SOURCE_DIR}/tools/moert.md
   DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT runtime)
+# By the name that Debian's packages give it.
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE
+  DESTINATION ${CMAKE_INSTALL_DOCDIR} RENAME copyright COMPONENT runtime)
 
 #===-- Packages ------------------------------------------------------------===#
 
@@ -46,6 +49,7 @@ set(CPACK_GENERATOR DEB TGZ)
 set(CPACK_PACKAGE_NAME moec)
 set(CPACK_PACKAGE_VENDOR "The authors of moec")
 set(CPACK_PACKAGE_CONTACT "The authors of moec")
+set(CPACK_RESOURCE_FILE_LICENSE ${PROJECT_SOURCE_DIR}/LICENSE)
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "Compiler and runtime for mixture-of-experts language models")
 set(CPACK_PACKAGE_DESCRIPTION
   "moec compiles a GGUF model for a machine: it decides which device does what, in

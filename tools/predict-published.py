@@ -23,6 +23,8 @@ import tempfile
 # published (None: not published), source.
 EXPERTS = ["--cpu-moe"]
 BIG = ["--cpu-moe", "--ubatch", "4096"]
+# One layer's experts on the GPU, all others on the CPU.
+LAYER_3 = ["-ot", r"blk\.3\.ffn_.*_exps=CUDA0,ffn_.*_exps=CPU"]
 # llama.cpp copies experts to the GPU for prompts, in steps of 512 tokens by default.
 LLAMA = ["--stream-experts", "auto"]
 STREAMED = EXPERTS + LLAMA
@@ -35,11 +37,14 @@ ROWS = [
      110.8, 13.1, "ik_llama.cpp discussion 258, UD-Q2_K_XL"),
     ("5A", "deepseek-v3", "Q2_K", "5090+epyc-9355", BIG, True, 288, 20.0,
      "ik_llama.cpp discussion 258, IQ2_K"),
-    ("6A", "deepseek-v3", "Q4_K_M", "5090+epyc-9355", BIG, False, 158, 16.3,
+    ("6A", "deepseek-v3", "Q4_K_M", "5090+epyc-9355",
+     [*LAYER_3, "--ubatch", "2048"], False, 158, 16.3,
      "ik_llama.cpp discussion 258, IQ4_K"),
-    ("8A", "deepseek-v3", "Q4_K_M", "5090+epyc-9355", BIG, True, 181, 17.9,
+    ("8A", "deepseek-v3", "Q4_K_M", "5090+epyc-9355",
+     [*LAYER_3, "--ubatch", "4096"], True, 181, 17.9,
      "ik_llama.cpp discussion 258, Q4_K"),
-    ("9A", "deepseek-v3", "Q4_K_M", "5090+epyc-9355", BIG, False, 180, 16.5,
+    ("9A", "deepseek-v3", "Q4_K_M", "5090+epyc-9355",
+     [*EXPERTS, "--ubatch", "2048"], False, 180, 16.5,
      "ik_llama.cpp discussion 258, R1 Q4_K"),
     ("11A", "qwen3-235b-a22b", "Q4_K_M", "2x3090+epyc-9654",
      ["-ot", ",".join(r"blk\.%d\.ffn_.*_exps=CPU" % l for l in range(20, 94))],

@@ -49,7 +49,7 @@ struct CompileReport {
   std::string text;                 ///< Output for "-", or "".
   std::vector<uint8_t> plan;        ///< The plan file, also for a stream.
   std::vector<std::string> notes;   ///< Messages for the user.
-  std::vector<std::string> remarks; ///< Of passes, combined over layers.
+  std::vector<std::string> remarks; ///< What passes say, combined over layers.
   std::string packed;               ///< Path of the packed weights, or "".
   uint64_t packedBytes = 0;         ///< Its size.
   std::optional<Forecast> forecast; ///< For Emit::Forecast.

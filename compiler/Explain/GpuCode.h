@@ -19,7 +19,7 @@ struct KernelUse {
   std::string_view device;
   int arch = 0;
   uint64_t launches = 0; ///< Instructions of all phases that launch it.
-  uint32_t threads = 0;  ///< Of the largest block.
+  uint32_t threads = 0;  ///< Threads of the largest block.
   uint64_t shared = 0;   ///< Most bytes of shared memory per block.
   /// Warps that are resident on a multiprocessor (the fewest of all launches),
   /// and the most that it supports.

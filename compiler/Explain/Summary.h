@@ -58,7 +58,7 @@ std::string stepText(const PhaseCost &phase);
 /// The memory that a device uses, in bytes.
 struct DeviceMemory {
   const moert::fb::Device *device = nullptr;
-  uint64_t scratch = 0; ///< Of all workers (one per core), or of the GPU.
+  uint64_t scratch = 0; ///< For all workers (one per core), or on the GPU.
   uint64_t used = 0;    ///< Weights, cache, activations and scratch.
 
   /// Returns the used fraction of the budget; none if the plan records no

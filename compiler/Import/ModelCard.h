@@ -42,9 +42,9 @@ struct ModelCard {
 
   std::string architecture;
   std::optional<std::string> name;
-  uint32_t version = 0; ///< Of the file format.
+  uint32_t version = 0; ///< The version of the file format.
   std::vector<std::string> paths;
-  uint64_t fileBytes = 0; ///< Of all files.
+  uint64_t fileBytes = 0; ///< The size of all files together.
 
   Use total;
   /// Weights that are multiplied for one token: all except the embedding table

@@ -96,7 +96,7 @@ public:
   Temporary temporary() const { return temporary_; }
   /// The #moe.rope or #moe.expert_slice, or the numbers of a constant.
   Attribute attribute() const { return attribute_; }
-  StringRef name() const { return name_; } ///< Of a constant.
+  StringRef name() const { return name_; } ///< A constant's name.
   /// The operand in another form.
   Operand as(Form form) const {
     Operand other = *this;

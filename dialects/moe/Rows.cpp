@@ -55,7 +55,7 @@ static Instructions linear(Operation *op, Value x, Value weight, Value bias,
   return list;
 }
 
-/// Reads only its columns of the rows of the step's tokens.
+/// Reads a row of the table for each token, and the result's columns of it.
 Instructions EmbeddingOp::getInstructions(const Execution &execution) {
   Instructions list(*this);
   double tokens = double(execution.tokens);

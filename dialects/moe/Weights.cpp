@@ -266,7 +266,7 @@ LogicalResult WeightOp::verifySymbolUses(SymbolTableCollection &symbols) {
     types.push_back(part.getTensorType());
   }
   if (isMadeOfItself(*this, symbols))
-    return emitError() << "expected parts that are not made of it, got a cycle";
+    return emitError() << "expected parts that do not contain it, got a cycle";
   return getSource().verifyParts(emitError, types, getTensorType());
 }
 

@@ -133,8 +133,8 @@ struct A8Row {
 };
 
 MOE_INLINE A8Row a8Row(const uint8_t *row, int64_t cols) {
-  // The offsets are computed here because the functions of Activation.h could
-  // be emitted here (see the file's comment).
+  // The offsets are written out, because calls of Activation.h's functions
+  // might be compiled for this instruction set (see the file's comment).
   constexpr int64_t kScaleBytes = sizeof(float);
   static_assert(kA8Block == 32 && a8ScaleOffset(64) == 64 &&
                 a8SumOffset(64) == 64 + 64 / 32 * kScaleBytes);

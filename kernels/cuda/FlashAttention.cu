@@ -57,7 +57,7 @@ constexpr int kWarps = MOE_WARPS, kStages = MOE_STAGES;
 constexpr int kHeads = MOE_GROUP; ///< Query heads that share a KV head.
 #ifdef MOE_PREFILL
 constexpr int kParts = 1;
-constexpr int kKeys = MOE_KEYS; ///< Of a tile, which all warps share.
+constexpr int kKeys = MOE_KEYS; ///< Keys of a tile that all warps share.
 constexpr int kTall = MOE_TALL; ///< Sixteens of a warp's queries.
 constexpr int kRows = 16 * kTall * kWarps;
 constexpr int kRings = 1, kRingWarps = kWarps;
@@ -66,7 +66,7 @@ constexpr int kHalves = 2; ///< Queries of a lane, of each sixteen.
 #else
 constexpr int kHalves = MOE_QUERIES / 8;
 constexpr int kParts = kHalves; ///< One product for both parts of eight.
-constexpr int kKeys = 16; ///< Of a tile, which belongs to one warp.
+constexpr int kKeys = 16; ///< Keys of a tile that one warp has.
 constexpr int kTall = 1;
 constexpr int kRows = MOE_QUERIES;
 constexpr int kRings = kWarps, kRingWarps = 1;

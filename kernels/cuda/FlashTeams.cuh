@@ -40,8 +40,8 @@ constexpr int kLoadsAhead = 2;
 /// What a warp reads in a turn.
 struct Turn {
   Swizzle values, keys;
-  u32 operands[kLoadsAhead + 1][4]; ///< Those of the last loads.
-  u32 query[2][kTall][kParts][4];   ///< Of a step and of the next one.
+  u32 operands[kLoadsAhead + 1][4]; ///< What the last loads brought.
+  u32 query[2][kTall][kParts][4];   ///< For this step and the next one.
 
   /// A lane's rows of matrices, see addValues() and multiplyKeys().
   __device__ __forceinline__ Turn(const u8 *valueTile, const u8 *keyTile,

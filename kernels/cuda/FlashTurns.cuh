@@ -37,7 +37,7 @@ constexpr int kHeld = kHeldSteps;
 /// columns.
 struct Queries {
   static constexpr int kNextStep = kPiece * 128, kBytes = kPiece * kKeyPitch;
-  u8 *own; ///< Of the warpgroup.
+  u8 *own; ///< Shared memory of this warpgroup.
   Tile64 tile;
   u32 held[kTall][kHeld > 0 ? kHeld : 1][4];
   /// `memory`: of all warpgroups.

@@ -359,8 +359,8 @@ MOE_KERNEL(kThreads, kBlocks, MOE_GEMM_ARGS) {
 #endif
   tile = s.tileOfBlock;
   place = placeOf(tid);
-  // A loop with moves of registers, because a block executes this code once:
-  // eight times as much would take longer to arrive than the moves take.
+  // Not unrolled: a block executes this code once, and fetching eight copies of
+  // it takes longer than the moves between registers that the loop needs.
 #pragma unroll 1
   for (int i = 0; i < kTiles; ++i) {
     TileSums own;

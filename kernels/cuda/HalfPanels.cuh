@@ -33,7 +33,7 @@
 #include "kernels/cuda/PanelStage.cuh"
 
 constexpr int kStepUnits = kStepCols / 32;
-constexpr int kPanels = MOE_TILES * MOE_WARP_ROWS; ///< Of both matrices.
+constexpr int kPanels = MOE_TILES * MOE_WARP_ROWS; ///< Panels of both matrices.
 constexpr int kMatrixPanels = kPanels / kMatrices;
 static_assert(kRowTiles % 2 == 0, "a lane has rows of two panels");
 /// Number of 16-bit numbers of a weight.
@@ -70,7 +70,7 @@ static_assert(kTurns * kQuads == kSliceThreads);
 struct WeightSource {
   const u8 *codes, *panel;
   u32 to[kWeightCopies];
-  int unit; ///< Of its codes, in a round.
+  int unit; ///< The unit whose codes it has in a round.
   int units, slice;
 };
 

@@ -16,7 +16,7 @@
 static_assert(MOE_JOBS == MOE_TOKENS && MOE_PARTS == 1 && MOE_SLICES == 1 &&
               kStepCols == 64);
 
-constexpr u32 kTileBytes16 = MOE_ROWS * kStepCols * 2; ///< Of a stage.
+constexpr u32 kTileBytes16 = MOE_ROWS * kStepCols * 2; ///< Bytes of a stage.
 
 #ifdef MOE_HAS_WARPGROUPS
 #include "kernels/cuda/Cluster.cuh"
@@ -30,7 +30,7 @@ struct ActSource {
   u32 to;         ///< Where that goes, from the beginning of a stage.
   u32 barriers;   ///< The first stage's; the next ones follow.
   u32 filling = 0, reading = 0; ///< Numbers of stages.
-  u32 parity = 0;               ///< Of the stage that is read.
+  u32 parity = 0;               ///< The phase of the stage that is read.
 };
 
 MOE_DEVICE ActSource actSource(const HalfGemmArgs &a, const Job &job, int, int,

@@ -27,10 +27,10 @@
 namespace moek::cuda {
 
 namespace {
-/// The costs of a part that is added in place: until its first columns have
-/// arrived, and for the tile's results; and for loading another part's sums. By
-/// the clock of a 5090, a tile of 256 x 128 multiplies a column in 49 cycles. A
-/// part begins after 5700, and results or sums of a tile are stored or loaded
+/// Costs in columns of a part that is added in place: kPartCols until its first
+/// columns have arrived and to store results, kMoveCols to load another part's
+/// sums. By a 5090's clock tiles of 256 x 128 multiply a column in 49 cycles,
+/// a part begins after 5700, and results or sums of a tile are stored or loaded
 /// in 9400.
 constexpr int64_t kPartCols = 288, kMoveCols = 192;
 /// The cost of storing a part's sums and adding them by a second launch, if all

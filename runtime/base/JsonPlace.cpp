@@ -246,7 +246,7 @@ private:
   /// A list or object around the position.
   struct Open {
     Json *value;
-    size_t member = 0; ///< Of an object, that whose value comes next.
+    size_t member = 0; ///< The member whose value comes next.
     /// Of an object with many members.
     std::unordered_map<std::string, size_t> indices = {};
   };

@@ -54,7 +54,7 @@ void *mapInHugePages(int fd, size_t bytes, int protection) {
   return data;
 }
 
-/// Whole pages of which single ones are read, in any order.
+/// Tells the system that single pages of this range are read, in any order.
 void adviseRandom(uint8_t *begin, size_t bytes) {
   (void)::madvise(begin, bytes, MADV_NOHUGEPAGE);
   (void)::madvise(begin, bytes, MADV_RANDOM);

@@ -36,7 +36,7 @@ public:
   };
   struct Job {
     std::string client; ///< Whose turn it takes.
-    uint64_t bytes = 0; ///< Of what it works on.
+    uint64_t bytes = 0; ///< The size of what it works on.
     /// Must not throw.
     std::function<void()> run;
   };
@@ -84,7 +84,7 @@ private:
   const size_t threadCount_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  Clients clients_; ///< Those with jobs that wait or run.
+  Clients clients_; ///< Have jobs that wait or run.
   size_t waiting_ = 0, largeRunning_ = 0;
   uint64_t largeBytesRunning_ = 0, arrivals_ = 0;
   double served_ = 0; ///< The most that a client had spent when it was next.

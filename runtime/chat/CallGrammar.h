@@ -18,8 +18,8 @@ namespace moert {
 class CallGrammar {
 public:
   /// With `mustHold`, a schema that cannot be held to is an error, which names
-  /// the tool and the place in its schema; otherwise the arguments of a tool
-  /// that is not strict are then any object.
+  /// the tool and the place in its schema; otherwise a tool that is not strict
+  /// then takes any object as its arguments.
   CallGrammar(Grammar &grammar, const std::vector<Tool> &tools, bool mustHold)
       : grammar_(grammar), tools_(tools), mustHold_(mustHold),
         json_(grammar, {}) {}

@@ -11,7 +11,7 @@
 
 namespace moert {
 
-/// What a model is known to say before its calls are looked for.
+/// What has been learned of a model before its calls are looked for.
 struct CallProbeSetting {
   /// What stands between the user's text and an answer, and the answer's whole
   /// text after it.
@@ -21,16 +21,17 @@ struct CallProbeSetting {
   const std::optional<Channels> *channels = nullptr;
 };
 
-/// The forms in which the template writes calls, or of which what it tells the
-/// model of its tools has the signs; the template's own is first. Each form
-/// that the template writes reads back what was written.
+/// Returns forms of calls: first the one that the template writes, which parses
+/// a rendered call back to what was given; then known forms whose marks are in
+/// what the template tells the model of its tools.
 std::vector<ToolFormat> learnCalls(const RenderVariables &render,
                                    const Tokenizer &tokenizer,
                                    const CallProbeSetting &setting);
 
-/// A user's message to which probes are answers, and the text after it in what
-/// was rendered; "" if it is not there.
+/// The user's message that stands before the answers of probes.
 nlohmann::ordered_json probeQuestion();
+/// The part of a rendered text after that message; "" if the message is not in
+/// it.
 std::string_view afterQuestion(std::string_view text);
 
 } // namespace moert

@@ -1,7 +1,7 @@
 //===- Constraint.h - Holds a reply to a grammar ----------------*- C++ -*-===//
 //
 // The grammar is that of the whole reply, with its reasoning and marks
-// (ReplyGrammar.h). Everything that cannot be held to it is an error.
+// (ReplyGrammar.h). A reply that cannot follow it ends with an error.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,7 +22,8 @@ struct ConstraintVocabulary {
   explicit ConstraintVocabulary(const Tokenizer &tokenizer);
 
   std::shared_ptr<const TokenTrie> trie;
-  /// Of finished constraints. It may change although this is immutable.
+  /// Matchers of finished constraints, for reuse. The pool has a lock of its
+  /// own.
   std::shared_ptr<MatcherPool> matchers;
 };
 

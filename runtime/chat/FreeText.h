@@ -11,13 +11,13 @@
 namespace moert {
 
 struct FreeTextOptions {
-  /// Control tokens may be in the text, but for those with which marks begin.
+  /// The text may contain control tokens, except those that begin a mark.
   bool hasControls = false;
 };
 
-/// Any text in which none of the marks is. Marks may begin with control tokens
-/// (controlBytes() of StreamDecoder.h). `name` names its rules, which must not
-/// exist.
+/// Returns an expression for every text that contains none of the marks. Marks
+/// may begin with control tokens (controlBytes() of StreamDecoder.h). `name` is
+/// the beginning of its rules' names, which must be new.
 ExprId textWithout(Grammar &grammar, const std::string &name,
                    const std::vector<std::string_view> &marks,
                    const FreeTextOptions &options = {});

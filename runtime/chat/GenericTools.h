@@ -31,10 +31,10 @@ namespace moert {
 /// The form in which such models write calls.
 const ToolFormat &genericToolFormat();
 
-/// The conversation without what such a template ignores: its tools, which an
-/// instruction in front of the messages tells of, calls and their answers are
-/// text. With `isRequired` the reply must call a tool. fitMessages() makes it
-/// fit for templates that take no instructions.
+/// Rewrites a conversation for such a template: an instruction in front of the
+/// messages describes the tools, and calls and their results become text. With
+/// `isRequired` the instruction says that the reply must call a tool. For
+/// templates that take no instructions, use fitMessages() afterwards.
 Messages withGenericTools(Messages messages, const std::vector<Tool> &tools,
                           bool isRequired);
 

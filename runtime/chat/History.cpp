@@ -501,7 +501,11 @@ std::variant<ChatPrompt, FitFault> fitPrompt(const ChatFormat &format,
   if (made)
     return *std::move(made);
   // The shortest beginning of the conversation that is not taken ends in the
-  // message at fault. Beginnings that end in none are the whole's fault.
+  // message at fault. To look for it in a long one would take too long.
+  constexpr size_t most = 4096;
+  if (messages.list().size() > most)
+    return FitFault{.message = messages.list().size() - 1,
+                    .status = made.status()};
   size_t taken = 0, refused = messages.list().size();
   ChatOptions whole = options;
   whole.continuesLast = false;

@@ -1,7 +1,7 @@
 //===- History.h - Conversations made fit for a template --------*- C++ -*-===//
 //
 // Clients send conversations in the form of their interface, and templates take
-// what their model was trained with. Between the two stands this:
+// what their model was trained with. fitPrompt() rewrites one to the other:
 //
 //   auto prompt = fitPrompt(format, messages, options);
 //
@@ -14,7 +14,7 @@
 //                            the user that follows or precedes them
 //   calls and results        as text in the messages of assistant and user
 //   calls without an id      get one; ids get the form that the template takes
-//   roles out of turn        joined, or parted by a short message
+//   roles out of turn        joined, or separated by a short message
 //
 //===----------------------------------------------------------------------===//
 
@@ -32,7 +32,7 @@ class ChatFormat;
 struct ChatOptions;
 struct ChatPrompt;
 
-/// What a template takes, found once.
+/// The habits of a template, found when it is loaded.
 class History {
 public:
   explicit History(const RenderVariables &render)
@@ -55,8 +55,8 @@ Messages withCallsAsText(Messages messages);
 
 /// Why there is no prompt.
 struct FitFault {
-  /// The first message that the template does not take; the number of messages
-  /// if it is none of them.
+  /// The first message that the template does not take; the last one of a
+  /// conversation of thousands.
   size_t message;
   Status status; ///< What the template says.
 };

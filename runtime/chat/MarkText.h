@@ -9,9 +9,9 @@
 
 namespace moert {
 
-/// The parts of a text that a mark has or has not as a whole: control tokens
-/// (controlBytes() of StreamDecoder.h), tags such as <think> and [ARGS],
-/// sections such as <|open|>think<|sep|>, and single characters.
+/// Splits a text into parts that are in a mark as a whole or not at all:
+/// control tokens (controlBytes() of StreamDecoder.h), tags such as <think> and
+/// [ARGS], sections such as <|open|>think<|sep|>, and single characters.
 std::vector<std::string_view> atomsOf(std::string_view text);
 
 /// The longest beginning, or end, in whole atoms, that two texts share.

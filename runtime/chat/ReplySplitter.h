@@ -6,8 +6,9 @@
 // answer as its header says.
 //
 // Text in and out has control tokens as controlBytes() of StreamDecoder.h. A
-// call of a tool is a part of the answer. Where a header is what calls
-// (gpt-oss), it comes out in the form of Speech::calls, whatever its spelling.
+// call of a tool is a part of the answer. Where a message's header makes it a
+// call (gpt-oss), the call comes out in the form of Speech::calls, however the
+// model spelled the header.
 //
 //===----------------------------------------------------------------------===//
 
@@ -69,9 +70,9 @@ private:
   std::string held_;
   std::string pending_; ///< The beginning of a control token.
   std::vector<Part> parts_;
-  bool startsPart_ = true;   ///< Where line ends are to be removed.
-  bool isReasoning_ = false; ///< Of a Message.
-  std::string messageEnd_;   ///< What its end is written as.
+  bool startsPart_ = true;   ///< Line ends that follow are removed.
+  bool isReasoning_ = false; ///< Whether a Message is reasoning.
+  std::string messageEnd_;   ///< How the message's end is written.
 };
 
 } // namespace moert

@@ -58,14 +58,14 @@ struct Speech {
 
   bool reasons() const { return channels || !reasoningEnd.empty(); }
   bool knowsTools() const { return tellsTools && !calls.empty(); }
-  /// Whether text before a reply, in which control tokens are names, has begun
-  /// the reasoning.
+  /// Whether `prompt`, the text before a reply with the names of control
+  /// tokens, has begun the reasoning.
   bool isInside(std::string_view prompt) const;
   /// Lines that describe this to a person.
   std::vector<std::pair<std::string, std::string>> rows() const;
 };
 
-/// The speech of a model without marks.
+/// The speech of a model that has no marks: all it writes is its answer.
 const Speech &plainSpeech();
 
 /// Blanks and line ends.

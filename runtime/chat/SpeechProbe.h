@@ -17,9 +17,9 @@
 
 namespace moert {
 
-/// How the model of this template and vocabulary speaks. A template that
-/// refuses a probe, or writes nothing of it, is asked in other ways; what is
-/// never shown is then missing.
+/// How the model of this template and vocabulary speaks. If a template refuses
+/// a probe, or leaves its text out, other probes are tried; what none of them
+/// shows stays empty.
 Speech learnSpeech(const RenderVariables &render, const Tokenizer &tokenizer);
 
 } // namespace moert

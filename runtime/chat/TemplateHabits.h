@@ -49,18 +49,18 @@ struct TemplateHabits {
     Name, ///< "functions.NAME:NUMBER": the id says the name of the tool.
   };
   Ids ids = Ids::Any;
-  bool takesSeveralCalls = true; ///< In one message.
+  bool takesSeveralCalls = true; ///< Several in one message.
   bool takesTextBesideCall = true;
   bool takesCallAfterText = true; ///< In the assistant's next message.
   bool takesUserAfterTool = true;
-  bool takesLooseResults = true; ///< Without a call.
+  bool takesLooseResults = true; ///< Results without a call before them.
 
   /// The members of an assistant's message that have its reasoning.
   std::vector<std::string> reasoningNames = {"reasoning_content", "thinking",
                                              "reasoning"};
 
-  /// Those of a template that takes alternating texts of user and assistant,
-  /// beginning with the user's, and nothing else.
+  /// The habits of a template that takes nothing but alternating texts of user
+  /// and assistant, beginning with the user's.
   static TemplateHabits plainest();
 };
 

@@ -27,7 +27,7 @@ namespace moert {
 /// A part of a reply.
 struct ToolEvent {
   enum class Kind {
-    Text,      ///< Of the reply, outside of calls.
+    Text,      ///< Text of the reply outside of calls.
     Begin,     ///< A call begins: `text` is the tool's name.
     Arguments, ///< The next fragment of its arguments.
     End,       ///< The call is complete.
@@ -35,7 +35,7 @@ struct ToolEvent {
   };
   Kind kind;
   std::string text = {};
-  std::string id = {}; ///< Of Begin: the model's own name of the call, or "".
+  std::string id = {}; ///< For Begin: the id that the model wrote, or "".
   bool operator==(const ToolEvent &) const = default;
 };
 
@@ -66,7 +66,7 @@ private:
     HeadEnd, ///< In the attributes after a name.
     Object,  ///< In an object of Json.
     Arguments,
-    BareArguments, ///< Of NamedBare.
+    BareArguments, ///< Arguments of NamedBare.
     Parameters,    ///< Between the parameters of Tagged.
     ParameterName,
     Value,
@@ -111,7 +111,8 @@ private:
   bool begin(std::string_view name, std::string id = {});
   void endCall();
   bool fail(std::string_view what);
-  /// What has not begun, after a mark that may be text, was no call but text.
+  /// Fails if a call has begun. Otherwise the mark before it may be that of
+  /// another form, or text.
   bool failOrText(std::string_view what);
 
   /// Removes bytes from the front of the held text.
@@ -123,15 +124,16 @@ private:
   void skipBlanks();
 
   const std::vector<ToolFormat> *formats_;
-  const ToolFormat *form_; ///< Of the current call, or of the last one.
+  const ToolFormat *form_; ///< The form of the current call, or of the last.
   const std::vector<Tool> *tools_;
   Place place_ = Place::Text;
   std::string held_; ///< Text that is not decided yet.
   std::vector<ToolEvent> events_;
   bool isInSection_ = false;
   bool hasText_ = false;     ///< Anything but blanks was text.
-  bool dropsBlanks_ = false; ///< After a call.
-  /// After a call without its section's beginning, whose end may follow.
+  bool dropsBlanks_ = false; ///< White space after a call is removed.
+  /// A call came without the mark that begins its section; the section's end
+  /// may follow all the same, and is removed.
   bool dropsSectionClose_ = false;
   size_t calls_ = 0;
 

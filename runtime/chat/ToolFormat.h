@@ -77,9 +77,8 @@ struct ToolFormat {
   std::string attributesOf(const std::string &type) const;
 };
 
-/// The forms that families of models use whose texts begin with, or contain,
-/// marks of their own: those of them that `text`, such as the description of
-/// tools in a prompt, has the signs of. The likeliest is first.
+/// Returns the forms known from families of models whose marks are in `text`,
+/// which is what a prompt tells the model of its tools; the likeliest first.
 std::vector<ToolFormat> knownToolFormats(std::string_view text);
 /// The form of this name; null if there is none.
 const ToolFormat *toolFormatNamed(std::string_view name);

@@ -55,9 +55,9 @@ struct ValueTypes {
 ValueTypes valueTypes(const nlohmann::ordered_json &schema,
                       const nlohmann::ordered_json &root);
 
-/// A value that was written as plain text, as JSON. Of values and types that
-/// the schema allows it is the one that the text is, as it is written; and a
-/// string if it is none of them.
+/// Returns JSON for a value that was written as plain text: the text itself if
+/// it is JSON of a value or type that the schema allows, else the text as a
+/// string.
 std::string valueJson(const nlohmann::ordered_json &schema,
                       const nlohmann::ordered_json &root,
                       std::string_view text);

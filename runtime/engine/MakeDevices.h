@@ -34,7 +34,7 @@ struct DeviceOptions {
       instrument;
   /// Library of the GPU driver; the default is CudaDriver::kLibrary.
   std::string cudaLibrary = "libcuda.so.1";
-  CudaOptions cuda = {}; ///< Of all GPUs.
+  CudaOptions cuda = {}; ///< For all GPUs.
 };
 
 using DeviceList = std::vector<std::unique_ptr<Device>>;

@@ -16,7 +16,7 @@ namespace moert {
 /// what its model was trained for (Plan.pooling in runtime/schema/plan.fbs).
 enum class Pooling {
   Mean, ///< Their mean.
-  Last, ///< That of the last token, which alone has seen all of the text.
+  Last, ///< The last token's state: only this one has seen all text.
 };
 
 /// Returns the pooling that is called "mean" or "last"; none for other names.

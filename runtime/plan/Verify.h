@@ -35,7 +35,7 @@ inline constexpr uint32_t kMaxCaches = 1u << 12;
 inline constexpr uint32_t kMaxQueues = 64; ///< In a plan.
 inline constexpr int32_t kMaxNodes = 64;   ///< Memory nodes of a CPU.
 inline constexpr uint64_t kMaxHazardChecks = uint64_t(1) << 32;
-inline constexpr uint32_t kMaxLaunches = 1u << 12; ///< Of one instruction.
+inline constexpr uint32_t kMaxLaunches = 1u << 12; ///< Most of one instruction.
 
 /// Verifies files, weights, constants, devices, queues, modules, residency,
 /// caches, kernel names and the tokenizer. Returns WrongMachine for a plan of

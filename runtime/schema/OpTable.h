@@ -112,8 +112,8 @@ struct OpSpec {
   std::span<const OperandSpec> operands;
   std::span<const std::string_view> ints;
   std::span<const std::string_view> floats;
-  std::span<const IntRange> intRanges;     ///< Of `ints`.
-  std::span<const FloatRange> floatRanges; ///< Of `floats`.
+  std::span<const IntRange> intRanges;     ///< One for each of `ints`.
+  std::span<const FloatRange> floatRanges; ///< One for each of `floats`.
   /// Bytes of private memory that each worker needs.
   int64_t (*scratchBytes)(const IntReader &of);
 };

@@ -172,7 +172,7 @@ bool Batch::begin(LiveGeneration &generation) {
 }
 
 bool Batch::awaitsFile(const LiveGeneration &generation) {
-  if (!store_ || generation.embeds())
+  if (!store_ || generation.needsAllTokens())
     return false;
   const std::string &group = generation.request().group;
   const int32_t known =

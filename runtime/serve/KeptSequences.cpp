@@ -1,6 +1,7 @@
 #include "runtime/serve/KeptSequences.h"
 
 #include <algorithm>
+#include <bit>
 #include <ranges>
 
 namespace moert {
@@ -8,9 +9,9 @@ namespace moert {
 /// Tokens that a sequence must have in common with a text to be of use.
 static constexpr int32_t kLeastShared = 16;
 
-/// Other texts that a conversation outlives for each of its turns, up to so
-/// many turns: an agent makes a handful of other requests between two of them.
-static constexpr int32_t kUsesPerTurn = 8, kMostTurns = 8;
+/// New texts, as short as itself, that a conversation outlives: an agent begins
+/// a handful between two turns.
+static constexpr uint64_t kTextsOutlived = 6;
 
 /// Number of leading tokens that are equal.
 static int32_t sharedTokens(std::span<const int32_t> a,
@@ -18,15 +19,18 @@ static int32_t sharedTokens(std::span<const int32_t> a,
   return int32_t(std::ranges::mismatch(a, b).in1 - a.begin());
 }
 
-uint64_t KeptSequences::worthOf(int32_t turns) {
-  return ++uses_ + uint64_t(kUsesPerTurn) * std::min(turns, kMostTurns);
+uint64_t KeptSequences::worthOf(int32_t turns, int32_t tokens) const {
+  return texts_ + (turns > 0 ? kTextsOutlived : 0) +
+         uint64_t(std::bit_width(uint32_t(pagesOf(tokens))));
 }
 
 void KeptSequences::put(Sequence sequence, int32_t turns) {
   if (sequence.position() == 0)
     return;
   sequence.setCancel(nullptr);
-  kept_.push_back({std::move(sequence), turns, worthOf(turns)});
+  texts_ += turns == 0;
+  const uint64_t worth = worthOf(turns, sequence.position());
+  kept_.push_back({std::move(sequence), turns, worth});
   shrinkTo(limit_);
 }
 
@@ -64,7 +68,7 @@ KeptSequences::begin(std::span<const int32_t> text, int32_t group) {
     Sequence branch = best->sequence.fork();
     MOE_RETURN_IF_ERROR(branch.rewind(most));
     kept_.splice(kept_.end(), kept_, best);
-    best->worth = std::max(best->worth, worthOf(0));
+    best->worth = std::max(best->worth, worthOf(0, most));
     return Begun{std::move(branch), turns};
   };
   // Full pages cannot hold more than this one has.

@@ -18,10 +18,11 @@ constexpr int32_t pagesOf(int64_t tokens) {
 /// Finished sequences. The engine finds full pages of any earlier text by
 /// itself; a sequence that was kept has its last page, too, and its state, so
 /// that a text that continues it needs nothing of it evaluated again. The one
-/// that is given up first has been used longest ago, where each turn of a
-/// conversation counts as a later use: what is left of requests that nobody
-/// continues (titles, subagents) goes before a conversation that they come
-/// between. Not for several threads.
+/// that is given up first has been used longest ago, by the number of new texts
+/// since then; one that went on with another, and a long one, count as used
+/// later. So what is left of requests that nobody continues (titles, subagents)
+/// goes before a conversation that they come between, and a conversation that
+/// has ended goes too. Not for several threads.
 class KeptSequences {
 public:
   /// `engine` must outlive this. At most `limit` sequences are kept.
@@ -66,12 +67,12 @@ private:
     uint64_t worth = 0;       ///< The smallest is given up first.
     bool wasReturned = false; ///< By nextToStore().
   };
-  uint64_t worthOf(int32_t turns);
+  uint64_t worthOf(int32_t turns, int32_t tokens) const;
 
   Engine &engine_;
   size_t limit_;
   std::list<Kept> kept_; ///< The least recently used one first.
-  uint64_t uses_ = 0;    ///< So far; the clock by which they age.
+  uint64_t texts_ = 0;   ///< New ones so far: the clock by which they age.
 };
 
 } // namespace moert

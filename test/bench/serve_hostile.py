@@ -43,10 +43,10 @@ class Server:
                 sys.exit("the server did not start")
             time.sleep(0.05)
 
-    def request(self, method, path, body=None):
+    def request(self, method, path, body=None, headers=None):
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=300)
         try:
-            connection.request(method, path, body)
+            connection.request(method, path, body, headers or {})
             answer = connection.getresponse()
             return answer.status, answer.read()
         finally:

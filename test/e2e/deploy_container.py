@@ -60,7 +60,7 @@ def main():
     keys = os.path.join(a.work, "keys")
     with open(keys, "w") as file:
         file.write("alice:a-key-a-key-a-key-a-key\n")
-    changes = {"/models/plan.fb": a.plan, "/run/secrets/keys": keys, "/cache": a.work, "8080": str(port)}
+    changes = {"/models/plan.fb": a.plan, "/run/secrets/keys": keys, "/cache": os.path.join(a.work, "cache"), "8080": str(port)}
     command = [changes.get(word, word) for word in [a.moert, *command_of(dockerfile, "CMD")]]
     # In a container moert is process 1, which signals do not end by themselves.
     first = ["unshare", "-rpf", "--kill-child"]

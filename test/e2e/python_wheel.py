@@ -54,6 +54,7 @@ def build_wheel(options):
     with zipfile.ZipFile(wheel) as archive:
         assert archive.testzip() is None
         names = archive.namelist()
+        assert any(name.endswith(".dist-info/licenses/LICENSE") for name in names)
         record = archive.read(next(name for name in names if name.endswith("/RECORD"))).decode().splitlines()
         assert sorted(line.split(",")[0] for line in record) == sorted(names)
         for line in record:

@@ -5,7 +5,7 @@
 
 Each recipe is made wider (test/support/wider_recipe.py), so that blocks fit into its rows, and drawn. Matrices of attention, tables and
 the head become Q8_0, those of FFNs and experts Q4_0 (--formats); routers, norms and convolutions stay. Our logits of this file, in a
-prefill and step by step, are compared with our logits of the same weights written as F32, which stand for float64: unit-*.test
+prefill and step by step, are compared with our logits of the same weights written as F32, which stand for float64: data/unit
 holds F32 to 1e-4 of it, and --judge prints how close it is here. The KV cache is F32 in both. KL(float || quantised) is in nats.
 
 --judge: where transformers has the model's class, computes also the number that activations in int8 alone give: the KL of

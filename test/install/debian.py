@@ -85,7 +85,7 @@ def use(folder, deb):
     inside(folder, "apt-get update -q && apt-get install -y -q --no-install-recommends /root/moec.deb")
     files = inside(folder, "dpkg -L moec")
     for path in ("/usr/bin/moec", "/usr/bin/moert", "/usr/include/moert.h", "/usr/lib/libmoert.so.0",
-                 "/usr/share/man/man1/moec.1", "/usr/share/bash-completion/completions/moert"):
+                 "/usr/share/man/man1/moec.1", "/usr/share/doc/moec/copyright", "/usr/share/bash-completion/completions/moert"):
         assert path in files.split(), f"{path} is missing\n{files}"
     text = inside(folder, "cd /root && moec compile m.gguf -o p.fb && moert run p.fb -p 'In the beginning' -n 12 --temp 0")
     assert " of the LORD" in text, text

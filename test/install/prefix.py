@@ -41,8 +41,9 @@ def check_files():
                      f"share/fish/vendor_completions.d/{tool}.fish"}
     assert expected <= set(files), sorted(expected - set(files))
     others = [path for path in files if path not in expected and not re.fullmatch(
-        rf"{lib}/libmoert\.so\.[0-9.]+|{lib}/cmake/moert/.*\.cmake|share/doc/[^/]+/\w+\.md", path)]
+        rf"{lib}/libmoert\.so\.[0-9.]+|{lib}/cmake/moert/.*\.cmake|share/doc/[^/]+/(\w+\.md|copyright)", path)]
     assert not others, f"installed too: {others}"
+    assert any(re.fullmatch(r"share/doc/[^/]+/copyright", path) for path in files), files
 
 
 def check_texts():

@@ -9,6 +9,7 @@ PATH, which commands and options there are.
   * What is written in backticks with a slash is a file or a folder, what is
     written as the name of a source is one, and so is each path of the project in
     a block of code.
+  * A row of a table whose first cell is a source and whose second is the name of a function: the source has it.
   * The README of a folder names every folder in it.
   * Blocks of code are run: a test in test/readme names the page.
   * Commands and options in backticks exist, and tools/README.md has every command.
@@ -113,6 +114,16 @@ class Documents:
                     if word.split("/")[0] in self.top and not self.exists(word) and not self.exists(word.rstrip(".")):
                         self.fail(page, block.line + offset, f"names {word}, which does not exist")
 
+    def check_functions(self, page, text):
+        row = re.compile(r"\| \[[^]]*\]\(([^)]+\.(?:cpp|h))\) \| `([\w:]+)` \|")
+        for number, line in prose_of(text):
+            found = row.match(line)
+            path = found and os.path.join(self.source, os.path.dirname(page), found.group(1))
+            if path and os.path.exists(path):
+                with open(path) as file:
+                    if not re.search(rf"\b{re.escape(found.group(2))}\(", file.read()):
+                        self.fail(page, number, f"names `{found.group(2)}`, and {found.group(1)} has no such function")
+
     def check_folders(self, page, text):
         """The README of a folder names the folders in it."""
         here = os.path.join(self.source, os.path.dirname(page))
@@ -191,6 +202,7 @@ def main():
             documents.check_sizes(page, text)
             documents.check_links(page, text)
             documents.check_paths(page, text)
+            documents.check_functions(page, text)
             documents.check_folders(page, text)
         documents.check_run()
     print("\n".join(documents.failures) or f"{len(documents.texts)} pages")

@@ -57,7 +57,8 @@ std::string FakeBackend::defaultTemplate() {
          "{% if extra %}extra={{ extra }}{% endif %}<assistant>";
 }
 
-FakeBackend::FakeBackend(std::string chatTemplate) {
+FakeBackend::FakeBackend(std::string chatTemplate, const Tokenizer &tokenizer)
+    : tokenizer_(&tokenizer) {
   modelFacts = {.id = "tiny",
                 .architecture = "qwen3moe",
                 .quantization = "Q4_K_M",
@@ -70,7 +71,7 @@ FakeBackend::FakeBackend(std::string chatTemplate) {
                 .sequences = 4};
   if (chatTemplate.empty())
     return;
-  auto format = ChatFormat::fromTemplate(chatTemplate, byteTokenizer());
+  auto format = ChatFormat::fromTemplate(chatTemplate, tokenizer);
   EXPECT_TRUE(format.isOk()) << format.status().message();
   format_ = *format;
 }
@@ -96,11 +97,12 @@ void FakeBackend::play() {
 void FakeBackend::run(const GenerationRequest &request,
                       const GenerationSink &sink, const std::string &reply) {
   auto stream =
-      ReplyStream::create(byteTokenizer(), request.promptText, request.reply);
+      ReplyStream::create(*tokenizer_, request.promptText, request.reply);
   ASSERT_TRUE(stream.isOk());
   std::vector<int32_t> tokens =
-      *byteTokenizer().encode(reply, {.addBos = false, .addEos = false});
-  tokens.push_back(endToken());
+      *tokenizer_->encode(reply, {.addBos = false, .addEos = false});
+  const int32_t end = *tokenizer_->eos();
+  tokens.push_back(end);
   GenerationEvent event;
   if (request.reportsProgress)
     sink({.events = {},
@@ -120,9 +122,9 @@ void FakeBackend::run(const GenerationRequest &request,
         event.events.back().text += piece.text;
       else
         event.events.push_back(std::move(piece));
-    if (token != endToken())
+    if (token != end)
       event.tokens.push_back(token);
-    if (request.topLogprobs >= 0 && token != endToken()) {
+    if (request.topLogprobs >= 0 && token != end) {
       TokenLogprob entry{token, -0.5f, {}};
       for (int32_t i = 0; i < request.topLogprobs; ++i)
         entry.top.push_back({token + i, -0.5f - float(i)});

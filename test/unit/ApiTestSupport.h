@@ -26,7 +26,9 @@ int32_t endToken();
 /// A model that says what a test tells it to.
 class FakeBackend : public Backend {
 public:
-  explicit FakeBackend(std::string chatTemplate = defaultTemplate());
+  /// `tokenizer` must outlive this.
+  explicit FakeBackend(std::string chatTemplate = defaultTemplate(),
+                       const Tokenizer &tokenizer = byteTokenizer());
 
   /// Replies of the next generations, the last one for all later ones. A reply
   /// ends with the end-of-text token.
@@ -49,7 +51,7 @@ public:
   void play();
 
   const ModelFacts &facts() const override { return modelFacts; }
-  const Tokenizer &tokenizer() const override { return byteTokenizer(); }
+  const Tokenizer &tokenizer() const override { return *tokenizer_; }
   const ChatFormat *chatFormat() const override {
     return format_ ? &*format_ : nullptr;
   }
@@ -68,6 +70,7 @@ private:
   void run(const GenerationRequest &request, const GenerationSink &sink,
            const std::string &reply);
 
+  const Tokenizer *tokenizer_;
   std::optional<ChatFormat> format_;
   struct Waiting {
     GenerationRequest request;

@@ -538,7 +538,9 @@ int runTools(const char *plan, char *message, size_t size) {
            "{\"messages\": [{\"role\": \"user\", \"content\": \"the\"}], "
            "\"tools\": %s, \"tool_choice\": \"required\", "
            "\"parallel_tool_calls\": false, \"temperature\": 0, "
-           "\"max_tokens\": 60}",
+           "\"max_tokens\": 60, "
+           /* Blanks and line ends, which the grammar leaves to the model. */
+           "\"logit_bias\": {\"2\": -100, \"39\": -100}}",
            kTools);
   STEP(moert_submit_chat(scheduler, request, strlen(request), NULL,
                          &generation) == MOERT_OK);

@@ -26,8 +26,14 @@ void expectRuns(Program *program, bool hasTemplate = true) {
     tokenizer.tokens[32 + i] = names[i];
   tokenizer.types[32] = tokenizer.types[33] = 3; // control
   if (hasTemplate)
-    tokenizer.chat_template = "{# <tool_call> #}{% for m in messages %}"
-                              "{{ m.content }}{% endfor %}";
+    // With the tools' names and calls, whose letters the vocabulary has.
+    tokenizer.chat_template =
+        "{% for t in tools or [] %}{{ t.function.name }} {% endfor %}"
+        "{% for m in messages %}{{ m.content }}"
+        "{% for c in m.tool_calls or [] %}<tool_call>\n"
+        "{{ '{' }}\"name\": \"{{ c.function.name }}\", \"arguments\": "
+        "{{ c.function.arguments | tojson }}{{ '}' }}\n</tool_call>"
+        "{% endfor %}{% endfor %}";
   std::string path = sample.builder.write(folder);
   char message[512] = "";
   EXPECT_EQ(program(path.c_str(), message, sizeof(message)), 0) << message;

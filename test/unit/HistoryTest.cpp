@@ -3,6 +3,7 @@
 #include "runtime/chat/History.h"
 
 #include "ApiTestSupport.h"
+#include "FamilyTemplates.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -28,7 +29,7 @@ std::string chatMl(const std::string &guard, const std::string &before = "") {
 }
 
 struct NamedTemplate {
-  const char *name;
+  std::string name;
   std::string source;
 };
 
@@ -257,10 +258,13 @@ void expectAllWords(const RandomConversation &conversation,
 }
 
 TEST(HistoryTest, AllTextIsInThePromptInItsOrder) {
-  for (const NamedTemplate &one : templates()) {
+  std::vector<NamedTemplate> all = templates();
+  for (const moetest::FamilyTemplate &family : moetest::familyTemplates())
+    all.push_back({family.name, family.source});
+  for (const NamedTemplate &one : all) {
     auto format = ChatFormat::fromTemplate(one.source, byteTokenizer());
     ASSERT_TRUE(format.isOk()) << one.name << format.status().message();
-    for (uint64_t seed = 0; seed < 300; ++seed) {
+    for (uint64_t seed = 0; seed < 150; ++seed) {
       SCOPED_TRACE(fmt::format("{}, seed {}", one.name, seed));
       RandomConversation conversation(seed);
       Messages messages;
@@ -274,6 +278,21 @@ TEST(HistoryTest, AllTextIsInThePromptInItsOrder) {
       if (HasFatalFailure())
         FAIL() << conversation.list.dump();
     }
+  }
+}
+
+TEST(HistoryTest, FamiliesWriteCallsInTheirOwnForm) {
+  const Json variables = {{"tools", Json::array({Json::object()})}};
+  for (const moetest::FamilyTemplate &family : moetest::familyTemplates()) {
+    auto format = ChatFormat::fromTemplate(family.source, byteTokenizer());
+    ASSERT_TRUE(format.isOk()) << family.name << format.status().message();
+    const TemplateHabits &habits = format->history().habits(variables);
+    EXPECT_EQ(habits.takesCalls, family.tellsTools) << family.name;
+    EXPECT_EQ(habits.takesSeveralCalls, family.takesSeveralCalls)
+        << family.name;
+    EXPECT_EQ(habits.takesTextBesideCall, family.takesTextBesideCall)
+        << family.name;
+    EXPECT_EQ(habits.systemRole, "system") << family.name;
   }
 }
 

@@ -15,6 +15,7 @@
 #include "runtime/chat/ToolCalls.h"
 #include "runtime/constrain/Matcher.h"
 
+#include <gtest/gtest.h>
 #include <random>
 
 namespace moetest {
@@ -293,6 +294,24 @@ inline std::vector<Turn> turns(bool reasons, bool takesSeveralCalls,
   if (takesTextBesideCall)
     all.push_back({thought, "I shall look.", {text}});
   return all;
+}
+
+/// Expects that what came back is what was wanted, but for blanks around it.
+inline void expectEqual(const Turn &wanted, const Heard &heard,
+                        const std::string &where) {
+  EXPECT_EQ(heard.error, "") << where;
+  EXPECT_EQ(withoutBlanks(heard.turn.content), withoutBlanks(wanted.content))
+      << where;
+  EXPECT_EQ(withoutBlanks(heard.turn.reasoning),
+            withoutBlanks(wanted.reasoning))
+      << where;
+  ASSERT_EQ(heard.turn.calls.size(), wanted.calls.size()) << where;
+  for (size_t i = 0; i < wanted.calls.size(); ++i) {
+    EXPECT_EQ(heard.turn.calls[i].name, wanted.calls[i].name) << where;
+    EXPECT_EQ(nlohmann::json(heard.turn.calls[i].arguments),
+              nlohmann::json(wanted.calls[i].arguments))
+        << where;
+  }
 }
 
 } // namespace moetest

@@ -14,23 +14,6 @@ using moetest::Json;
 
 namespace {
 
-void expectEqual(const Turn &wanted, const Heard &heard,
-                 const std::string &where) {
-  EXPECT_EQ(heard.error, "") << where;
-  EXPECT_EQ(withoutBlanks(heard.turn.content), withoutBlanks(wanted.content))
-      << where;
-  EXPECT_EQ(withoutBlanks(heard.turn.reasoning),
-            withoutBlanks(wanted.reasoning))
-      << where;
-  ASSERT_EQ(heard.turn.calls.size(), wanted.calls.size()) << where;
-  for (size_t i = 0; i < wanted.calls.size(); ++i) {
-    EXPECT_EQ(heard.turn.calls[i].name, wanted.calls[i].name) << where;
-    EXPECT_EQ(nlohmann::json(heard.turn.calls[i].arguments),
-              nlohmann::json(wanted.calls[i].arguments))
-        << where;
-  }
-}
-
 std::vector<Turn> turnsOf(const FamilyTemplate &family) {
   return turns(family.reasons, family.takesSeveralCalls,
                family.takesTextBesideCall);

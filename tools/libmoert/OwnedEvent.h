@@ -32,7 +32,7 @@ private:
   std::string text_, id_, error_, remedy_;
   std::vector<TokenLogprob> logprobs_;
   std::vector<moert_logprob> views_;
-  std::vector<std::vector<moert_alternative>> tops_; ///< Of `views_`.
+  std::vector<std::vector<moert_alternative>> tops_; ///< Used by `views_`.
   std::vector<int32_t> tokens_;
   std::vector<float> embedding_;
   moert_generation_stats stats_ = {};

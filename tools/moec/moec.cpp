@@ -8,6 +8,10 @@ using moetool::kPositional;
 
 constexpr std::string_view kOneBatchSize =
     "moec has one batch size, --ubatch: the most tokens of a prefill step";
+constexpr std::string_view kDownloads =
+    "nothing is downloaded: get the GGUF with another program, such as hf "
+    "download USER/MODEL FILE.gguf, and name the file; tools/get-model.sh gets "
+    "two small models";
 constexpr std::string_view kAttention =
     "moec chooses attention kernels itself; there is nothing to switch on";
 constexpr std::string_view kCacheTypes =
@@ -23,6 +27,13 @@ constexpr std::string_view kThreads =
 /// Spellings of options of compile and plan in llama.cpp and ik_llama.cpp.
 constexpr moetool::Spelling kSpellings[] = {
     {"-m", kPositional},
+    {"-hf", "", kDownloads},
+    {"-hfr", "", kDownloads},
+    {"--hf-repo", "", kDownloads},
+    {"-hff", "", kDownloads},
+    {"--hf-file", "", kDownloads},
+    {"-mu", "", kDownloads},
+    {"--model-url", "", kDownloads},
     {"--model", kPositional},
     {"--ctx-size", "--ctx"},
     {"-ub", "--ubatch"},

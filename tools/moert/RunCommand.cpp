@@ -117,7 +117,7 @@ struct Prompt {
   std::string text;
   bool isEmpty = false; ///< The user gave no text; templates do not count.
   std::vector<int32_t> tokens;
-  std::shared_ptr<const Speech> speech = nullptr; ///< Of a chat.
+  std::shared_ptr<const Speech> speech = nullptr; ///< Set for chats.
 };
 
 StatusOr<Prompt> chatPrompt(const RunFlags &flags, const Plan &plan,

@@ -14,12 +14,23 @@ constexpr std::string_view kUbatch =
     "the plan decides this: compile with moec compile --ubatch";
 constexpr std::string_view kCacheTypes =
     "the plan decides this: compile with moec compile --kv-type";
+constexpr std::string_view kDownloads =
+    "nothing is downloaded: get the GGUF with another program, such as hf "
+    "download USER/MODEL FILE.gguf, and name the file; tools/get-model.sh gets "
+    "two small models";
 constexpr std::string_view kAttention =
     "moec chooses attention kernels itself; there is nothing to switch on";
 
 /// llama.cpp's spellings of options of run, chat and bench.
 constexpr moetool::Spelling kSpellings[] = {
     {"-m", kPositional},
+    {"-hf", "", kDownloads},
+    {"-hfr", "", kDownloads},
+    {"--hf-repo", "", kDownloads},
+    {"-hff", "", kDownloads},
+    {"--hf-file", "", kDownloads},
+    {"-mu", "", kDownloads},
+    {"--model-url", "", kDownloads},
     {"--temperature", "--temp"},
     {"--ctx-size", "--ctx"},
     {"--predict", "--n-predict"},

@@ -17,6 +17,7 @@ import sys
 import zipfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+LICENSE = os.path.join(os.path.dirname(os.path.dirname(HERE)), "LICENSE")
 #: What the manylinux policies expect of every system.
 SYSTEM = {"libc.so.6", "libm.so.6", "libdl.so.2", "librt.so.1", "libpthread.so.0", "libstdc++.so.6", "libgcc_s.so.1",
           "ld-linux-x86-64.so.2"}
@@ -100,8 +101,9 @@ def metadata(version, has_compiler):
     note = "With" if has_compiler else "Without"
     with open(os.path.join(HERE, "README.md")) as readme:
         text = readme.read()
-    return (f"Metadata-Version: 2.1\nName: moert\nVersion: {version}\n"
+    return (f"Metadata-Version: 2.4\nName: moert\nVersion: {version}\n"
             f"Summary: Runs language models that moec compiled for one machine. {note} the compiler.\n"
+            f"License-Expression: Apache-2.0 WITH LLVM-exception\nLicense-File: LICENSE\n"
             f"Requires-Python: >=3.9\nProvides-Extra: numpy\nRequires-Dist: numpy; extra == 'numpy'\n"
             f"Description-Content-Type: text/markdown\n\n{text}")
 
@@ -124,6 +126,8 @@ def write_wheel(out, version, files, has_compiler):
         for name, path, is_code in files:
             with open(path, "rb") as file:
                 add(name, file.read(), 0o755 if is_code else 0o644)
+        with open(LICENSE, "rb") as file:
+            add(f"{info}/licenses/LICENSE", file.read())
         add(f"{info}/METADATA", metadata(version, has_compiler).encode())
         add(f"{info}/WHEEL", f"Wheel-Version: 1.0\nGenerator: build-wheel.py\nRoot-Is-Purelib: false\nTag: {tag}\n".encode())
         records.append(f"{info}/RECORD,,\n")

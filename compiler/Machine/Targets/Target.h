@@ -115,7 +115,7 @@ struct DeviceDesc {
   /// Link to the host; 0 for a CPU, which has none.
   Peak link;
   double linkLatencySeconds = 0;
-  Storage storage; ///< Of a CPU's machine.
+  Storage storage; ///< The disk of a CPU's machine.
   /// Rates of kernels that plans for the device may use; of a CPU, of all. A
   /// kernel without rates reaches its efficiency times the peaks above.
   std::vector<moert::KernelRate> kernels;

@@ -54,7 +54,7 @@ struct OpGroup {
 /// result is copied to that device, which adds the two.
 struct ExpertSplit {
   int group;
-  int device; ///< Of the chosen experts; the rest follows the assignment.
+  int device; ///< Has the chosen experts; others follow the assignment.
   int64_t experts;
   SmallVector<int64_t> chosen; ///< Ascending.
   double share = 0;            ///< Fraction of choices that select them.
@@ -66,8 +66,8 @@ struct ExpertSplit {
 struct DeviceUse {
   int64_t weights = 0;
   int64_t kv = 0;
-  int64_t activations = 0; ///< Of the largest phase.
-  int64_t scratch = 0;     ///< Of all CPU workers, or shared by GPU kernels.
+  int64_t activations = 0; ///< What the largest phase needs.
+  int64_t scratch = 0;     ///< For all CPU workers, or shared by GPU kernels.
   int64_t staging = 0;     ///< Double buffers of copies.
 
   int64_t total() const {

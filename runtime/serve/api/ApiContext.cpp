@@ -39,7 +39,7 @@ void logSkipped(const Exchange &exchange, const Json &body,
   for (const auto &[key, value] : body.items())
     if (!problem.known.contains(key) && key.size() <= mostNameBytes &&
         names.size() < mostNames)
-      names.push_back(moert::quoted(key));
+      names.push_back(key);
   if (names.empty() && problem.notes.empty())
     return;
   std::vector<std::string> parts = problem.notes;

@@ -186,8 +186,7 @@ void Field::note(std::string_view what) const {
                       json_->get_ref<const std::string &>().size() <= mostBytes;
   problem_->notes.push_back(fmt::format(
       "{}{} {}", path_,
-      isWord ? " " + moert::quoted(json_->get_ref<const std::string &>()) : "",
-      what));
+      isWord ? " " + json_->get_ref<const std::string &>() : "", what));
 }
 
 void Field::refuse(std::string_view why) const {

@@ -84,12 +84,12 @@ moe.weight @w : tensor<4x32xf32> = #moe.slice<dim = 0, begin = 0> of [@v]
 
 // -----
 
-// expected-error @below {{@w: expected parts that are not made of it, got a cycle}}
+// expected-error @below {{@w: expected parts that do not contain it, got a cycle}}
 moe.weight @w : tensor<4x32xf32> = #moe.slice<dim = 0, begin = 0> of [@w]
 
 // -----
 
-// expected-error @below {{@a: expected parts that are not made of it, got a cycle}}
+// expected-error @below {{@a: expected parts that do not contain it, got a cycle}}
 moe.weight @a : tensor<4x32xf32> = #moe.stack of [@b]
 moe.weight @b : tensor<4x32xf32> = #moe.slice<dim = 0, begin = 0> of [@a]
 

@@ -136,8 +136,8 @@ def structured(target):
         api.parse(**{**LONG, "max_tokens": 2}, response_format=City)
     with refused(openai.BadRequestError) as error:
         api.create(**CHAT, response_format={"type": "json_schema", "json_schema": {
-            "name": "n", "schema": {"type": "object", "patternProperties": {"a": {}}}}})
-    assert "patternProperties" in error[0].message, error[0].body
+            "name": "n", "schema": {"type": "object", "properties": {"a": {"$ref": "other.json"}}}}})
+    assert "$ref" in error[0].message, error[0].body
 
 
 @check("chat", "reasons")

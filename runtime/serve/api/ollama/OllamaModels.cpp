@@ -35,9 +35,10 @@ Json ollamaModelJson(const ModelFacts &facts) {
 Json capabilities(const Backend &backend) {
   Json list = {"completion"};
   // Models whose template has no form for calls are told of tools in words.
-  if (backend.chatFormat())
+  const ChatFormat *format = backend.chatFormat();
+  if (format)
     list.push_back("tools");
-  if (backend.chatFormat() && backend.chatFormat()->speech()->reasons())
+  if (format && format->speech()->reasons())
     list.push_back("thinking");
   return list;
 }
