@@ -14,6 +14,8 @@ namespace {
 constexpr size_t kMostWays = 64;
 /// References and combinations inside each other for the same value.
 constexpr int kDeepestMerge = 32;
+/// Schemas that are merged into one.
+constexpr int kMostMerged = 5000;
 /// Keywords that are looked at when a value is complete.
 constexpr const char *kOnlyChecked[] = {"not", "dependentRequired",
                                         "dependentSchemas", "unevaluatedItems",
@@ -171,7 +173,8 @@ private:
         ways.clear();
       return;
     }
-    if (depth > kDeepestMerge) {
+    // References can double what is merged with every one.
+    if (depth > kDeepestMerge || --left_ < 0) {
       isExact_ = false;
       return;
     }
@@ -240,6 +243,7 @@ private:
 
   const SchemaSource &source_;
   bool isExact_ = true;
+  int left_ = kMostMerged;
 };
 
 /// Follows references that have nothing beside them.

@@ -47,10 +47,10 @@ static int64_t countOf(const Json &schema, const char *name, int64_t absent) {
 }
 
 bool SchemaValidator::accepts(const Json &schema, const Json &value,
-                              int depth) const {
+                              Call call) const {
   if (schema.is_boolean())
     return schema.get<bool>();
-  if (depth > kDeepestValue)
+  if (call.depth > kDeepestValue || --*call.left < 0)
     return false;
   if (auto types = schema.find("type"); types != schema.end())
     if (std::ranges::none_of(*types, [&](const Json &type) {
@@ -64,9 +64,9 @@ bool SchemaValidator::accepts(const Json &schema, const Json &value,
   return (!value.is_number() || acceptsNumber(schema, value)) &&
          (!value.is_string() ||
           acceptsText(schema, value.get_ref<const std::string &>())) &&
-         acceptsCombined(schema, value, depth) &&
-         (!value.is_array() || acceptsList(schema, value, depth)) &&
-         (!value.is_object() || acceptsObject(schema, value, depth));
+         acceptsCombined(schema, value, call) &&
+         (!value.is_array() || acceptsList(schema, value, call)) &&
+         (!value.is_object() || acceptsObject(schema, value, call));
 }
 
 bool SchemaValidator::acceptsNumber(const Json &schema,
@@ -134,7 +134,7 @@ bool SchemaValidator::acceptsText(const Json &schema,
 }
 
 bool SchemaValidator::acceptsList(const Json &schema, const Json &value,
-                                  int depth) const {
+                                  Call call) const {
   const auto size = int64_t(value.size());
   if (size < countOf(schema, "minItems", 0) ||
       size > countOf(schema, "maxItems", INT32_MAX))
@@ -142,19 +142,19 @@ bool SchemaValidator::acceptsList(const Json &schema, const Json &value,
   size_t begin = 0;
   if (auto first = schema.find("prefixItems"); first != schema.end()) {
     for (; begin < std::min(first->size(), value.size()); ++begin)
-      if (!accepts((*first)[begin], value[begin], depth + 1))
+      if (!accepts((*first)[begin], value[begin], call + 1))
         return false;
   }
   if (auto items = schema.find("items"); items != schema.end())
     for (size_t i = begin; i < value.size(); ++i)
-      if (!accepts(*items, value[i], depth + 1))
+      if (!accepts(*items, value[i], call + 1))
         return false;
   if (schema.contains("uniqueItems") && !areUnique(value))
     return false;
   if (auto item = schema.find("contains"); item != schema.end()) {
     const auto found =
         int64_t(std::ranges::count_if(value, [&](const Json &each) {
-          return accepts(*item, each, depth + 1);
+          return accepts(*item, each, call + 1);
         }));
     if (found < countOf(schema, "minContains", 1) ||
         found > countOf(schema, "maxContains", size))
@@ -162,16 +162,16 @@ bool SchemaValidator::acceptsList(const Json &schema, const Json &value,
   }
   if (auto other = schema.find("unevaluatedItems"); other != schema.end()) {
     std::set<size_t> evaluated;
-    addEvaluated(schema, value, depth, evaluated);
+    addEvaluated(schema, value, call, evaluated);
     for (size_t i = 0; i < value.size(); ++i)
-      if (!evaluated.contains(i) && !accepts(*other, value[i], depth + 1))
+      if (!evaluated.contains(i) && !accepts(*other, value[i], call + 1))
         return false;
   }
   return true;
 }
 
 bool SchemaValidator::acceptsObject(const Json &schema, const Json &value,
-                                    int depth) const {
+                                    Call call) const {
   const auto size = int64_t(value.size());
   if (size < countOf(schema, "minProperties", 0) ||
       size > countOf(schema, "maxProperties", INT32_MAX))
@@ -193,19 +193,19 @@ bool SchemaValidator::acceptsObject(const Json &schema, const Json &value,
         return false;
   if (const Json *needed = find("dependentSchemas"))
     for (const auto &[name, other] : needed->items())
-      if (value.contains(name) && !accepts(other, value, depth + 1))
+      if (value.contains(name) && !accepts(other, value, call + 1))
         return false;
   const Json *properties = find("properties"),
              *patterns = find("patternProperties"),
              *additional = find("additionalProperties"),
              *names = find("propertyNames");
   for (const auto &[name, member] : value.items()) {
-    if (names && !accepts(*names, Json(name), depth + 1))
+    if (names && !accepts(*names, Json(name), call + 1))
       return false;
     bool isKnown = false;
     if (properties && properties->contains(name)) {
       isKnown = true;
-      if (!accepts((*properties)[name], member, depth + 1))
+      if (!accepts((*properties)[name], member, call + 1))
         return false;
     }
     if (patterns)
@@ -213,26 +213,26 @@ bool SchemaValidator::acceptsObject(const Json &schema, const Json &value,
         if (!matches(pattern, name))
           continue;
         isKnown = true;
-        if (!accepts(other, member, depth + 1))
+        if (!accepts(other, member, call + 1))
           return false;
       }
-    if (additional && !isKnown && !accepts(*additional, member, depth + 1))
+    if (additional && !isKnown && !accepts(*additional, member, call + 1))
       return false;
   }
   if (const Json *other = find("unevaluatedProperties")) {
     std::set<std::string> evaluated;
-    addEvaluated(schema, value, depth, evaluated);
+    addEvaluated(schema, value, call, evaluated);
     for (const auto &[name, member] : value.items())
-      if (!evaluated.contains(name) && !accepts(*other, member, depth + 1))
+      if (!evaluated.contains(name) && !accepts(*other, member, call + 1))
         return false;
   }
   return true;
 }
 
 bool SchemaValidator::acceptsCombined(const Json &schema, const Json &value,
-                                      int depth) const {
+                                      Call call) const {
   auto accept = [&](const Json &other) {
-    return accepts(other, value, depth + 1);
+    return accepts(other, value, call + 1);
   };
   if (auto reference = schema.find("$ref"); reference != schema.end()) {
     auto it = source_.references.find(reference->get<std::string>());
@@ -264,7 +264,7 @@ bool SchemaValidator::acceptsCombined(const Json &schema, const Json &value,
 
 template <class Visit>
 void SchemaValidator::visitAccepting(const Json &schema, const Json &value,
-                                     int depth, Visit visit) const {
+                                     Call call, Visit visit) const {
   if (auto reference = schema.find("$ref"); reference != schema.end())
     if (auto it = source_.references.find(reference->get<std::string>());
         it != source_.references.end())
@@ -272,10 +272,10 @@ void SchemaValidator::visitAccepting(const Json &schema, const Json &value,
   for (const char *name : {"allOf", "anyOf", "oneOf"})
     if (auto list = schema.find(name); list != schema.end())
       for (const Json &each : *list)
-        if (accepts(each, value, depth + 1))
+        if (accepts(each, value, call + 1))
           visit(each);
   if (auto condition = schema.find("if"); condition != schema.end()) {
-    const bool holds = accepts(*condition, value, depth + 1);
+    const bool holds = accepts(*condition, value, call + 1);
     if (holds)
       visit(*condition);
     if (auto branch = schema.find(holds ? "then" : "else");
@@ -289,9 +289,9 @@ void SchemaValidator::visitAccepting(const Json &schema, const Json &value,
 }
 
 void SchemaValidator::addEvaluated(const Json &schema, const Json &value,
-                                   int depth,
+                                   Call call,
                                    std::set<std::string> &names) const {
-  if (!schema.is_object() || depth > kDeepestValue)
+  if (!schema.is_object() || call.depth > kDeepestValue || --*call.left < 0)
     return;
   auto properties = schema.find("properties"),
        patterns = schema.find("patternProperties"),
@@ -303,18 +303,18 @@ void SchemaValidator::addEvaluated(const Json &schema, const Json &value,
       for (const auto &[pattern, of] : patterns->items())
         isKnown |= matches(pattern, name);
     for (auto rest : {additional, other})
-      isKnown |= rest != schema.end() && accepts(*rest, member, depth + 1);
+      isKnown |= rest != schema.end() && accepts(*rest, member, call + 1);
     if (isKnown)
       names.insert(name);
   }
-  visitAccepting(schema, value, depth, [&](const Json &inner) {
-    addEvaluated(inner, value, depth + 1, names);
+  visitAccepting(schema, value, call, [&](const Json &inner) {
+    addEvaluated(inner, value, call + 1, names);
   });
 }
 
 void SchemaValidator::addEvaluated(const Json &schema, const Json &value,
-                                   int depth, std::set<size_t> &items) const {
-  if (!schema.is_object() || depth > kDeepestValue)
+                                   Call call, std::set<size_t> &items) const {
+  if (!schema.is_object() || call.depth > kDeepestValue || --*call.left < 0)
     return;
   size_t known = 0;
   if (auto first = schema.find("prefixItems"); first != schema.end())
@@ -326,10 +326,10 @@ void SchemaValidator::addEvaluated(const Json &schema, const Json &value,
   for (const char *name : {"contains", "unevaluatedItems"})
     if (auto item = schema.find(name); item != schema.end())
       for (size_t i = 0; i < value.size(); ++i)
-        if (accepts(*item, value[i], depth + 1))
+        if (accepts(*item, value[i], call + 1))
           items.insert(i);
-  visitAccepting(schema, value, depth, [&](const Json &inner) {
-    addEvaluated(inner, value, depth + 1, items);
+  visitAccepting(schema, value, call, [&](const Json &inner) {
+    addEvaluated(inner, value, call + 1, items);
   });
 }
 

@@ -21,30 +21,40 @@ public:
   /// source.
   bool accepts(const nlohmann::json &schema,
                const nlohmann::json &value) const {
-    return accepts(schema, value, 0);
+    int64_t left = kMostCalls;
+    return accepts(schema, value, Call{0, &left});
   }
   const SchemaSource &source() const { return source_; }
 
 private:
   using Json = nlohmann::json;
+  /// Schemas that are asked about values and what is inside them. Of a value
+  /// that needs more the answer is no.
+  static constexpr int64_t kMostCalls = 2'000'000;
+  /// How deep a question is, and how many may still be asked.
+  struct Call {
+    int depth;
+    int64_t *left;
+    Call operator+(int more) const { return {depth + more, left}; }
+  };
 
-  bool accepts(const Json &schema, const Json &value, int depth) const;
+  bool accepts(const Json &schema, const Json &value, Call call) const;
   bool acceptsNumber(const Json &schema, const Json &value) const;
   bool acceptsText(const Json &schema, const std::string &text) const;
-  bool acceptsList(const Json &schema, const Json &value, int depth) const;
-  bool acceptsObject(const Json &schema, const Json &value, int depth) const;
-  bool acceptsCombined(const Json &schema, const Json &value, int depth) const;
+  bool acceptsList(const Json &schema, const Json &value, Call call) const;
+  bool acceptsObject(const Json &schema, const Json &value, Call call) const;
+  bool acceptsCombined(const Json &schema, const Json &value, Call call) const;
   bool matches(const std::string &pattern, const std::string &text) const;
 
   /// What unevaluatedProperties and unevaluatedItems leave alone.
-  void addEvaluated(const Json &schema, const Json &value, int depth,
+  void addEvaluated(const Json &schema, const Json &value, Call call,
                     std::set<std::string> &names) const;
-  void addEvaluated(const Json &schema, const Json &value, int depth,
+  void addEvaluated(const Json &schema, const Json &value, Call call,
                     std::set<size_t> &items) const;
   /// Calls `visit` for the schemas inside this one that describe the same value
   /// and accept it.
   template <class Visit>
-  void visitAccepting(const Json &schema, const Json &value, int depth,
+  void visitAccepting(const Json &schema, const Json &value, Call call,
                       Visit visit) const;
 
   SchemaSource source_;

@@ -322,9 +322,13 @@ TextScanner::TextScanner(TextRules rules)
   hash_ = mixedScan(
       mixedScan(uint64_t(rules_.least), uint64_t(uint32_t(rules_.most))),
       rules_.isJson);
-  for (const TextCondition &condition : rules_.conditions)
+  for (const TextCondition &condition : rules_.conditions) {
     hash_ = mixedScan(mixedScan(hash_, condition.nfa->stateCount()),
                       condition.isNegated);
+    for (const CharSet &set : condition.nfa->sets())
+      for (CharSet::Range range : set.ranges())
+        hash_ = mixedScan(hash_, uint64_t(range.first) << 32 | range.last);
+  }
   // Conditions that exclude each other, and lengths that a pattern does not
   // have, are found before a text runs into them.
   const bool canConflict = rules_.conditions.size() > 1 ||

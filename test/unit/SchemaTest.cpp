@@ -334,13 +334,21 @@ TEST(Schema, HugeSchemasAreRefusedOrWork) {
                    : Json{{"properties", {{"a", nested}}}};
   for (int i = 0; i < 3000; ++i)
     deep = {{"items", std::move(deep)}};
+  // Each schema refers to the next one twice.
+  Json doubled = {{"$ref", "#/$defs/a0"}};
+  for (int i = 0; i < 40; ++i) {
+    const Json next = {{"$ref", "#/$defs/a" + std::to_string(i + 1)}};
+    doubled["$defs"]["a" + std::to_string(i)] = {
+        {"allOf", {next, next}}, {"not", {{"anyOf", {next, {{"const", 1}}}}}}};
+  }
+  doubled["$defs"]["a40"] = true;
   const std::string longName(200'000, 'a');
   for (const Json &schema :
        {Json{{"prefixItems", list}}, Json{{"required", names}},
         Json{{"oneOf", values}}, Json{{"anyOf", values}}, Json{{"enum", names}},
         Json{{"properties", {{longName, true}}},
              {"additionalProperties", true}},
-        nested, deep,
+        nested, deep, doubled,
         Json{{"type", "string"}, {"pattern", "((a{1000}){1000}){1000}"}},
         Json{
             {"type", "string"},
@@ -355,6 +363,10 @@ TEST(Schema, HugeSchemasAreRefusedOrWork) {
              {"$ref", "#/$defs/a"}}})
     EXPECT_LT(secondsFor(schema), 2) << schema.dump().substr(0, 80);
   EXPECT_TRUE(compiled(nested).isOk());
+  if (compiled(doubled).isOk()) {
+    Matcher matcher = matcherOf(doubled);
+    EXPECT_FALSE(accepts(matcher, "1"));
+  }
   Matcher named = matcherOf({{"type", "object"},
                              {"properties", {{longName, true}}},
                              {"additionalProperties", true}});
