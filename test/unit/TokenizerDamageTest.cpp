@@ -19,7 +19,6 @@ using namespace moert;
 
 namespace {
 
-constexpr const char *vocabularies = MOE_TEST_DATA "/vocab/";
 
 /// Words, digits, blanks, byte fallback, special tokens, and bytes that are no
 /// text.

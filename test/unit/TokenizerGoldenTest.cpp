@@ -10,7 +10,6 @@ using namespace moert;
 
 namespace {
 
-constexpr const char *vocabularies = MOE_TEST_DATA "/vocab/";
 
 nlohmann::json readJson(const std::string &name) {
   std::ifstream file(vocabularies + name);

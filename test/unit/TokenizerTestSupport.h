@@ -8,6 +8,11 @@
 
 #include <gtest/gtest.h>
 
+#ifdef MOE_TEST_DATA
+/// The folder of real vocabularies.
+inline constexpr const char *vocabularies = MOE_TEST_DATA "/vocab/";
+#endif
+
 /// Returns the tokenizer of a GGUF file; fails the test and exits if there is
 /// none.
 inline moert::Tokenizer loadTokenizer(const std::string &path) {
