@@ -2,8 +2,9 @@
 //
 // Translates a JSON schema (draft 2020-12, with the spellings of older drafts
 // and OpenAPI's nullable) into the grammar of the JSON texts that it accepts:
-// members in any order, strings and numbers in every spelling, white space of
-// up to 128 characters and 8 line ends wherever JSON allows it.
+// members in any order, strings in every spelling, integers without a fraction
+// that is not zero (1.5e1 is none), white space of up to 128 characters and 8
+// line ends wherever JSON allows it.
 //
 // One thing is not as JSON Schema has it: an object whose schema has
 // `properties` and no `additionalProperties` has no other members but required

@@ -107,7 +107,7 @@ std::string Utf8Stream::push(std::string_view bytes) {
   joined += bytes;
   std::string text;
   for (std::string_view rest = joined; !rest.empty();) {
-    if (isControlMark(rest.front())) {
+    if (isKept(rest.front())) {
       text += rest.front();
       rest.remove_prefix(1);
       continue;
@@ -115,7 +115,7 @@ std::string Utf8Stream::push(std::string_view bytes) {
     size_t valid = validUtf8Prefix(rest);
     text += rest.substr(0, valid);
     rest.remove_prefix(valid);
-    if (rest.empty() || isControlMark(rest.front()))
+    if (rest.empty() || isKept(rest.front()))
       continue;
     Utf8Unit unit = nextUtf8(rest.substr(0, 4));
     if (unit.kind == Utf8Kind::Truncated) {

@@ -67,13 +67,19 @@ private:
 
 /// Converts a stream of bytes to valid UTF-8. An incomplete sequence is held
 /// back; each maximal subpart of an invalid one becomes one U+FFFD. The
-/// marks of control tokens are passed on.
+/// marks of control tokens are passed on if `keepsControls` is set.
 class Utf8Stream {
 public:
+  explicit Utf8Stream(bool keepsControls = false)
+      : keepsControls_(keepsControls) {}
+
   std::string push(std::string_view bytes);
   std::string finish();
 
 private:
+  bool isKept(char byte) const { return keepsControls_ && isControlMark(byte); }
+
+  bool keepsControls_;
   std::string held_; ///< An incomplete sequence: at most 3 bytes.
 };
 
@@ -104,7 +110,7 @@ private:
   StreamDecoder(const Tokenizer &tokenizer, StopMatcher stops,
                 bool keepsControls)
       : tokenizer_(&tokenizer), stops_(std::move(stops)),
-        keepsControls_(keepsControls) {}
+        keepsControls_(keepsControls), utf8_(keepsControls) {}
 
   const Tokenizer *tokenizer_;
   StopMatcher stops_;

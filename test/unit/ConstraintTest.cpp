@@ -223,10 +223,13 @@ TEST_F(ConstrainedSchedulerTest, ASequenceSitsOutStepsUntilItsMaskIsReady) {
   ASSERT_TRUE(first->end().status.isOk()) << first->end().status.message();
   EXPECT_EQ(first->stats().generatedTokens, 3);
   start({.maskSteps = 50}); // And forgets what has been learnt.
-  Received other, slow;
+  Gate gate; // Both are there before the first has a second token.
+  Received other([&](const GenerationEvent &) { gate.pass(); }), slow;
   GenerationRequest request = greedy({8, 9}, 60);
   submit(request, other);
+  gate.waitUntilReached();
   submit(hard(), slow);
+  gate.open();
   EXPECT_EQ(slow.reply().tokens, first->reply().tokens);
   EXPECT_GE(slow.stats().promptSteps, 5);
   EXPECT_EQ(other.reply().tokens, alone(request));
