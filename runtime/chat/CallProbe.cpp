@@ -82,6 +82,7 @@ struct Written {
 struct Variant {
   bool hasFunctionIds;   ///< Ids such as functions.f:0, else nine letters.
   bool hasTextArguments; ///< Arguments are JSON text, else objects.
+  bool hasNoContent;     ///< The content beside them is null, else "".
   bool hasResults;       ///< Answers of the tools follow.
 };
 
@@ -147,7 +148,7 @@ private:
     }
     Json messages = Json::array({probeQuestion()});
     messages.push_back({{"role", "assistant"},
-                        {"content", ""},
+                        {"content", variant_.hasNoContent ? Json() : Json("")},
                         {"tool_calls", std::move(list)}});
     if (variant_.hasResults)
       for (size_t i = 0; i < calls.size(); ++i)
@@ -195,19 +196,20 @@ private:
   }
 
   bool findVariant() {
-    for (bool hasFunctionIds : {true, false})
-      for (bool hasTextArguments : {false, true})
-        for (bool hasResults : {false, true}) {
-          variant_ = {hasFunctionIds, hasTextArguments, hasResults};
-          auto one = write({textCall(0)});
-          if (!one)
-            continue;
-          one_ = *std::move(one);
-          // Each message has a call of its own where headers name them.
-          if (!*setting_.channels)
-            two_ = write({textCall(0), textCall(1)});
-          return true;
-        }
+    for (unsigned bits = 0; bits < 16; ++bits) {
+      variant_ = {.hasFunctionIds = (bits & 8) == 0,
+                  .hasTextArguments = (bits & 4) != 0,
+                  .hasNoContent = (bits & 2) != 0,
+                  .hasResults = (bits & 1) != 0};
+      auto one = write({textCall(0)});
+      if (!one)
+        continue;
+      one_ = *std::move(one);
+      // Each message has a call of its own where headers name them.
+      if (!*setting_.channels)
+        two_ = write({textCall(0), textCall(1)});
+      return true;
+    }
     return false;
   }
 

@@ -13,6 +13,10 @@
 namespace moert {
 
 namespace {
+/// Stand for control tokens among code points, of which this is the first that
+/// does not exist.
+constexpr uint32_t kFirstControl = 0x110000;
+
 /// The code points of a text that is UTF-8.
 std::vector<uint32_t> codePoints(std::string_view text) {
   std::vector<uint32_t> points;
@@ -115,42 +119,54 @@ ExprId otherControl(Grammar &grammar, const std::set<std::string> &names) {
 ExprId textWithout(Grammar &grammar, const std::string &name,
                    const std::vector<std::string_view> &marks,
                    const FreeTextOptions &options) {
-  std::set<std::string> controls;
+  std::vector<std::string> controls;
   std::vector<std::vector<uint32_t>> texts;
   for (std::string_view mark : marks) {
     mark = withoutBlanks(mark);
     if (mark.empty())
       continue;
-    if (mark.front() == kControlOpen)
-      controls.emplace(mark.substr(1, mark.find(kControlClose) - 1));
-    else
-      texts.push_back(codePoints(mark.substr(0, mark.find(kControlOpen))));
+    // A mark ends with its first control token here: nothing else has it.
+    const size_t text = std::min(mark.find(kControlOpen), mark.size());
+    texts.push_back(codePoints(mark.substr(0, text)));
+    if (text == mark.size())
+      continue;
+    mark.remove_prefix(text + 1);
+    const std::string name(mark.substr(0, mark.find(kControlClose)));
+    auto known = std::ranges::find(controls, name);
+    texts.back().push_back(kFirstControl + uint32_t(known - controls.begin()));
+    if (known == controls.end())
+      controls.push_back(name);
   }
   const Patterns patterns(texts);
-  std::optional<ExprId> control;
+  std::optional<ExprId> otherControls;
   if (options.hasControls)
-    control = otherControl(grammar, controls);
+    otherControls = otherControl(grammar, {controls.begin(), controls.end()});
   std::vector<RuleId> rules;
   for (size_t i = 0; i < patterns.size(); ++i)
     rules.push_back(grammar.declare(name + "-" + std::to_string(i)));
   for (size_t i = 0; i < patterns.size(); ++i) {
     CharSet others = CharSet::all();
     std::map<size_t, CharSet> steps;
-    for (uint32_t c : patterns.alphabet())
-      if (const size_t to = patterns.step(i, c); to != 0) {
-        others = others.without(CharSet::only(c));
-        if (!patterns.isEnd(to))
-          steps[to].add(CharSet::only(c));
-      }
     std::vector<ExprId> ways = {grammar.empty()};
     auto go = [&](ExprId read, size_t to) {
       ways.push_back(grammar.sequence({read, grammar.rule(rules[to])}));
     };
+    for (uint32_t c : patterns.alphabet()) {
+      const size_t to = patterns.step(i, c);
+      if (c >= kFirstControl) {
+        if (options.hasControls && !patterns.isEnd(to))
+          go(grammar.bytes(controlBytes(controls[c - kFirstControl])), to);
+      } else if (to != 0) {
+        others = others.without(CharSet::only(c));
+        if (!patterns.isEnd(to))
+          steps[to].add(CharSet::only(c));
+      }
+    }
     for (const auto &[to, set] : steps)
       go(grammar.chars(set), to);
     go(grammar.chars(others), 0);
-    if (control)
-      go(*control, 0);
+    if (otherControls)
+      go(*otherControls, 0);
     grammar.define(rules[i], grammar.choice(std::move(ways)));
   }
   return grammar.rule(rules[0]);

@@ -11,13 +11,15 @@
 namespace moert {
 
 struct FreeTextOptions {
-  /// The text may contain control tokens, except those that begin a mark.
+  /// The text may contain control tokens, except those that complete the
+  /// beginning of a mark up to its first control token.
   bool hasControls = false;
 };
 
 /// Returns an expression for every text that contains none of the marks. Marks
-/// may begin with control tokens (controlBytes() of StreamDecoder.h). `name` is
-/// the beginning of its rules' names, which must be new.
+/// may have control tokens (controlBytes() of StreamDecoder.h): up to the first
+/// of them, they are marks already. `name` is the beginning of its rules' names,
+/// which must be new.
 ExprId textWithout(Grammar &grammar, const std::string &name,
                    const std::vector<std::string_view> &marks,
                    const FreeTextOptions &options = {});

@@ -62,17 +62,15 @@ private:
     return marks;
   }
 
-  /// All forms of calls; a reply that must call has the first of them.
+  /// All forms of calls. A bare object may be an answer, unless the reply must
+  /// call in the first form.
   StatusOr<ExprId> calls() {
     std::vector<ExprId> ways;
     for (const ToolFormat &form : *wish_.forms) {
-      // A bare object may be an answer.
-      if (form.isBare && !wish_.mustCall)
+      if (form.isBare && !(wish_.mustCall && ways.empty()))
         continue;
       MOE_ASSIGN_OR_RETURN(ExprId way, calls_->calls(form, wish_.isParallel));
       ways.push_back(way);
-      if (wish_.mustCall)
-        break;
     }
     RuleId rule = grammar_.declare("all-calls");
     grammar_.define(rule, grammar_.choice(std::move(ways)));

@@ -221,10 +221,20 @@ bool ReplySplitter::stepHeader(bool isEnd) {
   // A header begins with a control token, or says whom the message is to: what
   // has none is an answer.
   constexpr std::string_view to = " to=";
-  const bool isHeader = held_.empty() || held_.front() == kControlOpen ||
-                        held_.starts_with(to) || mayBecome(held_, to);
-  if (!isEnd && isHeader && held_.size() <= kMostHeaderBytes)
+  auto isPartOf = [&](std::string_view mark) {
+    return !mark.empty() && (held_.starts_with(mark) || mayBecome(held_, mark));
+  };
+  const bool isHeader =
+      isPartOf(start) || isPartOf(channels.channel) || isPartOf(to);
+  const bool isShort = held_.size() <= kMostHeaderBytes;
+  if (!isEnd && isShort &&
+      (held_.empty() || isHeader || held_.front() == kControlOpen))
     return false;
+  // A reply that was cut inside a header says nothing there.
+  if (isEnd && isShort && isHeader) {
+    held_.clear();
+    return false;
+  }
   place_ = Place::Message;
   isReasoning_ = false;
   startsPart_ = true;

@@ -211,5 +211,30 @@ TEST_F(ApiSpeechTest, EveryInterfaceHearsWhatAFamilySays) {
   }
 }
 
+// As DeepSeek R1: calls are written beside no content, and tools are not told.
+TEST_F(ApiSpeechTest, OwnCallsAreHeardWhereToolsAreToldInWords) {
+  const char *source =
+      "{%- for m in messages %}{%- if m.role == 'assistant' %}[A]{%- if "
+      "m.content is none %}{%- for c in m.tool_calls %}[CALL]{{ "
+      "c.function.name ~ '[SEP]' ~ (c.function.arguments | tojson) "
+      "}}[END]{%- endfor %}{%- else %}{{ m.content }}{%- endif %}</s>"
+      "{%- elif m.role == 'user' or m.role == 'system' %}[U]{{ m.content }}"
+      "{%- else %}[R]{{ m.content }}{%- endif %}{%- endfor %}"
+      "{%- if add_generation_prompt %}[A]{%- endif %}";
+  const Tokenizer tokenizer = moetest::tokenizerWith(
+      {"[A]", "[U]", "[R]", "[CALL]", "[SEP]", "[END]"}, "</s>");
+  const Turn turn = {"", "", {{"add", {{"x", 1}}}}};
+  for (const char *reply :
+       {"[CALL]add[SEP]{\"x\": 1}[END]",
+        "<tool_call>\n{\"name\": \"add\", \"arguments\": {\"x\": 1}}\n"
+        "</tool_call>"}) {
+    auto backend = std::make_shared<FakeBackend>(source, tokenizer);
+    backend->replies = {reply};
+    host_.backends = {backend};
+    moetest::expectEqual(turn, {byChat(turn, false), ""}, reply);
+    EXPECT_NE(asked().promptText.find("# Tools"), std::string::npos);
+  }
+}
+
 } // namespace
 } // namespace moert::testing

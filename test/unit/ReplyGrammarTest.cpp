@@ -1,4 +1,5 @@
 // Grammars that hold calls of tools to their schemas.
+#include "runtime/chat/FreeText.h"
 #include "runtime/chat/ReplyGrammar.h"
 
 #include "runtime/chat/ToolCalls.h"
@@ -213,6 +214,23 @@ TEST(ReplyGrammar, OtherwiseTextIsFreeUntilACallBegins) {
   EXPECT_FALSE(accepts(hermes, kForms[0].wrongType));
   EXPECT_TRUE(accepts(hermes, "<<tool_cal <tool_call"));
   EXPECT_EQ(grammar("llama-3.1", false), nullptr);
+}
+
+// DeepSeek's mark of calls has text before its control token.
+TEST(ReplyGrammar, TextBeforeAControlTokenIsNoMark) {
+  const std::string mark = "<" + controlBytes("[ARGS]") + "calls>";
+  Grammar grammar;
+  const RuleId root = grammar.declare("root");
+  grammar.define(root,
+                 textWithout(grammar, "text", {mark}, {.hasControls = true}));
+  auto compiled = Automaton::compile(grammar);
+  ASSERT_TRUE(compiled.isOk());
+  auto automaton = std::make_shared<const Automaton>(*std::move(compiled));
+  for (const char *text : {"", "a < b", "<b>4</b>", "<<", "[ARGS]",
+                           "<b[ARGS]calls>", "<[TOOL_CALLS][ARGS]"})
+    EXPECT_TRUE(accepts(automaton, text)) << text;
+  for (const char *text : {"<[ARGS]", "a <<[ARGS]b", "<[ARGS]calls>"})
+    EXPECT_FALSE(accepts(automaton, text)) << text;
 }
 
 TEST(ReplyGrammar, SeveralCalls) {

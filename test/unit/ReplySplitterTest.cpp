@@ -142,6 +142,13 @@ TEST(ReplySplitter, HeadersNameMessages) {
        "[[<|channel|>]]analysis to=f[[<|constrain|>]]json[[<|message|>]]1",
        "()(call f<|message|>1"},
       {false, "Hello there", "()Hello there"},
+      // Cut inside a header.
+      {false, "[[<|channel|>]]analysis", "()"},
+      {false,
+       "[[<|channel|>]]analysis[[<|message|>]]a[[<|end|>]][[<|start|>]]assist",
+       "(a)"},
+      {false, "[[<|channel|>]]commentary to=f", "()"},
+      {true, " to=self", "()"},
       {true,
        " to=self[[<|message|>]]a[[<|eom|>]][[<|start|>]]assistant "
        "to=user[[<|message|>]]b",

@@ -127,9 +127,18 @@ Prepared prepareChat(const ServedText &backend, const ApiSettings &settings,
   GenerateCall generate = call.generate;
   const std::shared_ptr<const Speech> &speech = backend.chatFormat()->speech();
   std::shared_ptr<const std::vector<ToolFormat>> forms(speech, &speech->calls);
-  if (isGeneric(backend, call))
-    forms = std::make_shared<const std::vector<ToolFormat>>(
-        1, withControls(genericToolFormat(), backend.tokenizer()));
+  // A model may keep to a form of its own, or to that of earlier calls, which
+  // are text in templates that take none.
+  const bool isTold = isGeneric(backend, call);
+  if (isTold || (hasTools(call) && !backend.chatFormat()
+                                        ->history()
+                                        .habits(call.messages.variables())
+                                        .takesCalls)) {
+    std::vector<ToolFormat> all = speech->calls;
+    all.insert(isTold ? all.begin() : all.end(),
+               withControls(genericToolFormat(), backend.tokenizer()));
+    forms = std::make_shared<const std::vector<ToolFormat>>(std::move(all));
+  }
   const std::vector<Tool> tools = toolsToCall(call);
   ReplyWish wish;
   wish.speech = speech.get();
