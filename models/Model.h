@@ -33,7 +33,15 @@ struct ImportOptions {
   /// Whether the layer for multi-token prediction (MTP) is imported. The file
   /// must then have one.
   bool mtp = false;
+  /// With more than 1, rotary embeddings are scaled by YaRN (arXiv 2309.00071)
+  /// with this factor, and moe.model's context_length is this many times the
+  /// file's, as if the file had the keys rope.scaling.type, .factor and
+  /// .original_context_length. At most kMostYarnFactor.
+  double yarnFactor = 1;
 };
+
+/// A model was never shown to be of use at a hundredth of this factor.
+inline constexpr double kMostYarnFactor = 1e4;
 
 /// Returns the tensors and keys of a file that the builder of no architecture
 /// would ask for, one of each kind (models/UnknownParts.h).
@@ -66,7 +74,9 @@ std::vector<std::string> unknownParts(mlir::MLIRContext &context,
 ///              of #moe.tensor
 ///   moe.notes  strings: what was skipped or assumed
 ///
-/// Fails with InvalidFile if hyper-parameters or tensors are missing or do not
+/// Fails with Usage if ImportOptions::yarnFactor does not fit the model: the
+/// file has a scaling of its own, or the model has no rotary embeddings. Fails
+/// with InvalidFile if hyper-parameters or tensors are missing or do not
 /// fit together, and with Unsupported for other architectures, formats without
 /// kernels and variants that are not implemented. Messages name file, key or
 /// tensor, expected and found; for an unknown architecture, also its parts that

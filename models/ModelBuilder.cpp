@@ -552,8 +552,31 @@ Status ModelBuilder::refuseUnusedScales() const {
   return Status::ok();
 }
 
+Status ModelBuilder::noteYarn() {
+  if (options_.yarnFactor == 1)
+    return Status::ok();
+  bool isScaled = false;
+  module_->walk([&](Operation *op) {
+    for (NamedAttribute attribute : op->getAttrs())
+      if (auto rope = dyn_cast<moe::RopeAttr>(attribute.getValue()))
+        isScaled |= rope.getFactor() == options_.yarnFactor;
+  });
+  if (isScaled) {
+    note(fmt::format("rotary embeddings are scaled by YaRN with the factor {}, "
+                     "for up to {} positions; the model was not trained so",
+                     options_.yarnFactor, facts_.contextLength));
+    return Status::ok();
+  }
+  return Status(StatusCode::Usage,
+                fmt::format("{}: --rope-scaling: the model has no rotary "
+                            "position embeddings (RoPE) that could be scaled; "
+                            "leave the option out",
+                            model_.paths().front()));
+}
+
 StatusOr<OwningOpRef<ModuleOp>> ModelBuilder::finish() {
   MOE_RETURN_IF_ERROR(refuseUnusedScales());
+  MOE_RETURN_IF_ERROR(noteYarn());
   noteUnusedTensors();
   std::string hash;
   ArrayAttr files = filesAttr(hash);

@@ -51,6 +51,7 @@ public:
   ModelFacts &facts() { return facts_; }
   int64_t positions() const { return options_.positions; }
   bool mtp() const { return options_.mtp; }
+  double yarnFactor() const { return options_.yarnFactor; }
 
   /// Adds a note for the user: something skipped, assumed or missing.
   void note(std::string text) { notes_.push_back(std::move(text)); }
@@ -253,6 +254,8 @@ private:
   void noteUnusedTensors();
   /// Fails if a weight's scale is not used, because results would be wrong.
   moert::Status refuseUnusedScales() const;
+  /// Notes the requested scaling by YaRN. Fails if it changes no rotation.
+  moert::Status noteYarn();
   mlir::DictionaryAttr modelAttr(llvm::StringRef hash);
   mlir::ArrayAttr filesAttr(std::string &hash);
 

@@ -28,6 +28,31 @@ StatusOr<double> readScale(const HyperParams &params, const char *name,
   return params.within(name, kLeastScale, kMostScale, fallback);
 }
 
+/// Fails if the file already scales rotations, by `type` or by divisors:
+/// --rope-scaling is for trained contexts without scaling.
+Status refuseScaled(const ModelBuilder &model, const std::string &type) {
+  constexpr const char *kDivisors = "rope_freqs";
+  if (type == "none" && !model.has(kDivisors))
+    return Status::ok();
+  return Status(StatusCode::Usage,
+                fmt::format("{}: --rope-scaling: the file already scales its "
+                            "rotary embeddings, by {}; leave the option out",
+                            model.file().paths().front(),
+                            type == "none"
+                                ? fmt::format("the tensor {}.weight", kDivisors)
+                                : type));
+}
+
+/// Extends the model's context by --rope-scaling. Returns the file's, which is
+/// YaRN's original one.
+StatusOr<int64_t> extendContext(ModelBuilder &model) {
+  MOE_ASSIGN_OR_RETURN(int64_t original,
+                       model.params().integer("context_length", 1, INT32_MAX));
+  model.facts().contextLength = static_cast<int64_t>(
+      std::min(double(original) * model.yarnFactor(), double(INT32_MAX)));
+  return original;
+}
+
 /// Returns YaRN's factor on queries and keys. Files use different names for the
 /// key.
 StatusOr<double> readMagnitude(const HyperParams &params, double factor,
@@ -116,11 +141,21 @@ StatusOr<Rope> readRope(ModelBuilder &model, const RopeTraits &traits,
   Rope rope;
   double factor = 1, fast = 32, slow = 1, magnitude = 1;
   int64_t original = 0;
+  const bool isAsked = traits.scaled && model.yarnFactor() != 1;
+  if (isAsked) {
+    MOE_RETURN_IF_ERROR(refuseScaled(model, type));
+    type = "yarn";
+  }
   if (type == "yarn") {
-    MOE_ASSIGN_OR_RETURN(factor, readScale(params, "rope.scaling.factor"));
-    MOE_ASSIGN_OR_RETURN(
-        original,
-        params.integer("rope.scaling.original_context_length", 1, INT32_MAX));
+    if (isAsked) {
+      factor = model.yarnFactor();
+      MOE_ASSIGN_OR_RETURN(original, extendContext(model));
+    } else {
+      MOE_ASSIGN_OR_RETURN(factor, readScale(params, "rope.scaling.factor"));
+      MOE_ASSIGN_OR_RETURN(
+          original,
+          params.integer("rope.scaling.original_context_length", 1, INT32_MAX));
+    }
     MOE_ASSIGN_OR_RETURN(fast,
                          params.positive("rope.scaling.yarn_beta_fast", fast));
     MOE_ASSIGN_OR_RETURN(slow,

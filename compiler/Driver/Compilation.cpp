@@ -86,7 +86,27 @@ Status fillOptions(const CompileRequest &request, int64_t context,
   return Status::ok();
 }
 
-/// The context that the model was trained for.
+/// Returns the factor of --rope-scaling, or 1 without it.
+StatusOr<double> yarnFactorOf(const CompileRequest &request) {
+  std::string_view text = request.ropeScaling;
+  if (text.empty())
+    return 1.0;
+  constexpr std::string_view kKind = "yarn:";
+  StatusOr<float> factor = Status(StatusCode::Usage, "");
+  if (text.starts_with(kKind))
+    factor = moert::parseNumber<float>(text.substr(kKind.size()), 1,
+                                       float(kMostYarnFactor));
+  if (!factor || *factor == 1)
+    return Status(StatusCode::Usage,
+                  fmt::format("--rope-scaling: expected yarn:FACTOR with a "
+                              "factor above 1 and of at most {}, as in yarn:4; "
+                              "found {}",
+                              kMostYarnFactor, moert::quoted(text)));
+  return double(*factor);
+}
+
+/// The context that the model was trained for, or that --rope-scaling makes of
+/// it.
 int64_t trainedContext(mlir::ModuleOp module) {
   auto facts =
       module->getAttrOfType<mlir::DictionaryAttr>(mlir::moe::kModelAttr);
@@ -102,11 +122,16 @@ StatusOr<int64_t> contextOf(const CompileRequest &request,
   const int64_t most = trainedContext(module);
   if (request.context == 0)
     return std::min(most, kDefaultContext);
+  const std::string tokens = moert::counted(most, "token");
+  const std::string reach = request.ropeScaling.empty()
+                                ? "was trained for " + tokens
+                                : fmt::format("reaches {} by --rope-scaling {}",
+                                              tokens, request.ropeScaling);
   if (request.context > most)
     return Status(StatusCode::Usage,
-                  fmt::format("{} {}: the model was trained for {}",
+                  fmt::format("{} {}: the model {}",
                               request.ladder.empty() ? "--ctx" : "--ladder",
-                              request.context, moert::counted(most, "token")));
+                              request.context, reach));
   return request.context;
 }
 
@@ -269,6 +294,28 @@ Status suggestRules(Status failure, const CompileRequest &request,
       std::move(failure),
       {moert::Suggestion::FittingPreTokenizer, other, std::string(*fits)});
 }
+
+/// Adds a note if neither the file nor the request names the pre-tokenizer and
+/// the vocabulary was made with other rules than those that are then used. Such
+/// files come from converters that did not know the model.
+void noteUnnamedRules(const CompileRequest &request, const GgufModel &model,
+                      const moert::TokenizerSpec &spec, mlir::ModuleOp module) {
+  constexpr std::string_view kUnnamed = "default";
+  if (!request.pre.empty() || spec.model != "gpt2" || spec.pre != kUnnamed)
+    return;
+  std::optional<std::string_view> fits = fittingPreTokenizer(model);
+  if (fits == kUnnamed)
+    return;
+  mlir::moe::addNote(
+      module,
+      fmt::format("the model file does not name its pre-tokenizer (tokenizer."
+                  "ggml.pre is {}), so text may become 8 to 10 % more tokens "
+                  "than the model was trained with, and answers may be worse; "
+                  "{}",
+                  model.find("tokenizer.ggml.pre") ? "\"default\"" : "missing",
+                  fits ? fmt::format("--pre {} fits the vocabulary", *fits)
+                       : "--pre names the right one"));
+}
 } // namespace
 
 Status checkTokenizer(const CompileRequest &request, const GgufModel &model,
@@ -292,8 +339,10 @@ Status checkTokenizer(const CompileRequest &request, const GgufModel &model,
                                 "the model has logits for {}",
                                 model.paths().front(), spec->tokens.size(),
                                 vocab.getInt()));
-  if (status.isOk())
+  if (status.isOk()) {
+    noteUnnamedRules(request, model, *spec, module);
     return status;
+  }
   return spec ? suggestIds(std::move(status), request)
               : suggestRules(std::move(status), request, model);
 }
@@ -424,11 +473,13 @@ StatusOr<Lowered> lower(mlir::MLIRContext &context,
   CompileReport &report = lowered.report;
   mlir::OwningOpRef<mlir::ModuleOp> &module = lowered.module;
   report.output = outputOf(request);
+  MOE_ASSIGN_OR_RETURN(double yarnFactor, yarnFactorOf(request));
   MOE_ASSIGN_OR_RETURN(
       module, importModel(context, model,
                           {.positions = request.context ? request.context
                                                         : kDefaultContext,
-                           .mtp = request.mtp}));
+                           .mtp = request.mtp,
+                           .yarnFactor = yarnFactor}));
   report.notes = target.notes;
   if (request.emit == Emit::Moe) {
     MOE_RETURN_IF_ERROR(writeText(textOf(*module), request.emit, rule, report));
@@ -525,13 +576,16 @@ StatusOr<CompileReport> compileFor(const CompileRequest &request,
   return std::move(one.report);
 }
 
-StatusOr<int64_t> trainedContext(const GgufModel &model) {
+StatusOr<int64_t> trainedContext(const CompileRequest &request,
+                                 const GgufModel &model) {
   mlir::MLIRContext context;
   loadDialects(context);
-  MOE_ASSIGN_OR_RETURN(
-      mlir::OwningOpRef<mlir::ModuleOp> module,
-      importModel(context, model,
-                  {.positions = kDefaultContext, .mtp = false}));
+  MOE_ASSIGN_OR_RETURN(double yarnFactor, yarnFactorOf(request));
+  MOE_ASSIGN_OR_RETURN(mlir::OwningOpRef<mlir::ModuleOp> module,
+                       importModel(context, model,
+                                   {.positions = kDefaultContext,
+                                    .mtp = false,
+                                    .yarnFactor = yarnFactor}));
   return trainedContext(*module);
 }
 

@@ -60,7 +60,8 @@ moert::OutputKind outputKindOf(Emit emit);
 moert::Status makeFolder(const std::string &path);
 
 /// Checks the vocabulary as moert will, before packing, which can take hours. A
-/// file without a vocabulary passes.
+/// file without a vocabulary passes. Adds a note to the module if neither the
+/// file nor the request names the pre-tokenizer.
 moert::Status checkTokenizer(const CompileRequest &request,
                              const GgufModel &model, mlir::ModuleOp module);
 
@@ -90,9 +91,10 @@ moert::StatusOr<CompileReport> compileFor(const CompileRequest &request,
                                           const CompileInputs &given,
                                           std::optional<PassFailure> &failed);
 
-/// Returns the context that a model was trained for; kDefaultContext if its file
-/// does not say.
-moert::StatusOr<int64_t> trainedContext(const GgufModel &model);
+/// Returns the context that a model was trained for, times the factor of
+/// --rope-scaling; kDefaultContext if its file does not say.
+moert::StatusOr<int64_t> trainedContext(const CompileRequest &request,
+                                        const GgufModel &model);
 
 /// Returns whether a request, or every rung of its ladder, can be compiled.
 /// Writes nothing.

@@ -34,7 +34,7 @@ Status place(CompileRequest request, const CompileInputs &given,
 
 StatusOr<std::vector<LadderRung>> ladderThatFits(const CompileRequest &request,
                                                  const CompileInputs &given) {
-  MOE_ASSIGN_OR_RETURN(int64_t trained, trainedContext(given.model));
+  MOE_ASSIGN_OR_RETURN(int64_t trained, trainedContext(request, given.model));
   std::vector<LadderRung> ladder;
   bool ownContextFits = false;
   for (int64_t context : contextsUpTo(trained)) {

@@ -52,8 +52,14 @@ ExpertStreaming::ExpertStreaming(func::FuncOp prefill, DeviceOf deviceOf,
     : prefill(prefill), phase(phaseOf(prefill)), mayPack(mayPack) {
   WeightTable weights(prefill->getParentOfType<ModuleOp>());
   prefill.walk([&](ExpertsOp op) {
-    if (auto candidate = candidateOf(op, weights, deviceOf))
-      candidates.push_back(*candidate);
+    const moec::DeviceDesc *host = deviceOf(op);
+    if (!host || host->kind != moec::DeviceKind::Cpu)
+      return;
+    Operation *router = op.getIds().getDefiningOp();
+    std::string obstacle =
+        addCandidate(op, weights, *host, router ? deviceOf(router) : nullptr);
+    if (firstObstacle.empty())
+      firstObstacle = std::move(obstacle);
   });
 }
 
@@ -68,25 +74,28 @@ ExpertStreaming::ExpertStreaming(func::FuncOp prefill,
           },
           mayPack) {}
 
-std::optional<ExpertStreaming::Candidate>
-ExpertStreaming::candidateOf(ExpertsOp op, const WeightTable &weights,
-                             DeviceOf deviceOf) const {
-  const moec::DeviceDesc *host = deviceOf(op);
-  // The GPU that runs the layer's router.
-  Operation *router = op.getIds().getDefiningOp();
-  const moec::DeviceDesc *gpu = router ? deviceOf(router) : nullptr;
-  if (!host || host->kind != moec::DeviceKind::Cpu || !gpu ||
-      gpu->kind != moec::DeviceKind::Cuda)
-    return std::nullopt;
+std::string ExpertStreaming::addCandidate(ExpertsOp op,
+                                          const WeightTable &weights,
+                                          const moec::DeviceDesc &host,
+                                          const moec::DeviceDesc *ofRouter) {
+  const std::string label = labelOf(op);
+  if (!ofRouter || ofRouter->kind != moec::DeviceKind::Cuda)
+    return label + " would be streamed to the GPU of its layer's router, but " +
+           "the router is on " + (ofRouter ? ofRouter->name : host.name);
+  const moec::DeviceDesc &gpu = *ofRouter;
   ExpertSliceAttr slice = op.getSliceAttr();
   if (slice && !slice.getMap().empty())
-    return std::nullopt;
+    return label + " are the experts that a router profile leaves to " +
+           host.name + ", which are not streamed";
   for (Value weight : {op.getGate(), op.getUp(), op.getDown()})
-    if (!isReadByBoth(weights.of(weight), weights, *gpu, phase.getMaxTokens()))
-      return std::nullopt;
-  if (opSeconds(op, moec::Situation{1, 0}, *gpu, mayPack) >= kNeverSeconds)
-    return std::nullopt;
-  return Candidate{op, host, gpu};
+    if (WeightOp stored = weights.of(weight);
+        !isReadByBoth(stored, weights, gpu, phase.getMaxTokens()))
+      return gpu.name + " cannot read " + stored.getSymName().str() +
+             " in every layout in which " + host.name + " may have it";
+  if (opSeconds(op, moec::Situation{1, 0}, gpu, mayPack) >= kNeverSeconds)
+    return gpu.name + " has no kernel for " + label;
+  candidates.push_back({op, &host, &gpu});
+  return "";
 }
 
 static double partsOf(ExpertsOp op) {

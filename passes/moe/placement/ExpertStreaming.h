@@ -38,6 +38,9 @@ public:
 
   bool empty() const { return candidates.empty(); }
   ArrayRef<Candidate> all() const { return candidates; }
+  /// Says why the first experts on the CPU that cannot be streamed cannot; ""
+  /// if all of the CPU's experts can be streamed, or the CPU has none.
+  const std::string &obstacle() const { return firstObstacle; }
 
   /// Returns the shortest step that takes no longer with streamed experts, or 0
   /// if there is none.
@@ -65,13 +68,17 @@ public:
 
 private:
   bool pays(int64_t rows) const;
-  std::optional<Candidate> candidateOf(ExpertsOp op, const WeightTable &weights,
-                                       DeviceOf deviceOf) const;
+  /// Adds the op, which is on the CPU `host`, to the candidates, or says why it
+  /// is none.
+  std::string addCandidate(ExpertsOp op, const WeightTable &weights,
+                           const moec::DeviceDesc &host,
+                           const moec::DeviceDesc *ofRouter);
 
   func::FuncOp prefill;
   PhaseAttr phase;
   bool mayPack;
   SmallVector<Candidate> candidates;
+  std::string firstObstacle;
 };
 
 } // namespace mlir::moe

@@ -173,24 +173,27 @@ private:
   }
 
   /// Returns the predicted seconds of the request, with experts streamed in the
-  /// steps that are long enough. Returns infinity if streaming is requested and
-  /// a GPU has no room for the slots.
+  /// steps that are long enough. If streaming is requested, whatever it costs,
+  /// its cost is no reason to place ops so that it cannot be done: a loss is
+  /// left out, and the result is infinity if no experts on the CPU can be
+  /// streamed or a GPU has no room for the slots.
   double streamedSeconds(ModuleOp module, const moec::TargetDesc &target,
                          const PlacementProblem &problem,
                          const Choice &choice) const {
+    constexpr double never = std::numeric_limits<double>::infinity();
+    const bool isAsked = streamExperts > 0;
     ExpertStreaming streaming = streamingOf(module, target, problem, choice);
     for (int64_t bytes : lacking(target, problem, choice, streaming))
       if (bytes > 0)
-        return streamExperts > 0 ? std::numeric_limits<double>::infinity()
-                                 : choice.predicted.request;
+        return isAsked ? never : choice.predicted.request;
+    if (isAsked && streaming.empty() && !streaming.obstacle().empty())
+      return never;
     auto prefill = module.lookupSymbol<func::FuncOp>(kPrefillName);
     PromptSteps steps = promptSteps(mixOf().prompt, phaseOf(prefill));
     if (streaming.empty() || steps.tokens < streamExperts)
       return choice.predicted.request;
     ExpertStreaming::Seconds seconds = streaming.secondsOf(steps.tokens);
-    double saved = seconds.host - seconds.streamed;
-    if (streamExperts < 0)
-      saved = std::max(0., saved);
+    double saved = std::max(0., seconds.host - seconds.streamed);
     return choice.predicted.request - steps.count * saved;
   }
 

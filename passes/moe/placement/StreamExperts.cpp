@@ -29,13 +29,17 @@ struct StreamExperts : moe::impl::StreamExpertsPassBase<StreamExperts> {
     if (streamExperts == 0)
       return suggest(module, streaming, phaseOf(prefill));
     if (streaming.empty()) {
-      StringRef none = "there are no experts to stream: none are on the CPU "
-                       "that the GPU of their layer's router could compute";
+      const std::string &obstacle = streaming.obstacle();
+      std::string none = "there are no experts to stream: " +
+                         (obstacle.empty() ? "none are on the CPU" : obstacle);
       if (streamExperts < 0)
         return addNote(module, none);
       (void)userError(module, none,
-                      "leave --stream-experts out, or place experts on the "
-                      "CPU");
+                      obstacle.empty()
+                          ? "leave --stream-experts out, or place experts on "
+                            "the CPU"
+                          : "leave --stream-experts out, or choose other "
+                            "devices with --place");
       return signalPassFailure();
     }
     int64_t computed = streaming.crossover();
