@@ -5,6 +5,7 @@
 #include "runtime/chat/ValueText.h"
 
 #include <algorithm>
+#include <cmath>
 #include <fmt/format.h>
 #include <set>
 
@@ -89,8 +90,10 @@ std::optional<std::string> written(const ValueTypes &allowed,
     return std::ranges::find(allowed.values, *value) != allowed.values.end()
                ? std::optional<std::string>(text)
                : std::nullopt;
+  // Whole numbers may have more than 64 bits, or a fraction of zero.
   const bool isInteger =
-      value->is_number_integer() && allowed.allows("integer");
+      value->is_number() && allowed.allows("integer") &&
+      std::trunc(value->get<double>()) == value->get<double>();
   return isInteger || allowed.allows(value->type_name())
              ? std::optional<std::string>(text)
              : std::nullopt;

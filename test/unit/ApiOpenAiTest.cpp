@@ -196,6 +196,13 @@ TEST_F(ApiTest, ACallThatIsCutHasWhatThereIs) {
   EXPECT_EQ(choice["message"]["content"], "Well");
   EXPECT_EQ(choice["message"]["tool_calls"][0]["function"].dump(),
             R"({"name":"add","arguments":"{\"x\": 1234"})");
+  Json stopped = post("/v1/chat/completions",
+                      chatBody({{"tools", kOpenAiTools}, {"stop", "345"}}))
+                     ->json()["choices"][0];
+  EXPECT_EQ(stopped["finish_reason"], "stop");
+  EXPECT_EQ(stopped["message"]["content"], "Well");
+  EXPECT_EQ(stopped["message"]["tool_calls"][0]["function"]["arguments"],
+            "{\"x\": 12");
   more["stream"] = true;
   auto events = post("/v1/chat/completions", chatBody(more))->events();
   EXPECT_EQ(events[events.size() - 2]["choices"][0]["finish_reason"], "length");

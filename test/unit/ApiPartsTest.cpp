@@ -288,7 +288,9 @@ const Json kCodexTools = Json::parse(R"([
              {"type": "function", "name": "status", "parameters":
               {"type": "object"}}]},
   {"type": "web_search", "external_web_access": false},
-  {"type": "local_shell"}])");
+  {"type": "local_shell"},
+  {"type": "tool_search", "execution": "client", "description": "Finds tools.",
+   "parameters": {"type": "object"}}])");
 
 TEST_F(ApiTest, CustomToolsAndNamespacesAreFunctionsOfTheModel) {
   std::vector<std::string> log;

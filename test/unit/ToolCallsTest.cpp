@@ -127,6 +127,10 @@ const Case kCases[] = {
      "<tool_call>\n<function=get_weather>\n<parameter=city>\n5\n</parameter>\n"
      "<parameter=days>\nsoon\n</parameter>\n</function>\n</tool_call>",
      "get_weather({\"city\": \"5\", \"days\": \"soon\"})"},
+    {"qwen3-coder",
+     "<tool_call>\n<function=get_weather>\n<parameter=days>\n"
+     "-12345678901234567890123\n</parameter>\n</function>\n</tool_call>",
+     "get_weather({\"days\": -12345678901234567890123})"},
     {"glm-4.5",
      "<tool_call>get_weather\n<arg_key>city</arg_key>\n<arg_value>Bern"
      "</arg_value>\n<arg_key>at</arg_key>\n<arg_value>{\"x\": 1}</arg_value>\n"

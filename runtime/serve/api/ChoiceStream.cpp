@@ -112,20 +112,23 @@ void ChoiceStream::end(GenerationEvent &event, const Emit &emit) {
       failure_ = Status(StatusCode::Cancelled, "the generation was cancelled");
     return;
   }
-  bool isCut = choice_.reason == StopReason::Length ||
-               choice_.reason == StopReason::ContextFull;
+  const bool isFull = choice_.reason == StopReason::Length ||
+                      choice_.reason == StopReason::ContextFull;
+  bool isCutCall = false;
   if (parser_)
     addToolEvents(parser_->finish(), emit);
   // A call that was cut off is no fault: the reply has what there is of it.
-  if (isCut && isMalformed_) {
+  if (isMalformed_ && (isFull || choice_.reason == StopReason::StopString)) {
     isMalformed_ = false;
+    isCutCall = true;
     failure_ = {};
   }
   if (isMalformed_)
     return;
-  choice_.finish = isCut                   ? Choice::Finish::Length
-                   : choice_.calls.empty() ? Choice::Finish::Stop
-                                           : Choice::Finish::ToolCalls;
+  choice_.finish = isFull ? Choice::Finish::Length
+                   : choice_.calls.empty() || isCutCall
+                       ? Choice::Finish::Stop
+                       : Choice::Finish::ToolCalls;
   choice_.tokens = std::move(event.reply.tokens);
   if (choice_.reasoning.empty())
     return;

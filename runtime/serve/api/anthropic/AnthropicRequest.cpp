@@ -110,7 +110,7 @@ constexpr TypedTool kTypedTools[] = {
 
 void readTool(const Field &item, ChatCall &call) {
   const std::string type = item["type"].text().value_or("custom");
-  if (type == "custom" || item["input_schema"]) {
+  if (type == "custom" || (item["input_schema"] && item["name"])) {
     call.tools.push_back(
         moert::readTool(item, item["input_schema"].required()));
     return;

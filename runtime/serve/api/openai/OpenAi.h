@@ -24,8 +24,8 @@ void readOpenAiChat(const Field &body, const ApiSettings &settings,
                     ChatCall &call);
 /// Messages in OpenAI's form.
 void readOpenAiMessages(const Field &messages, ChatCall &call);
-/// Whether a tool, or a choice of one, is of a type that OpenAI's own servers
-/// run: "web_search". Such tools are not offered.
+/// Whether a tool, or a choice of one, is of a type that servers or clients run
+/// by themselves: "web_search", "tool_search". Such tools are not offered.
 bool isHostedTool(const Field &tool);
 /// A call of a custom tool, which takes a text, as one of its function.
 ToolCall customCall(const Field &name, const Field &input);

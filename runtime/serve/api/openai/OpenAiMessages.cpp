@@ -60,7 +60,8 @@ void readMessage(const Field &message, ChatCall &call) {
   if (role == "function")
     role = "tool";
   Field field = message["content"];
-  if (!isAssistant)
+  // A tool may have nothing to say.
+  if (!isAssistant && role != "tool")
     (void)field.required();
   Content content = readContent(field);
   // Ollama's clients send images beside the text.
@@ -210,8 +211,12 @@ void readToolOf(const Field &item, bool isFlat, const std::string &space,
 
 bool isHostedTool(const Field &item) {
   const std::string type = item["type"].text().value_or("");
-  return type != "function" && type != "custom" && type != "namespace" &&
-         !item["parameters"] && !item["input_schema"] && !item["function"];
+  if (type == "function" || type == "custom" || type == "namespace" ||
+      item["function"])
+    return false;
+  // A type that is not known yet may have parameters and no name.
+  return (!item["name"] && !type.empty()) ||
+         (!item["parameters"] && !item["input_schema"]);
 }
 
 ToolCall customCall(const Field &name, const Field &input) {
