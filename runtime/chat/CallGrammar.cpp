@@ -15,16 +15,30 @@ namespace moert {
 using Json = nlohmann::ordered_json;
 using Body = ToolFormat::Body;
 
-/// A mark in which kNumber stands for digits.
-ExprId CallGrammar::mark(const std::string &bytes) {
-  std::vector<ExprId> parts;
-  size_t from = 0;
-  for (size_t at; (at = bytes.find(ToolFormat::kNumber, from)) != bytes.npos;
-       from = at + 1)
+/// A mark in which kNumber stands for digits. Blanks at those of its ends that
+/// are free may be left out: models differ in them.
+ExprId CallGrammar::mark(std::string_view bytes, Free free) {
+  const size_t end =
+      free == Free::Begin ? bytes.size() : withoutBlanksAtEnd(bytes).size();
+  const std::string_view after = bytes.substr(end);
+  bytes = bytes.substr(0, end);
+  const size_t begin =
+      free == Free::End
+          ? 0
+          : std::min(bytes.find_first_not_of(kBlanks), bytes.size());
+  auto blanks = [&](std::string_view text) {
+    return text.empty() ? grammar_.empty()
+                        : grammar_.optional(grammar_.bytes(std::string(text)));
+  };
+  std::vector<ExprId> parts = {blanks(bytes.substr(0, begin))};
+  bytes.remove_prefix(begin);
+  for (size_t at; (at = bytes.find(ToolFormat::kNumber)) != bytes.npos;
+       bytes.remove_prefix(at + 1))
     parts.insert(parts.end(),
-                 {grammar_.bytes(bytes.substr(from, at - from)),
+                 {grammar_.bytes(std::string(bytes.substr(0, at))),
                   grammar_.repeat(grammar_.chars({{'0', '9'}}), 1, 3)});
-  parts.push_back(grammar_.bytes(bytes.substr(from)));
+  parts.push_back(grammar_.bytes(std::string(bytes)));
+  parts.push_back(blanks(after));
   return grammar_.sequence(std::move(parts));
 }
 
@@ -209,9 +223,10 @@ StatusOr<ExprId> CallGrammar::parameter(const ToolFormat &form,
                                         const std::string &name,
                                         const Json &schema) {
   MOE_ASSIGN_OR_RETURN(ExprId body, value(form, tool, name, schema));
+  // Blanks beside a text are a part of it, or of the mark.
   return grammar_.sequence({mark(form.parameterOpen), written,
-                            mark(form.parameterNameClose), body,
-                            mark(form.closeOf(name))});
+                            mark(form.parameterNameClose, Free::Begin), body,
+                            mark(form.closeOf(name), Free::End)});
 }
 
 /// A value with what stands between its parameter's name and it.
@@ -219,7 +234,7 @@ StatusOr<ExprId> CallGrammar::value(const ToolFormat &form, const Tool &tool,
                                     const std::string &name,
                                     const Json &schema) {
   const ValueTypes allowed = valueTypes(schema, tool.parameters);
-  const ExprId valueOpen = mark(form.valueOpen);
+  const ExprId valueOpen = mark(form.valueOpen, Free::Begin);
   const std::string close = form.closeOf(name);
   std::vector<ExprId> ways;
   auto add = [&](const char *type, ExprId written) {

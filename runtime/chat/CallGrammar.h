@@ -53,7 +53,8 @@ private:
   StatusOr<ExprId> schemaExpr(const Tool &tool,
                               const nlohmann::ordered_json &schema,
                               ExprId otherwise, std::string_view place);
-  ExprId mark(const std::string &bytes);
+  enum class Free { Begin, End, Both };
+  ExprId mark(std::string_view bytes, Free free = Free::Both);
 
   Grammar &grammar_;
   const std::vector<Tool> &tools_;

@@ -216,6 +216,19 @@ TEST(ReplyGrammar, OtherwiseTextIsFreeUntilACallBegins) {
   EXPECT_EQ(grammar("llama-3.1", false), nullptr);
 }
 
+// Models leave out blanks that their templates write.
+TEST(ReplyGrammar, BlanksBesideMarksAreFree) {
+  for (auto [format, call] : {
+           std::pair("hermes", "<tool_call>{\"name\": \"add\", "
+                               "\"arguments\": {\"x\": 1}}</tool_call>"),
+           std::pair("qwen3-coder", "<tool_call><function=add><parameter=x>\n1"
+                                    "\n</parameter></function></tool_call>"),
+           std::pair("glm-4.5", "<tool_call>add<arg_key>x</arg_key><arg_value>1"
+                                "</arg_value></tool_call>"),
+       })
+    EXPECT_TRUE(accepts(grammar(format, true), call)) << call;
+}
+
 // DeepSeek's mark of calls has text before its control token.
 TEST(ReplyGrammar, TextBeforeAControlTokenIsNoMark) {
   const std::string mark = "<" + controlBytes("[ARGS]") + "calls>";
