@@ -13,6 +13,8 @@ namespace moert {
 namespace {
 /// Most blanks between the end of the reasoning and the answer.
 constexpr int32_t kMostBlanks = 16;
+/// Letters of a word in the header of a message.
+constexpr int32_t kMostWord = 32;
 
 /// Whether the prompt ends inside a message that a header names.
 bool hasBegunMessage(const Speech &speech, std::string_view prompt) {
@@ -167,28 +169,34 @@ private:
     return std::string(header.substr(0, header.find_first_of(" \xFF", name)));
   }
 
-  /// The type of a message's text, which models write or leave out.
+  ExprId word(int32_t least) {
+    return grammar_.repeat(
+        grammar_.chars({{'-', '-'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}}), least,
+        kMostWord);
+  }
+  /// The type of a message's text: " json", " code".
   ExprId type() {
-    return grammar_.optional(grammar_.sequence(
-        {grammar_.optional(grammar_.bytes(" ")),
-         grammar_.choice({mark(controlBytes("<|constrain|>") + "json"),
-                          grammar_.bytes("json")})}));
+    return grammar_.choice(
+        {grammar_.sequence({grammar_.optional(grammar_.bytes(" ")),
+                            mark(controlBytes("<|constrain|>")), word(1)}),
+         grammar_.sequence({grammar_.bytes(" "), word(1)})});
+  }
+  /// Any channel, as models name others than templates do.
+  ExprId anyChannel() {
+    return grammar_.sequence({mark(channels().channel), word(0)});
   }
 
-  /// The header of a call of this tool, in each order and channel.
+  /// The header of a call of this tool, in any order and channel.
   ExprId callHeader(const std::string &name) {
-    const std::string channel = channelOf(channels().call),
-                      thinking = channelOf(channels().reasoning);
     const ExprId to =
         grammar_.sequence({grammar_.bytes(" to="),
                            grammar_.optional(grammar_.bytes("functions.")),
                            grammar_.bytes(name)});
-    if (channel.empty())
+    if (channels().channel.empty())
       return grammar_.sequence({to, mark(channels().body)});
-    const ExprId where = grammar_.choice({mark(channel), mark(thinking)});
-    return grammar_.sequence({grammar_.choice({grammar_.sequence({to, where}),
-                                               grammar_.sequence({where, to})}),
-                              type(), mark(channels().body)});
+    const ExprId others =
+        grammar_.repeat(grammar_.choice({anyChannel(), type()}), 0, 3);
+    return grammar_.sequence({others, to, others, mark(channels().body)});
   }
 
   StatusOr<ExprId> callMessage(const Tool &tool) {
@@ -224,7 +232,10 @@ private:
     if (const std::string channel = channelOf(channels().call);
         !channel.empty())
       headers.push_back(mark(channel));
-    const ExprId header = grammar_.choice(std::move(headers));
+    ExprId header = grammar_.choice(std::move(headers));
+    if (isFree() && !channels().channel.empty())
+      header = grammar_.sequence({grammar_.choice({header, anyChannel()}),
+                                  grammar_.optional(type())});
     const ExprId before =
         repeated(grammar_.sequence({header, body, text, next}));
     std::vector<ExprId> last;
@@ -232,7 +243,8 @@ private:
       const ExprId said =
           wish_.answer ? grammar_.embed(*wish_.answer, "answer-") : text;
       ExprId all =
-          grammar_.sequence({mark(channels().answer), type(), body, said});
+          grammar_.sequence({mark(channels().answer),
+                             grammar_.optional(type()), body, said});
       if (isFree())
         all = grammar_.choice(
             {all, grammar_.sequence({header, body, text}), text});

@@ -51,6 +51,7 @@ VALUES = {
     "--router-profile": ("profile.json", ["--target", "4090:12MiB+xeon"]),
     "--max-dropped-mass": ("0.25", ["--router-profile", "profile.json"]),
     "--pre": ("gpt-2", []),
+    "--rope-scaling": ("yarn:2.5", []),
     "--ubatch": ("16", []),
     "--mla": ("none", []),
     "--place": ("blk.1.ffn_experts=cpu0", GPU),
