@@ -3,6 +3,7 @@
 #include "runtime/base/Text.h"
 
 #include <algorithm>
+#include <charconv>
 #include <fmt/format.h>
 #include <unordered_map>
 
@@ -26,7 +27,8 @@ public:
       size_t begin = at_;
       skipString();
       std::string_view name = text_.substr(begin, at_ - begin);
-      if (Json::parse(name).get<std::string>() == key) {
+      const Json parsed = Json::parse(name, nullptr, false);
+      if (parsed.is_string() && parsed.get_ref<const std::string &>() == key) {
         at_ = begin;
         return true;
       }
@@ -339,8 +341,40 @@ Status JsonPlace::error(std::string_view message) const {
   return errorAt(file_, json_, scanner.position(), message);
 }
 
+/// The code unit of an escape such as \\uD83D at `at`, or -1.
+static int32_t escapedUnit(std::string_view json, size_t at) {
+  if (!json.substr(std::min(at, json.size())).starts_with("\\u"))
+    return -1;
+  uint16_t unit = 0;
+  const std::string_view digits = json.substr(at + 2, 4);
+  auto [end, error] = std::from_chars(
+      digits.data(), digits.data() + digits.size(), unit, 16);
+  return error == std::errc() && end == digits.data() + 4 ? unit : -1;
+}
+
+/// Writes U+FFFD for each escaped surrogate without its other half, which
+/// programs leave that cut strings of UTF-16. The size stays.
+static std::string withoutLoneSurrogates(std::string json) {
+  auto isHigh = [](int32_t unit) { return unit >= 0xD800 && unit < 0xDC00; };
+  auto isLow = [](int32_t unit) { return unit >= 0xDC00 && unit < 0xE000; };
+  for (size_t at = 0; (at = json.find('\\', at)) != json.npos;) {
+    const int32_t unit = escapedUnit(json, at);
+    if (isHigh(unit) && isLow(escapedUnit(json, at + 6))) {
+      at += 12;
+      continue;
+    }
+    if (isHigh(unit) || isLow(unit))
+      json.replace(at + 2, 4, "FFFD");
+    at += 2;
+  }
+  return json;
+}
+
 StatusOr<Json> parseJson(std::string_view file, std::string_view json,
                          int depth) {
+  std::string whole;
+  if (json.find("\\ud") != json.npos || json.find("\\uD") != json.npos)
+    json = whole = withoutLoneSurrogates(std::string(json));
   Builder builder(depth);
   if (Json::sax_parse(json, &builder, Json::input_format_t::json,
                       /*strict=*/true, /*ignore_comments=*/true))

@@ -40,8 +40,8 @@ private:
 
 /// Parses JSON with // and /* */ comments, whose objects and lists may be
 /// nested `depth` deep, objects have 5000 members, and values together take
-/// 512 MiB. Takes time in proportion to the text. Fails with InvalidFile and a
-/// position.
+/// 512 MiB. An escaped surrogate without its other half is U+FFFD. Takes time in
+/// proportion to the text. Fails with InvalidFile and a position.
 StatusOr<nlohmann::ordered_json> parseJson(std::string_view file,
                                            std::string_view json, int depth);
 

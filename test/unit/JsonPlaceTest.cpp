@@ -29,6 +29,19 @@ TEST(JsonPlace, SyntaxErrorsHaveLineAndColumn) {
             "f.json:2:6: is not valid JSON: number overflow parsing '1e999'");
 }
 
+TEST(JsonPlace, HalvesOfPairsAreReplaced) {
+  auto parsed = [](const std::string &text) {
+    auto json = moert::parseJson("f", "\"" + text + "\"", 4);
+    return json ? json->get<std::string>() : "error";
+  };
+  EXPECT_EQ(parsed("\\uD83D\\uDE00"), "\U0001F600");
+  EXPECT_EQ(parsed("a\\ud83d"), "a\uFFFD");
+  EXPECT_EQ(parsed("\\ude00\\ud83d x"), "\uFFFD\uFFFD x");
+  EXPECT_EQ(parsed("\\ud83d\\ud83d\\ude00"), "\uFFFD\U0001F600");
+  EXPECT_EQ(parsed("\\\\ud83d"), "\\ud83d");
+  EXPECT_EQ(parsed("\\ud83"), "error");
+}
+
 TEST(JsonPlace, MembersAreLimited) {
   std::string json = "{\"a\": {";
   for (int i = 0; i < 5000; ++i)
