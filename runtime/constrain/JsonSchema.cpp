@@ -333,9 +333,37 @@ private:
   // Lists
   //===--------------------------------------------------------------------===//
 
+  /// How many different values a schema has at most, if it has few.
+  static std::optional<int32_t> mostValues(const Json &schema) {
+    constexpr size_t kMostListed = 256;
+    if (!schema.is_object())
+      return std::nullopt;
+    if (schema.contains("const"))
+      return 1;
+    if (auto it = schema.find("enum"); it != schema.end()) {
+      if (it->size() > kMostListed)
+        return std::nullopt;
+      std::vector<Json> values;
+      for (const Json &value : *it)
+        if (std::ranges::find(values, value) == values.end())
+          values.push_back(value);
+      return int32_t(values.size());
+    }
+    auto type = schema.find("type");
+    if (type == schema.end())
+      return std::nullopt;
+    int32_t sum = 0;
+    for (const Json &each : type->is_array() ? *type : Json::array({*type})) {
+      if (each != "boolean" && each != "null")
+        return std::nullopt;
+      sum += each == "boolean" ? 2 : 1;
+    }
+    return sum;
+  }
+
   Result translateList(const Json &words, int depth) {
     const int32_t least = countOf(words, "minItems", 0);
-    const int32_t most = countOf(words, "maxItems", Expr::kUnbounded);
+    int32_t most = countOf(words, "maxItems", Expr::kUnbounded);
     const bool isUnique = words.contains("uniqueItems");
     const bool isExact = !isUnique && !words.contains("contains");
     auto item = [&](const Json &schema) -> Result {
@@ -359,6 +387,12 @@ private:
       auto it = words.find("items");
       MOE_ASSIGN_OR_RETURN(rest, item(it == words.end() ? Json(true) : *it));
     }
+    // After the last value that an item can have, no comma follows.
+    if (auto it = words.find("items"); isUnique && rest && it != words.end())
+      if (const auto values = mostValues(*it)) {
+        const int32_t bound = int32_t(first.size()) + *values;
+        most = most == Expr::kUnbounded ? bound : std::min(most, bound);
+      }
     if ((!rest && least > int32_t(first.size())) ||
         (most != Expr::kUnbounded && least > most))
       return MaybeExpr();

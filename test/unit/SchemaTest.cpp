@@ -280,6 +280,16 @@ TEST(Schema, WhatNoGrammarDescribesIsCheckedAtTheEnd) {
     ASSERT_TRUE(matcher.accept(uint8_t(byte)).isOk());
   ASSERT_TRUE(matcher.accept('a').isOk());
   EXPECT_FALSE(matcher.accept('"').isOk());
+  // After the last value that there is, no comma leads on.
+  for (const char *items :
+       {R"({"enum": ["a", "b"]})", R"({"type": "string", "enum": ["a", "b"]})"}) {
+    Matcher all = matcherOf({{"type", "array"},
+                             {"uniqueItems", true},
+                             {"items", Json::parse(items)}});
+    for (char byte : std::string_view("[\"a\", \"b\""))
+      ASSERT_TRUE(all.accept(uint8_t(byte)).isOk());
+    EXPECT_FALSE(all.accept(',').isOk()) << items;
+  }
 }
 
 TEST(Schema, WordsThatDoNotApplyHaveNoEffect) {
