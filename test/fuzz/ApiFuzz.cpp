@@ -26,7 +26,9 @@ void breakOnFailure() {
 }
 
 bool isStatus(int status) {
-  return status == 200 || (status >= 400 && status < 500) || status == 503;
+  // 501: what clients may ask for and no model here can do.
+  return status == 200 || (status >= 400 && status < 500) || status == 501 ||
+         status == 503;
 }
 } // namespace
 
