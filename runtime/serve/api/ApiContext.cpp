@@ -13,7 +13,8 @@ namespace moert {
 
 using Json = nlohmann::ordered_json;
 
-/// When a server that stops has been replaced by another one, most likely.
+/// Seconds after which a client may try again: a server that is stopping has
+/// then most likely been replaced by another.
 static constexpr int32_t kStoppingSeconds = 5;
 
 void setClient(const Exchange &exchange, GenerateCall &call) {

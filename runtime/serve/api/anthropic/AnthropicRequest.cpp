@@ -83,7 +83,7 @@ void readMessages(const Field &messages, ChatCall &call) {
 
 /// Tools that Anthropic defines and clients run: what their schemas are.
 struct TypedTool {
-  std::string_view prefix; ///< Of the type; the rest is a date.
+  std::string_view prefix; ///< What `type` begins with; a date follows.
   const char *description, *schema;
 };
 constexpr TypedTool kTypedTools[] = {
