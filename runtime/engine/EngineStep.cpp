@@ -408,7 +408,7 @@ Status Engine::head(std::span<Request> requests, std::span<const Wanted> wanted,
     std::vector<size_t> broken;
     for (size_t i = 0; i < rows; ++i) {
       std::span<const float> logits =
-          output->subspan(i * size_t(vocab_), size_t(vocab_));
+          output->subspan(i * logitsSize_, logitsSize_);
       if (!allFinite(logits))
         broken.push_back(wanted[i].request);
       else

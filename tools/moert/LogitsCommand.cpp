@@ -94,11 +94,10 @@ Status writeLogits(const LogitsFlags &flags) {
   MOE_RETURN_IF_ERROR(checkSequences(*engine, "--beside", 1 + flags.beside));
   MOE_ASSIGN_OR_RETURN(Sequence sequence, sessionAt(*engine, flags.session));
   sequence.setCancel(moetool::catchInterrupt());
-  MOE_ASSIGN_OR_RETURN(
-      NpyWriter npy,
-      NpyWriter::create(std::move(target),
-                        flags.tokens.size() - size_t(flags.draft),
-                        size_t(engine->vocab())));
+  MOE_ASSIGN_OR_RETURN(NpyWriter npy, NpyWriter::create(std::move(target),
+                                                        flags.tokens.size() -
+                                                            size_t(flags.draft),
+                                                        engine->logitsSize()));
   if (flags.draft) {
     MOE_RETURN_IF_ERROR(appendDrafts(*engine, flags.tokens, npy));
   } else if (flags.beside > 0) {

@@ -85,6 +85,7 @@ Status perplexity(const PerplexityFlags &flags) {
   options.rung.context = flags.window;
   MOE_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine,
                        flags.engine.open(options));
+  MOE_RETURN_IF_ERROR(engine->mayGenerate());
   Sequence sequence = engine->sequence();
   sequence.setCancel(moetool::catchInterrupt());
   MOE_ASSIGN_OR_RETURN(Tokenizer tokenizer, planTokenizer(engine->plan()));
