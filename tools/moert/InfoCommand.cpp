@@ -241,7 +241,10 @@ void printInfo(const Json &info) {
                               phase["instructions"].get<int>()));
   if (info.contains("files"))
     for (const Json &file : info["files"])
-      line("file", fmt::format("{} ({})", file["path"].get<std::string>(),
+      line("file", fmt::format("{} ({})",
+                               file["kind"] == "Loaded"
+                                   ? "laid out in memory while it loads"
+                                   : file["path"].get<std::string>(),
                                bytes(file["bytes"])));
   for (const Json &row : info["speech"])
     line(row["name"].get<std::string>(),
