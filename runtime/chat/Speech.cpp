@@ -27,8 +27,10 @@ std::string formText(const ToolFormat &form) {
   switch (form.body) {
   case Body::Json:
   case Body::JsonList:
-    body = fmt::format("{{\"{}\": \"NAME\", \"{}\": {{...}}}}", form.nameKey,
-                       form.argumentsKey);
+    body = form.nameKey.empty()
+               ? "{\"NAME\": {...}}"
+               : fmt::format("{{\"{}\": \"NAME\", \"{}\": {{...}}}}",
+                             form.nameKey, form.argumentsKey);
     if (form.body == Body::JsonList)
       body = "[" + body + (form.sectionClose.starts_with("]") ? "" : "]");
     break;
@@ -43,6 +45,9 @@ std::string formText(const ToolFormat &form) {
            form.parameterOpen + "KEY" + form.parameterNameClose +
            form.attributesOf("string") + form.valueOpen + "VALUE" +
            form.closeOf("KEY");
+    break;
+  case Body::Keywords:
+    body = "NAME" + form.nameClose + "KEY=VALUE";
     break;
   }
   return shown(form.sectionOpen + form.open + body + form.close +

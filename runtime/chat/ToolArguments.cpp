@@ -95,7 +95,7 @@ bool ToolCallParser::atObjectByte(char byte) {
     if (!wasInString && byte == ':') {
       key_ = stringOf(piece_);
       piece_.clear();
-      return true;
+      return !form_->nameKey.empty() || setName(key_);
     }
     if (!wasInString && (byte == ',' || byte == '}'))
       return endMember();
@@ -121,7 +121,7 @@ bool ToolCallParser::atObjectByte(char byte) {
 bool ToolCallParser::endMember() {
   std::string piece(withoutBlanks(std::exchange(piece_, {})));
   std::string key = std::exchange(key_, {});
-  if (key == form_->nameKey || key == "name")
+  if (!form_->nameKey.empty() && (key == form_->nameKey || key == "name"))
     return setName(stringOf(piece));
   if (isArguments(key) && !piece.empty())
     return setArguments(piece);
@@ -131,8 +131,8 @@ bool ToolCallParser::endMember() {
 }
 
 bool ToolCallParser::isArguments(std::string_view key) const {
-  return key == form_->argumentsKey || key == "arguments" ||
-         key == "parameters";
+  return form_->nameKey.empty() || key == form_->argumentsKey ||
+         key == "arguments" || key == "parameters";
 }
 
 bool ToolCallParser::setName(std::string name) {
@@ -193,6 +193,20 @@ bool ToolCallParser::stepBareArguments() {
     return fail("has arguments that cannot be read");
   addArguments(*json);
   held_.erase(0, at + close.size());
+  endCall();
+  return true;
+}
+
+bool ToolCallParser::stepKeywords() {
+  const size_t end = keywords_.find(held_);
+  if (end == held_.npos)
+    return false;
+  std::optional<std::string> json =
+      jsonOfKeywords(namedControls(std::string_view(held_).substr(0, end)));
+  if (!json)
+    return fail("has arguments that cannot be read");
+  addArguments(*json);
+  held_.erase(0, end + 1);
   endCall();
   return true;
 }

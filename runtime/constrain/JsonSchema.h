@@ -32,6 +32,10 @@ namespace moert {
 struct JsonTextOptions {
   /// Whether white space may be between the parts of a text.
   bool hasSpaces = true;
+  /// If it exists, values may be spelled as Python does, beside JSON's way:
+  /// True, False, None, and strings in single quotes. It converts such a text
+  /// to JSON, for what has to be checked.
+  std::optional<std::string> (*fromPython)(std::string_view text) = nullptr;
 };
 
 /// Returns the grammar of JSON texts that `schema` accepts. Fails with Usage;

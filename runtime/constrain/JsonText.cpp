@@ -30,7 +30,8 @@ std::shared_ptr<const CharNfa> spaces() {
 } // namespace
 
 template <class Body> ExprId JsonText::rule(const char *name, Body body) {
-  RuleId id = grammar_.declare(std::string("json ") + name);
+  RuleId id = grammar_.declare(
+      std::string(options_.fromPython ? "python " : "json ") + name);
   if (!grammar_.isDefined(id)) {
     // The rule is defined first, because its body may refer to it.
     grammar_.define(id, grammar_.empty());
@@ -41,6 +42,22 @@ template <class Body> ExprId JsonText::rule(const char *name, Body body) {
 
 ExprId JsonText::scan(std::shared_ptr<const Scanner> scanner) {
   return grammar_.scan(std::move(scanner));
+}
+
+ExprId JsonText::words(std::pair<const char *, const char *> each) {
+  const ExprId word = grammar_.bytes(each.first);
+  return options_.fromPython
+             ? grammar_.choice({word, grammar_.bytes(each.second)})
+             : word;
+}
+
+ExprId JsonText::quoted(std::shared_ptr<const TextScanner> scanner) {
+  TextRules rules = scanner->rules();
+  const ExprId text = scan(std::move(scanner));
+  if (!options_.fromPython)
+    return text;
+  rules.isSingleQuoted = true;
+  return grammar_.choice({text, scan(TextScanner::create(std::move(rules)))});
 }
 
 ExprId JsonText::space() {
@@ -69,12 +86,12 @@ ExprId JsonText::list() {
 }
 
 ExprId JsonText::boolean() {
-  return grammar_.choice({grammar_.bytes("true"), grammar_.bytes("false")});
+  return grammar_.choice({words({"true", "True"}), words({"false", "False"})});
 }
 
 ExprId JsonText::string() {
   static const auto scanner = TextScanner::create({});
-  return scan(scanner);
+  return quoted(scanner);
 }
 
 ExprId JsonText::number() {
@@ -86,12 +103,12 @@ std::optional<ExprId> JsonText::stringOf(TextRules rules) {
   auto scanner = TextScanner::create(std::move(rules));
   if (scanner->isEmpty())
     return std::nullopt;
-  return scan(std::move(scanner));
+  return quoted(std::move(scanner));
 }
 
 ExprId JsonText::stringOf(const std::set<std::string> &texts) {
   auto nfa = std::make_shared<const CharNfa>(CharNfa::ofTexts(texts));
-  return scan(TextScanner::create({.conditions = {{std::move(nfa)}}}));
+  return quoted(TextScanner::create({.conditions = {{std::move(nfa)}}}));
 }
 
 std::optional<ExprId> JsonText::numberOf(const NumberRules &rules) {
@@ -120,7 +137,10 @@ ExprId JsonText::constant(const nlohmann::json &value) {
       members.push_back({stringOf(std::set{name}), constant(member), true});
     return objectOf(members, {});
   }
-  return grammar_.bytes(value.dump());
+  if (value.is_null())
+    return null();
+  return value.get<bool>() ? words({"true", "True"})
+                           : words({"false", "False"});
 }
 
 ExprId JsonText::enclosed(const char *open, Series series, const char *close) {

@@ -27,7 +27,7 @@ public:
   ExprId string();
   ExprId number();
   ExprId boolean();
-  ExprId null() { return grammar_.bytes("null"); }
+  ExprId null() { return words({"null", "None"}); }
 
   /// Strings whose value meets the rules; absent: there is none.
   std::optional<ExprId> stringOf(TextRules rules);
@@ -60,6 +60,10 @@ private:
   /// Returns the rule, which `body` defines when it is first used.
   template <class Body> ExprId rule(const char *name, Body body);
   ExprId scan(std::shared_ptr<const Scanner> scanner);
+  /// JSON's word, or Python's where that is allowed.
+  ExprId words(std::pair<const char *, const char *> each);
+  /// The text in quotes of both kinds, where Python's are allowed.
+  ExprId quoted(std::shared_ptr<const TextScanner> scanner);
   /// A part of a list or object, and white space.
   ExprId spaced(ExprId part) { return grammar_.sequence({part, space()}); }
   ExprId enclosed(const char *open, Series series, const char *close);
