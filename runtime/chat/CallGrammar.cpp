@@ -295,10 +295,14 @@ StatusOr<ExprId> CallGrammar::value(const ToolFormat &form, const Tool &tool,
       if (each.is_string())
         add("string", grammar_.bytes(each.get<std::string>()));
   } else if (allowed.allows("string")) {
-    StatusOr<ExprId> written = plainText(tool, name, schema, close);
-    if (!written)
-      return written.status();
-    add("string", *written);
+    MOE_ASSIGN_OR_RETURN(ExprId written, plainText(tool, name, schema, close));
+    add("string", written);
+    if (!form.textOpen.empty()) {
+      MOE_ASSIGN_OR_RETURN(
+          ExprId marked, plainText(tool, name, schema, form.textClose + close));
+      add("string", grammar_.sequence({grammar_.bytes(form.textOpen), marked,
+                                       grammar_.bytes(form.textClose)}));
+    }
     // Such text may be any value, unless attributes tell them apart.
     if (form.typeAttributes.empty())
       return grammar_.choice(std::move(ways));

@@ -580,7 +580,8 @@ private:
     ToolFormat form{.name = "own",
                     .body = Body::Keywords,
                     .sectionOpen = std::string(all.substr(0, calls[0].begin)),
-                    .sectionClose = std::string(withoutBlanks(all.substr(at))),
+                    .sectionClose =
+                        std::string(withoutBlanksAtEnd(all.substr(at))),
                     .close = ")",
                     .between = ", ",
                     .nameClose = "("};
@@ -607,6 +608,32 @@ private:
     form.attributes = numbered.substr(form.nameClose.size(),
                                       numbered.size() - form.nameClose.size() -
                                           form.headEnd.size());
+  }
+
+  /// Some templates put marks around a text that could be taken for marks.
+  void learnTextMarks(ToolFormat &form) const {
+    constexpr std::string_view value = "<vq>";
+    const std::optional<Written> written =
+        write({{kNames[0], {{"zqmarkup", value}}}});
+    if (!written)
+      return;
+    const std::string_view text = written->text;
+    const std::string_view last = markOf(
+        form.valueOpen.empty() ? form.parameterNameClose : form.valueOpen);
+    const size_t at = text.find(value);
+    const size_t close =
+        at == text.npos ? at : text.find(markOf(form.closeOf("zqmarkup")), at);
+    const size_t open = at == text.npos ? at : text.rfind(last, at);
+    if (open == text.npos || close == text.npos)
+      return;
+    const std::string_view before =
+        withoutBlanks(text.substr(open + last.size(), at - open - last.size()));
+    const std::string_view after = withoutBlanks(
+        text.substr(at + value.size(), close - at - value.size()));
+    if (before.empty() || after.empty())
+      return;
+    form.textOpen = before;
+    form.textClose = after;
   }
 
   /// Learns what stands before values of each type, and how they are written.
@@ -648,6 +675,7 @@ private:
       if (!form.typeAttributes.contains("null"))
         form.typeAttributes["null"] = form.attributesOf("object");
     }
+    learnTextMarks(form);
     // The notation that reads all of it is the model's.
     for (auto values :
          {ToolFormat::Values::Python, ToolFormat::Values::Nested}) {

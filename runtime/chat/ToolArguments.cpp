@@ -267,6 +267,17 @@ bool ToolCallParser::stepParameterName() {
       return false;
     begin += held_[begin] == '\n';
   }
+  const std::string_view rest = std::string_view(held_).substr(begin);
+  const bool isMarked =
+      !form_->textOpen.empty() && rest.starts_with(form_->textOpen);
+  if (!isMarked && rest.size() < form_->textOpen.size() &&
+      form_->textOpen.starts_with(rest))
+    return false;
+  valueClose_ = form_->closeOf(parameter_);
+  if (isMarked) {
+    begin += form_->textOpen.size();
+    valueClose_.insert(0, form_->textClose);
+  }
   held_.erase(0, begin);
   addArguments(parameters_++ ? ", " : "");
   addArguments("\"" + jsonEscaped(parameter_) + "\": ");
@@ -295,7 +306,7 @@ std::string ToolCallParser::valueOf(std::string_view written) const {
 }
 
 bool ToolCallParser::stepValue() {
-  const std::string close = form_->closeOf(parameter_);
+  const std::string &close = valueClose_;
   const size_t end = held_.find(markOf(close));
   if (end == held_.npos)
     return false;
@@ -309,7 +320,7 @@ bool ToolCallParser::stepValue() {
 }
 
 bool ToolCallParser::stepTextValue() {
-  const std::string close = form_->closeOf(parameter_);
+  const std::string &close = valueClose_;
   const std::string_view mark = markOf(close);
   const bool dropsLineEnd = close.starts_with('\n');
   const size_t end = held_.find(mark);

@@ -154,6 +154,7 @@ private:
   bool hasArguments_ = false;
   /// Of Tagged: the current parameter.
   std::string parameter_, attributes_;
+  std::string valueClose_; ///< What ends its value.
   size_t parameters_ = 0;
 };
 

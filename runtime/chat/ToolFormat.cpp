@@ -251,7 +251,8 @@ ToolFormat withControls(ToolFormat format, const Tokenizer &tokenizer) {
        {&format.sectionOpen, &format.sectionClose, &format.open, &format.close,
         &format.between, &format.nameClose, &format.headEnd, &format.attributes,
         &format.idOpen, &format.idClose, &format.parameterOpen,
-        &format.parameterNameClose, &format.valueOpen, &format.parameterClose})
+        &format.parameterNameClose, &format.valueOpen, &format.parameterClose,
+        &format.textOpen, &format.textClose})
     *mark = withControls(*mark, tokenizer);
   return format;
 }

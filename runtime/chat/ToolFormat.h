@@ -56,6 +56,9 @@ struct ToolFormat {
   /// stand before valueOpen. In parameterClose, kKey stands for the name.
   std::string parameterOpen = {}, parameterNameClose = {};
   std::string valueOpen = {}, parameterClose = {};
+  /// Of Tagged: around a value that is text, where a model may write it so
+  /// ("<![CDATA[").
+  std::string textOpen = {}, textClose = {};
   /// Of Tagged: the attributes of a value, by its JSON type.
   std::map<std::string, std::string> typeAttributes = {};
   /// Of Tagged: what values that are no strings are written as.
