@@ -90,6 +90,14 @@ Status Engine::prepare(const EngineOptions &options) {
   vocab_ = static_cast<int32_t>(table.vocab());
   logitsSize_ = size_t(logitsOf(table));
   context_ = table.context();
+  if (options.rung.context > context_)
+    return adviseContext(
+        Status(StatusCode::DoesNotFit,
+               fmt::format("--ctx {}: the plan has a context of {}",
+                           options.rung.context, context_)),
+        options.rung.context);
+  if (options.rung.context > 0)
+    context_ = int32_t(std::min<int64_t>(context_, options.rung.context));
   modelPaths_ = options.files.models;
   NodeUse use{options.threads, options.pin, options.copyWeights};
   Topology topology = readTopology(allowedCpus(), options.systemRoot);

@@ -73,7 +73,7 @@ Status appendDrafts(Engine &engine, std::span<const int32_t> tokens,
                       });
 }
 
-Status writeLogits(const LogitsFlags &flags) {
+Status writeLogits(LogitsFlags &flags) {
   MOE_RETURN_IF_ERROR(
       moetool::checkJsonAlone(flags.json, flags.out, "--out", "logits"));
   if (flags.draft && (flags.beside > 0 || !flags.session.empty()))
@@ -130,9 +130,9 @@ Status writeLogits(const LogitsFlags &flags) {
 
 void addLogitsCommand(moetool::Tool &tool) {
   auto flags = std::make_shared<LogitsFlags>();
-  CLI::App *command =
-      tool.command("logits", "Write the logits after every token to a file",
-                   [flags] { return writeLogits(*flags); });
+  CLI::App *command = addEngineCommand(
+      tool, "logits", "Write the logits after every token to a file", flags,
+      writeLogits);
   flags->engine.addPlan(*command);
   moetool::addOption(*command, rows::tokens, flags->tokens);
   moetool::addOption(*command, rows::logitsOutput, flags->out);
@@ -145,6 +145,7 @@ void addLogitsCommand(moetool::Tool &tool) {
   flags->engine.addThreads(*command);
   flags->engine.addRung(*command);
   flags->engine.addWeights(*command);
+  flags->engine.addCompile(*command);
 }
 
 } // namespace moert
