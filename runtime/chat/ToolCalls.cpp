@@ -150,7 +150,7 @@ void ToolCallParser::endCall() {
   events_.push_back({ToolEvent::Kind::End});
   ++calls_;
   name_.clear();
-  isTentative_ = false;
+  isTentative_ = needsKnownTool_ = false;
   place_ = isInSection_ ? Place::Section : Place::Text;
   dropsBlanks_ = true;
   dropsSectionClose_ = !isInSection_ && !form_->sectionClose.empty();

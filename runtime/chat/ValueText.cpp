@@ -48,7 +48,7 @@ public:
       if (text_.empty())
         return json + "}";
       const size_t end = text_.find_first_of("=,'\"([{");
-      if (end == text_.npos || text_[end] != '=')
+      if (end == text_.npos || end == 0 || text_[end] != '=')
         return std::nullopt;
       const std::string_view name = text_.substr(0, end);
       json += isFirst ? "\"" : ", \"";
@@ -133,7 +133,8 @@ private:
   }
 
   std::optional<std::string> string() {
-    if (notation_ == Notation::Bare) {
+    // Models that know JSON well fall back on its quotes.
+    if (notation_ == Notation::Bare && !text_.starts_with('"')) {
       if (!take(kBareQuote))
         return std::nullopt;
       const size_t end = text_.find(kBareQuote);

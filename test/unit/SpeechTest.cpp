@@ -246,6 +246,11 @@ TEST(Speech, ItIsShownToPeople) {
                   "tool calls: <tool_call>\\n{\"name\": \"NAME\", "
                   "\"arguments\": {...}}\\n</tool_call> (hermes)\n"
                   "turn ends: <|im_end|>\n");
+  // Whole, with line ends once escaped, and without what controls a terminal.
+  Speech other;
+  other.reasoningEnd = "</" + std::string(100, 'x') + "\u00E9\u0085\x1B[2J\n>";
+  EXPECT_EQ(other.rows().front().second,
+            " ... </" + std::string(100, 'x') + "\u00E9\\xc2\\x85\\x1b[2J\\n>");
 }
 
 } // namespace
