@@ -291,11 +291,23 @@ StatusOr<ExprId> CallGrammar::value(const ToolFormat &form, const Tool &tool,
   };
   // Strings between marks are plain text.
   if (!allowed.values.empty()) {
-    for (const Json &each : allowed.values)
-      if (each.is_string())
-        add("string", grammar_.bytes(each.get<std::string>()));
+    for (const Json &each : allowed.values) {
+      if (!each.is_string())
+        continue;
+      const std::string written = each.get<std::string>();
+      add("string", grammar_.bytes(written));
+      if (!form.textOpen.empty())
+        add("string", grammar_.bytes(form.textOpen + written + form.textClose));
+    }
   } else if (allowed.allows("string")) {
     MOE_ASSIGN_OR_RETURN(ExprId written, plainText(tool, name, schema, close));
+    if (!form.textOpen.empty())
+      written = grammar_.checked(
+          written, std::make_shared<const TextCheck>(
+                       "no " + form.textOpen,
+                       [mark = form.textOpen](std::string_view text) {
+                         return !text.starts_with(mark);
+                       }));
     add("string", written);
     if (!form.textOpen.empty()) {
       MOE_ASSIGN_OR_RETURN(
