@@ -16,7 +16,22 @@ namespace moert {
 using Json = nlohmann::ordered_json;
 using Body = ToolFormat::Body;
 
-const JsonTextOptions CallGrammar::kPython = {.fromPython = jsonOfPython};
+const JsonTextOptions &CallGrammar::python() {
+  static const JsonTextOptions options = {
+      .notation = JsonTextOptions::Notation::Python, .toJson = jsonOfPython};
+  return options;
+}
+
+/// Gemma's notation, whose quotes are a control token of some vocabularies.
+const JsonTextOptions &CallGrammar::bare() {
+  static const JsonTextOptions options = {
+      .notation = JsonTextOptions::Notation::Bare,
+      .quotes = {controlBytes(kBareQuote), std::string(kBareQuote)},
+      .toJson = [](std::string_view text) {
+        return jsonOfBare(namedControls(text));
+      }};
+  return options;
+}
 
 /// A mark in which kNumber stands for digits. Blanks at those of its ends that
 /// are free may be left out: models differ in them.
@@ -92,11 +107,7 @@ StatusOr<ExprId> CallGrammar::call(const ToolFormat &form, const Tool &tool) {
     body = arguments(tool);
     break;
   case Body::NamedBare:
-    body = grammar_.sequence(
-        {grammar_.bytes("{"),
-         textWithout(grammar_, fmt::format("text{}", texts_++), {form.close},
-                     {.hasControls = true}),
-         grammar_.bytes("}")});
+    body = arguments(tool, bare_, bare());
     break;
   case Body::Tagged:
     body = tagged(form, tool);
@@ -148,14 +159,15 @@ ExprId CallGrammar::head(const ToolFormat &form, const std::string &name) {
 // Arguments
 //===----------------------------------------------------------------------===//
 
-StatusOr<ExprId> CallGrammar::arguments(const Tool &tool) {
+StatusOr<ExprId> CallGrammar::arguments(const Tool &tool, JsonText &any,
+                                        const JsonTextOptions &notation) {
   Json schema = tool.parameters;
   // No schema, and one that says nothing, allow all objects.
   if (!schema.is_object())
     schema = Json::object();
   if (!schema.contains("type"))
     schema["type"] = "object";
-  return schemaExpr(tool, schema, json_.object(), "");
+  return schemaExpr(tool, schema, any.object(), "", notation);
 }
 
 StatusOr<ExprId> CallGrammar::schemaExpr(const Tool &tool, const Json &schema,
@@ -384,7 +396,7 @@ StatusOr<ExprId> CallGrammar::writtenValue(const Tool &tool,
   addDefinitions(tool, schema);
   return schemaExpr(tool, schema, any.value(),
                     " at parameter " + moert::quoted(name),
-                    isPython ? kPython : JsonTextOptions());
+                    isPython ? python() : JsonTextOptions());
 }
 
 } // namespace moert

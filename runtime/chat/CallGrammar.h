@@ -23,16 +23,21 @@ public:
   /// then takes any object as its arguments.
   CallGrammar(Grammar &grammar, const std::vector<Tool> &tools, bool mustHold)
       : grammar_(grammar), tools_(tools), mustHold_(mustHold),
-        json_(grammar, {}), python_(grammar, kPython) {}
+        json_(grammar, {}), python_(grammar, python()), bare_(grammar, bare()) {
+  }
 
   /// One call, or several with `isParallel`, and what stands around them.
   StatusOr<ExprId> calls(const ToolFormat &form, bool isParallel);
   /// One call, with its marks but not those around all calls.
   StatusOr<ExprId> call(const ToolFormat &form, const Tool &tool);
   /// The arguments alone, as JSON.
-  StatusOr<ExprId> arguments(const Tool &tool);
+  StatusOr<ExprId> arguments(const Tool &tool) {
+    return arguments(tool, json_, {});
+  }
 
 private:
+  StatusOr<ExprId> arguments(const Tool &tool, JsonText &any,
+                             const JsonTextOptions &notation);
   StatusOr<ExprId> object(const ToolFormat &form, const Tool &tool);
   ExprId head(const ToolFormat &form, const std::string &name);
   StatusOr<ExprId> tagged(const ToolFormat &form, const Tool &tool);
@@ -65,12 +70,13 @@ private:
   enum class Free { Begin, End, Both };
   ExprId mark(std::string_view bytes, Free free = Free::Both);
 
-  static const JsonTextOptions kPython;
+  static const JsonTextOptions &python();
+  static const JsonTextOptions &bare();
 
   Grammar &grammar_;
   const std::vector<Tool> &tools_;
   bool mustHold_;
-  JsonText json_, python_;
+  JsonText json_, python_, bare_;
   int texts_ = 0, schemas_ = 0;
 };
 

@@ -30,8 +30,8 @@ std::string textOf(const Json &schema) {
 
 /// The value that a text has; discarded() if it has none.
 Json valueOf(std::string_view text, const JsonTextOptions &options) {
-  if (options.fromPython) {
-    std::optional<std::string> json = options.fromPython(text);
+  if (options.toJson) {
+    std::optional<std::string> json = options.toJson(text);
     return Json::parse(json.value_or(""), nullptr, /*allow_exceptions=*/false);
   }
   return Json::parse(text, nullptr, /*allow_exceptions=*/false);
@@ -39,7 +39,7 @@ Json valueOf(std::string_view text, const JsonTextOptions &options) {
 
 /// What tells the checks of one notation from those of another.
 std::string keyOf(const char *what, const JsonTextOptions &options) {
-  return std::string(options.fromPython ? "python " : "") + what;
+  return std::to_string(int(options.notation)) + " " + what;
 }
 
 /// A check that judges whole values.
@@ -461,7 +461,7 @@ private:
       const bool isRequired = required.erase(name) > 0;
       if (value)
         parts.members.push_back(
-            {text_.stringOf(std::set{name}), *value, isRequired});
+            {text_.nameOf(std::set{name}), *value, isRequired});
       else
         isImpossible_ |= isRequired;
       return Status::ok();
@@ -568,7 +568,7 @@ private:
       rules.conditions.push_back(
           {std::make_shared<const CharNfa>(CharNfa::ofTexts(parts.known)),
            /*isNegated=*/true});
-    if (MaybeExpr name = text_.stringOf(std::move(rules)))
+    if (MaybeExpr name = text_.nameOf(std::move(rules)))
       parts.rest.push_back({*name, *value, false});
     return Status::ok();
   }
