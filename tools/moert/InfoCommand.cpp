@@ -247,8 +247,7 @@ void printInfo(const Json &info) {
                                    : file["path"].get<std::string>(),
                                bytes(file["bytes"])));
   for (const Json &row : info["speech"])
-    line(row["name"].get<std::string>(),
-         printable(row["text"].get<std::string>()));
+    line(row["name"].get<std::string>(), row["text"].get<std::string>());
   for (const Json &note : info["notes"])
     line("note", note.get<std::string>());
   if (info.contains("memory")) {
