@@ -501,6 +501,12 @@ StatusOr<Lowered> lower(mlir::MLIRContext &context,
     for (const std::string &rule : rules.tensorRules)
       options.tensorRules.push_back(rule);
     std::ranges::move(rules.notes, std::back_inserter(report.notes));
+    if (rules.streamFrom > 0 && request.streamExperts == 0) {
+      options.streamExperts = rules.streamFrom;
+      report.notes.push_back(
+          fmt::format("the rules stream layers to a GPU: --stream-experts {}",
+                      rules.streamFrom));
+    }
   }
   if (!request.routerProfile.empty()) {
     MOE_ASSIGN_OR_RETURN(RouterProfile profile,

@@ -3,9 +3,11 @@
 #include "compiler/Driver/ModuleNames.h"
 #include "llvm/ADT/StringRef.h"
 #include "passes/moe/rules/NamePattern.h"
+#include "passes/moe/rules/TensorRules.h"
 #include "runtime/base/Suggest.h"
 #include "runtime/base/Text.h"
 
+#include <filesystem>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <map>
@@ -68,10 +70,17 @@ public:
     Status status;
     yaml_document_t next;
     if (!loaded_ || !yaml_parser_load(&parser, &next)) {
-      status = error(parser.problem_mark.line + 1,
-                     fmt::format("is not YAML: {}", parser.problem
-                                                        ? parser.problem
-                                                        : "nothing is in it"));
+      // A rule has its keys deeper than its dash.
+      const bool isFlat =
+          text.find("\n  ") == text.npos && text.find("- match") != text.npos;
+      status = error(
+          parser.problem_mark.line + 1,
+          fmt::format("is not YAML: {}{}",
+                      parser.problem ? parser.problem : "nothing is in it",
+                      isFlat ? "; its indentation is lost, perhaps "
+                               "in a copy: keys are to be indented "
+                               "below the dash of their rule"
+                             : ""));
     } else {
       if (const yaml_node_t *more = yaml_document_get_root_node(&next))
         status = error(*more, "begins a second document; put all rules in one");
@@ -265,25 +274,26 @@ private:
 
   Status readReplace(const yaml_node_t &node, Rule &rule) {
     MOE_ASSIGN_OR_RETURN(
-        auto parts, document.entries(node, "replace", {"class", "kwargs"}));
+        auto parts,
+        document.entries(node, "replace", {"class", "kwargs", "device"}));
+    std::map<std::string, std::string> devices;
+    // Some files have the device beside the class.
+    if (auto it = parts.find("device"); it != parts.end()) {
+      MOE_ASSIGN_OR_RETURN(rule.device, deviceOf(*it->second));
+    }
     if (!parts.contains("kwargs"))
       return Status::ok();
-    MOE_ASSIGN_OR_RETURN(
-        auto words, document.entries(
-                        *parts["kwargs"], "kwargs",
-                        {"generate_device", "prefill_device", "generate_op",
-                         "prefill_op", "out_device", "device", "transfer_map",
-                         "per_layer_prefill_intput_threshold",
-                         "absorb_for_prefill", "n_routed_experts", "backend"}));
-    std::map<std::string, std::string> devices;
+    MOE_ASSIGN_OR_RETURN(auto words, argumentsOf(*parts["kwargs"]));
     for (const char *key :
          {"device", "generate_device", "prefill_device", "out_device"})
       if (auto it = words.find(key); it != words.end()) {
         MOE_ASSIGN_OR_RETURN(devices[key], deviceOf(*it->second));
       }
-    rule.device = devices.contains("generate_device")
-                      ? devices["generate_device"]
-                      : devices["device"];
+    for (const char *key : {"generate_device", "device"})
+      if (auto it = devices.find(key); it != devices.end()) {
+        rule.device = it->second;
+        break;
+      }
     for (auto [op, device] : {std::pair{"generate_op", "generate_device"},
                               std::pair{"prefill_op", "prefill_device"}})
       if (auto it = words.find(op); it != words.end())
@@ -292,17 +302,52 @@ private:
     if (auto it = devices.find("prefill_device"); it != devices.end() &&
                                                   !rule.device.empty() &&
                                                   it->second != rule.device)
-      noteOnce(rule.line, fmt::format("prefill_device is {}, generate_device "
-                                      "is {}: both phases run on {}, where the "
-                                      "weights are",
-                                      it->second, rule.device, rule.device));
+      noteOnce(rule.line,
+               fmt::format("prefill_device is {}, generate_device is {}: both "
+                           "phases run on {}, where the weights are; "
+                           "--stream-experts auto copies them to a GPU for "
+                           "long prompts",
+                           it->second, rule.device, rule.device));
     if (auto it = words.find("per_layer_prefill_intput_threshold");
-        it != words.end() && Document::scalar(*it->second) != "0")
-      noteOnce(document.lineOf(*it->second),
-               "layers are not streamed to a GPU for long prompts");
+        it != words.end()) {
+      const std::string word = Document::scalar(*it->second).value_or("");
+      int64_t threshold = 0;
+      if (llvm::StringRef(word).getAsInteger(10, threshold) || threshold < 0)
+        return document.error(*it->second,
+                              "per_layer_prefill_intput_threshold is a number "
+                              "of tokens, not " +
+                                  moert::quoted(word));
+      if (threshold > 0)
+        result.streamFrom = threshold;
+    }
     if (auto it = words.find("transfer_map"); it != words.end())
       MOE_RETURN_IF_ERROR(checkTransfers(*it->second));
     return Status::ok();
+  }
+
+  /// Returns the arguments of an operator. Those that do nothing here are said
+  /// once.
+  StatusOr<std::map<std::string, const yaml_node_t *>>
+  argumentsOf(const yaml_node_t &node) {
+    if (node.type != YAML_MAPPING_NODE)
+      return document.error(node, "kwargs is not a mapping");
+    static const std::set<std::string> known = {
+        "generate_device", "prefill_device",
+        "generate_op",     "prefill_op",
+        "out_device",      "device",
+        "transfer_map",    "per_layer_prefill_intput_threshold"};
+    std::map<std::string, const yaml_node_t *> found;
+    for (const yaml_node_pair_t &pair : std::span(
+             node.data.mapping.pairs.start, node.data.mapping.pairs.top)) {
+      const yaml_node_t &key = *document.node(pair.key);
+      const std::string name = Document::scalar(key).value_or("");
+      if (!known.contains(name))
+        noteOnce(document.lineOf(key),
+                 moert::quoted(name) + " has no effect here");
+      else if (!found.try_emplace(name, document.node(pair.value)).second)
+        return document.error(key, fmt::format("{} is there twice", name));
+    }
+    return found;
   }
 
   /// Maps "cpu", "cuda" and "cuda:1" to devices of the target.
@@ -409,7 +454,10 @@ private:
     std::string pattern = "^";
     for (char c : tensor)
       pattern += c == '.' ? std::string("\\.") : std::string(1, c);
-    result.tensorRules.push_back(pattern + "$=" + decision->device);
+    result.tensorRules.push_back(mlir::moe::rulesFrom(
+        fmt::format("{}:{}", std::filesystem::path(path).filename().string(),
+                    decision->line),
+        pattern + "$=" + decision->device));
     return Status::ok();
   }
 

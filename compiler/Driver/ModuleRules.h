@@ -24,6 +24,9 @@ namespace moec {
 struct ModuleRules {
   /// One rule per tensor, in the syntax of passes/moe/rules/TensorRules.h.
   std::vector<std::string> tensorRules;
+  /// Tokens of a prompt from which on layers are streamed to a GPU; 0: the file
+  /// says nothing of it.
+  int64_t streamFrom = 0;
   std::vector<std::string> notes; ///< Requests of the file that are ignored.
 };
 

@@ -121,11 +121,27 @@ std::string nearest(const TensorRule &rule, ArrayRef<StringAttr> tensors) {
 
 } // namespace
 
+/// Stands before and after a rule's source; no file name or pattern has it.
+static constexpr StringLiteral kSourceMark = "\x1f";
+
+std::string moe::rulesFrom(const std::string &source, const std::string &rule) {
+  return kSourceMark.str() + source + kSourceMark.str() + rule;
+}
+
 FailureOr<SmallVector<TensorRule>>
 moe::parseTensorRules(ModuleOp module, const moec::TargetDesc &target,
                       ArrayRef<std::string> texts) {
   SmallVector<TensorRule> rules;
   for (const std::string &text : texts) {
+    if (StringRef(text).starts_with(kSourceMark)) {
+      auto [source, rest] = StringRef(text).drop_front().split(kSourceMark);
+      FailureOr<TensorRule> rule = parseTensorRule(module, target, rest);
+      if (failed(rule))
+        return failure();
+      rule->text = source.str();
+      rules.push_back(std::move(*rule));
+      continue;
+    }
     SmallVector<StringRef> parts;
     StringRef(text).split(parts, ',');
     for (StringRef part : parts) {

@@ -25,6 +25,10 @@ struct TensorRule {
   std::string patternText;
 };
 
+/// Returns a rule whose reason, where it decides, is `source`, as in
+/// "rules.yaml:10", and not the text of the rule.
+std::string rulesFrom(const std::string &source, const std::string &rule);
+
 /// Parses the rules of all texts in order. Emits a user error for a rule
 /// without a device, an unknown device or an invalid pattern.
 FailureOr<SmallVector<TensorRule>>

@@ -67,7 +67,10 @@ ErrorStyle styleOf(std::string_view path) {
 }
 
 void route(Exchange exchange) {
-  const std::string &path = exchange.request.path;
+  // Some clients end paths with a slash.
+  std::string &path = exchange.request.path;
+  if (path.size() > 1 && path.ends_with('/'))
+    path.pop_back();
   // A HEAD is answered as a GET whose body the server leaves out.
   std::string method = exchange.request.method;
   if (method == "HEAD")

@@ -207,6 +207,12 @@ void reportUsage(Exchange exchange) {
   sendJson(*exchange.answer, {{"object", "list"}, {"data", std::move(data)}});
 }
 
+void showPage(Exchange exchange) {
+  const bool isFolder = exchange.request.path.ends_with("/web");
+  exchange.answer->send(302, "text/plain; charset=utf-8", "",
+                        {{"Location", isFolder ? "./" : "../"}});
+}
+
 void reportHealth(Exchange exchange) {
   ModelHost::Health health = exchange.context->host.health();
   Json json = {{"status", health.state}};

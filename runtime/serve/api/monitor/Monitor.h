@@ -11,6 +11,8 @@ namespace moert {
 
 // Endpoints.
 void reportHealth(Exchange exchange);
+/// Sends browsers to the server's page.
+void showPage(Exchange exchange);
 void reportMetrics(Exchange exchange);
 /// What the client has used since the server's start, by model; without keys,
 /// what each user has.

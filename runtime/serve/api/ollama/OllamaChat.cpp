@@ -279,6 +279,16 @@ Prepared prepareGenerate(const Backend &backend, const ApiSettings &settings,
   return preparePrompts(backend, settings, request.call.generate, {prompt});
 }
 
+/// Whether a template in Go's language is the prompt and nothing else, which
+/// clients send that write prompts of their own.
+bool isPromptAlone(std::string_view goTemplate) {
+  std::string words;
+  std::ranges::copy_if(goTemplate, std::back_inserter(words), [](char c) {
+    return c != ' ' && c != '\n' && c != '-';
+  });
+  return words == "{{.Prompt}}";
+}
+
 void readGenerate(const Field &body, const ApiSettings &settings,
                   GenerateRequest &request) {
   readCommon(body, settings, request.call);
@@ -289,7 +299,11 @@ void readGenerate(const Field &body, const ApiSettings &settings,
   request.isEmpty = request.prompt.empty() && request.suffix.empty();
   for (const Field &token : body["context"].list(size_t(kMostRequestTokens)))
     request.context.push_back(int32_t(token.integer(0, INT32_MAX).value_or(0)));
-  body["template"].refuse("the model's own template is used; with raw none is");
+  if (isPromptAlone(body["template"].text().value_or("")))
+    request.isRaw = true;
+  else if (!body["template"].text().value_or("").empty())
+    body["template"].refuse("the model's own template is used; {{ .Prompt }}, "
+                            "or raw, uses none");
   if (auto system = body["system"].text(); system && !system->empty())
     addMessage(request.call, {.role = "system", .content = *system});
   addMessage(request.call, {.role = "user", .content = request.prompt});
