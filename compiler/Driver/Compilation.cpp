@@ -402,7 +402,7 @@ Status packWeights(mlir::ModuleOp module, const CompileRequest &request,
                    const CompileInputs &given) {
   mlir::PassManager manager(module.getContext());
   manager.addPass(mlir::plan::createPlanPackWeightsPass(
-      {.all = request.weights == "pack"}));
+      {.all = request.weights == "pack", .load = request.weights == "load"}));
   if (mlir::failed(manager.run(module)))
     return Status(StatusCode::Internal, "plan-pack-weights failed");
   MOE_ASSIGN_OR_RETURN(PlaceWeightsOptions options,

@@ -192,9 +192,9 @@ Json planJson(const fb::Plan &plan, const ExplainSummary &summary) {
   json["files"] = Json::array();
   for (uint32_t i = 0; i < count(plan.files()); ++i) {
     const fb::File *file = plan.files()->Get(i);
-    bool packed = file->kind() == fb::FileKind::Packed;
+    constexpr const char *kinds[] = {"model", "packed", "loaded"};
     json["files"].push_back({{"path", string(file->path())},
-                             {"kind", packed ? "packed" : "model"},
+                             {"kind", kinds[int(file->kind())]},
                              {"bytes", file->bytes()}});
   }
   json["devices"] = Json::array();

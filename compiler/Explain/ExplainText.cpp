@@ -38,10 +38,13 @@ void modelGroup(Page &page, const fb::Plan &plan,
     page.line("options", escaped(text(plan.options())));
   for (uint32_t i = 0; i < count(plan.files()); ++i) {
     const fb::File *file = plan.files()->Get(i);
+    const bool isLoaded = file->kind() == fb::FileKind::Loaded;
     page.line(i == 0 ? "files" : "",
-              fmt::format("{} ({}{})", escaped(text(file->path())),
+              fmt::format("{} ({}{})",
+                          isLoaded ? "memory" : escaped(text(file->path())),
                           humanBytes(double(file->bytes())),
-                          file->kind() == fb::FileKind::Packed
+                          isLoaded ? ", weights laid out while they load"
+                          : file->kind() == fb::FileKind::Packed
                               ? ", weights repacked for this target"
                               : ""));
   }

@@ -3,6 +3,10 @@
 #include <fmt/format.h>
 
 using namespace mlir;
+using moert::ModelFile;
+using moert::ModelRows;
+using moert::RowSource;
+using moert::StackedRows;
 using moert::Status;
 using moert::StatusCode;
 using moert::StatusOr;

@@ -3,9 +3,10 @@
 #ifndef MOE_COMPILER_PACK_WEIGHTROWS_H
 #define MOE_COMPILER_PACK_WEIGHTROWS_H
 
-#include "compiler/Pack/RowSources.h"
+#include "compiler/Pack/ComputedRows.h"
 #include "dialects/plan/Plan.h"
 #include "runtime/base/MappedFile.h"
+#include "runtime/pack/RowSources.h"
 
 #include <map>
 
@@ -22,17 +23,17 @@ public:
   /// Returns the rows of a plan.weight in a model file or of a plan.derived.
   /// Fails with Io as ModelFile::open() does, with Unsupported for formats that
   /// cannot be converted, and with Internal for a source without a producer.
-  moert::StatusOr<std::unique_ptr<RowSource>> of(mlir::Value weight);
+  moert::StatusOr<std::unique_ptr<moert::RowSource>> of(mlir::Value weight);
 
   /// Returns a view of a plan.weight in a mapped model file. Fails as of()
   /// does.
   moert::StatusOr<moek::WeightView> mapped(mlir::Value weight);
 
 private:
-  moert::StatusOr<const ModelFile *> open(mlir::plan::FileOp file);
+  moert::StatusOr<const moert::ModelFile *> open(mlir::plan::FileOp file);
 
   bool forget_;
-  std::map<std::string, ModelFile> opened_;
+  std::map<std::string, moert::ModelFile> opened_;
   std::map<std::string, moert::MappedFile> mapped_;
 };
 

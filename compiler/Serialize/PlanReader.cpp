@@ -107,10 +107,14 @@ private:
   Value read(const fb::WeightT &weight) {
     std::string_view format =
         moek::formatInfo(*moek::formatFromNumber(weight.format)).name;
+    SmallVector<Value> sources;
+    for (uint32_t source : weight.sources)
+      sources.push_back(weights[source]);
     return builder.create<plan::WeightOp>(
-        location, weight.name, files[weight.file], weight.offset, ref(format),
-        weight.outer, weight.rows, weight.cols, weight.outer_stride,
-        weight.row_stride, plan::Layout(weight.layout), weight.checksum);
+        location, weight.name, files[weight.file], sources, weight.offset,
+        ref(format), weight.outer, weight.rows, weight.cols,
+        weight.outer_stride, weight.row_stride, plan::Layout(weight.layout),
+        weight.checksum);
   }
 
   void read(const fb::TokenizerT &t) {

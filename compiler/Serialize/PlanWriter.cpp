@@ -121,7 +121,7 @@ private:
   }
 
   Status write(plan::FileOp op) {
-    if (op.getHeaderHash().empty())
+    if (op.getHeaderHash().empty() && op.getKind() != plan::FileKind::Loaded)
       return Status(StatusCode::Internal,
                     "weights must be written before the plan that reads them");
     fb::FileT &file = add(result.files, op);
@@ -147,6 +147,8 @@ private:
     weight.outer_stride = op.getOuterStride();
     weight.row_stride = op.getRowStride();
     weight.checksum = op.getChecksum().str();
+    for (Value source : op.getSources())
+      weight.sources.push_back(index.at(source));
   }
 
   void write(plan::ConstantOp op) {

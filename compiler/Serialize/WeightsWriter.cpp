@@ -29,6 +29,9 @@
 #include <sys/statvfs.h>
 
 using namespace mlir;
+using moert::PackedFile;
+using moert::PackedHashes;
+using moert::PackedWeight;
 using moert::Status;
 using moert::StatusCode;
 using moert::StatusOr;

@@ -186,7 +186,8 @@ static LogicalResult verifyRows(Operation *op, Value weight, Layout layout) {
 //===----------------------------------------------------------------------===//
 
 void FileOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
-  setName(getResult(), getKind() == FileKind::Model ? "gguf" : "packed");
+  setName(getResult(),
+          getKind() == FileKind::Model ? "gguf" : stringifyFileKind(getKind()));
 }
 
 LogicalResult FileOp::verify() {
@@ -194,8 +195,9 @@ LogicalResult FileOp::verify() {
     return emitOpError() << "expected 0 <= header <= bytes, found header "
                          << getHeaderBytes() << " of " << getBytes()
                          << " bytes";
-  // The packed file gets its header and hash only when it is written.
-  if (getKind() == FileKind::Packed && getHeaderBytes() == 0 &&
+  // The packed file gets its header and hash only when it is written, a loaded
+  // one has none.
+  if (getKind() != FileKind::Model && getHeaderBytes() == 0 &&
       getHeaderHash().empty())
     return success();
   if (failed(verifyHash(*this, "hash", getHeaderHash(), 32)) ||
@@ -221,6 +223,28 @@ int64_t WeightOp::getExtentBytes() {
 WeightShape WeightOp::getWeightShape() { return ownShape(*this, getLayout()); }
 
 bool WeightOp::isInFile() { return true; }
+
+/// Checks that a weight has sources if it is loaded, and as many rows as these.
+static LogicalResult verifySources(WeightOp op, FileKind kind) {
+  if ((kind == FileKind::Loaded) != !op.getSources().empty())
+    return op.emitOpError() << "expected sources in a loaded file alone, found "
+                            << op.getSources().size() << " in a "
+                            << stringifyFileKind(kind) << " one";
+  int64_t rows = 0;
+  for (Value source : op.getSources()) {
+    auto weight = source.getDefiningOp<WeightOp>();
+    if (!weight || weight.getLayout() != Layout::Gguf ||
+        weight.getCols() != op.getCols())
+      return op.emitOpError() << "expected sources of " << op.getCols()
+                              << " columns in layout gguf";
+    rows += weight.getOuter() * weight.getRows();
+  }
+  if (kind == FileKind::Loaded && rows != op.getOuter() * op.getRows())
+    return op.emitOpError()
+           << "expected sources of " << op.getOuter() * op.getRows()
+           << " rows together, found " << rows;
+  return success();
+}
 
 LogicalResult WeightOp::verify() {
   if (failed(verifyShape(*this, getFormat(), getOuter(), getRows(), getCols())))
@@ -256,9 +280,10 @@ LogicalResult WeightOp::verify() {
     return emitOpError() << "expected bytes inside the file's "
                          << file.getBytes() << ", found offset " << getOffset()
                          << " and end " << end.value();
-  if (!getChecksum().empty())
-    return verifyHash(*this, "checksum", getChecksum(), 16);
-  return success();
+  if (!getChecksum().empty() &&
+      failed(verifyHash(*this, "checksum", getChecksum(), 16)))
+    return failure();
+  return verifySources(*this, file.getKind());
 }
 
 void DerivedOp::getAsmResultNames(OpAsmSetValueNameFn setName) {

@@ -71,7 +71,8 @@ def Plan_FileOp : Plan_FileEntry<"file"> {
     and, if it is recorded, the hash of sampled blocks identify the file
     (runtime/schema/plan.fbs). `path` is relative to the plan's folder or
     absolute. The file that plan-pack-weights plans has no path, header or hash
-    until it is written; until then, offsets into it do not count the header.
+    until it is written; until then, offsets into it do not count the header. A
+    `loaded` file has none either: moert makes its bytes in memory while it loads.
   }];
   let arguments = (ins Plan_FileKindAttr:$kind, StrAttr:$path, Plan_I64:$bytes,
                        Plan_I64:$header_bytes, StrAttr:$header_hash,
@@ -94,16 +95,19 @@ def Plan_WeightOp : Plan_WeightEntry<"weight", ["isInFile"]> {
     the next and from one row to the next. `format` is a name of
     kernels/quant/Formats.def. Panels of a layout other than gguf
     (kernels/Layout.h) are contiguous. `checksum`, if it is recorded, covers all
-    bytes of the weight (runtime/schema/plan.fbs).
+    bytes of the weight (runtime/schema/plan.fbs). A weight in a `loaded` file is
+    made of the rows of its `sources`, weights of model files in layout gguf, one
+    after the other.
   }];
-  let arguments = (ins StrAttr:$name, Plan_File:$file, Plan_I64:$offset, StrAttr:$format,
+  let arguments = (ins StrAttr:$name, Plan_File:$file, Variadic<Plan_Weight>:$sources,
+                       Plan_I64:$offset, StrAttr:$format,
                        Plan_I64:$outer, Plan_I64:$rows, Plan_I64:$cols,
                        Plan_I64:$outer_stride, Plan_I64:$row_stride,
                        DefaultValuedAttr<Plan_LayoutAttr, "Layout::Gguf">:$layout,
                        DefaultValuedStrAttr<StrAttr, "">:$checksum);
   let results = (outs Plan_Weight:$result);
   let assemblyFormat = [{
-    $name `in` $file `at` $offset `:` custom<Shape>($outer, $rows, $cols, $format)
+    $name `in` $file (`of` $sources^)? `at` $offset `:` custom<Shape>($outer, $rows, $cols, $format)
     `strides` ` ` `[` $outer_stride `,` $row_stride `]` (`layout` `` $layout^)?
     (`checksum` $checksum^)? attr-dict
   }];

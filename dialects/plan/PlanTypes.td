@@ -39,7 +39,8 @@ class Plan_Enum<string name, string summary, list<I32EnumAttrCase> cases>
 }
 
 def Plan_FileKind : Plan_Enum<"FileKind", "who wrote a file", [
-  I32EnumAttrCase<"Model", 0, "model">, I32EnumAttrCase<"Packed", 1, "packed">]>;
+  I32EnumAttrCase<"Model", 0, "model">, I32EnumAttrCase<"Packed", 1, "packed">,
+  I32EnumAttrCase<"Loaded", 2, "loaded">]>;
 def Plan_FileKindAttr : EnumAttr<Plan_Dialect, Plan_FileKind, "file_kind">;
 
 def Plan_DeviceKind : Plan_Enum<"DeviceKind", "what a device is", [

@@ -189,7 +189,7 @@ FailureOr<Value> PlanTables::addStored(WeightOp weight,
     return failure();
   Matrices m(weight.getTensorType());
   return Value(builder_.create<plan::WeightOp>(
-      weight.getLoc(), weight.getSymName(), *source, bytes.offset,
+      weight.getLoc(), weight.getSymName(), *source, ValueRange(), bytes.offset,
       nameOf(m.format), m.outer, m.rows, m.cols, bytes.outerStride,
       bytes.rowStride));
 }

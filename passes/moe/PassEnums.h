@@ -13,7 +13,7 @@ enum class MlaForm { Unset, Auto, None, Factored, Folded };
 
 /// Values of --weights. `Pack` allows moec to compute weights and write them to
 /// plan.weights; `Reference` only reads the model file.
-enum class WeightsMode { Auto, Pack, Reference };
+enum class WeightsMode { Auto, Pack, Load, Reference };
 
 /// Workload that placement optimises for: generation, reading prompts, or a
 /// typical request with both.
@@ -40,6 +40,7 @@ inline auto weightsModeValues() {
   return llvm::cl::values(
       clEnumValN(WeightsMode::Auto, "auto", "pack what gets faster by it"),
       clEnumValN(WeightsMode::Pack, "pack", "write plan.weights"),
+      clEnumValN(WeightsMode::Load, "load", "lay out while loading"),
       clEnumValN(WeightsMode::Reference, "reference",
                  "use the model file's bytes only"));
 }

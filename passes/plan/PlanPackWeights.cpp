@@ -19,6 +19,11 @@ namespace {
 constexpr uint64_t kAlignment = 64, kPage = 4096;
 constexpr uint64_t kHugePage = uint64_t(2) << 20;
 
+/// Returns the offset of a weight of `bytes` bytes that follows others.
+uint64_t placeAfter(uint64_t end, uint64_t bytes) {
+  return moert::alignUp(end, bytes >= kHugePage ? kPage : kAlignment);
+}
+
 /// A key of a weight's contents: weights of all programs in one context with
 /// the same name, shape, layout and source bytes have equal keys.
 using Key = std::vector<const void *>;
@@ -54,8 +59,7 @@ public:
     Value rows = copy(entry.getUnpacked());
     WeightShape shape = entry.getWeightShape();
     uint64_t bytes = uint64_t(shape.bytes());
-    uint64_t offset =
-        moert::alignUp(end, bytes >= kHugePage ? kPage : kAlignment);
+    uint64_t offset = placeAfter(end, bytes);
     end = offset + bytes;
     builder.create<PackedOp>(entry.getLoc(), entry.getWeightName(), rows,
                              shape.layout, int64_t(offset));
@@ -111,26 +115,57 @@ private:
            llvm::any_of(entry->getUsers(), llvm::IsaPred<InstOp>);
   }
 
-  /// The program's entry for the file, or null if it reads nothing of it.
+  /// Returns the weights of model files whose rows, one after another, are
+  /// those of the entry; none if they are computed in another way.
+  static SmallVector<Value> sourcesOf(WeightEntryInterface entry) {
+    Value rows = entry.getUnpacked();
+    if (rows.getDefiningOp<WeightOp>())
+      return {rows};
+    auto derived = rows.getDefiningOp<DerivedOp>();
+    if (derived && isa<moe::StackAttr>(derived.getSource()))
+      return derived.getParts();
+    return {};
+  }
+
+  /// The program's entry for plan.weights, or null if it reads nothing of it.
   FileOp pack(ProgramOp program, Packing &packing) {
     Block &block = program.getBody().front();
     auto entries = llvm::to_vector(block.getOps<WeightEntryInterface>());
     if (llvm::none_of(entries, [&](auto entry) { return isToBePacked(entry); }))
       return {};
     OpBuilder builder(entries.front());
-    auto file = builder.create<FileOp>(program.getLoc(), FileKind::Packed,
-                                       /*path=*/"", /*bytes=*/0,
-                                       /*header_bytes=*/0, /*header_hash=*/"");
+    auto createFile = [&](FileKind kind) {
+      return builder.create<FileOp>(program.getLoc(), kind, /*path=*/"",
+                                    /*bytes=*/0, /*header_bytes=*/0,
+                                    /*header_hash=*/"");
+    };
+    // A loaded file is the last one.
+    auto file = createFile(FileKind::Packed);
+    auto loaded = createFile(FileKind::Loaded);
+    uint64_t loadedEnd = 0;
     for (WeightEntryInterface entry : entries) {
       if (!isToBePacked(entry))
         continue;
-      auto [offset, isNew] = packing.add(entry);
-      (isNew ? numPacked : numShared) += 1;
-      builder.setInsertionPoint(entry);
       WeightShape shape = entry.getWeightShape();
+      SmallVector<Value> sources;
+      if (load)
+        sources = sourcesOf(entry);
+      int64_t offset = 0;
+      if (sources.empty()) {
+        bool isNew = false;
+        std::tie(offset, isNew) = packing.add(entry);
+        (isNew ? numPacked : numShared) += 1;
+      } else {
+        offset = int64_t(placeAfter(loadedEnd, uint64_t(shape.bytes())));
+        loadedEnd = uint64_t(offset + shape.bytes());
+        loaded.setBytes(int64_t(loadedEnd));
+        ++numLoaded;
+      }
+      builder.setInsertionPoint(entry);
       std::string_view format = moek::formatInfo(shape.format).name;
       auto stored = builder.create<WeightOp>(
-          entry.getLoc(), entry.getWeightName(), file, offset,
+          entry.getLoc(), entry.getWeightName(),
+          sources.empty() ? file : loaded, sources, offset,
           StringRef(format.data(), format.size()), shape.outer, shape.rows,
           shape.cols, shape.matrixBytes(), shape.rowBytes(), shape.layout);
       entry->getResult(0).replaceUsesWithIf(
@@ -140,8 +175,11 @@ private:
     }
     // In reverse order, users are erased before the definitions that they use.
     for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
-      if (isa<WeightEntryInterface, FileOp>(op) && op.use_empty())
+      if (isa<WeightEntryInterface, FileOp>(op) && op.use_empty()) {
+        if (&op == file)
+          file = nullptr;
         op.erase();
+      }
     return file;
   }
 };

@@ -164,7 +164,9 @@ def PlanPackWeightsPass : Plan_Pass<"plan-pack-weights"> {
     page or more at pages. With `all`, every weight is copied, so that a plan does
     not need the model. All programs of the module, such as rungs of a ladder, have
     one file, in which equal bytes are once: those of weights with the same name,
-    layout and origin.
+    layout and origin. With `load`, plan.weights has only what is computed: a
+    weight that is to have another layout, or rows of several weights, is in a
+    `loaded` file of its program, which has no bytes on the disk.
 
     It is not in moe-plan: rungs are in one module after they have been lowered.
 
@@ -175,10 +177,13 @@ def PlanPackWeightsPass : Plan_Pass<"plan-pack-weights"> {
   }];
   let options = [
     Option<"all", "all", "bool", "false", "Copy weights of the model file too">,
+    Option<"load", "load", "bool", "false",
+           "Leave to moert what only gets another layout or is put together">,
   ];
   let statistics = [
     Statistic<"numPacked", "packed", "Weights to be written">,
     Statistic<"numShared", "shared", "Weights that another program has written">,
+    Statistic<"numLoaded", "loaded", "Weights to be laid out while they load">,
   ];
 }
 

@@ -1,6 +1,7 @@
 #include "runtime/base/MappedFile.h"
 
 #include "runtime/base/HostCpu.h"
+#include "runtime/base/PrivateMemory.h"
 #include "runtime/base/Temporaries.h"
 #include "runtime/base/Text.h"
 
@@ -18,42 +19,6 @@
 namespace moert {
 
 namespace {
-/// Maps a file (shared) or, if `fd` is -1, private memory. The address is a
-/// multiple of a huge page, as is the file's offset 0, so that large folios of
-/// the page cache can be mapped whole. The advice makes the system read or
-/// allocate missing pages as huge pages: decode from 2 MiB folios is about 8 %
-/// faster than from small ones. Returns MAP_FAILED and sets errno like mmap.
-void *mapInHugePages(int fd, size_t bytes, int protection) {
-  constexpr size_t kHuge = size_t(2) << 20;
-  if (bytes > SIZE_MAX - 2 * kHuge) {
-    errno = ENOMEM;
-    return MAP_FAILED;
-  }
-  void *space = ::mmap(nullptr, bytes + kHuge, PROT_NONE,
-                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (space == MAP_FAILED)
-    return MAP_FAILED;
-  auto *begin = static_cast<uint8_t *>(space);
-  size_t before = (kHuge - reinterpret_cast<uintptr_t>(space) % kHuge) % kHuge;
-  int flags = fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED;
-  void *data =
-      ::mmap(begin + before, bytes, protection, flags | MAP_FIXED, fd, 0);
-  if (data == MAP_FAILED) {
-    int error = errno;
-    ::munmap(space, bytes + kHuge);
-    errno = error;
-    return MAP_FAILED;
-  }
-  size_t page = static_cast<size_t>(::sysconf(_SC_PAGE_SIZE));
-  size_t used = before + (bytes + page - 1) / page * page;
-  if (before > 0)
-    ::munmap(space, before);
-  ::munmap(begin + used, bytes + kHuge - used);
-  // The advice is optional: not every system and file system follows it.
-  (void)::madvise(data, bytes, MADV_HUGEPAGE);
-  return data;
-}
-
 /// Tells the system that single pages of this range are read, in any order.
 void adviseRandom(uint8_t *begin, size_t bytes) {
   (void)::madvise(begin, bytes, MADV_NOHUGEPAGE);
@@ -112,14 +77,43 @@ MappedFile::PageUse MappedFile::pageUse() const {
   return use;
 }
 
-Status MappedFile::copyToMemory(std::span<const NodeBytes> parts,
-                                const std::function<void(int)> &prefer) {
+Status MappedFile::copyToMemory() {
+  const Extent all{0, size()};
+  return copyToMemory({&all, 1});
+}
+
+/// Returns the parts of `extents` outside of `holes`, which are ascending and
+/// disjoint pairs of begin and end.
+static std::vector<Extent>
+without(std::span<const Extent> extents,
+        std::span<const std::pair<uint64_t, uint64_t>> holes) {
+  std::vector<Extent> result;
+  for (const Extent &extent : extents) {
+    uint64_t at = extent.offset;
+    for (auto [begin, end] : holes) {
+      if (end <= at || begin >= extent.end())
+        continue;
+      if (begin > at)
+        result.push_back({at, begin - at});
+      at = end;
+    }
+    if (at < extent.end())
+      result.push_back({at, extent.end() - at});
+  }
+  return result;
+}
+
+Status MappedFile::copyToMemory(std::span<const Extent> extents,
+                                const NodePlaces &places,
+                                const PiecesOptions &options) {
+  constexpr uint64_t kPiece = uint64_t(4) << 20;
   if (size() == 0)
     return Status::ok();
+  const std::vector<Extent> wanted = without(extents, rowPages_);
   uint64_t available = hostMemoryBytes(); // 0 where the system does not tell
-  uint64_t copied = size();
-  for (auto [begin, end] : rowPages_)
-    copied -= end - begin;
+  uint64_t copied = 0;
+  for (const Extent &extent : wanted)
+    copied += extent.bytes;
   void *copy = MAP_FAILED;
   if (available == 0 || copied <= available)
     copy = mapInHugePages(-1, size(), PROT_READ | PROT_WRITE);
@@ -129,7 +123,7 @@ Status MappedFile::copyToMemory(std::span<const NodeBytes> parts,
                       humanBytes(double(copied)) + " of " +
                       humanBytes(double(available)) + ")");
   auto *to = static_cast<uint8_t *>(copy);
-  if (!parts.empty())
+  if (!places.parts.empty())
     (void)::madvise(copy, size(), MADV_NOHUGEPAGE);
   Status status = Status::ok();
   for (auto [begin, end] : rowPages_) {
@@ -141,30 +135,12 @@ Status MappedFile::copyToMemory(std::span<const NodeBytes> parts,
     }
     adviseRandom(to + begin, end - begin);
   }
-  size_t done = 0, rows = 0;
-  auto copyUpTo = [&](uint64_t end, int node) {
-    if (!parts.empty() && status.isOk() && done < end)
-      prefer(node);
-    while (status.isOk() && done < end) {
-      while (rows < rowPages_.size() && rowPages_[rows].second <= done)
-        ++rows;
-      uint64_t next = rows < rowPages_.size() ? rowPages_[rows].first : end;
-      if (next <= done) {
-        done = std::min(rowPages_[rows].second, end);
-        continue;
-      }
-      next = std::min(next, end);
-      status = file_.readAt(done, to + done, next - done);
-      done = next;
-    }
-  };
-  for (const NodeBytes &part : parts) {
-    copyUpTo(part.begin, -1);
-    copyUpTo(part.end, part.node);
-  }
-  copyUpTo(size(), -1);
-  if (!parts.empty())
-    prefer(-1);
+  if (status.isOk())
+    status = fillPieces(wanted, places, kPiece, options, [&] {
+      return [&](uint64_t begin, uint64_t end) {
+        return file_.readAt(begin, to + begin, end - begin);
+      };
+    });
   if (!status.isOk()) {
     ::munmap(copy, size());
     return status;

@@ -4,6 +4,7 @@
 #define MOE_RUNTIME_BASE_MAPPEDFILE_H
 
 #include "runtime/base/InputFile.h"
+#include "runtime/base/NodePieces.h"
 
 #include <cstdint>
 #include <functional>
@@ -13,14 +14,6 @@
 #include <vector>
 
 namespace moert {
-
-/// A range of bytes in a file that only workers on one memory node read.
-struct NodeBytes {
-  uint64_t begin, end;
-  int node;
-
-  bool operator==(const NodeBytes &) const = default;
-};
 
 /// Owns a shared read-only mapping of a whole regular file, in huge pages where
 /// the system supports them for files. Pages use memory only once they are
@@ -43,17 +36,20 @@ public:
   void readByRows(uint64_t begin, uint64_t end);
 
   /// Replaces the mapping by a copy in private memory, in huge pages where
-  /// available. This costs memory of the file's size and the time to read it;
-  /// reading is then faster than from scattered pages of the page cache. Fails
-  /// with DoesNotFit or Io and changes nothing in that case. The copy is of the
-  /// file that was opened, even if another file has its name by now.
+  /// available, which all threads read. This costs memory of the copied bytes
+  /// and the time to read them; reading is then faster than from scattered
+  /// pages of the page cache. Fails with DoesNotFit or Io and changes nothing
+  /// in that case. The copy is of the file that was opened, even if another
+  /// file has its name by now.
   ///
-  /// `parts`, which are ascending and disjoint, go to the memory of their
-  /// nodes: prefer(node) is called before each is touched, and prefer(-1)
-  /// before the other bytes. With parts, huge pages are not used, because parts
-  /// are smaller.
-  Status copyToMemory(std::span<const NodeBytes> parts = {},
-                      const std::function<void(int node)> &prefer = {});
+  /// Only `extents`, ascending and disjoint, are copied; other bytes are zeros
+  /// then. With parts in `places`, huge pages are not used, because parts are
+  /// smaller.
+  Status copyToMemory(std::span<const Extent> extents,
+                      const NodePlaces &places = {},
+                      const PiecesOptions &options = {});
+  /// Copies the whole file.
+  Status copyToMemory();
 
   /// Bytes of the file or its copy that this process has touched, and how many
   /// of these are in huge pages. Zeros if unknown. Costs milliseconds per GiB.
@@ -66,6 +62,8 @@ public:
   /// Returns whether copyToMemory() has made a copy.
   bool isCopy() const { return isCopy_; }
   const std::string &path() const { return file_.path(); }
+  /// The file, for reading without the mapping.
+  const InputFile &file() const { return file_; }
 
 private:
   explicit MappedFile(InputFile file) : file_(std::move(file)) {}

@@ -4,6 +4,7 @@
 #include "runtime/chat/FreeText.h"
 #include "runtime/chat/Speech.h"
 #include "runtime/chat/ToolValue.h"
+#include "runtime/chat/ValueText.h"
 #include "runtime/constrain/JsonSchema.h"
 #include "runtime/text/StreamDecoder.h"
 
@@ -14,6 +15,23 @@ namespace moert {
 
 using Json = nlohmann::ordered_json;
 using Body = ToolFormat::Body;
+
+const JsonTextOptions &CallGrammar::python() {
+  static const JsonTextOptions options = {
+      .notation = JsonTextOptions::Notation::Python, .toJson = jsonOfPython};
+  return options;
+}
+
+/// Gemma's notation, whose quotes are a control token of some vocabularies.
+const JsonTextOptions &CallGrammar::bare() {
+  static const JsonTextOptions options = {
+      .notation = JsonTextOptions::Notation::Bare,
+      .quotes = {controlBytes(kBareQuote), std::string(kBareQuote)},
+      .toJson = [](std::string_view text) {
+        return jsonOfBare(namedControls(text));
+      }};
+  return options;
+}
 
 /// A mark in which kNumber stands for digits. Blanks at those of its ends that
 /// are free may be left out: models differ in them.
@@ -89,14 +107,13 @@ StatusOr<ExprId> CallGrammar::call(const ToolFormat &form, const Tool &tool) {
     body = arguments(tool);
     break;
   case Body::NamedBare:
-    body = grammar_.sequence(
-        {grammar_.bytes("{"),
-         textWithout(grammar_, fmt::format("text{}", texts_++), {form.close},
-                     {.hasControls = true}),
-         grammar_.bytes("}")});
+    body = arguments(tool, bare_, bare());
     break;
   case Body::Tagged:
     body = tagged(form, tool);
+    break;
+  case Body::Keywords:
+    body = keywords(tool);
     break;
   }
   if (!body)
@@ -110,6 +127,8 @@ StatusOr<ExprId> CallGrammar::object(const ToolFormat &form, const Tool &tool) {
   auto key = [&](const std::string &name) {
     return json_.stringOf(std::set<std::string>{name});
   };
+  if (form.nameKey.empty())
+    return json_.objectOf({{key(tool.name), body, true}}, {});
   std::vector<JsonText::Member> members = {
       {key(form.nameKey), json_.constant(tool.name), true},
       {key(form.argumentsKey), body, true}};
@@ -140,20 +159,22 @@ ExprId CallGrammar::head(const ToolFormat &form, const std::string &name) {
 // Arguments
 //===----------------------------------------------------------------------===//
 
-StatusOr<ExprId> CallGrammar::arguments(const Tool &tool) {
+StatusOr<ExprId> CallGrammar::arguments(const Tool &tool, JsonText &any,
+                                        const JsonTextOptions &notation) {
   Json schema = tool.parameters;
   // No schema, and one that says nothing, allow all objects.
   if (!schema.is_object())
     schema = Json::object();
   if (!schema.contains("type"))
     schema["type"] = "object";
-  return schemaExpr(tool, schema, json_.object(), "");
+  return schemaExpr(tool, schema, any.object(), "", notation);
 }
 
 StatusOr<ExprId> CallGrammar::schemaExpr(const Tool &tool, const Json &schema,
                                          ExprId otherwise,
-                                         std::string_view place) {
-  StatusOr<Grammar> parsed = parseJsonSchema(schema);
+                                         std::string_view place,
+                                         const JsonTextOptions &notation) {
+  StatusOr<Grammar> parsed = parseJsonSchema(schema, notation);
   if (parsed) {
     Status status = parsed->check();
     if (status)
@@ -166,7 +187,8 @@ StatusOr<ExprId> CallGrammar::schemaExpr(const Tool &tool, const Json &schema,
   return otherwise;
 }
 
-StatusOr<ExprId> CallGrammar::tagged(const ToolFormat &form, const Tool &tool) {
+StatusOr<Series> CallGrammar::parameters(const Tool &tool, bool hasOthers,
+                                         const MakeParameter &make) {
   const Json none = Json::object();
   const Json &schema = tool.parameters.is_object() ? tool.parameters : none;
   auto found = schema.find("properties");
@@ -175,8 +197,7 @@ StatusOr<ExprId> CallGrammar::tagged(const ToolFormat &form, const Tool &tool) {
   const Json required = schema.value("required", Json::array());
   Series all{.isAnyOrder = true};
   for (const auto &[name, each] : properties.items()) {
-    MOE_ASSIGN_OR_RETURN(
-        ExprId one, parameter(form, tool, grammar_.bytes(name), name, each));
+    MOE_ASSIGN_OR_RETURN(ExprId one, make(name, each));
     all.entries.push_back(one);
     all.isRequired.push_back(required.is_array() &&
                              std::find(required.begin(), required.end(),
@@ -186,28 +207,67 @@ StatusOr<ExprId> CallGrammar::tagged(const ToolFormat &form, const Tool &tool) {
   // so.
   auto more = schema.find("additionalProperties");
   const bool isOpen = more == schema.end() ? !isListed : *more != false;
-  if (isOpen && form.closeOf("x") == form.closeOf("y")) {
+  if (isOpen && hasOthers) {
     MOE_ASSIGN_OR_RETURN(
         ExprId one,
-        parameter(form, tool, otherName(form, properties), "",
-                  more != schema.end() && more->is_object() ? *more : Json()));
+        make("", more != schema.end() && more->is_object() ? *more : Json()));
     all.rest.push_back(one);
   }
+  return all;
+}
+
+StatusOr<ExprId> CallGrammar::tagged(const ToolFormat &form, const Tool &tool) {
+  auto make = [&](const std::string &name, const Json &schema) {
+    const ExprId written = name.empty()
+                               ? otherName(text(form.parameterNameClose), tool)
+                               : grammar_.bytes(name);
+    return parameter(form, tool, written, name, schema);
+  };
+  MOE_ASSIGN_OR_RETURN(
+      Series all,
+      parameters(tool, form.closeOf("x") == form.closeOf("y"), make));
   // Some leave a line for parameters that are not there.
   const std::string &before =
-      isListed && !properties.empty() ? form.parameterClose : form.nameClose;
+      all.entries.empty() ? form.nameClose : form.parameterClose;
   return grammar_.sequence({grammar_.series(std::move(all)),
                             before.ends_with('\n')
                                 ? grammar_.optional(grammar_.bytes("\n"))
                                 : grammar_.empty()});
 }
 
-/// A name of a parameter that is none of these.
-ExprId CallGrammar::otherName(const ToolFormat &form, const Json &properties) {
-  const ExprId name = text(form.parameterNameClose);
+/// What stands between the brackets of a call as Python writes it.
+StatusOr<ExprId> CallGrammar::keywords(const Tool &tool) {
+  const CharSet letters = {{'A', 'Z'}, {'_', '_'}, {'a', 'z'}};
+  auto make = [&](const std::string &name,
+                  const Json &schema) -> StatusOr<ExprId> {
+    ExprId written = grammar_.bytes(name);
+    if (name.empty())
+      written = otherName(
+          grammar_.sequence(
+              {grammar_.chars(letters),
+               grammar_.repeat(
+                   grammar_.chars(
+                       {{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}}),
+                   0, 64)}),
+          tool);
+    MOE_ASSIGN_OR_RETURN(ExprId value,
+                         writtenValue(tool, name, schema, /*isPython=*/true));
+    return grammar_.sequence({written, json_.space(), grammar_.bytes("="),
+                              json_.space(), value, json_.space()});
+  };
+  MOE_ASSIGN_OR_RETURN(Series all, parameters(tool, /*hasOthers=*/true, make));
+  all.separator = grammar_.sequence({grammar_.bytes(","), json_.space()});
+  return grammar_.sequence({json_.space(), grammar_.series(std::move(all))});
+}
+
+/// A name of a parameter that is none of the tool's schema.
+ExprId CallGrammar::otherName(ExprId name, const Tool &tool) {
   std::set<std::string> known;
-  for (const auto &[each, schema] : properties.items())
-    known.insert(each);
+  if (tool.parameters.is_object())
+    if (auto found = tool.parameters.find("properties");
+        found != tool.parameters.end() && found->is_object())
+      for (const auto &[each, schema] : found->items())
+        known.insert(each);
   std::string key = "no name of";
   for (const std::string &each : known)
     key += " " + Json(each).dump();
@@ -243,14 +303,30 @@ StatusOr<ExprId> CallGrammar::value(const ToolFormat &form, const Tool &tool,
   };
   // Strings between marks are plain text.
   if (!allowed.values.empty()) {
-    for (const Json &each : allowed.values)
-      if (each.is_string())
-        add("string", grammar_.bytes(each.get<std::string>()));
+    for (const Json &each : allowed.values) {
+      if (!each.is_string())
+        continue;
+      const std::string written = each.get<std::string>();
+      add("string", grammar_.bytes(written));
+      if (!form.textOpen.empty())
+        add("string", grammar_.bytes(form.textOpen + written + form.textClose));
+    }
   } else if (allowed.allows("string")) {
-    StatusOr<ExprId> written = plainText(tool, name, schema, close);
-    if (!written)
-      return written.status();
-    add("string", *written);
+    MOE_ASSIGN_OR_RETURN(ExprId written, plainText(tool, name, schema, close));
+    if (!form.textOpen.empty())
+      written = grammar_.checked(
+          written, std::make_shared<const TextCheck>(
+                       "no " + form.textOpen,
+                       [mark = form.textOpen](std::string_view text) {
+                         return !text.starts_with(mark);
+                       }));
+    add("string", written);
+    if (!form.textOpen.empty()) {
+      MOE_ASSIGN_OR_RETURN(
+          ExprId marked, plainText(tool, name, schema, form.textClose + close));
+      add("string", grammar_.sequence({grammar_.bytes(form.textOpen), marked,
+                                       grammar_.bytes(form.textClose)}));
+    }
     // Such text may be any value, unless attributes tell them apart.
     if (form.typeAttributes.empty())
       return grammar_.choice(std::move(ways));
@@ -263,7 +339,9 @@ StatusOr<ExprId> CallGrammar::value(const ToolFormat &form, const Tool &tool,
       add("object", textWithout(grammar_, fmt::format("text{}", texts_++), {},
                                 {.hasControls = true}));
     } else {
-      MOE_ASSIGN_OR_RETURN(ExprId json, jsonValue(tool, name, schema));
+      MOE_ASSIGN_OR_RETURN(
+          ExprId json, writtenValue(tool, name, schema,
+                                    form.values == ToolFormat::Values::Python));
       if (form.typeAttributes.empty()) {
         add("object", json);
       } else {
@@ -279,13 +357,6 @@ StatusOr<ExprId> CallGrammar::value(const ToolFormat &form, const Tool &tool,
           add(type, json);
         }
       }
-      if (form.values == ToolFormat::Values::Python)
-        for (auto [type, words] : std::initializer_list<
-                 std::pair<const char *, std::vector<std::string>>>{
-                 {"boolean", {"True", "False"}}, {"null", {"None"}}})
-          if (allowed.allows(type) && allowed.values.empty())
-            for (const std::string &word : words)
-              add(type, grammar_.bytes(word));
     }
   }
   return grammar_.choice(std::move(ways));
@@ -316,13 +387,16 @@ void CallGrammar::addDefinitions(const Tool &tool, Json &schema) {
       schema[key] = tool.parameters[key];
 }
 
-StatusOr<ExprId> CallGrammar::jsonValue(const Tool &tool,
-                                        const std::string &name, Json schema) {
+StatusOr<ExprId> CallGrammar::writtenValue(const Tool &tool,
+                                           const std::string &name, Json schema,
+                                           bool isPython) {
+  JsonText &any = isPython ? python_ : json_;
   if (schema.is_null())
-    return json_.value();
+    return any.value();
   addDefinitions(tool, schema);
-  return schemaExpr(tool, schema, json_.value(),
-                    " at parameter " + moert::quoted(name));
+  return schemaExpr(tool, schema, any.value(),
+                    " at parameter " + moert::quoted(name),
+                    isPython ? python() : JsonTextOptions());
 }
 
 } // namespace moert

@@ -4,6 +4,7 @@
 #include "runtime/chat/MarkText.h"
 #include "runtime/chat/ReplyGrammar.h"
 #include "runtime/chat/ToolCalls.h"
+#include "runtime/chat/ValueText.h"
 #include "runtime/constrain/Matcher.h"
 #include "runtime/text/StreamDecoder.h"
 
@@ -101,7 +102,7 @@ public:
     }
     // What tools are described by may show another form than earlier turns do.
     const bool hasOwn = !forms.empty();
-    for (const ToolFormat &known : knownToolFormats(told)) {
+    for (const ToolFormat &known : knownToolFormats(told, tokenizer_)) {
       const std::string_view mark = markOf(known.firstMark());
       if (hasOwn &&
           (told.find(mark) == told.npos ||
@@ -295,11 +296,11 @@ private:
     // What is known of a form is more than one text shows. A form that reads
     // what it would not have written so is the last resort.
     std::vector<ToolFormat> forms;
-    for (const ToolFormat &known :
-         knownToolFormats(namedControls(one_.text) + std::string(told)))
+    for (const ToolFormat &known : knownToolFormats(
+             namedControls(one_.text) + std::string(told), tokenizer_))
       forms.push_back(withControls(known, tokenizer_));
     for (std::optional<ToolFormat> form :
-         {jsonForm(), namedForm(), taggedForm()})
+         {jsonForm(), namedForm(), taggedForm(), keywordForm()})
       if (form)
         forms.push_back(*std::move(form));
     std::erase_if(forms,
@@ -390,8 +391,11 @@ private:
     form.nameKey.clear();
     form.argumentsKey.clear();
     size_t index = 0, idAt = 0, nameAt = 0;
+    bool isKey = false;
     for (const auto &[key, value] : object.items()) {
-      if (value == kNames[0]) {
+      if (key == kNames[0] && value.is_object() && object.size() == 1) {
+        isKey = true;
+      } else if (value == kNames[0]) {
         form.nameKey = key;
         nameAt = index;
       } else if (value.is_object() && value.contains(kKeys[0])) {
@@ -403,7 +407,7 @@ private:
       ++index;
     }
     form.idIsFirst = !form.idKey.empty() && idAt < nameAt;
-    if (form.nameKey.empty() || form.argumentsKey.empty())
+    if (!isKey && (form.nameKey.empty() || form.argumentsKey.empty()))
       return std::nullopt;
     const std::string_view all = text;
     const std::string_view before = all.substr(0, first.begin),
@@ -554,6 +558,41 @@ private:
     return withTypes(std::move(form));
   }
 
+  /// Calls as Python writes them, between marks.
+  std::optional<ToolFormat> keywordForm() const {
+    const Written &from = two_ ? *two_ : one_;
+    const std::string_view all = from.text;
+    std::vector<Span> calls;
+    size_t at = 0;
+    for (const ProbeCall &call : from.calls) {
+      Span span{all.find(call.name, at)};
+      if (!span.exists())
+        return std::nullopt;
+      const size_t open = span.begin + call.name.size();
+      if (!all.substr(open).starts_with('('))
+        return std::nullopt;
+      const size_t size = KeywordScanner().find(all.substr(open + 1));
+      if (size == all.npos)
+        return std::nullopt;
+      at = span.end = open + 1 + size + 1;
+      calls.push_back(span);
+    }
+    ToolFormat form{.name = "own",
+                    .body = Body::Keywords,
+                    .sectionOpen = std::string(all.substr(0, calls[0].begin)),
+                    .sectionClose =
+                        std::string(withoutBlanksAtEnd(all.substr(at))),
+                    .close = ")",
+                    .between = ", ",
+                    .nameClose = "("};
+    if (calls.size() > 1)
+      form.between = all.substr(calls[0].end, calls[1].begin - calls[0].end);
+    // Brackets alone are no marks: any text may have them.
+    const bool isMarked = withoutBlanks(form.sectionOpen).size() > 1 &&
+                          !form.sectionClose.empty();
+    return isMarked ? std::optional(std::move(form)) : std::nullopt;
+  }
+
   /// Sets what stands behind a name if it has the call's number.
   static void setNumbered(ToolFormat &form, std::string_view head,
                           std::string_view second) {
@@ -569,6 +608,32 @@ private:
     form.attributes = numbered.substr(form.nameClose.size(),
                                       numbered.size() - form.nameClose.size() -
                                           form.headEnd.size());
+  }
+
+  /// Some templates put marks around a text that could be taken for marks.
+  void learnTextMarks(ToolFormat &form) const {
+    constexpr std::string_view value = "<vq>";
+    const std::optional<Written> written =
+        write({{kNames[0], {{"zqmarkup", value}}}});
+    if (!written)
+      return;
+    const std::string_view text = written->text;
+    const std::string_view last = markOf(
+        form.valueOpen.empty() ? form.parameterNameClose : form.valueOpen);
+    const size_t at = text.find(value);
+    const size_t close =
+        at == text.npos ? at : text.find(markOf(form.closeOf("zqmarkup")), at);
+    const size_t open = at == text.npos ? at : text.rfind(last, at);
+    if (open == text.npos || close == text.npos)
+      return;
+    const std::string_view before =
+        withoutBlanks(text.substr(open + last.size(), at - open - last.size()));
+    const std::string_view after = withoutBlanks(
+        text.substr(at + value.size(), close - at - value.size()));
+    if (before.empty() || after.empty())
+      return;
+    form.textOpen = before;
+    form.textClose = after;
   }
 
   /// Learns what stands before values of each type, and how they are written.
@@ -610,6 +675,7 @@ private:
       if (!form.typeAttributes.contains("null"))
         form.typeAttributes["null"] = form.attributesOf("object");
     }
+    learnTextMarks(form);
     // The notation that reads all of it is the model's.
     for (auto values :
          {ToolFormat::Values::Python, ToolFormat::Values::Nested}) {

@@ -18,8 +18,8 @@ struct FreeTextOptions {
 
 /// Returns an expression for every text that contains none of the marks. Marks
 /// may have control tokens (controlBytes() of StreamDecoder.h): up to the first
-/// of them, they are marks already. `name` is the beginning of its rules' names,
-/// which must be new.
+/// of them, they are marks already. `name` is the beginning of its rules'
+/// names, which must be new.
 ExprId textWithout(Grammar &grammar, const std::string &name,
                    const std::vector<std::string_view> &marks,
                    const FreeTextOptions &options = {});

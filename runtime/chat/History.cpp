@@ -429,6 +429,11 @@ void fitTools(Json &variables, const TemplateHabits &habits) {
       parameters.emplace("type", "object");
     if (parameters.value("type", Json()) == "object")
       parameters.emplace("properties", Json::object());
+    if (auto all = parameters.find("properties");
+        habits.wantsDescriptions && all != parameters.end() && all->is_object())
+      for (Json &property : *all)
+        if (property.is_object())
+          property.emplace("description", "");
   }
 }
 

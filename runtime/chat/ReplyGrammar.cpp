@@ -196,7 +196,10 @@ private:
       return grammar_.sequence({to, mark(channels().body)});
     const ExprId others =
         grammar_.repeat(grammar_.choice({anyChannel(), type()}), 0, 3);
-    return grammar_.sequence({others, to, others, mark(channels().body)});
+    // Some say it twice: before the channel and behind it.
+    const ExprId again = grammar_.optional(grammar_.sequence({to, others}));
+    return grammar_.sequence(
+        {others, to, others, again, mark(channels().body)});
   }
 
   StatusOr<ExprId> callMessage(const Tool &tool) {
@@ -234,17 +237,16 @@ private:
       headers.push_back(mark(channel));
     ExprId header = grammar_.choice(std::move(headers));
     if (isFree() && !channels().channel.empty())
-      header = grammar_.sequence({grammar_.choice({header, anyChannel()}),
-                                  grammar_.optional(type())});
+      header = grammar_.sequence(
+          {grammar_.choice({header, anyChannel()}), grammar_.optional(type())});
     const ExprId before =
         repeated(grammar_.sequence({header, body, text, next}));
     std::vector<ExprId> last;
     if (!wish_.mustCall) {
       const ExprId said =
           wish_.answer ? grammar_.embed(*wish_.answer, "answer-") : text;
-      ExprId all =
-          grammar_.sequence({mark(channels().answer),
-                             grammar_.optional(type()), body, said});
+      ExprId all = grammar_.sequence(
+          {mark(channels().answer), grammar_.optional(type()), body, said});
       if (isFree())
         all = grammar_.choice(
             {all, grammar_.sequence({header, body, text}), text});
@@ -303,11 +305,16 @@ std::string keyOf(const ReplyWish &wish) {
     return key;
   for (const ToolFormat &form : *wish.forms) {
     for (const std::string *mark :
-         {&form.name, &form.sectionOpen, &form.sectionClose, &form.open,
-          &form.close, &form.between, &form.nameClose, &form.headEnd,
-          &form.attributes, &form.idOpen, &form.idClose, &form.nameKey,
-          &form.argumentsKey, &form.idKey, &form.parameterOpen,
-          &form.parameterNameClose, &form.valueOpen, &form.parameterClose})
+         {&form.name,          &form.sectionOpen,
+          &form.sectionClose,  &form.open,
+          &form.close,         &form.between,
+          &form.nameClose,     &form.headEnd,
+          &form.attributes,    &form.idOpen,
+          &form.idClose,       &form.nameKey,
+          &form.argumentsKey,  &form.idKey,
+          &form.parameterOpen, &form.parameterNameClose,
+          &form.valueOpen,     &form.parameterClose,
+          &form.textOpen,      &form.textClose})
       key += "\n" + *mark;
     for (const auto &[type, text] : form.typeAttributes)
       key += "\n" + type + text;

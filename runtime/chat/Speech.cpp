@@ -1,5 +1,6 @@
 #include "runtime/chat/Speech.h"
 
+#include "runtime/base/Text.h"
 #include "runtime/text/StreamDecoder.h"
 
 #include <algorithm>
@@ -8,8 +9,8 @@
 namespace moert {
 
 namespace {
-/// A mark as people read it: line ends as \n, and what stands for a name or a
-/// number as NAME and N.
+/// A mark as people read it: line ends as \n, what stands for a name or a
+/// number as NAME and N, and nothing that controls a terminal.
 std::string shown(std::string_view mark) {
   std::string text;
   for (char c : namedControls(mark))
@@ -17,7 +18,7 @@ std::string shown(std::string_view mark) {
             : c == ToolFormat::kKey    ? std::string("NAME")
             : c == ToolFormat::kNumber ? std::string("N")
                                        : std::string(1, c);
-  return text;
+  return terminalSafe(text);
 }
 
 std::string formText(const ToolFormat &form) {
@@ -27,8 +28,10 @@ std::string formText(const ToolFormat &form) {
   switch (form.body) {
   case Body::Json:
   case Body::JsonList:
-    body = fmt::format("{{\"{}\": \"NAME\", \"{}\": {{...}}}}", form.nameKey,
-                       form.argumentsKey);
+    body = form.nameKey.empty()
+               ? "{\"NAME\": {...}}"
+               : fmt::format("{{\"{}\": \"NAME\", \"{}\": {{...}}}}",
+                             form.nameKey, form.argumentsKey);
     if (form.body == Body::JsonList)
       body = "[" + body + (form.sectionClose.starts_with("]") ? "" : "]");
     break;
@@ -43,6 +46,9 @@ std::string formText(const ToolFormat &form) {
            form.parameterOpen + "KEY" + form.parameterNameClose +
            form.attributesOf("string") + form.valueOpen + "VALUE" +
            form.closeOf("KEY");
+    break;
+  case Body::Keywords:
+    body = "NAME" + form.nameClose + "KEY=VALUE";
     break;
   }
   return shown(form.sectionOpen + form.open + body + form.close +
@@ -87,7 +93,7 @@ std::vector<std::pair<std::string, std::string>> Speech::rows() const {
     rows.emplace_back("tools", "described in the system message");
   std::string names;
   for (const std::string &end : ends)
-    names += (names.empty() ? "" : " ") + end;
+    names += (names.empty() ? "" : " ") + shown(end);
   if (!names.empty())
     rows.emplace_back("turn ends", names);
   return rows;

@@ -61,7 +61,7 @@ struct Speech {
   /// Whether `prompt`, the text before a reply with the names of control
   /// tokens, has begun the reasoning.
   bool isInside(std::string_view prompt) const;
-  /// Lines that describe this to a person.
+  /// Lines that describe this to a person, safe to print.
   std::vector<std::pair<std::string, std::string>> rows() const;
 };
 

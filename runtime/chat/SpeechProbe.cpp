@@ -75,6 +75,11 @@ private:
     if (variables.is_object())
       all.update(variables);
     auto text = render_(all);
+    // Some templates count on a list of tools.
+    if (!text) {
+      all["tools"] = Json::array();
+      text = render_(all);
+    }
     return text ? std::string(afterQuestion(*text)) : std::string();
   }
   std::string promptText(const Json &variables) const {

@@ -87,15 +87,19 @@ private:
     Json tools = nullptr;
     if (habits_.wantsToolList)
       tools = Json::array();
-    if (hasTools_)
+    if (hasTools_) {
+      Json parameter = {{"type", "string"}};
+      if (habits_.wantsDescriptions)
+        parameter["description"] = "";
       tools = Json::array({{{"type", "function"},
                             {"function",
                              {{"name", "probe"},
                               {"description", "A tool."},
                               {"parameters",
                                {{"type", "object"},
-                                {"properties", Json::object()},
+                                {"properties", {{"probed", parameter}}},
                                 {"required", Json::array()}}}}}}});
+    }
     StatusOr<std::string> text = render_({{"messages", messages},
                                           {"tools", std::move(tools)},
                                           {"add_generation_prompt", true}});
@@ -203,7 +207,8 @@ void Probe::findReasoningNames() {
 
 TemplateHabits Probe::habits() {
   for (bool TemplateHabits::*member :
-       {&TemplateHabits::wantsToolList, &TemplateHabits::wantsParts})
+       {&TemplateHabits::wantsToolList, &TemplateHabits::wantsDescriptions,
+        &TemplateHabits::wantsParts})
     if (!takes(Json::array({user(0)}), 1)) {
       habits_.*member = true;
       habits_.*member = takes(Json::array({user(0)}), 1);

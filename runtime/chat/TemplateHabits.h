@@ -28,6 +28,8 @@ struct TemplateHabits {
 
   /// Without tools, `tools` is an empty list, not null.
   bool wantsToolList = false;
+  /// Each parameter of a tool has a description, if only "".
+  bool wantsDescriptions = false;
 
   /// The role of instructions in front of all messages: "system", "developer",
   /// or "" if the template takes none of them.

@@ -95,7 +95,7 @@ bool ToolCallParser::atObjectByte(char byte) {
     if (!wasInString && byte == ':') {
       key_ = stringOf(piece_);
       piece_.clear();
-      return true;
+      return !form_->nameKey.empty() || setName(key_);
     }
     if (!wasInString && (byte == ',' || byte == '}'))
       return endMember();
@@ -121,7 +121,7 @@ bool ToolCallParser::atObjectByte(char byte) {
 bool ToolCallParser::endMember() {
   std::string piece(withoutBlanks(std::exchange(piece_, {})));
   std::string key = std::exchange(key_, {});
-  if (key == form_->nameKey || key == "name")
+  if (!form_->nameKey.empty() && (key == form_->nameKey || key == "name"))
     return setName(stringOf(piece));
   if (isArguments(key) && !piece.empty())
     return setArguments(piece);
@@ -131,8 +131,8 @@ bool ToolCallParser::endMember() {
 }
 
 bool ToolCallParser::isArguments(std::string_view key) const {
-  return key == form_->argumentsKey || key == "arguments" ||
-         key == "parameters";
+  return form_->nameKey.empty() || key == form_->argumentsKey ||
+         key == "arguments" || key == "parameters";
 }
 
 bool ToolCallParser::setName(std::string name) {
@@ -197,6 +197,20 @@ bool ToolCallParser::stepBareArguments() {
   return true;
 }
 
+bool ToolCallParser::stepKeywords() {
+  const size_t end = keywords_.find(held_);
+  if (end == held_.npos)
+    return false;
+  std::optional<std::string> json =
+      jsonOfKeywords(namedControls(std::string_view(held_).substr(0, end)));
+  if (!json)
+    return fail("has arguments that cannot be read");
+  addArguments(*json);
+  held_.erase(0, end + 1);
+  endCall();
+  return true;
+}
+
 //===----------------------------------------------------------------------===//
 // Arguments between marks
 //===----------------------------------------------------------------------===//
@@ -253,6 +267,17 @@ bool ToolCallParser::stepParameterName() {
       return false;
     begin += held_[begin] == '\n';
   }
+  const std::string_view rest = std::string_view(held_).substr(begin);
+  const bool isMarked =
+      !form_->textOpen.empty() && rest.starts_with(form_->textOpen);
+  if (!isMarked && rest.size() < form_->textOpen.size() &&
+      form_->textOpen.starts_with(rest))
+    return false;
+  valueClose_ = form_->closeOf(parameter_);
+  if (isMarked) {
+    begin += form_->textOpen.size();
+    valueClose_.insert(0, form_->textClose);
+  }
   held_.erase(0, begin);
   addArguments(parameters_++ ? ", " : "");
   addArguments("\"" + jsonEscaped(parameter_) + "\": ");
@@ -281,7 +306,7 @@ std::string ToolCallParser::valueOf(std::string_view written) const {
 }
 
 bool ToolCallParser::stepValue() {
-  const std::string close = form_->closeOf(parameter_);
+  const std::string &close = valueClose_;
   const size_t end = held_.find(markOf(close));
   if (end == held_.npos)
     return false;
@@ -295,7 +320,7 @@ bool ToolCallParser::stepValue() {
 }
 
 bool ToolCallParser::stepTextValue() {
-  const std::string close = form_->closeOf(parameter_);
+  const std::string &close = valueClose_;
   const std::string_view mark = markOf(close);
   const bool dropsLineEnd = close.starts_with('\n');
   const size_t end = held_.find(mark);

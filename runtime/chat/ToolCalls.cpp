@@ -5,6 +5,7 @@
 #include "runtime/text/StreamDecoder.h"
 
 #include <algorithm>
+#include <cctype>
 #include <fmt/format.h>
 
 namespace moert {
@@ -98,6 +99,7 @@ void ToolCallParser::enterCall() {
   bool isObject = form_->body == Body::Json || form_->body == Body::JsonList;
   place_ = isObject ? Place::Object : Place::Head;
   scanner_ = {};
+  keywords_ = {};
   name_.clear();
   hasBegun_ = hasArguments_ = false;
   key_.clear();
@@ -148,7 +150,7 @@ void ToolCallParser::endCall() {
   events_.push_back({ToolEvent::Kind::End});
   ++calls_;
   name_.clear();
-  isTentative_ = false;
+  isTentative_ = needsKnownTool_ = false;
   place_ = isInSection_ ? Place::Section : Place::Text;
   dropsBlanks_ = true;
   dropsSectionClose_ = !isInSection_ && !form_->sectionClose.empty();
@@ -199,6 +201,8 @@ bool ToolCallParser::step() {
     return stepArguments();
   case Place::BareArguments:
     return stepBareArguments();
+  case Place::Keywords:
+    return stepKeywords();
   case Place::Parameters:
     return stepParameters();
   case Place::ParameterName:
@@ -305,7 +309,9 @@ bool ToolCallParser::stepText() {
 }
 
 void ToolCallParser::enterForm(bool isSection) {
-  needsKnownTool_ = !isSection && !form_->sectionOpen.empty();
+  // Any text may have a bracket.
+  needsKnownTool_ = (!isSection && !form_->sectionOpen.empty()) ||
+                    (form_->body == Body::Keywords && isTentative_);
   isInSection_ = isSection;
   hasBegun_ = false;
   if (isSection)
@@ -315,8 +321,11 @@ void ToolCallParser::enterForm(bool isSection) {
 }
 
 bool ToolCallParser::stepSection() {
-  bool isList = form_->body == Body::JsonList;
-  consume(std::min(held_.find_first_not_of(isList ? " \t\r\n[," : kBlanks),
+  const bool isList = form_->body == Body::JsonList,
+             hasKeywords = form_->body == Body::Keywords;
+  consume(std::min(held_.find_first_not_of(isList        ? " \t\r\n[,"
+                                           : hasKeywords ? " \t\r\n,"
+                                                         : kBlanks),
                    held_.size()));
   if (held_.empty())
     return false;
@@ -326,7 +335,9 @@ bool ToolCallParser::stepSection() {
     dropsBlanks_ = true;
     return true;
   }
-  if (take(form_->open) || (isList && held_[0] == '{')) {
+  const bool isName = std::isalnum(uint8_t(held_[0])) || held_[0] == '_';
+  if (take(form_->open) || (isList && held_[0] == '{') ||
+      (hasKeywords && isName)) {
     enterCall();
     return true;
   }
@@ -381,6 +392,8 @@ bool ToolCallParser::stepHead() {
     return true;
   if (form_->body == Body::NamedBare)
     place_ = Place::BareArguments;
+  if (form_->body == Body::Keywords)
+    place_ = Place::Keywords;
   if (form_->body == Body::Tagged) {
     place_ = Place::Parameters;
     addArguments("{");

@@ -16,6 +16,7 @@
 
 #include "runtime/chat/JsonScanner.h"
 #include "runtime/chat/ToolFormat.h"
+#include "runtime/chat/ValueText.h"
 
 #include <optional>
 #include <string>
@@ -67,6 +68,7 @@ private:
     Object,  ///< In an object of Json.
     Arguments,
     BareArguments, ///< Arguments of NamedBare.
+    Keywords,      ///< Arguments of Keywords.
     Parameters,    ///< Between the parameters of Tagged.
     ParameterName,
     Value,
@@ -85,6 +87,7 @@ private:
   bool stepObject();
   bool stepArguments();
   bool stepBareArguments();
+  bool stepKeywords();
   bool stepParameters();
   bool stepParameterName();
   bool stepValue();
@@ -143,6 +146,7 @@ private:
   std::string seen_; ///< What was consumed since the mark, while tentative.
   size_t markBytes_ = 0;
   JsonScanner scanner_;
+  KeywordScanner keywords_;
   std::string name_;
   bool hasBegun_ = false;
   /// Of Json: a member of the object, and arguments that came before the name.
@@ -150,6 +154,7 @@ private:
   bool hasArguments_ = false;
   /// Of Tagged: the current parameter.
   std::string parameter_, attributes_;
+  std::string valueClose_; ///< What ends its value.
   size_t parameters_ = 0;
 };
 

@@ -14,6 +14,7 @@ namespace {
 struct KnownFormat {
   std::string_view sign, otherSign;
   ToolFormat format;
+  bool isKnownByToken = false; ///< `sign` is a control token of the model.
 };
 
 /// DeepSeek V3.2 and V4, whose sections have different names.
@@ -171,6 +172,17 @@ const std::vector<KnownFormat> &knownFormats() {
         .open = "<|python_tag|>",
         .argumentsKey = "parameters",
         .isBare = true}},
+      // LFM2, whose templates write a list of tools and nothing else.
+      {"<|tool_call_start|>",
+       "",
+       {.name = "lfm2",
+        .body = Body::Keywords,
+        .sectionOpen = "<|tool_call_start|>[",
+        .sectionClose = "]<|tool_call_end|>",
+        .close = ")",
+        .between = ", ",
+        .nameClose = "("},
+       /*isKnownByToken=*/true},
   };
   return all;
 }
@@ -188,11 +200,19 @@ std::string ToolFormat::attributesOf(const std::string &type) const {
   return it == typeAttributes.end() ? std::string() : it->second;
 }
 
-std::vector<ToolFormat> knownToolFormats(std::string_view text) {
+std::vector<ToolFormat> knownToolFormats(std::string_view text,
+                                         const Tokenizer &tokenizer) {
+  auto hasToken = [&](std::string_view name) {
+    auto tokens = tokenizer.encode(
+        name, {.addBos = false, .addEos = false, .startsText = false});
+    return tokens && tokens->size() == 1 &&
+           tokenizer.isControl(tokens->front());
+  };
   std::vector<ToolFormat> found;
   for (const KnownFormat &known : knownFormats())
-    if (text.find(known.sign) != text.npos &&
-        text.find(known.otherSign) != text.npos)
+    if (known.isKnownByToken ? hasToken(known.sign)
+                             : text.find(known.sign) != text.npos &&
+                                   text.find(known.otherSign) != text.npos)
       found.push_back(known.format);
   return found;
 }
@@ -231,7 +251,8 @@ ToolFormat withControls(ToolFormat format, const Tokenizer &tokenizer) {
        {&format.sectionOpen, &format.sectionClose, &format.open, &format.close,
         &format.between, &format.nameClose, &format.headEnd, &format.attributes,
         &format.idOpen, &format.idClose, &format.parameterOpen,
-        &format.parameterNameClose, &format.valueOpen, &format.parameterClose})
+        &format.parameterNameClose, &format.valueOpen, &format.parameterClose,
+        &format.textOpen, &format.textClose})
     *mark = withControls(*mark, tokenizer);
   return format;
 }

@@ -32,6 +32,7 @@ struct ToolFormat {
     NamedJson, ///< The name, then an object of arguments.
     NamedBare, ///< The same, whose keys have no quotes (BareJson.h).
     Tagged,    ///< The name, then each parameter between marks.
+    Keywords,  ///< A call as Python writes it: NAME(KEY='text', KEY=3).
   };
   std::string name = {};
   Body body = Body::Json;
@@ -47,18 +48,23 @@ struct ToolFormat {
   std::string idOpen = {}, idClose = {};
   /// Of Json: the members that have the name, the arguments, and the id, which
   /// stands before the name or after the arguments; "" if there is none.
+  /// Without a nameKey the name is the only member, and the arguments are its
+  /// value.
   std::string nameKey = "name", argumentsKey = "arguments", idKey = {};
   bool idIsFirst = false;
   /// Of Tagged: around a parameter's name and around its value. Attributes may
   /// stand before valueOpen. In parameterClose, kKey stands for the name.
   std::string parameterOpen = {}, parameterNameClose = {};
   std::string valueOpen = {}, parameterClose = {};
+  /// Of Tagged: around a value that is text, where a model may write it so
+  /// ("<![CDATA[").
+  std::string textOpen = {}, textClose = {};
   /// Of Tagged: the attributes of a value, by its JSON type.
   std::map<std::string, std::string> typeAttributes = {};
   /// Of Tagged: what values that are no strings are written as.
   enum class Values {
     Json,
-    Python, ///< True, False and None in place of JSON's words.
+    Python, ///< Python's literals (ValueText.h), or JSON.
     Nested, ///< Objects and lists have parameters in turn (NestedValue.h).
   };
   Values values = Values::Json;
@@ -79,7 +85,10 @@ struct ToolFormat {
 
 /// Returns the forms known from families of models whose marks are in `text`,
 /// which is what a prompt tells the model of its tools; the likeliest first.
-std::vector<ToolFormat> knownToolFormats(std::string_view text);
+/// Forms that no prompt tells are known by the control tokens that models have
+/// for them.
+std::vector<ToolFormat> knownToolFormats(std::string_view text,
+                                         const Tokenizer &tokenizer);
 /// The form of this name; null if there is none.
 const ToolFormat *toolFormatNamed(std::string_view name);
 

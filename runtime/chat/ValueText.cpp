@@ -4,12 +4,23 @@
 #include "runtime/chat/ToolValue.h"
 
 #include <algorithm>
+#include <cctype>
+#include <fmt/format.h>
 
 namespace moert {
 
 using Json = nlohmann::ordered_json;
 
 namespace {
+constexpr std::string_view kBlank = " \t\r\n";
+
+/// Whether a value of Python's may end before `after`.
+bool mayEndValue(std::string_view after) {
+  const size_t next = after.find_first_not_of(kBlank);
+  constexpr std::string_view ends = ",)]}:";
+  return next == after.npos || ends.find(after[next]) != ends.npos;
+}
+
 /// Reads one value, and what is inside it, from the front of a text. What ends
 /// strings and keys is the notation's.
 class LiteralReader {
@@ -27,10 +38,32 @@ public:
     return text_.empty() ? std::optional(std::move(json)) : std::nullopt;
   }
 
+  std::optional<std::string> keywords() {
+    std::string json = "{";
+    for (bool isFirst = true;; isFirst = false) {
+      skipBlanks();
+      if (!isFirst && !text_.empty() && !take(","))
+        return std::nullopt;
+      skipBlanks();
+      if (text_.empty())
+        return json + "}";
+      const size_t end = text_.find_first_of("=,'\"([{");
+      if (end == text_.npos || end == 0 || text_[end] != '=')
+        return std::nullopt;
+      const std::string_view name = text_.substr(0, end);
+      json += isFirst ? "\"" : ", \"";
+      json += jsonEscaped(name.substr(0, name.find_last_not_of(kBlank) + 1));
+      json += "\": ";
+      text_.remove_prefix(end + 1);
+      if (!value(json, 1))
+        return std::nullopt;
+    }
+  }
+
 private:
   void skipBlanks() {
     text_.remove_prefix(
-        std::min(text_.find_first_not_of(" \t\r\n"), text_.size()));
+        std::min(text_.find_first_not_of(kBlank), text_.size()));
   }
   bool take(std::string_view mark) {
     if (!text_.starts_with(mark))
@@ -47,6 +80,8 @@ private:
       return items(json, '}', depth);
     if (take("["))
       return items(json, ']', depth);
+    if (notation_ == Notation::Python && take("("))
+      return items(json, ')', depth);
     if (std::optional<std::string> text = string()) {
       json += "\"" + jsonEscaped(*text) + "\"";
       return true;
@@ -55,23 +90,26 @@ private:
   }
 
   bool items(std::string &json, char close, size_t depth) {
-    json += close == '}' ? '{' : '[';
+    const bool isObject = close == '}';
+    json += isObject ? '{' : '[';
     const std::string_view end(&close, 1);
     for (bool isFirst = true;; isFirst = false) {
       skipBlanks();
-      if (take(end)) {
-        json += close;
-        return true;
-      }
-      if (!isFirst) {
+      bool ends = take(end);
+      if (!ends && !isFirst) {
         if (!take(","))
           return false;
-        json += ", ";
         skipBlanks();
-        if (take(end))
+        // Python takes a comma behind the last item.
+        if (take(end) && !(ends = notation_ == Notation::Python))
           return false;
+        json += ends ? "" : ", ";
       }
-      if (close == '}' && !key(json))
+      if (ends) {
+        json += isObject ? '}' : ']';
+        return true;
+      }
+      if (isObject && !key(json))
         return false;
       if (!value(json, depth + 1))
         return false;
@@ -95,7 +133,8 @@ private:
   }
 
   std::optional<std::string> string() {
-    if (notation_ == Notation::Bare) {
+    // Models that know JSON well fall back on its quotes.
+    if (notation_ == Notation::Bare && !text_.starts_with('"')) {
       if (!take(kBareQuote))
         return std::nullopt;
       const size_t end = text_.find(kBareQuote);
@@ -114,7 +153,7 @@ private:
     const char quote = text_.front();
     std::string result;
     for (size_t i = 1; i < text_.size(); ++i) {
-      if (text_[i] == quote) {
+      if (text_[i] == quote && mayEndValue(text_.substr(i + 1))) {
         text_.remove_prefix(i + 1);
         return result;
       }
@@ -122,10 +161,43 @@ private:
         result += text_[i];
         continue;
       }
-      const char c = text_[++i];
-      result += c == 'n' ? '\n' : c == 't' ? '\t' : c == 'r' ? '\r' : c;
+      i += escape(text_.substr(i), result) - 1;
     }
     return std::nullopt;
+  }
+
+  /// Adds what an escape at the front of a text means, and returns its size.
+  /// What is no escape is the text itself, as in Python.
+  static size_t escape(std::string_view text, std::string &result) {
+    constexpr std::string_view letters = "ntrbf\\'\"/\n",
+                               meant = "\n\t\r\b\f\\'\"/";
+    const size_t place = letters.find(text[1]);
+    if (place != letters.npos) {
+      result += meant.substr(std::min(place, meant.size()), 1);
+      return 2;
+    }
+    // Halves of a pair of surrogates are one character.
+    size_t end = 0;
+    std::string units;
+    auto isHex = [](std::string_view digits) {
+      return std::ranges::all_of(
+          digits, [](unsigned char c) { return std::isxdigit(c); });
+    };
+    if (text[1] == 'x' && text.size() >= 4 && isHex(text.substr(2, 2))) {
+      units = fmt::format("\\u00{}", text.substr(2, 2));
+      end = 4;
+    }
+    while (text.substr(end).starts_with("\\u") && text.size() >= end + 6 &&
+           isHex(text.substr(end + 2, 4))) {
+      units += text.substr(end, 6);
+      end += 6;
+    }
+    if (end == 0) {
+      result += '\\';
+      return 1;
+    }
+    result += stringOf("\"" + units + "\"");
+    return end;
   }
 
   bool word(std::string &json) {
@@ -133,7 +205,7 @@ private:
         {"True", "true"}, {"False", "false"}, {"None", "null"},
         {"true", "true"}, {"false", "false"}, {"null", "null"}};
     const std::string_view word =
-        text_.substr(0, text_.find_first_of(",]} \t\r\n"));
+        text_.substr(0, text_.find_first_of(",]}) \t\r\n"));
     for (auto [written, meant] : words)
       if (word == written) {
         json += meant;
@@ -221,6 +293,42 @@ std::optional<std::string> jsonOfBare(std::string_view text) {
 
 std::optional<std::string> jsonOfPython(std::string_view text) {
   return LiteralReader(text, LiteralReader::Notation::Python).run();
+}
+
+std::optional<std::string> jsonOfKeywords(std::string_view text) {
+  return LiteralReader(text, LiteralReader::Notation::Python).keywords();
+}
+
+size_t KeywordScanner::find(std::string_view text) {
+  for (; at_ < text.size(); ++at_) {
+    const char c = text[at_];
+    if (quote_ != 0) {
+      if (c == '\\' && at_ + 1 == text.size())
+        return text.npos;
+      if (c == '\\') {
+        ++at_;
+        continue;
+      }
+      if (c != quote_)
+        continue;
+      // What follows a quote tells whether it is one of the text.
+      const std::string_view after = text.substr(at_ + 1);
+      if (after.find_first_not_of(kBlank) == after.npos)
+        return text.npos;
+      if (mayEndValue(after))
+        quote_ = 0;
+      continue;
+    }
+    if (c == '\'' || c == '"')
+      quote_ = c;
+    else if (c == '(' || c == '[' || c == '{')
+      ++depth_;
+    else if (c == ')' && depth_ == 0)
+      return at_;
+    else if ((c == ')' || c == ']' || c == '}') && depth_ > 0)
+      --depth_;
+  }
+  return text.npos;
 }
 
 std::optional<std::string> jsonOfNested(std::string_view text,

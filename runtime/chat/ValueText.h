@@ -22,8 +22,25 @@ std::optional<std::string> jsonOfBare(std::string_view text);
 /// The mark around such strings.
 inline constexpr std::string_view kBareQuote = "<|\"|>";
 
-/// Python's literals: {'city': 'Bern', 'now': True, 'at': None}.
+/// Python's literals: {'city': 'Bern', 'now': True, 'at': None}. Templates put
+/// texts between quotes as they are: a quote ends a string only where a value
+/// can end.
 std::optional<std::string> jsonOfPython(std::string_view text);
+/// The arguments of a call in Python's notation as an object: city='Bern',
+/// days=3.
+std::optional<std::string> jsonOfKeywords(std::string_view text);
+
+/// Finds the bracket that closes such a call while its text arrives.
+class KeywordScanner {
+public:
+  /// Where it is in `text`, which begins behind the opening one and goes on
+  /// from the text of the call before; npos if it has not come.
+  size_t find(std::string_view text);
+
+private:
+  size_t at_ = 0, depth_ = 0;
+  char quote_ = 0; ///< Of the string that `at_` is in; 0: none.
+};
 
 /// MiniMax M3's: members between marks of their names, items between those of
 /// "item", all with `prefix` in front: P<city>BernP</city>. `schema`, whose

@@ -28,18 +28,32 @@ std::string textOf(const Json &schema) {
   return schema.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
+/// The value that a text has; discarded() if it has none.
+Json valueOf(std::string_view text, const JsonTextOptions &options) {
+  if (options.toJson) {
+    std::optional<std::string> json = options.toJson(text);
+    return Json::parse(json.value_or(""), nullptr, /*allow_exceptions=*/false);
+  }
+  return Json::parse(text, nullptr, /*allow_exceptions=*/false);
+}
+
+/// What tells the checks of one notation from those of another.
+std::string keyOf(const char *what, const JsonTextOptions &options) {
+  return std::to_string(int(options.notation)) + " " + what;
+}
+
 /// A check that judges whole values.
 std::shared_ptr<const TextCheck>
 valueCheck(std::shared_ptr<const SchemaValidator> validator, const Json &schema,
-           const std::string &key) {
-  auto holds = [validator = std::move(validator),
-                schema](std::string_view text) {
-    const Json value = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+           const std::string &key, const JsonTextOptions &options) {
+  auto holds = [validator = std::move(validator), schema,
+                options](std::string_view text) {
+    const Json value = valueOf(text, options);
     return !value.is_discarded() && validator->accepts(schema, value);
   };
-  return std::make_shared<const TextCheck>("schema " + key, std::move(holds),
-                                           TextCheck::Scope::Own,
-                                           /*ofJson=*/true);
+  return std::make_shared<const TextCheck>(
+      keyOf("schema ", options) + key, std::move(holds), TextCheck::Scope::Own,
+      /*ofJson=*/true);
 }
 
 /// A check of integers that have more digits than a scanner keeps.
@@ -71,14 +85,14 @@ TextCondition without(std::string_view mark) {
 }
 
 /// A check of a list so far, whose last item is complete.
-std::shared_ptr<const TextCheck> uniqueCheck() {
-  auto holds = [](std::string_view text) {
-    const Json list = Json::parse(std::string(text) + "]", nullptr, false);
+std::shared_ptr<const TextCheck> uniqueCheck(const JsonTextOptions &options) {
+  auto holds = [options](std::string_view text) {
+    const Json list = valueOf(std::string(text) + "]", options);
     return list.is_array() && std::ranges::count(list, list.back()) == 1;
   };
-  static const auto check = std::make_shared<const TextCheck>(
-      "unique item", holds, TextCheck::Scope::Enclosing, /*ofJson=*/true);
-  return check;
+  return std::make_shared<const TextCheck>(keyOf("unique item", options), holds,
+                                           TextCheck::Scope::Enclosing,
+                                           /*ofJson=*/true);
 }
 
 /// A number of items, characters or members; kUnbounded if it is too large to
@@ -122,7 +136,7 @@ class SchemaTranslator {
 public:
   SchemaTranslator(SchemaSource source, const JsonTextOptions &options)
       : validator_(std::make_shared<const SchemaValidator>(std::move(source))),
-        text_(grammar_, options) {}
+        options_(options), text_(grammar_, options) {}
 
   StatusOr<Grammar> run() {
     const RuleId root = grammar_.declare("root");
@@ -221,7 +235,8 @@ private:
                     const std::string &key) {
     if (!expr)
       return expr;
-    return grammar_.checked(*expr, valueCheck(validator_, schema, key));
+    return grammar_.checked(*expr,
+                            valueCheck(validator_, schema, key, options_));
   }
 
   /// Translates a schema without combinations.
@@ -369,7 +384,7 @@ private:
     auto item = [&](const Json &schema) -> Result {
       MOE_ASSIGN_OR_RETURN(MaybeExpr expr, translate(schema, depth + 1));
       if (expr && isUnique)
-        expr = grammar_.checked(*expr, uniqueCheck());
+        expr = grammar_.checked(*expr, uniqueCheck(options_));
       return expr;
     };
     std::vector<ExprId> first;
@@ -446,7 +461,7 @@ private:
       const bool isRequired = required.erase(name) > 0;
       if (value)
         parts.members.push_back(
-            {text_.stringOf(std::set{name}), *value, isRequired});
+            {text_.nameOf(std::set{name}), *value, isRequired});
       else
         isImpossible_ |= isRequired;
       return Status::ok();
@@ -553,7 +568,7 @@ private:
       rules.conditions.push_back(
           {std::make_shared<const CharNfa>(CharNfa::ofTexts(parts.known)),
            /*isNegated=*/true});
-    if (MaybeExpr name = text_.stringOf(std::move(rules)))
+    if (MaybeExpr name = text_.nameOf(std::move(rules)))
       parts.rest.push_back({*name, *value, false});
     return Status::ok();
   }
@@ -568,6 +583,7 @@ private:
   };
 
   const std::shared_ptr<const SchemaValidator> validator_;
+  const JsonTextOptions options_;
   Grammar grammar_;
   JsonText text_;
   std::unordered_map<std::string, Rule> rules_; ///< By schema.

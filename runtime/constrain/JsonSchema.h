@@ -26,12 +26,27 @@
 
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string>
+#include <vector>
 
 namespace moert {
 
 struct JsonTextOptions {
   /// Whether white space may be between the parts of a text.
   bool hasSpaces = true;
+  enum class Notation : uint8_t {
+    Json,
+    /// Python's spellings beside JSON's: True, False, None, and strings in
+    /// single quotes.
+    Python,
+    /// Strings are plain text between two of any of `quotes`, names of members
+    /// are plain text, and True, False and None stand beside JSON's words.
+    Bare,
+  };
+  Notation notation = Notation::Json;
+  std::vector<std::string> quotes = {};
+  /// Converts a text of another notation to JSON, for what has to be checked.
+  std::optional<std::string> (*toJson)(std::string_view text) = nullptr;
 };
 
 /// Returns the grammar of JSON texts that `schema` accepts. Fails with Usage;

@@ -27,10 +27,31 @@ std::shared_ptr<const CharNfa> spaces() {
   nfa.setEnds(start, end);
   return std::make_shared<const CharNfa>(std::move(nfa));
 }
+/// Names without quotes: they have none of the characters that end them.
+CharNfa bareNames() {
+  const CharSet set = {{'!', '!'},
+                       {'#', '+'},
+                       {'-', '9'},
+                       {';', ';'},
+                       {'=', '='},
+                       {'?', 'Z'},
+                       {'\\', '\\'},
+                       {'^', 'z'},
+                       {'|', '|'},
+                       {'~', '~'},
+                       {0xA1, CharSet::kMaxCodePoint}};
+  CharNfa nfa;
+  const CharNfa::StateId end = nfa.addState(), start = nfa.addState();
+  nfa.addChars(start, set, end);
+  nfa.addChars(end, set, end);
+  nfa.setEnds(start, end);
+  return nfa;
+}
 } // namespace
 
 template <class Body> ExprId JsonText::rule(const char *name, Body body) {
-  RuleId id = grammar_.declare(std::string("json ") + name);
+  RuleId id = grammar_.declare(std::to_string(int(options_.notation)) +
+                               " json " + name);
   if (!grammar_.isDefined(id)) {
     // The rule is defined first, because its body may refer to it.
     grammar_.define(id, grammar_.empty());
@@ -41,6 +62,36 @@ template <class Body> ExprId JsonText::rule(const char *name, Body body) {
 
 ExprId JsonText::scan(std::shared_ptr<const Scanner> scanner) {
   return grammar_.scan(std::move(scanner));
+}
+
+ExprId JsonText::words(std::pair<const char *, const char *> each) {
+  const ExprId word = grammar_.bytes(each.first);
+  return options_.notation != Notation::Json
+             ? grammar_.choice({word, grammar_.bytes(each.second)})
+             : word;
+}
+
+ExprId JsonText::quoted(std::shared_ptr<const TextScanner> scanner) {
+  TextRules rules = scanner->rules();
+  if (isBare()) {
+    rules.isJson = false;
+    for (const std::string &quote : options_.quotes)
+      if (uint8_t(quote[0]) < 0x80) // It is no control token.
+        rules.conditions.push_back(
+            {std::make_shared<const CharNfa>(CharNfa::ofTextsWith(quote)),
+             /*isNegated=*/true});
+    const ExprId text = scan(TextScanner::create(std::move(rules)));
+    std::vector<ExprId> ways;
+    for (const std::string &quote : options_.quotes)
+      ways.push_back(grammar_.sequence(
+          {grammar_.bytes(quote), text, grammar_.bytes(quote)}));
+    return grammar_.choice(std::move(ways));
+  }
+  const ExprId text = scan(std::move(scanner));
+  if (options_.notation == Notation::Json)
+    return text;
+  rules.isSingleQuoted = true;
+  return grammar_.choice({text, scan(TextScanner::create(std::move(rules)))});
 }
 
 ExprId JsonText::space() {
@@ -60,7 +111,7 @@ ExprId JsonText::value() {
 
 ExprId JsonText::object() {
   return rule("object", [&] {
-    return objectOf({}, {{string(), value(), false}});
+    return objectOf({}, {{*nameOf(TextRules()), value(), false}});
   });
 }
 
@@ -69,12 +120,12 @@ ExprId JsonText::list() {
 }
 
 ExprId JsonText::boolean() {
-  return grammar_.choice({grammar_.bytes("true"), grammar_.bytes("false")});
+  return grammar_.choice({words({"true", "True"}), words({"false", "False"})});
 }
 
 ExprId JsonText::string() {
   static const auto scanner = TextScanner::create({});
-  return scan(scanner);
+  return quoted(scanner);
 }
 
 ExprId JsonText::number() {
@@ -86,12 +137,33 @@ std::optional<ExprId> JsonText::stringOf(TextRules rules) {
   auto scanner = TextScanner::create(std::move(rules));
   if (scanner->isEmpty())
     return std::nullopt;
-  return scan(std::move(scanner));
+  return quoted(std::move(scanner));
 }
 
 ExprId JsonText::stringOf(const std::set<std::string> &texts) {
   auto nfa = std::make_shared<const CharNfa>(CharNfa::ofTexts(texts));
-  return scan(TextScanner::create({.conditions = {{std::move(nfa)}}}));
+  return quoted(TextScanner::create({.conditions = {{std::move(nfa)}}}));
+}
+
+std::optional<ExprId> JsonText::nameOf(TextRules rules) {
+  if (!isBare())
+    return stringOf(std::move(rules));
+  static const auto plain = std::make_shared<const CharNfa>(bareNames());
+  rules.isJson = false;
+  rules.conditions.push_back({plain});
+  auto scanner = TextScanner::create(std::move(rules));
+  if (scanner->isEmpty())
+    return std::nullopt;
+  return scan(std::move(scanner));
+}
+
+ExprId JsonText::nameOf(const std::set<std::string> &texts) {
+  if (!isBare())
+    return stringOf(texts);
+  std::vector<ExprId> ways;
+  for (const std::string &text : texts)
+    ways.push_back(grammar_.bytes(text));
+  return grammar_.choice(std::move(ways));
 }
 
 std::optional<ExprId> JsonText::numberOf(const NumberRules &rules) {
@@ -117,10 +189,13 @@ ExprId JsonText::constant(const nlohmann::json &value) {
   if (value.is_object()) {
     std::vector<Member> members;
     for (const auto &[name, member] : value.items())
-      members.push_back({stringOf(std::set{name}), constant(member), true});
+      members.push_back({nameOf(std::set{name}), constant(member), true});
     return objectOf(members, {});
   }
-  return grammar_.bytes(value.dump());
+  if (value.is_null())
+    return null();
+  return value.get<bool>() ? words({"true", "True"})
+                           : words({"false", "False"});
 }
 
 ExprId JsonText::enclosed(const char *open, Series series, const char *close) {

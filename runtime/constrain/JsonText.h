@@ -27,12 +27,15 @@ public:
   ExprId string();
   ExprId number();
   ExprId boolean();
-  ExprId null() { return grammar_.bytes("null"); }
+  ExprId null() { return words({"null", "None"}); }
 
   /// Strings whose value meets the rules; absent: there is none.
   std::optional<ExprId> stringOf(TextRules rules);
   /// Strings of these values.
   ExprId stringOf(const std::set<std::string> &texts);
+  /// The same of names of members.
+  std::optional<ExprId> nameOf(TextRules rules);
+  ExprId nameOf(const std::set<std::string> &texts);
   /// Numbers that meet the rules; absent: there is none.
   std::optional<ExprId> numberOf(const NumberRules &rules);
   /// Exactly one value.
@@ -60,9 +63,16 @@ private:
   /// Returns the rule, which `body` defines when it is first used.
   template <class Body> ExprId rule(const char *name, Body body);
   ExprId scan(std::shared_ptr<const Scanner> scanner);
+  /// JSON's word, or Python's in other notations.
+  ExprId words(std::pair<const char *, const char *> each);
+  /// The text in the quotes that the notation has.
+  ExprId quoted(std::shared_ptr<const TextScanner> scanner);
   /// A part of a list or object, and white space.
   ExprId spaced(ExprId part) { return grammar_.sequence({part, space()}); }
   ExprId enclosed(const char *open, Series series, const char *close);
+
+  using Notation = JsonTextOptions::Notation;
+  bool isBare() const { return options_.notation == Notation::Bare; }
 
   Grammar &grammar_;
   JsonTextOptions options_;

@@ -103,6 +103,8 @@ public:
   }
 
 private:
+  uint8_t quote() const { return rules_.isSingleQuoted ? '\'' : '"'; }
+
   bool isComplete(const ScanState &state) {
     return state.count >= rules_.least && dfa_.accepts(state.at);
   }
@@ -158,7 +160,7 @@ private:
     const uint32_t value = valueOf(state.inside);
     switch (insideOf(state.inside)) {
     case kBefore:
-      if (byte != '"')
+      if (byte != quote())
         return false;
       state.inside = pack(kBetween);
       return true;
@@ -187,7 +189,7 @@ private:
   }
 
   bool between(ScanState &state, uint8_t byte, bool isLimited) {
-    if (rules_.isJson && byte == '"') {
+    if (rules_.isJson && byte == quote()) {
       if (isLimited ? !isComplete(state) : !dfa_.accepts(state.at))
         return false;
       state = {0, pack(kClosed), 0};
@@ -196,7 +198,7 @@ private:
     if (rules_.isJson && byte == '\\')
       return enter(state, pack(kBackslash), 0, CharSet::kMaxCodePoint,
                    isLimited);
-    if (rules_.isJson && byte < 0x20)
+    if (rules_.isJson && !rules_.isSingleQuoted && byte < 0x20)
       return false;
     if (byte < 0x80)
       return take(state, byte, isLimited);
@@ -235,6 +237,8 @@ private:
 
   bool afterBackslash(ScanState &state, uint8_t byte, bool isLimited) {
     switch (byte) {
+    case '\'':
+      return rules_.isSingleQuoted && take(state, byte, isLimited);
     case '"':
     case '\\':
     case '/':
@@ -321,7 +325,7 @@ TextScanner::TextScanner(TextRules rules)
     : rules_(std::move(rules)), dfa_(rules_.conditions) {
   hash_ = mixedScan(
       mixedScan(uint64_t(rules_.least), uint64_t(uint32_t(rules_.most))),
-      rules_.isJson);
+      uint64_t(rules_.isJson) << 1 | uint64_t(rules_.isSingleQuoted));
   for (const TextCondition &condition : rules_.conditions) {
     hash_ = mixedScan(mixedScan(hash_, condition.nfa->stateCount()),
                       condition.isNegated);
@@ -357,6 +361,7 @@ bool TextScanner::equals(const Scanner &other) const {
   return text && text->rules_.least == rules_.least &&
          text->rules_.most == rules_.most &&
          text->rules_.isJson == rules_.isJson &&
+         text->rules_.isSingleQuoted == rules_.isSingleQuoted &&
          text->rules_.conditions == rules_.conditions;
 }
 

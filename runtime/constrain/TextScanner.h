@@ -17,6 +17,9 @@ struct TextRules {
   /// that JSON has for each of its characters. Conditions and lengths are about
   /// the value.
   bool isJson = true;
+  /// Such a string is in single quotes, as Python writes it: these have the
+  /// escape \', and line ends may stand in it as they are.
+  bool isSingleQuoted = false;
 };
 
 class TextScanner final : public Scanner {

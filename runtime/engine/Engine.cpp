@@ -129,9 +129,11 @@ Status Engine::prepare(const EngineOptions &options) {
       devices.nodes.push_back(place.node);
     }
   InterleaveScope memory(use.interleaved);
-  if (use.copyWeights)
-    MOE_RETURN_IF_ERROR(files_->copyToMemory(nodeParts(
-        table, splitByDevice(workersByDevice(table, threads), devices.nodes))));
+  MOE_RETURN_IF_ERROR(loadWeights(
+      use,
+      nodeParts(table,
+                splitByDevice(workersByDevice(table, threads), devices.nodes)),
+      options.loading));
   MOE_RETURN_IF_ERROR(createDevices(options, std::move(devices)));
   kvPages_ = KvPages(table, *devices_);
   pool_.emplace(kvPages_.count());
@@ -139,6 +141,25 @@ Status Engine::prepare(const EngineOptions &options) {
   if (stateRows(table) > 0)
     states_.emplace(table, *devices_, *pool_);
   return Status::ok();
+}
+
+Status Engine::loadWeights(const NodeUse &use,
+                           std::span<const std::vector<NodeBytes>> parts,
+                           const LoadProgress &progress) {
+  PiecesOptions options;
+  if (progress)
+    options.progress = [&](uint64_t done, uint64_t total) {
+      progress("memory", done, total);
+      return true;
+    };
+  // If memory does not hold the model file beside what is made of it, its pages
+  // leave the page cache behind the reader.
+  const bool forget =
+      memory_.need.loaded > 0 && memory_.limit.bytes > 0 &&
+      memory_.need.total() + memory_.need.loaded > memory_.limit.bytes;
+  MOE_RETURN_IF_ERROR(files_->load(parts, forget, options));
+  return use.copyWeights ? files_->copyToMemory(plan_, parts, options)
+                         : Status::ok();
 }
 
 Status Engine::adviseContext(Status failure, int64_t tokens) const {

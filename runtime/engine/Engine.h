@@ -15,6 +15,7 @@
 #include "runtime/cache/StatePool.h"
 #include "runtime/device/Devices.h"
 #include "runtime/engine/HeadNorm.h"
+#include "runtime/engine/NodeUse.h"
 #include "runtime/engine/MakeDevices.h"
 #include "runtime/engine/MemoryFit.h"
 #include "runtime/engine/RungChoice.h"
@@ -275,6 +276,11 @@ private:
   /// Does the rest of opening once the files are open; errors name the rung.
   Status ready(const EngineOptions &options);
   Status prepare(const EngineOptions &options);
+  /// Lays out and copies weights in memory, as the plan and `use` say. `parts`
+  /// as in WeightFiles::copyToMemory().
+  Status loadWeights(const NodeUse &use,
+                     std::span<const std::vector<NodeBytes>> parts,
+                     const LoadProgress &progress);
   Status createDevices(const EngineOptions &options, DeviceOptions ofDevices);
 
   Status check(const Request &request) const;

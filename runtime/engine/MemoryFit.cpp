@@ -54,11 +54,8 @@ MemoryFit memoryFit(const Plan &plan, int threads, bool copyWeights,
   const fb::Plan &table = plan.table();
   MemoryNeed need;
   // Each size is below 2^48 (verifyTables), so no sum overflows.
-  if (copyWeights)
-    for (uint32_t i = 0; i < count(table.files()); ++i)
-      need.weights += table.files()->Get(i)->bytes();
-  else
-    need.weights = hostWeightBytes(plan);
+  need.weights = hostWeightBytes(plan);
+  need.loaded = loadedWeightBytes(plan);
   std::vector<int32_t> teams = workersByDevice(table, threads);
   need.threads = 0;
   for (uint32_t i = 0; i < count(table.devices()); ++i) {

@@ -27,12 +27,14 @@ struct MemoryNeed {
   uint64_t kv = 0, activations = 0;
   uint64_t workers = 0; ///< Scratch memory of all workers together.
   int threads = 1;      ///< Number of workers.
-  /// Whether weights are private copies of whole files, which cannot be paged.
+  /// Of the weights, those that are laid out in private memory while they load.
+  uint64_t loaded = 0;
+  /// Whether all weights are private copies, which cannot be paged.
   bool copied = false;
 
   /// Bytes that cannot be paged to a file.
   uint64_t resident() const {
-    return kv + activations + workers + (copied ? weights : 0);
+    return kv + activations + workers + (copied ? weights : loaded);
   }
   uint64_t total() const { return weights + kv + activations + workers; }
 };

@@ -39,31 +39,62 @@ uint64_t bytesOf(const Plan &plan, const std::vector<bool> &counts) {
 }
 } // namespace
 
-uint64_t weightBytes(const Plan &plan) {
-  return bytesOf(plan, std::vector<bool>(count(plan.table().weights()), true));
+/// Returns which weights instructions read: not those that others are only made
+/// of.
+static std::vector<bool> readWeights(const fb::Plan &table) {
+  std::vector<bool> reads(count(table.weights()), true);
+  for (const fb::Weight *w : *table.weights())
+    for (uint32_t i = 0; i < count(w->sources()); ++i)
+      reads[w->sources()->Get(i)] = false;
+  for (const fb::Phase *phase : *table.phases())
+    for (const fb::Instruction *instruction : *phase->instructions())
+      for (const fb::Operand *operand : *instruction->operands())
+        if (operand->kind() == fb::OperandKind::Weight)
+          reads[operand->index()] = true;
+  return reads;
 }
 
-uint64_t hostWeightBytes(const Plan &plan) {
+uint64_t weightBytes(const Plan &plan) {
+  return bytesOf(plan, readWeights(plan.table()));
+}
+
+std::vector<bool> hostWeights(const Plan &plan) {
   const fb::Plan &table = plan.table();
   auto isOfHost = [&](const fb::Residency &residency) {
-    return residency.mode() != fb::ResidencyMode::File &&
-           table.devices()->Get(residency.device())->kind() ==
-               fb::DeviceKind::Cpu;
+    return residency.mode() == fb::ResidencyMode::Streamed ||
+           (residency.mode() != fb::ResidencyMode::File &&
+            table.devices()->Get(residency.device())->kind() ==
+                fb::DeviceKind::Cpu);
   };
   // Weights without a residency entry are on the host.
-  std::vector<bool> counts(count(table.weights()), true);
+  std::vector<bool> counts = readWeights(table);
   for (uint32_t i = 0; i < count(table.residency()); ++i)
     counts[table.residency()->Get(i)->weight()] = false;
   for (uint32_t i = 0; i < count(table.residency()); ++i)
     if (const fb::Residency &residency = *table.residency()->Get(i);
         isOfHost(residency))
       counts[residency.weight()] = true;
+  return counts;
+}
+
+uint64_t hostWeightBytes(const Plan &plan) {
+  return bytesOf(plan, hostWeights(plan));
+}
+
+uint64_t loadedWeightBytes(const Plan &plan) {
+  std::vector<bool> counts = hostWeights(plan);
+  for (uint32_t i = 0; i < counts.size(); ++i)
+    if (count(plan.table().weights()->Get(i)->sources()) == 0)
+      counts[i] = false;
   return bytesOf(plan, counts);
 }
 
 std::map<std::string, uint64_t> bytesByFormat(const Plan &plan) {
   std::map<std::string, uint64_t> bytes;
+  const std::vector<bool> reads = readWeights(plan.table());
   for (uint32_t i = 0; i < count(plan.table().weights()); ++i) {
+    if (!reads[i])
+      continue;
     const fb::Weight &w = *plan.table().weights()->Get(i);
     bytes[std::string(moek::formatInfo(moek::Format(w.format())).name)] +=
         bytesOfRows(w);

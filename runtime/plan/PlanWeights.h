@@ -8,6 +8,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace moert {
 
@@ -21,6 +22,10 @@ uint64_t weightBytes(const Plan &plan);
 /// Returns the bytes of weights that CPUs read and the host's memory has to
 /// hold, counted in the same way. GPUs have weights in memory of their own.
 uint64_t hostWeightBytes(const Plan &plan);
+/// Returns those of them that are laid out in private memory while they load.
+uint64_t loadedWeightBytes(const Plan &plan);
+/// Returns for each weight whether the host's memory has to hold it.
+std::vector<bool> hostWeights(const Plan &plan);
 
 /// Returns bytes by format; shared bytes count for each weight.
 std::map<std::string, uint64_t> bytesByFormat(const Plan &plan);

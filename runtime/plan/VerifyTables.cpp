@@ -72,12 +72,18 @@ Status checkHash(std::string_view what, std::string_view hash, size_t digits) {
 
 Status verifyFile(const fb::File &file) {
   if (file.kind() > fb::FileKind::MAX)
-    return invalidPlan("has kind {}, expected 0 or 1", int(file.kind()));
+    return invalidPlan("has kind {}, expected 0 to {}", int(file.kind()),
+                       int(fb::FileKind::MAX));
+  if (file.bytes() >= maxBytes)
+    return invalidPlan("has {} bytes, more than any file", file.bytes());
+  if (file.kind() == fb::FileKind::Loaded) {
+    if (file.header_bytes() != 0 || !text(file.path()).empty())
+      return invalidPlan("has a path or a header, which bytes in memory lack");
+    return Status::ok();
+  }
   std::string_view path = text(file.path());
   if (path.empty() || path.find('\0') != path.npos)
     return invalidPlan("has an empty path or one with a NUL byte");
-  if (file.bytes() >= maxBytes)
-    return invalidPlan("has {} bytes, more than any file", file.bytes());
   if (file.header_bytes() > file.bytes())
     return invalidPlan("has a header of {} bytes in {} bytes",
                        file.header_bytes(), file.bytes());
@@ -94,6 +100,66 @@ uint64_t alignmentOf(moek::Format format) {
   if (format == moek::Format::F32 || format == moek::Format::I32)
     return 4;
   return moek::formatInfo(format).blockBytes % 2 ? 1 : 2;
+}
+
+/// Checks the weights that weight `index` is made of while it loads.
+Status verifySources(const fb::Plan &plan, uint32_t index) {
+  const fb::Weight &w = *plan.weights()->Get(index);
+  const bool isLoaded =
+      plan.files()->Get(w.file())->kind() == fb::FileKind::Loaded;
+  if (isLoaded != (count(w.sources()) > 0))
+    return invalidPlan("has {} sources; weights of loaded files have some, "
+                       "others none",
+                       count(w.sources()));
+  if (!isLoaded)
+    return Status::ok();
+  if (w.checksum())
+    return invalidPlan("has a checksum, but its sources have them");
+  const auto rowBytes = int64_t(moek::rowBytes(
+      moek::Layout(w.layout()), moek::Format(w.format()), uint64_t(w.cols())));
+  const int64_t matrixBytes =
+      moek::storedRows(moek::Layout(w.layout()), w.rows()) * rowBytes;
+  if (w.row_stride() != rowBytes || w.outer_stride() != matrixBytes)
+    return invalidPlan("has gaps between rows or matrices");
+  int64_t rows = 0;
+  for (uint32_t source : *w.sources()) {
+    if (source >= index)
+      return invalidPlan("has source {}, which does not precede it", source);
+    const fb::Weight &from = *plan.weights()->Get(source);
+    if (plan.files()->Get(from.file())->kind() != fb::FileKind::Model ||
+        moek::Layout(from.layout()) != moek::Layout::Gguf ||
+        from.cols() != w.cols())
+      return invalidPlan("has source {}, which is not {} columns of a model "
+                         "file",
+                         source, w.cols());
+    rows += from.outer() * from.rows();
+  }
+  if (rows != w.outer() * w.rows())
+    return invalidPlan("has {} rows, but its sources have {}",
+                       w.outer() * w.rows(), rows);
+  return Status::ok();
+}
+
+/// Checks that weights that are laid out while they load do not overlap, and
+/// that their file is the last one.
+Status verifyLoaded(const fb::Plan &plan) {
+  for (uint32_t i = 0; i + 1 < count(plan.files()); ++i)
+    if (plan.files()->Get(i)->kind() == fb::FileKind::Loaded)
+      return invalidPlan("has loaded file {} of {}; only the last one may be "
+                         "loaded",
+                         i, count(plan.files()));
+  std::vector<std::pair<uint64_t, uint64_t>> extents;
+  for (const fb::Weight *w : *plan.weights())
+    if (count(w->sources()) > 0)
+      extents.emplace_back(w->offset(),
+                           w->offset() + uint64_t(w->outer()) *
+                                             uint64_t(w->outer_stride()));
+  std::ranges::sort(extents);
+  for (size_t i = 1; i < extents.size(); ++i)
+    if (extents[i].first < extents[i - 1].second)
+      return invalidPlan("has weights that overlap at byte {} of memory",
+                         extents[i].first);
+  return Status::ok();
 }
 
 Status verifyWeight(const fb::Plan &plan, const fb::Weight &w) {
@@ -404,9 +470,13 @@ Status verifyTables(const fb::Plan &plan) {
   }
   for (uint32_t i = 0; i < count(plan.weights()); ++i) {
     const fb::Weight *weight = plan.weights()->Get(i);
-    MOE_RETURN_IF_ERROR(verifyWeight(plan, *weight)
-                            .at(place("weight", i, text(weight->name()))));
+    auto at = [&](Status status) {
+      return std::move(status).at(place("weight", i, text(weight->name())));
+    };
+    MOE_RETURN_IF_ERROR(at(verifyWeight(plan, *weight)));
+    MOE_RETURN_IF_ERROR(at(verifySources(plan, i)));
   }
+  MOE_RETURN_IF_ERROR(verifyLoaded(plan));
   for (uint32_t i = 0; i < count(plan.constants()); ++i) {
     const fb::Constant *constant = plan.constants()->Get(i);
     MOE_RETURN_IF_ERROR(verifyConstant(*constant).at(

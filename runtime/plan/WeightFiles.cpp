@@ -4,6 +4,7 @@
 #include "runtime/base/Topology.h"
 #include "runtime/plan/PlanAccess.h"
 #include "runtime/plan/PlanFiles.h"
+#include "runtime/plan/PlanWeights.h"
 #include "runtime/plan/Recompile.h"
 #include "runtime/schema/WeightsFile.h"
 
@@ -134,14 +135,14 @@ bool mayCompile(const stdfs::path &path, const fb::File &expected) {
   return std::string_view(magic, sizeof(magic)) == "GGUF";
 }
 
-Status checkOverrides(const fb::Plan &table, uint32_t models,
+Status checkOverrides(uint32_t models, bool hasPacked,
                       const WeightPaths &paths) {
   if (paths.models.size() > models)
     return Status(StatusCode::Usage,
                   fmt::format("--model was given {}, but the plan has {}",
                               counted(paths.models.size(), "time"),
                               counted(models, "model file")));
-  if (!paths.packed.empty() && models == count(table.files()))
+  if (!paths.packed.empty() && !hasPacked)
     return Status(StatusCode::Usage,
                   fmt::format("--weights-file {}: the plan has no weights file",
                               paths.packed));
@@ -153,13 +154,18 @@ StatusOr<std::vector<InputFile>>
 findWeightFiles(const Plan &plan, const WeightPaths &paths, FileCheck check) {
   const fb::Plan &table = plan.table();
   uint32_t models = 0;
-  for (uint32_t i = 0; i < count(table.files()); ++i)
+  bool hasPacked = false;
+  for (uint32_t i = 0; i < count(table.files()); ++i) {
     models += table.files()->Get(i)->kind() == fb::FileKind::Model;
-  MOE_RETURN_IF_ERROR(checkOverrides(table, models, paths));
+    hasPacked |= table.files()->Get(i)->kind() == fb::FileKind::Packed;
+  }
+  MOE_RETURN_IF_ERROR(checkOverrides(models, hasPacked, paths));
   std::vector<std::string> overrides = paths.models;
   std::vector<InputFile> files;
   for (uint32_t i = 0; i < count(table.files()); ++i) {
     const fb::File &file = *table.files()->Get(i);
+    if (file.kind() == fb::FileKind::Loaded)
+      continue;
     bool isModel = file.kind() == fb::FileKind::Model;
     std::string recorded(text(file.path()));
     MOE_RETURN_IF_ERROR(checkPath(recorded).at(plan.path()));
@@ -230,6 +236,10 @@ StatusOr<WeightFiles> WeightFiles::open(const Plan &plan,
     files.files_.push_back(std::move(mapped));
   }
   files.adviseRows(plan.table());
+  if (count(plan.table().files()) > files.files_.size()) {
+    MOE_ASSIGN_OR_RETURN(files.loaded_,
+                         LoadedWeights::open(plan, files.files_));
+  }
   return files;
 }
 
@@ -289,12 +299,46 @@ MappedFile::PageUse WeightFiles::pageUse() const {
   return sum;
 }
 
-Status
-WeightFiles::copyToMemory(std::span<const std::vector<NodeBytes>> parts) {
-  for (size_t i = 0; i < files_.size(); ++i)
-    MOE_RETURN_IF_ERROR(files_[i].copyToMemory(
-        i < parts.size() ? parts[i] : std::vector<NodeBytes>(),
-        preferMemoryNode));
+/// Returns the places of a file's bytes.
+static NodePlaces placesIn(std::span<const std::vector<NodeBytes>> parts,
+                           size_t file) {
+  NodePlaces places;
+  if (file < parts.size())
+    places = {parts[file], preferMemoryNode};
+  return places;
+}
+
+Status WeightFiles::copyToMemory(const Plan &plan,
+                                 std::span<const std::vector<NodeBytes>> parts,
+                                 const PiecesOptions &options) {
+  const std::vector<bool> ofHost = hostWeights(plan);
+  for (size_t i = 0; i < files_.size(); ++i) {
+    std::vector<Extent> extents;
+    for (uint32_t w = 0; w < ofHost.size(); ++w)
+      if (const fb::Weight &weight = *plan.table().weights()->Get(w);
+          ofHost[w] && weight.file() == i)
+        extents.push_back(extentOf(weight));
+    MOE_RETURN_IF_ERROR(files_[i].copyToMemory(united(std::move(extents)),
+                                               placesIn(parts, i), options));
+  }
+  return Status::ok();
+}
+
+Status WeightFiles::load(std::span<const std::vector<NodeBytes>> parts,
+                         bool forget, const PiecesOptions &options) {
+  return loaded_
+             ? loaded_->fill(placesIn(parts, files_.size()), forget, options)
+             : Status::ok();
+}
+
+Status WeightFiles::read(uint32_t file, uint64_t begin,
+                         std::span<uint8_t> out) const {
+  if (isLoaded(file))
+    return loaded_->make(begin, out);
+  const MappedFile &mapped = files_[file];
+  if (mapped.isCopy())
+    return mapped.file().readAt(begin, out.data(), out.size());
+  std::ranges::copy(mapped.bytes().subspan(begin, out.size()), out.begin());
   return Status::ok();
 }
 

@@ -5,9 +5,11 @@
 
 #include "runtime/base/ContentHash.h"
 #include "runtime/base/MappedFile.h"
+#include "runtime/plan/LoadedWeights.h"
 #include "runtime/plan/Plan.h"
 
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -33,10 +35,11 @@ enum class FileCheck {
   Sample, ///< Also by a hash of samples of its weights; at most about 50 ms.
 };
 
-/// Opens the files of a plan, in the order of its table. Relative paths are
-/// searched in the folder of the plan and, if the plan is a symbolic link, in
-/// that of its target. A weights file is also searched under the name that it
-/// has while a compilation replaces it (runtime/schema/WeightsFile.h).
+/// Opens the files of a plan, in the order of its table, without a loaded one.
+/// Relative paths are searched in the folder of the plan and, if the plan is a
+/// symbolic link, in that of its target. A weights file is also searched under
+/// the name that it has while a compilation replaces it
+/// (runtime/schema/WeightsFile.h).
 ///
 /// Fails with Io (missing), InvalidFile (an unsafe path in the plan),
 /// WrongMachine (another file, longer, shorter or changed) or Usage (a path in
@@ -57,26 +60,43 @@ public:
   /// Fails as findWeightFiles, and with Io if a file cannot be mapped.
   static StatusOr<WeightFiles> open(const Plan &plan, const WeightPaths &paths);
 
-  /// Copies every file into private memory (MappedFile::copyToMemory). `parts`
-  /// has one list per file (nodeParts()), or is empty.
-  Status copyToMemory(std::span<const std::vector<NodeBytes>> parts = {});
+  /// Copies what the host reads of every file into private memory
+  /// (MappedFile::copyToMemory). `parts` has one list per file (nodeParts()),
+  /// or is empty.
+  Status copyToMemory(const Plan &plan,
+                      std::span<const std::vector<NodeBytes>> parts = {},
+                      const PiecesOptions &options = {});
+  /// Makes what the host reads of a loaded file (LoadedWeights::fill());
+  /// nothing if the plan has none. `parts` is as in copyToMemory().
+  Status load(std::span<const std::vector<NodeBytes>> parts, bool forget,
+              const PiecesOptions &options);
+
+  /// Copies bytes begin ... begin + out.size() - 1 of a file that perhaps only
+  /// a GPU reads. One thread at a time.
+  Status read(uint32_t file, uint64_t begin, std::span<uint8_t> out) const;
 
   /// Returns the sum of MappedFile::pageUse over all files.
   MappedFile::PageUse pageUse() const;
 
   std::vector<std::string> paths() const;
+  /// What the host does not read may be zeros in a copy or a loaded file.
   std::span<const uint8_t> bytes(uint32_t file) const {
-    return files_[file].bytes();
+    return isLoaded(file) ? loaded_->bytes() : files_[file].bytes();
   }
-  /// Returns whether copyToMemory() has made a copy of the file.
-  bool isCopy(uint32_t file) const { return files_[file].isCopy(); }
+  /// Returns whether the bytes are in private memory.
+  bool isCopy(uint32_t file) const {
+    return isLoaded(file) || files_[file].isCopy();
+  }
 
 private:
   /// Tables of ResidencyMode::File stay in their files, and rows are read in
   /// any order.
   void adviseRows(const fb::Plan &plan);
 
+  bool isLoaded(uint32_t file) const { return file == files_.size(); }
+
   std::vector<MappedFile> files_;
+  std::optional<LoadedWeights> loaded_; ///< The last file.
 };
 
 /// Loads the plan at `path` and calls `open` to open its files. If a

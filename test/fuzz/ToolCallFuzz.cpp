@@ -17,6 +17,7 @@ constexpr std::string_view kForms[] = {
     "deepseek-v4",   "gemma4",
     "gpt-oss",       "mistral-args", "mistral-list",  "minimax-m2",
     "glm-4.5",       "qwen3-coder",  "hermes",        "llama-3.1",
+    "lfm2",
 };
 
 const std::vector<Tool> &tools() {

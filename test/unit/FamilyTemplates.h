@@ -75,6 +75,16 @@ inline std::string parameters(const std::string &text,
          "{%- else %}" + other + "{%- endif %}{%- endfor %}";
 }
 
+/// A call as Python writes it, with strings in single quotes as they are,
+/// objects as JSON, and all else as Python prints it.
+inline std::string keywordCall() {
+  return "{%- set n = namespace(all=[]) %}{%- for k, v in f.arguments | items "
+         "%}{%- set w = \"'\" ~ v ~ \"'\" if v is string else v | tojson if v "
+         "is "
+         "mapping else v | string %}{%- set _ = n.all.append(k ~ '=' ~ w) "
+         "%}{%- endfor %}{{ f.name ~ '(' ~ n.all | join(', ') ~ ')' }}";
+}
+
 inline std::vector<FamilyTemplate> familyTemplates() {
   const std::string chatml = "<|im_start|>", nl = "\\n";
   const std::vector<std::string> im = {"<|im_start|>"};
@@ -86,6 +96,57 @@ inline std::vector<FamilyTemplate> familyTemplates() {
            chatml, nl, "<|im_end|>\\n",
            thought("<think>\\n", "\\n</think>\\n\\n") +
                calls(jsonCall("<tool_call>\\n", "\\n</tool_call>"), "", "", nl),
+           ""),
+       "<|im_end|>", im});
+  all.push_back({"lfm2",
+                 conversation(chatml, nl, "<|im_end|>\\n",
+                              "{%- if m.thinking %}{{ '<think>' ~ m.thinking ~ "
+                              "'</think>' }}{%- endif %}{{ m.content or '' }}" +
+                                  calls(keywordCall(), "<|tool_call_start|>[",
+                                        "]<|tool_call_end|>", ", "),
+                              ""),
+                 "<|im_end|>",
+                 {"<|im_start|>", "<|tool_call_start|>", "<|tool_call_end|>"}});
+  all.push_back(
+      {"apertus",
+       conversation("<|", "_start|>", "<|assistant_end|>",
+                    "{{ m.content or '' }}" +
+                        calls("{{ '{\"' ~ f.name ~ '\": ' ~ (f.arguments | "
+                              "tojson) ~ '}' }}",
+                              "<|tools_prefix|>[", "]<|tools_suffix|>", ", "),
+                    ""),
+       "<|assistant_end|>",
+       {"<|tools_prefix|>", "<|tools_suffix|>", "<|assistant_start|>",
+        "<|user_start|>", "<|system_start|>"},
+       /*reasons=*/false});
+  all.push_back(
+      {"seed_oss",
+       conversation(
+           "<seed:bos>", nl, "<seed:eos>",
+           thought("<seed:think>", "</seed:think>\\n") +
+               calls("{{ '<seed:tool_call>\\n<function=' ~ f.name ~ '>\\n' }}" +
+                         parameters("{{ '<parameter=' ~ k ~ '>' ~ v ~ "
+                                    "'</parameter>\\n' }}",
+                                    "{{ '<parameter=' ~ k ~ '>' ~ (v | string) "
+                                    "~ '</parameter>\\n' }}") +
+                         "{{ '</function>\\n</seed:tool_call>' }}",
+                     "", "", nl),
+           ""),
+       "<seed:eos>",
+       {"<seed:bos>"}});
+  const std::string marked =
+      "{{ '<param name=\"' ~ k ~ '\">' ~ ('<![CDATA[' ~ v "
+      "~ ']]>' if '<' in v else v) ~ '</param>' }}";
+  all.push_back(
+      {"minicpm5",
+       conversation(
+           chatml, nl, "<|im_end|>\\n",
+           thought("<think>\\n", "\\n</think>\\n\\n") +
+               calls("{{ '<function name=\"' ~ f.name ~ '\">' }}" +
+                         parameters(marked, "{{ '<param name=\"' ~ k ~ '\">' ~ "
+                                            "(v | string) ~ '</param>' }}") +
+                         "{{ '</function>' }}",
+                     "", "", nl),
            ""),
        "<|im_end|>", im});
   const std::string python =

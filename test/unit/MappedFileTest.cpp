@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
+#include <mutex>
 
 using moert::MappedFile;
 
@@ -113,6 +114,7 @@ TEST(MappedFileTest, MapsFromTheStartOfAHugePageAndTellsItsUse) {
   }
 }
 
+// Whichever thread copies a part prefers its node while it does so.
 TEST(MappedFileTest, CopiesPartsUnderTheirNodesPolicy) {
   moetest::TempDir folder;
   std::string content(50000, '\0');
@@ -120,15 +122,36 @@ TEST(MappedFileTest, CopiesPartsUnderTheirNodesPolicy) {
     content[i] = char(i * 7 % 101);
   auto file = MappedFile::open(folder.write("weights", content));
   ASSERT_TRUE(file.isOk()) << file.status().message();
-  std::vector<moert::NodeBytes> parts = {
+  const std::vector<moert::NodeBytes> parts = {
       {0, 100, 2}, {100, 20000, 0}, {30000, 50000, 2}};
+  const moert::Extent all{0, content.size()};
+  std::mutex mutex;
   std::vector<int> preferred;
-  auto status =
-      file->copyToMemory(parts, [&](int node) { preferred.push_back(node); });
+  auto status = file->copyToMemory({&all, 1}, {parts, [&](int node) {
+                                                 std::lock_guard lock(mutex);
+                                                 preferred.push_back(node);
+                                               }});
   ASSERT_TRUE(status.isOk()) << status.message();
-  EXPECT_EQ(preferred, (std::vector<int>{2, 0, -1, 2, -1}));
+  // Four pieces, one of them outside of parts, and the default after each.
+  std::ranges::sort(preferred);
+  EXPECT_EQ(preferred, (std::vector<int>{-1, -1, -1, -1, -1, 0, 2, 2}));
   EXPECT_TRUE(
       std::equal(file->bytes().begin(), file->bytes().end(), content.begin()));
+}
+
+// What nobody on the host reads costs no memory.
+TEST(MappedFileTest, CopiesOnlyTheExtentsThatAreWanted) {
+  moetest::TempDir folder;
+  const std::string content(size_t(9) << 20, 'x');
+  auto file = MappedFile::open(folder.write("weights", content));
+  ASSERT_TRUE(file.isOk()) << file.status().message();
+  const std::vector<moert::Extent> wanted = {{5, 100}, {size_t(8) << 20, 4096}};
+  ASSERT_TRUE(file->copyToMemory(wanted).isOk());
+  for (const moert::Extent &extent : wanted)
+    for (uint64_t at : {extent.offset, extent.end() - 1})
+      EXPECT_EQ(file->bytes()[at], 'x') << at;
+  for (uint64_t at : {uint64_t(4), uint64_t(105), uint64_t(4) << 20})
+    EXPECT_EQ(file->bytes()[at], 0) << at;
 }
 
 TEST(MappedFileTest, CopyOfAnEmptyFileIsEmpty) {

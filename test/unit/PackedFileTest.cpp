@@ -1,9 +1,9 @@
 //===- PackedFileTest.cpp - The file with packed weights ------------------===//
 
-#include "compiler/Pack/PackedFile.h"
+#include "runtime/pack/PackedFile.h"
 
-#include "compiler/Pack/RowSources.h"
 #include "kernels/quant/Rows16.h"
+#include "runtime/pack/RowSources.h"
 #include "test/support/TempDir.h"
 
 #include <atomic>

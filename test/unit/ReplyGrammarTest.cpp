@@ -1,7 +1,7 @@
 // Grammars that hold calls of tools to their schemas.
-#include "runtime/chat/FreeText.h"
 #include "runtime/chat/ReplyGrammar.h"
 
+#include "runtime/chat/FreeText.h"
 #include "runtime/chat/ToolCalls.h"
 #include "runtime/constrain/Matcher.h"
 #include "runtime/text/Tokenizer.h"
@@ -303,6 +303,32 @@ TEST(ReplyGrammar, ParametersBetweenMarks) {
   EXPECT_FALSE(accepts(automaton, call({{"a", "xy"}})));
   EXPECT_FALSE(accepts(automaton, call({{"b", "x"}, {"b", "y"}})));
   EXPECT_FALSE(accepts(automaton, call({{"b", "x"}, {"c", "green"}})));
+}
+
+// As Gemma 4 writes them: names without quotes, strings between marks.
+TEST(ReplyGrammar, BareArgumentsAreHeldToTheirSchema) {
+  const std::vector<Tool> tools = {
+      {"f", "", Json::parse(R"({"type": "object", "required": ["n"],
+          "properties": {"n": {"type": "integer"},
+          "s": {"type": "string", "minLength": 2},
+          "l": {"type": "array", "uniqueItems": true, "maxItems": 2},
+          "o": {"type": "object", "additionalProperties": {"type": "null"}},
+          "e": {"enum": ["a:b", 1]}}})")}};
+  auto automaton =
+      *grammarOf(*toolFormatNamed("gemma4"), tools, {.mustCall = true});
+  auto call = [](std::string text) {
+    // Q stands for the mark of strings.
+    for (size_t at; (at = text.find('Q')) != text.npos;)
+      text.replace(at, 1, "<|\"|>");
+    return "<|tool_call>call:f{" + text + "}<tool_call|>";
+  };
+  for (const char *text : {"n:3", "s:Qa\"}bQ,n:-1", "n: 3, l:[QaQ,QbQ]",
+                           "n:3,o:{k:null,x-y:None}", "n:3,e:Qa:bQ", "n:3,e:1"})
+    EXPECT_TRUE(accepts(automaton, call(text))) << text;
+  for (const char *text :
+       {"", "n:QaQ", "n:3,s:QaQ", "n:3,s:\"ab\"", "n:3,l:[QaQ,QaQ]",
+        "n:3,l:[1,2,3]", "n:3,o:{k:1}", "n:3,e:QaQ", "n:3,x:1", "n:3,n:4"})
+    EXPECT_FALSE(accepts(automaton, call(text))) << text;
 }
 
 } // namespace

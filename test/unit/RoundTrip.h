@@ -10,10 +10,12 @@
 #define MOE_TEST_UNIT_ROUNDTRIP_H
 
 #include "runtime/chat/ChatFormat.h"
+#include "runtime/chat/History.h"
 #include "runtime/chat/ReplyGrammar.h"
 #include "runtime/chat/ReplyStream.h"
 #include "runtime/chat/ToolCalls.h"
 #include "runtime/constrain/Matcher.h"
+#include "test/unit/Speaker.h"
 
 #include <gtest/gtest.h>
 #include <random>
@@ -89,22 +91,44 @@ public:
   const Speech &speech() const { return *format_.speech(); }
 
   /// Renders the turn; false if the template writes it in no way that goes on
-  /// from its prompt.
+  /// from its prompt, or leaves a part of it out.
   bool render(const Turn &turn) {
+    Messages messages = ask(turn);
+    if (messages.isEmpty())
+      return false;
+    Json calls = Json::array();
+    for (size_t i = 0; i < turn.calls.size(); ++i)
+      calls.push_back({{"id", format_.speech()->calls.front().name == "kimi-k2"
+                                  ? "functions." + turn.calls[i].name + ":" +
+                                        std::to_string(i)
+                                  : "abcdefgh" + std::to_string(i)},
+                       {"type", "function"},
+                       {"function",
+                        {{"name", turn.calls[i].name},
+                         {"arguments", turn.calls[i].arguments}}}});
+    return answer(turn, calls, std::move(messages));
+  }
+
+  /// Writes the turn as the description of the model says.
+  bool speak(const Turn &turn) {
+    if (ask(turn).isEmpty())
+      return false;
+    said_ = Speaker(*format_.speech()).say(turn, prompt_);
+    return true;
+  }
+
+private:
+  /// The conversation before the turn, and its prompt; empty if the template
+  /// refuses it.
+  Messages ask(const Turn &turn) {
     tools_.clear();
-    Json tools = Json::array(), calls = Json::array();
+    Json tools = Json::array();
     for (size_t i = 0; i < turn.calls.size(); ++i) {
       const SaidCall &call = turn.calls[i];
       if (std::ranges::find(tools_, call.name, &Tool::name) == tools_.end())
         tools_.push_back({.name = call.name,
                           .description = "d",
                           .parameters = parametersOf(call.arguments)});
-      calls.push_back(
-          {{"id", format_.speech()->calls.front().name == "kimi-k2"
-                      ? "functions." + call.name + ":" + std::to_string(i)
-                      : "abcdefgh" + std::to_string(i)},
-           {"type", "function"},
-           {"function", {{"name", call.name}, {"arguments", call.arguments}}}});
     }
     for (const Tool &tool : tools_)
       tools.push_back({{"type", "function"},
@@ -119,20 +143,31 @@ public:
     messages.variables()["add_generation_prompt"] = true;
     messages.variables()["enable_thinking"] = true;
     messages.variables()["thinking"] = true;
+    // As clients' requests are made fit for the template.
+    messages =
+        fitMessages(messages, format_.history().habits(messages.variables()));
     auto prompt = format_.render(messages);
-    if (!prompt)
-      return false;
+    if (!prompt) {
+      refusal_ = prompt.status().message();
+      return {};
+    }
     prompt_ = *prompt;
-    Json message = {{"role", "assistant"}, {"content", turn.content}};
-    if (!turn.reasoning.empty())
-      message["reasoning_content"] = turn.reasoning;
-    if (!calls.empty())
-      message["tool_calls"] = calls;
-    for (bool hasParts : {false, true}) {
+    return messages;
+  }
+
+  bool answer(const Turn &turn, const Json &calls, Messages messages) {
+    for (const char *name :
+         {"reasoning_content", "reasoning", "thinking", ""}) {
+      Json message = {{"role", "assistant"}, {"content", turn.content}};
+      const bool hasParts = *name == 0;
       if (hasParts)
         message["content"] =
             Json::array({{{"type", "thinking"}, {"thinking", turn.reasoning}},
                          {{"type", "text"}, {"text", turn.content}}});
+      else if (!turn.reasoning.empty())
+        message[name] = turn.reasoning;
+      if (!calls.empty())
+        message["tool_calls"] = calls;
       messages.list().push_back(message);
       messages.variables()["add_generation_prompt"] = false;
       auto all = format_.render(messages);
@@ -140,15 +175,34 @@ public:
       if (!all || !all->starts_with(prompt_))
         continue;
       said_ = all->substr(prompt_.size());
+      // Prompts that begin a reasoning go on with one, or with its end.
+      if (speech().isInside(prompt_) &&
+          said_.find(withoutBlanks(namedControls(speech().reasoningEnd))) ==
+              said_.npos)
+        continue;
       if (said_.find(turn.reasoning) == said_.npos ||
           said_.find(turn.content) == said_.npos ||
-          (hasParts && said_.find("thinking'") != said_.npos))
+          !std::ranges::all_of(
+              turn.calls,
+              [&](const SaidCall &call) { return hasCall(call); }) ||
+          (hasParts && (said_.find("thinking'") != said_.npos ||
+                        said_.find("thinking\"") != said_.npos)))
         continue;
       return true;
     }
     return false;
   }
 
+  bool hasCall(const SaidCall &call) const {
+    if (said_.find(call.name) == said_.npos)
+      return false;
+    for (const auto &[key, value] : call.arguments.items())
+      if (said_.find(key) == said_.npos)
+        return false;
+    return true;
+  }
+
+public:
   /// The tokens of what was rendered, up to the one that ends the turn; with a
   /// vocabulary that has longer tokens, some of them.
   void tokenize(const Tokenizer &tokenizer, std::mt19937 &random) {
@@ -261,11 +315,13 @@ public:
 
   const Tokenizer &tokenizer() const { return tokenizer_; }
   const std::string &said() const { return said_; }
+  /// What the template said when it refused a prompt.
+  const std::string &refusal() const { return refusal_; }
 
 private:
   Tokenizer tokenizer_;
   ChatFormat format_;
-  std::string prompt_, said_;
+  std::string prompt_, said_, refusal_;
   std::vector<Tool> tools_;
   std::vector<int32_t> tokens_;
 };

@@ -26,8 +26,20 @@ TEST(Speech, EachFamilyIsHeardAsItSpeaks) {
     EXPECT_EQ(trip.speech().reasons(), family.reasons) << family.name;
     EXPECT_EQ(trip.speech().tellsTools, family.tellsTools) << family.name;
     ASSERT_FALSE(trip.speech().calls.empty()) << family.name;
-    for (const Turn &turn : turnsOf(family)) {
-      ASSERT_TRUE(trip.render(turn)) << family.name;
+    std::vector<std::pair<Turn, bool>> all;
+    for (const Turn &turn : turnsOf(family))
+      all.emplace_back(turn, true);
+    // All turns, where only the description tells how they are written.
+    if (trip.speech().calls.front().values != ToolFormat::Values::Nested &&
+        trip.speech().calls.front().body != ToolFormat::Body::NamedBare)
+      for (const Turn &turn : turns(family.reasons, true, true))
+        if (!trip.speech().calls.front().isBare ||
+            (turn.calls.size() < 2 &&
+             (turn.calls.empty() || turn.content.empty())))
+          all.emplace_back(turn, false);
+    for (const auto &[turn, isWritten] : all) {
+      ASSERT_TRUE(isWritten ? trip.render(turn) : trip.speak(turn))
+          << family.name;
       const std::string where = family.name + ": " + trip.said();
       trip.tokenize(trip.tokenizer(), random);
       expectEqual(turn, trip.hear(trip.tokenizer()), where);
@@ -116,7 +128,17 @@ private:
       std::tie(sectionOpen, sectionClose) = pair();
       sectionOpen += blank();
     }
-    switch (below(3)) {
+    switch (below(5)) {
+    case 3: // An object whose only key is the name.
+      call = "{{ '" + open + blank() +
+             "{\"' ~ f.name ~ '\": ' ~ (f.arguments | tojson) ~ '}" + blank() +
+             close + "' }}";
+      break;
+    case 4: // As Python writes them, in brackets or without.
+      sectionOpen = open + blank() + std::array{"", "["}[below(2)];
+      sectionClose = (sectionOpen.ends_with('[') ? "]" : "") + blank() + close;
+      return moetest::calls(keywordCall(), sectionOpen, sectionClose,
+                            std::array{", ", "\\n", ","}[below(3)]);
     case 0: { // JSON with keys of its own
       const std::string name = word(), arguments = word();
       call = "{{ '" + open + blank() + "{\"" + name +
@@ -224,6 +246,11 @@ TEST(Speech, ItIsShownToPeople) {
                   "tool calls: <tool_call>\\n{\"name\": \"NAME\", "
                   "\"arguments\": {...}}\\n</tool_call> (hermes)\n"
                   "turn ends: <|im_end|>\n");
+  // Whole, with line ends once escaped, and without what controls a terminal.
+  Speech other;
+  other.reasoningEnd = "</" + std::string(100, 'x') + "\u00E9\u0085\x1B[2J\n>";
+  EXPECT_EQ(other.rows().front().second,
+            " ... </" + std::string(100, 'x') + "\u00E9\\xc2\\x85\\x1b[2J\\n>");
 }
 
 } // namespace

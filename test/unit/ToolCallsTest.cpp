@@ -226,6 +226,21 @@ const Case kCases[] = {
      "'<|tool_calls_section_begin|>sorry'"},
     {"deepseek-v3.1", "<\uFF5Ctool\u2581calls\u2581begin\uFF5C>",
      "'<\uFF5Ctool\u2581calls\u2581begin\uFF5C>'"},
+    {"gemma4",
+     "<|tool_call>call:add{\"x\":1,\"t\":\"a, <|\",y:<|\"|>\"b\"<|\"|>}"
+     "<tool_call|>",
+     "add({\"x\": 1, \"t\": \"a, <|\", \"y\": \"\\\"b\\\"\"})"},
+    {"lfm2",
+     "So: <|tool_call_start|>[add(x=1, t='it's (a) \\'b\\'', l=[None, "
+     "(True,)]), "
+     "f()]<|tool_call_end|> now",
+     "'So:'add({\"x\": 1, \"t\": \"it's (a) 'b'\", \"l\": [null, [true]]})"
+     "f({})'now'"},
+    {"lfm2", "<|tool_call_start|>[sorry]<|tool_call_end|>",
+     "'<|tool_call_start|>[sorry]<|tool_call_end|>'"},
+    {"lfm2", "<|tool_call_start|>[add('a')]<|tool_call_end|>",
+     "add(!the model wrote a call of \"add\" that has arguments that cannot be "
+     "read"},
 };
 
 TEST(ToolCalls, EveryFamilyIsRead) {

@@ -241,11 +241,13 @@ void printInfo(const Json &info) {
                               phase["instructions"].get<int>()));
   if (info.contains("files"))
     for (const Json &file : info["files"])
-      line("file", fmt::format("{} ({})", file["path"].get<std::string>(),
+      line("file", fmt::format("{} ({})",
+                               file["kind"] == "Loaded"
+                                   ? "laid out in memory while it loads"
+                                   : file["path"].get<std::string>(),
                                bytes(file["bytes"])));
   for (const Json &row : info["speech"])
-    line(row["name"].get<std::string>(),
-         printable(row["text"].get<std::string>()));
+    line(row["name"].get<std::string>(), row["text"].get<std::string>());
   for (const Json &note : info["notes"])
     line("note", note.get<std::string>());
   if (info.contains("memory")) {

@@ -110,9 +110,9 @@ Status CudaWeights::upload(const CudaDriver &driver, const CudaContext &context,
             driver.check(driver.api().cuEventSynchronize(slot.free.get()),
                          "copying weights to the GPU"));
       }
-      std::memcpy(slot.memory.get(),
-                  files.bytes(range.file).data() + range.extent.offset + at,
-                  bytes);
+      MOE_RETURN_IF_ERROR(
+          files.read(range.file, range.extent.offset + at,
+                     {static_cast<uint8_t *>(slot.memory.get()), bytes}));
       MOE_RETURN_IF_ERROR(driver.check(
           driver.api().cuMemcpyHtoDAsync_v2(to + range.offset + at,
                                             slot.memory.get(), bytes, stream),

@@ -168,10 +168,136 @@ constexpr Builtin testTable[] = {
 
 //===-- Methods of containers ---------------------------------------------===//
 
-Result cannotChange(Call &call) {
-  return failure("templates cannot change a " +
-                 std::string(typeName(call.self)) +
-                 "; make a new one, for example with +");
+/// The items of a list that a method changes. All lists are objects of the heap
+/// of their rendering; the variables of a template are converted for each.
+std::vector<Value> &changedItems(Call &call) {
+  return const_cast<Sequence &>(call.self.sequence()).items;
+}
+Dict &changedDict(Call &call) { return const_cast<Dict &>(call.self.dict()); }
+
+/// The index of an item that an argument names, from the end if it is negative;
+/// between 0 and the size.
+StatusOr<size_t> placeOf(Call &call, size_t argument, int64_t otherwise) {
+  const auto size = int64_t(changedItems(call).size());
+  MOE_ASSIGN_OR_RETURN(int64_t at, call.integer(argument, otherwise));
+  return size_t(std::clamp<int64_t>(at < 0 ? at + size : at, 0, size));
+}
+Result insertItems(Call &call, size_t at, std::span<const Value> items) {
+  if (!call.heap.charge(items.size() * sizeof(Value)))
+    return call.heap.status();
+  // What moves behind them takes time, too.
+  call.heap.spend((changedItems(call).size() - at) / 64);
+  changedItems(call).insert(changedItems(call).begin() + int64_t(at),
+                            items.begin(), items.end());
+  return Value::none();
+}
+Result runAppend(Call &call) {
+  if (!call.has(0))
+    return failure("append() takes a value");
+  return insertItems(call, changedItems(call).size(), {call.arguments[0], 1});
+}
+Result runInsert(Call &call) {
+  if (!call.has(1))
+    return failure("insert() takes an index and a value");
+  MOE_ASSIGN_OR_RETURN(size_t at, placeOf(call, 0, 0));
+  return insertItems(call, at, {call.arguments[1], 1});
+}
+Result runExtend(Call &call) {
+  if (!call.has(0))
+    return failure("extend() takes values");
+  MOE_ASSIGN_OR_RETURN(std::vector<Value> items,
+                       iterate(call.heap, *call.arguments[0]));
+  return insertItems(call, changedItems(call).size(), items);
+}
+Result runPopItem(Call &call) {
+  std::vector<Value> &items = changedItems(call);
+  MOE_ASSIGN_OR_RETURN(int64_t at, call.integer(0, -1));
+  if (at < 0)
+    at += int64_t(items.size());
+  if (at < 0 || at >= int64_t(items.size()))
+    return failure("pop() of an index that the list does not have");
+  const Value item = items[size_t(at)];
+  call.heap.spend((items.size() - size_t(at)) / 64);
+  items.erase(items.begin() + at);
+  return item;
+}
+Result runReverseList(Call &call) {
+  call.heap.spend(changedItems(call).size() / 64);
+  std::ranges::reverse(changedItems(call));
+  return Value::none();
+}
+Result runClearList(Call &call) {
+  changedItems(call).clear();
+  return Value::none();
+}
+Result runCopyList(Call &call) {
+  if (!call.heap.charge(changedItems(call).size() * sizeof(Value)))
+    return call.heap.status();
+  return call.heap.list(changedItems(call));
+}
+Result cannotSort(Call &) {
+  return failure("templates cannot sort a list in place; use the filter sort");
+}
+
+constexpr uint64_t kEntryBytes = 2 * sizeof(Value) + 64;
+Result setEntry(Call &call, const Value &key, const Value &value) {
+  MOE_RETURN_IF_ERROR(checkHashable(key));
+  if (!call.heap.charge(kEntryBytes))
+    return call.heap.status();
+  changedDict(call).set(key, value);
+  return Value::none();
+}
+Result runUpdate(Call &call) {
+  // Copies, because a dict may be updated with itself.
+  std::vector<std::pair<Value, Value>> more;
+  for (const Value &from : call.values.positional) {
+    if (!from.is(Kind::Dict))
+      return failure("update() takes a dict");
+    more.insert(more.end(), from.dict().entries.begin(),
+                from.dict().entries.end());
+  }
+  more.insert(more.end(), call.values.named.entries.begin(),
+              call.values.named.entries.end());
+  for (const auto &[key, value] : more)
+    MOE_RETURN_IF_ERROR(setEntry(call, key, value).status());
+  return Value::none();
+}
+Result runSetDefault(Call &call) {
+  if (!call.has(0))
+    return failure("setdefault() takes a key");
+  MOE_RETURN_IF_ERROR(checkHashable(*call.arguments[0]));
+  if (const Value *known = call.self.dict().find(*call.arguments[0]))
+    return *known;
+  const Value value = call.get(1, Value::none());
+  MOE_RETURN_IF_ERROR(setEntry(call, *call.arguments[0], value).status());
+  return value;
+}
+Result runPopKey(Call &call) {
+  if (!call.has(0))
+    return failure("pop() of a dict takes a key");
+  MOE_RETURN_IF_ERROR(checkHashable(*call.arguments[0]));
+  const Value *known = call.self.dict().find(*call.arguments[0]);
+  if (!known && call.has(1))
+    return *call.arguments[1];
+  if (!known)
+    return failure("pop() of a key that the dict does not have: " +
+                   repr(call.heap, *call.arguments[0]));
+  const Value value = *known;
+  call.heap.spend(call.self.dict().entries.size() / 16);
+  changedDict(call).erase(*call.arguments[0]);
+  return value;
+}
+Result runClearDict(Call &call) {
+  changedDict(call).clear();
+  return Value::none();
+}
+Result runCopyDict(Call &call) {
+  if (!call.heap.charge(call.self.dict().entries.size() * kEntryBytes))
+    return call.heap.status();
+  Dict *copy = call.heap.make<Dict>();
+  for (const auto &[key, value] : call.self.dict().entries)
+    copy->set(key, value);
+  return Value(copy);
 }
 Result runGet(Call &call) {
   if (!call.has(0))
@@ -198,7 +324,6 @@ Result runItems(Call &call) {
     items.push_back(call.heap.list({key, value}, Flavor::Tuple));
   return call.heap.list(std::move(items), Flavor::Items);
 }
-Result runCopy(Call &call) { return call.self; }
 Result runItemIndex(Call &call) {
   const std::vector<Value> &items = call.self.sequence().items;
   for (size_t i = 0; call.has(0) && i < items.size(); ++i)
@@ -206,6 +331,13 @@ Result runItemIndex(Call &call) {
       return Value::of(int64_t(i));
   return failure(repr(call.heap, call.get(0, Value::none())) +
                  " is not in list");
+}
+Result runRemove(Call &call) {
+  MOE_ASSIGN_OR_RETURN(Value at, runItemIndex(call));
+  std::vector<Value> &items = changedItems(call);
+  call.heap.spend(items.size() / 64);
+  items.erase(items.begin() + int64_t(at.integer()));
+  return Value::none();
 }
 Result runItemCount(Call &call) {
   int64_t count = 0;
@@ -241,25 +373,19 @@ constexpr Builtin dictMethods[] = {
     {"keys", "", runKeys},
     {"values", "", runValues},
     {"items", "", runItems},
-    {"copy", "", runCopy},
-    {"pop", "*", cannotChange},
-    {"popitem", "*", cannotChange},
-    {"update", "*", cannotChange},
-    {"setdefault", "*", cannotChange},
-    {"clear", "*", cannotChange},
+    {"copy", "", runCopyDict},
+    {"pop", "key default", runPopKey},
+    {"update", "*", runUpdate},
+    {"setdefault", "key default", runSetDefault},
+    {"clear", "", runClearDict},
 };
 constexpr Builtin listMethods[] = {
-    {"index", "value", runItemIndex},
-    {"count", "value", runItemCount},
-    {"copy", "", runCopy},
-    {"append", "*", cannotChange},
-    {"extend", "*", cannotChange},
-    {"insert", "*", cannotChange},
-    {"pop", "*", cannotChange},
-    {"remove", "*", cannotChange},
-    {"reverse", "*", cannotChange},
-    {"sort", "*", cannotChange},
-    {"clear", "*", cannotChange},
+    {"index", "value", runItemIndex},  {"count", "value", runItemCount},
+    {"copy", "", runCopyList},         {"append", "object", runAppend},
+    {"extend", "iterable", runExtend}, {"insert", "index object", runInsert},
+    {"pop", "index", runPopItem},      {"remove", "value", runRemove},
+    {"reverse", "", runReverseList},   {"sort", "*", cannotSort},
+    {"clear", "", runClearList},
 };
 constexpr Builtin tupleMethods[] = {
     {"index", "value", runItemIndex},

@@ -90,6 +90,22 @@ void Dict::set(const Value &key, const Value &value) {
   entries.emplace_back(key, value);
 }
 
+void Dict::erase(const Value &key) {
+  const Value *known = find(key);
+  if (!known)
+    return;
+  const auto kept = std::move(entries);
+  clear();
+  for (const auto &[name, value] : kept)
+    if (&value != known)
+      set(name, value);
+}
+
+void Dict::clear() {
+  entries.clear();
+  byText_.clear();
+}
+
 void Scope::set(std::string_view name, const Value &value) {
   for (auto &[known, current] : names)
     if (known == name) {

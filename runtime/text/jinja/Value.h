@@ -145,6 +145,9 @@ struct Dict : Object {
   /// Returns null if there is no such key.
   const Value *find(const Value &key) const;
   const Value *find(std::string_view key) const;
+  /// Removes a key, if it is there.
+  void erase(const Value &key);
+  void clear();
 
 private:
   std::unordered_map<std::string_view, uint32_t> byText_;

@@ -1,4 +1,4 @@
-//===- PackedFile.h - Weights written in their final layout -----*- C++ -*-===//
+//===- PackedFile.h - Weights in their final layout -------------*- C++ -*-===//
 //
 // The file is divided into chunks at multiples of kPackedChunk. Each thread
 // takes the next chunk, computes its bytes for whatever weights are in it, and
@@ -8,12 +8,13 @@
 // is computed twice: 18 KiB of 4 MiB for 2048 columns of 4 bits. The thread
 // also hashes the chunk while it is in the CPU cache.
 //
-// This file uses no LLVM.
+// moert fills memory in the same way where a plan's weights are laid out while
+// they load (FileKind::Loaded).
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef MOE_COMPILER_PACK_PACKEDFILE_H
-#define MOE_COMPILER_PACK_PACKEDFILE_H
+#ifndef MOE_RUNTIME_PACK_PACKEDFILE_H
+#define MOE_RUNTIME_PACK_PACKEDFILE_H
 
 #include "kernels/Layout.h"
 #include "runtime/base/ContentHash.h"
@@ -24,11 +25,11 @@
 #include <string>
 #include <vector>
 
-namespace moec {
+namespace moert {
 
 /// Bytes of a write; a multiple of the size of a huge page.
 inline constexpr uint64_t kPackedChunk = uint64_t(4) << 20;
-static_assert(kPackedChunk % moert::kHashBlock == 0,
+static_assert(kPackedChunk % kHashBlock == 0,
               "a chunk consists of whole hash blocks");
 
 /// Produces the rows of a weight in GGUF layout.
@@ -37,8 +38,8 @@ public:
   virtual ~RowSource() = default;
   /// Writes rows first ... first + count - 1 of matrix `matrix` to `out`,
   /// without gaps. Several threads may call it at once.
-  virtual moert::Status read(int64_t matrix, int64_t first, int64_t count,
-                             uint8_t *out) const = 0;
+  virtual Status read(int64_t matrix, int64_t first, int64_t count,
+                      uint8_t *out) const = 0;
 };
 
 /// A weight of `outer` matrices of `rows` x `cols` at `offset` of the packed
@@ -69,6 +70,35 @@ struct PackedFile {
   uint64_t bytes = 0; ///< Size of the whole file.
 };
 
+/// Returns the fewest rows that a layout stores together.
+inline int64_t unitRows(moek::Layout layout) {
+  return moek::storedRows(layout, 1);
+}
+
+/// Computes ranges of a file. Each thread has one, with buffers of its own.
+class ChunkFiller {
+public:
+  /// `file` must outlive it.
+  explicit ChunkFiller(const PackedFile &file) : file_(file) {}
+
+  /// Writes bytes begin ... end - 1 of the file to `out`, with zeros for gaps.
+  /// Fails as a source does.
+  Status fill(uint64_t begin, uint64_t end, uint8_t *out);
+
+private:
+  /// Writes bytes begin ... end - 1 of a weight to `out`. A unit that the range
+  /// cuts is computed in a buffer first.
+  Status fillFrom(const PackedWeight &weight, uint64_t begin, uint64_t end,
+                  uint8_t *out);
+  /// Writes up to `count` units from `unit` on, as many as the matrix has, and
+  /// returns their number.
+  StatusOr<uint64_t> computeUnits(const PackedWeight &weight, uint64_t unit,
+                                  uint64_t count, uint8_t *out);
+
+  const PackedFile &file_;
+  std::vector<uint8_t> rows_, cut_;
+};
+
 /// Hashes that identify the content (runtime/schema/plan.fbs).
 struct PackedHashes {
   std::vector<std::string> checksums; ///< One per weight.
@@ -78,10 +108,10 @@ struct PackedHashes {
 /// Writes `file` to `output`, with zeros for the header. Fails with Io, before
 /// the first byte if the disk has too little space, with Cancelled, or as a
 /// source does.
-moert::StatusOr<PackedHashes>
-writePackedFile(const PackedFile &file, const moert::OutputFile &output,
-                const moert::PiecesOptions &options);
+StatusOr<PackedHashes> writePackedFile(const PackedFile &file,
+                                       const OutputFile &output,
+                                       const PiecesOptions &options);
 
-} // namespace moec
+} // namespace moert
 
-#endif // MOE_COMPILER_PACK_PACKEDFILE_H
+#endif // MOE_RUNTIME_PACK_PACKEDFILE_H

@@ -1,4 +1,4 @@
-#include "compiler/Pack/RowSources.h"
+#include "runtime/pack/RowSources.h"
 
 #include "kernels/quant/Dequant.h"
 #include "kernels/quant/Quantize.h"
@@ -7,28 +7,31 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 
-using moert::Status;
-using moert::StatusCode;
-using moert::StatusOr;
-
-namespace moec {
+namespace moert {
 
 StatusOr<ModelFile> ModelFile::open(const std::string &path, uint64_t bytes,
                                     bool forget) {
-  MOE_ASSIGN_OR_RETURN(moert::InputFile file, moert::InputFile::open(path));
+  MOE_ASSIGN_OR_RETURN(InputFile file, InputFile::open(path));
   if (file.size() != bytes)
     return Status(StatusCode::Io,
                   fmt::format("{}: has {} bytes, but had {} when it was "
                               "imported",
                               path, file.size(), bytes));
+  auto shared = std::make_shared<const InputFile>(std::move(file));
+  ModelFile model(*shared, forget);
+  model.file_ = std::move(shared);
+  return model;
+}
+
+ModelFile::ModelFile(const InputFile &file, bool forget)
+    : file_(std::shared_ptr<const InputFile>(), &file), forget_(forget) {
   (void)::posix_fadvise(file.descriptor(), 0, 0, POSIX_FADV_SEQUENTIAL);
-  return ModelFile(std::move(file), forget);
 }
 
 Status ModelFile::read(uint64_t offset, uint64_t bytes, uint8_t *out) const {
-  MOE_RETURN_IF_ERROR(file_.readAt(offset, out, bytes));
+  MOE_RETURN_IF_ERROR(file_->readAt(offset, out, bytes));
   if (forget_)
-    (void)::posix_fadvise(file_.descriptor(), off_t(offset), off_t(bytes),
+    (void)::posix_fadvise(file_->descriptor(), off_t(offset), off_t(bytes),
                           POSIX_FADV_DONTNEED);
   return Status::ok();
 }
@@ -99,4 +102,4 @@ Status StackedRows::readPart(const Part &part, int64_t row, int64_t count,
   return Status::ok();
 }
 
-} // namespace moec
+} // namespace moert
