@@ -140,8 +140,8 @@ inline constexpr std::string_view kPlaceDense =
 inline constexpr std::string_view kPrintRules =
     "moec compile MODEL.gguf --emit rules prints where each op goes";
 inline constexpr std::string_view kFits =
-    "a plan always fits the memory of its machine, or is refused; --ctx, "
-    "--n-gpu-layers and --place are held";
+    "a plan always fits the memory of its machine, or is refused; what --ctx, "
+    "--n-gpu-layers and --place ask for is kept";
 inline constexpr std::string_view kMemoryLimit =
     "--vram-limit SIZE and --dram-limit SIZE bound the memory of each GPU and "
     "of the host, as in --vram-limit 20GiB";
@@ -191,8 +191,8 @@ inline constexpr std::string_view kHostBuffers =
     "the plan has the buffers of the host; there is nothing to switch on or "
     "off";
 inline constexpr std::string_view kHugePages =
-    "huge pages are always asked for; moec doctor says whether the system "
-    "gives them";
+    "weights and caches in memory ask for huge pages by themselves; moec "
+    "doctor says whether the system gives them";
 
 // Text and conversation
 
