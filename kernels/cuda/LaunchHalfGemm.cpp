@@ -41,6 +41,8 @@ int64_t scaleBytes(Format format) {
 
 constexpr int64_t kUnitCols = 32; ///< Rows of activations have whole units.
 constexpr int64_t kTileCols = 64; ///< Columns of a tile of HalfTiles.cuh.
+/// 16-bit numbers that stand for a float where weights are F32.
+constexpr int64_t kFloatParts = 3;
 
 bool isAligned(const Matrix &w) {
   return (reinterpret_cast<uintptr_t>(w.data) | uint64_t(w.rowStride) |
@@ -53,11 +55,11 @@ bool isAligned(const Matrix &w) {
 /// Matrices of at most kRouterRows rows count as routers and gates; the largest
 /// router has 512 experts.
 int64_t partsOf(const Product &p) {
-  if (isPanels(p))
-    return 1;
   constexpr int64_t kRouterRows = 512;
-  return p.format == Format::F32 || p.args.w.rows * p.heads <= kRouterRows ? 2
-                                                                           : 1;
+  return p.format == Format::F32                  ? kFloatParts
+         : isPanels(p)                            ? 1
+         : p.args.w.rows * p.heads <= kRouterRows ? 2
+                                                  : 1;
 }
 
 int64_t pitchOf(const Product &p) {
@@ -253,12 +255,19 @@ bool isHalfGemm(const Product &p, const LaunchContext &context) {
          (!p.isGate || (p.upFormat == p.format && isAligned(p.args.up)));
 }
 
-int64_t narrowBytes(int64_t rows, int64_t cols) {
+namespace {
+/// 16-bit numbers that narrowBytes() has room for, for each activation.
+int64_t roomOf(Format format) {
+  return format == Format::F32 ? kFloatParts : 2;
+}
+} // namespace
+
+int64_t narrowBytes(Format format, int64_t rows, int64_t cols) {
   int64_t pitch = (cols + kUnitCols - 1) / kUnitCols * kUnitCols;
-  return rows * (2 * pitch * 2 + 4);
+  return rows * (2 * pitch * roomOf(format) + 4);
 }
 int64_t narrowBytes(const Product &p, const LaunchContext &context) {
-  return narrowBytes(narrowRows(p, context), p.args.w.cols);
+  return narrowBytes(p.format, narrowRows(p, context), p.args.w.cols);
 }
 
 namespace {
@@ -311,7 +320,8 @@ std::vector<Launch> halfGemm(const Product &p, const LaunchContext &context) {
   narrow.step = g.step;
   narrow.x = g.act;
   narrow.out = reinterpret_cast<u16 *>(memory);
-  narrow.scales = reinterpret_cast<float *>(memory + 4 * rows * pitch);
+  narrow.scales =
+      reinterpret_cast<float *>(memory + 2 * roomOf(p.format) * rows * pitch);
   narrow.pitch = pitch;
   narrow.plane = rows * pitch;
   if (shape.cluster) {
