@@ -210,6 +210,26 @@ Shape clusterShape(const Product &p, const LaunchContext &context) {
   return s;
 }
 
+Tiles tilesOf(const Product &p, const Shape &shape) {
+  return {blocksFor(p.args.w.rows, shape.matrixRows()),
+          prefillGroups(p, shape.acts),
+          p.args.w.cols,
+          shape.stepCols,
+          shape.blocks,
+          shape.weightRows() * shape.acts * 4};
+}
+/// Returns how a product's last tiles are divided. Heads and experts are not,
+/// because their grids have other axes, nor slices, which divide columns
+/// already, nor clusters, which have tiles enough. On sm_120, gates have no
+/// register left for a part.
+Tail tailOf(const Product &p, const Shape &shape,
+            const LaunchContext &context) {
+  if (p.jobs != Jobs::Tokens || shape.slices > 1 || shape.cluster ||
+      (context.arch >= 120 && p.isGate))
+    return {};
+  return tailOf(tilesOf(p, shape), context);
+}
+
 Shape shapeOf(const Product &p, const LaunchContext &context) {
   const bool isGeforce = multiprocessorOf(context.arch).sharedBytes < 128 << 10;
   const int64_t half = halfOfShared(context.arch);
@@ -230,7 +250,11 @@ Shape shapeOf(const Product &p, const LaunchContext &context) {
     if (busyPart(p, large, sms) > 0.7 * busyPart(p, s, sms))
       s = large;
   }
-  if (2 * blocksOf(p, s) < sms && p.jobs != Jobs::Experts)
+  // Where there are few blocks, a block has slices. But the tensor cores of a
+  // block's multiprocessor bound products of F32, so that these are divided
+  // among more multiprocessors instead if they can be.
+  bool isDivided = p.format == Format::F32 && tailOf(p, s, context).isDivided();
+  if (2 * blocksOf(p, s) < sms && p.jobs != Jobs::Experts && !isDivided)
     s = {std::min<int64_t>(s.acts, 32),   2, 1, 2,
          p.format == Format::F32 ? 2 : 4, 0, 1, p.isGate};
   // Fewer barriers, where stages fit.
@@ -278,25 +302,6 @@ Shape anyShape(const Product &p, const LaunchContext &context) {
   return hasWarpgroups(p, context) ? warpgroupShape(p)
          : isPanels(p)             ? panelShape(p, context)
                                    : shapeOf(p, context);
-}
-Tiles tilesOf(const Product &p, const Shape &shape) {
-  return {blocksFor(p.args.w.rows, shape.matrixRows()),
-          prefillGroups(p, shape.acts),
-          p.args.w.cols,
-          shape.stepCols,
-          shape.blocks,
-          shape.weightRows() * shape.acts * 4};
-}
-/// Returns how a product's last tiles are divided. Heads and experts are not,
-/// because their grids have other axes, nor slices, which divide columns
-/// already, nor clusters, which have tiles enough. On sm_120, gates have no
-/// register left for a part.
-Tail tailOf(const Product &p, const Shape &shape,
-            const LaunchContext &context) {
-  if (p.jobs != Jobs::Tokens || shape.slices > 1 || shape.cluster ||
-      (context.arch >= 120 && p.isGate))
-    return {};
-  return tailOf(tilesOf(p, shape), context);
 }
 /// Bytes of the workspace before the sums of divided tiles.
 int64_t sumsOffset(const Product &p, const LaunchContext &context) {
