@@ -10,9 +10,10 @@
 //       multiplied, rounds by 2^-8 of the largest of 32.
 //   2   Matrices of few rows (routers, gates: decisions and factors for the
 //       whole token). Two mma instead of one, and an error of 2^-22 or 2^-16.
-//   2   F32 weights, which are split as well, as they come from shared memory:
-//       three mma, without low times low, and an error of 3 * 2^-16 (a sum of
-//       2048 random terms: 2^-20).
+//   3   F32 weights, which are split as well, as they come from shared memory.
+//       Three BF16 numbers have all bits of a float; six mma leave out less
+//       than 2^-24 of a product. Lanes add what the six sum up, because tensor
+//       cores truncate sums: 4096 products of one sign would lose 2^-15.
 //
 // A block has MOE_SLICES x MOE_WARP_COLS x MOE_WARP_ROWS warps, each with
 // 16 MOE_TILES weight rows (half of them of `up`, with a gate) by 8 kTiles
