@@ -260,8 +260,15 @@ Shape shapeOf(const Product &p, const LaunchContext &context) {
   // Fewer barriers, where stages fit.
   if (p.format != Format::F32 && s.slices == 1)
     s.stepCols = 64;
+  // Of F32, two blocks of two stages are better than one of three.
+  const int64_t shared = multiprocessorOf(context.arch).sharedBytes;
+  auto fitsTwice = [&](int64_t stages) {
+    return 2 * (stages * s.stageBytes(p) + 1024) <= shared;
+  };
+  const int64_t least =
+      p.format == Format::F32 && fitsTwice(2) && !fitsTwice(3) ? 2 : 3;
   s.stages = std::clamp<int64_t>(
-      (s.blocks == 1 ? 2 * half : half) / s.stageBytes(p), 3, 4);
+      (s.blocks == 1 ? 2 * half : half) / s.stageBytes(p), least, 4);
   return s;
 }
 } // namespace
