@@ -86,7 +86,7 @@ StatusOr<Decoder> readDecoder(ModelBuilder &model, DecoderTraits traits) {
   MOE_RETURN_IF_ERROR(readDrafts(model, traits.drafts, decoder));
   // These are for images, and for models that embed texts.
   params.skip({"rope.dimension_sections", "n_deepstack_layers",
-               "embedding_length_out"});
+               "embedding_length_out", "classifier.output_labels"});
   MOE_ASSIGN_OR_RETURN(decoder.hidden,
                        params.integer("embedding_length", 1, kMostSize));
   MOE_ASSIGN_OR_RETURN(decoder.vocab, readVocab(model));
@@ -175,13 +175,59 @@ static Status endWithLogits(ModelBuilder &model, const Decoder &decoder,
   return Status::ok();
 }
 
+/// The head of a model that ranks or classifies texts.
+static constexpr const char *kClassifier = "cls.output";
+
+/// Reads the names of the classifier's outputs, which are as many as its weight
+/// has rows: the key classifier.output_labels, or else their numbers.
+static Status readLabels(ModelBuilder &model) {
+  constexpr const char *key = "classifier.output_labels";
+  const GgufTensor *weight = model.find(fmt::format("{}.weight", kClassifier));
+  const uint64_t outputs = std::min(
+      weight && weight->shape.size() > 1 ? weight->shape[1] : 1, kMostLabels);
+  MOE_ASSIGN_OR_RETURN(std::vector<std::string> labels,
+                       model.params().texts(key));
+  if (labels.empty())
+    for (uint64_t i = 0; i < outputs; ++i)
+      labels.push_back(std::to_string(i));
+  if (labels.size() != outputs)
+    return model.params().error(
+        StatusCode::InvalidFile, key,
+        fmt::format("has {} labels, but {}.weight has {} rows", labels.size(),
+                    kClassifier, outputs));
+  model.facts().labels = std::move(labels);
+  return Status::ok();
+}
+
+/// Builds the outputs of the classifier for `x`, and ends the function.
+static Status endWithOutputs(ModelBuilder &model, const Decoder &decoder,
+                             Value x) {
+  const auto outputs = int64_t(model.facts().labels.size());
+  MOE_ASSIGN_OR_RETURN(Value weight,
+                       model.weight(kClassifier, {outputs, decoder.hidden}));
+  MOE_ASSIGN_OR_RETURN(
+      Value bias,
+      model.vectorIfAny(fmt::format("{}.bias", kClassifier), outputs));
+  model.end(bias ? model.linear(x, kClassifier, weight, bias)
+                 : model.create<moe::LmHeadOp>(kClassifier, model.rows(outputs),
+                                               x, weight));
+  return Status::ok();
+}
+
 Status endForward(ModelBuilder &model, const Decoder &decoder, Value x) {
   model.end(x);
-  x = model.begin("logits", x.getType(), model.rows(decoder.vocab))[0];
+  const bool classifies = model.has(kClassifier);
+  if (classifies)
+    MOE_RETURN_IF_ERROR(readLabels(model));
+  x = model.begin("logits", x.getType(),
+                  model.rows(classifies ? int64_t(model.facts().labels.size())
+                                        : decoder.vocab))[0];
   if (decoder.normsHead) {
     MOE_ASSIGN_OR_RETURN(
         x, normOf(model, decoder, x, nameOfHeadNorm(model), decoder.eps));
   }
+  if (classifies)
+    return endWithOutputs(model, decoder, x);
   if (!model.has("output"))
     model.note("output.weight is absent: token_embd.weight serves as both");
   return endWithLogits(model, decoder, nameOfHead(model), x);

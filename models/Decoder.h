@@ -82,6 +82,8 @@ moert::StatusOr<mlir::Value> beginForward(ModelBuilder &model,
 
 /// Ends @forward with `x` and builds @logits: output_norm and output (the
 /// embedding table if the file has no output), then logitScale and the softcap.
+/// If the file has the classifier cls.output, @logits is output_norm and this,
+/// and the facts get its labels.
 moert::Status endForward(ModelBuilder &model, const Decoder &decoder,
                          mlir::Value x);
 

@@ -201,6 +201,18 @@ StatusOr<bool> HyperParams::flag(std::string_view name, bool fallback) const {
   return settled(read(), fallback);
 }
 
+StatusOr<std::vector<std::string>>
+HyperParams::texts(std::string_view name) const {
+  auto array = settled<const GgufArray *>(
+      model_.getArray(key(name), GgufType::String), nullptr);
+  if (!array)
+    return array.status();
+  if (!*array)
+    return std::vector<std::string>();
+  return std::vector<std::string>((*array)->strings.begin(),
+                                  (*array)->strings.end());
+}
+
 StatusOr<std::string> HyperParams::text(std::string_view name,
                                         std::string_view fallback) const {
   auto read = [&]() -> StatusOr<std::string> {

@@ -56,7 +56,8 @@ public:
   moert::StatusOr<bool> flag(std::string_view name, bool fallback) const;
   moert::StatusOr<std::string> text(std::string_view name,
                                     std::string_view fallback) const;
-
+  /// Returns the texts of an array; none if the key is missing.
+  moert::StatusOr<std::vector<std::string>> texts(std::string_view name) const;
   bool has(std::string_view name) const;
   /// Tells whoever collects names that these keys are known, though nothing
   /// that is built depends on them.

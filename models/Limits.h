@@ -19,6 +19,8 @@ inline constexpr int64_t kMostHeads = 1 << 14;
 inline constexpr int64_t kMostSize = 1 << 20;
 inline constexpr int64_t kMaxStreams = 8; // kernels/Abi.h
 inline constexpr int64_t kMostTokens = 1 << 24;
+/// Outputs of a classifier.
+inline constexpr uint64_t kMostLabels = 1 << 16;
 
 /// Bounds of factors that scale positions, frequencies and scores. Within them,
 /// all derived numbers are above 0 and finite as floats, including YaRN's 1 +

@@ -25,6 +25,9 @@ DictionaryAttr ModelBuilder::modelAttr(StringRef hash) {
   text("name", title);
   text("hash", hash.str());
   text("pooling", facts_.pooling);
+  entries.push_back(builder_.getNamedAttr(
+      "labels", builder_.getStrArrayAttr(SmallVector<StringRef>(
+                    facts_.labels.begin(), facts_.labels.end()))));
   number("hidden", facts_.hidden);
   number("vocab", facts_.vocab);
   number("layers", facts_.layers);

@@ -30,6 +30,9 @@ struct ModelFacts {
   /// How hidden states become an embedding: "mean", "first", "last" or "rank"
   /// (a score); "": the file does not say, as it is not made for embeddings.
   std::string pooling;
+  /// Names of the outputs of the classifier in which @logits ends; none: it
+  /// ends in one logit for each token.
+  std::vector<std::string> labels;
 };
 
 /// Returns the number of columns of rows [T, columns].

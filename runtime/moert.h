@@ -335,9 +335,9 @@ MOERT_API void moert_cancel(moert_sequence *sequence);
 /*===-- Work --------------------------------------------------------------===*/
 
 /* Appends tokens to the sequence. If `logits` is not NULL, writes the logits
- * after the last token: moert_vocab() floats. Fails with USAGE for a token
- * outside the vocabulary, and with DOES_NOT_FIT if the context is full or no
- * page is free. */
+ * after the last token: moert_vocab() floats, or those of the classifier if
+ * the model ends in one. Fails with USAGE for a token outside the vocabulary,
+ * and with DOES_NOT_FIT if the context is full or no page is free. */
 MOERT_API moert_status moert_evaluate(moert_sequence *sequence,
                                       const int32_t *ids, size_t count,
                                       float *logits);

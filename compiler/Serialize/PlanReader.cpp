@@ -35,6 +35,7 @@ public:
                         : IntegerAttr(),
         plan.pooling.empty() ? StringAttr()
                              : builder.getStringAttr(plan.pooling),
+        plan.labels.empty() ? ArrayAttr() : strings(plan.labels),
         plan.sequences > 1 ? builder.getI32IntegerAttr(plan.sequences)
                            : IntegerAttr(),
         plan.nvrtc.empty() ? StringAttr() : builder.getStringAttr(plan.nvrtc));
@@ -116,7 +117,7 @@ private:
     builder.create<plan::TokenizerOp>(
         location, t.model, t.pre, strings(t.tokens), t.types, t.scores,
         strings(t.merges), t.bos, t.eos, t.eot, t.unk, t.pad, t.add_bos,
-        t.add_eos, t.remove_extra_spaces, t.chat_template);
+        t.add_eos, t.remove_extra_spaces, t.chat_template, t.rank_template);
   }
 
   Value read(const fb::ExplainT &e) {

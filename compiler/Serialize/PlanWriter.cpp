@@ -66,6 +66,8 @@ private:
     result.trained_context = program.getTrainedContext().value_or(0);
     result.mtp_layers = program.getMtpLayers().value_or(0);
     result.pooling = program.getPooling().value_or("").str();
+    if (program.getLabels())
+      result.labels = strings(*program.getLabels());
     result.sequences = program.getSequences().value_or(1);
     result.nvrtc = program.getNvrtc().value_or("").str();
   }
@@ -246,6 +248,7 @@ private:
     tokenizer->add_eos = op.getAddEos();
     tokenizer->remove_extra_spaces = op.getRemoveExtraSpaces();
     tokenizer->chat_template = op.getChatTemplate().str();
+    tokenizer->rank_template = op.getRankTemplate().str();
     result.tokenizer = std::move(tokenizer);
   }
 

@@ -52,12 +52,15 @@ Status addTokenizer(plan::ProgramOp program, const GgufModel &model,
   MOE_ASSIGN_OR_RETURN(moert::TokenizerSpec spec,
                        tokenizerSpecFromGguf(model, pre));
   MOE_ASSIGN_OR_RETURN(const std::string chat, chatTemplateOf(model));
+  MOE_ASSIGN_OR_RETURN(std::optional<std::string_view> rank,
+                       model.getString("tokenizer.chat_template.rerank"));
   builder.create<plan::TokenizerOp>(
       program.getLoc(), spec.model, spec.pre, strings(builder, spec.tokens),
       spec.types, spec.scores, strings(builder, spec.merges),
       spec.bos.value_or(-1), spec.eos.value_or(-1), spec.eot.value_or(-1),
       spec.unk.value_or(-1), spec.pad.value_or(-1), spec.addBos, spec.addEos,
-      spec.removeExtraSpaces, StringRef(chat.data(), chat.size()));
+      spec.removeExtraSpaces, StringRef(chat.data(), chat.size()),
+      StringRef(rank.value_or("")));
   if (!chat.empty())
     if (Status status = moert::ChatTemplate::parse(chat).status(); !status)
       builder.create<plan::NoteOp>(

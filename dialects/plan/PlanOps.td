@@ -40,7 +40,9 @@ def Plan_ProgramOp : Plan_Op<"program", [
   let summary = "a whole plan";
   let description = [{
     Without `sequences` the plan decodes one sequence at a time. `pooling` is how
-    the model embeds texts: "mean", "first", "last" or "rank". `mtp_layers` counts
+    the model embeds texts: "mean", "first", "last" or "rank". With `labels`, which
+    name the outputs of a classifier, logits are those outputs and not of tokens.
+    `mtp_layers` counts
     the layers of the phase "draft", which follow the others. `nvrtc` is the
     version of the compiler that made the images.
   }];
@@ -52,6 +54,7 @@ def Plan_ProgramOp : Plan_Op<"program", [
                        OptionalAttr<Plan_I32>:$trained_context,
                        OptionalAttr<Plan_I32>:$mtp_layers,
                        OptionalAttr<StrAttr>:$pooling,
+                       OptionalAttr<StrArrayAttr>:$labels,
                        OptionalAttr<Plan_I32>:$sequences,
                        OptionalAttr<StrAttr>:$nvrtc);
   let regions = (region SizedRegion<1>:$body);
@@ -332,7 +335,8 @@ def Plan_TokenizerOp : Plan_Op<"tokenizer", [HasParent<"ProgramOp">]> {
   let summary = "the tokenizer and chat template of the model";
   let description = [{
     `types` and `scores` are empty or as long as `tokens`. The id of a special
-    token is -1 if the model does not have it.
+    token is -1 if the model does not have it. `rank_template` is the prompt of a
+    model that ranks documents, with "{query}" and "{document}" in it.
   }];
   let arguments = (ins StrAttr:$model, StrAttr:$pre, StrArrayAttr:$tokens,
                        DenseI32ArrayAttr:$types, DenseF32ArrayAttr:$scores,
@@ -343,7 +347,8 @@ def Plan_TokenizerOp : Plan_Op<"tokenizer", [HasParent<"ProgramOp">]> {
                        DefaultValuedAttr<Plan_I32, "-1">:$unk,
                        DefaultValuedAttr<Plan_I32, "-1">:$pad,
                        UnitAttr:$add_bos, UnitAttr:$add_eos,
-                       UnitAttr:$remove_extra_spaces, StrAttr:$chat_template);
+                       UnitAttr:$remove_extra_spaces, StrAttr:$chat_template,
+                       DefaultValuedStrAttr<StrAttr, "">:$rank_template);
   let assemblyFormat = "$model `pre` $pre `scores` custom<Floats>($scores) attr-dict";
   let hasVerifier = 1;
 }

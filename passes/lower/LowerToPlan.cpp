@@ -48,6 +48,12 @@ public:
         dictionary ? dictionary.getAs<StringAttr>("pooling") : StringAttr();
     return attr && !attr.empty() ? attr : StringAttr();
   }
+  /// The outputs of the classifier that @logits ends in; null without one.
+  ArrayAttr labels() {
+    auto attr =
+        dictionary ? dictionary.getAs<ArrayAttr>("labels") : ArrayAttr();
+    return attr && !attr.empty() ? attr : ArrayAttr();
+  }
   LogicalResult result() const { return failure(failed); }
 
 private:
@@ -133,6 +139,7 @@ private:
         module.getLoc(), "moec " MOEC_VERSION, target, architecture, name, hash,
         hidden, vocab, layers, context, experts, expertsUsed, userOptions,
         parameters, facts.trainedContext(), facts.mtpLayers(), pooling,
+        facts.labels(),
         sequences > 1 ? builder.getI32IntegerAttr(sequences) : IntegerAttr(),
         /*nvrtc=*/StringAttr());
     program.getBody().emplaceBlock();

@@ -11,11 +11,8 @@ namespace moert {
 using Json = nlohmann::ordered_json;
 
 namespace {
-/// U+FDD0, a noncharacter that Unicode reserves for internal use, so that no
-/// text contains it.
-constexpr std::string_view breaker = "\xEF\xB7\x90";
-
-/// U+FDD1, likewise: where the text of a message that is continued ends.
+/// U+FDD1, a noncharacter that Unicode reserves for internal use, so that no
+/// text contains it: where the text of a message that is continued ends.
 constexpr std::string_view endMark = "\xEF\xB7\x91";
 
 /// Whether a reply can go on with the last message.
@@ -38,7 +35,7 @@ constexpr std::string_view plainTemplate =
 /// names of members among them.
 void breakNames(Json &json, const Tokenizer &tokenizer) {
   if (json.is_string()) {
-    json = tokenizer.breakNames(json.get<std::string>(), breaker);
+    json = tokenizer.breakNames(json.get<std::string>(), kNameBreaker);
   } else if (json.is_array()) {
     for (Json &item : json)
       breakNames(item, tokenizer);
@@ -46,7 +43,7 @@ void breakNames(Json &json, const Tokenizer &tokenizer) {
     Json broken = Json::object();
     for (auto &[name, value] : json.items()) {
       breakNames(value, tokenizer);
-      broken[tokenizer.breakNames(name, breaker)] = std::move(value);
+      broken[tokenizer.breakNames(name, kNameBreaker)] = std::move(value);
     }
     json = std::move(broken);
   }
@@ -56,8 +53,8 @@ void breakNames(Json &json, const Tokenizer &tokenizer) {
 void unescapeBreakers(std::string &text) {
   constexpr std::string_view escaped = "\\ufdd0";
   for (size_t at = 0; (at = text.find(escaped, at)) != text.npos;
-       at += breaker.size())
-    text.replace(at, escaped.size(), breaker);
+       at += kNameBreaker.size())
+    text.replace(at, escaped.size(), kNameBreaker);
 }
 
 /// Takes reasoning that an answer of the assistant begins with, marks and all,
@@ -174,7 +171,7 @@ StatusOr<std::vector<int32_t>> ChatFormat::encode(std::string_view text,
   encoding.addEos = false;
   encoding.startsText = !continues;
   if (options.noSpecial)
-    encoding.breaker = breaker;
+    encoding.breaker = kNameBreaker;
   return tokenizer_->encode(text, encoding);
 }
 

@@ -47,6 +47,7 @@ generate(Engine &engine, Sequence &sequence, std::span<const int32_t> prompt,
          const std::function<Status(const ReplyEvent &)> &sink,
          Constraint *constraint) {
   GenerateStats stats;
+  MOE_RETURN_IF_ERROR(engine.mayGenerate());
   MOE_ASSIGN_OR_RETURN(Sampler sampler, Sampler::create(sampling));
   auto send = [&](const std::vector<ReplyEvent> &events) {
     for (const ReplyEvent &event : events)

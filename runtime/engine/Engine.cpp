@@ -10,6 +10,9 @@
 #include "runtime/plan/PlanAccess.h"
 #include "runtime/plan/Recompile.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 namespace moert {
 
 /// Returns the error to report if the plan cannot run. A missing GPU takes
@@ -70,11 +73,31 @@ Status Engine::ready(const EngineOptions &options) {
   return std::move(status).at(plan_.rungName());
 }
 
+Status Engine::mayGenerate() const {
+  if (count(plan_.table().labels()) == 0)
+    return Status::ok();
+  return Status(StatusCode::Unsupported,
+                fmt::format("{}: the model ends in a classifier (outputs: {}) "
+                            "and writes no text; rank documents with POST "
+                            "/v1/rerank of moert serve",
+                            plan_.path(),
+                            fmt::join(labelsOf(plan_.table()), ", ")));
+}
+
 Status Engine::prepare(const EngineOptions &options) {
   const fb::Plan &table = plan_.table();
   hiddenSize_ = table.hidden();
   vocab_ = static_cast<int32_t>(table.vocab());
+  logitsSize_ = size_t(logitsOf(table));
   context_ = table.context();
+  if (options.rung.context > context_)
+    return adviseContext(
+        Status(StatusCode::DoesNotFit,
+               fmt::format("--ctx {}: the plan has a context of {}",
+                           options.rung.context, context_)),
+        options.rung.context);
+  if (options.rung.context > 0)
+    context_ = int32_t(std::min<int64_t>(context_, options.rung.context));
   modelPaths_ = options.files.models;
   NodeUse use{options.threads, options.pin, options.copyWeights};
   Topology topology = readTopology(allowedCpus(), options.systemRoot);

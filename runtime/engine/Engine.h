@@ -130,6 +130,12 @@ public:
   /// Says how memory nodes are used; "" if the plan does not specify it.
   const std::string &nodeNote() const { return nodeNote_; }
   int32_t vocab() const { return vocab_; }
+  /// Number of logits after a token: vocab(), or the outputs of the model's
+  /// classifier.
+  size_t logitsSize() const { return logitsSize_; }
+  /// Fails with Unsupported if logits are those of a classifier, from which no
+  /// token can be chosen.
+  Status mayGenerate() const;
   /// Number of elements of a hidden state.
   int32_t hidden() const { return int32_t(hiddenSize_); }
   /// Maximum number of tokens in a sequence.
@@ -337,6 +343,7 @@ private:
   std::optional<HeadNorm> headNorm_; ///< None if the plan has another head.
   int64_t hiddenSize_ = 0;
   int32_t vocab_ = 0, context_ = 0;
+  size_t logitsSize_ = 0;
   StepObserver observer_;
   /// Times of the running step, if it is observed.
   std::vector<InstructionTime> times_;

@@ -59,8 +59,7 @@ Status Engine::draft(Sequence &sequence, int32_t position,
                                   std::as_bytes(std::span(hidden_)),
                                   {int32_t(count), 0}, sequence.cancel_));
     for (size_t i = 0; i < count; ++i) {
-      std::span<const float> row =
-          logits.subspan(i * size_t(vocab_), size_t(vocab_));
+      std::span<const float> row = logits.subspan(i * logitsSize_, logitsSize_);
       if (!allFinite(row))
         return Status(StatusCode::InvalidFile,
                       fmt::format("the layer for multi-token prediction gives "

@@ -50,13 +50,16 @@ Status Engine::check(const Request &request) const {
                               counted(tokens.size(), "token"), batch()));
   MOE_RETURN_IF_ERROR(checkTokens(tokens));
   if (tokens.size() > size_t(context_ - sequence.position())) {
+    const bool isLimited = context_ < plan_.table().context();
     size_t needed = size_t(sequence.position()) + tokens.size();
-    return adviseContext(
-        Status(StatusCode::DoesNotFit,
-               fmt::format("{} at position {} do not fit the context of {}",
-                           counted(tokens.size(), "token"), sequence.position(),
-                           context_)),
-        int64_t(needed));
+    Status failure(
+        StatusCode::DoesNotFit,
+        fmt::format("{} at position {} do not fit the context of {}{}",
+                    counted(tokens.size(), "token"), sequence.position(),
+                    context_, isLimited ? ", which --ctx limits" : ""));
+    return needed <= size_t(plan_.table().context())
+               ? failure
+               : adviseContext(std::move(failure), int64_t(needed));
   }
   return sequence.isCancelled() ? Status(StatusCode::Cancelled, "interrupted")
                                 : Status::ok();
@@ -408,7 +411,7 @@ Status Engine::head(std::span<Request> requests, std::span<const Wanted> wanted,
     std::vector<size_t> broken;
     for (size_t i = 0; i < rows; ++i) {
       std::span<const float> logits =
-          output->subspan(i * size_t(vocab_), size_t(vocab_));
+          output->subspan(i * logitsSize_, logitsSize_);
       if (!allFinite(logits))
         broken.push_back(wanted[i].request);
       else

@@ -25,7 +25,9 @@ namespace moert {
 /// The user's request for a rung.
 struct RungRequest {
   uint32_t number = 0; ///< From 1; 0: choose by context and free memory.
-  int64_t context = 0; ///< Tokens that it has to hold; 0: as many as fit.
+  /// Tokens that it has to hold, and the most that a sequence may have; 0: as
+  /// many as fit.
+  int64_t context = 0;
 };
 
 /// Context of a rung and the memory that it needs, in bytes.

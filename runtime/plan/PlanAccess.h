@@ -138,6 +138,22 @@ inline bool endsWithLogits(const fb::Phase &phase) {
   return phase.with_head() || isHead(kindOf(phase));
 }
 
+/// Returns the names of the outputs of the model's classifier; none without
+/// one.
+inline std::vector<std::string> labelsOf(const fb::Plan &plan) {
+  std::vector<std::string> labels;
+  for (uint32_t i = 0; i < count(plan.labels()); ++i)
+    labels.emplace_back(text(plan.labels()->Get(i)));
+  return labels;
+}
+
+/// Returns the number of logits after a token: of the vocabulary, or of the
+/// outputs of the model's classifier.
+inline int64_t logitsOf(const fb::Plan &plan) {
+  return count(plan.labels()) > 0 ? int64_t(count(plan.labels()))
+                                  : plan.vocab();
+}
+
 /// Returns whether decode steps compute their logits themselves.
 inline bool decodeHasHead(const fb::Plan &plan) {
   return std::any_of(plan.phases()->begin(), plan.phases()->end(),

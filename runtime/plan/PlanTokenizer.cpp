@@ -81,4 +81,9 @@ std::string_view planChatTemplateSource(const Plan &plan) {
   return table ? text(table->chat_template()) : std::string_view();
 }
 
+std::string_view planRankTemplate(const Plan &plan) {
+  const fb::Tokenizer *table = plan.tokenizer();
+  return table ? text(table->rank_template()) : std::string_view();
+}
+
 } // namespace moert

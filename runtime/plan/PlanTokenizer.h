@@ -20,6 +20,10 @@ StatusOr<ChatTemplate> planChatTemplate(const Plan &plan);
 /// Returns the text of the template; "" if there is none.
 std::string_view planChatTemplateSource(const Plan &plan);
 
+/// Returns the prompt of a classifier that ranks documents, with "{query}" and
+/// "{document}" in it; "" if there is none.
+std::string_view planRankTemplate(const Plan &plan);
+
 } // namespace moert
 
 #endif // MOE_RUNTIME_PLAN_PLANTOKENIZER_H

@@ -30,7 +30,7 @@ Status checkNothingElse(const fb::Plan &ladder) {
 Status checkModel(const fb::Plan &rung, const fb::Plan &first) {
   if (text(rung.model_hash()) != text(first.model_hash()) ||
       rung.vocab() != first.vocab() || rung.hidden() != first.hidden() ||
-      rung.layers() != first.layers())
+      rung.layers() != first.layers() || logitsOf(rung) != logitsOf(first))
     return invalidPlan("is of another model than rung 1");
   return Status::ok();
 }

@@ -394,7 +394,7 @@ Status verifyInterface(const fb::Plan &plan, const fb::Phase &phase) {
               {"input of hidden states", phase.hidden(), moek::Encoding::F32,
                plan.hidden()},
               {"output", phase.output(), moek::Encoding::F32,
-               endsWithLogits(phase) ? plan.vocab() : plan.hidden()}};
+               endsWithLogits(phase) ? logitsOf(plan) : plan.hidden()}};
   for (const auto &[what, number, encoding, perToken] : ends) {
     if (number < 0)
       continue;

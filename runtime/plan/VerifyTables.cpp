@@ -43,6 +43,8 @@ Status verifyScalars(const fb::Plan &plan) {
       checkRange("the hidden size", plan.hidden(), 1, kMaxParameter));
   MOE_RETURN_IF_ERROR(
       checkRange("the vocabulary size", plan.vocab(), 1, kMaxParameter));
+  MOE_RETURN_IF_ERROR(checkRange(
+      "the count of labels", int64_t(count(plan.labels())), 0, plan.vocab()));
   MOE_RETURN_IF_ERROR(checkRange("the layer count", plan.layers(), 0, 1 << 16));
   MOE_RETURN_IF_ERROR(
       checkRange("the count of MTP layers", plan.mtp_layers(), 0, 1));

@@ -51,6 +51,9 @@ struct GenerationRequest {
   /// If it is set, nothing is generated: the prompt's embedding is computed.
   /// Other fields but `prompt`, `client` and `priority` do not matter then.
   std::optional<Pooling> embed;
+  /// If it is set, nothing is generated either: the outputs of the model's
+  /// classifier after the prompt are computed.
+  bool classifies = false;
 };
 
 /// A token that was chosen, with natural logarithms of probabilities as the
@@ -95,6 +98,8 @@ struct GenerationEvent {
   Status status = {};
   /// Of length 1, [Engine::hidden()]; empty unless GenerationRequest::embed.
   std::vector<float> embedding = {};
+  /// Engine::logitsSize() logits; empty unless GenerationRequest::classifies.
+  std::vector<float> outputs = {};
 };
 
 /// Receives the events of a generation in order, on the scheduler's thread,

@@ -82,7 +82,7 @@ LiveGeneration::create(GenerationRequest request, GenerationSink sink,
 
 void LiveGeneration::expectTokens(int32_t assumed) {
   int64_t more = assumed;
-  if (embeds())
+  if (embeds() || request_.classifies)
     more = 0;
   else if (request_.reply.maxTokens >= 0)
     more = std::max(0, request_.reply.maxTokens - stats_.generatedTokens);
@@ -184,6 +184,10 @@ void LiveGeneration::takeLogits(int32_t position,
     if (request_.promptLogprobs && stats_.generatedTokens == 0)
       notePrompt(position, logits);
     return;
+  }
+  if (request_.classifies) {
+    outputs_.assign(logits.begin(), logits.end());
+    return finish(StopReason::EndOfText);
   }
   const size_t index = chosen_.size();
   if (size_t(position) + 1 != text_.size() + index ||
@@ -302,6 +306,7 @@ void LiveGeneration::end(std::vector<ReplyEvent> events, Status status) {
   last.status = std::move(status);
   if (embeds() && last.status.isOk() && !wasCancelled())
     last.embedding = pooled_->vector();
+  last.outputs = std::move(outputs_);
   GenerationSink sink = std::exchange(sink_, nullptr);
   sink(std::move(last));
 }

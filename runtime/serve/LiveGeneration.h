@@ -157,6 +157,7 @@ private:
   ReplyStream reply_;
   std::optional<Constraint> constraint_;
   std::optional<PooledState> pooled_;
+  std::vector<float> outputs_; ///< Of the classifier.
   std::atomic<bool> cancelled_ = false;
   std::vector<int32_t> text_; ///< The prompt and what was generated.
   int32_t room_ = 0, expected_ = 0;

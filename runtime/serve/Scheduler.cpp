@@ -220,6 +220,8 @@ StatusOr<GenerationId> Scheduler::Impl::submit(GenerationRequest request,
       return refuse(std::move(may));
   }
   auto prepare = [&]() -> StatusOr<std::unique_ptr<LiveGeneration>> {
+    if (!request.embed && !request.classifies)
+      MOE_RETURN_IF_ERROR(engine_.mayGenerate());
     // A text to embed gets one token more (LiveGeneration::embeds()).
     MOE_RETURN_IF_ERROR(checkLength(int64_t(request.prompt.size()) +
                                     int64_t(request.embed.has_value())));

@@ -28,6 +28,10 @@
 
 namespace moert {
 
+/// U+FDD0, a noncharacter that Unicode reserves for internal use, so that no
+/// text contains it. For EncodeOptions::breaker.
+inline constexpr std::string_view kNameBreaker = "\xEF\xB7\x90";
+
 struct EncodeOptions {
   std::optional<bool> addBos = {}; ///< Default: as the model says.
   std::optional<bool> addEos = {}; ///< Default: as the model says.

@@ -105,11 +105,19 @@ def case(function):
 @case
 def a_model_where_a_plan_belongs(here):
     model = here.copy(LITE, f"models/{ODD}.gguf")
-    here.pastes(here.fails(2, "moert", "logits", model, *LOGITS))
-    here.must("moert", "logits", f"{ODD}.fb", *LOGITS)
+    here.pastes(here.fails(2, "moert", "info", model))
+    here.must("moert", "info", f"{ODD}.fb")
     here.copy(LITE, "-x.gguf")
     here.pastes(here.fails(2, "moec", "explain", "./-x.gguf"))
     here.must("moec", "explain", "./-x.fb")
+
+
+@case
+def options_of_compiling_beside_a_plan(here):
+    plan = here.compile(here.copy(LITE, f"models/{ODD}.gguf"), f"{ODD}.fb", "--target", "native")
+    failed = here.fails(2, "moert", "logits", f"{ODD}.fb", "--kv-type", "f32", *LOGITS)
+    here.pastes(failed)
+    assert "--kv-type f32" in here.options(f"{ODD}.fb"), here.options(f"{ODD}.fb")
 
 
 @case
@@ -534,7 +542,7 @@ def tools_that_are_not_in_the_path(here):
         os.symlink(shutil.which(tool), os.path.join(folder, tool))
     here.copy(LITE, "m.gguf")
     for moert in (os.path.join(folder, "moert"), f"bin {ODD}/moert"):
-        failed = here.fails(2, moert, "logits", "m.gguf", *LOGITS)
+        failed = here.fails(2, moert, "info", "m.gguf")
         environment = dict(os.environ)
         try:
             os.environ["PATH"] = "/usr/bin:/bin"
@@ -544,7 +552,7 @@ def tools_that_are_not_in_the_path(here):
     # A moert without moec beside it can only name moec.
     alone = here.file("moert")
     shutil.copy(shutil.which("moert"), alone)
-    here.pastes(here.fails(2, "./moert", "logits", "m.gguf", *LOGITS))
+    here.pastes(here.fails(2, "./moert", "info", "m.gguf"))
 
 
 @case

@@ -1,6 +1,7 @@
 // llama-server's interface, embeddings, and what a monitor asks.
 #include "ApiTestSupport.h"
 #include "runtime/serve/api/Embeddings.h"
+#include "runtime/serve/api/Rerank.h"
 
 #include <gmock/gmock.h>
 
@@ -221,8 +222,57 @@ TEST_F(ApiTest, TokensAndTexts) {
 TEST_F(ApiTest, ModelsWithoutAClassifierRankNothing) {
   auto answer = post("/v1/rerank", {{"query", "a"}, {"documents", {"b", "c"}}});
   EXPECT_EQ(answer->status, 501);
-  EXPECT_THAT(answer->body, HasSubstr("plans have no classifiers"));
+  EXPECT_THAT(answer->body, HasSubstr("no classifier (cls.output.weight)"));
   EXPECT_EQ(post("/rerank", {{"query", "a"}})->status, 400);
+}
+
+// The first output is the number of the prompt's tokens, the second is 0.
+TEST_F(ApiTest, RanksDocuments) {
+  model().modelFacts.labels = {"yes", "no"};
+  model().modelFacts.rankTemplate = "{query}:{document}";
+  Json body = {{"query", "q"}, {"documents", {"", "abc", {{"text", "a"}}}}};
+  Json answer = post("/v1/rerank", body)->json();
+  ASSERT_EQ(answer["results"].size(), 3u);
+  const std::vector<int> order = {1, 2, 0};
+  for (size_t i = 0; i < 3; ++i)
+    EXPECT_EQ(answer["results"][i]["index"], order[i]);
+  EXPECT_DOUBLE_EQ(answer["results"][2]["relevance_score"],
+                   1 / (1 + std::exp(-2.0)));
+  EXPECT_EQ(answer["usage"]["total_tokens"], 2 + 5 + 3);
+  body["top_n"] = 1;
+  body["return_documents"] = true;
+  for (const char *path : {"/rerank", "/reranking", "/v1/reranking"})
+    EXPECT_EQ(post(path, body)->json()["results"][0]["document"]["text"],
+              "abc");
+  Json plain = post("/rerank", {{"query", "q"}, {"texts", {"", "a"}}})->json();
+  EXPECT_EQ(plain[0]["index"], 1);
+  EXPECT_TRUE(plain[0].contains("score"));
+  body["documents"][1] = std::string(5000, 'x');
+  auto tooLong = post("/rerank", body);
+  EXPECT_EQ(tooLong->status, 400);
+  EXPECT_EQ(tooLong->json()["error"]["param"], "documents[1]");
+}
+
+// Whatever a query or a document says, the prompt has the control tokens of
+// the template alone, and each text once.
+TEST_F(ApiTest, TextsOfRankedDocumentsAreText) {
+  const Tokenizer &tokenizer = model().tokenizer();
+  for (const char *rankTemplate :
+       {"<s>q {query} d {document}</s>", "<s>{document} for {query}</s>"})
+    for (const std::string text : {"</s>", "{document}", "{query}", "a<s>b"}) {
+      const std::string other = "{query}</s>{document}";
+      auto prompt = rankPrompt(tokenizer, rankTemplate, text, other);
+      ASSERT_TRUE(prompt.isOk());
+      const std::vector<int32_t> &tokens = prompt->tokens;
+      EXPECT_EQ(std::ranges::count(tokens, *tokenizer.bos()), 1);
+      EXPECT_EQ(std::ranges::count(tokens, *tokenizer.eos()), 1);
+      std::string expected = rankTemplate;
+      const bool isFirst = expected.find("{query}") < expected.find("{doc");
+      expected = isFirst ? "q " + text + " d " + other : other + " for " + text;
+      EXPECT_EQ(tokenizer.decode(tokens), expected);
+    }
+  EXPECT_EQ(rankPrompt(tokenizer, "{query}", "a", "b").status().code(),
+            StatusCode::Unsupported);
 }
 
 TEST_F(ApiTest, TokenizersForClientsOfVllm) {

@@ -148,8 +148,17 @@ void FakeBackend::run(const GenerationRequest &request,
   sink(std::move(event));
 }
 
+uint64_t FakeBackend::classify(std::vector<int32_t> tokens, std::string,
+                               VectorThen then) {
+  if (failure.isOk())
+    then(std::vector<float>{float(tokens.size()), 0});
+  else
+    then(failure);
+  return 0;
+}
+
 uint64_t FakeBackend::embed(std::vector<int32_t> tokens, std::string,
-                            EmbedThen then) {
+                            VectorThen then) {
   auto answer = [this, length = float(tokens.size()), then] {
     if (failure.isOk())
       then(std::vector<float>{length, 0.5f});

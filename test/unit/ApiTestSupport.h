@@ -60,7 +60,10 @@ public:
   void cancel(uint64_t id) override { cancelled.push_back(id); }
   int32_t retryAfterSeconds() const override { return 7; }
   uint64_t embed(std::vector<int32_t> tokens, std::string client,
-                 EmbedThen then) override;
+                 VectorThen then) override;
+  /// The outputs are the number of tokens, and 0.
+  uint64_t classify(std::vector<int32_t> tokens, std::string client,
+                    VectorThen then) override;
   BackendStats stats() const override;
   std::vector<BackendSlot> slots() const override;
 

@@ -70,11 +70,12 @@ std::vector<Entry> entriesOf(const CLI::App &app) {
   return entries;
 }
 
-/// Returns the groups in order of first use, without positional arguments.
+/// Returns the groups in order of first use, without positional arguments and
+/// the group "", whose options help does not list.
 std::vector<std::string> groupsOf(const std::vector<Entry> &entries) {
   std::vector<std::string> groups;
   for (const Entry &entry : entries)
-    if (!entry.isPositional &&
+    if (!entry.isPositional && !entry.group.empty() &&
         std::ranges::find(groups, entry.group) == groups.end())
       groups.push_back(entry.group);
   // The options common to all commands come last.
@@ -236,8 +237,8 @@ std::string manPage(const CLI::App &tool) {
 }
 
 std::string markdownReference(const CLI::App &tool) {
-  std::string out =
-      fmt::format("# {}\n\n{}\n", tool.get_name(), describe(tool));
+  std::string out = fmt::format("# {}\n\n", tool.get_name());
+  wrap(out, markdown(describe(tool)), 0, 0, 120);
   for (const CLI::App *command : commandsOf(tool)) {
     out += fmt::format("\n## {} {}\n\n", tool.get_name(), command->get_name());
     wrap(out, markdown(describe(*command)), 0, 0, 120);

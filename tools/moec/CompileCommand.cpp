@@ -24,6 +24,7 @@ namespace moec {
 namespace {
 struct Options {
   CompileRequest request;
+  std::string calledBy; ///< A command of moert; "" for a user of moec.
   OptionList given;
 };
 
@@ -185,7 +186,26 @@ Status run(Options &options) {
   else
     moetool::note("wrote {} and {} ({})\n", report.output, report.packed,
                   moert::humanBytes(double(report.packedBytes)));
-  return noteNextStep(options.request, report);
+  return options.calledBy.empty() ? noteNextStep(options.request, report)
+                                  : Status::ok();
+}
+
+/// Returns a failure whose remedy is to compile differently with the remedy of
+/// whoever called moec: to call it so.
+Status forCaller(Status failure, const std::string &caller) {
+  const moert::Remedy *remedy = failure.isOk() ? nullptr : failure.remedy();
+  const auto *other =
+      remedy ? std::get_if<moert::CompileCommand>(&remedy->command) : nullptr;
+  if (!other || caller.empty())
+    return failure;
+  moert::OtherCommand command{{"moert", caller, other->model}};
+  for (const auto &[name, value, kind] : other->options) {
+    command.words.push_back(name);
+    if (kind != moert::OptionKind::Flag)
+      command.words.push_back(value);
+  }
+  moert::Remedy changed{remedy->suggestion, std::move(command), remedy->detail};
+  return std::move(failure).with(std::move(changed));
 }
 } // namespace
 
@@ -195,9 +215,10 @@ void addCompileCommand(moetool::Tool &tool) {
       "compile",
       "Compile a GGUF model into a plan; without options, for this "
       "machine and into plan.fb",
-      [options] { return run(*options); });
+      [options] { return forCaller(run(*options), options->calledBy); });
   moetool::addOption(*command, rows::model, options->request.model);
   options->given = addCompileOptions(*command, options->request);
+  moetool::addOption(*command, rows::calledBy, options->calledBy);
 }
 
 } // namespace moec

@@ -9,6 +9,7 @@
 #include "tools/moert/BenchReport.h"
 #include "tools/moert/Commands.h"
 #include "tools/moert/ExpertShares.h"
+#include "tools/moert/ModelPlan.h"
 #include "tools/moert/Shared.h"
 
 #include <algorithm>
@@ -201,12 +202,27 @@ Status watchExperts(const BenchFlags &flags, EngineOptions options,
   return Status::ok();
 }
 
-Status bench(BenchFlags flags) {
+/// Asks for a plan that holds the longest test, of a model that is compiled.
+void wishPlan(BenchFlags &flags) {
+  int64_t &context = flags.engine.options.rung.context;
+  if (context == 0)
+    for (const BenchResult &test : tests(flags))
+      context = std::max(context, int64_t(test.depth) + test.prompt + test.gen);
+  if (!flags.parallel.empty()) {
+    context = std::max<int64_t>(context, int64_t(flags.prompts.front()) +
+                                             flags.gens.front());
+    flags.engine.sequences = *std::ranges::max_element(flags.parallel);
+  }
+}
+
+Status bench(BenchFlags &flags) {
   for (const std::string &text : flags.pairTexts) {
     MOE_ASSIGN_OR_RETURN(auto pair, parsePair(text));
     flags.pairs.push_back(pair);
   }
   MOE_RETURN_IF_ERROR(checkFlags(flags));
+  if (isModel(flags.engine.plan))
+    wishPlan(flags);
   const std::atomic<bool> *cancel = moetool::catchInterrupt();
   BenchSubject subject;
   std::vector<BenchResult> results;
@@ -279,9 +295,9 @@ Status bench(BenchFlags flags) {
 
 void addBenchCommand(moetool::Tool &tool) {
   auto flags = std::make_shared<BenchFlags>();
-  CLI::App *command =
-      tool.command("bench", "Measure tokens per second as llama-bench does",
-                   [flags] { return bench(*flags); });
+  CLI::App *command = addEngineCommand(
+      tool, "bench", "Measure tokens per second as llama-bench does", flags,
+      bench);
   flags->engine.addPlan(*command);
   moetool::addOption(*command, rows::benchPrompts, flags->prompts);
   moetool::addOption(*command, rows::benchGens, flags->gens);
@@ -296,6 +312,7 @@ void addBenchCommand(moetool::Tool &tool) {
   flags->engine.addRung(*command);
   flags->engine.addWeights(*command);
   moetool::addOption(*command, rows::benchFormat, flags->output);
+  flags->engine.addCompile(*command);
 }
 
 } // namespace moert

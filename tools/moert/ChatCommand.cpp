@@ -240,7 +240,7 @@ Status Chat::run(LineReader &reader) {
   return moetool::flush();
 }
 
-Status chat(ChatCommandFlags flags) {
+Status chat(ChatCommandFlags &flags) {
   MOE_ASSIGN_OR_RETURN(Messages messages, flags.chat.messages());
   MOE_RETURN_IF_ERROR(Sampler::create(flags.sampler).status());
   MOE_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine, flags.engine.open());
@@ -267,8 +267,8 @@ Status chat(ChatCommandFlags flags) {
 
 void addChatCommand(moetool::Tool &tool) {
   auto flags = std::make_shared<ChatCommandFlags>();
-  CLI::App *command = tool.command("chat", "Talk with the model",
-                                   [flags] { return chat(*flags); });
+  CLI::App *command =
+      addEngineCommand(tool, "chat", "Talk with the model", flags, chat);
   flags->engine.addPlan(*command);
   flags->chat.add(*command);
   flags->limit =
@@ -279,6 +279,7 @@ void addChatCommand(moetool::Tool &tool) {
   flags->engine.addRung(*command);
   flags->engine.addWeights(*command);
   moetool::addOption(*command, rows::stats, flags->stats);
+  flags->engine.addCompile(*command);
 }
 
 } // namespace moert

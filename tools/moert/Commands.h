@@ -20,6 +20,7 @@ void addDevicesCommand(moetool::Tool &tool);
 void addInfoCommand(moetool::Tool &tool);
 void addServeCommand(moetool::Tool &tool);
 void addVerifyCommand(moetool::Tool &tool);
+void addPlansCommand(moetool::Tool &tool);
 
 } // namespace moert
 

@@ -11,6 +11,7 @@
 #include "tools/moert/Commands.h"
 #include "tools/moert/Shared.h"
 
+#include <fmt/ranges.h>
 #include <memory>
 
 namespace moert {
@@ -119,6 +120,7 @@ Json describe(const Plan &plan, const EngineOptions &options,
                  {"layers", table.layers()},
                  {"hidden", table.hidden()},
                  {"vocab", table.vocab()},
+                 {"labels", labelsOf(table)},
                  {"experts", table.experts()},
                  {"experts_used", table.experts_used()},
                  {"weight_bytes", weightBytes(plan)},
@@ -205,6 +207,10 @@ void printInfo(const Json &info) {
   line("experts",
        fmt::format("{}, {} used per token", info["experts"].get<int>(),
                    info["experts_used"].get<int>()));
+  if (const Json &labels = info["labels"]; !labels.empty())
+    line("classifier",
+         fmt::format("{}",
+                     fmt::join(labels.get<std::vector<std::string>>(), ", ")));
   if (info.contains("rung"))
     line("rung", info["rung"]["why"].get<std::string>());
   line("context", counted(uint64_t(info["context"].get<int>()), "token"));

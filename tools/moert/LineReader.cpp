@@ -14,7 +14,7 @@ namespace moert {
 
 struct LineReader::Editor {
   EditLine *line = nullptr;
-  History *history = nullptr;
+  ::History *history = nullptr;
   bool continues = false;
   /// Pasted text that has not been inserted into a line yet.
   std::wstring pasted;

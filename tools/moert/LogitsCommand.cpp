@@ -73,7 +73,7 @@ Status appendDrafts(Engine &engine, std::span<const int32_t> tokens,
                       });
 }
 
-Status writeLogits(const LogitsFlags &flags) {
+Status writeLogits(LogitsFlags &flags) {
   MOE_RETURN_IF_ERROR(
       moetool::checkJsonAlone(flags.json, flags.out, "--out", "logits"));
   if (flags.draft && (flags.beside > 0 || !flags.session.empty()))
@@ -94,11 +94,10 @@ Status writeLogits(const LogitsFlags &flags) {
   MOE_RETURN_IF_ERROR(checkSequences(*engine, "--beside", 1 + flags.beside));
   MOE_ASSIGN_OR_RETURN(Sequence sequence, sessionAt(*engine, flags.session));
   sequence.setCancel(moetool::catchInterrupt());
-  MOE_ASSIGN_OR_RETURN(
-      NpyWriter npy,
-      NpyWriter::create(std::move(target),
-                        flags.tokens.size() - size_t(flags.draft),
-                        size_t(engine->vocab())));
+  MOE_ASSIGN_OR_RETURN(NpyWriter npy, NpyWriter::create(std::move(target),
+                                                        flags.tokens.size() -
+                                                            size_t(flags.draft),
+                                                        engine->logitsSize()));
   if (flags.draft) {
     MOE_RETURN_IF_ERROR(appendDrafts(*engine, flags.tokens, npy));
   } else if (flags.beside > 0) {
@@ -131,9 +130,9 @@ Status writeLogits(const LogitsFlags &flags) {
 
 void addLogitsCommand(moetool::Tool &tool) {
   auto flags = std::make_shared<LogitsFlags>();
-  CLI::App *command =
-      tool.command("logits", "Write the logits after every token to a file",
-                   [flags] { return writeLogits(*flags); });
+  CLI::App *command = addEngineCommand(
+      tool, "logits", "Write the logits after every token to a file", flags,
+      writeLogits);
   flags->engine.addPlan(*command);
   moetool::addOption(*command, rows::tokens, flags->tokens);
   moetool::addOption(*command, rows::logitsOutput, flags->out);
@@ -146,6 +145,7 @@ void addLogitsCommand(moetool::Tool &tool) {
   flags->engine.addThreads(*command);
   flags->engine.addRung(*command);
   flags->engine.addWeights(*command);
+  flags->engine.addCompile(*command);
 }
 
 } // namespace moert

@@ -1,15 +1,14 @@
 #include "tools/moert/ModelPlan.h"
 
-#include "runtime/base/ContentHash.h"
 #include "runtime/base/InputFile.h"
 #include "runtime/base/ShellCommand.h"
-#include "runtime/base/UserCache.h"
 #include "runtime/plan/Plan.h"
+#include "runtime/plan/Recompile.h"
 #include "tools/common/Output.h"
+#include "tools/moert/KeptPlans.h"
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <filesystem>
 #include <fmt/format.h>
@@ -28,73 +27,35 @@ namespace stdfs = std::filesystem;
 /// compiles the model.
 constexpr uint64_t kLargestPacked = uint64_t(8) << 30;
 
-bool isGguf(const std::string &path) {
-  auto file = InputFile::open(path);
-  char magic[4];
-  return file && file->size() >= sizeof(magic) &&
-         file->readAt(0, magic, sizeof(magic)).isOk() &&
-         std::memcmp(magic, "GGUF", sizeof(magic)) == 0;
-}
-
-/// What a model is compiled for.
-struct PlanWish {
-  int32_t sequences = 1;
-  int64_t context = 0; ///< 0: a ladder of those that fit.
-};
-
-/// Returns the path of a model's plan in the cache; it changes with the file.
-StatusOr<std::string> cachedPlan(const std::string &model,
-                                 const PlanWish &wish) {
-  std::string cache = userCacheFolder();
-  if (cache.empty())
-    return Status(StatusCode::Io, "there is no folder for plans, since neither "
-                                  "HOME nor XDG_CACHE_HOME is set")
-        .suggesting(
-            {Suggestion::CompileFirst,
-             CompileCommand{.model = model, .options = {}, .output = ""}});
-  std::error_code error;
-  stdfs::path path = stdfs::canonical(model, error);
-  auto time = stdfs::last_write_time(path, error).time_since_epoch().count();
-  std::string key = fmt::format("{}\n{}\n{}\n{}", path.string(), time,
-                                stdfs::file_size(path, error), MOE_VERSION);
-  key += fmt::format("\n{}\n{}", wish.sequences, wish.context);
-  uint64_t hash = hash64(
-      {std::span(reinterpret_cast<const uint8_t *>(key.data()), key.size())});
-  stdfs::path folder = stdfs::path(cache) / "plans";
-  stdfs::create_directories(folder, error);
-  if (error)
-    return Status(StatusCode::Io, folder.string() + ": " + error.message());
-  return (folder / fmt::format("{}-{:016x}.fb", path.stem().string(), hash))
-      .string();
-}
-
-/// Returns whether the plan exists, is undamaged, can run on this machine and
-/// has a rung for so many tokens.
-bool isUsable(const std::string &plan, int64_t context) {
-  if (::access(plan.c_str(), F_OK) != 0)
-    return false;
-  auto loaded = Plan::load(plan);
-  if (!loaded || !loaded->checkMachine().isOk())
-    return false;
-  // The last rung has the longest context.
-  return int64_t(loaded->rung(std::max(1u, loaded->rungs())).context()) >=
-         context;
+/// Whether a model with these options becomes a ladder of the contexts that fit
+/// this machine: unless they say how large its cache is.
+bool isLadderOf(const std::vector<std::string> &options) {
+  return std::ranges::none_of(options, [](const std::string &word) {
+    return word == "--ladder" || word == "--kv-budget" || word == "--ctx";
+  });
 }
 
 /// Runs moec with this process's streams. If it fails, its own messages tell
 /// why.
 Status compile(const std::string &model, const std::string &plan,
-               const PlanWish &wish) {
+               const PlanWish &wish, const std::vector<std::string> &options,
+               const std::string &command) {
   std::error_code error;
-  bool isLarge = stdfs::file_size(model, error) > kLargestPacked;
-  std::vector<std::string> words = {"moec", "compile", model, "-o", plan};
+  auto isGiven = [&](std::string_view name) {
+    return std::ranges::find(options, name) != options.end();
+  };
+  const bool isLarge =
+      stdfs::file_size(model, error) > kLargestPacked && !isGiven("--weights");
+  std::vector<std::string> words = {"moec", "compile",     model,  "-o",
+                                    plan,   "--called-by", command};
   if (isLarge)
     words.insert(words.end(), {"--weights", "reference"});
-  if (wish.sequences > 1)
+  words.insert(words.end(), options.begin(), options.end());
+  if (wish.sequences > 1 && !isGiven("--sequences"))
     words.insert(words.end(), {"--sequences", std::to_string(wish.sequences)});
   if (wish.context > 0)
     words.insert(words.end(), {"--ctx", std::to_string(wish.context)});
-  else
+  else if (isLadderOf(options))
     words.insert(words.end(), {"--ladder", "auto"});
   std::vector<char *> argv;
   for (std::string &word : words)
@@ -137,45 +98,49 @@ bool hasPrompt(const std::vector<std::string> &words) {
   });
 }
 
-/// Returns the number after -c or --ctx; 0 if there is none, or something else,
-/// which the command then says.
-int64_t contextAmong(const std::vector<std::string> &words) {
-  auto number = [](std::string_view text) {
-    int64_t value = 0;
-    auto [end, error] =
-        std::from_chars(text.data(), text.data() + text.size(), value);
-    const bool isAll = error == std::errc() && end == text.data() + text.size();
-    return isAll ? std::max<int64_t>(0, value) : 0;
-  };
-  for (size_t i = 0; i < words.size(); ++i) {
-    if ((words[i] == "-c" || words[i] == "--ctx") && i + 1 < words.size())
-      return number(words[i + 1]);
-    if (words[i].starts_with("--ctx="))
-      return number(std::string_view(words[i]).substr(6));
-  }
-  return 0;
-}
 } // namespace
 
-StatusOr<std::string> planOfModel(const std::string &file, int32_t sequences,
-                                  int64_t context) {
-  if (!isGguf(file))
-    return file;
-  PlanWish wish{.sequences = sequences};
-  MOE_ASSIGN_OR_RETURN(std::string plan, cachedPlan(file, wish));
-  if (isUsable(plan, context))
-    return plan;
-  if (context > 0) {
-    wish.context = context;
-    MOE_ASSIGN_OR_RETURN(plan, cachedPlan(file, wish));
-    if (isUsable(plan, context))
-      return plan;
+bool isModel(const std::string &path) {
+  auto file = InputFile::open(path);
+  char magic[4];
+  return file && file->size() >= sizeof(magic) &&
+         file->readAt(0, magic, sizeof(magic)).isOk() &&
+         std::memcmp(magic, "GGUF", sizeof(magic)) == 0;
+}
+
+StatusOr<std::string> planOfModel(const std::string &file, const PlanWish &wish,
+                                  const CompileFlags &options,
+                                  const std::string &command) {
+  if (!isModel(file)) {
+    if (options.isEmpty())
+      return file;
+    auto plan = Plan::load(file);
+    if (!plan)
+      return plan.status();
+    std::vector<OptionChange> changes;
+    for (const auto &[info, value] : options.given())
+      changes.push_back({std::string(longName(info)), value});
+    return Status(StatusCode::Usage,
+                  fmt::format("{}: {} has been compiled already",
+                              options.firstName(), shellPath(file)))
+        .suggesting(recompile(Suggestion::WithOptions, plan->table(), file,
+                              std::move(changes)));
   }
-  MOE_RETURN_IF_ERROR(compile(file, plan, wish));
+  MOE_ASSIGN_OR_RETURN(PlanOrigin origin, originOf(file));
+  origin.options = options.words();
+  origin.optionsKey = options.key();
+  MOE_ASSIGN_OR_RETURN(std::string plan,
+                       findKept(origin, wish.sequences, wish.context));
+  if (!plan.empty())
+    return plan;
+  MOE_ASSIGN_OR_RETURN(plan, pathToKeep(origin, wish.sequences, wish.context));
+  MOE_RETURN_IF_ERROR(compile(file, plan, wish, origin.options, command));
+  MOE_RETURN_IF_ERROR(
+      keep(plan, origin, wish.sequences, /*isLadder=*/wish.context == 0));
   return plan;
 }
 
-StatusOr<std::vector<std::string>> withPlan(std::vector<std::string> words) {
+StatusOr<std::vector<std::string>> withCommand(std::vector<std::string> words) {
   auto isName = [](const std::string &word) {
     return word == "-m" || word == "--model";
   };
@@ -184,15 +149,12 @@ StatusOr<std::vector<std::string>> withPlan(std::vector<std::string> words) {
   if (words.empty() || words.front().starts_with('-'))
     return words;
   std::error_code error;
-  std::string file = words.front();
-  bool looksLikeFile = file.ends_with(".gguf") || file.ends_with(".fb");
+  const std::string &file = words.front();
   if (!stdfs::is_regular_file(file, error)) {
-    if (!looksLikeFile)
+    if (!file.ends_with(".gguf") && !file.ends_with(".fb"))
       return words;
     MOE_RETURN_IF_ERROR(InputFile::open(file).status());
   }
-  MOE_ASSIGN_OR_RETURN(words.front(),
-                       planOfModel(file, 1, contextAmong(words)));
   words.insert(words.begin(), hasPrompt(words) ? "run" : "chat");
   return words;
 }

@@ -4,6 +4,7 @@
 #define MOE_TOOLS_MOERT_MODELPLAN_H
 
 #include "runtime/base/Status.h"
+#include "tools/moert/CompileFlags.h"
 
 #include <cstdint>
 #include <string>
@@ -13,19 +14,28 @@ namespace moert {
 
 /// `words` are the arguments of moert. If they begin with a file in place of a
 /// command, as in "moert model.gguf --temp 0" or "moert -m model.gguf", they
-/// become those of `moert chat` or, with a prompt, `moert run`. A model is
-/// replaced by its plan, which moec compiles for this machine once, into the
-/// user's cache folder. Returns the error of moec; Io if there is no moec;
-/// Usage for a file that is neither plan nor model.
-StatusOr<std::vector<std::string>> withPlan(std::vector<std::string> words);
+/// become those of `moert chat` or, with a prompt, `moert run`. Fails with Io
+/// for the name of a model or a plan that does not exist.
+StatusOr<std::vector<std::string>> withCommand(std::vector<std::string> words);
 
-/// Returns `file` if it is no model, else the path of its plan for at least
-/// `sequences` texts at the same time, which moec compiles where the cache has
-/// none: a ladder of the contexts that fit this machine, or a plan for
-/// `context` tokens where that ladder does not hold so many; 0: any. Fails as
-/// withPlan() does.
-StatusOr<std::string> planOfModel(const std::string &file, int32_t sequences,
-                                  int64_t context = 0);
+/// What the plan of a model has to hold.
+struct PlanWish {
+  int32_t sequences = 1; ///< Texts at the same time.
+  int64_t context = 0;   ///< Of each; 0: as many as fit this machine.
+};
+
+/// Returns `file` if it is a plan. Of a model it returns the path of a kept
+/// plan (KeptPlans.h) that was compiled with these options and holds the wish;
+/// where there is none, moec compiles one for this machine: for that context,
+/// or a ladder of the contexts that fit. Fails with the code of moec, whose own
+/// messages tell why; with Io if there is no moec; with Usage if options were
+/// given beside a plan. `command` is the one of moert that wants it.
+StatusOr<std::string> planOfModel(const std::string &file, const PlanWish &wish,
+                                  const CompileFlags &options,
+                                  const std::string &command);
+
+/// Returns whether the file is a GGUF model.
+bool isModel(const std::string &file);
 
 } // namespace moert
 

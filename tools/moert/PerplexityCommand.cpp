@@ -76,7 +76,7 @@ Status scoreWindow(Engine &engine, Sequence &sequence,
   return Status::ok();
 }
 
-Status perplexity(const PerplexityFlags &flags) {
+Status perplexity(PerplexityFlags &flags) {
   if (flags.window != 0 && flags.window < kLeastWindow)
     return Status(StatusCode::Usage,
                   fmt::format("--ctx must be at least {}", kLeastWindow));
@@ -85,6 +85,7 @@ Status perplexity(const PerplexityFlags &flags) {
   options.rung.context = flags.window;
   MOE_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine,
                        flags.engine.open(options));
+  MOE_RETURN_IF_ERROR(engine->mayGenerate());
   Sequence sequence = engine->sequence();
   sequence.setCancel(moetool::catchInterrupt());
   MOE_ASSIGN_OR_RETURN(Tokenizer tokenizer, planTokenizer(engine->plan()));
@@ -131,9 +132,9 @@ Status perplexity(const PerplexityFlags &flags) {
 
 void addPerplexityCommand(moetool::Tool &tool) {
   auto flags = std::make_shared<PerplexityFlags>();
-  CLI::App *command =
-      tool.command("perplexity", "Measure how well the model predicts a text",
-                   [flags] { return perplexity(*flags); });
+  CLI::App *command = addEngineCommand(
+      tool, "perplexity", "Measure how well the model predicts a text", flags,
+      perplexity);
   moetool::addFooter(
       *command, "The text is cut into windows, each starting with BOS and an "
                 "empty cache. The tokens\nof a window's second half are "
@@ -146,6 +147,7 @@ void addPerplexityCommand(moetool::Tool &tool) {
   flags->engine.addThreads(*command);
   flags->engine.addRung(*command, /*withContext=*/false);
   flags->engine.addWeights(*command);
+  flags->engine.addCompile(*command);
 }
 
 } // namespace moert

@@ -38,7 +38,7 @@ Status runTokens(Engine &engine, Sequence &sequence, const ProfileFlags &flags,
   return Status::ok();
 }
 
-Status profile(const ProfileFlags &flags) {
+Status profile(ProfileFlags &flags) {
   MOE_RETURN_IF_ERROR(
       moetool::checkJsonAlone(flags.json, flags.trace, "--trace", "trace"));
   if (flags.prompt + flags.gen == 0)
@@ -96,9 +96,9 @@ Status profile(const ProfileFlags &flags) {
 
 void addProfileCommand(moetool::Tool &tool) {
   auto flags = std::make_shared<ProfileFlags>();
-  CLI::App *command = tool.command(
-      "profile", "Show where the time of a plan's instructions goes",
-      [flags] { return profile(*flags); });
+  CLI::App *command = addEngineCommand(
+      tool, "profile", "Show where the time of a plan's instructions goes",
+      flags, profile);
   flags->engine.addPlan(*command);
   moetool::addOption(*command, rows::profilePrompt, flags->prompt);
   moetool::addOption(*command, rows::profileGen, flags->gen);
@@ -110,6 +110,7 @@ void addProfileCommand(moetool::Tool &tool) {
   moetool::addOption(*command, rows::trace, flags->trace);
   moetool::addForce(*command, flags->force, "Output");
   moetool::addOption(*command, rows::json, flags->json);
+  flags->engine.addCompile(*command);
 }
 
 } // namespace moert

@@ -100,14 +100,13 @@ StatusOr<std::vector<int32_t>> tokensOf(const RouterFlags &flags,
   return tokenizer.encode(text);
 }
 
-Status profileRouter(const RouterFlags &flags) {
+Status profileRouter(RouterFlags &flags) {
   MOE_RETURN_IF_ERROR(
       moetool::checkJsonAlone(flags.json, flags.output, "-o", "profile"));
   if (flags.file.empty() == (flags.random == 0))
     return Status(StatusCode::Usage,
                   "expected either --file with a text or --random with a "
                   "number of tokens");
-  MOE_RETURN_IF_ERROR(checkExperts(flags.engine.plan));
   std::string text;
   if (flags.random == 0) {
     MOE_ASSIGN_OR_RETURN(text, readInput(flags.file, kMostTextBytes));
@@ -115,6 +114,9 @@ Status profileRouter(const RouterFlags &flags) {
       return Status(StatusCode::Usage,
                     fmt::format("{}: has no text to profile with", flags.file));
   }
+  MOE_ASSIGN_OR_RETURN(const std::string plan,
+                       flags.engine.planFile(flags.window));
+  MOE_RETURN_IF_ERROR(checkExperts(plan));
   RouterProfile profile;
   EngineOptions options = flags.engine.options;
   options.rung.context = flags.window;
@@ -184,11 +186,11 @@ Status profileRouter(const RouterFlags &flags) {
 
 void addProfileRouterCommand(moetool::Tool &tool) {
   auto flags = std::make_shared<RouterFlags>();
-  CLI::App *command = tool.command(
-      "profile-router",
+  CLI::App *command = addEngineCommand(
+      tool, "profile-router",
       "Measure which experts of each layer a text uses, and how much each "
       "matters",
-      [flags] { return profileRouter(*flags); });
+      flags, profileRouter);
   flags->engine.addPlan(*command);
   moetool::addOption(*command, rows::textFile, flags->file);
   moetool::addOption(*command, rows::randomTokens, flags->random);
@@ -199,6 +201,7 @@ void addProfileRouterCommand(moetool::Tool &tool) {
   flags->engine.addThreads(*command);
   flags->engine.addRung(*command, /*withContext=*/false);
   flags->engine.addWeights(*command);
+  flags->engine.addCompile(*command);
 }
 
 } // namespace moert

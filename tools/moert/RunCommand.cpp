@@ -178,7 +178,7 @@ StatusOr<std::optional<Grammar>> grammarOf(const RunFlags &flags) {
   return std::optional(*std::move(grammar));
 }
 
-Status runPrompt(const RunFlags &flags) {
+Status runPrompt(RunFlags &flags) {
   bool isChat = flags.isChat || !flags.chat.system.empty() ||
                 !flags.chat.messagesFile.empty() ||
                 !flags.chat.templateFile.empty();
@@ -260,8 +260,8 @@ Status runPrompt(const RunFlags &flags) {
 
 void addRunCommand(moetool::Tool &tool) {
   auto flags = std::make_shared<RunFlags>();
-  CLI::App *command = tool.command("run", "Generate text after a prompt",
-                                   [flags] { return runPrompt(*flags); });
+  CLI::App *command = addEngineCommand(
+      tool, "run", "Generate text after a prompt", flags, runPrompt);
   flags->engine.addPlan(*command);
   flags->promptOption =
       moetool::addOption(*command, rows::prompt, flags->prompt);
@@ -281,6 +281,7 @@ void addRunCommand(moetool::Tool &tool) {
   flags->engine.addWeights(*command);
   moetool::addOption(*command, rows::json, flags->json);
   moetool::addOption(*command, rows::stats, flags->stats);
+  flags->engine.addCompile(*command);
 }
 
 } // namespace moert

@@ -69,10 +69,10 @@ StatusOr<std::vector<NamedPlan>> plansOf(const ServeFlags &flags) {
   if (!flags.models.empty())
     return plansIn(flags.models);
   int32_t wanted = flags.scheduler.sequences;
+  EngineFlags engine = flags.engine;
+  engine.sequences = wanted > 0 ? wanted : kModelSequences;
   MOE_ASSIGN_OR_RETURN(std::string path,
-                       planOfModel(flags.engine.plan,
-                                   wanted > 0 ? wanted : kModelSequences,
-                                   flags.engine.options.rung.context));
+                       engine.planFile(engine.options.rung.context));
   std::string name = flags.alias;
   if (name.empty())
     name = std::filesystem::path(flags.engine.plan).stem().string();
@@ -282,11 +282,11 @@ Status serve(ServeFlags &flags) {
 
 void addServeCommand(moetool::Tool &tool) {
   auto flags = std::make_shared<ServeFlags>();
-  CLI::App *command = tool.command(
-      "serve",
+  CLI::App *command = addEngineCommand(
+      tool, "serve",
       "Serve plans over HTTP: the interfaces of OpenAI, Anthropic, "
       "Ollama and llama-server, and a web page",
-      [flags] { return serve(*flags); });
+      flags, serve);
   moetool::addOption(*command, rows::servedPlan, flags->engine.plan);
   moetool::addOption(*command, rows::servedModels, flags->models);
   moetool::addOption(*command, rows::alias, flags->alias);
@@ -320,6 +320,7 @@ void addServeCommand(moetool::Tool &tool) {
   moetool::addOption(*command, rows::servedTemplate, flags->chatTemplate);
   moetool::addOption(*command, rows::pooling, flags->pooling);
   moetool::addOption(*command, rows::accessLog, flags->log);
+  flags->engine.addCompile(*command);
 }
 
 } // namespace moert

@@ -4,7 +4,9 @@
 #include "runtime/plan/PlanAccess.h"
 #include "runtime/plan/Recompile.h"
 #include "tools/common/Progress.h"
+#include "tools/moert/ModelPlan.h"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <fmt/format.h>
 #include <map>
@@ -112,12 +114,48 @@ void EngineFlags::addRung(CLI::App &command, bool withContext) {
     moetool::addOption(command, rows::context, options.rung.context);
 }
 
+StatusOr<std::string> EngineFlags::planFile(int64_t context) const {
+  return planOfModel(plan, {.sequences = sequences, .context = context},
+                     compile, command);
+}
+
+void EngineFlags::addCompile(CLI::App &app) {
+  command = app.get_name();
+  compile.add(app);
+}
+
+Status EngineFlags::forModel(Status failure) const {
+  const Remedy *remedy = failure.isOk() ? nullptr : failure.remedy();
+  const auto *again =
+      remedy ? std::get_if<RecompileCommand>(&remedy->command) : nullptr;
+  if (!again || !isModel(plan))
+    return failure;
+  OtherCommand other{{"moert", command, plan}};
+  auto isChanged = [&](const OptionInfo &info) {
+    return std::ranges::find(again->changes, longName(info),
+                             &OptionChange::name) != again->changes.end();
+  };
+  auto add = [&](std::string_view name, const std::string &value) {
+    other.words.emplace_back(name);
+    if (!value.empty())
+      other.words.push_back(value);
+  };
+  for (const auto &[info, value] : compile.given())
+    if (!isChanged(info))
+      add(longName(info), value);
+  for (const OptionChange &change : again->changes)
+    add(change.name, change.value);
+  Remedy changed{remedy->suggestion, std::move(other), remedy->detail};
+  return std::move(failure).with(std::move(changed));
+}
+
 StatusOr<std::unique_ptr<Engine>> EngineFlags::open() const {
   return open(options);
 }
 
 StatusOr<std::unique_ptr<Engine>>
 EngineFlags::open(const EngineOptions &others) const {
+  MOE_ASSIGN_OR_RETURN(const std::string file, planFile(others.rung.context));
   EngineOptions shown = others;
   // Devices are loaded one after another.
   std::optional<moetool::Progress> line;
@@ -133,7 +171,7 @@ EngineFlags::open(const EngineOptions &others) const {
     moetool::note("note: {}\n", text);
   };
   MOE_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine,
-                       Engine::open(plan, shown));
+                       Engine::open(file, shown));
   line.reset();
   if (!engine->rungNote().empty())
     moetool::note("note: {}\n", engine->rungNote());

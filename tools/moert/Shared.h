@@ -6,8 +6,10 @@
 #include "runtime/engine/Engine.h"
 #include "runtime/text/Sampler.h"
 #include "tools/common/Cli.h"
+#include "tools/moert/CompileFlags.h"
 #include "tools/moert/Options.h"
 
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,8 +20,21 @@ namespace moert {
 struct EngineFlags {
   std::string plan;
   EngineOptions options;
+  /// Texts at the same time that a plan has to hold which is compiled because
+  /// `plan` is a model.
+  int32_t sequences = 1;
+  CompileFlags compile;
+  std::string command; ///< The name of the command, for suggestions.
 
   void addPlan(CLI::App &command);
+  /// Adds the options of compiling a model, after all others of the command.
+  void addCompile(CLI::App &command);
+  /// Returns the plan's path; if it is a model, that of its plan, which is
+  /// compiled if it must be (planOfModel()).
+  StatusOr<std::string> planFile(int64_t context) const;
+  /// Returns a failure of the command whose remedy was to compile again: if
+  /// `plan` is a model, the command itself with other options is the remedy.
+  Status forModel(Status failure) const;
   /// Adds options for the present paths of files.
   void addModel(CLI::App &command);
   /// Adds these, and options for loading weights.
@@ -34,6 +49,17 @@ struct EngineFlags {
   StatusOr<std::unique_ptr<Engine>> open() const;
   StatusOr<std::unique_ptr<Engine>> open(const EngineOptions &others) const;
 };
+
+/// Adds a command whose flags have an EngineFlags `engine`. Call
+/// EngineFlags::addCompile() after all of its options.
+template <class Flags>
+CLI::App *addEngineCommand(moetool::Tool &tool, const std::string &name,
+                           std::string description,
+                           std::shared_ptr<Flags> flags,
+                           Status (*run)(Flags &)) {
+  return tool.command(name, std::move(description),
+                      [=] { return flags->engine.forModel(run(*flags)); });
+}
 
 /// Fails if the plan was compiled for fewer sequences, decoded together, than
 /// `option` requests; the error has the command that compiles such a plan.

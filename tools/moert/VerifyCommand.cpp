@@ -113,9 +113,9 @@ void printText(const Plan &plan, const EngineOptions &options,
   }
 }
 
-/// Adds to the failure `what` how to repair the damage: a model has to be copied
-/// again, packed weights can be recompiled, and for another model, which may be
-/// sound, a plan can be compiled.
+/// Adds to the failure `what` how to repair the damage: a model has to be
+/// copied again, packed weights can be recompiled, and for another model, which
+/// may be sound, a plan can be compiled.
 Status damage(std::string what, const Plan &plan, const EngineOptions &options,
               const Content &content) {
   for (const FileContent &file : content.files)

@@ -79,7 +79,11 @@ constexpr moetool::Spelling kSpellings[] = {
 
 int main(int argc, char **argv) {
   moetool::Tool tool(
-      "moert", "Run plans that moec compiled: text, a server, logits, speed", kSpellings);
+      "moert",
+      "Run models: moert MODEL.gguf talks with a model, moert serve MODEL.gguf "
+      "serves it. A model is compiled for this machine first, and its plan is "
+      "kept (moert plans). Commands take plans of moec compile as well",
+      kSpellings);
   moert::addRunCommand(tool);
   moert::addChatCommand(tool);
   moert::addServeCommand(tool);
@@ -93,5 +97,6 @@ int main(int argc, char **argv) {
   moert::addDevicesCommand(tool);
   moert::addInfoCommand(tool);
   moert::addVerifyCommand(tool);
-  return tool.main(argc, argv, moert::withPlan);
+  moert::addPlansCommand(tool);
+  return tool.main(argc, argv, moert::withCommand);
 }

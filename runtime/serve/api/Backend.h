@@ -30,8 +30,11 @@ struct ModelFacts {
   std::string quantization; ///< Of most weights: "Q4_K"; "": not known.
   std::string digest;       ///< Of the model's file, in hexadecimal; may be "".
   std::string chatTemplate; ///< Its source; "" if there is none.
-  int64_t created = 0;      ///< Of the plan's file, in seconds since 1970.
-  uint64_t bytes = 0;       ///< Of the weights.
+  std::string rankTemplate = {}; ///< planRankTemplate().
+  /// Of the classifier's outputs; none for a model that writes text.
+  std::vector<std::string> labels = {};
+  int64_t created = 0; ///< Of the plan's file, in seconds since 1970.
+  uint64_t bytes = 0;  ///< Of the weights.
   uint64_t parameters = 0;
   int32_t contextTokens = 0; ///< Of one sequence: prompt and reply.
   int32_t sequences = 1;     ///< That are generated at the same time.
@@ -109,9 +112,13 @@ public:
   /// `tokens` at length 1. `client` is as in GenerationRequest. Fails as
   /// submit() does, and with Unsupported if the model has no use for it.
   /// Returns its name for cancel(), or 0 if `then` was called at once.
-  using EmbedThen = std::function<void(StatusOr<std::vector<float>>)>;
+  using VectorThen = std::function<void(StatusOr<std::vector<float>>)>;
   virtual uint64_t embed(std::vector<int32_t> tokens, std::string client,
-                         EmbedThen then) = 0;
+                         VectorThen then) = 0;
+  /// Likewise with the outputs of the model's classifier after `tokens`, one
+  /// for each of ModelFacts::labels, before any softmax.
+  virtual uint64_t classify(std::vector<int32_t> tokens, std::string client,
+                            VectorThen then) = 0;
 };
 
 /// The models of a server.

@@ -14,8 +14,6 @@ namespace moert {
 void createEmbeddings(Exchange exchange);
 /// In llama-server's form.
 void llamaEmbedding(Exchange exchange);
-/// Says that there are no scores: plans have no classifiers.
-void rankDocuments(Exchange exchange);
 void ollamaEmbed(Exchange exchange);
 /// The older one, for one text.
 void ollamaEmbedding(Exchange exchange);

@@ -37,9 +37,6 @@ constexpr std::string_view kRepository = "myproject", kCurrentFile = "filename";
 /// Tokens that are kept free for the answer if the request has no limit.
 constexpr int64_t kAnswerTokens = 256;
 
-/// U+FDD0, a noncharacter: inside of a token's name, it makes the name text.
-constexpr std::string_view kBreaker = "\xEF\xB7\x90";
-
 /// The token whose name is all of `name`.
 std::optional<int32_t> tokenNamed(const Tokenizer &tokenizer,
                                   std::string_view name) {
@@ -65,7 +62,7 @@ std::string withBrokenNames(std::string_view text, const InfillNames &names) {
         // character of three bytes.
         for (size_t more = name[0] == '<' ? 0 : 2; more > 0; --more)
           result += text[++at];
-        result += kBreaker;
+        result += kNameBreaker;
         break;
       }
   }
@@ -79,12 +76,12 @@ public:
       : tokenizer_(tokenizer), names_(names) {}
 
   std::vector<int32_t> operator()(std::string_view text) {
-    auto tokens =
-        tokenizer_.encode(withBrokenNames(text, names_), {.addBos = false,
-                                                          .addEos = false,
-                                                          .parseSpecial = false,
-                                                          .breaker = kBreaker,
-                                                          .startsText = false});
+    auto tokens = tokenizer_.encode(withBrokenNames(text, names_),
+                                    {.addBos = false,
+                                     .addEos = false,
+                                     .parseSpecial = false,
+                                     .breaker = kNameBreaker,
+                                     .startsText = false});
     if (tokens)
       return *std::move(tokens);
     status_ = tokens.status();

@@ -1,6 +1,7 @@
 #include "runtime/serve/api/Router.h"
 
 #include "runtime/serve/api/Embeddings.h"
+#include "runtime/serve/api/Rerank.h"
 #include "runtime/serve/api/anthropic/Anthropic.h"
 #include "runtime/serve/api/assistants/Assistants.h"
 #include "runtime/serve/api/llama/LlamaServer.h"

@@ -44,6 +44,8 @@ ModelFacts factsOf(const Plan &plan, const std::string &path, std::string id) {
   facts.quantization = mainFormat(plan);
   facts.digest = textOf(table.model_hash());
   facts.chatTemplate = planChatTemplateSource(plan);
+  facts.rankTemplate = planRankTemplate(plan);
+  facts.labels = labelsOf(table);
   struct stat file = {};
   if (::stat(path.c_str(), &file) == 0)
     facts.created = file.st_mtime;
@@ -90,8 +92,28 @@ StatusOr<uint64_t> ServedModel::submit(GenerationRequest request,
   return scheduler_->submit(std::move(request), std::move(sink));
 }
 
+uint64_t ServedModel::submitFor(GenerationRequest request,
+                                std::vector<float> GenerationEvent::*vector,
+                                VectorThen then) {
+  auto id = scheduler_->submit(
+      std::move(request), [then, vector](GenerationEvent event) {
+        if (!event.isEnd)
+          return;
+        if (!event.status.isOk())
+          then(std::move(event.status));
+        else if ((event.*vector).empty())
+          then(Status(StatusCode::Cancelled, "the server stops"));
+        else
+          then(std::move(event.*vector));
+      });
+  if (id)
+    return *id;
+  then(id.status());
+  return 0;
+}
+
 uint64_t ServedModel::embed(std::vector<int32_t> tokens, std::string client,
-                            EmbedThen then) {
+                            VectorThen then) {
   if (!pooling_) {
     then(pooling_.status());
     return 0;
@@ -100,21 +122,18 @@ uint64_t ServedModel::embed(std::vector<int32_t> tokens, std::string client,
   request.prompt = std::move(tokens);
   request.client = std::move(client);
   request.embed = *pooling_;
-  auto id =
-      scheduler_->submit(std::move(request), [then](GenerationEvent event) {
-        if (!event.isEnd)
-          return;
-        if (!event.status.isOk())
-          then(std::move(event.status));
-        else if (event.embedding.empty())
-          then(Status(StatusCode::Cancelled, "the server stops"));
-        else
-          then(std::move(event.embedding));
-      });
-  if (id)
-    return *id;
-  then(id.status());
-  return 0;
+  return submitFor(std::move(request), &GenerationEvent::embedding,
+                   std::move(then));
+}
+
+uint64_t ServedModel::classify(std::vector<int32_t> tokens, std::string client,
+                               VectorThen then) {
+  GenerationRequest request;
+  request.prompt = std::move(tokens);
+  request.client = std::move(client);
+  request.classifies = true;
+  return submitFor(std::move(request), &GenerationEvent::outputs,
+                   std::move(then));
 }
 
 BackendStats ServedModel::stats() const {

@@ -39,7 +39,9 @@ public:
   StatusOr<uint64_t> submit(GenerationRequest request,
                             GenerationSink sink) override;
   uint64_t embed(std::vector<int32_t> tokens, std::string client,
-                 EmbedThen then) override;
+                 VectorThen then) override;
+  uint64_t classify(std::vector<int32_t> tokens, std::string client,
+                    VectorThen then) override;
   void cancel(uint64_t id) override { scheduler_->cancel(id); }
   int32_t retryAfterSeconds() const override {
     return scheduler_->retryAfterSeconds();
@@ -56,6 +58,11 @@ public:
 
 private:
   ServedModel() = default;
+
+  /// Submits a request whose last event has a vector, which `then` gets.
+  uint64_t submitFor(GenerationRequest request,
+                     std::vector<float> GenerationEvent::*vector,
+                     VectorThen then);
 
   ModelFacts facts_;
   StatusOr<Pooling> pooling_ = Pooling::Mean;
