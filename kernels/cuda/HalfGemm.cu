@@ -13,7 +13,7 @@
 //   3   F32 weights, which are split as well, as they come from shared memory.
 //       Three BF16 numbers have all bits of a float; six mma leave out less
 //       than 2^-24 of a product. Lanes add what the six sum up, because tensor
-//       cores truncate sums: 4096 products of one sign would lose 2^-15.
+//       cores truncate sums: 4096 products of one sign would lose 2^-16.
 //
 // A block has MOE_SLICES x MOE_WARP_COLS x MOE_WARP_ROWS warps, each with
 // 16 MOE_TILES weight rows (half of them of `up`, with a gate) by 8 kTiles
