@@ -43,8 +43,8 @@ struct Sequence {
 };
 
 /// The number of counters in Step by which blocks of a launch find out which of
-/// them ends last (Tickets.cuh): those of fused launches, of products whose tiles
-/// are divided, and of attention in parts.
+/// them ends last (Tickets.cuh): those of fused launches, of products whose
+/// tiles are divided, and of attention in parts.
 constexpr int kTickets = 512;
 
 /// moek::Step, and these counters. Every launch finds all of them 0, and leaves
@@ -126,8 +126,9 @@ struct NarrowArgs {
   const Step *step;
   const u8 *x;
   i64 tokenStride, rowStride; ///< Bytes.
-  u16 *out;      ///< [rows, pitch]; low parts, if any, `plane` elements behind.
-  float *scales; ///< [rows]; only with F16.
+  u16 *out; ///< [rows, pitch]; further parts, if any, each `plane` elements
+            ///< behind.
+  float *scales;    ///< [rows]; only with F16.
   i64 pitch, plane; ///< pitch: cols rounded up to 32; the rest is zeros.
   // With MOE_TILED `out` is [pitch / 64, rows, 64], where rows are a multiple
   // of MOE_TILED, 64 columns of all rows are `plane` elements, and pitch is

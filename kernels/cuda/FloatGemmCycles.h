@@ -23,7 +23,7 @@ inline constexpr int64_t kFewRows = 8;
 inline int halfProducts(Format format, double rows, int arch) {
   if (arch < 80 || rows <= kFewRows)
     return 0;
-  return format == Format::F32                             ? 3
+  return format == Format::F32                             ? 6
          : format == Format::F16 || format == Format::BF16 ? 1
                                                            : 0;
 }

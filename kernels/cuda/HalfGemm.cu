@@ -10,9 +10,10 @@
 //       multiplied, rounds by 2^-8 of the largest of 32.
 //   2   Matrices of few rows (routers, gates: decisions and factors for the
 //       whole token). Two mma instead of one, and an error of 2^-22 or 2^-16.
-//   2   F32 weights, which are split as well, as they come from shared memory:
-//       three mma, without low times low, and an error of 3 * 2^-16 (a sum of
-//       2048 random terms: 2^-20).
+//   3   F32 weights, which are split as well, as they come from shared memory.
+//       Three BF16 numbers have all bits of a float; six mma leave out less
+//       than 2^-24 of a product. Lanes add what the six sum up, because tensor
+//       cores truncate sums: 4096 products of one sign would lose 2^-16.
 //
 // A block has MOE_SLICES x MOE_WARP_COLS x MOE_WARP_ROWS warps, each with
 // 16 MOE_TILES weight rows (half of them of `up`, with a gate) by 8 kTiles
@@ -144,19 +145,34 @@ MOE_DEVICE void loadActs(Acts &b, u32 stage, const ActLane &lane, int two,
 }
 
 /// sums += w * b for all of the warp's tiles of weight rows and rows 16 `two`
-/// .. 16 `two` + 15 of activations. If both are split into two parts, low times
-/// low is left out.
+/// .. 16 `two` + 15 of activations.
 MOE_DEVICE void multiply(Sums &sums, const Weights (&w)[MOE_TILES],
                          const Acts &b, int two) {
+  if constexpr (kWeightParts == 1) {
 #pragma unroll
-  for (int p = 0; p < MOE_PARTS; ++p)
+    for (int p = 0; p < MOE_PARTS; ++p)
 #pragma unroll
-    for (int i = 0; i < MOE_TILES; ++i)
-#pragma unroll
-      for (int part = 0; part < (p == 0 ? kWeightParts : 1); ++part) {
-        mma(sums[i][2 * two], w[i].part[part], b.part[p][0], b.part[p][1]);
-        mma(sums[i][2 * two + 1], w[i].part[part], b.part[p][2], b.part[p][3]);
+      for (int i = 0; i < MOE_TILES; ++i) {
+        mma(sums[i][2 * two], w[i].part[0], b.part[p][0], b.part[p][1]);
+        mma(sums[i][2 * two + 1], w[i].part[0], b.part[p][2], b.part[p][3]);
       }
+  } else {
+    // Tensor cores truncate sums, lanes round them. So these columns' products
+    // are summed from zero, the smallest first, and then added. Products of
+    // parts whose numbers add up to more than the last part's are left out.
+    float own[MOE_TILES][2][4] = {};
+#pragma unroll
+    for (int both = kWeightParts - 1; both >= 0; --both)
+#pragma unroll
+      for (int p = 0; p <= both; ++p)
+#pragma unroll
+        for (int i = 0; i < MOE_TILES * 2; ++i)
+          mma(own[i / 2][i % 2], w[i / 2].part[both - p], b.part[p][i % 2 * 2],
+              b.part[p][i % 2 * 2 + 1]);
+#pragma unroll
+    for (int i = 0; i < MOE_TILES * 8; ++i)
+      sums[i / 8][2 * two + i / 4 % 2][i % 4] += own[i / 8][i / 4 % 2][i % 4];
+  }
 }
 
 /// A lane's places in the operands' tiles, and the registers it has loaded.

@@ -35,15 +35,26 @@ MOE_DEVICE float widenHigh(u32 pair) {
 }
 #endif
 
-/// Two floats, each as the sum of a 16-bit number in `high` and one in `low`,
-/// the first float in the low halves. The sum's error is at most 2^-16 (BF16)
-/// or 2^-22 (F16) of the float.
+/// Two floats, each as the sum of a 16-bit number in every part, the first
+/// float in the low halves. Each part is what the ones before it leave,
+/// rounded. The error of two parts is at most 2^-16 (BF16) or 2^-22 (F16) of
+/// the float; three parts of BF16 have all 24 bits of a float.
+template <int Parts>
+MOE_DEVICE void split(u32 (&part)[Parts], float x, float y) {
+#pragma unroll
+  for (int p = 0; p < Parts; ++p) {
+    part[p] = narrow(x, y);
+    x -= widenLow(part[p]);
+    y -= widenHigh(part[p]);
+  }
+}
 struct Split {
   u32 high, low;
 };
 MOE_DEVICE Split split(float x, float y) {
-  u32 high = narrow(x, y);
-  return {high, narrow(x - widenLow(high), y - widenHigh(high))};
+  u32 part[2];
+  split(part, x, y);
+  return {part[0], part[1]};
 }
 
 /// d += a * b, with the fragments above.

@@ -1,7 +1,7 @@
 //===- HalfRows.cuh - Weights of HalfGemm.cu: rows of files -----*- C++ -*-===//
 //
 // F32, F16 and BF16. Rows pass through shared memory as they are; ldmatrix
-// gives each lane its operands. F32 is split into two 16-bit numbers as it
+// gives each lane its operands. F32 is split into three 16-bit numbers as it
 // comes from there.
 //
 //===----------------------------------------------------------------------===//
@@ -13,7 +13,7 @@ constexpr bool kIsF32 = MOE_FORMAT == MOE_F32;
 constexpr int kElementBytes = kIsF32 ? 4 : 2;
 constexpr int kWeightWords = kStepCols * kElementBytes / 16;
 /// Number of 16-bit numbers of a weight.
-constexpr int kWeightParts = kIsF32 ? 2 : 1;
+constexpr int kWeightParts = kIsF32 ? 3 : 1;
 
 struct WeightStage {
   uint4 rows[kMatrices][kBlockRows * kWeightWords];
@@ -85,8 +85,7 @@ MOE_DEVICE void loadScales(Scales &, const WeightSource &, int, int) {}
 MOE_DEVICE void storeScales(u32, const Scales &, const WeightSource &, int,
                             int) {}
 
-/// Operand A of sixteen weight rows by sixteen columns; of F32 that of the high
-/// parts, and that of the low parts.
+/// Operand A of sixteen weight rows by sixteen columns, for each part.
 struct Weights {
   u32 part[kWeightParts][4];
 };
@@ -131,10 +130,11 @@ MOE_DEVICE void loadWeights(Weights *w, Held &, u32 stage,
     loadMatrices(x, rows + lane.at[2 * k + half]);
 #pragma unroll
     for (int j = 0; j < 2; ++j) {
-      Split two =
-          split(__int_as_float(int(x[j])), __int_as_float(int(x[j + 2])));
-      w->part[0][2 * half + j] = two.high;
-      w->part[1][2 * half + j] = two.low;
+      u32 pair[kWeightParts];
+      split(pair, __int_as_float(int(x[j])), __int_as_float(int(x[j + 2])));
+#pragma unroll
+      for (int p = 0; p < kWeightParts; ++p)
+        w->part[p][2 * half + j] = pair[p];
     }
   }
 #else

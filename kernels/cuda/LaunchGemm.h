@@ -41,9 +41,10 @@ constexpr bool hasTail(OpCode op) {
   return op == OpCode::Linear || op == OpCode::GateUp;
 }
 
-/// Returns the most bytes that a product by HalfGemm.cu needs for `rows` rows
-/// of activations as 16-bit numbers: two for each, and a scale per row.
-int64_t narrowBytes(int64_t rows, int64_t cols);
+/// Returns the most bytes that a product of weights of `format` by HalfGemm.cu
+/// needs for `rows` rows of activations as 16-bit numbers: two for each
+/// activation, or three where weights are F32, and a scale per row.
+int64_t narrowBytes(Format format, int64_t rows, int64_t cols);
 
 } // namespace moek::cuda
 

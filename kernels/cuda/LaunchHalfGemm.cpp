@@ -41,6 +41,8 @@ int64_t scaleBytes(Format format) {
 
 constexpr int64_t kUnitCols = 32; ///< Rows of activations have whole units.
 constexpr int64_t kTileCols = 64; ///< Columns of a tile of HalfTiles.cuh.
+/// 16-bit numbers that stand for a float where weights are F32.
+constexpr int64_t kFloatParts = 3;
 
 bool isAligned(const Matrix &w) {
   return (reinterpret_cast<uintptr_t>(w.data) | uint64_t(w.rowStride) |
@@ -53,11 +55,11 @@ bool isAligned(const Matrix &w) {
 /// Matrices of at most kRouterRows rows count as routers and gates; the largest
 /// router has 512 experts.
 int64_t partsOf(const Product &p) {
-  if (isPanels(p))
-    return 1;
   constexpr int64_t kRouterRows = 512;
-  return p.format == Format::F32 || p.args.w.rows * p.heads <= kRouterRows ? 2
-                                                                           : 1;
+  return p.format == Format::F32                  ? kFloatParts
+         : isPanels(p)                            ? 1
+         : p.args.w.rows * p.heads <= kRouterRows ? 2
+                                                  : 1;
 }
 
 int64_t pitchOf(const Product &p) {
@@ -208,6 +210,26 @@ Shape clusterShape(const Product &p, const LaunchContext &context) {
   return s;
 }
 
+Tiles tilesOf(const Product &p, const Shape &shape) {
+  return {blocksFor(p.args.w.rows, shape.matrixRows()),
+          prefillGroups(p, shape.acts),
+          p.args.w.cols,
+          shape.stepCols,
+          shape.blocks,
+          shape.weightRows() * shape.acts * 4};
+}
+/// Returns how a product's last tiles are divided. Heads and experts are not,
+/// because their grids have other axes, nor slices, which divide columns
+/// already, nor clusters, which have tiles enough. On sm_120, gates have no
+/// register left for a part.
+Tail tailOf(const Product &p, const Shape &shape,
+            const LaunchContext &context) {
+  if (p.jobs != Jobs::Tokens || shape.slices > 1 || shape.cluster ||
+      (context.arch >= 120 && p.isGate))
+    return {};
+  return tailOf(tilesOf(p, shape), context);
+}
+
 Shape shapeOf(const Product &p, const LaunchContext &context) {
   const bool isGeforce = multiprocessorOf(context.arch).sharedBytes < 128 << 10;
   const int64_t half = halfOfShared(context.arch);
@@ -228,14 +250,25 @@ Shape shapeOf(const Product &p, const LaunchContext &context) {
     if (busyPart(p, large, sms) > 0.7 * busyPart(p, s, sms))
       s = large;
   }
-  if (2 * blocksOf(p, s) < sms && p.jobs != Jobs::Experts)
+  // Where there are few blocks, a block has slices. But the tensor cores of a
+  // block's multiprocessor bound products of F32, so that these are divided
+  // among more multiprocessors instead if they can be.
+  bool isDivided = p.format == Format::F32 && tailOf(p, s, context).isDivided();
+  if (2 * blocksOf(p, s) < sms && p.jobs != Jobs::Experts && !isDivided)
     s = {std::min<int64_t>(s.acts, 32),   2, 1, 2,
          p.format == Format::F32 ? 2 : 4, 0, 1, p.isGate};
   // Fewer barriers, where stages fit.
   if (p.format != Format::F32 && s.slices == 1)
     s.stepCols = 64;
+  // Of F32, two blocks of two stages are better than one of three.
+  const int64_t shared = multiprocessorOf(context.arch).sharedBytes;
+  auto fitsTwice = [&](int64_t stages) {
+    return 2 * (stages * s.stageBytes(p) + 1024) <= shared;
+  };
+  const int64_t least =
+      p.format == Format::F32 && fitsTwice(2) && !fitsTwice(3) ? 2 : 3;
   s.stages = std::clamp<int64_t>(
-      (s.blocks == 1 ? 2 * half : half) / s.stageBytes(p), 3, 4);
+      (s.blocks == 1 ? 2 * half : half) / s.stageBytes(p), least, 4);
   return s;
 }
 } // namespace
@@ -253,12 +286,19 @@ bool isHalfGemm(const Product &p, const LaunchContext &context) {
          (!p.isGate || (p.upFormat == p.format && isAligned(p.args.up)));
 }
 
-int64_t narrowBytes(int64_t rows, int64_t cols) {
+namespace {
+/// 16-bit numbers that narrowBytes() has room for, for each activation.
+int64_t roomOf(Format format) {
+  return format == Format::F32 ? kFloatParts : 2;
+}
+} // namespace
+
+int64_t narrowBytes(Format format, int64_t rows, int64_t cols) {
   int64_t pitch = (cols + kUnitCols - 1) / kUnitCols * kUnitCols;
-  return rows * (2 * pitch * 2 + 4);
+  return rows * (2 * pitch * roomOf(format) + 4);
 }
 int64_t narrowBytes(const Product &p, const LaunchContext &context) {
-  return narrowBytes(narrowRows(p, context), p.args.w.cols);
+  return narrowBytes(p.format, narrowRows(p, context), p.args.w.cols);
 }
 
 namespace {
@@ -269,25 +309,6 @@ Shape anyShape(const Product &p, const LaunchContext &context) {
   return hasWarpgroups(p, context) ? warpgroupShape(p)
          : isPanels(p)             ? panelShape(p, context)
                                    : shapeOf(p, context);
-}
-Tiles tilesOf(const Product &p, const Shape &shape) {
-  return {blocksFor(p.args.w.rows, shape.matrixRows()),
-          prefillGroups(p, shape.acts),
-          p.args.w.cols,
-          shape.stepCols,
-          shape.blocks,
-          shape.weightRows() * shape.acts * 4};
-}
-/// Returns how a product's last tiles are divided. Heads and experts are not,
-/// because their grids have other axes, nor slices, which divide columns
-/// already, nor clusters, which have tiles enough. On sm_120, gates have no
-/// register left for a part.
-Tail tailOf(const Product &p, const Shape &shape,
-            const LaunchContext &context) {
-  if (p.jobs != Jobs::Tokens || shape.slices > 1 || shape.cluster ||
-      (context.arch >= 120 && p.isGate))
-    return {};
-  return tailOf(tilesOf(p, shape), context);
 }
 /// Bytes of the workspace before the sums of divided tiles.
 int64_t sumsOffset(const Product &p, const LaunchContext &context) {
@@ -311,7 +332,8 @@ std::vector<Launch> halfGemm(const Product &p, const LaunchContext &context) {
   narrow.step = g.step;
   narrow.x = g.act;
   narrow.out = reinterpret_cast<u16 *>(memory);
-  narrow.scales = reinterpret_cast<float *>(memory + 4 * rows * pitch);
+  narrow.scales =
+      reinterpret_cast<float *>(memory + 2 * roomOf(p.format) * rows * pitch);
   narrow.pitch = pitch;
   narrow.plane = rows * pitch;
   if (shape.cluster) {

@@ -1,6 +1,6 @@
 // Rows of floats as 16-bit numbers for HalfGemm.cu: BF16, or F16 where
-// MOE_FORMAT is F16. With MOE_PARTS 2 a second row has what the first one
-// leaves of each float.
+// MOE_FORMAT is F16. With MOE_PARTS 2 or 3, another row or two have what the
+// ones before them leave of each float.
 //
 // F16 overflows at 65504 and loses bits below 2^-14, so a row is multiplied by
 // the power of two that brings its largest number below 2^15; the inverse of
@@ -60,21 +60,18 @@ MOE_KERNEL(256, 4, NarrowArgs) {
   for (int c = threadIdx.x * kEach; c < a.pitch; c += blockDim.x * kEach) {
     float v[kEach];
     loadEight(v, x, c, a.cols);
-    u32 high[kEach / 2], low[kEach / 2];
+    u32 pair[kEach / 2][MOE_PARTS];
 #pragma unroll
-    for (int i = 0; i < kEach / 2; ++i) {
+    for (int i = 0; i < kEach / 2; ++i)
 #if MOE_FORMAT == MOE_F32
-      Split two = split(v[i] * scale, v[i + 4] * scale);
+      split(pair[i], v[i] * scale, v[i + 4] * scale);
 #else
-      Split two = split(v[2 * i] * scale, v[2 * i + 1] * scale);
+      split(pair[i], v[2 * i] * scale, v[2 * i + 1] * scale);
 #endif
-      high[i] = two.high;
-      low[i] = two.low;
-    }
     u16 *out = narrowedAt(a, row, c);
-    *(uint4 *)out = make_uint4(high[0], high[1], high[2], high[3]);
-#if MOE_PARTS == 2
-    *(uint4 *)(out + a.plane) = make_uint4(low[0], low[1], low[2], low[3]);
-#endif
+#pragma unroll
+    for (int p = 0; p < MOE_PARTS; ++p)
+      *(uint4 *)(out + p * a.plane) =
+          make_uint4(pair[0][p], pair[1][p], pair[2][p], pair[3][p]);
   }
 }

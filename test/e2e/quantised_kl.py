@@ -9,7 +9,7 @@ prefill and step by step, are compared with our logits of the same weights writt
 holds F32 to 1e-4 of it, and --judge prints how close it is here. The KV cache is F32 in both. KL(float || quantised) is in nats.
 
 --judge: where transformers has the model's class, computes also the number that activations in int8 alone give: the KL of
-the float64 judge with rounded activations (test/support/int8_activations.py). The bound of a model is 2e-3, or RATIO times that
+the float64 judge with rounded activations (test/support/rounded_activations.py). The bound of a model is 2e-3, or RATIO times that
 number where it is larger. LARGER has these numbers, for runs without the judge. --strict: RATIO times that number is the bound of all
 models; kernels that round weights once more, as those of AMX, lose more.
 
@@ -190,13 +190,13 @@ class Result:
             self.ask(model, kept, floats["prefill"])
 
     def ask(self, model, kept, floats):
-        import int8_activations
-        if not int8_activations.judges(model.architecture):
+        import rounded_activations
+        if not rounded_activations.judges(model.architecture):
             return
-        judge = int8_activations.Judge(model.floats, kept)
+        judge = rounded_activations.Judge(model.floats, kept)
         exact = judge.logits(model.ids)
         self.error = np.linalg.norm(floats - exact) / np.linalg.norm(exact)
-        self.int8 = divergences(judge.int8_logits(model.ids), exact).mean()
+        self.int8 = divergences(judge.rounded_logits(model.ids, rounded_activations.int8), exact).mean()
 
     def bound(self):
         if self.strict and self.int8:

@@ -15,7 +15,7 @@ plan.program attributes {
   // CHECK: %[[ALL:.*]] = plan.module "fused__gemm_1_f32__gemm_1_f32__all_rms_norm__all_copy" of "kernels/cuda/Fused.cu"
   // CHECK-SAME: ["begins wide kernels/cuda/FloatGemm.cu MOE_JOBS=0 {{.*}}", "begins wide {{.*}}", "all blocks kernels/cuda/RmsNorm.cu", "all warps kernels/cuda/Copy.cu"]
   // CHECK-NEXT: %[[GEMM:.*]] = plan.module "gemm_1_f32" of "kernels/cuda/FloatGemm.cu"
-  // CHECK-NEXT: %[[NARROW:.*]] = plan.module "narrow_2_f32" of "kernels/cuda/Narrow.cu"
+  // CHECK-NEXT: %[[NARROW:.*]] = plan.module "narrow_3_f32" of "kernels/cuda/Narrow.cu"
   // CHECK-NEXT: %[[LONG:.*]] = plan.module "half_gemm_{{.*}}_f32" of "kernels/cuda/HalfGemm.cu"
   // CHECK-NOT: plan.module
   %gguf = plan.file model "m" bytes 1000000 header 0 hash "0123456789abcdef0123456789abcdef"

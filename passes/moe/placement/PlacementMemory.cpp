@@ -19,11 +19,16 @@ using namespace mlir::moe;
 
 namespace {
 
+/// Returns the format of a weight's elements, or none if kernels read them as
+/// they read activations.
+std::optional<moek::Format> formatOf(Value weight) {
+  return getFormat(cast<RankedTensorType>(weight.getType()).getElementType());
+}
+
 /// Returns whether a weight's rows are blocks of quantised values. Gemms
 /// multiply such rows with quantised activations.
 bool hasBlocks(Value weight) {
-  std::optional<moek::Format> format =
-      getFormat(cast<RankedTensorType>(weight.getType()).getElementType());
+  std::optional<moek::Format> format = formatOf(weight);
   return format && moek::formatInfo(*format).blockElements > 1;
 }
 
@@ -161,7 +166,9 @@ int64_t workspaceBytes(Operation *op,
       if (!hasBlocks(weight) || moek::cuda::hasPanelProducts(context.arch)) {
         int64_t heads =
             instruction.op == moek::OpCode::HeadLinear ? shape[0] : 1;
-        narrowed = moek::cuda::narrowBytes(slots * heads, shape.back());
+        narrowed = moek::cuda::narrowBytes(
+            formatOf(weight).value_or(moek::Format::F32), slots * heads,
+            shape.back());
       }
       bytes = std::max(bytes, narrowed + tail);
     }

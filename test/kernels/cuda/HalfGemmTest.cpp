@@ -41,11 +41,13 @@ struct HalfWeights {
   Files files;
 };
 
-/// The possible error of an activation that is rounded to one 16-bit number,
-/// and of a product that is computed from two (HalfGemm.cu).
+/// The possible error of an activation that is rounded to one 16-bit number or
+/// to two, and of a product with F32 weights, of which both factors are three.
 double roundingOf(Format format, bool isOnePart) {
+  if (format == Format::F32)
+    return 0x1p-24;
   double each = format == Format::F16 ? 0x1p-11 : 0x1p-8;
-  return isOnePart ? each : (format == Format::F32 ? 3 : 1) * each * each;
+  return isOnePart ? each : each * each;
 }
 
 struct HalfSum {
@@ -457,6 +459,32 @@ TEST_P(HalfGemmTest, LargeAndSmallActivations) {
       HalfSum sum = sumOf(w, 0, r, x.row(t), roundingOf(GetParam(), isOnePart));
       return Wanted{sum.value, sum.error};
     });
+  }
+}
+
+// Tensor cores truncate what they add, so that their sums of products of one
+// sign are too small by more the longer they are: those of F32 weights are
+// rounded by lanes.
+TEST_P(HalfGemmTest, LongSumsOfFloatsAreNotTruncated) {
+  if (GetParam() != Format::F32)
+    GTEST_SKIP() << "activations that 16-bit weights meet are rounded by more";
+  Random random(13);
+  constexpr int64_t kCols = 4096;
+  constexpr int32_t kTokens = 16;
+  for (int sms : {kFewSms, kManySms}) {
+    HalfWeights w(GetParam(), 1, 1, kCols, random);
+    Matrix<float> x(kTokens, kCols), out(kTokens, 1);
+    for (int64_t t = 0; t < kTokens; ++t)
+      for (int64_t c = 0; c < kCols; ++c)
+        x.at(t, c) = float(std::copysign(random.normal(1), w.at(0, 0, c)));
+    LinearArgs args = linear(w, x, out);
+    ASSERT_TRUE(isHalf(OpCode::Linear, &args, kTokens));
+    runOnGpu(OpCode::Linear, &args, {kTokens, 0}, {}, 0, sms);
+    for (int64_t t = 0; t < kTokens; ++t) {
+      const double wanted = sumOf(w, 0, 0, x.row(t), 0).value;
+      EXPECT_NEAR(out.at(t, 0), wanted, 0x1p-20 * std::fabs(wanted))
+          << "token " << t;
+    }
   }
 }
 

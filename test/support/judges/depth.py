@@ -13,7 +13,7 @@ class KimiK3:
     """The residual stream begins anew every block of layers; what it was is kept. What a part reads is a sum of these and of the
     stream, weighted by the softmax of their products with a vector of the part, after norms without weights."""
 
-    plain_products = True  # Those with weights are x @ matrix, which int8_activations.py sees.
+    plain_products = True  # Those with weights are x @ matrix, which rounded_activations.py sees.
 
     def __init__(self, file):
         self.file, self.eps, self.heads = file, file.key("attention.layer_norm_rms_epsilon"), file.key("attention.head_count")

@@ -1,8 +1,9 @@
-"""What rounding activations to int8 does to logits, and nothing else: a float64 judge whose products round what they multiply.
+"""What rounding activations does to logits, and nothing else: a float64 judge whose products round what they multiply.
 
 Our CPU kernels multiply quantised weights by activations in int8, with a scale for each 32 that follow each other: the largest
-magnitude becomes 127 (kernels/cpu/Elementwise.h). Here all else stays in float64. Products with weights that a file keeps in F32,
-as routers, have no rounding. Needs torch and transformers.
+magnitude becomes 127 (kernels/cpu/Elementwise.h). Our GPU kernels multiply F16 and BF16 weights in prefill by activations with as
+many bits (kernels/cuda/Narrow.cu). Here all else stays in float64. Products with weights that a file keeps in F32, as routers, have
+no rounding. Needs torch and transformers.
 """
 import os
 import sys
@@ -26,12 +27,22 @@ PRODUCTS = {
 }
 
 
-def rounded(x):
-    """x with each 32 of its last dimension rounded to multiples of their largest magnitude / 127."""
+def int8(x):
+    """x with each 32 of its last dimension, if that has whole ones, rounded to multiples of their largest magnitude / 127."""
+    if x.shape[-1] % BLOCK:
+        return x
     blocks = x.reshape(-1, BLOCK)
     step = blocks.abs().amax(-1, keepdim=True) / MOST
     step = torch.where(step > 0, step, 1.0)
     return ((blocks / step).round() * step).reshape(x.shape)
+
+
+def significant(bits):
+    """A function that rounds each number to so many significant bits: 8 are BF16, 11 are F16 where rows have a scale."""
+    def rounded(x):
+        mantissa, exponent = torch.frexp(x)
+        return torch.ldexp((mantissa * 2**bits).round() / 2**bits, exponent)
+    return rounded
 
 
 def place(tensor):
@@ -39,25 +50,25 @@ def place(tensor):
     return tensor.untyped_storage().data_ptr()
 
 
-class Int8Activations(TorchFunctionMode):
-    """Within this, products with the weights at `places` round what they multiply. `products` counts them."""
+class RoundedActivations(TorchFunctionMode):
+    """Within this, products with the weights at `places` multiply rounded(x). `products` counts them."""
 
-    def __init__(self, places):
+    def __init__(self, places, rounded):
         super().__init__()
-        self.places, self.products = places, 0
+        self.places, self.rounded, self.products = places, rounded, 0
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
         if function in PRODUCTS:
             x, weight = PRODUCTS[function]
-            if place(args[weight]) in self.places and args[x].shape[-1] % BLOCK == 0:
+            if place(args[weight]) in self.places:
                 self.products += 1
                 args = list(args)
-                args[x] = rounded(args[x])
+                args[x] = self.rounded(args[x])
         return function(*args, **(kwargs or {}))
 
 
 class Judge:
-    """Float64 logits of a file in F32 by its model's class or by ours, as they are and with activations in int8."""
+    """Float64 logits of a file of floats by its model's class or by ours, as they are and with rounded activations."""
 
     def __init__(self, path, kept):
         """kept: names of the file's matrices whose products round nothing."""
@@ -69,8 +80,8 @@ class Judge:
     def logits(self, ids):
         return self.reference.logits(ids)
 
-    def int8_logits(self, ids):
-        with Int8Activations(self.places) as rounding:
+    def rounded_logits(self, ids, rounded):
+        with RoundedActivations(self.places, rounded) as rounding:
             logits = self.reference.logits(ids)
         assert rounding.products, "no product with a weight was seen"
         return logits
