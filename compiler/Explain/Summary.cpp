@@ -73,9 +73,9 @@ auto &findOrAdd(List &list, Key key, Make make) {
 } // namespace
 
 std::optional<double> OpCost::intensity() const {
-  if (weightBytes <= 0)
-    return std::nullopt;
-  return flops / weightBytes;
+  const double stored = weightBytes + kvBytes;
+  const double bytes = stored > 0 ? stored : activationBytes;
+  return bytes > 0 ? std::optional(flops / bytes) : std::nullopt;
 }
 
 std::optional<double> DeviceMemory::usedFraction() const {

@@ -37,7 +37,8 @@ struct OpCost {
   double seconds = 0;
   std::vector<RejectedCost> rejected = {};
 
-  /// FLOPs per byte of weights read; none for an op without weights.
+  /// FLOPs per byte of weights and cache that the op reads, or of activations
+  /// if it reads neither; none for an op that reads nothing.
   std::optional<double> intensity() const;
 };
 

@@ -52,6 +52,8 @@ assert [plan["contexts"] for plan in kept()] == [[128], [512]], kept()
 run("-p", "x", "-c", "300")
 run("-p", "x", "-c", "64")
 assert len(kept()) == 2
+# What is kept is small: the model is on the disk once.
+assert all(plan["bytes"] < os.path.getsize(MODEL) / 4 for plan in kept()), kept()
 # No wish is a wish for all contexts that fit; what follows fits it as well.
 run("-p", "x", compiles=True)
 run("-p", "x")

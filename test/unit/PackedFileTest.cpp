@@ -16,6 +16,7 @@
 #include <sys/resource.h>
 
 using namespace moec;
+using namespace moert;
 using moek::Format;
 using moek::Layout;
 using moert::Status;

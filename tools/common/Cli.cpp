@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <climits>
 #include <exception>
+#include <fmt/ranges.h>
 #include <new>
 #include <span>
 #include <sstream>
@@ -112,6 +113,10 @@ constexpr OptionInfo kHelpMan = {.names = "--man",
                                  .help = "Print a man page, for man -l"};
 constexpr OptionInfo kHelpMarkdown = {
     .names = "--markdown", .help = "Print the reference in Markdown"};
+constexpr OptionInfo kHelpTheirs = {
+    .names = "--other-tools",
+    .help = "Print what options of llama.cpp, ik_llama.cpp and KTransformers "
+            "are called here"};
 constexpr OptionInfo kShellName = {.names = "shell",
                                    .kind = OptionKind::Word,
                                    .words = "bash|zsh|fish",
@@ -119,10 +124,9 @@ constexpr OptionInfo kShellName = {.names = "shell",
                                    .help = "The shell to print a script for"};
 } // namespace
 
-Tool::Tool(std::string name, std::string description,
-           std::span<const Spelling> spellings)
-    : app_(std::make_unique<CLI::App>(std::move(description), std::move(name))),
-      spellings_(spellings) {
+Tool::Tool(std::string name, std::string description)
+    : app_(
+          std::make_unique<CLI::App>(std::move(description), std::move(name))) {
   app_->formatter(std::make_shared<OurFormatter>());
   app_->set_version_flag("--version", app_->get_name() + " " MOE_VERSION);
   app_->footer(kExitCodeHelp);
@@ -153,7 +157,7 @@ const CLI::App *Tool::findCommand(const std::string &name) const {
 void Tool::addHelpCommand() {
   struct Options {
     std::string topic;
-    bool man = false, markdown = false;
+    bool man = false, markdown = false, theirs = false;
   };
   auto options = std::make_shared<Options>();
   CLI::App *command =
@@ -163,7 +167,8 @@ void Tool::addHelpCommand() {
           topic = findCommand(options->topic);
         if (!topic)
           return unknownCommand(options->topic);
-        printText(options->man        ? manPage(*app_)
+        printText(options->theirs     ? theirOptionsPage()
+                  : options->man      ? manPage(*app_)
                   : options->markdown ? markdownReference(*app_)
                                       : helpText(*topic, helpWidth()));
         return Status::ok();
@@ -171,6 +176,7 @@ void Tool::addHelpCommand() {
   addOption(*command, kHelpTopic, options->topic);
   addOption(*command, kHelpMan, options->man);
   addOption(*command, kHelpMarkdown, options->markdown);
+  addOption(*command, kHelpTheirs, options->theirs);
 }
 
 void Tool::addCompletionsCommand() {
@@ -244,11 +250,28 @@ Status Tool::run(std::vector<std::string> words, const Prepare &prepare) {
       words.empty() ? nullptr : findCommand(words.front());
   if (command) {
     MOE_ASSIGN_OR_RETURN(
-        std::vector<std::string> ours,
-        withOurSpellings(*command, std::span(words).subspan(1), spellings_));
+        OurWords ours, withOurSpellings(*command, std::span(words).subspan(1)));
     words.resize(1);
-    words.insert(words.end(), ours.begin(), ours.end());
+    words.insert(words.end(), ours.words.begin(), ours.words.end());
+    if (!ours.dropped.empty())
+      note("note: left out, as it is done anyway: {}\n",
+           fmt::join(ours.dropped, ", "));
+    Status status = parseAndRun(words);
+    // Whoever typed other words finds them again.
+    if (status.code() != StatusCode::Usage && status.code() != StatusCode::Io)
+      return status;
+    std::string changes;
+    for (const std::string &change : ours.changes)
+      changes += (changes.empty() ? " (" : "; ") + change;
+    std::string message = status.message();
+    if (!changes.empty())
+      message += changes + ")";
+    return std::move(status).reworded(std::move(message));
   }
+  return parseAndRun(words);
+}
+
+Status Tool::parseAndRun(const std::vector<std::string> &words) {
   std::vector<std::string> reversed(words.rbegin(), words.rend());
   try {
     app_->parse(reversed);

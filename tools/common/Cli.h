@@ -22,9 +22,7 @@ namespace moetool {
 /// output and exit codes.
 class Tool {
 public:
-  /// `spellings` are alternative names of the commands' options.
-  Tool(std::string name, std::string description,
-       std::span<const Spelling> spellings = {});
+  Tool(std::string name, std::string description);
   ~Tool();
 
   /// Adds a sub-command; `run` is called after its options have been parsed.
@@ -40,6 +38,7 @@ public:
 
 private:
   moert::Status run(std::vector<std::string> words, const Prepare &prepare);
+  moert::Status parseAndRun(const std::vector<std::string> &words);
   const CLI::App *findCommand(const std::string &name) const;
   void addHelpCommand();
   void addCompletionsCommand();
@@ -47,7 +46,6 @@ private:
   moert::Status unknownArguments(const CLI::App &command) const;
 
   std::unique_ptr<CLI::App> app_;
-  std::span<const Spelling> spellings_;
   std::function<moert::Status()> chosen_;
 };
 

@@ -8,32 +8,31 @@
 
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace moetool {
 
-/// The spelling of an option in llama.cpp's tools, or a common one, and our
-/// option.
-struct Spelling {
-  std::string_view name; ///< "-ngl"
-  /// Our words for it: an option such as "--n-gpu-layers", possibly with a
-  /// value, as in "--emit rules". kPositional if the value is the command's
-  /// positional argument; kDefault if our tools do this anyway.
-  std::string_view ours;
-  /// What to use instead if no option of ours means the same.
-  std::string_view answer = "";
+/// The arguments of a command in our words.
+struct OurWords {
+  std::vector<std::string> words;
+  /// What was put in place of other tools' options, for messages: "-ctk is
+  /// --kv-type here".
+  std::vector<std::string> changes;
+  /// Options that were left out, because they ask for what is done anyway.
+  std::vector<std::string> dropped;
 };
 
-inline constexpr std::string_view kPositional = "", kDefault = "-";
-
 /// Returns `words`, the arguments of `command`, with our options in place of
-/// spellings that the command does not have itself. A word after "--" that
-/// looks like an option is made a path. Fails with Usage, and the answer, for a
-/// spelling without an equivalent.
-moert::StatusOr<std::vector<std::string>>
-withOurSpellings(const CLI::App &command, std::span<const std::string> words,
-                 std::span<const Spelling> spellings);
+/// those of other tools (TheirOptions.def) that the command does not have
+/// itself. Values are passed on as they are. A word after "--" that looks like
+/// an option is made a path. Fails with Usage, and the row's answer, for an
+/// option without an equivalent in this command.
+moert::StatusOr<OurWords> withOurSpellings(const CLI::App &command,
+                                           std::span<const std::string> words);
+
+/// Returns a table in Markdown of the options of other tools, what they are
+/// called here, and how a user is told.
+std::string theirOptionsPage();
 
 } // namespace moetool
 

@@ -97,8 +97,6 @@ inline constexpr std::string_view kDebug =
 inline constexpr std::string_view kByCompile =
     "this is decided when a model is compiled: give it to moec compile, or to "
     "a command of moert that takes MODEL.gguf in place of a plan";
-inline constexpr std::string_view kOneBatchSize =
-    "moec has one batch size, --ubatch: the most tokens of a prefill step";
 inline constexpr std::string_view kSequences =
     "--sequences N of moec compile and moert serve is the most texts at the "
     "same time";

@@ -23,10 +23,6 @@ namespace moert {
 namespace {
 namespace stdfs = std::filesystem;
 
-/// Weights of larger models are not copied into a packed file, unless the user
-/// compiles the model.
-constexpr uint64_t kLargestPacked = uint64_t(8) << 30;
-
 /// Whether a model with these options becomes a ladder of the contexts that fit
 /// this machine: unless they say how large its cache is.
 bool isLadderOf(const std::vector<std::string> &options) {
@@ -40,16 +36,14 @@ bool isLadderOf(const std::vector<std::string> &options) {
 Status compile(const std::string &model, const std::string &plan,
                const PlanWish &wish, const std::vector<std::string> &options,
                const std::string &command) {
-  std::error_code error;
   auto isGiven = [&](std::string_view name) {
     return std::ranges::find(options, name) != options.end();
   };
-  const bool isLarge =
-      stdfs::file_size(model, error) > kLargestPacked && !isGiven("--weights");
   std::vector<std::string> words = {"moec", "compile",     model,  "-o",
                                     plan,   "--called-by", command};
-  if (isLarge)
-    words.insert(words.end(), {"--weights", "reference"});
+  // The model is on the disk once.
+  if (!isGiven("--weights"))
+    words.insert(words.end(), {"--weights", "load"});
   words.insert(words.end(), options.begin(), options.end());
   if (wish.sequences > 1 && !isGiven("--sequences"))
     words.insert(words.end(), {"--sequences", std::to_string(wish.sequences)});
@@ -63,11 +57,6 @@ Status compile(const std::string &model, const std::string &plan,
   argv.push_back(nullptr);
   moetool::note("compiling {} for this machine; the plan is kept as {}\n",
                 shellPath(model), shellPath(plan));
-  if (isLarge)
-    moetool::note("note: its weights stay in the model file; moec compile {} "
-                  "packs them, which decodes faster and takes as much of the "
-                  "disk again\n",
-                  shellPath(model));
   std::string program = moetool::toolPath("moec");
   pid_t child = 0;
   int failed = ::posix_spawnp(&child, program.c_str(), nullptr, nullptr,

@@ -147,8 +147,8 @@ function drawTimeline(into, phase, title, colorOf) {
   redraw();
 }
 
-/// Returns the bytes for an op's intensity: weights, or other data that it reads if there are none.
-const roofBytes = (row) => row.weight_bytes > 0 ? row.weight_bytes : row.kv_bytes + row.activation_bytes;
+/// Returns the bytes for an op's intensity: weights and cache, or activations if it reads neither.
+const roofBytes = (row) => row.weight_bytes + row.kv_bytes || row.activation_bytes;
 const canBePlotted = (row) => row.flops > 0 && row.seconds > 0 && roofBytes(row) > 0;
 
 /// Draws the roofline. `points`: {row, phase, x, y, color, shape, size, text};
