@@ -28,7 +28,8 @@ TEST_F(ApiTest, UnknownPathsAndMethods) {
   EXPECT_THAT(messageOf(*wrong),
               HasSubstr("/v1/chat/completions takes POST, not GET"));
   EXPECT_EQ(request("HEAD", "/v1/models")->status, 200);
-  EXPECT_EQ(request("GET", "/v1/models/")->status, 404);
+  // Some clients end paths with a slash.
+  EXPECT_EQ(request("GET", "/v1/models/")->status, 200);
 }
 
 TEST_F(ApiTest, BrokenJsonNamesTheLine) {
@@ -54,8 +55,8 @@ const Fault kFaults[] = {
     {"/v1/chat/completions", R"({"messages": [{"content": "a"}]})",
      "messages[0].role", "is missing"},
     {"/v1/chat/completions",
-     R"({"messages": [{"role": "user", "content": "a"}, {"role": "king"}]})",
-     "messages[1].role", "one of \"system\""},
+     R"({"messages": [{"role": "user", "content": "a"}, {"role": 5}]})",
+     "messages[1].role", "a string"},
     {"/v1/chat/completions",
      R"({"messages": [{"role": "user", "content": 5}]})", "messages[0].content",
      "a string or a list of parts, but is 5"},

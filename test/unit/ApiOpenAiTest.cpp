@@ -17,6 +17,18 @@ Json chatBody(Json more = Json::object()) {
   return body;
 }
 
+// Roles of older clients and of models' own templates have their meaning; the
+// text of any other role is the user's, under its name.
+TEST_F(ApiTest, RolesThatTemplatesDoNotKnow) {
+  Json messages = Json::parse(R"([
+    {"role": "user", "content": "A"}, {"role": "model", "content": "B"},
+    {"role": "king", "content": "C"}, {"role": "model", "content": "D"},
+    {"role": "user", "content": "E"}])");
+  post("/v1/chat/completions", chatBody({{"messages", messages}}));
+  EXPECT_EQ(byteTokenizer().decode(asked().prompt),
+            "<user>A<assistant>B<user>[king]\nC<assistant>D<user>E<assistant>");
+}
+
 TEST_F(ApiTest, AChatCompletion) {
   auto answer = post("/v1/chat/completions", chatBody({{"seed", 3}}));
   EXPECT_EQ(answer->status, 200);

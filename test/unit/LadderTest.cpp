@@ -200,8 +200,10 @@ TEST_F(LadderEngineTest, RunsTheRungThatFits) {
   ASSERT_TRUE(engine.isOk()) << engine.status().message();
   EXPECT_EQ((*engine)->context(), 100);
   expectIn("rung 3 (200 tokens) needs", (*engine)->rungNote());
+  // The smallest rung that holds it, of which it takes as much as was asked for.
   engine = open({.context = 20});
-  EXPECT_EQ((*engine)->context(), 24);
+  EXPECT_EQ((*engine)->plan().rungName(), "rung 1 of 3");
+  EXPECT_EQ((*engine)->context(), 20);
   engine = open({.number = 1});
   EXPECT_EQ((*engine)->context(), 24);
 }

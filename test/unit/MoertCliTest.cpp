@@ -420,7 +420,7 @@ TEST_F(MoertCliTest, MistakesSuggestTheFix) {
       {"run " + folder_.file("missing.fb") + " -p x", 4, "cannot open"},
       {"run " + folder_.path() + " -p x", 4, "is a directory"},
       {"run - -p x", 2, "standard input"},
-      {"run " + folder_.write("m.gguf", "GGUF1234") + " -p x", 2,
+      {"info " + folder_.write("m.gguf", "GGUF1234"), 2,
        "moec compile"},
       {"run " + folder_.write("junk", "0123456789") + " -p x", 3,
        "is not a plan"},

@@ -118,6 +118,24 @@ TEST(TargetNamesTest, EveryFigureOfAShippedTargetHasItsSource) {
 }
 
 // Dense int8 with int32 sums: 128 SMs x 2048 operations at 2.52 GHz.
+// Two sockets have twice of everything, in two memories, and one name.
+TEST(TargetNamesTest, AHostOfSeveralSockets) {
+  auto one = resolveTarget("4090+epyc-9654"),
+       two = resolveTarget("4090+2xepyc-9654");
+  ASSERT_TRUE(one.isOk() && two.isOk()) << two.status().message();
+  ASSERT_EQ(two->devices.size(), 2u);
+  EXPECT_EQ(two->host().name, "cpu0");
+  EXPECT_EQ(two->host().numaNodes, 2);
+  EXPECT_EQ(two->host().cores, 2 * one->host().cores);
+  EXPECT_EQ(two->host().memoryBytes, 2 * one->host().memoryBytes);
+  EXPECT_EQ(two->host().read.perSecond, 2 * one->host().read.perSecond);
+  EXPECT_EQ(two->host().nodeRead.perSecond, one->host().read.perSecond);
+  EXPECT_LT(two->host().nodeLink.perSecond, one->host().read.perSecond);
+  EXPECT_EQ(two->notes.size(), one->notes.size() + 1);
+  // Different CPUs are no host.
+  EXPECT_FALSE(resolveTarget("epyc-9654+xeon").isOk());
+}
+
 TEST(TargetNamesTest, A4090IsDescribedLikeACalibratedOne) {
   auto target = describeParts("4090");
   ASSERT_TRUE(target.isOk()) << target.status().message();

@@ -116,7 +116,7 @@ private:
       result_.words.push_back(name + (value ? "=" + *value : ""));
       ++at_;
       // A value may look like an option, and is none.
-      if (!value && own->get_type_size() > 0 && at_ < words_.size())
+      if (!value && own->get_items_expected_max() > 0 && at_ < words_.size())
         return take();
       return Status::ok();
     }

@@ -102,6 +102,27 @@ Status applyQualifier(std::string_view qualifier, std::string_view spec,
       gpu && meant ? fmt::format("; did you mean \"{}\"?", *meant) : ""));
 }
 
+/// Returns a host with so many CPUs like this one, each with memory of its own.
+/// What a node reads from another one is assumed to be, as for the hosts of two
+/// sockets that ship, 0.3 times what it reads from its own memory, of which
+/// kernels reach 70 %.
+DeviceDesc withSockets(DeviceDesc cpu, int count) {
+  if (cpu.numaNodes == 1) {
+    cpu.nodeRead = cpu.read;
+    cpu.nodeLink = {0.3 * cpu.read.perSecond, 0.7,
+                    "assumed: as on hosts of two sockets that are described",
+                    Basis::Guessed};
+  }
+  cpu.numaNodes *= count;
+  cpu.cores *= count;
+  cpu.memoryBytes *= uint64_t(count);
+  for (Peak *peak :
+       {&cpu.read, &cpu.int8, &cpu.float32, &cpu.bf16, &cpu.unpack})
+    peak->perSecond *= count;
+  cpu.title = fmt::format("{} x {}", count, cpu.title);
+  return cpu;
+}
+
 /// Appends the devices and notes for a part "[Nx]name[:SIZE][:LINK]" of a
 /// target.
 Status appendPart(std::string_view whole, std::string_view spec,
@@ -147,6 +168,15 @@ Status appendPart(std::string_view whole, std::string_view spec,
   if (const auto *shipped = findShipped(name)) {
     MOE_ASSIGN_OR_RETURN(std::vector<DeviceDesc> parsed,
                          parseDevices(shipped->second, shipped->first));
+    if (count > 1 && parsed.size() == 1 &&
+        parsed.front().kind == DeviceKind::Cpu) {
+      devices.push_back(withSockets(std::move(parsed.front()), int(count)));
+      target.notes.push_back(fmt::format(
+          "{} is a host of {} sockets, each with the rates of {}; the link "
+          "between them is assumed",
+          moert::clipped(part), count, moert::clipped(name)));
+      return qualify(before);
+    }
     for (unsigned i = 0; i < count; ++i)
       devices.insert(devices.end(), parsed.begin(), parsed.end());
     return qualify(before);

@@ -48,17 +48,29 @@ void addImages(const Field &images, Content &content) {
   }
 }
 
+/// Returns the role of a message as templates know it. A message of any other
+/// role is the user's, and begins with `frame`, which names the role.
+std::string roleOf(const Field &field, std::string &frame) {
+  const std::string role = field.text().value_or("user");
+  for (const char *known : {"system", "developer", "user", "assistant", "tool"})
+    if (role == known)
+      return role;
+  // The names of older clients and of Llama's and Gemma's templates.
+  if (role == "function" || role == "ipython")
+    return "tool";
+  if (role == "model")
+    return "assistant";
+  field.note("is no role that models know: its text is the user's");
+  frame = fmt::format("[{}]\n", role);
+  return "user";
+}
+
 void readMessage(const Field &message, ChatCall &call) {
   if (!message.object())
     return;
-  std::string role = message["role"]
-                         .required()
-                         .word({"system", "developer", "user", "assistant",
-                                "tool", "function"})
-                         .value_or("");
+  std::string frame;
+  const std::string role = roleOf(message["role"].required(), frame);
   const bool isAssistant = role == "assistant";
-  if (role == "function")
-    role = "tool";
   Field field = message["content"];
   // A tool may have nothing to say.
   if (!isAssistant && role != "tool")
@@ -66,7 +78,7 @@ void readMessage(const Field &message, ChatCall &call) {
   Content content = readContent(field);
   // Ollama's clients send images beside the text.
   addImages(message["images"], content);
-  content.text += message["refusal"].text().value_or("");
+  content.text = frame + content.text + message["refusal"].text().value_or("");
   MessageParts parts = messageParts(role, std::move(content), message);
   parts.name = message["name"].text().value_or("");
   parts.toolCallId = message["tool_call_id"].text().value_or("");
