@@ -26,8 +26,9 @@ void breakOnFailure() {
 }
 
 bool isStatus(int status) {
-  // 501: what clients may ask for and no model here can do.
-  return status == 200 || (status >= 400 && status < 500) || status == 501 ||
+  // 302: addresses of other servers' pages. 501: what clients may ask for and
+  // no model here can do.
+  return status == 200 || status == 302 || (status >= 400 && status < 500) || status == 501 ||
          status == 503;
 }
 } // namespace
