@@ -30,6 +30,7 @@
 #include "runtime/text/PreTokenizer.h"
 #include "runtime/text/Tokenizer.h"
 
+#include "llvm/ADT/StringSet.h"
 #include <algorithm>
 #include <filesystem>
 #include <fmt/format.h>
@@ -464,6 +465,21 @@ Status compileKernels(mlir::plan::ProgramOp program,
   return addKernelImages(program, options);
 }
 
+/// Records the tensors of the file that no op reads (kUnusedTensorsAttr).
+static void noteUnused(mlir::ModuleOp module, const GgufModel &model) {
+  llvm::StringSet<> used;
+  for (mlir::StringAttr name : mlir::moe::fileTensorsOf(module))
+    used.insert(name.getValue());
+  llvm::SmallVector<mlir::Attribute> unused;
+  for (const GgufTensor &tensor : model.tensors())
+    if (!used.contains(tensor.name))
+      unused.push_back(
+          mlir::StringAttr::get(module.getContext(), tensor.name));
+  if (!unused.empty())
+    module->setAttr(mlir::moe::kUnusedTensorsAttr,
+                    mlir::ArrayAttr::get(module.getContext(), unused));
+}
+
 StatusOr<Lowered> lower(mlir::MLIRContext &context,
                         const CompileRequest &request,
                         const CompileInputs &given,
@@ -492,6 +508,7 @@ StatusOr<Lowered> lower(mlir::MLIRContext &context,
   (*module)->setAttr(mlir::moe::kTargetAttr, toAttr(&context, target));
   mlir::moe::CompileOptions options;
   MOE_RETURN_IF_ERROR(fillOptions(request, positions, options));
+  noteUnused(*module, model);
   if (!request.rulesFile.empty()) {
     MOE_ASSIGN_OR_RETURN(ModuleRules rules,
                          readModuleRules(*request.texts, request.rulesFile,
@@ -531,6 +548,13 @@ StatusOr<Lowered> lower(mlir::MLIRContext &context,
                                   mlir::moe::kvPageBytes(*module) +
                               mlir::moe::stateBytes(*module)}};
   MOE_RETURN_IF_ERROR(placed);
+  (*module)->removeAttr(mlir::moe::kUnusedTensorsAttr);
+  if (auto rules = (*module)->getAttrOfType<mlir::ArrayAttr>(
+          mlir::moe::kFollowedRulesAttr)) {
+    for (auto rule : rules.getAsRange<mlir::StringAttr>())
+      lowered.followedRules.push_back(rule.getValue().str());
+    (*module)->removeAttr(mlir::moe::kFollowedRulesAttr);
+  }
   if (request.verbose)
     report.remarks = collapseLayers(runner.log().remarks());
   if (request.emit == Emit::Placed || request.emit == Emit::Rules) {
@@ -565,6 +589,40 @@ StatusOr<Lowered> lower(mlir::MLIRContext &context,
   return lowered;
 }
 
+/// Says what it costs that attention follows tensor rules: what is predicted
+/// with them and without.
+static void noteCost(Lowered &one, const CompileRequest &request,
+                     const CompileInputs &given) {
+  CompileRequest other = request;
+  other.emit = Emit::Forecast;
+  other.output.clear();
+  other.dumpFolder.clear();
+  other.tensorRules.clear();
+  for (llvm::StringRef text : request.tensorRules) {
+    llvm::SmallVector<llvm::StringRef> rules;
+    text.split(rules, ',');
+    for (llvm::StringRef rule : rules)
+      if (!llvm::is_contained(one.followedRules, rule))
+        other.tensorRules.push_back(rule.str());
+  }
+  // Rules of a file have other names.
+  if (one.followedRules.empty() || request.tensorRules.empty())
+    return;
+  mlir::MLIRContext context;
+  loadDialects(context);
+  std::optional<PassFailure> failed;
+  StatusOr<Lowered> without = lower(context, other, given, failed);
+  if (!without || !without->report.forecast)
+    return;
+  const Forecast with = forecastOf(one.program);
+  one.report.notes.push_back(fmt::format(
+      "predicted with attention there: prefill {:.4g} tokens/s, decode {:.4g}; "
+      "without {}: prefill {:.4g}, decode {:.4g}",
+      with.prefillRate, with.decodeRate, fmt::join(one.followedRules, ", "),
+      without->report.forecast->prefillRate,
+      without->report.forecast->decodeRate));
+}
+
 StatusOr<CompileReport> compileFor(const CompileRequest &request,
                                    const CompileInputs &given,
                                    std::optional<PassFailure> &failed) {
@@ -579,6 +637,7 @@ StatusOr<CompileReport> compileFor(const CompileRequest &request,
   MOE_RETURN_IF_ERROR(compileKernels(one.program, request));
   MOE_RETURN_IF_ERROR(writePair(*one.module, request, given, one.report));
   std::ranges::move(notesOf(one.program), std::back_inserter(one.report.notes));
+  noteCost(one, request, given);
   return std::move(one.report);
 }
 

@@ -37,6 +37,8 @@ struct Lowered {
   mlir::OwningOpRef<mlir::ModuleOp> module = {};
   /// The program to write; null if the request does not ask for a plan file.
   mlir::plan::ProgramOp program = {};
+  /// Tensor rules whose devices attention follows (kFollowedRulesAttr).
+  std::vector<std::string> followedRules = {};
 };
 
 void loadDialects(mlir::MLIRContext &context);

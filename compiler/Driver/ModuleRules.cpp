@@ -321,7 +321,7 @@ private:
         result.streamFrom = threshold;
     }
     if (auto it = words.find("transfer_map"); it != words.end())
-      MOE_RETURN_IF_ERROR(checkTransfers(*it->second));
+      MOE_RETURN_IF_ERROR(readTransfers(*it->second));
     return Status::ok();
   }
 
@@ -395,9 +395,9 @@ private:
                                 fmt::format("{}", fmt::join(known, ", "))));
   }
 
-  /// Checks a transfer_map, which says from which layer on values are on which
-  /// device. Other rules place the weights, so only its device names matter.
-  Status checkTransfers(const yaml_node_t &node) {
+  /// Reads a transfer_map, which says from which layer on values are on which
+  /// device: what no rule places is there, too.
+  Status readTransfers(const yaml_node_t &node) {
     if (node.type != YAML_MAPPING_NODE)
       return document.error(node, "transfer_map is not a mapping of layers to "
                                   "devices, as in {30: \"cuda:1\"}");
@@ -405,11 +405,25 @@ private:
              node.data.mapping.pairs.start, node.data.mapping.pairs.top)) {
       const yaml_node_t &key = *document.node(pair.key);
       std::string layer = Document::scalar(key).value_or("");
-      if (layer.empty() || layer.find_first_not_of("0123456789") != layer.npos)
+      int64_t number = 0;
+      if (llvm::StringRef(layer).getAsInteger(10, number) || number < 0)
         return document.error(key, moert::quoted(layer) + " is no layer");
-      MOE_RETURN_IF_ERROR(deviceOf(*document.node(pair.value)).status());
+      MOE_ASSIGN_OR_RETURN(transfers[number],
+                           deviceOf(*document.node(pair.value)));
+      transfersLine = document.lineOf(key);
     }
     return Status::ok();
+  }
+
+  /// The device of the tensor's layer by the transfer_map, whose first layers
+  /// are on the first GPU; "" without a map.
+  std::string transferredTo(llvm::StringRef tensor) const {
+    int64_t layer = 0;
+    if (transfers.empty() || !tensor.consume_front("blk.") ||
+        tensor.consumeInteger(10, layer))
+      return "";
+    auto next = transfers.upper_bound(layer);
+    return next == transfers.begin() ? "gpu0" : std::prev(next)->second;
   }
 
   void noteOnce(size_t line, const std::string &what) {
@@ -449,15 +463,18 @@ private:
           break;
       }
     }
-    if (!decision || decision->device.empty())
+    const bool isPlaced = decision && !decision->device.empty();
+    const std::string device =
+        isPlaced ? decision->device : transferredTo(tensor);
+    if (device.empty())
       return Status::ok();
     std::string pattern = "^";
     for (char c : tensor)
       pattern += c == '.' ? std::string("\\.") : std::string(1, c);
     result.tensorRules.push_back(mlir::moe::rulesFrom(
         fmt::format("{}:{}", std::filesystem::path(path).filename().string(),
-                    decision->line),
-        pattern + "$=" + decision->device));
+                    isPlaced ? decision->line : transfersLine),
+        pattern + "$=" + device));
     return Status::ok();
   }
 
@@ -506,6 +523,9 @@ private:
   std::vector<Rule> rules;
   Names names; ///< Modules in the order of their first tensor.
   std::set<std::string> seen;
+  /// By the first layer on it: devices of transfer_map, and where it is.
+  std::map<int64_t, std::string> transfers;
+  size_t transfersLine = 0;
   ModuleRules result;
 };
 

@@ -112,6 +112,7 @@ std::vector<OpRow> makeRows(const std::vector<OpCost> &ops, bool full,
     row.cost.weightBytes += op.weightBytes;
     row.cost.activationBytes += op.activationBytes;
     row.cost.kvBytes += op.kvBytes;
+    row.cost.heldBytes += op.heldBytes;
     row.cost.seconds += op.seconds;
     for (size_t i = 0; i < op.rejected.size(); ++i) {
       RejectedCost &sum = row.cost.rejected[i];

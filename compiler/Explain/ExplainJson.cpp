@@ -64,6 +64,7 @@ Json costJson(const OpCost &op) {
           {"weight_bytes", op.weightBytes},
           {"activation_bytes", op.activationBytes},
           {"kv_bytes", op.kvBytes},
+          {"memory_bytes", op.heldBytes},
           {"intensity", orNull(op.intensity())},
           {"seconds", op.seconds}};
 }

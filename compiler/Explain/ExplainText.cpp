@@ -2,6 +2,7 @@
 #include "compiler/Explain/Explain.h"
 #include "compiler/Explain/Figures.h"
 #include "compiler/Explain/GpuCode.h"
+#include "compiler/Explain/IntensityTable.h"
 #include "compiler/Explain/LadderTable.h"
 #include "runtime/base/Page.h"
 #include "runtime/plan/PlanAccess.h"
@@ -272,6 +273,7 @@ std::string explainText(const fb::Plan &plan, bool full) {
   modelGroup(page, plan, summary);
   memoryGroup(page, summary, plan);
   speedGroup(page, summary);
+  addIntensityTable(page, intensityTable(summary), reasons);
   for (const PhaseCost &phase : summary.phases)
     phaseGroup(page, phase, reasons, full);
   if (!full && !reasons.entries.empty())

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 
 using moert::bytesPerWorker;
 using moert::Checked;
@@ -147,7 +148,42 @@ void ExplainSummary::addMemory(const fb::Plan &plan) {
   }
 }
 
+/// Returns OpCost::heldBytes of each entry of the plan's explanation.
+std::vector<double> ExplainSummary::heldBytes(const fb::Plan &plan) {
+  std::vector<double> held(count(plan.explanation()));
+  for (uint32_t i = 0; i < count(plan.phases()); ++i) {
+    const fb::Phase &phase = *plan.phases()->Get(i);
+    // Several ops use a cache. It counts to the one that reads most of it.
+    std::map<uint32_t, uint32_t> readerOf;
+    auto read = [&](uint32_t entry) {
+      return plan.explanation()->Get(entry)->kv_bytes();
+    };
+    for (uint32_t j = 0; j < count(phase.instructions()); ++j) {
+      const fb::Instruction &instruction = *phase.instructions()->Get(j);
+      const uint32_t entry = instruction.explain();
+      if (entry >= held.size())
+        continue;
+      // Work::again says which part of the weights each token reads.
+      if (const fb::Work *work = instruction.work();
+          work && work->again() >= 0 && work->again() < 1)
+        held[entry] += costOf(work->first_bytes() / (1 - work->again()));
+      for (uint32_t k = 0; k < count(instruction.operands()); ++k)
+        if (const fb::Operand &operand = *instruction.operands()->Get(k);
+            operand.kind() == fb::OperandKind::Kv &&
+            operand.index() < count(plan.kv())) {
+          auto [at, isNew] = readerOf.try_emplace(operand.index(), entry);
+          if (!isNew && read(entry) > read(at->second))
+            at->second = entry;
+        }
+    }
+    for (auto [kv, entry] : readerOf)
+      held[entry] += double(moert::cacheBytes(*plan.kv()->Get(kv)));
+  }
+  return held;
+}
+
 void ExplainSummary::addCosts(const fb::Plan &plan) {
+  const std::vector<double> held = heldBytes(plan);
   auto phaseNamed = [&](std::string_view name) -> PhaseCost & {
     return findOrAdd(
         phases, [&](const PhaseCost &phase) { return phase.name == name; },
@@ -169,6 +205,7 @@ void ExplainSummary::addCosts(const fb::Plan &plan) {
   for (uint32_t i = 0; i < count(plan.explanation()); ++i) {
     const fb::Explain *entry = plan.explanation()->Get(i);
     OpCost op = readOp(*entry);
+    op.heldBytes = held[i];
     PhaseCost &phase = phaseNamed(text(entry->phase()));
     phase.flops += op.flops;
     phase.weightBytes += op.weightBytes;

@@ -34,6 +34,9 @@ struct OpCost {
   int layer = -1;        ///< -1 outside of layers.
   std::string_view device, kernel, reason;
   double flops = 0, weightBytes = 0, activationBytes = 0, kvBytes = 0;
+  /// Bytes that the op's weights and cache take in memory: of all experts, and
+  /// for the whole context. A table that stays in the file takes none.
+  double heldBytes = 0;
   double seconds = 0;
   std::vector<RejectedCost> rejected = {};
 
@@ -113,6 +116,7 @@ struct ExplainSummary {
 private:
   void addMemory(const moert::fb::Plan &plan);
   void addCosts(const moert::fb::Plan &plan);
+  static std::vector<double> heldBytes(const moert::fb::Plan &plan);
   void addNotes(const moert::fb::Plan &plan);
 };
 

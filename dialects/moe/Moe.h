@@ -104,6 +104,12 @@ inline constexpr llvm::StringLiteral kModelAttr = "moe.model";
 inline constexpr llvm::StringLiteral kFilesAttr = "moe.files";
 inline constexpr llvm::StringLiteral kTargetAttr = "moe.target";
 inline constexpr llvm::StringLiteral kNotesAttr = "moe.notes";
+/// On the module: names of the model file's tensors that no op reads, for
+/// messages about rules.
+inline constexpr llvm::StringLiteral kUnusedTensorsAttr = "moe.unused_tensors";
+/// On the module: the texts of tensor rules whose devices attention follows,
+/// though they name a part of its tensors.
+inline constexpr llvm::StringLiteral kFollowedRulesAttr = "moe.followed_rules";
 /// On the module: the rows of each layer's cache, for all sequences.
 inline constexpr llvm::StringLiteral kKvRowsAttr = "moe.kv_rows";
 /// Returns the name of `op` in messages: the text of its kLabelAttr, else the

@@ -1,5 +1,6 @@
 #include "runtime/chat/ChatFormat.h"
 
+#include "runtime/base/JsonPlace.h"
 #include "runtime/chat/SpeechProbe.h"
 #include "runtime/plan/PlanTokenizer.h"
 #include "runtime/text/StreamDecoder.h"
@@ -80,6 +81,18 @@ void splitReasoning(Json &message, const Speech &speech) {
 }
 } // namespace
 
+StatusOr<Json> readTemplateValues(std::string_view json) {
+  MOE_ASSIGN_OR_RETURN(Json values,
+                       parseJson("the template's values", json,
+                                 kMostConversationNesting));
+  if (!values.is_object() || values.contains("messages") ||
+      values.contains("tools"))
+    return Status(StatusCode::Usage,
+                  "expected an object without messages and tools, as in "
+                  "{\"enable_thinking\": false}");
+  return values;
+}
+
 std::vector<std::pair<std::string, std::string>>
 tokenVariables(const Tokenizer &tokenizer) {
   auto name = [&](std::optional<int32_t> id) {
@@ -128,6 +141,15 @@ StatusOr<std::string> ChatFormat::render(const Messages &messages,
       if (variables.contains(name))
         breakNames(variables[name], *tokenizer_);
   }
+  Thinking thinking = options.thinking;
+  if (defaults_) {
+    if (thinking == Thinking::Default && !variables.contains("thinking") &&
+        !variables.contains("enable_thinking"))
+      thinking = defaults_->thinking;
+    for (const auto &[name, value] : defaults_->values.items())
+      if (!variables.contains(name))
+        variables[name] = value;
+  }
   if (!variables.contains("add_generation_prompt"))
     variables["add_generation_prompt"] = true;
   const bool continues =
@@ -137,8 +159,8 @@ StatusOr<std::string> ChatFormat::render(const Messages &messages,
     content = content.get<std::string>() + std::string(endMark);
     variables["add_generation_prompt"] = false;
   }
-  if (options.thinking != Thinking::Default)
-    variables["enable_thinking"] = options.thinking == Thinking::Forced;
+  if (thinking != Thinking::Default)
+    variables["enable_thinking"] = thinking == Thinking::Forced;
   ChatInput input;
   input.json = variables.dump();
   input.strings = tokenVariables(*tokenizer_);
@@ -155,7 +177,7 @@ StatusOr<std::string> ChatFormat::render(const Messages &messages,
     text.resize(end);
     return text;
   }
-  if (options.thinking == Thinking::Forced && !speech_->isInside(text) &&
+  if (thinking == Thinking::Forced && !speech_->isInside(text) &&
       !speech_->reasoningBegin.empty())
     text += namedControls(withoutBlanks(speech_->reasoningBegin)) + "\n";
   return text;

@@ -36,6 +36,19 @@ struct ChatOptions {
   bool continuesLast = false;
 };
 
+/// A chat template in place of a plan's, and what conversations use that do not
+/// say otherwise.
+struct TemplateSettings {
+  std::string source = {}; ///< In Jinja; "": the plan's.
+  /// Variables of the template: an object.
+  nlohmann::ordered_json values = nlohmann::ordered_json::object();
+  Thinking thinking = Thinking::Default;
+};
+
+/// Reads an object of values for a chat template, as users type it: JSON
+/// without the conversation itself. Fails with Usage or InvalidFile.
+StatusOr<nlohmann::ordered_json> readTemplateValues(std::string_view json);
+
 /// A rendered conversation up to the beginning of the reply: the model's input.
 struct ChatPrompt {
   std::string text;
@@ -71,6 +84,11 @@ public:
   StatusOr<ChatPrompt> prompt(const Messages &messages,
                               const ChatOptions &options = {}) const;
 
+  /// Sets what holds for conversations that do not say otherwise.
+  void setDefaults(TemplateSettings settings) {
+    defaults_ = std::make_shared<const TemplateSettings>(std::move(settings));
+  }
+
   const Tokenizer &tokenizer() const { return *tokenizer_; }
   /// How the model speaks; never null.
   const std::shared_ptr<const Speech> &speech() const { return speech_; }
@@ -83,6 +101,7 @@ private:
   std::shared_ptr<const ChatTemplate> template_;
   std::shared_ptr<const Speech> speech_;
   std::shared_ptr<const History> history_;
+  std::shared_ptr<const TemplateSettings> defaults_; ///< Or null.
   const Tokenizer *tokenizer_;
   bool isPlain_;
 };

@@ -28,6 +28,7 @@
 #include <cstddef>
 #include <functional>
 #include <span>
+#include <string>
 #include <string_view>
 
 namespace moert {
@@ -94,6 +95,9 @@ public:
   /// Returns the address at which the host, and so other devices, can access
   /// the device's arena, or null if they cannot. Valid after reserve().
   virtual std::byte *hostArena() const = 0;
+  /// What its maker calls a GPU, for reports; "" for a CPU. Valid after
+  /// reserve().
+  virtual std::string hardware() const { return ""; }
   /// Number of threads of this process that compute for the device.
   virtual int32_t threads() const = 0;
   /// Returns whether the thread that calls wait() works as one of the device's

@@ -146,6 +146,10 @@ public:
   int32_t threadsOf(uint32_t device) const {
     return devices_->device(device).threads();
   }
+  /// As Device::hardware().
+  std::string hardwareOf(uint32_t device) const {
+    return devices_->device(device).hardware();
+  }
   /// Maximum number of prompt tokens in a step.
   int32_t ubatch() const;
   /// Maximum number of sequences that one run of a phase can extend by a token.

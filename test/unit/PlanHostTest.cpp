@@ -34,7 +34,7 @@ protected:
                           const EngineOptions &engine,
                           const SchedulerOptions &scheduler,
                           std::optional<Pooling> pooling,
-                          const std::string &chatTemplate)
+                          const TemplateSettings &chat)
         -> StatusOr<std::unique_ptr<ServedModel>> {
       opening_(id);
       // As many as memory holds.
@@ -43,7 +43,7 @@ protected:
       if (auto failure = failures_.find(id); failure != failures_.end())
         return failure->second;
       return ServedModel::open(path, std::move(id), engine, scheduler, pooling,
-                               chatTemplate);
+                               chat);
     };
     auto host = PlanHost::create({{"a", path_}, {"b", path_}, {"c", path_}},
                                  std::move(options));

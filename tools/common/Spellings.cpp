@@ -31,6 +31,16 @@ constexpr Row kRows[] = {
 #undef MOE_THEIRS
 };
 
+struct ValueRow {
+  std::string_view name, values, ours, answer;
+};
+constexpr ValueRow kValues[] = {
+#define MOE_THEIR_VALUE(name, values, ours, answer)                            \
+  {name, values, ours, answer},
+#include "tools/common/TheirOptions.def"
+#undef MOE_THEIR_VALUE
+};
+
 std::vector<std::string> split(std::string_view text, char at) {
   std::vector<std::string> parts;
   while (true) {
@@ -58,6 +68,16 @@ std::string normal(std::string name) {
   if (name.starts_with("--"))
     std::replace(name.begin(), name.end(), '_', '-');
   return name;
+}
+
+/// The row of a value of the option `name`; null if there is none.
+const ValueRow *rowOfValue(std::string_view name, std::string_view value) {
+  for (const ValueRow &row : kValues)
+    if (row.name == name)
+      for (const std::string &word : split(row.values, ','))
+        if (word == value)
+          return &row;
+  return nullptr;
 }
 
 bool looksLikeOption(const std::string &word) {
@@ -90,8 +110,14 @@ public:
           result_.words.push_back(path.starts_with('-') ? "./" + path : path);
         break;
       }
-      MOE_RETURN_IF_ERROR(looksLikeOption(word) ? takeOption(word) : take());
+      if (looksLikeOption(word)) {
+        MOE_RETURN_IF_ERROR(takeOption(word));
+      } else {
+        hasArgument_ = true;
+        result_.words.push_back(words_[at_++]);
+      }
     }
+    nameModel();
     return std::move(result_);
   }
 
@@ -100,8 +126,48 @@ private:
     return command_.get_option_no_throw(name);
   }
 
-  Status take() {
-    result_.words.push_back(words_[at_++]);
+  bool takesArgument() const {
+    return std::ranges::any_of(
+        command_.get_options(),
+        [](const auto *option) { return option->get_positional(); });
+  }
+
+  /// Without an argument, the file of a single --model is the argument.
+  void nameModel() {
+    constexpr std::string_view kModel = "--model";
+    std::vector<std::string> &words = result_.words;
+    auto isModel = [&](const std::string &word) { return word == kModel; };
+    if (hasArgument_ || !takesArgument() ||
+        std::ranges::count_if(words, isModel) != 1)
+      return;
+    auto option = std::ranges::find_if(words, isModel);
+    if (option + 1 != words.end())
+      words.erase(option);
+  }
+
+  /// Adds an option of ours with its value, or with what that means in ours.
+  Status add(const std::string &name, const std::string &value,
+             const std::string &typed) {
+    const CLI::Option *own = find(name);
+    for (const std::string &longName : own->get_lnames())
+      if (const ValueRow *row = rowOfValue("--" + longName, value))
+        return translateValue(*row, name, value, typed);
+    result_.words.insert(result_.words.end(), {name, value});
+    return Status::ok();
+  }
+
+  Status translateValue(const ValueRow &row, const std::string &ours,
+                        const std::string &value, const std::string &typed) {
+    if (row.ours == "-") {
+      result_.dropped.push_back(typed + " " + value);
+    } else if (!row.ours.empty()) {
+      result_.words.insert(result_.words.end(), {ours, std::string(row.ours)});
+      result_.changes.push_back(
+          fmt::format("{} {} is {} {} here", typed, value, ours, row.ours));
+    } else {
+      return Status(StatusCode::Usage,
+                    fmt::format("{} {}: {}", typed, value, row.answer));
+    }
     return Status::ok();
   }
 
@@ -113,16 +179,21 @@ private:
     if (equals != word.npos)
       value = word.substr(equals + 1);
     if (const CLI::Option *own = find(name)) {
-      result_.words.push_back(name + (value ? "=" + *value : ""));
       ++at_;
       // A value may look like an option, and is none.
       if (!value && own->get_items_expected_max() > 0 && at_ < words_.size())
-        return take();
+        value = words_[at_++];
+      if (value && own->get_items_expected_max() > 0)
+        return add(name, *value, typed);
+      result_.words.push_back(value ? name + "=" + *value : name);
       return Status::ok();
     }
     auto row = rowsByName().find(name);
-    if (row == rowsByName().end())
-      return take();
+    if (row == rowsByName().end()) {
+      result_.words.push_back(word);
+      ++at_;
+      return Status::ok();
+    }
     ++at_;
     return translate(*row->second, typed, std::move(value));
   }
@@ -151,10 +222,19 @@ private:
         values.push_back(words_[at_++]);
     if (holds && row.values == kPaired && !isPaired(row, values))
       holds = false;
+    if (!values.empty())
+      for (const std::string &name : split(row.names, ','))
+        if (const ValueRow *same = rowOfValue(name, values.front());
+            same &&
+            (same->ours == "-" || find(std::string(row.ours))))
+          return translateValue(*same, std::string(row.ours), values.front(),
+                                typed);
     if (holds)
-      for (const std::string &ours : split(row.ours, '|'))
-        if (put(ours, row, typed, values))
+      for (const std::string &ours : split(row.ours, '|')) {
+        MOE_ASSIGN_OR_RETURN(bool isPut, put(ours, row, typed, values));
+        if (isPut)
           return Status::ok();
+      }
     return Status(
         StatusCode::Usage,
         fmt::format("{}: {}", typed,
@@ -181,18 +261,18 @@ private:
   }
 
   /// Puts our words in place of the option; false if the command lacks them.
-  bool put(const std::string &ours, const Row &row, const std::string &typed,
-           const std::vector<std::string> &values) {
+  StatusOr<bool> put(const std::string &ours, const Row &row,
+                     const std::string &typed,
+                     const std::vector<std::string> &values) {
     if (ours.empty())
       return false;
     if (ours == "MODEL") {
-      const bool hasArgument =
-          std::ranges::any_of(command_.get_options(), [](const auto *option) {
-            return option->get_positional();
-          });
-      if (hasArgument)
-        result_.words.insert(result_.words.end(), values.begin(), values.end());
-      return hasArgument;
+      if (!takesArgument())
+        return false;
+      hasArgument_ = true;
+      result_.words.insert(result_.words.end(), values.begin(), values.end());
+      result_.changes.push_back(typed + " is the argument MODEL.gguf here");
+      return true;
     }
     if (ours[0] == '-' && (ours.size() == 1 || ours[1] == ' ')) {
       const auto commands = split(
@@ -211,11 +291,12 @@ private:
     if (row.values == kPaired &&
         std::ranges::find(result_.words, name) != result_.words.end())
       return true;
-    result_.words.push_back(name);
     if (space != ours.npos)
-      result_.words.push_back(ours.substr(space + 1));
+      result_.words.insert(result_.words.end(), {name, ours.substr(space + 1)});
+    else if (values.empty())
+      result_.words.push_back(name);
     else
-      result_.words.insert(result_.words.end(), values.begin(), values.end());
+      MOE_RETURN_IF_ERROR(add(name, values.front(), typed));
     if (typed != name)
       result_.changes.push_back(fmt::format("{} is {} here", typed, ours));
     return true;
@@ -224,6 +305,7 @@ private:
   const CLI::App &command_;
   std::span<const std::string> words_;
   size_t at_ = 0;
+  bool hasArgument_ = false;
   OurWords result_;
 };
 
@@ -264,6 +346,13 @@ std::string theirOptionsPage() {
         cell(fmt::format("{}", fmt::join(split(row.names, ','), ", "))),
         fmt::join(tools, ", "), cell(ours), cell(row.answer));
   }
+  page += "\n| option | value of theirs | here | else a user is told |\n"
+          "|---|---|---|---|\n";
+  for (const ValueRow &row : kValues)
+    page += fmt::format("| {} | {} | {} | {} |\n", row.name,
+                        fmt::join(split(row.values, ','), ", "),
+                        row.ours == "-" ? "left out" : row.ours,
+                        cell(row.answer));
   return page + fmt::format("\n{} rows of llama.cpp, {} of ik_llama.cpp, {} of "
                             "KTransformers\n",
                             of[0], of[1], of[2]);

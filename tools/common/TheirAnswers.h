@@ -71,6 +71,9 @@ inline constexpr std::string_view kPool =
     "holds a context for each of --sequences";
 inline constexpr std::string_view kCacheTypes =
     "keys and values have one type: --kv-type f16 or --kv-type q8_0";
+inline constexpr std::string_view kCacheFormats =
+    "caches are f32, f16, bf16 or q8_0, of which q8_0 is the smallest: "
+    "--kv-type q8_0";
 inline constexpr std::string_view kCacheLayers =
     "keys and values have one type, by layer if need be: --kv-type "
     "blk.0-3=f16,q8_0";
@@ -88,6 +91,9 @@ inline constexpr std::string_view kCheckpoints =
 inline constexpr std::string_view kRope =
     "--rope-scaling yarn:FACTOR is the one way to scale positions; all else is "
     "as the model file says";
+inline constexpr std::string_view kRopeFactor =
+    "YaRN is named with its factor, as in --rope-scaling yarn:4; files that "
+    "have a scaling of their own need no option";
 inline constexpr std::string_view kDebug =
     "there is no such output; moert profile and moec explain show what a plan "
     "does";
@@ -201,14 +207,9 @@ inline constexpr std::string_view kPrompt =
     "moert run MODEL.gguf -p TEXT takes a prompt";
 inline constexpr std::string_view kPromptFile =
     "moert run MODEL.gguf -f FILE takes the prompt from a file";
-inline constexpr std::string_view kMessageFile =
-    "moert run MODEL.gguf --chat -f FILE answers the message in a file";
 inline constexpr std::string_view kSystem =
     "--system TEXT of moert run --chat and moert chat; requests to a server "
     "have a system message";
-inline constexpr std::string_view kSystemFile =
-    "--system \"$(cat FILE)\", or --messages FILE.json with a message of the "
-    "role system";
 inline constexpr std::string_view kStop =
     "--stop TEXT of moert run and moert chat; requests to a server have stop";
 inline constexpr std::string_view kIgnoreEos =
@@ -271,9 +272,6 @@ inline constexpr std::string_view kSave =
 inline constexpr std::string_view kSampling =
     "moert run, chat and serve have options of sampling, and requests to a "
     "server have fields";
-inline constexpr std::string_view kRequestPenalty =
-    "requests to a server have presence_penalty and frequency_penalty; moert "
-    "run, chat and serve have --repeat-penalty X";
 inline constexpr std::string_view kLogitBias =
     "requests to a server have logit_bias; --grammar FILE of moert run holds a "
     "text to a form";

@@ -8,6 +8,7 @@
 #include "runtime/plan/PlanAccess.h"
 #include "tools/common/Interrupt.h"
 #include "tools/common/Json.h"
+#include "tools/common/ModelPath.h"
 #include "tools/common/Options.h"
 #include "tools/common/Progress.h"
 #include "tools/moec/Commands.h"
@@ -216,7 +217,7 @@ void addCompileCommand(moetool::Tool &tool) {
       "Compile a GGUF model into a plan; without options, for this "
       "machine and into plan.fb",
       [options] { return forCaller(run(*options), options->calledBy); });
-  moetool::addOption(*command, rows::model, options->request.model);
+  moetool::addModelPath(*command, rows::model, options->request.model);
   options->given = addCompileOptions(*command, options->request);
   moetool::addOption(*command, rows::calledBy, options->calledBy);
 }

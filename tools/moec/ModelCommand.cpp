@@ -2,6 +2,7 @@
 #include "compiler/Import/ModelCard.h"
 #include "runtime/base/ShellCommand.h"
 #include "runtime/text/ChatTemplate.h"
+#include "tools/common/ModelPath.h"
 #include "tools/moec/Commands.h"
 #include "tools/moec/Options.h"
 
@@ -65,7 +66,7 @@ void addModelCommand(moetool::Tool &tool) {
           moetool::noteNext("moec plan " + moert::shellPath(options->model));
         return Status::ok();
       });
-  moetool::addOption(*command, rows::model, options->model);
+  moetool::addModelPath(*command, rows::model, options->model);
   moetool::addOption(*command, rows::json, options->json);
   moetool::addOption(*command, rows::chatTemplate, options->chatTemplate);
 }

@@ -4,6 +4,7 @@
 #include "runtime/base/Page.h"
 #include "runtime/base/Text.h"
 #include "tools/common/Json.h"
+#include "tools/common/ModelPath.h"
 #include "tools/moec/Commands.h"
 #include "tools/moec/CompileOptions.h"
 #include "tools/moec/Options.h"
@@ -170,7 +171,11 @@ void addPlanCommand(moetool::Tool &tool) {
   CLI::App *command = tool.command(
       "plan", "Compare machines: does a model fit, how fast, what is slowest",
       [options] { return run(*options); });
-  moetool::addOption(*command, rows::models, options->models);
+  moetool::addReader(*command, rows::models, [options](const std::string &text) {
+    MOE_ASSIGN_OR_RETURN(std::string path, moetool::modelPathAt(text));
+    options->models.push_back(std::move(path));
+    return Status::ok();
+  });
   moetool::addReader(*command, rows::targets,
                      [options](const std::string &text) {
                        for (size_t at = 0; at <= text.size();) {

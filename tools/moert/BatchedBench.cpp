@@ -184,13 +184,8 @@ std::string batchedReport(const BenchSubject &subject,
   std::vector<nlohmann::ordered_json> records;
   for (const BatchedResult &result : results)
     records.push_back(record(subject, result));
-  if (format == "json")
-    return nlohmann::ordered_json(records).dump(
-               2, ' ', false,
-               nlohmann::ordered_json::error_handler_t::replace) +
-           "\n";
-  if (format == "csv")
-    return csvText(records);
+  if (format != "md")
+    return recordsText(records, format);
   // llama.cpp's columns of its batched bench, then ours.
   std::vector<std::vector<std::string>> rows = {
       {"PP", "TG", "B", "N_KV", "T_PP s", "S_PP t/s", "T_TG s", "S_TG t/s",

@@ -1,5 +1,6 @@
 // moert bench: tokens per second, with llama-bench's tests and columns.
 #include "runtime/base/HostCpu.h"
+#include "runtime/base/Text.h"
 #include "runtime/device/cpu/Calibrate.h"
 #include "runtime/plan/PlanAccess.h"
 #include "runtime/plan/PlanWeights.h"
@@ -17,6 +18,7 @@
 #include <ctime>
 #include <memory>
 #include <optional>
+#include <set>
 
 namespace moert {
 
@@ -42,17 +44,42 @@ std::string utcNow() {
   return std::string(buffer, length);
 }
 
+/// Layers whose attention, and so their cache, is on a GPU.
+int32_t layersOnGpus(const fb::Plan &plan) {
+  std::set<int32_t> layers;
+  for (const fb::Explain *op : *plan.explanation())
+    if (op->layer() >= 0 && op->kv_bytes() > 0 &&
+        text(op->device()).starts_with("gpu"))
+      layers.insert(op->layer());
+  return int32_t(layers.size());
+}
+
 BenchSubject describe(const Engine &engine) {
   const Plan &plan = engine.plan();
-  return {"moert " MOE_VERSION,
-          cpuModelName(),
-          plan.path(),
-          std::string(text(plan.table().target())),
-          modelType(plan),
-          weightBytes(plan),
-          uint64_t(plan.table().parameters()),
-          engine.ubatch(),
-          kvTypeNames(plan.table())};
+  BenchSubject subject{.version = "moert " MOE_VERSION,
+                       .cpu = cpuModelName(),
+                       .planPath = plan.path(),
+                       .target = std::string(text(plan.table().target())),
+                       .modelType = modelType(plan),
+                       .modelBytes = weightBytes(plan),
+                       .parameters = uint64_t(plan.table().parameters()),
+                       .ubatch = engine.ubatch(),
+                       .kvType = kvTypeNames(plan.table())};
+  bool isOnCpu = false;
+  for (uint32_t i = 0; i < count(plan.table().devices()); ++i) {
+    const fb::Device &device = *plan.table().devices()->Get(i);
+    if (device.kind() != fb::DeviceKind::Cuda) {
+      isOnCpu = true;
+      continue;
+    }
+    subject.gpus +=
+        (subject.gpus.empty() ? "" : ", ") + escaped(engine.hardwareOf(i));
+    subject.backends = "CUDA";
+  }
+  if (isOnCpu && !subject.gpus.empty())
+    subject.backends += ",CPU";
+  subject.gpuLayers = layersOnGpus(plan.table());
+  return subject;
 }
 
 /// Runs a repetition from an empty cache and returns nanoseconds.
@@ -280,15 +307,14 @@ Status bench(BenchFlags &flags) {
         watchExperts(flags, flags.engine.options, cancel, subject));
   }
   progress.clear();
+  auto print = flags.output.starts_with("json") ? moetool::printJson
+                                                : moetool::printText;
   if (!flags.parallel.empty()) {
-    moetool::printText(batchedReport(subject, batched, flags.output));
+    print(batchedReport(subject, batched, flags.output));
     return Status::ok();
   }
-  if (flags.output == "json")
-    moetool::printJson(benchJson(subject, results));
-  else
-    moetool::printText(flags.output == "csv" ? benchCsv(subject, results)
-                                             : benchMarkdown(subject, results));
+  print(flags.output == "md" ? benchMarkdown(subject, results)
+                             : benchRecords(subject, results, flags.output));
   return Status::ok();
 }
 } // namespace

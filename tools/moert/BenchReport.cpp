@@ -13,7 +13,6 @@ namespace moert {
 
 namespace {
 using Json = nlohmann::ordered_json;
-constexpr std::string_view backend = "CPU";
 
 MeanAndDeviation nanoseconds(const BenchResult &result) {
   return summarise({result.nanoseconds.begin(), result.nanoseconds.end()});
@@ -102,8 +101,8 @@ Json record(const BenchSubject &subject, const BenchResult &result) {
     samples.push_back(rate.best);
   return {{"build_commit", subject.version},
           {"cpu_info", subject.cpu},
-          {"gpu_info", ""},
-          {"backends", backend},
+          {"gpu_info", subject.gpus},
+          {"backends", subject.backends},
           {"model_filename", subject.planPath},
           {"model_type", subject.modelType},
           {"model_size", subject.modelBytes},
@@ -112,6 +111,7 @@ Json record(const BenchSubject &subject, const BenchResult &result) {
           {"n_batch", subject.ubatch},
           {"n_ubatch", subject.ubatch},
           {"n_threads", result.threads},
+          {"n_gpu_layers", subject.gpuLayers},
           {"type_k", subject.kvType},
           {"type_v", subject.kvType},
           {"use_mmap", subject.mapped},
@@ -168,6 +168,24 @@ std::string csvField(const Json &value) {
   for (char c : text)
     quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
   return quoted + '"';
+}
+
+/// RFC 4180.
+std::string csvText(const std::vector<Json> &records) {
+  std::string csv;
+  for (const Json &fields : records) {
+    std::string header, line;
+    for (const auto &[key, value] : fields.items()) {
+      if (value.is_array())
+        continue; // Samples are only in JSON, as in llama-bench.
+      header += (header.empty() ? "" : ",") + key;
+      line += (line.empty() ? "" : ",") + csvField(value);
+    }
+    if (csv.empty())
+      csv = header + "\n";
+    csv += line + "\n";
+  }
+  return csv;
 }
 } // namespace
 
@@ -234,56 +252,57 @@ std::string markdownTable(const std::vector<std::vector<std::string>> &rows,
 
 std::string benchMarkdown(const BenchSubject &subject,
                           const std::vector<BenchResult> &results) {
-  // llama-bench's columns, then ours.
+  // llama-bench's columns, then ours. It has ngl where there is a GPU.
+  const bool isOnGpu = !subject.gpus.empty();
+  auto row = [&](std::vector<std::string> cells, const std::string &layers) {
+    if (isOnGpu)
+      cells.insert(cells.begin() + 4, layers);
+    return cells;
+  };
   std::vector<std::vector<std::string>> rows = {
-      {"model", "size", "params", "backend", "threads", "test", "t/s",
-       "of limit", "of sustained"}};
+      row({"model", "size", "params", "backend", "threads", "test", "t/s",
+           "of limit", "of sustained"},
+          "ngl")};
   for (const BenchResult &result : results) {
     MeanAndDeviation rate = summarise(result.rates());
-    rows.push_back(
+    rows.push_back(row(
         {subject.modelType,
          fmt::format("{:.2f} GiB", double(subject.modelBytes) / (1ull << 30)),
          fmt::format("{:.2f} B", double(subject.parameters) / 1e9),
-         std::string(backend), fmt::format("{}", result.threads), result.name(),
+         subject.backends, fmt::format("{}", result.threads), result.name(),
          fmt::format("{:.2f} ± {:.2f}", rate.mean, rate.deviation),
          fractionText(result, &Reached::ofBest, &Rate::best),
-         fractionText(result, &Reached::ofSustained, &Rate::sustained)});
+         fractionText(result, &Reached::ofSustained, &Rate::sustained)},
+        std::to_string(subject.gpuLayers)));
   }
   constexpr size_t text[] = {0, 3};
-  return markdownTable(rows, text) + sharesText(subject);
+  return (isOnGpu ? "devices: " + subject.gpus + ", " + subject.cpu + "\n\n"
+                  : "") +
+         markdownTable(rows, text) + sharesText(subject);
 }
 
-std::string benchJson(const BenchSubject &subject,
-                      const std::vector<BenchResult> &results) {
-  Json list = Json::array();
-  for (const BenchResult &result : results)
-    list.push_back(record(subject, result));
-  return list.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+std::string recordsText(const std::vector<Json> &records,
+                        const std::string &format) {
+  if (format == "csv")
+    return csvText(records);
+  auto dump = [](const Json &json, int indent) {
+    return json.dump(indent, ' ', false, Json::error_handler_t::replace) + "\n";
+  };
+  if (format == "json")
+    return dump(records, 2);
+  std::string lines;
+  for (const Json &one : records)
+    lines += dump(one, -1);
+  return lines;
 }
 
-std::string csvText(const std::vector<nlohmann::ordered_json> &records) {
-  std::string csv;
-  for (const Json &fields : records) {
-    std::string header, line;
-    for (const auto &[key, value] : fields.items()) {
-      if (value.is_array())
-        continue; // Samples are only in JSON, as in llama-bench.
-      header += (header.empty() ? "" : ",") + key;
-      line += (line.empty() ? "" : ",") + csvField(value);
-    }
-    if (csv.empty())
-      csv = header + "\n";
-    csv += line + "\n";
-  }
-  return csv;
-}
-
-std::string benchCsv(const BenchSubject &subject,
-                     const std::vector<BenchResult> &results) {
+std::string benchRecords(const BenchSubject &subject,
+                         const std::vector<BenchResult> &results,
+                         const std::string &format) {
   std::vector<Json> records;
   for (const BenchResult &result : results)
     records.push_back(record(subject, result));
-  return csvText(records);
+  return recordsText(records, format);
 }
 
 } // namespace moert

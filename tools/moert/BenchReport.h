@@ -19,6 +19,11 @@ namespace moert {
 struct BenchSubject {
   std::string version;  ///< "moert 0.1.0"
   std::string cpu;      ///< The processor's name.
+  /// The GPUs that the plan runs on, by their drivers' names; "" without.
+  std::string gpus = {};
+  /// llama-bench's backends: "CPU", "CUDA", or "CUDA,CPU" for both.
+  std::string backends = "CPU";
+  int32_t gpuLayers = 0; ///< Layers whose attention is on a GPU.
   std::string planPath; ///< llama-bench's model_filename.
   std::string target;
   std::string modelType; ///< "deepseek2 23.0M Q4_K"
@@ -65,15 +70,18 @@ MeanAndDeviation summarise(const std::vector<double> &samples);
 /// ours.
 std::string benchMarkdown(const BenchSubject &,
                           const std::vector<BenchResult> &);
-std::string benchJson(const BenchSubject &, const std::vector<BenchResult> &);
-std::string benchCsv(const BenchSubject &, const std::vector<BenchResult> &);
+/// As recordsText() with these formats.
+std::string benchRecords(const BenchSubject &, const std::vector<BenchResult> &,
+                         const std::string &format);
 
 /// Formats `rows`, the first of which is the header, all of equal length. Text
 /// is left-aligned, numbers right-aligned.
 std::string markdownTable(const std::vector<std::vector<std::string>> &rows,
                           std::span<const size_t> textColumns);
-/// Formats records as CSV (RFC 4180) with a header; arrays are left out.
-std::string csvText(const std::vector<nlohmann::ordered_json> &records);
+/// Formats records as "json", a list; as "jsonl", one object on each line; or
+/// as "csv" (RFC 4180) with a header, where arrays are left out.
+std::string recordsText(const std::vector<nlohmann::ordered_json> &records,
+                        const std::string &format);
 
 } // namespace moert
 

@@ -20,6 +20,7 @@ namespace {
 struct ChatCommandFlags {
   EngineFlags engine;
   ChatFlags chat;
+  std::string first, firstFile; ///< A message, and the file of one.
   ReplyOptions reply;
   SamplerParams sampler;
   CLI::Option *limit = nullptr; ///< -n, which may not be given.
@@ -242,6 +243,14 @@ Status Chat::run(LineReader &reader) {
 
 Status chat(ChatCommandFlags &flags) {
   MOE_ASSIGN_OR_RETURN(Messages messages, flags.chat.messages());
+  if (!flags.firstFile.empty()) {
+    MOE_ASSIGN_OR_RETURN(const std::string *text,
+                         flags.chat.texts->read("the message", flags.firstFile,
+                                                kMostConversationBytes));
+    messages.add("user", *text);
+  } else if (!flags.first.empty()) {
+    messages.add("user", flags.first);
+  }
   MOE_RETURN_IF_ERROR(Sampler::create(flags.sampler).status());
   MOE_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine, flags.engine.open());
   MOE_ASSIGN_OR_RETURN(Tokenizer tokenizer, planTokenizer(engine->plan()));
@@ -270,6 +279,8 @@ void addChatCommand(moetool::Tool &tool) {
   CLI::App *command =
       addEngineCommand(tool, "chat", "Talk with the model", flags, chat);
   flags->engine.addPlan(*command);
+  moetool::addOption(*command, rows::firstMessage, flags->first);
+  moetool::addOption(*command, rows::firstMessageFile, flags->firstFile);
   flags->chat.add(*command);
   flags->limit =
       moetool::addOption(*command, rows::maxAnswer, flags->reply.maxTokens);

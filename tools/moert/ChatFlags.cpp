@@ -5,10 +5,22 @@
 
 namespace moert {
 
+Thinking thinkingOf(std::string_view word) {
+  return word == "off"     ? Thinking::Off
+         : word == "force" ? Thinking::Forced
+                           : Thinking::Default;
+}
+
 void ChatFlags::add(CLI::App &command) {
   moetool::addOption(command, rows::system, system);
+  moetool::addOption(command, rows::systemFile, systemFile);
   moetool::addOption(command, rows::messages, messagesFile);
   moetool::addOption(command, rows::chatTemplate, templateFile);
+  moetool::addReader(
+      command, rows::templateValues, [this](const std::string &text) {
+        MOE_ASSIGN_OR_RETURN(templateValues, readTemplateValues(text));
+        return Status::ok();
+      });
   moetool::addOption(command, rows::think, think);
   moetool::addOption(command, rows::noSpecial, noSpecial);
 }
@@ -24,6 +36,14 @@ StatusOr<Messages> ChatFlags::messages() const {
   }
   if (!system.empty())
     result.setSystem(system);
+  if (!systemFile.empty()) {
+    MOE_ASSIGN_OR_RETURN(const std::string *text,
+                         texts->read("the system message", systemFile,
+                                     kMostConversationBytes));
+    result.setSystem(*text);
+  }
+  for (const auto &[name, value] : templateValues.items())
+    result.variables()[name] = value;
   return result;
 }
 
@@ -42,9 +62,7 @@ StatusOr<ChatFormat> ChatFlags::format(const Plan &plan,
 
 ChatOptions ChatFlags::options() const {
   ChatOptions options;
-  options.thinking = think == "off"     ? Thinking::Off
-                     : think == "force" ? Thinking::Forced
-                                        : Thinking::Default;
+  options.thinking = thinkingOf(think);
   options.noSpecial = noSpecial;
   return options;
 }

@@ -15,9 +15,14 @@ namespace moert {
 
 inline constexpr const char *kTemplateRole = "the chat template";
 
+/// What a word of --think asks of the template.
+Thinking thinkingOf(std::string_view word);
+
 /// The options that `run --chat` and `chat` share.
 struct ChatFlags {
-  std::string system, messagesFile, templateFile;
+  std::string system, systemFile, messagesFile, templateFile;
+  /// An object: variables of the template besides the conversation.
+  nlohmann::ordered_json templateValues = nlohmann::ordered_json::object();
   std::string think = "show"; ///< show, hide, off or force.
   bool noSpecial = false;
   /// Caches the files and streams of the command line, each of which is read

@@ -139,7 +139,7 @@ StatusOr<std::vector<std::string>> withCommand(std::vector<std::string> words) {
     return words;
   std::error_code error;
   const std::string &file = words.front();
-  if (!stdfs::is_regular_file(file, error)) {
+  if (!stdfs::exists(file, error)) {
     if (!file.ends_with(".gguf") && !file.ends_with(".fb"))
       return words;
     MOE_RETURN_IF_ERROR(InputFile::open(file).status());

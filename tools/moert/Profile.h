@@ -17,7 +17,7 @@ namespace moert {
 /// Sums over runs of one instruction or of several.
 struct ProfileEntry {
   uint64_t calls = 0;
-  InstructionTime time; ///< Seconds of worker 0.
+  InstructionTime time; ///< Seconds of worker 0, or of a GPU's queue.
   StepWork work;
 
   ProfileEntry &operator+=(const ProfileEntry &other);
@@ -25,7 +25,8 @@ struct ProfileEntry {
 
 struct ProfileRow {
   std::string phase;
-  std::string name; ///< Name of an op ("linear"), a part or a label.
+  std::string name;   ///< Name of an op ("linear"), a part or a label.
+  std::string device; ///< The queue that runs it: "cpu0", "gpu0 copies".
   ProfileEntry entry;
 };
 
@@ -34,14 +35,23 @@ struct ProfileSteps {
   std::string phase;
   uint64_t steps = 0;
   double seconds = 0; ///< Including the time to wake workers.
-  double run = 0;     ///< Seconds of worker 0 in instructions.
+  /// Seconds in instructions of the queue that has most of them. Of the CPU's
+  /// queue these are those of worker 0.
+  double run = 0;
 
-  /// Fraction of the time in which worker 0 executed no instruction: waits at
+  /// Fraction of the time in which that queue executed no instruction: waits at
   /// barriers, time between instructions, and waking the thread pool.
   double overhead() const { return seconds > 0 ? 1 - run / seconds : 0; }
   /// The overhead of a step in which every barrier takes its median time. This
   /// leaves out moments in which another program had a worker's core.
   double medianOverhead = 0;
+};
+
+/// How a queue spent the time of all steps. Queues work at the same time; the
+/// three parts of each add up to Profile::seconds().
+struct ProfileQueue {
+  std::string device; ///< As in ProfileRow.
+  double run = 0, wait = 0, rest = 0;
 };
 
 /// How instructions are grouped into rows.
@@ -62,6 +72,8 @@ public:
   /// Returns the rows of all phases that ran, in the plan's order; within a
   /// phase, the rows with the longest time first.
   std::vector<ProfileRow> rows(ProfileKey key) const;
+  /// Returns the queues that ran instructions, in the plan's order.
+  std::vector<ProfileQueue> queues() const;
   /// Returns the sums of the phases that ran, in the plan's order.
   std::vector<ProfileSteps> steps() const;
   /// Seconds of all steps, including the time to wake workers.
@@ -77,11 +89,15 @@ private:
     std::vector<ProfileEntry> entries; ///< One per instruction.
     /// By instruction: one entry per step.
     std::vector<std::vector<double>> waits;
-    std::vector<double> runs;  ///< Seconds in instructions, per step.
-    std::vector<double> rests; ///< Other seconds, except at barriers, per step.
+    /// By queue: seconds in instructions, and others except at barriers, per
+    /// step.
+    std::vector<std::vector<double>> runs, rests;
     uint64_t steps = 0;
     double seconds = 0;
 
+    /// The queue with the most seconds in instructions.
+    uint32_t busiest() const;
+    double runOf(uint32_t queue) const;
     double medianOverhead() const;
   };
   struct Event {
@@ -92,6 +108,7 @@ private:
   };
 
   std::string nameOf(const fb::Instruction &instruction, ProfileKey key) const;
+  std::string deviceName(uint32_t queue) const;
 
   const Plan &plan_;
   bool traced_;
@@ -109,7 +126,7 @@ struct ProfileSetting {
 
 /// Tables for users. Rates are the work of all workers divided by the run time
 /// of worker 0, whose waits are shown separately. Without limits, the column of
-/// fractions is empty.
+/// fractions is empty; it is so for GPUs. Shares are of the time of all steps.
 std::string profileText(const Profile &profile, const ProfileSetting &setting);
 std::string profileJson(const Profile &profile, const ProfileSetting &setting);
 

@@ -30,7 +30,9 @@ double rate(double amount, double seconds, double unit) {
 void addTable(Page &page, const Profile &profile, ProfileKey key,
               std::string_view title, const std::optional<CpuLimits> &limits) {
   std::vector<std::vector<std::string>> cells;
-  for (const auto &[phase, name, entry] : profile.rows(key)) {
+  // On a plan for one device its name says nothing.
+  const bool isHybrid = profile.queues().size() > 1;
+  for (const auto &[phase, name, device, entry] : profile.rows(key)) {
     bool weights = entry.work.bytes > 0, ops = entry.work.ops > 0;
     cells.push_back(
         {phase, name, fmt::format("{}", entry.calls),
@@ -43,29 +45,29 @@ void addTable(Page &page, const Profile &profile, ProfileKey key,
                  : "",
          ops ? fmt::format("{:.3f}", rate(entry.work.ops, entry.time.run, 1e12))
              : "",
-         limits && (weights || ops)
+         limits && device.starts_with("cpu") && (weights || ops)
              ? fmt::format("{:.1f} %", 100 * fractionOfLimit(entry, *limits))
              : ""});
+    if (isHybrid)
+      cells.back().insert(cells.back().begin() + 2, device);
   }
   page.group(title);
-  page.table({{"phase"},
-              {"op", false, 32},
-              {"calls", true},
-              {"ms", true},
-              {"share", true},
-              {"wait ms", true},
-              {"GB/s", true},
-              {"TOPS", true},
-              {"of limit", true}},
-             cells);
+  std::vector<Column> columns = {
+      {"phase"},         {"op", false, 32}, {"calls", true},
+      {"ms", true},      {"share", true},   {"wait ms", true},
+      {"GB/s", true},    {"TOPS", true},    {"of limit", true}};
+  if (isHybrid)
+    columns.insert(columns.begin() + 2, {"device"});
+  page.table(columns, cells);
 }
 
 Json toJson(const Profile &profile, ProfileKey key,
             const std::optional<CpuLimits> &limits) {
   Json list = Json::array();
-  for (const auto &[phase, name, entry] : profile.rows(key)) {
+  for (const auto &[phase, name, device, entry] : profile.rows(key)) {
     Json row = {{"phase", phase},
                 {"name", name},
+                {"device", device},
                 {"calls", entry.calls},
                 {"seconds", entry.time.run},
                 {"share", rate(entry.time.run, profile.seconds(), 1)},
@@ -75,7 +77,9 @@ Json toJson(const Profile &profile, ProfileKey key,
                 {"read_gbps", rate(entry.work.bytes, entry.time.run, 1e9)},
                 {"tops", rate(entry.work.ops, entry.time.run, 1e12)},
                 {"limit_fraction",
-                 limits ? Json(fractionOfLimit(entry, *limits)) : Json()}};
+                 limits && device.starts_with("cpu")
+                     ? Json(fractionOfLimit(entry, *limits))
+                     : Json()}};
     list.push_back(std::move(row));
   }
   return list;
@@ -85,20 +89,23 @@ Json toJson(const Profile &profile, ProfileKey key,
 std::string profileText(const Profile &profile, const ProfileSetting &setting) {
   const std::optional<CpuLimits> &limits = setting.limits;
   Page page;
-  double run = 0, wait = 0;
-  for (const ProfileRow &row : profile.rows(ProfileKey::Op)) {
-    run += row.entry.time.run;
-    wait += row.entry.time.wait;
-  }
   auto share = [&](double seconds) {
     return fmt::format("{:.2f} ms ({:.1f} %)", seconds * 1e3,
                        100 * rate(seconds, profile.seconds(), 1));
   };
-  page.group("time of worker 0");
-  page.line("all steps", fmt::format("{:.2f} ms", profile.seconds() * 1e3));
-  page.line("in instructions", share(run));
-  page.line("at barriers", share(wait));
-  page.line("start and end", share(profile.seconds() - run - wait));
+  const std::vector<ProfileQueue> queues = profile.queues();
+  for (const ProfileQueue &queue : queues) {
+    page.group(queue.device.starts_with("cpu")
+                   ? queues.size() > 1 ? "time of worker 0 of " + queue.device
+                                       : "time of worker 0"
+                   : "time of " + queue.device);
+    page.line("all steps", fmt::format("{:.2f} ms", profile.seconds() * 1e3));
+    page.line("in instructions", share(queue.run));
+    page.line(queues.size() > 1 ? "at barriers and for others" : "at barriers",
+              share(queue.wait));
+    page.line("start and end", share(queue.rest));
+  }
+  page.group("steps");
   for (const ProfileSteps &steps : profile.steps())
     page.line(steps.phase + " overhead",
               fmt::format("{:.2f} % of a step of {:.2f} ms: barriers and time "
@@ -137,6 +144,12 @@ std::string profileJson(const Profile &profile, const ProfileSetting &setting) {
   root["weights"] = {{"mapped", setting.mapped},
                      {"touched_bytes", setting.weightPages.resident},
                      {"huge_page_bytes", setting.weightPages.huge}};
+  root["devices"] = Json::array();
+  for (const ProfileQueue &queue : profile.queues())
+    root["devices"].push_back({{"device", queue.device},
+                               {"run_seconds", queue.run},
+                               {"wait_seconds", queue.wait},
+                               {"rest_seconds", queue.rest}});
   root["phases"] = Json::array();
   for (const ProfileSteps &steps : profile.steps())
     root["phases"].push_back(

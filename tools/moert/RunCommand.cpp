@@ -155,26 +155,32 @@ StatusOr<Prompt> plainPrompt(const RunFlags &flags,
 /// them.
 StatusOr<std::optional<Grammar>> grammarOf(const RunFlags &flags) {
   bool isSchema = !flags.schemaFile.empty();
-  const std::string &file = isSchema ? flags.schemaFile : flags.grammarFile;
-  if (file.empty())
+  const std::string &given = isSchema ? flags.schemaFile : flags.grammarFile;
+  if (given.empty())
     return std::optional<Grammar>();
-  MOE_ASSIGN_OR_RETURN(
-      const std::string *text,
-      flags.chat.texts->read(isSchema ? "the schema" : "the grammar", file,
-                             kMostTextBytes));
+  // No file is called so.
+  bool isTyped = given.find(isSchema ? "{" : "::=") != given.npos;
+  const std::string file = isTyped ? isSchema ? "the schema" : "the grammar"
+                                   : inputName(given);
+  const std::string *text = &given;
+  if (!isTyped) {
+    MOE_ASSIGN_OR_RETURN(
+        text, flags.chat.texts->read(isSchema ? "the schema" : "the grammar",
+                                     given, kMostTextBytes));
+  }
   StatusOr<Grammar> grammar = Grammar();
   if (isSchema) {
     constexpr int mostNesting = 100;
     MOE_ASSIGN_OR_RETURN(nlohmann::ordered_json schema,
-                         parseJson(inputName(file), *text, mostNesting));
+                         parseJson(file, *text, mostNesting));
     grammar = parseJsonSchema(schema);
   } else {
     grammar = parseGbnf(*text);
   }
   if (!grammar)
-    return grammar.status().at(inputName(file));
+    return grammar.status().at(file);
   if (auto automaton = Automaton::compile(*grammar); !automaton)
-    return automaton.status().at(inputName(file));
+    return automaton.status().at(file);
   return std::optional(*std::move(grammar));
 }
 

@@ -9,6 +9,8 @@
 #include "runtime/serve/http/HttpServer.h"
 #include "runtime/serve/http/Notify.h"
 #include "runtime/serve/http/ServerPage.h"
+#include "tools/common/ModelPath.h"
+#include "tools/moert/ChatFlags.h"
 #include "tools/moert/Commands.h"
 #include "tools/moert/ModelPlan.h"
 #include "tools/moert/Shared.h"
@@ -37,7 +39,8 @@ constexpr int32_t kModelSequences = 4;
 struct ServeFlags {
   EngineFlags engine;
   std::string models, alias, pooling, chatTemplate, database,
-      speculation = "auto", log = "text";
+      think = "auto", speculation = "auto", log = "text";
+  nlohmann::ordered_json templateValues = nlohmann::ordered_json::object();
   float idleMinutes = 0, graceSeconds = 30;
   bool publicMetrics = false;
   int32_t port = 8080;
@@ -185,11 +188,13 @@ Status serve(ServeFlags &flags) {
       .pooling = poolingOf(flags.pooling),
       .idle = std::chrono::milliseconds(int64_t(flags.idleMinutes * 60'000)),
       .loadsFirst = flags.models.empty()};
+  options.chat.thinking = thinkingOf(flags.think);
+  options.chat.values = flags.templateValues;
   if (!flags.chatTemplate.empty()) {
-    MOE_ASSIGN_OR_RETURN(options.chatTemplate,
+    MOE_ASSIGN_OR_RETURN(options.chat.source,
                          readInput(flags.chatTemplate, kMostConversationBytes));
     // A mistake in it ends the command, not the loading of a plan.
-    if (auto parsed = ChatTemplate::parse(options.chatTemplate); !parsed)
+    if (auto parsed = ChatTemplate::parse(options.chat.source); !parsed)
       return parsed.status().at(inputName(flags.chatTemplate));
   }
 
@@ -287,7 +292,7 @@ void addServeCommand(moetool::Tool &tool) {
       "Serve plans over HTTP: the interfaces of OpenAI, Anthropic, "
       "Ollama and llama-server, and a web page",
       flags, serve);
-  moetool::addOption(*command, rows::servedPlan, flags->engine.plan);
+  moetool::addModelPath(*command, rows::servedPlan, flags->engine.plan);
   moetool::addOption(*command, rows::servedModels, flags->models);
   moetool::addOption(*command, rows::alias, flags->alias);
   moetool::addOption(*command, rows::idle, flags->idleMinutes);
@@ -318,6 +323,13 @@ void addServeCommand(moetool::Tool &tool) {
   flags->engine.addRung(*command);
   flags->engine.addWeights(*command);
   moetool::addOption(*command, rows::servedTemplate, flags->chatTemplate);
+  moetool::addReader(*command, rows::servedTemplateValues,
+                     [flags](const std::string &text) {
+                       MOE_ASSIGN_OR_RETURN(flags->templateValues,
+                                            readTemplateValues(text));
+                       return Status::ok();
+                     });
+  moetool::addOption(*command, rows::servedThink, flags->think);
   moetool::addOption(*command, rows::pooling, flags->pooling);
   moetool::addOption(*command, rows::accessLog, flags->log);
   flags->engine.addCompile(*command);

@@ -3,14 +3,17 @@
 #include "runtime/base/Text.h"
 #include "runtime/plan/PlanAccess.h"
 #include "runtime/plan/Recompile.h"
+#include "tools/common/ModelPath.h"
 #include "tools/common/Progress.h"
 #include "tools/moert/ModelPlan.h"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <fmt/format.h>
+#include <limits>
 #include <map>
 #include <optional>
+#include <random>
 #include <unistd.h>
 
 namespace moert {
@@ -69,7 +72,7 @@ std::string deferredExperts(const Plan &plan) {
 } // namespace
 
 void EngineFlags::addPlan(CLI::App &command) {
-  moetool::addOption(command, rows::plan, plan);
+  moetool::addModelPath(command, rows::plan, plan);
 }
 
 void EngineFlags::addModel(CLI::App &command) {
@@ -218,6 +221,26 @@ StatusOr<Sequence> sessionAt(Engine &engine, const std::string &path) {
   return engine.restore(path);
 }
 
+/// Reads "ID+X" or "ID-X".
+static Status readBias(const std::string &text,
+                       std::map<int32_t, float> &biases) {
+  const size_t sign = text.find_first_of("+-", 1);
+  if (sign == text.npos)
+    return Status(StatusCode::Usage,
+                  fmt::format("expected a token's number and a bias, as in "
+                              "15043+1, found {:?}",
+                              text));
+  MOE_ASSIGN_OR_RETURN(int32_t id,
+                       parseNumber<int32_t>(
+                           std::string_view(text).substr(0, sign), 0,
+                           std::numeric_limits<int32_t>::max()));
+  MOE_ASSIGN_OR_RETURN(
+      float bias,
+      parseNumber<float>(std::string_view(text).substr(sign + 1), 0, 1e6f));
+  biases[id] = text[sign] == '-' ? -bias : bias;
+  return Status::ok();
+}
+
 CLI::Option *addSampling(CLI::App &command, SamplerParams &sampler) {
   moetool::addOption(command, rows::temperature, sampler.temperature);
   moetool::addOption(command, rows::topK, sampler.topK);
@@ -225,7 +248,22 @@ CLI::Option *addSampling(CLI::App &command, SamplerParams &sampler) {
   moetool::addOption(command, rows::minP, sampler.minP);
   moetool::addOption(command, rows::repeatPenalty, sampler.repetitionPenalty);
   moetool::addOption(command, rows::repeatLast, sampler.repetitionWindow);
-  return moetool::addOption(command, rows::seed, sampler.seed);
+  moetool::addOption(command, rows::presencePenalty, sampler.presencePenalty);
+  moetool::addOption(command, rows::frequencyPenalty, sampler.frequencyPenalty);
+  moetool::addReader(
+      command, rows::logitBias, [&sampler](const std::string &text) {
+        return readBias(text, sampler.logitBias);
+      });
+  return moetool::addReader(
+      command, rows::seed,
+      [&sampler](const std::string &text) {
+        if (text != "random")
+          return parseOption(rows::seed, text, sampler.seed);
+        std::random_device random;
+        sampler.seed = uint64_t(random()) << 32 | random();
+        return Status::ok();
+      },
+      optionWord(rows::seed, sampler.seed));
 }
 
 void ProgressLine::show(const std::string &text) {

@@ -12,6 +12,14 @@ static std::string twoDecimals(double value) {
   return text;
 }
 
+/// Whether the group has a part in steps of one token.
+static bool isForTokens(const OpGroup &group) {
+  return llvm::any_of(group.ops, [](Operation *op) {
+    PhaseAttr phase = phaseOf(op->getParentOfType<func::FuncOp>());
+    return phase && isOfOneToken(phase);
+  });
+}
+
 std::string PlacementReasons::of(int index) {
   const OpGroup &group = problem.groups()[index];
   int own = choice.assignment[index];
@@ -29,6 +37,13 @@ std::string PlacementReasons::of(int index) {
     os << (target.devices.size() == 1
                ? "the target's only device; "
                : "the host, because no rule places it elsewhere; ");
+  if (!isForTokens(group)) {
+    os << "prompts alone use its " << formatCapacity(double(group.weightBytes));
+    if (other >= 0)
+      os << "; " << alternativeText(search.unitOf(index), other);
+    os << ".";
+    return text;
+  }
   os << "a token reads "
      << (group.readFraction < 1 ? formatPercent(group.readFraction) : "all")
      << " of its " << formatCapacity(double(group.weightBytes)) << " ("

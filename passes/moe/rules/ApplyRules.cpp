@@ -233,7 +233,56 @@ private:
       if (own.rule)
         result = placeTensor(module, op, own);
     }
+    if (succeeded(result))
+      noteFollowers(module, *devices, decisions, ofCache);
     return result;
+  }
+
+  using Decisions =
+      ArrayRef<std::pair<Operation *, TensorDevices::Decision>>;
+
+  /// Says which rules move the attention of layers and its cache, though they
+  /// name only some of its tensors: who keeps a tensor off a GPU may not mean
+  /// that.
+  void noteFollowers(
+      ModuleOp module, const TensorDevices &devices, Decisions decisions,
+      const llvm::DenseMap<int64_t, TensorDevices::Decision> &ofCache) {
+    auto isOfAttention = [](StringRef tensor) {
+      return tensor.contains(".attn_") && !tensor.contains("norm");
+    };
+    // Layers of which a rule places some of attention's tensors alone.
+    llvm::DenseMap<int64_t, TensorDevices::Decision> partly;
+    for (auto [op, decision] : decisions) {
+      std::optional<int64_t> layer = layerOf(op);
+      auto found = layer ? ofCache.find(*layer) : ofCache.end();
+      if (found == ofCache.end() || !devices.reads(op, isOfAttention))
+        continue;
+      StringRef device = found->second.rule->device;
+      if (!decision.rule || decision.rule->device != device)
+        partly.try_emplace(*layer, found->second);
+    }
+    SmallVector<std::pair<const TensorRule *, int64_t>> layersOf;
+    for (auto &[layer, decision] : partly) {
+      auto known = llvm::find_if(layersOf, [rule = decision.rule](auto &each) {
+        return each.first == rule;
+      });
+      if (known == layersOf.end())
+        layersOf.push_back({decision.rule, 1});
+      else
+        ++known->second;
+    }
+    SmallVector<Attribute> followed;
+    for (auto [rule, layers] : layersOf) {
+      addNote(module, "tensor rule \"" + rule->text +
+                          "\" also moves the attention of " +
+                          moert::counted(uint64_t(layers), "layer") +
+                          " with its cache to " + rule->device +
+                          ": an op runs where a tensor that it reads is placed");
+      followed.push_back(StringAttr::get(&getContext(), rule->text));
+    }
+    if (!followed.empty())
+      module->setAttr(kFollowedRulesAttr,
+                      ArrayAttr::get(&getContext(), followed));
   }
 
   LogicalResult placeTensor(ModuleOp module, Operation *op,

@@ -166,6 +166,15 @@ std::string moe::cpuMoeRule(int64_t layers) {
   return "blk\\.(" + first + ")" + experts;
 }
 
+/// Returns a tensor of the file that the rule matches and no op reads, or "".
+static StringRef unusedMatch(ModuleOp module, const TensorRule &rule) {
+  if (auto unused = module->getAttrOfType<ArrayAttr>(kUnusedTensorsAttr))
+    for (auto name : unused.getAsRange<StringAttr>())
+      if (rule.pattern.search(name.getValue()) == NamePattern::Found::Yes)
+        return name.getValue();
+  return "";
+}
+
 FailureOr<TensorDevices> TensorDevices::create(ModuleOp module,
                                                ArrayRef<TensorRule> rules,
                                                bool allowIdle) {
@@ -204,6 +213,11 @@ FailureOr<TensorDevices> TensorDevices::create(ModuleOp module,
       cause =
           "matches only tensors that \"" + before->text + "\" before it places";
       fix = "leave it out or put it first";
+    } else if (StringRef unused = unusedMatch(module, rule); !unused.empty()) {
+      addNote(module, "tensor rule \"" + rule.text +
+                          "\" changes nothing: the model does not use " +
+                          unused + " of the file");
+      continue;
     } else {
       cause = "matches no tensor";
       if (std::string meant = nearest(rule, tensors); !meant.empty())
@@ -219,19 +233,30 @@ FailureOr<TensorDevices> TensorDevices::create(ModuleOp module,
   return devices;
 }
 
-FailureOr<TensorDevices::Decision> TensorDevices::of(Operation *op) const {
-  Decision decision;
+SmallVector<StringRef> TensorDevices::tensorsOf(Operation *op) const {
   SmallVector<WeightOp> pending;
   for (Value operand : op->getOperands())
     if (isWeight(operand))
       pending.push_back(weights.of(operand));
+  SmallVector<StringRef> names;
   while (!pending.empty()) {
     WeightOp weight = pending.pop_back_val();
-    if (!weight.isFileTensor()) {
+    if (weight.isFileTensor())
+      names.push_back(weight.getSymName());
+    else
       pending.append(weights.partsOf(weight));
-      continue;
-    }
-    StringRef name = weight.getSymName();
+  }
+  return names;
+}
+
+bool TensorDevices::reads(Operation *op,
+                          function_ref<bool(StringRef)> which) const {
+  return llvm::any_of(tensorsOf(op), which);
+}
+
+FailureOr<TensorDevices::Decision> TensorDevices::of(Operation *op) const {
+  Decision decision;
+  for (StringRef name : tensorsOf(op)) {
     const TensorRule *rule = ruleOf.lookup(name);
     if (!rule)
       continue;

@@ -56,8 +56,12 @@ public:
     StringRef tensor;
   };
   FailureOr<Decision> of(Operation *op) const;
+  /// Whether `op` reads a tensor that `which` is true for.
+  bool reads(Operation *op, function_ref<bool(StringRef)> which) const;
 
 private:
+  SmallVector<StringRef> tensorsOf(Operation *op) const;
+
   explicit TensorDevices(ModuleOp module) : weights(module) {}
 
   WeightTable weights;

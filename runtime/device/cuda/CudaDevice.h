@@ -34,6 +34,7 @@ public:
               StepEvents *events) override;
   void unbind() override;
   std::byte *hostArena() const override { return nullptr; }
+  std::string hardware() const override { return gpu_.name; }
   int32_t threads() const override { return 0; }
   bool borrowsCaller() const override { return false; }
 

@@ -42,8 +42,8 @@ PlanHost::create(std::vector<NamedPlan> plans, PlanHostOptions options) {
                                   other->path, named.path, named.id));
     auto entry = std::make_unique<Entry>();
     entry->facts = factsOf(plan, named.path, std::move(named.id));
-    if (!host->options_.chatTemplate.empty())
-      entry->facts.chatTemplate = host->options_.chatTemplate;
+    if (!host->options_.chat.source.empty())
+      entry->facts.chatTemplate = host->options_.chat.source;
     entry->path = std::move(named.path);
     host->entries_.push_back(std::move(entry));
   }
@@ -228,7 +228,7 @@ PlanHost::openPlan(const std::string &path, const std::string &id) {
   MOE_ASSIGN_OR_RETURN(
       std::unique_ptr<ServedModel> model,
       options_.open(path, id, engine, options_.scheduler, options_.pooling,
-                    options_.chatTemplate));
+                    options_.chat));
   return std::shared_ptr<ServedModel>(model.release(),
                                       [this](ServedModel *unused) {
                                         std::lock_guard lock(mutex_);

@@ -32,7 +32,7 @@ struct PlanHostOptions {
   EngineOptions engine;
   SchedulerOptions scheduler;
   std::optional<Pooling> pooling = {}; ///< As in ServedModel::open().
-  std::string chatTemplate = {};       ///< Likewise.
+  TemplateSettings chat = {};          ///< Likewise.
   /// A model that has had nothing to do for so long is unloaded; 0: never.
   std::chrono::milliseconds idle{0};
   /// Whoever creates the host opens the first plan at once. Until it has been

@@ -60,18 +60,19 @@ ModelFacts factsOf(const Plan &plan, const std::string &path, std::string id) {
 StatusOr<std::unique_ptr<ServedModel>> ServedModel::open(
     const std::string &path, std::string id, const EngineOptions &engine,
     const SchedulerOptions &scheduler, std::optional<Pooling> pooling,
-    const std::string &chatTemplate) {
+    const TemplateSettings &settings) {
   std::unique_ptr<ServedModel> model(new ServedModel);
   MOE_ASSIGN_OR_RETURN(model->engine_, Engine::open(path, engine));
   const Plan &plan = model->engine_->plan();
   MOE_ASSIGN_OR_RETURN(Tokenizer tokenizer, planTokenizer(plan));
   model->tokenizer_.emplace(std::move(tokenizer));
-  const std::string source = chatTemplate.empty()
+  const std::string source = settings.source.empty()
                                  ? std::string(planChatTemplateSource(plan))
-                                 : chatTemplate;
+                                 : settings.source;
   if (!source.empty()) {
     MOE_ASSIGN_OR_RETURN(ChatFormat chat,
                          ChatFormat::fromTemplate(source, *model->tokenizer_));
+    chat.setDefaults(settings);
     model->chat_.emplace(std::move(chat));
   }
   model->pooling_ = pooling ? StatusOr<Pooling>(*pooling)

@@ -25,11 +25,11 @@ public:
   /// Opens the plan. Fails as Engine::open() and Scheduler::create() do, and
   /// with Unsupported for a plan without a tokenizer. Texts are embedded by
   /// `pooling`, or if it is not set as the plan says, or else by the mean.
-  /// `chatTemplate`, in Jinja, replaces the plan's unless it is "".
+  /// `chat` replaces the plan's template.
   static StatusOr<std::unique_ptr<ServedModel>>
   open(const std::string &path, std::string id, const EngineOptions &engine,
        const SchedulerOptions &scheduler, std::optional<Pooling> pooling = {},
-       const std::string &chatTemplate = {});
+       const TemplateSettings &chat = {});
 
   const ModelFacts &facts() const override { return facts_; }
   const Tokenizer &tokenizer() const override { return *tokenizer_; }
