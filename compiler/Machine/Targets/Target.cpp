@@ -269,6 +269,11 @@ std::vector<std::string> targetNames() {
   return names;
 }
 
+std::string_view shippedText(std::string_view name) {
+  const Shipped *shipped = findShipped(name);
+  return shipped ? shipped->second : std::string_view();
+}
+
 std::vector<std::string> targetAliases(std::string_view name) {
   const Shipped *shipped = findShipped(name);
   return shipped ? aliasesOf(*shipped) : std::vector<std::string>();
