@@ -4,12 +4,15 @@
 #include "test/support/TempDir.h"
 
 #include <gmock/gmock.h>
+#include <map>
 #include <nlohmann/json.hpp>
 
 using namespace moec;
 using moert::StatusCode;
 using testing::AllOf;
+using testing::Contains;
 using testing::HasSubstr;
+using testing::IsEmpty;
 using Json = nlohmann::ordered_json;
 
 namespace {
@@ -163,7 +166,26 @@ TEST(TargetNamesTest, AnUnknownPartSuggestsTheNearestAndListsAll) {
   EXPECT_EQ(status.code(), StatusCode::Usage);
   EXPECT_THAT(status.message(),
               AllOf(HasSubstr("did you mean \"4090\"?"),
-                    HasSubstr("known: 3060, 3090, 4060ti-16gb, 4080, 4090")));
+                    HasSubstr("known: 2080, 2080ti, 3060, 3060ti, 3070,")));
+  // Other names are suggested, too, but not listed.
+  EXPECT_THAT(describeParts("rtx-4091").status().message(),
+              HasSubstr("did you mean \"rtx-4090\"?"));
+}
+
+// Each name and each other name means one description.
+TEST(TargetNamesTest, NoNameHasTwoMeanings) {
+  std::map<std::string, std::string> meanings;
+  for (const std::string &name : targetNames()) {
+    std::vector<std::string> written = targetAliases(name);
+    written.push_back(name);
+    for (std::string &text : written) {
+      std::erase(text, '-');
+      auto [known, isNew] = meanings.emplace(text, name);
+      EXPECT_TRUE(isNew) << text << ": " << name << ", " << known->second;
+    }
+  }
+  EXPECT_THAT(targetAliases("epyc-9654"), Contains("9654"));
+  EXPECT_THAT(targetAliases("none"), IsEmpty());
 }
 
 TEST(TargetNamesTest, NamesMayBeWrittenAsPeopleDo) {
@@ -172,6 +194,9 @@ TEST(TargetNamesTest, NamesMayBeWrittenAsPeopleDo) {
                                 {"7950X", "ryzen-7950x"},
                                 {"7773x", "epyc-7773x"},
                                 {"4060Ti", "4060ti-16gb"},
+                                {"RTX 4070 Ti SUPER", "4070ti-super"},
+                                {"7800X3D", "ryzen-7800x3d"},
+                                {"E5-2680 v4", "xeon-e5-2680v4"},
                                 {"8488C", "xeon-8488c"}}) {
     auto target = describeParts(written);
     ASSERT_TRUE(target.isOk()) << target.status().message();

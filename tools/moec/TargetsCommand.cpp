@@ -4,11 +4,30 @@
 #include "tools/moec/Options.h"
 #include "tools/moec/PrintTarget.h"
 
+#include <algorithm>
+#include <fmt/ranges.h>
 #include <memory>
 
 using moert::Status;
 
 namespace moec {
+
+namespace {
+/// Prints each name, and beside it the other names of the same machine.
+void printNames() {
+  std::vector<std::string> names = targetNames();
+  size_t width = 0;
+  for (const std::string &name : names)
+    width = std::max(width, name.size());
+  for (const std::string &name : names) {
+    std::vector<std::string> aliases = targetAliases(name);
+    if (aliases.empty())
+      moetool::print("{}\n", name);
+    else
+      moetool::print("{:<{}}  {}\n", name, width, fmt::join(aliases, ", "));
+  }
+}
+} // namespace
 
 void addTargetsCommand(moetool::Tool &tool) {
   struct Options {
@@ -22,8 +41,7 @@ void addTargetsCommand(moetool::Tool &tool) {
           if (options->json)
             moetool::printDocument(targetNames());
           else
-            for (const std::string &name : targetNames())
-              moetool::print("{}\n", name);
+            printNames();
           return Status::ok();
         }
         MOE_ASSIGN_OR_RETURN(TargetDesc target, describeParts(options->name));

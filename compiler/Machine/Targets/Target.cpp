@@ -42,19 +42,24 @@ std::string plain(std::string_view name) {
   return text;
 }
 
+using Shipped = std::pair<std::string_view, std::string_view>;
+
+std::vector<std::string> aliasesOf(const Shipped &entry) {
+  auto json = parseJson(entry.first, entry.second, /*depth=*/4);
+  return json ? json->value("aliases", std::vector<std::string>())
+              : std::vector<std::string>();
+}
+
 /// Returns the shipped description with this name or alias, or null.
-const std::pair<std::string_view, std::string_view> *
-findShipped(std::string_view name) {
+const Shipped *findShipped(std::string_view name) {
   std::string wanted = plain(name);
-  for (const auto &entry : shippedTargets)
+  for (const Shipped &entry : shippedTargets)
     if (plain(entry.first) == wanted)
       return &entry;
-  for (const auto &entry : shippedTargets)
-    if (auto json = parseJson(entry.first, entry.second, /*depth=*/4))
-      for (const auto &alias :
-           json->value("aliases", std::vector<std::string>()))
-        if (plain(alias) == wanted)
-          return &entry;
+  for (const Shipped &entry : shippedTargets)
+    for (const std::string &alias : aliasesOf(entry))
+      if (plain(alias) == wanted)
+        return &entry;
   return nullptr;
 }
 
@@ -132,8 +137,10 @@ Status appendPart(std::string_view whole, std::string_view spec,
   std::string_view qualifiers = whole.substr(part.size());
   unsigned count = 1;
   std::string_view name = part;
+  const Shipped *shipped = findShipped(part);
+  // "7800x3d" is a name, not a count.
   if (size_t x = part.find('x');
-      x != std::string_view::npos && x + 1 < part.size()) {
+      !shipped && x != std::string_view::npos && x + 1 < part.size()) {
     unsigned number = 0;
     auto [end, error] = std::from_chars(part.data(), part.data() + x, number);
     if (error == std::errc() && end == part.data() + x) {
@@ -144,6 +151,7 @@ Status appendPart(std::string_view whole, std::string_view spec,
                                   moert::clipped(spec), number));
       count = number;
       name = part.substr(x + 1);
+      shipped = findShipped(name);
     }
   }
   auto qualify = [&](size_t from) {
@@ -165,7 +173,7 @@ Status appendPart(std::string_view whole, std::string_view spec,
     return Status::ok();
   };
   size_t before = devices.size();
-  if (const auto *shipped = findShipped(name)) {
+  if (shipped) {
     MOE_ASSIGN_OR_RETURN(std::vector<DeviceDesc> parsed,
                          parseDevices(shipped->second, shipped->first));
     if (count > 1 && parsed.size() == 1 &&
@@ -189,8 +197,10 @@ Status appendPart(std::string_view whole, std::string_view spec,
     std::ranges::move(native.notes, std::back_inserter(target.notes));
     return qualify(before);
   }
-  std::vector<std::string> known = targetNames();
-  std::optional<std::string> meant = moert::closestMatch(name, known);
+  std::vector<std::string> known = targetNames(), written = known;
+  for (const Shipped &entry : shippedTargets)
+    std::ranges::move(aliasesOf(entry), std::back_inserter(written));
+  std::optional<std::string> meant = moert::closestMatch(name, written);
   return Status(
       StatusCode::Usage,
       fmt::format("target {}: no description is called \"{}\"{}; known: {} "
@@ -257,6 +267,16 @@ std::vector<std::string> targetNames() {
     names.emplace_back(name);
   names.emplace_back("native");
   return names;
+}
+
+std::string_view shippedText(std::string_view name) {
+  const Shipped *shipped = findShipped(name);
+  return shipped ? shipped->second : std::string_view();
+}
+
+std::vector<std::string> targetAliases(std::string_view name) {
+  const Shipped *shipped = findShipped(name);
+  return shipped ? aliasesOf(*shipped) : std::vector<std::string>();
 }
 
 StatusOr<TargetDesc> describeParts(std::string_view spec,

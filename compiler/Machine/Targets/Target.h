@@ -149,6 +149,9 @@ struct TargetDesc {
 /// them, and a description's other names, in capitals and without hyphens.
 std::vector<std::string> targetNames();
 
+/// Other names of a shipped description, as its file lists them.
+std::vector<std::string> targetAliases(std::string_view name);
+
 /// Receives what is measured next, such as "read bandwidth of 2 of 8 cores".
 using CalibrationProgress = std::function<void(const std::string &)>;
 

@@ -94,6 +94,11 @@ Status applyClass(std::string_view name, DeviceDesc &device) {
   return Status::ok();
 }
 
+StatusOr<std::string> ratesOfClass(std::string_view name) {
+  MOE_ASSIGN_OR_RETURN(Json object, classNamed(name));
+  return textOf(object, "kernels_like");
+}
+
 Status replaceLink(std::string_view name, DeviceDesc &device) {
   DeviceDesc other = device;
   other.link = {};

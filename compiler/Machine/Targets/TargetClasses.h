@@ -6,7 +6,11 @@
 //   {"class": "ada", "title": "...", "archs": [89],
 //    "read_efficiency": 0.69, "read_basis": "derived", "read_why": "...",
 //    "link_gbps": 31.5, "link_source": "...", "link_latency_us": 28,
-//    "instruction_us": 1.7, "barrier_us": 4, "source": "..."}
+//    "instruction_us": 1.7, "barrier_us": 4, "source": "...",
+//    "kernels_like": "4090"}
+//
+// "kernels_like" names the description whose kernel rates are scaled
+// (ScaledRates.h) for devices of the class that have none.
 //
 //===----------------------------------------------------------------------===//
 
@@ -38,6 +42,10 @@ bool isLinkClass(std::string_view name);
 /// Sets properties that `device` does not state itself. Fails with Usage for an
 /// unknown class and suggests the closest one.
 moert::Status applyClass(std::string_view name, DeviceDesc &device);
+
+/// Returns what "kernels_like" of the class names, or "". Fails like
+/// applyClass().
+moert::StatusOr<std::string> ratesOfClass(std::string_view name);
 
 /// Replaces the link of `device` by that of a class.
 moert::Status replaceLink(std::string_view name, DeviceDesc &device);

@@ -1,5 +1,6 @@
 #include "compiler/Machine/Targets/TargetJson.h"
 
+#include "compiler/Machine/Targets/ScaledRates.h"
 #include "compiler/Machine/Targets/TargetClasses.h"
 #include "runtime/base/JsonPlace.h"
 #include "runtime/base/ReadInput.h"
@@ -221,13 +222,24 @@ StatusOr<std::vector<std::string>> wordsOf(const Json &object, const char *key,
   return list->get<std::vector<std::string>>();
 }
 
+/// Takes properties that the device does not state itself from a class.
+Status takeClass(const std::string &name, DeviceDesc &device) {
+  MOE_ASSIGN_OR_RETURN(std::string like, ratesOfClass(name));
+  if (!like.empty() && !device.hasKernelList) {
+    MOE_ASSIGN_OR_RETURN(std::vector<DeviceDesc> others,
+                         parseDevices(shippedText(like), like));
+    takeScaledRates(others.front(), device);
+  }
+  return applyClass(name, device);
+}
+
 /// Takes properties that the device does not state itself from its classes.
 Status applyClasses(const Json &object, const JsonPlace &place,
                     DeviceDesc &device) {
   MOE_ASSIGN_OR_RETURN(std::vector<std::string> names,
                        wordsOf(object, classesKey, place));
   for (const std::string &name : names) {
-    Status status = applyClass(name, device);
+    Status status = takeClass(name, device);
     if (!status.isOk())
       return (place / classesKey).error(status.message());
   }

@@ -15,6 +15,9 @@ namespace moec {
 moert::StatusOr<std::vector<DeviceDesc>> parseDevices(std::string_view json,
                                                       std::string_view name);
 
+/// Returns the text of the shipped description with this name or alias, or "".
+std::string_view shippedText(std::string_view name);
+
 /// Orders GPUs before CPUs and sets the names of devices, which need not form a
 /// machine.
 TargetDesc joinDevices(std::string name, std::vector<DeviceDesc> devices);
