@@ -10,6 +10,8 @@
 #ifndef MOE_RUNTIME_CONSTRAIN_SCANNER_H
 #define MOE_RUNTIME_CONSTRAIN_SCANNER_H
 
+#include "runtime/constrain/TextList.h"
+
 #include <compare>
 #include <cstdint>
 #include <memory>
@@ -36,6 +38,12 @@ public:
   virtual bool canEnd(const ScanState &state) = 0;
   /// Whether it may go on.
   virtual bool goesOn(const ScanState &state) = 0;
+
+  /// Of a scanner of a list: its texts whose bit is set are not read from now
+  /// on; null: all are. The bits must live until the next call of this.
+  virtual void leaveOut(const Bits *) {}
+  /// Of a scanner of a list: which text has been read, where it may end.
+  virtual size_t textAt(const ScanState &) { return 0; }
 
   /// A measure of the work so far.
   virtual uint64_t work() const { return 0; }

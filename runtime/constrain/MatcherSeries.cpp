@@ -1,0 +1,205 @@
+// The parts of a series that may be next.
+#include "runtime/constrain/Matcher.h"
+
+#include <algorithm>
+
+namespace moert {
+
+ScanRun &Matcher::runOf(const Way &way) {
+  const Automaton::State &state = (*automaton_)[way.state];
+  ScanRun &run = scanRun(state.scan);
+  if (state.turn == Automaton::Turn::Name)
+    run.leaveOut(
+        &closedNames(state.series, frames_[size_t(way.frame)].data));
+  return run;
+}
+
+int32_t Matcher::keep(Seen seen) {
+  const uint64_t hash = seen.hash();
+  auto [begin, end] = seenIds_.equal_range(hash);
+  for (auto it = begin; it != end; ++it)
+    if (seen_[size_t(it->second)] == seen)
+      return -it->second;
+  const auto id = int32_t(seen_.size());
+  seenIds_.emplace(hash, id);
+  seen_.push_back(std::move(seen));
+  return -id;
+}
+
+/// Returns the data of a series after another part: an entry, whose number is
+/// that of its name if it has one, or one of the rest.
+int32_t Matcher::seenWith(const Automaton::SeriesStates &series, int32_t data,
+                          std::optional<size_t> entry) {
+  auto counted = [&](int32_t count, int32_t enough) {
+    return series.most == Expr::kUnbounded ? std::min(count + 1, enough)
+                                           : count + 1;
+  };
+  if (!series.isAnyOrder)
+    return counted(data,
+                   std::max(series.least, int32_t(series.entries.size())));
+  Seen seen = seenOf(data);
+  seen.count = counted(seen.count, series.least);
+  if (entry) {
+    setBit(seen.bits, *entry);
+    seen.required += !series.isRequired.empty() && series.isRequired[*entry];
+    if (!series.names.empty())
+      seen.name = int32_t(*entry);
+  }
+  return keep(std::move(seen));
+}
+
+/// Whether there is a variant that has all entries that were read, and needs no
+/// others.
+bool Matcher::fitsVariant(const Automaton::SeriesStates &series,
+                          const Seen &seen) const {
+  for (size_t i = 0; i < series.neededNames.size(); ++i)
+    if (!hasBit(seen.gone, i) &&
+        std::ranges::all_of(series.neededNames[i], [&](int32_t name) {
+          return hasBit(seen.bits, size_t(name));
+        }))
+      return true;
+  return false;
+}
+
+/// The names that may not come next.
+const Bits &Matcher::closedNames(int32_t index, int32_t data) {
+  const Automaton::SeriesStates &series = automaton_->series(index);
+  const Seen &seen = seenOf(data);
+  const bool hasVariants = !series.variantsOf.empty();
+  // All that are left must come if there is no room for others.
+  const int32_t missing = series.required - seen.required;
+  if (!hasVariants && (series.most == Expr::kUnbounded ||
+                       missing < series.most - seen.count))
+    return seen.bits;
+  auto [it, isNew] = closedNames_.try_emplace({index, data});
+  if (!isNew)
+    return it->second;
+  work_ += series.nameOf.size();
+  Bits open;
+  for (size_t i = 0; i < series.nameOf.size(); ++i) {
+    const bool isOpen =
+        hasVariants ? std::ranges::any_of(series.variantsOf[i],
+                                          [&](int32_t variant) {
+                                            return !hasBit(seen.gone,
+                                                           size_t(variant));
+                                          })
+                    : !series.isRequired.empty() && series.isRequired[i];
+    if (isOpen && !hasBit(seen.bits, size_t(series.nameOf[i])))
+      setBit(open, size_t(series.nameOf[i]));
+  }
+  open.resize((size_t(series.nameCount) + 63) / 64, 0);
+  for (uint64_t &word : open)
+    word = ~word;
+  return it->second = std::move(open);
+}
+
+void Matcher::callPart(const Automaton::SeriesStates &series, Frame own,
+                       int32_t data, Automaton::StateId part,
+                       const Follow &follow) {
+  own.data = data;
+  follow(
+      wayTo(part, frame({.followUp = series.next, .parent = frame(own)})));
+}
+
+void Matcher::followSeries(const Way &way, const Automaton::State &state,
+                           const Follow &follow,
+                           const std::function<void(FrameId)> &leave) {
+  using Turn = Automaton::Turn;
+  const Automaton::SeriesStates &series = automaton_->series(state.series);
+  if (state.turn == Turn::Entry) {
+    followEntries(way, series, follow);
+    return;
+  }
+  const Frame own = frames_[size_t(way.frame)];
+  const bool isAny = series.isAnyOrder;
+  const bool hasVariants = !series.variantsOf.empty();
+  const int32_t count = isAny ? seenOf(own.data).count : own.data;
+  const int32_t missing =
+      isAny ? series.required - seenOf(own.data).required : 0;
+  if (state.turn != Turn::Part && count >= series.least && missing == 0 &&
+      (!hasVariants || fitsVariant(series, seenOf(own.data))))
+    leave(way.frame);
+  const int32_t room =
+      series.most == Expr::kUnbounded ? INT32_MAX : series.most - count;
+  if (room <= 0)
+    return;
+  const size_t entries = series.entries.size();
+  const bool hasNames = !series.names.empty();
+  // The entries that may come, if any order is allowed.
+  auto mayCome = [&](size_t i) {
+    if (hasBit(seenOf(own.data).bits, i))
+      return false;
+    const bool isRequired = !series.isRequired.empty() && series.isRequired[i];
+    return isRequired || missing < room;
+  };
+  const bool hasRest = !series.rest.empty() &&
+                       (isAny ? missing < room : size_t(count) >= entries);
+  const bool hasName =
+      hasNames && !areAllSet(closedNames(state.series, own.data), 0,
+                             size_t(series.nameCount));
+  work_ += (entries + series.neededNames.size()) / 16;
+  if (state.turn == Turn::Next) {
+    bool hasMore = hasRest || hasName || (!isAny && size_t(count) < entries);
+    for (size_t i = 0; isAny && !hasNames && i < entries && !hasMore; ++i)
+      hasMore = mayCome(i);
+    if (hasMore)
+      follow(wayTo(series.separator, way.frame));
+    return;
+  }
+  auto call = [&](Automaton::StateId part, std::optional<size_t> number) {
+    callPart(series, own, seenWith(series, own.data, number), part, follow);
+  };
+  if (!isAny && size_t(count) < entries)
+    call(series.entries[size_t(count)], std::nullopt);
+  for (size_t i = 0; isAny && !hasNames && i < entries; ++i)
+    if (mayCome(i))
+      call(series.entries[i], i);
+  if (hasName)
+    for (Automaton::StateId name : series.names)
+      follow(wayTo(name, way.frame));
+  if (hasRest)
+    for (Automaton::StateId part : series.rest)
+      call(part, std::nullopt);
+}
+
+/// Goes on after a name.
+void Matcher::followName(const Way &way, const Automaton::State &state,
+                         const Follow &follow) {
+  const Automaton::SeriesStates &series = automaton_->series(state.series);
+  const size_t name = scanRun(state.scan).textAt(way.scan);
+  Frame own = frames_[size_t(way.frame)];
+  own.data = seenWith(series, own.data, name);
+  follow(wayTo(series.afterName, frame(own)));
+}
+
+/// Goes on with the entries of the name that was read.
+void Matcher::followEntries(const Way &way,
+                            const Automaton::SeriesStates &series,
+                            const Follow &follow) {
+  const Frame own = frames_[size_t(way.frame)];
+  const Seen &seen = seenOf(own.data);
+  auto [first, last] = std::ranges::equal_range(series.nameOf, seen.name);
+  for (auto it = first; it != last; ++it) {
+    const auto entry = size_t(it - series.nameOf.begin());
+    Seen next = seen;
+    next.name = -1;
+    if (!series.variantsOf.empty()) {
+      // All are gone but those that had been left and have the entry.
+      Bits left;
+      for (int32_t variant : series.variantsOf[entry])
+        if (!hasBit(seen.gone, size_t(variant)))
+          setBit(left, size_t(variant));
+      if (left.empty())
+        continue;
+      left.resize((series.neededNames.size() + 63) / 64, 0);
+      for (uint64_t &word : left)
+        word = ~word;
+      next.gone = std::move(left);
+      work_ += next.gone.size();
+    }
+    callPart(series, own, keep(std::move(next)), series.entries[entry],
+             follow);
+  }
+}
+
+} // namespace moert
