@@ -178,6 +178,7 @@ private:
     }
     states.nameOf = series.nameOf;
     states.variantsOf = series.variantsOf;
+    states.variantsOfRest = series.variantsOfRest;
     states.neededNames = series.neededNames;
     auto entry = [&](ExprId id) {
       const Expr &expr = grammar_[id];
@@ -295,7 +296,8 @@ size_t Automaton::bytes() const {
   for (const SeriesStates &series : series_) {
     sum += sizeof(series) +
            (series.entries.size() + series.nameOf.size()) * sizeof(StateId);
-    for (const auto *lists : {&series.variantsOf, &series.neededNames})
+    for (const auto *lists : {&series.variantsOf, &series.variantsOfRest,
+                              &series.neededNames})
       for (const std::vector<int32_t> &list : *lists)
         sum += sizeof(list) + list.size() * sizeof(int32_t);
   }

@@ -69,7 +69,8 @@ public:
     std::vector<StateId> names = {}; ///< Before a name, in each way to write it.
     StateId afterName = kNone;
     std::vector<int32_t> nameOf = {}; ///< As in Series, and so are these.
-    std::vector<std::vector<int32_t>> variantsOf = {}, neededNames = {};
+    std::vector<std::vector<int32_t>> variantsOf = {}, variantsOfRest = {},
+                                      neededNames = {};
     int32_t nameCount = 0;
     bool operator==(const SeriesStates &) const = default;
   };

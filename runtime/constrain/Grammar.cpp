@@ -194,7 +194,7 @@ private:
   bool seriesHolds(const std::vector<bool> &of, const Series &series,
                    bool empty) const {
     auto part = [&](ExprId p) { return holds(of, p, empty); };
-    if (!series.variantsOf.empty())
+    if (!series.neededNames.empty())
       return empty ? std::ranges::any_of(series.neededNames,
                                          &std::vector<int32_t>::empty)
                    : anyVariantEnds(of, series);

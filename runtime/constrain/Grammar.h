@@ -119,9 +119,9 @@ struct Series {
   std::vector<int32_t> nameOf = {};
   /// Sets of entries, of which the entries that a text has must fit one, at
   /// least; by entry, the ascending numbers of those that have it. Empty: any
-  /// entries may be together. With variants, isRequired, rest, least and most
-  /// say nothing.
-  std::vector<std::vector<int32_t>> variantsOf = {};
+  /// entries may be together. With variants, isRequired, least and most
+  /// say nothing, and `rest` has a set of variants likewise.
+  std::vector<std::vector<int32_t>> variantsOf = {}, variantsOfRest = {};
   /// By variant: the numbers of the names that it needs.
   std::vector<std::vector<int32_t>> neededNames = {};
 };

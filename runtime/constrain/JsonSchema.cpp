@@ -213,17 +213,14 @@ private:
   struct Ways {
     std::vector<ExprId> exprs;
     std::vector<const Json *> constants;
-    /// Objects that have nothing but some of these members: however many there
-    /// are, they are one series.
-    std::vector<std::vector<JsonText::Member>> objects;
+    /// However many there are, they are one series.
+    std::vector<JsonText::Variant> objects;
   };
 
   Result choice(Ways ways) {
     if (!ways.constants.empty())
       ways.exprs.push_back(anyConstant(ways.constants));
-    if (ways.objects.size() == 1)
-      ways.exprs.push_back(text_.objectOf(ways.objects[0], {}));
-    else if (!ways.objects.empty())
+    if (!ways.objects.empty())
       ways.exprs.push_back(text_.objectOfAny(ways.objects));
     return choice(ways.exprs);
   }
@@ -256,7 +253,7 @@ private:
     MOE_ASSIGN_OR_RETURN(std::optional<ObjectParts> parts,
                          objectParts(words, depth));
     if (parts && parts->isPlain())
-      ways.objects.push_back(std::move(parts->members));
+      ways.objects.push_back({std::move(parts->members), parts->others});
     else if (parts)
       ways.exprs.push_back(objectOf(*parts, words));
     return Status::ok();
@@ -474,9 +471,14 @@ private:
     int32_t least = 0, most = Expr::kUnbounded;
     bool isExact = true;
 
-    /// Whether nothing but the members is to be looked at.
+    /// What members with other names have, if that is all there is about them.
+    std::optional<ExprId> others;
+
+    /// Whether members and others are all that is to be looked at.
     bool isPlain() const {
-      return isExact && rest.empty() && least == 0 && most == Expr::kUnbounded;
+      return isExact && rest.size() == size_t(others.has_value()) &&
+             (!others || known.size() == members.size()) && least == 0 &&
+             most == Expr::kUnbounded;
     }
   };
 
@@ -637,6 +639,8 @@ private:
       rules.conditions.push_back(
           {.list = TextList::of({parts.known.begin(), parts.known.end()}),
            .isNegated = true});
+    if (conditions.empty() && names == true)
+      parts.others = *value;
     if (MaybeExpr name = text_.nameOf(std::move(rules)))
       parts.rest.push_back({*name, *value});
     return Status::ok();

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <unordered_map>
 
 namespace moert {
@@ -212,6 +213,11 @@ void JsonText::addNames(Series &series, std::shared_ptr<const TextList> names) {
       grammar_.sequence({space(), grammar_.bytes(":"), space()});
 }
 
+ExprId JsonText::memberOf(ExprId name, ExprId value) {
+  return grammar_.sequence(
+      {name, space(), grammar_.bytes(":"), space(), value});
+}
+
 ExprId JsonText::objectOf(const std::vector<Member> &members,
                           const std::vector<Rest> &rest, int32_t least,
                           int32_t most) {
@@ -230,32 +236,42 @@ ExprId JsonText::objectOf(const std::vector<Member> &members,
   if (!members.empty())
     addNames(series, TextList::of(std::move(names)));
   for (const Rest &each : rest)
-    series.rest.push_back(
-        grammar_.sequence({each.name, space(), grammar_.bytes(":"), space(),
-                           each.value}));
+    series.rest.push_back(memberOf(each.name, each.value));
   return enclosed("{", std::move(series), "}");
 }
 
-ExprId
-JsonText::objectOfAny(const std::vector<std::vector<Member>> &variants) {
+ExprId JsonText::objectOfAny(const std::vector<Variant> &variants) {
   // Members of the same name and value are the same entry.
   using Key = std::pair<bool, int32_t>;
-  auto keyOf = [&](ExprId value) {
-    const bool isRule = grammar_[value].kind == Expr::Kind::Rule;
-    return Key(isRule, isRule ? grammar_[value].rule : value);
-  };
   struct Entry {
     ExprId value = -1;
     std::vector<int32_t> variants = {};
   };
+  auto add = [&](std::map<Key, Entry> &to, ExprId value, size_t variant) {
+    const bool isRule = grammar_[value].kind == Expr::Kind::Rule;
+    Entry &entry = to[{isRule, isRule ? grammar_[value].rule : value}];
+    entry.value = value;
+    entry.variants.push_back(int32_t(variant));
+  };
   std::map<std::string_view, std::map<Key, Entry>> byName;
-  for (size_t i = 0; i < variants.size(); ++i)
-    for (const Member &member : variants[i]) {
-      Entry &entry = byName[member.name][keyOf(member.value)];
-      entry.value = member.value;
-      entry.variants.push_back(int32_t(i));
-    }
+  std::map<Key, Entry> others;
+  for (const Variant &variant : variants)
+    for (const Member &member : variant.members)
+      byName[member.name];
   Series series{.isAnyOrder = true};
+  for (size_t i = 0; i < variants.size(); ++i) {
+    std::set<std::string_view> own;
+    for (const Member &member : variants[i].members) {
+      own.insert(member.name);
+      add(byName[member.name], member.value, i);
+    }
+    if (!variants[i].others)
+      continue;
+    add(others, *variants[i].others, i);
+    for (auto &[name, entries] : byName)
+      if (!own.contains(name))
+        add(entries, *variants[i].others, i);
+  }
   std::vector<std::string_view> names;
   std::unordered_map<std::string_view, int32_t> numbers;
   for (auto &[name, entries] : byName) {
@@ -268,14 +284,23 @@ JsonText::objectOfAny(const std::vector<std::vector<Member>> &variants) {
       series.variantsOf.push_back(std::move(entry.variants));
     }
   }
-  for (const std::vector<Member> &members : variants) {
+  for (const Variant &variant : variants) {
     std::vector<int32_t> &needed = series.neededNames.emplace_back();
-    for (const Member &member : members)
+    for (const Member &member : variant.members)
       if (member.isRequired)
         needed.push_back(numbers[member.name]);
     std::ranges::sort(needed);
   }
-  addNames(series, TextList::of(std::move(names)));
+  auto list = TextList::of(std::move(names));
+  if (!others.empty()) {
+    const ExprId name =
+        *nameOf({.conditions = {{.list = list, .isNegated = true}}});
+    for (auto &[key, entry] : others) {
+      series.rest.push_back(memberOf(name, entry.value));
+      series.variantsOfRest.push_back(std::move(entry.variants));
+    }
+  }
+  addNames(series, std::move(list));
   return enclosed("{", std::move(series), "}");
 }
 

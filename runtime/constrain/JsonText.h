@@ -58,8 +58,13 @@ public:
   ExprId objectOf(const std::vector<Member> &members,
                   const std::vector<Rest> &rest, int32_t least = 0,
                   int32_t most = Expr::kUnbounded);
-  /// An object that has the members of one of these, at least.
-  ExprId objectOfAny(const std::vector<std::vector<Member>> &variants);
+  /// An object that fits one of these, at least: it has no members but some of
+  /// its own, and others of this value.
+  struct Variant {
+    std::vector<Member> members;
+    std::optional<ExprId> others = {};
+  };
+  ExprId objectOfAny(const std::vector<Variant> &variants);
   /// An array: `[`, the items `first` in this order, then `rest`, if it is
   /// present, any number of times, `]`. It has `least` to `most` items.
   ExprId listOf(const std::vector<ExprId> &first, std::optional<ExprId> rest,
@@ -75,6 +80,7 @@ private:
   ExprId quoted(std::shared_ptr<const TextScanner> scanner);
   /// Gives a series the names of its entries.
   void addNames(Series &series, std::shared_ptr<const TextList> names);
+  ExprId memberOf(ExprId name, ExprId value);
   ExprId enclosed(const char *open, Series series, const char *close);
 
   using Notation = JsonTextOptions::Notation;

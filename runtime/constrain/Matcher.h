@@ -207,6 +207,8 @@ private:
                 Automaton::StateId part, const Follow &follow);
   int32_t seenWith(const Automaton::SeriesStates &series, int32_t data,
                    std::optional<size_t> entry);
+  static bool leaveVariants(const Automaton::SeriesStates &series,
+                            const std::vector<int32_t> &left, Seen &seen);
   int32_t keep(Seen seen);
   const Seen &seenOf(int32_t data) const { return seen_[size_t(-data)]; }
   bool fitsVariant(const Automaton::SeriesStates &series,

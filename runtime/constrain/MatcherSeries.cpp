@@ -5,6 +5,17 @@
 
 namespace moert {
 
+static bool hasVariants(const Automaton::SeriesStates &series) {
+  return !series.neededNames.empty();
+}
+
+/// Whether some of these is left.
+static bool isAnyLeft(const std::vector<int32_t> &variants, const Bits &gone) {
+  return std::ranges::any_of(variants, [&](int32_t variant) {
+    return !hasBit(gone, size_t(variant));
+  });
+}
+
 ScanRun &Matcher::runOf(const Way &way) {
   const Automaton::State &state = (*automaton_)[way.state];
   ScanRun &run = scanRun(state.scan);
@@ -48,6 +59,21 @@ int32_t Matcher::seenWith(const Automaton::SeriesStates &series, int32_t data,
   return keep(std::move(seen));
 }
 
+/// Leaves no variants but some. Returns whether any of these is left.
+bool Matcher::leaveVariants(const Automaton::SeriesStates &series,
+                            const std::vector<int32_t> &left, Seen &seen) {
+  Bits gone;
+  for (int32_t variant : left)
+    if (!hasBit(seen.gone, size_t(variant)))
+      setBit(gone, size_t(variant));
+  const bool isAnyLeft = !gone.empty();
+  gone.resize((series.neededNames.size() + 63) / 64, 0);
+  for (uint64_t &word : gone)
+    word = ~word;
+  seen.gone = std::move(gone);
+  return isAnyLeft;
+}
+
 /// Whether there is a variant that has all entries that were read, and needs no
 /// others.
 bool Matcher::fitsVariant(const Automaton::SeriesStates &series,
@@ -65,10 +91,9 @@ bool Matcher::fitsVariant(const Automaton::SeriesStates &series,
 const Bits &Matcher::closedNames(int32_t index, int32_t data) {
   const Automaton::SeriesStates &series = automaton_->series(index);
   const Seen &seen = seenOf(data);
-  const bool hasVariants = !series.variantsOf.empty();
   // All that are left must come if there is no room for others.
   const int32_t missing = series.required - seen.required;
-  if (!hasVariants && (series.most == Expr::kUnbounded ||
+  if (!hasVariants(series) && (series.most == Expr::kUnbounded ||
                        missing < series.most - seen.count))
     return seen.bits;
   auto [it, isNew] = closedNames_.try_emplace({index, data});
@@ -78,12 +103,8 @@ const Bits &Matcher::closedNames(int32_t index, int32_t data) {
   Bits open;
   for (size_t i = 0; i < series.nameOf.size(); ++i) {
     const bool isOpen =
-        hasVariants ? std::ranges::any_of(series.variantsOf[i],
-                                          [&](int32_t variant) {
-                                            return !hasBit(seen.gone,
-                                                           size_t(variant));
-                                          })
-                    : !series.isRequired.empty() && series.isRequired[i];
+        hasVariants(series) ? isAnyLeft(series.variantsOf[i], seen.gone)
+                            : !series.isRequired.empty() && series.isRequired[i];
     if (isOpen && !hasBit(seen.bits, size_t(series.nameOf[i])))
       setBit(open, size_t(series.nameOf[i]));
   }
@@ -112,12 +133,11 @@ void Matcher::followSeries(const Way &way, const Automaton::State &state,
   }
   const Frame own = frames_[size_t(way.frame)];
   const bool isAny = series.isAnyOrder;
-  const bool hasVariants = !series.variantsOf.empty();
   const int32_t count = isAny ? seenOf(own.data).count : own.data;
   const int32_t missing =
       isAny ? series.required - seenOf(own.data).required : 0;
   if (state.turn != Turn::Part && count >= series.least && missing == 0 &&
-      (!hasVariants || fitsVariant(series, seenOf(own.data))))
+      (!hasVariants(series) || fitsVariant(series, seenOf(own.data))))
     leave(way.frame);
   const int32_t room =
       series.most == Expr::kUnbounded ? INT32_MAX : series.most - count;
@@ -132,8 +152,14 @@ void Matcher::followSeries(const Way &way, const Automaton::State &state,
     const bool isRequired = !series.isRequired.empty() && series.isRequired[i];
     return isRequired || missing < room;
   };
-  const bool hasRest = !series.rest.empty() &&
-                       (isAny ? missing < room : size_t(count) >= entries);
+  auto restMayCome = [&](size_t i) {
+    if (hasVariants(series))
+      return isAnyLeft(series.variantsOfRest[i], seenOf(own.data).gone);
+    return isAny ? missing < room : size_t(count) >= entries;
+  };
+  bool hasRest = false;
+  for (size_t i = 0; i < series.rest.size() && !hasRest; ++i)
+    hasRest = restMayCome(i);
   const bool hasName =
       hasNames && !areAllSet(closedNames(state.series, own.data), 0,
                              size_t(series.nameCount));
@@ -146,20 +172,27 @@ void Matcher::followSeries(const Way &way, const Automaton::State &state,
       follow(wayTo(series.separator, way.frame));
     return;
   }
-  auto call = [&](Automaton::StateId part, std::optional<size_t> number) {
-    callPart(series, own, seenWith(series, own.data, number), part, follow);
-  };
   if (!isAny && size_t(count) < entries)
-    call(series.entries[size_t(count)], std::nullopt);
+    callPart(series, own, seenWith(series, own.data, std::nullopt),
+             series.entries[size_t(count)], follow);
   for (size_t i = 0; isAny && !hasNames && i < entries; ++i)
     if (mayCome(i))
-      call(series.entries[i], i);
+      callPart(series, own, seenWith(series, own.data, i), series.entries[i],
+               follow);
   if (hasName)
     for (Automaton::StateId name : series.names)
       follow(wayTo(name, way.frame));
-  if (hasRest)
-    for (Automaton::StateId part : series.rest)
-      call(part, std::nullopt);
+  for (size_t i = 0; i < series.rest.size(); ++i) {
+    if (!restMayCome(i))
+      continue;
+    int32_t data = seenWith(series, own.data, std::nullopt);
+    if (hasVariants(series)) {
+      Seen next = seenOf(data);
+      leaveVariants(series, series.variantsOfRest[i], next);
+      data = keep(std::move(next));
+    }
+    callPart(series, own, data, series.rest[i], follow);
+  }
 }
 
 /// Goes on after a name.
@@ -183,20 +216,10 @@ void Matcher::followEntries(const Way &way,
     const auto entry = size_t(it - series.nameOf.begin());
     Seen next = seen;
     next.name = -1;
-    if (!series.variantsOf.empty()) {
-      // All are gone but those that had been left and have the entry.
-      Bits left;
-      for (int32_t variant : series.variantsOf[entry])
-        if (!hasBit(seen.gone, size_t(variant)))
-          setBit(left, size_t(variant));
-      if (left.empty())
-        continue;
-      left.resize((series.neededNames.size() + 63) / 64, 0);
-      for (uint64_t &word : left)
-        word = ~word;
-      next.gone = std::move(left);
-      work_ += next.gone.size();
-    }
+    work_ += next.gone.size();
+    if (hasVariants(series) &&
+        !leaveVariants(series, series.variantsOf[entry], next))
+      continue;
     callPart(series, own, keep(std::move(next)), series.entries[entry],
              follow);
   }

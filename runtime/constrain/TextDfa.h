@@ -133,7 +133,7 @@ public:
   /// The fewest code points that still complete a text; 0 if not explored.
   int32_t fewest(StateId state) const {
     if (isOnlyNegated_) // Some character leads on to a text that is not listed.
-      return only_->accepts(state);
+      return state != kUnlisted && only_->accepts(state);
     return isExplored() ? fewest_[size_t(state)] : 0;
   }
   /// The most code points that still can follow; kFar: no limit, or not
