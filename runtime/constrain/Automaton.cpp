@@ -189,6 +189,8 @@ private:
       states.entries.push_back(entry(id));
     for (ExprId id : series.rest)
       states.rest.push_back(entry(id));
+    for (ExprId id : series.restAfterName)
+      states.restAfterName.push_back(entry(id));
     automaton_.series_[size_t(index)] = std::move(states);
     at(from).calls.push_back(
         {.entry = first, .followUp = to, .isSeries = true});
@@ -296,8 +298,8 @@ size_t Automaton::bytes() const {
   for (const SeriesStates &series : series_) {
     sum += sizeof(series) +
            (series.entries.size() + series.nameOf.size()) * sizeof(StateId);
-    for (const auto *lists : {&series.variantsOf, &series.variantsOfRest,
-                              &series.neededNames})
+    for (const auto *lists :
+         {&series.variantsOf, &series.variantsOfRest, &series.neededNames})
       for (const std::vector<int32_t> &list : *lists)
         sum += sizeof(list) + list.size() * sizeof(int32_t);
   }

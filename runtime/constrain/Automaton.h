@@ -66,7 +66,9 @@ public:
     int32_t least = 0, most = 0, required = 0;
     StateId next = kNone;      ///< The state after a part.
     StateId separator = kNone; ///< Begins one; kNone: there is none.
-    std::vector<StateId> names = {}; ///< Before a name, in each way to write it.
+    std::vector<StateId> names =
+        {}; ///< Before a name, in each way to write it.
+    std::vector<StateId> restAfterName = {};
     StateId afterName = kNone;
     std::vector<int32_t> nameOf = {}; ///< As in Series, and so are these.
     std::vector<std::vector<int32_t>> variantsOf = {}, variantsOfRest = {},

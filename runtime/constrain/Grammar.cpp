@@ -58,7 +58,8 @@ ExprId Grammar::checked(ExprId part, std::shared_ptr<const TextCheck> check) {
 ExprId Grammar::series(Series series) {
   // All parts, for those who look for rules.
   std::vector<ExprId> parts = series.entries;
-  parts.insert(parts.end(), series.rest.begin(), series.rest.end());
+  for (const auto *list : {&series.rest, &series.restAfterName})
+    parts.insert(parts.end(), list->begin(), list->end());
   for (ExprId part : {series.separator, series.after, series.afterName})
     if (part >= 0)
       parts.push_back(part);
@@ -81,11 +82,11 @@ ExprId Grammar::embed(const Grammar &other, const std::string &prefix) {
       expr.rule = rules[size_t(expr.rule)];
     if (expr.kind == Expr::Kind::Series) {
       Series series = other.series(expr);
-      for (std::vector<ExprId> *list : {&series.entries, &series.rest})
+      for (std::vector<ExprId> *list :
+           {&series.entries, &series.rest, &series.restAfterName})
         for (ExprId &part : *list)
           part = exprs[size_t(part)];
-      for (ExprId *part :
-           {&series.separator, &series.after, &series.afterName})
+      for (ExprId *part : {&series.separator, &series.after, &series.afterName})
         if (*part >= 0)
           *part = exprs[size_t(*part)];
       expr.series = int32_t(series_.size());

@@ -118,11 +118,14 @@ struct Series {
   /// may have the same one where there are variants.
   std::vector<int32_t> nameOf = {};
   /// Sets of entries, of which the entries that a text has must fit one, at
-  /// least; by entry, the ascending numbers of those that have it. Empty: any
-  /// entries may be together. With variants, isRequired, least and most
-  /// say nothing, and `rest` has a set of variants likewise.
-  std::vector<std::vector<int32_t>> variantsOf = {}, variantsOfRest = {};
-  /// By variant: the numbers of the names that it needs.
+  /// least; by entry, the ascending numbers of those that have it. With
+  /// variants, isRequired, least and most say nothing.
+  std::vector<std::vector<int32_t>> variantsOf = {};
+  /// The same by part of the rest, and these parts without their names: in such
+  /// a variant, a name in the list of which it has no entry may come, too.
+  std::vector<std::vector<int32_t>> variantsOfRest = {};
+  std::vector<ExprId> restAfterName = {};
+  /// By variant: the numbers of the names that it needs. Empty: there are none.
   std::vector<std::vector<int32_t>> neededNames = {};
 };
 

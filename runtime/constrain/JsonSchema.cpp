@@ -22,6 +22,8 @@ constexpr int kDeepestRule = 200;
 /// Schemas and bytes of all of them, each with those inside it.
 constexpr size_t kMaxRules = 50'000;
 constexpr size_t kMaxBytes = size_t(32) << 20;
+/// Choices that are followed one by one, all at the same time.
+constexpr size_t kMostChoices = 1500;
 /// Patterns of one object whose combinations are told apart.
 constexpr size_t kMaxPatterns = 4;
 
@@ -170,8 +172,8 @@ private:
     if (bytes_ > kMaxBytes || rules_.size() > kMaxRules)
       return schemaError("", "too large: references and combinations are "
                              "written out in it too often");
-    key = contentHash(std::span(
-        reinterpret_cast<const uint8_t *>(key.data()), key.size()));
+    key = contentHash(
+        std::span(reinterpret_cast<const uint8_t *>(key.data()), key.size()));
     auto [it, isNew] = rules_.try_emplace(key, Rule{});
     if (isNew) {
       // Recursive schemas refer to the rule before it is defined.
@@ -237,7 +239,38 @@ private:
       else
         MOE_RETURN_IF_ERROR(add(ways, translate(schema, depth + 1)));
     }
+    if (ways.exprs.size() > kMostChoices)
+      return schemaError(pointerTo(schemas),
+                         "over " + std::to_string(kMostChoices) +
+                             " choices are neither constants nor objects that "
+                             "properties, required and additionalProperties "
+                             "describe; split them into objects");
     return choice(std::move(ways));
+  }
+
+  /// The JSON pointer of a value of the schema; "" if there is no equal one.
+  std::string pointerTo(const Json &value) const {
+    using Pointer = Json::json_pointer;
+    if (auto found = pointerTo(value, source().root, Pointer()))
+      return found->to_string();
+    for (const auto &[reference, schema] : source().references)
+      if (auto found = pointerTo(value, schema, Pointer()))
+        return (reference.starts_with("#/") ? reference.substr(1) : "") +
+               found->to_string();
+    return "";
+  }
+  static std::optional<Json::json_pointer>
+  pointerTo(const Json &value, const Json &in, const Json::json_pointer &at) {
+    if (value.size() == in.size() && value == in)
+      return at;
+    if (in.is_object())
+      for (const auto &[key, inner] : in.items())
+        if (auto found = pointerTo(value, inner, at / key))
+          return found;
+    for (size_t i = 0; in.is_array() && i < in.size(); ++i)
+      if (auto found = pointerTo(value, in[i], at / i))
+        return found;
+    return std::nullopt;
   }
 
   static Status add(Ways &ways, Result way) {
@@ -489,8 +522,8 @@ private:
   }
 
   ExprId objectOf(const ObjectParts &parts, const Json &words) {
-    const ExprId object = text_.objectOf(parts.members, parts.rest, parts.least,
-                                         parts.most);
+    const ExprId object =
+        text_.objectOf(parts.members, parts.rest, parts.least, parts.most);
     return parts.isExact ? object : *checked(object, words);
   }
 
@@ -527,10 +560,10 @@ private:
       parts.known.push_back(name);
       if (names == true || validator_->accepts(names, Json(name))) {
         MOE_ASSIGN_OR_RETURN(
-            value, parts.patterns.empty()
-                       ? translate(schema, depth + 1)
-                       : translate(withPatterns(schema, name, parts),
-                                   depth + 1));
+            value,
+            parts.patterns.empty()
+                ? translate(schema, depth + 1)
+                : translate(withPatterns(schema, name, parts), depth + 1));
       }
       const bool isRequired = required.erase(name) > 0;
       if (value)

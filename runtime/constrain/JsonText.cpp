@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 #include <unordered_map>
 
 namespace moert {
@@ -80,10 +79,9 @@ ExprId JsonText::quoted(std::shared_ptr<const TextScanner> scanner) {
     rules.isJson = false;
     for (const std::string &quote : options_.quotes)
       if (uint8_t(quote[0]) < 0x80) // It is no control token.
-        rules.conditions.push_back(
-            {.nfa = std::make_shared<const CharNfa>(
-                 CharNfa::ofTextsWith(quote)),
-             .isNegated = true});
+        rules.conditions.push_back({.nfa = std::make_shared<const CharNfa>(
+                                        CharNfa::ofTextsWith(quote)),
+                                    .isNegated = true});
     const ExprId text = scan(TextScanner::create(std::move(rules)));
     std::vector<ExprId> ways;
     for (const std::string &quote : options_.quotes)
@@ -209,8 +207,7 @@ void JsonText::addNames(Series &series, std::shared_ptr<const TextList> names) {
     rules.isSingleQuoted = true;
     series.names.push_back(TextScanner::create(std::move(rules)));
   }
-  series.afterName =
-      grammar_.sequence({space(), grammar_.bytes(":"), space()});
+  series.afterName = grammar_.sequence({space(), grammar_.bytes(":"), space()});
 }
 
 ExprId JsonText::memberOf(ExprId name, ExprId value) {
@@ -255,22 +252,12 @@ ExprId JsonText::objectOfAny(const std::vector<Variant> &variants) {
   };
   std::map<std::string_view, std::map<Key, Entry>> byName;
   std::map<Key, Entry> others;
-  for (const Variant &variant : variants)
-    for (const Member &member : variant.members)
-      byName[member.name];
   Series series{.isAnyOrder = true};
   for (size_t i = 0; i < variants.size(); ++i) {
-    std::set<std::string_view> own;
-    for (const Member &member : variants[i].members) {
-      own.insert(member.name);
+    for (const Member &member : variants[i].members)
       add(byName[member.name], member.value, i);
-    }
-    if (!variants[i].others)
-      continue;
-    add(others, *variants[i].others, i);
-    for (auto &[name, entries] : byName)
-      if (!own.contains(name))
-        add(entries, *variants[i].others, i);
+    if (variants[i].others)
+      add(others, *variants[i].others, i);
   }
   std::vector<std::string_view> names;
   std::unordered_map<std::string_view, int32_t> numbers;
@@ -297,6 +284,7 @@ ExprId JsonText::objectOfAny(const std::vector<Variant> &variants) {
         *nameOf({.conditions = {{.list = list, .isNegated = true}}});
     for (auto &[key, entry] : others) {
       series.rest.push_back(memberOf(name, entry.value));
+      series.restAfterName.push_back(entry.value);
       series.variantsOfRest.push_back(std::move(entry.variants));
     }
   }

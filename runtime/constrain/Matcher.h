@@ -39,8 +39,8 @@ struct MatcherLimits {
   /// Ways to read the text so far; more are an error.
   size_t ways = 65'536;
   /// Positions to remember between tokens, at 1 KiB each and up to eight times
-  /// as many during one; likewise 32 times as many ways of all of them together,
-  /// at 20 bytes each. Masks have a bit per token and position.
+  /// as many during one; likewise 32 times as many ways of all of them
+  /// together, at 20 bytes each. Masks have a bit per token and position.
   size_t positions = 8192;
   size_t mostPositions() const { return 8 * positions; } ///< During a token.
   size_t allWays() const { return 32 * positions; }
@@ -209,6 +209,8 @@ private:
                    std::optional<size_t> entry);
   static bool leaveVariants(const Automaton::SeriesStates &series,
                             const std::vector<int32_t> &left, Seen &seen);
+  static Bits variantsWith(const Automaton::SeriesStates &series, int32_t name,
+                           const Bits &gone);
   int32_t keep(Seen seen);
   const Seen &seenOf(int32_t data) const { return seen_[size_t(-data)]; }
   bool fitsVariant(const Automaton::SeriesStates &series,

@@ -2,6 +2,7 @@
 #include "runtime/constrain/Matcher.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace moert {
 
@@ -20,8 +21,7 @@ ScanRun &Matcher::runOf(const Way &way) {
   const Automaton::State &state = (*automaton_)[way.state];
   ScanRun &run = scanRun(state.scan);
   if (state.turn == Automaton::Turn::Name)
-    run.leaveOut(
-        &closedNames(state.series, frames_[size_t(way.frame)].data));
+    run.leaveOut(&closedNames(state.series, frames_[size_t(way.frame)].data));
   return run;
 }
 
@@ -93,33 +93,61 @@ const Bits &Matcher::closedNames(int32_t index, int32_t data) {
   const Seen &seen = seenOf(data);
   // All that are left must come if there is no room for others.
   const int32_t missing = series.required - seen.required;
-  if (!hasVariants(series) && (series.most == Expr::kUnbounded ||
-                       missing < series.most - seen.count))
+  if (!hasVariants(series) &&
+      (series.most == Expr::kUnbounded || missing < series.most - seen.count))
     return seen.bits;
   auto [it, isNew] = closedNames_.try_emplace({index, data});
   if (!isNew)
     return it->second;
-  work_ += series.nameOf.size();
   Bits open;
-  for (size_t i = 0; i < series.nameOf.size(); ++i) {
-    const bool isOpen =
-        hasVariants(series) ? isAnyLeft(series.variantsOf[i], seen.gone)
-                            : !series.isRequired.empty() && series.isRequired[i];
-    if (isOpen && !hasBit(seen.bits, size_t(series.nameOf[i])))
-      setBit(open, size_t(series.nameOf[i]));
+  auto [first, last] = std::pair(series.nameOf.begin(), series.nameOf.begin());
+  for (int32_t name = 0; name < series.nameCount; ++name) {
+    first =
+        std::exchange(last, std::find_if(last, series.nameOf.end(),
+                                         [&](int32_t n) { return n != name; }));
+    if (hasBit(seen.bits, size_t(name)))
+      continue;
+    bool isOpen = false;
+    for (auto each = first; each != last && !isOpen; ++each) {
+      const auto entry = size_t(each - series.nameOf.begin());
+      isOpen = hasVariants(series)
+                   ? isAnyLeft(series.variantsOf[entry], seen.gone)
+                   : !series.isRequired.empty() && series.isRequired[entry];
+    }
+    if (!isOpen && !series.variantsOfRest.empty()) {
+      const Bits gone = variantsWith(series, name, seen.gone);
+      isOpen =
+          std::ranges::any_of(series.variantsOfRest, [&](const auto &variants) {
+            return isAnyLeft(variants, gone);
+          });
+    }
+    if (isOpen)
+      setBit(open, size_t(name));
   }
+  work_ += series.nameOf.size();
   open.resize((size_t(series.nameCount) + 63) / 64, 0);
   for (uint64_t &word : open)
     word = ~word;
   return it->second = std::move(open);
 }
 
+/// Variants that are gone, and those that have entries of a name.
+Bits Matcher::variantsWith(const Automaton::SeriesStates &series, int32_t name,
+                           const Bits &gone) {
+  Bits all = gone;
+  auto [first, last] = std::ranges::equal_range(series.nameOf, name);
+  for (auto it = first; it != last; ++it)
+    for (int32_t variant :
+         series.variantsOf[size_t(it - series.nameOf.begin())])
+      setBit(all, size_t(variant));
+  return all;
+}
+
 void Matcher::callPart(const Automaton::SeriesStates &series, Frame own,
                        int32_t data, Automaton::StateId part,
                        const Follow &follow) {
   own.data = data;
-  follow(
-      wayTo(part, frame({.followUp = series.next, .parent = frame(own)})));
+  follow(wayTo(part, frame({.followUp = series.next, .parent = frame(own)})));
 }
 
 void Matcher::followSeries(const Way &way, const Automaton::State &state,
@@ -210,18 +238,32 @@ void Matcher::followEntries(const Way &way,
                             const Automaton::SeriesStates &series,
                             const Follow &follow) {
   const Frame own = frames_[size_t(way.frame)];
-  const Seen &seen = seenOf(own.data);
-  auto [first, last] = std::ranges::equal_range(series.nameOf, seen.name);
+  const Seen seen = [&] {
+    Seen after = seenOf(own.data);
+    after.name = -1;
+    return after;
+  }();
+  const int32_t name = seenOf(own.data).name;
+  auto call = [&](Seen next, Automaton::StateId part) {
+    work_ += next.gone.size();
+    callPart(series, own, keep(std::move(next)), part, follow);
+  };
+  auto [first, last] = std::ranges::equal_range(series.nameOf, name);
   for (auto it = first; it != last; ++it) {
     const auto entry = size_t(it - series.nameOf.begin());
     Seen next = seen;
-    next.name = -1;
-    work_ += next.gone.size();
-    if (hasVariants(series) &&
-        !leaveVariants(series, series.variantsOf[entry], next))
-      continue;
-    callPart(series, own, keep(std::move(next)), series.entries[entry],
-             follow);
+    if (!hasVariants(series) ||
+        leaveVariants(series, series.variantsOf[entry], next))
+      call(std::move(next), series.entries[entry]);
+  }
+  if (series.restAfterName.empty())
+    return;
+  const Bits gone = variantsWith(series, name, seen.gone);
+  for (size_t i = 0; i < series.restAfterName.size(); ++i) {
+    Seen next = seen;
+    next.gone = gone;
+    if (leaveVariants(series, series.variantsOfRest[i], next))
+      call(std::move(next), series.restAfterName[i]);
   }
 }
 

@@ -28,7 +28,8 @@ constexpr const char *kMerged[] = {"$ref", "allOf", "anyOf", "oneOf",
                                    "if",   "then",  "else"};
 
 bool isSmall(const Json &way) {
-  return way.size() <= kSmall && std::ranges::all_of(way, [](const Json &value) {
+  return way.size() <= kSmall &&
+         std::ranges::all_of(way, [](const Json &value) {
            return value.size() <= kSmall &&
                   std::ranges::none_of(value, &Json::is_structured);
          });
@@ -300,9 +301,8 @@ bool haveDistinctValues(const std::vector<const Json *> &schemas) {
     for (const Json &value : (*schema)["enum"])
       values.emplace_back(&value, i);
   }
-  std::ranges::sort(values, [](const auto &a, const auto &b) {
-    return *a.first < *b.first;
-  });
+  std::ranges::sort(
+      values, [](const auto &a, const auto &b) { return *a.first < *b.first; });
   return std::ranges::adjacent_find(values, [](const auto &a, const auto &b) {
            return a.second != b.second && *a.first == *b.first;
          }) == values.end();

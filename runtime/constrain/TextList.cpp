@@ -60,20 +60,19 @@ TextList::Range TextList::rangeOf(StateId state) const {
   const size_t depth = size_t(state) - starts_[first];
   const std::string_view prefix = (*this)[first].substr(0, depth);
   auto behind = std::views::iota(first + 1, size());
-  const auto last = std::ranges::partition_point(behind, [&](size_t i) {
-    return (*this)[i].substr(0, depth) == prefix;
-  });
+  const auto last = std::ranges::partition_point(
+      behind, [&](size_t i) { return (*this)[i].substr(0, depth) == prefix; });
   return {first, first + 1 + size_t(last - behind.begin()), depth};
 }
 
 size_t TextList::lowerBound(const Range &range, std::string_view rest) const {
   auto all = std::views::iota(range.first, range.last);
   return range.first +
-         size_t(std::ranges::partition_point(
-                    all,
-                    [&](size_t i) {
-                      return (*this)[i].substr(range.depth) < rest;
-                    }) -
+         size_t(std::ranges::partition_point(all,
+                                             [&](size_t i) {
+                                               return (*this)[i].substr(
+                                                          range.depth) < rest;
+                                             }) -
                 all.begin());
 }
 
@@ -107,8 +106,8 @@ uint32_t TextList::firstFrom(StateId state, uint32_t c) const {
     return kNoChar;
   const Range range = rangeOf(state);
   // Surrogates have no bytes of their own.
-  const size_t found = lowerBound(
-      range, encodeUtf8(c >= 0xD800 && c <= 0xDFFF ? 0xE000 : c));
+  const size_t found =
+      lowerBound(range, encodeUtf8(c >= 0xD800 && c <= 0xDFFF ? 0xE000 : c));
   if (found == range.last)
     return kNoChar;
   const uint32_t first =

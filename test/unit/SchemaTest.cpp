@@ -7,6 +7,7 @@
 #include "runtime/constrain/SchemaValidator.h"
 
 #include <chrono>
+#include <ctime>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <random>
@@ -281,8 +282,8 @@ TEST(Schema, WhatNoGrammarDescribesIsCheckedAtTheEnd) {
   ASSERT_TRUE(matcher.accept('a').isOk());
   EXPECT_FALSE(matcher.accept('"').isOk());
   // After the last value that there is, no comma leads on.
-  for (const char *items :
-       {R"({"enum": ["a", "b"]})", R"({"type": "string", "enum": ["a", "b"]})"}) {
+  for (const char *items : {R"({"enum": ["a", "b"]})",
+                            R"({"type": "string", "enum": ["a", "b"]})"}) {
     Matcher all = matcherOf({{"type", "array"},
                              {"uniqueItems", true},
                              {"items", Json::parse(items)}});
@@ -446,7 +447,8 @@ TEST(Schema, MasksAreMadeInPieces) {
 }
 
 // Which tokens stay inside a string is found once, not for each place that a
-// string may be in.
+// string may be in: the second mask takes no more than trying what leaves the
+// string, whatever the vocabulary is.
 TEST(Schema, MasksInsideTextsAreFoundOnce) {
   auto grammar = parseGbnf("root ::= \"[\" (item (\",\" item)*)? \"]\"\n"
                            "item ::= root | string\n"
@@ -459,21 +461,130 @@ TEST(Schema, MasksInsideTextsAreFoundOnce) {
           {"$ref": "#/$defs/a"}, {"type": "string", "maxLength": 9}]}}},
           "$ref": "#/$defs/a"})"));
   ASSERT_TRUE(ofSchema.isOk());
+  // Bytes, 20,000 words that stay inside a string, and an end.
+  std::vector<std::string> words;
+  for (int byte = 0; byte < 256; ++byte)
+    words.emplace_back(1, char(byte));
+  for (int i = 0; i < 20'000; ++i)
+    words.push_back("w" + std::to_string(i));
+  words.emplace_back();
+  const auto trie = std::make_shared<const TokenTrie>(
+      std::vector<std::string_view>(words.begin(), words.end()),
+      std::vector{int32_t(words.size()) - 1});
   for (const auto &automaton : {ofText, *ofSchema}) {
-    Matcher matcher(automaton, byteTrie());
+    Matcher matcher(automaton, trie);
+    constexpr int kSteps = 500;
     auto piecesAfter = [&](std::string_view text) {
       for (char byte : text)
         EXPECT_TRUE(matcher.accept(uint8_t(byte)).isOk()) << text;
       int pieces = 1;
-      for (; !*matcher.prepare(20); ++pieces)
+      for (; !*matcher.prepare(kSteps); ++pieces)
         ;
       return pieces;
     };
     const int first = piecesAfter("[\"a");
     const int second = piecesAfter("\",[[\"b");
-    EXPECT_GT(first, 3);
-    EXPECT_LT(2 * second, first);
+    EXPECT_GT(first, 20'000 / kSteps);
+    EXPECT_LT(20 * second, first);
   }
+}
+
+// What is listed takes about its bytes, in whatever keyword it is.
+TEST(Schema, LongListsWork) {
+  Json texts = Json::array(), names = Json::array(), consts = Json::array(),
+       properties = Json::object(), constant = Json::object();
+  for (int i = 0; i < 100'000; ++i)
+    texts.push_back("text " + std::to_string(i * 7919 % 100'000));
+  for (int i = 0; i < 10'000; ++i) {
+    const std::string name = "n" + std::to_string(i);
+    names.push_back(name);
+    properties[name] = {{"type", i % 2 ? "string" : "integer"}};
+    constant[name] = i;
+  }
+  for (int i = 0; i < 4'000; ++i)
+    consts.push_back({{"const", "c" + std::to_string(i)}});
+  std::string all = "{";
+  for (const Json &name : names)
+    all += (all.size() > 1 ? "," : "") + name.dump() + ":1";
+  const struct {
+    Json schema;
+    std::string yes, no;
+  } cases[] = {{{{"enum", texts}}, "\"te\\u0078t 77\"", "\"text 100000\""},
+               {{{"type", "object"}, {"properties", properties}},
+                R"({"n9999": "x", "n8": 1})",
+                R"({"n9999": "x", "n9999": "y"})"},
+               {{{"type", "object"},
+                 {"properties", properties},
+                 {"additionalProperties", true}},
+                R"({"n10000": [], "n8": 1})",
+                R"({"n8": "x"})"},
+               {{{"type", "object"}, {"required", names}},
+                all + "}",
+                all.substr(0, 90'000) + "}"},
+               {{{"const", constant}}, constant.dump(), "{}"},
+               {{{"anyOf", consts}}, "\"c3999\"", "\"c4000\""},
+               {{{"oneOf", consts}}, "\"c3999\"", "\"c4000\""}};
+  for (const auto &each : cases) {
+    const std::clock_t begun = std::clock();
+    Matcher matcher = matcherOf(each.schema);
+    EXPECT_TRUE(accepts(matcher, each.yes)) << each.yes.substr(0, 80);
+    EXPECT_FALSE(accepts(matcher, each.no)) << each.no.substr(0, 80);
+    EXPECT_LT(std::clock() - begun, 10 * CLOCKS_PER_SEC);
+  }
+}
+
+/// 3,000 objects that differ in a constant.
+Json manyObjects(const Json &more) {
+  Json list = Json::array();
+  for (int i = 0; i < 3'000; ++i) {
+    Json object = {{"type", "object"},
+                   {"properties",
+                    {{"kind", {{"const", "k" + std::to_string(i)}}},
+                     {"value", {{"type", i % 2 ? "integer" : "string"}}},
+                     {"own" + std::to_string(i), {{"type", "null"}}}}},
+                   {"required", {"kind", "value"}}};
+    object.update(more);
+    list.push_back(object);
+  }
+  return list;
+}
+
+TEST(Schema, ManyObjectsAreOneSeries) {
+  for (const char *word : {"oneOf", "anyOf"})
+    for (bool isOpen : {false, true}) {
+      Json schema = {
+          {word, manyObjects(isOpen ? Json{{"additionalProperties", true}}
+                                    : Json::object())}};
+      for (bool hasType : {false, true}) {
+        if (hasType)
+          schema["type"] = "object";
+        Matcher matcher = matcherOf(schema);
+        for (const char *text :
+             {R"({"kind": "k17", "value": 3})",
+              R"({"value": 3, "kind": "k17"})",
+              R"({"value": "x", "own8": null, "kind": "k8"})"})
+          EXPECT_TRUE(accepts(matcher, text)) << word << isOpen << text;
+        for (const char *text :
+             {R"({"kind": "k17", "value": "x"})", R"({"value": 3})",
+              R"({"value": 3, "kind": "k8"})", R"({})",
+              R"({"value": 3, "kind": "k17", "kind": "k17"})"})
+          EXPECT_FALSE(accepts(matcher, text)) << word << isOpen << text;
+        // A member of another one is an additional one, or none.
+        EXPECT_EQ(
+            accepts(matcher, R"({"own9": 5, "value": "x", "kind": "k8"})"),
+            isOpen);
+      }
+    }
+}
+
+// What no series can be of is refused with its place, not when a text has been
+// begun.
+TEST(Schema, TooManyChoicesAreRefusedWithTheirPlace) {
+  const Json schema = {
+      {"properties",
+       {{"a/b", {{"oneOf", manyObjects({{"minProperties", 1}})}}}}}};
+  EXPECT_THAT(failure(schema),
+              HasSubstr("schema at \"#/properties/a~1b/oneOf\": over 1500 "));
 }
 
 TEST(Schema, ATextThatTakesTooLongIsRefused) {
