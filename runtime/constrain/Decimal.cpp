@@ -29,8 +29,8 @@ struct Parts {
     if (const size_t e = text.find_first_of("eE"); e != text.npos) {
       const long exponent =
           std::strtol(std::string(text.substr(e + 1)).c_str(), nullptr, 10);
-      parts.exponent = int(
-          std::clamp<long>(exponent, -kMostExponent, kMostExponent));
+      parts.exponent =
+          int(std::clamp<long>(exponent, -kMostExponent, kMostExponent));
       text = text.substr(0, e);
     }
     const size_t point = std::min(text.find('.'), text.size());
@@ -83,9 +83,7 @@ Decimal Decimal::trimmed() const {
   return result;
 }
 
-bool Decimal::isInteger() const {
-  return trimmed().exponent >= 0 && (!hasMore || exponent >= kMostDigits);
-}
+bool Decimal::isInteger() const { return !hasMore && trimmed().exponent >= 0; }
 
 std::strong_ordering Decimal::compareAmounts(const Decimal &a,
                                              const Decimal &b) {
@@ -123,13 +121,8 @@ static bool isMultipleOf(std::string_view whole, std::string_view fraction,
   for (std::string_view digits : {whole, fraction})
     for (char c : digits)
       rest = (rest * 10 + Decimal::Digits(c - '0')) % unit;
-  // Each zero that is added takes a factor of ten away from what is left.
-  for (; zeros > 0 && rest != 0 && zeros <= 2 * kMostExponent; --zeros) {
-    const Decimal::Digits next = rest * 10 % unit;
-    if (next == rest)
-      return false;
-    rest = next;
-  }
+  for (; zeros > 0 && rest != 0; --zeros)
+    rest = rest * 10 % unit;
   return rest == 0;
 }
 

@@ -32,7 +32,7 @@ struct Decimal {
 
   void addDigit(int digit);
   bool isZero() const { return digits == 0; }
-  bool isInteger() const;
+  bool isInteger() const; ///< False if hasMore.
   /// The exponent of ten of the first digit: 0 for 1 to 9. Of no use for zero.
   int magnitude() const;
   /// The same without zeros at the end.

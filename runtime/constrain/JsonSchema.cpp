@@ -3,6 +3,7 @@
 #include "runtime/constrain/JsonSchema.h"
 
 #include "runtime/base/ContentHash.h"
+#include "runtime/constrain/Decimal.h"
 #include "runtime/constrain/Formats.h"
 #include "runtime/constrain/JsonText.h"
 #include "runtime/constrain/SchemaMerge.h"
@@ -60,12 +61,12 @@ valueCheck(std::shared_ptr<const SchemaValidator> validator, const Json &schema,
       TextCheck::Scope::Own, /*ofJson=*/true);
 }
 
-/// A check of integers that have more digits than a scanner keeps.
+/// A check of numbers that have more digits than a scanner keeps.
 std::shared_ptr<const TextCheck>
-multipleCheck(const std::vector<JsonNumber> &divisors, const Json &words) {
+multipleCheck(const std::vector<Decimal> &divisors, const Json &words) {
   auto holds = [divisors](std::string_view text) {
-    return std::ranges::all_of(divisors, [&](const JsonNumber &divisor) {
-      return isWrittenMultiple(text, divisor);
+    return std::ranges::all_of(divisors, [&](const Decimal &divisor) {
+      return isMultiple(text, divisor);
     });
   };
   return std::make_shared<const TextCheck>("multiple " + textOf(words),
@@ -391,12 +392,12 @@ private:
 
   Result translateNumber(const Json &words, bool isInteger) {
     NumberRules rules{.isInteger = isInteger};
-    auto bound = [&](const char *name, std::optional<long double> &into,
+    auto bound = [&](const char *name, std::optional<Decimal> &into,
                      bool &excludes, bool isLower) {
       auto it = words.find(name);
       if (it == words.end())
         return;
-      const long double value = JsonNumber::of(*it).value;
+      const Decimal value = Decimal::of(*it);
       const bool isExclusive = name[0] == 'e';
       const bool isNarrower = !into ||
                               (isLower ? value > *into : value < *into) ||
@@ -412,9 +413,9 @@ private:
     bound("exclusiveMaximum", rules.most, rules.excludesMost, false);
     if (auto divisors = words.find("multipleOf"); divisors != words.end())
       for (const Json &divisor : *divisors)
-        rules.divisors.push_back(JsonNumber::of(divisor));
+        rules.divisors.push_back(Decimal::of(divisor));
     MaybeExpr number = text_.numberOf(rules);
-    if (number && std::ranges::any_of(rules.divisors, &JsonNumber::isWritten))
+    if (number && !rules.divisors.empty())
       number = grammar_.checked(
           *number, multipleCheck(rules.divisors, words["multipleOf"]));
     return number;

@@ -169,7 +169,7 @@ ExprId JsonText::constant(const nlohmann::json &value) {
   if (value.is_string())
     return stringOf(TextList::of({value.get_ref<const std::string &>()}));
   if (value.is_number()) {
-    const long double number = JsonNumber::of(value).value;
+    const Decimal number = Decimal::of(value);
     return scan(NumberScanner::create({.least = number, .most = number}));
   }
   if (value.is_array()) {

@@ -38,7 +38,7 @@ void Matcher::restart() {
 bool Matcher::isSpent() const {
   auto lock = library_->lock();
   return std::ranges::any_of(
-      usedScans_, [](const LearntScan *scan) { return scan->run->isFull(); });
+      learningScans_, [](const LearntScan *scan) { return scan->run->isFull(); });
 }
 
 size_t Matcher::bytes() const {

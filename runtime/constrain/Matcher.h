@@ -250,7 +250,7 @@ private:
   std::unordered_multimap<uint64_t, PositionId> positionIds_;
   std::unordered_map<PositionId, Mask> masks_;     ///< Up to kMostMaskBytes.
   std::vector<std::shared_ptr<LearntScan>> scans_; ///< By scanner; or null.
-  std::vector<LearntScan *> usedScans_;
+  std::vector<LearntScan *> learningScans_;
   /// Of checks whose text ends with a bracket, for the next token.
   std::unordered_map<std::string, bool> verdicts_;
   std::optional<Pending> pending_;

@@ -12,7 +12,7 @@ constexpr size_t kRound = 64;
 
 uint64_t Matcher::workSoFar() const {
   uint64_t sum = work_;
-  for (const LearntScan *scan : usedScans_)
+  for (const LearntScan *scan : learningScans_)
     sum += scan->run->work();
   return sum;
 }

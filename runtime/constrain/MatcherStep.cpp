@@ -60,7 +60,8 @@ ScanRun &Matcher::scanRun(int32_t index) {
   std::shared_ptr<LearntScan> &scan = scans_[size_t(index)];
   if (!scan) {
     scan = library_->find(automaton_->scanners()[size_t(index)]);
-    usedScans_.push_back(scan.get());
+    if (scan->run->learns())
+      learningScans_.push_back(scan.get());
   }
   scan->run->leaveOut(nullptr);
   return *scan->run;

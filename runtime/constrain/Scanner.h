@@ -45,6 +45,8 @@ public:
   /// Of a scanner of a list: which text has been read, where it may end.
   virtual size_t textAt(const ScanState &) { return 0; }
 
+  /// Whether it learns states. Otherwise work() is 0 and isFull() false.
+  virtual bool learns() const { return false; }
   /// A measure of the work so far.
   virtual uint64_t work() const { return 0; }
   /// Whether it has learnt more states than it may: what it says then is no

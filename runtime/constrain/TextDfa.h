@@ -141,6 +141,8 @@ public:
   int32_t most(StateId state) const {
     return isExplored() ? most_[size_t(state)] : kFar;
   }
+  /// Whether it makes states: not of a list alone, nor of no condition.
+  bool learns() const { return !parts_.empty(); }
   uint64_t work() const;
   size_t stateCount() const { return states_.size(); }
   /// The next code point after `c` that may lead to another state than `c`;

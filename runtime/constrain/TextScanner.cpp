@@ -73,6 +73,7 @@ public:
       return insideOf(state.inside) != kClosed;
     return anyFrom(state, 0, CharSet::kMaxCodePoint, true);
   }
+  bool learns() const override { return dfa_.learns(); }
   uint64_t work() const override { return dfa_.work(); }
   bool isFull() const override { return dfa_.stateCount() > mostStates_; }
 

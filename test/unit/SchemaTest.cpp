@@ -6,6 +6,7 @@
 #include "runtime/constrain/Matcher.h"
 #include "runtime/constrain/SchemaValidator.h"
 
+#include <array>
 #include <chrono>
 #include <ctime>
 #include <gmock/gmock.h>
@@ -209,6 +210,99 @@ TEST(Schema, NumbersHaveNoDeadEnds) {
           << schema << " " << text;
     }
   }
+}
+
+/// The text of an integer times a power of ten, in one of the ways to write it.
+std::string written(std::string digits, int exponent, std::mt19937 &random) {
+  const auto way = random() % 3;
+  const auto length = int(digits.size());
+  auto withPoint = [](std::string text, size_t at) {
+    return at == text.size() ? text : text.insert(at, ".");
+  };
+  if (way == 0) // As computers write large and small ones.
+    return withPoint(digits, 1) + "e" + std::to_string(exponent + length - 1);
+  if (exponent >= 0)
+    return digits + std::string(size_t(exponent), '0') + (way == 1 ? ".0" : "");
+  if (-exponent >= length)
+    return "0." + std::string(size_t(-exponent - length), '0') + digits;
+  return withPoint(digits, size_t(length + exponent));
+}
+
+// Numbers are held to their rules as they are written, in every digit. The
+// judge counts in units of 10^-6 and knows no text.
+TEST(Schema, NumbersAreComparedExactly) {
+  using Int = __int128;
+  std::mt19937 random(23);
+  auto digitsOf = [](Int value) {
+    std::string digits;
+    for (; value > 0; value /= 10)
+      digits.insert(digits.begin(), char('0' + int(value % 10)));
+    return digits;
+  };
+  constexpr int kPlaces = 6;
+  constexpr Int kUnit = 1'000'000;
+  int accepted = 0, refused = 0, scientific = 0;
+  for (int round = 0; round < 400; ++round) {
+    // Bounds that are one apart in their last digit, and steps.
+    const uint64_t bound =
+        (uint64_t(random()) << 32 | random()) >> random() % 60;
+    const bool isInteger = random() % 2;
+    const int step = std::array{0, 0, 1, 7, 12, 250}[random() % 6];
+    Json schema = {{"type", isInteger ? "integer" : "number"},
+                   {random() % 2 ? "minimum" : "exclusiveMinimum", bound}};
+    if (random() % 2)
+      schema["maximum"] = bound + std::min<uint64_t>(random() % 1000, ~bound);
+    if (step > 0)
+      schema["multipleOf"] = random() % 2 ? Json(step) : Json(step / 1000.0);
+    auto automaton = compiled(schema);
+    std::optional<Matcher> matcher;
+    if (automaton)
+      matcher.emplace(*automaton, byteTrie());
+    for (int i = 0; i < 8; ++i) {
+      Int value = Int(bound) * kUnit;
+      value += Int(random() % 2001) * (random() % 2 ? kUnit : kUnit / 1000);
+      value -= random() % 3 ? 0 : kUnit / 1000;
+      if (value <= 0)
+        continue;
+      Int digits = value;
+      int exponent = -kPlaces;
+      for (; digits % 10 == 0; ++exponent)
+        digits /= 10;
+      // Longer ones are left out where they are no integers.
+      if (digits >= Int(1e10) * Int(1e10))
+        continue;
+      const std::string text = written(digitsOf(digits), exponent, random);
+      Int unit = isInteger ? kUnit : 1;
+      bool expected = value % unit == 0;
+      if (auto by = schema.find("multipleOf"); by != schema.end())
+        expected &=
+            value % (by->is_number_integer() ? Int(step) * kUnit
+                                             : Int(step) * kUnit / 1000) ==
+            0;
+      expected &= schema.contains("minimum") ? value >= Int(bound) * kUnit
+                                             : value > Int(bound) * kUnit;
+      if (schema.contains("maximum"))
+        expected &= value <= Int(schema["maximum"].get<uint64_t>()) * kUnit;
+      EXPECT_EQ(matcher && accepts(*matcher, text), expected)
+          << schema << " " << text;
+      (expected ? accepted : refused) += 1;
+      scientific += expected && text.find('e') != text.npos;
+    }
+  }
+  EXPECT_GT(accepted, 200);
+  EXPECT_GT(refused, 200);
+  EXPECT_GT(scientific, 50);
+}
+
+TEST(Schema, IntegersMayHaveExponents) {
+  constexpr const char *schema =
+      R"({"type": "integer", "minimum": 10, "maximum": 1500, "multipleOf": 5})";
+  for (const char *text : {"15", "15.0", "1.5e1", "1.5E+1", "1.500e3", "150e-1",
+                           "1500.0e0", "1e1"})
+    EXPECT_TRUE(accepts(schema, text)) << text;
+  for (const char *text :
+       {"1.5", "1.5e0", "1.51e2", "1.505e3", "1.6e1", "15e-1", "1.5e4", "9.99"})
+    EXPECT_FALSE(accepts(schema, text)) << text;
 }
 
 TEST(Schema, StringsThatCannotBecomeValidAreNotBegun) {
