@@ -1,6 +1,7 @@
 #include "runtime/constrain/Decimal.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <string>
 
@@ -10,11 +11,15 @@ namespace {
 /// Exponents beyond this are as good as it.
 constexpr int kMostExponent = 1'000'000;
 
+constexpr auto kPowers = [] {
+  std::array<Decimal::Digits, 39> powers = {1};
+  for (size_t i = 1; i < powers.size(); ++i)
+    powers[i] = powers[i - 1] * 10;
+  return powers;
+}();
+
 int lengthOf(Decimal::Digits digits) {
-  int length = 0;
-  for (; digits > 0; digits /= 10)
-    ++length;
-  return length;
+  return int(std::ranges::upper_bound(kPowers, digits) - kPowers.begin());
 }
 
 /// The parts of the text of a JSON number.
@@ -41,16 +46,10 @@ struct Parts {
 };
 } // namespace
 
-Decimal::Digits powerOfTen(int exponent) {
-  Decimal::Digits power = 1;
-  for (int i = 0; i < exponent; ++i)
-    power *= 10;
-  return power;
-}
+Decimal::Digits powerOfTen(int exponent) { return kPowers[size_t(exponent)]; }
 
 void Decimal::addDigit(int digit) {
-  static const Digits full = powerOfTen(kMostDigits - 1);
-  if (digits >= full) {
+  if (digits >= kPowers[kMostDigits - 1]) {
     hasMore |= digit != 0;
     ++exponent;
     return;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <numeric>
+#include <utility>
 
 namespace moert {
 
@@ -188,6 +189,8 @@ struct Amounts {
   std::optional<Decimal> most = {}; ///< Absent: no limit.
   bool excludesLeast = false, excludesMost = false;
   std::optional<Decimal> step = {}; ///< Absent: any number.
+  /// The powers of ten of the first digits of those that are not zero.
+  int leastPower = kLeastPower, mostPower = kMostPower;
 
   static Amounts of(const NumberRules &rules, bool isNegative) {
     Amounts amounts;
@@ -219,6 +222,14 @@ struct Amounts {
           amounts.step ? commonMultiple(*amounts.step, divisor) : divisor;
     amounts.isPossible =
         amounts.isPossible && amounts.anyFrom(Decimal(), std::nullopt);
+    for (const Decimal &least :
+         {amounts.least, amounts.step.value_or(Decimal())})
+      if (!least.isZero())
+        amounts.leastPower = std::max(amounts.leastPower, least.magnitude());
+    if (amounts.most)
+      amounts.mostPower = amounts.most->isZero()
+                              ? kLeastPower - 1
+                              : std::min(kMostPower, amounts.most->magnitude());
     return amounts;
   }
 
@@ -362,7 +373,7 @@ private:
 
   static bool canBeScientific(const Begun &begun, const Amounts &amounts) {
     const int below = begun.amount.magnitude() - begun.amount.exponent;
-    for (int power = kLeastPower; power <= kMostPower; ++power)
+    for (int power = amounts.mostPower; power >= amounts.leastPower; --power)
       if (anyWith(begun, power - below, amounts))
         return true;
     return false;
@@ -370,27 +381,43 @@ private:
 
   /// Tries all exponents.
   bool holdsWithExponent(Begun begun) const {
-    begun.phase = kExponentEnd;
-    for (int exponent = kLeastPower - kMostFraction;
-         exponent <= kMostPower + kMostFraction; ++exponent) {
-      begun.isExponentNegative = exponent < 0;
-      begun.exponent = std::abs(exponent);
-      if (isValid(begun))
-        return true;
+    begun.phase = kExponent;
+    return exponentCanBecomeValid(begun);
+  }
+
+  /// Tries the exponents that more characters can make.
+  bool exponentCanBecomeValid(Begun begun) const {
+    const Begun now = std::exchange(begun, withEnd(begun));
+    if (isValid(now))
+      return true;
+    if (now.amount.isZero()) // Whatever the exponent is.
+      return isValid(begun);
+    const Amounts &amounts = amounts_[size_t(begun.isNegative)];
+    const int magnitude = begun.amount.magnitude();
+    for (int digits = now.exponentDigits; digits <= kMostExponentDigits;
+         ++digits) {
+      const auto room = int(powerOfTen(digits - now.exponentDigits));
+      for (bool isNegative : {false, true}) {
+        if (now.phase != kExponent && isNegative != now.isExponentNegative)
+          continue;
+        // The amounts of exponents that lead to powers that are wanted.
+        const int one = amounts.leastPower - magnitude,
+                  two = amounts.mostPower - magnitude;
+        const int first =
+            std::max(now.exponent * room, isNegative ? -two : one);
+        const int last =
+            std::min(now.exponent * room + room - 1, isNegative ? -one : two);
+        begun.isExponentNegative = isNegative;
+        for (begun.exponent = last; begun.exponent >= first; --begun.exponent)
+          if (isValid(begun))
+            return true;
+      }
     }
     return false;
   }
-
-  /// Tries the exponents that more digits can make.
-  bool exponentCanBecomeValid(const Begun &begun) const {
-    if (isValid(begun))
-      return true;
-    for (char c : std::string_view("-+0123456789")) {
-      Begun more = begun;
-      if (more.take(c) && exponentCanBecomeValid(more))
-        return true;
-    }
-    return false;
+  static Begun withEnd(Begun begun) {
+    begun.phase = kExponentEnd;
+    return begun;
   }
 
   const NumberRules rules_;
