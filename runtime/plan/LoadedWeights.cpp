@@ -8,18 +8,6 @@
 
 namespace moert {
 
-namespace {
-moek::WeightView viewOf(const fb::Weight &w) {
-  return {nullptr,
-          w.outer(),
-          w.rows(),
-          w.cols(),
-          w.outer_stride(),
-          w.row_stride(),
-          moek::Format(w.format())};
-}
-} // namespace
-
 StatusOr<LoadedWeights> LoadedWeights::open(const Plan &plan,
                                             std::span<const MappedFile> files) {
   const fb::Plan &table = plan.table();
@@ -56,10 +44,11 @@ Status LoadedWeights::addSources(const fb::Plan &plan, bool forget) {
       const fb::Weight &source = *plan.weights()->Get(index);
       MOE_RETURN_IF_ERROR(
           stack
-              ->add(
-                  std::make_unique<ModelRows>(*models_[source.file()],
-                                              source.offset(), viewOf(source)),
-                  source.outer(), source.rows(), moek::Format(source.format()))
+              ->add(std::make_unique<ModelRows>(*models_[source.file()],
+                                                source.offset(),
+                                                viewOf(source, nullptr)),
+                    source.outer(), source.rows(),
+                    moek::Format(source.format()))
               .at(text(w->name())));
     }
     packed_->weights.push_back({std::move(stack), w->outer(), w->rows(),
