@@ -30,11 +30,20 @@ ModelFile::ModelFile(const InputFile &file, bool forget)
 
 Status ModelFile::read(uint64_t offset, uint64_t bytes, uint8_t *out) const {
   MOE_RETURN_IF_ERROR(file_->readAt(offset, out, bytes));
-  if (forget_)
-    (void)::posix_fadvise(file_->descriptor(), off_t(offset), off_t(bytes),
-                          POSIX_FADV_DONTNEED);
+  if (hasher_)
+    hasher_->add(offset, {out, bytes});
   return Status::ok();
 }
+
+void ModelFile::advise(uint64_t offset, uint64_t bytes, RowUse use) const {
+  if (use == RowUse::WasRead && !forget_)
+    return;
+  (void)::posix_fadvise(file_->descriptor(), off_t(offset), off_t(bytes),
+                        use == RowUse::WillBeRead ? POSIX_FADV_WILLNEED
+                                                  : POSIX_FADV_DONTNEED);
+}
+
+void ModelFile::forgetAll() const { advise(0, 0, RowUse::WasRead); }
 
 Status ModelRows::read(int64_t matrix, int64_t first, int64_t count,
                        uint8_t *out) const {
@@ -47,6 +56,13 @@ Status ModelRows::read(int64_t matrix, int64_t first, int64_t count,
     MOE_RETURN_IF_ERROR(file_.read(at + uint64_t(r * view_.rowStride), rowBytes,
                                    out + uint64_t(r) * rowBytes));
   return Status::ok();
+}
+
+void ModelRows::advise(int64_t matrix, int64_t first, int64_t count,
+                       RowUse use) const {
+  file_.advise(offset_ + uint64_t(matrix * view_.outerStride) +
+                   uint64_t(first * view_.rowStride),
+               uint64_t(count * view_.rowStride), use);
 }
 
 Status StackedRows::add(std::unique_ptr<RowSource> source, int64_t outer,
@@ -63,22 +79,42 @@ Status StackedRows::add(std::unique_ptr<RowSource> source, int64_t outer,
   return Status::ok();
 }
 
-Status StackedRows::read(int64_t matrix, int64_t first, int64_t count,
-                         uint8_t *out) const {
+template <class Visit>
+Status StackedRows::forEachPart(int64_t matrix, int64_t first, int64_t count,
+                                Visit visit) const {
   int64_t row = matrix * perMatrix_ + first;
   auto part = std::ranges::upper_bound(parts_, row, {}, &Part::end);
   while (count > 0) {
     // Rows of one matrix of one part are read together.
     int64_t inMatrix = (row - part->first) % part->perMatrix;
     int64_t some = std::min(count, part->perMatrix - inMatrix);
-    MOE_RETURN_IF_ERROR(readPart(*part, row - part->first, some, out));
-    out += uint64_t(some) * moek::rowBytes(format_, uint64_t(cols_));
+    MOE_RETURN_IF_ERROR(visit(*part, row - part->first, some));
     row += some;
     count -= some;
     if (row == part->end)
       ++part;
   }
   return Status::ok();
+}
+
+Status StackedRows::read(int64_t matrix, int64_t first, int64_t count,
+                         uint8_t *out) const {
+  return forEachPart(
+      matrix, first, count, [&](const Part &part, int64_t row, int64_t some) {
+        Status status = readPart(part, row, some, out);
+        out += uint64_t(some) * moek::rowBytes(format_, uint64_t(cols_));
+        return status;
+      });
+}
+
+void StackedRows::advise(int64_t matrix, int64_t first, int64_t count,
+                         RowUse use) const {
+  (void)forEachPart(matrix, first, count,
+                    [&](const Part &part, int64_t row, int64_t some) {
+                      part.source->advise(row / part.perMatrix,
+                                          row % part.perMatrix, some, use);
+                      return Status::ok();
+                    });
 }
 
 Status StackedRows::readPart(const Part &part, int64_t row, int64_t count,

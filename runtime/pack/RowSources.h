@@ -5,6 +5,7 @@
 
 #include "kernels/Types.h"
 #include "runtime/base/InputFile.h"
+#include "runtime/base/ReadHasher.h"
 #include "runtime/pack/PackedFile.h"
 
 #include <memory>
@@ -17,20 +18,28 @@ namespace moert {
 class ModelFile {
 public:
   /// Fails with Io if the file does not exist or its size is not `bytes`. With
-  /// `forget`, bytes that were read leave the page cache: a large model would
+  /// `forget`, bytes that were used leave the page cache: a large model would
   /// otherwise displace what is being made of it.
   static StatusOr<ModelFile> open(const std::string &path, uint64_t bytes,
                                   bool forget);
   /// Reads from an opened file, which must outlive this.
   ModelFile(const InputFile &file, bool forget);
 
+  /// From now on, what is read is added to `hasher`, which must outlive this.
+  void hashTo(ReadHasher &hasher) { hasher_ = &hasher; }
+
   /// Reads bytes offset ... offset + bytes - 1 to `out`. Several threads may
-  /// call it at once.
+  /// call it at once, and advise().
   Status read(uint64_t offset, uint64_t bytes, uint8_t *out) const;
+  void advise(uint64_t offset, uint64_t bytes, RowUse use) const;
+  /// With `forget`, all bytes leave the page cache, also parts of large pages
+  /// that advise() left there.
+  void forgetAll() const;
 
 private:
   std::shared_ptr<const InputFile> file_; ///< Perhaps without owning it.
   bool forget_;
+  ReadHasher *hasher_ = nullptr;
 };
 
 /// Rows of a tensor in a model file. `view.data` is not used.
@@ -40,6 +49,8 @@ public:
       : file_(file), offset_(offset), view_(view) {}
   Status read(int64_t matrix, int64_t first, int64_t count,
               uint8_t *out) const override;
+  void advise(int64_t matrix, int64_t first, int64_t count,
+              RowUse use) const override;
 
 private:
   const ModelFile &file_;
@@ -61,6 +72,8 @@ public:
 
   Status read(int64_t matrix, int64_t first, int64_t count,
               uint8_t *out) const override;
+  void advise(int64_t matrix, int64_t first, int64_t count,
+              RowUse use) const override;
 
 private:
   struct Part {
@@ -70,6 +83,12 @@ private:
     moek::Format format;
   };
 
+  /// Calls `visit(part, row, count)`, which returns a Status, for the rows of
+  /// each matrix of each part, until one fails. `row` counts from the part's
+  /// first.
+  template <class Visit>
+  Status forEachPart(int64_t matrix, int64_t first, int64_t count,
+                     Visit visit) const;
   Status readPart(const Part &part, int64_t row, int64_t count,
                   uint8_t *out) const;
 
