@@ -21,9 +21,8 @@ namespace moert {
 /// tools install a handler that reports it (installBusHandler).
 class MappedFile {
 public:
-  /// Fails as InputFile::open, with DoesNotFit if the process has no addresses
-  /// for the file, and with Io if it cannot be mapped for another reason. An
-  /// empty file maps to an empty span.
+  /// Fails as InputFile::open, and if it cannot be mapped with DoesNotFit (no
+  /// addresses) or Io. An empty file maps to an empty span.
   static StatusOr<MappedFile> open(const std::string &path);
   static StatusOr<MappedFile> map(InputFile file);
 

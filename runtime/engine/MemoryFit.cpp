@@ -135,11 +135,12 @@ Status checkFit(const Plan &plan, const MemoryFit &fit, bool allowPaging) {
                       "{} from the disk for every token (an estimate)",
                       humanBytes(pagedBytesPerToken(plan, fit)));
   const bool isAdvised = fix.empty();
+  const bool isHopeless = need.privateWeights() + need.workers >= room;
   if (isAdvised && need.loaded > 0 && !allowPaging && fit.fitsMapped())
     fix = "; --allow-paging reads weights from the mapped model file instead, "
           "more slowly";
   if (uint64_t kv = kvBytesAsQ8(plan.table());
-      isAdvised && kv > 0 && kv < need.kv)
+      isAdvised && !isHopeless && kv > 0 && kv < need.kv)
     fix += fmt::format("; with --kv-type q8_0 its KV cache takes {}",
                        humanBytes(double(kv)));
   Status failure(
@@ -153,6 +154,10 @@ Status checkFit(const Plan &plan, const MemoryFit &fit, bool allowPaging) {
                   counted(need.threads, "worker"),
                   humanBytes(double(need.workers)), humanBytes(double(room)),
                   where, fix));
+  if (isAdvised && isHopeless)
+    return std::move(failure).append(
+        "; no context is short enough for it: end other programs, use a "
+        "machine with more memory, or a model file of fewer bits");
   if (!isAdvised)
     return failure;
   return adviseMemory(std::move(failure), plan.table(), plan.path(),

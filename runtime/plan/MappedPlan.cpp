@@ -30,9 +30,17 @@ public:
       : plan_(plan), moves_(std::move(ofHost)) {
     for (size_t i = 0; i < moves_.size(); ++i)
       moves_[i] = moves_[i] && isOneTensor(*plan_.weights[i]);
-    for (const fb::Residency &residency : plan_.residency)
+    std::vector<bool> hasPlace(moves_.size());
+    for (const fb::Residency &residency : plan_.residency) {
+      hasPlace[residency.weight()] = true;
       if (plan_.devices[residency.device()]->kind != fb::DeviceKind::Cpu)
         moves_[residency.weight()] = false;
+    }
+    // A table of embeddings that is the head, too, stays where it is read by
+    // rows.
+    for (uint32_t i = 0; i < moves_.size(); ++i)
+      if (moves_[i] && hasPlace[sourceOf(i)])
+        moves_[i] = false;
     forEachGemm([&](uint32_t weight, uint32_t &kernel) {
       if (!otherKernel(kernel))
         moves_[weight] = false;
@@ -44,9 +52,16 @@ public:
       if (moves_[weight])
         kernel = numberOf(otherKernel(kernel)->name);
     });
-    for (size_t i = 0; i < moves_.size(); ++i)
-      if (moves_[i])
-        move(*plan_.weights[i]);
+    for (const auto &phase : plan_.phases)
+      for (const auto &instruction : phase->instructions)
+        for (fb::Operand &operand : instruction->operands)
+          if (operand.kind() == fb::OperandKind::Weight &&
+              moves_[operand.index()])
+            operand = {operand.kind(), sourceOf(operand.index())};
+    for (fb::Residency &residency : plan_.residency)
+      if (moves_[residency.weight()])
+        residency = {sourceOf(residency.weight()), residency.device(),
+                     residency.mode()};
   }
 
 private:
@@ -85,15 +100,8 @@ private:
       known = plan_.kernels.insert(known, std::string(kernel));
     return uint32_t(known - plan_.kernels.begin());
   }
-  void move(fb::WeightT &weight) const {
-    const fb::WeightT &source = *plan_.weights[weight.sources.front()];
-    weight.file = source.file;
-    weight.offset = source.offset;
-    weight.layout = source.layout;
-    weight.outer_stride = source.outer_stride;
-    weight.row_stride = source.row_stride;
-    weight.checksum = source.checksum;
-    weight.sources.clear();
+  uint32_t sourceOf(uint32_t weight) const {
+    return plan_.weights[weight]->sources.front();
   }
 
   fb::PlanT &plan_;

@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <gmock/gmock.h>
 #include <map>
+#include <set>
 
 using namespace moert;
 using moetest::OneSequence;
@@ -46,38 +47,54 @@ protected:
                : std::vector<float>();
   }
 
-  /// Lets every weight of a product be made of one in the model file.
+  /// Calls `visit(operand, gemm)` for each weight that an instruction reads.
+  template <class Visit> void forEachWeight(Visit visit) {
+    for (auto &phase : sample_.builder.plan.phases)
+      for (auto &instruction : phase->instructions)
+        for (size_t i = 0; i < instruction->operands.size(); ++i)
+          if (instruction->operands[i].kind() ==
+              moetest::fb::OperandKind::Weight)
+            visit(instruction->operands[i],
+                  findOp(unsigned(instruction->op))->operands[i].gemm);
+  }
+
+  /// Lets every weight that is only multiplied be made of one in the model
+  /// file.
   void loadProducts() {
     auto &plan = sample_.builder.plan;
     sample_.builder.recordsContent = true;
     sample_.builder.bytes(); // Describes the file.
     plan.files[0]->kind = moetest::fb::FileKind::Model;
-    std::map<uint32_t, uint32_t> copies;
     auto file = std::make_unique<moetest::fb::FileT>();
     file->kind = moetest::fb::FileKind::Loaded;
-    for (auto &phase : plan.phases)
-      for (auto &instruction : phase->instructions)
-        for (size_t i = 0; i < instruction->operands.size(); ++i) {
-          auto &operand = instruction->operands[i];
-          if (operand.kind() != moetest::fb::OperandKind::Weight ||
-              !findOp(unsigned(instruction->op))->operands[i].gemm)
-            continue;
-          auto [copy, isNew] = copies.try_emplace(
-              operand.index(), uint32_t(plan.weights.size()));
-          if (isNew) {
-            auto weight = std::make_unique<moetest::fb::WeightT>(
-                *plan.weights[operand.index()]);
-            weight->file = 1;
-            weight->offset = alignUp(file->bytes, 64);
-            weight->checksum.clear();
-            weight->sources = {operand.index()};
-            file->bytes =
-                weight->offset + uint64_t(weight->outer * weight->outer_stride);
-            plan.weights.push_back(std::move(weight));
-          }
-          operand = {moetest::fb::OperandKind::Weight, copy->second};
-        }
+    std::set<uint32_t> others;
+    forEachWeight([&](auto &operand, bool isGemm) {
+      if (!isGemm)
+        others.insert(operand.index());
+    });
+    std::map<uint32_t, uint32_t> copies;
+    forEachWeight([&](auto &operand, bool) {
+      if (others.contains(operand.index()))
+        return;
+      auto [copy, isNew] =
+          copies.try_emplace(operand.index(), uint32_t(plan.weights.size()));
+      if (isNew) {
+        auto weight = std::make_unique<moetest::fb::WeightT>(
+            *plan.weights[operand.index()]);
+        weight->file = 1;
+        weight->offset = alignUp(file->bytes, 64);
+        weight->checksum.clear();
+        weight->sources = {operand.index()};
+        file->bytes =
+            weight->offset + uint64_t(weight->outer * weight->outer_stride);
+        plan.weights.push_back(std::move(weight));
+      }
+      operand = {moetest::fb::OperandKind::Weight, copy->second};
+    });
     plan.files.push_back(std::move(file));
+    for (auto &residency : plan.residency)
+      if (auto copy = copies.find(residency.weight()); copy != copies.end())
+        residency = {copy->second, residency.device(), residency.mode()};
     std::vector<uint8_t> bytes = sample_.builder.pack();
     path_ = folder_.write("plan.fb", std::span<const uint8_t>(bytes));
   }
