@@ -49,21 +49,20 @@ Status ChunkFiller::fill(uint64_t begin, uint64_t end, uint8_t *out) {
     uint64_t last = std::min(end, weight->offset + weight->bytes());
     std::memset(place(at), 0, first - at);
     const uint64_t from = first - weight->offset, to = last - weight->offset;
-    advise(*weight, from, to, RowUse::WillBeRead);
     MOE_RETURN_IF_ERROR(fillFrom(*weight, from, to, place(first)));
-    advise(*weight, from, to, RowUse::WasRead);
+    forget(*weight, from, to);
     at = last;
   }
   std::memset(place(at), 0, end - at);
   return Status::ok();
 }
 
-void ChunkFiller::advise(const PackedWeight &weight, uint64_t begin,
-                         uint64_t end, RowUse use) {
+void ChunkFiller::forget(const PackedWeight &weight, uint64_t begin,
+                         uint64_t end) {
   const uint64_t each = unitBytesOf(weight), last = (end + each - 1) / each;
   for (uint64_t unit = begin / each; unit < last;) {
     Run run = runOf(weight, unit, last - unit);
-    weight.source->advise(run.matrix, run.row, run.rows, use);
+    weight.source->forget(run.matrix, run.row, run.rows);
     unit += run.units;
   }
 }

@@ -32,9 +32,6 @@ inline constexpr uint64_t kPackedChunk = uint64_t(4) << 20;
 static_assert(kPackedChunk % kHashBlock == 0,
               "a chunk consists of whole hash blocks");
 
-/// What is about to happen to rows, or has happened.
-enum class RowUse { WillBeRead, WasRead };
-
 /// Produces the rows of a weight in GGUF layout.
 class RowSource {
 public:
@@ -43,10 +40,9 @@ public:
   /// without gaps. Several threads may call it at once.
   virtual Status read(int64_t matrix, int64_t first, int64_t count,
                       uint8_t *out) const = 0;
-  /// Lets a source read such rows ahead, or forget them. Several threads may
-  /// call it at once.
-  virtual void advise(int64_t matrix, int64_t first, int64_t count,
-                      RowUse use) const {}
+  /// Says that such rows are not needed any more. Several threads may call it
+  /// at once.
+  virtual void forget(int64_t matrix, int64_t first, int64_t count) const {}
 };
 
 /// A weight of `outer` matrices of `rows` x `cols` at `offset` of the packed
@@ -101,9 +97,8 @@ private:
   /// returns their number.
   StatusOr<uint64_t> computeUnits(const PackedWeight &weight, uint64_t unit,
                                   uint64_t count, uint8_t *out);
-  /// Advises the weight's source about the rows of bytes begin ... end - 1.
-  static void advise(const PackedWeight &weight, uint64_t begin, uint64_t end,
-                     RowUse use);
+  /// Lets the weight's source forget the rows of bytes begin ... end - 1.
+  static void forget(const PackedWeight &weight, uint64_t begin, uint64_t end);
 
   const PackedFile &file_;
   std::vector<uint8_t> rows_, cut_;

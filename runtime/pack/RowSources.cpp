@@ -35,15 +35,11 @@ Status ModelFile::read(uint64_t offset, uint64_t bytes, uint8_t *out) const {
   return Status::ok();
 }
 
-void ModelFile::advise(uint64_t offset, uint64_t bytes, RowUse use) const {
-  if (use == RowUse::WasRead && !forget_)
-    return;
-  (void)::posix_fadvise(file_->descriptor(), off_t(offset), off_t(bytes),
-                        use == RowUse::WillBeRead ? POSIX_FADV_WILLNEED
-                                                  : POSIX_FADV_DONTNEED);
+void ModelFile::forget(uint64_t offset, uint64_t bytes) const {
+  if (forget_)
+    (void)::posix_fadvise(file_->descriptor(), off_t(offset), off_t(bytes),
+                          POSIX_FADV_DONTNEED);
 }
-
-void ModelFile::forgetAll() const { advise(0, 0, RowUse::WasRead); }
 
 Status ModelRows::read(int64_t matrix, int64_t first, int64_t count,
                        uint8_t *out) const {
@@ -58,11 +54,10 @@ Status ModelRows::read(int64_t matrix, int64_t first, int64_t count,
   return Status::ok();
 }
 
-void ModelRows::advise(int64_t matrix, int64_t first, int64_t count,
-                       RowUse use) const {
-  file_.advise(offset_ + uint64_t(matrix * view_.outerStride) +
+void ModelRows::forget(int64_t matrix, int64_t first, int64_t count) const {
+  file_.forget(offset_ + uint64_t(matrix * view_.outerStride) +
                    uint64_t(first * view_.rowStride),
-               uint64_t(count * view_.rowStride), use);
+               uint64_t(count * view_.rowStride));
 }
 
 Status StackedRows::add(std::unique_ptr<RowSource> source, int64_t outer,
@@ -107,14 +102,12 @@ Status StackedRows::read(int64_t matrix, int64_t first, int64_t count,
       });
 }
 
-void StackedRows::advise(int64_t matrix, int64_t first, int64_t count,
-                         RowUse use) const {
-  (void)forEachPart(matrix, first, count,
-                    [&](const Part &part, int64_t row, int64_t some) {
-                      part.source->advise(row / part.perMatrix,
-                                          row % part.perMatrix, some, use);
-                      return Status::ok();
-                    });
+void StackedRows::forget(int64_t matrix, int64_t first, int64_t count) const {
+  (void)forEachPart(
+      matrix, first, count, [&](const Part &part, int64_t row, int64_t some) {
+        part.source->forget(row / part.perMatrix, row % part.perMatrix, some);
+        return Status::ok();
+      });
 }
 
 Status StackedRows::readPart(const Part &part, int64_t row, int64_t count,

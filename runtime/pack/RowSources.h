@@ -29,12 +29,11 @@ public:
   void hashTo(ReadHasher &hasher) { hasher_ = &hasher; }
 
   /// Reads bytes offset ... offset + bytes - 1 to `out`. Several threads may
-  /// call it at once, and advise().
+  /// call it at once, and forget().
   Status read(uint64_t offset, uint64_t bytes, uint8_t *out) const;
-  void advise(uint64_t offset, uint64_t bytes, RowUse use) const;
-  /// With `forget`, all bytes leave the page cache, also parts of large pages
-  /// that advise() left there.
-  void forgetAll() const;
+  /// With `forget`, these bytes leave the page cache; with 0 bytes all from
+  /// `offset` on, also parts of large pages that other calls left there.
+  void forget(uint64_t offset, uint64_t bytes) const;
 
 private:
   std::shared_ptr<const InputFile> file_; ///< Perhaps without owning it.
@@ -49,8 +48,7 @@ public:
       : file_(file), offset_(offset), view_(view) {}
   Status read(int64_t matrix, int64_t first, int64_t count,
               uint8_t *out) const override;
-  void advise(int64_t matrix, int64_t first, int64_t count,
-              RowUse use) const override;
+  void forget(int64_t matrix, int64_t first, int64_t count) const override;
 
 private:
   const ModelFile &file_;
@@ -72,8 +70,7 @@ public:
 
   Status read(int64_t matrix, int64_t first, int64_t count,
               uint8_t *out) const override;
-  void advise(int64_t matrix, int64_t first, int64_t count,
-              RowUse use) const override;
+  void forget(int64_t matrix, int64_t first, int64_t count) const override;
 
 private:
   struct Part {

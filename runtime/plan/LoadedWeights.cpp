@@ -112,7 +112,7 @@ Status LoadedWeights::fill(const NodePlaces &places, bool forget,
         };
       }));
   for (const std::unique_ptr<ModelFile> &model : models_)
-    model->forgetAll();
+    model->forget(0, 0);
   return Status::ok();
 }
 
