@@ -281,16 +281,10 @@ PlanHost::openPlan(const std::string &path, const std::string &id) {
     if (next)
       next(device, done, total);
   };
-<<<<<<< HEAD
   MOE_ASSIGN_OR_RETURN(
       std::unique_ptr<ServedModel> model,
       options_.open(path, id, engine, options_.scheduler, options_.pooling,
                     options_.chat));
-=======
-  MOE_ASSIGN_OR_RETURN(std::unique_ptr<ServedModel> model,
-                       options_.open(path, id, engine, options_.scheduler,
-                                     options_.pooling, options_.chatTemplate));
->>>>>>> requests
   return std::shared_ptr<ServedModel>(model.release(),
                                       [this](ServedModel *unused) {
                                         std::lock_guard lock(mutex_);
