@@ -6,8 +6,9 @@ ACCEPT_TEXTS is the program moe-accept-texts. FOLDER has the tests of JSON Schem
 draft (tests/draft2020-12), and is left out if it does not exist. --random draws N schemas and
 instances; --hypothesis takes instances of N schemas from the PyPI package hypothesis-jsonschema, if
 it is installed. Every instance is written in a random spelling: order of members, white space, escapes,
-forms of numbers. Numbers are judged as they are written, as decimals and not as doubles. Prints how many schemas are held, the refusals by keyword, and every instance
-about which the two do not agree; fails if there is one, or fewer than 95 % are held.
+forms of numbers. Numbers are judged as they are written, as decimals and not as doubles. Prints how
+many schemas are held, the refusals by keyword, and every instance about which the two do not agree;
+fails if there is one, or fewer than 95 % are held.
 """
 import argparse
 import collections
