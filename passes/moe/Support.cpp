@@ -101,6 +101,11 @@ void moe::addNote(ModuleOp module, const Twine &note) {
   module->setAttr(kNotesAttr, ArrayAttr::get(module.getContext(), notes));
 }
 
+bool moe::hasExperts(ModuleOp module) {
+  return module.walk([](ExpertsOp) { return WalkResult::interrupt(); })
+      .wasInterrupted();
+}
+
 void moe::appendReason(Operation *op, const Twine &sentence) {
   std::string text;
   if (auto reason = op->getAttrOfType<StringAttr>(kReasonAttr))

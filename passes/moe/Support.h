@@ -81,6 +81,9 @@ LogicalResult userError(Operation *op, const Twine &cause, const Twine &fix);
 /// Adds a note to the module; moec compile prints it, and the plan stores it.
 void addNote(ModuleOp module, const Twine &note);
 
+/// Whether the model has routed experts.
+bool hasExperts(ModuleOp module);
+
 /// Appends a sentence to the op's moe.reason.
 void appendReason(Operation *op, const Twine &sentence);
 

@@ -416,7 +416,7 @@ TEST_F(MoertCliTest, MistakesSuggestTheFix) {
       {"", 2, "Commands:"},
       {"perplexty " + plan_, 2, "did you mean perplexity?"},
       {"run " + plan_ + " --treads 2 -p x", 2, "did you mean --threads?"},
-      {"run", 2, "plan is required"},
+      {"run", 2, "MODEL.gguf is required"},
       {"run " + plan_, 2, "either -p TEXT or -f FILE"},
       {"run " + plan_ + " -p x -f y", 2, "either -p TEXT or -f FILE"},
       {"run " + plan_ + " -f /nowhere/text", 4, "/nowhere/text: cannot open"},

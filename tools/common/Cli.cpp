@@ -216,6 +216,11 @@ Status Tool::unknownArguments(const CLI::App &command) const {
     for (const CLI::Option *option : command.get_options())
       for (const std::string &name : option->get_lnames())
         known.push_back("--" + name);
+  // As some tools take it.
+  if (!isOption && command.get_option_no_throw("--prompt"))
+    return Status(StatusCode::Usage, "unexpected argument " +
+                                         moert::clipped(word) +
+                                         "; -p TEXT is the prompt");
   std::string name = word.substr(0, word.find('='));
   std::vector<std::string> help = {app_->get_name()};
   if (&command != app_.get())
@@ -238,7 +243,27 @@ static std::string parseFailure(const CLI::App &app,
         return option->get_name() + " was given " +
                std::to_string(option->count()) +
                " times, but takes one value; give it once";
+  if (error.get_name() == "RequiredError")
+    for (const CLI::App *sub : app.get_subcommands())
+      for (const CLI::Option *option : sub->get_options())
+        if (option->get_positional() && option->get_required() &&
+            option->count() == 0)
+          return option->get_type_name() + " is required";
   return error.what();
+}
+
+/// Says that options of llama.cpp in the environment are not read.
+static void noteEnvironment() {
+  std::string names;
+  for (char **entry = environ; entry && *entry; ++entry)
+    if (std::string_view text = *entry; text.starts_with("LLAMA_ARG_")) {
+      names += names.empty() ? "" : ", ";
+      names += text.substr(0, text.find('='));
+    }
+  if (!names.empty())
+    note("note: options are read from the command line alone: {} has no "
+         "effect\n",
+         moert::clipped(names));
 }
 
 Status Tool::run(std::vector<std::string> words, const Prepare &prepare) {
@@ -249,6 +274,7 @@ Status Tool::run(std::vector<std::string> words, const Prepare &prepare) {
   const CLI::App *command =
       words.empty() ? nullptr : findCommand(words.front());
   if (command) {
+    noteEnvironment();
     MOE_ASSIGN_OR_RETURN(
         OurWords ours, withOurSpellings(*command, std::span(words).subspan(1)));
     words.resize(1);
@@ -256,6 +282,11 @@ Status Tool::run(std::vector<std::string> words, const Prepare &prepare) {
     if (!ours.dropped.empty())
       note("note: left out, as it is done anyway: {}\n",
            fmt::join(ours.dropped, ", "));
+    if (!ours.ignored.empty())
+      note("note: left out, as it changes no text: {}\n",
+           fmt::join(ours.ignored, ", "));
+    for (const std::string &text : ours.notes)
+      note("note: {}\n", text);
     Status status = parseAndRun(words);
     // Whoever typed other words finds them again.
     if (status.code() != StatusCode::Usage && status.code() != StatusCode::Io)

@@ -85,8 +85,19 @@ bool looksLikeOption(const std::string &word) {
          !(word[1] >= '0' && word[1] <= '9') && word[1] != '.';
 }
 
-/// Whether a word is a value of a switch, and which.
+/// Whether a word is a value of a switch, and which; of several with commas
+/// between whether one is on.
 std::optional<bool> switchValue(std::string_view word) {
+  if (word.find(',') != word.npos) {
+    bool isOn = false;
+    for (const std::string &part : split(word, ',')) {
+      std::optional<bool> on = switchValue(part);
+      if (!on)
+        return std::nullopt;
+      isOn |= *on;
+    }
+    return isOn;
+  }
   for (std::string_view on : {"on", "true", "yes", "1", "auto", "enabled"})
     if (word == on)
       return true;
@@ -110,20 +121,31 @@ public:
           result_.words.push_back(path.starts_with('-') ? "./" + path : path);
         break;
       }
-      if (looksLikeOption(word)) {
-        MOE_RETURN_IF_ERROR(takeOption(word));
-      } else {
+      if (!looksLikeOption(word)) {
         hasArgument_ = true;
         result_.words.push_back(words_[at_++]);
+      } else if (Status status = takeOption(word); !status.isOk()) {
+        refusals_ += (refusals_.empty() ? "" : "\n  ") + status.message();
       }
     }
+    if (!refusals_.empty())
+      return Status(StatusCode::Usage, refusals_);
     nameModel();
+    if (splitsContext_ && hasContext())
+      result_.notes.emplace_back(
+          "the context is that of each sequence, not of all together");
     return std::move(result_);
   }
 
 private:
   const CLI::Option *find(const std::string &name) const {
     return command_.get_option_no_throw(name);
+  }
+
+  bool hasContext() const {
+    return std::ranges::any_of(result_.words, [](const std::string &word) {
+      return word == "-c" || word == "--ctx";
+    });
   }
 
   bool takesArgument() const {
@@ -158,8 +180,9 @@ private:
 
   Status translateValue(const ValueRow &row, const std::string &ours,
                         const std::string &value, const std::string &typed) {
-    if (row.ours == "-") {
-      result_.dropped.push_back(typed + " " + value);
+    if (row.ours == "-" || row.ours == "~") {
+      (row.ours == "-" ? result_.dropped : result_.ignored)
+          .push_back(typed + " " + value);
     } else if (!row.ours.empty()) {
       result_.words.insert(result_.words.end(), {ours, std::string(row.ours)});
       result_.changes.push_back(
@@ -226,7 +249,8 @@ private:
       for (const std::string &name : split(row.names, ','))
         if (const ValueRow *same = rowOfValue(name, values.front());
             same &&
-            (same->ours == "-" || find(std::string(row.ours))))
+            (same->ours == "-" || same->ours == "~" ||
+             find(std::string(row.ours))))
           return translateValue(*same, std::string(row.ours), values.front(),
                                 typed);
     if (holds)
@@ -243,8 +267,9 @@ private:
                         : row.answer));
   }
 
-  /// Whether another row with the same words of ours has the same value.
-  bool isPaired(const Row &row, const std::vector<std::string> &values) const {
+  /// Whether no other row with the same words of ours has another value. An
+  /// option alone stands for both, which is noted.
+  bool isPaired(const Row &row, const std::vector<std::string> &values) {
     for (size_t i = 0; i < words_.size(); ++i) {
       const size_t equals = words_[i].find('=');
       auto other = rowsByName().find(normal(words_[i].substr(0, equals)));
@@ -257,7 +282,12 @@ private:
                                                         : "";
       return !values.empty() && value == values.front();
     }
-    return false;
+    if (values.empty())
+      return false;
+    result_.notes.push_back(
+        fmt::format("keys and values of the cache have one type: {} {}",
+                    row.ours, values.front()));
+    return true;
   }
 
   /// Puts our words in place of the option; false if the command lacks them.
@@ -274,13 +304,14 @@ private:
       result_.changes.push_back(typed + " is the argument MODEL.gguf here");
       return true;
     }
-    if (ours[0] == '-' && (ours.size() == 1 || ours[1] == ' ')) {
+    if ((ours[0] == '-' || ours[0] == '~') &&
+        (ours.size() == 1 || ours[1] == ' ')) {
       const auto commands = split(
           std::string_view(ours).substr(std::min<size_t>(2, ours.size())), ',');
       if (ours.size() > 1 &&
           std::ranges::find(commands, command_.get_name()) == commands.end())
         return false;
-      result_.dropped.push_back(typed);
+      (ours[0] == '-' ? result_.dropped : result_.ignored).push_back(typed);
       return true;
     }
     const size_t space = ours.find(' ');
@@ -299,6 +330,7 @@ private:
       MOE_RETURN_IF_ERROR(add(name, values.front(), typed));
     if (typed != name)
       result_.changes.push_back(fmt::format("{} is {} here", typed, ours));
+    splitsContext_ |= name == "--sequences";
     return true;
   }
 
@@ -306,6 +338,8 @@ private:
   std::span<const std::string> words_;
   size_t at_ = 0;
   bool hasArgument_ = false;
+  bool splitsContext_ = false; ///< -np, whose tool divides -c.
+  std::string refusals_;
   OurWords result_;
 };
 
@@ -340,7 +374,8 @@ std::string theirOptionsPage() {
       continue;
     std::string ours = row.ours.starts_with('-') && !row.ours.starts_with("--")
                            ? "done anyway"
-                           : std::string(row.ours);
+                       : row.ours.starts_with('~') ? "left out"
+                                                   : std::string(row.ours);
     page += fmt::format(
         "| {} | {} | {} | {} |\n",
         cell(fmt::format("{}", fmt::join(split(row.names, ','), ", "))),
@@ -351,7 +386,9 @@ std::string theirOptionsPage() {
   for (const ValueRow &row : kValues)
     page += fmt::format("| {} | {} | {} | {} |\n", row.name,
                         fmt::join(split(row.values, ','), ", "),
-                        row.ours == "-" ? "left out" : row.ours,
+                        row.ours == "-"   ? "done anyway"
+                        : row.ours == "~" ? "left out"
+                                          : row.ours,
                         cell(row.answer));
   return page + fmt::format("\n{} rows of llama.cpp, {} of ik_llama.cpp, {} of "
                             "KTransformers\n",

@@ -18,15 +18,18 @@ struct OurWords {
   /// What was put in place of other tools' options, for messages: "-ctk is
   /// --kv-type here".
   std::vector<std::string> changes;
-  /// Options that were left out, because they ask for what is done anyway.
-  std::vector<std::string> dropped;
+  /// Options that were left out, because they ask for what is done anyway, and
+  /// because they change no text and there is no such setting.
+  std::vector<std::string> dropped, ignored;
+  /// What an option means otherwise than in the tool that it is of.
+  std::vector<std::string> notes;
 };
 
 /// Returns `words`, the arguments of `command`, with our options in place of
 /// those of other tools (TheirOptions.def) that the command does not have
 /// itself. Values are passed on as they are. A word after "--" that looks like
-/// an option is made a path. Fails with Usage, and the row's answer, for an
-/// option without an equivalent in this command.
+/// an option is made a path. Fails with Usage, and the rows' answers, for
+/// options without an equivalent in this command.
 moert::StatusOr<OurWords> withOurSpellings(const CLI::App &command,
                                            std::span<const std::string> words);
 

@@ -324,7 +324,7 @@ void addBenchCommand(moetool::Tool &tool) {
   CLI::App *command = addEngineCommand(
       tool, "bench", "Measure tokens per second as llama-bench does", flags,
       bench);
-  flags->engine.addPlan(*command);
+  flags->engine.addModelOrPlan(*command);
   moetool::addOption(*command, rows::benchPrompts, flags->prompts);
   moetool::addOption(*command, rows::benchGens, flags->gens);
   moetool::addOption(*command, rows::benchDepths, flags->depths);

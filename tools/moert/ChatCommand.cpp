@@ -249,7 +249,7 @@ Status chat(ChatCommandFlags &flags) {
                                                 kMostConversationBytes));
     messages.add("user", *text);
   } else if (!flags.first.empty()) {
-    messages.add("user", flags.first);
+    messages.add("user", typedText(flags.first, flags.chat.escapes));
   }
   MOE_RETURN_IF_ERROR(Sampler::create(flags.sampler).status());
   MOE_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine, flags.engine.open());
@@ -278,7 +278,7 @@ void addChatCommand(moetool::Tool &tool) {
   auto flags = std::make_shared<ChatCommandFlags>();
   CLI::App *command =
       addEngineCommand(tool, "chat", "Talk with the model", flags, chat);
-  flags->engine.addPlan(*command);
+  flags->engine.addModelOrPlan(*command);
   moetool::addOption(*command, rows::firstMessage, flags->first);
   moetool::addOption(*command, rows::firstMessageFile, flags->firstFile);
   flags->chat.add(*command);

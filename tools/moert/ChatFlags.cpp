@@ -3,12 +3,34 @@
 #include "runtime/base/ReadInput.h"
 #include "tools/moert/Options.h"
 
+#include <utility>
+
 namespace moert {
 
 Thinking thinkingOf(std::string_view word) {
   return word == "off"     ? Thinking::Off
          : word == "force" ? Thinking::Forced
                            : Thinking::Default;
+}
+
+std::string typedText(const std::string &text, bool escapes) {
+  if (!escapes) {
+    static bool isNoted = false;
+    if (text.find("\\n") != text.npos && !std::exchange(isNoted, true))
+      moetool::note("note: \\n in a text is two characters; with -e it begins "
+                    "a line\n");
+    return text;
+  }
+  constexpr std::string_view letters = "ntr\\\"'", read = "\n\t\r\\\"'";
+  std::string result;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const size_t which = text[i] == '\\' && i + 1 < text.size()
+                             ? letters.find(text[i + 1])
+                             : letters.npos;
+    result += which == letters.npos ? text[i] : read[which];
+    i += which != letters.npos;
+  }
+  return result;
 }
 
 void ChatFlags::add(CLI::App &command) {
@@ -23,6 +45,7 @@ void ChatFlags::add(CLI::App &command) {
       });
   moetool::addOption(command, rows::think, think);
   moetool::addOption(command, rows::noSpecial, noSpecial);
+  moetool::addOption(command, rows::escapes, escapes);
 }
 
 StatusOr<Messages> ChatFlags::messages() const {
@@ -35,7 +58,7 @@ StatusOr<Messages> ChatFlags::messages() const {
                          Messages::parse(*text, inputName(messagesFile)));
   }
   if (!system.empty())
-    result.setSystem(system);
+    result.setSystem(typedText(system, escapes));
   if (!systemFile.empty()) {
     MOE_ASSIGN_OR_RETURN(const std::string *text,
                          texts->read("the system message", systemFile,

@@ -18,13 +18,17 @@ inline constexpr const char *kTemplateRole = "the chat template";
 /// What a word of --think asks of the template.
 Thinking thinkingOf(std::string_view word);
 
+/// Returns a text of the command line. With `escapes`, \n, \t, \\ and the like
+/// in it are read as in C; without, a note says once that \n is two characters.
+std::string typedText(const std::string &text, bool escapes);
+
 /// The options that `run --chat` and `chat` share.
 struct ChatFlags {
   std::string system, systemFile, messagesFile, templateFile;
   /// An object: variables of the template besides the conversation.
   nlohmann::ordered_json templateValues = nlohmann::ordered_json::object();
   std::string think = "show"; ///< show, hide, off or force.
-  bool noSpecial = false;
+  bool noSpecial = false, escapes = false;
   /// Caches the files and streams of the command line, each of which is read
   /// only once, even if every answer needs it.
   std::shared_ptr<InputTexts> texts = std::make_shared<InputTexts>();

@@ -133,7 +133,7 @@ void addLogitsCommand(moetool::Tool &tool) {
   CLI::App *command = addEngineCommand(
       tool, "logits", "Write the logits after every token to a file", flags,
       writeLogits);
-  flags->engine.addPlan(*command);
+  flags->engine.addModelOrPlan(*command);
   moetool::addOption(*command, rows::tokens, flags->tokens);
   moetool::addOption(*command, rows::logitsOutput, flags->out);
   moetool::addForce(*command, flags->force);

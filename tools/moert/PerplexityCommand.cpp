@@ -139,7 +139,7 @@ void addPerplexityCommand(moetool::Tool &tool) {
       *command, "The text is cut into windows, each starting with BOS and an "
                 "empty cache. The tokens\nof a window's second half are "
                 "scored; a rest shorter than a window is not used.");
-  flags->engine.addPlan(*command);
+  flags->engine.addModelOrPlan(*command);
   moetool::addOption(*command, rows::requiredTextFile, flags->file);
   moetool::addOption(*command, rows::scoreWindow, flags->window);
   moetool::addOption(*command, rows::step, flags->step);

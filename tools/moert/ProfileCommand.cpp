@@ -99,7 +99,7 @@ void addProfileCommand(moetool::Tool &tool) {
   CLI::App *command = addEngineCommand(
       tool, "profile", "Show where the time of a plan's instructions goes",
       flags, profile);
-  flags->engine.addPlan(*command);
+  flags->engine.addModelOrPlan(*command);
   moetool::addOption(*command, rows::profilePrompt, flags->prompt);
   moetool::addOption(*command, rows::profileGen, flags->gen);
   moetool::addOption(*command, rows::profileDepth, flags->depth);

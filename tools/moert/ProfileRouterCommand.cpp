@@ -191,7 +191,7 @@ void addProfileRouterCommand(moetool::Tool &tool) {
       "Measure which experts of each layer a text uses, and how much each "
       "matters",
       flags, profileRouter);
-  flags->engine.addPlan(*command);
+  flags->engine.addModelOrPlan(*command);
   moetool::addOption(*command, rows::textFile, flags->file);
   moetool::addOption(*command, rows::randomTokens, flags->random);
   moetool::addOption(*command, rows::routerOutput, flags->output);

@@ -38,9 +38,10 @@ struct RunFlags {
 StatusOr<std::string> promptText(const RunFlags &flags) {
   if (flags.hasPrompt() == !flags.promptFile.empty())
     return Status(StatusCode::Usage,
-                  "give the prompt with either -p TEXT or -f FILE");
+                  "give the prompt with either -p TEXT or -f FILE, of which - "
+                  "is standard input");
   if (flags.hasPrompt())
-    return flags.prompt;
+    return typedText(flags.prompt, flags.chat.escapes);
   MOE_ASSIGN_OR_RETURN(
       const std::string *text,
       flags.chat.texts->read("the prompt", flags.promptFile, kMostTextBytes));
@@ -268,7 +269,7 @@ void addRunCommand(moetool::Tool &tool) {
   auto flags = std::make_shared<RunFlags>();
   CLI::App *command = addEngineCommand(
       tool, "run", "Generate text after a prompt", flags, runPrompt);
-  flags->engine.addPlan(*command);
+  flags->engine.addModelOrPlan(*command);
   flags->promptOption =
       moetool::addOption(*command, rows::prompt, flags->prompt);
   moetool::addOption(*command, rows::promptFile, flags->promptFile);

@@ -67,8 +67,8 @@ sigset_t serverSignals() {
 
 StatusOr<std::vector<NamedPlan>> plansOf(const ServeFlags &flags) {
   if (flags.engine.plan.empty() == flags.models.empty())
-    return Status(StatusCode::Usage, "give the plan to serve, or with --models "
-                                     "a folder of plans");
+    return Status(StatusCode::Usage, "give the model to serve, MODEL.gguf, or "
+                                     "with --models a folder of plans");
   if (!flags.models.empty())
     return plansIn(flags.models);
   int32_t wanted = flags.scheduler.sequences;

@@ -75,6 +75,10 @@ void EngineFlags::addPlan(CLI::App &command) {
   moetool::addModelPath(command, rows::plan, plan);
 }
 
+void EngineFlags::addModelOrPlan(CLI::App &command) {
+  moetool::addModelPath(command, rows::modelOrPlan, plan);
+}
+
 void EngineFlags::addModel(CLI::App &command) {
   moetool::addOption(command, rows::model, options.files.models);
   moetool::addOption(command, rows::weightsFile, options.files.packed);

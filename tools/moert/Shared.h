@@ -27,6 +27,7 @@ struct EngineFlags {
   std::string command; ///< The name of the command, for suggestions.
 
   void addPlan(CLI::App &command);
+  void addModelOrPlan(CLI::App &command);
   /// Adds the options of compiling a model, after all others of the command.
   void addCompile(CLI::App &command);
   /// Returns the plan's path; if it is a model, that of its plan, which is

@@ -187,8 +187,13 @@ private:
   /// that use a layer's cache follow the first of them that a rule places.
   LogicalResult placeTensors(ModuleOp module, const moec::TargetDesc &target) {
     std::vector<std::string> texts(tensorRules.begin(), tensorRules.end());
-    if (cpuMoeLayers != 0)
-      texts.push_back(cpuMoeRule(cpuMoeLayers));
+    if (cpuMoeLayers != 0) {
+      if (hasExperts(module))
+        texts.push_back(cpuMoeRule(cpuMoeLayers));
+      else
+        addNote(module, "the model has no experts, so --n-cpu-moe changes "
+                        "nothing");
+    }
     if (texts.empty())
       return success();
     auto parsed = parseTensorRules(module, target, texts);
@@ -308,7 +313,11 @@ private:
   /// memory. All other ops without a device go to the host.
   LogicalResult placeLayers(ModuleOp module, const moec::TargetDesc &target) {
     size_t gpus = target.gpuCount();
-    if (gpus == 0 && gpuLayers > 0)
+    // Who compiles for a machine by its name may have meant another one.
+    if (gpus == 0 && gpuLayers > 0 && target.name == "native")
+      addNote(module, "this machine has no GPU, so --n-gpu-layers changes "
+                      "nothing");
+    else if (gpus == 0 && gpuLayers > 0)
       return userError(module,
                        target.name + " has no GPU for the requested layers",
                        "use a target such as 4090+xeon, or leave the number of "

@@ -218,6 +218,11 @@ FailureOr<TensorDevices> TensorDevices::create(ModuleOp module,
                           "\" changes nothing: the model does not use " +
                           unused + " of the file");
       continue;
+    } else if (StringRef(rule.patternText).contains("exps") &&
+               !hasExperts(module)) {
+      addNote(module, "tensor rule \"" + rule.text +
+                          "\" changes nothing: the model has no experts");
+      continue;
     } else {
       cause = "matches no tensor";
       if (std::string meant = nearest(rule, tensors); !meant.empty())
