@@ -98,11 +98,12 @@ void CompileFlags::add(CLI::App &command) {
   moetool::addFooter(
       command,
       (footer.empty() ? "" : footer + "\n\n") +
-          "In place of a plan a GGUF file may be given: it is compiled for "
-          "this machine first, once for\neach set of these options of moec "
-          "compile (moec compile --help has them; moert plans lists\nwhat is "
-          "kept):\n" +
-          all);
+          "A GGUF file is compiled for this machine first, once for each set "
+          "of these options of moec\ncompile (moec compile --help has them; "
+          "moert plans lists what is kept):\n" +
+          all +
+          "\n\nmoert help --other-tools has the options of llama.cpp, "
+          "ik_llama.cpp and KTransformers.");
 }
 
 std::vector<std::string> CompileFlags::words() const {
