@@ -115,7 +115,8 @@ private:
             chain.back().kind == ModuleKind::Experts;
         break;
       }
-      uses[*decision].container = chain[i].name;
+      if (uses[*decision].container.empty())
+        uses[*decision].container = chain[i].name;
       around.push_back(*decision);
     }
     std::string device, source;

@@ -23,6 +23,8 @@ constexpr size_t kMostMerged = 100000;
 
 constexpr std::string_view kNoBreakSpace = "\xc2\xa0";
 constexpr std::string_view kFence = "```";
+constexpr std::string_view kTypographicQuotes[] = {
+    "\xe2\x80\x98", "\xe2\x80\x99", "\xe2\x80\x9c", "\xe2\x80\x9d"};
 
 std::span<const yaml_node_pair_t> pairsOf(const yaml_node_t &mapping) {
   return {mapping.data.mapping.pairs.start, mapping.data.mapping.pairs.top};
@@ -78,9 +80,13 @@ Status RuleDocument::load(const std::string &text) {
     ++number;
     std::string_view indent = indentOf(line);
     if (line.substr(indent.size()).starts_with(kFence))
-      return error(number, fmt::format("{} is of Markdown: leave out the lines "
-                                       "around the rules",
+      return error(number, fmt::format("begins with {}, which is Markdown: "
+                                       "leave such lines out",
                                        kFence));
+    for (std::string_view quote : kTypographicQuotes)
+      if (line.substr(0, line.find('#')).find(quote) != line.npos)
+        return error(number, "has typographic quotes, perhaps of a page that "
+                             "it was copied from: write \"");
     if (indent.find(kNoBreakSpace) != indent.npos)
       return error(number, "begins with a no-break space, perhaps of a page "
                            "that it was copied from: YAML is indented by "
@@ -119,6 +125,8 @@ Status RuleDocument::parseError(const std::string &text, size_t line,
   if (text.find("\n  ") == text.npos && text.find("- match") != text.npos)
     why += "; its indentation is lost, perhaps in a copy: keys are to be "
            "indented below the dash of their rule";
+  else if (why.find("'-' indicator") != why.npos)
+    why += "; a rule's keys are indented below its dash, as far as \"match\"";
   else if (why.find("unknown escape character") != why.npos)
     why += "; within double quotes a backslash is doubled, as in \"\\\\.\", or "
            "use single quotes, as in '\\.'";

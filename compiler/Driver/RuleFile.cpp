@@ -234,11 +234,6 @@ private:
       return document.error(node, "name is empty, which matches every module; "
                                   "write a part of a module's name, or leave "
                                   "it out");
-    for (const char *quote :
-         {"\xe2\x80\x9c", "\xe2\x80\x9d", "\xe2\x80\x98", "\xe2\x80\x99"})
-      if (text->find(quote) != text->npos)
-        return document.error(node, "name has typographic quotes, perhaps of a "
-                                    "page that it was copied from; write \"");
     rule.nameText = *text;
     std::string why;
     rule.name =
@@ -301,7 +296,10 @@ private:
   /// do nothing here.
   StatusOr<Nodes> argumentsOf(const Node &node) {
     if (node.type != YAML_MAPPING_NODE)
-      return document.error(node, "kwargs is not a mapping");
+      return document.error(node, RuleDocument::isNone(node)
+                                      ? "kwargs is empty; indent its keys "
+                                        "below it, or leave it out"
+                                      : "kwargs is not a mapping");
     MOE_ASSIGN_OR_RETURN(auto all, document.entriesOf(node, "kwargs"));
     Nodes found;
     for (const RuleDocument::Entry &entry : all) {

@@ -1,6 +1,7 @@
 #include "compiler/Driver/UnusedRules.h"
 
-#include "llvm/ADT/StringRef.h"
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringExtras.h"
 #include "runtime/base/Suggest.h"
 #include "runtime/base/Text.h"
 
@@ -117,7 +118,7 @@ std::string UnusedRules::unmatched(const FileRule &rule,
 
 /// Whether the name would match a module if the model had more layers.
 bool UnusedRules::isBeyondLayers(const FileRule &rule) const {
-  constexpr int64_t kMore = 200;
+  constexpr int64_t kMore = 128;
   std::set<std::string> ends;
   for (const Module &module : modules) {
     llvm::StringRef name = module.name;
@@ -161,9 +162,13 @@ std::string UnusedRules::nearest(const FileRule &rule) const {
   }
   if (best)
     return fmt::format(", the nearest is \"{}\"", best->name);
-  return modules.empty()
+  auto example = std::ranges::max_element(modules, {}, [](const Module &each) {
+    return partsOf(each.name).size();
+  });
+  return example == modules.end()
              ? ""
-             : fmt::format("; names are as in \"{}\"", modules.back().name);
+             : fmt::format("; names are Hugging Face's, as in \"{}\"",
+                           example->name);
 }
 
 } // namespace moec

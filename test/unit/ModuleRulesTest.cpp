@@ -220,7 +220,7 @@ TEST(ModuleRules, UnusedRulesSayWhy) {
   EXPECT_THAT(why("name: '^model\\\\.layers\\\\..*experts$'"),
               HasSubstr("a backslash is not doubled"));
   EXPECT_THAT(why("name: 'blk\\.1\\.ffn_up_zzzz'"),
-              HasSubstr("names are as in \"model.layers.2."));
+              HasSubstr("names are Hugging Face's, as in \"model.layers.0."));
   EXPECT_THAT(why("class: torch.nn.Conv2d"),
               AllOf(HasSubstr("class \"torch.nn.Conv2d\" is not known"),
                     HasSubstr("...GatedDeltaNet"), HasSubstr("...Router")));
@@ -346,12 +346,12 @@ TEST(ModuleRules, CopiedTextIsExplained) {
               HasSubstr("r.yaml:2: is not YAML: found unknown escape character"
                         "; within double quotes a backslash is doubled"));
   EXPECT_THAT(errorOf("```yaml\n" + fine + "```\n"),
-              HasSubstr("r.yaml:1: ``` is of Markdown"));
+              HasSubstr("r.yaml:1: begins with ```, which is Markdown"));
   EXPECT_THAT(changed("    name", "  \xc2\xa0 name"),
               HasSubstr("r.yaml:2: begins with a no-break space"));
   EXPECT_THAT(changed("\"experts$\"", "\xe2\x80\x9c"
                                       "experts$\xe2\x80\x9d"),
-              HasSubstr("r.yaml:2: name has typographic quotes"));
+              HasSubstr("r.yaml:2: has typographic quotes"));
   EXPECT_THAT(changed("      gen", "    gen"),
               HasSubstr("r.yaml:6: unknown key \"generate_device\" of replace; "
                         "indent it below kwargs"));
@@ -450,7 +450,7 @@ TEST(ModuleRules, DamagedFilesFailWithALine) {
   std::mt19937 engine(1);
   constexpr char kBytes[] = "\t\n -:{}[]\"'\\&*<#|>%@`.$^()?+\xc2\xa0\xff a0";
   unsigned failed = 0;
-  for (int i = 0; i < 3000; ++i) {
+  for (int i = 0; i < 500; ++i) {
     std::string text = whole;
     for (unsigned change = 0; change <= engine() % 3; ++change) {
       size_t at = engine() % text.size();
@@ -474,7 +474,7 @@ TEST(ModuleRules, DamagedFilesFailWithALine) {
                 testing::ContainsRegex("^r.yaml:[1-9][0-9]?: [^ ]"))
         << text;
   }
-  EXPECT_GT(failed, 1000u);
+  EXPECT_GT(failed, 150u);
 }
 
 } // namespace
